@@ -1,0 +1,69 @@
+"""Exceptions and warnings of meshsolve.
+
+Every exception derives from :class:`MeshsolveError` and from the built-in exception that fits, and carries the index at
+which the input failed, in the caller's numbering, as an attribute.
+"""
+
+
+class MeshsolveError(Exception):
+    """Base of every exception that meshsolve raises on purpose."""
+
+
+class InvalidInputError(MeshsolveError, ValueError):
+    """An argument has a wrong shape, type, range or value."""
+
+
+class NotSymmetricError(InvalidInputError):
+    """A matrix that has to be symmetric is not; ``.row`` and ``.column`` name the worst entry."""
+
+    def __init__(self, message, row=-1, column=-1):
+        super().__init__(message)
+        self.row, self.column = row, column
+
+
+class NotPositiveDefiniteError(MeshsolveError, ArithmeticError):
+    """A Cholesky pivot is not positive; ``.column`` is the column of A."""
+
+    def __init__(self, message, column=-1):
+        super().__init__(message)
+        self.column = column
+
+
+class SingularMatrixError(MeshsolveError, ArithmeticError):
+    """The matrix is singular; ``.index`` is the row or column of A where that shows."""
+
+    def __init__(self, message, index=-1):
+        super().__init__(message)
+        self.index = index
+
+
+class NotLaplacianError(InvalidInputError):
+    """A matrix that has to be a Laplacian or diagonally dominant is not; ``.row`` is the first such row."""
+
+    def __init__(self, message, row=-1):
+        super().__init__(message)
+        self.row = row
+
+
+class PatternMismatchError(InvalidInputError):
+    """A refactorization was given an entry outside the analysed pattern: ``.row``, ``.column``."""
+
+    def __init__(self, message, row=-1, column=-1):
+        super().__init__(message)
+        self.row, self.column = row, column
+
+
+class OutOfMemoryError(MeshsolveError, MemoryError):
+    """The work does not fit into memory; estimated before it is tried where that can be done."""
+
+
+class DeviceUnavailableError(MeshsolveError, RuntimeError):
+    """The requested device or its library is not there."""
+
+
+class MeshsolveWarning(UserWarning):
+    """Base of every warning of meshsolve."""
+
+
+class ConvergenceWarning(MeshsolveWarning):
+    """An iteration stopped before it reached its tolerance."""

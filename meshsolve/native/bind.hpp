@@ -1,0 +1,42 @@
+// What every bind_*() function needs: array arguments, results that own their memory, and the release of the GIL.
+// nanobind converts silently (int64 2^32 becomes int32 0), so every array argument is bound with .noconvert() and all
+// conversion happens, with range checks, in arrays.py.
+#pragma once
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+
+#include <memory>
+#include <vector>
+
+#include "csr.hpp"
+#include "interrupt.hpp"
+
+namespace ms {
+namespace nb = nanobind;
+
+template <class T> using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;      // read only
+template <class T> using InOut = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;         // written
+template <class T> using Columns = nb::ndarray<T, nb::ndim<2>, nb::f_contig, nb::device::cpu>;       // n x k, by columns
+template <class T> using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+
+// A vector becomes a numpy array without a copy. Call with the GIL held.
+template <class T> Out<T> to_numpy(std::vector<T>&& v) {
+  auto held = std::make_unique<std::vector<T>>(std::move(v));
+  nb::capsule owner(held.get(), [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  std::vector<T>* data = held.release();
+  return Out<T>(data->data(), {data->size()}, owner);
+}
+
+inline Pattern pattern(const In<int64_t>& indptr, const In<int32_t>& indices) {
+  return {static_cast<int32_t>(indptr.shape(0)) - 1, indptr.data(), indices.data()};
+}
+
+// Long native work: the GIL is released and Ctrl-C is looked for.
+struct Released {
+  nb::gil_scoped_release gil;
+  interrupt::Caller caller;
+};
+
+}  // namespace ms

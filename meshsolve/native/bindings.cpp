@@ -1,0 +1,90 @@
+// Bindings of the shared layer: input checks, progress, errors that cross from C++ to Python.
+#include <cmath>
+#include <new>
+
+#include "bind.hpp"
+#include "check.hpp"
+#include "parallel.hpp"
+
+namespace ms {
+namespace {
+
+nb::object& progress_callable() {            // never destroyed: Python may be gone by then
+  static nb::object* held = new nb::object(nb::none());
+  return *held;
+}
+
+// On the calling thread, at most every 50 ms: signals first, then the user's progress callable.
+void look_at_python() {
+  nb::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) {
+    interrupt::requested = true;
+    return;
+  }
+  nb::object tell = progress_callable();
+  if (tell.is_none() || interrupt::total.load() == 0) return;
+  PyObject* answer = PyObject_CallFunction(tell.ptr(), "LL", static_cast<long long>(interrupt::done.load()), static_cast<long long>(interrupt::total.load()));
+  if (!answer) interrupt::requested = true;
+  Py_XDECREF(answer);
+}
+
+void translate(const std::exception_ptr& p, void*) {
+  try {
+    std::rethrow_exception(p);
+  } catch (const Interrupted&) {
+    if (!PyErr_Occurred()) PyErr_SetNone(PyExc_KeyboardInterrupt);
+  } catch (const std::bad_alloc&) {
+    nb::object error = nb::module_::import_("meshsolve.errors").attr("OutOfMemoryError");
+    PyErr_SetString(error.ptr(), "not enough memory for this problem");
+  }
+}
+
+template <class T>
+int64_t first_not_finite(In<T> x) {
+  const T* v = x.data();
+  const int64_t n = static_cast<int64_t>(x.shape(0));
+  T sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += v[i] * T(0);     // one NaN or infinity makes the sum NaN
+  if (sum == 0) return -1;
+  for (int64_t i = 0; i < n; ++i)
+    if (!std::isfinite(v[i])) return i;
+  return -1;
+}
+
+template <class T>
+auto symmetry_of(In<int64_t> indptr, In<int32_t> indices, In<T> data) {
+  const Symmetry s = symmetry(pattern(indptr, indices), data.data());
+  return std::make_tuple(std::string(s.pattern ? "symmetric" : "pattern"), s.row, s.column, s.gap);
+}
+
+auto mirrored(In<int64_t> indptr, In<int32_t> indices, In<double> data) {
+  std::vector<int64_t> source;
+  OwnedPattern B = mirror_lower(pattern(indptr, indices), source);
+  std::vector<double> x(source.size());
+  for (size_t p = 0; p < x.size(); ++p) x[p] = data.data()[source[p]];
+  return std::make_tuple(to_numpy(std::move(B.ptr)), to_numpy(std::move(B.idx)), to_numpy(std::move(x)));
+}
+
+}  // namespace
+
+void bind_native(nb::module_& m) {
+  using namespace nb::literals;
+  nb::register_exception_translator(translate);
+  interrupt::set_hook(look_at_python);
+  m.def("set_progress", [](nb::object tell) { progress_callable() = tell; }, "tell"_a.none());
+  m.def("check_csr", [](In<int64_t> indptr, In<int32_t> indices, int64_t n) {
+    if (static_cast<int64_t>(indptr.shape(0)) != n + 1) return std::make_tuple(std::string("invalid"), int64_t{0});
+    const RowCheck c = check_rows(pattern(indptr, indices), static_cast<int64_t>(indices.shape(0)));
+    return std::make_tuple(std::string(c.state == RowState::valid ? "valid" : c.state == RowState::unsorted ? "unsorted" : "invalid"), c.row);
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "n"_a);
+  m.def("first_not_finite", first_not_finite<double>, "x"_a.noconvert());
+  m.def("first_not_finite", first_not_finite<float>, "x"_a.noconvert());
+  m.def("symmetry", symmetry_of<double>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert());
+  m.def("mirror_lower", mirrored, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert());
+  m.def("symmetrize", [](In<int64_t> indptr, In<int32_t> indices) {
+    OwnedPattern B = symmetrize(pattern(indptr, indices));
+    return std::make_tuple(to_numpy(std::move(B.ptr)), to_numpy(std::move(B.idx)));
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert());
+}
+
+}  // namespace ms

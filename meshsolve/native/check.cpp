@@ -1,0 +1,145 @@
+// Row checks, symmetry test and symmetrization in O(nnz), each in one sweep over the rows.
+#include "check.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ms {
+
+RowCheck check_rows(const Pattern& A, int64_t stored) {
+  if (A.ptr[0] != 0 || A.ptr[A.n] != stored) return {RowState::invalid, 0};
+  RowCheck found{RowState::valid, -1};
+  for (int32_t i = 0; i < A.n; ++i) {
+    if (A.ptr[i + 1] < A.ptr[i] || A.ptr[i + 1] > stored) return {RowState::invalid, i};
+    int32_t last = -1;
+    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
+      const int32_t j = A.idx[p];
+      if (j < 0 || j >= A.n) return {RowState::invalid, i};
+      if (j <= last && found.state == RowState::valid) found = {RowState::unsorted, i};
+      last = j;
+    }
+  }
+  return found;
+}
+
+// Rows are visited in ascending order, so the twins (j, i) of the entries (i, j), j < i, of row j are met in the order in
+// which row j stores them: one moving position per row finds them all.
+template <class T>
+Symmetry symmetry(const Pattern& A, const T* x) {
+  Symmetry s{true, -1, -1, 0};
+  std::vector<int64_t> next(A.n);
+  const auto note = [&](int32_t i, int32_t j, double gap) {
+    if (gap > s.gap) s.row = i, s.column = j, s.gap = gap;
+  };
+  const auto alone = [&](int32_t i, int32_t j, T value) {
+    s.pattern = false;
+    note(i, j, std::abs(static_cast<double>(value)));
+  };
+  for (int32_t i = 0; i < A.n; ++i) {
+    const int64_t end = A.ptr[i + 1];
+    int64_t p = A.ptr[i];
+    for (; p < end && A.idx[p] < i; ++p) {
+      const int32_t j = A.idx[p];
+      int64_t& q = next[j];
+      for (; q < A.ptr[j + 1] && A.idx[q] < i; ++q) alone(j, A.idx[q], x[q]);
+      if (q < A.ptr[j + 1] && A.idx[q] == i)
+        note(i, j, std::abs(static_cast<double>(x[p]) - static_cast<double>(x[q++])));
+      else
+        alone(i, j, x[p]);
+    }
+    next[i] = p < end && A.idx[p] == i ? p + 1 : p;
+  }
+  for (int32_t j = 0; j < A.n; ++j)
+    for (int64_t q = next[j]; q < A.ptr[j + 1]; ++q) alone(j, A.idx[q], x[q]);
+  return s;
+}
+template Symmetry symmetry<double>(const Pattern&, const double*);
+template Symmetry symmetry<float>(const Pattern&, const float*);
+
+OwnedPattern mirror_lower(const Pattern& A, std::vector<int64_t>& source) {
+  OwnedPattern B;
+  B.ptr.assign(A.n + 1, 0);
+  for (int32_t i = 0; i < A.n; ++i)
+    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1] && A.idx[p] <= i; ++p) {
+      ++B.ptr[i + 1];
+      if (A.idx[p] < i) ++B.ptr[A.idx[p] + 1];
+    }
+  for (int32_t i = 0; i < A.n; ++i) B.ptr[i + 1] += B.ptr[i];
+  B.idx.resize(B.ptr[A.n]);
+  source.resize(B.ptr[A.n]);
+  std::vector<int64_t> next(B.ptr.begin(), B.ptr.end() - 1);
+  const auto put = [&](int32_t i, int32_t j, int64_t p) {
+    B.idx[next[i]] = j;
+    source[next[i]++] = p;
+  };
+  for (int32_t i = 0; i < A.n; ++i)       // row i receives its own entries (j <= i) before those of the rows below it
+    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1] && A.idx[p] <= i; ++p) put(i, A.idx[p], p);
+  for (int32_t i = 0; i < A.n; ++i)
+    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1] && A.idx[p] < i; ++p) put(A.idx[p], i, p);
+  return B;
+}
+
+namespace {
+
+OwnedPattern drop_diagonal(const Pattern& A) {
+  OwnedPattern B;
+  B.ptr.assign(A.n + 1, 0);
+  B.idx.resize(A.nnz());
+  int64_t q = 0;
+  for (int32_t i = 0; i < A.n; ++i) {
+    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
+      B.idx[q] = A.idx[p];
+      q += A.idx[p] != i;
+    }
+    B.ptr[i + 1] = q;
+  }
+  B.idx.resize(q);
+  return B;
+}
+
+bool symmetric_pattern(const Pattern& A) {
+  std::vector<int64_t> next(A.n);
+  for (int32_t i = 0; i < A.n; ++i) {
+    int64_t p = A.ptr[i];
+    for (; p < A.ptr[i + 1] && A.idx[p] < i; ++p) {
+      int64_t& q = next[A.idx[p]];
+      if (q >= A.ptr[A.idx[p] + 1] || A.idx[q++] != i) return false;
+    }
+    next[i] = p < A.ptr[i + 1] && A.idx[p] == i ? p + 1 : p;
+  }
+  for (int32_t j = 0; j < A.n; ++j)
+    if (next[j] < A.ptr[j + 1]) return false;
+  return true;
+}
+
+OwnedPattern transpose(const Pattern& A) {
+  OwnedPattern T;
+  T.ptr.assign(A.n + 1, 0);
+  T.idx.resize(A.nnz());
+  for (int64_t p = 0; p < A.nnz(); ++p) ++T.ptr[A.idx[p] + 1];
+  for (int32_t i = 0; i < A.n; ++i) T.ptr[i + 1] += T.ptr[i];
+  std::vector<int64_t> next(T.ptr.begin(), T.ptr.end() - 1);
+  for (int32_t i = 0; i < A.n; ++i)
+    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) T.idx[next[A.idx[p]]++] = i;
+  return T;
+}
+
+}  // namespace
+
+OwnedPattern symmetrize(const Pattern& A) {
+  if (symmetric_pattern(A)) return drop_diagonal(A);
+  const OwnedPattern T = transpose(A);
+  OwnedPattern B;
+  B.ptr.assign(A.n + 1, 0);
+  B.idx.reserve(2 * A.nnz());
+  for (int32_t i = 0; i < A.n; ++i) {
+    const int64_t at = static_cast<int64_t>(B.idx.size());
+    std::set_union(A.idx + A.ptr[i], A.idx + A.ptr[i + 1], T.idx.begin() + T.ptr[i], T.idx.begin() + T.ptr[i + 1], std::back_inserter(B.idx));
+    B.idx.erase(std::remove(B.idx.begin() + at, B.idx.end(), i), B.idx.end());
+    B.ptr[i + 1] = static_cast<int64_t>(B.idx.size());
+  }
+  B.idx.shrink_to_fit();
+  return B;
+}
+
+}  // namespace ms

@@ -1,0 +1,27 @@
+// Checks and repairs of compressed rows that arrays.py runs on everything a user hands over.
+#pragma once
+#include "csr.hpp"
+
+namespace ms {
+
+enum class RowState { valid, unsorted, invalid };
+struct RowCheck { RowState state; int64_t row; };
+
+// Are the pointers ascending from 0 to nnz, the indices in range, ascending and distinct in each row? Names the first bad row.
+RowCheck check_rows(const Pattern& A, int64_t stored);
+
+struct Symmetry {
+  bool pattern;                  // every entry has a stored twin
+  int32_t row, column;           // where |A - A^T| is largest
+  double gap;                    // that largest value
+};
+template <class T> Symmetry symmetry(const Pattern& A, const T* x);
+
+// Both triangles of the matrix whose lower triangle is stored in A; what lies above its diagonal is ignored.
+// source[p] is the position in A of the p-th entry of the result.
+OwnedPattern mirror_lower(const Pattern& A, std::vector<int64_t>& source);
+
+// The pattern of A + A^T without the diagonal.
+OwnedPattern symmetrize(const Pattern& A);
+
+}  // namespace ms

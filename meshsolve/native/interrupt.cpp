@@ -1,0 +1,39 @@
+// State behind interrupt.hpp.
+#include "interrupt.hpp"
+
+#include <chrono>
+
+namespace ms::interrupt {
+
+std::atomic<bool> requested{false};
+std::atomic<int64_t> done{0}, total{0};
+
+namespace {
+using Clock = std::chrono::steady_clock;
+void (*hook_)() = nullptr;
+thread_local int caller_depth = 0;
+thread_local Clock::time_point last_look;
+}  // namespace
+
+Caller::Caller() {
+  if (caller_depth++ == 0) {
+    requested.store(false);
+    last_look = Clock::now();
+  }
+}
+Caller::~Caller() { --caller_depth; }
+
+void set_hook(void (*hook)()) { hook_ = hook; }
+
+void poll() {
+  if (caller_depth > 0 && hook_) {
+    const auto now = Clock::now();
+    if (now - last_look > std::chrono::milliseconds(50)) {
+      last_look = now;
+      hook_();
+    }
+  }
+  if (requested.load(std::memory_order_relaxed)) throw Interrupted{};
+}
+
+}  // namespace ms::interrupt

@@ -1,0 +1,3 @@
+// bindings of this room
+#include "native/bind.hpp"
+namespace ms { void bind_order(nb::module_&) {} }

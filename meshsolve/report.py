@@ -1,0 +1,106 @@
+"""What a piece of work did: seconds per phase, sizes, memory; progress while it runs.
+
+A :class:`Report` belongs to one result (an ordering, a factor, a flow). Phases are timed with ``with report.phase("order")``
+and add up when they occur again. Progress of long native work goes to the callable given to :func:`showing_progress`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import logging
+import time
+
+logger = logging.getLogger("meshsolve")
+_progress = contextvars.ContextVar("meshsolve_progress", default=None)
+
+
+class Report:
+    """Seconds and sizes of one result; ``as_dict()`` for machines, ``str()`` for people.
+
+    Attributes
+    ----------
+    seconds : dict of str to float
+        Wall-clock seconds per phase: ``patches``, ``order``, ``symbolic``, ``numeric``, ``solve`` as they occur.
+    facts : dict
+        Sizes and choices: ``nnz_A``, ``nnz_L``, ``flops``, ``bytes``, ``threads``, ``device``, ``ordering`` and others.
+    """
+
+    def __init__(self, **facts):
+        self.seconds = {}
+        self.facts = {"nnz_A": 0, "nnz_L": 0, "flops": 0.0, "bytes": 0, "threads": 1, "device": "cpu", "ordering": None}
+        self.facts.update(facts)
+
+    @contextlib.contextmanager
+    def phase(self, name):
+        """Add the time of the ``with`` block to phase ``name`` and tell the progress callable of it."""
+        tell = _progress.get()
+        if tell:
+            tell(name, 0, 0)
+        start = time.perf_counter()
+        try:
+            yield self
+        finally:
+            seconds = time.perf_counter() - start
+            self.add(name, seconds)
+            logger.debug("%s: %.6f s", name, seconds)
+
+    def add(self, name, seconds):
+        """Add ``seconds`` to phase ``name``."""
+        self.seconds[name] = self.seconds.get(name, 0.0) + float(seconds)
+
+    def merge(self, other):
+        """Take over another report: its seconds are added, its facts win."""
+        for name, seconds in other.seconds.items():
+            self.add(name, seconds)
+        self.facts.update({k: v for k, v in other.facts.items() if v not in (None, 0, 0.0)})
+
+    def as_dict(self):
+        """Plain dict for JSON: ``seconds`` (a dict) beside every fact."""
+        plain = {k: v.item() if hasattr(v, "item") else v for k, v in self.facts.items()}
+        return {"seconds": dict(self.seconds), **plain}
+
+    def __str__(self):
+        rows = [(name, f"{seconds:.4f} s") for name, seconds in self.seconds.items()]
+        rows += [(name, _readable(name, value)) for name, value in self.facts.items() if value is not None]
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(f"{name:<{width}}  {value:>14}" for name, value in rows)
+
+    def __repr__(self):
+        total = sum(self.seconds.values())
+        return f"Report({', '.join(self.seconds)}: {total:.4f} s, nnz_L={self.facts['nnz_L']})"
+
+
+def _readable(name, value):
+    if name == "bytes":
+        return f"{value / 2**20:.1f} MiB"
+    if name == "flops":
+        return f"{value:.4g}"
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return str(value)
+
+
+@contextlib.contextmanager
+def showing_progress(tell):
+    """Call ``tell(phase, done, total)`` while long work runs inside the ``with`` block; total 0 means unknown.
+
+    The callable runs on the calling thread, at most about every 50 ms.
+    """
+    from meshsolve import _core
+
+    phase = ["work"]
+
+    def remember(name, done, total):
+        phase[0] = name
+        tell(name, done, total)
+
+    token = _progress.set(remember)
+    _core.set_progress(lambda done, total: tell(phase[0], done, total))
+    try:
+        yield
+    finally:
+        _core.set_progress(None)
+        _progress.reset(token)
