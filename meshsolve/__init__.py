@@ -1,5 +1,44 @@
-"""meshsolve: fast sparse solvers for meshes, graphs and circuits."""
+"""meshsolve: fast sparse solvers for meshes, graphs and circuits.
 
-from meshsolve.errors import *  # noqa: F401,F403
+    import meshsolve as ms
+    mesh = ms.load_mesh("scan.obj")
+    L, M = ms.cotan_laplacian(mesh), ms.mass_matrix(mesh)
+    F = ms.cholesky(M + 1e-3 * L, mesh=mesh)          # order, analyze, factor
+    x = F.solve(M @ mesh.vertices)                    # one or many right-hand sides
+    F.refactor(M + 2e-3 * L)                          # new values, same pattern
+"""
 
-__version__ = "0.1.0"
+from pkgutil import extend_path
+
+# Python started in a checkout finds this folder before the installed package, and the compiled core lies only there.
+__path__ = extend_path(__path__, __name__)
+
+from meshsolve import apps, datasets, order  # noqa: E402
+from meshsolve.api import analyze, cholesky, solve
+from meshsolve.config import show_config
+from meshsolve.errors import (
+    ConvergenceWarning,
+    DeviceUnavailableError,
+    InvalidInputError,
+    MeshsolveError,
+    MeshsolveWarning,
+    NotLaplacianError,
+    NotPositiveDefiniteError,
+    NotSymmetricError,
+    OutOfMemoryError,
+    PatternMismatchError,
+    SingularMatrixError,
+)
+from meshsolve.mesh import Mesh, load_mesh
+from meshsolve.operators import cotan_laplacian, graph_laplacian, mass_matrix
+from meshsolve.order import Ordering
+from meshsolve.patches import PatchMesh
+from meshsolve.report import showing_progress
+from meshsolve.version import __version__
+
+__all__ = [
+    "ConvergenceWarning", "DeviceUnavailableError", "InvalidInputError", "Mesh", "MeshsolveError", "MeshsolveWarning",
+    "NotLaplacianError", "NotPositiveDefiniteError", "NotSymmetricError", "Ordering", "OutOfMemoryError", "PatchMesh",
+    "PatternMismatchError", "SingularMatrixError", "__version__", "analyze", "apps", "cholesky", "cotan_laplacian",
+    "datasets", "graph_laplacian", "load_mesh", "mass_matrix", "order", "show_config", "showing_progress", "solve",
+]

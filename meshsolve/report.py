@@ -11,6 +11,8 @@ import contextvars
 import logging
 import time
 
+from meshsolve.errors import OutOfMemoryError
+
 logger = logging.getLogger("meshsolve")
 _progress = contextvars.ContextVar("meshsolve_progress", default=None)
 
@@ -104,3 +106,22 @@ def showing_progress(tell):
     finally:
         _core.set_progress(None)
         _progress.reset(token)
+
+
+def ensure_memory(needed, what):
+    """Raise :class:`~meshsolve.errors.OutOfMemoryError` where ``needed`` bytes are not available on this machine."""
+    available = available_memory()
+    if available is not None and needed > available:
+        raise OutOfMemoryError(f"{what} takes {needed / 2**30:.2f} GiB, {available / 2**30:.2f} GiB are available")
+
+
+def available_memory():
+    """Bytes that the operating system says can be used without swapping, or None where it does not say."""
+    try:
+        with open("/proc/meminfo") as f:
+            for line in f:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return None

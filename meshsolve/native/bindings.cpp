@@ -4,6 +4,7 @@
 
 #include "bind.hpp"
 #include "check.hpp"
+#include "dense.hpp"
 #include "parallel.hpp"
 
 namespace ms {
@@ -65,6 +66,14 @@ auto mirrored(In<int64_t> indptr, In<int32_t> indices, In<double> data) {
   return std::make_tuple(to_numpy(std::move(B.ptr)), to_numpy(std::move(B.idx)), to_numpy(std::move(x)));
 }
 
+auto arrays_of(OwnedPattern&& B) { return std::make_tuple(to_numpy(std::move(B.ptr)), to_numpy(std::move(B.idx))); }
+
+auto embedded(In<int64_t> ptr_a, In<int32_t> idx_a, In<int64_t> ptr_b, In<int32_t> idx_b, In<double> data_b) {
+  std::vector<double> to(idx_a.shape(0));
+  const int64_t missing = embed(pattern(ptr_a, idx_a), pattern(ptr_b, idx_b), data_b.data(), to.data());
+  return std::make_tuple(missing, to_numpy(std::move(to)));
+}
+
 }  // namespace
 
 void bind_native(nb::module_& m) {
@@ -81,10 +90,14 @@ void bind_native(nb::module_& m) {
   m.def("first_not_finite", first_not_finite<float>, "x"_a.noconvert());
   m.def("symmetry", symmetry_of<double>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert());
   m.def("mirror_lower", mirrored, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert());
-  m.def("symmetrize", [](In<int64_t> indptr, In<int32_t> indices) {
-    OwnedPattern B = symmetrize(pattern(indptr, indices));
-    return std::make_tuple(to_numpy(std::move(B.ptr)), to_numpy(std::move(B.idx)));
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert());
+  m.def("symmetrize", [](In<int64_t> indptr, In<int32_t> indices) { return arrays_of(symmetrize(pattern(indptr, indices))); },
+        "indptr"_a.noconvert(), "indices"_a.noconvert());
+  m.def("unite", [](In<int64_t> ptr_a, In<int32_t> idx_a, In<int64_t> ptr_b, In<int32_t> idx_b) {
+    return arrays_of(unite(pattern(ptr_a, idx_a), pattern(ptr_b, idx_b)));
+  }, "indptr_a"_a.noconvert(), "indices_a"_a.noconvert(), "indptr_b"_a.noconvert(), "indices_b"_a.noconvert());
+  m.def("embed", embedded, "indptr_a"_a.noconvert(), "indices_a"_a.noconvert(), "indptr_b"_a.noconvert(), "indices_b"_a.noconvert(),
+        "data_b"_a.noconvert());
+  m.def("isa", [] { return std::string(dense<double>().isa); });
 }
 
 }  // namespace ms

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 namespace ms {
 
@@ -129,17 +130,33 @@ OwnedPattern transpose(const Pattern& A) {
 OwnedPattern symmetrize(const Pattern& A) {
   if (symmetric_pattern(A)) return drop_diagonal(A);
   const OwnedPattern T = transpose(A);
-  OwnedPattern B;
-  B.ptr.assign(A.n + 1, 0);
-  B.idx.reserve(2 * A.nnz());
+  const OwnedPattern both = unite(A, T.view());
+  return drop_diagonal(both.view());
+}
+
+OwnedPattern unite(const Pattern& A, const Pattern& B) {
+  OwnedPattern U;
+  U.ptr.assign(A.n + 1, 0);
+  U.idx.reserve(std::max(A.nnz(), B.nnz()));
   for (int32_t i = 0; i < A.n; ++i) {
-    const int64_t at = static_cast<int64_t>(B.idx.size());
-    std::set_union(A.idx + A.ptr[i], A.idx + A.ptr[i + 1], T.idx.begin() + T.ptr[i], T.idx.begin() + T.ptr[i + 1], std::back_inserter(B.idx));
-    B.idx.erase(std::remove(B.idx.begin() + at, B.idx.end(), i), B.idx.end());
-    B.ptr[i + 1] = static_cast<int64_t>(B.idx.size());
+    std::set_union(A.idx + A.ptr[i], A.idx + A.ptr[i + 1], B.idx + B.ptr[i], B.idx + B.ptr[i + 1], std::back_inserter(U.idx));
+    U.ptr[i + 1] = static_cast<int64_t>(U.idx.size());
   }
-  B.idx.shrink_to_fit();
-  return B;
+  return U;
+}
+
+int64_t embed(const Pattern& A, const Pattern& B, const double* from, double* to) {
+  for (int32_t i = 0; i < A.n; ++i) {
+    int64_t p = A.ptr[i];
+    const int64_t end = A.ptr[i + 1];
+    for (int64_t q = B.ptr[i]; q < B.ptr[i + 1]; ++q) {
+      while (p < end && A.idx[p] < B.idx[q]) to[p++] = 0;
+      if (p == end || A.idx[p] != B.idx[q]) return q;
+      to[p++] = from[q];
+    }
+    while (p < end) to[p++] = 0;
+  }
+  return -1;
 }
 
 }  // namespace ms

@@ -24,4 +24,11 @@ OwnedPattern mirror_lower(const Pattern& A, std::vector<int64_t>& source);
 // The pattern of A + A^T without the diagonal.
 OwnedPattern symmetrize(const Pattern& A);
 
+// The union of two patterns of the same size.
+OwnedPattern unite(const Pattern& A, const Pattern& B);
+
+// Writes the values of B into the pattern A, zeros where B has none. Returns the position in B of the first entry that A
+// does not hold, or -1.
+int64_t embed(const Pattern& A, const Pattern& B, const double* from, double* to);
+
 }  // namespace ms

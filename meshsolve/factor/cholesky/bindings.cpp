@@ -1,3 +1,44 @@
-// bindings of this room
+// Bindings of the Cholesky factor, once for each scalar type.
+#include <nanobind/stl/shared_ptr.h>
+
+#include "cholesky.hpp"
 #include "native/bind.hpp"
-namespace ms { void bind_cholesky(nb::module_&) {} }
+
+namespace ms {
+namespace {
+
+template <class T>
+void bind_factor(nb::module_& m, const char* name) {
+  using namespace nb::literals;
+  using Factor = cholesky::Factor<T>;
+  nb::class_<Factor>(m, name)
+      .def("__init__", [](Factor* self, std::shared_ptr<fronts::AssemblyTree> tree) { new (self) Factor(std::move(tree)); }, "tree"_a)
+      .def("factor", [](Factor& f, In<double> data, int threads) {
+        Released free;
+        return f.factor(data.data(), threads);
+      }, "data"_a.noconvert(), "threads"_a)
+      .def("solve", [](const Factor& f, const std::string& system, Columns<const double> B, Columns<double> X, int threads) {
+        const cholesky::System which = system == "A" ? cholesky::System::A : system == "L" ? cholesky::System::L : cholesky::System::Lt;
+        Released free;
+        f.solve(which, B.data(), X.data(), static_cast<int64_t>(B.shape(1)), threads);
+      }, "system"_a, "B"_a.noconvert(), "X"_a.noconvert(), "threads"_a)
+      .def("values_on", [](const Factor& f, In<int64_t> indptr, In<int32_t> indices) {
+        std::vector<double> x;
+        {
+          Released free;
+          x = f.values_on(pattern(indptr, indices));
+        }
+        return to_numpy(std::move(x));
+      }, "indptr"_a.noconvert(), "indices"_a.noconvert())
+      .def("diagonal", [](const Factor& f) { return to_numpy(f.diagonal()); })
+      .def_prop_ro("nbytes", &Factor::nbytes);
+}
+
+}  // namespace
+
+void bind_cholesky(nb::module_& m) {
+  bind_factor<double>(m, "CholeskyDouble");
+  bind_factor<float>(m, "CholeskySingle");
+}
+
+}  // namespace ms

@@ -1,0 +1,207 @@
+"""The verbs: analyze, cholesky, solve. Each chooses, calls and returns; the work is done in the rooms below."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from meshsolve import _core, order
+from meshsolve.arrays import Csr, as_csr, as_rhs, as_symmetric, thread_count
+from meshsolve.constraints import Fixed, Pinned
+from meshsolve.errors import DeviceUnavailableError, InvalidInputError, NotPositiveDefiniteError, NotSymmetricError
+from meshsolve.factor import symbolic as _symbolic
+from meshsolve.factor.cholesky import CholeskyFactor, values_in
+from meshsolve.krylov import Info
+from meshsolve.mesh import pattern_of
+
+
+class Symbolic(_symbolic.Symbolic):
+    """The analysis of a symmetric pattern: ordering, elimination tree, column counts, supernodes, and ``factor``."""
+
+    def factor(self, A, precision="double", threads=None):
+        """Numeric Cholesky factorization of A, whose pattern lies inside the analysed one.
+
+        Parameters
+        ----------
+        A : (n, n) symmetric positive definite matrix of any kind
+        precision : {"double", "single", "mixed"}
+
+        Returns
+        -------
+        CholeskyFactor
+
+        Raises
+        ------
+        PatternMismatchError, NotSymmetricError, NotPositiveDefiniteError, InvalidInputError, OutOfMemoryError
+        """
+        M = as_symmetric(A)
+        if M.n != self.n:
+            raise InvalidInputError(f"A has {M.n} rows, the analysis {self.n}")
+        return CholeskyFactor(self, self.matrix_pattern, values_in(self.matrix_pattern, M), precision=precision, threads=threads)
+
+
+def analyze(A, ordering="nd", *, mesh=None, seed=0, threads=None, lower=False):
+    """Order a symmetric matrix and say what its Cholesky factor will be.
+
+    Parameters
+    ----------
+    A : (n, n) symmetric matrix of any kind; only its pattern is used
+    ordering : {"nd", "amd", "nnz_sort", "rcm", "random", "natural"}, Ordering, or (n,) integers
+        An array is taken as ``perm``: ``A[perm][:, perm]`` is what will be factored. The ordering is followed by a
+        postorder of the elimination tree, which changes neither fill nor operations.
+    mesh : Mesh, optional
+        Its edges join the pattern, so that later matrices of the same mesh fit whatever entries vanish in this one.
+    seed : int
+        Of the randomized orderings; the same seed gives the same result on any number of threads.
+
+    Returns
+    -------
+    Symbolic
+        ``.perm``, ``.parent``, ``.colcount``, ``.nnz``, ``.flops``, ``.pattern()``, ``.supernodes``, ``.factor(A)``.
+
+    Raises
+    ------
+    InvalidInputError
+        A is not square, is empty, or an index is out of range; ``ordering`` is unknown or no permutation.
+
+    Notes
+    -----
+    Cost: the ordering dominates; O(nnz(A)) time for the rest on meshes.
+    """
+    M = as_symmetric(A, lower=True) if lower else as_csr(A, dtype=None)
+    return _analyze(_with_mesh(_both_triangles(M), mesh), ordering, seed, threads)
+
+
+def cholesky(A, ordering="nd", *, mesh=None, fixed=None, pin=False, precision="double", device="auto", backend="native",
+             seed=0, threads=None, lower=False):
+    """Cholesky factorization of a symmetric positive definite matrix: order, analyze, factor.
+
+    Parameters
+    ----------
+    A : (n, n) symmetric positive definite matrix
+        scipy sparse of any format, dense, or CuPy sparse; duplicates are summed.
+    ordering : str, Ordering or (n,) integers
+        As in :func:`analyze`.
+    mesh : Mesh, optional
+        Its edges join the analysed pattern.
+    fixed : (k,) integers or (n,) bool, optional
+        Rows with prescribed values (Dirichlet); give the values to ``F.solve(b, fixed_values=...)``.
+    pin : bool
+        For singular Laplacians: one row per connected component is left out, solutions have mean 0 on each component.
+    precision : {"double", "single", "mixed"}
+        ``"mixed"`` factors in float32 and refines each solution to float64 accuracy.
+    device : {"auto", "cpu", "cuda"}
+    backend : {"native", "cudss"}
+    threads : int, optional
+        Default: every core, or ``MESHSOLVE_NUM_THREADS``. Results do not depend on it.
+    lower : bool
+        Only the lower triangle of A is given.
+
+    Returns
+    -------
+    CholeskyFactor
+        ``L @ L.T == A[perm][:, perm]``.
+
+    Raises
+    ------
+    NotSymmetricError, NotPositiveDefiniteError (``.column``), InvalidInputError, OutOfMemoryError,
+    DeviceUnavailableError
+
+    Examples
+    --------
+    >>> import meshsolve as ms
+    >>> A = ms.datasets.grid2d(30, 30, boundary="dirichlet")
+    >>> F = ms.cholesky(A)
+    >>> x = F.solve(A.sum(axis=1))
+    >>> bool(abs(x - 1).max() < 1e-12)
+    True
+    """
+    _require_cpu(device, backend)
+    if pin and fixed is not None:
+        raise InvalidInputError("pin=True and fixed= exclude each other: fixed rows already make a Laplacian regular")
+    M = _with_mesh(as_symmetric(A, lower=lower), mesh)
+    n, constraint = M.n, Pinned(M) if pin else Fixed(M, fixed) if fixed is not None else None
+    if constraint is not None:
+        M = constraint.reduce(M)
+        ordering = ordering if isinstance(ordering, str) else constraint.restrict(ordering)
+    sym = _analyze(M, ordering, seed, threads)
+    return CholeskyFactor(sym, sym.matrix_pattern, M.data, constraint=constraint, n=n, precision=precision, threads=threads)
+
+
+def solve(A, b, method="auto", rtol=1e-10):
+    """Solve A x = b once, with the method that fits A.
+
+    Parameters
+    ----------
+    A : (n, n) matrix of any kind
+    b : (n,) or (n, k)
+    method : {"auto", "cholesky"}
+        ``"auto"`` takes Cholesky for a symmetric positive definite matrix.
+    rtol : float
+        Relative residual at which ``info.converged`` is true.
+
+    Returns
+    -------
+    x : array of b's shape
+    info : Info
+        ``info.method`` says what was used, ``info.relative_residual`` how good the answer is.
+
+    Raises
+    ------
+    InvalidInputError
+        Also where no method of this version fits: A is unsymmetric or not positive definite.
+    """
+    if method not in ("auto", "cholesky"):
+        raise InvalidInputError(f'method has to be "auto" or "cholesky", not {method!r}')
+    try:
+        F = cholesky(A)
+    except (NotSymmetricError, NotPositiveDefiniteError) as e:
+        if method == "cholesky":
+            raise
+        raise type(e)(f"{e}. Only symmetric positive definite systems can be solved by this version", *e.args[1:]) from e
+    x = F.solve(b)
+    columns, _ = as_rhs(b, F.shape[0])
+    M = as_csr(A)
+    matrix = sp.csr_array((M.data, M.indices, M.indptr), shape=F.shape)
+    norms = np.linalg.norm(columns, axis=0)
+    gap = np.linalg.norm(columns - matrix @ x.reshape(columns.shape), axis=0) / np.where(norms > 0, norms, 1)
+    residual = float(gap.max(initial=0.0))
+    return x, Info("cholesky", residual <= rtol, 0, residual, [residual], "direct", F.report)
+
+
+def _analyze(M, ordering, seed, threads):
+    graph = Csr(M.n, *_core.symmetrize(M.indptr, M.indices))
+    chosen = order.resolve(ordering, graph, seed=seed, threads=threads)
+    return Symbolic.build(Csr(M.n, M.indptr, M.indices), chosen.perm, ordering=chosen, threads=thread_count(threads))
+
+
+def _both_triangles(M):
+    """The pattern of A + A^T with the diagonal of A."""
+    if _core.symmetry(M.indptr, M.indices, np.ones(M.nnz))[0] == "symmetric":
+        return M
+    half = sp.csr_array((np.ones(M.nnz, np.int8), M.indices, M.indptr), shape=(M.n, M.n))
+    return as_csr(half + half.T, dtype=None)
+
+
+def _with_mesh(M, mesh):
+    """M with a stored entry, zero where it has none, for every edge of the mesh."""
+    if mesh is None:
+        return M
+    edges = pattern_of(mesh)
+    if edges.n != M.n:
+        raise InvalidInputError(f"A has {M.n} rows, the mesh {edges.n} vertices")
+    indptr, indices = _core.unite(M.indptr, M.indices, edges.indptr, edges.indices)
+    if len(indices) == M.nnz:
+        return M
+    pattern = Csr(M.n, indptr, indices)
+    return Csr(M.n, indptr, indices, None if M.data is None else values_in(pattern, M))
+
+
+def _require_cpu(device, backend):
+    if device not in ("auto", "cpu", "cuda"):
+        raise InvalidInputError(f'device has to be "auto", "cpu" or "cuda", not {device!r}')
+    if backend not in ("native", "cudss"):
+        raise InvalidInputError(f'backend has to be "native" or "cudss", not {backend!r}')
+    if device == "cuda" or backend == "cudss":
+        raise DeviceUnavailableError(
+            'this version of meshsolve factors on the CPU only: use device="auto" or "cpu" and backend="native"')

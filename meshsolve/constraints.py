@@ -1,0 +1,138 @@
+"""Constraints on the unknowns: prescribed values (Dirichlet), and one pin per connected component of a singular matrix.
+
+Both cut the matrix down to its free rows and columns; what the caller sees keeps the caller's numbering.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from meshsolve.arrays import Csr, as_csr, as_indices, as_perm
+from meshsolve.errors import InvalidInputError, MeshsolveWarning
+
+
+class Fixed:
+    """Rows ``fixed`` have prescribed values; the others are solved for.
+
+    Parameters
+    ----------
+    A : Csr
+        The symmetric matrix, n rows.
+    fixed : (k,) integers, distinct, or an (n,) boolean mask
+    """
+
+    def __init__(self, A, fixed, name="fixed"):
+        self.n = A.n
+        self.rows = as_indices(fixed, A.n, name)
+        if len(self.rows) == 0:
+            raise InvalidInputError(f"{name} is empty: leave it out where nothing is fixed")
+        is_free = np.ones(A.n, bool)
+        is_free[self.rows] = False
+        self.free = np.flatnonzero(is_free).astype(np.int32)
+        if len(self.free) == 0:
+            raise InvalidInputError(f"{name} names every row: nothing is left to solve for")
+        self.coupling = None
+
+    def reduce(self, A):
+        """The free block of A, and the block that couples free rows to fixed ones (kept for the right-hand side)."""
+        M = sp.csr_array((A.data, A.indices, A.indptr), shape=(A.n, A.n))[self.free]
+        block = as_csr(M[:, self.free])
+        self.coupling = sp.csr_array(M[:, self.rows])
+        return block
+
+    def restrict(self, ordering):
+        """A permutation of all rows, an array or an Ordering, as one of the free rows."""
+        perm = as_perm(getattr(ordering, "perm", ordering), self.n, "ordering")
+        position = np.full(self.n, -1, np.int32)
+        position[self.free] = np.arange(len(self.free), dtype=np.int32)
+        return position[perm][position[perm] >= 0]
+
+    def values(self, fixed_values, k):
+        """Prescribed values as a (len(rows), k) float64 array; zeros where none are given."""
+        if fixed_values is None:
+            return np.zeros((len(self.rows), k))
+        try:
+            given = np.asarray(fixed_values, np.float64)
+        except (TypeError, ValueError) as e:
+            raise InvalidInputError(f"fixed_values has to hold real numbers: {e}") from e
+        if given.ndim == 0:
+            given = np.full((len(self.rows), k), float(given))
+        if given.ndim == 1:
+            given = given[:, None]
+        if given.shape not in ((len(self.rows), k), (len(self.rows), 1)):
+            raise InvalidInputError(f"fixed_values has to be ({len(self.rows)},) or ({len(self.rows)}, {k}), not {given.shape}")
+        if not np.isfinite(given).all():
+            raise InvalidInputError(f"fixed_values: row {int(np.argmin(np.isfinite(given).all(1)))} is not finite")
+        return np.broadcast_to(given, (len(self.rows), k))
+
+    def solve(self, columns, fixed_values, solve_free):
+        """x with ``x[fixed] = values`` and (A x - b) zero in the free rows."""
+        values = self.values(fixed_values, columns.shape[1])
+        rhs = columns[self.free]
+        if fixed_values is not None:
+            rhs = rhs - self.coupling @ values
+        x = np.empty_like(columns)
+        x[self.rows] = values
+        x[self.free] = solve_free(np.asfortranarray(rhs))
+        return x
+
+
+class Pinned:
+    """A singular matrix whose null space is constant on each connected component, such as a Laplacian.
+
+    One row per component is left out; b is projected onto the range, the solution has mean 0 on each component.
+    """
+
+    def __init__(self, A):
+        rows = np.repeat(np.arange(A.n, dtype=np.int32), np.diff(A.indptr))
+        linked = A.data != 0                        # a stored zero couples nothing
+        graph = sp.coo_array((np.ones(linked.sum(), np.int8), (rows[linked], A.indices[linked])), shape=(A.n, A.n))
+        self.count, self.component = connected_components(graph, directed=False)
+        self.size = np.bincount(self.component, minlength=self.count).astype(np.float64)
+        pins = np.unique(self.component, return_index=True)[1]
+        self.alone = self.count == A.n              # nothing but isolated rows: every unknown is 0
+        self.fixed = None if self.alone else Fixed(A, pins, "pin")
+
+    def restrict(self, ordering):
+        """A permutation of all rows as one of the rows that are not pinned."""
+        return np.zeros(1, np.int32) if self.alone else self.fixed.restrict(ordering)
+
+    @property
+    def free(self):
+        return np.zeros(1, np.int32) if self.alone else self.fixed.free
+
+    @property
+    def coupling(self):
+        return None if self.alone else self.fixed.coupling
+
+    @coupling.setter
+    def coupling(self, value):
+        if not self.alone:
+            self.fixed.coupling = value
+
+    def reduce(self, A):
+        """The block without the pinned rows."""
+        return Csr(1, np.array([0, 1]), np.zeros(1, np.int32), np.ones(1)) if self.alone else self.fixed.reduce(A)
+
+    def solve(self, columns, fixed_values, solve_free):
+        """The mean-free solution; warns where b is not in the range of the matrix."""
+        if fixed_values is not None:
+            raise InvalidInputError("fixed_values goes with fixed=, not with pin=True")
+        rhs, removed = self.center(columns)
+        largest = np.abs(columns).max(initial=0.0)
+        if removed > 1e-8 * largest:
+            warnings.warn(
+                f"b is not in the range of the singular matrix: its mean on a component is {removed:.3g} (largest entry "
+                f"{largest:.3g}). The mean was removed", MeshsolveWarning, stacklevel=5)
+        if self.alone:
+            return np.zeros_like(columns)
+        return np.asfortranarray(self.center(self.fixed.solve(rhs, None, solve_free))[0])
+
+    def center(self, columns):
+        """Columns minus their component means, and the largest mean removed."""
+        means = np.stack([np.bincount(self.component, c, self.count) for c in columns.T]) / self.size
+        return np.asfortranarray(columns - means.T[self.component]), float(np.abs(means).max(initial=0.0))

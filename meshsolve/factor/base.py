@@ -1,0 +1,64 @@
+"""What every factor shares: right-hand sides of any kind in, solutions in the same form out; the inverse as an operator."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse.linalg as spla
+
+from meshsolve.arrays import as_rhs, from_any
+from meshsolve.errors import InvalidInputError
+
+
+class Factor(spla.LinearOperator):
+    """A factored matrix as the operator that applies its inverse.
+
+    A subclass supplies ``_solve_columns(columns)`` for an (n, k) Fortran-ordered float64 array and calls
+    :meth:`_solve_like` from its ``solve``.
+    """
+
+    def __init__(self, n, dtype):
+        super().__init__(dtype=np.dtype(dtype), shape=(n, n))
+
+    def _solve_like(self, b, out, solve_columns, rows):
+        """Apply ``solve_columns`` to b of ``rows`` rows; the result has b's shape, and b's dtype where that is floating."""
+        given = b if isinstance(b, np.ndarray) else None
+        if given is None:
+            given = _array(b)
+        if given.dtype.kind == "c":
+            parts = [self._solve_like(np.ascontiguousarray(part), None, solve_columns, rows) for part in (given.real, given.imag)]
+            return _deliver(parts[0] + 1j * parts[1], given.shape, out)
+        columns, shape = as_rhs(given, rows)
+        x = solve_columns(columns)
+        if given.dtype == np.float32 and out is None:
+            x = x.astype(np.float32)
+        return _deliver(x, (x.shape[0], *shape[1:]), out)
+
+    def _matvec(self, x):
+        return self.solve(np.asarray(x).reshape(-1))
+
+    def _matmat(self, X):
+        return self.solve(X)
+
+    def __call__(self, b):
+        """Solve for ``b``, as :func:`scipy.sparse.linalg.factorized` callables do."""
+        return self.solve(b)
+
+
+def _array(b):
+    try:
+        given = np.asarray(from_any(b))
+    except (TypeError, ValueError, BufferError) as e:
+        raise InvalidInputError(f"b is not an array: {e}") from e
+    if given.dtype.kind not in "fiubc":
+        raise InvalidInputError(f"b has to hold numbers, not {given.dtype}")
+    return given
+
+
+def _deliver(x, shape, out):
+    x = x.reshape(shape) if len(shape) == 2 else x[:, 0] if x.ndim == 2 else x
+    if out is None:
+        return x
+    if not isinstance(out, np.ndarray) or out.shape != x.shape or out.dtype != x.dtype or not out.flags.writeable:
+        raise InvalidInputError(f"out has to be a writable array of shape {x.shape} and dtype {x.dtype}")
+    out[...] = x
+    return out

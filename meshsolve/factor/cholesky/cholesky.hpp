@@ -1,0 +1,46 @@
+// Multifrontal Cholesky factorization L L^T = A[perm][:, perm] on an assembly tree, and solves with it.
+// Sources: Liu 1992 (multifrontal method); Ng and Peyton 1993 (supernodal blocks).
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "factor/fronts/fronts.hpp"
+#include "native/buffer.hpp"
+
+namespace ms::cholesky {
+
+enum class System { A, L, Lt };
+
+template <class T>
+class Factor {
+ public:
+  explicit Factor(std::shared_ptr<const fronts::AssemblyTree> tree) : tree_(std::move(tree)) {}
+
+  // Factors the matrix with values Ax in the analysed pattern (both triangles, only one half is read). Returns -1, or the
+  // new column of the first pivot that is not positive; then an earlier factor is restored, bit for bit.
+  int32_t factor(const double* Ax, int threads);
+
+  bool valid() const { return !values_.empty(); }
+
+  // X := A^-1 B (in the caller's numbering), L^-1 B or L^-T B (in the permuted numbering); B and X are n x k by columns
+  // and may be the same array.
+  void solve(System system, const double* B, double* X, int64_t k, int threads) const;
+
+  // Values of L on its pattern (by columns, diagonal first), in that order.
+  std::vector<double> values_on(const Pattern& L) const;
+  std::vector<double> diagonal() const;
+  int64_t nbytes() const;
+  const fronts::AssemblyTree& tree() const { return *tree_; }
+
+ private:
+  int32_t run(const std::vector<T>& values, int threads);
+  void restore(int threads);
+  const T* panel(int32_t s) const { return panels_.data() + tree_->panel_ptr[s]; }
+
+  std::shared_ptr<const fronts::AssemblyTree> tree_;
+  Buffer<T> panels_;                      // tree.panel_ptr
+  std::vector<T> values_;                 // entries of the factored matrix in the order of tree.entry_source
+  std::vector<Buffer<T>> stacks_;         // update matrices, kept for the next refactorization
+};
+
+}  // namespace ms::cholesky

@@ -1,0 +1,173 @@
+// Numeric factorization: each front gathers its entries of A and its children's update matrices, eliminates its pivots and
+// leaves its own update matrix. Small fronts run on one thread; the algorithm of a large one is cut into tiles that do not
+// depend on the number of threads, so the bits do not either.
+#include <algorithm>
+#include <cstring>
+
+#include "cholesky.hpp"
+#include "factor/fronts/traverse.hpp"
+#include "native/parallel.hpp"
+
+namespace ms::cholesky {
+namespace {
+
+using fronts::AssemblyTree;
+using fronts::UpdateBlocks;
+
+constexpr int64_t wide_work = 40'000'000;      // pivots * height^2 from which a front is factored by tiles
+constexpr int64_t pivot_block = 128, tile_rows = 256, tile_columns = 128;
+
+template <class T>
+struct Front {
+  int64_t pivots, height, ld;
+  T* panel;
+  T* update;                                   // (height - pivots)^2, lower triangle
+  int64_t updates() const { return height - pivots; }
+};
+
+template <class T>
+struct Scratch {
+  std::vector<Run> runs;
+  std::vector<T*> column;
+};
+
+// Adds the update matrix X of child c. A child's column goes to a pivot column of the panel or to a column of the update
+// matrix; both are addressed so that entry 0 would be row 0 of the front.
+template <class T>
+void add_child(const AssemblyTree& tree, int32_t c, const T* X, const Front<T>& f, Scratch<T>& scratch, int threads) {
+  const int64_t count = tree.updates(c);
+  const int32_t* const relative = tree.relative_rows(c);
+  fronts::find_runs(relative, count, f.pivots, scratch.runs);
+  scratch.column.resize(count);
+  for (int64_t j = 0; j < count; ++j) {
+    const int64_t r = relative[j];
+    scratch.column[j] = r < f.pivots ? f.panel + r * f.ld : f.update + (r - f.pivots) * f.updates() - f.pivots;
+  }
+  for_range(threads, count, threads > 1 ? 64 : count, [&](int64_t b, int64_t e, int) {
+    dense<T>().extend_add(b, e, count, X, scratch.runs.data(), static_cast<long>(scratch.runs.size()), scratch.column.data());
+  });
+}
+
+template <class T>
+void add_entries(const AssemblyTree& tree, int32_t s, const T* values, const Front<T>& f) {
+  for (int64_t j = 0; j < f.pivots; ++j) {
+    T* const column = f.panel + j * f.ld;
+    const int64_t* const range = tree.entry_ptr.data() + tree.first(s) + j;
+    for (int64_t p = range[0]; p < range[1]; ++p) column[tree.entry_row[p]] += values[p];
+  }
+}
+
+template <class T>
+void clear(const Front<T>& f, int threads) {
+  std::memset(f.panel, 0, sizeof(T) * f.ld * f.pivots);
+  const int64_t u = f.updates();
+  for_range(threads, u, threads > 1 ? 128 : u, [&](int64_t b, int64_t e, int) {
+    if (u < 64)
+      std::memset(f.update + b * u, 0, sizeof(T) * u * (e - b));
+    else
+      for (int64_t j = b; j < e; ++j) {      // the kernels touch a few entries above the diagonal
+        const int64_t from = std::max<int64_t>(0, j - 16);
+        std::memset(f.update + j * u + from, 0, sizeof(T) * (u - from));
+      }
+  });
+}
+
+// Right-looking over blocks of pivots: diagonal block, rows below it by tiles, later columns by tiles.
+// 0, or 1 + the failing pivot.
+template <class T>
+int64_t factor_wide(const Front<T>& f, int threads) {
+  const Dense<T>& d = dense<T>();
+  for (int64_t j = 0; j < f.pivots; j += pivot_block) {
+    const int64_t w = std::min(pivot_block, f.pivots - j), e = j + w;
+    T* const diagonal = f.panel + j + j * f.ld;
+    T* const below = diagonal + w;
+    if (const long bad = d.panel(w, w, diagonal, f.ld)) return j + bad;
+    for_range(threads, f.height - e, tile_rows, [&](int64_t b, int64_t stop, int) {
+      for (int64_t r = b; r < stop; r += tile_rows) d.trsm_rlt(std::min(tile_rows, stop - r), w, diagonal, f.ld, below + r, f.ld);
+    });
+    for_range(threads, f.pivots - e, tile_columns, [&](int64_t b, int64_t stop, int) {
+      for (int64_t c = b; c < stop; c += tile_columns)
+        d.trapezoid(f.height - e - c, std::min(tile_columns, f.pivots - e - c), w, below + c, f.ld, below + c, f.ld,
+                    f.panel + (e + c) + (e + c) * f.ld, f.ld);
+    });
+  }
+  const int64_t u = f.updates();
+  const T* const rows = f.panel + f.pivots;
+  for_range(threads, u, tile_columns, [&](int64_t b, int64_t stop, int) {
+    for (int64_t c = b; c < stop; c += tile_columns)
+      d.trapezoid(u - c, std::min(tile_columns, u - c), f.pivots, rows + c, f.ld, rows + c, f.ld, f.update + c + c * u, u);
+  });
+  return 0;
+}
+
+template <class T>
+int64_t factor_front(const Front<T>& f, int threads) {
+  if (f.pivots * f.height * f.height >= wide_work) return factor_wide(f, threads);
+  if (const long bad = dense<T>().panel(f.height, f.pivots, f.panel, f.ld)) return bad;
+  const int64_t u = f.updates();
+  const T* const rows = f.panel + f.pivots;
+  if (u) dense<T>().trapezoid(u, u, f.pivots, rows, f.ld, rows, f.ld, f.update, u);
+  return 0;
+}
+
+}  // namespace
+
+template <class T>
+int32_t Factor<T>::run(const std::vector<T>& values, int threads) {
+  const AssemblyTree& tree = *tree_;
+  const fronts::Schedule plan = fronts::schedule(tree, threads);
+  UpdateBlocks<T> blocks(tree, plan, threads, 0, stacks_);
+  std::vector<Scratch<T>> scratch(threads);
+  interrupt::begin(tree.count());
+  return fronts::bottom_up(tree, plan, threads, blocks, [&](int32_t s, T* update, int worker, int inside) {
+    const Front<T> f{tree.pivots(s), tree.height(s), tree.leading(s), panels_.data() + tree.panel_ptr[s], update};
+    clear(f, inside);
+    add_entries(tree, s, values.data(), f);
+    for (int32_t q = tree.child_ptr[s]; q < tree.child_ptr[s + 1]; ++q)
+      if (const int32_t c = tree.child[q]; tree.updates(c)) add_child(tree, c, blocks.of(c), f, scratch[worker], inside);
+    const int64_t bad = factor_front(f, inside);
+    return bad ? tree.first(s) + static_cast<int32_t>(bad) - 1 : -1;
+  });
+}
+
+template <class T>
+int32_t Factor<T>::factor(const double* Ax, int threads) {
+  if (!panels_.data()) panels_ = Buffer<T>(tree_->panel_ptr.back());
+  const std::vector<uint32_t>& source = tree_->entry_source;
+  std::vector<T> values(source.size());
+  for_range(threads, static_cast<int64_t>(source.size()), 1 << 16, [&](int64_t b, int64_t e, int) {
+    for (int64_t p = b; p < e; ++p) values[p] = static_cast<T>(Ax[source[p]]);
+  });
+  int32_t failed = -1;
+  try {
+    failed = run(values, threads);
+  } catch (...) {
+    restore(threads);
+    throw;
+  }
+  if (failed < 0)
+    values_ = std::move(values);
+  else
+    restore(threads);
+  return failed;
+}
+
+// The earlier factor comes back by factoring its matrix anew: cheaper for everyone than a second copy of L.
+template <class T>
+void Factor<T>::restore(int threads) {
+  if (!valid()) return;
+  interrupt::requested = false;
+  run(values_, threads);
+}
+
+template <class T>
+int64_t Factor<T>::nbytes() const {
+  int64_t scalars = panels_.size() + static_cast<int64_t>(values_.size());
+  for (const Buffer<T>& stack : stacks_) scalars += stack.size();
+  return scalars * static_cast<int64_t>(sizeof(T));
+}
+
+template class Factor<double>;
+template class Factor<float>;
+
+}  // namespace ms::cholesky

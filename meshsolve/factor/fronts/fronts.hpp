@@ -1,0 +1,68 @@
+// The multifrontal engine that the factorizations share: an assembly tree of fronts, where each front is a dense block
+// whose first `pivots` rows are eliminated and whose remaining rows form an update matrix for its parent.
+// A user supplies what happens to one front; this room says where its parts lie, in which order fronts may run, and
+// where update matrices live meanwhile.
+//
+// Sources: Duff and Reid 1983 (multifrontal), Liu 1992 ("The multifrontal method for sparse matrix solution").
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "factor/symbolic/symbolic.hpp"
+#include "native/buffer.hpp"
+#include "native/csr.hpp"
+#include "native/dense.hpp"
+
+namespace ms::fronts {
+
+// Everything that depends on the pattern alone. Front s owns the columns [first[s], first[s+1]) of L; its rows are those
+// columns followed by the supernode's row list. Local row i of a front is counted from its first pivot.
+struct AssemblyTree {
+  std::shared_ptr<const symbolic::Bound> symbolic;
+  std::vector<int32_t> child_ptr, child;        // (count + 1), (edges): children in ascending order
+  std::vector<int64_t> panel_ptr;               // (count + 1): panels of L, column-major, leading dimension leading(s)
+  std::vector<int32_t> relative;                // (rows): local row in the parent's front of each row below the pivots
+  std::vector<int64_t> entry_ptr;               // (n + 1): lower entries of the permuted matrix by columns:
+  std::vector<uint32_t> entry_source;           //   position in A's data
+  std::vector<int32_t> entry_row;               //   local row in the front of the column
+
+  const symbolic::Supernodes& supernodes() const { return symbolic->supernodes; }
+  int32_t n() const { return static_cast<int32_t>(symbolic->analysis.perm.size()); }
+  int32_t count() const { return static_cast<int32_t>(panel_ptr.size()) - 1; }
+  int32_t parent(int32_t s) const { return supernodes().parent[s]; }
+  int32_t first(int32_t s) const { return supernodes().first[s]; }
+  int64_t pivots(int32_t s) const { return supernodes().first[s + 1] - supernodes().first[s]; }
+  int64_t updates(int32_t s) const { return supernodes().row_ptr[s + 1] - supernodes().row_ptr[s]; }
+  int64_t height(int32_t s) const { return pivots(s) + updates(s); }
+  int64_t leading(int32_t s) const { return (panel_ptr[s + 1] - panel_ptr[s]) / pivots(s); }
+  const int32_t* rows(int32_t s) const { return supernodes().rows.data() + supernodes().row_ptr[s]; }
+  const int32_t* relative_rows(int32_t s) const { return relative.data() + supernodes().row_ptr[s]; }
+};
+
+// A: the pattern that was analysed, both triangles. O(nnz(A) + rows) time and memory.
+AssemblyTree assembly_tree(std::shared_ptr<const symbolic::Bound> symbolic, const Pattern& A, int threads);
+
+// Which fronts run together. Depends on the number of threads, results do not: a front always adds its children in
+// ascending order.
+struct Schedule {
+  struct Task {
+    int32_t begin, end;          // fronts [begin, end), a group of sibling subtrees or one front near the root
+  };
+  std::vector<Task> tasks;       // ascending
+  std::vector<int32_t> parent;   // (tasks): the task of the parent front, -1 if that is in `last` or there is none
+  std::vector<int32_t> last;     // ascending: fronts near the root, one after the other with all threads inside each
+  std::vector<int32_t> top;      // ascending: all fronts that are in no subtree task (single-front tasks and `last`)
+  std::vector<int32_t> slot;     // (count): update matrix on the heap in this slot, or -1: on the worker's stack
+  int32_t slots = 0;
+  int64_t square[2] = {0, 0};    // stack sizes by parity of depth that suffice for every task: sum of updates^2 ...
+  int64_t linear[2] = {0, 0};    // ... and of updates
+  std::vector<uint8_t> parity;   // (count): of the front's depth
+};
+Schedule schedule(const AssemblyTree& tree, int threads);
+
+// Runs of consecutive parent rows in a child's row list, for extend-add. The first row that falls below the parent's
+// pivots starts a run of its own, because pivot columns and update columns lie in different arrays.
+void find_runs(const int32_t* relative, int64_t count, int64_t pivots, std::vector<Run>& runs);
+
+}  // namespace ms::fronts

@@ -1,0 +1,120 @@
+// The schedule: subtrees of about equal cost as tasks, the fronts above them one by one, the topmost with all threads.
+#include <algorithm>
+
+#include "fronts.hpp"
+
+namespace ms::fronts {
+namespace {
+
+constexpr double front_overhead = 4000;       // operations that one front costs beside its arithmetic
+constexpr int tasks_per_thread = 8;
+
+struct Costs {
+  std::vector<double> subtree;                // (count): operations of the front and all below it
+  std::vector<int32_t> leftmost;              // (count): first front of the subtree
+  double total = 0;
+};
+
+Costs costs(const AssemblyTree& t) {
+  Costs c;
+  c.subtree.resize(t.count());
+  c.leftmost.resize(t.count());
+  for (int32_t s = 0; s < t.count(); ++s) {
+    const double w = static_cast<double>(t.pivots(s)), m = static_cast<double>(t.height(s));
+    c.subtree[s] += w * m * m + m * m + front_overhead;
+    const bool leaf = t.child_ptr[s] == t.child_ptr[s + 1];
+    c.leftmost[s] = leaf ? s : c.leftmost[t.child[t.child_ptr[s]]];
+    if (t.parent(s) >= 0)
+      c.subtree[t.parent(s)] += c.subtree[s];
+    else
+      c.total += c.subtree[s];
+  }
+  return c;
+}
+
+// Sibling subtrees follow each other in postorder, so a group of them is one range of fronts.
+void group_subtrees(const AssemblyTree& t, const Costs& c, double limit, std::vector<uint8_t>& is_top, Schedule& out) {
+  double gathered = 0;
+  int32_t group_parent = -2;
+  for (int32_t s = 0; s < t.count(); ++s) {
+    const int32_t p = t.parent(s);
+    if (is_top[s]) {
+      if (c.subtree[s] <= 1.2 * limit * tasks_per_thread) out.tasks.push_back({s, s + 1});
+      continue;
+    }
+    if (p >= 0 && !is_top[p]) continue;         // inside a subtree whose root comes later
+    const bool joins = p == group_parent && !out.tasks.empty() && out.tasks.back().end == c.leftmost[s] && gathered + c.subtree[s] <= limit;
+    if (joins) {
+      out.tasks.back().end = s + 1;
+      gathered += c.subtree[s];
+    } else {
+      out.tasks.push_back({c.leftmost[s], s + 1});
+      gathered = c.subtree[s];
+      group_parent = p;
+    }
+  }
+}
+
+void link_tasks(const AssemblyTree& t, Schedule& out) {
+  std::vector<int32_t> task_of(t.count(), -1);
+  for (size_t k = 0; k < out.tasks.size(); ++k)
+    std::fill(task_of.begin() + out.tasks[k].begin, task_of.begin() + out.tasks[k].end, static_cast<int32_t>(k));
+  out.parent.resize(out.tasks.size());
+  for (size_t k = 0; k < out.tasks.size(); ++k) {
+    const int32_t p = t.parent(out.tasks[k].end - 1);
+    out.parent[k] = p < 0 ? -1 : task_of[p];
+  }
+  out.slot.assign(t.count(), -1);
+  for (int32_t s = 0; s < t.count(); ++s)
+    if (t.parent(s) >= 0 && t.updates(s) > 0 && (task_of[s] < 0 || task_of[t.parent(s)] != task_of[s])) out.slot[s] = out.slots++;
+}
+
+// Runs through the tasks as the workers will, counting what lies on the two stacks.
+void measure_stacks(const AssemblyTree& t, Schedule& out) {
+  out.parity.assign(t.count(), 0);
+  for (int32_t s = t.count() - 1; s >= 0; --s)
+    if (t.parent(s) >= 0) out.parity[s] = out.parity[t.parent(s)] ^ 1;
+  for (const Schedule::Task& task : out.tasks) {
+    int64_t square[2] = {0, 0}, linear[2] = {0, 0};
+    for (int32_t s = task.begin; s < task.end; ++s) {
+      const int d = out.parity[s];
+      const int64_t u = t.updates(s);
+      if (out.slot[s] < 0) {
+        square[d] += u * u;
+        linear[d] += u;
+        out.square[d] = std::max(out.square[d], square[d]);
+        out.linear[d] = std::max(out.linear[d], linear[d]);
+      }
+      for (int32_t q = t.child_ptr[s]; q < t.child_ptr[s + 1]; ++q) {
+        const int32_t c = t.child[q];
+        if (out.slot[c] >= 0) continue;
+        square[d ^ 1] -= t.updates(c) * t.updates(c);
+        linear[d ^ 1] -= t.updates(c);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Schedule schedule(const AssemblyTree& t, int threads) {
+  Schedule out;
+  if (threads <= 1 || t.count() < 2) {
+    out.tasks.push_back({0, t.count()});
+  } else {
+    const Costs c = costs(t);
+    const double limit = c.total / (threads * tasks_per_thread);
+    std::vector<uint8_t> is_top(t.count());
+    for (int32_t s = 0; s < t.count(); ++s) is_top[s] = c.subtree[s] > limit;
+    group_subtrees(t, c, limit, is_top, out);
+    for (int32_t s = 0; s < t.count(); ++s) {
+      if (is_top[s]) out.top.push_back(s);
+      if (is_top[s] && c.subtree[s] > 1.2 * limit * tasks_per_thread) out.last.push_back(s);
+    }
+  }
+  link_tasks(t, out);
+  measure_stacks(t, out);
+  return out;
+}
+
+}  // namespace ms::fronts

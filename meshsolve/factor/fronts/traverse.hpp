@@ -1,0 +1,120 @@
+// Runs a visitor over the assembly tree from the leaves to the roots, or from the roots to the leaves, and keeps the
+// update blocks of the fronts meanwhile: on two stacks per worker (by parity of depth, so that a front's block never
+// covers those of its children), or on the heap where a block passes from one task to another.
+#pragma once
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "fronts.hpp"
+#include "native/parallel.hpp"
+
+namespace ms::fronts {
+
+// Update blocks of one traversal. `unit` scalars belong to one update row (a right-hand side count), or a block is square.
+template <class T>
+class UpdateBlocks {
+ public:
+  UpdateBlocks(const AssemblyTree& tree, const Schedule& plan, int workers, int64_t unit, std::vector<Buffer<T>>& memory)
+      : tree_(tree), plan_(plan), unit_(unit), memory_(memory), block_(tree.count()), heap_(plan.slots), top_(2 * workers) {
+    memory_.resize(std::max<size_t>(memory_.size(), 2 * workers));
+  }
+
+  int64_t size(int32_t s) const {
+    const int64_t u = tree_.updates(s);
+    return unit_ > 0 ? u * unit_ : u * u;
+  }
+
+  void enter_task(int worker) {
+    for (int d = 0; d < 2; ++d) {
+      Buffer<T>& stack = memory_[2 * worker + d];
+      const int64_t need = unit_ > 0 ? plan_.linear[d] * unit_ : plan_.square[d];
+      if (stack.size() < need) stack = Buffer<T>(need);
+      top_[2 * worker + d] = stack.data();
+    }
+  }
+
+  T* open(int32_t s, int worker) {
+    const int32_t slot = plan_.slot[s];
+    if (slot >= 0) {
+      heap_[slot] = Buffer<T>(size(s));
+      return block_[s] = heap_[slot].data();
+    }
+    T*& top = top_[2 * worker + plan_.parity[s]];
+    block_[s] = top;
+    top += size(s);
+    return block_[s];
+  }
+
+  void close_children(int32_t s, int worker) {
+    for (int32_t q = tree_.child_ptr[s]; q < tree_.child_ptr[s + 1]; ++q) {
+      const int32_t c = tree_.child[q], slot = plan_.slot[c];
+      if (slot >= 0) {
+        heap_[slot] = Buffer<T>();
+      } else {
+        T*& top = top_[2 * worker + plan_.parity[c]];
+        top = std::min(top, block_[c]);
+      }
+    }
+  }
+
+  const T* of(int32_t s) const { return block_[s]; }
+
+ private:
+  const AssemblyTree& tree_;
+  const Schedule& plan_;
+  const int64_t unit_;
+  std::vector<Buffer<T>>& memory_;
+  std::vector<T*> block_;
+  std::vector<Buffer<T>> heap_;
+  std::vector<T*> top_;
+};
+
+// visit(front, update block, worker, threads to use inside) -> -1, or the column (new numbering) at which it failed.
+// Returns the smallest such column or -1. Every front before it is visited whatever the number of threads, so the column
+// does not depend on that.
+template <class T, class Visit>
+int32_t bottom_up(const AssemblyTree& tree, const Schedule& plan, int threads, UpdateBlocks<T>& blocks, Visit visit) {
+  constexpr int32_t none = INT32_MAX;
+  std::atomic<int32_t> failed{none};
+  const auto step = [&](int32_t s, int worker, int inside) {
+    if (tree.first(s) > failed.load(std::memory_order_relaxed)) return;
+    const int32_t column = visit(s, blocks.open(s, worker), worker, inside);
+    blocks.close_children(s, worker);
+    int32_t seen = failed.load();
+    while (column >= 0 && column < seen && !failed.compare_exchange_weak(seen, column)) {
+    }
+  };
+  for_tree(threads, plan.parent, [&](int32_t k, int worker) {
+    blocks.enter_task(worker);
+    const Schedule::Task task = plan.tasks[k];
+    for (int32_t s = task.begin; s < task.end; ++s) {
+      if (s % 256 == 0) interrupt::poll();
+      step(s, worker, 1);
+    }
+    interrupt::advance(task.end - task.begin);
+  });
+  blocks.enter_task(0);
+  for (const int32_t s : plan.last) {
+    interrupt::poll();
+    step(s, 0, threads);
+  }
+  return failed == none ? -1 : failed.load();
+}
+
+// visit(front, worker): every front after its parent.
+template <class Visit>
+void top_down(const Schedule& plan, int threads, Visit visit) {
+  for (size_t k = plan.top.size(); k-- > 0;) visit(plan.top[k], 0);
+  const int64_t count = static_cast<int64_t>(plan.tasks.size());
+  for_range(threads, count, 1, [&](int64_t b, int64_t e, int worker) {
+    for (int64_t k = e; k-- > b;) {
+      const Schedule::Task task = plan.tasks[count - 1 - k];
+      if (task.end == task.begin + 1 && std::binary_search(plan.top.begin(), plan.top.end(), task.begin)) continue;
+      for (int32_t s = task.end; s-- > task.begin;) visit(s, worker);
+    }
+  });
+}
+
+}  // namespace ms::fronts

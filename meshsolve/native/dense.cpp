@@ -1,0 +1,52 @@
+// The choice between the compiled instruction sets.
+#include "dense.hpp"
+
+#include <cstdlib>
+
+namespace ms {
+
+namespace v2 { extern const Dense<double> dense_double; extern const Dense<float> dense_float; }
+#ifdef __x86_64__
+namespace v3 { extern const Dense<double> dense_double; extern const Dense<float> dense_float; }
+namespace v4 { extern const Dense<double> dense_double; extern const Dense<float> dense_float; }
+#endif
+
+namespace {
+
+int best_level() {
+#ifdef __x86_64__
+  const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+  const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  int level = v4 ? 2 : v3 ? 1 : 0;
+  if (const char* wish = std::getenv("MESHSOLVE_ISA"))
+    for (int i = 0; i < level; ++i)
+      if (wish[0] == 'v' && std::atoi(wish + 1) == i + 2) level = i;
+  return level;
+#else
+  return 0;
+#endif
+}
+
+int level() {
+  static const int chosen = best_level();
+  return chosen;
+}
+
+}  // namespace
+
+#ifdef __x86_64__
+template <> const Dense<double>& dense<double>() {
+  static const Dense<double>* const tables[] = {&v2::dense_double, &v3::dense_double, &v4::dense_double};
+  return *tables[level()];
+}
+template <> const Dense<float>& dense<float>() {
+  static const Dense<float>* const tables[] = {&v2::dense_float, &v3::dense_float, &v4::dense_float};
+  return *tables[level()];
+}
+#else
+template <> const Dense<double>& dense<double>() { return v2::dense_double; }
+template <> const Dense<float>& dense<float>() { return v2::dense_float; }
+#endif
+
+}  // namespace ms

@@ -1,0 +1,26 @@
+// Dense kernels for one front, chosen by the machine's instruction set when the package is imported.
+// All arrays are column-major; see dense.inl for what each kernel reads and writes. This header is included by files
+// compiled for different instruction sets: declarations only.
+#pragma once
+
+namespace ms {
+
+struct Run {                // rows [from, next run's from) of a child are rows to, to + 1, ... of its parent
+  int from, to;
+};
+
+template <class T>
+struct Dense {
+  void (*gemm_nt)(long m, long n, long k, const T* A, long lda, const T* B, long ldb, T* C, long ldc);      // C -= A B^T
+  void (*trapezoid)(long m, long n, long k, const T* A, long lda, const T* B, long ldb, T* C, long ldc);    // its lower part
+  long (*panel)(long m, long k, T* A, long lda);                        // L of an m x k panel; 0, or 1 + the failing column
+  void (*trsm_rlt)(long m, long k, const T* L, long ldl, T* B, long ldb);                                   // B := B L^-T
+  void (*forward)(long m, long w, const T* L, long ld, long k, T* V, long ldv);
+  void (*backward)(long m, long w, const T* L, long ld, long k, T* V, long ldv);
+  void (*extend_add)(long begin, long end, long m, const T* X, const Run* runs, long count, T* const* column);
+  const char* isa;
+};
+
+template <class T> const Dense<T>& dense();       // MESHSOLVE_ISA=v2|v3|v4 lowers the choice (tests)
+
+}  // namespace ms

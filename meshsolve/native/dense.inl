@@ -1,0 +1,375 @@
+// Dense kernels on small and medium blocks: the work inside one front. Compiled once per instruction set by dense_v*.cpp,
+// which define ISA (the namespace), VECTOR_BYTES, and the tile shape; dense.cpp picks one at import.
+// Everything is column-major, T is double or float, and nothing outside the stated part of an array is read or written,
+// but for the few entries above the diagonal that a trapezoid touches (see there).
+// No std header may be included here: an inline function compiled for a newer instruction set could be the copy that the
+// linker keeps for every file.
+//
+// Source: register tiles and packing as in Goto and van de Geijn 2008 ("Anatomy of high-performance matrix
+// multiplication"); left-looking panels of 8 columns inside pivot blocks of 128.
+
+namespace ms::ISA {
+namespace {
+
+template <class T, int W> struct Vec { typedef T type __attribute__((vector_size(W * sizeof(T)), aligned(sizeof(T)), may_alias)); };
+template <class T> struct Vec<T, 1> { typedef T type; };
+template <int W, class T> inline typename Vec<T, W>::type load(const T* p) { return *reinterpret_cast<const typename Vec<T, W>::type*>(p); }
+template <int W, class T> inline void store(T* p, typename Vec<T, W>::type v) { *reinterpret_cast<typename Vec<T, W>::type*>(p) = v; }
+
+template <class T> constexpr int lanes = VECTOR_BYTES / static_cast<int>(sizeof(T));
+constexpr long block_k = 128, block_m = 192, pivot_block = 128;     // packed blocks: block_m x block_k
+
+// ---- C -= A B^T ----------------------------------------------------------------------------------------------------
+
+// C(M W x N) -= A(M W x k) B(N x k)^T with the accumulators in registers.
+template <int W, int M, int N, class T>
+inline __attribute__((always_inline)) void tile(long k, const T* A, long lda, const T* B, long ldb, T* C, long ldc) {
+  typedef typename Vec<T, W>::type V;
+  V c[N][M];
+#pragma GCC unroll 16
+  for (int j = 0; j < N; ++j)
+#pragma GCC unroll 8
+    for (int i = 0; i < M; ++i) c[j][i] = load<W>(C + i * W + j * ldc);
+  for (long l = 0; l < k; ++l) {
+    V a[M];
+#pragma GCC unroll 8
+    for (int i = 0; i < M; ++i) a[i] = load<W>(A + i * W + l * lda);
+#pragma GCC unroll 16
+    for (int j = 0; j < N; ++j) {
+      const T b = B[j + l * ldb];
+#pragma GCC unroll 8
+      for (int i = 0; i < M; ++i) c[j][i] -= a[i] * b;
+    }
+  }
+#pragma GCC unroll 16
+  for (int j = 0; j < N; ++j)
+#pragma GCC unroll 8
+    for (int i = 0; i < M; ++i) store<W>(C + i * W + j * ldc, c[j][i]);
+}
+
+template <int W, int N, class T>
+void tail(long m, long k, const T* A, long lda, const T* B, long ldb, T* C, long ldc) {
+  long i = 0;
+  for (; i + W <= m; i += W) tile<W, 1, N>(k, A + i, lda, B, ldb, C + i, ldc);
+  if constexpr (W > 1)
+    if (i < m) tail<W / 2, N>(m - i, k, A + i, lda, B, ldb, C + i, ldc);
+}
+
+template <int N, class T>
+void strip(long m, long k, const T* A, long lda, const T* B, long ldb, T* C, long ldc) {
+  constexpr int W = lanes<T>;
+  long i = 0;
+  for (; i + tile_vectors * W <= m; i += tile_vectors * W) tile<W, tile_vectors, N>(k, A + i, lda, B, ldb, C + i, ldc);
+  if (tile_vectors > 2 && i + 2 * W <= m) {
+    tile<W, 2, N>(k, A + i, lda, B, ldb, C + i, ldc);
+    i += 2 * W;
+  }
+  if (i < m) tail<W, N>(m - i, k, A + i, lda, B, ldb, C + i, ldc);
+}
+
+template <int N, class T>
+void columns(long n, long m, long k, const T* A, long lda, const T* B, long ldb, T* C, long ldc) {
+  if (n == N)
+    strip<N>(m, k, A, lda, B, ldb, C, ldc);
+  else if constexpr (N > 1)
+    columns<N - 1>(n, m, k, A, lda, B, ldb, C, ldc);
+}
+
+template <class T>
+void gemm_nt(long m, long n, long k, const T* A, long lda, const T* B, long ldb, T* C, long ldc) {
+  for (long l = 0; l < k; l += block_k) {
+    const long kk = k - l < block_k ? k - l : block_k;
+    for (long i = 0; i < m; i += block_m) {
+      const long mm = m - i < block_m ? m - i : block_m;
+      for (long j = 0; j < n; j += tile_columns) {
+        const long w = n - j < tile_columns ? n - j : tile_columns;
+        columns<tile_columns>(w, mm, kk, A + i + l * lda, lda, B + j + l * ldb, ldb, C + i + j * ldc, ldc);
+      }
+    }
+  }
+}
+
+template <class T> inline void pack(long rows, long k, const T* A, long lda, T* to, long ldt) {
+  for (long q = 0; q < k; ++q)
+    for (long i = 0; i < rows; ++i) to[i + q * ldt] = A[i + q * lda];
+}
+
+// Lower trapezoid of C(m x n), n <= m: C -= A(m x k) B(n x k)^T, where row i of C is at or below its diagonal when
+// i >= j. May write up to tile_columns - 1 entries above the diagonal. Large ones run on packed copies, so that the
+// speed does not depend on the leading dimension.
+template <class T>
+void trapezoid(long m, long n, long k, const T* A, long lda, const T* B, long ldb, T* C, long ldc) {
+  const bool packed = m > packed_rows;
+  alignas(64) T a[block_m * block_k], b[tile_columns * block_k];
+  for (long l = 0; l < k; l += block_k) {
+    const long kk = k - l < block_k ? k - l : block_k;
+    for (long i0 = 0; i0 < m; i0 += block_m) {
+      const long i1 = i0 + block_m < m ? i0 + block_m : m, columns_here = i1 < n ? i1 : n;
+      if (packed) pack(i1 - i0, kk, A + i0 + l * lda, lda, a, block_m);
+      for (long j = 0; j < columns_here; j += tile_columns) {
+        const long w = n - j < tile_columns ? n - j : tile_columns, r = j > i0 ? j : i0;
+        if (!packed) {
+          columns<tile_columns>(w, i1 - r, kk, A + r + l * lda, lda, B + j + l * ldb, ldb, C + r + j * ldc, ldc);
+          continue;
+        }
+        pack(w, kk, B + j + l * ldb, ldb, b, tile_columns);
+        columns<tile_columns>(w, i1 - r, kk, a + (r - i0), block_m, b, static_cast<long>(tile_columns), C + r + j * ldc, ldc);
+      }
+    }
+  }
+}
+
+// ---- panels: partial Cholesky and the triangular solve that goes with it ------------------------------------------------
+
+// X L^T = B for m rows and nb <= 8 columns; L is nb x nb lower triangular, d holds its inverse diagonal.
+template <class T>
+void solve_few(long m, int nb, const T* L, long ldl, const T* d, T* B, long ldb) {
+  for (int j = 0; j < nb; ++j) {
+    T* x = B + j * ldb;
+    for (long i = 0; i < m; ++i) x[i] *= d[j];
+    for (int c = j + 1; c < nb; ++c) {
+      const T t = L[c + j * ldl];
+      T* y = B + c * ldb;
+      for (long i = 0; i < m; ++i) y[i] -= t * x[i];
+    }
+  }
+}
+
+template <int W, class T>
+void solve_eight(long m, const T* L, long ldl, const T* d, T* B, long ldb) {
+  typedef typename Vec<T, W>::type V;
+  long i = 0;
+  for (; i + W <= m; i += W) {
+    V x[8];
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; ++j) x[j] = load<W>(B + i + j * ldb);
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; ++j) {
+      x[j] *= d[j];
+#pragma GCC unroll 8
+      for (int c = j + 1; c < 8; ++c) x[c] -= x[j] * L[c + j * ldl];
+    }
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; ++j) store<W>(B + i + j * ldb, x[j]);
+  }
+  if constexpr (W > 1)
+    if (i < m) solve_eight<W / 2>(m - i, L, ldl, d, B + i, ldb);
+}
+
+template <class T>
+void solve_block(long m, int nb, const T* L, long ldl, const T* d, T* B, long ldb) {
+  if (nb == 8)
+    solve_eight<lanes<T>>(m, L, ldl, d, B, ldb);
+  else
+    solve_few(m, nb, L, ldl, d, B, ldb);
+}
+
+inline double root(double x) { return __builtin_sqrt(x); }
+inline float root(float x) { return __builtin_sqrtf(x); }
+
+// Cholesky of the nb <= 8 columns at D, inverse diagonal to d. 0, or 1 + the column whose pivot is not positive and finite.
+template <class T>
+int pivots(int nb, T* D, long ld, T* d) {
+  for (int c = 0; c < nb; ++c) {
+    const T p = D[c + c * ld];
+    if (!(p > 0 && p - p == 0)) return 1 + c;
+    D[c + c * ld] = root(p);
+    d[c] = 1 / D[c + c * ld];
+    for (int r = c + 1; r < nb; ++r) D[r + c * ld] *= d[c];
+    for (int q = c + 1; q < nb; ++q)
+      for (int r = q; r < nb; ++r) D[r + q * ld] -= D[r + c * ld] * D[q + c * ld];
+  }
+  return 0;
+}
+
+// m x k panel of at most pivot_block columns, left-looking by 8 columns.
+template <class T>
+long narrow_panel(long m, long k, T* A, long lda) {
+  T d[8];
+  for (long j = 0; j < k; j += 8) {
+    const int nb = k - j < 8 ? static_cast<int>(k - j) : 8;
+    T* D = A + j + j * lda;
+    if (j)
+      for (long h = 0; h < nb; h += tile_columns) {
+        const long w = nb - h < tile_columns ? nb - h : tile_columns;
+        gemm_nt(m - j - h, w, j, A + j + h, lda, A + j + h, lda, D + h + h * lda, lda);
+      }
+    if (const int bad = pivots(nb, D, lda, d)) return j + bad;
+    solve_block(m - j - nb, nb, D, lda, d, D + nb, lda);
+  }
+  return 0;
+}
+
+template <class T>
+long panel(long m, long k, T* A, long lda) {
+  for (long j = 0; j < k; j += pivot_block) {
+    const long w = k - j < pivot_block ? k - j : pivot_block, e = j + w;
+    if (const long bad = narrow_panel(m - j, w, A + j + j * lda, lda)) return j + bad;
+    const T* below = A + e + j * lda;
+    if (e < k) trapezoid(m - e, k - e, w, below, lda, below, lda, A + e + e * lda, lda);
+  }
+  return 0;
+}
+
+template <class T>
+void trsm_rlt(long m, long k, const T* L, long ldl, T* B, long ldb) {
+  T d[8];
+  for (long j = 0; j < k; j += 8) {
+    const int nb = k - j < 8 ? static_cast<int>(k - j) : 8;
+    if (j) gemm_nt(m, static_cast<long>(nb), j, B, ldb, L + j, ldl, B + j * ldb, ldb);
+    for (int c = 0; c < nb; ++c) d[c] = 1 / L[j + c + (j + c) * ldl];
+    solve_block(m, nb, L + j + j * ldl, ldl, d, B + j * ldb, ldb);
+  }
+}
+
+// ---- solves with a panel: L is m x w, its upper w x w part lower triangular ---------------------------------------------
+
+// V(0:m) -= L(0:m, 0:P) y for K right-hand sides; y is P x K by columns.
+template <int W, int P, int K, class T>
+inline __attribute__((always_inline)) void subtract_columns(long m, const T* L, long ld, const T (&y)[K][P], T* V, long ldv) {
+  typedef typename Vec<T, W>::type X;
+  long i = 0;
+  for (; i + W <= m; i += W) {
+    X l[P];
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) l[p] = load<W>(L + i + p * ld);
+#pragma GCC unroll 8
+    for (int c = 0; c < K; ++c) {
+      X v = load<W>(V + i + c * ldv);
+#pragma GCC unroll 8
+      for (int p = 0; p < P; ++p) v -= l[p] * y[c][p];
+      store<W>(V + i + c * ldv, v);
+    }
+  }
+  if constexpr (W > 1)
+    if (i < m) subtract_columns<W / 2, P, K>(m - i, L + i, ld, y, V + i, ldv);
+}
+
+// s(p, c) = sum over 0:m of L(:, p) V(:, c)
+template <int P, int K, class T>
+inline __attribute__((always_inline)) void dot_columns(long m, const T* L, long ld, const T* V, long ldv, T (&s)[K][P]) {
+  constexpr int W = lanes<T>;
+  typedef typename Vec<T, W>::type X;
+  X acc[K][P] = {};
+  long i = 0;
+  for (; i + W <= m; i += W) {
+    X l[P];
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) l[p] = load<W>(L + i + p * ld);
+#pragma GCC unroll 8
+    for (int c = 0; c < K; ++c) {
+      const X v = load<W>(V + i + c * ldv);
+#pragma GCC unroll 8
+      for (int p = 0; p < P; ++p) acc[c][p] += l[p] * v;
+    }
+  }
+  for (int c = 0; c < K; ++c)
+    for (int p = 0; p < P; ++p) {
+      T sum = 0;
+      for (int q = 0; q < W; ++q) sum += acc[c][p][q];
+      for (long r = i; r < m; ++r) sum += L[r + p * ld] * V[r + c * ldv];
+      s[c][p] = sum;
+    }
+}
+
+template <int P, int K, class T>
+inline void forward_step(long m, const T* L, long ld, T* V, long ldv) {
+  T y[K][P];
+  for (int c = 0; c < K; ++c)
+    for (int p = 0; p < P; ++p) {
+      T v = V[p + c * ldv];
+      for (int q = 0; q < p; ++q) v -= L[p + q * ld] * y[c][q];
+      V[p + c * ldv] = y[c][p] = v / L[p + p * ld];
+    }
+  subtract_columns<lanes<T>, P, K>(m - P, L + P, ld, y, V + P, ldv);
+}
+
+template <int P, int K, class T>
+inline void backward_step(long m, const T* L, long ld, T* V, long ldv) {
+  T s[K][P];
+  dot_columns<P, K>(m - P, L + P, ld, V + P, ldv, s);
+  for (int c = 0; c < K; ++c)
+    for (int p = P - 1; p >= 0; --p) {
+      T v = V[p + c * ldv] - s[c][p];
+      for (int q = p + 1; q < P; ++q) v -= L[q + p * ld] * V[q + c * ldv];
+      V[p + c * ldv] = v / L[p + p * ld];
+    }
+}
+
+template <int K, class T>
+void forward_columns(long m, long w, const T* L, long ld, T* V, long ldv) {
+  long j = 0;
+  for (; j + 4 <= w; j += 4) forward_step<4, K>(m - j, L + j + j * ld, ld, V + j, ldv);
+  for (; j < w; ++j) forward_step<1, K>(m - j, L + j + j * ld, ld, V + j, ldv);
+}
+
+template <int K, class T>
+void backward_columns(long m, long w, const T* L, long ld, T* V, long ldv) {
+  long j = w;
+  for (; j % 4 != 0; --j) backward_step<1, K>(m - j + 1, L + (j - 1) + (j - 1) * ld, ld, V + j - 1, ldv);
+  for (; j > 0; j -= 4) backward_step<4, K>(m - j + 4, L + (j - 4) + (j - 4) * ld, ld, V + j - 4, ldv);
+}
+
+// V := [L11 0; L21 I]^-1 V for k right-hand sides.
+template <class T>
+void forward(long m, long w, const T* L, long ld, long k, T* V, long ldv) {
+  for (; k >= 8; k -= 8, V += 8 * ldv) forward_columns<8>(m, w, L, ld, V, ldv);
+  if (k >= 4) forward_columns<4>(m, w, L, ld, V, ldv), V += 4 * ldv, k -= 4;
+  if (k == 3) forward_columns<3>(m, w, L, ld, V, ldv);
+  if (k == 2) forward_columns<2>(m, w, L, ld, V, ldv);
+  if (k == 1) forward_columns<1>(m, w, L, ld, V, ldv);
+}
+
+// V(0:w) := L11^-T (V(0:w) - L21^T V(w:m)) for k right-hand sides.
+template <class T>
+void backward(long m, long w, const T* L, long ld, long k, T* V, long ldv) {
+  for (; k >= 8; k -= 8, V += 8 * ldv) backward_columns<8>(m, w, L, ld, V, ldv);
+  if (k >= 4) backward_columns<4>(m, w, L, ld, V, ldv), V += 4 * ldv, k -= 4;
+  if (k == 3) backward_columns<3>(m, w, L, ld, V, ldv);
+  if (k == 2) backward_columns<2>(m, w, L, ld, V, ldv);
+  if (k == 1) backward_columns<1>(m, w, L, ld, V, ldv);
+}
+
+// ---- extend-add: the lower triangle of a child's update matrix into its parent ------------------------------------------
+
+template <class T> inline void add(long n, const T* from, T* to) {
+  constexpr int W = lanes<T>;
+  long i = 0;
+  for (; i + W <= n; i += W) store<W>(to + i, load<W>(to + i) + load<W>(from + i));
+  for (; i < n; ++i) to[i] += from[i];
+}
+
+// Columns [begin, end) of X (m x m, lower). Row r of X goes to row run.to + (r - run.from) of the target, where the runs
+// cut 0..m into pieces of consecutive rows; targets are the columns at `column[j]`, whose entry 0 is row 0 of the front.
+template <class T>
+void extend_add(long begin, long end, long m, const T* X, const Run* runs, long count, T* const* column) {
+  long r = 0;
+  for (long j = begin; j < end; ++j) {
+    while (r + 1 < count && runs[r + 1].from <= j) ++r;
+    const T* x = X + j * m;
+    T* y = column[j];
+    const long stop = r + 1 < count ? runs[r + 1].from : m;
+    add(stop - j, x + j, y + runs[r].to + (j - runs[r].from));
+    for (long q = r + 1; q < count; ++q) {
+      const long from = runs[q].from, length = (q + 1 < count ? runs[q + 1].from : m) - from;
+      if (length == 1)
+        y[runs[q].to] += x[from];
+      else
+        add(length, x + from, y + runs[q].to);
+    }
+  }
+}
+
+template <class T>
+constexpr Dense<T> kernels(const char* isa) {
+  return {gemm_nt<T>, trapezoid<T>, panel<T>, trsm_rlt<T>, forward<T>, backward<T>, extend_add<T>, isa};
+}
+
+}  // namespace
+
+extern const Dense<double> dense_double;
+extern const Dense<float> dense_float;
+const Dense<double> dense_double = kernels<double>(ISA_NAME);
+const Dense<float> dense_float = kernels<float>(ISA_NAME);
+
+}  // namespace ms::ISA

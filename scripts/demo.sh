@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# From a clone to a smoothed scan: installs meshsolve into .venv, makes a scan-like mesh where no file is given, and runs
+# mean curvature flow on it.   usage: bash scripts/demo.sh [MESH]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+mesh="${1:-}"
+[ -z "$mesh" ] || mesh="$(realpath "$OLDPWD/$mesh" 2>/dev/null || realpath "$mesh")"
+source scripts/env.sh
+if [ -z "$mesh" ]; then
+  mesh=data/scan.ply
+  [ -f "$mesh" ] || .venv/bin/python -P data/make_data.py -o "$mesh"
+fi
+mkdir -p out
+.venv/bin/meshsolve mcf "$mesh" -o out/smoothed.ply --steps 2 --render out/smoothed.png --report out/report.json
+echo "wrote out/smoothed.ply, out/smoothed.png and out/report.json"

@@ -1,0 +1,224 @@
+"""Cholesky factorization and solves against dense linear algebra."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+import meshsolve as ms
+from zoo import backward_error, grid, random_spd, spd, zoo
+
+ZOO = zoo()
+
+
+@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("ordering", ["nd", "amd", "natural", "random"])
+def test_factor_reproduces_the_matrix(name, ordering):
+    A = ZOO[name]
+    F = ms.cholesky(A, ordering=ordering)
+    B = A[F.perm][:, F.perm]
+    assert abs(F.L @ F.L.T - B).max() <= 1e-13 * abs(B).max()
+    assert sp.triu(F.L, 1).nnz == 0 and F.nnz == F.L.nnz
+    dense = np.linalg.cholesky(B.toarray())
+    assert np.allclose(F.L.toarray(), dense, rtol=1e-11, atol=1e-12)
+    assert F.logdet() == pytest.approx(np.linalg.slogdet(A.toarray())[1], rel=1e-10)
+
+
+@given(n=st.integers(1, 60), density=st.floats(0, 0.5), seed=st.integers(0, 1000), k=st.integers(1, 12))
+def test_solves_random_systems(n, density, seed, k):
+    A = random_spd(n, density, seed)
+    b = np.random.default_rng(seed).standard_normal((n, k))
+    x = ms.cholesky(A).solve(b)
+    assert np.allclose(x, np.linalg.solve(A.toarray(), b), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("shape", [(7, 9), (60, 50), (170, 160)])
+def test_same_bits_on_any_number_of_threads(shape):
+    A = spd(grid(*shape))
+    b = np.random.default_rng(0).standard_normal((A.shape[0], 3))
+    factors = [ms.cholesky(A, threads=t) for t in (1, 2, 3, 7)]
+    for F in factors[1:]:
+        assert np.array_equal(F.L.data, factors[0].L.data)
+        assert np.array_equal(F.solve(b), factors[0].solve(b))
+
+
+def test_wide_fronts_agree_with_dense_and_with_threads():
+    A = random_spd(700, 0.2, 3)                    # one front of nearly all rows, factored by tiles
+    one, many = ms.cholesky(A, threads=1), ms.cholesky(A, threads=4)
+    assert np.array_equal(one.L.data, many.L.data)
+    B = A[one.perm][:, one.perm].toarray()
+    assert np.allclose(one.L.toarray(), np.linalg.cholesky(B), rtol=1e-10, atol=1e-11)
+
+
+def test_refactor_is_a_fresh_factorization():
+    A, C = spd(grid(40, 30), seed=1), spd(grid(40, 30), seed=2)
+    F = ms.cholesky(A)
+    fresh = ms.cholesky(C)
+    assert F.refactor(C) is F
+    assert np.array_equal(F.L.data, fresh.L.data)
+    F.refactor(A)
+    assert np.array_equal(F.L.data, ms.cholesky(A).L.data)
+
+
+def test_a_failed_refactor_leaves_the_factor_bit_for_bit():
+    A = spd(grid(60, 50))
+    F = ms.cholesky(A, threads=2)
+    before = F.L.data.copy()
+    bad = sp.lil_array(A)
+    bad[1234, 1234] = -1.0
+    with pytest.raises(ms.NotPositiveDefiniteError):
+        F.refactor(bad)
+    assert np.array_equal(F.L.data, before)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("row", [0, 77, 1499, 2999])
+def test_the_failing_column_is_named_whatever_the_threads(threads, row):
+    A = sp.lil_array(spd(grid(60, 50)))
+    A[row, row] = -3.0
+    with pytest.raises(ms.NotPositiveDefiniteError) as e:
+        ms.cholesky(sp.csr_array(A), threads=threads)
+    assert e.value.column == row and f"column {row}" in str(e.value)
+
+
+def test_of_several_bad_pivots_every_thread_count_names_the_same():
+    A = sp.lil_array(spd(grid(60, 50)))
+    for row in range(5, 3000, 211):
+        A[row, row] = -3.0
+    named = set()
+    for threads in (1, 2, 3, 7):
+        with pytest.raises(ms.NotPositiveDefiniteError) as e:
+            ms.cholesky(sp.csr_array(A), threads=threads)
+        named.add(e.value.column)
+    assert len(named) == 1
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 3, 4, 5, 7, 8, 9, 11, 19])
+def test_any_number_of_right_hand_sides_in_either_order(k):
+    A = spd(grid(20, 15))
+    F = ms.cholesky(A)
+    b = np.random.default_rng(k).standard_normal((300, k))
+    x = F.solve(b)
+    assert x.shape == b.shape and np.allclose(A @ x, b, atol=1e-11)
+    assert np.array_equal(F.solve(np.asfortranarray(b)), x)
+    for c in range(k):
+        assert np.allclose(F.solve(b[:, c]), x[:, c], rtol=1e-12, atol=1e-13)
+
+
+def test_triangular_systems():
+    A = spd(grid(9, 8))
+    F = ms.cholesky(A)
+    b = np.random.default_rng(0).standard_normal((72, 2))
+    z = F.solve(b[F.perm], system="L")
+    assert np.allclose(F.L @ z, b[F.perm])
+    y = F.solve(z, system="Lt")
+    assert np.allclose(F.L.T @ y, z)
+    assert np.allclose(y[np.argsort(F.perm)], F.solve(b))
+
+
+def test_kinds_of_right_hand_sides():
+    A = spd(grid(9, 8))
+    F = ms.cholesky(A)
+    b = np.arange(72)
+    x = F.solve(b)
+    assert x.dtype == np.float64 and np.allclose(A @ x, b)
+    assert F.solve(b.astype(np.float32)).dtype == np.float32
+    assert np.allclose(F.solve(list(b)), x) and np.allclose(F @ b, x) and np.allclose(F(b), x)
+    z = F.solve(b + 2j * b)
+    assert z.dtype == np.complex128 and np.allclose(z, x + 2j * x)
+    assert np.allclose(F.solve(b[::-1][::-1]), x)
+    out = np.empty(72)
+    assert F.solve(b, out=out) is out and np.array_equal(out, x)
+    with pytest.raises(ms.InvalidInputError, match="out"):
+        F.solve(b, out=np.empty(71))
+    assert np.allclose((F.T @ b), x) and F.shape == (72, 72)
+
+
+@pytest.mark.parametrize("precision, bound", [("single", 1e-6), ("mixed", 1e-15), ("double", 1e-15)])
+def test_precisions(precision, bound):
+    A = spd(grid(50, 40))
+    b = np.random.default_rng(0).standard_normal((2000, 3))
+    F = ms.cholesky(A, precision=precision)
+    assert backward_error(A, F.solve(b), b) < bound
+    assert F.dtype == (np.float32 if precision == "single" else np.float64)
+
+
+def test_mixed_precision_says_when_it_is_not_enough():
+    n = 60
+    H = 1.0 / (np.arange(n)[:, None] + np.arange(n) + 1.0) + 1e-7 * np.eye(n)
+    F = ms.cholesky(H, precision="mixed")
+    with pytest.warns(ms.ConvergenceWarning, match="ill-conditioned"):
+        F.solve(np.random.default_rng(0).standard_normal(n))
+
+
+def test_rcond_is_near_the_truth():
+    for name in ("grid", "random", "diagonal", "one"):
+        A = ZOO[name].toarray()
+        truth = 1 / np.linalg.cond(A, 1)
+        assert truth * 0.99 <= ms.cholesky(A).rcond() <= min(1.0, truth * 10)
+
+
+def test_lower_triangle_is_enough():
+    A = spd(grid(9, 8))
+    b = np.arange(72.0)
+    assert np.array_equal(ms.cholesky(sp.tril(A), lower=True).solve(b), ms.cholesky(A).solve(b))
+
+
+def test_given_orderings():
+    A = spd(grid(9, 8))
+    perm = np.random.default_rng(0).permutation(72)
+    b = np.arange(72.0)
+    for ordering in (perm, list(perm), ms.order.amd(A), "rcm", "nnz_sort"):
+        assert np.allclose(A @ ms.cholesky(A, ordering=ordering).solve(b), b)
+    for wrong in (perm[:-1], perm * 0, perm + 0.5, "metis", 3.0, None):
+        with pytest.raises(ms.InvalidInputError):
+            ms.cholesky(A, ordering=wrong)
+
+
+def test_symbolic_is_used_again():
+    A, C = spd(grid(20, 30), seed=1), spd(grid(20, 30), seed=2)
+    sym = ms.analyze(A)
+    b = np.arange(600.0)
+    assert np.allclose(C @ sym.factor(C).solve(b), b)
+    assert np.allclose(A @ sym.factor(A, precision="single").solve(b), b, atol=1e-2)
+    with pytest.raises(ms.PatternMismatchError) as e:
+        sym.factor(spd(grid(30, 20)))
+    assert A[e.value.row, e.value.column] == 0
+    again = pickle.loads(pickle.dumps(sym))
+    assert np.array_equal(again.factor(A).L.data, sym.factor(A).L.data)
+
+
+def test_report_tells_phases_and_sizes():
+    A = spd(grid(30, 30))
+    F = ms.cholesky(A)
+    F.solve(np.ones(900))
+    d = F.report.as_dict()
+    assert {"order", "symbolic", "numeric", "solve"} <= set(d["seconds"])
+    assert d["nnz_A"] == A.nnz and d["nnz_L"] == F.nnz and d["flops"] == F.flops and d["bytes"] > 8 * F.nnz
+    assert d["ordering"] == "nd" and d["device"] == "cpu" and "numeric" in str(F.report)
+
+
+@pytest.mark.parametrize("isa", ["v2", "v3", "v4"])
+def test_every_instruction_set_solves(isa):
+    code = (
+        "import numpy as np, scipy.sparse as sp, meshsolve as ms\n"
+        "from meshsolve import _core\n"
+        "rng = np.random.default_rng(0); B = rng.standard_normal((430, 430)); A = B @ B.T + 430 * np.eye(430)\n"
+        "for precision, bound in (('double', 1e-13), ('single', 1e-4)):\n"
+        "    for k in range(1, 10):\n"
+        "        b = rng.standard_normal((430, k)); x = ms.cholesky(A, precision=precision).solve(b)\n"
+        "        assert np.abs(A @ x - b).max() < bound * 430, (precision, k)\n"
+        "G = ms.datasets.grid2d(31, 37, boundary='dirichlet'); b = rng.standard_normal(31 * 37)\n"
+        "assert np.abs(G @ ms.cholesky(G).solve(b) - b).max() < 1e-11\n"
+        "print(_core.isa())\n"
+    )
+    import os
+
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "MESHSOLVE_ISA": isa})
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip() in ("v2", "v3", "v4") and run.stdout.strip() <= isa

@@ -1,0 +1,101 @@
+"""Fixed rows and pinned components against dense answers."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import meshsolve as ms
+from zoo import grid, spd
+
+
+def laplacian(pattern):
+    W = sp.csr_array(pattern + pattern.T)
+    return sp.csr_array(sp.diags_array(np.asarray(W.sum(axis=1)).ravel()) - W)
+
+
+def test_fixed_rows_take_their_values_and_the_rest_is_solved():
+    A = spd(grid(9, 8))
+    fixed = np.array([70, 3, 15])
+    values = np.array([[1.0, 2], [3, 4], [5, 6]])
+    b = np.random.default_rng(0).standard_normal((72, 2))
+    F = ms.cholesky(A, fixed=fixed)
+    x = F.solve(b, fixed_values=values)
+    free = np.setdiff1d(np.arange(72), fixed)
+    assert np.array_equal(x[fixed], values) and np.abs((A @ x - b)[free]).max() < 1e-12
+    assert np.array_equal(F.solve(b)[fixed], np.zeros((3, 2)))
+    assert np.array_equal(F.solve(b[:, 0], fixed_values=values[:, 0]), F.solve(b, fixed_values=values)[:, 0])
+    B = A[F.perm][:, F.perm]
+    assert abs(F.L @ F.L.T - B).max() < 1e-13 and not np.isin(fixed, F.perm).any()
+
+
+def test_fixed_mask_and_refactor():
+    A, C = spd(grid(9, 8), 1), spd(grid(9, 8), 2)
+    mask = np.zeros(72, bool)
+    mask[[4, 9]] = True
+    F = ms.cholesky(A, fixed=mask)
+    F.refactor(C)
+    x = F.solve(np.ones(72), fixed_values=[7.0, 8.0])
+    assert np.array_equal(x[[4, 9]], [7, 8]) and np.abs((C @ x - 1)[~mask]).max() < 1e-12
+    with pytest.raises(ms.NotPositiveDefiniteError):
+        F.refactor(-C)
+    assert np.array_equal(F.solve(np.ones(72), fixed_values=[7.0, 8.0]), x), "a failed refactor changed the coupling"
+
+
+@pytest.mark.parametrize("pattern", [grid(9, 8), sp.block_diag([grid(5, 4), grid(3, 7), sp.csr_array((4, 4))]), sp.csr_array((5, 5))],
+                         ids=["one component", "several and isolated rows", "isolated rows alone"])
+def test_pinned_laplacian(pattern):
+    L = laplacian(sp.csr_array(pattern, dtype=float))
+    n = L.shape[0]
+    b = L @ np.random.default_rng(0).standard_normal((n, 3))
+    F = ms.cholesky(L, pin=True)
+    x = F.solve(b)
+    assert np.abs(L @ x - b).max() < 1e-12
+    assert np.allclose(x, np.linalg.pinv(L.toarray()) @ b)
+    F.refactor(2 * L)
+    assert np.allclose(F.solve(b), x / 2)
+
+
+def test_pin_warns_where_b_is_not_in_the_range():
+    L = laplacian(grid(6, 5))
+    b = np.arange(30.0)
+    with pytest.warns(ms.MeshsolveWarning, match="not in the range"):
+        x = ms.cholesky(L, pin=True).solve(b)
+    assert np.abs(L @ x - (b - b.mean())).max() < 1e-11
+
+
+def test_a_stored_zero_does_not_join_components():
+    L = laplacian(sp.block_diag([grid(3, 3), grid(3, 3)]).tocsr())
+    bridge = sp.coo_array(([0.0, 0.0], ([0, 17], [17, 0])), shape=(18, 18))
+    M = L.tocoo()
+    A = sp.coo_array((np.concatenate([M.data, bridge.data]), (np.concatenate([M.row, bridge.row]), np.concatenate([M.col, bridge.col]))))
+    b = L @ np.arange(18.0)
+    assert np.abs(L @ ms.cholesky(A, pin=True).solve(b) - b).max() < 1e-12
+
+
+def test_orderings_with_constraints():
+    A = spd(grid(9, 8))
+    perm = np.random.default_rng(0).permutation(72)
+    for ordering in (perm, ms.order.amd(A), "amd"):
+        x = ms.cholesky(A, fixed=[5], ordering=ordering).solve(np.ones(72))
+        assert x[5] == 0 and np.abs(np.delete(A @ x - 1, 5)).max() < 1e-12
+
+
+@pytest.mark.parametrize("fixed", [[], [72], [-1], [1, 1], [0.5], np.arange(72), np.zeros(71, bool), [[1, 2]], "x"], ids=str)
+def test_bad_fixed(fixed):
+    with pytest.raises(ms.InvalidInputError):
+        ms.cholesky(spd(grid(9, 8)), fixed=fixed)
+
+
+@pytest.mark.parametrize("values", [[1.0], [1.0, 2, 3], [[1.0, 2], [3, 4]], [np.nan, 1], ["a", "b"]], ids=str)
+def test_bad_fixed_values(values):
+    F = ms.cholesky(spd(grid(9, 8)), fixed=[3, 4])
+    with pytest.raises(ms.InvalidInputError):
+        F.solve(np.ones(72), fixed_values=values)
+
+
+def test_constraints_exclude_each_other():
+    A = spd(grid(9, 8))
+    with pytest.raises(ms.InvalidInputError, match="exclude"):
+        ms.cholesky(A, fixed=[1], pin=True)
+    with pytest.raises(ms.InvalidInputError, match="without fixed"):
+        ms.cholesky(A).solve(np.ones(72), fixed_values=[1.0])

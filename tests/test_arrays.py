@@ -1,0 +1,126 @@
+"""Intake: what users hand over, checked and converted without touching it."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+import meshsolve as ms
+from meshsolve import _core, arrays
+from zoo import random_spd
+
+FORMATS = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("make", [sp.csr_array, sp.csr_matrix])
+def test_every_format_gives_the_same(form, make):
+    A = make(random_spd(30, 0.1, 0)).asformat(form)
+    M = arrays.as_csr(A)
+    assert np.array_equal(sp.csr_array((M.data, M.indices, M.indptr), shape=(30, 30)).toarray(), A.toarray())
+    assert (M.indptr.dtype, M.indices.dtype, M.data.dtype) == (np.int64, np.int32, np.float64)
+
+
+def test_dense_integer_and_int64_index_input():
+    D = np.array([[2, 1], [1, 3]])
+    assert arrays.as_csr(D).data.tolist() == [2, 1, 1, 3]
+    A = sp.csr_array(D)
+    A.indices, A.indptr = A.indices.astype(np.int64), A.indptr.astype(np.int64)
+    assert arrays.as_csr(A).indices.dtype == np.int32
+    A.indices[1] = 2**32
+    with pytest.raises(ms.InvalidInputError):
+        arrays.as_csr(A)
+
+
+@given(n=st.integers(1, 40), seed=st.integers(0, 500), twice=st.booleans())
+def test_unsorted_and_duplicated_entries_are_put_in_order(n, seed, twice):
+    rng = np.random.default_rng(seed)
+    T = sp.random_array((n, n), density=0.2, rng=rng).tocoo()
+    order = rng.permutation(T.nnz)
+    r, c, v = T.row[order], T.col[order], T.data[order]
+    if twice:
+        r, c, v = np.tile(r, 2), np.tile(c, 2), np.tile(v, 2)
+    rows = np.argsort(r, kind="stable")
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(r, minlength=n))])
+    A = sp.csr_array((n, n))
+    A.indptr, A.indices, A.data = indptr, c[rows].astype(np.int32), v[rows]
+    kept = A.indices.copy(), A.data.copy()
+    M = arrays.as_csr(A)
+    assert np.allclose(sp.csr_array((M.data, M.indices, M.indptr), shape=(n, n)).toarray(), T.toarray() * (2 if twice else 1))
+    assert _core.check_csr(M.indptr, M.indices, n)[0] == "valid"
+    assert np.array_equal(A.indices, kept[0]) and np.array_equal(A.data, kept[1])
+
+
+@given(n=st.integers(1, 30), density=st.floats(0, 0.6), seed=st.integers(0, 500))
+def test_symmetry_is_measured_right(n, density, seed):
+    A = sp.random_array((n, n), density=density, rng=np.random.default_rng(seed)).tocsr()
+    M = arrays.as_csr(A)
+    state, row, column, gap = _core.symmetry(M.indptr, M.indices, M.data)
+    D = A.toarray()
+    truth = np.abs(D - D.T)
+    assert gap == truth.max(initial=0) and (gap == 0 or truth[row, column] == gap)
+    assert (state == "symmetric") == np.array_equal(D != 0, (D != 0).T)
+    both = arrays.symmetric_pattern(A)
+    S = ((D != 0) | (D != 0).T) & ~np.eye(n, dtype=bool)
+    assert np.array_equal(sp.csr_array((np.ones(both.nnz), both.indices, both.indptr), shape=(n, n)).toarray() != 0, S)
+    low = arrays.as_symmetric(A, lower=True)
+    assert np.array_equal(sp.csr_array((low.data, low.indices, low.indptr), shape=(n, n)).toarray(), np.tril(D) + np.tril(D, -1).T)
+
+
+def test_nearly_symmetric_passes_and_one_sided_dust_is_shared():
+    A = random_spd(30, 0.1, 0)
+    top = abs(A).max()
+    B = sp.lil_array(A)
+    i, j = next(zip(*np.nonzero(A.toarray() == 0)))
+    B[i, j] = 1e-12 * top
+    M = arrays.as_symmetric(B)
+    assert _core.symmetry(M.indptr, M.indices, M.data)[0] == "symmetric"
+    B[i, j] = 1e-9 * top
+    with pytest.raises(ms.NotSymmetricError) as e:
+        arrays.as_symmetric(B)
+    assert {e.value.row, e.value.column} == {i, j}
+
+
+@given(n=st.integers(1, 20), seed=st.integers(0, 300))
+def test_embed_and_unite(n, seed):
+    rng = np.random.default_rng(seed)
+    A, B = (arrays.as_csr(sp.random_array((n, n), density=0.3, rng=rng)) for _ in range(2))
+    indptr, indices = _core.unite(A.indptr, A.indices, B.indptr, B.indices)
+    missing, data = _core.embed(indptr, indices, B.indptr, B.indices, B.data)
+    full = sp.csr_array((data, indices, indptr), shape=(n, n)).toarray()
+    assert missing == -1 and np.array_equal(full, sp.csr_array((B.data, B.indices, B.indptr), shape=(n, n)).toarray())
+    missing, _ = _core.embed(A.indptr, A.indices, B.indptr, B.indices, B.data)
+    inside = np.isin(np.repeat(np.arange(n), np.diff(B.indptr)) * n + B.indices, np.repeat(np.arange(n), np.diff(A.indptr)) * n + A.indices)
+    assert missing == (-1 if inside.all() else int(np.argmin(inside)))
+
+
+@pytest.mark.parametrize("value", ["x", 0, -1, 1.5, True])
+def test_bad_thread_counts(value, monkeypatch):
+    with pytest.raises(ms.InvalidInputError):
+        arrays.thread_count(value)
+    monkeypatch.setenv("MESHSOLVE_NUM_THREADS", str(value))
+    if value is not True:
+        with pytest.raises(ms.InvalidInputError, match="MESHSOLVE_NUM_THREADS"):
+            arrays.thread_count()
+
+
+def test_thread_setting_of_the_environment(monkeypatch):
+    monkeypatch.setenv("MESHSOLVE_NUM_THREADS", "3")
+    assert arrays.thread_count() == 3 and arrays.thread_count(5) == 5
+
+
+def test_dlpack_input():
+    class Tensor:
+        def __init__(self, x):
+            self.x = x
+
+        def __dlpack__(self, **kwargs):
+            return self.x.__dlpack__(**kwargs)
+
+        def __dlpack_device__(self):
+            return self.x.__dlpack_device__()
+
+    A = random_spd(20, 0.2, 0)
+    b = np.arange(20.0)
+    assert np.array_equal(ms.cholesky(A).solve(Tensor(b)), ms.cholesky(A).solve(b))

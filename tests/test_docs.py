@@ -1,0 +1,72 @@
+"""Docstrings say what they should: every public function has one that names its parameters, and every example runs."""
+
+import doctest
+import importlib
+import inspect
+import pathlib
+import pkgutil
+import re
+
+import pytest
+
+import meshsolve as ms
+
+README = pathlib.Path(__file__).resolve().parents[1] / "README.md"
+
+
+def modules():
+    yield ms
+    for info in pkgutil.walk_packages(ms.__path__, "meshsolve."):
+        if "_core" not in info.name and not info.name.endswith("__main__"):
+            yield importlib.import_module(info.name)
+
+
+def public():
+    """Everything that a user reaches as ms.x or ms.room.x, and the methods of public classes."""
+    rooms = [ms, ms.order, ms.apps, ms.datasets]
+    seen = {}
+    for module in rooms:
+        for name in getattr(module, "__all__", dir(module)):
+            thing = getattr(module, name)
+            if name.startswith("_") or not callable(thing) or not getattr(thing, "__module__", "").startswith("meshsolve"):
+                continue
+            seen[f"{module.__name__}.{name}"] = thing
+            if inspect.isclass(thing):
+                seen.update({f"{module.__name__}.{name}.{m}": f for m, f in vars(thing).items() if inspect.isfunction(f) and not m.startswith("_")})
+    return seen
+
+
+PUBLIC = public()
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_names_are_documented(name):
+    thing = PUBLIC[name]
+    text = inspect.getdoc(thing)
+    assert text, f"{name} has no docstring"
+    if inspect.isclass(thing):
+        text += inspect.getdoc(thing.__init__) or ""
+        if issubclass(thing, BaseException):
+            return
+    try:
+        parameters = [p for p in inspect.signature(thing).parameters if p not in ("self", "cls", "args", "kwargs")]
+    except ValueError:
+        return
+    if len(parameters) > 1:
+        missing = [p for p in parameters if not re.search(rf"\b{p}\b", text)]
+        assert not missing, f"{name} does not say what {missing} are"
+
+
+@pytest.mark.parametrize("module", list(modules()), ids=lambda m: m.__name__)
+def test_examples_run(module):
+    failed, _ = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    assert failed == 0
+
+
+def test_readme_examples_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ms.datasets.icosphere(3).save("scan.obj")
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    assert blocks, "the README shows no Python"
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), {})

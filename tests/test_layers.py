@@ -1,0 +1,89 @@
+"""Imports point downwards only, and optional packages are imported inside functions."""
+
+import ast
+import pathlib
+
+PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "meshsolve"
+LAYERS = [                                  # from the top; a room may import rooms below its own line
+    ["__init__", "__main__"],
+    ["cli"],
+    ["files"],
+    ["apps"],
+    ["api"],
+    ["krylov"],
+    ["factor.cholesky"],
+    ["factor.base", "factor"],
+    ["factor.fronts"],
+    ["factor.symbolic"],
+    ["order"],
+    ["operators", "constraints", "datasets"],
+    ["patches"],
+    ["mesh"],
+    ["arrays", "config", "report"],
+    ["errors", "version", "native", "device", "_core"],
+]
+LEVEL = {room: len(LAYERS) - k for k, rooms in enumerate(LAYERS) for room in rooms}
+OPTIONAL = {"cupy", "cupyx", "polyscope", "nvmath", "torch"}
+
+
+def room(module):
+    parts = module.removeprefix("meshsolve").strip(".").split(".")
+    for k in (2, 1):
+        if ".".join(parts[:k]) in LEVEL:
+            return ".".join(parts[:k])
+    return "__init__" if parts == [""] else None
+
+
+def imports(tree):
+    """Modules of meshsolve that a file imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "meshsolve":
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                yield full if room(full) and (PACKAGE.parent / full.replace(".", "/")).with_suffix(".py").exists() or room(full) != room(node.module) and room(full) else node.module
+        elif isinstance(node, ast.Import):
+            yield from (a.name for a in node.names if a.name.split(".")[0] == "meshsolve")
+
+
+def sources():
+    for file in sorted(PACKAGE.rglob("*.py")):
+        name = ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+        yield file, name, ast.parse(file.read_text())
+
+
+def test_imports_point_downwards():
+    upward = []
+    for file, name, tree in sources():
+        here = room(name)
+        assert here is not None, f"{file}: give this room a layer"
+        for target in imports(tree):
+            there = room(target)
+            assert there is not None, f"{file} imports {target}, which has no layer"
+            if there != here and LEVEL[there] >= LEVEL[here]:
+                upward.append(f"{file.name}: {here} imports {there}")
+    assert not upward, upward
+
+
+def test_the_rule_itself_finds_an_upward_import():
+    assert LEVEL[room("meshsolve.order")] < LEVEL[room("meshsolve.api")]
+    assert list(imports(ast.parse("from meshsolve.api import cholesky"))) == ["meshsolve.api"]
+    assert list(imports(ast.parse("from meshsolve import order"))) == ["meshsolve.order"]
+
+
+def test_optional_packages_are_imported_inside_functions():
+    for file, _, tree in sources():
+        for node in tree.body:
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not OPTIONAL & {n.split(".")[0] for n in names}, file
+
+
+def test_functions_fit_on_a_screen():
+    long = []
+    for file, _, tree in sources():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno - node.lineno >= 60:
+                docstring = node.body[0] if ast.get_docstring(node) else None
+                length = node.end_lineno - (docstring.end_lineno if docstring else node.lineno)
+                if length > 40:
+                    long.append(f"{file.name}:{node.lineno} {node.name}: {length}")
+    assert not long, long

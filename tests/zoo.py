@@ -1,0 +1,53 @@
+"""Small symmetric positive definite matrices, each nasty in its own way, and what tests ask of a solution."""
+
+import numpy as np
+import scipy.sparse as sp
+
+
+def spd(pattern, seed=0, shift=1.0):
+    """A diagonally dominant matrix on a symmetric pattern, with random off-diagonal entries."""
+    A = sp.csr_array(pattern, dtype=float)
+    rng = np.random.default_rng(seed)
+    A.data = rng.uniform(-1, 1, A.nnz)
+    A = A + A.T
+    A = A - sp.diags_array(A.diagonal())
+    return sp.csr_array(A + sp.diags_array(np.asarray(abs(A).sum(axis=1)).ravel() + shift))
+
+
+def random_spd(n, density, seed):
+    return spd(sp.random_array((n, n), density=density, rng=np.random.default_rng(seed)), seed)
+
+
+def grid(nx, ny):
+    line = lambda n: sp.diags_array([np.ones(n - 1)], offsets=[1], shape=(n, n))  # noqa: E731
+    return sp.kron(sp.eye_array(ny), line(nx)) + sp.kron(line(ny), sp.eye_array(nx))
+
+
+def star(n):
+    return sp.coo_array((np.ones(n - 1), (np.zeros(n - 1, int), np.arange(1, n))), shape=(n, n))
+
+
+def zoo():
+    """Name -> symmetric positive definite csr_array."""
+    two = sp.block_diag([grid(5, 4), grid(3, 7)])
+    dense_row = sp.csr_array(grid(12, 12) + star(144))
+    return {
+        "one": sp.csr_array([[4.0]]),
+        "diagonal": sp.csr_array(sp.diags_array(np.arange(1.0, 8.0))),
+        "path": spd(sp.diags_array([np.ones(29)], offsets=[1])),
+        "star, hub first": spd(star(40)),
+        "star, hub last": spd(sp.csr_array(star(40)[::-1][:, ::-1])),
+        "dense": spd(sp.csr_array(np.ones((40, 40)))),
+        "grid": spd(grid(13, 11)),
+        "two components": spd(two),
+        "isolated rows": spd(sp.block_diag([grid(4, 4), sp.csr_array((5, 5))])),
+        "dense row": spd(dense_row),
+        "random": random_spd(120, 0.05, 7),
+    }
+
+
+def backward_error(A, x, b):
+    """||b - A x|| / (||A|| ||x|| + ||b||), infinity norms, worst column."""
+    x, b = x.reshape(len(x), -1), b.reshape(len(b), -1)
+    scale = abs(A).sum(axis=1).max() * np.abs(x).max(0) + np.abs(b).max(0)
+    return float((np.abs(b - A @ x).max(0) / scale).max())
