@@ -1,182 +1,181 @@
-"""Files of the command line: matrices, vectors, permutations and reports, each written whole or not at all."""
+"""Mesh files in and out as plain arrays, and files that are written whole or not at all.
+
+OBJ and PLY are written here and OBJ is read here, because the index of a texture seam must not split a vertex and a
+coordinate must come back with the same bits; the other formats go through trimesh with ``process=False``. Every format may
+be packed with gzip (``bunny.obj.gz``).
+"""
 
 from __future__ import annotations
 
-import json
+import contextlib
+import gzip
+import io
 import os
 import pathlib
 import tempfile
 
 import numpy as np
-import scipy.io
-import scipy.sparse as sp
 
-from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError, NotSymmetricError
+from meshsolve import _core
+from meshsolve.errors import InvalidInputError
 
-MATRIX_SUFFIXES = (".mtx", ".npz")
+READABLE = (".obj", ".ply", ".off", ".stl", ".glb", ".gltf")
+WRITABLE = (".obj", ".ply", ".off", ".stl", ".glb")
 
 
-def write_whole(path, write):
-    """Call ``write(temporary path)`` and move the result to ``path``; nothing is left behind where it fails."""
-    path = pathlib.Path(path)
-    handle, temporary = tempfile.mkstemp(suffix=path.suffix, prefix=f".{path.stem}-", dir=path.parent or ".")
+def as_path(path):
+    """A :class:`pathlib.Path`; anything that is none raises InvalidInputError."""
+    try:
+        return pathlib.Path(os.fsdecode(path))
+    except TypeError as e:
+        raise InvalidInputError(f"a file name has to be a string or a path, not {type(path).__name__}") from e
+
+
+@contextlib.contextmanager
+def written_whole(path):
+    """A temporary file beside ``path`` that takes its place when the ``with`` block ends well, and vanishes otherwise.
+
+    Yields
+    ------
+    pathlib.Path
+        In the same folder, with the same extension.
+
+    Raises
+    ------
+    InvalidInputError
+        The folder does not exist or cannot be written to.
+    """
+    path = as_path(path)
+    try:
+        handle, name = tempfile.mkstemp(prefix=".", suffix=path.name, dir=path.parent)
+    except OSError as e:
+        raise InvalidInputError(f"{path}: cannot be written: {e.strerror}") from e
     os.close(handle)
+    part = pathlib.Path(name)
     try:
-        write(temporary)
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
+        yield part
+        _publish(part, path)
     finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
+        part.unlink(missing_ok=True)
 
 
-def check_writable(*paths):
-    """Refuse early what could not be written after the work."""
-    for path in filter(None, paths):
-        folder = pathlib.Path(path).parent
-        if not folder.is_dir():
-            raise InvalidInputError(f"{path}: there is no folder {folder}")
-        if not os.access(folder, os.W_OK):
-            raise InvalidInputError(f"{path}: the folder {folder} cannot be written to")
+def read_mesh(path):
+    """Vertices (n, 3) and faces (m, 3) of a mesh file, unchecked but for what the format itself says.
 
-
-def is_matrix(path):
-    """Does the name say Matrix Market or scipy's .npz (either may be compressed with gzip)?"""
-    name = str(path).lower().removesuffix(".gz")
-    return name.endswith(MATRIX_SUFFIXES)
-
-
-def read_matrix(path):
-    """A sparse matrix from Matrix Market (.mtx, .mtx.gz) or scipy's .npz."""
-    path = _existing(path)
+    Raises
+    ------
+    InvalidInputError
+        No such file, unknown extension, or a broken file: ``FILE:LINE:`` for OBJ, ``FILE:`` for the others.
+    """
+    path = as_path(path)
+    kind = _kind(path, READABLE)
     try:
-        if str(path).lower().endswith(".npz"):
-            return sp.csr_array(sp.load_npz(path))
-        A = scipy.io.mmread(path, spmatrix=False)
-    except (ValueError, OSError, KeyError, EOFError, TypeError, OverflowError) as e:
-        raise InvalidInputError(f"{path}: not a readable matrix: {e}") from e
-    return A if sp.issparse(A) else np.asarray(A)
+        content = path.read_bytes()
+        if path.suffix.lower() == ".gz":
+            content = gzip.decompress(content)
+    except FileNotFoundError as e:
+        raise InvalidInputError(f"{path}: there is no such file") from e
+    except (OSError, EOFError) as e:
+        raise InvalidInputError(f"{path}: cannot be read: {e}") from e
+    vertices, faces = _read_obj(path, content) if kind == ".obj" else _read_by_trimesh(path, content, kind)
+    if len(vertices) == 0 or len(faces) == 0:
+        raise InvalidInputError(f"{path}: the file holds {len(vertices)} vertices and {len(faces)} faces; a mesh needs both")
+    return vertices, faces
 
 
-def read_vector(path):
-    """Right-hand sides, (n,) or (n, k), from Matrix Market, .npy or plain text."""
-    path = _existing(path)
-    try:
-        if path.suffix == ".npy":
-            b = np.load(path, allow_pickle=False)
-        elif path.suffix == ".txt":
-            b = np.loadtxt(path)
-        else:
-            b = scipy.io.mmread(path, spmatrix=False)
-    except (ValueError, OSError, EOFError, TypeError) as e:
-        raise InvalidInputError(f"{path}: not a readable vector: {e}") from e
-    b = b.toarray() if sp.issparse(b) else np.asarray(b)
-    return b[:, 0] if b.ndim == 2 and b.shape[1] == 1 else b
+def write_mesh(path, vertices, faces):
+    """Write a triangle mesh, whole or not at all; the extension says how.
+
+    OBJ and PLY keep every bit of the coordinates, OFF 17 digits, STL and GLB single precision.
+
+    Raises
+    ------
+    InvalidInputError
+        Unknown extension, or a folder that is not there.
+    """
+    path = as_path(path)
+    kind = _kind(path, WRITABLE)
+    content = _encode(kind, vertices, faces)
+    with written_whole(path) as part:
+        part.write_bytes(gzip.compress(content, 6) if path.suffix.lower() == ".gz" else content)
 
 
-def read_pattern(path):
-    """A mesh or a matrix, told apart by the file's name."""
-    if is_matrix(path):
-        return read_matrix(path)
-    from meshsolve.mesh import load_mesh
-    from meshsolve.operators import graph_laplacian
-
-    return graph_laplacian(load_mesh(path))
-
-
-def write_vector(path, x):
-    """(n,) or (n, k) values as Matrix Market, .npy or .txt."""
-    columns = x if x.ndim == 2 else x[:, None]
-    suffix = pathlib.Path(path).suffix
-    if suffix == ".npy":
-        write_whole(path, lambda to: _save_npy(to, x))
-    elif suffix == ".txt":
-        write_whole(path, lambda to: np.savetxt(to, x))
-    else:
-        write_whole(path, lambda to: _save_matrix_market(to, columns))
-
-
-def write_perm(path, perm):
-    """A permutation, one row number a line, or as .npy."""
-    write = _save_npy if pathlib.Path(path).suffix == ".npy" else lambda to, p: np.savetxt(to, p, fmt="%d")
-    write_whole(path, lambda to: write(to, perm))
-
-
-def write_report(path, report):
-    """``report.as_dict()`` as JSON; does nothing without a path."""
-    if path:
-        text = json.dumps(report.as_dict(), indent=2, default=float) + "\n"
-        write_whole(path, lambda to: pathlib.Path(to).write_text(text))
-
-
-def describe(path):
-    """What a mesh or matrix file holds: a dict of name to text."""
-    return _describe_matrix(read_matrix(path)) if is_matrix(path) else _describe_mesh(path)
-
-
-def _describe_mesh(path):
-    from meshsolve.mesh import load_mesh
-
-    mesh = load_mesh(path)
-    used = np.zeros(len(mesh.vertices), bool)
-    used[mesh.faces] = True
-    return {
-        "vertices": f"{len(mesh.vertices):,}",
-        "faces": f"{len(mesh.faces):,}",
-        "edges": f"{len(mesh.edges):,}",
-        "components": f"{mesh.components.max() + 1:,}",
-        "manifold": "yes" if mesh.is_manifold else "no",
-        "unreferenced": f"{(~used).sum():,}",
-        "ordering": "nd",
-        "method": "cholesky",
-    }
-
-
-def _describe_matrix(A):
-    from meshsolve.arrays import as_csr, as_symmetric
-
-    M = as_csr(A)
-    matrix = sp.csr_array((M.data, M.indices, M.indptr), shape=(M.n, M.n))
-    facts = {"rows": f"{M.n:,}", "entries": f"{M.nnz:,}",
-             "components": f"{sp.csgraph.connected_components(matrix, directed=False)[0]:,}"}
-    try:
-        as_symmetric(matrix)
-    except NotSymmetricError as e:
-        return {**facts, "symmetric": f"no (row {e.row}, column {e.column})"}
-    return {**facts, "symmetric": "yes", **_definiteness(matrix)}
-
-
-def _definiteness(matrix):
-    from meshsolve import api
-
-    try:
-        F = api.cholesky(matrix)
-    except NotPositiveDefiniteError as e:
-        sums = np.abs(matrix.sum(axis=1))
-        laplacian = sums.max() <= 1e-9 * abs(matrix).max() and (matrix.diagonal() >= 0).all()
-        kind = "singular: its rows sum to zero, a Laplacian" if laplacian else f"not positive definite (column {e.column})"
-        return {"definiteness": kind}
-    return {"definiteness": "positive definite", "ordering": "nd", "method": "cholesky", "nnz of the factor": f"{F.nnz:,}"}
-
-
-def _existing(path):
-    path = pathlib.Path(path)
-    if not path.is_file():
-        raise InvalidInputError(f"{path}: no such file")
-    return path
-
-
-def _save_matrix_market(path, columns):
-    with open(path, "wb") as f:
-        scipy.io.mmwrite(f, columns, precision=17)
-
-
-def _save_npy(path, x):
-    with open(path, "wb") as f:
-        np.save(f, x)
-
-
-def _umask():
+def _publish(part, path):
+    """Give ``part`` the permissions a new file has here and move it over ``path``."""
     mask = os.umask(0)
     os.umask(mask)
-    return mask
+    try:
+        os.chmod(part, 0o666 & ~mask)
+        os.replace(part, path)
+    except OSError as e:
+        raise InvalidInputError(f"{path}: cannot be written: {e.strerror}") from e
+
+
+def _kind(path, known):
+    name = path.name.lower().removesuffix(".gz")
+    kind = pathlib.PurePath(name).suffix
+    if kind not in known:
+        raise InvalidInputError(f"{path}: unknown mesh format '{kind}'; known are {', '.join(known)}, each also with .gz")
+    return kind
+
+
+def _read_obj(path, content):
+    vertices, faces, line, error = _core.read_obj(content)
+    if error:
+        raise InvalidInputError(f"{path}:{line}: {error}")
+    return vertices.reshape(-1, 3), faces.reshape(-1, 3)
+
+
+def _read_by_trimesh(path, content, kind):
+    import trimesh
+
+    try:
+        loaded = trimesh.load(io.BytesIO(content), file_type=kind[1:], process=False, resolver=_resolver(path))
+        if isinstance(loaded, trimesh.Scene):
+            loaded = loaded.to_mesh()
+        vertices, faces = np.asarray(loaded.vertices, np.float64), np.asarray(getattr(loaded, "faces", np.zeros((0, 3))), np.int64)
+    except Exception as e:          # trimesh raises whatever its parsers meet
+        raise InvalidInputError(f"{path}: cannot be read as {kind[1:].upper()}: {e or type(e).__name__}") from e
+    return merge_identical(vertices, faces) if kind == ".stl" else (vertices, faces)
+
+
+def _resolver(path):
+    import trimesh
+
+    return trimesh.resolvers.FilePathResolver(str(path))
+
+
+def merge_identical(vertices, faces):
+    """One vertex for each distinct position, numbered by first appearance; faces renumbered. O(n log n)."""
+    vertices = vertices + 0.0                           # -0.0 and 0.0 are one place
+    order = np.lexsort(vertices.T)
+    change = np.ones(len(order), bool)
+    change[1:] = (vertices[order[1:]] != vertices[order[:-1]]).any(axis=1)
+    group = np.cumsum(change) - 1
+    first = np.minimum.reduceat(order, np.flatnonzero(change))      # of each position
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    place = np.empty(len(order), np.int64)
+    place[order] = rank[group]
+    return vertices[np.sort(first)], place[faces]
+
+
+def _encode(kind, vertices, faces):
+    if kind == ".obj":
+        return _core.write_obj(vertices.reshape(-1), faces.reshape(-1))
+    if kind == ".ply":
+        return _ply(vertices, faces)
+    import trimesh
+
+    mesh = trimesh.Trimesh(vertices, faces, process=False)
+    content = mesh.export(file_type=kind[1:], **({"digits": 17} if kind == ".off" else {}))
+    return content.encode() if isinstance(content, str) else content
+
+
+def _ply(vertices, faces):
+    header = ("ply\nformat binary_little_endian 1.0\n"
+              f"element vertex {len(vertices)}\nproperty double x\nproperty double y\nproperty double z\n"
+              f"element face {len(faces)}\nproperty list uchar int vertex_indices\nend_header\n")
+    rows = np.empty(len(faces), [("count", "u1"), ("corners", "<i4", 3)])
+    rows["count"], rows["corners"] = 3, faces
+    return header.encode() + vertices.astype("<f8").tobytes() + rows.tobytes()

@@ -5,6 +5,7 @@
 namespace ms {
 
 void bind_native(nb::module_&);
+void bind_mesh(nb::module_&);
 void bind_patches(nb::module_&);
 void bind_order(nb::module_&);
 void bind_symbolic(nb::module_&);
@@ -16,6 +17,7 @@ void bind_cholesky(nb::module_&);
 NB_MODULE(_core, m) {
   m.doc() = "C++ core of meshsolve. Call it through the package: arguments are checked there.";
   ms::bind_native(m);
+  ms::bind_mesh(m);
   ms::bind_patches(m);
   ms::bind_order(m);
   ms::bind_symbolic(m);

@@ -1,0 +1,15 @@
+"""The problems of the papers, as generators: grids, graphs, circuits, indefinite systems, meshes.
+
+Matrices come as ``csr_array`` of float64 with sorted rows, surfaces as :class:`meshsolve.Mesh`. The same arguments give the
+same bits. Sizes that are no positive integers, and unknown kinds, raise InvalidInputError.
+"""
+
+from meshsolve.datasets.circuits import ladder, power_grid, rlc_mesh
+from meshsolve.datasets.graphs import delaunay, preferential, rmat, road_like
+from meshsolve.datasets.grids import grid2d, grid3d
+from meshsolve.datasets.indefinite import helmholtz, kkt, stokes
+from meshsolve.datasets.scan import scan_like
+from meshsolve.datasets.surfaces import icosphere
+
+__all__ = ["delaunay", "grid2d", "grid3d", "helmholtz", "icosphere", "kkt", "ladder", "power_grid", "preferential", "rlc_mesh",
+           "rmat", "road_like", "scan_like", "stokes"]

@@ -1,0 +1,148 @@
+"""Circuits: one backward Euler step of modified nodal analysis (Ho, Ruehli, Brennan 1975)."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from meshsolve.datasets.common import as_count, sorted_rows
+from meshsolve.errors import InvalidInputError
+
+
+def power_grid(n, controlled=False, step=1.0, seed=3):
+    """An on-chip power grid of n x n nodes: resistors along rows, resistors and resistor-inductors along columns,
+    a capacitor from each node to ground, ideal voltage sources at a thousandth of the nodes.
+
+    Parameters
+    ----------
+    n : int
+        At least 4. The matrix has about 1.5 n^2 rows.
+    controlled : bool
+        Adds voltage-controlled current sources (transistors) at a twentieth of the nodes; unsymmetric pattern.
+    step : float
+        Time step in units of 10 ps. It changes values, never the pattern.
+    seed : int
+        Of the element values and places.
+
+    Returns
+    -------
+    csr_array
+        Symmetric indefinite without controlled sources; the rows of the voltage sources have a zero diagonal.
+    """
+    mna, along, across = _nodal_grid(n, step, seed)
+    mna.resistors(*along)
+    inductive = np.arange(across.shape[1]) % 2 == 0
+    mna.resistors(*across[:, ~inductive])
+    mna.inductors(*across[:, inductive])
+    mna.capacitors(np.arange(n * n))
+    mna.sources(n * n)
+    if controlled:
+        mna.transistors(n)
+    return mna.matrix()
+
+
+def rlc_mesh(n, step=1.0, seed=3):
+    """A mesh of n x n nodes whose every wire is a resistor and an inductor in series, with a capacitor at each node and
+    ideal voltage sources at a thousandth of them. About 3 n^2 rows. Arguments as in :func:`power_grid`.
+
+    Returns
+    -------
+    csr_array
+    """
+    mna, along, across = _nodal_grid(n, step, seed)
+    mna.inductors(*along)
+    mna.inductors(*across)
+    mna.capacitors(np.arange(n * n))
+    mna.sources(n * n)
+    return mna.matrix()
+
+
+def ladder(n, sections=16, step=1.0, seed=3):
+    """A grid of n x n nodes whose wires are RLC ladders of ``sections`` sections: three entries a row, hardly any fill.
+
+    About 4 n^2 ``sections`` rows (n = 18, 56, 125: 20k, 200k, 1M). Other arguments as in :func:`power_grid`.
+
+    Returns
+    -------
+    csr_array
+    """
+    mna, along, across = _nodal_grid(n, step, seed)
+    ends = np.concatenate([along, across], axis=1)
+    wires = ends.shape[1]
+    inner = mna.unknowns(wires * as_count(sections, "sections")).reshape(wires, -1)
+    before = ends[0]
+    for s in range(sections):
+        mna.inductors(before, inner[:, s])
+        before = inner[:, s]
+    mna.resistors(before, ends[1])
+    mna.capacitors(np.concatenate([np.arange(n * n), inner.ravel()]))
+    mna.sources(n * n)
+    return mna.matrix()
+
+
+class _Mna:
+    """Triplets of a modified nodal analysis matrix; element values are drawn in the order in which elements are added."""
+
+    def __init__(self, nodes, step, seed):
+        self.n, self.h, self.rng = nodes, 1e-11 * step, np.random.default_rng(seed)
+        self._rows, self._columns, self._values = [], [], []
+
+    def unknowns(self, count):
+        """Numbers of ``count`` further unknowns."""
+        self.n += count
+        return np.arange(self.n - count, self.n)
+
+    def _add(self, i, j, value):
+        self._rows.append(i)
+        self._columns.append(j)
+        self._values.append(np.broadcast_to(value, i.shape))
+
+    def _draw(self, count, low, high):
+        return 10 ** self.rng.uniform(np.log10(low), np.log10(high), count)
+
+    def resistors(self, i, j):
+        g = 1 / self._draw(len(i), 0.1, 10)
+        for a, b, value in ((i, i, g), (j, j, g), (i, j, -g), (j, i, -g)):
+            self._add(a, b, value)
+
+    def inductors(self, i, j):
+        """A resistor and an inductor in series, with their current as an unknown."""
+        current = self.unknowns(len(i))
+        for a, b, value in ((i, current, 1.0), (j, current, -1.0), (current, i, 1.0), (current, j, -1.0)):
+            self._add(a, b, value)
+        self._add(current, current, -(self._draw(len(i), 0.01, 1) + self._draw(len(i), 1e-12, 1e-9) / self.h))
+
+    def capacitors(self, nodes):
+        self._add(nodes, nodes, self._draw(len(nodes), 1e-14, 1e-12) / self.h)
+
+    def sources(self, nodes):
+        at = self.rng.choice(nodes, max(4, nodes // 1000), replace=False)
+        current = self.unknowns(len(at))
+        self._add(at, current, 1.0)
+        self._add(current, at, 1.0)
+
+    def transistors(self, side):
+        """Drain, gate and source at a node, its right and its lower neighbour: a transconductance and an output conductance."""
+        drain = self.rng.choice(side * side - side - 1, side * side // 20, replace=False)
+        gate, source = drain + 1, drain + side
+        gm = self._draw(len(drain), 1e-4, 1e-1)
+        out = 0.05 * gm
+        for sign, node in ((1, drain), (-1, source)):
+            self._add(node, gate, sign * gm)
+            self._add(node, source, -sign * (gm + out))
+            self._add(node, drain, sign * out)
+
+    def matrix(self):
+        place = np.concatenate(self._rows), np.concatenate(self._columns)
+        return sorted_rows(sp.coo_array((np.concatenate(self._values), place), shape=(self.n, self.n)))
+
+
+def _nodal_grid(n, step, seed):
+    """The empty analysis of n x n nodes and the (2, k) ends of the wires along rows and along columns."""
+    n = as_count(n, "n", 4)
+    if not step > 0:
+        raise InvalidInputError(f"step has to be positive, not {step!r}")
+    node = np.arange(n * n).reshape(n, n)
+    along = np.stack([node[:, :-1].ravel(), node[:, 1:].ravel()])
+    across = np.stack([node[:-1].ravel(), node[1:].ravel()])
+    return _Mna(n * n, step, seed), along, across

@@ -1,0 +1,43 @@
+"""What the generators share: Laplacians of edge lists, sorted rows, checks of their arguments.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from meshsolve.errors import InvalidInputError
+
+
+def laplacian(n, i, j, weights=None, ground=None):
+    """Laplacian of the edges (i, j); without weights an edge given several times counts once. Loops are left out."""
+    kept = i != j
+    low, high = np.minimum(i, j)[kept], np.maximum(i, j)[kept]
+    upper = sp.coo_array((np.ones(len(low)) if weights is None else weights[kept], (low, high)), shape=(n, n)).tocsr()
+    if weights is None:
+        upper.data[:] = 1
+    adjacency = upper + upper.T
+    degree = adjacency.sum(axis=1) + (0 if ground is None else ground)
+    return sorted_rows(sp.diags_array(degree) - adjacency)
+
+
+def sorted_rows(A):
+    """A as a canonical csr_array, indices in 32 bits where they fit."""
+    A = sp.csr_array(A)
+    A.sum_duplicates()
+    if max(A.nnz, *A.shape) <= np.iinfo(np.int32).max:
+        A.indptr, A.indices = A.indptr.astype(np.int32, copy=False), A.indices.astype(np.int32, copy=False)
+    return A
+
+
+def as_count(value, name, least=1):
+    """``value`` as an int of at least ``least``."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < least:
+        raise InvalidInputError(f"{name} has to be an integer of at least {least}, not {value!r}")
+    return int(value)
+
+
+def one_of(value, name, known):
+    """Raise unless ``value`` is one of ``known``."""
+    if value not in known:
+        raise InvalidInputError(f"{name} has to be one of {', '.join(map(repr, known))}, not {value!r}")

@@ -1,0 +1,101 @@
+"""Unit-weight Laplacians of graphs: triangulations, roads, hubs."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
+
+from meshsolve.datasets.common import as_count, laplacian, sorted_rows
+from meshsolve.mesh import Mesh
+
+
+def delaunay(n, seed=1):
+    """The unit-weight Laplacian of the Delaunay triangulation of n random points of the unit square.
+
+    Returns
+    -------
+    (n, n) csr_array
+    """
+    return laplacian(as_count(n, "n", 4), *_delaunay_edges(n, seed)[0].T)
+
+
+def road_like(n, seed=1, degree=2.5):
+    """The unit-weight Laplacian of a road-like graph: nearly a tree, planar, long paths.
+
+    The shortest spanning tree of the Delaunay triangulation of n random points and random further edges of the
+    triangulation, up to an average degree of about ``degree`` (a little less, where they fall on the tree).
+
+    Returns
+    -------
+    (n, n) csr_array
+    """
+    edges, points = _delaunay_edges(as_count(n, "n", 4), seed)
+    lengths = np.linalg.norm(points[edges[:, 0]] - points[edges[:, 1]], axis=1)
+    tree = minimum_spanning_tree(sp.coo_array((lengths, edges.T), shape=(n, n)).tocsr()).tocoo()
+    extra = min(max(int(degree * n / 2) - tree.nnz, 0), len(edges))
+    more = edges[np.random.default_rng(seed + 1).choice(len(edges), extra, replace=False)]
+    return laplacian(n, np.concatenate([tree.row, more[:, 0]]), np.concatenate([tree.col, more[:, 1]]))
+
+
+def rmat(k, seed=3, edges_per_vertex=16):
+    """The unit-weight Laplacian of the largest component of an R-MAT graph with 2^k vertices: hubs, no locality.
+
+    Probabilities 0.57, 0.19, 0.19, 0.05 (Graph 500).
+
+    Returns
+    -------
+    (n, n) csr_array, n <= 2^k
+
+    References
+    ----------
+    Chakrabarti, Zhan, Faloutsos 2004, "R-MAT: a recursive model for graph mining".
+    """
+    n = 1 << as_count(k, "k")
+    rng = np.random.default_rng(seed)
+    i = np.zeros(edges_per_vertex * n, np.int64)
+    j = np.zeros_like(i)
+    for _ in range(k):
+        r = rng.random(len(i))
+        i = 2 * i + (r >= 0.76)
+        j = 2 * j + (((r >= 0.57) & (r < 0.76)) | (r >= 0.95))
+    return _largest_component(n, i, j)
+
+
+def preferential(n, d=8, seed=4):
+    """The unit-weight Laplacian of a preferential-attachment graph: each new vertex takes d edges to old ones, chosen by
+    degree, by copying an end of a random earlier edge.
+
+    Returns
+    -------
+    (n', n') csr_array of the largest component, n' <= n
+
+    References
+    ----------
+    Batagelj & Brandes 2005, "Efficient generation of large random networks", algorithm 5.
+    """
+    n, d = as_count(n, "n", 2), as_count(d, "d")
+    edge = np.arange(n * d)
+    source = edge // d
+    slot = (np.random.default_rng(seed).random(n * d) * np.maximum(2 * d * source, 1)).astype(np.int64)
+    copies = np.where(slot % 2 == 1, slot // 2, edge)       # an odd slot copies the target of an earlier edge
+    while (copies[copies] != copies).any():
+        copies = copies[copies]
+    return _largest_component(n, source, source[slot[copies] // 2])
+
+
+def _largest_component(n, i, j):
+    """Laplacian of the largest component of a graph, vertices in their order."""
+    L = laplacian(n, i, j)
+    label = connected_components(L, directed=False)[1]
+    kept = np.flatnonzero(label == np.argmax(np.bincount(label)))
+    return sorted_rows(L[kept][:, kept])
+
+
+def _delaunay_edges(n, seed):
+    """Edges (e, 2) of the Delaunay triangulation of n random points of the unit square, and the points."""
+    from scipy.spatial import Delaunay
+
+    points = np.random.default_rng(seed).random((n, 2))
+    flat = np.column_stack([points, np.zeros(n)])
+    return Mesh(flat, Delaunay(points).simplices).edges, points

@@ -1,0 +1,72 @@
+"""Laplacians of regular grids."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from meshsolve.datasets.common import as_count, laplacian, one_of
+
+
+def grid2d(nx, ny, boundary="neumann"):
+    """The 5-point Laplacian of an nx x ny grid; row ``x * ny + y`` is point (x, y).
+
+    Parameters
+    ----------
+    nx, ny : int
+    boundary : {"neumann", "dirichlet"}
+        Neumann: a graph Laplacian, singular. Dirichlet: each boundary point also has an edge to a grounded neighbour for
+        every side that is missing, so the matrix is positive definite.
+
+    Returns
+    -------
+    (nx ny, nx ny) csr_array
+    """
+    return grid_laplacian((as_count(nx, "nx"), as_count(ny, "ny")), boundary)
+
+
+def grid3d(n, kind="uniform", boundary="neumann", seed=0):
+    """The 7-point Laplacian of an n x n x n grid.
+
+    Parameters
+    ----------
+    n : int
+    kind : {"uniform", "weighted", "log-uniform", "checkerboard"}
+        ``"weighted"``: weights 1, 1, 100 along the three axes. ``"log-uniform"``: each cell has a conductivity, log-uniform
+        in 1..1e6, and an edge the harmonic mean of its two cells. ``"checkerboard"``: the same with conductivities 1 and 1e7
+        in alternating blocks, eight along each axis.
+    boundary : {"neumann", "dirichlet"}
+        As in :func:`grid2d`.
+    seed : int
+        For ``"log-uniform"``.
+
+    Returns
+    -------
+    (n^3, n^3) csr_array
+    """
+    shape = (as_count(n, "n"),) * 3
+    one_of(kind, "kind", ("uniform", "weighted", "log-uniform", "checkerboard"))
+    if kind == "weighted":
+        return grid_laplacian(shape, boundary, axis_weights=(1.0, 1.0, 100.0))
+    if kind == "log-uniform":
+        return grid_laplacian(shape, boundary, cells=10 ** (6 * np.random.default_rng(seed).random(shape)))
+    if kind == "checkerboard":
+        blocks = (np.indices(shape) // max(n // 8, 1)).sum(axis=0)
+        return grid_laplacian(shape, boundary, cells=np.where(blocks % 2 == 0, 1.0, 1e7))
+    return grid_laplacian(shape, boundary)
+
+
+def grid_laplacian(shape, boundary, axis_weights=None, cells=None):
+    """Laplacian of a grid of any dimension; the weight of an edge is its axis' times the harmonic mean of its two cells."""
+    one_of(boundary, "boundary", ("neumann", "dirichlet"))
+    node = np.arange(np.prod(shape)).reshape(shape)
+    cells = np.ones(shape) if cells is None else cells
+    ends, weights, ground = [], [], np.zeros(shape)
+    for axis, w in enumerate(axis_weights or (1.0,) * len(shape)):
+        i, j = np.moveaxis(node, axis, 0)[:-1].ravel(), np.moveaxis(node, axis, 0)[1:].ravel()
+        a, b = cells.ravel()[i], cells.ravel()[j]
+        ends.append(np.stack([i, j]))
+        weights.append(w * 2 * a * b / (a + b))
+        for side in (0, -1):
+            np.moveaxis(ground, axis, 0)[side] += w * np.moveaxis(cells, axis, 0)[side]
+    ends = np.concatenate(ends, axis=1)
+    return laplacian(node.size, *ends, np.concatenate(weights), ground.ravel() if boundary == "dirichlet" else None)

@@ -1,0 +1,87 @@
+"""Symmetric indefinite systems: saddle points, Stokes flow, waves."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from meshsolve.datasets.common import as_count, one_of, sorted_rows
+from meshsolve.datasets.grids import grid_laplacian
+from meshsolve.errors import InvalidInputError
+
+
+def kkt(n, m, seed=1, kind="random"):
+    """A saddle-point (KKT) matrix [[D, B^T], [B, 0]]: D diagonal, log-uniform over six decades; B of full row rank.
+
+    Parameters
+    ----------
+    n, m : int
+        Unknowns and constraints, m <= n.
+    seed : int
+    kind : {"random", "banded"}
+        Where the three normal entries of a row of B lie besides its guaranteed one: anywhere, or within 100 of its diagonal.
+
+    Returns
+    -------
+    (n + m, n + m) csr_array
+        n positive, m negative eigenvalues.
+    """
+    n, m = as_count(n, "n"), as_count(m, "m")
+    one_of(kind, "kind", ("random", "banded"))
+    if m > n:
+        raise InvalidInputError(f"kkt: {m} constraints on {n} unknowns cannot be independent")
+    rng = np.random.default_rng(seed)
+    diagonal = 10 ** rng.uniform(-6, 0, n)
+    row = np.repeat(np.arange(m), 3)
+    column = rng.integers(0, n, 3 * m) if kind == "random" else np.clip(row * n // m + rng.integers(-100, 100, 3 * m), 0, n - 1)
+    value = rng.standard_normal(3 * m)
+    anchor = rng.permutation(n)[:m] if kind == "random" else np.arange(m) * n // m
+    B = sp.coo_array((np.append(value, np.ones(m)), (np.append(row, np.arange(m)), np.append(column, anchor))), shape=(m, n))
+    return sorted_rows(sp.block_array([[sp.diags_array(diagonal), B.T], [B, None]]))
+
+
+def stokes(n):
+    """The Stokes equations on n x n cells of a staggered (MAC) grid: two velocities, pressure pinned in the first cell.
+
+    Returns
+    -------
+    csr_array, symmetric indefinite, 2 n (n - 1) + n^2 - 1 rows
+
+    References
+    ----------
+    Harlow & Welch 1965 (staggered grid).
+    """
+    n = as_count(n, "n", 2)
+    cells, faces = _second_difference(n), _second_difference(n - 1)
+    here, inner = sp.eye_array(n), sp.eye_array(n - 1)
+    gradient = sp.diags_array([-np.ones(n - 1), np.ones(n - 1)], offsets=[0, 1], shape=(n - 1, n))
+    u = sp.kron(faces, here) + sp.kron(inner, cells)
+    v = sp.kron(cells, inner) + sp.kron(here, faces)
+    G = sp.csc_array(sp.vstack([sp.kron(gradient, here), sp.kron(here, gradient)]))[:, 1:]
+    return sorted_rows(sp.block_array([[sp.block_diag([u, v]), G], [G.T, None]]))
+
+
+def helmholtz(n, points=15, dim=2):
+    """The Helmholtz operator -Laplace - k^2 on n^dim points with Dirichlet sides and ``points`` points per wavelength.
+
+    Parameters
+    ----------
+    n : int
+    points : float
+        The fewer, the more indefinite.
+    dim : {2, 3}
+
+    Returns
+    -------
+    (n^dim, n^dim) csr_array, symmetric indefinite
+    """
+    n = as_count(n, "n", 2)
+    one_of(dim, "dim", (2, 3))
+    if not points > 0:
+        raise InvalidInputError(f"points has to be positive, not {points!r}")
+    L = grid_laplacian((n,) * dim, "dirichlet")
+    return sorted_rows(L - (2 * np.pi / points) ** 2 * sp.eye_array(n ** dim))
+
+
+def _second_difference(n):
+    return sp.diags_array([-np.ones(n - 1), 2 * np.ones(n), -np.ones(n - 1)], offsets=[-1, 0, 1])

@@ -1,0 +1,145 @@
+"""A scan-like test mesh: an implicit surface of genus 2, triangulated by marching tetrahedra, with noise and a hole.
+
+Marching tetrahedra (Doi & Koide 1991; Payne & Toga 1990) on Kuhn's six tetrahedra per cube: every surface vertex lies on a
+grid edge (base point, one of seven directions), which is also its identity, so faces are welded by construction and a
+closed surface comes out manifold.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import scipy.sparse as sp
+
+from meshsolve.datasets.common import as_count
+from meshsolve.errors import InvalidInputError
+from meshsolve.mesh import Mesh
+
+BOX = np.array([[-1.3, -0.8, -0.45], [1.3, 0.8, 0.45]])     # holds the surface of _genus2
+
+
+def scan_like(n=100_000, seed=0, noise=0.25, hole=True):
+    """A mesh such as a range scanner makes: a smooth double torus of genus 2 with noise along its normals and a hole.
+
+    Parameters
+    ----------
+    n : int
+        About how many vertices (within a few per cent), at least 1000.
+    seed : int
+        Of the noise.
+    noise : float
+        Standard deviation, in mean edge lengths.
+    hole : bool
+        Cut out a disc of faces, as where the scanner could not see.
+
+    Returns
+    -------
+    Mesh
+        One component, manifold, with one boundary loop (none without the hole), oriented outwards.
+
+    Notes
+    -----
+    O(n^1.5): the grid has a cell for every ~(1 / n)^0.5 of each axis.
+    """
+    n = as_count(n, "n", 1000)
+    if not noise >= 0:
+        raise InvalidInputError(f"noise has to be at least 0, not {noise!r}")
+    coarse = len(_march(_genus2, BOX, 0.05)[0])
+    x, faces = _march(_genus2, BOX, 0.05 * np.sqrt(coarse / n))
+    mesh = _relaxed(Mesh(x, faces))
+    normal = _gradient(mesh.vertices)
+    normal /= np.linalg.norm(normal, axis=1)[:, None]
+    edge = np.linalg.norm(np.diff(mesh.vertices[mesh.edges], axis=1), axis=2).mean()
+    shift = noise * edge * np.random.default_rng(seed).standard_normal(len(normal))
+    noisy = mesh.with_vertices(mesh.vertices + shift[:, None] * normal)
+    return _with_hole(noisy, np.array([0.93, 0.2, 0.25]), 0.14) if hole else noisy
+
+
+def _genus2(p):
+    """A figure of eight thickened to a solid, with shallow dents: negative inside."""
+    x, y, z = p[..., 0], p[..., 1], p[..., 2]
+    eight = x ** 2 * (1 - x ** 2) - y ** 2
+    dents = np.sin(9 * x + 1) * np.sin(11 * y) * np.sin(8 * z + 2)
+    return eight ** 2 + 0.5 * z ** 2 - 0.03 + 0.004 * dents
+
+
+def _gradient(p, step=1e-5):
+    """Central differences of _genus2 at points (n, 3)."""
+    shifts = step * np.eye(3)
+    return np.stack([_genus2(p + s) - _genus2(p - s) for s in shifts], axis=1) / (2 * step)
+
+
+def _relaxed(mesh, rounds=6):
+    """Evener triangles: each vertex goes to the mean of its neighbours and back onto the surface."""
+    n, (i, j) = len(mesh.vertices), mesh.edges.T
+    half = sp.coo_array((np.ones(len(i)), (i, j)), shape=(n, n)).tocsr()
+    adjacency = half + half.T
+    degree = adjacency.sum(axis=1)[:, None]
+    x = mesh.vertices
+    for _ in range(rounds):
+        x = _onto_surface(0.5 * x + 0.5 * (adjacency @ x) / degree)
+    return mesh.with_vertices(x)
+
+
+def _onto_surface(x):
+    gradient = _gradient(x)
+    return x - gradient * (_genus2(x) / np.einsum("ij,ij->i", gradient, gradient))[:, None]
+
+
+def _march(f, box, h):
+    """Triangles of f = 0 on the grid of spacing h over ``box``: vertices (n, 3), faces (m, 3), outwards where f grows.
+
+    Kuhn's tetrahedra of a cube walk from corner 000 to 111 along the three axes in each of six orders.
+    """
+    shape = np.maximum(np.ceil((box[1] - box[0]) / h).astype(int) + 1, 2)
+    axes = [np.linspace(lo, hi, k) for lo, hi, k in zip(*box, shape)]
+    value = f(np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)).ravel()
+    stride = np.array([shape[1] * shape[2], shape[2], 1])
+    inside = value < 0
+    corners = np.array(list(itertools.product((0, 1), repeat=3))) @ stride
+    cubes = np.arange(value.size).reshape(shape)[:-1, :-1, :-1].ravel()
+    count = inside[cubes[:, None] + corners].sum(axis=1)
+    cubes = cubes[(count > 0) & (count < 8)]
+    walks = [np.cumsum([0, *stride[list(order)]]) for order in itertools.permutations(range(3))]
+    pairs = np.concatenate([_tetrahedra(cubes[:, None] + walk, inside) for walk in walks])      # (m, 3, 2) grid points
+    ends, face = np.unique(pairs.reshape(-1, 2) @ np.array([value.size, 1]), return_inverse=True)
+    a, b = np.divmod(ends, value.size)
+    points = [np.stack([axis[k] for axis, k in zip(axes, np.unravel_index(p, shape))], axis=1) for p in (a, b)]
+    t = np.clip(value[a] / (value[a] - value[b]), 0.05, 0.95)[:, None]
+    x = (1 - t) * points[0] + t * points[1]
+    return x, _outwards(x, face.reshape(-1, 3), _gradient)
+
+
+def _tetrahedra(points, inside):
+    """Triangles, as (m, 3, 2) pairs (inside, outside) of grid points, of tetrahedra (k, 4): one where one corner differs
+    from three, two where two differ from two."""
+    order = np.argsort(~inside[points], axis=1, kind="stable")      # inside corners first
+    p = np.take_along_axis(points, order, axis=1)
+    number = inside[points].sum(axis=1)
+    one, two, three = p[number == 1], p[number == 2], p[number == 3]
+    cuts = [one[:, [[0, 1], [0, 2], [0, 3]]], three[:, [[0, 3], [1, 3], [2, 3]]],
+            two[:, [[0, 2], [0, 3], [1, 3]]], two[:, [[0, 2], [1, 3], [1, 2]]]]
+    return np.concatenate(cuts)
+
+
+def _outwards(x, faces, gradient):
+    """Faces turned so that their normals point along the gradient."""
+    a, b, c = (x[faces[:, k]] for k in range(3))
+    wrong = np.einsum("ij,ij->i", np.cross(b - a, c - a), gradient((a + b + c) / 3)) < 0
+    return np.where(wrong[:, None], faces[:, ::-1], faces)
+
+
+def _with_hole(mesh, centre, radius):
+    """The mesh without the faces at vertices inside a ball; a vertex left between two gaps loses its faces as well."""
+    gone = np.linalg.norm(mesh.vertices - centre, axis=1) < radius
+    faces = mesh.faces
+    while gone.any():
+        faces = faces[~gone[faces].any(axis=1)]
+        rest = Mesh(mesh.vertices, faces)
+        boundary = rest.edges[np.bincount(rest.side_edges.ravel()) == 1]
+        gone = np.bincount(boundary.ravel(), minlength=len(gone)) > 2
+    used = np.unique(faces)
+    number = np.zeros(len(mesh.vertices), np.int32)
+    number[used] = np.arange(len(used))
+    return Mesh(mesh.vertices[used], number[faces])

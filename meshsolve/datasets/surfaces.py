@@ -1,0 +1,42 @@
+"""The sphere as a triangle mesh."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from meshsolve.datasets.common import as_count
+from meshsolve.errors import InvalidInputError
+from meshsolve.mesh import Mesh
+
+
+def icosphere(k):
+    """The unit sphere: an icosahedron subdivided k times, every new vertex pushed onto the sphere.
+
+    Returns
+    -------
+    Mesh
+        10 * 4^k + 2 vertices, 20 * 4^k faces, oriented outwards. k is at most 11.
+    """
+    k = as_count(k, "k", 0)
+    if k > 11:
+        raise InvalidInputError(f"k is at most 11, not {k}: every step makes four faces of one")
+    golden = (1 + 5 ** 0.5) / 2
+    x = np.array([(-1, golden, 0), (1, golden, 0), (-1, -golden, 0), (1, -golden, 0), (0, -1, golden), (0, 1, golden),
+                  (0, -1, -golden), (0, 1, -golden), (golden, 0, -1), (golden, 0, 1), (-golden, 0, -1), (-golden, 0, 1)])
+    t = np.array([(0, 11, 5), (0, 5, 1), (0, 1, 7), (0, 7, 10), (0, 10, 11), (1, 5, 9), (5, 11, 4), (11, 10, 2), (10, 7, 6),
+                  (7, 1, 8), (3, 9, 4), (3, 4, 2), (3, 2, 6), (3, 6, 8), (3, 8, 9), (4, 9, 5), (2, 4, 11), (6, 2, 10), (8, 6, 7),
+                  (9, 8, 1)])
+    mesh = Mesh(x / np.linalg.norm(x, axis=1)[:, None], t)
+    for _ in range(k):
+        x, t = _subdivided(mesh)
+        mesh = Mesh(x / np.linalg.norm(x, axis=1)[:, None], t)
+    return mesh
+
+
+def _subdivided(mesh):
+    """Vertices and faces after every edge got a vertex in its middle and every face became four."""
+    a, b, c = mesh.faces.T.astype(np.int64)
+    ab, bc, ca = len(mesh.vertices) + mesh.side_edges.T.astype(np.int64)
+    middles = mesh.vertices[mesh.edges].mean(axis=1)
+    quarters = [(a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca)]
+    return np.concatenate([mesh.vertices, middles]), np.concatenate([np.stack(q, axis=1) for q in quarters])

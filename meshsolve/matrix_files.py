@@ -1,0 +1,182 @@
+"""Files of the command line: matrices, vectors, permutations and reports, each written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import tempfile
+
+import numpy as np
+import scipy.io
+import scipy.sparse as sp
+
+from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError, NotSymmetricError
+
+MATRIX_SUFFIXES = (".mtx", ".npz")
+
+
+def write_whole(path, write):
+    """Call ``write(temporary path)`` and move the result to ``path``; nothing is left behind where it fails."""
+    path = pathlib.Path(path)
+    handle, temporary = tempfile.mkstemp(suffix=path.suffix, prefix=f".{path.stem}-", dir=path.parent or ".")
+    os.close(handle)
+    try:
+        write(temporary)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+
+
+def check_writable(*paths):
+    """Refuse early what could not be written after the work."""
+    for path in filter(None, paths):
+        folder = pathlib.Path(path).parent
+        if not folder.is_dir():
+            raise InvalidInputError(f"{path}: there is no folder {folder}")
+        if not os.access(folder, os.W_OK):
+            raise InvalidInputError(f"{path}: the folder {folder} cannot be written to")
+
+
+def is_matrix(path):
+    """Does the name say Matrix Market or scipy's .npz (either may be compressed with gzip)?"""
+    name = str(path).lower().removesuffix(".gz")
+    return name.endswith(MATRIX_SUFFIXES)
+
+
+def read_matrix(path):
+    """A sparse matrix from Matrix Market (.mtx, .mtx.gz) or scipy's .npz."""
+    path = _existing(path)
+    try:
+        if str(path).lower().endswith(".npz"):
+            return sp.csr_array(sp.load_npz(path))
+        A = scipy.io.mmread(path, spmatrix=False)
+    except (ValueError, OSError, KeyError, EOFError, TypeError, OverflowError) as e:
+        raise InvalidInputError(f"{path}: not a readable matrix: {e}") from e
+    return A if sp.issparse(A) else np.asarray(A)
+
+
+def read_vector(path):
+    """Right-hand sides, (n,) or (n, k), from Matrix Market, .npy or plain text."""
+    path = _existing(path)
+    try:
+        if path.suffix == ".npy":
+            b = np.load(path, allow_pickle=False)
+        elif path.suffix == ".txt":
+            b = np.loadtxt(path)
+        else:
+            b = scipy.io.mmread(path, spmatrix=False)
+    except (ValueError, OSError, EOFError, TypeError) as e:
+        raise InvalidInputError(f"{path}: not a readable vector: {e}") from e
+    b = b.toarray() if sp.issparse(b) else np.asarray(b)
+    return b[:, 0] if b.ndim == 2 and b.shape[1] == 1 else b
+
+
+def read_pattern(path):
+    """A mesh or a matrix, told apart by the file's name."""
+    if is_matrix(path):
+        return read_matrix(path)
+    from meshsolve.mesh import load_mesh
+    from meshsolve.operators import graph_laplacian
+
+    return graph_laplacian(load_mesh(path))
+
+
+def write_vector(path, x):
+    """(n,) or (n, k) values as Matrix Market, .npy or .txt."""
+    columns = x if x.ndim == 2 else x[:, None]
+    suffix = pathlib.Path(path).suffix
+    if suffix == ".npy":
+        write_whole(path, lambda to: _save_npy(to, x))
+    elif suffix == ".txt":
+        write_whole(path, lambda to: np.savetxt(to, x))
+    else:
+        write_whole(path, lambda to: _save_matrix_market(to, columns))
+
+
+def write_perm(path, perm):
+    """A permutation, one row number a line, or as .npy."""
+    write = _save_npy if pathlib.Path(path).suffix == ".npy" else lambda to, p: np.savetxt(to, p, fmt="%d")
+    write_whole(path, lambda to: write(to, perm))
+
+
+def write_report(path, report):
+    """``report.as_dict()`` as JSON; does nothing without a path."""
+    if path:
+        text = json.dumps(report.as_dict(), indent=2, default=float) + "\n"
+        write_whole(path, lambda to: pathlib.Path(to).write_text(text))
+
+
+def describe(path):
+    """What a mesh or matrix file holds: a dict of name to text."""
+    return _describe_matrix(read_matrix(path)) if is_matrix(path) else _describe_mesh(path)
+
+
+def _describe_mesh(path):
+    from meshsolve.mesh import load_mesh
+
+    mesh = load_mesh(path)
+    used = np.zeros(len(mesh.vertices), bool)
+    used[mesh.faces] = True
+    return {
+        "vertices": f"{len(mesh.vertices):,}",
+        "faces": f"{len(mesh.faces):,}",
+        "edges": f"{len(mesh.edges):,}",
+        "components": f"{mesh.components.max() + 1:,}",
+        "manifold": "yes" if mesh.is_manifold else "no",
+        "unreferenced": f"{(~used).sum():,}",
+        "ordering": "nd",
+        "method": "cholesky",
+    }
+
+
+def _describe_matrix(A):
+    from meshsolve.arrays import as_csr, as_symmetric
+
+    M = as_csr(A)
+    matrix = sp.csr_array((M.data, M.indices, M.indptr), shape=(M.n, M.n))
+    facts = {"rows": f"{M.n:,}", "entries": f"{M.nnz:,}",
+             "components": f"{sp.csgraph.connected_components(matrix, directed=False)[0]:,}"}
+    try:
+        as_symmetric(matrix)
+    except NotSymmetricError as e:
+        return {**facts, "symmetric": f"no (row {e.row}, column {e.column})"}
+    return {**facts, "symmetric": "yes", **_definiteness(matrix)}
+
+
+def _definiteness(matrix):
+    from meshsolve import api
+
+    try:
+        F = api.cholesky(matrix)
+    except NotPositiveDefiniteError as e:
+        sums = np.abs(matrix.sum(axis=1))
+        laplacian = sums.max() <= 1e-9 * abs(matrix).max() and (matrix.diagonal() >= 0).all()
+        kind = "singular: its rows sum to zero, a Laplacian" if laplacian else f"not positive definite (column {e.column})"
+        return {"definiteness": kind}
+    return {"definiteness": "positive definite", "ordering": "nd", "method": "cholesky", "nnz of the factor": f"{F.nnz:,}"}
+
+
+def _existing(path):
+    path = pathlib.Path(path)
+    if not path.is_file():
+        raise InvalidInputError(f"{path}: no such file")
+    return path
+
+
+def _save_matrix_market(path, columns):
+    with open(path, "wb") as f:
+        scipy.io.mmwrite(f, columns, precision=17)
+
+
+def _save_npy(path, x):
+    with open(path, "wb") as f:
+        np.save(f, x)
+
+
+def _umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,220 @@
+"""Triangle meshes: checked arrays, the edges and components they imply, files.
+
+A :class:`Mesh` never splits, merges, reorders or drops a vertex; what it does drop (faces with a repeated corner) it says.
+Connectivity is computed when first asked for, in O(vertices + faces), and shared by every mesh made with
+:meth:`Mesh.with_vertices`.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import warnings
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from meshsolve import _core, arrays, files
+from meshsolve.errors import InvalidInputError, MeshsolveWarning
+
+LARGEST_COORDINATE = 1e100          # squared areas stay finite
+
+
+class Mesh:
+    """A triangle mesh.
+
+    Parameters
+    ----------
+    vertices : (n, 3) array_like of real numbers
+        Positions, at least one. Copied.
+    faces : (m, 3) array_like of integers
+        Corners of each triangle, 0-based, any integer type. Copied. Non-manifold, inconsistently oriented and zero-area
+        faces are welcome; a face that names one vertex twice is dropped with a :class:`MeshsolveWarning`.
+
+    Attributes
+    ----------
+    vertices : (n, 3) float64, C order
+    faces : (m, 3) int32, read-only
+
+    Raises
+    ------
+    InvalidInputError
+        Wrong shape or type, no vertices, NaN, infinity or a coordinate above 1e100 (names the vertex), an index outside
+        0..n-1 (names the face).
+
+    Examples
+    --------
+    >>> mesh = Mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> mesh.edges.tolist()
+    [[0, 1], [0, 2], [1, 2]]
+    """
+
+    def __init__(self, vertices, faces):
+        self.vertices = _as_vertices(vertices)
+        self.faces = _as_faces(faces, len(self.vertices))
+        self.faces.flags.writeable = False
+
+    @classmethod
+    def from_trimesh(cls, tm):
+        """A mesh of the vertices and faces of a ``trimesh.Trimesh``, in its order."""
+        try:
+            return cls(tm.vertices, tm.faces)
+        except AttributeError as e:
+            raise InvalidInputError(f"not a trimesh.Trimesh: {type(tm).__name__} has no vertices and faces") from e
+
+    def to_trimesh(self):
+        """A ``trimesh.Trimesh`` with the same vertices and faces (``process=False``)."""
+        import trimesh
+
+        return trimesh.Trimesh(self.vertices, self.faces, process=False)
+
+    def save(self, path):
+        """Write the mesh, whole or not at all, in the format of the extension: OBJ, PLY, OFF, STL, GLB, each also .gz.
+
+        OBJ and PLY keep every bit of the coordinates, OFF 17 digits, STL and GLB single precision.
+
+        Raises
+        ------
+        InvalidInputError
+            Unknown extension, or a folder that cannot be written to.
+        """
+        files.write_mesh(path, self.vertices, self.faces)
+
+    def with_vertices(self, vertices):
+        """The same faces at other positions ((n, 3), checked); connectivity that is known already is shared, not copied."""
+        moved = copy.copy(self)
+        moved.vertices = _as_vertices(vertices)
+        if len(moved.vertices) != len(self.vertices):
+            raise InvalidInputError(f"{len(self.vertices)} vertices are needed, not {len(moved.vertices)}")
+        return moved
+
+    @property
+    def edges(self):
+        """(e, 2) int32: lower and higher vertex of every edge, rows in lexicographic order, each once. Read-only."""
+        return self._edges_and_sides[0]
+
+    @property
+    def side_edges(self):
+        """(m, 3) int32: the edge of each side of each face; side c joins corners c and c+1. Read-only."""
+        return self._edges_and_sides[1]
+
+    @functools.cached_property
+    def is_manifold(self):
+        """Whether every edge has at most two faces and the faces around every vertex form one fan, closed or open."""
+        return _core.mesh_is_manifold(len(self.vertices), self.faces.reshape(-1), self.side_edges.reshape(-1), len(self.edges))
+
+    @functools.cached_property
+    def components(self):
+        """(n,) int32: the connected component of each vertex, numbered from 0; an unreferenced vertex is one of its own."""
+        n = len(self.vertices)
+        graph = sp.coo_array((np.ones(len(self.edges), np.int8), self.edges.T), shape=(n, n))
+        return connected_components(graph, directed=False)[1].astype(np.int32, copy=False)
+
+    @functools.cached_property
+    def _edges_and_sides(self):
+        ends, of_side = _core.mesh_edges(len(self.vertices), self.faces.reshape(-1))
+        edges, sides = ends.reshape(-1, 2), of_side.reshape(-1, 3)
+        edges.flags.writeable = sides.flags.writeable = False
+        return edges, sides
+
+    def __repr__(self):
+        return f"Mesh({len(self.vertices)} vertices, {len(self.faces)} faces)"
+
+
+def load_mesh(path):
+    """Read a triangle mesh: OBJ, PLY, OFF, STL, glTF, each also packed with gzip.
+
+    n is the file's vertex count in the file's order: texture and normal indices of an OBJ never split a vertex,
+    unreferenced vertices stay, several objects in one file are one mesh, polygons are fanned into triangles. In an STL
+    identical vertices are merged (by first appearance); a glTF scene is put together in world coordinates.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    Mesh
+
+    Raises
+    ------
+    InvalidInputError
+        No such file, unknown extension, or a file that is broken or cut off: ``FILE:LINE:`` for OBJ, else ``FILE:``.
+
+    Warns
+    -----
+    MeshsolveWarning
+        Faces with a repeated corner were dropped.
+    """
+    vertices, faces = files.read_mesh(path)
+    try:
+        return Mesh(vertices, faces)
+    except InvalidInputError as e:
+        raise InvalidInputError(f"{path}: {e}") from e
+
+
+def pattern_of(mesh_or_matrix, name="A"):
+    """The graph of a mesh or of a matrix: a symmetric pattern without its diagonal, as :class:`arrays.Csr` without values.
+
+    A mesh gives its edges, a matrix the pattern of A + A^T, a :class:`arrays.Csr` itself. O(vertices + edges).
+    """
+    if isinstance(mesh_or_matrix, arrays.Csr):
+        return mesh_or_matrix
+    if isinstance(mesh_or_matrix, Mesh):
+        n = len(mesh_or_matrix.vertices)
+        indptr, indices, _ = _core.mesh_adjacency(n, mesh_or_matrix.edges.reshape(-1), False)
+        return arrays.Csr(n, indptr, indices)
+    return arrays.symmetric_pattern(mesh_or_matrix, name)
+
+
+def as_mesh(mesh, name="mesh"):
+    """``mesh`` itself where it is a :class:`Mesh`; a ``trimesh.Trimesh`` is taken as well."""
+    if isinstance(mesh, Mesh):
+        return mesh
+    if hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
+        return Mesh.from_trimesh(mesh)
+    raise InvalidInputError(f"{name} has to be a meshsolve.Mesh, not {type(mesh).__name__}")
+
+
+def _as_array(given, name):
+    try:
+        return np.asarray(arrays.from_any(given))
+    except Exception as e:
+        raise InvalidInputError(f"{name} is not an array: {e}") from e
+
+
+def _as_vertices(vertices):
+    given = _as_array(vertices, "vertices")
+    if given.ndim != 2 or given.shape[1] != 3 or given.dtype.kind not in "fiu":
+        raise InvalidInputError(f"vertices have to be (n, 3) real numbers, not shape {given.shape} of {given.dtype}")
+    if len(given) == 0:
+        raise InvalidInputError("a mesh needs at least one vertex")
+    if len(given) > arrays.INT32_MAX:
+        raise InvalidInputError(f"{len(given)} vertices; at most {arrays.INT32_MAX} are supported")
+    x = np.array(given, np.float64, order="C")
+    if not np.abs(x).max() <= LARGEST_COORDINATE:
+        bad = int(np.argmax(~(np.abs(x) <= LARGEST_COORDINATE).all(axis=1)))
+        raise InvalidInputError(f"vertex {bad} is at {x[bad].tolist()}: coordinates have to be finite and at most 1e100")
+    return x
+
+
+def _as_faces(faces, n):
+    given = _as_array(faces, "faces")
+    if given.size == 0 and given.ndim <= 2:
+        return np.zeros((0, 3), np.int32)
+    if given.ndim != 2 or given.shape[1] != 3:
+        raise InvalidInputError(f"faces have to be (m, 3), three corners each, not {given.shape}")
+    if given.dtype.kind not in "iu":
+        raise InvalidInputError(f"faces have to be integers, not {given.dtype}")
+    if 3 * len(given) > arrays.INT32_MAX:
+        raise InvalidInputError(f"{len(given)} faces; at most {arrays.INT32_MAX // 3} are supported")
+    if given.min() < 0 or given.max() >= n:
+        row, corner = np.argwhere((given < 0) | (given >= n))[0]
+        raise InvalidInputError(f"face {row} names vertex {given[row, corner]}; the mesh has vertices 0..{n - 1}")
+    t = np.array(given, np.int32, order="C")
+    good = (t[:, 0] != t[:, 1]) & (t[:, 1] != t[:, 2]) & (t[:, 2] != t[:, 0])
+    if not good.all():
+        t = np.ascontiguousarray(t[good])
+        warnings.warn(f"{np.count_nonzero(~good)} faces with a repeated corner were dropped", MeshsolveWarning, stacklevel=4)
+    return t

@@ -1,0 +1,181 @@
+// One pass: a cursor over the bytes, a statement per line; what is wrong is thrown with the line it stands in.
+#include "obj.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+namespace ms::mesh {
+namespace {
+
+struct Bad {
+  int64_t line;
+  std::string what;
+};
+
+class Reader {
+ public:
+  explicit Reader(std::string_view text) : at_(text.data()), end_(text.data() + text.size()) {
+    if (text.starts_with("\xef\xbb\xbf")) at_ += 3;         // byte order mark
+  }
+
+  void read(Obj& out) {
+    for (; at_ < end_; next_line()) {
+      const std::string_view keyword = token();
+      if (keyword == "v") vertex(out);
+      else if (keyword == "f") face(out);
+      else if (!keyword.empty() && !plausible(keyword)) fail(quoted(keyword) + " is no OBJ statement");
+    }
+    check_indices(out);
+  }
+
+ private:
+  const char* at_;
+  const char* end_;
+  int64_t line_ = 1;
+  std::vector<int64_t> corners_;       // of the polygon being read
+  std::vector<int64_t> face_line_;     // (m) line of each triangle, for errors found at the end
+
+  [[noreturn]] void fail(std::string what) const { throw Bad{line_, std::move(what)}; }
+
+  static std::string quoted(std::string_view word) {
+    std::string out(1, '\'');
+    for (const char c : word.substr(0, 20)) out += c >= ' ' && c <= '~' ? c : '?';
+    return out += '\'';
+  }
+
+  static bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+  // Any word may be a statement of some exporter; other bytes are the sign of a file that is no OBJ.
+  static bool plausible(std::string_view word) {
+    for (const char c : word)
+      if (!letter(c) && !(c >= '0' && c <= '9') && c != '_' && c != '-' && c != '.') return false;
+    return letter(word[0]);
+  }
+
+  void next_line() {
+    while (at_ < end_ && *at_ != '\n') {
+      if (*at_ == '#') comment();
+      else if (!continuation()) ++at_;
+    }
+    if (at_ < end_) ++at_, ++line_;
+  }
+
+  void comment() {                        // a backslash at its end is no continuation
+    while (at_ < end_ && *at_ != '\n') ++at_;
+  }
+
+  // A backslash before the end of the line joins the next line to this one.
+  bool continuation() {
+    if (*at_ != '\\') return false;
+    const char* p = at_ + 1;
+    if (p < end_ && *p == '\r') ++p;
+    if (p >= end_ || *p != '\n') return false;
+    at_ = p + 1;
+    ++line_;
+    return true;
+  }
+
+  static bool ends_word(char c) { return static_cast<unsigned char>(c) <= ' ' || c == '\\' || c == '#'; }
+
+  // The next word of this line, empty at its end or at a comment.
+  std::string_view token() {
+    while (at_ < end_ && (*at_ == ' ' || *at_ == '\t' || *at_ == '\r' || *at_ == '\\'))
+      if (!continuation() && *at_++ == '\\') fail("a backslash stands alone");
+    const char* from = at_;
+    while (at_ < end_ && !ends_word(*at_)) ++at_;
+    if (at_ == from && at_ < end_ && *at_ != '\n' && *at_ != '#') fail("a control character: this is not a text file");
+    return {from, static_cast<size_t>(at_ - from)};
+  }
+
+  double number(std::string_view word) const {
+    const char* from = word.data() + (word.starts_with('+') ? 1 : 0);
+    const char* to = word.data() + word.size();
+    double x = 0;
+    const auto [stop, error] = std::from_chars(from, to, x);
+    if (error == std::errc::result_out_of_range && stop == to) x = std::strtod(std::string(word).c_str(), nullptr);
+    else if (error != std::errc() || stop != to) fail(quoted(word) + " is not a number");
+    if (!std::isfinite(x)) fail("a vertex coordinate is " + quoted(word));
+    return x;
+  }
+
+  void vertex(Obj& out) {                 // v x y z [w | r g b]: only the position is kept
+    for (int k = 0; k < 3; ++k) {
+      const std::string_view word = token();
+      if (word.empty()) fail("a vertex needs three coordinates, this one has " + std::to_string(k));
+      out.vertices.push_back(number(word));
+    }
+    for (std::string_view word = token(); !word.empty(); word = token()) number(word);
+  }
+
+  void face(Obj& out) {                   // f v | v/vt | v//vn | v/vt/vn, three or more corners
+    corners_.clear();
+    const int64_t seen = static_cast<int64_t>(out.vertices.size() / 3);
+    for (std::string_view word = token(); !word.empty(); word = token()) corners_.push_back(corner(word, seen));
+    if (corners_.size() < 3) fail("a face needs three corners, this one has " + std::to_string(corners_.size()));
+    for (size_t k = 2; k < corners_.size(); ++k) {
+      for (const int64_t v : {corners_[0], corners_[k - 1], corners_[k]}) out.faces.push_back(static_cast<int32_t>(v));
+      face_line_.push_back(line_);
+    }
+  }
+
+  int64_t corner(std::string_view word, int64_t seen) const {
+    int64_t v = 0;
+    const char* from = word.data() + (word.starts_with('+') ? 1 : 0);
+    const char* to = word.data() + word.size();
+    const auto [stop, error] = std::from_chars(from, to, v);
+    bool good = error == std::errc() && (stop == to || *stop == '/');
+    for (const char* p = stop; good && p < to; ++p) good = *p == '/' || *p == '-' || *p == '+' || (*p >= '0' && *p <= '9');
+    if (!good) fail(quoted(word) + " is not a corner (v, v/vt, v//vn or v/vt/vn)");
+    if (v == 0 || v < -seen || v > std::numeric_limits<int32_t>::max()) fail(outside(v, seen));
+    return v > 0 ? v - 1 : seen + v;      // a negative index counts back from the last vertex so far
+  }
+
+  static std::string outside(int64_t v, int64_t n) {
+    return "vertex index " + std::to_string(v) + " is outside 1.." + std::to_string(n);
+  }
+
+  // A face may stand before its vertices, so the upper bound is known only now.
+  void check_indices(const Obj& out) {
+    const int64_t n = static_cast<int64_t>(out.vertices.size() / 3);
+    for (size_t k = 0; k < out.faces.size(); ++k)
+      if (out.faces[k] >= n) throw Bad{face_line_[k / 3], outside(int64_t{out.faces[k]} + 1, n)};
+  }
+};
+
+}  // namespace
+
+Obj read_obj(std::string_view text) {
+  Obj out;
+  try {
+    Reader(text).read(out);
+  } catch (Bad& bad) {
+    out.error_line = bad.line;
+    out.error = std::move(bad.what);
+  }
+  return out;
+}
+
+std::string write_obj(const double* vertices, int64_t n, const int32_t* faces, int64_t m) {
+  std::string out;
+  out.reserve(60 * n + 24 * m);
+  char digits[32];
+  const auto put = [&](char key, auto value) {
+    out += key;
+    out.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
+  };
+  for (int64_t v = 0; v < n; ++v) {
+    out += 'v';
+    for (int k = 0; k < 3; ++k) put(' ', vertices[3 * v + k]);
+    out += '\n';
+  }
+  for (int64_t t = 0; t < m; ++t) {
+    out += 'f';
+    for (int k = 0; k < 3; ++k) put(' ', int64_t{faces[3 * t + k]} + 1);
+    out += '\n';
+  }
+  return out;
+}
+
+}  // namespace ms::mesh

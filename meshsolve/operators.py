@@ -1,0 +1,236 @@
+"""Laplacians and mass matrices of triangle meshes, as ``scipy.sparse.csr_array`` of float64.
+
+Signs and scale: the Laplacian is positive semidefinite, so smoothing solves (M + t L) x = M x, and L / M approximates minus
+the Laplace-Beltrami operator. One stored entry per edge, also where its weight is zero: every mesh with the same faces has
+the same pattern, and a factor analysed for one can be refactored for the other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from meshsolve import _core
+from meshsolve.errors import InvalidInputError
+from meshsolve.mesh import as_mesh, pattern_of
+
+FLATTEST = 1e-8         # twice the area over the longest side squared; flatter triangles count as that flat
+MOLLIFY = 1e-8          # intrinsic triangles keep the triangle inequality by this share of the mean edge length
+
+
+class CotanAssembler:
+    """Cotangent Laplacians and lumped masses of meshes that share their faces; only the values are computed each time.
+
+    Parameters
+    ----------
+    mesh : Mesh
+    flattest : float
+        A triangle whose doubled area is below ``flattest`` times its longest side squared is weighted as if it were that
+        flat, so no cotangent passes 1 / flattest and the matrix stays positive semidefinite up to rounding.
+
+    Attributes
+    ----------
+    indptr : (n + 1,) int64
+    indices : (nnz,) int32
+        Pattern of the Laplacian: edges and diagonal, rows ascending.
+
+    Notes
+    -----
+    The cotangents of a triangle are the scalar products of its sides over its doubled area: raising the area to a floor
+    scales the three together, and their quadratic form keeps its sign. Clamping each cotangent would not.
+    """
+
+    def __init__(self, mesh, flattest=FLATTEST):
+        self.n, self.flattest = len(mesh.vertices), flattest
+        self._faces, self._of_side, self._edges = mesh.faces.reshape(-1), mesh.side_edges.reshape(-1), len(mesh.edges)
+        self.indptr, self.indices, self._edge = _core.mesh_adjacency(self.n, mesh.edges.reshape(-1), True)
+        self._indptr = self.indptr if self.indptr[-1] > np.iinfo(np.int32).max else self.indptr.astype(np.int32)
+
+    def values(self, vertices):
+        """The values of the Laplacian, (nnz,), and the lumped mass of each vertex, (n,), at ``vertices`` (n, 3) float64."""
+        x = np.ascontiguousarray(vertices, np.float64).reshape(-1)
+        weight, area = _core.cotan_weights(x, self._faces, self._of_side, self._edges, self.flattest)
+        data = _core.laplacian_values(self.indptr, self.indices, self._edge, weight)
+        return data, _thirds(self._faces, area, self.n)
+
+    def matrix(self, data):
+        """The csr_array with ``data`` on this pattern. Its index arrays are shared with every other one made here."""
+        return sp.csr_array((data, self.indices, self._indptr), shape=(self.n, self.n))
+
+
+def cotan_laplacian(mesh, intrinsic_delaunay=False):
+    """The cotangent Laplacian: L[i, j] = -(cot a + cot b) / 2 for the angles a, b opposite the edge, rows sum to 0.
+
+    Parameters
+    ----------
+    mesh : Mesh or trimesh.Trimesh
+        Boundaries, non-manifold edges and zero-area faces are fine.
+    intrinsic_delaunay : bool
+        Flip edges intrinsically until every edge is Delaunay; no edge inside the surface then has a negative weight. The
+        pattern is that of the flipped edges. Needs a manifold mesh.
+
+    Returns
+    -------
+    (n, n) csr_array
+        Symmetric, positive semidefinite up to rounding; one stored entry per edge, zeros included, and a diagonal.
+        Weights of triangles flatter than 1e-8 are those of a triangle that flat, so all of them are finite.
+
+    Raises
+    ------
+    InvalidInputError
+        Not a mesh, or ``intrinsic_delaunay`` of a non-manifold mesh.
+
+    Notes
+    -----
+    O(vertices + faces); the flips cost more where the triangles are bad.
+
+    References
+    ----------
+    Pinkall & Polthier 1993, "Computing discrete minimal surfaces and their conjugates", section 2.
+    Bobenko & Springborn 2007, "A discrete Laplace-Beltrami operator for simplicial surfaces"; Fisher et al. 2007 (flips);
+    Sharp & Crane 2020, "A Laplacian for nonmanifold triangle meshes", section 4.5 (mollification).
+    """
+    mesh = as_mesh(mesh)
+    if intrinsic_delaunay:
+        return _intrinsic_laplacian(mesh)
+    assembler = CotanAssembler(mesh)
+    return assembler.matrix(assembler.values(mesh.vertices)[0])
+
+
+def graph_laplacian(mesh_or_pattern):
+    """The graph Laplacian with unit weights: the degree of each vertex on the diagonal, -1 for each edge.
+
+    Parameters
+    ----------
+    mesh_or_pattern : Mesh, or (n, n) sparse or dense matrix
+        Of a matrix the pattern of A + A^T without its diagonal is taken; values do not matter.
+
+    Returns
+    -------
+    (n, n) csr_array of float64, with a diagonal entry in every row. O(n + edges).
+    """
+    graph = pattern_of(mesh_or_pattern)
+    row = np.repeat(np.arange(graph.n, dtype=np.int32), np.diff(graph.indptr))
+    upper = graph.indices > row
+    ends = np.stack([row[upper], graph.indices[upper]], axis=1)
+    indptr, indices, edge = _core.mesh_adjacency(graph.n, ends.reshape(-1), True)
+    data = _core.laplacian_values(indptr, indices, edge, np.ones(len(ends)))
+    return sp.csr_array((data, indices, indptr), shape=(graph.n, graph.n))
+
+
+def mass_matrix(mesh, kind="lumped"):
+    """The mass matrix: the area that belongs to each vertex. Its entries sum to the area of the mesh.
+
+    Parameters
+    ----------
+    mesh : Mesh or trimesh.Trimesh
+    kind : {"lumped", "voronoi", "consistent"}
+        ``"lumped"``: a third of every triangle to each corner (barycentric), diagonal. ``"voronoi"``: mixed Voronoi areas,
+        diagonal. ``"consistent"``: linear finite elements, on the pattern of the Laplacian.
+
+    Returns
+    -------
+    (n, n) csr_array
+        Unreferenced vertices get 0, stored. O(vertices + faces).
+
+    Raises
+    ------
+    InvalidInputError
+        Not a mesh, or an unknown kind.
+
+    References
+    ----------
+    Meyer, Desbrun, Schroeder, Barr 2003, "Discrete differential-geometry operators for triangulated 2-manifolds",
+    section 3.3 (mixed areas).
+    """
+    mesh = as_mesh(mesh)
+    n = len(mesh.vertices)
+    if kind not in ("lumped", "voronoi", "consistent"):
+        raise InvalidInputError(f"kind has to be 'lumped', 'voronoi' or 'consistent', not {kind!r}")
+    if kind == "consistent":
+        return _consistent_mass(mesh)
+    if kind == "lumped":
+        mass = _thirds(mesh.faces.reshape(-1), face_areas(mesh), n)
+    else:
+        mass = np.bincount(mesh.faces.reshape(-1), _mixed_areas(mesh).reshape(-1), minlength=n)
+    return sp.csr_array((mass, np.arange(n, dtype=np.int32), np.arange(n + 1, dtype=np.int32)), shape=(n, n))
+
+
+def face_areas(mesh):
+    """(m,) area of each triangle."""
+    sides = len(mesh.edges)
+    return _core.cotan_weights(mesh.vertices.reshape(-1), mesh.faces.reshape(-1), mesh.side_edges.reshape(-1), sides, FLATTEST)[1]
+
+
+def edge_lengths(mesh):
+    """(e,) length of each edge of ``mesh.edges``."""
+    return np.linalg.norm(mesh.vertices[mesh.edges[:, 0]] - mesh.vertices[mesh.edges[:, 1]], axis=1)
+
+
+def _thirds(faces, area, n):
+    """A third of each triangle's area to each of its corners."""
+    return np.bincount(faces, np.repeat(area / 3, 3), minlength=n)
+
+
+def _consistent_mass(mesh):
+    """Element matrix area / 12 * (1 + identity): an edge gets a twelfth of its faces, a vertex a sixth of them."""
+    n, area = len(mesh.vertices), face_areas(mesh)
+    indptr, indices, edge = _core.mesh_adjacency(n, mesh.edges.reshape(-1), True)
+    weight = np.bincount(mesh.side_edges.reshape(-1), np.repeat(area / 12, 3), minlength=len(mesh.edges))
+    data = np.empty(len(indices))
+    data[edge >= 0] = weight[edge[edge >= 0]]
+    data[edge < 0] = _thirds(mesh.faces.reshape(-1), area, n) / 2
+    return sp.csr_array((data, indices, indptr), shape=(n, n))
+
+
+def _mixed_areas(mesh):
+    """(m, 3) share of each corner: Voronoi in acute triangles; a half and two quarters where an angle is obtuse."""
+    area = face_areas(mesh)
+    corners = mesh.vertices[mesh.faces]
+    ahead, behind = np.roll(corners, -1, axis=1) - corners, np.roll(corners, 1, axis=1) - corners
+    dot = np.einsum("fck,fck->fc", ahead, behind)                       # sign of the cosine at each corner
+    square = np.einsum("fck,fck->fc", ahead, ahead)                     # of the side from corner c to c + 1
+    cotangent = dot / np.maximum(2 * area, np.finfo(float).tiny)[:, None]
+    half = square * np.roll(cotangent, -2, axis=1) / 8                  # each end's share for that side
+    acute = half + np.roll(half, 1, axis=1)
+    acute[:, 2] = area - acute[:, 0] - acute[:, 1]
+    obtuse = np.where(dot < 0, 0.5, 0.25) * area[:, None]
+    flat = 2 * area <= FLATTEST * square.max(axis=1)
+    share = np.where((dot < 0).any(axis=1)[:, None], obtuse, acute)
+    return np.where(flat[:, None], area[:, None] / 3, share)
+
+
+def _intrinsic_laplacian(mesh):
+    """Mollified edge lengths, libigl's flips, and the cotangents of the triangles that result."""
+    import igl
+
+    if not mesh.is_manifold:
+        raise InvalidInputError("intrinsic_delaunay needs a manifold mesh: an edge has more than two faces, or the faces of a "
+                                "vertex do not form one fan")
+    n = len(mesh.vertices)
+    if len(mesh.faces) == 0:
+        return cotan_laplacian(mesh)
+    lengths = _mollified(edge_lengths(mesh)[np.roll(mesh.side_edges, -1, axis=1)])      # column c: the side opposite corner c
+    lengths, faces = igl.intrinsic_delaunay_triangulation(lengths, mesh.faces.astype(np.int64))[:2]
+    return _laplacian_of_lengths(n, lengths, faces)
+
+
+def _mollified(lengths):
+    """The lengths (m, 3) with the least constant added that keeps every triangle inequality strict."""
+    slack = lengths.sum(axis=1) - 2 * lengths.max(axis=1)
+    return lengths + max(0.0, MOLLIFY * lengths.mean() - slack.min())
+
+
+def _laplacian_of_lengths(n, lengths, faces):
+    """Cotangent Laplacian of triangles known by the lengths (m, 3) opposite their corners; a loop edge weighs nothing."""
+    square = lengths ** 2
+    half = square.sum(axis=1) / 2
+    a, b, c = np.sort(lengths, axis=1).T                                # Kahan's area formula, a <= b <= c
+    product = (c + (b + a)) * (a - (c - b)) * (a + (c - b)) * (c + (b - a))
+    twice = np.maximum(np.sqrt(np.maximum(product, 0)) / 2, FLATTEST * c ** 2)
+    weight = (half[:, None] - square) / (2 * twice[:, None])            # half the cotangent at each corner
+    i, j = faces[:, [1, 2, 0]].reshape(-1), faces[:, [2, 0, 1]].reshape(-1)
+    kept = i != j
+    half_sum = sp.coo_array((weight.reshape(-1)[kept], (i[kept], j[kept])), shape=(n, n)).tocsr()
+    adjacency = half_sum + half_sum.T
+    return sp.csr_array(sp.diags_array(adjacency.sum(axis=1)) - adjacency)
