@@ -1,3 +1,39 @@
-// bindings of this room
+// Python face of the order room: nested_dissection and amd on checked symmetric patterns without diagonal.
 #include "native/bind.hpp"
-namespace ms { void bind_order(nb::module_&) {} }
+#include "order.hpp"
+
+namespace ms {
+namespace {
+
+auto nested_dissection(In<int64_t> indptr, In<int32_t> indices, int32_t patch_size, int32_t leaf_size, int32_t band, int32_t rounds,
+                       int32_t trials, int32_t candidates, int32_t large, double balance, uint64_t seed, int threads) {
+  order::Ordering o;
+  {
+    Released released;
+    o = order::nested_dissection(pattern(indptr, indices),
+                                 {patch_size, leaf_size, band, rounds, trials, candidates, large, balance, seed, threads});
+  }
+  return nb::make_tuple(to_numpy(std::move(o.perm)), to_numpy(std::move(o.tree.parent)), to_numpy(std::move(o.tree.first)),
+                        to_numpy(std::move(o.tree.last)), o.patches, o.patch_seconds, o.order_seconds);
+}
+
+auto amd(In<int64_t> indptr, In<int32_t> indices) {
+  std::vector<int32_t> perm;
+  {
+    Released released;
+    perm = order::amd(pattern(indptr, indices));
+  }
+  return to_numpy(std::move(perm));
+}
+
+}  // namespace
+
+void bind_order(nb::module_& m) {
+  using namespace nb::literals;
+  m.def("nested_dissection", nested_dissection, "indptr"_a.noconvert(), "indices"_a.noconvert(), "patch_size"_a, "leaf_size"_a, "band"_a,
+        "rounds"_a, "trials"_a, "candidates"_a, "large"_a, "balance"_a, "seed"_a, "threads"_a,
+        "(perm, tree parent, first, last, patches, seconds of patches, seconds of the rest)");
+  m.def("amd", amd, "indptr"_a.noconvert(), "indices"_a.noconvert(), "perm of approximate minimum degree");
+}
+
+}  // namespace ms

@@ -1,0 +1,35 @@
+// Minimum degree on one part of the graph, with the separators around it as halo. See leaf.cpp.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "members.hpp"
+#include "mindeg.hpp"
+#include "subpatch.hpp"
+
+namespace ms::order {
+
+class LeafOrder {
+ public:
+  explicit LeafOrder(Members& members) : m_(members) {}
+
+  // The vertices of q's patches, in order of elimination.
+  const std::vector<int32_t>& order(const Quotient& q);
+
+ private:
+  int64_t number_rows();
+  int32_t halo_number(int32_t v);
+  void grow_table();
+  template <class Index> void run(MinDegree<Index>& graph, int64_t entries);
+
+  Members& m_;
+  MinDegree<int32_t> small_;
+  std::vector<int32_t> vertices_, columns_, order_, result_;
+  std::vector<int32_t> halo_count_;              // entries in the row of each halo vertex
+  struct Slot { int32_t vertex = -1, number = 0; };
+  std::vector<Slot> table_;                      // open addressing: halo vertex -> its number
+  std::vector<int32_t> halo_;
+  std::vector<int32_t*> halo_rows_;
+};
+
+}  // namespace ms::order

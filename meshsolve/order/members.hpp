@@ -1,0 +1,56 @@
+// Which patch each vertex belongs to while nested dissection takes separators out and hands vertices over.
+// A vertex that is in no separator has its patch in the subtree that works on it, and all its neighbours lie in the same
+// subtree or in separators above it, which never change again: subtrees can be worked on by different threads.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "subpatch.hpp"
+
+namespace ms::order {
+
+constexpr uint8_t kSideOfPatch = 3;     // beside 0, 1 and 2 (separator)
+
+struct Members {
+  Pattern graph;
+  std::vector<int32_t> start;           // patch p began as the vertices [start[p], start[p + 1])
+  std::vector<int32_t> patch;           // of each vertex; -1 in a separator
+  std::vector<int32_t> guest, next;     // per patch: list of the vertices that came from elsewhere; linked by next[v]
+  std::vector<int32_t> local;           // number of a vertex in the band or leaf at work
+  std::vector<uint8_t> side;            // of a vertex in the cut at work, or kSideOfPatch
+  std::vector<uint8_t> patch_side;
+
+  explicit Members(SubPatches& s)
+      : graph(s.graph.view()), start(std::move(s.start)), patch(std::move(s.patch)), guest(start.size(), -1), next(graph.n, -1),
+        local(graph.n, 0), side(graph.n, kSideOfPatch), patch_side(start.size(), 0) {}
+
+  bool at_home(int32_t v, int32_t p) const { return start[p] <= v && v < start[p + 1]; }
+  bool free(int32_t v) const { return patch[v] >= 0; }
+  uint8_t side_of(int32_t v) const { return side[v] != kSideOfPatch ? side[v] : patch_side[patch[v]]; }
+
+  template <class F>
+  void for_each(int32_t p, F&& f) const {
+    for (int32_t v = start[p]; v < start[p + 1]; ++v)
+      if (patch[v] == p) f(v);
+    for (int32_t v = guest[p]; v >= 0; v = next[v]) f(v);
+  }
+
+  void take_out(int32_t v) {
+    const int32_t p = patch[v];
+    if (!at_home(v, p)) {
+      int32_t* link = &guest[p];
+      while (*link != v) link = &next[*link];
+      *link = next[v];
+    }
+    patch[v] = -1;
+  }
+
+  void put_in(int32_t v, int32_t p) {
+    patch[v] = p;
+    if (at_home(v, p)) return;
+    next[v] = guest[p];
+    guest[p] = v;
+  }
+};
+
+}  // namespace ms::order

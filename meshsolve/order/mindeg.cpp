@@ -1,0 +1,361 @@
+// Approximate minimum degree on a quotient graph: element absorption (also aggressive), mass elimination, supervariables
+// found by hashing, dense rows last; a halo of vertices that count in the degrees but are never eliminated.
+// Source: Amestoy, Davis, Duff 1996, "An approximate minimum degree ordering algorithm", sections 3-5; the halo:
+// Pellegrini, Roman, Amestoy 2000, "Hybridizing nested dissection and halo approximate minimum degree".
+// Cost: O(n nnz) bound, near linear in practice. The lists never need more than nnz + n entries: a new element is no
+// longer than the lists that it absorbs.
+#include "mindeg.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "native/interrupt.hpp"
+#include "order.hpp"
+
+namespace ms::order {
+
+std::vector<int32_t> amd(const Pattern& A) {
+  std::vector<int32_t> perm(A.n);
+  const auto order = [&](auto&& graph) {
+    graph.begin(A.n, A.n, A.nnz());
+    for (int32_t i = 0; i < A.n; ++i) std::copy(A.idx + A.ptr[i], A.idx + A.ptr[i + 1], graph.row(static_cast<int32_t>(A.degree(i))));
+    graph.run(perm.data());
+  };
+  if (A.nnz() + A.nnz() / 5 + 2 * int64_t{A.n} < std::numeric_limits<int32_t>::max())
+    order(MinDegree<int32_t>());
+  else
+    order(MinDegree<int64_t>());
+  return perm;
+}
+
+template <class Index>
+void MinDegree<Index>::begin(int32_t n, int32_t own, int64_t nnz) {
+  n_ = n, own_ = own, filled_ = 0, free_ = 0, min_degree_ = 0, longest_ = 0;
+  const size_t room = static_cast<size_t>(nnz + nnz / 5) + n + 1;
+  if (iw_.size() < room) iw_.resize(room);
+  if (node_.size() < static_cast<size_t>(n)) node_.resize(n);
+  head_.assign(n + 1, -1);
+  pivots_.clear();
+  dense_.clear();
+  uint32_t buckets = 64;
+  while (buckets < static_cast<uint32_t>(n) && buckets < 4096) buckets *= 2;
+  bucket_.assign(buckets, -1);
+  bucket_mask_ = buckets - 1;
+}
+
+template <class Index>
+int32_t* MinDegree<Index>::row(int32_t length) {
+  node_[filled_++] = {free_, length, 0, 1, length, 1, -1, -1};
+  int32_t* place = iw_.data() + free_;
+  free_ += length;
+  return place;
+}
+
+template <class Index>
+void MinDegree<Index>::run(int32_t* order) {
+  left_ = n_, to_do_ = own_, stamp_ = 2;
+  remove_dense_rows();
+  for (int32_t i = own_ - 1; i >= 0; --i)
+    if (node_[i].nv > 0) enlist(i);
+  while (to_do_ > 0) {
+    if ((pivots_.size() & 1023) == 1023) interrupt::poll();
+    const int32_t me = smallest();
+    const bool in_place = node_[me].elen == 0;
+    build_element(me);
+    measure_elements();
+    update_degrees(me);
+    merge_twins();
+    finish_element(me, in_place);
+  }
+  write_order(order);
+}
+
+template <class Index>
+void MinDegree<Index>::enlist(int32_t i) {
+  Node& a = node_[i];
+  a.prev = -1;
+  a.next = head_[a.degree];
+  if (a.next >= 0) node_[a.next].prev = i;
+  head_[a.degree] = i;
+  min_degree_ = std::min(min_degree_, a.degree);
+}
+
+template <class Index>
+void MinDegree<Index>::delist(int32_t i) {
+  const Node& a = node_[i];
+  if (a.next >= 0) node_[a.next].prev = a.prev;
+  if (a.prev >= 0)
+    node_[a.prev].next = a.next;
+  else
+    head_[a.degree] = a.next;
+}
+
+template <class Index>
+int32_t MinDegree<Index>::smallest() {
+  while (head_[min_degree_] < 0) ++min_degree_;
+  const int32_t me = head_[min_degree_];
+  delist(me);
+  return me;
+}
+
+// A row much longer than the others would be scanned again and again and be eliminated late in any case.
+template <class Index>
+void MinDegree<Index>::remove_dense_rows() {
+  const int32_t limit = static_cast<int32_t>(std::max(16.0, 10.0 * std::sqrt(static_cast<double>(n_))));
+  for (int32_t i = 0; i < own_; ++i)
+    if (node_[i].len > limit) dense_.push_back(i);
+  for (const int32_t i : dense_) node_[i].nv = 0, node_[i].elen = kMerged, node_[i].len = 0;
+  left_ -= static_cast<int32_t>(dense_.size());
+  to_do_ -= static_cast<int32_t>(dense_.size());
+}
+
+// Lme, the list of the new element: the variables next to `me` and those of all elements next to it, which `me` absorbs.
+// A pivot without elements keeps its own place.
+template <class Index>
+void MinDegree<Index>::build_element(int32_t me) {
+  if (node_[me].elen > 0) make_room(node_[me].degree);
+  Node& pivot = node_[me];
+  pivot_weight_ = pivot.nv;
+  pivot_degree_ = 0;
+  pivot.nv = -pivot.nv;
+  to_do_ -= pivot_weight_;
+  const Index begin = pivot.pos;
+  if (pivot.elen == 0) {
+    me_begin_ = me_end_ = begin;
+    gather(begin, pivot.len);
+  } else {
+    me_begin_ = me_end_ = free_;
+    for (int32_t k = 0; k < pivot.elen; ++k) {
+      const int32_t e = iw_[begin + k];
+      gather(node_[e].pos, node_[e].len);
+      node_[e].pos = ~static_cast<Index>(me);
+      node_[e].w = 0;
+    }
+    gather(begin + pivot.elen, pivot.len - pivot.elen);
+    free_ = me_end_;
+  }
+  pivot.pos = me_begin_;
+  pivot.len = static_cast<int32_t>(me_end_ - me_begin_);
+  pivot.degree = pivot_degree_;
+  pivot.elen = kElement;
+}
+
+template <class Index>
+void MinDegree<Index>::gather(Index begin, int32_t length) {
+  Index end = me_end_;
+  for (Index p = begin; p < begin + length; ++p) {
+    const int32_t i = iw_[p];
+    Node& a = node_[i];
+    if (a.nv <= 0) continue;
+    pivot_degree_ += a.nv;
+    a.nv = -a.nv;
+    iw_[end++] = i;
+    if (i < own_) delist(i);
+  }
+  me_end_ = end;
+}
+
+// Stamps every element e next to Lme with stamp_ + |Le \ Lme|: the degree bound of each variable sums these.
+template <class Index>
+void MinDegree<Index>::measure_elements() {
+  advance_stamp(0);
+  for (Index p = me_begin_; p < me_end_; ++p) {
+    const Node& a = node_[iw_[p]];
+    const int32_t weight = -a.nv;
+    for (Index q = a.pos; q < a.pos + a.elen; ++q) {
+      Node& e = node_[iw_[q]];
+      if (e.w >= stamp_)
+        e.w -= weight;
+      else if (e.w != 0)
+        e.w = stamp_ + e.degree - weight;
+    }
+  }
+}
+
+template <class Index>
+void MinDegree<Index>::update_degrees(int32_t me) {
+  for (Index p = me_begin_; p < me_end_; ++p) {
+    const int32_t i = iw_[p];
+    Node& a = node_[i];
+    if (update_variable(me, i)) continue;
+    a.pos = ~static_cast<Index>(me);          // mass elimination: i has no neighbour but Lme
+    pivot_degree_ += a.nv;
+    pivot_weight_ -= a.nv;
+    to_do_ += a.nv;
+    a.nv = 0;
+    a.elen = kMerged;
+  }
+  node_[me].degree = pivot_degree_;
+  longest_ = std::max(longest_, pivot_degree_);
+}
+
+// Cleans the lists of i, bounds its degree outside Lme, puts it into its hash bucket. False: nothing but `me` is left.
+template <class Index>
+bool MinDegree<Index>::update_variable(int32_t me, int32_t i) {
+  Node& a = node_[i];
+  const Index begin = a.pos, elements = begin + a.elen, end = begin + a.len;
+  Index q = begin;
+  uint32_t hash = 0;
+  int32_t degree = 0;
+  for (Index p = begin; p < elements; ++p) {
+    const int32_t e = iw_[p];
+    Node& element = node_[e];
+    if (element.w == 0) continue;
+    const int32_t outside = element.w - stamp_;
+    if (outside > 0) {
+      degree += outside;
+      iw_[q++] = e;
+      hash += static_cast<uint32_t>(e);
+    } else {                                   // Le lies within Lme: aggressive absorption
+      element.pos = ~static_cast<Index>(me);
+      element.w = 0;
+    }
+  }
+  const Index variables = q;
+  for (Index p = elements; p < end; ++p) {
+    const int32_t j = iw_[p];
+    const int32_t weight = node_[j].nv;
+    if (weight <= 0) continue;
+    degree += weight;
+    iw_[q++] = j;
+    hash += static_cast<uint32_t>(j);
+  }
+  if (q == begin && i < own_) return false;
+  a.elen = static_cast<int32_t>(variables - begin) + 1;
+  a.len = static_cast<int32_t>(q - begin) + 1;
+  iw_[q] = iw_[variables];                     // `me` becomes the first element; there is room: it was reached by some entry
+  iw_[variables] = iw_[begin];
+  iw_[begin] = me;
+  a.degree = std::min(a.degree, degree);
+  hash += i < own_ ? 0 : 1;
+  int32_t& first = bucket_[hash & bucket_mask_];
+  a.prev = static_cast<int32_t>(hash);
+  a.next = first;
+  first = i;
+  return true;
+}
+
+// Variables of Lme with the same lists become one.
+template <class Index>
+void MinDegree<Index>::merge_twins() {
+  advance_stamp(longest_);
+  for (Index p = me_begin_; p < me_end_; ++p) {
+    const Node& a = node_[iw_[p]];
+    if (a.nv >= 0) continue;
+    int32_t i = bucket_[static_cast<uint32_t>(a.prev) & bucket_mask_];
+    bucket_[static_cast<uint32_t>(a.prev) & bucket_mask_] = -1;
+    for (; i >= 0 && node_[i].next >= 0; i = node_[i].next) {
+      Node& one = node_[i];
+      for (Index q = one.pos + 1; q < one.pos + one.len; ++q) node_[iw_[q]].w = stamp_;
+      int32_t before = i;
+      for (int32_t j = one.next; j >= 0; j = node_[before].next) {
+        if (!same_lists(i, j)) {
+          before = j;
+          continue;
+        }
+        Node& other = node_[j];
+        one.nv += other.nv;
+        other.nv = 0;
+        other.elen = kMerged;
+        other.pos = ~static_cast<Index>(i);
+        node_[before].next = other.next;
+      }
+      ++stamp_;
+    }
+  }
+}
+
+template <class Index>
+bool MinDegree<Index>::same_lists(int32_t i, int32_t j) const {
+  const Node &a = node_[i], &b = node_[j];
+  if (a.prev != b.prev || a.len != b.len || a.elen != b.elen || (i < own_) != (j < own_)) return false;
+  for (Index q = b.pos + 1; q < b.pos + b.len; ++q)
+    if (node_[iw_[q]].w != stamp_) return false;
+  return true;
+}
+
+// Lme without the variables that were merged or eliminated with `me`; the others go back to the degree lists.
+template <class Index>
+void MinDegree<Index>::finish_element(int32_t me, bool in_place) {
+  left_ -= pivot_weight_;
+  Index q = me_begin_;
+  for (Index p = me_begin_; p < me_end_; ++p) {
+    const int32_t i = iw_[p];
+    Node& a = node_[i];
+    if (a.nv == 0) continue;
+    a.nv = -a.nv;
+    iw_[q++] = i;
+    if (i >= own_) continue;
+    a.degree = std::min(a.degree + pivot_degree_ - a.nv, left_ - a.nv);
+    enlist(i);
+  }
+  Node& pivot = node_[me];
+  pivot.nv = pivot_weight_;
+  pivot.len = static_cast<int32_t>(q - me_begin_);
+  pivot.w = pivot.len > 0 ? 1 : 0;
+  if (!in_place) free_ = q;
+  pivots_.push_back(me);
+}
+
+template <class Index>
+void MinDegree<Index>::advance_stamp(int32_t by) {
+  stamp_ += by;
+  if (stamp_ < std::numeric_limits<int32_t>::max() - 2 * n_ - 2 && stamp_ > 0) return;
+  for (int32_t i = 0; i < n_; ++i)
+    if (node_[i].w != 0) node_[i].w = 1;
+  stamp_ = 2;
+}
+
+// Moves the live lists together when the next element might not fit behind them. The head of each list is swapped with
+// ~(its owner) for one sweep over iw_.
+template <class Index>
+void MinDegree<Index>::make_room(int64_t need) {
+  if (static_cast<int64_t>(free_) + need < static_cast<int64_t>(iw_.size())) return;
+  for (int32_t i = 0; i < n_; ++i) {
+    Node& a = node_[i];
+    if (a.pos < 0 || a.len == 0 || (a.elen < 0 && a.w == 0)) continue;
+    const Index at = a.pos;
+    a.pos = iw_[at];
+    iw_[at] = ~i;
+  }
+  Index to = 0;
+  for (Index from = 0; from < free_;) {
+    const int32_t owner = ~iw_[from++];
+    if (owner < 0) continue;
+    Node& a = node_[owner];
+    iw_[to] = static_cast<int32_t>(a.pos);
+    a.pos = to++;
+    for (int32_t k = 1; k < a.len; ++k) iw_[to++] = iw_[from++];
+  }
+  free_ = to;
+}
+
+// Each pivot is followed by the vertices merged into it; dense rows come last.
+template <class Index>
+void MinDegree<Index>::write_order(int32_t* order) {
+  int32_t at = 0;
+  for (const int32_t pivot : pivots_) {
+    node_[pivot].next = at;                     // from here on: the next free position of this pivot's vertices
+    at += node_[pivot].nv;
+    order[node_[pivot].next++] = pivot;
+  }
+  for (const int32_t i : dense_) order[at++] = i;
+  for (const int32_t i : dense_) node_[i].nv = 1;
+  for (int32_t i = 0; i < own_; ++i) {
+    if (node_[i].nv != 0) continue;
+    int32_t root = i;
+    while (node_[root].nv == 0) root = static_cast<int32_t>(~node_[root].pos);
+    for (int32_t j = i; node_[j].nv == 0 && ~node_[j].pos != root;) {       // path compression
+      const int32_t up = static_cast<int32_t>(~node_[j].pos);
+      node_[j].pos = ~static_cast<Index>(root);
+      j = up;
+    }
+    order[node_[root].next++] = i;
+  }
+}
+
+template class MinDegree<int32_t>;
+template class MinDegree<int64_t>;
+
+}  // namespace ms::order

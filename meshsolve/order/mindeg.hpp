@@ -1,0 +1,64 @@
+// Approximate minimum degree on one graph, with reusable storage. See mindeg.cpp.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+namespace ms::order {
+
+// Usage: begin(n, own, nnz); then for each vertex in turn row(length) gives the place for its neighbours; then run().
+// Vertices own..n-1 are the halo: they count in the degrees and are never eliminated; edges between them may be left out.
+// Index holds positions in the adjacency (int64 beyond 2^31 entries).
+template <class Index>
+class MinDegree {
+ public:
+  void begin(int32_t n, int32_t own, int64_t nnz);
+  int32_t* row(int32_t length);
+  int32_t* adjacency() { return iw_.data(); }
+  void run(int32_t* order);        // order[k] = the k-th vertex eliminated, 0 <= k < own
+
+ private:
+  // A live variable (nv > 0) lists elements, then variables; an element (a pivot) lists its variables. While it is in the
+  // list Lme of the pivot at work, a variable has its nv negated. Merged or absorbed: pos = ~(who took it).
+  struct Node {
+    Index pos;            // where its list begins
+    int32_t len, elen;    // length of the list; how many of it are elements (kElement: is an element; kMerged: gone)
+    int32_t nv;           // how many vertices it stands for
+    int32_t degree;       // bound of its external degree; of an element: the size of its list in vertices
+    int32_t w;            // work stamp; 0 for an absorbed element
+    int32_t next, prev;   // neighbours in its degree list or hash bucket; prev holds the hash in a bucket
+  };
+  static constexpr int32_t kElement = -2, kMerged = -3;
+
+  void enlist(int32_t i);
+  void delist(int32_t i);
+  int32_t smallest();
+  void remove_dense_rows();
+  void make_room(int64_t need);
+  void build_element(int32_t me);
+  void gather(Index begin, int32_t length);
+  void measure_elements();
+  void update_degrees(int32_t me);
+  bool update_variable(int32_t me, int32_t i);
+  void merge_twins();
+  bool same_lists(int32_t i, int32_t j) const;
+  void finish_element(int32_t me, bool in_place);
+  void advance_stamp(int32_t by);
+  void write_order(int32_t* order);
+
+  std::vector<Node> node_;
+  std::vector<int32_t> iw_;        // every list
+  std::vector<int32_t> head_;      // first of each degree list
+  std::vector<int32_t> bucket_;    // first of each hash bucket, all -1 between pivots
+  std::vector<int32_t> pivots_;    // in order of elimination
+  std::vector<int32_t> dense_;     // rows put last
+  int32_t n_ = 0, own_ = 0, filled_ = 0, min_degree_ = 0, stamp_ = 2, longest_ = 0;
+  int32_t left_ = 0, to_do_ = 0;   // vertices not eliminated, halo included; own ones among them
+  int32_t pivot_weight_ = 0, pivot_degree_ = 0;
+  Index free_ = 0, me_begin_ = 0, me_end_ = 0;
+  uint32_t bucket_mask_ = 0;
+};
+
+extern template class MinDegree<int32_t>;
+extern template class MinDegree<int64_t>;
+
+}  // namespace ms::order

@@ -1,0 +1,403 @@
+// Nested dissection in two stages. The graph is cut into small patches; the weighted graph between the patches is bisected
+// recursively, each edge cut is turned into a minimum vertex separator of the fine graph within a band around it, and parts
+// of a few hundred vertices are ordered by minimum degree with halo.
+// Source: the patch idea of Mahmoud's thesis (2024) and Homa (arXiv 2602.00898); edge weights, band, halo are ours.
+// Cost: a node pays for its patches and its band, never for all its vertices; about 0.7 us a vertex on meshes.
+// Every subtree draws its random numbers from its path in the tree and touches only its own vertices (members.hpp): the
+// result does not depend on the number of threads.
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <numeric>
+
+#include "coarsen.hpp"
+#include "leaf.hpp"
+#include "members.hpp"
+#include "native/interrupt.hpp"
+#include "native/parallel.hpp"
+#include "native/rng.hpp"
+#include "order.hpp"
+#include "prepass.hpp"
+#include "separator.hpp"
+#include "subpatch.hpp"
+
+namespace ms::order {
+namespace {
+
+constexpr int32_t kSmall = 5000;            // below: minimum degree alone has less fill and takes a millisecond
+constexpr double kNearTree = 3.2;           // mean degree below which minimum degree is hard to beat
+constexpr double kNoSeparator = 0.3;        // a separator beyond this share of its node is none
+constexpr int64_t kTask = 3000;             // vertices from which a subtree may go to another thread
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+struct Node {
+  Quotient q;
+  int64_t weight;
+  int32_t begin;                            // its vertices take the positions [begin, begin + weight)
+  uint64_t path;
+  bool has_halo;
+};
+
+// Parts that wait for a thread; wait_for_one() returns false when all work is done or has failed.
+class Waiting {
+ public:
+  void add(Node&& node) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    nodes_.push_back(std::move(node));
+    ++open_;
+    changed_.notify_one();
+  }
+  bool wait_for_one(Node& node) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return !nodes_.empty() || open_ == 0; });
+    if (nodes_.empty()) return false;
+    const auto heaviest = std::max_element(nodes_.begin(), nodes_.end(), [](const Node& a, const Node& b) { return a.weight < b.weight; });
+    std::swap(*heaviest, nodes_.back());
+    node = std::move(nodes_.back());
+    nodes_.pop_back();
+    return true;
+  }
+  void finish_one() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (--open_ == 0) changed_.notify_all();
+  }
+  void give_up() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    nodes_.clear();
+    open_ = 0;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Node> nodes_;
+  int64_t open_ = 0;                        // waiting or at work
+};
+
+class Dissection {
+ public:
+  Dissection(SubPatches& patches, const Options& options, std::vector<int32_t>& perm)
+      : members_(patches), old_(patches.old), options_(options), perm_(perm) {}
+  std::vector<Span> run(Quotient&& whole);
+
+ private:
+  struct Worker {                           // scratch of one thread
+    Worker(Members& m, const Options& o) : finder(m, o), leaf(m) {}
+    Bisector bisector;
+    SeparatorFinder finder;
+    LeafOrder leaf;
+    std::vector<Node> stack;                // parts too small to share
+    std::vector<Span> spans;
+    Separator best, other;
+    struct Trial { double score; std::vector<uint8_t> side; };
+    std::vector<Trial> trials;
+  };
+
+  void work(Worker& w);
+  void dissect(Worker& w, Node&& node);
+  bool split_components(Worker& w, Node& node);
+  bool find_separator(Worker& w, const Node& node, std::vector<uint8_t>& patch_side);
+  void bisect(Worker& w, const Node& node);
+  void split(Worker& w, Node&& node, std::vector<uint8_t>& patch_side);
+  using Edge = std::pair<int32_t, int32_t>;
+  std::vector<Edge> hand_over(const Separator& s, Quotient& q, const std::vector<uint8_t>& patch_side);
+  int32_t patch_near(int32_t v, uint8_t side) const;
+  void order_leaf(Worker& w, const Node& node);
+  void put(Worker& w, Node&& node);
+
+  Members members_;
+  const std::vector<int32_t>& old_;
+  const Options& options_;
+  std::vector<int32_t>& perm_;
+  std::vector<int32_t> index_;              // of a patch in the quotient graph of its node
+  Waiting waiting_;
+};
+
+std::vector<Span> Dissection::run(Quotient&& whole) {
+  const int32_t n = members_.graph.n;
+  index_.resize(whole.n());
+  interrupt::begin(n);
+  waiting_.add({std::move(whole), n, 0, options_.seed, false});
+  std::vector<std::vector<Span>> spans(std::max(1, options_.threads));
+  Pool::run(options_.threads, [&](int thread) {
+    Worker w(members_, options_);
+    try {
+      work(w);
+    } catch (...) {
+      waiting_.give_up();
+      throw;
+    }
+    spans[thread] = std::move(w.spans);
+  });
+  std::vector<Span> all;
+  for (const auto& s : spans) all.insert(all.end(), s.begin(), s.end());
+  return all;
+}
+
+void Dissection::work(Worker& w) {
+  Node node;
+  while (waiting_.wait_for_one(node)) {
+    dissect(w, std::move(node));
+    while (!w.stack.empty()) {
+      node = std::move(w.stack.back());
+      w.stack.pop_back();
+      dissect(w, std::move(node));
+    }
+    waiting_.finish_one();
+  }
+}
+
+void Dissection::put(Worker& w, Node&& node) {
+  if (node.weight == 0) return;
+  if (options_.threads > 1 && node.weight >= kTask)
+    waiting_.add(std::move(node));
+  else
+    w.stack.push_back(std::move(node));
+}
+
+void Dissection::dissect(Worker& w, Node&& node) {
+  interrupt::poll();
+  const bool alone = !node.has_halo && node.weight < kSmall;
+  if (alone || node.weight <= options_.leaf_size || node.q.n() <= 2) return order_leaf(w, node);
+  if (split_components(w, node)) return;
+  std::vector<uint8_t> patch_side;
+  if (!find_separator(w, node, patch_side)) return order_leaf(w, node);
+  split(w, std::move(node), patch_side);
+}
+
+// ---- parts of a quotient graph
+
+// One graph for each label of q's vertices; vertices without weight are left out. `more` holds further edges, by index.
+std::vector<Quotient> parts(const Quotient& q, const std::vector<int32_t>& label, int32_t labels,
+                            const std::vector<std::pair<int32_t, int32_t>>& more) {
+  std::vector<Quotient> out(labels);
+  std::vector<int32_t> fresh(q.n()), slot(q.n(), -1), first_more(q.n(), -1), next_more(2 * more.size());
+  for (int32_t i = 0; i < q.n(); ++i) {
+    if (q.vertex_weight[i] == 0) continue;
+    Quotient& part = out[label[i]];
+    fresh[i] = part.n();
+    part.patch.push_back(q.patch[i]);
+    part.vertex_weight.push_back(q.vertex_weight[i]);
+  }
+  for (int32_t k = 0; k < static_cast<int32_t>(next_more.size()); ++k) {
+    const int32_t i = k & 1 ? more[k / 2].second : more[k / 2].first;
+    next_more[k] = first_more[i];
+    first_more[i] = k;
+  }
+  for (Quotient& part : out) part.ptr.push_back(0);
+  for (int32_t i = 0; i < q.n(); ++i) {
+    if (q.vertex_weight[i] == 0) continue;
+    Quotient& part = out[label[i]];
+    const int32_t row = part.ptr.back();
+    for (int32_t p = q.ptr[i]; p < q.ptr[i + 1]; ++p) {
+      const int32_t j = q.adj[p];
+      if (label[j] != label[i] || q.vertex_weight[j] == 0) continue;
+      slot[j] = static_cast<int32_t>(part.adj.size());
+      part.adj.push_back(fresh[j]);
+      part.edge_weight.push_back(q.edge_weight[p]);
+    }
+    for (int32_t k = first_more[i]; k >= 0; k = next_more[k]) {
+      const int32_t j = k & 1 ? more[k / 2].first : more[k / 2].second;
+      if (slot[j] >= row && slot[j] < static_cast<int32_t>(part.adj.size()) && part.adj[slot[j]] == fresh[j]) {
+        ++part.edge_weight[slot[j]];
+      } else {
+        slot[j] = static_cast<int32_t>(part.adj.size());
+        part.adj.push_back(fresh[j]);
+        part.edge_weight.push_back(1);
+      }
+    }
+    part.ptr.push_back(static_cast<int32_t>(part.adj.size()));
+  }
+  return out;
+}
+
+int64_t weight_of(const Quotient& q) { return std::accumulate(q.vertex_weight.begin(), q.vertex_weight.end(), int64_t{0}); }
+
+// Label of the component of each vertex; returns their weights.
+std::vector<int64_t> components(const Quotient& q, std::vector<int32_t>& label) {
+  std::vector<int64_t> weight;
+  std::vector<int32_t> queue;
+  label.assign(q.n(), -1);
+  for (int32_t s = 0; s < q.n(); ++s) {
+    if (label[s] >= 0) continue;
+    const int32_t c = static_cast<int32_t>(weight.size());
+    weight.push_back(0);
+    label[s] = c;
+    queue.assign(1, s);
+    for (size_t head = 0; head < queue.size(); ++head) {
+      const int32_t i = queue[head];
+      weight[c] += q.vertex_weight[i];
+      for (int32_t p = q.ptr[i]; p < q.ptr[i + 1]; ++p)
+        if (label[q.adj[p]] < 0) label[q.adj[p]] = c, queue.push_back(q.adj[p]);
+    }
+  }
+  return weight;
+}
+
+// Components need no separator. Small ones share a part, up to the size of a leaf. False: there is only one part.
+bool Dissection::split_components(Worker& w, Node& node) {
+  std::vector<int32_t> label;
+  const std::vector<int64_t> weight = components(node.q, label);
+  if (weight.size() == 1) return false;
+  std::vector<int32_t> by_weight(weight.size()), group(weight.size());
+  std::iota(by_weight.begin(), by_weight.end(), 0);
+  std::stable_sort(by_weight.begin(), by_weight.end(), [&](int32_t a, int32_t b) { return weight[a] > weight[b]; });
+  int32_t groups = 0;
+  int64_t filled = options_.leaf_size;
+  for (const int32_t c : by_weight) {
+    if (filled + weight[c] > options_.leaf_size) ++groups, filled = 0;
+    filled += weight[c];
+    group[c] = groups - 1;
+  }
+  if (groups == 1) return false;
+  for (int32_t& l : label) l = group[l];
+  std::vector<Quotient> out = parts(node.q, label, groups, {});
+  int32_t begin = node.begin;
+  for (int32_t g = 0; g < groups; ++g) {
+    const int64_t part = weight_of(out[g]);
+    put(w, {std::move(out[g]), part, begin, hash_key(node.path, 2, g), node.has_halo});
+    begin += static_cast<int32_t>(part);
+  }
+  return true;
+}
+
+// ---- one separator
+
+// w.best = the best separator of the node's best bisections. False when there is no useful one.
+bool Dissection::find_separator(Worker& w, const Node& node, std::vector<uint8_t>& patch_side) {
+  bisect(w, node);
+  const size_t candidates = std::min<size_t>(node.weight >= options_.large ? options_.candidates : 1, w.trials.size());
+  w.best.score = -1;
+  for (size_t k = 0; k < candidates; ++k) {
+    w.finder.find(node.q, w.trials[k].side, w.other);
+    const bool empty_side = std::max(w.other.weight[0], w.other.weight[1]) == node.weight;
+    if (w.other.score < 0 || empty_side || (w.best.score >= 0 && w.other.score >= w.best.score)) continue;
+    std::swap(w.best, w.other);
+    patch_side = w.trials[k].side;
+  }
+  return w.best.score >= 0 && static_cast<double>(w.best.size) <= kNoSeparator * static_cast<double>(node.weight);
+}
+
+// w.trials = bisections of the quotient graph, the best first.
+void Dissection::bisect(Worker& w, const Node& node) {
+  const int trials = node.weight >= options_.large ? options_.trials : 1;
+  w.trials.resize(trials);
+  for (int k = 0; k < trials; ++k) {
+    auto& trial = w.trials[k];
+    const int64_t cut = w.bisector.bisect(node.q, options_.balance, Stream(hash_key(node.path, 3, k)), trial.side);
+    int64_t left = 0;
+    for (int32_t i = 0; i < node.q.n(); ++i) left += trial.side[i] ? 0 : node.q.vertex_weight[i];
+    trial.score = separator_score(cut, std::max(left, node.weight - left), node.weight);
+  }
+  std::stable_sort(w.trials.begin(), w.trials.end(), [](const auto& a, const auto& b) { return a.score < b.score; });
+}
+
+// Numbers the separator last, hands moved vertices to patches of their new side, and goes on with both sides.
+void Dissection::split(Worker& w, Node&& node, std::vector<uint8_t>& patch_side) {
+  Quotient& q = node.q;
+  const Separator& s = w.best;
+  for (int32_t i = 0; i < q.n(); ++i) {
+    index_[q.patch[i]] = i;
+    members_.patch_side[q.patch[i]] = patch_side[i];
+  }
+  const std::vector<Edge> more = hand_over(s, q, patch_side);
+  std::vector<int32_t> separator;
+  for (size_t k = 0; k < s.vertices.size(); ++k)
+    if (s.side[k] == 2) separator.push_back(s.vertices[k]);
+  std::sort(separator.begin(), separator.end());
+  const int32_t middle = node.begin + static_cast<int32_t>(s.weight[0]);
+  const int32_t top = middle + static_cast<int32_t>(s.weight[1]), end = top + static_cast<int32_t>(s.size);
+  for (size_t k = 0; k < separator.size(); ++k) perm_[top + k] = old_[separator[k]];
+  if (!separator.empty()) w.spans.push_back({node.begin, top, end});
+  interrupt::advance(s.size);
+  std::vector<Quotient> half = parts(q, std::vector<int32_t>(patch_side.begin(), patch_side.end()), 2, more);
+  const bool halo = node.has_halo || s.size > 0;
+  put(w, {std::move(half[1]), s.weight[1], middle, hash_key(node.path, 1), halo});
+  put(w, {std::move(half[0]), s.weight[0], node.begin, hash_key(node.path, 0), halo});
+}
+
+// Vertices that changed side join a patch of the new side next to them. Returns the edges between patches that this makes:
+// without them, later cuts would miss boundary vertices.
+std::vector<Dissection::Edge> Dissection::hand_over(const Separator& s, Quotient& q, const std::vector<uint8_t>& patch_side) {
+  std::vector<int32_t> moved;               // positions in s
+  for (size_t k = 0; k < s.vertices.size(); ++k) {
+    const int32_t v = s.vertices[k], i = index_[members_.patch[v]];
+    if (s.side[k] == patch_side[i]) continue;
+    --q.vertex_weight[i];
+    members_.take_out(v);
+    if (s.side[k] < 2) moved.push_back(static_cast<int32_t>(k));
+  }
+  std::vector<Edge> more;
+  const auto place = [&](int32_t v, int32_t patch) {
+    const int32_t i = index_[patch];
+    ++q.vertex_weight[i];
+    members_.put_in(v, patch);
+    for (int64_t k = members_.graph.ptr[v]; k < members_.graph.ptr[v + 1]; ++k) {
+      const int32_t p = members_.patch[members_.graph.idx[k]];
+      if (p >= 0 && p != patch && members_.patch_side[p] == members_.patch_side[patch]) more.push_back({i, index_[p]});
+    }
+  };
+  while (!moved.empty()) {                  // from the border inwards; what has no such neighbour at all: to any patch
+    std::vector<int32_t> later;
+    for (const int32_t k : moved) {
+      const int32_t patch = patch_near(s.vertices[k], s.side[k]);
+      if (patch >= 0)
+        place(s.vertices[k], patch);
+      else
+        later.push_back(k);
+    }
+    if (later.size() == moved.size()) {
+      const int32_t k = later.back();
+      const auto any = std::find(patch_side.begin(), patch_side.end(), s.side[k]) - patch_side.begin();
+      place(s.vertices[k], q.patch[any]);
+      later.pop_back();
+    }
+    moved.swap(later);
+  }
+  return more;
+}
+
+int32_t Dissection::patch_near(int32_t v, uint8_t side) const {
+  for (int64_t k = members_.graph.ptr[v]; k < members_.graph.ptr[v + 1]; ++k) {
+    const int32_t p = members_.patch[members_.graph.idx[k]];
+    if (p >= 0 && members_.patch_side[p] == side) return p;
+  }
+  return -1;
+}
+
+void Dissection::order_leaf(Worker& w, const Node& node) {
+  int32_t at = node.begin;
+  for (const int32_t v : w.leaf.order(node.q)) perm_[at++] = old_[v];
+  w.spans.push_back({node.begin, node.begin, at});
+  interrupt::advance(node.weight);
+}
+
+}  // namespace
+
+Ordering nested_dissection(const Pattern& A, const Options& options) {
+  const auto start = Clock::now();
+  Ordering result;
+  Reduced reduced;
+  reduce(A, reduced);
+  const Pattern& G = reduced.graph;
+  Partial partial;
+  if (G.n < kSmall || static_cast<double>(G.nnz()) < kNearTree * G.n) {
+    partial = by_components(G);
+  } else {
+    SubPatches patches = sub_patches(G, options.patch_size, options.seed, options.threads);
+    partial.patches = patches.count();
+    Quotient whole = quotient_graph(patches, options.threads);
+    result.patch_seconds = seconds_since(start);
+    partial.perm.resize(G.n);
+    partial.spans = Dissection(patches, options, partial.perm).run(std::move(whole));
+  }
+  expand(reduced, partial, result);
+  result.order_seconds = seconds_since(start) - result.patch_seconds;
+  return result;
+}
+
+}  // namespace ms::order

@@ -1,0 +1,43 @@
+// Fill-reducing orderings of symmetric patterns: nested dissection with its separator tree, and approximate minimum degree.
+// perm[k] is the old index of the k-th new row: A[perm][:, perm] is what is factored.
+// Patterns come in symmetric and without diagonal (arrays.symmetric_pattern).
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "native/csr.hpp"
+
+namespace ms::order {
+
+struct Options {
+  int32_t patch_size = 64;     // vertices of a sub-patch, the unit of the quotient graph
+  int32_t leaf_size = 600;     // parts up to this size are ordered by minimum degree
+  int32_t band = 5;            // layers on each side of a cut in which the minimum separator is looked for
+  int32_t rounds = 4;          // how often the band is laid anew around the separator found
+  int32_t trials = 3;          // bisections of the quotient graph, the best is refined
+  int32_t candidates = 1;      // of the trials, how many get a separator before one is chosen
+  int32_t large = 4000;        // nodes below this size have one trial and one round
+  double balance = 0.4;        // the larger side may have (1 + balance) / 2 of a node
+  uint64_t seed = 0;
+  int threads = 1;
+};
+
+// Nodes in postorder: parent[k] > k, or -1 for a root. [first[k], last[k]) are the new positions of node k's own vertices,
+// its subtree lies right before them. The nodes partition 0..n; an edge joins a node with itself or with an ancestor.
+struct Tree {
+  std::vector<int32_t> parent, first, last;
+};
+
+struct Ordering {
+  std::vector<int32_t> perm;
+  Tree tree;
+  int32_t patches = 0;
+  double patch_seconds = 0, order_seconds = 0;
+};
+
+Ordering nested_dissection(const Pattern& A, const Options& options);
+
+// Approximate minimum degree order of the whole pattern.
+std::vector<int32_t> amd(const Pattern& A);
+
+}  // namespace ms::order
