@@ -1,0 +1,311 @@
+"""Patches: a mesh or graph cut into small pieces whose connectivity is stored in 16-bit local numbers.
+
+Each patch owns some faces, edges and vertices and holds one more layer of foreign ones around them (its ribbon), so that
+whatever is asked about an owned element is answered inside the patch. Patches are the unit of work of the neighbourhood
+queries here and the vertices of the quotient graph that nested dissection cuts.
+
+Source: Mahmoud, Porumbescu, Owens 2021, "RXMesh: A GPU Mesh Data Structure" (doi 10.1145/3450626.3459748), sections 3-5.
+Code: kmeans.cpp (partition), topology.cpp, build.cpp (owners, ribbons, local numbers), query.cpp.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral
+
+import numpy as np
+import scipy.sparse as sp
+
+from meshsolve import _core
+from meshsolve.arrays import INT32_MAX, symmetric_pattern, thread_count
+from meshsolve.errors import DeviceUnavailableError, InvalidInputError
+
+QUERIES = ("VV", "VE", "VF", "FV", "FE", "FF", "EV", "EF")
+LARGEST_PATCH = 65535               # 16-bit local numbers; larger patch sizes mean this one
+
+
+@dataclass(frozen=True)
+class Patch:
+    """One patch in local numbers: owned elements come first, then the ribbon, both ascending in global numbers.
+
+    Attributes
+    ----------
+    num_owned : (int, int, int)
+        Owned vertices, edges, faces.
+    ltog_vertices, ltog_edges, ltog_faces : (i,), (k,), (j,) int32
+        Global number of each local vertex, edge, face.
+    ev : (k, 2) uint16
+        Local vertices of each local edge, in the order of the global edge.
+    fe : (j, 3) uint16
+        Local edges of each local face; edge c joins corners c and c + 1.
+    owner_patch_vertices, owner_patch_edges, owner_patch_faces : int32
+        For each ribbon element, in order: the patch that owns it.
+    owner_local_vertices, owner_local_edges, owner_local_faces : uint16
+        For each ribbon element, in order: its local number in that patch.
+    """
+
+    num_owned: tuple[int, int, int]
+    ltog_vertices: np.ndarray
+    ltog_edges: np.ndarray
+    ltog_faces: np.ndarray
+    ev: np.ndarray
+    fe: np.ndarray
+    owner_patch_vertices: np.ndarray
+    owner_patch_edges: np.ndarray
+    owner_patch_faces: np.ndarray
+    owner_local_vertices: np.ndarray
+    owner_local_edges: np.ndarray
+    owner_local_faces: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Elements:
+    """The vertices, edges or faces of all patches, as build.cpp lays them out."""
+
+    patch: np.ndarray               # (elements,) int32 owner
+    ptr: np.ndarray                 # (patches + 1,) int64 into ltog
+    owned_ptr: np.ndarray           # (patches + 1,) int64 sums of the owned alone
+    ltog: np.ndarray                # int32
+    owner_patch: np.ndarray         # int32, of ribbon elements only
+    owner_local: np.ndarray         # uint16, of ribbon elements only
+
+    def num_owned(self, p):
+        return int(self.owned_ptr[p + 1] - self.owned_ptr[p])
+
+    def of(self, p):
+        """(ltog, owner_patch, owner_local) of patch p."""
+        ribbon = slice(self.ptr[p] - self.owned_ptr[p], self.ptr[p + 1] - self.owned_ptr[p + 1])
+        return self.ltog[self.ptr[p]:self.ptr[p + 1]], self.owner_patch[ribbon], self.owner_local[ribbon]
+
+
+class PatchMesh:
+    """A triangle mesh, or the graph of a symmetric matrix, cut into patches.
+
+    The faces of a mesh are cut along edges; a vertex or an edge belongs to the lowest patch among its faces. Of a matrix or
+    pattern the vertices are cut (the pattern of A + A^T without its diagonal counts), an edge belongs to the lower patch of
+    its ends, and there are no faces.
+
+    Parameters
+    ----------
+    mesh_or_pattern : Mesh or (n, n) scipy sparse array, matrix, dense array or CuPy sparse matrix
+        Anything with ``vertices``, ``faces`` (m, 3) and ``edges`` (e, 2) counts as a mesh. Non-manifold edges, duplicated
+        faces, boundaries, several components and unreferenced vertices are welcome.
+    patch_size : int, optional
+        Most owned faces (of a pattern: owned vertices) of a patch, at least 1. Patches are smaller where 16-bit local
+        numbers ask for it.
+    seed : int, optional
+        Of the random first seeds, 0 or more.
+    threads : int, optional
+        Default: all cores, or ``MESHSOLVE_NUM_THREADS``. The result does not depend on it.
+
+    Attributes
+    ----------
+    num_patches : int
+        Numbered by their lowest face (pattern: vertex). None is empty.
+    vertex_patch, edge_patch, face_patch : (n,), (e,), (m,) int32, read-only
+        The patch that owns each vertex, edge, face. Edges are those of ``mesh.edges``; of a pattern, the entries above the
+        diagonal in row order.
+    vertex_weights : (num_patches,) int64
+        Owned vertices of each patch.
+
+    Raises
+    ------
+    InvalidInputError
+        Not a mesh or square matrix; edges that are not the sides of the faces; a bad ``patch_size``, ``seed`` or ``threads``.
+
+    Notes
+    -----
+    The owned faces of a patch are connected by shared edges, but for patches that collect small components (below a quarter
+    of ``patch_size``) or the neighbours of a hub. Unreferenced vertices fill up patches of fewer than ``patch_size``
+    vertices; if they are more, further patches hold them and no face. A vertex or edge of more than 3,640 faces (a pattern:
+    of more than 65,534 neighbours) brings no ribbon, since 16 bits could not number it; queries about it gather its row
+    over all patches.
+
+    Cost: O(n + e + m) time, about 0.5 us a face on one thread; about 45 bytes a face (90 a vertex) are kept, twice as many
+    are needed meanwhile. Source: RXMesh, see the module.
+
+    Examples
+    --------
+    A strip of four triangles, two to a patch; the second patch owns fewer vertices, for those on the seam are taken:
+
+    >>> import scipy.sparse as sp
+    >>> path = sp.diags_array([1, 1], offsets=[-1, 1], shape=(6, 6))
+    >>> P = PatchMesh(path, patch_size=6)
+    >>> P.num_patches, P.vertex_patch.tolist()
+    (1, [0, 0, 0, 0, 0, 0])
+    >>> indptr, indices = P.query("VV")
+    >>> indices[indptr[1]:indptr[2]].tolist()           # neighbours of vertex 1
+    [0, 2]
+    """
+
+    def __init__(self, mesh_or_pattern, patch_size=512, seed=0, threads=None):
+        size = min(_integer(patch_size, "patch_size", 1), LARGEST_PATCH)
+        seed = _integer(seed, "seed", 0) % 2**64
+        self._threads = thread_count(threads)
+        self._has_faces = hasattr(mesh_or_pattern, "faces")
+        if self._has_faces:
+            built = _patch_mesh(mesh_or_pattern, size, seed, self._threads)
+        else:
+            built = _patch_pattern(mesh_or_pattern, size, seed, self._threads)
+        self._vertices, self._edges, self._faces = (_Elements(*map(_frozen, arrays)) for arrays in built[:3])
+        ev, fe, self._heavy_vertices, self._heavy_edges = map(_frozen, built[3:])
+        self._ev, self._fe = ev.reshape(-1, 2), fe.reshape(-1, 3)
+
+    def __repr__(self):
+        n, e, m = (len(kind.patch) for kind in (self._vertices, self._edges, self._faces))
+        return f"PatchMesh({self.num_patches} patches of {n} vertices, {e} edges, {m} faces)"
+
+    @property
+    def num_patches(self):
+        return len(self._vertices.ptr) - 1
+
+    @property
+    def vertex_patch(self):
+        return self._vertices.patch
+
+    @property
+    def edge_patch(self):
+        return self._edges.patch
+
+    @property
+    def face_patch(self):
+        return self._faces.patch
+
+    @property
+    def vertex_weights(self):
+        return np.diff(self._vertices.owned_ptr)
+
+    def patch(self, p):
+        """Patch ``p`` as a :class:`Patch` of read-only views, 0 <= p < num_patches; O(1).
+
+        Raises
+        ------
+        InvalidInputError
+            No such patch.
+        """
+        if isinstance(p, bool) or not isinstance(p, Integral) or not 0 <= p < self.num_patches:
+            raise InvalidInputError(f"there is no patch {p!r}: patches are numbered 0 to {self.num_patches - 1}")
+        kinds = (self._vertices, self._edges, self._faces)
+        ltog, owner_patch, owner_local = zip(*(kind.of(p) for kind in kinds))
+        ev = self._ev[self._edges.ptr[p]:self._edges.ptr[p + 1]]
+        fe = self._fe[self._faces.ptr[p]:self._faces.ptr[p + 1]]
+        return Patch(tuple(kind.num_owned(p) for kind in kinds), *ltog, ev, fe, *owner_patch, *owner_local)
+
+    def query(self, name, device="cpu"):
+        """The neighbours of every element as compressed rows of global numbers.
+
+        Parameters
+        ----------
+        name : {"VV", "VE", "VF", "FV", "FE", "FF", "EV", "EF"}
+            Source and target: ``"VF"`` lists the faces of every vertex. ``"VV"``: vertices that share an edge; ``"FF"``:
+            faces that share an edge. A pattern has VV, VE and EV.
+        device : {"cpu", "cuda"}, optional
+
+        Returns
+        -------
+        indptr : (sources + 1,) int64
+        indices : (indptr[-1],) int32
+            ``indices[indptr[i]:indptr[i + 1]]`` belong to source element i and ascend; those of FV, FE and EV stand in the
+            order of the face or edge instead (edge c of a face joins its corners c and c + 1).
+
+        Raises
+        ------
+        InvalidInputError
+            Unknown name or device, or a query about faces of a pattern.
+        DeviceUnavailableError
+            ``device="cuda"``: queries run on the CPU only so far.
+
+        Notes
+        -----
+        O(result) time; about 0.05 us an entry on one thread. Source: RXMesh, section 5. Code: patches/query.cpp.
+
+        Examples
+        --------
+        >>> from types import SimpleNamespace
+        >>> faces = np.array([[0, 1, 2], [2, 1, 3]])
+        >>> square = SimpleNamespace(vertices=np.zeros((4, 3)), faces=faces, edges=[[0, 1], [0, 2], [1, 2], [1, 3], [2, 3]])
+        >>> indptr, indices = PatchMesh(square).query("VF")
+        >>> indptr.tolist(), indices.tolist()
+        ([0, 1, 3, 5, 6], [0, 0, 1, 0, 1, 1])
+        """
+        if name not in QUERIES:
+            raise InvalidInputError(f"there is no query {name!r}; there are {', '.join(QUERIES)}")
+        if "F" in name and not self._has_faces:
+            raise InvalidInputError(f"query {name!r} needs faces, and a pattern has none; it has VV, VE and EV")
+        if device == "cuda":
+            raise DeviceUnavailableError("patch queries run on the CPU only so far: pass device='cpu'")
+        if device != "cpu":
+            raise InvalidInputError(f"device has to be 'cpu' or 'cuda', not {device!r}")
+        spans = [array for kind in (self._vertices, self._edges, self._faces) for array in (kind.ptr, kind.owned_ptr, kind.ltog)]
+        return _core.patch_query(name, *spans, self._ev.reshape(-1), self._fe.reshape(-1), self._heavy_vertices,
+                                 self._heavy_edges, self._threads)
+
+    def quotient_graph(self):
+        """The graph of patches: entry (p, q) counts the edges between a vertex owned by p and one owned by q.
+
+        Returns
+        -------
+        (num_patches, num_patches) csr_array of int64
+            Symmetric, without a diagonal, indices sorted. Node weights are ``vertex_weights``.
+
+        Notes
+        -----
+        O(edges) time.
+
+        Examples
+        --------
+        >>> import scipy.sparse as sp
+        >>> path = sp.diags_array([1, 1], offsets=[-1, 1], shape=(6, 6))
+        >>> PatchMesh(path, patch_size=1).quotient_graph().sum(axis=1).tolist()
+        [1, 2, 2, 2, 2, 1]
+        """
+        ends = self.vertex_patch[self.query("EV")[1].reshape(-1, 2)]
+        p, q = ends[ends[:, 0] != ends[:, 1]].T
+        count = np.ones(2 * len(p), np.int64)
+        rows_and_columns = np.concatenate([p, q]), np.concatenate([q, p])
+        Q = sp.coo_array((count, rows_and_columns), shape=(self.num_patches,) * 2).tocsr()
+        Q.sort_indices()
+        return Q
+
+
+def _integer(value, name, least):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral) or value < least:
+        raise InvalidInputError(f"{name} has to be an integer of at least {least}, not {value!r}")
+    return int(value)
+
+
+def _table(mesh, name, columns):
+    """An attribute of the mesh as a contiguous (k, columns) int32 array."""
+    given = np.asarray(getattr(mesh, name, None))
+    given = given.reshape(0, columns) if given.size == 0 and given.dtype != object else given
+    if given.ndim != 2 or given.shape[1] != columns or (given.size and given.dtype.kind not in "iu"):
+        raise InvalidInputError(f"mesh.{name} has to be (k, {columns}) integers, not shape {given.shape} of {given.dtype}")
+    if given.size and not 0 <= given.min() <= given.max() <= INT32_MAX or len(given) > INT32_MAX:
+        raise InvalidInputError(f"mesh.{name} has values outside 0..{INT32_MAX}, or too many rows")
+    return np.ascontiguousarray(given, np.int32)
+
+
+def _patch_mesh(mesh, size, seed, threads):
+    n = len(getattr(mesh, "vertices", ()))
+    if not 0 < n <= INT32_MAX:
+        raise InvalidInputError(f"a mesh of {n} vertices cannot be cut into patches")
+    edges, faces = _table(mesh, "edges", 2), _table(mesh, "faces", 3)
+    try:
+        return _core.patch_surface(n, edges.reshape(-1), faces.reshape(-1), size, seed, threads)
+    except ValueError as e:
+        raise InvalidInputError(f"mesh: {e}") from None
+
+
+def _patch_pattern(A, size, seed, threads):
+    G = symmetric_pattern(A)
+    if G.nnz // 2 > INT32_MAX:
+        raise InvalidInputError(f"A has {G.nnz // 2} edges; at most {INT32_MAX} are supported")
+    try:
+        return _core.patch_pattern(G.indptr, G.indices, size, seed, threads)
+    except ValueError as e:
+        raise InvalidInputError(f"A: {e}") from None
+
+
+def _frozen(array):
+    array.flags.writeable = False
+    return array

@@ -1,3 +1,74 @@
-// bindings of this room
+// Bindings of the patches: plain arrays in, plain arrays out. The face of this room, __init__.py, names what they hold.
 #include "native/bind.hpp"
-namespace ms { void bind_patches(nb::module_&) {} }
+#include "patches/patches.hpp"
+
+namespace ms {
+namespace {
+
+using namespace patches;
+
+nb::tuple elements(Elements&& E) {
+  return nb::make_tuple(to_numpy(std::move(E.patch)), to_numpy(std::move(E.ptr)), to_numpy(std::move(E.owned_ptr)),
+                        to_numpy(std::move(E.ltog)), to_numpy(std::move(E.owner_patch)), to_numpy(std::move(E.owner_local)));
+}
+
+nb::tuple arrays(Patches&& P) {
+  return nb::make_tuple(elements(std::move(P.vertices)), elements(std::move(P.edges)), elements(std::move(P.faces)),
+                        to_numpy(std::move(P.ev)), to_numpy(std::move(P.fe)), to_numpy(std::move(P.heavy_vertices)),
+                        to_numpy(std::move(P.heavy_edges)));
+}
+
+nb::tuple patch_surface(int32_t n, In<int32_t> edges, In<int32_t> faces, int64_t patch_size, uint64_t seed, int threads) {
+  Patches P;
+  {
+    Released released;
+    const Surface surface{n, static_cast<int32_t>(edges.shape(0) / 2), static_cast<int32_t>(faces.shape(0) / 3), edges.data(), faces.data()};
+    P = cut_surface(surface, patch_size, seed, threads);
+  }
+  return arrays(std::move(P));
+}
+
+nb::tuple patch_pattern(In<int64_t> indptr, In<int32_t> indices, int64_t patch_size, uint64_t seed, int threads) {
+  Patches P;
+  {
+    Released released;
+    const Pattern G = pattern(indptr, indices);
+    P = cut_pattern(G, upper_edges(G), patch_size, seed, threads);
+  }
+  return arrays(std::move(P));
+}
+
+auto answer(const std::string& name, In<int64_t> vertex_ptr, In<int64_t> vertex_owned, In<int32_t> vertex_ltog, In<int64_t> edge_ptr,
+            In<int64_t> edge_owned, In<int32_t> edge_ltog, In<int64_t> face_ptr, In<int64_t> face_owned, In<int32_t> face_ltog,
+            In<uint16_t> ev, In<uint16_t> fe, In<int32_t> heavy_vertices, In<int32_t> heavy_edges, int threads) {
+  OwnedPattern rows;
+  {
+    Released released;
+    const View P{static_cast<int32_t>(vertex_ptr.shape(0)) - 1,
+                 {vertex_ptr.data(), vertex_owned.data(), vertex_ltog.data()},
+                 {edge_ptr.data(), edge_owned.data(), edge_ltog.data()},
+                 {face_ptr.data(), face_owned.data(), face_ltog.data()},
+                 ev.data(),
+                 fe.data(),
+                 heavy_vertices.data(),
+                 heavy_edges.data(),
+                 static_cast<int64_t>(heavy_vertices.shape(0)),
+                 static_cast<int64_t>(heavy_edges.shape(0))};
+    rows = query(P, name, threads);
+  }
+  return std::make_tuple(to_numpy(std::move(rows.ptr)), to_numpy(std::move(rows.idx)));
+}
+
+}  // namespace
+
+void bind_patches(nb::module_& m) {
+  using namespace nb::literals;
+  m.def("patch_surface", patch_surface, "num_vertices"_a, "edges"_a.noconvert(), "faces"_a.noconvert(), "patch_size"_a, "seed"_a, "threads"_a);
+  m.def("patch_pattern", patch_pattern, "indptr"_a.noconvert(), "indices"_a.noconvert(), "patch_size"_a, "seed"_a, "threads"_a);
+  m.def("patch_query", answer, "name"_a, "vertex_ptr"_a.noconvert(), "vertex_owned"_a.noconvert(), "vertex_ltog"_a.noconvert(),
+        "edge_ptr"_a.noconvert(), "edge_owned"_a.noconvert(), "edge_ltog"_a.noconvert(), "face_ptr"_a.noconvert(),
+        "face_owned"_a.noconvert(), "face_ltog"_a.noconvert(), "ev"_a.noconvert(), "fe"_a.noconvert(),
+        "heavy_vertices"_a.noconvert(), "heavy_edges"_a.noconvert(), "threads"_a);
+}
+
+}  // namespace ms

@@ -1,0 +1,36 @@
+// What kmeans.cpp and cut.cpp share: cells around seeds, and the pieces that they end as.
+#pragma once
+#include <algorithm>
+
+#include "patches/patches.hpp"
+
+namespace ms::patches {
+
+struct Cells {
+  std::vector<int32_t> seeds;                               // one per cell
+  std::vector<uint32_t> label;                              // (n) cell
+  std::vector<int64_t> ptr;                                 // (cells + 1) into members
+  std::vector<int32_t> members;                             // (n) ascending in each cell
+  int64_t count() const { return static_cast<int64_t>(ptr.size()) - 1; }
+  int64_t size(int64_t k) const { return ptr[k + 1] - ptr[k]; }
+};
+
+enum Start : uint8_t { inside = 0, piece = 1, loose = 2 };  // a loose piece may share a part with others
+inline bool is_small(int64_t size, int64_t limit) { return size * 4 <= limit; }
+
+struct Pieces {
+  std::vector<int32_t> order;                               // (n) vertices, piece after piece
+  std::vector<uint8_t> start;                               // (n) whether a piece begins at this position
+  explicit Pieces(std::vector<int32_t> members) : order(std::move(members)), start(order.size(), inside) {}
+  // The slice from `begin` on takes the pieces of its subgraph, whose vertices are numbered by their position in the slice.
+  void refine(int64_t begin, const Pieces& of_slice);
+};
+
+// Connected pieces of 1 to `limit` vertices: what is larger is cut in two between a pair of far vertices, and where that cuts
+// off next to nothing (a hub with its leaves) into subtrees of a spanning tree, of which the small ones are loose.
+Pieces cut_cells(const Pattern& G, Cells&& cells, int64_t limit);
+
+// Parts in the order of their lowest vertex; loose pieces share parts of at most `limit` vertices.
+Parts number(const Pieces& pieces, int64_t limit);
+
+}  // namespace ms::patches
