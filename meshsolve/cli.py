@@ -11,7 +11,7 @@ import contextlib
 import sys
 import warnings
 
-from meshsolve import files
+from meshsolve import matrix_files as files
 from meshsolve.errors import MeshsolveError
 from meshsolve.report import showing_progress
 

@@ -1,33 +1,21 @@
-"""Files of the command line: matrices, vectors, permutations and reports, each written whole or not at all."""
+"""Files of the command line: matrices, vectors, permutations and reports; and what a file holds, in words."""
 
 from __future__ import annotations
 
 import json
 import os
 import pathlib
-import tempfile
 
 import numpy as np
 import scipy.io
 import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
+from meshsolve.arrays import as_csr, as_symmetric
 from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError, NotSymmetricError
+from meshsolve.files import as_path, written_whole
 
 MATRIX_SUFFIXES = (".mtx", ".npz")
-
-
-def write_whole(path, write):
-    """Call ``write(temporary path)`` and move the result to ``path``; nothing is left behind where it fails."""
-    path = pathlib.Path(path)
-    handle, temporary = tempfile.mkstemp(suffix=path.suffix, prefix=f".{path.stem}-", dir=path.parent or ".")
-    os.close(handle)
-    try:
-        write(temporary)
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
 
 
 def check_writable(*paths):
@@ -86,27 +74,28 @@ def read_pattern(path):
 
 def write_vector(path, x):
     """(n,) or (n, k) values as Matrix Market, .npy or .txt."""
-    columns = x if x.ndim == 2 else x[:, None]
     suffix = pathlib.Path(path).suffix
-    if suffix == ".npy":
-        write_whole(path, lambda to: _save_npy(to, x))
-    elif suffix == ".txt":
-        write_whole(path, lambda to: np.savetxt(to, x))
-    else:
-        write_whole(path, lambda to: _save_matrix_market(to, columns))
+    with written_whole(path) as part:
+        if suffix == ".npy":
+            np.save(part, x)
+        elif suffix == ".txt":
+            np.savetxt(part, x)
+        else:
+            with open(part, "wb") as f:                  # a name would be given the suffix .mtx
+                scipy.io.mmwrite(f, x if x.ndim == 2 else x[:, None], precision=17)
 
 
 def write_perm(path, perm):
     """A permutation, one row number a line, or as .npy."""
-    write = _save_npy if pathlib.Path(path).suffix == ".npy" else lambda to, p: np.savetxt(to, p, fmt="%d")
-    write_whole(path, lambda to: write(to, perm))
+    with written_whole(path) as part:
+        np.save(part, perm) if pathlib.Path(path).suffix == ".npy" else np.savetxt(part, perm, fmt="%d")
 
 
 def write_report(path, report):
     """``report.as_dict()`` as JSON; does nothing without a path."""
     if path:
-        text = json.dumps(report.as_dict(), indent=2, default=float) + "\n"
-        write_whole(path, lambda to: pathlib.Path(to).write_text(text))
+        with written_whole(path) as part:
+            part.write_text(json.dumps(report.as_dict(), indent=2, default=float) + "\n")
 
 
 def describe(path):
@@ -133,12 +122,11 @@ def _describe_mesh(path):
 
 
 def _describe_matrix(A):
-    from meshsolve.arrays import as_csr, as_symmetric
 
     M = as_csr(A)
     matrix = sp.csr_array((M.data, M.indices, M.indptr), shape=(M.n, M.n))
     facts = {"rows": f"{M.n:,}", "entries": f"{M.nnz:,}",
-             "components": f"{sp.csgraph.connected_components(matrix, directed=False)[0]:,}"}
+             "components": f"{connected_components(matrix, directed=False)[0]:,}"}
     try:
         as_symmetric(matrix)
     except NotSymmetricError as e:
@@ -160,23 +148,7 @@ def _definiteness(matrix):
 
 
 def _existing(path):
-    path = pathlib.Path(path)
+    path = as_path(path)
     if not path.is_file():
         raise InvalidInputError(f"{path}: no such file")
     return path
-
-
-def _save_matrix_market(path, columns):
-    with open(path, "wb") as f:
-        scipy.io.mmwrite(f, columns, precision=17)
-
-
-def _save_npy(path, x):
-    with open(path, "wb") as f:
-        np.save(f, x)
-
-
-def _umask():
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

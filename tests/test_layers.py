@@ -7,7 +7,7 @@ PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "meshsolve"
 LAYERS = [                                  # from the top; a room may import rooms below its own line
     ["__init__", "__main__"],
     ["cli"],
-    ["files"],
+    ["matrix_files"],
     ["apps"],
     ["api"],
     ["krylov"],
@@ -20,6 +20,7 @@ LAYERS = [                                  # from the top; a room may import ro
     ["patches"],
     ["mesh"],
     ["arrays", "config", "report"],
+    ["files"],
     ["errors", "version", "native", "device", "_core"],
 ]
 LEVEL = {room: len(LAYERS) - k for k, rooms in enumerate(LAYERS) for room in rooms}
