@@ -8,6 +8,9 @@
 #include <limits>
 
 namespace ms::order {
+namespace {
+constexpr int32_t kFar = std::numeric_limits<int32_t>::max();      // no path to a sink
+}
 
 int32_t MinCut::run() {
   aim();
@@ -26,7 +29,7 @@ int32_t MinCut::run() {
 
 // Distances to the sinks; neighbours that are closer come first in each row; sources in order of distance.
 void MinCut::aim() {
-  distance_.assign(size(), std::numeric_limits<int32_t>::max());
+  distance_.assign(size(), kFar);
   queue_.clear();
   for (int32_t v = 0; v < size(); ++v)
     if (sink[v]) distance_[v] = 0, queue_.push_back(v);
@@ -36,7 +39,7 @@ void MinCut::aim() {
     if (source[v]) sources_.push_back(v);
     for (int32_t p = ptr[v]; p < ptr[v + 1]; ++p) {
       const int32_t u = adj[p];
-      if (distance_[u] != std::numeric_limits<int32_t>::max()) continue;
+      if (distance_[u] != kFar) continue;
       distance_[u] = mine + 1;
       queue_.push_back(u);
     }
@@ -107,7 +110,7 @@ void MinCut::apply_path() {
 
 void MinCut::near_sources(std::vector<uint8_t>& side) const {
   side.resize(size());
-  for (int32_t v = 0; v < size(); ++v) side[v] = seen_[2 * v + 1] ? 0 : seen_[2 * v] ? 2 : 1;
+  for (int32_t v = 0; v < size(); ++v) side[v] = seen_[2 * v + 1] || distance_[v] == kFar ? 0 : seen_[2 * v] ? 2 : 1;
 }
 
 // What reaches the sinks in the residual graph, searched backwards.
