@@ -159,6 +159,20 @@ def test_worked_example():
     assert postorder(etree(A)).tolist() == [1, 2, 4, 7, 0, 3, 5, 6, 8, 9, 10]
 
 
+def test_two_children_that_keep_subtrees_apart():
+    """Both children of a separator would join it, but each has a clique below that does not: only one can lie next to it."""
+    clique, separator = 20, 20
+    n = 2 * (clique + 1) + separator
+    A = np.zeros((n, n), bool)
+    A[-separator:, -separator:] = True
+    for start in (0, clique + 1):
+        child = start + clique
+        A[start:child, start:child] = True
+        A[child - 1, child] = A[child, -separator:] = True
+    check_symbolic(A | A.T, np.arange(n))
+    assert sorted(np.diff(build(A | A.T, np.arange(n)).supernodes)) == [1, 20, 20, 21]
+
+
 @given(st.data(), st.integers(0, 40))
 @settings(max_examples=80, deadline=None)
 def test_postorder_laws(data, n):
