@@ -1,5 +1,7 @@
 // The driver: an ordering becomes a postordered elimination tree with its column counts.
 // Source: Liu 1990 (postordering changes neither fill nor flops); Davis 2006, "Direct methods for sparse linear systems", 4.
+#include <utility>
+
 #include "symbolic.hpp"
 
 namespace ms::symbolic {
@@ -19,7 +21,7 @@ Analysis analyze(const Pattern& A, const int32_t* perm, Skeleton* skeleton) {
     result.iperm[perm[k]] = place[k];
     result.parent[place[k]] = lower.parent[k] < 0 ? -1 : place[lower.parent[k]];
   }
-  result.colcount = colcount(lower, inverse(place), result.parent, skeleton);
+  result.colcount = colcount(std::move(lower), inverse(place), result.parent, skeleton);
   result.total();
   return result;
 }

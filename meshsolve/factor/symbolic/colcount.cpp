@@ -24,12 +24,12 @@ inline int32_t find(int32_t j, int32_t* ancestor) {
 
 }  // namespace
 
-std::vector<int32_t> colcount(Triangle& lower, const std::vector<int32_t>& post, const std::vector<int32_t>& parent,
+std::vector<int32_t> colcount(Triangle lower, std::vector<int32_t> post, const std::vector<int32_t>& parent,
                               Skeleton* skeleton) {
   const int32_t n = static_cast<int32_t>(parent.size());
   std::vector<int32_t> count(n, 1), first(n), ancestor(n), previous(n, -1);
   if (skeleton)
-    *skeleton = {post, std::move(lower.row_ptr), std::vector<int32_t>(n, 0), std::make_unique_for_overwrite<int32_t[]>(lower.ptr[n])};
+    *skeleton = {{}, std::move(lower.row_ptr), std::vector<int32_t>(n, 0), std::make_unique_for_overwrite<int32_t[]>(lower.ptr[n])};
   for (int32_t k = 0; k < n; ++k) first[k] = ancestor[k] = k;
   for (int32_t k = 0; k < n; ++k)
     if (parent[k] >= 0) {
@@ -53,6 +53,7 @@ std::vector<int32_t> colcount(Triangle& lower, const std::vector<int32_t>& post,
   }
   for (int32_t k = 0; k < n; ++k)
     if (parent[k] >= 0) count[parent[k]] += count[k];
+  if (skeleton) skeleton->slot = std::move(post);
   return count;
 }
 

@@ -5,6 +5,7 @@
 // ends in its root; so at any node all but one of the children that join must bring their whole subtree with them, and the
 // one that leaves some below comes first of those. Everything here runs on the tree of fundamental supernodes.
 #include <algorithm>
+#include <utility>
 
 #include "symbolic.hpp"
 
@@ -12,25 +13,27 @@ namespace ms::symbolic {
 
 namespace {
 
-// A fundamental supernode while children join parents. "Top" fields are valid at the root of what has joined.
+enum class Kind : uint8_t { apart, part, whole };       // of a child: does not join; joins, but not all its subtree does; all does
+
+// A fundamental supernode. Fields of the top are valid at the root of what has joined.
 struct Node {
-  int32_t parent = -1, head = -1, next = -1;    // tree: parent, first child, next child of the parent
-  int32_t below = 0;                            // rows below the last column: a join never changes them
-  int32_t width = 0;                            // top: columns joined so far
-  int64_t entries = 0;                          // top: nonzeros of L in these columns
-  int32_t apart = 0;                            // top: columns of the subtree that have not joined
-  int32_t bottom = -1;                          // top: the deepest node that may still take in a child with columns apart
-  int32_t spare = -1;                           // child with the longest columns of those that stayed apart
-  bool joined = false;                          // is part of its parent's supernode
+  int32_t parent = -1;
+  int32_t begin = 0;                    // first node of the subtree
+  int32_t below = 0;                    // rows below the last column: a join never changes them
+  int32_t width = 0;                    // top: columns joined so far
+  int64_t entries = 0;                  // top: nonzeros of L in these columns
+  int32_t in_whole = 0, in_part = 0;    // columns of the subtrees of children of these kinds
+  Kind kind = Kind::apart;
+  bool open = false;                    // some of the subtree has not joined
 };
 
 struct Joining {
   const Relaxation& relaxation;
-  bool heavy;                                   // flops per nonzero of L above relaxation.heavy
-  std::vector<Node> nodes;                      // (s), postordered
+  bool heavy;                           // flops per nonzero of L above relaxation.heavy
+  const std::vector<int32_t>& first;    // (s + 1) first columns
+  std::vector<Node> nodes;              // (s) postordered
 
   bool worthwhile(const Node& child, const Node& top) const;
-  void join(Node& child, Node& top) const;
   void visit(int32_t f, std::vector<int32_t>& children);
 };
 
@@ -43,91 +46,71 @@ bool Joining::worthwhile(const Node& child, const Node& top) const {
   return zeros < (w <= relaxation.medium ? relaxation.medium_zeros : relaxation.any_zeros) * stored;
 }
 
-void Joining::join(Node& child, Node& top) const {
-  child.joined = true;
-  top.width += child.width;
-  top.entries += child.entries;
-  top.apart += child.apart;
-}
-
-// All below node f is settled. Its children join, those with the longest columns (the fewest zeros) first; then the one
-// that stayed apart furthest down is asked again, now that the supernode is wider.
+// All below node f is settled. Its children join, those with the longest columns (the fewest zeros) first.
 void Joining::visit(int32_t f, std::vector<int32_t>& children) {
   Node& top = nodes[f];
   children.clear();
-  for (int32_t c = top.head; c >= 0; c = nodes[c].next) children.push_back(c);
+  for (int32_t c = f - 1; c >= top.begin; c = nodes[c].begin - 1) children.push_back(c);
   if (children.size() > 1)
     std::sort(children.begin(), children.end(), [this](int32_t a, int32_t b) {
       return nodes[a].below != nodes[b].below ? nodes[a].below > nodes[b].below : a > b;
     });
-  top.bottom = f;
   for (const int32_t c : children) {
     Node& child = nodes[c];
-    if ((top.bottom == f || child.apart == 0) && worthwhile(child, top)) {
-      join(child, top);
-      if (child.apart > 0) top.bottom = child.bottom;
-    } else {
-      top.apart += child.apart + child.width;
-      if (top.spare < 0) top.spare = c;
+    const int32_t columns = first[c + 1] - first[child.begin];
+    if ((child.open && top.in_part > 0) || !worthwhile(child, top)) {
+      top.open = true;
+      continue;
     }
-  }
-  for (int32_t c; (c = nodes[top.bottom].spare) >= 0 && worthwhile(nodes[c], top);) {
-    const int32_t before = top.apart;
-    join(nodes[c], top);
-    top.apart = before - nodes[c].width;        // what is apart below c was counted with it
-    nodes[top.bottom].spare = -1;
-    if (nodes[c].apart > 0) top.bottom = nodes[c].bottom;
+    top.width += child.width;
+    top.entries += child.entries;
+    top.open |= child.open;
+    child.kind = child.open ? Kind::part : Kind::whole;
+    (child.open ? top.in_part : top.in_whole) += columns;
   }
 }
 
 std::vector<Node> join_children(const Analysis& analysis, const std::vector<int32_t>& first, const Relaxation& relaxation) {
   const int32_t s = static_cast<int32_t>(first.size()) - 1;
-  Joining tree{relaxation, analysis.flops > relaxation.heavy * static_cast<double>(analysis.nnz), std::vector<Node>(s)};
-  std::vector<int32_t> children, owner(analysis.n());           // owner: set for first columns, all that parents are
-  for (int32_t f = 0; f < s; ++f) owner[first[f]] = f;
+  Joining tree{relaxation, analysis.flops > relaxation.heavy * static_cast<double>(analysis.nnz), first, std::vector<Node>(s)};
+  std::vector<int32_t> children, owner(analysis.n());           // owner: set for first columns, as all parents are
+  for (int32_t f = 0; f < s; ++f) {
+    owner[first[f]] = f;
+    tree.nodes[f].begin = f;
+  }
   for (int32_t f = 0; f < s; ++f) {
     Node& node = tree.nodes[f];
-    for (int32_t j = first[f]; j < first[f + 1]; ++j) node.entries += analysis.colcount[j];
+    const int32_t last = first[f + 1] - 1;
+    for (int32_t j = first[f]; j <= last; ++j) node.entries += analysis.colcount[j];
     node.width = first[f + 1] - first[f];
-    node.below = analysis.colcount[first[f + 1] - 1] - 1;
+    node.below = analysis.colcount[last] - 1;
     tree.visit(f, children);
-    const int32_t above = analysis.parent[first[f + 1] - 1];
-    if (above < 0) continue;
-    node.parent = owner[above];
-    node.next = tree.nodes[node.parent].head;
-    tree.nodes[node.parent].head = f;
+    if (analysis.parent[last] < 0) continue;
+    node.parent = owner[analysis.parent[last]];
+    Node& above = tree.nodes[node.parent];
+    above.begin = std::min(above.begin, node.begin);
   }
   return std::move(tree.nodes);
 }
 
-// The postorder that makes each joined set one range: just before a node come the children that joined with their whole
-// subtrees, before these the one that joined in part, before it the others. Returns the new first column of each node.
+// The postorder that makes each joined set one range: just before a node come the children of kind whole, before these the
+// one of kind part, before it the others. Returns the new first column of each node.
 std::vector<int32_t> places(const std::vector<Node>& nodes, const std::vector<int32_t>& first) {
-  enum Kind : uint8_t { apart, part, whole };
-  struct Range { int32_t size = 0, in_part = 0, in_whole = 0; Kind kind = whole; };      // columns of the subtree, of children
   const int32_t s = static_cast<int32_t>(nodes.size());
-  std::vector<Range> ranges(s);
-  for (int32_t f = 0; f < s; ++f) {
-    Range& r = ranges[f];                       // kind: so far whole when all children are
-    r.size += first[f + 1] - first[f];
-    if (!nodes[f].joined) r.kind = apart;
-    if (nodes[f].parent < 0) continue;
-    Range& p = ranges[nodes[f].parent];
-    p.size += r.size;
-    if (r.kind != whole) p.kind = part;
-    if (r.kind == whole) p.in_whole += r.size;
-    if (r.kind == part) p.in_part += r.size;
-  }
-  std::vector<int32_t> place(s);
-  int32_t roots = first[s];                     // end of the columns that are left, as are the three of each node
-  struct Ends { int32_t of[3]; };
+  struct Ends { int32_t whole, apart; };        // of the columns that are left for children of these kinds
   std::vector<Ends> left(s);
+  std::vector<int32_t> place(s);
+  int32_t roots = first[s];
   for (int32_t f = s; f-- > 0;) {
-    const Range& r = ranges[f];
-    int32_t& end = nodes[f].parent < 0 ? roots : left[nodes[f].parent].of[r.kind];
+    const Node& node = nodes[f];
+    const int32_t columns = first[f + 1] - first[node.begin];
+    int32_t end;                                // a node of kind part is the only one of its parent's
+    if (node.parent < 0) end = std::exchange(roots, roots - columns);
+    else if (node.kind == Kind::whole) end = std::exchange(left[node.parent].whole, left[node.parent].whole - columns);
+    else if (node.kind == Kind::apart) end = std::exchange(left[node.parent].apart, left[node.parent].apart - columns);
+    else end = place[node.parent] - nodes[node.parent].in_whole;
     place[f] = end - (first[f + 1] - first[f]);
-    end -= r.size;
-    left[f] = {{place[f] - r.in_whole - r.in_part, place[f] - r.in_whole, place[f]}};
+    left[f] = {place[f], place[f] - node.in_whole - node.in_part};
   }
   return place;
 }
@@ -172,7 +155,7 @@ Supernodes relax(const Skeleton& skeleton, Analysis& analysis, const Relaxation&
   std::vector<int32_t> block(s), up(s, -1), block_of(n), to(n), old(n);
   for (int32_t f = s; f-- > 0;) {
     const int32_t above = nodes[f].parent < 0 ? -1 : block[nodes[f].parent];
-    block[f] = nodes[f].joined ? above : f;
+    block[f] = nodes[f].kind == Kind::apart ? f : above;
     up[f] = above;
     for (int32_t j = first[f], k = place[f]; j < first[f + 1]; ++j, ++k) {
       block_of[j] = block[f];

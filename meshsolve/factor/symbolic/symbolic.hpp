@@ -77,8 +77,8 @@ struct Skeleton {                       // per row of the triangle the leaves of
 Triangle etree(const Pattern& A, const int32_t* perm, const int32_t* iperm);
 std::vector<int32_t> postorder(const std::vector<int32_t>& parent);         // place[j] = position of node j
 std::vector<int32_t> inverse(const std::vector<int32_t>& perm);
-std::vector<int32_t> colcount(Triangle& lower, const std::vector<int32_t>& post, const std::vector<int32_t>& parent,
-                              Skeleton* skeleton);                          // takes row_ptr of lower for the skeleton
+std::vector<int32_t> colcount(Triangle lower, std::vector<int32_t> post, const std::vector<int32_t>& parent,
+                              Skeleton* skeleton);                          // post[k] = node at position k
 Skeleton skeleton(const Pattern& A, const Analysis& analysis, int threads);
 Supernodes relax(const Skeleton& skeleton, Analysis& analysis, const Relaxation& relaxation);
 
