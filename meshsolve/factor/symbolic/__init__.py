@@ -1,0 +1,276 @@
+"""Symbolic Cholesky factorization: what the pattern of A and an ordering say about L, before any number is touched.
+
+:class:`Symbolic` is what ``meshsolve.analyze`` returns; the steps behind it are public functions of their own:
+elimination tree, postorder, column counts, pattern of L. ``A`` is anything :func:`meshsolve.arrays.as_csr` takes; the
+pattern of A + A^T is analysed, and the diagonal counts as stored.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from meshsolve import _core
+from meshsolve.arrays import Csr, as_perm, symmetric_pattern, thread_count
+from meshsolve.errors import InvalidInputError
+from meshsolve.report import Report
+
+__all__ = ["Symbolic", "colcount", "etree", "pattern_of_factor", "postorder"]
+
+_ARRAYS = ("perm", "iperm", "parent", "colcount", "first", "snode_parent", "row_ptr", "rows")
+
+
+def etree(A):
+    """The elimination tree of A in its own order.
+
+    Parameters
+    ----------
+    A : (n, n) sparse or dense matrix
+        The pattern of A + A^T is read.
+
+    Returns
+    -------
+    parent : (n,) int32
+        ``parent[j]`` is the row of the first nonzero below the diagonal in column j of L, or -1 for a root.
+
+    Raises
+    ------
+    InvalidInputError
+        A is not a square matrix, is empty, or has indices out of range.
+
+    Notes
+    -----
+    ``parent[j] > j`` or ``parent[j] == -1``. Cost close to O(nnz(A)). Source: Liu 1990, "The role of elimination trees in
+    sparse factorization" (doi 10.1137/0611010), algorithm 4.2.
+
+    Examples
+    --------
+    >>> etree([[2, -1, 0], [-1, 2, -1], [0, -1, 2]]).tolist()
+    [1, 2, -1]
+    """
+    A = symmetric_pattern(A)
+    return _core.etree(A.indptr, A.indices)
+
+
+def postorder(parent):
+    """A postorder of an elimination tree: children before parents, each subtree a range that ends in its root.
+
+    Parameters
+    ----------
+    parent : (n,) integers
+        ``parent[j] > j``, or -1 for a root, as :func:`etree` returns it. Children are visited in ascending order.
+
+    Returns
+    -------
+    order : (n,) int32
+        ``order[k]`` is the node that is visited k-th.
+
+    Raises
+    ------
+    InvalidInputError
+        Not a list of integers, or some ``parent[j]`` is neither -1 nor in j + 1 ... n - 1 (names the first; what is not a
+        forest cannot keep to this).
+
+    Notes
+    -----
+    Cost O(n), no recursion. Source: Liu 1990, section 2.
+
+    Examples
+    --------
+    >>> postorder([3, 2, 4, 4, -1]).tolist()
+    [1, 2, 0, 3, 4]
+    """
+    try:
+        given = np.asarray(parent)
+    except ValueError as e:
+        raise InvalidInputError(f"parent is not an array: {e}") from e
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise InvalidInputError(f"parent has to be a list of integers, not shape {given.shape} of {given.dtype}")
+    node = np.arange(len(given))
+    wrong = (given != -1) & ((given <= node) | (given >= len(given)))
+    if wrong.any():
+        j = int(np.argmax(wrong))
+        raise InvalidInputError(f"parent[{j}] = {given[j]} has to be -1 or in {j + 1}..{len(given) - 1}: no elimination tree")
+    return _core.postorder(np.ascontiguousarray(given, np.int32))
+
+
+def colcount(A):
+    """Nonzeros in each column of the Cholesky factor of A in its own order, the diagonal included.
+
+    Parameters
+    ----------
+    A : (n, n) sparse or dense matrix
+        The pattern of A + A^T is read.
+
+    Returns
+    -------
+    count : (n,) int32
+        Their sum is nnz(L), the sum of their squares the flops of the factorization.
+
+    Raises
+    ------
+    InvalidInputError
+        A is not a square matrix, is empty, or has indices out of range.
+
+    Notes
+    -----
+    Cost close to O(nnz(A)); L is not formed. Source: Gilbert, Ng, Peyton 1994, "An efficient algorithm to compute row and
+    column counts for sparse Cholesky factorization" (doi 10.1137/S089547989223692), section 4.
+
+    Examples
+    --------
+    >>> colcount([[2, -1, -1], [-1, 2, 0], [-1, 0, 2]]).tolist()
+    [3, 2, 1]
+    """
+    A = symmetric_pattern(A)
+    return _core.colcount(A.indptr, A.indices)
+
+
+def pattern_of_factor(A, threads=None):
+    """The pattern of the Cholesky factor of A in its own order, by columns.
+
+    Parameters
+    ----------
+    A : (n, n) sparse or dense matrix
+        The pattern of A + A^T is read.
+    threads : int, optional
+
+    Returns
+    -------
+    indptr : (n + 1,) int64
+    indices : (nnz(L),) int32
+        Rows of each column, ascending, the diagonal first.
+
+    Raises
+    ------
+    InvalidInputError
+        A is not a square matrix, is empty, or has indices out of range; ``threads`` is not a positive integer.
+
+    Notes
+    -----
+    Cost O(nnz(A) + nnz(L)). Source: Ribizel, Anzt 2023, "Parallel symbolic Cholesky factorization": the lowest common
+    ancestors of neighbouring nonzeros of a row cut its part of the tree into paths. In a postorder the columns differ by
+    their names only, and going up the tree ascends in both orders.
+
+    Examples
+    --------
+    >>> indptr, indices = pattern_of_factor([[2, -1, -1], [-1, 2, 0], [-1, 0, 2]])
+    >>> indices.tolist()
+    [0, 1, 2, 1, 2, 2]
+    """
+    A = symmetric_pattern(A)
+    bound = _core.analyze(A.indptr, A.indices, np.arange(A.n, dtype=np.int32))
+    begin, rows = _core.pattern_lca(A.indptr, A.indices, bound, thread_count(threads))
+    indptr = np.zeros(A.n + 1, np.int64)
+    np.cumsum(bound.colcount[bound.iperm], out=indptr[1:])
+    moved = np.repeat(begin[bound.iperm] - indptr[:-1], np.diff(indptr)) + np.arange(len(rows))
+    return indptr, bound.perm[rows[moved]]
+
+
+class Symbolic:
+    """The symbolic Cholesky factorization of one pattern in one ordering; made by ``meshsolve.analyze``.
+
+    The given ordering is followed by a postorder that puts the columns of relaxed supernodes side by side; neither nnz(L)
+    nor the flops depend on it. Arrays are read-only views. Can be pickled.
+
+    Attributes
+    ----------
+    perm : (n,) int32
+        ``perm[k]`` is the old index of the k-th new row: ``A[perm][:, perm]`` is what is factored.
+    parent : (n,) int32
+        Elimination tree in new numbers, -1 for a root; ``parent[j] > j``, postordered.
+    colcount : (n,) int32
+        Nonzeros of each column of L with the diagonal.
+    nnz : int
+        Nonzeros of L.
+    flops : float
+        Sum of ``colcount**2``.
+    supernodes : (s + 1,) int32
+        Columns ``supernodes[i]`` to ``supernodes[i + 1] - 1`` are stored as one dense block (relaxed: a few zeros with them).
+    nbytes : int
+        Estimate of the memory of a float64 factor: the dense blocks and their row lists.
+    ordering : Ordering or None
+        Where ``perm`` came from.
+    report : Report
+        Phase ``symbolic``.
+    """
+
+    @classmethod
+    def build(cls, pattern: Csr, ordering_perm, ordering=None, threads=1):
+        """Analyse a checked symmetric pattern (both triangles stored, the diagonal or not).
+
+        Parameters
+        ----------
+        pattern : Csr
+            As :func:`meshsolve.arrays.as_symmetric` or ``symmetric_pattern`` return it; values are ignored.
+        ordering_perm : (n,) integers
+            ``ordering_perm[k]`` = old index of the k-th row of the ordering.
+        ordering : Ordering, optional
+            Kept as :attr:`ordering`.
+        threads : int
+
+        Raises
+        ------
+        InvalidInputError
+            ``ordering_perm`` is no permutation of 0..n-1; ``threads`` is not a positive integer.
+
+        Notes
+        -----
+        Cost close to O(nnz(A)), memory O(nnz(A) + n). Sources: Liu 1990 (tree); Gilbert, Ng, Peyton 1994 (counts); Ashcraft,
+        Grimes 1989 (relaxed supernodes); Ribizel, Anzt 2023 (row lists).
+        """
+        self = cls()
+        self.ordering = ordering
+        self._pattern = Csr(pattern.n, pattern.indptr, pattern.indices)
+        self._threads = thread_count(threads)
+        self.report = Report(nnz_A=pattern.nnz, threads=self._threads, ordering=getattr(ordering, "method", None))
+        with self.report.phase("symbolic"):
+            self._bound = _core.analyze(pattern.indptr, pattern.indices, as_perm(ordering_perm, pattern.n, "ordering"))
+        self.report.facts.update(nnz_L=self.nnz, flops=self.flops, bytes=self.nbytes)
+        return self
+
+    def pattern(self):
+        """The pattern of L by columns: (indptr int64, indices int32), rows ascending, the diagonal first.
+
+        It is made anew at each call, in O(nnz(L)), by LCA enumeration (Ribizel, Anzt 2023).
+        """
+        return _core.pattern_lca(self._pattern.indptr, self._pattern.indices, self._bound, self._threads)
+
+    @property
+    def perm(self):
+        return self._bound.perm
+
+    @property
+    def parent(self):
+        return self._bound.parent
+
+    @property
+    def colcount(self):
+        return self._bound.colcount
+
+    @property
+    def nnz(self):
+        return self._bound.nnz
+
+    @property
+    def flops(self):
+        return self._bound.flops
+
+    @property
+    def supernodes(self):
+        return self._bound.first
+
+    @property
+    def nbytes(self):
+        width, below = np.diff(self._bound.first).astype(np.int64), np.diff(self._bound.row_ptr)
+        return int(8 * (width @ (width + below)) + 4 * len(self._bound.rows))
+
+    def __repr__(self):
+        return f"Symbolic(n={self._pattern.n}, nnz={self.nnz}, flops={self.flops:.4g}, supernodes={len(self.supernodes) - 1})"
+
+    def __getstate__(self):
+        kept = {name: value for name, value in self.__dict__.items() if name != "_bound"}
+        return kept | {"arrays": [np.array(getattr(self._bound, name)) for name in _ARRAYS]}
+
+    def __setstate__(self, state):
+        self._bound = _core.restore_analysis(*state["arrays"])
+        self.__dict__.update({name: value for name, value in state.items() if name != "arrays"})

@@ -1,3 +1,113 @@
-// bindings of this room
+// Symbolic analysis for Python: the pieces as functions of plain arrays, and the analysis that a factorization holds.
+#include <numeric>
+
 #include "native/bind.hpp"
-namespace ms { void bind_symbolic(nb::module_&) {} }
+#include "symbolic.hpp"
+
+namespace ms {
+
+namespace {
+
+using symbolic::Bound;
+using Indices = In<int32_t>;
+
+std::vector<int32_t> to_vector(const Indices& a) { return {a.data(), a.data() + a.shape(0)}; }
+
+// A read-only numpy view of what `owner` holds.
+template <class T> nb::ndarray<nb::numpy, const T, nb::ndim<1>> view(const std::vector<T>& v, nb::handle owner) {
+  return {v.data(), {v.size()}, owner};
+}
+
+template <class T, std::vector<T> symbolic::Analysis::*member> auto of_analysis(nb::handle_t<Bound> self) {
+  return view(nb::cast<Bound&>(self).analysis.*member, self);
+}
+
+template <class T, std::vector<T> symbolic::Supernodes::*member> auto of_supernodes(nb::handle_t<Bound> self) {
+  return view(nb::cast<Bound&>(self).supernodes.*member, self);
+}
+
+Bound build(const In<int64_t>& indptr, const Indices& indices, const Indices& perm) {
+  Released released;
+  return symbolic::analyze_supernodes(pattern(indptr, indices), perm.data(), symbolic::Relaxation{});
+}
+
+Bound build_in_steps(const In<int64_t>& indptr, const Indices& indices, const Indices& perm, int threads) {
+  const Pattern A = pattern(indptr, indices);
+  Released released;
+  Bound result{symbolic::analyze(A, perm.data(), threads), {}};
+  result.supernodes = symbolic::supernodes(A, result.analysis, symbolic::Relaxation{}, threads);
+  return result;
+}
+
+Bound restore(const Indices& perm, const Indices& iperm, const Indices& parent, const Indices& colcount, const Indices& first,
+              const Indices& snode_parent, const In<int64_t>& row_ptr, const Indices& rows) {
+  Bound result{{to_vector(perm), to_vector(iperm), to_vector(parent), to_vector(colcount), 0, 0},
+               {to_vector(first), to_vector(snode_parent), {row_ptr.data(), row_ptr.data() + row_ptr.shape(0)}, to_vector(rows)}};
+  result.analysis.total();
+  return result;
+}
+
+auto pattern_of(const In<int64_t>& indptr, const Indices& indices, const Bound& bound, int threads) {
+  OwnedPattern L;
+  {
+    Released released;
+    L = symbolic::pattern_lca(pattern(indptr, indices), bound.analysis, threads);
+  }
+  return std::make_tuple(to_numpy(std::move(L.ptr)), to_numpy(std::move(L.idx)));
+}
+
+// The next two are in the order of A itself.
+std::vector<int32_t> natural(int32_t n) {
+  std::vector<int32_t> order(n);
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+std::vector<int32_t> etree_of(const Pattern& A) {
+  Released released;
+  const std::vector<int32_t> order = natural(A.n);
+  return symbolic::etree(A, order.data(), order.data()).parent;
+}
+
+std::vector<int32_t> colcount_of(const Pattern& A) {
+  Released released;
+  const symbolic::Analysis analysis = symbolic::analyze(A, natural(A.n).data(), 1);
+  std::vector<int32_t> count(A.n);
+  for (int32_t k = 0; k < A.n; ++k) count[analysis.perm[k]] = analysis.colcount[k];
+  return count;
+}
+
+}  // namespace
+
+void bind_symbolic(nb::module_& m) {
+  using symbolic::Analysis;
+  using symbolic::Supernodes;
+  nb::class_<Bound>(m, "Analysis", "Elimination tree, column counts and relaxed supernodes of one pattern and ordering.")
+      .def_prop_ro("perm", &of_analysis<int32_t, &Analysis::perm>)
+      .def_prop_ro("iperm", &of_analysis<int32_t, &Analysis::iperm>)
+      .def_prop_ro("parent", &of_analysis<int32_t, &Analysis::parent>)
+      .def_prop_ro("colcount", &of_analysis<int32_t, &Analysis::colcount>)
+      .def_prop_ro("nnz", [](const Bound& b) { return b.analysis.nnz; })
+      .def_prop_ro("flops", [](const Bound& b) { return b.analysis.flops; })
+      .def_prop_ro("first", &of_supernodes<int32_t, &Supernodes::first>)
+      .def_prop_ro("snode_parent", &of_supernodes<int32_t, &Supernodes::parent>)
+      .def_prop_ro("row_ptr", &of_supernodes<int64_t, &Supernodes::row_ptr>)
+      .def_prop_ro("rows", &of_supernodes<int32_t, &Supernodes::rows>);
+  m.def("analyze", &build, nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), nb::arg("perm").noconvert(),
+        "Analysis of A[perm][:, perm]; A is a symmetric pattern with both triangles.");
+  m.def("analyze_in_steps", &build_in_steps, nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(),
+        nb::arg("perm").noconvert(), nb::arg("threads"), "The same; supernodes read A again, rows in parallel.");
+  m.def("restore_analysis", &restore, nb::arg("perm").noconvert(), nb::arg("iperm").noconvert(), nb::arg("parent").noconvert(),
+        nb::arg("colcount").noconvert(), nb::arg("first").noconvert(), nb::arg("snode_parent").noconvert(),
+        nb::arg("row_ptr").noconvert(), nb::arg("rows").noconvert(), "An Analysis from the arrays of an earlier one.");
+  m.def("pattern_lca", &pattern_of, nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), nb::arg("analysis"),
+        nb::arg("threads"), "Pattern of L by columns, rows ascending: (indptr int64, indices int32).");
+  m.def("etree", [](In<int64_t> indptr, Indices indices) { return to_numpy(etree_of(pattern(indptr, indices))); },
+        nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), "Elimination tree of a symmetric pattern in its own order.");
+  m.def("colcount", [](In<int64_t> indptr, Indices indices) { return to_numpy(colcount_of(pattern(indptr, indices))); },
+        nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), "Column counts of L of a symmetric pattern in its own order.");
+  m.def("postorder", [](Indices parent) { return to_numpy(symbolic::inverse(symbolic::postorder(to_vector(parent)))); },
+        nb::arg("parent").noconvert(), "Postorder of a tree with parent[j] > j or -1.");
+}
+
+}  // namespace ms

@@ -1,0 +1,49 @@
+// The driver: an ordering becomes a postordered elimination tree with its column counts.
+// Source: Liu 1990 (postordering changes neither fill nor flops); Davis 2006, "Direct methods for sparse linear systems", 4.
+#include <utility>
+
+#include "symbolic.hpp"
+
+namespace ms::symbolic {
+
+namespace {
+
+Analysis analyze(const Pattern& A, const int32_t* perm, Skeleton* skeleton) {
+  Analysis result;
+  result.iperm.resize(A.n);
+  for (int32_t k = 0; k < A.n; ++k) result.iperm[perm[k]] = k;
+  Triangle lower = etree(A, perm, result.iperm.data());
+  const std::vector<int32_t> place = postorder(lower.parent);
+  result.perm.resize(A.n);
+  result.parent.resize(A.n);
+  for (int32_t k = 0; k < A.n; ++k) {
+    result.perm[place[k]] = perm[k];
+    result.iperm[perm[k]] = place[k];
+    result.parent[place[k]] = lower.parent[k] < 0 ? -1 : place[lower.parent[k]];
+  }
+  result.colcount = colcount(std::move(lower), inverse(place), result.parent, skeleton);
+  result.total();
+  return result;
+}
+
+}  // namespace
+
+Analysis analyze(const Pattern& A, const int32_t* perm, int /*threads*/) { return analyze(A, perm, nullptr); }
+
+Bound analyze_supernodes(const Pattern& A, const int32_t* perm, const Relaxation& relaxation) {
+  Skeleton skeleton;
+  Bound result{analyze(A, perm, &skeleton), {}};
+  result.supernodes = relax(skeleton, result.analysis, relaxation);
+  return result;
+}
+
+void Analysis::total() {
+  nnz = 0;
+  flops = 0;
+  for (const int32_t count : colcount) {
+    nnz += count;
+    flops += static_cast<double>(count) * count;
+  }
+}
+
+}  // namespace ms::symbolic

@@ -1,0 +1,115 @@
+// Row lists of supernodes, and from them the pattern of L: LCA enumeration.
+// Source: Ribizel, Anzt 2023, "Parallel symbolic Cholesky factorization": in a postordered tree the sorted lower nonzeros
+// j1 < ... < jk < i of row i cut its row subtree into the paths [j1, LCA(j1, j2)), ..., [jk, i), and LCA(u, v) is the first
+// node w >= v on the way up from u. The theorem holds for the tree of supernodes as well, where paths are several times
+// shorter, and nonzeros of one supernode fall together. Column j of L is then a tail of its supernode's list.
+// Rows are taken in ascending order, so that every list comes out sorted; column counts gave all lengths beforehand.
+// Cost: O(nnz(A) + size of the lists), for L itself O(nnz(L)); scratch O(nnz(A)).
+#include <algorithm>
+#include <numeric>
+
+#include "native/parallel.hpp"
+#include "symbolic.hpp"
+
+namespace ms::symbolic {
+
+namespace {
+
+constexpr int64_t kRows = 1 << 13;      // rows or columns of one piece of work
+constexpr int32_t kAhead = 16;          // rows from the one that is read to the one that is fetched
+
+void sort_short(int32_t* begin, int32_t* end) {
+  if (end - begin > 24) {
+    std::sort(begin, end);
+    return;
+  }
+  for (int32_t* p = begin; p < end; ++p) {
+    const int32_t x = *p;
+    int32_t* q = p;
+    for (; q > begin && q[-1] > x; --q) *q = q[-1];
+    *q = x;
+  }
+}
+
+std::vector<int32_t> first_descendants(const std::vector<int32_t>& parent) {
+  std::vector<int32_t> first(parent.size());
+  std::iota(first.begin(), first.end(), 0);
+  for (size_t j = 0; j < parent.size(); ++j)
+    if (parent[j] >= 0) first[parent[j]] = std::min(first[parent[j]], first[j]);
+  return first;
+}
+
+}  // namespace
+
+// Rows in parallel, each in the place that its row of A has in A.
+Skeleton skeleton(const Pattern& A, const Analysis& analysis, int threads) {
+  const std::vector<int32_t> descendant = first_descendants(analysis.parent);
+  Skeleton result{analysis.perm, {A.ptr, A.ptr + A.n}, std::vector<int32_t>(A.n), std::make_unique_for_overwrite<int32_t[]>(A.nnz())};
+  for_range(threads, A.n, kRows, [&](int64_t from, int64_t to, int) {
+    std::vector<int32_t> row;
+    for (int32_t i = static_cast<int32_t>(from); i < to; ++i) {
+      if (i % kRows == 0) interrupt::poll();
+      __builtin_prefetch(A.idx + A.ptr[analysis.perm[std::min(i + kAhead, A.n - 1)]]);
+      const int32_t old = analysis.perm[i];
+      row.resize(std::max<size_t>(row.size(), A.degree(old) + 1));
+      int32_t* last = row.data();
+      for (int64_t p = A.ptr[old]; p < A.ptr[old + 1]; ++p) {
+        *last = analysis.iperm[A.idx[p]];
+        last += *last < i;
+      }
+      sort_short(row.data(), last);
+      int32_t* leaf = result.leaves.get() + A.ptr[old];
+      for (int32_t before = -1, *j = row.data(); j < last; before = *j++)
+        if (before < descendant[*j]) *leaf++ = *j;         // no descendant of j is in this row
+      result.count[old] = static_cast<int32_t>(leaf - result.leaves.get() - A.ptr[old]);
+    }
+  });
+  return result;
+}
+
+void row_lists(const Skeleton& skeleton, const std::vector<int32_t>& old_row, const std::vector<int32_t>& block_of,
+               const std::vector<int32_t>& up, std::vector<int64_t>& next, std::vector<int32_t>& rows) {
+  const int32_t n = static_cast<int32_t>(old_row.size());
+  for (int32_t i = 0; i < n; ++i) {
+    if (i % kRows == 0) interrupt::poll();
+    const int32_t own = block_of[old_row[i]], slot = skeleton.slot[old_row[i]];
+    const int32_t *leaf = skeleton.leaves.get() + skeleton.begin[slot], *last = leaf + skeleton.count[slot];
+    for (; leaf < last; ++leaf) {
+      const int32_t stop = leaf + 1 < last ? block_of[leaf[1]] : own;
+      for (int32_t b = block_of[*leaf]; b < stop; b = up[b]) rows[next[b]++] = i;       // to the LCA with the next leaf
+    }
+  }
+}
+
+OwnedPattern pattern_lca(const Pattern& A, const Analysis& analysis, int threads) {
+  const std::vector<int32_t> first = fundamental_supernodes(analysis);
+  const int32_t n = A.n, count = static_cast<int32_t>(first.size()) - 1;
+  std::vector<int32_t> natural(n), block_of(n), up(count, -1), rows;
+  std::vector<int64_t> begin(count + size_t{1}, 0);
+  std::iota(natural.begin(), natural.end(), 0);
+  for (int32_t s = 0; s < count; ++s) {
+    std::fill(block_of.begin() + first[s], block_of.begin() + first[s + 1], s);
+    begin[s + 1] = begin[s] + analysis.colcount[first[s + 1] - 1] - 1;
+  }
+  for (int32_t s = 0; s < count; ++s)
+    if (const int32_t above = analysis.parent[first[s + 1] - 1]; above >= 0) up[s] = block_of[above];
+  rows.resize(begin[count]);
+  std::vector<int64_t> next(begin.begin(), begin.end() - 1);
+  row_lists(skeleton(A, analysis, threads), natural, block_of, up, next, rows);
+
+  OwnedPattern L;
+  L.ptr.assign(n + size_t{1}, 0);
+  for (int32_t j = 0; j < n; ++j) L.ptr[j + 1] = L.ptr[j] + analysis.colcount[j];
+  L.idx.resize(L.ptr[n]);
+  for_range(threads, n, kRows, [&](int64_t from, int64_t to, int) {
+    for (int64_t j = from; j < to; ++j) {               // the rest of the block, then its list
+      const int32_t s = block_of[j];
+      int32_t* column = L.idx.data() + L.ptr[j];
+      for (int32_t i = static_cast<int32_t>(j); i < first[s + 1]; ++i) *column++ = i;
+      std::copy(rows.begin() + begin[s], rows.begin() + begin[s + 1], column);
+    }
+  });
+  return L;
+}
+
+}  // namespace ms::symbolic

@@ -1,0 +1,194 @@
+// Fundamental supernodes, and relaxed ones: small fronts joined to their parents at the price of some stored zeros.
+// Sources: Liu, Ng, Peyton 1993, "On finding supernodes for sparse matrix computations"; Ashcraft, Grimes 1989, "The
+// influence of relaxed supernode partitions on the multifrontal method". Cost: O(n) but for a sort of each child list.
+// Joined columns have to be one range and the order has to stay a postorder. A range is a connected piece of the tree that
+// ends in its root; so at any node all but one of the children that join must bring their whole subtree with them, and the
+// one that leaves some below comes first of those. Everything here runs on the tree of fundamental supernodes.
+#include <algorithm>
+#include <utility>
+
+#include "symbolic.hpp"
+
+namespace ms::symbolic {
+
+namespace {
+
+enum class Kind : uint8_t { apart, part, whole };       // of a child: does not join; joins, but not all its subtree does; all does
+
+// A fundamental supernode. Fields of the top are valid at the root of what has joined.
+struct Node {
+  int32_t parent = -1;
+  int32_t begin = 0;                    // first node of the subtree
+  int32_t below = 0;                    // rows below the last column: a join never changes them
+  int32_t width = 0;                    // top: columns joined so far
+  int64_t entries = 0;                  // top: nonzeros of L in these columns
+  int32_t in_whole = 0, in_part = 0;    // columns of the subtrees of children of these kinds
+  Kind kind = Kind::apart;
+  bool open = false;                    // some of the subtree has not joined
+};
+
+struct Joining {
+  const Relaxation& relaxation;
+  bool heavy;                           // flops per nonzero of L above relaxation.heavy
+  const std::vector<int32_t>& first;    // (s + 1) first columns
+  std::vector<Node> nodes;              // (s) postordered
+
+  bool worthwhile(const Node& child, const Node& top) const;
+  void visit(int32_t f, std::vector<int32_t>& children);
+};
+
+bool Joining::worthwhile(const Node& child, const Node& top) const {
+  const int32_t w = child.width + top.width;
+  if (w <= relaxation.always) return true;
+  const double stored = 0.5 * w * (w + 1.0) + static_cast<double>(w) * top.below;
+  const double zeros = stored - static_cast<double>(child.entries + top.entries);
+  if (w <= relaxation.small && zeros < (heavy ? relaxation.heavy_zeros : relaxation.small_zeros) * stored) return true;
+  return zeros < (w <= relaxation.medium ? relaxation.medium_zeros : relaxation.any_zeros) * stored;
+}
+
+// All below node f is settled. Its children join, those with the longest columns (the fewest zeros) first.
+void Joining::visit(int32_t f, std::vector<int32_t>& children) {
+  Node& top = nodes[f];
+  children.clear();
+  for (int32_t c = f - 1; c >= top.begin; c = nodes[c].begin - 1) children.push_back(c);
+  if (children.size() > 1)
+    std::sort(children.begin(), children.end(), [this](int32_t a, int32_t b) {
+      return nodes[a].below != nodes[b].below ? nodes[a].below > nodes[b].below : a > b;
+    });
+  for (const int32_t c : children) {
+    Node& child = nodes[c];
+    const int32_t columns = first[c + 1] - first[child.begin];
+    if ((child.open && top.in_part > 0) || !worthwhile(child, top)) {
+      top.open = true;
+      continue;
+    }
+    top.width += child.width;
+    top.entries += child.entries;
+    top.open |= child.open;
+    child.kind = child.open ? Kind::part : Kind::whole;
+    (child.open ? top.in_part : top.in_whole) += columns;
+  }
+}
+
+std::vector<Node> join_children(const Analysis& analysis, const std::vector<int32_t>& first, const Relaxation& relaxation) {
+  const int32_t s = static_cast<int32_t>(first.size()) - 1;
+  Joining tree{relaxation, analysis.flops > relaxation.heavy * static_cast<double>(analysis.nnz), first, std::vector<Node>(s)};
+  std::vector<int32_t> children, owner(analysis.n());           // owner: set for first columns, as all parents are
+  for (int32_t f = 0; f < s; ++f) {
+    owner[first[f]] = f;
+    tree.nodes[f].begin = f;
+  }
+  for (int32_t f = 0; f < s; ++f) {
+    Node& node = tree.nodes[f];
+    const int32_t last = first[f + 1] - 1;
+    for (int32_t j = first[f]; j <= last; ++j) node.entries += analysis.colcount[j];
+    node.width = first[f + 1] - first[f];
+    node.below = analysis.colcount[last] - 1;
+    tree.visit(f, children);
+    if (analysis.parent[last] < 0) continue;
+    node.parent = owner[analysis.parent[last]];
+    Node& above = tree.nodes[node.parent];
+    above.begin = std::min(above.begin, node.begin);
+  }
+  return std::move(tree.nodes);
+}
+
+// The postorder that makes each joined set one range: just before a node come the children of kind whole, before these the
+// one of kind part, before it the others. Returns the new first column of each node.
+std::vector<int32_t> places(const std::vector<Node>& nodes, const std::vector<int32_t>& first) {
+  const int32_t s = static_cast<int32_t>(nodes.size());
+  struct Ends { int32_t whole, apart; };        // of the columns that are left for children of these kinds
+  std::vector<Ends> left(s);
+  std::vector<int32_t> place(s);
+  int32_t roots = first[s];
+  for (int32_t f = s; f-- > 0;) {
+    const Node& node = nodes[f];
+    const int32_t columns = first[f + 1] - first[node.begin];
+    int32_t end;                                // a node of kind part is the only one of its parent's
+    if (node.parent < 0) end = std::exchange(roots, roots - columns);
+    else if (node.kind == Kind::whole) end = std::exchange(left[node.parent].whole, left[node.parent].whole - columns);
+    else if (node.kind == Kind::apart) end = std::exchange(left[node.parent].apart, left[node.parent].apart - columns);
+    else end = place[node.parent] - nodes[node.parent].in_whole;
+    place[f] = end - (first[f + 1] - first[f]);
+    left[f] = {place[f], place[f] - node.in_whole - node.in_part};
+  }
+  return place;
+}
+
+// New column k is the old column old[k], and old column j the new one to[j].
+void renumber(Analysis& analysis, const std::vector<int32_t>& old, const std::vector<int32_t>& to) {
+  const int32_t n = analysis.n();
+  std::vector<int32_t> moved(n);
+  for (auto* v : {&analysis.perm, &analysis.colcount, &analysis.parent}) {
+    for (int32_t k = 0; k < n; ++k) moved[k] = (*v)[old[k]];
+    v->swap(moved);
+  }
+  for (int32_t k = 0; k < n; ++k) {
+    if (analysis.parent[k] >= 0) analysis.parent[k] = to[analysis.parent[k]];
+    analysis.iperm[analysis.perm[k]] = k;
+  }
+}
+
+}  // namespace
+
+// Column j goes on from j - 1 when that is its only child and has the same rows below.
+std::vector<int32_t> fundamental_supernodes(const Analysis& analysis) {
+  const int32_t n = analysis.n();
+  std::vector<uint8_t> opens(n, 0);
+  std::vector<int32_t> first;
+  for (int32_t j = 0; j < n; ++j) {
+    const int32_t p = analysis.parent[j];
+    if (p >= 0 && (p != j + 1 || analysis.colcount[j] != analysis.colcount[p] + 1)) opens[p] = 1;
+    if (opens[j] || j == 0 || analysis.parent[j - 1] != j) first.push_back(j);
+  }
+  first.push_back(n);
+  return first;
+}
+
+Supernodes relax(const Skeleton& skeleton, Analysis& analysis, const Relaxation& relaxation) {
+  const std::vector<int32_t> first = fundamental_supernodes(analysis);
+  const std::vector<Node> nodes = join_children(analysis, first, relaxation);
+  const std::vector<int32_t> place = places(nodes, first);
+  const int32_t n = analysis.n(), s = static_cast<int32_t>(nodes.size());
+
+  // Until the rows are listed, a block goes by the id of its last fundamental supernode.
+  std::vector<int32_t> block(s), up(s, -1), block_of(n), to(n), old(n);
+  for (int32_t f = s; f-- > 0;) {
+    const int32_t above = nodes[f].parent < 0 ? -1 : block[nodes[f].parent];
+    block[f] = nodes[f].kind == Kind::apart ? f : above;
+    up[f] = above;
+    for (int32_t j = first[f], k = place[f]; j < first[f + 1]; ++j, ++k) {
+      block_of[j] = block[f];
+      to[j] = k;
+      old[k] = j;
+    }
+  }
+  renumber(analysis, old, to);
+
+  Supernodes result;
+  std::vector<int32_t> number(s);
+  std::vector<int64_t> next(s);
+  result.row_ptr.push_back(0);
+  for (int32_t k = 0; k < n; ++k) {
+    const int32_t b = block_of[old[k]];
+    if (k == 0 || b != block_of[old[k - 1]]) {
+      number[b] = static_cast<int32_t>(result.first.size());
+      next[b] = result.row_ptr.back();
+      result.first.push_back(k);
+      result.row_ptr.push_back(next[b] + nodes[b].below);
+      result.parent.push_back(up[b]);
+    }
+  }
+  result.first.push_back(n);
+  for (int32_t& p : result.parent)
+    if (p >= 0) p = number[p];
+  result.rows.resize(result.row_ptr.back());
+  row_lists(skeleton, old, block_of, up, next, result.rows);
+  return result;
+}
+
+Supernodes supernodes(const Pattern& A, Analysis& analysis, const Relaxation& relaxation, int threads) {
+  return relax(skeleton(A, analysis, threads), analysis, relaxation);
+}
+
+}  // namespace ms::symbolic

@@ -1,0 +1,91 @@
+// Symbolic Cholesky: what the pattern of A and an ordering say about L, before any number is touched.
+// The chain is  strict triangle and elimination tree -> postorder -> column counts -> supernodes -> their row lists,
+// each step a file of its own. Everything is near linear in nnz(A); L itself is written only when it is asked for.
+// Numbering: "given" is that of perm as handed in, "new" is that of Analysis::perm, which follows it by a postorder.
+// A is a full symmetric pattern (both triangles); its diagonal may be stored or not and is never read.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "native/csr.hpp"
+
+namespace ms::symbolic {
+
+struct Analysis {                       // of A[perm][:, perm]
+  std::vector<int32_t> perm;            // (n) perm[k] = old index of new k: the given ordering followed by a postorder
+  std::vector<int32_t> iperm;           // (n) iperm[perm[k]] = k
+  std::vector<int32_t> parent;          // (n) elimination tree: parent[j] > j or -1; every subtree is a range ending in its root
+  std::vector<int32_t> colcount;        // (n) nonzeros of column j of L, diagonal included
+  int64_t nnz = 0;                      // of L: the sum of colcount
+  double flops = 0;                     // the sum of colcount^2
+  void total();                         // sets the two from colcount
+  int32_t n() const { return static_cast<int32_t>(perm.size()); }
+};
+
+struct Supernodes {                     // columns of L that are stored as one dense block
+  std::vector<int32_t> first;           // (s + 1) supernode s owns the columns [first[s], first[s + 1])
+  std::vector<int32_t> parent;          // (s) assembly tree: parent[s] > s or -1, postordered
+  std::vector<int64_t> row_ptr;         // (s + 1)
+  std::vector<int32_t> rows;            // (row_ptr[s]) rows of L below the block of s, ascending
+};
+
+struct Relaxation {                     // when a child joins its parent; zeros = share of entries that are zero in L
+  int32_t always = 4;                   // up to so many columns: whatever the zeros
+  int32_t small = 16;                   // up to so many columns: fewer than small_zeros,
+  double small_zeros = 0.30;
+  double heavy_zeros = 0.80;            //   or than this where flops / nnz of L passes heavy: dense speed pays for zeros
+  double heavy = 30;
+  int32_t medium = 48;                  // up to so many columns: fewer than medium_zeros
+  double medium_zeros = 0.10;
+  double any_zeros = 0.05;              // any width
+};
+
+struct Bound {                          // what Python holds as _core.Analysis
+  Analysis analysis;
+  Supernodes supernodes;
+};
+
+Analysis analyze(const Pattern& A, const int32_t* perm, int threads);
+std::vector<int32_t> fundamental_supernodes(const Analysis& analysis);      // (s + 1) first columns
+
+// Relaxed supernodes. Children that join their parent are moved next to it by another postorder: `analysis` is renumbered.
+Supernodes supernodes(const Pattern& A, Analysis& analysis, const Relaxation& relaxation, int threads);
+
+// The two above in one, without a second look at A.
+Bound analyze_supernodes(const Pattern& A, const int32_t* perm, const Relaxation& relaxation);
+
+// The pattern of L by columns: the diagonal first, rows ascending.
+OwnedPattern pattern_lca(const Pattern& A, const Analysis& analysis, int threads);
+
+// The parts, in the order in which they run.
+
+struct Triangle {                       // strict lower triangle of A[perm][:, perm], given numbers
+  std::vector<int64_t> ptr;             // (n + 1)
+  std::unique_ptr<int32_t[]> rows;      // (ptr[n]) column j holds rows[ptr[j]] to rows[ptr[j + 1] - 1], in any order
+  std::vector<int64_t> row_ptr;         // (n + 1) running sum of the entries of each row
+  std::vector<int32_t> parent;          // (n) its elimination tree
+};
+
+struct Skeleton {                       // per row of the triangle the leaves of its row subtree: they decide L
+  std::vector<int32_t> slot;            // (n) new row k is kept in slot[k]
+  std::vector<int64_t> begin;           // (n or more) slot r holds the columns (new numbers, ascending)
+  std::vector<int32_t> count;           // (n)         leaves[begin[r]] to leaves[begin[r] + count[r] - 1]
+  std::unique_ptr<int32_t[]> leaves;
+};
+
+Triangle etree(const Pattern& A, const int32_t* perm, const int32_t* iperm);
+std::vector<int32_t> postorder(const std::vector<int32_t>& parent);         // place[j] = position of node j
+std::vector<int32_t> inverse(const std::vector<int32_t>& perm);
+std::vector<int32_t> colcount(Triangle lower, std::vector<int32_t> post, const std::vector<int32_t>& parent,
+                              Skeleton* skeleton);                          // post[k] = node at position k
+Skeleton skeleton(const Pattern& A, const Analysis& analysis, int threads);
+Supernodes relax(const Skeleton& skeleton, Analysis& analysis, const Relaxation& relaxation);
+
+// Appends each row to the lists of all blocks that it meets. A block is a connected piece of the tree, named by an id that
+// ascends with its last column. old_row[i] = skeleton's number of row i, block_of[j] = block of column j, up[b] = block above b,
+// next[b] = where the list of b begins in `rows`.
+void row_lists(const Skeleton& skeleton, const std::vector<int32_t>& old_row, const std::vector<int32_t>& block_of,
+               const std::vector<int32_t>& up, std::vector<int64_t>& next, std::vector<int32_t>& rows);
+
+}  // namespace ms::symbolic
