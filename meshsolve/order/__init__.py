@@ -133,7 +133,7 @@ def nested_dissection(A_or_mesh, effort="default", patch_size=512, seed=0, threa
     >>> sorted(o.perm.tolist()), len(o.tree)
     ([0, 1, 2, 3], 1)
     """
-    if effort not in EFFORTS:
+    if not isinstance(effort, str) or effort not in EFFORTS:
         raise InvalidInputError(f"effort has to be one of {', '.join(EFFORTS)}, not {effort!r}")
     _check_device(device)
     patch = max(16, _integer(patch_size, "patch_size", 16) // PATCHES_PER_MESH_PATCH)
@@ -208,7 +208,8 @@ def resolve(ordering, pattern, seed=0, threads=None):
         "natural": lambda: natural(pattern),
     }
     if ordering not in methods:
-        raise InvalidInputError(f"ordering has to be one of {', '.join(methods)}, an Ordering or a permutation, not {ordering!r}")
+        names = ", ".join(methods)
+        raise InvalidInputError(f"ordering has to be one of {names}, an Ordering or a permutation, not {ordering!r}")
     return methods[ordering]()
 
 
@@ -238,7 +239,7 @@ def _integer(value, name, least):
 
 def _check_device(device):
     if device == "cuda":
-        raise DeviceUnavailableError("nested dissection has no CUDA version yet: use device='cpu' (the order serves a GPU factor too)")
+        raise DeviceUnavailableError("nested dissection runs on the CPU only: use device='cpu'; the order serves a GPU factor too")
     if device != "cpu":
         raise InvalidInputError(f"device has to be 'cpu' or 'cuda', not {device!r}")
 

@@ -5,8 +5,9 @@
 namespace ms {
 namespace {
 
-auto nested_dissection(In<int64_t> indptr, In<int32_t> indices, int32_t patch_size, int32_t leaf_size, int32_t band, int32_t rounds,
-                       int32_t trials, int32_t candidates, int32_t large, double balance, uint64_t seed, int threads) {
+auto nested_dissection(In<int64_t> indptr, In<int32_t> indices, int32_t patch_size, int32_t leaf_size, int32_t band,
+                       int32_t rounds, int32_t trials, int32_t candidates, int32_t large, double balance, uint64_t seed,
+                       int threads) {
   order::Ordering o;
   {
     Released released;
@@ -30,8 +31,8 @@ auto amd(In<int64_t> indptr, In<int32_t> indices) {
 
 void bind_order(nb::module_& m) {
   using namespace nb::literals;
-  m.def("nested_dissection", nested_dissection, "indptr"_a.noconvert(), "indices"_a.noconvert(), "patch_size"_a, "leaf_size"_a, "band"_a,
-        "rounds"_a, "trials"_a, "candidates"_a, "large"_a, "balance"_a, "seed"_a, "threads"_a,
+  m.def("nested_dissection", nested_dissection, "indptr"_a.noconvert(), "indices"_a.noconvert(), "patch_size"_a, "leaf_size"_a,
+        "band"_a, "rounds"_a, "trials"_a, "candidates"_a, "large"_a, "balance"_a, "seed"_a, "threads"_a,
         "(perm, tree parent, first, last, patches, seconds of patches, seconds of the rest)");
   m.def("amd", amd, "indptr"_a.noconvert(), "indices"_a.noconvert(), "perm of approximate minimum degree");
 }

@@ -1,7 +1,8 @@
 // Multilevel bisection: heavy-edge matching down to about 40 vertices, four greedy growths there, Fiduccia-Mattheyses
 // refinement on the way back. Source: Karypis, Kumar 1998, "A fast and high quality multilevel scheme for partitioning
 // irregular graphs", sections 3-5; Fiduccia, Mattheyses 1982 for the gain buckets.
-// Balance is loose (the larger side may hold 0.7): a shorter cut saves more fill than an even one. Cost O(E) a level.
+// The larger side may hold (1 + balance) / 2; within that limit a state counts by its cut times (1/2 + share of the larger
+// side): a shorter cut saves more fill than an even one, but not if it only takes off a corner. Cost O(E) a level.
 #include "coarsen.hpp"
 
 #include <algorithm>
@@ -70,7 +71,7 @@ int64_t Bisector::bisect(const Quotient& q, double balance, Stream random, std::
     if (!coarsen(g, heaviest, random, levels_[depth])) break;
     g = levels_[depth++].view();
   }
-  int64_t cut = best_start(g, balance, random);
+  int64_t cut = best_start(g, random);
   while (depth-- > 0) {
     g = depth > 0 ? levels_[depth - 1].view() : whole;
     project(levels_[depth], g.n);
@@ -147,20 +148,17 @@ void Bisector::project(const Level& coarse, int32_t n) {
   side_.swap(best_);
 }
 
-int64_t Bisector::best_start(const Graph& g, double balance, Stream& random) {
-  double best_score = -1;
-  int64_t best_cut = 0;
+int64_t Bisector::best_start(const Graph& g, Stream& random) {
+  State best{};
   for (int start = 0; start < kStarts; ++start) {
     const int64_t cut = refine(g, 4, grow(g, random));
-    const double share = static_cast<double>(std::max(weight_[0], weight_[1])) / static_cast<double>(std::max<int64_t>(total_, 1));
-    const double score = (static_cast<double>(cut) + 1e-3) * (1 + 20 * std::max(0.0, share - 0.5 * (1 + balance)) + 0.3 * (share - 0.5));
-    if (best_score >= 0 && score >= best_score) continue;
-    best_score = score;
-    best_cut = cut;
+    const State state{cut, std::max(weight_[0], weight_[1])};
+    if (start > 0 && !beats(state, best)) continue;
+    best = state;
     best_ = side_;
   }
   side_ = best_;
-  return best_cut;
+  return best.cut;
 }
 
 // Side 0 grows from a random vertex, always by the vertex that adds least to the cut, to half of the weight.
@@ -226,15 +224,22 @@ void Bisector::find_gains(const Graph& g) {
   queue_[1].reset(g.n, largest);
 }
 
-// One pass: moves by gain, also uphill, then back to the best state met. A state within the limit beats one outside.
+// A state within the limit beats one outside.
+bool Bisector::beats(const State& a, const State& b) const {
+  const bool fits = a.larger <= limit_;
+  if (fits != (b.larger <= limit_)) return fits;
+  if (!fits) return a.larger < b.larger;
+  const auto score = [&](const State& s) { return static_cast<double>(s.cut) * static_cast<double>(total_ + 2 * s.larger); };
+  return a.cut == b.cut ? a.larger < b.larger : score(a) < score(b);
+}
+
+// One pass: moves by gain, also uphill, then back to the best state met.
 int64_t Bisector::improve(const Graph& g, int64_t cut, bool& better) {
   find_gains(g);
   for (const int32_t v : moves_) queue_[side_[v]].insert(v, gain_[v]);
   moves_.clear();
   locked_.assign(g.n, 0);
-  const int64_t cut_before = cut;
-  int64_t best_cut = cut, best_side = std::max(weight_[0], weight_[1]);
-  bool allowed = best_side <= limit_;
+  State best{cut, std::max(weight_[0], weight_[1])};
   size_t best_moves = 0;
   const int patience = std::clamp(g.n / 20, 15, 60);
   for (int idle = 0; idle <= patience;) {
@@ -255,11 +260,10 @@ int64_t Bisector::improve(const Graph& g, int64_t cut, bool& better) {
       GainBuckets& queue = queue_[side_[u]];
       queue.has(u) ? queue.move(u, gain_[u]) : queue.insert(u, gain_[u]);
     }
-    const int64_t larger = std::max(weight_[0], weight_[1]);
-    const bool fits = larger <= limit_;
-    const bool gained = fits ? cut < best_cut || (cut == best_cut && larger < best_side) : larger < best_side;
-    if ((fits && !allowed) || (fits == allowed && gained)) {
-      best_cut = cut, best_side = larger, best_moves = moves_.size(), allowed = fits;
+    const State state{cut, std::max(weight_[0], weight_[1])};
+    if (beats(state, best)) {
+      best = state;
+      best_moves = moves_.size();
       idle = 0;
     } else {
       ++idle;
@@ -271,8 +275,8 @@ int64_t Bisector::improve(const Graph& g, int64_t cut, bool& better) {
     side_[v] ^= 1;
     weight_[side_[v]] += g.vertex_weight[v];
   }
-  better = best_cut < cut_before;
-  return best_cut;
+  better = best_moves > 0;
+  return best.cut;
 }
 
 // From the side that is too heavy if there is one, else the larger gain of the moves that keep the limit.

@@ -40,10 +40,12 @@ class Bisector {
     std::vector<int32_t> coarse;        // vertex of this level that a vertex of the finer level went into
     Graph view() const;
   };
+  struct State { int64_t cut, larger; };      // weight of the cut edges and of the larger side
+  bool beats(const State& a, const State& b) const;
   bool coarsen(const Graph& fine, int64_t heaviest, Stream& random, Level& coarse);
   int32_t match(const Graph& fine, int64_t heaviest, Stream& random, std::vector<int32_t>& coarse);
   int64_t grow(const Graph& g, Stream& random);
-  int64_t best_start(const Graph& g, double balance, Stream& random);
+  int64_t best_start(const Graph& g, Stream& random);
   int64_t refine(const Graph& g, int passes, int64_t cut);
   int64_t improve(const Graph& g, int64_t cut, bool& better);
   void find_gains(const Graph& g);

@@ -1,7 +1,9 @@
 // Which patch each vertex belongs to while nested dissection takes separators out and hands vertices over.
 // A vertex that is in no separator has its patch in the subtree that works on it, and all its neighbours lie in the same
-// subtree or in separators above it, which never change again: subtrees can be worked on by different threads.
+// subtree or in separators above it, which never change again: subtrees can be worked on by different threads. Only
+// for_each() may look at a vertex that has left for another subtree, so these reads and all writes of `patch` are atomic.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -29,9 +31,9 @@ struct Members {
   uint8_t side_of(int32_t v) const { return side[v] != kSideOfPatch ? side[v] : patch_side[patch[v]]; }
 
   template <class F>
-  void for_each(int32_t p, F&& f) const {
+  void for_each(int32_t p, F&& f) {
     for (int32_t v = start[p]; v < start[p + 1]; ++v)
-      if (patch[v] == p) f(v);
+      if (std::atomic_ref(patch[v]).load(std::memory_order_relaxed) == p) f(v);
     for (int32_t v = guest[p]; v >= 0; v = next[v]) f(v);
   }
 
@@ -42,15 +44,18 @@ struct Members {
       while (*link != v) link = &next[*link];
       *link = next[v];
     }
-    patch[v] = -1;
+    set_patch(v, -1);
   }
 
   void put_in(int32_t v, int32_t p) {
-    patch[v] = p;
+    set_patch(v, p);
     if (at_home(v, p)) return;
     next[v] = guest[p];
     guest[p] = v;
   }
+
+ private:
+  void set_patch(int32_t v, int32_t p) { std::atomic_ref(patch[v]).store(p, std::memory_order_relaxed); }
 };
 
 }  // namespace ms::order

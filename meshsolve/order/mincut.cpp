@@ -12,16 +12,19 @@ namespace {
 constexpr int32_t kFar = std::numeric_limits<int32_t>::max();      // no path to a sink
 }
 
-int32_t MinCut::run() {
+int32_t MinCut::run(int32_t enough) {
   aim();
   came_.assign(size(), kNone);
   goes_.assign(size(), kNone);
   int32_t flow = 0;
-  for (int32_t found = -1; found != 0; flow += found) {
-    found = 0;
+  for (bool found = true; found;) {
+    found = false;
     seen_.assign(2 * static_cast<size_t>(size()), 0);
-    for (const int32_t s : sources_)
-      if (came_[s] != kEnd && !seen_[2 * s] && augment(s)) ++found;
+    for (const int32_t s : sources_) {
+      if (came_[s] == kEnd || seen_[2 * s] || !augment(s)) continue;
+      found = true;
+      if (++flow == enough) return flow;
+    }
   }
   for (const int32_t s : sources_) seen_[2 * s] = 1;
   return flow;

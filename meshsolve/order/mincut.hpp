@@ -10,7 +10,8 @@ class MinCut {
   std::vector<int32_t> ptr, adj;             // the graph, both directions; rows are permuted by run()
   std::vector<uint8_t> source, sink;         // anchors of the two sides; a vertex may be both
 
-  int32_t run();                             // vertices in the minimum cut
+  // Vertices in the minimum cut, or `enough` as soon as the cut is known to have that many: then no sides are known.
+  int32_t run(int32_t enough);
   // The cut next to the sources or the sinks: 0 source side, 1 sink side, 2 in the cut.
   void near_sources(std::vector<uint8_t>& side) const;
   void near_sinks(std::vector<uint8_t>& side);

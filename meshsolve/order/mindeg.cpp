@@ -19,7 +19,8 @@ std::vector<int32_t> amd(const Pattern& A) {
   std::vector<int32_t> perm(A.n);
   const auto order = [&](auto&& graph) {
     graph.begin(A.n, A.n, A.nnz());
-    for (int32_t i = 0; i < A.n; ++i) std::copy(A.idx + A.ptr[i], A.idx + A.ptr[i + 1], graph.row(static_cast<int32_t>(A.degree(i))));
+    for (int32_t i = 0; i < A.n; ++i)
+      std::copy(A.idx + A.ptr[i], A.idx + A.ptr[i + 1], graph.row(static_cast<int32_t>(A.degree(i))));
     graph.run(perm.data());
   };
   if (A.nnz() + A.nnz() / 5 + 2 * int64_t{A.n} < std::numeric_limits<int32_t>::max())

@@ -54,7 +54,8 @@ class Waiting {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [&] { return !nodes_.empty() || open_ == 0; });
     if (nodes_.empty()) return false;
-    const auto heaviest = std::max_element(nodes_.begin(), nodes_.end(), [](const Node& a, const Node& b) { return a.weight < b.weight; });
+    const auto lighter = [](const Node& a, const Node& b) { return a.weight < b.weight; };
+    const auto heaviest = std::max_element(nodes_.begin(), nodes_.end(), lighter);
     std::swap(*heaviest, nodes_.back());
     node = std::move(nodes_.back());
     nodes_.pop_back();
@@ -102,7 +103,7 @@ class Dissection {
   bool split_components(Worker& w, Node& node);
   bool find_separator(Worker& w, const Node& node, std::vector<uint8_t>& patch_side);
   void bisect(Worker& w, const Node& node);
-  void split(Worker& w, Node&& node, std::vector<uint8_t>& patch_side);
+  void split(Worker& w, Node&& node, const std::vector<uint8_t>& patch_side);
   using Edge = std::pair<int32_t, int32_t>;
   std::vector<Edge> hand_over(const Separator& s, Quotient& q, const std::vector<uint8_t>& patch_side);
   int32_t patch_near(int32_t v, uint8_t side) const;
@@ -297,7 +298,7 @@ void Dissection::bisect(Worker& w, const Node& node) {
 }
 
 // Numbers the separator last, hands moved vertices to patches of their new side, and goes on with both sides.
-void Dissection::split(Worker& w, Node&& node, std::vector<uint8_t>& patch_side) {
+void Dissection::split(Worker& w, Node&& node, const std::vector<uint8_t>& patch_side) {
   Quotient& q = node.q;
   const Separator& s = w.best;
   for (int32_t i = 0; i < q.n(); ++i) {

@@ -72,6 +72,25 @@ bool has_many_twins(const Pattern& A) {
   return found > kWorthMerging * sample;
 }
 
+// Spans become a postordered tree: the parent of a node is the first later one whose subtree holds it.
+Tree tree_of(std::vector<Span>& spans) {
+  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.first < b.first; });
+  Tree t;
+  std::vector<int32_t> open;                  // nodes without a parent so far
+  for (const Span& s : spans) {
+    const int32_t k = static_cast<int32_t>(t.parent.size());
+    while (!open.empty() && t.first[open.back()] >= s.begin) {
+      t.parent[open.back()] = k;
+      open.pop_back();
+    }
+    t.parent.push_back(-1);
+    t.first.push_back(s.first);
+    t.last.push_back(s.last);
+    open.push_back(k);
+  }
+  return t;
+}
+
 }  // namespace
 
 void reduce(const Pattern& A, Reduced& r) {
@@ -98,25 +117,6 @@ void reduce(const Pattern& A, Reduced& r) {
     if (fresh[v] >= 0) r.group[next[fresh[v]]++] = v;
   r.held = restrict_to(A, fresh, first);
   r.graph = r.held.view();
-}
-
-// Spans become a postordered tree: the parent of a node is the first later one whose subtree holds it.
-static Tree tree_of(std::vector<Span>& spans) {
-  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.first < b.first; });
-  Tree t;
-  std::vector<int32_t> open;                  // nodes without a parent so far
-  for (const Span& s : spans) {
-    const int32_t k = static_cast<int32_t>(t.parent.size());
-    while (!open.empty() && t.first[open.back()] >= s.begin) {
-      t.parent[open.back()] = k;
-      open.pop_back();
-    }
-    t.parent.push_back(-1);
-    t.first.push_back(s.first);
-    t.last.push_back(s.last);
-    open.push_back(k);
-  }
-  return t;
 }
 
 void expand(const Reduced& r, const Partial& partial, Ordering& result) {

@@ -5,6 +5,7 @@
 #include "separator.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace ms::order {
 namespace {
@@ -35,9 +36,8 @@ void SeparatorFinder::find(const Quotient& q, const std::vector<uint8_t>& patch_
     for (int round = 0; round < (large ? options_.rounds : 1); ++round) {
       lay_band(layers, limit);
       build_graph();
-      if (!improve(weight, result)) break;
+      if (!improve(weight, result) || seeds_.empty()) break;
       std::copy(result.weight, result.weight + 2, weight);
-      if (seeds_.empty()) break;
     }
     result.score = separator_score(result.size, std::max(result.weight[0], result.weight[1]), total);
   }
@@ -140,7 +140,8 @@ void SeparatorFinder::anchor_deepest(int side, std::vector<uint8_t>& anchors) {
 
 // The minimum cut of the band, on the side that leaves the parts more even. False when it is no smaller than before.
 bool SeparatorFinder::improve(const int64_t weight[2], Separator& result) {
-  const int64_t flow = cut_.run();
+  const int64_t flow = cut_.run(static_cast<int32_t>(std::min<int64_t>(result.size, std::numeric_limits<int32_t>::max())));
+  if (flow >= result.size) return false;
   cut_.near_sources(near_);
   cut_.near_sinks(far_);
   int64_t near_weight[2] = {weight[0], weight[1]};
@@ -155,7 +156,6 @@ bool SeparatorFinder::improve(const int64_t weight[2], Separator& result) {
     near_.swap(far_);
     std::swap(near_weight, far_weight);
   }
-  const bool better = flow < result.size;
   result.size = flow;
   std::copy(near_weight, near_weight + 2, result.weight);
   seeds_.clear();
@@ -165,7 +165,7 @@ bool SeparatorFinder::improve(const int64_t weight[2], Separator& result) {
     side = near_[i];
     if (side == 2) seeds_.push_back(band_[i]);
   }
-  return better;
+  return true;
 }
 
 }  // namespace ms::order
