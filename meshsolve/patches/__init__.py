@@ -126,16 +126,16 @@ class PatchMesh:
 
     Examples
     --------
-    A strip of four triangles, two to a patch; the second patch owns fewer vertices, for those on the seam are taken:
+    A grid of 40 x 40 vertices, cut into patches of at most 64:
 
     >>> import scipy.sparse as sp
-    >>> path = sp.diags_array([1, 1], offsets=[-1, 1], shape=(6, 6))
-    >>> P = PatchMesh(path, patch_size=6)
-    >>> P.num_patches, P.vertex_patch.tolist()
-    (1, [0, 0, 0, 0, 0, 0])
+    >>> path = sp.diags_array([1, 1], offsets=[-1, 1], shape=(40, 40))
+    >>> P = PatchMesh(sp.kronsum(path, path), patch_size=64)
+    >>> bool(P.vertex_weights.max() <= 64), int(P.vertex_weights.sum())
+    (True, 1600)
     >>> indptr, indices = P.query("VV")
-    >>> indices[indptr[1]:indptr[2]].tolist()           # neighbours of vertex 1
-    [0, 2]
+    >>> indices[indptr[41]:indptr[42]].tolist()         # neighbours of vertex 41
+    [1, 40, 42, 81]
     """
 
     def __init__(self, mesh_or_pattern, patch_size=512, seed=0, threads=None):
@@ -286,14 +286,15 @@ def _table(mesh, name, columns):
 
 
 def _patch_mesh(mesh, size, seed, threads):
-    n = len(getattr(mesh, "vertices", ()))
+    shape = np.shape(getattr(mesh, "vertices", None))
+    n = shape[0] if len(shape) == 2 else 0
     if not 0 < n <= INT32_MAX:
-        raise InvalidInputError(f"a mesh of {n} vertices cannot be cut into patches")
+        raise InvalidInputError(f"mesh.vertices has to be (n, 3) with 1 to {INT32_MAX} rows, not of shape {shape}")
     edges, faces = _table(mesh, "edges", 2), _table(mesh, "faces", 3)
     try:
         return _core.patch_surface(n, edges.reshape(-1), faces.reshape(-1), size, seed, threads)
     except ValueError as e:
-        raise InvalidInputError(f"mesh: {e}") from None
+        raise InvalidInputError(f"mesh: {e}; meshsolve.Mesh makes them") from None
 
 
 def _patch_pattern(A, size, seed, threads):

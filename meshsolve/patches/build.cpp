@@ -179,6 +179,7 @@ std::vector<uint8_t> gather_ribbons(const Ownership& own, std::vector<Ribbon>& r
     Ribbon scratch;
     for (int64_t k = begin; k < end; ++k) {
       const int32_t p = static_cast<int32_t>(k);
+      interrupt::poll();
       scratch.vertices.clear();
       scratch.edges.clear();
       scratch.faces.clear();

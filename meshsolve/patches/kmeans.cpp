@@ -31,7 +31,6 @@ int64_t cell_size(int64_t limit) { return std::max<int64_t>(1, static_cast<int64
 
 Cells find_regions(const Pattern& G, int64_t size, uint64_t seed, int threads);
 Subgraph extract(const Pattern& G, const Cells& regions, int64_t r, std::vector<int32_t>& position);
-bool is_component(const Pattern& G, const Cells& regions, int64_t r);
 Cells lloyd(const Subgraph& S, int64_t limit, uint64_t seed);
 void list_members(Cells& cells);
 
@@ -43,16 +42,14 @@ Parts kmeans(const Pattern& G, int64_t limit, uint64_t seed, int threads) {
   std::vector<int32_t> position(G.n);
   for_range(threads, regions.count(), 4, [&](int64_t first, int64_t last, int) {
     for (int64_t r = first; r < last; ++r) {
-      if (regions.size(r) <= limit) {
-        pieces.start[regions.ptr[r]] = is_small(regions.size(r), limit) && is_component(G, regions, r) ? loose : piece;
-        continue;
-      }
+      pieces.start[regions.ptr[r]] = 1;
+      if (regions.size(r) <= limit) continue;
       interrupt::poll();
       const Subgraph S = extract(G, regions, r, position);
       pieces.refine(regions.ptr[r], cut_cells(S.graph.view(), lloyd(S, limit, hash_key(seed, static_cast<uint64_t>(r))), limit));
     }
   });
-  return number(pieces, limit);
+  return number(G, pieces, limit);
 }
 
 Parts halve(const Pattern& G, const Parts& parts, const std::vector<uint8_t>& marked, int threads) {
@@ -64,7 +61,7 @@ Parts halve(const Pattern& G, const Parts& parts, const std::vector<uint8_t>& ma
   std::vector<int32_t> position(G.n);
   for_range(threads, cells.count(), 4, [&](int64_t first, int64_t last, int) {
     for (int64_t p = first; p < last; ++p) {
-      pieces.start[cells.ptr[p]] = piece;
+      pieces.start[cells.ptr[p]] = 1;
       if (!marked[p]) continue;
       const Subgraph S = extract(G, cells, p, position);
       Cells whole;
@@ -77,7 +74,7 @@ Parts halve(const Pattern& G, const Parts& parts, const std::vector<uint8_t>& ma
   int64_t largest = 1;
   for (int32_t p = 0; p < parts.count; ++p)
     if (marked[p]) largest = std::max(largest, (cells.size(p) + 1) / 2);
-  return number(pieces, largest);
+  return number(G, pieces, largest);
 }
 
 namespace {
@@ -194,11 +191,6 @@ Subgraph extract(const Pattern& G, const Cells& regions, int64_t r, std::vector<
 
 bool has_foreign_neighbour(const Pattern& G, const std::vector<uint32_t>& label, int32_t v) {
   return std::any_of(G.idx + G.ptr[v], G.idx + G.ptr[v + 1], [&](int32_t w) { return label[w] != label[v]; });
-}
-
-bool is_component(const Pattern& G, const Cells& regions, int64_t r) {
-  return std::none_of(regions.members.begin() + regions.ptr[r], regions.members.begin() + regions.ptr[r + 1],
-                      [&](int32_t v) { return has_foreign_neighbour(G, regions.label, v); });
 }
 
 // ---- Lloyd's iteration in one region
