@@ -19,7 +19,7 @@ namespace {
 
 constexpr int rounds = 4;
 constexpr int64_t cells_per_region = 16;
-constexpr double aimed_fill = 0.75;                         // mean cell / limit: few cells end over the limit
+constexpr double aimed_fill = 0.85;                         // mean cell / limit: few cells end over the limit
 constexpr uint32_t unreached = std::numeric_limits<uint32_t>::max();
 
 struct Subgraph {                                           // of one region, numbered as its members
@@ -111,12 +111,6 @@ void spread(const Pattern& G, std::vector<int32_t> layer, uint32_t cells, std::v
   }
 }
 
-void grow(const Pattern& G, Cells& cells, int threads) {
-  cells.label.assign(G.n, unreached);
-  for (size_t k = 0; k < cells.seeds.size(); ++k) cells.label[cells.seeds[k]] = static_cast<uint32_t>(k);
-  spread(G, cells.seeds, static_cast<uint32_t>(cells.seeds.size()), cells.label, threads);
-}
-
 // One random vertex from each of as many equal blocks of the numbering as there are cells of the given size.
 std::vector<int32_t> first_seeds(int32_t n, int64_t size, uint64_t seed) {
   const int64_t k = (n + size - 1) / size;
@@ -166,7 +160,9 @@ void seed_unreached(const Pattern& G, int64_t size, Cells& regions, int threads)
 Cells find_regions(const Pattern& G, int64_t size, uint64_t seed, int threads) {
   Cells regions;
   regions.seeds = first_seeds(G.n, size, seed);
-  grow(G, regions, threads);
+  regions.label.assign(G.n, unreached);
+  for (size_t k = 0; k < regions.seeds.size(); ++k) regions.label[regions.seeds[k]] = static_cast<uint32_t>(k);
+  spread(G, regions.seeds, static_cast<uint32_t>(regions.seeds.size()), regions.label, threads);
   seed_unreached(G, size, regions, threads);
   list_members(regions);
   return regions;
@@ -195,10 +191,27 @@ bool has_foreign_neighbour(const Pattern& G, const std::vector<uint32_t>& label,
 
 // ---- Lloyd's iteration in one region
 
+// All seeds in turn, a queue for all of them. Whether a vertex is new is hard to foretell: no branch depends on it.
+void grow(const Pattern& G, Cells& cells) {
+  cells.label.assign(G.n, unreached);
+  std::vector<int32_t> queue(cells.seeds);
+  queue.resize(G.n + 1);
+  int64_t last = static_cast<int64_t>(cells.seeds.size());
+  for (int64_t k = 0; k < last; ++k) cells.label[queue[k]] = static_cast<uint32_t>(k);
+  for (int64_t head = 0; head < last; ++head)
+    for (int64_t q = G.ptr[queue[head]]; q < G.ptr[queue[head] + 1]; ++q) {
+      const int32_t w = G.idx[q];
+      const bool fresh = cells.label[w] == unreached;
+      cells.label[w] = fresh ? cells.label[queue[head]] : cells.label[w];
+      queue[last] = w;
+      last += fresh;
+    }
+}
+
 // The seed of each cell moves to the vertex that a search inwards from the boundary of the cell reaches last.
 void recentre(const Subgraph& S, Cells& cells) {
   const Pattern G = S.graph.view();
-  std::vector<int32_t> queue(G.n);
+  std::vector<int32_t> queue(G.n + 1);
   std::vector<uint8_t> seen(G.n, 0);
   for (int64_t k = 0; k < cells.count(); ++k) {
     int32_t* last = queue.data();
@@ -209,7 +222,10 @@ void recentre(const Subgraph& S, Cells& cells) {
     for (const int32_t* head = queue.data(); head != last; ++head)
       for (int64_t q = G.ptr[*head]; q < G.ptr[*head + 1]; ++q) {
         const int32_t w = G.idx[q];
-        if (!seen[w] && cells.label[w] == static_cast<uint32_t>(k)) seen[*last++ = w] = 1;
+        const bool fresh = !seen[w] & (cells.label[w] == static_cast<uint32_t>(k));
+        seen[w] |= fresh;
+        *last = w;
+        last += fresh;
       }
     if (last != queue.data()) cells.seeds[k] = last[-1];
   }
@@ -230,12 +246,12 @@ Cells lloyd(const Subgraph& S, int64_t limit, uint64_t seed) {
   const Pattern G = S.graph.view();
   Cells cells;
   cells.seeds = first_seeds(G.n, cell_size(limit), seed);
-  grow(G, cells, 1);
+  grow(G, cells);
   for (int round = 0; round < rounds; ++round) {
     list_members(cells);
     recentre(S, cells);
-    if (round > 0) add_seeds(limit, cells);                 // the first cells are far from even
-    grow(G, cells, 1);
+    if (round + 1 == rounds) add_seeds(limit, cells);       // earlier cells are far from even
+    grow(G, cells);
   }
   list_members(cells);
   return cells;
