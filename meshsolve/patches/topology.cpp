@@ -25,7 +25,8 @@ Topology connect(const Surface& surface, int threads) {
   });
   interrupt::poll();
   for (int32_t e = 0; e < T.num_edges; ++e)
-    if (T.edge_faces.ptr[e] == T.edge_faces.ptr[e + 1]) throw std::invalid_argument("edge " + std::to_string(e) + " is a side of no face");
+    if (T.edge_faces.ptr[e] == T.edge_faces.ptr[e + 1])
+      throw std::invalid_argument("edge " + std::to_string(e) + " is a side of no face");
   T.dual = dual_graph(T);
   return T;
 }

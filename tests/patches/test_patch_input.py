@@ -57,7 +57,8 @@ def test_bad_meshes(mesh, text):
         PatchMesh(mesh)
 
 
-@pytest.mark.parametrize("A", [None, "bunny.obj", 3, np.zeros(4), np.zeros((3, 4)), sp.csr_array((0, 0)), sp.csr_array((2, 5)), object()])
+@pytest.mark.parametrize("A", [None, "bunny.obj", 3, object(), np.zeros(4), np.zeros((3, 4)), sp.csr_array((0, 0)),
+                               sp.csr_array((2, 5))])
 def test_bad_patterns(A):
     with pytest.raises(InvalidInputError):
         PatchMesh(A)

@@ -83,8 +83,10 @@ def test_unreferenced_vertices_fill_patches_up():
     assert P.vertex_weights.tolist() == [300, 300, 300, 100] and P.face_patch.shape == (0,)
 
 
-@pytest.mark.parametrize("subject", [shuffled(union(torus(150, 170), soup(500), unreferenced=40)),
-                                     sp.csr_array(sp.random_array((20_000, 20_000), density=3e-4, rng=1))], ids=["mesh", "pattern"])
+@pytest.mark.parametrize("subject", [
+    shuffled(union(torus(150, 170), soup(500), unreferenced=40)),
+    sp.csr_array(sp.random_array((20_000, 20_000), density=3e-4, rng=1)),
+], ids=["mesh", "pattern"])
 def test_same_for_any_number_of_threads(subject):
     one = PatchMesh(subject, patch_size=64, threads=1)
     for threads in (2, 7):
