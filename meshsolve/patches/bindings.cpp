@@ -22,8 +22,8 @@ nb::tuple patch_surface(int32_t n, In<int32_t> edges, In<int32_t> faces, int64_t
   Patches P;
   {
     Released released;
-    const Surface surface{n, static_cast<int32_t>(edges.shape(0) / 2), static_cast<int32_t>(faces.shape(0) / 3), edges.data(), faces.data()};
-    P = cut_surface(surface, patch_size, seed, threads);
+    const int32_t num_edges = static_cast<int32_t>(edges.shape(0) / 2), num_faces = static_cast<int32_t>(faces.shape(0) / 3);
+    P = cut_surface({n, num_edges, num_faces, edges.data(), faces.data()}, patch_size, seed, threads);
   }
   return arrays(std::move(P));
 }
@@ -38,9 +38,10 @@ nb::tuple patch_pattern(In<int64_t> indptr, In<int32_t> indices, int64_t patch_s
   return arrays(std::move(P));
 }
 
-auto answer(const std::string& name, In<int64_t> vertex_ptr, In<int64_t> vertex_owned, In<int32_t> vertex_ltog, In<int64_t> edge_ptr,
-            In<int64_t> edge_owned, In<int32_t> edge_ltog, In<int64_t> face_ptr, In<int64_t> face_owned, In<int32_t> face_ltog,
-            In<uint16_t> ev, In<uint16_t> fe, In<int32_t> heavy_vertices, In<int32_t> heavy_edges, int threads) {
+auto answer(const std::string& name, In<int64_t> vertex_ptr, In<int64_t> vertex_owned, In<int32_t> vertex_ltog,
+            In<int64_t> edge_ptr, In<int64_t> edge_owned, In<int32_t> edge_ltog, In<int64_t> face_ptr, In<int64_t> face_owned,
+            In<int32_t> face_ltog, In<uint16_t> ev, In<uint16_t> fe, In<int32_t> heavy_vertices, In<int32_t> heavy_edges,
+            int threads) {
   OwnedPattern rows;
   {
     Released released;
@@ -63,8 +64,10 @@ auto answer(const std::string& name, In<int64_t> vertex_ptr, In<int64_t> vertex_
 
 void bind_patches(nb::module_& m) {
   using namespace nb::literals;
-  m.def("patch_surface", patch_surface, "num_vertices"_a, "edges"_a.noconvert(), "faces"_a.noconvert(), "patch_size"_a, "seed"_a, "threads"_a);
-  m.def("patch_pattern", patch_pattern, "indptr"_a.noconvert(), "indices"_a.noconvert(), "patch_size"_a, "seed"_a, "threads"_a);
+  m.def("patch_surface", patch_surface, "num_vertices"_a, "edges"_a.noconvert(), "faces"_a.noconvert(), "patch_size"_a,
+        "seed"_a, "threads"_a);
+  m.def("patch_pattern", patch_pattern, "indptr"_a.noconvert(), "indices"_a.noconvert(), "patch_size"_a, "seed"_a,
+        "threads"_a);
   m.def("patch_query", answer, "name"_a, "vertex_ptr"_a.noconvert(), "vertex_owned"_a.noconvert(), "vertex_ltog"_a.noconvert(),
         "edge_ptr"_a.noconvert(), "edge_owned"_a.noconvert(), "edge_ltog"_a.noconvert(), "face_ptr"_a.noconvert(),
         "face_owned"_a.noconvert(), "face_ltog"_a.noconvert(), "ev"_a.noconvert(), "fe"_a.noconvert(),

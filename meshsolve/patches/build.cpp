@@ -42,14 +42,19 @@ bool any(const std::vector<uint8_t>& marks) { return std::find(marks.begin(), ma
 }  // namespace
 
 Patches cut_surface(const Surface& surface, int64_t patch_size, uint64_t seed, int threads) {
-  const Topology T = connect(surface, threads);
+  Topology T = connect(surface, threads);
   const int64_t limit = std::min(patch_size, face_limit);
   Parts parts = kmeans(T.dual.view(), limit, seed, threads);
   std::vector<Ribbon> ribbons;
   for (;;) {
     Ownership own = own_surface(T, parts, limit, threads);
-    std::vector<uint8_t> full = gather_ribbons(own, ribbons, threads, [&](int32_t p, Ribbon& r) { gather_surface(T, own, p, r); });
-    if (!any(full)) return number_locally(T, std::move(own), ribbons, find_heavy(T), threads);
+    std::vector<uint8_t> full =
+        gather_ribbons(own, ribbons, threads, [&](int32_t p, Ribbon& ribbon) { gather_surface(T, own, p, ribbon); });
+    if (!any(full)) {
+      Heavy heavy = find_heavy(T);
+      T.vertex_faces = T.edge_faces = T.dual = {};          // 60 of 145 bytes a face at the peak
+      return number_locally(T, std::move(own), ribbons, std::move(heavy), threads);
+    }
     full.resize(parts.count);                               // patches without faces always fit
     parts = halve(T.dual.view(), parts, full, threads);
   }
@@ -65,7 +70,8 @@ Patches cut_pattern(const Pattern& G, const std::vector<int32_t>& edges, int64_t
   std::vector<Ribbon> ribbons;
   for (;;) {
     Ownership own = own_pattern(T, parts, threads);
-    std::vector<uint8_t> full = gather_ribbons(own, ribbons, threads, [&](int32_t p, Ribbon& r) { gather_pattern(T, own, p, r); });
+    const std::vector<uint8_t> full =
+        gather_ribbons(own, ribbons, threads, [&](int32_t p, Ribbon& ribbon) { gather_pattern(T, own, p, ribbon); });
     if (!any(full)) return number_locally(T, std::move(own), ribbons, find_heavy(T), threads);
     if (parts.count == G.n) throw std::invalid_argument("too many edges between vertices of more than 65,534 neighbours");
     parts = halve(G, parts, full, threads);
@@ -126,24 +132,28 @@ int32_t place_unreferenced(std::vector<int32_t>& vertex_patch, int32_t patches, 
   return static_cast<int32_t>(owned.size());
 }
 
-Lists by_owner(std::vector<int32_t>&& patch, int32_t count) {
-  Lists lists;
-  lists.owned = invert(count, patch.data(), static_cast<int64_t>(patch.size()), 1);
-  lists.patch = std::move(patch);
-  return lists;
+Ownership list_owned(int32_t count, std::vector<int32_t>&& vertices, std::vector<int32_t>&& edges, std::vector<int32_t>&& faces,
+                     int threads) {
+  Ownership own{count, {std::move(vertices), {}}, {std::move(edges), {}}, {std::move(faces), {}}};
+  for_range(threads, 3, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) {
+      Lists& kind = i == 0 ? own.edges : i == 1 ? own.faces : own.vertices;
+      kind.owned = invert(count, kind.patch.data(), static_cast<int64_t>(kind.patch.size()), 1);
+    }
+  });
+  return own;
 }
 
 Ownership own_surface(const Topology& T, const Parts& faces, int64_t block, int threads) {
   std::vector<int32_t> vertices = lowest_patch(T.vertex_faces, faces.part, threads);
   std::vector<int32_t> edges = lowest_patch(T.edge_faces, faces.part, threads);
   const int32_t count = place_unreferenced(vertices, faces.count, block);
-  std::vector<int32_t> copy = faces.part;
-  return {count, by_owner(std::move(vertices), count), by_owner(std::move(edges), count), by_owner(std::move(copy), count)};
+  return list_owned(count, std::move(vertices), std::move(edges), std::vector<int32_t>(faces.part), threads);
 }
 
 // An edge of a heavy vertex goes to its other end: no patch could hold them all.
 Ownership own_pattern(const Topology& T, const Parts& vertices, int threads) {
-  std::vector<int32_t> edges(T.num_edges), copy = vertices.part;
+  std::vector<int32_t> edges(T.num_edges);
   for_range(threads, T.num_edges, 16384, [&](int64_t begin, int64_t end, int) {
     for (int64_t e = begin; e < end; ++e) {
       const int32_t a = T.edges[2 * e], b = T.edges[2 * e + 1];
@@ -152,7 +162,7 @@ Ownership own_pattern(const Topology& T, const Parts& vertices, int threads) {
       edges[e] = heavy_a == heavy_b ? std::min(p, q) : heavy_a ? q : p;
     }
   });
-  return {vertices.count, by_owner(std::move(copy), vertices.count), by_owner(std::move(edges), vertices.count), by_owner({}, vertices.count)};
+  return list_owned(vertices.count, std::vector<int32_t>(vertices.part), std::move(edges), {}, threads);
 }
 
 // ---- ribbons
@@ -179,6 +189,7 @@ std::vector<uint8_t> gather_ribbons(const Ownership& own, std::vector<Ribbon>& r
     Ribbon scratch;
     for (int64_t k = begin; k < end; ++k) {
       const int32_t p = static_cast<int32_t>(k);
+      interrupt::poll();
       scratch.vertices.clear();
       scratch.edges.clear();
       scratch.faces.clear();
@@ -206,7 +217,8 @@ void gather_surface(const Topology& T, const Ownership& own, int32_t p, Ribbon& 
     if (!is_heavy_vertex(T, v)) add_foreign(Row(T.vertex_faces, v));
   for (const int32_t f : Row(owned_faces, p))
     for (int i = 0; i < 3; ++i) {
-      const int32_t v = T.faces[3 * int64_t{f} + i], w = T.faces[3 * int64_t{f} + (i + 1) % 3], e = T.face_edges[3 * int64_t{f} + i];
+      const int32_t* const corner = T.faces + 3 * int64_t{f};
+      const int32_t v = corner[i], w = corner[(i + 1) % 3], e = T.face_edges[3 * int64_t{f} + i];
       if (!has_star(v) && !has_star(w) && !is_heavy_edge(T, e)) add_foreign(Row(T.edge_faces, e));
     }
   sort_unique(ribbon.faces);
@@ -258,7 +270,8 @@ Elements lay_out(Lists&& lists, const std::vector<uint16_t>& rank, const std::ve
   Elements E;
   const int32_t count = lists.owned.n();
   E.ptr.assign(static_cast<size_t>(count) + 1, 0);
-  for (int32_t p = 0; p < count; ++p) E.ptr[p + 1] = E.ptr[p] + static_cast<int64_t>(Row(lists.owned, p).size() + (ribbons[p].*kind).size());
+  for (int32_t p = 0; p < count; ++p)
+    E.ptr[p + 1] = E.ptr[p] + static_cast<int64_t>(Row(lists.owned, p).size() + (ribbons[p].*kind).size());
   E.ltog.resize(E.ptr[count]);
   E.owner_patch.resize(E.ptr[count] - lists.owned.ptr[count]);
   E.owner_local.resize(E.owner_patch.size());
@@ -280,8 +293,8 @@ Elements lay_out(Lists&& lists, const std::vector<uint16_t>& rank, const std::ve
 }
 
 // The table of k columns of every local element, in the local numbers of what it refers to.
-std::vector<uint16_t> localize(const Elements& of, const int32_t* table, int k, const Elements& to, const std::vector<uint16_t>& rank,
-                               int threads) {
+std::vector<uint16_t> localize(const Elements& of, const int32_t* table, int k, const Elements& to,
+                               const std::vector<uint16_t>& rank, int threads) {
   std::vector<uint16_t> local(of.ltog.size() * k);
   const int32_t count = static_cast<int32_t>(of.ptr.size()) - 1;
   for_range(threads, count, 64, [&](int64_t begin, int64_t end, int) {

@@ -1,8 +1,10 @@
-// Cells of a partition that are too large become pieces within the limit, and pieces become numbered parts.
+// Cells of a partition that are too large become pieces within the limit, small pieces join others, parts are numbered.
 //
 // Bisection: a search finds a vertex far from any other, a second one a vertex far from that; both grow together until they
 // meet. It is kept if both sides hold 1/16 of the cell, so that a cell is looked at O(log size) times, each O(size + entries).
 // Otherwise (a hub with its leaves) a breadth-first tree is cut, greedily from the leaves up.
+#include <algorithm>
+
 #include "patches/kmeans.hpp"
 
 namespace ms::patches {
@@ -27,6 +29,32 @@ struct Cutter {
   void cut_tree(int64_t begin, int64_t end, int64_t limit);
 };
 
+// Pieces that grow together: small ones join a neighbour or, where they cannot, share parts that need not be connected.
+class Merger {
+ public:
+  Merger(const Pattern& G, const Pieces& pieces, int64_t limit);
+  int32_t count() const { return static_cast<int32_t>(size_.size()); }
+  bool is_small(int32_t k) const { return into_[k] == k && size_[k] * 4 <= limit_; }
+  bool join_neighbour(int32_t k);                           // the one with most contact among those with room
+  void pack(int32_t k);                                     // if nothing else would do, or next to nothing is lost
+  Parts parts();                                            // numbered by their lowest vertex
+
+ private:
+  int32_t root(int32_t k) {
+    while (into_[k] != k) k = into_[k] = into_[into_[k]];
+    return k;
+  }
+  const Pattern& G_;
+  const std::vector<int32_t>& order_;
+  const int64_t limit_;
+  std::vector<int64_t> begin_;                              // (pieces + 1) into order
+  std::vector<int32_t> of_;                                 // (n) piece
+  std::vector<int64_t> size_;                               // (pieces) with those that joined
+  std::vector<int32_t> into_;                               // (pieces) itself, or the piece it joined
+  std::vector<int32_t> contacts_;
+  int32_t shared_ = -1;                                     // piece that others are packed into
+};
+
 }  // namespace
 
 Pieces cut_cells(const Pattern& G, Cells&& cells, int64_t limit) {
@@ -43,31 +71,11 @@ void Pieces::refine(int64_t begin, const Pieces& of_slice) {
   std::copy(of_slice.start.begin(), of_slice.start.end(), start.begin() + begin);
 }
 
-Parts number(const Pieces& pieces, int64_t limit) {
-  const auto& [order, start] = pieces;
-  const int64_t n = static_cast<int64_t>(order.size());
-  Parts parts{std::vector<int32_t>(n), 0};
-  int32_t count = 0, shared = -1;
-  int64_t filled = 0;
-  for (int64_t b = 0, e = 0; b < n; b = e) {
-    for (e = b + 1; e < n && start[e] == inside; ++e) {}
-    int32_t id = shared;
-    if (start[b] != loose) {
-      id = count++;
-    } else if (shared < 0 || filled + e - b > limit) {
-      id = shared = count++;
-      filled = e - b;
-    } else {
-      filled += e - b;
-    }
-    for (int64_t i = b; i < e; ++i) parts.part[order[i]] = id;
-  }
-  std::vector<int32_t> rank(count, -1);
-  for (int32_t& p : parts.part) {
-    if (rank[p] < 0) rank[p] = parts.count++;
-    p = rank[p];
-  }
-  return parts;
+Parts number(const Pattern& G, const Pieces& pieces, int64_t limit) {
+  Merger merger(G, pieces, limit);
+  for (int32_t k = 0; k < merger.count(); ++k)
+    if (merger.is_small(k) && !merger.join_neighbour(k)) merger.pack(k);
+  return merger.parts();
 }
 
 namespace {
@@ -79,7 +87,7 @@ void Cutter::cut(int64_t begin, int64_t end, int64_t limit) {
     const auto [b, e] = left.back();
     left.pop_back();
     if (e - b <= limit) {
-      start[b] = piece;
+      start[b] = 1;
       continue;
     }
     const int64_t middle = bisect(b, e);
@@ -159,7 +167,7 @@ void Cutter::cut_tree(int64_t begin, int64_t end, int64_t limit) {
   int64_t next = begin;
   for (int64_t k = 0; k < size; ++k) {
     if (root[k] == k) {
-      start[next] = is_small(weight[k], limit) ? loose : piece;
+      start[next] = 1;
       at[k] = static_cast<int32_t>(next);
       next += weight[k];
     } else {
@@ -167,6 +175,65 @@ void Cutter::cut_tree(int64_t begin, int64_t end, int64_t limit) {
     }
     order[at[root[k]]++] = found[k];
   }
+}
+
+// ---- numbering
+
+Merger::Merger(const Pattern& G, const Pieces& pieces, int64_t limit) : G_(G), order_(pieces.order), limit_(limit), of_(G.n) {
+  for (int64_t i = 0; i < G.n; ++i) {
+    if (pieces.start[i]) begin_.push_back(i);
+    of_[order_[i]] = static_cast<int32_t>(begin_.size()) - 1;
+  }
+  begin_.push_back(G.n);
+  for (size_t k = 0; k + 1 < begin_.size(); ++k) {
+    size_.push_back(begin_[k + 1] - begin_[k]);
+    into_.push_back(static_cast<int32_t>(k));
+  }
+}
+
+bool Merger::join_neighbour(int32_t k) {
+  contacts_.clear();
+  for (int64_t i = begin_[k]; i < begin_[k + 1]; ++i)
+    for (int64_t q = G_.ptr[order_[i]]; q < G_.ptr[order_[i] + 1]; ++q) {
+      const int32_t other = root(of_[G_.idx[q]]);
+      if (other != k && size_[other] + size_[k] <= limit_) contacts_.push_back(other);
+    }
+  std::sort(contacts_.begin(), contacts_.end());
+  int64_t best = 0;
+  for (size_t b = 0, e = 0; b < contacts_.size(); b = e) {
+    for (e = b; e < contacts_.size() && contacts_[e] == contacts_[b]; ++e) {}
+    if (static_cast<int64_t>(e - b) <= best) continue;
+    best = static_cast<int64_t>(e - b);
+    into_[k] = contacts_[b];
+  }
+  if (best > 0) size_[into_[k]] += size_[k];
+  return best > 0;
+}
+
+// A piece that has neighbours stays as it is, connected, unless it is tiny.
+void Merger::pack(int32_t k) {
+  const auto has_neighbour = [&](int32_t v) {
+    return std::any_of(G_.idx + G_.ptr[v], G_.idx + G_.ptr[v + 1], [&](int32_t w) { return root(of_[w]) != k; });
+  };
+  const bool tiny = size_[k] * 16 <= limit_ || size_[k] == 1;
+  if (!tiny && std::any_of(order_.begin() + begin_[k], order_.begin() + begin_[k + 1], has_neighbour)) return;
+  if (shared_ >= 0 && size_[shared_] + size_[k] <= limit_) {
+    size_[shared_] += size_[k];
+    into_[k] = shared_;
+  } else {
+    shared_ = k;
+  }
+}
+
+Parts Merger::parts() {
+  Parts parts{std::vector<int32_t>(G_.n), 0};
+  std::vector<int32_t> rank(size_.size(), -1);
+  for (int32_t v = 0; v < G_.n; ++v) {
+    const int32_t k = root(of_[v]);
+    if (rank[k] < 0) rank[k] = parts.count++;
+    parts.part[v] = rank[k];
+  }
+  return parts;
 }
 
 }  // namespace

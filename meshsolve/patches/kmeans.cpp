@@ -19,7 +19,7 @@ namespace {
 
 constexpr int rounds = 4;
 constexpr int64_t cells_per_region = 16;
-constexpr double aimed_fill = 0.75;                         // mean cell / limit: few cells end over the limit
+constexpr double aimed_fill = 0.85;                         // mean cell / limit: few cells end over the limit
 constexpr uint32_t unreached = std::numeric_limits<uint32_t>::max();
 
 struct Subgraph {                                           // of one region, numbered as its members
@@ -31,7 +31,6 @@ int64_t cell_size(int64_t limit) { return std::max<int64_t>(1, static_cast<int64
 
 Cells find_regions(const Pattern& G, int64_t size, uint64_t seed, int threads);
 Subgraph extract(const Pattern& G, const Cells& regions, int64_t r, std::vector<int32_t>& position);
-bool is_component(const Pattern& G, const Cells& regions, int64_t r);
 Cells lloyd(const Subgraph& S, int64_t limit, uint64_t seed);
 void list_members(Cells& cells);
 
@@ -43,16 +42,14 @@ Parts kmeans(const Pattern& G, int64_t limit, uint64_t seed, int threads) {
   std::vector<int32_t> position(G.n);
   for_range(threads, regions.count(), 4, [&](int64_t first, int64_t last, int) {
     for (int64_t r = first; r < last; ++r) {
-      if (regions.size(r) <= limit) {
-        pieces.start[regions.ptr[r]] = is_small(regions.size(r), limit) && is_component(G, regions, r) ? loose : piece;
-        continue;
-      }
+      pieces.start[regions.ptr[r]] = 1;
+      if (regions.size(r) <= limit) continue;
       interrupt::poll();
       const Subgraph S = extract(G, regions, r, position);
       pieces.refine(regions.ptr[r], cut_cells(S.graph.view(), lloyd(S, limit, hash_key(seed, static_cast<uint64_t>(r))), limit));
     }
   });
-  return number(pieces, limit);
+  return number(G, pieces, limit);
 }
 
 Parts halve(const Pattern& G, const Parts& parts, const std::vector<uint8_t>& marked, int threads) {
@@ -64,7 +61,7 @@ Parts halve(const Pattern& G, const Parts& parts, const std::vector<uint8_t>& ma
   std::vector<int32_t> position(G.n);
   for_range(threads, cells.count(), 4, [&](int64_t first, int64_t last, int) {
     for (int64_t p = first; p < last; ++p) {
-      pieces.start[cells.ptr[p]] = piece;
+      pieces.start[cells.ptr[p]] = 1;
       if (!marked[p]) continue;
       const Subgraph S = extract(G, cells, p, position);
       Cells whole;
@@ -77,7 +74,7 @@ Parts halve(const Pattern& G, const Parts& parts, const std::vector<uint8_t>& ma
   int64_t largest = 1;
   for (int32_t p = 0; p < parts.count; ++p)
     if (marked[p]) largest = std::max(largest, (cells.size(p) + 1) / 2);
-  return number(pieces, largest);
+  return number(G, pieces, largest);
 }
 
 namespace {
@@ -112,12 +109,6 @@ void spread(const Pattern& G, std::vector<int32_t> layer, uint32_t cells, std::v
     }
     for (const int32_t v : layer) label[v] -= cells;
   }
-}
-
-void grow(const Pattern& G, Cells& cells, int threads) {
-  cells.label.assign(G.n, unreached);
-  for (size_t k = 0; k < cells.seeds.size(); ++k) cells.label[cells.seeds[k]] = static_cast<uint32_t>(k);
-  spread(G, cells.seeds, static_cast<uint32_t>(cells.seeds.size()), cells.label, threads);
 }
 
 // One random vertex from each of as many equal blocks of the numbering as there are cells of the given size.
@@ -169,7 +160,9 @@ void seed_unreached(const Pattern& G, int64_t size, Cells& regions, int threads)
 Cells find_regions(const Pattern& G, int64_t size, uint64_t seed, int threads) {
   Cells regions;
   regions.seeds = first_seeds(G.n, size, seed);
-  grow(G, regions, threads);
+  regions.label.assign(G.n, unreached);
+  for (size_t k = 0; k < regions.seeds.size(); ++k) regions.label[regions.seeds[k]] = static_cast<uint32_t>(k);
+  spread(G, regions.seeds, static_cast<uint32_t>(regions.seeds.size()), regions.label, threads);
   seed_unreached(G, size, regions, threads);
   list_members(regions);
   return regions;
@@ -196,17 +189,29 @@ bool has_foreign_neighbour(const Pattern& G, const std::vector<uint32_t>& label,
   return std::any_of(G.idx + G.ptr[v], G.idx + G.ptr[v + 1], [&](int32_t w) { return label[w] != label[v]; });
 }
 
-bool is_component(const Pattern& G, const Cells& regions, int64_t r) {
-  return std::none_of(regions.members.begin() + regions.ptr[r], regions.members.begin() + regions.ptr[r + 1],
-                      [&](int32_t v) { return has_foreign_neighbour(G, regions.label, v); });
-}
-
 // ---- Lloyd's iteration in one region
+
+// All seeds in turn, a queue for all of them. Whether a vertex is new is hard to foretell: no branch depends on it.
+void grow(const Pattern& G, Cells& cells) {
+  cells.label.assign(G.n, unreached);
+  std::vector<int32_t> queue(cells.seeds);
+  queue.resize(G.n + 1);
+  int64_t last = static_cast<int64_t>(cells.seeds.size());
+  for (int64_t k = 0; k < last; ++k) cells.label[queue[k]] = static_cast<uint32_t>(k);
+  for (int64_t head = 0; head < last; ++head)
+    for (int64_t q = G.ptr[queue[head]]; q < G.ptr[queue[head] + 1]; ++q) {
+      const int32_t w = G.idx[q];
+      const bool fresh = cells.label[w] == unreached;
+      cells.label[w] = fresh ? cells.label[queue[head]] : cells.label[w];
+      queue[last] = w;
+      last += fresh;
+    }
+}
 
 // The seed of each cell moves to the vertex that a search inwards from the boundary of the cell reaches last.
 void recentre(const Subgraph& S, Cells& cells) {
   const Pattern G = S.graph.view();
-  std::vector<int32_t> queue(G.n);
+  std::vector<int32_t> queue(G.n + 1);
   std::vector<uint8_t> seen(G.n, 0);
   for (int64_t k = 0; k < cells.count(); ++k) {
     int32_t* last = queue.data();
@@ -217,7 +222,10 @@ void recentre(const Subgraph& S, Cells& cells) {
     for (const int32_t* head = queue.data(); head != last; ++head)
       for (int64_t q = G.ptr[*head]; q < G.ptr[*head + 1]; ++q) {
         const int32_t w = G.idx[q];
-        if (!seen[w] && cells.label[w] == static_cast<uint32_t>(k)) seen[*last++ = w] = 1;
+        const bool fresh = !seen[w] & (cells.label[w] == static_cast<uint32_t>(k));
+        seen[w] |= fresh;
+        *last = w;
+        last += fresh;
       }
     if (last != queue.data()) cells.seeds[k] = last[-1];
   }
@@ -238,12 +246,12 @@ Cells lloyd(const Subgraph& S, int64_t limit, uint64_t seed) {
   const Pattern G = S.graph.view();
   Cells cells;
   cells.seeds = first_seeds(G.n, cell_size(limit), seed);
-  grow(G, cells, 1);
+  grow(G, cells);
   for (int round = 0; round < rounds; ++round) {
     list_members(cells);
     recentre(S, cells);
-    if (round > 0) add_seeds(limit, cells);                 // the first cells are far from even
-    grow(G, cells, 1);
+    if (round + 1 == rounds) add_seeds(limit, cells);       // earlier cells are far from even
+    grow(G, cells);
   }
   list_members(cells);
   return cells;

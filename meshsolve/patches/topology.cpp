@@ -19,12 +19,14 @@ OwnedPattern dual_graph(const Topology& T);
 Topology connect(const Surface& surface, int threads) {
   check_edges(surface);
   Topology T{surface, edges_of_faces(surface, threads), {}, {}, {}, {}};
-  Pool::run(std::min(threads, 2), [&](int worker) {         // two independent sorts
-    if (worker == 0) T.vertex_faces = invert(T.num_vertices, T.faces, T.num_faces, 3);
-    if (worker == 1 || threads == 1) T.edge_faces = invert(T.num_edges, T.face_edges.data(), T.num_faces, 3);
+  for_range(threads, 2, 1, [&](int64_t begin, int64_t end, int) {              // two independent sorts
+    if (begin == 0) T.vertex_faces = invert(T.num_vertices, T.faces, T.num_faces, 3);
+    if (end == 2) T.edge_faces = invert(T.num_edges, T.face_edges.data(), T.num_faces, 3);
   });
+  interrupt::poll();
   for (int32_t e = 0; e < T.num_edges; ++e)
-    if (T.edge_faces.ptr[e] == T.edge_faces.ptr[e + 1]) throw std::invalid_argument("edge " + std::to_string(e) + " is a side of no face");
+    if (T.edge_faces.ptr[e] == T.edge_faces.ptr[e + 1])
+      throw std::invalid_argument("edge " + std::to_string(e) + " is a side of no face");
   T.dual = dual_graph(T);
   return T;
 }
