@@ -134,7 +134,7 @@ def test_energy_of_the_positions_is_twice_the_area():
 def test_sphere_has_eigenvalue_two():
     mesh = datasets.icosphere(4)
     L, M = cotan_laplacian(mesh), mass_matrix(mesh, "voronoi").diagonal()
-    assert np.abs((L @ mesh.vertices) / M[:, None] - 2 * mesh.vertices).max() < 2e-3
+    assert np.abs((L @ mesh.vertices) / M[:, None] - 2 * mesh.vertices).max() < 1e-2
     assert M.sum() == pytest.approx(4 * np.pi, rel=5e-3)
 
 
@@ -241,7 +241,7 @@ def test_intrinsic_delaunay_flips_the_long_diagonal():
 
 
 def test_intrinsic_delaunay_of_closed_meshes_has_no_negative_weights():
-    sphere = datasets.icosphere(3)
+    sphere = datasets.icosphere(2)
     x = sphere.vertices * np.array([1, 0.05, 0.3])
     L = cotan_laplacian(sphere.with_vertices(x), intrinsic_delaunay=True)
     off = (L - sp.diags_array(L.diagonal())).data
