@@ -12,6 +12,7 @@ import gzip
 import io
 import os
 import pathlib
+import re
 import tempfile
 
 import numpy as np
@@ -133,10 +134,27 @@ def _read_by_trimesh(path, content, kind):
         loaded = trimesh.load(io.BytesIO(content), file_type=kind[1:], process=False, resolver=_resolver(path))
         if isinstance(loaded, trimesh.Scene):
             loaded = loaded.to_mesh()
-        vertices, faces = np.asarray(loaded.vertices, np.float64), np.asarray(getattr(loaded, "faces", np.zeros((0, 3))), np.int64)
+        vertices = np.asarray(loaded.vertices, np.float64)
+        faces = np.asarray(getattr(loaded, "faces", np.zeros((0, 3))), np.int64)
     except Exception as e:          # trimesh raises whatever its parsers meet
         raise InvalidInputError(f"{path}: cannot be read as {kind[1:].upper()}: {e or type(e).__name__}") from e
+    _check_declared(path, content, kind, vertices, faces)
     return merge_identical(vertices, faces) if kind == ".stl" else (vertices, faces)
+
+
+def _check_declared(path, content, kind, vertices, faces):
+    """A text file that was cut off parses well: hold what was read against the counts in its header."""
+    if kind == ".off":
+        start = re.sub(rb"#[^\n]*", b"", content[:10_000])
+        declared = re.match(rb"\s*[A-Z]*OFF\s+(\d+)\s+(\d+)", start)
+    else:
+        declared = re.search(rb"element vertex (\d+)\b.*element face (\d+)\b", content[:10_000], re.DOTALL) if kind == ".ply" else None
+    if declared is None:
+        return
+    n, m = int(declared[1]), int(declared[2])
+    if len(vertices) != n or len(faces) < m:
+        raise InvalidInputError(f"{path}: the header announces {n} vertices and {m} faces, but {len(vertices)} and {len(faces)} "
+                                "could be read: the file may be cut off")
 
 
 def _resolver(path):

@@ -216,5 +216,5 @@ def _as_faces(faces, n):
     good = (t[:, 0] != t[:, 1]) & (t[:, 1] != t[:, 2]) & (t[:, 2] != t[:, 0])
     if not good.all():
         t = np.ascontiguousarray(t[good])
-        warnings.warn(f"{np.count_nonzero(~good)} faces with a repeated corner were dropped", MeshsolveWarning, stacklevel=4)
+        warnings.warn(f"{np.count_nonzero(~good)} faces with a repeated corner were dropped", MeshsolveWarning, stacklevel=3)
     return t

@@ -190,12 +190,12 @@ def _mixed_areas(mesh):
     ahead, behind = np.roll(corners, -1, axis=1) - corners, np.roll(corners, 1, axis=1) - corners
     dot = np.einsum("fck,fck->fc", ahead, behind)                       # sign of the cosine at each corner
     square = np.einsum("fck,fck->fc", ahead, ahead)                     # of the side from corner c to c + 1
-    cotangent = dot / np.maximum(2 * area, np.finfo(float).tiny)[:, None]
+    flat = 2 * area <= FLATTEST * square.max(axis=1, initial=0)         # thirds for these: their angles mean nothing
+    cotangent = dot / np.where(flat, 1, 2 * area)[:, None]
     half = square * np.roll(cotangent, -2, axis=1) / 8                  # each end's share for that side
     acute = half + np.roll(half, 1, axis=1)
     acute[:, 2] = area - acute[:, 0] - acute[:, 1]
     obtuse = np.where(dot < 0, 0.5, 0.25) * area[:, None]
-    flat = 2 * area <= FLATTEST * square.max(axis=1)
     share = np.where((dot < 0).any(axis=1)[:, None], obtuse, acute)
     return np.where(flat[:, None], area[:, None] / 3, share)
 

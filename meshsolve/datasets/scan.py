@@ -19,7 +19,7 @@ from meshsolve.mesh import Mesh
 BOX = np.array([[-1.3, -0.8, -0.45], [1.3, 0.8, 0.45]])     # holds the surface of _genus2
 
 
-def scan_like(n=100_000, seed=0, noise=0.25, hole=True):
+def scan_like(n=100_000, seed=0, noise=0.2, hole=True):
     """A mesh such as a range scanner makes: a smooth double torus of genus 2 with noise along its normals and a hole.
 
     Parameters
@@ -70,7 +70,7 @@ def _gradient(p, step=1e-5):
     return np.stack([_genus2(p + s) - _genus2(p - s) for s in shifts], axis=1) / (2 * step)
 
 
-def _relaxed(mesh, rounds=6):
+def _relaxed(mesh, rounds=10):
     """Evener triangles: each vertex goes to the mean of its neighbours and back onto the surface."""
     n, (i, j) = len(mesh.vertices), mesh.edges.T
     half = sp.coo_array((np.ones(len(i)), (i, j)), shape=(n, n)).tocsr()
@@ -108,7 +108,8 @@ def _march(f, box, h):
     points = [np.stack([axis[k] for axis, k in zip(axes, np.unravel_index(p, shape))], axis=1) for p in (a, b)]
     t = np.clip(value[a] / (value[a] - value[b]), 0.05, 0.95)[:, None]
     x = (1 - t) * points[0] + t * points[1]
-    return x, _outwards(x, face.reshape(-1, 3), _gradient)
+    corner = np.stack([axis[k] for axis, k in zip(axes, np.unravel_index(pairs[:, 0, 0], shape))], axis=1)
+    return x, _outwards(x, face.reshape(-1, 3), corner)
 
 
 def _tetrahedra(points, inside):
@@ -123,10 +124,11 @@ def _tetrahedra(points, inside):
     return np.concatenate(cuts)
 
 
-def _outwards(x, faces, gradient):
-    """Faces turned so that their normals point along the gradient."""
-    a, b, c = (x[faces[:, k]] for k in range(3))
-    wrong = np.einsum("ij,ij->i", np.cross(b - a, c - a), gradient((a + b + c) / 3)) < 0
+def _outwards(x, faces, inside):
+    """Faces turned away from a grid point ``inside`` (m, 3) of their tetrahedron; none is flat enough to err, as every
+    vertex keeps off the ends of its edge."""
+    a, b, c = (x[faces[:, k]] - inside for k in range(3))
+    wrong = np.einsum("ij,ij->i", np.cross(a, b), c) < 0
     return np.where(wrong[:, None], faces[:, ::-1], faces)
 
 

@@ -1,0 +1,224 @@
+"""Pictures of meshes without a display: a small z-buffer in numpy, matplotlib only for captions and the PNG.
+
+A triangle gives one candidate for each sample in its bounding box; barycentric coordinates keep those inside, a running
+maximum of the depth keeps the nearest, and only the samples seen at the end are shaded. O(faces + samples).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.ndimage import gaussian_filter, zoom
+
+from meshsolve.errors import InvalidInputError
+from meshsolve.files import as_path, written_whole
+from meshsolve.mesh import as_mesh
+
+SUPERSAMPLE = 2                     # per axis
+CHUNK = 4_000_000                   # candidates held at a time
+CLAY = np.array([0.78, 0.83, 0.89])
+INSIDE = np.array([0.86, 0.62, 0.45])       # back faces
+EDGE = 1e-4                         # a sample on the edge of two faces must not fall between them in float32
+CREASE = 0.82                       # below this cosine to the vertex normal a corner is shaded with its face's normal
+
+
+def render(path, mesh, after=None, captions=None, title=None, size=720, azimuth=30.0, elevation=18.0, up="y"):
+    """Draw a mesh, or two side by side with the same camera and scale, into a PNG file (written whole or not at all).
+
+    Parameters
+    ----------
+    path : str or path
+        Ends in ``.png``.
+    mesh : Mesh
+    after : Mesh, optional
+        Drawn to its right.
+    captions : sequence of str, optional
+        One for each mesh; default: their sizes.
+    title : str, optional
+    size : int
+        About the width and height of one panel in pixels, 300 to 4000.
+    azimuth, elevation : float
+        Where the camera stands, in degrees, about the ``up`` axis and above its equator.
+    up : {"y", "z"}
+        The axis that points up.
+
+    Raises
+    ------
+    InvalidInputError
+        Not a mesh, no face, another extension, a folder that is not there.
+    """
+    path = as_path(path)
+    if path.suffix.lower() != ".png":
+        raise InvalidInputError(f"{path}: pictures are written as .png")
+    meshes = [as_mesh(m) for m in ((mesh,) if after is None else (mesh, after))]
+    if not all(len(m.faces) for m in meshes):
+        raise InvalidInputError("a mesh without faces cannot be drawn")
+    if not 300 <= size <= 4000:
+        raise InvalidInputError(f"size has to be 300 to 4000 pixels, not {size!r}")
+    if captions is None:
+        names = [""] if after is None else ["before: ", "after: "]
+        captions = [f"{name}{len(m.vertices):,} vertices, {len(m.faces):,} faces" for name, m in zip(names, meshes)]
+    view = _camera(azimuth, elevation, up)
+    placed = [m.vertices @ view.T for m in meshes]
+    placed, shape = _to_pixels(placed, [np.bincount(m.faces.ravel(), minlength=len(m.vertices)) > 0 for m in meshes], size)
+    panels = [_draw(x, m.faces, shape) for x, m in zip(placed, meshes)]
+    with written_whole(path) as part:
+        _write(part, panels, captions, title)
+
+
+def _camera(azimuth, elevation, up):
+    """(3, 3) rows: right, up and towards the camera."""
+    if up not in ("y", "z"):
+        raise InvalidInputError(f"up has to be 'y' or 'z', not {up!r}")
+    a, e = np.radians(azimuth), np.radians(elevation)
+    towards = np.array([np.sin(a) * np.cos(e), np.sin(e), np.cos(a) * np.cos(e)])
+    right = np.array([np.cos(a), 0.0, -np.sin(a)])
+    view = np.stack([right, np.cross(towards, right), towards])
+    return view if up == "y" else view[:, [2, 0, 1]]
+
+
+def _to_pixels(placed, used, size):
+    """Scale all meshes alike into samples of a panel; returns positions (x right, y down, depth) and the panel's shape."""
+    seen = np.concatenate([x[u] for x, u in zip(placed, used)])
+    low, high = seen.min(axis=0), seen.max(axis=0)
+    extent = np.maximum((high - low)[:2], 1e-3 * (high - low).max() or 1.0)
+    aspect = np.clip(extent[0] / extent[1], 0.65, 1.6)
+    shape = np.array([max(300, round(size / np.sqrt(aspect))), max(300, round(size * np.sqrt(aspect)))]) * SUPERSAMPLE
+    scale = 0.9 * min(shape[1] / extent[0], shape[0] / extent[1])
+    flip = np.array([scale, -scale, scale])
+    middle = np.array([shape[1] / 2, shape[0] / 2, 0])
+    return [(x - (low + high) / 2) * flip + middle for x in placed], shape
+
+
+def _draw(x, faces, shape):
+    """(height, width, 3) colours of one panel, shaded and averaged down."""
+    face, weights, depth = _visible(x, faces, shape)
+    seen = face >= 0
+    image = np.ones((shape[0] * shape[1], 3))
+    image[seen] = _shade(*_normals(x, faces, face[seen], weights[seen]))
+    image = image.reshape(*shape, 3)
+    image *= _ambient(depth.reshape(shape), seen.reshape(shape), 0.02 * max(shape))[..., None]
+    small = image.reshape(shape[0] // SUPERSAMPLE, SUPERSAMPLE, shape[1] // SUPERSAMPLE, SUPERSAMPLE, 3).mean(axis=(1, 3))
+    return np.clip(small, 0, 1)
+
+
+def _visible(x, faces, shape):
+    """For each sample of the panel: the nearest face (-1: none), weights of its corners 1 and 2 there, the depth."""
+    samples = shape[0] * shape[1]
+    nearest, weights = np.full(samples, -1, np.int32), np.zeros((samples, 2), np.float32)
+    depth = np.full(samples, -np.inf, np.float32)
+    corners = [x[faces[:, k]] for k in range(3)]
+    flat = np.stack([c[:, :2] for c in corners])
+    low = np.maximum(np.ceil(flat.min(axis=0) - 0.5), 0).astype(np.int32)
+    high = np.minimum(np.floor(flat.max(axis=0) - 0.5), shape[::-1] - 1).astype(np.int32)
+    wide = np.maximum(high - low + 1, 0)
+    number = wide[:, 0].astype(np.int64) * wide[:, 1]
+    drawn = np.flatnonzero(number)
+    planes = _planes([c[drawn] for c in corners], low[drawn] + 0.5)
+    ends = np.cumsum(number[drawn])
+    cuts = np.searchsorted(ends, np.arange(CHUNK, ends[-1] if len(ends) else 0, CHUNK))
+    for part in np.split(np.arange(len(drawn)), cuts):
+        at, f, w, z = _candidates(planes[part], low[drawn[part]], wide[drawn[part], 0], number[drawn[part]], shape[1])
+        np.maximum.at(depth, at, z)
+        front = z == depth[at]
+        nearest[at[front]], weights[at[front]] = drawn[part[f[front]]], w[front]
+    return nearest, weights, depth
+
+
+def _planes(corners, origin):
+    """(k, 9) float32: the weights of corners 1 and 2 and the depth, each at ``origin`` and its slope along x and y."""
+    a, b, c = corners
+    ab, ac = b - a, c - a
+    area = ab[:, 0] * ac[:, 1] - ab[:, 1] * ac[:, 0]
+    inverse = np.divide(1, area, out=np.full_like(area, np.nan), where=area != 0)       # NaN: seen from its side, never inside
+    dx, dy = (origin - a[:, :2]).T
+    ux, uy, vx, vy = ac[:, 1] * inverse, -ac[:, 0] * inverse, -ab[:, 1] * inverse, ab[:, 0] * inverse
+    u, v = ux * dx + uy * dy, vx * dx + vy * dy
+    z = a[:, 2] + u * ab[:, 2] + v * ac[:, 2]
+    return np.stack([u, ux, uy, v, vx, vy, z, ux * ab[:, 2] + vx * ac[:, 2], uy * ab[:, 2] + vy * ac[:, 2]], axis=1, dtype=np.float32)
+
+
+def _candidates(planes, low, wide, number, width):
+    """Samples inside triangles: their numbers, triangles, weights of corners 1 and 2, depths."""
+    f = np.repeat(np.arange(len(planes), dtype=np.int32), number)
+    k = np.arange(len(f), dtype=np.int32) - np.repeat((np.cumsum(number) - number).astype(np.int32), number)
+    dy, dx = np.divmod(k, wide[f])
+    p = planes[f]
+    u = p[:, 0] + p[:, 1] * dx + p[:, 2] * dy
+    v = p[:, 3] + p[:, 4] * dx + p[:, 5] * dy
+    inside = np.flatnonzero((u >= -EDGE) & (v >= -EDGE) & (u + v <= 1 + EDGE))
+    f, dx, dy, p = f[inside], dx[inside], dy[inside], p[inside]
+    z = p[:, 6] + p[:, 7] * dx + p[:, 8] * dy
+    at = (low[f, 1] + dy) * np.int64(width) + low[f, 0] + dx
+    return at, f, np.stack([u[inside], v[inside]], axis=1), z.astype(np.float32)
+
+
+def _normals(x, faces, face, weights):
+    """Unit normals towards the camera at samples of ``face``, and whether the face is seen from its back."""
+    x = x * np.array([1, -1, 1])                    # y up again
+    a, b, c = (x[faces[:, k]] for k in range(3))
+    flat = np.cross(b - a, c - a)
+    at_vertex = np.stack([np.bincount(faces.ravel(), np.repeat(flat[:, k], 3), minlength=len(x)) for k in range(3)], axis=1)
+    flat, at_vertex = _unit(flat)[face], _unit(at_vertex)
+    u, v = weights.T
+    normal = np.zeros_like(flat)
+    for k, share in enumerate((1 - u - v, u, v)):
+        corner = at_vertex[faces[face, k]]
+        creased = np.einsum("ij,ij->i", corner, flat) < CREASE
+        normal += share[:, None] * np.where(creased[:, None], flat, corner)
+    back = flat[:, 2] < 0
+    if np.count_nonzero(back) > len(back) / 2:      # the whole mesh is oriented inwards
+        back = ~back
+    normal = _unit(normal)
+    return np.where(normal[:, 2:] < 0, -normal, normal), back
+
+
+def _shade(normal, back):
+    """Colours under a warm key light from the upper left, a cool fill light and a sky."""
+    key = np.maximum(normal @ _unit(np.array([-0.45, 0.6, 0.66])), 0)
+    fill = np.maximum(normal @ _unit(np.array([0.8, 0.05, 0.5])), 0)
+    sky = 0.5 + 0.5 * normal[:, 1]
+    half = np.maximum(normal @ _unit(np.array([-0.25, 0.33, 0.91])), 0)
+    light = (0.78 * key[:, None] * np.array([1.0, 0.97, 0.92]) + 0.20 * fill[:, None] * np.array([0.80, 0.9, 1.0])
+             + 0.20 * sky[:, None] * np.array([0.9, 0.95, 1.0]) + 0.07)
+    colour = np.where(back[:, None], INSIDE, CLAY) ** 2.2 * light + 0.10 * half[:, None] ** 40
+    return np.clip(colour, 0, 1) ** (1 / 2.2)
+
+
+def _ambient(depth, seen, radius):
+    """Darken what lies deeper than its surroundings on the screen (Luft, Colditz, Deussen 2006)."""
+    if not seen.any():
+        return np.ones(depth.shape)
+    coarse, radius = slice(None, None, 4), radius / 4
+    some, filled = seen[coarse, coarse], np.where(seen, depth, depth[seen].min())
+    weight = np.maximum(gaussian_filter(some.astype(np.float32), radius), 1e-3)
+    around = gaussian_filter(np.where(some, filled[coarse, coarse], 0), radius) / weight
+    around = zoom(around, np.array(depth.shape) / around.shape, order=1, grid_mode=True, mode="nearest")
+    return np.where(seen, 1 - 0.4 * np.clip((around - filled) / (8 * radius), 0, 1), 1.0)
+
+
+def _write(path, panels, captions, title):
+    """Panels side by side on white with their captions below."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    gap, foot, head = 24, 56, 56 if title else 16
+    height, width = panels[0].shape[:2]
+    canvas = np.ones((height + head + foot, len(panels) * width + (len(panels) + 1) * gap, 3))
+    for k, panel in enumerate(panels):
+        left = gap + k * (width + gap)
+        canvas[head:head + height, left:left + width] = panel
+    rows, columns = canvas.shape[:2]
+    figure = Figure(figsize=(columns / 100, rows / 100), dpi=100, facecolor="white")
+    FigureCanvasAgg(figure)
+    figure.figimage(canvas, 0, 0, origin="upper")
+    for k, caption in enumerate(captions):
+        figure.text((gap + (k + 0.5) * width + k * gap) / columns, 0.45 * foot / rows, caption, ha="center", va="center", fontsize=13,
+                    color="#333333")
+    if title:
+        figure.text(0.5, 1 - 0.5 * head / rows, title, ha="center", va="center", fontsize=16, color="#111111")
+    figure.savefig(path, dpi=100, format="png")
+
+
+def _unit(v):
+    length = np.linalg.norm(v, axis=-1, keepdims=True)
+    return v / np.where(length > 0, length, 1)

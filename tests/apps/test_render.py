@@ -1,0 +1,93 @@
+"""Pictures: size, content, the nearest face wins, whole files only."""
+
+import os
+
+import matplotlib.image
+import numpy as np
+import pytest
+
+from meshsolve import datasets
+from meshsolve.apps import render
+from meshsolve.apps.render import _camera, _visible
+from meshsolve.errors import InvalidInputError
+from meshsolve.mesh import Mesh
+
+TRIANGLE = Mesh(np.eye(3), [[0, 1, 2]])
+
+
+def pixels(path):
+    return matplotlib.image.imread(path)[..., :3]
+
+
+@pytest.mark.parametrize("after", [None, datasets.icosphere(1)])
+def test_size_and_content(tmp_path, after):
+    render(tmp_path / "a.png", datasets.icosphere(3), after, title="a title", size=320)
+    picture = pixels(tmp_path / "a.png")
+    assert min(picture.shape[:2]) >= 300 and picture.std() > 0.05 and np.array_equal(picture[0, 0], [1, 1, 1])
+    assert (picture.shape[1] > 640) == (after is not None) and os.listdir(tmp_path) == ["a.png"]
+
+
+def test_same_scale_for_both(tmp_path):
+    sphere = datasets.icosphere(3)
+    render(tmp_path / "a.png", sphere, sphere.with_vertices(sphere.vertices / 2), captions=["", ""], size=400)
+    dark = pixels(tmp_path / "a.png").min(axis=2) < 0.97
+    half = dark.shape[1] // 2
+    assert dark[:, :half].sum() == pytest.approx(4 * dark[:, half:].sum(), rel=0.05)
+
+
+def test_a_sphere_covers_its_disc():
+    face, weights, depth = _visible(datasets.icosphere(4).vertices * 100 + 128.0, datasets.icosphere(4).faces, np.array([256, 256]))
+    assert np.count_nonzero(face >= 0) == pytest.approx(np.pi * 100 ** 2, rel=0.005)
+    assert depth.max() == pytest.approx(228, abs=0.5) and ((weights >= -1e-3) & (weights <= 1.001)).all()
+    inside = (np.indices((256, 256)) + 0.5 - 128) ** 2
+    assert (face.reshape(256, 256)[inside.sum(axis=0) < 98 ** 2] >= 0).all()                # no cracks between faces
+
+
+def test_the_nearest_face_wins_in_any_order():
+    x = np.array([[0, 0, 1], [40, 0, 1], [0, 40, 1], [0, 0, 5], [40, 0, 5], [0, 40, 5.0]])
+    for faces in ([[0, 1, 2], [3, 4, 5]], [[3, 5, 4], [0, 1, 2]]):
+        face, _, depth = _visible(x, np.array(faces, np.int32), np.array([40, 40]))
+        near = [f[0] for f in faces].index(3)
+        assert set(face[face >= 0]) == {near} and set(depth[face >= 0]) == {5.0}
+
+
+def test_many_chunks_give_the_same_picture(monkeypatch):
+    import sys
+
+    mesh = datasets.icosphere(3)
+    shape, x = np.array([128, 128]), mesh.vertices * 50 + 64
+    whole = _visible(x, mesh.faces, shape)
+    monkeypatch.setattr(sys.modules["meshsolve.apps.render"], "CHUNK", 500)
+    assert all(np.array_equal(a, b) for a, b in zip(whole, _visible(x, mesh.faces, shape)))
+
+
+@pytest.mark.parametrize("up", ["y", "z"])
+def test_camera(up):
+    view = _camera(30, 20, up)
+    assert view @ view.T == pytest.approx(np.eye(3)) and np.linalg.det(view) == pytest.approx(1)
+    axis = np.array([0, 1, 0]) if up == "y" else np.array([0, 0, 1])
+    assert view[1] @ axis > 0.9 and view[0] @ axis == pytest.approx(0)
+
+
+@pytest.mark.parametrize("mesh", [
+    TRIANGLE, Mesh([[0, 0, 0], [1, 0, 0], [2, 0, 0]], [[0, 1, 2]]), Mesh(np.ones((3, 3)), [[0, 1, 2]]),
+    Mesh(1e60 * np.eye(3), [[0, 1, 2]]), Mesh(np.concatenate([np.eye(3), [[1e9, 0, 0]]]), [[0, 1, 2]])],
+    ids=["triangle", "line", "point", "huge", "far unreferenced vertex"])
+def test_odd_meshes_are_drawn_without_a_warning(tmp_path, mesh):
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        render(tmp_path / "a.png", mesh, size=300)
+    seen = pixels(tmp_path / "a.png")[:300].std() > 0.02
+    assert seen == (np.ptp(mesh.vertices[:3], axis=0).min() > 0)
+
+
+@pytest.mark.parametrize("call", [
+    lambda p: render(p / "a.jpg", TRIANGLE), lambda p: render(p / "no" / "a.png", TRIANGLE), lambda p: render(p / "a.png", Mesh(np.eye(3), [])),
+    lambda p: render(p / "a.png", "mesh"), lambda p: render(p / "a.png", TRIANGLE, size=20), lambda p: render(p / "a.png", TRIANGLE, up="x"),
+    lambda p: render(None, TRIANGLE)], ids=range(7))
+def test_refuses_and_leaves_nothing(tmp_path, call):
+    with pytest.raises(InvalidInputError):
+        call(tmp_path)
+    assert os.listdir(tmp_path) == []

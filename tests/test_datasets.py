@@ -1,0 +1,183 @@
+"""Generators: shapes, symmetry, definiteness, structure, the same bits for the same seed, refusals."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from meshsolve import datasets as ds
+from meshsolve.errors import InvalidInputError
+from meshsolve.mesh import load_mesh
+
+LAPLACIANS = {
+    "grid2d": (lambda: ds.grid2d(7, 5), 35), "grid3d": (lambda: ds.grid3d(5), 125), "weighted": (lambda: ds.grid3d(4, "weighted"), 64),
+    "log-uniform": (lambda: ds.grid3d(4, "log-uniform"), 64), "checkerboard": (lambda: ds.grid3d(9, "checkerboard"), 729),
+    "delaunay": (lambda: ds.delaunay(300, 1), 300), "road_like": (lambda: ds.road_like(300, 1), 300),
+    "rmat": (lambda: ds.rmat(7), None), "preferential": (lambda: ds.preferential(200, 3), None),
+}
+DIRICHLET = {"grid2d": lambda: ds.grid2d(7, 5, boundary="dirichlet"),
+             **{kind: lambda kind=kind: ds.grid3d(5, kind, boundary="dirichlet") for kind in ("uniform", "weighted", "log-uniform", "checkerboard")}}
+CIRCUITS = {"power_grid": lambda **k: ds.power_grid(8, **k), "controlled": lambda **k: ds.power_grid(8, controlled=True, **k),
+            "rlc_mesh": lambda **k: ds.rlc_mesh(8, **k), "ladder": lambda **k: ds.ladder(5, sections=4, **k)}
+INDEFINITE = {"kkt": (lambda: ds.kkt(60, 25), 60, 25), "banded": (lambda: ds.kkt(60, 25, kind="banded"), 60, 25), "stokes": (lambda: ds.stokes(5), 40, 24)}
+
+
+def canonical(A):
+    assert isinstance(A, sp.csr_array) and A.dtype == np.float64 and A.has_canonical_format and np.isfinite(A.data).all()
+    assert A.shape[0] == A.shape[1] and A.indices.dtype == np.int32
+    return A
+
+
+@pytest.mark.parametrize("name", LAPLACIANS)
+def test_laplacians(name):
+    make, n = LAPLACIANS[name]
+    L = canonical(make())
+    assert n is None or L.shape == (n, n)
+    assert abs(L - L.T).max() == 0 and np.abs(L @ np.ones(L.shape[0])).max() <= 1e-12 * abs(L).max()
+    off = L - sp.diags_array(L.diagonal())
+    off.eliminate_zeros()
+    assert off.data.max() < 0 and connected_components(off)[0] == 1
+    assert np.linalg.eigvalsh(L.toarray()).min() >= -1e-12 * abs(L).max()
+
+
+@pytest.mark.parametrize("name", DIRICHLET)
+def test_dirichlet_grids_are_positive_definite(name):
+    A = canonical(DIRICHLET[name]())
+    assert abs(A - A.T).max() == 0 and np.linalg.eigvalsh(A.toarray()).min() > 0
+
+
+def test_grids_have_the_known_eigenvalues():
+    one = 2 - 2 * np.cos(np.pi * np.arange(4) / 4)
+    assert np.linalg.eigvalsh(ds.grid2d(4, 4).toarray()) == pytest.approx(np.sort(np.add.outer(one, one).ravel()), abs=1e-12)
+    two = 2 - 2 * np.cos(np.pi * np.arange(1, 5) / 5)
+    assert np.linalg.eigvalsh(ds.grid2d(4, 4, "dirichlet").toarray()) == pytest.approx(np.sort(np.add.outer(two, two).ravel()))
+    assert ds.grid2d(2, 3)[0].toarray().tolist() == [2, -1, 0, -1, 0, 0]
+    three = np.add.outer(np.add.outer(one, one), 100 * one).ravel()
+    assert np.linalg.eigvalsh(ds.grid3d(4, "weighted").toarray()) == pytest.approx(np.sort(three), abs=1e-10)
+
+
+def test_contrast_grids():
+    weights = -ds.grid3d(16, "checkerboard").data
+    assert weights.max() == 1e7 and {1.0, 1e7} <= set(weights[weights > 0])
+    weights = -ds.grid3d(10, "log-uniform").data
+    assert 1 <= weights[weights > 0].min() < 10 and 1e5 < weights.max() <= 1e6
+
+
+def test_graphs_look_like_what_they_are_named_after():
+    delaunay, road = ds.delaunay(2000, 3), ds.road_like(2000, 3)
+    assert delaunay.diagonal().mean() == pytest.approx(6, abs=0.1) and 2.2 < road.diagonal().mean() < 2.5
+    assert abs(road.multiply(delaunay)).sum() > 0 and (abs(road) > abs(delaunay)).nnz == 0             # every road is an edge
+    hubs = ds.rmat(10)
+    assert hubs.diagonal().max() > 10 * np.median(hubs.diagonal()) and hubs.shape[0] <= 1024
+    rich = ds.preferential(2000, 4)
+    assert rich.diagonal().max() > 50 and rich.shape[0] > 1900 and (rich.nnz - rich.shape[0]) / 2 <= 8000
+
+
+@pytest.mark.parametrize("name", CIRCUITS)
+def test_circuits(name):
+    A = canonical(CIRCUITS[name]())
+    sources = np.count_nonzero(A.diagonal() == 0)
+    assert sources == 4 and np.linalg.matrix_rank(A.toarray() / np.abs(A.toarray()).max(axis=0)) == A.shape[0]
+    B = CIRCUITS[name](step=0.5)
+    assert np.array_equal(A.indices, B.indices) and np.array_equal(A.indptr, B.indptr) and not np.array_equal(A.data, B.data)
+    assert (abs(A - A.T).max() == 0) == (name != "controlled")
+
+
+def test_circuit_sizes():
+    assert ds.power_grid(115).shape[0] == pytest.approx(20_000, rel=0.02)
+    A = ds.ladder(18)
+    assert A.shape[0] == pytest.approx(20_000, rel=0.02) and A.nnz / A.shape[0] == pytest.approx(3, abs=0.1)
+
+
+@pytest.mark.parametrize("name", INDEFINITE)
+def test_saddle_points(name):
+    make, positive, negative = INDEFINITE[name]
+    A = canonical(make())
+    assert abs(A - A.T).max() == 0
+    scale = 1 / np.sqrt(np.abs(A.toarray()).max(axis=0))
+    values = np.linalg.eigvalsh(scale[:, None] * A.toarray() * scale)
+    assert (np.count_nonzero(values > 0), np.count_nonzero(values < 0)) == (positive, negative)
+
+
+def test_stokes_velocities_see_no_constant_pressure():
+    A = ds.stokes(4).toarray()
+    velocities = 2 * 4 * 3
+    first = -A[:velocities, velocities:].sum(axis=1)              # the gradient of the pinned cell's pressure
+    assert np.count_nonzero(first) == 2 and np.linalg.matrix_rank(A) == len(A)
+
+
+@pytest.mark.parametrize("dim, n", [(2, 12), (3, 6)])
+def test_helmholtz_is_the_shifted_laplacian(dim, n):
+    one = 2 - 2 * np.cos(np.pi * np.arange(1, n + 1) / (n + 1))
+    values = one
+    for _ in range(dim - 1):
+        values = np.add.outer(values, one).ravel()
+    A = canonical(ds.helmholtz(n, 8, dim))
+    assert np.linalg.eigvalsh(A.toarray()) == pytest.approx(np.sort(values) - (2 * np.pi / 8) ** 2, abs=1e-10)
+    assert np.linalg.eigvalsh(A.toarray()).min() < 0
+
+
+@pytest.mark.parametrize("k", range(5))
+def test_icosphere(k):
+    mesh = ds.icosphere(k)
+    assert len(mesh.vertices) == 10 * 4 ** k + 2 and len(mesh.faces) == 20 * 4 ** k and mesh.is_manifold
+    assert np.linalg.norm(mesh.vertices, axis=1) == pytest.approx(1, abs=1e-15)
+    a, b, c = (mesh.vertices[mesh.faces[:, i]] for i in range(3))
+    assert (np.einsum("ij,ij->i", np.cross(b - a, c - a), a) > 0).all()
+    assert len(mesh.vertices) - len(mesh.edges) + len(mesh.faces) == 2
+
+
+@pytest.mark.parametrize("n", [1000, 5000, 20_000])
+def test_scan_like(n):
+    mesh = ds.scan_like(n)
+    assert len(mesh.vertices) == pytest.approx(n, rel=0.15) and mesh.is_manifold and mesh.components.max() == 0
+    assert len(np.unique(mesh.faces)) == len(mesh.vertices)
+    rim = mesh.edges[np.bincount(mesh.side_edges.ravel()) == 1]
+    assert len(mesh.vertices) - len(mesh.edges) + len(mesh.faces) == -3        # genus 2 with one hole
+    loops = connected_components(sp.coo_array((np.ones(len(rim)), rim.T), shape=(len(mesh.vertices),) * 2))[1][rim[:, 0]]
+    assert len(np.unique(loops)) == 1
+    closed = ds.scan_like(n, hole=False)
+    assert len(closed.vertices) - len(closed.edges) + len(closed.faces) == -2 and (np.bincount(closed.side_edges.ravel()) == 2).all()
+
+
+def test_scan_like_is_oriented_outwards_and_noisy():
+    smooth, noisy = ds.scan_like(5000, noise=0, hole=False), ds.scan_like(5000, hole=False)
+    a, b, c = (smooth.vertices[smooth.faces[:, i]] for i in range(3))
+    assert np.einsum("ij,ij->", np.cross(b - a, c - a), a) > 0                # six times the volume
+    forward = smooth.faces[:, [0, 1, 2]], smooth.faces[:, [1, 2, 0]]
+    assert len(np.unique(np.stack([f.ravel() for f in forward], 1), axis=0)) == smooth.faces.size      # each side once each way
+    edge = np.linalg.norm(np.diff(smooth.vertices[smooth.edges], axis=1), axis=2).mean()
+    assert np.linalg.norm(noisy.vertices - smooth.vertices, axis=1).std() == pytest.approx(0.2 * edge * (1 - 2 / np.pi) ** 0.5, rel=0.1)
+
+
+@pytest.mark.parametrize("make", [
+    lambda s: ds.delaunay(200, s), lambda s: ds.road_like(200, s), lambda s: ds.rmat(6, s), lambda s: ds.preferential(100, 3, s),
+    lambda s: ds.kkt(50, 20, s), lambda s: ds.grid3d(4, "log-uniform", seed=s), lambda s: ds.power_grid(6, seed=s),
+    lambda s: ds.rlc_mesh(6, seed=s), lambda s: ds.ladder(4, seed=s), lambda s: ds.scan_like(1000, s)], ids=range(10))
+def test_seeds(make):
+    def bits(x):
+        return x.vertices.tobytes() + x.faces.tobytes() if hasattr(x, "faces") else x.data.tobytes() + x.indices.tobytes()
+
+    assert bits(make(1)) == bits(make(1)) != bits(make(2))
+
+
+@pytest.mark.parametrize("call", [
+    lambda: ds.grid2d(0, 3), lambda: ds.grid2d(3, 2.0), lambda: ds.grid2d(3, 3, "periodic"), lambda: ds.grid3d(3, "cubic"), lambda: ds.grid3d(True),
+    lambda: ds.delaunay(3), lambda: ds.road_like(-1), lambda: ds.rmat(0), lambda: ds.preferential(1), lambda: ds.preferential(10, 0),
+    lambda: ds.power_grid(3), lambda: ds.power_grid(8, step=0), lambda: ds.ladder(8, sections=0), lambda: ds.rlc_mesh("8"),
+    lambda: ds.kkt(5, 6), lambda: ds.kkt(5, 3, kind="dense"), lambda: ds.stokes(1), lambda: ds.helmholtz(9, 0), lambda: ds.helmholtz(9, 9, 4),
+    lambda: ds.icosphere(-1), lambda: ds.icosphere(12), lambda: ds.scan_like(999), lambda: ds.scan_like(2000, noise=-1)], ids=range(23))
+def test_refuses(call):
+    with pytest.raises(InvalidInputError):
+        call()
+
+
+def test_make_data_writes_the_scan(tmp_path):
+    script = Path(__file__).parents[1] / "data" / "make_data.py"
+    run = subprocess.run([sys.executable, str(script), "-n", "2000", "-o", str(tmp_path / "scan.ply")], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert np.array_equal(load_mesh(tmp_path / "scan.ply").vertices, ds.scan_like(2000).vertices)

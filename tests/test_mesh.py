@@ -1,0 +1,401 @@
+"""Meshes: checks, connectivity against brute force, files of every format, broken files, whole-or-nothing writing."""
+
+import csv
+import gzip
+import os
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from meshsolve import datasets
+from meshsolve.arrays import Csr
+from meshsolve.errors import InvalidInputError, MeshsolveWarning
+from meshsolve.files import merge_identical, written_whole
+from meshsolve.mesh import Mesh, as_mesh, load_mesh, pattern_of
+
+TETRAHEDRON = [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]
+CORNERS = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
+
+
+@st.composite
+def random_meshes(draw):
+    n = draw(st.integers(3, 12))
+    corner = st.lists(st.integers(0, n - 1), min_size=3, max_size=3, unique=True)
+    return n, np.array(draw(st.lists(corner, max_size=30)), np.int64).reshape(-1, 3)
+
+
+def sides_of(faces):
+    return [(min(t[c], t[(c + 1) % 3]), max(t[c], t[(c + 1) % 3])) for t in faces.tolist() for c in range(3)]
+
+
+def is_manifold_by_hand(n, faces):
+    sides = sides_of(faces)
+    if any(sides.count(s) > 2 for s in set(sides)):
+        return False
+    for v in range(n):
+        around = [set(t) for t in faces.tolist() if v in t]
+        if around:
+            fan, rest = [around[0]], around[1:]
+            while grown := [t for t in rest if any(len(t & f) == 2 + (t == f) for f in fan)]:
+                fan, rest = fan + grown, [t for t in rest if not any(t is g for g in grown)]
+            if rest:
+                return False
+    return True
+
+
+# ---- arrays in
+
+
+@pytest.mark.parametrize("vertices, faces, words", [
+    (np.zeros((3, 2)), [[0, 1, 2]], "(n, 3)"),
+    (np.zeros(9), [[0, 1, 2]], "(n, 3)"),
+    (np.zeros((0, 3)), np.zeros((0, 3), int), "at least one vertex"),
+    (np.array([["a"] * 3] * 3), [[0, 1, 2]], "real numbers"),
+    (CORNERS.astype(complex), [[0, 1, 2]], "real numbers"),
+    (np.where(np.arange(12).reshape(4, 3) == 7, np.nan, CORNERS), [[0, 1, 2]], "vertex 2"),
+    (np.where(np.arange(12).reshape(4, 3) == 11, -np.inf, CORNERS), [[0, 1, 2]], "vertex 3"),
+    (CORNERS * 1e101, [[0, 1, 2]], "1e100"),
+    (CORNERS, [[0, 1, 2], [0, 1, 4]], "face 1 names vertex 4"),
+    (CORNERS, [[0, 1, -1]], "face 0 names vertex -1"),
+    (CORNERS, np.array([[0, 1, 2 ** 32 + 2]]), "face 0 names vertex 4294967298"),
+    (CORNERS, np.array([[0, 1, 2 ** 64 - 1]], np.uint64), "face 0 names vertex 18446744073709551615"),
+    (CORNERS, [[0, 1]], "(m, 3)"),
+    (CORNERS, [[0, 1, 2, 3]], "(m, 3)"),
+    (CORNERS, [[0.5, 1, 2]], "integers"),
+    (CORNERS, [[0.0, 1, 2]], "integers"),
+    (CORNERS, [[True, False, True]], "integers"),
+    (CORNERS, [[0, 1, 2], [0, 1]], "array"),
+], ids=str)
+def test_refuses(vertices, faces, words):
+    with pytest.raises(InvalidInputError) as error:
+        Mesh(vertices, faces)
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint32, np.int64, np.uint64, ">i4"])
+def test_takes_every_integer_type(dtype):
+    mesh = Mesh(CORNERS.astype(np.float32), np.asfortranarray(np.array(TETRAHEDRON, dtype)))
+    assert mesh.vertices.dtype == np.float64 and mesh.vertices.flags.c_contiguous
+    assert mesh.faces.dtype == np.int32 and mesh.faces.flags.c_contiguous and mesh.faces.tolist() == TETRAHEDRON
+
+
+def test_the_callers_arrays_are_copied():
+    x, t = CORNERS.copy(), np.array(TETRAHEDRON, np.int32)
+    mesh = Mesh(x, t)
+    x[0] = 9
+    t[0] = 3
+    assert np.array_equal(mesh.vertices, CORNERS) and mesh.faces.tolist() == TETRAHEDRON
+    with pytest.raises(ValueError):
+        mesh.faces[0, 0] = 1
+
+
+def test_repeated_corners_are_dropped_and_counted():
+    with pytest.warns(MeshsolveWarning, match="^2 faces") as caught:
+        mesh = Mesh(CORNERS, [[0, 0, 1], [0, 1, 2], [3, 1, 3]])
+    assert mesh.faces.tolist() == [[0, 1, 2]] and caught[0].filename == __file__
+
+
+def test_takes_buffers_and_dlpack():
+    class Tensor:
+        def __init__(self, a):
+            self.__dlpack__, self.__dlpack_device__ = a.__dlpack__, a.__dlpack_device__
+
+    mesh = Mesh(Tensor(CORNERS), Tensor(np.array(TETRAHEDRON)))
+    assert np.array_equal(mesh.vertices, CORNERS) and mesh.faces.tolist() == TETRAHEDRON
+
+
+def test_no_faces_is_a_mesh():
+    mesh = Mesh(CORNERS, [])
+    assert mesh.edges.shape == (0, 2) and mesh.is_manifold and mesh.components.tolist() == [0, 1, 2, 3]
+
+
+# ---- connectivity
+
+
+@settings(max_examples=200, deadline=None)
+@given(random_meshes())
+def test_connectivity_against_brute_force(case):
+    n, faces = case
+    mesh = Mesh(np.zeros((n, 3)), faces)
+    sides = sides_of(faces)
+    assert [tuple(e) for e in mesh.edges.tolist()] == sorted(set(sides))
+    assert [tuple(e) for e in mesh.edges[mesh.side_edges].reshape(-1, 2).tolist()] == sides
+    assert mesh.edges.dtype == mesh.side_edges.dtype == mesh.components.dtype == np.int32
+    assert mesh.is_manifold == is_manifold_by_hand(n, faces)
+    for a, b in sides:
+        assert mesh.components[a] == mesh.components[b]
+    assert len(np.unique(mesh.components)) == mesh.components.max() + 1
+    graph = pattern_of(mesh)
+    neighbours = [graph.indices[graph.indptr[v]:graph.indptr[v + 1]].tolist() for v in range(n)]
+    assert neighbours == [sorted({a + b - v for a, b in sides if v in (a, b)}) for v in range(n)]
+    assert graph.indptr.dtype == np.int64 and graph.indices.dtype == np.int32
+
+
+@pytest.mark.parametrize("faces, manifold", [
+    (TETRAHEDRON, True), ([[0, 1, 2]], True), ([[0, 1, 2], [0, 1, 2]], True),
+    ([[0, 1, 2], [0, 3, 1], [0, 1, 4]], False),                       # three faces at an edge
+    ([[0, 1, 2], [0, 3, 4]], False),                                  # two fans at a vertex
+    ([[0, 1, 2], [1, 0, 3]], True), ([[0, 1, 2], [0, 1, 3]], True),   # orientation does not matter
+])
+def test_is_manifold(faces, manifold):
+    assert Mesh(np.zeros((5, 3)), faces).is_manifold is manifold
+
+
+def test_a_fan_of_100_000_triangles():
+    rim = np.arange(1, 100_001)
+    mesh = Mesh(np.random.default_rng(0).random((100_001, 3)), np.stack([0 * rim, rim, np.roll(rim, -1)], axis=1))
+    assert len(mesh.edges) == 200_000 and mesh.is_manifold and mesh.components.max() == 0
+
+
+def test_with_vertices_shares_connectivity():
+    mesh = Mesh(CORNERS, TETRAHEDRON)
+    edges = mesh.edges
+    moved = mesh.with_vertices(CORNERS + 1)
+    assert moved.edges is edges and np.array_equal(moved.vertices, CORNERS + 1) and np.array_equal(mesh.vertices, CORNERS)
+    with pytest.raises(InvalidInputError):
+        mesh.with_vertices(CORNERS[:3])
+    with pytest.raises(InvalidInputError):
+        mesh.with_vertices(CORNERS * np.nan)
+
+
+def test_pattern_of_takes_matrices_and_patterns():
+    pattern = pattern_of(np.array([[1.0, 2, 0], [0, 1, 0], [0, 3, 1]]))
+    assert pattern.indptr.tolist() == [0, 1, 3, 4] and pattern.indices.tolist() == [1, 0, 2, 1]
+    given_pattern = Csr(1, np.zeros(2, np.int64), np.zeros(0, np.int32))
+    assert pattern_of(given_pattern) is given_pattern
+
+
+def test_pickle_and_trimesh():
+    mesh = datasets.icosphere(1)
+    again = pickle.loads(pickle.dumps(mesh))
+    assert np.array_equal(again.vertices, mesh.vertices) and np.array_equal(again.edges, mesh.edges)
+    back = Mesh.from_trimesh(mesh.to_trimesh())
+    assert np.array_equal(back.vertices, mesh.vertices) and np.array_equal(back.faces, mesh.faces)
+    assert as_mesh(mesh) is mesh and len(as_mesh(mesh.to_trimesh()).faces) == 80
+    for wrong in (None, 3, "mesh.obj"):
+        with pytest.raises(InvalidInputError):
+            Mesh.from_trimesh(wrong)
+        with pytest.raises(InvalidInputError):
+            as_mesh(wrong)
+
+
+# ---- OBJ
+
+
+def read(tmp_path, text):
+    path = tmp_path / "mesh.obj"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return load_mesh(path)
+
+
+SQUARE = "v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\n"
+
+
+@pytest.mark.parametrize("text, faces", [
+    (SQUARE + "f 1 2 3\n", [[0, 1, 2]]),
+    (SQUARE + "f 1 2 3", [[0, 1, 2]]),
+    (SQUARE + "f 1 2 3 4\n", [[0, 1, 2], [0, 2, 3]]),
+    (SQUARE + "f 1/1 2/2 3/1\nf 1//1 3//2 4//3\nf 1/2/3 2/3/4 4/5/6\n", [[0, 1, 2], [0, 2, 3], [0, 1, 3]]),
+    (SQUARE + "f -4 -3 -2\nf -4/-1/-1 -2/-1 -1\n", [[0, 1, 2], [0, 2, 3]]),
+    ("v 0 0 0\nv 1 0 0\nv 1 1 0\nf -3 -2 -1\nv 0 1 0\nf -4 -2 -1\n", [[0, 1, 2], [0, 2, 3]]),
+    (SQUARE.replace("\n", "\r\n") + "f 1 2 3\r\n", [[0, 1, 2]]),
+    (SQUARE.replace("0 0 0", "0 0 0 0.5 0.25 1") + "f 1 2 3\n", [[0, 1, 2]]),
+    (SQUARE.replace("0 0 0", "0 0 0 1.0") + "f 1 2 3\n", [[0, 1, 2]]),
+    ("# head\n\n  " + SQUARE.replace("v ", "v\t") + "o one\ng a b\nf 1 2 3 # tail\ns off\no two\nusemtl m\\n\nf 1 3 4\n", [[0, 1, 2], [0, 2, 3]]),
+    (SQUARE + "f 1 \\\n 2 3\nf 1 \\\r\n3 4\\\n\n", [[0, 1, 2], [0, 2, 3]]),
+    ("# C:\\path\\\n" + SQUARE + "mtllib C:\\x.mtl\nvn 0 0 1\nvt 0 0\nvp 1\nl 1 2\np 1\nf 1 2 3\n", [[0, 1, 2]]),
+    (b"\xef\xbb\xbf" + SQUARE.encode() + b"g \xfcml\xe4ut\nf 1 2 3\n", [[0, 1, 2]]),
+    ("f 1 2 3\n" + SQUARE, [[0, 1, 2]]),
+    (SQUARE.replace("1 1 0", "+1 1e0 0.0e-400") + "f +1 2 3\n", [[0, 1, 2]]),
+])
+def test_obj(tmp_path, text, faces):
+    mesh = read(tmp_path, text)
+    assert mesh.faces.tolist() == faces
+    assert mesh.vertices.tolist() == [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]]
+
+
+@pytest.mark.parametrize("text, line, words", [
+    ("v 0 0 0\nv 1 0 nan\nv 0 1 0\nf 1 2 3\n", 2, "'nan'"), ("v 0 0 inf\n", 1, "'inf'"), ("v 0 0 1e999\n", 1, "1e999"),
+    ("v 0 0\n", 1, "three coordinates"), ("v\n", 1, "three coordinates"), ("v 0 x 0\n", 1, "'x' is not a number"),
+    ("v 0 0 0x10\n", 1, "not a number"), ("v 0 0 1,5\n", 1, "not a number"), ("v 0 0 -\n", 1, "not a number"),
+    (SQUARE + "f 1 2\n", 5, "three corners"), (SQUARE + "f 1 2 5\n", 5, "vertex index 5"), (SQUARE + "f 0 1 2\n", 5, "vertex index 0"),
+    (SQUARE + "f 1 2 -5\n", 5, "vertex index -5"), (SQUARE + "f 1 2 3.5\n", 5, "'3.5'"), (SQUARE + "f 1 2 a/b\n", 5, "'a/b'"),
+    (SQUARE + "f 1 2 99999999999999999999\n", 5, "corner"), (SQUARE + "f 1 2 4294967297\n", 5, "vertex index 4294967297"),
+    (SQUARE + "f 1 \\\n2 \\\n9\n", 7, "vertex index 9"), (SQUARE + "\n\nf 1 2 3\nf 1 2 7\n# end\n", 8, "vertex index 7"),
+    (b"\x00\x01binary\n", 1, "control"), (b"\x89PNG\r\n", 1, "no OBJ statement"), ("{\"json\": 1}\n", 1, "no OBJ statement"),
+])
+def test_obj_errors_name_the_line(tmp_path, text, line, words):
+    with pytest.raises(InvalidInputError) as error:
+        read(tmp_path, text)
+    assert str(error.value).startswith(f"{tmp_path / 'mesh.obj'}:{line}: ") and words in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["", "\n", "# nothing\n", SQUARE, "f\n"[:0] + "v 0 0 0"])
+def test_obj_without_faces(tmp_path, text):
+    with pytest.raises(InvalidInputError, match="mesh.obj: the file holds"):
+        read(tmp_path, text)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(*[st.floats(-1e100, 1e100)] * 3), min_size=3, max_size=8))
+def test_obj_keeps_every_bit(points):
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        Mesh(points, [[0, 1, 2]]).save(folder + "/a.obj")
+        assert np.array_equal(load_mesh(folder + "/a.obj").vertices, np.array(points))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=200) | st.text(alphabet="vf 0123.-/\\\n\r#e+nta", max_size=120))
+def test_obj_reader_never_does_anything_but_read_or_refuse(content):
+    import tempfile
+
+    content = content if isinstance(content, bytes) else content.encode()
+    with tempfile.NamedTemporaryFile(suffix=".obj") as f:
+        f.write(content)
+        f.flush()
+        try:
+            mesh = load_mesh(f.name)
+        except InvalidInputError:
+            return
+        except MeshsolveWarning:
+            return
+        assert np.isfinite(mesh.vertices).all() and mesh.faces.max(initial=-1) < len(mesh.vertices)
+
+
+# ---- the other formats
+
+
+@pytest.mark.parametrize("extension, bound", [("obj", 0), ("ply", 0), ("off", 1e-16), ("stl", 1e-7), ("glb", 1e-7), ("obj.gz", 0),
+                                              ("ply.gz", 0)])
+def test_formats_keep_vertices_and_faces(tmp_path, extension, bound):
+    sphere = datasets.icosphere(2)
+    mesh = Mesh(np.concatenate([sphere.vertices, [[5, 5, 5]]]) / 3, sphere.faces)       # the last vertex is unreferenced
+    path = tmp_path / f"mesh.{extension}"
+    mesh.save(path)
+    again = load_mesh(path)
+    if extension == "stl":                    # a soup: order of appearance, no unreferenced vertices
+        assert len(again.vertices) == len(sphere.vertices)
+        assert np.abs(again.vertices[again.faces] - mesh.vertices[mesh.faces]).max() <= bound
+    else:
+        assert np.array_equal(again.faces, mesh.faces) and np.abs(again.vertices - mesh.vertices).max() <= bound
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("kind", ["ascii", "binary"])
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.9])
+def test_a_trimesh_ply_cut_off_is_refused(tmp_path, kind, share):
+    content = datasets.icosphere(2).to_trimesh().export(file_type="ply", encoding=kind)
+    (tmp_path / "a.ply").write_bytes(content)
+    assert len(load_mesh(tmp_path / "a.ply").faces) == 320
+    (tmp_path / "a.ply").write_bytes(content[:int(share * len(content))])
+    with pytest.raises(InvalidInputError, match="a.ply: "):
+        load_mesh(tmp_path / "a.ply")
+
+
+@pytest.mark.parametrize("extension", ["obj", "ply", "off", "stl", "glb", "ply.gz", "obj.gz"])
+@pytest.mark.parametrize("share", [0.03, 0.3, 0.5, 0.9])
+def test_a_file_cut_off_is_refused(tmp_path, extension, share):
+    path = tmp_path / f"mesh.{extension}"
+    datasets.icosphere(2).save(path)
+    content = path.read_bytes()
+    cut = content[:int(share * len(content))]
+    path.write_bytes(cut if extension != "obj" else cut[:cut.rindex(b" ") + 1])      # inside a line
+    with pytest.raises(InvalidInputError) as error:
+        load_mesh(path)
+    assert str(error.value).startswith(str(path))
+
+
+def test_a_scene_is_one_mesh(tmp_path):
+    import trimesh
+
+    scene = trimesh.Scene([trimesh.creation.box(), trimesh.creation.box().apply_translation([3, 0, 0])])
+    scene.export(tmp_path / "scene.glb")
+    mesh = load_mesh(tmp_path / "scene.glb")
+    assert len(mesh.faces) == 24 and mesh.vertices[:, 0].max() == pytest.approx(3.5)
+
+
+@pytest.mark.parametrize("kind", ["ply", "off", "stl"])
+def test_ascii_files(tmp_path, kind):
+    import trimesh
+
+    path = tmp_path / f"a.{kind}"
+    square = trimesh.Trimesh([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0.0]], [[0, 1, 2], [0, 2, 3]], process=False)
+    path.write_text({"ply": "ply\nformat ascii 1.0\nelement vertex 4\nproperty float x\nproperty float y\nproperty float z\nelement "
+                            "face 1\nproperty list uchar int vertex_indices\nend_header\n0 0 0\n1 0 0\n1 1 0\n0 1 0\n4 0 1 2 3\n",
+                     "off": "OFF\n4 1 0\n0 0 0\n1 0 0\n1 1 0\n0 1 0\n4 0 1 2 3\n",
+                     "stl": square.export(file_type="stl_ascii")}[kind])
+    mesh = load_mesh(path)
+    assert len(mesh.vertices) == 4 and len(mesh.faces) == 2
+    assert np.array_equal(np.sort(mesh.vertices[:, 0]), [0, 0, 1, 1])
+
+
+def test_merge_identical_is_by_first_appearance():
+    x = np.array([[2.0, 0, 0], [1, 0, 0], [2, 0, -0.0], [0, 0, 0], [1, 0, 0]])
+    vertices, faces = merge_identical(x, np.array([[0, 1, 3], [2, 4, 3]]))
+    assert vertices.tolist() == [[2, 0, 0], [1, 0, 0], [0, 0, 0]] and faces.tolist() == [[0, 1, 2], [0, 1, 2]]
+
+
+@pytest.mark.parametrize("name, words", [("missing.obj", "no such file"), ("mesh.xyz", "unknown mesh format"), ("mesh", "unknown")])
+def test_load_refuses(tmp_path, name, words):
+    with pytest.raises(InvalidInputError, match=words):
+        load_mesh(tmp_path / name)
+    with pytest.raises(InvalidInputError):
+        load_mesh(7.5)
+
+
+def test_a_bad_index_in_a_ply_names_the_file(tmp_path):
+    datasets.icosphere(0).save(tmp_path / "a.ply")
+    content = bytearray((tmp_path / "a.ply").read_bytes())
+    content[-4:] = (99).to_bytes(4, "little")
+    (tmp_path / "a.ply").write_bytes(content)
+    with pytest.raises(InvalidInputError, match="a.ply: face 19 names vertex 99"):
+        load_mesh(tmp_path / "a.ply")
+
+
+def test_files_are_written_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "kept.txt"
+    path.write_text("before")
+    with pytest.raises(RuntimeError), written_whole(path) as part:
+        part.write_text("half")
+        raise RuntimeError
+    assert path.read_text() == "before" and os.listdir(tmp_path) == ["kept.txt"]
+    with written_whole(path) as part:
+        part.write_text("after")
+    assert path.read_text() == "after" and os.listdir(tmp_path) == ["kept.txt"]
+
+
+@pytest.mark.parametrize("name", ["mesh.gltf", "mesh.txt", "mesh", "no/such/folder/mesh.obj"])
+def test_save_refuses(tmp_path, name):
+    with pytest.raises(InvalidInputError):
+        datasets.icosphere(0).save(tmp_path / name)
+    assert os.listdir(tmp_path) == []
+
+
+def test_real_meshes_keep_their_vertices_and_faces(data_dir):
+    if data_dir is None:
+        pytest.skip("no data folder")
+    import warnings
+
+    with open(data_dir / "INDEX.csv", newline="") as f:
+        rows = [r for r in csv.DictReader(f) if r["file"].startswith("meshes/") and int(r["n"]) < 40_000]
+    for row in rows:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MeshsolveWarning)
+            mesh = load_mesh(data_dir / row["file"])
+        assert len(mesh.vertices) == int(row["n"]), row["file"]
+        assert int(row["nnz_or_faces"]) - 10 <= len(mesh.faces) <= int(row["nnz_or_faces"]), row["file"]
+        unreferenced = len(mesh.vertices) - len(np.unique(mesh.faces))
+        assert unreferenced == int(row["unreferenced_vertices"]), row["file"]
+        if len(mesh.faces) == int(row["nnz_or_faces"]):
+            assert np.count_nonzero(np.bincount(mesh.side_edges.ravel()) > 2) == int(row["nonmanifold_edges"]), row["file"]
+
+
+def test_gzip_that_is_none(tmp_path):
+    (tmp_path / "a.obj.gz").write_bytes(gzip.compress(SQUARE.encode())[:-9] + b"123456789")
+    with pytest.raises(InvalidInputError, match="a.obj.gz"):
+        load_mesh(tmp_path / "a.obj.gz")

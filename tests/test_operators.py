@@ -1,0 +1,293 @@
+"""Laplacians and masses: known weights, identities of linear functions, area sums, brute force, degenerate triangles."""
+
+import csv
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays as random_arrays
+
+from meshsolve import datasets
+from meshsolve.errors import InvalidInputError, MeshsolveWarning
+from meshsolve.mesh import Mesh, load_mesh
+from meshsolve.operators import CotanAssembler, cotan_laplacian, edge_lengths, face_areas, graph_laplacian, mass_matrix
+
+
+def flat_grid(k):
+    """k x k vertices of the plane, squares cut along one diagonal."""
+    i = np.arange(k * k).reshape(k, k)
+    a, b, c, d = i[:-1, :-1].ravel(), i[:-1, 1:].ravel(), i[1:, :-1].ravel(), i[1:, 1:].ravel()
+    x = np.column_stack([*np.indices((k, k)).reshape(2, -1), np.zeros(k * k)])
+    return Mesh(x, np.concatenate([np.stack([a, c, d], 1), np.stack([a, d, b], 1)]))
+
+
+def bumpy(k=12, seed=0):
+    mesh = flat_grid(k)
+    return mesh.with_vertices(mesh.vertices + 0.3 * np.random.default_rng(seed).standard_normal(mesh.vertices.shape))
+
+
+def laplacian_by_angles(mesh):
+    """Straight from the definition: half the cotangent of the angle at each corner to the opposite edge."""
+    L = np.zeros((len(mesh.vertices),) * 2)
+    for t in mesh.faces:
+        for c in range(3):
+            o, i, j = t[c], t[(c + 1) % 3], t[(c + 2) % 3]
+            p, q = mesh.vertices[i] - mesh.vertices[o], mesh.vertices[j] - mesh.vertices[o]
+            w = 0.5 / np.tan(np.arctan2(np.linalg.norm(np.cross(p, q)), p @ q))
+            L[[i, j], [j, i]] -= w
+            L[[i, j], [i, j]] += w
+    return L
+
+
+def check_laplacian(L, n):
+    assert isinstance(L, sp.csr_array) and L.shape == (n, n) and L.has_canonical_format and np.isfinite(L.data).all()
+    scale = max(np.abs(L.data).max(initial=0), 1e-300)
+    assert abs(L - L.T).max() == 0
+    assert np.abs(L @ np.ones(n)).max() <= 1e-12 * scale
+    return scale
+
+
+# ---- known answers
+
+
+def test_equilateral_triangle():
+    mesh = Mesh([[0, 0, 0], [1, 0, 0], [0.5, 0.75 ** 0.5, 0]], [[0, 1, 2]])
+    w = 0.5 / 3 ** 0.5
+    assert cotan_laplacian(mesh).toarray() == pytest.approx(w * np.array([[2, -1, -1], [-1, 2, -1], [-1, -1, 2]]))
+    assert mass_matrix(mesh).diagonal() == pytest.approx(np.full(3, 3 ** 0.5 / 12))
+    assert mass_matrix(mesh, "voronoi").diagonal() == pytest.approx(np.full(3, 3 ** 0.5 / 12))
+    assert mass_matrix(mesh, "consistent").toarray() == pytest.approx(3 ** 0.5 / 48 * (np.eye(3) + 1))
+
+
+def test_regular_grid_is_the_five_point_laplacian():
+    mesh = flat_grid(6)
+    L = cotan_laplacian(mesh)
+    inner = [7, 8, 9, 10]
+    five = datasets.grid2d(6, 6).toarray()
+    assert L.toarray()[inner] == pytest.approx(five[inner])
+    diagonals = np.abs(np.diff(mesh.vertices[mesh.edges], axis=1)[:, 0, :2]).sum(axis=1) == 2
+    i, j = mesh.edges[diagonals].T
+    assert np.abs(np.asarray(L[i, j])).max() < 1e-15 and L.nnz == 2 * len(mesh.edges) + 36        # stored, though zero
+
+
+def test_an_obtuse_triangle_has_a_negative_weight():
+    L = cotan_laplacian(Mesh([[0, 0, 0], [2, 0, 0], [1, 0.5, 0]], [[0, 1, 2]]))
+    assert L[0, 1] > 0 and L[0, 1] == pytest.approx(0.5 * 0.75)              # cot = (0.25 - 1) / (2 * 0.5)
+
+
+def test_voronoi_of_a_right_triangle():
+    mass = mass_matrix(Mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), kind="voronoi").diagonal()
+    assert mass == pytest.approx([0.25, 0.125, 0.125])
+
+
+def test_voronoi_of_an_obtuse_triangle():
+    mass = mass_matrix(Mesh([[0, 0, 0], [4, 0, 0], [2, 1, 0]], [[0, 1, 2]]), kind="voronoi").diagonal()
+    assert mass == pytest.approx([0.5, 0.5, 1.0])
+
+
+def test_graph_laplacian_of_mesh_and_matrix():
+    mesh = datasets.icosphere(1)
+    L = graph_laplacian(mesh)
+    check_laplacian(L, 42)
+    assert np.array_equal(L.diagonal(), np.bincount(mesh.edges.ravel())) and set(L.data) == {-1.0, 5.0, 6.0}
+    same = graph_laplacian(cotan_laplacian(mesh))
+    assert abs(L - same).max() == 0
+    one_sided = graph_laplacian(np.array([[0, 7.0, 0], [0, 0, 0], [0, 0, 0]]))
+    assert one_sided.toarray().tolist() == [[1, -1, 0], [-1, 1, 0], [0, 0, 0]] and one_sided.nnz == 5
+
+
+# ---- identities
+
+
+@settings(max_examples=60, deadline=None)
+@given(random_arrays(float, (16, 3), elements=st.floats(-1, 1)))
+def test_against_the_definition(noise):
+    mesh = flat_grid(4)
+    mesh = mesh.with_vertices(mesh.vertices + 0.2 * noise)
+    assume(face_areas(mesh).min() > 1e-3)
+    L = cotan_laplacian(mesh)
+    scale = check_laplacian(L, 16)
+    assert np.abs(L.toarray() - laplacian_by_angles(mesh)).max() <= 1e-10 * scale
+    assert np.linalg.eigvalsh(L.toarray()).min() >= -1e-12 * scale
+
+
+def test_linear_functions_are_harmonic_inside_the_plane():
+    mesh = flat_grid(10)
+    x = mesh.vertices.copy()
+    inner = ((x[:, :2] > 0) & (x[:, :2] < 9)).all(axis=1)
+    x[inner, :2] += np.random.default_rng(1).uniform(-0.3, 0.3, (inner.sum(), 2))
+    turn = np.linalg.qr(np.random.default_rng(2).standard_normal((3, 3)))[0]
+    mesh = mesh.with_vertices(x @ turn.T + 5)
+    for L in (cotan_laplacian(mesh), cotan_laplacian(mesh, intrinsic_delaunay=True)):
+        assert np.abs((L @ mesh.vertices)[inner]).max() < 1e-12
+
+
+def test_energy_of_the_positions_is_twice_the_area():
+    mesh = bumpy()
+    L = cotan_laplacian(mesh)
+    assert np.einsum("ik,ik->", mesh.vertices, L @ mesh.vertices) == pytest.approx(2 * face_areas(mesh).sum())
+
+
+def test_sphere_has_eigenvalue_two():
+    mesh = datasets.icosphere(4)
+    L, M = cotan_laplacian(mesh), mass_matrix(mesh, "voronoi").diagonal()
+    assert np.abs((L @ mesh.vertices) / M[:, None] - 2 * mesh.vertices).max() < 1e-2
+    assert M.sum() == pytest.approx(4 * np.pi, rel=5e-3)
+
+
+@pytest.mark.parametrize("kind", ["lumped", "voronoi", "consistent"])
+def test_masses_sum_to_the_area(kind):
+    mesh = bumpy()
+    a, b, c = (mesh.vertices[mesh.faces[:, k]] for k in range(3))
+    area = np.linalg.norm(np.cross(b - a, c - a), axis=1).sum() / 2
+    M = mass_matrix(mesh, kind=kind)
+    assert isinstance(M, sp.csr_array) and M.sum() == pytest.approx(area, rel=1e-12) and (M.data > 0).all()
+    assert abs(M - M.T).max() == 0
+
+
+def test_consistent_mass_integrates_linear_functions():
+    mesh = flat_grid(5)
+    u = 1 + 2 * mesh.vertices[:, 0]
+    assert u @ (mass_matrix(mesh, "consistent") @ u) == pytest.approx(4 * sum((1 + 2 * x) ** 3 / 6 * s for x, s in ((4, 1), (0, -1))))
+
+
+def test_scale_and_rigid_motion():
+    mesh = bumpy()
+    L, M = cotan_laplacian(mesh), mass_matrix(mesh)
+    turn = np.linalg.qr(np.random.default_rng(3).standard_normal((3, 3)))[0]
+    for scale in (1e-60, 1e-3, 1e60):
+        moved = mesh.with_vertices(scale * mesh.vertices @ turn.T)
+        assert abs(cotan_laplacian(moved) - L).max() <= 1e-10 * abs(L).max()
+        assert mass_matrix(moved).diagonal() / scale ** 2 == pytest.approx(M.diagonal())
+
+
+# ---- bad triangles
+
+
+BAD = {
+    "a line": ([[0, 0, 0], [1, 0, 0], [2, 0, 0], [0, 1, 0]], [[0, 1, 2], [0, 1, 3], [1, 2, 3]]),
+    "a point": ([[1, 1, 1], [1, 1, 1], [1, 1, 1], [0, 1, 0]], [[0, 1, 2], [0, 1, 3]]),
+    "two equal": ([[0, 0, 0], [0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2], [0, 2, 3]]),
+    "needle": ([[0, 0, 0], [1, 0, 0], [1, 1e-13, 0], [0, 1, 0]], [[0, 1, 2], [0, 2, 3]]),
+    "cap": ([[0, 0, 0], [1, 0, 0], [0.5, 1e-15, 0], [0, 1, 0]], [[0, 1, 2], [0, 2, 3]]),
+    "duplicate faces": ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2], [0, 1, 2], [1, 0, 2]]),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_degenerate_triangles_keep_it_finite_and_semidefinite(case):
+    mesh = Mesh(*BAD[case])
+    n = len(mesh.vertices)
+    L = cotan_laplacian(mesh)
+    scale = check_laplacian(L, n)
+    assert L.nnz == 2 * len(mesh.edges) + n
+    assert np.linalg.eigvalsh(L.toarray()).min() >= -1e-12 * scale
+    total = mass_matrix(mesh).sum()
+    for kind in ("voronoi", "consistent"):
+        M = mass_matrix(mesh, kind=kind)
+        assert M.sum() == pytest.approx(total, rel=1e-9) and (M.diagonal() >= 0).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(-18, 0), st.floats(0, 1))
+def test_slivers_of_any_height_are_semidefinite(exponent, foot):
+    mesh = Mesh([[0, 0, 0], [1, 0, 0], [foot, 10 ** exponent, 0]], [[0, 1, 2]])
+    L = cotan_laplacian(mesh).toarray()
+    assert np.isfinite(L).all() and np.abs(L).max() <= 2e8
+    assert np.linalg.eigvalsh(L).min() >= -1e-13 * np.abs(L).max()
+
+
+def test_unreferenced_vertices_have_empty_rows_and_no_mass():
+    sphere = datasets.icosphere(1)
+    mesh = Mesh(np.concatenate([sphere.vertices, [[9, 9, 9], [8, 8, 8]]]), sphere.faces)
+    L = cotan_laplacian(mesh)
+    assert L.shape == (44, 44) and abs(L[42:]).max() == 0
+    for kind in ("lumped", "voronoi", "consistent"):
+        M = mass_matrix(mesh, kind=kind)
+        assert M.shape == (44, 44) and M.diagonal()[42:].tolist() == [0, 0] and (M.diagonal()[:42] > 0).all()
+    assert cotan_laplacian(mesh, intrinsic_delaunay=True).shape == (44, 44)
+
+
+@pytest.mark.parametrize("call", [
+    lambda: mass_matrix(datasets.icosphere(0), kind="full"), lambda: mass_matrix("mesh"), lambda: cotan_laplacian(np.eye(3)),
+    lambda: graph_laplacian(np.ones((2, 3))), lambda: graph_laplacian("A"),
+    lambda: cotan_laplacian(Mesh(np.random.default_rng(0).random((5, 3)), [[0, 1, 2], [0, 1, 3], [0, 1, 4]]), intrinsic_delaunay=True),
+], ids=range(6))
+def test_refuses(call):
+    with pytest.raises(InvalidInputError):
+        call()
+
+
+def test_no_faces():
+    mesh = Mesh(np.eye(3), [])
+    for A in (cotan_laplacian(mesh), cotan_laplacian(mesh, intrinsic_delaunay=True), graph_laplacian(mesh), mass_matrix(mesh),
+              mass_matrix(mesh, "voronoi"), mass_matrix(mesh, "consistent")):
+        assert A.shape == (3, 3) and abs(A).max() == 0
+
+
+# ---- intrinsic Delaunay
+
+
+def test_intrinsic_delaunay_flips_the_long_diagonal():
+    mesh = Mesh([[0, 0, 0], [1, 0.2, 0], [2, 0, 0], [1, -0.2, 0]], [[0, 3, 2], [0, 2, 1]])      # cut along the long diagonal
+    assert cotan_laplacian(mesh)[0, 2] > 0
+    L = cotan_laplacian(mesh, intrinsic_delaunay=True)
+    assert L[0, 2] == 0 and L[1, 3] < 0
+    short = cotan_laplacian(Mesh(mesh.vertices, [[0, 3, 1], [1, 3, 2]]))
+    assert np.abs((L - short).toarray()).max() < 1e-12
+
+
+def test_intrinsic_delaunay_of_closed_meshes_has_no_negative_weights():
+    sphere = datasets.icosphere(2)
+    x = sphere.vertices * np.array([1, 0.05, 0.3])
+    L = cotan_laplacian(sphere.with_vertices(x), intrinsic_delaunay=True)
+    off = (L - sp.diags_array(L.diagonal())).data
+    assert off.max() <= 1e-12 * np.abs(off).max() < cotan_laplacian(sphere.with_vertices(x)).tocoo().data.max()
+    assert np.linalg.eigvalsh(L.toarray()).min() > -1e-9
+
+
+def test_intrinsic_delaunay_of_a_delaunay_mesh_is_the_extrinsic_one():
+    mesh = datasets.icosphere(3)
+    assert abs(cotan_laplacian(mesh, intrinsic_delaunay=True) - cotan_laplacian(mesh)).max() < 1e-10
+
+
+# ---- repeated assembly, real meshes
+
+
+def test_assembler_gives_the_same_bits_as_the_functions():
+    mesh = bumpy()
+    assembler = CotanAssembler(mesh)
+    moved = mesh.with_vertices(mesh.vertices ** 2)
+    data, mass = assembler.values(moved.vertices)
+    L = cotan_laplacian(moved)
+    assert np.array_equal(assembler.matrix(data).data, L.data) and np.array_equal(assembler.indices, L.indices)
+    assert np.array_equal(mass, mass_matrix(moved).diagonal())
+
+
+def test_edge_lengths():
+    mesh = Mesh([[0, 0, 0], [3, 0, 0], [0, 4, 0]], [[0, 1, 2]])
+    assert edge_lengths(mesh).tolist() == [3, 4, 5] and face_areas(mesh).tolist() == [6]
+
+
+def test_real_meshes(data_dir):
+    if data_dir is None:
+        pytest.skip("no data folder")
+    with open(data_dir / "INDEX.csv", newline="") as f:
+        names = [r["file"] for r in csv.DictReader(f) if r["file"].startswith("meshes/") and int(r["n"]) < 20_000]
+    for name in names:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MeshsolveWarning)
+            mesh = load_mesh(data_dir / name)
+        n = len(mesh.vertices)
+        L = cotan_laplacian(mesh)
+        scale = check_laplacian(L, n)
+        x = np.random.default_rng(0).standard_normal(n)
+        assert x @ (L @ x) >= -1e-9 * scale * (x @ x), name
+        total = mass_matrix(mesh).sum()
+        assert all(mass_matrix(mesh, k).sum() == pytest.approx(total, rel=1e-9) for k in ("voronoi", "consistent")), name
+        if mesh.is_manifold and (np.bincount(mesh.side_edges.ravel()) == 2).all():
+            I = cotan_laplacian(mesh, intrinsic_delaunay=True).tocoo()
+            assert I.data[I.row != I.col].max() <= 1e-9 * np.abs(I.data).max(), name
