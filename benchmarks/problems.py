@@ -130,18 +130,17 @@ def find(name):
 def _order_set():
     """Every mesh of the data folder from SMALLEST vertices on and its subdivisions up to LARGEST.
 
-    Left out: triangle soups, and the subdivisions of meshes with many non-manifold edges, which Loop's rule does not know.
+    Left out: triangle soups.
     """
     sized = []
     for name, row in catalogue().items():
         n, faces = int(row["n"]), int(row["nnz_or_faces"])
         if n < SMALLEST or int(row["components"]) > MOST_COMPONENTS:
             continue
-        manifold = int(row["nonmanifold_edges"] or 0) <= 10
-        for level in range(3 if manifold else 1):
-            if n <= LARGEST:
-                sized.append((n, f"{name}-{level}" if level else name))
-            n, faces = n + 3 * faces // 2, 4 * faces        # one new vertex an edge, four faces for one
+        level = 0
+        while n <= LARGEST:
+            sized.append((n, f"{name}-{level}" if level else name))
+            n, faces, level = n + 3 * faces // 2, 4 * faces, level + 1      # one new vertex an edge, four faces for one
     return [find(name) for _, name in sorted(sized)]
 
 
@@ -150,15 +149,48 @@ def _subdivided(path, level):
     key = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     cached = cache_folder() / f"{path.name.split('.')[0]}-{level}-{key}.npz"
     if not cached.exists():
-        import igl
-
         mesh = _used_part(ms.load_mesh(path))
-        vertices, faces = igl.loop(mesh.vertices, mesh.faces.astype(np.int64), level)
+        vertices, faces = mesh.vertices, mesh.faces
+        for _ in range(level):
+            vertices, faces = loop_subdivided(vertices, faces)
         scratch = cached.with_suffix(f".{os.getpid()}.npz")
-        np.savez(scratch, vertices=vertices, faces=faces.astype(np.int32))
+        np.savez(scratch, vertices=vertices, faces=faces)
         os.replace(scratch, cached)
     with np.load(cached) as z:
         return ms.Mesh(z["vertices"], z["faces"])
+
+
+def loop_subdivided(vertices, faces):
+    """One step of Loop's subdivision (Loop 1987, Warren's weights), on any mesh.
+
+    Edges of one face, and of three or more, are creases; vertices on them follow the crease, or stay where it branches.
+    """
+    n, m = len(vertices), len(faces)
+    corner = np.asarray(faces, np.int64)
+    sides = np.sort(np.stack([corner[:, [1, 2]], corner[:, [2, 0]], corner[:, [0, 1]]], axis=1).reshape(-1, 2), axis=1)
+    keys, edge = np.unique(sides[:, 0] * n + sides[:, 1], return_inverse=True)
+    ends, crease = np.stack(np.divmod(keys, n), axis=1), np.bincount(edge) != 2
+    opposite = sp.csr_array((np.ones(3 * m), (edge, corner.ravel())), shape=(len(keys), n)) @ vertices
+    middle = vertices[ends].sum(axis=1)
+    new = np.where(crease[:, None], middle / 2, 3 / 8 * middle + opposite / 8)
+    moved = _smoothed(vertices, ends, crease)
+    a, b, c = (n + edge.reshape(-1, 3)).T                  # the new vertex opposite each corner
+    i, j, k = corner.T
+    fine = np.stack([i, c, b, j, a, c, k, b, a, a, b, c], axis=1).reshape(-1, 3)
+    return np.concatenate([moved, new]), fine.astype(np.int32)
+
+
+def _smoothed(vertices, ends, crease):
+    """The old vertices after one step: the mean of their neighbours mixed in."""
+    n = len(vertices)
+    links = np.concatenate([ends, ends[:, ::-1]])
+    smooth = sp.csr_array((np.ones(len(links)), tuple(links.T)), shape=(n, n))
+    folds = sp.csr_array((np.tile(crease, 2).astype(float), tuple(links.T)), shape=(n, n))
+    degree, folded = smooth.sum(axis=1)[:, None], folds.sum(axis=1)[:, None]
+    weight = np.where(degree == 3, 3 / 16, 3 / (8 * np.maximum(degree, 1)))
+    inside = (1 - degree * weight) * vertices + weight * (smooth @ vertices)
+    along = 3 / 4 * vertices + (folds @ vertices) / 8
+    return np.where(folded == 0, inside, np.where(folded == 2, along, vertices))
 
 
 def _used_part(mesh):

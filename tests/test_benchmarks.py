@@ -162,6 +162,22 @@ def test_smoothing_system_is_symmetric_and_positive():
     assert math.isclose((S.A @ np.ones(6)).sum(), area) and math.isclose((S.A2 @ np.ones(6)).sum(), area)
 
 
+def test_loop_subdivision():
+    """An octahedron: 18 vertices in 32 faces, all alike by symmetry; a lone triangle: crease rules, its plane stays."""
+    corners = np.vstack([np.eye(3), -np.eye(3)])
+    faces = np.array([[0, 1, 2], [1, 3, 2], [3, 4, 2], [4, 0, 2], [1, 0, 5], [3, 1, 5], [4, 3, 5], [0, 4, 5]])
+    vertices, fine = problems.loop_subdivided(corners, faces)
+    assert vertices.shape == (18, 3) and fine.shape == (32, 3)
+    assert np.allclose(vertices[0], [5 / 8, 0, 0])                    # valence 4: weight 3/32 a neighbour, they cancel
+    sides = np.sort(fine[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
+    assert (np.unique(sides, axis=0, return_counts=True)[1] == 2).all()
+    area = [np.cross(v[f[:, 1]] - v[f[:, 0]], v[f[:, 2]] - v[f[:, 0]]) for v, f in ((corners, faces), (vertices, fine))]
+    outward = [np.einsum("ij,ij->i", a, v[f].mean(axis=1)) > 0 for a, v, f in zip(area, (corners, vertices), (faces, fine))]
+    assert outward[0].all() == outward[1].all() and len({*outward[1]}) == 1      # orientation is kept
+    vertices, fine = problems.loop_subdivided(np.eye(3), np.array([[0, 1, 2]]))
+    assert np.allclose(vertices.sum(axis=1), 1) and np.allclose(vertices[0], [3 / 4, 1 / 8, 1 / 8]) and len(fine) == 4
+
+
 def test_problem_names(monkeypatch, tmp_path):
     (tmp_path / "meshes").mkdir()
     (tmp_path / "meshes/two-part.obj").write_text("v 0 0 0\n")
