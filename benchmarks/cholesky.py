@@ -16,13 +16,14 @@ import numpy as np
 from tqdm import tqdm
 
 from benchmarks import cholesky_bars
-from benchmarks.measure import summary, write_json
-from benchmarks.peers import METIS, SOLVERS, Unavailable, available
+from benchmarks.measure import clock_for, describe, summary, write_json
+from benchmarks.peers import METIS, SINGLE_THREAD, SOLVERS, Unavailable, available
 from benchmarks.problems import find, problem_set, smoothing_system
 from benchmarks.table import Table, print_bars
 from benchmarks.worker import measure
 
 COLUMNS = ("solver", "threads", "analyze", "numeric", "solve3", "first", "refactor", "again", "peak MB", "nnz(L) M", "error")
+WRONG = 1e-10                                                       # backward error from which a solution does not count
 DEFAULT = [name for name in SOLVERS if name != "cholmod-simplicial"]
 
 
@@ -33,15 +34,15 @@ def main(arguments=None):
     for name, why in missing.items():
         print(f"left out: {name}: {why}")
     problems = [find(m) for m in options.meshes] or problem_set("quick" if options.quick else "cholesky")
-    rows = []
+    run = describe("cholesky", options.threads, options.clock)
+    run |= {"peers": here, "left_out": missing, "rows": []}
     for problem in problems:
         with tempfile.TemporaryDirectory() as folder:
-            rows += measure_problem(problem, list(here), pathlib.Path(folder), options)
-    bars = cholesky_bars.verdicts(rows, options.clock)
-    passed = print_bars(bars)
-    content = {"clock": options.clock, "peers": here, "left_out": missing, "rows": rows, "bars": bars}
-    print("written:", write_json("cholesky", options.threads, content, options.out))
-    return 0 if passed else 1
+            run["rows"] += measure_problem(problem, list(here), pathlib.Path(folder), options)
+        write_json(run, options.out)                                # so that a run cut short leaves what it measured
+    run["bars"] = cholesky_bars.verdicts(run["rows"], options.clock)
+    print("written:", write_json(run, options.out))
+    return 0 if print_bars(run["bars"]) else 1
 
 
 def parser():
@@ -64,7 +65,8 @@ def measure_problem(problem, names, folder, options):
     system.save(folder / "system.npz")
     perm = metis_permutation(system.A, folder) if any(name.endswith("-given") for name in names) else None
     names = [name for name in names if perm or not name.endswith("-given")]
-    runs = {(name, t): [] for t in options.threads for name in names}
+    least = min(options.threads)
+    runs = {(name, t): [] for t in options.threads for name in names if t == least or name not in SINGLE_THREAD}
     steps = [key for _ in range(options.repeat) for key in runs]
     for name, t in tqdm(steps, desc=problem.name, leave=False, disable=None):
         done = runs[name, t]
@@ -91,13 +93,16 @@ def metis_permutation(A, folder):
 
 
 def condense(runs):
-    """The repeated runs of one solver as medians with quartiles; a run that failed makes the row a failure."""
+    """The repeated runs of one solver as medians with quartiles; a run that failed or is wrong makes the row a failure."""
     failed = [run["failed"] for run in runs if "failed" in run]
     if failed:
         return {"failed": failed[0]}
+    error = max(max(run["error"], run["error_again"]) for run in runs)
+    if not error < WRONG:
+        return {"failed": f"wrong solution, backward error {error:.1e}"}
     again = [one for run in runs for one in run["again"]]
     row = {"seconds": {}, "peak": summary(run["peak"] for run in runs), "facts": runs[-1]["facts"],
-           "error": max(max(run["error"], run["error_again"]) for run in runs), "bits": sorted({run["bits"] for run in runs})}
+           "error": error, "bits": sorted({run["bits"] for run in runs})}
     for clock in ("wall", "cpu"):
         phases = {name: summary(run["first"][clock][name] for run in runs) for name in runs[0]["first"][clock]}
         phases["first"] = summary(sum(run["first"][clock].values()) for run in runs)
@@ -112,7 +117,7 @@ def cells(row, clock):
     """The columns of one row."""
     if "failed" in row:
         return [row["solver"], row["threads"], "failed:", row["failed"]]
-    seconds = {name: s["median"] for name, s in row["seconds"][clock].items()}
+    seconds = {name: s["median"] for name, s in row["seconds"][clock_for(row["threads"], clock)].items()}
     parts = row["facts"].get("report", {}).get("seconds", {})          # ours in one call: its own account of the phases
     analyze = seconds.get("analyze", sum(parts.get(k, 0.0) for k in ("patches", "order", "symbolic")) if parts else None)
     numeric = seconds.get("factor", parts.get("numeric"))

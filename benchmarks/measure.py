@@ -68,6 +68,11 @@ def interleave(tasks, repeat):
     return results, seconds
 
 
+def clock_for(threads, clock):
+    """The clock to compare by: CPU seconds, where asked for, say nothing about several threads."""
+    return clock if threads == 1 else "wall"
+
+
 def geometric_mean(values):
     """Geometric mean of positive numbers; NaN of none."""
     values = list(values)
@@ -160,14 +165,19 @@ def git_hash():
     return done.stdout.strip()
 
 
-def write_json(bench, threads, content, out=None):
-    """Write ``content`` with the description of the run to ``results/<bench>-<date>-<threads>t.json``; returns the path."""
-    now = datetime.datetime.now(datetime.UTC)
-    path = pathlib.Path(out) if out else RESULTS / f"{bench}-{now:%Y-%m-%d}-{'-'.join(map(str, threads))}t.json"
-    run = {"bench": bench, "date": now.isoformat(timespec="seconds"), "git": git_hash(), "command": sys.argv[1:],
-           "threads": threads, "machine": machine(), "versions": versions()}
+def describe(bench, threads, clock):
+    """What every result begins with: taken before the first measurement."""
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return {"bench": bench, "date": now, "git": git_hash(), "command": sys.argv[1:], "threads": threads, "clock": clock,
+            "machine": machine(), "versions": versions()}
+
+
+def write_json(run, out=None):
+    """Write a result to ``out`` or to ``results/<bench>-<date>-<threads>t.json``, whole or not at all; returns the path."""
+    name = f"{run['bench']}-{run['date'][:10]}-{'-'.join(map(str, run['threads']))}t.json"
+    path = pathlib.Path(out) if out else RESULTS / name
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_suffix(".tmp")
-    scratch.write_text(json.dumps({**run, **content}, indent=1) + "\n")
+    scratch.write_text(json.dumps(run, indent=1) + "\n")
     os.replace(scratch, path)
     return path

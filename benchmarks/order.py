@@ -13,7 +13,7 @@ import argparse
 import numpy as np
 
 import meshsolve as ms
-from benchmarks.measure import geometric_mean, interleave, library_threads, summary, write_json
+from benchmarks.measure import clock_for, describe, geometric_mean, interleave, library_threads, summary, write_json
 from benchmarks.peers import ORDERINGS, Unavailable, available
 from benchmarks.peers.cholmod import Cholmod
 from benchmarks.problems import SMALLEST, find, problem_set, smoothing_system
@@ -26,21 +26,22 @@ def main(arguments=None):
     here, missing = available(options.peers, ORDERINGS)
     symbolic, reason = cholmod_release()
     peers = {name: ORDERINGS[name]() for name in here}
-    for name, why in {**missing, **({} if symbolic else {"cholmod": reason})}.items():
+    missing |= {} if symbolic else {"cholmod": reason}
+    for name, why in missing.items():
         print(f"left out: {name}: {why}")
     problems = [find(m) for m in options.meshes] or problem_set("quick" if options.quick else "order")
     t = options.threads[-1]
     table = Table("mesh", "vertices", *here, *(f"ours {k}t" for k in options.threads), "nnz(L)/", "flops/", "vs METIS",
                   f"lca {t}t", "cholmod")
-    rows = []
+    run = describe("order", options.threads, options.clock)
+    run |= {"peers": {**here, "cholmod": symbolic}, "left_out": missing, "rows": []}
     for problem in problems:
-        rows.append(measure(problem, peers, bool(symbolic), options))
-        table.row(*cells(rows[-1], here, options))
-    bars = verdicts(rows, options)
-    passed = print_bars(bars)
-    content = {"clock": options.clock, "peers": {**here, "cholmod": symbolic}, "left_out": missing, "rows": rows, "bars": bars}
-    print("written:", write_json("order", options.threads, content, options.out))
-    return 0 if passed else 1
+        run["rows"].append(measure(problem, peers, bool(symbolic), options))
+        table.row(*cells(run["rows"][-1], here, options))
+        write_json(run, options.out)                                # so that a run cut short leaves what it measured
+    run["bars"] = verdicts(run["rows"], options)
+    print("written:", write_json(run, options.out))
+    return 0 if print_bars(run["bars"]) else 1
 
 
 def parser():
@@ -111,18 +112,20 @@ def _with_threads(threads, call):
         return call()
 
 
-def median(row, name, options):
+def median(row, name, options, threads=1):
     """Median seconds of one task of a row, None where it was not measured."""
     measured = row["seconds"].get(name)
-    return measured[options.clock]["median"] if measured else None
+    return measured[clock_for(threads, options.clock)]["median"] if measured else None
 
 
 def cells(row, peers, options):
     """The columns of one row."""
-    times = [median(row, name, options) for name in (*peers, *(f"meshsolve-{t}t" for t in options.threads))]
+    times = [median(row, name, options) for name in peers]
+    times += [median(row, f"meshsolve-{t}t", options, t) for t in options.threads]
     ratio = [_fill_ratio(row, kind) for kind in ("nnz", "flops")]
     speed = [_speed(row, t, options) for t in options.threads[:1]]
-    lca = [median(row["symbolic"], name, options) for name in (f"pattern-{options.threads[-1]}t", "cholmod")]
+    t = options.threads[-1]
+    lca = [median(row["symbolic"], name, options, t) for name in (f"pattern-{t}t", "cholmod")]
     return [row["mesh"], row["n"], *times, *ratio, *speed, *lca]
 
 
@@ -134,7 +137,7 @@ def _fill_ratio(row, kind):
 
 
 def _speed(row, threads, options):
-    peer, ours = median(row, "metis", options), median(row, f"meshsolve-{threads}t", options)
+    peer, ours = (median(row, name, options, threads) for name in ("metis", f"meshsolve-{threads}t"))
     return peer / ours if peer and ours else None
 
 
@@ -150,14 +153,15 @@ def verdicts(rows, options):
         ratios = [_fill_ratio(row, kind) for row in rows]
         bars.append(bar(f"{kind} of L over METIS', geometric mean", geometric_mean(ratios), mean, at_least=False))
         bars.append(bar(f"{kind} of L over METIS', worst mesh", max(ratios, default=None), worst, at_least=False))
-    pairs = [[median(row["symbolic"], name, options) for name in ("cholmod", "pattern-2t", "analyze-2t")] for row in rows]
+    pairs = [[median(row["symbolic"], name, options, 2) for name in ("cholmod", "pattern-2t", "analyze-2t")] for row in rows]
     pairs = [p for p in pairs if None not in p]
     bars.append(bar("pattern of L, 2 threads: times faster than CHOLMOD's analysis, slowest mesh",
                     min((c / p for c, p, _ in pairs), default=None), 1.0))
     bars.append(bar("the same with ms.analyze before it (stricter than asked), geometric mean",
                     geometric_mean(c / (p + a) for c, p, a in pairs), 1.0))
     same = all(row["same_for_any_threads"] and row["symbolic"].get("agrees", True) for row in rows)
-    bars.append(bar("same permutation for any threads, nnz(L) as CHOLMOD counts it (1 = yes)", float(same) if rows else None, 1.0))
+    bars.append(bar("same permutation for any threads, nnz(L) as CHOLMOD counts it (1 = yes)", float(same) if rows else None,
+                    1.0))
     return bars
 
 

@@ -14,7 +14,7 @@ import os
 import pathlib
 
 from benchmarks.cholesky_bars import GROUPS
-from benchmarks.measure import RESULTS
+from benchmarks.measure import RESULTS, clock_for
 
 BEGIN, END = "<!-- benchmark:begin -->", "<!-- benchmark:end -->"
 
@@ -80,9 +80,9 @@ def order_table(run):
                "nnz(L) / METIS'", "flops / METIS'"]
     rows = []
     for row in run["rows"]:
-        ours = [f"meshsolve-{t}t" for t in run["threads"]]
-        seconds = [row["seconds"].get(name, {}).get(run["clock"], {}).get("median") for name in ("metis", *ours)]
-        fill, metis = row["fill"][ours[0]], row["fill"].get("metis")
+        clocks = {"metis": run["clock"], **{f"meshsolve-{t}t": clock_for(t, run["clock"]) for t in run["threads"]}}
+        seconds = [row["seconds"].get(name, {}).get(clock, {}).get("median") for name, clock in clocks.items()]
+        fill, metis = row["fill"][f"meshsolve-{run['threads'][0]}t"], row["fill"].get("metis")
         ratios = [f"{fill[kind] / metis[kind]:.3f}" if metis else "-" for kind in ("nnz", "flops")]
         rows.append([row["mesh"], f"{row['n']:,}", *map(_seconds, seconds), *ratios])
     return columns, rows
@@ -132,15 +132,15 @@ def chart(runs, path):
     run = runs[-1]
     meshes, groups = by_mesh(run), {"meshsolve": ("meshsolve",), **GROUPS}
     figure, axes = pyplot.subplots(figsize=(max(6, 1.3 * len(meshes)), 3.6), layout="constrained")
+    sizes = [next(iter(solvers.values()))["n"] for solvers in meshes.values()]
     for k, (group, names) in enumerate(groups.items()):
         best = [_best([r for name, r in solvers.items() if name in names], "first", run) for solvers in meshes.values()]
-        sizes = [next(iter(solvers.values()))["n"] for solvers in meshes.values()]
         heights = [1e6 * b / n if b else 0.0 for b, n in zip(best, sizes, strict=True)]
         axes.bar([i + (k - 2) * 0.16 for i in range(len(meshes))], heights, 0.16, label=group)
-    axes.set_xticks(range(len(meshes)), [f"{mesh}\n{next(iter(s.values()))['n'] // 1000}k" for mesh, s in meshes.items()])
+    axes.set_xticks(range(len(meshes)), [f"{mesh}\n{n / 1000:.0f}k" for mesh, n in zip(meshes, sizes, strict=True)])
     axes.set_ylabel("first solve, µs per vertex")
-    axes.set_title(f"order, factor and solve 3 right-hand sides, {min(run['threads'])} thread, {run['machine']['cpu']}", fontsize=10)
-    axes.legend(frameon=False, ncols=len(groups), fontsize=8)
+    what = f"order, factor, solve 3 right-hand sides; threads: {min(run['threads'])}; {run['machine']['cpu']}"
+    figure.legend(loc="outside upper center", frameon=False, ncols=len(groups), fontsize=8, title=what, title_fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)

@@ -143,7 +143,7 @@ def test_library_threads_restores_the_environment(monkeypatch):
 
 
 def test_json_has_the_description_of_the_run(tmp_path):
-    path = measure.write_json("order", [1, 2], {"rows": []}, tmp_path / "a.json")
+    path = measure.write_json(measure.describe("order", [1, 2], "wall"), tmp_path / "a.json")
     run = json.loads(path.read_text())
     assert run["machine"]["cores"] >= 1 and run["versions"]["numpy"] == np.__version__ and run["threads"] == [1, 2]
 
@@ -182,7 +182,8 @@ def test_problem_names(monkeypatch, tmp_path):
     (tmp_path / "meshes").mkdir()
     (tmp_path / "meshes/two-part.obj").write_text("v 0 0 0\n")
     head = "file,kind,n,nnz_or_faces,components,nonmanifold_edges"
-    (tmp_path / "INDEX.csv").write_text(f"{head}\nmeshes/two-part.obj,mesh,40000,79996,1,0\nmeshes/soup.obj,mesh,90000,30000,30000,0\n")
+    (tmp_path / "INDEX.csv").write_text(
+        f"{head}\nmeshes/two-part.obj,mesh,40000,79996,1,0\nmeshes/soup.obj,mesh,90000,30000,30000,0\n")
     monkeypatch.setenv("MESHSOLVE_DATA", str(tmp_path))
     assert problems.find("two-part").level == 0 and problems.find("two-part-2").level == 2
     assert [p.name for p in problems.problem_set("order")] == ["two-part", "two-part-1", "two-part-2"]
@@ -203,8 +204,8 @@ def test_bars_judge_the_worst_mesh(capsys):
 
 
 def test_markdown_and_readme_markers():
-    run = {"bench": "cholesky", "threads": [1], "clock": "wall", "git": "abc", "date": "2030-01-01T00:00", "left_out": {"igl": ""},
-           "machine": {"cpu": "c", "cores": 2}, "peers": {"cholespy": "cholespy 2"},
+    run = {"bench": "cholesky", "threads": [1], "clock": "wall", "git": "abc", "date": "2030-01-01T00:00",
+           "left_out": {"igl": ""}, "machine": {"cpu": "c", "cores": 2}, "peers": {"cholespy": "cholespy 2"},
            "rows": [_row("a", 60_000, "meshsolve", 1.0), _row("a", 60_000, "cholespy", 4.0)]}
     text = plot.markdown(run)
     assert "| a | 60,000 | 1.00 / 1.00 | - / - | - / - | 4.00 / 4.00 | - / - | 1; 1 |" in text and "left out: igl" in text
@@ -219,6 +220,8 @@ def _row(mesh, n, solver, seconds):
             "peak": {"median": 1e6}, "bits": ["0"], "facts": {}}
 
 
-def test_failed_runs_make_a_failed_row():
+def test_failed_and_wrong_runs_make_a_failed_row():
+    run = {"error": 1e-16, "error_again": 0.1, "first": {}, "again": [], "peak": 1, "bits": ""}
+    assert "wrong" in cholesky.condense([run])["failed"] and "wrong" in cholesky.condense([{**run, "error": math.nan}])["failed"]
     assert cholesky.condense([{"failed": "crash"}]) == {"failed": "crash"}
     assert cholesky.cells({"solver": "s", "threads": 1, "failed": "crash"}, "wall")[2:] == ["failed:", "crash"]

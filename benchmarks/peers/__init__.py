@@ -28,6 +28,7 @@ SOLVERS = {                                       # name -> constructor(perm=Non
     "pardiso-default-given": lambda perm=None: Pardiso("given", perm, tuned=False),
     "cholmod-given": lambda perm=None: Cholmod("given", perm=perm),
 }
+SINGLE_THREAD = ("cholespy", "eigen", "igl", "cholmod-simplicial")             # the same with any number of threads
 ORDERINGS = {"metis": METIS, "metis-c": METIS_C}
 
 

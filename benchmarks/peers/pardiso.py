@@ -31,7 +31,7 @@ class Pardiso(Solver):
         self._set(18, -1)                                                   # report the nonzeros of L
         if tuned:
             self._set(24, 10)
-            self._set(25, 2)
+            self._set(25, 0 if ordering == "given" else 2)                  # 2 solves wrongly on a given permutation (MKL 2026)
         self._set(35, 1)                                                    # indices count from 0
         self.perm = np.zeros(1, np.int32)
         if ordering == "given" and perm is not None:
