@@ -74,6 +74,8 @@ def smoothing_system(mesh):
     ends = mesh.vertices[mesh.edges]
     t = np.linalg.norm(ends[:, 0] - ends[:, 1], axis=1).mean() ** 2
     A, A2 = _common_pattern(M, L, t), _common_pattern(M, L, 2 * t)
+    if not A.diagonal().min() > 0:
+        raise SystemExit(f"vertex {int(A.diagonal().argmin())} has no area: the smoothing matrix of this mesh is singular")
     return System(A, A2, np.ascontiguousarray(M @ mesh.vertices))
 
 

@@ -201,6 +201,9 @@ def test_bars_judge_the_worst_mesh(capsys):
     assert first["value"] == 2.0 and first["passed"] is False and "2.83" in first["what"]
     assert not print_bars([first]) and "FAIL" in capsys.readouterr().out
     assert bar("x", math.nan, 1.0)["passed"] is None
+    assert print_bars([bar("x", 0.5, 1.0, asked=False)]) and not print_bars([bar("x", 0.5, 1.0)])
+    broken = cholesky_bars.verdicts([{"solver": "meshsolve", "threads": 1, "failed": "crash"}])
+    assert any(b["passed"] is False for b in broken)
 
 
 def test_markdown_and_readme_markers():
