@@ -1,0 +1,183 @@
+"""Timing, peak memory, the description of the machine, and the JSON that every run leaves behind.
+
+Wall-clock and CPU seconds are both recorded. CPU seconds of one-thread runs hold on a machine that others use too; wall
+clock is what a user waits for and the only fair one for several threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import importlib.metadata
+import json
+import math
+import os
+import pathlib
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import time
+
+RESULTS = pathlib.Path(__file__).parent / "results"
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MESHSOLVE_NUM_THREADS")
+LIBRARIES = ("meshsolve", "numpy", "scipy", "libigl", "pymetis", "pypardiso", "mkl", "cholespy")
+
+
+class Stopwatch:
+    """Wall and CPU seconds of named phases, in the order in which they ran."""
+
+    def __init__(self):
+        self.wall, self.cpu = {}, {}
+
+    @contextlib.contextmanager
+    def phase(self, name):
+        """Time the ``with`` block; CPU seconds count all threads of the process."""
+        cpu, wall = time.process_time(), time.perf_counter()
+        yield
+        self.wall[name], self.cpu[name] = time.perf_counter() - wall, time.process_time() - cpu
+
+    def as_dict(self):
+        """Plain dict for JSON."""
+        return {"wall": self.wall, "cpu": self.cpu}
+
+
+def summary(values):
+    """Median, minimum, quartiles and number of repeated measurements."""
+    values = sorted(float(v) for v in values)
+    if not values:
+        raise ValueError("nothing was measured")
+    q1, _, q3 = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
+    return {"median": statistics.median(values), "min": values[0], "q1": q1, "q3": q3, "runs": len(values)}
+
+
+def interleave(tasks, repeat):
+    """Run the callables of ``tasks`` round by round, A B A B, so that a disturbance hits all of them.
+
+    Returns the last results and the :class:`Stopwatch` readings ``{name: {"wall": [...], "cpu": [...]}}``.
+    """
+    results, seconds = {}, {name: {"wall": [], "cpu": []} for name in tasks}
+    for _ in range(repeat):
+        for name, task in tasks.items():
+            watch = Stopwatch()
+            with watch.phase(name):
+                results[name] = task()
+            seconds[name]["wall"].append(watch.wall[name])
+            seconds[name]["cpu"].append(watch.cpu[name])
+    return results, seconds
+
+
+def clock_for(threads, clock):
+    """The clock to compare by: CPU seconds, where asked for, say nothing about several threads."""
+    return clock if threads == 1 else "wall"
+
+
+def geometric_mean(values):
+    """Geometric mean of positive numbers; NaN of none."""
+    values = list(values)
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
+
+
+class PeakMemory:
+    """Bytes that the process grows by at most, from the moment this object is made.
+
+    Linux: the kernel's high-water mark of the resident set (VmHWM) is reset first, so that memory used and given back
+    before does not hide the peak. Elsewhere ``ru_maxrss`` stands in, which can be too small in that case.
+    """
+
+    def __init__(self):
+        with contextlib.suppress(OSError):
+            pathlib.Path("/proc/self/clear_refs").write_text("5")
+        self.before = _status("VmRSS") or self._peak()
+
+    def grown(self):
+        """Peak minus the resident set at the start."""
+        return max(self._peak() - self.before, 0)
+
+    @staticmethod
+    def _peak():
+        return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def _status(field):
+    try:
+        lines = pathlib.Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(field + ":")), 0)
+
+
+def thread_environment(threads):
+    """The environment of a process in which every library uses ``threads`` threads."""
+    return {**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(threads)), "MKL_DYNAMIC": "FALSE"}
+
+
+@contextlib.contextmanager
+def library_threads(threads):
+    """Let meshsolve use ``threads`` threads inside the ``with`` block where no argument says so."""
+    before = os.environ.get("MESHSOLVE_NUM_THREADS")
+    os.environ["MESHSOLVE_NUM_THREADS"] = str(threads)
+    try:
+        yield
+    finally:
+        del os.environ["MESHSOLVE_NUM_THREADS"]
+        if before is not None:
+            os.environ["MESHSOLVE_NUM_THREADS"] = before
+
+
+def machine():
+    """Processor, cores this process may use, memory, frequency governor, load when the run began."""
+    return {"cpu": _cpu_model(), "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+            "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+            "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"), "system": platform.platform(),
+            "load": os.getloadavg()[0]}
+
+
+def _cpu_model():
+    lines = (_read("/proc/cpuinfo") or "").splitlines()
+    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
+
+
+def _read(path):
+    try:
+        return pathlib.Path(path).read_text().strip()
+    except OSError:
+        return None
+
+
+def versions():
+    """Versions of Python and of the libraries that are installed."""
+    found = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
+
+
+def git_hash():
+    """Commit of this checkout, with ``-dirty`` where files differ from it; None outside a repository."""
+    try:
+        done = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=12"], cwd=pathlib.Path(__file__).parent,
+                              capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()
+
+
+def describe(bench, threads, clock):
+    """What every result begins with: taken before the first measurement."""
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return {"bench": bench, "date": now, "git": git_hash(), "command": sys.argv[1:], "threads": threads, "clock": clock,
+            "machine": machine(), "versions": versions()}
+
+
+def write_json(run, out=None):
+    """Write a result to ``out`` or to ``results/<bench>-<date>-<threads>t.json``, whole or not at all; returns the path."""
+    name = f"{run['bench']}-{run['date'][:10]}-{'-'.join(map(str, run['threads']))}t.json"
+    path = pathlib.Path(out) if out else RESULTS / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_suffix(".tmp")
+    scratch.write_text(json.dumps(run, indent=1) + "\n")
+    os.replace(scratch, path)
+    return path

@@ -1,0 +1,203 @@
+"""The meshes and matrices of the benchmarks: files of a data folder, their Loop subdivisions, or generated spheres.
+
+The data folder is ``MESHSOLVE_DATA`` or a ``shared/data`` folder beside the checkout; its ``INDEX.csv`` names the meshes.
+Without one every set consists of subdivided icospheres. Subdivided meshes are kept in the cache folder.
+The matrix is one implicit smoothing step, A = M + t L (lumped mass, cotan Laplacian, t = mean edge length squared); the
+refactorization gets M + 2 t L and the right-hand sides are M times the vertices.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import hashlib
+import os
+import pathlib
+import re
+
+import numpy as np
+import scipy.sparse as sp
+
+import meshsolve as ms
+from benchmarks.peers.base import cache_folder
+
+SMALLEST, LARGEST = 30_000, 1_000_000           # vertices in the set "order"
+MOST_COMPONENTS = 1_000                         # a soup of loose triangles is no test of an ordering
+CHOLESKY = ("spot", "stanford-bunny", "nefertiti", "ogre", "igea", "ogre-1", "igea-1", "nefertiti-2", "ogre-2")
+QUICK = ("stanford-bunny", "nefertiti", "igea", "ogre-1")
+SPHERES = {"order": (6, 7, 8), "cholesky": (4, 6, 7, 8), "quick": (5, 6)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """A mesh by name: a file (or None for an icosphere) and how often it is subdivided."""
+
+    name: str
+    path: pathlib.Path | None
+    level: int
+
+    def mesh(self):
+        """The mesh, without vertices that no face uses."""
+        if self.path is None:
+            return ms.datasets.icosphere(self.level)
+        return _subdivided(self.path, self.level) if self.level else _used_part(ms.load_mesh(self.path))
+
+
+@dataclasses.dataclass(frozen=True)
+class System:
+    """A x = B, and A2 of the same pattern for the refactorization."""
+
+    A: sp.csr_array
+    A2: sp.csr_array
+    B: np.ndarray
+
+    @property
+    def n(self):
+        return self.A.shape[0]
+
+    def save(self, path):
+        """Write the arrays to an .npz file."""
+        np.savez(path, indptr=self.A.indptr, indices=self.A.indices, data=self.A.data, data2=self.A2.data, B=self.B)
+
+    @classmethod
+    def load(cls, path):
+        """Read what :meth:`save` wrote."""
+        with np.load(path) as z:
+            n = len(z["indptr"]) - 1
+            A, A2 = (sp.csr_array((z[d], z["indices"], z["indptr"]), shape=(n, n)) for d in ("data", "data2"))
+            return cls(A, A2, z["B"])
+
+
+def smoothing_system(mesh):
+    """The :class:`System` of one implicit smoothing step on ``mesh``."""
+    L, M = ms.cotan_laplacian(mesh), ms.mass_matrix(mesh)
+    ends = mesh.vertices[mesh.edges]
+    t = np.linalg.norm(ends[:, 0] - ends[:, 1], axis=1).mean() ** 2
+    A, A2 = _common_pattern(M, L, t), _common_pattern(M, L, 2 * t)
+    if not A.diagonal().min() > 0:
+        raise SystemExit(f"vertex {int(A.diagonal().argmin())} has no area: the smoothing matrix of this mesh is singular")
+    return System(A, A2, np.ascontiguousarray(M @ mesh.vertices))
+
+
+def _common_pattern(M, L, t):
+    """M + t L on the pattern of L for any t: scipy would drop entries that happen to cancel."""
+    A = sp.csr_array(L, copy=True)
+    A.sort_indices()
+    A.data *= t
+    A.data[A.indices == np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))] += M.diagonal()
+    return A
+
+
+def data_folder():
+    """The folder of real meshes, or None."""
+    given = os.environ.get("MESHSOLVE_DATA")
+    folder = pathlib.Path(given) if given else pathlib.Path(__file__).parents[1] / "../shared/data"
+    return folder.resolve() if (folder / "INDEX.csv").exists() else None
+
+
+def catalogue():
+    """``{name: row of INDEX.csv}`` of the meshes in the data folder; empty without one."""
+    folder = data_folder()
+    if folder is None:
+        return {}
+    with open(folder / "INDEX.csv", newline="") as f:
+        rows = [row for row in csv.DictReader(f) if row["kind"] == "mesh"]
+    return {pathlib.Path(row["file"]).name.split(".")[0]: row for row in rows}
+
+
+def problem_set(name):
+    """The problems of the set ``"order"``, ``"cholesky"`` or ``"quick"``, smallest first."""
+    if data_folder() is None:
+        return [Problem(f"icosphere-{k}", None, k) for k in SPHERES[name]]
+    if name == "order":
+        return _order_set()
+    return [find(problem) for problem in (QUICK if name == "quick" else CHOLESKY)]
+
+
+def find(name):
+    """The problem of a name: ``igea``, ``igea-1`` (subdivided once), ``icosphere-7``, or the path of a mesh file."""
+    rows = catalogue()
+    if name in rows:
+        return Problem(name, data_folder() / rows[name]["file"], 0)
+    stem, _, level = name.rpartition("-")
+    if stem in rows and level.isdigit():
+        return Problem(name, data_folder() / rows[stem]["file"], int(level))
+    if re.fullmatch(r"icosphere-\d+", name):
+        return Problem(name, None, int(level))
+    if pathlib.Path(name).is_file():
+        return Problem(pathlib.Path(name).stem, pathlib.Path(name), 0)
+    raise SystemExit(f"no mesh {name!r}: neither in the data folder ({data_folder()}), nor icosphere-K, nor a file")
+
+
+def _order_set():
+    """Every mesh of the data folder from SMALLEST vertices on and its subdivisions up to LARGEST.
+
+    Left out: triangle soups.
+    """
+    sized = []
+    for name, row in catalogue().items():
+        n, faces = int(row["n"]), int(row["nnz_or_faces"])
+        if n < SMALLEST or int(row["components"]) > MOST_COMPONENTS:
+            continue
+        level = 0
+        while n <= LARGEST:
+            sized.append((n, f"{name}-{level}" if level else name))
+            n, faces, level = n + 3 * faces // 2, 4 * faces, level + 1      # one new vertex an edge, four faces for one
+    return [find(name) for _, name in sorted(sized)]
+
+
+def _subdivided(path, level):
+    """Loop subdivision of a mesh file, from the cache where it is there."""
+    key = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    cached = cache_folder() / f"{path.name.split('.')[0]}-{level}-{key}.npz"
+    if not cached.exists():
+        mesh = _used_part(ms.load_mesh(path))
+        vertices, faces = mesh.vertices, mesh.faces
+        for _ in range(level):
+            vertices, faces = loop_subdivided(vertices, faces)
+        scratch = cached.with_suffix(f".{os.getpid()}.npz")
+        np.savez(scratch, vertices=vertices, faces=faces)
+        os.replace(scratch, cached)
+    with np.load(cached) as z:
+        return ms.Mesh(z["vertices"], z["faces"])
+
+
+def loop_subdivided(vertices, faces):
+    """One step of Loop's subdivision (Loop 1987, Warren's weights), on any mesh.
+
+    Edges of one face, and of three or more, are creases; vertices on them follow the crease, or stay where it branches.
+    """
+    n, m = len(vertices), len(faces)
+    corner = np.asarray(faces, np.int64)
+    sides = np.sort(np.stack([corner[:, [1, 2]], corner[:, [2, 0]], corner[:, [0, 1]]], axis=1).reshape(-1, 2), axis=1)
+    keys, edge = np.unique(sides[:, 0] * n + sides[:, 1], return_inverse=True)
+    ends, crease = np.stack(np.divmod(keys, n), axis=1), np.bincount(edge) != 2
+    opposite = sp.csr_array((np.ones(3 * m), (edge, corner.ravel())), shape=(len(keys), n)) @ vertices
+    middle = vertices[ends].sum(axis=1)
+    new = np.where(crease[:, None], middle / 2, 3 / 8 * middle + opposite / 8)
+    moved = _smoothed(vertices, ends, crease)
+    a, b, c = (n + edge.reshape(-1, 3)).T                  # the new vertex opposite each corner
+    i, j, k = corner.T
+    fine = np.stack([i, c, b, j, a, c, k, b, a, a, b, c], axis=1).reshape(-1, 3)
+    return np.concatenate([moved, new]), fine.astype(np.int32)
+
+
+def _smoothed(vertices, ends, crease):
+    """The old vertices after one step: the mean of their neighbours mixed in."""
+    n = len(vertices)
+    links = np.concatenate([ends, ends[:, ::-1]])
+    smooth = sp.csr_array((np.ones(len(links)), tuple(links.T)), shape=(n, n))
+    folds = sp.csr_array((np.tile(crease, 2).astype(float), tuple(links.T)), shape=(n, n))
+    degree, folded = smooth.sum(axis=1)[:, None], folds.sum(axis=1)[:, None]
+    weight = np.where(degree == 3, 3 / 16, 3 / (8 * np.maximum(degree, 1)))
+    inside = (1 - degree * weight) * vertices + weight * (smooth @ vertices)
+    along = 3 / 4 * vertices + (folds @ vertices) / 8
+    return np.where(folded == 0, inside, np.where(folded == 2, along, vertices))
+
+
+def _used_part(mesh):
+    used = np.zeros(len(mesh.vertices), bool)
+    used[mesh.faces] = True
+    if used.all():
+        return mesh
+    return ms.Mesh(mesh.vertices[used], (np.cumsum(used) - 1)[mesh.faces])

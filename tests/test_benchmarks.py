@@ -1,0 +1,230 @@
+"""The benchmark programs: measuring, problems, tables; and every peer that is installed solves a small system right."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from benchmarks import cholesky, cholesky_bars, measure, plot, problems, worker
+from benchmarks.peers import ORDERINGS, SOLVERS, Unavailable
+from benchmarks.peers.base import triangle
+from benchmarks.table import bar, print_bars
+
+
+def spd(n=100, seed=0):
+    """A random symmetric matrix, diagonally dominant, both triangles stored."""
+    half = sp.random_array((n, n), density=0.05, rng=np.random.default_rng(seed), format="csr")
+    A = sp.csr_array(half + half.T)
+    A = sp.csr_array(A + sp.diags_array(abs(A).sum(1) + 1.0))
+    A.sort_indices()
+    return A
+
+
+@pytest.fixture
+def system(tmp_path):
+    A = spd()
+    A2 = A.copy()
+    A2.data *= np.where(A.indices == np.repeat(np.arange(100), np.diff(A.indptr)), 3.0, 1.0)
+    path = tmp_path / "system.npz"
+    problems.System(A, A2, np.random.default_rng(1).standard_normal((100, 3))).save(path)
+    np.save(tmp_path / "perm.npy", np.random.default_rng(2).permutation(100).astype(np.int32))
+    return path
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_solver_solves_and_refactors(name, system):
+    perm = system.with_name("perm.npy") if name.endswith("-given") else None
+    try:
+        result = worker.run(name, system, perm, again=1)
+    except Unavailable as e:
+        pytest.skip(str(e))
+    assert result["error"] < 1e-15 and result["error_again"] < 1e-15
+    assert result["first"]["wall"].keys() >= {"solve"} and result["again"][0]["cpu"].keys() == {"refactor", "solve"}
+    assert result["peak"] >= 0
+
+
+@pytest.mark.parametrize("name", ["pardiso-given", "cholmod-given"])
+def test_given_permutation_is_used(name):
+    """The fill of a reversed arrow matrix: 2n - 1 entries with the hub last, n(n + 1)/2 with the hub first."""
+    n = 60
+    A = sp.lil_array((n, n))
+    A[0, :], A[:, 0] = 1.0, 1.0
+    A.setdiag(float(n))
+    A, counted = sp.csr_array(A), []
+    for perm in (np.arange(n)[::-1], np.arange(n)):
+        try:
+            peer = SOLVERS[name](perm.astype(np.int32))
+        except Unavailable as e:
+            pytest.skip(str(e))
+        M = peer.matrix(A)
+        peer.analyze(M)
+        peer.factor(M)
+        counted.append(peer.facts()["nnz_L"])
+        peer.close()
+    assert counted[0] < n * (n + 1) // 2 <= counted[1]               # PARDISO counts its padding as well
+
+
+@pytest.mark.parametrize("name", ORDERINGS)
+def test_ordering_returns_a_permutation(name):
+    try:
+        peer = ORDERINGS[name]()
+    except Unavailable as e:
+        pytest.skip(str(e))
+    A = spd(300)
+    xadj, adjncy = peer.graph(A)
+    rows = np.repeat(np.arange(300), np.diff(xadj))
+    assert (adjncy != rows).all() and len(adjncy) == A.nnz - 300
+    assert sorted(peer.perm(peer.run((xadj, adjncy)))) == list(range(300))
+
+
+def test_worker_reports_a_crash(system):
+    system.write_bytes(b"no archive")
+    name = next((name for name in SOLVERS if _installed(name)), None)
+    if name is None:
+        pytest.skip("no solver is installed")
+    assert "failed" in worker.measure(name, system)
+
+
+def _installed(name):
+    try:
+        SOLVERS[name]()
+    except Unavailable:
+        return False
+    return True
+
+
+def test_backward_error_sees_a_wrong_column():
+    A, X = spd(), np.ones((100, 2))
+    B = A @ X
+    assert worker.backward_error(A, X, B) < 1e-15
+    B[7, 1] += 1e-3
+    assert worker.backward_error(A, X, B) > 1e-8
+
+
+def test_triangle_keeps_one_half_with_sorted_rows():
+    A = spd()
+    for upper, reference in ((True, sp.triu(A)), (False, sp.tril(A))):
+        T = triangle(A, upper)
+        assert T.indices.dtype == np.int32 and T.has_sorted_indices
+        assert (T.toarray() == reference.toarray()).all()
+
+
+def test_summary_and_geometric_mean():
+    s = measure.summary([3.0, 1.0, 2.0, 5.0, 4.0])
+    assert (s["median"], s["min"], s["q1"], s["q3"], s["runs"]) == (3.0, 1.0, 2.0, 4.0, 5)
+    assert measure.summary([2.0])["q3"] == 2.0
+    assert math.isclose(measure.geometric_mean([1.0, 4.0]), 2.0) and math.isnan(measure.geometric_mean([]))
+    with pytest.raises(ValueError):
+        measure.summary([])
+
+
+def test_interleave_takes_turns():
+    order = []
+    results, seconds = measure.interleave({"a": lambda: order.append("a") or 1, "b": lambda: order.append("b") or 2}, 3)
+    assert order == ["a", "b"] * 3 and results == {"a": 1, "b": 2} and len(seconds["b"]["cpu"]) == 3
+
+
+def test_peak_memory_sees_what_was_freed():
+    big = np.ones(1 << 23)                           # 64 MiB that are gone before the measurement: they must not hide the peak
+    del big
+    memory = measure.PeakMemory()
+    block = np.ones(1 << 22)
+    del block
+    assert 30e6 < memory.grown() < 60e6 or not measure._status("VmHWM")
+
+
+def test_library_threads_restores_the_environment(monkeypatch):
+    monkeypatch.setenv("MESHSOLVE_NUM_THREADS", "5")
+    with measure.library_threads(2):
+        assert measure.os.environ["MESHSOLVE_NUM_THREADS"] == "2"
+    assert measure.os.environ["MESHSOLVE_NUM_THREADS"] == "5"
+
+
+def test_json_has_the_description_of_the_run(tmp_path):
+    path = measure.write_json(measure.describe("order", [1, 2], "wall"), tmp_path / "a.json")
+    run = json.loads(path.read_text())
+    assert run["machine"]["cores"] >= 1 and run["versions"]["numpy"] == np.__version__ and run["threads"] == [1, 2]
+
+
+def test_smoothing_system_is_symmetric_and_positive():
+    """On an octahedron: A and A2 share their pattern, and A 1 = M 1 since the Laplacian's rows sum to zero."""
+    ms = pytest.importorskip("meshsolve")
+    if not hasattr(ms, "cotan_laplacian"):
+        pytest.skip("no mesh operators")
+    corners = np.vstack([np.eye(3), -np.eye(3)])
+    faces = [[0, 1, 2], [1, 3, 2], [3, 4, 2], [4, 0, 2], [1, 0, 5], [3, 1, 5], [4, 3, 5], [0, 4, 5]]
+    S = problems.smoothing_system(ms.Mesh(corners, np.array(faces, np.int32)))
+    assert (S.A.indices == S.A2.indices).all() and abs(S.A - S.A.T).max() < 1e-14
+    assert np.linalg.eigvalsh(S.A.toarray()).min() > 0
+    area = 8 * math.sqrt(3) / 2
+    assert math.isclose((S.A @ np.ones(6)).sum(), area) and math.isclose((S.A2 @ np.ones(6)).sum(), area)
+
+
+def test_loop_subdivision():
+    """An octahedron: 18 vertices in 32 faces, all alike by symmetry; a lone triangle: crease rules, its plane stays."""
+    corners = np.vstack([np.eye(3), -np.eye(3)])
+    faces = np.array([[0, 1, 2], [1, 3, 2], [3, 4, 2], [4, 0, 2], [1, 0, 5], [3, 1, 5], [4, 3, 5], [0, 4, 5]])
+    vertices, fine = problems.loop_subdivided(corners, faces)
+    assert vertices.shape == (18, 3) and fine.shape == (32, 3)
+    assert np.allclose(vertices[0], [5 / 8, 0, 0])                    # valence 4: weight 3/32 a neighbour, they cancel
+    sides = np.sort(fine[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
+    assert (np.unique(sides, axis=0, return_counts=True)[1] == 2).all()
+    area = [np.cross(v[f[:, 1]] - v[f[:, 0]], v[f[:, 2]] - v[f[:, 0]]) for v, f in ((corners, faces), (vertices, fine))]
+    outward = [np.einsum("ij,ij->i", a, v[f].mean(axis=1)) > 0 for a, v, f in zip(area, (corners, vertices), (faces, fine))]
+    assert outward[0].all() == outward[1].all() and len({*outward[1]}) == 1      # orientation is kept
+    vertices, fine = problems.loop_subdivided(np.eye(3), np.array([[0, 1, 2]]))
+    assert np.allclose(vertices.sum(axis=1), 1) and np.allclose(vertices[0], [3 / 4, 1 / 8, 1 / 8]) and len(fine) == 4
+
+
+def test_problem_names(monkeypatch, tmp_path):
+    (tmp_path / "meshes").mkdir()
+    (tmp_path / "meshes/two-part.obj").write_text("v 0 0 0\n")
+    head = "file,kind,n,nnz_or_faces,components,nonmanifold_edges"
+    (tmp_path / "INDEX.csv").write_text(
+        f"{head}\nmeshes/two-part.obj,mesh,40000,79996,1,0\nmeshes/soup.obj,mesh,90000,30000,30000,0\n")
+    monkeypatch.setenv("MESHSOLVE_DATA", str(tmp_path))
+    assert problems.find("two-part").level == 0 and problems.find("two-part-2").level == 2
+    assert [p.name for p in problems.problem_set("order")] == ["two-part", "two-part-1", "two-part-2"]
+    assert problems.find("icosphere-3").path is None
+    with pytest.raises(SystemExit, match="no mesh 'absent'"):
+        problems.find("absent")
+    monkeypatch.setenv("MESHSOLVE_DATA", str(tmp_path / "nowhere"))
+    assert all(p.path is None for p in problems.problem_set("cholesky"))
+
+
+def test_bars_judge_the_worst_mesh(capsys):
+    rows = [_row("a", 60_000, "meshsolve", 1.0), _row("a", 60_000, "cholespy", 4.0),
+            _row("b", 70_000, "meshsolve", 1.0), _row("b", 70_000, "cholespy", 2.0)]
+    first = next(b for b in cholesky_bars.verdicts(rows) if b["what"].startswith("first solve") and "cholespy" in b["what"])
+    assert first["value"] == 2.0 and first["passed"] is False and "2.83" in first["what"]
+    assert not print_bars([first]) and "FAIL" in capsys.readouterr().out
+    assert bar("x", math.nan, 1.0)["passed"] is None
+    assert print_bars([bar("x", 0.5, 1.0, asked=False)]) and not print_bars([bar("x", 0.5, 1.0)])
+    broken = cholesky_bars.verdicts([{"solver": "meshsolve", "threads": 1, "failed": "crash"}])
+    assert any(b["passed"] is False for b in broken)
+
+
+def test_markdown_and_readme_markers():
+    run = {"bench": "cholesky", "threads": [1], "clock": "wall", "git": "abc", "date": "2030-01-01T00:00",
+           "left_out": {"igl": ""}, "machine": {"cpu": "c", "cores": 2}, "peers": {"cholespy": "cholespy 2"},
+           "rows": [_row("a", 60_000, "meshsolve", 1.0), _row("a", 60_000, "cholespy", 4.0)]}
+    text = plot.markdown(run)
+    assert "| a | 60,000 | 1.00 / 1.00 | - / - | - / - | 4.00 / 4.00 | - / - | 1; 1 |" in text and "left out: igl" in text
+    assert plot.spliced(f"x{plot.BEGIN}old{plot.END}y", "new") == f"x{plot.BEGIN}\nnew\n{plot.END}y"
+    with pytest.raises(SystemExit):
+        plot.spliced("nothing", "new")
+
+
+def _row(mesh, n, solver, seconds):
+    phases = {phase: {"median": seconds} for phase in ("first", "again", "factor", "solve", "refactor")}
+    return {"mesh": mesh, "n": n, "solver": solver, "threads": 1, "seconds": {"wall": phases, "cpu": phases}, "error": 1e-16,
+            "peak": {"median": 1e6}, "bits": ["0"], "facts": {}}
+
+
+def test_failed_and_wrong_runs_make_a_failed_row():
+    run = {"error": 1e-16, "error_again": 0.1, "first": {}, "again": [], "peak": 1, "bits": ""}
+    assert "wrong" in cholesky.condense([run])["failed"] and "wrong" in cholesky.condense([{**run, "error": math.nan}])["failed"]
+    assert cholesky.condense([{"failed": "crash"}]) == {"failed": "crash"}
+    assert cholesky.cells({"solver": "s", "threads": 1, "failed": "crash"}, "wall")[2:] == ["failed:", "crash"]
