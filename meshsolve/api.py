@@ -13,6 +13,7 @@ from meshsolve.factor import symbolic as _symbolic
 from meshsolve.factor.cholesky import CholeskyFactor, values_in
 from meshsolve.krylov import Info
 from meshsolve.mesh import pattern_of
+from meshsolve.report import Report
 
 
 class Symbolic(_symbolic.Symbolic):
@@ -172,7 +173,13 @@ def solve(A, b, method="auto", rtol=1e-10):
 def _analyze(M, ordering, seed, threads):
     graph = Csr(M.n, *_core.symmetrize(M.indptr, M.indices))
     chosen = order.resolve(ordering, graph, seed=seed, threads=threads)
-    return Symbolic.build(Csr(M.n, M.indptr, M.indices), chosen.perm, ordering=chosen, threads=thread_count(threads))
+    own = Csr(M.n, M.indptr, M.indices.copy())             # the caller's index array may change later
+    sym = Symbolic.build(own, chosen.perm, ordering=chosen, threads=thread_count(threads))
+    whole = Report()                                       # phases in the order in which they ran
+    whole.merge(chosen.report)
+    whole.merge(sym.report)
+    sym.report = whole
+    return sym
 
 
 def _both_triangles(M):

@@ -49,7 +49,6 @@ class CholeskyFactor(Factor):
         super().__init__(pattern.n if n is None else n, np.float32 if precision == "single" else np.float64)
         self.symbolic, self.precision, self.threads = symbolic, precision, thread_count(threads)
         self._pattern, self._constraint = pattern, constraint
-        self._data = None
         self.report = Report(threads=self.threads, nnz_A=pattern.nnz, nnz_L=symbolic.nnz, flops=symbolic.flops)
         self.report.merge(symbolic.report)
         with self.report.phase("symbolic"):
@@ -102,7 +101,7 @@ class CholeskyFactor(Factor):
             failed = self._factor.factor(data, self.threads)
         if failed >= 0:
             raise self._not_positive_definite(failed, data)
-        self._data = data
+        self._data = data.copy() if self.precision == "mixed" else None      # refinement needs A itself
         self.report.facts["bytes"] = self._factor.nbytes + self.symbolic.nbytes
 
     def _not_positive_definite(self, failed, data):
@@ -209,9 +208,8 @@ class CholeskyFactor(Factor):
         n = self._pattern.n
         solve = lambda B: self._native_solve(np.asfortranarray(B.reshape(n, -1), np.float64), "A").reshape(B.shape)  # noqa: E731
         inverse = spla.LinearOperator((n, n), matvec=solve, rmatvec=solve, matmat=solve, rmatmat=solve, dtype=np.float64)
-        sums = np.add.reduceat(np.abs(self._data), self._pattern.indptr[:-1])
         estimate = spla.onenormest(inverse) if n > 4 else np.abs(inverse @ np.eye(n)).sum(0).max()
-        return float(min(1.0, 1.0 / (sums.max() * estimate)))
+        return float(min(1.0, 1.0 / (self._factor.norm1() * estimate)))
 
 
 def values_in(pattern, M, names=None):

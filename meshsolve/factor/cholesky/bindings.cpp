@@ -31,6 +31,7 @@ void bind_factor(nb::module_& m, const char* name) {
         return to_numpy(std::move(x));
       }, "indptr"_a.noconvert(), "indices"_a.noconvert())
       .def("diagonal", [](const Factor& f) { return to_numpy(f.diagonal()); })
+      .def("norm1", &Factor::norm1)
       .def_prop_ro("nbytes", &Factor::nbytes);
 }
 

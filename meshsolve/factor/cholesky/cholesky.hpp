@@ -29,6 +29,7 @@ class Factor {
   // Values of L on its pattern (by columns, diagonal first), in that order.
   std::vector<double> values_on(const Pattern& L) const;
   std::vector<double> diagonal() const;
+  double norm1() const;                   // of the factored matrix
   int64_t nbytes() const;
   const fronts::AssemblyTree& tree() const { return *tree_; }
 

@@ -2,6 +2,7 @@
 // of additions is fixed by the tree. Backward: each front gathers the unknowns of its ancestors, parents first.
 // Right-hand sides are taken `chunk` at a time; L is read once per chunk in each direction.
 #include <algorithm>
+#include <cmath>
 
 #include "cholesky.hpp"
 #include "factor/fronts/traverse.hpp"
@@ -140,6 +141,21 @@ std::vector<double> Factor<T>::diagonal() const {
   for (int32_t s = 0; s < tree_->count(); ++s)
     for (int64_t j = 0; j < tree_->pivots(s); ++j) d[tree_->first(s) + j] = static_cast<double>(panel(s)[j * (tree_->leading(s) + 1)]);
   return d;
+}
+
+template <class T>
+double Factor<T>::norm1() const {
+  const fronts::AssemblyTree& tree = *tree_;
+  std::vector<double> sum(tree.n());
+  for (int32_t s = 0; s < tree.count(); ++s)
+    for (int32_t j = tree.first(s); j < tree.first(s) + tree.pivots(s); ++j)
+      for (int64_t p = tree.entry_ptr[j]; p < tree.entry_ptr[j + 1]; ++p) {
+        const int64_t r = tree.entry_row[p], w = tree.pivots(s);
+        const int32_t i = r < w ? tree.first(s) + static_cast<int32_t>(r) : tree.rows(s)[r - w];
+        sum[j] += std::abs(static_cast<double>(values_[p]));
+        if (i != j) sum[i] += std::abs(static_cast<double>(values_[p]));
+      }
+  return *std::max_element(sum.begin(), sum.end());
 }
 
 template class Factor<double>;

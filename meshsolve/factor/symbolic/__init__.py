@@ -236,6 +236,20 @@ class Symbolic:
         return _core.pattern_lca(self._pattern.indptr, self._pattern.indices, self._bound, self._threads)
 
     @property
+    def n(self):
+        return self._pattern.n
+
+    @property
+    def matrix_pattern(self):
+        """The analysed pattern as a Csr with both triangles."""
+        return self._pattern
+
+    @property
+    def native(self):
+        """The analysis as the C++ core holds it, for the rooms that factor."""
+        return self._bound
+
+    @property
     def perm(self):
         return self._bound.perm
 

@@ -1,8 +1,10 @@
 """Cholesky factorization and solves against dense linear algebra."""
 
+import os
 import pickle
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -149,11 +151,22 @@ def test_precisions(precision, bound):
 
 
 def test_mixed_precision_says_when_it_is_not_enough():
-    n = 60
-    H = 1.0 / (np.arange(n)[:, None] + np.arange(n) + 1.0) + 1e-7 * np.eye(n)
-    F = ms.cholesky(H, precision="mixed")
-    with pytest.warns(ms.ConvergenceWarning, match="ill-conditioned"):
-        F.solve(np.random.default_rng(0).standard_normal(n))
+    n, outcomes = 40, []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        Q = np.linalg.qr(rng.standard_normal((n, n)))[0]
+        A = (Q * np.logspace(0, -8.2, n)) @ Q.T
+        A, b = (A + A.T) / 2, rng.standard_normal(n)
+        try:
+            F = ms.cholesky(A, precision="mixed")
+        except ms.NotPositiveDefiniteError:
+            continue                                # rounded to float32 it is none
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            x = F.solve(b)
+        outcomes.append(bool(caught))
+        assert bool(caught) == (backward_error(sp.csr_array(A), x, b) >= 1e-12)
+    assert any(outcomes)
 
 
 def test_rcond_is_near_the_truth():
@@ -217,8 +230,6 @@ def test_every_instruction_set_solves(isa):
         "assert np.abs(G @ ms.cholesky(G).solve(b) - b).max() < 1e-11\n"
         "print(_core.isa())\n"
     )
-    import os
-
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "MESHSOLVE_ISA": isa})
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip() in ("v2", "v3", "v4") and run.stdout.strip() <= isa
