@@ -9,6 +9,8 @@ struct Run {                // rows [from, next run's from) of a child are rows 
   int from, to;
 };
 
+constexpr int solve_padding = 16;      // scalars past the last row that forward and backward may touch (see dense.inl)
+
 template <class T>
 struct Dense {
   void (*gemm_nt)(long m, long n, long k, const T* A, long lda, const T* B, long ldb, T* C, long ldc);      // C -= A B^T

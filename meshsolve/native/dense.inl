@@ -223,13 +223,15 @@ void trsm_rlt(long m, long k, const T* L, long ldl, T* B, long ldb) {
 }
 
 // ---- solves with a panel: L is m x w, its upper w x w part lower triangular ---------------------------------------------
+// Rows run in whole vectors: up to `solve_padding` scalars past row m are read from L (finite numbers, what they are does
+// not matter) and from V, where those rows hold zeros before a backward step and anything after a forward step.
 
-// V(0:m) -= L(0:m, 0:P) y for K right-hand sides; y is P x K by columns.
-template <int W, int P, int K, class T>
+// V(0:m) -= L(0:m, 0:P) y for K right-hand sides.
+template <int P, int K, class T>
 inline __attribute__((always_inline)) void subtract_columns(long m, const T* L, long ld, const T (&y)[K][P], T* V, long ldv) {
+  constexpr int W = lanes<T>;
   typedef typename Vec<T, W>::type X;
-  long i = 0;
-  for (; i + W <= m; i += W) {
+  for (long i = 0; i < m; i += W) {
     X l[P];
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p) l[p] = load<W>(L + i + p * ld);
@@ -241,8 +243,17 @@ inline __attribute__((always_inline)) void subtract_columns(long m, const T* L, 
       store<W>(V + i + c * ldv, v);
     }
   }
-  if constexpr (W > 1)
-    if (i < m) subtract_columns<W / 2, P, K>(m - i, L + i, ld, y, V + i, ldv);
+}
+
+template <int W, class T>
+inline T total(typename Vec<T, W>::type v) {
+  if constexpr (W == 1) {
+    return v;
+  } else {
+    T part[W];
+    store<W>(part, v);
+    return total<W / 2, T>(load<W / 2>(part) + load<W / 2>(part + W / 2));
+  }
 }
 
 // s(p, c) = sum over 0:m of L(:, p) V(:, c)
@@ -250,9 +261,8 @@ template <int P, int K, class T>
 inline __attribute__((always_inline)) void dot_columns(long m, const T* L, long ld, const T* V, long ldv, T (&s)[K][P]) {
   constexpr int W = lanes<T>;
   typedef typename Vec<T, W>::type X;
-  X acc[K][P] = {};
-  long i = 0;
-  for (; i + W <= m; i += W) {
+  X sum[K][P] = {};
+  for (long i = 0; i < m; i += W) {
     X l[P];
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p) l[p] = load<W>(L + i + p * ld);
@@ -260,39 +270,38 @@ inline __attribute__((always_inline)) void dot_columns(long m, const T* L, long 
     for (int c = 0; c < K; ++c) {
       const X v = load<W>(V + i + c * ldv);
 #pragma GCC unroll 8
-      for (int p = 0; p < P; ++p) acc[c][p] += l[p] * v;
+      for (int p = 0; p < P; ++p) sum[c][p] += l[p] * v;
     }
   }
+#pragma GCC unroll 8
   for (int c = 0; c < K; ++c)
-    for (int p = 0; p < P; ++p) {
-      T sum = 0;
-      for (int q = 0; q < W; ++q) sum += acc[c][p][q];
-      for (long r = i; r < m; ++r) sum += L[r + p * ld] * V[r + c * ldv];
-      s[c][p] = sum;
-    }
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) s[c][p] = total<W, T>(sum[c][p]);
 }
 
 template <int P, int K, class T>
 inline void forward_step(long m, const T* L, long ld, T* V, long ldv) {
-  T y[K][P];
+  T y[K][P], inverse[P];
+  for (int p = 0; p < P; ++p) inverse[p] = 1 / L[p + p * ld];
   for (int c = 0; c < K; ++c)
     for (int p = 0; p < P; ++p) {
       T v = V[p + c * ldv];
       for (int q = 0; q < p; ++q) v -= L[p + q * ld] * y[c][q];
-      V[p + c * ldv] = y[c][p] = v / L[p + p * ld];
+      V[p + c * ldv] = y[c][p] = v * inverse[p];
     }
-  subtract_columns<lanes<T>, P, K>(m - P, L + P, ld, y, V + P, ldv);
+  subtract_columns<P, K>(m - P, L + P, ld, y, V + P, ldv);
 }
 
 template <int P, int K, class T>
 inline void backward_step(long m, const T* L, long ld, T* V, long ldv) {
-  T s[K][P];
+  T s[K][P], inverse[P];
+  for (int p = 0; p < P; ++p) inverse[p] = 1 / L[p + p * ld];
   dot_columns<P, K>(m - P, L + P, ld, V + P, ldv, s);
   for (int c = 0; c < K; ++c)
     for (int p = P - 1; p >= 0; --p) {
       T v = V[p + c * ldv] - s[c][p];
       for (int q = p + 1; q < P; ++q) v -= L[q + p * ld] * V[q + c * ldv];
-      V[p + c * ldv] = v / L[p + p * ld];
+      V[p + c * ldv] = v * inverse[p];
     }
 }
 
@@ -332,11 +341,10 @@ void backward(long m, long w, const T* L, long ld, long k, T* V, long ldv) {
 
 // ---- extend-add: the lower triangle of a child's update matrix into its parent ------------------------------------------
 
-template <class T> inline void add(long n, const T* from, T* to) {
-  constexpr int W = lanes<T>;
-  long i = 0;
-  for (; i + W <= n; i += W) store<W>(to + i, load<W>(to + i) + load<W>(from + i));
-  for (; i < n; ++i) to[i] += from[i];
+template <int W, class T> inline __attribute__((always_inline)) void add(long n, const T* from, T* to) {
+  for (; n >= W; n -= W, from += W, to += W) store<W>(to, load<W>(to) + load<W>(from));
+  if constexpr (W > 1)
+    if (n) add<W / 2>(n, from, to);
 }
 
 // Columns [begin, end) of X (m x m, lower). Row r of X goes to row run.to + (r - run.from) of the target, where the runs
@@ -349,13 +357,13 @@ void extend_add(long begin, long end, long m, const T* X, const Run* runs, long 
     const T* x = X + j * m;
     T* y = column[j];
     const long stop = r + 1 < count ? runs[r + 1].from : m;
-    add(stop - j, x + j, y + runs[r].to + (j - runs[r].from));
+    add<lanes<T>>(stop - j, x + j, y + runs[r].to + (j - runs[r].from));
     for (long q = r + 1; q < count; ++q) {
       const long from = runs[q].from, length = (q + 1 < count ? runs[q + 1].from : m) - from;
       if (length == 1)
         y[runs[q].to] += x[from];
       else
-        add(length, x + from, y + runs[q].to);
+        add<lanes<T>>(length, x + from, y + runs[q].to);
     }
   }
 }

@@ -132,7 +132,11 @@ int32_t Factor<T>::run(const std::vector<T>& values, int threads) {
 
 template <class T>
 int32_t Factor<T>::factor(const double* Ax, int threads) {
-  if (!panels_.data()) panels_ = Buffer<T>(tree_->panel_ptr.back());
+  if (!panels_.data()) {
+    const int64_t size = tree_->panel_ptr.back();
+    panels_ = Buffer<T>(size + solve_padding);
+    std::fill(panels_.data() + size, panels_.data() + size + solve_padding, T(0));
+  }
   const std::vector<uint32_t>& source = tree_->entry_source;
   std::vector<T> values(source.size());
   for_range(threads, static_cast<int64_t>(source.size()), 1 << 16, [&](int64_t b, int64_t e, int) {

@@ -25,7 +25,7 @@ struct Sweep {
   const int32_t* perm;                // caller's row of each new row, nullptr for the permuted numbering itself
   int64_t n, k;
   int threads;
-  std::vector<Buffer<T>> local;       // per worker: height x k of the front at hand
+  std::vector<Buffer<T>> local;       // per worker: the front at hand, padded height x k
 
   int64_t row(int64_t j) const { return perm ? perm[j] : j; }
 
@@ -38,11 +38,11 @@ struct Sweep {
   void forward(const double* B, T* Y, std::vector<Buffer<T>>& memory) {
     UpdateBlocks<T> blocks(tree, plan, threads, k, memory);
     fronts::bottom_up(tree, plan, threads, blocks, [&](int32_t s, T* update, int worker, int) {
-      const int64_t w = tree.pivots(s), u = tree.updates(s), m = w + u, begin = tree.first(s);
-      T* const V = local_block(worker, m * k);
+      const int64_t w = tree.pivots(s), u = tree.updates(s), m = w + u, ldv = m + solve_padding, begin = tree.first(s);
+      T* const V = local_block(worker, ldv * k);
       for (int64_t c = 0; c < k; ++c) {
-        for (int64_t j = 0; j < w; ++j) V[j + c * m] = static_cast<T>(B[row(begin + j) + c * n]);
-        std::fill(V + w + c * m, V + m + c * m, T(0));
+        for (int64_t j = 0; j < w; ++j) V[j + c * ldv] = static_cast<T>(B[row(begin + j) + c * n]);
+        std::fill(V + w + c * ldv, V + ldv + c * ldv, T(0));
       }
       for (int32_t q = tree.child_ptr[s]; q < tree.child_ptr[s + 1]; ++q) {
         const int32_t child = tree.child[q];
@@ -50,12 +50,12 @@ struct Sweep {
         const int64_t count = tree.updates(child);
         const T* const from = blocks.of(child);
         for (int64_t c = 0; c < k; ++c)
-          for (int64_t i = 0; i < count; ++i) V[to[i] + c * m] += from[i + c * count];
+          for (int64_t i = 0; i < count; ++i) V[to[i] + c * ldv] += from[i + c * count];
       }
-      dense<T>().forward(m, w, panels + tree.panel_ptr[s], tree.leading(s), k, V, m);
+      dense<T>().forward(m, w, panels + tree.panel_ptr[s], tree.leading(s), k, V, ldv);
       for (int64_t c = 0; c < k; ++c) {
-        std::copy(V + c * m, V + c * m + w, Y + begin + c * n);
-        std::copy(V + c * m + w, V + c * m + m, update + c * u);
+        std::copy(V + c * ldv, V + c * ldv + w, Y + begin + c * n);
+        std::copy(V + c * ldv + w, V + c * ldv + m, update + c * u);
       }
       return -1;
     });
@@ -64,18 +64,19 @@ struct Sweep {
   // Y := L^-T Y, and X := P^T Y.
   void backward(T* Y, double* X) {
     fronts::top_down(plan, threads, [&](int32_t s, int worker) {
-      const int64_t w = tree.pivots(s), u = tree.updates(s), m = w + u, begin = tree.first(s);
+      const int64_t w = tree.pivots(s), u = tree.updates(s), m = w + u, ldv = m + solve_padding, begin = tree.first(s);
       const int32_t* const rows = tree.rows(s);
-      T* const V = local_block(worker, m * k);
+      T* const V = local_block(worker, ldv * k);
       for (int64_t c = 0; c < k; ++c) {
-        std::copy(Y + begin + c * n, Y + begin + c * n + w, V + c * m);
-        for (int64_t i = 0; i < u; ++i) V[w + i + c * m] = Y[rows[i] + c * n];
+        std::copy(Y + begin + c * n, Y + begin + c * n + w, V + c * ldv);
+        for (int64_t i = 0; i < u; ++i) V[w + i + c * ldv] = Y[rows[i] + c * n];
+        std::fill(V + m + c * ldv, V + ldv + c * ldv, T(0));
       }
-      dense<T>().backward(m, w, panels + tree.panel_ptr[s], tree.leading(s), k, V, m);
+      dense<T>().backward(m, w, panels + tree.panel_ptr[s], tree.leading(s), k, V, ldv);
       for (int64_t c = 0; c < k; ++c)
         for (int64_t j = 0; j < w; ++j) {
-          Y[begin + j + c * n] = V[j + c * m];
-          X[row(begin + j) + c * n] = static_cast<double>(V[j + c * m]);
+          Y[begin + j + c * n] = V[j + c * ldv];
+          X[row(begin + j) + c * n] = static_cast<double>(V[j + c * ldv]);
         }
     });
   }
