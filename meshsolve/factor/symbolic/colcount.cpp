@@ -6,6 +6,7 @@
 // On the way, these leaves are written down by rows: the skeleton of A, from which the rows of supernodes are listed.
 // All labels are postorder ones but `i`: rows keep their given numbers, for they only name places.
 #include <algorithm>
+#include <utility>
 
 #include "native/interrupt.hpp"
 #include "symbolic.hpp"
