@@ -28,6 +28,7 @@ Analysis analyze(const Pattern& A, const int32_t* perm, Skeleton* skeleton) {
 
 }  // namespace
 
+// On the calling thread: tree and counts go through the columns one after the other.
 Analysis analyze(const Pattern& A, const int32_t* perm, int /*threads*/) { return analyze(A, perm, nullptr); }
 
 Bound analyze_supernodes(const Pattern& A, const int32_t* perm, const Relaxation& relaxation) {

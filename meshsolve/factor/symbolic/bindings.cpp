@@ -103,9 +103,9 @@ void bind_symbolic(nb::module_& m) {
   m.def("pattern_lca", &pattern_of, nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), nb::arg("analysis"),
         nb::arg("threads"), "Pattern of L by columns, rows ascending: (indptr int64, indices int32).");
   m.def("etree", [](In<int64_t> indptr, Indices indices) { return to_numpy(etree_of(pattern(indptr, indices))); },
-        nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), "Elimination tree of a symmetric pattern in its own order.");
+        nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), "Elimination tree of a pattern in its own order.");
   m.def("colcount", [](In<int64_t> indptr, Indices indices) { return to_numpy(colcount_of(pattern(indptr, indices))); },
-        nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), "Column counts of L of a symmetric pattern in its own order.");
+        nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), "Column counts of L in the order of A.");
   m.def("postorder", [](Indices parent) { return to_numpy(symbolic::inverse(symbolic::postorder(to_vector(parent)))); },
         nb::arg("parent").noconvert(), "Postorder of a tree with parent[j] > j or -1.");
 }

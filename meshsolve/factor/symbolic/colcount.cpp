@@ -3,8 +3,10 @@
 // factorization", section 4. Cost: O(nnz alpha(n)); scratch 4 n.
 // Row i of L is a subtree of the elimination tree whose leaves j have a_ij != 0 and none of their descendants has. Each leaf
 // adds one to the columns above it, from where two leaves meet (their lowest common ancestor, LCA) the paths count once.
-// All labels are postorder ones but `i`: rows keep the given numbers, for they only index `previous`.
+// On the way, these leaves are written down by rows: the skeleton of A, from which the rows of supernodes are listed.
+// All labels are postorder ones but `i`: rows keep their given numbers, for they only name places.
 #include <algorithm>
+#include <utility>
 
 #include "native/interrupt.hpp"
 #include "symbolic.hpp"
@@ -29,7 +31,8 @@ std::vector<int32_t> colcount(Triangle lower, std::vector<int32_t> post, const s
   const int32_t n = static_cast<int32_t>(parent.size());
   std::vector<int32_t> count(n, 1), first(n), ancestor(n), previous(n, -1);
   if (skeleton)
-    *skeleton = {{}, std::move(lower.row_ptr), std::vector<int32_t>(n, 0), std::make_unique_for_overwrite<int32_t[]>(lower.ptr[n])};
+    *skeleton = {{}, std::move(lower.row_ptr), std::vector<int32_t>(n, 0),
+                 std::make_unique_for_overwrite<int32_t[]>(lower.ptr[n])};
   for (int32_t k = 0; k < n; ++k) first[k] = ancestor[k] = k;
   for (int32_t k = 0; k < n; ++k)
     if (parent[k] >= 0) {

@@ -35,16 +35,16 @@ Triangle etree(const Pattern& A, const int32_t* perm, const int32_t* iperm) {
                  std::vector<int64_t>(n + 1), std::vector<int32_t>(n, -1)};
   std::vector<int32_t> ancestor(n, -1), left;
   int64_t below = 0;
-  for (int32_t begin = 0; begin < A.n; begin += kBlock) {
+  for (int64_t b = 0; b < A.n; b += kBlock) {
     interrupt::poll();
-    const int32_t end = std::min(kBlock, A.n - begin) + begin;
+    const int32_t begin = static_cast<int32_t>(b), end = begin + std::min(kBlock, A.n - begin);
     int64_t entries = 1;
     for (int32_t k = begin; k < end; ++k) entries += A.degree(perm[k]);
     left.resize(std::max<size_t>(left.size(), entries));
     const int64_t before = lower.row_ptr[begin];
     int32_t* tail = left.data();
     for (int32_t k = begin; k < end; ++k) {
-      __builtin_prefetch(A.idx + A.ptr[perm[std::min(k + kAhead, A.n - 1)]]);
+      __builtin_prefetch(A.idx + A.ptr[perm[k + std::min(kAhead, A.n - 1 - k)]]);
       for (int64_t p = A.ptr[perm[k]]; p < A.ptr[perm[k] + 1]; ++p) {   // half of the entries go each way: no branch
         const int32_t i = iperm[A.idx[p]];
         *tail = i;

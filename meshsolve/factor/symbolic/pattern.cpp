@@ -3,7 +3,8 @@
 // j1 < ... < jk < i of row i cut its row subtree into the paths [j1, LCA(j1, j2)), ..., [jk, i), and LCA(u, v) is the first
 // node w >= v on the way up from u. The theorem holds for the tree of supernodes as well, where paths are several times
 // shorter, and nonzeros of one supernode fall together. Column j of L is then a tail of its supernode's list.
-// Rows are taken in ascending order, so that every list comes out sorted; column counts gave all lengths beforehand.
+// Skeleton and columns are made in parallel. In between, rows join the lists one after the other, so that every list comes
+// out sorted; column counts gave all lengths beforehand.
 // Cost: O(nnz(A) + size of the lists), for L itself O(nnz(L)); scratch O(nnz(A)).
 #include <algorithm>
 #include <numeric>
@@ -44,12 +45,13 @@ std::vector<int32_t> first_descendants(const std::vector<int32_t>& parent) {
 // Rows in parallel, each in the place that its row of A has in A.
 Skeleton skeleton(const Pattern& A, const Analysis& analysis, int threads) {
   const std::vector<int32_t> descendant = first_descendants(analysis.parent);
-  Skeleton result{analysis.perm, {A.ptr, A.ptr + A.n}, std::vector<int32_t>(A.n), std::make_unique_for_overwrite<int32_t[]>(A.nnz())};
+  Skeleton result{analysis.perm, {A.ptr, A.ptr + A.n}, std::vector<int32_t>(A.n),
+                  std::make_unique_for_overwrite<int32_t[]>(A.nnz())};
   for_range(threads, A.n, kRows, [&](int64_t from, int64_t to, int) {
     std::vector<int32_t> row;
     for (int32_t i = static_cast<int32_t>(from); i < to; ++i) {
       if (i % kRows == 0) interrupt::poll();
-      __builtin_prefetch(A.idx + A.ptr[analysis.perm[std::min(i + kAhead, A.n - 1)]]);
+      __builtin_prefetch(A.idx + A.ptr[analysis.perm[i + std::min(kAhead, A.n - 1 - i)]]);
       const int32_t old = analysis.perm[i];
       row.resize(std::max<size_t>(row.size(), A.degree(old) + 1));
       int32_t* last = row.data();

@@ -13,7 +13,7 @@ namespace ms::symbolic {
 
 namespace {
 
-enum class Kind : uint8_t { apart, part, whole };       // of a child: does not join; joins, but not all its subtree does; all does
+enum class Kind : uint8_t { apart, part, whole };       // of a child: stays; joins, but not its whole subtree; all of it does
 
 // A fundamental supernode. Fields of the top are valid at the root of what has joined.
 struct Node {
