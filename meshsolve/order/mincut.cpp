@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "native/interrupt.hpp"
+
 namespace ms::order {
 namespace {
 constexpr int32_t kFar = std::numeric_limits<int32_t>::max();      // no path to a sink
@@ -18,6 +20,7 @@ int32_t MinCut::run(int32_t enough) {
   goes_.assign(size(), kNone);
   int32_t flow = 0;
   for (bool found = true; found;) {
+    interrupt::poll();
     found = false;
     seen_.assign(2 * static_cast<size_t>(size()), 0);
     for (const int32_t s : sources_) {

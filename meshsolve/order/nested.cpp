@@ -2,7 +2,7 @@
 // recursively, each edge cut is turned into a minimum vertex separator of the fine graph within a band around it, and parts
 // of a few hundred vertices are ordered by minimum degree with halo.
 // Source: the patch idea of Mahmoud's thesis (2024) and Homa (arXiv 2602.00898); edge weights, band, halo are ours.
-// Cost: a node pays for its patches and its band, never for all its vertices; about 0.7 us a vertex on meshes.
+// Cost: a node pays for its patches and its band, never for all its vertices; about 1 us a vertex on meshes.
 // Every subtree draws its random numbers from its path in the tree and touches only its own vertices (members.hpp): the
 // result does not depend on the number of threads.
 #include <algorithm>

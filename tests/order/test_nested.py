@@ -1,6 +1,7 @@
 """Nested dissection: its laws, its fill beside minimum degree and stored numbers of METIS, hostile graphs."""
 
 import pickle
+import signal
 import time
 
 import numpy as np
@@ -35,7 +36,7 @@ ZOO = {
     "mesh and dense row": lambda: with_dense_row(triangulated(100, 90)),
     "mesh, empty rows": lambda: sp.csr_array(sp.block_diag([triangulated(90, 80), sp.csr_array((500, 500))])),
     "meshes": lambda: sp.csr_array(sp.block_diag([triangulated(10, 12)] * 100)),
-    "large and small meshes": lambda: sp.csr_array(sp.block_diag([triangulated(90, 90), triangulated(7, 7), triangulated(80, 80)])),
+    "large and small meshes": lambda: sp.csr_array(sp.block_diag([triangulated(*s) for s in ((90, 90), (7, 7), (80, 80))])),
     "long strip": lambda: triangulated(4000, 3),
     "3 unknowns a vertex": lambda: sp.csr_array(sp.kron(triangulated(80, 70), np.ones((3, 3)))),
     "grid 3d": lambda: grid(18, 18, 18),
@@ -185,3 +186,22 @@ def test_bad_options(bad, error):
 def test_bad_matrices(function, bad):
     with pytest.raises(ms.InvalidInputError):
         function(bad)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_signal_stops_it_and_the_next_call_works(threads):
+    A = symmetric_pattern(triangulated(900, 900))
+
+    def stop(signum, frame):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.12)
+        with pytest.raises(KeyboardInterrupt):
+            while True:
+                order.nested_dissection(A, effort="quality", threads=threads)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    check_perm(order.nested_dissection(triangulated(90, 80), threads=threads), 7200)
