@@ -52,7 +52,7 @@ Patches cut_surface(const Surface& surface, int64_t patch_size, uint64_t seed, i
         gather_ribbons(own, ribbons, threads, [&](int32_t p, Ribbon& ribbon) { gather_surface(T, own, p, ribbon); });
     if (!any(full)) {
       Heavy heavy = find_heavy(T);
-      T.vertex_faces = T.edge_faces = T.dual = {};          // 60 of 145 bytes a face at the peak
+      T.vertex_faces = T.edge_faces = T.dual = {};          // 60 bytes a face that the rest can use
       return number_locally(T, std::move(own), ribbons, std::move(heavy), threads);
     }
     full.resize(parts.count);                               // patches without faces always fit
