@@ -24,7 +24,7 @@ QUERIES = ("VV", "VE", "VF", "FV", "FE", "FF", "EV", "EF")
 LARGEST_PATCH = 65535               # 16-bit local numbers; larger patch sizes mean this one
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Patch:
     """One patch in local numbers: owned elements come first, then the ribbon, both ascending in global numbers.
 
@@ -58,7 +58,7 @@ class Patch:
     owner_local_faces: np.ndarray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Elements:
     """The vertices, edges or faces of all patches, as build.cpp lays them out."""
 
@@ -151,28 +151,39 @@ class PatchMesh:
         ev, fe, self._heavy_vertices, self._heavy_edges = map(_frozen, built[3:])
         self._ev, self._fe = ev.reshape(-1, 2), fe.reshape(-1, 3)
 
+    def __setstate__(self, state):
+        self.__dict__.update(state)                     # pickle forgets what is read-only
+        for kind in (self._vertices, self._edges, self._faces):
+            list(map(_frozen, vars(kind).values()))
+        list(map(_frozen, (self._ev, self._fe, self._heavy_vertices, self._heavy_edges)))
+
     def __repr__(self):
         n, e, m = (len(kind.patch) for kind in (self._vertices, self._edges, self._faces))
         return f"PatchMesh({self.num_patches} patches of {n} vertices, {e} edges, {m} faces)"
 
     @property
     def num_patches(self):
+        """The number of patches, at least 1."""
         return len(self._vertices.ptr) - 1
 
     @property
     def vertex_patch(self):
+        """(n,) int32, read-only: the patch that owns each vertex."""
         return self._vertices.patch
 
     @property
     def edge_patch(self):
+        """(e,) int32, read-only: the patch that owns each edge."""
         return self._edges.patch
 
     @property
     def face_patch(self):
+        """(m,) int32, read-only: the patch that owns each face."""
         return self._faces.patch
 
     @property
     def vertex_weights(self):
+        """(num_patches,) int64: owned vertices of each patch."""
         return np.diff(self._vertices.owned_ptr)
 
     def patch(self, p):

@@ -52,7 +52,7 @@ Patches cut_surface(const Surface& surface, int64_t patch_size, uint64_t seed, i
         gather_ribbons(own, ribbons, threads, [&](int32_t p, Ribbon& ribbon) { gather_surface(T, own, p, ribbon); });
     if (!any(full)) {
       Heavy heavy = find_heavy(T);
-      T.vertex_faces = T.edge_faces = T.dual = {};          // 60 of 145 bytes a face at the peak
+      T.vertex_faces = T.edge_faces = T.dual = {};          // 60 bytes a face that the rest can use
       return number_locally(T, std::move(own), ribbons, std::move(heavy), threads);
     }
     full.resize(parts.count);                               // patches without faces always fit
@@ -206,16 +206,15 @@ std::vector<uint8_t> gather_ribbons(const Ownership& own, std::vector<Ribbon>& r
 
 // Faces at an owned vertex, or at an edge of an owned face where none of its ends brings them already.
 void gather_surface(const Topology& T, const Ownership& own, int32_t p, Ribbon& ribbon) {
-  const auto& [vertex_patch, owned_vertices] = own.vertices;
-  const auto& [face_patch, owned_faces] = own.faces;
+  const std::vector<int32_t>&vertex_patch = own.vertices.patch, &face_patch = own.faces.patch;
   const auto has_star = [&](int32_t v) { return vertex_patch[v] == p && !is_heavy_vertex(T, v); };
   const auto add_foreign = [&](Row faces) {
     for (const int32_t f : faces)
       if (face_patch[f] != p) ribbon.faces.push_back(f);
   };
-  for (const int32_t v : Row(owned_vertices, p))
+  for (const int32_t v : Row(own.vertices.owned, p))
     if (!is_heavy_vertex(T, v)) add_foreign(Row(T.vertex_faces, v));
-  for (const int32_t f : Row(owned_faces, p))
+  for (const int32_t f : Row(own.faces.owned, p))
     for (int i = 0; i < 3; ++i) {
       const int32_t* const corner = T.faces + 3 * int64_t{f};
       const int32_t v = corner[i], w = corner[(i + 1) % 3], e = T.face_edges[3 * int64_t{f} + i];
@@ -228,7 +227,7 @@ void gather_surface(const Topology& T, const Ownership& own, int32_t p, Ribbon& 
       if (vertex_patch[T.faces[s]] != p) ribbon.vertices.push_back(T.faces[s]);
     }
   };
-  for (const int32_t f : Row(owned_faces, p)) add_closure(f);
+  for (const int32_t f : Row(own.faces.owned, p)) add_closure(f);
   for (const int32_t f : ribbon.faces) add_closure(f);
   sort_unique(ribbon.edges);
   sort_unique(ribbon.vertices);

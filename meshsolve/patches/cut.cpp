@@ -17,7 +17,7 @@ struct Cutter {
   std::vector<int32_t>& order;
   std::vector<uint8_t>& start;
   std::vector<int32_t> tag, queue;
-  std::vector<uint8_t> mark;                                // 0 before and after each cut
+  std::vector<uint8_t> mark;                                // 0 in every slice that is still to be cut
 
   Cutter(const Pattern& graph, Pieces& pieces)
       : G(graph), order(pieces.order), start(pieces.start), tag(graph.n, -1), queue(graph.n), mark(graph.n, 0) {}

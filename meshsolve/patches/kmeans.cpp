@@ -222,7 +222,7 @@ void recentre(const Subgraph& S, Cells& cells) {
     for (const int32_t* head = queue.data(); head != last; ++head)
       for (int64_t q = G.ptr[*head]; q < G.ptr[*head + 1]; ++q) {
         const int32_t w = G.idx[q];
-        const bool fresh = !seen[w] & (cells.label[w] == static_cast<uint32_t>(k));
+        const uint8_t fresh = (seen[w] ^ 1) & static_cast<uint8_t>(cells.label[w] == static_cast<uint32_t>(k));
         seen[w] |= fresh;
         *last = w;
         last += fresh;

@@ -148,3 +148,5 @@ def test_pickle():
     P = pickle.loads(pickle.dumps(PatchMesh(mesh, patch_size=20)))
     check_queries(P, mesh)
     check_structure(P, mesh)
+    with pytest.raises(ValueError):                     # still read-only
+        P.patch(0).ltog_vertices[0] = 1
