@@ -19,7 +19,7 @@ from meshsolve.report import Report
 
 AUTO_STEP = 1.0             # dt="auto" in squared mean edge lengths: noise between neighbours vanishes, shape stays
 AUTO_CONFORMAL = 2e-3       # and in areas for the conformalized flow: a scan is a sphere after some fifty steps
-LEAST_MASS = 1e-10          # of a vertex, in mean masses: one between zero-area faces still has a say
+LEAST_MASS = 1e-10          # of a vertex, in mean masses at the start: one between zero-area faces still has a say
 HELD = 1e-12                # and of the diagonal it is added to: a smaller mass would drown in the rounding of its stiffness
 RUNAWAY = 1e3               # a flow has failed when the surface is this many times longer than it was
 COLLAPSED = 1e-12           # the flow ends when this share of the area is left
@@ -154,6 +154,7 @@ class _System:
         self.move(mesh.vertices - self.centre)
         if not self.area > 0:
             raise InvalidInputError("the mesh has no face with an area: there is nothing to smooth")
+        self.mean_mass = self.area / np.count_nonzero(self.used)
 
     def move(self, x):
         """Take the positions x and compute stiffness values and masses there."""
@@ -164,8 +165,7 @@ class _System:
     @property
     def mass(self):
         """(n,) positive: an unreferenced vertex weighs as much as the mean one, a nearly massless one its least share."""
-        mean = self.area / np.count_nonzero(self.used)
-        return np.where(self.used, np.maximum(self.area_of, self.least * mean), mean)
+        return np.where(self.used, np.maximum(self.area_of, self.least * self.mean_mass), self.mean_mass)
 
     def first_order(self, s, stiffness=None):
         """A = M + s L and b = M x; L of the current surface unless its values are given."""
