@@ -147,8 +147,10 @@ def _check_declared(path, content, kind, vertices, faces):
     if kind == ".off":
         start = re.sub(rb"#[^\n]*", b"", content[:10_000])
         declared = re.match(rb"\s*[A-Z]*OFF\s+(\d+)\s+(\d+)", start)
+    elif kind == ".ply":
+        declared = re.search(rb"element vertex (\d+)\b.*element face (\d+)\b", content[:10_000], re.DOTALL)
     else:
-        declared = re.search(rb"element vertex (\d+)\b.*element face (\d+)\b", content[:10_000], re.DOTALL) if kind == ".ply" else None
+        return
     if declared is None:
         return
     n, m = int(declared[1]), int(declared[2])

@@ -204,7 +204,8 @@ SQUARE = "v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\n"
     (SQUARE.replace("\n", "\r\n") + "f 1 2 3\r\n", [[0, 1, 2]]),
     (SQUARE.replace("0 0 0", "0 0 0 0.5 0.25 1") + "f 1 2 3\n", [[0, 1, 2]]),
     (SQUARE.replace("0 0 0", "0 0 0 1.0") + "f 1 2 3\n", [[0, 1, 2]]),
-    ("# head\n\n  " + SQUARE.replace("v ", "v\t") + "o one\ng a b\nf 1 2 3 # tail\ns off\no two\nusemtl m\\n\nf 1 3 4\n", [[0, 1, 2], [0, 2, 3]]),
+    ("# head\n\n  " + SQUARE.replace("v ", "v\t") + "o one\ng a b\nf 1 2 3 # tail\ns off\no two\nusemtl m\\n\nf 1 3 4\n",
+     [[0, 1, 2], [0, 2, 3]]),
     (SQUARE + "f 1 \\\n 2 3\nf 1 \\\r\n3 4\\\n\n", [[0, 1, 2], [0, 2, 3]]),
     ("# C:\\path\\\n" + SQUARE + "mtllib C:\\x.mtl\nvn 0 0 1\nvt 0 0\nvp 1\nl 1 2\np 1\nf 1 2 3\n", [[0, 1, 2]]),
     (b"\xef\xbb\xbf" + SQUARE.encode() + b"g \xfcml\xe4ut\nf 1 2 3\n", [[0, 1, 2]]),
@@ -221,7 +222,8 @@ def test_obj(tmp_path, text, faces):
     ("v 0 0 0\nv 1 0 nan\nv 0 1 0\nf 1 2 3\n", 2, "'nan'"), ("v 0 0 inf\n", 1, "'inf'"), ("v 0 0 1e999\n", 1, "1e999"),
     ("v 0 0\n", 1, "three coordinates"), ("v\n", 1, "three coordinates"), ("v 0 x 0\n", 1, "'x' is not a number"),
     ("v 0 0 0x10\n", 1, "not a number"), ("v 0 0 1,5\n", 1, "not a number"), ("v 0 0 -\n", 1, "not a number"),
-    (SQUARE + "f 1 2\n", 5, "three corners"), (SQUARE + "f 1 2 5\n", 5, "vertex index 5"), (SQUARE + "f 0 1 2\n", 5, "vertex index 0"),
+    (SQUARE + "f 1 2\n", 5, "three corners"), (SQUARE + "f 1 2 5\n", 5, "vertex index 5"),
+    (SQUARE + "f 0 1 2\n", 5, "vertex index 0"),
     (SQUARE + "f 1 2 -5\n", 5, "vertex index -5"), (SQUARE + "f 1 2 3.5\n", 5, "'3.5'"), (SQUARE + "f 1 2 a/b\n", 5, "'a/b'"),
     (SQUARE + "f 1 2 99999999999999999999\n", 5, "corner"), (SQUARE + "f 1 2 4294967297\n", 5, "vertex index 4294967297"),
     (SQUARE + "f 1 \\\n2 \\\n9\n", 7, "vertex index 9"), (SQUARE + "\n\nf 1 2 3\nf 1 2 7\n# end\n", 8, "vertex index 7"),
@@ -325,8 +327,9 @@ def test_ascii_files(tmp_path, kind):
 
     path = tmp_path / f"a.{kind}"
     square = trimesh.Trimesh([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0.0]], [[0, 1, 2], [0, 2, 3]], process=False)
-    path.write_text({"ply": "ply\nformat ascii 1.0\nelement vertex 4\nproperty float x\nproperty float y\nproperty float z\nelement "
-                            "face 1\nproperty list uchar int vertex_indices\nend_header\n0 0 0\n1 0 0\n1 1 0\n0 1 0\n4 0 1 2 3\n",
+    path.write_text({"ply": "ply\nformat ascii 1.0\nelement vertex 4\nproperty float x\nproperty float y\nproperty float z\n"
+                            "element face 1\nproperty list uchar int vertex_indices\nend_header\n"
+                            "0 0 0\n1 0 0\n1 1 0\n0 1 0\n4 0 1 2 3\n",
                      "off": "OFF\n4 1 0\n0 0 0\n1 0 0\n1 1 0\n0 1 0\n4 0 1 2 3\n",
                      "stl": square.export(file_type="stl_ascii")}[kind])
     mesh = load_mesh(path)
@@ -340,7 +343,8 @@ def test_merge_identical_is_by_first_appearance():
     assert vertices.tolist() == [[2, 0, 0], [1, 0, 0], [0, 0, 0]] and faces.tolist() == [[0, 1, 2], [0, 1, 2]]
 
 
-@pytest.mark.parametrize("name, words", [("missing.obj", "no such file"), ("mesh.xyz", "unknown mesh format"), ("mesh", "unknown")])
+@pytest.mark.parametrize("name, words", [("missing.obj", "no such file"), ("mesh.xyz", "unknown mesh format"),
+                                         ("mesh", "unknown")])
 def test_load_refuses(tmp_path, name, words):
     with pytest.raises(InvalidInputError, match=words):
         load_mesh(tmp_path / name)
@@ -377,8 +381,6 @@ def test_save_refuses(tmp_path, name):
 
 
 def test_real_meshes_keep_their_vertices_and_faces(data_dir):
-    if data_dir is None:
-        pytest.skip("no data folder")
     import warnings
 
     with open(data_dir / "INDEX.csv", newline="") as f:

@@ -151,7 +151,7 @@ def test_masses_sum_to_the_area(kind):
 def test_consistent_mass_integrates_linear_functions():
     mesh = flat_grid(5)
     u = 1 + 2 * mesh.vertices[:, 0]
-    assert u @ (mass_matrix(mesh, "consistent") @ u) == pytest.approx(4 * sum((1 + 2 * x) ** 3 / 6 * s for x, s in ((4, 1), (0, -1))))
+    assert u @ (mass_matrix(mesh, "consistent") @ u) == pytest.approx(4 * (9 ** 3 - 1) / 6)      # of (1 + 2 x)^2 over [0, 4]^2
 
 
 def test_scale_and_rigid_motion():
@@ -214,7 +214,7 @@ def test_unreferenced_vertices_have_empty_rows_and_no_mass():
 @pytest.mark.parametrize("call", [
     lambda: mass_matrix(datasets.icosphere(0), kind="full"), lambda: mass_matrix("mesh"), lambda: cotan_laplacian(np.eye(3)),
     lambda: graph_laplacian(np.ones((2, 3))), lambda: graph_laplacian("A"),
-    lambda: cotan_laplacian(Mesh(np.random.default_rng(0).random((5, 3)), [[0, 1, 2], [0, 1, 3], [0, 1, 4]]), intrinsic_delaunay=True),
+    lambda: cotan_laplacian(Mesh(np.vander(range(5), 3), [[0, 1, 2], [0, 1, 3], [0, 1, 4]]), intrinsic_delaunay=True),
 ], ids=range(6))
 def test_refuses(call):
     with pytest.raises(InvalidInputError):
@@ -273,8 +273,6 @@ def test_edge_lengths():
 
 
 def test_real_meshes(data_dir):
-    if data_dir is None:
-        pytest.skip("no data folder")
     with open(data_dir / "INDEX.csv", newline="") as f:
         names = [r["file"] for r in csv.DictReader(f) if r["file"].startswith("meshes/") and int(r["n"]) < 20_000]
     for name in names:

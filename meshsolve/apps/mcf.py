@@ -19,7 +19,8 @@ from meshsolve.report import Report
 
 AUTO_STEP = 1.0             # dt="auto" in squared mean edge lengths: noise between neighbours vanishes, shape stays
 AUTO_CONFORMAL = 2e-3       # and in areas for the conformalized flow: a scan is a sphere after some fifty steps
-LEAST_MASS = 1e-10          # of a vertex, in mean masses: one between zero-area faces still has a say
+LEAST_MASS = 1e-10          # of a vertex, in mean masses at the start: one between zero-area faces still has a say
+HELD = 1e-12                # and of the diagonal it is added to: a smaller mass would drown in the rounding of its stiffness
 RUNAWAY = 1e3               # a flow has failed when the surface is this many times longer than it was
 COLLAPSED = 1e-12           # the flow ends when this share of the area is left
 BILAPLACIAN = {"flattest": 1e-3, "least": 1e-4}     # order 2 squares every weight, so its extremes are cut earlier
@@ -131,7 +132,7 @@ def smooth(mesh, strength=1.0, order=1, precision="double", device="auto", threa
     report = Report(vertices=len(mesh.vertices), faces=len(mesh.faces), strength=float(strength))
     with report.phase("assemble"):
         system = _System(mesh, **(BILAPLACIAN if order == 2 else {}))
-        A, b = (system.matrix if order == 1 else system.squared)(s), system.right_side()
+        A, b = (system.first_order if order == 1 else system.second_order)(s)
     F = api.cholesky(A, mesh=mesh if order == 1 else None, precision=precision, device=device, threads=threads)
     x = F.solve(b)
     report.merge(F.report)
@@ -153,6 +154,7 @@ class _System:
         self.move(mesh.vertices - self.centre)
         if not self.area > 0:
             raise InvalidInputError("the mesh has no face with an area: there is nothing to smooth")
+        self.mean_mass = self.area / np.count_nonzero(self.used)
 
     def move(self, x):
         """Take the positions x and compute stiffness values and masses there."""
@@ -163,20 +165,21 @@ class _System:
     @property
     def mass(self):
         """(n,) positive: an unreferenced vertex weighs as much as the mean one, a nearly massless one its least share."""
-        mean = self.area / np.count_nonzero(self.used)
-        return np.where(self.used, np.maximum(self.area_of, self.least * mean), mean)
+        return np.where(self.used, np.maximum(self.area_of, self.least * self.mean_mass), self.mean_mass)
 
-    def matrix(self, s, stiffness=None):
+    def first_order(self, s, stiffness=None):
+        """A = M + s L and b = M x; L of the current surface unless its values are given."""
         data = s * (self.stiffness if stiffness is None else stiffness)
-        data[self.diagonal] += self.mass
-        return self.assembler.matrix(data)
+        mass = np.maximum(self.mass, HELD * data[self.diagonal])
+        data[self.diagonal] += mass
+        return self.assembler.matrix(data), mass[:, None] * self.x
 
-    def squared(self, s):
+    def second_order(self, s):
+        """A = M + s L M^-1 L and b = M x."""
         L = self.assembler.matrix(self.stiffness)
-        return sp.csr_array(sp.diags_array(self.mass) + s * (L @ sp.diags_array(1 / self.mass) @ L))
-
-    def right_side(self):
-        return self.mass[:, None] * self.x
+        squared = s * (L @ sp.diags_array(1 / self.mass) @ L)
+        mass = np.maximum(self.mass, HELD * squared.diagonal())
+        return sp.csr_array(sp.diags_array(mass) + squared), mass[:, None] * self.x
 
     def positions(self, x):
         """x in the mesh's own frame; unreferenced vertices as they were."""
@@ -199,7 +202,7 @@ class _Flow:
     def step(self, number, options):
         """One backward Euler step; False, and nothing changed, if the surface would vanish."""
         with self.report.phase("assemble"):
-            A, b = self.system.matrix(self.dt, self.stiffness), self.system.right_side()
+            A, b = self.system.first_order(self.dt, self.stiffness)
         x = self._solve(A, b, number, options)
         with self.report.phase("assemble"):
             before = self.system.x, self.system.stiffness, self.system.area_of, self.system.area

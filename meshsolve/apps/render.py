@@ -134,7 +134,8 @@ def _planes(corners, origin):
     ux, uy, vx, vy = ac[:, 1] * inverse, -ac[:, 0] * inverse, -ab[:, 1] * inverse, ab[:, 0] * inverse
     u, v = ux * dx + uy * dy, vx * dx + vy * dy
     z = a[:, 2] + u * ab[:, 2] + v * ac[:, 2]
-    return np.stack([u, ux, uy, v, vx, vy, z, ux * ab[:, 2] + vx * ac[:, 2], uy * ab[:, 2] + vy * ac[:, 2]], axis=1, dtype=np.float32)
+    zx, zy = ux * ab[:, 2] + vx * ac[:, 2], uy * ab[:, 2] + vy * ac[:, 2]
+    return np.stack([u, ux, uy, v, vx, vy, z, zx, zy], axis=1, dtype=np.float32)
 
 
 def _candidates(planes, low, wide, number, width):
@@ -212,8 +213,8 @@ def _write(path, panels, captions, title):
     FigureCanvasAgg(figure)
     figure.figimage(canvas, 0, 0, origin="upper")
     for k, caption in enumerate(captions):
-        figure.text((gap + (k + 0.5) * width + k * gap) / columns, 0.45 * foot / rows, caption, ha="center", va="center", fontsize=13,
-                    color="#333333")
+        middle = (gap + (k + 0.5) * width + k * gap) / columns
+        figure.text(middle, 0.45 * foot / rows, caption, ha="center", va="center", fontsize=13, color="#333333")
     if title:
         figure.text(0.5, 1 - 0.5 * head / rows, title, ha="center", va="center", fontsize=16, color="#111111")
     figure.savefig(path, dpi=100, format="png")

@@ -43,7 +43,14 @@ def power_grid(n, controlled=False, step=1.0, seed=3):
 
 def rlc_mesh(n, step=1.0, seed=3):
     """A mesh of n x n nodes whose every wire is a resistor and an inductor in series, with a capacitor at each node and
-    ideal voltage sources at a thousandth of them. About 3 n^2 rows. Arguments as in :func:`power_grid`.
+    ideal voltage sources at a thousandth of them.
+
+    Parameters
+    ----------
+    n : int
+        At least 4. The matrix has about 3 n^2 rows.
+    step, seed
+        As in :func:`power_grid`.
 
     Returns
     -------
@@ -58,9 +65,16 @@ def rlc_mesh(n, step=1.0, seed=3):
 
 
 def ladder(n, sections=16, step=1.0, seed=3):
-    """A grid of n x n nodes whose wires are RLC ladders of ``sections`` sections: three entries a row, hardly any fill.
+    """A grid of n x n nodes whose wires are RLC ladders: three entries a row, hardly any fill.
 
-    About 4 n^2 ``sections`` rows (n = 18, 56, 125: 20k, 200k, 1M). Other arguments as in :func:`power_grid`.
+    Parameters
+    ----------
+    n : int
+        At least 4. The matrix has about 4 n^2 ``sections`` rows (n = 18, 56, 125: 20k, 200k, 1M).
+    sections : int
+        Sections of a resistor, an inductor and a capacitor in each wire.
+    step, seed
+        As in :func:`power_grid`.
 
     Returns
     -------

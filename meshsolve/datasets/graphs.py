@@ -11,7 +11,13 @@ from meshsolve.mesh import Mesh
 
 
 def delaunay(n, seed=1):
-    """The unit-weight Laplacian of the Delaunay triangulation of n random points of the unit square.
+    """The unit-weight Laplacian of the Delaunay triangulation of random points of the unit square.
+
+    Parameters
+    ----------
+    n : int
+        Points, at least 4.
+    seed : int
 
     Returns
     -------
@@ -23,8 +29,16 @@ def delaunay(n, seed=1):
 def road_like(n, seed=1, degree=2.5):
     """The unit-weight Laplacian of a road-like graph: nearly a tree, planar, long paths.
 
-    The shortest spanning tree of the Delaunay triangulation of n random points and random further edges of the
-    triangulation, up to an average degree of about ``degree`` (a little less, where they fall on the tree).
+    The shortest spanning tree of the Delaunay triangulation of random points, and random further edges of the
+    triangulation.
+
+    Parameters
+    ----------
+    n : int
+        Points, at least 4.
+    seed : int
+    degree : float
+        Average degree, about: a little less, as some of the further edges fall on the tree.
 
     Returns
     -------
@@ -42,6 +56,13 @@ def rmat(k, seed=3, edges_per_vertex=16):
     """The unit-weight Laplacian of the largest component of an R-MAT graph with 2^k vertices: hubs, no locality.
 
     Probabilities 0.57, 0.19, 0.19, 0.05 (Graph 500).
+
+    Parameters
+    ----------
+    k : int
+    seed : int
+    edges_per_vertex : int
+        Edges drawn; fewer remain, as some are drawn twice.
 
     Returns
     -------
@@ -63,8 +84,16 @@ def rmat(k, seed=3, edges_per_vertex=16):
 
 
 def preferential(n, d=8, seed=4):
-    """The unit-weight Laplacian of a preferential-attachment graph: each new vertex takes d edges to old ones, chosen by
+    """The unit-weight Laplacian of a preferential-attachment graph: each new vertex takes edges to old ones, chosen by
     degree, by copying an end of a random earlier edge.
+
+    Parameters
+    ----------
+    n : int
+        Vertices, at least 2.
+    d : int
+        Edges of each new vertex.
+    seed : int
 
     Returns
     -------

@@ -43,6 +43,11 @@ def kkt(n, m, seed=1, kind="random"):
 def stokes(n):
     """The Stokes equations on n x n cells of a staggered (MAC) grid: two velocities, pressure pinned in the first cell.
 
+    Parameters
+    ----------
+    n : int
+        At least 2.
+
     Returns
     -------
     csr_array, symmetric indefinite, 2 n (n - 1) + n^2 - 1 rows

@@ -56,9 +56,8 @@ def scan_like(n=100_000, seed=0, noise=0.2, hole=True):
     return _with_hole(noisy, np.array([0.93, 0.2, 0.25]), 0.14) if hole else noisy
 
 
-def _genus2(p):
+def _genus2(x, y, z):
     """A figure of eight thickened to a solid, with shallow dents: negative inside."""
-    x, y, z = p[..., 0], p[..., 1], p[..., 2]
     eight = x ** 2 * (1 - x ** 2) - y ** 2
     dents = np.sin(9 * x + 1) * np.sin(11 * y) * np.sin(8 * z + 2)
     return eight ** 2 + 0.5 * z ** 2 - 0.03 + 0.004 * dents
@@ -67,7 +66,7 @@ def _genus2(p):
 def _gradient(p, step=1e-5):
     """Central differences of _genus2 at points (n, 3)."""
     shifts = step * np.eye(3)
-    return np.stack([_genus2(p + s) - _genus2(p - s) for s in shifts], axis=1) / (2 * step)
+    return np.stack([_genus2(*(p + s).T) - _genus2(*(p - s).T) for s in shifts], axis=1) / (2 * step)
 
 
 def _relaxed(mesh, rounds=10):
@@ -84,7 +83,7 @@ def _relaxed(mesh, rounds=10):
 
 def _onto_surface(x):
     gradient = _gradient(x)
-    return x - gradient * (_genus2(x) / np.einsum("ij,ij->i", gradient, gradient))[:, None]
+    return x - gradient * (_genus2(*x.T) / np.einsum("ij,ij->i", gradient, gradient))[:, None]
 
 
 def _march(f, box, h):
@@ -94,13 +93,12 @@ def _march(f, box, h):
     """
     shape = np.maximum(np.ceil((box[1] - box[0]) / h).astype(int) + 1, 2)
     axes = [np.linspace(lo, hi, k) for lo, hi, k in zip(*box, shape)]
-    value = f(np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)).ravel()
+    grid = f(*np.meshgrid(*axes, indexing="ij", sparse=True))
     stride = np.array([shape[1] * shape[2], shape[2], 1])
-    inside = value < 0
-    corners = np.array(list(itertools.product((0, 1), repeat=3))) @ stride
-    cubes = np.arange(value.size).reshape(shape)[:-1, :-1, :-1].ravel()
-    count = inside[cubes[:, None] + corners].sum(axis=1)
-    cubes = cubes[(count > 0) & (count < 8)]
+    value, inside = grid.ravel(), (grid < 0).ravel()
+    corners = [tuple(slice(k, k - 1 or None) for k in corner) for corner in itertools.product((0, 1), repeat=3)]
+    count = sum((grid[corner] < 0).astype(np.int8) for corner in corners)
+    cubes = np.argwhere((count > 0) & (count < 8)) @ stride
     walks = [np.cumsum([0, *stride[list(order)]]) for order in itertools.permutations(range(3))]
     pairs = np.concatenate([_tetrahedra(cubes[:, None] + walk, inside) for walk in walks])      # (m, 3, 2) grid points
     ends, face = np.unique(pairs.reshape(-1, 2) @ np.array([value.size, 1]), return_inverse=True)

@@ -12,10 +12,15 @@ from meshsolve.mesh import Mesh
 def icosphere(k):
     """The unit sphere: an icosahedron subdivided k times, every new vertex pushed onto the sphere.
 
+    Parameters
+    ----------
+    k : int
+        0 to 11.
+
     Returns
     -------
     Mesh
-        10 * 4^k + 2 vertices, 20 * 4^k faces, oriented outwards. k is at most 11.
+        10 * 4^k + 2 vertices, 20 * 4^k faces, oriented outwards.
     """
     k = as_count(k, "k", 0)
     if k > 11:

@@ -36,7 +36,8 @@ def test_same_scale_for_both(tmp_path):
 
 
 def test_a_sphere_covers_its_disc():
-    face, weights, depth = _visible(datasets.icosphere(4).vertices * 100 + 128.0, datasets.icosphere(4).faces, np.array([256, 256]))
+    mesh = datasets.icosphere(4)
+    face, weights, depth = _visible(mesh.vertices * 100 + 128.0, mesh.faces, np.array([256, 256]))
     assert np.count_nonzero(face >= 0) == pytest.approx(np.pi * 100 ** 2, rel=0.005)
     assert depth.max() == pytest.approx(228, abs=0.5) and ((weights >= -1e-3) & (weights <= 1.001)).all()
     inside = (np.indices((256, 256)) + 0.5 - 128) ** 2
@@ -84,8 +85,9 @@ def test_odd_meshes_are_drawn_without_a_warning(tmp_path, mesh):
 
 
 @pytest.mark.parametrize("call", [
-    lambda p: render(p / "a.jpg", TRIANGLE), lambda p: render(p / "no" / "a.png", TRIANGLE), lambda p: render(p / "a.png", Mesh(np.eye(3), [])),
-    lambda p: render(p / "a.png", "mesh"), lambda p: render(p / "a.png", TRIANGLE, size=20), lambda p: render(p / "a.png", TRIANGLE, up="x"),
+    lambda p: render(p / "a.jpg", TRIANGLE), lambda p: render(p / "no" / "a.png", TRIANGLE),
+    lambda p: render(p / "a.png", Mesh(np.eye(3), [])), lambda p: render(p / "a.png", "mesh"),
+    lambda p: render(p / "a.png", TRIANGLE, size=20), lambda p: render(p / "a.png", TRIANGLE, up="x"),
     lambda p: render(None, TRIANGLE)], ids=range(7))
 def test_refuses_and_leaves_nothing(tmp_path, call):
     with pytest.raises(InvalidInputError):
