@@ -13,8 +13,9 @@ from functools import cached_property
 import numpy as np
 
 from meshsolve import _core
-from meshsolve.arrays import Csr, as_perm, symmetric_pattern, thread_count
+from meshsolve.arrays import Csr, as_perm, thread_count
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError
+from meshsolve.mesh import pattern_of
 from meshsolve.report import Report
 
 __all__ = ["Ordering", "SeparatorTree", "amd", "natural", "nested_dissection", "nnz_sort", "random", "rcm", "resolve"]
@@ -224,10 +225,6 @@ def _timed(method, A, make):
 def _pattern(A_or_mesh):
     if isinstance(A_or_mesh, Csr) and A_or_mesh.data is None:
         return A_or_mesh
-    try:
-        from meshsolve.mesh import pattern_of
-    except ImportError:
-        pattern_of = symmetric_pattern
     return pattern_of(A_or_mesh)
 
 
