@@ -168,7 +168,9 @@ def as_indices(idx, n, name="fixed"):
 
 
 def as_rhs(b, n, name="b"):
-    """A right-hand side as a fresh or borrowed (n, k) Fortran-ordered float64 array, and the shape it came in.
+    """A right-hand side as an (n, k) float64 array, C or F contiguous, and the shape it came in.
+
+    The caller's own memory where that fits, so it is not to be written to.
 
     Raises
     ------
@@ -185,10 +187,12 @@ def as_rhs(b, n, name="b"):
         raise InvalidInputError(f"{name} has to hold real numbers, not {given.dtype}")
     if given.ndim not in (1, 2) or given.shape[0] != n:
         raise InvalidInputError(f"{name} has to be ({n},) or ({n}, k), not {given.shape}")
-    columns = np.asfortranarray(given.reshape(n, -1) if given.ndim == 2 else given[:, None], np.float64)
-    bad = _core.first_not_finite(columns.ravel(order="F"))
-    if bad >= 0:
-        raise InvalidInputError(f"{name}: row {bad % n} holds {columns[bad % n, bad // n]}")
+    columns = np.asarray(given if given.ndim == 2 else given[:, None], np.float64)
+    if not (columns.flags.c_contiguous or columns.flags.f_contiguous):
+        columns = np.ascontiguousarray(columns)
+    if _core.first_not_finite(columns.ravel(order="K")) >= 0:
+        row, column = np.argwhere(~np.isfinite(columns))[0]
+        raise InvalidInputError(f"{name}: row {row} holds {columns[row, column]}")
     return columns, given.shape
 
 

@@ -77,7 +77,7 @@ class Fixed:
             rhs = rhs - self.coupling @ values
         x = np.empty_like(columns)
         x[self.rows] = values
-        x[self.free] = solve_free(np.asfortranarray(rhs))
+        x[self.free] = solve_free(np.ascontiguousarray(rhs))
         return x
 
 
@@ -130,9 +130,9 @@ class Pinned:
                 f"{largest:.3g}). The mean was removed", MeshsolveWarning, stacklevel=5)
         if self.alone:
             return np.zeros_like(columns)
-        return np.asfortranarray(self.center(self.fixed.solve(rhs, None, solve_free))[0])
+        return self.center(self.fixed.solve(rhs, None, solve_free))[0]
 
     def center(self, columns):
         """Columns minus their component means, and the largest mean removed."""
         means = np.stack([np.bincount(self.component, c, self.count) for c in columns.T]) / self.size
-        return np.asfortranarray(columns - means.T[self.component]), float(np.abs(means).max(initial=0.0))
+        return columns - means.T[self.component], float(np.abs(means).max(initial=0.0))

@@ -12,7 +12,7 @@ from meshsolve.errors import InvalidInputError
 class Factor(spla.LinearOperator):
     """A factored matrix as the operator that applies its inverse.
 
-    A subclass supplies ``_solve_columns(columns)`` for an (n, k) Fortran-ordered float64 array and calls
+    A subclass supplies ``_solve_columns(columns)`` for an (n, k) float64 array and calls
     :meth:`_solve_like` from its ``solve``.
     """
 

@@ -18,7 +18,7 @@ namespace nb = nanobind;
 
 template <class T> using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;      // read only
 template <class T> using InOut = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;         // written
-template <class T> using Columns = nb::ndarray<T, nb::ndim<2>, nb::f_contig, nb::device::cpu>;       // n x k, by columns
+template <class T> using Block = nb::ndarray<T, nb::ndim<2>, nb::device::cpu>;                       // n x k, any strides
 template <class T> using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 
 // A vector becomes a numpy array without a copy. Call with the GIL held.

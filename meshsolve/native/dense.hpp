@@ -5,10 +5,7 @@
 
 namespace ms {
 
-struct Run {                // rows [from, next run's from) of a child are rows to, to + 1, ... of its parent
-  int from, to;
-};
-
+constexpr int short_run = 8;           // mean length of a run below which extend-add goes entry by entry
 constexpr int solve_padding = 16;      // scalars past the last row that forward and backward may touch (see dense.inl)
 
 template <class T>
@@ -19,7 +16,7 @@ struct Dense {
   void (*trsm_rlt)(long m, long k, const T* L, long ldl, T* B, long ldb);                                   // B := B L^-T
   void (*forward)(long m, long w, const T* L, long ld, long k, T* V, long ldv);
   void (*backward)(long m, long w, const T* L, long ld, long k, T* V, long ldv);
-  void (*extend_add)(long begin, long end, long m, const T* X, const Run* runs, long count, T* const* column);
+  void (*extend_add)(long begin, long end, long m, const T* X, const int* to, const int* runs, long count, T* const* column);
   const char* isa;
 };
 

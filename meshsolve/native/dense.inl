@@ -347,24 +347,26 @@ template <int W, class T> inline __attribute__((always_inline)) void add(long n,
     if (n) add<W / 2>(n, from, to);
 }
 
-// Columns [begin, end) of X (m x m, lower). Row r of X goes to row run.to + (r - run.from) of the target, where the runs
-// cut 0..m into pieces of consecutive rows; targets are the columns at `column[j]`, whose entry 0 is row 0 of the front.
+// Columns [begin, end) of X (m x m, lower). Row r of X goes to row to[r] of the target column; `runs` cuts 0..m into `count`
+// pieces of consecutive target rows, or count is 0. column[j] is the target of column j, addressed so that its entry 0 is row 0 of the front.
 template <class T>
-void extend_add(long begin, long end, long m, const T* X, const Run* runs, long count, T* const* column) {
+void extend_add(long begin, long end, long m, const T* X, const int* to, const int* runs, long count, T* const* column) {
+  if (count == 0) {
+    for (long j = begin; j < end; ++j) {
+      const T* const x = X + j * m;
+      T* const y = column[j];
+#pragma GCC unroll 4
+      for (long i = j; i < m; ++i) y[to[i]] += x[i];
+    }
+    return;
+  }
   long r = 0;
   for (long j = begin; j < end; ++j) {
-    while (r + 1 < count && runs[r + 1].from <= j) ++r;
-    const T* x = X + j * m;
-    T* y = column[j];
-    const long stop = r + 1 < count ? runs[r + 1].from : m;
-    add<lanes<T>>(stop - j, x + j, y + runs[r].to + (j - runs[r].from));
-    for (long q = r + 1; q < count; ++q) {
-      const long from = runs[q].from, length = (q + 1 < count ? runs[q + 1].from : m) - from;
-      if (length == 1)
-        y[runs[q].to] += x[from];
-      else
-        add<lanes<T>>(length, x + from, y + runs[q].to);
-    }
+    while (runs[r + 1] <= j) ++r;
+    const T* const x = X + j * m;
+    T* const y = column[j];
+    long from = j;
+    for (long q = r; q < count; from = runs[++q]) add<lanes<T>>(runs[q + 1] - from, x + from, y + to[from]);
   }
 }
 

@@ -168,7 +168,7 @@ class CholeskyFactor(Factor):
         return x
 
     def _native_solve(self, columns, system):
-        x = np.empty(columns.shape, order="F")
+        x = np.empty_like(columns)
         if columns.shape[1]:
             self._factor.solve(system, columns, x, self.threads)
         return x
@@ -206,7 +206,7 @@ class CholeskyFactor(Factor):
     def rcond(self):
         """Estimate of 1 / (||A||_1 ||A^-1||_1) by a few solves (Higham and Tisseur 2000), between 0 and 1."""
         n = self._pattern.n
-        solve = lambda B: self._native_solve(np.asfortranarray(B.reshape(n, -1), np.float64), "A").reshape(B.shape)  # noqa: E731
+        solve = lambda B: self._native_solve(np.ascontiguousarray(B.reshape(n, -1), np.float64), "A").reshape(B.shape)  # noqa: E731
         inverse = spla.LinearOperator((n, n), matvec=solve, rmatvec=solve, matmat=solve, rmatmat=solve, dtype=np.float64)
         estimate = spla.onenormest(inverse) if n > 4 else np.abs(inverse @ np.eye(n)).sum(0).max()
         return float(min(1.0, 1.0 / (self._factor.norm1() * estimate)))

@@ -17,10 +17,10 @@ void bind_factor(nb::module_& m, const char* name) {
         Released free;
         return f.factor(data.data(), threads);
       }, "data"_a.noconvert(), "threads"_a)
-      .def("solve", [](const Factor& f, const std::string& system, Columns<const double> B, Columns<double> X, int threads) {
+      .def("solve", [](const Factor& f, const std::string& system, Block<const double> B, Block<double> X, int threads) {
         const cholesky::System which = system == "A" ? cholesky::System::A : system == "L" ? cholesky::System::L : cholesky::System::Lt;
         Released free;
-        f.solve(which, B.data(), X.data(), static_cast<int64_t>(B.shape(1)), threads);
+        f.solve(which, {B.data(), B.stride(0), B.stride(1)}, {X.data(), X.stride(0), X.stride(1)}, static_cast<int64_t>(B.shape(1)), threads);
       }, "system"_a, "B"_a.noconvert(), "X"_a.noconvert(), "threads"_a)
       .def("values_on", [](const Factor& f, In<int64_t> indptr, In<int32_t> indices) {
         std::vector<double> x;

@@ -2,6 +2,7 @@
 // Sources: Liu 1992 (multifrontal method); Ng and Peyton 1993 (supernodal blocks).
 #pragma once
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "factor/fronts/fronts.hpp"
@@ -12,6 +13,20 @@ namespace ms::cholesky {
 enum class System { A, L, Lt };
 
 template <class T>
+struct Strided {                          // element (i, c) at data[i * row + c * column]
+  T* data;
+  int64_t row, column;
+  T& at(int64_t i, int64_t c) const { return data[i * row + c * column]; }
+  Strided from(int64_t c) const { return {data + c * column, row, column}; }
+};
+
+template <class T>
+struct SolveSpace {                       // what a solve works in; kept by the factor for the next one
+  Buffer<T> work;                         // n x chunk
+  std::vector<Buffer<T>> stacks, local;   // update blocks; per worker the front at hand
+};
+
+template <class T>
 class Factor {
  public:
   explicit Factor(std::shared_ptr<const fronts::AssemblyTree> tree) : tree_(std::move(tree)) {}
@@ -20,11 +35,9 @@ class Factor {
   // new column of the first pivot that is not positive; then an earlier factor is restored, bit for bit.
   int32_t factor(const double* Ax, int threads);
 
-  bool valid() const { return !values_.empty(); }
-
-  // X := A^-1 B (in the caller's numbering), L^-1 B or L^-T B (in the permuted numbering); B and X are n x k by columns
-  // and may be the same array.
-  void solve(System system, const double* B, double* X, int64_t k, int threads) const;
+  // X := A^-1 B (in the caller's numbering), L^-1 B or L^-T B (in the permuted numbering) for k right-hand sides.
+  // Several threads of the caller may solve at once.
+  void solve(System system, Strided<const double> B, Strided<double> X, int64_t k, int threads) const;
 
   // Values of L on its pattern (by columns, diagonal first), in that order.
   std::vector<double> values_on(const Pattern& L) const;
@@ -34,14 +47,16 @@ class Factor {
   const fronts::AssemblyTree& tree() const { return *tree_; }
 
  private:
-  int32_t run(const std::vector<T>& values, int threads);
+  int32_t run(const T* values, int threads);
   void restore(int threads);
   const T* panel(int32_t s) const { return panels_.data() + tree_->panel_ptr[s]; }
 
   std::shared_ptr<const fronts::AssemblyTree> tree_;
   Buffer<T> panels_;                      // tree.panel_ptr
-  std::vector<T> values_;                 // entries of the factored matrix in the order of tree.entry_source
+  Buffer<T> values_, pending_;            // entries of the factored matrix, of the next one: as tree.entry_source
   std::vector<Buffer<T>> stacks_;         // update matrices, kept for the next refactorization
+  mutable std::mutex space_lock_;
+  mutable SolveSpace<T> space_;           // taken by the first of several simultaneous solves
 };
 
 }  // namespace ms::cholesky

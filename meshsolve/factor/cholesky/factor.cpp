@@ -27,7 +27,7 @@ struct Front {
 
 template <class T>
 struct Scratch {
-  std::vector<Run> runs;
+  std::vector<int> runs;
   std::vector<T*> column;
 };
 
@@ -37,14 +37,15 @@ template <class T>
 void add_child(const AssemblyTree& tree, int32_t c, const T* X, const Front<T>& f, Scratch<T>& scratch, int threads) {
   const int64_t count = tree.updates(c);
   const int32_t* const relative = tree.relative_rows(c);
-  fronts::find_runs(relative, count, f.pivots, scratch.runs);
+  fronts::find_runs(relative, count, scratch.runs);
+  const long pieces = scratch.runs.empty() ? 0 : static_cast<long>(scratch.runs.size()) - 1;
   scratch.column.resize(count);
   for (int64_t j = 0; j < count; ++j) {
     const int64_t r = relative[j];
     scratch.column[j] = r < f.pivots ? f.panel + r * f.ld : f.update + (r - f.pivots) * f.updates() - f.pivots;
   }
   for_range(threads, count, threads > 1 ? 64 : count, [&](int64_t b, int64_t e, int) {
-    dense<T>().extend_add(b, e, count, X, scratch.runs.data(), static_cast<long>(scratch.runs.size()), scratch.column.data());
+    dense<T>().extend_add(b, e, count, X, relative, scratch.runs.data(), pieces, scratch.column.data());
   });
 }
 
@@ -113,7 +114,7 @@ int64_t factor_front(const Front<T>& f, int threads) {
 }  // namespace
 
 template <class T>
-int32_t Factor<T>::run(const std::vector<T>& values, int threads) {
+int32_t Factor<T>::run(const T* values, int threads) {
   const AssemblyTree& tree = *tree_;
   const fronts::Schedule plan = fronts::schedule(tree, threads);
   UpdateBlocks<T> blocks(tree, plan, threads, 0, stacks_);
@@ -122,7 +123,7 @@ int32_t Factor<T>::run(const std::vector<T>& values, int threads) {
   return fronts::bottom_up(tree, plan, threads, blocks, [&](int32_t s, T* update, int worker, int inside) {
     const Front<T> f{tree.pivots(s), tree.height(s), tree.leading(s), panels_.data() + tree.panel_ptr[s], update};
     clear(f, inside);
-    add_entries(tree, s, values.data(), f);
+    add_entries(tree, s, values, f);
     for (int32_t q = tree.child_ptr[s]; q < tree.child_ptr[s + 1]; ++q)
       if (const int32_t c = tree.child[q]; tree.updates(c)) add_child(tree, c, blocks.of(c), f, scratch[worker], inside);
     const int64_t bad = factor_front(f, inside);
@@ -138,19 +139,19 @@ int32_t Factor<T>::factor(const double* Ax, int threads) {
     std::fill(panels_.data() + size, panels_.data() + size + solve_padding, T(0));
   }
   const std::vector<uint32_t>& source = tree_->entry_source;
-  std::vector<T> values(source.size());
-  for_range(threads, static_cast<int64_t>(source.size()), 1 << 16, [&](int64_t b, int64_t e, int) {
-    for (int64_t p = b; p < e; ++p) values[p] = static_cast<T>(Ax[source[p]]);
+  if (!pending_.data()) pending_ = Buffer<T>(static_cast<int64_t>(source.size()));
+  for_range(threads, pending_.size(), 1 << 16, [&](int64_t b, int64_t e, int) {
+    for (int64_t p = b; p < e; ++p) pending_.data()[p] = static_cast<T>(Ax[source[p]]);
   });
   int32_t failed = -1;
   try {
-    failed = run(values, threads);
+    failed = run(pending_.data(), threads);
   } catch (...) {
     restore(threads);
     throw;
   }
   if (failed < 0)
-    values_ = std::move(values);
+    std::swap(values_, pending_);
   else
     restore(threads);
   return failed;
@@ -159,14 +160,14 @@ int32_t Factor<T>::factor(const double* Ax, int threads) {
 // The earlier factor comes back by factoring its matrix anew: cheaper for everyone than a second copy of L.
 template <class T>
 void Factor<T>::restore(int threads) {
-  if (!valid()) return;
+  if (!values_.data()) return;
   interrupt::requested = false;
-  run(values_, threads);
+  run(values_.data(), threads);
 }
 
 template <class T>
 int64_t Factor<T>::nbytes() const {
-  int64_t scalars = panels_.size() + static_cast<int64_t>(values_.size());
+  int64_t scalars = panels_.size() + values_.size() + pending_.size();
   for (const Buffer<T>& stack : stacks_) scalars += stack.size();
   return scalars * static_cast<int64_t>(sizeof(T));
 }

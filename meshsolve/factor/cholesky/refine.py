@@ -20,7 +20,7 @@ def refine(A, b, solve, tolerance=2e-16):
     Parameters
     ----------
     A : (n, n) csr_array, float64
-    b : (n, k) float64, Fortran order
+    b : (n, k) float64, C or F contiguous
     solve : callable of an (n, k) array, the approximate inverse
     tolerance : float
         Backward error ||b - A x|| / (||A|| ||x|| + ||b||) (infinity norms, worst column) at which to stop.
@@ -47,7 +47,7 @@ def refine(A, b, solve, tolerance=2e-16):
             best, previous, error = x, error, now
         if error <= tolerance or now > 0.5 * previous or not np.isfinite(now):
             break
-        x = x + solve(np.asfortranarray(r))
+        x = x + solve(r)
     if not error < 1e-12:
         warnings.warn(
             f"refinement stopped at a backward error of {error:.2g}: the matrix is too ill-conditioned for "

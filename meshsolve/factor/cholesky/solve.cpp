@@ -23,60 +23,59 @@ struct Sweep {
   const fronts::Schedule& plan;
   const T* panels;
   const int32_t* perm;                // caller's row of each new row, nullptr for the permuted numbering itself
-  int64_t n, k;
+  int64_t k;
   int threads;
-  std::vector<Buffer<T>> local;       // per worker: the front at hand, padded height x k
+  SolveSpace<T>& space;
 
   int64_t row(int64_t j) const { return perm ? perm[j] : j; }
 
   T* local_block(int worker, int64_t scalars) {
-    if (local[worker].size() < scalars) local[worker] = Buffer<T>(2 * scalars);
-    return local[worker].data();
+    Buffer<T>& local = space.local[worker];
+    if (local.size() < scalars) local = Buffer<T>(2 * scalars);
+    return local.data();
   }
 
-  // Y := L^-1 P B; Y is n x k in the new numbering.
-  void forward(const double* B, T* Y, std::vector<Buffer<T>>& memory) {
-    UpdateBlocks<T> blocks(tree, plan, threads, k, memory);
+  // Y := L^-1 P B in the new numbering, k values a row: a front gathers whole rows.
+  void forward(Strided<const double> B, T* Y) {
+    UpdateBlocks<T> blocks(tree, plan, threads, k, space.stacks);
     fronts::bottom_up(tree, plan, threads, blocks, [&](int32_t s, T* update, int worker, int) {
       const int64_t w = tree.pivots(s), u = tree.updates(s), m = w + u, ldv = m + solve_padding, begin = tree.first(s);
       T* const V = local_block(worker, ldv * k);
-      for (int64_t c = 0; c < k; ++c) {
-        for (int64_t j = 0; j < w; ++j) V[j + c * ldv] = static_cast<T>(B[row(begin + j) + c * n]);
-        std::fill(V + w + c * ldv, V + ldv + c * ldv, T(0));
-      }
-      for (int32_t q = tree.child_ptr[s]; q < tree.child_ptr[s + 1]; ++q) {
-        const int32_t child = tree.child[q];
-        const int32_t* const to = tree.relative_rows(child);
-        const int64_t count = tree.updates(child);
-        const T* const from = blocks.of(child);
-        for (int64_t c = 0; c < k; ++c)
-          for (int64_t i = 0; i < count; ++i) V[to[i] + c * ldv] += from[i + c * count];
-      }
+      for (int64_t j = 0; j < w; ++j)
+        for (int64_t c = 0; c < k; ++c) V[j + c * ldv] = static_cast<T>(B.at(row(begin + j), c));
+      for (int64_t c = 0; c < k; ++c) std::fill(V + w + c * ldv, V + ldv + c * ldv, T(0));
+      for (int32_t q = tree.child_ptr[s]; q < tree.child_ptr[s + 1]; ++q) add_child(tree.child[q], blocks.of(tree.child[q]), V, ldv);
       dense<T>().forward(m, w, panels + tree.panel_ptr[s], tree.leading(s), k, V, ldv);
-      for (int64_t c = 0; c < k; ++c) {
-        std::copy(V + c * ldv, V + c * ldv + w, Y + begin + c * n);
-        std::copy(V + c * ldv + w, V + c * ldv + m, update + c * u);
-      }
+      for (int64_t j = 0; j < w; ++j)
+        for (int64_t c = 0; c < k; ++c) Y[(begin + j) * k + c] = V[j + c * ldv];
+      for (int64_t c = 0; c < k; ++c) std::copy(V + c * ldv + w, V + c * ldv + m, update + c * u);
       return -1;
     });
   }
 
+  void add_child(int32_t child, const T* from, T* V, int64_t ldv) const {
+    const int32_t* const to = tree.relative_rows(child);
+    const int64_t count = tree.updates(child);
+    for (int64_t c = 0; c < k; ++c)
+      for (int64_t i = 0; i < count; ++i) V[to[i] + c * ldv] += from[i + c * count];
+  }
+
   // Y := L^-T Y, and X := P^T Y.
-  void backward(T* Y, double* X) {
+  void backward(T* Y, Strided<double> X) {
     fronts::top_down(plan, threads, [&](int32_t s, int worker) {
       const int64_t w = tree.pivots(s), u = tree.updates(s), m = w + u, ldv = m + solve_padding, begin = tree.first(s);
       const int32_t* const rows = tree.rows(s);
       T* const V = local_block(worker, ldv * k);
-      for (int64_t c = 0; c < k; ++c) {
-        std::copy(Y + begin + c * n, Y + begin + c * n + w, V + c * ldv);
-        for (int64_t i = 0; i < u; ++i) V[w + i + c * ldv] = Y[rows[i] + c * n];
-        std::fill(V + m + c * ldv, V + ldv + c * ldv, T(0));
-      }
+      for (int64_t j = 0; j < w; ++j)
+        for (int64_t c = 0; c < k; ++c) V[j + c * ldv] = Y[(begin + j) * k + c];
+      for (int64_t i = 0; i < u; ++i)
+        for (int64_t c = 0; c < k; ++c) V[w + i + c * ldv] = Y[rows[i] * k + c];
+      for (int64_t c = 0; c < k; ++c) std::fill(V + m + c * ldv, V + ldv + c * ldv, T(0));
       dense<T>().backward(m, w, panels + tree.panel_ptr[s], tree.leading(s), k, V, ldv);
-      for (int64_t c = 0; c < k; ++c)
-        for (int64_t j = 0; j < w; ++j) {
-          Y[begin + j + c * n] = V[j + c * ldv];
-          X[row(begin + j) + c * n] = static_cast<double>(V[j + c * ldv]);
+      for (int64_t j = 0; j < w; ++j)
+        for (int64_t c = 0; c < k; ++c) {
+          Y[(begin + j) * k + c] = V[j + c * ldv];
+          X.at(row(begin + j), c) = static_cast<double>(V[j + c * ldv]);
         }
     });
   }
@@ -85,29 +84,32 @@ struct Sweep {
 }  // namespace
 
 template <class T>
-void Factor<T>::solve(System system, const double* B, double* X, int64_t k, int threads) const {
+void Factor<T>::solve(System system, Strided<const double> B, Strided<double> X, int64_t k, int threads) const {
   const fronts::AssemblyTree& tree = *tree_;
   const int64_t n = tree.n();
   if (panels_.size() * std::min(k, chunk) < parallel_work) threads = 1;
   const fronts::Schedule plan = fronts::schedule(tree, threads);
   const int32_t* const perm = system == System::A ? tree.symbolic->analysis.perm.data() : nullptr;
-  Buffer<T> work(n * std::min(k, chunk));
-  std::vector<Buffer<T>> memory;
-  std::vector<Buffer<T>> local(threads);
+  SolveSpace<T> own;
+  const std::unique_lock<std::mutex> first(space_lock_, std::try_to_lock);
+  SolveSpace<T>& space = first ? space_ : own;
+  if (space.work.size() < n * std::min(k, chunk)) space.work = Buffer<T>(n * std::min(k, chunk));
+  space.local.resize(std::max<size_t>(space.local.size(), threads));
+  T* const Y = space.work.data();
   interrupt::begin(k);
-  for (int64_t c = 0; c < k; c += chunk) {
-    const int64_t here = std::min(chunk, k - c);
-    Sweep<T> sweep{tree, plan, panels_.data(), perm, n, here, threads, std::move(local)};
-    T* const Y = work.data();
+  for (int64_t at = 0; at < k; at += chunk) {
+    const int64_t here = std::min(chunk, k - at);
+    Sweep<T> sweep{tree, plan, panels_.data(), perm, here, threads, space};
     if (system == System::Lt)
-      for (int64_t i = 0; i < n * here; ++i) Y[i] = static_cast<T>(B[c * n + i]);
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t c = 0; c < here; ++c) Y[i * here + c] = static_cast<T>(B.at(i, at + c));
     else
-      sweep.forward(B + c * n, Y, memory);
+      sweep.forward(B.from(at), Y);
     if (system == System::L)
-      for (int64_t i = 0; i < n * here; ++i) X[c * n + i] = static_cast<double>(Y[i]);
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t c = 0; c < here; ++c) X.at(i, at + c) = static_cast<double>(Y[i * here + c]);
     else
-      sweep.backward(Y, X + c * n);
-    local = std::move(sweep.local);
+      sweep.backward(Y, X.from(at));
   }
 }
 
@@ -153,8 +155,8 @@ double Factor<T>::norm1() const {
       for (int64_t p = tree.entry_ptr[j]; p < tree.entry_ptr[j + 1]; ++p) {
         const int64_t r = tree.entry_row[p], w = tree.pivots(s);
         const int32_t i = r < w ? tree.first(s) + static_cast<int32_t>(r) : tree.rows(s)[r - w];
-        sum[j] += std::abs(static_cast<double>(values_[p]));
-        if (i != j) sum[i] += std::abs(static_cast<double>(values_[p]));
+        sum[j] += std::abs(static_cast<double>(values_.data()[p]));
+        if (i != j) sum[i] += std::abs(static_cast<double>(values_.data()[p]));
       }
   return *std::max_element(sum.begin(), sum.end());
 }

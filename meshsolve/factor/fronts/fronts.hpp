@@ -61,8 +61,8 @@ struct Schedule {
 };
 Schedule schedule(const AssemblyTree& tree, int threads);
 
-// Runs of consecutive parent rows in a child's row list, for extend-add. The first row that falls below the parent's
-// pivots starts a run of its own, because pivot columns and update columns lie in different arrays.
-void find_runs(const int32_t* relative, int64_t count, int64_t pivots, std::vector<Run>& runs);
+// Where runs of consecutive parent rows start in a child's row list, followed by its length; empty where the runs are so
+// short that extend-add does not use them.
+void find_runs(const int32_t* relative, int64_t count, std::vector<int>& runs);
 
 }  // namespace ms::fronts

@@ -9,9 +9,9 @@ namespace {
 
 // An odd multiple of 8 keeps the columns of a large panel from falling onto the same cache sets.
 int64_t leading_dimension(int64_t height) {
-  if (height < 24) return height;
-  const int64_t eights = (height + 7) / 8;
-  return 8 * (eights % 2 ? eights : eights + 1);
+  if (height < 64) return height;
+  const int64_t rounded = (height + 7) / 8 * 8;
+  return rounded % 64 ? rounded : rounded + 8;
 }
 
 void link_children(AssemblyTree& t) {
@@ -105,12 +105,14 @@ AssemblyTree assembly_tree(std::shared_ptr<const symbolic::Bound> symbolic, cons
   return t;
 }
 
-void find_runs(const int32_t* relative, int64_t count, int64_t pivots, std::vector<Run>& runs) {
+void find_runs(const int32_t* relative, int64_t count, std::vector<int>& runs) {
   runs.clear();
-  for (int64_t i = 0; i < count; ++i) {
-    const bool continues = i > 0 && relative[i] == relative[i - 1] + 1 && relative[i] != pivots;
-    if (!continues) runs.push_back({static_cast<int>(i), relative[i]});
-  }
+  int64_t breaks = 1;
+  for (int64_t i = 1; i < count; ++i) breaks += relative[i] != relative[i - 1] + 1;
+  if (count < short_run * breaks) return;
+  for (int64_t i = 0; i < count; ++i)
+    if (i == 0 || relative[i] != relative[i - 1] + 1) runs.push_back(static_cast<int>(i));
+  runs.push_back(static_cast<int>(count));
 }
 
 }  // namespace ms::fronts
