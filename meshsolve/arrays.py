@@ -113,8 +113,7 @@ def as_symmetric(A, name="A", lower=False, dtype=np.float64):
     M = as_csr(A, name, dtype)
     if lower:
         return Csr(M.n, *_core.mirror_lower(M.indptr, M.indices, M.data))
-    state, row, column, gap = _core.symmetry(M.indptr, M.indices, M.data)
-    largest = float(np.abs(M.data).max(initial=0.0))
+    state, row, column, gap, largest = _core.symmetry(M.indptr, M.indices, M.data)
     if gap > SYMMETRY_TOLERANCE * largest:
         raise NotSymmetricError(
             f"{name} is not symmetric: |{name}[{row}, {column}] - {name}[{column}, {row}]| = {gap:.3g}, largest entry "

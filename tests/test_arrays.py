@@ -56,10 +56,10 @@ def test_unsorted_and_duplicated_entries_are_put_in_order(n, seed, twice):
 def test_symmetry_is_measured_right(n, density, seed):
     A = sp.random_array((n, n), density=density, rng=np.random.default_rng(seed)).tocsr()
     M = arrays.as_csr(A)
-    state, row, column, gap = _core.symmetry(M.indptr, M.indices, M.data)
+    state, row, column, gap, largest = _core.symmetry(M.indptr, M.indices, M.data)
     D = A.toarray()
     truth = np.abs(D - D.T)
-    assert gap == truth.max(initial=0) and (gap == 0 or truth[row, column] == gap)
+    assert largest == np.abs(D).max() and gap == truth.max(initial=0) and (gap == 0 or truth[row, column] == gap)
     assert (state == "symmetric") == np.array_equal(D != 0, (D != 0).T)
     both = arrays.symmetric_pattern(A)
     S = ((D != 0) | (D != 0).T) & ~np.eye(n, dtype=bool)

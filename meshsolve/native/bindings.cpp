@@ -55,7 +55,7 @@ int64_t first_not_finite(In<T> x) {
 template <class T>
 auto symmetry_of(In<int64_t> indptr, In<int32_t> indices, In<T> data) {
   const Symmetry s = symmetry(pattern(indptr, indices), data.data());
-  return std::make_tuple(std::string(s.pattern ? "symmetric" : "pattern"), s.row, s.column, s.gap);
+  return std::make_tuple(std::string(s.pattern ? "symmetric" : "pattern"), s.row, s.column, s.gap, s.largest);
 }
 
 auto mirrored(In<int64_t> indptr, In<int32_t> indices, In<double> data) {
@@ -94,6 +94,9 @@ void bind_native(nb::module_& m) {
         "indptr"_a.noconvert(), "indices"_a.noconvert());
   m.def("unite", [](In<int64_t> ptr_a, In<int32_t> idx_a, In<int64_t> ptr_b, In<int32_t> idx_b) {
     return arrays_of(unite(pattern(ptr_a, idx_a), pattern(ptr_b, idx_b)));
+  }, "indptr_a"_a.noconvert(), "indices_a"_a.noconvert(), "indptr_b"_a.noconvert(), "indices_b"_a.noconvert());
+  m.def("same_pattern", [](In<int64_t> ptr_a, In<int32_t> idx_a, In<int64_t> ptr_b, In<int32_t> idx_b) {
+    return same_pattern(pattern(ptr_a, idx_a), pattern(ptr_b, idx_b));
   }, "indptr_a"_a.noconvert(), "indices_a"_a.noconvert(), "indptr_b"_a.noconvert(), "indices_b"_a.noconvert());
   m.def("embed", embedded, "indptr_a"_a.noconvert(), "indices_a"_a.noconvert(), "indptr_b"_a.noconvert(), "indices_b"_a.noconvert(),
         "data_b"_a.noconvert());

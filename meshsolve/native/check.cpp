@@ -27,7 +27,8 @@ RowCheck check_rows(const Pattern& A, int64_t stored) {
 // which row j stores them: one moving position per row finds them all.
 template <class T>
 Symmetry symmetry(const Pattern& A, const T* x) {
-  Symmetry s{true, -1, -1, 0};
+  Symmetry s{true, -1, -1, 0, 0};
+  for (int64_t p = 0; p < A.nnz(); ++p) s.largest = std::max(s.largest, std::abs(static_cast<double>(x[p])));
   std::vector<int64_t> next(A.n);
   const auto note = [&](int32_t i, int32_t j, double gap) {
     if (gap > s.gap) s.row = i, s.column = j, s.gap = gap;
@@ -143,6 +144,10 @@ OwnedPattern unite(const Pattern& A, const Pattern& B) {
     U.ptr[i + 1] = static_cast<int64_t>(U.idx.size());
   }
   return U;
+}
+
+bool same_pattern(const Pattern& A, const Pattern& B) {
+  return A.n == B.n && std::equal(A.ptr, A.ptr + A.n + 1, B.ptr) && std::equal(A.idx, A.idx + A.nnz(), B.idx);
 }
 
 int64_t embed(const Pattern& A, const Pattern& B, const double* from, double* to) {

@@ -14,6 +14,7 @@ struct Symmetry {
   bool pattern;                  // every entry has a stored twin
   int32_t row, column;           // where |A - A^T| is largest
   double gap;                    // that largest value
+  double largest;                // max |A|
 };
 template <class T> Symmetry symmetry(const Pattern& A, const T* x);
 
@@ -26,6 +27,8 @@ OwnedPattern symmetrize(const Pattern& A);
 
 // The union of two patterns of the same size.
 OwnedPattern unite(const Pattern& A, const Pattern& B);
+
+bool same_pattern(const Pattern& A, const Pattern& B);
 
 // Writes the values of B into the pattern A, zeros where B has none. Returns the position in B of the first entry that A
 // does not hold, or -1.

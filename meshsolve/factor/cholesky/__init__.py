@@ -220,6 +220,8 @@ def values_in(pattern, M, names=None):
     PatternMismatchError
         M has an entry outside; ``names`` translates its row and column to the caller's numbering.
     """
+    if _core.same_pattern(pattern.indptr, pattern.indices, M.indptr, M.indices):
+        return M.data
     missing, data = _core.embed(pattern.indptr, pattern.indices, M.indptr, M.indices, M.data)
     if missing < 0:
         return data

@@ -54,7 +54,7 @@ void add_entries(const AssemblyTree& tree, int32_t s, const T* values, const Fro
   for (int64_t j = 0; j < f.pivots; ++j) {
     T* const column = f.panel + j * f.ld;
     const int64_t* const range = tree.entry_ptr.data() + tree.first(s) + j;
-    for (int64_t p = range[0]; p < range[1]; ++p) column[tree.entry_row[p]] += values[p];
+    for (int64_t p = range[0]; p < range[1]; ++p) column[tree.entry_row.data()[p]] += values[p];
   }
 }
 
@@ -138,8 +138,8 @@ int32_t Factor<T>::factor(const double* Ax, int threads) {
     panels_ = Buffer<T>(size + solve_padding);
     std::fill(panels_.data() + size, panels_.data() + size + solve_padding, T(0));
   }
-  const std::vector<uint32_t>& source = tree_->entry_source;
-  if (!pending_.data()) pending_ = Buffer<T>(static_cast<int64_t>(source.size()));
+  const uint32_t* const source = tree_->entry_source.data();
+  if (!pending_.data()) pending_ = Buffer<T>(tree_->entries());
   for_range(threads, pending_.size(), 1 << 16, [&](int64_t b, int64_t e, int) {
     for (int64_t p = b; p < e; ++p) pending_.data()[p] = static_cast<T>(Ax[source[p]]);
   });

@@ -153,7 +153,7 @@ double Factor<T>::norm1() const {
   for (int32_t s = 0; s < tree.count(); ++s)
     for (int32_t j = tree.first(s); j < tree.first(s) + tree.pivots(s); ++j)
       for (int64_t p = tree.entry_ptr[j]; p < tree.entry_ptr[j + 1]; ++p) {
-        const int64_t r = tree.entry_row[p], w = tree.pivots(s);
+        const int64_t r = tree.entry_row.data()[p], w = tree.pivots(s);
         const int32_t i = r < w ? tree.first(s) + static_cast<int32_t>(r) : tree.rows(s)[r - w];
         sum[j] += std::abs(static_cast<double>(values_.data()[p]));
         if (i != j) sum[i] += std::abs(static_cast<double>(values_.data()[p]));

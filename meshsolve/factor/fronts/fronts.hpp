@@ -24,10 +24,11 @@ struct AssemblyTree {
   std::vector<int64_t> panel_ptr;               // (count + 1): panels of L, column-major, leading dimension leading(s)
   std::vector<int32_t> relative;                // (rows): local row in the parent's front of each row below the pivots
   std::vector<int64_t> entry_ptr;               // (n + 1): lower entries of the permuted matrix by columns:
-  std::vector<uint32_t> entry_source;           //   position in A's data
-  std::vector<int32_t> entry_row;               //   local row in the front of the column
+  Buffer<uint32_t> entry_source;                //   position in A's data
+  Buffer<int32_t> entry_row;                    //   local row in the front of the column
 
   const symbolic::Supernodes& supernodes() const { return symbolic->supernodes; }
+  int64_t entries() const { return entry_ptr.back(); }
   int32_t n() const { return static_cast<int32_t>(symbolic->analysis.perm.size()); }
   int32_t count() const { return static_cast<int32_t>(panel_ptr.size()) - 1; }
   int32_t parent(int32_t s) const { return supernodes().parent[s]; }

@@ -1,4 +1,5 @@
 // The assembly tree: panels, positions of children in their parents, positions of the entries of A in the panels.
+#include <algorithm>
 #include <stdexcept>
 
 #include "fronts.hpp"
@@ -48,29 +49,70 @@ void place_child(AssemblyTree& t, int32_t c) {
   }
 }
 
-// Counts or writes the entries of A that fall into the columns [begin, end) of L. `local` maps a new row to its local row.
-template <class Emit>
-void visit_entries(const AssemblyTree& t, const Pattern& A, int32_t j, Emit emit) {
-  const symbolic::Analysis& a = t.symbolic->analysis;
-  const int32_t old = a.perm[j];
-  for (int64_t p = A.ptr[old]; p < A.ptr[old + 1]; ++p) {
-    const int32_t i = a.iperm[A.idx[p]];
-    if (i >= j) emit(i, p);
-  }
+// Rows of A come in the order of perm, far apart in memory: both levels of the look-up are asked for ahead of time.
+void fetch_ahead(const Pattern& A, const std::vector<int32_t>& perm, int32_t j) {
+  constexpr int32_t near = 8, far = 16;
+  if (j + far >= A.n) return;
+  __builtin_prefetch(A.ptr + perm[j + far]);
+  __builtin_prefetch(A.idx + A.ptr[perm[j + near]]);
 }
 
-void place_entries(AssemblyTree& t, const Pattern& A, int32_t s, std::vector<int32_t>& local) {
+int64_t count_entries(const AssemblyTree& t, const Pattern& A, int32_t begin, int32_t end) {
+  const symbolic::Analysis& a = t.symbolic->analysis;
+  int64_t found = 0;
+  for (int32_t j = t.first(begin); j < t.supernodes().first[end]; ++j) {
+    fetch_ahead(A, a.perm, j);
+    for (int64_t p = A.ptr[a.perm[j]]; p < A.ptr[a.perm[j] + 1]; ++p) found += a.iperm[A.idx[p]] >= j;
+  }
+  return found;
+}
+
+// Entries of A that fall into the columns of front s, from position `at` on; returns where the next front goes on.
+// `local` maps a new row to its row in the front.
+int64_t place_entries(AssemblyTree& t, const Pattern& A, int32_t s, int64_t at, std::vector<int32_t>& local) {
+  const symbolic::Analysis& a = t.symbolic->analysis;
   const int32_t begin = t.first(s), end = t.supernodes().first[s + 1];
   for (int32_t j = begin; j < end; ++j) local[j] = j - begin;
   const int32_t* const rows = t.rows(s);
   for (int64_t i = 0; i < t.updates(s); ++i) local[rows[i]] = static_cast<int32_t>(i) + end - begin;
   for (int32_t j = begin; j < end; ++j) {
-    int64_t at = t.entry_ptr[j];
-    visit_entries(t, A, j, [&](int32_t i, int64_t p) {
-      t.entry_source[at] = static_cast<uint32_t>(p);
-      t.entry_row[at++] = local[i];
-    });
+    fetch_ahead(A, a.perm, j);
+    for (int64_t p = A.ptr[a.perm[j]]; p < A.ptr[a.perm[j] + 1]; ++p) {
+      const int32_t i = a.iperm[A.idx[p]];
+      if (i < j) continue;
+      t.entry_source.data()[at] = static_cast<uint32_t>(p);
+      t.entry_row.data()[at++] = local[i];
+    }
+    t.entry_ptr[j + 1] = at;
   }
+  return at;
+}
+
+// The fronts are cut into pieces; where each piece starts has to be counted, unless there is only one.
+void place_all(AssemblyTree& t, const Pattern& A, int threads) {
+  const int32_t count = t.count(), grain = threads > 1 ? 4096 : count, pieces = (count + grain - 1) / grain;
+  std::vector<int64_t> start(pieces + 1);
+  if (pieces > 1)
+    for_range(threads, pieces, 1, [&](int64_t b, int64_t e, int) {
+      for (int32_t k = static_cast<int32_t>(b); k < e; ++k) start[k + 1] = count_entries(t, A, k * grain, std::min(count, (k + 1) * grain));
+    });
+  for (int32_t k = 0; k < pieces; ++k) start[k + 1] += start[k];
+  const int64_t most = (A.nnz() + A.n) / 2;               // every off-diagonal entry is stored twice
+  t.entry_ptr.assign(A.n + 1, 0);
+  t.entry_source = Buffer<uint32_t>(most);
+  t.entry_row = Buffer<int32_t>(most);
+  t.relative.resize(t.supernodes().rows.size());
+  std::vector<std::vector<int32_t>> local(threads);
+  for_range(threads, pieces, 1, [&](int64_t b, int64_t e, int worker) {
+    local[worker].resize(A.n);
+    for (int32_t k = static_cast<int32_t>(b); k < e; ++k) {
+      int64_t at = start[k];
+      for (int32_t s = k * grain; s < std::min(count, (k + 1) * grain); ++s) {
+        if (t.parent(s) >= 0) place_child(t, s);
+        at = place_entries(t, A, s, at, local[worker]);
+      }
+    }
+  });
 }
 
 }  // namespace
@@ -81,27 +123,7 @@ AssemblyTree assembly_tree(std::shared_ptr<const symbolic::Bound> symbolic, cons
   t.symbolic = std::move(symbolic);
   link_children(t);
   lay_out_panels(t);
-  t.relative.resize(t.supernodes().rows.size());
-  t.entry_ptr.assign(A.n + 1, 0);
-  constexpr int64_t grain = 4096;
-  for_range(threads, A.n, grain, [&](int64_t b, int64_t e, int) {
-    for (int64_t j = b; j < e; ++j) {
-      int64_t found = 0;
-      visit_entries(t, A, static_cast<int32_t>(j), [&](int32_t, int64_t) { ++found; });
-      t.entry_ptr[j + 1] = found;
-    }
-  });
-  for (int32_t j = 0; j < A.n; ++j) t.entry_ptr[j + 1] += t.entry_ptr[j];
-  t.entry_source.resize(t.entry_ptr[A.n]);
-  t.entry_row.resize(t.entry_ptr[A.n]);
-  std::vector<std::vector<int32_t>> local(threads);
-  for_range(threads, t.count(), grain, [&](int64_t b, int64_t e, int worker) {
-    local[worker].resize(A.n);
-    for (int64_t s = b; s < e; ++s) {
-      if (t.parent(static_cast<int32_t>(s)) >= 0) place_child(t, static_cast<int32_t>(s));
-      place_entries(t, A, static_cast<int32_t>(s), local[worker]);
-    }
-  });
+  place_all(t, A, threads);
   return t;
 }
 
