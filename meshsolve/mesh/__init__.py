@@ -15,8 +15,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from meshsolve import _core, arrays, files
+from meshsolve import _core, arrays
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
+from meshsolve.mesh import files
 
 LARGEST_COORDINATE = 1e100          # squared areas stay finite
 
