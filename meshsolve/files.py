@@ -13,9 +13,12 @@ from meshsolve.errors import InvalidInputError
 def as_path(path):
     """A :class:`pathlib.Path`; anything that is none raises InvalidInputError."""
     try:
-        return pathlib.Path(os.fsdecode(path))
+        name = os.fsdecode(path)
     except TypeError as e:
         raise InvalidInputError(f"a file name has to be a string or a path, not {type(path).__name__}") from e
+    if "\0" in name:
+        raise InvalidInputError(f"{name!r} is no file name")
+    return pathlib.Path(name)
 
 
 @contextlib.contextmanager

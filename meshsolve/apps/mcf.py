@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import api
+from meshsolve.arrays import as_integer, as_number, one_of
 from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning, NotPositiveDefiniteError
 from meshsolve.mesh import as_mesh
 from meshsolve.operators import CotanAssembler, edge_lengths, face_areas
@@ -78,9 +79,8 @@ def mcf(mesh, steps=1, dt="auto", conformal=False, precision="double", device="a
     section 4 (conformalized).
     """
     mesh = as_mesh(mesh)
-    if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 1:
-        raise InvalidInputError(f"steps has to be a positive integer, not {steps!r}")
-    dt = _automatic_step(mesh, conformal) if isinstance(dt, str) and dt == "auto" else _positive(dt, "dt")
+    steps = as_integer(steps, "steps")
+    dt = _automatic_step(mesh, conformal) if isinstance(dt, str) and dt == "auto" else as_number(dt, "dt", above=True)
     flow = _Flow(mesh, dt, conformal, Report(vertices=len(mesh.vertices), faces=len(mesh.faces), steps=0, dt=dt))
     options = {"mesh": mesh, "precision": precision, "device": device, "threads": threads}
     for step in range(1, steps + 1):
@@ -124,12 +124,10 @@ def smooth(mesh, strength=1.0, order=1, precision="double", device="auto", threa
     sections 2.2 to 2.4.
     """
     mesh = as_mesh(mesh)
-    if order not in (1, 2) or isinstance(order, bool):
-        raise InvalidInputError(f"order has to be 1 (Laplacian) or 2 (bi-Laplacian), not {order!r}")
-    if strength != 0:
-        _positive(strength, "strength")
+    one_of(order, "order", (1, 2))
+    strength = as_number(strength, "strength")
     s = strength * _squared_edge(mesh) ** order
-    report = Report(vertices=len(mesh.vertices), faces=len(mesh.faces), strength=float(strength))
+    report = Report(vertices=len(mesh.vertices), faces=len(mesh.faces), strength=strength)
     with report.phase("assemble"):
         system = _System(mesh, **(BILAPLACIAN if order == 2 else {}))
         A, b = (system.first_order if order == 1 else system.second_order)(s)
@@ -272,16 +270,6 @@ def _squared_edge(mesh):
     if not mean > 0:
         raise InvalidInputError("the mesh has no face with an area: there is nothing to smooth")
     return float(mean) ** 2
-
-
-def _positive(value, name):
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = 0.0
-    if not 0 < number < np.inf:
-        raise InvalidInputError(f"{name} has to be a positive number, not {value!r}")
-    return number
 
 
 def _backward_error(A, x, b):
