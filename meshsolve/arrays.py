@@ -147,20 +147,23 @@ def as_csr(A, name="A", dtype=np.float64):
     return Csr(n, indptr, indices, data)
 
 
-def as_symmetric(A, name="A", lower=False, dtype=np.float64):
+def as_symmetric(A, name="A", lower=False):
     """A symmetric matrix as :class:`Csr` with both triangles stored.
 
     Parameters
     ----------
+    A : (n, n) matrix, see :func:`as_csr`
     lower : bool
         Only the lower triangle of A is read; the upper one may be missing or anything.
 
     Raises
     ------
+    InvalidInputError
+        As :func:`as_csr`.
     NotSymmetricError
         |A - A^T| > 1e-10 max|A| somewhere; ``.row`` and ``.column`` name the worst entry.
     """
-    M = as_csr(A, name, dtype)
+    M = as_csr(A, name)
     if lower:
         return Csr(M.n, *_core.mirror_lower(M.indptr, M.indices, M.data))
     state, row, column, gap = _core.symmetry(M.indptr, M.indices, M.data)
@@ -172,7 +175,7 @@ def as_symmetric(A, name="A", lower=False, dtype=np.float64):
             row, column)
     if state == "pattern":          # entries with a twin of no weight: give both triangles the same pattern
         half = M.to_scipy()
-        return as_csr((half + half.T) * 0.5, name, dtype)
+        return as_csr((half + half.T) * 0.5, name)
     return M
 
 

@@ -33,10 +33,8 @@ def mcf(mesh, steps=1, dt="auto", conformal=False, precision="double", device="a
     Parameters
     ----------
     mesh : Mesh or trimesh.Trimesh
-        With boundaries, non-manifold edges, zero-area faces or unreferenced vertices if need be; the last stay where they
-        are, bit for bit.
-    steps : int
-        At least 1.
+        With boundaries, non-manifold edges, zero-area faces or unreferenced vertices if need be; the last stay in place.
+    steps : int >= 1
     dt : float or "auto"
         Time step in squared units of length. ``"auto"``: the squared mean edge length, which removes scanner noise in
         a step or two whatever the units of the file; for the conformalized flow 0.002 times the area, which takes a scan to
@@ -64,19 +62,17 @@ def mcf(mesh, steps=1, dt="auto", conformal=False, precision="double", device="a
     InvalidInputError
         Not a mesh, no face with an area, or a bad ``steps`` or ``dt``.
     NotPositiveDefiniteError, MeshsolveError
-        A step broke down: triangles collapsed beyond what floating point can hold, or the surface ran away. A smaller
-        ``dt`` or ``conformal=True`` helps.
+        A step broke down: triangles collapsed, or the surface ran away. A smaller ``dt`` or ``conformal=True`` helps.
 
     Warns
     -----
     MeshsolveWarning
-        The surface shrank to (almost) nothing before the last step; the mesh returned is the last one with an area.
+        The surface shrank to nothing before the last step; the mesh returned is the last one with an area.
 
     References
     ----------
-    Desbrun, Meyer, Schroeder, Barr 1999, "Implicit fairing of irregular meshes using diffusion and curvature flow",
-    sections 2 and 5. Kazhdan, Solomon, Ben-Chen 2012, "Can mean-curvature flow be modified to be non-singular?",
-    section 4 (conformalized).
+    Desbrun, Meyer, Schroeder, Barr 1999, "Implicit fairing of irregular meshes", sections 2 and 5. Kazhdan, Solomon, Ben-Chen
+    2012, "Can mean-curvature flow be modified to be non-singular?", section 4 (conformalized).
     """
     mesh = as_mesh(mesh)
     steps = as_integer(steps, "steps")
