@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 
 from meshsolve import _core, order
-from meshsolve.arrays import Csr, as_csr, as_rhs, as_symmetric, thread_count
+from meshsolve.arrays import Csr, as_csr, as_number, as_rhs, as_seed, as_symmetric, on_cpu, one_of, thread_count
 from meshsolve.constraints import Fixed, Pinned
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError, NotPositiveDefiniteError, NotSymmetricError
 from meshsolve.factor import symbolic as _symbolic
@@ -25,15 +24,25 @@ class Symbolic(_symbolic.Symbolic):
         Parameters
         ----------
         A : (n, n) symmetric positive definite matrix of any kind
-        precision : {"double", "single", "mixed"}
+            Entries of the analysed pattern that it lacks are zeros.
+        precision, threads
+            As in :func:`cholesky`.
 
         Returns
         -------
         CholeskyFactor
+            A new one at each call; ``F.refactor(A2)`` factors in the memory of F.
 
         Raises
         ------
-        PatternMismatchError, NotSymmetricError, NotPositiveDefiniteError, InvalidInputError, OutOfMemoryError
+        PatternMismatchError
+            A has an entry outside the analysed pattern: ``.row``, ``.column``.
+        NotSymmetricError, NotPositiveDefiniteError, InvalidInputError, OutOfMemoryError
+            As in :func:`cholesky`.
+
+        Notes
+        -----
+        O(flops) time, O(nnz) memory for what :attr:`flops` and :attr:`nnz` say. Source: see :mod:`meshsolve.factor.cholesky`.
         """
         M = as_symmetric(A)
         if M.n != self.n:
@@ -52,8 +61,12 @@ def analyze(A, ordering="nd", *, mesh=None, seed=0, threads=None, lower=False):
         postorder of the elimination tree, which changes neither fill nor operations.
     mesh : Mesh, optional
         Its edges join the pattern, so that later matrices of the same mesh fit whatever entries vanish in this one.
-    seed : int
-        Of the randomized orderings; the same seed gives the same result on any number of threads.
+    seed : int >= 0
+        Of the orderings that use one: ``"nd"``, ``"nnz_sort"``, ``"random"``.
+    threads : int, optional
+        Default: every core, or ``MESHSOLVE_NUM_THREADS``. Results do not depend on it.
+    lower : bool
+        Only the lower triangle of A is read.
 
     Returns
     -------
@@ -63,11 +76,19 @@ def analyze(A, ordering="nd", *, mesh=None, seed=0, threads=None, lower=False):
     Raises
     ------
     InvalidInputError
-        A is not square, is empty, or an index is out of range; ``ordering`` is unknown or no permutation.
+        A is not square, is empty, or an index is out of range; ``ordering`` is unknown or no permutation; ``mesh`` has
+        another number of vertices; a bad ``seed`` or ``threads``.
 
     Notes
     -----
-    Cost: the ordering dominates; O(nnz(A)) time for the rest on meshes.
+    The ordering dominates; the rest takes about O(nnz(A)) time, see :mod:`meshsolve.factor.symbolic` for its sources.
+
+    Examples
+    --------
+    >>> import meshsolve as ms
+    >>> sym = ms.analyze(ms.datasets.grid2d(3, 3), ordering="natural")
+    >>> sym.nnz, int(sym.flops)
+    (29, 103)
     """
     M = as_symmetric(A, lower=True) if lower else as_csr(A, dtype=None)
     return _analyze(_with_mesh(_both_triangles(M), mesh), ordering, seed, threads)
@@ -81,10 +102,8 @@ def cholesky(A, ordering="nd", *, mesh=None, fixed=None, pin=False, precision="d
     ----------
     A : (n, n) symmetric positive definite matrix
         scipy sparse of any format, dense, or CuPy sparse; duplicates are summed.
-    ordering : str, Ordering or (n,) integers
+    ordering, mesh
         As in :func:`analyze`.
-    mesh : Mesh, optional
-        Its edges join the analysed pattern.
     fixed : (k,) integers or (n,) bool, optional
         Rows with prescribed values (Dirichlet); give the values to ``F.solve(b, fixed_values=...)``.
     pin : bool
@@ -93,10 +112,9 @@ def cholesky(A, ordering="nd", *, mesh=None, fixed=None, pin=False, precision="d
         ``"mixed"`` factors in float32 and refines each solution to float64 accuracy.
     device : {"auto", "cpu", "cuda"}
     backend : {"native", "cudss"}
-    threads : int, optional
-        Default: every core, or ``MESHSOLVE_NUM_THREADS``. Results do not depend on it.
-    lower : bool
-        Only the lower triangle of A is given.
+        This version factors on the CPU (what ``"auto"`` takes), with its own code.
+    seed, threads, lower
+        As in :func:`analyze`.
 
     Returns
     -------
@@ -105,8 +123,15 @@ def cholesky(A, ordering="nd", *, mesh=None, fixed=None, pin=False, precision="d
 
     Raises
     ------
-    NotSymmetricError, NotPositiveDefiniteError (``.column``), InvalidInputError, OutOfMemoryError,
+    InvalidInputError
+        As in :func:`analyze`; A holds NaN or infinity; an unknown ``precision``; bad rows in ``fixed``, or ``pin`` with it.
+    NotSymmetricError (``.row``, ``.column``), NotPositiveDefiniteError (``.column``), OutOfMemoryError,
     DeviceUnavailableError
+        The indices are in the caller's numbering; whether the factor fits into memory is estimated before it is tried.
+
+    Notes
+    -----
+    O(``F.flops``) time, O(``F.nnz``) memory. Source: Liu 1992, "The multifrontal method for sparse matrix solution".
 
     Examples
     --------
@@ -117,7 +142,9 @@ def cholesky(A, ordering="nd", *, mesh=None, fixed=None, pin=False, precision="d
     >>> bool(abs(x - 1).max() < 1e-12)
     True
     """
-    _require_cpu(device, backend)
+    on_cpu(device, "factorizations run", ("auto", "cpu", "cuda"))
+    if one_of(backend, "backend", ("native", "cudss")) == "cudss":
+        raise DeviceUnavailableError('factorizations run on the CPU only in this version: use backend="native"')
     if pin and fixed is not None:
         raise InvalidInputError("pin=True and fixed= exclude each other: fixed rows already make a Laplacian regular")
     M = _with_mesh(as_symmetric(A, lower=lower), mesh)
@@ -136,6 +163,7 @@ def solve(A, b, method="auto", rtol=1e-10):
     ----------
     A : (n, n) matrix of any kind
     b : (n,) or (n, k)
+        One or several right-hand sides.
     method : {"auto", "cholesky"}
         ``"auto"`` takes Cholesky for a symmetric positive definite matrix.
     rtol : float
@@ -150,10 +178,16 @@ def solve(A, b, method="auto", rtol=1e-10):
     Raises
     ------
     InvalidInputError
-        Also where no method of this version fits: A is unsymmetric or not positive definite.
+        A is not square, or b does not fit; an unknown ``method``, a bad ``rtol``.
+    NotSymmetricError, NotPositiveDefiniteError
+        This version has no method for such a matrix.
+
+    Notes
+    -----
+    Cost as for :func:`cholesky`, and a product with A for the residual.
     """
-    if method not in ("auto", "cholesky"):
-        raise InvalidInputError(f'method has to be "auto" or "cholesky", not {method!r}')
+    one_of(method, "method", ("auto", "cholesky"))
+    rtol = as_number(rtol, "rtol")
     try:
         F = cholesky(A)
     except (NotSymmetricError, NotPositiveDefiniteError) as e:
@@ -162,8 +196,7 @@ def solve(A, b, method="auto", rtol=1e-10):
         raise type(e)(f"{e}. Only symmetric positive definite systems can be solved by this version", *e.args[1:]) from e
     x = F.solve(b)
     columns, _ = as_rhs(b, F.shape[0])
-    M = as_csr(A)
-    matrix = sp.csr_array((M.data, M.indices, M.indptr), shape=F.shape)
+    matrix = as_csr(A).to_scipy()
     norms = np.linalg.norm(columns, axis=0)
     gap = np.linalg.norm(columns - matrix @ x.reshape(columns.shape), axis=0) / np.where(norms > 0, norms, 1)
     residual = float(gap.max(initial=0.0))
@@ -186,7 +219,7 @@ def _both_triangles(M):
     """The pattern of A + A^T with the diagonal of A."""
     if _core.symmetry(M.indptr, M.indices, np.ones(M.nnz))[0] == "symmetric":
         return M
-    half = sp.csr_array((np.ones(M.nnz, np.int8), M.indices, M.indptr), shape=(M.n, M.n))
+    half = Csr(M.n, M.indptr, M.indices).to_scipy()
     return as_csr(half + half.T, dtype=None)
 
 
@@ -202,13 +235,3 @@ def _with_mesh(M, mesh):
         return M
     pattern = Csr(M.n, indptr, indices)
     return Csr(M.n, indptr, indices, None if M.data is None else values_in(pattern, M))
-
-
-def _require_cpu(device, backend):
-    if device not in ("auto", "cpu", "cuda"):
-        raise InvalidInputError(f'device has to be "auto", "cpu" or "cuda", not {device!r}')
-    if backend not in ("native", "cudss"):
-        raise InvalidInputError(f'backend has to be "native" or "cudss", not {backend!r}')
-    if device == "cuda" or backend == "cudss":
-        raise DeviceUnavailableError(
-            'this version of meshsolve factors on the CPU only: use device="auto" or "cpu" and backend="native"')

@@ -13,9 +13,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core
-from meshsolve.errors import InvalidInputError, NotSymmetricError
+from meshsolve.errors import DeviceUnavailableError, InvalidInputError, NotSymmetricError
 
 INT32_MAX = np.iinfo(np.int32).max
+LARGEST_SIZE = INT32_MAX - 1        # rows, vertices: n + 1 fits into 32 bits as well
 SYMMETRY_TOLERANCE = 1e-10          # |A - A^T| <= this times max|A| passes
 
 
@@ -39,7 +40,53 @@ class Csr:
 
     @property
     def nnz(self):
+        """Stored entries."""
         return len(self.indices)
+
+    def to_scipy(self):
+        """The (n, n) csr_array on the same arrays; a pattern gets ones of int8."""
+        data = np.ones(self.nnz, np.int8) if self.data is None else self.data
+        return sp.csr_array((data, self.indices, self.indptr), shape=(self.n, self.n))
+
+
+# ---- scalars ----------------------------------------------------------------------------------------------------------
+
+
+def as_integer(value, name, least=1, most=INT32_MAX):
+    """``value`` as an int from ``least`` to ``most``; a bool or a float is none."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
+        raise InvalidInputError(f"{name} has to be an integer from {least} to {most}, not {value!r}")
+    return int(value)
+
+
+def as_seed(seed):
+    """A seed: an integer from 0 to 2^64 - 1."""
+    return as_integer(seed, "seed", 0, 2**64 - 1)
+
+
+def as_number(value, name, least=0.0, above=False):
+    """``value`` as a finite float of at least ``least``, or with ``above`` greater than that."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = np.nan
+    if not np.isfinite(number) or number < least or (above and number == least):
+        bound = "" if least == -np.inf else f" above {least:g}" if above else f" of at least {least:g}"
+        raise InvalidInputError(f"{name} has to be a finite number{bound}, not {value!r}")
+    return number
+
+
+def one_of(value, name, known):
+    """``value`` if it is one of ``known``."""
+    if isinstance(value, (str, int, np.integer)) and not isinstance(value, bool) and value in known:
+        return value
+    raise InvalidInputError(f"{name} has to be one of {', '.join(map(repr, known))}, not {value!r}")
+
+
+def on_cpu(device, what, known=("cpu", "cuda")):
+    """Refuse a device that is unknown, and "cuda" for ``what`` runs on the CPU only."""
+    if one_of(device, "device", known) == "cuda":
+        raise DeviceUnavailableError(f'{what} on the CPU only in this version: use device="cpu"')
 
 
 def thread_count(threads=None):
@@ -58,6 +105,9 @@ def thread_count(threads=None):
     return min(count, 1024)
 
 
+# ---- matrices ---------------------------------------------------------------------------------------------------------
+
+
 def as_csr(A, name="A", dtype=np.float64):
     """A square matrix of any kind as :class:`Csr`; duplicates are summed, explicit zeros stay.
 
@@ -70,7 +120,7 @@ def as_csr(A, name="A", dtype=np.float64):
     ------
     InvalidInputError
         Not a matrix, not square, empty, complex where real is needed, indices out of range, NaN or infinity (names the
-        first row), more than 2^31 - 1 rows.
+        first row), more than 2^31 - 2 rows.
     """
     A = _as_scipy_csr(A, name)
     n = A.shape[0]
@@ -78,8 +128,8 @@ def as_csr(A, name="A", dtype=np.float64):
         raise InvalidInputError(f"{name} has to be square, not {A.shape[0]} x {A.shape[1]}")
     if n == 0:
         raise InvalidInputError(f"{name} is empty: it has no rows")
-    if n > INT32_MAX:
-        raise InvalidInputError(f"{name} has {n} rows; at most {INT32_MAX} are supported")
+    if n > LARGEST_SIZE:
+        raise InvalidInputError(f"{name} has {n} rows; at most {LARGEST_SIZE} are supported")
     indptr = np.ascontiguousarray(A.indptr, np.int64)
     indices = _narrow(A.indices, name)
     data = None if dtype is None else _values(A.data, name, dtype)
@@ -97,20 +147,23 @@ def as_csr(A, name="A", dtype=np.float64):
     return Csr(n, indptr, indices, data)
 
 
-def as_symmetric(A, name="A", lower=False, dtype=np.float64):
+def as_symmetric(A, name="A", lower=False):
     """A symmetric matrix as :class:`Csr` with both triangles stored.
 
     Parameters
     ----------
+    A : (n, n) matrix, see :func:`as_csr`
     lower : bool
         Only the lower triangle of A is read; the upper one may be missing or anything.
 
     Raises
     ------
+    InvalidInputError
+        As :func:`as_csr`.
     NotSymmetricError
         |A - A^T| > 1e-10 max|A| somewhere; ``.row`` and ``.column`` name the worst entry.
     """
-    M = as_csr(A, name, dtype)
+    M = as_csr(A, name)
     if lower:
         return Csr(M.n, *_core.mirror_lower(M.indptr, M.indices, M.data))
     state, row, column, gap, largest = _core.symmetry(M.indptr, M.indices, M.data)
@@ -120,8 +173,8 @@ def as_symmetric(A, name="A", lower=False, dtype=np.float64):
             f"{largest:.3g}. Pass lower=True where only the lower triangle is given, or meshsolve.lu for such a matrix",
             row, column)
     if state == "pattern":          # entries with a twin of no weight: give both triangles the same pattern
-        half = sp.csr_array((M.data, M.indices, M.indptr), shape=(M.n, M.n))
-        return as_csr((half + half.T) * 0.5, name, dtype)
+        half = M.to_scipy()
+        return as_csr((half + half.T) * 0.5, name)
     return M
 
 
@@ -131,28 +184,26 @@ def symmetric_pattern(A, name="A"):
     return Csr(M.n, *_core.symmetrize(M.indptr, M.indices))
 
 
+# ---- arrays -----------------------------------------------------------------------------------------------------------
+
+
 def as_perm(perm, n, name="perm"):
     """A permutation of 0..n-1 as (n,) int32; names the first index that is missing or given twice."""
-    try:
-        given = np.asarray(perm)
-    except Exception as e:
-        raise InvalidInputError(f"{name} is not an array: {e}") from e
+    given = as_array(perm, name)
     if given.shape != (n,) or given.dtype.kind not in "iu":
         raise InvalidInputError(f"{name} has to be {n} integers, not shape {given.shape} of {given.dtype}")
     if given.min(initial=0) < 0 or given.max(initial=0) >= n:
         raise InvalidInputError(f"{name} has values outside 0..{n - 1}")
+    given = np.ascontiguousarray(given, np.int32)
     count = np.bincount(given, minlength=n)
     if (count != 1).any():
         raise InvalidInputError(f"{name} is no permutation: {int(np.argmax(count != 1))} occurs {count[count != 1][0]} times")
-    return np.ascontiguousarray(given, np.int32)
+    return given
 
 
 def as_indices(idx, n, name="fixed"):
-    """Distinct row numbers as a sorted (k,) int32 array together with the order they were given in.
-
-    A boolean mask of length n is taken as well.
-    """
-    given = np.asarray(idx)
+    """Distinct row numbers as (k,) int32 in the order given; a boolean mask of length n is taken as well."""
+    given = as_array(idx, name)
     if given.dtype == bool and given.shape == (n,):
         given = np.flatnonzero(given)
     given = given.astype(np.int64) if given.size == 0 else given
@@ -176,12 +227,7 @@ def as_rhs(b, n, name="b"):
     InvalidInputError
         Not (n,) or (n, k), not real numbers, NaN or infinity.
     """
-    try:
-        given = b if isinstance(b, np.ndarray) else np.asarray(from_any(b))
-    except InvalidInputError:
-        raise
-    except Exception as e:
-        raise InvalidInputError(f"{name} is not an array: {e}") from e
+    given = as_array(b, name)
     if given.dtype.kind not in "fiub":
         raise InvalidInputError(f"{name} has to hold real numbers, not {given.dtype}")
     if given.ndim not in (1, 2) or given.shape[0] != n:
@@ -193,6 +239,14 @@ def as_rhs(b, n, name="b"):
         row, column = np.argwhere(~np.isfinite(columns))[0]
         raise InvalidInputError(f"{name}: row {row} holds {columns[row, column]}")
     return columns, given.shape
+
+
+def as_array(x, name):
+    """A numpy array of anything that is one, see :func:`from_any`; what is none raises InvalidInputError."""
+    try:
+        return np.asarray(from_any(x))
+    except (TypeError, ValueError, BufferError, RuntimeError) as e:        # RuntimeError: torch, of tensors that need a gradient
+        raise InvalidInputError(f"{name} is not an array: {e}") from e
 
 
 def from_any(x):
@@ -211,13 +265,10 @@ def _as_scipy_csr(A, name):
         return sp.csr_array(A.get())
     if isinstance(A, (str, bytes)) or A is None:
         raise InvalidInputError(f"{name} has to be a matrix, not {type(A).__name__}")
-    try:
-        dense = np.asarray(from_any(A))
-        if dense.dtype.kind not in "fiubc" or dense.ndim != 2:
-            raise InvalidInputError(f"{name} has to be a 2-D matrix of numbers, not shape {dense.shape} of {dense.dtype}")
-        return sp.csr_array(dense)
-    except (TypeError, ValueError) as e:
-        raise InvalidInputError(f"{name} is not a matrix: {e}") from e
+    dense = as_array(A, name)
+    if dense.dtype.kind not in "fiubc" or dense.ndim != 2:
+        raise InvalidInputError(f"{name} has to be a 2-D matrix of numbers, not shape {dense.shape} of {dense.dtype}")
+    return sp.csr_array(dense)
 
 
 def _narrow(indices, name):

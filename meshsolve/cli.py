@@ -61,7 +61,8 @@ def run_smooth(args):
     files.check_writable(args.output, args.render, args.report)
     mesh = _load(args)
     out, report = apps.smooth(mesh, args.strength, order=args.order, threads=args.threads)
-    _finish(args, mesh, out, report, f"{'Laplacian' if args.order == 1 else 'bi-Laplacian'} smoothing, strength {args.strength:g}")
+    kind = "Laplacian" if args.order == 1 else "bi-Laplacian"
+    _finish(args, mesh, out, report, f"{kind} smoothing, strength {args.strength:g}")
 
 
 def run_solve(args):

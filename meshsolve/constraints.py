@@ -39,7 +39,7 @@ class Fixed:
 
     def reduce(self, A):
         """The free block of A, and the block that couples free rows to fixed ones (kept for the right-hand side)."""
-        M = sp.csr_array((A.data, A.indices, A.indptr), shape=(A.n, A.n))[self.free]
+        M = A.to_scipy()[self.free]
         block = as_csr(M[:, self.free])
         self.coupling = sp.csr_array(M[:, self.rows])
         return block

@@ -122,9 +122,8 @@ def _describe_mesh(path):
 
 
 def _describe_matrix(A):
-
     M = as_csr(A)
-    matrix = sp.csr_array((M.data, M.indices, M.indptr), shape=(M.n, M.n))
+    matrix = M.to_scipy()
     facts = {"rows": f"{M.n:,}", "entries": f"{M.nnz:,}",
              "components": f"{connected_components(matrix, directed=False)[0]:,}"}
     try:

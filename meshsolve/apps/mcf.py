@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import api
+from meshsolve.arrays import as_integer, as_number, one_of
 from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning, NotPositiveDefiniteError
 from meshsolve.mesh import as_mesh
 from meshsolve.operators import CotanAssembler, edge_lengths, face_areas
@@ -32,10 +33,8 @@ def mcf(mesh, steps=1, dt="auto", conformal=False, precision="double", device="a
     Parameters
     ----------
     mesh : Mesh or trimesh.Trimesh
-        With boundaries, non-manifold edges, zero-area faces or unreferenced vertices if need be; the last stay where they
-        are, bit for bit.
-    steps : int
-        At least 1.
+        With boundaries, non-manifold edges, zero-area faces or unreferenced vertices if need be; the last stay in place.
+    steps : int >= 1
     dt : float or "auto"
         Time step in squared units of length. ``"auto"``: the squared mean edge length, which removes scanner noise in
         a step or two whatever the units of the file; for the conformalized flow 0.002 times the area, which takes a scan to
@@ -63,24 +62,21 @@ def mcf(mesh, steps=1, dt="auto", conformal=False, precision="double", device="a
     InvalidInputError
         Not a mesh, no face with an area, or a bad ``steps`` or ``dt``.
     NotPositiveDefiniteError, MeshsolveError
-        A step broke down: triangles collapsed beyond what floating point can hold, or the surface ran away. A smaller
-        ``dt`` or ``conformal=True`` helps.
+        A step broke down: triangles collapsed, or the surface ran away. A smaller ``dt`` or ``conformal=True`` helps.
 
     Warns
     -----
     MeshsolveWarning
-        The surface shrank to (almost) nothing before the last step; the mesh returned is the last one with an area.
+        The surface shrank to nothing before the last step; the mesh returned is the last one with an area.
 
     References
     ----------
-    Desbrun, Meyer, Schroeder, Barr 1999, "Implicit fairing of irregular meshes using diffusion and curvature flow",
-    sections 2 and 5. Kazhdan, Solomon, Ben-Chen 2012, "Can mean-curvature flow be modified to be non-singular?",
-    section 4 (conformalized).
+    Desbrun, Meyer, Schroeder, Barr 1999, "Implicit fairing of irregular meshes", sections 2 and 5. Kazhdan, Solomon, Ben-Chen
+    2012, "Can mean-curvature flow be modified to be non-singular?", section 4 (conformalized).
     """
     mesh = as_mesh(mesh)
-    if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 1:
-        raise InvalidInputError(f"steps has to be a positive integer, not {steps!r}")
-    dt = _automatic_step(mesh, conformal) if isinstance(dt, str) and dt == "auto" else _positive(dt, "dt")
+    steps = as_integer(steps, "steps")
+    dt = _automatic_step(mesh, conformal) if isinstance(dt, str) and dt == "auto" else as_number(dt, "dt", above=True)
     flow = _Flow(mesh, dt, conformal, Report(vertices=len(mesh.vertices), faces=len(mesh.faces), steps=0, dt=dt))
     options = {"mesh": mesh, "precision": precision, "device": device, "threads": threads}
     for step in range(1, steps + 1):
@@ -124,12 +120,10 @@ def smooth(mesh, strength=1.0, order=1, precision="double", device="auto", threa
     sections 2.2 to 2.4.
     """
     mesh = as_mesh(mesh)
-    if order not in (1, 2) or isinstance(order, bool):
-        raise InvalidInputError(f"order has to be 1 (Laplacian) or 2 (bi-Laplacian), not {order!r}")
-    if strength != 0:
-        _positive(strength, "strength")
+    one_of(order, "order", (1, 2))
+    strength = as_number(strength, "strength")
     s = strength * _squared_edge(mesh) ** order
-    report = Report(vertices=len(mesh.vertices), faces=len(mesh.faces), strength=float(strength))
+    report = Report(vertices=len(mesh.vertices), faces=len(mesh.faces), strength=strength)
     with report.phase("assemble"):
         system = _System(mesh, **(BILAPLACIAN if order == 2 else {}))
         A, b = (system.first_order if order == 1 else system.second_order)(s)
@@ -272,16 +266,6 @@ def _squared_edge(mesh):
     if not mean > 0:
         raise InvalidInputError("the mesh has no face with an area: there is nothing to smooth")
     return float(mean) ** 2
-
-
-def _positive(value, name):
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = 0.0
-    if not 0 < number < np.inf:
-        raise InvalidInputError(f"{name} has to be a positive number, not {value!r}")
-    return number
 
 
 def _backward_error(A, x, b):

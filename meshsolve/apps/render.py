@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.ndimage import gaussian_filter, zoom
 
+from meshsolve.arrays import as_integer, as_number, one_of
 from meshsolve.errors import InvalidInputError
 from meshsolve.files import as_path, written_whole
 from meshsolve.mesh import as_mesh
@@ -52,8 +53,7 @@ def render(path, mesh, after=None, captions=None, title=None, size=720, azimuth=
     meshes = [as_mesh(m) for m in ((mesh,) if after is None else (mesh, after))]
     if not all(len(m.faces) for m in meshes):
         raise InvalidInputError("a mesh without faces cannot be drawn")
-    if not 300 <= size <= 4000:
-        raise InvalidInputError(f"size has to be 300 to 4000 pixels, not {size!r}")
+    size = as_integer(size, "size", 300, 4000)
     if captions is None:
         names = [""] if after is None else ["before: ", "after: "]
         captions = [f"{name}{len(m.vertices):,} vertices, {len(m.faces):,} faces" for name, m in zip(names, meshes)]
@@ -67,9 +67,8 @@ def render(path, mesh, after=None, captions=None, title=None, size=720, azimuth=
 
 def _camera(azimuth, elevation, up):
     """(3, 3) rows: right, up and towards the camera."""
-    if up not in ("y", "z"):
-        raise InvalidInputError(f"up has to be 'y' or 'z', not {up!r}")
-    a, e = np.radians(azimuth), np.radians(elevation)
+    one_of(up, "up", ("y", "z"))
+    a, e = np.radians(as_number(azimuth, "azimuth", -np.inf)), np.radians(as_number(elevation, "elevation", -np.inf))
     towards = np.array([np.sin(a) * np.cos(e), np.sin(e), np.cos(a) * np.cos(e)])
     right = np.array([np.cos(a), 0.0, -np.sin(a)])
     view = np.stack([right, np.cross(towards, right), towards])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve.datasets.common import as_count, sorted_rows
-from meshsolve.errors import InvalidInputError
+from meshsolve.arrays import as_integer, as_number
+from meshsolve.datasets.common import generator, sorted_rows
 
 
 def power_grid(n, controlled=False, step=1.0, seed=3):
@@ -83,7 +83,7 @@ def ladder(n, sections=16, step=1.0, seed=3):
     mna, along, across = _nodal_grid(n, step, seed)
     ends = np.concatenate([along, across], axis=1)
     wires = ends.shape[1]
-    inner = mna.unknowns(wires * as_count(sections, "sections")).reshape(wires, -1)
+    inner = mna.unknowns(wires * as_integer(sections, "sections")).reshape(wires, -1)
     before = ends[0]
     for s in range(sections):
         mna.inductors(before, inner[:, s])
@@ -98,7 +98,7 @@ class _Mna:
     """Triplets of a modified nodal analysis matrix; element values are drawn in the order in which elements are added."""
 
     def __init__(self, nodes, step, seed):
-        self.n, self.h, self.rng = nodes, 1e-11 * step, np.random.default_rng(seed)
+        self.n, self.h, self.rng = nodes, 1e-11 * step, generator(seed)
         self._rows, self._columns, self._values = [], [], []
 
     def unknowns(self, count):
@@ -153,9 +153,8 @@ class _Mna:
 
 def _nodal_grid(n, step, seed):
     """The empty analysis of n x n nodes and the (2, k) ends of the wires along rows and along columns."""
-    n = as_count(n, "n", 4)
-    if not step > 0:
-        raise InvalidInputError(f"step has to be positive, not {step!r}")
+    n = as_integer(n, "n", 4)
+    step = as_number(step, "step", above=True)
     node = np.arange(n * n).reshape(n, n)
     along = np.stack([node[:, :-1].ravel(), node[:, 1:].ravel()])
     across = np.stack([node[:-1].ravel(), node[1:].ravel()])

@@ -1,12 +1,11 @@
-"""What the generators share: Laplacians of edge lists, sorted rows, checks of their arguments.
-"""
+"""What the generators share: Laplacians of edge lists, sorted rows, random numbers."""
 
 from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve.errors import InvalidInputError
+from meshsolve.arrays import as_seed
 
 
 def laplacian(n, i, j, weights=None, ground=None):
@@ -30,14 +29,6 @@ def sorted_rows(A):
     return A
 
 
-def as_count(value, name, least=1):
-    """``value`` as an int of at least ``least``."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < least:
-        raise InvalidInputError(f"{name} has to be an integer of at least {least}, not {value!r}")
-    return int(value)
-
-
-def one_of(value, name, known):
-    """Raise unless ``value`` is one of ``known``."""
-    if value not in known:
-        raise InvalidInputError(f"{name} has to be one of {', '.join(map(repr, known))}, not {value!r}")
+def generator(seed):
+    """numpy's random numbers from a checked seed."""
+    return np.random.default_rng(as_seed(seed))

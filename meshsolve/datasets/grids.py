@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshsolve.datasets.common import as_count, laplacian, one_of
+from meshsolve.arrays import as_integer, one_of
+from meshsolve.datasets.common import generator, laplacian
 
 
 def grid2d(nx, ny, boundary="neumann"):
@@ -21,7 +22,7 @@ def grid2d(nx, ny, boundary="neumann"):
     -------
     (nx ny, nx ny) csr_array
     """
-    return grid_laplacian((as_count(nx, "nx"), as_count(ny, "ny")), boundary)
+    return grid_laplacian((as_integer(nx, "nx"), as_integer(ny, "ny")), boundary)
 
 
 def grid3d(n, kind="uniform", boundary="neumann", seed=0):
@@ -43,12 +44,12 @@ def grid3d(n, kind="uniform", boundary="neumann", seed=0):
     -------
     (n^3, n^3) csr_array
     """
-    shape = (as_count(n, "n"),) * 3
+    shape = (as_integer(n, "n"),) * 3
     one_of(kind, "kind", ("uniform", "weighted", "log-uniform", "checkerboard"))
     if kind == "weighted":
         return grid_laplacian(shape, boundary, axis_weights=(1.0, 1.0, 100.0))
     if kind == "log-uniform":
-        return grid_laplacian(shape, boundary, cells=10 ** (6 * np.random.default_rng(seed).random(shape)))
+        return grid_laplacian(shape, boundary, cells=10 ** (6 * generator(seed).random(shape)))
     if kind == "checkerboard":
         blocks = (np.indices(shape) // max(n // 8, 1)).sum(axis=0)
         return grid_laplacian(shape, boundary, cells=np.where(blocks % 2 == 0, 1.0, 1e7))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshsolve.datasets.common import as_count
-from meshsolve.errors import InvalidInputError
+from meshsolve.arrays import as_integer
 from meshsolve.mesh import Mesh
 
 
@@ -22,9 +21,7 @@ def icosphere(k):
     Mesh
         10 * 4^k + 2 vertices, 20 * 4^k faces, oriented outwards.
     """
-    k = as_count(k, "k", 0)
-    if k > 11:
-        raise InvalidInputError(f"k is at most 11, not {k}: every step makes four faces of one")
+    k = as_integer(k, "k", 0, 11)
     golden = (1 + 5 ** 0.5) / 2
     x = np.array([(-1, golden, 0), (1, golden, 0), (-1, -golden, 0), (1, -golden, 0), (0, -1, golden), (0, 1, golden),
                   (0, -1, -golden), (0, 1, -golden), (golden, 0, -1), (golden, 0, 1), (-golden, 0, -1), (-golden, 0, 1)])

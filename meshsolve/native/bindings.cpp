@@ -1,11 +1,13 @@
 // Bindings of the shared layer: input checks, progress, errors that cross from C++ to Python.
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <new>
+#include <stdexcept>
 
 #include "bind.hpp"
 #include "check.hpp"
 #include "dense.hpp"
-#include "parallel.hpp"
 
 namespace ms {
 namespace {
@@ -24,7 +26,8 @@ void look_at_python() {
   }
   nb::object tell = progress_callable();
   if (tell.is_none() || interrupt::total.load() == 0) return;
-  PyObject* answer = PyObject_CallFunction(tell.ptr(), "LL", static_cast<long long>(interrupt::done.load()), static_cast<long long>(interrupt::total.load()));
+  const long long done = interrupt::done.load(), total = interrupt::total.load();
+  PyObject* answer = PyObject_CallFunction(tell.ptr(), "LL", done, total);
   if (!answer) interrupt::requested = true;
   Py_XDECREF(answer);
 }
@@ -37,40 +40,65 @@ void translate(const std::exception_ptr& p, void*) {
   } catch (const std::bad_alloc&) {
     nb::object error = nb::module_::import_("meshsolve.errors").attr("OutOfMemoryError");
     PyErr_SetString(error.ptr(), "not enough memory for this problem");
+  } catch (const std::length_error& e) {
+    nb::object error = nb::module_::import_("meshsolve.errors").attr("InvalidInputError");
+    PyErr_SetString(error.ptr(), e.what());
   }
 }
 
-template <class T>
-int64_t first_not_finite(In<T> x) {
-  const T* v = x.data();
+int64_t first_not_finite(In<double> x) {
+  constexpr uint64_t exponent = 0x7FF0'0000'0000'0000;       // all ones: NaN or infinity
+  constexpr int64_t block = 1024;
+  const double* v = x.data();
   const int64_t n = static_cast<int64_t>(x.shape(0));
-  T sum = 0;
-  for (int64_t i = 0; i < n; ++i) sum += v[i] * T(0);     // one NaN or infinity makes the sum NaN
-  if (sum == 0) return -1;
-  for (int64_t i = 0; i < n; ++i)
-    if (!std::isfinite(v[i])) return i;
+  for (int64_t b = 0; b < n; b += block) {
+    const int64_t end = std::min(n, b + block);
+    uint64_t found = 0;
+    for (int64_t i = b; i < end; ++i) found |= (std::bit_cast<uint64_t>(v[i]) & exponent) == exponent;
+    if (found) return std::find_if_not(v + b, v + end, [](double a) { return std::isfinite(a); }) - v;
+  }
   return -1;
 }
 
-template <class T>
-auto symmetry_of(In<int64_t> indptr, In<int32_t> indices, In<T> data) {
-  const Symmetry s = symmetry(pattern(indptr, indices), data.data());
+auto symmetry_of(In<int64_t> indptr, In<int32_t> indices, In<double> data) {
+  Symmetry s;
+  {
+    Released released;
+    s = symmetry(pattern(indptr, indices), data.data());
+  }
   return std::make_tuple(std::string(s.pattern ? "symmetric" : "pattern"), s.row, s.column, s.gap, s.largest);
 }
 
 auto mirrored(In<int64_t> indptr, In<int32_t> indices, In<double> data) {
-  std::vector<int64_t> source;
-  OwnedPattern B = mirror_lower(pattern(indptr, indices), source);
-  std::vector<double> x(source.size());
-  for (size_t p = 0; p < x.size(); ++p) x[p] = data.data()[source[p]];
+  OwnedPattern B;
+  std::vector<double> x;
+  {
+    Released released;
+    std::vector<int64_t> source;
+    B = mirror_lower(pattern(indptr, indices), source);
+    x.resize(source.size());
+    for (size_t p = 0; p < x.size(); ++p) x[p] = data.data()[source[p]];
+  }
   return std::make_tuple(to_numpy(std::move(B.ptr)), to_numpy(std::move(B.idx)), to_numpy(std::move(x)));
 }
 
-auto arrays_of(OwnedPattern&& B) { return std::make_tuple(to_numpy(std::move(B.ptr)), to_numpy(std::move(B.idx))); }
+template <class Make>
+auto arrays_of(Make&& make) {
+  OwnedPattern B;
+  {
+    Released released;
+    B = make();
+  }
+  return std::make_tuple(to_numpy(std::move(B.ptr)), to_numpy(std::move(B.idx)));
+}
 
 auto embedded(In<int64_t> ptr_a, In<int32_t> idx_a, In<int64_t> ptr_b, In<int32_t> idx_b, In<double> data_b) {
   std::vector<double> to(idx_a.shape(0));
-  const int64_t missing = embed(pattern(ptr_a, idx_a), pattern(ptr_b, idx_b), data_b.data(), to.data());
+  int64_t missing;
+  {
+    Released released;
+    missing = embed(pattern(ptr_a, idx_a), pattern(ptr_b, idx_b), data_b.data(), to.data());
+  }
   return std::make_tuple(missing, to_numpy(std::move(to)));
 }
 
@@ -84,22 +112,23 @@ void bind_native(nb::module_& m) {
   m.def("check_csr", [](In<int64_t> indptr, In<int32_t> indices, int64_t n) {
     if (static_cast<int64_t>(indptr.shape(0)) != n + 1) return std::make_tuple(std::string("invalid"), int64_t{0});
     const RowCheck c = check_rows(pattern(indptr, indices), static_cast<int64_t>(indices.shape(0)));
-    return std::make_tuple(std::string(c.state == RowState::valid ? "valid" : c.state == RowState::unsorted ? "unsorted" : "invalid"), c.row);
+    const char* state = c.state == RowState::valid ? "valid" : c.state == RowState::unsorted ? "unsorted" : "invalid";
+    return std::make_tuple(std::string(state), c.row);
   }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "n"_a);
-  m.def("first_not_finite", first_not_finite<double>, "x"_a.noconvert());
-  m.def("first_not_finite", first_not_finite<float>, "x"_a.noconvert());
-  m.def("symmetry", symmetry_of<double>, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert());
+  m.def("first_not_finite", first_not_finite, "x"_a.noconvert());
+  m.def("symmetry", symmetry_of, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert());
   m.def("mirror_lower", mirrored, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert());
-  m.def("symmetrize", [](In<int64_t> indptr, In<int32_t> indices) { return arrays_of(symmetrize(pattern(indptr, indices))); },
-        "indptr"_a.noconvert(), "indices"_a.noconvert());
+  m.def("symmetrize", [](In<int64_t> indptr, In<int32_t> indices) {
+    return arrays_of([&] { return symmetrize(pattern(indptr, indices)); });
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert());
   m.def("unite", [](In<int64_t> ptr_a, In<int32_t> idx_a, In<int64_t> ptr_b, In<int32_t> idx_b) {
-    return arrays_of(unite(pattern(ptr_a, idx_a), pattern(ptr_b, idx_b)));
+    return arrays_of([&] { return unite(pattern(ptr_a, idx_a), pattern(ptr_b, idx_b)); });
   }, "indptr_a"_a.noconvert(), "indices_a"_a.noconvert(), "indptr_b"_a.noconvert(), "indices_b"_a.noconvert());
   m.def("same_pattern", [](In<int64_t> ptr_a, In<int32_t> idx_a, In<int64_t> ptr_b, In<int32_t> idx_b) {
     return same_pattern(pattern(ptr_a, idx_a), pattern(ptr_b, idx_b));
   }, "indptr_a"_a.noconvert(), "indices_a"_a.noconvert(), "indptr_b"_a.noconvert(), "indices_b"_a.noconvert());
-  m.def("embed", embedded, "indptr_a"_a.noconvert(), "indices_a"_a.noconvert(), "indptr_b"_a.noconvert(), "indices_b"_a.noconvert(),
-        "data_b"_a.noconvert());
+  m.def("embed", embedded, "indptr_a"_a.noconvert(), "indices_a"_a.noconvert(), "indptr_b"_a.noconvert(),
+        "indices_b"_a.noconvert(), "data_b"_a.noconvert());
   m.def("isa", [] { return std::string(dense<double>().isa); });
 }
 

@@ -25,17 +25,16 @@ RowCheck check_rows(const Pattern& A, int64_t stored) {
 
 // Rows are visited in ascending order, so the twins (j, i) of the entries (i, j), j < i, of row j are met in the order in
 // which row j stores them: one moving position per row finds them all.
-template <class T>
-Symmetry symmetry(const Pattern& A, const T* x) {
-  Symmetry s{true, -1, -1, 0, 0};
-  for (int64_t p = 0; p < A.nnz(); ++p) s.largest = std::max(s.largest, std::abs(static_cast<double>(x[p])));
+Symmetry symmetry(const Pattern& A, const double* x) {
+  Symmetry s;
+  for (int64_t p = 0; p < A.nnz(); ++p) s.largest = std::max(s.largest, std::abs(x[p]));
   std::vector<int64_t> next(A.n);
   const auto note = [&](int32_t i, int32_t j, double gap) {
     if (gap > s.gap) s.row = i, s.column = j, s.gap = gap;
   };
-  const auto alone = [&](int32_t i, int32_t j, T value) {
+  const auto alone = [&](int32_t i, int32_t j, double value) {
     s.pattern = false;
-    note(i, j, std::abs(static_cast<double>(value)));
+    note(i, j, std::abs(value));
   };
   for (int32_t i = 0; i < A.n; ++i) {
     const int64_t end = A.ptr[i + 1];
@@ -45,7 +44,7 @@ Symmetry symmetry(const Pattern& A, const T* x) {
       int64_t& q = next[j];
       for (; q < A.ptr[j + 1] && A.idx[q] < i; ++q) alone(j, A.idx[q], x[q]);
       if (q < A.ptr[j + 1] && A.idx[q] == i)
-        note(i, j, std::abs(static_cast<double>(x[p]) - static_cast<double>(x[q++])));
+        note(i, j, std::abs(x[p] - x[q++]));
       else
         alone(i, j, x[p]);
     }
@@ -55,8 +54,6 @@ Symmetry symmetry(const Pattern& A, const T* x) {
     for (int64_t q = next[j]; q < A.ptr[j + 1]; ++q) alone(j, A.idx[q], x[q]);
   return s;
 }
-template Symmetry symmetry<double>(const Pattern&, const double*);
-template Symmetry symmetry<float>(const Pattern&, const float*);
 
 OwnedPattern mirror_lower(const Pattern& A, std::vector<int64_t>& source) {
   OwnedPattern B;

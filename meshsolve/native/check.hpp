@@ -11,12 +11,12 @@ struct RowCheck { RowState state; int64_t row; };
 RowCheck check_rows(const Pattern& A, int64_t stored);
 
 struct Symmetry {
-  bool pattern;                  // every entry has a stored twin
-  int32_t row, column;           // where |A - A^T| is largest
-  double gap;                    // that largest value
-  double largest;                // max |A|
+  bool pattern = true;           // every entry has a stored twin
+  int32_t row = -1, column = -1; // where |A - A^T| is largest
+  double gap = 0;                // that largest value
+  double largest = 0;            // max |A|
 };
-template <class T> Symmetry symmetry(const Pattern& A, const T* x);
+Symmetry symmetry(const Pattern& A, const double* x);
 
 // Both triangles of the matrix whose lower triangle is stored in A; what lies above its diagonal is ignored.
 // source[p] is the position in A of the p-th entry of the result.

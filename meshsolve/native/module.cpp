@@ -1,11 +1,11 @@
 // The extension module meshsolve._core: each room binds its own functions, this file only calls them in order.
 #include "bind.hpp"
-#include "parallel.hpp"
 
 namespace ms {
 
 void bind_native(nb::module_&);
 void bind_mesh(nb::module_&);
+void bind_operators(nb::module_&);
 void bind_patches(nb::module_&);
 void bind_order(nb::module_&);
 void bind_symbolic(nb::module_&);
@@ -18,6 +18,7 @@ NB_MODULE(_core, m) {
   m.doc() = "C++ core of meshsolve. Call it through the package: arguments are checked there.";
   ms::bind_native(m);
   ms::bind_mesh(m);
+  ms::bind_operators(m);
   ms::bind_patches(m);
   ms::bind_order(m);
   ms::bind_symbolic(m);

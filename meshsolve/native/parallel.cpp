@@ -1,4 +1,4 @@
-// The thread pool behind parallel.hpp: workers sleep on a condition variable after a short spin.
+// The thread pool behind parallel.hpp: workers sleep on a condition variable, the caller spins for a moment before it does.
 #include "parallel.hpp"
 
 #include <pthread.h>
@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -15,11 +16,14 @@ namespace {
 class Workers {
  public:
   void run(int threads, const std::function<void(int)>& f) {
-    std::unique_lock<std::mutex> one(outer_, std::try_to_lock);
-    if (threads <= 1 || !one.owns_lock()) {
+    if (busy_.exchange(true, std::memory_order_acquire)) {      // nested or concurrent
       f(0);
       return;
     }
+    struct Free {
+      std::atomic<bool>& busy;
+      ~Free() { busy.store(false, std::memory_order_release); }
+    } free{busy_};
     start(threads, f);
     try {
       f(0);
@@ -34,15 +38,17 @@ class Workers {
   }
 
  private:
+  // Where the system gives no more threads, those that are there do the work.
   void start(int threads, const std::function<void(int)>& f) {
     std::lock_guard<std::mutex> g(mu_);
-    while (size_ < threads - 1) {
-      const int id = ++size_;
-      std::thread([this, id, seen = generation_.load()] { loop(id, seen); }).detach();
+    try {
+      for (; size_ < threads - 1; ++size_)
+        std::thread([this, id = size_ + 1, seen = generation_] { loop(id, seen); }).detach();
+    } catch (const std::system_error&) {
     }
     job_ = &f;
-    want_ = threads - 1;
-    left_ = threads - 1;
+    want_ = std::min(threads - 1, size_);
+    left_ = want_;
     error_ = nullptr;
     ++generation_;
     wake_.notify_all();
@@ -53,8 +59,8 @@ class Workers {
       const std::function<void(int)>* job;
       {
         std::unique_lock<std::mutex> g(mu_);
-        wake_.wait(g, [&] { return generation_.load() != seen; });
-        seen = generation_.load();
+        wake_.wait(g, [&] { return generation_ != seen; });
+        seen = generation_;
         if (id > want_) continue;
         job = job_;
       }
@@ -73,13 +79,14 @@ class Workers {
     if (!error_) error_ = std::current_exception();
   }
 
-  std::mutex outer_, mu_;
+  std::atomic<bool> busy_{false};
+  std::atomic<int> left_{0};                 // workers that have not finished the job
+  std::mutex mu_;                            // of all below
   std::condition_variable wake_, done_;
-  std::atomic<uint64_t> generation_{0};
-  std::atomic<int> left_{0};
+  uint64_t generation_ = 0;                  // jobs so far
   const std::function<void(int)>* job_ = nullptr;
   std::exception_ptr error_;
-  int size_ = 0, want_ = 0;
+  int size_ = 0, want_ = 0;                  // workers that exist; that take part in the job
 };
 
 Workers*& instance() {

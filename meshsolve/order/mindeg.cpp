@@ -302,7 +302,7 @@ void MinDegree<Index>::finish_element(int32_t me, bool in_place) {
 template <class Index>
 void MinDegree<Index>::advance_stamp(int32_t by) {
   stamp_ += by;
-  if (stamp_ < std::numeric_limits<int32_t>::max() - 2 * n_ - 2 && stamp_ > 0) return;
+  if (stamp_ < std::numeric_limits<int32_t>::max() - 2 - 2 * int64_t{n_} && stamp_ > 0) return;
   for (int32_t i = 0; i < n_; ++i)
     if (node_[i].w != 0) node_[i].w = 1;
   stamp_ = 2;

@@ -13,7 +13,6 @@ class MinDegree {
  public:
   void begin(int32_t n, int32_t own, int64_t nnz);
   int32_t* row(int32_t length);
-  int32_t* adjacency() { return iw_.data(); }
   void run(int32_t* order);        // order[k] = the k-th vertex eliminated, 0 <= k < own
 
  private:

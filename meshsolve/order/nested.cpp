@@ -52,8 +52,8 @@ class Waiting {
   }
   bool wait_for_one(Node& node) {
     std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] { return !nodes_.empty() || open_ == 0; });
-    if (nodes_.empty()) return false;
+    changed_.wait(lock, [&] { return !nodes_.empty() || open_ == 0 || failed_; });
+    if (failed_ || nodes_.empty()) return false;
     const auto lighter = [](const Node& a, const Node& b) { return a.weight < b.weight; };
     const auto heaviest = std::max_element(nodes_.begin(), nodes_.end(), lighter);
     std::swap(*heaviest, nodes_.back());
@@ -67,8 +67,7 @@ class Waiting {
   }
   void give_up() {
     std::lock_guard<std::mutex> lock(mutex_);
-    nodes_.clear();
-    open_ = 0;
+    failed_ = true;
     changed_.notify_all();
   }
 
@@ -77,6 +76,7 @@ class Waiting {
   std::condition_variable changed_;
   std::vector<Node> nodes_;
   int64_t open_ = 0;                        // waiting or at work
+  bool failed_ = false;
 };
 
 class Dissection {

@@ -1,12 +1,37 @@
-"""Orderings in a line or two: by degree, reverse Cuthill-McKee, at random, and none."""
+"""Orderings in a line or two: minimum degree (mindeg.cpp), by degree, reverse Cuthill-McKee, at random, and none."""
 
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from meshsolve.order import _integer, _timed
+from meshsolve import _core
+from meshsolve.arrays import as_seed
+from meshsolve.order.ordering import timed
+
+
+def amd(A):
+    """Approximate minimum degree.
+
+    Parameters
+    ----------
+    A : matrix, mesh or Csr pattern, see :func:`meshsolve.order.nested_dissection`
+
+    Returns
+    -------
+    Ordering
+
+    Raises
+    ------
+    InvalidInputError
+        Not a square matrix or a mesh.
+
+    Notes
+    -----
+    Near linear time in practice, about 0.5 us a vertex on meshes. Source: Amestoy, Davis, Duff 1996, sections 3-5.
+    Code: order/mindeg.cpp.
+    """
+    return timed("amd", A, lambda pattern: _core.amd(pattern.indptr, pattern.indices))
 
 
 def nnz_sort(A, seed=0):
@@ -30,8 +55,8 @@ def nnz_sort(A, seed=0):
     -----
     O(n log n). Used by ParAC (Gao, Kyng, Spielman 2023): rows of many neighbours late.
     """
-    ties = np.random.default_rng(_integer(seed, "seed", 0))
-    return _timed("nnz_sort", A, lambda pattern: np.lexsort((ties.random(pattern.n), np.diff(pattern.indptr))))
+    ties = np.random.default_rng(as_seed(seed))
+    return timed("nnz_sort", A, lambda pattern: np.lexsort((ties.random(pattern.n), np.diff(pattern.indptr))))
 
 
 def rcm(A):
@@ -54,7 +79,7 @@ def rcm(A):
     -----
     O(nnz). Source: Cuthill, McKee 1969; George 1971.
     """
-    return _timed("rcm", A, lambda pattern: reverse_cuthill_mckee(_scipy(pattern), symmetric_mode=True))
+    return timed("rcm", A, lambda pattern: reverse_cuthill_mckee(pattern.to_scipy(), symmetric_mode=True))
 
 
 def random(A, seed=0):
@@ -78,8 +103,8 @@ def random(A, seed=0):
     -----
     O(n). For experiments: the fill is very large.
     """
-    numbers = np.random.default_rng(_integer(seed, "seed", 0))
-    return _timed("random", A, lambda pattern: numbers.permutation(pattern.n))
+    numbers = np.random.default_rng(as_seed(seed))
+    return timed("random", A, lambda pattern: numbers.permutation(pattern.n))
 
 
 def natural(A):
@@ -102,11 +127,4 @@ def natural(A):
     -----
     O(n).
     """
-    return _timed("natural", A, lambda pattern: np.arange(pattern.n))
-
-
-def _scipy(pattern):
-    ones = np.ones(pattern.nnz, np.int8)
-    small = pattern.nnz < np.iinfo(np.int32).max
-    indptr = pattern.indptr.astype(np.int32) if small else pattern.indptr
-    return sp.csr_array((ones, pattern.indices, indptr), shape=(pattern.n, pattern.n))
+    return timed("natural", A, lambda pattern: np.arange(pattern.n))

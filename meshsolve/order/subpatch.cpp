@@ -21,7 +21,7 @@ struct Growth {
 void grow_from_seeds(const Pattern& A, int32_t size, uint64_t seed, Growth& g) {
   const int32_t limit = 4 * size;
   std::vector<int32_t> filled;
-  for (int32_t block = 0; block + size <= A.n; block += size) {
+  for (int32_t block = 0; block <= A.n - size; block += size) {
     const int32_t v = block + Stream(hash_key(seed, static_cast<uint64_t>(block))).below(size);
     g.patch[v] = g.count++;
     g.queue.push_back(v);
@@ -104,8 +104,10 @@ Quotient quotient_graph(const SubPatches& s, int threads) {
   q.ptr.assign(count + 1, 0);
   q.vertex_weight.resize(count);
   q.patch.resize(count);
-  for_range(threads, static_cast<int64_t>(pieces.size()), 1, [&](int64_t first, int64_t last, int) {
-    std::vector<int32_t> seen(count, -1);                  // where this row holds the edge to a patch
+  std::vector<std::vector<int32_t>> scratch(std::max(1, threads));
+  for_range(threads, static_cast<int64_t>(pieces.size()), 1, [&](int64_t first, int64_t last, int worker) {
+    std::vector<int32_t>& seen = scratch[worker];          // where the row last looked at holds the edge to a patch
+    seen.resize(count, -1);
     for (int64_t piece = first; piece < last; ++piece) {
       Piece& out = pieces[piece];
       for (int32_t p = static_cast<int32_t>(piece) * kPatches; p < std::min<int64_t>(count, (piece + 1) * kPatches); ++p) {

@@ -17,8 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core
-from meshsolve.arrays import INT32_MAX, symmetric_pattern, thread_count
-from meshsolve.errors import DeviceUnavailableError, InvalidInputError
+from meshsolve.arrays import INT32_MAX, as_integer, as_seed, on_cpu, symmetric_pattern, thread_count
+from meshsolve.errors import InvalidInputError
 
 QUERIES = ("VV", "VE", "VF", "FV", "FE", "FF", "EV", "EF")
 LARGEST_PATCH = 65535               # 16-bit local numbers; larger patch sizes mean this one
@@ -139,8 +139,8 @@ class PatchMesh:
     """
 
     def __init__(self, mesh_or_pattern, patch_size=512, seed=0, threads=None):
-        size = min(_integer(patch_size, "patch_size", 1), LARGEST_PATCH)
-        seed = _integer(seed, "seed", 0) % 2**64
+        size = min(as_integer(patch_size, "patch_size", most=2**63 - 1), LARGEST_PATCH)
+        seed = as_seed(seed)
         self._threads = thread_count(threads)
         self._has_faces = hasattr(mesh_or_pattern, "faces")
         if self._has_faces:
@@ -243,10 +243,7 @@ class PatchMesh:
             raise InvalidInputError(f"there is no query {name!r}; there are {', '.join(QUERIES)}")
         if "F" in name and not self._has_faces:
             raise InvalidInputError(f"query {name!r} needs faces, and a pattern has none; it has VV, VE and EV")
-        if device == "cuda":
-            raise DeviceUnavailableError("patch queries run on the CPU only so far: pass device='cpu'")
-        if device != "cpu":
-            raise InvalidInputError(f"device has to be 'cpu' or 'cuda', not {device!r}")
+        on_cpu(device, "patch queries run")
         spans = [array for kind in (self._vertices, self._edges, self._faces) for array in (kind.ptr, kind.owned_ptr, kind.ltog)]
         return _core.patch_query(name, *spans, self._ev.reshape(-1), self._fe.reshape(-1), self._heavy_vertices,
                                  self._heavy_edges, self._threads)
@@ -277,12 +274,6 @@ class PatchMesh:
         Q = sp.coo_array((count, rows_and_columns), shape=(self.num_patches,) * 2).tocsr()
         Q.sort_indices()
         return Q
-
-
-def _integer(value, name, least):
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral) or value < least:
-        raise InvalidInputError(f"{name} has to be an integer of at least {least}, not {value!r}")
-    return int(value)
 
 
 def _table(mesh, name, columns):

@@ -100,8 +100,10 @@ template <class Query> OwnedPattern transposed(const View& P, const int32_t* hea
   const Span &sources = P.*Query::source, &targets = P.*Query::target, &carriers = P.*Query::carrier;
   const Rows heavy_rows = rows_of<Query>(P, heavy, num_heavy);
   OwnedPattern R{std::vector<int64_t>(sources.owned_ptr[P.count] + 1, 0), {}};
-  for_range(threads, P.count, grain, [&](int64_t begin, int64_t end, int) {
-    std::vector<int32_t> count(local_limit);
+  std::vector<std::vector<int64_t>> scratch(std::max(1, threads));        // per worker: a number for each local source
+  for_range(threads, P.count, grain, [&](int64_t begin, int64_t end, int worker) {
+    std::vector<int64_t>& count = scratch[worker];
+    count.resize(local_limit);
     for (int32_t p = static_cast<int32_t>(begin); p < end; ++p) {
       const int32_t* source = sources.global(p);
       std::fill_n(count.begin(), sources.size(p), 0);
@@ -112,8 +114,9 @@ template <class Query> OwnedPattern transposed(const View& P, const int32_t* hea
   for (int64_t h = 0; h < num_heavy; ++h) R.ptr[heavy[h] + 1] = static_cast<int64_t>(heavy_rows[h].size());
   sum_up(R.ptr);
   R.idx.resize(R.ptr.back());
-  for_range(threads, P.count, grain, [&](int64_t begin, int64_t end, int) {
-    std::vector<int64_t> next(local_limit);
+  for_range(threads, P.count, grain, [&](int64_t begin, int64_t end, int worker) {
+    std::vector<int64_t>& next = scratch[worker];
+    next.resize(local_limit);
     for (int32_t p = static_cast<int32_t>(begin); p < end; ++p) {
       const int32_t *source = sources.global(p), *target = targets.global(p), owned = sources.owned(p);
       for (int32_t s = 0; s < owned; ++s) next[s] = R.ptr[source[s]];

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import _core
-from meshsolve.arrays import Csr, as_perm, symmetric_pattern, thread_count
+from meshsolve.arrays import Csr, as_array, as_perm, symmetric_pattern, thread_count
 from meshsolve.errors import InvalidInputError
 from meshsolve.report import Report
 
@@ -79,10 +79,7 @@ def postorder(parent):
     >>> postorder([3, 2, 4, 4, -1]).tolist()
     [1, 2, 0, 3, 4]
     """
-    try:
-        given = np.asarray(parent)
-    except ValueError as e:
-        raise InvalidInputError(f"parent is not an array: {e}") from e
+    given = as_array(parent, "parent")
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
         raise InvalidInputError(f"parent has to be a list of integers, not shape {given.shape} of {given.dtype}")
     node = np.arange(len(given))

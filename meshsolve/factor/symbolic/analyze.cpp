@@ -6,9 +6,14 @@
 
 namespace ms::symbolic {
 
-namespace {
+Bound analyze(const Pattern& A, const int32_t* perm, const Relaxation& relaxation) {
+  Skeleton skeleton;
+  Bound result{analyze_columns(A, perm, &skeleton), {}};
+  result.supernodes = relax(skeleton, result.analysis, relaxation);
+  return result;
+}
 
-Analysis analyze(const Pattern& A, const int32_t* perm, Skeleton* skeleton) {
+Analysis analyze_columns(const Pattern& A, const int32_t* perm, Skeleton* skeleton) {
   Analysis result;
   result.iperm.resize(A.n);
   for (int32_t k = 0; k < A.n; ++k) result.iperm[perm[k]] = k;
@@ -23,18 +28,6 @@ Analysis analyze(const Pattern& A, const int32_t* perm, Skeleton* skeleton) {
   }
   result.colcount = colcount(std::move(lower), inverse(place), result.parent, skeleton);
   result.total();
-  return result;
-}
-
-}  // namespace
-
-// On the calling thread: tree and counts go through the columns one after the other.
-Analysis analyze(const Pattern& A, const int32_t* perm, int /*threads*/) { return analyze(A, perm, nullptr); }
-
-Bound analyze_supernodes(const Pattern& A, const int32_t* perm, const Relaxation& relaxation) {
-  Skeleton skeleton;
-  Bound result{analyze(A, perm, &skeleton), {}};
-  result.supernodes = relax(skeleton, result.analysis, relaxation);
   return result;
 }
 

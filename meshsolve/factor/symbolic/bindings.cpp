@@ -28,15 +28,7 @@ template <class T, std::vector<T> symbolic::Supernodes::*member> auto of_superno
 
 Bound build(const In<int64_t>& indptr, const Indices& indices, const Indices& perm) {
   Released released;
-  return symbolic::analyze_supernodes(pattern(indptr, indices), perm.data(), symbolic::Relaxation{});
-}
-
-Bound build_in_steps(const In<int64_t>& indptr, const Indices& indices, const Indices& perm, int threads) {
-  const Pattern A = pattern(indptr, indices);
-  Released released;
-  Bound result{symbolic::analyze(A, perm.data(), threads), {}};
-  result.supernodes = symbolic::supernodes(A, result.analysis, symbolic::Relaxation{}, threads);
-  return result;
+  return symbolic::analyze(pattern(indptr, indices), perm.data(), symbolic::Relaxation{});
 }
 
 Bound restore(const Indices& perm, const Indices& iperm, const Indices& parent, const Indices& colcount, const Indices& first,
@@ -71,7 +63,7 @@ std::vector<int32_t> etree_of(const Pattern& A) {
 
 std::vector<int32_t> colcount_of(const Pattern& A) {
   Released released;
-  const symbolic::Analysis analysis = symbolic::analyze(A, natural(A.n).data(), 1);
+  const symbolic::Analysis analysis = symbolic::analyze_columns(A, natural(A.n).data(), nullptr);
   std::vector<int32_t> count(A.n);
   for (int32_t k = 0; k < A.n; ++k) count[analysis.perm[k]] = analysis.colcount[k];
   return count;
@@ -95,8 +87,6 @@ void bind_symbolic(nb::module_& m) {
       .def_prop_ro("rows", &of_supernodes<int32_t, &Supernodes::rows>);
   m.def("analyze", &build, nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), nb::arg("perm").noconvert(),
         "Analysis of A[perm][:, perm]; A is a symmetric pattern with both triangles.");
-  m.def("analyze_in_steps", &build_in_steps, nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(),
-        nb::arg("perm").noconvert(), nb::arg("threads"), "The same; supernodes read A again, rows in parallel.");
   m.def("restore_analysis", &restore, nb::arg("perm").noconvert(), nb::arg("iperm").noconvert(), nb::arg("parent").noconvert(),
         nb::arg("colcount").noconvert(), nb::arg("first").noconvert(), nb::arg("snode_parent").noconvert(),
         nb::arg("row_ptr").noconvert(), nb::arg("rows").noconvert(), "An Analysis from the arrays of an earlier one.");

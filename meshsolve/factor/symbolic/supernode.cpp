@@ -187,8 +187,4 @@ Supernodes relax(const Skeleton& skeleton, Analysis& analysis, const Relaxation&
   return result;
 }
 
-Supernodes supernodes(const Pattern& A, Analysis& analysis, const Relaxation& relaxation, int threads) {
-  return relax(skeleton(A, analysis, threads), analysis, relaxation);
-}
-
 }  // namespace ms::symbolic

@@ -46,14 +46,8 @@ struct Bound {                          // what Python holds as _core.Analysis
   Supernodes supernodes;
 };
 
-Analysis analyze(const Pattern& A, const int32_t* perm, int threads);
-std::vector<int32_t> fundamental_supernodes(const Analysis& analysis);      // (s + 1) first columns
-
-// Relaxed supernodes. Children that join their parent are moved next to it by another postorder: `analysis` is renumbered.
-Supernodes supernodes(const Pattern& A, Analysis& analysis, const Relaxation& relaxation, int threads);
-
-// The two above in one, without a second look at A.
-Bound analyze_supernodes(const Pattern& A, const int32_t* perm, const Relaxation& relaxation);
+// The whole chain, on the calling thread: tree and counts go through the columns one after the other.
+Bound analyze(const Pattern& A, const int32_t* perm, const Relaxation& relaxation);
 
 // The pattern of L by columns: the diagonal first, rows ascending.
 OwnedPattern pattern_lca(const Pattern& A, const Analysis& analysis, int threads);
@@ -77,10 +71,17 @@ struct Skeleton {                       // per row of the triangle the leaves of
 Triangle etree(const Pattern& A, const int32_t* perm, const int32_t* iperm);
 std::vector<int32_t> postorder(const std::vector<int32_t>& parent);         // place[j] = position of node j
 std::vector<int32_t> inverse(const std::vector<int32_t>& perm);
+// post[k] = node at position k. Column counts look at every leaf, so the skeleton comes with them where it is asked for.
 std::vector<int32_t> colcount(Triangle lower, std::vector<int32_t> post, const std::vector<int32_t>& parent,
-                              Skeleton* skeleton);                          // post[k] = node at position k
-Skeleton skeleton(const Pattern& A, const Analysis& analysis, int threads);
+                              Skeleton* skeleton);
+Analysis analyze_columns(const Pattern& A, const int32_t* perm, Skeleton* skeleton);       // the four above
+std::vector<int32_t> fundamental_supernodes(const Analysis& analysis);                     // (s + 1) first columns
+
+// Relaxed supernodes. Children that join their parent are moved next to it by another postorder: `analysis` is renumbered.
 Supernodes relax(const Skeleton& skeleton, Analysis& analysis, const Relaxation& relaxation);
+
+// The skeleton of a pattern that was analysed before, rows in parallel.
+Skeleton skeleton(const Pattern& A, const Analysis& analysis, int threads);
 
 // Appends each row to the lists of all blocks that it meets. A block is a connected piece of the tree, named by an id that
 // ascends with its last column. old_row[i] = skeleton's number of row i, block_of[j] = block of column j, up[b] = block above b,

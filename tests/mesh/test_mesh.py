@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from meshsolve import datasets
 from meshsolve.arrays import Csr
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.files import merge_identical, written_whole
+from meshsolve.files import written_whole
 from meshsolve.mesh import Mesh, as_mesh, load_mesh, pattern_of
+from meshsolve.mesh.files import merge_identical
 
 TETRAHEDRON = [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]
 CORNERS = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])

@@ -15,8 +15,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from meshsolve import _core, arrays, files
+from meshsolve import _core, arrays
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
+from meshsolve.mesh import files
 
 LARGEST_COORDINATE = 1e100          # squared areas stay finite
 
@@ -177,21 +178,14 @@ def as_mesh(mesh, name="mesh"):
     raise InvalidInputError(f"{name} has to be a meshsolve.Mesh, not {type(mesh).__name__}")
 
 
-def _as_array(given, name):
-    try:
-        return np.asarray(arrays.from_any(given))
-    except Exception as e:
-        raise InvalidInputError(f"{name} is not an array: {e}") from e
-
-
 def _as_vertices(vertices):
-    given = _as_array(vertices, "vertices")
+    given = arrays.as_array(vertices, "vertices")
     if given.ndim != 2 or given.shape[1] != 3 or given.dtype.kind not in "fiu":
         raise InvalidInputError(f"vertices have to be (n, 3) real numbers, not shape {given.shape} of {given.dtype}")
     if len(given) == 0:
         raise InvalidInputError("a mesh needs at least one vertex")
-    if len(given) > arrays.INT32_MAX:
-        raise InvalidInputError(f"{len(given)} vertices; at most {arrays.INT32_MAX} are supported")
+    if len(given) > arrays.LARGEST_SIZE:
+        raise InvalidInputError(f"{len(given)} vertices; at most {arrays.LARGEST_SIZE} are supported")
     x = np.array(given, np.float64, order="C")
     if not np.abs(x).max() <= LARGEST_COORDINATE:
         bad = int(np.argmax(~(np.abs(x) <= LARGEST_COORDINATE).all(axis=1)))
@@ -200,7 +194,7 @@ def _as_vertices(vertices):
 
 
 def _as_faces(faces, n):
-    given = _as_array(faces, "faces")
+    given = arrays.as_array(faces, "faces")
     if given.size == 0 and given.ndim <= 2:
         return np.zeros((0, 3), np.int32)
     if given.ndim != 2 or given.shape[1] != 3:

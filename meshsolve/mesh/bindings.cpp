@@ -1,9 +1,9 @@
-// Bindings of the mesh kernels. mesh.py has checked shapes and ranges; arrays are flat views of (n, 3), (m, 3), (e, 2).
+// Bindings of the mesh kernels. The face has checked shapes and ranges; arrays are flat views of (n, 3), (m, 3), (e, 2).
 #include <nanobind/stl/string_view.h>
 
-#include "bind.hpp"
+#include "edges.hpp"
+#include "native/bind.hpp"
 #include "obj.hpp"
-#include "triangles.hpp"
 
 namespace ms {
 namespace {
@@ -51,25 +51,6 @@ auto adjacency_of(int32_t n, In<int32_t> ends, bool diagonal) {
   return std::make_tuple(to_numpy(std::move(rows.rows.ptr)), to_numpy(std::move(rows.rows.idx)), to_numpy(std::move(rows.edge)));
 }
 
-auto cotan_weights(In<double> vertices, In<int32_t> faces, In<int32_t> of_side, int64_t edges, double flattest) {
-  const int64_t m = static_cast<int64_t>(faces.shape(0)) / 3;
-  std::vector<double> weight(edges, 0.0), area(m);
-  {
-    Released released;
-    mesh::cotan_weights(vertices.data(), faces.data(), m, of_side.data(), flattest, weight.data(), area.data());
-  }
-  return std::make_tuple(to_numpy(std::move(weight)), to_numpy(std::move(area)));
-}
-
-auto laplacian_values(In<int64_t> indptr, In<int32_t> indices, In<int32_t> edge, In<double> weight) {
-  std::vector<double> data(indices.shape(0));
-  {
-    Released released;
-    mesh::laplacian_values(pattern(indptr, indices), edge.data(), weight.data(), data.data());
-  }
-  return to_numpy(std::move(data));
-}
-
 }  // namespace
 
 void bind_mesh(nb::module_& m) {
@@ -79,10 +60,6 @@ void bind_mesh(nb::module_& m) {
   m.def("mesh_edges", edges_of, "n"_a, "faces"_a.noconvert());
   m.def("mesh_is_manifold", manifold, "n"_a, "faces"_a.noconvert(), "of_side"_a.noconvert(), "edges"_a);
   m.def("mesh_adjacency", adjacency_of, "n"_a, "ends"_a.noconvert(), "diagonal"_a);
-  m.def("cotan_weights", cotan_weights, "vertices"_a.noconvert(), "faces"_a.noconvert(), "of_side"_a.noconvert(),
-        "edges"_a, "flattest"_a);
-  m.def("laplacian_values", laplacian_values, "indptr"_a.noconvert(), "indices"_a.noconvert(), "edge"_a.noconvert(),
-        "weight"_a.noconvert());
 }
 
 }  // namespace ms

@@ -1,0 +1,152 @@
+"""Mesh files in and out as plain arrays.
+
+OBJ and PLY are written here and OBJ is read here, because the index of a texture seam must not split a vertex and a
+coordinate must come back with the same bits; the other formats go through trimesh with ``process=False``. Every format may
+be packed with gzip (``bunny.obj.gz``).
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import pathlib
+import re
+
+import numpy as np
+
+from meshsolve import _core
+from meshsolve.errors import InvalidInputError
+from meshsolve.files import as_path, written_whole
+
+READABLE = (".obj", ".ply", ".off", ".stl", ".glb", ".gltf")
+WRITABLE = (".obj", ".ply", ".off", ".stl", ".glb")
+
+
+def read_mesh(path):
+    """Vertices (n, 3) and faces (m, 3) of a mesh file, unchecked but for what the format itself says.
+
+    Raises
+    ------
+    InvalidInputError
+        No such file, unknown extension, or a broken file: ``FILE:LINE:`` for OBJ, ``FILE:`` for the others.
+    """
+    path = as_path(path)
+    kind = _kind(path, READABLE)
+    try:
+        content = path.read_bytes()
+        if path.suffix.lower() == ".gz":
+            content = gzip.decompress(content)
+    except FileNotFoundError as e:
+        raise InvalidInputError(f"{path}: there is no such file") from e
+    except (OSError, EOFError) as e:
+        raise InvalidInputError(f"{path}: cannot be read: {e}") from e
+    vertices, faces = _read_obj(path, content) if kind == ".obj" else _read_by_trimesh(path, content, kind)
+    if len(vertices) == 0 or len(faces) == 0:
+        raise InvalidInputError(f"{path}: the file holds {len(vertices)} vertices and {len(faces)} faces; a mesh needs both")
+    return vertices, faces
+
+
+def write_mesh(path, vertices, faces):
+    """Write a triangle mesh, whole or not at all; the extension says how.
+
+    OBJ and PLY keep every bit of the coordinates, OFF 17 digits, STL and GLB single precision.
+
+    Raises
+    ------
+    InvalidInputError
+        Unknown extension, or a folder that is not there.
+    """
+    path = as_path(path)
+    kind = _kind(path, WRITABLE)
+    content = _encode(kind, vertices, faces)
+    with written_whole(path) as part:
+        part.write_bytes(gzip.compress(content, 6) if path.suffix.lower() == ".gz" else content)
+
+
+def _kind(path, known):
+    name = path.name.lower().removesuffix(".gz")
+    kind = pathlib.PurePath(name).suffix
+    if kind not in known:
+        raise InvalidInputError(f"{path}: unknown mesh format '{kind}'; known are {', '.join(known)}, each also with .gz")
+    return kind
+
+
+def _read_obj(path, content):
+    vertices, faces, line, error = _core.read_obj(content)
+    if error:
+        raise InvalidInputError(f"{path}:{line}: {error}")
+    return vertices.reshape(-1, 3), faces.reshape(-1, 3)
+
+
+def _read_by_trimesh(path, content, kind):
+    import trimesh
+
+    try:
+        loaded = trimesh.load(io.BytesIO(content), file_type=kind[1:], process=False, resolver=_resolver(path))
+        if isinstance(loaded, trimesh.Scene):
+            loaded = loaded.to_mesh()
+        vertices = np.asarray(loaded.vertices, np.float64)
+        faces = np.asarray(getattr(loaded, "faces", np.zeros((0, 3))), np.int64)
+    except Exception as e:          # trimesh raises whatever its parsers meet
+        raise InvalidInputError(f"{path}: cannot be read as {kind[1:].upper()}: {e or type(e).__name__}") from e
+    _check_declared(path, content, kind, vertices, faces)
+    return merge_identical(vertices, faces) if kind == ".stl" else (vertices, faces)
+
+
+def _check_declared(path, content, kind, vertices, faces):
+    """A text file that was cut off parses well: hold what was read against the counts in its header."""
+    if kind == ".off":
+        start = re.sub(rb"#[^\n]*", b"", content[:10_000])
+        declared = re.match(rb"\s*[A-Z]*OFF\s+(\d+)\s+(\d+)", start)
+    elif kind == ".ply":
+        declared = re.search(rb"element vertex (\d+)\b.*element face (\d+)\b", content[:10_000], re.DOTALL)
+    else:
+        return
+    if declared is None:
+        return
+    n, m = int(declared[1]), int(declared[2])
+    if len(vertices) != n or len(faces) < m:
+        raise InvalidInputError(f"{path}: the header announces {n} vertices and {m} faces, but {len(vertices)} and {len(faces)} "
+                                "could be read: the file may be cut off")
+
+
+def _resolver(path):
+    import trimesh
+
+    return trimesh.resolvers.FilePathResolver(str(path))
+
+
+def merge_identical(vertices, faces):
+    """One vertex for each distinct position, numbered by first appearance; faces renumbered. O(n log n)."""
+    vertices = vertices + 0.0                           # -0.0 and 0.0 are one place
+    order = np.lexsort(vertices.T)
+    change = np.ones(len(order), bool)
+    change[1:] = (vertices[order[1:]] != vertices[order[:-1]]).any(axis=1)
+    group = np.cumsum(change) - 1
+    first = np.minimum.reduceat(order, np.flatnonzero(change))      # of each position
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    place = np.empty(len(order), np.int64)
+    place[order] = rank[group]
+    return vertices[np.sort(first)], place[faces]
+
+
+def _encode(kind, vertices, faces):
+    if kind == ".obj":
+        return _core.write_obj(vertices.reshape(-1), faces.reshape(-1))
+    if kind == ".ply":
+        return _ply(vertices, faces)
+    import trimesh
+
+    mesh = trimesh.Trimesh(vertices, faces, process=False)
+    content = mesh.export(file_type=kind[1:], **({"digits": 17} if kind == ".off" else {}))
+    return content.encode() if isinstance(content, str) else content
+
+
+def _ply(vertices, faces):
+    header = ("ply\nformat binary_little_endian 1.0\n"
+              f"element vertex {len(vertices)}\nproperty double x\nproperty double y\nproperty double z\n"
+              f"element face {len(faces)}\nproperty list uchar int vertex_indices\nend_header\n")
+    rows = np.empty(len(faces), [("count", "u1"), ("corners", "<i4", 3)])
+    rows["count"], rows["corners"] = 3, faces
+    return header.encode() + vertices.astype("<f8").tobytes() + rows.tobytes()

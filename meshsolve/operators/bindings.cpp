@@ -1,0 +1,37 @@
+// Bindings of the cotangent kernels. The face has checked its input; arrays are flat views of (n, 3), (m, 3).
+#include "cotan.hpp"
+#include "native/bind.hpp"
+
+namespace ms {
+namespace {
+
+auto cotan_weights(In<double> vertices, In<int32_t> faces, In<int32_t> of_side, int64_t edges, double flattest) {
+  const int64_t m = static_cast<int64_t>(faces.shape(0)) / 3;
+  std::vector<double> weight(edges, 0.0), area(m);
+  {
+    Released released;
+    operators::cotan_weights(vertices.data(), faces.data(), m, of_side.data(), flattest, weight.data(), area.data());
+  }
+  return std::make_tuple(to_numpy(std::move(weight)), to_numpy(std::move(area)));
+}
+
+auto laplacian_values(In<int64_t> indptr, In<int32_t> indices, In<int32_t> edge, In<double> weight) {
+  std::vector<double> data(indices.shape(0));
+  {
+    Released released;
+    operators::laplacian_values(pattern(indptr, indices), edge.data(), weight.data(), data.data());
+  }
+  return to_numpy(std::move(data));
+}
+
+}  // namespace
+
+void bind_operators(nb::module_& m) {
+  using namespace nb::literals;
+  m.def("cotan_weights", cotan_weights, "vertices"_a.noconvert(), "faces"_a.noconvert(), "of_side"_a.noconvert(),
+        "edges"_a, "flattest"_a);
+  m.def("laplacian_values", laplacian_values, "indptr"_a.noconvert(), "indices"_a.noconvert(), "edge"_a.noconvert(),
+        "weight"_a.noconvert());
+}
+
+}  // namespace ms

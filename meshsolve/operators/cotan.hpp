@@ -1,0 +1,19 @@
+// The cotangent Laplacian: weights and areas in one sweep over the faces, values on the rows of the adjacency. O(faces + edges).
+// Source: Pinkall & Polthier 1993, "Computing discrete minimal surfaces and their conjugates", section 2.
+// Edges and sides are those of mesh/edges.hpp.
+#pragma once
+#include <cstdint>
+
+#include "native/csr.hpp"
+
+namespace ms::operators {
+
+// weight[edge] = sum over its faces of cot(opposite angle) / 2; area[f] = area of face f. A face flatter than `flattest`
+// (twice its area below that times its longest side squared) counts as that flat; one without extent weighs nothing.
+void cotan_weights(const double* x, const int32_t* faces, int64_t m, const int32_t* of_side, double flattest,
+                   double* weight, double* area);
+
+// The values of the Laplacian on `rows` of mesh::adjacency_of(..., true): -weight beside the diagonal, their sum on it.
+void laplacian_values(const Pattern& rows, const int32_t* edge, const double* weight, double* data);
+
+}  // namespace ms::operators

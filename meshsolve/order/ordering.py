@@ -1,0 +1,76 @@
+"""What an ordering is: a permutation, the separator tree of a nested dissection, and how both were made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from meshsolve.mesh import pattern_of
+from meshsolve.report import Report
+
+
+@dataclass(frozen=True, eq=False)
+class SeparatorTree:
+    """The tree of a nested dissection, nodes in postorder.
+
+    Attributes
+    ----------
+    parent : (k,) int32
+        ``parent[i] > i``, or -1 for a root.
+    first, last : (k,) int32
+        ``[first[i], last[i])`` are the new positions of node i's own vertices: a separator or a leaf. The subtree of i lies
+        before them. The nodes partition 0..n, and every edge of the graph joins a node with itself or with an ancestor.
+    """
+
+    parent: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+
+    def __len__(self):
+        return len(self.parent)
+
+
+@dataclass(frozen=True, eq=False)
+class Ordering:
+    """A permutation and how it was made.
+
+    Attributes
+    ----------
+    perm : (n,) int32
+        ``perm[k]`` is the old index of the k-th new row.
+    method : str
+        ``"nd"``, ``"amd"``, ``"nnz_sort"``, ``"rcm"``, ``"random"``, ``"natural"`` or ``"given"``.
+    tree : SeparatorTree or None
+        For nested dissection.
+    num_patches : int
+        Sub-patches that nested dissection worked on; 0 elsewhere and below 5000 vertices, where it is minimum degree.
+    report : Report
+        Phases ``"patches"`` and ``"order"``.
+    """
+
+    perm: np.ndarray
+    method: str
+    tree: SeparatorTree | None = None
+    num_patches: int = 0
+    report: Report = field(default_factory=Report, repr=False)
+
+    @cached_property
+    def iperm(self):
+        """(n,) int32: ``iperm[perm[k]] == k``, the new position of each old row."""
+        iperm = np.empty_like(self.perm)
+        iperm[self.perm] = np.arange(len(self.perm), dtype=np.int32)
+        return iperm
+
+    def __len__(self):
+        return len(self.perm)
+
+
+def timed(method, A, make):
+    """The :class:`Ordering` of the pattern of A whose ``perm`` is ``make(pattern)``, with the seconds it took."""
+    pattern = pattern_of(A)
+    report = Report(ordering=method, nnz_A=pattern.nnz + pattern.n)
+    with report.phase("order"):
+        perm = np.ascontiguousarray(make(pattern), np.int32)
+    return Ordering(perm, method, report=report)
