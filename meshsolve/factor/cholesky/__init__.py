@@ -17,6 +17,7 @@ from meshsolve.arrays import as_symmetric, thread_count
 from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError, PatternMismatchError
 from meshsolve.factor.base import Factor
 from meshsolve.factor.cholesky.refine import refine
+from meshsolve.factor.fronts import assembly_tree
 from meshsolve.report import Report, ensure_memory
 
 PRECISIONS = ("double", "single", "mixed")
@@ -52,7 +53,7 @@ class CholeskyFactor(Factor):
         self.report = Report(threads=self.threads, nnz_A=pattern.nnz, nnz_L=symbolic.nnz, flops=symbolic.flops)
         self.report.merge(symbolic.report)
         with self.report.phase("symbolic"):
-            self._tree = _core.AssemblyTree(symbolic.native, pattern.indptr, pattern.indices, self.threads)
+            self._tree = assembly_tree(symbolic, self.threads)
         scalar = 8 if precision == "double" else 4
         needed = scalar * (self._tree.panel_scalars + self._tree.stack_scalars(self.threads))
         ensure_memory(needed, f"the factor ({symbolic.nnz:,} nonzeros)")

@@ -29,7 +29,6 @@ struct Node {
 
 struct Joining {
   const Relaxation& relaxation;
-  bool heavy;                           // flops per nonzero of L above relaxation.heavy
   const std::vector<int32_t>& first;    // (s + 1) first columns
   std::vector<Node> nodes;              // (s) postordered
 
@@ -42,7 +41,7 @@ bool Joining::worthwhile(const Node& child, const Node& top) const {
   if (w <= relaxation.always) return true;
   const double stored = 0.5 * w * (w + 1.0) + static_cast<double>(w) * top.below;
   const double zeros = stored - static_cast<double>(child.entries + top.entries);
-  if (w <= relaxation.small && zeros < (heavy ? relaxation.heavy_zeros : relaxation.small_zeros) * stored) return true;
+  if (w <= relaxation.small && zeros < relaxation.small_zeros * stored) return true;
   return zeros < (w <= relaxation.medium ? relaxation.medium_zeros : relaxation.any_zeros) * stored;
 }
 
@@ -72,7 +71,7 @@ void Joining::visit(int32_t f, std::vector<int32_t>& children) {
 
 std::vector<Node> join_children(const Analysis& analysis, const std::vector<int32_t>& first, const Relaxation& relaxation) {
   const int32_t s = static_cast<int32_t>(first.size()) - 1;
-  Joining tree{relaxation, analysis.flops > relaxation.heavy * static_cast<double>(analysis.nnz), first, std::vector<Node>(s)};
+  Joining tree{relaxation, first, std::vector<Node>(s)};
   std::vector<int32_t> children, owner(analysis.n());           // owner: set for first columns, as all parents are
   for (int32_t f = 0; f < s; ++f) {
     owner[first[f]] = f;

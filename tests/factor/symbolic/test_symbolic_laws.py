@@ -121,12 +121,11 @@ def check_supernodes(S, L):
 
 
 def check_budget(S, below):
-    heavy = S.flops > 30 * S.nnz
     for a, b, rows in zip(S.supernodes[:-1], S.supernodes[1:], below):
         w = int(b - a)
         stored = w * (w + 1) // 2 + w * rows
         zeros = 1 - S.colcount[a:b].sum() / stored
-        limit = 1 if w <= 4 else (0.4 if heavy else 0.3) if w <= 32 else 0.1 if w <= 48 else 0.05
+        limit = 1 if w <= 4 else 0.3 if w <= 16 else 0.1 if w <= 48 else 0.05
         assert zeros < limit, (a, b)
 
 
