@@ -17,8 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core
-from meshsolve.arrays import INT32_MAX, as_integer, as_seed, on_cpu, symmetric_pattern, thread_count
+from meshsolve.arrays import INT32_MAX, as_integer, as_seed, on_cpu, thread_count
 from meshsolve.errors import InvalidInputError
+from meshsolve.mesh import Mesh, as_mesh, pattern_of
 
 QUERIES = ("VV", "VE", "VF", "FV", "FE", "FF", "EV", "EF")
 LARGEST_PATCH = 65535               # 16-bit local numbers; larger patch sizes mean this one
@@ -87,9 +88,8 @@ class PatchMesh:
 
     Parameters
     ----------
-    mesh_or_pattern : Mesh or (n, n) scipy sparse array, matrix, dense array or CuPy sparse matrix
-        Anything with ``vertices``, ``faces`` (m, 3) and ``edges`` (e, 2) counts as a mesh. Non-manifold edges, duplicated
-        faces, boundaries, several components and unreferenced vertices are welcome.
+    mesh_or_pattern : Mesh, trimesh.Trimesh, or (n, n) scipy sparse array, matrix, dense array or CuPy sparse matrix
+        Non-manifold edges, duplicated faces, boundaries, several components and unreferenced vertices are welcome.
     patch_size : int, optional
         Most owned faces (of a pattern: owned vertices) of a patch, at least 1. Patches are smaller where 16-bit local
         numbers ask for it.
@@ -111,7 +111,7 @@ class PatchMesh:
     Raises
     ------
     InvalidInputError
-        Not a mesh or square matrix; edges that are not the sides of the faces; a bad ``patch_size``, ``seed`` or ``threads``.
+        Not a mesh or square matrix; a bad ``patch_size``, ``seed`` or ``threads``.
 
     Notes
     -----
@@ -144,7 +144,7 @@ class PatchMesh:
         self._threads = thread_count(threads)
         self._has_faces = hasattr(mesh_or_pattern, "faces")
         if self._has_faces:
-            built = _patch_mesh(mesh_or_pattern, size, seed, self._threads)
+            built = _patch_mesh(as_mesh(mesh_or_pattern), size, seed, self._threads)
         else:
             built = _patch_pattern(mesh_or_pattern, size, seed, self._threads)
         self._vertices, self._edges, self._faces = (_Elements(*map(_frozen, arrays)) for arrays in built[:3])
@@ -232,9 +232,7 @@ class PatchMesh:
 
         Examples
         --------
-        >>> from types import SimpleNamespace
-        >>> faces = np.array([[0, 1, 2], [2, 1, 3]])
-        >>> square = SimpleNamespace(vertices=np.zeros((4, 3)), faces=faces, edges=[[0, 1], [0, 2], [1, 2], [1, 3], [2, 3]])
+        >>> square = Mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]], [[0, 1, 2], [2, 1, 3]])
         >>> indptr, indices = PatchMesh(square).query("VF")
         >>> indptr.tolist(), indices.tolist()
         ([0, 1, 3, 5, 6], [0, 0, 1, 0, 1, 1])
@@ -276,37 +274,16 @@ class PatchMesh:
         return Q
 
 
-def _table(mesh, name, columns):
-    """An attribute of the mesh as a contiguous (k, columns) int32 array."""
-    given = np.asarray(getattr(mesh, name, None))
-    given = given.reshape(0, columns) if given.size == 0 and given.dtype != object else given
-    if given.ndim != 2 or given.shape[1] != columns or (given.size and given.dtype.kind not in "iu"):
-        raise InvalidInputError(f"mesh.{name} has to be (k, {columns}) integers, not shape {given.shape} of {given.dtype}")
-    if given.size and not 0 <= given.min() <= given.max() <= INT32_MAX or len(given) > INT32_MAX:
-        raise InvalidInputError(f"mesh.{name} has values outside 0..{INT32_MAX}, or too many rows")
-    return np.ascontiguousarray(given, np.int32)
-
-
 def _patch_mesh(mesh, size, seed, threads):
-    shape = np.shape(getattr(mesh, "vertices", None))
-    n = shape[0] if len(shape) == 2 else 0
-    if not 0 < n <= INT32_MAX:
-        raise InvalidInputError(f"mesh.vertices has to be (n, 3) with 1 to {INT32_MAX} rows, not of shape {shape}")
-    edges, faces = _table(mesh, "edges", 2), _table(mesh, "faces", 3)
-    try:
-        return _core.patch_surface(n, edges.reshape(-1), faces.reshape(-1), size, seed, threads)
-    except ValueError as e:
-        raise InvalidInputError(f"mesh: {e}; meshsolve.Mesh makes them") from None
+    n, flat = len(mesh.vertices), [table.reshape(-1) for table in (mesh.edges, mesh.faces, mesh.side_edges)]
+    return _core.patch_surface(n, *flat, size, seed, threads)
 
 
 def _patch_pattern(A, size, seed, threads):
-    G = symmetric_pattern(A)
+    G = pattern_of(A)
     if G.nnz // 2 > INT32_MAX:
         raise InvalidInputError(f"A has {G.nnz // 2} edges; at most {INT32_MAX} are supported")
-    try:
-        return _core.patch_pattern(G.indptr, G.indices, size, seed, threads)
-    except ValueError as e:
-        raise InvalidInputError(f"A: {e}") from None
+    return _core.patch_pattern(G.indptr, G.indices, size, seed, threads)
 
 
 def _frozen(array):

@@ -18,12 +18,13 @@ nb::tuple arrays(Patches&& P) {
                         to_numpy(std::move(P.heavy_edges)));
 }
 
-nb::tuple patch_surface(int32_t n, In<int32_t> edges, In<int32_t> faces, int64_t patch_size, uint64_t seed, int threads) {
+nb::tuple patch_surface(int32_t n, In<int32_t> edges, In<int32_t> faces, In<int32_t> face_edges, int64_t patch_size,
+                        uint64_t seed, int threads) {
   Patches P;
   {
     Released released;
     const int32_t num_edges = static_cast<int32_t>(edges.shape(0) / 2), num_faces = static_cast<int32_t>(faces.shape(0) / 3);
-    P = cut_surface({n, num_edges, num_faces, edges.data(), faces.data()}, patch_size, seed, threads);
+    P = cut_surface({n, num_edges, num_faces, edges.data(), faces.data(), face_edges.data()}, patch_size, seed, threads);
   }
   return arrays(std::move(P));
 }
@@ -64,8 +65,8 @@ auto answer(const std::string& name, In<int64_t> vertex_ptr, In<int64_t> vertex_
 
 void bind_patches(nb::module_& m) {
   using namespace nb::literals;
-  m.def("patch_surface", patch_surface, "num_vertices"_a, "edges"_a.noconvert(), "faces"_a.noconvert(), "patch_size"_a,
-        "seed"_a, "threads"_a);
+  m.def("patch_surface", patch_surface, "num_vertices"_a, "edges"_a.noconvert(), "faces"_a.noconvert(),
+        "face_edges"_a.noconvert(), "patch_size"_a, "seed"_a, "threads"_a);
   m.def("patch_pattern", patch_pattern, "indptr"_a.noconvert(), "indices"_a.noconvert(), "patch_size"_a, "seed"_a,
         "threads"_a);
   m.def("patch_query", answer, "name"_a, "vertex_ptr"_a.noconvert(), "vertex_owned"_a.noconvert(), "vertex_ltog"_a.noconvert(),

@@ -73,7 +73,7 @@ Patches cut_pattern(const Pattern& G, const std::vector<int32_t>& edges, int64_t
     const std::vector<uint8_t> full =
         gather_ribbons(own, ribbons, threads, [&](int32_t p, Ribbon& ribbon) { gather_pattern(T, own, p, ribbon); });
     if (!any(full)) return number_locally(T, std::move(own), ribbons, find_heavy(T), threads);
-    if (parts.count == G.n) throw std::invalid_argument("too many edges between vertices of more than 65,534 neighbours");
+    if (parts.count == G.n) throw std::length_error("too many edges between vertices of more than 65,534 neighbours");
     parts = halve(G, parts, full, threads);
   }
 }
@@ -319,7 +319,7 @@ Patches number_locally(const Topology& T, Ownership&& own, const std::vector<Rib
   P.edges = lay_out(std::move(own.edges), edge_rank, ribbons, &Ribbon::edges, threads);
   P.faces = lay_out(std::move(own.faces), face_rank, ribbons, &Ribbon::faces, threads);
   P.ev = localize(P.edges, T.edges, 2, P.vertices, vertex_rank, threads);
-  P.fe = localize(P.faces, T.face_edges.data(), 3, P.edges, edge_rank, threads);
+  P.fe = localize(P.faces, T.face_edges, 3, P.edges, edge_rank, threads);
   P.heavy_vertices = std::move(heavy.vertices);
   P.heavy_edges = std::move(heavy.edges);
   return P;

@@ -36,18 +36,17 @@ Parts halve(const Pattern& G, const Parts& parts, const std::vector<uint8_t>& ma
 // Row r lists, ascending, the items i with of[k * i + ...] = r: the transpose of a table of k columns.
 OwnedPattern invert(int32_t rows, const int32_t* of, int64_t items, int k);
 
-struct Surface {                                        // borrowed from the caller and checked by `connect`
+struct Surface {                                        // borrowed from the caller, see mesh/edges.hpp
   int32_t num_vertices = 0, num_edges = 0, num_faces = 0;
   const int32_t* edges = nullptr;                       // (2 e) rows lexicographically ascending, first < second
   const int32_t* faces = nullptr;                       // (3 m)
+  const int32_t* face_edges = nullptr;                  // (3 m) edge of corners i, i + 1; every edge is one of some face
 };
 struct Topology : Surface {
-  std::vector<int32_t> face_edges;                      // (3 m) edge of corners i, i + 1
   OwnedPattern vertex_faces, edge_faces;                // of a surface
   OwnedPattern vertex_edges;                            // of a pattern
   OwnedPattern dual;                                    // faces that share an edge; a ring where more than three do
 };
-// Throws std::invalid_argument where edges are not exactly the sides of the faces.
 Topology connect(const Surface& surface, int threads);
 std::vector<int32_t> upper_edges(const Pattern& G);     // (2 e) entries above the diagonal, in row order
 

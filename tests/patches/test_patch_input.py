@@ -28,29 +28,20 @@ def test_integers_of_any_kind_are_taken():
     PatchMesh(GRID, seed=2**64 - 1)
 
 
-def with_table(**tables):
-    return SimpleNamespace(**{"vertices": np.zeros((4, 3)), "faces": [[0, 1, 2]], "edges": [[0, 1], [0, 2], [1, 2]], **tables})
+def triangle(**tables):
+    return SimpleNamespace(**{"vertices": np.zeros((4, 3)), "faces": [[0, 1, 2]], **tables})
 
 
 @pytest.mark.parametrize("mesh, text", [
-    (with_table(edges=[[0, 1], [0, 2]]), "face 0 has a side"),
-    (with_table(edges=[[0, 1], [0, 2], [1, 2], [1, 3]]), "edge 3 is a side of no face"),
-    (with_table(edges=[[0, 1], [1, 2], [0, 2]]), "edge 2"),
-    (with_table(edges=[[0, 1], [0, 2], [2, 1]]), "edge 2"),
-    (with_table(edges=[[0, 1], [0, 1], [0, 2], [1, 2]]), "edge 1"),
-    (with_table(edges=[[0, 1], [0, 2], [1, 9]]), "edge 2"),
-    (with_table(edges=None), "edges"),
-    (with_table(edges=[0, 1]), "edges"),
-    (with_table(edges=[[0.0, 1.0]]), "edges"),
-    (with_table(faces=[[0, 1, 4]]), "face 0"),
-    (with_table(faces=[[0, 1, 1]]), "face 0"),
-    (with_table(faces=[[0, 1, -2]]), "faces"),
-    (with_table(faces=[[0, 1, 2**32 + 2]]), "faces"),
-    (with_table(faces=[[0, 1, 2, 3]]), "faces"),
-    (with_table(faces="faces"), "faces"),
-    (with_table(vertices=np.zeros((0, 3))), "vertices"),
-    (with_table(vertices=None), "vertices"),
-    (with_table(vertices=7), "vertices"),
+    (triangle(faces=[[0, 1, 4]]), "face 0"),
+    (triangle(faces=[[0, 1, -2]]), "face 0"),
+    (triangle(faces=[[0, 1, 2**32 + 2]]), "face 0"),
+    (triangle(faces=[[0, 1, 2, 3]]), "faces"),
+    (triangle(faces=[[0.0, 1.0, 2.0]]), "faces"),
+    (triangle(faces="faces"), "faces"),
+    (triangle(vertices=np.zeros((0, 3))), "vert"),
+    (triangle(vertices=None), "vertices"),
+    (triangle(vertices=7), "vertices"),
 ])
 def test_bad_meshes(mesh, text):
     with pytest.raises(InvalidInputError, match=text):
