@@ -205,7 +205,7 @@ def solve(A, b, method="auto", rtol=1e-10):
 
 def _analyze(M, ordering, seed, threads):
     graph = Csr(M.n, *_core.symmetrize(M.indptr, M.indices))
-    chosen = order.resolve(ordering, graph, seed=seed, threads=threads)
+    chosen = order.resolve(ordering, graph, seed=as_seed(seed), threads=threads)
     own = Csr(M.n, M.indptr, M.indices.copy())             # the caller's index array may change later
     sym = Symbolic.build(own, chosen.perm, ordering=chosen, threads=thread_count(threads))
     whole = Report()                                       # phases in the order in which they ran
