@@ -14,6 +14,7 @@ struct Dense {
   void (*trapezoid)(long m, long n, long k, const T* A, long lda, const T* B, long ldb, T* C, long ldc);    // its lower part
   long (*panel)(long m, long k, T* A, long lda);                        // L of an m x k panel; 0, or 1 + the failing column
   void (*trsm_rlt)(long m, long k, const T* L, long ldl, T* B, long ldb);                                   // B := B L^-T
+  // k is 1, 2, 3, 4 or 8; V is padded by solve_padding rows, zeros before `backward`
   void (*forward)(long m, long w, const T* L, long ld, long k, T* V, long ldv);
   void (*backward)(long m, long w, const T* L, long ld, long k, T* V, long ldv);
   void (*extend_add)(long begin, long end, long m, const T* X, const int* to, const int* runs, long count, T* const* column);

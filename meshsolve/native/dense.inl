@@ -305,38 +305,45 @@ inline void backward_step(long m, const T* L, long ld, T* V, long ldv) {
     }
 }
 
+// Steps of four pivots, the remainder in one step of its own.
 template <int K, class T>
 void forward_columns(long m, long w, const T* L, long ld, T* V, long ldv) {
   long j = 0;
   for (; j + 4 <= w; j += 4) forward_step<4, K>(m - j, L + j + j * ld, ld, V + j, ldv);
-  for (; j < w; ++j) forward_step<1, K>(m - j, L + j + j * ld, ld, V + j, ldv);
+  const T* const D = L + j + j * ld;
+  if (w - j == 3) forward_step<3, K>(m - j, D, ld, V + j, ldv);
+  if (w - j == 2) forward_step<2, K>(m - j, D, ld, V + j, ldv);
+  if (w - j == 1) forward_step<1, K>(m - j, D, ld, V + j, ldv);
 }
 
 template <int K, class T>
 void backward_columns(long m, long w, const T* L, long ld, T* V, long ldv) {
-  long j = w;
-  for (; j % 4 != 0; --j) backward_step<1, K>(m - j + 1, L + (j - 1) + (j - 1) * ld, ld, V + j - 1, ldv);
-  for (; j > 0; j -= 4) backward_step<4, K>(m - j + 4, L + (j - 4) + (j - 4) * ld, ld, V + j - 4, ldv);
+  long j = w / 4 * 4;
+  const T* const D = L + j + j * ld;
+  if (w - j == 3) backward_step<3, K>(m - j, D, ld, V + j, ldv);
+  if (w - j == 2) backward_step<2, K>(m - j, D, ld, V + j, ldv);
+  if (w - j == 1) backward_step<1, K>(m - j, D, ld, V + j, ldv);
+  for (j -= 4; j >= 0; j -= 4) backward_step<4, K>(m - j, L + j + j * ld, ld, V + j, ldv);
 }
 
-// V := [L11 0; L21 I]^-1 V for k right-hand sides.
+// V := [L11 0; L21 I]^-1 V for k = 1, 2, 3, 4 or 8 right-hand sides.
 template <class T>
 void forward(long m, long w, const T* L, long ld, long k, T* V, long ldv) {
-  for (; k >= 8; k -= 8, V += 8 * ldv) forward_columns<8>(m, w, L, ld, V, ldv);
-  if (k >= 4) forward_columns<4>(m, w, L, ld, V, ldv), V += 4 * ldv, k -= 4;
-  if (k == 3) forward_columns<3>(m, w, L, ld, V, ldv);
-  if (k == 2) forward_columns<2>(m, w, L, ld, V, ldv);
-  if (k == 1) forward_columns<1>(m, w, L, ld, V, ldv);
+  if (k == 1) return forward_columns<1>(m, w, L, ld, V, ldv);
+  if (k == 2) return forward_columns<2>(m, w, L, ld, V, ldv);
+  if (k == 3) return forward_columns<3>(m, w, L, ld, V, ldv);
+  if (k == 4) return forward_columns<4>(m, w, L, ld, V, ldv);
+  forward_columns<8>(m, w, L, ld, V, ldv);
 }
 
-// V(0:w) := L11^-T (V(0:w) - L21^T V(w:m)) for k right-hand sides.
+// V(0:w) := L11^-T (V(0:w) - L21^T V(w:m)) for as many right-hand sides.
 template <class T>
 void backward(long m, long w, const T* L, long ld, long k, T* V, long ldv) {
-  for (; k >= 8; k -= 8, V += 8 * ldv) backward_columns<8>(m, w, L, ld, V, ldv);
-  if (k >= 4) backward_columns<4>(m, w, L, ld, V, ldv), V += 4 * ldv, k -= 4;
-  if (k == 3) backward_columns<3>(m, w, L, ld, V, ldv);
-  if (k == 2) backward_columns<2>(m, w, L, ld, V, ldv);
-  if (k == 1) backward_columns<1>(m, w, L, ld, V, ldv);
+  if (k == 1) return backward_columns<1>(m, w, L, ld, V, ldv);
+  if (k == 2) return backward_columns<2>(m, w, L, ld, V, ldv);
+  if (k == 3) return backward_columns<3>(m, w, L, ld, V, ldv);
+  if (k == 4) return backward_columns<4>(m, w, L, ld, V, ldv);
+  backward_columns<8>(m, w, L, ld, V, ldv);
 }
 
 // ---- extend-add: the lower triangle of a child's update matrix into its parent ------------------------------------------

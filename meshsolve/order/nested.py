@@ -11,7 +11,7 @@ from meshsolve.report import Report
 # What nested dissection spends on fill. The columns are the fields of Options in order.hpp.
 EFFORTS = {
     "fast": dict(leaf_size=800, band=4, rounds=3, trials=2, candidates=1, large=10000, balance=0.35),
-    "default": dict(leaf_size=400, band=5, rounds=4, trials=3, candidates=1, large=2000, balance=0.3),
+    "default": dict(leaf_size=400, band=4, rounds=3, trials=2, candidates=1, large=4000, balance=0.3),
     "quality": dict(leaf_size=300, band=6, rounds=5, trials=6, candidates=3, large=2000, balance=0.3),
 }
 PATCHES_PER_MESH_PATCH = 8      # nested dissection cuts a mesh patch into this many sub-patches

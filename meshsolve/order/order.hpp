@@ -12,11 +12,11 @@ namespace ms::order {
 struct Options {
   int32_t patch_size = 64;     // vertices of a sub-patch, the unit of the quotient graph
   int32_t leaf_size = 400;     // parts up to this size are ordered by minimum degree
-  int32_t band = 5;            // layers on each side of a cut in which the minimum separator is looked for
-  int32_t rounds = 4;          // how often the band is laid anew around the separator found
-  int32_t trials = 3;          // bisections of the quotient graph, the best is refined
+  int32_t band = 4;            // layers on each side of a cut in which the minimum separator is looked for
+  int32_t rounds = 3;          // how often the band is laid anew around the separator found
+  int32_t trials = 2;          // bisections of the quotient graph, the best is refined
   int32_t candidates = 1;      // of the trials, how many get a separator before one is chosen
-  int32_t large = 2000;        // nodes below this size have one trial and one round
+  int32_t large = 4000;        // nodes below this size have one trial and one round
   double balance = 0.3;        // the larger side may have (1 + balance) / 2 of a node
   uint64_t seed = 0;
   int threads = 1;

@@ -172,7 +172,9 @@ int64_t Factor<T>::nbytes() const {
   return scalars * static_cast<int64_t>(sizeof(T));
 }
 
-template class Factor<double>;
-template class Factor<float>;
+template int32_t Factor<double>::factor(const double*, int);
+template int32_t Factor<float>::factor(const double*, int);
+template int64_t Factor<double>::nbytes() const;
+template int64_t Factor<float>::nbytes() const;
 
 }  // namespace ms::cholesky
