@@ -50,13 +50,17 @@ void MinCut::aim() {
       queue_.push_back(u);
     }
   }
-  for (int32_t v = 0; v < size(); ++v) {
+  for (int32_t v = 0; v < size(); ++v) {          // three-way partition of each row: closer, equal, farther
     const int32_t mine = distance_[v];
-    int32_t front = ptr[v];
-    for (int32_t p = front; p < ptr[v + 1]; ++p)
-      if (distance_[adj[p]] < mine) std::swap(adj[p], adj[front++]);
-    for (int32_t p = front; p < ptr[v + 1]; ++p)
-      if (distance_[adj[p]] == mine) std::swap(adj[p], adj[front++]);
+    int32_t closer = ptr[v], equal = ptr[v];
+    for (int32_t p = ptr[v]; p < ptr[v + 1]; ++p) {
+      const int32_t u = adj[p], its = distance_[u];
+      if (its > mine) continue;
+      adj[p] = adj[equal];
+      adj[equal] = u;
+      if (its < mine) std::swap(adj[closer++], adj[equal]);
+      ++equal;
+    }
   }
 }
 
