@@ -10,6 +10,7 @@ from meshsolve.constraints import Fixed, Pinned
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError, NotPositiveDefiniteError, NotSymmetricError
 from meshsolve.factor import symbolic as _symbolic
 from meshsolve.factor.cholesky import CholeskyFactor, values_in
+from meshsolve.factor.fronts import assembly_tree
 from meshsolve.krylov import Info
 from meshsolve.mesh import pattern_of
 from meshsolve.report import Report
@@ -208,6 +209,8 @@ def _analyze(M, ordering, seed, threads):
     chosen = order.resolve(ordering, graph, seed=as_seed(seed), threads=threads)
     own = Csr(M.n, M.indptr, M.indices.copy())             # the caller's index array may change later
     sym = Symbolic.build(own, chosen.perm, ordering=chosen, threads=thread_count(threads))
+    with sym.report.phase("symbolic"):
+        assembly_tree(sym, thread_count(threads))          # made now, so that `factor` is the numeric phase alone
     whole = Report()                                       # phases in the order in which they ran
     whole.merge(chosen.report)
     whole.merge(sym.report)

@@ -43,7 +43,8 @@ def imports(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "meshsolve":
             for alias in node.names:
                 full = f"{node.module}.{alias.name}"
-                yield full if room(full) and (PACKAGE.parent / full.replace(".", "/")).with_suffix(".py").exists() or room(full) != room(node.module) and room(full) else node.module
+                path = PACKAGE.parent / full.replace(".", "/")
+                yield full if path.is_dir() or path.with_suffix(".py").exists() else node.module
         elif isinstance(node, ast.Import):
             yield from (a.name for a in node.names if a.name.split(".")[0] == "meshsolve")
 

@@ -27,7 +27,8 @@ SYSTEMS = ("A", "L", "Lt")
 class CholeskyFactor(Factor):
     """The factor L of a symmetric positive definite matrix: ``L @ L.T == A[perm][:, perm]``.
 
-    Made by :func:`meshsolve.cholesky` or ``Symbolic.factor``. Where rows are fixed or pinned, A stands for the block of
+    Made by :func:`meshsolve.cholesky` or ``Symbolic.factor``. Several threads may solve at once; a refactorization must
+    not run beside a solve of the same factor. Where rows are fixed or pinned, A stands for the block of
     the free rows, and ``perm`` still names rows in the caller's numbering.
 
     Attributes
@@ -52,10 +53,9 @@ class CholeskyFactor(Factor):
         self._pattern, self._constraint = pattern, constraint
         self.report = Report(threads=self.threads, nnz_A=pattern.nnz, nnz_L=symbolic.nnz, flops=symbolic.flops)
         self.report.merge(symbolic.report)
-        with self.report.phase("symbolic"):
-            self._tree = assembly_tree(symbolic, self.threads)
+        self._tree = assembly_tree(symbolic, self.threads)
         scalar = 8 if precision == "double" else 4
-        needed = scalar * (self._tree.panel_scalars + self._tree.stack_scalars(self.threads))
+        needed = scalar * (self._tree.panel_scalars + self._tree.work_scalars(self.threads))
         ensure_memory(needed, f"the factor ({symbolic.nnz:,} nonzeros)")
         self._factor = (_core.CholeskyDouble if precision == "double" else _core.CholeskySingle)(self._tree)
         self._run(data)

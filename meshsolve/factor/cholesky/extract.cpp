@@ -35,7 +35,8 @@ template <class T>
 std::vector<double> Factor<T>::diagonal() const {
   std::vector<double> d(tree_->n());
   for (int32_t s = 0; s < tree_->count(); ++s)
-    for (int64_t j = 0; j < tree_->pivots(s); ++j) d[tree_->first(s) + j] = static_cast<double>(panel(s)[j * (tree_->leading(s) + 1)]);
+    for (int64_t j = 0; j < tree_->pivots(s); ++j)
+      d[tree_->first(s) + j] = static_cast<double>(panel(s)[j * (tree_->leading(s) + 1)]);
   return d;
 }
 

@@ -19,7 +19,7 @@ namespace ms::fronts {
 // Everything that depends on the pattern alone. Front s owns the columns [first[s], first[s+1]) of L; its rows are those
 // columns followed by the supernode's row list. Local row i of a front is counted from its first pivot.
 struct AssemblyTree {
-  std::shared_ptr<const symbolic::Bound> symbolic;
+  std::shared_ptr<const symbolic::Symbolic> symbolic;
   std::vector<int32_t> child_ptr, child;        // (count + 1), (edges): children in ascending order
   std::vector<int64_t> panel_ptr;               // (count + 1): panels of L, column-major, leading dimension leading(s)
   std::vector<int32_t> relative;                // (rows): local row in the parent's front of each row below the pivots
@@ -42,7 +42,7 @@ struct AssemblyTree {
 };
 
 // A: the pattern that was analysed, both triangles. O(nnz(A) + rows) time and memory.
-AssemblyTree assembly_tree(std::shared_ptr<const symbolic::Bound> symbolic, const Pattern& A, int threads);
+AssemblyTree assembly_tree(std::shared_ptr<const symbolic::Symbolic> symbolic, const Pattern& A, int threads);
 
 // Which fronts run together. Depends on the number of threads, results do not: a front always adds its children in
 // ascending order.
@@ -61,6 +61,9 @@ struct Schedule {
   std::vector<uint8_t> parity;   // (count): of the front's depth
 };
 Schedule schedule(const AssemblyTree& tree, int threads);
+
+// Scalars that a numeric phase takes beside the panels: stacks, update matrices that pass between tasks, entries of A.
+int64_t work_scalars(const AssemblyTree& tree, const Schedule& plan, int threads);
 
 // Where runs of consecutive parent rows start in a child's row list, followed by its length; empty where the runs are so
 // short that extend-add does not use them.

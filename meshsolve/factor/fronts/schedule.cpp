@@ -43,7 +43,8 @@ void group_subtrees(const AssemblyTree& t, const Costs& c, double limit, std::ve
       continue;
     }
     if (p >= 0 && !is_top[p]) continue;         // inside a subtree whose root comes later
-    const bool joins = p == group_parent && !out.tasks.empty() && out.tasks.back().end == c.leftmost[s] && gathered + c.subtree[s] <= limit;
+    const bool adjacent = p == group_parent && !out.tasks.empty() && out.tasks.back().end == c.leftmost[s];
+    const bool joins = adjacent && gathered + c.subtree[s] <= limit;
     if (joins) {
       out.tasks.back().end = s + 1;
       gathered += c.subtree[s];
@@ -115,6 +116,13 @@ Schedule schedule(const AssemblyTree& t, int threads) {
   link_tasks(t, out);
   measure_stacks(t, out);
   return out;
+}
+
+int64_t work_scalars(const AssemblyTree& t, const Schedule& plan, int threads) {
+  int64_t scalars = threads * (plan.square[0] + plan.square[1]) + 2 * t.entries();
+  for (int32_t s = 0; s < t.count(); ++s)
+    if (plan.slot[s] >= 0) scalars += t.updates(s) * t.updates(s);
+  return scalars;
 }
 
 }  // namespace ms::fronts

@@ -94,7 +94,8 @@ void place_all(AssemblyTree& t, const Pattern& A, int threads) {
   std::vector<int64_t> start(pieces + 1);
   if (pieces > 1)
     for_range(threads, pieces, 1, [&](int64_t b, int64_t e, int) {
-      for (int32_t k = static_cast<int32_t>(b); k < e; ++k) start[k + 1] = count_entries(t, A, k * grain, std::min(count, (k + 1) * grain));
+      for (int32_t k = static_cast<int32_t>(b); k < e; ++k)
+        start[k + 1] = count_entries(t, A, k * grain, std::min(count, (k + 1) * grain));
     });
   for (int32_t k = 0; k < pieces; ++k) start[k + 1] += start[k];
   const int64_t most = (A.nnz() + A.n) / 2;               // every off-diagonal entry is stored twice
@@ -117,7 +118,7 @@ void place_all(AssemblyTree& t, const Pattern& A, int threads) {
 
 }  // namespace
 
-AssemblyTree assembly_tree(std::shared_ptr<const symbolic::Bound> symbolic, const Pattern& A, int threads) {
+AssemblyTree assembly_tree(std::shared_ptr<const symbolic::Symbolic> symbolic, const Pattern& A, int threads) {
   if (A.nnz() > INT64_C(0xFFFFFFFF)) throw std::length_error("the matrix has more than 2^32 - 1 entries");
   AssemblyTree t;
   t.symbolic = std::move(symbolic);

@@ -6,9 +6,9 @@
 
 namespace ms::symbolic {
 
-Bound analyze(const Pattern& A, const int32_t* perm, const Relaxation& relaxation) {
+Symbolic analyze(const Pattern& A, const int32_t* perm, const Relaxation& relaxation) {
   Skeleton skeleton;
-  Bound result{analyze_columns(A, perm, &skeleton), {}};
+  Symbolic result{analyze_columns(A, perm, &skeleton), {}};
   result.supernodes = relax(skeleton, result.analysis, relaxation);
   return result;
 }

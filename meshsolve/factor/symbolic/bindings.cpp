@@ -8,7 +8,7 @@ namespace ms {
 
 namespace {
 
-using symbolic::Bound;
+using symbolic::Symbolic;
 using Indices = In<int32_t>;
 
 std::vector<int32_t> to_vector(const Indices& a) { return {a.data(), a.data() + a.shape(0)}; }
@@ -18,28 +18,28 @@ template <class T> nb::ndarray<nb::numpy, const T, nb::ndim<1>> view(const std::
   return {v.data(), {v.size()}, owner};
 }
 
-template <class T, std::vector<T> symbolic::Analysis::*member> auto of_analysis(nb::handle_t<Bound> self) {
-  return view(nb::cast<Bound&>(self).analysis.*member, self);
+template <class T, std::vector<T> symbolic::Analysis::*member> auto of_analysis(nb::handle_t<Symbolic> self) {
+  return view(nb::cast<Symbolic&>(self).analysis.*member, self);
 }
 
-template <class T, std::vector<T> symbolic::Supernodes::*member> auto of_supernodes(nb::handle_t<Bound> self) {
-  return view(nb::cast<Bound&>(self).supernodes.*member, self);
+template <class T, std::vector<T> symbolic::Supernodes::*member> auto of_supernodes(nb::handle_t<Symbolic> self) {
+  return view(nb::cast<Symbolic&>(self).supernodes.*member, self);
 }
 
-Bound build(const In<int64_t>& indptr, const Indices& indices, const Indices& perm) {
+Symbolic build(const In<int64_t>& indptr, const Indices& indices, const Indices& perm) {
   Released released;
   return symbolic::analyze(pattern(indptr, indices), perm.data(), symbolic::Relaxation{});
 }
 
-Bound restore(const Indices& perm, const Indices& iperm, const Indices& parent, const Indices& colcount, const Indices& first,
+Symbolic restore(const Indices& perm, const Indices& iperm, const Indices& parent, const Indices& colcount, const Indices& first,
               const Indices& snode_parent, const In<int64_t>& row_ptr, const Indices& rows) {
-  Bound result{{to_vector(perm), to_vector(iperm), to_vector(parent), to_vector(colcount), 0, 0},
+  Symbolic result{{to_vector(perm), to_vector(iperm), to_vector(parent), to_vector(colcount), 0, 0},
                {to_vector(first), to_vector(snode_parent), {row_ptr.data(), row_ptr.data() + row_ptr.shape(0)}, to_vector(rows)}};
   result.analysis.total();
   return result;
 }
 
-auto pattern_of(const In<int64_t>& indptr, const Indices& indices, const Bound& bound, int threads) {
+auto pattern_of(const In<int64_t>& indptr, const Indices& indices, const Symbolic& bound, int threads) {
   OwnedPattern L;
   {
     Released released;
@@ -74,13 +74,13 @@ std::vector<int32_t> colcount_of(const Pattern& A) {
 void bind_symbolic(nb::module_& m) {
   using symbolic::Analysis;
   using symbolic::Supernodes;
-  nb::class_<Bound>(m, "Analysis", "Elimination tree, column counts and relaxed supernodes of one pattern and ordering.")
+  nb::class_<Symbolic>(m, "Analysis", "Elimination tree, column counts and relaxed supernodes of one pattern and ordering.")
       .def_prop_ro("perm", &of_analysis<int32_t, &Analysis::perm>)
       .def_prop_ro("iperm", &of_analysis<int32_t, &Analysis::iperm>)
       .def_prop_ro("parent", &of_analysis<int32_t, &Analysis::parent>)
       .def_prop_ro("colcount", &of_analysis<int32_t, &Analysis::colcount>)
-      .def_prop_ro("nnz", [](const Bound& b) { return b.analysis.nnz; })
-      .def_prop_ro("flops", [](const Bound& b) { return b.analysis.flops; })
+      .def_prop_ro("nnz", [](const Symbolic& b) { return b.analysis.nnz; })
+      .def_prop_ro("flops", [](const Symbolic& b) { return b.analysis.flops; })
       .def_prop_ro("first", &of_supernodes<int32_t, &Supernodes::first>)
       .def_prop_ro("snode_parent", &of_supernodes<int32_t, &Supernodes::parent>)
       .def_prop_ro("row_ptr", &of_supernodes<int64_t, &Supernodes::row_ptr>)

@@ -39,13 +39,13 @@ struct Relaxation {                     // when a child joins its parent; zeros 
   double any_zeros = 0.05;              // any width
 };
 
-struct Bound {                          // what Python holds as _core.Analysis
+struct Symbolic {                          // what Python holds as _core.Analysis
   Analysis analysis;
   Supernodes supernodes;
 };
 
 // The whole chain, on the calling thread: tree and counts go through the columns one after the other.
-Bound analyze(const Pattern& A, const int32_t* perm, const Relaxation& relaxation);
+Symbolic analyze(const Pattern& A, const int32_t* perm, const Relaxation& relaxation);
 
 // The pattern of L by columns: the diagonal first, rows ascending.
 OwnedPattern pattern_lca(const Pattern& A, const Analysis& analysis, int threads);
