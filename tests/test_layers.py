@@ -44,7 +44,7 @@ def imports(tree):
             for alias in node.names:
                 full = f"{node.module}.{alias.name}"
                 path = PACKAGE.parent / full.replace(".", "/")
-                yield full if path.is_dir() or path.with_suffix(".py").exists() else node.module
+                yield full if alias.name == "_core" or path.is_dir() or path.with_suffix(".py").exists() else node.module
         elif isinstance(node, ast.Import):
             yield from (a.name for a in node.names if a.name.split(".")[0] == "meshsolve")
 
