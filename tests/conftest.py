@@ -2,9 +2,12 @@
 
 import os
 import pathlib
+import sys
 
 import pytest
 from hypothesis import settings
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))     # last: for `benchmarks`, not for the source of meshsolve
 
 settings.register_profile("meshsolve", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("meshsolve")
