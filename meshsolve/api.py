@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core, order
-from meshsolve.arrays import Csr, as_csr, as_rhs, as_symmetric, thread_count
+from meshsolve.arrays import Csr, as_array, as_choice, as_csr, as_real, as_symmetric, thread_count
 from meshsolve.constraints import Fixed, Pinned
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError, NotPositiveDefiniteError, NotSymmetricError
 from meshsolve.factor import symbolic as _symbolic
@@ -129,7 +129,7 @@ def cholesky(A, ordering="nd", *, mesh=None, fixed=None, pin=False, precision="d
     return CholeskyFactor(sym, sym.matrix_pattern, M.data, constraint=constraint, n=n, precision=precision, threads=threads)
 
 
-def solve(A, b, method="auto", rtol=1e-10):
+def solve(A, b, method="auto", rtol=1e-10, threads=None):
     """Solve A x = b once, with the method that fits A.
 
     Parameters
@@ -140,6 +140,7 @@ def solve(A, b, method="auto", rtol=1e-10):
         ``"auto"`` takes Cholesky for a symmetric positive definite matrix.
     rtol : float
         Relative residual at which ``info.converged`` is true.
+    threads : int, optional
 
     Returns
     -------
@@ -152,22 +153,25 @@ def solve(A, b, method="auto", rtol=1e-10):
     InvalidInputError
         Also where no method of this version fits: A is unsymmetric or not positive definite.
     """
-    if method not in ("auto", "cholesky"):
-        raise InvalidInputError(f'method has to be "auto" or "cholesky", not {method!r}')
+    as_choice(method, "method", ("auto", "cholesky"))
+    rtol = as_real(rtol, "rtol", least=0)
     try:
-        F = cholesky(A)
+        F = cholesky(A, threads=threads)
     except (NotSymmetricError, NotPositiveDefiniteError) as e:
-        if method == "cholesky":
-            raise
-        raise type(e)(f"{e}. Only symmetric positive definite systems can be solved by this version", *e.args[1:]) from e
+        if method == "auto":
+            e.args = (f"{e}. Only symmetric positive definite systems can be solved by this version",)
+        raise
     x = F.solve(b)
-    columns, _ = as_rhs(b, F.shape[0])
-    M = as_csr(A)
-    matrix = sp.csr_array((M.data, M.indices, M.indptr), shape=F.shape)
-    norms = np.linalg.norm(columns, axis=0)
-    gap = np.linalg.norm(columns - matrix @ x.reshape(columns.shape), axis=0) / np.where(norms > 0, norms, 1)
-    residual = float(gap.max(initial=0.0))
+    residual = _relative_residual(as_csr(A), x, as_array(b, "b"))
     return x, Info("cholesky", residual <= rtol, 0, residual, [residual], "direct", F.report)
+
+
+def _relative_residual(M, x, b):
+    """||b - A x|| / ||b|| in the 2-norm, worst column."""
+    A = sp.csr_array((M.data, M.indices, M.indptr), shape=(M.n, M.n))
+    x, b = (v[:, None] if v.ndim == 1 else v for v in (x, b))
+    norms = np.linalg.norm(b, axis=0)
+    return float((np.linalg.norm(b - A @ x, axis=0) / np.where(norms > 0, norms, 1)).max(initial=0.0))
 
 
 def _analyze(M, ordering, seed, threads):
@@ -194,7 +198,7 @@ def _with_mesh(M, mesh):
     """M with a stored entry, zero where it has none, for every edge of the mesh."""
     if mesh is None:
         return M
-    edges = pattern_of(mesh)
+    edges = pattern_of(mesh, "mesh")
     if edges.n != M.n:
         raise InvalidInputError(f"A has {M.n} rows, the mesh {edges.n} vertices")
     indptr, indices = _core.unite(M.indptr, M.indices, edges.indptr, edges.indices)
@@ -205,10 +209,8 @@ def _with_mesh(M, mesh):
 
 
 def _require_cpu(device, backend):
-    if device not in ("auto", "cpu", "cuda"):
-        raise InvalidInputError(f'device has to be "auto", "cpu" or "cuda", not {device!r}')
-    if backend not in ("native", "cudss"):
-        raise InvalidInputError(f'backend has to be "native" or "cudss", not {backend!r}')
+    as_choice(device, "device", ("auto", "cpu", "cuda"))
+    as_choice(backend, "backend", ("native", "cudss"))
     if device == "cuda" or backend == "cudss":
         raise DeviceUnavailableError(
             'this version of meshsolve factors on the CPU only: use device="auto" or "cpu" and backend="native"')

@@ -14,6 +14,7 @@ import os
 import pathlib
 import re
 import tempfile
+import zlib
 
 import numpy as np
 
@@ -27,9 +28,12 @@ WRITABLE = (".obj", ".ply", ".off", ".stl", ".glb")
 def as_path(path):
     """A :class:`pathlib.Path`; anything that is none raises InvalidInputError."""
     try:
-        return pathlib.Path(os.fsdecode(path))
+        name = os.fsdecode(path)
     except TypeError as e:
         raise InvalidInputError(f"a file name has to be a string or a path, not {type(path).__name__}") from e
+    if not name or "\0" in name:
+        raise InvalidInputError(f"{name!r} is not a file name")
+    return pathlib.Path(name)
 
 
 @contextlib.contextmanager
@@ -76,7 +80,7 @@ def read_mesh(path):
             content = gzip.decompress(content)
     except FileNotFoundError as e:
         raise InvalidInputError(f"{path}: there is no such file") from e
-    except (OSError, EOFError) as e:
+    except (OSError, EOFError, zlib.error) as e:
         raise InvalidInputError(f"{path}: cannot be read: {e}") from e
     vertices, faces = _read_obj(path, content) if kind == ".obj" else _read_by_trimesh(path, content, kind)
     if len(vertices) == 0 or len(faces) == 0:

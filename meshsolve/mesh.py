@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 from meshsolve import _core, arrays, files
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 
-LARGEST_COORDINATE = 1e100          # squared areas stay finite
+LARGEST_COORDINATE = 1e60          # its fourth power, a squared area, stays finite
 
 
 class Mesh:
@@ -40,7 +40,7 @@ class Mesh:
     Raises
     ------
     InvalidInputError
-        Wrong shape or type, no vertices, NaN, infinity or a coordinate above 1e100 (names the vertex), an index outside
+        Wrong shape or type, no vertices, NaN, infinity or a coordinate above 1e60 (names the vertex), an index outside
         0..n-1 (names the face).
 
     Examples
@@ -161,9 +161,10 @@ def pattern_of(mesh_or_matrix, name="A"):
     """
     if isinstance(mesh_or_matrix, arrays.Csr):
         return mesh_or_matrix
-    if isinstance(mesh_or_matrix, Mesh):
-        n = len(mesh_or_matrix.vertices)
-        indptr, indices, _ = _core.mesh_adjacency(n, mesh_or_matrix.edges.reshape(-1), False)
+    if hasattr(mesh_or_matrix, "vertices") and hasattr(mesh_or_matrix, "faces"):
+        mesh = as_mesh(mesh_or_matrix, name)
+        n = len(mesh.vertices)
+        indptr, indices, _ = _core.mesh_adjacency(n, mesh.edges.reshape(-1), False)
         return arrays.Csr(n, indptr, indices)
     return arrays.symmetric_pattern(mesh_or_matrix, name)
 
@@ -177,15 +178,8 @@ def as_mesh(mesh, name="mesh"):
     raise InvalidInputError(f"{name} has to be a meshsolve.Mesh, not {type(mesh).__name__}")
 
 
-def _as_array(given, name):
-    try:
-        return np.asarray(arrays.from_any(given))
-    except Exception as e:
-        raise InvalidInputError(f"{name} is not an array: {e}") from e
-
-
 def _as_vertices(vertices):
-    given = _as_array(vertices, "vertices")
+    given = arrays.as_array(vertices, "vertices")
     if given.ndim != 2 or given.shape[1] != 3 or given.dtype.kind not in "fiu":
         raise InvalidInputError(f"vertices have to be (n, 3) real numbers, not shape {given.shape} of {given.dtype}")
     if len(given) == 0:
@@ -195,12 +189,12 @@ def _as_vertices(vertices):
     x = np.array(given, np.float64, order="C")
     if not np.abs(x).max() <= LARGEST_COORDINATE:
         bad = int(np.argmax(~(np.abs(x) <= LARGEST_COORDINATE).all(axis=1)))
-        raise InvalidInputError(f"vertex {bad} is at {x[bad].tolist()}: coordinates have to be finite and at most 1e100")
+        raise InvalidInputError(f"vertex {bad} is at {x[bad].tolist()}: coordinates have to be finite and at most 1e60")
     return x
 
 
 def _as_faces(faces, n):
-    given = _as_array(faces, "faces")
+    given = arrays.as_array(faces, "faces")
     if given.size == 0 and given.ndim <= 2:
         return np.zeros((0, 3), np.int32)
     if given.ndim != 2 or given.shape[1] != 3:

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core
+from meshsolve.arrays import as_choice
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import as_mesh, pattern_of
 
@@ -145,8 +146,7 @@ def mass_matrix(mesh, kind="lumped"):
     """
     mesh = as_mesh(mesh)
     n = len(mesh.vertices)
-    if kind not in ("lumped", "voronoi", "consistent"):
-        raise InvalidInputError(f"kind has to be 'lumped', 'voronoi' or 'consistent', not {kind!r}")
+    as_choice(kind, "kind", ("lumped", "voronoi", "consistent"))
     if kind == "consistent":
         return _consistent_mass(mesh)
     if kind == "lumped":

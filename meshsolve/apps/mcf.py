@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import api
+from meshsolve.arrays import as_real
 from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning, NotPositiveDefiniteError
 from meshsolve.mesh import as_mesh
 from meshsolve.operators import CotanAssembler, edge_lengths, face_areas
@@ -80,7 +81,9 @@ def mcf(mesh, steps=1, dt="auto", conformal=False, precision="double", device="a
     mesh = as_mesh(mesh)
     if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 1:
         raise InvalidInputError(f"steps has to be a positive integer, not {steps!r}")
-    dt = _automatic_step(mesh, conformal) if isinstance(dt, str) and dt == "auto" else _positive(dt, "dt")
+    dt = _automatic_step(mesh, conformal) if isinstance(dt, str) and dt == "auto" else as_real(dt, "dt", above=0)
+    if callback is not None and not callable(callback):
+        raise InvalidInputError(f"callback has to be a function of (step, mesh), not {callback!r}")
     flow = _Flow(mesh, dt, conformal, Report(vertices=len(mesh.vertices), faces=len(mesh.faces), steps=0, dt=dt))
     options = {"mesh": mesh, "precision": precision, "device": device, "threads": threads}
     for step in range(1, steps + 1):
@@ -124,12 +127,11 @@ def smooth(mesh, strength=1.0, order=1, precision="double", device="auto", threa
     sections 2.2 to 2.4.
     """
     mesh = as_mesh(mesh)
-    if order not in (1, 2) or isinstance(order, bool):
+    if isinstance(order, bool) or not isinstance(order, (int, np.integer)) or order not in (1, 2):
         raise InvalidInputError(f"order has to be 1 (Laplacian) or 2 (bi-Laplacian), not {order!r}")
-    if strength != 0:
-        _positive(strength, "strength")
+    strength = as_real(strength, "strength", least=0)
     s = strength * _squared_edge(mesh) ** order
-    report = Report(vertices=len(mesh.vertices), faces=len(mesh.faces), strength=float(strength))
+    report = Report(vertices=len(mesh.vertices), faces=len(mesh.faces), strength=strength)
     with report.phase("assemble"):
         system = _System(mesh, **(BILAPLACIAN if order == 2 else {}))
         A, b = (system.first_order if order == 1 else system.second_order)(s)
@@ -204,6 +206,7 @@ class _Flow:
         with self.report.phase("assemble"):
             A, b = self.system.first_order(self.dt, self.stiffness)
         x = self._solve(A, b, number, options)
+        self.last = A, x, b
         with self.report.phase("assemble"):
             before = self.system.x, self.system.stiffness, self.system.area_of, self.system.area
             self.system.move(x)
@@ -213,7 +216,6 @@ class _Flow:
                 self.system.x, self.system.stiffness, self.system.area_of, self.system.area = before
                 return False
         self._check_extent(number)
-        self.last = A, x, b
         self.report.facts["steps"] = number
         return True
 
@@ -272,16 +274,6 @@ def _squared_edge(mesh):
     if not mean > 0:
         raise InvalidInputError("the mesh has no face with an area: there is nothing to smooth")
     return float(mean) ** 2
-
-
-def _positive(value, name):
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = 0.0
-    if not 0 < number < np.inf:
-        raise InvalidInputError(f"{name} has to be a positive number, not {value!r}")
-    return number
 
 
 def _backward_error(A, x, b):

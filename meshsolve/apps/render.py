@@ -6,9 +6,12 @@ maximum of the depth keeps the nearest, and only the samples seen at the end are
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.ndimage import gaussian_filter, zoom
 
+from meshsolve.arrays import as_choice, as_real
 from meshsolve.errors import InvalidInputError
 from meshsolve.files import as_path, written_whole
 from meshsolve.mesh import as_mesh
@@ -52,11 +55,14 @@ def render(path, mesh, after=None, captions=None, title=None, size=720, azimuth=
     meshes = [as_mesh(m) for m in ((mesh,) if after is None else (mesh, after))]
     if not all(len(m.faces) for m in meshes):
         raise InvalidInputError("a mesh without faces cannot be drawn")
-    if not 300 <= size <= 4000:
-        raise InvalidInputError(f"size has to be 300 to 4000 pixels, not {size!r}")
+    if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or not 300 <= size <= 4000:
+        raise InvalidInputError(f"size has to be an integer from 300 to 4000, not {size!r}")
+    azimuth, elevation = as_real(azimuth, "azimuth"), as_real(elevation, "elevation")
     if captions is None:
         names = [""] if after is None else ["before: ", "after: "]
         captions = [f"{name}{len(m.vertices):,} vertices, {len(m.faces):,} faces" for name, m in zip(names, meshes)]
+    if isinstance(captions, str) or not isinstance(captions, Sequence) or len(captions) != len(meshes):
+        raise InvalidInputError(f"captions has to hold {len(meshes)} texts, not {captions!r}")
     view = _camera(azimuth, elevation, up)
     placed = [m.vertices @ view.T for m in meshes]
     placed, shape = _to_pixels(placed, [np.bincount(m.faces.ravel(), minlength=len(m.vertices)) > 0 for m in meshes], size)
@@ -67,8 +73,7 @@ def render(path, mesh, after=None, captions=None, title=None, size=720, azimuth=
 
 def _camera(azimuth, elevation, up):
     """(3, 3) rows: right, up and towards the camera."""
-    if up not in ("y", "z"):
-        raise InvalidInputError(f"up has to be 'y' or 'z', not {up!r}")
+    as_choice(up, "up", ("y", "z"))
     a, e = np.radians(azimuth), np.radians(elevation)
     towards = np.array([np.sin(a) * np.cos(e), np.sin(e), np.cos(a) * np.cos(e)])
     right = np.array([np.cos(a), 0.0, -np.sin(a)])

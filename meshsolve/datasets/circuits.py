@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve.datasets.common import as_count, sorted_rows
-from meshsolve.errors import InvalidInputError
+from meshsolve.datasets.common import as_count, as_real, check_size, generator, sorted_rows
 
 
 def power_grid(n, controlled=False, step=1.0, seed=3):
@@ -80,10 +79,11 @@ def ladder(n, sections=16, step=1.0, seed=3):
     -------
     csr_array
     """
-    mna, along, across = _nodal_grid(n, step, seed)
+    sections = as_count(sections, "sections")
+    mna, along, across = _nodal_grid(n, step, seed, rows=4 * sections)
     ends = np.concatenate([along, across], axis=1)
     wires = ends.shape[1]
-    inner = mna.unknowns(wires * as_count(sections, "sections")).reshape(wires, -1)
+    inner = mna.unknowns(wires * sections).reshape(wires, -1)
     before = ends[0]
     for s in range(sections):
         mna.inductors(before, inner[:, s])
@@ -98,7 +98,7 @@ class _Mna:
     """Triplets of a modified nodal analysis matrix; element values are drawn in the order in which elements are added."""
 
     def __init__(self, nodes, step, seed):
-        self.n, self.h, self.rng = nodes, 1e-11 * step, np.random.default_rng(seed)
+        self.n, self.h, self.rng = nodes, 1e-11 * step, generator(seed)
         self._rows, self._columns, self._values = [], [], []
 
     def unknowns(self, count):
@@ -151,11 +151,11 @@ class _Mna:
         return sorted_rows(sp.coo_array((np.concatenate(self._values), place), shape=(self.n, self.n)))
 
 
-def _nodal_grid(n, step, seed):
+def _nodal_grid(n, step, seed, rows=3):
     """The empty analysis of n x n nodes and the (2, k) ends of the wires along rows and along columns."""
     n = as_count(n, "n", 4)
-    if not step > 0:
-        raise InvalidInputError(f"step has to be positive, not {step!r}")
+    step = as_real(step, "step", above=0)
+    check_size(rows * n * n)
     node = np.arange(n * n).reshape(n, n)
     along = np.stack([node[:, :-1].ravel(), node[:, 1:].ravel()])
     across = np.stack([node[:-1].ravel(), node[1:].ravel()])

@@ -6,7 +6,11 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from meshsolve.arrays import INT32_MAX, as_choice, as_real
 from meshsolve.errors import InvalidInputError
+from meshsolve.report import ensure_memory
+
+__all__ = ["as_choice", "as_count", "as_real", "check_size", "generator", "laplacian", "sorted_rows"]
 
 
 def laplacian(n, i, j, weights=None, ground=None):
@@ -31,13 +35,21 @@ def sorted_rows(A):
 
 
 def as_count(value, name, least=1):
-    """``value`` as an int of at least ``least``."""
+    """``value`` as an int from ``least`` to 2^31 - 1."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < least:
         raise InvalidInputError(f"{name} has to be an integer of at least {least}, not {value!r}")
+    if value > INT32_MAX:
+        raise InvalidInputError(f"{name} has to be at most {INT32_MAX}, not {value!r}")
     return int(value)
 
 
-def one_of(value, name, known):
-    """Raise unless ``value`` is one of ``known``."""
-    if value not in known:
-        raise InvalidInputError(f"{name} has to be one of {', '.join(map(repr, known))}, not {value!r}")
+def generator(seed):
+    """A random generator from an integer of at least 0."""
+    return np.random.default_rng(as_count(seed, "seed", 0))
+
+
+def check_size(rows, entries=None):
+    """Refuse what has too many rows, or so many entries (default: six a row) that making them would exceed the memory."""
+    if rows > INT32_MAX:
+        raise InvalidInputError(f"{rows} rows; at most {INT32_MAX} are supported")
+    ensure_memory(60 * (6 * rows if entries is None else entries), f"a problem of {rows:,} rows")

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
-from meshsolve.datasets.common import as_count, laplacian, sorted_rows
+from meshsolve.datasets.common import as_count, as_real, check_size, generator, laplacian, sorted_rows
 from meshsolve.mesh import Mesh
 
 
@@ -44,11 +44,12 @@ def road_like(n, seed=1, degree=2.5):
     -------
     (n, n) csr_array
     """
+    degree = as_real(degree, "degree", least=0)
     edges, points = _delaunay_edges(as_count(n, "n", 4), seed)
     lengths = np.linalg.norm(points[edges[:, 0]] - points[edges[:, 1]], axis=1)
     tree = minimum_spanning_tree(sp.coo_array((lengths, edges.T), shape=(n, n)).tocsr()).tocoo()
-    extra = min(max(int(degree * n / 2) - tree.nnz, 0), len(edges))
-    more = edges[np.random.default_rng(seed + 1).choice(len(edges), extra, replace=False)]
+    extra = int(min(max(degree * n / 2 - tree.nnz, 0), len(edges)))
+    more = edges[generator(seed + 1).choice(len(edges), extra, replace=False)]
     return laplacian(n, np.concatenate([tree.row, more[:, 0]]), np.concatenate([tree.col, more[:, 1]]))
 
 
@@ -72,9 +73,11 @@ def rmat(k, seed=3, edges_per_vertex=16):
     ----------
     Chakrabarti, Zhan, Faloutsos 2004, "R-MAT: a recursive model for graph mining".
     """
-    n = 1 << as_count(k, "k")
-    rng = np.random.default_rng(seed)
-    i = np.zeros(edges_per_vertex * n, np.int64)
+    n = 1 << min(as_count(k, "k"), 60)
+    edges = n * as_count(edges_per_vertex, "edges_per_vertex")
+    check_size(n, edges)
+    rng = generator(seed)
+    i = np.zeros(edges, np.int64)
     j = np.zeros_like(i)
     for _ in range(k):
         r = rng.random(len(i))
@@ -104,9 +107,10 @@ def preferential(n, d=8, seed=4):
     Batagelj & Brandes 2005, "Efficient generation of large random networks", algorithm 5.
     """
     n, d = as_count(n, "n", 2), as_count(d, "d")
+    check_size(n, n * d)
     edge = np.arange(n * d)
     source = edge // d
-    slot = (np.random.default_rng(seed).random(n * d) * np.maximum(2 * d * source, 1)).astype(np.int64)
+    slot = (generator(seed).random(n * d) * np.maximum(2 * d * source, 1)).astype(np.int64)
     copies = np.where(slot % 2 == 1, slot // 2, edge)       # an odd slot copies the target of an earlier edge
     while (copies[copies] != copies).any():
         copies = copies[copies]
@@ -125,6 +129,7 @@ def _delaunay_edges(n, seed):
     """Edges (e, 2) of the Delaunay triangulation of n random points of the unit square, and the points."""
     from scipy.spatial import Delaunay
 
-    points = np.random.default_rng(seed).random((n, 2))
+    check_size(n)
+    points = generator(seed).random((n, 2))
     flat = np.column_stack([points, np.zeros(n)])
     return Mesh(flat, Delaunay(points).simplices).edges, points

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from meshsolve.datasets.common import as_count, laplacian, one_of
+from meshsolve.datasets.common import as_choice, as_count, check_size, generator, laplacian
 
 
 def grid2d(nx, ny, boundary="neumann"):
@@ -44,11 +46,12 @@ def grid3d(n, kind="uniform", boundary="neumann", seed=0):
     (n^3, n^3) csr_array
     """
     shape = (as_count(n, "n"),) * 3
-    one_of(kind, "kind", ("uniform", "weighted", "log-uniform", "checkerboard"))
+    as_choice(kind, "kind", ("uniform", "weighted", "log-uniform", "checkerboard"))
+    check_size(math.prod(shape))
     if kind == "weighted":
         return grid_laplacian(shape, boundary, axis_weights=(1.0, 1.0, 100.0))
     if kind == "log-uniform":
-        return grid_laplacian(shape, boundary, cells=10 ** (6 * np.random.default_rng(seed).random(shape)))
+        return grid_laplacian(shape, boundary, cells=10 ** (6 * generator(seed).random(shape)))
     if kind == "checkerboard":
         blocks = (np.indices(shape) // max(n // 8, 1)).sum(axis=0)
         return grid_laplacian(shape, boundary, cells=np.where(blocks % 2 == 0, 1.0, 1e7))
@@ -57,7 +60,8 @@ def grid3d(n, kind="uniform", boundary="neumann", seed=0):
 
 def grid_laplacian(shape, boundary, axis_weights=None, cells=None):
     """Laplacian of a grid of any dimension; the weight of an edge is its axis' times the harmonic mean of its two cells."""
-    one_of(boundary, "boundary", ("neumann", "dirichlet"))
+    as_choice(boundary, "boundary", ("neumann", "dirichlet"))
+    check_size(math.prod(shape))
     node = np.arange(np.prod(shape)).reshape(shape)
     cells = np.ones(shape) if cells is None else cells
     ends, weights, ground = [], [], np.zeros(shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve.datasets.common import as_count, one_of, sorted_rows
+from meshsolve.datasets.common import as_choice, as_count, as_real, check_size, generator, sorted_rows
 from meshsolve.datasets.grids import grid_laplacian
 from meshsolve.errors import InvalidInputError
 
@@ -27,10 +27,11 @@ def kkt(n, m, seed=1, kind="random"):
         n positive, m negative eigenvalues.
     """
     n, m = as_count(n, "n"), as_count(m, "m")
-    one_of(kind, "kind", ("random", "banded"))
+    as_choice(kind, "kind", ("random", "banded"))
+    check_size(n + m)
     if m > n:
         raise InvalidInputError(f"kkt: {m} constraints on {n} unknowns cannot be independent")
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     diagonal = 10 ** rng.uniform(-6, 0, n)
     row = np.repeat(np.arange(m), 3)
     column = rng.integers(0, n, 3 * m) if kind == "random" else np.clip(row * n // m + rng.integers(-100, 100, 3 * m), 0, n - 1)
@@ -57,6 +58,7 @@ def stokes(n):
     Harlow & Welch 1965 (staggered grid).
     """
     n = as_count(n, "n", 2)
+    check_size(3 * n * n)
     cells, faces = _second_difference(n), _second_difference(n - 1)
     here, inner = sp.eye_array(n), sp.eye_array(n - 1)
     gradient = sp.diags_array([-np.ones(n - 1), np.ones(n - 1)], offsets=[0, 1], shape=(n - 1, n))
@@ -81,11 +83,11 @@ def helmholtz(n, points=15, dim=2):
     (n^dim, n^dim) csr_array, symmetric indefinite
     """
     n = as_count(n, "n", 2)
-    one_of(dim, "dim", (2, 3))
-    if not points > 0:
-        raise InvalidInputError(f"points has to be positive, not {points!r}")
+    if not isinstance(dim, int) or dim not in (2, 3):
+        raise InvalidInputError(f"dim has to be 2 or 3, not {dim!r}")
+    points = as_real(points, "points", above=0)
     L = grid_laplacian((n,) * dim, "dirichlet")
-    return sorted_rows(L - (2 * np.pi / points) ** 2 * sp.eye_array(n ** dim))
+    return sorted_rows(L - np.square(2 * np.pi / points) * sp.eye_array(n ** dim))
 
 
 def _second_difference(n):

@@ -12,8 +12,7 @@ import itertools
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve.datasets.common import as_count
-from meshsolve.errors import InvalidInputError
+from meshsolve.datasets.common import as_count, as_real, check_size, generator
 from meshsolve.mesh import Mesh
 
 BOX = np.array([[-1.3, -0.8, -0.45], [1.3, 0.8, 0.45]])     # holds the surface of _genus2
@@ -43,15 +42,15 @@ def scan_like(n=100_000, seed=0, noise=0.2, hole=True):
     O(n^1.5): the grid has a cell for every ~(1 / n)^0.5 of each axis.
     """
     n = as_count(n, "n", 1000)
-    if not noise >= 0:
-        raise InvalidInputError(f"noise has to be at least 0, not {noise!r}")
+    noise = as_real(noise, "noise", least=0)
+    check_size(n, 6 * n + int(0.05 * n ** 1.5))
     coarse = len(_march(_genus2, BOX, 0.05)[0])
     x, faces = _march(_genus2, BOX, 0.05 * np.sqrt(coarse / n))
     mesh = _relaxed(Mesh(x, faces))
     normal = _gradient(mesh.vertices)
     normal /= np.linalg.norm(normal, axis=1)[:, None]
     edge = np.linalg.norm(np.diff(mesh.vertices[mesh.edges], axis=1), axis=2).mean()
-    shift = noise * edge * np.random.default_rng(seed).standard_normal(len(normal))
+    shift = noise * edge * generator(seed).standard_normal(len(normal))
     noisy = mesh.with_vertices(mesh.vertices + shift[:, None] * normal)
     return _with_hole(noisy, np.array([0.93, 0.2, 0.25]), 0.14) if hole else noisy
 

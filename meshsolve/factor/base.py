@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse.linalg as spla
 
-from meshsolve.arrays import as_rhs, from_any
+from meshsolve.arrays import as_array, as_rhs
 from meshsolve.errors import InvalidInputError
 
 
@@ -21,9 +21,7 @@ class Factor(spla.LinearOperator):
 
     def _solve_like(self, b, out, solve_columns, rows):
         """Apply ``solve_columns`` to b of ``rows`` rows; the result has b's shape, and b's dtype where that is floating."""
-        given = b if isinstance(b, np.ndarray) else None
-        if given is None:
-            given = _array(b)
+        given = as_array(b, "b")
         if given.dtype.kind == "c":
             parts = [self._solve_like(np.ascontiguousarray(part), None, solve_columns, rows) for part in (given.real, given.imag)]
             return _deliver(parts[0] + 1j * parts[1], given.shape, out)
@@ -42,16 +40,6 @@ class Factor(spla.LinearOperator):
     def __call__(self, b):
         """Solve for ``b``, as :func:`scipy.sparse.linalg.factorized` callables do."""
         return self.solve(b)
-
-
-def _array(b):
-    try:
-        given = np.asarray(from_any(b))
-    except (TypeError, ValueError, BufferError) as e:
-        raise InvalidInputError(f"b is not an array: {e}") from e
-    if given.dtype.kind not in "fiubc":
-        raise InvalidInputError(f"b has to hold numbers, not {given.dtype}")
-    return given
 
 
 def _deliver(x, shape, out):

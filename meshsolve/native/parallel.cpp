@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -36,13 +37,14 @@ class Workers {
  private:
   void start(int threads, const std::function<void(int)>& f) {
     std::lock_guard<std::mutex> g(mu_);
-    while (size_ < threads - 1) {
-      const int id = ++size_;
-      std::thread([this, id, seen = generation_.load()] { loop(id, seen); }).detach();
-    }
+    try {
+      for (; size_ < threads - 1; ++size_)
+        std::thread([this, id = size_ + 1, seen = generation_.load()] { loop(id, seen); }).detach();
+    } catch (const std::system_error&) {
+    }                                  // no more threads to be had: those that are there do the work
     job_ = &f;
-    want_ = threads - 1;
-    left_ = threads - 1;
+    want_ = std::min(size_, threads - 1);
+    left_ = want_;
     error_ = nullptr;
     ++generation_;
     wake_.notify_all();

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from meshsolve import _core
-from meshsolve.arrays import Csr, as_perm, thread_count
+from meshsolve.arrays import Csr, as_choice, as_perm, thread_count
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError
 from meshsolve.mesh import pattern_of
 from meshsolve.report import Report
@@ -134,8 +134,7 @@ def nested_dissection(A_or_mesh, effort="default", patch_size=512, seed=0, threa
     >>> sorted(o.perm.tolist()), len(o.tree)
     ([0, 1, 2, 3], 1)
     """
-    if not isinstance(effort, str) or effort not in EFFORTS:
-        raise InvalidInputError(f"effort has to be one of {', '.join(EFFORTS)}, not {effort!r}")
+    as_choice(effort, "effort", EFFORTS)
     _check_device(device)
     patch = max(16, _integer(patch_size, "patch_size", 16) // PATCHES_PER_MESH_PATCH)
     seed, threads = _integer(seed, "seed", 0), thread_count(threads)
@@ -235,10 +234,8 @@ def _integer(value, name, least):
 
 
 def _check_device(device):
-    if device == "cuda":
+    if as_choice(device, "device", ("cpu", "cuda")) == "cuda":
         raise DeviceUnavailableError("nested dissection runs on the CPU only: use device='cpu'; its order serves the GPU too")
-    if device != "cpu":
-        raise InvalidInputError(f"device has to be 'cpu' or 'cuda', not {device!r}")
 
 
 from meshsolve.order.simple import natural, nnz_sort, random, rcm  # noqa: E402  (they build on the helpers above)

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core
-from meshsolve.arrays import INT32_MAX, symmetric_pattern, thread_count
+from meshsolve.arrays import INT32_MAX, as_array, as_choice, symmetric_pattern, thread_count
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError
 
 QUERIES = ("VV", "VE", "VF", "FV", "FE", "FF", "EV", "EF")
@@ -239,14 +239,12 @@ class PatchMesh:
         >>> indptr.tolist(), indices.tolist()
         ([0, 1, 3, 5, 6], [0, 0, 1, 0, 1, 1])
         """
-        if name not in QUERIES:
+        if not isinstance(name, str) or name not in QUERIES:
             raise InvalidInputError(f"there is no query {name!r}; there are {', '.join(QUERIES)}")
         if "F" in name and not self._has_faces:
             raise InvalidInputError(f"query {name!r} needs faces, and a pattern has none; it has VV, VE and EV")
-        if device == "cuda":
+        if as_choice(device, "device", ("cpu", "cuda")) == "cuda":
             raise DeviceUnavailableError("patch queries run on the CPU only so far: pass device='cpu'")
-        if device != "cpu":
-            raise InvalidInputError(f"device has to be 'cpu' or 'cuda', not {device!r}")
         spans = [array for kind in (self._vertices, self._edges, self._faces) for array in (kind.ptr, kind.owned_ptr, kind.ltog)]
         return _core.patch_query(name, *spans, self._ev.reshape(-1), self._fe.reshape(-1), self._heavy_vertices,
                                  self._heavy_edges, self._threads)
@@ -287,7 +285,7 @@ def _integer(value, name, least):
 
 def _table(mesh, name, columns):
     """An attribute of the mesh as a contiguous (k, columns) int32 array."""
-    given = np.asarray(getattr(mesh, name, None))
+    given = as_array(getattr(mesh, name, None), f"mesh.{name}")
     given = given.reshape(0, columns) if given.size == 0 and given.dtype != object else given
     if given.ndim != 2 or given.shape[1] != columns or (given.size and given.dtype.kind not in "iu"):
         raise InvalidInputError(f"mesh.{name} has to be (k, {columns}) integers, not shape {given.shape} of {given.dtype}")
@@ -297,7 +295,7 @@ def _table(mesh, name, columns):
 
 
 def _patch_mesh(mesh, size, seed, threads):
-    shape = np.shape(getattr(mesh, "vertices", None))
+    shape = as_array(getattr(mesh, "vertices", None), "mesh.vertices").shape
     n = shape[0] if len(shape) == 2 else 0
     if not 0 < n <= INT32_MAX:
         raise InvalidInputError(f"mesh.vertices has to be (n, 3) with 1 to {INT32_MAX} rows, not of shape {shape}")
