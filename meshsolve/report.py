@@ -36,9 +36,7 @@ class Report:
     @contextlib.contextmanager
     def phase(self, name):
         """Add the time of the ``with`` block to phase ``name`` and tell the progress callable of it."""
-        tell = _progress.get()
-        if tell:
-            tell(name, 0, 0)
+        announce(name)
         start = time.perf_counter()
         try:
             yield self
@@ -83,6 +81,13 @@ def _readable(name, value):
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return str(value)
+
+
+def announce(name):
+    """Tell the progress callable that phase ``name`` begins."""
+    tell = _progress.get()
+    if tell:
+        tell(name, 0, 0)
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from meshsolve import _core
 from meshsolve.arrays import Csr, as_choice, as_perm, thread_count
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError
 from meshsolve.mesh import pattern_of
-from meshsolve.report import Report
+from meshsolve.report import Report, announce
 
 __all__ = ["Ordering", "SeparatorTree", "amd", "natural", "nested_dissection", "nnz_sort", "random", "rcm", "resolve"]
 
@@ -139,6 +139,7 @@ def nested_dissection(A_or_mesh, effort="default", patch_size=512, seed=0, threa
     patch = max(16, _integer(patch_size, "patch_size", 16) // PATCHES_PER_MESH_PATCH)
     seed, threads = _integer(seed, "seed", 0), thread_count(threads)
     pattern = _pattern(A_or_mesh)
+    announce("order")
     perm, parent, first, last, patches, patch_seconds, order_seconds = _core.nested_dissection(
         pattern.indptr, pattern.indices, patch_size=patch, seed=seed, threads=threads, **EFFORTS[effort])
     report = Report(ordering="nd", nnz_A=pattern.nnz + pattern.n, threads=threads, effort=effort, patches=patches)
