@@ -273,8 +273,8 @@ def _progress(quiet):
         return
     from tqdm import tqdm
 
-    width = shutil.get_terminal_size().columns
-    bar = tqdm(total=1, leave=False, ncols=width, bar_format="{desc:<20} {percentage:3.0f}% |{bar}| {elapsed}")
+    columns, rows = shutil.get_terminal_size()              # tqdm draws nothing where a terminal does not say its size
+    bar = tqdm(total=1, leave=False, ncols=columns, nrows=rows, bar_format="{desc:<20} {percentage:3.0f}% |{bar}| {elapsed}")
     label, drawn = "", 0.0
 
     def set_label(text):

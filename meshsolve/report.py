@@ -11,7 +11,7 @@ import contextvars
 import logging
 import time
 
-from meshsolve.errors import OutOfMemoryError
+from meshsolve.errors import InvalidInputError, OutOfMemoryError
 
 logger = logging.getLogger("meshsolve")
 _progress = contextvars.ContextVar("meshsolve_progress", default=None)
@@ -85,9 +85,9 @@ def _readable(name, value):
 
 def announce(name):
     """Tell the progress callable that phase ``name`` begins."""
-    tell = _progress.get()
-    if tell:
-        tell(name, 0, 0)
+    teller = _progress.get()
+    if teller:
+        teller.begin(name)
 
 
 @contextlib.contextmanager
@@ -98,19 +98,30 @@ def showing_progress(tell):
     """
     from meshsolve import _core
 
-    phase = ["work"]
-
-    def remember(name, done, total):
-        phase[0] = name
-        tell(name, done, total)
-
-    token = _progress.set(remember)
-    _core.set_progress(lambda done, total: tell(phase[0], done, total))
+    if not callable(tell):
+        raise InvalidInputError(f"tell has to be a function of (phase, done, total), not {tell!r}")
+    before, teller = _progress.get(), _Teller(tell)
+    token = _progress.set(teller)
+    _core.set_progress(teller.count)
     try:
         yield
     finally:
-        _core.set_progress(None)
+        _core.set_progress(before.count if before else None)
         _progress.reset(token)
+
+
+class _Teller:
+    """Passes on what Python knows, the phase, with what the C++ core knows, the counts."""
+
+    def __init__(self, tell):
+        self.tell, self.phase = tell, "work"
+
+    def begin(self, phase):
+        self.phase = phase
+        self.tell(phase, 0, 0)
+
+    def count(self, done, total):
+        self.tell(self.phase, done, total)
 
 
 def ensure_memory(needed, what):

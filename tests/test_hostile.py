@@ -269,6 +269,7 @@ ROWS = [
     bad("apps.smooth", "another order than 1 or 2", "order has to be 1", lambda tmp: (ms.apps.smooth, (sphere(), 1, 3), {})),
     bad("apps.render", "another extension than .png", "written as .png", lambda tmp: (ms.apps.render, (tmp / "a.jpg", sphere()), {})),
     bad("apps.render", "a size outside 300..4000", "size has to be", lambda tmp: (ms.apps.render, (tmp / "a.png", sphere()), {"size": 10})),
+    bad("showing_progress", "what cannot be called", "tell has to be a function", lambda tmp: (lambda tell: ms.showing_progress(tell).__enter__(), (3,), {})),
     bad("datasets.*", "a size that is no positive integer", "nx has to be an integer of at least 1", lambda tmp: (ms.datasets.grid2d, (0, 5), {})),
     bad("datasets.*", "more rows than 2^31 - 1", "at most 2147483647", lambda tmp: (ms.datasets.grid2d, (10**6, 10**6), {})),
     bad("datasets.*", "more than the memory holds", "GiB are available", lambda tmp: (ms.datasets.grid2d, (46_000, 46_000), {}), ms.OutOfMemoryError),
