@@ -54,6 +54,10 @@ def analyze(A, ordering="nd", *, mesh=None, seed=0, threads=None, lower=False):
         Its edges join the pattern, so that later matrices of the same mesh fit whatever entries vanish in this one.
     seed : int
         Of the randomized orderings; the same seed gives the same result on any number of threads.
+    threads : int, optional
+        Default: every core, or ``MESHSOLVE_NUM_THREADS``.
+    lower : bool
+        Only the lower triangle of A is given.
 
     Returns
     -------
@@ -93,6 +97,8 @@ def cholesky(A, ordering="nd", *, mesh=None, fixed=None, pin=False, precision="d
         ``"mixed"`` factors in float32 and refines each solution to float64 accuracy.
     device : {"auto", "cpu", "cuda"}
     backend : {"native", "cudss"}
+    seed : int
+        Of the randomized orderings.
     threads : int, optional
         Default: every core, or ``MESHSOLVE_NUM_THREADS``. Results do not depend on it.
     lower : bool

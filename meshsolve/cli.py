@@ -58,7 +58,8 @@ def run_mcf(args):
     count = (lambda step, _: args.label(f"step {step + 1}/{args.steps} ")) if args.label and args.steps > 1 else None
     out, report = apps.mcf(mesh, steps=args.steps, dt=args.dt, conformal=args.conformal, precision=args.precision,
                            callback=count, threads=args.threads)
-    _finish(args, mesh, out, report, f"{'conformalized ' if args.conformal else ''}mean curvature flow, {args.steps} step(s)")
+    flow = "conformalized mean curvature flow" if args.conformal else "mean curvature flow"
+    _finish(args, mesh, out, report, f"{flow}, {args.steps} step{'s' * (args.steps > 1)}")
 
 
 def run_smooth(args):
@@ -67,7 +68,8 @@ def run_smooth(args):
 
     mesh = _load_mesh(args)
     out, report = apps.smooth(mesh, args.strength, order=args.order, precision=args.precision, threads=args.threads)
-    _finish(args, mesh, out, report, f"{'Laplacian' if args.order == 1 else 'bi-Laplacian'} smoothing, strength {args.strength:g}")
+    kind = "Laplacian" if args.order == 1 else "bi-Laplacian"
+    _finish(args, mesh, out, report, f"{kind} smoothing, strength {args.strength:g}")
 
 
 def run_solve(args):
@@ -138,7 +140,8 @@ def _parser():
 
 def _command(commands, name, run, example):
     title, _, more = run.__doc__.partition("\n")
-    parser = commands.add_parser(name, help=title, description=f"{title} {' '.join(more.split())}".strip(), epilog=f"example: {example}")
+    description = f"{title} {' '.join(more.split())}".strip()
+    parser = commands.add_parser(name, help=title, description=description, epilog=f"example: {example}")
     parser.set_defaults(run=run)
     parser.add_argument("--quiet", action="store_true", help="no progress, no table")
     parser.add_argument("--threads", type=_integer(1), metavar="N",
@@ -159,8 +162,8 @@ def _mcf_arguments(parser):
     _mesh_arguments(parser)
     parser.add_argument("--steps", type=_integer(1), default=1, metavar="N", help="default: 1")
     parser.add_argument("--dt", type=_time_step, default="auto", metavar="auto|X",
-                        help="time step in squared units of length; auto: the squared mean edge length, and for --conformal 0.002 "
-                             "times the area")
+                        help="time step in squared units of length; auto: the squared mean edge length, and for --conformal "
+                             "0.002 times the area")
     parser.add_argument("--conformal", action="store_true",
                         help="the flow of Kazhdan, Solomon and Ben-Chen (2012): no singularities, genus 0 becomes a round sphere")
 

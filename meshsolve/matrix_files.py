@@ -179,7 +179,8 @@ def _definiteness(matrix, threads):
 
     sym = api.analyze(matrix, threads=threads)
     if np.abs(matrix.sum(axis=1)).max() <= 1e-12 * np.abs(matrix).sum(axis=1).max():
-        return {"definiteness": "singular: every row sums to zero, as a Laplacian's does"} | _chosen(sym, "cholesky with pin=True")
+        facts = {"definiteness": "singular: every row sums to zero, as a Laplacian's does"}
+        return facts | _chosen(sym, "cholesky with pin=True")
     if sym.flops > MOST_FLOPS:
         return {"definiteness": "not known: factoring it takes long"} | _chosen(sym)
     try:
@@ -192,4 +193,5 @@ def _definiteness(matrix, threads):
 
 def _chosen(sym, method="cholesky"):
     ordering = "nested dissection" if sym.ordering.num_patches else "minimum degree, as nd does for small graphs and near-trees"
-    return {"chosen": f"{method}, ordering {ordering}", "factor": f"{sym.nnz:,} nonzeros, {sym.flops:.3g} flops, {sym.nbytes / 2**20:.1f} MiB"}
+    size = f"{sym.nnz:,} nonzeros, {sym.flops:.3g} flops, {sym.nbytes / 2**20:.1f} MiB"
+    return {"chosen": f"{method}, ordering {ordering}", "factor": size}
