@@ -7,6 +7,7 @@ int32 indices and float64 or float32 values and refuses the rest.
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -220,7 +221,7 @@ def as_real(value, name, least=-np.inf, above=-np.inf):
     """``value`` as a finite float, at least ``least`` and greater than ``above``."""
     number = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
     is_real = isinstance(number, (int, float, np.integer, np.floating)) and not isinstance(number, bool)
-    if is_real and abs(number) <= np.finfo(np.float64).max and number >= least and number > above:
+    if is_real and abs(number) <= sys.float_info.max and number >= least and number > above:
         return float(number)
     kind = "positive number" if above == 0 else f"number of at least {least:g}" if least > -np.inf else "finite number"
     raise InvalidInputError(f"{name} has to be a {kind}, not {value!r}")

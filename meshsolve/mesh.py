@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 from meshsolve import _core, arrays, files
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 
-LARGEST_COORDINATE = 1e60          # its fourth power, a squared area, stays finite
+LARGEST_COORDINATE = 1e70          # its fourth power, a squared area, stays finite
 
 
 class Mesh:
@@ -40,7 +40,7 @@ class Mesh:
     Raises
     ------
     InvalidInputError
-        Wrong shape or type, no vertices, NaN, infinity or a coordinate above 1e60 (names the vertex), an index outside
+        Wrong shape or type, no vertices, NaN, infinity or a coordinate above 1e70 (names the vertex), an index outside
         0..n-1 (names the face).
 
     Examples
@@ -189,7 +189,7 @@ def _as_vertices(vertices):
     x = np.array(given, np.float64, order="C")
     if not np.abs(x).max() <= LARGEST_COORDINATE:
         bad = int(np.argmax(~(np.abs(x) <= LARGEST_COORDINATE).all(axis=1)))
-        raise InvalidInputError(f"vertex {bad} is at {x[bad].tolist()}: coordinates have to be finite and at most 1e60")
+        raise InvalidInputError(f"vertex {bad} is at {x[bad].tolist()}: coordinates have to be finite and at most 1e70")
     return x
 
 

@@ -223,7 +223,7 @@ ROWS = [
     fine("order.amd", "an unsymmetric pattern", "the pattern of A + Aᵀ counts", lambda tmp: (ms.order.amd, (entry(0, 9, 1.0),), {})),
     bad("Mesh", "vertices of two columns", "vertices have to be (n, 3)", lambda tmp: (ms.Mesh, (np.zeros((3, 2)), [[0, 1, 2]]), {})),
     bad("Mesh", "no vertices", "at least one vertex", lambda tmp: (ms.Mesh, (np.zeros((0, 3)), np.zeros((0, 3), int)), {})),
-    bad("Mesh", "NaN, infinity or a coordinate above 1e60", "vertex 1 is at", lambda tmp: (ms.Mesh, ([[0, 0, 0], [0, np.nan, 0], [1, 0, 0]], [[0, 1, 2]]), {})),
+    bad("Mesh", "NaN, infinity or a coordinate above 1e70", "vertex 1 is at", lambda tmp: (ms.Mesh, ([[0, 0, 0], [0, np.nan, 0], [1, 0, 0]], [[0, 1, 2]]), {})),
     bad("Mesh", "complex, text or object vertices", "real numbers", lambda tmp: (ms.Mesh, (np.eye(3) * 1j, [[0, 1, 2]]), {})),
     bad("Mesh", "masked vertices or faces", "masked", lambda tmp: (ms.Mesh, (np.ma.masked_equal(np.eye(3), 1), [[0, 1, 2]]), {})),
     bad("Mesh", "a vertex index out of range, also 2^32", "face 1 names vertex 4294967296", lambda tmp: (ms.Mesh, (np.eye(3), np.array([[0, 1, 2], [0, 1, 2**32]])), {})),
