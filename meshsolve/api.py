@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import _core, order
-from meshsolve.arrays import Csr, as_csr, as_number, as_rhs, as_seed, as_symmetric, on_cpu, one_of, thread_count
+from meshsolve.arrays import Csr, as_array, as_csr, as_number, as_seed, as_symmetric, on_cpu, one_of, thread_count
 from meshsolve.constraints import Fixed, Pinned
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError, NotPositiveDefiniteError, NotSymmetricError
 from meshsolve.factor import symbolic as _symbolic
@@ -157,7 +157,7 @@ def cholesky(A, ordering="nd", *, mesh=None, fixed=None, pin=False, precision="d
     return CholeskyFactor(sym, sym.matrix_pattern, M.data, constraint=constraint, n=n, precision=precision, threads=threads)
 
 
-def solve(A, b, method="auto", rtol=1e-10):
+def solve(A, b, method="auto", rtol=1e-10, threads=None):
     """Solve A x = b once, with the method that fits A.
 
     Parameters
@@ -169,6 +169,7 @@ def solve(A, b, method="auto", rtol=1e-10):
         ``"auto"`` takes Cholesky for a symmetric positive definite matrix.
     rtol : float
         Relative residual at which ``info.converged`` is true.
+    threads : int, optional
 
     Returns
     -------
@@ -190,18 +191,22 @@ def solve(A, b, method="auto", rtol=1e-10):
     one_of(method, "method", ("auto", "cholesky"))
     rtol = as_number(rtol, "rtol")
     try:
-        F = cholesky(A)
+        F = cholesky(A, threads=threads)
     except (NotSymmetricError, NotPositiveDefiniteError) as e:
-        if method == "cholesky":
-            raise
-        raise type(e)(f"{e}. Only symmetric positive definite systems can be solved by this version", *e.args[1:]) from e
+        if method == "auto":
+            e.args = (f"{e}. Only symmetric positive definite systems can be solved by this version",)
+        raise
     x = F.solve(b)
-    columns, _ = as_rhs(b, F.shape[0])
-    matrix = as_csr(A).to_scipy()
-    norms = np.linalg.norm(columns, axis=0)
-    gap = np.linalg.norm(columns - matrix @ x.reshape(columns.shape), axis=0) / np.where(norms > 0, norms, 1)
-    residual = float(gap.max(initial=0.0))
+    residual = _relative_residual(as_csr(A), x, as_array(b, "b"))
     return x, Info("cholesky", residual <= rtol, 0, residual, [residual], "direct", F.report)
+
+
+def _relative_residual(M, x, b):
+    """||b - A x|| / ||b|| in the 2-norm, worst column."""
+    b = b.astype(np.result_type(b.dtype, np.float64))          # half precision would overflow
+    x, b = (v[:, None] if v.ndim == 1 else v for v in (x, b))
+    norms = np.linalg.norm(b, axis=0)
+    return float((np.linalg.norm(b - M.to_scipy() @ x, axis=0) / np.where(norms > 0, norms, 1)).max(initial=0.0))
 
 
 def _analyze(M, ordering, seed, threads):
@@ -230,7 +235,7 @@ def _with_mesh(M, mesh):
     """M with a stored entry, zero where it has none, for every edge of the mesh."""
     if mesh is None:
         return M
-    edges = pattern_of(mesh)
+    edges = pattern_of(mesh, "mesh")
     if edges.n != M.n:
         raise InvalidInputError(f"A has {M.n} rows, the mesh {edges.n} vertices")
     indptr, indices = _core.unite(M.indptr, M.indices, edges.indptr, edges.indices)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 import scipy.sparse as sp
@@ -65,15 +66,16 @@ def as_seed(seed):
 
 
 def as_number(value, name, least=0.0, above=False):
-    """``value`` as a finite float of at least ``least``, or with ``above`` greater than that."""
+    """``value`` as a finite float of at least ``least``, or with ``above`` greater than that; a bool or a text is none."""
+    given = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
     try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = np.nan
-    if not np.isfinite(number) or number < least or (above and number == least):
-        bound = "" if least == -np.inf else f" above {least:g}" if above else f" of at least {least:g}"
-        raise InvalidInputError(f"{name} has to be a finite number{bound}, not {value!r}")
-    return number
+        number = float(given) if isinstance(given, Real) and not isinstance(given, bool) else np.nan
+    except OverflowError:                                   # an int above the range of float64
+        number = np.inf
+    if np.isfinite(number) and (number > least if above else number >= least):
+        return number
+    bound = "" if least == -np.inf else f" above {least:g}" if above else f" of at least {least:g}"
+    raise InvalidInputError(f"{name} has to be a finite number{bound}, not {value!r}")
 
 
 def one_of(value, name, known):
@@ -98,9 +100,9 @@ def thread_count(threads=None):
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         count = int(given)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         count = 0
-    if count < 1 or isinstance(given, (bool, float)):
+    if count < 1 or isinstance(given, (bool, float, np.bool_, np.floating)):
         raise InvalidInputError(f"{source} has to be a positive integer, not {given!r}")
     return min(count, 1024)
 
@@ -124,15 +126,13 @@ def as_csr(A, name="A", dtype=np.float64):
     """
     A = _as_scipy_csr(A, name)
     n = A.shape[0]
-    if A.shape[0] != A.shape[1]:
-        raise InvalidInputError(f"{name} has to be square, not {A.shape[0]} x {A.shape[1]}")
     if n == 0:
         raise InvalidInputError(f"{name} is empty: it has no rows")
     if n > LARGEST_SIZE:
         raise InvalidInputError(f"{name} has {n} rows; at most {LARGEST_SIZE} are supported")
-    indptr = np.ascontiguousarray(A.indptr, np.int64)
-    indices = _narrow(A.indices, name)
-    data = None if dtype is None else _values(A.data, name, dtype)
+    indptr, indices, data = _stored(A, name)
+    indices = _narrow(indices, name)
+    data = None if dtype is None else _values(data, name, dtype)
     state, row = _core.check_csr(indptr, indices, n)
     if state == "invalid":
         raise InvalidInputError(f"{name}: row {row} has a column index outside 0..{n - 1} or a bad row pointer")
@@ -242,11 +242,14 @@ def as_rhs(b, n, name="b"):
 
 
 def as_array(x, name):
-    """A numpy array of anything that is one, see :func:`from_any`; what is none raises InvalidInputError."""
+    """A numpy array of anything that is one, see :func:`from_any`; what is none raises InvalidInputError, masked entries too."""
     try:
-        return np.asarray(from_any(x))
-    except (TypeError, ValueError, BufferError, RuntimeError) as e:        # RuntimeError: torch, of tensors that need a gradient
+        given = from_any(x)
+    except Exception as e:                                  # whatever foreign array types raise
         raise InvalidInputError(f"{name} is not an array: {e}") from e
+    if np.ma.is_masked(x):
+        raise InvalidInputError(f"{name} has masked entries: fill them first")
+    return given
 
 
 def from_any(x):
@@ -259,16 +262,64 @@ def from_any(x):
 
 
 def _as_scipy_csr(A, name):
-    if sp.issparse(A):
-        return A if A.format == "csr" else sp.csr_array(A)
-    if hasattr(A, "get") and hasattr(A, "nnz"):             # cupyx.scipy.sparse
-        return sp.csr_array(A.get())
-    if isinstance(A, (str, bytes)) or A is None:
-        raise InvalidInputError(f"{name} has to be a matrix, not {type(A).__name__}")
-    dense = as_array(A, name)
-    if dense.dtype.kind not in "fiubc" or dense.ndim != 2:
-        raise InvalidInputError(f"{name} has to be a 2-D matrix of numbers, not shape {dense.shape} of {dense.dtype}")
-    return sp.csr_array(dense)
+    """A as a square scipy matrix in compressed rows whose arrays are still to be checked."""
+    if hasattr(A, "get") and hasattr(A, "nnz") and not sp.issparse(A):      # cupyx.scipy.sparse
+        A = A.get()
+    if not sp.issparse(A):
+        if isinstance(A, (str, bytes)) or A is None:
+            raise InvalidInputError(f"{name} has to be a matrix, not {type(A).__name__}")
+        A = as_array(A, name)
+        if A.dtype.kind not in "fiubc":
+            raise InvalidInputError(f"{name} has to hold numbers, not {A.dtype}")
+    if A.ndim != 2:
+        raise InvalidInputError(f"{name} has to be a 2-D matrix, not of shape {A.shape}")
+    if A.shape[0] != A.shape[1]:
+        raise InvalidInputError(f"{name} has to be square, not {A.shape[0]} x {A.shape[1]}")
+    if not sp.issparse(A):
+        return sp.csr_array(A.astype(np.complex128 if A.dtype.kind == "c" else np.float64, copy=False))
+    if A.format == "csr":
+        return A
+    _check_before_conversion(A, name)
+    return sp.csr_array(A)
+
+
+def _check_before_conversion(A, name):
+    """scipy converts without looking: an index out of range would write outside its arrays."""
+    try:
+        if A.format == "coo":
+            type(A)((A.data, A.coords), shape=A.shape)
+        elif A.format == "csc":
+            _check_compressed(A.indptr, A.indices, A.data, 1, A.shape)
+        elif A.format == "bsr":
+            _check_compressed(A.indptr, A.indices, A.data, 3, np.divide(A.shape, A.data.shape[1:]))
+        elif A.format == "dia":
+            type(A)((A.data, A.offsets), shape=A.shape)
+        elif A.format == "lil" and [*map(len, A.rows)] != [*map(len, A.data)]:
+            raise ValueError("a row has not as many column indices as values")
+    except (ValueError, TypeError) as e:
+        raise InvalidInputError(f"{name}: {e}") from e
+
+
+def _check_compressed(indptr, indices, data, ndim, shape):
+    """Columns or rows of blocks: ``shape`` counts the pointers' ranges and the values that indices may have."""
+    if not indptr.ndim == indices.ndim == 1 or data.ndim != ndim or not {indptr.dtype.kind, indices.dtype.kind} <= {"i", "u"}:
+        raise ValueError("indptr and indices have to be lists of integers, data numbers")
+    if len(indptr) != shape[0] + 1 or indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any() or indptr[-1] > len(indices):
+        raise ValueError("indptr does not ascend from 0 to the number of entries")
+    if len(indices) != len(data) or (len(indices) and not 0 <= indices.min() <= indices.max() < shape[1]):
+        raise ValueError(f"indices and data differ in length, or an index is outside 0..{shape[1] - 1:g}")
+
+
+def _stored(A, name):
+    """(indptr, indices, data) of a csr matrix: integers, lengths that fit, without the spare room behind the last row."""
+    indptr, indices, data = (np.asarray(part) for part in (A.indptr, A.indices, A.data))
+    if indptr.ndim != 1 or indices.ndim != 1 or data.ndim != 1 or indptr.dtype.kind not in "iu" or indices.dtype.kind not in "iu":
+        raise InvalidInputError(f"{name}: indptr and indices have to be lists of integers, data a list of numbers")
+    if len(indices) != len(data):
+        raise InvalidInputError(f"{name} has {len(indices)} column indices and {len(data)} values")
+    indptr = np.ascontiguousarray(indptr, np.int64)
+    used = int(indptr[-1]) if len(indptr) else -1
+    return (indptr, indices[:used], data[:used]) if 0 <= used <= len(indices) else (indptr, indices, data)
 
 
 def _narrow(indices, name):
@@ -284,7 +335,8 @@ def _values(data, name, dtype):
         raise InvalidInputError(f"{name} has to hold numbers, not {data.dtype}")
     if data.dtype.kind == "c" and np.dtype(dtype).kind != "c":
         raise InvalidInputError(f"{name} is complex; only meshsolve.lu takes complex matrices")
-    return np.ascontiguousarray(data, dtype)
+    with np.errstate(over="ignore"):                       # a longdouble out of range becomes an infinity and is refused
+        return np.ascontiguousarray(data, dtype)
 
 
 def _sort(n, indptr, indices, data):

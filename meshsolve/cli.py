@@ -1,18 +1,21 @@
 """The command line: meshsolve mcf | smooth | solve | order | info.
 
 Exit codes: 0 done, 2 wrong usage, 1 anything else, with one line on standard error that begins with "meshsolve: error:".
-Output files are written whole or not at all.
+The output files of a command are written whole, and together or not at all.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import shutil
 import sys
+import time
 import warnings
 
 from meshsolve import matrix_files as files
 from meshsolve.errors import MeshsolveError
+from meshsolve.files import written_whole
 from meshsolve.report import showing_progress
 
 METHODS = ("nd", "amd", "nnz_sort", "random", "rcm", "natural")
@@ -23,12 +26,13 @@ def main(argv=None):
     parser = _parser()
     args = parser.parse_args(argv)
     if args.command is None:
-        parser.print_help()
+        parser.print_help(sys.stderr)
         return 2
-    warnings.showwarning = _one_line_warning
     try:
-        with _progress(args.quiet):
+        with warnings.catch_warnings(), _progress(args.quiet) as args.label:
+            warnings.showwarning = _one_line_warning
             args.run(args)
+        sys.stdout.flush()
         return 0
     except KeyboardInterrupt:
         return _fail("interrupted")
@@ -44,60 +48,72 @@ def main(argv=None):
 
 
 def run_mcf(args):
-    """Mean curvature flow: mesh in, smoothed mesh, picture and report out."""
+    """Mean curvature flow of a mesh.
+
+    Backward Euler steps of x' = (M + dt L)^-1 M x; the factorization is analysed once and refactored at each step.
+    """
     from meshsolve import apps
 
-    files.check_writable(args.output, args.render, args.report)
-    mesh = _load(args)
+    mesh = _load_mesh(args)
+    count = (lambda step, _: args.label(f"step {step + 1}/{args.steps} ")) if args.label and args.steps > 1 else None
     out, report = apps.mcf(mesh, steps=args.steps, dt=args.dt, conformal=args.conformal, precision=args.precision,
-                           threads=args.threads)
-    _finish(args, mesh, out, report, f"{'conformalized ' if args.conformal else ''}mean curvature flow, {args.steps} step(s)")
+                           callback=count, threads=args.threads)
+    flow = "conformalized mean curvature flow" if args.conformal else "mean curvature flow"
+    _finish(args, mesh, out, report, f"{flow}, {args.steps} step{'s' * (args.steps > 1)}")
 
 
 def run_smooth(args):
-    """Implicit Laplacian or bi-Laplacian smoothing."""
+    """Implicit Laplacian or bi-Laplacian smoothing of a mesh, in one step."""
     from meshsolve import apps
 
-    files.check_writable(args.output, args.render, args.report)
-    mesh = _load(args)
-    out, report = apps.smooth(mesh, args.strength, order=args.order, threads=args.threads)
+    mesh = _load_mesh(args)
+    out, report = apps.smooth(mesh, args.strength, order=args.order, precision=args.precision, threads=args.threads)
     kind = "Laplacian" if args.order == 1 else "bi-Laplacian"
     _finish(args, mesh, out, report, f"{kind} smoothing, strength {args.strength:g}")
 
 
 def run_solve(args):
-    """Solve A x = b for Matrix Market files."""
+    """Solve A x = b for a symmetric positive definite matrix A.
+
+    A is a Matrix Market (.mtx, .mtx.gz) or scipy (.npz) file, b and x are .mtx, .npy or .txt with one column or several.
+    """
     from meshsolve import api
 
-    files.check_writable(args.output, args.report)
+    files.check_outputs(args.output, args.report)
     A, b = files.read_matrix(args.matrix), files.read_vector(args.rhs)
-    x, info = api.solve(A, b, method=args.method)
-    files.write_vector(args.output, x)
-    _tell(args, str(info.report))
-    _tell(args, f"method             {info.method}\nrelative residual  {info.relative_residual:.3g}")
-    files.write_report(args.report, info.report)
+    x, info = api.solve(A, b, method=args.method, threads=args.threads)
+    with _outputs(args.output, args.report) as (x_part, report_part):
+        files.write_vector(x_part, x)
+        files.write_report(report_part, info.report)
+    _tell(args, f"{info.report}\nmethod             {info.method}\nrelative residual  {info.relative_residual:.3g}")
 
 
 def run_order(args):
-    """Order a matrix or mesh; statistics of its factor and the permutation on request."""
+    """Order a matrix or a mesh to keep its Cholesky factor sparse.
+
+    Line k of the --perm file is the old number, from 0, of row k of the reordered matrix A[perm][:, perm].
+    """
     from meshsolve import api
 
-    files.check_writable(args.perm, args.report)
+    files.check_outputs(args.perm, args.report)
     sym = api.analyze(files.read_pattern(args.input), args.method, seed=args.seed, threads=args.threads)
-    print(f"{args.method}: nnz(L) {sym.nnz:,}, flops {sym.flops:.4g}")
+    with _outputs(args.perm, args.report) as (perm_part, report_part):
+        files.write_perm(perm_part, sym.ordering.perm)
+        files.write_report(report_part, sym.report)
+    _tell(args, f"{args.method}: nnz(L) {sym.nnz:,}, flops {sym.flops:.4g}")
     if args.stats:
         print(sym.report)
         print(f"supernodes   {len(sym.supernodes) - 1:>14,}\nlargest row  {int(sym.colcount.max()):>14,}")
-    if args.perm:
-        files.write_perm(args.perm, sym.ordering.perm)
-    files.write_report(args.report, sym.report)
 
 
 def run_info(args):
-    """What a mesh or a matrix is; without a file, the configuration."""
+    """Say what a mesh or a matrix is and how it would be solved; without a file, what this installation is.
+
+    Sizes, components, symmetry, definiteness (found by factoring, up to a limit) and what would be chosen.
+    """
     from meshsolve.config import config
 
-    facts = files.describe(args.input) if args.input else config()
+    facts = files.describe(args.input, args.threads) if args.input else config()
     width = max(map(len, facts))
     print("\n".join(f"{name:<{width}}  {value}" for name, value in facts.items()))
 
@@ -108,68 +124,84 @@ def run_info(args):
 def _parser():
     from meshsolve.version import __version__
 
-    parser = argparse.ArgumentParser(prog="meshsolve", description="Fast sparse solvers for meshes, graphs and circuits.")
+    parser = argparse.ArgumentParser(
+        prog="meshsolve", description="Fast sparse solvers for meshes, graphs and circuits.",
+        epilog="meshsolve COMMAND --help says more. Exit codes: 0 done, 2 wrong usage, 1 anything else.")
     parser.add_argument("--version", action="version", version=f"meshsolve {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    _mcf_arguments(_command(commands, "mcf", run_mcf))
-    _smooth_arguments(_command(commands, "smooth", run_smooth))
-    _solve_arguments(_command(commands, "solve", run_solve))
-    _order_arguments(_command(commands, "order", run_order))
-    info = _command(commands, "info", run_info)
-    info.add_argument("input", nargs="?", metavar="FILE", help="mesh or matrix (.mtx, .npz)")
+    _mcf_arguments(_command(commands, "mcf", run_mcf, "meshsolve mcf scan.ply -o smooth.ply --steps 5 --render picture.png"))
+    _smooth_arguments(_command(commands, "smooth", run_smooth, "meshsolve smooth scan.ply -o smooth.ply --strength 4 --order 2"))
+    _solve_arguments(_command(commands, "solve", run_solve, "meshsolve solve A.mtx b.mtx -o x.mtx"))
+    _order_arguments(_command(commands, "order", run_order, "meshsolve order A.mtx --method nd --stats --perm perm.txt"))
+    info = _command(commands, "info", run_info, "meshsolve info scan.ply")
+    info.add_argument("input", nargs="?", metavar="FILE", help="a mesh or a matrix (.mtx, .npz)")
     return parser
 
 
-def _command(commands, name, run):
-    parser = commands.add_parser(name, help=run.__doc__.splitlines()[0], description=run.__doc__)
+def _command(commands, name, run, example):
+    title, _, more = run.__doc__.partition("\n")
+    description = f"{title} {' '.join(more.split())}".strip()
+    parser = commands.add_parser(name, help=title, description=description, epilog=f"example: {example}")
     parser.set_defaults(run=run)
     parser.add_argument("--quiet", action="store_true", help="no progress, no table")
-    parser.add_argument("--threads", type=_positive, metavar="N", help="default: every core, or MESHSOLVE_NUM_THREADS")
+    parser.add_argument("--threads", type=_integer(1), metavar="N",
+                        help="default: every core, or MESHSOLVE_NUM_THREADS; results do not depend on it")
     return parser
 
 
 def _mesh_arguments(parser):
-    parser.add_argument("mesh", metavar="MESH", help="OBJ, PLY, STL, OFF or glTF file")
+    parser.add_argument("mesh", metavar="MESH", help="OBJ, PLY, STL, OFF or glTF file, also packed with gzip")
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help="mesh to write; its suffix names the format")
     parser.add_argument("--render", metavar="PNG", help="picture of the mesh before and after")
-    parser.add_argument("--report", metavar="JSON", help="seconds and sizes of each phase")
+    parser.add_argument("--precision", choices=("double", "single", "mixed"), default="double",
+                        help="of the factor; mixed: float32, refined to float64 (default: double)")
+    _report_argument(parser)
 
 
 def _mcf_arguments(parser):
     _mesh_arguments(parser)
-    parser.add_argument("--steps", type=_positive, default=1, metavar="N")
-    parser.add_argument("--dt", type=_time_step, default="auto", metavar="auto|X", help="time step, length squared")
-    parser.add_argument("--conformal", action="store_true", help="the flow of Kazhdan, Solomon and Ben-Chen (2012)")
-    parser.add_argument("--precision", choices=("double", "single", "mixed"), default="double")
+    parser.add_argument("--steps", type=_integer(1), default=1, metavar="N", help="default: 1")
+    parser.add_argument("--dt", type=_time_step, default="auto", metavar="auto|X",
+                        help="time step in squared units of length; auto: the squared mean edge length, and for --conformal "
+                             "0.002 times the area")
+    parser.add_argument("--conformal", action="store_true",
+                        help="the flow of Kazhdan, Solomon and Ben-Chen (2012): no singularities, genus 0 becomes a round sphere")
 
 
 def _smooth_arguments(parser):
     _mesh_arguments(parser)
-    parser.add_argument("--strength", type=_non_negative, default=1.0, metavar="S")
-    parser.add_argument("--order", type=int, choices=(1, 2), default=1, help="1: Laplacian, 2: bi-Laplacian")
+    parser.add_argument("--strength", type=_non_negative, default=1.0, metavar="S",
+                        help="1 removes noise between neighbours, 10 or 100 what is some edges wide (default: 1)")
+    parser.add_argument("--order", type=int, choices=(1, 2), default=1, help="1: Laplacian, 2: bi-Laplacian (default: 1)")
 
 
 def _solve_arguments(parser):
-    parser.add_argument("matrix", metavar="A.mtx")
-    parser.add_argument("rhs", metavar="b.mtx")
-    parser.add_argument("-o", "--output", required=True, metavar="x.mtx")
-    parser.add_argument("--method", choices=("auto", "cholesky"), default="auto")
-    parser.add_argument("--report", metavar="JSON")
+    parser.add_argument("matrix", metavar="A.mtx", help="the matrix: .mtx, .mtx.gz or .npz")
+    parser.add_argument("rhs", metavar="b.mtx", help="right-hand sides: .mtx, .npy or .txt")
+    parser.add_argument("-o", "--output", required=True, metavar="x.mtx", help="the solution: .mtx, .npy or .txt")
+    parser.add_argument("--method", choices=("auto", "cholesky"), default="auto", help="default: auto")
+    _report_argument(parser)
 
 
 def _order_arguments(parser):
-    parser.add_argument("input", metavar="A.mtx|MESH")
-    parser.add_argument("--method", choices=METHODS, default="nd")
+    parser.add_argument("input", metavar="A.mtx|MESH", help="a matrix (the pattern of A + A^T counts) or a mesh")
+    parser.add_argument("--method", choices=METHODS, default="nd", help="default: nd, nested dissection")
     parser.add_argument("--stats", action="store_true", help="seconds and sizes")
     parser.add_argument("--perm", metavar="FILE", help="write the permutation, one row number a line (.npy: binary)")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--report", metavar="JSON")
+    parser.add_argument("--seed", type=_integer(0), default=0, metavar="N", help="of nd, nnz_sort and random (default: 0)")
+    _report_argument(parser)
 
 
-def _positive(text):
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
-    return int(text)
+def _report_argument(parser):
+    parser.add_argument("--report", metavar="JSON", help="write seconds and sizes of each phase")
+
+
+def _integer(least):
+    def parse(text):
+        if not text.isdecimal() or not least <= int(text) < 2**31:
+            raise argparse.ArgumentTypeError(f"{text!r} is not an integer of at least {least}")
+        return int(text)
+    return parse
 
 
 def _non_negative(text):
@@ -194,20 +226,31 @@ def _time_step(text):
 # ---- what the user sees -------------------------------------------------------------------------------------------------
 
 
-def _load(args):
+def _load_mesh(args):
     from meshsolve.mesh import load_mesh
 
+    files.check_outputs(args.output, args.render, args.report)
+    files.check_mesh_format(args.output)
+    files.check_picture_format(args.render)
     return load_mesh(args.mesh)
 
 
 def _finish(args, before, after, report, title):
-    after.save(args.output)
-    if args.render:
-        from meshsolve.apps.render import render
+    with _outputs(args.output, args.render, args.report) as (mesh_part, picture_part, report_part):
+        after.save(mesh_part)
+        if picture_part:
+            from meshsolve.apps.render import render
 
-        render(args.render, before, after, title=title)
-    files.write_report(args.report, report)
+            render(picture_part, before, after, title=title)
+        files.write_report(report_part, report)
     _tell(args, str(report))
+
+
+@contextlib.contextmanager
+def _outputs(*paths):
+    """Temporary files that take the places of ``paths`` together when the block ends well; None stays None."""
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(written_whole(path)) if path else None for path in paths]
 
 
 def _tell(args, text):
@@ -227,25 +270,30 @@ def _one_line_warning(message, category, filename, lineno, file=None, line=None)
 
 @contextlib.contextmanager
 def _progress(quiet):
-    """A bar on standard error for phases that last, where a person looks at it."""
+    """A bar on standard error where a person looks at it; yields a function that sets what stands before the phase, or None."""
     if quiet or not sys.stderr.isatty():
-        yield
+        yield None
         return
     from tqdm import tqdm
 
-    bar = tqdm(total=1, leave=False, unit="", bar_format="{desc:<10} {percentage:3.0f}% |{bar}| {elapsed}")
+    columns, rows = shutil.get_terminal_size()              # tqdm draws nothing where a terminal does not say its size
+    bar = tqdm(total=1, leave=False, ncols=columns, nrows=rows, bar_format="{desc:<20} {percentage:3.0f}% |{bar}| {elapsed}")
+    label, drawn = "", 0.0
+
+    def set_label(text):
+        nonlocal label
+        label = text
 
     def tell(phase, done, total):
-        bar.set_description_str(phase, refresh=False)
-        bar.total, bar.n = max(total, 1), min(done, max(total, 1))
-        bar.refresh()
+        nonlocal drawn
+        if time.monotonic() - drawn > 0.05:
+            bar.set_description_str(label + phase, refresh=False)
+            bar.total, bar.n = max(total, 1), min(done, max(total, 1))
+            bar.refresh()
+            drawn = time.monotonic()
 
     try:
         with showing_progress(tell):
-            yield
+            yield set_label
     finally:
         bar.close()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from meshsolve.arrays import Csr, as_csr, as_indices, as_perm
+from meshsolve.arrays import Csr, as_array, as_csr, as_indices, as_perm
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 
 
@@ -55,10 +55,10 @@ class Fixed:
         """Prescribed values as a (len(rows), k) float64 array; zeros where none are given."""
         if fixed_values is None:
             return np.zeros((len(self.rows), k))
-        try:
-            given = np.asarray(fixed_values, np.float64)
-        except (TypeError, ValueError) as e:
-            raise InvalidInputError(f"fixed_values has to hold real numbers: {e}") from e
+        given = as_array(fixed_values, "fixed_values")
+        if given.dtype.kind not in "fiub":
+            raise InvalidInputError(f"fixed_values has to hold real numbers, not {given.dtype}")
+        given = given.astype(np.float64)
         if given.ndim == 0:
             given = np.full((len(self.rows), k), float(given))
         if given.ndim == 1:

@@ -16,8 +16,8 @@ def as_path(path):
         name = os.fsdecode(path)
     except TypeError as e:
         raise InvalidInputError(f"a file name has to be a string or a path, not {type(path).__name__}") from e
-    if "\0" in name:
-        raise InvalidInputError(f"{name!r} is no file name")
+    if not name or "\0" in name:
+        raise InvalidInputError(f"{name!r} is not a file name")
     return pathlib.Path(name)
 
 

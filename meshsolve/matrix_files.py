@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import pathlib
@@ -13,141 +14,185 @@ from scipy.sparse.csgraph import connected_components
 
 from meshsolve.arrays import as_csr, as_symmetric
 from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError, NotSymmetricError
-from meshsolve.files import as_path, written_whole
+from meshsolve.files import as_path
+from meshsolve.mesh.files import WRITABLE
 
 MATRIX_SUFFIXES = (".mtx", ".npz")
+MOST_FLOPS = 1e12                   # definiteness is found by factoring matrices up to here
 
 
-def check_writable(*paths):
-    """Refuse early what could not be written after the work."""
-    for path in filter(None, paths):
-        folder = pathlib.Path(path).parent
-        if not folder.is_dir():
-            raise InvalidInputError(f"{path}: there is no folder {folder}")
-        if not os.access(folder, os.W_OK):
-            raise InvalidInputError(f"{path}: the folder {folder} cannot be written to")
+# ---- outputs ------------------------------------------------------------------------------------------------------------
+
+
+def check_outputs(*paths):
+    """Refuse early what could not be written after the work: folders that are not there, one name for two files."""
+    given = [as_path(path) for path in paths if path]
+    for path in given:
+        if not path.parent.is_dir():
+            raise InvalidInputError(f"{path}: there is no folder {path.parent}")
+        if path.is_dir():
+            raise InvalidInputError(f"{path}: this is a folder")
+        if not os.access(path.parent, os.W_OK):
+            raise InvalidInputError(f"{path}: the folder {path.parent} cannot be written to")
+    if len({path.resolve() for path in given}) < len(given):
+        raise InvalidInputError(f"two outputs have the same name: {', '.join(map(str, given))}")
+
+
+def check_mesh_format(path):
+    """Refuse a mesh file whose suffix names no format that can be written."""
+    if not str(path).lower().removesuffix(".gz").endswith(WRITABLE):
+        raise InvalidInputError(f"{path}: meshes are written as {', '.join(WRITABLE)}, each also with .gz")
+
+
+def check_picture_format(path):
+    """Refuse a picture whose suffix is not .png."""
+    if path and not str(path).lower().endswith(".png"):
+        raise InvalidInputError(f"{path}: pictures are written as .png")
+
+
+def write_vector(path, x):
+    """(n,) or (n, k) values as .npy, .txt, or Matrix Market, the latter also packed with gzip."""
+    if path.suffix == ".npy":
+        np.save(path, x)
+    elif path.suffix == ".txt":
+        np.savetxt(path, x)
+    else:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "wb") as f:            # a name would be given the suffix .mtx
+            scipy.io.mmwrite(f, x if x.ndim == 2 else x[:, None], precision=17)
+
+
+def write_perm(path, perm):
+    """A permutation, one row number a line, or as .npy; does nothing without a path."""
+    if path:
+        np.save(path, perm) if path.suffix == ".npy" else np.savetxt(path, perm, fmt="%d")
+
+
+def write_report(path, report):
+    """``report.as_dict()`` as JSON; does nothing without a path."""
+    if path:
+        path.write_text(json.dumps(report.as_dict(), indent=2, default=float) + "\n")
+
+
+# ---- inputs -------------------------------------------------------------------------------------------------------------
 
 
 def is_matrix(path):
-    """Does the name say Matrix Market or scipy's .npz (either may be compressed with gzip)?"""
-    name = str(path).lower().removesuffix(".gz")
-    return name.endswith(MATRIX_SUFFIXES)
+    """Does the name say Matrix Market or scipy's .npz (the former may be packed with gzip)?"""
+    return str(path).lower().removesuffix(".gz").endswith(MATRIX_SUFFIXES)
 
 
 def read_matrix(path):
-    """A sparse matrix from Matrix Market (.mtx, .mtx.gz) or scipy's .npz."""
+    """A matrix from Matrix Market (.mtx, .mtx.gz) or scipy's .npz."""
     path = _existing(path)
+    if not is_matrix(path):
+        raise InvalidInputError(f"{path}: unknown matrix format; known are .mtx, .mtx.gz and .npz")
     try:
-        if str(path).lower().endswith(".npz"):
+        if path.suffix.lower() == ".npz":
             return sp.csr_array(sp.load_npz(path))
         A = scipy.io.mmread(path, spmatrix=False)
-    except (ValueError, OSError, KeyError, EOFError, TypeError, OverflowError) as e:
-        raise InvalidInputError(f"{path}: not a readable matrix: {e}") from e
+    except Exception as e:              # scipy raises whatever zip, gzip and its parser meet
+        raise InvalidInputError(f"{path}: not a readable matrix: {e or type(e).__name__}") from e
     return A if sp.issparse(A) else np.asarray(A)
 
 
 def read_vector(path):
-    """Right-hand sides, (n,) or (n, k), from Matrix Market, .npy or plain text."""
+    """Right-hand sides, (n,) or (n, k), from Matrix Market (also .gz), .npy or plain text."""
     path = _existing(path)
+    kind = pathlib.PurePath(path.name.lower().removesuffix(".gz")).suffix
+    readers = {".npy": lambda: np.load(path, allow_pickle=False), ".txt": lambda: np.loadtxt(path, ndmin=1),
+               ".mtx": lambda: scipy.io.mmread(path, spmatrix=False)}
+    if kind not in readers:
+        raise InvalidInputError(f"{path}: unknown vector format; known are .mtx, .npy and .txt")
     try:
-        if path.suffix == ".npy":
-            b = np.load(path, allow_pickle=False)
-        elif path.suffix == ".txt":
-            b = np.loadtxt(path)
-        else:
-            b = scipy.io.mmread(path, spmatrix=False)
-    except (ValueError, OSError, EOFError, TypeError) as e:
-        raise InvalidInputError(f"{path}: not a readable vector: {e}") from e
+        b = readers[kind]()
+    except Exception as e:
+        raise InvalidInputError(f"{path}: not a readable vector: {e or type(e).__name__}") from e
     b = b.toarray() if sp.issparse(b) else np.asarray(b)
     return b[:, 0] if b.ndim == 2 and b.shape[1] == 1 else b
 
 
 def read_pattern(path):
     """A mesh or a matrix, told apart by the file's name."""
-    if is_matrix(path):
-        return read_matrix(path)
     from meshsolve.mesh import load_mesh
     from meshsolve.operators import graph_laplacian
 
-    return graph_laplacian(load_mesh(path))
-
-
-def write_vector(path, x):
-    """(n,) or (n, k) values as Matrix Market, .npy or .txt."""
-    suffix = pathlib.Path(path).suffix
-    with written_whole(path) as part:
-        if suffix == ".npy":
-            np.save(part, x)
-        elif suffix == ".txt":
-            np.savetxt(part, x)
-        else:
-            with open(part, "wb") as f:                  # a name would be given the suffix .mtx
-                scipy.io.mmwrite(f, x if x.ndim == 2 else x[:, None], precision=17)
-
-
-def write_perm(path, perm):
-    """A permutation, one row number a line, or as .npy."""
-    with written_whole(path) as part:
-        np.save(part, perm) if pathlib.Path(path).suffix == ".npy" else np.savetxt(part, perm, fmt="%d")
-
-
-def write_report(path, report):
-    """``report.as_dict()`` as JSON; does nothing without a path."""
-    if path:
-        with written_whole(path) as part:
-            part.write_text(json.dumps(report.as_dict(), indent=2, default=float) + "\n")
-
-
-def describe(path):
-    """What a mesh or matrix file holds: a dict of name to text."""
-    return _describe_matrix(read_matrix(path)) if is_matrix(path) else _describe_mesh(path)
-
-
-def _describe_mesh(path):
-    from meshsolve.mesh import load_mesh
-
-    mesh = load_mesh(path)
-    used = np.zeros(len(mesh.vertices), bool)
-    used[mesh.faces] = True
-    return {
-        "vertices": f"{len(mesh.vertices):,}",
-        "faces": f"{len(mesh.faces):,}",
-        "edges": f"{len(mesh.edges):,}",
-        "components": f"{mesh.components.max() + 1:,}",
-        "manifold": "yes" if mesh.is_manifold else "no",
-        "unreferenced": f"{(~used).sum():,}",
-        "ordering": "nd",
-        "method": "cholesky",
-    }
-
-
-def _describe_matrix(A):
-    M = as_csr(A)
-    matrix = M.to_scipy()
-    facts = {"rows": f"{M.n:,}", "entries": f"{M.nnz:,}",
-             "components": f"{connected_components(matrix, directed=False)[0]:,}"}
-    try:
-        as_symmetric(matrix)
-    except NotSymmetricError as e:
-        return {**facts, "symmetric": f"no (row {e.row}, column {e.column})"}
-    return {**facts, "symmetric": "yes", **_definiteness(matrix)}
-
-
-def _definiteness(matrix):
-    from meshsolve import api
-
-    try:
-        F = api.cholesky(matrix)
-    except NotPositiveDefiniteError as e:
-        sums = np.abs(matrix.sum(axis=1))
-        laplacian = sums.max() <= 1e-9 * abs(matrix).max() and (matrix.diagonal() >= 0).all()
-        kind = "singular: its rows sum to zero, a Laplacian" if laplacian else f"not positive definite (column {e.column})"
-        return {"definiteness": kind}
-    return {"definiteness": "positive definite", "ordering": "nd", "method": "cholesky", "nnz of the factor": f"{F.nnz:,}"}
+    return read_matrix(path) if is_matrix(path) else graph_laplacian(load_mesh(path))
 
 
 def _existing(path):
     path = as_path(path)
     if not path.is_file():
-        raise InvalidInputError(f"{path}: no such file")
+        raise InvalidInputError(f"{path}: there is no such file")
     return path
+
+
+# ---- descriptions -------------------------------------------------------------------------------------------------------
+
+
+def describe(path, threads=None):
+    """What a mesh or matrix file holds and how it would be solved: a dict of name to text."""
+    return _describe_matrix(read_matrix(path), threads) if is_matrix(path) else _describe_mesh(path, threads)
+
+
+def _describe_mesh(path, threads):
+    from meshsolve import api
+    from meshsolve.mesh import load_mesh
+    from meshsolve.operators import edge_lengths, face_areas, graph_laplacian
+
+    mesh = load_mesh(path)
+    n, e, m = len(mesh.vertices), len(mesh.edges), len(mesh.faces)
+    sides = np.bincount(mesh.side_edges.ravel(), minlength=e)
+    used = np.zeros(n, bool)
+    used[mesh.faces] = True
+    areas = face_areas(mesh)
+    return {
+        "vertices": f"{n:,}" + (f", {(~used).sum():,} of them in no face" if not used.all() else ""),
+        "edges": f"{e:,}, {(sides == 1).sum():,} on a boundary, {(sides > 2).sum():,} of more than two faces",
+        "faces": f"{m:,}, {(areas == 0).sum():,} of them without area",
+        "components": f"{mesh.components.max() + 1:,}",
+        "manifold": "yes" if mesh.is_manifold else "no",
+        "Euler characteristic": f"{used.sum() - e + m:,}",
+        "extent": " x ".join(f"{x:.4g}" for x in np.ptp(mesh.vertices, axis=0)),
+        "area": f"{areas.sum():.6g}",
+        "mean edge": f"{edge_lengths(mesh).mean():.4g}" if e else "none",
+        **_chosen(api.analyze(graph_laplacian(mesh), threads=threads)),
+    }
+
+
+def _describe_matrix(A, threads):
+    M = as_csr(A)
+    matrix = M.to_scipy()
+    entries = np.diff(M.indptr)
+    facts = {"rows": f"{M.n:,}", "entries": f"{M.nnz:,}, {entries.min():,} to {entries.max():,} a row",
+             "components": f"{connected_components(matrix, directed=False)[0]:,}",
+             "diagonal": f"{matrix.diagonal().min():.4g} to {matrix.diagonal().max():.4g}"}
+    try:
+        as_symmetric(matrix)
+    except NotSymmetricError as e:
+        return facts | {"symmetric": f"no: worst at row {e.row}, column {e.column}",
+                        "chosen": "nothing: this version solves symmetric positive definite systems only"}
+    return facts | {"symmetric": "yes"} | _definiteness(matrix, threads)
+
+
+def _definiteness(matrix, threads):
+    """Laplacian, positive definite or not: by row sums first, then by factoring, unless that takes long."""
+    from meshsolve import api
+
+    sym = api.analyze(matrix, threads=threads)
+    if np.abs(matrix.sum(axis=1)).max() <= 1e-12 * np.abs(matrix).sum(axis=1).max():
+        facts = {"definiteness": "singular: every row sums to zero, as a Laplacian's does"}
+        return facts | _chosen(sym, "cholesky with pin=True")
+    if sym.flops > MOST_FLOPS:
+        return {"definiteness": "not known: factoring it takes long"} | _chosen(sym)
+    try:
+        F = sym.factor(matrix, threads=threads)
+    except NotPositiveDefiniteError as e:
+        return {"definiteness": f"not positive definite: the pivot of column {e.column} is not positive",
+                "chosen": "nothing: this version solves symmetric positive definite systems only"}
+    return {"definiteness": "positive definite", "condition number": f"about {1 / F.rcond():.2g}"} | _chosen(sym)
+
+
+def _chosen(sym, method="cholesky"):
+    ordering = "nested dissection" if sym.ordering.num_patches else "minimum degree, as nd does for small graphs and near-trees"
+    size = f"{sym.nnz:,} nonzeros, {sym.flops:.3g} flops, {sym.nbytes / 2**20:.1f} MiB"
+    return {"chosen": f"{method}, ordering {ordering}", "factor": size}

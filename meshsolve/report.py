@@ -11,7 +11,7 @@ import contextvars
 import logging
 import time
 
-from meshsolve.errors import OutOfMemoryError
+from meshsolve.errors import InvalidInputError, OutOfMemoryError
 
 logger = logging.getLogger("meshsolve")
 _progress = contextvars.ContextVar("meshsolve_progress", default=None)
@@ -36,9 +36,7 @@ class Report:
     @contextlib.contextmanager
     def phase(self, name):
         """Add the time of the ``with`` block to phase ``name`` and tell the progress callable of it."""
-        tell = _progress.get()
-        if tell:
-            tell(name, 0, 0)
+        announce(name)
         start = time.perf_counter()
         try:
             yield self
@@ -85,6 +83,13 @@ def _readable(name, value):
     return str(value)
 
 
+def announce(name):
+    """Tell the progress callable that phase ``name`` begins."""
+    teller = _progress.get()
+    if teller:
+        teller.begin(name)
+
+
 @contextlib.contextmanager
 def showing_progress(tell):
     """Call ``tell(phase, done, total)`` while long work runs inside the ``with`` block; total 0 means unknown.
@@ -93,19 +98,30 @@ def showing_progress(tell):
     """
     from meshsolve import _core
 
-    phase = ["work"]
-
-    def remember(name, done, total):
-        phase[0] = name
-        tell(name, done, total)
-
-    token = _progress.set(remember)
-    _core.set_progress(lambda done, total: tell(phase[0], done, total))
+    if not callable(tell):
+        raise InvalidInputError(f"tell has to be a function of (phase, done, total), not {tell!r}")
+    before, teller = _progress.get(), _Teller(tell)
+    token = _progress.set(teller)
+    _core.set_progress(teller.count)
     try:
         yield
     finally:
-        _core.set_progress(None)
+        _core.set_progress(before.count if before else None)
         _progress.reset(token)
+
+
+class _Teller:
+    """Passes on what Python knows, the phase, with what the C++ core knows, the counts."""
+
+    def __init__(self, tell):
+        self.tell, self.phase = tell, "work"
+
+    def begin(self, phase):
+        self.phase = phase
+        self.tell(phase, 0, 0)
+
+    def count(self, done, total):
+        self.tell(self.phase, done, total)
 
 
 def ensure_memory(needed, what):

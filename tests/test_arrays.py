@@ -1,5 +1,7 @@
 """Intake: what users hand over, checked and converted without touching it."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -108,6 +110,27 @@ def test_bad_thread_counts(value, monkeypatch):
 def test_thread_setting_of_the_environment(monkeypatch):
     monkeypatch.setenv("MESHSOLVE_NUM_THREADS", "3")
     assert arrays.thread_count() == 3 and arrays.thread_count(5) == 5
+
+
+@pytest.mark.parametrize("value", ["1", b"1", True, np.bool_(True), 1j, None, [1.0], np.ones(1), np.nan, np.inf, np.float16("inf"), 10**400,
+                                   np.longdouble("1e4000")], ids=repr)
+def test_what_is_no_number(value):
+    with pytest.raises(ms.InvalidInputError, match="dt has to be a finite number, not"):
+        arrays.as_number(value, "dt", -np.inf)
+
+
+@pytest.mark.parametrize("value", [2, 2.0, np.int8(2), np.float16(2), np.longdouble(2), np.array(2), Fraction(4, 2)], ids=repr)
+def test_numbers_of_any_real_type_become_floats(value):
+    number = arrays.as_number(value, "dt", 2)
+    assert type(number) is float and number == 2
+    with pytest.raises(ms.InvalidInputError, match="above 2, not"):
+        arrays.as_number(value, "dt", 2, above=True)
+
+
+def test_the_residual_of_a_right_hand_side_in_half_precision():
+    """The square of its norm is above what half precision holds."""
+    _, info = ms.solve(sp.eye_array(50), np.full(50, 1000, np.float16))
+    assert info.converged and info.relative_residual == 0
 
 
 def test_dlpack_input():

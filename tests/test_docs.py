@@ -11,7 +11,9 @@ import pytest
 
 import meshsolve as ms
 
-README = pathlib.Path(__file__).resolve().parents[1] / "README.md"
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
 
 
 def modules():
@@ -70,3 +72,29 @@ def test_readme_examples_run(tmp_path, monkeypatch):
     assert blocks, "the README shows no Python"
     for block in blocks:
         exec(compile(block, "README.md", "exec"), {})
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: d.name)
+def test_documents_run_from_top_to_bottom(document, tmp_path, monkeypatch):
+    """The blocks of one document are one program."""
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", document.read_text(), re.S)
+    assert blocks, "a document without an example"
+    names = {}
+    for block in blocks:
+        exec(compile(block, document.name, "exec"), names)
+
+
+@pytest.mark.parametrize("document", [README, *DOCUMENTS], ids=lambda d: d.name)
+def test_links_between_documents_hold(document):
+    for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
+        assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+@pytest.mark.parametrize("document", [README, *DOCUMENTS], ids=lambda d: d.name)
+def test_commands_in_documents_are_commands(document):
+    from meshsolve import cli
+
+    for block in re.findall(r"```sh\n(.*?)```", document.read_text(), re.S):
+        for line in filter(lambda line: line.startswith("meshsolve "), block.splitlines()):
+            cli._parser().parse_args(line.split("#")[0].split()[1:])

@@ -77,6 +77,8 @@ def mcf(mesh, steps=1, dt="auto", conformal=False, precision="double", device="a
     mesh = as_mesh(mesh)
     steps = as_integer(steps, "steps")
     dt = _automatic_step(mesh, conformal) if isinstance(dt, str) and dt == "auto" else as_number(dt, "dt", above=True)
+    if callback is not None and not callable(callback):
+        raise InvalidInputError(f"callback has to be a function of (step, mesh), not {callback!r}")
     flow = _Flow(mesh, dt, conformal, Report(vertices=len(mesh.vertices), faces=len(mesh.faces), steps=0, dt=dt))
     options = {"mesh": mesh, "precision": precision, "device": device, "threads": threads}
     for step in range(1, steps + 1):
@@ -198,6 +200,7 @@ class _Flow:
         with self.report.phase("assemble"):
             A, b = self.system.first_order(self.dt, self.stiffness)
         x = self._solve(A, b, number, options)
+        self.last = A, x, b
         with self.report.phase("assemble"):
             before = self.system.x, self.system.stiffness, self.system.area_of, self.system.area
             self.system.move(x)
@@ -207,7 +210,6 @@ class _Flow:
                 self.system.x, self.system.stiffness, self.system.area_of, self.system.area = before
                 return False
         self._check_extent(number)
-        self.last = A, x, b
         self.report.facts["steps"] = number
         return True
 

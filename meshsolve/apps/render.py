@@ -6,6 +6,8 @@ maximum of the depth keeps the nearest, and only the samples seen at the end are
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.ndimage import gaussian_filter, zoom
 
@@ -54,9 +56,12 @@ def render(path, mesh, after=None, captions=None, title=None, size=720, azimuth=
     if not all(len(m.faces) for m in meshes):
         raise InvalidInputError("a mesh without faces cannot be drawn")
     size = as_integer(size, "size", 300, 4000)
+    azimuth, elevation = (as_number(angle, name, -np.inf) for name, angle in (("azimuth", azimuth), ("elevation", elevation)))
     if captions is None:
         names = [""] if after is None else ["before: ", "after: "]
         captions = [f"{name}{len(m.vertices):,} vertices, {len(m.faces):,} faces" for name, m in zip(names, meshes)]
+    if isinstance(captions, str) or not isinstance(captions, Sequence) or len(captions) != len(meshes):
+        raise InvalidInputError(f"captions has to hold {len(meshes)} texts, not {captions!r}")
     view = _camera(azimuth, elevation, up)
     placed = [m.vertices @ view.T for m in meshes]
     placed, shape = _to_pixels(placed, [np.bincount(m.faces.ravel(), minlength=len(m.vertices)) > 0 for m in meshes], size)
@@ -68,7 +73,7 @@ def render(path, mesh, after=None, captions=None, title=None, size=720, azimuth=
 def _camera(azimuth, elevation, up):
     """(3, 3) rows: right, up and towards the camera."""
     one_of(up, "up", ("y", "z"))
-    a, e = np.radians(as_number(azimuth, "azimuth", -np.inf)), np.radians(as_number(elevation, "elevation", -np.inf))
+    a, e = np.radians(azimuth), np.radians(elevation)
     towards = np.array([np.sin(a) * np.cos(e), np.sin(e), np.cos(a) * np.cos(e)])
     right = np.array([np.cos(a), 0.0, -np.sin(a)])
     view = np.stack([right, np.cross(towards, right), towards])

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve.arrays import as_integer, as_number
-from meshsolve.datasets.common import generator, sorted_rows
+from meshsolve.datasets.common import check_size, generator, sorted_rows
 
 
 def power_grid(n, controlled=False, step=1.0, seed=3):
@@ -80,10 +80,11 @@ def ladder(n, sections=16, step=1.0, seed=3):
     -------
     csr_array
     """
-    mna, along, across = _nodal_grid(n, step, seed)
+    sections = as_integer(sections, "sections")
+    mna, along, across = _nodal_grid(n, step, seed, rows=4 * sections)
     ends = np.concatenate([along, across], axis=1)
     wires = ends.shape[1]
-    inner = mna.unknowns(wires * as_integer(sections, "sections")).reshape(wires, -1)
+    inner = mna.unknowns(wires * sections).reshape(wires, -1)
     before = ends[0]
     for s in range(sections):
         mna.inductors(before, inner[:, s])
@@ -151,10 +152,11 @@ class _Mna:
         return sorted_rows(sp.coo_array((np.concatenate(self._values), place), shape=(self.n, self.n)))
 
 
-def _nodal_grid(n, step, seed):
+def _nodal_grid(n, step, seed, rows=3):
     """The empty analysis of n x n nodes and the (2, k) ends of the wires along rows and along columns."""
     n = as_integer(n, "n", 4)
     step = as_number(step, "step", above=True)
+    check_size(rows * n * n)
     node = np.arange(n * n).reshape(n, n)
     along = np.stack([node[:, :-1].ravel(), node[:, 1:].ravel()])
     across = np.stack([node[:-1].ravel(), node[1:].ravel()])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve.arrays import as_seed
+from meshsolve.arrays import LARGEST_SIZE, as_seed
+from meshsolve.errors import InvalidInputError
+from meshsolve.report import ensure_memory
 
 
 def laplacian(n, i, j, weights=None, ground=None):
@@ -32,3 +34,10 @@ def sorted_rows(A):
 def generator(seed):
     """numpy's random numbers from a checked seed."""
     return np.random.default_rng(as_seed(seed))
+
+
+def check_size(rows, entries=None):
+    """Refuse what has too many rows, or so many entries (default: six a row) that making them would exceed the memory."""
+    if rows > LARGEST_SIZE:
+        raise InvalidInputError(f"{rows} rows; at most {LARGEST_SIZE} are supported")
+    ensure_memory(60 * (6 * rows if entries is None else entries), f"a problem of {rows:,} rows")

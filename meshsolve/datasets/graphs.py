@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
 from meshsolve.arrays import as_integer, as_number
-from meshsolve.datasets.common import generator, laplacian, sorted_rows
+from meshsolve.datasets.common import check_size, generator, laplacian, sorted_rows
 from meshsolve.mesh import Mesh
 
 
@@ -45,11 +45,11 @@ def road_like(n, seed=1, degree=2.5):
     -------
     (n, n) csr_array
     """
+    degree = as_number(degree, "degree")
     edges, points = _delaunay_edges(as_integer(n, "n", 4), seed)
     lengths = np.linalg.norm(points[edges[:, 0]] - points[edges[:, 1]], axis=1)
     tree = minimum_spanning_tree(sp.coo_array((lengths, edges.T), shape=(n, n)).tocsr()).tocoo()
-    degree = as_number(degree, "degree")
-    extra = min(max(int(degree * n / 2) - tree.nnz, 0), len(edges))
+    extra = int(min(max(degree * n / 2 - tree.nnz, 0), len(edges)))
     more = edges[generator(seed + 1).choice(len(edges), extra, replace=False)]
     return laplacian(n, np.concatenate([tree.row, more[:, 0]]), np.concatenate([tree.col, more[:, 1]]))
 
@@ -75,6 +75,7 @@ def rmat(k, seed=3, edges_per_vertex=16):
     Chakrabarti, Zhan, Faloutsos 2004, "R-MAT: a recursive model for graph mining".
     """
     n, drawn = 1 << as_integer(k, "k", 1, 30), as_integer(edges_per_vertex, "edges_per_vertex")
+    check_size(n, n * drawn)
     rng = generator(seed)
     i = np.zeros(drawn * n, np.int64)
     j = np.zeros_like(i)
@@ -106,6 +107,7 @@ def preferential(n, d=8, seed=4):
     Batagelj & Brandes 2005, "Efficient generation of large random networks", algorithm 5.
     """
     n, d = as_integer(n, "n", 2), as_integer(d, "d")
+    check_size(n, n * d)
     edge = np.arange(n * d)
     source = edge // d
     slot = (generator(seed).random(n * d) * np.maximum(2 * d * source, 1)).astype(np.int64)
@@ -127,6 +129,7 @@ def _delaunay_edges(n, seed):
     """Edges (e, 2) of the Delaunay triangulation of n random points of the unit square, and the points."""
     from scipy.spatial import Delaunay
 
+    check_size(n)
     points = generator(seed).random((n, 2))
     flat = np.column_stack([points, np.zeros(n)])
     return Mesh(flat, Delaunay(points).simplices).edges, points

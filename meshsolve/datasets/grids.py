@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from meshsolve.arrays import as_integer, one_of
-from meshsolve.datasets.common import generator, laplacian
+from meshsolve.datasets.common import check_size, generator, laplacian
 
 
 def grid2d(nx, ny, boundary="neumann"):
@@ -46,6 +48,7 @@ def grid3d(n, kind="uniform", boundary="neumann", seed=0):
     """
     shape = (as_integer(n, "n"),) * 3
     one_of(kind, "kind", ("uniform", "weighted", "log-uniform", "checkerboard"))
+    check_size(math.prod(shape))
     if kind == "weighted":
         return grid_laplacian(shape, boundary, axis_weights=(1.0, 1.0, 100.0))
     if kind == "log-uniform":
@@ -59,6 +62,7 @@ def grid3d(n, kind="uniform", boundary="neumann", seed=0):
 def grid_laplacian(shape, boundary, axis_weights=None, cells=None):
     """Laplacian of a grid of any dimension; the weight of an edge is its axis' times the harmonic mean of its two cells."""
     one_of(boundary, "boundary", ("neumann", "dirichlet"))
+    check_size(math.prod(shape))
     node = np.arange(np.prod(shape)).reshape(shape)
     cells = np.ones(shape) if cells is None else cells
     ends, weights, ground = [], [], np.zeros(shape)

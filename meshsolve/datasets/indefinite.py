@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve.arrays import as_integer, as_number, one_of
-from meshsolve.datasets.common import generator, sorted_rows
+from meshsolve.datasets.common import check_size, generator, sorted_rows
 from meshsolve.datasets.grids import grid_laplacian
 from meshsolve.errors import InvalidInputError
 
@@ -29,6 +29,7 @@ def kkt(n, m, seed=1, kind="random"):
     """
     n, m = as_integer(n, "n"), as_integer(m, "m")
     one_of(kind, "kind", ("random", "banded"))
+    check_size(n + m)
     if m > n:
         raise InvalidInputError(f"kkt: {m} constraints on {n} unknowns cannot be independent")
     rng = generator(seed)
@@ -58,6 +59,7 @@ def stokes(n):
     Harlow & Welch 1965 (staggered grid).
     """
     n = as_integer(n, "n", 2)
+    check_size(3 * n * n)
     cells, faces = _second_difference(n), _second_difference(n - 1)
     here, inner = sp.eye_array(n), sp.eye_array(n - 1)
     gradient = sp.diags_array([-np.ones(n - 1), np.ones(n - 1)], offsets=[0, 1], shape=(n - 1, n))
@@ -85,7 +87,7 @@ def helmholtz(n, points=15, dim=2):
     one_of(dim, "dim", (2, 3))
     points = as_number(points, "points", above=True)
     L = grid_laplacian((n,) * dim, "dirichlet")
-    return sorted_rows(L - (2 * np.pi / points) ** 2 * sp.eye_array(n ** dim))
+    return sorted_rows(L - np.square(2 * np.pi / points) * sp.eye_array(n ** dim))
 
 
 def _second_difference(n):

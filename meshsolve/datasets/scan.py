@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve.arrays import as_integer, as_number
-from meshsolve.datasets.common import generator
+from meshsolve.datasets.common import check_size, generator
 from meshsolve.mesh import Mesh
 
 BOX = np.array([[-1.3, -0.8, -0.45], [1.3, 0.8, 0.45]])     # holds the surface of _genus2
@@ -44,6 +44,7 @@ def scan_like(n=100_000, seed=0, noise=0.2, hole=True):
     """
     n = as_integer(n, "n", 1000)
     noise = as_number(noise, "noise")
+    check_size(n, 6 * n + int(0.05 * n ** 1.5))
     coarse = len(_march(_genus2, BOX, 0.05)[0])
     x, faces = _march(_genus2, BOX, 0.05 * np.sqrt(coarse / n))
     mesh = _relaxed(Mesh(x, faces))

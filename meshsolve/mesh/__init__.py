@@ -19,7 +19,7 @@ from meshsolve import _core, arrays
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import files
 
-LARGEST_COORDINATE = 1e100          # squared areas stay finite
+LARGEST_COORDINATE = 1e70          # its fourth power, a squared area, stays finite
 
 
 class Mesh:
@@ -41,7 +41,7 @@ class Mesh:
     Raises
     ------
     InvalidInputError
-        Wrong shape or type, no vertices, NaN, infinity or a coordinate above 1e100 (names the vertex), an index outside
+        Wrong shape or type, no vertices, NaN, infinity or a coordinate above 1e70 (names the vertex), an index outside
         0..n-1 (names the face).
 
     Examples
@@ -162,9 +162,10 @@ def pattern_of(mesh_or_matrix, name="A"):
     """
     if isinstance(mesh_or_matrix, arrays.Csr):
         return mesh_or_matrix
-    if isinstance(mesh_or_matrix, Mesh):
-        n = len(mesh_or_matrix.vertices)
-        indptr, indices, _ = _core.mesh_adjacency(n, mesh_or_matrix.edges.reshape(-1), False)
+    if hasattr(mesh_or_matrix, "vertices") and hasattr(mesh_or_matrix, "faces"):
+        mesh = as_mesh(mesh_or_matrix, name)
+        n = len(mesh.vertices)
+        indptr, indices, _ = _core.mesh_adjacency(n, mesh.edges.reshape(-1), False)
         return arrays.Csr(n, indptr, indices)
     return arrays.symmetric_pattern(mesh_or_matrix, name)
 
@@ -189,7 +190,7 @@ def _as_vertices(vertices):
     x = np.array(given, np.float64, order="C")
     if not np.abs(x).max() <= LARGEST_COORDINATE:
         bad = int(np.argmax(~(np.abs(x) <= LARGEST_COORDINATE).all(axis=1)))
-        raise InvalidInputError(f"vertex {bad} is at {x[bad].tolist()}: coordinates have to be finite and at most 1e100")
+        raise InvalidInputError(f"vertex {bad} is at {x[bad].tolist()}: coordinates have to be finite and at most 1e70")
     return x
 
 

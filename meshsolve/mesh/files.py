@@ -11,6 +11,7 @@ import gzip
 import io
 import pathlib
 import re
+import zlib
 
 import numpy as np
 
@@ -38,7 +39,7 @@ def read_mesh(path):
             content = gzip.decompress(content)
     except FileNotFoundError as e:
         raise InvalidInputError(f"{path}: there is no such file") from e
-    except (OSError, EOFError) as e:
+    except (OSError, EOFError, zlib.error) as e:
         raise InvalidInputError(f"{path}: cannot be read: {e}") from e
     vertices, faces = _read_obj(path, content) if kind == ".obj" else _read_by_trimesh(path, content, kind)
     if len(vertices) == 0 or len(faces) == 0:

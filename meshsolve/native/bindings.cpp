@@ -17,19 +17,18 @@ nb::object& progress_callable() {            // never destroyed: Python may be g
   return *held;
 }
 
-// On the calling thread, at most every 50 ms: signals first, then the user's progress callable.
-void look_at_python() {
+// On the calling thread, at most every 50 ms: signals first, then the user's progress callable. True if an error is set.
+// An error that is set already is on its way to the caller, and what still runs puts things back in order undisturbed.
+bool look_at_python() {
   nb::gil_scoped_acquire gil;
-  if (PyErr_CheckSignals() != 0) {
-    interrupt::requested = true;
-    return;
-  }
+  if (PyErr_Occurred()) return false;
+  if (PyErr_CheckSignals() != 0) return true;
   nb::object tell = progress_callable();
-  if (tell.is_none() || interrupt::total.load() == 0) return;
+  if (tell.is_none() || interrupt::total.load() == 0) return false;
   const long long done = interrupt::done.load(), total = interrupt::total.load();
   PyObject* answer = PyObject_CallFunction(tell.ptr(), "LL", done, total);
-  if (!answer) interrupt::requested = true;
   Py_XDECREF(answer);
+  return answer == nullptr;
 }
 
 void translate(const std::exception_ptr& p, void*) {

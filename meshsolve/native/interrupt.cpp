@@ -10,7 +10,7 @@ std::atomic<int64_t> done{0}, total{0};
 
 namespace {
 using Clock = std::chrono::steady_clock;
-void (*hook_)() = nullptr;
+bool (*hook_)() = nullptr;
 thread_local int caller_depth = 0;
 thread_local Clock::time_point last_look;
 }  // namespace
@@ -23,14 +23,17 @@ Caller::Caller() {
 }
 Caller::~Caller() { --caller_depth; }
 
-void set_hook(void (*hook)()) { hook_ = hook; }
+void set_hook(bool (*hook)()) { hook_ = hook; }
 
 void poll() {
   if (caller_depth > 0 && hook_) {
     const auto now = Clock::now();
     if (now - last_look > std::chrono::milliseconds(50)) {
       last_look = now;
-      hook_();
+      if (hook_()) {                  // thrown here and now: a call that starts on another thread clears the flag
+        requested.store(true);
+        throw Interrupted{};
+      }
     }
   }
   if (requested.load(std::memory_order_relaxed)) throw Interrupted{};

@@ -24,7 +24,7 @@ class Caller {                    // marks this thread as the one that holds the
 void poll();                      // cheap; throws Interrupted. Call about once per task or per 100 us of work
 inline void begin(int64_t steps) { done.store(0, std::memory_order_relaxed); total.store(steps, std::memory_order_relaxed); }
 inline void advance(int64_t steps) { done.fetch_add(steps, std::memory_order_relaxed); }
-void set_hook(void (*hook)());    // runs on the calling thread at most every 50 ms; may set `requested`
+void set_hook(bool (*hook)());    // runs on the calling thread at most every 50 ms; true where the work has to end
 
 }  // namespace interrupt
 }  // namespace ms

@@ -15,6 +15,7 @@ void bind_cholesky(nb::module_&);
 }  // namespace ms
 
 NB_MODULE(_core, m) {
+  nanobind::set_leak_warnings(false);          // a factor that is alive when Python ends is no fault
   m.doc() = "C++ core of meshsolve. Call it through the package: arguments are checked there.";
   ms::bind_native(m);
   ms::bind_mesh(m);

@@ -6,7 +6,7 @@ from meshsolve import _core
 from meshsolve.arrays import as_integer, as_seed, on_cpu, one_of, thread_count
 from meshsolve.mesh import pattern_of
 from meshsolve.order.ordering import Ordering, SeparatorTree
-from meshsolve.report import Report
+from meshsolve.report import Report, announce
 
 # What nested dissection spends on fill. The columns are the fields of Options in order.hpp.
 EFFORTS = {
@@ -70,6 +70,7 @@ def nested_dissection(A_or_mesh, effort="default", patch_size=512, seed=0, threa
     patch = max(16, as_integer(patch_size, "patch_size", 16) // PATCHES_PER_MESH_PATCH)
     seed, threads = as_seed(seed), thread_count(threads)
     pattern = pattern_of(A_or_mesh)
+    announce("order")
     perm, parent, first, last, patches, patch_seconds, order_seconds = _core.nested_dissection(
         pattern.indptr, pattern.indices, patch_size=patch, seed=seed, threads=threads, **EFFORTS[effort])
     report = Report(ordering="nd", nnz_A=pattern.nnz + pattern.n, threads=threads, effort=effort, patches=patches)

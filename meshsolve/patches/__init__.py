@@ -237,7 +237,7 @@ class PatchMesh:
         >>> indptr.tolist(), indices.tolist()
         ([0, 1, 3, 5, 6], [0, 0, 1, 0, 1, 1])
         """
-        if name not in QUERIES:
+        if not isinstance(name, str) or name not in QUERIES:
             raise InvalidInputError(f"there is no query {name!r}; there are {', '.join(QUERIES)}")
         if "F" in name and not self._has_faces:
             raise InvalidInputError(f"query {name!r} needs faces, and a pattern has none; it has VV, VE and EV")

@@ -1,27 +1,303 @@
-"""The thread pool where the system gives fewer threads than asked for."""
+"""The native layer seen from Python: processes and threads around it, interrupts and progress inside it."""
 
+import os
+import pickle
+import signal
 import subprocess
 import sys
+import threading
+import time
 
+import numpy as np
 import pytest
+
+import meshsolve as ms
+from meshsolve import datasets
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+
+def problem(n=60):
+    """Big enough for several tasks, with its right-hand sides."""
+    A = datasets.grid2d(n, n, boundary="dirichlet")
+    return A, np.random.default_rng(n).standard_normal((A.shape[0], 3))
+
+
+def everything(A, b, threads):
+    """Ordering, factor and solution of a system."""
+    F = ms.cholesky(A, threads=threads)
+    return F.perm.copy(), F.L.data, F.solve(b)
+
+
+def python(code, **environment):
+    """Run code in a new process; its standard output."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120,
+                          env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# ---- processes ----------------------------------------------------------------------------------------------------------
+
+
+@needs_fork
+def test_a_forked_child_has_a_pool_of_its_own():
+    A, b = problem(90)
+    here = everything(A, b, 2)                      # the pool of this process is awake
+    F = ms.cholesky(A, threads=2)
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:                                  # no pytest in here: answer and leave
+        try:
+            there = (*everything(A, b, 2), F.refactor(2 * A).solve(b))
+            with os.fdopen(write, "wb") as f:
+                pickle.dump(there, f)
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as f:
+        there = pickle.load(f)
+    os.waitpid(child, 0)
+    assert all(np.array_equal(x, y) for x, y in zip(here, there[:3]))
+    assert np.array_equal(F.solve(b), here[2]) and np.array_equal(there[3], F.refactor(2 * A).solve(b))
+
+
+def test_the_setting_of_the_environment_changes_no_bit():
+    code = ("import meshsolve as ms, numpy as np, hashlib; A = ms.datasets.grid2d(80, 80, boundary='dirichlet');"
+            "F = ms.cholesky(A); print(F.report.as_dict()['threads'], hashlib.sha1(F.solve(np.arange(6400.0)).tobytes() + F.perm.tobytes()).hexdigest())")
+    answers = [python(code, MESHSOLVE_NUM_THREADS=str(n)).split() for n in (1, 2, 3)]
+    assert [count for count, _ in answers] == ["1", "2", "3"] and len({digest for _, digest in answers}) == 1
+
 
 CROWDED = """
 import resource
 import numpy as np
 import meshsolve as ms
 
-L = ms.datasets.grid2d(100, 100)
-one = ms.order.nested_dissection(L, threads=1).perm
+A, b = ms.datasets.grid2d(100, 100, boundary="dirichlet"), np.ones(10_000)
+one = ms.cholesky(A, threads=1)
 with open("/proc/self/statm") as f:
     used = int(f.read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (used + (100 << 20), resource.RLIM_INFINITY))      # room for a few stacks
-for _ in range(2):
-    assert np.array_equal(ms.order.nested_dissection(L, threads=200).perm, one)
+resource.setrlimit(resource.RLIMIT_AS, (used + (200 << 20), resource.RLIM_INFINITY))      # room for a few stacks
+for threads in (300, 2, 300):
+    many = ms.cholesky(A, threads=threads)
+    print(np.array_equal(many.perm, one.perm) and np.array_equal(many.solve(b), one.solve(b)))
 """
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-def test_fewer_threads_than_asked_for_do_the_work():
-    """With a thread lost and still waited for, this would never end."""
-    done = subprocess.run([sys.executable, "-c", CROWDED], timeout=60, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+def test_fewer_threads_than_asked_for_do_the_same_work():
+    """Where the system grants no more threads, those that are there do it; one lost and still waited for would never end."""
+    assert python(CROWDED).split() == ["True"] * 3
+
+
+# ---- threads of Python --------------------------------------------------------------------------------------------------
+
+
+def in_threads(calls):
+    """Run the calls side by side; their results, or the first exception."""
+    results, errors = [None] * len(calls), []
+
+    def run(k):
+        try:
+            results[k] = calls[k]()
+        except BaseException as e:
+            errors.append(e)
+
+    workers = [threading.Thread(target=run, args=(k,)) for k in range(len(calls))]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join()
+    if errors:
+        raise errors[0]
+    return results
+
+
+def test_one_factor_solves_for_many_python_threads():
+    A, _ = problem()
+    F = ms.cholesky(A, threads=2)
+    rhs = [np.random.default_rng(k).standard_normal((A.shape[0], 1 + k % 4)) for k in range(12)]
+    alone = [F.solve(b) for b in rhs]
+    for _ in range(3):
+        assert all(np.array_equal(x, y) for x, y in zip(alone, in_threads([lambda b=b: F.solve(b) for b in rhs])))
+
+
+def test_python_threads_factor_side_by_side():
+    problems = [problem(n) for n in (40, 55, 60, 70)]
+    alone = [everything(*p, 2) for p in problems]
+    together = in_threads([lambda p=p: everything(*p, 2) for p in problems])
+    assert all(np.array_equal(x, y) for one, two in zip(alone, together) for x, y in zip(one, two))
+
+
+def test_an_error_in_one_thread_is_its_own():
+    A, b = problem()
+    bad = A.tolil()
+    bad[77, 77] = -9.0
+    bad = bad.tocsr()
+
+    def fails():
+        with pytest.raises(ms.NotPositiveDefiniteError):
+            ms.cholesky(bad, threads=2)
+        return b
+
+    x = ms.cholesky(A).solve(b)
+    for k, y in enumerate(in_threads([lambda: ms.cholesky(A, threads=2).solve(b), fails] * 3)):
+        assert k % 2 or np.array_equal(x, y)
+
+
+def test_other_python_threads_run_meanwhile():
+    """The GIL is released: a counter goes on while a factorization runs."""
+    A = datasets.grid3d(28, boundary="dirichlet")
+    beats, stop = [], threading.Event()
+
+    def beat():
+        while not stop.wait(0.002):
+            beats.append(time.perf_counter())
+
+    F = ms.cholesky(A, threads=1)
+    watcher = threading.Thread(target=beat)
+    watcher.start()
+    start = time.perf_counter()
+    F.refactor(A)
+    end = time.perf_counter()
+    stop.set()
+    watcher.join()
+    assert sum(start < t < end for t in beats) >= 5
+
+
+def test_a_callback_may_solve_again():
+    """Nested use: the callable that is told of progress calls the solver itself."""
+    A, b = problem(20)
+    x, inside, busy = ms.cholesky(A).solve(b), [], []
+
+    def tell(phase, done, total):
+        if total and not busy and len(inside) < 3:
+            busy.append(True)                       # the solver in here tells of its progress as well
+            inside.append(ms.cholesky(A, threads=2).solve(b))
+            busy.clear()
+
+    B = datasets.grid3d(34, boundary="dirichlet")
+    y = ms.cholesky(B, threads=2).solve(np.ones(B.shape[0]))
+    with ms.showing_progress(tell):
+        z = ms.cholesky(B, threads=2).solve(np.ones(B.shape[0]))
+    assert inside and all(np.array_equal(x, each) for each in inside) and np.array_equal(y, z)
+
+
+# ---- interrupts ---------------------------------------------------------------------------------------------------------
+
+
+def interrupted(call, after):
+    """Ctrl-C so many seconds into the call: the seconds until KeyboardInterrupt came, or None if the call was done before."""
+    timer = threading.Timer(after, lambda: os.kill(os.getpid(), signal.SIGINT))
+    start = time.perf_counter()
+    timer.start()
+    try:
+        call()
+    except KeyboardInterrupt:
+        return time.perf_counter() - start - after
+    finally:
+        timer.cancel()
+        timer.join()
+    try:
+        time.sleep(0.2)                             # a signal that came too late
+    except KeyboardInterrupt:
+        pass
+    return None
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_ctrl_c_during_refactor_leaves_the_earlier_factor(threads):
+    A = datasets.grid3d(32, boundary="dirichlet")
+    b = np.arange(A.shape[0], dtype=float)
+    F = ms.cholesky(A, threads=threads)
+    x = F.solve(b)
+    start = time.perf_counter()
+    F.refactor(A)
+    took = time.perf_counter() - start
+    delay = interrupted(lambda: [F.refactor(3 * A) for _ in range(20)], 1.5 * took)
+    assert delay is not None and delay < 3 * took + 1         # the factor is restored before the exception goes out
+    y = F.solve(b)
+    assert np.array_equal(y, x) or np.array_equal(y, F.refactor(3 * A).solve(b))
+    assert np.array_equal(F.refactor(A).solve(b), x)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_ctrl_c_during_an_ordering(threads):
+    mesh = datasets.icosphere(7)
+    call = lambda: [ms.order.nested_dissection(mesh, effort="quality", seed=k, threads=threads) for k in range(100)]  # noqa: E731
+    assert (delay := interrupted(call, 0.2)) is not None and delay < 1
+    assert len(ms.order.nested_dissection(mesh, threads=threads)) == len(mesh.vertices)
+
+
+def test_a_second_interrupt_cannot_spoil_the_factor():
+    A = datasets.grid3d(32, boundary="dirichlet")
+    b = np.arange(A.shape[0], dtype=float)
+    F = ms.cholesky(A, threads=2)
+    x = F.solve(b)
+    timers = [threading.Timer(0.05 * k, lambda: os.kill(os.getpid(), signal.SIGINT)) for k in range(1, 12)]
+    for t in timers:
+        t.start()
+    try:
+        F.refactor(-A)                              # fails in the end, whenever an interrupt comes
+    except (KeyboardInterrupt, ms.NotPositiveDefiniteError):
+        pass
+    finally:
+        for t in timers:
+            while t.is_alive():
+                try:
+                    t.join()
+                except KeyboardInterrupt:
+                    pass
+    while True:
+        try:
+            assert np.array_equal(F.solve(b), x)
+            break
+        except KeyboardInterrupt:
+            pass
+
+
+# ---- progress -----------------------------------------------------------------------------------------------------------
+
+
+def test_progress_tells_phases_and_counts_that_grow():
+    seen = []
+    with ms.showing_progress(lambda *told: seen.append(told)):
+        ms.cholesky(datasets.grid3d(34, boundary="dirichlet"), threads=2).solve(np.ones(34**3))
+    phases = list(dict.fromkeys(phase for phase, _, _ in seen))
+    assert phases == ["order", "symbolic", "numeric", "solve"]
+    for phase in phases:
+        counts = [(done, total) for name, done, total in seen if name == phase and total]
+        assert all(0 <= done <= total for done, total in counts), (phase, counts)
+        assert [done for done, _ in counts] == sorted(done for done, _ in counts), (phase, counts)
+    assert any(total for name, _, total in seen if name == "numeric")
+    told = len(seen)
+    ms.cholesky(datasets.grid2d(9, 9, boundary="dirichlet"))
+    assert len(seen) == told                        # nobody is told any more
+
+
+def test_an_exception_of_the_progress_callable_stops_the_work():
+    def tell(phase, done, total):
+        if total:
+            raise LookupError("enough")
+
+    A = datasets.grid3d(34, boundary="dirichlet")
+    with pytest.raises(LookupError, match="enough"), ms.showing_progress(tell):
+        ms.cholesky(A, threads=2)
+    b = np.ones(A.shape[0])
+    F = ms.cholesky(A, threads=2)
+    x = F.solve(b)
+    with pytest.raises(LookupError), ms.showing_progress(tell):
+        for _ in range(20):
+            F.refactor(A)
+    assert np.array_equal(F.solve(b), x)
+
+
+def test_progress_is_nested_and_restored():
+    outer, inner = [], []
+    with ms.showing_progress(lambda *told: outer.append(told)):
+        with ms.showing_progress(lambda *told: inner.append(told)):
+            ms.order.amd(datasets.grid2d(9, 9))
+        count = len(inner)
+        ms.cholesky(datasets.grid3d(34, boundary="dirichlet"))
+    assert count and len(inner) == count and any(total for _, _, total in outer)

@@ -1,0 +1,321 @@
+"""The command line: results, exit codes, one line for every error, files that are written together or not at all."""
+
+import gzip
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+
+import meshsolve as ms
+from meshsolve import cli, matrix_files
+from zoo import random_spd
+
+PHASES = {"order", "symbolic", "numeric", "solve"}
+
+
+@pytest.fixture
+def run(capsys):
+    """Run the command line in this process: (exit code, standard output, standard error)."""
+    def call(*argv):
+        try:
+            code = cli.main([str(a) for a in argv])
+        except SystemExit as e:                     # argparse: wrong usage, --help
+            code = e.code
+        return (code, *capsys.readouterr())
+    return call
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Small problems as files."""
+    ms.datasets.icosphere(2).save(tmp_path / "ball.obj")
+    ms.datasets.scan_like(6000).save(tmp_path / "scan.ply")
+    A = random_spd(60, 0.05, 3)
+    scipy.io.mmwrite(tmp_path / "A.mtx", A)
+    scipy.io.mmwrite(tmp_path / "b.mtx", np.arange(60.0)[:, None])
+    scipy.io.mmwrite(tmp_path / "L.mtx", ms.datasets.grid2d(6, 5))
+    scipy.io.mmwrite(tmp_path / "U.mtx", sp.coo_array(np.triu(np.ones((4, 4)))))
+    sp.save_npz(tmp_path / "A.npz", sp.csc_array(A))
+    return tmp_path
+
+
+def process(*argv, **options):
+    return subprocess.run([sys.executable, "-m", "meshsolve", *map(str, argv)], capture_output=True, text=True, timeout=120, **options)
+
+
+def listing(folder):
+    return {p.name: p.read_bytes() for p in folder.iterdir()}
+
+
+# ---- solve ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("matrix", ["A.mtx", "A.npz", "A.mtx.gz"])
+@pytest.mark.parametrize("rhs", ["b.mtx", "b.npy", "b.txt", "b.mtx.gz"])
+@pytest.mark.parametrize("out", ["x.mtx", "x.npy", "x.txt", "x.mtx.gz"])
+def test_solve(run, folder, matrix, rhs, out):
+    b = np.arange(60.0)
+    np.save(folder / "b.npy", b)
+    np.savetxt(folder / "b.txt", b)
+    for name in ("A.mtx", "b.mtx"):
+        (folder / f"{name}.gz").write_bytes(gzip.compress((folder / name).read_bytes()))
+    code, text, err = run("solve", folder / matrix, folder / rhs, "-o", folder / out, "--report", folder / "r.json")
+    assert (code, err) == (0, "") and re.search(r"relative residual  [\d.]+e-1[4-9]", text)
+    x = matrix_files.read_vector(folder / out)
+    assert np.allclose(scipy.io.mmread(folder / "A.mtx") @ x, b, atol=1e-12)
+    report = json.loads((folder / "r.json").read_text())
+    assert PHASES <= set(report["seconds"]) and {"nnz_A", "nnz_L", "flops", "bytes", "threads", "device", "ordering"} <= set(report)
+
+
+def test_solve_takes_many_columns_and_says_what_it_cannot_solve(run, folder):
+    b = np.random.default_rng(0).standard_normal((60, 3))
+    scipy.io.mmwrite(folder / "b.mtx", b)
+    assert run("solve", folder / "A.mtx", folder / "b.mtx", "-o", folder / "x.mtx", "--quiet", "--threads", 1) == (0, "", "")
+    assert np.allclose(scipy.io.mmread(folder / "A.mtx") @ scipy.io.mmread(folder / "x.mtx"), b)
+    for matrix, words in {"L.mtx": "not positive definite", "U.mtx": "not symmetric"}.items():
+        n = scipy.io.mmread(folder / matrix).shape[0]
+        np.save(folder / "c.npy", np.ones(n))
+        code, text, err = run("solve", folder / matrix, folder / "c.npy", "-o", folder / "y.mtx")
+        assert (code, text) == (1, "") and words in err and not (folder / "y.mtx").exists()
+
+
+# ---- order ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", cli.METHODS)
+def test_order_of_a_matrix(run, folder, method):
+    code, text, err = run("order", folder / "A.mtx", "--method", method, "--perm", folder / "p.txt", "--stats", "--seed", 3)
+    perm = np.loadtxt(folder / "p.txt", dtype=int)
+    assert (code, err) == (0, "") and np.array_equal(np.sort(perm), np.arange(60))
+    nnz = ms.analyze(scipy.io.mmread(folder / "A.mtx"), perm).nnz
+    assert f"{method}: nnz(L) {nnz:,}, flops" in text and "supernodes" in text and "symbolic" in text
+
+
+def test_order_of_a_mesh(run, folder):
+    code, text, err = run("order", folder / "scan.ply", "--perm", folder / "p.npy", "--report", folder / "r.json")
+    perm, n = np.load(folder / "p.npy"), len(ms.load_mesh(folder / "scan.ply").vertices)
+    assert code == 0 and np.array_equal(np.sort(perm), np.arange(n)) and "supernodes" not in text
+    assert np.array_equal(perm, ms.order.nested_dissection(ms.load_mesh(folder / "scan.ply")).perm)
+    assert json.loads((folder / "r.json").read_text())["ordering"] == "nd"
+    assert run("order", folder / "scan.ply", "--quiet") == (0, "", "")
+
+
+# ---- info -------------------------------------------------------------------------------------------------------------
+
+
+def facts(text):
+    return dict(re.split(r"\s{2,}", line, maxsplit=1) for line in text.splitlines())
+
+
+def test_info_of_a_mesh(run, folder):
+    code, text, _ = run("info", folder / "ball.obj")
+    said = facts(text)
+    assert code == 0 and said["vertices"] == "162" and said["components"] == "1" and said["manifold"] == "yes"
+    assert said["Euler characteristic"] == "2" and said["edges"].startswith("480, 0 on a boundary") and "cholesky" in said["chosen"]
+    ms.Mesh(np.eye(5)[:, :3], [[0, 1, 2], [0, 1, 3], [1, 0, 2]]).save(folder / "odd.obj")
+    said = facts(run("info", folder / "odd.obj")[1])
+    assert said["vertices"] == "5, 1 of them in no face" and said["manifold"] == "no" and "1 of more than two faces" in said["edges"]
+
+
+@pytest.mark.parametrize("name, expected", [
+    ("A.mtx", {"rows": "60", "symmetric": "yes", "definiteness": "positive definite"}),
+    ("A.npz", {"rows": "60", "definiteness": "positive definite"}),
+    ("L.mtx", {"components": "1", "definiteness": "singular", "chosen": "cholesky with pin=True"}),
+    ("U.mtx", {"symmetric": "no", "chosen": "nothing"}),
+    ("D.mtx", {"components": "3", "definiteness": "not positive definite: the pivot of column 1", "diagonal": "-1 to 1"})])
+def test_info_of_a_matrix(run, folder, name, expected):
+    scipy.io.mmwrite(folder / "D.mtx", sp.coo_array(np.diag([1.0, -1.0, 1.0])))
+    code, text, err = run("info", folder / name)
+    said = facts(text)
+    assert (code, err) == (0, "")
+    assert all(said[key].startswith(value) for key, value in expected.items()), said
+
+
+def test_info_of_a_matrix_that_takes_long_does_not_factor_it(run, folder, monkeypatch):
+    monkeypatch.setattr(matrix_files, "MOST_FLOPS", 1.0)
+    assert facts(run("info", folder / "A.mtx")[1])["definiteness"].startswith("not known")
+
+
+def test_info_without_a_file(run):
+    code, text, _ = run("info")
+    assert code == 0 and {"meshsolve", "numpy", "threads", "instruction set", "gpu"} <= set(facts(text))
+
+
+# ---- flows ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["obj", "ply", "off", "stl", "glb", "ply.gz"])
+def test_mcf_in_every_format(run, folder, suffix):
+    out = folder / f"out.{suffix}"
+    code, text, err = run("mcf", folder / "ball.obj", "-o", out, "--steps", 2, "--dt", 0.01)
+    expected, _ = ms.apps.mcf(ms.load_mesh(folder / "ball.obj"), steps=2, dt=0.01)
+    assert (code, err) == (0, "") and "numeric" in text
+    assert np.allclose(np.sort(ms.load_mesh(out).vertices, axis=0), np.sort(expected.vertices, axis=0), atol=1e-6)
+
+
+def test_mcf_draws_and_reports(run, folder):
+    import matplotlib.image
+
+    code, text, _ = run("mcf", folder / "scan.ply", "-o", folder / "out.ply", "--conformal", "--precision", "mixed", "--render",
+                        folder / "p.png", "--report", folder / "r.json", "--quiet")
+    picture, report = matplotlib.image.imread(folder / "p.png"), json.loads((folder / "r.json").read_text())
+    assert (code, text) == (0, "") and min(picture.shape[:2]) > 300 and np.ptp(picture[..., 0]) > 0.3
+    assert PHASES <= set(report["seconds"]) and report["steps"] == 1 and report["residual"] < 1e-14
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_smooth(run, folder, order):
+    code, _, err = run("smooth", folder / "scan.ply", "-o", folder / "out.obj", "--strength", 2, "--order", order)
+    expected, _ = ms.apps.smooth(ms.load_mesh(folder / "scan.ply"), 2, order)
+    assert (code, err) == (0, "") and np.array_equal(ms.load_mesh(folder / "out.obj").vertices, expected.vertices)
+
+
+def test_the_input_may_be_the_output(run, folder):
+    assert run("smooth", folder / "ball.obj", "-o", folder / "ball.obj", "--quiet")[0] == 0
+    assert len(ms.load_mesh(folder / "ball.obj").vertices) == 162
+
+
+# ---- what goes wrong ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("argv", [
+    ["mcf"], ["mcf", "ball.obj"], ["mcf", "ball.obj", "-o", "x.obj", "--steps", "0"], ["mcf", "ball.obj", "-o", "x.obj", "--steps", "²"],
+    ["mcf", "ball.obj", "-o", "x.obj", "--dt", "0"], ["mcf", "ball.obj", "-o", "x.obj", "--dt", "soon"], ["smooth", "ball.obj", "-o", "x.obj", "--order", "3"],
+    ["smooth", "ball.obj", "-o", "x.obj", "--strength", "-1"], ["smooth", "ball.obj", "-o", "x.obj", "--strength", "nan"],
+    ["order", "A.mtx", "--method", "metis"], ["order", "A.mtx", "--seed", "-1"], ["order", "A.mtx", "--threads", "0"],
+    ["solve", "A.mtx", "b.mtx"], ["sovle"], ["info", "a", "b"], ["--nonsense"], []])
+def test_wrong_usage_is_2(run, folder, monkeypatch, argv):
+    monkeypatch.chdir(folder)
+    before = listing(folder)
+    code, text, err = run(*argv)
+    assert (code, text) == (2, "") and "usage" in err and listing(folder) == before
+
+
+@pytest.mark.parametrize("argv, words", [
+    (["mcf", "none.obj", "-o", "x.obj"], "no such file"),
+    (["mcf", "A.mtx", "-o", "x.obj"], "unknown mesh format"),
+    (["mcf", "ball.obj", "-o", "x.xyz"], "meshes are written as"),
+    (["mcf", "ball.obj", "-o", "x.obj", "--render", "x.jpg"], "pictures are written as .png"),
+    (["mcf", "ball.obj", "-o", "no/x.obj"], "there is no folder"),
+    (["mcf", "ball.obj", "-o", "x.obj", "--report", "no/x.json"], "there is no folder"),
+    (["mcf", "ball.obj", "-o", "x.obj", "--report", "x.obj"], "same name"),
+    (["mcf", "ball.obj", "-o", "."], "folder"),
+    (["mcf", "flat.obj", "-o", "x.obj"], "no face with an area"),
+    (["smooth", "half.ply", "-o", "x.obj"], "half.ply"),
+    (["solve", "none.mtx", "b.mtx", "-o", "x.mtx"], "no such file"),
+    (["solve", "A.mtx", "none.mtx", "-o", "x.mtx"], "no such file"),
+    (["solve", "half.mtx", "b.mtx", "-o", "x.mtx"], "half.mtx: not a readable matrix"),
+    (["solve", "half.npz", "b.mtx", "-o", "x.mtx"], "half.npz: not a readable matrix"),
+    (["solve", "half.mtx.gz", "b.mtx", "-o", "x.mtx"], "half.mtx.gz: not a readable matrix"),
+    (["solve", "huge.mtx", "b.mtx", "-o", "x.mtx"], "huge.mtx: not a readable matrix"),
+    (["solve", "A.mtx", "half.mtx", "-o", "x.mtx"], "half.mtx: not a readable vector"),
+    (["solve", "A.mtx", "ball.obj", "-o", "x.mtx"], "unknown vector format"),
+    (["solve", "ball.obj", "b.mtx", "-o", "x.mtx"], "unknown matrix format"),
+    (["solve", "A.mtx", "A.mtx", "-o", "no/x.mtx"], "there is no folder"),
+    (["solve", "L.mtx", "b.mtx", "-o", "x.mtx"], "not positive definite"),
+    (["order", "A.mtx", "--perm", "no/p.txt"], "there is no folder"),
+    (["order", "none.mtx"], "no such file"),
+    (["info", "none.ply"], "no such file"),
+    (["info", "b.mtx"], "square"),
+])
+def test_errors_are_one_line_and_leave_nothing(run, folder, monkeypatch, argv, words):
+    monkeypatch.chdir(folder)
+    ms.Mesh(np.zeros((3, 3)), [[0, 1, 2]]).save("flat.obj")
+    pathlib.Path("huge.mtx").write_text("%%MatrixMarket matrix coordinate real general\n9000000000 9000000000 9\n1 1 1\n")
+    (folder / "A.mtx.gz").write_bytes(gzip.compress((folder / "A.mtx").read_bytes()))
+    for whole, part in {"scan.ply": "half.ply", "A.mtx": "half.mtx", "A.npz": "half.npz", "A.mtx.gz": "half.mtx.gz"}.items():
+        content = (folder / whole).read_bytes()
+        (folder / part).write_bytes(content[:len(content) // 2])
+    before = listing(folder)
+    code, text, err = run(*argv)
+    assert (code, text) == (1, "")
+    assert err.startswith("meshsolve: error: ") and err.count("\n") == 1 and words in err
+    assert listing(folder) == before
+
+
+@pytest.mark.parametrize("failure, words", [(OSError(28, "No space left on device"), "No space left"), (KeyboardInterrupt(), "interrupted"),
+                                            (MemoryError(), "not enough memory"), (ZeroDivisionError("oh"), "ZeroDivisionError: oh")])
+def test_outputs_come_together_or_not_at_all(run, folder, monkeypatch, failure, words):
+    def fails(path, report):
+        path.write_text("half")
+        raise failure
+
+    monkeypatch.setattr(matrix_files, "write_report", fails)
+    (folder / "out.obj").write_text("older")
+    before = listing(folder)
+    code, _, err = run("mcf", folder / "ball.obj", "-o", folder / "out.obj", "--render", folder / "p.png", "--report", folder / "r.json")
+    assert code == 1 and words in err and err.count("\n") == 1 and listing(folder) == before
+
+
+@pytest.mark.filterwarnings("default::meshsolve.errors.MeshsolveWarning")
+def test_warnings_are_one_line(run, folder):
+    (folder / "twice.obj").write_text((folder / "ball.obj").read_text() + "f 1 1 2\n")
+    code, _, err = run("smooth", folder / "twice.obj", "-o", folder / "out.obj", "--quiet")
+    assert code == 0 and err == "meshsolve: warning: 1 faces with a repeated corner were dropped\n"
+
+
+def test_a_bad_setting_of_the_environment_is_said(run, folder, monkeypatch):
+    monkeypatch.setenv("MESHSOLVE_NUM_THREADS", "many")
+    code, _, err = run("order", folder / "A.mtx")
+    assert code == 1 and "MESHSOLVE_NUM_THREADS" in err
+
+
+@pytest.mark.parametrize("command", ["", "mcf", "smooth", "solve", "order", "info"])
+def test_help(run, command):
+    code, text, err = run(*filter(None, [command]), "--help")
+    assert (code, err) == (0, "") and "usage: meshsolve" in text and len(text) > 300
+
+
+def test_version(run):
+    assert run("--version")[:2] == (0, f"meshsolve {ms.__version__}\n")
+
+
+# ---- processes ----------------------------------------------------------------------------------------------------------
+
+
+def test_as_a_process(folder):
+    done = process("solve", "A.mtx", "b.mtx", "-o", "x.mtx", cwd=folder, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
+    assert (done.returncode, done.stderr) == (0, "") and (folder / "x.mtx").is_file()
+
+
+LONG = ["mcf", "ball.obj", "-o", "out.obj", "--steps", "1000000", "--dt", "1e-12", "--report", "r.json"]
+
+
+def test_ctrl_c_ends_a_long_run_with_one_line_and_no_files(folder):
+    before = listing(folder)
+    child = subprocess.Popen([sys.executable, "-X", "importtime", "-m", "meshsolve", *LONG], cwd=folder, stderr=subprocess.PIPE, text=True,
+                             env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
+    for line in child.stderr:                       # the flow's own module is the last one that is imported
+        if "meshsolve.apps" in line:
+            break
+    time.sleep(0.5)
+    child.send_signal(signal.SIGINT)
+    lines = [line for line in child.communicate(timeout=60)[1].splitlines() if not line.startswith("import time:")]
+    assert child.returncode == 1 and lines == ["meshsolve: error: interrupted"] and listing(folder) == before
+
+
+def test_a_bar_is_shown_to_a_person(folder):
+    main, side = pty.openpty()
+    child = subprocess.Popen([sys.executable, "-m", "meshsolve", *LONG], cwd=folder, stdout=subprocess.DEVNULL, stderr=side,
+                             env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "80"})
+    os.close(side)
+    seen, end = b"", time.monotonic() + 20
+    bar = rb"step \d+/1000000 (assemble|numeric|solve) +\d+% \|"
+    while not re.search(bar, seen) and time.monotonic() < end:
+        if select.select([main], [], [], 1)[0]:
+            seen += os.read(main, 4096)
+    child.send_signal(signal.SIGINT)
+    child.wait(timeout=60)
+    os.close(main)
+    assert child.returncode == 1 and re.search(bar, seen)

@@ -1,0 +1,404 @@
+"""Bad input: each row of ROWS is one line of docs/errors.md and one test. Nothing that the caller owns may change.
+
+``python tests/test_hostile.py`` writes the table into the document; a test compares the two, so neither can drift.
+"""
+
+import functools
+import gzip
+import pathlib
+import re
+import sys
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import meshsolve as ms
+from meshsolve import report as report_module
+
+DOCUMENT = pathlib.Path(__file__).resolve().parents[1] / "docs" / "errors.md"
+BEGIN, END = "<!-- table:begin -->\n", "<!-- table:end -->"
+N = 12
+
+
+@dataclass
+class Row:
+    """``call(tmp)`` returns (function, arguments, keywords); ``error`` None means that the input is fine."""
+
+    function: str
+    given: str
+    error: type | None
+    says: str                                       # what the message holds; of fine input, what happens
+    call: object
+    where: dict = field(default_factory=dict)       # attributes of the exception, in the caller's numbering
+
+    def line(self):
+        place = "".join(f" `.{name}`" for name in self.where)
+        answer = f"`{self.error.__name__}`{place}" if self.error else "fine"
+        return "| " + " | ".join(cell.replace("|", "\\|") for cell in (self.function, self.given, answer, self.says)) + " |"
+
+
+# ---- material ---------------------------------------------------------------------------------------------------------
+
+
+def spd(n=N):
+    return sp.csr_array(sp.diags_array([-np.ones(n - 1), 2.1 * np.ones(n), -np.ones(n - 1)], offsets=[-1, 0, 1]))
+
+
+def edited(**parts):
+    """spd() whose arrays are replaced as given; index: value pairs of a dict are written into the array."""
+    A = spd()
+    for name, change in parts.items():
+        array = getattr(A, name).copy()
+        if isinstance(change, dict):
+            for index, value in change.items():
+                array[index] = value
+        else:
+            array = change(array)
+        setattr(A, name, array)
+    return A
+
+
+def coo(row, value):
+    A = spd().tocoo()
+    getattr(A, row)[3] = value
+    return A
+
+
+def entry(i, j, value):
+    A = spd().tolil()
+    A[i, j] = value
+    return sp.csr_array(A)
+
+
+def sphere():
+    return ms.datasets.icosphere(1)
+
+
+def factor(**options):
+    return ms.cholesky(spd(), **options)
+
+
+def written(tmp, name, content):
+    path = tmp / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def half(tmp, suffix):
+    path = tmp / f"whole{suffix}"
+    ms.datasets.icosphere(2).save(path)
+    content = path.read_bytes()
+    return written(tmp, f"half{suffix}", content[:len(content) // 2])
+
+
+def spoiled_gzip(tmp):
+    content = bytearray(gzip.compress(bytes(range(256)) * 40))
+    content[20:60] = b"\xff" * 40
+    return written(tmp, "spoiled.obj.gz", bytes(content))
+
+
+# ---- the table --------------------------------------------------------------------------------------------------------
+
+Bad, Unsymmetric, Indefinite, Pattern = ms.InvalidInputError, ms.NotSymmetricError, ms.NotPositiveDefiniteError, ms.PatternMismatchError
+
+STRUCTURE = [                                       # for everything that takes a matrix
+    ("text", "has to be a matrix", lambda: "A.mtx"),
+    ("`None`", "has to be a matrix", lambda: None),
+    ("a list that is ragged", "not an array", lambda: [[2, 1], [1]]),
+    ("a vector", "2-D", lambda: np.ones(N)),
+    ("a sparse vector", "2-D", lambda: sp.coo_array(np.ones(N))),
+    ("not square", "square, not 3 x 4", lambda: np.ones((3, 4))),
+    ("no rows", "empty", lambda: sp.csr_array((0, 0))),
+    ("dtype object", "has to hold numbers", lambda: np.eye(3).astype(object)),
+    ("masked entries", "masked", lambda: np.ma.masked_less(np.eye(3), 0.5)),
+    ("negative column index", "row 1 has a column index outside", lambda: edited(indices={3: -1})),
+    ("column index too large", "row 1 has a column index outside", lambda: edited(indices={3: N})),
+    ("int64 column index 2^32", "outside 0..", lambda: edited(indices=lambda x: np.where(np.arange(len(x)) == 3, 2**32, x.astype(np.int64)))),
+    ("COO row out of range", "exceeds matrix dimension", lambda: coo("row", 10**6)),
+    ("COO column negative", "negative", lambda: coo("col", -1)),
+    ("decreasing row pointers", "bad row pointer", lambda: edited(indptr={5: 1})),
+    ("row pointers beyond the entries", "bad row pointer", lambda: edited(indptr={-1: 10**6})),
+    ("fewer values than column indices", "34 column indices and 31 values", lambda: edited(data=lambda x: x[:-3])),
+    ("fractional column indices", "integers", lambda: edited(indices=lambda x: x + 0.5)),
+]
+VALUES = [                                          # for everything that reads values
+    ("NaN", Bad, "row 3, column 3 holds nan", lambda: entry(3, 3, np.nan), {}),
+    ("infinity", Bad, "row 3, column 4 holds inf", lambda: entry(3, 4, np.inf), {}),
+    ("longdouble above the range of float64", Bad, "holds inf", lambda: sp.csr_array(np.eye(3, dtype=np.longdouble) * np.longdouble("1e4000")), {}),
+    ("complex", Bad, "complex", lambda: spd() * 1j, {}),
+    ("not symmetric", Unsymmetric, "is not symmetric: |A[7, 6] - A[6, 7]|", lambda: entry(6, 7, 3.0), {"row": 7, "column": 6}),
+    ("a negative diagonal entry", Indefinite, "column 8 is not positive (diagonal entry -2)", lambda: entry(8, 8, -2.0), {"column": 8}),
+    ("a zero row", Indefinite, "zero or missing (an isolated or unreferenced vertex?)", lambda: sp.csr_array(np.diag([1.0] * 5 + [0.0] + [1.0] * 6)), {"column": 5}),
+    ("a singular Laplacian", Indefinite, "use pin=True", lambda: ms.graph_laplacian(spd()), {"column": None}),
+]
+TAKES_PATTERN = {
+    "analyze": ms.analyze, "order.nested_dissection": ms.order.nested_dissection, "order.amd": ms.order.amd,
+    "order.rcm": ms.order.rcm, "order.nnz_sort": ms.order.nnz_sort, "order.random": ms.order.random,
+    "order.natural": ms.order.natural, "graph_laplacian": ms.graph_laplacian, "PatchMesh": ms.PatchMesh,
+}
+SHARED = factor()
+TAKES_VALUES = {
+    "cholesky": ms.cholesky, "solve": lambda A: ms.solve(A, np.ones(N)), "F.refactor": SHARED.refactor,
+    "Symbolic.factor": SHARED.symbolic.factor,
+}
+
+
+def matrix_rows():
+    every = TAKES_PATTERN | TAKES_VALUES
+    for given, says, make in STRUCTURE:
+        for name, function in every.items():
+            yield Row("every function that takes a matrix", given, Bad, says, lambda tmp, f=function, m=make: (f, (m(),), {})), name
+    for given, error, says, make, where in VALUES:
+        for name, function in TAKES_VALUES.items():
+            yield Row("`cholesky`, `solve`, `F.refactor`, `Symbolic.factor`", given, error, says,
+                      lambda tmp, f=function, m=make: (f, (m(),), {}), where), name
+
+
+def bad(function, given, says, call, error=Bad, **where):
+    return Row(f"`{function}`", given, error, says, call, where)
+
+
+def fine(function, given, what, call):
+    return Row(f"`{function}`", given, None, what, call)
+
+
+def solving(*args, **keywords):
+    return lambda tmp: (factor().solve, args, keywords)
+
+
+def with_A(make):
+    return lambda tmp: (ms.cholesky, (make(),), {})
+
+
+FIXED = "cholesky(fixed=)"
+ROWS = [
+    fine("cholesky", "unsorted or duplicated entries", "duplicates are summed", with_A(lambda: sp.coo_array((np.repeat(spd().data / 2, 2), np.repeat(spd().tocoo().coords, 2, axis=1)[:, ::-1])))),
+    fine("cholesky", "spare room behind the last row", "is not read", with_A(lambda: edited(data=lambda x: np.append(x, np.nan), indices=lambda x: np.append(x, 10**6).astype(np.int32)))),
+    fine("cholesky", "several components, empty off-diagonals", "factored one by one", with_A(lambda: sp.block_diag([spd(), spd(), np.eye(3)]).tocsr())),
+    fine("cholesky", "bool, int8, float16, float32, longdouble, big-endian", "becomes float64", with_A(lambda: np.eye(3, dtype=np.float16))),
+    fine("cholesky", "numpy.matrix, Fortran order, strided or read-only arrays", "is taken as it is", with_A(lambda: np.asfortranarray(spd().toarray()).view(np.matrix))),
+    bad("cholesky", "unknown ordering", "ordering has to be one of nd, amd", lambda tmp: (ms.cholesky, (spd(),), {"ordering": "metis"})),
+    bad("cholesky", "an ordering that is no permutation", "is no permutation: 0 occurs 2 times", lambda tmp: (ms.cholesky, (spd(), np.r_[0, 0, 2:N]), {})),
+    bad("cholesky", "an ordering with values out of range", "outside 0..11", lambda tmp: (ms.cholesky, (spd(), np.arange(1, N + 1)), {})),
+    bad("cholesky", "an ordering of another size", "the matrix has 12", lambda tmp: (ms.cholesky, (spd(), ms.order.amd(spd(5))), {})),
+    bad("cholesky", "a mesh of another size", "A has 12 rows, the mesh 42 vertices", lambda tmp: (ms.cholesky, (spd(),), {"mesh": sphere()})),
+    bad("cholesky", "`device=\"cuda\"` or `backend=\"cudss\"`", "on the CPU only", lambda tmp: (ms.cholesky, (spd(),), {"device": "cuda"}), ms.DeviceUnavailableError),
+    bad("cholesky", "unknown device, backend or precision", "has to be one of", lambda tmp: (ms.cholesky, (spd(),), {"device": "gpu"})),
+    bad("cholesky", "`threads` not a positive integer, also in `MESHSOLVE_NUM_THREADS`", "threads has to be a positive integer", lambda tmp: (ms.cholesky, (spd(),), {"threads": 0})),
+    bad("cholesky", "a negative or fractional seed", "seed has to be an integer", lambda tmp: (ms.cholesky, (spd(),), {"seed": -1})),
+    bad("cholesky", "`pin=True` together with `fixed=`", "exclude each other", lambda tmp: (ms.cholesky, (spd(),), {"pin": True, "fixed": [0]})),
+    bad(FIXED, "rows out of range", "outside 0..11", lambda tmp: (ms.cholesky, (spd(),), {"fixed": [N]})),
+    bad(FIXED, "a row named twice", "names row 4 more than once", lambda tmp: (ms.cholesky, (spd(),), {"fixed": [4, 1, 4]})),
+    bad(FIXED, "no row, or every row", "fixed is empty", lambda tmp: (ms.cholesky, (spd(),), {"fixed": []})),
+    bad(FIXED, "an indefinite free block", "the pivot of column 8", lambda tmp: (ms.cholesky, (entry(8, 8, -2.0),), {"fixed": [0, 3]}), Indefinite, column=8),
+    bad("Symbolic.factor", "a matrix of another size", "A has 5 rows, the analysis 12", lambda tmp: (SHARED.symbolic.factor, (spd(5),), {})),
+    bad("Symbolic.factor", "an entry outside the analysed pattern", "row 2, column 9 that is not in the analysed pattern", lambda tmp: (SHARED.symbolic.factor, (symmetric_entry(2, 9),), {}), Pattern, row=2, column=9),
+    bad("F.refactor", "a matrix of another size", "A has 5 rows, the factor 12", lambda tmp: (SHARED.refactor, (spd(5),), {})),
+    bad("F.refactor", "an entry outside the analysed pattern", "row 2, column 9 that is not in the analysed pattern", lambda tmp: (SHARED.refactor, (symmetric_entry(2, 9),), {}), Pattern, row=2, column=9),
+    bad("F.refactor", "the same with fixed rows", "row 2, column 9", lambda tmp: (factor(fixed=[0, 5]).refactor, (symmetric_entry(2, 9),), {}), Pattern, row=2, column=9),
+    fine("F.refactor", "missing entries", "are zeros", lambda tmp: (factor().refactor, (np.eye(N),), {})),
+    bad("F.solve", "b too short", "b has to be (12,) or (12, k), not (11,)", solving(np.ones(N - 1))),
+    bad("F.solve", "b of three dimensions", "not (12, 2, 2)", solving(np.ones((N, 2, 2)))),
+    bad("F.solve", "NaN or infinity in b", "b: row 7 holds nan", solving(np.where(np.arange(N) == 7, np.nan, 1.0))),
+    bad("F.solve", "text, objects, dates", "b has to hold real numbers", solving(["a"] * N)),
+    bad("F.solve", "masked entries in b", "masked", solving(np.ma.masked_equal(np.arange(N), 3))),
+    bad("F.solve", "a sparse b", "b has to hold real numbers", solving(sp.csr_array(np.ones((N, 1))))),
+    bad("F.solve", "`out` of another shape or dtype, or read-only", "out has to be a writable array", solving(np.ones(N), out=np.ones(N, np.float32))),
+    bad("F.solve", "`fixed_values` without `fixed=`", "made without fixed=", solving(np.ones(N), fixed_values=1.0)),
+    bad("F.solve", "`fixed_values` of another shape", "fixed_values has to be (2,) or (2, 1), not (3, 1)", lambda tmp: (factor(fixed=[0, 5]).solve, (np.ones(N),), {"fixed_values": np.ones(3)})),
+    bad("F.solve", "`fixed_values` that are complex or text", "real numbers", lambda tmp: (factor(fixed=[0, 5]).solve, (np.ones(N),), {"fixed_values": ["1", "2"]})),
+    bad("F.solve", "unknown system", "system has to be one of", solving(np.ones(N), system="LDLt")),
+    fine("F.solve", "complex b", "its parts are solved as two columns", solving(np.ones(N) * 1j)),
+    fine("F.solve", "no columns", "no columns", solving(np.ones((N, 0)))),
+    fine("F.solve", "strided, Fortran-ordered or read-only b", "is taken as it is", solving(np.broadcast_to(1.0, (N, 3)))),
+    bad("solve", "unsymmetric or not positive definite", "can be solved by this version", lambda tmp: (ms.solve, (entry(6, 7, 3.0), np.ones(N)), {}), Unsymmetric, row=7, column=6),
+    bad("solve", "unknown method", "method has to be one of 'auto', 'cholesky'", lambda tmp: (ms.solve, (spd(), np.ones(N)), {"method": "qr"})),
+    bad("solve", "`rtol` not a number of at least 0", "rtol has to be a finite number of at least 0", lambda tmp: (ms.solve, (spd(), np.ones(N)), {"rtol": np.nan})),
+    fine("solve", "complex b", "its parts are solved as two columns", lambda tmp: (ms.solve, (spd(), np.ones(N) * 1j), {})),
+    bad("order.nested_dissection", "unknown effort", "effort has to be one of", lambda tmp: (ms.order.nested_dissection, (spd(),), {"effort": "best"})),
+    bad("order.nested_dissection", "`patch_size` below 16", "patch_size has to be an integer from 16", lambda tmp: (ms.order.nested_dissection, (spd(),), {"patch_size": 8})),
+    bad("order.nested_dissection", "`device=\"cuda\"`", "on the CPU only", lambda tmp: (ms.order.nested_dissection, (spd(),), {"device": "cuda"}), ms.DeviceUnavailableError),
+    fine("order.amd", "an unsymmetric pattern", "the pattern of A + Aᵀ counts", lambda tmp: (ms.order.amd, (entry(0, 9, 1.0),), {})),
+    bad("Mesh", "vertices of two columns", "vertices have to be (n, 3)", lambda tmp: (ms.Mesh, (np.zeros((3, 2)), [[0, 1, 2]]), {})),
+    bad("Mesh", "no vertices", "at least one vertex", lambda tmp: (ms.Mesh, (np.zeros((0, 3)), np.zeros((0, 3), int)), {})),
+    bad("Mesh", "NaN, infinity or a coordinate above 1e70", "vertex 1 is at", lambda tmp: (ms.Mesh, ([[0, 0, 0], [0, np.nan, 0], [1, 0, 0]], [[0, 1, 2]]), {})),
+    bad("Mesh", "complex, text or object vertices", "real numbers", lambda tmp: (ms.Mesh, (np.eye(3) * 1j, [[0, 1, 2]]), {})),
+    bad("Mesh", "masked vertices or faces", "masked", lambda tmp: (ms.Mesh, (np.ma.masked_equal(np.eye(3), 1), [[0, 1, 2]]), {})),
+    bad("Mesh", "a vertex index out of range, also 2^32", "face 1 names vertex 4294967296", lambda tmp: (ms.Mesh, (np.eye(3), np.array([[0, 1, 2], [0, 1, 2**32]])), {})),
+    bad("Mesh", "a negative vertex index", "face 0 names vertex -1", lambda tmp: (ms.Mesh, (np.eye(3), [[0, 1, -1]]), {})),
+    bad("Mesh", "faces of four corners", "faces have to be (m, 3)", lambda tmp: (ms.Mesh, (np.eye(3), [[0, 1, 2, 0]]), {})),
+    bad("Mesh", "fractional or bool faces", "faces have to be integers", lambda tmp: (ms.Mesh, (np.eye(3), [[0.0, 1.0, 2.0]]), {})),
+    bad("Mesh", "a face with a repeated corner", "1 faces with a repeated corner were dropped", lambda tmp: (ms.Mesh, (np.eye(3), [[0, 1, 1], [0, 1, 2]]), {}), ms.MeshsolveWarning),
+    fine("Mesh", "non-manifold, flipped, zero-area or no faces; unreferenced vertices", "is kept as it is", lambda tmp: (ms.Mesh, (np.zeros((5, 3)), [[0, 1, 2], [1, 0, 2], [0, 1, 3]]), {})),
+    bad("Mesh.from_trimesh", "anything else", "not a trimesh.Trimesh", lambda tmp: (ms.Mesh.from_trimesh, ("bunny",), {})),
+    bad("Mesh.with_vertices", "another number of vertices", "42 vertices are needed, not 3", lambda tmp: (sphere().with_vertices, (np.eye(3),), {})),
+    bad("Mesh.save", "an unknown format", "unknown mesh format", lambda tmp: (sphere().save, (tmp / "mesh.xyz",), {})),
+    bad("Mesh.save", "a folder that does not exist", "cannot be written", lambda tmp: (sphere().save, (tmp / "no" / "mesh.obj",), {})),
+    bad("Mesh.save", "the name of a folder", "cannot be written", lambda tmp: ((tmp / "folder.obj").mkdir() or sphere().save, (tmp / "folder.obj",), {})),
+    bad("Mesh.save", "no file name", "a file name has to be", lambda tmp: (sphere().save, (3,), {})),
+    bad("load_mesh", "a file that does not exist", "no such file", lambda tmp: (ms.load_mesh, (tmp / "mesh.obj",), {})),
+    bad("load_mesh", "a folder", "cannot be read", lambda tmp: ((tmp / "folder.obj").mkdir() or ms.load_mesh, (tmp / "folder.obj",), {})),
+    bad("load_mesh", "an unknown format", "unknown mesh format '.xyz'", lambda tmp: (ms.load_mesh, (written(tmp, "mesh.xyz", "0 0 0"),), {})),
+    bad("load_mesh", "no file name, a null character", "is not a file name", lambda tmp: (ms.load_mesh, ("a\0b.obj",), {})),
+    bad("load_mesh", "an OBJ with a broken line", "mesh.obj:2: ", lambda tmp: (ms.load_mesh, (written(tmp, "mesh.obj", "v 0 0 0\nv 1 x 0\n"),), {})),
+    bad("load_mesh", "an OBJ that names a vertex it does not have", "mesh.obj:4: ", lambda tmp: (ms.load_mesh, (written(tmp, "mesh.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 4\n"),), {})),
+    bad("load_mesh", "an empty file", "mesh.obj: ", lambda tmp: (ms.load_mesh, (written(tmp, "mesh.obj", ""),), {})),
+    *[bad("load_mesh", f"a {suffix} file cut in half", f"half{suffix}", lambda tmp, s=suffix: (ms.load_mesh, (half(tmp, s),), {}))
+      for suffix in (".obj", ".ply", ".off", ".stl", ".glb", ".obj.gz", ".ply.gz")],
+    bad("load_mesh", "a gzip file that is spoiled", "cannot be read", lambda tmp: (ms.load_mesh, (spoiled_gzip(tmp),), {})),
+    *[bad(name, "not a mesh", "has to be a meshsolve.Mesh", lambda tmp, f=function: (f, (np.eye(3),), {}))
+      for name, function in {"cotan_laplacian": ms.cotan_laplacian, "mass_matrix": ms.mass_matrix, "apps.mcf": ms.apps.mcf,
+                             "apps.smooth": functools.partial(ms.apps.smooth, strength=1)}.items()],
+    bad("cotan_laplacian(intrinsic_delaunay=True)", "a non-manifold mesh", "needs a manifold mesh", lambda tmp: (ms.cotan_laplacian, (book(),), {"intrinsic_delaunay": True})),
+    fine("cotan_laplacian", "slivers, zero-area triangles, non-manifold edges", "finite weights", lambda tmp: (ms.cotan_laplacian, (book(),), {})),
+    bad("mass_matrix", "unknown kind", "kind has to be one of", lambda tmp: (ms.mass_matrix, (sphere(), "full"), {})),
+    bad("PatchMesh", "`patch_size` below 1", "patch_size has to be an integer from 1", lambda tmp: (ms.PatchMesh, (sphere(), 0), {})),
+    bad("PatchMesh", "a negative or fractional seed", "seed has to be an integer", lambda tmp: (ms.PatchMesh, (sphere(),), {"seed": 0.5})),
+    bad("PatchMesh.patch", "a number out of range", "there is no patch 99", lambda tmp: (ms.PatchMesh(sphere()).patch, (99,), {})),
+    bad("PatchMesh.query", "unknown query", "there is no query 'VX'", lambda tmp: (ms.PatchMesh(sphere()).query, ("VX",), {})),
+    bad("PatchMesh.query", "faces of a pattern", "needs faces", lambda tmp: (ms.PatchMesh(spd()).query, ("VF",), {})),
+    bad("PatchMesh.query", "`device=\"cuda\"`", "on the CPU only", lambda tmp: (ms.PatchMesh(sphere()).query, ("VV", "cuda"), {}), ms.DeviceUnavailableError),
+    bad("apps.mcf", "`steps` below 1", "steps has to be an integer from 1", lambda tmp: (ms.apps.mcf, (sphere(),), {"steps": 0})),
+    bad("apps.mcf", "`dt` not positive", "dt has to be a finite number above 0", lambda tmp: (ms.apps.mcf, (sphere(),), {"dt": 0.0})),
+    bad("apps.mcf", "a callback that cannot be called", "callback has to be a function", lambda tmp: (ms.apps.mcf, (sphere(),), {"callback": 3})),
+    bad("apps.mcf", "a mesh without area", "no face with an area", lambda tmp: (ms.apps.mcf, (ms.Mesh(np.zeros((3, 3)), [[0, 1, 2]]),), {})),
+    bad("apps.mcf", "a step in which the surface vanishes", "shrank to nothing in step 1", lambda tmp: (ms.apps.mcf, (sphere(),), {"dt": 1e20}), ms.MeshsolveWarning),
+    bad("apps.smooth", "a negative strength", "strength has to be a finite number of at least 0", lambda tmp: (ms.apps.smooth, (sphere(), -1), {})),
+    bad("apps.smooth", "another order than 1 or 2", "order has to be one of 1, 2", lambda tmp: (ms.apps.smooth, (sphere(), 1, 3), {})),
+    bad("apps.render", "another extension than .png", "written as .png", lambda tmp: (ms.apps.render, (tmp / "a.jpg", sphere()), {})),
+    bad("apps.render", "a size outside 300..4000", "size has to be an integer from 300 to 4000", lambda tmp: (ms.apps.render, (tmp / "a.png", sphere()), {"size": 10})),
+    bad("showing_progress", "what cannot be called", "tell has to be a function", lambda tmp: (lambda tell: ms.showing_progress(tell).__enter__(), (3,), {})),
+    bad("datasets.*", "a size that is no positive integer", "nx has to be an integer from 1", lambda tmp: (ms.datasets.grid2d, (0, 5), {})),
+    bad("datasets.*", "more rows than 2^31 - 2", "at most 2147483646", lambda tmp: (ms.datasets.grid2d, (10**6, 10**6), {})),
+    bad("datasets.*", "more than the memory holds", "GiB are available", lambda tmp: (ms.datasets.grid2d, (46_000, 46_000), {}), ms.OutOfMemoryError),
+    bad("datasets.*", "unknown kind or boundary", "kind has to be one of", lambda tmp: (ms.datasets.grid3d, (4, "random"), {})),
+    bad("datasets.*", "a seed that is no integer of at least 0", "seed has to be an integer", lambda tmp: (ms.datasets.delaunay, (10, -1), {})),
+    bad("datasets.kkt", "more constraints than unknowns", "cannot be independent", lambda tmp: (ms.datasets.kkt, (3, 4), {})),
+    bad("datasets.icosphere", "k above 11", "k has to be an integer from 0 to 11", lambda tmp: (ms.datasets.icosphere, (12,), {})),
+]
+
+
+def symmetric_entry(i, j):
+    return sp.csr_array(spd() + sp.coo_array(([0.1, 0.1], ([i, j], [j, i])), shape=(N, N)))
+
+
+def book():
+    """Three pages on one spine, one of them a line."""
+    return ms.Mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0.5, 0, 0]], [[0, 1, 2], [0, 1, 3], [0, 1, 4]])
+
+
+def table():
+    lines = dict.fromkeys([row.line() for row, _ in matrix_rows()] + [row.line() for row in ROWS])
+    return "| function | given | answer | the message says, or what happens |\n|---|---|---|---|\n" + "\n".join(lines) + "\n"
+
+
+# ---- what holds for every row -----------------------------------------------------------------------------------------
+
+
+def contents(thing):
+    """Every array inside an argument, copied."""
+    if isinstance(thing, np.ndarray):
+        return [np.array(thing, copy=True, subok=True)]
+    if sp.issparse(thing):
+        names = {"coo": ("data", "row", "col")}.get(thing.format, ("data", "indices", "indptr"))
+        return [np.array(getattr(thing, name)) for name in names]
+    if isinstance(thing, ms.Mesh):
+        return [thing.vertices.copy(), thing.faces.copy()]
+    if isinstance(thing, (list, tuple)):
+        return [c for part in thing for c in contents(part)]
+    return [c for part in thing.values() for c in contents(part)] if isinstance(thing, dict) else []
+
+
+RHS = np.arange(1.0, N + 1)
+EARLIER = SHARED.solve(RHS)
+
+
+def check(row, tmp):
+    function, args, keywords = row.call(tmp)
+    before, files = contents((args, keywords)), sorted(tmp.rglob("*"))
+    if row.error is None:
+        function(*args, **keywords)
+    else:
+        with pytest.raises(row.error, match=re.escape(row.says)) as caught:
+            function(*args, **keywords)
+        assert type(caught.value) is row.error
+        for name, value in row.where.items():
+            assert getattr(caught.value, name) == value if value is not None else getattr(caught.value, name) in range(N)
+    after = contents((args, keywords))
+    assert len(before) == len(after) and all(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc") for a, b in zip(before, after))
+    assert sorted(tmp.rglob("*")) == files
+    assert np.array_equal(SHARED.solve(RHS), EARLIER)
+
+
+EXPANDED = list(matrix_rows())
+
+
+@pytest.mark.parametrize("row, name", EXPANDED, ids=[f"{name}: {row.given}" for row, name in EXPANDED])
+def test_matrices(row, name, tmp_path):
+    check(row, tmp_path)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[f"{row.function}: {row.given}" for row in ROWS])
+def test_table(row, tmp_path):
+    check(row, tmp_path)
+
+
+def test_the_document_holds_this_table():
+    text = DOCUMENT.read_text()
+    assert text[text.index(BEGIN) + len(BEGIN):text.index(END)] == table(), "run python tests/test_hostile.py"
+
+
+def test_every_class_of_error_is_in_the_table():
+    raised = {row.error for row, _ in EXPANDED} | {row.error for row in ROWS}
+    promised = {getattr(ms, name) for name in ms.__all__ if isinstance(getattr(ms, name), type) and issubclass(getattr(ms, name), ms.MeshsolveError)}
+    later = {ms.MeshsolveError, ms.NotLaplacianError, ms.SingularMatrixError}       # raised by factorizations to come
+    assert promised - later <= raised
+
+
+# ---- memory, files ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", [lambda: ms.cholesky(spd(400)), lambda: ms.analyze(spd(400)).factor(spd(400)),
+                                  lambda: ms.solve(spd(400), np.ones(400)), lambda: ms.apps.mcf(sphere()), lambda: ms.datasets.delaunay(50)])
+def test_too_little_memory_is_said_before_it_is_taken(call, monkeypatch):
+    monkeypatch.setattr(report_module, "available_memory", lambda: 1000)
+    with pytest.raises(ms.OutOfMemoryError, match="GiB are available"):
+        call()
+    with pytest.raises(MemoryError):                # the built-in class catches it as well
+        call()
+    monkeypatch.undo()
+    call()
+
+
+@pytest.mark.parametrize("suffix", [".obj", ".ply", ".off", ".stl", ".glb", ".obj.gz"])
+def test_a_write_that_fails_midway_leaves_the_old_file(suffix, tmp_path, monkeypatch):
+    path = tmp_path / f"mesh{suffix}"
+    path.write_bytes(b"the old file")
+
+    def full(self, content):
+        with open(self, "wb") as f:
+            f.write(content[:20])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pathlib.Path, "write_bytes", full)
+    with pytest.raises(OSError, match="No space left"):
+        sphere().save(path)
+    assert path.read_bytes() == b"the old file" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_picture_that_fails_midway_leaves_nothing(tmp_path, monkeypatch):
+    def broken(part, panels, captions, title):
+        part.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["meshsolve.apps.render"], "_write", broken)
+    with pytest.raises(KeyboardInterrupt):
+        ms.apps.render(tmp_path / "a.png", sphere())
+    assert not list(tmp_path.iterdir())
+
+
+if __name__ == "__main__":
+    text = DOCUMENT.read_text()
+    DOCUMENT.write_text(text[:text.index(BEGIN) + len(BEGIN)] + table() + text[text.index(END):])
