@@ -14,6 +14,7 @@ import time
 from meshsolve.errors import InvalidInputError, OutOfMemoryError
 
 logger = logging.getLogger("meshsolve")
+REPEATED = ("assemble", "numeric", "solve")        # phases that a flow runs at each step
 _progress = contextvars.ContextVar("meshsolve_progress", default=None)
 
 
@@ -61,10 +62,14 @@ class Report:
         return {"seconds": dict(self.seconds), **plain}
 
     def __str__(self):
-        rows = [(name, f"{seconds:.4f} s") for name, seconds in self.seconds.items()]
-        rows += [(name, _readable(name, value)) for name, value in self.facts.items() if value is not None]
-        width = max(len(name) for name, _ in rows)
-        return "\n".join(f"{name:<{width}}  {value:>14}" for name, value in rows)
+        rows = [(name, f"{seconds:.4f} s", self._per_step(name)) for name, seconds in self.seconds.items()]
+        rows += [(name, _readable(name, value), "") for name, value in self.facts.items() if value is not None]
+        width = max(len(name) for name, _, _ in rows)
+        return "\n".join(f"{name:<{width}}  {value:>14}{note}" for name, value, note in rows)
+
+    def _per_step(self, phase):
+        steps = self.facts.get("steps", 1)
+        return f"  {self.seconds[phase] / steps:.4f} s a step" if steps > 1 and phase in REPEATED else ""
 
     def __repr__(self):
         total = sum(self.seconds.values())

@@ -73,7 +73,7 @@ def nested_dissection(A_or_mesh, effort="default", patch_size=512, seed=0, threa
     announce("order")
     perm, parent, first, last, patches, patch_seconds, order_seconds = _core.nested_dissection(
         pattern.indptr, pattern.indices, patch_size=patch, seed=seed, threads=threads, **EFFORTS[effort])
-    report = Report(ordering="nd", nnz_A=pattern.nnz + pattern.n, threads=threads, effort=effort, patches=patches)
+    report = Report(ordering="nd", nnz_A=pattern.nnz + pattern.n, threads=threads, effort=effort, num_patches=patches)
     report.add("patches", patch_seconds)
     report.add("order", order_seconds)
     return Ordering(perm, "nd", SeparatorTree(parent, first, last), patches, report)
