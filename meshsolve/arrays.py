@@ -170,7 +170,7 @@ def as_symmetric(A, name="A", lower=False):
     if gap > SYMMETRY_TOLERANCE * largest:
         raise NotSymmetricError(
             f"{name} is not symmetric: |{name}[{row}, {column}] - {name}[{column}, {row}]| = {gap:.3g}, largest entry "
-            f"{largest:.3g}. Pass lower=True where only the lower triangle is given, or meshsolve.lu for such a matrix",
+            f"{largest:.3g}. Pass lower=True where only the lower triangle is given; unsymmetric ones are not for this function",
             row, column)
     if state == "pattern":          # entries with a twin of no weight: give both triangles the same pattern
         half = M.to_scipy()
@@ -334,7 +334,7 @@ def _values(data, name, dtype):
     if data.dtype.kind not in "fiubc":
         raise InvalidInputError(f"{name} has to hold numbers, not {data.dtype}")
     if data.dtype.kind == "c" and np.dtype(dtype).kind != "c":
-        raise InvalidInputError(f"{name} is complex; only meshsolve.lu takes complex matrices")
+        raise InvalidInputError(f"{name} is complex; real matrices are needed here")
     with np.errstate(over="ignore"):                       # a longdouble out of range becomes an infinity and is refused
         return np.ascontiguousarray(data, dtype)
 
