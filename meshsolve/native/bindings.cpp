@@ -18,7 +18,7 @@ nb::object& progress_callable() {            // never destroyed: Python may be g
 }
 
 // On the calling thread, at most every 50 ms: signals first, then the user's progress callable. True if an error is set.
-// An error that is set already is on its way to the caller, and what still runs puts things back in order undisturbed.
+// Where one is set already, it is on its way to the caller: no Python code may run before it is there.
 bool look_at_python() {
   nb::gil_scoped_acquire gil;
   if (PyErr_Occurred()) return false;

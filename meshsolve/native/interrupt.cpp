@@ -7,6 +7,7 @@ namespace ms::interrupt {
 
 std::atomic<bool> requested{false};
 std::atomic<int64_t> done{0}, total{0};
+std::atomic<int> undisturbed{0};
 
 namespace {
 using Clock = std::chrono::steady_clock;
@@ -26,6 +27,7 @@ Caller::~Caller() { --caller_depth; }
 void set_hook(bool (*hook)()) { hook_ = hook; }
 
 void poll() {
+  if (undisturbed.load(std::memory_order_relaxed) > 0) return;
   if (caller_depth > 0 && hook_) {
     const auto now = Clock::now();
     if (now - last_look > std::chrono::milliseconds(50)) {

@@ -12,6 +12,7 @@ namespace interrupt {
 
 extern std::atomic<bool> requested;
 extern std::atomic<int64_t> done, total;      // progress of the phase that is running
+extern std::atomic<int> undisturbed;          // objects of that name
 
 class Caller {                    // marks this thread as the one that holds the Python call (see bind.hpp)
  public:
@@ -19,6 +20,14 @@ class Caller {                    // marks this thread as the one that holds the
   ~Caller();
   Caller(const Caller&) = delete;
   Caller& operator=(const Caller&) = delete;
+};
+
+class Undisturbed {               // while there is one poll() does nothing: for work that puts things back in order
+ public:
+  Undisturbed() { undisturbed.fetch_add(1); }
+  ~Undisturbed() { undisturbed.fetch_sub(1); }
+  Undisturbed(const Undisturbed&) = delete;
+  Undisturbed& operator=(const Undisturbed&) = delete;
 };
 
 void poll();                      // cheap; throws Interrupted. Call about once per task or per 100 us of work

@@ -161,7 +161,7 @@ int32_t Factor<T>::factor(const double* Ax, int threads) {
 template <class T>
 void Factor<T>::restore(int threads) {
   if (!values_.data()) return;
-  interrupt::requested = false;
+  const interrupt::Undisturbed whole;
   run(values_.data(), threads);
 }
 
