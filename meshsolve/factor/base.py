@@ -19,12 +19,13 @@ class Factor(spla.LinearOperator):
     def __init__(self, n, dtype):
         super().__init__(dtype=np.dtype(dtype), shape=(n, n))
 
-    def _solve_like(self, b, out, solve_columns, rows):
+    def _solve_like(self, b, out, solve_columns, rows, solve_imaginary=None):
         """Apply ``solve_columns`` to b of ``rows`` rows; the result has b's shape, and b's dtype where that is floating."""
         given = as_array(b, "b")
         if given.dtype.kind == "c":
-            parts = [self._solve_like(np.ascontiguousarray(part), None, solve_columns, rows) for part in (given.real, given.imag)]
-            return _deliver(parts[0] + 1j * parts[1], given.shape, out)
+            real = self._solve_like(np.ascontiguousarray(given.real), None, solve_columns, rows)
+            imaginary = self._solve_like(np.ascontiguousarray(given.imag), None, solve_imaginary or solve_columns, rows)
+            return _deliver(real + 1j * imaginary, given.shape, out)
         columns, shape = as_rhs(given, rows)
         x = solve_columns(columns)
         if given.dtype == np.float32 and out is None:

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
 from meshsolve import _core
-from meshsolve.arrays import as_symmetric, thread_count
+from meshsolve.arrays import as_symmetric, one_of, thread_count
 from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError, PatternMismatchError
 from meshsolve.factor.base import Factor
 from meshsolve.factor.cholesky.refine import refine
@@ -46,8 +46,7 @@ class CholeskyFactor(Factor):
     """
 
     def __init__(self, symbolic, pattern, data, *, constraint=None, n=None, precision="double", threads=None):
-        if precision not in PRECISIONS:
-            raise InvalidInputError(f"precision has to be one of {PRECISIONS}, not {precision!r}")
+        one_of(precision, "precision", PRECISIONS)
         super().__init__(pattern.n if n is None else n, np.float32 if precision == "single" else np.float64)
         self.symbolic, self.precision, self.threads = symbolic, precision, thread_count(threads)
         self._pattern, self._constraint = pattern, constraint
@@ -85,15 +84,15 @@ class CholeskyFactor(Factor):
         M = as_symmetric(A)
         if M.n != self.shape[0]:
             raise InvalidInputError(f"A has {M.n} rows, the factor {self.shape[0]}")
-        coupling = None
-        if self._constraint is not None:
-            coupling = self._constraint.coupling
-            M = self._constraint.reduce(M)
+        if self._constraint is None:
+            self._run(values_in(self._pattern, M))
+            return self
+        coupling = self._constraint.coupling
         try:
-            self._run(values_in(self._pattern, M, None if self._constraint is None else self._constraint.free))
+            block = self._constraint.reduce(M)
+            self._run(values_in(self._pattern, block, self._constraint.free))
         except BaseException:
-            if self._constraint is not None:
-                self._constraint.coupling = coupling
+            self._constraint.coupling = coupling
             raise
         return self
 
@@ -112,7 +111,7 @@ class CholeskyFactor(Factor):
         diagonal = data[span][self._pattern.indices[span] == row].sum()
         if diagonal > 0:
             causes = ("A may be a Laplacian, singular by construction: use pin=True, fix some rows (fixed=), or add a mass "
-                      "term; or A is indefinite: use meshsolve.solve or an LDL^T factorization")
+                      "term; or A is indefinite, and a Cholesky factorization does not exist")
         elif diagonal == 0:
             causes = "its diagonal entry is zero or missing (an isolated or unreferenced vertex?)"
         else:
@@ -146,14 +145,14 @@ class CholeskyFactor(Factor):
         InvalidInputError
             Wrong shape, NaN or infinity, text, unknown system.
         """
-        if system not in SYSTEMS:
-            raise InvalidInputError(f"system has to be one of {SYSTEMS}, not {system!r}")
+        one_of(system, "system", SYSTEMS)
         if fixed_values is not None and self._constraint is None:
             raise InvalidInputError("fixed_values given, but the factor was made without fixed=")
         if system != "A":
             return self._solve_like(b, out, lambda B: self._native_solve(B, system), self._pattern.n)
         with self.report.phase("solve"):
-            return self._solve_like(b, out, lambda B: self._solve_constrained(B, fixed_values), self.shape[0])
+            return self._solve_like(b, out, lambda B: self._solve_constrained(B, fixed_values), self.shape[0],
+                                    lambda B: self._solve_constrained(B, None))      # fixed values are real
 
     def _solve_constrained(self, columns, fixed_values):
         if self._constraint is None:

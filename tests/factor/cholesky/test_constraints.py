@@ -28,6 +28,15 @@ def test_fixed_rows_take_their_values_and_the_rest_is_solved():
     assert abs(F.L @ F.L.T - B).max() < 1e-13 and not np.isin(fixed, F.perm).any()
 
 
+def test_complex_right_hand_sides_with_real_fixed_values():
+    A = spd(grid(9, 8))
+    b = np.arange(72) + 2j * np.arange(72)[::-1]
+    F = ms.cholesky(A, fixed=[3, 15])
+    x = F.solve(b, fixed_values=[1.0, 2.0])
+    free = np.setdiff1d(np.arange(72), [3, 15])
+    assert np.array_equal(x[[3, 15]], [1, 2]) and np.abs((A @ x - b)[free]).max() < 1e-11
+
+
 def test_fixed_mask_and_refactor():
     A, C = spd(grid(9, 8), 1), spd(grid(9, 8), 2)
     mask = np.zeros(72, bool)
