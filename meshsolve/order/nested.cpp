@@ -271,7 +271,7 @@ bool Dissection::split_components(Worker& w, Node& node) {
 // w.best = the best separator of the node's best bisections. False when there is no useful one.
 bool Dissection::find_separator(Worker& w, const Node& node, std::vector<uint8_t>& patch_side) {
   bisect(w, node);
-  const size_t candidates = std::min<size_t>(node.weight >= options_.large ? options_.candidates : 1, w.trials.size());
+  const size_t candidates = std::min<size_t>(effort(options_, node.weight).candidates, w.trials.size());
   w.best.score = -1;
   for (size_t k = 0; k < candidates; ++k) {
     w.finder.find(node.q, w.trials[k].side, w.other);
@@ -285,7 +285,7 @@ bool Dissection::find_separator(Worker& w, const Node& node, std::vector<uint8_t
 
 // w.trials = bisections of the quotient graph, the best first.
 void Dissection::bisect(Worker& w, const Node& node) {
-  const int trials = node.weight >= options_.large ? options_.trials : 1;
+  const int trials = effort(options_, node.weight).trials;
   w.trials.resize(trials);
   for (int k = 0; k < trials; ++k) {
     auto& trial = w.trials[k];

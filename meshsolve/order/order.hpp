@@ -16,11 +16,18 @@ struct Options {
   int32_t rounds = 3;          // how often the band is laid anew around the separator found
   int32_t trials = 2;          // bisections of the quotient graph, the best is refined
   int32_t candidates = 1;      // of the trials, how many get a separator before one is chosen
-  int32_t large = 4000;        // nodes below this size have one trial and one round
+  int32_t large = 4000;        // nodes below this size have one trial and one round; ten times as large: more of each
   double balance = 0.3;        // the larger side may have (1 + balance) / 2 of a node
   uint64_t seed = 0;
   int threads = 1;
 };
+
+// What one node of `weight` vertices is worth: little for the many small ones, more near the root, where a separator decides
+// most of the operations and costs least.
+struct Effort {
+  int layers, rounds, trials, candidates;
+};
+Effort effort(const Options& options, int64_t weight);
 
 // Nodes in postorder: parent[k] > k, or -1 for a root. [first[k], last[k]) are the new positions of node k's own vertices,
 // its subtree lies right before them. The nodes partition 0..n; an edge joins a node with itself or with an ancestor.

@@ -13,6 +13,12 @@ constexpr double kShare = 0.12;           // of the node: where the band stops o
 constexpr double kHopeless = 0.6;         // of the node in the boundary: no small separator here
 }
 
+Effort effort(const Options& o, int64_t weight) {
+  if (weight < o.large) return {o.band <= 3 ? o.band : std::max(3, o.band - 1), 1, 1, 1};
+  if (weight < 10 * static_cast<int64_t>(o.large)) return {o.band, o.rounds, o.trials, o.candidates};
+  return {o.band + 2, o.rounds + 2, o.trials + 1, std::max(o.candidates, 2)};
+}
+
 double separator_score(int64_t size, int64_t larger, int64_t total) {
   const double share = static_cast<double>(larger) / static_cast<double>(total);
   return static_cast<double>(size) * (1 + (share - 0.5) + 3 * std::max(0.0, share - 0.65));
@@ -30,11 +36,10 @@ void SeparatorFinder::find(const Quotient& q, const std::vector<uint8_t>& patch_
   cut_vertices(q, patch_side);
   result.size = total + 1;
   if (static_cast<double>(seeds_.size()) < kHopeless * static_cast<double>(total)) {
-    const bool large = total >= options_.large;
-    const int layers = large || options_.band <= 3 ? options_.band : std::max(3, options_.band - 1);
+    const Effort spend = effort(options_, total);
     const int64_t limit = std::max<int64_t>(1, static_cast<int64_t>(kShare * static_cast<double>(total)));
-    for (int round = 0; round < (large ? options_.rounds : 1); ++round) {
-      lay_band(layers, limit);
+    for (int round = 0; round < spend.rounds; ++round) {
+      lay_band(spend.layers, limit);
       build_graph();
       if (!improve(weight, result) || seeds_.empty()) break;
       std::copy(result.weight, result.weight + 2, weight);
