@@ -138,6 +138,7 @@ def test_any_triangles(x, t):
     for matrix in (ms.cotan_laplacian(mesh), ms.graph_laplacian(mesh), ms.mass_matrix(mesh), ms.mass_matrix(mesh, "consistent")):
         assert np.isfinite(matrix.data).all()
     survives(lambda: ms.mass_matrix(mesh, "voronoi"))
+    survives(lambda: ms.cotan_laplacian(mesh, intrinsic_delaunay=True))
     for call in (lambda: ms.apps.mcf(mesh, steps=2), lambda: ms.apps.mcf(mesh, conformal=True), lambda: ms.apps.smooth(mesh, 1),
                  lambda: ms.apps.smooth(mesh, 1, 2)):
         answer = survives(call)

@@ -7,16 +7,19 @@ the same pattern, and a factor analysed for one can be refactored for the other.
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core
 from meshsolve.arrays import one_of
-from meshsolve.errors import InvalidInputError
+from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import as_mesh, pattern_of
 
 FLATTEST = 1e-8         # twice the area over the longest side squared; flatter triangles count as that flat
 MOLLIFY = 1e-8          # intrinsic triangles keep the triangle inequality by this share of the mean edge length
+MOST_FLIPS = 10**9      # about two minutes; the planar worst case is quadratic (Lawson), meshes need less than a flip per edge
 
 
 class CotanAssembler:
@@ -45,7 +48,7 @@ class CotanAssembler:
         self.n, self.flattest = len(mesh.vertices), flattest
         self._faces, self._of_side, self._edges = mesh.faces.reshape(-1), mesh.side_edges.reshape(-1), len(mesh.edges)
         self.indptr, self.indices, self._edge = _core.mesh_adjacency(self.n, mesh.edges.reshape(-1), True)
-        self._indptr = self.indptr if self.indptr[-1] > np.iinfo(np.int32).max else self.indptr.astype(np.int32)
+        self._indptr = _narrow(self.indptr)
 
     def values(self, vertices):
         """The values of the Laplacian, (nnz,), and the lumped mass of each vertex, (n,), at ``vertices`` (n, 3) float64."""
@@ -67,8 +70,8 @@ def cotan_laplacian(mesh, intrinsic_delaunay=False):
     mesh : Mesh or trimesh.Trimesh
         Boundaries, non-manifold edges and zero-area faces are fine.
     intrinsic_delaunay : bool
-        Flip edges intrinsically until every edge is Delaunay; no edge inside the surface then has a negative weight. The
-        pattern is that of the flipped edges. Needs a manifold mesh.
+        Flip edges intrinsically until every edge is Delaunay; no edge inside the surface then has a negative weight, up to
+        rounding. The pattern is that of the flipped edges. Needs a manifold mesh, orientable or not.
 
     Returns
     -------
@@ -81,6 +84,11 @@ def cotan_laplacian(mesh, intrinsic_delaunay=False):
     InvalidInputError
         Not a mesh, or ``intrinsic_delaunay`` of a non-manifold mesh.
 
+    Warns
+    -----
+    MeshsolveWarning
+        The flips were given up, after edges squared of them or 10**9; the Laplacian is that of the triangles reached.
+
     Notes
     -----
     O(vertices + faces); the flips cost more where the triangles are bad.
@@ -88,7 +96,9 @@ def cotan_laplacian(mesh, intrinsic_delaunay=False):
     References
     ----------
     Pinkall & Polthier 1993, "Computing discrete minimal surfaces and their conjugates", section 2.
-    Bobenko & Springborn 2007, "A discrete Laplace-Beltrami operator for simplicial surfaces"; Fisher et al. 2007 (flips);
+    Bobenko & Springborn 2007, "A discrete Laplace-Beltrami operator for simplicial surfaces".
+    Fisher, Springborn, Schroeder, Bobenko 2007, "An algorithm for the construction of intrinsic Delaunay triangulations with
+    applications to digital geometry processing", sections 2 and 3 (flips).
     Sharp & Crane 2020, "A Laplacian for nonmanifold triangle meshes", section 4.5 (mollification).
     """
     mesh = as_mesh(mesh)
@@ -201,36 +211,35 @@ def _mixed_areas(mesh):
 
 
 def _intrinsic_laplacian(mesh):
-    """Mollified edge lengths, libigl's flips, and the cotangents of the triangles that result."""
-    import igl
-
+    """Mollified edge lengths, flips, and the cotangents of the triangles that result; a loop edge weighs nothing."""
     if not mesh.is_manifold:
         raise InvalidInputError("intrinsic_delaunay needs a manifold mesh: an edge has more than two faces, or the faces of a "
                                 "vertex do not form one fan")
-    n = len(mesh.vertices)
     if len(mesh.faces) == 0:
         return cotan_laplacian(mesh)
-    lengths = _mollified(edge_lengths(mesh)[np.roll(mesh.side_edges, -1, axis=1)])      # column c: the side opposite corner c
-    lengths, faces = igl.intrinsic_delaunay_triangulation(lengths, mesh.faces.astype(np.int64))[:2]
-    return _laplacian_of_lengths(n, lengths, faces)
+    n, edges = len(mesh.vertices), len(mesh.edges)
+    lengths = _mollified(edge_lengths(mesh), mesh.side_edges)
+    corners, half_cotangents, flips, finished = _core.intrinsic_delaunay(
+        mesh.faces.reshape(-1), mesh.side_edges.reshape(-1), lengths, FLATTEST, min(edges ** 2 + 1000, MOST_FLIPS))
+    if not finished:
+        warnings.warn(f"edges were still to be flipped after {flips} flips; some weights may be negative", MeshsolveWarning,
+                      stacklevel=3)
+    ends, of_side = _core.mesh_edges(n, corners)
+    pairs = ends.reshape(-1, 2)
+    proper = pairs[:, 0] != pairs[:, 1]
+    weight = np.bincount(of_side, half_cotangents, minlength=len(pairs))[proper]
+    indptr, indices, edge = _core.mesh_adjacency(n, pairs[proper].reshape(-1), True)
+    return sp.csr_array((_core.laplacian_values(indptr, indices, edge, weight), indices, _narrow(indptr)), shape=(n, n))
 
 
-def _mollified(lengths):
-    """The lengths (m, 3) with the least constant added that keeps every triangle inequality strict."""
-    slack = lengths.sum(axis=1) - 2 * lengths.max(axis=1)
-    return lengths + max(0.0, MOLLIFY * lengths.mean() - slack.min())
+def _narrow(indptr):
+    """Row pointers as int32 where they fit: scipy wants them to be of the type of the indices."""
+    return indptr if indptr[-1] > np.iinfo(np.int32).max else indptr.astype(np.int32)
 
 
-def _laplacian_of_lengths(n, lengths, faces):
-    """Cotangent Laplacian of triangles known by the lengths (m, 3) opposite their corners; a loop edge weighs nothing."""
-    square = lengths ** 2
-    half = square.sum(axis=1) / 2
-    a, b, c = np.sort(lengths, axis=1).T                                # Kahan's area formula, a <= b <= c
-    product = (c + (b + a)) * (a - (c - b)) * (a + (c - b)) * (c + (b - a))
-    twice = np.maximum(np.sqrt(np.maximum(product, 0)) / 2, FLATTEST * c ** 2)
-    weight = (half[:, None] - square) / (2 * twice[:, None])            # half the cotangent at each corner
-    i, j = faces[:, [1, 2, 0]].reshape(-1), faces[:, [2, 0, 1]].reshape(-1)
-    kept = i != j
-    half_sum = sp.coo_array((weight.reshape(-1)[kept], (i[kept], j[kept])), shape=(n, n)).tocsr()
-    adjacency = half_sum + half_sum.T
-    return sp.csr_array(sp.diags_array(adjacency.sum(axis=1)) - adjacency)
+def _mollified(lengths, side_edges):
+    """The lengths (e,) with the least constant added that keeps every triangle inequality strict, the longest scaled to 1."""
+    sides = lengths[side_edges]
+    slack = sides.sum(axis=1) - 2 * sides.max(axis=1)
+    lengths = lengths + max(0.0, MOLLIFY * sides.mean() - slack.min())
+    return lengths / (lengths.max() or 1.0)

@@ -1,5 +1,6 @@
 // Bindings of the cotangent kernels. The face has checked its input; arrays are flat views of (n, 3), (m, 3).
 #include "cotan.hpp"
+#include "flips.hpp"
 #include "native/bind.hpp"
 
 namespace ms {
@@ -24,6 +25,16 @@ auto laplacian_values(In<int64_t> indptr, In<int32_t> indices, In<int32_t> edge,
   return to_numpy(std::move(data));
 }
 
+auto intrinsic_delaunay(In<int32_t> faces, In<int32_t> of_side, In<double> length, double flattest, int64_t limit) {
+  operators::Flipped out;
+  {
+    Released released;
+    out = operators::intrinsic_delaunay(faces.data(), of_side.data(), static_cast<int64_t>(faces.shape(0)) / 3,
+                                        {length.data(), length.data() + length.shape(0)}, flattest, limit);
+  }
+  return std::make_tuple(to_numpy(std::move(out.corners)), to_numpy(std::move(out.weight)), out.flips, out.finished);
+}
+
 }  // namespace
 
 void bind_operators(nb::module_& m) {
@@ -32,6 +43,8 @@ void bind_operators(nb::module_& m) {
         "edges"_a, "flattest"_a);
   m.def("laplacian_values", laplacian_values, "indptr"_a.noconvert(), "indices"_a.noconvert(), "edge"_a.noconvert(),
         "weight"_a.noconvert());
+  m.def("intrinsic_delaunay", intrinsic_delaunay, "faces"_a.noconvert(), "of_side"_a.noconvert(), "length"_a.noconvert(),
+        "flattest"_a, "limit"_a);
 }
 
 }  // namespace ms

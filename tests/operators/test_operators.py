@@ -254,6 +254,120 @@ def test_intrinsic_delaunay_of_a_delaunay_mesh_is_the_extrinsic_one():
     assert abs(cotan_laplacian(mesh, intrinsic_delaunay=True) - cotan_laplacian(mesh)).max() < 1e-10
 
 
+def by_libigl(mesh):
+    """Mollified lengths, libigl's flips, libigl's cotangents."""
+    igl = pytest.importorskip("igl")
+    lengths = edge_lengths(mesh)[np.roll(mesh.side_edges, -1, axis=1)]
+    slack = lengths.sum(axis=1) - 2 * lengths.max(axis=1)
+    lengths += max(0, 1e-8 * lengths.mean() - slack.min())
+    lengths, faces = igl.intrinsic_delaunay_triangulation(lengths, mesh.faces.astype(np.int64))[:2]
+    half = igl.cotmatrix_entries(lengths)
+    i, j = faces[:, [1, 2, 0]].ravel(), faces[:, [2, 0, 1]].ravel()
+    W = sp.coo_array((np.where(i == j, 0, half.ravel()), (i, j)), shape=(len(mesh.vertices),) * 2).tocsr()
+    return sp.diags_array((W + W.T).sum(axis=1)) - W - W.T
+
+
+def check_delaunay(mesh):
+    """What every closed manifold mesh gives, however degenerate. Warnings are errors here: the flips come to an end."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", MeshsolveWarning)
+        L = cotan_laplacian(mesh, intrinsic_delaunay=True)
+    scale = check_laplacian(L, len(mesh.vertices))
+    I = L.tocoo()
+    assert I.data[I.row != I.col].max(initial=0) <= 1e-9 * scale
+    assert np.linalg.eigvalsh(L.toarray() / scale).min() >= -1e-12
+    return L
+
+
+def collapsed_spheres():
+    """(name, vertices) of closed meshes squashed, snapped together, stretched over many scales, put on a line, on a point."""
+    x, rng = datasets.icosphere(1).vertices, np.random.default_rng(4)
+    n = len(x)
+    yield "squashed", x * [1, 1e-9, 1e-5]
+    yield "needle", x * [1, 1e-13, 1e-13]
+    yield "snapped", np.round(2 * x) / 2
+    yield "cube corners", rng.choice([0.0, 1.0], (n, 3))
+    yield "scales", x * 10.0 ** rng.uniform(-14, 3, (n, 1))
+    yield "extremes", rng.choice([0, 1, 1e-200, 1e-9, 1e9, 1e70, -1e70], (n, 3))
+    yield "line", rng.standard_normal((n, 1)) * np.ones(3)
+    yield "point", np.full((n, 3), 0.5)
+    yield "one away", np.where(np.arange(n)[:, None] == 7, 3.0, np.zeros((n, 3)))
+
+
+@pytest.mark.parametrize("case", [name for name, _ in collapsed_spheres()])
+def test_intrinsic_delaunay_of_collapsed_closed_meshes(case):
+    check_delaunay(datasets.icosphere(1).with_vertices(dict(collapsed_spheres())[case]))
+
+
+@pytest.mark.parametrize("third", [[0, 1, 0], [0.5, 1e-15, 0], [1, 1e-13, 0], [1, 0, 0], [9, 1e-6, 0], [0, 0, 0]])
+def test_intrinsic_delaunay_of_doubled_triangles(third):
+    x = np.array([[0, 0, 0], [1, 0, 0], third])
+    for faces in ([[0, 1, 2], [0, 2, 1]], [[0, 1, 2], [0, 1, 2]]):             # a sphere of two triangles, either way round
+        check_delaunay(Mesh(x, faces))
+    check_delaunay(Mesh(np.full((6, 3), 0.5), [[3, 4, 2], [2, 4, 3]]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(random_arrays(float, (12, 3), elements=st.sampled_from([0, 1, -1, 0.5, 1e-9, 1e9, 1e70, -1e70]) | st.floats(-1, 1)))
+def test_intrinsic_delaunay_of_any_sphere(x):
+    check_delaunay(datasets.icosphere(0).with_vertices(x))
+
+
+def test_intrinsic_delaunay_does_not_see_the_orientation():
+    sphere = datasets.icosphere(2)
+    x = sphere.vertices * np.array([1, 0.05, 0.3]) + 0.02 * np.random.default_rng(5).standard_normal(sphere.vertices.shape)
+    turned = np.random.default_rng(6).random(len(sphere.faces)) < 0.5
+    mixed = np.where(turned[:, None], sphere.faces[:, ::-1], sphere.faces)
+    assert abs(check_delaunay(Mesh(x, mixed)) - check_delaunay(Mesh(x, sphere.faces))).max() < 1e-9
+
+
+def test_intrinsic_delaunay_of_a_moebius_strip():
+    k = 20                                              # rungs 2 i, 2 i + 1; the last meets the first upside down
+    i = np.arange(k)
+    turn = np.pi * i / k
+    middle = np.stack([np.cos(2 * turn), np.sin(2 * turn), 0 * turn], axis=1)
+    rung = 0.05 * np.stack([np.cos(turn) * np.cos(2 * turn), np.cos(turn) * np.sin(2 * turn), np.sin(turn)], axis=1)
+    a, b = 2 * i, 2 * i + 1
+    c, d = np.where(i == k - 1, 1, 2 * i + 2), np.where(i == k - 1, 0, 2 * i + 3)
+    x = np.stack([middle + rung, middle - rung], axis=1).reshape(-1, 3) * [1, 0.1, 1]
+    mesh = Mesh(x, np.concatenate([np.stack([a, b, c], 1), np.stack([b, d, c], 1)]))
+    L = cotan_laplacian(mesh, intrinsic_delaunay=True)
+    scale = check_laplacian(L, 2 * k)
+    assert mesh.is_manifold and np.linalg.eigvalsh(L.toarray()).min() >= -1e-12 * scale
+    assert abs(L - cotan_laplacian(mesh)).max() > 0.1
+
+
+def test_intrinsic_delaunay_may_need_quadratically_many_flips():
+    k = 500                                             # two rows of points, all joined to one end of the other
+    i, x = np.arange(k - 1), np.arange(k, dtype=float)
+    points = np.concatenate([np.stack([x, 0 * x, 0 * x], 1), np.stack([x + 0.5, 0 * x + 1, 0 * x], 1)])
+    fans = [np.stack([i, i + 1, 0 * i + 2 * k - 1], 1), np.stack([0 * i, k + i + 1, k + i], 1)]
+    zigzag = [np.stack([i, i + 1, k + i], 1), np.stack([i + 1, k + i + 1, k + i], 1)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", MeshsolveWarning)
+        L = cotan_laplacian(Mesh(points, np.concatenate(fans)), intrinsic_delaunay=True)
+    assert abs(L - cotan_laplacian(Mesh(points, np.concatenate(zigzag)))).max() < 1e-7
+
+
+def test_intrinsic_delaunay_given_up_is_still_a_laplacian(monkeypatch):
+    sphere = datasets.icosphere(2)
+    mesh = sphere.with_vertices(sphere.vertices * [1, 0.05, 0.3])
+    monkeypatch.setattr("meshsolve.operators.MOST_FLIPS", 7)
+    with pytest.warns(MeshsolveWarning, match="after 7 flips"):
+        L = cotan_laplacian(mesh, intrinsic_delaunay=True)
+    scale = check_laplacian(L, len(mesh.vertices))
+    assert np.linalg.eigvalsh(L.toarray()).min() >= -1e-12 * scale
+
+
+def test_intrinsic_delaunay_agrees_with_libigl(data_dir):
+    sphere = datasets.icosphere(2)
+    meshes = [bumpy(), sphere.with_vertices(sphere.vertices * [1, 0.1, 0.4])]
+    meshes += [load_mesh(data_dir / "meshes" / name) for name in ("spot.obj.gz", "igl_3holes.off", "cgal_anchor_dense.off.gz")]
+    for mesh in meshes:
+        L = cotan_laplacian(mesh, intrinsic_delaunay=True)
+        assert abs(L - by_libigl(mesh)).max() <= 1e-12 * abs(L).max()
+
+
 # ---- repeated assembly, real meshes
 
 

@@ -1,0 +1,166 @@
+// Sides are slots 3 t + c of the triangles; a flip moves sides between two triangles and keeps the numbers of all edges.
+// Edges wait in a queue, not on a stack: where rounding makes a few flip for ever, the others still get their turn.
+#include "flips.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "native/interrupt.hpp"
+
+namespace ms::operators {
+namespace {
+
+constexpr double tolerance = 1e-12;       // of the cotangents: smaller negative sums are rounding
+
+class Triangulation {
+ public:
+  Triangulation(const int32_t* faces, const int32_t* of_side, int64_t m, std::vector<double> length, double flattest)
+      : corner_(faces, faces + 3 * m), edge_(of_side, of_side + 3 * m), length_(std::move(length)),
+        sides_(2 * length_.size(), -1), alike_(length_.size(), 0), flattest_(flattest) {
+    for (int32_t side = 0; side < 3 * m; ++side) {
+      int32_t* pair = sides_.data() + 2 * int64_t{edge_[side]};
+      pair[pair[0] >= 0] = side;
+      if (pair[1] >= 0) alike_[edge_[side]] = corner_[pair[0]] == corner_[pair[1]];
+    }
+  }
+
+  int32_t edges() const { return static_cast<int32_t>(length_.size()); }
+
+  // Flips the edge if it is inside, not Delaunay, and the flip makes it better; `around` then has the four sides about it.
+  bool improve(int32_t e, int32_t around[4]) {
+    const int32_t s = sides_[2 * int64_t{e}], r = sides_[2 * int64_t{e} + 1];
+    if (r < 0 || s / 3 == r / 3) return false;               // of one triangle twice: its angles there are equal, so acute
+    const double p = cotangent(s), q = cotangent(r);
+    if (!(p + q < -tolerance * (1 + std::abs(p) + std::abs(q)))) return false;
+    if (alike_[e]) reverse(r / 3);
+    return flip(e, p + q, around);
+  }
+
+  double cotangent(int32_t side) const {
+    return cotangent(length_[edge_[side]], length_[edge_[next(side)]], length_[edge_[last(side)]]);
+  }
+
+  std::vector<int32_t> take_corners() { return std::move(corner_); }
+
+ private:
+  std::vector<int32_t> corner_;       // (3 m) where the side begins
+  std::vector<int32_t> edge_;         // (3 m) of the side
+  std::vector<double> length_;        // (edges)
+  std::vector<int32_t> sides_;        // (2 edges) the sides of an edge, -1 behind the one side of a boundary edge
+  std::vector<uint8_t> alike_;        // (edges) its two sides run the same way: one triangle lies face down
+  double flattest_;
+
+  static int32_t next(int32_t side) { return side % 3 == 2 ? side - 2 : side + 1; }
+  static int32_t last(int32_t side) { return side % 3 == 0 ? side + 2 : side - 1; }
+
+  // Twice the area of the triangle by Kahan's formula.
+  static double doubled_area(double a, double b, double c) {
+    if (a > b) std::swap(a, b);
+    if (b > c) std::swap(b, c);
+    if (a > b) std::swap(a, b);
+    const double product = (c + (b + a)) * (a - (c - b)) * (a + (c - b)) * (c + (b - a));
+    return 0.5 * std::sqrt(std::max(product, 0.0));
+  }
+
+  // Of the angle opposite the first length.
+  double cotangent(double a, double b, double c) const {
+    if (b < c) std::swap(b, c);
+    const double longest = std::max(a, b), area = std::max(doubled_area(a, b, c), flattest_ * longest * longest);
+    return area > 0 ? ((b - a) * (b + a) + c * c) / (2 * area) : 0;
+  }
+
+  void put(int32_t side, int32_t corner, int32_t edge, int32_t from) {
+    corner_[side] = corner;
+    edge_[side] = edge;
+    int32_t* pair = sides_.data() + 2 * int64_t{edge};
+    pair[pair[0] != from] = side;
+  }
+
+  // Turns triangle t over.
+  void reverse(int32_t t) {
+    const int32_t s = 3 * t, e[3] = {edge_[s], edge_[s + 1], edge_[s + 2]};
+    for (const int32_t edge : e) alike_[edge] ^= 1;
+    std::swap(corner_[s + 1], corner_[s + 2]);
+    put(s, corner_[s], e[2], s + 2);
+    put(s + 2, corner_[s + 2], e[0], s);
+  }
+
+  // Length of the diagonal that crosses e, from the layout with e on the x axis and one triangle on either side.
+  static double diagonal(double e, double b, double c, double g, double h) {
+    const double along = ((c - b) * (c + b) - (g - h) * (g + h)) / (2 * e);
+    const double across = (doubled_area(e, b, c) + doubled_area(e, g, h)) / e;
+    const double longest = std::min(b + h, c + g), shortest = std::max(std::abs(b - h), std::abs(c - g));
+    return std::max(std::min(std::hypot(along, across), longest), shortest);       // both triangle inequalities, rounded or not
+  }
+
+  bool flip(int32_t e, double before, int32_t around[4]) {
+    const int32_t s0 = sides_[2 * int64_t{e}], s1 = next(s0), s2 = last(s0);       // a to b, b to c, c to a
+    const int32_t r0 = sides_[2 * int64_t{e} + 1], r1 = next(r0), r2 = last(r0);   // b to a, a to d, d to b
+    const int32_t bc = edge_[s1], ca = edge_[s2], ad = edge_[r1], db = edge_[r2];
+    const double cd = diagonal(length_[e], length_[bc], length_[ca], length_[ad], length_[db]);
+    if (!(cd > 0 && std::isfinite(cd))) return false;
+    const double after = cotangent(cd, length_[db], length_[bc]) + cotangent(cd, length_[ca], length_[ad]);
+    if (!(after > before)) return false;                     // or rounding could flip one edge back and forth
+    length_[e] = cd;
+    const int32_t a = corner_[s0], b = corner_[r0], c = corner_[s2], d = corner_[r2];
+    put(s0, c, e, s0);
+    put(r0, d, e, r0);
+    put(s1, d, db, r2);
+    put(s2, b, bc, s1);
+    put(r1, c, ca, s2);
+    put(r2, a, ad, r1);
+    around[0] = bc, around[1] = ca, around[2] = ad, around[3] = db;
+    return true;
+  }
+};
+
+// Every edge once, in order; a flip sends the four edges about it in again.
+class Queue {
+ public:
+  explicit Queue(int32_t edges) : ring_(edges), waiting_(edges, 1), size_(edges) {
+    for (int32_t e = 0; e < edges; ++e) ring_[e] = e;
+  }
+  bool empty() const { return size_ == 0; }
+  void push(int32_t e) {
+    if (waiting_[e]) return;
+    waiting_[e] = 1;
+    const size_t at = head_ + size_++;
+    ring_[at < ring_.size() ? at : at - ring_.size()] = e;
+  }
+  int32_t pop() {
+    const int32_t e = ring_[head_];
+    if (++head_ == ring_.size()) head_ = 0;
+    --size_;
+    waiting_[e] = 0;
+    return e;
+  }
+
+ private:
+  std::vector<int32_t> ring_;         // (edges)
+  std::vector<uint8_t> waiting_;      // (edges)
+  size_t head_ = 0, size_;
+};
+
+}  // namespace
+
+Flipped intrinsic_delaunay(const int32_t* faces, const int32_t* of_side, int64_t m, std::vector<double> length,
+                           double flattest, int64_t limit) {
+  Triangulation triangles(faces, of_side, m, std::move(length), flattest);
+  Queue queue(triangles.edges());
+  Flipped out;
+  int32_t around[4];
+  for (int64_t step = 0; !queue.empty() && out.flips < limit; ++step) {
+    if (step % 1024 == 0) interrupt::poll();
+    if (!triangles.improve(queue.pop(), around)) continue;
+    ++out.flips;
+    for (const int32_t e : around) queue.push(e);
+  }
+  out.finished = queue.empty();
+  out.weight.resize(3 * m);
+  for (int32_t side = 0; side < 3 * m; ++side) out.weight[side] = 0.5 * triangles.cotangent(side);
+  out.corners = triangles.take_corners();
+  return out;
+}
+
+}  // namespace ms::operators
