@@ -21,7 +21,7 @@ def config():
         "dense kernels": "own",
         "threads": str(thread_count()),
     }
-    for package in ("numpy", "scipy", "trimesh", "libigl", "matplotlib"):
+    for package in ("numpy", "scipy", "trimesh", "matplotlib"):
         facts[package] = _version(package)
     facts["cupy"], facts["gpu"] = _gpu()
     return facts
