@@ -1,5 +1,6 @@
 // A block of memory that is neither initialized nor moved: panels of a factor, stacks of update matrices.
-// Large blocks ask for huge pages, which saves most of the page faults of a first factorization.
+// The pages of a large block are made at once, which is cheaper than a fault for each; huge pages are not asked for, because
+// where memory is fragmented the kernel may take longer to make them than the whole factorization.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -19,13 +20,13 @@ class Buffer {
   Buffer() = default;
   explicit Buffer(int64_t size) : size_(size) {
     if (size <= 0) return;
-    constexpr size_t huge = size_t{2} << 20;
+    constexpr size_t large = size_t{4} << 20, page = 4096;
     const size_t bytes = static_cast<size_t>(size) * sizeof(T);
-    const size_t alignment = bytes >= 4 * huge ? huge : 64;
+    const size_t alignment = bytes >= large ? page : 64;
     data_ = static_cast<T*>(std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment));
     if (!data_) throw std::bad_alloc();
-#ifdef MADV_HUGEPAGE
-    if (alignment == huge) madvise(data_, bytes, MADV_HUGEPAGE);
+#ifdef MADV_POPULATE_WRITE
+    if (alignment == page) madvise(data_, bytes, MADV_POPULATE_WRITE);       // older kernels refuse: no harm
 #endif
   }
   Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
