@@ -14,8 +14,9 @@ import os
 import pathlib
 
 from benchmarks.cholesky_bars import GROUPS
-from benchmarks.measure import RESULTS, clock_for
+from benchmarks.measure import RESULTS, clock_for, geometric_mean
 
+SHOWN = 10                      # rows of the ordering table
 BEGIN, END = "<!-- benchmark:begin -->", "<!-- benchmark:end -->"
 
 
@@ -75,7 +76,7 @@ def markdown(run):
 
 
 def order_table(run):
-    """Seconds of METIS and of nested dissection, and the ratios of fill."""
+    """Seconds of METIS and of nested dissection, and the ratios of fill: some meshes, and the mean of all."""
     columns = ["ordering: mesh", "vertices", "METIS s", *(f"ours, {t} thread{'s' * (t > 1)}, s" for t in run["threads"]),
                "nnz(L) / METIS'", "flops / METIS'"]
     rows = []
@@ -85,7 +86,19 @@ def order_table(run):
         fill, metis = row["fill"][f"meshsolve-{run['threads'][0]}t"], row["fill"].get("metis")
         ratios = [f"{fill[kind] / metis[kind]:.3f}" if metis else "-" for kind in ("nnz", "flops")]
         rows.append([row["mesh"], f"{row['n']:,}", *map(_seconds, seconds), *ratios])
-    return columns, rows
+    step = max(1, -(-len(rows) // SHOWN))
+    return columns, [*rows[::-step][::-1], _mean_of_all(run, rows, columns)]
+
+
+def _mean_of_all(run, rows, columns):
+    """The last row: how many times faster than METIS, and the ratios of fill, as geometric means over every mesh."""
+    if any(cell == "-" for row in rows for cell in row[2:]):
+        return [f"{len(rows)} meshes", *["-"] * (len(columns) - 1)]
+    numbers = [[float(cell) for cell in row[2:]] for row in rows]
+    metis, threads = [r[0] for r in numbers], len(run["threads"])
+    faster = [geometric_mean([m / r[1 + t] for m, r in zip(metis, numbers)]) for t in range(threads)]
+    ratios = [geometric_mean([r[k] for r in numbers]) for k in (-2, -1)]
+    return [f"**{len(rows)} meshes, geometric mean**", "", "1", *(f"**{x:.1f} x faster**" for x in faster), *(f"**{x:.3f}**" for x in ratios)]
 
 
 def cholesky_table(run):
@@ -93,7 +106,8 @@ def cholesky_table(run):
     columns = ["first solve / refactor + solve, s", "vertices", "meshsolve", *GROUPS, "peak MB (ours; least of the peers)"]
     rows = []
     for mesh, solvers in by_mesh(run).items():
-        ours, n = solvers.pop("meshsolve", None), next(iter(solvers.values()))["n"]
+        n = next(iter(solvers.values()))["n"]
+        ours = solvers.pop("meshsolve", None)
         cell = [f"{_seconds(_best(r, 'first', run))} / {_seconds(_best(r, 'again', run))}" for r in
                 ([ours] if ours else [], *([solvers[s] for s in names if s in solvers] for names in GROUPS.values()))]
         whole = [s for names in GROUPS.values() for name, s in solvers.items() if name in names]
