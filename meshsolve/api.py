@@ -210,7 +210,7 @@ def _relative_residual(M, x, b):
 
 
 def _analyze(M, ordering, seed, threads):
-    graph = Csr(M.n, *_core.symmetrize(M.indptr, M.indices))
+    graph = Csr(M.n, *_core.drop_diagonal(M.indptr, M.indices))      # both triangles are there
     chosen = order.resolve(ordering, graph, seed=as_seed(seed), threads=threads)
     own = Csr(M.n, M.indptr, M.indices.copy())             # the caller's index array may change later
     sym = Symbolic.build(own, chosen.perm, ordering=chosen, threads=thread_count(threads))

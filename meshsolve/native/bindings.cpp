@@ -120,6 +120,9 @@ void bind_native(nb::module_& m) {
   m.def("symmetrize", [](In<int64_t> indptr, In<int32_t> indices) {
     return arrays_of([&] { return symmetrize(pattern(indptr, indices)); });
   }, "indptr"_a.noconvert(), "indices"_a.noconvert());
+  m.def("drop_diagonal", [](In<int64_t> indptr, In<int32_t> indices) {
+    return arrays_of([&] { return drop_diagonal(pattern(indptr, indices)); });
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert());
   m.def("unite", [](In<int64_t> ptr_a, In<int32_t> idx_a, In<int64_t> ptr_b, In<int32_t> idx_b) {
     return arrays_of([&] { return unite(pattern(ptr_a, idx_a), pattern(ptr_b, idx_b)); });
   }, "indptr_a"_a.noconvert(), "indices_a"_a.noconvert(), "indptr_b"_a.noconvert(), "indices_b"_a.noconvert());

@@ -105,22 +105,6 @@ OwnedPattern mirror_lower(const Pattern& A, std::vector<int64_t>& source) {
 
 namespace {
 
-OwnedPattern drop_diagonal(const Pattern& A) {
-  OwnedPattern B;
-  B.ptr.assign(A.n + 1, 0);
-  B.idx.resize(A.nnz());
-  int64_t q = 0;
-  for (int32_t i = 0; i < A.n; ++i) {
-    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
-      B.idx[q] = A.idx[p];
-      q += A.idx[p] != i;
-    }
-    B.ptr[i + 1] = q;
-  }
-  B.idx.resize(q);
-  return B;
-}
-
 bool symmetric_pattern(const Pattern& A) {
   std::vector<int64_t> next(A.n);
   for (int32_t i = 0; i < A.n; ++i) {
@@ -149,6 +133,22 @@ OwnedPattern transpose(const Pattern& A) {
 }
 
 }  // namespace
+
+OwnedPattern drop_diagonal(const Pattern& A) {
+  OwnedPattern B;
+  B.ptr.assign(A.n + 1, 0);
+  B.idx.resize(A.nnz());
+  int64_t q = 0;
+  for (int32_t i = 0; i < A.n; ++i) {
+    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
+      B.idx[q] = A.idx[p];
+      q += A.idx[p] != i;
+    }
+    B.ptr[i + 1] = q;
+  }
+  B.idx.resize(q);
+  return B;
+}
 
 OwnedPattern symmetrize(const Pattern& A) {
   if (symmetric_pattern(A)) return drop_diagonal(A);

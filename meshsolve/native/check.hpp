@@ -22,6 +22,9 @@ Symmetry symmetry(const Pattern& A, const double* x);
 // source[p] is the position in A of the p-th entry of the result.
 OwnedPattern mirror_lower(const Pattern& A, std::vector<int64_t>& source);
 
+// A without its diagonal.
+OwnedPattern drop_diagonal(const Pattern& A);
+
 // The pattern of A + A^T without the diagonal.
 OwnedPattern symmetrize(const Pattern& A);
 

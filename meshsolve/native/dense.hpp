@@ -10,8 +10,7 @@ constexpr int solve_padding = 16;      // scalars past the last row that forward
 
 template <class T>
 struct Dense {
-  void (*gemm_nt)(long m, long n, long k, const T* A, long lda, const T* B, long ldb, T* C, long ldc);      // C -= A B^T
-  void (*trapezoid)(long m, long n, long k, const T* A, long lda, const T* B, long ldb, T* C, long ldc);    // its lower part
+  void (*trapezoid)(long m, long n, long k, const T* A, long lda, const T* B, long ldb, T* C, long ldc);    // lower part of C -= A B^T
   long (*panel)(long m, long k, T* A, long lda);                        // L of an m x k panel; 0, or 1 + the failing column
   void (*trsm_rlt)(long m, long k, const T* L, long ldl, T* B, long ldb);                                   // B := B L^-T
   // k is 1, 2, 3, 4 or 8; V is padded by solve_padding rows, zeros before `backward`

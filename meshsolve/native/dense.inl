@@ -379,7 +379,7 @@ void extend_add(long begin, long end, long m, const T* X, const int* to, const i
 
 template <class T>
 constexpr Dense<T> kernels(const char* isa) {
-  return {gemm_nt<T>, trapezoid<T>, panel<T>, trsm_rlt<T>, forward<T>, backward<T>, extend_add<T>, isa};
+  return {trapezoid<T>, panel<T>, trsm_rlt<T>, forward<T>, backward<T>, extend_add<T>, isa};
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ thread_local Clock::time_point last_look;
 Caller::Caller() {
   if (caller_depth++ == 0) {
     requested.store(false);
+    begin(0);                      // counts of the call before this one are not this one's progress
     last_look = Clock::now();
   }
 }
