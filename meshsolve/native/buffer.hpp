@@ -1,6 +1,4 @@
 // A block of memory that is neither initialized nor moved: panels of a factor, stacks of update matrices.
-// The pages of a large block are made at once, which is cheaper than a fault for each; huge pages are not asked for, because
-// where memory is fragmented the kernel may take longer to make them than the whole factorization.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,11 +6,14 @@
 #include <new>
 #include <utility>
 
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
-
 namespace ms {
+
+// Makes the pages of a fresh block before its first use. `data` is aligned to pages.
+void make_pages(void* data, size_t bytes);
+
+// Gives memory that was freed back to the system, which the C library would keep for later blocks of the same size. To be
+// called between phases, before a block that is much larger than what the phase before it worked in: about 10 us a MB.
+void return_free_memory();
 
 template <class T>
 class Buffer {
@@ -20,14 +21,12 @@ class Buffer {
   Buffer() = default;
   explicit Buffer(int64_t size) : size_(size) {
     if (size <= 0) return;
-    constexpr size_t large = size_t{4} << 20, page = 4096;
+    constexpr size_t large = size_t{1} << 20, page = 4096;
     const size_t bytes = static_cast<size_t>(size) * sizeof(T);
     const size_t alignment = bytes >= large ? page : 64;
     data_ = static_cast<T*>(std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment));
     if (!data_) throw std::bad_alloc();
-#ifdef MADV_POPULATE_WRITE
-    if (alignment == page) madvise(data_, bytes, MADV_POPULATE_WRITE);       // older kernels refuse: no harm
-#endif
+    if (bytes >= large) make_pages(data_, bytes);
   }
   Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
   Buffer& operator=(Buffer&& other) noexcept {

@@ -1,14 +1,41 @@
 // The choice between the compiled instruction sets.
 #include "dense.hpp"
 
+#include "dense_ldl.hpp"
+#include "dense_lu.hpp"
+
 #include <cstdlib>
 
 namespace ms {
 
-namespace v2 { extern const Dense<double> dense_double; extern const Dense<float> dense_float; }
+namespace v2 {
+extern const Dense<double> dense_double;
+extern const Dense<float> dense_float;
+extern const DenseLU<double> lu_double;
+extern const DenseLU<float> lu_float;
+extern const DenseLU<Complex> lu_complex;
+extern const DenseLdl<double> ldl_double;
+extern const DenseLdl<float> ldl_float;
+}
 #ifdef __x86_64__
-namespace v3 { extern const Dense<double> dense_double; extern const Dense<float> dense_float; }
-namespace v4 { extern const Dense<double> dense_double; extern const Dense<float> dense_float; }
+namespace v3 {
+extern const Dense<double> dense_double;
+extern const Dense<float> dense_float;
+extern const DenseLU<double> lu_double;
+extern const DenseLU<float> lu_float;
+extern const DenseLU<Complex> lu_complex;
+extern const DenseLdl<double> ldl_double;
+extern const DenseLdl<float> ldl_float;
+}
+namespace v4 {
+extern const Dense<double> dense_double;
+extern const Dense<float> dense_float;
+extern const DenseLU<double> lu_double;
+extern const DenseLU<float> lu_float;
+extern const DenseLU<Complex> lu_complex;
+extern const DenseLdl<double> ldl_double;
+extern const DenseLdl<float> ldl_float;
+}
 #endif
 
 namespace {
@@ -44,9 +71,34 @@ template <> const Dense<float>& dense<float>() {
   static const Dense<float>* const tables[] = {&v2::dense_float, &v3::dense_float, &v4::dense_float};
   return *tables[level()];
 }
+template <> const DenseLU<double>& dense_lu<double>() {
+  static const DenseLU<double>* const tables[] = {&v2::lu_double, &v3::lu_double, &v4::lu_double};
+  return *tables[level()];
+}
+template <> const DenseLU<float>& dense_lu<float>() {
+  static const DenseLU<float>* const tables[] = {&v2::lu_float, &v3::lu_float, &v4::lu_float};
+  return *tables[level()];
+}
+template <> const DenseLU<Complex>& dense_lu<Complex>() {
+  static const DenseLU<Complex>* const tables[] = {&v2::lu_complex, &v3::lu_complex, &v4::lu_complex};
+  return *tables[level()];
+}
+template <> const DenseLdl<double>& dense_ldl<double>() {
+  static const DenseLdl<double>* const tables[] = {&v2::ldl_double, &v3::ldl_double, &v4::ldl_double};
+  return *tables[level()];
+}
+template <> const DenseLdl<float>& dense_ldl<float>() {
+  static const DenseLdl<float>* const tables[] = {&v2::ldl_float, &v3::ldl_float, &v4::ldl_float};
+  return *tables[level()];
+}
 #else
 template <> const Dense<double>& dense<double>() { return v2::dense_double; }
 template <> const Dense<float>& dense<float>() { return v2::dense_float; }
+template <> const DenseLU<double>& dense_lu<double>() { return v2::lu_double; }
+template <> const DenseLU<float>& dense_lu<float>() { return v2::lu_float; }
+template <> const DenseLU<Complex>& dense_lu<Complex>() { return v2::lu_complex; }
+template <> const DenseLdl<double>& dense_ldl<double>() { return v2::ldl_double; }
+template <> const DenseLdl<float>& dense_ldl<float>() { return v2::ldl_float; }
 #endif
 
 }  // namespace ms

@@ -11,6 +11,12 @@ void bind_order(nb::module_&);
 void bind_symbolic(nb::module_&);
 void bind_fronts(nb::module_&);
 void bind_cholesky(nb::module_&);
+void bind_parac(nb::module_&);
+void bind_krylov(nb::module_&);
+void bind_matching(nb::module_&);
+void bind_glu(nb::module_&);
+void bind_ildl(nb::module_&);
+void bind_circuit(nb::module_&);
 
 }  // namespace ms
 
@@ -25,4 +31,10 @@ NB_MODULE(_core, m) {
   ms::bind_symbolic(m);
   ms::bind_fronts(m);
   ms::bind_cholesky(m);
+  ms::bind_parac(m);
+  ms::bind_krylov(m);
+  ms::bind_matching(m);
+  ms::bind_glu(m);
+  ms::bind_ildl(m);
+  ms::bind_circuit(m);
 }

@@ -1,0 +1,40 @@
+// Dense kernels for an unsymmetric front, chosen like those of dense.hpp. All arrays are column-major; declarations only.
+// A front of w pivots and u further rows and columns is stored as
+//   P: (w + u) x w, the pivot block L11 \ U11 (L11 unit lower) above L21,
+//   Q: u x w, the transpose of U12,
+// so that its update matrix is C -= L21 Q^T and both solves run down columns.
+#pragma once
+#include "complex.hpp"
+
+namespace ms {
+
+struct Pivoting {
+  double threshold;              // a diagonal entry stays pivot if it is at least this fraction of its column
+  double tiny, boost;            // a pivot below `tiny` becomes one of magnitude `boost`
+};
+
+template <class T>
+struct DenseLU {
+  // L U of the first k columns of m rows, exchanges among these rows: at step c rows c and exchange[c] change places, in all
+  // k columns. k <= 128. Returns the number of pivots that were boosted.
+  long (*panel)(long m, long k, T* A, long lda, int* exchange, const Pivoting& rule);
+  void (*gemm)(long m, long n, long k, const T* A, long lda, const T* B, long ldb, T* C, long ldc);      // C -= A B^T
+  void (*solve_unit)(long m, long k, const T* L, long ldl, T* B, long ldb);      // B := B L^-T, L unit lower; k <= 128
+  void (*solve_upper)(long m, long k, const T* U, long ldu, T* B, long ldb);     // B := B U^-1; k <= 128
+  // Columns [begin, end) of the child's update matrix X (ld rows), rows from `row` on: X(i, j) is added to entry to[i] of
+  // column[j]. `runs` cuts the rows 0..ld into `count` pieces of consecutive targets, one of which begins at `row`; or
+  // count is 0.
+  void (*extend_add)(long begin, long end, long row, long ld, const T* X, const int* to, const int* runs, long count,
+                     T* const* column);
+  double (*largest)(long n, const T* x);                                         // max |x|; |re| + |im| for complex numbers
+  // Solves with one front for k = 1, 2, 3, 4 or 8 right-hand sides V of w + u rows, padded by solve_padding rows that hold
+  // zeros before `upper` and `lower_transposed`.
+  void (*lower)(long w, long u, const T* P, long ldp, long k, T* V, long ldv);                // V := [L11 0; L21 I]^-1 V
+  void (*upper)(long w, long u, const T* P, long ldp, const T* Q, long ldq, long k, T* V, long ldv);    // U11^-1 (V1 - U12 V2)
+  void (*upper_transposed)(long w, long u, const T* P, long ldp, const T* Q, long ldq, long k, T* V, long ldv);
+  void (*lower_transposed)(long w, long u, const T* P, long ldp, long k, T* V, long ldv);     // V1 := L11^-T (V1 - L21^T V2)
+};
+
+template <class T> const DenseLU<T>& dense_lu();
+
+}  // namespace ms

@@ -1,0 +1,341 @@
+// Dense kernels for an unsymmetric front, on the register tiles of dense.inl, which is included before this file.
+// Source: left-looking panels of 8 columns with row exchanges (Golub and Van Loan 2013, section 3.4); Goto and van de Geijn 2008.
+
+namespace ms::ISA {
+namespace {
+
+template <> constexpr int lanes<Complex> = 1;
+
+inline double magnitude(double x) { return x < 0 ? -x : x; }
+inline double magnitude(float x) { return x < 0 ? -x : x; }
+inline double magnitude(Complex x) { return magnitude(x.re) + magnitude(x.im); }
+inline double unit(double x) { return x < 0 ? -1 : 1; }
+inline float unit(float x) { return x < 0 ? -1 : 1; }
+inline Complex unit(Complex x) {
+  const double m = magnitude(x);
+  return m > 0 ? Complex{x.re / m, x.im / m} : Complex{1, 0};
+}
+
+inline double largest_of(long n, const Complex* x) {
+  double most = 0;
+  for (long i = 0; i < n; ++i) most = magnitude(x[i]) > most ? magnitude(x[i]) : most;
+  return most;
+}
+
+template <class T>
+double largest_of(long n, const T* x) {
+  constexpr int W = lanes<T>;
+  typedef typename Vec<T, W>::type V;
+  double most = 0;
+  long i = 0;
+  if (n >= W) {
+    V m = {};
+    for (; i + W <= n; i += W) {
+      const V v = load<W>(x + i), a = v < 0 ? -v : v;
+      m = a > m ? a : m;
+    }
+    for (int l = 0; l < W; ++l) most = m[l] > most ? m[l] : most;
+  }
+  for (; i < n; ++i) most = magnitude(x[i]) > most ? magnitude(x[i]) : most;
+  return most;
+}
+
+// ---- factorization --------------------------------------------------------------------------------------------------
+
+template <class T>
+void gemm(long m, long n, long k, const T* A, long lda, const T* B, long ldb, T* C, long ldc) {
+  if (m <= packed_rows) return gemm_nt(m, n, k, A, lda, B, ldb, C, ldc);
+  alignas(64) T a[block_m * block_k], b[tile_columns * block_k];
+  for (long l = 0; l < k; l += block_k) {
+    const long kk = k - l < block_k ? k - l : block_k;
+    for (long i = 0; i < m; i += block_m) {
+      const long mm = m - i < block_m ? m - i : block_m;
+      pack(mm, kk, A + i + l * lda, lda, a, block_m);
+      for (long j = 0; j < n; j += tile_columns) {
+        const long w = n - j < tile_columns ? n - j : tile_columns;
+        pack(w, kk, B + j + l * ldb, ldb, b, static_cast<long>(tile_columns));
+        columns<tile_columns>(w, mm, kk, a, block_m, b, static_cast<long>(tile_columns), C + i + j * ldc, ldc);
+      }
+    }
+  }
+}
+
+// B := B L^-T for unit lower triangular L, B has m rows.
+template <class T>
+void solve_unit(long m, long k, const T* L, long ldl, T* B, long ldb) {
+  const T ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+  for (long j = 0; j < k; j += 8) {
+    const int nb = k - j < 8 ? static_cast<int>(k - j) : 8;
+    if (j) gemm_nt(m, static_cast<long>(nb), j, B, ldb, L + j, ldl, B + j * ldb, ldb);
+    solve_block(m, nb, L + j + j * ldl, ldl, ones, B + j * ldb, ldb);
+  }
+}
+
+// B := B U^-1: U^T is lower triangular, copied eight rows at a time.
+template <class T>
+void solve_upper(long m, long k, const T* U, long ldu, T* B, long ldb) {
+  T t[8 * pivot_block], d[8];
+  for (long j = 0; j < k; j += 8) {
+    const int nb = k - j < 8 ? static_cast<int>(k - j) : 8;
+    for (int c = 0; c < nb; ++c) {
+      for (long l = 0; l < j + nb; ++l) t[c + l * 8] = U[l + (j + c) * ldu];
+      d[c] = T(1) / U[j + c + (j + c) * ldu];
+    }
+    if (j) gemm_nt(m, static_cast<long>(nb), j, B, ldb, t, 8L, B + j * ldb, ldb);
+    solve_block(m, nb, t + 8 * j, 8L, d, B + j * ldb, ldb);
+  }
+}
+
+template <class T> inline void exchange_rows(T* a, T* b, long count, long ld) {
+  for (long c = 0; c < count; ++c, a += ld, b += ld) {
+    const T x = *a;
+    *a = *b;
+    *b = x;
+  }
+}
+
+// The row at or below c that becomes pivot of column c of an m x nb strip.
+template <class T>
+long pivot_row(long m, long c, const T* column, const Pivoting& rule) {
+  const double most = largest_of(m - c, column + c);
+  if (magnitude(column[c]) >= rule.threshold * most || !(most > 0)) return c;
+  long r = c + 1;
+  while (r < m - 1 && magnitude(column[r]) < most) ++r;
+  return r;
+}
+
+// m x nb, nb <= 8; `exchange` counts rows from the strip's first.
+template <class T>
+long strip_lu(long m, int nb, T* A, long lda, int* exchange, const Pivoting& rule) {
+  long boosted = 0;
+  for (int c = 0; c < nb; ++c) {
+    T* const x = A + c * lda;
+    const long r = pivot_row(m, c, x, rule);
+    exchange[c] = static_cast<int>(r);
+    if (r != c) exchange_rows(A + c, A + r, nb, lda);
+    if (!(magnitude(x[c]) >= rule.tiny)) {
+      x[c] = unit(x[c]) * T(rule.boost);
+      ++boosted;
+    }
+    const T inverse = T(1) / x[c];
+    for (long i = c + 1; i < m; ++i) x[i] *= inverse;
+    for (int q = c + 1; q < nb; ++q) {
+      T* const y = A + q * lda;
+      const T t = y[c];
+      for (long i = c + 1; i < m; ++i) y[i] -= t * x[i];
+    }
+  }
+  return boosted;
+}
+
+template <class T>
+long lu_panel(long m, long k, T* A, long lda, int* exchange, const Pivoting& rule) {
+  T t[8 * pivot_block];
+  long boosted = 0;
+  for (long j = 0; j < k; j += 8) {
+    const int nb = k - j < 8 ? static_cast<int>(k - j) : 8;
+    T* const strip = A + j * lda;
+    for (long c = 0; c < j; ++c)
+      if (exchange[c] != c) exchange_rows(strip + c, strip + exchange[c], nb, lda);
+    if (j) {
+      for (int c = 0; c < nb; ++c)
+        for (long l = 0; l < j; ++l) t[c + l * 8] = strip[l + c * lda];
+      solve_unit(nb, j, A, lda, t, 8L);
+      for (int c = 0; c < nb; ++c)
+        for (long l = 0; l < j; ++l) strip[l + c * lda] = t[c + l * 8];
+      gemm_nt(m - j, static_cast<long>(nb), j, A + j, lda, t, 8L, strip + j, lda);
+    }
+    boosted += strip_lu(m - j, nb, strip + j, lda, exchange + j, rule);
+    for (int c = 0; c < nb; ++c) {
+      exchange[j + c] += static_cast<int>(j);
+      if (exchange[j + c] != j + c) exchange_rows(A + j + c, A + exchange[j + c], j, lda);
+    }
+  }
+  return boosted;
+}
+
+// ---- assembly -------------------------------------------------------------------------------------------------------
+
+template <class T>
+void extend_add_block(long begin, long end, long row, long ld, const T* X, const int* to, const int* runs, long count,
+                      T* const* column) {
+  long r = 0;
+  while (count && runs[r] < row) ++r;
+  for (long j = begin; j < end; ++j) {
+    const T* const x = X + j * ld;
+    T* const y = column[j];
+    if (count == 0)
+      for (long i = row; i < ld; ++i) y[to[i]] += x[i];
+    else
+      for (long q = r; q < count; ++q) add<lanes<T>>(runs[q + 1] - runs[q], x + runs[q], y + to[runs[q]]);
+  }
+}
+
+// ---- solves ---------------------------------------------------------------------------------------------------------
+
+// V(0:m) -= A y for K right-hand sides and P columns, without touching what lies behind row m.
+template <int P, int K, class T>
+inline void subtract_exact(long m, const T* A, long ld, const T (&y)[K][P], T* V, long ldv) {
+  const long whole = m / lanes<T> * lanes<T>;
+  if (whole) subtract_columns<P, K>(whole, A, ld, y, V, ldv);
+  for (int c = 0; c < K; ++c)
+    for (long i = whole; i < m; ++i)
+      for (int p = 0; p < P; ++p) V[i + c * ldv] -= A[i + p * ld] * y[c][p];
+}
+
+template <int P, int K, class T>
+inline void dot_exact(long m, const T* A, long ld, const T* V, long ldv, T (&s)[K][P]) {
+  const long whole = m / lanes<T> * lanes<T>;
+  for (int c = 0; c < K; ++c)
+    for (int p = 0; p < P; ++p) s[c][p] = T(0);
+  if (whole) dot_columns<P, K>(whole, A, ld, V, ldv, s);
+  for (int c = 0; c < K; ++c)
+    for (long i = whole; i < m; ++i)
+      for (int p = 0; p < P; ++p) s[c][p] += A[i + p * ld] * V[i + c * ldv];
+}
+
+// Unit lower triangle D of P columns and the m rows below it.
+template <int P, int K, class T>
+inline void lower_step(long m, const T* D, long ld, T* V, long ldv) {
+  T y[K][P];
+  for (int c = 0; c < K; ++c)
+    for (int p = 0; p < P; ++p) {
+      T v = V[p + c * ldv];
+      for (int q = 0; q < p; ++q) v -= D[p + q * ld] * y[c][q];
+      V[p + c * ldv] = y[c][p] = v;
+    }
+  subtract_columns<P, K>(m, D + P, ld, y, V + P, ldv);
+}
+
+template <int P, int K, class T>
+inline void lower_transposed_step(long m, const T* D, long ld, T* V, long ldv) {
+  T s[K][P];
+  dot_columns<P, K>(m, D + P, ld, V + P, ldv, s);
+  for (int c = 0; c < K; ++c)
+    for (int p = P - 1; p >= 0; --p) {
+      T v = V[p + c * ldv] - s[c][p];
+      for (int q = p + 1; q < P; ++q) v -= D[q + p * ld] * V[q + c * ldv];
+      V[p + c * ldv] = v;
+    }
+}
+
+// Columns j to j + P of U11, A points at row 0 of column j.
+template <int P, int K, class T>
+inline void upper_step(long j, const T* A, long ld, T* V, long ldv) {
+  T y[K][P], inverse[P];
+  for (int p = 0; p < P; ++p) inverse[p] = T(1) / A[j + p + p * ld];
+  for (int c = 0; c < K; ++c)
+    for (int p = P - 1; p >= 0; --p) {
+      T v = V[j + p + c * ldv];
+      for (int q = p + 1; q < P; ++q) v -= A[j + p + q * ld] * y[c][q];
+      V[j + p + c * ldv] = y[c][p] = v * inverse[p];
+    }
+  subtract_exact<P, K>(j, A, ld, y, V, ldv);
+}
+
+template <int P, int K, class T>
+inline void upper_transposed_step(long j, const T* A, long ld, T* V, long ldv) {
+  T s[K][P];
+  dot_exact<P, K>(j, A, ld, V, ldv, s);
+  for (int c = 0; c < K; ++c)
+    for (int p = 0; p < P; ++p) {
+      T v = V[j + p + c * ldv] - s[c][p];
+      for (int q = 0; q < p; ++q) v -= A[j + q + p * ld] * V[j + q + c * ldv];
+      V[j + p + c * ldv] = v / A[j + p + p * ld];
+    }
+}
+
+template <int P, int K, class T>
+inline void q_forward_step(long j, long w, long u, const T* Q, long ldq, T* V, long ldv) {
+  T y[K][P];
+  for (int c = 0; c < K; ++c)
+    for (int p = 0; p < P; ++p) y[c][p] = V[j + p + c * ldv];
+  subtract_columns<P, K>(u, Q + j * ldq, ldq, y, V + w, ldv);
+}
+
+template <int P, int K, class T>
+inline void q_backward_step(long j, long w, long u, const T* Q, long ldq, T* V, long ldv) {
+  T s[K][P];
+  dot_columns<P, K>(u, Q + j * ldq, ldq, V + w, ldv, s);
+  for (int c = 0; c < K; ++c)
+    for (int p = 0; p < P; ++p) V[j + p + c * ldv] -= s[c][p];
+}
+
+template <int V> struct Width { static constexpr int value = V; };
+
+// step(Width<P>, j) over the columns 0..w in fours and a remainder, ascending or descending.
+template <class Step> inline __attribute__((always_inline)) void remainder(long j, long rest, Step step) {
+  if (rest == 3) step(Width<3>{}, j);
+  if (rest == 2) step(Width<2>{}, j);
+  if (rest == 1) step(Width<1>{}, j);
+}
+template <class Step> inline __attribute__((always_inline)) void ascending(long w, Step step) {
+  long j = 0;
+  for (; j + 4 <= w; j += 4) step(Width<4>{}, j);
+  remainder(j, w - j, step);
+}
+template <class Step> inline __attribute__((always_inline)) void descending(long w, Step step) {
+  long j = w / 4 * 4;
+  remainder(j, w - j, step);
+  for (j -= 4; j >= 0; j -= 4) step(Width<4>{}, j);
+}
+template <class Step> inline __attribute__((always_inline)) void sides(long k, Step step) {
+  if (k == 1) return step(Width<1>{});
+  if (k == 2) return step(Width<2>{});
+  if (k == 3) return step(Width<3>{});
+  if (k == 4) return step(Width<4>{});
+  step(Width<8>{});
+}
+
+template <class T>
+void lower(long w, long u, const T* P, long ldp, long k, T* V, long ldv) {
+  sides(k, [&](auto K) {
+    ascending(w, [&](auto N, long j) {
+      lower_step<decltype(N)::value, decltype(K)::value>(w + u - j - N.value, P + j + j * ldp, ldp, V + j, ldv);
+    });
+  });
+}
+
+template <class T>
+void lower_transposed(long w, long u, const T* P, long ldp, long k, T* V, long ldv) {
+  sides(k, [&](auto K) {
+    descending(w, [&](auto N, long j) {
+      lower_transposed_step<decltype(N)::value, decltype(K)::value>(w + u - j - N.value, P + j + j * ldp, ldp, V + j, ldv);
+    });
+  });
+}
+
+template <class T>
+void upper(long w, long u, const T* P, long ldp, const T* Q, long ldq, long k, T* V, long ldv) {
+  sides(k, [&](auto K) {
+    if (u) ascending(w, [&](auto N, long j) { q_backward_step<decltype(N)::value, decltype(K)::value>(j, w, u, Q, ldq, V, ldv); });
+    descending(w, [&](auto N, long j) { upper_step<decltype(N)::value, decltype(K)::value>(j, P + j * ldp, ldp, V, ldv); });
+  });
+}
+
+template <class T>
+void upper_transposed(long w, long u, const T* P, long ldp, const T* Q, long ldq, long k, T* V, long ldv) {
+  sides(k, [&](auto K) {
+    ascending(w, [&](auto N, long j) { upper_transposed_step<decltype(N)::value, decltype(K)::value>(j, P + j * ldp, ldp, V, ldv); });
+    if (u) ascending(w, [&](auto N, long j) { q_forward_step<decltype(N)::value, decltype(K)::value>(j, w, u, Q, ldq, V, ldv); });
+  });
+}
+
+template <class T> double largest(long n, const T* x) { return largest_of(n, x); }
+
+template <class T>
+constexpr DenseLU<T> lu_kernels() {
+  return {lu_panel<T>, gemm<T>, solve_unit<T>, solve_upper<T>, extend_add_block<T>, largest<T>,
+          lower<T>, upper<T>, upper_transposed<T>, lower_transposed<T>};
+}
+
+}  // namespace
+
+extern const DenseLU<double> lu_double;
+extern const DenseLU<float> lu_float;
+extern const DenseLU<Complex> lu_complex;
+const DenseLU<double> lu_double = lu_kernels<double>();
+const DenseLU<float> lu_float = lu_kernels<float>();
+const DenseLU<Complex> lu_complex = lu_kernels<Complex>();
+
+}  // namespace ms::ISA
