@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from meshsolve.arrays import as_perm
 from meshsolve.errors import InvalidInputError
+from meshsolve.order.auto import auto
 from meshsolve.order.nested import nested_dissection
 from meshsolve.order.ordering import Ordering, SeparatorTree
 from meshsolve.order.simple import amd, natural, nnz_sort, random, rcm
+from meshsolve.order.update import update
 from meshsolve.report import Report
 
-__all__ = ["Ordering", "SeparatorTree", "amd", "natural", "nested_dissection", "nnz_sort", "random", "rcm", "resolve"]
+__all__ = ["Ordering", "SeparatorTree", "amd", "auto", "natural", "nested_dissection", "nnz_sort", "random", "rcm", "resolve",
+           "update"]
 
 
 def resolve(ordering, pattern, seed=0, threads=None):
@@ -23,7 +26,7 @@ def resolve(ordering, pattern, seed=0, threads=None):
     Parameters
     ----------
     ordering : str, Ordering or (n,) integers
-        A name (``"nd"``, ``"amd"``, ``"nnz_sort"``, ``"rcm"``, ``"random"``, ``"natural"``), an ordering made before, or a
+        A name (``"auto"``, ``"nd"``, ``"amd"``, ``"nnz_sort"``, ``"rcm"``, ``"random"``, ``"natural"``), an ordering made before, or a
         permutation.
     pattern : Csr
         Symmetric, without diagonal.
@@ -46,6 +49,7 @@ def resolve(ordering, pattern, seed=0, threads=None):
     if not isinstance(ordering, str):
         return Ordering(as_perm(ordering, pattern.n, "ordering"), "given", report=Report(ordering="given"))
     methods = {
+        "auto": lambda: auto(pattern, seed=seed, threads=threads),
         "nd": lambda: nested_dissection(pattern, seed=seed, threads=threads),
         "amd": lambda: amd(pattern),
         "nnz_sort": lambda: nnz_sort(pattern, seed),

@@ -1,4 +1,6 @@
 // Python face of the order room: nested_dissection and amd on checked symmetric patterns without diagonal.
+#include <limits>
+
 #include "native/bind.hpp"
 #include "order.hpp"
 
@@ -6,23 +8,23 @@ namespace ms {
 namespace {
 
 auto nested_dissection(In<int64_t> indptr, In<int32_t> indices, int32_t patch_size, int32_t leaf_size, int32_t band,
-                       int32_t rounds, int32_t trials, int32_t candidates, int32_t large, double balance, uint64_t seed,
-                       int threads) {
+                       int32_t rounds, int32_t trials, int32_t candidates, int32_t large, double balance, double cheap,
+                       uint64_t seed, int threads) {
   order::Ordering o;
   {
     Released released;
     o = order::nested_dissection(pattern(indptr, indices),
-                                 {patch_size, leaf_size, band, rounds, trials, candidates, large, balance, seed, threads});
+                                 {patch_size, leaf_size, band, rounds, trials, candidates, large, balance, cheap, seed, threads});
   }
   return nb::make_tuple(to_numpy(std::move(o.perm)), to_numpy(std::move(o.tree.parent)), to_numpy(std::move(o.tree.first)),
                         to_numpy(std::move(o.tree.last)), o.patches, o.patch_seconds, o.order_seconds);
 }
 
-auto amd(In<int64_t> indptr, In<int32_t> indices) {
+auto amd(In<int64_t> indptr, In<int32_t> indices, double most_flops) {
   std::vector<int32_t> perm;
   {
     Released released;
-    perm = order::amd(pattern(indptr, indices));
+    perm = order::amd(pattern(indptr, indices), most_flops);
   }
   return to_numpy(std::move(perm));
 }
@@ -32,9 +34,12 @@ auto amd(In<int64_t> indptr, In<int32_t> indices) {
 void bind_order(nb::module_& m) {
   using namespace nb::literals;
   m.def("nested_dissection", nested_dissection, "indptr"_a.noconvert(), "indices"_a.noconvert(), "patch_size"_a, "leaf_size"_a,
-        "band"_a, "rounds"_a, "trials"_a, "candidates"_a, "large"_a, "balance"_a, "seed"_a, "threads"_a,
+        "band"_a, "rounds"_a, "trials"_a, "candidates"_a, "large"_a, "balance"_a, "cheap"_a, "seed"_a,
+        "threads"_a,
         "(perm, tree parent, first, last, patches, seconds of patches, seconds of the rest)");
-  m.def("amd", amd, "indptr"_a.noconvert(), "indices"_a.noconvert(), "perm of approximate minimum degree");
+  m.def("amd", amd, "indptr"_a.noconvert(), "indices"_a.noconvert(),
+        "most_flops"_a = std::numeric_limits<double>::infinity(),
+        "perm of approximate minimum degree; empty when a bound of its Cholesky operations passes most_flops");
 }
 
 }  // namespace ms

@@ -15,13 +15,13 @@
 
 namespace ms::order {
 
-std::vector<int32_t> amd(const Pattern& A) {
+std::vector<int32_t> amd(const Pattern& A, double most_flops) {
   std::vector<int32_t> perm(A.n);
   const auto order = [&](auto&& graph) {
     graph.begin(A.n, A.n, A.nnz());
     for (int32_t i = 0; i < A.n; ++i)
       std::copy(A.idx + A.ptr[i], A.idx + A.ptr[i + 1], graph.row(static_cast<int32_t>(A.degree(i))));
-    graph.run(perm.data());
+    if (!graph.run(perm.data(), most_flops)) perm.clear();
   };
   if (A.nnz() + A.nnz() / 5 + 2 * int64_t{A.n} < std::numeric_limits<int32_t>::max())
     order(MinDegree<int32_t>());
@@ -54,7 +54,8 @@ int32_t* MinDegree<Index>::row(int32_t length) {
 }
 
 template <class Index>
-void MinDegree<Index>::run(int32_t* order) {
+bool MinDegree<Index>::run(int32_t* order, double most_flops) {
+  double flops = 0;
   left_ = n_, to_do_ = own_, stamp_ = 2;
   remove_dense_rows();
   for (int32_t i = own_ - 1; i >= 0; --i)
@@ -67,9 +68,12 @@ void MinDegree<Index>::run(int32_t* order) {
     measure_elements();
     update_degrees(me);
     merge_twins();
+    flops += pivot_flops();
     finish_element(me, in_place);
+    if (flops > most_flops) return false;
   }
   write_order(order);
+  return true;
 }
 
 template <class Index>
@@ -98,6 +102,13 @@ int32_t MinDegree<Index>::smallest() {
   const int32_t me = head_[min_degree_];
   delist(me);
   return me;
+}
+
+// Operations of the columns eliminated with the pivot at work: the squares of their lengths, which are upper bounds.
+template <class Index>
+double MinDegree<Index>::pivot_flops() const {
+  const double d = pivot_degree_, w = pivot_weight_;
+  return w * (d * d + (w + 1) * (d + (2 * w + 1) / 6));
 }
 
 // A row much longer than the others would be scanned again and again and be eliminated late in any case.

@@ -1,19 +1,22 @@
 // Approximate minimum degree on one graph, with reusable storage. See mindeg.cpp.
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace ms::order {
 
-// Usage: begin(n, own, nnz); then for each vertex in turn row(length) gives the place for its neighbours; then run().
+// Usage: begin(n, own, nnz); then for each vertex in turn row(length) gives the place for its neighbours; then run(), which
+// stops and returns false once the Cholesky operations of its order pass `most_flops`.
 // Vertices own..n-1 are the halo: they count in the degrees and are never eliminated; edges between them may be left out.
 // Index holds positions in the adjacency (int64 beyond 2^31 entries).
 template <class Index>
 class MinDegree {
  public:
+  static constexpr double kAnyFlops = std::numeric_limits<double>::infinity();
   void begin(int32_t n, int32_t own, int64_t nnz);
   int32_t* row(int32_t length);
-  void run(int32_t* order);        // order[k] = the k-th vertex eliminated, 0 <= k < own
+  bool run(int32_t* order, double most_flops = kAnyFlops);   // order[k] = the k-th vertex eliminated, 0 <= k < own
 
  private:
   // A live variable (nv > 0) lists elements, then variables; an element (a pivot) lists its variables. While it is in the
@@ -31,6 +34,7 @@ class MinDegree {
   void enlist(int32_t i);
   void delist(int32_t i);
   int32_t smallest();
+  double pivot_flops() const;
   void remove_dense_rows();
   void make_room(int64_t need);
   void build_element(int32_t me);

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
+
 from meshsolve import _core
-from meshsolve.arrays import as_integer, as_seed, on_cpu, one_of, thread_count
+from meshsolve.arrays import as_integer, as_seed, one_of, thread_count
+from meshsolve.device import choose, errors, to_device, to_host
 from meshsolve.mesh import pattern_of
+from meshsolve.order import nested_cuda, prepass_cuda
 from meshsolve.order.ordering import Ordering, SeparatorTree
 from meshsolve.report import Report, announce
 
@@ -14,6 +19,7 @@ EFFORTS = {
     "default": dict(leaf_size=400, band=4, rounds=3, trials=2, candidates=1, large=4000, balance=0.3),
     "quality": dict(leaf_size=300, band=6, rounds=5, trials=6, candidates=3, large=2000, balance=0.3),
 }
+SMALL, NEAR_TREE = 5000, 3.2    # vertices and mean degree below which it is minimum degree, on the CPU; as in nested.cpp
 PATCHES_PER_MESH_PATCH = 8      # nested dissection cuts a mesh patch into this many sub-patches
 
 
@@ -37,7 +43,9 @@ def nested_dissection(A_or_mesh, effort="default", patch_size=512, seed=0, threa
         Another seed gives another order of about the same fill.
     threads : int, optional
         The result does not depend on it.
-    device : "cpu"
+    device : {"cpu", "cuda", "auto"}
+        ``"cuda"`` gives another order of the same fill, the same on every GPU. A CuPy matrix (csr, csc) then gives a CuPy
+        ``perm``; ``tree`` lies on the host. Below 5000 vertices, near-trees, parts without small separators: by the CPU.
 
     Returns
     -------
@@ -47,9 +55,11 @@ def nested_dissection(A_or_mesh, effort="default", patch_size=512, seed=0, threa
     Raises
     ------
     InvalidInputError
-        Not a square matrix or a mesh; unknown effort; patch_size, seed or threads out of range.
+        Not a square matrix or a mesh; unknown effort or device; patch_size, seed or threads out of range.
     DeviceUnavailableError
-        ``device="cuda"``.
+        ``device="cuda"`` and there is no GPU, or no CuPy.
+    OutOfMemoryError
+        The GPU has not the about 250 bytes a vertex that a mesh takes.
 
     Notes
     -----
@@ -66,14 +76,39 @@ def nested_dissection(A_or_mesh, effort="default", patch_size=512, seed=0, threa
     ([0, 1, 2, 3], 1)
     """
     one_of(effort, "effort", EFFORTS)
-    on_cpu(device, "nested dissection runs")
     patch = max(16, as_integer(patch_size, "patch_size", 16) // PATCHES_PER_MESH_PATCH)
     seed, threads = as_seed(seed), thread_count(threads)
-    pattern = pattern_of(A_or_mesh)
+    subject = A_or_mesh if (held := prepass_cuda.held(A_or_mesh)) else pattern_of(A_or_mesh)
+    if choose(device, len(subject.indptr) - 1, *[subject.indptr] * held) == "cuda":
+        return dissect_on_gpu(subject, effort, patch, seed, threads)
+    return dissect(prepass_cuda.on_host(subject) if held else subject, effort, patch, seed, threads)
+
+
+def dissect(pattern, effort, patch, seed, threads, cheap=0.0):
+    """:func:`nested_dissection` of checked arguments; an empty perm where minimum degree will need ``cheap`` operations a row."""
     announce("order")
     perm, parent, first, last, patches, patch_seconds, order_seconds = _core.nested_dissection(
-        pattern.indptr, pattern.indices, patch_size=patch, seed=seed, threads=threads, **EFFORTS[effort])
+        pattern.indptr, pattern.indices, patch_size=patch, seed=seed, threads=threads, cheap=cheap, **EFFORTS[effort])
     report = Report(ordering="nd", nnz_A=pattern.nnz + pattern.n, threads=threads, effort=effort, num_patches=patches)
     report.add("patches", patch_seconds)
     report.add("order", order_seconds)
     return Ordering(perm, "nd", SeparatorTree(parent, first, last), patches, report)
+
+
+def dissect_on_gpu(A, effort, patch, seed, threads):
+    """:func:`nested_dissection` with ``device="cuda"`` of checked arguments."""
+    announce("order")
+    start = time.perf_counter()
+    with errors("nested dissection"):
+        G = prepass_cuda.on_device(A)
+        reduced = prepass_cuda.reduce(G)
+        if reduced.graph.n < SMALL or reduced.graph.nnz < NEAR_TREE * reduced.graph.n:
+            o = dissect(prepass_cuda.on_host(G), effort, patch, seed, threads)
+            return replace(o, perm=to_device(o.perm)) if prepass_cuda.held(A) else o
+        found = nested_cuda.dissect(reduced.graph, EFFORTS[effort], patch, seed)
+        perm, tree = prepass_cuda.expand(reduced, found.perm, found.tree)
+        perm = perm if prepass_cuda.held(A) else to_host(perm)
+    report = Report(ordering="nd", nnz_A=G.nnz + G.n, threads=threads, device="cuda", effort=effort, num_patches=found.patches)
+    report.add("patches", found.patch_seconds)
+    report.add("order", time.perf_counter() - start - found.patch_seconds)
+    return Ordering(perm, "nd", SeparatorTree(*tree), found.patches, report)

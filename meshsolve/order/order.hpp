@@ -3,6 +3,7 @@
 // Patterns come in symmetric and without diagonal (arrays.symmetric_pattern).
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "native/csr.hpp"
@@ -18,6 +19,7 @@ struct Options {
   int32_t candidates = 1;      // of the trials, how many get a separator before one is chosen
   int32_t large = 4000;        // nodes below this size have one trial and one round; ten times as large: more of each
   double balance = 0.3;        // the larger side may have (1 + balance) / 2 of a node
+  double cheap = 0;            // operations a row: where minimum degree is foreseen to need no more, nothing is ordered
   uint64_t seed = 0;
   int threads = 1;
 };
@@ -44,7 +46,7 @@ struct Ordering {
 
 Ordering nested_dissection(const Pattern& A, const Options& options);
 
-// Approximate minimum degree order of the whole pattern.
-std::vector<int32_t> amd(const Pattern& A);
+// Approximate minimum degree order of the whole pattern; empty once a bound of its Cholesky operations passes `most_flops`.
+std::vector<int32_t> amd(const Pattern& A, double most_flops = std::numeric_limits<double>::infinity());
 
 }  // namespace ms::order

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from meshsolve import device
 from meshsolve.mesh import pattern_of
 from meshsolve.report import Report
 
@@ -39,7 +40,7 @@ class Ordering:
     Attributes
     ----------
     perm : (n,) int32
-        ``perm[k]`` is the old index of the k-th new row.
+        ``perm[k]`` is the old index of the k-th new row. A CuPy array where a CuPy matrix was ordered on the GPU.
     method : str
         ``"nd"``, ``"amd"``, ``"nnz_sort"``, ``"rcm"``, ``"random"``, ``"natural"`` or ``"given"``.
     tree : SeparatorTree or None
@@ -59,8 +60,9 @@ class Ordering:
     @cached_property
     def iperm(self):
         """(n,) int32: ``iperm[perm[k]] == k``, the new position of each old row."""
-        iperm = np.empty_like(self.perm)
-        iperm[self.perm] = np.arange(len(self.perm), dtype=np.int32)
+        xp = device.xp() if device.holds(self.perm) else np
+        iperm = xp.empty_like(self.perm)
+        iperm[self.perm] = xp.arange(len(self.perm), dtype=np.int32)
         return iperm
 
     def __len__(self):

@@ -5,11 +5,13 @@ whatever is asked about an owned element is answered inside the patch. Patches a
 queries here and the vertices of the quotient graph that nested dissection cuts.
 
 Source: Mahmoud, Porumbescu, Owens 2021, "RXMesh: A GPU Mesh Data Structure" (doi 10.1145/3450626.3459748), sections 3-5.
-Code: kmeans.cpp (partition), topology.cpp, build.cpp (owners, ribbons, local numbers), query.cpp.
+Code: kmeans.cpp, cut.cpp (partition), topology.cpp, build.cpp (owners, ribbons, local numbers), query.cpp; on the GPU their
+twins kmeans.cu, cut.cu, build.cu, query.cu, launched by the *_cuda.py of the same name.
 """
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from numbers import Integral
 
@@ -17,9 +19,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core
-from meshsolve.arrays import INT32_MAX, as_integer, as_seed, on_cpu, thread_count
+from meshsolve.arrays import INT32_MAX, as_integer, as_seed, thread_count
+from meshsolve.device import choose, to_host
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import Mesh, as_mesh, pattern_of
+from meshsolve.patches import build_cuda, query_cuda
 
 QUERIES = ("VV", "VE", "VF", "FV", "FE", "FF", "EV", "EF")
 LARGEST_PATCH = 65535               # 16-bit local numbers; larger patch sizes mean this one
@@ -97,6 +101,8 @@ class PatchMesh:
         Of the random first seeds, 0 or more.
     threads : int, optional
         Default: all cores, or ``MESHSOLVE_NUM_THREADS``. The result does not depend on it.
+    device : {"cpu", "cuda", "auto"}, optional
+        Where the patches are built, and what their arrays are: numpy's or CuPy's. The same patches on every device.
 
     Attributes
     ----------
@@ -111,7 +117,11 @@ class PatchMesh:
     Raises
     ------
     InvalidInputError
-        Not a mesh or square matrix; a bad ``patch_size``, ``seed`` or ``threads``.
+        Not a mesh or square matrix; a bad ``patch_size``, ``seed``, ``threads`` or ``device``.
+    DeviceUnavailableError
+        ``device="cuda"`` and there is no GPU, or no CuPy.
+    OutOfMemoryError
+        On the GPU.
 
     Notes
     -----
@@ -138,18 +148,21 @@ class PatchMesh:
     [1, 40, 42, 81]
     """
 
-    def __init__(self, mesh_or_pattern, patch_size=512, seed=0, threads=None):
+    def __init__(self, mesh_or_pattern, patch_size=512, seed=0, threads=None, device="cpu"):
         size = min(as_integer(patch_size, "patch_size", most=2**63 - 1), LARGEST_PATCH)
         seed = as_seed(seed)
         self._threads = thread_count(threads)
         self._has_faces = hasattr(mesh_or_pattern, "faces")
-        if self._has_faces:
-            built = _patch_mesh(as_mesh(mesh_or_pattern), size, seed, self._threads)
-        else:
-            built = _patch_pattern(mesh_or_pattern, size, seed, self._threads)
+        subject = as_mesh(mesh_or_pattern) if self._has_faces else pattern_of(mesh_or_pattern)
+        self._device = choose(device, len(subject.faces) if self._has_faces else subject.n)
+        build = _patch_mesh if self._has_faces else _patch_pattern
+        built = build(subject, size, seed, self._threads, self._device)
         self._vertices, self._edges, self._faces = (_Elements(*map(_frozen, arrays)) for arrays in built[:3])
         ev, fe, self._heavy_vertices, self._heavy_edges = map(_frozen, built[3:])
         self._ev, self._fe = ev.reshape(-1, 2), fe.reshape(-1, 3)
+
+    def __getstate__(self):
+        return {name: value for name, value in vars(self).items() if name not in ("_on_device", "_on_host")}
 
     def __setstate__(self, state):
         self.__dict__.update(state)                     # pickle forgets what is read-only
@@ -202,7 +215,7 @@ class PatchMesh:
         fe = self._fe[self._faces.ptr[p]:self._faces.ptr[p + 1]]
         return Patch(tuple(kind.num_owned(p) for kind in kinds), *ltog, ev, fe, *owner_patch, *owner_local)
 
-    def query(self, name, device="cpu"):
+    def query(self, name, device=None):
         """The neighbours of every element as compressed rows of global numbers.
 
         Parameters
@@ -211,6 +224,8 @@ class PatchMesh:
             Source and target: ``"VF"`` lists the faces of every vertex. ``"VV"``: vertices that share an edge; ``"FF"``:
             faces that share an edge. A pattern has VV, VE and EV.
         device : {"cpu", "cuda"}, optional
+            Where to compute; default where the patches were built. With ``"cuda"`` CuPy arrays are returned; tables that lie
+            elsewhere are copied once and kept.
 
         Returns
         -------
@@ -224,11 +239,14 @@ class PatchMesh:
         InvalidInputError
             Unknown name or device, or a query about faces of a pattern.
         DeviceUnavailableError
-            ``device="cuda"``: queries run on the CPU only so far.
+            ``device="cuda"`` and there is no GPU, or no CuPy.
+        OutOfMemoryError
+            On the GPU.
 
         Notes
         -----
-        O(n + e + m + entries) time, 5 to 10 ns an entry on one thread. Source: RXMesh, section 5. Code: patches/query.cpp.
+        O(n + e + m + entries) time, 5 to 10 ns an entry on one thread. Source: RXMesh, section 5. Code: patches/query.cpp,
+        query.cu: the same entries on every device.
 
         Examples
         --------
@@ -241,18 +259,43 @@ class PatchMesh:
             raise InvalidInputError(f"there is no query {name!r}; there are {', '.join(QUERIES)}")
         if "F" in name and not self._has_faces:
             raise InvalidInputError(f"query {name!r} needs faces, and a pattern has none; it has VV, VE and EV")
-        on_cpu(device, "patch queries run")
-        spans = [array for kind in (self._vertices, self._edges, self._faces) for array in (kind.ptr, kind.owned_ptr, kind.ltog)]
-        return _core.patch_query(name, *spans, self._ev.reshape(-1), self._fe.reshape(-1), self._heavy_vertices,
-                                 self._heavy_edges, self._threads)
+        if choose(self._device if device is None else device) == "cuda":
+            return query_cuda.query(self._on_device, name)
+        return _core.patch_query(name, *self._on_host, self._threads)
 
-    def quotient_graph(self):
+    @functools.cached_property
+    def _on_device(self):
+        return query_cuda.Tables.upload(*self._view(), self._vertices.owner_patch)
+
+    @functools.cached_property
+    def _on_host(self):
+        return [array if isinstance(array, np.ndarray) else to_host(array) for array in self._view()]
+
+    def _view(self):
+        """What queries read, in the order of `View` in patches.hpp."""
+        spans = [array for kind in (self._vertices, self._edges, self._faces) for array in (kind.ptr, kind.owned_ptr, kind.ltog)]
+        return [*spans, self._ev.reshape(-1), self._fe.reshape(-1), self._heavy_vertices, self._heavy_edges]
+
+    def quotient_graph(self, device=None):
         """The graph of patches: entry (p, q) counts the edges between a vertex owned by p and one owned by q.
+
+        Parameters
+        ----------
+        device : {"cpu", "cuda"}, optional
+            Where to compute; default where the patches were built.
 
         Returns
         -------
         (num_patches, num_patches) csr_array of int64
-            Symmetric, without a diagonal, indices sorted. Node weights are ``vertex_weights``.
+            Symmetric, without a diagonal, indices sorted. Node weights are ``vertex_weights``. With ``"cuda"`` a
+            ``cupyx.scipy.sparse.csr_matrix`` of float64, since that has no integers.
+
+        Raises
+        ------
+        InvalidInputError
+            Unknown device.
+        DeviceUnavailableError
+            ``device="cuda"`` and there is no GPU, or no CuPy.
 
         Notes
         -----
@@ -265,7 +308,9 @@ class PatchMesh:
         >>> PatchMesh(path, patch_size=1).quotient_graph().sum(axis=1).tolist()
         [1, 2, 2, 2, 2, 1]
         """
-        ends = self.vertex_patch[self.query("EV")[1].reshape(-1, 2)]
+        if choose(self._device if device is None else device) == "cuda":
+            return query_cuda.quotient_graph(self._on_device)
+        ends = to_host(self.vertex_patch)[self.query("EV", "cpu")[1].reshape(-1, 2)]
         p, q = ends[ends[:, 0] != ends[:, 1]].T
         count = np.ones(2 * len(p), np.int64)
         rows_and_columns = np.concatenate([p, q]), np.concatenate([q, p])
@@ -274,18 +319,20 @@ class PatchMesh:
         return Q
 
 
-def _patch_mesh(mesh, size, seed, threads):
-    n, flat = len(mesh.vertices), [table.reshape(-1) for table in (mesh.edges, mesh.faces, mesh.side_edges)]
-    return _core.patch_surface(n, *flat, size, seed, threads)
+def _patch_mesh(mesh, size, seed, threads, device):
+    tables = [len(mesh.vertices), *(table.reshape(-1) for table in (mesh.edges, mesh.faces, mesh.side_edges))]
+    return build_cuda.patch_surface(*tables, size, seed) if device == "cuda" else _core.patch_surface(*tables, size, seed, threads)
 
 
-def _patch_pattern(A, size, seed, threads):
-    G = pattern_of(A)
+def _patch_pattern(G, size, seed, threads, device):
     if G.nnz // 2 > INT32_MAX:
         raise InvalidInputError(f"A has {G.nnz // 2} edges; at most {INT32_MAX} are supported")
+    if device == "cuda":
+        return build_cuda.patch_pattern(G.indptr, G.indices, size, seed)
     return _core.patch_pattern(G.indptr, G.indices, size, seed, threads)
 
 
 def _frozen(array):
-    array.flags.writeable = False
+    if isinstance(array, np.ndarray):                   # CuPy has no such flag
+        array.flags.writeable = False
     return array

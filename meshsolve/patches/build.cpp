@@ -43,7 +43,7 @@ bool any(const std::vector<uint8_t>& marks) { return std::find(marks.begin(), ma
 
 Patches cut_surface(const Surface& surface, int64_t patch_size, uint64_t seed, int threads) {
   Topology T = connect(surface, threads);
-  const int64_t limit = std::min(patch_size, face_limit);
+  const int64_t limit = std::min<int64_t>(patch_size, face_limit);
   Parts parts = kmeans(T.dual.view(), limit, seed, threads);
   std::vector<Ribbon> ribbons;
   for (;;) {
@@ -66,7 +66,7 @@ Patches cut_pattern(const Pattern& G, const std::vector<int32_t>& edges, int64_t
   T.num_edges = static_cast<int32_t>(edges.size() / 2);
   T.edges = edges.data();
   T.vertex_edges = invert(G.n, T.edges, T.num_edges, 2);
-  Parts parts = kmeans(G, std::min(patch_size, local_limit), seed, threads);
+  Parts parts = kmeans(G, std::min<int64_t>(patch_size, local_limit), seed, threads);
   std::vector<Ribbon> ribbons;
   for (;;) {
     Ownership own = own_pattern(T, parts, threads);

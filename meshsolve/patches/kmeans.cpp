@@ -135,7 +135,7 @@ void list_members(Cells& cells) {
 
 // Components that no seed lies in: one region each, or as many as their size asks for.
 void seed_unreached(const Pattern& G, int64_t size, Cells& regions, int threads) {
-  std::vector<int32_t> queue, fresh;
+  std::vector<int32_t> queue, fresh, pending;               // pending: found, to be shared out among several fresh seeds
   for (int32_t v = 0; v < G.n; ++v) {
     if (regions.label[v] != unreached) continue;
     const uint32_t first = static_cast<uint32_t>(regions.seeds.size());
@@ -150,10 +150,12 @@ void seed_unreached(const Pattern& G, int64_t size, Cells& regions, int threads)
     const int64_t found = static_cast<int64_t>(queue.size()), k = std::max<int64_t>(1, found / size);
     for (int64_t j = 0; j < k; ++j) regions.seeds.push_back(queue[j * found / k]);
     if (k == 1) continue;
-    for (const int32_t u : queue) regions.label[u] = unreached;
+    pending.insert(pending.end(), queue.begin(), queue.end());
     fresh.insert(fresh.end(), regions.seeds.begin() + first, regions.seeds.end());
     for (int64_t j = 0; j < k; ++j) regions.label[regions.seeds[first + j]] = static_cast<uint32_t>(first + j);
   }
+  for (const int32_t v : pending)                           // not before: the scan would find their component again
+    if (regions.seeds[regions.label[v]] != v) regions.label[v] = unreached;
   spread(G, std::move(fresh), static_cast<uint32_t>(regions.seeds.size()), regions.label, threads);
 }
 

@@ -13,14 +13,9 @@
 #include <vector>
 
 #include "native/csr.hpp"
+#include "patches/limits.hpp"
 
 namespace ms::patches {
-
-constexpr int64_t local_limit = 65535;                  // elements of one kind in a patch: what 16 bits can number
-// Faces at a vertex or at an edge up to which the patch holds them all. A patch of one face then always fits: 3 vertices
-// and 3 edges bring at most 6 x star_limit faces with 3 edges each.
-constexpr int64_t star_limit = local_limit / 18;
-constexpr int64_t face_limit = local_limit / 3;         // owned faces: each has at most three edges and vertices of its own
 
 // ---- kmeans.cpp: a graph cut into connected parts
 struct Parts {

@@ -1,0 +1,204 @@
+"""The CUDA path of nested dissection: all nodes of a tree level at once, the twin of nested.cpp.
+
+Vertices, patches, quotient graphs and separators stay on the device; the host holds one row of numbers per tree node of a level
+and gives the next level its launches. The same seed gives the same order on every device and with every block size.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from meshsolve import device
+from meshsolve.arrays import Csr
+from meshsolve.order.bisect_cuda import as_quotient, bisect
+from meshsolve.order.device_arrays import FEW, counted, crossing_keys, inverse, node_of, over, running_sums, sorted_by, upload
+from meshsolve.order.leaf_cuda import order_leaves
+
+PATCHES = device.kernels("order/subpatch.cu")
+SEPARATE = device.kernels("order/separator.cu")
+
+LEAF_MOST = 300                     # vertices of a leaf: small matrices of bits are cheap, and several fit into shared memory
+TRIALS = 4                          # bisections of a node, a warp each, for each that the CPU makes
+MAX_LEVELS = 60
+WAVES = 4                           # of the growth of patches, launched before the host looks
+
+
+@dataclass
+class Nodes:
+    """The nodes of a tree level, on the host: positions, weights, first patches, and the separator above each (-1: none)."""
+
+    begin: np.ndarray
+    weight: np.ndarray
+    patch_ptr: np.ndarray
+    owner: np.ndarray
+
+    def __len__(self):
+        return len(self.begin)
+
+
+class Spans:
+    """Separators and leaves as they are found: first and last position, the span of the separator above."""
+
+    def __init__(self):
+        self.first, self.last, self.owner, self.is_leaf = [], [], [], []
+        self.count = 0
+
+    def add(self, first, last, owner, is_leaf):
+        """Their numbers."""
+        for row, values in zip((self.first, self.last, self.owner), (first, last, owner)):
+            row.append(np.asarray(values, np.int64))
+        self.is_leaf.append(np.full(len(first), is_leaf))
+        self.count += len(first)
+        return np.arange(self.count - len(first), self.count)
+
+    def tree(self):
+        """(parent, first, last), int32, in order of position, which is a postorder; and which of these are leaves."""
+        first, last, owner, is_leaf = map(np.concatenate, (self.first, self.last, self.owner, self.is_leaf))
+        order = np.argsort(first)
+        rank = np.empty(self.count + 1, np.int64)
+        rank[order] = np.arange(self.count)
+        rank[-1] = -1
+        return [x.astype(np.int32) for x in (rank[owner[order]], first[order], last[order])] + [is_leaf[order]]
+
+
+@dataclass
+class Dissection:
+    """``perm`` int32 on the device; ``tree`` = (parent, first, last) int32 on the host."""
+
+    perm: object
+    tree: tuple
+    patches: int
+    patch_seconds: float
+
+
+def dissect(G, options, patch_size, seed):
+    """The :class:`Dissection` of a symmetric pattern on the device, rows ascending; ``options`` as in order.hpp."""
+    start = time.perf_counter()
+    G, old, patch, patches = sub_patches(G, patch_size, seed)
+    patch_seconds = time.perf_counter() - start             # what is still under way counts as order
+    work = Work(G, patch)
+    spans = Spans()
+    nodes = Nodes(*(np.array(x, np.int64) for x in ([0], [G.n], [0, patches], [-1])))
+    leaf_size = min(LEAF_MOST, options["leaf_size"])
+    for level in range(MAX_LEVELS):
+        Q = quotient(G, work.patch, nodes.patch_ptr)
+        side = bisect(Q, nodes.weight, options["balance"], TRIALS * options["trials"], level_seed(seed, level))
+        found = work.separate(Q, nodes, side, options)
+        nodes = work.split(Q, nodes, side, found, spans, leaf_size if level + 1 < MAX_LEVELS else G.n)
+        if not len(nodes):
+            break
+    *tree, is_leaf = spans.tree()
+    ordered = order_leaves(G, work.slot, tree[1][is_leaf], tree[2][is_leaf])
+    return Dissection(old[ordered], tuple(tree), patches, patch_seconds)
+
+
+def level_seed(seed, level):
+    """What the draws of a level start from, uint64."""
+    return np.uint64((seed + (level + 1) * 0x9E3779B97F4A7C15) & (2**64 - 1))
+
+
+# ---- patches and quotient graphs --------------------------------------------------------------------------------------
+
+
+def sub_patches(G, size, seed):
+    """The graph renumbered patch by patch, the old numbers, the patch of each vertex, and how many patches there are."""
+    xp, blocks = device.xp(), G.n // size
+    patch, wave = xp.full(G.n, -1, xp.int32), xp.full(G.n, -1, xp.int32)
+    over(PATCHES.k_seed, blocks, np.int32(blocks), np.int32(size), np.uint64(seed), patch, wave)
+    grown, now = xp.ones(1, xp.int32), 1
+    while device.scalar(grown):                             # a look at the flag waits for the device: not after each wave
+        grown[:] = 0
+        for k in range(now, now + WAVES):
+            over(PATCHES.k_grow, G.n, np.int32(G.n), G.indptr, G.indices, np.int32(k), np.uint64(seed), patch, wave, grown)
+        now += WAVES
+    alone = xp.flatnonzero(patch < 0)                       # small components without a seed share patches
+    patch[alone] = (blocks + xp.arange(len(alone)) // size).astype(xp.int32)
+    patches = blocks + -(-len(alone) // size)
+    old = sorted_by(patch)
+    fresh = inverse(old)
+    ptr = running_sums(xp.diff(G.indptr)[old])
+    idx = xp.empty_like(G.indices)
+    over(PATCHES.k_renumber, G.n, np.int32(G.n), G.indptr, G.indices, old, fresh, ptr, idx)
+    return Csr(G.n, ptr, idx), old, patch[old], patches
+
+
+def quotient(G, patch, patch_ptr):
+    """The quotient graphs between the patches of all nodes."""
+    xp, count = device.xp(), int(patch_ptr[-1])
+    keys, weight = counted(crossing_keys(PATCHES.k_crossing, G, patch))
+    return as_quotient(count, keys, weight, weights_of(patch, count), patch_ptr)
+
+
+def weights_of(patch, count):
+    """Vertices of each patch, int32."""
+    weight = device.xp().zeros(count, device.xp().int32)
+    over(PATCHES.k_weigh, len(patch), np.int32(len(patch)), patch, weight)
+    return weight
+
+
+# ---- separators -------------------------------------------------------------------------------------------------------
+
+
+class Work:
+    """Arrays that last through the levels: `patch` and `slot`, the first position of each vertex's tree node; and scratch."""
+
+    def __init__(self, G, patch):
+        xp = device.xp()
+        self.G, self.patch = G, patch
+        self.slot = xp.zeros(G.n, xp.int32)
+        self.vertices = [xp.empty(G.n, xp.int32) for _ in range(7)]         # side, layer, touched, anchor, came, goes, end
+        self.nodes = [xp.empty(2 * G.n, xp.int32) for _ in range(2)]        # parent, root
+        self.lists = [xp.empty(k * G.n, xp.int32) for k in (1, 1, 2, 2)]    # band, touched, now, next
+
+    def separate(self, Q, nodes, side, options):
+        """(nodes, 4) on the host: whether it is split, size of the separator, weights of both sides."""
+        xp, G, count = device.xp(), self.G, len(nodes)
+        layers, rounds = spend(options, nodes.weight)
+        begin, seeds, weight_0 = upload(nodes.begin), xp.zeros(count, xp.int32), xp.zeros(count, xp.int32)
+        vertex_side, layer, touched, *_ = self.vertices
+        over(SEPARATE.k_boundary, G.n, np.int32(G.n), G.indptr, G.indices, self.patch, side, node_of(Q.node_ptr, Q.count), begin,
+             vertex_side, layer, touched, self.lists[0], seeds, weight_0)
+        found = xp.empty(4 * count, xp.int32)
+        device.launch(SEPARATE.k_separate, count, 512 if count <= FEW else 128, 0, (
+            G.indptr, G.indices, side, upload(Q.node_ptr), begin, upload(nodes.weight), upload(rounds), upload(layers), seeds,
+            weight_0, self.patch, *self.vertices, *self.nodes, *self.lists, self.slot, found))
+        return device.to_host(found).reshape(count, 4)
+
+    def split(self, Q, nodes, side, found, spans, leaf_size):
+        """The nodes of the next level; separators and leaves go to `spans`, patches get new numbers."""
+        good, size, weight = found[:, 0] == 1, found[:, 1].astype(np.int64), found[:, 2:].astype(np.int64)
+        top = nodes.begin + weight.sum(1)
+        owner = nodes.owner.copy()
+        cut = good & (size > 0)
+        owner[cut] = spans.add(top[cut], (top + size)[cut], owner[cut], False)
+        begin = np.stack([nodes.begin, nodes.begin + weight[:, 0]], 1)
+        begin[~good], weight[~good] = nodes.begin[~good, None], nodes.weight[~good, None]
+        is_leaf = (weight > 0) & ((weight <= leaf_size) | ~good[:, None])
+        one = is_leaf & (good[:, None] | (np.arange(2) == 0))               # a leaf that is no side of anything counts once
+        spans.add(begin[one], (begin + weight)[one], np.broadcast_to(owner[:, None], begin.shape)[one], True)
+        goes_on = (weight > 0) & ~is_leaf
+        child = np.where(goes_on, np.cumsum(goes_on).reshape(-1, 2) - 1, -1)
+        patch_ptr = self._relabel(Q, side, child, np.where(is_leaf, begin, -1), int(goes_on.sum()))
+        return Nodes(begin[goes_on], weight[goes_on], patch_ptr, np.repeat(owner, 2)[goes_on.ravel()])
+
+    def _relabel(self, Q, side, child, leaf_begin, count):
+        """New numbers for the patches of the next level, node by node. Returns the first of each node and their number."""
+        xp = device.xp()
+        part = 2 * node_of(Q.node_ptr, Q.count) + side
+        to = xp.where(weights_of(self.patch, Q.count) > 0, upload(child.ravel())[part], -1)
+        stays = xp.flatnonzero(to >= 0)
+        stays = stays[sorted_by(to[stays])]
+        fresh = xp.full(Q.count, -1, xp.int32)
+        fresh[stays] = xp.arange(len(stays), dtype=xp.int32)
+        n = np.int32(self.G.n)
+        over(PATCHES.k_relabel, self.G.n, n, fresh, upload(leaf_begin.ravel())[part], self.patch, self.slot)
+        return device.to_host(xp.searchsorted(to[stays], xp.arange(count + 1, dtype=xp.int32))).astype(np.int64)
+
+
+def spend(options, weight):
+    """(layers, rounds) for nodes of these weights: more near the root; small ones, many at once, get more than the CPU's."""
+    root = weight >= options["large"]
+    return options["band"] + 2 * root, options["rounds"] + 2 * root

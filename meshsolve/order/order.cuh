@@ -1,0 +1,38 @@
+// What the kernels of nested dissection share.
+#pragma once
+#include "device/common.cuh"
+
+namespace ms::order {
+
+// A value that other threads may be writing.
+__device__ __forceinline__ int peek(const int* p) { return *static_cast<const volatile int*>(p); }
+
+__device__ __forceinline__ long long key_of(int row, int column) { return (static_cast<long long>(row) << 32) | column; }
+
+// Size of a cut or separator, made worse by uneven sides: beyond a share of 0.65 strongly.
+__device__ __forceinline__ double separator_score(int size, int larger, int total) {
+  const double share = static_cast<double>(larger) / total, beyond = share > 0.65 ? share - 0.65 : 0.0;
+  return size * (1 + (share - 0.5) + 3 * beyond);
+}
+
+constexpr int counted_row = 32;                             // longer rows: any label will do
+
+// The label >= 0 that most entries of a row have, a draw among equals; -1 if none has any.
+template <class Label> __device__ inline int most_frequent(const int* row, int length, unsigned long long draw, Label label) {
+  int best = -1, most = 0;
+  unsigned best_draw = 0;
+  for (int k = 0; k < length; ++k) {
+    const int mine = label(row[k]);
+    if (mine < 0 || mine == best) continue;
+    int count = 0;
+    for (int j = k; length <= counted_row && j < length; ++j) count += label(row[j]) == mine;
+    const unsigned its_draw = static_cast<unsigned>(mix64(draw + mine));
+    if (best >= 0 && (count < most || (count == most && its_draw <= best_draw))) continue;
+    best = mine;
+    most = count;
+    best_draw = its_draw;
+  }
+  return best;
+}
+
+}  // namespace ms::order

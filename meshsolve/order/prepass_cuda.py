@@ -1,0 +1,112 @@
+"""The CUDA path around a nested dissection, the twin of prepass.cpp: the graph of a matrix on the device, dense rows and twins
+out of it, and its order expanded to all rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from meshsolve import device
+from meshsolve.arrays import LARGEST_SIZE, Csr
+from meshsolve.errors import InvalidInputError
+from meshsolve.order.device_arrays import counted, inverse, over, running_sums, sorted_by
+
+K = device.kernels("order/prepass.cu")
+WORTH_MERGING = 0.1                 # share of rows that merging takes out from which it pays
+
+
+@dataclass
+class Reduced:
+    """What is left to be ordered, and how the rows come back.
+
+    Attributes
+    ----------
+    graph : Csr of device arrays
+    group : int32 or None
+        The vertex of ``graph`` that each row has become; None: the rows are the vertices.
+    dense : int32
+        Rows that are numbered last, in this order; their ``group`` is -1.
+    """
+
+    graph: Csr
+    group: object
+    dense: object
+
+
+def on_device(A):
+    """The symmetric pattern without diagonal on the device: ``A`` is one, anywhere, as a Csr, or a matrix that lies there."""
+    if isinstance(A, Csr):
+        return Csr(A.n, device.to_device(A.indptr), device.to_device(A.indices))
+    if A.ndim != 2 or A.shape[0] != A.shape[1]:
+        raise InvalidInputError(f"A has to be square, not of shape {A.shape}")
+    if not 0 < A.shape[0] <= LARGEST_SIZE:
+        raise InvalidInputError(f"A has {A.shape[0]} rows; from 1 to {LARGEST_SIZE} are supported")
+    return symmetrized(A.shape[0], A.indptr, A.indices)
+
+
+def on_host(A):
+    """The same pattern of a matrix or pattern that lies on the device, on the host."""
+    pattern = A if isinstance(A, Csr) else on_device(A)
+    return Csr(pattern.n, device.to_host(pattern.indptr), device.to_host(pattern.indices))
+
+
+def held(A):
+    """Whether a matrix lies on the device: CuPy's csr or csc, or a Csr of device arrays."""
+    return hasattr(A, "indptr") and hasattr(A, "indices") and device.holds(A.indptr)
+
+
+def symmetrized(n, indptr, indices):
+    """The pattern of A + A^T without its diagonal, from the compressed rows or columns of A."""
+    xp = device.xp()
+    if len(indices) and device.scalar((indices.min() < 0) | (indices.max() >= n)):
+        raise InvalidInputError(f"A has an index outside 0..{n - 1}")
+    row = xp.searchsorted(indptr, xp.arange(len(indices)), side="right") - 1
+    off = xp.flatnonzero(row != indices)
+    row, column = row[off].astype(xp.int64), indices[off].astype(xp.int64)
+    keys, _ = counted(xp.concatenate([row << 32 | column, column << 32 | row]))
+    return Csr(n, xp.searchsorted(keys, xp.arange(n + 1) << 32).astype(xp.int64), (keys & 0xFFFFFFFF).astype(xp.int32))
+
+
+def reduce(G):
+    """Takes out dense rows, which would join everything with everything; groups of twins, where many, become one vertex."""
+    xp = device.xp()
+    degree = xp.diff(G.indptr)
+    dense = xp.flatnonzero(degree > max(64.0, 10.0 * np.sqrt(G.n)))
+    if len(dense) > np.sqrt(G.n):                           # not the exception here
+        dense = dense[:0]
+    dense = dense[sorted_by(degree[dense])].astype(xp.int32)
+    first, self = xp.empty(G.n, xp.int32), xp.arange(G.n, dtype=xp.int32)
+    over(K.k_first_twin, G.n, np.int32(G.n), G.indptr, G.indices, first)
+    merged = int(device.scalar((first != self).sum().reshape(1)))
+    if merged <= WORTH_MERGING * G.n:
+        first, merged = self, 0
+    if not merged and not len(dense):
+        return Reduced(G, None, dense)
+    kept = first == self
+    kept[dense] = False
+    before = running_sums(kept)
+    group = before[first].astype(xp.int32)
+    group[dense] = -1
+    row = xp.searchsorted(G.indptr, xp.arange(G.nnz), side="right") - 1
+    stays = xp.flatnonzero(kept[row] & kept[G.indices])
+    size = xp.bincount(group[row[stays]], minlength=G.n - merged - len(dense))
+    return Reduced(Csr(len(size), running_sums(size), group[G.indices[stays]]), group, dense)
+
+
+def expand(R, perm, tree):
+    """(perm, (parent, first, last)) of all rows, from those of the reduced graph."""
+    if R.group is None:
+        return perm, tree
+    xp = device.xp()
+    parent, first, last = tree
+    rows = xp.flatnonzero(R.group >= 0).astype(xp.int32)
+    size = xp.bincount(R.group[rows], minlength=len(perm))
+    begin = device.to_host(running_sums(size[perm])[device.to_device(np.append(first, last))]).astype(np.int32)
+    perm = rows[sorted_by(inverse(perm)[R.group[rows]])]
+    first, last = begin[:len(first)], begin[len(first):]
+    if len(R.dense):
+        parent = np.append(np.where(parent < 0, len(parent), parent), -1).astype(np.int32)
+        first, last = (np.append(x, end).astype(np.int32) for x, end in ((first, len(rows)), (last, len(R.group))))
+        perm = xp.concatenate([perm, R.dense])
+    return perm, (parent, first, last)

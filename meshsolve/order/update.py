@@ -1,0 +1,148 @@
+"""A nested dissection follows a graph that changes: only the parts whose separators are crossed are dissected anew."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from meshsolve.arrays import Csr, as_seed, thread_count
+from meshsolve.errors import InvalidInputError
+from meshsolve.mesh import pattern_of
+from meshsolve.order.nested import nested_dissection
+from meshsolve.order.ordering import Ordering, SeparatorTree
+from meshsolve.report import Report
+
+
+def update(ordering, A_or_mesh, effort="default", seed=0, threads=None):
+    """The ordering of a changed graph, from that of the graph before.
+
+    An edge may join a node of the separator tree with itself or with an ancestor. Where new edges do not, the subtree of the
+    lowest common ancestor of their ends is dissected anew and takes the old one's place; everything else stays as it was.
+    Edges that are gone break nothing.
+
+    Parameters
+    ----------
+    ordering : Ordering
+        With a tree: from :func:`nested_dissection` or from this function. It is not changed.
+    A_or_mesh : mesh, matrix or Csr pattern
+        The graph now, with as many rows as before.
+    effort, seed, threads
+        As in :func:`nested_dissection`, for the parts done anew.
+
+    Returns
+    -------
+    Ordering
+        ``ordering`` itself where nothing is crossed; else a new one, whose ``report.facts["redone"]`` counts the rows that
+        were ordered anew.
+
+    Raises
+    ------
+    InvalidInputError
+        No Ordering with a tree; another number of rows; what :func:`nested_dissection` refuses.
+
+    Notes
+    -----
+    O(nnz) for the check, beside the dissections. Source: Parth (Zarebavani et al. 2025), which reuses orderings in this way.
+
+    Examples
+    --------
+    >>> import meshsolve as ms
+    >>> A = ms.datasets.grid2d(80, 80).tolil()
+    >>> before = ms.order.nested_dissection(A)
+    >>> A[0, 1] = A[1, 0] = 0                                   # an edge less: nothing to do
+    >>> ms.order.update(before, A) is before
+    True
+    """
+    if not isinstance(ordering, Ordering) or ordering.tree is None:
+        raise InvalidInputError("ordering has to be an Ordering with a tree, as nested_dissection returns it")
+    pattern, seed, threads = pattern_of(A_or_mesh), as_seed(seed), thread_count(threads)
+    if pattern.n != len(ordering):
+        raise InvalidInputError(f"the ordering is of {len(ordering)} rows, the graph has {pattern.n}")
+    report = Report(ordering="nd", nnz_A=pattern.nnz + pattern.n, threads=threads, effort=effort)
+    with report.phase("order"):
+        tree = _Tree(ordering.tree)
+        stale = tree.crossed(*_ends(pattern, tree.node_of_position[ordering.iperm]))
+    if len(stale) == 0:
+        return ordering
+    if stale[0] < 0:                                            # two roots have been joined
+        return nested_dissection(pattern, effort, seed=seed, threads=threads)
+    perm, pieces, rows = ordering.perm.copy(), [], 0
+    for top in stale:
+        first, last = tree.begin[top], ordering.tree.last[top]
+        part = nested_dissection(_induced(pattern, ordering.perm[first:last]), effort, seed=seed, threads=threads)
+        perm[first:last] = ordering.perm[first:last][part.perm]
+        pieces.append((top, part.tree))
+        rows += int(last - first)
+        report.merge(part.report)
+    report.facts |= {"redone": rows, "nnz_A": pattern.nnz + pattern.n}
+    return Ordering(perm, "nd", tree.spliced(pieces), ordering.num_patches, report)
+
+
+class _Tree:
+    """A separator tree with what is below each node."""
+
+    def __init__(self, tree):
+        self.tree = tree
+        k = len(tree)
+        self.lowest = np.arange(k)                              # first node of the subtree
+        for i in np.flatnonzero(tree.parent >= 0):              # ascending: children before parents
+            self.lowest[tree.parent[i]] = min(self.lowest[tree.parent[i]], self.lowest[i])
+        self.begin = tree.first[self.lowest]                    # first position of the subtree
+        self.node_of_position = np.repeat(np.arange(k), tree.last - tree.first)
+
+    def crossed(self, a, b):
+        """The highest of the lowest common ancestors of node pairs, where neither is above the other; [-1]: no common one."""
+        a, b = np.minimum(a, b), np.maximum(a, b)
+        apart = self.lowest[b] > a
+        a, b = a[apart], b[apart]
+        above = np.append(self.tree.parent, -1)                 # of -1 as well
+        while (climb := (b >= 0) & (self.lowest[b] > a)).any():
+            b[climb] = above[b[climb]]
+        met = np.unique(b)
+        if len(met) and met[0] < 0:
+            return met[:1]
+        highest = []
+        for node in met[::-1]:                                  # descending: ancestors first
+            if not highest or node < self.lowest[highest[-1]]:
+                highest.append(node)
+        return np.array(highest[::-1], np.int64)
+
+    def spliced(self, pieces):
+        """The tree in which the subtree of each ``top`` is replaced by another on the same positions."""
+        old = self.tree
+        parts, at, moved = [], 0, np.full(len(old) + 1, -1)
+        count = 0
+        for top, new in pieces:
+            stop = self.lowest[top]
+            parts.append(("kept", at, stop, count))
+            moved[at:stop] = np.arange(count, count + stop - at)
+            count += stop - at
+            parts.append((new, top, self.begin[top], count))
+            count += len(new)
+            moved[top] = count - 1
+            at = top + 1
+        parts.append(("kept", at, len(old), count))
+        moved[at:len(old)] = np.arange(count, count + len(old) - at)
+        parent, first, last = [], [], []
+        for what, a, b, offset in parts:
+            if isinstance(what, str):
+                parent.append(moved[old.parent[a:b]])
+                first.append(old.first[a:b])
+                last.append(old.last[a:b])
+            else:
+                above = moved[old.parent[a]]
+                parent.append(np.where(what.parent < 0, above, what.parent + offset))
+                first.append(what.first + b)
+                last.append(what.last + b)
+        return SeparatorTree(*(np.concatenate(x).astype(np.int32) for x in (parent, first, last)))
+
+
+def _ends(pattern, node):
+    """The nodes at both ends of each edge."""
+    return np.repeat(node, np.diff(pattern.indptr)), node[pattern.indices]
+
+
+def _induced(pattern, rows):
+    """The graph between ``rows``, numbered as they come."""
+    part = pattern.to_scipy()[rows][:, rows]
+    part.sort_indices()
+    return Csr(len(rows), part.indptr.astype(np.int64), part.indices.astype(np.int32))

@@ -1,0 +1,238 @@
+"""The CUDA path from a mesh or a pattern to patches: launches of build.cu, the twin of build.cpp with the same arrays.
+
+Keys (patch << 32 | element) stand for the elements of ribbons. What comes back to the host are sizes.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+import numpy as np
+
+from meshsolve import device
+from meshsolve.patches.kmeans_cuda import _members, _pointers, halve, kmeans
+
+K = device.kernels("patches/build.cu")
+BLOCK = 256
+LOCAL_LIMIT = 65535                 # limits.hpp
+STAR_LIMIT, FACE_LIMIT = LOCAL_LIMIT // 18, LOCAL_LIMIT // 3
+
+Owned = namedtuple("Owned", "patch ltog ptr rank")          # one kind of elements by owner; rank uint16 within the patch
+Topology = namedtuple("Topology", "vertex_faces edge_faces dual")
+
+
+def patch_surface(n, edges, faces, face_edges, patch_size, seed):
+    """The twin of ``_core.patch_surface``: the same arrays, on the device."""
+    with device.errors("patches"):
+        edges, faces, face_edges = map(device.to_device, (edges, faces, face_edges))
+        T = _connect(n, len(edges) // 2, faces, face_edges)
+        limit = min(patch_size, FACE_LIMIT)
+        part, count = _parts_of(T.dual, limit, seed)
+        while True:
+            vertices, edge_owner, face_owner, patches = _own_surface(T, part, count, limit)
+            ribbons = _surface_ribbons(T, faces, face_edges, vertices, edge_owner, face_owner)
+            full = _too_large(patches, (vertices, edge_owner, face_owner), ribbons)
+            if not full.any():
+                break
+            part, count = halve(T.dual, part, count, full[:count])
+        heavy = [_heavy(rows[0], STAR_LIMIT) for rows in (T.vertex_faces, T.edge_faces)]
+        return _number_locally(patches, (vertices, edge_owner, face_owner), ribbons, edges, face_edges, heavy)
+
+
+def patch_pattern(indptr, indices, patch_size, seed):
+    """The twin of ``_core.patch_pattern``: the same arrays, on the device."""
+    with device.errors("patches"):
+        xp = device.xp()
+        graph = tuple(map(device.to_device, (indptr, indices)))
+        edges = _upper_edges(graph)
+        vertex_edges = _transpose(edges, len(indptr) - 1, 2)
+        part, count = kmeans(graph, min(patch_size, LOCAL_LIMIT), seed)
+        while True:
+            vertices, edge_owner = _own_pattern(edges, vertex_edges, part, count)
+            faces = _own(xp.empty(0, xp.int32), count)
+            ribbons = _pattern_ribbons(edges, vertex_edges, vertices, edge_owner)
+            full = _too_large(count, (vertices, edge_owner, faces), ribbons)
+            if not full.any():
+                break
+            if count == len(part):
+                raise ValueError("too many edges between vertices of more than 65,534 neighbours")
+            part, count = halve(graph, part, count, full)
+        heavy = _heavy(vertex_edges[0], LOCAL_LIMIT - 1), xp.empty(0, xp.int32)
+        return _number_locally(count, (vertices, edge_owner, faces), ribbons, edges, xp.empty(0, xp.int32), heavy)
+
+
+# ---- topology ---------------------------------------------------------------------------------------------------------
+
+
+def _connect(n, num_edges, faces, face_edges):
+    """Faces of vertices and of edges, and the dual graph, each as (ptr, idx)."""
+    vertex_faces, edge_faces = _transpose(faces, n, 3), _transpose(face_edges, num_edges, 3)
+    count = len(faces) // 3
+    args = (np.int32(count), face_edges, *edge_faces)
+    xp, grid = device.xp(), device.grid_for(count, BLOCK)
+    size = xp.empty(count, xp.int32)
+    device.launch(K.k_dual, grid, BLOCK, 0, (*args, size, xp.empty(0, xp.int64), xp.empty(0, xp.int32)))
+    ptr = _pointers(size)
+    idx = xp.empty(int(device.scalar(ptr[-1:])), xp.int32)
+    if len(idx):
+        device.launch(K.k_dual, grid, BLOCK, 0, (*args, size, ptr, idx))
+    return Topology(vertex_faces, edge_faces, (ptr, idx))
+
+
+def _transpose(table, rows, k):
+    """Row r lists, ascending, the items i with table[k * i + ...] = r."""
+    order, ptr = _members(table, rows)
+    return ptr, order // np.int32(k)
+
+
+def _upper_edges(graph):
+    """(2 e,) entries above the diagonal, in row order."""
+    xp = device.xp()
+    ptr, idx = graph
+    row = xp.searchsorted(ptr, xp.arange(len(idx)), side="right") - 1
+    above = idx > row
+    return xp.stack([row[above].astype(xp.int32), idx[above]], axis=1).reshape(-1)
+
+
+# ---- owners -----------------------------------------------------------------------------------------------------------
+
+
+def _parts_of(graph, limit, seed):
+    xp = device.xp()
+    return kmeans(graph, limit, seed) if len(graph[0]) > 1 else (xp.empty(0, xp.int32), 0)
+
+
+def _own_surface(T, part, count, block):
+    """Owned vertices, edges, faces, and the number of patches: a vertex or an edge goes to the lowest patch of its faces."""
+    vertex_patch, edge_patch = (_lowest_patch(rows, part) for rows in (T.vertex_faces, T.edge_faces))
+    patches = _place_unreferenced(vertex_patch, count, block)
+    return *(_own(patch, patches) for patch in (vertex_patch, edge_patch, part)), patches
+
+
+def _lowest_patch(rows, item_patch):
+    xp, n = device.xp(), len(rows[0]) - 1
+    lowest = xp.empty(n, xp.int32)
+    device.launch(K.k_lowest_patch, device.grid_for(n, BLOCK), BLOCK, 0, (np.int32(n), *rows, item_patch, lowest))
+    return lowest
+
+
+def _place_unreferenced(vertex_patch, patches, block):
+    """Vertices of no face fill up patches of fewer than ``block`` vertices, lowest first, then further patches."""
+    xp = device.xp()
+    left = xp.flatnonzero(vertex_patch < 0)
+    if not len(left):
+        return patches
+    rank, room = xp.arange(len(left)), xp.zeros(1, xp.int64)
+    if patches:
+        owned = xp.bincount(vertex_patch[vertex_patch >= 0], minlength=patches)
+        room = xp.cumsum(xp.maximum(0, block - owned))
+    total = int(device.scalar(room[-1:]))
+    place = xp.where(rank < total, xp.searchsorted(room, rank, side="right"), patches + (rank - total) // block)
+    vertex_patch[left] = place.astype(xp.int32)
+    return patches + max(0, -(-(len(left) - total) // block))
+
+
+def _own_pattern(edges, vertex_edges, part, count):
+    """An edge goes to the lower patch of its ends; one of a heavy vertex to its other end: no patch could hold them all."""
+    xp = device.xp()
+    heavy = xp.diff(vertex_edges[0]) >= LOCAL_LIMIT
+    a, b = edges[0::2], edges[1::2]
+    p, q = part[a], part[b]
+    edge_patch = xp.where(heavy[a] == heavy[b], xp.minimum(p, q), xp.where(heavy[a], q, p))
+    return _own(part, count), _own(edge_patch, count)
+
+
+def _own(patch, count):
+    xp = device.xp()
+    ltog, ptr = _members(patch, count)
+    rank = xp.empty(len(patch), xp.uint16)
+    rank[ltog] = (xp.arange(len(patch)) - ptr[patch[ltog]]).astype(xp.uint16)
+    return Owned(patch, ltog, ptr, rank)
+
+
+# ---- ribbons ----------------------------------------------------------------------------------------------------------
+
+
+def _surface_ribbons(T, faces, face_edges, vertices, edges, owned_faces):
+    """Keys of the foreign vertices, edges and faces: faces first, then what they bring with them."""
+    xp, n, m = device.xp(), len(vertices.patch), len(owned_faces.patch)
+    at_vertices = _listed(K.k_star, n, (np.int32(n), *T.vertex_faces, np.int64(STAR_LIMIT), vertices.patch, owned_faces.patch))
+    at_sides = _listed(K.k_sides, m, (np.int32(m), faces, face_edges, vertices.patch, owned_faces.patch, T.vertex_faces[0],
+                                      *T.edge_faces))
+    of_faces = xp.unique(xp.concatenate([at_vertices, at_sides]))
+    return (_closure(owned_faces, of_faces, faces, 3, vertices), _closure(owned_faces, of_faces, face_edges, 3, edges), of_faces)
+
+
+def _pattern_ribbons(edges, vertex_edges, vertices, owned_edges):
+    """Keys of the foreign vertices and edges: edges first, then their ends; there are no faces."""
+    xp, n = device.xp(), len(vertices.patch)
+    of_edges = xp.unique(_listed(K.k_star, n, (np.int32(n), *vertex_edges, np.int64(LOCAL_LIMIT - 1), vertices.patch,
+                                               owned_edges.patch)))
+    return _closure(owned_edges, of_edges, edges, 2, vertices), of_edges, xp.empty(0, xp.int64)
+
+
+def _closure(of, ribbon, table, k, parts):
+    items = len(of.patch) + len(ribbon)
+    args = (np.int32(len(of.patch)), of.patch, np.int32(len(ribbon)), ribbon, table, np.int32(k), parts.patch)
+    return device.xp().unique(_listed(K.k_closure, items, args))
+
+
+def _listed(kernel, items, args):
+    """The keys that a kernel lists: counted first, then written in the order of its items."""
+    xp, grid = device.xp(), device.grid_for(items, BLOCK)
+    count = xp.zeros(items, xp.int32)
+    device.launch(kernel, grid, BLOCK, 0, (*args, count, xp.empty(0, xp.int64), xp.empty(0, xp.int64)))
+    offset = _pointers(count)
+    keys = xp.empty(int(device.scalar(offset[-1:])), xp.int64)
+    if len(keys):
+        device.launch(kernel, grid, BLOCK, 0, (*args, count, offset, keys))
+    return keys
+
+
+def _too_large(count, owned, ribbons):
+    """Which patches hold more elements of one kind than 16 bits can number."""
+    xp = device.xp()
+    full = xp.zeros(count, bool)
+    for kind, keys in zip(owned, ribbons):
+        full |= xp.diff(kind.ptr) + xp.diff(_ribbon_pointers(keys, count)) > LOCAL_LIMIT
+    return full
+
+
+def _heavy(ptr, limit):
+    xp = device.xp()
+    return xp.flatnonzero(xp.diff(ptr) > limit).astype(xp.int32)
+
+
+# ---- local numbers ----------------------------------------------------------------------------------------------------
+
+
+def _number_locally(count, owned, ribbons, edges, face_edges, heavy):
+    """What ``_core.patch_surface`` returns."""
+    vertices, edge_parts, face_parts = (_lay_out(kind, keys, count) for kind, keys in zip(owned, ribbons))
+    ev = _localize(edge_parts, edges, 2, vertices, owned[0].rank, count)
+    fe = _localize(face_parts, face_edges, 3, edge_parts, owned[1].rank, count)
+    return vertices, edge_parts, face_parts, ev, fe, *heavy
+
+
+def _lay_out(kind, keys, count):
+    """(patch, ptr, owned_ptr, ltog, owner_patch, owner_local): owned elements of each patch, then its ribbon."""
+    xp = device.xp()
+    foreign = (keys & 0xFFFFFFFF).astype(xp.int32)
+    ribbon_ptr = _ribbon_pointers(keys, count)
+    ptr = kind.ptr + ribbon_ptr
+    ltog = xp.empty(len(kind.ltog) + len(foreign), xp.int32)
+    ltog[xp.arange(len(kind.ltog)) + ribbon_ptr[kind.patch[kind.ltog]]] = kind.ltog
+    ltog[xp.arange(len(foreign)) + kind.ptr[(keys >> 32) + 1]] = foreign
+    return kind.patch, ptr, kind.ptr, ltog, kind.patch[foreign], kind.rank[foreign]
+
+
+def _localize(of, table, k, to, rank, count):
+    xp = device.xp()
+    local = xp.empty(len(of[3]) * k, xp.uint16)
+    device.launch(K.k_localize, count, BLOCK, 0, (of[1], of[3], table, np.int32(k), to[1], to[2], to[3], to[0], rank, local))
+    return local
+
+
+def _ribbon_pointers(keys, count):
+    xp = device.xp()
+    return xp.searchsorted(keys >> 32, xp.arange(count + 1), side="left").astype(xp.int64)

@@ -1,0 +1,313 @@
+// The eight neighbourhood queries and the quotient graph on the GPU: one block per patch, rows built in shared memory.
+//
+// Twin of query.cpp; the same rows, entry by entry. Source: RXMesh (Mahmoud, Porumbescu, Owens 2021), section 5.
+// A patch reads its 16-bit connectivity once, coalesced. Rows of transposed incidences (VE VV VF EF) are counted (k_count),
+// the host sums the counts, then k_rows scatters each patch's pairs into rows in shared memory, sorts every row by one thread
+// and writes it. Patches whose rows do not fit into `capacity` integers of shared memory work in global memory instead; a
+// patch decides that for itself. Rows of heavy elements are gathered over the owned carriers of all patches (k_heavy).
+// Atomics are on shared memory but for heavy rows and patches that do not fit.
+#include "device/common.cuh"
+
+namespace ms::patches {
+
+using u16 = unsigned short;
+enum Query { VE, VV, VF, EF };                              // transposed incidences, numbered as in query_cuda.py
+
+struct Span {                                               // one kind of elements, see patches.hpp
+  const long long *ptr, *owned_ptr;
+  const int* ltog;
+  __device__ int owned(int p) const { return static_cast<int>(owned_ptr[p + 1] - owned_ptr[p]); }
+  __device__ int size(int p) const { return static_cast<int>(ptr[p + 1] - ptr[p]); }
+  __device__ const int* global(int p) const { return ltog + ptr[p]; }
+};
+
+// Corner 0 is what the first and the last side share, the others are their other ends.
+__device__ __forceinline__ void corners(const u16* ev, const u16* sides, int corner[3]) {
+  const u16 *first = ev + 2 * sides[0], *last = ev + 2 * sides[2];
+  const int c = first[0] == last[0] || first[0] == last[1] ? first[0] : first[1];
+  corner[0] = c;
+  corner[1] = first[0] ^ first[1] ^ c;
+  corner[2] = last[0] ^ last[1] ^ c;
+}
+
+// What one query means in patch p: carriers (edges or faces) whose pairs (source, target) make up the rows.
+template <Query query> struct Incidence {
+  static constexpr bool of_edges = query == VE || query == VV;
+  Span source, target, carrier;
+  const u16 *ev, *fe;                                       // of the patch
+
+  __device__ __forceinline__ Incidence(int p, const Span& vertices, const Span& edges, const Span& faces, const u16* all_ev,
+                                       const u16* all_fe)
+      : source(query == EF ? edges : vertices),
+        target(query == VE ? edges : query == VV ? vertices : faces),
+        carrier(of_edges ? edges : faces),
+        ev(all_ev + 2 * edges.ptr[p]),
+        fe(all_fe + 3 * faces.ptr[p]) {}
+
+  template <class Emit> __device__ __forceinline__ void pairs(int i, Emit emit) const {
+    if constexpr (of_edges) {
+      const int a = ev[2 * i], b = ev[2 * i + 1];
+      emit(a, query == VE ? i : b);
+      emit(b, query == VE ? i : a);
+    } else {
+      int source[3] = {fe[3 * i], fe[3 * i + 1], fe[3 * i + 2]};
+      if constexpr (query == VF) corners(ev, fe + 3 * i, source);
+      for (int c = 0; c < 3; ++c) emit(source[c], i);
+    }
+  }
+};
+
+// The body of a kernel for the query that its launch names: body(Incidence) is compiled once for each.
+template <class Body>
+__device__ __forceinline__ void with_incidence(int query, int p, const Span& vertices, const Span& edges, const Span& faces,
+                                               const u16* ev, const u16* fe, Body body) {
+  switch (query) {
+    case VE: return body(Incidence<VE>(p, vertices, edges, faces, ev, fe));
+    case VV: return body(Incidence<VV>(p, vertices, edges, faces, ev, fe));
+    case VF: return body(Incidence<VF>(p, vertices, edges, faces, ev, fe));
+    default: return body(Incidence<EF>(p, vertices, edges, faces, ev, fe));
+  }
+}
+
+// Numbers of the owned sources' carriers, into size[global number].
+template <class At> __device__ __forceinline__ void count_rows(const At& at, int p, int capacity, int* shared, int* size) {
+  const int owned = at.source.owned(p), carriers = at.carrier.size(p);
+  const int* const source = at.source.global(p);
+  if (owned > capacity) {
+    for (int i = threadIdx.x; i < carriers; i += blockDim.x)
+      at.pairs(i, [&](int s, int) {
+        if (s < owned) atomicAdd(size + source[s], 1);
+      });
+    return;
+  }
+  for (int s = threadIdx.x; s < owned; s += blockDim.x) shared[s] = 0;
+  __syncthreads();
+  for (int i = threadIdx.x; i < carriers; i += blockDim.x)
+    at.pairs(i, [&](int s, int) {
+      if (s < owned) atomicAdd(shared + s, 1);
+    });
+  __syncthreads();
+  for (int s = threadIdx.x; s < owned; s += blockDim.x) size[source[s]] = shared[s];
+}
+
+// Rows in shared memory, behind two numbers a source; each sorted by one thread.
+template <class At>
+__device__ __forceinline__ void write_rows(const At& at, int p, int* shared, const long long* indptr, int* indices) {
+  const int owned = at.source.owned(p), carriers = at.carrier.size(p);
+  const int *const source = at.source.global(p), *const target = at.target.global(p);
+  int *const start = shared, *const next = shared + owned, *const row = shared + 2 * owned;
+  for (int s = threadIdx.x; s < owned; s += blockDim.x) start[s] = static_cast<int>(indptr[source[s] + 1] - indptr[source[s]]);
+  __syncthreads();
+  block_exclusive_sums(start, owned);
+  for (int s = threadIdx.x; s < owned; s += blockDim.x) next[s] = start[s];
+  __syncthreads();
+  for (int i = threadIdx.x; i < carriers; i += blockDim.x)
+    at.pairs(i, [&](int s, int t) {
+      if (s < owned) row[atomicAdd(next + s, 1)] = target[t];
+    });
+  __syncthreads();
+  for (int s = threadIdx.x; s < owned; s += blockDim.x) {
+    const int count = next[s] - start[s];
+    sort_row(row + start[s], count);
+    for (int k = 0; k < count; ++k) indices[indptr[source[s]] + k] = row[start[s] + k];
+  }
+}
+
+// The same in global memory, for a patch whose rows do not fit. cursor: a number per source element, zero before.
+template <class At>
+__device__ __forceinline__ void write_rows_in_place(const At& at, int p, int* cursor, const long long* indptr, int* indices) {
+  const int owned = at.source.owned(p), carriers = at.carrier.size(p);
+  const int *const source = at.source.global(p), *const target = at.target.global(p);
+  for (int i = threadIdx.x; i < carriers; i += blockDim.x)
+    at.pairs(i, [&](int s, int t) {
+      if (s < owned) indices[indptr[source[s]] + atomicAdd(cursor + source[s], 1)] = target[t];
+    });
+  __syncthreads();
+  for (int s = threadIdx.x; s < owned; s += blockDim.x) sort_row(indices + indptr[source[s]], cursor[source[s]]);
+}
+
+// Integers of shared memory that write_rows needs for patch p, or more than `capacity` where that is more.
+__device__ __forceinline__ int row_room(const Span& of, int p, const long long* indptr, int capacity) {
+  const int owned = of.owned(p);
+  const int* const source = of.global(p);
+  long long mine = 0, total = 0;
+  for (int s = threadIdx.x; s < owned; s += blockDim.x) mine += indptr[source[s] + 1] - indptr[source[s]];
+  block_exclusive_sum(mine, total);
+  return static_cast<int>(min(2ll * owned + total, capacity + 1ll));
+}
+
+// Faces at each local edge of a patch as rows of global numbers, ascending: what FF is merged from. `start` ends up one
+// edge ahead: row e is [start[e - 1], start[e]).
+__device__ __forceinline__ void edge_faces(const Incidence<EF>& at, int p, int* start, int* row) {
+  const int edges = at.source.size(p), count = at.carrier.size(p);
+  const int* const face = at.target.global(p);
+  for (int e = threadIdx.x; e < edges; e += blockDim.x) start[e] = 0;
+  __syncthreads();
+  for (int f = threadIdx.x; f < count; f += blockDim.x) at.pairs(f, [&](int e, int) { atomicAdd(start + e, 1); });
+  __syncthreads();
+  block_exclusive_sums(start, edges);
+  for (int f = threadIdx.x; f < count; f += blockDim.x)
+    at.pairs(f, [&](int e, int t) { row[atomicAdd(start + e, 1)] = face[t]; });
+  __syncthreads();
+  for (int e = threadIdx.x; e < edges; e += blockDim.x) {
+    const int begin = e > 0 ? start[e - 1] : 0;
+    sort_row(row + begin, start[e] - begin);
+  }
+  __syncthreads();
+}
+
+// The faces that lie in one of three ascending rows, each once, without `self`; written where `out` is given, and counted.
+__device__ __forceinline__ int merge_rows(const int* const row[3], const int count[3], int self, int* out) {
+  int at[3] = {0, 0, 0}, written = 0;
+  for (;;) {
+    int least = 0x7fffffff;
+    for (int c = 0; c < 3; ++c)
+      if (at[c] < count[c] && row[c][at[c]] < least) least = row[c][at[c]];
+    if (least == 0x7fffffff) return written;
+    for (int c = 0; c < 3; ++c)
+      while (at[c] < count[c] && row[c][at[c]] == least) ++at[c];
+    if (least == self) continue;
+    if (out) out[written] = least;
+    ++written;
+  }
+}
+
+}  // namespace ms::patches
+
+using namespace ms;
+using namespace ms::patches;
+
+// ---- VE VV VF EF
+
+// size[g] of every owned source g: how many carriers of its patch name it. A patch that owns more sources than `capacity`
+// counts in `size` itself, which is zero before.
+extern "C" __global__ void __launch_bounds__(256)
+k_count(int query, const long long* vertex_ptr, const long long* vertex_owned, const int* vertex_ltog, const long long* edge_ptr,
+        const long long* edge_owned, const int* edge_ltog, const long long* face_ptr, const long long* face_owned,
+        const int* face_ltog,
+        const unsigned short* ev, const unsigned short* fe, int capacity, int* size) {
+  extern __shared__ int shared[];
+  const int p = blockIdx.x;
+  with_incidence(query, p, {vertex_ptr, vertex_owned, vertex_ltog}, {edge_ptr, edge_owned, edge_ltog},
+                 {face_ptr, face_owned, face_ltog}, ev, fe, [&](const auto& at) { count_rows(at, p, capacity, shared, size); });
+}
+
+// The rows themselves. A heavy source gets what its patch holds, in bounds; k_heavy's result is put over it.
+extern "C" __global__ void __launch_bounds__(256)
+k_rows(int query, const long long* vertex_ptr, const long long* vertex_owned, const int* vertex_ltog, const long long* edge_ptr,
+       const long long* edge_owned, const int* edge_ltog, const long long* face_ptr, const long long* face_owned,
+       const int* face_ltog,
+       const unsigned short* ev, const unsigned short* fe, int capacity, const long long* indptr, int* cursor,
+       int* indices) {
+  extern __shared__ int shared[];
+  const int p = blockIdx.x;
+  with_incidence(query, p, {vertex_ptr, vertex_owned, vertex_ltog}, {edge_ptr, edge_owned, edge_ltog},
+                 {face_ptr, face_owned, face_ltog}, ev, fe, [&](const auto& at) {
+                   if (row_room(at.source, p, indptr, capacity) <= capacity) write_rows(at, p, shared, indptr, indices);
+                   else write_rows_in_place(at, p, cursor, indptr, indices);
+                 });
+}
+
+// Pairs (rank of a heavy source << 32 | target) of all owned carriers, in any order; `pairs` null: only counted.
+extern "C" __global__ void __launch_bounds__(256)
+k_heavy(int query, const long long* vertex_ptr, const long long* vertex_owned, const int* vertex_ltog, const long long* edge_ptr,
+        const long long* edge_owned, const int* edge_ltog, const long long* face_ptr, const long long* face_owned,
+        const int* face_ltog,
+        const unsigned short* ev, const unsigned short* fe, const int* heavy, int num_heavy,
+        unsigned long long* count, long long* pairs) {
+  const int p = blockIdx.x;
+  with_incidence(query, p, {vertex_ptr, vertex_owned, vertex_ltog}, {edge_ptr, edge_owned, edge_ltog},
+                 {face_ptr, face_owned, face_ltog}, ev, fe, [&](const auto& at) {
+                   const int *const source = at.source.global(p), *const target = at.target.global(p);
+                   for (int i = threadIdx.x; i < at.carrier.owned(p); i += blockDim.x)
+                     at.pairs(i, [&](int s, int t) {
+                       const int h = lower_bound(heavy, num_heavy, source[s]);
+                       if (h == num_heavy || heavy[h] != source[s]) return;
+                       const unsigned long long k = atomicAdd(count, 1ull);
+                       if (pairs) pairs[k] = (static_cast<long long>(h) << 32) | target[t];
+                     });
+                 });
+}
+
+// ---- FF
+
+// Faces that share an edge with each owned face. First pass (`indices` null): size[f]; second: the rows. A patch that needs
+// more than `capacity` integers takes its part of `scratch`: local edges, then three faces a local face. Edges on the list of
+// heavy ones have their rows in heavy_ptr, heavy_faces.
+extern "C" __global__ void __launch_bounds__(256)
+k_faces_of_faces(const long long* edge_ptr, const long long* edge_owned, const int* edge_ltog, const long long* face_ptr,
+                 const long long* face_owned, const int* face_ltog, const unsigned short* fe, const int* heavy, int num_heavy,
+                 const long long* heavy_ptr, const int* heavy_faces, int capacity, int* scratch, int* size,
+                 const long long* indptr,
+                 int* indices) {
+  extern __shared__ int shared[];
+  const int p = blockIdx.x, patches = gridDim.x;
+  const Span edges{edge_ptr, edge_owned, edge_ltog}, faces{face_ptr, face_owned, face_ltog};
+  const Incidence<EF> at(p, edges, edges, faces, fe, fe);   // EF reads neither vertices nor ev
+  const bool fits = edges.size(p) + 3 * faces.size(p) <= capacity;
+  int* const start = fits ? shared : scratch + edge_ptr[p];
+  int* const row = fits ? shared + edges.size(p) : scratch + edge_ptr[patches] + 3 * face_ptr[p];
+  edge_faces(at, p, start, row);
+  const int owned = faces.owned(p);
+  for (int f = threadIdx.x; f < owned; f += blockDim.x) {
+    const int* side[3];
+    int count[3];
+    for (int c = 0; c < 3; ++c) {
+      const int e = at.fe[3 * f + c], begin = e > 0 ? start[e - 1] : 0;
+      side[c] = row + begin;
+      count[c] = start[e] - begin;
+      if (num_heavy == 0) continue;
+      const int h = lower_bound(heavy, num_heavy, edges.global(p)[e]);
+      if (h == num_heavy || heavy[h] != edges.global(p)[e]) continue;
+      side[c] = heavy_faces + heavy_ptr[h];
+      count[c] = static_cast<int>(heavy_ptr[h + 1] - heavy_ptr[h]);
+    }
+    const int self = faces.global(p)[f];
+    if (indices) merge_rows(side, count, self, indices + indptr[self]);
+    else size[self] = merge_rows(side, count, self, nullptr);
+  }
+}
+
+// ---- EV FE FV: tables of two or three columns
+
+extern "C" __global__ void __launch_bounds__(256)
+k_table(int columns, int of_corners, const long long* source_ptr, const long long* source_owned, const int* source_ltog,
+        const long long* target_ptr, const int* target_ltog, const unsigned short* table, const long long* edge_ptr,
+        const unsigned short* ev, int* indices) {
+  const int p = blockIdx.x, owned = static_cast<int>(source_owned[p + 1] - source_owned[p]);
+  const int *const source = source_ltog + source_ptr[p], *const target = target_ltog + target_ptr[p];
+  const u16* const local = table + columns * source_ptr[p];
+  for (int i = threadIdx.x; i < owned; i += blockDim.x) {
+    int row[3] = {local[columns * i], local[columns * i + 1], columns > 2 ? local[columns * i + 2] : 0};
+    if (of_corners) corners(ev + 2 * edge_ptr[p], local + 3 * i, row);
+    for (int c = 0; c < columns; ++c) indices[static_cast<long long>(source[i]) * columns + c] = target[row[c]];
+  }
+}
+
+// ---- quotient graph
+
+// Keys (patch << 32 | patch) of both directions of every edge between patches; `keys` null: only counted. A foreign vertex
+// knows its owner from the ribbon's table, so that only 16-bit numbers and that table are read.
+extern "C" __global__ void __launch_bounds__(256)
+k_crossing(const long long* vertex_ptr, const long long* vertex_owned, const int* owner_patch, const long long* edge_ptr,
+           const long long* edge_owned, const unsigned short* ev, unsigned long long* count, long long* keys) {
+  __shared__ unsigned long long first;
+  const int p = blockIdx.x, edges = static_cast<int>(edge_owned[p + 1] - edge_owned[p]);
+  const int owned = static_cast<int>(vertex_owned[p + 1] - vertex_owned[p]);
+  const int* const foreign = owner_patch + vertex_ptr[p] - vertex_owned[p];
+  const u16* const local = ev + 2 * edge_ptr[p];
+  const auto patch_of = [&](int v) { return v < owned ? p : foreign[v - owned]; };
+  for (int base = 0; base < edges; base += blockDim.x) {
+    const int e = base + threadIdx.x;
+    const int a = e < edges ? patch_of(local[2 * e]) : 0, b = e < edges ? patch_of(local[2 * e + 1]) : 0;
+    int total;
+    const int before = block_exclusive_sum(a != b ? 2 : 0, total);
+    if (threadIdx.x == 0 && total > 0) first = atomicAdd(count, static_cast<unsigned long long>(total));
+    __syncthreads();
+    if (keys && a != b) {
+      keys[first + before] = (static_cast<long long>(a) << 32) | b;
+      keys[first + before + 1] = (static_cast<long long>(b) << 32) | a;
+    }
+    __syncthreads();
+  }
+}

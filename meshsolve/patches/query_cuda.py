@@ -1,0 +1,155 @@
+"""The CUDA path of the queries and the quotient graph: launches of query.cu. Nothing but sizes comes back to the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from meshsolve import device
+
+K = device.kernels("patches/query.cu")
+BLOCK = 256
+CAPACITY = 6144                     # integers of shared memory a block: 24 kB, eight blocks to a multiprocessor
+TRANSPOSED = {"VE": 0, "VV": 1, "VF": 2, "EF": 3}           # enum Query in query.cu
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """What the kernels read of a PatchMesh, on the device; the fields are those of `View` in patches.hpp."""
+
+    vertex_ptr: object
+    vertex_owned: object
+    vertex_ltog: object
+    edge_ptr: object
+    edge_owned: object
+    edge_ltog: object
+    face_ptr: object
+    face_owned: object
+    face_ltog: object
+    ev: object
+    fe: object
+    heavy_vertices: object
+    heavy_edges: object
+    vertex_owner: object            # owner patch of each ribbon vertex
+
+    @classmethod
+    def upload(cls, *arrays):
+        return cls(*map(device.to_device, arrays))
+
+    @property
+    def count(self):
+        return len(self.vertex_ptr) - 1
+
+    @property
+    def view(self):
+        """The first eleven: what most kernels begin their arguments with."""
+        return [getattr(self, field.name) for field in fields(self)[:11]]
+
+    def sources(self, name):
+        """(ptr, owned_ptr, ltog) of the elements that a query named "VF" asks about, or with ``name[1]`` is answered by."""
+        kind = {"V": "vertex", "E": "edge", "F": "face"}[name]
+        return [getattr(self, f"{kind}_{part}") for part in ("ptr", "owned", "ltog")]
+
+
+def query(T, name):
+    """(indptr int64, indices int32) on the device: the twin of ``_core.patch_query``."""
+    with device.errors("patch queries"):
+        if name in TRANSPOSED:
+            return _transposed(T, name)
+        return _faces_of_faces(T) if name == "FF" else _table(T, name)
+
+
+def quotient_graph(T):
+    """The quotient graph as a sparse matrix on the device, columns ascending in each row."""
+    xp = device.xp()
+    with device.errors("the quotient graph"):
+        args = (T.vertex_ptr, T.vertex_owned, T.vertex_owner, T.edge_ptr, T.edge_owned, T.ev)
+        keys, counts = xp.unique(_counted(K.k_crossing, T.count, args), return_counts=True)
+        indptr, columns = _row_pointers(keys >> 32, T.count), keys & 0xFFFFFFFF
+        return device.csr(counts, columns.astype(xp.int32), indptr.astype(xp.int32), (T.count, T.count))
+
+
+def _transposed(T, name):
+    xp, number = device.xp(), np.int32(TRANSPOSED[name])
+    n = int(device.scalar(T.sources(name[0])[1][-1:]))
+    heavy = T.heavy_edges if name == "EF" else T.heavy_vertices
+    size = xp.zeros(n, xp.int32)
+    shared = 4 * CAPACITY
+    device.launch(K.k_count, T.count, BLOCK, shared, (number, *T.view, np.int32(CAPACITY), size))
+    heavy_ptr, heavy_targets = _heavy_rows(T, number, heavy)
+    if len(heavy):
+        size[heavy] = xp.diff(heavy_ptr).astype(xp.int32)
+    indptr = _sums(size)
+    indices = xp.empty(int(device.scalar(indptr[-1:])), xp.int32)
+    device.launch(K.k_rows, T.count, BLOCK, shared, (number, *T.view, np.int32(CAPACITY), indptr, xp.zeros(n, xp.int32), indices))
+    if len(heavy):
+        rank = xp.searchsorted(heavy_ptr, xp.arange(len(heavy_targets)), side="right") - 1
+        indices[indptr[heavy[rank]] + xp.arange(len(heavy_targets)) - heavy_ptr[rank]] = heavy_targets
+    return indptr, indices
+
+
+def _faces_of_faces(T):
+    xp = device.xp()
+    heavy_ptr, heavy_faces = _heavy_rows(T, np.int32(TRANSPOSED["EF"]), T.heavy_edges)
+    need = int(device.scalar((xp.diff(T.edge_ptr) + 3 * xp.diff(T.face_ptr)).max().reshape(1)))
+    scratch = xp.empty(len(T.edge_ltog) + 3 * len(T.face_ltog) if need > CAPACITY else 0, xp.int32)
+    args = (T.edge_ptr, T.edge_owned, T.edge_ltog, T.face_ptr, T.face_owned, T.face_ltog, T.fe, T.heavy_edges,
+            np.int32(len(T.heavy_edges)), heavy_ptr, heavy_faces, np.int32(CAPACITY), scratch)
+    shared = 4 * min(need, CAPACITY)
+    size = xp.zeros(int(device.scalar(T.face_owned[-1:])), xp.int32)
+    device.launch(K.k_faces_of_faces, T.count, BLOCK, shared, (*args, size, *_nothing(xp.int64, xp.int32)))
+    indptr = _sums(size)
+    indices = xp.empty(int(device.scalar(indptr[-1:])), xp.int32)
+    device.launch(K.k_faces_of_faces, T.count, BLOCK, shared, (*args, size, indptr, indices))
+    return indptr, indices
+
+
+def _table(T, name):
+    xp, columns = device.xp(), 2 if name == "EV" else 3
+    source, target = T.sources(name[0]), T.sources(name[1])
+    n = int(device.scalar(source[1][-1:]))
+    indices = xp.empty(n * columns, xp.int32)
+    device.launch(K.k_table, T.count, BLOCK, 0, (np.int32(columns), np.int32(name == "FV"), *source, target[0], target[2],
+                                                 T.ev if name == "EV" else T.fe, T.edge_ptr, T.ev, indices))
+    return xp.arange(n + 1, dtype=xp.int64) * columns, indices
+
+
+def _heavy_rows(T, number, heavy):
+    """(ptr int64, targets int32 ascending in each row) of the heavy elements."""
+    xp = device.xp()
+    if not len(heavy):
+        return xp.zeros(1, xp.int64), xp.empty(0, xp.int32)
+    keys = xp.sort(_counted(K.k_heavy, T.count, (number, *T.view, heavy, np.int32(len(heavy)))))
+    return _row_pointers(keys >> 32, len(heavy)), (keys & 0xFFFFFFFF).astype(xp.int32)
+
+
+def _counted(kernel, grid, args):
+    """The int64 keys that a kernel lists, in no order: counted first, then written."""
+    xp = device.xp()
+    count = xp.zeros(1, xp.uint64)
+    device.launch(kernel, grid, BLOCK, 0, (*args, count, *_nothing(xp.int64)))
+    keys = xp.empty(int(device.scalar(count)), xp.int64)
+    if len(keys):
+        count[:] = 0
+        device.launch(kernel, grid, BLOCK, 0, (*args, count, keys))
+    return keys
+
+
+def _nothing(*dtypes):
+    """Null pointers, which tell a kernel to count only: arrays of no entry."""
+    return [device.xp().empty(0, dtype) for dtype in dtypes]
+
+
+def _sums(size):
+    """Row pointers of rows of these sizes, int64."""
+    xp = device.xp()
+    indptr = xp.zeros(len(size) + 1, xp.int64)
+    indptr[1:] = xp.cumsum(size, dtype=xp.int64)
+    return indptr
+
+
+def _row_pointers(rows, count):
+    """Row pointers of ascending row numbers."""
+    xp = device.xp()
+    return xp.searchsorted(rows, xp.arange(count + 1, dtype=rows.dtype), side="left").astype(xp.int64)

@@ -1,0 +1,42 @@
+"""The ordering taken by default: which of the two, and that the bound of operations that decides is one."""
+
+import numpy as np
+import pytest
+from graphs import check_perm, fill, grid, preferential, random_graph, triangulated
+
+import meshsolve as ms
+from meshsolve import _core, order
+from meshsolve.arrays import symmetric_pattern
+
+
+def test_minimum_degree_while_its_factor_is_cheap():
+    A = triangulated(120, 120)
+    o = order.auto(A)
+    assert o.method == "amd" and np.array_equal(o.perm, order.amd(A).perm) and o.report.as_dict()["ordering"] == "amd"
+
+
+def test_dissection_where_a_factor_is_dear():
+    A = grid(18, 18, 18)
+    o = order.auto(A, seed=3, threads=2)
+    assert o.method == "nd" and np.array_equal(o.perm, order.nested_dissection(A, seed=3).perm) and o.tree is not None
+    assert o.report.seconds["order"] > 0
+
+
+@pytest.mark.parametrize(("shape", "method"), [((500, 400), "nd"), ((3500, 30), "amd")])
+def test_large_meshes_by_their_shape(shape, method):
+    o = order.auto(triangulated(*shape))
+    assert o.method == o.report.as_dict()["ordering"] == method and (o.tree is None) == (method == "amd")
+    check_perm(o, shape[0] * shape[1])
+
+
+@pytest.mark.parametrize("A", [triangulated(40, 30), grid(9, 9, 9), random_graph(300, 4, 1), preferential(500, 3, 2)])
+def test_the_operations_are_bounded_from_above(A):
+    pattern = symmetric_pattern(A)
+    flops = fill(A, order.amd(A).perm)[1]
+    assert len(_core.amd(pattern.indptr, pattern.indices, most_flops=0.999 * flops)) == 0
+    assert len(_core.amd(pattern.indptr, pattern.indices, most_flops=4 * flops)) == A.shape[0]
+
+
+def test_it_is_the_default():
+    A = ms.datasets.grid2d(40, 40, boundary="dirichlet")
+    assert ms.analyze(A).ordering.method == ms.cholesky(A).symbolic.ordering.method == order.resolve("auto", symmetric_pattern(A)).method

@@ -1,0 +1,262 @@
+"""Nested dissection with device="cuda": its laws, its fill beside the CPU's; on the kernel harness, and on a GPU with -m gpu."""
+
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from graphs import check_perm, check_tree, fill, grid, minimum_degree, shuffled, sphere, triangulated
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_harness import Harness
+from test_nested import ZOO
+
+import meshsolve as ms
+from meshsolve import device, order
+from meshsolve.arrays import Csr, symmetric_pattern
+from meshsolve.errors import InvalidInputError, OutOfMemoryError
+from meshsolve.order import bisect_cuda, leaf_cuda, nested_cuda, prepass_cuda
+from meshsolve.order.nested import EFFORTS
+
+MESHES = {
+    "mesh": lambda: triangulated(150, 120),
+    "mesh, shuffled": lambda: shuffled(triangulated(90, 80), 0),
+    "grid": lambda: grid(100, 90),
+    "grid 3d": lambda: grid(19, 19, 19),
+    "sphere": lambda: sphere(5),
+    "disk with a slit": lambda: sp.csr_array(sp.block_diag([triangulated(80, 70), triangulated(60, 30)])),
+}
+
+
+def on_device(A):
+    P = symmetric_pattern(A)
+    return Csr(P.n, device.to_device(P.indptr), device.to_device(P.indices))
+
+
+def check(A, **options):
+    o = order.nested_dissection(A, device="cuda", **options)
+    check_perm(o, A.shape[0])
+    check_tree(o, A)
+    return o
+
+
+# ---- laws
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_laws(cuda, name):
+    A = ZOO[name]()
+    o = check(A)
+    assert o.method == "nd" and isinstance(o.perm, np.ndarray)
+
+
+@pytest.mark.parametrize("make", [lambda: triangulated(75, 70), lambda: grid(18, 17, 17),
+                                  lambda: sp.csr_array(sp.block_diag([triangulated(60, 50), triangulated(60, 40)]))],
+                         ids=["mesh", "grid", "parts"])
+def test_the_order_does_not_depend_on_threads_and_blocks(varied, make):
+    A = make()
+    o = check(A, seed=3)
+    with device.use(Harness(block=64)):
+        expected = order.nested_dissection(A, device="cuda", seed=3)
+    assert np.array_equal(o.perm, expected.perm) and np.array_equal(o.tree.parent, expected.tree.parent)
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+@pytest.mark.parametrize("seed", [0, 2**64 - 1])
+def test_efforts_and_seeds(cuda, effort, seed):
+    o = check(triangulated(100, 90), effort=effort, seed=seed)
+    assert len(o.tree) >= 5 and o.num_patches > 100 and o.report.facts["device"] == "cuda" and o.report.seconds["order"] > 0
+
+
+def test_another_seed_gives_another_order(cuda):
+    A = triangulated(75, 70)
+    assert not np.array_equal(*(order.nested_dissection(A, seed=s, device="cuda").perm for s in (0, 1)))
+
+
+@settings(max_examples=6)
+@given(st.integers(60, 80), st.integers(90, 110), st.integers(16, 900), st.integers(0, 2**32), st.floats(0, 0.3))
+def test_meshes_with_holes(nx, ny, patch_size, seed, holes):
+    A = triangulated(nx, ny)
+    kept = np.flatnonzero(np.random.default_rng(seed).random(nx * ny) >= holes)
+    with device.use(Harness(block=64, seed=seed)):
+        check(sp.csr_array(A[kept][:, kept]), patch_size=patch_size, seed=seed)
+
+
+@pytest.mark.sanitize
+def test_under_sanitizers():
+    with device.use(Harness(block=64, seed=1)):
+        check(triangulated(74, 70))
+        prepass_cuda.reduce(on_device(sp.csr_array(sp.kron(triangulated(9, 8), np.ones((2, 2))))))
+
+
+# ---- fill
+
+
+def ratio(A, seeds=2):
+    """nnz(L) and operations of the CUDA path beside the CPU's, mean over seeds."""
+    def mean(device):
+        return np.mean([np.log(fill(A, order.nested_dissection(A, seed=s, device=device).perm)) for s in range(seeds)], axis=0)
+
+    return np.exp(mean("cuda") - mean("cpu"))
+
+
+def test_fill_is_that_of_the_cpu(cuda):
+    ratios = np.array([ratio(make()) for make in MESHES.values()])
+    nnz, flops = np.exp(np.log(ratios).mean(axis=0))
+    assert nnz <= 1.03 and flops <= 1.06, dict(zip(MESHES, ratios))
+    assert ratios[:, 0].max() <= 1.06 and ratios[:, 1].max() <= 1.12, dict(zip(MESHES, ratios))
+
+
+def test_fill_on_scans(cuda, data_dir):
+    ratios = []
+    for name in ("bff_cowhead.obj.gz", "rocker-arm.obj.gz", "imb_fertility.obj.gz", "beast.obj.gz"):
+        L = ms.graph_laplacian(ms.load_mesh(data_dir / "meshes" / name))
+        symbolic = [ms.analyze(L, ordering=order.nested_dissection(L, device=where)) for where in ("cuda", "cpu")]
+        ratios.append([symbolic[0].nnz / symbolic[1].nnz, symbolic[0].flops / symbolic[1].flops])
+    nnz, flops = np.exp(np.log(ratios).mean(axis=0))
+    assert nnz <= 1.03 and flops <= 1.06, ratios
+
+
+def test_more_effort_less_fill(cuda):
+    A = sphere(5)
+    nnz = [np.mean([fill(A, order.nested_dissection(A, effort=e, seed=s, device="cuda").perm)[0] for s in range(2)])
+           for e in ("quality", "fast")]
+    assert nnz[0] <= 1.02 * nnz[1]
+
+
+# ---- parts
+
+
+
+def test_a_leaf_alone_is_exact_minimum_degree(cuda):
+    A = grid(14, 13)
+    G = on_device(A)
+    slot = device.xp().zeros(G.n, np.int32)
+    perm = device.to_host(leaf_cuda.order_leaves(G, slot, np.zeros(1, np.int32), np.array([G.n], np.int32)))
+    assert np.array_equal(np.sort(perm), np.arange(G.n))
+    left = sp.csr_array(A).toarray() != 0
+    np.fill_diagonal(left, False)
+    alive = np.ones(G.n, bool)
+    for v in perm:                                          # each pivot has the least degree of those left
+        assert left[v].sum() == left[alive].sum(axis=1).min()
+        neighbours = np.flatnonzero(left[v])
+        left[np.ix_(neighbours, neighbours)] = True
+        left[neighbours, neighbours] = False
+        left[v] = left[:, v] = alive[v] = False
+    assert fill(A, perm)[0] <= 1.1 * fill(A, minimum_degree(A))[0]
+
+
+def test_large_leaves_take_global_memory_or_the_cpu(cuda, monkeypatch):
+    A = grid(40, 30)
+    G = on_device(A)
+    one = np.zeros(1, np.int32), np.array([G.n], np.int32)
+    slot = device.xp().zeros(G.n, np.int32)
+    expected = device.to_host(leaf_cuda.order_leaves(G, slot, *one))                # 1200 bits a row: beyond 48 kB
+    monkeypatch.setattr(leaf_cuda, "BITS_MOST", 1000)
+    on_host = device.to_host(leaf_cuda.order_leaves(G, slot, *one))
+    assert np.array_equal(np.sort(on_host), np.sort(expected)) and not np.array_equal(on_host, expected)
+    assert fill(A, on_host)[0] <= 1.1 * fill(A, expected)[0]
+
+
+def test_separators_of_a_strip_are_its_width(cuda):
+    A = triangulated(1500, 6)
+    o = check(A)
+    parent, first, last = o.tree.parent, o.tree.first, o.tree.last
+    inner = np.setdiff1d(np.unique(parent), [-1])
+    assert len(inner) > 8 and (last - first)[inner].max() == 6
+
+
+def test_bisection_is_balanced_and_cuts_a_path_once(cuda):
+    n = 900
+    keys = np.concatenate([np.arange(n - 1) << 32 | np.arange(1, n), np.arange(1, n) << 32 | np.arange(n - 1)])
+    keys.sort()
+    xp = device.xp()
+    Q = bisect_cuda.as_quotient(n, device.to_device(keys), xp.ones(len(keys), np.int32), xp.ones(n, np.int32), np.array([0, n]))
+    side = device.to_host(bisect_cuda.bisect(Q, np.array([n]), 0.3, 8, np.uint64(5)))
+    assert np.count_nonzero(np.diff(side)) == 1 and abs(side.sum() - n / 2) <= 0.15 * n + 1
+
+
+# ---- what goes in and comes out
+
+
+@pytest.mark.parametrize("kind", [sp.csr_array, sp.csc_array])
+def test_a_matrix_on_the_device_becomes_its_pattern(cuda, kind):
+    A = sp.random_array((300, 300), density=0.02, rng=np.random.default_rng(0)) + sp.eye_array(300)
+    M, expected = kind(A), symmetric_pattern(A)
+    got = prepass_cuda.symmetrized(300, device.to_device(M.indptr), device.to_device(M.indices))
+    assert np.array_equal(device.to_host(got.indptr), expected.indptr)
+    assert np.array_equal(device.to_host(got.indices), expected.indices)
+
+
+def test_an_index_out_of_range_on_the_device(cuda):
+    with pytest.raises(InvalidInputError, match="outside 0..2"):
+        prepass_cuda.symmetrized(3, device.to_device(np.array([0, 1, 1, 1])), device.to_device(np.array([3], np.int32)))
+
+
+def test_twins_and_dense_rows_are_those_of_the_definition(cuda):
+    A = sp.csr_array(sp.kron(triangulated(40, 30), np.ones((3, 3))))
+    A = sp.csr_array(sp.block_array([[A, np.ones((3600, 1))], [np.ones((1, 3600)), np.ones((1, 1))]]))
+    R = prepass_cuda.reduce(on_device(A))
+    assert R.graph.n == 1200 and device.to_host(R.dense).tolist() == [3600]
+    assert np.array_equal(device.to_host(R.group), np.append(np.arange(3600) // 3, -1))
+    expected = symmetric_pattern(triangulated(40, 30))
+    assert np.array_equal(device.to_host(R.graph.indptr), expected.indptr)
+    assert np.array_equal(device.to_host(R.graph.indices), expected.indices)
+
+
+def test_mesh_matrix_and_pattern_give_the_same_order(cuda):
+    mesh = ms.datasets.scan_like(6000)
+    L = ms.graph_laplacian(mesh)
+    perms = [order.nested_dissection(given, device="cuda").perm for given in (mesh, L, symmetric_pattern(L))]
+    assert np.array_equal(perms[0], perms[1]) and np.array_equal(perms[0], perms[2])
+
+
+@pytest.mark.parametrize("where", ["auto", "cuda", "cpu"])
+@pytest.mark.parametrize("kind", [sp.csr_array, sp.csc_array])
+def test_a_matrix_that_lies_on_the_device(monkeypatch, where, kind):
+    A = triangulated(80, 70)
+    with device.use(Harness(block=64)):
+        expected = order.nested_dissection(A, device="cpu" if where == "cpu" else "cuda")
+        monkeypatch.setattr(Harness, "is_native", lambda self, array: isinstance(array, np.ndarray))
+        o = order.nested_dissection(kind(A), device=where)
+        small = order.nested_dissection(kind(triangulated(9, 8)), device=where)
+    assert np.array_equal(o.perm, expected.perm) and o.report.facts["device"] == expected.report.facts["device"]
+    check_perm(small, 72)
+
+
+@pytest.mark.parametrize("shape, says", [((3, 4), "square"), ((0, 0), "0 rows")])
+def test_a_matrix_on_the_device_of_a_wrong_shape(monkeypatch, shape, says):
+    monkeypatch.setattr(Harness, "is_native", lambda self, array: isinstance(array, np.ndarray))
+    with device.use(Harness()), pytest.raises(InvalidInputError, match=says):
+        order.nested_dissection(sp.csr_matrix(shape), device="cuda")
+
+
+def test_cupy_in_cupy_out():
+    cupy = pytest.importorskip("cupy")
+    if not device.available():
+        pytest.skip("no GPU")
+    import cupyx.scipy.sparse as csp
+
+    A = triangulated(90, 80)
+    o = order.nested_dissection(csp.csr_matrix(sp.csr_matrix(A)), device="auto")
+    assert isinstance(o.perm, cupy.ndarray) and isinstance(o.iperm, cupy.ndarray)
+    assert np.array_equal(cupy.asnumpy(o.perm), order.nested_dissection(A, device="cuda").perm)
+
+
+def test_memory_that_is_not_there(cuda, monkeypatch):
+    def full(*_):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(nested_cuda.Work, "__init__", full)
+    if cuda is not None:
+        with pytest.raises(OutOfMemoryError, match="nested dissection"):
+            order.nested_dissection(triangulated(90, 80), device="cuda")
+
+
+def test_few_launches(cuda):
+    """A level is a fixed number of launches, whatever its nodes; a regression here costs more than a slow kernel."""
+    start = time.process_time()
+    order.nested_dissection(triangulated(150, 120), device="cuda")
+    if cuda is not None:
+        levels = cuda.launches["k_separate"]
+        assert levels <= 10 and sum(cuda.launches.values()) <= 12 * levels + 40 and time.process_time() - start < 10

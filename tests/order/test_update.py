@@ -1,0 +1,92 @@
+"""Updated orderings: still nested dissections of the changed graph, unchanged where it did not change."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from graphs import check_perm, check_tree, fill, from_edges, grid, path, shuffled, triangulated
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import meshsolve as ms
+from meshsolve import order
+
+
+def with_edges(A, i, j):
+    return sp.csr_array(A + from_edges(A.shape[0], np.asarray(i), np.asarray(j)))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 30), st.integers(0, 2**20), st.booleans())
+def test_any_new_edges(count, seed, near):
+    rng = np.random.default_rng(seed)
+    A = shuffled(triangulated(90, 70), 1)
+    before = order.nested_dissection(A)
+    i = rng.integers(0, 6300, count)
+    j = A.indices[A.indptr[i]] if near else rng.integers(0, 6300, count)
+    B = with_edges(A, i, j)
+    after = order.update(before, B)
+    check_perm(after, 6300)
+    check_tree(after, B)
+    assert after.report.as_dict()["ordering"] == "nd"
+
+
+def test_what_did_not_change_stays():
+    A = triangulated(100, 100)
+    before = order.nested_dissection(A)
+    assert order.update(before, A) is before
+    tree = before.tree
+    top = len(tree) - 1
+    left = np.flatnonzero(tree.parent == top)[0]                       # a child of the root: its two sides get an edge
+    a, b = np.flatnonzero(tree.parent == left)
+    B = with_edges(A, [before.perm[tree.first[a]]], [before.perm[tree.first[b]]])
+    kept = before.perm.copy()
+    after = order.update(before, B)
+    check_tree(after, B)
+    changed = np.flatnonzero(after.perm != kept)
+    assert 0 < len(changed) and changed.max() < tree.last[left] and np.array_equal(before.perm, kept)
+    assert 0 < after.report.facts["redone"] <= tree.last[left]
+    again = order.update(after, B)
+    assert again is after
+
+
+def test_fill_stays_near_that_of_a_new_ordering():
+    rng = np.random.default_rng(0)
+    A = triangulated(110, 100)
+    B, o = A, order.nested_dissection(A)
+    number = np.arange(11_000).reshape(110, 100)
+    for _ in range(6):
+        r, c = rng.integers(0, 106), rng.integers(0, 96)
+        B = with_edges(B, number[r, c:c + 3], number[r + 3, c:c + 3])
+        o = order.update(o, B)
+    assert fill(B, o.perm)[0] <= 1.1 * fill(B, order.nested_dissection(B).perm)[0]
+
+
+def test_joined_components_are_ordered_anew():
+    A = sp.block_diag([triangulated(80, 80), triangulated(80, 80)], format="csr")
+    B = with_edges(A, [3], [9000])
+    o = order.update(order.nested_dissection(A), B)
+    check_tree(o, B)
+    assert np.array_equal(o.perm, order.nested_dissection(B).perm)
+
+
+def test_same_for_any_number_of_threads():
+    A = triangulated(120, 110)
+    o = order.nested_dissection(A)
+    B = with_edges(A, [0, 77, 5000], [130, 13_000, 5300])
+    assert np.array_equal(order.update(o, B, threads=1).perm, order.update(o, B, threads=2).perm)
+
+
+@pytest.mark.parametrize(("ordering", "graph"), [
+    (order.amd(path(9)), path(9)), (np.arange(9), path(9)), (order.nested_dissection(path(9)), path(8)), (None, path(9))])
+def test_refused(ordering, graph):
+    with pytest.raises(ms.InvalidInputError):
+        order.update(ordering, graph)
+
+
+def test_refactored_after_an_update():
+    A = grid(90, 90)
+    B = with_edges(A, [4], [7000])
+    o = order.update(order.nested_dissection(A), B)
+    M = sp.csr_array(sp.diags_array(B.sum(axis=1) + 1.0) - B)
+    x = ms.cholesky(M, o).solve(M @ np.ones(8100))
+    assert np.abs(x - 1).max() < 1e-10
