@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse.linalg as spla
 
-from meshsolve.arrays import as_array, as_rhs
-from meshsolve.errors import InvalidInputError
+from meshsolve import _core, device
+from meshsolve.arrays import Csr, as_array, as_rhs
+from meshsolve.device_arrays import as_device_rhs
+from meshsolve.errors import InvalidInputError, PatternMismatchError
 
 
 class Factor(spla.LinearOperator):
@@ -19,18 +21,32 @@ class Factor(spla.LinearOperator):
     def __init__(self, n, dtype):
         super().__init__(dtype=np.dtype(dtype), shape=(n, n))
 
+    _place = "cpu"                                          # where the factor lies: "cpu" or "cuda"
+
     def _solve_like(self, b, out, solve_columns, rows, solve_imaginary=None):
-        """Apply ``solve_columns`` to b of ``rows`` rows; the result has b's shape, and b's dtype where that is floating."""
-        given = as_array(b, "b")
+        """Apply ``solve_columns`` to b of ``rows`` rows; the result has b's shape and lies where b does, and has its dtype
+        where that is floating."""
+        on_device = device.holds(b)
+        given = device.xp().asarray(b) if on_device else as_array(b, "b")
         if given.dtype.kind == "c":
-            real = self._solve_like(np.ascontiguousarray(given.real), None, solve_columns, rows)
-            imaginary = self._solve_like(np.ascontiguousarray(given.imag), None, solve_imaginary or solve_columns, rows)
-            return _deliver(real + 1j * imaginary, given.shape, out)
-        columns, shape = as_rhs(given, rows)
-        x = solve_columns(columns)
-        if given.dtype == np.float32 and out is None:
-            x = x.astype(np.float32)
-        return _deliver(x, (x.shape[0], *shape[1:]), out)
+            real = self._solve_real(given.real.copy(), solve_columns, rows, on_device)
+            imaginary = self._solve_real(given.imag.copy(), solve_imaginary or solve_columns, rows, on_device)
+            return deliver(real + 1j * imaginary, real.shape, out, on_device)
+        x = self._solve_real(given, solve_columns, rows, on_device)
+        return deliver(x.astype(np.float32) if given.dtype == np.float32 and out is None else x, x.shape, out, on_device)
+
+    def _solve_real(self, given, solve_columns, rows, on_device):
+        columns, shape = (as_device_rhs if on_device else as_rhs)(given, rows)
+        x = self._bring_back(solve_columns(self._bring(columns)), on_device)
+        return x if len(shape) == 2 else x[:, 0]
+
+    def _bring(self, columns):
+        """Columns to where the factor lies."""
+        return device.to_device(columns) if self._place == "cuda" else device.to_host(columns)
+
+    def _bring_back(self, x, on_device):
+        """A result from there to where the right-hand side lay."""
+        return device.to_device(x) if on_device else device.to_host(x)
 
     def _matvec(self, x):
         return self.solve(np.asarray(x).reshape(-1))
@@ -38,16 +54,48 @@ class Factor(spla.LinearOperator):
     def _matmat(self, X):
         return self.solve(X)
 
+    def __matmul__(self, x):
+        return self.solve(x) if device.holds(x) else super().__matmul__(x)
+
     def __call__(self, b):
         """Solve for ``b``, as :func:`scipy.sparse.linalg.factorized` callables do."""
         return self.solve(b)
 
 
-def _deliver(x, shape, out):
+def deliver(x, shape, out, on_device=False):
+    """x in the caller's shape, written to ``out`` where that is given."""
     x = x.reshape(shape) if len(shape) == 2 else x[:, 0] if x.ndim == 2 else x
     if out is None:
         return x
-    if not isinstance(out, np.ndarray) or out.shape != x.shape or out.dtype != x.dtype or not out.flags.writeable:
-        raise InvalidInputError(f"out has to be a writable array of shape {x.shape} and dtype {x.dtype}")
-    out[...] = x
+    if on_device:
+        fits = device.holds(out) and device.xp().asarray(out).shape == x.shape and out.dtype == x.dtype
+    else:
+        fits = isinstance(out, np.ndarray) and out.shape == x.shape and out.dtype == x.dtype and out.flags.writeable
+    if not fits:
+        raise InvalidInputError(f"out has to be a writable array of shape {x.shape} and dtype {x.dtype}, where b lies")
+    (device.xp().asarray(out) if on_device else out)[...] = x
     return out
+
+
+def values_in(pattern, M, names=None):
+    """The values of M in ``pattern`` as (nnz,) float64 or complex128, zeros where M has none.
+
+    Raises
+    ------
+    PatternMismatchError
+        M has an entry outside; ``names`` translates its row and column to the caller's numbering.
+    """
+    if _core.same_pattern(pattern.indptr, pattern.indices, M.indptr, M.indices):
+        return M.data
+    if M.data.dtype.kind == "c":
+        parts = [Csr(M.n, M.indptr, M.indices, np.ascontiguousarray(part)) for part in (M.data.real, M.data.imag)]
+        real, imaginary = (values_in(pattern, part, names) for part in parts)
+        return real + 1j * imaginary
+    missing, data = _core.embed(pattern.indptr, pattern.indices, M.indptr, M.indices, M.data)
+    if missing < 0:
+        return data
+    row, column = int(np.searchsorted(M.indptr, missing, side="right")) - 1, int(M.indices[missing])
+    if names is not None:
+        row, column = int(names[row]), int(names[column])
+    raise PatternMismatchError(
+        f"A has an entry at row {row}, column {column} that is not in the analysed pattern; analyse A anew", row, column)

@@ -8,17 +8,22 @@ Sources: Liu 1992, "The multifrontal method for sparse matrix solution"; the ord
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
-from meshsolve import _core
-from meshsolve.arrays import as_symmetric, one_of, thread_count
-from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError, PatternMismatchError
-from meshsolve.factor.base import Factor
+from meshsolve import device
+from meshsolve.arrays import one_of, thread_count
+from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError
+from meshsolve.factor.base import Factor, values_in
+from meshsolve.factor.cholesky.host import HostFactor
 from meshsolve.factor.cholesky.refine import refine
-from meshsolve.factor.fronts import assembly_tree
-from meshsolve.report import Report, ensure_memory
+from meshsolve.factor.cholesky.values import Values
+from meshsolve.report import Report
+
+__all__ = ["CholeskyFactor", "HostFactor", "Values", "values_in"]
 
 PRECISIONS = ("double", "single", "mixed")
 SYSTEMS = ("A", "L", "Lt")
@@ -27,9 +32,10 @@ SYSTEMS = ("A", "L", "Lt")
 class CholeskyFactor(Factor):
     """The factor L of a symmetric positive definite matrix: ``L @ L.T == A[perm][:, perm]``.
 
-    Made by :func:`meshsolve.cholesky` or ``Symbolic.factor``. Several threads may solve at once; a refactorization must
-    not run beside a solve of the same factor. Where rows are fixed or pinned, A stands for the block of
-    the free rows, and ``perm`` still names rows in the caller's numbering.
+    Made by :func:`meshsolve.cholesky` or ``Symbolic.factor``; with ``device="cuda"`` it lies on the GPU, where arrays of CuPy
+    or DLPack are taken and CuPy's given back, on the current stream and without waiting for it. Several
+    threads may solve at once; a refactorization must not run beside a solve of the same factor. Where rows are fixed or
+    pinned, A stands for the block of the free rows, and ``perm`` still names rows in the caller's numbering.
 
     Attributes
     ----------
@@ -45,19 +51,21 @@ class CholeskyFactor(Factor):
         Seconds per phase (``order``, ``symbolic``, ``numeric``, ``solve``), sizes, bytes.
     """
 
-    def __init__(self, symbolic, pattern, data, *, constraint=None, n=None, precision="double", threads=None):
+    def __init__(self, symbolic, values, data, *, precision="double", threads=None, engine=HostFactor):
+        """``engine`` factors ``data``, which ``values`` has brought to where it works, and later matrices."""
         one_of(precision, "precision", PRECISIONS)
-        super().__init__(pattern.n if n is None else n, np.float32 if precision == "single" else np.float64)
+        super().__init__(values.n, np.float32 if precision == "single" else np.float64)
         self.symbolic, self.precision, self.threads = symbolic, precision, thread_count(threads)
-        self._pattern, self._constraint = pattern, constraint
-        self.report = Report(threads=self.threads, nnz_A=pattern.nnz, nnz_L=symbolic.nnz, flops=symbolic.flops)
+        self._values, self._pattern, self._constraint, self._place = values, values.pattern, values.constraint, values.place
+        self.report = Report(threads=self.threads, nnz_A=values.pattern.nnz, nnz_L=symbolic.nnz, flops=symbolic.flops)
         self.report.merge(symbolic.report)
-        self._tree = assembly_tree(symbolic, self.threads)
-        scalar = 8 if precision == "double" else 4
-        needed = scalar * (self._tree.panel_scalars + self._tree.work_scalars(self.threads))
-        ensure_memory(needed, f"the factor ({symbolic.nnz:,} nonzeros)")
-        self._factor = (_core.CholeskyDouble if precision == "double" else _core.CholeskySingle)(self._tree)
-        self._run(data)
+        self.report.facts["device"] = values.place
+        with self._errors("the Cholesky factorization"):
+            self._factor = engine(symbolic, precision, self.threads)
+            self._run(data)
+
+    def _errors(self, what):
+        return device.errors(what) if self._place == "cuda" else contextlib.nullcontext()
 
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
@@ -81,34 +89,28 @@ class CholeskyFactor(Factor):
         NotPositiveDefiniteError
             A pivot is not positive. After any error the earlier factor is still there and gives the same bits.
         """
-        M = as_symmetric(A)
-        if M.n != self.shape[0]:
-            raise InvalidInputError(f"A has {M.n} rows, the factor {self.shape[0]}")
-        if self._constraint is None:
-            self._run(values_in(self._pattern, M))
-            return self
-        coupling = self._constraint.coupling
+        coupling = getattr(self._constraint, "coupling", None)
         try:
-            block = self._constraint.reduce(M)
-            self._run(values_in(self._pattern, block, self._constraint.free))
+            with self._errors("the Cholesky factorization"):
+                self._run(self._values.of(A))
         except BaseException:
-            self._constraint.coupling = coupling
+            if self._constraint is not None:
+                self._constraint.coupling = coupling
             raise
         return self
 
     def _run(self, data):
         with self.report.phase("numeric"):
-            failed = self._factor.factor(data, self.threads)
+            failed = self._factor.factor(data)
         if failed >= 0:
             raise self._not_positive_definite(failed, data)
-        self._data = data.copy() if self.precision == "mixed" else None      # refinement needs A itself
         self.report.facts["bytes"] = self._factor.nbytes + self.symbolic.nbytes
 
     def _not_positive_definite(self, failed, data):
         column = int(self.perm[failed])
         row = int(self.symbolic.perm[failed])
         span = slice(self._pattern.indptr[row], self._pattern.indptr[row + 1])
-        diagonal = data[span][self._pattern.indices[span] == row].sum()
+        diagonal = float(device.to_host(data[span])[self._pattern.indices[span] == row].sum())
         if diagonal > 0:
             causes = ("A may be a Laplacian, singular by construction: use pin=True, fix some rows (fixed=), or add a mass "
                       "term; or A is indefinite, and a Cholesky factorization does not exist")
@@ -148,11 +150,12 @@ class CholeskyFactor(Factor):
         one_of(system, "system", SYSTEMS)
         if fixed_values is not None and self._constraint is None:
             raise InvalidInputError("fixed_values given, but the factor was made without fixed=")
-        if system != "A":
-            return self._solve_like(b, out, lambda B: self._native_solve(B, system), self._pattern.n)
-        with self.report.phase("solve"):
-            return self._solve_like(b, out, lambda B: self._solve_constrained(B, fixed_values), self.shape[0],
-                                    lambda B: self._solve_constrained(B, None))      # fixed values are real
+        with self._errors("the solve"):
+            if system != "A":
+                return self._solve_like(b, out, lambda B: self._factor.solve(system, B), self._pattern.n)
+            with self.report.phase("solve"):
+                return self._solve_like(b, out, lambda B: self._solve_constrained(B, fixed_values), self.shape[0],
+                                        lambda B: self._solve_constrained(B, None))      # fixed values are real
 
     def _solve_constrained(self, columns, fixed_values):
         if self._constraint is None:
@@ -160,17 +163,10 @@ class CholeskyFactor(Factor):
         return self._constraint.solve(columns, fixed_values, self._solve_free)
 
     def _solve_free(self, columns):
-        if self.precision != "mixed":
-            return self._native_solve(columns, "A")
-        matrix = sp.csr_array((self._data, self._pattern.indices, self._pattern.indptr), shape=(self._pattern.n,) * 2)
-        x, steps = refine(matrix, columns, lambda B: self._native_solve(B, "A"))
+        if self.precision != "mixed" or columns.shape[1] == 0:
+            return self._factor.solve("A", columns)
+        x, steps = refine(self._factor, columns)
         self.report.facts["refinement_steps"] = steps
-        return x
-
-    def _native_solve(self, columns, system):
-        x = np.empty_like(columns)
-        if columns.shape[1]:
-            self._factor.solve(system, columns, x, self.threads)
         return x
 
     def _adjoint(self):
@@ -201,32 +197,16 @@ class CholeskyFactor(Factor):
 
     def logdet(self):
         """Natural logarithm of the determinant of A (of the free block where rows are fixed or pinned)."""
-        return float(2 * np.log(self._factor.diagonal()).sum())
+        return float(2 * np.log(device.to_host(self._factor.diagonal())).sum())
 
     def rcond(self):
         """Estimate of 1 / (||A||_1 ||A^-1||_1) by a few solves (Higham and Tisseur 2000), between 0 and 1."""
         n = self._pattern.n
-        solve = lambda B: self._native_solve(np.ascontiguousarray(B.reshape(n, -1), np.float64), "A").reshape(B.shape)  # noqa: E731
+
+        def solve(B):
+            columns = np.ascontiguousarray(B.reshape(n, -1), np.float64)
+            return self._bring_back(self._factor.solve("A", self._bring(columns)), False).reshape(B.shape)
+
         inverse = spla.LinearOperator((n, n), matvec=solve, rmatvec=solve, matmat=solve, rmatmat=solve, dtype=np.float64)
         estimate = spla.onenormest(inverse) if n > 4 else np.abs(inverse @ np.eye(n)).sum(0).max()
         return float(min(1.0, 1.0 / (self._factor.norm1() * estimate)))
-
-
-def values_in(pattern, M, names=None):
-    """The values of M in ``pattern`` as (nnz,) float64, zeros where M has none.
-
-    Raises
-    ------
-    PatternMismatchError
-        M has an entry outside; ``names`` translates its row and column to the caller's numbering.
-    """
-    if _core.same_pattern(pattern.indptr, pattern.indices, M.indptr, M.indices):
-        return M.data
-    missing, data = _core.embed(pattern.indptr, pattern.indices, M.indptr, M.indices, M.data)
-    if missing < 0:
-        return data
-    row, column = int(np.searchsorted(M.indptr, missing, side="right")) - 1, int(M.indices[missing])
-    if names is not None:
-        row, column = int(names[row]), int(names[column])
-    raise PatternMismatchError(
-        f"A has an entry at row {row}, column {column} that is not in the analysed pattern; analyse A anew", row, column)

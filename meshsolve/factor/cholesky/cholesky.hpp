@@ -5,25 +5,19 @@
 #include <mutex>
 #include <vector>
 
-#include "factor/fronts/fronts.hpp"
+#include "factor/fronts/traverse.hpp"
 #include "native/buffer.hpp"
+#include "native/strided.hpp"
 
 namespace ms::cholesky {
 
 enum class System { A, L, Lt };
 
 template <class T>
-struct Strided {                          // element (i, c) at data[i * row + c * column]
-  T* data;
-  int64_t row, column;
-  T& at(int64_t i, int64_t c) const { return data[i * row + c * column]; }
-  Strided from(int64_t c) const { return {data + c * column, row, column}; }
-};
-
-template <class T>
 struct SolveSpace {                       // what a solve works in; kept by the factor for the next one
   Buffer<T> work;                         // n x chunk
-  std::vector<Buffer<T>> stacks, local;   // update blocks; per worker the front at hand
+  fronts::BlockMemory<T> blocks;          // update blocks
+  std::vector<Buffer<T>> local;           // per worker the front at hand
 };
 
 template <class T>
@@ -54,7 +48,7 @@ class Factor {
   std::shared_ptr<const fronts::AssemblyTree> tree_;
   Buffer<T> panels_;                      // tree.panel_ptr
   Buffer<T> values_, pending_;            // entries of the factored matrix, of the next one: as tree.entry_source
-  std::vector<Buffer<T>> stacks_;         // update matrices, kept for the next refactorization
+  fronts::BlockMemory<T> blocks_;         // update matrices, kept for the next refactorization
   mutable std::mutex space_lock_;
   mutable SolveSpace<T> space_;           // taken by the first of several simultaneous solves
 };

@@ -14,6 +14,7 @@ namespace {
 using fronts::AssemblyTree;
 using fronts::UpdateBlocks;
 
+constexpr int64_t large_factor = 1 << 19;      // scalars
 constexpr int64_t wide_work = 40'000'000;      // pivots * height^2 from which a front is factored by tiles
 constexpr int64_t pivot_block = 128, tile_rows = 256, tile_columns = 128;
 
@@ -117,7 +118,7 @@ template <class T>
 int32_t Factor<T>::run(const T* values, int threads) {
   const AssemblyTree& tree = *tree_;
   const fronts::Schedule plan = fronts::schedule(tree, threads);
-  UpdateBlocks<T> blocks(tree, plan, threads, 0, stacks_);
+  UpdateBlocks<T> blocks(tree, plan, threads, 0, blocks_);
   std::vector<Scratch<T>> scratch(threads);
   interrupt::begin(tree.count());
   return fronts::bottom_up(tree, plan, threads, blocks, [&](int32_t s, T* update, int worker, int inside) {
@@ -135,6 +136,7 @@ template <class T>
 int32_t Factor<T>::factor(const double* Ax, int threads) {
   if (!panels_.data()) {
     const int64_t size = tree_->panel_ptr.back();
+    if (size > large_factor) return_free_memory();           // what ordering and analysis worked in
     panels_ = Buffer<T>(size + solve_padding);
     std::fill(panels_.data() + size, panels_.data() + size + solve_padding, T(0));
   }
@@ -167,8 +169,7 @@ void Factor<T>::restore(int threads) {
 
 template <class T>
 int64_t Factor<T>::nbytes() const {
-  int64_t scalars = panels_.size() + values_.size() + pending_.size();
-  for (const Buffer<T>& stack : stacks_) scalars += stack.size();
+  const int64_t scalars = panels_.size() + values_.size() + pending_.size() + blocks_.scalars();
   return scalars * static_cast<int64_t>(sizeof(T));
 }
 

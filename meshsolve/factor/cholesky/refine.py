@@ -14,14 +14,14 @@ from meshsolve.errors import ConvergenceWarning
 MAX_STEPS = 20
 
 
-def refine(A, b, solve, tolerance=2e-16):
+def refine(factor, b, tolerance=2e-16):
     """Solve A x = b by corrections ``solve(b - A x)`` until the backward error no longer shrinks.
 
     Parameters
     ----------
-    A : (n, n) csr_array, float64
-    b : (n, k) float64, C or F contiguous
-    solve : callable of an (n, k) array, the approximate inverse
+    factor : HostFactor or DeviceFactor
+        ``solve("A", b)`` is the approximate inverse, ``residual(x, b)`` is b - A x in float64, ``norm1()`` the norm of A.
+    b : (n, k) float64, C or F contiguous, k > 0, where the factor lies
     tolerance : float
         Backward error ||b - A x|| / (||A|| ||x|| + ||b||) (infinity norms, worst column) at which to stop.
 
@@ -36,18 +36,18 @@ def refine(A, b, solve, tolerance=2e-16):
     ConvergenceWarning
         The backward error stays above 1e-12: A is too ill-conditioned for a float32 factor.
     """
-    norm = abs(A).sum(axis=1).max()
-    x = solve(b)
+    norm, size_b = factor.norm1(), abs(b).max(axis=0)
+    x = factor.solve("A", b)
     best, error, steps = x, np.inf, 0
     for steps in range(MAX_STEPS + 1):
-        r = b - A @ x
-        scale = norm * np.abs(x).max(axis=0) + np.abs(b).max(axis=0)
-        now = float((np.abs(r).max(axis=0) / np.where(scale > 0, scale, 1)).max(initial=0.0))
+        r = factor.residual(x, b)
+        scale = norm * abs(x).max(axis=0) + size_b
+        now = float((abs(r).max(axis=0) / (scale + (scale == 0))).max())
         if now < error:
             best, previous, error = x, error, now
         if error <= tolerance or now > 0.5 * previous or not np.isfinite(now):
             break
-        x = x + solve(r)
+        x = x + factor.solve("A", r)
     if not error < 1e-12:
         warnings.warn(
             f"refinement stopped at a backward error of {error:.2g}: the matrix is too ill-conditioned for "

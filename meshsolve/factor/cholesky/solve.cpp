@@ -53,7 +53,7 @@ struct FrontBlock {
 template <class T, int64_t K>
 void forward(const Problem<T>& p, Strided<const double> B, T* Y) {
   const AssemblyTree& tree = p.tree;
-  UpdateBlocks<T> blocks(tree, p.plan, p.threads, K, p.space.stacks);
+  UpdateBlocks<T> blocks(tree, p.plan, p.threads, K, p.space.blocks);
   fronts::bottom_up(tree, p.plan, p.threads, blocks, [&](int32_t s, T* update, int worker, int) {
     const FrontBlock<T, K> f(p, s, worker);
     for (int64_t j = 0; j < f.pivots; ++j)

@@ -5,10 +5,29 @@
 #include "native/bind.hpp"
 
 namespace ms {
+namespace {
+
+using fronts::AssemblyTree;
+
+// A read-only numpy view of the first `size` entries of an array that the tree holds.
+template <class T> nb::ndarray<nb::numpy, const T, nb::ndim<1>> view(const T* data, size_t size, nb::handle owner) {
+  return {data, {size}, owner};
+}
+
+template <class T, std::vector<T> AssemblyTree::*member> auto of_tree(nb::handle_t<AssemblyTree> self) {
+  const std::vector<T>& v = nb::cast<AssemblyTree&>(self).*member;
+  return view(v.data(), v.size(), self);
+}
+
+template <class T, Buffer<T> AssemblyTree::*member> auto of_entries(nb::handle_t<AssemblyTree> self) {
+  const AssemblyTree& tree = nb::cast<AssemblyTree&>(self);
+  return view((tree.*member).data(), static_cast<size_t>(tree.entries()), self);
+}
+
+}  // namespace
 
 void bind_fronts(nb::module_& m) {
   using namespace nb::literals;
-  using fronts::AssemblyTree;
   nb::class_<AssemblyTree>(m, "AssemblyTree")
       .def("__init__", [](AssemblyTree* self, std::shared_ptr<symbolic::Symbolic> symbolic, In<int64_t> indptr, In<int32_t> indices,
                           int threads) {
@@ -17,6 +36,13 @@ void bind_fronts(nb::module_& m) {
       }, "symbolic"_a, "indptr"_a.noconvert(), "indices"_a.noconvert(), "threads"_a)
       .def_prop_ro("count", &AssemblyTree::count)
       .def_prop_ro("panel_scalars", [](const AssemblyTree& t) { return t.panel_ptr.back(); })
+      .def_prop_ro("child_ptr", &of_tree<int32_t, &AssemblyTree::child_ptr>)
+      .def_prop_ro("child", &of_tree<int32_t, &AssemblyTree::child>)
+      .def_prop_ro("panel_ptr", &of_tree<int64_t, &AssemblyTree::panel_ptr>)
+      .def_prop_ro("relative", &of_tree<int32_t, &AssemblyTree::relative>)
+      .def_prop_ro("entry_ptr", &of_tree<int64_t, &AssemblyTree::entry_ptr>)
+      .def_prop_ro("entry_source", &of_entries<uint32_t, &AssemblyTree::entry_source>)
+      .def_prop_ro("entry_row", &of_entries<int32_t, &AssemblyTree::entry_row>)
       .def("work_scalars", [](const AssemblyTree& t, int threads) {
         return fronts::work_scalars(t, fronts::schedule(t, threads), threads);
       }, "threads"_a, "What a numeric phase needs beside the panels: update matrices and the entries of A.");

@@ -44,6 +44,12 @@ struct AssemblyTree {
 // A: the pattern that was analysed, both triangles. O(nnz(A) + rows) time and memory.
 AssemblyTree assembly_tree(std::shared_ptr<const symbolic::Symbolic> symbolic, const Pattern& A, int threads);
 
+// The same without the entries of a matrix, for users that place their own: unsymmetric fronts.
+AssemblyTree assembly_frame(std::shared_ptr<const symbolic::Symbolic> symbolic);
+
+// An odd multiple of 8 from 64 rows on keeps the columns of a large panel from falling onto the same cache sets.
+int64_t leading_dimension(int64_t height);
+
 // Which fronts run together. Depends on the number of threads, results do not: a front always adds its children in
 // ascending order.
 struct Schedule {

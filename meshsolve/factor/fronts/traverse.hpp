@@ -1,10 +1,11 @@
 // Runs a visitor over the assembly tree from the leaves to the roots, or from the roots to the leaves, and keeps the
 // update blocks of the fronts meanwhile: on two stacks per worker (by parity of depth, so that a front's block never
-// covers those of its children), or on the heap where a block passes from one task to another.
+// covers those of its children), or in a block of its own where it passes from one task to another.
 #pragma once
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "fronts.hpp"
@@ -12,13 +13,53 @@
 
 namespace ms::fronts {
 
+// What update blocks lie in, kept from one traversal to the next so that a refactorization allocates nothing.
+template <class T>
+class BlockMemory {
+ public:
+  std::vector<Buffer<T>> stacks;               // two per worker
+
+  // The smallest spare block that is large enough, or a new one.
+  Buffer<T> take(int64_t size) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      auto best = spare_.end();
+      for (auto b = spare_.begin(); b != spare_.end(); ++b)
+        if (b->size() >= size && (best == spare_.end() || b->size() < best->size())) best = b;
+      if (best != spare_.end()) {
+        std::swap(*best, spare_.back());
+        Buffer<T> block = std::move(spare_.back());
+        spare_.pop_back();
+        return block;
+      }
+    }
+    return Buffer<T>(size);
+  }
+
+  void give(Buffer<T>&& block) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    spare_.push_back(std::move(block));
+  }
+
+  int64_t scalars() const {
+    int64_t sum = 0;
+    for (const auto* blocks : {&stacks, &spare_})
+      for (const Buffer<T>& b : *blocks) sum += b.size();
+    return sum;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Buffer<T>> spare_;
+};
+
 // Update blocks of one traversal. `unit` scalars belong to one update row (a right-hand side count), or a block is square.
 template <class T>
 class UpdateBlocks {
  public:
-  UpdateBlocks(const AssemblyTree& tree, const Schedule& plan, int workers, int64_t unit, std::vector<Buffer<T>>& memory)
+  UpdateBlocks(const AssemblyTree& tree, const Schedule& plan, int workers, int64_t unit, BlockMemory<T>& memory)
       : tree_(tree), plan_(plan), unit_(unit), memory_(memory), block_(tree.count()), heap_(plan.slots), top_(2 * workers) {
-    memory_.resize(std::max<size_t>(memory_.size(), 2 * workers));
+    memory_.stacks.resize(std::max<size_t>(memory_.stacks.size(), 2 * workers));
   }
 
   int64_t size(int32_t s) const {
@@ -28,7 +69,7 @@ class UpdateBlocks {
 
   void enter_task(int worker) {
     for (int d = 0; d < 2; ++d) {
-      Buffer<T>& stack = memory_[2 * worker + d];
+      Buffer<T>& stack = memory_.stacks[2 * worker + d];
       const int64_t need = unit_ > 0 ? plan_.linear[d] * unit_ : plan_.square[d];
       if (stack.size() < need) stack = Buffer<T>(need);
       top_[2 * worker + d] = stack.data();
@@ -38,7 +79,7 @@ class UpdateBlocks {
   T* open(int32_t s, int worker) {
     const int32_t slot = plan_.slot[s];
     if (slot >= 0) {
-      heap_[slot] = Buffer<T>(size(s));
+      heap_[slot] = memory_.take(size(s));
       return block_[s] = heap_[slot].data();
     }
     T*& top = top_[2 * worker + plan_.parity[s]];
@@ -51,7 +92,7 @@ class UpdateBlocks {
     for (int32_t q = tree_.child_ptr[s]; q < tree_.child_ptr[s + 1]; ++q) {
       const int32_t c = tree_.child[q], slot = plan_.slot[c];
       if (slot >= 0) {
-        heap_[slot] = Buffer<T>();
+        memory_.give(std::move(heap_[slot]));
       } else {
         T*& top = top_[2 * worker + plan_.parity[c]];
         top = std::min(top, block_[c]);
@@ -65,7 +106,7 @@ class UpdateBlocks {
   const AssemblyTree& tree_;
   const Schedule& plan_;
   const int64_t unit_;
-  std::vector<Buffer<T>>& memory_;
+  BlockMemory<T>& memory_;
   std::vector<T*> block_;
   std::vector<Buffer<T>> heap_;
   std::vector<T*> top_;

@@ -6,14 +6,14 @@
 #include "native/parallel.hpp"
 
 namespace ms::fronts {
-namespace {
 
-// An odd multiple of 8 keeps the columns of a large panel from falling onto the same cache sets.
 int64_t leading_dimension(int64_t height) {
   if (height < 64) return height;
   const int64_t rounded = (height + 7) / 8 * 8;
   return rounded % 64 ? rounded : rounded + 8;
 }
+
+namespace {
 
 void link_children(AssemblyTree& t) {
   const std::vector<int32_t>& parent = t.supernodes().parent;
@@ -125,6 +125,18 @@ AssemblyTree assembly_tree(std::shared_ptr<const symbolic::Symbolic> symbolic, c
   link_children(t);
   lay_out_panels(t);
   place_all(t, A, threads);
+  return t;
+}
+
+AssemblyTree assembly_frame(std::shared_ptr<const symbolic::Symbolic> symbolic) {
+  AssemblyTree t;
+  t.symbolic = std::move(symbolic);
+  link_children(t);
+  lay_out_panels(t);
+  t.entry_ptr.assign(1, 0);
+  t.relative.resize(t.supernodes().rows.size());
+  for (int32_t s = 0; s < t.count(); ++s)
+    if (t.parent(s) >= 0) place_child(t, s);
   return t;
 }
 

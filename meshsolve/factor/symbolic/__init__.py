@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshsolve import _core
-from meshsolve.arrays import Csr, as_array, as_perm, symmetric_pattern, thread_count
+from meshsolve import _core, device
+from meshsolve.arrays import Csr, as_array, as_csr, as_perm, symmetric_pattern, thread_count
 from meshsolve.errors import InvalidInputError
+from meshsolve.factor.symbolic import cuda
 from meshsolve.report import Report
 
-__all__ = ["Symbolic", "colcount", "etree", "pattern_of_factor", "postorder"]
+__all__ = ["Symbolic", "colcount", "etree", "pattern_of_factor", "postorder", "unsymmetric_pattern"]
 
 _ARRAYS = ("perm", "iperm", "parent", "colcount", "first", "snode_parent", "row_ptr", "rows")
 
@@ -163,6 +164,38 @@ def pattern_of_factor(A, threads=None):
     return indptr, bound.perm[rows[moved]]
 
 
+def unsymmetric_pattern(A):
+    """The exact pattern of L and U of a square matrix in its own order, with the diagonal as pivots.
+
+    Parameters
+    ----------
+    A : (n, n) sparse or dense matrix
+        The diagonal counts as stored.
+
+    Returns
+    -------
+    l_indptr, l_indices, u_indptr, u_indices : int64 and int32 arrays
+        L and U by columns, rows ascending, without the diagonal.
+
+    Raises
+    ------
+    InvalidInputError
+        A is not a square matrix, is empty, or has indices out of range.
+
+    Notes
+    -----
+    Sources: Gilbert, Peierls 1988 (reach); Eisenstat, Liu 1992 (pruning). Code: factor/symbolic/unsymmetric.cpp.
+
+    Examples
+    --------
+    >>> l_indptr, l_indices, u_indptr, u_indices = unsymmetric_pattern([[4, 1, 0], [1, 4, 0], [2, 0, 4]])
+    >>> l_indices.tolist(), u_indices.tolist()
+    ([1, 2, 2], [0])
+    """
+    columns = as_csr(as_csr(A, dtype=None).to_scipy().T, dtype=None)
+    return _core.unsymmetric(columns.indptr, columns.indices)
+
+
 class Symbolic:
     """The symbolic Cholesky factorization of one pattern in one ordering; made by ``meshsolve.analyze``.
 
@@ -192,7 +225,7 @@ class Symbolic:
     """
 
     @classmethod
-    def build(cls, pattern: Csr, ordering_perm, ordering=None, threads=1):
+    def build(cls, pattern: Csr, ordering_perm, ordering=None, threads=1, place="cpu"):
         """Analyse a checked symmetric pattern (both triangles stored, the diagonal or not).
 
         Parameters
@@ -204,6 +237,8 @@ class Symbolic:
         ordering : Ordering, optional
             Kept as :attr:`ordering`.
         threads : int
+        place : {"cpu", "cuda"}
+            Where the work is done; the analysis is the same, and lies on the host.
 
         Raises
         ------
@@ -221,7 +256,12 @@ class Symbolic:
         self._threads = thread_count(threads)
         self.report = Report(nnz_A=pattern.nnz, threads=self._threads, ordering=getattr(ordering, "method", None))
         with self.report.phase("symbolic"):
-            self._bound = _core.analyze(pattern.indptr, pattern.indices, as_perm(ordering_perm, pattern.n, "ordering"))
+            perm = as_perm(ordering_perm, pattern.n, "ordering")
+            if place == "cuda":
+                on_device = cuda.analyze(*map(device.to_device, (pattern.indptr, pattern.indices, perm)))
+                self._bound = _core.restore_analysis(*map(device.to_host, on_device))
+            else:
+                self._bound = _core.analyze(pattern.indptr, pattern.indices, perm)
         self.report.facts.update(nnz_L=self.nnz, flops=self.flops, bytes=self.nbytes)
         return self
 

@@ -3,6 +3,7 @@
 
 #include "native/bind.hpp"
 #include "symbolic.hpp"
+#include "unsymmetric.hpp"
 
 namespace ms {
 
@@ -92,6 +93,15 @@ void bind_symbolic(nb::module_& m) {
         nb::arg("row_ptr").noconvert(), nb::arg("rows").noconvert(), "An Analysis from the arrays of an earlier one.");
   m.def("pattern_lca", &pattern_of, nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), nb::arg("analysis"),
         nb::arg("threads"), "Pattern of L by columns, rows ascending: (indptr int64, indices int32).");
+  m.def("unsymmetric", [](In<int64_t> indptr, Indices rows) {
+    symbolic::Unsymmetric f;
+    {
+      Released released;
+      f = symbolic::unsymmetric(static_cast<int32_t>(indptr.shape(0)) - 1, indptr.data(), rows.data());
+    }
+    return std::make_tuple(to_numpy(std::move(f.l_ptr)), to_numpy(std::move(f.l_row)), to_numpy(std::move(f.u_ptr)),
+                           to_numpy(std::move(f.u_row)));
+  }, nb::arg("indptr").noconvert(), nb::arg("rows").noconvert(), "Pattern of L and U of a matrix by columns, no diagonal.");
   m.def("etree", [](In<int64_t> indptr, Indices indices) { return to_numpy(etree_of(pattern(indptr, indices))); },
         nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), "Elimination tree of a pattern in its own order.");
   m.def("colcount", [](In<int64_t> indptr, Indices indices) { return to_numpy(colcount_of(pattern(indptr, indices))); },

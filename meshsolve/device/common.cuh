@@ -1,0 +1,165 @@
+// What the kernels of all rooms share: sums over a warp and a block, short sorts, searches, waiting with an end.
+//
+// The subset: what NVRTC and the kernel harness of the tests both understand. No standard header, no CUB, no inline PTX, no
+// __activemask; masks are constants or come from a ballot; one __shared__ variable per declaration, inside a function; flags
+// between blocks through volatile or atomics, payload through plain accesses behind __threadfence. Kernels are extern "C" with
+// __launch_bounds__, called k_<verb>. Blocks are one-dimensional and a multiple of 32 threads wide.
+#pragma once
+#include "native/rng.hpp"
+
+namespace ms {
+
+constexpr unsigned full_warp = 0xffffffffu;
+
+// First item of a loop in strides of the whole grid, and its step.
+__device__ inline long long grid_begin() { return static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; }
+__device__ inline long long grid_step() { return static_cast<long long>(gridDim.x) * blockDim.x; }
+
+// ---- sums in a warp and a block
+
+template <class T> __device__ inline T warp_inclusive_sum(T value) {
+  const int lane = threadIdx.x & 31;
+  for (int d = 1; d < 32; d *= 2) {
+    const T below = __shfl_up_sync(full_warp, value, d);
+    if (lane >= d) value += below;
+  }
+  return value;
+}
+
+// Sum over the threads before this one, and over all of them. Every thread of the block calls it.
+template <class T> __device__ inline T block_exclusive_sum(T value, T& total) {
+  __shared__ T sums[32];
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
+  const T inclusive = warp_inclusive_sum(value);
+  if (lane == 31) sums[warp] = inclusive;
+  __syncthreads();
+  if (warp == 0) {
+    const T sum = warp_inclusive_sum(lane < warps ? sums[lane] : T(0));
+    sums[lane] = sum;
+  }
+  __syncthreads();
+  total = sums[warps - 1];
+  const T before = warp > 0 ? sums[warp - 1] : T(0);
+  __syncthreads();                                          // the next call may write
+  return before + inclusive - value;
+}
+
+// The largest value of the block, known to every thread; every thread of the block calls it.
+template <class T> __device__ inline T block_max(T value) {
+  __shared__ T largest[32];
+  for (int d = 16; d > 0; d /= 2) {
+    const T other = __shfl_xor_sync(full_warp, value, d);
+    if (other > value) value = other;
+  }
+  if ((threadIdx.x & 31) == 0) largest[threadIdx.x >> 5] = value;
+  __syncthreads();
+  value = largest[0];
+  for (int w = 1; w < static_cast<int>(blockDim.x >> 5); ++w)
+    if (largest[w] > value) value = largest[w];
+  __syncthreads();
+  return value;
+}
+
+// Running totals of `count` integers in place, by the whole block: row[k] becomes the sum of what stood before k.
+__device__ inline int block_exclusive_sums(int* row, int count) {
+  int before = 0;
+  for (int base = 0; base < count; base += blockDim.x) {
+    const int k = base + threadIdx.x;
+    int total;
+    const int sum = block_exclusive_sum(k < count ? row[k] : 0, total);
+    if (k < count) row[k] = before + sum;
+    before += total;
+  }
+  __syncthreads();
+  return before;
+}
+
+// ---- sorting and searching
+
+// Sorts a short row by one thread, insertion while it is nearly sorted or short, else a heap.
+template <class T> __device__ __forceinline__ void sift_down(T* row, int root, int count) {
+  const T x = row[root];
+  for (int child = 2 * root + 1; child < count; child = 2 * root + 1) {
+    if (child + 1 < count && row[child + 1] > row[child]) ++child;
+    if (!(row[child] > x)) break;
+    row[root] = row[child];
+    root = child;
+  }
+  row[root] = x;
+}
+
+template <class T> __device__ __forceinline__ void sort_row(T* row, int count) {
+  if (count <= 48) {
+    for (int i = 1; i < count; ++i) {
+      const T x = row[i];
+      int j = i;
+      for (; j > 0 && row[j - 1] > x; --j) row[j] = row[j - 1];
+      row[j] = x;
+    }
+    return;
+  }
+  for (int root = count / 2 - 1; root >= 0; --root) sift_down(row, root, count);
+  for (int last = count - 1; last > 0; --last) {
+    const T x = row[last];
+    row[last] = row[0];
+    row[0] = x;
+    sift_down(row, 0, last);
+  }
+}
+
+// Sorts `count` values in shared or global memory by the whole block: odd-even merge sort (Batcher 1968), any count.
+template <class T> __device__ inline void block_sort(T* row, int count) {
+  for (int p = 1; p < count; p *= 2)
+    for (int k = p; k >= 1; k /= 2) {
+      for (int i = threadIdx.x; i < count; i += blockDim.x) {
+        const int j = i + k;
+        if (j >= count || i < k % p || ((i - k % p) / k) % 2 != 0 || i / (2 * p) != j / (2 * p)) continue;
+        const T a = row[i], b = row[j];
+        if (a > b) {
+          row[i] = b;
+          row[j] = a;
+        }
+      }
+      __syncthreads();
+    }
+}
+
+// The first position of an ascending row whose value is not below x.
+template <class T> __device__ inline int lower_bound(const T* row, int count, T x) {
+  int first = 0;
+  while (count > 0) {
+    const int half = count / 2;
+    if (row[first + half] < x) {
+      first += half + 1;
+      count -= half + 1;
+    } else {
+      count = half;
+    }
+  }
+  return first;
+}
+
+// ---- waiting for another block
+
+// Patience ends: a kernel whose blocks wait for each other gives up, raises *stalled (device.check_stall turns that into an
+// exception) and lets all its other waits end at once.
+//   Patience patience(stalled);
+//   if (!patience.until([&] { return reinterpret_cast<volatile int*>(done)[c] != 0; })) return;
+struct Patience {
+  int* const stalled;
+  unsigned sleep = 16;
+  long long left = 4000000;                                 // about four seconds of sleeping
+  __device__ explicit Patience(int* flag) : stalled(flag) {}
+  template <class Ready> __device__ bool until(Ready ready) {
+    while (!ready()) {
+      if (--left < 0) atomicExch(stalled, 1);
+      if (*static_cast<volatile int*>(stalled)) return false;
+      __nanosleep(sleep);
+      if (sleep < 1024) sleep *= 2;
+    }
+    __threadfence();                                        // what the other block wrote before its flag is seen
+    return true;
+  }
+};
+
+}  // namespace ms

@@ -1,0 +1,83 @@
+"""CuPy behind the seam of `meshsolve.device`: compilation by NVRTC, launches, cuBLAS and cuSOLVER. CuPy is imported here only."""
+
+from __future__ import annotations
+
+import functools
+
+from meshsolve.device import PACKAGE
+
+OPTIONS = ("-std=c++17", "--device-as-default-execution-space", "-lineinfo")
+INSTALL = "pip install 'meshsolve[cuda12]' (or [cuda13]) brings it"
+
+
+def reason_without():
+    """Why there is no CUDA device to run on, or None. `import cupy` succeeds without a driver, so that alone says nothing."""
+    try:
+        import cupy
+    except ImportError as e:
+        return f'device="cuda" needs CuPy: {INSTALL} ({e})'
+    try:
+        found = cupy.cuda.is_available()
+    except Exception as e:                                  # a broken driver raises what it likes
+        return f'device="cuda": CuPy finds no working CUDA driver ({e})'
+    return None if found else 'device="cuda": CuPy is there, but no CUDA device, or its driver is too old'
+
+
+class CuPy:
+    """The backend of a machine with a GPU; see the docstring of `meshsolve.device` for what each method means."""
+
+    name = "cuda"
+
+    def __init__(self):
+        import cupy
+
+        self.xp = cupy
+        self.memory_errors = (cupy.cuda.memory.OutOfMemoryError,)
+        self.device_errors = (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError,
+                              cupy.cuda.compiler.CompileException)
+
+    @property
+    def shared_limit(self):
+        """Bytes of shared memory that a block of the current device may ask for."""
+        return self.xp.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
+
+    def function(self, path, name):
+        return _function(path, name)
+
+    def launch(self, function, grid, block, shared, args):
+        if shared > 48 << 10:                               # what a kernel gets without asking
+            function.max_dynamic_shared_size_bytes = shared
+        function(grid, block, tuple(args), shared_mem=shared)
+
+    def to_device(self, array):
+        return self.xp.asarray(array)
+
+    def to_host(self, array):
+        return self.xp.asnumpy(array)
+
+    def csr(self, data, indices, indptr, shape):
+        from cupyx.scipy.sparse import csr_matrix
+
+        return csr_matrix((data.astype(float) if data.dtype.kind in "iu" else data, indices, indptr), shape=shape)
+
+    def release(self):
+        """Hand the memory that CuPy's pool holds unused back to the driver."""
+        self.xp.get_default_memory_pool().free_all_blocks()
+
+    def dense(self, op, *arrays, **options):
+        from meshsolve.device import blas
+
+        return getattr(blas, op)(*arrays, **options)
+
+
+@functools.cache
+def _module(path):
+    import cupy
+
+    # code, not path: a path would be taken for a compiled file
+    return cupy.RawModule(code=path.read_text(), backend="nvrtc", options=(*OPTIONS, f"-I{PACKAGE}"))
+
+
+@functools.cache
+def _function(path, name):
+    return _module(path).get_function(name)

@@ -1,0 +1,288 @@
+// Numeric Cholesky factorization of the fronts of one level of the assembly tree.
+//
+// Twin of factor.cpp; source: Liu 1992. Three ways, chosen by the size of a front (fronts/cuda.py):
+//   k_factor     a warp or a block has the panel in shared memory: assemble it, eliminate its columns, write it, write the
+//                update matrix as -L21 L21^T and add the children's parts. Nothing is cleared, nothing is read twice.
+//   by tiles     the panel does not fit: k_assemble by tiles of columns, then for each 32 columns k_eliminate (diagonal block),
+//                k_solve_below (rows below it), k_subtract (later columns), at the end k_subtract for the update matrix. All
+//                such fronts of a level go through each launch together.
+//   libraries    the largest are assembled by k_assemble and left to cuSOLVER and cuBLAS.
+// A pivot that is not positive goes to *failed, the smallest column wins: what its ancestors make of it lies in later columns.
+#include "factor/fronts/fronts.cuh"
+
+namespace ms::cholesky {
+
+using fronts::Block;
+using fronts::Front;
+using fronts::Tree;
+using fronts::Warp;
+
+constexpr int pivot_block = 32;         // columns of one step by tiles
+constexpr int tile = 64, inner_tile = 16;
+constexpr int assembly_columns = 8;     // of a tile of k_assemble
+
+// Columns of a panel in shared memory, right-looking. Column j goes into the later ones unscaled, and is scaled beside the next:
+// one barrier a column. Returns the first column whose pivot is not positive, or `width`.
+template <class T, class Group> __device__ __forceinline__ int eliminate(const Group& g, T* panel, int height, int width) {
+  T scale = T(0);
+  for (int j = 0;; ++j) {
+    T* const column = panel + j * height;
+    if (j > 0)
+      for (int i = j - 1 + g.rank; i < height; i += g.size) column[i - height] *= scale;
+    if (j == width) break;
+    const T pivot = column[j];
+    if (!(pivot > T(0))) {
+      width = j;
+      break;
+    }
+    scale = rsqrt(pivot);
+    const T inverse = scale * scale;
+    for (int k = j + 1 + g.warp; k < width; k += g.warps) {
+      const T x = column[k] * inverse;
+      for (int i = k + g.lane; i < height; i += 32) panel[k * height + i] -= column[i] * x;
+    }
+    g.sync();
+  }
+  g.sync();
+  return width;
+}
+
+// U := -B B^T, lower triangle; B is rows x width in shared memory. A thread has 2 x 4 entries in registers.
+template <class T, class Group>
+__device__ __forceinline__ void outer_product(const Group& g, const T* B, int leading, int rows, int width, T* U) {
+  for (int c = 4 * g.warp; c < rows; c += 4 * g.warps)
+    for (int r = c; r < rows; r += 64) {
+      const int i0 = r + g.lane, i1 = i0 + 32;
+      const T *const a0 = B + min(i0, rows - 1), *const a1 = B + min(i1, rows - 1);
+      T sum[2][4] = {};
+      for (int k = 0; k < width; ++k) {
+        const T x = a0[k * leading], y = a1[k * leading];
+#pragma unroll
+        for (int d = 0; d < 4; ++d) {
+          const T b = B[min(c + d, rows - 1) + k * leading];
+          sum[0][d] -= x * b;
+          sum[1][d] -= y * b;
+        }
+      }
+#pragma unroll
+      for (int d = 0; d < 4; ++d) {
+        T* const column = U + static_cast<long long>(c + d) * rows;
+        if (c + d <= i0 && i0 < rows) column[i0] = sum[0][d];
+        if (c + d <= i1 && i1 < rows) column[i1] = sum[1][d];
+      }
+    }
+  g.sync();
+}
+
+template <class T, class Group>
+__device__ __forceinline__ void factor_front(const Tree<T>& t, int s, const Group& g, T* panel, int* failed) {
+  const Front f = t.fronts[s];
+  const int height = static_cast<int>(f.height), width = static_cast<int>(f.pivots), rows = height - width;
+  for (int i = g.rank; i < height * width; i += g.size) panel[i] = T(0);
+  g.sync();
+  const auto in_panel = [&](int i, int j) { return panel + i + j * height; };
+  fronts::add_entries(t, f, g, 0, width, in_panel);
+  fronts::add_children(t, f, g, 0, width, in_panel);
+  const int done = eliminate(g, panel, height, width);
+  if (done < width) {
+    if (g.rank == 0) atomicMin(failed, static_cast<int>(f.first) + done);
+    return;
+  }
+  T* const L = t.panels + f.panel;
+  for (int j = g.warp; j < width; j += g.warps)
+    for (int i = g.lane; i < height; i += 32) L[i + j * f.leading] = panel[i + j * height];
+  if (rows == 0) return;
+  T* const U = t.updates + f.update;
+  outer_product(g, panel + width, height, rows, width, U);
+  const auto in_update = [&](int i, int j) { return U + (i - width) + static_cast<long long>(j - width) * rows; };
+  fronts::add_children(t, f, g, width, height, in_update);
+}
+
+// ---- by tiles
+
+// Clears and assembles `assembly_columns` columns of a front in global memory.
+template <class T> __device__ __forceinline__ void assemble_tile(const Tree<T>& t, int s, int from) {
+  const Front f = t.fronts[s];
+  const Block g;
+  const int height = static_cast<int>(f.height), width = static_cast<int>(f.pivots), to = min(from + assembly_columns, height);
+  T *const L = t.panels + f.panel, *const U = t.updates + f.update;
+  const auto at = [&](int i, int j) {
+    return j < width ? L + i + j * f.leading : U + (i - width) + static_cast<long long>(j - width) * (height - width);
+  };
+  for (int j = from + g.warp; j < to; j += g.warps)
+    for (int i = j + g.lane; i < height; i += 32) *at(i, j) = T(0);
+  g.sync();
+  fronts::add_entries(t, f, g, from, min(to, width), at);
+  fronts::add_children(t, f, g, from, to, at);
+}
+
+// The diagonal block that begins in column `from`, by one warp.
+template <class T> __device__ __forceinline__ void eliminate_block(const Front& f, T* L, int from, int* failed) {
+  __shared__ T diagonal[pivot_block * pivot_block];
+  const Warp g;
+  const int width = min(pivot_block, static_cast<int>(f.pivots) - from);
+  T* const place = L + f.panel + from + from * f.leading;
+  for (int j = g.warp; j < width; j += g.warps)
+    for (int i = j + g.lane; i < width; i += 32) diagonal[i + j * width] = place[i + j * f.leading];
+  g.sync();
+  const int done = eliminate(g, diagonal, width, width);
+  if (done < width && g.rank == 0) atomicMin(failed, static_cast<int>(f.first) + from + done);
+  for (int j = g.warp; j < width; j += g.warps)
+    for (int i = j + g.lane; i < width; i += 32) place[i + j * f.leading] = diagonal[i + j * width];
+}
+
+// Rows below that diagonal block: a thread has one row of 32 columns in registers. Missing columns are those of the identity.
+template <class T> __device__ __forceinline__ void solve_below(const Front& f, T* L, int from) {
+  __shared__ T diagonal[pivot_block * pivot_block];       // by rows, the reciprocal on the diagonal
+  const int width = min(pivot_block, static_cast<int>(f.pivots) - from);
+  const int row = from + width + static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  const T* const place = L + f.panel + from + from * f.leading;
+  for (int k = threadIdx.x; k < pivot_block * pivot_block; k += blockDim.x) {
+    const int i = k % pivot_block, j = k / pivot_block;
+    const T value = i >= j && i < width ? place[i + j * f.leading] : T(0);
+    diagonal[i * pivot_block + j] = i == j ? T(1) / (i < width ? value : T(1)) : value;
+  }
+  __syncthreads();
+  if (row >= f.height) return;
+  T* const x = L + f.panel + row + from * f.leading;
+  T value[pivot_block];
+#pragma unroll
+  for (int j = 0; j < pivot_block; ++j) value[j] = j < width ? x[j * f.leading] : T(0);
+#pragma unroll
+  for (int j = 0; j < pivot_block; ++j) {
+#pragma unroll
+    for (int k = 0; k < j; ++k) value[j] -= value[k] * diagonal[j * pivot_block + k];
+    value[j] *= diagonal[j * pivot_block + j];
+  }
+#pragma unroll
+  for (int j = 0; j < pivot_block; ++j)
+    if (j < width) x[j * f.leading] = value[j];
+}
+
+// C -= A B^T for one tile of 64 x 64 entries; A is rows x inner, B is columns x inner. Entries i < j + above are left alone.
+// 256 threads with 4 x 4 entries each, rows and columns 16 apart.
+template <class T>
+__device__ __forceinline__ void subtract_tile(const T* A, const T* B, long long leading, int rows, int columns, int inner, T* C,
+                                              long long leading_C, int above) {
+  __shared__ T a[inner_tile * tile];
+  __shared__ T b[inner_tile * tile];
+  const int x = threadIdx.x % 16, y = threadIdx.x / 16;
+  T sum[4][4] = {};
+  for (int from = 0; from < inner; from += inner_tile) {
+    for (int k = threadIdx.x; k < inner_tile * tile; k += blockDim.x) {
+      const int i = k % tile, j = from + k / tile;
+      a[k] = i < rows && j < inner ? A[i + j * leading] : T(0);
+      b[k] = i < columns && j < inner ? B[i + j * leading] : T(0);
+    }
+    __syncthreads();
+#pragma unroll 4
+    for (int k = 0; k < inner_tile; ++k) {
+      T p[4], q[4];
+#pragma unroll
+      for (int d = 0; d < 4; ++d) {
+        p[d] = a[k * tile + x + 16 * d];
+        q[d] = b[k * tile + y + 16 * d];
+      }
+#pragma unroll
+      for (int d = 0; d < 16; ++d) sum[d / 4][d % 4] += p[d / 4] * q[d % 4];
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int d = 0; d < 16; ++d) {
+    const int i = x + 16 * (d / 4), j = y + 16 * (d % 4);
+    if (i < rows && j < columns && i >= j + above) C[i + j * leading_C] -= sum[d / 4][d % 4];
+  }
+}
+
+// What the pivots [from, to) take from the later pivot columns, or (of_update) what all pivots take from the update matrix.
+template <class T>
+__device__ __forceinline__ void subtract(const Front& f, T* panels, T* updates, int of_update, int from, int to) {
+  const int r = blockIdx.x, c = blockIdx.y;
+  if (r < c) return;
+  const int width = static_cast<int>(f.pivots), begin = of_update ? width : min(to, width);
+  const int columns = (of_update ? static_cast<int>(f.height) : width) - begin - c * tile;
+  const int rows = static_cast<int>(f.height) - begin - r * tile;
+  if (columns <= 0 || rows <= 0) return;
+  const T* const L = panels + f.panel + begin + from * f.leading;
+  T* const C = of_update ? updates + f.update : panels + f.panel + begin + begin * f.leading;
+  const long long leading_C = of_update ? f.updates() : f.leading;
+  subtract_tile(L + r * tile, L + c * tile, f.leading, min(rows, tile), min(columns, tile), min(to, width) - from,
+                C + r * tile + c * tile * leading_C, leading_C, r == c ? 0 : -tile);
+}
+
+}  // namespace ms::cholesky
+
+using namespace ms;
+using namespace ms::cholesky;
+
+extern "C" __global__ void __launch_bounds__(256)
+k_factor_f64(int per_warp, const int* list, int count, int capacity, const long long* table, const int* child,
+             const int* relative, const long long* entry_ptr, const unsigned* entry_source, const int* entry_row,
+             const double* values, double* panels, double* updates, int* failed) {
+  extern __shared__ double shared_f64[];
+  const Tree<double> t{reinterpret_cast<const Front*>(table), child, relative, entry_ptr, entry_source, entry_row,
+                       values, panels, updates};
+  fronts::for_fronts(per_warp, list, count, capacity, shared_f64,
+                     [&](int s, const auto& group, double* room) { factor_front(t, s, group, room, failed); });
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+k_factor_f32(int per_warp, const int* list, int count, int capacity, const long long* table, const int* child,
+             const int* relative, const long long* entry_ptr, const unsigned* entry_source, const int* entry_row,
+             const double* values, float* panels, float* updates, int* failed) {
+  extern __shared__ float shared_f32[];
+  const Tree<float> t{reinterpret_cast<const Front*>(table), child, relative, entry_ptr, entry_source, entry_row,
+                       values, panels, updates};
+  fronts::for_fronts(per_warp, list, count, capacity, shared_f32,
+                     [&](int s, const auto& group, float* room) { factor_front(t, s, group, room, failed); });
+}
+
+// tiles: pairs (front, first column), one for each block.
+extern "C" __global__ void __launch_bounds__(256)
+k_assemble_f64(const int* tiles, const long long* table, const int* child, const int* relative, const long long* entry_ptr,
+               const unsigned* entry_source, const int* entry_row, const double* values, double* panels, double* updates) {
+  const Tree<double> t{reinterpret_cast<const Front*>(table), child, relative, entry_ptr, entry_source, entry_row,
+                       values, panels, updates};
+  assemble_tile(t, tiles[2 * blockIdx.x], tiles[2 * blockIdx.x + 1]);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+k_assemble_f32(const int* tiles, const long long* table, const int* child, const int* relative, const long long* entry_ptr,
+               const unsigned* entry_source, const int* entry_row, const double* values, float* panels, float* updates) {
+  const Tree<float> t{reinterpret_cast<const Front*>(table), child, relative, entry_ptr, entry_source, entry_row,
+                       values, panels, updates};
+  assemble_tile(t, tiles[2 * blockIdx.x], tiles[2 * blockIdx.x + 1]);
+}
+
+extern "C" __global__ void __launch_bounds__(32)
+k_eliminate_f64(const int* list, const long long* table, double* panels, int from, int* failed) {
+  eliminate_block(reinterpret_cast<const Front*>(table)[list[blockIdx.x]], panels, from, failed);
+}
+
+extern "C" __global__ void __launch_bounds__(32)
+k_eliminate_f32(const int* list, const long long* table, float* panels, int from, int* failed) {
+  eliminate_block(reinterpret_cast<const Front*>(table)[list[blockIdx.x]], panels, from, failed);
+}
+
+// Grid: tiles of rows x fronts.
+extern "C" __global__ void __launch_bounds__(128)
+k_solve_below_f64(const int* list, const long long* table, double* panels, int from) {
+  solve_below(reinterpret_cast<const Front*>(table)[list[blockIdx.y]], panels, from);
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+k_solve_below_f32(const int* list, const long long* table, float* panels, int from) {
+  solve_below(reinterpret_cast<const Front*>(table)[list[blockIdx.y]], panels, from);
+}
+
+// Grid: tiles of rows x tiles of columns x fronts.
+extern "C" __global__ void __launch_bounds__(256)
+k_subtract_f64(const int* list, const long long* table, double* panels, double* updates, int of_update, int from, int to) {
+  subtract(reinterpret_cast<const Front*>(table)[list[blockIdx.z]], panels, updates, of_update, from, to);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+k_subtract_f32(const int* list, const long long* table, float* panels, float* updates, int of_update, int from, int to) {
+  subtract(reinterpret_cast<const Front*>(table)[list[blockIdx.z]], panels, updates, of_update, from, to);
+}

@@ -1,0 +1,226 @@
+"""The CUDA path of the numeric phase and of the solves: launches of cholesky.cu and solve.cu, level by level.
+
+:class:`DeviceFactor` is the twin of ``_core.CholeskyDouble`` and ``_core.CholeskySingle``. Its arrays lie on the GPU; but for
+the column of a failed pivot and what is asked for nothing comes back.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from meshsolve import device
+from meshsolve.factor.fronts.cuda import PIVOT_BLOCK, TILE, Batch, DeviceTree
+
+K, S = device.kernels("factor/cholesky/cholesky.cu"), device.kernels("factor/cholesky/solve.cu")
+NONE = np.iinfo(np.int32).max                               # no pivot has failed
+WIDTHS = (1, 4, 8)                                          # right-hand sides that one pass is compiled for: solve.cu
+BELOW = 128                                                 # rows of a block of k_solve_below
+
+
+class DeviceFactor:
+    """Panels of L on the GPU.
+
+    Parameters
+    ----------
+    symbolic : Symbolic
+    precision : {"double", "single", "mixed"}
+        What L is stored in: float64, or float32.
+    threads : int
+        For the host's part of the assembly tree.
+    """
+
+    place = "cuda"
+
+    def __init__(self, symbolic, precision, threads=1):
+        xp = device.xp()
+        self._pattern = symbolic.matrix_pattern
+        self.dtype = np.dtype(np.float64 if precision == "double" else np.float32)
+        self._suffix = "f64" if precision == "double" else "f32"
+        self.tree = tree = DeviceTree.build(symbolic, threads)
+        self._panels = xp.zeros(tree.panel_scalars, self.dtype)
+        self._updates = xp.empty(tree.update_scalars, self.dtype)
+        self._failed = xp.empty(1, np.int32)
+        self._data, self._pending = None, xp.empty(self._pattern.nnz, np.float64)
+
+    @property
+    def nbytes(self):
+        arrays = (self._panels, self._updates, self._pending, self._data)
+        return self.tree.nbytes + sum(array.nbytes for array in arrays if array is not None)
+
+    # ---- numeric phase --------------------------------------------------------------------------------------------------
+
+    def factor(self, data):
+        """Factor the matrix with these values, (nnz,) float64 on the device, in the analysed pattern.
+
+        Returns -1, or the column (new numbering) of the first pivot that is not positive; an earlier factor is then
+        restored, bit for bit.
+        """
+        self._pending[:] = data
+        failed = self._run(self._pending)
+        if failed < 0:
+            self._data, self._pending = self._pending, device.xp().empty_like(data) if self._data is None else self._data
+        elif self._data is not None:
+            self._run(self._data)
+        return failed
+
+    def _run(self, data):
+        self._failed.fill(NONE)
+        for level in self.tree.levels:
+            self._factor_level(level, data)
+        failed = device.scalar(self._failed)
+        return -1 if failed == NONE else failed
+
+    def _factor_level(self, level, data):
+        tree, size = self.tree, self.dtype.itemsize
+        for batch in level.batches:
+            groups = batch.threads // 32 if batch.per_warp else 1
+            self._launch(K, "k_factor", -(-batch.count // groups), batch.threads, groups * batch.capacity * size,
+                         (np.int32(batch.per_warp), batch.fronts, np.int32(batch.count), np.int32(batch.capacity), *tree.entries,
+                          data, self._panels, self._updates, self._failed))
+        self._launch(K, "k_assemble", len(level.tiles) // 2, 256, 0,
+                     (level.tiles, *tree.entries, data, self._panels, self._updates))
+        if level.wide:
+            self._factor_by_tiles(level.wide)
+        for front in level.dense:
+            self._factor_by_libraries(front)
+
+    def _factor_by_tiles(self, wide):
+        for step in wide.steps:
+            begin = np.int32(step.begin)
+            self._launch(K, "k_eliminate", step.count, 32, 0, (wide.fronts, self.tree.table, self._panels, begin, self._failed))
+            self._launch(K, "k_solve_below", (-(-step.rows // BELOW), step.count), BELOW, 0,
+                         (wide.fronts, self.tree.table, self._panels, begin))
+            self._subtract(wide.fronts, step.count, step.rows, step.columns, 0, step.begin, step.begin + PIVOT_BLOCK)
+        self._subtract(wide.fronts, wide.count, wide.updates, wide.updates, 1, 0, PIVOT_BLOCK * len(wide.steps))
+
+    def _subtract(self, fronts, count, rows, columns, of_update, begin, end):
+        self._launch(K, "k_subtract", (-(-rows // TILE), -(-columns // TILE), count), 256, 0,
+                     (fronts, self.tree.table, self._panels, self._updates, np.int32(of_update), np.int32(begin), np.int32(end)))
+
+    def _factor_by_libraries(self, front):
+        if front.first > device.scalar(self._failed):       # an ancestor of a front that failed holds no numbers
+            return
+        diagonal, below = self._panel(front)
+        if bad := device.dense("potrf", diagonal):
+            self._failed[:] = front.first + bad - 1
+        elif front.updates:
+            device.dense("trsm", diagonal, below, side="R", trans="T")
+            device.dense("syrk", _column_major(self._updates, front.update, front.updates, front.updates, front.updates), below)
+
+    def _panel(self, front):
+        """The pivots' rows and the rows below them of a front's panel, as column-major views."""
+        panel = _column_major(self._panels, front.panel, front.leading, front.pivots, front.leading)
+        return panel[:front.pivots], panel[front.pivots:front.height]
+
+    # ---- solves ---------------------------------------------------------------------------------------------------------
+
+    def solve(self, system, B):
+        """A^-1 B (in the caller's numbering), L^-1 B or L^-T B (in the permuted one) for (n, k) float64 on the device."""
+        xp, tree, k = device.xp(), self.tree, B.shape[1]
+        X = xp.empty_like(B)
+        row, column = (np.int64(stride // B.itemsize) for stride in B.strides)
+        perm = tree.perm if system == "A" else xp.empty(0, np.int32)
+        widest = max((width for _, _, width in _passes(k)), default=1)
+        Y, vectors = xp.empty(tree.n * widest, self.dtype), xp.empty(tree.vector_rows * widest, self.dtype)
+        for begin, count, width in _passes(k):
+            sizes, offset = (np.int32(tree.n), np.int32(count)), np.int64(begin * column)
+            grid = device.grid_for(tree.n * width, 256)
+            self._launch(S, "k_to_columns", grid, 256, 0, (perm, *sizes, np.int32(width), B, offset, row, column, Y))
+            if system != "Lt":
+                self._forward(Y, vectors, width)
+            if system != "L":
+                self._backward(Y, vectors, width)
+            self._launch(S, "k_from_columns", grid, 256, 0, (perm, *sizes, Y, X, offset, row, column))
+        return X
+
+    def _forward(self, Y, vectors, width):
+        for level in self.tree.levels:
+            for batch in level.solved:
+                self._solve_batch("k_forward", batch, Y, vectors, width)
+            for front in level.dense:
+                self._gather("k_forward", front, Y, vectors, width)
+                (diagonal, below), (y, v) = self._panel(front), self._rows(front, Y, vectors, width)
+                device.dense("trsm", diagonal, y, side="L", trans="N")
+                if front.updates:
+                    device.dense("gemm", v, below, y, trans_a="N", trans_b="N")
+
+    def _backward(self, Y, vectors, width):
+        for level in reversed(self.tree.levels):
+            for front in level.dense:
+                self._gather("k_backward", front, Y, vectors, width)
+                (diagonal, below), (y, v) = self._panel(front), self._rows(front, Y, vectors, width)
+                if front.updates:
+                    device.dense("gemm", y, below, v, trans_a="T", trans_b="N")
+                device.dense("trsm", diagonal, y, side="L", trans="T")
+            for batch in level.solved:
+                self._solve_batch("k_backward", batch, Y, vectors, width)
+
+    def _solve_batch(self, kernel, batch, Y, vectors, width, only_gather=0):
+        tree, groups = self.tree, batch.threads // 32 if batch.per_warp else 1
+        self._launch(S, kernel, -(-batch.count // groups), batch.threads, 0,
+                     (np.int32(batch.per_warp), batch.fronts, np.int32(batch.count), np.int32(width), np.int32(only_gather),
+                      tree.table, tree.child, tree.relative, tree.rows, self._panels, np.int32(tree.n), Y, vectors))
+
+    def _gather(self, kernel, front, Y, vectors, width):
+        """What comes from other fronts into a dense one."""
+        self._solve_batch(kernel, Batch(front.front, 1, 0, 256, False), Y, vectors, width, only_gather=1)
+
+    def _rows(self, front, Y, vectors, width):
+        """A dense front's rows of Y and of the vectors, as column-major views."""
+        y = _column_major(Y, 0, self.tree.n, width, self.tree.n)[front.first:front.first + front.pivots]
+        return y, _column_major(vectors, front.vector * width, front.updates, width, front.updates)
+
+    # ---- what the factor knows ------------------------------------------------------------------------------------------
+
+    def diagonal(self):
+        """The diagonal of L, (n,) float64 on the device."""
+        out = device.xp().empty(self.tree.n, np.float64)
+        self._launch(S, "k_diagonal", self.tree.count, 128, 0, (self.tree.table, self._panels, out))
+        return out
+
+    def residual(self, X, B):
+        """B - A X in float64 for (n, k) arrays on the device."""
+        return residual(*self._matrix, self._data, X, B)
+
+    def norm1(self):
+        """Largest sum of magnitudes in a row of A."""
+        xp, n = device.xp(), self.tree.n
+        return -float(residual(*self._matrix, self._data, xp.ones((n, 1)), xp.zeros((n, 1)), magnitudes=True).min())
+
+    @functools.cached_property
+    def _matrix(self):
+        """Row pointers and columns of A on the device."""
+        return device.to_device(self._pattern.indptr), device.to_device(self._pattern.indices)
+
+    def values_on(self, indptr, indices):
+        """Values of L on its pattern, a host array; the pattern by columns, diagonal first, lies on the host as well."""
+        out = device.xp().empty(len(indices), np.float64)
+        pattern = device.to_device(indptr), device.to_device(indices)
+        self._launch(S, "k_values", self.tree.count, 128, 0, (self.tree.table, self.tree.rows, *pattern, self._panels, out))
+        return device.to_host(out)
+
+    def _launch(self, kernels, name, grid, block, shared, args):
+        device.launch(getattr(kernels, f"{name}_{self._suffix}"), grid, block, shared, args)
+
+
+def residual(indptr, indices, data, X, B, magnitudes=False):
+    """B - A X (or B - |A| X) for (n, k) float64 arrays on the device; A in compressed rows."""
+    xp, (n, k) = device.xp(), B.shape
+    X, B, R = xp.ascontiguousarray(X), xp.ascontiguousarray(B), xp.empty((n, k), np.float64)
+    device.launch(S.k_residual, device.grid_for(n * k, 256), 256, 0,
+                  (np.int32(n), np.int32(k), np.int32(magnitudes), indptr, indices, data, X, B, R))
+    return R
+
+
+def _passes(k):
+    """(first right-hand side, how many, what the pass is compiled for) of each pass over L."""
+    for begin in range(0, k, WIDTHS[-1]):
+        count = min(k - begin, WIDTHS[-1])
+        yield begin, count, next(width for width in WIDTHS if width >= count)
+
+
+def _column_major(array, offset, rows, columns, leading):
+    """(rows, columns) of a flat array from ``offset`` on, columns ``leading`` apart."""
+    return array[offset:offset + leading * columns].reshape(columns, leading).T[:rows]

@@ -1,0 +1,205 @@
+"""NVIDIA cuDSS as the numeric backend, through the bindings of nvmath-python 1.0, in our ordering or in its own.
+
+The matrix is handed over already permuted, its upper triangle only, with the identity as the ordering that cuDSS has to keep to:
+so the direction of its permutations does not matter, and new values are one gather on the device.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+
+import numpy as np
+import scipy.sparse as sp
+
+from meshsolve import device
+from meshsolve.arrays import INT32_MAX
+from meshsolve.errors import DeviceUnavailableError, InvalidInputError
+from meshsolve.factor.cholesky.cuda import residual
+
+
+class CudssFactor:
+    """The twin of `DeviceFactor` for a factor that cuDSS holds. It solves; what L is made of stays with it.
+
+    Parameters
+    ----------
+    symbolic : Symbolic
+    precision : {"double", "single", "mixed"}
+    threads : int
+        Not used.
+
+    Raises
+    ------
+    DeviceUnavailableError
+        nvmath-python or cuDSS is missing; the message says how to install them.
+    """
+
+    place = "cuda"
+    our_ordering = True             # False: cuDSS orders the matrix itself
+
+    def __init__(self, symbolic, precision, threads=1):
+        self.dtype = np.dtype(np.float64 if precision == "double" else np.float32)
+        self._pattern, self._perm = symbolic.matrix_pattern, device.to_device(symbolic.perm)
+        self._take, self._arrays = _upper(self._pattern, symbolic.perm, self.dtype)
+        self._data = None
+        self._solver = _Solver(*self._arrays, self.our_ordering)
+        self._planned = False
+
+    def factor(self, data):
+        """As ``DeviceFactor.factor``; the column that failed is what cuDSS names."""
+        failed = self._factor(data)
+        if failed < 0:
+            self._data = data.copy()
+        elif self._data is not None:
+            self._factor(self._data)
+        return failed
+
+    def _factor(self, data):
+        self._arrays[2][:] = data[self._take]
+        if not self._planned:
+            self._solver.execute("ANALYSIS")
+            self._planned = True
+        self._solver.execute("FACTORIZATION")
+        info = self._solver.get("INFO")
+        return -1 if info == 0 else min(max(int(info) - 1, 0), self._pattern.n - 1)
+
+    def solve(self, system, B):
+        if system != "A":
+            raise InvalidInputError(f'system={system!r} needs backend="native": cuDSS keeps its factor')
+        xp, k = device.xp(), B.shape[1]
+        if k == 0:
+            return xp.empty_like(B)
+        rhs = xp.asfortranarray(B[self._perm].astype(self.dtype))
+        x = xp.empty_like(rhs)
+        self._solver.solve(x, rhs)
+        X = xp.empty_like(B)
+        X[self._perm] = x
+        return X
+
+    def residual(self, X, B):
+        """B - A X in float64."""
+        return residual(*self._matrix, self._data, X, B)
+
+    def norm1(self):
+        """Largest sum of magnitudes in a row of A."""
+        xp, n = device.xp(), self._pattern.n
+        return -float(residual(*self._matrix, self._data, xp.ones((n, 1)), xp.zeros((n, 1)), magnitudes=True).min())
+
+    @functools.cached_property
+    def _matrix(self):
+        return device.to_device(self._pattern.indptr), device.to_device(self._pattern.indices)
+
+    def diagonal(self):
+        raise InvalidInputError('the entries of L need backend="native": cuDSS keeps its factor')
+
+    def values_on(self, indptr, indices):
+        return self.diagonal()
+
+    @property
+    def nnz(self):
+        """Entries of L that cuDSS stores."""
+        return int(self._solver.get("LU_NNZ"))
+
+    @property
+    def nbytes(self):
+        """The matrix, and an estimate of the factor from its entries."""
+        return sum(array.nbytes for array in self._arrays) + self.nnz * self.dtype.itemsize
+
+
+def _upper(pattern, perm, dtype):
+    """Upper triangle of A[perm][:, perm] on the device: where each value comes from, and (indptr, indices, values)."""
+    if pattern.nnz > INT32_MAX:
+        raise InvalidInputError(f'backend="cudss" takes at most {INT32_MAX} entries, not {pattern.nnz}')
+    positions = sp.csr_array((np.arange(1.0, pattern.nnz + 1), pattern.indices, pattern.indptr), shape=(pattern.n,) * 2)
+    upper = sp.csr_array(sp.triu(positions[perm][:, perm], format="csr"))
+    upper.sort_indices()
+    take = device.to_device(upper.data.astype(np.int64) - 1)
+    arrays = (device.to_device(upper.indptr.astype(np.int32)), device.to_device(upper.indices.astype(np.int32)),
+              device.xp().empty(upper.nnz, dtype))
+    return take, arrays
+
+
+class _Solver:
+    """One symmetric positive definite system in cuDSS: handles that are destroyed with this object."""
+
+    def __init__(self, indptr, indices, values, our_ordering):
+        self._cudss, self._types = cudss, types = _bindings()
+        self._kept = indptr, indices, values
+        self._n, self._type = len(indptr) - 1, types.CUDA_R_64F if values.dtype == np.float64 else types.CUDA_R_32F
+        self._handle, self._config = cudss.create(), cudss.config_create()
+        self._work = cudss.data_create(self._handle)
+        index = types.CUDA_R_32I
+        self._matrix = cudss.matrix_create_csr(
+            self._n, self._n, len(indices), _address(indptr), 0, _address(indices), _address(values), index, index, self._type,
+            cudss.MatrixType.SPD, cudss.MatrixViewType.UPPER, cudss.IndexBase.ZERO)
+        if our_ordering:
+            self._identity = np.arange(self._n, dtype=np.int32)
+            cudss.data_set(self._handle, self._work, cudss.DataParam.USER_PERM, self._identity.ctypes.data, self._identity.nbytes)
+        self._column = device.xp().zeros((self._n, 1), values.dtype)
+        self._vector = self._dense(self._column)            # analysis and factorization want one
+        at_end = weakref.finalize(self, _destroy, cudss, self._handle, self._config, self._work, (self._matrix, self._vector))
+        at_end.atexit = False                               # the driver may be gone by then
+
+    def execute(self, phase):
+        """Run a phase that reads no right-hand side."""
+        self._execute(phase, self._vector, self._vector)
+
+    def solve(self, x, b):
+        """x := A^-1 b for (n, k) arrays in Fortran order."""
+        dense = self._dense(x), self._dense(b)
+        try:
+            self._execute("SOLVE", *dense)
+        finally:
+            for matrix in dense:
+                self._cudss.matrix_destroy(matrix)
+
+    def get(self, name):
+        """A number that cuDSS knows after a phase."""
+        param = getattr(self._cudss.DataParam, name)
+        value, written = np.zeros(1, self._cudss.get_data_param_dtype(param)), np.zeros(1, np.uint64)
+        self._cudss.data_get(self._handle, self._work, param, value.ctypes.data, value.nbytes, written.ctypes.data)
+        return value.item()
+
+    def _execute(self, phase, x, b):
+        cudss = self._cudss
+        cudss.set_stream(self._handle, _stream())
+        try:
+            cudss.execute(self._handle, getattr(cudss.Phase, phase), self._config, self._work, self._matrix, x, b)
+        except cudss.cuDSSError as e:
+            raise DeviceUnavailableError(f"cuDSS failed in its {phase.lower()} phase: {e}") from e
+
+    def _dense(self, array):
+        layout = self._cudss.Layout.COL_MAJOR
+        return self._cudss.matrix_create_dn(self._n, array.shape[1], self._n, _address(array), self._type, layout)
+
+
+def _bindings():
+    """(cudss bindings, CudaDataType) of nvmath-python."""
+    try:
+        from nvmath import CudaDataType
+        from nvmath.bindings import cudss
+
+        cudss.get_property(0)                               # loads the library itself
+    except Exception as e:                                  # whatever a loader raises
+        raise DeviceUnavailableError(
+            f"backend=\"cudss\" needs nvmath-python with cuDSS: pip install 'meshsolve[cudss]' brings them ({e})") from e
+    return cudss, CudaDataType
+
+
+def _destroy(cudss, handle, config, work, matrices):
+    for matrix in matrices:
+        cudss.matrix_destroy(matrix)
+    cudss.data_destroy(handle, work)
+    cudss.config_destroy(config)
+    cudss.destroy(handle)
+
+
+def _address(array):
+    interface = getattr(array, "__cuda_array_interface__", None) or array.__array_interface__
+    return interface["data"][0]
+
+
+def _stream():
+    """The current stream's handle, as cuDSS takes it."""
+    xp = device.xp()
+    return xp.cuda.get_current_stream().ptr if hasattr(xp, "cuda") else 0

@@ -1,0 +1,64 @@
+"""The C++ core behind a CholeskyFactor: numeric phase and solves on the CPU. Its twin is `DeviceFactor` in cuda.py."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from meshsolve import _core
+from meshsolve.factor.fronts import assembly_tree
+from meshsolve.report import ensure_memory
+
+
+class HostFactor:
+    """Panels of L in main memory; every array that it takes or gives is numpy's.
+
+    Parameters
+    ----------
+    symbolic : Symbolic
+    precision : {"double", "single", "mixed"}
+    threads : int
+    """
+
+    place = "cpu"
+
+    def __init__(self, symbolic, precision, threads):
+        tree = assembly_tree(symbolic, threads)
+        needed = (8 if precision == "double" else 4) * (tree.panel_scalars + tree.work_scalars(threads))
+        ensure_memory(needed, f"the factor ({symbolic.nnz:,} nonzeros)")
+        self._factor = (_core.CholeskyDouble if precision == "double" else _core.CholeskySingle)(tree)
+        self._pattern, self._threads = symbolic.matrix_pattern, threads
+        self._keep, self._matrix = precision == "mixed", None   # refinement needs A itself
+
+    def factor(self, data):
+        """Factor the matrix with these values in the analysed pattern: -1, or the new number of the column that failed."""
+        failed = self._factor.factor(data, self._threads)
+        if failed < 0 and self._keep:
+            P = self._pattern
+            self._matrix = sp.csr_array((data.copy(), P.indices, P.indptr), shape=(P.n, P.n))
+        return failed
+
+    def solve(self, system, columns):
+        """A^-1 B in the order of the pattern, L^-1 B or L^-T B in the permuted one."""
+        x = np.empty_like(columns)
+        if columns.shape[1]:
+            self._factor.solve(system, columns, x, self._threads)
+        return x
+
+    def residual(self, x, b):
+        """b - A x in float64; for mixed precision only."""
+        return b - self._matrix @ x
+
+    def values_on(self, indptr, indices):
+        """Values of L on its pattern by columns, the diagonal first."""
+        return self._factor.values_on(indptr, indices)
+
+    def diagonal(self):
+        return self._factor.diagonal()
+
+    def norm1(self):
+        return self._factor.norm1()
+
+    @property
+    def nbytes(self):
+        return self._factor.nbytes

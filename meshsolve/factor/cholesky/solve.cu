@@ -1,0 +1,309 @@
+// Solves with the factor on the GPU, level by level, and what is read out of it.
+//
+// Twin of solve.cpp and extract.cpp. Forward, the deepest level first: a front adds up what its children pass on, solves with its
+// 32 x 32 diagonal blocks (a warp holds one row a lane) and takes each block from all rows below it. Backward, the roots first: a
+// front gathers the unknowns of its ancestors and takes their part by dot products along the columns of L. L is read once in each
+// direction for each block of 1, 4 or 8 right-hand sides; these lie by columns in Y (n rows, new numbering), the parts that are
+// passed on in `vectors`. A warp or a block works on a front; the triangles of the largest are left to cuBLAS (only_gather).
+#include "factor/fronts/fronts.cuh"
+
+namespace ms::cholesky {
+
+using fronts::Block;
+using fronts::Front;
+
+constexpr int pivot_block = 32;
+
+template <class T> struct Solve {
+  const Front* fronts;
+  const int *child, *relative, *rows;
+  const T* panels;
+  long long n;
+  T *Y, *vectors;
+};
+
+// body(constant) with the number of right-hand sides as a compile-time constant.
+template <int value> struct Width {
+  static constexpr int columns = value;
+};
+
+template <class Body> __device__ __forceinline__ void with_width(int width, Body body) {
+  switch (width) {
+    case 1: return body(Width<1>{});
+    case 4: return body(Width<4>{});
+    default: return body(Width<8>{});
+  }
+}
+
+// y := D^-1 y for a lower triangular block of `width` rows, by one warp with a row a lane.
+template <int K, class T>
+__device__ __forceinline__ void solve_lower(const T* D, long long leading, int width, T* y, long long n) {
+  const int lane = threadIdx.x & 31;
+  const bool mine = lane < width;
+  const T inverse = mine ? T(1) / D[lane * (leading + 1)] : T(0);
+  T x[K];
+#pragma unroll
+  for (int c = 0; c < K; ++c) x[c] = mine ? y[lane + c * n] : T(0);
+#pragma unroll 4
+  for (int k = 0; k < width; ++k) {
+    const T l = mine && lane > k ? D[lane + k * leading] : T(0);
+#pragma unroll
+    for (int c = 0; c < K; ++c) {
+      const T known = __shfl_sync(full_warp, x[c] * inverse, k);
+      x[c] = lane == k ? known : x[c] - l * known;
+    }
+  }
+#pragma unroll
+  for (int c = 0; c < K; ++c)
+    if (mine) y[lane + c * n] = x[c];
+}
+
+// y := D^-T y.
+template <int K, class T>
+__device__ __forceinline__ void solve_upper(const T* D, long long leading, int width, T* y, long long n) {
+  const int lane = threadIdx.x & 31;
+  const bool mine = lane < width;
+  const T inverse = mine ? T(1) / D[lane * (leading + 1)] : T(0);
+  T x[K];
+#pragma unroll
+  for (int c = 0; c < K; ++c) x[c] = mine ? y[lane + c * n] : T(0);
+#pragma unroll 4
+  for (int k = width - 1; k >= 0; --k) {
+    const T l = lane < k ? D[k + lane * leading] : T(0);
+#pragma unroll
+    for (int c = 0; c < K; ++c) {
+      const T known = __shfl_sync(full_warp, x[c] * inverse, k);
+      x[c] = lane == k ? known : x[c] - l * known;
+    }
+  }
+#pragma unroll
+  for (int c = 0; c < K; ++c)
+    if (mine) y[lane + c * n] = x[c];
+}
+
+// The rows of a front for K right-hand sides: pivots in Y, the others in the front's part of `vectors`.
+template <int K, class T> struct Rows {
+  const int height, width, updates;
+  const long long n;
+  T *const y, *const below;
+  __device__ Rows(const Solve<T>& t, const Front& f)
+      : height(static_cast<int>(f.height)), width(static_cast<int>(f.pivots)), updates(f.updates()), n(t.n), y(t.Y + f.first),
+        below(t.vectors + f.vector * K) {}
+  __device__ T& at(int i, int c) const {
+    return i < width ? y[i + c * n] : below[i - width + static_cast<long long>(c) * updates];
+  }
+};
+
+template <int K, class T, class Group>
+__device__ __forceinline__ void forward(const Solve<T>& t, int s, const Group& g, int only_gather) {
+  const Front f = t.fronts[s];
+  const Rows<K, T> v(t, f);
+  for (int i = g.rank; i < v.updates * K; i += g.size) v.below[i] = T(0);
+  g.sync();
+  for (long long q = f.child_begin; q < f.child_end; ++q) {
+    const Front& child = t.fronts[t.child[q]];
+    const int count = child.updates();
+    const T* const from = t.vectors + child.vector * K;
+    for (int i = g.rank; i < count; i += g.size)
+#pragma unroll
+      for (int c = 0; c < K; ++c) v.at(t.relative[child.rows + i], c) += from[i + static_cast<long long>(c) * count];
+    g.sync();
+  }
+  if (only_gather) return;
+  const T* const L = t.panels + f.panel;
+  for (int j = 0; j < v.width; j += pivot_block) {
+    const int width = min(pivot_block, v.width - j);
+    const T* const column = L + j * f.leading;
+    if (g.warp == 0) solve_lower<K>(column + j, f.leading, width, v.y + j, v.n);
+    g.sync();
+    for (int i = j + width + g.rank; i < v.height; i += g.size) {
+      T sum[K] = {};
+      for (int k = 0; k < width; ++k) {
+        const T l = column[i + k * f.leading];
+#pragma unroll
+        for (int c = 0; c < K; ++c) sum[c] += l * v.y[j + k + c * v.n];
+      }
+#pragma unroll
+      for (int c = 0; c < K; ++c) v.at(i, c) -= sum[c];
+    }
+    g.sync();
+  }
+}
+
+template <int K, class T, class Group>
+__device__ __forceinline__ void backward(const Solve<T>& t, int s, const Group& g, int only_gather) {
+  const Front f = t.fronts[s];
+  const Rows<K, T> v(t, f);
+  for (int i = g.rank; i < v.updates; i += g.size)
+#pragma unroll
+    for (int c = 0; c < K; ++c) v.below[i + static_cast<long long>(c) * v.updates] = t.Y[t.rows[f.rows + i] + c * v.n];
+  g.sync();
+  if (only_gather) return;
+  const T* const L = t.panels + f.panel;
+  for (int j = (v.width - 1) / pivot_block * pivot_block; j >= 0; j -= pivot_block) {
+    const int width = min(pivot_block, v.width - j);
+    for (int k = j + g.warp; k < j + width; k += g.warps) {
+      const T* const column = L + k * f.leading;
+      T sum[K] = {};
+      for (int i = j + width + g.lane; i < v.height; i += 32)
+#pragma unroll
+        for (int c = 0; c < K; ++c) sum[c] += column[i] * v.at(i, c);
+#pragma unroll
+      for (int c = 0; c < K; ++c) {
+        for (int d = 16; d > 0; d /= 2) sum[c] += __shfl_xor_sync(full_warp, sum[c], d);
+        if (g.lane == 0) v.y[k + c * v.n] -= sum[c];
+      }
+    }
+    g.sync();
+    if (g.warp == 0) solve_upper<K>(L + j + j * f.leading, f.leading, width, v.y + j, v.n);
+    g.sync();
+  }
+}
+
+// Y(i, c) = B(perm[i], c) for `columns` columns, zeros up to `width`, and back; without perm the rows stay. `row` and `column`
+// are the strides of B and X.
+template <class T>
+__device__ __forceinline__ void to_columns(const int* perm, int n, int columns, int width, const double* B, long long row,
+                                           long long column, T* Y) {
+  for (long long k = grid_begin(); k < static_cast<long long>(n) * width; k += grid_step()) {
+    const long long i = k % n, c = k / n;
+    Y[k] = c < columns ? static_cast<T>(B[(perm ? perm[i] : i) * row + c * column]) : T(0);
+  }
+}
+
+template <class T>
+__device__ __forceinline__ void from_columns(const int* perm, int n, int columns, const T* Y, double* X, long long row,
+                                             long long column) {
+  for (long long k = grid_begin(); k < static_cast<long long>(n) * columns; k += grid_step()) {
+    const long long i = k % n, c = k / n;
+    X[(perm ? perm[i] : i) * row + c * column] = static_cast<double>(Y[k]);
+  }
+}
+
+template <class T> __device__ __forceinline__ void copy_diagonal(const Front& f, const T* panels, double* diagonal) {
+  for (int j = threadIdx.x; j < f.pivots; j += blockDim.x)
+    diagonal[f.first + j] = static_cast<double>(panels[f.panel + j * (f.leading + 1)]);
+}
+
+// The values of one front on the pattern of L; a warp has a column.
+template <class T>
+__device__ __forceinline__ void copy_values(const Front& f, const int* rows, const long long* Lp, const int* Li, const T* panels,
+                                            double* Lx) {
+  const Block g;
+  const int width = static_cast<int>(f.pivots);
+  for (int j = g.warp; j < width; j += g.warps)
+    for (long long p = Lp[f.first + j] + g.lane; p < Lp[f.first + j + 1]; p += 32) {
+      const int i = Li[p] - static_cast<int>(f.first);
+      const int local = i < width ? i : width + lower_bound(rows + f.rows, f.updates(), Li[p]);
+      Lx[p] = static_cast<double>(panels[f.panel + local + j * f.leading]);
+    }
+}
+
+}  // namespace ms::cholesky
+
+using namespace ms;
+using namespace ms::cholesky;
+
+extern "C" __global__ void __launch_bounds__(256, 2)
+k_forward_f64(int per_warp, const int* list, int count, int width, int only_gather, const long long* table, const int* child,
+              const int* relative, const int* rows, const double* panels, int n, double* Y, double* vectors) {
+  const Solve<double> t{reinterpret_cast<const Front*>(table), child, relative, rows, panels, n, Y, vectors};
+  fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, double*) {
+    with_width(width, [&](auto k) { forward<decltype(k)::columns>(t, s, group, only_gather); });
+  });
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2)
+k_backward_f64(int per_warp, const int* list, int count, int width, int only_gather, const long long* table, const int* child,
+               const int* relative, const int* rows, const double* panels, int n, double* Y, double* vectors) {
+  const Solve<double> t{reinterpret_cast<const Front*>(table), child, relative, rows, panels, n, Y, vectors};
+  fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, double*) {
+    with_width(width, [&](auto k) { backward<decltype(k)::columns>(t, s, group, only_gather); });
+  });
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+k_to_columns_f64(const int* perm, int n, int columns, int width, const double* B, long long offset, long long row,
+                 long long column, double* Y) {
+  to_columns(perm, n, columns, width, B + offset, row, column, Y);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+k_from_columns_f64(const int* perm, int n, int columns, const double* Y, double* X, long long offset, long long row,
+                   long long column) {
+  from_columns(perm, n, columns, Y, X + offset, row, column);
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+k_diagonal_f64(const long long* table, const double* panels, double* diagonal) {
+  copy_diagonal(reinterpret_cast<const Front*>(table)[blockIdx.x], panels, diagonal);
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+k_values_f64(const long long* table, const int* rows, const long long* Lp, const int* Li, const double* panels, double* Lx) {
+  copy_values(reinterpret_cast<const Front*>(table)[blockIdx.x], rows, Lp, Li, panels, Lx);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2)
+k_forward_f32(int per_warp, const int* list, int count, int width, int only_gather, const long long* table, const int* child,
+              const int* relative, const int* rows, const float* panels, int n, float* Y, float* vectors) {
+  const Solve<float> t{reinterpret_cast<const Front*>(table), child, relative, rows, panels, n, Y, vectors};
+  fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, float*) {
+    with_width(width, [&](auto k) { forward<decltype(k)::columns>(t, s, group, only_gather); });
+  });
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2)
+k_backward_f32(int per_warp, const int* list, int count, int width, int only_gather, const long long* table, const int* child,
+               const int* relative, const int* rows, const float* panels, int n, float* Y, float* vectors) {
+  const Solve<float> t{reinterpret_cast<const Front*>(table), child, relative, rows, panels, n, Y, vectors};
+  fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, float*) {
+    with_width(width, [&](auto k) { backward<decltype(k)::columns>(t, s, group, only_gather); });
+  });
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+k_to_columns_f32(const int* perm, int n, int columns, int width, const double* B, long long offset, long long row,
+                 long long column, float* Y) {
+  to_columns(perm, n, columns, width, B + offset, row, column, Y);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+k_from_columns_f32(const int* perm, int n, int columns, const float* Y, double* X, long long offset, long long row,
+                   long long column) {
+  from_columns(perm, n, columns, Y, X + offset, row, column);
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+k_diagonal_f32(const long long* table, const float* panels, double* diagonal) {
+  copy_diagonal(reinterpret_cast<const Front*>(table)[blockIdx.x], panels, diagonal);
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+k_values_f32(const long long* table, const int* rows, const long long* Lp, const int* Li, const float* panels, double* Lx) {
+  copy_values(reinterpret_cast<const Front*>(table)[blockIdx.x], rows, Lp, Li, panels, Lx);
+}
+
+// R = B - A X for a matrix in compressed rows, C-ordered (n, k) arrays; `magnitudes`: |A| in place of A. A thread has one entry.
+extern "C" __global__ void __launch_bounds__(256)
+k_residual(int n, int k, int magnitudes, const long long* Ap, const int* Ai, const double* Ax, const double* X, const double* B,
+           double* R) {
+  for (long long q = grid_begin(); q < static_cast<long long>(n) * k; q += grid_step()) {
+    const long long i = q / k, c = q % k;
+    double sum = 0;
+    for (long long p = Ap[i]; p < Ap[i + 1]; ++p)
+      sum += (magnitudes ? fabs(Ax[p]) : Ax[p]) * X[Ai[p] * static_cast<long long>(k) + c];
+    R[q] = B[q] - sum;
+  }
+}
+
+// sums(g, c) = sum of the rows order[ptr[g]] to order[ptr[g + 1] - 1] of a C-ordered (.., k) array, always in the same order of
+// additions; without `order` the rows themselves. Grid: segments x columns.
+extern "C" __global__ void __launch_bounds__(256)
+k_sum_segments(const long long* ptr, const int* order, int k, const double* X, double* sums) {
+  double sum = 0, total;
+  for (long long p = ptr[blockIdx.x] + threadIdx.x; p < ptr[blockIdx.x + 1]; p += blockDim.x)
+    sum += X[(order ? order[p] : p) * k + blockIdx.y];
+  block_exclusive_sum(sum, total);
+  if (threadIdx.x == 0) sums[static_cast<long long>(blockIdx.x) * k + blockIdx.y] = total;
+}

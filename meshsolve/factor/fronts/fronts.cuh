@@ -1,0 +1,90 @@
+// Fronts on the GPU: where the parts of one lie, who works on it (a warp or a block), and how it is put together.
+//
+// Twin of fronts.hpp and of the assembly in cholesky/factor.cpp. Source: Liu 1992, "The multifrontal method for sparse matrix
+// solution". The fronts of one depth of the assembly tree run in one launch, the deepest first; update matrices lie in two
+// halves of one buffer, by parity of the depth, so that a front never writes over what its level still reads.
+// A parent pulls the update matrices of its children in ascending order, and one column of the parent belongs to one block:
+// the sums are the same bits in every run, without atomics.
+#pragma once
+#include "device/common.cuh"
+
+namespace ms::fronts {
+
+struct Front {                          // one row of the table that cuda.py makes; offsets are in scalars
+  long long panel, leading;             // height x pivots, column-major
+  long long update;                     // (height - pivots)^2, column-major, lower triangle
+  long long vector;                     // in right-hand sides: height - pivots rows
+  long long rows;                       // of the row list, and of `relative`
+  long long first, pivots, height;      // first column, columns, rows
+  long long child_begin, child_end;
+  __device__ int updates() const { return static_cast<int>(height - pivots); }
+};
+
+template <class T> struct Tree {        // arrays of the whole tree
+  const Front* fronts;
+  const int *child, *relative;          // relative: row in the parent's front of each row below the pivots
+  const long long* entry_ptr;           // lower entries of the permuted matrix by columns:
+  const unsigned* entry_source;         //   position in A's values
+  const int* entry_row;                 //   row in the front of the column
+  const double* values;
+  T *panels, *updates;
+};
+
+// Who works on a front. Lanes go along a column, warps take columns.
+struct Warp {
+  static constexpr int warp = 0, warps = 1, size = 32;
+  const int lane = threadIdx.x & 31, rank = lane;
+  __device__ void sync() const { __syncwarp(); }
+};
+
+struct Block {
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5, rank = threadIdx.x, size = blockDim.x;
+  __device__ void sync() const { __syncthreads(); }
+};
+
+// body(front, group, room) for the fronts on a list: one block each, or one warp each. `shared` has `capacity` scalars a group.
+template <class T, class Body>
+__device__ __forceinline__ void for_fronts(int per_warp, const int* list, int count, int capacity, T* shared, Body body) {
+  if (per_warp) {
+    const int warps = blockDim.x >> 5, warp = threadIdx.x >> 5;
+    for (int k = blockIdx.x * warps + warp; k < count; k += gridDim.x * warps) {
+      const Warp group;
+      body(list[k], group, shared + warp * capacity);
+      group.sync();                                         // the next front takes the same shared memory
+    }
+  } else {
+    body(list[blockIdx.x], Block{}, shared);
+  }
+}
+
+// Adds the columns of a child's update matrix X that fall into the columns [from, to) of its parent. at(i, j) is the place of
+// an entry of the parent; `relative` ascends.
+template <class T, class Group, class At>
+__device__ __forceinline__ void add_child(const Group& g, const int* relative, int count, const T* X, int from, int to, At at) {
+  const int begin = lower_bound(relative, count, from), end = lower_bound(relative, count, to);
+  for (int j = begin + g.warp; j < end; j += g.warps) {
+    const T* const column = X + static_cast<long long>(j) * count;
+    const int target = relative[j];
+    for (int i = j + g.lane; i < count; i += 32) *at(relative[i], target) += column[i];
+  }
+  g.sync();
+}
+
+template <class T, class Group, class At>
+__device__ __forceinline__ void add_children(const Tree<T>& t, const Front& f, const Group& g, int from, int to, At at) {
+  for (long long q = f.child_begin; q < f.child_end; ++q) {
+    const Front& c = t.fronts[t.child[q]];
+    add_child(g, t.relative + c.rows, c.updates(), t.updates + c.update, from, to, at);
+  }
+}
+
+// The entries of A in the pivot columns [from, to).
+template <class T, class Group, class At>
+__device__ __forceinline__ void add_entries(const Tree<T>& t, const Front& f, const Group& g, int from, int to, At at) {
+  for (int j = from + g.warp; j < to; j += g.warps)
+    for (long long p = t.entry_ptr[f.first + j] + g.lane; p < t.entry_ptr[f.first + j + 1]; p += 32)
+      *at(t.entry_row[p], j) += static_cast<T>(t.values[t.entry_source[p]]);
+  g.sync();
+}
+
+}  // namespace ms::fronts

@@ -1,0 +1,329 @@
+"""The CUDA path of the symbolic factorization: launches of symbolic.cu, and sorts and prefix sums between them.
+
+Twin of the C++ core: the same integers in the same order. Keys are int64, row << 32 | column. Sequential passes of the core
+become tours of the tree by pointer doubling (Euler tours), subtree sums become differences of prefix sums in postorder, a lowest
+common ancestor is the largest parent between two nodes of a postorder.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from meshsolve import device
+
+K = device.kernels("factor/symbolic/symbolic.cu")
+BLOCK = 256
+NONE = np.iinfo(np.int32).max
+RUN = 32                                                    # as in symbolic.cu
+MASK = 0xFFFFFFFF
+RELAXATION = (4, 16, 48), (0.30, 0.10, 0.05)                # symbolic::Relaxation
+APART, PART, WHOLE = range(3)
+
+
+class DeviceAnalysis(NamedTuple):
+    """What ``_core.restore_analysis`` takes, in its order, as device arrays."""
+
+    perm: object
+    iperm: object
+    parent: object
+    colcount: object
+    first: object
+    snode_parent: object
+    row_ptr: object
+    rows: object
+
+
+def etree(indptr, indices, perm=None):
+    """Elimination tree of A[perm][:, perm], (n,) int32 with -1 for a root; A is a symmetric pattern on the device."""
+    n = len(indptr) - 1
+    perm = _arange(n) if perm is None else perm
+    return _etree(_lower(indptr, indices, perm, _inverse(perm)), n)
+
+
+def postorder(parent):
+    """A postorder of a forest with ``parent[j] > j`` or -1: ``order[k]`` is visited k-th."""
+    return _inverse(_tour(parent)[0])
+
+
+def colcount(indptr, indices):
+    """Nonzeros of each column of L, in the order of A."""
+    place, columns = _columns(indptr, indices, _arange(len(indptr) - 1))
+    return columns.colcount[place]
+
+
+def analyze(indptr, indices, perm):
+    """Elimination tree, column counts and relaxed supernodes of A[perm][:, perm]: the twin of ``_core.analyze``."""
+    with device.errors("the symbolic factorization"):
+        return _relax(_columns(indptr, indices, perm)[1])
+
+
+def pattern_lca(indptr, indices, analysis):
+    """The pattern of L by columns, diagonal first: (indptr int64, indices int32). ``analysis`` as :func:`analyze` gives it."""
+    xp, n = device.xp(), len(indptr) - 1
+    with device.errors("the pattern of L"):
+        size = _tour(analysis.parent)[1]
+        keys = _sorted(_lower(indptr, indices, analysis.perm, analysis.iperm))
+        leaves, _ = _leaves(keys, analysis.parent, size)
+        nodes = _fundamental(analysis.parent, analysis.colcount)
+        row_ptr = _sums(nodes.below)
+        rows = _row_lists(leaves, nodes.of_column(n), nodes.parent, _arange(n), _arange(nodes.count), row_ptr)
+        Lp = _sums(analysis.colcount)
+        Li = xp.empty(int(device.scalar(Lp[-1:])), np.int32)
+        device.launch(K.k_columns, nodes.count, 128, 0, (nodes.first, row_ptr, rows, Lp, Li))
+        return Lp, Li
+
+
+# ---- columns ----------------------------------------------------------------------------------------------------------
+
+
+class _Columns(NamedTuple):
+    """A postordered matrix: its ordering, tree, counts, and the leaves of its row subtrees as sorted keys."""
+
+    perm: object
+    parent: object
+    colcount: object
+    leaves: object
+
+
+def _columns(indptr, indices, perm):
+    """(place of each column of the given order, the postordered columns)."""
+    xp, n = device.xp(), len(indptr) - 1
+    keys = _lower(indptr, indices, perm, _inverse(perm))
+    given = _etree(keys, n)
+    place, size = _tour(given)
+    order = _inverse(place)
+    parent = _renamed(given[order], place)
+    keys = _sorted((place[keys >> 32].astype(np.int64) << 32) | place[keys & MASK])
+    size = size[order]
+    leaves, change = _leaves(keys, parent, size)
+    change += size == 1
+    change -= xp.bincount(parent[parent >= 0], minlength=n).astype(np.int32)
+    sums = _sums(change)
+    columns = (sums[1:] - sums[xp.arange(1, n + 1) - size]).astype(np.int32)        # of each subtree
+    return place, _Columns(perm[order], parent, columns, leaves)
+
+
+def _lower(indptr, indices, perm, iperm):
+    """Keys of the strict lower triangle of A[perm][:, perm], by rows."""
+    xp, n = device.xp(), len(perm)
+    count, grid = xp.empty(n, np.int32), device.grid_for(n, BLOCK)
+    device.launch(K.k_count_lower, grid, BLOCK, 0, (np.int32(n), indptr, indices, perm, iperm, count))
+    begin = _sums(count)
+    keys = xp.empty(int(device.scalar(begin[-1:])), np.int64)
+    device.launch(K.k_lower, grid, BLOCK, 0, (np.int32(n), indptr, indices, perm, iperm, begin, keys))
+    return keys
+
+
+def _etree(keys, n):
+    xp = device.xp()
+    parent, up = xp.full(n, NONE, np.int32), xp.full(n, -1, np.int32)
+    device.launch(K.k_etree, device.grid_for(len(keys), BLOCK), BLOCK, 0, (np.int64(len(keys)), keys, parent, up))
+    parent[parent == NONE] = -1
+    return parent
+
+
+def _tour(parent):
+    """Place of each node in the postorder, and how many nodes its subtree has: int32."""
+    xp, n = device.xp(), len(parent)
+    child, ptr = _children(parent)
+    after, count = xp.full(2 * n + 1, 2 * n, np.int32), xp.zeros(2 * n + 1, np.int32)
+    device.launch(K.k_tour, device.grid_for(n, BLOCK), BLOCK, 0, (np.int32(n), parent, child, ptr, after, count))
+    left = _sums_to_the_end(after, count)                   # leavings from here on
+    return n - left[1:2 * n:2], left[0:2 * n:2] - left[1:2 * n:2] + 1
+
+
+def _children(parent):
+    """(child, ptr): the children of each node, ascending; those of node n are the roots."""
+    xp, n = device.xp(), len(parent)
+    owner = xp.where(parent < 0, n, parent)
+    child = xp.argsort(owner, kind="stable").astype(np.int32)
+    return child, xp.searchsorted(owner[child], xp.arange(n + 2)).astype(np.int64)
+
+
+def _sums_to_the_end(after, value):
+    """Sum of the values from each node of linked lists on; the last node points to itself and has the value 0."""
+    xp, n = device.xp(), len(after)
+    other = xp.empty_like(after), xp.empty_like(value)
+    for _ in range(int(n).bit_length()):
+        device.launch(K.k_double, device.grid_for(n, BLOCK), BLOCK, 0, (np.int32(n), after, value, *other))
+        (after, value), other = other, (after, value)
+    return value
+
+
+def _leaves(keys, parent, size):
+    """The keys that are leaves of their row subtrees, and what they change in the sums that column counts are."""
+    xp, n = device.xp(), len(parent)
+    first = (xp.arange(n) - size + 1).astype(np.int32)
+    table, runs = _largest(parent)
+    leaf, change = xp.zeros(len(keys), np.int32), xp.zeros(n, np.int32)
+    device.launch(K.k_leaves, device.grid_for(len(keys), BLOCK), BLOCK, 0,
+                  (np.int64(len(keys)), keys, first, parent, table, np.int32(runs), leaf, change))
+    return keys[leaf != 0], change
+
+
+def _largest(values):
+    """(table, runs) for range_max: level l holds the largest of 2^l runs of 32 values from each run on."""
+    xp, runs = device.xp(), -(-len(values) // RUN)
+    padded = xp.full(runs * RUN, -1, np.int32)
+    padded[:len(values)] = values
+    levels = [padded.reshape(runs, RUN).max(axis=1)]
+    while 2 << (len(levels) - 1) <= runs:
+        below, reach = levels[-1], 1 << (len(levels) - 1)
+        level = below.copy()
+        level[:-reach] = xp.maximum(below[:-reach], below[reach:])
+        levels.append(level)
+    return xp.concatenate(levels), runs
+
+
+# ---- supernodes -------------------------------------------------------------------------------------------------------
+
+
+class _Nodes(NamedTuple):
+    """Fundamental supernodes: first columns (count + 1), the tree, rows below the last column, nonzeros."""
+
+    first: object
+    parent: object
+    below: object
+    entries: object
+
+    @property
+    def count(self):
+        return len(self.parent)
+
+    def of_column(self, n):
+        return _rank(self.first, _arange(n))
+
+
+def _fundamental(parent, counts):
+    xp, n = device.xp(), len(parent)
+    opens = xp.zeros(n, np.int32)
+    device.launch(K.k_open, device.grid_for(n, BLOCK), BLOCK, 0, (np.int32(n), parent, counts, opens))
+    opens[:1] = 1
+    opens[1:] |= parent[:-1] != xp.arange(1, n)
+    first = xp.append(xp.flatnonzero(opens), n).astype(np.int32)
+    last, sums = first[1:] - 1, _sums(counts)
+    above = parent[last]
+    above = xp.where(above < 0, np.int32(-1), _rank(first, above))
+    return _Nodes(first, above, counts[last] - 1, sums[first[1:]] - sums[first[:-1]])
+
+
+def _relax(columns):
+    """Joins fundamental supernodes, renumbers the columns so that joined ones are side by side, and lists the rows."""
+    xp, n = device.xp(), len(columns.parent)
+    nodes = _fundamental(columns.parent, columns.colcount)
+    begin, kind, inside = _join(nodes)
+    place = _places(nodes, begin, kind, inside, n)
+    block = _blocks(nodes, kind)
+    up = _renamed(nodes.parent, block)
+    node = nodes.of_column(n)
+    to = (place[node] + xp.arange(n) - nodes.first[node]).astype(np.int32)
+    old = _inverse(to)
+    perm = columns.perm[old]
+
+    block_of = block[node]
+    moved = block_of[old]
+    starts = xp.append(xp.zeros(1, np.int64), 1 + xp.flatnonzero(moved[1:] != moved[:-1]))
+    blocks = moved[starts]
+    number = xp.full(nodes.count, -1, np.int32)
+    number[blocks] = _arange(len(blocks))
+    row_ptr = _sums(nodes.below[blocks])
+    rows = _row_lists(columns.leaves, block_of, up, to, number, row_ptr)
+    return DeviceAnalysis(perm, _inverse(perm), _renamed(columns.parent[old], to), columns.colcount[old],
+                          xp.append(starts, n).astype(np.int32), _renamed(up[blocks], number), row_ptr, rows)
+
+
+def _join(nodes):
+    """(first node of each subtree, how each node joins its parent, columns of its children that join: wholly, partly)."""
+    xp, s = device.xp(), nodes.count
+    owner = xp.where(nodes.parent < 0, s, nodes.parent)
+    child = xp.lexsort(xp.stack([nodes.below, owner])).astype(np.int32)          # ties stay in ascending order
+    ptr = xp.searchsorted(owner[child], xp.arange(s + 2)).astype(np.int64)
+    pending, begin, width = xp.diff(ptr)[:s].astype(np.int32), _arange(s), xp.diff(nodes.first)
+    whole, part, kind, open_ = (xp.zeros(s, np.int32) for _ in range(4))
+    sizes, shares = RELAXATION
+    device.launch(K.k_join, device.grid_for(s, 128), 128, 0,
+                  (np.int32(s), *map(np.int32, sizes), *map(np.float64, shares), nodes.first, nodes.parent, nodes.below, child,
+                   ptr, pending, begin, width, whole, part, kind, open_, nodes.entries.copy()))
+    return begin, kind, (whole, part)
+
+
+def _places(nodes, begin, kind, inside, n):
+    """New first column of each node: before it come its children of kind whole, then the one of kind part, then the others."""
+    xp, s = device.xp(), nodes.count
+    width, columns = xp.diff(nodes.first), nodes.first[1:] - nodes.first[begin]
+    child, ptr = _children(nodes.parent)
+    owner = xp.where(nodes.parent < 0, s, nodes.parent)
+    later = [_later_siblings(xp.where(kind == k, columns, 0), child, ptr, owner) for k in (APART, WHOLE)]
+    whole, part = (xp.append(part, 0)[owner] for part in inside)                 # of the parent
+    offset = xp.where(kind == WHOLE, later[1], xp.where(kind == PART, whole, whole + part + later[0])) + width
+    to_root = _sums_to_the_end(xp.append(owner, s).astype(np.int32), xp.append(offset, 0).astype(np.int32))
+    return n - to_root[:s]
+
+
+def _later_siblings(columns, child, ptr, owner):
+    """Sum over the siblings after each node."""
+    xp = device.xp()
+    sums = _sums(columns[child])
+    position = _inverse(child)
+    return sums[ptr[owner + 1]] - sums[position + 1]
+
+
+def _blocks(nodes, kind):
+    """The root of what each node has joined."""
+    xp = device.xp()
+    block = xp.where(kind == APART, _arange(nodes.count), nodes.parent)
+    for _ in range(nodes.count.bit_length()):
+        block = block[block]
+    return block
+
+
+def _row_lists(leaves, block_of, up, to, number, row_ptr):
+    """The rows of all lists, each ascending: every row joins the lists of the blocks on the paths of its leaves."""
+    xp, m = device.xp(), len(leaves)
+    size, grid = xp.zeros(m, np.int32), device.grid_for(m, BLOCK)
+    args = np.int64(m), leaves, block_of, up, to, number
+    nothing = xp.empty(0, np.int64)
+    device.launch(K.k_paths, grid, BLOCK, 0, (*args, size, nothing, nothing))
+    begin = _sums(size)
+    keys = xp.empty(int(device.scalar(row_ptr[-1:])), np.int64)
+    if len(keys):
+        device.launch(K.k_paths, grid, BLOCK, 0, (*args, size, begin, keys))
+    return (_sorted(keys) & MASK).astype(np.int32)
+
+
+# ---- small parts ------------------------------------------------------------------------------------------------------
+
+
+def _arange(n):
+    return device.xp().arange(n, dtype=np.int32)
+
+
+def _inverse(perm):
+    out = device.xp().empty(len(perm), np.int32)
+    out[perm] = _arange(len(perm))
+    return out
+
+
+def _renamed(nodes, names):
+    """names[nodes] as int32; -1 stays."""
+    xp = device.xp()
+    return xp.where(nodes < 0, np.int32(-1), names[xp.maximum(nodes, 0)]).astype(np.int32)
+
+
+def _rank(first, columns):
+    """The node of each column."""
+    return (device.xp().searchsorted(first, columns, side="right") - 1).astype(np.int32)
+
+
+def _sorted(keys):
+    return device.xp().sort(keys) if len(keys) else keys
+
+
+def _sums(size):
+    """Running totals, int64, a zero before the first."""
+    xp = device.xp()
+    sums = xp.zeros(len(size) + 1, np.int64)
+    sums[1:] = xp.cumsum(size, dtype=np.int64)
+    return sums

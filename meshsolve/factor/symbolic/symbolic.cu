@@ -1,0 +1,226 @@
+// Symbolic Cholesky on the GPU: elimination tree, tours of trees, column counts, relaxed supernodes, LCA enumeration.
+//
+// Twin of etree.cpp, colcount.cpp, supernode.cpp and pattern.cpp; cuda.py has the order of the steps and what array expressions
+// do between them (sorts, prefix sums). The same integers, entry by entry. Keys are (row << 32 | column) of lower entries.
+// Sources: Liu 1990 (tree); Gilbert, Ng, Peyton 1994 (counts); Ashcraft, Grimes 1989 (relaxation); Ribizel, Anzt 2023 (LCA).
+#include "device/common.cuh"
+
+namespace ms::symbolic {
+
+constexpr int none = 0x7fffffff;
+constexpr int run = 32;                 // entries below one entry of a table of largest values
+enum Kind { apart, part, whole };       // as in supernode.cpp
+
+__device__ inline int high(long long key) { return static_cast<int>(key >> 32); }
+__device__ inline int low(long long key) { return static_cast<int>(key & 0xffffffff); }
+
+// Row i is an ancestor of j: known to the tree from now on. parent[j] is the least ancestor of j that anyone has named; whoever
+// names another one passes the larger of the two on to the smaller, so at the end every pair is on one path to a root. Any value
+// ever seen in `parent` or `up` is an ancestor in the final tree, so a walk may leap along `up`, which is halved on the way.
+__device__ inline void join(int j, int i, int* parent, volatile int* up) {
+  while (j < i) {
+    const int above = up[j];
+    if (above == i) return;
+    if (above >= 0 && above < i) {
+      const int next = up[above];
+      if (next >= 0 && next < i) up[j] = next;
+      j = above;
+      continue;
+    }
+    const int old = atomicMin(parent + j, i);
+    if (above < 0) up[j] = i < old ? i : old;
+    if (old == i || old == none) return;
+    j = i < old ? i : old;
+    i = i < old ? old : i;
+  }
+}
+
+// The largest of values[from] to values[to - 1]; table level l holds the largest of 2^l runs from each run on.
+__device__ inline int range_max(const int* values, const int* table, int runs, int from, int to) {
+  int largest = -1, b = (from + run - 1) / run, e = to / run;
+  const int head = b < e ? b * run : to;
+  for (int k = from; k < head; ++k) largest = max(largest, values[k]);
+  if (b >= e) return largest;
+  for (int k = e * run; k < to; ++k) largest = max(largest, values[k]);
+  const int level = 31 - __clz(e - b);
+  const int* const row = table + static_cast<long long>(level) * runs;
+  return max(largest, max(row[b], row[e - (1 << level)]));
+}
+
+// Fundamental supernodes while they join, see supernode.cpp. Children of f are child[child_ptr[f]], ..., those with the longest
+// columns last.
+struct Joining {
+  const int *first, *parent, *below, *child;
+  const long long* child_ptr;
+  int *begin, *width, *in_whole, *in_part, *kind, *open;
+  long long* entries;
+};
+
+// The thresholds of symbolic::Relaxation.
+struct Relaxation {
+  int always, small, medium;
+  double small_zeros, medium_zeros, any_zeros;
+};
+
+__device__ inline bool worthwhile(const Relaxation& r, int width, int below, long long entries) {
+  if (width <= r.always) return true;
+  const double stored = 0.5 * width * (width + 1.0) + static_cast<double>(width) * below;
+  const double zeros = stored - static_cast<double>(entries);
+  if (width <= r.small && zeros < r.small_zeros * stored) return true;
+  return zeros < (width <= r.medium ? r.medium_zeros : r.any_zeros) * stored;
+}
+
+__device__ inline void visit(const Joining& t, const Relaxation& relaxation, int f) {
+  for (long long q = t.child_ptr[f + 1] - 1; q >= t.child_ptr[f]; --q) {
+    const int c = t.child[q], columns = t.first[c + 1] - t.first[t.begin[c]];
+    t.begin[f] = min(t.begin[f], t.begin[c]);
+    const bool fits = !t.open[c] || t.in_part[f] == 0;
+    if (!fits || !worthwhile(relaxation, t.width[c] + t.width[f], t.below[f], t.entries[c] + t.entries[f])) {
+      t.open[f] = 1;
+      continue;
+    }
+    t.width[f] += t.width[c];
+    t.entries[f] += t.entries[c];
+    t.open[f] |= t.open[c];
+    t.kind[c] = t.open[c] ? part : whole;
+    (t.open[c] ? t.in_part : t.in_whole)[f] += columns;
+  }
+}
+
+}  // namespace ms::symbolic
+
+using namespace ms;
+using namespace ms::symbolic;
+
+// ---- lower triangle and elimination tree
+
+// count[k]: entries of row k of A[perm][:, perm] left of the diagonal. A thread has a row.
+extern "C" __global__ void __launch_bounds__(256)
+k_count_lower(int n, const long long* Ap, const int* Ai, const int* perm, const int* iperm, int* count) {
+  for (long long k = grid_begin(); k < n; k += grid_step()) {
+    int found = 0;
+    for (long long p = Ap[perm[k]]; p < Ap[perm[k] + 1]; ++p) found += iperm[Ai[p]] < k;
+    count[k] = found;
+  }
+}
+
+// Their keys, from begin[k] on.
+extern "C" __global__ void __launch_bounds__(256)
+k_lower(int n, const long long* Ap, const int* Ai, const int* perm, const int* iperm, const long long* begin, long long* keys) {
+  for (long long k = grid_begin(); k < n; k += grid_step()) {
+    long long at = begin[k];
+    for (long long p = Ap[perm[k]]; p < Ap[perm[k] + 1]; ++p) {
+      const int j = iperm[Ai[p]];
+      if (j < k) keys[at++] = (k << 32) | j;
+    }
+  }
+}
+
+// parent holds 0x7fffffff and `up` -1 before; a node that keeps the former is a root.
+extern "C" __global__ void __launch_bounds__(256)
+k_etree(long long count, const long long* keys, int* parent, int* up) {
+  for (long long p = grid_begin(); p < count; p += grid_step()) join(low(keys[p]), high(keys[p]), parent, up);
+}
+
+// ---- tours
+
+// Where the tour of a forest goes on: 2 j enters node j, 2 j + 1 leaves it, 2 n is the end. child lists the children of each
+// node, ascending, from child_ptr[node] on; those of node n are the roots. count: leavings.
+extern "C" __global__ void __launch_bounds__(256)
+k_tour(int n, const int* parent, const int* child, const long long* child_ptr, int* next, int* count) {
+  for (long long q = grid_begin(); q < n; q += grid_step()) {
+    const int j = child[q], p = parent[j] < 0 ? n : parent[j];
+    const bool leaf = child_ptr[j] == child_ptr[j + 1], last = q + 1 == child_ptr[p + 1];
+    next[2 * j] = leaf ? 2 * j + 1 : 2 * child[child_ptr[j]];
+    next[2 * j + 1] = last ? (p == n ? 2 * n : 2 * p + 1) : 2 * child[q + 1];
+    count[2 * j] = 0;
+    count[2 * j + 1] = 1;
+  }
+}
+
+// One round of pointer doubling along lists that end in a node that points to itself and has the value 0.
+extern "C" __global__ void __launch_bounds__(256)
+k_double(int n, const int* next, const int* value, int* next_out, int* value_out) {
+  for (long long k = grid_begin(); k < n; k += grid_step()) {
+    value_out[k] = value[k] + value[next[k]];
+    next_out[k] = next[next[k]];
+  }
+}
+
+// ---- column counts
+
+// Leaves of the row subtrees: entries with no descendant in their row. leaf[p] says whether entry p is one; a leaf adds one to
+// the columns above it, up to where the path from the entry before it comes in. Keys ascend, in postorder; first[j] is the first
+// descendant of j.
+extern "C" __global__ void __launch_bounds__(256)
+k_leaves(long long count, const long long* keys, const int* first, const int* parent, const int* table, int runs, int* leaf,
+         int* change) {
+  for (long long p = grid_begin(); p < count; p += grid_step()) {
+    const int i = high(keys[p]), j = low(keys[p]);
+    const int before = p > 0 && high(keys[p - 1]) == i ? low(keys[p - 1]) : -1;
+    leaf[p] = before < first[j];
+    if (!leaf[p]) continue;
+    atomicAdd(change + j, 1);
+    if (before >= 0) atomicSub(change + range_max(parent, table, runs, before, j), 1);       // their lowest common ancestor
+  }
+}
+
+// ---- supernodes
+
+// opens[j]: column j does not go on from one of its children.
+extern "C" __global__ void __launch_bounds__(256)
+k_open(int n, const int* parent, const int* colcount, int* opens) {
+  for (long long j = grid_begin(); j < n; j += grid_step()) {
+    const int p = parent[j];
+    if (p >= 0 && (p != j + 1 || colcount[j] != colcount[p] + 1)) atomicExch(opens + p, 1);
+  }
+}
+
+// Every node after its children, by whoever finishes the last of them: nobody waits. pending[f]: children of f.
+extern "C" __global__ void __launch_bounds__(128)
+k_join(int count, int always, int small, int medium, double small_zeros, double medium_zeros, double any_zeros, const int* first,
+       const int* parent, const int* below, const int* child, const long long* child_ptr, int* pending, int* begin, int* width,
+       int* in_whole, int* in_part, int* kind, int* open, long long* entries) {
+  const Joining t{first, parent, below, child, child_ptr, begin, width, in_whole, in_part, kind, open, entries};
+  const Relaxation relaxation{always, small, medium, small_zeros, medium_zeros, any_zeros};
+  for (long long k = grid_begin(); k < count; k += grid_step()) {
+    if (child_ptr[k] != child_ptr[k + 1]) continue;
+    for (int f = static_cast<int>(k);;) {
+      visit(t, relaxation, f);
+      if (parent[f] < 0) break;
+      f = parent[f];
+      __threadfence();
+      if (atomicSub(pending + f, 1) != 1) break;
+      __threadfence();
+    }
+  }
+}
+
+// ---- row lists
+
+// Keys (list << 32 | row) of the blocks on the paths of the leaves, see row_lists in pattern.cpp; from begin[p] on, or with
+// `keys` null the number of each. to[i]: new number of row i; number[b]: list of block b.
+extern "C" __global__ void __launch_bounds__(256)
+k_paths(long long count, const long long* leaves, const int* block_of, const int* up, const int* to, const int* number, int* size,
+        const long long* begin, long long* keys) {
+  for (long long p = grid_begin(); p < count; p += grid_step()) {
+    const int i = high(leaves[p]);
+    const int stop = block_of[p + 1 < count && high(leaves[p + 1]) == i ? low(leaves[p + 1]) : i];
+    int steps = 0;
+    for (int b = block_of[low(leaves[p])]; b < stop; b = up[b], ++steps)
+      if (keys) keys[begin[p] + steps] = (static_cast<long long>(number[b]) << 32) | to[i];
+    if (!keys) size[p] = steps;
+  }
+}
+
+// Columns of L: the rest of the supernode, then its list. A block has a supernode, a warp a column.
+extern "C" __global__ void __launch_bounds__(128)
+k_columns(const int* first, const long long* row_ptr, const int* rows, const long long* Lp, int* Li) {
+  const int begin = first[blockIdx.x], end = first[blockIdx.x + 1];
+  const long long from = row_ptr[blockIdx.x], count = row_ptr[blockIdx.x + 1] - from;
+  const int lane = threadIdx.x & 31;
+  for (int j = begin + static_cast<int>(threadIdx.x >> 5); j < end; j += static_cast<int>(blockDim.x >> 5)) {
+    for (int i = j + lane; i < end; i += 32) Li[Lp[j] + i - j] = i;
+    for (long long q = lane; q < count; q += 32) Li[Lp[j] + (end - j) + q] = rows[from + q];
+  }
+}

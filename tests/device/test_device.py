@@ -1,0 +1,152 @@
+"""The seam to the GPU: which device is chosen, what is said where there is none, what goes wrong and stays usable."""
+
+import sys
+from unittest import mock
+
+import numpy as np
+import pytest
+import scipy.linalg as sl
+from kernel_harness import Harness, KernelError
+
+from meshsolve import device
+from meshsolve.device.cuda import reason_without
+from meshsolve.errors import DeviceUnavailableError, InvalidInputError, OutOfMemoryError
+
+
+@pytest.fixture
+def no_cupy():
+    with mock.patch.dict(sys.modules, {"cupy": None}), mock.patch.object(device, "_cupy", reason_without):
+        yield
+
+
+class OnDevice:
+    """An array that says it lies on a GPU."""
+
+    __cuda_array_interface__ = {}
+
+
+def test_without_cupy(no_cupy):
+    assert not device.available()
+    assert device.choose("auto", 10**9) == device.choose("auto", 0, OnDevice()) == device.choose("cpu") == "cpu"
+    for call in (lambda: device.choose("cuda"), device.xp, lambda: device.to_device(np.zeros(3)), lambda: device.dense("potrf", np.eye(2))):
+        with pytest.raises(DeviceUnavailableError, match=r"pip install 'meshsolve\[cuda12\]'"):
+            call()
+
+
+def test_cupy_without_a_gpu():
+    cupy = mock.Mock()
+    cupy.cuda.is_available.return_value = False
+    with mock.patch.dict(sys.modules, {"cupy": cupy}):
+        assert "no CUDA device" in reason_without()
+        cupy.cuda.is_available.side_effect = RuntimeError("driver mismatch")
+        assert "driver mismatch" in reason_without()
+        cupy.cuda.is_available = mock.Mock(return_value=True)
+        assert reason_without() is None
+
+
+def test_auto_takes_a_device_for_large_input_or_what_lies_there():
+    with device.use(Harness()):
+        assert device.choose("auto", device.AUTO_SIZE - 1) == "cpu"
+        assert device.choose("auto", device.AUTO_SIZE) == device.choose("auto", 1, np.zeros(1), OnDevice()) == "cuda"
+        assert device.choose("cpu", 10**9, OnDevice()) == "cpu" and device.choose("cuda") == "cuda"
+
+
+@pytest.mark.parametrize("given", ["gpu", "CUDA", None, 0, ["cuda"], np.array(["cpu"])])
+def test_unknown_devices(given):
+    with pytest.raises(InvalidInputError, match="device has to be one of"):
+        device.choose(given)
+    with pytest.raises(InvalidInputError, match="device has to be one of"):
+        device.on_cpu(given, "this runs")
+
+
+def test_what_runs_on_the_cpu_only():
+    device.on_cpu("cpu", "this runs")
+    with pytest.raises(DeviceUnavailableError, match="this runs on the CPU only"):
+        device.on_cpu("cuda", "this runs")
+
+
+def test_a_stand_in_ends_with_its_context():
+    before = device.available()
+    with pytest.raises(KeyError):
+        with device.use(Harness()):
+            assert device.available() and device.xp() is np
+            raise KeyError
+    assert device.available() == before
+
+
+def test_python_numbers_are_refused_as_arguments():
+    K = device.kernels("patches/kmeans.cu")
+    with device.use(Harness()) as harness:
+        with pytest.raises(TypeError, match="k_roots, argument 0"):
+            device.launch(K.k_roots, 1, 32, 0, (3, np.zeros(3, np.int32), np.zeros(3, np.int32)))
+        device.launch(K.k_roots, 0, 32, 0, (np.int32(0), np.zeros(3, np.int32), np.zeros(3, np.int32)))      # nothing to do
+        assert not harness.launches
+
+
+def test_too_much_shared_memory():
+    K = device.kernels("patches/kmeans.cu")
+    with device.use(Harness(shared_limit=1024)), pytest.raises(KernelError, match="at most 1024"):
+        assert device.shared_limit() == 1024
+        device.launch(K.k_roots, 1, 32, 2048, (np.int32(0), np.zeros(3, np.int32), np.zeros(3, np.int32)))
+
+
+class Failing(Harness):
+    """A device whose memory is full, or that is lost."""
+
+    class Lost(Exception):
+        pass
+
+    device_errors = (Lost,)
+    released = False
+
+    def release(self):
+        self.released = True
+
+
+def test_out_of_memory_and_a_lost_device_are_exceptions():
+    with device.use(Failing()) as failing:
+        with pytest.raises(OutOfMemoryError, match="patches: the GPU has not enough memory"), device.errors("patches"):
+            raise MemoryError("8 TB")
+        assert failing.released
+        with pytest.raises(DeviceUnavailableError, match="patches: the GPU failed .illegal address"), device.errors("patches"):
+            raise Failing.Lost("illegal address")
+        with device.errors("patches"):
+            assert device.scalar(device.to_device(np.array([7]))) == 7
+
+
+def test_a_stall_is_an_exception(cuda):
+    flag = device.to_device(np.zeros(1, np.int32))
+    device.check_stall(flag, "the solve")
+    flag[0] = 1
+    with pytest.raises(DeviceUnavailableError, match="the solve: a kernel made no progress"):
+        device.check_stall(flag, "the solve")
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_dense_calls(cuda, dtype):
+    """Views with a leading dimension above their rows; what lies outside the lower triangle stays."""
+    rng = np.random.default_rng(0)
+    tolerance = dict(rtol=0, atol=1e-11 if dtype == np.float64 else 1e-3)
+    front = np.asfortranarray(rng.standard_normal((40, 40)).astype(dtype))
+    front[:30, :30] = front[:30, :30] @ front[:30, :30].T + 30 * np.eye(30)
+    on_device = device.to_device(front)
+    a, b, c = on_device[:10, :10], on_device[10:30, :10], on_device[10:30, 10:30]
+    assert device.dense("potrf", a) == 0
+    device.dense("trsm", a, b)
+    device.dense("syrk", c, b)
+    got, L = device.to_host(on_device), np.linalg.cholesky(front[:10, :10])
+    assert np.allclose(np.tril(got[:10, :10]), L, **tolerance) and np.array_equal(np.triu(got, 1)[:10, :10], np.triu(front, 1)[:10, :10])
+    panel = sl.solve_triangular(L, front[10:30, :10].T, lower=True).T
+    assert np.allclose(got[10:30, :10], panel, **tolerance)
+    assert np.allclose(np.tril(got[10:30, 10:30]), np.tril(front[10:30, 10:30] - panel @ panel.T), **tolerance)
+    x, y, z = (device.to_device(np.asfortranarray(rng.standard_normal(shape).astype(dtype))) for shape in ((6, 5), (6, 3), (5, 3)))
+    expected = device.to_host(x) - device.to_host(y) @ device.to_host(z).T
+    device.dense("gemm", x, y, z)
+    assert np.allclose(device.to_host(x), expected, **tolerance)
+    device.dense("trsm", a, b[:10], side="L", trans="N")
+    assert np.allclose(device.to_host(b[:10]), sl.solve_triangular(L, panel[:10], lower=True), **tolerance)
+
+
+def test_a_pivot_that_is_not_positive_is_named(cuda):
+    a = device.to_device(np.asfortranarray(np.diag([4.0, 1.0, -2.0, 3.0])))
+    assert device.dense("potrf", a) == 3

@@ -1,0 +1,378 @@
+"""The CUDA path of the Cholesky factorization against the C++ core: on the kernel harness, and on a GPU where there is one.
+
+Bounds: L to 1e-13 (float64) and 2e-6 (float32) of its largest entry, solutions of these well-conditioned systems likewise.
+"""
+
+import contextlib
+import gc
+import sys
+import types
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import meshsolve as ms
+from fake_cudss import CudaDataType, Cudss
+from kernel_harness import Harness, OnDevice
+from meshsolve import device
+from meshsolve.factor.fronts import cuda as fronts
+from zoo import backward_error, grid, random_spd, spd, zoo
+
+ZOO = zoo()
+BOUND = {"double": 1e-13, "single": 2e-6, "mixed": 1e-13}
+WAYS = {                                                    # which fronts go where: tiny, small, dense of fronts.LIMITS
+    "shared memory": fronts.Limits(512, 6016, 384),
+    "blocks only": fronts.Limits(0, 6016, 384),
+    "tiles": fronts.Limits(0, 0, 384),
+    "all four": fronts.Limits(64, 300, 20),
+    "libraries": fronts.Limits(40, 100, 0),
+}
+
+
+@pytest.fixture(params=["harness", pytest.param("gpu", marks=pytest.mark.gpu)])
+def gpu(request):
+    """What `device` runs on."""
+    if request.param == "gpu":
+        if not device.available():
+            pytest.skip("no GPU")
+        yield device.backend()
+    else:
+        with device.use(Harness()) as harness:
+            yield harness
+
+
+def there(array):
+    """An array that lies on the device, as a caller has it."""
+    backend = device.backend()
+    return backend.to_device(array).view(OnDevice) if isinstance(backend, Harness) else backend.to_device(array)
+
+
+def back(array):
+    return np.asarray(device.to_host(array))
+
+
+class Sparse:
+    """As much of a cupyx.scipy.sparse matrix as intake looks at."""
+
+    def __init__(self, A):
+        A = sp.csr_array(A)
+        self.shape, self.nnz, self.has_canonical_format = A.shape, A.nnz, A.has_canonical_format
+        self.indptr, self.indices, self.data = there(A.indptr.astype(np.int32)), there(A.indices.astype(np.int32)), there(A.data)
+
+    def tocsr(self):
+        return self
+
+    def copy(self):
+        return self
+
+    def sum_duplicates(self):
+        A = sp.csr_array((back(self.data), back(self.indices), back(self.indptr)), shape=self.shape)
+        A.sum_duplicates()
+        self.__init__(A)
+
+    def get(self):
+        return sp.csr_array((back(self.data), back(self.indices), back(self.indptr)), shape=self.shape)
+
+
+def close(x, reference, bound):
+    x, reference = back(x), np.asarray(reference)
+    assert x.shape == reference.shape and x.dtype == reference.dtype
+    assert np.abs(x - reference).max(initial=0) <= bound * np.abs(reference).max(initial=1)
+
+
+# ---- the numeric phase ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_the_factor_of_every_shape(gpu, name):
+    A = ZOO[name]
+    F = ms.cholesky(A, device="cuda")
+    host = ms.cholesky(A, ordering=F.symbolic.ordering.perm, device="cpu")
+    assert np.array_equal(F.perm, host.perm) and F.report.facts["device"] == "cuda"
+    close(F.L.data, host.L.data, 1e-13)
+    assert F.logdet() == pytest.approx(host.logdet(), rel=1e-12, abs=1e-12)
+    b = np.random.default_rng(0).standard_normal((A.shape[0], 3))
+    for system in ("A", "L", "Lt"):
+        close(F.solve(b, system=system), host.solve(b, system=system), 1e-12)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("precision", ["double", "single", "mixed"])
+def test_every_way_of_a_front(gpu, monkeypatch, way, precision):
+    monkeypatch.setattr(fronts, "LIMITS", WAYS[way])
+    A = spd(grid(26, 25))
+    sym = ms.analyze(A, ordering="nd")
+    F, host = sym.factor(A, precision, device="cuda"), sym.factor(A, precision, device="cpu")
+    close(F.L.data, host.L.data, BOUND["single" if precision != "double" else "double"])
+    b = np.random.default_rng(1).standard_normal((A.shape[0], 2))
+    close(F.solve(b), host.solve(b), BOUND[precision])
+    if precision == "mixed":
+        assert backward_error(A, F.solve(b), b) < 1e-15 and F.report.facts["refinement_steps"] > 0
+
+
+@pytest.mark.parametrize("way", ["shared memory", "tiles", "libraries"])
+def test_wide_fronts(gpu, monkeypatch, way):
+    monkeypatch.setattr(fronts, "LIMITS", WAYS[way])
+    A = random_spd(230, 0.2, 3)                            # one front of nearly all rows: several steps, several tiles
+    sym = ms.analyze(A)
+    F, host = sym.factor(A, device="cuda"), sym.factor(A, device="cpu")
+    close(F.L.data, host.L.data, 1e-13)
+    b = np.random.default_rng(0).standard_normal((230, 4))
+    close(F.solve(b), host.solve(b), 1e-12)
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 3, 4, 5, 8, 9, 13])
+def test_any_number_of_right_hand_sides_in_either_order(gpu, k):
+    A = spd(grid(20, 15))
+    F = ms.cholesky(A, device="cuda")
+    b = np.random.default_rng(k).standard_normal((300, k))
+    x = F.solve(b)
+    close(x, ms.cholesky(A, ordering=F.symbolic.ordering.perm, device="cpu").solve(b), 1e-13)
+    assert np.array_equal(F.solve(np.asfortranarray(b)), x)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_order_of_threads_changes_no_bit(seed):
+    A = spd(grid(23, 21))
+    sym = ms.analyze(A, ordering="nd")
+    results = []
+    for harness in (Harness(), Harness(resident=3, seed=seed)):
+        with device.use(harness):
+            F = sym.factor(A, device="cuda")
+            results.append((F.L.data, F.solve(np.arange(A.shape[0] * 2.0).reshape(-1, 2))))
+    assert all(np.array_equal(a, b) for a, b in zip(*results))
+
+
+@pytest.mark.sanitize
+def test_every_kernel_on_something_small(monkeypatch):
+    """Small, since ThreadSanitizer takes its time for each thread of each block."""
+    A = random_spd(64, 0.3, 3)
+    monkeypatch.setattr(fronts, "LIMITS", fronts.Limits(20, 100, 384))
+    kernels = {f"k_{name}_f64" for name in ("factor", "assemble", "eliminate", "solve_below", "subtract", "to_columns", "from_columns",
+                                            "forward", "backward", "diagonal", "values")}
+    with device.use(Harness(seed=1)) as harness:
+        F, b = ms.cholesky(A, device="cuda"), np.ones((64, 2))
+        assert backward_error(A, F.solve(b), b) < 1e-14
+        assert np.isfinite(F.L.data).all() and np.isfinite(F.logdet())
+    assert kernels <= harness.launches.keys(), harness.launches
+
+
+def test_two_depths_never_share_memory():
+    sym = ms.analyze(spd(grid(40, 37)), ordering="nd")
+    depth = fronts._depths(sym.native.snode_parent)
+    parent = sym.native.snode_parent
+    assert all(depth[s] == (0 if p < 0 else depth[p] + 1) for s, p in enumerate(parent))
+    size = np.diff(sym.native.row_ptr) ** 2
+    offset, room = fronts._offsets(size, depth)
+    for d in range(depth.max() + 1):
+        near = np.flatnonzero((depth == d) | (depth == d + 1))
+        near = near[np.argsort(offset[near])]
+        near = near[size[near] > 0]
+        assert (offset[near][1:] >= offset[near][:-1] + size[near][:-1]).all()
+    assert (offset + size).max() <= room
+
+
+# ---- pivots that are not positive -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_failing_column_is_the_hosts(gpu, monkeypatch, way):
+    monkeypatch.setattr(fronts, "LIMITS", WAYS[way])
+    A = sp.lil_array(spd(grid(24, 20)))
+    for row in (5, 216, 300):
+        A[row, row] = -3.0
+    named = set()
+    for place in ("cpu", "cuda"):
+        with pytest.raises(ms.NotPositiveDefiniteError, match="negative") as e:
+            ms.cholesky(sp.csr_array(A), ordering="nd", device=place)
+        named.add(e.value.column)
+    assert len(named) == 1
+
+
+def test_a_failed_refactor_leaves_the_factor_bit_for_bit(gpu):
+    A = spd(grid(20, 15))
+    F = ms.cholesky(A, device="cuda")
+    before, bad = F.L.data, sp.lil_array(A)
+    bad[123, 123] = -1.0
+    with pytest.raises(ms.NotPositiveDefiniteError) as e:
+        F.refactor(bad)
+    assert e.value.column >= 0 and np.array_equal(F.L.data, before)
+    C = spd(grid(20, 15), seed=2)
+    assert F.refactor(C) is F
+    close(F.L.data, ms.cholesky(C, ordering=F.symbolic.ordering.perm).L.data, 1e-13)
+
+
+def test_a_refactorization_allocates_nothing(gpu, monkeypatch):
+    A = Sparse(spd(grid(20, 15)))
+    F = ms.cholesky(A, device="cuda").refactor(A)
+    engine = F._factor
+    kept = {name: id(value) for name, value in vars(engine).items() if name in ("_panels", "_updates", "_failed")}
+    data = engine._data.copy()
+    for name in ("empty", "zeros", "empty_like", "zeros_like"):
+        monkeypatch.setattr(device.xp(), name, lambda *args, **kwargs: pytest.fail("memory is taken"))
+    assert engine.factor(data) < 0
+    assert kept == {name: id(value) for name, value in vars(engine).items() if name in kept}
+
+
+# ---- arrays that lie on the device ------------------------------------------------------------------------------------
+
+
+def test_arrays_come_back_where_they_came_from(gpu, monkeypatch):
+    A, b = spd(grid(20, 15)), np.random.default_rng(0).standard_normal((300, 3))
+    F = ms.cholesky(Sparse(A))                              # "auto": the matrix lies on the device
+    assert F.report.facts["device"] == "cuda"
+    reference = ms.cholesky(A, ordering=F.symbolic.ordering.perm, device="cpu").solve(b)
+    assert isinstance(F.solve(b), np.ndarray)
+    close(F.solve(b), reference, 1e-13)
+    big = [np.asarray(a) for a in (b, np.asfortranarray(b), b[:, 0], b.astype(np.float32), b + 1j * b[::-1])]
+    monkeypatch.setattr(device.backend(), "to_host", lambda array: pytest.fail("an array came back") if array.size > 1 else np.array(array))
+    results = [F.solve(there(a)) for a in big] + [F @ there(b)]
+    out = there(np.zeros((300, 3)))
+    assert F.solve(there(b), out=out) is out
+    monkeypatch.undo()
+    assert all(type(x) is not list and not isinstance(x, (list, sp.sparray)) for x in results)
+    for x, given in zip(results, (*big, b)):
+        expected = ms.cholesky(A, ordering=F.symbolic.ordering.perm, device="cpu").solve(given)
+        close(x, expected, 1e-6 if given.dtype == np.float32 else 1e-13)
+    close(out, reference, 1e-13)
+
+
+def test_values_on_the_device_stay_there(gpu, monkeypatch):
+    A, C = spd(grid(20, 15), seed=1), spd(grid(20, 15), seed=2)
+    F = ms.cholesky(Sparse(A), device="cuda")
+    later, b = Sparse(C), there(np.ones(300))
+    monkeypatch.setattr(device.backend(), "to_host", lambda array: pytest.fail("an array came back") if array.size > 1 else np.array(array))
+    x = F.refactor(later).solve(b)
+    monkeypatch.undo()
+    close(x, ms.cholesky(C, ordering=F.symbolic.ordering.perm, device="cpu").solve(np.ones(300)), 1e-13)
+
+
+def test_matrices_on_the_device_in_any_form(gpu):
+    A = spd(grid(9, 8))
+    x = ms.cholesky(A, device="cpu").solve(np.ones(72))
+    doubled = sp.csr_array(A)
+    doubled = sp.csr_array((np.repeat(doubled.data / 2, 2), np.repeat(doubled.indices, 2), 2 * doubled.indptr), shape=A.shape)
+    for given, options in ((there(A.toarray()), {}), (Sparse(sp.tril(A)), {"lower": True}), (Sparse(doubled), {}),
+                           (Sparse(A), {"ordering": np.arange(72)})):
+        close(ms.cholesky(given, device="cuda", **options).solve(there(np.ones(72))), x, 1e-12)
+    close(ms.cholesky(Sparse(A), device="cpu").solve(np.ones(72)), x, 1e-12)
+    smaller = sp.csr_array(A - sp.diags_array(A.diagonal()) * 0)
+    smaller = sp.csr_array(sp.diags_array(A.diagonal()))    # a pattern inside the analysed one
+    close(ms.cholesky(Sparse(A), device="cuda").refactor(Sparse(smaller)).solve(np.ones(72)), 1 / A.diagonal(), 1e-13)
+
+
+def test_bad_input_on_the_device(gpu):
+    A = spd(grid(9, 8))
+    F = ms.cholesky(A, device="cuda")
+    wrong, turned = sp.lil_array(A), sp.lil_array(A)
+    wrong[3, 3] = np.nan
+    turned[3, 4] += 1.0
+    with pytest.raises(ms.InvalidInputError, match="row 3, column 3 holds nan"):
+        ms.cholesky(Sparse(wrong))
+    with pytest.raises(ms.NotSymmetricError) as e:
+        ms.cholesky(Sparse(turned))
+    assert {e.value.row, e.value.column} == {3, 4}
+    with pytest.raises(ms.NotSymmetricError):
+        F.refactor(Sparse(turned))
+    full = sp.lil_array(A)
+    full[0, 70] = full[70, 0] = 0.5
+    with pytest.raises(ms.PatternMismatchError):
+        F.refactor(Sparse(full))
+    for b, text in ((np.ones(71), "has to be"), (np.full(72, np.inf), "row 0"), (np.ones((72, 2, 2)), "has to be"), (np.ones(72, bool), None)):
+        with pytest.raises(ms.InvalidInputError, match=text) if text else contextlib.nullcontext():
+            F.solve(there(b))
+    with pytest.raises(ms.InvalidInputError, match="square"):
+        ms.cholesky(there(np.ones((3, 4))))
+    with pytest.raises(ms.InvalidInputError, match="out has to be"):
+        F.solve(there(np.ones(72)), out=np.ones(72))
+
+
+@pytest.mark.parametrize("precision", ["double", "mixed"])
+def test_fixed_rows(gpu, precision):
+    A, C = spd(grid(9, 8)), spd(grid(9, 8), seed=5)
+    fixed, values, b = [70, 3, 15], np.array([[1.0, 2], [3, 4], [5, 6]]), np.random.default_rng(0).standard_normal((72, 2))
+    host = ms.cholesky(A, fixed=fixed, precision=precision, device="cpu")
+    for given, wrap in ((A, np.asarray), (Sparse(A), there)):
+        F = ms.cholesky(given, fixed=fixed, precision=precision, device="cuda")
+        close(F.solve(wrap(b), fixed_values=wrap(values)), host.solve(b, fixed_values=values), 1e-13)
+        close(F.solve(wrap(b)), host.solve(b), 1e-13)
+    for later in (Sparse(C), C, Sparse(A)):
+        reference = ms.cholesky(later.get() if isinstance(later, Sparse) else later, fixed=fixed, precision=precision, device="cpu")
+        close(F.refactor(later).solve(b, fixed_values=values), reference.solve(b, fixed_values=values), 1e-13)
+    before = F.solve(b, fixed_values=values)
+    with pytest.raises(ms.NotPositiveDefiniteError):
+        F.refactor(Sparse(-C))
+    assert np.array_equal(F.solve(b, fixed_values=values), before)
+
+
+@pytest.mark.parametrize("pattern", [grid(9, 8), sp.block_diag([grid(5, 4), grid(3, 7), sp.csr_array((4, 4))]), sp.csr_array((5, 5))],
+                         ids=["one component", "several and isolated rows", "isolated rows alone"])
+def test_pinned_laplacian(gpu, pattern):
+    W = sp.csr_array(pattern + pattern.T, dtype=float)
+    L = sp.csr_array(sp.diags_array(np.asarray(W.sum(axis=1)).ravel()) - W)
+    b = L @ np.random.default_rng(0).standard_normal((L.shape[0], 3))
+    host = ms.cholesky(L, pin=True, device="cpu")
+    for given in (L, Sparse(L)):
+        F = ms.cholesky(given, pin=True, device="cuda")
+        close(F.solve(there(b)), host.solve(b), 1e-13)
+        close(F.refactor(Sparse(2 * L)).solve(there(b)), host.solve(b) / 2, 1e-13)
+    with pytest.warns(ms.MeshsolveWarning, match="not in the range"):
+        F.solve(there(b + 1))
+
+
+def test_means_over_more_rows_than_a_chunk(gpu):
+    from meshsolve.factor.cholesky.device_constraint import CHUNK, _Segments
+
+    rng = np.random.default_rng(0)
+    component = rng.integers(0, 3, 3 * CHUNK)
+    X = rng.standard_normal((len(component), 2))
+    expected = np.stack([np.bincount(component, column, 3) for column in X.T], axis=1)
+    close(_Segments(component, 3).sums(device.to_device(X)), expected, 1e-12)
+
+
+# ---- cuDSS ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cudss(monkeypatch):
+    fake = Cudss()
+    monkeypatch.setitem(sys.modules, "nvmath", types.SimpleNamespace(CudaDataType=CudaDataType, bindings=types.SimpleNamespace(cudss=fake)))
+    monkeypatch.setitem(sys.modules, "nvmath.bindings", types.SimpleNamespace(cudss=fake))
+    with device.use(Harness()):
+        yield fake
+
+
+@pytest.mark.parametrize("precision", ["double", "single", "mixed"])
+def test_cudss_solves_in_our_ordering(cudss, precision):
+    A, b = spd(grid(9, 8)), np.random.default_rng(0).standard_normal((72, 2))
+    F = ms.cholesky(Sparse(A), backend="cudss", precision=precision)
+    assert np.array_equal(cudss.perm, np.arange(72)) and cudss.log == ["ANALYSIS", "FACTORIZATION"]
+    host = ms.cholesky(A, precision=precision, device="cpu")
+    close(F.solve(there(b)), host.solve(b), BOUND[precision])
+    F.refactor(2 * A)
+    assert cudss.log.count("ANALYSIS") == 1
+    close(F.solve(b[:, 0]), host.solve(b[:, 0]) / 2, BOUND[precision])
+    assert F._factor.nnz == F.nnz, "the matrix did not arrive in our ordering"
+    del F
+    gc.collect()
+    assert not cudss.alive
+
+
+def test_what_cudss_cannot_do_is_said(cudss):
+    A = spd(grid(9, 8))
+    F = ms.cholesky(A, backend="cudss")
+    for call in (lambda: F.solve(np.ones(72), system="L"), lambda: F.L, F.logdet):
+        with pytest.raises(ms.InvalidInputError, match="native"):
+            call()
+    x = F.solve(np.ones(72))
+    with pytest.raises(ms.NotPositiveDefiniteError):
+        F.refactor(-A)
+    assert np.array_equal(F.solve(np.ones(72)), x)
+    with pytest.raises(ms.InvalidInputError, match="cudss"):
+        ms.cholesky(A, device="cpu", backend="cudss")
+
+
+def test_without_cudss_the_message_says_what_to_install():
+    with device.use(Harness()), pytest.raises(ms.DeviceUnavailableError, match="nvmath-python"):
+        ms.cholesky(spd(grid(4, 4)), backend="cudss")

@@ -1,0 +1,105 @@
+"""The CUDA path of the symbolic factorization: the integers of the C++ core, entry by entry."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import meshsolve as ms
+from kernel_harness import Harness
+from meshsolve import _core, device
+from meshsolve.arrays import as_symmetric, symmetric_pattern
+from meshsolve.factor import symbolic
+from meshsolve.factor.symbolic import cuda
+from zoo import grid, spd, zoo
+
+ZOO = zoo()
+
+
+@pytest.fixture(params=["harness", pytest.param("gpu", marks=pytest.mark.gpu)])
+def gpu(request):
+    """What `device` runs on."""
+    if request.param == "gpu":
+        if not device.available():
+            pytest.skip("no GPU")
+        yield device.backend()
+    else:
+        with device.use(Harness()) as harness:
+            yield harness
+
+
+def same(found, expected):
+    found = np.asarray(device.to_host(found))
+    assert found.dtype == expected.dtype and np.array_equal(found, expected)
+
+
+def check(A, perm):
+    """Every step against its twin."""
+    P = symmetric_pattern(A)
+    there = device.to_device(P.indptr), device.to_device(P.indices)
+    parent = _core.etree(P.indptr, P.indices)
+    same(cuda.etree(*there), parent)
+    same(cuda.postorder(device.to_device(parent)), _core.postorder(parent))
+    same(cuda.colcount(*there), _core.colcount(P.indptr, P.indices))
+    perm = np.ascontiguousarray(perm, np.int32)
+    expected = _core.analyze(P.indptr, P.indices, perm)
+    found = cuda.analyze(*there, device.to_device(perm))
+    for name in cuda.DeviceAnalysis._fields:
+        same(getattr(found, name), getattr(expected, name))
+    for found, expected in zip(cuda.pattern_lca(*there, found), _core.pattern_lca(P.indptr, P.indices, expected, 1)):
+        same(found, expected)
+
+
+@pytest.mark.parametrize("ordering", ["natural", "nd", "amd", "random"])
+@pytest.mark.parametrize("name", ZOO)
+def test_every_shape(gpu, name, ordering):
+    check(ZOO[name], ms.analyze(ZOO[name], ordering=ordering).ordering.perm)
+
+
+def test_a_mesh_in_a_nested_dissection(gpu):
+    A = spd(grid(47, 43))
+    check(A, ms.analyze(A, ordering="nd").ordering.perm)
+
+
+@settings(max_examples=25)
+@given(n=st.integers(1, 90), density=st.floats(0, 0.2), seed=st.integers(0, 10**6))
+def test_random_patterns(n, density, seed):
+    rng = np.random.default_rng(seed)
+    A = sp.random_array((n, n), density=density, rng=rng)
+    with device.use(Harness()):
+        check(A + A.T, rng.permutation(n))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_any_order_of_threads(seed):
+    A = spd(grid(13, 17))
+    with device.use(Harness(resident=4, seed=seed, block=64)):
+        check(A, np.random.default_rng(seed).permutation(221))
+
+
+@pytest.mark.sanitize
+def test_every_kernel_on_something_small():
+    """Small, since ThreadSanitizer takes its time for each thread of each block."""
+    A = spd(grid(9, 8))
+    with device.use(Harness(seed=1, block=32)) as harness:
+        check(A, np.random.default_rng(0).permutation(72))
+    assert {"k_etree", "k_tour", "k_double", "k_leaves", "k_open", "k_join", "k_paths", "k_columns"} <= harness.launches.keys()
+
+
+@pytest.mark.parametrize("length", [1, 31, 32, 33, 100, 1000])
+def test_largest_values_of_ranges(gpu, length):
+    values = np.random.default_rng(length).integers(0, 10**6, length).astype(np.int32)
+    table, runs = cuda._largest(device.to_device(values))
+    table = np.asarray(device.to_host(table)).reshape(-1, runs)
+    for level, row in enumerate(table):
+        for k in range(runs - (1 << level) + 1):
+            assert row[k] == values[32 * k:32 * (k + (1 << level))].max()
+
+
+def test_an_analysis_made_on_the_device_is_that_of_the_host(gpu):
+    M = as_symmetric(spd(grid(20, 15)))
+    perm = ms.analyze(M.to_scipy(), ordering="nd").ordering.perm
+    here, there = symbolic.Symbolic.build(M, perm), symbolic.Symbolic.build(M, perm, place="cuda")
+    assert here.nnz == there.nnz and here.flops == there.flops and np.array_equal(here.supernodes, there.supernodes)
+    assert all(np.array_equal(a, b) for a, b in zip(here.pattern(), there.pattern()))

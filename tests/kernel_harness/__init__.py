@@ -1,0 +1,5 @@
+"""Runs the library's CUDA kernels on the CPU: see README.md. `Harness` stands in for CuPy behind `meshsolve.device`."""
+
+from kernel_harness.harness import Harness, KernelError, OnDevice
+
+__all__ = ["Harness", "KernelError", "OnDevice"]

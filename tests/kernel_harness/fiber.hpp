@@ -1,0 +1,197 @@
+// Fibers: the CUDA threads of one block take turns on one OS thread, each on a stack of its own.
+//
+// A switch saves the callee-saved registers and exchanges the stack pointer, about 30 ns. AddressSanitizer is told of each
+// change of stack; ThreadSanitizer sees every fiber as a thread, with no order between two of them but what a barrier makes.
+// The harness's own accesses are not the kernel's: functions marked HARNESS_QUIET are not instrumented, and a Quiet in scope
+// hides what they inline.
+#pragma once
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <vector>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <pthread.h>
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+extern "C" void* __tsan_create_fiber(unsigned);
+extern "C" void __tsan_destroy_fiber(void*);
+extern "C" void __tsan_switch_to_fiber(void*, unsigned);
+extern "C" void* __tsan_get_current_fiber();
+extern "C" void AnnotateIgnoreReadsBegin(const char*, int);
+extern "C" void AnnotateIgnoreReadsEnd(const char*, int);
+extern "C" void AnnotateIgnoreWritesBegin(const char*, int);
+extern "C" void AnnotateIgnoreWritesEnd(const char*, int);
+#define HARNESS_TSAN 1
+#define HARNESS_QUIET __attribute__((no_sanitize("thread"), noinline))
+#else
+#define HARNESS_TSAN 0
+#define HARNESS_QUIET
+inline void __tsan_acquire(void*) {}
+inline void __tsan_release(void*) {}
+#endif
+
+struct uint3 {
+  unsigned x, y, z;
+};
+
+namespace harness {
+
+// ---- the switch
+
+#if defined(__x86_64__)
+asm(".text\n.weak harness_switch\n.hidden harness_switch\n.type harness_switch,@function\nharness_switch:\n"
+    "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\nmovq %rsp,(%rdi)\nmovq %rsi,%rsp\n"
+    "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n.size harness_switch,.-harness_switch\n");
+extern "C" __attribute__((visibility("hidden"))) void harness_switch(void** save, void* load);
+
+struct Context {
+  void* sp = nullptr;
+  void prepare(char* low, size_t size, void (*entry)()) {
+    void** p = reinterpret_cast<void**>(reinterpret_cast<uintptr_t>(low + size) & ~uintptr_t{15});
+    *--p = nullptr;                                       // where entry would return to; it never does
+    *--p = reinterpret_cast<void*>(entry);
+    for (int i = 0; i < 6; ++i) *--p = nullptr;           // six saved registers
+    sp = p;
+  }
+  static void swap(Context& from, Context& to) { harness_switch(&from.sp, to.sp); }
+};
+#else
+}  // namespace harness
+#include <ucontext.h>
+namespace harness {
+struct Context {
+  ucontext_t u;
+  void prepare(char* low, size_t size, void (*entry)()) {
+    getcontext(&u);
+    u.uc_stack.ss_sp = low;
+    u.uc_stack.ss_size = size;
+    u.uc_link = nullptr;
+    makecontext(&u, entry, 0);
+  }
+  static void swap(Context& from, Context& to) { swapcontext(&from.u, &to.u); }
+};
+#endif
+
+// ---- one fiber
+
+struct Fiber {
+  Context context;
+  char* stack = nullptr;
+  size_t size = 0;
+  uint3 thread{};                                         // threadIdx
+  unsigned linear = 0;                                    // its rank in the block
+  bool live = false;
+  const unsigned* waits_for = nullptr;                    // blocked while *waits_for == generation
+  unsigned generation = 0;
+  int quiet = 0;                                          // depth of Quiet
+  void *tsan = nullptr, *publisher = nullptr;             // ThreadSanitizer's fibers: the thread, and what its fences cover
+  char fenced = 0;                                        // a fence has been passed; its address carries the order
+  std::vector<void*> strong_loads;                        // flags read since the last fence
+};
+
+constexpr size_t stack_bytes = size_t{64} << 10;
+constexpr size_t page = 4096;
+
+inline void allocate_stack(Fiber& f) {
+  f.size = stack_bytes;
+  char* p = static_cast<char*>(
+      mmap(nullptr, f.size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  if (p == MAP_FAILED) abort();
+  mprotect(p, page, PROT_NONE);                           // a stack overflow faults
+  f.stack = p + page;
+}
+
+// What ran on this stack before is forgotten; `rank` staggers the stacks over the sets of the cache. ThreadSanitizer's fibers
+// take a millisecond to make, so they are kept: exchange_identities sees to it that they serve other threads in the next block.
+HARNESS_QUIET inline void prepare(Fiber& f, unsigned rank, void (*entry)()) {
+#if defined(__SANITIZE_ADDRESS__)
+  __asan_unpoison_memory_region(f.stack, f.size);
+#endif
+#if HARNESS_TSAN
+  mmap(f.stack, f.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  f.quiet = 0;
+  f.fenced = 0;
+  f.strong_loads.clear();
+  if (!f.tsan) f.tsan = __tsan_create_fiber(0);
+  if (!f.publisher) f.publisher = __tsan_create_fiber(0);
+#endif
+  f.context.prepare(f.stack, f.size - (rank * 7 % 61) * 64, entry);
+}
+
+// ---- what the sanitizers are told
+
+#if HARNESS_TSAN
+HARNESS_QUIET inline void quiet_begin(Fiber* f) {
+  if (f) ++f->quiet;
+  AnnotateIgnoreReadsBegin("", 0);
+  AnnotateIgnoreWritesBegin("", 0);
+}
+HARNESS_QUIET inline void quiet_end(Fiber* f) {
+  if (f) --f->quiet;
+  AnnotateIgnoreReadsEnd("", 0);
+  AnnotateIgnoreWritesEnd("", 0);
+}
+struct Quiet {
+  Fiber* f;
+  HARNESS_QUIET explicit Quiet(Fiber* fiber) : f(fiber) { quiet_begin(f); }
+  HARNESS_QUIET ~Quiet() { quiet_end(f); }
+};
+#else
+struct Quiet {
+  explicit Quiet(Fiber*) {}
+  ~Quiet() {}
+};
+#endif
+
+// The OS thread's own stack and identity: where a fiber returns to.
+struct Home {
+  Context context;
+  const void* low = nullptr;
+  size_t size = 0;
+  void* tsan = nullptr;
+};
+
+HARNESS_QUIET inline void note_home(Home& home) {
+#if defined(__SANITIZE_ADDRESS__)
+  pthread_attr_t attributes;
+  void* low;
+  pthread_getattr_np(pthread_self(), &attributes);
+  pthread_attr_getstack(&attributes, &low, &home.size);
+  pthread_attr_destroy(&attributes);
+  home.low = low;
+#endif
+#if HARNESS_TSAN
+  home.tsan = __tsan_get_current_fiber();
+#endif
+  (void)home;
+}
+
+// Leaves `from` (null: home) for `to` (null: home); returns when something switches back.
+HARNESS_QUIET inline void switch_fiber(Home& home, Fiber* from, Fiber* to) {
+#if HARNESS_TSAN
+  if (from && !from->live)
+    while (from->quiet) quiet_end(from);
+  __tsan_switch_to_fiber(to ? to->tsan : home.tsan, 1);   // 1: no order is implied
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+  void* fake = nullptr;
+  __sanitizer_start_switch_fiber(&fake, to ? to->stack : home.low, to ? to->size : home.size);
+#endif
+  Context::swap(from ? from->context : home.context, to ? to->context : home.context);
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
+#endif
+}
+
+inline void arrived_on_new_stack() {
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(nullptr, nullptr, nullptr);
+#endif
+}
+
+}  // namespace harness

@@ -1,0 +1,234 @@
+"""A stand-in for CuPy behind `meshsolve.device`: numpy arrays are the memory of the device, kernels are compiled by g++.
+
+A .cu file is taken as it is. Its quoted includes are put in place, each `__shared__` variable becomes a reference into a heap
+block of its exact size, and what g++ would take in another sense than NVRTC is refused with file and line.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+
+import numpy as np
+import scipy.sparse as sp
+
+from meshsolve.device import PACKAGE
+
+HERE = pathlib.Path(__file__).resolve().parent
+FLAGS = ["-std=c++17", "-O2", "-g1", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-fno-gnu-unique", "-ffp-contract=off",
+         "-Wall", "-Wno-unknown-pragmas", "-Wno-unused"]
+SANITIZE = {
+    None: [],
+    "address": ["-fsanitize=address,undefined", "-fno-sanitize=vptr", "-O1", "-fno-omit-frame-pointer"],
+    "thread": ["-fsanitize=thread", "--param", "tsan-distinguish-volatile=1", "-O1", "-fno-omit-frame-pointer", "-Wno-tsan"],
+}
+
+_ALIGN = r"(?:__align__\s*\(\s*\w+\s*\)\s*)?"
+_DYNAMIC = re.compile(r"\bextern\s+__shared__\s+" + _ALIGN + r"([\w:<>,\s\*]+?)\s*\b(\w+)\s*\[\s*\]\s*;")
+_STATIC = re.compile(r"(?<!extern )\b__shared__\s+" + _ALIGN + r"([\w:<>,\s\*]+?)\s*\b(\w+)\s*((?:\[[^\]]*\]\s*)*);")
+_KERNEL = re.compile(r'extern\s+"C"\s+__global__\s+void\s+(?:__launch_bounds__\s*\([^()]*\)\s*)?(\w+)\s*\(')
+_GLOBAL = re.compile(r"\b__global__\b")
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"[ \t]*$', re.MULTILINE)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
+class KernelError(RuntimeError):
+    """A kernel that deadlocked, spun without progress, met a divergent barrier, or was launched with wrong arguments."""
+
+
+class Harness:
+    """What `meshsolve.device` asks of a backend, and how launches are varied.
+
+    Parameters
+    ----------
+    resident : int
+        Blocks in flight at once.
+    seed : int
+        0: threads take turns; else they are drawn at random and yield at random.
+    block : int or None
+        Threads a block, in place of what the algorithm asks for where it asks for one dimension.
+    timeout : float
+        Seconds that a thread may spin without progress of its block.
+    sanitize : {None, "address", "thread"}
+        Needs the sanitizer's runtime in the process: see `sanitized.py`.
+    shared_limit : int
+        Most bytes of dynamic shared memory a block.
+    """
+
+    name = "harness"
+    xp = np
+    memory_errors = (MemoryError,)
+    device_errors = ()
+
+    def __init__(self, resident=2, seed=0, block=None, timeout=60.0, sanitize=None, shared_limit=48 << 10):
+        self.resident, self.seed, self.block, self.timeout = resident, seed, block, timeout
+        self.shared_limit = shared_limit
+        self.sanitize = sanitize or os.environ.get("MESHSOLVE_HARNESS_SANITIZE") or None
+        self.launches = {}                                  # how often each kernel ran
+
+    def function(self, path, name):
+        """The kernel `name` of a .cu file, compiled where the cache has none."""
+        return _library(pathlib.Path(path), self.sanitize), name
+
+    def launch(self, function, grid, block, shared, args):
+        library, name = function
+        self.launches[name] = self.launches.get(name, 0) + 1
+        if self.block and len(block) == 1:
+            block = (self.block,)
+        if shared > self.shared_limit:
+            raise KernelError(f"{name}: {shared} bytes of shared memory, at most {self.shared_limit} are there")
+        library.launch(name, grid, block, shared, args, self.resident, self.seed, self.timeout)
+
+    def to_device(self, array):
+        return np.array(array, copy=True)
+
+    def to_host(self, array):
+        return np.array(array, copy=True)
+
+    def is_native(self, array):
+        """Whether an array lies on this device: numpy arrays lie on the host as well, so only those that say so do."""
+        return isinstance(array, OnDevice)
+
+    def dense(self, op, *args, **options):
+        from kernel_harness import dense
+
+        return getattr(dense, op)(*args, **options)
+
+    def csr(self, data, indices, indptr, shape):
+        return sp.csr_array((data, indices, indptr), shape=shape)
+
+    def release(self):
+        pass
+
+
+class OnDevice(np.ndarray):
+    """What a caller hands over as an array that lies on the GPU: ``array.view(OnDevice)``."""
+
+
+# ---- source -----------------------------------------------------------------------------------------------------------
+
+
+def read(path, folders, seen):
+    """The text of a file with its quoted includes in place, each file once, after `check` and `transform`."""
+    text = path.read_text()
+    check(text, path)
+    seen.add(path)
+
+    def included(match):
+        for folder in (path.parent, *folders):
+            file = (folder / match[1]).resolve()
+            if file.is_file():
+                line = text.count("\n", 0, match.start()) + 2
+                return read(file, folders, seen) + f'\n#line {line} "{path}"' if file not in seen else ""
+        raise FileNotFoundError(f"{path}: {match[1]} is in none of the folders")
+
+    body = _INCLUDE.sub(included, transform(text, len(seen)).replace("#pragma once", ""))
+    return f'#line 1 "{path}"\n{body}\n'
+
+
+def check(text, path):
+    """Refuse what g++ would take in another sense than NVRTC, with the line."""
+    code = _COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
+
+    def refuse(position, why):
+        raise SyntaxError(f"{path}:{code.count(chr(10), 0, position) + 1}: {why}")
+
+    for m in re.finditer(r"\b__shared__\b[^;]*;", code):
+        if _depth(code, m.start()) == 0:
+            refuse(m.start(), "__shared__ at file scope: declare it inside the kernel")
+        if "," in re.sub(r"<[^<>]*>|\[[^\]]*\]|\([^()]*\)", "", m[0]):
+            refuse(m.start(), "one __shared__ variable per declaration")
+    for word in ("asm", "__activemask"):
+        if m := re.search(rf"\b{word}\b", code):
+            refuse(m.start(), f"{word} is not supported here")
+    for m in _GLOBAL.finditer(code):
+        if not _KERNEL.match(code, code.rfind("extern", 0, m.start())):
+            refuse(m.start(), 'write: extern "C" __global__ void __launch_bounds__(threads) name(...)')
+
+
+def _depth(code, position):
+    """Braces that are open at a position, those of namespaces and extern "C" apart."""
+    open_ = []
+    for m in re.finditer(r'((?:\bnamespace\b[\w\s:]*|extern\s+"C"\s*)?)\{|\}', code[:position]):
+        if m[0] == "}":
+            open_.pop()
+        else:
+            open_.append(not m[1])
+    return sum(open_)
+
+
+def transform(text, file):
+    """`__shared__` variables as references into heap blocks, numbered by file and place; 0 and 1 are the harness's own."""
+    ids = iter(range(2 + 64 * file, 2 + 64 * (file + 1)))
+    text = _DYNAMIC.sub(lambda m: f"{m[1]}* {m[2]} = static_cast<{m[1]}*>(harness::dynamic_shared());", text)
+    return _STATIC.sub(lambda m: f"auto& {m[2]} = harness::shared_variable<{m[1]}{m[3]}>({next(ids)});", text)
+
+
+# ---- compilation ------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _library(path, sanitize):
+    folders = [PACKAGE]
+    code = read(path.resolve(), folders, set())
+    names = _KERNEL.findall(_COMMENT.sub("", code))
+    code = f'#include "{HERE}/cuda.hpp"\n{code}\n' + "".join(f"HARNESS_EXPORT({name})\n" for name in names)
+    command = ["g++", *FLAGS, *SANITIZE[sanitize]]
+    headers = "".join((HERE / f"{name}.hpp").read_text() for name in ("fiber", "block", "cuda"))
+    key = hashlib.sha256("\0".join([code, headers, *command]).encode()).hexdigest()[:20]
+    folder = pathlib.Path(os.environ.get("MESHSOLVE_HARNESS_CACHE", pathlib.Path(tempfile.gettempdir()) / f"meshsolve-harness-{os.getuid()}"))
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    file = folder / f"{path.stem}.{key}.so"
+    if not file.exists():
+        made = folder / f"{path.stem}.{key}.{os.getpid()}.tmp"
+        done = subprocess.run([*command, "-x", "c++", "-", "-o", made], input=code, text=True, capture_output=True)
+        if done.returncode:
+            raise SyntaxError(done.stderr)
+        made.replace(file)
+    return Library(file, names)
+
+
+class Library:
+    """The kernels of one compiled file."""
+
+    def __init__(self, file, names):
+        library = ctypes.CDLL(str(file))
+        self.types, self.functions = {}, {}
+        for name in names:
+            signature = getattr(library, f"signature_{name}")
+            signature.restype = ctypes.c_char_p
+            self.types[name] = signature().decode().split(",")[:-1]
+            self.functions[name] = getattr(library, f"launch_{name}")
+
+    def launch(self, name, grid, block, shared, args, resident, seed, timeout):
+        types = self.types[name]
+        if len(types) != len(args):
+            raise KernelError(f"{name} takes {len(types)} arguments, not {len(args)}")
+        values = [_argument(name, k, type_, value) for k, (type_, value) in enumerate(zip(types, args))]
+        pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+        sizes = [(ctypes.c_uint * 3)(*(*size, 1, 1)[:3]) for size in (grid, block)]
+        error = ctypes.create_string_buffer(512)
+        if self.functions[name](*sizes, ctypes.c_size_t(shared), pointers, ctypes.c_uint(resident), ctypes.c_uint64(seed),
+                                ctypes.c_double(timeout), error, ctypes.c_size_t(len(error))):
+            raise KernelError(f"{name}: {error.value.decode()}")
+
+
+def _argument(kernel, position, expected, value):
+    """One argument in memory of its own; its type has to be the kernel's to the bit, which CuPy would not check."""
+    place = f"{kernel}, argument {position}"
+    if isinstance(value, np.ndarray) and value.ndim:
+        given = "*" + value.dtype.str[1:]
+        if not (value.flags.c_contiguous or value.flags.f_contiguous):
+            raise KernelError(f"{place}: the array is not contiguous")
+        if given != expected:
+            raise KernelError(f"{place}: {given[1:]} array, the kernel takes {expected}")
+        return ctypes.c_void_p(value.ctypes.data if value.size else None)      # as CuPy: no entries, a null pointer
+    if not isinstance(value, np.generic) or value.dtype.str[1:] != expected:
+        raise KernelError(f"{place}: {type(value).__name__}, the kernel takes {expected}")
+    return ctypes.create_string_buffer(value.tobytes(), value.nbytes)

@@ -1,0 +1,156 @@
+"""The harness finds what it promises to find, and is silent where nothing is wrong."""
+
+import pathlib
+
+import numpy as np
+import pytest
+from kernel_harness import Harness, KernelError, sanitized
+
+PLANTED = pathlib.Path(__file__).parent / "planted"
+FAULTS = PLANTED / "faults.cu"
+
+
+def run(kernel, grid, block, args, shared=0, file=FAULTS, **variation):
+    harness = Harness(**variation)
+    harness.launch(harness.function(file, kernel), (grid,), (block,), shared, args)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("kernel, grid, block, says", [
+    ("k_divergent_barrier", 1, 64, r"divergent __syncthreads: block \(0,0,0\) thread"),
+    ("k_deadlock", 1, 32, "deadlock|divergent"),
+    ("k_absent_lane", 1, 32, "lane that takes no part"),
+])
+def test_faults_that_every_build_finds(kernel, grid, block, says, seed):
+    with pytest.raises(KernelError, match=says):
+        run(kernel, grid, block, [np.zeros(64, np.int32)], seed=seed)
+
+
+def test_a_spin_without_progress_ends():
+    with pytest.raises(KernelError, match=r"timeout: block \(\d,0,0\) .* spins without progress"):
+        run("k_grid_barrier", 4, 32, [np.zeros(1, np.int32)], resident=2, timeout=0.2)
+    arrived = np.zeros(1, np.int32)
+    run("k_grid_barrier", 4, 32, [arrived], resident=4)
+    assert arrived[0] == 4
+
+
+def test_patience_ends_and_says_so():
+    arrived, stalled = np.zeros(1, np.int32), np.zeros(1, np.int32)
+    run("k_patient_barrier", 4, 32, [arrived, stalled], resident=2)
+    assert stalled[0] == 1 and arrived[0] == 4
+    arrived[:] = stalled[:] = 0
+    run("k_patient_barrier", 2, 32, [arrived, stalled], resident=2)
+    assert stalled[0] == 0
+
+
+def test_shared_memory_begins_as_garbage():
+    out = np.zeros(1, np.int32)
+    run("k_uninitialized", 2, 32, [out])
+    assert out[0] != 32
+
+
+def test_a_failure_leaves_the_harness_usable():
+    for _ in range(3):
+        with pytest.raises(KernelError):
+            run("k_divergent_barrier", 8, 64, [np.zeros(64, np.int32)], resident=4)
+    run("k_lost_update", 1, 32, [np.zeros(1, np.int32)])
+
+
+@pytest.mark.parametrize("args, says", [
+    ([np.zeros(1, np.int64)], "i8 array, the kernel takes \\*i4"),
+    ([np.zeros(8, np.int32)[::2]], "not contiguous"),
+    ([np.int32(3)], "int32, the kernel takes"),
+    ([], "takes 1 arguments, not 0"),
+])
+def test_wrong_arguments_are_refused(args, says):
+    with pytest.raises(KernelError, match=says):
+        run("k_lost_update", 1, 32, args)
+
+
+@pytest.mark.parametrize("source, says", [
+    ("__shared__ int file_scope[4];", "2: __shared__ at file scope"),
+    ('extern "C" __global__ void k_a() { __shared__ int a, b[4]; }', "2: one __shared__ variable"),
+    ('extern "C" __global__ void k_a() { asm("nop;"); }', "2: asm"),
+    ('extern "C" __global__ void k_a() { __activemask(); }', "2: __activemask"),
+    ("__global__ void k_a() {}", '2: write: extern "C"'),
+])
+def test_what_gcc_would_take_in_another_sense_is_refused(tmp_path, source, says):
+    file = tmp_path / "refused.cu"
+    file.write_text(f"// a line\n{source}\n")
+    with pytest.raises(SyntaxError, match=says):
+        Harness().function(file, "k_a")
+
+
+# ---- what only a sanitizer sees: a process of its own, since a sanitizer ends it
+
+FAULT = """
+import sys, numpy as np
+from kernel_harness.test_planted import run
+kernel, grid, block, shared = sys.argv[1], *map(int, sys.argv[2:5])
+args = {"k_missing_barrier": [np.ones(128, np.int32), np.zeros(1, np.int32)],
+        "k_static_overrun": [np.zeros(32, np.int32), np.int32(33)]}.get(kernel, [np.zeros(32, np.int32)])
+for seed in (0, 1):
+    run(kernel, grid, block, args, shared=shared, seed=seed)
+"""
+
+SOLVE = """
+import sys, numpy as np
+from kernel_harness.test_planted import solve
+for seed in (0, 1, 2):
+    solve(sys.argv[1], seed)
+"""
+
+
+PLANTS = ("none", "overrun", "no barrier", "no fence", "no acquire", "plain flag")
+
+
+def solve(plant, seed, n=200):
+    """The persistent triangular solve of planted/solve.cu, compared with numpy where nothing is planted."""
+    rng = np.random.default_rng(0)
+    indptr = np.minimum(2 * np.arange(n + 1), 2 * n).astype(np.int32) - 2
+    indptr[0] = 0
+    indices = np.array([max(0, i - 1 - int(rng.integers(0, 9))) for i in range(1, n) for _ in range(2)], np.int32)
+    data, b = rng.uniform(-0.1, 0.1, len(indices)), rng.standard_normal(n)
+    x, done, head = np.zeros(n), np.zeros(n, np.int32), np.zeros(1, np.int32)
+    args = [indptr, indices, data, b, x, done, head, np.int32(n), np.int32(PLANTS.index(plant))]
+    run("k_solve", 4, 64, args, file=PLANTED / "solve.cu", resident=4, timeout=20, seed=seed)
+    expected = b.copy()
+    for i in range(1, n):
+        expected[i] -= data[indptr[i]:indptr[i + 1]] @ expected[indices[indptr[i]:indptr[i + 1]]]
+    assert plant != "none" or np.allclose(x, expected, atol=1e-12)
+
+
+def check(child, says):
+    assert (child.returncode != 0) == bool(says), child.stderr[-3000:]
+    assert says in child.stderr, child.stderr[-3000:]
+
+
+def test_a_clean_persistent_kernel_is_right():
+    for seed in range(4):
+        solve("none", seed)
+
+
+@pytest.mark.parametrize("sanitizer", ["address", "thread"])
+def test_a_clean_kernel_is_clean(sanitizer):
+    check(sanitized.python(["-c", SOLVE, "none"], sanitizer), "")
+
+
+@pytest.mark.parametrize("plant, sanitizer, says", [
+    ("overrun", "address", "heap-buffer-overflow"),
+    ("no barrier", "thread", "data race"),
+    ("no fence", "thread", "data race"),
+    ("no acquire", "thread", "data race"),
+    ("plain flag", "thread", "data race"),
+])
+def test_planted_in_a_persistent_kernel(plant, sanitizer, says):
+    check(sanitized.python(["-c", SOLVE, plant], sanitizer), says)
+
+
+@pytest.mark.parametrize("kernel, grid, block, shared, sanitizer, says", [
+    ("k_missing_barrier", 1, 128, 0, "thread", "data race"),
+    ("k_lost_update", 2, 32, 0, "thread", "data race"),
+    ("k_shared_overrun", 1, 32, 128, "address", "AddressSanitizer"),
+    ("k_static_overrun", 1, 32, 0, "address", "planted/faults.cu"),
+])
+def test_planted_faults(kernel, grid, block, shared, sanitizer, says):
+    check(sanitized.python(["-c", FAULT, kernel, str(grid), str(block), str(shared)], sanitizer), says)

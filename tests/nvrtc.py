@@ -1,0 +1,95 @@
+"""Compiles the CUDA kernels with NVRTC, which needs no driver, and reads registers, stack and spills of each.
+
+    python tests/nvrtc.py            # a table
+    python tests/nvrtc.py --write    # the same, kept in tests/kernel_limits.json as the limits of test_kernels_compile.py
+
+The wheel nvidia-cuda-nvrtc-cu12 brings the compiler; ptxas runs inside and says with --ptxas-options=-v what a kernel takes.
+"""
+
+import ctypes
+import functools
+import importlib.util
+import json
+import pathlib
+import re
+import sys
+
+PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "meshsolve"
+LIMITS = pathlib.Path(__file__).with_name("kernel_limits.json")
+ARCHITECTURES = (80, 90)
+OPTIONS = ["-std=c++17", "--device-as-default-execution-space", "--ptxas-options=-v", f"-I{PACKAGE}"]
+NUMBERS = {
+    "registers": r"Used (\d+) registers",
+    "stack": r"(\d+) bytes stack frame",
+    "spill_stores": r"(\d+) bytes spill stores",
+    "spill_loads": r"(\d+) bytes spill loads",
+    "shared": r"(\d+) bytes smem",
+}
+
+
+def sources():
+    """Every .cu file of the package."""
+    return sorted(PACKAGE.rglob("*.cu"))
+
+
+@functools.cache
+def library():
+    """libnvrtc of the installed wheel, or None."""
+    spec = importlib.util.find_spec("nvidia")
+    folders = [pathlib.Path(folder) for folder in spec.submodule_search_locations] if spec else []
+    found = [file for folder in folders for file in folder.glob("**/libnvrtc.so.12*") if ".alt." not in file.name]
+    return ctypes.CDLL(str(found[0])) if found else None
+
+
+def compile_kernels(file, architecture):
+    """{kernel: {registers, stack, spill_stores, spill_loads, shared}} of one .cu file; a compiler error is raised."""
+    nvrtc, program = library(), ctypes.c_void_p()
+    nvrtc.nvrtcCreateProgram(ctypes.byref(program), file.read_bytes(), str(file).encode(), 0, None, None)
+    options = [option.encode() for option in [*OPTIONS, f"-arch=sm_{architecture}"]]
+    failed = nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
+    size = ctypes.c_size_t()
+    nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    log = ctypes.create_string_buffer(size.value)
+    nvrtc.nvrtcGetProgramLog(program, log)
+    nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+    if failed:
+        raise SyntaxError(f"{file} for sm_{architecture}:\n{log.value.decode()}")
+    return parse(log.value.decode())
+
+
+def parse(log):
+    """The numbers of each kernel in what ptxas prints."""
+    kernels, numbers = {}, None
+    for line in log.splitlines():
+        if entry := re.search(r"Compiling entry function '(\w+)'", line):
+            numbers = kernels.setdefault(entry[1], dict.fromkeys(NUMBERS, 0))
+        elif numbers is not None:
+            for name, pattern in NUMBERS.items():
+                if found := re.search(pattern, line):
+                    numbers[name] = int(found[1])
+    return kernels
+
+
+def report():
+    """{file: {kernel: {"sm_80": {registers, ...}}}} of the whole package."""
+    table = {}
+    for file in sources():
+        of_file = table.setdefault(file.relative_to(PACKAGE).as_posix(), {})
+        for architecture in ARCHITECTURES:
+            for kernel, numbers in compile_kernels(file, architecture).items():
+                of_file.setdefault(kernel, {})[f"sm_{architecture}"] = numbers
+    return table
+
+
+def main(arguments):
+    table = report()
+    for file, kernels in table.items():
+        for kernel, machines in kernels.items():
+            for machine, numbers in machines.items():
+                print(f"{file:28} {kernel:24} {machine} ", " ".join(f"{name} {value}" for name, value in numbers.items()))
+    if "--write" in arguments:
+        LIMITS.write_text(json.dumps(table, indent=1, sort_keys=True).replace("\n    ", " ").replace("\n   }", " }") + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

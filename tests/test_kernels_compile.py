@@ -1,0 +1,56 @@
+"""Every .cu file compiles for sm_80 and sm_90, and no kernel takes more registers, stack or spills than kernel_limits.json says.
+
+A new .cu file is found by itself; ``python tests/nvrtc.py --write`` records its limits.
+"""
+
+import json
+
+import nvrtc
+import pytest
+
+needs_nvrtc = pytest.mark.skipif(nvrtc.library() is None, reason="no NVRTC: pip install nvidia-cuda-nvrtc-cu12")
+SLACK = 8                           # registers by which versions of the compiler differ; stack and spills may not grow
+
+
+def limits():
+    return json.loads(nvrtc.LIMITS.read_text())
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("architecture", nvrtc.ARCHITECTURES)
+@pytest.mark.parametrize("file", nvrtc.sources(), ids=lambda file: file.name)
+def test_kernels_compile_within_their_limits(file, architecture):
+    found = nvrtc.compile_kernels(file, architecture)
+    recorded = limits().get(file.relative_to(nvrtc.PACKAGE).as_posix(), {})
+    assert sorted(found) == sorted(recorded), "record the limits: python tests/nvrtc.py --write"
+    for kernel, numbers in found.items():
+        most = recorded[kernel][f"sm_{architecture}"]
+        assert numbers["registers"] <= most["registers"] + SLACK, (kernel, numbers, most)
+        assert all(numbers[name] <= most[name] for name in ("stack", "spill_stores", "spill_loads", "shared")), (kernel, numbers, most)
+
+
+def test_no_kernel_spills():
+    for kernels in limits().values():
+        for kernel, machines in kernels.items():
+            for numbers in machines.values():
+                assert numbers["spill_stores"] == numbers["spill_loads"] == 0, (kernel, numbers)
+
+
+def test_limits_are_of_kernels_that_exist():
+    assert {file for file in limits()} == {file.relative_to(nvrtc.PACKAGE).as_posix() for file in nvrtc.sources()}
+
+
+def test_the_report_is_read_as_ptxas_writes_it():
+    log = """ptxas info    : Compiling entry function 'k_solve' for 'sm_90'
+    ptxas info    : Function properties for k_solve
+    16 bytes stack frame, 8 bytes spill stores, 4 bytes spill loads
+    ptxas info    : Used 31 registers, used 1 barriers, 4096 bytes smem"""
+    assert nvrtc.parse(log) == {"k_solve": {"registers": 31, "stack": 16, "spill_stores": 8, "spill_loads": 4, "shared": 4096}}
+
+
+@needs_nvrtc
+def test_a_compiler_error_is_raised(tmp_path):
+    file = tmp_path / "wrong.cu"
+    file.write_text('extern "C" __global__ void k_wrong() { undeclared(); }')
+    with pytest.raises(SyntaxError, match="undeclared"):
+        nvrtc.compile_kernels(file, 80)
