@@ -1,0 +1,233 @@
+"""ParAC: a randomized approximate Cholesky factor of a graph Laplacian, a preconditioner for conjugate gradients.
+
+    P = parac(L);  x, info = cg(L, b, M=P)          # P.G diag(P.D) P.G^T is L[perm][:, perm] in expectation
+
+Source: Liang et al. 2025, "ParAC"; Gao, Kyng, Spielman 2023, "Robust and practical solution of Laplacian equations by
+approximate elimination". The driver reads in this order: the graph of the matrix, choices, factorization.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import scipy.sparse as sp
+
+from meshsolve import _core, device, order
+from meshsolve.arrays import Csr, as_integer, as_seed, as_symmetric, one_of, thread_count
+from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotLaplacianError
+from meshsolve.factor.base import Factor
+from meshsolve.report import Report, ensure_memory
+
+ORDERINGS = ("auto", "rounds", "amd", "nnz_sort", "nd", "natural", "random", "rcm")
+MOST_POSITIVE = 0.4                     # share of positive off-diagonal entries above which the graph says little of the matrix
+HUB_DEGREE = 12                         # mean entries a row, diagonal included, from which hubs are looked for
+BYTES_PER_ENTRY = 90                    # of the matrix: graph, lists and factor, as measured on meshes and grids
+
+
+class ParacFactor(Factor):
+    """G and D with ``G @ diag(D) @ G.T`` = ``L[perm][:, perm]`` in expectation; ``P @ r`` applies its (pseudo-)inverse.
+
+    Made by :func:`meshsolve.parac`. A symmetric positive (semi)definite operator, the preconditioner ``M=`` of
+    :func:`meshsolve.cg` and of scipy's ``cg``. Where L is singular on a connected component, results are 0 at the vertex of the
+    component that was eliminated last; :meth:`project` makes them mean-free.
+
+    Attributes
+    ----------
+    perm : (n,) int32
+        ``perm[k]`` is the row of L that was eliminated k-th.
+    D : (n,) float64
+        Pivots; 0 for the last vertex of a component without excess diagonal.
+    nnz : int
+        Nonzeros of G, diagonal included.
+    samples : int
+        Copies of each edge.
+    null_components : int
+        Connected components on which L is singular.
+    on_device : bool
+        It was made on the GPU and lies there. Right-hand sides there are solved for there; ``G``, ``D`` and ``perm`` are numpy's.
+    report : Report
+        Seconds per phase (``order``, ``numeric``, ``solve``), sizes, bytes, and what was chosen.
+    """
+
+    def __init__(self, core, report, threads, samples, dtype, on_device=False):
+        self._core, self.report, self.threads, self.samples, self.on_device = core, report, threads, samples, on_device
+        self.D, self.perm = core.pivots(), core.perm()
+        super().__init__(len(self.D), np.float64)
+        self.storage = np.dtype(dtype)
+
+    @property
+    def nnz(self):
+        return self._core.nnz + self.shape[0]
+
+    @property
+    def null_components(self):
+        return self._core.null_components
+
+    @property
+    def G(self):
+        """The unit lower triangular factor as an (n, n) csc_array with sorted rows, made at each call."""
+        n = self.shape[0]
+        indptr, rows, values = self._core.columns()
+        with_diagonal = indptr + np.arange(n + 1)
+        at = with_diagonal[:-1]
+        indices, data = np.empty(self.nnz, np.int32), np.ones(self.nnz, self.storage)
+        below = np.ones(self.nnz, bool)
+        below[at] = False
+        indices[at], indices[below], data[below] = np.arange(n), rows, -values
+        G = sp.csc_array((data, indices, with_diagonal), shape=(n, n))
+        G.sort_indices()
+        return G
+
+    def solve(self, b, out=None):
+        """Apply the inverse of the factor once: an approximate solution, to be improved by :func:`meshsolve.cg`.
+
+        Parameters
+        ----------
+        b : (n,) or (n, k) real or complex
+            On the GPU, for a factor that was made there: real, and the solution lies there too, without ``out``.
+        out : array of b's shape, optional
+
+        Returns
+        -------
+        x : array of b's shape
+        """
+        if self.on_device and device.holds(b):
+            return self._solve_on_device(b)
+        return self._solve_like(b, out, self.apply_columns, self.shape[0])
+
+    def apply_columns(self, columns, out=None):
+        """The inverse applied to an (n, k) float64 array, of any strides; the result is C contiguous or ``out``."""
+        out = np.empty(columns.shape) if out is None else out
+        with self.report.phase("solve"):
+            self._core.apply(columns, out, self.threads)
+        return out
+
+    def _solve_on_device(self, b):
+        if b.ndim not in (1, 2) or b.shape[0] != self.shape[0] or b.dtype.kind == "c":
+            raise InvalidInputError(f"b has to be real with {self.shape[0]} rows, not {b.dtype} of shape {b.shape}")
+        with device.errors("the preconditioner"):
+            return self.apply_on_device(b.reshape(b.shape[0], -1).astype(np.float64)).reshape(b.shape)
+
+    def apply_on_device(self, block):
+        """The inverse applied to an (n, k) float64 block on the GPU; a new block, C contiguous. Waits for nothing."""
+        return self._core.apply_device(block)
+
+    def project_on_device(self, block):
+        """A block on the GPU without the means of the null components, and the largest of these."""
+        return self._core.project_device(block)
+
+    def project(self, block):
+        """Take the means of the null components out of a C contiguous (n, k) block, in place; returns the largest mean."""
+        return self._core.project(block.reshape(-1), block.shape[1])
+
+    def _adjoint(self):
+        return self
+
+    def _transpose(self):
+        return self
+
+
+def parac(L, ordering="auto", samples="auto", rhs=1, seed=0, dtype=np.float64, threads=None, device_name="cpu"):
+    """The factor of a Laplacian or diagonally dominant matrix; see :func:`meshsolve.parac`."""
+    rhs, seed, threads = as_integer(rhs, "rhs"), as_seed(seed), thread_count(threads)
+    if samples != "auto":
+        samples = as_integer(samples, "samples", 1, 1000)
+    dtype = _storage(dtype)
+    M = L if isinstance(L, Csr) else as_symmetric(L, "L")
+    on_device = device.choose(device_name, M.n, L) == "cuda"
+    ensure_memory(BYTES_PER_ENTRY * M.nnz, "the factor")
+    report = Report(threads=threads, nnz_A=M.nnz)
+    with report.phase("numeric"):
+        graph = _graph(M)
+    ordering = _choose_ordering(ordering, graph, M)
+    samples = _choose_samples(samples, M, rhs)
+    perm = None
+    if not (isinstance(ordering, str) and ordering == "rounds"):
+        chosen = order.resolve(ordering, Csr(M.n, *_core.drop_diagonal(M.indptr, M.indices)), seed=seed, threads=threads)
+        report.merge(chosen.report)
+        perm, ordering = np.ascontiguousarray(chosen.perm, np.int32), chosen.method
+    by_levels = ordering in ("nnz_sort", "random")
+    with report.phase("numeric"):
+        core = _device_core(graph, perm, samples, seed, dtype) if on_device else (
+            _core.ParacDouble if dtype == np.float64 else _core.ParacSingle)(graph, perm, by_levels, samples, seed, threads)
+    report.facts.update(nnz_L=core.nnz + M.n, bytes=core.nbytes, ordering=ordering, samples=samples, floored=graph.floored)
+    if core.rounds and perm is None:
+        report.facts["rounds"] = core.rounds
+    return ParacFactor(core, report, threads, samples, dtype, on_device)
+
+
+def _device_core(graph, perm, samples, seed, dtype):
+    from meshsolve.factor.parac import inverse_cuda
+
+    return inverse_cuda.Inverse(graph, perm, samples, seed, dtype)
+
+
+def graph_kind(M):
+    """What the graph of a symmetric :class:`Csr` is like: "" (it has none, or entries would be floored), "hubs" (dense, with
+    vertices of many neighbours), "singular" (a Laplacian, no excess diagonal anywhere) or "regular"."""
+    graph = _core.ParacGraph(M.indptr, M.indices, M.data)
+    if graph.bad_row >= 0 or graph.floored or graph.nnz == 0:
+        return ""
+    return "hubs" if _has_hubs(graph, M) else "regular" if graph.grounded else "singular"
+
+
+def _has_hubs(graph, M):
+    mean = M.nnz / M.n
+    return mean > HUB_DEGREE and graph.max_degree > 8 * mean
+
+
+def _storage(dtype):
+    try:
+        given = np.dtype(dtype)
+    except TypeError as e:
+        raise InvalidInputError(f"dtype has to be float64 or float32, not {dtype!r}") from e
+    if given not in (np.float64, np.float32):
+        raise InvalidInputError(f"dtype has to be float64 or float32, not {given}")
+    return given
+
+
+def _graph(M):
+    graph = _core.ParacGraph(M.indptr, M.indices, M.data)
+    if graph.bad_row >= 0:
+        raise NotLaplacianError(
+            f"row {graph.bad_row} of L sums to {graph.excess:.3g}: in a Laplacian rows sum to 0, in a diagonally dominant matrix "
+            "to more. For other symmetric matrices use cholesky", graph.bad_row)
+    if graph.floored > MOST_POSITIVE * max(M.nnz - M.n, 1):
+        row = _first_positive(M)
+        raise NotLaplacianError(
+            f"{graph.floored} of {M.nnz - M.n} off-diagonal entries of L are positive, the first in row {row}: a graph cannot stand "
+            "for this matrix. Use cholesky", row)
+    if graph.floored:
+        warnings.warn(
+            f"{graph.floored} of {M.nnz - M.n} off-diagonal entries of L are positive (negative weights): the factor replaces what "
+            "its elimination leaves of them by a small weight; cg still solves with L itself", MeshsolveWarning, stacklevel=5)
+    return graph
+
+
+def _first_positive(M):
+    rows = np.repeat(np.arange(M.n), np.diff(M.indptr))
+    return int(rows[np.argmax((M.indices != rows) & (M.data > 0))])
+
+
+def _choose_ordering(ordering, graph, M):
+    """What ``"auto"`` means for this graph; a random order is refused where a hub would spoil it."""
+    if not isinstance(ordering, str):
+        return ordering
+    one_of(ordering, "ordering", ORDERINGS)
+    if ordering == "auto":
+        return "nnz_sort" if _has_hubs(graph, M) else "rounds"
+    if ordering == "random":
+        if graph.max_degree > 10 * np.sqrt(M.n):
+            raise InvalidInputError(
+                f"a random order of a graph with a vertex of {graph.max_degree} neighbours gives a factor of no use: "
+                'take ordering="nnz_sort" or "auto"')
+        warnings.warn('a random order costs iterations: ordering="auto" is better on every graph', MeshsolveWarning, stacklevel=5)
+    return ordering
+
+
+def _choose_samples(samples, M, rhs):
+    """More copies pay where edges are few, as the factor hardly grows, and where many solves follow."""
+    if samples != "auto":
+        return samples
+    return 3 if M.nnz <= 3.5 * M.n else 2 if rhs >= 4 else 1

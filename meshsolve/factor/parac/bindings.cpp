@@ -1,0 +1,75 @@
+// Bindings of ParAC: the graph of a matrix, and the factor for each scalar type of G.
+#include <nanobind/stl/optional.h>
+
+#include <optional>
+
+#include "native/bind.hpp"
+#include "parac.hpp"
+
+namespace ms {
+namespace {
+
+using parac::Graph;
+
+template <class T>
+void bind_inverse(nb::module_& m, const char* name) {
+  using namespace nb::literals;
+  using Inverse = parac::Inverse<T>;
+  nb::class_<Inverse>(m, name)
+      .def("__init__", [](Inverse* self, Graph& graph, std::optional<In<int32_t>> perm, bool by_levels, int samples, uint64_t seed, int threads) {
+        const parac::Options options{samples, seed, threads};
+        Released free;
+        parac::Columns<T> columns = perm ? parac::factor_ordered<T>(graph, perm->data(), options)
+                                         : parac::factor_rounds<T>(std::move(graph), options);
+        new (self) Inverse(std::move(columns), by_levels);
+      }, "graph"_a, "perm"_a.noconvert().none(), "by_levels"_a, "samples"_a, "seed"_a, "threads"_a)
+      .def("apply", [](const Inverse& f, Block<const double> B, Block<double> X, int threads) {
+        Released free;
+        f.apply(B.data(), B.stride(0), B.stride(1), X.data(), X.stride(0), X.stride(1), static_cast<int64_t>(B.shape(1)), threads);
+      }, "B"_a.noconvert(), "X"_a.noconvert(), "threads"_a)
+      .def("project", [](const Inverse& f, InOut<double> B, int64_t k) {
+        Released free;
+        return f.project(B.data(), k);
+      }, "B"_a.noconvert(), "k"_a)
+      .def("columns", [](const Inverse& f) {
+        const parac::Columns<T>& c = f.columns();
+        return std::make_tuple(to_numpy(std::vector<int64_t>(c.ptr)), to_numpy(std::vector<int32_t>(c.rows)), to_numpy(std::vector<T>(c.values)));
+      })
+      .def("pivots", [](const Inverse& f) { return to_numpy(std::vector<double>(f.columns().D)); })
+      .def("perm", [](const Inverse& f) { return to_numpy(std::vector<int32_t>(f.columns().perm)); })
+      .def_prop_ro("nnz", [](const Inverse& f) { return f.columns().ptr.back(); })
+      .def_prop_ro("rounds", [](const Inverse& f) { return f.columns().rounds; })
+      .def_prop_ro("lost", [](const Inverse& f) { return f.columns().lost; })
+      .def_prop_ro("null_components", &Inverse::null_components)
+      .def_prop_ro("nbytes", &Inverse::nbytes);
+}
+
+}  // namespace
+
+void bind_parac(nb::module_& m) {
+  using namespace nb::literals;
+  nb::class_<Graph>(m, "ParacGraph")
+      .def("__init__", [](Graph* self, In<int64_t> indptr, In<int32_t> indices, In<double> data) {
+        Released free;
+        new (self) Graph(parac::graph_of(pattern(indptr, indices), data.data()));
+      }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert())
+      .def_ro("floored", &Graph::floored)
+      .def_ro("bad_row", &Graph::bad_row)
+      .def_ro("excess", &Graph::excess)
+      .def_prop_ro("grounded", [](const Graph& g) { return !g.ground.empty(); })
+      .def_prop_ro("nnz", [](const Graph& g) { return g.ptr.back(); })
+      .def_ro("floor", &Graph::floor)
+      .def("arrays", [](const Graph& g) {
+        return std::make_tuple(to_numpy(std::vector<int64_t>(g.ptr)), to_numpy(std::vector<int32_t>(g.to)), to_numpy(std::vector<double>(g.w)),
+                               to_numpy(std::vector<double>(g.ground)));
+      })
+      .def_prop_ro("max_degree", [](const Graph& g) {
+        int64_t most = 0;
+        for (int32_t v = 0; v < g.n; ++v) most = std::max(most, g.degree(v));
+        return most;
+      });
+  bind_inverse<double>(m, "ParacDouble");
+  bind_inverse<float>(m, "ParacSingle");
+}
+
+}  // namespace ms

@@ -1,0 +1,122 @@
+// The factor as an operator: G^-T D^+ G^-1 in the caller's numbering, symmetric and positive semidefinite. On a component
+// without a ground the last pivot is zero, and so is the result there: on the range of the Laplacian that is an inverse up to a
+// constant. Taking means out of r and z instead would spoil small entries where weights span many decades.
+#include <algorithm>
+#include <cmath>
+
+#include "native/buffer.hpp"
+#include "native/parallel.hpp"
+#include "parac.hpp"
+
+namespace ms::parac {
+namespace {
+
+constexpr int64_t block = 4096;
+
+}  // namespace
+
+template <class T>
+Inverse<T>::Inverse(Columns<T>&& columns, bool by_levels) : columns_(std::move(columns)) {
+  const int32_t n = static_cast<int32_t>(columns_.D.size());
+  if (by_levels) {
+    const std::vector<int32_t> level = trisolve::level_sets(n, columns_.ptr.data(), columns_.rows.data());
+    const std::vector<int32_t> order = trisolve::order_by_level(level, columns_.perm.data());
+    lower_ = trisolve::UnitLower<T>(n, columns_.ptr.data(), columns_.rows.data(), columns_.values.data(), true, order.data());
+  } else {
+    lower_ = trisolve::UnitLower<T>(n, columns_.ptr.data(), columns_.rows.data(), columns_.values.data(), columns_.rounds > 0);
+  }
+  inverse_d_.resize(n);
+  place_.resize(n);
+  for (int32_t q = 0; q < n; ++q) {
+    const double d = columns_.D[by_levels ? lower_.order()[q] : q];
+    inverse_d_[q] = d > 0 ? 1 / d : 0;
+    place_[q] = columns_.perm[by_levels ? lower_.order()[q] : q];
+  }
+  label_components();
+}
+
+// Each component without a ground ends in a pivot of zero, and every other column leads there.
+template <class T>
+void Inverse<T>::label_components() {
+  const int32_t n = static_cast<int32_t>(columns_.D.size());
+  for (const double d : columns_.D) null_components_ += d == 0;
+  if (null_components_ == 0) return;
+  std::vector<int32_t> label(n);
+  int32_t count = 0;
+  for (int32_t k = n - 1; k >= 0; --k) {
+    const int64_t p = columns_.ptr[k];
+    label[k] = columns_.D[k] == 0 ? count++ : p < columns_.ptr[k + 1] ? label[columns_.rows[p]] : -1;
+  }
+  size_.assign(count, 0);
+  label_.resize(n);
+  for (int32_t k = 0; k < n; ++k) {
+    label_[columns_.perm[k]] = label[k];
+    if (label[k] >= 0) ++size_[label[k]];
+  }
+  if (count == 1 && size_[0] == n) label_ = {};
+}
+
+template <class T>
+int64_t Inverse<T>::nbytes() const {
+  const int64_t entry = sizeof(int32_t) + sizeof(T), row = sizeof(int64_t) + 2 * sizeof(double) + sizeof(int32_t);
+  return columns_.ptr.back() * entry + static_cast<int64_t>(columns_.D.size()) * row + lower_.nbytes() +
+         static_cast<int64_t>(label_.size() * sizeof(int32_t));
+}
+
+template <class T>
+double Inverse<T>::project(double* B, int64_t k) const {
+  const int64_t n = static_cast<int64_t>(columns_.D.size());
+  if (null_components_ == 0) return 0;
+  std::vector<double> mean(null_components_ * k, 0.0), part(k);
+  for (int64_t from = 0; from < n; from += block) {
+    const int64_t to = std::min(n, from + block);
+    if (!label_.empty()) {
+      for (int64_t i = from; i < to; ++i)
+        for (int64_t c = 0; c < k && label_[i] >= 0; ++c) mean[label_[i] * k + c] += B[i * k + c];
+      continue;
+    }
+    std::fill(part.begin(), part.end(), 0.0);
+    for (int64_t i = from; i < to; ++i)
+      for (int64_t c = 0; c < k; ++c) part[c] += B[i * k + c];
+    for (int64_t c = 0; c < k; ++c) mean[c] += part[c];
+  }
+  double largest = 0;
+  for (int64_t m = 0; m < static_cast<int64_t>(mean.size()); ++m) {
+    mean[m] /= static_cast<double>(size_[m / k]);
+    largest = std::max(largest, std::abs(mean[m]));
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t l = label_.empty() ? 0 : label_[i];
+    for (int64_t c = 0; c < k && l >= 0; ++c) B[i * k + c] -= mean[l * k + c];
+  }
+  return largest;
+}
+
+template <class T>
+void Inverse<T>::apply(const double* B, int64_t row_b, int64_t column_b, double* X, int64_t row_x, int64_t column_x, int64_t k,
+                       int threads) const {
+  const int64_t n = static_cast<int64_t>(columns_.D.size());
+  const int32_t* const perm = place_.data();
+  Buffer<double> work(n * std::min<int64_t>(k, 8));
+  double* const Y = work.data();
+  for (int64_t at = 0; at < k;) {
+    const int64_t left = k - at, K = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+    const double* const b = B + at * column_b;
+    double* const x = X + at * column_x;
+    for_range(threads, n, 1 << 15, [&](int64_t from, int64_t to, int) {
+      for (int64_t q = from; q < to; ++q)
+        for (int64_t c = 0; c < K; ++c) Y[q * K + c] = b[perm[q] * row_b + c * column_b];
+    });
+    lower_.solve_pair(Y, static_cast<int>(K), inverse_d_.data(), threads);
+    for_range(threads, n, 1 << 15, [&](int64_t from, int64_t to, int) {
+      for (int64_t q = from; q < to; ++q)
+        for (int64_t c = 0; c < K; ++c) x[perm[q] * row_x + c * column_x] = Y[q * K + c];
+    });
+    at += K;
+  }
+}
+
+template class Inverse<double>;
+template class Inverse<float>;
+
+}  // namespace ms::parac

@@ -1,0 +1,125 @@
+"""ParAC's factor on the GPU as an operator: the twin of `Inverse` in parac.hpp, with the same methods.
+
+Arrays of the caller may lie on either side; those on the GPU stay there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from meshsolve import device
+from meshsolve.factor.parac import cuda
+from meshsolve.factor.trisolve import cuda as trisolve
+
+
+FEW = 16                                # components whose means are taken one by one
+
+
+class Inverse:
+    """The inverse of G D G^T; where D is 0, its pseudo-inverse."""
+
+    def __init__(self, graph, perm, samples, seed, dtype):
+        self._columns = cuda.factor(graph, perm, samples, seed, np.dtype(dtype))
+        with device.errors("the factor"):
+            self._prepare(self._columns)
+            self._label_components(self._columns)
+
+    def _prepare(self, C):
+        """Numbers by level: those of the rounds' order are so already."""
+        xp = device.xp()
+        ptr, rows, values, D, perm, level = C.ptr, C.rows, C.values, C.D, C.perm, C.round
+        if bool(device.scalar((xp.diff(level) < 0).any().reshape(1))):
+            by_level = xp.argsort(level, kind="stable")
+            number = xp.empty(len(level), xp.int32)
+            number[by_level] = xp.arange(len(level), dtype=xp.int32)
+            old_ptr, ptr = ptr, cuda.row_pointers(xp.diff(ptr)[by_level])
+            column = trisolve.owners(ptr, len(rows))
+            source = old_ptr[by_level[column]] + xp.arange(len(rows)) - ptr[column]
+            rows, values = number[rows[source]], values[source]
+            D, perm, level = D[by_level], perm[by_level], level[by_level]
+        level_ptr = np.searchsorted(device.to_host(level), np.arange(1, C.rounds + 2)).astype(np.int64)
+        self.place = perm
+        inverse_d = xp.where(D > 0, 1 / xp.where(D > 0, D, 1.0), 0.0)
+        self._lower = trisolve.UnitLower(ptr, rows, values, level_ptr, inverse_d)
+
+    def _label_components(self, C):
+        """Each component without a ground ends in a pivot of zero, and every other column leads there."""
+        xp, n = device.xp(), len(C.D)
+        last = C.D == 0
+        self.null_components = int(device.scalar(last.sum().reshape(1)))
+        end = xp.diff(C.ptr) == 0
+        leads = xp.arange(n, dtype=xp.int64)
+        if len(C.rows):
+            leads = xp.where(end, leads, C.rows[xp.minimum(C.ptr[:-1], len(C.rows) - 1)])
+        for _ in range(int(C.rounds).bit_length()):         # each step doubles the way that was gone
+            leads = leads[leads]
+        label = xp.where(last[leads], (xp.cumsum(last) - 1)[leads], -1)
+        self._label = xp.empty(n, xp.int64)
+        self._label[C.perm] = label
+
+    # ---- what ParacFactor asks --------------------------------------------------------------------------------------------
+
+    @property
+    def nnz(self):
+        return len(self._columns.rows)
+
+    @property
+    def rounds(self):
+        return self._columns.rounds
+
+    @property
+    def nbytes(self):
+        """Bytes on the device."""
+        return self._lower.nbytes + sum(getattr(self._columns, name).nbytes for name in ("rows", "values", "ptr", "D", "perm"))
+
+    def columns(self):
+        return tuple(map(device.to_host, (self._columns.ptr, self._columns.rows, self._columns.values)))
+
+    def pivots(self):
+        return device.to_host(self._columns.D)
+
+    def perm(self):
+        return device.to_host(self._columns.perm)
+
+    def apply(self, B, X, threads=None):
+        """X := (G D G^T)^+ B for (n, k) blocks on the host."""
+        with device.errors("the preconditioner"):
+            X[...] = device.to_host(self.apply_device(device.to_device(np.ascontiguousarray(B))))
+
+    def apply_device(self, B):
+        """The same for a block on the device; the result is a new one, C contiguous."""
+        xp = device.xp()
+        Y = xp.ascontiguousarray(B[self.place])
+        self._lower.solve_pair(Y)
+        X = xp.empty_like(Y)
+        X[self.place] = Y
+        return X
+
+    def project(self, flat, k):
+        """Component means out of a block of k columns on the host, in place; returns the largest mean."""
+        block, mean = self.project_device(device.to_device(flat.reshape(-1, k)))
+        flat[:] = device.to_host(block).reshape(-1)
+        return mean
+
+    def project_device(self, B):
+        """(the block without its means over the components that have no ground, the largest of these)."""
+        if self.null_components == 0:
+            return B, 0.0
+        xp = device.xp()
+        if self.null_components > FEW:
+            return self._project_many(B)
+        centered, largest = B.copy(), 0.0
+        for label in range(self.null_components):
+            members = xp.flatnonzero(self._label == label)
+            mean = B[members].mean(axis=0)
+            centered[members] -= mean
+            largest = max(largest, float(device.scalar(xp.abs(mean).max().reshape(1))))
+        return centered, largest
+
+    def _project_many(self, B):
+        """On the host, where sums by label have one order; twice in a solve."""
+        label, block = device.to_host(self._label) + 1, device.to_host(B)
+        size = np.maximum(np.bincount(label, minlength=self.null_components + 1), 1)
+        means = np.stack([np.bincount(label, column, len(size)) for column in block.T], 1) / size[:, None]
+        means[0] = 0                                        # of those with a ground
+        return device.to_device(block - means[label]), float(np.abs(means).max())

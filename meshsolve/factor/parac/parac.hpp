@@ -1,0 +1,79 @@
+// Randomized approximate Cholesky factorization of a graph Laplacian: G diag(D) G^T is L[perm][:, perm] in expectation.
+// A diagonally dominant matrix is the Laplacian of a graph with one more vertex, the ground (number n), that is never
+// eliminated; its row is not part of G.
+// Source: Liang et al. 2025, "ParAC"; the round-synchronous order is described in rounds.cpp.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "factor/trisolve/trisolve.hpp"
+#include "native/csr.hpp"
+
+namespace ms::parac {
+
+struct Graph {                          // both directions of every edge
+  int32_t n = 0;
+  std::vector<int64_t> ptr;             // (n + 1)
+  std::vector<int32_t> to;              // (ptr[n])
+  std::vector<double> w;                // (ptr[n]) > 0, but for positive entries of the matrix
+  std::vector<double> ground;           // (n) weights of the edges to the ground; empty where there is none
+  double floor = 0;                     // least weight of a pivot's edge; 0 where no entry is positive
+  int64_t floored = 0;                  // positive off-diagonal entries: edges of negative weight
+  int32_t bad_row = -1;                 // first row that is no row of a Laplacian
+  double excess = 0;                    // its sum
+  int64_t degree(int32_t v) const { return ptr[v + 1] - ptr[v]; }
+};
+
+// The graph of a symmetric matrix with non-negative row sums. Row sums within rounding of zero are zero.
+Graph graph_of(const Pattern& A, const double* x);
+
+struct Options {
+  int samples = 1;                      // copies of an edge, at most
+  uint64_t seed = 0;
+  int threads = 1;
+};
+
+template <class T>
+struct Columns {                        // G without its diagonal, by columns; rows are positions in the order
+  std::vector<int64_t> ptr;             // (n + 1)
+  std::vector<int32_t> rows;            // (ptr[n]) ascending in a column for given orders
+  std::vector<T> values;                // (ptr[n]) minus the entries of G, in (0, 1]
+  std::vector<double> D;                // (n)
+  std::vector<int32_t> perm;            // (n)
+  int64_t rounds = 0;                   // of the round-synchronous order
+  int64_t lost = 0;                     // samples whose weight underflowed
+};
+
+// Factor in a given order: left-looking, the paper's Algorithm 3 (parac.cpp).
+template <class T> Columns<T> factor_ordered(const Graph& graph, const int32_t* perm, const Options& options);
+
+// Factor in the round-synchronous dynamic order (rounds.cpp). Uses the graph up.
+template <class T> Columns<T> factor_rounds(Graph&& graph, const Options& options);
+
+// The inverse of G D G^T; where D is 0, its pseudo-inverse.
+template <class T>
+class Inverse {
+ public:
+  Inverse(Columns<T>&& columns, bool by_levels);
+  const Columns<T>& columns() const { return columns_; }
+  int32_t null_components() const { return null_components_; }
+  int64_t nbytes() const;
+
+  // X := (G D G^T)^+ B for k right-hand sides; element (i, c) at data[i * row + c * column].
+  void apply(const double* B, int64_t row_b, int64_t column_b, double* X, int64_t row_x, int64_t column_x, int64_t k, int threads) const;
+  // B := B minus its mean on each component without a ground, in place, by rows of k values; returns the largest mean.
+  double project(double* B, int64_t k) const;
+
+ private:
+  void label_components();
+
+  Columns<T> columns_;
+  std::vector<double> inverse_d_;       // (n) 1/D, 0 where D is 0, in the numbering of the solves
+  std::vector<int32_t> place_;          // (n) the caller's row of each row of the solves
+  std::vector<int32_t> label_;          // (n) component of each vertex without a ground, -1 with; empty if all are in one
+  std::vector<int64_t> size_;           // (null_components)
+  int32_t null_components_ = 0;
+  trisolve::UnitLower<T> lower_;
+};
+
+}  // namespace ms::parac

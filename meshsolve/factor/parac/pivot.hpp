@@ -1,0 +1,101 @@
+// The arithmetic of one elimination, for the CPU and the CUDA kernels alike: merge the copies of each edge, sort by weight,
+// sample later neighbours. All sums run in a fixed order, so that the factor depends on (graph, order, copies, seed) alone.
+// Source: Liang et al. 2025, "ParAC", Algorithm 1; Kyng and Sachdeva 2016, Gao, Kyng and Spielman 2023 for the sampling.
+#pragma once
+#include "native/rng.hpp"
+
+namespace ms::parac {
+
+struct Edge {
+  double w;                         // weight, of all copies together
+  int to;                           // neighbour
+  int copies;                       // how many samples it will draw
+};
+
+MS_HD inline bool nearer(const Edge& a, const Edge& b) { return (a.to < b.to) | ((a.to == b.to) & (a.w < b.w)); }
+MS_HD inline bool lighter(const Edge& a, const Edge& b) { return (a.w < b.w) | ((a.w == b.w) & (a.to < b.to)); }
+
+// Joins the entries of one neighbour, from e[i] on, in a list sorted by nearer(): lightest first, so that the sum is the same in
+// any schedule. At most `most` copies are kept. Returns where the next neighbour begins.
+MS_HD inline long long join_copies(const Edge* e, long long i, long long d, int most, Edge& sum) {
+  sum = e[i++];
+  for (; i < d && e[i].to == sum.to; ++i) {
+    sum.w += e[i].w;
+    sum.copies += e[i].copies;
+  }
+  if (sum.copies > most) sum.copies = most;
+  return i;
+}
+
+// The same for all neighbours; returns their number.
+MS_HD inline long long merge_copies(Edge* e, long long d, int most) {
+  long long kept = 0;
+  for (long long i = 0; i < d;) {
+    Edge sum;
+    i = join_copies(e, i, d, most, sum);
+    e[kept++] = sum;
+  }
+  return kept;
+}
+
+// suffix[i] = w_i + ... + w_{d-1}, added from the end: monotone in floating point, where total - prefix cancels to zero.
+MS_HD inline void suffix_sums(const Edge* e, long long d, double* suffix) {
+  suffix[d] = 0;
+  for (long long i = d - 1; i >= 0; --i) suffix[i] = suffix[i + 1] + e[i].w;
+}
+
+MS_HD inline unsigned long long stream_of(unsigned long long seed, int vertex) {
+  return hash_key(seed, static_cast<unsigned long long>(vertex));
+}
+
+// The i-th number of a stream, in (0, 1].
+MS_HD inline double uniform(unsigned long long stream, unsigned long long i) {
+  return static_cast<double>((mix64(stream + i * 0xD1342543DE82EF95ull) >> 11) + 1) * 0x1p-53;
+}
+
+// The last j in (i, d) with suffix[j] >= r, for 0 < r <= suffix[i + 1]: j is drawn in proportion to w_j.
+MS_HD inline long long draw(const double* suffix, long long i, long long d, double r) {
+  if (d - i <= 16) {                    // suffixes descend: counting takes no branch that could be mispredicted
+    long long count = 0;
+    for (long long j = i + 1; j < d; ++j) count += suffix[j] >= r;
+    return i + count;
+  }
+  long long low = i + 1, high = d - 1;
+  while (low < high) {
+    const long long middle = (low + high + 1) >> 1;
+    if (suffix[middle] >= r)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
+// Samples of edge i of a pivot whose edges are sorted by lighter(): every copy draws one later neighbour j and gives
+// emit(i, j, w_i S_{i+1} / S_0 / copies, number of the draw). `drawn` is the number of the first; the last edge draws nothing.
+// Returns how many weights underflowed to zero.
+template <class Emit>
+MS_HD inline long long sample_edge(const Edge* e, long long i, long long d, const double* suffix, unsigned long long stream,
+                                   unsigned long long drawn, Emit&& emit) {
+  if (i + 1 >= d) return 0;
+  const double rest = suffix[i + 1], w = e[i].w * (rest / suffix[0]) / e[i].copies;
+  if (!(w > 0)) return e[i].copies;
+  for (int c = 0; c < e[i].copies; ++c, ++drawn) {
+    const long long j = draw(suffix, i, d, uniform(stream, drawn) * rest);
+    emit(e[i].to, e[j].to, w, drawn);
+  }
+  return 0;
+}
+
+// The same for all edges.
+template <class Emit>
+MS_HD inline long long sample_clique(const Edge* e, long long d, const double* suffix, unsigned long long stream, Emit&& emit) {
+  long long lost = 0;
+  unsigned long long drawn = 0;
+  for (long long i = 0; i + 1 < d; drawn += e[i++].copies)
+    lost += sample_edge(e, i, d, suffix, stream, drawn,
+                        [&](int a, int b, double w, unsigned long long) { emit(a, b, w); });
+  return lost;
+}
+
+}  // namespace ms::parac

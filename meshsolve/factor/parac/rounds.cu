@@ -1,0 +1,499 @@
+// The rounds of ParAC on the GPU: the same factor as rounds.cpp, bit for bit. Each round eliminates all vertices whose key is
+// smaller than those of their live neighbours; in a given order the key is the position, and rounds are level sets of G.
+//   select     live vertices with no smaller neighbour are chosen; the others keep the one they met, their blocker, and are looked
+//              at again once it is dead or has become larger
+//   plan       one thread: is there room for the columns and samples of this round?
+//   eliminate  a warp or, for many edges, a block per chosen vertex: column, samples, new degrees of its neighbours
+//   room       neighbours whose row is too short for its new samples get a longer one, without its dead entries
+//   scatter    samples are written into the rows of both ends; new keys
+// Nothing depends on the schedule: entries of a row stand in any order, but a pivot sorts them before it adds. A phase that finds
+// its workspace too small halts before it has changed anything that a second try would not find (`room` may be repeated), all
+// later phases return at once, and the host grows the workspace and goes on from there. Many narrow rounds run in one block.
+// Source: Liang et al. 2025, "ParAC", Algorithm 1; the rounds are described in rounds.cpp.
+#include "device/common.cuh"
+#include "factor/parac/pivot.hpp"
+
+namespace ms::parac {
+
+constexpr unsigned long long dead = ~0ull, never = dead - 1;            // keys of eliminated vertices and of the ground
+constexpr int light = 64;                                               // most edges that one warp eliminates
+constexpr int scratch_words = 5;                                        // doubles of scratch per edge: struct Scratch
+
+// What `state` holds; cuda.py knows the same numbers.
+enum State { halt, chosen_light, chosen_heavy, need, need_heavy, round_number, live_count, columns_used, samples_used, scratch_used,
+             touched_count, rows_used, lost, work, state_size };
+enum Halt { go_on, done, stalled, full, rows_full };
+enum Phase { select_phase, plan_phase, eliminate_phase, room_phase, scatter_phase, phases };
+
+struct Vertex {
+  int used, room, first;                // entries of its row, dead ones too; most; where those that are not known to be dead begin
+  int degree;                           // copies of live edges
+  int blocker;                          // a neighbour that was smaller when last looked at, or -1
+  int incoming, touched;                // samples of this round; whether it is on the list
+  int round;                            // in which it was eliminated
+};
+
+struct Rounds {
+  int n, samples, by_degree;
+  unsigned long long seed;
+  double floor;
+  long long columns_room, samples_room, scratch_room, rows_room;
+  unsigned long long *state, *key;      // (n + 1) keys, the ground's last
+  const int* origin;                    // (n) number in the matrix: names its random stream
+  Vertex* vertex;                       // (n)
+  long long* start;                     // (n) first entry of each row
+  int* to;                              // entries: neighbours, ~neighbour for a sampled edge (one copy, not `samples`)
+  double* w;
+  const int* live;                      // vertices that may be live
+  int live_size;
+  int *chosen, *touched;                // (n) light ones from the front, heavy ones from the back; neighbours of the chosen
+  long long* column_start;              // (n) columns of G, rows by vertex
+  int *column_length, *column_row;
+  double *column_value, *D;
+  int* sample_ends;                     // pairs
+  double *sample_w, *scratch;
+
+  __device__ bool smaller(int a, int b) const { return key[a] < key[b] || (key[a] == key[b] && a < b); }
+  __device__ bool halted() const { return static_cast<volatile unsigned long long*>(state)[halt] != go_on; }
+};
+
+__device__ __forceinline__ unsigned long long key_of(int degree, unsigned long long seed, int origin) {
+  const unsigned long long most = (1u << 23) - 1, few = static_cast<unsigned long long>(degree);
+  return (few < most ? few : most) << 40 | hash_key(seed, static_cast<unsigned long long>(origin), 1) >> 24;
+}
+
+__device__ __forceinline__ int neighbour(int to) { return to < 0 ? ~to : to; }
+
+// ---- a warp or a block as one worker
+
+struct Warp {
+  int rank = static_cast<int>(threadIdx.x & 31), size = 32;
+  __device__ void sync() const { __syncwarp(full_warp); }
+  __device__ int exclusive_sum(int value, int& total) const {
+    const int inclusive = warp_inclusive_sum(value);
+    total = __shfl_sync(full_warp, inclusive, 31);
+    return inclusive - value;
+  }
+  __device__ unsigned long long from_first(unsigned long long value) const { return __shfl_sync(full_warp, value, 0); }
+};
+
+struct Block {
+  int rank = static_cast<int>(threadIdx.x), size = static_cast<int>(blockDim.x);
+  __device__ void sync() const { __syncthreads(); }
+  __device__ int exclusive_sum(int value, int& total) const { return block_exclusive_sum(value, total); }
+  __device__ unsigned long long from_first(unsigned long long value) const {
+    __shared__ unsigned long long kept;
+    __syncthreads();
+    if (rank == 0) kept = value;
+    __syncthreads();
+    return kept;
+  }
+};
+
+// Odd-even merge sort (Batcher 1968) by the whole team, any count.
+template <class Team, class Less> __device__ __forceinline__ void sort_edges(const Team& team, Edge* e, int count, Less less) {
+  for (int p = 1; p < count; p *= 2)
+    for (int k = p; k >= 1; k /= 2) {
+      const int skipped = k & (p - 1), mask = 2 * p - 1;
+      for (int i = team.rank; i + k < count; i += team.size) {
+        if (i < skipped || ((i - skipped) & k) != 0 || (i & ~mask) != ((i + k) & ~mask)) continue;
+        const Edge a = e[i], b = e[i + k];
+        if (less(b, a)) {
+          e[i] = b;
+          e[i + k] = a;
+        }
+      }
+      team.sync();
+    }
+}
+
+// ---- select
+
+// Moves the start of u's row over dead entries and looks for a smaller live neighbour, by a warp; -1: there is none.
+__device__ __forceinline__ int find_blocker(const Rounds& R, int u) {
+  Vertex& at = R.vertex[u];
+  const Warp warp;
+  const long long start = R.start[u];
+  const int used = at.used;
+  int first = at.first, found = -1;
+  bool only_dead = true;
+  for (int base = first; base < used && found < 0; base += 32) {
+    const int i = base + warp.rank, v = i < used ? neighbour(R.to[start + i]) : u;
+    const unsigned alive = __ballot_sync(full_warp, i < used && R.key[v] != dead);
+    const unsigned less = __ballot_sync(full_warp, i < used && R.key[v] != dead && R.smaller(v, u));
+    if (only_dead) first = alive ? base + __ffs(static_cast<int>(alive)) - 1 : base + 32 < used ? base + 32 : used;
+    only_dead = only_dead && alive == 0;
+    if (less) found = __shfl_sync(full_warp, v, __ffs(static_cast<int>(less)) - 1);
+  }
+  __syncwarp(full_warp);
+  if (warp.rank == 0) {
+    at.first = first;
+    at.blocker = found;
+  }
+  return found;
+}
+
+__device__ __forceinline__ void choose(const Rounds& R, int u) {
+  const int degree = R.vertex[u].degree;
+  atomicAdd(R.state + need, static_cast<unsigned long long>(degree));
+  if (degree <= light) {
+    R.chosen[atomicAdd(R.state + chosen_light, 1ull)] = u;
+  } else {
+    R.chosen[R.n - 1 - static_cast<long long>(atomicAdd(R.state + chosen_heavy, 1ull))] = u;
+    atomicAdd(R.state + need_heavy, static_cast<unsigned long long>(degree) + 1);
+  }
+}
+
+__device__ __forceinline__ void select(const Rounds& R) {
+  const int lane = threadIdx.x & 31;
+  for (long long base = grid_begin() - lane; base < R.live_size; base += grid_step()) {
+    const int u = base + lane < R.live_size ? R.live[base + lane] : -1;
+    bool open = u >= 0 && R.key[u] != dead;
+    if (open) {
+      const int blocker = R.vertex[u].blocker;
+      open = blocker < 0 || R.key[blocker] == dead || !R.smaller(blocker, u);
+    }
+    for (unsigned left = __ballot_sync(full_warp, open); left; left &= left - 1) {
+      const int candidate = __shfl_sync(full_warp, u, __ffs(static_cast<int>(left)) - 1);
+      if (find_blocker(R, candidate) < 0 && lane == 0) choose(R, candidate);
+    }
+  }
+}
+
+// ---- plan
+
+__device__ __forceinline__ void plan(const Rounds& R) {
+  unsigned long long* const s = R.state;
+  if (grid_begin() != 0) return;
+  const unsigned long long chosen = s[chosen_light] + s[chosen_heavy];
+  if (chosen == 0) {
+    s[halt] = s[live_count] == 0 ? done : stalled;
+  } else if (s[columns_used] + s[need] > static_cast<unsigned long long>(R.columns_room) ||
+             s[need] > static_cast<unsigned long long>(R.samples_room) ||
+             s[need_heavy] > static_cast<unsigned long long>(R.scratch_room)) {
+    s[halt] = full;
+  } else {
+    s[work] = s[need];
+    s[round_number] += 1;
+    s[live_count] -= chosen;
+    s[samples_used] = s[scratch_used] = s[touched_count] = 0;
+  }
+}
+
+// ---- eliminate
+
+struct Scratch {                        // of `room` edges
+  Edge* edges;                          // (room)
+  double *suffix, *weight;              // (room + 1), (room)
+  int* drawn;                           // (room) number of the first draw of each edge
+  __device__ Scratch(double* memory, long long room)
+      : edges(reinterpret_cast<Edge*>(memory)), suffix(memory + 2 * room), weight(suffix + room + 1),
+        drawn(reinterpret_cast<int*>(weight + room)) {}
+};
+
+__device__ __forceinline__ void touch(const Rounds& R, int v) {
+  if (atomicExch(&R.vertex[v].touched, 1) == 0) R.touched[atomicAdd(R.state + touched_count, 1ull)] = v;
+}
+
+// The live edges of v; its neighbours lose them. Returns how many there are.
+template <class Team> __device__ __forceinline__ int gather(const Rounds& R, const Team& team, int v, Edge* e) {
+  const Vertex at = R.vertex[v];
+  const long long start = R.start[v];
+  int d = 0;
+  for (int base = at.first; base < at.used; base += team.size) {
+    const int i = base + team.rank, raw = i < at.used ? R.to[start + i] : 0, to = neighbour(raw);
+    const bool alive = i < at.used && R.key[to] != dead;
+    int total;
+    const int before = team.exclusive_sum(alive, total);
+    if (alive) {
+      const int copies = raw < 0 ? 1 : R.samples;
+      e[d + before] = {R.w[start + i], to, copies};
+      if (to != R.n) {
+        atomicSub(&R.vertex[to].degree, copies);
+        touch(R, to);
+      }
+    }
+    d += total;
+  }
+  team.sync();
+  return d;
+}
+
+// merge_copies() by the team. What it writes stands before what is still to be read.
+template <class Team> __device__ __forceinline__ int merge(const Rounds& R, const Team& team, Edge* e, int d) {
+  int kept = 0;
+  for (int base = 0; base < d; base += team.size) {
+    const int i = base + team.rank;
+    const bool head = i < d && (i == 0 || e[i - 1].to != e[i].to);
+    Edge sum{0, 0, 0};
+    if (head) join_copies(e, i, d, R.samples, sum);
+    if (head && R.floor > 0 && sum.w < R.floor) sum.w = R.floor;
+    int total;
+    const int before = team.exclusive_sum(head, total);
+    team.sync();
+    if (head) e[kept + before] = sum;
+    kept += total;
+    team.sync();
+  }
+  return kept;
+}
+
+// Sums that have one order only, each by one thread: suffix sums from the end, draws from the front.
+template <class Team> __device__ __forceinline__ void running_sums(const Team& team, const Scratch& s, int d) {
+  if (team.rank == 0) suffix_sums(s.edges, d, s.suffix);
+  if (team.rank == (team.size > 32 ? 32 : 1))
+    for (int i = 0, drawn = 0; i < d; drawn += s.edges[i++].copies) s.drawn[i] = drawn;
+  team.sync();
+}
+
+__device__ __forceinline__ void expect(const Rounds& R, int end) {
+  if (end == R.n) return;
+  atomicAdd(&R.vertex[end].degree, 1);
+  atomicAdd(&R.vertex[end].incoming, 1);
+}
+
+// Samples go to the list of the round; their ends know how many will come.
+template <class Team> __device__ __forceinline__ void sample(const Rounds& R, const Team& team, int v, const Scratch& s, int d) {
+  unsigned long long first = 0;
+  if (team.rank == 0) first = atomicAdd(R.state + samples_used, static_cast<unsigned long long>(s.drawn[d - 1]));
+  first = team.from_first(first);
+  for (int i = team.rank; i + 1 < d; i += team.size) {
+    const long long none = sample_edge(s.edges, i, d, s.suffix, stream_of(R.seed, R.origin[v]), s.drawn[i],
+                                       [&](int a, int b, double w, unsigned long long drawn) {
+      R.sample_ends[2 * (first + drawn)] = a;
+      R.sample_ends[2 * (first + drawn) + 1] = b;
+      R.sample_w[first + drawn] = w;
+      expect(R, a);
+      expect(R, b);
+    });
+    for (long long c = 0; c < none; ++c) R.sample_w[first + s.drawn[i] + c] = 0;
+    if (none) atomicAdd(R.state + lost, static_cast<unsigned long long>(none));
+  }
+}
+
+template <class Team> __device__ __forceinline__ void eliminate(const Rounds& R, const Team& team, int v, const Scratch& s) {
+  Edge* const e = s.edges;
+  const int gathered = gather(R, team, v, e);
+  sort_edges(team, e, gathered, nearer);
+  const int d = merge(R, team, e, gathered), kept = d - (d > 0 && e[d - 1].to == R.n);
+  unsigned long long column = 0;
+  if (team.rank == 0) column = atomicAdd(R.state + columns_used, static_cast<unsigned long long>(kept));
+  column = team.from_first(column);
+  for (int i = team.rank; i < kept; i += team.size) {
+    R.column_row[column + i] = e[i].to;
+    s.weight[i] = e[i].w;
+  }
+  team.sync();
+  sort_edges(team, e, d, lighter);
+  running_sums(team, s, d);
+  for (int i = team.rank; i < kept; i += team.size) R.column_value[column + i] = s.weight[i] / s.suffix[0];
+  if (d > 0) sample(R, team, v, s, d);
+  if (team.rank == 0) {
+    R.D[v] = s.suffix[0];
+    R.column_start[v] = static_cast<long long>(column);
+    R.column_length[v] = kept;
+    R.vertex[v].round = static_cast<int>(R.state[round_number]);
+    R.key[v] = dead;
+  }
+  team.sync();                                              // the next pivot takes the same scratch
+}
+
+// `shared` holds one Scratch of `light` edges for each warp; that of heavy vertices is in global memory.
+__device__ __forceinline__ void eliminate_chosen(const Rounds& R, double* shared) {
+  const int warps = static_cast<int>(blockDim.x) / 32, warp = static_cast<int>(threadIdx.x) / 32;
+  const long long lights = static_cast<long long>(R.state[chosen_light]), heavies = static_cast<long long>(R.state[chosen_heavy]);
+  const Scratch mine(shared + warp * (scratch_words * light), light);
+  for (long long i = static_cast<long long>(blockIdx.x) * warps + warp; i < lights; i += static_cast<long long>(gridDim.x) * warps)
+    eliminate(R, Warp{}, R.chosen[i], mine);
+  for (long long i = blockIdx.x; i < heavies; i += gridDim.x) {
+    const Block block;
+    const int v = R.chosen[R.n - 1 - i];
+    const int room = R.vertex[v].degree;
+    unsigned long long at = 0;
+    if (block.rank == 0) at = atomicAdd(R.state + scratch_used, static_cast<unsigned long long>(room) + 1);
+    at = block.from_first(at);
+    eliminate(R, block, v, Scratch(R.scratch + scratch_words * at, room));
+  }
+}
+
+// ---- room
+
+// Entries of a row that are not dead, from `source` to `target`, by a warp; returns how many.
+__device__ __forceinline__ int copy_row(const Rounds& R, const Vertex& at, const int* to, const double* w, long long source,
+                                        long long target) {
+  int kept = 0;
+  for (int base = at.first; base < at.used; base += 32) {
+    const int i = base + static_cast<int>(threadIdx.x & 31), raw = i < at.used ? to[source + i] : 0;
+    const bool alive = i < at.used && R.key[neighbour(raw)] != dead;
+    int total;
+    const int before = Warp{}.exclusive_sum(alive, total);
+    if (alive) {
+      R.to[target + kept + before] = raw;
+      R.w[target + kept + before] = w[source + i];
+    }
+    kept += total;
+  }
+  return kept;
+}
+
+__device__ __forceinline__ void make_room(const Rounds& R) {
+  const Warp warp;
+  const long long count = static_cast<long long>(R.state[touched_count]);
+  for (long long i = grid_begin() / 32; i < count; i += grid_step() / 32) {
+    const int u = R.touched[i];
+    const Vertex at = R.vertex[u];
+    if (at.used + at.incoming <= at.room) continue;
+    const int room = 2 * (at.used - at.first + at.incoming);
+    unsigned long long target = 0;
+    if (warp.rank == 0) target = atomicAdd(R.state + rows_used, static_cast<unsigned long long>(room));
+    target = warp.from_first(target);
+    if (target + room > static_cast<unsigned long long>(R.rows_room)) {
+      if (warp.rank == 0) atomicExch(R.state + halt, static_cast<unsigned long long>(rows_full));
+      continue;
+    }
+    const int kept = copy_row(R, at, R.to, R.w, R.start[u], static_cast<long long>(target));
+    __syncwarp(full_warp);
+    if (warp.rank == 0) {
+      R.start[u] = static_cast<long long>(target);
+      R.vertex[u].used = kept;
+      R.vertex[u].room = room;
+      R.vertex[u].first = 0;
+    }
+  }
+}
+
+// ---- scatter
+
+__device__ __forceinline__ void scatter(const Rounds& R) {
+  const long long count = static_cast<long long>(R.state[samples_used]), touched = static_cast<long long>(R.state[touched_count]);
+  for (long long i = grid_begin(); i < 2 * count; i += grid_step()) {
+    const int a = R.sample_ends[i], b = R.sample_ends[i ^ 1];
+    const double w = R.sample_w[i / 2];
+    if (w == 0 || a == R.n) continue;
+    const long long p = R.start[a] + atomicAdd(&R.vertex[a].used, 1);
+    R.to[p] = ~b;
+    R.w[p] = w;
+  }
+  for (long long i = grid_begin(); i < touched; i += grid_step()) {
+    const int u = R.touched[i];
+    R.vertex[u].touched = R.vertex[u].incoming = 0;
+    if (!R.by_degree) continue;
+    R.key[u] = key_of(R.vertex[u].degree, R.seed, R.origin[u]);
+  }
+  if (grid_begin() == 0) R.state[chosen_light] = R.state[chosen_heavy] = R.state[need] = R.state[need_heavy] = 0;
+}
+
+__device__ __forceinline__ void run_phase(const Rounds& R, int phase, double* shared) {
+  if (phase == select_phase) select(R);
+  if (phase == plan_phase) plan(R);
+  if (phase == eliminate_phase) eliminate_chosen(R, shared);
+  if (phase == room_phase) make_room(R);
+  if (phase == scatter_phase) scatter(R);
+}
+
+}  // namespace ms::parac
+
+using namespace ms;
+using namespace ms::parac;
+
+// One phase by the whole grid, or with `rounds` > 0 as many whole rounds by one block, until one has more than `widest` edges.
+// Two blocks a multiprocessor at least: with the compiler's own choice it spills.
+// `numbers` are n, samples, by_degree, the length of the list of live vertices, then the room of columns, samples, scratch, rows.
+extern "C" __global__ void __launch_bounds__(256, 2)
+k_rounds(int phase, int rounds, int widest, const long long* numbers, unsigned long long seed, double floor,
+         unsigned long long* state, unsigned long long* key, const int* origin, int* vertex, long long* start, int* to, double* w,
+         const int* live, int* chosen, int* touched, long long* column_start, int* column_length, int* column_row,
+         double* column_value, double* D, int* sample_ends, double* sample_w, double* scratch) {
+  extern __shared__ double shared[];
+  const Rounds R{static_cast<int>(numbers[0]), static_cast<int>(numbers[1]), static_cast<int>(numbers[2]), seed, floor, numbers[4],
+                 numbers[5], numbers[6], numbers[7], state, key, origin, reinterpret_cast<Vertex*>(vertex), start, to, w, live,
+                 static_cast<int>(numbers[3]), chosen, touched, column_start, column_length, column_row, column_value, D,
+                 sample_ends, sample_w, scratch};
+  __shared__ int stopped;                                   // one answer for the block, as other blocks may halt at any time
+  const int first = rounds > 0 ? 0 : phase, end = rounds > 0 ? static_cast<int>(phases) : phase + 1;
+  for (int round = 0; round == 0 || round < rounds; ++round) {
+    for (int step = first; step < end; ++step) {
+      if (threadIdx.x == 0) stopped = R.halted();
+      __syncthreads();
+      if (stopped) return;
+      run_phase(R, step, shared);
+      __syncthreads();
+    }
+    if (R.state[work] > static_cast<unsigned long long>(widest)) return;
+  }
+}
+
+// Every live row anew, without dead entries, in rows whose starts and rooms are given; the old ones are `to`, `w` at `old_start`.
+extern "C" __global__ void __launch_bounds__(256)
+k_rewrite(const int* live, int count, const unsigned long long* key, const long long* old_start, const int* to, const double* w,
+          const long long* new_start, const int* new_room, int* vertex, int* new_to, double* new_w) {
+  Rounds R{};
+  R.key = const_cast<unsigned long long*>(key);
+  R.to = new_to;
+  R.w = new_w;
+  Vertex* const all = reinterpret_cast<Vertex*>(vertex);
+  for (long long i = grid_begin() / 32; i < count; i += grid_step() / 32) {
+    const int u = live[i];
+    const Vertex at = all[u];
+    const int kept = copy_row(R, at, to, w, old_start[u], new_start[i]);
+    __syncwarp(full_warp);
+    if ((threadIdx.x & 31) != 0) continue;
+    all[u].used = kept;
+    all[u].first = 0;
+    all[u].room = new_room[i];
+  }
+}
+
+// The rows before the first round: edges of the matrix, then `samples` edges to the ground where there is one.
+extern "C" __global__ void __launch_bounds__(256)
+k_fill(int n, int samples, const long long* ptr, const int* to, const double* w, const double* ground, const int* perm,
+       const int* iperm, const long long* start, int* vertex, int* new_to, double* new_w) {
+  for (long long u = grid_begin(); u < n; u += grid_step()) {
+    const int v = perm[u];
+    long long next = start[u];
+    for (long long p = ptr[v]; p < ptr[v + 1]; ++p, ++next) {
+      new_to[next] = iperm[to[p]];
+      new_w[next] = w[p];
+    }
+    int degree = static_cast<int>(next - start[u]) * samples;
+    if (ground && ground[v] > 0) {
+      for (int c = 0; c < samples; ++c, ++next) {
+        new_to[next] = ~n;
+        new_w[next] = ground[v] / samples;
+      }
+      degree += samples;
+    }
+    Vertex& at = reinterpret_cast<Vertex*>(vertex)[u];
+    at.used = static_cast<int>(next - start[u]);
+    at.room = static_cast<int>(start[u + 1] - start[u]);
+    at.degree = degree;
+    at.first = at.incoming = at.touched = at.round = 0;
+    at.blocker = -1;
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+k_keys(int n, int by_degree, unsigned long long seed, const int* origin, const int* vertex, unsigned long long* key) {
+  for (long long u = grid_begin(); u <= n; u += grid_step()) {
+    if (u == n) {
+      key[u] = never;
+      continue;
+    }
+    key[u] = by_degree ? key_of(reinterpret_cast<const Vertex*>(vertex)[u].degree, seed, origin[u])
+                       : static_cast<unsigned long long>(u);
+  }
+}
+
+// Columns in their final order, a warp each: rows become positions.
+extern "C" __global__ void __launch_bounds__(256)
+k_collect(int n, const int* order, const int* position, const long long* start, const int* row, const double* value,
+          const long long* ptr, int* new_row, double* new_value) {
+  const int lane = threadIdx.x & 31;
+  for (long long k = grid_begin() / 32; k < n; k += grid_step() / 32) {
+    const long long source = start[order[k]], length = ptr[k + 1] - ptr[k];
+    for (long long i = lane; i < length; i += 32) {
+      new_row[ptr[k] + i] = position[row[source + i]];
+      new_value[ptr[k] + i] = value[source + i];
+    }
+  }
+}

@@ -1,0 +1,76 @@
+// Sparse triangular solves with a unit lower triangular matrix L, many right-hand sides at once, the same bits on any number
+// of threads: in each row the terms are added in ascending order of their column, whoever does it.
+// One thread: columns scatter forward and gather backward, one copy of L is read. More threads: rows gather forward (a
+// second copy by rows), and chunks of rows are claimed in order; a chunk waits for the segments before its own.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace ms::trisolve {
+
+// Chunks of rows in the order in which they are claimed. Rows of one segment's chunks do not depend on each other's.
+struct Segments {
+  std::vector<int32_t> rows;            // (n) rows chunk by chunk; empty: chunk c holds rows begin[c] .. begin[c + 1]
+  std::vector<int32_t> begin;           // (chunks + 1)
+  std::vector<int32_t> first;           // (segments + 1) first chunk of each segment
+  int32_t chunks() const { return static_cast<int32_t>(begin.size()) - 1; }
+};
+
+// level[k] = length of the longest path to k through the columns of L, from 0.
+std::vector<int32_t> level_sets(int32_t n, const int64_t* ptr, const int32_t* rows);
+
+// Rows sorted by (level, key): a topological order in which rows of a level, and of nearby keys, lie together.
+std::vector<int32_t> order_by_level(const std::vector<int32_t>& level, const int32_t* key);
+
+// Level sets cut into chunks; runs of narrow levels become one chunk. Needs levels that do not descend with the row.
+Segments cut_levels(const std::vector<int32_t>& level, const int64_t* ptr);
+
+// Independent components of a lower part, dealt into bins of equal weight, and a top that follows them.
+Segments cut_bins(int32_t n, const int64_t* ptr, const int32_t* rows, const int64_t* row_ptr, const int32_t* columns);
+
+template <class T>
+class UnitLower {
+ public:
+  UnitLower() = default;
+  // Columns of the part below the diagonal: rows and MINUS the values. The arrays have to outlive this object, unless an
+  // order is given: then the matrix is renumbered, row order[q] becomes row q.
+  UnitLower(int32_t n, const int64_t* ptr, const int32_t* rows, const T* values, bool by_levels, const int32_t* order = nullptr);
+
+  int32_t n() const { return n_; }
+  int64_t nnz() const { return n_ ? ptr_[n_] : 0; }
+  int64_t nbytes() const;
+  const std::vector<int32_t>& order() const { return order_; }       // empty: the rows were not renumbered
+
+  // Y := L^-T diag(d) L^-1 Y for Y by rows of K values, K = 1, 2, 4 or 8; d may be null (ones).
+  void solve_pair(double* Y, int K, const double* d, int threads) const;
+  void forward(double* Y, int K, int threads) const;
+  void backward(double* Y, int K, const double* d, int threads) const;
+
+ private:
+  struct ByRows {
+    std::vector<int64_t> ptr;
+    std::vector<int32_t> columns;
+    std::vector<T> values;
+    Segments segments;
+  };
+  const ByRows& by_rows() const;
+  template <int K> void forward_rows(const ByRows& R, int32_t chunk, double* Y) const;
+  template <int K> void backward_rows(const ByRows& R, int32_t chunk, double* Y, const double* d) const;
+  template <int K> void run(double* Y, const double* d, bool down, bool up, int threads) const;
+
+  int32_t n_ = 0;
+  const int64_t* ptr_ = nullptr;
+  const int32_t* rows_ = nullptr;
+  const T* values_ = nullptr;
+  bool by_levels_ = false;
+  std::vector<int32_t> order_;
+  std::vector<int64_t> own_ptr_;
+  std::vector<int32_t> own_rows_;
+  std::vector<T> own_values_;
+  mutable std::unique_ptr<std::once_flag> once_ = std::make_unique<std::once_flag>();
+  mutable std::unique_ptr<ByRows> by_rows_;           // made by the first solve of several threads
+};
+
+}  // namespace ms::trisolve

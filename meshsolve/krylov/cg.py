@@ -1,0 +1,345 @@
+"""Conjugate gradients for symmetric positive (semi)definite systems, many right-hand sides at once.
+
+The iteration of Hestenes and Stiefel 1952, preconditioned, column by column with common sweeps over memory. What it says of
+itself is the true residual: before a column counts as converged b - A x is computed anew, and the iteration goes on from it
+where it is still too large.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+
+import numpy as np
+import scipy.sparse.linalg as spla
+from scipy.sparse.csgraph import connected_components
+
+from meshsolve import _core, device
+from meshsolve.arrays import Csr, as_array, as_integer, as_number, as_rhs, as_symmetric, thread_count
+from meshsolve.errors import ConvergenceWarning, InvalidInputError, MeshsolveWarning
+from meshsolve.krylov.info import Info
+from meshsolve.report import Report
+
+MAXITER = 10_000                        # where the caller gives none
+SAVE_AT = 0.1                           # an iterate is kept whenever the residual has fallen by this
+ROUNDING = 1e-12                        # row sums below this times the row's moduli are zero
+
+CONVERGED, RUNNING, EXHAUSTED = "converged", "running", "maxiter reached"
+STAGNATED = "stagnated: the true residual no longer falls, b is solved as well as rounding allows"
+DIVERGED = "diverged: rounding errors have taken over"
+INDEFINITE = "broke down: A is not positive definite, or M is not"
+
+
+def cg(A, b, M=None, x0=None, rtol=1e-8, atol=0.0, maxiter=None, callback=None, threads=None):
+    """Solve A x = b by preconditioned conjugate gradients.
+
+    Parameters
+    ----------
+    A : (n, n) symmetric positive definite or semidefinite matrix of any kind
+        Where rows sum to 0 (Laplacians), or M says that A is singular, the means of b over the connected components are taken
+        out, with a warning where they are not small, and x has mean 0 on each.
+    b : (n,) or (n, k)
+    M : (n, n) LinearOperator, factor or array, optional
+        Approximate inverse of A, symmetric positive definite, such as :func:`meshsolve.parac`'s.
+    x0 : array of b's shape, optional
+    rtol, atol : float
+        Stop when ||b - A x|| <= max(rtol ||b||, atol), 2-norms, for each column.
+    maxiter : int, default 10,000
+    callback : callable, optional
+        Called with the current x after each iteration.
+    threads : int, optional
+
+    Where b lies on the GPU or M was made there, everything runs there, and x lies where b does; b has to be real there.
+
+    Returns
+    -------
+    x : array of b's shape
+        Where it did not converge, the best iterate, with a ConvergenceWarning.
+    info : Info
+        ``.converged``, ``.iterations``, ``.residuals``, ``.relative_residual`` (the true one), ``.reason``; (k,) arrays for a
+        block, ``.converged`` is all of them.
+
+    Raises
+    ------
+    InvalidInputError, NotSymmetricError (``.row``, ``.column``)
+        A is not square or not symmetric; b, M or x0 do not fit; a bad option; NaN or infinity anywhere.
+
+    Notes
+    -----
+    An iteration reads A and M once and the vectors four times, O((nnz(A) + nnz(M) + n) k).
+    Source: Hestenes, Stiefel 1952; Saad 2003, "Iterative methods for sparse linear systems", algorithm 9.1.
+
+    Examples
+    --------
+    >>> import meshsolve as ms
+    >>> L = ms.datasets.grid3d(10)
+    >>> x, info = ms.cg(L, L @ np.arange(1000.0), M=ms.parac(L))
+    >>> info.converged and info.iterations < 40
+    True
+    """
+    rtol, atol = as_number(rtol, "rtol"), as_number(atol, "atol")
+    maxiter = MAXITER if maxiter is None else as_integer(maxiter, "maxiter", 0)
+    if callback is not None and not callable(callback):
+        raise InvalidInputError(f"callback has to be a function of x, not {callback!r}")
+    matrix = as_symmetric(A)
+    on_device = device.holds(b) or getattr(M, "on_device", False)
+    errors = device.errors("cg") if on_device else contextlib.nullcontext()
+    with errors:
+        run, shape, deliver = _start_on_device(matrix, b, M, x0) if on_device else _start_here(matrix, b, M, x0, thread_count(threads))
+        with run.report.phase("solve"):
+            run.iterate(rtol, atol, maxiter, None if callback is None else lambda X: callback(deliver(X)))
+        x = deliver(run.X)
+    info = run.info(scalar=run.B.shape[1] == 1 and len(shape) == 1)
+    if not info.converged:
+        warnings.warn(f"cg: {run.worst()}", ConvergenceWarning, stacklevel=2)
+    return x, info
+
+
+def _start_here(matrix, b, M, x0, threads):
+    """The solve to run, b's shape, and what brings its X into the form of b."""
+    B, shape, is_complex = _real_columns(b, matrix.n, "b")
+    X = np.zeros_like(B) if x0 is None else _start(x0, matrix.n, shape, is_complex)
+    run = _Run(matrix, B, X, _preconditioner(M, matrix.n), _null_space(matrix, M), threads)
+    return run, shape, lambda X: _deliver(X, shape, is_complex)
+
+
+def _start_on_device(matrix, b, M, x0):
+    """The same on the GPU; x lies where b does."""
+    from meshsolve.krylov import cg_cuda
+
+    there = device.holds(b)
+    B, shape, is_complex = (cg_cuda.block_of(b, matrix.n), b.shape, False) if there else _real_columns(b, matrix.n, "b")
+    if x0 is None:
+        X = np.zeros(B.shape)
+    else:
+        X = _start(device.to_host(x0) if device.holds(x0) else x0, matrix.n, shape, is_complex)
+    null_space = cg_cuda.null_space(None if getattr(M, "on_device", False) else _null_space(matrix, M), M)
+    run = cg_cuda.DeviceSolve(matrix, B, X, cg_cuda.preconditioner(M, matrix.n), null_space)
+    return run, shape, lambda X: X.reshape(shape) if there else _deliver(device.to_host(X), shape, is_complex)
+
+
+class Solve:
+    """What a run tells of its columns, from ``norm``, ``scale``, ``reason``, ``iterations``, ``residuals``, ``report``."""
+
+    @property
+    def active(self):
+        return self.reason == RUNNING
+
+    def info(self, scalar):
+        """The :class:`Info`; plain numbers for a single right-hand side."""
+        relative, converged = self.norm / self.scale, bool((self.reason == CONVERGED).all())
+        if not scalar:
+            return Info("cg", converged, self.iterations, relative, self.residuals, self.reason.astype(str), self.report)
+        residuals = [float(r[0]) for r in self.residuals]
+        return Info("cg", converged, int(self.iterations[0]), float(relative[0]), residuals, str(self.reason[0]), self.report)
+
+    def worst(self):
+        """What to say of the column that is farthest from its tolerance."""
+        failed = np.flatnonzero(self.reason != CONVERGED)
+        c = failed[np.argmax(np.nan_to_num(self.norm[failed] / self.scale[failed], nan=np.inf))]
+        which = f"column {c} " if len(self.norm) > 1 else ""
+        return f"{which}{self.reason[c]} (relative residual {self.norm[c] / self.scale[c]:.3g} after {self.iterations[c]} iterations)"
+
+
+class _Run(Solve):
+    """One solve: blocks of n rows of k values, and what is known of each column."""
+
+    def __init__(self, matrix, B, X, precondition, null_space, threads):
+        self.matrix, self.B, self.X, self.threads = matrix, B, X, threads
+        self.precondition, self.null_space = precondition, null_space
+        self.report = Report(threads=threads, nnz_A=matrix.nnz)
+        k = B.shape[1]
+        self.R, self.P, self.Q = np.empty_like(B), np.empty_like(B), np.empty_like(B)
+        self.reason = np.full(k, RUNNING, object)
+        self.iterations, self.residuals = np.zeros(k, np.int64), []
+
+    def iterate(self, rtol, atol, maxiter, callback):
+        """Algorithm 9.1 of Saad on all columns that are still running."""
+        self._begin(rtol, atol)
+        rho = self._search_direction(np.zeros(self.B.shape[1]), None) if self.active.any() else None
+        for _ in range(maxiter):
+            if not self.active.any():
+                break
+            curvature = self._multiply()
+            self._break_down(self.active & ~((curvature > 0) & (rho > 0)))
+            alpha = np.divide(rho, curvature, out=np.zeros_like(rho), where=self.active)
+            self._step(alpha)
+            self.iterations[self.active] += 1
+            self.residuals.append(self.norm / self.scale)
+            if callback is not None:
+                callback(self.X)
+            restarted = self._judge()
+            if self.active.any():
+                rho = self._search_direction(rho, restarted)
+        self._finish()
+
+    # ---- the parts of an iteration ------------------------------------------------------------------------------------------
+
+    def _begin(self, rtol, atol):
+        size = np.linalg.norm(self.B, axis=0)
+        if self.null_space is not None:
+            self._to_the_range(rtol * size)
+            size = np.linalg.norm(self.B, axis=0)
+        self.X[:, size == 0] = 0
+        self.norm = self._true_residual(self.X, self.R)
+        self.scale = np.where(size > 0, size, 1.0)
+        self.target = np.maximum(rtol * size, atol)
+        self.truth = np.full(len(size), np.inf)           # the true residual when it was last looked at
+        self.saved, self.saved_norm = self.X.copy(), self.norm.copy()
+        self.residuals.append(self.norm / self.scale)
+        self.reason[self.norm <= self.target] = CONVERGED
+
+    def _to_the_range(self, allowed):
+        """Takes component means out of b where they would keep the residual above what is ``allowed``.
+
+        Means that are mere rounding stay: taken out, they would spoil the small entries of b where weights span many decades.
+        """
+        centered, largest = self.B.copy(), np.abs(self.B).max(initial=0.0)
+        mean = self.null_space(centered)
+        if (np.linalg.norm(self.B - centered, axis=0) > 0.01 * allowed).any():
+            self.B = centered
+        if mean > 1e-8 * largest:
+            warnings.warn(
+                f"b is not in the range of the singular matrix: its mean on a component is {mean:.3g} (largest entry "
+                f"{largest:.3g}). The mean was removed", MeshsolveWarning, stacklevel=6)
+
+    def _search_direction(self, rho, restarted):
+        """P := M R + beta P; returns R . M R for each column."""
+        Z = self.precondition(self.R)
+        new = np.empty_like(rho)
+        _core.krylov_dot(_flat(self.R), _flat(Z), new, self.threads)
+        if restarted is None:
+            self.P[...] = Z
+            return new
+        beta = np.divide(new, rho, out=np.zeros_like(rho), where=self.active & ~restarted & (rho != 0))
+        _core.krylov_direction(beta, _flat(Z), _flat(self.P), self.threads)
+        return new
+
+    def _multiply(self):
+        """Q := A P; returns P . A P for each column."""
+        M, curvature = self.matrix, np.empty(self.P.shape[1])
+        _core.multiply_dot(M.indptr, M.indices, M.data, _flat(self.P), _flat(self.Q), curvature, self.threads)
+        return curvature
+
+    def _step(self, alpha):
+        squares = np.empty_like(alpha)
+        _core.krylov_step(alpha, _flat(self.P), _flat(self.Q), _flat(self.X), _flat(self.R), squares, self.threads)
+        self.norm = np.sqrt(squares)
+
+    def _judge(self):
+        """Columns that seem to have arrived are checked; returns those that have to start again from their true residual."""
+        restarted = np.zeros(len(self.norm), bool)
+        lost = self.active & ~(self.norm <= 1e4 * self.saved_norm)
+        self.reason[lost] = DIVERGED
+        arrived = self.active & (self.norm <= self.target)
+        if arrived.any():
+            true = self._true_residual(self.X, self.Q)
+            self.reason[arrived & (true <= 1.001 * self.target)] = CONVERGED
+            self.reason[arrived & self.active & (true > 0.5 * self.truth)] = STAGNATED
+            restarted = arrived & self.active
+            self.R[:, restarted] = self.Q[:, restarted]
+            self.truth[arrived] = self.norm[arrived] = true[arrived]
+        better = self.active & (self.norm < SAVE_AT * self.saved_norm)
+        if better.any():
+            self.saved[:, better], self.saved_norm[better] = self.X[:, better], self.norm[better]
+        return restarted
+
+    def _break_down(self, broken):
+        if broken.any():
+            self.reason[broken] = np.where(self.norm[broken] <= self.target[broken], CONVERGED, INDEFINITE)
+
+    def _finish(self):
+        """Mean-free solutions, true residuals, and the best iterate of columns that did not converge."""
+        self.reason[self.active] = EXHAUSTED
+        failed = self.reason != CONVERGED
+        if failed.any():
+            now, before = self._true_residual(self.X, self.R), self._true_residual(self.saved, self.Q)
+            worse = failed & ~(now <= before)
+            self.X[:, worse] = self.saved[:, worse]
+        if self.null_space is not None:
+            self.null_space(self.X)
+        self.norm = self._true_residual(self.X, self.R)
+
+    def _true_residual(self, X, out):
+        M, squares = self.matrix, np.empty(X.shape[1])
+        _core.residual(M.indptr, M.indices, M.data, _flat(self.B), _flat(X), _flat(out), squares, self.threads)
+        return np.sqrt(squares)
+
+
+# ---- intake ---------------------------------------------------------------------------------------------------------------
+
+
+def _real_columns(b, n, name):
+    """b as a fresh C contiguous (n, k) float64 block, the shape it came in, and whether halves of it are real and imaginary."""
+    given = as_array(b, name)
+    is_complex = given.dtype.kind == "c"
+    if is_complex:
+        parts = [as_rhs(np.ascontiguousarray(part), n, name)[0] for part in (given.real, given.imag)]
+        return np.concatenate(parts, axis=1), given.shape, True
+    columns, shape = as_rhs(given, n, name)
+    return np.array(columns, order="C"), shape, False
+
+
+def _start(x0, n, shape, is_complex):
+    X, given, x0_complex = _real_columns(x0, n, "x0")
+    if given != shape:
+        raise InvalidInputError(f"x0 has to have b's shape {shape}, not {given}")
+    if x0_complex and not is_complex:
+        raise InvalidInputError("x0 is complex, b is real")
+    return np.concatenate([X, np.zeros_like(X)], axis=1) if is_complex and not x0_complex else X
+
+
+def _deliver(X, shape, is_complex):
+    if is_complex:
+        half = X.shape[1] // 2
+        X = X[:, :half] + 1j * X[:, half:]
+    return X.reshape(shape)
+
+
+def _preconditioner(M, n):
+    """M as a function of an (n, k) block that returns one, C contiguous."""
+    if M is None:
+        return lambda R: R
+    if hasattr(M, "apply_columns"):
+        if M.shape != (n, n):
+            raise InvalidInputError(f"M has to be {n} x {n}, not {M.shape[0]} x {M.shape[1]}")
+        Z = {}
+        def apply(R):
+            return M.apply_columns(R, Z.setdefault(R.shape, np.empty_like(R)))
+        return apply
+    try:
+        operator = spla.aslinearoperator(M)
+    except (TypeError, ValueError) as e:
+        raise InvalidInputError(f"M has to be a matrix or a LinearOperator: {e}") from e
+    if operator.shape != (n, n):
+        raise InvalidInputError(f"M has to be {n} x {n}, not {operator.shape[0]} x {operator.shape[1]}")
+    return lambda R: np.ascontiguousarray(operator.matmat(R), np.float64)
+
+
+def _null_space(matrix, M):
+    """What takes the null space out of a block in place and returns the largest mean; None for a regular matrix."""
+    if hasattr(M, "null_components"):
+        return M.project if M.null_components else None
+    A = matrix.to_scipy()
+    moduli = np.add.reduceat(np.append(np.abs(matrix.data), 0.0), np.minimum(matrix.indptr[:-1], matrix.nnz))
+    if (np.abs(A.sum(axis=1)) > ROUNDING * np.where(np.diff(matrix.indptr) > 0, moduli, 0)).any():
+        return None
+    count, label = connected_components(_linked(matrix), directed=False)
+    size = np.bincount(label, minlength=count)
+
+    def project(block):
+        means = np.stack([np.bincount(label, column, count) for column in block.T], 1) / size[:, None]
+        block -= means[label]
+        return float(np.abs(means).max(initial=0.0))
+    return project
+
+
+def _linked(matrix):
+    """The matrix without stored zeros, which couple nothing."""
+    A = Csr(matrix.n, matrix.indptr, matrix.indices.copy(), matrix.data.copy()).to_scipy()
+    A.eliminate_zeros()
+    return A
+
+
+def _flat(block):
+    return block.reshape(-1)

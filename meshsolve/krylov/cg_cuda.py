@@ -1,0 +1,203 @@
+"""Conjugate gradients on the GPU: the iteration of cg.py with its decisions taken by the kernels of vectors.cu.
+
+The host enqueues iterations and looks at what became of the columns every few of them. A column stops in the very iteration
+in which its residual arrives, so that counts and results do not depend on how often the host looks.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from meshsolve import device
+from meshsolve.errors import InvalidInputError, MeshsolveWarning
+from meshsolve.krylov.cg import CONVERGED, DIVERGED, EXHAUSTED, INDEFINITE, RUNNING, SAVE_AT, STAGNATED, Solve
+from meshsolve.report import Report
+
+K = device.kernels("krylov/vectors.cu")
+BLOCK = 256
+MOST_PARTS = 264                        # blocks of a sum: two a multiprocessor
+LOOK = 8                                # iterations between two looks
+RHO, CURVATURE, _, _, RESIDUAL, TARGET, SAVED = range(7)                           # enum Scalar in vectors.cu
+GO_ON, ARRIVED, LOST, BROKEN, SETTLED = range(5)                                   # enum Standing
+
+
+class DeviceSolve(Solve):
+    """One solve: (n, k) blocks on the device, what is decided of each column on the host."""
+
+    def __init__(self, matrix, B, X, precondition, null_space):
+        xp, k = device.xp(), B.shape[1]
+        self.n, self.k, self.B, self.X = matrix.n, k, device.to_device(B), device.to_device(X)
+        self.A = tuple(map(device.to_device, (matrix.indptr, matrix.indices, matrix.data)))
+        self.lanes = 1 << int(np.clip(np.log2(max(matrix.nnz / matrix.n, 1) / 8), 0, 5))
+        self.precondition, self.null_space = precondition, null_space
+        self.report = Report(nnz_A=matrix.nnz)
+        self.R, self.P, self.Q = (xp.zeros((self.n, k)) for _ in range(3))
+        self.num_parts = device.grid_for(self.n, 4 * BLOCK, MOST_PARTS)
+        self.parts = xp.empty(self.num_parts * k)
+        self.scalars, self.history = xp.zeros((7, k)), xp.zeros((LOOK, k))
+        self.standing, self.fresh, self.counts = xp.zeros(k, xp.int32), xp.ones(k, xp.int32), xp.zeros(k, xp.int32)
+        self.reason, self.iterations, self.residuals = np.full(k, RUNNING, object), np.zeros(k, np.int64), []
+
+    def iterate(self, rtol, atol, maxiter, callback):
+        """Algorithm 9.1 of Saad on all columns that are still running, a few iterations at a time."""
+        self._begin(rtol, atol)
+        done = 0
+        while done < maxiter and self.active.any():
+            some = min(LOOK, maxiter - done)
+            for i in range(some):
+                self._one_iteration(i)
+                if callback is not None:
+                    callback(self.X)
+            done += some
+            self._look(some)
+        self._finish()
+
+    # ---- the parts ----------------------------------------------------------------------------------------------------------
+
+    def _one_iteration(self, i):
+        Z = self.precondition(self.R)
+        self._decide(RHO, self.R, Z, i)
+        self._sweep(K.k_direction, Z, self.P)
+        self._multiply(self.P, self.Q)
+        self._decide(CURVATURE, self.P, self.Q, i)
+        self._sweep(K.k_step, self.P, self.Q, self.X, self.R)
+        self._decide(RESIDUAL, self.R, self.R, i)
+
+    def _sweep(self, kernel, *blocks):
+        device.launch(kernel, device.grid_for(self.n * self.k, BLOCK), BLOCK, 0,
+                      (np.int32(self.n), np.int32(self.k), self.scalars, *blocks))
+
+    def _multiply(self, P, Q):
+        device.launch(K.k_multiply, device.grid_for(self.n * self.k * self.lanes, BLOCK), BLOCK, 0,
+                      (np.int32(self.n), np.int32(self.k), np.int32(self.lanes), *self.A, P, Q))
+
+    def _decide(self, what, U, V, i):
+        device.launch(K.k_dot, (self.num_parts, self.k), BLOCK, 0, (np.int32(self.n), np.int32(self.k), U, V, self.parts))
+        device.launch(K.k_decide, self.k, BLOCK, 0,
+                      (np.int32(what), np.int32(self.k), np.int32(self.num_parts), self.parts, self.scalars, self.standing, self.fresh,
+                       self.counts, self.history[i]))
+
+    def _begin(self, rtol, atol):
+        size = self._norms(self.B)
+        if self.null_space is not None:
+            self._to_the_range(rtol * size)
+            size = self._norms(self.B)
+        self.X *= device.to_device(np.where(size == 0, 0.0, 1.0))
+        self.norm = self._true_residual(self.X, self.R)
+        self.scale = np.where(size > 0, size, 1.0)
+        self.target = np.maximum(rtol * size, atol)
+        self.truth = np.full(self.k, np.inf)
+        self.saved, self.saved_norm = self.X.copy(), self.norm.copy()
+        self.scalars[TARGET] = device.to_device(self.target)
+        self.residuals.append(self.norm / self.scale)
+        self.reason[self.norm <= self.target] = CONVERGED
+        self._tell()
+
+    def _to_the_range(self, allowed):
+        """As on the CPU: component means leave b where they would keep the residual too large."""
+        largest = float(device.scalar(device.xp().abs(self.B).max().reshape(1)))
+        centered, mean = self.null_space(self.B)
+        if (self._norms(self.B - centered) > 0.01 * allowed).any():
+            self.B = centered
+        if mean > 1e-8 * largest:
+            warnings.warn(
+                f"b is not in the range of the singular matrix: its mean on a component is {mean:.3g} (largest entry "
+                f"{largest:.3g}). The mean was removed", MeshsolveWarning, stacklevel=6)
+
+    def _tell(self):
+        """What the host has decided goes to the device."""
+        self.standing[:] = device.to_device(np.where(self.active, GO_ON, SETTLED).astype(np.int32))
+        self.scalars[SAVED] = device.to_device(self.saved_norm)
+
+    def _look(self, some):
+        """What became of the columns; those that have arrived are checked, and start again where the true residual is too large."""
+        standing, before = device.to_host(self.standing), self.iterations.copy()
+        self.norm, self.iterations = device.to_host(self.scalars[RESIDUAL]), device.to_host(self.counts).astype(np.int64)
+        history = device.to_host(self.history)[:max(int((self.iterations - before).max(initial=0)), 0)]
+        self.residuals.extend(history / self.scale)
+        self.reason[self.active & (standing == LOST)] = DIVERGED
+        broken = self.active & (standing == BROKEN)
+        self.reason[broken] = np.where(self.norm[broken] <= self.target[broken], CONVERGED, INDEFINITE)
+        self._check_arrived(self.active & (standing == ARRIVED))
+        better = self.active & (self.norm < SAVE_AT * self.saved_norm)
+        if better.any():
+            columns = device.to_device(np.flatnonzero(better))
+            self.saved[:, columns], self.saved_norm[better] = self.X[:, columns], self.norm[better]
+        self._tell()
+
+    def _check_arrived(self, arrived):
+        if not arrived.any():
+            return
+        true = self._true_residual(self.X, self.Q)
+        self.reason[arrived & (true <= 1.001 * self.target)] = CONVERGED
+        self.reason[arrived & self.active & (true > 0.5 * self.truth)] = STAGNATED
+        restarted = arrived & self.active
+        if restarted.any():
+            columns = device.to_device(np.flatnonzero(restarted))
+            self.R[:, columns] = self.Q[:, columns]
+            self.fresh[columns] = 1
+        self.truth[arrived] = self.norm[arrived] = true[arrived]
+
+    def _finish(self):
+        """Mean-free solutions, true residuals, and the best iterate of columns that did not converge."""
+        self.reason[self.active] = EXHAUSTED
+        failed = self.reason != CONVERGED
+        if failed.any():
+            worse = failed & ~(self._true_residual(self.X, self.R) <= self._true_residual(self.saved, self.Q))
+            self.X = device.xp().where(device.to_device(worse), self.saved, self.X)
+        if self.null_space is not None:
+            self.X, _ = self.null_space(self.X)
+        self.norm = self._true_residual(self.X, self.R)
+
+    def _true_residual(self, X, out):
+        self._multiply(X, out)
+        out[...] = self.B - out
+        return self._norms(out)
+
+    def _norms(self, block):
+        """2-norms of the columns, on the host."""
+        device.launch(K.k_dot, (self.num_parts, self.k), BLOCK, 0, (np.int32(self.n), np.int32(self.k), block, block, self.parts))
+        return np.sqrt(device.to_host(self.parts).reshape(self.k, self.num_parts).sum(axis=1))
+
+
+# ---- intake ---------------------------------------------------------------------------------------------------------------
+
+
+def preconditioner(M, n):
+    """M as a function of an (n, k) block on the device that returns one, C contiguous."""
+    if M is None:
+        return lambda R: R
+    if getattr(M, "shape", None) != (n, n):
+        raise InvalidInputError(f"M has to be {n} x {n}, not {getattr(M, 'shape', M)}")
+    if hasattr(M, "apply_on_device") and M.on_device:
+        return M.apply_on_device
+    if hasattr(M, "apply_columns"):
+        raise InvalidInputError('b lies on the GPU and M on the CPU: make it with device="cuda"')
+    return lambda R: device.xp().ascontiguousarray(M @ R).astype(np.float64, copy=False)
+
+
+def null_space(project, M):
+    """What gives (a block without its means, the largest mean): M's own, else that of the host in a round trip, or None."""
+    if getattr(M, "on_device", False):
+        return M.project_on_device if M.null_components else None
+    if project is None:
+        return None
+
+    def round_trip(block):
+        host = device.to_host(block)
+        mean = project(host)
+        return device.to_device(host), mean
+    return round_trip
+
+
+def block_of(b, n):
+    """A vector or block on the device as a fresh (n, k) float64 block."""
+    xp = device.xp()
+    if b.ndim not in (1, 2) or b.shape[0] != n or 0 in b.shape or b.dtype.kind not in "biuf":
+        raise InvalidInputError(f"b on the GPU has to be real of shape ({n},) or ({n}, k), not {b.dtype} of shape {b.shape}")
+    B = xp.array(b.reshape(n, -1), np.float64, order="C")
+    if not device.scalar(xp.isfinite(B).all().reshape(1)):
+        raise InvalidInputError("b holds NaN or infinity")
+    return B

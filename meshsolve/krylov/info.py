@@ -1,0 +1,35 @@
+"""What a solution tells about itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Info:
+    """How a solution was found.
+
+    Attributes
+    ----------
+    method : str
+        What solved the system, for example ``"cholesky"``.
+    converged : bool
+        For a block of right-hand sides: all of them.
+    iterations : int, or (k,) int64
+        0 for a direct method. Arrays are for an iteration on a block of k right-hand sides.
+    relative_residual : float, or (k,) float64
+        ||b - A x|| / ||b|| in the 2-norm, recomputed in float64; of a direct method the worst column.
+    residuals : list of float, or of (k,) float64
+        The relative residual at the start and after each iteration.
+    reason : str, or (k,) str
+        Why it stopped.
+    report : Report or None
+    """
+
+    method: str
+    converged: bool
+    iterations: int
+    relative_residual: float
+    residuals: list = field(default_factory=list)
+    reason: str = ""
+    report: object = None

@@ -1,0 +1,226 @@
+"""SQMR: a quasi-minimal residual iteration for symmetric systems, definite or not, with any symmetric preconditioner.
+
+One product with A and one with M an iteration, preconditioned from the right: then the quasi-residual bounds the residual of
+A x = b itself, in the caller's norm, up to sqrt(k + 1). Before a column counts as converged b - A x is computed anew.
+Source: Freund, Nachtigal 1995, "Software for simplified Lanczos and QMR algorithms", section 3 (doi
+10.1016/0168-9274(95)00089-5); Freund 1997, "Preconditioning of symmetric, but highly indefinite linear systems".
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from meshsolve import _core
+from meshsolve.arrays import as_integer, as_number, as_symmetric, thread_count
+from meshsolve.errors import ConvergenceWarning, InvalidInputError
+from meshsolve.krylov.cg import _deliver, _preconditioner, _real_columns, _start
+from meshsolve.krylov.info import Info
+from meshsolve.report import Report
+
+MAXITER = 10_000                        # where the caller gives none
+RESTARTS = 3                            # after a breakdown, from the x reached so far
+
+CONVERGED, EXHAUSTED = "converged", "maxiter reached"
+STAGNATED = "stagnated: the true residual no longer falls"
+BROKE_DOWN = "broke down: r . M r or q . A q became zero"
+SLOW = "slow: the residual fell less than 10 times in {} iterations"
+
+
+def sqmr(A, b, M=None, x0=None, rtol=1e-8, atol=0.0, maxiter=None, callback=None, threads=None):
+    """Solve A x = b for a symmetric A that need not be definite, by right-preconditioned SQMR.
+
+    Parameters
+    ----------
+    A : (n, n) symmetric matrix of any kind
+        It may be singular where b lies in its range.
+    b : (n,) or (n, k)
+        Columns are solved one after the other.
+    M : (n, n) LinearOperator, factor or array, optional
+        Approximate inverse of A, symmetric, such as :func:`meshsolve.ildl`'s; it may be indefinite too.
+    x0 : array of b's shape, optional
+        Start; default zero.
+    rtol, atol : float
+        Stop when ||b - A x|| <= max(rtol ||b||, atol), 2-norms, for each column.
+    maxiter : int, optional
+        Default 10,000.
+    callback : callable, optional
+        Called with the current x after each iteration.
+    threads : int, optional
+        Results do not depend on it.
+
+    Returns
+    -------
+    x : array of b's shape
+        Where it did not converge, the best iterate whose residual was looked at.
+    info : Info
+        ``.converged``, ``.iterations``, ``.residuals`` (quasi-residuals over ||b||), ``.relative_residual`` (the true one),
+        ``.reason``; (k,) arrays for a block, ``.converged`` is all of them.
+
+    Raises
+    ------
+    InvalidInputError
+        A is not square, b, M or x0 do not fit; a bad rtol, atol, maxiter or callback; NaN or infinity anywhere.
+    NotSymmetricError
+        ``.row`` and ``.column`` name the worst entry.
+
+    Warns
+    -----
+    ConvergenceWarning
+        A column did not reach its tolerance; ``info.reason`` says why.
+
+    Notes
+    -----
+    O(nnz(A) + nnz(M) + n) an iteration. Source: Freund, Nachtigal 1995, section 3.
+
+    Examples
+    --------
+    >>> import meshsolve as ms
+    >>> A = ms.datasets.kkt(200, 80)
+    >>> x, info = ms.sqmr(A, A.sum(axis=1), M=ms.ildl(A, fill_level=2))
+    >>> info.converged and info.iterations < 50
+    True
+    """
+    rtol, atol = as_number(rtol, "rtol"), as_number(atol, "atol")
+    maxiter = MAXITER if maxiter is None else as_integer(maxiter, "maxiter", 0)
+    if callback is not None and not callable(callback):
+        raise InvalidInputError(f"callback has to be a function of x, not {callback!r}")
+    x, info = iterate(A, b, M, x0, rtol, atol, maxiter, callback, threads)
+    if not info.converged:
+        warnings.warn(f"sqmr: {worst(info)}", ConvergenceWarning, stacklevel=2)
+    return x, info
+
+
+def iterate(A, b, M, x0, rtol, atol, maxiter, callback=None, threads=None, patience=None):
+    """:func:`sqmr` on checked options, without the warning; a column ends as slow where ``patience`` iterations win no factor 10."""
+    matrix = as_symmetric(A)
+    B, shape, is_complex = _real_columns(b, matrix.n, "b")
+    X = np.zeros_like(B) if x0 is None else _start(x0, matrix.n, shape, is_complex)
+    precondition = _preconditioner(M, matrix.n)
+    report = Report(threads=thread_count(threads), nnz_A=matrix.nnz)
+    runs = []
+    with report.phase("solve"):
+        for c in range(B.shape[1]):
+            run = _Column(matrix, B[:, c].copy(), X[:, c].copy(), precondition, report.facts["threads"])
+            tell = None
+            if callback is not None:
+                def tell(x, c=c):
+                    X[:, c] = x
+                    callback(_deliver(X, shape, is_complex))
+            run.iterate(rtol, atol, maxiter, tell, patience)
+            X[:, c] = run.x
+            runs.append(run)
+    return _deliver(X, shape, is_complex), _info(runs, report, scalar=len(shape) == 1 and len(runs) == 1)
+
+
+def worst(info):
+    """What to say of the column that is farthest from its tolerance."""
+    reason, relative, iterations = (np.atleast_1d(v) for v in (info.reason, info.relative_residual, info.iterations))
+    failed = np.flatnonzero(reason != CONVERGED)
+    c = failed[np.argmax(np.nan_to_num(relative[failed], nan=np.inf))]
+    which = f"column {c} " if len(reason) > 1 else ""
+    return f"{which}{reason[c]} (relative residual {relative[c]:.3g} after {iterations[c]} iterations)"
+
+
+def _info(runs, report, scalar):
+    if scalar:
+        run = runs[0]
+        return Info("sqmr", run.reason == CONVERGED, run.iterations, run.norm / run.scale, run.residuals, run.reason, report)
+    longest = max((len(run.residuals) for run in runs), default=0)
+    padded = [run.residuals + run.residuals[-1:] * (longest - len(run.residuals)) for run in runs]
+    return Info("sqmr", all(run.reason == CONVERGED for run in runs), np.array([run.iterations for run in runs], np.int64),
+                np.array([run.norm / run.scale for run in runs]), [np.array(step) for step in zip(*padded, strict=True)],
+                np.array([run.reason for run in runs], str), report)
+
+
+class _Column:
+    """One right-hand side. ``x`` and ``norm`` are the best iterate that was looked at and its true residual."""
+
+    def __init__(self, matrix, b, x, precondition, threads):
+        self.matrix, self.b, self.x, self.threads, self._apply = matrix, b, x, threads, precondition
+        size = float(np.linalg.norm(b))
+        self.scale = size if size > 0 else 1.0
+        self.zero = size == 0
+        self.iterations, self.residuals, self.reason = 0, [], EXHAUSTED
+
+    def iterate(self, rtol, atol, maxiter, callback, patience):
+        """Lanczos sequences from x, started anew after a breakdown or where the quasi-residual misleads."""
+        if self.zero:
+            self.x = np.zeros_like(self.x)
+        self.target = max(rtol * self.scale * (not self.zero), atol)
+        self.norm = self._true_residual(self.x)[1]
+        self.residuals.append(self.norm / self.scale)
+        for _ in range(RESTARTS + 1):
+            if self.norm <= self.target:
+                self.reason = CONVERGED
+                return
+            before = self.norm
+            self.reason = self._sequence(maxiter, callback, patience)
+            if self.norm <= self.target:
+                self.reason = CONVERGED
+            if self.reason not in (BROKE_DOWN, STAGNATED) or self.norm > 0.5 * before:
+                return
+
+    def _sequence(self, maxiter, callback, patience):
+        """Algorithm 3.1 of Freund and Nachtigal with M1 = I; returns why it ended."""
+        x, (r, tau) = self.x.copy(), self._true_residual(self.x)
+        d, theta, look = np.zeros_like(x), 0.0, self.target
+        q = self._precondition(r)
+        rho, since = self._dot(r, q), len(self.residuals) - 1
+        for _ in range(maxiter - self.iterations):
+            t, sigma = self._multiply(q)
+            if tau == 0 or rho == 0 or sigma == 0 or not np.isfinite(rho) or not np.isfinite(sigma):
+                return self._look(x, BROKE_DOWN)
+            alpha = rho / sigma
+            before, theta = theta, np.sqrt(_core.sqmr_subtract(alpha, t, r, self.threads)) / tau
+            c2 = 1 / (1 + theta * theta)
+            if not np.isfinite(theta):
+                return self._look(x, BROKE_DOWN)
+            tau *= theta * np.sqrt(c2)
+            _core.sqmr_smooth(c2 * before * before, c2 * alpha, q, d, x, self.threads)
+            self.iterations += 1
+            self.residuals.append(tau / self.scale)
+            if callback is not None:
+                callback(x)
+            if tau <= look:
+                self._look(x, "")
+                if self.norm <= self.target:
+                    return CONVERGED
+                if tau < 1e-3 * self.norm:
+                    return STAGNATED
+                look = 0.3 * tau
+            if patience and len(self.residuals) - since > patience and tau > 0.1 * self.scale * self.residuals[-patience]:
+                return self._look(x, SLOW.format(patience))
+            u = self._precondition(r)
+            after = self._dot(r, u)
+            _core.krylov_direction(np.array([after / rho]), u, q, self.threads)
+            rho = after
+        return self._look(x, EXHAUSTED)
+
+    def _look(self, x, reason):
+        """Keeps x where its true residual is the smallest so far."""
+        norm = self._true_residual(x)[1]
+        if norm < self.norm:
+            self.x, self.norm = x.copy(), norm
+        return reason
+
+    def _precondition(self, r):
+        return np.array(self._apply(r[:, None])[:, 0])
+
+    def _dot(self, u, v):
+        product = np.empty(1)
+        _core.krylov_dot(u, v, product, self.threads)
+        return float(product[0])
+
+    def _multiply(self, q):
+        """A q and q . A q."""
+        M, t, sigma = self.matrix, np.empty_like(q), np.empty(1)
+        _core.multiply_dot(M.indptr, M.indices, M.data, q, t, sigma, self.threads)
+        return t, float(sigma[0])
+
+    def _true_residual(self, x):
+        """b - A x and its norm."""
+        M, r, squares = self.matrix, np.empty_like(x), np.empty(1)
+        _core.residual(M.indptr, M.indices, M.data, self.b, x, r, squares, self.threads)
+        return r, float(np.sqrt(squares[0]))

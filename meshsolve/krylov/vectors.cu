@@ -1,0 +1,108 @@
+// Vector work of conjugate gradients on blocks of k right-hand sides, by rows of k values. Sums run in two steps of a fixed
+// shape: a part for each of a fixed number of blocks, then all parts by one block, which also takes the decisions of the
+// iteration for each column, so that the host need not look. Source: Saad 2003, "Iterative methods for sparse linear systems",
+// algorithm 9.1.
+#include "device/common.cuh"
+
+namespace ms::krylov {
+
+// Where a column stands; cg_cuda.py knows the same numbers.
+enum Standing { running, arrived, diverged, broken, settled };
+
+// Of each column c, at name * k + c.
+enum Scalar { rho, curvature, alpha, beta, residual, target, saved };
+
+// The sum over the block, known to thread 0 at least: of the same shape each time.
+__device__ __forceinline__ double block_sum(double value) {
+  double total;
+  block_exclusive_sum(value, total);
+  return total;
+}
+
+__device__ __forceinline__ void judge(double* s, int k, int c, int* standing, int* iterations, double* history) {
+  if (standing[c] == running) {
+    iterations[c] += 1;
+    if (s[residual * k + c] <= s[target * k + c]) standing[c] = arrived;
+    else if (!(s[residual * k + c] <= 1e4 * s[saved * k + c])) standing[c] = diverged;
+  }
+  history[c] = s[residual * k + c];
+}
+
+}  // namespace ms::krylov
+
+using namespace ms;
+using namespace ms::krylov;
+
+// Q := A P.
+extern "C" __global__ void __launch_bounds__(256)
+k_multiply(int n, int k, int lanes, const long long* ptr, const int* idx, const double* value, const double* P, double* Q) {
+  const int lane = threadIdx.x & 31, part = lane % lanes;
+  const long long items = static_cast<long long>(n) * k;
+  for (long long base = (grid_begin() - lane) / lanes; base < items; base += grid_step() / lanes) {
+    const long long item = base + lane / lanes, row = item / k, c = item % k;
+    double sum = 0;
+    if (item < items)
+      for (long long p = ptr[row] + part; p < ptr[row + 1]; p += lanes) sum += value[p] * P[idx[p] * static_cast<long long>(k) + c];
+    for (int d = lanes / 2; d > 0; d /= 2) sum += __shfl_xor_sync(full_warp, sum, d);
+    if (item < items && part == 0) Q[item] = sum;
+  }
+}
+
+// parts[c * gridDim.x + b] := u_c . v_c over the rows of block b; gridDim.y is k.
+extern "C" __global__ void __launch_bounds__(256)
+k_dot(int n, int k, const double* U, const double* V, double* parts) {
+  const int c = blockIdx.y;
+  double sum = 0;
+  for (long long i = grid_begin(); i < n; i += grid_step()) sum += U[i * k + c] * V[i * k + c];
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) parts[static_cast<long long>(c) * gridDim.x + blockIdx.x] = sum;
+}
+
+// The parts become a scalar of each column, a block per column, and what follows from it is decided.
+//   rho        a new residual: beta from the old rho, 0 where the column is fresh (starts anew)
+//   curvature  p . A p: alpha, and 0 for a column that is no longer running
+//   residual   its norm after a step: has the column arrived? `history` gets it
+extern "C" __global__ void __launch_bounds__(256)
+k_decide(int what, int k, int count, const double* parts, double* scalars, int* standing, int* fresh, int* iterations,
+         double* history) {
+  const int c = blockIdx.x;
+  double sum = 0;
+  for (int i = threadIdx.x; i < count; i += blockDim.x) sum += parts[static_cast<long long>(c) * count + i];
+  sum = block_sum(sum);
+  if (threadIdx.x != 0) return;
+  const double before = scalars[rho * k + c];
+  if (what == residual) {
+    scalars[residual * k + c] = sqrt(sum);
+    judge(scalars, k, c, standing, iterations, history);
+  } else if (what == rho) {
+    scalars[rho * k + c] = sum;
+    scalars[beta * k + c] = fresh[c] || before == 0 || standing[c] != running ? 0 : sum / before;
+    fresh[c] = 0;
+  } else {
+    if (standing[c] == running && !(sum > 0 && before > 0)) standing[c] = broken;
+    scalars[curvature * k + c] = sum;
+    scalars[alpha * k + c] = standing[c] == running ? before / sum : 0;
+  }
+}
+
+// X += P diag(alpha), R -= Q diag(alpha).
+extern "C" __global__ void __launch_bounds__(256)
+k_step(int n, int k, const double* scalars, const double* P, const double* Q, double* X, double* R) {
+  const long long items = static_cast<long long>(n) * k;
+  for (long long i = grid_begin(); i < items; i += grid_step()) {
+    const double a = scalars[alpha * k + i % k];
+    if (a == 0) continue;
+    X[i] += a * P[i];
+    R[i] -= a * Q[i];
+  }
+}
+
+// P := Z + P diag(beta).
+extern "C" __global__ void __launch_bounds__(256)
+k_direction(int n, int k, const double* scalars, const double* Z, double* P) {
+  const long long items = static_cast<long long>(n) * k;
+  for (long long i = grid_begin(); i < items; i += grid_step()) {
+    const double b = scalars[beta * k + i % k];
+    P[i] = b == 0 ? Z[i] : Z[i] + b * P[i];
+  }
+}

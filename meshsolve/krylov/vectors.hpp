@@ -1,0 +1,29 @@
+// Vector work of Krylov iterations on blocks of k right-hand sides, by rows of k values: one sweep over memory for what
+// belongs together. Sums run over fixed blocks of rows and are added in their order: the same bits on any number of threads.
+#pragma once
+#include <cstdint>
+
+#include "native/csr.hpp"
+
+namespace ms::krylov {
+
+// Q := A P, and dots[c] = p_c . q_c.
+void multiply_dot(const Pattern& A, const double* x, const double* P, double* Q, int64_t k, double* dots, int threads);
+
+// R := B - A X, and norms[c] = |r_c|^2.
+void residual(const Pattern& A, const double* x, const double* B, const double* X, double* R, int64_t k, double* norms, int threads);
+
+// X += P diag(alpha), R -= Q diag(alpha), and norms[c] = |r_c|^2.
+void step(int64_t n, int64_t k, const double* alpha, const double* P, const double* Q, double* X, double* R, double* norms, int threads);
+
+// P := Z + P diag(beta).
+void direction(int64_t n, int64_t k, const double* beta, const double* Z, double* P, int threads);
+
+// dots[c] = u_c . v_c.
+void dot(int64_t n, int64_t k, const double* U, const double* V, double* dots, int threads);
+
+// For SQMR on one right-hand side: R -= alpha T, returns |r|^2; D := a D + b Q, X += D.
+double subtract(int64_t n, double alpha, const double* T, double* R, int threads);
+void smooth(int64_t n, double a, double b, const double* Q, double* D, double* X, int threads);
+
+}  // namespace ms::krylov

@@ -1,0 +1,305 @@
+"""ParAC: the C++ against a plain reference, bit for bit; its laws; its choices; the shapes that break such codes."""
+
+import warnings
+
+import numpy as np
+import pytest
+import reference
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+import meshsolve as ms
+
+
+def laplacian(n, i, j, w, ground=None):
+    W = sp.coo_array((w, (i, j)), (n, n)).tocsr()
+    W = W + W.T
+    return sp.csr_array(sp.diags_array(W.sum(axis=1) + (0 if ground is None else ground)) - W)
+
+
+def random_graph(n, edges, seed, decades=2.0, grounded=False):
+    rng = np.random.default_rng(seed)
+    i, j = rng.integers(0, n, edges), rng.integers(0, n, edges)
+    kept = i != j
+    ground = np.where(rng.random(n) < 0.2, rng.random(n), 0.0) if grounded else None
+    return laplacian(n, i[kept], j[kept], 10 ** rng.uniform(-decades, decades, kept.sum()), ground)
+
+
+def product(P):
+    return sp.csr_array(P.G @ sp.diags_array(P.D) @ P.G.T)
+
+
+# ---- bit for bit --------------------------------------------------------------------------------------------------------
+
+
+@given(n=st.integers(1, 60), per_vertex=st.floats(0, 4), seed=st.integers(0, 999), samples=st.integers(1, 3), grounded=st.booleans())
+def test_rounds_are_the_reference(n, per_vertex, seed, samples, grounded):
+    L = random_graph(n, int(per_vertex * n), seed, grounded=grounded)
+    P = ms.parac(L, ordering="rounds", samples=samples, seed=seed)
+    G, D, perm = reference.rounds(L, samples, seed)
+    assert np.array_equal(P.perm, perm) and np.array_equal(P.G.toarray(), G)
+    assert np.array_equal(P.D, D)
+
+
+@given(n=st.integers(1, 60), per_vertex=st.floats(0, 4), seed=st.integers(0, 999), samples=st.integers(1, 3), grounded=st.booleans())
+def test_given_orders_are_the_reference(n, per_vertex, seed, samples, grounded):
+    L = random_graph(n, int(per_vertex * n), seed, grounded=grounded)
+    order = np.random.default_rng(seed).permutation(n)
+    P = ms.parac(L, ordering=order, samples=samples, seed=seed)
+    G, D, perm = reference.ordered(L, order, samples, seed)
+    assert np.array_equal(P.perm, perm) and np.array_equal(P.G.toarray(), G)
+    assert np.array_equal(P.D, D)
+
+
+@pytest.mark.parametrize("make", [lambda: ms.datasets.grid3d(22), lambda: ms.datasets.grid2d(130, 130, boundary="dirichlet"),
+                                  lambda: ms.datasets.rmat(12), lambda: random_graph(20000, 50000, 1, decades=6)])
+@pytest.mark.parametrize("ordering", ["rounds", "amd", "nnz_sort"])
+@pytest.mark.parametrize("samples", [1, 2])
+def test_threads_change_no_bit(make, ordering, samples):
+    L = make()
+    b = np.random.default_rng(0).standard_normal((L.shape[0], 3))
+    one = ms.parac(L, ordering=ordering, samples=samples, seed=3, threads=1)
+    for threads in (2, 3, 7):
+        P = ms.parac(L, ordering=ordering, samples=samples, seed=3, threads=threads)
+        assert np.array_equal(P.perm, one.perm) and np.array_equal(P.D, one.D)
+        assert np.array_equal(P.G.indices, one.G.indices) and np.array_equal(P.G.data, one.G.data)
+        assert np.array_equal(P @ b, one @ b)
+
+
+# ---- laws ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ordering", ["natural", "rounds"])
+@pytest.mark.parametrize("samples", [1, 2])
+@pytest.mark.parametrize("grounded", [False, True])
+def test_the_expected_value_is_the_matrix(ordering, samples, grounded):
+    L = random_graph(9, 22, 4, decades=0.7, grounded=grounded)
+    count, mean, square = 1500, 0, 0
+    for seed in range(count):
+        P = ms.parac(L, ordering=ordering, samples=samples, seed=seed)
+        inverse = np.argsort(P.perm)
+        S = product(P).toarray()[inverse][:, inverse]
+        mean, square = mean + S / count, square + S * S / count
+    error = np.sqrt(np.maximum(square - mean**2, 0) / count)
+    assert (abs(mean - L.toarray()) <= 5 * error + 1e-12).all()
+    assert error.max() > 1e-3                               # it is a random factor, not the exact one
+
+
+@given(n=st.integers(2, 200), per_vertex=st.floats(0, 6), seed=st.integers(0, 999), samples=st.integers(1, 4),
+       ordering=st.sampled_from(["rounds", "amd", "nnz_sort", "nd", "natural", "rcm"]))
+def test_laws_of_the_factor(n, per_vertex, seed, samples, ordering):
+    L = random_graph(n, int(per_vertex * n), seed, decades=5)
+    P = ms.parac(L, ordering=ordering, samples=samples, seed=seed)
+    G = P.G
+    assert sorted(P.perm) == list(range(n)) and P.nnz == G.nnz
+    assert (G.diagonal() == 1).all() and sp.triu(G, 1).nnz == 0 and (sp.tril(G, -1).data < 0).all()
+    sums = G.sum(axis=0)
+    assert np.allclose(sums, P.D == 0, atol=1e-12)          # columns sum to 0, but for the last of a component
+    assert (P.D >= 0).all()
+    assert P.null_components == (P.D == 0).sum() == sp.csgraph.connected_components(L, directed=False)[0]
+
+
+@given(n=st.integers(2, 300), seed=st.integers(0, 999), samples=st.integers(1, 3))
+def test_trees_are_factored_exactly(n, seed, samples):
+    """In an order of minimum degree every pivot has one neighbour: nothing is sampled."""
+    rng = np.random.default_rng(seed)
+    L = laplacian(n, np.arange(1, n), rng.integers(0, np.arange(1, n)), 10 ** rng.uniform(-1, 1, n - 1))
+    P = ms.parac(L, ordering="amd", samples=samples, seed=seed)
+    assert abs(product(P) - L[P.perm][:, P.perm]).max() <= 1e-12 * abs(L).max()
+    b = L @ rng.standard_normal(n)
+    assert np.linalg.norm(L @ (P @ b) - b) <= 1e-9 * np.linalg.norm(b) * n
+
+
+@pytest.mark.parametrize("ordering", ["rounds", "amd", "nnz_sort"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("grounded", [False, True])
+def test_the_operator_is_the_inverse_of_the_factor(ordering, dtype, grounded):
+    L = random_graph(300, 900, 5, grounded=grounded)
+    P = ms.parac(L, ordering=ordering, dtype=dtype)
+    assert P.G.dtype == dtype and P.dtype == np.float64
+    B = np.random.default_rng(0).standard_normal((300, 13))
+    G = P.G.astype(np.float64).toarray()
+    y = np.linalg.solve(G, B[P.perm]) * np.divide(1, P.D, out=np.zeros(300), where=P.D > 0)[:, None]
+    expected = np.empty_like(B)
+    expected[P.perm] = np.linalg.solve(G.T, y)
+    assert np.allclose(P @ B, expected, rtol=1e-9, atol=1e-9 * abs(expected).max())
+    for k in (1, 2, 3, 8):                                  # blocks of every width, in every memory order, are the same columns
+        assert np.array_equal(P @ np.asfortranarray(B[:, :k]), (P @ B)[:, :k])
+    assert np.array_equal(P @ B[:, 0], (P @ B)[:, 0])
+    dense = P @ np.eye(300)
+    assert abs(dense - dense.T).max() <= 1e-10 * abs(dense).max()
+    assert np.linalg.eigvalsh(dense).min() > -1e-9 * abs(dense).max()
+
+
+def test_more_copies_are_a_better_factor():
+    L = ms.datasets.grid3d(14)
+    b = L @ np.random.default_rng(0).standard_normal(L.shape[0])
+    count = [np.mean([ms.cg(L, b, M=ms.parac(L, samples=s, seed=k))[1].iterations for k in range(3)]) for s in (1, 2, 4)]
+    assert count[0] > 1.25 * count[1] > 1.4 * count[2]
+
+
+# ---- input --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ordering", ["auto", "rounds", "amd", "nnz_sort"])
+@pytest.mark.parametrize("name, make, exact", [
+    ("path", lambda: laplacian(20000, np.arange(19999), np.arange(1, 20000), np.ones(19999)), False),
+    ("star", lambda: laplacian(50001, np.zeros(50000, int), np.arange(1, 50001), np.ones(50000)), True),
+    ("clique", lambda: laplacian(150, *np.triu_indices(150, 1), np.ones(150 * 149 // 2)), False),
+    ("24 decades", lambda: laplacian(3000, np.arange(2999), np.arange(1, 3000), 10.0 ** np.linspace(-12, 12, 2999)), False),
+    ("components and isolated vertices", lambda: laplacian(5000, np.arange(0, 3000, 2), np.arange(1, 3000, 2), np.ones(1500)), True),
+    ("one vertex", lambda: sp.csr_array((1, 1)), True),
+    ("one grounded vertex", lambda: sp.csr_array([[3.0]]), True),
+])
+def test_shapes(name, make, exact, ordering):
+    L = make()
+    b = L @ np.random.default_rng(0).standard_normal(L.shape[0])
+    P = ms.parac(L, ordering=ordering)
+    x, info = ms.cg(L, b, M=P, rtol=1e-6)
+    assert info.converged and np.linalg.norm(L @ x - b) <= 1.01e-6 * np.linalg.norm(b)
+    assert not exact or info.iterations <= 2
+
+
+@pytest.mark.parametrize("samples", [1, 2])
+def test_negative_weights_are_carried_along(samples):
+    mesh = ms.Mesh(np.random.default_rng(2).random((60, 3)) * [1, 1, 0], delaunay(60, 2))
+    L = ms.cotan_laplacian(mesh)
+    with pytest.warns(ms.MeshsolveWarning, match="positive"):
+        P, Q = ms.parac(L, ordering="rounds", samples=samples), ms.parac(L, ordering="amd", samples=samples)
+    for F, (G, D, perm) in ((P, reference.rounds(L, samples)), (Q, reference.ordered(L, Q.perm, samples))):
+        assert np.array_equal(F.perm, perm) and np.array_equal(F.G.toarray(), G) and np.array_equal(F.D, D)
+
+
+def test_a_sliver_is_no_stiff_triangle():
+    """Three vertices nearly on a line: the weights K, K, -K/2 leave almost nothing once the middle one is gone."""
+    K = 1e6
+    L = laplacian(5, [0, 1, 0, 0, 2, 3], [1, 2, 2, 3, 4, 4], [2 * K, 2 * K, -K + 1, 1.0, 1.0, 1.0])
+    with pytest.warns(ms.MeshsolveWarning):
+        P = ms.parac(L, ordering=[1, 0, 2, 3, 4])
+    assert abs(product(P) - L[P.perm][:, P.perm]).max() < 3
+    b = L @ np.arange(5.0)
+    assert ms.cg(L, b, M=P)[1].iterations <= 5
+
+
+def delaunay(n, seed):
+    from scipy.spatial import Delaunay
+    return Delaunay(np.random.default_rng(seed).random((n, 3))[:, :2]).simplices
+
+
+def test_multi_edges_are_summed():
+    L = ms.datasets.grid2d(20, 20).tocoo()
+    doubled = sp.coo_array((np.repeat(L.data / 2, 2), np.repeat(np.stack(L.coords), 2, axis=1)), L.shape)
+    assert np.array_equal(ms.parac(doubled).G.data, ms.parac(L).G.data)
+
+
+def test_positive_entries_are_floored_and_counted():
+    L = ms.datasets.grid2d(30, 30).tolil()
+    for i, j in ((0, 31), (5, 36)):
+        L[i, j] = L[j, i] = 0.2
+        L[i, i] -= 0.2
+        L[j, j] -= 0.2
+    L = sp.csr_array(L)
+    with pytest.warns(ms.MeshsolveWarning, match="4 of 3484 off-diagonal entries of L are positive"):
+        P = ms.parac(L)
+    assert P.report.facts["floored"] == 4
+    b = L @ np.random.default_rng(0).standard_normal(900)
+    x, info = ms.cg(L, b, M=P)
+    assert info.converged
+
+
+def test_excess_within_rounding_is_no_ground():
+    L = ms.datasets.grid2d(20, 20)
+    noisy = sp.csr_array(L + sp.diags_array(np.random.default_rng(0).uniform(-1, 1, 400) * 1e-15))
+    assert ms.parac(noisy).null_components == 1 and ms.parac(L + 1e-6 * sp.eye_array(400)).null_components == 0
+
+
+@pytest.mark.parametrize("make, row", [(lambda: sp.csr_array([[1.0, -2], [-2, 3]]), 0), (lambda: sp.diags_array([1.0, 2, -1, 1]), 2)])
+def test_not_a_laplacian_names_the_row(make, row):
+    with pytest.raises(ms.NotLaplacianError, match=f"row {row} of L sums to") as e:
+        ms.parac(make())
+    assert e.value.row == row
+
+
+def test_a_graph_cannot_stand_for_mostly_positive_entries():
+    with pytest.raises(ms.NotLaplacianError, match="6 of 6 off-diagonal entries") as e:
+        ms.parac(np.eye(3) + np.ones((3, 3)))
+    assert e.value.row == 0
+
+
+def test_random_orders_are_announced_or_refused():
+    with pytest.warns(ms.MeshsolveWarning, match="random order"):
+        ms.parac(ms.datasets.grid2d(20, 20), ordering="random")
+    with pytest.raises(ms.InvalidInputError, match="19999 neighbours"):
+        ms.parac(laplacian(20000, np.zeros(19999, int), np.arange(1, 20000), np.ones(19999)), ordering="random")
+
+
+def test_auto_is_decided_by_the_graph():
+    chosen = lambda L, **k: (lambda P: (P.report.facts["ordering"], P.samples))(ms.parac(L, **k))  # noqa: E731
+    assert chosen(ms.datasets.grid3d(12)) == ("rounds", 1)
+    assert chosen(ms.datasets.grid3d(12), rhs=4) == ("rounds", 2)
+    assert chosen(ms.datasets.road_like(3000)) == ("rounds", 3)
+    assert chosen(ms.datasets.rmat(10)) == ("nnz_sort", 1)
+    assert chosen(ms.datasets.rmat(10), samples=3, ordering="rounds") == ("rounds", 3)
+
+
+def test_an_ordering_is_taken_as_it_is():
+    L = ms.datasets.grid2d(20, 20)
+    ordering = ms.order.nested_dissection(L)
+    assert np.array_equal(ms.parac(L, ordering=ordering).perm, ordering.perm)
+
+
+def test_report():
+    P = ms.parac(ms.datasets.grid2d(50, 50), ordering="amd")
+    report = P.report.as_dict()
+    assert {"order", "numeric"} <= set(report["seconds"]) and report["nnz_L"] == P.nnz and report["ordering"] == "amd"
+    assert report["bytes"] > 12 * (P.nnz - 2500)
+    assert ms.parac(ms.datasets.grid2d(50, 50), dtype=np.float32).report.facts["bytes"] < report["bytes"]
+
+
+# ---- solve --------------------------------------------------------------------------------------------------------------
+
+
+def test_solve_takes_parac_where_cholesky_is_large():
+    L = ms.datasets.grid3d(36)
+    b = L @ np.random.default_rng(0).standard_normal(36**3)
+    x, info = ms.solve(L, b)
+    assert info.method == "parac" and info.converged and np.linalg.norm(L @ x - b) <= 1.01e-10 * np.linalg.norm(b)
+    assert info.report.facts["nnz_L"] > 36**3
+
+
+def test_solve_pins_small_laplacians():
+    L = ms.datasets.grid2d(20, 20)
+    b = L @ np.random.default_rng(0).standard_normal(400)
+    x, info = ms.solve(L, b)
+    assert info.method == "cholesky" and info.converged and abs(x.mean()) < 1e-12
+
+
+def test_the_diagonal_is_enough_for_expanders():
+    L = ms.datasets.preferential(5000, 8)
+    b = L @ np.random.default_rng(0).standard_normal((L.shape[0], 2))
+    x, info = ms.solve(L, b)
+    assert info.method == "jacobi" and info.converged and np.linalg.norm(L @ x - b) <= 1.5e-10 * np.linalg.norm(b)
+
+
+@pytest.mark.parametrize("boundary", ["neumann", "dirichlet"])
+def test_solve_with_parac(boundary):
+    A = ms.datasets.grid2d(40, 40, boundary=boundary)
+    B = A @ np.random.default_rng(0).standard_normal((1600, 5))
+    x, info = ms.solve(A, B, method="parac", rtol=1e-9)
+    assert info.method == "parac" and info.converged and 0 < info.iterations < 60
+    assert (np.linalg.norm(A @ x - B, axis=0) <= 1.01e-9 * np.linalg.norm(B, axis=0)).all()
+
+
+def test_real_graphs(data_dir):
+    import scipy.io
+    for path in sorted((data_dir / "graphs").glob("*.mtx.gz"), key=lambda p: p.stat().st_size)[:6]:
+        A = sp.csr_array(scipy.io.mmread(path)).astype(float)
+        W = sp.csr_array((abs(A) + abs(A).T) != 0).astype(float)
+        W = sp.csr_array(W - sp.diags_array(W.diagonal()))
+        L = sp.csr_array(sp.diags_array(W.sum(axis=1)) - W)
+        b = L @ np.random.default_rng(0).standard_normal(L.shape[0])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            x, info = ms.cg(L, b, M=ms.parac(L), maxiter=300)
+        assert info.converged

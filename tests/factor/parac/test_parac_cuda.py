@@ -1,0 +1,202 @@
+"""ParAC's CUDA path beside the CPU: the same factor to the bit; on the kernel harness, and on a GPU with -m gpu."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_harness import Harness
+from test_parac import laplacian, random_graph
+
+import meshsolve as ms
+from meshsolve import device
+from meshsolve.factor.parac import cuda
+
+
+def check(L, ordering="rounds", **options):
+    """The factor of both devices; returns the device's."""
+    P, Q = (ms.parac(L, ordering, device=place, **options) for place in ("cpu", "cuda"))
+    assert Q.on_device and np.array_equal(P.perm, Q.perm) and np.array_equal(P.D, Q.D)
+    assert P.nnz == Q.nnz and P.G.dtype == Q.G.dtype
+    assert np.array_equal(P.G.indices, Q.G.indices) and np.array_equal(P.G.data, Q.G.data)
+    assert P.null_components == Q.null_components and P.report.facts.get("rounds") == Q.report.facts.get("rounds")
+    return Q
+
+
+def star(n):
+    return laplacian(n, np.zeros(n - 1, int), np.arange(1, n), np.linspace(1, 2, n - 1))
+
+
+def clique(n):
+    i, j = np.triu_indices(n, 1)
+    return laplacian(n, i, j, np.random.default_rng(0).random(len(i)) + 0.1)
+
+
+def path(n):
+    return laplacian(n, np.arange(n - 1), np.arange(1, n), np.ones(n - 1))
+
+
+def cotan_like(n):
+    """A grid with diagonals of negative weight, which the factor floors."""
+    L = ms.datasets.grid2d(n, n).tocsr()
+    a = np.arange(n * (n - 1)).reshape(n - 1, n)[:, :-1].ravel()
+    return sp.csr_array(L + laplacian(n * n, a, a + n + 1, np.full(len(a), -0.2)))
+
+
+SHAPES = {
+    "one vertex": sp.csr_array(np.zeros((1, 1))),
+    "one grounded vertex": sp.csr_array(np.ones((1, 1))),
+    "no edges": sp.csr_array((40, 40)),
+    "star": star(900),                                      # a hub with a row longer than a warp's
+    "clique": clique(90),                                   # pivots of more than 64 edges: a block each
+    "path": path(500),
+    "grid": ms.datasets.grid3d(9),
+    "grounded": ms.datasets.grid2d(30, 30, boundary="dirichlet"),
+    "hubs": ms.datasets.rmat(8),
+    "components": sp.csr_array(sp.block_diag([path(20), clique(12), random_graph(90, 60, 3), sp.csr_array((5, 5))])),
+    "contrast": random_graph(700, 2000, 1, decades=8, grounded=True),
+}
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_rounds_give_the_factor_of_the_cpu(cuda, name, samples):
+    check(SHAPES[name], samples=samples, seed=9)
+
+
+@pytest.mark.parametrize("ordering", ["amd", "nnz_sort", "natural"])
+@pytest.mark.parametrize("name", ["components", "clique", "grounded", "hubs"])
+def test_given_orders_give_the_factor_of_the_cpu(cuda, name, ordering):
+    check(SHAPES[name], ordering, samples=2)
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize("name", ["components", "clique"])
+def test_no_order_of_threads_shows(varied, name):
+    L = SHAPES[name]
+    P = check(L, samples=2)
+    b = L @ np.ones((L.shape[0], 2))
+    assert np.array_equal(P @ b, P @ b)
+
+
+@settings(max_examples=25)
+@given(n=st.integers(1, 60), per_vertex=st.floats(0, 4), seed=st.integers(0, 999), samples=st.integers(1, 3),
+       grounded=st.booleans(), given_order=st.booleans())
+def test_any_graph(n, per_vertex, seed, samples, grounded, given_order):
+    order = np.random.default_rng(seed).permutation(n) if given_order else "rounds"
+    with device.use(Harness(block=64)):
+        check(random_graph(n, int(per_vertex * n), seed, grounded=grounded), order, samples=samples, seed=seed)
+
+
+def test_negative_weights(cuda):
+    with pytest.warns(ms.errors.MeshsolveWarning, match="positive"):
+        check(cotan_like(12))
+
+
+def test_float32(cuda):
+    assert check(SHAPES["grid"], dtype=np.float32).G.dtype == np.float32
+
+
+def test_long_rows_hold_many_more_than_a_warp_takes(cuda):
+    """Dense enough that rows grow again and again, and that heavy pivots need scratch."""
+    check(random_graph(300, 9000, 2), samples=2)
+
+
+# ---- workspace ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_full_workspace_grows(cuda_path, monkeypatch):
+    """With no room at first for samples, columns and rows, every kind of halt is met, in wide rounds and in one block's."""
+    met = []
+
+    def nothing(self, nnz):
+        xp = device.xp()
+        self.column_row, self.column_value, self.scratch = xp.empty(1, xp.int32), xp.empty(1), xp.empty(0)
+        self._sample_room(1)
+
+    for name in ("_grow", "_next_epoch"):
+        original = getattr(cuda._Rounds, name)
+        monkeypatch.setattr(cuda._Rounds, name, lambda self, *a, f=original, n=name: (met.append(n), f(self, *a)))
+    monkeypatch.setattr(cuda._Rounds, "_first_room", nothing)
+    check(SHAPES["clique"], samples=2)
+    check(SHAPES["contrast"], samples=2)
+    assert met.count("_grow") > 4 and met.count("_next_epoch") > 4
+
+
+@pytest.fixture
+def cuda_path():
+    with device.use(Harness(block=64)) as harness:
+        yield harness
+
+
+@pytest.mark.parametrize("narrow", [0, 10**9])
+def test_one_block_does_what_all_do(cuda_path, monkeypatch, narrow):
+    monkeypatch.setattr(cuda, "NARROW", narrow)
+    monkeypatch.setattr(cuda, "ROUNDS_ALONE", 3)
+    check(SHAPES["contrast"])
+
+
+def test_a_stall_is_reported(cuda_path, monkeypatch):
+    """Keys that block each other cannot arise; were they there, nothing would be chosen."""
+    original = cuda._Rounds.__init__
+
+    def spoiled(self, *args):
+        original(self, *args)
+        self.key[:-1] = 2**64 - 1                           # all dead, though counted as live
+    monkeypatch.setattr(cuda._Rounds, "__init__", spoiled)
+    with pytest.raises(ms.errors.DeviceUnavailableError, match="stalled"):
+        ms.parac(SHAPES["grid"], device="cuda")
+
+
+# ---- the operator ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ordering", ["rounds", "amd"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", ["components", "grounded", "clique", "no edges"])
+def test_the_operator_is_that_of_the_cpu(cuda, name, ordering, dtype):
+    L = SHAPES[name]
+    P, Q = (ms.parac(L, ordering, dtype=dtype, device=place) for place in ("cpu", "cuda"))
+    for shape in ((), (1,), (3,)):
+        b = np.random.default_rng(1).standard_normal((L.shape[0], *shape))
+        x, y = P @ b, Q @ b
+        assert y.shape == b.shape and np.allclose(x, y, rtol=0, atol=1e-10 * max(abs(x).max(), 1))
+        assert np.allclose(P.solve(b), Q.solve(b), rtol=0, atol=1e-10 * max(abs(x).max(), 1))
+    p = np.random.default_rng(2).standard_normal((L.shape[0], 2))
+    q = p.copy()
+    assert np.isclose(P.project(p), Q.project(q)) and np.allclose(p, q)
+
+
+def test_operator_refuses_what_does_not_fit(cuda):
+    P = ms.parac(SHAPES["grid"], device="cuda")
+    with pytest.raises(ms.errors.InvalidInputError):
+        P.solve(np.ones(3))
+
+
+@pytest.mark.gpu
+def test_arrays_on_the_gpu_stay_there():
+    cupy = pytest.importorskip("cupy")
+    L = SHAPES["grid"]
+    P = ms.parac(L, device="cuda")
+    b = cupy.asarray(L @ np.arange(L.shape[0], dtype=float))
+    assert isinstance(P.solve(b), cupy.ndarray)
+    x, info = ms.cg(L, b, M=P)
+    assert isinstance(x, cupy.ndarray) and info.converged
+    with pytest.raises(ms.errors.InvalidInputError, match="on the CPU"):
+        ms.cg(L, b, M=ms.parac(L, device="cpu"))
+    with pytest.raises(ms.errors.InvalidInputError):
+        ms.cg(L, b[:5], M=P)
+    with pytest.raises(ms.errors.InvalidInputError):
+        P.solve(b[:5])
+
+
+def test_parac_needs_a_gpu_where_there_is_none():
+    if device.available():
+        pytest.skip("there is one")
+    with pytest.raises(ms.errors.DeviceUnavailableError):
+        ms.parac(SHAPES["grid"], device="cuda")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not ms.parac(SHAPES["grid"], device="auto").on_device

@@ -1,0 +1,153 @@
+"""Conjugate gradients: against dense solutions, block against single columns, and what is said when it does not converge."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import scipy.sparse.linalg as spla
+from hypothesis import given
+from hypothesis import strategies as st
+
+import meshsolve as ms
+
+L = ms.datasets.grid2d(30, 25)
+N = L.shape[0]
+A = ms.datasets.grid2d(30, 25, boundary="dirichlet")
+
+
+def consistent(k=None, seed=0):
+    return L @ np.random.default_rng(seed).standard_normal(N if k is None else (N, k))
+
+
+@given(n=st.integers(1, 80), k=st.integers(1, 11), seed=st.integers(0, 999))
+def test_solves_random_systems(n, k, seed):
+    rng = np.random.default_rng(seed)
+    M = rng.standard_normal((n, n))
+    M = M @ M.T + n * np.eye(n)
+    B = rng.standard_normal((n, k))
+    X, info = ms.cg(M, B, rtol=1e-12)
+    assert info.converged and np.allclose(X, np.linalg.solve(M, B), rtol=1e-8, atol=1e-9)
+    residual = np.linalg.norm(B - M @ X, axis=0) / np.linalg.norm(B, axis=0)
+    assert (residual <= 1.01e-12).all() and np.allclose(info.relative_residual, residual, rtol=0.5, atol=1e-14)
+
+
+def test_a_block_is_its_columns():
+    B, P = consistent(11), ms.parac(L)
+    X, info = ms.cg(L, B, M=P)
+    assert info.iterations.shape == info.relative_residual.shape == info.reason.shape == (11,) and info.converged is True
+    for c in range(11):
+        x, single = ms.cg(L, B[:, c], M=P)
+        assert single.iterations == info.iterations[c] and np.allclose(x, X[:, c], rtol=1e-6, atol=1e-6)
+    assert ms.cg(L, B[:, :1], M=P)[0].shape == (N, 1) and ms.cg(L, B[:, :0], M=P)[0].shape == (N, 0)
+
+
+def test_threads_change_no_bit():
+    M = ms.datasets.grid3d(24)
+    B = M @ np.random.default_rng(0).standard_normal((M.shape[0], 4))
+    one, info = ms.cg(M, B, M=ms.parac(M, threads=1), threads=1)
+    for threads in (2, 5):
+        X, more = ms.cg(M, B, M=ms.parac(M, threads=threads), threads=threads)
+        assert np.array_equal(X, one) and np.array_equal(more.iterations, info.iterations)
+
+
+def test_the_solution_of_a_laplacian_has_mean_zero_on_each_component():
+    two = sp.block_diag([L, 3 * L]).tocsr()
+    b = two @ np.random.default_rng(0).standard_normal(2 * N)
+    for M in (None, ms.parac(two), spla.aslinearoperator(sp.eye_array(2 * N))):
+        x, info = ms.cg(two, b, M=M)
+        assert info.converged and abs(x[:N].mean()) < 1e-10 and abs(x[N:].mean()) < 1e-10
+
+
+@pytest.mark.parametrize("with_factor", [False, True])
+def test_an_inconsistent_b_is_projected_with_a_warning(with_factor):
+    M = ms.parac(L) if with_factor else None
+    b = consistent()
+    with pytest.warns(ms.MeshsolveWarning, match="its mean on a component is 0.5"):
+        x, info = ms.cg(L, b + 0.5, M=M)
+    assert info.converged and np.linalg.norm(L @ x - b) <= 1.01e-8 * np.linalg.norm(b)
+
+
+def test_scipys_cg_takes_the_factor_and_ours_takes_scipys_operators():
+    b, P = consistent(), ms.parac(L)
+    assert spla.cg(L, b, M=P, rtol=1e-8, maxiter=100)[1] == 0
+    jacobi = sp.diags_array(1 / L.diagonal())
+    for M in (jacobi, jacobi.toarray(), spla.aslinearoperator(jacobi), ms.cholesky(A)):
+        assert ms.cg(A, b, M=M)[1].converged
+    assert ms.cg(A, b, M=ms.cholesky(A))[1].iterations == 1
+
+
+def test_start_and_zero_right_hand_sides():
+    b = consistent()
+    x, info = ms.cg(A, b, rtol=1e-10)
+    again, more = ms.cg(A, b, x0=x, rtol=1e-9)
+    assert more.iterations == 0 and more.converged and np.array_equal(again, x)
+    zero, info = ms.cg(A, np.zeros(N), x0=np.ones(N))
+    assert not zero.any() and info.converged and info.relative_residual == 0
+    assert ms.cg(A, np.stack([b, 0 * b], 1))[1].converged
+
+
+def test_complex_right_hand_sides_are_two_columns():
+    b = consistent() + 1j * consistent(seed=1)
+    x, info = ms.cg(A, b)
+    assert x.dtype == complex and np.linalg.norm(A @ x - b) < 2e-8 * np.linalg.norm(b)
+    assert ms.cg(A, b, x0=x.real)[1].converged
+
+
+def test_callback_and_residuals():
+    seen = []
+    x, info = ms.cg(A, consistent(), callback=lambda x: seen.append(x.copy()))
+    assert len(seen) == info.iterations == len(info.residuals) - 1 and seen[0].shape == (N,)
+    assert info.residuals[0] == pytest.approx(1) and info.residuals[-1] <= 1e-8 and info.reason == "converged"
+    assert np.array_equal(seen[-1], x)
+    assert "solve" in info.report.seconds
+
+
+def test_too_few_iterations_are_said():
+    with pytest.warns(ms.ConvergenceWarning, match="maxiter reached"):
+        x, info = ms.cg(A, consistent(), maxiter=3)
+    assert not info.converged and info.iterations == 3 and len(info.residuals) == 4
+    assert info.relative_residual == pytest.approx(np.linalg.norm(A @ x - consistent()) / np.linalg.norm(consistent()))
+    with pytest.warns(ms.ConvergenceWarning, match="column 1"):
+        ms.cg(A, np.stack([0 * consistent(), consistent()], 1), maxiter=1)
+
+
+def test_stagnation_returns_the_best_iterate():
+    rng = np.random.default_rng(0)
+    w = 10 ** rng.uniform(-6, 6, N - 1)
+    W = sp.coo_array((w, (np.arange(N - 1), np.arange(1, N))), (N, N)).tocsr()
+    H = sp.csr_array(sp.diags_array((W + W.T).sum(axis=1) + 1e-6) - W - W.T)
+    b = rng.standard_normal(N)
+    with pytest.warns(ms.ConvergenceWarning):
+        x, info = ms.cg(H, b, M=ms.parac(H), rtol=1e-14)
+    assert not info.converged and info.relative_residual < 0.1
+    assert info.relative_residual == pytest.approx(np.linalg.norm(H @ x - b) / np.linalg.norm(b), rel=0.2)
+
+
+def test_indefinite_matrices_are_noticed():
+    with pytest.warns(ms.ConvergenceWarning, match="not positive definite"):
+        x, info = ms.cg(np.diag([1.0, -1.0, 2.0]), np.array([1.0, 2.0, 3.0]))
+    assert not info.converged and np.isfinite(x).all()
+    with pytest.warns(ms.ConvergenceWarning, match="not positive definite"):
+        ms.cg(A, consistent(), M=-sp.eye_array(N))
+
+
+@pytest.mark.parametrize("change, says", [
+    ({"b": np.ones(3)}, r"b has to be \(750,\)"), ({"b": np.full(N, np.nan)}, "row 0 holds nan"), ({"x0": np.ones(3)}, "x0 has to be"),
+    ({"x0": np.ones((N, 1))}, "b's shape"), ({"x0": np.ones(N) * 1j}, "x0 is complex"), ({"M": np.eye(3)}, "M has to be 750 x 750"),
+    ({"M": ms.parac(ms.datasets.grid2d(3, 3))}, "M has to be 750 x 750"), ({"M": "ilu"}, "M has to be a matrix"), ({"rtol": -1}, "rtol"),
+    ({"atol": np.inf}, "atol"), ({"maxiter": 1.5}, "maxiter"), ({"callback": 3}, "callback"), ({"threads": 0}, "threads"),
+])
+def test_refuses(change, says):
+    with pytest.raises(ms.InvalidInputError, match=says):
+        ms.cg(**({"A": A, "b": np.ones(N)} | change))
+
+
+def test_the_callers_arrays_stay():
+    b, x0 = consistent(), np.ones(N)
+    kept = b.copy(), x0.copy(), L.data.copy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ms.cg(L, b, M=ms.parac(L), x0=x0)
+        ms.cg(L, b + 1, x0=x0)
+    assert np.array_equal(b, kept[0]) and np.array_equal(x0, kept[1]) and np.array_equal(L.data, kept[2])

@@ -1,0 +1,101 @@
+"""Conjugate gradients on the GPU beside the CPU's: the same iterations, reasons and refusals, on the kernel harness and on a GPU."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import meshsolve as ms
+from meshsolve.krylov import cg_cuda
+
+GRID = ms.datasets.grid3d(7)
+GROUNDED = ms.datasets.grid2d(16, 16, boundary="dirichlet")
+ISLANDS = sp.csr_array(sp.block_diag([ms.datasets.grid2d(8, 8), ms.datasets.grid2d(5, 9), ms.datasets.grid3d(4)]))
+
+
+def both(L, b, seed=0, **options):
+    """cg with the factor of each device; x, info of the CPU, then of the device."""
+    return [ms.cg(L, b, M=ms.parac(L, seed=seed, device=place), **options) for place in ("cpu", "cuda")]
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,)])
+@pytest.mark.parametrize("L", [GRID, GROUNDED, ISLANDS], ids=["grid", "grounded", "islands"])
+def test_the_iterations_of_the_cpu(cuda, L, shape):
+    b = L @ np.random.default_rng(0).standard_normal((L.shape[0], *shape))
+    (x, info), (y, other) = both(L, b)
+    assert other.converged and y.shape == b.shape and np.array_equal(info.iterations, other.iterations)
+    assert np.allclose(np.array(info.residuals), np.array(other.residuals), rtol=1e-5)
+    assert np.allclose(x, y, atol=1e-9 * abs(x).max())
+    assert np.allclose(np.linalg.norm(b - L @ y, axis=0) / np.linalg.norm(b, axis=0), other.relative_residual, rtol=1e-6)
+
+
+def test_columns_stop_on_their_own(cuda):
+    """A column of zeros, an easy one and a hard one; more iterations than between two looks."""
+    b = np.random.default_rng(1).standard_normal((256, 3))
+    b[:, 0] = 0
+    b[:, 1] = GROUNDED @ np.ones(256)
+    (x, info), (y, other) = both(GROUNDED, b, rtol=1e-12)
+    assert np.array_equal(info.iterations, other.iterations) and other.iterations[0] == 0 and (y[:, 0] == 0).all()
+    assert other.iterations.max() > cg_cuda.LOOK and np.allclose(x, y, atol=1e-9)
+
+
+def test_complex_start_and_callback(cuda):
+    rng, seen = np.random.default_rng(2), []
+    b = GROUNDED @ (rng.standard_normal(256) + 1j * rng.standard_normal(256))
+    (x, _), (y, info) = both(GROUNDED, b)
+    assert info.converged and np.allclose(x, y, atol=1e-7)
+    P = ms.parac(GROUNDED, device="cuda")
+    again, more = ms.cg(GROUNDED, b, M=P, x0=y, callback=seen.append)
+    assert (more.iterations == 0).all() and np.array_equal(again, y) and not seen
+    ms.cg(GROUNDED, b.real, M=P, maxiter=40, callback=seen.append)
+    assert seen and seen[0].shape == (256,)
+
+
+def test_what_does_not_converge_is_said(cuda):
+    b = GRID @ np.random.default_rng(3).standard_normal(343)
+    P = ms.parac(GRID, device="cuda")
+    with pytest.warns(ms.ConvergenceWarning, match="maxiter reached"):
+        _, info = ms.cg(GRID, b, M=P, maxiter=3)
+    assert info.iterations == 3 and len(info.residuals) == 4
+    with pytest.warns(ms.ConvergenceWarning):
+        _, info = ms.cg(GRID, b, M=P, rtol=0.0)
+    assert not info.converged and info.relative_residual < 1e-12
+    with pytest.warns(ms.ConvergenceWarning, match="not positive definite"):
+        ms.cg(sp.diags_array(np.where(np.arange(343) % 2, 1.0, -1.0)), np.ones(343), M=ms.parac(sp.eye_array(343), device="cuda"))
+
+
+@pytest.mark.sanitize
+def test_means_are_taken_out_with_a_warning(cuda):
+    P = ms.parac(ISLANDS, device="cuda")
+    b = ISLANDS @ np.random.default_rng(4).standard_normal(ISLANDS.shape[0])
+    b[:64] += 0.5
+    with pytest.warns(ms.MeshsolveWarning, match="its mean on a component is 0.5"):
+        x, info = ms.cg(ISLANDS, b, M=P)
+    assert info.converged and abs(x[:64].mean()) < 1e-9
+
+
+def test_many_components(cuda):
+    """More than are projected one by one."""
+    L = sp.csr_array(sp.block_diag([ms.datasets.grid2d(3, 3)] * 25 + [sp.eye_array(4)]))
+    b = L @ np.random.default_rng(5).standard_normal((229, 2))
+    (x, _), (y, info) = both(L, b)
+    assert info.converged and np.allclose(x, y, atol=1e-8)
+
+
+def test_refusals(cuda):
+    P = ms.parac(GRID, device="cuda")
+    for b in (np.ones(3), np.full(343, np.nan), "b"):
+        with pytest.raises(ms.InvalidInputError):
+            ms.cg(GRID, b, M=P)
+    with pytest.raises(ms.InvalidInputError, match="M has to be"):
+        ms.cg(GROUNDED, np.ones(256), M=P)
+
+
+def test_no_scheduling_shows(varied):
+    b = GRID @ np.arange(343.0)
+    P = ms.parac(GRID, device="cuda")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        first, second = (ms.cg(GRID, b, M=P) for _ in range(2))
+    assert np.array_equal(first[0], second[0]) and first[1].residuals == second[1].residuals

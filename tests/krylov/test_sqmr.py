@@ -1,0 +1,115 @@
+"""SQMR: agrees with a direct solve, tells the true residual, ends well on singular and hopeless systems."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import scipy.sparse.linalg as spla
+
+import meshsolve as ms
+
+
+def test_it_solves_indefinite_systems_without_help():
+    A = ms.datasets.helmholtz(12, 6)
+    b = np.random.default_rng(0).standard_normal(144)
+    x, info = ms.sqmr(A, b, rtol=1e-10, maxiter=1000)
+    assert info.converged and np.allclose(x, spla.spsolve(sp.csc_array(A), b), rtol=1e-6, atol=1e-8)
+    assert info.method == "sqmr" and len(info.residuals) == info.iterations + 1
+    assert info.relative_residual == pytest.approx(np.linalg.norm(A @ x - b) / np.linalg.norm(b), rel=1e-3, abs=1e-15)
+
+
+def test_blocks_are_columns():
+    A = ms.datasets.kkt(100, 40)
+    B = A @ np.random.default_rng(1).standard_normal((140, 3))
+    K = ms.ildl(A, fill_level=1)
+    X, info = ms.sqmr(A, B, M=K, rtol=1e-9)
+    assert info.iterations.shape == (3,) and info.converged is True and info.residuals[0].shape == (3,)
+    for c in range(3):
+        x, one = ms.sqmr(A, B[:, c], M=K, rtol=1e-9)
+        assert np.array_equal(x, X[:, c]) and one.iterations == info.iterations[c]
+
+
+def test_start_zero_and_complex():
+    A = ms.datasets.stokes(6)
+    K = ms.ildl(A)
+    b = np.random.default_rng(2).standard_normal(A.shape[0])
+    x, info = ms.sqmr(A, b, M=K)
+    assert ms.sqmr(A, b, M=K, x0=x)[1].iterations == 0
+    z, info = ms.sqmr(A, np.zeros_like(b), M=K)
+    assert not z.any() and info.converged and info.iterations == 0
+    c, info = ms.sqmr(A, b + 2j * b, M=K)
+    assert np.allclose(c, x + 2j * x)
+
+
+def test_callback_sees_each_iterate():
+    A, seen = ms.datasets.helmholtz(8, 7), []
+    x, info = ms.sqmr(A, np.ones(64), callback=lambda x: seen.append(x.copy()), rtol=1e-6)
+    assert len(seen) == info.iterations and seen[0].shape == (64,)
+
+
+def test_the_claim_is_checked():
+    """Residuals of a preconditioner that loses digits: what is called converged is so."""
+    A = ms.datasets.kkt(400, 150, seed=3)
+    b = A @ np.random.default_rng(3).standard_normal(550)
+    x, info = ms.sqmr(A, b, M=ms.ildl(A, fill_level=1, droptol=0.1), rtol=1e-7, maxiter=3000)
+    assert info.converged == (np.linalg.norm(A @ x - b) <= 1.0001e-7 * np.linalg.norm(b))
+
+
+def test_singular_but_consistent():
+    A = ms.datasets.grid2d(9, 9) - 2.0 * sp.eye_array(81)
+    A = sp.csr_array(sp.block_diag([A, sp.csr_array((3, 3))]))
+    b = A @ np.ones(84)
+    x, info = ms.sqmr(A, b, rtol=1e-9)
+    assert info.converged
+
+
+def test_breakdown_is_an_answer():
+    A = sp.csr_array([[0.0, 1], [1, 0]])
+    with pytest.warns(ms.ConvergenceWarning, match="broke down"):
+        x, info = ms.sqmr(A, [1.0, 0.0])
+    assert not info.converged and "broke down" in info.reason and info.relative_residual == 1.0
+    with pytest.warns(ms.ConvergenceWarning, match="maxiter reached"):
+        ms.sqmr(ms.datasets.helmholtz(20, 8), np.ones(400), maxiter=3)
+
+
+def test_a_wrong_preconditioner_never_lies():
+    A = ms.datasets.kkt(60, 20)
+    M = sp.diags_array(np.r_[np.ones(40), -np.ones(40)])
+    with pytest.warns(ms.ConvergenceWarning):
+        x, info = ms.sqmr(A, np.ones(80), M=M, maxiter=30)
+    assert info.relative_residual == pytest.approx(np.linalg.norm(A @ x - 1) / np.sqrt(80), rel=1e-6)
+
+
+def test_the_same_bits_on_any_number_of_threads():
+    A = ms.datasets.kkt(20000, 8000, seed=5)
+    b = A @ np.ones(28000)
+    K = ms.ildl(A, fill_level=1)
+    one, many = (ms.sqmr(A, b, M=K, rtol=1e-5, threads=t) for t in (1, 3))
+    assert np.array_equal(one[0], many[0]) and one[1].residuals == many[1].residuals
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_solve_escalates_and_tells(monkeypatch, steps):
+    """An incomplete factor that is too coarse leads to more factor, and each step is told."""
+    from meshsolve.api import escalation
+
+    A = ms.datasets.helmholtz(40, 15)
+    b = A @ np.random.default_rng(4).standard_normal(1600)
+    monkeypatch.setattr(escalation, "STEPS", ({"fill_level": 0, "droptol": 0.3},) * steps + ({"fill_level": None},))
+    monkeypatch.setattr(escalation, "PATIENCE", 10)
+    x, info = ms.solve(A, b, method="ildl", rtol=1e-9)
+    told = info.report.facts["steps_taken"].split("; ")
+    assert info.converged and len(told) == steps + 1 and told[-1].startswith("complete") and info.method == "ildl"
+    assert np.linalg.norm(A @ x - b) <= 1e-9 * np.linalg.norm(b)
+
+
+def test_solve_takes_it_for_symmetric_indefinite_matrices():
+    A = ms.datasets.stokes(10)
+    x, info = ms.solve(A, np.ones(A.shape[0]))
+    assert info.method == "ildl" and info.converged
+
+
+def test_an_inconsistent_system_is_not_called_solved():
+    A = sp.csr_array(sp.block_diag([[[0.0, 1], [1, 0]], [[1.0, 1], [1, 1]]]))
+    with pytest.warns(ms.ConvergenceWarning, match="not in the range of A"):
+        x, info = ms.solve(A, [1.0, 2, 1, -1], method="ildl")
+    assert not info.converged and info.relative_residual > 0.1 and info.reason
