@@ -1,0 +1,397 @@
+"""A circuit and its analyses: operating point, sweep, small signals, transient.
+
+Each analysis factors once and refactors for each Newton step, frequency or new length of a time step; a linear circuit keeps
+its factor as long as the time step stays the same. Sources: see :mod:`.mna`, :mod:`.newton`, :mod:`.transient`, :mod:`.devices`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from meshsolve import report as reports
+from meshsolve.apps.circuit import controls, topology
+from meshsolve.apps.circuit.mna import System
+from meshsolve.apps.circuit.netlist import read_netlist
+from meshsolve.apps.circuit.newton import Solver, operating_point
+from meshsolve.apps.circuit.results import OperatingPoint, Waveforms
+from meshsolve.apps.circuit.sources import Sources
+from meshsolve.apps.circuit.transient import Stepper
+from meshsolve.arrays import as_integer, as_number, one_of
+from meshsolve.errors import InvalidInputError
+
+PINNED = 1e10               # siemens that hold a node at its .ic voltage
+SHORT = 1e-9                # of tstep: the step that finds what follows from given initial states
+MOST_STEPS = 1e8           # from 0 to tstop
+PREFERRED = ("tran", "ac", "dc", "op")
+
+
+def read(path):
+    """Read a SPICE deck.
+
+    Parameters
+    ----------
+    path : str or path
+        Also packed with gzip. R, C, L, V, I, D, E, F, G, H, X elements; PULSE, SIN, EXP, PWL sources; .subckt, .param, .model,
+        .include, .global, .ic, .nodeset, .options, .print and the analyses .op, .dc, .ac, .tran. Names ignore case.
+
+    Returns
+    -------
+    Circuit
+
+    Raises
+    ------
+    InvalidInputError
+        The message begins with ``FILE:LINE:`` and says what is wrong there.
+
+    Warns
+    -----
+    MeshsolveWarning
+        The first line, a title in SPICE, reads as an element (it is taken as one) or a control line; ``.end`` is missing; a
+        .control block is passed over.
+
+    Notes
+    -----
+    O(bytes): about a second for a million elements. A resistor of 0 ohm is taken as a source of 0 V.
+    Source: Quarles, Newton, Pederson, Sangiovanni-Vincentelli, "SPICE3 Version 3f3 User's Manual" (1993).
+    """
+    report = reports.Report()
+    with report.phase("read"):
+        netlist = read_netlist(path)
+    return Circuit(netlist, report)
+
+
+class Circuit:
+    """A circuit that was read from a deck.
+
+    Attributes
+    ----------
+    title : str
+    nodes : list of str
+        In lower case, without ground; nodes inside subcircuits as ``x1.n``.
+    analyses : list of Analysis
+        What the deck asks for, each with ``.kind``, ``.arguments``, ``.keywords``.
+    """
+
+    def __init__(self, netlist, report):
+        """Made by :func:`read` of a ``netlist`` and the ``report`` of its reading."""
+        self._netlist, self._read = netlist, report
+        self._deck = controls.parse(netlist.controls)
+        self.title, self.analyses = netlist.title, self._deck.analyses
+        with report.phase("assemble"):
+            self._system = System(netlist, self._deck.options)
+        for name, _ in self._deck.initial + self._deck.guesses:
+            netlist.node(name)
+
+    def __repr__(self):
+        counts = ", ".join(f"{letter.upper()}: {len(group):,}" for letter, group in self._netlist.groups.items() if len(group))
+        return f"Circuit({self.title!r}, {len(self.nodes):,} nodes, {counts})"
+
+    @property
+    def nodes(self):
+        """Names of the nodes."""
+        return list(self._netlist.node_names)
+
+    def op(self, threads=None):
+        """The operating point: capacitors open, inductors short, sources at their DC values.
+
+        Parameters
+        ----------
+        threads : int, optional
+
+        Returns
+        -------
+        OperatingPoint
+            ``v["node"]``, ``v["i(v1)"]``, ``.to_csv(path)``, ``.plot(path)``.
+
+        Raises
+        ------
+        SingularMatrixError
+            A node has no path to ground, voltage sources and inductors form a loop (both named with FILE:LINE), or the
+            equations are singular for another reason.
+        MeshsolveError
+            Newton's method found no operating point, also with gmin and source stepping.
+
+        Notes
+        -----
+        One factorization for a linear circuit, one analysis and a refactorization for each Newton step otherwise.
+        """
+        report = self._report()
+        x = self._rest(*self._sources(), report, threads, at=None)
+        return OperatingPoint(self._system, None, x, report)
+
+    def dc(self, source, start, stop, step, nodes=None, threads=None):
+        """Operating points over the values of one source.
+
+        Parameters
+        ----------
+        source : str
+            A V or I element.
+        start, stop, step : float
+        nodes : sequence of str, optional
+            Signals to keep, as in :meth:`transient`.
+        threads : int, optional
+
+        Returns
+        -------
+        Waveforms
+            With ``.sweep``.
+
+        Raises
+        ------
+        InvalidInputError
+            There is no such source, or the steps do not lead from start to stop.
+        SingularMatrixError, MeshsolveError
+            As in :meth:`op`.
+        """
+        start, stop, step = (as_number(x, name, -np.inf) for x, name in ((start, "start"), (stop, "stop"), (step, "step")))
+        if step == 0 or (stop - start) / step < 0:
+            raise InvalidInputError(f"steps of {step:g} do not lead from {start:g} to {stop:g}")
+        letter, k = self._source(source)
+        points = start + step * np.arange(int((stop - start) / step + 1e-9) + 1)
+        report = self._report()
+        volts, amperes = self._sources()
+        keep, values = self._table(nodes, len(points))
+        solver, x = self._solver(report, threads), np.zeros(self._system.n)
+        topology.check(self._netlist)
+        for row, value in zip(values, points):
+            (volts if letter == "v" else amperes).dc[k] = value
+            x = operating_point(solver, self._system.right_hand_side(volts.dc, amperes.dc), x)
+            row[:] = x[keep]
+        return self._waveforms("sweep", points, keep, values, report)
+
+    def ac(self, spacing, points, fstart, fstop, nodes=None, threads=None):
+        """Small signals about the operating point, over frequency.
+
+        Parameters
+        ----------
+        spacing : {"dec", "oct", "lin"}
+            ``points`` per decade, per octave, or in all.
+        points : int
+        fstart, fstop : float
+            Hertz.
+        nodes : sequence of str, optional
+            Signals to keep, as in :meth:`transient`.
+        threads : int, optional
+
+        Returns
+        -------
+        Waveforms
+            With ``.frequency`` and complex values.
+
+        Raises
+        ------
+        InvalidInputError
+            Unknown spacing, no point, or frequencies that are not positive or do not ascend.
+        SingularMatrixError, MeshsolveError
+            As in :meth:`op`.
+
+        Notes
+        -----
+        One analysis and one complex refactorization for each frequency.
+        """
+        frequency = _frequencies(spacing, points, fstart, fstop)
+        report, system = self._report(), self._system
+        volts, amperes = self._sources()
+        solver = self._solver(report, threads, dynamic=True)
+        conductance, capacitance = np.empty(0), np.empty(0)
+        if not system.linear:
+            v = system.junctions(self._rest(volts, amperes, report, threads, at=None))
+            conductance, capacitance = system.diodes.current(v)[1], system.diodes.charge(v)[1]
+        else:
+            topology.check(self._netlist)
+        s = system.right_hand_side(volts.ac, amperes.ac.astype(complex))
+        keep, values = self._table(nodes, len(frequency), complex)
+        for row, f in zip(values, frequency):
+            jw = 2j * np.pi * f
+            F = solver.factored(solver.matrix.with_diodes(jw, conductance + jw * capacitance))
+            with report.phase("solve"):
+                row[:] = F.solve(s)[keep]
+        return self._waveforms("frequency", frequency, keep, values, report)
+
+    def transient(self, tstep, tstop, method="trap", nodes=None, tstart=0.0, tmax=None, uic=False, fixed_step=False,
+                  threads=None):
+        """The circuit over time, from its operating point at time 0.
+
+        Parameters
+        ----------
+        tstep, tstop : float
+            Results come at the multiples of tstep, and at tstop. Steps in between are made where the error asks for them.
+        method : {"trap", "be"}
+            Trapezoidal rule or backward Euler.
+        nodes : sequence of str, optional
+            Signals to keep: ``"n1"``, ``"v(n1,n2)"``, ``"i(v1)"``. Default: all nodes and branch currents.
+        tstart : float
+            Results before it are not kept.
+        tmax : float, optional
+            Longest step, at most tstep.
+        uic : bool
+            Start from the deck's ``ic=`` and ``.ic`` values, 0 where there is none, in place of an operating point.
+        fixed_step : bool
+            Steps of tstep whatever their error, also across corners of the sources: a linear circuit is factored once.
+        threads : int, optional
+
+        Returns
+        -------
+        Waveforms
+            With ``.time``.
+
+        Raises
+        ------
+        InvalidInputError
+            A time that is not positive, an unknown method or node.
+        OutOfMemoryError
+            Too many results to keep: ``nodes`` helps.
+        SingularMatrixError, MeshsolveError
+            As in :meth:`op`; the time step became too small.
+
+        Notes
+        -----
+        One analysis. Linear circuits: one refactorization for each new length of a step, one solve for each step; others one
+        refactorization for each Newton step. Tolerances come from ``.options`` (reltol, vntol, abstol, trtol).
+        """
+        tstep, tstop = as_number(tstep, "tstep", above=True), as_number(tstop, "tstop", above=True)
+        one_of(method, "method", ("trap", "be"))
+        tmax = None if tmax is None else as_number(tmax, "tmax", above=True)
+        time = _times(tstep, tstop)
+        wanted = time >= as_number(tstart, "tstart") - 1e-9 * tstep
+        report, system = self._report(), self._system
+        volts, amperes = self._sources(tstep, tstop)
+        keep, values = self._table(nodes, int(wanted.sum()))
+        solver = self._solver(report, threads, dynamic=True)
+        stepper = Stepper(solver, volts, amperes, tstep, method, fixed_step, tmax)
+        state = (stepper.start_from_states(self._initial_states(), SHORT * tstep) if uic
+                 else stepper.start(self._rest(volts, amperes, report, threads, at=0.0)))
+        row = np.cumsum(wanted) - 1
+        for k, t in enumerate(time):
+            state = stepper.advance(state, t) if k else state
+            if wanted[k]:
+                values[row[k]] = state.x[keep]
+        report.facts |= {"time_steps": stepper.taken, "rejected_steps": stepper.rejected}
+        return self._waveforms("time", time[wanted], keep, values, report)
+
+    def run(self, kind=None, threads=None):
+        """Run an analysis that the deck asks for, keeping what its .print lines name.
+
+        Parameters
+        ----------
+        kind : {"tran", "ac", "dc", "op"}, optional
+            Default: the first of these that the deck has; the operating point where it has none.
+        threads : int, optional
+
+        Returns
+        -------
+        OperatingPoint or Waveforms
+        names : list of str or None
+            What .print names, for ``to_csv`` and ``plot``; None: everything.
+
+        Raises
+        ------
+        InvalidInputError
+            The deck has no such analysis.
+        """
+        if kind is not None:
+            one_of(kind, "kind", PREFERRED)
+        asked = {a.kind: a for a in reversed(self.analyses)}
+        kind = kind or next((k for k in PREFERRED if k in asked), "op")
+        if kind not in asked and kind != "op":
+            raise InvalidInputError(f"{self._netlist.path}: the deck has no .{kind} line")
+        signals = self._deck.prints.get(kind)
+        names = signals and [f"{f}({a})" if b is None else f"{f}({a},{b})" for f, a, b in signals]
+        nodes = signals and [f"{f[0]}({a})" if b is None else f"{f[0]}({a},{b})" for f, a, b in signals]
+        if kind == "op":
+            return self.op(threads=threads), names
+        analysis = asked[kind]
+        method = {"method": self._deck.options.method} if kind == "tran" else {}
+        function = {"tran": self.transient, "ac": self.ac, "dc": self.dc}[kind]
+        return function(*analysis.arguments, **analysis.keywords, **method, nodes=nodes, threads=threads), names
+
+    # ---- parts ----------------------------------------------------------------------------------------------------------
+
+    def _report(self):
+        sizes = {"elements": len(self._netlist.element_names), "nodes": len(self._netlist.node_names), "unknowns": self._system.n}
+        report = reports.Report(**sizes)
+        report.merge(self._read)
+        return report
+
+    def _sources(self, tstep=1.0, tstop=1.0):
+        return tuple(Sources(self._netlist[letter], self._netlist.waveforms, tstep, tstop) for letter in "vi")
+
+    def _solver(self, report, threads, **what):
+        return Solver(self._system, self._deck.options, report, threads=threads, **what)
+
+    def _rest(self, volts, amperes, report, threads, at):
+        """The operating point with the sources at their DC values, or at time ``at`` and .ic voltages held."""
+        topology.check(self._netlist)
+        x = np.zeros(self._system.n)
+        for k, volt in self._voltages(self._deck.guesses):
+            x[k] = volt
+        if at is None:
+            return operating_point(self._solver(report, threads), self._system.right_hand_side(volts.dc, amperes.dc), x)
+        s, pinned = self._system.right_hand_side(volts.at(at), amperes.at(at)), None
+        held = self._voltages(self._deck.initial)
+        if held:
+            nodes, values = map(np.array, zip(*held))
+            pinned = nodes, PINNED
+            s[nodes] += PINNED * values
+        return operating_point(self._solver(report, threads, pinned=pinned), s, x)
+
+    def _voltages(self, settings):
+        """(node, volt) of .ic or .nodeset lines, the last word on each node, without ground."""
+        return [(k, v) for k, v in {self._netlist.node(name): volt for name, volt in settings}.items() if k >= 0]
+
+    def _initial_states(self):
+        """Voltages of capacitors and currents of inductors: ic=, else from the .ic voltages, else 0."""
+        x = np.zeros(self._system.n)
+        for k, volt in self._voltages(self._deck.initial):
+            x[k] = volt
+        given = np.concatenate([self._netlist[letter].values[:, 1] for letter in "cl"])
+        return np.where(np.isnan(given), self._system.states @ x, given)
+
+    def _source(self, name):
+        for letter in "vi":
+            for k, e in enumerate(self._netlist[letter].names.tolist()):
+                if isinstance(name, str) and self._netlist.element_names[e] == name.strip().lower():
+                    return letter, k
+        raise InvalidInputError(f"{self._netlist.path}: there is no source {name!r}")
+
+    def _table(self, nodes, points, dtype=float):
+        """The unknowns to keep, ascending, and an empty table of results for them."""
+        system = self._system
+        keep = np.arange(system.n)
+        if nodes is not None:
+            if isinstance(nodes, str):
+                raise InvalidInputError("nodes has to be a list of names, not one string")
+            unknowns = {k for name in nodes for k in system.unknown(name)}
+            keep = np.array(sorted(unknowns - {-1}), dtype=np.int64)
+        size = points * max(len(keep), 1)
+        what = f"keeping {points:,} values of {len(keep):,} signals (nodes= names those to keep)"
+        reports.ensure_memory(size * np.dtype(dtype).itemsize, what)
+        return keep, np.zeros((points, len(keep)), dtype)
+
+    def _waveforms(self, axis, points, keep, values, report):
+        return Waveforms(axis, points, self._system, None if len(keep) == self._system.n else keep, values, report)
+
+
+def _times(tstep, tstop):
+    """0, tstep, 2 tstep, ..., tstop."""
+    if tstop / tstep > MOST_STEPS:
+        raise InvalidInputError(f"{tstop / tstep:.3g} steps from 0 to tstop: a larger tstep is needed")
+    count = int(tstop / tstep * (1 + 1e-9) + 1e-9)
+    time = tstep * np.arange(count + 1)
+    if tstop - time[-1] > 1e-6 * tstep:
+        return np.append(time, tstop)
+    time[-1] = tstop
+    return time
+
+
+def _frequencies(spacing, points, fstart, fstop):
+    one_of(spacing, "spacing", ("dec", "oct", "lin"))
+    points = as_integer(points, "points")
+    fstart, fstop = as_number(fstart, "fstart", above=True), as_number(fstop, "fstop", above=True)
+    if fstart > fstop:
+        raise InvalidInputError(f"fstop has to be at least fstart, {fstart:g}, not {fstop:g}")
+    if spacing == "lin":
+        return np.linspace(fstart, fstop, points)
+    base = 10.0 if spacing == "dec" else 2.0
+    count = int(np.log(fstop / fstart) / np.log(base) * points + 1e-9)
+    return fstart * base ** (np.arange(count + 1) / points)

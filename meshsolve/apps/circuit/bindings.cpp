@@ -1,0 +1,108 @@
+// Bindings of the netlist reader and the matrix positions. Names come as one text, a name a line; Python opens the files.
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string_view.h>
+
+#include "native/bind.hpp"
+#include "netlist.hpp"
+#include "pattern.hpp"
+#include "values.hpp"
+
+namespace ms {
+namespace {
+
+nb::bytes bytes(const std::string& text) { return nb::bytes(text.data(), text.size()); }
+
+// `load(path)` gives (the bytes of a file, True), or (what went wrong, False).
+circuit::Load loader(const nb::object& load) {
+  return [&load](const std::string& path) -> std::pair<std::string, bool> {
+    nb::gil_scoped_acquire gil;
+    const auto length = static_cast<Py_ssize_t>(path.size());
+    const nb::object answer = load(nb::steal(PyUnicode_DecodeFSDefaultAndSize(path.data(), length)));
+    const auto [text, good] = nb::cast<std::pair<nb::bytes, bool>>(answer);
+    return {std::string(text.c_str(), text.size()), good};
+  };
+}
+
+nb::tuple place(const circuit::Netlist& net, const circuit::Place& at) {
+  const bool known = at.file < static_cast<int32_t>(net.files.size());
+  return nb::make_tuple(bytes(known ? net.files[at.file] : ""), at.line);
+}
+
+nb::dict group(circuit::Group&& g) {
+  nb::dict out;
+  out["nodes"] = to_numpy(std::move(g.nodes));
+  out["values"] = to_numpy(std::move(g.values));
+  out["refs"] = to_numpy(std::move(g.refs));
+  out["names"] = to_numpy(std::move(g.names));
+  out["files"] = to_numpy(std::move(g.files));
+  out["lines"] = to_numpy(std::move(g.lines));
+  return out;
+}
+
+nb::dict contents(circuit::Netlist&& net) {
+  nb::dict out, groups;
+  for (size_t k = 0; k < circuit::letters.size(); ++k)
+    groups[nb::str(&circuit::letters[k], 1)] = group(std::move(net.groups[k]));
+  nb::list waveforms, models, controls, files;
+  for (auto& w : net.waveforms) waveforms.append(nb::make_tuple(nb::str(&w.kind, 1), to_numpy(std::move(w.values))));
+  for (const auto& m : net.models) {
+    nb::dict values;
+    for (const auto& [key, value] : m.values) values[nb::str(key.c_str(), key.size())] = value;
+    models.append(nb::make_tuple(nb::str(m.type.c_str(), m.type.size()), values, place(net, m.place)));
+  }
+  for (const auto& c : net.controls) controls.append(nb::make_tuple(bytes(c.text), place(net, c.place)));
+  for (const auto& f : net.files) files.append(bytes(f));
+  out["groups"] = groups;
+  out["waveforms"] = waveforms;
+  out["models"] = models;
+  out["controls"] = controls;
+  out["files"] = files;
+  out["nodes"] = bytes(std::move(net.nodes).joined());
+  out["elements"] = bytes(std::move(net.elements).joined());
+  out["title"] = bytes(net.title);
+  return out;
+}
+
+// (contents, notes, error): notes and the error are (what, (file, line)); contents is None where there is an error.
+nb::tuple read_netlist(nb::bytes path, nb::object load) {
+  circuit::Netlist net;
+  const std::string name(path.c_str(), path.size());
+  const circuit::Load loads = loader(load);
+  nb::object error = nb::none();
+  try {
+    Released released;
+    circuit::read_netlist(name, loads, net);
+  } catch (const circuit::Bad& bad) {
+    error = nb::make_tuple(bytes(bad.what), place(net, bad.place));
+  }
+  nb::list notes;
+  for (const auto& n : net.notes) notes.append(nb::make_tuple(bytes(n.what), place(net, n.place)));
+  if (!error.is_none()) return nb::make_tuple(nb::none(), notes, error);
+  return nb::make_tuple(contents(std::move(net)), notes, error);
+}
+
+// A number with an engineering suffix, or None.
+nb::object spice_number(std::string_view word) {
+  double value = 0;
+  return circuit::literal(word, value) ? nb::cast(value) : nb::none();
+}
+
+auto circuit_pattern(int32_t n, In<int32_t> rows, In<int32_t> columns) {
+  circuit::Positions p;
+  {
+    Released released;
+    p = circuit::positions(n, rows.data(), columns.data(), static_cast<int64_t>(rows.shape(0)));
+  }
+  return std::make_tuple(to_numpy(std::move(p.pattern.ptr)), to_numpy(std::move(p.pattern.idx)), to_numpy(std::move(p.slot)));
+}
+
+}  // namespace
+
+void bind_circuit(nb::module_& m) {
+  using namespace nb::literals;
+  m.def("read_netlist", read_netlist, "path"_a, "load"_a);
+  m.def("spice_number", spice_number, "word"_a);
+  m.def("circuit_pattern", circuit_pattern, "n"_a, "rows"_a.noconvert(), "columns"_a.noconvert());
+}
+
+}  // namespace ms

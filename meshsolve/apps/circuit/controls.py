@@ -1,0 +1,165 @@
+"""The control lines of a deck: .op, .dc, .ac, .tran, .print, .ic, .nodeset, .options."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass, field
+
+from meshsolve import _core
+from meshsolve.errors import InvalidInputError, MeshsolveWarning
+
+OUTPUT_ONLY = (".width", ".save", ".probe", ".plot", ".title", ".four", ".meas", ".measure")     # they change no value
+SIGNAL = re.compile(r"(v|i|vm|vp|vr|vi|vdb|im|ip|ir|ii|idb)\s*\(\s*([^(),\s]+)\s*(?:,\s*([^(),\s]+)\s*)?\)")
+SETTING = re.compile(r"v\s*\(\s*([^(),\s]+)\s*\)\s*=\s*([^\s,()]+)")
+
+
+@dataclass
+class Options:
+    """What .options may set; the defaults are SPICE's, but for trtol (7 there)."""
+
+    reltol: float = 1e-3            # relative accuracy of Newton's method and of a time step
+    vntol: float = 1e-6             # volt
+    abstol: float = 1e-12           # ampere
+    gmin: float = 1e-12             # siemens, across each junction
+    trtol: float = 1.0              # how many times the tolerance the error of a time step may be
+    itl1: float = 100               # Newton steps at an operating point
+    itl4: float = 20                # Newton steps at a time step
+    method: str = "trap"
+
+
+@dataclass
+class Analysis:
+    """One analysis of a deck: its kind (op, dc, ac, tran), arguments and what .print asks for."""
+
+    kind: str
+    arguments: tuple = ()
+    keywords: dict = field(default_factory=dict)
+
+
+@dataclass
+class Deck:
+    """Everything that the control lines say."""
+
+    analyses: list
+    prints: dict                    # kind: [(function, first, second or None), ...]
+    options: Options
+    initial: list                   # (node name, volt) of .ic
+    guesses: list                   # and of .nodeset
+
+
+def parse(controls):
+    """The control lines of a netlist, (text, place) pairs, as a :class:`Deck`."""
+    deck = Deck([], {}, Options(), [], [])
+    known = {".op": _op, ".dc": _dc, ".ac": _ac, ".tran": _tran, ".print": _print, ".ic": _voltages, ".nodeset": _voltages,
+             ".temp": _temperature}
+    for text, place in controls:
+        words = text.replace(",", " ").split()
+        keyword = words[0]
+        if keyword.startswith(".opt"):
+            _options(deck, text, place)
+        elif keyword in known:
+            known[keyword](deck, text, words, place)
+        elif keyword not in OUTPUT_ONLY:
+            raise InvalidInputError(f"{place}: the control line {keyword!r} is not supported; known are {', '.join(known)}, "
+                                    ".options, .include, .subckt, .ends, .param, .model, .global and .end")
+    return deck
+
+
+def number(word, place, what):
+    """A number of the deck with its suffix."""
+    value = _core.spice_number(word)
+    if value is None:
+        raise InvalidInputError(f"{place}: {what} {word!r} is not a number")
+    return value
+
+
+def _numbers(words, place, names, needed):
+    given = words[1:]
+    if not needed <= len(given) <= len(names):
+        raise InvalidInputError(f"{place}: {words[0]} needs {', '.join(names[:needed])}; {len(given)} given")
+    return [number(word, place, f"the {name} of {words[0]}") for name, word in zip(names, given)]
+
+
+def _op(deck, text, words, place):
+    deck.analyses.append(Analysis("op"))
+
+
+def _dc(deck, text, words, place):
+    if len(words) != 5:
+        raise InvalidInputError(f"{place}: .dc needs a source, start, stop and step; sweeps of two sources are not supported")
+    start, stop, step = _numbers([words[0], *words[2:]], place, ("start", "stop", "step"), 3)
+    if step == 0 or (stop - start) / step < 0:
+        raise InvalidInputError(f"{place}: .dc does not come from {start:g} to {stop:g} in steps of {step:g}")
+    deck.analyses.append(Analysis("dc", (words[1], start, stop, step)))
+
+
+def _ac(deck, text, words, place):
+    if len(words) != 5 or words[1] not in ("dec", "oct", "lin"):
+        raise InvalidInputError(f"{place}: .ac needs dec, oct or lin, a number of points, and the first and the last frequency")
+    points, first, last = _numbers([words[0], *words[2:]], place, ("number of points", "first frequency", "last frequency"), 3)
+    if points != int(points) or points < 1 or not 0 < first <= last:
+        raise InvalidInputError(f"{place}: .ac needs at least one point and frequencies that are positive and ascend")
+    deck.analyses.append(Analysis("ac", (words[1], int(points), first, last)))
+
+
+def _tran(deck, text, words, place):
+    uic = "uic" in words
+    step, stop, *rest = _numbers([w for w in words if w != "uic"], place, ("step", "end", "start", "largest step"), 2)
+    if not 0 < step <= stop or (rest and not 0 <= rest[0] < stop) or (len(rest) > 1 and not rest[1] > 0):
+        raise InvalidInputError(f"{place}: .tran needs a positive step and an end that is not before it, and a start before "
+                                "the end")
+    keywords = {"uic": uic} | ({"tstart": rest[0]} if rest else {}) | ({"tmax": rest[1]} if len(rest) > 1 else {})
+    deck.analyses.append(Analysis("tran", (step, stop), keywords))
+
+
+def _print(deck, text, words, place):
+    rest = text.split(None, 1)[1] if len(words) > 1 else ""
+    kind = rest.split(None, 1)[0] if rest else ""
+    if kind not in ("tran", "ac", "dc", "op"):
+        raise InvalidInputError(f"{place}: .print needs tran, ac, dc or op and what to print")
+    rest = rest[len(kind):]
+    unknown = SIGNAL.sub(" ", rest).replace(",", " ").split()
+    if unknown:
+        raise InvalidInputError(f"{place}: .print: {unknown[0]!r} is not one of v(node), v(node,node), i(source), and with ac "
+                                "vm, vp, vr, vi, vdb")
+    signals = [(m[1], m[2], m[3]) for m in SIGNAL.finditer(rest)]
+    if any(f not in ("v", "i") for f, _, _ in signals) and kind != "ac":
+        raise InvalidInputError(f"{place}: .print {kind}: only v() and i() are real")
+    deck.prints.setdefault(kind, []).extend(signals)
+
+
+def _voltages(deck, text, words, place):
+    rest = text[len(words[0]):]
+    unknown = SETTING.sub(" ", rest).replace(",", " ").split()
+    if unknown:
+        raise InvalidInputError(f"{place}: {words[0]}: {unknown[0]!r} is not v(node)=value")
+    into = deck.initial if words[0] == ".ic" else deck.guesses
+    into.extend((m[1], number(m[2], place, "the voltage")) for m in SETTING.finditer(rest))
+
+
+def _temperature(deck, text, words, place):
+    if _numbers(words, place, ("temperature",), 1) != [27.0]:
+        raise InvalidInputError(f"{place}: only the nominal temperature, 27 degrees, is supported")
+
+
+def _options(deck, text, place):
+    words = text.replace("=", " = ").split()[1:]
+    known = vars(deck.options)
+    for k, word in enumerate(words):
+        if word not in known or words[k + 1:k + 2] != ["="] or k + 2 >= len(words):
+            continue
+        value = words[k + 2]
+        if word != "method":
+            setattr(deck.options, word, _positive(number(value, place, word), word, place))
+        elif value.startswith(("trap", "be", "euler")):
+            deck.options.method = "trap" if value.startswith("trap") else "be"
+        else:
+            warnings.warn(f"{place}: method={value} is not known here, backward Euler is used", MeshsolveWarning, stacklevel=4)
+            deck.options.method = "be"
+
+
+def _positive(value, name, place):
+    if not value > 0:
+        raise InvalidInputError(f"{place}: {name} has to be positive, not {value:g}")
+    return value

@@ -1,0 +1,124 @@
+"""The junction diode: current, charge and their derivatives, all diodes of a circuit at once.
+
+Source: Nagel 1975, "SPICE2: a computer program to simulate semiconductor circuits", appendix B (model) and section 4.3
+(limiting of the junction voltage); temperature is the nominal 27 degrees Celsius.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from meshsolve.errors import InvalidInputError, MeshsolveWarning
+from meshsolve.apps.circuit.netlist import similar
+
+THERMAL = 1.380649e-23 * 300.15 / 1.602176634e-19          # volt at 27 degrees
+DEFAULTS = {"is": 1e-14, "n": 1.0, "rs": 0.0, "cjo": 0.0, "vj": 1.0, "m": 0.5, "fc": 0.5, "tt": 0.0, "bv": np.inf, "ibv": 1e-3}
+OTHER_NAMES = {"cj0": "cjo", "cj": "cjo", "pb": "vj", "mj": "m", "js": "is"}
+WITHOUT_EFFECT = {"eg", "xti", "kf", "af", "tnom", "level", "t_nom", "t_measured"}      # at 27 degrees, without noise
+LARGEST_EXPONENT = 200.0            # exp goes on as its tangent from here
+
+
+class Diodes:
+    """Diodes with their model parameters spread out, one value each.
+
+    Parameters
+    ----------
+    nodes : (k, 2) int
+        Anode and cathode of the junction (behind the series resistance).
+    parameters : dict of (k,) float64
+        See :func:`diode_parameters`.
+    """
+
+    def __init__(self, nodes, parameters, gmin):
+        self.nodes, self.gmin = nodes, gmin
+        p = parameters
+        self.saturation, self.vt = p["is"], p["n"] * THERMAL
+        self.critical = self.vt * np.log(self.vt / (np.sqrt(2) * self.saturation))
+        with np.errstate(divide="ignore"):
+            self.breakdown = p["bv"] - self.vt * np.log(np.maximum(p["ibv"] / self.saturation, 1.0))
+        self.breaks = bool(np.isfinite(p["bv"]).any())
+        self.cjo, self.vj, self.m, self.tt = p["cjo"], p["vj"], p["m"], p["tt"]
+        self.knee = p["fc"] * self.vj                       # the depletion charge goes on as a parabola from here
+        self.stores = bool((self.cjo > 0).any() or (self.tt > 0).any())
+
+    def __len__(self):
+        return len(self.nodes)
+
+    def current(self, v):
+        """(k,) currents at junction voltages v and (k,) conductances."""
+        i, g = _exponential(v / self.vt)
+        i, g = self.saturation * i, self.saturation * g / self.vt
+        if self.breaks:
+            j, h = _exponential(-(v + self.breakdown) / self.vt)
+            i, g = i - self.saturation * (j + 1), g + self.saturation * h / self.vt
+        return i + self.gmin * v, g + self.gmin
+
+    def charge(self, v):
+        """(k,) charges at junction voltages v and (k,) capacitances: depletion and diffusion."""
+        below = np.minimum(v, self.knee)
+        room = 1 - below / self.vj
+        depth = np.where(self.m == 1, 1.0, 1 - self.m)
+        q = np.where(self.m == 1, -np.log(room), (1 - room ** depth) / depth) * self.cjo * self.vj
+        c = self.cjo * room ** -self.m
+        slope = c * self.m / (room * self.vj)
+        above = v - below
+        q, c = q + above * (c + 0.5 * slope * above), c + slope * above
+        i, g = self.current(v)
+        return q + self.tt * i, c + self.tt * g
+
+    def limited(self, v, before):
+        """Junction voltages for the next iteration that do not overshoot the exponential (Nagel, section 4.3)."""
+        out = self._limited_forward(v, before)
+        if self.breaks:
+            mirrored, earlier = -(v + self.breakdown), -(before + self.breakdown)
+            reverse = -self._limited_forward(mirrored, earlier) - self.breakdown
+            out = np.where((v < before) & (mirrored > -10 * self.vt), reverse, out)
+        return out
+
+    def _limited_forward(self, v, before):
+        step = (v - before) / self.vt
+        far = (v > self.critical) & (np.abs(step) > 2)
+        with np.errstate(all="ignore"):
+            from_on = before + self.vt * np.where(step > 0, 2 + np.log(step - 2), -2 - np.log(2 - step))
+            from_off = self.vt * np.log(np.maximum(v, self.vt) / self.vt)
+        return np.where(far, np.where(before > 0, from_on, from_off), v)
+
+
+def _exponential(u):
+    """exp(u) - 1 and exp(u), straight from LARGEST_EXPONENT on."""
+    cut = np.minimum(u, LARGEST_EXPONENT)
+    e = np.exp(cut)
+    return np.expm1(cut) + e * (u - cut), e
+
+
+def diode_parameters(netlist):
+    """The model parameters of each diode, scaled by its area: dict of (k,) float64."""
+    group = netlist["d"]
+    rows = {k: _model(*netlist.models[k]) for k in np.unique(group.refs).tolist()}
+    area = group.values[:, 0]
+    order, which = np.unique(group.refs, return_inverse=True)
+    p = {key: np.array([rows[k][key] for k in order.tolist()])[which] for key in DEFAULTS}
+    for key in ("is", "cjo", "ibv"):
+        p[key] = p[key] * area
+    p["rs"] = p["rs"] / area
+    return p
+
+
+def _model(given, where):
+    """The parameters of one .model line with their defaults; refuses values without a meaning."""
+    named = {OTHER_NAMES.get(key, key): value for key, value in given.items()}
+    for key in sorted(named.keys() - DEFAULTS.keys() - WITHOUT_EFFECT):
+        warnings.warn(f"{where}: the diode parameter {key!r} is not known and has no effect{similar(key, DEFAULTS)}",
+                      MeshsolveWarning, stacklevel=2)
+    p = DEFAULTS | {key: value for key, value in named.items() if key in DEFAULTS}
+    for key in ("is", "n", "vj", "bv", "ibv"):
+        if not p[key] > 0:
+            raise InvalidInputError(f"{where}: the diode parameter {key} has to be positive, not {p[key]:g}")
+    for key in ("rs", "cjo", "tt"):
+        if p[key] < 0:
+            raise InvalidInputError(f"{where}: the diode parameter {key} has to be at least 0, not {p[key]:g}")
+    if not (0 <= p["m"] <= 1 and 0 <= p["fc"] < 1):
+        raise InvalidInputError(f"{where}: the diode parameters m and fc have to lie between 0 and 1")
+    return p

@@ -1,0 +1,189 @@
+// One sweep over the bytes of each file, see lines.hpp.
+#include "lines.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+
+#include "native/interrupt.hpp"
+
+namespace ms::circuit {
+namespace {
+
+constexpr size_t deepest = 50;                 // includes inside includes
+
+bool blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+bool separates(char c) { return blank(c) || c == '\n' || c == ',' || c == '(' || c == ')'; }
+
+char lower(char c) {
+  static const std::array<char, 256> table = [] {
+    std::array<char, 256> t;
+    for (int k = 0; k < 256; ++k) t[k] = static_cast<char>(k >= 'A' && k <= 'Z' ? k + 32 : k);
+    return t;
+  }();
+  return table[static_cast<unsigned char>(c)];
+}
+
+// Does the line begin with this word, whatever its case, and is the word over there?
+bool begins(const char* from, const char* to, std::string_view word) {
+  if (static_cast<size_t>(to - from) < word.size()) return false;
+  for (size_t k = 0; k < word.size(); ++k)
+    if (lower(from[k]) != word[k]) return false;
+  return from + word.size() == to || separates(from[word.size()]) || from[word.size()] == '"' || from[word.size()] == '\'';
+}
+
+class Sweep {
+ public:
+  Sweep(const Load& load, Deck& out) : load_(load), out_(out) {}
+
+  void file(const std::string& path, Place from) {
+    const std::string plain = std::filesystem::path(path).lexically_normal().string();
+    if (std::find(open_.begin(), open_.end(), plain) != open_.end()) throw Bad{from, path + " includes itself"};
+    if (open_.size() == deepest) throw Bad{from, "files include each other more than " + std::to_string(deepest) + " deep"};
+    auto [text, good] = load_(path);
+    if (!good) throw Bad{from, std::move(text)};
+    open_.push_back(plain);
+    out_.files.emplace_back(path, std::move(text));
+    sweep(static_cast<int32_t>(out_.files.size()) - 1);
+    open_.pop_back();
+  }
+
+ private:
+  const Load& load_;
+  Deck& out_;
+  std::vector<std::string> open_;             // files being read, each included by the one before
+
+  void sweep(int32_t number) {
+    std::string& text = out_.files[number].second;
+    if (std::memchr(text.data(), 0, text.size())) throw Bad{{number, 1}, "this is not a text file"};
+    char* at = text.data();
+    char* const end = at + text.size();
+    bool control = false, joinable = false;
+    Place control_from;
+    for (int32_t line = 1; at < end; ++line) {
+      if (line % 65536 == 0) interrupt::poll();
+      const Place place{number, line};
+      char* to = std::find(at, end, '\n');
+      char* from = at;
+      at = to == end ? end : to + 1;
+      if (line == 1 && number == 0) {
+        title(from, to);
+        continue;
+      }
+      while (from < to && blank(*from)) ++from;
+      if (control) {
+        control = !begins(from, to, ".endc");
+        std::fill(from, to, ' ');
+      } else if (from == to || *from == '*') {
+        std::fill(from, to, ' ');
+      } else if (*from == '+') {
+        if (!joinable) throw Bad{place, "a continuation line without a line before it"};
+        *from = ' ';
+        strip(from, to);
+        out_.lines.back().text = {out_.lines.back().text.data(), static_cast<size_t>(to - out_.lines.back().text.data())};
+      } else if (begins(from, to, ".end")) {
+        return;
+      } else if (begins(from, to, ".control")) {
+        control = true;
+        control_from = place;
+        out_.notes.push_back({place, "the block from .control to .endc is passed over"});
+        joinable = false;
+      } else if (begins(from, to, ".include") || begins(from, to, ".inc")) {
+        include(from, to, place);
+        joinable = false;
+      } else {
+        strip(from, to);
+        out_.lines.push_back({{from, static_cast<size_t>(to - from)}, place});
+        joinable = true;
+      }
+    }
+    if (control) throw Bad{control_from, ".control without .endc: was the file cut?"};
+    if (number == 0) without_end(text);
+  }
+
+  void title(char* from, char* to) {
+    const Place place{0, 1};
+    if (begins(from, to, ".end")) throw Bad{place, "the deck is empty"};
+    if (to - from >= 3 && std::string_view(from, 3) == "\xef\xbb\xbf") from += 3;       // byte order mark
+    out_.title.assign(from, to);
+    while (!out_.title.empty() && blank(out_.title.back())) out_.title.pop_back();
+    while (from < to && blank(*from)) ++from;
+    if (from < to && *from == '.')
+      out_.notes.push_back({place, "the first line of a deck is its title: " + in_quotes(out_.title) + " is not obeyed"});
+    strip(from, to);
+    out_.first.push_back({{from, static_cast<size_t>(to - from)}, place});
+  }
+
+  // A whole deck closes with .end; where it does not, the rest may be missing.
+  void without_end(const std::string& text) {
+    if (text.empty()) throw Bad{{0, 1}, "the file is empty"};
+    const Place place{0, static_cast<int32_t>(std::count(text.begin(), text.end(), '\n')) + (text.back() != '\n')};
+    if (text.back() != '\n') throw Bad{place, "the file ends within a line and without .end: was it cut?"};
+    out_.notes.push_back({place, "the file ends without .end: was it cut?"});
+  }
+
+  // Lower case, without a comment after ';' or a '$' that stands alone or begins a word.
+  static void strip(char* from, char* to) {
+    for (char* p = from; p < to; ++p) {
+      if (*p == ';' || (*p == '$' && (p == from || blank(p[-1]) || p[-1] == ','))) {
+        std::fill(p, to, ' ');
+        return;
+      }
+      *p = lower(*p);
+    }
+  }
+
+  void include(char* from, char* to, Place place) {       // the name keeps its case
+    while (from < to && !blank(*from) && *from != '"' && *from != '\'') ++from;
+    while (from < to && blank(*from)) ++from;
+    while (to > from && blank(to[-1])) --to;
+    if (to - from >= 2 && (*from == '"' || *from == '\'')) {
+      char* close = std::find(from + 1, to, *from);
+      ++from;
+      to = close;
+    }
+    if (from == to) throw Bad{place, ".include needs the name of a file"};
+    const std::filesystem::path here(out_.files[place.file].first);
+    file((here.parent_path() / std::string(from, to)).string(), place);
+  }
+};
+
+}  // namespace
+
+Place Line::at(std::string_view word) const {
+  const char* from = text.data();
+  const bool inside = word.data() >= from && word.data() <= from + text.size();
+  return {place.file, place.line + (inside ? static_cast<int32_t>(std::count(from, word.data(), '\n')) : 0)};
+}
+
+std::string in_quotes(std::string_view word) {
+  std::string out(1, '\'');
+  for (const char c : word.substr(0, 40)) out += c >= ' ' && c <= '~' ? c : '?';
+  return out += word.size() > 40 ? "...'" : "'";
+}
+
+std::string_view Words::next() {
+  while (at_ < end_ && separates(*at_)) ++at_;
+  const char* from = at_;
+  if (at_ == end_) return {from, 0};
+  if (*at_ == '=') return {from, static_cast<size_t>(++at_ - from)};
+  if (*at_ == '{' || *at_ == '\'') {
+    at_ = std::find(at_ + 1, end_, *at_ == '{' ? '}' : '\'');
+    if (at_ == end_) fail({from, 1}, std::string("an expression begins with ") + *from + " and does not end");
+    return {from, static_cast<size_t>(++at_ - from)};
+  }
+  while (at_ < end_ && !separates(*at_) && *at_ != '=' && *at_ != '{' && *at_ != '\'') ++at_;
+  return {from, static_cast<size_t>(at_ - from)};
+}
+
+bool Words::take(std::string_view word) {
+  Words ahead(*this);
+  if (ahead.next() != word) return false;
+  *this = ahead;
+  return true;
+}
+
+void read_lines(const std::string& path, const Load& load, Deck& out) { Sweep(load, out).file(path, {0, 0}); }
+
+}  // namespace ms::circuit

@@ -1,0 +1,69 @@
+// The logical lines of a deck and the words of a line.
+// A deck is lower-cased, comments are blanked and continuation lines joined in its own memory, in one sweep over the bytes;
+// line ends inside a logical line stay, so that every word knows the line of the file it stands in. Included files take the
+// place of the line that names them. Source: Quarles, Newton, Pederson, Sangiovanni-Vincentelli, "SPICE3 Version 3f3 User's
+// Manual" (1993), chapter 2; comments after ';' and '$' as in ngspice.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace ms::circuit {
+
+struct Place {
+  int32_t file = 0;             // number of the file in the order of reading
+  int32_t line = 0;             // from 1
+};
+
+struct Bad {                    // what is wrong and where; thrown
+  Place place;
+  std::string what;
+};
+
+struct Note {                   // a warning
+  Place place;
+  std::string what;
+};
+
+struct Line {
+  std::string_view text;
+  Place place;                  // of its first character
+  Place at(std::string_view word) const;                 // of a word inside `text`
+};
+
+// The text of a file, or with `second` false what went wrong.
+using Load = std::function<std::pair<std::string, bool>(const std::string& path)>;
+
+struct Deck {
+  std::deque<std::pair<std::string, std::string>> files;     // path, text: the lines point into it
+  std::string title;
+  std::vector<Line> first;      // the title as a line, should it turn out to be an element
+  std::vector<Line> lines;
+  std::vector<Note> notes;
+};
+
+void read_lines(const std::string& path, const Load& load, Deck& out);
+
+std::string in_quotes(std::string_view word);                // for messages: printable, not too long
+
+// Words of a line: blanks, commas and parentheses part them, '=' is a word of its own, {expression} and 'expression' are one.
+class Words {
+ public:
+  explicit Words(const Line& line) : line_(&line), at_(line.text.data()), end_(line.text.data() + line.text.size()) {}
+  std::string_view next();                                // empty at the end
+  std::string_view peek() const { return Words(*this).next(); }
+  bool take(std::string_view word);                       // goes past `word` if it is the next one
+  const Line& line() const { return *line_; }
+  [[noreturn]] void fail(std::string_view word, std::string what) const { throw Bad{line_->at(word), std::move(what)}; }
+
+ private:
+  const Line* line_;
+  const char* at_;
+  const char* end_;
+};
+
+}  // namespace ms::circuit

@@ -1,0 +1,243 @@
+"""Modified nodal analysis: a circuit as E diag(c) E' dx/dt + G x + diodes(x) = s(t).
+
+The unknowns are the node voltages, the voltages behind the series resistances of diodes, and the currents of what defines a
+voltage: v, l, e, h. Each capacitor and inductor is one column of the incidence E, so that y = E' x holds its voltage or
+current. Assembly has no loop over elements: triplets are placed once, then values are added at known places.
+Source: Ho, Ruehli, Brennan 1975, "The modified nodal approach to network analysis".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from meshsolve import _core
+from meshsolve.apps.circuit.devices import Diodes, diode_parameters
+from meshsolve.apps.circuit.netlist import similar
+from meshsolve.errors import InvalidInputError
+
+BRANCHES = "vleh"                   # elements with a current among the unknowns, in this order
+
+
+class Triplets:
+    """Entries (row, column, value) of a matrix; those in the row or column of ground (-1) are left out."""
+
+    def __init__(self):
+        self.parts = []
+
+    def add(self, rows, columns, values):
+        rows, columns, values = np.broadcast_arrays(rows, columns, np.asarray(values, np.float64))
+        keep = (rows >= 0) & (columns >= 0)
+        self.parts.append((rows[keep].astype(np.int32), columns[keep].astype(np.int32), values[keep]))
+
+    def pair(self, plus, minus, columns, values):
+        """Values in the columns: with their sign in the rows ``plus``, with the other in ``minus``."""
+        self.add(plus, columns, values)
+        self.add(minus, columns, -np.asarray(values))
+
+    def conductance(self, a, b, g):
+        for i, j, value in ((a, a, g), (b, b, g), (a, b, -g), (b, a, -g)):
+            self.add(i, j, value)
+
+    def arrays(self):
+        empty = np.empty(0, np.int32)
+        rows, columns, values = zip(*self.parts) if self.parts else ((empty,), (empty,), (empty,))
+        return np.concatenate(rows), np.concatenate(columns), np.concatenate(values).astype(np.float64)
+
+
+class System:
+    """The equations of a netlist.
+
+    Attributes
+    ----------
+    n : int
+        Unknowns; the first ``nodes`` are node voltages in the netlist's numbering.
+    branch : dict of str to (k,) int32
+        Unknown of the current of each v, l, e, h element.
+    states : csr_array (m, n)
+        E': voltages of the capacitors, then currents of the inductors.
+    inflow : csr_array (n, m)
+        E: capacitor currents leave nodes, inductor voltages enter the rows of their branches.
+    storage : (m,) float64
+        c: farad, then henry.
+    diodes : Diodes
+    """
+
+    def __init__(self, netlist, options):
+        self.netlist = netlist
+        self.nodes = n = len(netlist.node_names)
+        parameters = diode_parameters(netlist)
+        resistive = np.flatnonzero(parameters["rs"] > 0)
+        n += len(resistive)
+        self.branch = {}
+        for letter in BRANCHES:
+            self.branch[letter] = np.arange(n, n + len(netlist[letter]), dtype=np.int32)
+            n += len(netlist[letter])
+        self.n = n
+        if n == 0:
+            raise InvalidInputError(f"{netlist.path}: the deck has no element between two nodes")
+        junction = netlist["d"].nodes.copy()
+        junction[resistive, 0] = np.arange(self.nodes, self.nodes + len(resistive))
+        self.diodes = Diodes(junction, parameters, options.gmin)
+        self.static = self._static(resistive, junction, parameters["rs"])
+        self._storage()
+        self.current_inflow = self._incidence(netlist["i"].nodes, -1.0)
+
+    @property
+    def linear(self):
+        """Whether there is no diode."""
+        return len(self.diodes) == 0
+
+    def _static(self, resistive, junction, resistance):
+        net, t = self.netlist, Triplets()
+        a, b = net["r"].nodes.T
+        t.conductance(a, b, 1 / net["r"].values[:, 0])
+        t.conductance(net["d"].nodes[resistive, 0], junction[resistive, 0], 1 / resistance[resistive])
+        for letter in BRANCHES:
+            current = self.branch[letter]
+            a, b = net[letter].nodes[:, :2].T
+            t.pair(a, b, current, 1.0)
+            t.add(current, a, 1.0)
+            t.add(current, b, -1.0)
+        gain = net["e"].values[:, 0]
+        t.add(self.branch["e"], net["e"].nodes[:, 2], -gain)
+        t.add(self.branch["e"], net["e"].nodes[:, 3], gain)
+        t.add(self.branch["h"], self.branch["v"][net["h"].refs], -net["h"].values[:, 0])
+        a, b, c, d = net["g"].nodes.T
+        t.pair(a, b, c, net["g"].values[:, 0])
+        t.pair(a, b, d, -net["g"].values[:, 0])
+        a, b = net["f"].nodes.T
+        t.pair(a, b, self.branch["v"][net["f"].refs], net["f"].values[:, 0])
+        return t.arrays()
+
+    def _incidence(self, pairs, sign=1.0):
+        """(n, k): ``sign`` in the first, its opposite in the second node of each column."""
+        t, columns = Triplets(), np.arange(len(pairs))
+        t.pair(pairs[:, 0], pairs[:, 1], columns, sign)
+        rows, columns, values = t.arrays()
+        return sp.csr_array((values, (rows, columns)), shape=(self.n, len(pairs)))
+
+    def _storage(self):
+        net, inductors = self.netlist, self.branch["l"]
+        capacitors = self._incidence(net["c"].nodes)
+        picked = sp.csr_array((np.ones(len(inductors)), (inductors, np.arange(len(inductors)))), shape=(self.n, len(inductors)))
+        self.inflow = sp.csr_array(sp.hstack([capacitors, -picked], format="csr"))
+        self.states = sp.csr_array(sp.hstack([capacitors, picked], format="csr").T)
+        self.storage = np.concatenate([net["c"].values[:, 0], net["l"].values[:, 0]])
+        self.capacitors = len(net["c"])
+
+    def pinned(self, nodes, siemens):
+        """The static triplets with a conductance from each of the nodes to ground."""
+        return tuple(map(np.append, self.static, (nodes, nodes, np.full(len(nodes), siemens))))
+
+    def dynamic(self):
+        """Triplets of E diag(c) E'."""
+        t, net, inductors = Triplets(), self.netlist, self.branch["l"]
+        t.conductance(*net["c"].nodes.T, net["c"].values[:, 0])
+        t.add(inductors, inductors, -net["l"].values[:, 0])
+        return t.arrays()
+
+    def right_hand_side(self, volts, amperes):
+        """s for source values (k,) of the voltage and of the current sources."""
+        s = self.current_inflow @ amperes
+        s[self.branch["v"]] = volts
+        return s
+
+    def junctions(self, x):
+        """Voltages across the diodes."""
+        padded = np.append(x, 0.0)                          # ground is the last one, -1
+        return padded[self.diodes.nodes[:, 0]] - padded[self.diodes.nodes[:, 1]]
+
+    def describe(self, k):
+        """What unknown k is, for messages."""
+        if k < self.nodes:
+            return f"node {self.netlist.node_names[k]}"
+        for letter in BRANCHES:
+            first = self.branch[letter]
+            if len(first) and first[0] <= k <= first[-1]:
+                j = int(k - first[0])
+                return f"the current of {self.netlist.name(letter, j)} ({self.netlist.where(letter, j)})"
+        return "a node inside a diode"
+
+    def unknown(self, name):
+        """(unknown, unknown) whose difference ``name`` is: ``n1``, ``v(n1)``, ``v(n1,n2)`` or ``i(v1)``; -1 is ground."""
+        if not isinstance(name, str):
+            raise InvalidInputError(f"the name of a node has to be a string, not {name!r}")
+        text = name.strip().lower()
+        if text in self.netlist.node_numbers:
+            return self.netlist.node_numbers[text], -1
+        inside = text[2:-1].strip() if text.endswith(")") else ""
+        if text.startswith("i(") and inside:
+            return self._current(inside), -1
+        if text.startswith("v(") and inside:
+            names = [part.strip() for part in inside.split(",")]
+            if len(names) <= 2:
+                return self.netlist.node(names[0]), self.netlist.node(names[1]) if len(names) == 2 else -1
+        return self.netlist.node(name), -1
+
+    def _current(self, name):
+        for letter in BRANCHES:
+            if name.rpartition(".")[2].startswith(letter) or (letter == "v" and name.rpartition(".")[2].startswith("r")):
+                names = {self.netlist.element_names[e]: k for k, e in enumerate(self.netlist[letter].names.tolist())}
+                if name in names:
+                    return int(self.branch[letter][names[name]])
+        known = [self.netlist.element_names[e] for letter in BRANCHES for e in self.netlist[letter].names[:10**4].tolist()]
+        raise InvalidInputError(f"{self.netlist.path}: i({name}) is not known, only the currents of V, L, E and H "
+                                f"elements{similar(name, known)}")
+
+
+class Matrix:
+    """G + a E diag(c) E' + diodes in compressed rows: one pattern, new values by additions at known places.
+
+    Parameters
+    ----------
+    system : System
+    dynamic : bool
+        Whether a may be other than 0; without it the entries of capacitors are not part of the pattern.
+    pinned : (nodes, siemens), optional
+        Conductances from nodes to ground.
+    """
+
+    def __init__(self, system, dynamic, pinned=None):
+        static = system.pinned(*pinned) if pinned else system.static
+        parts = [static, system.dynamic() if dynamic else Triplets().arrays(), *self._of_diodes(system)]
+        rows, columns = (np.concatenate([p[k] for p in parts]).astype(np.int32) for k in (0, 1))
+        indptr, self.indices, slots = _core.circuit_pattern(system.n, rows, columns)
+        self.n, self.indptr = system.n, indptr
+        ends = np.cumsum([len(p[0]) for p in parts])
+        static, moving, self._junctions, self._nodes = np.split(slots, ends[:-1])
+        self.static = np.bincount(static, parts[0][2], len(self.indices))
+        self.moving = np.bincount(moving, parts[1][2], len(self.indices))
+        self._base, self._a = None, None
+
+    def _of_diodes(self, system):
+        """Triplets of the junction conductances and, for their sake, of the diagonal of all nodes."""
+        t, diagonal, nodes = Triplets(), Triplets(), system.diodes.nodes
+        self._sign, self._diode = [], []
+        for i, j, sign in ((0, 0, 1.0), (1, 1, 1.0), (0, 1, -1.0), (1, 0, -1.0)):
+            keep = np.flatnonzero((nodes[:, i] >= 0) & (nodes[:, j] >= 0))
+            t.add(nodes[keep, i], nodes[keep, j], sign)
+            self._diode.append(keep)
+            self._sign.append(np.full(len(keep), sign))
+        self._diode, self._sign = np.concatenate(self._diode), np.concatenate(self._sign)
+        if len(nodes):
+            every = np.arange(system.nodes)
+            diagonal.add(every, every, 0.0)
+        return t.arrays(), diagonal.arrays()
+
+    def linear(self, a=0.0):
+        """The matrix without its diodes."""
+        return self._with(self.static + a * self.moving if a else self.static)
+
+    def with_diodes(self, a, conductance, to_ground=0.0):
+        """The matrix with junction conductances, real or complex, and with a conductance from each node to ground."""
+        if self._a != a:
+            self._base, self._a = self.static + a * self.moving, a
+        data = self._base.astype(np.result_type(self._base, conductance.dtype))
+        np.add.at(data, self._junctions, self._sign * conductance[self._diode])
+        if to_ground:
+            data[self._nodes] += to_ground
+        return self._with(data)
+
+    def _with(self, data):
+        return sp.csr_array((data, self.indices, self.indptr), shape=(self.n, self.n))

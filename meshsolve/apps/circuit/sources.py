@@ -1,0 +1,149 @@
+"""Waveforms of independent sources, all sources of one kind at once; their corners are where a time step has to end."""
+
+from __future__ import annotations
+
+import numpy as np
+
+WIDTH = {"p": 7, "s": 6, "e": 6}
+
+
+class Sources:
+    """The independent voltage or current sources of a deck.
+
+    Parameters
+    ----------
+    elements : Elements
+        Of letter v or i.
+    waveforms : list of (kind, values)
+    tstep, tstop : float
+        Stand in for rise and fall times, widths and periods that the deck leaves out, as in SPICE.
+    """
+
+    def __init__(self, elements, waveforms, tstep=1.0, tstop=1.0):
+        dc, magnitude, phase = elements.values.T
+        self.ac = magnitude * np.exp(1j * np.radians(phase))
+        self.dc = np.where(np.isnan(dc), 0.0, dc)
+        self.waves = []
+        timed = np.flatnonzero(elements.refs >= 0)
+        kinds = np.array([waveforms[r][0] for r in elements.refs[timed]], dtype="U1")
+        for kind, make in (("p", Pulses), ("s", Sines), ("e", Exponentials), ("w", Lines)):
+            which = timed[kinds == kind]
+            if len(which):
+                self.waves.append((which, make([waveforms[r][1] for r in elements.refs[which]], tstep, tstop)))
+        start = self.at(0.0)
+        self.dc = np.where(np.isnan(dc), start, self.dc)
+
+    def at(self, t):
+        """(k,) values at time t."""
+        out = self.dc.copy()
+        for which, wave in self.waves:
+            out[which] = wave.at(t)
+        return out
+
+    def next_corner(self, t):
+        """The first time after t at which a waveform is not smooth; infinity if there is none."""
+        return min((wave.next_corner(t) for _, wave in self.waves), default=np.inf)
+
+
+def _table(values, width):
+    """(k, width) with NaN for what the deck leaves out."""
+    out = np.full((len(values), width), np.nan)
+    for row, given in zip(out, values):
+        row[:len(given)] = given
+    return out
+
+
+def _or(values, default):
+    return np.where(np.isnan(values), default, values)
+
+
+class Pulses:
+    """PULSE(v1 v2 delay rise fall width period)"""
+
+    def __init__(self, values, tstep, tstop):
+        self.low, self.high, delay, rise, fall, width, period = _table(values, 7).T
+        self.delay = _or(delay, 0.0)
+        self.rise, self.fall = (np.where(_or(x, 0.0) > 0, x, tstep) for x in (rise, fall))
+        self.width = _or(width, tstop)
+        self.period = np.where(_or(period, 0.0) > 0, period, np.inf)
+        shapes = np.unique(np.stack([self.delay, self.rise, self.fall, self.width, self.period]), axis=1)
+        self.start, self.every = shapes[0], shapes[4]
+        self.corners = np.cumsum(np.stack([np.zeros_like(shapes[0]), shapes[1], shapes[3], shapes[2]]), axis=0)
+
+    def at(self, t):
+        s = t - self.delay
+        periodic = np.isfinite(self.period) & (s > 0)
+        s = np.where(periodic, np.mod(s, np.where(periodic, self.period, 1.0)), s)
+        up = np.clip(s / self.rise, 0, 1)
+        down = np.clip((s - self.rise - self.width) / self.fall, 0, 1)
+        return self.low + (self.high - self.low) * (up - down)
+
+    def next_corner(self, t):
+        s = t - self.start
+        turns = np.where(np.isfinite(self.every), np.maximum(np.floor(s / self.every), 0), 0)
+        base = self.start + turns * np.where(turns > 0, self.every, 0.0)
+        times = np.concatenate([base + self.corners, (base + self.every)[None]])
+        return times[times > t].min(initial=np.inf)
+
+
+class Sines:
+    """SIN(offset amplitude frequency delay damping phase)"""
+
+    def __init__(self, values, tstep, tstop):
+        self.offset, self.amplitude, frequency, delay, damping, phase = _table(values, 6).T
+        self.omega = 2 * np.pi * np.where(_or(frequency, 0.0) != 0, frequency, 1 / tstop)
+        self.delay, self.damping, self.phase = _or(delay, 0.0), _or(damping, 0.0), np.radians(_or(phase, 0.0))
+
+    def at(self, t):
+        s = np.maximum(t - self.delay, 0.0)
+        return self.offset + self.amplitude * np.sin(self.omega * s + self.phase) * np.exp(-s * self.damping)
+
+    def next_corner(self, t):
+        return self.delay[self.delay > t].min(initial=np.inf)
+
+
+class Exponentials:
+    """EXP(v1 v2 delay1 tau1 delay2 tau2)"""
+
+    def __init__(self, values, tstep, tstop):
+        self.low, self.high, delay1, tau1, delay2, tau2 = _table(values, 6).T
+        self.delay1 = _or(delay1, 0.0)
+        self.delay2 = _or(delay2, self.delay1 + tstep)
+        self.tau1, self.tau2 = (np.where(_or(tau, 0.0) > 0, tau, tstep) for tau in (tau1, tau2))
+
+    def at(self, t):
+        up = -np.expm1(-np.maximum(t - self.delay1, 0.0) / self.tau1)
+        down = -np.expm1(-np.maximum(t - self.delay2, 0.0) / self.tau2)
+        return self.low + (self.high - self.low) * (up - down)
+
+    def next_corner(self, t):
+        times = np.concatenate([self.delay1, self.delay2])
+        return times[times > t].min(initial=np.inf)
+
+
+class Lines:
+    """PWL(t1 v1 t2 v2 ...): constant before its first and after its last point."""
+
+    def __init__(self, values, tstep, tstop):
+        length = np.array([len(v) // 2 for v in values])
+        self.first = np.cumsum(length) - length             # of each source in the joined points
+        self.last = self.first + length - 1
+        points = np.concatenate(values).reshape(-1, 2)
+        self.time, self.value = points.T
+        self.rounds = int(length.max()).bit_length()
+        self.corners = np.unique(self.time)
+
+    def at(self, t):
+        low, high = self.first.copy(), self.last.copy()     # bisection, all sources at once
+        for _ in range(self.rounds):
+            middle = (low + high + 1) // 2
+            right = self.time[middle] <= t
+            low, high = np.where(right, middle, low), np.where(right, high, np.maximum(middle - 1, low))
+        after = np.minimum(low + 1, self.last)
+        gap = self.time[after] - self.time[low]
+        share = np.clip((t - self.time[low]) / np.where(gap > 0, gap, 1.0), 0, 1)
+        return self.value[low] + share * (self.value[after] - self.value[low])
+
+    def next_corner(self, t):
+        k = np.searchsorted(self.corners, t, side="right")
+        return self.corners[k] if k < len(self.corners) else np.inf

@@ -1,0 +1,259 @@
+// A recursive descent over the text of an expression; see values.hpp.
+// Operators by rank: ?:  ||  &&  == != < <= > >=  + -  * / %  unary + - !  ** or ^ (to the right). 0 is false.
+#include "values.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <numbers>
+
+namespace ms::circuit {
+namespace {
+
+constexpr int deepest = 200;                   // parentheses inside parentheses, parameters of parameters
+
+bool digit(char c) { return c >= '0' && c <= '9'; }
+bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool in_name(char c) { return letter(c) || digit(c) || c == '_'; }
+
+double suffix(const char*& at, const char* end) {
+  const std::string_view rest(at, static_cast<size_t>(end - at));
+  if (rest.starts_with("meg")) return at += 3, 1e6;
+  if (rest.starts_with("mil")) return at += 3, 25.4e-6;
+  if (rest.empty()) return 1;
+  switch (rest[0]) {
+    case 't': return ++at, 1e12;
+    case 'g': return ++at, 1e9;
+    case 'k': return ++at, 1e3;
+    case 'm': return ++at, 1e-3;
+    case 'u': return ++at, 1e-6;
+    case 'n': return ++at, 1e-9;
+    case 'p': return ++at, 1e-12;
+    case 'f': return ++at, 1e-15;
+    case 'a': return ++at, 1e-18;
+    default: return 1;
+  }
+}
+
+// The number at `at`, which begins with a digit or a point; goes past it, its suffix and its unit.
+bool number(const char*& at, const char* end, double& value) {
+  if (at == end || !(digit(*at) || (*at == '.' && at + 1 < end && digit(at[1])))) return false;
+  const auto [stop, error] = std::from_chars(at, end, value);
+  if (error == std::errc::result_out_of_range) value = std::strtod(std::string(at, stop).c_str(), nullptr);
+  else if (error != std::errc()) return false;
+  at = stop;
+  // The power of ten joins the digits: 22p is the double next to 22e-12, not 22 times the one next to 1e-12.
+  const double factor = suffix(at, end);
+  value = factor < 1 && factor != 25.4e-6 ? value / std::round(1 / factor) : value * factor;
+  while (at < end && letter(*at)) ++at;
+  return std::isfinite(value);
+}
+
+}  // namespace
+
+bool literal(std::string_view word, double& value) {
+  const char* at = word.data();
+  const char* end = at + word.size();
+  const bool minus = word.starts_with('-');
+  if (minus || word.starts_with('+')) ++at;
+  if (!number(at, end, value) || at != end) return false;
+  if (minus) value = -value;
+  return true;
+}
+
+class Expression {
+ public:
+  Expression(Parameters& scope, std::string_view text, const Line& line, int depth)
+      : scope_(scope), line_(line), at_(text.data()), end_(at_ + text.size()), depth_(depth) {}
+
+  double whole() {
+    const double x = choice();
+    skip();
+    if (at_ != end_) fail("something else than " + in_quotes({at_, static_cast<size_t>(end_ - at_)}) + " is needed here");
+    if (!std::isfinite(x)) fail("the value of the expression is not finite");
+    return x;
+  }
+
+ private:
+  Parameters& scope_;
+  const Line& line_;
+  const char* at_;
+  const char* end_;
+  int depth_;
+
+  [[noreturn]] void fail(std::string what) const { throw Bad{line_.at({at_, 0}), std::move(what)}; }
+
+  void skip() {
+    while (at_ < end_ && (*at_ == ' ' || *at_ == '\t' || *at_ == '\r' || *at_ == '\n')) ++at_;
+  }
+
+  bool take(std::string_view op) {
+    skip();
+    if (!std::string_view(at_, static_cast<size_t>(end_ - at_)).starts_with(op)) return false;
+    if (op == "*" && at_ + 1 < end_ && at_[1] == '*') return false;
+    at_ += op.size();
+    return true;
+  }
+
+  double choice() {
+    if (++depth_ > deepest) fail("the expression is nested too deep");
+    double x = either();
+    if (take("?")) {
+      const double yes = choice();
+      if (!take(":")) fail("a ':' is needed after '?'");
+      const double no = choice();
+      x = x != 0 ? yes : no;
+    }
+    --depth_;
+    return x;
+  }
+
+  double either() {
+    double x = both();
+    while (take("||")) {
+      const double y = both();
+      x = x != 0 || y != 0;
+    }
+    return x;
+  }
+
+  double both() {
+    double x = comparison();
+    while (take("&&")) {
+      const double y = comparison();
+      x = x != 0 && y != 0;
+    }
+    return x;
+  }
+
+  double comparison() {
+    const double x = sum();
+    if (take("==")) return x == sum();
+    if (take("!=")) return x != sum();
+    if (take("<=")) return x <= sum();
+    if (take(">=")) return x >= sum();
+    if (take("<")) return x < sum();
+    if (take(">")) return x > sum();
+    return x;
+  }
+
+  double sum() {
+    double x = product();
+    for (;;) {
+      if (take("+")) x += product();
+      else if (take("-")) x -= product();
+      else return x;
+    }
+  }
+
+  double product() {
+    double x = sign();
+    for (;;) {
+      if (take("*")) x *= sign();
+      else if (take("/")) x /= sign();
+      else if (take("%")) x = std::fmod(x, sign());
+      else return x;
+    }
+  }
+
+  double sign() {
+    if (++depth_ > deepest) fail("the expression is nested too deep");
+    const double x = take("-") ? -sign() : take("+") ? sign() : take("!") ? sign() == 0 : power();
+    --depth_;
+    return x;
+  }
+
+  double power() {
+    const double x = atom();
+    return take("**") || take("^") ? std::pow(x, sign()) : x;
+  }
+
+  double atom() {
+    skip();
+    if (take("(")) {
+      const double x = choice();
+      if (!take(")")) fail("a ')' is missing");
+      return x;
+    }
+    if (at_ < end_ && (letter(*at_) || *at_ == '_')) return named();
+    double x = 0;
+    if (at_ == end_) fail("the expression ends too early");
+    if (!number(at_, end_, x)) fail(in_quotes({at_, 1}) + " is not the begin of a number");
+    return x;
+  }
+
+  double named() {
+    const char* from = at_;
+    while (at_ < end_ && in_name(*at_)) ++at_;
+    const std::string_view name(from, static_cast<size_t>(at_ - from));
+    if (take("(")) return function(name);
+    double x = 0;
+    if (!scope_.look_up(name, x, name, line_, depth_ + 1)) {
+      if (name != "pi") fail("there is no parameter " + in_quotes(name));
+      x = std::numbers::pi;
+    }
+    return x;
+  }
+
+  double function(std::string_view name) {
+    double x[3] = {0, 0, 0};
+    int count = 0;
+    do {
+      if (count == 3) fail("too many arguments of " + in_quotes(name));
+      x[count++] = choice();
+    } while (take(","));
+    if (!take(")")) fail("a ')' is missing");
+    const auto is = [&](std::string_view known, int arguments) { return name == known && count == arguments; };
+    if (is("sqrt", 1)) return std::sqrt(x[0]);
+    if (is("exp", 1)) return std::exp(x[0]);
+    if (is("log", 1) || is("ln", 1)) return std::log(x[0]);
+    if (is("log10", 1)) return std::log10(x[0]);
+    if (is("sin", 1)) return std::sin(x[0]);
+    if (is("cos", 1)) return std::cos(x[0]);
+    if (is("tan", 1)) return std::tan(x[0]);
+    if (is("atan", 1)) return std::atan(x[0]);
+    if (is("tanh", 1)) return std::tanh(x[0]);
+    if (is("abs", 1)) return std::fabs(x[0]);
+    if (is("int", 1)) return std::trunc(x[0]);
+    if (is("floor", 1)) return std::floor(x[0]);
+    if (is("ceil", 1)) return std::ceil(x[0]);
+    if (is("sgn", 1)) return x[0] > 0 ? 1 : x[0] < 0 ? -1 : 0;
+    if (is("pow", 2)) return std::pow(x[0], x[1]);
+    if (is("min", 2)) return std::fmin(x[0], x[1]);
+    if (is("max", 2)) return std::fmax(x[0], x[1]);
+    if (is("if", 3) || is("ternary_fcn", 3)) return x[0] != 0 ? x[1] : x[2];
+    fail("there is no function " + in_quotes(name) + " of " + std::to_string(count) + " arguments");
+  }
+};
+
+double Parameters::evaluate(std::string_view word, const Line& line, int depth) {
+  double x = 0;
+  if (literal(word, x)) return x;
+  if (depth > deepest) throw Bad{line.at(word), "parameters depend on each other too deep"};
+  if (word.size() >= 2 && (word[0] == '{' || word[0] == '\'')) {
+    return Expression(*this, word.substr(1, word.size() - 2), line, depth).whole();
+  }
+  if (!look_up(word, x, word, line, depth + 1)) {
+    const bool name = !word.empty() && letter(word[0]);
+    throw Bad{line.at(word), in_quotes(word) + (name ? " is neither a number nor a parameter" : " is not a number")};
+  }
+  return x;
+}
+
+bool Parameters::look_up(std::string_view name, double& value, std::string_view word, const Line& line, int depth) {
+  for (Parameters* scope = this; scope; scope = scope->outer_) {
+    const auto found = scope->own_.find(name);
+    if (found == scope->own_.end()) continue;
+    Parameter& p = found->second;
+    if (p.state == State::busy) throw Bad{line.at(word), "the parameter " + in_quotes(name) + " depends on itself"};
+    if (p.state == State::text) {
+      p.state = State::busy;
+      p.value = scope->evaluate(p.text, *p.line, depth);
+      p.state = State::known;
+    }
+    value = p.value;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace ms::circuit

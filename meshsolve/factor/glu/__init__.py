@@ -1,0 +1,360 @@
+"""Sparse LU factorization with static pivots, made for refactorization: circuits, and everything mesh-like.
+
+    F = lu(A);  F.solve(b);  F.refactor(A2);  F.solve(b, trans="T")
+
+``F.L @ F.U == (diag(F.row_scale) @ A @ diag(F.col_scale))[F.row_perm][:, F.col_perm]``. Two engines do the numeric work:
+dense fronts on the symmetrized pattern, and columns on the exact one. The driver reads in this order: front end
+(:mod:`meshsolve.factor.glu.analysis`), numeric phase and what is made of its outcome, solves with refinement.
+Sources: Duff and Koster 2001; Duff and Reid 1984; Davis and Natarajan 2010, "KLU"; He et al. 2015, "GLU"; Li and Demmel 1998,
+"Making sparse Gaussian elimination scalable by static pivoting".
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import scipy.sparse as sp
+import scipy.sparse.linalg as spla
+
+from meshsolve import _core
+from meshsolve.arrays import Csr, as_csr, as_rhs, one_of, thread_count
+from meshsolve.errors import ConvergenceWarning, InvalidInputError, SingularMatrixError
+from meshsolve.factor.base import Factor, deliver, values_in
+from meshsolve.factor.glu import analysis as front_end
+from meshsolve.factor.glu.refine import refine
+from meshsolve.report import Report, ensure_memory
+
+PRECISIONS = ("double", "single", "mixed")
+THRESHOLD = 0.1                # of a column's largest entry, from which the diagonal stays pivot
+TINY, BOOST = 1e-13, 1e-8      # of the scaled matrix: a static pivot that is smaller, and what it becomes
+GROWTH = 1e8                   # max |U| / max |B| at which static pivots are given up
+WRONG = 1e-12                  # backward error at which they are, after refinement
+ROUNDING = 1e-15               # backward error that needs no refinement
+
+
+class LUFactor(Factor):
+    """The factors of a square matrix; made by :func:`meshsolve.lu`.
+
+    Several threads may solve at once; a refactorization must not run beside a solve of the same factor.
+
+    Attributes
+    ----------
+    row_perm, col_perm : (n,) int32
+        ``row_perm[k]`` is the row of A that became row k of L, ``col_perm[k]`` the column that became column k of U.
+    row_scale, col_scale : (n,) float64
+        Scalings, in the numbering of A.
+    nnz : int
+        Nonzeros of L and U with one diagonal, without zeros that relaxed fronts store, and the entries above diagonal blocks.
+    engine : str
+        ``"fronts"`` or ``"columns"``.
+    report : Report
+        Phases ``order``, ``symbolic``, ``numeric``, ``solve``; facts ``engine``, ``blocks``, ``pivot_growth`` (reciprocal: max of
+        the scaled matrix over max of U, 1 is best), ``perturbed_pivots``, ``repivoted`` (how often), ``backward_error`` of
+        the first solve after each factorization, ``refinement_steps``.
+    """
+
+    def __init__(self, M, *, ordering="auto", engine="auto", repivot="auto", precision="double", threads=None):
+        one_of(precision, "precision", PRECISIONS)
+        if repivot is not False and not (isinstance(repivot, str) and repivot == "auto"):
+            raise InvalidInputError(f'repivot has to be "auto" or False, not {repivot!r}')
+        if precision != "double" and M.data.dtype.kind == "c":
+            raise InvalidInputError('complex matrices are factored with precision="double" only')
+        super().__init__(M.n, np.float32 if precision == "single" else M.data.dtype)
+        self.threads, self.precision, self._repivot_allowed = thread_count(threads), precision, repivot == "auto"
+        self.report = Report(threads=self.threads, nnz_A=M.nnz, repivoted=0)
+        self._pattern = Csr(M.n, M.indptr.copy(), M.indices.copy())          # the caller's arrays may change later
+        self._data, self._spare = M.data.copy(), np.empty_like(M.data)
+        self._analysis = front_end.analyze(M, ordering, self.report, self.threads)
+        with self.report.phase("symbolic"):
+            self.engine, self._plan = front_end.choose(M, self._analysis, front_end.check_engine(engine))
+        self._singular = min(4 * np.finfo(float).eps * M.n, TINY)      # a column whose entries are all smaller has no pivot
+        self._pivoted, self._sized = False, None
+        self._build()
+        self._numeric(self._data)
+
+    # ---- numeric phase --------------------------------------------------------------------------------------------------
+
+    def refactor(self, A):
+        """Factor another matrix inside the analysed pattern; the numeric phase alone runs, with the pivots there are.
+
+        Where these pivots do not fit the new values (pivots that vanish, entries that grow), new ones are chosen with
+        ``repivot="auto"``, which costs a factorization from scratch.
+
+        Parameters
+        ----------
+        A : (n, n) matrix of any kind, real or complex as the first one
+            Entries that are missing from the analysed pattern's point of view are zeros.
+
+        Returns
+        -------
+        LUFactor
+            This factor, so that ``F.refactor(A2).solve(b)`` reads well.
+
+        Raises
+        ------
+        PatternMismatchError
+            A has an entry outside the analysed pattern: ``.row``, ``.column``.
+        SingularMatrixError
+            ``.index`` is a column without a pivot. After any error the earlier factor is still there.
+        InvalidInputError
+            Another size, complex values for a real factor, NaN or infinity.
+        """
+        values = self._values_of(A)
+        np.copyto(self._spare, values)
+        self._numeric(self._spare)
+        self._data, self._spare = self._spare, self._data
+        return self
+
+    def _values_of(self, A):
+        """The values of A in the analysed pattern. A csr matrix that has just this pattern is not checked a second time."""
+        if sp.issparse(A) and A.format == "csr" and A.shape == self.shape and A.data.dtype == self._spare.dtype:
+            alike = A.data.shape == A.indices.shape == self._spare.shape and A.indices.dtype == np.int32
+            same = alike and _core.same_pattern(self._pattern.indptr, self._pattern.indices,
+                                                np.ascontiguousarray(A.indptr, np.int64), np.ascontiguousarray(A.indices))
+            if same and _core.first_not_finite(np.ascontiguousarray(A.data).view(np.float64)) < 0:
+                return A.data
+        M = as_csr(A, dtype=self._spare.dtype)
+        if M.n != self.shape[0]:
+            raise InvalidInputError(f"A has {M.n} rows, the factor {self.shape[0]}")
+        return values_in(self._pattern, M)
+
+    def _values(self, data):
+        """The matrix with these values on the analysed pattern."""
+        return Csr(self._pattern.n, self._pattern.indptr, self._pattern.indices, data)
+
+    def _build(self):
+        """The native factor of the plan at hand."""
+        scalar = {"double": self._spare.itemsize, "single": 4, "mixed": 4}[self.precision]
+        work = self._plan.work_scalars(self.threads) if self.engine == "fronts" else 2 * self._plan.scalars
+        ensure_memory(scalar * (self._plan.scalars + work), f"the factor ({self._plan.scalars:,} entries)")
+        kind = "Complex" if self._spare.dtype.kind == "c" else "Double" if self.precision == "double" else "Single"
+        self._factor = getattr(_core, ("FrontLu" if self.engine == "fronts" else "ColumnLu") + kind)(self._plan)
+
+    def _numeric(self, data):
+        """Factor the values ``data``; what was there before comes back where that fails."""
+        before = self._factor, self._plan, self._analysis, self.engine, self._pivoted
+        try:
+            boosted, growth = self._factor_values(data)
+            if self._repivot_allowed and (boosted or not growth < GROWTH):
+                self._repivot(data)
+        except BaseException:
+            self._factor, self._plan, self._analysis, self.engine, self._pivoted = before
+            if data is self._spare:                                  # of a refactorization: the values before are still there
+                self._factor_values(self._data)
+            raise
+        self._refine_always, self._seen = bool(boosted) or self.precision == "mixed", False
+        if self._sized is not self._factor:                          # sizes do not change with the values
+            self.report.facts.update(engine=self.engine, nnz_L=self.nnz, flops=self._flops(), bytes=self._factor.nbytes)
+            self._sized = self._factor
+
+    def _factor_values(self, data):
+        smallest = self._singular if self._pivoted else TINY if self.precision == "double" else 1e-6
+        boost = BOOST if self.precision == "double" else 1e-4
+        with self.report.phase("numeric"):
+            boosted, entry, largest = self._factor.factor(data, THRESHOLD, smallest, boost, self.threads)
+        growth = largest / entry if entry > 0 else np.inf
+        self.report.facts.update(perturbed_pivots=boosted, pivot_growth=1 / growth if growth > 0 else 0.0)
+        return boosted, growth
+
+    def _repivot(self, data):
+        """Choose pivots by the values ``data`` and go on with the columns engine."""
+        M = self._values(data)
+        with self.report.phase("numeric"):
+            plan = self._plan if self.engine == "columns" else front_end.column_plan(M, self._analysis)
+            chosen, failed = front_end.repivoted(M, self._analysis, plan, THRESHOLD, self._singular)
+            if chosen is None:
+                column = int(self._analysis.columns[failed])
+                raise SingularMatrixError(f"A is singular to working precision: no pivot is left in column {column}; it depends "
+                                          "on other columns", column)
+            self._analysis, self.engine, self._pivoted = chosen, "columns", True
+            self._plan = front_end.column_plan(M, chosen)
+            self._build()
+        self.report.facts["repivoted"] += 1
+        self._factor_values(data)
+
+    # ---- solves ---------------------------------------------------------------------------------------------------------
+
+    def solve(self, b, trans="N", out=None):
+        """Solve A x = b, A^T x = b or A^H x = b.
+
+        Parameters
+        ----------
+        b : (n,) or (n, k), real or complex
+        trans : {"N", "T", "H"}
+        out : array like the result, optional
+            Receives the result and is returned.
+
+        Returns
+        -------
+        x : array of b's shape; float32 where b is and A is real, else float64 or complex128
+
+        Raises
+        ------
+        InvalidInputError
+            Wrong shape, NaN or infinity, text, unknown ``trans``.
+        SingularMatrixError
+            The pivots turn out not to fit, and partial pivoting finds none.
+
+        Warns
+        -----
+        ConvergenceWarning
+            The backward error stays above 1e-12.
+
+        Notes
+        -----
+        The first solve after each factorization measures its backward error. Where that is above rounding, this solve and
+        all later ones are refined, at most two steps (Skeel 1980), and where it stays above 1e-12, other pivots are chosen.
+        """
+        one_of(trans, "trans", ("N", "T", "H"))
+        with self.report.phase("solve"):
+            if self._spare.dtype.kind == "c":
+                return self._solve_complex(b, trans, out)
+            return self._solve_like(b, out, lambda B: self._solve_columns(B, trans != "N"), self.shape[0])
+
+    def _solve_complex(self, b, trans, out):
+        columns, shape = as_rhs(b, self.shape[0], dtype=np.complex128)
+        x = self._solve_columns(columns.conj() if trans == "H" else columns, trans != "N")
+        return deliver(x.conj() if trans == "H" else x, shape, out)
+
+    def _solve_columns(self, columns, transposed):
+        x = self._apply(columns, transposed)
+        if columns.shape[1] == 0 or self.precision == "single" or (self._seen and not self._refine_always):
+            return x
+        steps = 20 if self.precision == "mixed" else 2
+        found = self._refined(columns, x, transposed, steps)
+        if not found.error <= WRONG and self._repivot_allowed and not self._pivoted:
+            self._repivot(self._data)
+            found = self._refined(columns, self._apply(columns, transposed), transposed, steps)
+        if not found.error <= WRONG:
+            warnings.warn(f"the backward error of the solution is {found.error:.2g}: the matrix is too badly conditioned for its "
+                          "pivots", ConvergenceWarning, stacklevel=5)
+        self._seen, self._refine_always = True, self._refine_always or found.steps > 0
+        return found.x
+
+    def _refined(self, columns, x, transposed, steps):
+        found = refine(self._values(self._data), transposed, columns, x, lambda r: self._apply(r, transposed), ROUNDING, steps)
+        self.report.facts.update(backward_error=found.error, refinement_steps=found.steps)
+        return found
+
+    def _apply(self, columns, transposed):
+        x = np.empty_like(columns)
+        if columns.shape[1]:
+            self._factor.solve(transposed, columns, x, self.threads)
+        return x
+
+    def _rmatvec(self, x):
+        return self.solve(np.asarray(x).reshape(-1), trans="H")
+
+    def _rmatmat(self, X):
+        return self.solve(X, trans="H")
+
+    # ---- what the factor knows ------------------------------------------------------------------------------------------
+
+    @property
+    def row_scale(self):
+        return self._analysis.row_scale
+
+    @property
+    def col_scale(self):
+        return self._analysis.col_scale
+
+    @property
+    def col_perm(self):
+        return self._analysis.columns
+
+    @property
+    def row_perm(self):
+        rows = np.empty_like(self._analysis.rows)
+        rows[self._factor.triangles()[6]] = self._analysis.rows
+        return rows
+
+    @property
+    def nnz(self):
+        inside = 2 * self._analysis.symbolic.nnz - self._pattern.n if self.engine == "fronts" else self._plan.scalars
+        return inside + len(self._plan.outside()[1])
+
+    def _flops(self):
+        return 2 * self._analysis.symbolic.flops if self.engine == "fronts" else self._plan.flops
+
+    @property
+    def L(self):
+        """L, unit lower triangular, as a csc_array with sorted rows. Made at each call, O(nnz(L))."""
+        return self._lower(self._factor.triangles())
+
+    @property
+    def U(self):
+        """U, upper triangular, as a csr_array with sorted columns. Made at each call.
+
+        Above its diagonal blocks U is the product of L^-1 with the entries of A there, which the solves never need.
+        """
+        return self._upper(self._factor.triangles())
+
+    def _lower(self, parts):
+        L = sp.csc_array((parts[2], parts[1], parts[0]), shape=self.shape)
+        L.sort_indices()
+        return L
+
+    def _upper(self, parts):
+        inside = sp.csr_array((parts[5], parts[4], parts[3]), shape=self.shape)
+        indptr, row, source = self._plan.outside()
+        if len(row) == 0:
+            inside.sort_indices()
+            return inside
+        L = self._lower(parts)
+        above = sp.csc_array((self._data[source], parts[6][row], indptr), shape=self.shape)
+        at = np.empty_like(parts[6])
+        at[parts[6]] = self._analysis.rows
+        above = sp.csc_array(sp.diags_array(self.row_scale[at]) @ above @ sp.diags_array(self.col_scale[self.col_perm]))
+        indptr, row, values = _core.lower_solve(*_core_arrays(L), *_core_arrays(above))
+        U = sp.csr_array(inside + sp.csc_array((values, row, indptr), shape=self.shape))
+        U.sort_indices()
+        return U
+
+    @property
+    def levels(self):
+        """(n,) int32: longest-path levels of the right-looking elimination for the patterns of L and U.
+
+        Columns of one level may be eliminated at the same time. Column k comes after column t < k where U[t, k] != 0 and
+        column t of L reaches row k, or where L[k, t] != 0 and row t of U reaches column k. The rule of the GLU paper (He et
+        al. 2015, Algorithm 4) leaves out the second half; :func:`levels_by` has it for comparison.
+        """
+        return levels_by(self, "exact")
+
+    def rcond(self):
+        """Estimate of 1 / (||A||_1 ||A^-1||_1) by a few solves (Higham and Tisseur 2000), between 0 and 1."""
+        n, dtype = self._pattern.n, self._spare.dtype
+        norm = abs(self._values(self._data).to_scipy()).sum(axis=0).max()
+        columns = lambda B: np.ascontiguousarray(B.reshape(n, -1), dtype)                              # noqa: E731
+        plain = lambda B: self._apply(columns(B), False).reshape(B.shape)                              # noqa: E731
+        adjoint = lambda B: self._apply(columns(B).conj(), True).conj().reshape(B.shape)               # noqa: E731
+        inverse = spla.LinearOperator((n, n), matvec=plain, rmatvec=adjoint, matmat=plain, rmatmat=adjoint, dtype=dtype)
+        estimate = spla.onenormest(inverse) if n > 4 else np.abs(inverse @ np.eye(n)).sum(0).max()
+        return float(min(1.0, 1.0 / (norm * estimate))) if np.isfinite(estimate) and estimate > 0 else 0.0
+
+
+def levels_by(F, rule):
+    """Levels of the columns of a factor by ``rule``.
+
+    Parameters
+    ----------
+    F : LUFactor
+    rule : {"exact", "relaxed", "upper"}
+        ``"relaxed"`` is GLU 3.0's (Peng and Tan 2020): right, with more levels. ``"upper"`` looks at U alone (He et al. 2015):
+        right for left-looking updates, wrong for right-looking ones.
+
+    Returns
+    -------
+    (n,) int32
+    """
+    one_of(rule, "rule", ("exact", "relaxed", "upper"))
+    parts = F._factor.triangles()
+    L, U = F._lower(parts), F._upper(parts)
+    return _core.lu_levels(*_core_arrays(L)[:2], *_core_arrays(U)[:2], rule)
+
+
+def _core_arrays(A):
+    return A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data
+
+
+__all__ = ["LUFactor", "levels_by"]

@@ -1,0 +1,143 @@
+"""The front end of the LU factorization: matching, block triangular form, ordering of each block, choice of the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from meshsolve import _core, order
+from meshsolve.arrays import Csr
+from meshsolve.errors import InvalidInputError
+from meshsolve.factor.matching import block_triangular, maximum_product, require_full_rank
+from meshsolve.factor.symbolic import Symbolic
+
+ND_ROWS, ND_OPERATIONS = 50_000, 2e9      # from here on nested dissection is tried beside minimum degree
+MESH_LIKE = 40                            # multiplications an entry of the symmetric factor: fronts without a second look
+
+# Seconds of one thread, fitted to both engines on 35 circuits: an operation, an entry, a column or a front.
+COLUMN_COST = (0.2e-9, 2.3e-9, 4.2e-9)
+FRONT_COST = (0.03e-9, 2.2e-9, 22e-9)
+
+
+@dataclass(eq=False)
+class Analysis:
+    """Where the matrix stands before its values are factored: ``B = (R A C)[rows][:, columns]``, block upper triangular.
+
+    Attributes
+    ----------
+    rows, columns : (n,) int32
+        Old index of each new row and column.
+    row_scale, col_scale : (n,) float64
+        R and C, in the numbering of A.
+    block_ptr : (blocks + 1,) int32
+        First position of each diagonal block.
+    symbolic : Symbolic
+        Of the symmetrized diagonal blocks, in the order of ``columns``.
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    row_scale: np.ndarray
+    col_scale: np.ndarray
+    block_ptr: np.ndarray
+    symbolic: Symbolic
+
+    def frame(self):
+        """The arrays that place A, in the order in which the core takes them."""
+        return self.rows, self.columns, self.row_scale, self.col_scale, self.block_ptr
+
+
+def analyze(M, ordering, report, threads):
+    """Match, scale, cut into blocks and order; see :func:`meshsolve.lu` for the arguments.
+
+    Raises
+    ------
+    SingularMatrixError
+        A is structurally singular.
+    """
+    with report.phase("symbolic"):
+        matching = maximum_product(M)
+        require_full_rank(M, matching)
+        block, count = block_triangular(M, matching.row_of)
+        graph = Csr(M.n, *_core.diagonal_blocks(M.indptr, M.indices, matching.row_of, block))
+    symbolic = _order(graph, ordering, block, count, report, threads)
+    columns = np.array(symbolic.perm)
+    block_ptr = np.zeros(count + 1, np.int32)
+    np.cumsum(np.bincount(block, minlength=count), out=block_ptr[1:])
+    report.facts.update(blocks=count, ordering=symbolic.ordering.method)
+    return Analysis(matching.row_of[columns], columns, matching.row_scale, matching.col_scale, block_ptr, symbolic)
+
+
+def _order(graph, ordering, block, count, report, threads):
+    """Minimum degree, or what was asked for; nested dissection beside it where operations abound, and the better of the two."""
+    first = _symbolic(graph, "amd" if _is_auto(ordering) else ordering, block, count, report, threads)
+    if not _is_auto(ordering) or graph.n < ND_ROWS or first.flops < ND_OPERATIONS:
+        return first
+    second = _symbolic(graph, "nd", block, count, report, threads)
+    return second if second.flops < first.flops else first
+
+
+def _is_auto(ordering):
+    return isinstance(ordering, str) and ordering == "auto"
+
+
+def _symbolic(graph, ordering, block, count, report, threads):
+    chosen = order.resolve(ordering, graph, threads=threads)
+    perm = chosen.perm
+    if count > 1:                                          # blocks follow each other, each in its own order
+        perm = perm[np.argsort(block[perm], kind="stable")]
+    symbolic = Symbolic.build(graph, perm, ordering=chosen, threads=threads)
+    for part in (chosen.report, symbolic.report):
+        for phase, seconds in part.seconds.items():
+            report.add(phase, seconds)
+    return symbolic
+
+
+def front_plan(M, analysis):
+    """The pattern's part of the fronts engine."""
+    return _core.FrontPlan(analysis.symbolic.native, M.indptr, M.indices, *analysis.frame())
+
+
+def column_plan(M, analysis):
+    """The pattern's part of the columns engine: the exact pattern of L and U for the pivots ``analysis.rows``."""
+    return _core.ColumnPlan(M.indptr, M.indices, *analysis.frame())
+
+
+def choose(M, analysis, engine):
+    """(engine, plan): what was asked for, or the engine whose operations, entries and columns or fronts take less time.
+
+    The counts of the columns engine are exact and cost a symbolic factorization; where the symmetric one has many
+    operations an entry, fronts are taken at once.
+    """
+    symbolic = analysis.symbolic
+    if engine == "fronts" or (engine == "auto" and symbolic.flops > MESH_LIKE * symbolic.nnz):
+        return "fronts", front_plan(M, analysis)
+    columns = column_plan(M, analysis)
+    fronts = len(symbolic.supernodes) - 1
+    stored = 2 * (symbolic.nbytes // 8)
+    by_columns = np.dot(COLUMN_COST, (columns.flops, columns.scalars, M.n))
+    by_fronts = np.dot(FRONT_COST, (2 * symbolic.flops, stored, fronts))
+    if engine == "columns" or by_columns < by_fronts:
+        return "columns", columns
+    return "fronts", front_plan(M, analysis)
+
+
+def repivoted(M, analysis, plan, threshold, least):
+    """The analysis with pivot rows chosen by partial pivoting on the values of M.
+
+    Returns
+    -------
+    (Analysis, None), or (None, position) where a column has no pivot left
+    """
+    failed, rows = _core.pivot_rows(plan, M.data, threshold, least)
+    if failed >= 0:
+        return None, failed
+    return Analysis(rows, analysis.columns, analysis.row_scale, analysis.col_scale, analysis.block_ptr, analysis.symbolic), None
+
+
+def check_engine(engine):
+    """``engine`` if it is known."""
+    if isinstance(engine, str) and engine in ("auto", "columns", "fronts"):
+        return engine
+    raise InvalidInputError(f"engine has to be one of 'auto', 'columns', 'fronts', not {engine!r}")

@@ -1,0 +1,164 @@
+// Bindings of both LU engines, once for each scalar type.
+#include <nanobind/stl/shared_ptr.h>
+
+#include <complex>
+
+#include "glu.hpp"
+#include "native/bind.hpp"
+
+namespace ms {
+namespace {
+
+using namespace nb::literals;
+
+template <class T> struct Numpy { using type = T; };
+template <> struct Numpy<Complex> { using type = std::complex<double>; };
+template <class T> using NumpyOf = typename Numpy<T>::type;
+
+// std::complex<double> and Complex are both two doubles in a row.
+template <class T> const T* native(const NumpyOf<T>* p) { return reinterpret_cast<const T*>(p); }
+template <class T> T* native(NumpyOf<T>* p) { return reinterpret_cast<T*>(p); }
+
+template <class T> Out<NumpyOf<T>> values(const std::vector<T>& v) {
+  const auto* const begin = reinterpret_cast<const NumpyOf<T>*>(v.data());
+  return to_numpy(std::vector<NumpyOf<T>>(begin, begin + v.size()));
+}
+
+std::vector<int32_t> to_vector(const In<int32_t>& a) { return {a.data(), a.data() + a.shape(0)}; }
+std::vector<double> to_vector(const In<double>& a) { return {a.data(), a.data() + a.shape(0)}; }
+
+// FrontFactor<T> on a FrontPlan, or ColumnFactor<T> on a ColumnPlan.
+template <class T, class Factor, class Plan>
+void bind_factor(nb::module_& m, const char* name) {
+  using S = glu::Scalar<T>;
+  nb::class_<Factor>(m, name)
+      .def("__init__", [](Factor* self, std::shared_ptr<Plan> plan) { new (self) Factor(std::move(plan)); }, "plan"_a)
+      .def("factor", [](Factor& f, In<NumpyOf<S>> data, double threshold, double tiny, double boost, int threads) {
+        glu::Outcome result;
+        {
+          Released free;
+          result = f.factor(native<S>(data.data()), {threshold, tiny, boost}, threads);
+        }
+        return nb::make_tuple(result.boosted, result.largest_entry, result.largest_pivot_row);
+      }, "data"_a.noconvert(), "threshold"_a, "tiny"_a, "boost"_a, "threads"_a, "(boosted pivots, max |B|, max |U|)")
+      .def("solve", [](const Factor& f, bool transposed, Block<const NumpyOf<S>> B, Block<NumpyOf<S>> X, int threads) {
+        Released free;
+        f.solve(transposed, {native<S>(B.data()), B.stride(0), B.stride(1)}, {native<S>(X.data()), X.stride(0), X.stride(1)},
+                static_cast<int64_t>(B.shape(1)), threads);
+      }, "transposed"_a, "B"_a.noconvert(), "X"_a.noconvert(), "threads"_a)
+      .def("triangles", [](const Factor& f) {
+        glu::Triangles<T> t;
+        {
+          Released free;
+          t = f.triangles();
+        }
+        return nb::make_tuple(to_numpy(std::move(t.l_ptr)), to_numpy(std::move(t.l_row)), values<S>(t.l),
+                              to_numpy(std::move(t.u_ptr)), to_numpy(std::move(t.u_column)), values<S>(t.u),
+                              to_numpy(std::move(t.final_position)));
+      }, "(L by columns, U by rows, final position of each row) of the diagonal blocks")
+      .def_prop_ro("nbytes", &Factor::nbytes);
+}
+
+template <class Plan> auto outside(const Plan& p) {
+  return nb::make_tuple(to_numpy(std::vector<int64_t>(p.outside.ptr)), to_numpy(std::vector<int32_t>(p.outside.row)),
+                        to_numpy(std::vector<uint32_t>(p.outside.source)));
+}
+
+template <class T>
+void bind_pivot_rows(nb::module_& m) {
+  m.def("pivot_rows", [](const glu::ColumnPlan& plan, In<NumpyOf<T>> data, double threshold, double least) {
+    std::vector<int32_t> rows;
+    int32_t failed = -1;
+    {
+      Released free;
+      failed = glu::pivot_rows<T>(plan, native<T>(data.data()), threshold, least, rows);
+    }
+    return nb::make_tuple(failed, to_numpy(std::move(rows)));
+  }, "plan"_a, "data"_a.noconvert(), "threshold"_a, "least"_a, "(-1 or the position that failed, row of A for each position)");
+}
+
+template <class T>
+void bind_lower_solve(nb::module_& m) {
+  m.def("lower_solve", [](In<int64_t> l_ptr, In<int32_t> l_row, In<NumpyOf<T>> l, In<int64_t> f_ptr, In<int32_t> f_row,
+                          In<NumpyOf<T>> f) {
+    std::vector<int64_t> ptr;
+    std::vector<int32_t> row;
+    std::vector<T> x;
+    {
+      Released free;
+      glu::lower_solve<T>(pattern(l_ptr, l_row), native<T>(l.data()), pattern(f_ptr, f_row), native<T>(f.data()), ptr, row,
+                          x);
+    }
+    return nb::make_tuple(to_numpy(std::move(ptr)), to_numpy(std::move(row)), values<T>(x));
+  }, "l_ptr"_a.noconvert(), "l_row"_a.noconvert(), "l"_a.noconvert(), "f_ptr"_a.noconvert(), "f_row"_a.noconvert(),
+     "f"_a.noconvert(),
+     "L^-1 F for sparse F, by columns.");
+}
+
+template <class T>
+void bind_residual(nb::module_& m) {
+  m.def("lu_residual", [](In<int64_t> indptr, In<int32_t> indices, In<NumpyOf<T>> data, bool transposed, Block<const NumpyOf<T>> x,
+                          Block<const NumpyOf<T>> b, Block<NumpyOf<T>> r) {
+    Released free;
+    return glu::residual<T>(pattern(indptr, indices), native<T>(data.data()), transposed,
+                            {native<T>(x.data()), x.stride(0), x.stride(1)}, {native<T>(b.data()), b.stride(0), b.stride(1)},
+                            {native<T>(r.data()), r.stride(0), r.stride(1)}, static_cast<int64_t>(x.shape(1)));
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "transposed"_a, "x"_a.noconvert(), "b"_a.noconvert(),
+     "r"_a.noconvert(), "r := b - A x; returns the backward error.");
+}
+
+glu::LevelRule level_rule(const std::string& name) {
+  return name == "upper" ? glu::LevelRule::upper : name == "relaxed" ? glu::LevelRule::relaxed : glu::LevelRule::exact;
+}
+
+}  // namespace
+
+void bind_glu(nb::module_& m) {
+  using glu::ColumnPlan, glu::FrontPlan;
+  nb::class_<FrontPlan>(m, "FrontPlan")
+      .def("__init__", [](FrontPlan* self, std::shared_ptr<symbolic::Symbolic> symbolic, In<int64_t> indptr, In<int32_t> indices,
+                          In<int32_t> rows, In<int32_t> columns, In<double> row_scale, In<double> col_scale,
+                          In<int32_t> block_ptr) {
+        Released free;
+        glu::Frame frame{to_vector(rows), to_vector(columns), to_vector(row_scale), to_vector(col_scale), to_vector(block_ptr)};
+        new (self) FrontPlan(glu::front_plan(std::move(symbolic), pattern(indptr, indices), std::move(frame)));
+      }, "symbolic"_a, "indptr"_a.noconvert(), "indices"_a.noconvert(), "rows"_a.noconvert(), "columns"_a.noconvert(),
+         "row_scale"_a.noconvert(), "col_scale"_a.noconvert(), "block_ptr"_a.noconvert())
+      .def_prop_ro("scalars", [](const FrontPlan& p) { return p.base.back(); })
+      .def_prop_ro("count", [](const FrontPlan& p) { return p.tree.count(); })
+      .def("work_scalars", [](const FrontPlan& p, int threads) {
+        return fronts::work_scalars(p.tree, fronts::schedule(p.tree, threads), threads);
+      }, "threads"_a, "What a numeric phase needs beside the fronts: update matrices and the entries of A.")
+      .def("outside", &outside<FrontPlan>, "Entries above the diagonal blocks by columns: (indptr, positions, sources).");
+  nb::class_<ColumnPlan>(m, "ColumnPlan")
+      .def("__init__", [](ColumnPlan* self, In<int64_t> indptr, In<int32_t> indices, In<int32_t> rows, In<int32_t> columns,
+                          In<double> row_scale, In<double> col_scale, In<int32_t> block_ptr) {
+        Released free;
+        glu::Frame frame{to_vector(rows), to_vector(columns), to_vector(row_scale), to_vector(col_scale), to_vector(block_ptr)};
+        new (self) ColumnPlan(glu::column_plan(pattern(indptr, indices), std::move(frame)));
+      }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "rows"_a.noconvert(), "columns"_a.noconvert(),
+         "row_scale"_a.noconvert(), "col_scale"_a.noconvert(), "block_ptr"_a.noconvert())
+      .def_prop_ro("scalars", [](const ColumnPlan& p) {
+        return static_cast<int64_t>(p.pattern.l_row.size() + p.pattern.u_row.size() + p.entry_ptr.size()) - 1;
+      }, "Entries of L and U of the diagonal blocks.")
+      .def_prop_ro("flops", [](const ColumnPlan& p) { return p.flops; })
+      .def("outside", &outside<ColumnPlan>, "Entries above the diagonal blocks by columns: (indptr, positions, sources).");
+  bind_factor<double, glu::FrontFactor<double>, FrontPlan>(m, "FrontLuDouble");
+  bind_factor<float, glu::FrontFactor<float>, FrontPlan>(m, "FrontLuSingle");
+  bind_factor<Complex, glu::FrontFactor<Complex>, FrontPlan>(m, "FrontLuComplex");
+  bind_factor<double, glu::ColumnFactor<double>, ColumnPlan>(m, "ColumnLuDouble");
+  bind_factor<float, glu::ColumnFactor<float>, ColumnPlan>(m, "ColumnLuSingle");
+  bind_factor<Complex, glu::ColumnFactor<Complex>, ColumnPlan>(m, "ColumnLuComplex");
+  bind_pivot_rows<double>(m);
+  bind_pivot_rows<Complex>(m);
+  bind_residual<double>(m);
+  bind_residual<Complex>(m);
+  bind_lower_solve<double>(m);
+  bind_lower_solve<Complex>(m);
+  m.def("lu_levels", [](In<int64_t> l_ptr, In<int32_t> l_row, In<int64_t> u_ptr, In<int32_t> u_column, const std::string& rule) {
+    return to_numpy(glu::levels(pattern(l_ptr, l_row), pattern(u_ptr, u_column), level_rule(rule)));
+  }, "l_ptr"_a.noconvert(), "l_row"_a.noconvert(), "u_ptr"_a.noconvert(), "u_column"_a.noconvert(), "rule"_a,
+     "Levels of the columns; rule is upper, relaxed or exact.");
+}
+
+}  // namespace ms

@@ -1,0 +1,182 @@
+"""Permutations that come before a factorization: matching with scaling, pairs of a symmetric matrix, block triangular form.
+
+Sources: Duff and Koster 2001, "On algorithms for permuting large entries to the diagonal of a sparse matrix"; Tarjan 1972; Duff
+and Pralet 2005, "Strategies for scaling and pivoting for sparse symmetric indefinite problems".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from meshsolve import _core
+from meshsolve.arrays import Csr
+from meshsolve.errors import SingularMatrixError
+
+__all__ = ["Matching", "Pairs", "block_triangular", "maximum_product", "symmetric_pairs", "weak_rows"]
+
+
+@dataclass(frozen=True, eq=False)
+class Matching:
+    """Rows matched with columns, and scalings that make the matched entries the largest.
+
+    Attributes
+    ----------
+    row_of : (n,) int32
+        Row matched with each column, -1 where there is none.
+    row_scale, col_scale : (n,) float64
+        ``|row_scale[i] * A[i, j] * col_scale[j]| <= 1`` everywhere, and 1 on a matching of maximum product.
+    rank : int
+        Structural rank: the number of matched columns.
+    """
+
+    row_of: np.ndarray
+    row_scale: np.ndarray
+    col_scale: np.ndarray
+    rank: int
+
+
+def maximum_product(M):
+    """The matching of a matrix whose matched entries have the largest product of magnitudes.
+
+    Where the diagonal is at least a tenth of the matched entries after scaling, it takes their place: that keeps
+    symmetric patterns symmetric.
+
+    Parameters
+    ----------
+    M : Csr with real or complex values
+        Stored zeros do not count.
+
+    Returns
+    -------
+    Matching
+
+    Notes
+    -----
+    O(nnz log n) for each row that a cheap start leaves unmatched. Source: Duff and Koster 2001, section 4. Code:
+    factor/matching/product.cpp.
+    """
+    return Matching(*_core.maximum_product(M.indptr, M.indices, np.abs(M.data)))
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Rows of a symmetric matrix that may be eliminated alone, and those that belong together in 2x2 pivots.
+
+    Attributes
+    ----------
+    scale : (n,) float64
+        ``|scale[i] * A[i, j] * scale[j]| <= 1``.
+    partner : (n,) int32
+        The other row of a pair, whose entry has scaled magnitude 1, or -1.
+    rank : int
+        Structural rank.
+    graph : Csr
+        The graph in which each pair is one vertex, without diagonal.
+    first : (vertices,) int32
+        The smallest row of each vertex.
+    """
+
+    scale: np.ndarray
+    partner: np.ndarray
+    rank: int
+    graph: Csr
+    first: np.ndarray
+
+    def expand(self, vertices):
+        """The rows of the vertices in that order, both rows of a pair side by side, as (n,) int32."""
+        first = self.first[vertices]
+        both = np.stack([first, self.partner[first]], axis=1).reshape(-1)
+        return both[both >= 0]
+
+    def where(self, M, needed):
+        """The same for ``M`` with only those pairs of which a row is marked in the (n,) bool array ``needed``."""
+        joined = needed | (needed[self.partner] & (self.partner >= 0))
+        partner = np.where(joined, self.partner, -1).astype(np.int32)
+        indptr, indices, first = _core.compress_pairs(M.indptr, M.indices, partner)
+        return Pairs(self.scale, partner, self.rank, Csr(len(first), indptr, indices), first)
+
+    def pattern(self):
+        """The pattern in which both rows of a pair have the neighbours of either, as a Csr without diagonal."""
+        n = len(self.partner)
+        return Csr(n, *_core.expand_pairs(self.graph.indptr, self.graph.indices, self.first, self.partner))
+
+
+def symmetric_pairs(M, paired=True):
+    """Scaling and pairs of a symmetric matrix by a maximum product matching, symmetrized.
+
+    Parameters
+    ----------
+    M : Csr, both triangles
+        Stored zeros do not count in the matching.
+    paired : bool
+        False: the scaling alone, every row stays alone.
+
+    Returns
+    -------
+    Pairs
+
+    Notes
+    -----
+    The cost of the matching, and O(nnz). Source: Duff and Pralet 2005, section 3; Hagemann and Schenk 2006, section 3. Code:
+    factor/matching/symmetric.cpp.
+    """
+    scale, partner, rank = _core.symmetric_matching(M.indptr, M.indices, np.abs(M.data))
+    if not paired:
+        partner = np.full(M.n, -1, np.int32)
+    indptr, indices, first = _core.compress_pairs(M.indptr, M.indices, partner)
+    return Pairs(scale, partner, rank, Csr(len(first), indptr, indices), first)
+
+
+def weak_rows(M, scale, perm):
+    """Rows of a symmetric matrix without a pivot of their own in an order, as (n,) bool.
+
+    Their scaled diagonal entry is small, and no earlier neighbour with a pivot of its own fills it.
+
+    Parameters
+    ----------
+    M : Csr, both triangles
+    scale : (n,) float64
+    perm : (n,) int32
+        ``perm[k]`` is the row eliminated k-th.
+    """
+    return _core.weak_rows(M.indptr, M.indices, np.abs(M.data), scale, np.ascontiguousarray(perm)).astype(bool)
+
+
+def block_triangular(M, row_of):
+    """Blocks of the block upper triangular form of the matrix whose row ``row_of[j]`` stands at position j.
+
+    Parameters
+    ----------
+    M : Csr
+    row_of : (n,) int32
+        A complete matching.
+
+    Returns
+    -------
+    block : (n,) int32
+        Number of the block of each column; the entry in row ``row_of[i]`` and column j is zero where ``block[i] > block[j]``.
+    count : int
+
+    Notes
+    -----
+    O(n + nnz). Source: Tarjan 1972, Pothen and Fan 1990. Code: factor/matching/triangular.cpp.
+    """
+    return _core.block_triangular(M.indptr, M.indices, row_of)
+
+
+def require_full_rank(M, matching):
+    """Raise SingularMatrixError, naming an empty row or column or else an unmatched row, where the rank is not full."""
+    if matching.rank == M.n:
+        return
+    stored = M.data != 0
+    rows = np.repeat(np.arange(M.n), np.diff(M.indptr))[stored]
+    for kind, used in (("row", rows), ("column", M.indices[stored])):
+        empty = np.flatnonzero(np.bincount(used, minlength=M.n) == 0)
+        if len(empty):
+            raise SingularMatrixError(f"A is singular: {kind} {empty[0]} has no nonzero (structural rank {matching.rank} of "
+                                      f"{M.n}); a floating node, or an unknown without an equation?", int(empty[0]))
+    row = int(np.setdiff1d(np.arange(M.n), matching.row_of)[0])
+    raise SingularMatrixError(f"A is structurally singular: its rank is at most {matching.rank} of {M.n}; no nonzero is left for "
+                              f"row {row} when the other rows have theirs", row)

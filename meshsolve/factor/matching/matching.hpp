@@ -1,0 +1,51 @@
+// Permutations that come before an unsymmetric factorization: large entries onto the diagonal, and block triangular form.
+// A is given by rows. A matching names for each column j the row row_of[j] whose entry (row_of[j], j) goes to the diagonal.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "native/csr.hpp"
+
+namespace ms::matching {
+
+struct Matching {
+  std::vector<int32_t> row_of;               // (n) row matched with each column, -1 where the matrix is structurally singular
+  std::vector<double> row_scale, col_scale;  // (n) |r_i a_ij c_j| <= 1, and = 1 on the entries of a maximum product
+  int32_t rank = 0;                          // structural rank: matched columns
+};
+
+// Maximum product of the matched magnitudes; entries of magnitude 0 do not count. Then the diagonal takes the place of
+// matched entries wherever it is nearly as large, because that keeps symmetric patterns symmetric.
+Matching maximum_product(const Pattern& A, const double* magnitude);
+
+struct SymmetricMatching {
+  std::vector<double> scale;                 // (n) |s_i a_ij s_j| <= 1
+  std::vector<int32_t> partner;              // (n) the other row of a candidate 2x2 pivot, -1 for a row alone
+  int32_t rank = 0;                          // structural rank
+};
+
+// For a symmetric A with both triangles. Matched pairs hold an entry of scaled magnitude 1, up to rounding.
+SymmetricMatching symmetric(const Pattern& A, const double* magnitude);
+
+// Rows that have no pivot of their own when they are eliminated in the order perm: their scaled diagonal entry is small and no
+// neighbour that was eliminated before, with a pivot of its own, has put something there. 1 where that is so.
+std::vector<uint8_t> weak_rows(const Pattern& A, const double* magnitude, const double* scale, const int32_t* perm);
+
+struct Compression {                         // the graph in which each pair is one vertex
+  OwnedPattern graph;                        // symmetric, without diagonal, ascending
+  std::vector<int32_t> first;                // (vertices) smallest row of each
+};
+Compression compress(const Pattern& A, const std::vector<int32_t>& partner);
+
+// The pattern of n rows, without diagonal, in which both rows of a pair have the neighbours of either: what the factor has to
+// hold once they are eliminated together.
+OwnedPattern expand(const Pattern& graph, const int32_t* first, const int32_t* partner, int32_t n);
+
+// Strongly connected components of the matrix whose row row_of[j] stands at position j. block[j] numbers them so that
+// the reordered matrix is block upper triangular. Returns the number of blocks.
+int32_t block_triangular(const Pattern& A, const std::vector<int32_t>& row_of, std::vector<int32_t>& block);
+
+// The pattern of A + A^T without its diagonal, of the diagonal blocks of the reordered matrix: row j is row row_of[j] of A.
+OwnedPattern diagonal_blocks(const Pattern& A, const std::vector<int32_t>& row_of, const std::vector<int32_t>& block);
+
+}  // namespace ms::matching

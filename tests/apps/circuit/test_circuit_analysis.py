@@ -1,0 +1,351 @@
+"""Operating points, small signals and transients against formulas, and what is said where a circuit has no solution."""
+
+import csv
+import sys
+import pathlib
+
+import numpy as np
+import pytest
+import scipy.optimize
+from hypothesis import given
+from hypothesis import strategies as st
+
+import meshsolve as ms
+from meshsolve.apps.circuit.devices import DEFAULTS, THERMAL, Diodes
+from meshsolve.apps.circuit.sources import Lines, Pulses
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import decks
+
+TAU = 1e-3
+CHARGING = "V1 in 0 PULSE(0 1 0 1n 1n 1 2)\nR1 in out 1k\nC1 out 0 1u"
+
+
+# ---- operating points -----------------------------------------------------------------------------------------------------
+
+
+def dense_grid(n, seed):
+    """A random network of conductances with a source at node 0, as a deck and as its node voltages by dense algebra."""
+    rng = np.random.default_rng(seed)
+    edges = [(i, j) for i in range(n) for j in range(i + 1, n) if j == i + 1 or rng.random() < 0.3]
+    r = rng.uniform(1, 10, len(edges))
+    G = np.diag(np.r_[np.zeros(n - 1), 0.1])
+    for (i, j), x in zip(edges, r):
+        G[[i, j], [i, j]] += 1 / x
+        G[[i, j], [j, i]] -= 1 / x
+    draw = rng.uniform(0, 1e-3, n)
+    lines = [f"R{k} n{i} n{j} {float(x)!r}" for k, ((i, j), x) in enumerate(zip(edges, r))] + [f"I{k} n{k} 0 {float(x)!r}" for k, x in enumerate(draw)]
+    inner = np.linalg.solve(G[1:, 1:], -draw[1:] - G[1:, 0] * 2.0)
+    return "\n".join([*lines, f"Rg n{n - 1} 0 10", "V1 n0 0 2"]), np.r_[2.0, inner]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_resistive_networks(seed, deck):
+    text, expected = dense_grid(9, seed)
+    v = deck(text).op()
+    assert np.allclose([v[f"N{k}"] for k in range(9)], expected, atol=1e-12)
+    assert np.allclose(v.voltages, [v[name] for name in v.nodes])
+
+
+def test_look_up(deck):
+    v = deck("V1 In 0 10\nR1 in OUT 1k\nR2 out 0 3k\nL1 out x 1\nR3 x 0 1meg").op()
+    assert v["in"] == v["IN"] == v["v(In)"] == pytest.approx(10) and v["0"] == v["gnd"] == 0
+    assert v["v(in, out)"] == pytest.approx(10 - v["out"]) and v["i(v1)"] == pytest.approx(-(10 - v["out"]) / 1e3)
+    assert v["i(L1)"] == pytest.approx(v["x"] / 1e6) and "in" in v and "nowhere" not in v
+    with pytest.raises(ms.InvalidInputError, match="no node 'oout': did you mean 'out'"):
+        v["oout"]
+    for bad in ("i(r1)", "i(v2)", 3, "", "v()", "v(a,b,c)"):
+        with pytest.raises(ms.InvalidInputError):
+            v[bad]
+
+
+@pytest.mark.parametrize("volt", [-20, -1, 0, 0.3, 0.7, 5, 1000])
+def test_a_diode_and_a_resistor(volt, deck):
+    v = deck(f"V1 a 0 {volt}\nR1 a k 1k\nD1 k 0 dm 2\n.model dm d(is=1e-14 n=1.2)").op()
+
+    def excess(x):
+        return (volt - x) / 1e3 - 2e-14 * np.expm1(x / (1.2 * THERMAL)) - 1e-12 * x
+
+    assert v["k"] == pytest.approx(scipy.optimize.brentq(excess, min(volt, 0) - 1, min(max(volt, 0), 2) + 1e-9, xtol=1e-14), rel=2e-3, abs=2e-6)
+
+
+def test_many_diodes_need_stepping(deck):
+    """A chain of diodes between two stiff sources, far from where Newton's method begins."""
+    chain = "\n".join(f"D{k} n{k} n{k + 1} dm" for k in range(30))
+    v = deck(f"V1 n0 0 25\n{chain}\nR1 n30 0 1\n.model dm d(is=1e-15)").op()
+    drops = np.diff([v[f"n{k}"] for k in range(31)])
+    assert np.ptp(drops) < 1e-3 and v["n30"] == pytest.approx(25 + drops.sum(), abs=1e-9) and v["n30"] > 0.05
+
+
+@pytest.mark.parametrize("text, index, words", [
+    ("C1 qq7 b 1p\nV1 c 0 1\nR1 c 0 1", 0, "deck.sp:2: nodes qq7, b have no path for a direct current to ground"),
+    ("V1 a 0 1\nR1 a 0 1\nI1 0 b 1\nC1 b 0 1", 1, "deck.sp:4: node b has no path"),
+    ("V1 a 0 1\nE1 o 0 a nn 2\nR1 o 0 1", None, "deck.sp:3: node nn has no path"),
+    ("V1 a 0 1\nR1 a 0 1\nR2 b c 1\nV2 b c 1", None, "nodes b, c have no path"),
+    ("V1 a 0 1\nV2 a 0 1\nR1 a 0 1", None, "v2 and v1 form a loop of voltage sources"),
+    ("V1 a 0 1\nL1 a 0 1u\nR1 a 0 1", None, "l1 and v1 form a loop of voltage sources and inductors"),
+    ("V1 a 0 1\nR1 a 0 1\nV3 a a 1", None, "deck.sp:4: v3 form a loop"),
+    ("V1 a 0 1\nL1 a b 1\nV2 b c 1\nR1 a 0 1\nV3 c 0 1\nV4 d 0 1\nR2 d 0 1", None, "v3 and v2 and l1 and v1 form a loop"),
+    ("V1 a 0 1\nR1 a 0 1\nG1 b 0 a 0 1\nC1 b 0 1u", 1, "singular, which shows at node b"),
+    ("V1 a 0 1\nR1 a b 1\nR2 b 0 1\nE1 b 0 b 0 1", None, "singular")])
+def test_circuits_without_a_solution(text, index, words, deck):
+    with pytest.raises(ms.SingularMatrixError) as caught:
+        deck(text).op()
+    assert words in str(caught.value)
+    if index is not None:
+        assert caught.value.index == index
+
+
+def test_no_ground_and_no_element(deck):
+    with pytest.raises(ms.InvalidInputError, match="no element is connected to ground"):
+        deck("V1 a b 1\nR1 a b 1").op()
+    with pytest.raises(ms.InvalidInputError, match="no element between two nodes"):
+        deck("R1 0 gnd 1").op()
+
+
+def test_a_gyrator_needs_no_resistor(deck):
+    """Two controlled current sources: no resistor anywhere, yet one solution."""
+    v = deck("I1 0 a 1m\nG1 a 0 b 0 2m\nG2 0 b a 0 2m\nI2 0 b 2m").op()
+    assert (v["b"], v["a"]) == (pytest.approx(0.5), pytest.approx(-1.0))
+
+
+# ---- transients -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method, error", [("trap", 2e-5), ("be", 2e-3)])
+def test_charging(method, error, deck):
+    w = deck(CHARGING).transient(1e-5, 5e-3, method=method)
+    assert np.allclose(w.time, np.arange(501) * 1e-5) and w.time[-1] == 5e-3
+    assert np.abs(w["out"] - (1 - np.exp(-w.time / TAU))).max() < error
+
+
+@pytest.mark.parametrize("method, order", [("trap", 2), ("be", 1)])
+def test_fixed_steps_converge_with_their_order(method, order, deck):
+    circuit, errors = deck("V1 in 0 SIN(0 1 500)\nR1 in a 10\nL1 a out 10m\nC1 out 0 1u"), []
+    exact = circuit.transient(2e-7, 2e-3, fixed_step=True)["out"][-1]
+    for step in (8e-6, 4e-6, 2e-6):
+        errors.append(abs(circuit.transient(step, 2e-3, method=method, fixed_step=True)["out"][-1] - exact))
+    assert np.allclose(np.log2(np.divide(errors[:-1], errors[1:])), order, atol=0.3)
+
+
+def test_a_linear_circuit_with_a_constant_step_is_factored_once(deck):
+    w = deck(decks.power_grid(8)).transient(1e-10, 2e-8, fixed_step=True)
+    facts = w.report.as_dict()
+    assert facts["analyses"] == 2 and facts.get("refactorizations", 0) == 0 and facts["time_steps"] == 200     # one at rest
+    assert w.report.seconds["solve"] > 0
+
+
+def test_corners_on_the_grid_need_no_other_step(deck):
+    """Backward Euler steps of half the length share the matrix of the trapezoidal step."""
+    facts = deck(".options reltol=1\n" + decks.power_grid(8)).transient(1e-10, 2e-8).report.as_dict()
+    assert facts["analyses"] == 2 and facts.get("refactorizations", 0) == 0
+
+
+def test_error_control_refines_where_it_matters(deck):
+    text = "V1 in 0 PULSE(0 1 50u 1n 1n 1 2)\nR1 in out 10\nC1 out 0 1u"
+    exact = lambda t: np.where(t > 50e-6, 1 - np.exp(-np.maximum(t - 50e-6, 0) / 1e-5), 0)      # noqa: E731
+    errors = {}
+    for reltol in (1e-2, 1e-4):
+        w = deck(f".options reltol={reltol}\n{text}").transient(2e-5, 2e-4)
+        errors[reltol] = np.abs(w["out"] - exact(w.time)).max(), w.report.facts["time_steps"]
+    assert errors[1e-4][0] < 5e-4 < errors[1e-2][0] < 5e-2 and errors[1e-2][1] < errors[1e-4][1]
+
+
+def test_initial_conditions(deck):
+    t = np.arange(101) * 1e-5
+    decay = np.exp(-t / TAU)
+    assert np.abs(deck("R1 out 0 1k\nC1 out 0 1u ic=2").transient(1e-5, 1e-3, uic=True)["out"] - 2 * decay).max() < 1e-4
+    assert np.abs(deck("R1 out 0 1k\nC1 out 0 1u\n.ic V(OUT)=2").transient(1e-5, 1e-3, uic=True)["out"] - 2 * decay).max() < 1e-4
+    assert np.abs(deck("R1 out 0 1k\nC1 out 0 1u\n.ic v(out) = 2").transient(1e-5, 1e-3)["out"] - 2 * decay).max() < 1e-4
+    w = deck("R1 out 0 1\nL1 out 0 1m ic=3").transient(1e-5, 1e-3, uic=True)
+    assert np.abs(w["i(l1)"] - 3 * decay).max() < 1e-3 and w["out"][1] == pytest.approx(-3 * decay[1], rel=1e-3)
+
+
+def test_a_node_guess_picks_the_state_of_a_bistable_circuit(deck):
+    """A negative resistance in parallel with a diode has several operating points."""
+    text = "I1 0 a 0\nG1 a 0 a 0 -1m\nD1 a 0 dm\nD2 0 a dm\nR1 a 0 1meg\n.model dm d(is=1e-14)\n"
+    up, down = deck(text + ".nodeset v(a)=0.8").op()["a"], deck(text + ".nodeset v(a)=-0.8").op()["a"]
+    assert up > 0.5 and down == pytest.approx(-up, rel=1e-3)
+
+
+def test_what_is_kept(deck):
+    circuit = deck(CHARGING)
+    w = circuit.transient(1e-4, 1e-3, nodes=["OUT", "i(v1)", "0"], tstart=5e-4)
+    assert w.time[0] == pytest.approx(5e-4) and len(w) == 6 and "out" in w and "in" not in w and np.all(w["gnd"] == 0)
+    with pytest.raises(ms.InvalidInputError, match="'in' was not kept"):
+        w["in"]
+    with pytest.raises(ms.InvalidInputError, match="not one string"):
+        circuit.transient(1e-4, 1e-3, nodes="out")
+    odd = circuit.transient(3e-4, 1e-3)
+    assert np.allclose(odd.time, [0, 3e-4, 6e-4, 9e-4, 1e-3])
+    short = circuit.transient(1e-3, 3e-3, tmax=1e-5)
+    assert short.report.facts["time_steps"] >= 300 and np.allclose(short["out"], 1 - np.exp(-short.time / TAU), atol=1e-4)
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda c: c.transient(0, 1), "tstep has to be a finite number above 0"), (lambda c: c.transient(1e-3, -1), "tstop"),
+    (lambda c: c.transient(1e-3, 1, method="gear"), "method has to be one of"), (lambda c: c.transient(1e-12, 1e3), "a larger tstep"),
+    (lambda c: c.transient(1e-3, 1, nodes=["zz"]), "there is no node 'zz'"), (lambda c: c.ac("dec", 0, 1, 10), "points has to be"),
+    (lambda c: c.ac("log", 1, 1, 10), "spacing has to be one of"), (lambda c: c.ac("dec", 1, 10, 1), "at least fstart"),
+    (lambda c: c.ac("dec", 1, 0, 1), "fstart has to be"), (lambda c: c.dc("v9", 0, 1, 0.1), "no source 'v9'"),
+    (lambda c: c.dc("v1", 0, 1, -0.1), "do not lead"), (lambda c: c.run("noise"), "kind has to be one of"), (lambda c: c.run("ac"), "no .ac line")])
+def test_arguments(call, words, deck):
+    with pytest.raises(ms.InvalidInputError, match=words):
+        call(deck(CHARGING))
+
+
+def test_results_that_do_not_fit_into_memory(deck, monkeypatch):
+    from meshsolve import report
+
+    monkeypatch.setattr(report, "available_memory", lambda: 1000)
+    with pytest.raises(ms.OutOfMemoryError, match="nodes= names those to keep"):
+        deck(CHARGING).transient(1e-6, 1e-3)
+
+
+# ---- small signals and sweeps ------------------------------------------------------------------------------------------------
+
+
+def test_resonance(deck):
+    w = deck("V1 in 0 AC 2 30\nR1 in a 10\nL1 a out 1m\nC1 out 0 1u").ac("lin", 201, 1e3, 1e4)
+    s = 2j * np.pi * w.frequency
+    assert np.allclose(w["out"], 2 * np.exp(1j * np.pi / 6) / (1 + s * 1e-6 * 10 + s**2 * 1e-9), rtol=1e-10)
+    assert w.report.facts["analyses"] == 1 and w.report.facts["refactorizations"] == 200
+
+
+def test_small_signals_of_a_current_source_and_octaves(deck):
+    w = deck("I1 0 a AC 1m\nR1 a 0 1k\nC1 a 0 1u").ac("oct", 1, 100, 800, nodes=["a"])
+    assert np.allclose(w.frequency, [100, 200, 400, 800]) and np.allclose(w["a"], 1 / (1 + 2j * np.pi * w.frequency * 1e-3))
+
+
+def test_a_biased_diode(deck):
+    c = deck("V1 a 0 DC 5 AC 1\nR1 a k 1k\nD1 k 0 dm\n.model dm d(is=1e-14 tt=10n)")
+    g = 1e-14 * np.exp(c.op()["k"] / THERMAL) / THERMAL
+    w = c.ac("dec", 1, 1, 1e8)
+    assert np.allclose(w["k"], 1 / (1 + 1e3 * g * (1 + 2j * np.pi * w.frequency * 1e-8)), rtol=1e-6)
+
+
+def test_a_sweep(deck):
+    w = deck("V1 a 0 0\nR1 a b 1k\nR2 b 0 1k\nI1 0 b 0").dc("V1", 1, -1, -0.25)
+    assert np.allclose(w.sweep, np.linspace(1, -1, 9)) and np.allclose(w["b"], w.sweep / 2)
+
+
+# ---- the deck's own analyses, tables and pictures ---------------------------------------------------------------------------
+
+
+DECK = f"""{CHARGING.replace("V1 in 0", "V1 in 0 AC 1")}
+.tran 0.1m 1m
+.op
+.dc v1 0 1 0.5
+.ac dec 5 10 1k
+.print tran v(out) v(in,out) i(v1)
+.print ac vm(out) vp(out) vdb(out) v(out)
+.options reltol=1e-5 method=gear acct nopage
+.width out=80
+"""
+
+
+def table(path):
+    with open(path) as f:
+        rows = list(csv.reader(f))
+    return rows[0], np.array(rows[1:])
+
+
+def test_the_deck_runs(deck, tmp_path):
+    with pytest.warns(ms.MeshsolveWarning, match="method=gear"):
+        circuit = deck(DECK)
+    assert [a.kind for a in circuit.analyses] == ["tran", "op", "dc", "ac"]
+    for kind, head in {None: ["time", "v(out)", "v(in,out)", "i(v1)"], "op": ["name", "value"], "dc": ["sweep", "v(in)", "v(out)"],
+                       "ac": ["frequency", "vm(out)", "vp(out)", "vdb(out)", "vr(out)", "vi(out)"]}.items():
+        result, names = circuit.run(kind)
+        result.to_csv(tmp_path / "out.csv", names)
+        result.plot(tmp_path / "out.png", names, title="test")
+        got, cells = table(tmp_path / "out.csv")
+        assert got == head and (tmp_path / "out.png").read_bytes()[:4] == b"\x89PNG"
+        if kind is None:
+            assert np.allclose(cells[:, 1].astype(float), result["out"], rtol=1e-9) and len(cells) == 11
+        if kind == "ac":
+            z = 1 / (1 + 2j * np.pi * cells[:, 0].astype(float) * TAU)
+            assert np.allclose(cells[:, 1:].astype(float).T, [np.abs(z), np.degrees(np.angle(z)), 20 * np.log10(np.abs(z)), z.real, z.imag])
+
+
+@pytest.mark.parametrize("line, words", [
+    (".foo", "'.foo' is not supported"), (".tran 1", "needs step, end"), (".tran 1 x", "the end of .tran 'x' is not a number"), (".tran 2 1", "end that is not before"),
+    (".ac dec 10 0 1", "positive and ascend"), (".ac log 1 1 2", "needs dec, oct or lin"), (".dc v1 0 1", "needs a source"), (".dc v1 0 1 -1", "in steps of -1"),
+    (".print", "needs tran, ac"), (".print tran foo", "'foo' is not one of"), (".print tran vm(out)", "only v() and i() are real"), (".ic v(out)", "is not v(node)=value"),
+    (".ic v(zz)=1", "no node 'zz'"), (".nodeset v(out)=q", "'q' is not a number"), (".temp 85", "only the nominal"), (".options reltol=0", "reltol has to be positive")])
+def test_bad_control_lines(line, words, deck):
+    with pytest.raises(ms.InvalidInputError) as caught:
+        deck(f"{CHARGING}\n{line}")
+    assert words in str(caught.value) and ("deck.sp:5: " in str(caught.value) or "no node" in words)
+
+
+def test_pictures_of_a_power_grid(deck, tmp_path):
+    deck(decks.power_grid(5)).op().plot(tmp_path / "map.png", [f"v(n_{i}_{j})" for i in range(5) for j in range(5)])
+    assert (tmp_path / "map.png").stat().st_size > 5000
+    with pytest.raises(ms.InvalidInputError, match="written as .png"):
+        deck("V1 a 0 1\nR1 a 0 1").op().plot(tmp_path / "map.jpg")
+
+
+def test_diode_models(deck):
+    text = "V1 a 0 1\nR1 a 0 1\nD1 a 0 dm\n.model dm d({})"
+    with pytest.warns(ms.MeshsolveWarning, match=r"deck.sp:5: the diode parameter 'ttt' is not known and has no effect: did you mean 'tt'"):
+        deck(text.format("ttt=1"))
+    for wrong in ("is=0", "n=-1", "rs=-1", "m=2", "fc=1"):
+        with pytest.raises(ms.InvalidInputError, match="deck.sp:5: the diode parameter"):
+            deck(text.format(wrong))
+
+
+# ---- devices and waveforms -----------------------------------------------------------------------------------------------------
+
+
+def diodes(**given):
+    return Diodes(np.zeros((1, 2), int), {key: np.array([given.get(key, value)]) for key, value in DEFAULTS.items()}, 1e-12)
+
+
+@given(st.floats(-8, 1.2), st.sampled_from([{}, {"bv": 5.0}, {"cjo": 1e-12, "m": 1.0}, {"cjo": 1e-12, "tt": 1e-9, "n": 1.5}, {"cjo": 2e-12, "vj": 0.6, "m": 0.33}]))
+def test_slopes_are_the_derivatives(v, parameters):
+    d, h = diodes(**parameters), 1e-6
+    at, low, high = (np.array([x]) for x in (v, v - h, v + h))
+    for function, scale in ((d.current, 1e-10), (d.charge, 1e-20)):
+        value = (function(high)[0] - function(low)[0]) / (2 * h)
+        assert np.allclose(value, function(at)[1], rtol=1e-4, atol=scale)
+
+
+def test_breakdown_draws_its_current_at_its_voltage():
+    assert diodes(bv=5.0, ibv=1e-3).current(np.array([-5.0]))[0] == pytest.approx(-1e-3, rel=1e-6)
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=4, max_size=4), st.floats(0, 20))
+def test_corners_of_pulses(lengths, t):
+    delay, rise, fall, width = lengths
+    pulses = Pulses([np.array([0, 1, delay, rise, fall, width, rise + fall + width + 0.5])], 1.0, 100.0)
+    corner = pulses.next_corner(t)
+    assert t < corner < t + rise + fall + width + 2
+    inside = np.linspace(t, corner, 9)[1:-1]                # linear up to the corner
+    assert np.allclose(np.diff([pulses.at(x)[0] for x in inside], 2), 0, atol=1e-9)
+
+
+@given(st.lists(st.lists(st.floats(-5, 5), min_size=1, max_size=6), min_size=1, max_size=5), st.floats(-1, 8))
+def test_piecewise_linear_sources(heights, t):
+    lines = Lines([np.stack([np.arange(len(h)) * 1.0, h], axis=1).ravel() for h in heights], 1.0, 1.0)
+    assert np.allclose(lines.at(t), [np.interp(t, np.arange(len(h)), h) for h in heights])
+
+
+# ---- real power grids -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_published_solution_of_a_power_grid(data_dir):
+    import gzip
+
+    v = ms.apps.circuit.read(data_dir / "netlists" / "ibmpg1.spice.gz").op()
+    with gzip.open(data_dir / "netlists" / "ibmpg1.solution.gz", "rt") as f:
+        pairs = [line.split()[:2] for line in f]
+    assert max(abs(v[node] - float(value)) for node, value in pairs if node not in ("G", "0")) < 1e-5
+
+
+def test_the_power_grid_over_time(data_dir):
+    circuit = ms.apps.circuit.read(data_dir / "netlists" / "ibmpg1t.spice.gz")
+    w, names = circuit.run("tran")
+    assert len(w) == 1001 and len(names) == 20
+    first = circuit.op()
+    assert all(w[n][0] == pytest.approx(first[n], abs=1e-9) for n in names) and max(np.ptp(w[n]) for n in names) > 0.01

@@ -1,0 +1,264 @@
+"""Reading decks: every construct of the language, and what is said where a deck is wrong."""
+
+import gzip
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import meshsolve as ms
+from meshsolve import _core
+from meshsolve.apps.circuit.netlist import read_netlist
+
+
+@pytest.fixture
+def net(tmp_path):
+    """The netlist of a deck given as lines between title and .end."""
+
+    def make(text):
+        path = tmp_path / "deck.sp"
+        path.write_text(f"a test\n{text.strip()}\n.end\n")
+        return read_netlist(path)
+
+    return make
+
+
+def values(netlist, letter):
+    return netlist[letter].values[:, 0].tolist()
+
+
+def error_of(text, tmp_path, title="a test\n", end=".end\n"):
+    path = tmp_path / "bad.sp"
+    path.write_text(f"{title}{text}\n{end}")
+    with pytest.raises(ms.InvalidInputError) as caught:
+        read_netlist(path)
+    return str(caught.value)
+
+
+# ---- numbers and expressions ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text, value", [
+    ("1", 1), ("-2.5", -2.5), ("+3", 3), (".5", 0.5), ("4.7k", 4700), ("2MEG", 2e6), ("2meg", 2e6), ("3g", 3e9), ("1t", 1e12),
+    ("1m", 1e-3), ("1mil", 25.4e-6), ("10u", 1e-5), ("22p", 22e-12), ("5n", 5e-9), ("1f", 1e-15), ("1a", 1e-18), ("10uF", 1e-5),
+    ("1e-9", 1e-9), ("1E3k", 1e6), ("100ohm", 100), ("1kOhm", 1000), ("1e-400", 0), ("12V", 12)])
+def test_numbers(text, value, net):
+    assert values(net(f"R1 a 0 {text}" if value else f"C1 a 0 {text}"), "r" if value else "c") == [value]
+
+
+@pytest.mark.parametrize("text", ["abc", "1..2", "1k2", "--1", "1e999", "nan", "inf", "1_000", "0x10", "1,5k2", "$"])
+def test_what_is_no_number(text, tmp_path):
+    assert "bad.sp:2: " in error_of(f"R1 a 0 {text}", tmp_path)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_every_double_survives(x):
+    assert _core.spice_number(repr(x)) == x
+
+
+@pytest.mark.parametrize("text, value", [
+    ("1+2*3", 7), ("(1+2)*3", 9), ("2**3**2", 512), ("-2^2", -4), ("2*-3", -6), ("7/2", 3.5), ("1k/2", 500), ("sqrt(16)", 4),
+    ("max(1,2)+min(3,4)", 5), ("1<2 ? 10 : 20", 10), ("1==2 || 3>=3", 1), ("!(1&&0)", 1), ("pow(2,10)", 1024), ("log10(1000)", 3),
+    ("abs(-3)", 3), ("int(-2.7)", -2), ("cos(pi)", -1), ("7%4", 3), ("width*2", 6), ("half", 1.5), ("0 ? 1 : 0 ? 2 : 3", 3)])
+def test_expressions(text, value, net):
+    n = net(f".param half={{width/2}}\n.param width=3\nR1 a 0 {{({text}) + 100}}\nR2 a 0 '({text}) + 100'")
+    assert np.allclose(values(n, "r"), value + 100)
+
+
+@pytest.mark.parametrize("text, words", [
+    ("{1+}", "ends too early"), ("{(1}", "')' is missing"), ("{1 2}", "is needed here"), ("{what}", "no parameter 'what'"),
+    ("{foo(1)}", "no function 'foo' of 1"), ("{1/0}", "not finite"), ("{1?2}", "':' is needed"), ("{sqrt(-1)}", "not finite"),
+    ("{1", "does not end"), ("{" + "(" * 5000 + "}", "too deep"), ("{" + "-" * 5000 + "1}", "too deep"), ("{}", "ends too early")])
+def test_bad_expressions(text, words, tmp_path):
+    message = error_of(f"R1 a 0 {text}", tmp_path)
+    assert "bad.sp:2: " in message and words in message
+
+
+def test_parameters_that_need_themselves(tmp_path):
+    assert "depends on itself" in error_of(".param a={b}\n.param b={a+1}\nR1 x 0 {a}", tmp_path)
+    chain = "\n".join(f".param p{k}={{p{k + 1}}}" for k in range(3000))
+    assert "too deep" in error_of(f"{chain}\nR1 x 0 {{p0}}", tmp_path)
+
+
+# ---- lines ------------------------------------------------------------------------------------------------------------
+
+
+def test_comments_continuations_case_and_blank_lines(net):
+    n = net("* comment\nR1 A b\n* between\n+ 1K ; end of line\n\n+ m=2\n   \nr2 b 0 2k $ another\nC1 b gnd 1u ic=3\n.OPTIONS reltol=1e-4\n")
+    assert n.node_names == ["a", "b"] and n.element_names == ["r1", "r2", "c1"]
+    assert values(n, "r") == [500, 2000] and n["c"].values.tolist() == [[1e-6, 3]] and n["c"].nodes.tolist() == [[1, -1]]
+    assert n.controls[0][0] == ".options reltol=1e-4" and n.controls[0][1].endswith("deck.sp:11")
+
+
+def test_windows_line_ends_and_a_byte_order_mark(tmp_path):
+    path = tmp_path / "deck.sp"
+    path.write_bytes(b"\xef\xbb\xbftitle\r\nR1 a 0 1k\r\n+ m=2\r\nV1 a 0 1\r\n.end\r\n")
+    n = read_netlist(path)
+    assert n.title == "title" and values(n, "r") == [500] and values(n, "v") == [1]
+
+
+def test_a_packed_deck_and_what_stands_after_the_end(tmp_path):
+    path = tmp_path / "deck.sp.gz"
+    path.write_bytes(gzip.compress(b"title\nR1 a 0 1k\n.end\nnonsense after the end\n"))
+    assert values(read_netlist(path), "r") == [1000]
+
+
+def test_a_first_line_that_is_an_element_counts_and_is_told(tmp_path):
+    path = tmp_path / "deck.sp"
+    path.write_text("R0 a b 3\nR1 a 0 1\nV1 b 0 1\n.end\n")
+    with pytest.warns(ms.MeshsolveWarning, match=r"deck\.sp:1: the first line, a title in SPICE"):
+        assert sorted(values(read_netlist(path), "r")) == [1, 3]
+    path.write_text("Rectifier with diode 5\nR1 a 0 1\n.end\n")
+    assert values(read_netlist(path), "r") == [1]
+
+
+def test_an_element_on_a_continuation_line_is_named_by_its_own_line(tmp_path):
+    assert "bad.sp:5: 'oops' is neither" in error_of("R2 a 0 1\nV1 a 0 PULSE(0 1\n* comment\n+ 0 oops)", tmp_path)
+
+
+# ---- elements -----------------------------------------------------------------------------------------------------------
+
+
+def test_sources(net):
+    n = net("V1 a 0 5\nV2 b 0 DC 1 AC 2 90\nV3 c 0 AC\nV4 d 0 PULSE(0, 1, 1n 2n) AC 1\nV5 e 0\nI1 a b PWL(0 0 1u {1+1})\nV6 f 0 sin ( 0 1 1k )")
+    assert np.array_equal(n["v"].values, [[5, 0, 0], [1, 2, 90], [0, 1, 0], [np.nan, 1, 0], [0, 0, 0], [np.nan, 0, 0]], equal_nan=True)
+    assert n["v"].refs.tolist() == [-1, -1, -1, 0, -1, 2] and n["i"].refs.tolist() == [1]
+    assert [(kind, w.tolist()) for kind, w in n.waveforms] == [("p", [0, 1, 1e-9, 2e-9]), ("w", [0, 0, 1e-6, 2]), ("s", [0, 1, 1000])]
+
+
+def test_controlled_sources(net):
+    n = net("E1 a 0 b c 2\nG1 a 0 b c 1m m=2\nF1 a 0 VX 3\nH1 d 0 vx 4\nVx b 0 1\nR1 c 0 1")
+    assert n["e"].nodes.tolist() == [[0, -1, 1, 2]] and values(n, "g") == [2e-3]
+    assert (values(n, "f"), values(n, "h")) == ([3], [4]) and n["f"].refs.tolist() == n["h"].refs.tolist() == [0]
+
+
+def test_a_resistor_of_no_ohm_is_a_source_of_no_volt(net):
+    n = net("R1 a b 0\nR2 b 0 1\nV1 a 0 1\nF1 c 0 R1 1")
+    assert len(n["r"]) == 1 and n.name("v", 0) == "r1" and n["f"].refs.tolist() == [0]
+
+
+def test_diodes_and_models(net):
+    n = net("D1 a 0 dm\nD2 a 0 DM 3\nD3 a 0 dm area=2 m=2\nD4 a 0 dm off\n.param isat=2f\n.model DM D(IS={isat} N=1.1)")
+    assert values(n, "d") == [1, 3, 4, 1] and n["d"].refs.tolist() == [0] * 4
+    assert n.models[0][0] == {"is": 2e-15, "n": 1.1}
+
+
+def test_subcircuits(net):
+    n = net("""
+.global vdd
+.subckt inner a b r=1k
+R1 a m {r}
+R2 m b {2*r}
+R3 m vdd 1
+.ends inner
+.subckt outer p PARAMS: scale=1
+.param inside={scale*10}
+X1 p q inner r={inside}
+X2 q 0 local
+.subckt local s t
+R1 s t {scale}
+.ends
+.ends outer
+Xa top outer
+Xb top outer scale=5
+V1 vdd 0 1
+""")
+    assert dict(zip((n.name("r", k) for k in range(8)), values(n, "r"))) == {
+        "xa.x1.r1": 10, "xa.x1.r2": 20, "xa.x1.r3": 1, "xa.x2.r1": 1, "xb.x1.r1": 50, "xb.x1.r2": 100, "xb.x1.r3": 1, "xb.x2.r1": 5}
+    assert n.node_names == ["top", "xa.q", "xa.x1.m", "vdd", "xb.q", "xb.x1.m"]
+    assert n["r"].nodes[3].tolist() == [1, -1]
+
+
+def test_models_inside_subcircuits(net):
+    n = net(".model dm d(is=1)\n.subckt s a is=3\n.model dm d(is={is})\nD1 a 0 dm\n.ends\nD1 a 0 dm\nX1 a s\nX2 a s is=4\nX3 a t\n.subckt t a\nD1 a 0 dm\n.ends")
+    assert [n.models[k][0]["is"] for k in n["d"].refs] == [1, 3, 4, 1]
+
+
+def test_includes(tmp_path):
+    (tmp_path / "Lib").mkdir()
+    (tmp_path / "Lib" / "Part.inc").write_text(".param r=3\n.include values.inc\n.end\nnot read\n")
+    (tmp_path / "Lib" / "values.inc").write_text("R2 b 0 {r}\n")
+    path = tmp_path / "deck.sp"
+    path.write_text("title\nR1 a b 1\n.INCLUDE 'Lib/Part.inc'\nV1 a 0 1\n.end\n")
+    n = read_netlist(path)
+    assert values(n, "r") == [1, 3] and n.where("r", 1).endswith("values.inc:1") and n.where("v", 0).endswith("deck.sp:4")
+
+
+# ---- what is wrong --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text, line, words", [
+    ("R1 a 0", 2, "'r1' has no value"), ("R1 a", 2, "ends before its last node"), ("R1 a 0 1\nR1 b 0 2", 3, "already an element 'r1', in"),
+    ("Q1 a b c mod", 2, "there are no elements 'q'"), ("C1 a 0 1u foo=2", 2, "'foo' is not known here"), ("R1 a 0 1 2", 2, "'2' is not expected"),
+    ("V1 a 0 PULSE(1)", 2, "'pulse' has 1 values"), ("V1 a 0 PWL(0 1 2)", 2, "pairs"), ("V1 a 0 PWL(0 1 0 2)", 2, "have to ascend"),
+    ("V1 a 0 1 what", 2, "'what' is not expected"), ("V1 a 0 SIN(0 1) SIN(0 1)", 2, "second waveform"), ("F1 a 0 vx 1", 2, "no voltage source 'vx'"),
+    ("F1 a 0", 2, "no controlling voltage source"), ("E1 a 0 b 0", 2, "the gain is missing"), ("D1 a 0", 2, "has no model"), ("D1 a 0 dm", 2, "no model 'dm'"),
+    ("D1 a 0 dm\n.model dm npn(is=1)", 2, "of type 'npn', not D"), (".model dm d(is)\nD1 a 0 dm", 2, "'=' is needed after 'is'"),
+    ("D1 a 0 dm -1\n.model dm d", 2, "area of a diode"), ("X1 a b sub", 2, "no subcircuit 'sub'"), (".subckt s a b\n.ends\nX1 a s", 4, "has 1 nodes, the subcircuit 's' 2"),
+    (".subckt s a\nX1 a s\n.ends\nX1 a s", 3, "contains itself"), (".subckt s a\nR1 a 0 1", 2, "has no .ends: was the file cut?"), (".ends", 2, ".ends without .subckt"),
+    (".subckt s a\n.ends t", 3, "closes .subckt s"), (".subckt s a\n.ends\n.subckt s a\n.ends", 4, "defined twice"), (".subckt s a\nR1 a 0 {x}\n.ends\nX1 b s", 3, "(in x1)"),
+    (".subckt s a\n.ends\nX1 b s w=1", 4, "has no parameter 'w'"), (".subckt s a\n.tran 1 2\n.ends", 3, "inside a subcircuit"), (".param a", 2, "'=' is needed"),
+    ("+ R1 a 0 1", 2, "continuation line without"), (".include none.sp", 2, "none.sp: no such file"), (".include bad.sp", 2, "includes itself"), (".include", 2, "needs the name"),
+    (".control\nrun", 2, ".control without .endc"), ("R1 a 0 1 m=-1", 2, "m has to be positive"), ("\0", 1, "not a text file")])
+def test_errors_name_file_and_line(text, line, words, tmp_path):
+    message = error_of(text, tmp_path)
+    assert f"bad.sp:{line}: " in message and words in message
+
+
+def test_a_file_that_is_cut(tmp_path):
+    whole = "title\nV1 a 0 1\n.subckt s a b\nR1 a b 1k\n.ends\nX1 a b s\nR2 b 0 1.25k\n.end\n"
+    path = tmp_path / "cut.sp"
+    for length in range(len(whole) - 5):
+        path.write_text(whole[:length])
+        with pytest.raises((ms.MeshsolveError, ms.MeshsolveWarning), match="cut.sp"):
+            read_netlist(path)
+    path.write_text(whole)
+    assert values(read_netlist(path), "r") == [1000, 1250]
+
+
+def test_includes_in_a_circle(tmp_path):
+    (tmp_path / "a.inc").write_text(".include b.inc\n")
+    (tmp_path / "b.inc").write_text("R1 a 0 1\n.include ./a.inc\n")
+    assert "b.inc:2: " in error_of(".include a.inc", tmp_path)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(ms.InvalidInputError, match="no such file"):
+        read_netlist(tmp_path / "none.sp")
+    with pytest.raises(ms.InvalidInputError, match="cannot be read"):
+        read_netlist(tmp_path)
+    (tmp_path / "bad.sp.gz").write_bytes(b"no gzip")
+    with pytest.raises(ms.InvalidInputError, match="cannot be read"):
+        read_netlist(tmp_path / "bad.sp.gz")
+
+
+ALPHABET = st.text(alphabet="rcldvefghx.+*0123456789 ab=({})'\n$;kmup-", max_size=200)
+
+
+@given(ALPHABET)
+def test_any_text_is_read_or_refused(tmp_path_factory, text):
+    path = tmp_path_factory.mktemp("any") / "deck.sp"
+    path.write_text(f"title\n{text}\n.end\n")
+    try:
+        read_netlist(path)
+    except (ms.MeshsolveError, ms.MeshsolveWarning) as e:
+        assert "deck.sp:" in str(e) or ".sp" in str(e)
+
+
+def test_many_elements(tmp_path):
+    n = 20_000
+    path = tmp_path / "deck.sp"
+    path.write_text("title\n" + "".join(f"R{k} n{k} n{k + 1} {k + 1}\n" for k in range(n)) + ".end\n")
+    net = read_netlist(path)
+    assert values(net, "r") == list(range(1, n + 1)) and len(net.node_names) == n + 1
+    assert np.array_equal(net["r"].nodes, np.stack([np.arange(n), np.arange(1, n + 1)], axis=1))
+
+
+@given(st.integers(1, 12), st.data())
+def test_the_pattern_sums_triplets_in_place(n, data):
+    triplets = data.draw(st.lists(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)), max_size=40))
+    rows, columns = (np.array([t[k] for t in triplets], np.int32) for k in (0, 1))
+    indptr, indices, slot = _core.circuit_pattern(n, rows, columns)
+    assert list(zip(np.repeat(np.arange(n), np.diff(indptr)).tolist(), indices.tolist())) == sorted(set(triplets))
+    assert [indices[s] for s in slot] == columns.tolist() and np.all(np.searchsorted(indptr, slot, side="right") - 1 == rows)

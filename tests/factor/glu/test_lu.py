@@ -1,0 +1,336 @@
+"""LU factors against dense solves: both engines, real and complex, blocks, exchanges, refactorization, hostile values."""
+
+import itertools
+import pickle
+import threading
+import warnings
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+import meshsolve as ms
+from meshsolve.factor.glu import levels_by
+
+ENGINES = ("fronts", "columns")
+
+
+def random_matrix(n, density, seed, complex_values=False, diagonal=0.0):
+    """A random unsymmetric matrix with a complete matching that is not its diagonal."""
+    rng = np.random.default_rng(seed)
+    A = sp.random_array((n, n), density=density, rng=rng, format="csr")
+    A.data = rng.standard_normal(A.nnz)
+    A = A + sp.csr_array((rng.uniform(1, 2, n), (np.arange(n), rng.permutation(n))), shape=(n, n))
+    A = sp.csr_array(A + diagonal * sp.eye_array(n))
+    if complex_values:
+        A.data = A.data * np.exp(1j * rng.uniform(0, 7, A.nnz))
+    return A
+
+
+def mesh(nx, ny, seed=0, kind="grid"):
+    """A convection-diffusion operator: unsymmetric values on a grid."""
+    rng = np.random.default_rng(seed)
+    A = sp.csr_array(ms.datasets.grid2d(nx, ny, boundary="dirichlet"))
+    A.data = A.data * rng.uniform(0.5, 1.5, A.nnz)
+    return A
+
+
+def backward_error(A, x, b):
+    x, b = x.reshape(len(x), -1), b.reshape(len(b), -1)
+    return (abs(b - A @ x).max(0) / (abs(A).sum(axis=1).max() * abs(x).max(0) + abs(b).max(0))).max()
+
+
+def assert_factors(A, F, tolerance=1e-10):
+    B = (sp.diags_array(F.row_scale) @ A @ sp.diags_array(F.col_scale)).tocsr()[F.row_perm][:, F.col_perm]
+    L, U = F.L, F.U
+    assert (sp.triu(L, 1).nnz, sp.tril(U, -1).nnz) == (0, 0) and np.array_equal(L.diagonal(), np.ones(F.shape[0]))
+    assert abs(L @ U - B).max() <= tolerance * max(1, abs(U).max())
+
+
+def assert_solves(A, F, dtype=float, tolerance=1e-14):
+    rng = np.random.default_rng(3)
+    for k, trans in itertools.product((1, 3, 8, 13), "NTH"):
+        b = rng.standard_normal((A.shape[0], k)).astype(dtype)
+        if dtype is complex:
+            b += 1j * rng.standard_normal(b.shape)
+        M = {"N": A, "T": A.T, "H": A.conj().T}[trans]
+        assert backward_error(M, F.solve(b, trans=trans), b) < tolerance, (k, trans)
+
+
+# ---- both engines -----------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 60), st.floats(0.0, 0.2), st.integers(0, 10**6), st.sampled_from(ENGINES), st.booleans())
+def test_random_matrices(n, density, seed, engine, complex_values):
+    A = random_matrix(n, density, seed, complex_values)
+    if np.linalg.cond(A.toarray()) > 1e8:
+        return
+    F = ms.lu(A, engine=engine)
+    assert_factors(A, F)
+    assert_solves(A, F, complex if complex_values else float)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("make", [lambda: mesh(40, 31), lambda: random_matrix(400, 0.02, 4, diagonal=3.0), lambda: mesh(9, 9) * (1 + 0.5j),
+                                  lambda: sp.csr_array(np.random.default_rng(5).standard_normal((300, 300))),
+                                  lambda: sp.csr_array(np.random.default_rng(6).standard_normal((160, 160)) * (1 - 2j)),
+                                  lambda: sp.csr_array(sp.block_array([[mesh(12, 12), random_matrix(144, 0.01, 2)], [None, mesh(16, 9)]]))],
+                         ids=["mesh", "random", "complex mesh", "dense", "complex dense", "two blocks"])
+def test_structures(make, engine):
+    A = make()
+    F = ms.lu(A, engine=engine)
+    assert F.report.facts["engine"] == F.engine == engine and F.report.facts["perturbed_pivots"] == 0
+    assert_factors(A, F)
+    assert_solves(A, F, A.dtype.type if A.dtype.kind == "c" else float)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_tiny_and_degenerate_shapes(engine):
+    for A in ([[5.0]], np.eye(7), np.eye(6)[::-1] * 3, np.triu(np.ones((9, 9))), np.tril(np.ones((9, 9)))):
+        A = sp.csr_array(np.asarray(A, float))
+        F = ms.lu(A, engine=engine)
+        assert_factors(A, F)
+        assert_solves(A, F)
+        assert F.solve(np.zeros((A.shape[0], 0))).shape == (A.shape[0], 0)
+
+
+def test_the_result_does_not_depend_on_threads():
+    A, b = mesh(150, 130, 1), np.random.default_rng(0).standard_normal((150 * 130, 9))
+    for engine in ENGINES:
+        results = []
+        for threads in (1, 2, 5):
+            F = ms.lu(A, engine=engine, threads=threads)
+            results.append((F.solve(b), F.solve(b[:, 0], trans="T"), F.refactor(A * 1.5).solve(b)))
+        for other in results[1:]:
+            assert all(np.array_equal(x, y) for x, y in zip(results[0], other, strict=True)), engine
+
+
+def test_large_fronts_are_factored_by_tiles():
+    rng = np.random.default_rng(8)
+    A = sp.csr_array(rng.standard_normal((700, 700)))
+    one, two = (ms.lu(A, engine="fronts", threads=t) for t in (1, 2))
+    b = rng.standard_normal((700, 2))
+    assert backward_error(A, one.solve(b), b) < 1e-14 and np.array_equal(one.solve(b), two.solve(b))
+    assert_factors(A, one)
+
+
+def test_several_threads_solve_at_once():
+    A = mesh(90, 90)
+    F, b = ms.lu(A, engine="fronts", threads=2), np.random.default_rng(0).standard_normal((8100, 4))
+    expected, wrong = F.solve(b), []
+    def work():
+        wrong.extend(k for k in range(5) if not np.array_equal(F.solve(b), expected))
+    workers = [threading.Thread(target=work) for _ in range(4)]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join()
+    assert not wrong
+
+
+def test_the_engine_is_chosen_by_the_pattern():
+    assert ms.lu(mesh(60, 60)).engine == "fronts"
+    n = 3000
+    chain = sp.csr_array(sp.diags_array([np.ones(n - 1), np.full(n, 3.0), np.full(n - 1, 0.5)], offsets=[-1, 0, 1]))
+    assert ms.lu(chain).engine == "columns"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("ordering", ["amd", "nd", "natural", "rcm", "array"])
+def test_orderings(ordering, engine):
+    A = mesh(14, 13)
+    F = ms.lu(A, np.random.default_rng(0).permutation(182) if ordering == "array" else ordering, engine)
+    assert_factors(A, F)
+    assert sorted(F.row_perm) == sorted(F.col_perm) == list(range(182))
+
+
+def test_precisions():
+    A = mesh(40, 40)
+    b = np.random.default_rng(0).standard_normal(1600)
+    single, mixed = ms.lu(A, precision="single"), ms.lu(A, precision="mixed")
+    assert 1e-12 < backward_error(A, single.solve(b), b) < 1e-5 and single.dtype == np.float32
+    assert backward_error(A, mixed.solve(b), b) < 1e-15 and mixed.report.facts["refinement_steps"] > 0
+    assert ms.lu(A).solve(b.astype(np.float32)).dtype == np.float32
+
+
+def test_complex_right_hand_sides_and_operators():
+    A = random_matrix(50, 0.1, 3, diagonal=4.0)
+    F, b = ms.lu(A), np.arange(50) * (1 + 2j)
+    assert backward_error(A, F.solve(b), b) < 1e-14 and backward_error(A.T, F.solve(b, "H"), b) < 1e-14
+    assert np.array_equal(F @ b.real, F.solve(b.real)) and np.allclose(F.H @ b.real, F.solve(b.real, "H"))
+    C = random_matrix(50, 0.1, 3, True, 4.0)
+    G = ms.lu(C)
+    assert G.solve(b.real).dtype == np.complex128 and np.allclose(G.H @ b, np.linalg.solve(C.toarray().conj().T, b))
+
+
+def test_out_receives_the_result():
+    A, out = mesh(6, 6), np.empty(36)
+    assert ms.lu(A).solve(np.ones(36), out=out) is out and backward_error(A, out, np.ones(36)) < 1e-15
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_condition(engine):
+    for seed in range(4):
+        A = random_matrix(40, 0.2, seed, bool(seed % 2), 1.0)
+        exact = 1 / np.linalg.cond(A.toarray(), 1)
+        assert exact * 0.999 <= ms.lu(A, engine=engine).rcond() <= 5 * exact
+
+
+# ---- refactorization --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_refactor_is_the_factor_of_the_new_values(engine):
+    A, rng = mesh(25, 22), np.random.default_rng(1)
+    F, b = ms.lu(A, engine=engine), rng.standard_normal(550)
+    for kind in (sp.csr_array, sp.csc_array, sp.coo_array):
+        A2 = A.copy()
+        A2.data = A.data * rng.uniform(0.5, 2, A.nnz)
+        assert F.refactor(kind(A2)) is F
+        assert backward_error(A2, F.solve(b), b) < 1e-15
+        assert_factors(A2, F)
+    fewer = sp.csr_array(sp.diags_array(np.arange(1.0, 551)))
+    assert np.allclose(F.refactor(fewer).solve(b), b / np.arange(1.0, 551))
+    same = ms.lu(A, engine=engine)
+    assert np.array_equal(F.refactor(A).solve(b), same.solve(b))
+
+
+def test_later_changes_of_the_callers_arrays_do_no_harm():
+    A, b = random_matrix(40, 0.1, 5, diagonal=4.0), np.ones(40)
+    F = ms.lu(A)
+    kept = A.copy()
+    A.data[:], A.indices[:] = 7, 0
+    assert backward_error(kept, F.solve(b), b) < 1e-15
+    A2 = kept.copy()
+    F.refactor(A2)
+    A2.data[:] = np.nan
+    assert backward_error(kept, F.solve(b), b) < 1e-15
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_after_an_error_the_earlier_factor_is_there(engine):
+    A = random_matrix(60, 0.05, 9, diagonal=4.0)
+    F, b = ms.lu(A, engine=engine), np.ones(60)
+    before = F.solve(b)
+    outside = A.tolil()
+    row, column = np.argwhere(A.toarray() == 0)[7]
+    outside[row, column] = 1.0
+    with pytest.raises(ms.PatternMismatchError) as caught:
+        F.refactor(outside.tocsr())
+    assert (caught.value.row, caught.value.column) == (row, column)
+    twin = A.tolil()
+    twin[:, 3] = 0
+    with pytest.raises(ms.SingularMatrixError) as caught:
+        F.refactor(twin.tocsr())
+    assert caught.value.index == 3
+    spoiled = A.copy()
+    spoiled.data[5] = np.nan
+    for wrong in (spoiled, A * 1j, sp.eye_array(61)):
+        with pytest.raises(ms.InvalidInputError):
+            F.refactor(wrong)
+    assert np.array_equal(F.solve(b), before) and F.engine == engine
+
+
+def test_pivots_that_no_longer_fit_are_chosen_anew():
+    rng = np.random.default_rng(5)
+    A = sp.csr_array(sp.random_array((200, 200), density=0.05, rng=rng) + sp.diags_array(np.full(200, 10.0)))
+    broken = A.tolil()
+    broken.setdiag(1e-14)
+    broken, b = broken.tocsr(), rng.standard_normal(200)
+    F = ms.lu(A, engine="fronts")
+    F.refactor(broken)
+    assert backward_error(broken, F.solve(b), b) < 1e-14 and F.report.facts["repivoted"] >= 1
+    assert backward_error(A, F.refactor(A).solve(b), b) < 1e-14
+    assert_factors(A, F)
+    fixed = ms.lu(A, engine="fronts", repivot=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ms.ConvergenceWarning)
+        fixed.refactor(broken).solve(b)
+    assert fixed.engine == "fronts" and fixed.report.facts["repivoted"] == 0
+    assert fixed.report.facts["backward_error"] > 1e-16
+
+
+def test_numerically_singular_matrices_are_noticed():
+    ones = np.ones((3, 3))
+    for A in (ones, np.kron(np.eye(4), ones[:2, :2]), ms.datasets.grid2d(20, 20), ms.graph_laplacian(ms.datasets.icosphere(3))):
+        for engine in ENGINES:
+            with pytest.raises(ms.SingularMatrixError, match="no pivot is left") as caught:
+                ms.lu(A, engine=engine)
+            assert 0 <= caught.value.index < A.shape[0]
+
+
+def test_badly_scaled_matrices():
+    A, rng = random_matrix(80, 0.1, 2, diagonal=2.0), np.random.default_rng(3)
+    rows, columns = 10 ** rng.uniform(-60, 60, 80), 10 ** rng.uniform(-60, 60, 80)
+    scaled = sp.csr_array(sp.diags_array(rows) @ A @ sp.diags_array(columns))
+    x = ms.lu(scaled).solve(rows) * columns
+    assert backward_error(A, x, np.ones(80)) < 1e-13
+
+
+def test_report_and_sizes():
+    A = mesh(30, 30)
+    F = ms.lu(A, threads=1)
+    F.solve(np.ones(900))
+    facts = F.report.as_dict()
+    assert set(facts["seconds"]) >= {"order", "symbolic", "numeric", "solve"} and facts["ordering"] == "amd" and facts["blocks"] == 1
+    assert 0 < facts["pivot_growth"] <= 10 and facts["backward_error"] < 1e-15 and facts["nnz_L"] == F.nnz and facts["bytes"] > 8 * F.nnz
+    assert (F.L.nnz + F.U.nnz - 900) <= F.nnz * 1.3
+    with pytest.raises(TypeError):
+        pickle.dumps(F)
+
+
+# ---- levels -----------------------------------------------------------------------------------------------------------
+
+
+def by_levels(A, F, level):
+    """Right-looking elimination by levels: all columns of one divide, then they update, the last first. True if it is right."""
+    B = (sp.diags_array(F.row_scale) @ A @ sp.diags_array(F.col_scale)).toarray()[F.row_perm][:, F.col_perm]
+    for v in range(level.max() + 1):
+        columns = np.flatnonzero(level == v)
+        for k in columns:
+            B[k + 1:, k] /= B[k, k]
+        for k in columns[::-1]:
+            B[k + 1:, k + 1:] -= np.outer(B[k + 1:, k], B[k, k + 1:])
+    return np.allclose(B, F.L.toarray() - np.eye(len(B)) + F.U.toarray(), atol=1e-8)
+
+
+def test_levels_of_the_example_that_the_upper_rule_gets_wrong():
+    A = sp.csr_array(np.array([[4.0, 0, 0, 2, 0], [1, 5, 0, 3, 0], [0, 0, 6, 1, 0], [0, 1, 0, 7, 0], [0, 0, 1, 1, 8]]))
+    F = ms.lu(A, "natural", "columns")
+    if F.report.facts["blocks"] == 1:
+        assert F.levels.tolist() == [0, 1, 0, 2, 0]
+    L, U = sp.csc_array(np.tril(A.toarray() != 0) * 1.0), sp.csr_array(np.triu(A.toarray() != 0) * 1.0)
+    arrays = [a.astype(t) for a, t in ((L.indptr, np.int64), (L.indices, np.int32), (U.indptr, np.int64), (U.indices, np.int32))]
+    got = {rule: ms._core.lu_levels(*arrays, rule).tolist() for rule in ("upper", "relaxed", "exact")}
+    assert got == {"upper": [0, 0, 0, 1, 0], "relaxed": [0, 1, 0, 2, 3], "exact": [0, 1, 0, 2, 0]}
+
+
+def test_levels_make_right_looking_elimination_right():
+    wrong, total = 0, dict.fromkeys(("upper", "exact", "relaxed"), 0)
+    for seed in range(150):
+        A = random_matrix(4 + seed % 12, 0.25, seed, diagonal=3.0)
+        F = ms.lu(A, "natural", "columns")
+        levels = {rule: levels_by(F, rule) for rule in total}
+        assert by_levels(A, F, levels["exact"]) and by_levels(A, F, levels["relaxed"])
+        assert (levels["exact"] <= levels["relaxed"]).all() and np.array_equal(levels["exact"], F.levels)
+        wrong += not by_levels(A, F, levels["upper"])
+        for rule, level in levels.items():
+            total[rule] += level.max() + 1
+    assert wrong > 10 and total["upper"] <= total["exact"] < total["relaxed"]
+
+
+# ---- real circuits ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_circuits(data_dir, engine):
+    for path in sorted((data_dir / "circuit").glob("*.mtx*")):
+        A = sp.csr_array(scipy.io.mmread(path))
+        if path.name.startswith("pdn_pg1_C") or path.name.startswith("rajat01"):
+            continue                                        # structurally singular; a pattern without values
+        F, b = ms.lu(A, engine=engine), np.random.default_rng(0).standard_normal((A.shape[0], 2))
+        assert backward_error(A, F.solve(b), b) <= 1e-13, path.name
+        assert backward_error(A.T, F.solve(b, trans="T"), b) <= 1e-13, path.name

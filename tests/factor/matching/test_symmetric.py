@@ -1,0 +1,76 @@
+"""Symmetrized matching: scaling, pairs, rank, compression."""
+
+import numpy as np
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from saddles import rank_deficient, regular, symmetric
+from scipy.sparse.csgraph import structural_rank
+
+import meshsolve as ms
+from meshsolve.arrays import as_symmetric
+from meshsolve.factor.matching import symmetric_pairs
+
+
+def check(A):
+    M = as_symmetric(A)
+    pairs = symmetric_pairs(M)
+    S = sp.diags_array(pairs.scale)
+    B = (S @ M.to_scipy() @ S).toarray()
+    assert abs(B).max(initial=0) <= 1 + 1e-9
+    assert pairs.rank == structural_rank(sp.csr_array(np.where(M.to_scipy().toarray() != 0, 1.0, 0.0)))
+    paired = np.flatnonzero(pairs.partner >= 0)
+    assert np.array_equal(pairs.partner[pairs.partner[paired]], paired) and (pairs.partner[paired] != paired).all()
+    if pairs.rank == M.n:
+        assert np.allclose(abs(B[paired, pairs.partner[paired]]), 1)
+        alone = np.flatnonzero(pairs.partner < 0)
+        assert (abs(B[alone]).max(axis=1) > 1 - 1e-9).all()
+    return pairs, B
+
+
+def test_the_zoo():
+    for A in [*regular().values(), rank_deficient()]:
+        check(A)
+
+
+@given(st.integers(1, 30), st.floats(0.02, 0.4), st.integers(0, 10**6), st.sampled_from([0.0, 0.5, 1.0]))
+def test_random(n, density, seed, diagonal):
+    check(symmetric(n, density, seed, diagonal))
+
+
+def test_strong_diagonals_stay_alone():
+    pairs, _ = check(ms.datasets.grid2d(8, 8, boundary="dirichlet"))
+    assert (pairs.partner == -1).all() and len(pairs.first) == 64
+
+
+def test_an_odd_cycle_releases_its_largest_diagonal():
+    A = sp.csr_array([[0.0, 9, 9], [9, 0, 9], [9, 9, 0.5]])
+    pairs, _ = check(A)
+    assert pairs.partner.tolist() == [1, 0, -1]
+
+
+def test_stored_zeros_do_not_count():
+    A = sp.csr_array((np.array([0.0, 2, 2, 0]), (np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]))), shape=(2, 2))
+    assert check(A)[0].partner.tolist() == [1, 0]
+
+
+def test_compression_and_its_expansion():
+    A = ms.datasets.kkt(40, 20, seed=2)
+    pairs, _ = check(A)
+    n, dense = 60, A.toarray() != 0
+    member = np.zeros((len(pairs.first), n), bool)
+    member[np.arange(len(pairs.first)), pairs.first] = True
+    two = np.flatnonzero(pairs.partner[pairs.first] >= 0)
+    member[two, pairs.partner[pairs.first[two]]] = True
+    quotient = (member.astype(int) @ dense @ member.T.astype(int)) > 0
+    np.fill_diagonal(quotient, False)
+    assert np.array_equal(pairs.graph.to_scipy().toarray() > 0, quotient)
+    expanded = (member.T.astype(int) @ (quotient | np.eye(len(quotient), dtype=bool)) @ member.astype(int)) > 0
+    np.fill_diagonal(expanded, False)
+    assert np.array_equal(pairs.pattern().to_scipy().toarray() > 0, expanded)
+    rows = pairs.expand(np.arange(len(pairs.first)))
+    assert sorted(rows) == list(range(n))
+
+
+def test_unpaired_on_request():
+    assert (symmetric_pairs(as_symmetric(ms.datasets.stokes(5)), paired=False).partner == -1).all()
