@@ -1,0 +1,287 @@
+"""Symmetric indefinite systems: L D L^T factorization with pivots of one and two rows, complete or incomplete.
+
+    K = ildl(A);  x, info = sqmr(A, b, M=K)          # K.L K.D K.L^T is (S A S)[perm][:, perm], S = diag(K.scale)
+
+The driver reads in this order: scaling and pairs of rows by a matching, the choice between complete and incomplete, the
+factorization. Sources: Duff and Pralet 2005 (matching); Duff and Reid 1983 (complete); Thuerck et al. 2018 (incomplete).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from meshsolve import _core
+from meshsolve.arrays import Csr, as_integer, as_number, as_symmetric, one_of, thread_count
+from meshsolve.errors import InvalidInputError, SingularMatrixError
+from meshsolve.factor.base import Factor, values_in
+from meshsolve.factor.ildl.complete import CompleteCore, CompletePlan, scaled_values
+from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, resolve, tiling
+from meshsolve.factor.matching import symmetric_pairs, weak_rows
+from meshsolve.report import Report
+
+__all__ = ["IldlFactor", "blocks", "ildl"]
+
+PIVOTING = ("auto", "static", "bunch-kaufman", "rook")
+BLOCKING = ("auto", "BR", "RB", "none")
+FEW_NONZEROS = 20               # times those of tril(A): a complete factor of that size is taken
+FEW_FLOPS = 5e9                 # so many operations are taken anyway: less than an iteration costs that has to be repeated
+FLOPS_PER_ENTRY = 3e4           # ... or so many an entry of tril(A)
+LARGEST_TILE = 32
+
+
+class IldlFactor(Factor):
+    """``L @ D @ L.T`` = ``(S A S)[perm][:, perm]`` with S = diag(scale), exactly or nearly; ``K @ r`` applies its inverse.
+
+    Made by :func:`meshsolve.ildl`. A symmetric operator, the preconditioner ``M=`` of :func:`meshsolve.sqmr`; where it is
+    complete, ``K.solve(b)`` is the solution.
+
+    Attributes
+    ----------
+    perm : (n,) int32
+        ``perm[k]`` is the row of A that was eliminated k-th.
+    scale : (n,) float64
+        Scaling by a maximum product matching: entries of S A S are at most 1 in modulus.
+    inertia : (int, int, int)
+        Positive, negative and zero eigenvalues of D: exactly A's where the factor is complete.
+    structural_rank : int
+        Rows that a matching can give a nonzero each.
+    is_complete : bool
+    nnz : int
+        Nonzeros of L, diagonal included.
+    report : Report
+        Seconds per phase (``matching``, ``order``, ``symbolic``, ``numeric``, ``solve``), sizes, perturbed pivots, choices.
+    """
+
+    def __init__(self, matrix, pairs, core, report, dtype):
+        super().__init__(matrix.n, np.float64)
+        self.storage = np.dtype(dtype)
+        self.report, self.structural_rank, self._matched_scale = report, pairs.rank, pairs.scale
+        self._pattern, self._core, self._extracted = Csr(matrix.n, matrix.indptr, matrix.indices.copy()), core, None
+        self._run(matrix.data)
+
+    # ---- numeric phase --------------------------------------------------------------------------------------------------
+
+    def refactor(self, A):
+        """Factor another matrix inside the pattern of A: matching, order and pattern of the factor stay, pivots are chosen anew.
+
+        Parameters
+        ----------
+        A : (n, n) symmetric matrix of any kind
+            Entries that are missing are zeros.
+
+        Returns
+        -------
+        IldlFactor
+            This factor.
+
+        Raises
+        ------
+        PatternMismatchError
+            A has an entry outside the pattern: ``.row``, ``.column``.
+        SingularMatrixError
+            A has no nonzero. After any error the earlier factor is still there.
+        """
+        M = as_symmetric(A)
+        if M.n != self.shape[0]:
+            raise InvalidInputError(f"A has {M.n} rows, the factor {self.shape[0]}")
+        _require_nonzero(M)
+        self._run(values_in(self._pattern, M))
+        return self
+
+    def _run(self, data):
+        matrix = Csr(self._pattern.n, self._pattern.indptr, self._pattern.indices, data)
+        with self.report.phase("numeric"):
+            scale = rescaled(matrix, self._matched_scale)
+            self._core.factor(scaled_values(matrix, scale))
+        self.scale, self._extracted = scale, None
+        self.report.facts.update(self._core.facts())
+
+    # ---- solves ---------------------------------------------------------------------------------------------------------
+
+    def solve(self, b, out=None):
+        """Apply the inverse of the factor: the solution of A x = b where it is complete, else an approximation.
+
+        Parameters
+        ----------
+        b : (n,) or (n, k), real or complex
+        out : array like the result, optional
+
+        Returns
+        -------
+        x : array of b's shape
+
+        Raises
+        ------
+        InvalidInputError
+            Wrong shape, NaN or infinity, text.
+        """
+        return self._solve_like(b, out, self.apply_columns, self.shape[0])
+
+    def apply_columns(self, columns, out=None):
+        """The inverse applied to an (n, k) float64 array, of any strides; the result is C contiguous or ``out``."""
+        out = np.empty(columns.shape) if out is None else out
+        with self.report.phase("solve"):
+            if columns.shape[1]:
+                self._core.solve(self.scale, columns, out)
+        return out
+
+    def _adjoint(self):
+        return self
+
+    def _transpose(self):
+        return self
+
+    # ---- what the factor knows ------------------------------------------------------------------------------------------
+
+    @property
+    def is_complete(self):
+        return self._core.kind == "complete"
+
+    @property
+    def inertia(self):
+        return tuple(self._core.inertia)
+
+    @property
+    def nnz(self):
+        return self._core.nnz
+
+    @property
+    def perm(self):
+        return self._parts()[0]
+
+    @property
+    def L(self):
+        """The unit lower triangular factor as a csc_array with sorted rows, made at the first call. O(nnz)."""
+        return self._parts()[1]
+
+    @property
+    def D(self):
+        """The block diagonal factor, blocks of one and two rows, as a csc_array."""
+        return self._parts()[2]
+
+    def _parts(self):
+        if self._extracted is None:
+            self._extracted = self._core.extract()
+        return self._extracted
+
+
+def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto", tile_size="auto", pivoting="auto", *,
+         max_fill="auto", pairs=True, dtype=np.float64, threads=None, lower=False):
+    """The factor of a symmetric indefinite matrix; see :func:`meshsolve.ildl`."""
+    threads = thread_count(threads)
+    choices = _choices(fill_level, droptol, blocking, tile_size, pivoting, max_fill, dtype)
+    M = as_symmetric(A, lower=lower)
+    _require_nonzero(M)
+    report = Report(threads=threads, nnz_A=M.nnz)
+    with report.phase("matching"):
+        matched = symmetric_pairs(M, pairs)
+    report.facts["structural_rank"] = matched.rank
+    core = None
+    if not isinstance(fill_level, (int, np.integer)):
+        core = _complete(M, matched, ordering, fill_level is None, report, choices, threads)
+    if core is None:
+        with report.phase("order"):
+            ordering = "amd" if _is_auto(ordering) else ordering
+            tiles = tiling(matched, choices.blocking, choices.tile_size, ordering, threads)
+        report.facts["ordering"] = tiles.ordering
+        with report.phase("symbolic"):
+            core = IncompleteCore(M, tiles, choices, threads)
+    report.facts["mode"] = core.kind
+    return IldlFactor(M, matched, core, report, choices.dtype)
+
+
+def blocks(A, tile_size=LARGEST_TILE, threads=None):
+    """The block statistics of a symmetric matrix as a list, see :func:`meshsolve.factor.ildl.incomplete.block_statistics`."""
+    M = as_symmetric(A)
+    tile_size = as_integer(tile_size, "tile_size", 2, LARGEST_TILE)
+    _require_nonzero(M)
+    return list(block_statistics(M, symmetric_pairs(M), tile_size, threads=thread_count(threads)))
+
+
+def rescaled(matrix, scale):
+    """The scaling after powers of two that bring the largest entry of each scaled row near 1: nothing changes where it is 1."""
+    for _ in range(3):
+        size = np.abs(scaled_values(matrix, scale))
+        largest = np.maximum.reduceat(np.append(size, 0.0), np.minimum(matrix.indptr[:-1], matrix.nnz))
+        largest[np.diff(matrix.indptr) == 0] = 0
+        step = np.where(largest > 0, np.exp2(-np.rint(0.5 * np.log2(np.where(largest > 0, largest, 1)))), 1)
+        if (step == 1).all():
+            break
+        scale = scale * step
+    return scale
+
+
+# ---- choices --------------------------------------------------------------------------------------------------------------
+
+
+def _is_auto(value):
+    return isinstance(value, str) and value == "auto"
+
+
+def _choices(fill_level, droptol, blocking, tile_size, pivoting, max_fill, dtype):
+    """Checked arguments with everything chosen that was left open."""
+    one_of(blocking, "blocking", BLOCKING)
+    one_of(pivoting, "pivoting", PIVOTING)
+    level = 2 if fill_level is None or _is_auto(fill_level) else as_integer(fill_level, "fill_level", 0)
+    droptol = 1e-3 if _is_auto(droptol) else as_number(droptol, "droptol")
+    if _is_auto(max_fill):
+        max_fill = 8.0 if droptol > 0 else np.inf
+    elif max_fill is None:
+        max_fill = np.inf
+    else:
+        max_fill = as_number(max_fill, "max_fill", above=True)
+    if _is_auto(tile_size):
+        tile_size = 8 if blocking == "BR" else 2
+    tile_size = as_integer(tile_size, "tile_size", 2, LARGEST_TILE)
+    blocking = ("none" if tile_size == 2 else "RB") if blocking == "auto" else blocking
+    return Choices(level, droptol, max_fill, tile_size, blocking, "rook" if pivoting == "auto" else pivoting, _storage(dtype))
+
+
+def _storage(dtype):
+    try:
+        given = np.dtype(dtype)
+    except TypeError as e:
+        raise InvalidInputError(f"dtype has to be float64 or float32, not {dtype!r}") from e
+    if given not in (np.float64, np.float32):
+        raise InvalidInputError(f"dtype has to be float64 or float32, not {given}")
+    return given
+
+
+def _complete(M, matched, ordering, asked, report, choices, threads):
+    """The complete factor where it is asked for or small enough, else None. The matrix alone decides."""
+    matched, chosen = _needed_pairs(M, matched, ordering, report, threads)
+    plan = CompletePlan(M, matched, chosen, threads)
+    report.merge(plan.symbolic.report)
+    report.facts.update(nnz_A=M.nnz, complete_nnz=plan.nnz, complete_flops=plan.flops)
+    half = (M.nnz + M.n) / 2
+    if not asked and plan.flops > max(FEW_FLOPS, FLOPS_PER_ENTRY * half) and plan.nnz > FEW_NONZEROS * half:
+        return None
+    with report.phase("symbolic"):
+        return CompleteCore(plan, choices.dtype, threads)
+
+
+def _needed_pairs(M, matched, ordering, report, threads):
+    """The pairs that a complete factorization needs, and an ordering of their graph.
+
+    Pairs cost fill. Most rows with a small diagonal entry are filled by an earlier neighbour and then have a pivot of their own;
+    in the order of the single rows those that have not are found, and keep their pairs.
+    """
+    graph = Csr(M.n, *_core.drop_diagonal(M.indptr, M.indices))
+    if not isinstance(ordering, str) or len(matched.first) == M.n:          # an order of pairs as they are was given
+        chosen = resolve(ordering, matched.graph, threads)
+        report.merge(chosen.report)
+        return matched, chosen
+    single = resolve(ordering, graph, threads)
+    report.merge(single.report)
+    weak = weak_rows(M, matched.scale, single.perm) & (matched.partner >= 0)
+    needed = matched.where(M, weak)
+    if not weak.any():
+        return needed, single
+    chosen = resolve(ordering, needed.graph, threads)
+    report.merge(chosen.report)
+    return needed, chosen
+
+
+def _require_nonzero(M):
+    if not M.data.any():
+        raise SingularMatrixError("A has no nonzero: no right-hand side but zero has a solution", 0)

@@ -1,0 +1,132 @@
+// Bindings of the symmetric indefinite factors.
+#include <nanobind/stl/shared_ptr.h>
+
+#include "complete.hpp"
+#include "incomplete.hpp"
+#include "native/bind.hpp"
+
+namespace ms {
+namespace {
+
+template <class T>
+void bind_complete(nb::module_& m, const char* name) {
+  using namespace nb::literals;
+  using Factor = ildl::Complete<T>;
+  nb::class_<Factor>(m, name)
+      .def("__init__", [](Factor* self, std::shared_ptr<fronts::AssemblyTree> tree) { new (self) Factor(std::move(tree)); },
+           "tree"_a)
+      .def("factor", [](Factor& f, In<double> data, int threads) {
+        Released free;
+        return f.factor(data.data(), threads);
+      }, "data"_a.noconvert(), "threads"_a)
+      .def("solve", [](const Factor& f, In<double> scale, Block<const double> B, Block<double> X, int threads) {
+        Released free;
+        f.solve(scale.data(), {B.data(), B.stride(0), B.stride(1)}, {X.data(), X.stride(0), X.stride(1)},
+                static_cast<int64_t>(B.shape(1)), threads);
+      }, "scale"_a.noconvert(), "B"_a.noconvert(), "X"_a.noconvert(), "threads"_a)
+      .def("extract", [](const Factor& f) {
+        ildl::Extracted x;
+        {
+          Released free;
+          x = f.extract();
+        }
+        return std::make_tuple(to_numpy(std::move(x.perm)), to_numpy(std::move(x.ptr)), to_numpy(std::move(x.rows)),
+                               to_numpy(std::move(x.values)), to_numpy(std::move(x.d)), to_numpy(std::move(x.e)));
+      }, "(perm, indptr, rows, values, d, e)")
+      .def_prop_ro("inertia", [](const Factor& f) {
+        const ildl::Inertia i = f.inertia();
+        return std::make_tuple(i.positive, i.negative, i.zero);
+      })
+      .def_prop_ro("nonzeros", &Factor::nonzeros)
+      .def_prop_ro("delayed", &Factor::delayed)
+      .def_prop_ro("pairs", &Factor::pairs)
+      .def_prop_ro("nbytes", &Factor::nbytes);
+}
+
+template <class T>
+void bind_inverse(nb::module_& m, const char* name) {
+  using namespace nb::literals;
+  using Inverse = ildl::Inverse<T>;
+  nb::class_<Inverse>(m, name)
+      .def("__init__", [](Inverse* self, const ildl::Incomplete& factor) {
+        Released free;
+        new (self) Inverse(factor);
+      }, "factor"_a)
+      .def("solve", [](const Inverse& f, In<int32_t> row, In<double> scale, Block<const double> B, Block<double> X, int threads) {
+        Released free;
+        f.solve(row.data(), scale.data(), {B.data(), B.stride(0), B.stride(1)}, {X.data(), X.stride(0), X.stride(1)},
+                static_cast<int64_t>(B.shape(1)), threads);
+      }, "row"_a.noconvert(), "scale"_a.noconvert(), "B"_a.noconvert(), "X"_a.noconvert(), "threads"_a)
+      .def_prop_ro("nbytes", &Inverse::nbytes);
+}
+
+template <class T> std::vector<T> copy(const std::vector<T>& v) { return v; }
+
+void bind_incomplete(nb::module_& m) {
+  using namespace nb::literals;
+  using ildl::Incomplete;
+  nb::class_<Incomplete>(m, "IldlIncomplete")
+      .def("__init__", [](Incomplete* self, In<int32_t> tile_begin, In<int64_t> indptr, In<int32_t> indices, int64_t level) {
+        Released free;
+        new (self) Incomplete({tile_begin.data(), tile_begin.data() + tile_begin.shape(0)}, pattern(indptr, indices), level);
+      }, "tile_begin"_a.noconvert(), "indptr"_a.noconvert(), "indices"_a.noconvert(), "level"_a)
+      .def("factor", [](Incomplete& f, In<int64_t> indptr, In<int32_t> indices, In<double> data, const std::string& pivoting,
+                        double droptol, double max_fill, int threads) {
+        using ildl::Pivoting;
+        const Pivoting which = pivoting == "static" ? Pivoting::fixed : pivoting == "rook" ? Pivoting::rook : Pivoting::bunch_kaufman;
+        Released free;
+        f.factor(pattern(indptr, indices), data.data(), {which, droptol, max_fill}, threads);
+      }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "pivoting"_a, "droptol"_a, "max_fill"_a, "threads"_a)
+      .def("extract", [](const Incomplete& f) {
+        return std::make_tuple(to_numpy(copy(f.order())), to_numpy(copy(f.columns().ptr)), to_numpy(copy(f.columns().idx)),
+                               to_numpy(copy(f.minus_values())), to_numpy(copy(f.d())), to_numpy(copy(f.e())));
+      }, "(order, indptr, rows, minus values, d, e); L without its diagonal, rows unsorted")
+      .def("order", [](const Incomplete& f) { return to_numpy(copy(f.order())); })
+      .def_prop_ro("inertia", [](const Incomplete& f) {
+        return std::make_tuple(f.statistics().positive, f.statistics().negative, int64_t{0});
+      })
+      .def_prop_ro("nonzeros", [](const Incomplete& f) { return f.columns().ptr.back() + f.n(); })
+      .def_prop_ro("facts", [](const Incomplete& f) {
+        nb::dict d;
+        d["tiles"] = f.tiles();
+        d["levels"] = f.pattern().depth_ptr.size() - 1;
+        d["blocks"] = f.pattern().column.size() + f.tiles();
+        d["stored"] = f.statistics().stored;
+        d["pairs"] = f.statistics().pairs;
+        d["perturbed"] = f.statistics().perturbed;
+        d["dropped"] = f.statistics().dropped;
+        return d;
+      });
+}
+
+}  // namespace
+
+void bind_ildl(nb::module_& m) {
+  using namespace nb::literals;
+  m.def("cut_tiles", [](In<int32_t> size, int32_t capacity) {
+    return to_numpy(ildl::cut_tiles(size.data(), static_cast<int32_t>(size.shape(0)), capacity));
+  }, "size"_a.noconvert(), "capacity"_a, "First row of each tile, and the number of rows.");
+  m.def("greedy_colouring", [](In<int64_t> indptr, In<int32_t> indices) {
+    std::vector<int32_t> colour;
+    {
+      Released free;
+      colour = ildl::greedy_colouring(pattern(indptr, indices));
+    }
+    return to_numpy(std::move(colour));
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert());
+  m.def("similar_vertices", [](In<int64_t> indptr, In<int32_t> indices, In<int32_t> size, int32_t capacity) {
+    std::vector<int32_t> group;
+    {
+      Released free;
+      group = ildl::similar_vertices(pattern(indptr, indices), size.data(), capacity);
+    }
+    return to_numpy(std::move(group));
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "size"_a.noconvert(), "capacity"_a, "Group of each vertex.");
+  bind_incomplete(m);
+  bind_inverse<double>(m, "IldlInverseDouble");
+  bind_inverse<float>(m, "IldlInverseSingle");
+  bind_complete<double>(m, "IldlCompleteDouble");
+  bind_complete<float>(m, "IldlCompleteSingle");
+}
+
+}  // namespace ms

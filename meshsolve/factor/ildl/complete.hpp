@@ -1,0 +1,84 @@
+// Complete L D L^T factorization of a symmetric indefinite matrix on an assembly tree: pivots of one and two rows are chosen
+// inside each front, and a column without an acceptable pivot is handed up to the parent front (delayed).
+// Sources: Duff and Reid 1983 (multifrontal with 1x1 and 2x2 pivots); Hogg, Ovtchinnikov, Scott 2016 (threshold tests).
+// Fronts without delayed columns lie where the tree has planned them; the others have memory of their own.
+#pragma once
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "factor/fronts/traverse.hpp"
+#include "native/strided.hpp"
+#include "native/buffer.hpp"
+
+namespace ms::ildl {
+
+struct Inertia {
+  int64_t positive = 0, negative = 0, zero = 0;
+};
+
+// L and D in the order of elimination: perm names rows in the new numbering of the analysis.
+struct Extracted {
+  std::vector<int32_t> perm;              // (n) new row eliminated k-th
+  std::vector<int64_t> ptr;               // (n + 1) L by columns: unit diagonal first, rows ascending, zeros left out
+  std::vector<int32_t> rows;
+  std::vector<double> values;
+  std::vector<double> d, e;               // (n) diagonal of D, and below it (e[k] != 0: k and k + 1 are one pivot)
+};
+
+// One front after its elimination: `columns` = pivots, then delayed columns; `rows` below them come from the tree.
+template <class T>
+struct FrontState {
+  int64_t columns = 0, pivots = 0, height = 0, ld = 0;
+  T* panel = nullptr;
+  int32_t* name = nullptr;                // (columns) new number of each column
+  T *d = nullptr, *e = nullptr;           // (columns) D: its diagonal, and below it (0: none)
+  Buffer<T> own_panel, own_d;             // where columns were handed up to this front
+  std::vector<int32_t> own_name;
+  int64_t delayed() const { return columns - pivots; }
+};
+
+template <class T>
+struct SolveSpace {
+  Buffer<T> work;                         // n x chunk
+  fronts::BlockMemory<T> blocks;
+  std::vector<Buffer<T>> local;           // per worker the front at hand
+};
+
+template <class T>
+class Complete {
+ public:
+  explicit Complete(std::shared_ptr<const fronts::AssemblyTree> tree) : tree_(std::move(tree)) {}
+
+  // Factors the matrix with values Ax (scaled, both triangles). Returns -1, or the new column of a root front that is not
+  // finite; then an earlier factor is restored.
+  int32_t factor(const double* Ax, int threads);
+
+  // X := S A^-1 S B for the factored A and a diagonal S, in the caller's numbering. Zero pivots give zeros.
+  void solve(const double* scale, Strided<const double> B, Strided<double> X, int64_t k, int threads) const;
+
+  Extracted extract() const;
+  Inertia inertia() const;
+  int64_t nonzeros() const;               // of L, unit diagonal included
+  int64_t delayed() const;                // columns handed up, counted at each front they leave
+  int64_t pairs() const;                  // 2x2 pivots
+  int64_t nbytes() const;
+
+ private:
+  struct Worker;
+  int32_t run(const T* values, int threads);
+  void restore(int threads);
+  void open(int32_t s);
+
+  std::shared_ptr<const fronts::AssemblyTree> tree_;
+  Buffer<T> panels_;                      // tree.panel_ptr
+  std::vector<int32_t> names_;            // (n) of fronts without delayed columns
+  Buffer<T> d_, e_;                       // (n) of the same
+  std::vector<FrontState<T>> state_;
+  Buffer<T> values_, pending_;            // entries of the factored matrix, of the next one
+  fronts::BlockMemory<T> blocks_;
+  mutable std::mutex space_lock_;
+  mutable SolveSpace<T> space_;
+};
+
+}  // namespace ms::ildl

@@ -1,0 +1,96 @@
+"""Complete L D L^T factorization of a symmetric indefinite matrix: a direct solver with exact inertia."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from meshsolve import _core
+from meshsolve.arrays import Csr
+from meshsolve.errors import SingularMatrixError
+from meshsolve.factor.symbolic import Symbolic
+from meshsolve.report import ensure_memory
+
+
+class CompletePlan:
+    """What the pattern and the pairs of a matrix say about its complete factor, before any number is touched.
+
+    The analysis is that of the pattern in which both rows of a pair have the neighbours of either, because that is what a
+    2x2 pivot fills.
+    """
+
+    def __init__(self, matrix, pairs, ordering, threads):
+        self.matrix, self.ordering = matrix, ordering
+        self.symbolic = Symbolic.build(pairs.pattern(), pairs.expand(ordering.perm), ordering=ordering, threads=threads)
+
+    @property
+    def nnz(self):
+        return self.symbolic.nnz
+
+    @property
+    def flops(self):
+        return self.symbolic.flops
+
+    def tree(self, threads):
+        """The assembly tree with the entries of the matrix itself."""
+        return _core.AssemblyTree(self.symbolic.native, self.matrix.indptr, self.matrix.indices, threads)
+
+
+class CompleteCore:
+    """The complete factor behind :class:`~meshsolve.factor.ildl.IldlFactor`; numbering of the analysis inside."""
+
+    kind = "complete"
+
+    def __init__(self, plan, dtype, threads):
+        self.plan, self.threads = plan, threads
+        tree = plan.tree(threads)
+        double = dtype == np.float64
+        needed = (8 if double else 4) * (tree.panel_scalars + tree.work_scalars(threads))
+        ensure_memory(needed, f"the complete factor ({plan.nnz:,} nonzeros)")
+        self.native = (_core.IldlCompleteDouble if double else _core.IldlCompleteSingle)(tree)
+
+    def factor(self, scaled):
+        """Factor the matrix with these scaled values."""
+        failed = self.native.factor(scaled, self.threads)
+        if failed >= 0:
+            raise SingularMatrixError("the factorization overflowed: entries of A differ by too many orders of magnitude",
+                                      int(self.plan.symbolic.perm[failed]))
+
+    def solve(self, scale, columns, out):
+        """out := S (L D L^T)^-1 S columns."""
+        self.native.solve(scale, columns, out, self.threads)
+
+    def extract(self):
+        """(perm, L, D) in the order of elimination."""
+        order, indptr, rows, values, d, e = self.native.extract()
+        n = len(order)
+        L = sp.csc_array((values, rows, indptr), shape=(n, n))
+        return self.plan.symbolic.perm[order], L, block_diagonal(d, e)
+
+    @property
+    def inertia(self):
+        return self.native.inertia
+
+    @property
+    def nnz(self):
+        return self.native.nonzeros
+
+    def facts(self):
+        """What the numeric phase has found, for the report."""
+        return {"nnz_L": self.plan.nnz, "flops": self.plan.flops, "delayed": self.native.delayed, "pairs": self.native.pairs,
+                "bytes": self.native.nbytes + self.plan.symbolic.nbytes}
+
+
+def block_diagonal(d, e):
+    """The symmetric csc_array with diagonal d and ``e[k]`` at (k + 1, k); zeros of e are not stored."""
+    at = np.flatnonzero(e)
+    k = np.arange(len(d))
+    row, column = np.concatenate([k, at + 1, at]), np.concatenate([k, at, at + 1])
+    D = sp.csc_array(sp.coo_array((np.concatenate([d, e[at], e[at]]), (row, column)), shape=(len(d),) * 2))
+    D.sort_indices()
+    return D
+
+
+def scaled_values(matrix: Csr, scale):
+    """``scale[i] * A[i, j] * scale[j]`` for the stored entries of A."""
+    return matrix.data * np.repeat(scale, np.diff(matrix.indptr)) * scale[matrix.indices]

@@ -1,0 +1,291 @@
+// Numeric phase of the complete factorization. Each front gathers its entries of A, its children's update matrices and the
+// columns they could not eliminate, eliminates what it can and leaves an update matrix and its own delayed columns.
+// A front with d delayed columns has its rows in this order: its own pivots, the delayed ones, the rows below. The update
+// matrix keeps the place and size that the tree has planned, because delayed columns stay in the panel they were updated in.
+// Tiles of large fronts do not depend on the number of threads, so the bits do not either.
+#include <algorithm>
+#include <cstring>
+
+#include "complete.hpp"
+#include "native/dense_ldl.hpp"
+#include "native/parallel.hpp"
+
+namespace ms::ildl {
+namespace {
+
+using fronts::AssemblyTree;
+using fronts::UpdateBlocks;
+
+// On a scaled matrix, entries of modulus 1 at most: rounding leaves less of a column that vanishes.
+template <class T> constexpr LdlRule rule{0.01, sizeof(T) == 8 ? 1e-12 : 1e-6};
+constexpr int64_t block_columns = 32;
+constexpr int64_t wide_work = 40'000'000;      // columns * height^2 from which a front is updated by tiles
+constexpr int64_t tile_columns = 128;
+constexpr int64_t small_rest = 256;            // so many columns without a pivot are searched as one block before they are delayed
+constexpr int64_t large_factor = 1 << 19;      // scalars
+
+}  // namespace
+
+template <class T>
+struct Complete<T>::Worker {
+  std::vector<int> runs, to, order;
+  std::vector<T*> column;
+  std::vector<T> moved;
+  Buffer<T> product;                           // L D of the front at hand
+};
+
+namespace {
+
+template <class T>
+struct Front {
+  FrontState<T>& state;
+  T* update;                                   // updates^2, lower triangle
+  int threads;
+  int64_t columns() const { return state.columns; }
+  int64_t height() const { return state.height; }
+  int64_t updates() const { return state.height - state.columns; }
+  T* at(int64_t i, int64_t j) const { return state.panel + i + j * state.ld; }
+  // Column j of the front, addressed so that its entry 0 would be row 0.
+  T* column(int64_t j) const {
+    return j < columns() ? at(0, j) : update + (j - columns()) * updates() - columns();
+  }
+};
+
+template <class T>
+void clear(const Front<T>& f) {
+  std::memset(f.state.panel, 0, sizeof(T) * f.state.ld * f.columns());
+  const int64_t u = f.updates();
+  for_range(f.threads, u, f.threads > 1 ? 128 : u, [&](int64_t b, int64_t e, int) {
+    std::memset(f.update + b * u, 0, sizeof(T) * u * (e - b));
+  });
+}
+
+// Rows of the front in which the update rows of child c lie; `shift` columns were delayed to it.
+const int32_t* rows_of_child(const AssemblyTree& tree, int32_t c, int64_t shift, std::vector<int>& to) {
+  const int32_t* const relative = tree.relative_rows(c);
+  if (shift == 0) return relative;
+  const int64_t pivots = tree.pivots(tree.parent(c)), count = tree.updates(c);
+  to.resize(count);
+  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<int>(relative[i] < pivots ? relative[i] : relative[i] + shift);
+  return to.data();
+}
+
+template <class T, class Worker>
+void add_update(const AssemblyTree& tree, int32_t c, const T* X, const int32_t* to, const Front<T>& f, Worker& worker) {
+  const int64_t count = tree.updates(c);
+  fronts::find_runs(to, count, worker.runs);
+  const long pieces = worker.runs.empty() ? 0 : static_cast<long>(worker.runs.size()) - 1;
+  worker.column.resize(count);
+  for (int64_t j = 0; j < count; ++j) worker.column[j] = f.column(to[j]);
+  for_range(f.threads, count, f.threads > 1 ? 64 : count, [&](int64_t b, int64_t e, int) {
+    dense<T>().extend_add(b, e, count, X, to, worker.runs.data(), pieces, worker.column.data());
+  });
+}
+
+// The delayed columns of a child become columns `base` and on of the front. Their rows below may be pivots of the front,
+// which come before them: such an entry lies in the pivot's column.
+template <class T>
+void add_delayed(const FrontState<T>& child, int64_t base, const int32_t* to, const Front<T>& f) {
+  const int64_t e = child.pivots, k = child.delayed();
+  for (int64_t t = 0; t < k; ++t) {
+    const T* const from = child.panel + (e + t) * child.ld;
+    T* const column = f.at(0, base + t);
+    for (int64_t r = t; r < k; ++r) column[base + r] = from[e + r];
+    for (int64_t r = child.columns; r < child.height; ++r) {
+      const int64_t row = to[r - child.columns];
+      if (row < base + t)
+        *f.at(base + t, row) = from[r];
+      else
+        column[row] = from[r];
+    }
+    f.state.name[base + t] = child.name[e + t];
+  }
+}
+
+// Columns [k, k + w) have been permuted among themselves; so are the rows of what was eliminated before them.
+template <class T, class Worker>
+void permute_rows(const Front<T>& f, int64_t k, int64_t w, T* product, int64_t ld, Worker& worker) {
+  bool moved = false;
+  for (int64_t c = 0; c < w; ++c) moved = moved || worker.order[c] != c;
+  if (!moved) return;
+  worker.moved.resize(w);
+  const auto permute = [&](T* x) {
+    for (int64_t c = 0; c < w; ++c) worker.moved[c] = x[worker.order[c]];
+    std::copy_n(worker.moved.data(), w, x);
+  };
+  for (int64_t j = 0; j < k; ++j) {
+    permute(f.at(k, j));
+    permute(product + k + j * ld);
+  }
+  worker.to.resize(w);
+  for (int64_t c = 0; c < w; ++c) worker.to[c] = f.state.name[k + worker.order[c]];
+  std::copy_n(worker.to.data(), w, f.state.name + k);
+}
+
+// Columns i < j, both up to date behind `done` pivots, change places.
+template <class T>
+void exchange(const Front<T>& f, int64_t done, int64_t i, int64_t j, T* product, int64_t ld) {
+  if (i == j) return;
+  for (int64_t c = 0; c < i; ++c) std::swap(*f.at(i, c), *f.at(j, c));
+  for (int64_t c = 0; c < done; ++c) std::swap(product[i + c * ld], product[j + c * ld]);
+  std::swap(*f.at(i, i), *f.at(j, j));
+  for (int64_t t = i + 1; t < j; ++t) std::swap(*f.at(t, i), *f.at(j, t));
+  std::swap_ranges(f.at(j + 1, i), f.at(f.height(), i), f.at(j + 1, j));
+  std::swap(f.state.name[i], f.state.name[j]);
+}
+
+// C -= L (L D)^T for columns [first, last) of the front by `count` pivots from k on; tiles where that is much work.
+template <class T>
+void update_columns(const Front<T>& f, int64_t first, int64_t last, int64_t k, int64_t count, const T* product, int64_t ld) {
+  if (first >= last || count == 0) return;
+  const int64_t m = f.height(), base = first < f.columns() ? 0 : f.columns();
+  T* const C = base ? f.update : f.state.panel;
+  const int64_t ldc = base ? f.updates() : f.state.ld;
+  const bool wide = f.columns() * m * m >= wide_work;
+  const int64_t tile = wide ? tile_columns : last - first;
+  for_range(wide ? f.threads : 1, last - first, tile, [&](int64_t b, int64_t e, int) {
+    for (int64_t c = first + b; c < first + e; c += tile)
+      dense<T>().trapezoid(m - c, std::min(tile, last - c), count, f.at(c, k), f.state.ld, product + c + k * ld, ld,
+                           C + (c - base) * (ldc + 1), ldc);
+  });
+}
+
+// Blocks of columns from the left; columns that fail wait at the end and are tried again while others are still eliminated.
+template <class T, class Worker>
+void eliminate(const Front<T>& f, bool root, Worker& worker) {
+  const int64_t p = f.columns(), m = f.height(), ld = fronts::leading_dimension(m);
+  if (worker.product.size() < ld * p) worker.product = Buffer<T>(ld * p);
+  T* const product = worker.product.data();
+  worker.order.resize(p);
+  int64_t k = 0, before = 0, end = p, block = block_columns;
+  while (k < p) {
+    const int64_t w = std::min(block, end - k);
+    const int64_t found = dense_ldl<T>().eliminate(m - k, w, f.at(k, k), f.state.ld, product + k + k * ld, ld, worker.order.data(),
+                                                   f.state.d + k, f.state.e + k, rule<T>);
+    permute_rows(f, k, w, product, ld, worker);
+    update_columns(f, k + w, p, k, found, product, ld);
+    for (int64_t c = k + w; c-- > k + found;) exchange(f, k + found, c, --end, product, ld);
+    k += found;
+    if (k < end) continue;
+    if (k == before) {                         // no pivot in all of these: perhaps with partners outside their block
+      if (block >= p - k || (!root && p - k > small_rest)) break;
+      block = p - k;
+    }
+    before = k;
+    end = p;
+  }
+  f.state.pivots = k;
+  update_columns(f, p, m, 0, k, product, ld);
+}
+
+}  // namespace
+
+// Where front s lies: as planned, or in memory of its own where children hand up columns.
+template <class T>
+void Complete<T>::open(int32_t s) {
+  const AssemblyTree& tree = *tree_;
+  FrontState<T>& f = state_[s];
+  int64_t delayed = 0;
+  for (int32_t q = tree.child_ptr[s]; q < tree.child_ptr[s + 1]; ++q) delayed += state_[tree.child[q]].delayed();
+  f.columns = tree.pivots(s) + delayed;
+  f.height = tree.height(s) + delayed;
+  f.pivots = 0;
+  if (delayed == 0) {
+    f.ld = tree.leading(s);
+    f.panel = panels_.data() + tree.panel_ptr[s];
+    f.name = names_.data() + tree.first(s);
+    f.d = d_.data() + tree.first(s);
+    f.e = e_.data() + tree.first(s);
+  } else {
+    f.ld = fronts::leading_dimension(f.height);
+    const int64_t size = f.ld * f.columns + solve_padding;
+    if (f.own_panel.size() < size) f.own_panel = Buffer<T>(size);
+    if (f.own_d.size() < 2 * f.columns) f.own_d = Buffer<T>(2 * f.columns);
+    std::fill_n(f.own_panel.data() + size - solve_padding, solve_padding, T(0));
+    f.own_name.resize(f.columns);
+    f.panel = f.own_panel.data();
+    f.name = f.own_name.data();
+    f.d = f.own_d.data();
+    f.e = f.d + f.columns;
+  }
+  for (int64_t j = 0; j < tree.pivots(s); ++j) f.name[j] = tree.first(s) + static_cast<int32_t>(j);
+}
+
+template <class T>
+int32_t Complete<T>::run(const T* values, int threads) {
+  const AssemblyTree& tree = *tree_;
+  const fronts::Schedule plan = fronts::schedule(tree, threads);
+  UpdateBlocks<T> blocks(tree, plan, threads, 0, blocks_);
+  std::vector<Worker> workers(threads);
+  interrupt::begin(tree.count());
+  return fronts::bottom_up(tree, plan, threads, blocks, [&](int32_t s, T* update, int id, int inside) {
+    open(s);
+    const Front<T> f{state_[s], update, inside};
+    clear(f);
+    const int64_t own = tree.pivots(s), shift = f.columns() - own;
+    for (int64_t j = 0; j < own; ++j) {
+      const int64_t* const range = tree.entry_ptr.data() + tree.first(s) + j;
+      for (int64_t p = range[0]; p < range[1]; ++p) {
+        const int64_t r = tree.entry_row.data()[p];
+        *f.at(r < own ? r : r + shift, j) += values[p];
+      }
+    }
+    Worker& worker = workers[id];
+    int64_t base = own;
+    for (int32_t q = tree.child_ptr[s]; q < tree.child_ptr[s + 1]; ++q) {
+      const int32_t c = tree.child[q];
+      const int32_t* const to = rows_of_child(tree, c, shift, worker.to);
+      if (tree.updates(c)) add_update(tree, c, blocks.of(c), to, f, worker);
+      if (state_[c].delayed()) add_delayed(state_[c], base, to, f);
+      base += state_[c].delayed();
+    }
+    const bool root = tree.parent(s) < 0;
+    eliminate(f, root, worker);
+    return root && f.state.pivots < f.columns() ? tree.first(s) : -1;
+  });
+}
+
+template <class T>
+int32_t Complete<T>::factor(const double* Ax, int threads) {
+  if (!panels_.data()) {
+    const int64_t size = tree_->panel_ptr.back(), n = tree_->n();
+    if (size > large_factor) return_free_memory();
+    panels_ = Buffer<T>(size + solve_padding);
+    std::fill_n(panels_.data() + size, solve_padding, T(0));
+    names_.resize(n);
+    d_ = Buffer<T>(n);
+    e_ = Buffer<T>(n);
+    state_.resize(tree_->count());
+    pending_ = Buffer<T>(tree_->entries());
+  }
+  if (!pending_.data()) pending_ = Buffer<T>(tree_->entries());
+  const uint32_t* const source = tree_->entry_source.data();
+  for_range(threads, pending_.size(), 1 << 16, [&](int64_t b, int64_t e, int) {
+    for (int64_t p = b; p < e; ++p) pending_.data()[p] = static_cast<T>(Ax[source[p]]);
+  });
+  int32_t failed = -1;
+  try {
+    failed = run(pending_.data(), threads);
+  } catch (...) {
+    restore(threads);
+    throw;
+  }
+  if (failed < 0)
+    std::swap(values_, pending_);
+  else
+    restore(threads);
+  return failed;
+}
+
+// As in the Cholesky factorization: the earlier factor comes back by factoring its matrix anew.
+template <class T>
+void Complete<T>::restore(int threads) {
+  if (!values_.data()) return;
+  const interrupt::Undisturbed whole;
+  run(values_.data(), threads);
+}
+
+template int32_t Complete<double>::factor(const double*, int);
+template int32_t Complete<float>::factor(const double*, int);
+
+}  // namespace ms::ildl

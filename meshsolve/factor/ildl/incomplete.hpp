@@ -1,0 +1,120 @@
+// Incomplete L D L^T factorization by tiles: matched rows share a tile of at most 32 rows, fill is allowed up to a coarse level,
+// pivots of one and two rows are chosen inside the diagonal tile, and small entries of a finished block row are dropped.
+// Source: Thuerck, Naumov, Garland, Goesele 2018, "A block-oriented, parallel and collective approach to sparse indefinite
+// preconditioning on GPUs"; level of fill on blocks as in Hysom and Pothen 2001.
+// Numbers below are "new": those of the rows in the order of the tiles.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "native/strided.hpp"
+#include "factor/trisolve/trisolve.hpp"
+#include "native/csr.hpp"
+
+namespace ms::ildl {
+
+enum class Pivoting { fixed, bunch_kaufman, rook };
+
+// Tiles cut from an order of vertices of size[v] rows, filled up to `capacity` rows (a larger vertex is a tile by itself).
+std::vector<int32_t> cut_tiles(const int32_t* size, int32_t count, int32_t capacity);
+
+// Group of each vertex, by first vertices: vertices of similar neighbourhoods, `capacity` rows at most together.
+std::vector<int32_t> similar_vertices(const Pattern& graph, const int32_t* size, int32_t capacity);
+
+// The smallest colour that no neighbour has, vertex by vertex.
+std::vector<int32_t> greedy_colouring(const Pattern& graph);
+
+// Block rows of the upper triangle, tile on the diagonal left out, and what they need.
+struct LevelPattern {
+  std::vector<int64_t> ptr;               // (tiles + 1)
+  std::vector<int32_t> column;            // tiles j > i that row i may fill, ascending
+  std::vector<int64_t> above_ptr;         // (tiles + 1)
+  std::vector<int32_t> above;             // tiles k < i whose row may fill tile i, ascending
+  std::vector<int32_t> order, depth_ptr;  // tiles by depth: those of one depth do not need each other
+  int64_t original = 0;                   // entries of `column` that hold entries of A
+};
+
+// `tile_of[i]` ascends with i. O(work of a factorization of the coarse pattern).
+LevelPattern level_pattern(const Pattern& A, const std::vector<int32_t>& tile_begin, const std::vector<int32_t>& tile_of,
+                           int64_t level);
+
+struct Rule {
+  Pivoting pivoting = Pivoting::rook;
+  double droptol = 1e-3;                  // of the norm of a row
+  double max_fill = 8;                    // columns a block row may keep, as a multiple of those of A; unused ones are handed on
+};
+
+struct Tile {                             // one finished block row
+  int32_t count = 0;                      // columns beyond the tile
+  const int32_t* column = nullptr;        // (count) ascending
+  double* value = nullptr;                // (rows x count) U = L^T by columns, rows in the order of elimination
+};
+
+struct Statistics {
+  int64_t perturbed = 0, pairs = 0, dropped = 0, stored = 0;
+  int64_t positive = 0, negative = 0;
+};
+
+class Incomplete {
+ public:
+  // A: the matrix in new numbers, both triangles, with its values (scaled).
+  Incomplete(std::vector<int32_t> tile_begin, const Pattern& A, int64_t level);
+
+  void factor(const Pattern& A, const double* values, const Rule& rule, int threads);
+
+  int32_t n() const { return static_cast<int32_t>(tile_of_.size()); }
+  int32_t tiles() const { return static_cast<int32_t>(tile_begin_.size()) - 1; }
+  const LevelPattern& pattern() const { return pattern_; }
+  const Statistics& statistics() const { return statistics_; }
+  const std::vector<int32_t>& order() const { return order_; }        // (n) new row eliminated k-th: differs inside tiles only
+  const std::vector<double>& d() const { return d_; }
+  const std::vector<double>& e() const { return e_; }
+  const OwnedPattern& columns() const { return L_; }                  // of L below its diagonal, in the order of elimination
+  const std::vector<double>& minus_values() const { return minus_; }  // -L
+
+ private:
+  struct Worker;
+  void row(int32_t i, const Pattern& A, const double* values, const Rule& rule, Worker& worker);
+  void finish(int32_t i, const Rule& rule, Worker& worker);
+  void share(int32_t from, int32_t to, const Pattern& A, const Rule& rule, int64_t& spare);
+  void truncate(int32_t i, int64_t keep);
+  void collect(int threads);
+
+  std::vector<int32_t> tile_begin_, tile_of_;
+  LevelPattern pattern_;
+  std::vector<Tile> tile_;
+  std::vector<int64_t> square_;           // (tiles + 1) where the tile's own unit lower triangle begins in own_
+  std::vector<double> own_, d_, e_;       // own triangles by columns; D
+  std::vector<int32_t> order_;
+  OwnedPattern L_;
+  std::vector<double> minus_;
+  Statistics statistics_;
+};
+
+// The inverse of an incomplete factor as an operator, its L stored as T. Rows are renumbered by level sets for the threads.
+template <class T>
+class Inverse {
+ public:
+  explicit Inverse(const Incomplete& factor);
+
+  // X := S P (L D L^T)^-1 P^T S B in the caller's numbering; row[k] = caller's row of the k-th row eliminated.
+  void solve(const int32_t* row, const double* scale, Strided<const double> B, Strided<double> X, int64_t k, int threads) const;
+  int64_t nbytes() const;
+
+ private:
+  std::vector<int64_t> ptr_;
+  std::vector<int32_t> rows_;
+  std::vector<T> values_;
+  trisolve::UnitLower<T> lower_;
+  std::vector<int32_t> place_;            // (n) row of lower_ for the k-th row eliminated
+  std::vector<double> p_, q_;             // D^-1: x_k -> p_k x_k + q_k x_partner
+  std::vector<int32_t> partner_;          // (n) of each row of lower_, itself where it is alone
+  std::vector<int32_t> eliminated_;       // (n) inverse of place_
+};
+
+// Pivoted L D L^T of the full symmetric m x m tile a (column-major, overwritten), m <= 32. L: unit lower, by columns; order[k] =
+// row of the tile eliminated k-th; e[k] != 0: k and k + 1 are one pivot. Pivots below `tiny` become +-tiny. Returns how many.
+constexpr int32_t largest_tile = 32;
+int factor_tile(int m, double* a, double* L, double* d, double* e, int* order, Pivoting pivoting);
+
+}  // namespace ms::ildl

@@ -1,0 +1,193 @@
+"""Incomplete L D L^T factorization by tiles: a preconditioner for matrices whose complete factor is too large."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from meshsolve import _core, order
+from meshsolve.arrays import Csr
+from meshsolve.factor.ildl.complete import block_diagonal
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What an incomplete factorization was asked for, nothing left to be chosen.
+
+    Attributes
+    ----------
+    fill_level : int
+        Coarse level up to which tiles may fill.
+    droptol : float
+        Entries below this fraction of their row's norm are dropped.
+    max_fill : float
+        Columns a block row may keep, as a multiple of those of A; what rows leave unused is handed on.
+    tile_size : int
+        Most rows of a tile.
+    blocking : {"none", "RB", "BR"}
+    pivoting : {"static", "bunch-kaufman", "rook"}
+    dtype : numpy dtype of the stored L
+    """
+
+    fill_level: int
+    droptol: float
+    max_fill: float
+    tile_size: int
+    blocking: str
+    pivoting: str
+    dtype: np.dtype
+
+
+@dataclass(frozen=True, eq=False)
+class Tiling:
+    """The order of the rows and where they are cut into tiles.
+
+    Attributes
+    ----------
+    rows : (n,) int32
+        ``rows[k]`` is the row of A that comes k-th: tiles one after the other.
+    begin : (tiles + 1,) int32
+        Tile i holds the rows ``begin[i]`` to ``begin[i + 1] - 1`` of that order.
+    ordering : str
+        The method that made it.
+    """
+
+    rows: np.ndarray
+    begin: np.ndarray
+    ordering: str
+
+
+def tiling(pairs, blocking, tile_size, ordering, threads=None):
+    """Cut the rows into tiles of at most ``tile_size`` rows, never between the two rows of a pair.
+
+    Parameters
+    ----------
+    pairs : Pairs
+    blocking : {"none", "RB", "BR"}
+        ``"none"``: a tile for each pair and each row alone. ``"RB"``: order, then cut the order into full tiles. ``"BR"``: group
+        rows of similar patterns, then order the groups.
+    tile_size : int, 2 to 32
+    ordering : str, Ordering or permutation of the graph of pairs (of the groups for ``"BR"``)
+        Names as in :func:`meshsolve.order.resolve`, and ``"multicolour"``.
+
+    Returns
+    -------
+    Tiling
+
+    Notes
+    -----
+    Source: Thuerck et al. 2018, section 4.1 (RB and BR; cosine similarity as in Saad 2003, "Finding exact and approximate block
+    structures for ILU preconditioning"). Code: factor/ildl/tiles.cpp.
+    """
+    size = (1 + (pairs.partner[pairs.first] >= 0)).astype(np.int32)
+    if blocking != "BR":
+        chosen = resolve(ordering, pairs.graph, threads)
+        perm = chosen.perm
+        if blocking == "RB" and chosen.method != "multicolour":      # in a postorder neighbours of the elimination tree share a tile
+            perm = _core.analyze(pairs.graph.indptr, pairs.graph.indices, perm).perm
+        begin = _core.cut_tiles(size[perm], tile_size if blocking == "RB" else 1)
+        return Tiling(pairs.expand(perm), begin, chosen.method)
+    group = _core.similar_vertices(pairs.graph.indptr, pairs.graph.indices, size, tile_size)
+    chosen = resolve(ordering, _quotient(pairs.graph, group), threads)
+    place = chosen.iperm[group]
+    vertices = np.argsort(place, kind="stable").astype(np.int32)
+    weight = np.bincount(place, size, minlength=len(chosen)).astype(np.int64)
+    return Tiling(pairs.expand(vertices), np.append(0, np.cumsum(weight)).astype(np.int32), chosen.method)
+
+
+def resolve(ordering, graph, threads=None):
+    """As :func:`meshsolve.order.resolve`; ``"multicolour"`` puts the vertices of a greedy colouring colour by colour."""
+    if isinstance(ordering, str) and ordering == "multicolour":
+        colour = _core.greedy_colouring(graph.indptr, graph.indices)
+        return order.Ordering(np.argsort(colour, kind="stable").astype(np.int32), "multicolour")
+    return order.resolve(ordering, graph, threads=threads)
+
+
+def block_statistics(matrix, pairs, tile_size=32, levels=(0, 1, 2, 3, 4), threads=None):
+    """Nonzero blocks and level sets for each blocking, ordering and level of fill.
+
+    Parameters
+    ----------
+    matrix : Csr, both triangles
+    pairs : Pairs
+    tile_size : int
+    levels : iterable of int
+
+    Yields
+    ------
+    (blocking, ordering, fill_level, tiles, blocks, level_sets)
+        Blocks of the upper triangle, those on the diagonal included.
+
+    Notes
+    -----
+    Source: Thuerck et al. 2018, figure 1.
+    """
+    unit = Choices(0, 0.0, np.inf, tile_size, "RB", "static", np.dtype(np.float64))
+    for blocking in ("none", "RB", "BR"):
+        for ordering in ("amd", "rcm", "nd", "multicolour"):
+            tiles = tiling(pairs, blocking, tile_size, ordering, threads)
+            for level in levels:
+                facts = IncompleteCore(matrix, tiles, replace(unit, fill_level=level), 1).native.facts
+                yield blocking, ordering, level, facts["tiles"], facts["blocks"], facts["levels"]
+
+
+def _quotient(graph, group):
+    """The graph of the groups, without diagonal, as a Csr."""
+    count = int(group.max()) + 1
+    member = sp.csr_array((np.ones(graph.n), (group, np.arange(graph.n))), shape=(count, graph.n))
+    joined = sp.csr_array(member @ graph.to_scipy().astype(np.float64) @ member.T)
+    joined.sort_indices()
+    indptr, indices = joined.indptr.astype(np.int64), joined.indices.astype(np.int32)
+    return Csr(count, *_core.drop_diagonal(indptr, indices))
+
+
+class IncompleteCore:
+    """The incomplete factor behind :class:`~meshsolve.factor.ildl.IldlFactor`."""
+
+    kind = "incomplete"
+
+    def __init__(self, matrix, tiles, choices, threads):
+        self.tiles, self.choices, self.threads = tiles, choices, threads
+        n, rows = matrix.n, tiles.rows
+        iperm = np.empty(n, np.int32)
+        iperm[rows] = np.arange(n, dtype=np.int32)
+        counts = np.diff(matrix.indptr)[rows]
+        self._indptr = np.append(0, np.cumsum(counts))
+        self._source = np.repeat(matrix.indptr[rows] - self._indptr[:-1], counts) + np.arange(matrix.nnz)
+        self._indices = iperm[matrix.indices[self._source]]
+        self.native = _core.IldlIncomplete(tiles.begin, self._indptr, self._indices, choices.fill_level)
+
+    def factor(self, scaled):
+        """Factor the matrix with these scaled values."""
+        c = self.choices
+        self.native.factor(self._indptr, self._indices, scaled[self._source], c.pivoting, c.droptol, c.max_fill, self.threads)
+        self._inverse = (_core.IldlInverseDouble if c.dtype == np.float64 else _core.IldlInverseSingle)(self.native)
+        self._row = self.tiles.rows[self.native.order()]
+
+    def solve(self, scale, columns, out):
+        """out := S (L D L^T)^-1 S columns."""
+        self._inverse.solve(self._row, scale, columns, out, self.threads)
+
+    def extract(self):
+        """(perm, L, D) in the order of elimination."""
+        _, indptr, rows, minus, d, e = self.native.extract()
+        n = len(d)
+        below = sp.csc_array((-minus, rows, indptr), shape=(n, n))
+        L = sp.csc_array(below + sp.eye_array(n, format="csc"))
+        L.sort_indices()
+        return self._row, L, block_diagonal(d, e)
+
+    @property
+    def inertia(self):
+        return self.native.inertia
+
+    @property
+    def nnz(self):
+        return self.native.nonzeros
+
+    def facts(self):
+        """What the numeric phase has found, for the report."""
+        return self.native.facts | {"nnz_L": self.nnz, "bytes": self._inverse.nbytes, "fill_level": self.choices.fill_level,
+                                    "droptol": self.choices.droptol}

@@ -1,0 +1,119 @@
+// L D L^T of one diagonal tile with one of three pivoting strategies.
+// Sources: Bunch and Kaufman 1977; Ashcraft, Grimes, Lewis 1998 (rook pivoting). Cost: O(m^3) for m <= 32 rows.
+#include <algorithm>
+#include <cmath>
+
+#include "incomplete.hpp"
+
+namespace ms::ildl {
+namespace {
+
+constexpr double alpha = 0.6403882032022076;      // (1 + sqrt 17) / 8
+constexpr double tiny = 1e-8;                     // on a matrix scaled to entries of modulus 1
+constexpr double weak = 1e-3;                     // static pivoting: a diagonal entry this small beside its neighbour needs a pair
+
+struct TileFactor {
+  const int m;
+  double *const a, *const L, *const d, *const e;
+  int* const order;
+  int k = 0, perturbed = 0;
+
+  double& at(int i, int j) const { return a[i + j * m]; }
+
+  void exchange(int p, int q) const {
+    if (p == q) return;
+    for (int i = 0; i < m; ++i) std::swap(at(i, p), at(i, q));
+    for (int i = 0; i < m; ++i) std::swap(at(p, i), at(q, i));
+    for (int i = 0; i < k; ++i) std::swap(L[p + i * m], L[q + i * m]);
+    std::swap(order[p], order[q]);
+  }
+
+  // Largest modulus off the diagonal among the rows that are left of column c, and its row.
+  double largest(int c, int& row) const {
+    double most = 0;
+    row = c;
+    for (int i = k; i < m; ++i)
+      if (i != c && std::abs(at(i, c)) > most) {
+        most = std::abs(at(i, c));
+        row = i;
+      }
+    return most;
+  }
+
+  // Brings the next pivot to row k, or its two rows to k and k + 1; true for a pair.
+  bool choose(Pivoting pivoting) const {
+    if (k == m - 1) return false;
+    if (pivoting == Pivoting::fixed) return std::abs(at(k, k)) < weak * std::abs(at(k + 1, k)) && std::abs(at(k + 1, k)) > tiny;
+    int r, p = k;
+    double most = largest(k, r);
+    if (most == 0 || std::abs(at(k, k)) >= alpha * most) return false;
+    for (int steps = 0; steps < m; ++steps) {
+      int next;
+      const double other = largest(r, next);
+      if (pivoting == Pivoting::bunch_kaufman && std::abs(at(k, k)) * other >= alpha * most * most) return false;
+      if (std::abs(at(r, r)) >= alpha * other) {
+        exchange(k, r);
+        return false;
+      }
+      if (pivoting == Pivoting::bunch_kaufman || other <= most) break;
+      p = r;                                      // rook: go on until the entry is the largest of its row and its column
+      r = next;
+      most = other;
+    }
+    exchange(k, p);
+    exchange(k + 1, r == k ? p : r);
+    return true;
+  }
+
+  void single() {
+    double x = at(k, k);
+    if (std::abs(x) < tiny) {
+      x = x < 0 ? -tiny : tiny;
+      ++perturbed;
+    }
+    d[k] = x;
+    L[k + k * m] = 1;
+    for (int i = k + 1; i < m; ++i) L[i + k * m] = at(i, k) / x;
+    for (int j = k + 1; j < m; ++j)
+      for (int i = k + 1; i < m; ++i) at(i, j) -= L[i + k * m] * at(j, k);
+    ++k;
+  }
+
+  void pair() {
+    const double x = at(k, k), y = at(k + 1, k), z = at(k + 1, k + 1), scaled = x / y * z - y;      // determinant / y
+    d[k] = x;
+    d[k + 1] = z;
+    e[k] = y;
+    L[k + k * m] = L[k + 1 + (k + 1) * m] = 1;
+    for (int i = k + 2; i < m; ++i) {
+      L[i + k * m] = (z / y * at(i, k) - at(i, k + 1)) / scaled;
+      L[i + (k + 1) * m] = (x / y * at(i, k + 1) - at(i, k)) / scaled;
+    }
+    for (int j = k + 2; j < m; ++j)
+      for (int i = k + 2; i < m; ++i) at(i, j) -= L[i + k * m] * at(j, k) + L[i + (k + 1) * m] * at(j, k + 1);
+    k += 2;
+  }
+
+  // A pair that is singular all the same goes as two rows.
+  bool regular() const {
+    const double x = at(k, k), y = at(k + 1, k), z = at(k + 1, k + 1);
+    return y != 0 && std::abs(x / y * z - y) > tiny;
+  }
+};
+
+}  // namespace
+
+int factor_tile(int m, double* a, double* L, double* d, double* e, int* order, Pivoting pivoting) {
+  std::fill(L, L + m * m, 0.0);
+  std::fill(e, e + m, 0.0);
+  for (int i = 0; i < m; ++i) order[i] = i;
+  TileFactor tile{m, a, L, d, e, order};
+  while (tile.k < m)
+    if (tile.choose(pivoting) && tile.regular())
+      tile.pair();
+    else
+      tile.single();
+  return tile.perturbed;
+}
+
+}  // namespace ms::ildl

@@ -1,0 +1,93 @@
+// How rows are gathered into tiles: cut from an order, or grouped by the similarity of their patterns first.
+// Source: Thuerck et al. 2018, section 4.1; cosine similarity as in Saad 2003, "Finding exact and approximate block structures
+// for ILU preconditioning", section 3. Rows longer than 10 sqrt(n) take no part: their products would be quadratic.
+#include <algorithm>
+#include <cmath>
+
+#include "incomplete.hpp"
+
+namespace ms::ildl {
+
+std::vector<int32_t> cut_tiles(const int32_t* size, int32_t count, int32_t capacity) {
+  std::vector<int32_t> begin{0};
+  int32_t end = 0;
+  for (int32_t v = 0; v < count; ++v) {
+    if (end > begin.back() && end + size[v] - begin.back() > capacity) begin.push_back(end);
+    end += size[v];
+  }
+  begin.push_back(end);
+  return begin;
+}
+
+std::vector<int32_t> greedy_colouring(const Pattern& graph) {
+  std::vector<int32_t> colour(graph.n, -1), taken;
+  for (int32_t v = 0; v < graph.n; ++v) {
+    taken.assign(graph.degree(v) + 1, 0);
+    for (int64_t p = graph.ptr[v]; p < graph.ptr[v + 1]; ++p)
+      if (const int32_t c = colour[graph.idx[p]]; c >= 0 && c <= graph.degree(v)) taken[c] = 1;
+    colour[v] = static_cast<int32_t>(std::find(taken.begin(), taken.end(), 0) - taken.begin());
+  }
+  return colour;
+}
+
+namespace {
+
+constexpr double similar = 0.7;            // cosine of two closed neighbourhoods from which they share a tile
+
+struct Grouping {
+  const Pattern graph;
+  const int32_t *const size, capacity;
+  const int64_t longest;
+  std::vector<int32_t> group, common, touched;
+  std::vector<std::pair<double, int32_t>> candidates;
+
+  bool is_long(int32_t v) const { return graph.degree(v) > longest; }
+
+  void count(int32_t w, int32_t seed) {
+    if (w <= seed || group[w] >= 0 || is_long(w)) return;
+    if (common[w]++ == 0) touched.push_back(w);
+  }
+
+  // Ungrouped vertices after the seed that share neighbours with it, the most similar first.
+  void find(int32_t seed) {
+    touched.clear();
+    candidates.clear();
+    for (int64_t p = graph.ptr[seed]; p < graph.ptr[seed + 1]; ++p) {
+      const int32_t u = graph.idx[p];
+      count(u, seed);                      // seed and u are each in the other's closed neighbourhood
+      count(u, seed);
+      if (is_long(u)) continue;
+      for (int64_t q = graph.ptr[u]; q < graph.ptr[u + 1]; ++q) count(graph.idx[q], seed);
+    }
+    for (const int32_t w : touched) {
+      const double cosine = common[w] / std::sqrt(static_cast<double>((graph.degree(seed) + 1) * (graph.degree(w) + 1)));
+      if (cosine >= similar) candidates.push_back({-cosine, w});
+      common[w] = 0;
+    }
+    std::sort(candidates.begin(), candidates.end());
+  }
+};
+
+}  // namespace
+
+std::vector<int32_t> similar_vertices(const Pattern& graph, const int32_t* size, int32_t capacity) {
+  Grouping g{graph, size, capacity, static_cast<int64_t>(10 * std::sqrt(static_cast<double>(graph.n))),
+             std::vector<int32_t>(graph.n, -1), std::vector<int32_t>(graph.n, 0), {}, {}};
+  int32_t groups = 0;
+  for (int32_t v = 0; v < graph.n; ++v) {
+    if (g.group[v] >= 0) continue;
+    g.group[v] = groups;
+    int32_t room = capacity - size[v];
+    if (room > 0 && !g.is_long(v)) g.find(v);
+    else g.candidates.clear();
+    for (const auto& [minus_cosine, w] : g.candidates)
+      if (size[w] <= room) {
+        g.group[w] = groups;
+        room -= size[w];
+      }
+    ++groups;
+  }
+  return std::move(g.group);
+}
+
+}  // namespace ms::ildl

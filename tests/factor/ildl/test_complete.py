@@ -1,0 +1,157 @@
+"""The complete factor: what L, D, perm and scale say, inertia, solves, delayed pivots, refactorization."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from saddles import eigenvalue_signs, rank_deficient, regular, symmetric
+
+import meshsolve as ms
+
+REGULAR = regular()
+
+
+def product(K):
+    return K.L @ K.D @ K.L.T
+
+
+def permuted(A, K):
+    S = sp.diags_array(K.scale)
+    return sp.csr_array(S @ sp.csr_array(A) @ S)[K.perm][:, K.perm]
+
+
+@pytest.mark.parametrize("name", REGULAR)
+def test_it_is_a_factorization(name):
+    A = REGULAR[name]
+    K = ms.ildl(A, fill_level=None)
+    assert K.is_complete and sorted(K.perm) == list(range(A.shape[0]))
+    assert abs(product(K) - permuted(A, K)).max() <= 1e-11
+    assert abs(permuted(A, K)).max() <= 1 + 1e-12
+    assert np.array_equal(K.L.diagonal(), np.ones(A.shape[0])) and sp.triu(K.L, 1).nnz == 0 and K.L.has_sorted_indices
+    assert K.nnz == K.L.count_nonzero()
+    assert abs(K.L).max() <= 100 * 1.01                       # the threshold test bounds growth
+
+
+@pytest.mark.parametrize("name", REGULAR)
+def test_solves_and_inertia(name):
+    A = REGULAR[name]
+    K, n = ms.ildl(A, fill_level=None), A.shape[0]
+    S = sp.diags_array(K.scale)
+    assert K.inertia == eigenvalue_signs(S @ A @ S)
+    x = np.random.default_rng(0).standard_normal((n, 11))
+    b = A @ x
+    for columns in (1, 2, 3, 4, 11):
+        y = K.solve(b[:, :columns])
+        assert np.linalg.norm(b[:, :columns] - A @ y) <= 1e-10 * np.linalg.norm(b[:, :columns])
+    assert np.allclose(K.solve(b[:, 0]), K.solve(b)[:, 0], rtol=1e-9, atol=1e-12 * abs(x).max())
+
+
+def test_blocks_of_d_are_the_pivots():
+    K = ms.ildl(REGULAR["swaps"], fill_level=None)
+    assert K.D.nnz == 16 * 1 + 16 and K.report.facts["pairs"] == 8
+    D = K.D.toarray()
+    assert abs(np.tril(D, -2)).max() == 0
+
+
+@given(st.integers(2, 40), st.floats(0.02, 0.5), st.integers(0, 10**6), st.sampled_from([0.0, 0.3, 1.0]))
+def test_random_matrices(n, density, seed, diagonal):
+    A = symmetric(n, density, seed, diagonal)
+    if A.count_nonzero() == 0:
+        return
+    K = ms.ildl(A, fill_level=None)
+    S = sp.diags_array(K.scale)
+    assert abs(product(K) - permuted(A, K)).max() <= 1e-10
+    assert K.inertia == eigenvalue_signs(S @ A @ S)
+    b = A @ np.ones(n)
+    assert np.linalg.norm(A @ K.solve(b) - b) <= 1e-8 * max(np.linalg.norm(b), 1e-300)
+
+
+def test_singular_systems_are_solved_where_they_are_consistent():
+    A = rank_deficient()
+    K = ms.ildl(A, fill_level=None)
+    assert K.inertia == (20, 10, 3) and K.structural_rank == 33
+    b = A @ np.arange(33.0)
+    assert np.linalg.norm(A @ K.solve(b) - b) <= 1e-12 * np.linalg.norm(b)
+
+
+def test_columns_are_delayed_where_a_front_has_no_pivot():
+    A = sp.block_array([[None, sp.eye_array(40) + ms.datasets.grid2d(8, 5)], [sp.eye_array(40) + ms.datasets.grid2d(8, 5), None]])
+    K = ms.ildl(A, fill_level=None, pairs=False, ordering="natural")
+    assert K.report.facts["delayed"] > 0 and K.inertia == (40, 40, 0)
+    assert abs(product(K) - permuted(A, K)).max() <= 1e-12
+    b = np.ones((80, 3))
+    assert abs(A @ K.solve(b) - b).max() <= 1e-11
+
+
+def test_pairs_keep_fill_where_the_analysis_has_put_it():
+    A = ms.datasets.kkt(400, 200, seed=3)
+    assert ms.ildl(A, fill_level=None).report.facts["delayed"] < ms.ildl(A, fill_level=None, pairs=False).report.facts["delayed"]
+
+
+@pytest.mark.parametrize("make", [lambda: ms.datasets.stokes(40), lambda: ms.datasets.kkt(3000, 1500, seed=4, kind="banded"),
+                                  lambda: ms.datasets.helmholtz(14, 6, 3)])
+def test_the_same_bits_on_any_number_of_threads(make):
+    A = make()
+    b = np.random.default_rng(1).standard_normal((A.shape[0], 2))
+    one = ms.ildl(A, fill_level=None, threads=1)
+    for threads in (2, 3, 7):
+        many = ms.ildl(A, fill_level=None, threads=threads)
+        assert np.array_equal(one.L.data, many.L.data) and np.array_equal(one.D.data, many.D.data)
+        assert np.array_equal(one.perm, many.perm) and np.array_equal(one.solve(b), many.solve(b))
+
+
+def test_refactor_chooses_pivots_anew():
+    A = ms.datasets.kkt(200, 90, seed=5)
+    K = ms.ildl(A, fill_level=None)
+    other = A.copy()
+    other.data = A.data * np.random.default_rng(0).uniform(0.1, 3, A.nnz)
+    other = sp.csr_array(other + other.T)
+    first = K.solve(np.ones(290))
+    x = K.refactor(other).solve(np.ones(290))
+    assert np.linalg.norm(other @ x - 1) <= 1e-9 * np.linalg.norm(x)
+    assert np.array_equal(K.refactor(A).solve(np.ones(290)), first)
+    with pytest.raises(ms.PatternMismatchError):
+        K.refactor(sp.csr_array(np.ones((290, 290))))
+    assert np.array_equal(K.solve(np.ones(290)), first)
+
+
+def test_scaling_follows_new_values():
+    A = sp.csr_array([[4.0, 1, 0], [1, 0, 2], [0, 2, -1]])
+    K = ms.ildl(A, fill_level=None).refactor(A * 1e12)
+    assert abs(permuted(A * 1e12, K)).max() <= 2 and np.allclose(A @ K.solve(np.ones(3)), 1e-12)
+
+
+def test_single_precision_is_a_preconditioner():
+    A = ms.datasets.stokes(16)
+    b = np.random.default_rng(0).standard_normal(A.shape[0])
+    K = ms.ildl(A, fill_level=None, dtype=np.float32)
+    x, info = ms.sqmr(A, b, M=K, rtol=1e-10)
+    assert info.converged and 1 < info.iterations < 12 and np.linalg.norm(A @ x - b) <= 1e-10 * np.linalg.norm(b)
+
+
+def test_lower_triangle():
+    A = ms.datasets.kkt(30, 10)
+    assert np.array_equal(ms.ildl(sp.tril(A), lower=True).L.data, ms.ildl(A).L.data)
+
+
+@pytest.mark.parametrize("name, inertia, rank", [("aug3d_kkt.mtx", (3161, 1000, 712), 4161), ("stcqp1_kkt.mtx.gz", (4097, 939, 1113), 5036),
+                                                 ("ubh1_kkt.mtx.gz", (18003, 12000, 6), 30003), ("hangGlider_2.mtx", (914, 733, 0), 1647)])
+def test_real_systems(data_dir, name, inertia, rank):
+    from scipy.io import mmread
+
+    A = sp.csr_array(mmread(data_dir / "indefinite" / name)).astype(float)
+    K = ms.ildl(A)
+    assert K.is_complete and K.inertia == inertia and K.structural_rank == rank
+    b = A @ np.random.default_rng(0).standard_normal(A.shape[0])
+    x, info = ms.solve(A, b, method="ildl")
+    assert info.converged and np.linalg.norm(A @ x - b) <= 1e-10 * np.linalg.norm(b)
+
+
+def test_zenios_keeps_its_structural_rank(data_dir):
+    from scipy.io import mmread
+
+    A = sp.csr_array(mmread(data_dir / "indefinite" / "zenios.mtx.gz")).astype(float)
+    b = A @ np.random.default_rng(0).standard_normal(A.shape[0])
+    K = ms.ildl(A)
+    assert K.structural_rank == 266 and ms.solve(A, b, method="ildl", rtol=1e-9)[1].converged

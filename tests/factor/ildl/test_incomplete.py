@@ -1,0 +1,144 @@
+"""The incomplete factor: fill levels against a plain reference, dropping, budgets, tiles, pivoting, threads."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from saddles import regular
+
+import meshsolve as ms
+from meshsolve import _core
+
+REGULAR = regular()
+
+
+def permuted(A, K):
+    S = sp.diags_array(K.scale)
+    return sp.csr_array(S @ sp.csr_array(A) @ S)[K.perm][:, K.perm]
+
+
+def levels(pattern, limit):
+    """Positions (i, j), i < j, of an incomplete factor of that level, by the definition."""
+    n = pattern.shape[0]
+    level = np.where(pattern, 0, 10**9)
+    for k in range(n):
+        for i in range(k + 1, n):
+            through = level[k, i] + level[k, i + 1:] + 1
+            level[i, i + 1:] = np.minimum(level[i, i + 1:], np.where(through <= limit, through, 10**9))
+    return np.triu(level < 10**9, 1)
+
+
+@pytest.mark.parametrize("name", REGULAR)
+@pytest.mark.parametrize("pivoting", ["static", "bunch-kaufman", "rook"])
+@pytest.mark.parametrize("tile_size, blocking", [(2, "none"), (2, "RB"), (7, "RB"), (32, "BR")])
+def test_without_dropping_it_is_complete(name, pivoting, tile_size, blocking):
+    A = REGULAR[name]
+    K = ms.ildl(A, fill_level=10**6, droptol=0, pivoting=pivoting, tile_size=tile_size, blocking=blocking)
+    assert not K.is_complete and K.nnz == K.L.nnz
+    if K.report.facts["perturbed"] == 0:                      # no pivot test reaches beyond its tile
+        assert abs(K.L @ K.D @ K.L.T - permuted(A, K)).max() <= 1e-7 * max(1, abs(K.L).max()) ** 2
+        b = A @ np.ones(A.shape[0])
+        assert np.linalg.norm(A @ K.solve(b) - b) <= 1e-6 * np.linalg.norm(b) * max(1, abs(K.L).max())
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2, 5])
+def test_levels_of_fill(limit):
+    A = ms.datasets.grid2d(6, 7, boundary="dirichlet")        # no pairs: the tiles are the rows
+    K = ms.ildl(A, fill_level=limit, droptol=0)
+    expected = levels(permuted(A, K).toarray() != 0, limit)
+    assert np.array_equal((K.L.toarray() != 0), expected.T | np.eye(42, dtype=bool))
+
+
+def test_level_zero_of_tiles_keeps_the_pattern_of_tiles():
+    A = ms.datasets.stokes(6)
+    K = ms.ildl(A, fill_level=0, droptol=0)
+    assert K.nnz <= A.nnz * 2 and K.report.facts["tiles"] < A.shape[0]
+
+
+def test_dropping_is_relative_to_the_row():
+    A = ms.datasets.kkt(300, 120, seed=1)
+    fine, coarse = (ms.ildl(A, fill_level=3, droptol=tau) for tau in (0.0, 0.05))
+    assert coarse.nnz < fine.nnz and coarse.report.facts["dropped"] > 0
+    columns = coarse.L.tocsc()
+    for k in range(columns.shape[1]):
+        values = abs(columns.data[columns.indptr[k]:columns.indptr[k + 1]])
+        outside = values[values < 1]
+        assert outside.size == 0 or outside.min() >= 0.04 * 0.05       # of a norm of at least 1; rows of a tile's own part stay
+
+
+def test_budget_bounds_fill_and_hands_on_what_is_left():
+    A = ms.datasets.kkt(2000, 900, seed=2)
+    free, tight = ms.ildl(A, fill_level=6, droptol=1e-6), ms.ildl(A, fill_level=6, droptol=1e-6, max_fill=0.6)
+    assert tight.nnz < free.nnz and tight.report.facts["stored"] <= 2 * 0.6 * A.nnz + 2 * tight.report.facts["tiles"]
+
+
+def test_pairs_are_what_decides():
+    A = ms.datasets.stokes(24)
+    b = A @ np.random.default_rng(0).standard_normal(A.shape[0])
+    with_pairs = ms.sqmr(A, b, M=ms.ildl(A, fill_level=4), rtol=1e-6, maxiter=400)[1]
+    assert with_pairs.converged and ms.ildl(A, fill_level=4).report.facts["perturbed"] == 0
+    assert ms.ildl(A, fill_level=4, pairs=False, pivoting="static").report.facts["perturbed"] > 0
+
+
+def test_rows_of_a_pair_share_a_tile():
+    A = ms.datasets.kkt(50, 30, seed=3)
+    from meshsolve.arrays import as_symmetric
+    from meshsolve.factor.ildl.incomplete import tiling
+    from meshsolve.factor.matching import symmetric_pairs
+
+    pairs = symmetric_pairs(as_symmetric(A))
+    for blocking, size in (("none", 2), ("RB", 3), ("RB", 16), ("BR", 8)):
+        tiles = tiling(pairs, blocking, size, "amd")
+        tile = np.repeat(np.arange(len(tiles.begin) - 1), np.diff(tiles.begin))
+        where = np.empty(80, int)
+        where[tiles.rows] = tile
+        paired = np.flatnonzero(pairs.partner >= 0)
+        assert len(paired) and np.array_equal(where[paired], where[pairs.partner[paired]])
+        assert np.diff(tiles.begin).max() <= size and sorted(tiles.rows) == list(range(80))
+
+
+def test_similar_rows_are_grouped():
+    block = sp.csr_array(np.ones((4, 4)))
+    A = sp.csr_array(sp.block_diag([block] * 5) + sp.eye_array(20))
+    graph = A - sp.diags_array(A.diagonal())
+    graph.eliminate_zeros()
+    group = _core.similar_vertices(graph.indptr.astype(np.int64), graph.indices.astype(np.int32), np.ones(20, np.int32), 8)
+    assert group.tolist() == np.repeat(np.arange(5), 4).tolist()
+    assert np.bincount(_core.similar_vertices(graph.indptr.astype(np.int64), graph.indices.astype(np.int32), np.ones(20, np.int32), 3)).max() == 3
+
+
+@pytest.mark.parametrize("tile_size", [2, 8])
+def test_the_same_bits_on_any_number_of_threads(tile_size):
+    A = ms.datasets.kkt(20000, 8000, seed=4)
+    b = np.random.default_rng(1).standard_normal((28000, 3))
+    one = ms.ildl(A, fill_level=2, tile_size=tile_size, threads=1)
+    for threads in (2, 5):
+        many = ms.ildl(A, fill_level=2, tile_size=tile_size, threads=threads)
+        assert np.array_equal(one.L.data, many.L.data) and np.array_equal(one.L.indices, many.L.indices)
+        assert np.array_equal(one.perm, many.perm) and np.array_equal(one.solve(b), many.solve(b))
+
+
+def test_it_is_chosen_where_the_complete_factor_is_large():
+    A = ms.datasets.kkt(20000, 8000, seed=5)
+    K = ms.ildl(A)
+    assert not K.is_complete and K.nnz < 3 * A.nnz and K.report.facts["complete_nnz"] > 20 * A.nnz
+    assert ms.ildl(ms.datasets.stokes(40)).is_complete
+
+
+def test_refactor_and_single_precision():
+    A = ms.datasets.kkt(500, 200, seed=6)
+    K = ms.ildl(A, fill_level=2)
+    L = K.L.data.copy()
+    K.refactor(A * 3.0)
+    K.refactor(A)
+    assert np.array_equal(K.L.data, L)
+    b = A @ np.ones(700)
+    full, half = (ms.sqmr(A, b, M=ms.ildl(A, fill_level=2, dtype=dtype), rtol=1e-8)[1] for dtype in (np.float64, np.float32))
+    assert half.converged and half.iterations <= full.iterations + 3
+
+
+def test_symmetric_operator():
+    A = ms.datasets.kkt(80, 30, seed=7)
+    K = ms.ildl(A, fill_level=1)
+    inverse = K @ np.eye(110)
+    assert abs(inverse - inverse.T).max() <= 1e-9 * abs(inverse).max()
+    assert np.array_equal(K.T @ np.ones(110), K @ np.ones(110))

@@ -1,0 +1,60 @@
+"""Small symmetric indefinite matrices, each nasty in its own way."""
+
+import numpy as np
+import scipy.sparse as sp
+
+import meshsolve as ms
+
+
+def symmetric(n, density, seed, diagonal=0.5):
+    """Random entries, about a share ``diagonal`` of the diagonal stored."""
+    rng = np.random.default_rng(seed)
+    A = sp.random_array((n, n), density=density, rng=rng, data_sampler=lambda size: rng.standard_normal(size))
+    return sp.csr_array(A + A.T + sp.diags_array(np.where(rng.random(n) < diagonal, rng.standard_normal(n), 0.0)))
+
+
+def rank_deficient(seed=0):
+    """[[I, B^T], [B, 0]] whose B has 3 rows too many: rank 35 of 38."""
+    rng = np.random.default_rng(seed)
+    B = sp.random_array((10, 20), density=0.3, rng=rng) + sp.eye_array(10, 20)
+    B = sp.vstack([B, B[[0]] + B[[3]], 2 * B[[4]], B[[7]] - B[[8]]])
+    return sp.csr_array(sp.block_array([[sp.eye_array(20), B.T], [B, None]]))
+
+
+def graded(n=60, decades=14):
+    A = symmetric(n, 0.1, 5, 1.0)
+    S = sp.diags_array(np.logspace(0, decades, n))
+    return sp.csr_array(S @ A @ S)
+
+
+def regular():
+    """Name -> matrix of full rank."""
+    swap = sp.csr_array([[0.0, 1], [1, 0]])
+    return {
+        "one": sp.csr_array([[-3.0]]),
+        "swap": swap,
+        "swaps": sp.csr_array(sp.block_diag([swap * k for k in range(1, 9)])),
+        "odd cycle": sp.csr_array([[0.0, 1, 2], [1, 0, 3], [2, 3, 0]]),
+        "zero diagonal, dense": sp.csr_array(np.ones((9, 9)) - np.eye(9)),
+        "arrow": sp.csr_array(sp.diags_array(np.r_[0.0, np.tile([1.0, -1], 15)]) + _arrow(31)),
+        "kkt": ms.datasets.kkt(60, 25, seed=1),
+        "kkt banded": ms.datasets.kkt(300, 150, seed=2, kind="banded"),
+        "stokes": ms.datasets.stokes(8),
+        "helmholtz": ms.datasets.helmholtz(12, 5.3),
+        "graded": graded(),
+        "random": symmetric(120, 0.04, 3),
+        "random, no diagonal": symmetric(100, 0.08, 4, 0.0),
+        "two components": sp.csr_array(sp.block_diag([ms.datasets.kkt(20, 8), ms.datasets.stokes(4)])),
+        "positive definite": ms.datasets.grid2d(9, 9, boundary="dirichlet"),
+    }
+
+
+def _arrow(n):
+    return sp.coo_array((np.ones(2 * n - 2), (np.r_[np.zeros(n - 1, int), np.arange(1, n)], np.r_[np.arange(1, n), np.zeros(n - 1, int)])), (n, n))
+
+
+def eigenvalue_signs(A):
+    """(positive, negative, zero) eigenvalues of the scaled matrix, dense."""
+    w = np.linalg.eigvalsh(A.toarray())
+    small = 1e-11 * abs(w).max()
+    return int((w > small).sum()), int((w < -small).sum()), int((abs(w) <= small).sum())
