@@ -6,6 +6,7 @@
     F = ms.cholesky(M + 1e-3 * L, mesh=mesh)          # order, analyze, factor
     x = F.solve(M @ mesh.vertices)                    # one or many right-hand sides
     F.refactor(M + 2e-3 * L)                          # new values, same pattern
+    x, info = ms.cg(L, b, M=ms.parac(L))              # large graphs: an approximate factor, and iterations
 """
 
 from pkgutil import extend_path
@@ -14,7 +15,7 @@ from pkgutil import extend_path
 __path__ = extend_path(__path__, __name__)
 
 from meshsolve import apps, datasets, order  # noqa: E402
-from meshsolve.api import analyze, cholesky, solve
+from meshsolve.api import analyze, cholesky, ildl, lu, parac, solve
 from meshsolve.config import show_config
 from meshsolve.errors import (
     ConvergenceWarning,
@@ -29,6 +30,7 @@ from meshsolve.errors import (
     PatternMismatchError,
     SingularMatrixError,
 )
+from meshsolve.krylov import cg, sqmr
 from meshsolve.mesh import Mesh, load_mesh
 from meshsolve.operators import cotan_laplacian, graph_laplacian, mass_matrix
 from meshsolve.order import Ordering
@@ -39,6 +41,7 @@ from meshsolve.version import __version__
 __all__ = [
     "ConvergenceWarning", "DeviceUnavailableError", "InvalidInputError", "Mesh", "MeshsolveError", "MeshsolveWarning",
     "NotLaplacianError", "NotPositiveDefiniteError", "NotSymmetricError", "Ordering", "OutOfMemoryError", "PatchMesh",
-    "PatternMismatchError", "SingularMatrixError", "__version__", "analyze", "apps", "cholesky", "cotan_laplacian",
-    "datasets", "graph_laplacian", "load_mesh", "mass_matrix", "order", "show_config", "showing_progress", "solve",
+    "PatternMismatchError", "SingularMatrixError", "__version__", "analyze", "apps", "cg", "cholesky", "cotan_laplacian",
+    "datasets", "graph_laplacian", "ildl", "load_mesh", "lu", "mass_matrix", "order", "parac", "show_config", "showing_progress",
+    "solve", "sqmr",
 ]

@@ -6,6 +6,7 @@ int32 indices and float64 or float32 values and refuses the rest.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from numbers import Real
@@ -14,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core
-from meshsolve.errors import DeviceUnavailableError, InvalidInputError, NotSymmetricError
+from meshsolve.errors import InvalidInputError, NotSymmetricError
 
 INT32_MAX = np.iinfo(np.int32).max
 LARGEST_SIZE = INT32_MAX - 1        # rows, vertices: n + 1 fits into 32 bits as well
@@ -85,12 +86,6 @@ def one_of(value, name, known):
     raise InvalidInputError(f"{name} has to be one of {', '.join(map(repr, known))}, not {value!r}")
 
 
-def on_cpu(device, what, known=("cpu", "cuda")):
-    """Refuse a device that is unknown, and "cuda" for ``what`` runs on the CPU only."""
-    if one_of(device, "device", known) == "cuda":
-        raise DeviceUnavailableError(f'{what} on the CPU only in this version: use device="cpu"')
-
-
 def thread_count(threads=None):
     """The number of threads to use: ``threads``, else ``MESHSOLVE_NUM_THREADS``, else the cores this process may use."""
     source, given = "threads", threads
@@ -145,6 +140,15 @@ def as_csr(A, name="A", dtype=np.float64):
             row = int(np.searchsorted(indptr, bad, side="right")) - 1
             raise InvalidInputError(f"{name}: row {row}, column {indices[bad]} holds {data[bad]}")
     return Csr(n, indptr, indices, data)
+
+
+def is_complex(A):
+    """Whether a matrix of any kind holds complex numbers; what is no matrix does not."""
+    kind = getattr(getattr(A, "dtype", None), "kind", None)
+    if kind is None:
+        with contextlib.suppress(Exception):
+            kind = from_any(A).dtype.kind
+    return kind == "c"
 
 
 def as_symmetric(A, name="A", lower=False):
@@ -217,8 +221,8 @@ def as_indices(idx, n, name="fixed"):
     return given.astype(np.int32)
 
 
-def as_rhs(b, n, name="b"):
-    """A right-hand side as an (n, k) float64 array, C or F contiguous, and the shape it came in.
+def as_rhs(b, n, name="b", dtype=np.float64):
+    """A right-hand side as an (n, k) array of ``dtype``, float64 or complex128, C or F contiguous, and the shape it came in.
 
     The caller's own memory where that fits, so it is not to be written to.
 
@@ -228,14 +232,14 @@ def as_rhs(b, n, name="b"):
         Not (n,) or (n, k), not real numbers, NaN or infinity.
     """
     given = as_array(b, name)
-    if given.dtype.kind not in "fiub":
-        raise InvalidInputError(f"{name} has to hold real numbers, not {given.dtype}")
+    if given.dtype.kind not in ("fiub" if dtype == np.float64 else "fiubc"):
+        raise InvalidInputError(f"{name} has to hold {'real ' if dtype == np.float64 else ''}numbers, not {given.dtype}")
     if given.ndim not in (1, 2) or given.shape[0] != n:
         raise InvalidInputError(f"{name} has to be ({n},) or ({n}, k), not {given.shape}")
-    columns = np.asarray(given if given.ndim == 2 else given[:, None], np.float64)
+    columns = np.asarray(given if given.ndim == 2 else given[:, None], dtype)
     if not (columns.flags.c_contiguous or columns.flags.f_contiguous):
         columns = np.ascontiguousarray(columns)
-    if _core.first_not_finite(columns.ravel(order="K")) >= 0:
+    if _core.first_not_finite(columns.ravel(order="K").view(np.float64)) >= 0:
         row, column = np.argwhere(~np.isfinite(columns))[0]
         raise InvalidInputError(f"{name}: row {row} holds {columns[row, column]}")
     return columns, given.shape

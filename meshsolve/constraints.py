@@ -25,6 +25,8 @@ class Fixed:
     fixed : (k,) integers, distinct, or an (n,) boolean mask
     """
 
+    alone = False                   # never is nothing left to solve for
+
     def __init__(self, A, fixed, name="fixed"):
         self.n = A.n
         self.rows = as_indices(fixed, A.n, name)

@@ -5,11 +5,12 @@ same bits. Sizes that are no positive integers, and unknown kinds, raise Invalid
 """
 
 from meshsolve.datasets.circuits import ladder, power_grid, rlc_mesh
+from meshsolve.datasets.constrained import conformal_map, constrained_smoothing
 from meshsolve.datasets.graphs import delaunay, preferential, rmat, road_like
 from meshsolve.datasets.grids import grid2d, grid3d
 from meshsolve.datasets.indefinite import helmholtz, kkt, stokes
 from meshsolve.datasets.scan import scan_like
 from meshsolve.datasets.surfaces import icosphere
 
-__all__ = ["delaunay", "grid2d", "grid3d", "helmholtz", "icosphere", "kkt", "ladder", "power_grid", "preferential", "rlc_mesh",
-           "rmat", "road_like", "scan_like", "stokes"]
+__all__ = ["conformal_map", "constrained_smoothing", "delaunay", "grid2d", "grid3d", "helmholtz", "icosphere", "kkt", "ladder",
+           "power_grid", "preferential", "rlc_mesh", "rmat", "road_like", "scan_like", "stokes"]

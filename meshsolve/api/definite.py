@@ -1,17 +1,21 @@
-"""The verbs: analyze, cholesky, solve. Each chooses, calls and returns; the work is done in the rooms below."""
+"""Symmetric positive definite matrices: what the factor will be, and the factor."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from meshsolve import _core, order
-from meshsolve.arrays import Csr, as_array, as_csr, as_number, as_seed, as_symmetric, on_cpu, one_of, thread_count
+from meshsolve.arrays import Csr, as_csr, as_seed, as_symmetric, one_of, thread_count
 from meshsolve.constraints import Fixed, Pinned
-from meshsolve.errors import DeviceUnavailableError, InvalidInputError, NotPositiveDefiniteError, NotSymmetricError
+from meshsolve.device import available, choose, errors, to_host
+from meshsolve.device_arrays import Positions, as_device_csr, on_device
+from meshsolve.errors import InvalidInputError
 from meshsolve.factor import symbolic as _symbolic
-from meshsolve.factor.cholesky import CholeskyFactor, values_in
+from meshsolve.factor.cholesky import CholeskyFactor, HostFactor, Values, values_in
+from meshsolve.factor.cholesky.cuda import DeviceFactor
+from meshsolve.factor.cholesky.cudss import CudssFactor
+from meshsolve.factor.cholesky.device_constraint import DeviceConstraint
 from meshsolve.factor.fronts import assembly_tree
-from meshsolve.krylov import Info
 from meshsolve.mesh import pattern_of
 from meshsolve.report import Report
 
@@ -19,14 +23,14 @@ from meshsolve.report import Report
 class Symbolic(_symbolic.Symbolic):
     """The analysis of a symmetric pattern: ordering, elimination tree, column counts, supernodes, and ``factor``."""
 
-    def factor(self, A, precision="double", threads=None):
+    def factor(self, A, precision="double", threads=None, device="auto", backend="native"):
         """Numeric Cholesky factorization of A, whose pattern lies inside the analysed one.
 
         Parameters
         ----------
         A : (n, n) symmetric positive definite matrix of any kind
             Entries of the analysed pattern that it lacks are zeros.
-        precision, threads
+        precision, threads, device, backend
             As in :func:`cholesky`.
 
         Returns
@@ -38,32 +42,32 @@ class Symbolic(_symbolic.Symbolic):
         ------
         PatternMismatchError
             A has an entry outside the analysed pattern: ``.row``, ``.column``.
-        NotSymmetricError, NotPositiveDefiniteError, InvalidInputError, OutOfMemoryError
+        NotSymmetricError, NotPositiveDefiniteError, InvalidInputError, OutOfMemoryError, DeviceUnavailableError
             As in :func:`cholesky`.
 
         Notes
         -----
         O(flops) time, O(nnz) memory for what :attr:`flops` and :attr:`nnz` say. Source: see :mod:`meshsolve.factor.cholesky`.
         """
-        M = as_symmetric(A)
-        if M.n != self.n:
-            raise InvalidInputError(f"A has {M.n} rows, the analysis {self.n}")
-        return CholeskyFactor(self, self.matrix_pattern, values_in(self.matrix_pattern, M), precision=precision, threads=threads)
+        engine = _engine(device, backend, self.n, on_device(A))
+        values = Values(self.n, self.matrix_pattern, None, engine.place)
+        return CholeskyFactor(self, values, values.of(A), precision=precision, threads=threads, engine=engine)
 
 
-def analyze(A, ordering="nd", *, mesh=None, seed=0, threads=None, lower=False):
+def analyze(A, ordering="auto", *, mesh=None, seed=0, threads=None, lower=False):
     """Order a symmetric matrix and say what its Cholesky factor will be.
 
     Parameters
     ----------
     A : (n, n) symmetric matrix of any kind; only its pattern is used
-    ordering : {"nd", "amd", "nnz_sort", "rcm", "random", "natural"}, Ordering, or (n,) integers
+    ordering : {"auto", "nd", "amd", "nnz_sort", "rcm", "random", "natural"}, Ordering, or (n,) integers
+        ``"auto"``: minimum degree while its factor is cheap, else nested dissection, see :func:`meshsolve.order.auto`.
         An array is taken as ``perm``: ``A[perm][:, perm]`` is what will be factored. The ordering is followed by a
         postorder of the elimination tree, which changes neither fill nor operations.
     mesh : Mesh, optional
         Its edges join the pattern, so that later matrices of the same mesh fit whatever entries vanish in this one.
     seed : int >= 0
-        Of the orderings that use one: ``"nd"``, ``"nnz_sort"``, ``"random"``.
+        Of the orderings that use one: ``"auto"``, ``"nd"``, ``"nnz_sort"``, ``"random"``.
     threads : int, optional
         Default: every core, or ``MESHSOLVE_NUM_THREADS``. Results do not depend on it.
     lower : bool
@@ -92,10 +96,10 @@ def analyze(A, ordering="nd", *, mesh=None, seed=0, threads=None, lower=False):
     (29, 103)
     """
     M = as_symmetric(A, lower=True) if lower else as_csr(A, dtype=None)
-    return _analyze(_with_mesh(_both_triangles(M), mesh), ordering, seed, threads)
+    return analyzed(_with_mesh(_both_triangles(M), mesh), ordering, seed, threads)
 
 
-def cholesky(A, ordering="nd", *, mesh=None, fixed=None, pin=False, precision="double", device="auto", backend="native",
+def cholesky(A, ordering="auto", *, mesh=None, fixed=None, pin=False, precision="double", device="auto", backend="native",
              seed=0, threads=None, lower=False):
     """Cholesky factorization of a symmetric positive definite matrix: order, analyze, factor.
 
@@ -112,8 +116,10 @@ def cholesky(A, ordering="nd", *, mesh=None, fixed=None, pin=False, precision="d
     precision : {"double", "single", "mixed"}
         ``"mixed"`` factors in float32 and refines each solution to float64 accuracy.
     device : {"auto", "cpu", "cuda"}
+        Where to factor; ``"auto"`` takes the GPU where there is one and A lies on it or has at least 100,000 rows.
+        The ordering is made on the CPU. A matrix on the GPU stays there but for its pattern, of which the host has one copy.
     backend : {"native", "cudss"}
-        This version factors on the CPU (what ``"auto"`` takes), with its own code.
+        On the GPU: own kernels, or NVIDIA cuDSS (through nvmath-python) in our ordering.
     seed, threads, lower
         As in :func:`analyze`.
 
@@ -143,77 +149,57 @@ def cholesky(A, ordering="nd", *, mesh=None, fixed=None, pin=False, precision="d
     >>> bool(abs(x - 1).max() < 1e-12)
     True
     """
-    on_cpu(device, "factorizations run", ("auto", "cpu", "cuda"))
-    if one_of(backend, "backend", ("native", "cudss")) == "cudss":
-        raise DeviceUnavailableError('factorizations run on the CPU only in this version: use backend="native"')
     if pin and fixed is not None:
         raise InvalidInputError("pin=True and fixed= exclude each other: fixed rows already make a Laplacian regular")
-    M = _with_mesh(as_symmetric(A, lower=lower), mesh)
-    n, constraint = M.n, Pinned(M) if pin else Fixed(M, fixed) if fixed is not None else None
+    one_of(device, "device", ("auto", "cpu", "cuda"))
+    origin, M = _intake(A, lower, device)
+    engine = _engine(device, backend, M.n, origin is not None)
+    M = _with_mesh(M, mesh)
+    n, constraint = M.n, Pinned(_linked(M, origin)) if pin else Fixed(M, fixed) if fixed is not None else None
     if constraint is not None:
-        M = constraint.reduce(M)
         ordering = ordering if isinstance(ordering, str) else constraint.restrict(ordering)
-    sym = _analyze(M, ordering, seed, threads)
-    return CholeskyFactor(sym, sym.matrix_pattern, M.data, constraint=constraint, n=n, precision=precision, threads=threads)
+        constraint = constraint if engine.place == "cpu" else DeviceConstraint(constraint)
+        M = constraint.reduce(M) if origin is None else constraint.reduce_positions(M, origin[0])
+    sym = analyzed(M, ordering, seed, threads, engine.place)
+    values = Values(n, sym.matrix_pattern, constraint, engine.place)
+    data = values.there(M.data) if origin is None else values.first(*origin, M)
+    return CholeskyFactor(sym, values, data, precision=precision, threads=threads, engine=engine)
 
 
-def solve(A, b, method="auto", rtol=1e-10, threads=None):
-    """Solve A x = b once, with the method that fits A.
-
-    Parameters
-    ----------
-    A : (n, n) matrix of any kind
-    b : (n,) or (n, k)
-        One or several right-hand sides.
-    method : {"auto", "cholesky"}
-        ``"auto"`` takes Cholesky for a symmetric positive definite matrix.
-    rtol : float
-        Relative residual at which ``info.converged`` is true.
-    threads : int, optional
-
-    Returns
-    -------
-    x : array of b's shape
-    info : Info
-        ``info.method`` says what was used, ``info.relative_residual`` how good the answer is.
-
-    Raises
-    ------
-    InvalidInputError
-        A is not square, or b does not fit; an unknown ``method``, a bad ``rtol``.
-    NotSymmetricError, NotPositiveDefiniteError
-        This version has no method for such a matrix.
-
-    Notes
-    -----
-    Cost as for :func:`cholesky`, and a product with A for the residual.
-    """
-    one_of(method, "method", ("auto", "cholesky"))
-    rtol = as_number(rtol, "rtol")
-    try:
-        F = cholesky(A, threads=threads)
-    except (NotSymmetricError, NotPositiveDefiniteError) as e:
-        if method == "auto":
-            e.args = (f"{e}. Only symmetric positive definite systems can be solved by this version",)
-        raise
-    x = F.solve(b)
-    residual = _relative_residual(as_csr(A), x, as_array(b, "b"))
-    return x, Info("cholesky", residual <= rtol, 0, residual, [residual], "direct", F.report)
+def _intake(A, lower, device):
+    """((matrix, positions) or None, Csr with both triangles): values are positions where the matrix stays on a GPU."""
+    if not on_device(A) or device == "cpu" or not (device == "cuda" or available()):
+        return None, as_symmetric(A, lower=lower)
+    with errors("the matrix"):
+        source = as_device_csr(A)
+        positions = Positions(source, lower)
+    return (source, positions), positions.host
 
 
-def _relative_residual(M, x, b):
-    """||b - A x|| / ||b|| in the 2-norm, worst column."""
-    b = b.astype(np.result_type(b.dtype, np.float64))          # half precision would overflow
-    x, b = (v[:, None] if v.ndim == 1 else v for v in (x, b))
-    norms = np.linalg.norm(b, axis=0)
-    return float((np.linalg.norm(b - M.to_scipy() @ x, axis=0) / np.where(norms > 0, norms, 1)).max(initial=0.0))
+def _engine(device, backend, n, given_there):
+    """The class that factors: on the CPU, on the GPU, or NVIDIA's."""
+    if one_of(backend, "backend", ("native", "cudss")) == "cudss":
+        if device == "cpu":
+            raise InvalidInputError('backend="cudss" needs device="cuda" or "auto"')
+        choose("cuda" if device == "auto" else device)
+        return CudssFactor
+    where = choose("cuda" if device == "auto" and given_there and available() else device, n)
+    return DeviceFactor if where == "cuda" else HostFactor
 
 
-def _analyze(M, ordering, seed, threads):
+def _linked(M, origin):
+    """M with zeros for values where A holds zeros, which couple nothing."""
+    if origin is None:
+        return M
+    stored = to_host(Positions.of(origin[0], Positions.take(M.data)) != 0)
+    return Csr(M.n, M.indptr, M.indices, stored.astype(np.float64))
+
+
+def analyzed(M, ordering, seed, threads, place="cpu"):
     graph = Csr(M.n, *_core.drop_diagonal(M.indptr, M.indices))      # both triangles are there
     chosen = order.resolve(ordering, graph, seed=as_seed(seed), threads=threads)
     own = Csr(M.n, M.indptr, M.indices.copy())             # the caller's index array may change later
-    sym = Symbolic.build(own, chosen.perm, ordering=chosen, threads=thread_count(threads))
+    sym = Symbolic.build(own, chosen.perm, ordering=chosen, threads=thread_count(threads), place=place)
     with sym.report.phase("symbolic"):
         assembly_tree(sym, thread_count(threads))          # made now, so that `factor` is the numeric phase alone
     whole = Report()                                       # phases in the order in which they ran

@@ -1,0 +1,65 @@
+"""Symmetric indefinite systems solved once: an incomplete factor and SQMR where that is enough, and more factor where not.
+
+The steps: the factor that :func:`meshsolve.ildl` chooses; where SQMR slows down on an incomplete one, twice a higher fill level
+and a smaller drop tolerance; then the complete factor, if it fits into memory. Each goes on from the x of the one before.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from meshsolve.errors import ConvergenceWarning, OutOfMemoryError
+from meshsolve.factor.ildl import ildl
+from meshsolve.krylov import Info
+from meshsolve.krylov.sqmr import CONVERGED, iterate
+
+PATIENCE = 100                  # iterations in which the residual has to fall ten times
+LONGEST = 1000                  # iterations of one step
+STEPS = ({}, {"fill_level": 4, "droptol": 1e-4}, {"fill_level": 8, "droptol": 1e-5}, {"fill_level": None})
+
+
+def solve_indefinite(A, b, rtol, threads=None):
+    """Solve A x = b for a symmetric A; ``info.reason`` and ``info.report`` tell each step.
+
+    Returns
+    -------
+    x : array of b's shape
+    info : Info
+
+    Warns
+    -----
+    ConvergenceWarning
+        The true residual stays above ``rtol``.
+    """
+    x, best, told, seconds = None, None, [], {}
+    for step in STEPS:
+        try:
+            K = ildl(A, threads=threads, **step)
+        except OutOfMemoryError as e:
+            if best is None:
+                raise
+            told.append(str(e))
+            break
+        y, info = iterate(A, b, K, x, rtol, 0.0, LONGEST, threads=threads, patience=PATIENCE)
+        told.append(_account(K, info))
+        for phase, spent in K.report.seconds.items():
+            seconds[phase] = seconds.get(phase, 0.0) + spent
+        if best is None or np.max(info.relative_residual) <= np.max(best.relative_residual):
+            x, best = y, info
+            best.report = K.report
+        if best.converged or K.is_complete:
+            break
+    best.report.seconds = seconds
+    best.report.facts["steps_taken"] = "; ".join(told)
+    reason = CONVERGED if best.converged else "; ".join(told)
+    if not best.converged:
+        warnings.warn(f"the system is not solved to {rtol:g}, or b is not in the range of A: {reason}", ConvergenceWarning,
+                      stacklevel=3)
+    return x, Info("ildl", best.converged, best.iterations, best.relative_residual, best.residuals, reason, best.report)
+
+
+def _account(K, info):
+    kind = "complete" if K.is_complete else "fill level {fill_level}, droptol {droptol:g}".format(**K.report.facts)
+    return f"{kind}: {np.max(info.iterations)} iterations to {np.max(info.relative_residual):.2g}"

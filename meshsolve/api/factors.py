@@ -1,0 +1,189 @@
+"""The other factorizations: LU, block LDL^T, and the approximate Cholesky factor of a Laplacian."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from meshsolve.arrays import as_csr, is_complex
+from meshsolve.device import on_cpu
+from meshsolve.factor import ildl as _ildl
+from meshsolve.factor import parac as _parac
+from meshsolve.factor.glu import LUFactor
+
+
+def lu(A, ordering="auto", engine="auto", *, repivot="auto", precision="double", device="auto", threads=None):
+    """LU factorization of a square matrix, real or complex: match, scale, order, analyze, factor.
+
+    Parameters
+    ----------
+    A : (n, n) matrix of any kind
+        Stored zeros keep their place for later values (``F.refactor``).
+    ordering : {"auto", "amd", "nd", "nnz_sort", "rcm", "random", "natural"}, Ordering, or (n,) integers
+        Of the columns; rows follow by a matching, and diagonal blocks of the block triangular form are ordered apart.
+        ``"auto"``: minimum degree, or nested dissection where that needs fewer operations.
+    engine : {"auto", "fronts", "columns"}
+        ``"fronts"``: dense blocks on the symmetrized pattern, for everything mesh-like. ``"columns"``: the exact pattern, column by
+        column, for chains and reducible matrices. ``"auto"`` foresees which takes less time, from the pattern alone.
+    repivot : {"auto", False}
+        Whether other pivots are chosen where those of the analysis do not fit the values. Without, pivots that vanish are
+        replaced by small ones and counted in ``F.report``, and a singular matrix is not noticed unless it is so by structure.
+    precision : {"double", "single", "mixed"}
+        ``"mixed"`` factors in float32 and refines each solution to float64 accuracy. Real matrices only.
+    device : {"auto", "cpu", "cuda"}
+        This version factors on the CPU, which is what ``"auto"`` takes.
+    threads : int, optional
+        Default: every core, or ``MESHSOLVE_NUM_THREADS``. Results do not depend on it.
+
+    Returns
+    -------
+    LUFactor
+        ``L @ U == (diag(row_scale) @ A @ diag(col_scale))[row_perm][:, col_perm]``.
+
+    Raises
+    ------
+    InvalidInputError
+        A is not square, is empty, holds NaN or infinity; an unknown option.
+    SingularMatrixError
+        ``.index`` is a row or column of A without a nonzero, or a column that depends on others: no pivot above 1e-13 of
+        the scaled matrix is left in it. Larger singular matrices may have such a pivot by rounding; ``F.rcond()`` tells them.
+    OutOfMemoryError, DeviceUnavailableError
+
+    Notes
+    -----
+    O(operations) time and O(``F.nnz``) memory. Sources: see :mod:`meshsolve.factor.glu`.
+
+    Examples
+    --------
+    >>> import meshsolve as ms
+    >>> F = ms.lu([[0.0, 2.0], [3.0, 4.0]])
+    >>> F.solve([2.0, 10.0]).tolist()
+    [2.0, 1.0]
+    """
+    on_cpu(device, "factorizations run", ("auto", "cpu", "cuda"))
+    M = as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64)
+    return LUFactor(M, ordering=ordering, engine=engine, repivot=repivot, precision=precision, threads=threads)
+
+
+def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto", tile_size="auto", pivoting="auto", *,
+         max_fill="auto", pairs=True, dtype=np.float64, device="auto", threads=None, lower=False):
+    """L D L^T factorization of a symmetric indefinite matrix, complete or incomplete: match, order, count, factor.
+
+    Parameters
+    ----------
+    A : (n, n) symmetric matrix of any kind
+        Saddle points, shifted Laplacians, KKT systems. It may be singular; zero pivots stay zero.
+    fill_level : {"auto"}, int >= 0 or None
+        None: the complete factor, a direct solver with exact inertia. An integer: an incomplete one, whose tiles may fill up to
+        that level. ``"auto"`` counts the complete factor and takes it while it is cheap, else level 2.
+    droptol : {"auto"} or float >= 0
+        Of the incomplete factor: entries below this fraction of their row's norm are dropped. ``"auto"``: 1e-3.
+    ordering : {"auto", "amd", "nd", "nnz_sort", "rcm", "random", "natural", "multicolour"}, Ordering, or permutation
+        Of the rows after matched pairs have become one vertex each.
+    blocking : {"auto", "none", "RB", "BR"}
+        Tiles of the incomplete factor: pairs and single rows alone, an order cut into full tiles, or rows of similar patterns
+        grouped before they are ordered. ``"auto"``: ``"none"`` for tiles of 2 rows, else ``"RB"``.
+    tile_size : {"auto"} or int from 2 to 32
+        Most rows of a tile. ``"auto"``: 2, which is fastest on CPUs, and 8 with ``"BR"``.
+    pivoting : {"auto", "static", "bunch-kaufman", "rook"}
+        Inside the tiles of the incomplete factor; ``"auto"``: rook. The complete one has threshold tests and hands columns up.
+    max_fill : {"auto"}, float or None
+        Columns that a row may keep, as a multiple of those of A. ``"auto"``: 8, without bound for ``droptol=0``.
+    pairs : bool
+        False: no matched pairs, for comparison; most saddle points then fail.
+    dtype : {float64, float32}
+        Of the stored factor; what comes out is float64.
+    device : {"auto", "cpu", "cuda"}
+        This version factors on the CPU.
+    threads : int, optional
+        Default: every core, or ``MESHSOLVE_NUM_THREADS``. Results do not depend on it.
+    lower : bool
+        Only the lower triangle of A is read.
+
+    Returns
+    -------
+    IldlFactor
+        ``L @ D @ L.T`` is ``(S A S)[perm][:, perm]``, S = diag(scale), exactly where ``K.is_complete``, else nearly.
+
+    Raises
+    ------
+    InvalidInputError
+        A is not square, is empty, holds NaN or infinity; a bad option.
+    NotSymmetricError
+        ``.row`` and ``.column`` name the worst entry.
+    SingularMatrixError
+        A has no nonzero.
+    OutOfMemoryError, DeviceUnavailableError
+
+    Notes
+    -----
+    Matching: O(nnz log n) for each row that a cheap start leaves unmatched. Sources: Duff and Pralet 2005 (matched pairs); Duff
+    and Reid 1983 (complete); Thuerck et al. 2018, section 4 (incomplete). See the page "Indefinite systems" of the documentation.
+
+    Examples
+    --------
+    >>> import meshsolve as ms
+    >>> K = ms.ildl([[0.0, 2.0], [2.0, 0.0]])
+    >>> K.inertia
+    (1, 1, 0)
+    >>> K.solve([2.0, 4.0]).tolist()
+    [2.0, 1.0]
+    """
+    on_cpu(device, "factorizations run", ("auto", "cpu", "cuda"))
+    return _ildl.ildl(A, fill_level, droptol, ordering, blocking, tile_size, pivoting, max_fill=max_fill, pairs=pairs,
+                      dtype=dtype, threads=threads, lower=lower)
+
+
+def parac(L, ordering="auto", samples="auto", rhs=1, seed=0, dtype=np.float64, threads=None, device="auto"):
+    """Randomized approximate Cholesky factor of a graph Laplacian: a preconditioner that is cheap to make on any graph.
+
+    Parameters
+    ----------
+    L : (n, n) symmetric matrix of any kind
+        A weighted graph Laplacian, or a matrix whose rows have non-negative sums: excess diagonal is an edge to a ground that is
+        never eliminated. Positive off-diagonal entries (cotan Laplacians have some) are replaced in the factor by a small
+        weight where the elimination has not made up for them, with a warning that counts them. Any number of components.
+    ordering : {"auto", "rounds", "amd", "nnz_sort", "nd", "natural", "random", "rcm"}, Ordering, or (n,) integers
+        ``"rounds"`` finds the order while it eliminates: each round takes all vertices that have fewer edges than their
+        neighbours at that time. ``"auto"`` is ``"nnz_sort"`` for dense graphs with hubs, else ``"rounds"``.
+    samples : {"auto"} or int
+        Copies of each edge: more give a better factor that takes longer to make. ``"auto"``: 3 for road-like graphs (about as many
+        edges as vertices), 2 from ``rhs=4`` on, else 1.
+    rhs : int
+        How many right-hand sides will be solved for, about.
+    seed : int >= 0
+    dtype : {float64, float32}
+        Of the stored G; D, sums and what comes out are float64. float32 saves a third of the memory, at the same iterations.
+    threads : int, optional
+    device : {"auto", "cpu", "cuda"}
+        Where it is factored and applied; G and D are the same to the bit. ``"auto"`` takes a GPU from 100,000 rows on, or where L
+        lies there.
+
+    Returns
+    -------
+    ParacFactor
+        A LinearOperator, ``P @ r`` applies the (pseudo-)inverse; ``P.G``, ``P.D``, ``P.perm``: ``G diag(D) G^T`` has the
+        expected value ``L[perm][:, perm]``. It depends on L, ordering, samples and seed alone.
+
+    Raises
+    ------
+    InvalidInputError
+        L is not square, is empty, holds NaN or infinity; a bad option; a random order of a graph with hubs.
+    NotSymmetricError (``.row``, ``.column``), OutOfMemoryError, DeviceUnavailableError
+    NotLaplacianError
+        ``.row`` has a negative sum; or many entries off the diagonal are positive, the first in ``.row``.
+
+    Notes
+    -----
+    O(nnz log n) in expectation; about 0.1 us per entry of G on meshes and grids. Sources: Liang et al. 2025, "ParAC"; Gao, Kyng,
+    Spielman 2023, "Robust and practical solution of Laplacian equations by approximate elimination".
+
+    Examples
+    --------
+    >>> import meshsolve as ms
+    >>> L = ms.datasets.grid2d(30, 30)
+    >>> P = ms.parac(L)
+    >>> S = P.G @ (P.D[:, None] * P.G.T.toarray())
+    >>> bool(abs(S.sum(axis=0)).max() < 1e-12)
+    True
+    """
+    return _parac.parac(L, ordering, samples, rhs, seed, dtype, threads, device)

@@ -1,0 +1,81 @@
+"""The command line: meshsolve mcf | smooth | solve | order | circuit | info.
+
+Exit codes: 0 done, 2 wrong usage, 1 anything else, with one line on standard error that begins with "meshsolve: error:".
+The output files of a command are written whole, and together or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+import time
+import warnings
+
+from meshsolve.cli.arguments import parser
+from meshsolve.errors import MeshsolveError
+from meshsolve.report import showing_progress
+
+
+def main(argv=None):
+    """Run the command line; returns the exit code."""
+    commands = parser()
+    args = commands.parse_args(argv)
+    if args.command is None:
+        commands.print_help(sys.stderr)
+        return 2
+    try:
+        with warnings.catch_warnings(), _progress(args.quiet) as args.label:
+            warnings.showwarning = _one_line_warning
+            args.run(args)
+        sys.stdout.flush()
+        return 0
+    except KeyboardInterrupt:
+        return _fail("interrupted")
+    except (MeshsolveError, OSError) as e:
+        return _fail(str(e))
+    except MemoryError:
+        return _fail("not enough memory")
+    except Exception as e:                                  # a fault of ours: still one line, with its type
+        return _fail(f"{type(e).__name__}: {e}")
+
+
+def _fail(message):
+    text = " ".join(str(message).split()) or "unknown error"
+    print(f"meshsolve: error: {text}", file=sys.stderr)
+    return 1
+
+
+def _one_line_warning(message, category, filename, lineno, file=None, line=None):
+    print(f"meshsolve: warning: {' '.join(str(message).split())}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _progress(quiet):
+    """A bar on standard error where a person looks at it; yields a function that sets what stands before the phase, or None."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from tqdm import tqdm
+
+    columns, rows = shutil.get_terminal_size()              # tqdm draws nothing where a terminal does not say its size
+    bar = tqdm(total=1, leave=False, ncols=columns, nrows=rows, bar_format="{desc:<20} {percentage:3.0f}% |{bar}| {elapsed}")
+    label, drawn = "", 0.0
+
+    def set_label(text):
+        nonlocal label
+        label = text
+
+    def tell(phase, done, total):
+        nonlocal drawn
+        if time.monotonic() - drawn > 0.05:
+            bar.set_description_str(label + phase, refresh=False)
+            bar.total, bar.n = max(total, 1), min(done, max(total, 1))
+            bar.refresh()
+            drawn = time.monotonic()
+
+    try:
+        with showing_progress(tell):
+            yield set_label
+    finally:
+        bar.close()
