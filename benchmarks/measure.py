@@ -83,12 +83,15 @@ class PeakMemory:
     """Bytes that the process grows by at most, from the moment this object is made.
 
     Linux: the kernel's high-water mark of the resident set (VmHWM) is reset first, so that memory used and given back
-    before does not hide the peak. Elsewhere ``ru_maxrss`` stands in, which can be too small in that case.
+    before does not hide the peak. Elsewhere, or where the system does not let it be reset (``reset`` is false), the mark
+    of the whole life of the process stands in, which is wrong in that case.
     """
 
     def __init__(self):
-        with contextlib.suppress(OSError):
-            pathlib.Path("/proc/self/clear_refs").write_text("5")
+        try:
+            self.reset = pathlib.Path("/proc/self/clear_refs").write_text("5") > 0
+        except OSError:
+            self.reset = False
         self.before = _status("VmRSS") or self._peak()
 
     def grown(self):

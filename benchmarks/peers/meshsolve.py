@@ -25,7 +25,7 @@ class Meshsolve(Solver):
 
     def first(self, M, watch):
         with watch.phase("cholesky"):
-            self.F = self.cholesky(M, ordering="nd", device="cpu")
+            self.F = self.cholesky(M, device="cpu")
 
     def refactor(self, M):
         self.F.refactor(M)

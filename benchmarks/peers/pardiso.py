@@ -12,6 +12,7 @@ import ctypes
 import importlib.metadata
 
 import numpy as np
+import scipy.sparse as sp
 
 from benchmarks.peers.base import Solver, Unavailable, pointer, triangle
 
@@ -20,6 +21,8 @@ REORDERINGS = {"amd": 0, "metis": 2, "omp": 3, "given": 2}                 # ipa
 
 class Pardiso(Solver):
     """PARDISO with METIS, with its own parallel nested dissection ("omp"), or with a given permutation."""
+
+    mtype = 2                                                               # symmetric positive definite
 
     def __init__(self, ordering, perm=None, tuned=True):
         super().__init__()
@@ -68,12 +71,55 @@ class Pardiso(Solver):
         self.iparm[number - 1] = value
 
     def _run(self, phase, M, B=None, X=None):
-        number = [ctypes.c_int32(v) for v in (1, 1, 2, phase, M.shape[0], 1 if B is None else B.shape[1], 0, 0)]
+        number = [ctypes.c_int32(v) for v in (1, 1, self.mtype, phase, M.shape[0], 1 if B is None else B.shape[1], 0, 0)]
         maxfct, mnum, mtype, phase_, n, nrhs, msglvl, error = map(ctypes.byref, number)
         self.call(pointer(self.handle), maxfct, mnum, mtype, phase_, n, pointer(M.data), pointer(M.indptr), pointer(M.indices),
                   pointer(self.perm), nrhs, pointer(self.iparm), msglvl, pointer(B), pointer(X), error)
         if number[-1].value:
             raise RuntimeError(f"PARDISO phase {phase} failed with error {number[-1].value}")
+
+
+class PardisoIndefinite(Pardiso):
+    """mtype -2, symmetric indefinite: Bunch-Kaufman pivots inside supernodes, one step of refinement; matching on request."""
+
+    mtype = -2
+
+    def __init__(self, matching=False):
+        super().__init__("metis", tuned=False)
+        self._set(8, 1)                                                     # refinement
+        self._set(10, 8)                                                    # pivots below 1e-8 are perturbed
+        self._set(11, int(matching))                                        # scaling and symmetric weighted matching
+        self._set(13, int(matching))
+        self._set(21, 1)                                                    # 1x1 and 2x2 pivots
+
+    def matrix(self, A):
+        """The upper triangle with every diagonal entry stored, as PARDISO asks."""
+        whole = sp.coo_array(A)
+        k = np.arange(A.shape[0])
+        full = sp.csr_array((np.append(whole.data, np.zeros(len(k))), (np.append(whole.row, k), np.append(whole.col, k))), shape=A.shape)
+        return triangle(full, upper=True)
+
+    def analyze(self, M):
+        self.M = M
+        b = np.zeros((M.shape[0], 1))
+        self._run(11, M, b, b.copy())                                       # the matching reads values in this phase
+
+
+class PardisoLU(Pardiso):
+    """PARDISO for unsymmetric matrices: METIS, maximum product matching and scaling, no refinement."""
+
+    mtype = 11
+
+    def __init__(self):
+        super().__init__("metis", tuned=False)
+        self._set(10, 13)                                                   # pivots below 1e-13 are replaced
+        self._set(11, 1)                                                    # scaling
+        self._set(13, 1)                                                    # matching
+
+    def matrix(self, A):
+        M = A.copy()
+        M.indptr, M.indices = M.indptr.astype(np.int32), M.indices.astype(np.int32)
+        return M
 
 
 def _load():

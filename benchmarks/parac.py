@@ -1,0 +1,234 @@
+"""ParAC: factor and conjugate gradients beside algebraic multigrid and IC(0), iterations and fill against the project's bars.
+
+    python -m benchmarks.parac [--problems road delaunay] [--quick] [--peers ...] [--repeat 3] [--threads 1 2] [--clock cpu]
+
+For each problem: what each order costs and gives (iterations to 1e-6, median of five seeds; fill; nanoseconds per entry of G),
+then set-up and solve to 1e-8 of ours and of the peers. Leaves benchmarks/results/parac-<date>-<threads>t.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+import meshsolve as ms
+from benchmarks.measure import Stopwatch, clock_for, describe, summary, write_json
+from benchmarks.peers import available
+from benchmarks.peers.iterative import ITERATIVE, Parac
+from benchmarks.problems import data_folder
+from benchmarks.table import Table, bar, print_bars
+
+ORDERINGS = ("amd", "nnz_sort", "rounds")
+SEEDS, TOLERANCE, WRONG = 5, 1e-8, 1.1e-8
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A matrix and its bars: iterations by ordering, times faster than multigrid and IC(0), ns per entry of G."""
+
+    make: object
+    iterations: tuple = (None, None, None)
+    multigrid: float | None = None
+    incomplete: float | None = None
+    nanoseconds: float | None = None
+    accurate: bool = True               # a random right-hand side can be solved to 1e-8
+    quick: bool = False
+
+
+PROBLEMS = {
+    "grid2d-1000": Problem(lambda: ms.datasets.grid2d(1000, 1000), (45, 49, 40), 0.9, 10, 80),
+    "grid3d-100": Problem(lambda: ms.datasets.grid3d(100), (28, 27, 25), 0.9, None, 130),
+    "grid3d-weighted": Problem(lambda: ms.datasets.grid3d(100, "weighted"), (19, 19, None), None, None, 130),
+    "grid3d-log-uniform": Problem(lambda: ms.datasets.grid3d(100, "log-uniform"), (46, 46, 34), None, None, 130),
+    "grid3d-checkerboard": Problem(lambda: ms.datasets.grid3d(100, "checkerboard", boundary="dirichlet"), (41, 39, None),
+                                   nanoseconds=130, accurate=False),
+    "delaunay-500k": Problem(lambda: ms.datasets.delaunay(500_000), (30, 36, 34), 1.8, 10, 80),
+    "road-500k": Problem(lambda: ms.datasets.road_like(500_000), (46, 68, 34), 3.5, 10, 80),
+    "rmat-17": Problem(lambda: ms.datasets.rmat(17), multigrid=4, nanoseconds=420),
+    "preferential-131k": Problem(lambda: ms.datasets.preferential(131_072, 8), nanoseconds=420),
+    "power-grid-70k": Problem(lambda: real_graph("case_ACTIVSg70k_L.mtx.gz"), multigrid=10, nanoseconds=80, quick=True),
+    "web-NotreDame": Problem(lambda: real_graph("NotreDame_www.mtx.gz"), (29, 75, 41)),
+    "delaunay-50k": Problem(lambda: ms.datasets.delaunay(50_000), quick=True),
+    "road-50k": Problem(lambda: ms.datasets.road_like(50_000), quick=True),
+    "grid3d-30": Problem(lambda: ms.datasets.grid3d(30), quick=True),
+}
+
+
+def main(arguments=None):
+    """Run the benchmark; returns 1 where a bar was missed."""
+    options = parser().parse_args(arguments)
+    here, missing = available(options.peers, ITERATIVE)
+    for name, why in missing.items():
+        print(f"left out: {name}: {why}")
+    names = options.problems or [name for name, p in PROBLEMS.items() if p.quick == options.quick or (p.quick and name.startswith("power"))]
+    run = describe("parac", options.threads, options.clock)
+    run |= {"peers": here, "left_out": missing, "rows": []}
+    for name in names:
+        try:
+            A = PROBLEMS[name].make()
+        except FileNotFoundError as e:
+            print(f"left out: {name}: {e}")
+            continue
+        run["rows"].append(measure_problem(name, A, list(here), options))
+        write_json(run, options.out)                                # so that a run cut short leaves what it measured
+    run["bars"] = verdicts(run["rows"], options.clock)
+    print("written:", write_json(run, options.out))
+    return 0 if print_bars(run["bars"]) else 1
+
+
+def parser():
+    """The command line."""
+    p = argparse.ArgumentParser(prog="python -m benchmarks.parac", description=__doc__.split("\n")[0])
+    p.add_argument("--problems", nargs="+", default=[], choices=list(PROBLEMS), metavar="NAME", help=", ".join(PROBLEMS))
+    p.add_argument("--quick", action="store_true", help="four small problems only")
+    p.add_argument("--peers", nargs="*", default=list(ITERATIVE), choices=list(ITERATIVE), metavar="NAME", help=", ".join(ITERATIVE))
+    p.add_argument("--repeat", type=int, default=3)
+    p.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    p.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="cpu: one-thread ratios on a machine in use")
+    p.add_argument("--out", help="result file instead of benchmarks/results/...")
+    return p
+
+
+def real_graph(name):
+    """The Laplacian of the largest component of a graph in the data folder; files named _L are Laplacians already."""
+    import scipy.io
+
+    folder = data_folder()
+    path = None if folder is None else folder / "graphs" / name
+    if path is None or not path.is_file():
+        raise FileNotFoundError(f"no graphs/{name} in the data folder (MESHSOLVE_DATA)")
+    A = sp.csr_array(scipy.io.mmread(path)).astype(float)
+    L = A if "_L." in name else ms.graph_laplacian(A)
+    label = sp.csgraph.connected_components(L, directed=False)[1]
+    kept = np.flatnonzero(label == np.argmax(np.bincount(label)))
+    return sp.csr_array(L[kept][:, kept])
+
+
+# ---- measurements -----------------------------------------------------------------------------------------------------------
+
+
+def measure_problem(name, A, peers, options):
+    """The row of one problem: ``orders`` and ``solvers``."""
+    problem, n = PROBLEMS[name], A.shape[0]
+    print(f"\n{name}: {n} vertices, {A.nnz} nonzeros")
+    row = {"problem": name, "n": n, "nnz": int(A.nnz), "orders": {}, "solvers": {}}
+    table = Table("order", "copies", "it 1e-6", "fill", "factor s", "order s", "ns/entry", "pair ns")
+    for ordering in ORDERINGS:
+        for samples in (1, 2):
+            found = row["orders"][f"{ordering}-{samples}"] = measure_order(A, ordering, samples, options)
+            table.row(ordering, samples, found["iterations"], found["fill"], found["seconds"]["numeric"], found["seconds"]["order"],
+                      found["ns_per_entry"], found["ns_per_entry_solve"])
+    if problem.accurate:
+        table = Table("solver, to 1e-8", "threads", "set-up", "solve", "total", "iterations", "error")
+        for key, make, threads in solvers(peers, options):
+            found = row["solvers"][key] = measure_solver(make, A, options.repeat)
+            clock = clock_for(threads, options.clock)
+            seconds = [found["seconds"][clock][k]["median"] for k in ("setup", "solve", "total")] if "seconds" in found else ["failed"]
+            table.row(key, threads, *seconds, found.get("iterations"), found.get("error"))
+    return row
+
+
+def measure_order(A, ordering, samples, options):
+    """One order: median iterations over the seeds; least CPU seconds of factor and solve on one thread."""
+    rng = np.random.default_rng(0)
+    iterations, numeric, order, pair = [], [], [], []
+    for seed in range(SEEDS):
+        watch = Stopwatch()
+        with watch.phase("order"):
+            chosen = ordering if ordering == "rounds" else getattr(ms.order, ordering)(A)
+        with watch.phase("numeric"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ms.MeshsolveWarning)
+            P = ms.parac(A, ordering=chosen, samples=samples, seed=seed, threads=1, device="cpu")
+        numeric.append(watch.cpu["numeric"])
+        order.append(watch.cpu["order"])
+        b = _in_range(rng.standard_normal(A.shape[0]), P)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ms.MeshsolveWarning)
+            iterations.append(ms.cg(A, b, M=P, rtol=1e-6, maxiter=2000, threads=1)[1].iterations)
+        with watch.phase("pair"):
+            P.apply_columns(b[:, None])
+        pair.append(watch.cpu["pair"])
+    return {"iterations": statistics.median(iterations), "fill": 2 * P.nnz / A.nnz,
+            "seconds": {"numeric": min(numeric), "order": min(order), "pair": min(pair)},
+            "ns_per_entry": 1e9 * min(numeric) / P.nnz, "ns_per_entry_solve": 1e9 * min(pair) / P.nnz}
+
+
+def solvers(peers, options):
+    """(key, constructor, threads) of ours, with each number of threads, and of the peers."""
+    for t in options.threads:
+        for ordering in ("auto", "amd"):
+            yield f"parac-{ordering}-{t}t", lambda t=t, o=ordering: Parac(t, ordering=o), t
+    for name in peers:
+        yield name, ITERATIVE[name], 1
+
+
+def measure_solver(make, A, repeat):
+    """Set-up and solve of one solver on a random right-hand side in the range of A, ``repeat`` times."""
+    b = _in_range(np.random.default_rng(7).standard_normal(A.shape[0]), ms.parac(A, threads=1, device="cpu"))
+    seconds = {clock: {"setup": [], "solve": [], "total": []} for clock in ("wall", "cpu")}
+    for _ in range(repeat):
+        watch, solver = Stopwatch(), make()
+        try:
+            with watch.phase("setup"):
+                solver.setup(A)
+            with watch.phase("solve"):
+                x, iterations = solver.solve(b, TOLERANCE)
+        except Exception as e:                                      # whatever a peer raises on a graph it is not made for
+            return {"failed": f"{type(e).__name__}: {e}"}
+        error = float(np.linalg.norm(b - A @ x) / np.linalg.norm(b))
+        if not error < WRONG:
+            return {"failed": f"residual {error:.1e} after {iterations} iterations", "error": error, "iterations": iterations}
+        for clock, spent in watch.as_dict().items():
+            for phase in ("setup", "solve"):
+                seconds[clock][phase].append(spent[phase])
+            seconds[clock]["total"].append(spent["setup"] + spent["solve"])
+    return {"seconds": {c: {k: summary(v) for k, v in phases.items()} for c, phases in seconds.items()},
+            "iterations": int(iterations), "error": error}
+
+
+def _in_range(b, P):
+    block = b[:, None].copy()
+    P.project(block)
+    return block[:, 0]
+
+
+# ---- bars -----------------------------------------------------------------------------------------------------------------
+
+
+def verdicts(rows, clock="wall"):
+    """All bars of the problems that were measured, as dicts (see :func:`benchmarks.table.bar`)."""
+    bars = []
+    for row in rows:
+        name, problem = row["problem"], PROBLEMS[row["problem"]]
+        for ordering, most in zip(ORDERINGS, problem.iterations, strict=True):
+            for samples, share in ((1, 1.0), (2, 0.75)):
+                if most is not None:
+                    value = row["orders"][f"{ordering}-{samples}"]["iterations"]
+                    bars.append(bar(f"{name}, {ordering}, {samples} copies: iterations to 1e-6", value, most * share, at_least=False))
+        for ordering in ORDERINGS if problem.nanoseconds else ():
+            value = row["orders"][f"{ordering}-1"]["ns_per_entry"]
+            bars.append(bar(f"{name}, {ordering}: factor, ns per entry of G", value, problem.nanoseconds, at_least=False))
+        bars.append(bar(f"{name}, amd: solve pair, ns per entry of G", row["orders"]["amd-1"]["ns_per_entry_solve"], 2.5, at_least=False))
+        bars += _against(row, "multigrid", ("pyamg-sa", "pyamg-rs"), problem.multigrid, clock)
+        bars += _against(row, "IC(0)", ("ilupp-ic0",), problem.incomplete, clock)
+    return bars
+
+
+def _against(row, what, names, bound, clock):
+    """How many times faster than the fastest of the peers that solved it, set-up and solve, one thread."""
+    ours = row["solvers"].get("parac-auto-1t", {})
+    theirs = [row["solvers"][name]["seconds"][clock]["total"]["median"] for name in names
+              if "seconds" in row["solvers"].get(name, {})]
+    if bound is None or not theirs or "seconds" not in ours:
+        return []
+    ratio = min(theirs) / ours["seconds"][clock]["total"]["median"]
+    return [bar(f"{row['problem']}: times faster than {what}, set-up and solve to 1e-8", ratio, bound)]
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
