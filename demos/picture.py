@@ -1,0 +1,33 @@
+"""The pictures of the demos: a mesh in colours, drawn from back to front."""
+
+import numpy as np
+
+
+def colored(path, mesh, values, isolines=0, azimuth=30.0, elevation=18.0, colormap="viridis"):
+    """Write a PNG of a mesh with a colour for each value of a vertex (n,) or a face (m,); ``isolines`` stripes, if asked for."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    from matplotlib.collections import PolyCollection
+
+    a, e = np.radians(azimuth), np.radians(elevation)
+    towards = np.array([np.sin(a) * np.cos(e), np.sin(e), np.cos(a) * np.cos(e)])
+    right = np.array([np.cos(a), 0.0, -np.sin(a)])
+    seen = mesh.vertices @ np.stack([right, np.cross(towards, right), towards]).T
+    corners = seen[mesh.faces]
+    normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    light = 0.45 + 0.55 * np.abs(normal[:, 2]) / np.linalg.norm(normal, axis=1).clip(1e-300)
+    of_face = values[mesh.faces].mean(axis=1) if len(values) == len(mesh.vertices) else values
+    share = (of_face - of_face.min()) / max(np.ptp(of_face), 1e-300)
+    color = pyplot.get_cmap(colormap)(share)[:, :3] * light[:, None]
+    if isolines:
+        color[(share * 2 * isolines).astype(int) % 2 == 1] *= 0.75
+    order = np.argsort(corners[:, :, 2].mean(axis=1))
+    figure, axes = pyplot.subplots(figsize=(5, 5))
+    axes.add_collection(PolyCollection(corners[order, :, :2], facecolors=color[order], edgecolors=color[order], linewidths=0.3))
+    axes.autoscale()
+    axes.set_aspect("equal")
+    axes.set_axis_off()
+    figure.savefig(path, dpi=110, bbox_inches="tight")
+    pyplot.close(figure)

@@ -1,0 +1,230 @@
+"""Makes the pictures of the documentation from the library, the demos and the result files of the benchmarks.
+
+    python docs/pictures.py [NAME ...] [--to docs/images]
+
+Nothing is timed here: bars of seconds come from benchmarks/results. One function a picture, ``NAME.png``.
+"""
+
+import argparse
+import importlib
+import json
+import pathlib
+import sys
+import tempfile
+import warnings
+
+import matplotlib
+import numpy as np
+import scipy.sparse as sp
+from PIL import Image
+
+matplotlib.use("Agg")
+from matplotlib import pyplot  # noqa: E402
+from matplotlib.collections import LineCollection  # noqa: E402
+from scipy.spatial import Delaunay  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path += [str(ROOT), str(ROOT / "demos")]
+
+import meshsolve as ms  # noqa: E402
+
+GREYISH = "#335577"
+RECTIFIER = """Bridge rectifier
+V1 a b SIN(0 10 50)
+Rgnd b 0 1meg
+D1 a p dm
+D2 b p dm
+D3 0 a dm
+D4 0 b dm
+.model dm D(IS=1e-12 N=1.5 RS=0.5 CJO=20p)
+R1 p 0 1k
+C1 p 0 47u
+.end
+"""
+
+
+def patches(path):
+    """Patches in colours, neighbours mostly apart."""
+    from picture import colored
+
+    mesh = ms.datasets.scan_like(12_000, noise=0.0)
+    of_face = ms.PatchMesh(mesh, patch_size=256).face_patch
+    colored(path, mesh, (of_face * 0.618) % 1, colormap="tab20")
+
+
+def nested_dissection(path):
+    """The separators of a planar graph by their level, and the matrix in that order."""
+    points = np.random.default_rng(1).random((6000, 2))
+    mesh = ms.Mesh(np.column_stack([points, np.zeros(len(points))]), Delaunay(points).simplices)
+    L, ordering = ms.graph_laplacian(mesh), ms.order.nested_dissection(mesh)
+    level = _separator_levels(ordering)
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 4.5))
+    left.add_collection(LineCollection(points[mesh.edges], linewidths=0.2, color="#bbbbbb"))
+    top = level < 5
+    left.scatter(*points[top].T, c=level[top], s=7, cmap="plasma", zorder=2)
+    left.set_title("separators of five levels")
+    left.set_axis_off()
+    left.set_aspect("equal")
+    _spy(right, L[ordering.perm][:, ordering.perm], "A[perm][:, perm]")
+    _save(figure, path)
+
+
+def symbolic(path):
+    """The pattern of L under four orders."""
+    L = ms.graph_laplacian(ms.datasets.grid2d(75, 75))
+    figure, panels = pyplot.subplots(1, 4, figsize=(12, 3.4))
+    for axes, name in zip(panels, ("natural", "rcm", "amd", "nd")):
+        sym = ms.analyze(L, ordering=name)
+        indptr, indices = sym.pattern()
+        _spy(axes, sp.csc_array((np.ones(len(indices)), indices, indptr), shape=L.shape), f"{name}: {sym.nnz:,} entries")
+    _save(figure, path)
+
+
+def cholesky(path):
+    """L with its supernodes: the dense panels that the numeric phase works on."""
+    A = ms.datasets.grid2d(20, 20, boundary="dirichlet")
+    F = ms.cholesky(A)
+    figure, axes = pyplot.subplots(figsize=(4.6, 4.6))
+    _spy(axes, F.L, f"L of a 20 x 20 grid, {len(F.symbolic.supernodes) - 1} supernodes")
+    for first, end in zip(F.symbolic.supernodes[:-1], F.symbolic.supernodes[1:]):
+        corner, width = (first - 0.5, first - 0.5), end - first
+        axes.add_patch(pyplot.Rectangle(corner, width, width, fill=False, color="#cc4422", linewidth=0.7))
+    _save(figure, path)
+
+
+def parac(path):
+    """Residuals of conjugate gradients by iteration, with three preconditioners."""
+    L = ms.datasets.grid3d(24, kind="log-uniform")
+    b = L @ np.random.default_rng(0).standard_normal(L.shape[0])
+    diagonal = sp.diags_array(1 / L.diagonal())
+    figure, axes = pyplot.subplots(figsize=(6, 3.4))
+    for name, M in (("none", None), ("diagonal", diagonal), ("ParAC", ms.parac(L))):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ms.ConvergenceWarning)
+            _, info = ms.cg(L, b, M=M, maxiter=300)
+        axes.semilogy(np.asarray(info.residuals) / info.residuals[0], label=name)
+    axes.set_xlabel("iteration")
+    axes.set_ylabel("relative residual")
+    axes.set_title("3-D grid, 13,824 vertices, weights over several decades", fontsize=9)
+    axes.legend(frameon=False)
+    _save(figure, path)
+
+
+def lu(path):
+    """A matrix of a circuit, as given and as factored, with L and U."""
+    A = ms.datasets.rlc_mesh(12)
+    F = ms.lu(A)
+    figure, panels = pyplot.subplots(1, 3, figsize=(10, 3.6))
+    _spy(panels[0], A, f"A: {A.nnz:,} entries")
+    _spy(panels[1], sp.csr_array(A)[F.row_perm][:, F.col_perm], "A[row_perm][:, col_perm]")
+    _spy(panels[2], F.L + F.U, f"L + U: {F.nnz:,} entries")
+    _save(figure, path)
+
+
+def indefinite(path):
+    """Residuals of SQMR by iteration, with incomplete factors of several fill levels."""
+    A = ms.datasets.kkt(6000, 2400)
+    b = A @ np.random.default_rng(1).standard_normal(8400)
+    figure, axes = pyplot.subplots(figsize=(6, 3.4))
+    for level in (0, 2, 4):
+        K = ms.ildl(A, fill_level=level)
+        _, info = ms.sqmr(A, b, M=K, rtol=1e-10)
+        axes.semilogy(np.asarray(info.residuals) / info.residuals[0], label=f"fill level {level}: {K.nnz:,} entries")
+    axes.set_xlabel("iteration")
+    axes.set_ylabel("relative residual")
+    axes.set_title(f"KKT system of 8,400 unknowns, {A.nnz:,} entries", fontsize=9)
+    axes.legend(frameon=False)
+    _save(figure, path)
+
+
+def circuits(path):
+    """The rectifier of the page over time."""
+    with tempfile.TemporaryDirectory() as folder:
+        deck = pathlib.Path(folder) / "rectifier.sp"
+        deck.write_text(RECTIFIER)
+        w = ms.apps.circuit.read(deck).transient(1e-4, 60e-3)
+    w.plot(path, ["v(p)", "v(a,b)"], title="bridge rectifier")
+
+
+def benchmark_orderings(path):
+    """From the result file: times faster than METIS, and fill over METIS', each mesh a point."""
+    from benchmarks import plot
+
+    run = next(run for run in (json.loads(path.read_text()) for path in plot.newest()) if run["bench"] == "order")
+    one = [row for row in run["rows"] if "metis" in row["seconds"] and "metis" in row["fill"]]
+    faster = [row["seconds"]["metis"]["wall"]["median"] / row["seconds"]["meshsolve-1t"]["wall"]["median"] for row in one]
+    fill = [row["fill"]["meshsolve-1t"]["nnz"] / row["fill"]["metis"]["nnz"] for row in one]
+    figure, panels = pyplot.subplots(1, 2, figsize=(9, 3.2))
+    for axes, values, label in zip(panels, (faster, fill), ("times faster than METIS, one thread", "nnz(L) over METIS'")):
+        axes.semilogx([row["n"] for row in one], values, "o", markersize=4, color=GREYISH)
+        axes.axhline(1, color="#999999", linewidth=0.7)
+        axes.set_xlabel("vertices")
+        axes.set_title(label, fontsize=10)
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylim(bottom=0)
+    figure.suptitle(f"{run['machine']['cpu']}, {run['date'][:10]}", fontsize=8, y=1.02)
+    _save(figure, path)
+
+
+def demo(module, *arguments):
+    """The picture of a demo."""
+    def draw(path):
+        importlib.import_module(module).main([*arguments, "-o", str(path)])
+    return draw
+
+
+DEMOS = ("smooth_scan", "curvature_flow", "geodesics", "parameterization", "laplacian_editing", "landmarks", "ir_drop",
+         "spectral_embedding", "effective_resistance")
+PICTURES = {f.__name__: f for f in (patches, nested_dissection, symbolic, cholesky, parac, lu, indefinite, circuits, benchmark_orderings)}
+PICTURES |= {f"demo_{name}": demo(name) for name in DEMOS}
+
+
+def _separator_levels(ordering):
+    """(n,) depth in the separator tree of each vertex, by its old number; large in the leaves."""
+    tree, depth = ordering.tree, np.zeros(len(ordering.tree), int)
+    for k in range(len(tree) - 1, -1, -1):
+        depth[k] = 0 if tree.parent[k] < 0 else depth[tree.parent[k]] + 1
+    depth[np.setdiff1d(np.arange(len(tree)), tree.parent)] = len(tree)          # leaves do not separate
+    level = np.empty(len(ordering.perm), int)
+    level[ordering.perm] = np.repeat(depth, tree.last - tree.first)
+    return level
+
+
+def _spy(axes, A, title):
+    A = sp.coo_array(A)
+    axes.plot(A.col, A.row, ",", color=GREYISH)
+    axes.set_xlim(-0.5, A.shape[1] - 0.5)
+    axes.set_ylim(A.shape[0] - 0.5, -0.5)
+    axes.set_aspect("equal")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.set_title(title, fontsize=9)
+
+
+def _save(figure, path):
+    figure.savefig(path, dpi=110, bbox_inches="tight")
+    pyplot.close(figure)
+
+
+def _shrink(path, width=1000):
+    """At most ``width`` pixels wide and 128 colours: a page with several pictures should stay small."""
+    with Image.open(path) as image:
+        small = image.convert("RGB")
+    small.thumbnail((width, width))
+    small.quantize(128).save(path, optimize=True)
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(PICTURES)}; default: all")
+    parser.add_argument("--to", type=pathlib.Path, default=ROOT / "docs" / "images")
+    options = parser.parse_args(arguments)
+    options.to.mkdir(parents=True, exist_ok=True)
+    for name in options.names or PICTURES:
+        path = options.to / f"{name}.png"
+        PICTURES[name](path)
+        _shrink(path)
+
+
+if __name__ == "__main__":
+    main()
