@@ -2,10 +2,14 @@
 
 import os
 import pathlib
+import signal
 import sys
 
 import pytest
 from hypothesis import settings
+from kernel_harness import Harness
+
+from meshsolve import device
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))     # last: for `benchmarks`, not for the source of meshsolve
 
@@ -20,6 +24,10 @@ def find_data():
     return folder if (folder / "INDEX.csv").is_file() else None
 
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:       # started in the background by a shell: the tests press Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.fixture(scope="session")
 def data_dir():
     """The folder of real data; the test is skipped where there is none."""
@@ -27,3 +35,22 @@ def data_dir():
     if folder is None:
         pytest.skip("no folder of real meshes and matrices: set MESHSOLVE_DATA")
     return folder
+
+
+@pytest.fixture(params=["harness", pytest.param("gpu", marks=pytest.mark.gpu)])
+def cuda(request):
+    """The CUDA paths run: on the kernel harness, and with ``-m gpu`` on a GPU. Gives the Harness, or None."""
+    if request.param == "harness":
+        with device.use(Harness(block=64)) as harness:
+            yield harness
+    elif device.available():
+        yield None
+    else:
+        pytest.skip("no GPU")
+
+
+@pytest.fixture(params=[dict(seed=1, block=32), dict(seed=2, block=96, resident=4), dict(seed=3)], ids=str)
+def varied(request):
+    """The harness with other block sizes (without: the kernel's own), more blocks at once, threads drawn at random."""
+    with device.use(Harness(**request.param)) as harness:
+        yield harness

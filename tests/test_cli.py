@@ -18,7 +18,8 @@ import scipy.io
 import scipy.sparse as sp
 
 import meshsolve as ms
-from meshsolve import cli, matrix_files
+from meshsolve import cli
+from meshsolve.cli import arguments, describe, files
 from zoo import random_spd
 
 PHASES = {"order", "symbolic", "numeric", "solve"}
@@ -72,7 +73,7 @@ def test_solve(run, folder, matrix, rhs, out):
         (folder / f"{name}.gz").write_bytes(gzip.compress((folder / name).read_bytes()))
     code, text, err = run("solve", folder / matrix, folder / rhs, "-o", folder / out, "--report", folder / "r.json")
     assert (code, err) == (0, "") and re.search(r"relative residual  [\d.]+e-1[4-9]", text)
-    x = matrix_files.read_vector(folder / out)
+    x = files.read_vector(folder / out)
     assert np.allclose(scipy.io.mmread(folder / "A.mtx") @ x, b, atol=1e-12)
     report = json.loads((folder / "r.json").read_text())
     assert PHASES <= set(report["seconds"]) and {"nnz_A", "nnz_L", "flops", "bytes", "threads", "device", "ordering"} <= set(report)
@@ -86,20 +87,63 @@ def test_solve_takes_many_columns_and_says_what_it_cannot_solve(run, folder):
     for matrix, words in {"L.mtx": "not positive definite", "U.mtx": "not symmetric"}.items():
         n = scipy.io.mmread(folder / matrix).shape[0]
         np.save(folder / "c.npy", np.ones(n))
-        code, text, err = run("solve", folder / matrix, folder / "c.npy", "-o", folder / "y.mtx")
+        code, text, err = run("solve", folder / matrix, folder / "c.npy", "-o", folder / "y.mtx", "--method", "cholesky")
         assert (code, text) == (1, "") and words in err and not (folder / "y.mtx").exists()
+
+
+@pytest.mark.filterwarnings("default")
+def test_solve_an_indefinite_system(run, folder):
+    A = ms.datasets.kkt(30, 12)
+    scipy.io.mmwrite(folder / "K.mtx", A)
+    np.save(folder / "c.npy", np.arange(42.0))
+    for method in ("ildl", "auto"):
+        code, text, err = run("solve", folder / "K.mtx", folder / "c.npy", "-o", folder / "y.npy", "--method", method)
+        assert (code, err) == (0, "") and "method             ildl" in text
+        assert np.allclose(A @ np.load(folder / "y.npy").ravel(), np.arange(42.0))
+    np.save(folder / "c.npy", np.ones(30))                  # a Laplacian's rows sum to zero: no solution
+    code, text, err = run("solve", folder / "L.mtx", folder / "c.npy", "-o", folder / "y.npy", "--method", "ildl")
+    assert code == 0 and "not in the range of A" in err and err.startswith("meshsolve: warning:")
+
+
+def test_solve_takes_lu_for_an_unsymmetric_matrix(run, folder):
+    A = scipy.io.mmread(folder / "U.mtx")
+    b = np.random.default_rng(1).standard_normal(A.shape[0])
+    np.save(folder / "b.npy", b)
+    for method in ("auto", "lu"):
+        code, text, err = run("solve", folder / "U.mtx", folder / "b.npy", "-o", folder / "x.npy", "--method", method)
+        assert (code, err) == (0, "") and "method             lu" in text
+        assert np.allclose(A @ np.load(folder / "x.npy").ravel(), b)
+
+
+@pytest.mark.parametrize("method", ["auto", "parac"])
+def test_solve_takes_laplacians(run, folder, method):
+    L = scipy.io.mmread(folder / "L.mtx")
+    np.save(folder / "c.npy", L @ np.arange(30.0))
+    code, text, err = run("solve", folder / "L.mtx", folder / "c.npy", "-o", folder / "y.npy", "--method", method)
+    assert (code, err) == (0, "") and "relative residual" in text and ("iterations" in text) == (method == "parac")
+    assert np.allclose(np.load(folder / "y.npy"), np.arange(30.0) - 14.5, atol=1e-7)
 
 
 # ---- order ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", cli.METHODS)
+@pytest.mark.parametrize("method", arguments.METHODS)
 def test_order_of_a_matrix(run, folder, method):
     code, text, err = run("order", folder / "A.mtx", "--method", method, "--perm", folder / "p.txt", "--stats", "--seed", 3)
     perm = np.loadtxt(folder / "p.txt", dtype=int)
     assert (code, err) == (0, "") and np.array_equal(np.sort(perm), np.arange(60))
     nnz = ms.analyze(scipy.io.mmread(folder / "A.mtx"), perm).nnz
     assert f"{method}: nnz(L) {nnz:,}, flops" in text and "supernodes" in text and "symbolic" in text
+
+
+def test_block_statistics(run, folder):
+    code, text, err = run("order", folder / "A.mtx", "--blocks", 8, "--quiet")
+    rows = [line.split() for line in text.splitlines()]
+    assert (code, err) == (0, "") and rows[0][:2] == ["blocking", "ordering"] and len(rows) == 1 + 3 * 4 * 5
+    blocks = {(b, o, int(level)): int(count.replace(",", "")) for b, o, level, _, count, _ in rows[1:]}
+    assert all(blocks[b, o, level] <= blocks[b, o, level + 1] for b, o, level in blocks if level < 4)
+    code, text, err = run("order", folder / "U.mtx", "--blocks")
+    assert code == 1 and "not symmetric" in err
 
 
 def test_order_of_a_mesh(run, folder):
@@ -132,7 +176,7 @@ def test_info_of_a_mesh(run, folder):
     ("A.mtx", {"rows": "60", "symmetric": "yes", "definiteness": "positive definite"}),
     ("A.npz", {"rows": "60", "definiteness": "positive definite"}),
     ("L.mtx", {"components": "1", "definiteness": "singular", "chosen": "cholesky with pin=True"}),
-    ("U.mtx", {"symmetric": "no", "chosen": "nothing"}),
+    ("U.mtx", {"symmetric": "no", "chosen": "lu"}),
     ("D.mtx", {"components": "3", "definiteness": "not positive definite: the pivot of column 1", "diagonal": "-1 to 1"})])
 def test_info_of_a_matrix(run, folder, name, expected):
     scipy.io.mmwrite(folder / "D.mtx", sp.coo_array(np.diag([1.0, -1.0, 1.0])))
@@ -143,7 +187,7 @@ def test_info_of_a_matrix(run, folder, name, expected):
 
 
 def test_info_of_a_matrix_that_takes_long_does_not_factor_it(run, folder, monkeypatch):
-    monkeypatch.setattr(matrix_files, "MOST_FLOPS", 1.0)
+    monkeypatch.setattr(describe, "MOST_FLOPS", 1.0)
     assert facts(run("info", folder / "A.mtx")[1])["definiteness"].startswith("not known")
 
 
@@ -186,6 +230,33 @@ def test_the_input_may_be_the_output(run, folder):
     assert len(ms.load_mesh(folder / "ball.obj").vertices) == 162
 
 
+# ---- circuits -----------------------------------------------------------------------------------------------------------
+
+
+RECTIFIER = """half a bridge
+V1 in 0 SIN(0 5 50)
+D1 in out dm
+R1 out 0 1k
+C1 out 0 10u
+.model dm D(IS=1e-14)
+.tran 0.5m 20m
+.print tran v(out) v(in,out)
+.op
+.end
+"""
+
+
+def test_circuit(run, folder):
+    (folder / "deck.sp").write_text(RECTIFIER)
+    code, text, err = run("circuit", folder / "deck.sp", "-o", folder / "out.csv", "--plot", folder / "p.png", "--report", folder / "r.json")
+    table, report = (folder / "out.csv").read_text().splitlines(), json.loads((folder / "r.json").read_text())
+    assert (code, err) == (0, "") and "refactor" in text and table[0] == 'time,v(out),"v(in,out)"' and len(table) == 42
+    assert max(float(row.split(",")[1]) for row in table[1:]) == pytest.approx(4.3, abs=0.1)
+    assert report["time_steps"] >= 40 and report["refactorizations"] > 40 and (folder / "p.png").read_bytes()[:4] == b"\x89PNG"
+    assert run("circuit", folder / "deck.sp", "-o", folder / "op.csv", "--analysis", "op", "--quiet") == (0, "", "")
+    assert (folder / "op.csv").read_text() == "name,value\nv(in),0.0\nv(out),0.0\n"
+
+
 # ---- what goes wrong ----------------------------------------------------------------------------------------------------
 
 
@@ -194,6 +265,7 @@ def test_the_input_may_be_the_output(run, folder):
     ["mcf", "ball.obj", "-o", "x.obj", "--dt", "0"], ["mcf", "ball.obj", "-o", "x.obj", "--dt", "soon"], ["smooth", "ball.obj", "-o", "x.obj", "--order", "3"],
     ["smooth", "ball.obj", "-o", "x.obj", "--strength", "-1"], ["smooth", "ball.obj", "-o", "x.obj", "--strength", "nan"],
     ["order", "A.mtx", "--method", "metis"], ["order", "A.mtx", "--seed", "-1"], ["order", "A.mtx", "--threads", "0"],
+    ["circuit", "deck.sp"], ["circuit", "deck.sp", "-o", "x.csv", "--analysis", "noise"],
     ["solve", "A.mtx", "b.mtx"], ["sovle"], ["info", "a", "b"], ["--nonsense"], []])
 def test_wrong_usage_is_2(run, folder, monkeypatch, argv):
     monkeypatch.chdir(folder)
@@ -223,7 +295,11 @@ def test_wrong_usage_is_2(run, folder, monkeypatch, argv):
     (["solve", "A.mtx", "ball.obj", "-o", "x.mtx"], "unknown vector format"),
     (["solve", "ball.obj", "b.mtx", "-o", "x.mtx"], "unknown matrix format"),
     (["solve", "A.mtx", "A.mtx", "-o", "no/x.mtx"], "there is no folder"),
-    (["solve", "L.mtx", "b.mtx", "-o", "x.mtx"], "not positive definite"),
+    (["solve", "L.mtx", "b.mtx", "-o", "x.mtx", "--method", "cholesky"], "not positive definite"),
+    (["circuit", "none.sp", "-o", "x.csv"], "none.sp: no such file"),
+    (["circuit", "A.mtx", "-o", "x.csv"], "A.mtx:2: "),
+    (["circuit", "A.mtx", "-o", "no/x.csv"], "there is no folder"),
+    (["circuit", "A.mtx", "-o", "x.csv", "--plot", "x.jpg"], "pictures are written as .png"),
     (["order", "A.mtx", "--perm", "no/p.txt"], "there is no folder"),
     (["order", "none.mtx"], "no such file"),
     (["info", "none.ply"], "no such file"),
@@ -251,7 +327,7 @@ def test_outputs_come_together_or_not_at_all(run, folder, monkeypatch, failure, 
         path.write_text("half")
         raise failure
 
-    monkeypatch.setattr(matrix_files, "write_report", fails)
+    monkeypatch.setattr(files, "write_report", fails)
     (folder / "out.obj").write_text("older")
     before = listing(folder)
     code, _, err = run("mcf", folder / "ball.obj", "-o", folder / "out.obj", "--render", folder / "p.png", "--report", folder / "r.json")
@@ -296,8 +372,8 @@ def test_ctrl_c_ends_a_long_run_with_one_line_and_no_files(folder):
     before = listing(folder)
     child = subprocess.Popen([sys.executable, "-X", "importtime", "-m", "meshsolve", *LONG], cwd=folder, stderr=subprocess.PIPE, text=True,
                              env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
-    for line in child.stderr:                       # the flow's own module is the last one that is imported
-        if "meshsolve.apps" in line:
+    for line in child.stderr:                       # the last module of ours that is imported
+        if "meshsolve.cli" in line:
             break
     time.sleep(0.5)
     child.send_signal(signal.SIGINT)

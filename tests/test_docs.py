@@ -25,7 +25,7 @@ def modules():
 
 def public():
     """Everything that a user reaches as ms.x or ms.room.x, and the methods of public classes."""
-    rooms = [ms, ms.order, ms.apps, ms.datasets]
+    rooms = [ms, ms.order, ms.apps, ms.apps.circuit, ms.datasets]
     seen = {}
     for module in rooms:
         for name in getattr(module, "__all__", dir(module)):
@@ -93,8 +93,8 @@ def test_links_between_documents_hold(document):
 
 @pytest.mark.parametrize("document", [README, *DOCUMENTS], ids=lambda d: d.name)
 def test_commands_in_documents_are_commands(document):
-    from meshsolve import cli
+    from meshsolve.cli import arguments
 
     for block in re.findall(r"```sh\n(.*?)```", document.read_text(), re.S):
         for line in filter(lambda line: line.startswith("meshsolve "), block.splitlines()):
-            cli._parser().parse_args(line.split("#")[0].split()[1:])
+            arguments.parser().parse_args(line.split("#")[0].split()[1:])

@@ -40,7 +40,7 @@ TAKES_ARRAYS = {
     "nested_dissection": ms.order.nested_dissection, "amd": ms.order.amd, "rcm": ms.order.rcm, "PatchMesh": ms.PatchMesh,
     "graph_laplacian": ms.graph_laplacian, "vertices": lambda x: ms.Mesh(x, [[0, 1, 2]]), "faces": lambda x: ms.Mesh(np.eye(3), x),
     "with_vertices": MESH.with_vertices, "cotan_laplacian": ms.cotan_laplacian, "mass_matrix": ms.mass_matrix, "mcf": ms.apps.mcf,
-    "smooth": lambda x: ms.apps.smooth(x, 1), "from_trimesh": ms.Mesh.from_trimesh, "load_mesh": ms.load_mesh, "save": MESH.save,
+    "smooth": lambda x: ms.apps.smooth(x, 1), "from_trimesh": ms.Mesh.from_trimesh, "load_mesh": ms.load_mesh, "circuit": ms.apps.circuit.read, "save": MESH.save,
     "threads": lambda x: ms.cholesky(A, threads=x), "seed": lambda x: ms.order.random(A, x), "rtol": lambda x: ms.solve(A, ONES, rtol=x),
     "dt": lambda x: ms.apps.mcf(MESH, dt=x), "strength": lambda x: ms.apps.smooth(MESH, x), "order": lambda x: ms.apps.smooth(MESH, 1, x),
     "patch_size": lambda x: ms.PatchMesh(MESH, x), "patch seed": lambda x: ms.PatchMesh(MESH, seed=x), "patch": ms.PatchMesh(MESH).patch,
