@@ -152,6 +152,11 @@ def shared_limit():
     return backend().shared_limit
 
 
+def multiprocessors():
+    """Multiprocessors of the device: a persistent kernel launches some blocks for each."""
+    return backend().multiprocessors
+
+
 # ---- which device -----------------------------------------------------------------------------------------------------
 
 

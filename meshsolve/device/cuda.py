@@ -41,6 +41,10 @@ class CuPy:
         """Bytes of shared memory that a block of the current device may ask for."""
         return self.xp.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
 
+    @property
+    def multiprocessors(self):
+        return self.xp.cuda.Device().attributes["MultiProcessorCount"]
+
     def function(self, path, name):
         return _function(path, name)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.factor.parac import cuda
+from meshsolve.factor.parac import cuda, ordered_cuda
 from meshsolve.factor.trisolve import cuda as trisolve
 
 
@@ -19,7 +19,9 @@ class Inverse:
     """The inverse of G D G^T; where D is 0, its pseudo-inverse."""
 
     def __init__(self, graph, perm, samples, seed, dtype):
-        self._columns = cuda.factor(graph, perm, samples, seed, np.dtype(dtype))
+        dtype = np.dtype(dtype)
+        self._columns = (cuda.factor(graph, None, samples, seed, dtype) if perm is None
+                         else ordered_cuda.factor(graph, perm, samples, seed, dtype))
         with device.errors("the factor"):
             self._prepare(self._columns)
             self._label_components(self._columns)
