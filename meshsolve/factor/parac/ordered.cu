@@ -1,7 +1,7 @@
-// ParAC in a given order on the GPU: the factor of parac.cpp, bit for bit. One persistent kernel eliminates right-looking: a vertex
-// is ready when no entry of its row leads to an earlier one (raw entries are counted); it then waits in a queue. Its edges are those
-// of the matrix and the samples that earlier pivots left for it in a hash table.
-//   warps     take a ticket for the queue each and wait for its place to be filled; who makes a vertex ready goes on with it at once
+// ParAC in a given order on the GPU: the factor of parac.cpp, bit for bit. One persistent kernel eliminates right-looking. A vertex
+// is ready when no entry of its row leads to an earlier one (raw entries are counted), and waits in a queue then. Its edges are
+// those of the matrix and the samples that earlier pivots left for it in a hash table.
+//   warps     take a ticket for the queue each and wait for its place to be filled; who makes a vertex ready goes on with it
 //   blocks    a pivot of many edges calls the warps of its block together, which answer when they are through with their own
 //   table     open addressing, linear probing from a hash of the earlier end. A slot's word names both ends and is taken by
 //             compare-and-swap of a free one; only the pivot it belongs to reads it, when no more will come, counts until it
@@ -11,8 +11,8 @@
 // A ticket is only held by a warp that runs, so progress never depends on how many blocks are resident. A wait in which nothing
 // is eliminated anywhere ends, halts the kernel and is reported. Nothing depends on the schedule: a pivot sorts what it gathers.
 // Cost: a read of the matrix, twice; a compare-and-swap per sample; a handful of atomics per pivot.
-// Source: Liang et al. 2025, "ParAC", Algorithm 4. There a slot that is being written is waited for, and places in the queue belong
-// to blocks, all of which have to be resident.
+// Source: Liang et al. 2025, "ParAC", Algorithm 4. There a slot that is being written is waited for, and places in the queue
+// belong to blocks, all of which have to be resident.
 #include "factor/parac/team.cuh"
 
 namespace ms::parac {
@@ -22,7 +22,8 @@ constexpr int light = 64;                                               // most 
 constexpr int nobody = -1, leave = -2;                                  // besides vertices, what a block may be called for
 
 // What `state` holds, each hot counter in a cache line of its own; ordered_cuda.py knows the same numbers.
-enum State { halt = 0, head = 16, tail = 32, eliminated = 48, columns_used = 64, table_used = 80, need_table = 96, need_scratch, lost };
+enum State { halt = 0, head = 16, tail = 32, eliminated = 48, columns_used = 64, table_used = 80, need_table = 96, need_scratch,
+             lost };
 enum Halt { done = 1, paused = 2, columns_full = 4, table_full = 8, scratch_small = 16, stalled = 32 };
 
 struct Ordered {
@@ -55,8 +56,8 @@ struct Ordered {
   __device__ void stop(Halt why) const { atomicOr(state + halt, static_cast<unsigned long long>(why)); }
   __device__ int edges(int k) const { return later[k] + fills[k]; }
   __device__ long long slot(int k, long long i) const {                 // the i-th from that of k on, i <= table_room
-    const unsigned long long first = (mix64(static_cast<unsigned long long>(k)) >> 32) * static_cast<unsigned long long>(table_room) >> 32;
-    const long long at = static_cast<long long>(first) + i;
+    const unsigned long long hash = mix64(static_cast<unsigned long long>(k)) >> 32;
+    const long long at = static_cast<long long>(hash * static_cast<unsigned long long>(table_room) >> 32) + i;
     return at >= table_room ? at - table_room : at;
   }
 };
@@ -77,7 +78,8 @@ struct Scratch {
 // ---- one pivot
 
 // Its samples behind the `d` edges of the matrix, -1 if not all are there.
-template <class Team> __device__ __forceinline__ int find_samples(const Ordered& F, const Team& team, int k, const Scratch& s, int d) {
+template <class Team>
+__device__ __forceinline__ int find_samples(const Ordered& F, const Team& team, int k, const Scratch& s, int d) {
   const int expected = F.fills[k];
   int found = 0;
   for (long long base = 0; found < expected; base += team.size) {
@@ -181,7 +183,8 @@ __device__ __forceinline__ void insert(const Ordered& F, int a, int b, double w)
 }
 
 // Returns how many draws there were.
-template <class Team> __device__ __forceinline__ long long sample(const Ordered& F, const Team& team, int k, const Scratch& s, int d) {
+template <class Team>
+__device__ __forceinline__ long long sample(const Ordered& F, const Team& team, int k, const Scratch& s, int d) {
   const unsigned long long stream = stream_of(F.seed, F.order[k]);
   long long drawn = 0;
   for (int base = 0; base + 1 < d; base += team.size) {
@@ -236,7 +239,8 @@ __device__ __forceinline__ void count_eliminated(const Ordered& F) {
 
 // Column k of G from its merged edges, in the order of their rows; sorts them by weight then.
 template <class Team>
-__device__ __forceinline__ void make_column(const Ordered& F, const Team& team, int k, const Scratch& s, int d, int kept, long long column) {
+__device__ __forceinline__ void make_column(const Ordered& F, const Team& team, int k, const Scratch& s, int d, int kept,
+                                            long long column) {
   const int above = F.level[k] + 1;
   for (int i = team.rank; i < kept; i += team.size) {
     F.column_row[column + i] = s.edges[i].to;
@@ -278,6 +282,24 @@ template <class Team> __device__ __forceinline__ int eliminate(const Ordered& F,
   return next;
 }
 
+// ---- waiting
+
+// Ends what would wait for ever: as long as anything is eliminated anywhere, there is hope.
+struct Hope {
+  unsigned long long seen;
+  long long left;
+  __device__ explicit Hope(const Ordered& F) : seen(F.look(eliminated)), left(F.patience) {}
+  __device__ void wait(const Ordered& F, unsigned nanoseconds) {
+    if (--left < 0) {
+      const unsigned long long now = F.look(eliminated);
+      if (now == seen) F.stop(stalled);
+      seen = now;
+      left = F.patience;
+    }
+    __nanosleep(nanoseconds);
+  }
+};
+
 // ---- many edges: the whole block
 
 // Scratch in global memory for a block to have alone, or nobody if the kernel halts. Who has one waits for nothing.
@@ -287,12 +309,13 @@ __device__ __forceinline__ int take_slab(const Ordered& F, int edges) {
     F.stop(scratch_small);
     return nobody;
   }
+  Hope hope(F);
   for (int i = static_cast<int>(blockIdx.x) % F.slab_count; !F.look(halt); i = (i + 1) % F.slab_count) {
     if (atomicCAS(F.slab_taken + i, 0, 1) == 0) {
       __threadfence();
       return i;
     }
-    __nanosleep(200);
+    hope.wait(F, 512);
   }
   return nobody;
 }
@@ -321,9 +344,8 @@ __device__ __forceinline__ void eliminate_together(const Ordered& F, int k, doub
 
 // What one lane waits for: the vertex of its ticket. nobody: the block is called together, or is to leave.
 __device__ __forceinline__ int await(const Ordered& F, int* call, int& ticket) {
-  unsigned long long seen = F.look(eliminated);
+  Hope hope(F);
   unsigned sleep = 32;
-  long long left = F.patience;
   for (unsigned looks = 1;; ++looks) {
     const int k = ticket < F.n ? static_cast<volatile int*>(F.queue)[ticket] : nobody;
     if (k != nobody) {
@@ -336,13 +358,7 @@ __device__ __forceinline__ int await(const Ordered& F, int* call, int& ticket) {
       atomicCAS(call, nobody, leave);
       return nobody;
     }
-    if (--left < 0) {
-      const unsigned long long now = F.look(eliminated);
-      if (now == seen) F.stop(stalled);
-      seen = now;
-      left = F.patience;
-    }
-    __nanosleep(sleep);
+    hope.wait(F, sleep);
     if (sleep < 1024) sleep *= 2;
   }
 }
@@ -405,15 +421,16 @@ using namespace ms::parac;
 // Three blocks a multiprocessor at least.
 extern "C" __global__ void __launch_bounds__(256, 3)
 k_ordered(int n, int samples, unsigned long long seed, double floor, unsigned long long pause, long long patience,
-          unsigned long long* state, const long long* ptr, const int* to, const double* w, const double* ground, const int* order,
-          const int* position, const int* later, int* waits, int* fills, int* level, int* queue, unsigned long long* table,
-          double* table_w, long long table_room, long long* column_start, int* column_length, int* column_row, double* column_value,
-          double* D, long long columns_room, double* slabs, int* slab_taken, int slab_count, int slab_room) {
+          unsigned long long* state, const long long* ptr, const int* to, const double* w, const double* ground,
+          const int* order, const int* position, const int* later, int* waits, int* fills, int* level, int* queue,
+          unsigned long long* table, double* table_w, long long table_room, long long* column_start, int* column_length,
+          int* column_row, double* column_value, double* D, long long columns_room, double* slabs, int* slab_taken, int slab_count,
+          int slab_room) {
   extern __shared__ double shared[];
   __shared__ int call;                                      // a vertex that needs the whole block, nobody or leave
-  const Ordered F{n, samples, seed, floor, pause, patience, state, ptr, to, w, ground, order, position, later, waits, fills, level,
-                  queue, table, table_w, table_room, column_start, column_length, column_row, column_value, D, columns_room, slabs,
-                  slab_taken, slab_count, slab_room};
+  const Ordered F{n, samples, seed, floor, pause, patience, state, ptr, to, w, ground, order, position, later, waits, fills,
+                  level, queue, table, table_w, table_room, column_start, column_length, column_row, column_value, D,
+                  columns_room, slabs, slab_taken, slab_count, slab_room};
   if (threadIdx.x == 0) call = nobody;
   __syncthreads();
   work(F, &call, shared);

@@ -1,5 +1,6 @@
-"""ParAC in a given order on the GPU: the persistent kernel of ordered.cu. The host looks when it halts: the factor is whole, some
-workspace is full, or a share of the work is done. What is ready is queued anew then, so that a launch goes on where the last ended.
+"""ParAC in a given order on the GPU: the persistent kernel of ordered.cu. The host looks when it halts: the factor is whole,
+some workspace is full, or a share of the work is done. What is ready is queued anew then, so that a launch goes on where the last
+one ended.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ class _Ordered:
 
     def _first_room(self, nnz, most_samples):
         """Guesses: what is too small grows. An elimination puts in fewer samples than it takes out edges, so there are never more
-        of them than the graph has copies of edges, and seldom half as many."""
+        of them than the graph has copies of edges, and on meshes half as many (the table takes three quarters of its slots)."""
         self._make_columns((nnz + self.n) * 5 // 4)
-        self._make_table(most_samples * 2 // 3 + 64)
+        self._make_table(most_samples + 64)
         self._make_slabs(1024)
 
     def _make_columns(self, room):
@@ -89,7 +90,8 @@ class _Ordered:
 
     def _fail(self):
         raise DeviceUnavailableError(
-            f"the factor: {self.n - self.eliminated} vertices are left and none can be eliminated (stalled); use device=\"cpu\"")
+            f"the factor: {self.n - self.eliminated} vertices are left and none can be eliminated (stalled); "
+            'use device="cpu"')
 
     def _queue_ready(self):
         """What waits for nothing and is not eliminated, by position; a ticket for each place in the queue."""
@@ -105,10 +107,11 @@ class _Ordered:
         ptr, to, w, ground = self.graph
         device.launch(K.k_ordered, self.grid, BLOCK, SHARED,
                       (np.int32(self.n), np.int32(self.samples), self.seed, self.floor, np.uint64(self.eliminated + SHARE),
-                       np.int64(PATIENCE + self.n), self.state, ptr, to, w, ground, self.order, self.position, self.later, self.waits,
-                       self.fills, self.level, self.queue, self.table, self.table_w, np.int64(len(self.table)), self.column_start,
-                       self.column_length, self.column_row, self.column_value, self.D, np.int64(len(self.column_row)), self.slabs,
-                       self.slab_taken, np.int32(len(self.slab_taken)), np.int32(self.slab_room)))
+                       np.int64(PATIENCE + self.n), self.state, ptr, to, w, ground, self.order, self.position, self.later,
+                       self.waits, self.fills, self.level, self.queue, self.table, self.table_w, np.int64(len(self.table)),
+                       self.column_start, self.column_length, self.column_row, self.column_value, self.D,
+                       np.int64(len(self.column_row)), self.slabs, self.slab_taken, np.int32(len(self.slab_taken)),
+                       np.int32(self.slab_room)))
 
     def _grow(self, state):
         """Room for what halted the kernel, and half as much again; whether anything had been full."""
