@@ -1,7 +1,8 @@
 """ParAC on the GPU: the rounds, launches of rounds.cu. The host looks at a few counters every few rounds, arrays stay.
 
-A given order goes the same way: its vertices are numbered by position, and a vertex is eliminated in the round in which no
-live neighbour has a smaller number. The factor is that of the CPU, bit for bit.
+A given order can go the same way: its vertices are numbered by position, and a vertex is eliminated in the round in which no
+live neighbour has a smaller number. The factor is that of the CPU, bit for bit. What :func:`meshsolve.parac` takes for given
+orders is the queue of ordered_cuda.py, which does not look through all that is left in every round.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Inverse:
             leads = xp.where(end, leads, C.rows[xp.minimum(C.ptr[:-1], len(C.rows) - 1)])
         for _ in range(int(C.rounds).bit_length()):         # each step doubles the way that was gone
             leads = leads[leads]
-        label = xp.where(last[leads], (xp.cumsum(last) - 1)[leads], -1)
+        label = xp.where(last[leads], (xp.cumsum(last, dtype=xp.int64) - 1)[leads], -1)
         self._label = xp.empty(n, xp.int64)
         self._label[C.perm] = label
 

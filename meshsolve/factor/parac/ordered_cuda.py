@@ -100,7 +100,7 @@ class _Ordered:
         if len(ready) == 0:
             self._fail()
         self.queue.fill(-1)
-        self.queue[:len(ready)] = ready
+        self.queue[:len(ready)] = ready.astype(xp.int32)
         self.state[HALT], self.state[HEAD], self.state[TAIL] = 0, 0, len(ready)
 
     def _launch(self):
