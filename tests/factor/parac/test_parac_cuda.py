@@ -67,12 +67,6 @@ def test_the_rounds_give_the_factor_of_the_cpu(cuda, name, samples):
     check(SHAPES[name], samples=samples, seed=9)
 
 
-@pytest.mark.parametrize("ordering", ["amd", "nnz_sort", "natural"])
-@pytest.mark.parametrize("name", ["components", "clique", "grounded", "hubs"])
-def test_given_orders_give_the_factor_of_the_cpu(cuda, name, ordering):
-    check(SHAPES[name], ordering, samples=2)
-
-
 @pytest.mark.sanitize
 @pytest.mark.parametrize("name", ["components", "clique"])
 def test_no_order_of_threads_shows(varied, name):

@@ -75,11 +75,13 @@ def test_lost_samples_are_counted(cuda):
     assert np.array_equal(P.G.data, Q.G.data) and P._core.lost == Q._core._columns.lost > 0
 
 
-def test_the_queue_and_the_rounds_give_the_same_columns(cuda):
+@pytest.mark.parametrize("natural", [True, False])
+@pytest.mark.parametrize("name", ["components", "clique", "grounded", "hubs"])
+def test_the_queue_and_the_rounds_give_the_same_columns(cuda, name, natural):
     """Levels too: what the rounds find in their n-th round the queue finds at the n-th level."""
-    M = as_symmetric(SHAPES["hubs"])
-    perm = np.random.default_rng(3).permutation(M.n).astype(np.int32)
-    graph = _core.ParacGraph(M.indptr, M.indices, M.data)
+    M = as_symmetric(SHAPES[name])
+    perm = np.arange(M.n) if natural else np.random.default_rng(3).permutation(M.n)
+    perm, graph = perm.astype(np.int32), _core.ParacGraph(M.indptr, M.indices, M.data)
     a, b = (kind.factor(graph, perm, 2, 7, np.dtype(float)) for kind in (cuda_rounds, ordered_cuda))
     assert a.rounds == b.rounds and a.lost == b.lost
     for name in ("ptr", "rows", "values", "D", "perm", "round"):
