@@ -424,8 +424,8 @@ k_ordered(int n, int samples, unsigned long long seed, double floor, unsigned lo
           unsigned long long* state, const long long* ptr, const int* to, const double* w, const double* ground,
           const int* order, const int* position, const int* later, int* waits, int* fills, int* level, int* queue,
           unsigned long long* table, double* table_w, long long table_room, long long* column_start, int* column_length,
-          int* column_row, double* column_value, double* D, long long columns_room, double* slabs, int* slab_taken, int slab_count,
-          int slab_room) {
+          int* column_row, double* column_value, double* D, long long columns_room, double* slabs, int* slab_taken,
+          int slab_count, int slab_room) {
   extern __shared__ double shared[];
   __shared__ int call;                                      // a vertex that needs the whole block, nobody or leave
   const Ordered F{n, samples, seed, floor, pause, patience, state, ptr, to, w, ground, order, position, later, waits, fills,
@@ -438,8 +438,8 @@ k_ordered(int n, int samples, unsigned long long seed, double floor, unsigned lo
 
 // Edges to earlier and to later vertices of each position, a warp each.
 extern "C" __global__ void __launch_bounds__(256)
-k_count_edges(int n, int samples, const long long* ptr, const int* to, const double* ground, const int* order, const int* position,
-              int* waits, int* later) {
+k_count_edges(int n, int samples, const long long* ptr, const int* to, const double* ground, const int* order,
+              const int* position, int* waits, int* later) {
   const Warp warp;
   for (long long k = grid_begin() / 32; k < n; k += grid_step() / 32) {
     const int v = order[k];
@@ -475,7 +475,8 @@ k_rehash(long long old_room, const unsigned long long* old_table, const double* 
 
 // Columns one after the other, a warp each.
 extern "C" __global__ void __launch_bounds__(256)
-k_pack(int n, const long long* start, const int* row, const double* value, const long long* ptr, int* new_row, double* new_value) {
+k_pack(int n, const long long* start, const int* row, const double* value, const long long* ptr, int* new_row,
+       double* new_value) {
   const int lane = threadIdx.x & 31;
   for (long long k = grid_begin() / 32; k < n; k += grid_step() / 32) {
     const long long shift = start[k] - ptr[k];

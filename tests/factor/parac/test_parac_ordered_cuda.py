@@ -106,7 +106,7 @@ def note_halts(monkeypatch):
 
 
 def test_a_full_workspace_grows(harness, monkeypatch):
-    """With room for one entry, one sample and two edges at first, all three are met, again and again, and nothing done is lost."""
+    """With room for one entry, one sample and two edges at first, all three are met, again and again, and nothing is lost."""
     met = note_halts(monkeypatch)
 
     def nothing(self, *_):
