@@ -1,6 +1,6 @@
 // ParAC in a given order on the GPU: the factor of parac.cpp, bit for bit. One persistent kernel eliminates right-looking: a
-// vertex is ready when no entry of its row leads to an earlier one (raw entries are counted), and waits in a queue then. Its edges
-// are those of the matrix and the samples that earlier pivots left for it in a hash table.
+// vertex is ready when no entry of its row leads to an earlier one (raw entries are counted), and waits in a queue then. Its
+// edges are those of the matrix and the samples that earlier pivots left for it in a hash table.
 //   warps     take a ticket for the queue each and wait for its place to be filled; who makes a vertex ready goes on with it
 //   blocks    a pivot of many edges calls the warps of its block together, which answer when they are through with their own
 //   table     open addressing, linear probing from a hash of the earlier end. A slot's word names both ends and is taken by
