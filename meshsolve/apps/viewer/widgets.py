@@ -59,7 +59,7 @@ class Widgets:
 
     def _box(self, label, current, names):
         self.gui.SetNextItemWidth(WIDTH)
-        is_open = self.gui.BeginCombo(label, current)
+        is_open = self.gui.BeginCombo(label, current, self.gui.ImGuiComboFlags_HeightLargest)
         self._placed(label)
         if not is_open:
             return None
