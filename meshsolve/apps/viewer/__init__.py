@@ -24,7 +24,7 @@ def view(mesh, show="plain", screenshot=None, turntable=None, frames=72, size=(1
     mesh : Mesh, trimesh.Trimesh, str or path
     show : str
         What is seen at first: ``"plain"``, ``"patches"``, ``"ribbons"``, ``"one patch"``, ``"separators"``, ``"elimination order"``,
-        ``"column counts"``, ``"eigenvector"``, ``"displacement"``, ``"handles"`` or ``"weights"``.
+        ``"column counts"`` or ``"eigenvector"``.
     screenshot : str or path, optional
         PNG to write.
     turntable : str or path, optional
