@@ -27,6 +27,7 @@ class Panels:
         self.path, self.out = path, "edited.ply"
         self.picture, self.folder, self.frames = "view.png", "turntable", 72
         self.mode, self.rings = MODES[0], 3
+        self.starts_open = ("Mesh", "Structure", "Flow")
         self.laplacian, self.count = spectrum.LAPLACIANS[0], 8
 
     def __call__(self):
@@ -34,10 +35,9 @@ class Panels:
         if self.window.message:
             ui.line(self.window.message, strong=True)
         ui.line(model.timings.last or "ready")
-        for title, draw, is_open in (("Mesh", self._mesh, True), ("Structure", self._structure, True), ("Flow", self._flow, True),
-                                     ("Edit", self._edit, False), ("Eigenvectors", self._eigenvectors, False),
-                                     ("Pictures", self._pictures, False)):
-            if ui.section(title, is_open):
+        for title, draw in (("Mesh", self._mesh), ("Structure", self._structure), ("Flow", self._flow), ("Edit", self._edit),
+                            ("Eigenvectors", self._eigenvectors), ("Pictures", self._pictures)):
+            if ui.section(title, title in self.starts_open):
                 draw(model, ui)
 
     def _mesh(self, model, ui):
@@ -96,7 +96,7 @@ class Panels:
         if bending is not None:
             attempt(lambda: model.use_edit(bending=bending))
         self._handle(model, ui)
-        ui.line(f"{(editor.group == 0).sum():,} vertices pinned, {len(editor.transforms)} handles")
+        ui.line(f"{(editor.group == 0).sum():,} vertices pinned, handles: {len(editor.transforms)}")
         if ui.button("keep shape"):
             attempt(model.keep)
         if ui.button("release all", beside=True):

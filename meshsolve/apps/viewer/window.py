@@ -14,6 +14,7 @@ from meshsolve.arrays import as_integer
 from meshsolve.errors import InvalidInputError, MeshsolveError
 from meshsolve.files import as_path, written_whole
 
+VIEW_ANGLE, FAR = 45.0, 2.6        # degrees from top to bottom; distance of the camera in radii of the mesh
 STILL = 4.0                         # pixels that the mouse may move in a click
 MOVING = ("handles", "weights", "displacement")         # views that change with the shape or its pins
 CLAY, DARK = (0.78, 0.83, 0.89), (0.2, 0.2, 0.22)
@@ -200,8 +201,11 @@ class Window:
 
     # ---- pictures -------------------------------------------------------------------------------------------------------
 
-    def look(self, azimuth, elevation):
-        """Turn the camera: degrees about the axis that points up, and above its equator; all of the mesh is in the picture."""
+    def look(self, azimuth, elevation, aside=0.0):
+        """Turn the camera: degrees about the axis that points up, and above its equator; all of the mesh is in the picture.
+
+        ``aside`` moves the mesh to the left by so many pixels, away from the panels.
+        """
         x = self.model.mesh.vertices[np.unique(self.model.mesh.faces)]
         middle = (x.min(axis=0) + x.max(axis=0)) / 2
         radius = np.linalg.norm(x - middle, axis=1).max() or 1.0
@@ -210,7 +214,11 @@ class Window:
         upwards = np.array([0.0, 1.0, 0.0])
         if self.up == "z":
             towards, upwards = towards[[2, 0, 1]], upwards[[2, 0, 1]]
-        self.scene.look_at_dir(middle + 2.6 * radius * towards, middle, upwards)
+        distance = FAR * radius
+        pixel = 2 * distance * np.tan(np.radians(VIEW_ANGLE / 2)) / self.scene.get_window_size()[1]
+        middle = middle + aside * pixel * np.cross(upwards, [np.sin(a), 0.0, np.cos(a)] if self.up == "y" else [np.cos(a), np.sin(a), 0.0])
+        self.scene.set_vertical_fov_degrees(VIEW_ANGLE)
+        self.scene.look_at_dir(middle + distance * towards, middle, upwards)
 
     def screenshot(self, path, panels=False):
         """Write what is seen as a PNG, with or without the panels; whole or not at all."""

@@ -39,6 +39,15 @@ def test_the_largest_component_counts_alone():
     assert (got.vectors[:n] == 0).all() and got.values == pytest.approx(eigenvectors(ball, 4).values)
 
 
+def test_collapsed_triangles_do_not_end_the_iteration_early():
+    ball = icosphere(4)
+    flat = ball.vertices.copy()
+    around = np.unique(ball.faces[(ball.faces == 100).any(axis=1)])
+    flat[around] = flat[100] + 1e-6 * (flat[around] - flat[100])        # masses of 1e-15, diagonals of 1e15
+    values = eigenvectors(ball.with_vertices(flat), 3, "cotan").values
+    assert values == pytest.approx([2] * 3, rel=0.01)
+
+
 def test_the_seed_decides_alone():
     mesh = scan_like(1500)
     first, second = eigenvectors(mesh, 3), eigenvectors(mesh, 3, threads=1)
