@@ -4,7 +4,7 @@ import argparse
 
 
 def options(doc, arguments, file, about, **numbers):
-    """What was given: the first line of ``doc`` describes the demo, ``about`` its ``file``; each of ``numbers`` is a --name INTEGER."""
+    """What was given. The first line of ``doc`` describes the demo, ``about`` its ``file``; ``numbers`` are --name INTEGER."""
     parser = argparse.ArgumentParser(description=doc.split("\n")[0])
     parser.add_argument(file, nargs="?", help=about)
     for name, default in numbers.items():

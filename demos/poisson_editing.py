@@ -2,10 +2,10 @@
 
     python demos/poisson_editing.py [mesh.ply] [--degrees 90] [-o bent.png]
 
-A harmonic field, 1 on the handle and 0 on the anchor, says which share of the handle's turn each triangle makes; the triangles
-are torn apart, and the surface whose edges are closest to theirs, in the cotangent norm, solves L x = sum of cotangents times
-turned edges (Yu et al. 2004, sections 3 and 4). One factor with fixed rows serves the field and every edit. Unlike Laplacian
-editing, the details of the surface turn with it.
+A harmonic field, 1 on the handle and 0 on the anchor, says which share of the handle's turn each triangle makes. The turned
+triangles no longer fit; the surface whose edges are closest to theirs, in the cotangent norm, solves L x = sum of cotangents
+times turned edges (Yu et al. 2004, "Mesh editing with Poisson-based gradient field manipulation"). One factor with fixed rows
+serves the field and every edit. Unlike Laplacian editing, the details of the surface turn with it.
 """
 
 import numpy as np
@@ -68,8 +68,8 @@ def bend(mesh, degrees):
 
 
 def main(arguments=None):
-    given = options(__doc__, arguments, "mesh", "mesh file without zero-area triangles, every vertex in a face; default: a caterpillar",
-                    degrees=90)
+    given = options(__doc__, arguments, "mesh", "mesh file without zero-area triangles, every vertex in a face; default: "
+                    "a caterpillar", degrees=90)
     mesh = ms.load_mesh(given.mesh) if given.mesh else caterpillar()
     bent = bend(mesh, given.degrees)
     if given.output:

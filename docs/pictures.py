@@ -173,7 +173,8 @@ def viewer(path):
     window = _window(_dragged(), (1440, 900))
     window.model.show("displacement")
     window.scene.set_build_default_gui_panels(False)
-    window.look(15.0, 10.0, aside=195)
+    window.sides = (0, 390)
+    window.look(15.0, 10.0)
     window.panels.starts_open = ("Structure", "Flow", "Edit")
     window.scene.set_max_fps(-1)
     for _ in range(3):

@@ -23,8 +23,8 @@ def view(mesh, show="plain", screenshot=None, turntable=None, frames=72, size=(1
     ----------
     mesh : Mesh, trimesh.Trimesh, str or path
     show : str
-        What is seen at first: ``"plain"``, ``"patches"``, ``"ribbons"``, ``"one patch"``, ``"separators"``, ``"elimination order"``,
-        ``"column counts"`` or ``"eigenvector"``.
+        What is seen at first: ``"plain"``, ``"patches"``, ``"ribbons"``, ``"one patch"``, ``"separators"``,
+        ``"elimination order"``, ``"column counts"`` or ``"eigenvector"``.
     screenshot : str or path, optional
         PNG to write.
     turntable : str or path, optional

@@ -5,6 +5,7 @@ from __future__ import annotations
 from meshsolve.arrays import as_integer, one_of
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError
 
+LEFT, RIGHT = 305, 390              # pixels that polyscope's panels and ours take
 MOCK = "openGL_mock"
 NO_WINDOW = ("no window can be opened: there is no display. meshsolve view MESH --screenshot picture.png draws without one")
 NO_EGL = ("nothing to draw with: polyscope needs a display, or EGL to draw without one (Debian, Ubuntu: apt install libegl1 "
@@ -45,12 +46,13 @@ def start(size=(1440, 900), headless=False, up="y", backend=None):
         _initialize(ps, headless, backend)
     elif ps.get_render_engine_backend_name() == MOCK and backend != MOCK:
         raise DeviceUnavailableError(NO_EGL if headless else NO_WINDOW)
+    ps.clear_user_callback()
     ps.remove_everything()
     ps.set_up_dir(f"{up}_up")
     ps.set_window_size(width, height)
     ps.set_ground_plane_mode("none")
     ps.set_SSAA_factor(2)
-    ps.set_right_gui_pane_width(390)
+    ps.set_right_gui_pane_width(RIGHT)
     ps.set_user_gui_is_on_right_side(True)
     ps.set_give_focus_on_show(True)
     return ps

@@ -4,13 +4,14 @@ Fixed vertices leave the system by ``fixed=``. The fill-reducing order is made o
 free, so another pin costs a symbolic and a numeric phase; another stiffness or rest shape the numeric phase alone
 (``refactor``). The surface is linear in the handles' affine transforms: one solve gives a basis, a drag is a product with it.
 
-Sources: Botsch and Kobbelt 2004, "An intuitive framework for real-time freeform modeling", section 4 (basis); Joshi, Meyer, DeRose, Green, Sanocki
-2007, "Harmonic coordinates for character articulation" (weights); Jacobson, Baran, Popovic, Sorkine 2011, section 3.1 (blending).
+Sources: Botsch and Kobbelt 2004, "An intuitive framework for real-time freeform modeling" (a basis made beforehand); Joshi et al.
+2007, "Harmonic coordinates for character articulation" (weights).
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 
 import numpy as np
 import scipy.sparse as sp
@@ -127,7 +128,7 @@ class Editor:
         self.mesh = mesh
         self.transforms = {k: np.eye(4) for k in self.transforms}
         self._forget_values()
-        self._stale, self._basis = True, None
+        self._stale, self._basis, self._weights = True, None, None
 
     @property
     def is_moved(self):
@@ -179,6 +180,16 @@ class Editor:
                 mine = (mine[:, :, None] * at[:, None]).reshape(len(mine), -1)
             self._basis = self._solve(mine)
         return self._basis
+
+    def weights(self):
+        """(n, k) harmonic weights of the handles, whatever the method."""
+        if self.method == "harmonic weights":
+            return self.basis()
+        if self._weights is None:
+            other = copy.copy(self)
+            other.use("harmonic weights")
+            self._weights = other.basis()
+        return self._weights
 
     # ---- the system -----------------------------------------------------------------------------------------------------
 
@@ -238,7 +249,7 @@ class Editor:
         self._system = None
 
     def _forget_factor(self):
-        self._factor = self._rows = self._basis = None
+        self._factor = self._rows = self._basis = self._weights = None
         self._stale = True
 
     @contextlib.contextmanager

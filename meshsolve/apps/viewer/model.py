@@ -126,9 +126,8 @@ class Model:
         handles = list(self.editor.transforms)
         if not handles:
             raise InvalidInputError("there is no handle: make one, and its weights can be seen")
-        self.editor.use("harmonic weights")
         k = min(self.handle, len(handles) - 1)
-        return Coloring("weights", self.editor.basis()[:, k], caption=f"harmonic weights of handle {handles[k]}", limits=(0, 1))
+        return Coloring("weights", self.editor.weights()[:, k], caption=f"harmonic weights of handle {handles[k]}", limits=(0, 1))
 
     def _eigenvector_view(self):
         if self.spectrum is None:

@@ -114,6 +114,7 @@ def _lobpcg(L, mass, count, seed, threads):
     X -= np.outer(root, root @ X / mass.sum())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)                # scipy's own of convergence: the residuals say it
-        values, vectors, history = spla.lobpcg(A, X, M=M, Y=root[:, None], largest=False, maxiter=300,
-                                               tol=RTOL * np.median(A.diagonal()) / len(mass) ** 0.5, retResidualNormsHistory=True)
+        tol = RTOL * np.median(A.diagonal()) / len(mass) ** 0.5
+        values, vectors, history = spla.lobpcg(A, X, M=M, Y=root[:, None], largest=False, maxiter=300, tol=tol,
+                                               retResidualNormsHistory=True)
     return values[:count], vectors[:, :count] / root[:, None], len(history) - 1

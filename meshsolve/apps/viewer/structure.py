@@ -73,9 +73,9 @@ class Structure:
         copies = ribbon_copies(self.patches(size), len(self.mesh.faces))
         share = (copies > 0).mean() if len(copies) else 0.0
         extra = copies.sum() / max(len(copies), 1)
-        return Coloring("ribbons", COPIED[np.minimum(copies, len(COPIED) - 1)], "faces", "faces that lie in the ribbon of no other "
-                        f"patch (grey), of one (orange), of more (red, at most {copies.max(initial=0)}); {share:.0%} of the faces "
-                        f"are copied, {extra:.0%} more storage")
+        caption = (f"faces in the ribbon of no other patch (grey), one (orange), more (red, up to {copies.max(initial=0)}); "
+                   f"{share:.0%} of the faces are copied, {extra:.0%} more storage")
+        return Coloring("ribbons", COPIED[np.minimum(copies, len(COPIED) - 1)], "faces", caption)
 
     def _one_patch_view(self, size, patch):
         patches = self.patches(size)
@@ -92,7 +92,8 @@ class Structure:
             text = "no separators: small meshes (below 5,000 vertices) and near-trees are ordered by minimum degree"
         else:
             count = int((level < depth).sum())
-            text = f"{depth} levels of separators, {count:,} vertices in them: blue is the first, yellow the last; grey: the parts between"
+            text = (f"{depth} levels of separators, {count:,} vertices in them: blue is the first, yellow the last; grey: the "
+                    "parts between")
         from matplotlib import colormaps
 
         color = colormaps["plasma"](np.linspace(0, 0.95, max(depth, 1) + 1))[:, :3]

@@ -21,7 +21,7 @@ class Timings:
 
     @contextlib.contextmanager
     def measure(self, action, phases=dict):
-        """Time the block; ``phases()`` gives seconds so far of each phase, before it and after it. A block that fails is left out."""
+        """Time the block; ``phases()`` gives the seconds of each phase so far. A block that fails is left out."""
         before, start = phases(), time.perf_counter()
         yield
         seconds, after = time.perf_counter() - start, phases()

@@ -43,12 +43,15 @@ class Window:
         What the last action had to complain of, empty where nothing.
     caption : str
         What the colours mean.
+    sides : (int, int)
+        Pixels at the left and right that panels take from the picture.
     """
 
     def __init__(self, model, size=(1440, 900), headless=False, up="y", path="", backend=None):
         self.scene = display.start(size, headless, up, backend)
         self.model, self.up, self.message, self.caption = model, up, "", ""
         self.panels = Panels(self, Widgets(), path)
+        self.sides = (0, 0)
         self._surface = self._drawn = self._faces = self._colored = self._marked = self._gizmo = self._pressed = None
         self.refresh()
         self.scene.frame_tick()                             # the first frame looks where polyscope wants
@@ -59,6 +62,8 @@ class Window:
 
     def open(self):
         """Show the window until it is closed."""
+        self.sides = display.LEFT, display.RIGHT
+        self.look(30.0, 18.0)
         self.scene.show()
 
     def frame(self):
@@ -78,6 +83,9 @@ class Window:
                 action(*arguments)
             except (MeshsolveError, OSError) as e:
                 self.message = " ".join(str(e).split())
+                return False
+            except Exception as e:                          # a fault of ours must not take the window and the work in it
+                self.message = f"{type(e).__name__}: {' '.join(str(e).split())}"
                 return False
         self.message = "; ".join(str(w.message) for w in said)
         return True
@@ -105,7 +113,8 @@ class Window:
         if self._faces is not mesh.faces:
             new = self._faces is not None
             self.scene.remove_all_structures()
-            self._surface = self.scene.register_surface_mesh("mesh", mesh.vertices, mesh.faces, color=CLAY, back_face_policy="identical")
+            self._surface = self.scene.register_surface_mesh("mesh", mesh.vertices, mesh.faces, color=CLAY,
+                                                             back_face_policy="identical")
             self._surface.set_selection_mode("vertices_only")
             self._faces, self._drawn, self._colored, self._marked = mesh.faces, mesh, None, None
             if new:
@@ -118,9 +127,10 @@ class Window:
 
     def _color(self):
         model = self.model
-        key = (model.view, model.ordering, model.patch_size, model.patch, model.handle, model.eigenvector, id(model.spectrum),
-               (id(model.mesh), id(model.editor.group)) if model.view in MOVING else None)
-        if key == self._colored:
+        moving = (model.mesh, model.editor.group) if model.view in MOVING else ()
+        key = (model.view, model.ordering, model.patch_size, model.patch, model.handle, model.eigenvector, model.spectrum,
+               *moving)
+        if _same(key, self._colored):
             return
         self._colored = key
         self._surface.remove_all_quantities()
@@ -140,8 +150,8 @@ class Window:
     def _mark(self):
         """A point on every fixed vertex, and the gizmo at the handle that is dragged."""
         editor = self.model.editor
-        key = id(editor.group), id(self.model.mesh), id(editor.transforms), self.handle
-        if key == self._marked:
+        key = editor.group, self.model.mesh, editor.transforms, self.handle
+        if _same(key, self._marked):
             return
         self._marked = key
         rows = np.flatnonzero(editor.group >= 0)
@@ -201,22 +211,19 @@ class Window:
 
     # ---- pictures -------------------------------------------------------------------------------------------------------
 
-    def look(self, azimuth, elevation, aside=0.0):
-        """Turn the camera: degrees about the axis that points up, and above its equator; all of the mesh is in the picture.
-
-        ``aside`` moves the mesh to the left by so many pixels, away from the panels.
-        """
+    def look(self, azimuth, elevation):
+        """Turn the camera: degrees about the axis that points up, and above its equator; the mesh is seen beside the panels."""
         x = self.model.mesh.vertices[np.unique(self.model.mesh.faces)]
         middle = (x.min(axis=0) + x.max(axis=0)) / 2
         radius = np.linalg.norm(x - middle, axis=1).max() or 1.0
         a, e = np.radians([azimuth, elevation])
-        towards = np.array([np.sin(a) * np.cos(e), np.sin(e), np.cos(a) * np.cos(e)])
-        upwards = np.array([0.0, 1.0, 0.0])
-        if self.up == "z":
-            towards, upwards = towards[[2, 0, 1]], upwards[[2, 0, 1]]
-        distance = FAR * radius
-        pixel = 2 * distance * np.tan(np.radians(VIEW_ANGLE / 2)) / self.scene.get_window_size()[1]
-        middle = middle + aside * pixel * np.cross(upwards, [np.sin(a), 0.0, np.cos(a)] if self.up == "y" else [np.cos(a), np.sin(a), 0.0])
+        towards, right = [np.sin(a) * np.cos(e), np.sin(e), np.cos(a) * np.cos(e)], [np.cos(a), 0.0, -np.sin(a)]
+        axes = np.array([towards, [0.0, 1.0, 0.0], right])
+        towards, upwards, right = axes if self.up == "y" else axes[:, [2, 0, 1]]
+        width, height = self.scene.get_window_size()
+        distance = FAR * radius / np.clip((width - sum(self.sides)) / height, 0.3, 1.0)
+        pixel = 2 * distance * np.tan(np.radians(VIEW_ANGLE / 2)) / height
+        middle = middle + (self.sides[1] - self.sides[0]) / 2 * pixel * right
         self.scene.set_vertical_fov_degrees(VIEW_ANGLE)
         self.scene.look_at_dir(middle + distance * towards, middle, upwards)
 
@@ -231,7 +238,7 @@ class Window:
             Image.fromarray(self.pixels(panels)).save(part, format="png")
 
     def turntable(self, folder, frames=72):
-        """Write PNGs ``frame_000.png`` and so on of a full turn of the camera about the mesh into a folder; it is made if need be."""
+        """Write PNGs ``frame_000.png`` and so on of a full turn of the camera into a folder, which is made if need be."""
         folder, frames = made_folder(folder), as_integer(frames, "frames", 2, 10_000)
         view = self.scene.get_view_as_json()
         for k in range(frames):
@@ -244,6 +251,12 @@ class Window:
         self.refresh()
         shot = self.scene.screenshot_to_buffer(transparent_bg=False, include_UI=panels)
         return np.ascontiguousarray(shot[..., :3])
+
+
+def _same(key, before):
+    """Whether nothing has been replaced: names and numbers are equal, everything else is the same object."""
+    return before is not None and len(key) == len(before) and all(
+        a == b if isinstance(a, (str, int)) else a is b for a, b in zip(key, before))
 
 
 def made_folder(path):

@@ -1,7 +1,7 @@
 """What a person does in the window, done with the mouse: every widget of every panel, the surface, the gizmo.
 
-test_window.py runs this file in a process of its own, since polyscope has one window and one backend in a process; the variable
-MESHSOLVE_VIEWER_BACKEND names the backend. openGL_mock draws nothing: with it the same actions run, and pictures are not compared.
+test_window.py runs this file in a process of its own, since polyscope has one window and one backend in a process. The variable
+MESHSOLVE_VIEWER_BACKEND names it; openGL_mock draws nothing: with it the same actions run, and pictures are not compared.
 """
 
 import os
@@ -122,7 +122,8 @@ def user():
 
 def shows(picture):
     """Something is drawn, and in several colours."""
-    return not DRAWS or (np.ptp(picture.reshape(-1, 3), axis=0).min() > 50 and (picture != picture[0, 0]).any(axis=2).mean() > 0.02)
+    drawn = (picture != picture[0, 0]).any(axis=2)
+    return not DRAWS or (np.ptp(picture.reshape(-1, 3), axis=0).min() > 50 and drawn.mean() > 0.02)
 
 
 def differs(before, after, share=0.002):

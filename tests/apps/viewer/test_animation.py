@@ -119,3 +119,19 @@ def test_timings_keep_the_last_actions_and_leave_out_failures():
     assert len(timings) == 3 and timings.phases("step")["solve"].tolist() == [2, 3, 4]
     assert timings.phases("step")["phase 4"].tolist() == [0, 0, 0.5] and len(timings.seconds("step")) == 3
     assert timings.last.startswith("step:") and "solve 4000.0" in timings.last and timings.phases("other") == {}
+
+
+def test_flows_and_edits_on_the_device(cuda):
+    """The factor lies there, the surface comes back: the same steps and drags up to rounding."""
+    mesh = icosphere(1)
+    here, there = Model(mesh), Model(mesh)
+    there.animation.use(device="cuda")
+    there.editor.device = "cuda"
+    for model in (here, there):
+        model.step()
+        model.pin(0, 1)
+        model.drag(model.grab(30), [0.1, 0.2, 0.3])
+        model.use_edit(bending=0.4)
+    assert isinstance(there.mesh.vertices, np.ndarray) and there.editor._factor.report.facts["device"] == "cuda"
+    assert np.allclose(there.mesh.vertices, here.mesh.vertices, atol=1e-10)
+    assert np.abs(here.mesh.vertices - mesh.vertices).max() > 0.1

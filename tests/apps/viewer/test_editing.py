@@ -122,6 +122,22 @@ def test_weights_are_from_0_to_1_and_sum_to_1_with_the_pins():
     assert np.allclose(editor.basis().sum(axis=1), 1)
 
 
+def test_the_weights_that_are_shown_are_those_of_the_other_method_too():
+    model = Model(BALL)
+    model.pin(0, 1)
+    model.grab(50, 1)
+    handle = model.grab(100, 1)
+    model.drag(handle, [0.2, 0, 0])
+    shape = model.mesh.vertices
+    shown = model.show("weights", handle=1).values
+    assert model.editor.method == "bi-Laplacian" and model.mesh.vertices is shape
+    model.use_edit("harmonic weights")
+    assert np.allclose(shown, model.editor.basis()[:, 1], atol=1e-12) and shown.max() == 1 and shown.min() > -1e-12
+    assert np.array_equal(model.show("weights", handle=0).values, model.editor.basis()[:, 0])
+    model.pin(120)
+    assert model.show("weights").values[120] == 0
+
+
 def test_what_is_not_connected_to_a_handle_stays():
     n = len(BALL.vertices)
     three = ms.Mesh(np.r_[BALL.vertices, BALL.vertices + 4, [[9.0, 9, 9]]], np.r_[BALL.faces, BALL.faces + n])

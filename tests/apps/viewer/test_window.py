@@ -76,12 +76,9 @@ def test_without_polyscope_one_line_says_how_to_get_it(ball, tmp_path):
     paths = os.pathsep.join([str(tmp_path / "hidden"), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = process("-m", "meshsolve", "view", ball, "--screenshot", tmp_path / "a.png", PYTHONPATH=paths)
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and "pip install meshsolve[viewer]" in done.stderr
-    done = process("-c", f"import meshsolve as ms\ntry: ms.apps.view({str(ball)!r})\nexcept ms.DeviceUnavailableError as e: print(e)",
-                   PYTHONPATH=paths)
-    assert "pip install meshsolve[viewer]" in done.stdout
 
 
-@pytest.mark.parametrize("options", [{"show": "everything"}, {"screenshot": "a.jpg"}, {"frames": 1}, {"turntable": "no/such/folder"}])
+@pytest.mark.parametrize("options", [{"show": "everything"}, {"screenshot": "a.jpg"}, {"frames": 1}, {"turntable": "no/folder"}])
 def test_bad_options_are_refused_before_any_window(ball, options, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("meshsolve.apps.viewer.window.Window.__init__", lambda *_: pytest.fail("a window was opened"))
