@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from meshsolve.apps.mcf import METHODS, Flow, automatic_step
 from meshsolve.arrays import as_number, one_of
-from meshsolve.errors import MeshsolveError
+from meshsolve.errors import InvalidInputError, MeshsolveError
 from meshsolve.report import Report
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -40,37 +42,50 @@ class Animation:
 
     def restart(self, mesh):
         """Begin again from another shape with the same settings; a running animation stops."""
-        self.mesh, self.steps, self.running, self._flow = mesh, 0, False, None
+        self.mesh, self.steps, self.running = mesh, 0, False
+        self._forget()
 
     def use(self, method=None, strength=None, device=None):
         """Choose; another method or device begins a new flow from where the surface is now."""
         if strength is not None:
             self.strength = as_number(strength, "strength", above=True)
         if method is not None and one_of(method, "method", METHODS) != self.method:
-            self.method, self._flow = method, None
+            self.method = method
+            self._forget()
         if device is not None and one_of(device, "device", DEVICES) != self.device:
-            self.device, self._flow = device, None
+            self.device = device
+            self._forget()
 
     @property
     def dt(self):
-        """The time step, in the mesh's units (length squared; to the power 4 for the bi-Laplacian)."""
-        return self.strength * (automatic_step(self.mesh, self.method) if self._flow is None else self._automatic)
+        """The time step in the mesh's units, squared lengths (bi-Laplacian: their squares); NaN where every edge has length 0."""
+        if self._automatic is None:                         # of the surface where the flow begins
+            try:
+                self._automatic = automatic_step(self.mesh, self.method)
+            except InvalidInputError:
+                self._automatic = np.nan
+        return self.strength * self._automatic
 
     def step(self):
-        """One step; returns the mesh after it. After an error the surface is where it was."""
-        if self._flow is None:
-            self._automatic = automatic_step(self.mesh, self.method)
-            self._flow = Flow(self.mesh, self.method, device=self.device, threads=self.threads)
-        before = self._flow.seconds()
+        """One step; returns the mesh after it. After an error the surface is where it was, and a running animation stops."""
         try:
-            if not self._flow.step(self.dt):
-                raise MeshsolveError("the surface would shrink to nothing: this is the last step that it takes")
+            self._step()
         except BaseException:
             self.running = False
             raise
-        finally:
-            for phase, seconds in self._flow.seconds().items():
-                self.report.add(phase, seconds - before.get(phase, 0.0))
         self.steps += 1
         self.mesh = self._flow.mesh()
         return self.mesh
+
+    def _step(self):
+        if self._flow is None:
+            self._flow, before = Flow(self.mesh, self.method, device=self.device, threads=self.threads), {}
+        else:
+            before = self._flow.seconds()
+        if not self._flow.step(self.dt):
+            raise MeshsolveError("the surface would shrink to nothing: this is the last step that it takes")
+        for phase, seconds in self._flow.seconds().items():
+            self.report.add(phase, seconds - before.get(phase, 0.0))
+
+    def _forget(self):
+        self._flow = self._automatic = None

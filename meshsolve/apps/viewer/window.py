@@ -43,6 +43,8 @@ class Window:
         What the last action had to complain of, empty where nothing.
     caption : str
         What the colours mean.
+    size : float
+        The largest extent of the mesh when it was loaded.
     sides : (int, int)
         Pixels at the left and right that panels take from the picture.
     """
@@ -52,6 +54,7 @@ class Window:
         self.model, self.up, self.message, self.caption = model, up, "", ""
         self.panels = Panels(self, Widgets(), path)
         self.sides = (0, 0)
+        self._points = self._marked_group = None
         self._surface = self._drawn = self._faces = self._colored = self._marked = self._gizmo = self._pressed = None
         self.refresh()
         self.scene.frame_tick()                             # the first frame looks where polyscope wants
@@ -100,11 +103,6 @@ class Window:
         handles = list(self.model.editor.transforms)
         return handles[min(self.model.handle, len(handles) - 1)] if handles else None
 
-    @property
-    def size(self):
-        """The largest extent of the mesh as it was loaded, at least a little."""
-        return float(np.ptp(self.model.original.vertices, axis=0).max()) or 1.0
-
     # ---- drawing --------------------------------------------------------------------------------------------------------
 
     def refresh(self):
@@ -112,11 +110,13 @@ class Window:
         mesh = self.model.mesh
         if self._faces is not mesh.faces:
             new = self._faces is not None
+            self.size = float(np.ptp(mesh.vertices, axis=0).max()) or 1.0
             self.scene.remove_all_structures()
             self._surface = self.scene.register_surface_mesh("mesh", mesh.vertices, mesh.faces, color=CLAY,
                                                              back_face_policy="identical")
             self._surface.set_selection_mode("vertices_only")
-            self._faces, self._drawn, self._colored, self._marked = mesh.faces, mesh, None, None
+            self._faces, self._drawn = mesh.faces, mesh
+            self._colored = self._marked = self._marked_group = None
             if new:
                 self.look(30.0, 18.0)
         elif self._drawn is not mesh:
@@ -154,14 +154,22 @@ class Window:
         if _same(key, self._marked):
             return
         self._marked = key
-        rows = np.flatnonzero(editor.group >= 0)
+        self._mark_points(editor.group)
+        self._place_gizmo()
+
+    def _mark_points(self, group):
+        rows = np.flatnonzero(group >= 0)
+        at = self.model.mesh.vertices[rows]
+        if self._marked_group is group:                     # a drag: they have only moved
+            if len(rows):
+                self._points.update_point_positions(at)
+            return
+        self._marked_group = group
         self.scene.remove_point_cloud("fixed", error_if_absent=False)
         if len(rows):
-            points = self.scene.register_point_cloud("fixed", self.model.mesh.vertices[rows], radius=0.004)
-            group = editor.group[rows]
-            colors = np.where((group == 0)[:, None], DARK, PALETTE[9 + (group - 1) % (len(PALETTE) - 9)])
-            points.add_color_quantity("group", colors, enabled=True)
-        self._place_gizmo()
+            self._points = self.scene.register_point_cloud("fixed", at, radius=0.004)
+            colors = np.where((group[rows] == 0)[:, None], DARK, PALETTE[9 + (group[rows] - 1) % (len(PALETTE) - 9)])
+            self._points.add_color_quantity("group", colors, enabled=True)
 
     # ---- mouse and gizmo ------------------------------------------------------------------------------------------------
 

@@ -335,6 +335,30 @@ def test_up_turns_the_picture():
     assert differs(lying, standing)
 
 
+def test_nothing_that_fails_closes_the_window(monkeypatch):
+    user = start(ms.Mesh(np.zeros((3, 3)), [[0, 1, 2]]))
+    user.only("Flow")
+    user.press("step")
+    assert "no face with an area" in user.window.message
+    user.press("run", 0.06)
+    user.frame(2)
+    assert not user.window.model.animation.running and "no face with an area" in user.window.message
+    monkeypatch.setattr(user.window.model, "step", lambda: 1 / 0)
+    user.press("step")
+    assert user.window.message == "ZeroDivisionError: division by zero"
+    monkeypatch.undo()
+    user.choose("flow", "conformalized")
+    assert not user.window.message and user.window.model.animation.method == "conformalized"
+
+
+def test_the_last_window_alone_is_called():
+    first = start(ms.datasets.icosphere(2))
+    second = start(ms.datasets.icosphere(3))
+    second.only("Flow")
+    second.press("step")
+    assert second.window.model.animation.steps == 1 and first.window.model.animation.steps == 0
+
+
 def test_a_window_refuses_bad_sizes():
     for size in ((10, 100), (100,), "large", (100.0, 100)):
         with pytest.raises(InvalidInputError):

@@ -135,3 +135,13 @@ def test_flows_and_edits_on_the_device(cuda):
     assert isinstance(there.mesh.vertices, np.ndarray) and there.editor._factor.report.facts["device"] == "cuda"
     assert np.allclose(there.mesh.vertices, here.mesh.vertices, atol=1e-10)
     assert np.abs(here.mesh.vertices - mesh.vertices).max() > 0.1
+
+
+def test_a_mesh_without_extent_can_be_looked_at_and_not_smoothed():
+    point = Model(ms.Mesh(np.zeros((3, 3)), [[0, 1, 2]]))
+    assert np.isnan(point.animation.dt)
+    for method in ("mean curvature", "conformalized", "bi-Laplacian"):
+        point.animation.use(method)
+        with pytest.raises(InvalidInputError, match="no face with an area"):
+            point.step()
+    assert point.show("patches").values.shape == (1, 3)
