@@ -6,6 +6,7 @@ from meshsolve.arrays import as_integer, one_of
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError
 
 LEFT, RIGHT = 305, 390              # pixels that polyscope's panels and ours take
+LOST, TRIES = "Unable to convert function return value", 5
 MOCK = "openGL_mock"
 NO_WINDOW = ("no window can be opened: there is no display. meshsolve view MESH --screenshot picture.png draws without one")
 NO_EGL = ("nothing to draw with: polyscope needs a display, or EGL to draw without one (Debian, Ubuntu: apt install libegl1 "
@@ -68,3 +69,20 @@ def _initialize(ps, headless, backend):
             continue
     ps.init(MOCK)
     raise DeviceUnavailableError(NO_EGL if headless else NO_WINDOW)
+
+
+def add_quantity(structure, method, name, values, **options):
+    """Add and enable a quantity by ``add_scalar_quantity`` or ``add_color_quantity``.
+
+    Now and then a setter of polyscope 2.6 cannot return the quantity it has set, which lies where another one lay before. One
+    more is then made while the first is still there, so that it lies elsewhere.
+    """
+    for attempt in range(TRIES):
+        try:
+            getattr(structure, method)(name + attempt * "'", values, enabled=True, **options)
+            break
+        except TypeError as e:
+            if LOST not in str(e) or attempt == TRIES - 1:
+                raise
+    for k in range(attempt):
+        structure.remove_quantity(name + k * "'")

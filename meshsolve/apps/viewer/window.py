@@ -142,10 +142,10 @@ class Window:
         if coloring is None:
             return
         if coloring.is_scalar:
-            self._surface.add_scalar_quantity(coloring.name, coloring.values, defined_on=coloring.on, enabled=True,
-                                              cmap=coloring.colormap, vminmax=coloring.limits)
+            display.add_quantity(self._surface, "add_scalar_quantity", coloring.name, coloring.values, defined_on=coloring.on,
+                                 cmap=coloring.colormap, vminmax=coloring.limits)
         else:
-            self._surface.add_color_quantity(coloring.name, coloring.values, defined_on=coloring.on, enabled=True)
+            display.add_quantity(self._surface, "add_color_quantity", coloring.name, coloring.values, defined_on=coloring.on)
 
     def _mark(self):
         """A point on every fixed vertex, and the gizmo at the handle that is dragged."""
@@ -169,7 +169,7 @@ class Window:
         if len(rows):
             self._points = self.scene.register_point_cloud("fixed", at, radius=0.004)
             colors = np.where((group[rows] == 0)[:, None], DARK, PALETTE[9 + (group[rows] - 1) % (len(PALETTE) - 9)])
-            self._points.add_color_quantity("group", colors, enabled=True)
+            display.add_quantity(self._points, "add_color_quantity", "group", colors)
 
     # ---- mouse and gizmo ------------------------------------------------------------------------------------------------
 

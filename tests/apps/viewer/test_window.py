@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import meshsolve as ms
+from meshsolve.apps.viewer import display
 from meshsolve.errors import InvalidInputError
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -86,3 +87,26 @@ def test_bad_options_are_refused_before_any_window(ball, options, monkeypatch, t
         ms.apps.view(ball, **options)
     with pytest.raises(InvalidInputError, match="no faces"):
         ms.apps.view(ms.Mesh([[0, 0, 0]], []))
+
+
+def test_a_quantity_that_polyscope_loses_is_made_again():
+    class Structure:
+        def __init__(self, failures, text):
+            self.failures, self.text, self.quantities, self.calls = failures, text, set(), 0
+
+        def add_color_quantity(self, name, values, enabled):
+            self.calls += 1
+            self.quantities.add(name)
+            if self.calls <= self.failures:
+                raise TypeError(self.text)
+
+        def remove_quantity(self, name):
+            self.quantities.remove(name)
+
+    lost = Structure(2, display.LOST + " to a Python type!")
+    display.add_quantity(lost, "add_color_quantity", "group", [1.0])
+    assert lost.calls == 3 and lost.quantities == {"group''"}
+    for structure in (Structure(99, display.LOST), Structure(1, "another fault")):
+        with pytest.raises(TypeError):
+            display.add_quantity(structure, "add_color_quantity", "group", [1.0])
+    assert structure.calls == 1
