@@ -160,11 +160,11 @@ def test_every_kernel_on_something_small(monkeypatch):
 
 def test_two_depths_never_share_memory():
     sym = ms.analyze(spd(grid(40, 37)), ordering="nd")
-    depth = fronts._depths(sym.native.snode_parent)
+    depth = fronts.depths(sym.native.snode_parent)
     parent = sym.native.snode_parent
     assert all(depth[s] == (0 if p < 0 else depth[p] + 1) for s, p in enumerate(parent))
     size = np.diff(sym.native.row_ptr) ** 2
-    offset, room = fronts._offsets(size, depth)
+    offset, room = fronts.offsets(size, depth)
     for d in range(depth.max() + 1):
         near = np.flatnonzero((depth == d) | (depth == d + 1))
         near = near[np.argsort(offset[near])]
