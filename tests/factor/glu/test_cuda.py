@@ -361,8 +361,8 @@ def test_what_is_not_on_a_gpu_is_said(gpu):
 def test_every_kernel_on_something_small(monkeypatch):
     """Small, since ThreadSanitizer takes its time for each thread of each block."""
     monkeypatch.setattr(fronts, "LIMITS", fronts.Limits(20, 100, 384))
-    tie = sp.csr_array(([0.5], ([3], [2])), shape=(56, 20))
-    A, b = sp.csr_array(sp.block_array([[random_matrix(56, 0.12, 3, 4.0), tie], [None, mesh(5, 4)]])), np.ones((76, 2))
+    tie = sp.csr_array(([0.5], ([3], [2])), shape=(38, 12))
+    A, b = sp.csr_array(sp.block_array([[random_matrix(38, 0.15, 3, 4.0), tie], [None, mesh(4, 3)]])), np.ones((50, 2))
     wanted = {"factor", "assemble", "panel", "rows", "subtract", "largest", "solve", "to_columns", "from_columns", "scatter",
               "update_narrow", "update_wide", "finish", "gather"}
     with device.use(Harness(seed=1)) as harness:
