@@ -172,8 +172,8 @@ __device__ __forceinline__ void subtract(const Front& f, T* panels, T* updates, 
   const T* const L = panels + f.panel + begin + from * f.leading;
   T* const C = of_update ? updates + f.update : panels + f.panel + begin + begin * f.leading;
   const long long leading_C = of_update ? f.updates() : f.leading;
-  fronts::subtract_tile(L + r * tile, f.leading, L + c * tile, 1, f.leading, min(rows, tile), min(columns, tile), min(to, width) - from,
-                C + r * tile + c * tile * leading_C, leading_C, r == c ? 0 : -tile);
+  fronts::subtract_tile(L + r * tile, f.leading, L + c * tile, 1, f.leading, min(rows, tile), min(columns, tile),
+                        min(to, width) - from, C + r * tile + c * tile * leading_C, leading_C, r == c ? 0 : -tile);
 }
 
 }  // namespace ms::cholesky

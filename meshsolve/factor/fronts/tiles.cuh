@@ -6,11 +6,12 @@ namespace ms::fronts {
 
 constexpr int tile = 64, inner_tile = 16;
 
-// C -= A B^T for one tile of 64 x 64 entries; A is rows x inner, B columns x inner with entries `across` and `along` apart. Entries
-// i < j + above are left alone. 256 threads with 4 x 4 entries each, rows and columns 16 apart; what is read is read coalesced.
+// C -= A B^T for one tile of 64 x 64 entries; A is rows x inner, B columns x inner with entries `across` and `along` apart.
+// Entries i < j + above are left alone. 256 threads with 4 x 4 entries each, rows and columns 16 apart; what is read is read
+// coalesced.
 template <class T>
-__device__ __forceinline__ void subtract_tile(const T* A, long long leading, const T* B, long long across, long long along, int rows,
-                                              int columns, int inner, T* C, long long leading_C, int above) {
+__device__ __forceinline__ void subtract_tile(const T* A, long long leading, const T* B, long long across, long long along,
+                                              int rows, int columns, int inner, T* C, long long leading_C, int above) {
   __shared__ T a[inner_tile * tile];
   __shared__ T b[inner_tile * (tile + 1)];                  // padded: it may be written along the rows
   const int x = threadIdx.x % 16, y = threadIdx.x / 16;

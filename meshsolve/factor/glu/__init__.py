@@ -41,8 +41,9 @@ ROUNDING = 1e-15               # backward error that needs no refinement
 class LUFactor(Factor):
     """The factors of a square matrix; made by :func:`meshsolve.lu`.
 
-    With ``device="cuda"`` they lie on the GPU, where matrices and right-hand sides of CuPy are taken and CuPy's given back; those of
-    numpy go there and come back. Several threads may solve at once; a refactorization must not run beside a solve of the same factor.
+    With ``device="cuda"`` they lie on the GPU, where matrices and right-hand sides of CuPy are taken and CuPy's given back; those
+    of numpy go there and come back. Several threads may solve at once, on a GPU if they share a stream; a refactorization must
+    not run beside a solve of the same factor.
 
     Attributes
     ----------

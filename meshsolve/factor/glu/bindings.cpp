@@ -32,7 +32,9 @@ template <class T> auto view(const T* data, size_t size, nb::handle owner) {
   return nb::ndarray<nb::numpy, const T, nb::ndim<1>>(data, {size}, owner);
 }
 template <class T> auto view(const std::vector<T>& v, nb::handle owner) { return view(v.data(), v.size(), owner); }
-template <class T> auto view(const Buffer<T>& v, nb::handle owner) { return view(v.data(), static_cast<size_t>(v.size()), owner); }
+template <class T> auto view(const Buffer<T>& v, nb::handle owner) {
+  return view(v.data(), static_cast<size_t>(v.size()), owner);
+}
 
 // {name: array} of what kernels read of a plan.
 nb::dict arrays_of(nb::handle_t<glu::FrontPlan> self) {

@@ -1,10 +1,10 @@
 // Right-looking LU by columns on the exact static pattern, level by level, and what a solve by rows reads of it.
 //
-// Sources: He et al. 2015, "GLU"; Peng and Tan 2020, "GLU3.0"; the levels are the exact ones of levels.cpp, since those of the papers
-// are wrong or too many. A step k takes L(:, k) U(k, j) / pivot from every column j of its row of U. The steps of a level are
-// sorted by the column that they change, and a column belongs to one group of threads, which takes its steps in ascending order: no
-// atomics, the same bits in every run. Columns of L are scaled at the end, so that a level is one launch. Three ways, by the shape
-// of a level:
+// Sources: He et al. 2015, "GLU"; Peng and Tan 2020, "GLU3.0"; the levels are the exact ones of levels.cpp, since those of the
+// papers are wrong or too many. A step k takes L(:, k) U(k, j) / pivot from every column j of its row of U. The steps of a level
+// are sorted by the column that they change, and a column belongs to one group of threads, which takes its steps in ascending
+// order: no atomics, the same bits in every run. Columns of L are scaled at the end, so that a level is one launch. Three ways,
+// by the shape of a level:
 //   k_update_narrow   a few lanes up to a warp have a column; runs of small levels are done by one block without further launches
 //   k_update_wide     a block has a column, or (gridDim.y) several blocks, each with a range of its rows
 // A column is stored as its part of U, its pivot, its part of L, rows ascending.
@@ -26,8 +26,8 @@ template <class T> struct Columns {
 
 // What one step takes from the stored rows [from, to) of a column: threads part, part + parts, ... of L(:, step).
 template <class T>
-__device__ __forceinline__ void apply(const Columns<T>& A, long long pair, long long begin, long long end, long long from, long long to,
-                                      int part, int parts) {
+__device__ __forceinline__ void apply(const Columns<T>& A, long long pair, long long begin, long long end, long long from,
+                                      long long to, int part, int parts) {
   const int k = A.pair_step[pair], count = static_cast<int>(to - from);
   const T factor = A.values[A.pair_at[pair]] / usable(A.values[A.diagonal[k]], A.rule);
   for (long long e = begin + part; e < end; e += parts)
@@ -49,8 +49,8 @@ template <class T> __device__ __forceinline__ void update_narrow(const Columns<T
       for (int q = 0; q < most; ++q) {
         if (q < steps) {
           const int k = A.pair_step[pair + q];
-          apply(A, pair + q, A.diagonal[k] + 1, A.column_ptr[k + 1], A.pair_at[pair + q] + 1, A.column_ptr[A.task_column[task] + 1],
-                part, lanes);
+          apply(A, pair + q, A.diagonal[k] + 1, A.column_ptr[k + 1], A.pair_at[pair + q] + 1,
+                A.column_ptr[A.task_column[task] + 1], part, lanes);
         }
         __syncwarp();
       }
@@ -79,8 +79,8 @@ template <class T> __device__ __forceinline__ void update_wide(const Columns<T>&
 
 // Replaces pivots that are too small and scales the columns of L; `lanes` threads have a column.
 template <class T>
-__device__ __forceinline__ void finish(int n, int lanes, const long long* column_ptr, const long long* diagonal, T* values, T* inverse,
-                                       const Rule& rule, const Seen& seen) {
+__device__ __forceinline__ void finish(int n, int lanes, const long long* column_ptr, const long long* diagonal, T* values,
+                                       T* inverse, const Rule& rule, const Seen& seen) {
   const int lane = threadIdx.x & 31, part = lane % lanes;
   double upper = 0;
   int boosted = 0;
@@ -109,8 +109,8 @@ __device__ __forceinline__ void finish(int n, int lanes, const long long* column
 
 // The coefficients of a solve by rows (RowSteps in glu.hpp), minus their values.
 template <class T>
-__device__ __forceinline__ void gather(long long count, const long long* source, const int* pivot, long long stored, long long above,
-                                       const T* values, const T* outside, const T* inverse, T* out) {
+__device__ __forceinline__ void gather(long long count, const long long* source, const int* pivot, long long stored,
+                                       long long above, const T* values, const T* outside, const T* inverse, T* out) {
   for (long long p = grid_begin(); p < count; p += grid_step()) {
     const long long s = source[p];
     const T x = s < stored ? values[s] : s < stored + above ? outside[s - stored] : T(-1);
@@ -127,7 +127,8 @@ extern "C" __global__ void __launch_bounds__(512, 2)
 k_update_narrow_f64(int first, int end, int lanes, const long long* column_ptr, const long long* diagonal, const int* rows,
                     const long long* level_ptr, const int* task_column, const long long* pair_ptr, const int* pair_step,
                     const long long* pair_at, double tiny, double boost, double* values) {
-  const Columns<double> A{column_ptr, diagonal, rows, values, {0, tiny, boost}, level_ptr, task_column, pair_ptr, pair_step, pair_at};
+  const Columns<double> A{column_ptr, diagonal, rows, values, {0, tiny, boost}, level_ptr, task_column, pair_ptr, pair_step,
+                          pair_at};
   update_narrow(A, first, end, lanes);
 }
 
@@ -135,7 +136,8 @@ extern "C" __global__ void __launch_bounds__(512, 2)
 k_update_narrow_f32(int first, int end, int lanes, const long long* column_ptr, const long long* diagonal, const int* rows,
                     const long long* level_ptr, const int* task_column, const long long* pair_ptr, const int* pair_step,
                     const long long* pair_at, double tiny, double boost, float* values) {
-  const Columns<float> A{column_ptr, diagonal, rows, values, {0, tiny, boost}, level_ptr, task_column, pair_ptr, pair_step, pair_at};
+  const Columns<float> A{column_ptr, diagonal, rows, values, {0, tiny, boost}, level_ptr, task_column, pair_ptr, pair_step,
+                         pair_at};
   update_narrow(A, first, end, lanes);
 }
 
@@ -144,7 +146,8 @@ extern "C" __global__ void __launch_bounds__(256)
 k_update_wide_f64(int level, const long long* column_ptr, const long long* diagonal, const int* rows, const long long* level_ptr,
                   const int* task_column, const long long* pair_ptr, const int* pair_step, const long long* pair_at, double tiny,
                   double boost, double* values) {
-  const Columns<double> A{column_ptr, diagonal, rows, values, {0, tiny, boost}, level_ptr, task_column, pair_ptr, pair_step, pair_at};
+  const Columns<double> A{column_ptr, diagonal, rows, values, {0, tiny, boost}, level_ptr, task_column, pair_ptr, pair_step,
+                          pair_at};
   update_wide(A, level);
 }
 
@@ -152,7 +155,8 @@ extern "C" __global__ void __launch_bounds__(256)
 k_update_wide_f32(int level, const long long* column_ptr, const long long* diagonal, const int* rows, const long long* level_ptr,
                   const int* task_column, const long long* pair_ptr, const int* pair_step, const long long* pair_at, double tiny,
                   double boost, float* values) {
-  const Columns<float> A{column_ptr, diagonal, rows, values, {0, tiny, boost}, level_ptr, task_column, pair_ptr, pair_step, pair_at};
+  const Columns<float> A{column_ptr, diagonal, rows, values, {0, tiny, boost}, level_ptr, task_column, pair_ptr, pair_step,
+                         pair_at};
   update_wide(A, level);
 }
 

@@ -98,14 +98,13 @@ class DeviceColumns:
         """X := A^-1 B, or A^-T B, for (n, k) float64 arrays on the device, in C or F order."""
         xp, k, steps = device.xp(), B.shape[1], self._steps(transposed)
         enter, leave = ("columns", "rows") if transposed else ("rows", "columns")
-        scale = steps.scales(self._inverse)
         for begin in range(0, k, CHUNK):
             count = min(k - begin, CHUNK)
             Y, sizes = xp.empty((2 * self._n, count)), (np.int32(self._n), np.int32(count), steps.place)
             grid = device.grid_for(self._n * count, 256)
             device.launch(K.k_enter, grid, 256, 0, (*sizes, self._frame[enter], self._frame[enter + "_scale"], B,
                                                     np.int64(begin) * strides(B)[1], *strides(B), Y))
-            steps.rows.solve(steps.values, scale, Y)
+            steps.rows.solve(steps.values, steps.scales, Y)
             device.launch(K.k_leave, grid, 256, 0, (*sizes, self._frame[leave], self._frame[leave + "_scale"], Y, X,
                                                     np.int64(begin) * strides(X)[1], *strides(X)))
 
@@ -119,6 +118,7 @@ class DeviceColumns:
             self._launch("k_gather", device.grid_for(count, 256), 256,
                          (np.int64(count), steps.source, steps.pivot, np.int64(len(self._values)), np.int64(len(self._outside)),
                           self._values, self._outside, self._inverse, steps.values))
+            steps.take(self._inverse)
             self._fresh.add(transposed)
         return steps
 
@@ -217,16 +217,14 @@ class Steps:
         self.rows = Rows(level_ptr, ptr, column)
         self.source, self.pivot, self.place = map(device.to_device, (source, pivot, place))
         self.values, self._n = xp.empty(len(source), dtype), n
-        self._scales = xp.ones(2 * n) if transposed else None
+        self.scales = xp.ones(2 * n if transposed else 0)   # of a row before anything is added; empty: ones
 
     @property
     def nbytes(self):
         arrays = (self.source, self.pivot, self.place, self.values)
         return self.rows.nbytes + sum(array.nbytes for array in arrays)
 
-    def scales(self, inverse):
-        """What rows are multiplied with before anything is added: ones, as an empty array; transposed, 1 / pivot."""
-        if self._scales is None:
-            return device.xp().empty(0)
-        self._scales[self.place[:self._n]] = inverse
-        return self._scales
+    def take(self, inverse):
+        """Transposed, rows of the first triangle are divided by their pivots."""
+        if len(self.scales):
+            self.scales[self.place[:self._n]] = inverse

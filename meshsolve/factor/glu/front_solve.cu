@@ -1,11 +1,11 @@
 // Solves with the fronts of an LU factorization on the GPU, level by level.
 //
-// Twin of solve.cpp. Forward, children before parents: a front adds up what its children pass on, takes what unknowns of other diagonal
-// blocks leave, solves with its 32 x 32 diagonal blocks (a warp holds one row a lane) and takes each block from all rows below it.
-// Backward, parents first: a front gathers the unknowns of its ancestors and takes their part by dot products along stored
-// columns. A x = b goes forward through L and backward through U; A^T x = b forward through U^T and backward through L^T. Rows
-// stand where the exchanges have left them: `position`. Right-hand sides lie by columns in Y (n rows, by position), 1 or 4 of
-// them in one pass; the parts that are passed on lie in `vectors`.
+// Twin of solve.cpp. Forward, children before parents: a front adds up what its children pass on, takes what unknowns of other
+// diagonal blocks leave, solves with its 32 x 32 diagonal blocks (a warp holds one row a lane) and takes each block from all rows
+// below it. Backward, parents first: a front gathers the unknowns of its ancestors and takes their part by dot products along
+// stored columns. A x = b goes forward through L and backward through U; A^T x = b forward through U^T and backward through L^T.
+// Rows stand where the exchanges have left them: `position`. Right-hand sides lie by columns in Y (n rows, by position), 1, 4 or
+// 8 of them in one pass; the parts that are passed on lie in `vectors`.
 #include "factor/fronts/fronts.cuh"
 
 namespace ms::glu {
@@ -34,8 +34,8 @@ template <class T> struct Solve {
 // y := D^-1 y for a triangle of `width` rows, by one warp with a row a lane; entry (i, k) at D[i * across + k * along]. From row
 // `begin` in steps of `step`: the lower triangle downwards, the upper one upwards.
 template <int K, class T>
-__device__ __forceinline__ void solve_triangle(const T* D, long long across, long long along, bool unit, int width, bool down, T* y,
-                                               long long n) {
+__device__ __forceinline__ void solve_triangle(const T* D, long long across, long long along, bool unit, int width, bool down,
+                                               T* y, long long n) {
   const int lane = threadIdx.x & 31;
   const bool mine = lane < width;
   const T inverse = mine && !unit ? T(1) / D[lane * (across + along)] : T(1);
@@ -165,17 +165,19 @@ template <int K, class T, class Group> __device__ __forceinline__ void backward(
 template <class T>
 __device__ __forceinline__ void run(int per_warp, const int* list, int count, int width, int is_forward, const Solve<T>& t) {
   fronts::for_fronts(per_warp, list, count, 0, t.Y, [&](int s, const auto& group, T*) {
-    if (is_forward)
-      width == 1 ? forward<1>(t, s, group) : forward<4>(t, s, group);
-    else
-      width == 1 ? backward<1>(t, s, group) : backward<4>(t, s, group);
+    fronts::with_width(width, [&](auto k) {
+      if (is_forward)
+        forward<decltype(k)::columns>(t, s, group);
+      else
+        backward<decltype(k)::columns>(t, s, group);
+    });
   });
 }
 
 // Y(position[i], c) = B(from[i], c) * scale[i] for `columns` columns, zeros up to `width`; and back. Without `position` i itself.
 template <class T>
-__device__ __forceinline__ void to_columns(const int* from, const int* position, const double* scale, int n, int columns, int width,
-                                           const double* B, long long row, long long column, T* Y) {
+__device__ __forceinline__ void to_columns(const int* from, const int* position, const double* scale, int n, int columns,
+                                           int width, const double* B, long long row, long long column, T* Y) {
   for (long long k = grid_begin(); k < static_cast<long long>(n) * width; k += grid_step()) {
     const long long i = k % n, c = k / n;
     Y[(position ? position[i] : i) + c * n] = c < columns ? static_cast<T>(B[from[i] * row + c * column] * scale[i]) : T(0);
@@ -183,8 +185,8 @@ __device__ __forceinline__ void to_columns(const int* from, const int* position,
 }
 
 template <class T>
-__device__ __forceinline__ void from_columns(const int* to, const int* position, const double* scale, int n, int columns, const T* Y,
-                                             double* X, long long row, long long column) {
+__device__ __forceinline__ void from_columns(const int* to, const int* position, const double* scale, int n, int columns,
+                                             const T* Y, double* X, long long row, long long column) {
   for (long long k = grid_begin(); k < static_cast<long long>(n) * columns; k += grid_step()) {
     const long long i = k % n, c = k / n;
     X[to[i] * row + c * column] = static_cast<double>(Y[(position ? position[i] : i) + c * n]) * scale[i];
@@ -199,8 +201,8 @@ using namespace ms::glu;
 extern "C" __global__ void __launch_bounds__(256, 2)
 k_solve_f64(int per_warp, const int* list, int count, int width, int is_forward, int transposed, const long long* table,
             const int* child, const int* relative, const int* rows, const int* position, const double* panels,
-            const long long* above_ptr, const int* above_from, const long long* above_entry, const double* above, int n, double* Y,
-            double* vectors) {
+            const long long* above_ptr, const int* above_from, const long long* above_entry, const double* above, int n,
+            double* Y, double* vectors) {
   run<double>(per_warp, list, count, width, is_forward,
               {reinterpret_cast<const Front*>(table), child, relative, rows, position, panels, above_ptr, above_from, above_entry,
                above, n, transposed, Y, vectors});

@@ -3,10 +3,11 @@
 // Twin of front.cpp; sources: Duff and Reid 1984; Schenk and Gaertner 2006. A front is stored as P (height x pivots) and Q
 // (updates x pivots, the rows of U beyond the pivots, transposed); its update matrix is -L21 U12. Two ways, by its size:
 //   k_factor     a warp or a block has P and Q in shared memory: assemble them, factor the pivot block, solve for the rows of L21
-//                and Q (a thread has a row and waits for nobody), write both, write the update matrix and add the children's parts.
+//                and Q (a thread has a row and waits for nobody), write both, write the update matrix and add the children's
+//                parts.
 //   by tiles     k_assemble by tiles of columns, then for each 32 pivots k_panel (a block factors the pivots' columns within the
-//                pivot block), k_rows (a thread solves for one row of L21, of Q, or one later pivot column) and k_subtract; at the
-//                end k_subtract, or cuBLAS for the largest, for the update matrix, and k_largest for the growth.
+//                pivot block), k_rows (a thread solves for one row of L21, of Q, or one later pivot column) and k_subtract; at
+//                the end k_subtract, or cuBLAS for the largest, for the update matrix, and k_largest for the growth.
 // All fronts of a level go through each launch together. `order` is where the exchanges of a front have left its rows.
 #include "factor/fronts/fronts.cuh"
 #include "factor/fronts/tiles.cuh"
@@ -50,7 +51,8 @@ template <class T> struct Parts {       // of one front, wherever it lies
 
 // The entries of A at the places [from, to) of a front.
 template <class T, class Group>
-__device__ __forceinline__ double add_entries(const Tree<T>& t, const Front& f, const Group& g, unsigned from, unsigned to, T* at) {
+__device__ __forceinline__ double add_entries(const Tree<T>& t, const Front& f, const Group& g, unsigned from, unsigned to,
+                                              T* at) {
   const unsigned* const target = t.target + f.entry_begin;
   const int count = static_cast<int>(f.entry_end - f.entry_begin), end = lower_bound(target, count, to);
   double most = 0;
@@ -65,21 +67,22 @@ __device__ __forceinline__ double add_entries(const Tree<T>& t, const Front& f, 
 
 // Adds what the children pass on to the pivots [from, to) (columns of P and of Q) or, from `width` on, to columns of C.
 template <class T, class Group>
-__device__ __forceinline__ void add_children(const Tree<T>& t, const Front& f, const Group& g, int from, int to, const Parts<T>& to_part) {
+__device__ __forceinline__ void add_children(const Tree<T>& t, const Front& f, const Group& g, int from, int to,
+                                             const Parts<T>& parts) {
   for (long long q = f.child_begin; q < f.child_end; ++q) {
     const Front& c = t.fronts[t.child[q]];
     const int count = c.updates(), *const relative = t.relative + c.rows;
     const T* const X = t.updates + c.update;
-    const int below = lower_bound(relative, count, to_part.width), end = lower_bound(relative, count, to);
+    const int below = lower_bound(relative, count, parts.width), end = lower_bound(relative, count, to);
     for (int j = lower_bound(relative, count, from) + g.warp; j < end; j += g.warps) {
       const int target = relative[j];
       const T* const column = X + static_cast<long long>(j) * count;
-      if (target < to_part.width) {
-        T *const p = to_part.P + target * to_part.leading_p, *const row = to_part.Q + target * to_part.leading_q - to_part.width;
+      if (target < parts.width) {
+        T *const p = parts.P + target * parts.leading_p, *const row = parts.Q + target * parts.leading_q - parts.width;
         for (int i = g.lane; i < count; i += 32) p[relative[i]] += column[i];
         for (int i = below + g.lane; i < count; i += 32) row[relative[i]] += X[j + static_cast<long long>(i) * count];
       } else {
-        T* const u = to_part.C + static_cast<long long>(target - to_part.width) * to_part.updates - to_part.width;
+        T* const u = parts.C + static_cast<long long>(target - parts.width) * parts.updates - parts.width;
         for (int i = below + g.lane; i < count; i += 32) u[relative[i]] += column[i];
       }
     }
@@ -183,8 +186,8 @@ __device__ __forceinline__ void solve_unit(const T* D, long long leading, int wi
 
 // C := -A B^T, rows x rows; A and B are rows x width. A thread has 2 x 4 entries in registers.
 template <class T, class Group>
-__device__ __forceinline__ void outer_product(const Group& g, const T* A, long long leading_a, const T* B, long long leading_b, int rows,
-                                              int width, T* C) {
+__device__ __forceinline__ void outer_product(const Group& g, const T* A, long long leading_a, const T* B, long long leading_b,
+                                              int rows, int width, T* C) {
   for (int c = 4 * g.warp; c < rows; c += 4 * g.warps)
     for (int r = 0; r < rows; r += 64) {
       const int i0 = r + g.lane, i1 = i0 + 32;
@@ -253,7 +256,8 @@ __device__ __forceinline__ void factor_front(const Tree<T>& t, int s, const Grou
 // ---- by tiles
 
 // Clears and assembles `assembly_columns` columns of a front in global memory: of P and Q, or of the update matrix.
-template <class T> __device__ __forceinline__ void assemble_tile(const Tree<T>& t, int s, int from, int* order, const Seen& seen) {
+template <class T> __device__ __forceinline__ void assemble_tile(const Tree<T>& t, int s, int from, int* order,
+                                                                 const Seen& seen) {
   const Front f = t.fronts[s];
   const Block g;
   const Parts<T> part(f, t.panels + f.panel, t.updates + f.update);
@@ -270,7 +274,8 @@ template <class T> __device__ __forceinline__ void assemble_tile(const Tree<T>& 
   g.sync();
   if (from < part.width) {
     const long long q = f.pivots * f.leading;
-    double most = add_entries(t, f, g, static_cast<unsigned>(from * f.leading), static_cast<unsigned>(pivots * f.leading), part.P);
+    double most = add_entries(t, f, g, static_cast<unsigned>(from * f.leading), static_cast<unsigned>(pivots * f.leading),
+                              part.P);
     most = fmax(most, add_entries(t, f, g, static_cast<unsigned>(q + from * f.leading_q),
                                   static_cast<unsigned>(q + pivots * f.leading_q), part.P));
     most = warp_max(most);
@@ -301,8 +306,8 @@ __device__ __forceinline__ void factor_panel(const Front& f, T* panels, int from
   if (g.rank == 0) seen.boosted(boosted);
 }
 
-// What follows from the pivots [from, from + 32): a thread has one row of L21, one row of Q, or one other column of the pivot block,
-// with 32 entries in registers. Missing pivots are those of the identity.
+// What follows from the pivots [from, from + 32): a thread has one row of L21, one row of Q, or one other column of the pivot
+// block, with 32 entries in registers. Missing pivots are those of the identity.
 template <class T> __device__ __forceinline__ void solve_rows(const Front& f, T* panels, const int* exchange, int from) {
   __shared__ T lower[pivot_block * (pivot_block + 1)];      // row j: what earlier pivots k take from pivot j, L(j, k)
   __shared__ T upper[pivot_block * (pivot_block + 1)];      // ... and U(k, j)
@@ -377,8 +382,8 @@ __device__ __forceinline__ void subtract(const Front& f, T* panels, T* updates, 
     across = part.leading_p;
     along = 1;
   }
-  fronts::subtract_tile(A + r, leading_a, B, across, along, min(rows, tile), min(columns, tile), end - from, C + r + c * leading_c,
-                        leading_c, -tile);
+  fronts::subtract_tile(A + r, leading_a, B, across, along, min(rows, tile), min(columns, tile), end - from,
+                        C + r + c * leading_c, leading_c, -tile);
 }
 
 template <class T> __device__ __forceinline__ void note_largest(const Front& f, const T* panels, const Seen& seen) {

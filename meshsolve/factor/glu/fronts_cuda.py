@@ -15,7 +15,7 @@ from meshsolve.factor.glu.cuda import Rule, Seen, frame_of, outside_of, strides,
 
 K, S = device.kernels("factor/glu/fronts.cu"), device.kernels("factor/glu/front_solve.cu")
 COLUMNS = (*fronts.COLUMNS, "leading_q", "entry_begin", "entry_end")       # struct Front in fronts.cu
-WIDTHS = (1, 4)                                             # right-hand sides that one pass is compiled for
+WIDTHS = (1, 4, 8)                                          # right-hand sides that one pass is compiled for
 ROWS = 128                                                  # of a block of k_rows
 LARGEST = 32                                                # blocks that look for the largest entry of a front
 
@@ -63,8 +63,8 @@ class DeviceFronts:
 
     @property
     def nbytes(self):
-        arrays = (self._panels, self._updates, self._outside, self._exchange, self._order, self._position, self._table, self._rows,
-                  *self._tree, *self._entries, *self._frame.values())
+        arrays = (self._panels, self._updates, self._outside, self._exchange, self._order, self._position, self._table,
+                  self._rows, *self._tree, *self._entries, *self._frame.values())
         return sum(array.nbytes for array in arrays) + self._scatter.nbytes
 
     # ---- numeric phase --------------------------------------------------------------------------------------------------
@@ -101,7 +101,8 @@ class DeviceFronts:
             begin, seen = np.int32(step.begin), self._seen.array
             room = min((step.columns + fronts.PIVOT_BLOCK) * fronts.PIVOT_BLOCK, device.shared_limit() // self.dtype.itemsize)
             self._launch(K, "k_panel", step.count, 256, room * self.dtype.itemsize,
-                         (wide.fronts, self._table, self._panels, begin, np.int32(room), *rule.all, self._exchange, self._order, seen))
+                         (wide.fronts, self._table, self._panels, begin, np.int32(room), *rule.all, self._exchange, self._order,
+                          seen))
             items = 2 * step.updates + step.begin + step.columns + fronts.PIVOT_BLOCK
             self._launch(K, "k_rows", (-(-items // ROWS), step.count), ROWS, 0,
                          (wide.fronts, self._table, self._panels, self._exchange, begin))
@@ -121,7 +122,8 @@ class DeviceFronts:
         q, leading_q = front.panel + w * front.leading, _core.leading_dimension(u)
         below = self._panels[front.panel:q].reshape(w, front.leading).T[w:front.height]
         right = self._panels[q:q + w * leading_q].reshape(w, leading_q).T[:u]
-        device.dense("gemm", self._updates[front.update:front.update + u * u].reshape(u, u).T, below, right, trans_a="N", trans_b="T")
+        device.dense("gemm", self._updates[front.update:front.update + u * u].reshape(u, u).T, below, right, trans_a="N",
+                     trans_b="T")
 
     # ---- solves ---------------------------------------------------------------------------------------------------------
 
@@ -130,19 +132,19 @@ class DeviceFronts:
         xp, plan, k = device.xp(), self._solve_plan(transposed), B.shape[1]
         position, nowhere = self._position, xp.empty(0, np.int32)
         enter, leave = ("columns", "rows") if transposed else ("rows", "columns")
-        width = WIDTHS[0] if k == 1 else WIDTHS[-1]
+        width = next(width for width in WIDTHS if width >= min(k, WIDTHS[-1]))
         Y, vectors = xp.empty(self._n * width, self.dtype), xp.empty(self._vectors * width, self.dtype)
         grid = device.grid_for(self._n * width, 256)
         for begin in range(0, k, width):
             count = np.int32(min(k - begin, width))
             self._launch(S, "k_to_columns", grid, 256, 0,
-                         (self._frame[enter], nowhere if transposed else position, self._frame[enter + "_scale"], np.int32(self._n),
-                          count, np.int32(width), B, np.int64(begin) * strides(B)[1], *strides(B), Y))
+                         (self._frame[enter], nowhere if transposed else position, self._frame[enter + "_scale"],
+                          np.int32(self._n), count, np.int32(width), B, np.int64(begin) * strides(B)[1], *strides(B), Y))
             for launch in plan.launches:
                 self._solve_batch(launch, plan, transposed, width, Y, vectors)
             self._launch(S, "k_from_columns", grid, 256, 0,
-                         (self._frame[leave], position if transposed else nowhere, self._frame[leave + "_scale"], np.int32(self._n),
-                          count, Y, X, np.int64(begin) * strides(X)[1], *strides(X)))
+                         (self._frame[leave], position if transposed else nowhere, self._frame[leave + "_scale"],
+                          np.int32(self._n), count, Y, X, np.int64(begin) * strides(X)[1], *strides(X)))
 
     def _solve_batch(self, launch, plan, transposed, width, Y, vectors):
         batch = launch.batch
@@ -181,8 +183,8 @@ def _table(parts, native, depth):
     """The (count, 13) int64 table of fronts, and how much room update matrices take."""
     pivots, rows = np.diff(native.first).astype(np.int64), np.diff(native.row_ptr)
     update, updates = fronts.offsets(rows * rows, depth)
-    columns = (parts["base"][:-1], parts["leading_p"], update, native.row_ptr[:-1], native.row_ptr[:-1], native.first[:-1], pivots,
-               pivots + rows, parts["child_ptr"][:-1], parts["child_ptr"][1:], parts["leading_q"], parts["entry_ptr"][:-1],
+    columns = (parts["base"][:-1], parts["leading_p"], update, native.row_ptr[:-1], native.row_ptr[:-1], native.first[:-1],
+               pivots, pivots + rows, parts["child_ptr"][:-1], parts["child_ptr"][1:], parts["leading_q"], parts["entry_ptr"][:-1],
                parts["entry_ptr"][1:])
     return np.stack(columns, axis=1).astype(np.int64), updates
 

@@ -26,7 +26,7 @@ k_scatter_f64(long long count, const unsigned* source, const long long* target, 
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-k_scatter_f32(long long count, const unsigned* source, const long long* target, const double* scale, const double* data, float* out,
-              unsigned long long* seen) {
+k_scatter_f32(long long count, const unsigned* source, const long long* target, const double* scale, const double* data,
+              float* out, unsigned long long* seen) {
   ms::glu::scatter(count, source, target, scale, data, out, seen);
 }
