@@ -161,6 +161,15 @@ def test_circuits(gpu, data_dir, engine):
         assert F.report.facts["repivoted"] == H.report.facts["repivoted"] and F.engine == H.engine, name
 
 
+def test_a_mesh_that_needs_every_way_by_itself():
+    """7,200 rows with the limits as they are: warps, blocks and tiles."""
+    A, b = mesh(90, 80), np.ones((7200, 2))
+    with device.use(Harness()) as harness:
+        F = ms.lu(A, device="cuda")
+        assert backward_error(A, F.solve(b), b) < 1e-15 and backward_error(A.T, F.solve(b, "T"), b) < 1e-15
+        assert F.engine == "fronts" and {"k_factor_f64", "k_panel_f64", "k_subtract_f64"} <= harness.launches.keys()
+
+
 # ---- fronts -----------------------------------------------------------------------------------------------------------
 
 
