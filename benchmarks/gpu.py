@@ -22,7 +22,7 @@ from benchmarks.table import Table
 from benchmarks.worker import backward_error
 from meshsolve import device
 from meshsolve.errors import MeshsolveError
-from meshsolve.factor.cholesky import CholeskyFactor, Values
+from meshsolve.factor.cholesky import CholeskyFactor, DeviceValues
 from meshsolve.factor.cholesky.cudss import CudssFactor
 
 MESHES = ("icosphere-6", "icosphere-7", "igea", "icosphere-8", "ogre-2", "icosphere-9")
@@ -126,7 +126,7 @@ def cudss_alone(system, repeat):
     A, A2, B = (there(M) for M in (system.A, system.A2, system.B))
 
     def first():
-        values = Values(system.n, sym.matrix_pattern, None, "cuda")
+        values = DeviceValues(system.n, sym.on_device()[0])
         return CholeskyFactor(sym, values, values.of(A), engine=OwnOrder)
 
     row = measured(first, A, A2, B, system, repeat)

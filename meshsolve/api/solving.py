@@ -84,7 +84,7 @@ def solve(A, b, method="auto", rtol=1e-10, threads=None):
         if kind == "hubs" or (kind and sym.flops > LARGE_FACTOR * M.nnz):
             return _solve_parac(M, b, rtol, threads)
         F = cholesky(M.to_scipy(), pin=True, device="cpu", threads=threads) if kind == "singular" else CholeskyFactor(
-            sym, Values(M.n, sym.matrix_pattern, None, "cpu"), M.data, threads=threads)
+            sym, Values(M.n, sym.matrix_pattern), M.data, threads=threads)
     except (NotSymmetricError, NotPositiveDefiniteError) as e:
         if method == "cholesky":
             raise

@@ -2,18 +2,19 @@
 
 Twin of tree.cpp and schedule.cpp; the kernels' side is fronts.cuh. Fronts of one depth run together, the deepest first: the
 children of a front are then all of the level before, and update matrices fit into two halves of one buffer. The tree is made
-on the host, once for each analysis, and uploaded; its arrays are small beside the panels.
+on the device, once for each analysis (tree_cuda.py); its arrays are small beside the panels.
 """
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from meshsolve import device
-from meshsolve.factor.fronts import assembly_tree
+from meshsolve.factor.fronts.tree_cuda import COLUMNS, dealt_out, depths, positions, table_of
 
 PIVOT_BLOCK, TILE, ASSEMBLY_COLUMNS = 32, 64, 8             # as in cholesky.cu
 CLASSES = ((1024, 64), (2816, 128))                         # scalars of a panel, threads of the block that holds it
@@ -106,15 +107,14 @@ class DeviceTree:
     levels: tuple
 
     @classmethod
-    def build(cls, symbolic, threads=1):
-        """The tree of an analysis, uploaded. O(nnz(A) + rows of the supernodes) time and memory, most of it on the host."""
-        tree, analysis = assembly_tree(symbolic, threads), symbolic.native
-        depth = _depths(analysis.snode_parent)
-        table, updates, vectors = _table(tree, analysis, depth)
-        arrays = (table, tree.child, tree.relative, analysis.rows, analysis.perm, tree.entry_ptr, tree.entry_source,
-                  tree.entry_row)
-        return cls(len(analysis.perm), tree.count, tree.panel_scalars, updates, vectors,
-                   *(device.to_device(np.ascontiguousarray(a)) for a in arrays), _levels(table, depth, LIMITS))
+    def build(cls, symbolic):
+        """The tree of an analysis, made on the device. O(nnz(A) + rows of the supernodes) time and memory."""
+        pattern, analysis = symbolic.on_device()
+        depth = depths(analysis.snode_parent)
+        table, child, rooms = table_of(analysis, depth)
+        relative, *entries = positions(pattern, analysis)
+        return cls(pattern.n, len(table), *rooms, table, child, relative, analysis.rows, analysis.perm, *entries,
+                   _levels(table, depth, LIMITS))
 
     @property
     def entries(self):
@@ -127,97 +127,74 @@ class DeviceTree:
         return sum(array.nbytes for array in arrays)
 
 
-# struct Front in fronts.cuh
-COLUMNS = ("panel", "leading", "update", "vector", "rows", "first", "pivots", "height", "child_begin", "child_end")
+def device_tree(symbolic):
+    """The tree of an analysis on the GPU: made once, shared by every factor of that analysis."""
+    tree = _trees.get(symbolic)
+    if tree is None:
+        tree = _trees[symbolic] = DeviceTree.build(symbolic)
+    return tree
 
 
-def _depths(parent):
-    """Distance of each front from its root, by pointer doubling."""
-    depth, above = (parent >= 0).astype(np.int64), parent.astype(np.int64)
-    while (above >= 0).any():
-        inside = above >= 0
-        depth[inside] += depth[above[inside]]
-        above = np.where(inside, above[np.maximum(above, 0)], -1)
-    return depth
-
-
-def _table(tree, analysis, depth):
-    """The (count, 10) int64 table of fronts, and how much room update matrices and update vectors take."""
-    pivots = np.diff(analysis.first).astype(np.int64)
-    rows = np.diff(analysis.row_ptr)
-    update, updates = _offsets(rows * rows, depth)
-    vector, vectors = _offsets(rows, depth)
-    leading = np.diff(tree.panel_ptr) // pivots
-    columns = (tree.panel_ptr[:-1], leading, update, vector, analysis.row_ptr[:-1], analysis.first[:-1], pivots, pivots + rows,
-               tree.child_ptr[:-1], tree.child_ptr[1:])
-    return np.stack(columns, axis=1).astype(np.int64), updates, vectors
-
-
-def _offsets(size, depth):
-    """Where blocks of these sizes lie so that two successive depths never overlap, and the room that takes."""
-    order = np.argsort(depth, kind="stable")
-    before = np.zeros(len(size) + 1, np.int64)
-    np.cumsum(size[order], out=before[1:])
-    begin = np.searchsorted(depth[order], np.arange(depth.max() + 2))
-    of_level = before[begin[1:]] - before[begin[:-1]]
-    even, odd = int(of_level[::2].max(initial=0)), int(of_level[1::2].max(initial=0))
-    offset = np.empty(len(size), np.int64)
-    offset[order] = before[:-1] - before[begin[depth[order]]] + np.where(depth[order] % 2, even, 0)
-    return offset, even + odd
+_trees = weakref.WeakKeyDictionary()
+WIDE, DENSE = len(CLASSES) + 2, len(CLASSES) + 3            # kinds of fronts: a warp's, those of CLASSES, the largest block's, ...
 
 
 def _levels(table, depth, limits):
-    """The fronts of each depth by kind and size, and the launches that this makes; the deepest level first."""
-    front = dict(zip(COLUMNS, table.T))
-    panel = front["pivots"] * front["height"]
-    kind = (panel > limits.tiny).astype(np.int64)
-    for k, (scalars, _) in enumerate(CLASSES, 1):
-        kind[panel > max(scalars, limits.tiny)] = k + 1
-    wide, dense = len(CLASSES) + 2, len(CLASSES) + 3
-    kind[panel > limits.small] = wide
-    kind[(panel > limits.small) & (front["pivots"] >= limits.dense)] = dense
-    order = np.lexsort((-front["pivots"], kind, -depth)).astype(np.int32)
-    cuts = np.searchsorted(-depth[order], -np.arange(depth.max(), -2, -1))
-    parts = [order[a:b] for a, b in zip(cuts[:-1], cuts[1:])]
-    return tuple(_level(front, part, kind[part], panel, wide, dense) for part in parts)
+    """The launches that the fronts of each depth make; the deepest level first."""
+    blocks = [(max(scalars, limits.tiny), 0) for scalars, _ in CLASSES]
+    order, cuts, largest = dealt_out(table, depth, [(limits.tiny, 0), *blocks, (limits.small, 0), (limits.small, limits.dense)])
+    is_large = np.zeros(cuts[-1, -1], bool)
+    for cut in cuts:
+        is_large[cut[WIDE]:cut[-1]] = True
+    large = device.to_device(np.flatnonzero(is_large))
+    numbers = device.to_host(order[large])
+    front = dict(zip(COLUMNS, device.to_host(table[order[large]]).T))
+    tiles, tile_ptr = _tiles(numbers, front["height"])
+    levels, at = [], 0
+    for cut, capacity in zip(cuts, largest):
+        wide, dense = at + cut[DENSE] - cut[WIDE], at + cut[-1] - cut[WIDE]
+        levels.append(Level(
+            _batches(order, cut, capacity), tiles[2 * tile_ptr[at]:2 * tile_ptr[dense]],
+            _wide(front, at, wide, order[cut[WIDE]:cut[DENSE]]) if at < wide else None,
+            tuple(_dense(front, k, order[cut[-1] - dense + k:][:1]) for k in range(wide, dense)), _solved(order, cut)))
+        at = dense
+    return tuple(levels)
 
 
-def _level(front, part, kind, panel, wide, dense):
-    cut = np.searchsorted(kind, np.arange(dense + 2))
-    on_device = device.to_device(part)
-
-    def batch(begin, end, threads, per_warp=False):
-        return Batch(on_device[begin:end], int(end - begin), int(panel[part[begin:end]].max()), threads, per_warp)
-
+def _batches(order, cut, capacity):
+    """The fronts that shared memory holds, one launch for each kind."""
     threads = (128, *(threads for _, threads in CLASSES), 256)
-    batches = tuple(batch(cut[k], cut[k + 1], threads[k], k == 0) for k in range(wide) if cut[k] < cut[k + 1])
-    solved = [batch(0, cut[1], 128, True)] if cut[1] else []
-    if cut[1] < cut[dense]:
-        solved.append(batch(cut[1], cut[dense], 256))
-    by_tiles = part[cut[wide]:cut[wide + 1]]
-    return Level(batches, device.to_device(_tiles(front, part[cut[wide]:])),
-                 _wide(front, by_tiles, on_device[cut[wide]:cut[dense]]) if len(by_tiles) else None,
-                 tuple(_dense(front, s, on_device[k:k + 1]) for k, s in enumerate(part) if kind[k] == dense), tuple(solved))
+    return tuple(Batch(order[cut[k]:cut[k + 1]], int(cut[k + 1] - cut[k]), int(capacity[k]), threads[k], k == 0)
+                 for k in range(WIDE) if cut[k] < cut[k + 1])
 
 
-def _tiles(front, fronts):
-    """(front, first column) of every tile of columns of these fronts, flat."""
-    count = -(-front["height"][fronts] // ASSEMBLY_COLUMNS)
-    begin = np.cumsum(count) - count
-    tile = np.arange(count.sum()) - np.repeat(begin, count)
-    return np.stack([np.repeat(fronts, count), ASSEMBLY_COLUMNS * tile], axis=1).astype(np.int32).reshape(-1)
+def _solved(order, cut):
+    """The batches of a solve."""
+    batches = ((0, 1, 128), (1, DENSE, 256))
+    return tuple(Batch(order[cut[a]:cut[b]], int(cut[b] - cut[a]), 0, threads, a == 0) for a, b, threads in batches if cut[a] < cut[b])
 
 
-def _wide(front, fronts, on_device):
-    pivots, height = front["pivots"][fronts], front["height"][fronts]          # pivots descend
+def _tiles(numbers, height):
+    """(front, first column) of every tile of columns of these fronts, flat, on the device; where each front's begin."""
+    count = -(-height // ASSEMBLY_COLUMNS)
+    begin = np.zeros(len(count) + 1, np.int64)
+    np.cumsum(count, out=begin[1:])
+    tile = np.arange(begin[-1]) - np.repeat(begin[:-1], count)
+    tiles = np.stack([np.repeat(numbers, count), ASSEMBLY_COLUMNS * tile], axis=1).astype(np.int32)
+    return device.to_device(tiles.reshape(-1)), begin
+
+
+def _wide(front, begin, end, fronts):
+    """The steps of the large fronts ``begin`` to ``end - 1``, whose pivots descend."""
+    pivots, height = front["pivots"][begin:end], front["height"][begin:end]
     steps = []
-    for begin in range(0, int(pivots[0]), PIVOT_BLOCK):
-        count = int(np.searchsorted(-pivots, -begin))
-        end = np.minimum(begin + PIVOT_BLOCK, pivots[:count])
-        steps.append(Step(begin, count, int((height[:count] - end).max()), int((pivots[:count] - end).max())))
-    return Wide(on_device, len(fronts), tuple(steps), int((height - pivots).max()))
+    for column in range(0, int(pivots[0]), PIVOT_BLOCK):
+        count = int(np.searchsorted(-pivots, -column))
+        stop = np.minimum(column + PIVOT_BLOCK, pivots[:count])
+        steps.append(Step(column, count, int((height[:count] - stop).max()), int((pivots[:count] - stop).max())))
+    return Wide(fronts, end - begin, tuple(steps), int((height - pivots).max()))
 
 
-def _dense(front, s, number):
+def _dense(front, k, number):
     names = ("first", "panel", "leading", "update", "vector", "pivots", "height")
-    return Dense(number, *(int(front[name][s]) for name in names))
+    return Dense(number, *(int(front[name][k]) for name in names))

@@ -17,6 +17,7 @@ from fake_cudss import CudaDataType, Cudss
 from kernel_harness import Harness, OnDevice
 from meshsolve import device
 from meshsolve.factor.fronts import cuda as fronts
+from meshsolve.factor.fronts import tree_cuda
 from zoo import backward_error, grid, random_spd, spd, zoo
 
 ZOO = zoo()
@@ -160,11 +161,13 @@ def test_every_kernel_on_something_small(monkeypatch):
 
 def test_two_depths_never_share_memory():
     sym = ms.analyze(spd(grid(40, 37)), ordering="nd")
-    depth = fronts._depths(sym.native.snode_parent)
+    with device.use(Harness()):
+        depth = tree_cuda.depths(sym.native.snode_parent)
     parent = sym.native.snode_parent
     assert all(depth[s] == (0 if p < 0 else depth[p] + 1) for s, p in enumerate(parent))
     size = np.diff(sym.native.row_ptr) ** 2
-    offset, room = fronts._offsets(size, depth)
+    with device.use(Harness()):
+        offset, room = tree_cuda.offsets(size, depth)
     for d in range(depth.max() + 1):
         near = np.flatnonzero((depth == d) | (depth == d + 1))
         near = near[np.argsort(offset[near])]
@@ -328,7 +331,7 @@ def test_means_over_more_rows_than_a_chunk(gpu):
     component = rng.integers(0, 3, 3 * CHUNK)
     X = rng.standard_normal((len(component), 2))
     expected = np.stack([np.bincount(component, column, 3) for column in X.T], axis=1)
-    close(_Segments(component, 3).sums(device.to_device(X)), expected, 1e-12)
+    close(_Segments(device.to_device(component), 3).sums(device.to_device(X)), expected, 1e-12)
 
 
 # ---- cuDSS ------------------------------------------------------------------------------------------------------------
