@@ -71,6 +71,11 @@ class DeviceAssembler:
         over(K.k_rows, self.n, np.int32(self.n), self.indptr, self._edge, weight, data)
         return data, mass
 
+    @property
+    def shape(self):
+        """Of the matrices."""
+        return self.n, self.n
+
     def mean_edge(self, x):
         """The mean length of the edges; 0 where there is none."""
         gap = x[self.ends[0]] - x[self.ends[1]]
