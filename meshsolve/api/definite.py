@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from meshsolve import _core, order
 from meshsolve.arrays import Csr, as_csr, as_seed, as_symmetric, one_of, thread_count
 from meshsolve.constraints import Fixed, Pinned
-from meshsolve.device import available, choose, errors
+from meshsolve.device import available, choose, errors, to_host
 from meshsolve.device_arrays import Positions, as_device_csr, on_device, uploaded, uploaded_pattern, without_diagonal
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor import symbolic as _symbolic
@@ -104,7 +106,7 @@ def analyze(A, ordering="auto", *, mesh=None, seed=0, threads=None, lower=False,
     if _engine(device, "native", A).place == "cuda":
         with errors("the matrix"):
             pattern = _positions_there(A, lower, mesh, pattern_only=True)[1].pattern
-        return analyzed_there(pattern, ordering, seed, threads)
+        return analyzed_there(pattern, ordering, seed, threads, on_device(A))
     M = as_symmetric(A, lower=True) if lower else as_csr(A, dtype=None)
     return analyzed(_with_mesh(_both_triangles(M), mesh), ordering, seed, threads)
 
@@ -183,7 +185,7 @@ def _cholesky_there(A, ordering, mesh, fixed, pin, precision, engine, seed, thre
             constraint = DeviceConstraint(None if pin else Fixed(positions.pattern, fixed), source, positions)
             ordering = ordering if isinstance(ordering, str) else constraint.restrict(ordering)
             reduced, across = constraint.reduce(positions)
-    sym = analyzed_there(reduced.pattern, ordering, seed, threads)
+    sym = analyzed_there(reduced.pattern, ordering, seed, threads, on_device(A))
     values = DeviceValues(n, reduced.pattern, constraint)
     with errors("the matrix"):
         data = values.first(source, positions, reduced, across)
@@ -217,13 +219,16 @@ def _engine(device, backend, A):
     return DeviceFactor if choose("cuda" if device == "auto" and there and available() else device, n) == "cuda" else HostFactor
 
 
-def analyzed_there(pattern, ordering, seed, threads):
-    """The :class:`Symbolic` of a checked symmetric pattern on the device, which stays there."""
+def analyzed_there(pattern, ordering, seed, threads, given_there):
+    """The :class:`Symbolic` of a checked symmetric pattern on the device, which stays there; the ordering that it names lies
+    where the matrix was given."""
     with errors("the analysis"):
         chosen = order.resolve(ordering, without_diagonal(pattern), seed=as_seed(seed), threads=threads, place="cuda")
         sym = Symbolic.build(pattern, chosen.perm, ordering=chosen, threads=thread_count(threads), place="cuda")
         with sym.report.phase("symbolic"):
             device_tree(sym)
+        if not given_there:
+            sym.ordering = replace(chosen, perm=to_host(chosen.perm))
     return _with_phases(sym, chosen)
 
 

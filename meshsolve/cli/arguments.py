@@ -45,6 +45,7 @@ def _mesh_arguments(parser):
     parser.add_argument("--render", metavar="PNG", help="picture of the mesh before and after")
     parser.add_argument("--precision", choices=("double", "single", "mixed"), default="double",
                         help="of the factor; mixed: float32, refined to float64 (default: double)")
+    _device_argument(parser)
     _report_argument(parser)
 
 
@@ -72,6 +73,7 @@ def _solve_arguments(parser):
     parser.add_argument("--method", choices=("auto", "cholesky", "lu", "ildl", "parac"), default="auto",
                         help="ildl: symmetric indefinite, by LDL^T and SQMR; parac: an approximate factor and iterations, for large "
                              "graphs (default: auto)")
+    _device_argument(parser)
     _report_argument(parser)
 
 
@@ -92,6 +94,11 @@ def _circuit_arguments(parser):
     parser.add_argument("--plot", metavar="PNG", help="picture of the results")
     parser.add_argument("--analysis", choices=("tran", "ac", "dc", "op"), help="default: the first of these that the deck has, else op")
     _report_argument(parser)
+
+
+def _device_argument(parser):
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto",
+                        help="cuda: a GPU; auto: one that is there, from 100,000 rows or vertices on (default: auto)")
 
 
 def _report_argument(parser):
