@@ -50,7 +50,7 @@ class Array:
         raise TypeError("a loop over the entries of a device array")
 
     def __getitem__(self, key):
-        return wrap(self.host[unwrap(key)], self.host)
+        return wrap(self.host[unwrap(key)])
 
     def __setitem__(self, key, value):
         index = unwrap(key)
@@ -106,8 +106,10 @@ for _name in ("neg", "invert", "abs"):
 Array.__hash__ = None
 
 
-def wrap(value, of=None):
+def wrap(value):
     """What numpy gave as it lies on the device: CuPy's sums and entries are arrays without dimensions there."""
+    if isinstance(value, tuple):
+        return tuple(map(wrap, value))
     return Array(np.asarray(value)) if isinstance(value, (np.ndarray, np.generic)) else value
 
 
