@@ -62,7 +62,7 @@ def as_device_csr(A, name="A"):
     n = int(A.shape[0])
     if not 0 < n <= LARGEST_SIZE:
         raise InvalidInputError(f"{name} has {n} rows; 1 to {LARGEST_SIZE} are supported")
-    indptr, indices, data = _dense_parts(xp.asarray(A)) if device.holds(A) else _sparse_parts(A)
+    indptr, indices, data = _dense_parts(device.asarray(A)) if device.holds(A) else _sparse_parts(A)
     if data.dtype.kind not in "fiub":
         raise InvalidInputError(f"{name} has to hold real numbers, not {data.dtype}")
     M = DeviceCsr(n, *map(xp.ascontiguousarray, (indptr, indices, data), (np.int64, np.int32, np.float64)))

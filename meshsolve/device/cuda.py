@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import importlib
+import re
 
 from meshsolve.device import PACKAGE
 
-OPTIONS = ("-std=c++17", "--device-as-default-execution-space", "-lineinfo")
+OPTIONS = ("-std=c++17", "-lineinfo")                       # CuPy adds --device-as-default-execution-space: not twice
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 INSTALL = "pip install 'meshsolve[cuda12]' (or [cuda13]) brings it"
 
 
@@ -33,8 +37,13 @@ class CuPy:
 
         self.xp = cupy
         self.memory_errors = (cupy.cuda.memory.OutOfMemoryError,)
-        self.device_errors = (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError,
-                              cupy.cuda.compiler.CompileException)
+
+    @property
+    def device_errors(self):
+        """What a driver, a compiler or a library raises; one that is not installed raises ImportError when it is first called."""
+        cuda = self.xp.cuda
+        return (cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError, cuda.compiler.CompileException, ImportError,
+                *_library_errors())
 
     @property
     def shared_limit(self):
@@ -70,12 +79,36 @@ class CuPy:
         return getattr(blas, op)(*arrays, **options)
 
 
+def _library_errors():
+    """The exceptions of cuBLAS and cuSOLVER, as far as these are there."""
+    found = []
+    for library, name in (("cublas", "CUBLASError"), ("cusolver", "CUSOLVERError")):
+        try:
+            found.append(getattr(importlib.import_module(f"cupy_backends.cuda.libs.{library}"), name))
+        except ImportError:
+            continue
+    return found
+
+
 @functools.cache
 def _module(path):
     import cupy
 
-    # code, not path: a path would be taken for a compiled file
-    return cupy.RawModule(code=path.read_text(), backend="nvrtc", options=(*OPTIONS, f"-I{PACKAGE}"))
+    # code, not path: a path would be taken for a compiled file. CuPy's cache looks at code and options, not at what is included.
+    options = (*OPTIONS, f"-I{PACKAGE}", f"-DMESHSOLVE_HEADERS={headers_key(path)}")
+    return cupy.RawModule(code=path.read_text(), backend="nvrtc", options=options)
+
+
+def headers_key(path):
+    """A number that changes with every header that a .cu file includes, directly or not; 0 where it includes none."""
+    seen, waiting = {}, INCLUDE.findall(path.read_text())
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen[name] = text = (PACKAGE / name).read_text()
+            waiting += INCLUDE.findall(text)
+    joined = "\0".join(f"{name}\0{seen[name]}" for name in sorted(seen))
+    return int(hashlib.sha256(joined.encode()).hexdigest()[:15], 16) if seen else 0
 
 
 @functools.cache

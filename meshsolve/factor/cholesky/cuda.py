@@ -79,8 +79,8 @@ class DeviceFactor:
                           data, self._panels, self._updates, self._failed))
         self._launch(K, "k_assemble", len(level.tiles) // 2, 256, 0,
                      (level.tiles, *tree.entries, data, self._panels, self._updates))
-        if level.wide:
-            self._factor_by_tiles(level.wide)
+        for wide in level.wide:
+            self._factor_by_tiles(wide)
         for front in level.dense:
             self._factor_by_libraries(front)
 

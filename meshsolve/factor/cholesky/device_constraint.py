@@ -112,7 +112,7 @@ class DeviceConstraint:
         """Prescribed values as a (fixed rows, k) array on the device."""
         if not device.holds(fixed_values):
             return device.to_device(np.ascontiguousarray(self._host.values(fixed_values, k)))
-        given, rows = device.xp().asarray(fixed_values), len(self._rows)
+        given, rows = device.asarray(fixed_values), len(self._rows)
         given = given[:, None] if given.ndim == 1 else given
         if given.dtype.kind not in "fiub" or given.shape not in ((rows, k), (rows, 1)):
             raise InvalidInputError(

@@ -82,7 +82,7 @@ class Level:
 
     batches: tuple              # in shared memory, a warp's first
     tiles: object               # (2 tiles,) int32: front and first column of what k_assemble clears and assembles
-    wide: Wide | None
+    wide: tuple                 # of Wide, each as many as a grid has blocks in its second and third dimension
     dense: tuple
     solved: tuple               # batches for a solve: every front but the dense ones
 
@@ -136,6 +136,7 @@ def device_tree(symbolic):
 
 
 _trees = weakref.WeakKeyDictionary()
+MOST_WIDE = 65535               # blocks of a grid in its second and third dimension
 WIDE, DENSE = len(CLASSES) + 2, len(CLASSES) + 3            # kinds of fronts: a warp's, those of CLASSES, the largest block's, ...
 
 
@@ -155,7 +156,7 @@ def _levels(table, depth, limits):
         wide, dense = at + cut[DENSE] - cut[WIDE], at + cut[-1] - cut[WIDE]
         levels.append(Level(
             _batches(order, cut, capacity), tiles[2 * tile_ptr[at]:2 * tile_ptr[dense]],
-            _wide(front, at, wide, order[cut[WIDE]:cut[DENSE]]) if at < wide else None,
+            tuple(_wide(front, k, min(k + MOST_WIDE, wide), order[cut[DENSE] - wide + k:]) for k in range(at, wide, MOST_WIDE)),
             tuple(_dense(front, k, order[cut[-1] - dense + k:][:1]) for k in range(wide, dense)), _solved(order, cut)))
         at = dense
     return tuple(levels)
@@ -192,7 +193,7 @@ def _wide(front, begin, end, fronts):
         count = int(np.searchsorted(-pivots, -column))
         stop = np.minimum(column + PIVOT_BLOCK, pivots[:count])
         steps.append(Step(column, count, int((height[:count] - stop).max()), int((pivots[:count] - stop).max())))
-    return Wide(fronts, end - begin, tuple(steps), int((height - pivots).max()))
+    return Wide(fronts[:end - begin], end - begin, tuple(steps), int((height - pivots).max()))
 
 
 def _dense(front, k, number):

@@ -5,6 +5,7 @@ Bounds: L to 1e-13 (float64) and 2e-6 (float32) of its largest entry, solutions 
 
 import contextlib
 import gc
+import pickle
 import sys
 import types
 
@@ -394,3 +395,81 @@ def test_what_cudss_cannot_do_is_said(cudss):
 def test_without_cudss_the_message_says_what_to_install():
     with device.use(Harness()), pytest.raises(ms.DeviceUnavailableError, match="nvmath-python"):
         ms.cholesky(spd(grid(4, 4)), backend="cudss")
+
+
+# ---- limits and lengths -----------------------------------------------------------------------------------------------
+
+
+def test_more_wide_fronts_than_a_grid_has_blocks(gpu, monkeypatch):
+    monkeypatch.setattr(fronts, "LIMITS", fronts.Limits(0, 0, 384))
+    monkeypatch.setattr(fronts, "MOST_WIDE", 3)
+    A = spd(grid(12, 11))
+    F = ms.cholesky(A, ordering="nd", device="cuda")
+    assert max(len(level.wide) for level in F._factor.tree.levels) > 2
+    close(F.L.data, ms.cholesky(A, ordering=F.symbolic.ordering.perm, device="cpu").L.data, 1e-13)
+
+
+@pytest.mark.parametrize("name", [*ZOO, "mesh"])
+def test_the_tree_is_that_of_the_host(gpu, name):
+    from meshsolve.factor.fronts import assembly_tree
+
+    A = spd(grid(40, 37)) if name == "mesh" else ZOO[name]
+    sym = ms.analyze(A, ordering="nd", device="cpu")
+    tree, host = fronts.DeviceTree.build(sym), assembly_tree(sym, 1)
+    for part in ("entry_ptr", "entry_source", "entry_row"):
+        found, expected = back(getattr(tree, part)), np.asarray(getattr(host, part))
+        assert found.dtype == expected.dtype and np.array_equal(found, expected), part
+    inside = np.repeat(sym.native.snode_parent >= 0, np.diff(sym.native.row_ptr))
+    assert np.array_equal(back(tree.relative)[inside], np.asarray(host.relative)[inside])
+    edges = int(host.child_ptr[-1])
+    table = dict(zip(tree_cuda.COLUMNS, back(tree.table).T))
+    assert np.array_equal(back(tree.child)[:edges], host.child) and np.array_equal(table["child_end"], host.child_ptr[1:])
+    assert np.array_equal(table["panel"], host.panel_ptr[:-1]) and tree.panel_scalars == host.panel_scalars
+    launched = [back(batch.fronts) for level in tree.levels for batch in (*level.batches, *level.wide)]
+    launched += [back(front.front) for level in tree.levels for front in level.dense]
+    assert np.array_equal(np.sort(np.concatenate(launched)), np.arange(tree.count))
+
+
+def test_nothing_but_numbers_comes_back_from_a_mesh_sized_matrix(gpu):
+    """Order, analysis and factor of a matrix that is dissected on the device; with fixed rows, pins, and the edges of a mesh."""
+    A = spd(grid(72, 71))
+    n, given, rhs = A.shape[0], Sparse(A), np.arange(A.shape[0]) - (A.shape[0] - 1) / 2
+    b = there(rhs)
+    for options in ({}, {"fixed": [3, 4000]}, {"pin": True}, {"lower": True}):
+        if isinstance(gpu, Strict):
+            gpu.comes_back.clear()
+        F = ms.cholesky(given, device="cuda", **options)
+        x = F.refactor(given).solve(b) if "lower" not in options else F.solve(b)
+        assert F.report.facts["ordering"] == "nd" and F.report.facts["num_patches"] > 50
+        if isinstance(gpu, Strict):
+            assert max(gpu.comes_back) < n // 20, sorted(gpu.comes_back)[-5:]
+        if "pin" not in options and "fixed" not in options:
+            assert backward_error(A, back(x)[:, None], rhs[:, None]) < 1e-15
+
+
+def test_an_analysis_on_the_device_is_used_again_anywhere(gpu):
+    A = spd(grid(13, 12))
+    sym = ms.analyze(Sparse(A), device="cuda")
+    host = ms.analyze(A, ordering=back(sym.ordering.perm), device="cpu")
+    assert (sym.nnz, sym.flops, sym.nbytes) == (host.nnz, host.flops, host.nbytes) and np.array_equal(sym.perm, host.perm)
+    again = pickle.loads(pickle.dumps(ms.analyze(A, device="cuda")))
+    for symbolic in (sym, again):
+        for place in ("cpu", "cuda"):
+            close(symbolic.factor(A, device=place).solve(np.ones(156)), host.factor(A).solve(np.ones(156)), 1e-12)
+    upper = sp.triu(A, format="csr")
+    natural = [ms.analyze(given, "natural", device=place).nnz for given, place in ((Sparse(upper), "cuda"), (upper, "cuda"), (upper, "cpu"))]
+    assert len(set(natural)) == 1
+
+
+def test_a_pattern_that_does_not_fit_leaves_the_constraint_as_it_was(gpu):
+    A = sp.lil_array(spd(grid(9, 8)))
+    F = ms.cholesky(Sparse(A), fixed=[3, 40], device="cuda")
+    b, values = np.ones(72), np.array([1.0, 2.0])
+    before = F.solve(b, fixed_values=values)
+    wider = A.copy()
+    wider[0, 70] = wider[70, 0] = 0.1
+    with pytest.raises(ms.PatternMismatchError) as e:
+        F.refactor(Sparse(wider))
+    assert {e.value.row, e.value.column} == {0, 70}
+    assert np.array_equal(F.solve(b, fixed_values=values), before)
+    assert np.array_equal(F.refactor(Sparse(A)).solve(b, fixed_values=values), before)
