@@ -169,7 +169,10 @@ def test_every_kernel_on_something_small(monkeypatch):
     monkeypatch.setattr(fronts, "LIMITS", fronts.Limits(20, 100, 384))
     kernels = {f"k_{name}_f64" for name in ("factor", "assemble", "eliminate", "solve_below", "subtract", "to_columns", "from_columns",
                                             "forward", "backward", "diagonal", "values")}
+    kernels |= {"k_relative", "k_count_entries", "k_place_entries", "k_hook", "k_shorten", "k_sum_segments"}
     with device.use(Harness(seed=1)) as harness:
+        pinned = ms.cholesky(ms.datasets.grid2d(5, 4), pin=True, device="cuda").solve(np.arange(20) - 9.5)
+        assert abs(pinned.sum()) < 1e-12
         F, b = ms.cholesky(A, device="cuda"), np.ones((64, 2))
         assert backward_error(A, F.solve(b), b) < 1e-14
         assert np.isfinite(F.L.data).all() and np.isfinite(F.logdet())
