@@ -19,8 +19,8 @@ import numpy as np
 
 import meshsolve as ms
 from benchmarks.measure import describe, summary, write_json
-from benchmarks.problems import System, find, smoothing_system
 from benchmarks.peers.metis import METIS
+from benchmarks.problems import System, find, smoothing_system
 from benchmarks.table import Table, bar, print_bars
 from benchmarks.worker import backward_error
 from meshsolve import device

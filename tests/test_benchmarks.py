@@ -10,12 +10,12 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kernel_harness import Harness
 
 from benchmarks import cholesky, cholesky_bars, circuits, glu, gpu, measure, plot, problems, worker
 from benchmarks.peers import ORDERINGS, SOLVERS, Unavailable
 from benchmarks.peers.base import triangle
 from benchmarks.table import bar, print_bars
-from kernel_harness import Harness
 from meshsolve import device
 
 

@@ -5,11 +5,11 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kernel_harness.strict import Array, Strict
+from zoo import grid, spd
 
 import meshsolve as ms
-from kernel_harness.strict import Array, Strict
 from meshsolve import device
-from zoo import grid, spd
 
 
 @pytest.fixture(params=["strict", pytest.param("gpu", marks=pytest.mark.gpu)])

@@ -83,6 +83,11 @@ def solve(A, b, method="auto", rtol=1e-10, threads=None, device="auto"):
         return _solve_ildl(A, b, rtol, threads, device)
     if method == "lu" or (method == "auto" and is_complex(A)):
         return _solve_lu(A, b, rtol, threads, device)
+    return _solve_symmetric(A, b, method, rtol, threads, device, place)
+
+
+def _solve_symmetric(A, b, method, rtol, threads, device, place):
+    """Cholesky or ParAC; or for ``"auto"`` what takes A where it turns out to be neither."""
     try:
         M = None if method == "cholesky" and place == "cuda" else as_symmetric(A)
         kind = "" if method == "cholesky" else _graph_kind(M)

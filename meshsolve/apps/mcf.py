@@ -85,17 +85,15 @@ def mcf(mesh, steps=1, dt="auto", conformal=False, precision="double", device="a
     if callback is not None and not callable(callback):
         raise InvalidInputError(f"callback has to be a function of (step, mesh), not {callback!r}")
     place = _device.choose(device, len(mesh.vertices))
+    options = {"mesh": mesh if place == "cpu" else None, "precision": precision, "device": place, "threads": threads}
     with _errors(place):
         flow = _Flow(mesh, dt, conformal, Report(vertices=len(mesh.vertices), faces=len(mesh.faces), steps=0, dt=dt), place)
-        options = {"mesh": mesh if place == "cpu" else None, "precision": precision, "device": place, "threads": threads}
-        for step in range(1, steps + 1):
-            if not flow.step(step, options):
-                warnings.warn(f"the surface shrank to nothing in step {step} of {steps}; this is the mesh before it",
-                              MeshsolveWarning, stacklevel=2)
-                break
-            if callback is not None:
-                callback(step, flow.mesh())
-        return flow.mesh(), flow.finish()
+        vanished = flow.run(steps, options, callback)
+        out = flow.mesh(), flow.finish()
+    if vanished:
+        warnings.warn(f"the surface shrank to nothing in step {vanished} of {steps}; this is the mesh before it", MeshsolveWarning,
+                      stacklevel=2)
+    return out
 
 
 def smooth(mesh, strength=1.0, order=1, precision="double", device="auto", threads=None):
@@ -237,6 +235,15 @@ class _Flow:
         self.first_area = report.facts["area_before"] = self.system.area
         self.first_extent = self.system.extent()
         self.stiffness = self.system.stiffness if conformal else None       # None: that of the current surface
+
+    def run(self, steps, options, callback):
+        """All steps; the number of the one in which the surface would vanish, else 0."""
+        for number in range(1, steps + 1):
+            if not self.step(number, options):
+                return number
+            if callback is not None:
+                callback(number, self.mesh())
+        return 0
 
     def step(self, number, options):
         """One backward Euler step; False, and nothing changed, if the surface would vanish."""

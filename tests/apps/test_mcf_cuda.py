@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-
-import meshsolve as ms
 from kernel_harness import Harness
 from kernel_harness.strict import Strict
+
+import meshsolve as ms
 from meshsolve import device
 from meshsolve.apps import mcf, smooth
 from meshsolve.errors import InvalidInputError, MeshsolveWarning

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-
-import meshsolve as ms
 from kernel_harness import Harness
 from kernel_harness.strict import Strict
+
+import meshsolve as ms
 from meshsolve import device
 from meshsolve.operators import FLATTEST, CotanAssembler, assembler
 

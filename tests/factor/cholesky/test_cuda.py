@@ -12,15 +12,15 @@ import types
 import numpy as np
 import pytest
 import scipy.sparse as sp
-
-import meshsolve as ms
 from fake_cudss import CudaDataType, Cudss
 from kernel_harness import Harness
 from kernel_harness.strict import Strict
+from zoo import backward_error, grid, random_spd, spd, zoo
+
+import meshsolve as ms
 from meshsolve import device
 from meshsolve.factor.fronts import cuda as fronts
 from meshsolve.factor.fronts import tree_cuda
-from zoo import backward_error, grid, random_spd, spd, zoo
 
 ZOO = zoo()
 BOUND = {"double": 1e-13, "single": 2e-6, "mixed": 1e-13}
