@@ -128,10 +128,8 @@ class Positions:
     ----------
     pattern : Csr of device arrays
         Both triangles.
-    keys : int64
-        Those of the pattern.
-    take : (nnz,) int64
-        1 + the position in ``M.data`` of each entry, 0 where M has none: see :meth:`of`.
+    take : (nnz,) int64 or None
+        1 + the position in ``M.data`` of each entry, 0 where M has none: see :meth:`of`. None: M has this pattern itself.
 
     Raises
     ------
@@ -141,72 +139,85 @@ class Positions:
 
     def __init__(self, M, lower=False, check=True):
         xp = device.xp()
-        self._indptr, self._indices, self._twin = M.indptr, M.indices, None
-        given = keys_of(M.indptr, M.indices)
+        self._given = self.pattern = Csr(M.n, M.indptr, M.indices.copy())      # the caller's index array may change later
+        self.take = self._twin = None
+        given = self.keys
         if lower:
             half = given[given >= transposed(given)]
-            self._take_keys(M.n, distinct(xp.concatenate([half, transposed(half)])))
-            self.take = 1 + find(given, xp.maximum(self.keys, transposed(self.keys)))
+            both = self._take_keys(M.n, distinct(xp.concatenate([half, transposed(half)])))
+            self.take = 1 + find(given, xp.maximum(both, transposed(both)))
             return
         twin = find(given, transposed(given))
         if bool((twin >= 0).all()):                         # the pattern is symmetric as it is
-            self._take_keys(M.n, given, M)
-            here, twin = xp.arange(1, len(given) + 1), twin + 1
+            self._twin = None, twin, self.pattern
         else:
-            self._take_keys(M.n, distinct(xp.concatenate([given, transposed(given)])))
-            here, twin = 1 + find(given, self.keys), 1 + find(given, transposed(self.keys))
-        self.take, self._twin = xp.where(here > 0, here, twin), (here, twin, self.keys)
+            both = self._take_keys(M.n, distinct(xp.concatenate([given, transposed(given)])))
+            here, twin = 1 + find(given, both), 1 + find(given, transposed(both))
+            self.take, self._twin = xp.where(here > 0, here, twin), (here, twin, self.pattern)
         if check:
             self.check(M)
 
-    def _take_keys(self, n, keys, like=None):
-        self.keys = keys
-        self.pattern = Csr(n, *(compressed(n, keys) if like is None else (like.indptr, like.indices)))
+    @property
+    def keys(self):
+        """Those of the pattern, made anew."""
+        return keys_of(self.pattern.indptr, self.pattern.indices)
+
+    def taken(self, place):
+        """``take`` of these entries."""
+        return place + 1 if self.take is None else self.take[place]
+
+    def _take_keys(self, n, keys):
+        self.pattern = Csr(n, *compressed(n, keys))
+        return keys
 
     def widen(self, pattern):
         """Join a symmetric pattern: entries that the matrix lacks are zeros."""
-        added, n = keys_of(pattern.indptr, pattern.indices), self.pattern.n
-        both = distinct(device.xp().concatenate([self.keys, added]))
-        if len(both) > len(self.keys):
-            place = find(self.keys, both)
-            self.take = device.xp().where(place >= 0, self.take[place], 0)
+        own, n = self.keys, self.pattern.n
+        both = distinct(device.xp().concatenate([own, keys_of(pattern.indptr, pattern.indices)]))
+        if len(both) > len(own):
+            self.take = self._found(own, both)
             self._take_keys(n, both)
 
     def within(self, keys, names=None):
-        """The positions for the entries of an analysed pattern, given by its keys.
+        """``take`` for the entries of an analysed pattern, given by its keys.
 
         Raises
         ------
         PatternMismatchError
             This matrix has an entry outside; ``names`` translates its row and column to the caller's numbering.
         """
-        xp = device.xp()
-        if len(keys) == len(self.keys) and bool((keys == self.keys).all()):
+        xp, own = device.xp(), self.keys
+        if len(keys) == len(own) and bool((keys == own).all()):
             return self.take
-        outside = find(keys, self.keys) < 0
+        outside = find(keys, own) < 0
         if bool(outside.any()):
-            row, column = _entry(self.keys, int(xp.argmax(outside)), names)
+            row, column = _entry(own[xp.argmax(outside)], names)
             raise PatternMismatchError(
                 f"A has an entry at row {row}, column {column} that is not in the analysed pattern; analyse A anew", row, column)
-        place = find(self.keys, keys)
-        return xp.where(place >= 0, self.take[place], 0) if len(self.keys) else xp.zeros(len(keys), np.int64)
+        return self._found(own, keys)
+
+    def _found(self, own, keys):
+        """``take`` of each key, 0 for those that are not among its own."""
+        xp, place = device.xp(), find(own, keys)
+        return xp.where(place >= 0, self.taken(xp.maximum(place, 0)), 0) if len(own) else xp.zeros(len(keys), np.int64)
 
     def fits(self, M):
         """Whether another matrix has the same pattern."""
-        xp = device.xp()
-        return len(M.indices) == len(self._indices) and bool(xp.array_equal(M.indptr, self._indptr)) and bool(
-            xp.array_equal(M.indices, self._indices))
+        xp, given = device.xp(), self._given
+        return len(M.indices) == given.nnz and bool(xp.array_equal(M.indptr, given.indptr)) and bool(
+            xp.array_equal(M.indices, given.indices))
 
     def check(self, M, name="A"):
         """Raise where M is not symmetric; nothing is asked of a matrix whose lower triangle alone counts."""
         if self._twin is None or len(M.data) == 0:
             return
-        here, twin, keys = self._twin
-        xp, values = device.xp(), _after_zero(M.data)
-        gap, largest = xp.abs(values[here] - values[twin]), float(xp.abs(M.data).max())
+        here, twin, pattern = self._twin
+        xp = device.xp()
+        values = M.data if here is None else _after_zero(M.data)
+        gap, largest = xp.abs((values if here is None else values[here]) - values[twin]), float(xp.abs(M.data).max())
         p = int(xp.argmax(gap))
         if float(gap[p]) > SYMMETRY_TOLERANCE * largest:
-            row, column = _entry(keys, p)
+            row, column = _entry(keys_of(pattern.indptr, pattern.indices)[p])
             raise NotSymmetricError(
                 f"{name} is not symmetric: |{name}[{row}, {column}] - {name}[{column}, {row}]| = {float(gap[p]):.3g}, largest "
                 f"entry {largest:.3g}. Pass lower=True where only the lower triangle is given; unsymmetric ones are not for this "
@@ -216,12 +227,12 @@ class Positions:
     @staticmethod
     def of(M, take):
         """The values of M at such positions; zero where there is none."""
-        return _after_zero(M.data)[take]
+        return M.data if take is None else _after_zero(M.data)[take]
 
 
-def _entry(keys, p, names=None):
+def _entry(key, names=None):
     """Row and column of an entry, on the host."""
-    key = int(keys[p])
+    key = int(key)
     row, column = key >> 32, key & MASK
     return (row, column) if names is None else (int(names[row]), int(names[column]))
 

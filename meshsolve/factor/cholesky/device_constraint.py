@@ -79,12 +79,13 @@ class DeviceConstraint:
             return _Block(1, xp.zeros(1, np.int64), xp.zeros(1, np.int64)), None
         place, number = (xp.full(positions.pattern.n, -1, np.int64) for _ in range(2))
         place[self._free], number[self._rows] = xp.arange(len(self._free)), xp.arange(len(self._rows))
-        row, column = place[positions.keys >> 32], positions.keys & MASK
+        keys = positions.keys
+        row, column = place[keys >> 32], keys & MASK
         inside = xp.flatnonzero((row >= 0) & (place[column] >= 0))
-        block = _Block(len(self._free), row[inside] << 32 | place[column[inside]], positions.take[inside])
+        block = _Block(len(self._free), row[inside] << 32 | place[column[inside]], positions.taken(inside))
         across = xp.flatnonzero((row >= 0) & (number[column] >= 0))
         indptr, _ = compressed(len(self._free), row[across] << 32)
-        return block, (indptr, number[column[across]].astype(np.int32), positions.take[across])
+        return block, (indptr, number[column[across]].astype(np.int32), positions.taken(across))
 
     def couple(self, M, across):
         """Take the coupling of a matrix by the positions that :meth:`reduce` gave."""

@@ -476,3 +476,17 @@ def test_a_pattern_that_does_not_fit_leaves_the_constraint_as_it_was(gpu):
     assert {e.value.row, e.value.column} == {0, 70}
     assert np.array_equal(F.solve(b, fixed_values=values), before)
     assert np.array_equal(F.refactor(Sparse(A)).solve(b, fixed_values=values), before)
+
+
+def test_the_callers_arrays_may_change_later(gpu):
+    A = spd(grid(9, 8))
+    given = Sparse(A)
+    F = ms.cholesky(given, device="cuda")
+    before = F.L.data
+    given.indices[:] = 0
+    given.data[:] = -1.0
+    assert np.array_equal(F.L.data, before)
+    x = F.solve(np.ones(72))
+    with pytest.raises((ms.PatternMismatchError, ms.NotPositiveDefiniteError, ms.InvalidInputError, ms.NotSymmetricError)):
+        F.refactor(given)
+    assert np.array_equal(F.solve(np.ones(72)), x) and np.array_equal(F.refactor(Sparse(A)).L.data, before)
