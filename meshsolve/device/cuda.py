@@ -10,7 +10,7 @@ import re
 from meshsolve.device import PACKAGE
 
 OPTIONS = ("-std=c++17", "-lineinfo")                       # CuPy adds --device-as-default-execution-space: not twice
-INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.MULTILINE)
 INSTALL = "pip install 'meshsolve[cuda12]' (or [cuda13]) brings it"
 
 
@@ -49,6 +49,10 @@ class CuPy:
     def shared_limit(self):
         """Bytes of shared memory that a block of the current device may ask for."""
         return self.xp.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
+
+    @property
+    def multiprocessors(self):
+        return self.xp.cuda.Device().attributes["MultiProcessorCount"]
 
     def function(self, path, name):
         return _function(path, name)
@@ -94,21 +98,22 @@ def _library_errors():
 def _module(path):
     import cupy
 
-    # code, not path: a path would be taken for a compiled file. CuPy's cache looks at code and options, not at what is included.
-    options = (*OPTIONS, f"-I{PACKAGE}", f"-DMESHSOLVE_HEADERS={headers_key(path)}")
-    return cupy.RawModule(code=path.read_text(), backend="nvrtc", options=options)
+    # code, not path: a path would be taken for a compiled file
+    return cupy.RawModule(code=source(path), backend="nvrtc", options=(*OPTIONS, f"-I{PACKAGE}"))
 
 
-def headers_key(path):
-    """A number that changes with every header that a .cu file includes, directly or not; 0 where it includes none."""
-    seen, waiting = {}, INCLUDE.findall(path.read_text())
-    while waiting:
-        name = waiting.pop()
-        if name not in seen:
-            seen[name] = text = (PACKAGE / name).read_text()
-            waiting += INCLUDE.findall(text)
-    joined = "\0".join(f"{name}\0{seen[name]}" for name in sorted(seen))
-    return int(hashlib.sha256(joined.encode()).hexdigest()[:15], 16) if seen else 0
+def source(path, package=PACKAGE):
+    """The text of a .cu file and a digest of the headers it includes, as a comment: CuPy finds compiled kernels by their text,
+    and would take those of an earlier version where only a header has changed."""
+    text, headers = path.read_text(), {}
+    found = INCLUDE.findall(text)
+    while found:
+        name = found.pop()
+        if name not in headers:
+            headers[name] = (package / name).read_text()
+            found += INCLUDE.findall(headers[name])
+    digest = hashlib.sha256("\0".join(headers[name] for name in sorted(headers)).encode())
+    return f"{text}\n// headers {digest.hexdigest()}\n"
 
 
 @functools.cache

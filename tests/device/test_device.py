@@ -10,7 +10,7 @@ from kernel_harness import Harness, KernelError
 from kernel_harness.strict import FUNCTIONS, METHODS, Strict
 
 from meshsolve import device
-from meshsolve.device.cuda import reason_without
+from meshsolve.device.cuda import reason_without, source
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError, OutOfMemoryError
 
 
@@ -43,6 +43,22 @@ def test_cupy_without_a_gpu():
         assert "driver mismatch" in reason_without()
         cupy.cuda.is_available = mock.Mock(return_value=True)
         assert reason_without() is None
+
+
+def test_a_changed_header_changes_the_source_that_cupy_knows_kernels_by(tmp_path):
+    (tmp_path / "a.cu").write_text('#include "b/b.cuh"\nkernel\n')
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b/b.cuh").write_text('#pragma once\n# include "c.hpp"\n#include "b/b.cuh"\n')
+    (tmp_path / "c.hpp").write_text("one")
+    one = source(tmp_path / "a.cu", tmp_path)
+    assert one.startswith('#include "b/b.cuh"\nkernel\n') and one == source(tmp_path / "a.cu", tmp_path)
+    (tmp_path / "c.hpp").write_text("two")
+    assert source(tmp_path / "a.cu", tmp_path) != one
+
+
+@pytest.mark.parametrize("file", sorted(device.PACKAGE.rglob("*.cu")), ids=lambda file: file.name)
+def test_every_header_of_a_kernel_is_in_the_package(file):
+    assert source(file).startswith(file.read_text())
 
 
 def test_auto_takes_a_device_for_large_input_or_what_lies_there():
@@ -154,25 +170,6 @@ def test_a_pivot_that_is_not_positive_is_named(cuda):
 
 
 # ---- CuPy as it is ----------------------------------------------------------------------------------------------------
-
-
-def test_a_changed_header_is_another_kernel_to_the_cache(tmp_path, monkeypatch):
-    """CuPy's key is made of code and options, not of what the code includes."""
-    from meshsolve.device import cuda as cupy_side
-
-    for name, text in {"a.cuh": "int a;", "b.cuh": '#include "a.cuh"\n', "k.cu": '#include "b.cuh"\n', "alone.cu": "int b;"}.items():
-        (tmp_path / name).write_text(text)
-    monkeypatch.setattr(cupy_side, "PACKAGE", tmp_path)
-    before = cupy_side.headers_key(tmp_path / "k.cu")
-    (tmp_path / "a.cuh").write_text("int c;")
-    assert before != cupy_side.headers_key(tmp_path / "k.cu") and cupy_side.headers_key(tmp_path / "alone.cu") == 0
-
-
-@pytest.mark.parametrize("file", sorted(device.PACKAGE.rglob("*.cu")), ids=lambda file: file.name)
-def test_every_header_is_found(file):
-    from meshsolve.device.cuda import headers_key
-
-    assert headers_key(file) > 0                            # all of them include common.cuh
 
 
 def test_options_that_cupy_adds_are_not_given_twice():
