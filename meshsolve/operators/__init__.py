@@ -7,6 +7,7 @@ the same pattern, and a factor analysed for one can be refactored for the other.
 
 from __future__ import annotations
 
+import functools
 import warnings
 
 import numpy as np
@@ -14,11 +15,14 @@ import scipy.sparse as sp
 
 from meshsolve import _core
 from meshsolve.arrays import one_of
+from meshsolve.device import choose, csr, errors, on_cpu, to_device, xp
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import as_mesh, pattern_of
+from meshsolve.operators.cuda import DeviceAssembler
 
 FLATTEST = 1e-8         # twice the area over the longest side squared; flatter triangles count as that flat
 MOLLIFY = 1e-8          # intrinsic triangles keep the triangle inequality by this share of the mean edge length
+PLACES = ("auto", "cpu", "cuda")
 MOST_FLIPS = 10**9      # about two minutes; the planar worst case is quadratic (Lawson), meshes need less than a flip per edge
 
 
@@ -47,7 +51,8 @@ class CotanAssembler:
     def __init__(self, mesh, flattest=FLATTEST):
         self.n, self.flattest = len(mesh.vertices), flattest
         self._faces, self._of_side, self._edges = mesh.faces.reshape(-1), mesh.side_edges.reshape(-1), len(mesh.edges)
-        self.indptr, self.indices, self._edge = _core.mesh_adjacency(self.n, mesh.edges.reshape(-1), True)
+        self._ends = mesh.edges.reshape(-1)
+        self.indptr, self.indices, self._edge = _core.mesh_adjacency(self.n, self._ends, True)
         self._indptr = _narrow(self.indptr)
 
     def values(self, vertices):
@@ -57,12 +62,29 @@ class CotanAssembler:
         data = _core.laplacian_values(self.indptr, self.indices, self._edge, weight)
         return data, _thirds(self._faces, area, self.n)
 
+    @functools.cached_property
+    def diagonal(self):
+        """(n,) where the diagonal lies in each row."""
+        return np.flatnonzero(self._edge < 0)
+
+    def mean_edge(self, x):
+        """The mean length of the edges; 0 where there is none."""
+        ends = self._ends.reshape(-1, 2)
+        return float(np.linalg.norm(x[ends[:, 0]] - x[ends[:, 1]], axis=1).mean()) if len(ends) else 0.0
+
     def matrix(self, data):
         """The csr_array with ``data`` on this pattern. Its index arrays are shared with every other one made here."""
         return sp.csr_array((data, self.indices, self._indptr), shape=(self.n, self.n))
 
 
-def cotan_laplacian(mesh, intrinsic_delaunay=False):
+def assembler(mesh, flattest=FLATTEST, place="cpu"):
+    """The :class:`CotanAssembler` of a mesh, or its twin on the GPU."""
+    if place == "cpu":
+        return CotanAssembler(mesh, flattest)
+    return DeviceAssembler(len(mesh.vertices), mesh.faces, flattest)
+
+
+def cotan_laplacian(mesh, intrinsic_delaunay=False, device="cpu"):
     """The cotangent Laplacian: L[i, j] = -(cot a + cot b) / 2 for the angles a, b opposite the edge, rows sum to 0.
 
     Parameters
@@ -72,6 +94,8 @@ def cotan_laplacian(mesh, intrinsic_delaunay=False):
     intrinsic_delaunay : bool
         Flip edges intrinsically until every edge is Delaunay; no edge inside the surface then has a negative weight, up to
         rounding. The pattern is that of the flipped edges. Needs a manifold mesh, orientable or not.
+    device : {"cpu", "cuda", "auto"}
+        On the GPU the result is a CuPy csr_matrix. The flips run on the CPU only.
 
     Returns
     -------
@@ -83,6 +107,8 @@ def cotan_laplacian(mesh, intrinsic_delaunay=False):
     ------
     InvalidInputError
         Not a mesh, or ``intrinsic_delaunay`` of a non-manifold mesh.
+    DeviceUnavailableError
+        ``device="cuda"`` without a GPU, or with ``intrinsic_delaunay``.
 
     Warns
     -----
@@ -103,9 +129,14 @@ def cotan_laplacian(mesh, intrinsic_delaunay=False):
     """
     mesh = as_mesh(mesh)
     if intrinsic_delaunay:
+        on_cpu(device, "the flips run", PLACES)
         return _intrinsic_laplacian(mesh)
-    assembler = CotanAssembler(mesh)
-    return assembler.matrix(assembler.values(mesh.vertices)[0])
+    if choose(device, len(mesh.vertices)) == "cuda":
+        with errors("the Laplacian"):
+            rows = assembler(mesh, place="cuda")
+            return rows.matrix(rows.values(to_device(mesh.vertices))[0])
+    rows = CotanAssembler(mesh)
+    return rows.matrix(rows.values(mesh.vertices)[0])
 
 
 def graph_laplacian(mesh_or_pattern):
@@ -129,7 +160,7 @@ def graph_laplacian(mesh_or_pattern):
     return sp.csr_array((data, indices, indptr), shape=(graph.n, graph.n))
 
 
-def mass_matrix(mesh, kind="lumped"):
+def mass_matrix(mesh, kind="lumped", device="cpu"):
     """The mass matrix: the area that belongs to each vertex. Its entries sum to the area of the mesh.
 
     Parameters
@@ -138,6 +169,8 @@ def mass_matrix(mesh, kind="lumped"):
     kind : {"lumped", "voronoi", "consistent"}
         ``"lumped"``: a third of every triangle to each corner (barycentric), diagonal. ``"voronoi"``: mixed Voronoi areas,
         diagonal. ``"consistent"``: linear finite elements, on the pattern of the Laplacian.
+    device : {"cpu", "cuda", "auto"}
+        On the GPU the result is a CuPy csr_matrix; ``"lumped"`` only.
 
     Returns
     -------
@@ -148,6 +181,8 @@ def mass_matrix(mesh, kind="lumped"):
     ------
     InvalidInputError
         Not a mesh, or an unknown kind.
+    DeviceUnavailableError
+        ``device="cuda"`` without a GPU, or with another kind.
 
     References
     ----------
@@ -157,6 +192,12 @@ def mass_matrix(mesh, kind="lumped"):
     mesh = as_mesh(mesh)
     n = len(mesh.vertices)
     one_of(kind, "kind", ("lumped", "voronoi", "consistent"))
+    if kind != "lumped":
+        on_cpu(device, f"the {kind} mass is made", PLACES)
+    elif choose(device, n) == "cuda":
+        with errors("the masses"):
+            mass = assembler(mesh, place="cuda").values(to_device(mesh.vertices))[1]
+            return csr(mass, xp().arange(n, dtype=np.int32), xp().arange(n + 1, dtype=np.int32), (n, n))
     if kind == "consistent":
         return _consistent_mass(mesh)
     if kind == "lumped":

@@ -7,11 +7,12 @@ k-th new row: ``A[perm][:, perm]`` is what is factored.
 
 from __future__ import annotations
 
-from meshsolve.arrays import as_perm
+from meshsolve.arrays import as_perm, as_seed, thread_count
 from meshsolve.errors import InvalidInputError
 from meshsolve.order.auto import auto
-from meshsolve.order.nested import nested_dissection
+from meshsolve.order.nested import dissect_there, nested_dissection
 from meshsolve.order.ordering import Ordering, SeparatorTree
+from meshsolve.order.prepass_cuda import on_host
 from meshsolve.order.simple import amd, natural, nnz_sort, random, rcm
 from meshsolve.order.update import update
 from meshsolve.report import Report
@@ -20,7 +21,7 @@ __all__ = ["Ordering", "SeparatorTree", "amd", "auto", "natural", "nested_dissec
            "update"]
 
 
-def resolve(ordering, pattern, seed=0, threads=None):
+def resolve(ordering, pattern, seed=0, threads=None, place="cpu"):
     """What a user passed as ``ordering=`` becomes an :class:`Ordering` of ``pattern``.
 
     Parameters
@@ -32,6 +33,9 @@ def resolve(ordering, pattern, seed=0, threads=None):
         Symmetric, without diagonal.
     seed, threads : int
         For the methods that use them.
+    place : {"cpu", "cuda"}
+        Where the pattern lies. ``"cuda"``: ``"auto"`` and ``"nd"`` are the nested dissection of the GPU, whose ``perm`` stays
+        there; minimum degree, whose steps depend on each other, and the simple ones are the CPU's.
 
     Returns
     -------
@@ -48,6 +52,9 @@ def resolve(ordering, pattern, seed=0, threads=None):
         return ordering
     if not isinstance(ordering, str):
         return Ordering(as_perm(ordering, pattern.n, "ordering"), "given", report=Report(ordering="given"))
+    if place == "cuda":
+        return dissect_there(pattern, as_seed(seed), thread_count(threads)) if ordering in ("auto", "nd") else resolve(
+            ordering, on_host(pattern), seed, threads)
     methods = {
         "auto": lambda: auto(pattern, seed=seed, threads=threads),
         "nd": lambda: nested_dissection(pattern, seed=seed, threads=threads),
