@@ -81,6 +81,16 @@ class Rows:
         self._first = {}
 
     @property
+    def device_begin(self):
+        """First row of each tile, on the device."""
+        return self._pattern[0]
+
+    @property
+    def device_order(self):
+        """(tiles by depth, first of each depth), on the device."""
+        return self._pattern[-2:]
+
+    @property
     def nbytes(self):
         """Of the pattern and the workspace, on the device."""
         kept = [*self._pattern, *self._matrix, *(self._names or ()), *([] if self._work is None else [self._work])]
