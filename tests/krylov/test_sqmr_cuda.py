@@ -115,6 +115,14 @@ def test_refusals(cuda):
 
 
 @pytest.mark.sanitize
+def test_two_iterations(cuda):
+    A = ms.datasets.kkt(12, 5, seed=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        (x, _), (y, _) = both(A, A @ np.arange(17.0), maxiter=2)
+    assert np.allclose(x, y, atol=1e-9)
+
+
 def test_no_scheduling_shows(varied):
     A = ms.datasets.kkt(40, 15, seed=2)
     b = A @ np.arange(110.0).reshape(55, 2)

@@ -259,6 +259,7 @@ __device__ __forceinline__ void solve_columns(const Rows& R, const Row& row, con
     const bool on = q < row.columns && r < m;
     double* const u = row.panel + q * m;
     double x = on ? u[S.order[r]] : 0.0;
+    __syncwarp(full_warp);                // all have read the column before any writes to it
     for (int k = 0; k + 1 < m; ++k) {
       const double known = __shfl_sync(full_warp, x, k, R.width);
       if (r > k && r < m) x -= times(S.factor[r + k * m], known);

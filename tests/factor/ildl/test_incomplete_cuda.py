@@ -98,11 +98,10 @@ def test_any_matrix(n, density, seed, tile_size, fill_level, droptol, max_fill, 
 
 @pytest.mark.sanitize
 def test_no_order_of_blocks_shows(varied):
-    A = ms.datasets.kkt(60, 25, seed=1)
-    for tile_size in (2, 8):
-        G = check(A, tile_size=tile_size, max_fill=0.8)
-        b = np.random.default_rng(1).standard_normal((85, 2))
-        assert np.array_equal(G @ b, G @ b)
+    A = ms.datasets.kkt(24, 9, seed=1)
+    G = check(A, tile_size=8, max_fill=0.8)
+    b = np.random.default_rng(1).standard_normal(33)
+    assert np.array_equal(G @ b, G @ b)
 
 
 def test_refactor(cuda):
