@@ -1,5 +1,5 @@
-// What SQMR needs beside the products and sums of vectors.cu, for blocks of k right-hand sides by rows of k values: the scalars of
-// each column and what follows from them are decided here, so that the host need not look at every iteration.
+// What SQMR needs beside the products and sums of vectors.cu, for blocks of k right-hand sides by rows of k values: the scalars
+// of each column and what follows from them are decided here, so that the host need not look at every iteration.
 // Source: Freund, Nachtigal 1995, algorithm 3.1 with M1 = I; the names are those of sqmr.py.
 #include "device/common.cuh"
 
@@ -8,8 +8,8 @@ namespace ms::krylov {
 // Where a column stands; sqmr_cuda.py knows the same numbers. Only one that is running changes.
 enum Standing { running, arrived, broken, spent, settled };
 
-// Of each column c, at name * k + c. `old` and `fresh`: factors of d and q in the new d. `look`: the quasi-residual at which the host
-// has to look at the true one.
+// Of each column c, at name * k + c. `old` and `fresh`: factors of d and q in the new d. `look`: the quasi-residual at which the
+// host has to look at the true one.
 enum Scalar { rho, beta, step, theta, tau, old, fresh, look };
 
 __device__ inline bool is_finite(double x) { return x - x == 0; }
@@ -40,7 +40,8 @@ k_quasi_decide(int what, int k, int count, int most, const double* parts, double
     at(rho) = sum;
     starts[c] = 0;
   } else if (what == 1) {
-    if (standing[c] == running && (at(tau) == 0 || at(rho) == 0 || sum == 0 || !is_finite(at(rho)) || !is_finite(sum))) standing[c] = broken;
+    const bool breaks = at(tau) == 0 || at(rho) == 0 || sum == 0 || !is_finite(at(rho)) || !is_finite(sum);
+    if (standing[c] == running && breaks) standing[c] = broken;
     moves[c] = standing[c] == running;
     if (moves[c]) at(step) = at(rho) / sum;
   } else {

@@ -50,8 +50,7 @@ def sqmr(A, b, M=None, x0=None, rtol=1e-8, atol=0.0, maxiter=None, callback=None
     threads : int, optional
         Results do not depend on it.
 
-    Where b lies on the GPU or M was made there, everything runs there, on all columns at once, and x lies where b does; b has to be
-    real on the GPU.
+    Where b lies on the GPU (real) or M was made there, all columns are iterated there at once, and x lies where b does.
 
     Returns
     -------

@@ -39,7 +39,7 @@ def test_columns_stop_on_their_own(cuda):
     x0 = np.zeros_like(b)
     x0[:, 1] = ms.ildl(KKT, fill_level=None).solve(b[:, 1])
     x0[:, 0] = 1
-    (x, info), (y, other) = both(KKT, b, x0=x0)
+    (_, info), (y, other) = both(KKT, b, x0=x0)
     assert np.array_equal(info.iterations, other.iterations) and other.iterations[:2].tolist() == [0, 0]
     assert other.iterations[2] > cg_cuda.LOOK and not y[:, 0].any() and np.array_equal(y[:, 1], x0[:, 1]) and other.converged
 
@@ -82,14 +82,14 @@ def test_the_claim_is_checked(cuda):
     b = A @ np.random.default_rng(3).standard_normal(A.shape[0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        (x, info), (y, other) = both(A, b, {"droptol": 0.1, "dtype": np.float32}, rtol=1e-7, maxiter=300)
+        (_, info), (y, other) = both(A, b, {"droptol": 0.1, "dtype": np.float32}, rtol=1e-7, maxiter=300)
     assert info.converged == other.converged == (np.linalg.norm(A @ y - b) <= 1.0001e-7 * np.linalg.norm(b))
 
 
 def test_singular_but_consistent(cuda):
     A = sp.csr_array(sp.block_diag([KKT, sp.csr_array((3, 3))]))
     b = A @ np.ones(213)
-    (x, info), (y, other) = both(A, b)
+    (_, info), (_, other) = both(A, b)
     assert other.converged and info.iterations == other.iterations
 
 
@@ -97,11 +97,11 @@ def test_arrays_that_lie_there_stay_there(cuda):
     if cuda is None:
         pytest.skip("the GPU has arrays of its own")
     b = B.view(OnDevice)
-    x, info = ms.sqmr(KKT, b, M=ms.ildl(KKT, fill_level=1, device="cuda"))
+    _, info = ms.sqmr(KKT, b, M=ms.ildl(KKT, fill_level=1, device="cuda"))
     assert info.converged and info.report.facts["device"] == "cuda"
     with pytest.raises(ms.InvalidInputError, match="on the CPU"):
         ms.sqmr(KKT, b, M=ms.ildl(KKT, fill_level=1))
-    x, info = ms.sqmr(ms.datasets.helmholtz(8, 7), np.ones(64).view(OnDevice), rtol=1e-6)
+    _, info = ms.sqmr(ms.datasets.helmholtz(8, 7), np.ones(64).view(OnDevice), rtol=1e-6)
     assert info.converged
 
 

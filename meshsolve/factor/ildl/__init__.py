@@ -256,7 +256,7 @@ def _chosen_device(name, n, A, fill_level):
     chosen = device.choose(name, 0 if fill_level is None else n, *([A] if on_device(A) else []))
     if chosen == "cuda" and fill_level is None and name == "cuda":
         raise DeviceUnavailableError(
-            'the complete factor (fill_level=None) is made on the CPU only: use device="cpu", or an incomplete one such as fill_level=2')
+            'the complete factor (fill_level=None) is made on the CPU only: use device="cpu", or give a fill_level')
     return chosen if fill_level is not None else "cpu"
 
 

@@ -52,7 +52,8 @@ __device__ __forceinline__ unsigned long long find_threshold(const double* size,
   for (int bit = 62; bit >= 0; --bit) {
     const unsigned long long trial = found | 1ull << bit;
     long long mine = 0, total;
-    for (int q = threadIdx.x; q < count; q += blockDim.x) mine += static_cast<unsigned long long>(__double_as_longlong(size[q])) >= trial;
+    for (int q = threadIdx.x; q < count; q += blockDim.x)
+      mine += static_cast<unsigned long long>(__double_as_longlong(size[q])) >= trial;
     block_exclusive(mine, total);
     if (total >= keep) found = trial;
     else larger = total;                  // of the last trial that failed: all that lies above `found`
@@ -60,7 +61,8 @@ __device__ __forceinline__ unsigned long long find_threshold(const double* size,
   return found;
 }
 
-// Keeps the columns of row i with the largest entries, of equal ones the first, in place: each moves to where a smaller one was read.
+// Keeps the columns of row i with the largest entries, of equal ones the first. In place: a column moves to
+// where an earlier one stood.
 __device__ __forceinline__ void trim(const Rows& R, int i) {
   __shared__ int source[256];
   const int m = R.begin[i + 1] - R.begin[i], count = R.count[i], keep = R.keep[i];

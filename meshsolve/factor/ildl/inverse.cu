@@ -1,7 +1,7 @@
-// Block triangular solves with the incomplete factor, depth after depth of the tiles: X := S P (L D L^T)^-1 P^T S B. Groups of `lanes`
-// threads add up what the rows of a tile need from outside it, then `width` lanes solve with the tile's own unit triangle, a lane per
-// row; sums have a fixed order. One launch does a whole sweep: tasks are parts of a wide depth, or runs of narrow ones that a single
-// block goes through; they are taken by tickets, and wait for the tasks of the run before theirs.
+// Block triangular solves with the incomplete factor, depth after depth of the tiles: X := S P (L D L^T)^-1 P^T S B. Groups of
+// `lanes` threads add up what the rows of a tile need from outside it, then `width` lanes solve with the tile's own unit
+// triangle, a lane per row; sums have a fixed order. One launch does a whole sweep: tasks are parts of a wide depth, or runs of
+// narrow ones that a single block goes through; they are taken by tickets, and wait for the tasks of the run before theirs.
 #include "device/common.cuh"
 
 namespace ms::ildl {
@@ -45,8 +45,8 @@ __device__ __forceinline__ void gather(const Sweep& W, int from, int count, cons
 
 // One part of a depth: forward Y := L^-1 P^T S B and Z := D^-1 Y, backward Z := L^-T Z and X := S P Z, of column c.
 template <bool is_forward, class T>
-__device__ __forceinline__ void solve_tiles(const Sweep& W, int from, int count, const T* value, const T* own, const double* B, double* Y,
-                                            double* Z, double* X, double* sums) {
+__device__ __forceinline__ void solve_tiles(const Sweep& W, int from, int count, const T* value, const T* own, const double* B,
+                                            double* Y, double* Z, double* X, double* sums) {
   gather(W, from, count, value, is_forward ? Y : Z, sums);
   const int lane = threadIdx.x & 31, r = lane % W.width, items = count * W.width;
   for (int base = static_cast<int>(threadIdx.x) - lane; base < items; base += blockDim.x) {
@@ -97,13 +97,14 @@ template <bool is_forward> __device__ __forceinline__ int next_task(const Sweep&
 }
 
 template <bool is_forward, class T>
-__device__ __forceinline__ void sweep(const Sweep& W, const T* value, const T* own, const double* B, double* Y, double* Z, double* X,
-                                      double* sums) {
+__device__ __forceinline__ void sweep(const Sweep& W, const T* value, const T* own, const double* B, double* Y, double* Z,
+                                      double* X, double* sums) {
   for (int task = next_task<is_forward>(W); task >= 0; task = next_task<is_forward>(W)) {
     const int depth = W.task_depth[task], end = W.task_depth_end[task];
     for (int l = 0; l < end - depth; ++l) {
       const int at = is_forward ? depth + l : end - 1 - l;
-      const int from = end - depth > 1 ? W.depth_ptr[at] : W.task_from[task], to = end - depth > 1 ? W.depth_ptr[at + 1] : W.task_to[task];
+      const bool part = end - depth == 1;
+      const int from = part ? W.task_from[task] : W.depth_ptr[at], to = part ? W.task_to[task] : W.depth_ptr[at + 1];
       for (int begin = from; begin < to; begin += W.together)
         for (int c = 0; c < W.k; ++c) {
           const long long column = static_cast<long long>(c) * W.n;
@@ -122,15 +123,16 @@ __device__ __forceinline__ void sweep(const Sweep& W, const T* value, const T* o
 using namespace ms::ildl;
 
 extern "C" __global__ void __launch_bounds__(512, 2)
-k_solve_double(int is_forward, const int* begin, const int* order, const int* depth_ptr, const int* task_run, const int* task_depth,
-               const int* task_depth_end, const int* task_from, const int* task_to, const int* run_tasks, int tasks, int width, int lanes,
-               int together, int k, int n, const long long* ptr, const int* idx, const double* value, const long long* square,
-               const double* own, const int* row, const double* scale, const double* p, const double* q, const signed char* mate,
-               const double* B, double* Y, double* Z, double* X, unsigned long long* ticket, unsigned long long* done,
-               unsigned long long first_ticket, unsigned long long epoch, int* stalled) {
+k_solve_double(int is_forward, const int* begin, const int* order, const int* depth_ptr, const int* task_run,
+               const int* task_depth, const int* task_depth_end, const int* task_from, const int* task_to,
+               const int* run_tasks, int tasks, int width, int lanes, int together, int k, int n, const long long* ptr,
+               const int* idx, const double* value, const long long* square, const double* own, const int* row,
+               const double* scale, const double* p, const double* q, const signed char* mate, const double* B, double* Y,
+               double* Z, double* X, unsigned long long* ticket, unsigned long long* done, unsigned long long first_ticket,
+               unsigned long long epoch, int* stalled) {
   extern __shared__ double sums[];
-  const Sweep W{begin, order, depth_ptr, task_run, task_depth, task_depth_end, task_from, task_to, run_tasks, tasks, width, lanes, together,
-                k, n, ptr, idx, square, row, scale, p, q, mate, ticket, done, first_ticket, epoch, stalled};
+  const Sweep W{begin, order, depth_ptr, task_run, task_depth, task_depth_end, task_from, task_to, run_tasks, tasks, width,
+                lanes, together, k, n, ptr, idx, square, row, scale, p, q, mate, ticket, done, first_ticket, epoch, stalled};
   if (is_forward)
     sweep<true>(W, value, own, B, Y, Z, X, sums);
   else
@@ -138,15 +140,16 @@ k_solve_double(int is_forward, const int* begin, const int* order, const int* de
 }
 
 extern "C" __global__ void __launch_bounds__(512, 2)
-k_solve_float(int is_forward, const int* begin, const int* order, const int* depth_ptr, const int* task_run, const int* task_depth,
-              const int* task_depth_end, const int* task_from, const int* task_to, const int* run_tasks, int tasks, int width, int lanes,
-              int together, int k, int n, const long long* ptr, const int* idx, const float* value, const long long* square,
-              const float* own, const int* row, const double* scale, const double* p, const double* q, const signed char* mate,
-              const double* B, double* Y, double* Z, double* X, unsigned long long* ticket, unsigned long long* done,
-              unsigned long long first_ticket, unsigned long long epoch, int* stalled) {
+k_solve_float(int is_forward, const int* begin, const int* order, const int* depth_ptr, const int* task_run,
+              const int* task_depth, const int* task_depth_end, const int* task_from, const int* task_to, const int* run_tasks,
+              int tasks, int width, int lanes, int together, int k, int n, const long long* ptr, const int* idx,
+              const float* value, const long long* square, const float* own, const int* row, const double* scale,
+              const double* p, const double* q, const signed char* mate, const double* B, double* Y, double* Z, double* X,
+              unsigned long long* ticket, unsigned long long* done, unsigned long long first_ticket, unsigned long long epoch,
+              int* stalled) {
   extern __shared__ double sums[];
-  const Sweep W{begin, order, depth_ptr, task_run, task_depth, task_depth_end, task_from, task_to, run_tasks, tasks, width, lanes, together,
-                k, n, ptr, idx, square, row, scale, p, q, mate, ticket, done, first_ticket, epoch, stalled};
+  const Sweep W{begin, order, depth_ptr, task_run, task_depth, task_depth_end, task_from, task_to, run_tasks, tasks, width,
+                lanes, together, k, n, ptr, idx, square, row, scale, p, q, mate, ticket, done, first_ticket, epoch, stalled};
   if (is_forward)
     sweep<true>(W, value, own, B, Y, Z, X, sums);
   else

@@ -101,9 +101,9 @@ class Inverse:
         taken = self._epoch * (S.tasks + S.grid)            # each block has asked once more than it got
         device.launch(self._kernel, S.grid, BLOCK, 8 * S.together * S.width,
                       (np.int32(forward), self.begin, self.order, self.depth_ptr, *S.arrays, np.int32(S.tasks), np.int32(S.width),
-                       np.int32(S.lanes), np.int32(S.together), np.int32(B.shape[1]), np.int32(self.n), *matrix, self._square, self._own,
-                       self.row, self.scale, *self._pivots, B, Y, Z, X, self._tickets[way], self._done[way], np.uint64(taken),
-                       np.uint64(self._epoch), self._stalled))
+                       np.int32(S.lanes), np.int32(S.together), np.int32(B.shape[1]), np.int32(self.n), *matrix, self._square,
+                       self._own, self.row, self.scale, *self._pivots, B, Y, Z, X, self._tickets[way], self._done[way],
+                       np.uint64(taken), np.uint64(self._epoch), self._stalled))
 
 
 def inverse_pivots(d, e):

@@ -10,8 +10,8 @@ enum class Pivoting { fixed, bunch_kaufman, rook };
 
 constexpr double alpha = 0.6403882032022076;      // (1 + sqrt 17) / 8
 constexpr double tiny = 1e-8;                     // on a matrix scaled to entries of modulus 1
-constexpr double weak = 1e-3;                     // static pivoting: a diagonal entry this small beside its neighbour needs a pair
-constexpr int norm_parts = 8;                     // partial sums of a row's norm: columns in ascending order are dealt to them in turn
+constexpr double weak = 1e-3;                     // static: a diagonal entry this small beside its neighbour needs a pair
+constexpr int norm_parts = 8;                     // partial sums of a row's norm: its columns are dealt to them in turn
 
 MS_HD inline double modulus(double x) { return x < 0 ? -x : x; }
 

@@ -1,13 +1,13 @@
-// Numeric phase of the incomplete factorization on the GPU: the twin of incomplete.cpp, with the same pivots, the same entries kept
-// and the same values (to the bit where the C++ compiler fuses no products). One launch does the whole factorization.
+// Numeric phase of the incomplete factorization on the GPU: the twin of incomplete.cpp, with the same pivots, the same entries
+// kept and the same values (to the bit where the C++ compiler fuses no products). One launch does the whole factorization.
 //   row     a block per block row of a tile: marks the columns that A and finished rows above bring, one bit each in a word per
-//           tile that may fill; pulls the updates in ascending order of the rows above; the first warp factors the tile; groups of
-//           lanes solve a column each; small entries go, what is left moves into the pool of finished rows
+//           tile that may fill; pulls the updates in ascending order of the rows above; the first warp factors the tile; groups
+//           of lanes solve a column each; small entries go, what is left moves into the pool of finished rows
 //   share   the block that finishes the last row of a depth hands out what rows left of their budgets: the sum and the maximum
 //           of prefixes say for each row what those before it have left over
 //   trim    rows above their budgets lose their smallest columns
-// Tasks stand in one list, depth after depth, and are taken by tickets: a task waits for tasks of smaller tickets only, so that any
-// number of blocks makes progress. A pool that is full halts all; the host grows it and goes on with the depth at hand.
+// Tasks stand in one list, depth after depth, and are taken by tickets: a task waits for tasks of smaller tickets only, so that
+// any number of blocks makes progress. A pool that is full halts all; the host grows it and goes on with the depth at hand.
 // Source: Thuerck et al. 2018, algorithm 1 and section 4.
 #include "factor/ildl/budgets.cuh"
 
@@ -76,18 +76,19 @@ using namespace ms;
 using namespace ms::ildl;
 
 extern "C" __global__ void __launch_bounds__(256, 3)
-k_factor_rows(const long long* a_ptr, const int* a_idx, const double* a_value, const int* begin, const int* tile_of, const long long* ptr,
-              const int* column, const long long* above_ptr, const int* above, const int* order, const int* depth_ptr,
-              const int* task_depth, const int* task_item, int tasks, int cap, int width, int words_room, int pivoting, double droptol,
-              double max_fill, int* count, long long* first_name, long long* first_value, int* name, double* size, double* value,
-              long long names_room, long long values_room, const long long* square, double* own, double* d, double* e, int* eliminated,
-              double* work, long long work_room, int* finished, int* trimmed, int* keep, unsigned long long* state, int* stalled) {
+k_factor_rows(const long long* a_ptr, const int* a_idx, const double* a_value, const int* begin, const int* tile_of,
+              const long long* ptr, const int* column, const long long* above_ptr, const int* above, const int* order,
+              const int* depth_ptr, const int* task_depth, const int* task_item, int tasks, int cap, int width, int words_room,
+              int pivoting, double droptol, double max_fill, int* count, long long* first_name, long long* first_value,
+              int* name, double* size, double* value, long long names_room, long long values_room, const long long* square,
+              double* own, double* d, double* e, int* eliminated, double* work, long long work_room, int* finished,
+              int* trimmed, int* keep, unsigned long long* state, int* stalled) {
   extern __shared__ double shared[];
   __shared__ Buffer lists;
   __shared__ Buffer panel;
-  const Rows R{a_ptr, a_idx, a_value, begin, tile_of, ptr, column, above_ptr, above, order, depth_ptr, task_depth, task_item, tasks, cap,
-               width, words_room, pivoting, droptol, max_fill, count, first_name, first_value, name, size, value, names_room, values_room,
-               square, own, d, e, eliminated, work, work_room, finished, trimmed, keep, state, stalled};
+  const Rows R{a_ptr, a_idx, a_value, begin, tile_of, ptr, column, above_ptr, above, order, depth_ptr, task_depth, task_item,
+               tasks, cap, width, words_room, pivoting, droptol, max_fill, count, first_name, first_value, name, size, value,
+               names_room, values_room, square, own, d, e, eliminated, work, work_room, finished, trimmed, keep, state, stalled};
   const Shared S(shared, cap, words_room);
   if (threadIdx.x == 0) lists.room = panel.room = lists.at = panel.at = 0;
   for (int task = next_task(R); task >= 0; task = next_task(R)) {
@@ -120,8 +121,9 @@ k_column_lengths(int tiles, int width, const int* begin, const int* count, const
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-k_fill_columns(int tiles, int width, const int* begin, const int* count, const long long* first_name, const long long* first_value,
-               const int* name, const double* value, const int* place, const long long* start, int* rows, double* minus) {
+k_fill_columns(int tiles, int width, const int* begin, const int* count, const long long* first_name,
+               const long long* first_value, const int* name, const double* value, const int* place, const long long* start,
+               int* rows, double* minus) {
   for (long long p = grid_begin(); p < static_cast<long long>(tiles) * width; p += grid_step()) {
     const int i = static_cast<int>(p / width), r = static_cast<int>(p % width), m = begin[i + 1] - begin[i];
     if (r >= m) continue;

@@ -1,4 +1,5 @@
-// One block row of the incomplete factorization by one block: the columns that it has, its values, its pivots, what is kept of it.
+// One block row of the incomplete factorization by one block: the columns that it has, its values and pivots, and what is
+// kept.
 #pragma once
 #include "factor/ildl/tile.cuh"
 
@@ -69,7 +70,9 @@ struct Shared {
   }
 };
 
-__device__ __forceinline__ long long block_exclusive(long long value, long long& total) { return block_exclusive_sum(value, total); }
+__device__ __forceinline__ long long block_exclusive(long long value, long long& total) {
+  return block_exclusive_sum(value, total);
+}
 
 // `need` doubles of workspace for the block; false: the pool is full.
 __device__ __forceinline__ bool reserve(const Rows& R, Buffer& buffer, long long need) {
@@ -172,7 +175,8 @@ __device__ __forceinline__ bool lay_out(const Rows& R, Row& row, Buffer& panel) 
   for (long long p = threadIdx.x; p < sum * row.m; p += blockDim.x) row.panel[p] = 0;
   for (int j = threadIdx.x; j < row.tiles; j += blockDim.x) {
     int at = row.before[j];
-    for (unsigned left = row.words[j]; left; left &= left - 1) row.name[at++] = R.begin[row.allowed[j]] + __ffs(static_cast<int>(left)) - 1;
+    const int first = R.begin[row.allowed[j]];
+    for (unsigned left = row.words[j]; left; left &= left - 1) row.name[at++] = first + __ffs(static_cast<int>(left)) - 1;
   }
   __syncthreads();
   return true;
@@ -194,7 +198,8 @@ __device__ __forceinline__ void place_matrix(const Rows& R, const Row& row, cons
 
 // The row minus what row k above contributes: -U(:, hits)^T D U(:, t) for its columns t from the tile on.
 __device__ __forceinline__ void pull(const Rows& R, const Row& row, const Shared& S, int q) {
-  const int k = row.above[q], from = row.from[q], hits = row.hits[q], first = R.begin[k], rows = R.begin[k + 1] - first, m = row.m;
+  const int k = row.above[q], from = row.from[q], hits = row.hits[q], first = R.begin[k], rows = R.begin[k + 1] - first,
+      m = row.m;
   const int* const name = R.name + R.first_name[k] + from;
   const double *const u = R.value + R.first_value[k] + static_cast<long long>(from) * rows, *const d = R.d + first,
                *const e = R.e + first;
