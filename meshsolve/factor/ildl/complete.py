@@ -39,7 +39,7 @@ class CompletePlan:
 class CompleteCore:
     """The complete factor behind :class:`~meshsolve.factor.ildl.IldlFactor`; numbering of the analysis inside."""
 
-    kind = "complete"
+    kind, on_device = "complete", False
 
     def __init__(self, plan, dtype, threads):
         self.plan, self.threads = plan, threads
@@ -49,8 +49,8 @@ class CompleteCore:
         ensure_memory(needed, f"the complete factor ({plan.nnz:,} nonzeros)")
         self.native = (_core.IldlCompleteDouble if double else _core.IldlCompleteSingle)(tree)
 
-    def factor(self, scaled):
-        """Factor the matrix with these scaled values."""
+    def factor(self, scaled, scale):
+        """Factor the matrix with these values, which have been scaled."""
         failed = self.native.factor(scaled, self.threads)
         if failed >= 0:
             raise SingularMatrixError("the factorization overflowed: entries of A differ by too many orders of magnitude",
