@@ -226,7 +226,7 @@ template <class Team> __device__ __forceinline__ int merge(const Rounds& R, cons
     const int i = base + team.rank;
     const bool head = i < d && (i == 0 || e[i - 1].to != e[i].to);
     Edge sum{0, 0, 0};
-    if (head) join_copies(e, i, d, R.samples, sum);
+    if (head) join_copies(e, i, d, sum);
     if (head && R.floor > 0 && sum.w < R.floor) sum.w = R.floor;
     int total;
     const int before = team.exclusive_sum(head, total);
@@ -239,10 +239,10 @@ template <class Team> __device__ __forceinline__ int merge(const Rounds& R, cons
 }
 
 // Sums that have one order only, each by one thread: suffix sums from the end, draws from the front.
-template <class Team> __device__ __forceinline__ void running_sums(const Team& team, const Scratch& s, int d) {
+template <class Team> __device__ __forceinline__ void running_sums(const Team& team, const Scratch& s, int d, int most) {
   if (team.rank == 0) suffix_sums(s.edges, d, s.suffix);
   if (team.rank == (team.size > 32 ? 32 : 1))
-    for (int i = 0, drawn = 0; i < d; drawn += s.edges[i++].copies) s.drawn[i] = drawn;
+    for (int i = 0, drawn = 0; i < d; drawn += draws(s.edges[i++], most)) s.drawn[i] = drawn;
   team.sync();
 }
 
@@ -258,8 +258,9 @@ template <class Team> __device__ __forceinline__ void sample(const Rounds& R, co
   if (team.rank == 0) first = atomicAdd(R.state + samples_used, static_cast<unsigned long long>(s.drawn[d - 1]));
   first = team.from_first(first);
   for (int i = team.rank; i + 1 < d; i += team.size) {
-    const long long none = sample_edge(s.edges, i, d, s.suffix, stream_of(R.seed, R.origin[v]), s.drawn[i],
-                                       [&](int a, int b, double w, unsigned long long drawn) {
+    const long long none = sample_edge(s.edges, i, d, s.suffix, stream_of(R.seed, R.origin[v]), s.drawn[i], R.samples,
+                                       [&](long long from, long long to, double w, unsigned long long drawn) {
+      const int a = s.edges[from].to, b = s.edges[to].to;
       R.sample_ends[2 * (first + drawn)] = a;
       R.sample_ends[2 * (first + drawn) + 1] = b;
       R.sample_w[first + drawn] = w;
@@ -285,7 +286,7 @@ template <class Team> __device__ __forceinline__ void eliminate(const Rounds& R,
   }
   team.sync();
   sort_edges(team, e, d, lighter);
-  running_sums(team, s, d);
+  running_sums(team, s, d, R.samples);
   for (int i = team.rank; i < kept; i += team.size) R.column_value[column + i] = s.weight[i] / s.suffix[0];
   if (d > 0) sample(R, team, v, s, d);
   if (team.rank == 0) {
