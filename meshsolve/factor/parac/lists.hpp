@@ -1,6 +1,7 @@
-// Where the sampled edges of many vertices are kept. Lists (of a given order): four edges to a node, which is a cache line, so that a list is read with a miss per four edges and not
-// per edge. Nodes lie in chunks that never move, so that one thread may walk a list while another takes new nodes. Every worker
-// keeps the nodes it was given back and takes those first: what was read last is in its cache.
+// Where the sampled edges of many vertices are kept.
+// Lists (of a given order): four edges to a node, which is a cache line, so that a list is read with a miss per four edges and
+// not per edge. Nodes lie in chunks that never move, so that one thread may walk a list while another takes new nodes. Every
+// worker keeps the nodes it was given back and takes those first: what was read last is in its cache.
 // Rows (of the rounds): blocks of edges, for rows that have outgrown the first place they were given.
 #pragma once
 #include <atomic>

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -23,7 +22,8 @@ template <class T>
 class Ordered {
  public:
   Ordered(const Graph& graph, const int32_t* perm, const Options& options)
-      : graph_(graph), perm_(perm), options_(options), n_(graph.n), iperm_(n_), list_(n_, no_node), row_(n_), length_(n_), D_(n_, 0.0) {
+      : graph_(graph), perm_(perm), options_(options), n_(graph.n), iperm_(n_), list_(n_, no_node), row_(n_), length_(n_),
+        D_(n_, 0.0) {
     for (int32_t k = 0; k < n_; ++k) iperm_[perm[k]] = k;
   }
 

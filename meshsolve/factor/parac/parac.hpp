@@ -28,9 +28,12 @@ struct Graph {                          // both directions of every edge
 // The graph of a symmetric matrix with non-negative row sums. Row sums within rounding of zero are zero.
 Graph graph_of(const Pattern& A, const double* x);
 
-// Numbers the vertices in breadth-first order where neighbours lie far apart; nothing where they do not. What follows depends on
-// the numbers through `origin` and through ties only. O(nnz).
-void gather_neighbours(Graph& graph);
+// Neighbours whose numbers differ by no more on average are found in the cache by whoever sweeps over the vertices.
+constexpr int64_t near_enough = 8192;
+
+// Numbers the vertices in breadth-first order where neighbours lie further apart; nothing where they do not. What follows depends
+// on the numbers through `origin` and through ties only. O(nnz).
+void gather_neighbours(Graph& graph, int64_t apart = near_enough);
 
 struct Options {
   int samples = 1;                      // copies of an edge, at most

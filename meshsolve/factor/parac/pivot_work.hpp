@@ -131,7 +131,9 @@ class PivotWork {
     return lost;
   }
   // After sample_by_neighbour(): the sampled edges that edges()[i].to gets.
-  std::span<const Edge> joining(int64_t i) const { return {joining_.data() + begin_[i], static_cast<size_t>(begin_[i + 1] - begin_[i])}; }
+  std::span<const Edge> joining(int64_t i) const {
+    return {joining_.data() + begin_[i], static_cast<size_t>(begin_[i + 1] - begin_[i])};
+  }
 
  private:
   struct Sample {

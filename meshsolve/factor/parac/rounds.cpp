@@ -5,11 +5,11 @@
 // eliminated or has become larger: three or four looks per vertex. A round has two steps, each parallel in itself:
 //   select     live vertices whose blocker is gone look for a new one; those that find none are chosen
 //   eliminate  columns of the chosen; their samples join the lists of both ends, which get new keys
-// Rows lie in the order of the vertices, with room for some samples, so that a round sweeps through memory. A row that is full
-// first drops its dead entries, then moves to where there is more room. A pivot visits each of its neighbours once, with all
-// that it gains and loses; what the next pivots need is fetched ahead, as the chosen are known. Once half of the vertices is
-// gone, the graph that is left is written anew, rows and vertices close together (an epoch): the work stays in ever smaller
-// memory. Vertices have numbers of the epoch in the order of their numbers in the graph; the ground comes last.
+// Rows lie in the order of the vertices, with room for two more edges, so that a round sweeps through memory. A pivot visits each
+// of its neighbours once, with all that it gains and loses. A short row drops the pivot there and then, a long one drops its dead
+// entries when it is full; after that it moves to where there is more room. Once half of the vertices is gone, the graph that is
+// left is written anew, rows and vertices close together (an epoch): the work stays in ever smaller memory. Vertices have
+// numbers of the epoch in the order of their numbers in the graph; the ground comes last.
 // Cost: O(samples) and one comparison per live vertex and round, 3 to 6 rounds' worth of all vertices on meshes, 35 at hubs.
 #include <atomic>
 #include <stdexcept>
@@ -26,6 +26,7 @@ namespace {
 constexpr uint64_t dead = ~uint64_t{0}, never = dead - 1;       // keys of eliminated vertices and of the ground
 constexpr uint64_t tie_bits = (uint64_t{1} << 40) - 1;          // of a key: the hash, which stays; the degree is above
 constexpr int64_t parallel_work = 4000;                         // edges in a round from which threads pay
+constexpr int32_t short_row = 24;                               // entries up to which a row drops a pivot at once
 constexpr int64_t grain = 1 << 12;                              // vertices
 
 template <bool shared> uint64_t load(const uint64_t& x) {
@@ -93,15 +94,24 @@ class Rounds {
 
   bool smaller(int32_t a, int32_t b) const { return at_.key[a] < at_.key[b] || (at_.key[a] == at_.key[b] && a < b); }
   int32_t number(int32_t origin) const { return graph_.origin.empty() ? origin : graph_.origin[origin]; }
-  static int32_t room_for(int64_t entries) { return static_cast<int32_t>((entries + 5) / 4 * 4); }
+  static int32_t room_for(int64_t entries) { return static_cast<int32_t>(entries + 2); }
   void write_row(int32_t v);
   int32_t find_blocker(int32_t u);
   bool is_minimum(int32_t u);
   template <bool shared> void gather(int32_t v, Worker& worker);
   template <bool shared> void eliminate(int32_t v, int64_t position, int32_t worker);
-  template <bool shared> void join(int32_t u, std::span<const Edge> sampled, int32_t copies, Rows& rows);
+  template <bool shared> void join(int32_t u, int32_t pivot, std::span<const Edge> sampled, int32_t copies, Rows& rows);
+  // Keeps the entries of a row whose neighbour is wanted; no branch depends on them.
+  template <class Wanted> static void drop(Vertex& at, Wanted&& wanted) {
+    int32_t kept = 0;
+    for (int32_t i = 0; i < at.used; ++i) {
+      const Edge e = at.row[i];
+      at.row[kept] = e;
+      kept += wanted(e.to);
+    }
+    at.used = kept;
+  }
   template <bool shared> void make_room(Vertex& at, int32_t entries, Rows& rows);
-  void fetch_ahead(int64_t i, int64_t end) const;
   void select(bool wide);
   bool choose_wide() const;
   void eliminate_chosen(bool wide);
@@ -114,6 +124,7 @@ class Rounds {
   const int32_t n_;
   std::vector<Worker> workers_;
   Epoch at_;
+  Buffer<Edge> spare_;
   std::vector<int32_t> chosen_;         // of this round, ascending
   std::vector<std::vector<int32_t>> found_;      // the same by pieces
   std::vector<int32_t> perm_;           // numbers in the graph
@@ -222,17 +233,18 @@ void Rounds<T>::eliminate(int32_t v, int64_t position, int32_t id) {
   worker.lost += pivot.sample_by_neighbour(stream, options_.samples);
   const std::span<const Edge> edges = pivot.edges();
   for (size_t i = 0; i < edges.size(); ++i)
-    if (edges[i].to != at_.m) join<shared>(edges[i].to, pivot.joining(static_cast<int64_t>(i)), edges[i].copies, worker.rows);
+    if (edges[i].to != at_.m) join<shared>(edges[i].to, v, pivot.joining(static_cast<int64_t>(i)), edges[i].copies, worker.rows);
   at_.key[v] = dead;
 }
 
 // A neighbour of a pivot gets its samples and loses the edges to the pivot.
 template <class T>
 template <bool shared>
-void Rounds<T>::join(int32_t u, std::span<const Edge> sampled, int32_t copies, Rows& rows) {
+void Rounds<T>::join(int32_t u, int32_t pivot, std::span<const Edge> sampled, int32_t copies, Rows& rows) {
   Vertex& at = at_.vertex[u];
   hold<shared>(at.lock);
   const int32_t count = static_cast<int32_t>(sampled.size());
+  if (at.used <= short_row) drop(at, [pivot](int32_t to) { return to != pivot; });
   if (at.used + count > at.room) make_room<shared>(at, count, rows);
   for (int32_t i = 0; i < count; ++i) at.row[at.used + i] = sampled[i];
   at.used += count;
@@ -244,39 +256,10 @@ void Rounds<T>::join(int32_t u, std::span<const Edge> sampled, int32_t copies, R
 template <class T>
 template <bool shared>
 void Rounds<T>::make_room(Vertex& at, int32_t entries, Rows& rows) {
-  int32_t kept = 0;
-  for (int32_t i = 0; i < at.used; ++i) {
-    const Edge e = at.row[i];
-    at.row[kept] = e;
-    kept += load<shared>(at_.key[e.to]) != dead;
-  }
-  at.used = kept;
-  if (kept + entries <= at.room) return;
-  at.room = room_for(2 * int64_t{kept + entries});
-  at.row = std::copy_n(at.row, kept, rows.take(at.room)) - kept;
-}
-
-// Chosen vertices lie far apart: their rows, then the neighbours in these, are asked for some pivots ahead.
-template <class T>
-void Rounds<T>::fetch_ahead(int64_t i, int64_t end) const {
-  if (i + 20 < end) __builtin_prefetch(&at_.vertex[chosen_[i + 20]]);
-  if (i + 14 < end) {
-    const Vertex& at = at_.vertex[chosen_[i + 14]];
-    for (int32_t k = 0; k < std::min(at.used, 12); k += 4) __builtin_prefetch(at.row + k);
-  }
-  if (i + 8 < end) {
-    const Vertex& at = at_.vertex[chosen_[i + 8]];
-    for (int32_t k = 0, last = std::min(at.used, 12); k < last; ++k) {
-      const int32_t to = at.row[k].to;
-      __builtin_prefetch(&at_.key[to], 1);
-      if (to < at_.m) __builtin_prefetch(&at_.vertex[to], 1);
-    }
-  }
-  if (i + 3 < end) {
-    const Vertex& at = at_.vertex[chosen_[i + 3]];
-    for (int32_t k = 0, last = std::min(at.used, 12); k < last; ++k)
-      if (const int32_t to = at.row[k].to; to < at_.m) __builtin_prefetch(at_.vertex[to].row + at_.vertex[to].used, 1);
-  }
+  if (at.used > short_row) drop(at, [this](int32_t to) { return load<shared>(at_.key[to]) != dead; });
+  if (at.used + entries <= at.room) return;
+  at.room = room_for(at.used + entries + at.used / 2);
+  at.row = std::copy_n(at.row, at.used, rows.take(at.room)) - at.used;
 }
 
 template <class T>
@@ -284,10 +267,8 @@ void Rounds<T>::eliminate_chosen(bool wide) {
   const int64_t count = static_cast<int64_t>(chosen_.size()), done = static_cast<int64_t>(perm_.size());
   for (const int32_t v : chosen_) perm_.push_back(at_.vertex[v].origin);
   for_range(wide ? options_.threads : 1, count, 128, [&](int64_t from, int64_t to, int worker) {
-    for (int64_t i = from; i < to; ++i) {
-      fetch_ahead(i, to);
+    for (int64_t i = from; i < to; ++i)
       wide ? eliminate<true>(chosen_[i], done + i, worker) : eliminate<false>(chosen_[i], done + i, worker);
-    }
   });
 }
 
@@ -308,13 +289,15 @@ void Rounds<T>::next_epoch(bool wide) {
       ++v;
     }
   name[old.m] = at_.m;
-  at_.rows = Buffer<Edge>(start.back());
+  if (spare_.size() < start.back()) spare_ = Buffer<Edge>(start.back());
+  at_.rows = std::move(spare_);
   for_range(wide ? options_.threads : 1, at_.m, grain, [&](int64_t from, int64_t to, int) {
     for (int64_t v = from; v < to; ++v) {
       at_.vertex[v].row = at_.rows.data() + start[v];
       move_vertex(old, live[v], name);
     }
   });
+  spare_ = std::move(old.rows);         // for the next epoch: pages that are there already
   for (Worker& worker : workers_) worker.rows.clear();
 }
 

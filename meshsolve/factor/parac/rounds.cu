@@ -260,12 +260,9 @@ template <class Team> __device__ __forceinline__ void sample(const Rounds& R, co
   for (int i = team.rank; i + 1 < d; i += team.size) {
     const long long none = sample_edge(s.edges, i, d, s.suffix, stream_of(R.seed, R.origin[v]), s.drawn[i], R.samples,
                                        [&](long long from, long long to, double w, unsigned long long drawn) {
-      const int a = s.edges[from].to, b = s.edges[to].to;
-      R.sample_ends[2 * (first + drawn)] = a;
-      R.sample_ends[2 * (first + drawn) + 1] = b;
+      expect(R, R.sample_ends[2 * (first + drawn)] = s.edges[from].to);
+      expect(R, R.sample_ends[2 * (first + drawn) + 1] = s.edges[to].to);
       R.sample_w[first + drawn] = w;
-      expect(R, a);
-      expect(R, b);
     });
     for (long long c = 0; c < none; ++c) R.sample_w[first + s.drawn[i] + c] = 0;
     if (none) atomicAdd(R.state + lost, static_cast<unsigned long long>(none));
