@@ -19,22 +19,23 @@ MS_HD inline bool nearer(const Edge& a, const Edge& b) { return (a.to < b.to) | 
 MS_HD inline bool lighter(const Edge& a, const Edge& b) { return (a.w < b.w) | ((a.w == b.w) & (a.to < b.to)); }
 
 // Joins the entries of one neighbour, from e[i] on, in a list sorted by nearer(): lightest first, so that the sum is the same in
-// any schedule. Returns where the next neighbour begins.
-MS_HD inline long long join_copies(const Edge* e, long long i, long long d, Edge& sum) {
+// any schedule. At most `most` copies are counted. Returns where the next neighbour begins.
+MS_HD inline long long join_copies(const Edge* e, long long i, long long d, int most, Edge& sum) {
   sum = e[i++];
   for (; i < d && e[i].to == sum.to; ++i) {
     sum.w += e[i].w;
     sum.copies += e[i].copies;
   }
+  if (sum.copies > most) sum.copies = most;
   return i;
 }
 
-// The same for all neighbours; returns their number.
+// The same for all neighbours, and all copies are counted; returns their number.
 MS_HD inline long long merge_copies(Edge* e, long long d) {
   long long kept = 0;
   for (long long i = 0; i < d;) {
     Edge sum;
-    i = join_copies(e, i, d, sum);
+    i = join_copies(e, i, d, 0x7fffffff, sum);
     e[kept++] = sum;
   }
   return kept;
@@ -71,12 +72,12 @@ MS_HD inline long long draw(const double* suffix, long long i, long long d, doub
   return low;
 }
 
-// Samples of edge i of a pivot whose edges are sorted by lighter(): every copy, `most` at most, draws one later neighbour j and
-// gives emit(i, j, w_i S_{i+1} / S_0 / copies, number of the draw). `drawn` is the number of the first; the last edge draws
-// nothing. Returns how many weights underflowed to zero.
+// Samples of edge i of a pivot whose edges are sorted by lighter(): every copy, `most` at most, draws one later edge j and gives
+// emit(i, j, w_i S_{i+1} / S_0 / copies, number of the draw). `drawn` is the number of the first; the last edge draws nothing.
+// Returns how many weights underflowed to zero.
 template <class Emit>
-MS_HD inline long long sample_edge(const Edge* e, long long i, long long d, const double* suffix, unsigned long long stream,
-                                   unsigned long long drawn, int most, Emit&& emit) {
+MS_HD inline long long draw_later(const Edge* e, long long i, long long d, const double* suffix, unsigned long long stream,
+                                  unsigned long long drawn, int most, Emit&& emit) {
   if (i + 1 >= d) return 0;
   const int copies = draws(e[i], most);
   const double rest = suffix[i + 1], w = e[i].w * (rest / suffix[0]) / copies;
@@ -85,15 +86,23 @@ MS_HD inline long long sample_edge(const Edge* e, long long i, long long d, cons
   return 0;
 }
 
-// The same for all edges.
+// The same with the neighbours in place of the edges, emit(a, b, w, draw), where copies were counted up to the most already.
+template <class Emit>
+MS_HD inline long long sample_edge(const Edge* e, long long i, long long d, const double* suffix, unsigned long long stream,
+                                   unsigned long long drawn, Emit&& emit) {
+  return draw_later(e, i, d, suffix, stream, drawn, e[i].copies,
+                    [&](long long a, long long b, double w, unsigned long long draw) { emit(e[a].to, e[b].to, w, draw); });
+}
+
+// draw_later() for all edges, emit(i, j, w).
 template <class Emit>
 MS_HD inline long long sample_clique(const Edge* e, long long d, const double* suffix, unsigned long long stream, int most,
                                      Emit&& emit) {
   long long lost = 0;
   unsigned long long drawn = 0;
   for (long long i = 0; i + 1 < d; drawn += draws(e[i++], most))
-    lost += sample_edge(e, i, d, suffix, stream, drawn, most,
-                        [&](long long a, long long b, double w, unsigned long long) { emit(a, b, w); });
+    lost += draw_later(e, i, d, suffix, stream, drawn, most,
+                       [&](long long a, long long b, double w, unsigned long long) { emit(a, b, w); });
   return lost;
 }
 
