@@ -2,6 +2,7 @@
 // All arrays are column-major; see dense.inl for what each kernel reads and writes. This header is included by files
 // compiled for different instruction sets: declarations only.
 #pragma once
+#include "int.hpp"
 
 namespace ms {
 
@@ -10,13 +11,13 @@ constexpr int solve_padding = 16;      // scalars past the last row that forward
 
 template <class T>
 struct Dense {
-  void (*trapezoid)(long m, long n, long k, const T* A, long lda, const T* B, long ldb, T* C, long ldc);    // lower part of C -= A B^T
-  long (*panel)(long m, long k, T* A, long lda);                        // L of an m x k panel; 0, or 1 + the failing column
-  void (*trsm_rlt)(long m, long k, const T* L, long ldl, T* B, long ldb);                                   // B := B L^-T
+  void (*trapezoid)(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc);    // lower part of C -= A B^T
+  Int (*panel)(Int m, Int k, T* A, Int lda);                        // L of an m x k panel; 0, or 1 + the failing column
+  void (*trsm_rlt)(Int m, Int k, const T* L, Int ldl, T* B, Int ldb);                                   // B := B L^-T
   // k is 1, 2, 3, 4 or 8; V is padded by solve_padding rows, zeros before `backward`
-  void (*forward)(long m, long w, const T* L, long ld, long k, T* V, long ldv);
-  void (*backward)(long m, long w, const T* L, long ld, long k, T* V, long ldv);
-  void (*extend_add)(long begin, long end, long m, const T* X, const int* to, const int* runs, long count, T* const* column);
+  void (*forward)(Int m, Int w, const T* L, Int ld, Int k, T* V, Int ldv);
+  void (*backward)(Int m, Int w, const T* L, Int ld, Int k, T* V, Int ldv);
+  void (*extend_add)(Int begin, Int end, Int m, const T* X, const int* to, const int* runs, Int count, T* const* column);
   const char* isa;
 };
 

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "native/atomic.hpp"
 #include "native/parallel.hpp"
 #include "nodes.hpp"
 #include "pivot_work.hpp"
@@ -85,7 +86,7 @@ class Ordered {
       const uint32_t i = worker.nodes.take(w, b);
       if constexpr (shared) {
         if (b != n_) waits_[b].fetch_add(1, std::memory_order_relaxed);
-        nodes_[i].next = std::atomic_ref(list_[a]).exchange(i, std::memory_order_relaxed);
+        nodes_[i].next = AtomicRef(list_[a]).exchange(i, std::memory_order_relaxed);
       } else {
         nodes_[i].next = std::exchange(list_[a], i);
       }

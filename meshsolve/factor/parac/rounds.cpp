@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "native/atomic.hpp"
 #include "native/buffer.hpp"
 #include "native/parallel.hpp"
 #include "nodes.hpp"
@@ -33,7 +34,7 @@ class Bits {                            // a set of vertices, visited in ascendi
     uint64_t& word = words_[v >> 6];
     const uint64_t bit = uint64_t{1} << (v & 63);
     if constexpr (shared)
-      std::atomic_ref(word).fetch_or(bit, std::memory_order_relaxed);
+      AtomicRef(word).fetch_or(bit, std::memory_order_relaxed);
     else
       word |= bit;
   }
@@ -50,13 +51,13 @@ class Bits {                            // a set of vertices, visited in ascendi
 };
 
 template <bool shared, class V> V exchange(V& x, V value) {
-  if constexpr (shared) return std::atomic_ref(x).exchange(value, std::memory_order_relaxed);
+  if constexpr (shared) return AtomicRef(x).exchange(value, std::memory_order_relaxed);
   return std::exchange(x, value);
 }
 
 template <bool shared> void add(int32_t& x, int32_t value) {
   if constexpr (shared)
-    std::atomic_ref(x).fetch_add(value, std::memory_order_relaxed);
+    AtomicRef(x).fetch_add(value, std::memory_order_relaxed);
   else
     x += value;
 }
