@@ -7,7 +7,7 @@ PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "meshsolve"
 LAYERS = [                                  # from the top; a room may import rooms below its own line
     ["__init__", "__main__"],
     ["cli"],
-    ["apps"],
+    ["apps", "torch"],
     ["api"],
     ["krylov"],
     ["factor"],

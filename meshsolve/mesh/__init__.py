@@ -70,6 +70,31 @@ class Mesh:
 
         return trimesh.Trimesh(self.vertices, self.faces, process=False)
 
+    @classmethod
+    def from_meshio(cls, mesh):
+        """A mesh of the surface cells of a ``meshio.Mesh``: triangles, quadrilaterals and polygons, which are fanned into triangles.
+
+        Points keep their number and order (2-D ones lie at z = 0); lines and isolated vertices among the cells are left out.
+
+        Raises
+        ------
+        InvalidInputError
+            Not a ``meshio.Mesh``; it has volume cells or cells of higher order (names the kind).
+        """
+        try:
+            points, blocks = arrays.as_array(mesh.points, "points"), [(cell.type, np.asarray(cell.data)) for cell in mesh.cells]
+        except AttributeError as e:
+            raise InvalidInputError(f"not a meshio.Mesh: {type(mesh).__name__} has no points and cells") from e
+        if points.ndim == 2 and points.shape[1] == 2:
+            points = np.pad(points, ((0, 0), (0, 1)))
+        return cls(points, files.fanned(blocks))
+
+    def to_meshio(self):
+        """A ``meshio.Mesh`` with the same points and one block of triangles; meshio has to be installed."""
+        import meshio
+
+        return meshio.Mesh(self.vertices, [("triangle", self.faces)])
+
     def save(self, path):
         """Write the mesh, whole or not at all, in the format of the extension: OBJ, PLY, OFF, STL, GLB, each also .gz.
 
@@ -162,7 +187,7 @@ def pattern_of(mesh_or_matrix, name="A"):
     """
     if isinstance(mesh_or_matrix, arrays.Csr):
         return mesh_or_matrix
-    if hasattr(mesh_or_matrix, "vertices") and hasattr(mesh_or_matrix, "faces"):
+    if _is_mesh(mesh_or_matrix):
         mesh = as_mesh(mesh_or_matrix, name)
         n = len(mesh.vertices)
         indptr, indices, _ = _core.mesh_adjacency(n, mesh.edges.reshape(-1), False)
@@ -171,12 +196,17 @@ def pattern_of(mesh_or_matrix, name="A"):
 
 
 def as_mesh(mesh, name="mesh"):
-    """``mesh`` itself where it is a :class:`Mesh`; a ``trimesh.Trimesh`` is taken as well."""
+    """``mesh`` itself where it is a :class:`Mesh`; a ``trimesh.Trimesh`` or ``meshio.Mesh`` is taken as well."""
     if isinstance(mesh, Mesh):
         return mesh
-    if hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
-        return Mesh.from_trimesh(mesh)
+    if _is_mesh(mesh):
+        return Mesh.from_trimesh(mesh) if hasattr(mesh, "faces") else Mesh.from_meshio(mesh)
     raise InvalidInputError(f"{name} has to be a meshsolve.Mesh, not {type(mesh).__name__}")
+
+
+def _is_mesh(thing):
+    """Whether it has the parts of a Mesh, a trimesh.Trimesh or a meshio.Mesh."""
+    return hasattr(thing, "vertices") and hasattr(thing, "faces") or hasattr(thing, "points") and hasattr(thing, "cells_dict")
 
 
 def _as_vertices(vertices):

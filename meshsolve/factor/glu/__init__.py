@@ -36,7 +36,8 @@ ROUNDING = 1e-15               # backward error that needs no refinement
 class LUFactor(Factor):
     """The factors of a square matrix; made by :func:`meshsolve.lu`.
 
-    Several threads may solve at once; a refactorization must not run beside a solve of the same factor.
+    Several threads may solve at once; a refactorization must not run beside a solve of the same factor. It can be pickled and
+    copied, which costs a numeric phase at the other end.
 
     Attributes
     ----------
@@ -147,6 +148,18 @@ class LUFactor(Factor):
         if self._sized is not self._factor:                          # sizes do not change with the values
             self.report.facts.update(engine=self.engine, nnz_L=self.nnz, flops=self._flops(), bytes=self._factor.nbytes)
             self._sized = self._factor
+
+    def __getstate__(self):
+        """Pattern, values and pivots stand for the factor, which is made again from them: the same bits."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_factor", "_plan", "_spare", "_sized")}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        make = front_end.front_plan if self.engine == "fronts" else front_end.column_plan
+        self._plan, self._spare = make(self._values(self._data), self._analysis), np.empty_like(self._data)
+        self._build()
+        self._factor_values(self._data)
+        self._sized = self._factor
 
     def _factor_values(self, data):
         smallest = self._singular if self._pivoted else TINY if self.precision == "double" else 1e-6

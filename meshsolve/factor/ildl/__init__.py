@@ -33,7 +33,7 @@ class IldlFactor(Factor):
     """``L @ D @ L.T`` = ``(S A S)[perm][:, perm]`` with S = diag(scale), exactly or nearly; ``K @ r`` applies its inverse.
 
     Made by :func:`meshsolve.ildl`. A symmetric operator, the preconditioner ``M=`` of :func:`meshsolve.sqmr`; where it is
-    complete, ``K.solve(b)`` is the solution.
+    complete, ``K.solve(b)`` is the solution. It can be pickled and copied, which costs a numeric phase at the other end.
 
     Attributes
     ----------
@@ -92,9 +92,19 @@ class IldlFactor(Factor):
         matrix = Csr(self._pattern.n, self._pattern.indptr, self._pattern.indices, data)
         with self.report.phase("numeric"):
             scale = rescaled(matrix, self._matched_scale)
-            self._core.factor(scaled_values(matrix, scale))
-        self.scale, self._extracted = scale, None
+            scaled = scaled_values(matrix, scale)
+            self._core.factor(scaled)
+        self.scale, self._scaled, self._extracted = scale, scaled, None
         self.report.facts.update(self._core.facts())
+
+    def __getstate__(self):
+        """The scaled matrix stands for its factor, which is made again: the same bits."""
+        return self.__dict__ | {"_extracted": None}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        with self.report.phase("numeric"):
+            self._core.factor(self._scaled)
 
     # ---- solves ---------------------------------------------------------------------------------------------------------
 

@@ -157,7 +157,17 @@ class IncompleteCore:
         self._indptr = np.append(0, np.cumsum(counts))
         self._source = np.repeat(matrix.indptr[rows] - self._indptr[:-1], counts) + np.arange(matrix.nnz)
         self._indices = iperm[matrix.indices[self._source]]
-        self.native = _core.IldlIncomplete(tiles.begin, self._indptr, self._indices, choices.fill_level)
+        self._prepare()
+
+    def _prepare(self):
+        self.native = _core.IldlIncomplete(self.tiles.begin, self._indptr, self._indices, self.choices.fill_level)
+
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if name not in ("native", "_inverse")}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self._prepare()
 
     def factor(self, scaled):
         """Factor the matrix with these scaled values."""

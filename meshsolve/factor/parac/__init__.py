@@ -50,11 +50,24 @@ class ParacFactor(Factor):
         Seconds per phase (``order``, ``numeric``, ``solve``), sizes, bytes, and what was chosen.
     """
 
-    def __init__(self, core, report, threads, samples, dtype, on_device=False):
+    def __init__(self, core, report, threads, samples, dtype, on_device=False, by_levels=False):
         self._core, self.report, self.threads, self.samples, self.on_device = core, report, threads, samples, on_device
+        self._by_levels = by_levels                         # how the solves number its rows
         self.D, self.perm = core.pivots(), core.perm()
         super().__init__(len(self.D), np.float64)
         self.storage = np.dtype(dtype)
+
+    def __getstate__(self):
+        """G as it is: a factor in a random order cannot be had again without its matrix."""
+        core = self._core
+        if self.on_device:
+            return dict(self.__dict__)
+        return self.__dict__ | {"_core": (*core.columns(), core.pivots(), core.perm(), core.rounds, self._by_levels)}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        if not self.on_device:
+            self._core = _host_core(self.storage).restore(*self._core)
 
     @property
     def nnz(self):
@@ -149,12 +162,16 @@ def parac(L, ordering="auto", samples="auto", rhs=1, seed=0, dtype=np.float64, t
         perm, ordering = np.ascontiguousarray(chosen.perm, np.int32), chosen.method
     by_levels = ordering in ("nnz_sort", "random")
     with report.phase("numeric"):
-        core = _device_core(graph, perm, samples, seed, dtype) if on_device else (
-            _core.ParacDouble if dtype == np.float64 else _core.ParacSingle)(graph, perm, by_levels, samples, seed, threads)
+        core = (_device_core(graph, perm, samples, seed, dtype) if on_device else
+                _host_core(dtype)(graph, perm, by_levels, samples, seed, threads))
     report.facts.update(nnz_L=core.nnz + M.n, bytes=core.nbytes, ordering=ordering, samples=samples, floored=graph.floored)
     if core.rounds and perm is None:
         report.facts["rounds"] = core.rounds
-    return ParacFactor(core, report, threads, samples, dtype, on_device)
+    return ParacFactor(core, report, threads, samples, dtype, on_device, by_levels)
+
+
+def _host_core(dtype):
+    return _core.ParacDouble if dtype == np.float64 else _core.ParacSingle
 
 
 def _device_core(graph, perm, samples, seed, dtype):
