@@ -11,6 +11,7 @@ forward and reverse mode algorithmic differentiation", section 2.3.1. PyTorch is
 from __future__ import annotations
 
 import functools
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,10 +22,11 @@ from meshsolve.errors import InvalidInputError, MeshsolveError
 
 __all__ = ["Solver", "solve"]
 
+Method: TypeAlias = Literal["auto", "cholesky", "ldl", "lu"]
 METHODS = ("auto", "cholesky", "ldl", "lu")
 
 
-def solve(A, b, method="auto", threads=None):
+def solve(A: Any, b: Any, method: Method = "auto", threads: int | None = None) -> Any:
     """x with A x = b; the factor is kept for the backward pass.
 
     Parameters
@@ -88,13 +90,13 @@ class Solver:
     be shared by threads.
     """
 
-    def __init__(self, method="auto", threads=None):
+    def __init__(self, method: Method = "auto", threads: int | None = None) -> None:
         self.method, self.threads = one_of(method, "method", METHODS), threads
-        self.factor = None
+        self.factor: Any = None
         self.factorizations = self.analyses = 0
-        self._held = None                                   # the _Matrix whose factor is at hand
+        self._held: _Matrix | None = None                                   # the _Matrix whose factor is at hand
 
-    def __call__(self, A, b):
+    def __call__(self, A: Any, b: Any) -> Any:
         """x with A x = b, see :func:`solve`."""
         torch = _torch()
         if not isinstance(b, torch.Tensor) or b.layout != torch.strided:

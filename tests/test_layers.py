@@ -25,7 +25,7 @@ LAYERS = [                                  # from the top; a room may import ro
     ["arrays", "report"],
     ["files"],
     ["device"],
-    ["errors", "version", "native", "_core"],
+    ["errors", "types", "version", "native", "_core"],
 ]
 LEVEL = {room: len(LAYERS) - k for k, rooms in enumerate(LAYERS) for room in rooms}
 OPTIONAL = {"cupy", "cupyx", "polyscope", "nvmath", "torch"}

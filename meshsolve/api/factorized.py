@@ -8,9 +8,13 @@ from meshsolve.api.definite import cholesky
 from meshsolve.api.factors import ildl, lu
 from meshsolve.arrays import is_complex
 from meshsolve.errors import NotPositiveDefiniteError, NotSymmetricError, SingularMatrixError
+from meshsolve.factor.cholesky import CholeskyFactor
+from meshsolve.factor.glu import LUFactor
+from meshsolve.factor.ildl import IldlFactor
+from meshsolve.types import Device, Matrix
 
 
-def factorized(A, *, device="auto", threads=None):
+def factorized(A: Matrix, *, device: Device = "auto", threads: int | None = None) -> CholeskyFactor | IldlFactor | LUFactor:
     """A factor of A to solve with many times; how it factors is decided by what A is.
 
     As :func:`scipy.sparse.linalg.factorized`, whose place it takes: ``solve = factorized(A); x = solve(b)``. What is returned is

@@ -9,6 +9,7 @@ from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_array, as_rhs
 from meshsolve.device_arrays import as_device_rhs
 from meshsolve.errors import InvalidInputError, PatternMismatchError
+from meshsolve.types import Array, ArrayLike
 
 
 class Factor(spla.LinearOperator):
@@ -57,7 +58,7 @@ class Factor(spla.LinearOperator):
     def __matmul__(self, x):
         return self.solve(x) if device.holds(x) else super().__matmul__(x)
 
-    def __call__(self, b):
+    def __call__(self, b: ArrayLike) -> Array:
         """Solve for ``b``, as :func:`scipy.sparse.linalg.factorized` callables do."""
         return self.solve(b)
 

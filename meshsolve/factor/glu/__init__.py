@@ -24,6 +24,7 @@ from meshsolve.factor.base import Factor, deliver, values_in
 from meshsolve.factor.glu import analysis as front_end
 from meshsolve.factor.glu.refine import refine
 from meshsolve.report import Report, ensure_memory
+from meshsolve.types import Array, ArrayLike, Matrix, Sparse, Trans
 
 PRECISIONS = ("double", "single", "mixed")
 THRESHOLD = 0.1                # of a column's largest entry, from which the diagonal stays pivot
@@ -76,7 +77,7 @@ class LUFactor(Factor):
 
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
-    def refactor(self, A):
+    def refactor(self, A: Matrix) -> LUFactor:
         """Factor another matrix inside the analysed pattern; the numeric phase alone runs, with the pivots there are.
 
         Where these pivots do not fit the new values (pivots that vanish, entries that grow), new ones are chosen with
@@ -188,7 +189,7 @@ class LUFactor(Factor):
 
     # ---- solves ---------------------------------------------------------------------------------------------------------
 
-    def solve(self, b, trans="N", out=None):
+    def solve(self, b: ArrayLike, trans: Trans = "N", out: Array | None = None) -> Array:
         """Solve A x = b, A^T x = b or A^H x = b.
 
         Parameters
@@ -265,25 +266,25 @@ class LUFactor(Factor):
     # ---- what the factor knows ------------------------------------------------------------------------------------------
 
     @property
-    def row_scale(self):
+    def row_scale(self) -> np.ndarray:
         return self._analysis.row_scale
 
     @property
-    def col_scale(self):
+    def col_scale(self) -> np.ndarray:
         return self._analysis.col_scale
 
     @property
-    def col_perm(self):
+    def col_perm(self) -> np.ndarray:
         return self._analysis.columns
 
     @property
-    def row_perm(self):
+    def row_perm(self) -> np.ndarray:
         rows = np.empty_like(self._analysis.rows)
         rows[self._factor.triangles()[6]] = self._analysis.rows
         return rows
 
     @property
-    def nnz(self):
+    def nnz(self) -> int:
         inside = 2 * self._analysis.symbolic.nnz - self._pattern.n if self.engine == "fronts" else self._plan.scalars
         return inside + len(self._plan.outside()[1])
 
@@ -291,12 +292,12 @@ class LUFactor(Factor):
         return 2 * self._analysis.symbolic.flops if self.engine == "fronts" else self._plan.flops
 
     @property
-    def L(self):
+    def L(self) -> Sparse:
         """L, unit lower triangular, as a csc_array with sorted rows. Made at each call, O(nnz(L))."""
         return self._lower(self._factor.triangles())
 
     @property
-    def U(self):
+    def U(self) -> Sparse:
         """U, upper triangular, as a csr_array with sorted columns. Made at each call.
 
         Above its diagonal blocks U is the product of L^-1 with the entries of A there, which the solves never need.
@@ -325,7 +326,7 @@ class LUFactor(Factor):
         return U
 
     @property
-    def levels(self):
+    def levels(self) -> np.ndarray:
         """(n,) int32: longest-path levels of the right-looking elimination for the patterns of L and U.
 
         Columns of one level may be eliminated at the same time. Column k comes after column t < k where U[t, k] != 0 and
@@ -334,7 +335,7 @@ class LUFactor(Factor):
         """
         return levels_by(self, "exact")
 
-    def rcond(self):
+    def rcond(self) -> float:
         """Estimate of 1 / (||A||_1 ||A^-1||_1) by a few solves (Higham and Tisseur 2000), between 0 and 1."""
         n, dtype = self._pattern.n, self._spare.dtype
         norm = abs(self._values(self._data).to_scipy()).sum(axis=0).max()

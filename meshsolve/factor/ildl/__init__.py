@@ -18,6 +18,7 @@ from meshsolve.factor.ildl.complete import CompleteCore, CompletePlan, scaled_va
 from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, resolve, tiling
 from meshsolve.factor.matching import symmetric_pairs, weak_rows
 from meshsolve.report import Report
+from meshsolve.types import Array, ArrayLike, Matrix, Sparse
 
 __all__ = ["IldlFactor", "blocks", "ildl"]
 
@@ -61,7 +62,7 @@ class IldlFactor(Factor):
 
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
-    def refactor(self, A):
+    def refactor(self, A: Matrix) -> IldlFactor:
         """Factor another matrix inside the pattern of A: matching, order and pattern of the factor stay, pivots are chosen anew.
 
         Parameters
@@ -108,7 +109,7 @@ class IldlFactor(Factor):
 
     # ---- solves ---------------------------------------------------------------------------------------------------------
 
-    def solve(self, b, out=None):
+    def solve(self, b: ArrayLike, out: Array | None = None) -> Array:
         """Apply the inverse of the factor: the solution of A x = b where it is complete, else an approximation.
 
         Parameters
@@ -144,28 +145,28 @@ class IldlFactor(Factor):
     # ---- what the factor knows ------------------------------------------------------------------------------------------
 
     @property
-    def is_complete(self):
+    def is_complete(self) -> bool:
         return self._core.kind == "complete"
 
     @property
-    def inertia(self):
+    def inertia(self) -> tuple[int, int, int]:
         return tuple(self._core.inertia)
 
     @property
-    def nnz(self):
+    def nnz(self) -> int:
         return self._core.nnz
 
     @property
-    def perm(self):
+    def perm(self) -> np.ndarray:
         return self._parts()[0]
 
     @property
-    def L(self):
+    def L(self) -> Sparse:
         """The unit lower triangular factor as a csc_array with sorted rows, made at the first call. O(nnz)."""
         return self._parts()[1]
 
     @property
-    def D(self):
+    def D(self) -> Sparse:
         """The block diagonal factor, blocks of one and two rows, as a csc_array."""
         return self._parts()[2]
 

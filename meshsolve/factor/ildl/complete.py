@@ -100,6 +100,6 @@ def block_diagonal(d, e):
     return D
 
 
-def scaled_values(matrix: Csr, scale):
+def scaled_values(matrix, scale):
     """``scale[i] * A[i, j] * scale[j]`` for the stored entries of A."""
     return matrix.data * np.repeat(scale, np.diff(matrix.indptr)) * scale[matrix.indices]

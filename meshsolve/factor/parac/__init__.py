@@ -18,6 +18,7 @@ from meshsolve.arrays import Csr, as_integer, as_seed, as_symmetric, one_of, thr
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotLaplacianError
 from meshsolve.factor.base import Factor
 from meshsolve.report import Report, ensure_memory
+from meshsolve.types import Array, ArrayLike, Sparse
 
 ORDERINGS = ("auto", "rounds", "amd", "nnz_sort", "nd", "natural", "random", "rcm")
 MOST_POSITIVE = 0.4                     # share of positive off-diagonal entries above which the graph says little of the matrix
@@ -70,15 +71,15 @@ class ParacFactor(Factor):
             self._core = _host_core(self.storage).restore(*self._core)
 
     @property
-    def nnz(self):
+    def nnz(self) -> int:
         return self._core.nnz + self.shape[0]
 
     @property
-    def null_components(self):
+    def null_components(self) -> int:
         return self._core.null_components
 
     @property
-    def G(self):
+    def G(self) -> Sparse:
         """The unit lower triangular factor as an (n, n) csc_array with sorted rows, made at each call."""
         n = self.shape[0]
         indptr, rows, values = self._core.columns()
@@ -92,7 +93,7 @@ class ParacFactor(Factor):
         G.sort_indices()
         return G
 
-    def solve(self, b, out=None):
+    def solve(self, b: ArrayLike, out: Array | None = None) -> Array:
         """Apply the inverse of the factor once: an approximate solution, to be improved by :func:`meshsolve.cg`.
 
         Parameters
