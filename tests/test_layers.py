@@ -23,7 +23,7 @@ LAYERS = [                                  # from the top; a room may import ro
     ["config"],
     ["device_arrays"],
     ["arrays", "report"],
-    ["files"],
+    ["files", "matrix_market"],
     ["device"],
     ["errors", "types", "version", "native", "_core"],
 ]

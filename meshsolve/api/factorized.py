@@ -50,9 +50,9 @@ def factorized(A: Matrix, *, device: Device = "auto", threads: int | None = None
     Examples
     --------
     >>> import meshsolve as ms
-    >>> solve = ms.factorized([[2.0, 1.0], [1.0, -3.0]])
-    >>> solve([3.0, -2.0]).tolist(), solve.report.facts["method"]
-    ([1.0, 1.0], 'ldl')
+    >>> solve = ms.factorized([[0.0, 2.0], [2.0, 0.0]])
+    >>> solve([2.0, 4.0]).tolist(), solve.report.facts["method"]
+    ([2.0, 1.0], 'ldl')
     """
     method, F = _factor(A, device, threads)
     F.report.facts["method"] = method

@@ -3,7 +3,10 @@
 // has given its free blocks back to its host, making them may take longer than a whole factorization.
 #include "buffer.hpp"
 
+#include "poison.hpp"
+
 #include <cstdlib>
+#include <cstring>
 #include <new>
 
 #if defined(__GLIBC__) || defined(_WIN32)
@@ -29,9 +32,12 @@ static void* allocate(size_t alignment, size_t bytes) { return std::aligned_allo
 void free_block(void* data) { std::free(data); }
 #endif
 
+std::atomic<bool> poisoned{false};
+
 void* aligned_block(size_t alignment, size_t bytes) {
   void* const data = allocate(alignment, bytes);
   if (!data) throw std::bad_alloc();
+  if (poisoned.load(std::memory_order_relaxed)) std::memset(data, 0xff, bytes);
   return data;
 }
 

@@ -202,6 +202,9 @@ void Complete<T>::open(int32_t s) {
     if (f.own_panel.size() < size) f.own_panel = Buffer<T>(size);
     if (f.own_d.size() < 2 * f.columns) f.own_d = Buffer<T>(2 * f.columns);
     std::fill_n(f.own_panel.data() + size - solve_padding, solve_padding, T(0));
+    // Solves with the front before this one read some scalars past its panel, times zero: they have to be numbers.
+    const int64_t planned = tree.panel_ptr[s + 1] - tree.panel_ptr[s];
+    std::fill_n(panels_.data() + tree.panel_ptr[s], std::min<int64_t>(planned, solve_padding), T(0));
     f.own_name.resize(f.columns);
     f.panel = f.own_panel.data();
     f.name = f.own_name.data();
