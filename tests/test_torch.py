@@ -5,7 +5,6 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from zoo import random_spd
 
 import meshsolve as ms
 

@@ -1,4 +1,7 @@
-"""The verbs: analyze, cholesky, factorized, lu, ildl, parac, solve. Each chooses, calls and returns; the work is done in the rooms below."""
+"""The verbs: analyze, cholesky, factorized, lu, ildl, parac, solve.
+
+Each chooses, calls and returns; the work is done in the rooms below.
+"""
 
 from __future__ import annotations
 
