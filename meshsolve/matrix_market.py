@@ -28,7 +28,7 @@ class Header(NamedTuple):
     field: str
     symmetry: str
     shape: tuple[int, int]
-    count: int                  # lines that follow, one value each
+    entries: int                # lines that follow, one value each
     line: int                   # of the sizes
     begin: int                  # byte behind that line
 
@@ -98,18 +98,18 @@ def _sizes(text, kind, line, begin, name):
 
 def _numbers(content, header, width, name):
     """(count, width) numbers, a line each; empty lines and comments between them are passed over."""
-    numbers, bad = _core.read_table(content, header.begin, width, header.count)
+    numbers, bad = _core.read_table(content, header.begin, width, header.entries)
     found = len(numbers) // width
     if bad >= 0:
         line = header.line + 1 + bad
-        if found == header.count:
-            raise InvalidInputError(f"{name}:{line}: one more entry than the {header.count} that were announced")
+        if found == header.entries:
+            raise InvalidInputError(f"{name}:{line}: one more entry than the {header.entries} that were announced")
         text = content[header.begin:].split(b"\n")[bad].strip()
         raise InvalidInputError(f"{name}:{line}: a line of this file holds {width} numbers, not {text[:80]!r}")
-    if found != header.count:
+    if found != header.entries:
         line = content.rstrip().count(b"\n") + 1
-        raise InvalidInputError(f"{name}:{line}: {header.count} entries were announced, {found} are there: the file may be cut off")
-    return numbers.reshape(header.count, width)
+        raise InvalidInputError(f"{name}:{line}: {header.entries} entries were announced, {found} are there: the file may be cut off")
+    return numbers.reshape(header.entries, width)
 
 
 def _coordinates(header, numbers, name):
