@@ -43,18 +43,30 @@ def library():
 
 def compile_kernels(file, architecture):
     """{kernel: {registers, stack, spill_stores, spill_loads, shared}} of one .cu file; a compiler error is raised."""
+    return parse(run(file, architecture)[0])
+
+
+def run(file, architecture):
+    """What the compiler says of a .cu file, and the PTX that it makes of it."""
     nvrtc, program = library(), ctypes.c_void_p()
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), file.read_bytes(), str(file).encode(), 0, None, None)
     options = [option.encode() for option in [*OPTIONS, f"-arch=sm_{architecture}"]]
     failed = nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
-    size = ctypes.c_size_t()
-    nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
-    log = ctypes.create_string_buffer(size.value)
-    nvrtc.nvrtcGetProgramLog(program, log)
+    log = text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
+    ptx = "" if failed else text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program)
     nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
     if failed:
-        raise SyntaxError(f"{file} for sm_{architecture}:\n{log.value.decode()}")
-    return parse(log.value.decode())
+        raise SyntaxError(f"{file} for sm_{architecture}:\n{log}")
+    return log, ptx
+
+
+def text(size_of, get, program):
+    """A string of the compiler's."""
+    size = ctypes.c_size_t()
+    size_of(program, ctypes.byref(size))
+    characters = ctypes.create_string_buffer(size.value)
+    get(program, characters)
+    return characters.value.decode()
 
 
 def parse(log):

@@ -49,6 +49,14 @@ def test_the_report_is_read_as_ptxas_writes_it():
 
 
 @needs_nvrtc
+@pytest.mark.parametrize("name", ["ordered", "rounds"])
+def test_parac_adds_as_the_cpu_does(name):
+    """A fused multiply-add in its sums or samples would give other bits, and then other samples, than the CPU's arithmetic."""
+    ptx = nvrtc.run(nvrtc.PACKAGE / f"factor/parac/{name}.cu", 90)[1]
+    assert "div.rn.f64" in ptx and "fma.rn.f64" not in ptx
+
+
+@needs_nvrtc
 def test_a_compiler_error_is_raised(tmp_path):
     file = tmp_path / "wrong.cu"
     file.write_text('extern "C" __global__ void k_wrong() { undeclared(); }')

@@ -30,7 +30,8 @@ A CUDA path looks like this::
 ``check_stall(flag, what)``
     After a kernel whose blocks wait for each other (``Patience`` in common.cuh): an exception instead of an endless spin.
 
-CuPy keeps compiled kernels on disk (``~/.cupy/kernel_cache``, or ``CUPY_CACHE_DIR``), keyed by source, options and GPU.
+CuPy keeps compiled kernels on disk (``~/.cupy/kernel_cache``, or ``CUPY_CACHE_DIR``), keyed by source, options and GPU; the
+source it is given ends with a digest of the headers.
 """
 
 from __future__ import annotations
@@ -150,6 +151,11 @@ def holds(array):
 def shared_limit():
     """Most bytes of dynamic shared memory that a block may ask for."""
     return backend().shared_limit
+
+
+def multiprocessors():
+    """Multiprocessors of the device: a persistent kernel launches some blocks for each."""
+    return backend().multiprocessors
 
 
 # ---- which device -----------------------------------------------------------------------------------------------------

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import re
 
 from meshsolve.device import PACKAGE
 
 OPTIONS = ("-std=c++17", "--device-as-default-execution-space", "-lineinfo")
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.MULTILINE)
 INSTALL = "pip install 'meshsolve[cuda12]' (or [cuda13]) brings it"
 
 
@@ -40,6 +43,10 @@ class CuPy:
     def shared_limit(self):
         """Bytes of shared memory that a block of the current device may ask for."""
         return self.xp.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
+
+    @property
+    def multiprocessors(self):
+        return self.xp.cuda.Device().attributes["MultiProcessorCount"]
 
     def function(self, path, name):
         return _function(path, name)
@@ -75,7 +82,21 @@ def _module(path):
     import cupy
 
     # code, not path: a path would be taken for a compiled file
-    return cupy.RawModule(code=path.read_text(), backend="nvrtc", options=(*OPTIONS, f"-I{PACKAGE}"))
+    return cupy.RawModule(code=source(path), backend="nvrtc", options=(*OPTIONS, f"-I{PACKAGE}"))
+
+
+def source(path, package=PACKAGE):
+    """The text of a .cu file and a digest of the headers it includes, as a comment: CuPy finds compiled kernels by their text,
+    and would take those of an earlier version where only a header has changed."""
+    text, headers = path.read_text(), {}
+    found = INCLUDE.findall(text)
+    while found:
+        name = found.pop()
+        if name not in headers:
+            headers[name] = (package / name).read_text()
+            found += INCLUDE.findall(headers[name])
+    digest = hashlib.sha256("\0".join(headers[name] for name in sorted(headers)).encode())
+    return f"{text}\n// headers {digest.hexdigest()}\n"
 
 
 @functools.cache

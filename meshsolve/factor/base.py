@@ -55,8 +55,18 @@ class Factor(spla.LinearOperator):
     def _matmat(self, X):
         return self.solve(X)
 
+    # scipy's own would bring x to the host, which CuPy refuses; CuPy's iterations call these with what lies on the GPU
+
     def __matmul__(self, x):
         return self.solve(x) if device.holds(x) else super().__matmul__(x)
+
+    def matvec(self, x):
+        """As scipy's, and for x on the GPU the same there: any factor is an ``M=`` of ``cupyx.scipy.sparse.linalg``."""
+        return self.solve(x) if device.holds(x) else super().matvec(x)
+
+    def matmat(self, X):
+        """As :meth:`matvec`, for (n, k)."""
+        return self.solve(X) if device.holds(X) else super().matmat(X)
 
     def __call__(self, b: ArrayLike) -> Array:
         """Solve for ``b``, as :func:`scipy.sparse.linalg.factorized` callables do."""

@@ -1,5 +1,5 @@
 // Dense kernels for one front, chosen by the machine's instruction set when the package is imported.
-// All arrays are column-major; see dense.inl for what each kernel reads and writes. This header is included by files
+// All arrays are column-major; see the .inl files for what each kernel reads and writes. This header is included by files
 // compiled for different instruction sets: declarations only.
 #pragma once
 #include "int.hpp"
@@ -7,16 +7,17 @@
 namespace ms {
 
 constexpr int short_run = 8;           // mean length of a run below which extend-add goes entry by entry
-constexpr int solve_padding = 16;      // scalars past the last row that forward and backward may touch (see dense.inl)
+constexpr int solve_padding = 16;      // scalars past the last row that solves of dense_lu.inl may touch
 
 template <class T>
 struct Dense {
   void (*trapezoid)(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc);    // lower part of C -= A B^T
   Int (*panel)(Int m, Int k, T* A, Int lda);                        // L of an m x k panel; 0, or 1 + the failing column
   void (*trsm_rlt)(Int m, Int k, const T* L, Int ldl, T* B, Int ldb);                                   // B := B L^-T
-  // k is 1, 2, 3, 4 or 8; V is padded by solve_padding rows, zeros before `backward`
-  void (*forward)(Int m, Int w, const T* L, Int ld, Int k, T* V, Int ldv);
-  void (*backward)(Int m, Int w, const T* L, Int ld, Int k, T* V, Int ldv);
+  // right-hand sides by rows, s = 2, 4 or 8 values a row: see dense_rows.inl
+  void (*forward)(Int s, Int m, Int w, Int c, const T* L, Int ld, T* Y, T* U);
+  void (*backward)(Int s, Int m, Int w, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows);
+  void (*add_rows)(Int s, Int count, const int* to, Int c, const T* from, T* Y, T* U);
   void (*extend_add)(Int begin, Int end, Int m, const T* X, const int* to, const int* runs, Int count, T* const* column);
   const char* isa;
 };

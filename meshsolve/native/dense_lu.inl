@@ -171,6 +171,63 @@ void extend_add_block(Int begin, Int end, Int row, Int ld, const T* X, const int
   }
 }
 
+// ---- right-hand sides by columns ----------------------------------------------------------------------------------------
+// Rows run in whole vectors: up to `solve_padding` scalars past row m are read from L (finite numbers, what they are does
+// not matter) and from V, where those rows hold zeros before a backward step and anything after a forward step.
+
+// V(0:m) -= L(0:m, 0:P) y for K right-hand sides.
+template <int P, int K, class T>
+inline __attribute__((always_inline)) void subtract_columns(Int m, const T* L, Int ld, const T (&y)[K][P], T* V, Int ldv) {
+  constexpr int W = lanes<T>;
+  typedef typename Vec<T, W>::type X;
+  for (Int i = 0; i < m; i += W) {
+    X l[P];
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) l[p] = load<W>(L + i + p * ld);
+#pragma GCC unroll 8
+    for (int c = 0; c < K; ++c) {
+      X v = load<W>(V + i + c * ldv);
+#pragma GCC unroll 8
+      for (int p = 0; p < P; ++p) v -= l[p] * y[c][p];
+      store<W>(V + i + c * ldv, v);
+    }
+  }
+}
+
+template <int W, class T>
+inline T total(typename Vec<T, W>::type v) {
+  if constexpr (W == 1) {
+    return v;
+  } else {
+    T part[W];
+    store<W>(part, v);
+    return total<W / 2, T>(load<W / 2>(part) + load<W / 2>(part + W / 2));
+  }
+}
+
+// s(p, c) = sum over 0:m of L(:, p) V(:, c)
+template <int P, int K, class T>
+inline __attribute__((always_inline)) void dot_columns(Int m, const T* L, Int ld, const T* V, Int ldv, T (&s)[K][P]) {
+  constexpr int W = lanes<T>;
+  typedef typename Vec<T, W>::type X;
+  X sum[K][P] = {};
+  for (Int i = 0; i < m; i += W) {
+    X l[P];
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) l[p] = load<W>(L + i + p * ld);
+#pragma GCC unroll 8
+    for (int c = 0; c < K; ++c) {
+      const X v = load<W>(V + i + c * ldv);
+#pragma GCC unroll 8
+      for (int p = 0; p < P; ++p) sum[c][p] += l[p] * v;
+    }
+  }
+#pragma GCC unroll 8
+  for (int c = 0; c < K; ++c)
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) s[c][p] = total<W, T>(sum[c][p]);
+}
+
 // ---- solves ---------------------------------------------------------------------------------------------------------
 
 // V(0:m) -= A y for K right-hand sides and P columns, without touching what lies behind row m.

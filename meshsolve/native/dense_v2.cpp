@@ -1,11 +1,11 @@
 // Dense kernels for x86-64-v2 (SSE4.2), and for every other processor with 16-byte vectors.
-#include "dense.hpp"
-#include "dense_lu.hpp"
-#include "dense_ldl.hpp"
+#include "dense_tables.hpp"
 #define ISA v2
 #define ISA_NAME "v2"
 #define VECTOR_BYTES 16
 namespace ms::v2 { namespace { constexpr int tile_vectors = 3, tile_columns = 4; constexpr Int packed_rows = 256; } }
 #include "dense.inl"
+#include "dense_rows.inl"
 #include "dense_lu.inl"
 #include "dense_ldl.inl"
+#include "dense_tables.inl"

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "interrupt.hpp"
@@ -21,17 +22,18 @@ class Pool {
 };
 
 // f(task, worker) for every task after all its children. `parent` is postordered: parent[t] > t, or -1 for a root.
-// Leaves are handed out in order by one counter; whoever finishes the last child of a task goes on with that task.
+// Leaves are handed out in the order of `leaves` (empty: ascending) by one counter; whoever finishes the last child of a task
+// goes on with that task.
 template <class F>
-void for_tree(int threads, const std::vector<int32_t>& parent, F&& f) {
+void for_tree(int threads, const std::vector<int32_t>& parent, std::vector<int32_t> leaves, F&& f) {
   const int32_t n = static_cast<int32_t>(parent.size());
   std::unique_ptr<std::atomic<int32_t>[]> pending(new std::atomic<int32_t>[n]);
   for (int32_t t = 0; t < n; ++t) pending[t].store(0, std::memory_order_relaxed);
   for (int32_t t = 0; t < n; ++t)
     if (parent[t] >= 0) pending[parent[t]].fetch_add(1, std::memory_order_relaxed);
-  std::vector<int32_t> leaves;
-  for (int32_t t = 0; t < n; ++t)
-    if (pending[t].load(std::memory_order_relaxed) == 0) leaves.push_back(t);
+  if (leaves.empty())
+    for (int32_t t = 0; t < n; ++t)
+      if (pending[t].load(std::memory_order_relaxed) == 0) leaves.push_back(t);
   std::atomic<size_t> next{0};
   std::atomic<bool> stop{false};
   Pool::run(std::min<int>(threads, static_cast<int>(leaves.size())), [&](int worker) {
@@ -49,6 +51,11 @@ void for_tree(int threads, const std::vector<int32_t>& parent, F&& f) {
       throw;
     }
   });
+}
+
+template <class F>
+void for_tree(int threads, const std::vector<int32_t>& parent, F&& f) {
+  for_tree(threads, parent, {}, std::forward<F>(f));
 }
 
 // f(begin, end, worker) over [0, n) in pieces of `grain`. Stays on the caller when there is one piece.

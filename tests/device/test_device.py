@@ -9,7 +9,7 @@ import scipy.linalg as sl
 from kernel_harness import Harness, KernelError
 
 from meshsolve import device
-from meshsolve.device.cuda import reason_without
+from meshsolve.device.cuda import reason_without, source
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError, OutOfMemoryError
 
 
@@ -42,6 +42,22 @@ def test_cupy_without_a_gpu():
         assert "driver mismatch" in reason_without()
         cupy.cuda.is_available = mock.Mock(return_value=True)
         assert reason_without() is None
+
+
+def test_a_changed_header_changes_the_source_that_cupy_knows_kernels_by(tmp_path):
+    (tmp_path / "a.cu").write_text('#include "b/b.cuh"\nkernel\n')
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b/b.cuh").write_text('#pragma once\n# include "c.hpp"\n#include "b/b.cuh"\n')
+    (tmp_path / "c.hpp").write_text("one")
+    one = source(tmp_path / "a.cu", tmp_path)
+    assert one.startswith('#include "b/b.cuh"\nkernel\n') and one == source(tmp_path / "a.cu", tmp_path)
+    (tmp_path / "c.hpp").write_text("two")
+    assert source(tmp_path / "a.cu", tmp_path) != one
+
+
+@pytest.mark.parametrize("file", sorted(device.PACKAGE.rglob("*.cu")), ids=lambda file: file.name)
+def test_every_header_of_a_kernel_is_in_the_package(file):
+    assert source(file).startswith(file.read_text())
 
 
 def test_auto_takes_a_device_for_large_input_or_what_lies_there():

@@ -63,6 +63,7 @@ class Harness:
 
     name = "harness"
     xp = np
+    multiprocessors = 3                                     # more blocks than are in flight, where a kernel is persistent
     memory_errors = (MemoryError,)
     device_errors = ()
 

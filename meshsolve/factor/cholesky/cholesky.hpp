@@ -2,23 +2,17 @@
 // Sources: Liu 1992 (multifrontal method); Ng and Peyton 1993 (supernodal blocks).
 #pragma once
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "factor/fronts/columns.hpp"
 #include "factor/fronts/traverse.hpp"
+#include "factor/fronts/values.hpp"
 #include "native/buffer.hpp"
 #include "native/strided.hpp"
 
 namespace ms::cholesky {
 
 enum class System { A, L, Lt };
-
-template <class T>
-struct SolveSpace {                       // what a solve works in; kept by the factor for the next one
-  Buffer<T> work;                         // n x chunk
-  fronts::BlockMemory<T> blocks;          // update blocks
-  std::vector<Buffer<T>> local;           // per worker the front at hand
-};
 
 template <class T>
 class Factor {
@@ -44,15 +38,13 @@ class Factor {
 
  private:
   int32_t run(const T* values, int threads);
-  void restore(int threads);
   const T* panel(int32_t s) const { return panels_.data() + tree_->panel_ptr[s]; }
 
   std::shared_ptr<const fronts::AssemblyTree> tree_;
   Buffer<T> panels_;                      // tree.panel_ptr
-  Buffer<T> values_, pending_;            // entries of the factored matrix, of the next one: as tree.entry_source
+  fronts::MatrixValues<T> values_;
   fronts::BlockMemory<T> blocks_;         // update matrices, kept for the next refactorization
-  mutable std::mutex space_lock_;
-  mutable SolveSpace<T> space_;           // taken by the first of several simultaneous solves
+  mutable fronts::KeptSpace<fronts::SolveSpace<T>> space_;
 };
 
 }  // namespace ms::cholesky

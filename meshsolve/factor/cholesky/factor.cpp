@@ -137,46 +137,22 @@ int32_t Factor<T>::factor(const double* Ax, int threads) {
   if (!panels_.data()) {
     const int64_t size = tree_->panel_ptr.back();
     if (size > large_factor) return_free_memory();           // what ordering and analysis worked in
-    panels_ = Buffer<T>(size + solve_padding);
-    std::fill(panels_.data() + size, panels_.data() + size + solve_padding, T(0));
+    panels_ = Buffer<T>(size);
   }
-  const uint32_t* const source = tree_->entry_source.data();
-  if (!pending_.data()) pending_ = Buffer<T>(tree_->entries());
-  for_range(threads, pending_.size(), 1 << 16, [&](int64_t b, int64_t e, int) {
-    for (int64_t p = b; p < e; ++p) pending_.data()[p] = static_cast<T>(Ax[source[p]]);
-  });
-  int32_t failed = -1;
-  try {
-    failed = run(pending_.data(), threads);
-  } catch (...) {
-    restore(threads);
-    throw;
-  }
-  if (failed < 0)
-    std::swap(values_, pending_);
-  else
-    restore(threads);
-  return failed;
-}
-
-// The earlier factor comes back by factoring its matrix anew: cheaper for everyone than a second copy of L.
-template <class T>
-void Factor<T>::restore(int threads) {
-  if (!values_.data()) return;
-  const interrupt::Undisturbed whole;
-  run(values_.data(), threads);
+  return values_.factor(*tree_, Ax, threads, [&](const T* values) { return run(values, threads); });
 }
 
 template <class T>
 std::vector<double> Factor<T>::matrix(int64_t nnz) const {
   std::vector<double> Ax(nnz, 0.0);
-  for (int64_t p = 0; p < values_.size(); ++p) Ax[tree_->entry_source.data()[p]] = values_.data()[p];
+  const int64_t held = values_.data() ? tree_->entries() : 0;
+  for (int64_t p = 0; p < held; ++p) Ax[tree_->entry_source.data()[p]] = values_.data()[p];
   return Ax;
 }
 
 template <class T>
 int64_t Factor<T>::nbytes() const {
-  const int64_t scalars = panels_.size() + values_.size() + pending_.size() + blocks_.scalars();
+  const int64_t scalars = panels_.size() + values_.scalars() + blocks_.scalars();
   return scalars * static_cast<int64_t>(sizeof(T));
 }
 

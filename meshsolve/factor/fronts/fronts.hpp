@@ -58,6 +58,7 @@ struct Schedule {
   };
   std::vector<Task> tasks;       // ascending
   std::vector<int32_t> parent;   // (tasks): the task of the parent front, -1 if that is in `last` or there is none
+  std::vector<int32_t> leaves;   // tasks without children, that with the most work on its way to the root first
   std::vector<int32_t> last;     // ascending: fronts near the root, one after the other with all threads inside each
   std::vector<int32_t> top;      // ascending: all fronts that are in no subtree task (single-front tasks and `last`)
   std::vector<int32_t> slot;     // (count): update matrix on the heap in this slot, or -1: on the worker's stack

@@ -10,18 +10,20 @@ constexpr double front_overhead = 4000;       // operations that one front costs
 constexpr int tasks_per_thread = 8;
 
 struct Costs {
-  std::vector<double> subtree;                // (count): operations of the front and all below it
+  std::vector<double> front, subtree;         // (count): operations of the front, and with all below it
   std::vector<int32_t> leftmost;              // (count): first front of the subtree
   double total = 0;
 };
 
 Costs costs(const AssemblyTree& t) {
   Costs c;
+  c.front.resize(t.count());
   c.subtree.resize(t.count());
   c.leftmost.resize(t.count());
   for (int32_t s = 0; s < t.count(); ++s) {
     const double w = static_cast<double>(t.pivots(s)), m = static_cast<double>(t.height(s));
-    c.subtree[s] += w * m * m + m * m + front_overhead;
+    c.front[s] = w * m * m + m * m + front_overhead;
+    c.subtree[s] += c.front[s];
     const bool leaf = t.child_ptr[s] == t.child_ptr[s + 1];
     c.leftmost[s] = leaf ? s : c.leftmost[t.child[t.child_ptr[s]]];
     if (t.parent(s) >= 0)
@@ -70,6 +72,24 @@ void link_tasks(const AssemblyTree& t, Schedule& out) {
     if (t.parent(s) >= 0 && t.updates(s) > 0 && (task_of[s] < 0 || task_of[t.parent(s)] != task_of[s])) out.slot[s] = out.slots++;
 }
 
+// The workers meet again at the root at about the same time when the longest ways to it are begun first.
+void order_leaves(const Costs& c, Schedule& out) {
+  const int32_t count = static_cast<int32_t>(out.tasks.size());
+  std::vector<double> way(count);
+  std::vector<uint8_t> has_child(count, 0);
+  for (int32_t k = count; k-- > 0;) {
+    const Schedule::Task task = out.tasks[k];
+    for (int32_t s = task.begin; s < task.end; ++s) way[k] += c.front[s];
+    if (const int32_t p = out.parent[k]; p >= 0) {
+      way[k] += way[p];
+      has_child[p] = 1;
+    }
+  }
+  for (int32_t k = 0; k < count; ++k)
+    if (!has_child[k]) out.leaves.push_back(k);
+  std::stable_sort(out.leaves.begin(), out.leaves.end(), [&](int32_t a, int32_t b) { return way[a] > way[b]; });
+}
+
 // Runs through the tasks as the workers will, counting what lies on the two stacks.
 void measure_stacks(const AssemblyTree& t, Schedule& out) {
   out.parity.assign(t.count(), 0);
@@ -102,6 +122,7 @@ Schedule schedule(const AssemblyTree& t, int threads) {
   Schedule out;
   if (threads <= 1 || t.count() < 2) {
     out.tasks.push_back({0, t.count()});
+    link_tasks(t, out);
   } else {
     const Costs c = costs(t);
     const double limit = c.total / (threads * tasks_per_thread);
@@ -112,8 +133,9 @@ Schedule schedule(const AssemblyTree& t, int threads) {
       if (is_top[s]) out.top.push_back(s);
       if (is_top[s] && c.subtree[s] > 1.2 * limit * tasks_per_thread) out.last.push_back(s);
     }
+    link_tasks(t, out);
+    order_leaves(c, out);
   }
-  link_tasks(t, out);
   measure_stacks(t, out);
   return out;
 }

@@ -127,7 +127,7 @@ int32_t bottom_up(const AssemblyTree& tree, const Schedule& plan, int threads, U
     while (column >= 0 && column < seen && !failed.compare_exchange_weak(seen, column)) {
     }
   };
-  for_tree(threads, plan.parent, [&](int32_t k, int worker) {
+  for_tree(threads, plan.parent, plan.leaves, [&](int32_t k, int worker) {
     blocks.enter_task(worker);
     const Schedule::Task task = plan.tasks[k];
     for (int32_t s = task.begin; s < task.end; ++s) {

@@ -13,6 +13,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "factor/fronts/columns.hpp"
 #include "factor/fronts/traverse.hpp"
 #include "factor/symbolic/unsymmetric.hpp"
 #include "native/buffer.hpp"
@@ -87,7 +88,7 @@ struct SolvePlan {
 SolvePlan solve_plan(const FrontPlan& plan);
 
 template <class T>
-struct SolveSpace {                       // what a solve works in; kept by the factor for the next one
+struct SolveSpace {
   Buffer<T> work, updates;                // n x chunk; SolvePlan::slot_ptr x chunk
   std::vector<Buffer<T>> sums, local;     // per worker: n x chunk, zeros between uses; the front at hand
 };
@@ -125,9 +126,9 @@ class FrontFactor {
   std::vector<int32_t> exchange_;         // (n) local row that changed places with pivot k of its front
   fronts::BlockMemory<T> blocks_;         // update matrices
   std::vector<std::pair<int, std::unique_ptr<fronts::Schedule>>> schedules_;     // one for each number of threads
-  mutable std::mutex space_lock_, plan_lock_;
+  mutable std::mutex plan_lock_;
   mutable std::unique_ptr<SolvePlan> solve_plan_;
-  mutable SolveSpace<T> space_;           // taken by the first of several simultaneous solves
+  mutable fronts::KeptSpace<SolveSpace<T>> space_;
 };
 
 // ---- columns --------------------------------------------------------------------------------------------------------

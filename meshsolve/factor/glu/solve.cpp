@@ -2,7 +2,6 @@
 // a front reads the sums that fronts below it have left in its rows, and adds its own to the rows of its ancestors; backward
 // from the roots, each front gathers the unknowns of its ancestors. Sums are kept apart for each task, and a task passes
 // them on as one update of its root, so that results do not depend on the number of threads.
-// Right-hand sides are taken 8, 4, 3, 2 or 1 at a time.
 #include <algorithm>
 
 #include "glu.hpp"
@@ -13,7 +12,6 @@ namespace {
 
 using fronts::AssemblyTree;
 
-constexpr int64_t widest = 8;
 constexpr int64_t parallel_work = 400'000;       // scalars of the factor below which everything is one task
 constexpr int task_threads = 8;                  // the number of threads that tasks are made for
 constexpr int64_t small_height = 16;             // plain loops up to here
@@ -278,12 +276,11 @@ const SolvePlan& FrontFactor<T>::plan_of_solve() const {
 template <class T>
 void FrontFactor<T>::solve(bool transposed, Strided<const Scalar<T>> B, Strided<Scalar<T>> X, int64_t k, int threads) const {
   const Frame& frame = plan_->frame;
-  const int64_t n = frame.n(), chunk = std::min(k, widest);
+  const int64_t n = frame.n(), chunk = std::min(k, fronts::widest);
   const SolvePlan& plan = plan_of_solve();
   if (plan.block < 0) threads = 1;
-  SolveSpace<T> own;
-  const std::unique_lock<std::mutex> first(space_lock_, std::try_to_lock);
-  SolveSpace<T>& space = first ? space_ : own;
+  auto loan = space_.lend();
+  SolveSpace<T>& space = *loan;
   if (space.work.size() < n * chunk) space.work = Buffer<T>(n * chunk);
   if (space.updates.size() < plan.slot_ptr.back() * chunk) space.updates = Buffer<T>(plan.slot_ptr.back() * chunk);
   space.local.resize(std::max<size_t>(space.local.size(), threads));
@@ -298,30 +295,22 @@ void FrontFactor<T>::solve(bool transposed, Strided<const Scalar<T>> B, Strided<
   const std::vector<int32_t>& to = transposed ? frame.rows : frame.columns;
   const std::vector<double>& before = transposed ? frame.col_factor : frame.row_factor;
   const std::vector<double>& after = transposed ? frame.row_factor : frame.col_factor;
-  const auto block = [&]<int64_t K>() {
+  const auto block = [&]<int64_t K>(int64_t first) {
+    const auto b_at = B.from(first);
+    const auto x_at = X.from(first);
     for_range(threads, n, 1 << 15, [&](int64_t b, int64_t e, int) {
       for (int64_t i = b; i < e; ++i)
-        for (int64_t c = 0; c < K; ++c) Y[i * K + c] = static_cast<T>(B.at(from[i], c) * before[i]);
+        for (int64_t c = 0; c < K; ++c) Y[i * K + c] = static_cast<T>(b_at.at(from[i], c) * before[i]);
     });
     BlockSolve<T, K>(*plan_, plan, fronts_.data(), exchange_.data(), outside_.data(), transposed, threads, space).run();
     for_range(threads, n, 1 << 15, [&](int64_t b, int64_t e, int) {
       for (int64_t i = b; i < e; ++i)
-        for (int64_t c = 0; c < K; ++c) X.at(to[i], c) = static_cast<Scalar<T>>(Y[i * K + c]) * after[i];
+        for (int64_t c = 0; c < K; ++c) x_at.at(to[i], c) = static_cast<Scalar<T>>(Y[i * K + c]) * after[i];
     });
   };
   interrupt::begin(k);
   try {
-    for (int64_t at = 0; at < k;) {
-      const int64_t left = k - at, width = left >= 8 ? 8 : left >= 4 ? 4 : left;
-      if (width == 8) block.template operator()<8>();
-      if (width == 4) block.template operator()<4>();
-      if (width == 3) block.template operator()<3>();
-      if (width == 2) block.template operator()<2>();
-      if (width == 1) block.template operator()<1>();
-      at += width;
-      B = B.from(width);
-      X = X.from(width);
-    }
+    fronts::in_blocks(k, block);
   } catch (...) {
     space.sums.clear();                   // they are zeros only after a whole solve
     throw;

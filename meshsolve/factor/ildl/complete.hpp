@@ -4,12 +4,11 @@
 // Fronts without delayed columns lie where the tree has planned them; the others have memory of their own.
 #pragma once
 #include <memory>
-#include <mutex>
 #include <vector>
 
-#include "factor/fronts/traverse.hpp"
+#include "factor/fronts/columns.hpp"
+#include "factor/fronts/values.hpp"
 #include "native/strided.hpp"
-#include "native/buffer.hpp"
 
 namespace ms::ildl {
 
@@ -39,13 +38,6 @@ struct FrontState {
 };
 
 template <class T>
-struct SolveSpace {
-  Buffer<T> work;                         // n x chunk
-  fronts::BlockMemory<T> blocks;
-  std::vector<Buffer<T>> local;           // per worker the front at hand
-};
-
-template <class T>
 class Complete {
  public:
   explicit Complete(std::shared_ptr<const fronts::AssemblyTree> tree) : tree_(std::move(tree)) {}
@@ -67,7 +59,6 @@ class Complete {
  private:
   struct Worker;
   int32_t run(const T* values, int threads);
-  void restore(int threads);
   void open(int32_t s);
 
   std::shared_ptr<const fronts::AssemblyTree> tree_;
@@ -75,10 +66,9 @@ class Complete {
   std::vector<int32_t> names_;            // (n) of fronts without delayed columns
   Buffer<T> d_, e_;                       // (n) of the same
   std::vector<FrontState<T>> state_;
-  Buffer<T> values_, pending_;            // entries of the factored matrix, of the next one
+  fronts::MatrixValues<T> values_;
   fronts::BlockMemory<T> blocks_;
-  mutable std::mutex space_lock_;
-  mutable SolveSpace<T> space_;
+  mutable fronts::KeptSpace<fronts::SolveSpace<T>> space_;
 };
 
 }  // namespace ms::ildl

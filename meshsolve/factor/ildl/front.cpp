@@ -198,13 +198,9 @@ void Complete<T>::open(int32_t s) {
     f.e = e_.data() + tree.first(s);
   } else {
     f.ld = fronts::leading_dimension(f.height);
-    const int64_t size = f.ld * f.columns + solve_padding;
+    const int64_t size = f.ld * f.columns;
     if (f.own_panel.size() < size) f.own_panel = Buffer<T>(size);
     if (f.own_d.size() < 2 * f.columns) f.own_d = Buffer<T>(2 * f.columns);
-    std::fill_n(f.own_panel.data() + size - solve_padding, solve_padding, T(0));
-    // Solves with the front before this one read some scalars past its panel, times zero: they have to be numbers.
-    const int64_t planned = tree.panel_ptr[s + 1] - tree.panel_ptr[s];
-    std::fill_n(panels_.data() + tree.panel_ptr[s], std::min<int64_t>(planned, solve_padding), T(0));
     f.own_name.resize(f.columns);
     f.panel = f.own_panel.data();
     f.name = f.own_name.data();
@@ -253,39 +249,13 @@ int32_t Complete<T>::factor(const double* Ax, int threads) {
   if (!panels_.data()) {
     const int64_t size = tree_->panel_ptr.back(), n = tree_->n();
     if (size > large_factor) return_free_memory();
-    panels_ = Buffer<T>(size + solve_padding);
-    std::fill_n(panels_.data() + size, solve_padding, T(0));
+    panels_ = Buffer<T>(size);
     names_.resize(n);
     d_ = Buffer<T>(n);
     e_ = Buffer<T>(n);
     state_.resize(tree_->count());
-    pending_ = Buffer<T>(tree_->entries());
   }
-  if (!pending_.data()) pending_ = Buffer<T>(tree_->entries());
-  const uint32_t* const source = tree_->entry_source.data();
-  for_range(threads, pending_.size(), 1 << 16, [&](int64_t b, int64_t e, int) {
-    for (int64_t p = b; p < e; ++p) pending_.data()[p] = static_cast<T>(Ax[source[p]]);
-  });
-  int32_t failed = -1;
-  try {
-    failed = run(pending_.data(), threads);
-  } catch (...) {
-    restore(threads);
-    throw;
-  }
-  if (failed < 0)
-    std::swap(values_, pending_);
-  else
-    restore(threads);
-  return failed;
-}
-
-// As in the Cholesky factorization: the earlier factor comes back by factoring its matrix anew.
-template <class T>
-void Complete<T>::restore(int threads) {
-  if (!values_.data()) return;
-  const interrupt::Undisturbed whole;
-  run(values_.data(), threads);
+  return values_.factor(*tree_, Ax, threads, [&](const T* values) { return run(values, threads); });
 }
 
 template int32_t Complete<double>::factor(const double*, int);

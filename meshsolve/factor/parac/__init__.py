@@ -118,10 +118,12 @@ class ParacFactor(Factor):
         return out
 
     def _solve_on_device(self, b):
-        if b.ndim not in (1, 2) or b.shape[0] != self.shape[0] or b.dtype.kind == "c":
+        b = device.xp().asarray(b)                          # torch's too
+        if b.ndim not in (1, 2) or b.shape[0] != self.shape[0] or b.dtype.kind not in "fiub":
             raise InvalidInputError(f"b has to be real with {self.shape[0]} rows, not {b.dtype} of shape {b.shape}")
         with device.errors("the preconditioner"):
-            return self.apply_on_device(b.reshape(b.shape[0], -1).astype(np.float64)).reshape(b.shape)
+            x = self.apply_on_device(b.astype(np.float64, copy=False).reshape(b.shape[0], -1)).reshape(b.shape)
+            return x.astype(np.float32) if b.dtype == np.float32 else x
 
     def apply_on_device(self, block):
         """The inverse applied to an (n, k) float64 block on the GPU; a new block, C contiguous. Waits for nothing."""

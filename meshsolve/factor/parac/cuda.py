@@ -1,7 +1,8 @@
 """ParAC on the GPU: the rounds, launches of rounds.cu. The host looks at a few counters every few rounds, arrays stay.
 
-A given order goes the same way: its vertices are numbered by position, and a vertex is eliminated in the round in which no
-live neighbour has a smaller number. The factor is that of the CPU, bit for bit.
+A given order can go the same way: its vertices are numbered by position, and a vertex is eliminated in the round in which no
+live neighbour has a smaller number. The factor is that of the CPU, bit for bit. What :func:`meshsolve.parac` takes for given
+orders is the queue of ordered_cuda.py, which does not look through all that is left in every round.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class _Rounds:
         self.dynamic, self.samples = perm is None, samples
         self.seed, self.floor = np.uint64(seed), np.float64(graph.floor)
         self.origin = xp.arange(n, dtype=xp.int32) if self.dynamic else device.to_device(perm)
-        position = _inverse(self.origin)
+        position = inverse(self.origin)
         length = xp.diff(ptr)[self.origin]
         if len(ground):
             length += samples * (ground[self.origin] > 0)
@@ -192,16 +193,17 @@ class _Rounds:
         nnz = int(device.scalar(ptr[-1:]))
         rows, values = xp.empty(nnz, xp.int32), xp.empty(nnz)
         device.launch(K.k_collect, device.grid_for(32 * n, BLOCK), BLOCK, 0,
-                      (np.int32(n), order, _inverse(order), self.column_start, self.column_row, self.column_value, ptr, rows, values))
+                      (np.int32(n), order, inverse(order), self.column_start, self.column_row, self.column_value, ptr, rows, values))
         return Columns(ptr, rows, values.astype(dtype, copy=False), self.D[order], self.origin[order],
                        self.vertex[order, ROUND_OF], int(state[ROUND]), int(state[LOST]))
 
 
-def _inverse(perm):
+def inverse(perm):
+    """The permutation that undoes one on the device, int32."""
     xp = device.xp()
-    inverse = xp.empty(len(perm), xp.int32)
-    inverse[perm] = xp.arange(len(perm), dtype=xp.int32)
-    return inverse
+    position = xp.empty(len(perm), xp.int32)
+    position[perm] = xp.arange(len(perm), dtype=xp.int32)
+    return position
 
 
 def row_pointers(size):

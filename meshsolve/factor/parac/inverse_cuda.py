@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.factor.parac import cuda
+from meshsolve.factor.parac import cuda, ordered_cuda
 from meshsolve.factor.trisolve import cuda as trisolve
 
 
@@ -19,7 +19,9 @@ class Inverse:
     """The inverse of G D G^T; where D is 0, its pseudo-inverse."""
 
     def __init__(self, graph, perm, samples, seed, dtype):
-        self._columns = cuda.factor(graph, perm, samples, seed, np.dtype(dtype))
+        dtype = np.dtype(dtype)
+        self._columns = (cuda.factor(graph, None, samples, seed, dtype) if perm is None
+                         else ordered_cuda.factor(graph, perm, samples, seed, dtype))
         with device.errors("the factor"):
             self._prepare(self._columns)
             self._label_components(self._columns)
@@ -53,7 +55,7 @@ class Inverse:
             leads = xp.where(end, leads, C.rows[xp.minimum(C.ptr[:-1], len(C.rows) - 1)])
         for _ in range(int(C.rounds).bit_length()):         # each step doubles the way that was gone
             leads = leads[leads]
-        label = xp.where(last[leads], (xp.cumsum(last) - 1)[leads], -1)
+        label = xp.where(last[leads], (xp.cumsum(last, dtype=xp.int64) - 1)[leads], -1)
         self._label = xp.empty(n, xp.int64)
         self._label[C.perm] = label
 

@@ -10,8 +10,7 @@
 // its workspace too small halts before it has changed anything that a second try would not find (`room` may be repeated), all
 // later phases return at once, and the host grows the workspace and goes on from there. Many narrow rounds run in one block.
 // Source: Liang et al. 2025, "ParAC", Algorithm 1; the rounds are described in rounds.cpp.
-#include "device/common.cuh"
-#include "factor/parac/pivot.hpp"
+#include "factor/parac/team.cuh"
 
 namespace ms::parac {
 
@@ -63,49 +62,6 @@ __device__ __forceinline__ unsigned long long key_of(int degree, unsigned long l
 }
 
 __device__ __forceinline__ int neighbour(int to) { return to < 0 ? ~to : to; }
-
-// ---- a warp or a block as one worker
-
-struct Warp {
-  int rank = static_cast<int>(threadIdx.x & 31), size = 32;
-  __device__ void sync() const { __syncwarp(full_warp); }
-  __device__ int exclusive_sum(int value, int& total) const {
-    const int inclusive = warp_inclusive_sum(value);
-    total = __shfl_sync(full_warp, inclusive, 31);
-    return inclusive - value;
-  }
-  __device__ unsigned long long from_first(unsigned long long value) const { return __shfl_sync(full_warp, value, 0); }
-};
-
-struct Block {
-  int rank = static_cast<int>(threadIdx.x), size = static_cast<int>(blockDim.x);
-  __device__ void sync() const { __syncthreads(); }
-  __device__ int exclusive_sum(int value, int& total) const { return block_exclusive_sum(value, total); }
-  __device__ unsigned long long from_first(unsigned long long value) const {
-    __shared__ unsigned long long kept;
-    __syncthreads();
-    if (rank == 0) kept = value;
-    __syncthreads();
-    return kept;
-  }
-};
-
-// Odd-even merge sort (Batcher 1968) by the whole team, any count.
-template <class Team, class Less> __device__ __forceinline__ void sort_edges(const Team& team, Edge* e, int count, Less less) {
-  for (int p = 1; p < count; p *= 2)
-    for (int k = p; k >= 1; k /= 2) {
-      const int skipped = k & (p - 1), mask = 2 * p - 1;
-      for (int i = team.rank; i + k < count; i += team.size) {
-        if (i < skipped || ((i - skipped) & k) != 0 || (i & ~mask) != ((i + k) & ~mask)) continue;
-        const Edge a = e[i], b = e[i + k];
-        if (less(b, a)) {
-          e[i] = b;
-          e[i + k] = a;
-        }
-      }
-      team.sync();
-    }
-}
 
 // ---- select
 
@@ -204,7 +160,7 @@ template <class Team> __device__ __forceinline__ int gather(const Rounds& R, con
     const int i = base + team.rank, raw = i < at.used ? R.to[start + i] : 0, to = neighbour(raw);
     const bool alive = i < at.used && R.key[to] != dead;
     int total;
-    const int before = team.exclusive_sum(alive, total);
+    const int before = team.exclusive_count(alive, total);
     if (alive) {
       const int copies = raw < 0 ? 1 : R.samples;
       e[d + before] = {R.w[start + i], to, copies};
@@ -219,29 +175,9 @@ template <class Team> __device__ __forceinline__ int gather(const Rounds& R, con
   return d;
 }
 
-// merge_copies() by the team. What it writes stands before what is still to be read.
-template <class Team> __device__ __forceinline__ int merge(const Rounds& R, const Team& team, Edge* e, int d) {
-  int kept = 0;
-  for (int base = 0; base < d; base += team.size) {
-    const int i = base + team.rank;
-    const bool head = i < d && (i == 0 || e[i - 1].to != e[i].to);
-    Edge sum{0, 0, 0};
-    if (head) join_copies(e, i, d, R.samples, sum);
-    if (head && R.floor > 0 && sum.w < R.floor) sum.w = R.floor;
-    int total;
-    const int before = team.exclusive_sum(head, total);
-    team.sync();
-    if (head) e[kept + before] = sum;
-    kept += total;
-    team.sync();
-  }
-  return kept;
-}
-
-// Sums that have one order only, each by one thread: suffix sums from the end, draws from the front.
-template <class Team> __device__ __forceinline__ void running_sums(const Team& team, const Scratch& s, int d) {
-  if (team.rank == 0) suffix_sums(s.edges, d, s.suffix);
-  if (team.rank == (team.size > 32 ? 32 : 1))
+// The number of the first draw of each edge, by one thread.
+template <class Team> __device__ __forceinline__ void number_draws(const Team& team, const Scratch& s, int d) {
+  if (team.rank == 0)
     for (int i = 0, drawn = 0; i < d; drawn += s.edges[i++].copies) s.drawn[i] = drawn;
   team.sync();
 }
@@ -275,7 +211,7 @@ template <class Team> __device__ __forceinline__ void eliminate(const Rounds& R,
   Edge* const e = s.edges;
   const int gathered = gather(R, team, v, e);
   sort_edges(team, e, gathered, nearer);
-  const int d = merge(R, team, e, gathered), kept = d - (d > 0 && e[d - 1].to == R.n);
+  const int d = merge(team, e, gathered, R.samples, R.floor), kept = d - (d > 0 && e[d - 1].to == R.n);
   unsigned long long column = 0;
   if (team.rank == 0) column = atomicAdd(R.state + columns_used, static_cast<unsigned long long>(kept));
   column = team.from_first(column);
@@ -285,7 +221,8 @@ template <class Team> __device__ __forceinline__ void eliminate(const Rounds& R,
   }
   team.sync();
   sort_edges(team, e, d, lighter);
-  running_sums(team, s, d);
+  suffix_sums(team, e, d, s.suffix);
+  number_draws(team, s, d);
   for (int i = team.rank; i < kept; i += team.size) R.column_value[column + i] = s.weight[i] / s.suffix[0];
   if (d > 0) sample(R, team, v, s, d);
   if (team.rank == 0) {
@@ -326,7 +263,7 @@ __device__ __forceinline__ int copy_row(const Rounds& R, const Vertex& at, const
     const int i = base + static_cast<int>(threadIdx.x & 31), raw = i < at.used ? to[source + i] : 0;
     const bool alive = i < at.used && R.key[neighbour(raw)] != dead;
     int total;
-    const int before = Warp{}.exclusive_sum(alive, total);
+    const int before = Warp{}.exclusive_count(alive, total);
     if (alive) {
       R.to[target + kept + before] = raw;
       R.w[target + kept + before] = w[source + i];

@@ -1,0 +1,75 @@
+// Right-hand sides of the multifrontal solves: taken 8, 4, 3, 2 or 1 at a time, so that L is read once in each direction
+// for each such block; the memory that a solve works in stays with the factor for the next one.
+#pragma once
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+#include "native/buffer.hpp"
+#include "traverse.hpp"
+
+namespace ms::fronts {
+
+constexpr int64_t widest = 8;                    // right-hand sides that are taken at a time
+
+// Values that a row of k of them takes: the kernels of native/dense.hpp know 2, 4 and 8. One right-hand side takes the way of
+// two: scalar code would be compiled to other roundings, and a column is to have the same bits alone and among others.
+constexpr int64_t row_width(int64_t k) { return k >= 8 ? 8 : k >= 3 ? 4 : 2; }
+
+// block.operator()<K>(first column) for all k columns, K of them at a time.
+template <class Block>
+void in_blocks(int64_t k, Block&& block) {
+  for (int64_t at = 0; at < k;) {
+    const int64_t left = k - at, width = left >= 8 ? 8 : left >= 4 ? 4 : left;
+    if (width == 8) block.template operator()<8>(at);
+    if (width == 4) block.template operator()<4>(at);
+    if (width == 3) block.template operator()<3>(at);
+    if (width == 2) block.template operator()<2>(at);
+    if (width == 1) block.template operator()<1>(at);
+    at += width;
+  }
+}
+
+// What solves work in. The first of several simultaneous solves takes the one that is kept, the others make their own.
+template <class Space>
+class KeptSpace {
+ public:
+  class Loan {
+   public:
+    explicit Loan(KeptSpace& kept) : first_(kept.lock_, std::try_to_lock), space_(first_ ? kept.space_ : own_) {}
+    Space* operator->() { return &space_; }
+    Space& operator*() { return space_; }
+
+   private:
+    std::unique_lock<std::mutex> first_;
+    Space own_;
+    Space& space_;
+  };
+
+  Loan lend() { return Loan(*this); }
+
+ private:
+  std::mutex lock_;
+  Space space_;
+};
+
+template <class T>
+struct SolveSpace {
+  Buffer<T> work;                                // n x chunk
+  BlockMemory<T> blocks;                         // update blocks
+  std::vector<Buffer<T>> local;                  // per worker the front at hand
+
+  void reserve(int64_t n, int64_t k, int threads) {
+    const int64_t size = n * row_width(k);
+    if (work.size() < size) work = Buffer<T>(size);
+    local.resize(std::max<size_t>(local.size(), threads));
+  }
+};
+
+// Threads that a symmetric factor of `scalars` numbers is solved with.
+inline int threads_worthwhile(int64_t scalars, int64_t k, int threads) {
+  constexpr int64_t parallel_work = 200'000;     // numbers times right-hand sides below which one thread is faster
+  return scalars * std::min(k, widest) < parallel_work ? 1 : threads;
+}
+
+}  // namespace ms::fronts

@@ -1,0 +1,57 @@
+// The values of the factored matrix in the order in which its fronts take them up. A factorization that fails or is
+// interrupted brings the earlier factor back by factoring its matrix anew: cheaper for everyone than a second copy of L.
+#pragma once
+#include <utility>
+
+#include "fronts.hpp"
+#include "native/buffer.hpp"
+#include "native/interrupt.hpp"
+#include "native/parallel.hpp"
+
+namespace ms::fronts {
+
+template <class T>
+class MatrixValues {
+ public:
+  // Runs numeric(values) on Ax (in the analysed pattern, both triangles; one half is read): it returns -1, or the column where
+  // it failed. Then, or where it throws, it has run once more on the values before, if there were any.
+  template <class Numeric>
+  int32_t factor(const AssemblyTree& tree, const double* Ax, int threads, const Numeric& numeric) {
+    gather(tree, Ax, threads);
+    int32_t failed = -1;
+    try {
+      failed = numeric(next_.data());
+    } catch (...) {
+      restore(numeric);
+      throw;
+    }
+    if (failed < 0)
+      std::swap(held_, next_);
+    else
+      restore(numeric);
+    return failed;
+  }
+
+  const T* data() const { return held_.data(); }        // as tree.entry_source; nullptr before the first factorization
+  int64_t scalars() const { return held_.size() + next_.size(); }
+
+ private:
+  void gather(const AssemblyTree& tree, const double* Ax, int threads) {
+    const uint32_t* const source = tree.entry_source.data();
+    if (!next_.data()) next_ = Buffer<T>(tree.entries());
+    for_range(threads, next_.size(), 1 << 16, [&](int64_t b, int64_t e, int) {
+      for (int64_t p = b; p < e; ++p) next_.data()[p] = static_cast<T>(Ax[source[p]]);
+    });
+  }
+
+  template <class Numeric>
+  void restore(const Numeric& numeric) {
+    if (!held_.data()) return;
+    const interrupt::Undisturbed whole;
+    numeric(held_.data());
+  }
+
+  Buffer<T> held_, next_;
+};
+
+}  // namespace ms::fronts

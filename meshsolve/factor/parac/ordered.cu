@@ -1,0 +1,488 @@
+// ParAC in a given order on the GPU: the factor of parac.cpp, bit for bit. One persistent kernel eliminates right-looking: a
+// vertex is ready when no entry of its row leads to an earlier one (raw entries are counted), and waits in a queue then. Its
+// edges are those of the matrix and the samples that earlier pivots left for it in a hash table.
+//   warps     take a ticket for the queue each and wait for its place to be filled; who makes a vertex ready goes on with it
+//   blocks    a pivot of many edges calls the warps of its block together, which answer when they are through with their own
+//   table     open addressing, linear probing from a hash of the earlier end. A slot's word names both ends and is taken by
+//             compare-and-swap of a free one; only the pivot it belongs to reads it, when no more will come, counts until it
+//             has found all, and frees it. So nobody waits for a slot, and a search may pass free slots.
+//   room      what a pivot needs of the table, the columns and the scratch is reserved before it changes anything. Where that
+//             fails the kernel halts, the host grows the workspace, queues what is ready, and launches again.
+// A ticket is only held by a warp that runs, so progress never depends on how many blocks are resident. A wait in which nothing
+// is eliminated anywhere ends, halts the kernel and is reported. Nothing depends on the schedule: a pivot sorts what it gathers.
+// Cost: a read of the matrix, twice; a compare-and-swap per sample; a handful of atomics per pivot.
+// Source: Liang et al. 2025, "ParAC", Algorithm 4. There a slot that is being written is waited for, and places in the queue
+// belong to blocks, all of which have to be resident.
+#include "factor/parac/team.cuh"
+
+namespace ms::parac {
+
+constexpr unsigned long long vacant = ~0ull;                            // word of a free slot
+constexpr int light = 64;                                               // most edges that one warp eliminates
+constexpr int nobody = -1, leave = -2;                                  // besides vertices, what a block may be called for
+
+// What `state` holds, each hot counter in a cache line of its own; ordered_cuda.py knows the same numbers.
+enum State { halt = 0, head = 16, tail = 32, eliminated = 48, columns_used = 64, table_used = 80, need_table = 96, need_scratch,
+             lost };
+enum Halt { done = 1, paused = 2, columns_full = 4, table_full = 8, scratch_small = 16, stalled = 32 };
+
+struct Ordered {
+  int n, samples;
+  unsigned long long seed;
+  double floor;
+  unsigned long long pause;             // eliminated vertices at which the host is to look
+  long long patience;                   // looks without progress until a stall
+  unsigned long long* state;
+  const long long* ptr;                 // the graph, numbered as in the matrix
+  const int* to;
+  const double *w, *ground;
+  const int *order, *position;          // (n) vertex of each position, and the inverse; all below are by position
+  const int* later;                     // (n) edges of the graph to later vertices, the ground included
+  int *waits, *fills, *level;           // (n) entries that lead to earlier vertices; samples in the table; level, from 1
+  int* queue;                           // (n) ready vertices in the order in which they became so
+  unsigned long long* table;            // (table_room) earlier end << 32 | later end
+  double* table_w;
+  long long table_room;                 // below 2^32
+  long long* column_start;              // (n)
+  int* column_length;                   // (n) -1: not eliminated
+  int* column_row;
+  double *column_value, *D;
+  long long columns_room;
+  double* slabs;                        // scratch of pivots that are too long for shared memory, one at a time in each
+  int* slab_taken;
+  int slab_count, slab_room;
+
+  __device__ unsigned long long look(int what) const { return static_cast<volatile unsigned long long*>(state)[what]; }
+  __device__ void stop(Halt why) const { atomicOr(state + halt, static_cast<unsigned long long>(why)); }
+  __device__ int edges(int k) const { return later[k] + fills[k]; }
+  __device__ long long slot(int k, long long i) const {                 // the i-th from that of k on, i <= table_room
+    const unsigned long long hash = mix64(static_cast<unsigned long long>(k)) >> 32;
+    const long long at = static_cast<long long>(hash * static_cast<unsigned long long>(table_room) >> 32) + i;
+    return at >= table_room ? at - table_room : at;
+  }
+};
+
+// Words of scratch for `room` edges, `room` even.
+__device__ __forceinline__ constexpr long long scratch_words(long long room) { return 4 * room + 2; }
+
+struct Scratch {
+  Edge* edges;                          // (room)
+  double* suffix;                       // (room + 1)
+  int* entries;                         // (room) how many each edge was before they were merged
+  unsigned* slots;                      // (room) that the samples were found in
+  __device__ Scratch(double* memory, long long room)
+      : edges(reinterpret_cast<Edge*>(memory)), suffix(memory + 2 * room), entries(reinterpret_cast<int*>(suffix + room + 2)),
+        slots(reinterpret_cast<unsigned*>(entries + room)) {}
+};
+
+// ---- one pivot
+
+// Its samples behind the `d` edges of the matrix, -1 if not all are there.
+template <class Team>
+__device__ __forceinline__ int find_samples(const Ordered& F, const Team& team, int k, const Scratch& s, int d) {
+  const int expected = F.fills[k];
+  int found = 0;
+  for (long long base = 0; found < expected; base += team.size) {
+    if (base >= F.table_room) {
+      F.stop(stalled);
+      return -1;
+    }
+    const long long i = base + team.rank, at = i < F.table_room ? F.slot(k, i) : 0;
+    const unsigned long long word = i < F.table_room ? static_cast<volatile unsigned long long*>(F.table)[at] : vacant;
+    const bool mine = word != vacant && static_cast<int>(word >> 32) == k;
+    int total;
+    const int before = found + team.exclusive_count(mine, total);
+    if (mine) {
+      s.edges[d + before] = {F.table_w[at], static_cast<int>(word & 0xffffffffu), 1};
+      s.slots[before] = static_cast<unsigned>(at);
+    }
+    found += total;
+  }
+  return d + found;
+}
+
+template <class Team> __device__ __forceinline__ int gather(const Ordered& F, const Team& team, int k, const Scratch& s) {
+  const int v = F.order[k];
+  const long long end = F.ptr[v + 1];
+  int d = 0;
+  for (long long base = F.ptr[v]; base < end; base += team.size) {
+    const long long p = base + team.rank;
+    const int j = p < end ? F.position[F.to[p]] : -1;
+    int total;
+    const int before = team.exclusive_count(j > k, total);
+    if (j > k) s.edges[d + before] = {F.w[p], j, F.samples};
+    d += total;
+  }
+  if (F.ground && F.ground[v] > 0) {
+    for (int c = team.rank; c < F.samples; c += team.size) s.edges[d + c] = {F.ground[v] / F.samples, F.n, 1};
+    d += F.samples;
+  }
+  d = find_samples(F, team, k, s, d);
+  team.sync();
+  return d;
+}
+
+// How many different neighbours the sorted edges have.
+template <class Team> __device__ __forceinline__ int count_neighbours(const Team& team, const Edge* e, int d) {
+  int count = 0;
+  for (int base = 0; base < d; base += team.size) {
+    const int i = base + team.rank;
+    int total;
+    team.exclusive_count(i < d && (i == 0 || e[i - 1].to != e[i].to), total);
+    count += total;
+  }
+  return count;
+}
+
+__device__ __forceinline__ void give_back(const Ordered& F, long long slots) {
+  atomicAdd(F.state + table_used, static_cast<unsigned long long>(-slots));
+}
+
+// Room for `kept` entries of a column and `draws` samples: the first entry's place, or `vacant` and the kernel halts.
+template <class Team>
+__device__ __forceinline__ unsigned long long reserve(const Ordered& F, const Team& team, int kept, unsigned long long draws) {
+  unsigned long long column = vacant;
+  if (team.rank == 0) {
+    const unsigned long long most = static_cast<unsigned long long>(F.table_room - F.table_room / 4);
+    const unsigned long long used = draws ? atomicAdd(F.state + table_used, draws) + draws : 0;
+    if (used <= most) {
+      column = atomicAdd(F.state + columns_used, static_cast<unsigned long long>(kept));
+      if (column + kept > static_cast<unsigned long long>(F.columns_room)) {
+        F.stop(columns_full);
+        column = vacant;
+      }
+    } else {
+      atomicMax(F.state + need_table, used);
+      F.stop(table_full);
+    }
+    if (column == vacant && draws) give_back(F, static_cast<long long>(draws));
+  }
+  return team.from_first(column);
+}
+
+// A sample joins those of its earlier end, and the later end waits for one more. A slot is free, as room was reserved.
+__device__ __forceinline__ void insert(const Ordered& F, int a, int b, double w) {
+  if (a > b) {
+    const int c = a;
+    a = b;
+    b = c;
+  }
+  const unsigned long long word = static_cast<unsigned long long>(a) << 32 | static_cast<unsigned>(b);
+  const int earlier = atomicAdd(F.fills + a, 1);            // these lie from its first slot on, as a rule
+  long long at = F.slot(a, earlier < F.table_room ? earlier : 0);
+  for (long long tried = 0; atomicCAS(F.table + at, vacant, word) != vacant; ++tried) {
+    if (tried > 2 * F.table_room) {
+      F.stop(stalled);
+      return;
+    }
+    if (++at == F.table_room) at = 0;
+  }
+  __threadfence();                                          // whoever freed the slot has read it
+  F.table_w[at] = w;
+  if (b != F.n) atomicAdd(F.waits + b, 1);
+}
+
+// Returns how many draws there were.
+template <class Team>
+__device__ __forceinline__ long long sample(const Ordered& F, const Team& team, int k, const Scratch& s, int d) {
+  const unsigned long long stream = stream_of(F.seed, F.order[k]);
+  long long drawn = 0;
+  for (int base = 0; base + 1 < d; base += team.size) {
+    const int i = base + team.rank;
+    int total;
+    const long long first = drawn + team.exclusive_sum(i + 1 < d ? s.edges[i].copies : 0, total);
+    const long long none = sample_edge(s.edges, i, d, s.suffix, stream, static_cast<unsigned long long>(first),
+                                       [&](int a, int b, double w, unsigned long long) { insert(F, a, b, w); });
+    if (none) {
+      atomicAdd(F.state + lost, static_cast<unsigned long long>(none));
+      give_back(F, none);
+    }
+    drawn += total;
+  }
+  return drawn;
+}
+
+__device__ __forceinline__ void enqueue(const Ordered& F, int k) { atomicExch(F.queue + atomicAdd(F.state + tail, 1ull), k); }
+
+// Of the vertices that became ready a warp keeps one to go on with, the others are queued.
+__device__ __forceinline__ int hand_on(const Ordered& F, const Warp& warp, bool ready, int k, int kept) {
+  const unsigned all = __ballot_sync(full_warp, ready);
+  if (all == 0) return kept;
+  const int first = __ffs(static_cast<int>(all)) - 1, other = __shfl_sync(full_warp, k, first);
+  const bool take = kept == nobody;
+  if (ready && !(take && warp.rank == first)) enqueue(F, k);
+  return take ? other : kept;
+}
+__device__ __forceinline__ int hand_on(const Ordered& F, const Block&, bool ready, int k, int kept) {
+  if (ready) enqueue(F, k);
+  return kept;
+}
+
+// Neighbours wait for k no more. Returns one that is ready for this team, or nobody.
+template <class Team>
+__device__ __forceinline__ int release(const Ordered& F, const Team& team, const Scratch& s, const int* rows, int kept) {
+  int next = nobody;
+  for (int base = 0; base < kept; base += team.size) {
+    const int i = base + team.rank, j = i < kept ? rows[i] : 0;
+    const bool ready = i < kept && atomicSub(F.waits + j, s.entries[i]) == s.entries[i];
+    if (ready) __threadfence();                             // what others left for j is seen by whoever takes it over
+    next = hand_on(F, team, ready, j, next);
+  }
+  return next;
+}
+
+__device__ __forceinline__ void count_eliminated(const Ordered& F) {
+  const unsigned long long now = atomicAdd(F.state + eliminated, 1ull) + 1;
+  if (now == static_cast<unsigned long long>(F.n)) F.stop(done);
+  else if (now >= F.pause) F.stop(paused);
+}
+
+// Column k of G from its merged edges, in the order of their rows; sorts them by weight then.
+template <class Team>
+__device__ __forceinline__ void make_column(const Ordered& F, const Team& team, int k, const Scratch& s, int d, int kept,
+                                            long long column) {
+  const int above = F.level[k] + 1;
+  for (int i = team.rank; i < kept; i += team.size) {
+    F.column_row[column + i] = s.edges[i].to;
+    F.column_value[column + i] = s.edges[i].w;
+    atomicMax(F.level + s.edges[i].to, above);
+  }
+  team.sync();
+  sort_edges(team, s.edges, d, lighter);
+  suffix_sums(team, s.edges, d, s.suffix);
+  for (int i = team.rank; i < kept; i += team.size) F.column_value[column + i] /= s.suffix[0];
+  if (team.rank == 0) {
+    F.D[k] = s.suffix[0];
+    F.column_start[k] = column;
+    F.column_length[k] = kept;
+  }
+}
+
+// Returns a vertex that is ready now for this team to go on with, or nobody; what finds no room leaves all as it was.
+template <class Team> __device__ __forceinline__ int eliminate(const Ordered& F, const Team& team, int k, const Scratch& s) {
+  const int samples_in = F.fills[k], gathered = gather(F, team, k, s);
+  if (gathered < 0) return nobody;
+  sort_edges(team, s.edges, gathered, nearer);
+  const int d = count_neighbours(team, s.edges, gathered), kept = d - (d > 0 && s.edges[gathered - 1].to == F.n);
+  const long long draws = d > 0 ? (d - 1) * static_cast<long long>(F.samples) : 0;        // at most
+  const unsigned long long column = reserve(F, team, kept, static_cast<unsigned long long>(draws));
+  if (column == vacant) return nobody;
+  merge(team, s.edges, gathered, F.samples, F.floor, s.entries);
+  make_column(F, team, k, s, d, kept, static_cast<long long>(column));
+  const long long drawn = sample(F, team, k, s, d);
+  team.sync();
+  __threadfence();                                          // samples are there before they are waited for no more, old ones read
+  for (int i = team.rank; i < samples_in; i += team.size) static_cast<volatile unsigned long long*>(F.table)[s.slots[i]] = vacant;
+  const int next = release(F, team, s, F.column_row + column, kept);
+  if (team.rank == 0) {
+    if (draws - drawn + samples_in) give_back(F, draws - drawn + samples_in);
+    count_eliminated(F);
+  }
+  team.sync();
+  return next;
+}
+
+// ---- waiting
+
+// Ends what would wait for ever: as long as anything is eliminated anywhere, there is hope.
+struct Hope {
+  unsigned long long seen;
+  long long left;
+  __device__ explicit Hope(const Ordered& F) : seen(F.look(eliminated)), left(F.patience) {}
+  __device__ void wait(const Ordered& F, unsigned nanoseconds) {
+    if (--left < 0) {
+      const unsigned long long now = F.look(eliminated);
+      if (now == seen) F.stop(stalled);
+      seen = now;
+      left = F.patience;
+    }
+    __nanosleep(nanoseconds);
+  }
+};
+
+// ---- many edges: the whole block
+
+// Scratch in global memory for a block to have alone, or nobody if the kernel halts. Who has one waits for nothing.
+__device__ __forceinline__ int take_slab(const Ordered& F, int edges) {
+  if (edges > F.slab_room) {
+    atomicMax(F.state + need_scratch, static_cast<unsigned long long>(edges));
+    F.stop(scratch_small);
+    return nobody;
+  }
+  Hope hope(F);
+  for (int i = static_cast<int>(blockIdx.x) % F.slab_count; !F.look(halt); i = (i + 1) % F.slab_count) {
+    if (atomicCAS(F.slab_taken + i, 0, 1) == 0) {
+      __threadfence();
+      return i;
+    }
+    hope.wait(F, 512);
+  }
+  return nobody;
+}
+
+// `shared` is that of all warps, which have answered the call.
+__device__ __forceinline__ void eliminate_together(const Ordered& F, int k, double* shared) {
+  const Block block;
+  const int edges = F.edges(k);
+  long long room = (blockDim.x / 32 * scratch_words(light) - 2) / 4 & ~1ll;
+  double* memory = shared;
+  int slab = nobody;
+  if (edges > room) {
+    if (block.rank == 0) slab = take_slab(F, edges);
+    slab = static_cast<int>(block.from_first(static_cast<unsigned long long>(slab)));
+    if (slab == nobody) return;
+    room = F.slab_room;
+    memory = F.slabs + slab * scratch_words(room);
+  }
+  eliminate(F, block, k, Scratch(memory, room));
+  if (slab == nobody || block.rank != 0) return;
+  __threadfence();
+  atomicExch(F.slab_taken + slab, 0);
+}
+
+// ---- work
+
+// What one lane waits for: the vertex of its ticket. nobody: the block is called together, or is to leave.
+__device__ __forceinline__ int await(const Ordered& F, int* call, int& ticket) {
+  Hope hope(F);
+  unsigned sleep = 32;
+  for (unsigned looks = 1;; ++looks) {
+    const int k = ticket < F.n ? static_cast<volatile int*>(F.queue)[ticket] : nobody;
+    if (k != nobody) {
+      ticket = nobody;
+      __threadfence();
+      return k;
+    }
+    if (*static_cast<volatile int*>(call) != nobody) return nobody;
+    if (looks % 8 == 0 && F.look(halt)) {
+      atomicCAS(call, nobody, leave);
+      return nobody;
+    }
+    hope.wait(F, sleep);
+    if (sleep < 1024) sleep *= 2;
+  }
+}
+
+__device__ __forceinline__ int seek(const Ordered& F, int* call, int& ticket, int next) {
+  if (*static_cast<volatile int*>(call) != nobody) return nobody;
+  if (F.look(halt)) {
+    atomicCAS(call, nobody, leave);
+    return nobody;
+  }
+  if (next != nobody) return next;
+  if (ticket == nobody) {
+    const unsigned long long drawn = atomicAdd(F.state + head, 1ull);
+    ticket = drawn < static_cast<unsigned long long>(F.n) ? static_cast<int>(drawn) : F.n;
+  }
+  return await(F, call, ticket);
+}
+
+// All warps of the block come here once one has called; false: they are to leave.
+__device__ __forceinline__ bool answer(const Ordered& F, int* call, double* shared) {
+  __syncthreads();
+  const int called = *call;
+  __syncthreads();
+  if (called == leave) return false;
+  if (threadIdx.x == 0) *static_cast<volatile int*>(call) = nobody;
+  __syncthreads();
+  eliminate_together(F, called, shared);
+  __syncthreads();
+  return true;
+}
+
+__device__ __forceinline__ void work(const Ordered& F, int* call, double* shared) {
+  const Warp warp;
+  const Scratch mine(shared + threadIdx.x / 32 * scratch_words(light), light);
+  int ticket = nobody, next = nobody;
+  for (;;) {
+    int k = nobody;
+    if (warp.rank == 0) k = seek(F, call, ticket, next);
+    k = __shfl_sync(full_warp, k, 0);
+    warp.sync();
+    if (k != nobody) {
+      next = nobody;
+      if (F.edges(k) <= light) {
+        next = eliminate(F, warp, k, mine);
+        continue;
+      }
+      int before = nobody;
+      if (warp.rank == 0) before = atomicCAS(call, nobody, k);
+      if (__shfl_sync(full_warp, before, 0) != nobody) next = k;        // after what the block was called for first
+    }
+    if (!answer(F, call, shared)) return;
+  }
+}
+
+}  // namespace ms::parac
+
+using namespace ms;
+using namespace ms::parac;
+
+// Three blocks a multiprocessor at least.
+extern "C" __global__ void __launch_bounds__(256, 3)
+k_ordered(int n, int samples, unsigned long long seed, double floor, unsigned long long pause, long long patience,
+          unsigned long long* state, const long long* ptr, const int* to, const double* w, const double* ground,
+          const int* order, const int* position, const int* later, int* waits, int* fills, int* level, int* queue,
+          unsigned long long* table, double* table_w, long long table_room, long long* column_start, int* column_length,
+          int* column_row, double* column_value, double* D, long long columns_room, double* slabs, int* slab_taken,
+          int slab_count, int slab_room) {
+  extern __shared__ double shared[];
+  __shared__ int call;                                      // a vertex that needs the whole block, nobody or leave
+  const Ordered F{n, samples, seed, floor, pause, patience, state, ptr, to, w, ground, order, position, later, waits, fills,
+                  level, queue, table, table_w, table_room, column_start, column_length, column_row, column_value, D,
+                  columns_room, slabs, slab_taken, slab_count, slab_room};
+  if (threadIdx.x == 0) call = nobody;
+  __syncthreads();
+  work(F, &call, shared);
+}
+
+// Edges to earlier and to later vertices of each position, a warp each.
+extern "C" __global__ void __launch_bounds__(256)
+k_count_edges(int n, int samples, const long long* ptr, const int* to, const double* ground, const int* order,
+              const int* position, int* waits, int* later) {
+  const Warp warp;
+  for (long long k = grid_begin() / 32; k < n; k += grid_step() / 32) {
+    const int v = order[k];
+    const long long end = ptr[v + 1];
+    int earlier = 0;
+    for (long long base = ptr[v]; base < end; base += 32) {
+      const long long p = base + warp.rank;
+      int total;
+      warp.exclusive_count(p < end && position[to[p]] < k, total);
+      earlier += total;
+    }
+    if (warp.rank != 0) continue;
+    waits[k] = earlier;
+    later[k] = static_cast<int>(end - ptr[v]) - earlier + (ground && ground[v] > 0 ? samples : 0);
+  }
+}
+
+// What is in a table into a larger one that is empty.
+extern "C" __global__ void __launch_bounds__(256)
+k_rehash(long long old_room, const unsigned long long* old_table, const double* old_w, long long room, unsigned long long* table,
+         double* table_w) {
+  Ordered F{};
+  F.table_room = room;
+  for (long long i = grid_begin(); i < old_room; i += grid_step()) {
+    const unsigned long long word = old_table[i];
+    if (word == vacant) continue;
+    long long at = F.slot(static_cast<int>(word >> 32), 0);
+    while (atomicCAS(table + at, vacant, word) != vacant)   // ends: there is more room than words
+      if (++at == room) at = 0;
+    table_w[at] = old_w[i];
+  }
+}
+
+// Columns one after the other, a warp each.
+extern "C" __global__ void __launch_bounds__(256)
+k_pack(int n, const long long* start, const int* row, const double* value, const long long* ptr, int* new_row,
+       double* new_value) {
+  const int lane = threadIdx.x & 31;
+  for (long long k = grid_begin() / 32; k < n; k += grid_step() / 32) {
+    const long long shift = start[k] - ptr[k];
+    for (long long p = ptr[k] + lane; p < ptr[k + 1]; p += 32) {
+      new_row[p] = row[p + shift];
+      new_value[p] = value[p + shift];
+    }
+  }
+}

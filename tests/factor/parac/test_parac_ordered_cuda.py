@@ -1,0 +1,191 @@
+"""ParAC's persistent kernel for given orders beside the CPU: the same factor to the bit, in any workspace and schedule."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_harness import Harness
+from test_parac import laplacian, random_graph
+from test_parac_cuda import SHAPES, check, cotan_like
+
+import meshsolve as ms
+from meshsolve import _core, device
+from meshsolve.arrays import as_symmetric
+from meshsolve.factor.parac import cuda, ordered_cuda
+
+
+
+@pytest.fixture
+def harness():
+    with device.use(Harness(block=64)) as harness:
+        yield harness
+
+
+@pytest.mark.parametrize("ordering", ["amd", "nnz_sort", "nd", "natural", "random"])
+@pytest.mark.parametrize("name", ["components", "grid", "hubs", "contrast"])
+@pytest.mark.filterwarnings("ignore:a random order")
+def test_given_orders_give_the_factor_of_the_cpu(cuda, name, ordering):
+    check(SHAPES[name], ordering, samples=2, seed=5)
+    assert cuda is None or cuda.launches["k_ordered"] >= 1 and "k_rounds" not in cuda.launches
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+@pytest.mark.parametrize("name", SHAPES)
+def test_every_shape(cuda, name, samples):
+    check(SHAPES[name], "nnz_sort", samples=samples, seed=9)
+
+
+def hub(leaves, seed):
+    weights = np.random.default_rng(seed).random(leaves) + 0.1
+    return laplacian(leaves + 1, np.zeros(leaves, int), np.arange(1, leaves + 1), weights)
+
+
+HUB_FIRST = sp.csr_array(sp.block_diag([hub(700, k) for k in range(4)]))        # more edges than fit into shared memory
+
+
+@pytest.mark.sanitize
+def test_no_order_of_threads_shows(varied, monkeypatch):
+    """Warps on their own, and hubs for which blocks are called together, in shared memory or, in small blocks, in one slab."""
+    monkeypatch.setattr(ordered_cuda, "SLABS", 1)
+    monkeypatch.setattr(ordered_cuda, "BLOCKS_EACH", 1)
+    check(sp.csr_array(sp.block_diag([random_graph(40, 60, 3, grounded=True), *(hub(66, k) for k in range(3))])), "natural")
+
+
+@settings(max_examples=25)
+@given(n=st.integers(1, 60), per_vertex=st.floats(0, 4), seed=st.integers(0, 999), samples=st.integers(1, 3),
+       grounded=st.booleans(), blocks=st.integers(1, 3))
+def test_any_graph(n, per_vertex, seed, samples, grounded, blocks):
+    order = np.random.default_rng(seed).permutation(n)
+    with device.use(Harness(block=64, resident=blocks)):
+        check(random_graph(n, int(per_vertex * n), seed, grounded=grounded), order, samples=samples, seed=seed)
+
+
+def test_negative_weights(cuda):
+    with pytest.warns(ms.errors.MeshsolveWarning, match="positive"):
+        check(cotan_like(12), "amd")
+
+
+def test_lost_samples_are_counted(cuda):
+    """Half of the least weight there is is none."""
+    rng = np.random.default_rng(0)
+    i, j = np.triu_indices(30, 1)
+    L = ms.datasets.common.laplacian(30, i, j, rng.choice([5e-324, 1.0, 2.0], len(i)))
+    P, Q = (ms.parac(L, "natural", samples=2, device=place) for place in ("cpu", "cuda"))
+    assert np.array_equal(P.G.data, Q.G.data) and P._core.lost == Q._core._columns.lost > 0
+
+
+@pytest.mark.parametrize("natural", [True, False])
+@pytest.mark.parametrize("name", ["components", "clique", "grounded", "hubs"])
+def test_the_queue_and_the_rounds_give_the_same_columns(cuda, name, natural):
+    """Levels too: what the rounds find in their n-th round the queue finds at the n-th level."""
+    M = as_symmetric(SHAPES[name])
+    perm = np.arange(M.n) if natural else np.random.default_rng(3).permutation(M.n)
+    perm, graph = perm.astype(np.int32), _core.ParacGraph(M.indptr, M.indices, M.data)
+    a, b = (kind.factor(graph, perm, 2, 7, np.dtype(float)) for kind in (cuda_rounds, ordered_cuda))
+    assert a.rounds == b.rounds and a.lost == b.lost
+    for name in ("ptr", "rows", "values", "D", "perm", "round"):
+        assert np.array_equal(device.to_host(getattr(a, name)), device.to_host(getattr(b, name))), name
+
+
+cuda_rounds = cuda                                          # the fixture of that name hides the module in a test
+
+
+# ---- workspace and launches ---------------------------------------------------------------------------------------------
+
+
+def note_halts(monkeypatch):
+    """The halts that the driver meets, as it is told of them."""
+    met, original = [], ordered_cuda._Ordered._grow
+
+    def grow(self, state):
+        met.append(int(state[0]))
+        return original(self, state)
+    monkeypatch.setattr(ordered_cuda._Ordered, "_grow", grow)
+    return met
+
+
+def test_a_full_workspace_grows(harness, monkeypatch):
+    """With room for one entry, one sample and two edges at first, all three are met, again and again, and nothing is lost."""
+    met = note_halts(monkeypatch)
+
+    def nothing(self, *_):
+        self._make_columns(1)
+        self._make_table(1)
+        self._make_slabs(2)
+    monkeypatch.setattr(ordered_cuda._Ordered, "_first_room", nothing)
+    check(SHAPES["contrast"], "amd", samples=2)
+    check(HUB_FIRST, "natural", samples=2)
+    for halt in (ordered_cuda.COLUMNS_FULL, ordered_cuda.TABLE_FULL, ordered_cuda.SCRATCH_SMALL):
+        assert any(state & halt for state in met), halt
+    assert sum(state & ordered_cuda.COLUMNS_FULL > 0 for state in met) > 4
+
+
+@pytest.mark.parametrize("room", [1, 23, 4000])
+def test_nothing_is_left_in_the_table(harness, monkeypatch, room):
+    """All slots are free in the end, none is reserved, whether searches had to wrap round a small table or not."""
+    collected, collect = [], ordered_cuda._Ordered._collect
+
+    def small(self, nnz, _):
+        self._make_columns(4 * nnz)
+        self._make_table(room)
+        self._make_slabs(1024)
+    monkeypatch.setattr(ordered_cuda._Ordered, "_first_room", small)
+    monkeypatch.setattr(ordered_cuda._Ordered, "_collect", lambda self, *a: (collected.append(self), collect(self, *a))[1])
+    for name in ("contrast", "clique"):
+        Q = check(SHAPES[name], "natural", samples=2)
+        factor = collected.pop()
+        assert (factor.table == ordered_cuda.VACANT).all() and factor.state[ordered_cuda.TABLE] == 0
+        assert factor.state[ordered_cuda.COLUMNS] == Q.nnz - Q.shape[0] and factor.fills.sum() > 0
+
+
+@pytest.mark.parametrize("share", [1, 40])
+def test_the_host_looks_between_shares(harness, monkeypatch, share):
+    monkeypatch.setattr(ordered_cuda, "SHARE", share)
+    check(SHAPES["clique"], "amd")
+    assert harness.launches["k_ordered"] >= (20 if share == 1 else 2)
+
+
+@pytest.mark.parametrize("resident", [1, 3])
+def test_progress_needs_no_more_blocks_than_run(resident, monkeypatch):
+    """Blocks of one warp, 60 of them in the grid, of which one or three run: the others come when all is done. Hubs call blocks
+    together, and share one slab."""
+    monkeypatch.setattr(ordered_cuda, "SLABS", 1)
+    monkeypatch.setattr(ordered_cuda, "BLOCKS_EACH", 20)
+    for block in (32, 128):
+        with device.use(Harness(block=block, resident=resident)):
+            check(HUB_FIRST, "natural")
+            check(SHAPES["grid"], "amd")
+
+
+@pytest.mark.parametrize("name", ["grid", "clique"])
+def test_a_stall_is_reported(harness, monkeypatch, name):
+    """A vertex that waits for one entry more than there is: the kernel eliminates what it can and gives up."""
+    original = ordered_cuda._Ordered.__init__
+
+    def spoiled(self, *args):
+        original(self, *args)
+        self.waits[len(self.waits) // 2] += 1
+    monkeypatch.setattr(ordered_cuda._Ordered, "__init__", spoiled)
+    monkeypatch.setattr(ordered_cuda, "PATIENCE", 300)
+    with pytest.raises(ms.errors.DeviceUnavailableError, match="vertices are left and none can be eliminated"):
+        ms.parac(SHAPES[name], "amd", device="cuda")
+
+
+@pytest.mark.parametrize("spoil", ["fills", "waits"])
+def test_what_cannot_be_is_a_stall_too(harness, monkeypatch, spoil):
+    """A sample that is not in the table ends the search for it; no vertex that is ready ends the factorization at once."""
+    original = ordered_cuda._Ordered.__init__
+
+    def spoiled(self, *args):
+        original(self, *args)
+        getattr(self, spoil)[:] += 1
+    monkeypatch.setattr(ordered_cuda._Ordered, "__init__", spoiled)
+    with pytest.raises(ms.errors.DeviceUnavailableError, match="stalled"):
+        ms.parac(SHAPES["grid"], "amd", device="cuda")
+
+
+def test_a_table_beyond_its_numbers_is_refused(harness):
+    factor = object.__new__(ordered_cuda._Ordered)
+    with pytest.raises(ms.errors.OutOfMemoryError, match="too large"):
+        factor._make_table(2**32)
