@@ -1,8 +1,9 @@
 """LU: refactorization, solve, analysis and storage beside KLU, PARDISO (mtype 11) and scipy's SuperLU.
 
-    python -m benchmarks.glu [--sizes 20 200] [--circuits] [--quick] [--repeat 7] [--threads 1 2] [--clock cpu]
+    python -m benchmarks.glu [--sizes 20 200] [--circuits] [--quick] [--repeat 7] [--threads 1 2] [--clock cpu] [--device cuda]
 
 Generated circuits (see :mod:`benchmarks.circuits`) of about so many thousand unknowns, and the circuits of the data folder.
+With --device cuda meshsolve on a GPU as well: matrices and b lie there, times end with the device idle, kernels are compiled before.
 The solvers take turns on other values at each round; the first solve after a
 refactorization is timed apart, because meshsolve measures the backward error there. Prints one row for each solver and matrix, then the bars, and leaves
 benchmarks/results/glu-<date>-<threads>t.json. One process: several threads of PARDISO need MKL_NUM_THREADS.
@@ -20,6 +21,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
 import meshsolve as ms
+from benchmarks import gpu
 from benchmarks.circuits import circuit
 from benchmarks.measure import Stopwatch, clock_for, describe, geometric_mean, interleave, summary, write_json
 from benchmarks.peers.base import Unavailable
@@ -27,6 +29,8 @@ from benchmarks.peers.klu import Klu
 from benchmarks.peers.pardiso import PardisoLU
 from benchmarks.problems import data_folder
 from benchmarks.table import Table, bar, print_bars
+from meshsolve import device
+from meshsolve.errors import MeshsolveError
 
 SIDES = {("grid", 20): 115, ("grid", 200): 365, ("grid", 1000): 816, ("controlled", 20): 115, ("controlled", 200): 365,
          ("controlled", 1000): 816, ("chains", 20): 18, ("chains", 200): 56, ("chains", 1000): 125}
@@ -42,7 +46,10 @@ class Ours:
         self.threads = threads
 
     def first(self, A):
-        self.F = ms.lu(A, threads=self.threads)
+        self.F = ms.lu(A, device="cpu", threads=self.threads)
+        return self._analysis()
+
+    def _analysis(self):
         seconds = self.F.report.seconds
         return {"analyze": seconds["order"] + seconds["symbolic"], "factor": seconds["numeric"]}
 
@@ -55,6 +62,36 @@ class Ours:
     def facts(self):
         return {"engine": self.F.engine, "ordering": self.F.report.facts["ordering"], "nnz_LU": self.F.nnz,
                 "stored": self.F._plan.scalars, "repivoted": self.F.report.facts["repivoted"]}
+
+
+class OnGpu(Ours):
+    """ms.lu where matrices and right-hand sides lie on a GPU."""
+
+    def __init__(self):
+        super().__init__(1)
+        self.there = {}
+
+    def prepare(self, matrices):
+        """Matrices to the device, and a first call that compiles every kernel."""
+        small = circuit("grid", 12)
+        for engine in ("fronts", "columns"):
+            ms.lu(small, engine=engine, device="cuda").solve(np.ones(small.shape[0]))
+        self.there = {id(A): gpu.there(A) for A in matrices}
+
+    def first(self, A):
+        self.F = ms.lu(self.there[id(A)], device="cuda")
+        return self._analysis()
+
+    def refactor(self, A):
+        self.F.refactor(self.there[id(A)])
+        gpu.wait()
+
+    def solve(self, b):
+        if id(b) not in self.there:
+            self.there[id(b)] = gpu.there(b)                # measure() asks for a solve before anything is timed
+        x = self.F.solve(self.there[id(b)])
+        gpu.wait()
+        return x
 
 
 class Peer:
@@ -115,6 +152,8 @@ def main(arguments=None):
     """Run the benchmark; returns 1 where a bar was missed."""
     options = parser().parse_args(arguments)
     run = describe("glu", options.threads, options.clock) | {"rows": []}
+    if options.device == "cuda":
+        run["device"] = gpu.describe_device()
     table = Table("matrix", "solver", "threads", "n", "analyze", "refactor", "1st solve", "solve", "nnz(LU)", "error")
     for name, A in problems(options):
         rows = measure(name, A, options)
@@ -139,6 +178,7 @@ def parser():
     p.add_argument("--repeat", type=int, default=7)
     p.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     p.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="cpu: one-thread ratios on a machine in use")
+    p.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: rows of meshsolve on a GPU beside the others")
     p.add_argument("--superlu", action="store_true", help="scipy's SuperLU as well (slow at a million unknowns)")
     p.add_argument("--out", help="result file instead of benchmarks/results/...")
     return p
@@ -167,6 +207,8 @@ def solvers(options):
             here[name, int(os.environ.get("MKL_NUM_THREADS", 1)) if name == "pardiso" else 1] = Peer(make())
         except Unavailable as e:
             print(f"left out: {name}: {e}")
+    if options.device == "cuda":
+        here["meshsolve cuda", 1] = OnGpu()
     if options.superlu:
         here["superlu", 1] = SuperLU()
     return here
@@ -180,12 +222,13 @@ def measure(name, A, options):
         M.data = A.data * rng.uniform(0.9, 1.1, A.nnz)
     b, taking_part, first = rng.standard_normal(A.shape[0]), {}, {}
     for key, solver in solvers(options).items():
-        if isinstance(solver, Peer):
-            solver.prepare([A, *matrices])
         try:
+            if hasattr(solver, "prepare"):
+                solver.prepare([A, *matrices])
             first[key] = solver.first(A)
+            solver.solve(b)
             taking_part[key] = solver
-        except RuntimeError as e:
+        except (RuntimeError, MeshsolveError) as e:
             print(f"{name}: {key[0]}: {e}")
     phases = {"refactor": lambda s, M: s.refactor(M), "first solve": lambda s, M: s.solve(b), "solve": lambda s, M: s.solve(b)}
     seconds = {key: {phase: {"wall": [], "cpu": []} for phase in phases} for key in taking_part}
@@ -196,7 +239,7 @@ def measure(name, A, options):
             for key, one in took.items():
                 for clock in ("wall", "cpu"):
                     seconds[key][phase][clock] += one[clock]
-        error = {key: max(error[key], backward_error(M, found[key], b)) for key in taking_part}
+        error = {key: max(error[key], backward_error(M, np.asarray(device.to_host(found[key])), b)) for key in taking_part}
     return [{"matrix": name, "n": A.shape[0], "nnz": A.nnz, "solver": key[0], "threads": key[1], "first": first[key],
              "seconds": {p: {c: summary(v) for c, v in both.items()} for p, both in seconds[key].items()},
              "facts": solver.facts(), "error": error[key]} for key, solver in taking_part.items()]
@@ -211,8 +254,8 @@ def bars(rows, clock):
     """The project's bars on what was measured."""
     table = {(r["matrix"], r["solver"], r["threads"]): r for r in rows}
 
-    def ratio(matrix, threads, peer, phase, peer_threads=1):
-        ours, theirs = table.get((matrix, "meshsolve", threads)), table.get((matrix, peer, peer_threads))
+    def ratio(matrix, threads, peer, phase, peer_threads=1, solver="meshsolve"):
+        ours, theirs = table.get((matrix, solver, threads)), table.get((matrix, peer, peer_threads))
         if not ours or not theirs:
             return None
         by = clock_for(threads, clock)
@@ -231,6 +274,10 @@ def bars(rows, clock):
             mine, klu = table.get((name, "meshsolve", 1)), table.get((name, "klu", 1))
             stored = mine["facts"]["stored"] / klu["facts"]["nnz_LU"] if mine and klu else None
             out.append(bar(f"stored {name} against KLU's nnz(L+U)", stored, 1.3 if family == "mesh" else 1.8, at_least=False))
+    for name, bound in (("chains-1000k", 7.0), ("grid-200k", 30.0), ("grid-1000k", 30.0), ("controlled-200k", 30.0),
+                        ("controlled-1000k", 30.0)):
+        if (name, "meshsolve cuda", 1) in table:
+            out.append(bar(f"refactor {name} against KLU, on the GPU", ratio(name, 1, "klu", "refactor", solver="meshsolve cuda"), bound))
     real = {r["matrix"]: ratio(r["matrix"], 1, "klu", "refactor") for r in rows if not r["matrix"].endswith("k")}
     real = [x for x in real.values() if x]
     out.append(bar("refactor of real circuits against KLU, geometric mean", geometric_mean(real) if real else None, 1.2))

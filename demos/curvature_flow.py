@@ -6,9 +6,8 @@ The plain flow shrinks thin parts to a thread. The conformalized flow keeps the 
 genus 0 becomes a round sphere (Kazhdan, Solomon, Ben-Chen 2012). Both need one analysis and a refactorization a step.
 """
 
-import argparse
-
 import numpy as np
+from command_line import options
 
 import meshsolve as ms
 
@@ -28,18 +27,14 @@ def roundness(mesh):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("mesh", nargs="?", help="mesh file; default: a dumbbell")
-    parser.add_argument("--steps", type=int, default=150)
-    parser.add_argument("-o", "--output", help="picture to write (.png): the plain flow after 3 steps, and the conformalized one")
-    options = parser.parse_args(arguments)
-    mesh = ms.load_mesh(options.mesh) if options.mesh else dumbbell()
+    given = options(__doc__, arguments, "mesh", "mesh file; default: a dumbbell", steps=150)
+    mesh = ms.load_mesh(given.mesh) if given.mesh else dumbbell()
     plain, _ = ms.apps.mcf(mesh, steps=3, dt=0.01 * ms.mass_matrix(mesh).sum() / (4 * np.pi))
-    sphere, report = ms.apps.mcf(mesh, steps=options.steps, conformal=True)
+    sphere, report = ms.apps.mcf(mesh, steps=given.steps, conformal=True)
     print(report)
     print(f"roundness {roundness(mesh):.3f} -> {roundness(plain):.3f} (plain), {roundness(sphere):.3f} (conformalized)")
-    if options.output:
-        ms.apps.render(options.output, plain, sphere, captions=["plain, 3 steps", f"conformalized, {options.steps} steps"])
+    if given.output:
+        ms.apps.render(given.output, plain, sphere, captions=["plain, 3 steps", f"conformalized, {given.steps} steps"])
     return plain, sphere
 
 

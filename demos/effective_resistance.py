@@ -8,11 +8,10 @@ bottleneck measures are made of. One solve per edge would be exact; k = 24 ln(n)
 within the error (Spielman and Srivastava 2011, theorem 2), and in practice a tenth of that does.
 """
 
-import argparse
-
 import numpy as np
 import scipy.io
 import scipy.sparse as sp
+from command_line import options
 from spectral_embedding import embed
 
 import meshsolve as ms
@@ -56,21 +55,17 @@ def draw(L, share, path):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("graph", nargs="?", help="Matrix Market file; default: a road-like graph of 20,000 vertices")
-    parser.add_argument("--projections", type=int, default=64)
-    parser.add_argument("-o", "--output", help="picture to write (.png)")
-    options = parser.parse_args(arguments)
-    L = ms.graph_laplacian(scipy.io.mmread(options.graph)) if options.graph else ms.datasets.road_like(20_000)
-    r = resistances(L, options.projections)
+    given = options(__doc__, arguments, "graph", "Matrix Market file; default: a road-like graph of 20,000 vertices", projections=64)
+    L = ms.graph_laplacian(scipy.io.mmread(given.graph)) if given.graph else ms.datasets.road_like(20_000)
+    r = resistances(L, given.projections)
     i, j, w = edges_of(L)
     order = np.argsort(-w * r)[:5]
     print(f"{L.shape[0]} vertices, {len(r)} edges; sum of weight x resistance {np.sum(w * r):.1f} "
           f"(Foster: {L.shape[0] - 1} where connected)")
     for e in order:
         print(f"  edge {i[e]} - {j[e]}: {r[e]:.3f}")
-    if options.output:
-        draw(L, w * r, options.output)
+    if given.output:
+        draw(L, w * r, given.output)
     return r
 
 

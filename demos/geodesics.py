@@ -6,9 +6,8 @@ Heat flows for a short time; its gradient points away from the source; the poten
 directions, in the least-squares sense, is the distance (Crane, Weischedel, Wardetzky 2013, algorithm 1).
 """
 
-import argparse
-
 import numpy as np
+from command_line import options
 from picture import colored
 
 import meshsolve as ms
@@ -45,16 +44,12 @@ class HeatMethod:
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("mesh", nargs="?", help="mesh file without zero-area triangles; default: a smooth closed surface")
-    parser.add_argument("--source", type=int, default=0)
-    parser.add_argument("-o", "--output", help="picture to write (.png)")
-    options = parser.parse_args(arguments)
-    mesh = ms.load_mesh(options.mesh) if options.mesh else ms.datasets.scan_like(10_000, noise=0.0, hole=False)
-    distance = HeatMethod(mesh).distance(options.source)
+    given = options(__doc__, arguments, "mesh", "mesh file without zero-area triangles; default: a smooth closed surface", source=0)
+    mesh = ms.load_mesh(given.mesh) if given.mesh else ms.datasets.scan_like(10_000, noise=0.0, hole=False)
+    distance = HeatMethod(mesh).distance(given.source)
     print(f"farthest vertex {distance.argmax()} at {distance.max():.4f}")
-    if options.output:
-        colored(options.output, mesh, distance, isolines=16)
+    if given.output:
+        colored(given.output, mesh, distance, isolines=16)
     return distance
 
 

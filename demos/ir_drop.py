@@ -6,11 +6,11 @@ Without a deck one is written: a mesh of wires with supply pads and a current dr
 Nodes whose names end in coordinates (n1_800_2400) are drawn as a map.
 """
 
-import argparse
 import pathlib
 import tempfile
 
 import numpy as np
+from command_line import options
 
 import meshsolve as ms
 
@@ -32,20 +32,17 @@ def write_grid(path, n=60, pads=4, supply=1.1, seed=0):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("deck", nargs="?", help="SPICE deck; default: a grid of 3,600 nodes")
-    parser.add_argument("-o", "--output", help="picture to write (.png)")
-    options = parser.parse_args(arguments)
+    given = options(__doc__, arguments, "deck", "SPICE deck; default: a grid of 3,600 nodes")
     with tempfile.TemporaryDirectory() as folder:
-        deck = options.deck or pathlib.Path(folder) / "grid.sp"
-        if not options.deck:
+        deck = given.deck or pathlib.Path(folder) / "grid.sp"
+        if not given.deck:
             write_grid(deck)
         voltages = ms.apps.circuit.read(deck).op()
     drop = voltages.voltages.max() - voltages.voltages
     worst = drop.argmax()
     print(f"{len(drop)} nodes; largest drop {1e3 * drop[worst]:.1f} mV at {voltages.nodes[worst]}")
-    if options.output:
-        voltages.plot(options.output, title="voltages of the power grid")
+    if given.output:
+        voltages.plot(given.output, title="voltages of the power grid")
     return drop
 
 

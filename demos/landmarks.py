@@ -7,10 +7,9 @@ J x = J x0, where a row of J averages a vertex and its neighbours. The multiplie
 negative eigenvalues, which the complete L D L^T factor confirms.
 """
 
-import argparse
-
 import numpy as np
 import scipy.sparse as sp
+from command_line import options
 
 import meshsolve as ms
 
@@ -33,18 +32,14 @@ def smooth(mesh, landmarks, strength=1e5):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("mesh", nargs="?", help="mesh file, every vertex in a face; default: a scan-like surface")
-    parser.add_argument("--landmarks", type=int, default=100)
-    parser.add_argument("-o", "--output", help="picture to write (.png)")
-    options = parser.parse_args(arguments)
-    mesh = ms.load_mesh(options.mesh) if options.mesh else ms.datasets.scan_like(10_000)
-    landmarks = np.random.default_rng(0).choice(len(mesh.vertices), options.landmarks, replace=False)
+    given = options(__doc__, arguments, "mesh", "mesh file, every vertex in a face; default: a scan-like surface", landmarks=100)
+    mesh = ms.load_mesh(given.mesh) if given.mesh else ms.datasets.scan_like(10_000)
+    landmarks = np.random.default_rng(0).choice(len(mesh.vertices), given.landmarks, replace=False)
     kept, K = smooth(mesh, landmarks)
     print(f"eigenvalues: {K.inertia[0]} positive, {K.inertia[1]} negative, {K.inertia[2]} zero")
-    if options.output:
+    if given.output:
         free, _ = ms.apps.smooth(mesh, 1e5, order=2)
-        ms.apps.render(options.output, free, kept, captions=["smoothed", "smoothed, landmarks kept"])
+        ms.apps.render(given.output, free, kept, captions=["smoothed", "smoothed, landmarks kept"])
     return kept
 
 

@@ -6,10 +6,9 @@ Handle and anchor vertices are fixed; the displacement of the others minimizes i
 keeps the details of the surface (Sorkine et al. 2004; Botsch and Kobbelt 2004). Details are not rotated with the surface.
 """
 
-import argparse
-
 import numpy as np
 import scipy.sparse as sp
+from command_line import options
 
 import meshsolve as ms
 
@@ -38,17 +37,14 @@ def ends(mesh, share=0.08):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("mesh", nargs="?", help="mesh file, every vertex in a face; default: a scan-like surface")
-    parser.add_argument("-o", "--output", help="picture to write (.png)")
-    options = parser.parse_args(arguments)
-    mesh = ms.load_mesh(options.mesh) if options.mesh else ms.datasets.scan_like(10_000)
+    given = options(__doc__, arguments, "mesh", "mesh file, every vertex in a face; default: a scan-like surface")
+    mesh = ms.load_mesh(given.mesh) if given.mesh else ms.datasets.scan_like(10_000)
     editor = Editor(mesh, *ends(mesh))
     size = np.ptp(mesh.vertices, axis=0).max()
     for share in (0.1, 0.2, 0.3):                       # as a mouse would: only the last one is drawn
         edited = editor.drag([share * size, 0.1 * size, 0])
-    if options.output:
-        ms.apps.render(options.output, mesh, edited, captions=["before", "the top dragged to the right"])
+    if given.output:
+        ms.apps.render(given.output, mesh, edited, captions=["before", "the top dragged to the right"])
     return edited
 
 

@@ -6,10 +6,9 @@ Harmonic: the boundary goes to a circle by arc length, L uv = 0 inside (Floater 
 is free; the Dirichlet energy minus the area is least, two vertices are fixed (Levy et al. 2002; Desbrun et al. 2002).
 """
 
-import argparse
-
 import numpy as np
 import scipy.sparse as sp
+from command_line import options
 
 import meshsolve as ms
 
@@ -81,15 +80,12 @@ def draw(maps, faces, path):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("mesh", nargs="?", help="mesh file with one boundary; default: a wavy cap")
-    parser.add_argument("-o", "--output", help="picture to write (.png)")
-    options = parser.parse_args(arguments)
-    mesh = ms.load_mesh(options.mesh) if options.mesh else cap()
+    given = options(__doc__, arguments, "mesh", "mesh file with one boundary; default: a wavy cap")
+    mesh = ms.load_mesh(given.mesh) if given.mesh else cap()
     maps = {"harmonic": harmonic(mesh), "conformal (LSCM)": conformal(mesh)}
     print(f"{len(mesh.vertices)} vertices, {len(boundary_loop(mesh))} of them on the boundary")
-    if options.output:
-        draw(maps, mesh.faces, options.output)
+    if given.output:
+        draw(maps, mesh.faces, given.output)
     return maps
 
 

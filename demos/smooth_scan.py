@@ -7,9 +7,8 @@ Laplacian L (Desbrun, Meyer, Schroeder, Barr 1999, section 2). A stronger step c
 pattern: refactor() runs the numeric phase alone. ms.apps.smooth and ms.apps.mcf do this with more care for bad triangles.
 """
 
-import argparse
-
 import numpy as np
+from command_line import options
 
 import meshsolve as ms
 
@@ -28,16 +27,13 @@ def smooth(mesh, strengths=(1, 8)):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("mesh", nargs="?", help="mesh file; default: a scan-like surface of 20,000 vertices")
-    parser.add_argument("-o", "--output", help="picture to write (.png)")
-    options = parser.parse_args(arguments)
-    mesh = ms.load_mesh(options.mesh) if options.mesh else ms.datasets.scan_like(20_000, noise=0.4)
+    given = options(__doc__, arguments, "mesh", "mesh file; default: a scan-like surface of 20,000 vertices")
+    mesh = ms.load_mesh(given.mesh) if given.mesh else ms.datasets.scan_like(20_000, noise=0.4)
     smoothed = smooth(mesh)
     for result in smoothed:
         print(f"area {ms.mass_matrix(mesh).sum():.4f} -> {ms.mass_matrix(result).sum():.4f}")
-    if options.output:
-        ms.apps.render(options.output, mesh, smoothed[0], captions=["as scanned", "strength 1"])
+    if given.output:
+        ms.apps.render(given.output, mesh, smoothed[0], captions=["as scanned", "strength 1"])
     return smoothed
 
 

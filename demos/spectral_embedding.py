@@ -6,11 +6,10 @@ The smallest eigenvectors place neighbours close to each other: they show cluste
 Without a preconditioner LOBPCG does not get there on such graphs; with a complete factor it needs its memory.
 """
 
-import argparse
-
 import numpy as np
 import scipy.io
 import scipy.sparse.linalg as spla
+from command_line import options
 
 import meshsolve as ms
 
@@ -43,15 +42,12 @@ def draw(L, xy, path):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("graph", nargs="?", help="Matrix Market file; default: a road-like graph of 20,000 vertices")
-    parser.add_argument("-o", "--output", help="picture to write (.png)")
-    options = parser.parse_args(arguments)
-    L = ms.graph_laplacian(scipy.io.mmread(options.graph)) if options.graph else ms.datasets.road_like(20_000)
+    given = options(__doc__, arguments, "graph", "Matrix Market file; default: a road-like graph of 20,000 vertices")
+    L = ms.graph_laplacian(scipy.io.mmread(given.graph)) if given.graph else ms.datasets.road_like(20_000)
     xy, values = embed(L)
     print(f"{L.shape[0]} vertices, {L.nnz - L.shape[0]} entries; smallest eigenvalues {values}")
-    if options.output:
-        draw(L, xy, options.output)
+    if given.output:
+        draw(L, xy, given.output)
     return xy
 
 

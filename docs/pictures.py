@@ -27,6 +27,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path += [str(ROOT), str(ROOT / "demos")]
 
 import meshsolve as ms  # noqa: E402
+from meshsolve.apps.viewer import Model  # noqa: E402
+from meshsolve.apps.viewer.structure import separator_levels  # noqa: E402
 
 GREYISH = "#335577"
 RECTIFIER = """Bridge rectifier
@@ -57,10 +59,10 @@ def nested_dissection(path):
     points = np.random.default_rng(1).random((6000, 2))
     mesh = ms.Mesh(np.column_stack([points, np.zeros(len(points))]), Delaunay(points).simplices)
     L, ordering = ms.graph_laplacian(mesh), ms.order.nested_dissection(mesh)
-    level = _separator_levels(ordering)
+    level, depth = separator_levels(ordering)
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 4.5))
     left.add_collection(LineCollection(points[mesh.edges], linewidths=0.2, color="#bbbbbb"))
-    top = level < 5
+    top = level < min(depth, 5)
     left.scatter(*points[top].T, c=level[top], s=7, cmap="plasma", zorder=2)
     left.set_title("separators of five levels")
     left.set_axis_off()
@@ -166,6 +168,50 @@ def benchmark_orderings(path):
     _save(figure, path)
 
 
+def viewer(path):
+    """The window: a scan after some steps of a flow, an end of it dragged."""
+    window = _window(_dragged(), (1440, 900))
+    window.model.show("displacement")
+    window.scene.set_build_default_gui_panels(False)
+    window.sides = (0, 390)
+    window.look(15.0, 10.0)
+    window.panels.starts_open = ("Structure", "Flow", "Edit")
+    window.scene.set_max_fps(-1)
+    for _ in range(3):
+        window.scene.frame_tick()
+    window.screenshot(path, panels=True)
+
+
+def viewer_structure(path):
+    """Four views of what a solver makes of a mesh."""
+    window = _window(Model(ms.datasets.scan_like(40_000, noise=0.0)), (700, 520))
+    figure, panels = pyplot.subplots(2, 2, figsize=(10, 7.4))
+    for axes, view in zip(panels.flat, ("patches", "ribbons", "separators", "elimination order")):
+        window.show(view=view)
+        axes.imshow(window.pixels())
+        axes.set_title(view, fontsize=10)
+        axes.set_axis_off()
+    figure.tight_layout(pad=0.3)
+    _save(figure, path)
+
+
+def _window(model, size):
+    from meshsolve.apps.viewer.window import Window
+
+    return Window(model, size, headless=True)
+
+
+def _dragged():
+    model = Model(ms.datasets.scan_like(20_000), "scan.ply")
+    for _ in range(12):
+        model.step()
+    along = model.mesh.vertices[:, 0]
+    model.pin(int(along.argmin()), 25)
+    handle = model.grab(int(along.argmax()), 12)
+    model.drag(handle, [0.0, 0.25, 0.2])
+    return model
+
+
 def demo(module, *arguments):
     """The picture of a demo."""
     def draw(path):
@@ -173,21 +219,12 @@ def demo(module, *arguments):
     return draw
 
 
-DEMOS = ("smooth_scan", "curvature_flow", "geodesics", "parameterization", "laplacian_editing", "landmarks", "ir_drop",
+DEMOS = ("smooth_scan", "curvature_flow", "geodesics", "parameterization", "laplacian_editing", "poisson_editing", "landmarks", "ir_drop",
          "spectral_embedding", "effective_resistance")
 PICTURES = {f.__name__: f for f in (patches, nested_dissection, symbolic, cholesky, parac, lu, indefinite, circuits, benchmark_orderings)}
+WINDOWS = {f.__name__: f for f in (viewer, viewer_structure)}         # need polyscope, and a display or EGL
+PICTURES |= WINDOWS
 PICTURES |= {f"demo_{name}": demo(name) for name in DEMOS}
-
-
-def _separator_levels(ordering):
-    """(n,) depth in the separator tree of each vertex, by its old number; large in the leaves."""
-    tree, depth = ordering.tree, np.zeros(len(ordering.tree), int)
-    for k in range(len(tree) - 1, -1, -1):
-        depth[k] = 0 if tree.parent[k] < 0 else depth[tree.parent[k]] + 1
-    depth[np.setdiff1d(np.arange(len(tree)), tree.parent)] = len(tree)          # leaves do not separate
-    level = np.empty(len(ordering.perm), int)
-    level[ordering.perm] = np.repeat(depth, tree.last - tree.first)
-    return level
 
 
 def _spy(axes, A, title):
@@ -206,12 +243,12 @@ def _save(figure, path):
     pyplot.close(figure)
 
 
-def _shrink(path, width=1000):
-    """At most ``width`` pixels wide and 128 colours: a page with several pictures should stay small."""
+def _shrink(path, width=1000, colors=128):
+    """At most ``width`` pixels wide, and few colours: a page with several pictures should stay small."""
     with Image.open(path) as image:
         small = image.convert("RGB")
     small.thumbnail((width, width))
-    small.quantize(128).save(path, optimize=True)
+    (small if colors is None else small.quantize(colors)).save(path, optimize=True)
 
 
 def main(arguments=None):
@@ -223,7 +260,7 @@ def main(arguments=None):
     for name in options.names or PICTURES:
         path = options.to / f"{name}.png"
         PICTURES[name](path)
-        _shrink(path)
+        _shrink(path, colors=None if name == "viewer" else 128)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,13 @@
 # usage: bash scripts/test.sh [PYTEST ARGUMENTS]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-source scripts/env.sh "[test,docs]"
-# Circuits are compared with ngspice where it is there; root on Debian (a container, CI) gets it.
-if ! command -v ngspice >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-  (apt-get update -qq && apt-get install -y -qq --no-install-recommends ngspice) >/dev/null 2>&1 || echo "ngspice could not be installed: its tests are skipped" >&2
+source scripts/env.sh "[test,docs,viewer]"
+# Circuits are compared with ngspice where it is there, the viewer draws by EGL; root on Debian (a container, CI) gets both.
+missing=()
+command -v ngspice >/dev/null || missing+=(ngspice)
+{ ldconfig -p 2>/dev/null | grep -q "libEGL_mesa"; } || missing+=(libegl1 libegl-mesa0 libgl1-mesa-dri libx11-6)
+if [ ${#missing[@]} -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+  (apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing[@]}") >/dev/null 2>&1 ||
+    echo "${missing[*]} could not be installed: the tests that need them are skipped" >&2
 fi
 exec .venv/bin/pytest "$@"

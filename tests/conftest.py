@@ -49,6 +49,18 @@ def cuda(request):
         pytest.skip("no GPU")
 
 
+@pytest.fixture(params=["harness", pytest.param("gpu", marks=pytest.mark.gpu)])
+def gpu(request):
+    """The CUDA paths run with the block sizes that they ask for; gives what `device` runs on."""
+    if request.param == "gpu":
+        if not device.available():
+            pytest.skip("no GPU")
+        yield device.backend()
+    else:
+        with device.use(Harness()) as harness:
+            yield harness
+
+
 @pytest.fixture(params=[dict(seed=1, block=32), dict(seed=2, block=96, resident=4), dict(seed=3)], ids=str)
 def varied(request):
     """The harness with other block sizes (without: the kernel's own), more blocks at once, threads drawn at random."""

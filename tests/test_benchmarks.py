@@ -284,6 +284,19 @@ def test_parac_measures_judges_and_writes(tmp_path, monkeypatch, capsys):
     assert "tiny: 400 vertices" in capsys.readouterr().out
 
 
+def test_lu_on_a_gpu_stands_beside_the_others(capsys):
+    options = glu.parser().parse_args(["--threads", "1", "--repeat", "1", "--device", "cuda"])
+    with device.use(Harness()):
+        rows = {row["solver"]: row for row in glu.measure("chains-1000k", circuits.circuit("chains", 3), options)}
+    assert {"meshsolve", "meshsolve cuda"} <= rows.keys() and rows["meshsolve cuda"]["error"] < 1e-13
+    klu = {**rows["meshsolve"], "solver": "klu", "facts": {"nnz_LU": 1}}
+    ours = next(b for b in glu.bars([klu, *rows.values()], "wall") if "on the GPU" in b["what"])
+    assert ours["bound"] == 7.0 and ours["value"] > 0
+    if not device.available():
+        rows = glu.measure("chains-20k", circuits.circuit("chains", 3), options)
+        assert "meshsolve cuda" not in {row["solver"] for row in rows} and "needs CuPy" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("kind", ["grid", "controlled", "chains"])
 def test_lu_solvers_agree_on_a_small_circuit(kind, capsys):
     options = glu.parser().parse_args(["--threads", "1", "--repeat", "2", "--superlu"])

@@ -347,7 +347,7 @@ def test_a_bad_setting_of_the_environment_is_said(run, folder, monkeypatch):
     assert code == 1 and "MESHSOLVE_NUM_THREADS" in err
 
 
-@pytest.mark.parametrize("command", ["", "mcf", "smooth", "solve", "order", "info"])
+@pytest.mark.parametrize("command", ["", "mcf", "smooth", "solve", "order", "view", "info"])
 def test_help(run, command):
     code, text, err = run(*filter(None, [command]), "--help")
     assert (code, err) == (0, "") and "usage: meshsolve" in text and len(text) > 300

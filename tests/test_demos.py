@@ -15,7 +15,7 @@ DEMOS = pathlib.Path(__file__).resolve().parents[1] / "demos"
 
 @pytest.fixture(autouse=True)
 def beside_each_other(monkeypatch):
-    """The demos share picture.py, as they do when run as scripts."""
+    """The demos share picture.py and command_line.py, as they do when run as scripts."""
     monkeypatch.syspath_prepend(DEMOS)
 
 
@@ -115,6 +115,43 @@ def test_laplacian_editing(tmp_path):
     assert np.allclose(moved[handle], [1, 2, 3]) and np.allclose(moved[anchor], 0)
     assert -0.2 < moved[:, 0].min() and moved[:, 0].max() < 1.2
     run("laplacian_editing", tmp_path, mesh)
+
+
+def test_poisson_editing(tmp_path):
+    demo = load("poisson_editing")
+    mesh = demo.caterpillar(4)
+    handle, anchor = demo.ends(mesh)
+    editor = demo.PoissonEditor(mesh, handle, anchor)
+    assert np.allclose(editor.edit().vertices, mesh.vertices, atol=1e-10)
+    share = editor.factor.solve(np.zeros(len(mesh.vertices)), fixed_values=np.r_[0 * handle + 1.0, 0.0 * anchor])
+    moved = editor.edit(offset=[0.5, 1, 0]).vertices - mesh.vertices            # without a turn it is the harmonic field
+    assert np.allclose(moved, share[:, None] * [0.5, 1, 0], atol=1e-10)
+
+    def stretch(bent):
+        return np.std(lengths(bent) / lengths(mesh))
+
+    def lengths(of):
+        return np.linalg.norm(np.diff(of.vertices[of.edges], axis=1)[:, 0], axis=1)
+
+    bent = run("poisson_editing", tmp_path, mesh)
+    assert np.allclose(bent.vertices[anchor], mesh.vertices[anchor])
+    assert np.allclose((bent.vertices - bent.vertices[handle].mean(axis=0))[handle] @ [[0, -1, 0], [1, 0, 0], [0, 0, 1]],
+                       (mesh.vertices - mesh.vertices[handle].mean(axis=0))[handle])
+    unturned = demo.PoissonEditor(mesh, handle, anchor)
+    unturned.share[:] = 0                                                       # triangles that do not turn are sheared instead
+    angle, length = np.pi / 2, np.ptp(mesh.vertices[:, 0])
+    sheared = unturned.edit([0, 0, angle], length * np.array([1 / angle - 1, 1 / angle, 0]))
+    assert np.allclose(sheared.vertices[handle], bent.vertices[handle]) and stretch(bent) < 0.6 * stretch(sheared)
+
+
+def test_demos_refuse_what_they_do_not_know(capsys):
+    options = load("command_line").options
+    given = options("A demo.\n\nMore.", ["in.ply", "--steps", "7", "-o", "out.png"], "mesh", "mesh file", steps=3, degrees=4)
+    assert (given.mesh, given.steps, given.degrees, given.output) == ("in.ply", 7, 4, "out.png")
+    assert options("A demo.", [], "mesh", "mesh file").mesh is None
+    with pytest.raises(SystemExit):
+        options("A demo.", ["--steps", "many"], "mesh", "mesh file", steps=3)
+    assert "--steps: invalid int value: 'many'" in capsys.readouterr().err
 
 
 def test_ir_drop(tmp_path, capsys):

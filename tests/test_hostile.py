@@ -210,6 +210,14 @@ def without_cupy(function):
     return call
 
 
+def without_polyscope(function):
+    """The function on a machine that has no polyscope."""
+    def call(*args, **keywords):
+        with mock.patch.dict(sys.modules, {"polyscope": None}):
+            return function(*args, **keywords)
+    return call
+
+
 FIXED = "cholesky(fixed=)"
 ROWS = [
     fine("cholesky", "unsorted or duplicated entries", "duplicates are summed", with_A(lambda: sp.coo_array((np.repeat(spd().data / 2, 2), np.repeat(spd().tocoo().coords, 2, axis=1)[:, ::-1])))),
@@ -266,7 +274,7 @@ ROWS = [
     bad("lu", "unknown engine", "engine has to be one of", lambda tmp: (ms.lu, (spd(),), {"engine": "tiles"})),
     bad("lu", "`repivot` neither \"auto\" nor False", "repivot has to be", lambda tmp: (ms.lu, (spd(),), {"repivot": True})),
     bad("lu", "a complex matrix with `precision=\"mixed\"`", "complex matrices", lambda tmp: (ms.lu, (spd() * 1j,), {"precision": "mixed"})),
-    bad("lu", "`device=\"cuda\"`", "on the CPU only", lambda tmp: (ms.lu, (spd(),), {"device": "cuda"}), ms.DeviceUnavailableError),
+    bad("lu", "a complex matrix with `device=\"cuda\"`", "complex matrices are factored on the CPU only", lambda tmp: (ms.lu, (spd() * 1j,), {"device": "cuda"}), ms.DeviceUnavailableError),
     bad("lu", "no complete matching", "no nonzero is left for row 3", lambda tmp: (ms.lu, (np.vstack([np.ones((2, 4)), [[1.0, 0, 0, 0]] * 2]),), {}), ms.SingularMatrixError, index=3),
     fine("lu", "rows that differ by 300 orders of magnitude", "are scaled", lambda tmp: (ms.lu, (sp.diags_array(np.logspace(-150, 150, N)) @ spd(),), {})),
     bad("lu: F.refactor", "a matrix of another size", "A has 5 rows, the factor 12", lambda tmp: (SHARED_LU.refactor, (spd(5),), {})),
@@ -381,6 +389,12 @@ ROWS = [
     bad("apps.smooth", "another order than 1 or 2", "order has to be one of 1, 2", lambda tmp: (ms.apps.smooth, (sphere(), 1, 3), {})),
     bad("apps.render", "another extension than .png", "written as .png", lambda tmp: (ms.apps.render, (tmp / "a.jpg", sphere()), {})),
     bad("apps.render", "a size outside 300..4000", "size has to be an integer from 300 to 4000", lambda tmp: (ms.apps.render, (tmp / "a.png", sphere()), {"size": 10})),
+    bad("apps.view", "an unknown `show`", "show has to be one of 'plain', 'patches'", lambda tmp: (ms.apps.view, (sphere(),), {"show": "all"})),
+    bad("apps.view", "a mesh without faces", "there is nothing to see", lambda tmp: (ms.apps.view, (ms.Mesh(np.eye(3), []),), {})),
+    bad("apps.view", "a `screenshot` that is no .png", "pictures are written as .png", lambda tmp: (ms.apps.view, (sphere(),), {"screenshot": tmp / "a.jpg"})),
+    bad("apps.view", "a `turntable` in a folder that does not exist", "no folder can be made there", lambda tmp: (ms.apps.view, (sphere(),), {"turntable": tmp / "no" / "turn"})),
+    bad("apps.view", "fewer than two `frames`", "frames has to be an integer from 2", lambda tmp: (ms.apps.view, (sphere(),), {"frames": 1})),
+    bad("apps.view", "no polyscope", "the viewer needs polyscope", lambda tmp: (without_polyscope(ms.apps.view), (sphere(),), {}), ms.DeviceUnavailableError),
     *[bad("apps.circuit.read", given, says, lambda tmp, t=text: (ms.apps.circuit.read, (written(tmp, "deck.sp", t),), {})) for given, says, text in [
         ("an empty file", "deck.sp:1: the file is empty", ""),
         ("a file that is no text", "deck.sp:1: this is not a text file", "a\0b\n.end\n"),

@@ -7,7 +7,8 @@ from typing import Literal
 import numpy as np
 
 from meshsolve.arrays import as_csr, is_complex
-from meshsolve.device import on_cpu
+from meshsolve.device import available, choose, on_cpu
+from meshsolve.device_arrays import on_device
 from meshsolve.factor import ildl as _ildl
 from meshsolve.factor import parac as _parac
 from meshsolve.factor.glu import LUFactor
@@ -36,7 +37,8 @@ def lu(A: Matrix, ordering: OrderingLike = "auto", engine: Literal["auto", "fron
     precision : {"double", "single", "mixed"}
         ``"mixed"`` factors in float32 and refines each solution to float64 accuracy. Real matrices only.
     device : {"auto", "cpu", "cuda"}
-        This version factors on the CPU, which is what ``"auto"`` takes.
+        Where the factor lies and works; orderings and the analysis are made on the CPU. ``"auto"`` takes a GPU where there is one
+        and A lies on it or has at least 100,000 rows. Complex matrices are factored on the CPU only.
     threads : int, optional
         Default: every core, or ``MESHSOLVE_NUM_THREADS``. Results do not depend on it.
 
@@ -65,9 +67,17 @@ def lu(A: Matrix, ordering: OrderingLike = "auto", engine: Literal["auto", "fron
     >>> F.solve([2.0, 10.0]).tolist()
     [2.0, 1.0]
     """
-    on_cpu(device, "factorizations run", ("auto", "cpu", "cuda"))
     M = as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64)
-    return LUFactor(M, ordering=ordering, engine=engine, repivot=repivot, precision=precision, threads=threads)
+    place = _place(device, M, A)
+    return LUFactor(M, ordering=ordering, engine=engine, repivot=repivot, precision=precision, place=place, threads=threads)
+
+
+def _place(device, M, A):
+    """Where an LU factorization runs: complex matrices on the CPU only."""
+    if M.data.dtype.kind != "c":
+        return choose("cuda" if device == "auto" and on_device(A) and available() else device, M.n)
+    on_cpu(device, "complex matrices are factored", ("auto", "cpu", "cuda"))
+    return "cpu"
 
 
 def ildl(A: Matrix, fill_level: int | Auto | None = "auto", droptol: float | Auto = "auto",

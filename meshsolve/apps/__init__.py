@@ -1,7 +1,8 @@
-"""What people do with the solvers: smoothing, mean curvature flow, pictures, circuits."""
+"""What people do with the solvers: smoothing, mean curvature flow, pictures, circuits, a viewer."""
 
 from meshsolve.apps import circuit
 from meshsolve.apps.mcf import mcf, smooth
 from meshsolve.apps.render import render
+from meshsolve.apps.viewer import view
 
-__all__ = ["circuit", "mcf", "render", "smooth"]
+__all__ = ["circuit", "mcf", "render", "smooth", "view"]

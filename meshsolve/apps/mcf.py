@@ -26,6 +26,7 @@ LEAST_MASS = 1e-10          # of a vertex, in mean masses at the start: one betw
 HELD = 1e-12                # and of the diagonal it is added to: a smaller mass would drown in the rounding of its stiffness
 RUNAWAY = 1e3               # a flow has failed when the surface is this many times longer than it was
 COLLAPSED = 1e-12           # the flow ends when this share of the area is left
+METHODS = ("mean curvature", "conformalized", "bi-Laplacian")
 BILAPLACIAN = {"flattest": 1e-3, "least": 1e-4}     # order 2 squares every weight, so its extremes are cut earlier
 
 
@@ -79,13 +80,14 @@ def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bo
     """
     mesh = as_mesh(mesh)
     steps = as_integer(steps, "steps")
-    dt = _automatic_step(mesh, conformal) if isinstance(dt, str) and dt == "auto" else as_number(dt, "dt", above=True)
+    method = "conformalized" if conformal else "mean curvature"
+    dt = automatic_step(mesh, method) if isinstance(dt, str) and dt == "auto" else as_number(dt, "dt", above=True)
     if callback is not None and not callable(callback):
         raise InvalidInputError(f"callback has to be a function of (step, mesh), not {callback!r}")
-    flow = _Flow(mesh, dt, conformal, Report(vertices=len(mesh.vertices), faces=len(mesh.faces), steps=0, dt=dt))
-    options = {"mesh": mesh, "precision": precision, "device": device, "threads": threads}
+    flow = Flow(mesh, method, precision=precision, device=device, threads=threads)
+    flow.report.facts["dt"] = dt
     for step in range(1, steps + 1):
-        if not flow.step(step, options):
+        if not flow.step(dt):
             warnings.warn(f"the surface shrank to nothing in step {step} of {steps}; this is the mesh before it",
                           MeshsolveWarning, stacklevel=2)
             break
@@ -128,10 +130,10 @@ def smooth(mesh: MeshLike, strength: float = 1.0, order: Literal[1, 2] = 1, prec
     mesh = as_mesh(mesh)
     one_of(order, "order", (1, 2))
     strength = as_number(strength, "strength")
-    s = strength * _squared_edge(mesh) ** order
+    s = strength * squared_edge(mesh) ** order
     report = Report(vertices=len(mesh.vertices), faces=len(mesh.faces), strength=strength)
     with report.phase("assemble"):
-        system = _System(mesh, **(BILAPLACIAN if order == 2 else {}))
+        system = System(mesh, **(BILAPLACIAN if order == 2 else {}))
         A, b = (system.first_order if order == 1 else system.second_order)(s)
     F = api.cholesky(A, mesh=mesh if order == 1 else None, precision=precision, device=device, threads=threads)
     x = F.solve(b)
@@ -140,7 +142,7 @@ def smooth(mesh: MeshLike, strength: float = 1.0, order: Literal[1, 2] = 1, prec
     return mesh.with_vertices(system.positions(x)), report
 
 
-class _System:
+class System:
     """Values of M + s L at moving positions, kept relative to the mesh's centre so that far-off scans lose no digits."""
 
     def __init__(self, mesh, flattest=None, least=LEAST_MASS):
@@ -188,37 +190,62 @@ class _System:
         return np.where(self.used[:, None], x + self.centre, self.mesh.vertices)
 
 
-class _Flow:
-    """The state of one flow: positions, masses and stiffness now, and the factor that is refactored at each step."""
+class Flow:
+    """A flow that is stepped by hand: where the surface is now, and the factor that each step refactors.
 
-    def __init__(self, mesh, dt, conformal, report):
-        self.dt, self.report, self.factor = dt, report, None
-        with report.phase("assemble"):
-            self.system = _System(mesh)
-        self.first_area = report.facts["area_before"] = self.system.area
-        self.first_extent = self._extent()
-        self.stiffness = self.system.stiffness if conformal else None       # None: that of the current surface
+    Parameters
+    ----------
+    mesh : Mesh
+    method : {"mean curvature", "conformalized", "bi-Laplacian"}
+        The third smooths by (M + dt L M^-1 L) x' = M x, dt in lengths to the power 4.
+    precision, device, threads
+        As in :func:`mcf`.
+    """
 
-    def step(self, number, options):
-        """One backward Euler step; False, and nothing changed, if the surface would vanish."""
+    def __init__(self, mesh, method="mean curvature", precision="double", device="auto", threads=None):
+        self.method, self.factor = method, None
+        self.options = {"precision": precision, "device": device, "threads": threads}
+        self.report = Report(vertices=len(mesh.vertices), faces=len(mesh.faces), steps=0)
         with self.report.phase("assemble"):
-            A, b = self.system.first_order(self.dt, self.stiffness)
-        x = self._solve(A, b, number, options)
+            self.system = System(mesh, **(BILAPLACIAN if method == "bi-Laplacian" else {}))
+        self.first_area = self.report.facts["area_before"] = self.system.area
+        self.first_extent = self._extent()
+        self.stiffness = self.system.stiffness if method == "conformalized" else None       # None: that of the current surface
+
+    def step(self, dt):
+        """One backward Euler step; False if the surface would vanish. After that, or an error, it is where it was."""
+        system, number = self.system, self.report.facts["steps"] + 1
+        with self.report.phase("assemble"):
+            A, b = system.second_order(dt) if self.method == "bi-Laplacian" else system.first_order(dt, self.stiffness)
+        x = self._solve(A, b, number)
         self.last = A, x, b
         with self.report.phase("assemble"):
-            before = self.system.x, self.system.stiffness, self.system.area_of, self.system.area
-            self.system.move(x)
+            before = vars(system).copy()
+            system.move(x)
             if self.stiffness is not None:
                 self._restore_area()
-            if not self.system.area > COLLAPSED * self.first_area:
-                self.system.x, self.system.stiffness, self.system.area_of, self.system.area = before
-                return False
-        self._check_extent(number)
+            vanished, ran_away = not system.area > COLLAPSED * self.first_area, not self._extent() < RUNAWAY * self.first_extent
+            if vanished or ran_away:
+                vars(system).update(before)
+        if vanished:
+            return False
+        if ran_away:
+            raise MeshsolveError(f"the flow broke down in step {number}: the surface is {RUNAWAY:g} times longer than it was. A "
+                                 "smaller dt helps")
         self.report.facts["steps"] = number
         return True
 
     def mesh(self):
+        """The surface now, as a mesh that shares its connectivity with the first."""
         return self.system.mesh.with_vertices(self.system.positions(self.system.x))
+
+    def seconds(self):
+        """Seconds of each phase so far, those of the factor included."""
+        whole = Report()
+        whole.merge(self.report)
+        if self.factor is not None:
+            whole.merge(self.factor.report)
+        return whole.seconds
 
     def finish(self):
         """The report, with what the factor and the last solve have to say."""
@@ -227,10 +254,11 @@ class _Flow:
         self.report.facts["residual"] = _backward_error(*self.last)
         return self.report
 
-    def _solve(self, A, b, number, options):
+    def _solve(self, A, b, number):
         try:
             if self.factor is None:
-                self.factor = api.cholesky(A, **options)
+                mesh = None if self.method == "bi-Laplacian" else self.system.mesh
+                self.factor = api.cholesky(A, mesh=mesh, **self.options)
             else:
                 self.factor.refactor(A)
             x = self.factor.solve(b)
@@ -245,11 +273,6 @@ class _Flow:
     def _extent(self):
         return np.ptp(self.system.x[self.system.used], axis=0).max()
 
-    def _check_extent(self, number):
-        if not self._extent() < RUNAWAY * self.first_extent:
-            raise MeshsolveError(f"the flow broke down in step {number}: the surface is {RUNAWAY:g} times longer than it was. A "
-                                 "smaller dt helps")
-
     def _restore_area(self):
         """Scale about the centroid of the surface; the values follow by their homogeneity."""
         system = self.system
@@ -261,12 +284,15 @@ class _Flow:
         system.area_of, system.area = system.area_of * scale ** 2, self.first_area
 
 
-def _automatic_step(mesh, conformal):
-    squared_edge = _squared_edge(mesh)
-    return float(AUTO_CONFORMAL * face_areas(mesh).sum()) or squared_edge if conformal else AUTO_STEP * squared_edge
+def automatic_step(mesh, method):
+    """The time step of a method that ``"auto"`` stands for: it takes away noise between neighbours, whatever the units."""
+    squared = squared_edge(mesh)
+    if method == "conformalized":
+        return float(AUTO_CONFORMAL * face_areas(mesh).sum()) or squared
+    return squared ** 2 if method == "bi-Laplacian" else AUTO_STEP * squared
 
 
-def _squared_edge(mesh):
+def squared_edge(mesh):
     """The squared mean edge length; a mesh without an edge of positive length is refused."""
     mean = edge_lengths(mesh).mean() if len(mesh.edges) else 0.0
     if not mean > 0:

@@ -1,4 +1,4 @@
-"""The command line: meshsolve mcf | smooth | solve | order | circuit | info.
+"""The command line: meshsolve mcf | smooth | solve | order | circuit | view | info.
 
 Exit codes: 0 done, 2 wrong usage, 1 anything else, with one line on standard error that begins with "meshsolve: error:".
 The output files of a command are written whole, and together or not at all.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from meshsolve.cli.commands import run_circuit, run_info, run_mcf, run_order, run_smooth, run_solve
+from meshsolve.cli.commands import run_circuit, run_info, run_mcf, run_order, run_smooth, run_solve, run_view
 
+VIEWS = ("plain", "patches", "ribbons", "one patch", "separators", "elimination order", "column counts", "eigenvector")
 METHODS = ("auto", "nd", "amd", "nnz_sort", "random", "rcm", "natural")
 
 
@@ -23,6 +24,7 @@ def parser():
     _solve_arguments(_command(commands, "solve", run_solve, "meshsolve solve A.mtx b.mtx -o x.mtx"))
     _order_arguments(_command(commands, "order", run_order, "meshsolve order A.mtx --method nd --stats --perm perm.txt"))
     _circuit_arguments(_command(commands, "circuit", run_circuit, "meshsolve circuit rectifier.sp -o rectifier.csv --plot rectifier.png"))
+    _view_arguments(_command(commands, "view", run_view, "meshsolve view scan.ply --show separators --screenshot separators.png"))
     info = _command(commands, "info", run_info, "meshsolve info scan.ply")
     info.add_argument("input", nargs="?", metavar="FILE", help="a mesh or a matrix (.mtx, .npz)")
     return parser
@@ -94,6 +96,16 @@ def _circuit_arguments(parser):
     _report_argument(parser)
 
 
+def _view_arguments(parser):
+    parser.add_argument("mesh", metavar="MESH", help="OBJ, PLY, STL, OFF or glTF file, also packed with gzip")
+    parser.add_argument("--show", choices=VIEWS, default="plain", metavar="VIEW", help=f"{', '.join(VIEWS)} (default: plain)")
+    parser.add_argument("--screenshot", metavar="PNG", help="write a picture instead of opening a window")
+    parser.add_argument("--turntable", metavar="DIR", help="write pictures of a turn around the mesh, frame_000.png and so on")
+    parser.add_argument("--frames", type=_integer(2), default=72, metavar="N", help="of the turntable (default: 72)")
+    parser.add_argument("--size", type=_pixels, default=(1440, 900), metavar="WxH", help="in pixels (default: 1440x900)")
+    parser.add_argument("--up", choices=("y", "z"), default="y", help="the axis that points up (default: y)")
+
+
 def _report_argument(parser):
     parser.add_argument("--report", metavar="JSON", help="write seconds and sizes of each phase")
 
@@ -104,6 +116,13 @@ def _integer(least):
             raise argparse.ArgumentTypeError(f"{text!r} is not an integer of at least {least}")
         return int(text)
     return parse
+
+
+def _pixels(text):
+    width, x, height = text.partition("x")
+    if not (x and width.isdecimal() and height.isdecimal() and all(64 <= int(side) <= 8192 for side in (width, height))):
+        raise argparse.ArgumentTypeError(f"{text!r} is not WIDTHxHEIGHT, each from 64 to 8192")
+    return int(width), int(height)
 
 
 def _non_negative(text):

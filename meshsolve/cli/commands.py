@@ -101,6 +101,20 @@ def run_circuit(args):
     _tell(args, str(result.report))
 
 
+def run_view(args):
+    """Open the viewer on a mesh, or write pictures of it without one.
+
+    Patches, separators, elimination order, fill; flows that run while you watch; vertices to pin and drag. Needs polyscope (pip
+    install meshsolve[viewer]).
+    """
+    from meshsolve import apps
+
+    files.check_outputs(args.screenshot)
+    files.check_picture_format(args.screenshot)
+    model = apps.view(args.mesh, args.show, args.screenshot, args.turntable, args.frames, args.size, args.up, args.threads)
+    _tell(args, "\n".join(f"{name:<11} {value}" for name, value in model.facts().items()))
+
+
 def run_info(args):
     """Say what a mesh or a matrix is and how it would be solved; without a file, what this installation is.
 

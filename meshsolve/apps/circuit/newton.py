@@ -20,7 +20,7 @@ KEPT = 2                                    # factors of a linear circuit: of th
 
 def _factor(A, threads):
     """The sparse LU factorization."""
-    return api.lu(A, threads=threads)
+    return api.lu(A, device="cpu", threads=threads)           # where the vectors of the circuit lie
 
 
 class NoConvergence(Exception):

@@ -9,16 +9,17 @@
 //   libraries    the largest are assembled by k_assemble and left to cuSOLVER and cuBLAS.
 // A pivot that is not positive goes to *failed, the smallest column wins: what its ancestors make of it lies in later columns.
 #include "factor/fronts/fronts.cuh"
+#include "factor/fronts/tiles.cuh"
 
 namespace ms::cholesky {
 
 using fronts::Block;
 using fronts::Front;
 using fronts::Tree;
+using fronts::tile;
 using fronts::Warp;
 
 constexpr int pivot_block = 32;         // columns of one step by tiles
-constexpr int tile = 64, inner_tile = 16;
 constexpr int assembly_columns = 8;     // of a tile of k_assemble
 
 // Columns of a panel in shared memory, right-looking. Column j goes into the later ones unscaled, and is scaled beside the next:
@@ -159,42 +160,6 @@ template <class T> __device__ __forceinline__ void solve_below(const Front& f, T
     if (j < width) x[j * f.leading] = value[j];
 }
 
-// C -= A B^T for one tile of 64 x 64 entries; A is rows x inner, B is columns x inner. Entries i < j + above are left alone.
-// 256 threads with 4 x 4 entries each, rows and columns 16 apart.
-template <class T>
-__device__ __forceinline__ void subtract_tile(const T* A, const T* B, long long leading, int rows, int columns, int inner, T* C,
-                                              long long leading_C, int above) {
-  __shared__ T a[inner_tile * tile];
-  __shared__ T b[inner_tile * tile];
-  const int x = threadIdx.x % 16, y = threadIdx.x / 16;
-  T sum[4][4] = {};
-  for (int from = 0; from < inner; from += inner_tile) {
-    for (int k = threadIdx.x; k < inner_tile * tile; k += blockDim.x) {
-      const int i = k % tile, j = from + k / tile;
-      a[k] = i < rows && j < inner ? A[i + j * leading] : T(0);
-      b[k] = i < columns && j < inner ? B[i + j * leading] : T(0);
-    }
-    __syncthreads();
-#pragma unroll 4
-    for (int k = 0; k < inner_tile; ++k) {
-      T p[4], q[4];
-#pragma unroll
-      for (int d = 0; d < 4; ++d) {
-        p[d] = a[k * tile + x + 16 * d];
-        q[d] = b[k * tile + y + 16 * d];
-      }
-#pragma unroll
-      for (int d = 0; d < 16; ++d) sum[d / 4][d % 4] += p[d / 4] * q[d % 4];
-    }
-    __syncthreads();
-  }
-#pragma unroll
-  for (int d = 0; d < 16; ++d) {
-    const int i = x + 16 * (d / 4), j = y + 16 * (d % 4);
-    if (i < rows && j < columns && i >= j + above) C[i + j * leading_C] -= sum[d / 4][d % 4];
-  }
-}
-
 // What the pivots [from, to) take from the later pivot columns, or (of_update) what all pivots take from the update matrix.
 template <class T>
 __device__ __forceinline__ void subtract(const Front& f, T* panels, T* updates, int of_update, int from, int to) {
@@ -207,8 +172,8 @@ __device__ __forceinline__ void subtract(const Front& f, T* panels, T* updates, 
   const T* const L = panels + f.panel + begin + from * f.leading;
   T* const C = of_update ? updates + f.update : panels + f.panel + begin + begin * f.leading;
   const long long leading_C = of_update ? f.updates() : f.leading;
-  subtract_tile(L + r * tile, L + c * tile, f.leading, min(rows, tile), min(columns, tile), min(to, width) - from,
-                C + r * tile + c * tile * leading_C, leading_C, r == c ? 0 : -tile);
+  fronts::subtract_tile(L + r * tile, f.leading, L + c * tile, 1, f.leading, min(rows, tile), min(columns, tile),
+                        min(to, width) - from, C + r * tile + c * tile * leading_C, leading_C, r == c ? 0 : -tile);
 }
 
 }  // namespace ms::cholesky

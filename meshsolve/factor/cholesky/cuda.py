@@ -11,7 +11,7 @@ import functools
 import numpy as np
 
 from meshsolve import device
-from meshsolve.factor.fronts.cuda import PIVOT_BLOCK, TILE, Batch, DeviceTree
+from meshsolve.factor.fronts.cuda import PIVOT_BLOCK, TILE, Batch, DeviceTree, residual
 
 K, S = device.kernels("factor/cholesky/cholesky.cu"), device.kernels("factor/cholesky/solve.cu")
 NONE = np.iinfo(np.int32).max                               # no pivot has failed
@@ -207,15 +207,6 @@ class DeviceFactor:
 
     def _launch(self, kernels, name, grid, block, shared, args):
         device.launch(getattr(kernels, f"{name}_{self._suffix}"), grid, block, shared, args)
-
-
-def residual(indptr, indices, data, X, B, magnitudes=False):
-    """B - A X (or B - |A| X) for (n, k) float64 arrays on the device; A in compressed rows."""
-    xp, (n, k) = device.xp(), B.shape
-    X, B, R = xp.ascontiguousarray(X), xp.ascontiguousarray(B), xp.empty((n, k), np.float64)
-    device.launch(S.k_residual, device.grid_for(n * k, 256), 256, 0,
-                  (np.int32(n), np.int32(k), np.int32(magnitudes), indptr, indices, data, X, B, R))
-    return R
 
 
 def _passes(k):

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from meshsolve import device
 from meshsolve.arrays import INT32_MAX
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError
-from meshsolve.factor.cholesky.cuda import residual
+from meshsolve.factor.fronts.cuda import residual
 
 
 class CudssFactor:

@@ -14,7 +14,8 @@ from meshsolve.arrays import Csr
 from meshsolve.constraints import Fixed
 from meshsolve.device_arrays import Positions
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.factor.cholesky.cuda import S, residual
+from meshsolve.factor.cholesky.cuda import S
+from meshsolve.factor.fronts.cuda import residual
 
 CHUNK = 4096                        # rows that one block of k_sum_segments adds up
 

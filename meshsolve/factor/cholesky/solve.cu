@@ -22,19 +22,6 @@ template <class T> struct Solve {
   T *Y, *vectors;
 };
 
-// body(constant) with the number of right-hand sides as a compile-time constant.
-template <int value> struct Width {
-  static constexpr int columns = value;
-};
-
-template <class Body> __device__ __forceinline__ void with_width(int width, Body body) {
-  switch (width) {
-    case 1: return body(Width<1>{});
-    case 4: return body(Width<4>{});
-    default: return body(Width<8>{});
-  }
-}
-
 // y := D^-1 y for a lower triangular block of `width` rows, by one warp with a row a lane.
 template <int K, class T>
 __device__ __forceinline__ void solve_lower(const T* D, long long leading, int width, T* y, long long n) {
@@ -209,7 +196,7 @@ k_forward_f64(int per_warp, const int* list, int count, int width, int only_gath
               const int* relative, const int* rows, const double* panels, int n, double* Y, double* vectors) {
   const Solve<double> t{reinterpret_cast<const Front*>(table), child, relative, rows, panels, n, Y, vectors};
   fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, double*) {
-    with_width(width, [&](auto k) { forward<decltype(k)::columns>(t, s, group, only_gather); });
+    fronts::with_width(width, [&](auto k) { forward<decltype(k)::columns>(t, s, group, only_gather); });
   });
 }
 
@@ -218,7 +205,7 @@ k_backward_f64(int per_warp, const int* list, int count, int width, int only_gat
                const int* relative, const int* rows, const double* panels, int n, double* Y, double* vectors) {
   const Solve<double> t{reinterpret_cast<const Front*>(table), child, relative, rows, panels, n, Y, vectors};
   fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, double*) {
-    with_width(width, [&](auto k) { backward<decltype(k)::columns>(t, s, group, only_gather); });
+    fronts::with_width(width, [&](auto k) { backward<decltype(k)::columns>(t, s, group, only_gather); });
   });
 }
 
@@ -249,7 +236,7 @@ k_forward_f32(int per_warp, const int* list, int count, int width, int only_gath
               const int* relative, const int* rows, const float* panels, int n, float* Y, float* vectors) {
   const Solve<float> t{reinterpret_cast<const Front*>(table), child, relative, rows, panels, n, Y, vectors};
   fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, float*) {
-    with_width(width, [&](auto k) { forward<decltype(k)::columns>(t, s, group, only_gather); });
+    fronts::with_width(width, [&](auto k) { forward<decltype(k)::columns>(t, s, group, only_gather); });
   });
 }
 
@@ -258,7 +245,7 @@ k_backward_f32(int per_warp, const int* list, int count, int width, int only_gat
                const int* relative, const int* rows, const float* panels, int n, float* Y, float* vectors) {
   const Solve<float> t{reinterpret_cast<const Front*>(table), child, relative, rows, panels, n, Y, vectors};
   fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, float*) {
-    with_width(width, [&](auto k) { backward<decltype(k)::columns>(t, s, group, only_gather); });
+    fronts::with_width(width, [&](auto k) { backward<decltype(k)::columns>(t, s, group, only_gather); });
   });
 }
 
@@ -282,19 +269,6 @@ k_diagonal_f32(const long long* table, const float* panels, double* diagonal) {
 extern "C" __global__ void __launch_bounds__(128)
 k_values_f32(const long long* table, const int* rows, const long long* Lp, const int* Li, const float* panels, double* Lx) {
   copy_values(reinterpret_cast<const Front*>(table)[blockIdx.x], rows, Lp, Li, panels, Lx);
-}
-
-// R = B - A X for a matrix in compressed rows, C-ordered (n, k) arrays; `magnitudes`: |A| in place of A. A thread has one entry.
-extern "C" __global__ void __launch_bounds__(256)
-k_residual(int n, int k, int magnitudes, const long long* Ap, const int* Ai, const double* Ax, const double* X, const double* B,
-           double* R) {
-  for (long long q = grid_begin(); q < static_cast<long long>(n) * k; q += grid_step()) {
-    const long long i = q / k, c = q % k;
-    double sum = 0;
-    for (long long p = Ap[i]; p < Ap[i + 1]; ++p)
-      sum += (magnitudes ? fabs(Ax[p]) : Ax[p]) * X[Ai[p] * static_cast<long long>(k) + c];
-    R[q] = B[q] - sum;
-  }
 }
 
 // sums(g, c) = sum of the rows order[ptr[g]] to order[ptr[g + 1] - 1] of a C-ordered (.., k) array, always in the same order of

@@ -28,6 +28,7 @@ template <class T, Buffer<T> AssemblyTree::*member> auto of_entries(nb::handle_t
 
 void bind_fronts(nb::module_& m) {
   using namespace nb::literals;
+  m.def("leading_dimension", &fronts::leading_dimension, "height"_a, "Leading dimension of a panel of so many rows.");
   nb::class_<AssemblyTree>(m, "AssemblyTree")
       .def("__init__", [](AssemblyTree* self, std::shared_ptr<symbolic::Symbolic> symbolic, In<int64_t> indptr, In<int32_t> indices,
                           int threads) {

@@ -2,7 +2,8 @@
 
 Twin of tree.cpp and schedule.cpp; the kernels' side is fronts.cuh. Fronts of one depth run together, the deepest first: the
 children of a front are then all of the level before, and update matrices fit into two halves of one buffer. The tree is made
-on the host, once for each analysis, and uploaded; its arrays are small beside the panels.
+on the host, once for each analysis, and uploaded; its arrays are small beside the panels. Factorizations whose fronts hold more
+than a panel make their own table, and take :func:`depths`, :func:`offsets` and :func:`levels` for what runs when.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import numpy as np
 from meshsolve import device
 from meshsolve.factor.fronts import assembly_tree
 
-PIVOT_BLOCK, TILE, ASSEMBLY_COLUMNS = 32, 64, 8             # as in cholesky.cu
+K = device.kernels("factor/fronts/residual.cu")
+PIVOT_BLOCK, TILE, ASSEMBLY_COLUMNS = 32, 64, 8             # as in tiles.cuh, cholesky.cu, fronts.cu
 CLASSES = ((1024, 64), (2816, 128))                         # scalars of a panel, threads of the block that holds it
 
 
@@ -47,6 +49,7 @@ class Step(NamedTuple):
     count: int                  # type: ignore[assignment]      # hides tuple.count
     rows: int                   # most rows below the step's columns
     columns: int                # most pivot columns after them
+    updates: int                # most rows of an update matrix
 
 
 class Wide(NamedTuple):
@@ -83,6 +86,7 @@ class Level:
     tiles: object               # (2 tiles,) int32: front and first column of what k_assemble clears and assembles
     wide: Wide | None
     dense: tuple
+    libraries: Wide | None      # the same fronts in steps
     solved: tuple               # batches for a solve: every front but the dense ones
 
 
@@ -109,12 +113,12 @@ class DeviceTree:
     def build(cls, symbolic, threads=1):
         """The tree of an analysis, uploaded. O(nnz(A) + rows of the supernodes) time and memory, most of it on the host."""
         tree, analysis = assembly_tree(symbolic, threads), symbolic.native
-        depth = _depths(analysis.snode_parent)
+        depth = depths(analysis.snode_parent)
         table, updates, vectors = _table(tree, analysis, depth)
         arrays = (table, tree.child, tree.relative, analysis.rows, analysis.perm, tree.entry_ptr, tree.entry_source,
                   tree.entry_row)
         return cls(len(analysis.perm), tree.count, tree.panel_scalars, updates, vectors,
-                   *(device.to_device(np.ascontiguousarray(a)) for a in arrays), _levels(table, depth, LIMITS))
+                   *(device.to_device(np.ascontiguousarray(a)) for a in arrays), _levels_of(table, depth))
 
     @property
     def entries(self):
@@ -127,11 +131,20 @@ class DeviceTree:
         return sum(array.nbytes for array in arrays)
 
 
+def residual(indptr, indices, data, X, B, magnitudes=False):
+    """B - A X (or B - |A| X) for (n, k) float64 arrays on the device; A in compressed rows."""
+    xp, (n, k) = device.xp(), B.shape
+    X, B, R = xp.ascontiguousarray(X), xp.ascontiguousarray(B), xp.empty((n, k), np.float64)
+    device.launch(K.k_residual, device.grid_for(n * k, 256), 256, 0,
+                  (np.int32(n), np.int32(k), np.int32(magnitudes), indptr, indices, data, X, B, R))
+    return R
+
+
 # struct Front in fronts.cuh
 COLUMNS = ("panel", "leading", "update", "vector", "rows", "first", "pivots", "height", "child_begin", "child_end")
 
 
-def _depths(parent):
+def depths(parent):
     """Distance of each front from its root, by pointer doubling."""
     depth, above = (parent >= 0).astype(np.int64), parent.astype(np.int64)
     while (above >= 0).any():
@@ -145,15 +158,15 @@ def _table(tree, analysis, depth):
     """The (count, 10) int64 table of fronts, and how much room update matrices and update vectors take."""
     pivots = np.diff(analysis.first).astype(np.int64)
     rows = np.diff(analysis.row_ptr)
-    update, updates = _offsets(rows * rows, depth)
-    vector, vectors = _offsets(rows, depth)
+    update, updates = offsets(rows * rows, depth)
+    vector, vectors = offsets(rows, depth)
     leading = np.diff(tree.panel_ptr) // pivots
     columns = (tree.panel_ptr[:-1], leading, update, vector, analysis.row_ptr[:-1], analysis.first[:-1], pivots, pivots + rows,
                tree.child_ptr[:-1], tree.child_ptr[1:])
     return np.stack(columns, axis=1).astype(np.int64), updates, vectors
 
 
-def _offsets(size, depth):
+def offsets(size, depth):
     """Where blocks of these sizes lie so that two successive depths never overlap, and the room that takes."""
     order = np.argsort(depth, kind="stable")
     before = np.zeros(len(size) + 1, np.int64)
@@ -166,10 +179,28 @@ def _offsets(size, depth):
     return offset, even + odd
 
 
-def _levels(table, depth, limits):
-    """The fronts of each depth by kind and size, and the launches that this makes; the deepest level first."""
+def _levels_of(table, depth):
     front = dict(zip(COLUMNS, table.T))
-    panel = front["pivots"] * front["height"]
+    return levels(front, front["pivots"] * front["height"], depth, LIMITS)
+
+
+def levels(front, panel, depth, limits):
+    """The fronts of each depth by kind and size, and the launches that this makes; the deepest level first.
+
+    Parameters
+    ----------
+    front : dict of (count,) arrays
+        Columns of the table, by name.
+    panel : (count,) int64
+        Scalars of a front that lie in shared memory while it is factored.
+    depth : (count,) int64
+        From :func:`depths`.
+    limits : Limits
+
+    Returns
+    -------
+    tuple of Level
+    """
     kind = (panel > limits.tiny).astype(np.int64)
     for k, (scalars, _) in enumerate(CLASSES, 1):
         kind[panel > max(scalars, limits.tiny)] = k + 1
@@ -194,10 +225,10 @@ def _level(front, part, kind, panel, wide, dense):
     solved = [batch(0, cut[1], 128, True)] if cut[1] else []
     if cut[1] < cut[dense]:
         solved.append(batch(cut[1], cut[dense], 256))
-    by_tiles = part[cut[wide]:cut[wide + 1]]
     return Level(batches, device.to_device(_tiles(front, part[cut[wide]:])),
-                 _wide(front, by_tiles, on_device[cut[wide]:cut[dense]]) if len(by_tiles) else None,
-                 tuple(_dense(front, s, on_device[k:k + 1]) for k, s in enumerate(part) if kind[k] == dense), tuple(solved))
+                 _wide(front, part[cut[wide]:cut[dense]], on_device[cut[wide]:cut[dense]]),
+                 tuple(_dense(front, s, on_device[k:k + 1]) for k, s in enumerate(part) if kind[k] == dense),
+                 _wide(front, part[cut[dense]:], on_device[cut[dense]:]), tuple(solved))
 
 
 def _tiles(front, fronts):
@@ -209,12 +240,15 @@ def _tiles(front, fronts):
 
 
 def _wide(front, fronts, on_device):
+    if len(fronts) == 0:
+        return None
     pivots, height = front["pivots"][fronts], front["height"][fronts]          # pivots descend
     steps = []
     for begin in range(0, int(pivots[0]), PIVOT_BLOCK):
         count = int(np.searchsorted(-pivots, -begin))
         end = np.minimum(begin + PIVOT_BLOCK, pivots[:count])
-        steps.append(Step(begin, count, int((height[:count] - end).max()), int((pivots[:count] - end).max())))
+        steps.append(Step(begin, count, *(int(most.max()) for most in (height[:count] - end, pivots[:count] - end,
+                                                                       (height - pivots)[:count]))))
     return Wide(on_device, len(fronts), tuple(steps), int((height - pivots).max()))
 
 

@@ -57,6 +57,19 @@ __device__ __forceinline__ void for_fronts(int per_warp, const int* list, int co
   }
 }
 
+// body(constant) with the number of right-hand sides as a compile-time constant.
+template <int value> struct Width {
+  static constexpr int columns = value;
+};
+
+template <class Body> __device__ __forceinline__ void with_width(int width, Body body) {
+  switch (width) {
+    case 1: return body(Width<1>{});
+    case 4: return body(Width<4>{});
+    default: return body(Width<8>{});
+  }
+}
+
 // Adds the columns of a child's update matrix X that fall into the columns [from, to) of its parent. at(i, j) is the place of
 // an entry of the parent; `relative` ascends.
 template <class T, class Group, class At>

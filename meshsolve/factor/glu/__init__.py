@@ -11,18 +11,23 @@ Sources: Duff and Koster 2001; Duff and Reid 1984; Davis and Natarajan 2010, "KL
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
-from meshsolve import _core
+from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_csr, as_rhs, one_of, thread_count
+from meshsolve.device_arrays import on_device
 from meshsolve.errors import ConvergenceWarning, InvalidInputError, SingularMatrixError
 from meshsolve.factor.base import Factor, deliver, values_in
 from meshsolve.factor.glu import analysis as front_end
-from meshsolve.factor.glu.refine import refine
+from meshsolve.factor.glu.columns_cuda import DeviceColumns
+from meshsolve.factor.glu.cuda import DeviceMatrix, DeviceValues
+from meshsolve.factor.glu.fronts_cuda import DeviceFronts
+from meshsolve.factor.glu.refine import refine, residual
 from meshsolve.report import Report, ensure_memory
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse, Trans
 
@@ -37,8 +42,9 @@ ROUNDING = 1e-15               # backward error that needs no refinement
 class LUFactor(Factor):
     """The factors of a square matrix; made by :func:`meshsolve.lu`.
 
-    Several threads may solve at once; a refactorization must not run beside a solve of the same factor. It can be pickled and
-    copied, which costs a numeric phase at the other end.
+    With ``device="cuda"`` they lie on the GPU, where matrices and right-hand sides of CuPy are taken and CuPy's given back; those
+    of numpy go there and come back. Several threads may solve at once, on a GPU if they share a stream; a refactorization must
+    not run beside a solve of the same factor. It can be pickled and copied, which costs a numeric phase at the other end.
 
     Attributes
     ----------
@@ -56,7 +62,8 @@ class LUFactor(Factor):
         the first solve after each factorization, ``refinement_steps``.
     """
 
-    def __init__(self, M, *, ordering="auto", engine="auto", repivot="auto", precision="double", threads=None):
+    def __init__(self, M, *, ordering="auto", engine="auto", repivot="auto", precision="double", place="cpu", threads=None):
+        """``M`` lies on the host; ``place`` is where it is factored."""
         one_of(precision, "precision", PRECISIONS)
         if repivot is not False and not (isinstance(repivot, str) and repivot == "auto"):
             raise InvalidInputError(f'repivot has to be "auto" or False, not {repivot!r}')
@@ -64,16 +71,29 @@ class LUFactor(Factor):
             raise InvalidInputError('complex matrices are factored with precision="double" only')
         super().__init__(M.n, np.float32 if precision == "single" else M.data.dtype)
         self.threads, self.precision, self._repivot_allowed = thread_count(threads), precision, repivot == "auto"
-        self.report = Report(threads=self.threads, nnz_A=M.nnz, repivoted=0)
+        self._place = place
+        self.report = Report(threads=self.threads, nnz_A=M.nnz, repivoted=0, device=place)
         self._pattern = Csr(M.n, M.indptr.copy(), M.indices.copy())          # the caller's arrays may change later
-        self._data, self._spare = M.data.copy(), np.empty_like(M.data)
         self._analysis = front_end.analyze(M, ordering, self.report, self.threads)
         with self.report.phase("symbolic"):
             self.engine, self._plan = front_end.choose(M, self._analysis, front_end.check_engine(engine))
         self._singular = min(4 * np.finfo(float).eps * M.n, TINY)      # a column whose entries are all smaller has no pivot
         self._pivoted, self._sized = False, None
-        self._build()
-        self._numeric(self._data)
+        with self._errors("the LU factorization"):
+            self._hold(M.data)
+            self._build()
+            self._numeric(self._data)
+
+    def _hold(self, data):
+        """Copies of the values, and what brings later ones, where the factor lies."""
+        on_gpu = self._place == "cuda"
+        self._data = device.to_device(data) if on_gpu else data.copy()
+        self._spare = self._data.copy()
+        self._matrix = DeviceMatrix(self._pattern) if on_gpu else None
+        self._there = DeviceValues(self._pattern) if on_gpu else None
+
+    def _errors(self, what):
+        return device.errors(what) if self._place == "cuda" else contextlib.nullcontext()
 
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
@@ -102,14 +122,19 @@ class LUFactor(Factor):
         InvalidInputError
             Another size, complex values for a real factor, NaN or infinity.
         """
-        values = self._values_of(A)
-        np.copyto(self._spare, values)
-        self._numeric(self._spare)
+        with self._errors("the LU factorization"):
+            self._spare[:] = self._values_of(A)
+            self._numeric(self._spare)
         self._data, self._spare = self._spare, self._data
         return self
 
     def _values_of(self, A):
         """The values of A in the analysed pattern. A csr matrix that has just this pattern is not checked a second time."""
+        if self._place == "cuda":
+            return self._there.of(A) if on_device(A) else device.to_device(self._host_values_of(A))
+        return self._host_values_of(A)
+
+    def _host_values_of(self, A):
         if sp.issparse(A) and A.format == "csr" and A.shape == self.shape and A.data.dtype == self._spare.dtype:
             alike = A.data.shape == A.indices.shape == self._spare.shape and A.indices.dtype == np.int32
             same = alike and _core.same_pattern(self._pattern.indptr, self._pattern.indices,
@@ -122,11 +147,15 @@ class LUFactor(Factor):
         return values_in(self._pattern, M)
 
     def _values(self, data):
-        """The matrix with these values on the analysed pattern."""
-        return Csr(self._pattern.n, self._pattern.indptr, self._pattern.indices, data)
+        """The matrix with these values on the analysed pattern, on the host."""
+        return Csr(self._pattern.n, self._pattern.indptr, self._pattern.indices, device.to_host(data))
 
     def _build(self):
-        """The native factor of the plan at hand."""
+        """The factor of the plan at hand, where it works."""
+        if self._place == "cuda":
+            kind = DeviceFronts if self.engine == "fronts" else DeviceColumns
+            self._factor = kind(self._plan, self._analysis, np.float64 if self.precision == "double" else np.float32)
+            return
         scalar = {"double": self._spare.itemsize, "single": 4, "mixed": 4}[self.precision]
         work = self._plan.work_scalars(self.threads) if self.engine == "fronts" else 2 * self._plan.scalars
         ensure_memory(scalar * (self._plan.scalars + work), f"the factor ({self._plan.scalars:,} entries)")
@@ -152,14 +181,17 @@ class LUFactor(Factor):
 
     def __getstate__(self):
         """Pattern, values and pivots stand for the factor, which is made again from them: the same bits."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("_factor", "_plan", "_spare", "_sized")}
+        made_again = ("_factor", "_plan", "_spare", "_sized", "_matrix", "_there")
+        return {name: value for name, value in self.__dict__.items() if name not in made_again} | {"_data": device.to_host(self._data)}
 
     def __setstate__(self, state):
         self.__dict__.update(state)
         make = front_end.front_plan if self.engine == "fronts" else front_end.column_plan
-        self._plan, self._spare = make(self._values(self._data), self._analysis), np.empty_like(self._data)
-        self._build()
-        self._factor_values(self._data)
+        with self._errors("the LU factorization"):
+            self._hold(self._data)
+            self._plan = make(self._values(self._data), self._analysis)
+            self._build()
+            self._factor_values(self._data)
         self._sized = self._factor
 
     def _factor_values(self, data):
@@ -221,7 +253,7 @@ class LUFactor(Factor):
         all later ones are refined, at most two steps (Skeel 1980), and where it stays above 1e-12, other pivots are chosen.
         """
         one_of(trans, "trans", ("N", "T", "H"))
-        with self.report.phase("solve"):
+        with self.report.phase("solve"), self._errors("the solve"):
             if self._spare.dtype.kind == "c":
                 return self._solve_complex(b, trans, out)
             return self._solve_like(b, out, lambda B: self._solve_columns(B, trans != "N"), self.shape[0])
@@ -247,12 +279,17 @@ class LUFactor(Factor):
         return found.x
 
     def _refined(self, columns, x, transposed, steps):
-        found = refine(self._values(self._data), transposed, columns, x, lambda r: self._apply(r, transposed), ROUNDING, steps)
+        if self._place == "cuda":
+            leaves = self._matrix.measure(transposed, self._data)
+        else:
+            A = self._values(self._data)
+            leaves = lambda x, b: residual(A, transposed, x, b)                                        # noqa: E731
+        found = refine(leaves, columns, x, lambda r: self._apply(r, transposed), ROUNDING, steps)
         self.report.facts.update(backward_error=found.error, refinement_steps=found.steps)
         return found
 
     def _apply(self, columns, transposed):
-        x = np.empty_like(columns)
+        x = (device.xp() if self._place == "cuda" else np).empty_like(columns)
         if columns.shape[1]:
             self._factor.solve(transposed, columns, x, self.threads)
         return x
@@ -316,7 +353,7 @@ class LUFactor(Factor):
             inside.sort_indices()
             return inside
         L = self._lower(parts)
-        above = sp.csc_array((self._data[source], parts[6][row], indptr), shape=self.shape)
+        above = sp.csc_array((device.to_host(self._data)[source], parts[6][row], indptr), shape=self.shape)
         at = np.empty_like(parts[6])
         at[parts[6]] = self._analysis.rows
         above = sp.csc_array(sp.diags_array(self.row_scale[at]) @ above @ sp.diags_array(self.col_scale[self.col_perm]))
@@ -339,9 +376,13 @@ class LUFactor(Factor):
         """Estimate of 1 / (||A||_1 ||A^-1||_1) by a few solves (Higham and Tisseur 2000), between 0 and 1."""
         n, dtype = self._pattern.n, self._spare.dtype
         norm = abs(self._values(self._data).to_scipy()).sum(axis=0).max()
-        columns = lambda B: np.ascontiguousarray(B.reshape(n, -1), dtype)                              # noqa: E731
-        plain = lambda B: self._apply(columns(B), False).reshape(B.shape)                              # noqa: E731
-        adjoint = lambda B: self._apply(columns(B).conj(), True).conj().reshape(B.shape)               # noqa: E731
+
+        def apply(B, transposed):
+            columns = self._bring(np.ascontiguousarray(B.reshape(n, -1), dtype))
+            return self._bring_back(self._apply(columns, transposed), False).reshape(B.shape)
+
+        plain = lambda B: apply(B, False)                                                              # noqa: E731
+        adjoint = lambda B: apply(B.conj(), True).conj()                                               # noqa: E731
         inverse = spla.LinearOperator((n, n), matvec=plain, rmatvec=adjoint, matmat=plain, rmatmat=adjoint, dtype=dtype)
         estimate = spla.onenormest(inverse) if n > 4 else np.abs(inverse @ np.eye(n)).sum(0).max()
         return float(min(1.0, 1.0 / (norm * estimate))) if np.isfinite(estimate) and estimate > 0 else 0.0

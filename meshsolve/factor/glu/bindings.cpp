@@ -27,6 +27,51 @@ template <class T> Out<NumpyOf<T>> values(const std::vector<T>& v) {
 std::vector<int32_t> to_vector(const In<int32_t>& a) { return {a.data(), a.data() + a.shape(0)}; }
 std::vector<double> to_vector(const In<double>& a) { return {a.data(), a.data() + a.shape(0)}; }
 
+// A read-only numpy view of an array that a plan holds.
+template <class T> auto view(const T* data, size_t size, nb::handle owner) {
+  return nb::ndarray<nb::numpy, const T, nb::ndim<1>>(data, {size}, owner);
+}
+template <class T> auto view(const std::vector<T>& v, nb::handle owner) { return view(v.data(), v.size(), owner); }
+template <class T> auto view(const Buffer<T>& v, nb::handle owner) {
+  return view(v.data(), static_cast<size_t>(v.size()), owner);
+}
+
+// {name: array} of what kernels read of a plan.
+nb::dict arrays_of(nb::handle_t<glu::FrontPlan> self) {
+  const glu::FrontPlan& p = nb::cast<glu::FrontPlan&>(self);
+  std::vector<int64_t> leading_p, leading_q;
+  for (int32_t s = 0; s < p.tree.count(); ++s) {
+    leading_p.push_back(p.leading_p(s));
+    leading_q.push_back(p.leading_q(s));
+  }
+  nb::dict out;
+  out["base"] = view(p.base, self);
+  out["entry_ptr"] = view(p.entry_ptr, self);
+  out["source"] = view(p.source, self);
+  out["target"] = view(p.target, self);
+  out["scale"] = view(p.scale, self);
+  out["child_ptr"] = view(p.tree.child_ptr, self);
+  out["child"] = view(p.tree.child, self);
+  out["relative"] = view(p.tree.relative, self);
+  out["leading_p"] = to_numpy(std::move(leading_p));
+  out["leading_q"] = to_numpy(std::move(leading_q));
+  return out;
+}
+
+nb::dict arrays_of(nb::handle_t<glu::ColumnPlan> self) {
+  const glu::ColumnPlan& p = nb::cast<glu::ColumnPlan&>(self);
+  nb::dict out;
+  out["entry_ptr"] = view(p.entry_ptr, self);
+  out["row"] = view(p.row, self);
+  out["source"] = view(p.source, self);
+  out["scale"] = view(p.scale, self);
+  out["l_ptr"] = view(p.pattern.l_ptr, self);
+  out["l_row"] = view(p.pattern.l_row, self);
+  out["u_ptr"] = view(p.pattern.u_ptr, self);
+  out["u_row"] = view(p.pattern.u_row, self);
+  return out;
+}
+
 // FrontFactor<T> on a FrontPlan, or ColumnFactor<T> on a ColumnPlan.
 template <class T, class Factor, class Plan>
 void bind_factor(nb::module_& m, const char* name) {
@@ -57,6 +102,16 @@ void bind_factor(nb::module_& m, const char* name) {
                               to_numpy(std::move(t.final_position)));
       }, "(L by columns, U by rows, final position of each row) of the diagonal blocks")
       .def_prop_ro("nbytes", &Factor::nbytes);
+}
+
+// Factors that a GPU has made, for what is read out of them on the host.
+template <class T>
+void bind_load(nb::module_& m) {
+  m.def("load_fronts", [](glu::FrontFactor<T>& f, In<T> fronts, In<T> outside, In<int32_t> exchange) {
+    f.load(fronts.data(), outside.data(), exchange.data());
+  }, "factor"_a, "fronts"_a.noconvert(), "outside"_a.noconvert(), "exchange"_a.noconvert());
+  m.def("load_columns", [](glu::ColumnFactor<T>& f, In<T> columns, In<T> outside) { f.load(columns.data(), outside.data()); },
+        "factor"_a, "columns"_a.noconvert(), "outside"_a.noconvert());
 }
 
 template <class Plan> auto outside(const Plan& p) {
@@ -115,7 +170,8 @@ glu::LevelRule level_rule(const std::string& name) {
 
 void bind_glu(nb::module_& m) {
   using glu::ColumnPlan, glu::FrontPlan;
-  nb::class_<FrontPlan>(m, "FrontPlan")
+  nb::class_<FrontPlan> fronts(m, "FrontPlan");
+  fronts
       .def("__init__", [](FrontPlan* self, std::shared_ptr<symbolic::Symbolic> symbolic, In<int64_t> indptr, In<int32_t> indices,
                           In<int32_t> rows, In<int32_t> columns, In<double> row_scale, In<double> col_scale,
                           In<int32_t> block_ptr) {
@@ -127,10 +183,16 @@ void bind_glu(nb::module_& m) {
       .def_prop_ro("scalars", [](const FrontPlan& p) { return p.base.back(); })
       .def_prop_ro("count", [](const FrontPlan& p) { return p.tree.count(); })
       .def("work_scalars", [](const FrontPlan& p, int threads) {
-        return fronts::work_scalars(p.tree, fronts::schedule(p.tree, threads), threads);
+        return ms::fronts::work_scalars(p.tree, ms::fronts::schedule(p.tree, threads), threads);
       }, "threads"_a, "What a numeric phase needs beside the fronts: update matrices and the entries of A.")
       .def("outside", &outside<FrontPlan>, "Entries above the diagonal blocks by columns: (indptr, positions, sources).");
-  nb::class_<ColumnPlan>(m, "ColumnPlan")
+  fronts.def("arrays", [](nb::handle_t<FrontPlan> self) { return arrays_of(self); }, "What kernels read of the plan, by name.")
+      .def("steps", [](const FrontPlan& p, bool transposed) {
+        glu::FrontSteps steps = glu::front_steps(p, transposed);
+        return nb::make_tuple(to_numpy(std::move(steps.forward)), to_numpy(std::move(steps.backward)));
+      }, "transposed"_a, "Levels of the forward and the backward part of each front in a solve.");
+  nb::class_<ColumnPlan> columns(m, "ColumnPlan");
+  columns
       .def("__init__", [](ColumnPlan* self, In<int64_t> indptr, In<int32_t> indices, In<int32_t> rows, In<int32_t> columns,
                           In<double> row_scale, In<double> col_scale, In<int32_t> block_ptr) {
         Released free;
@@ -143,12 +205,24 @@ void bind_glu(nb::module_& m) {
       }, "Entries of L and U of the diagonal blocks.")
       .def_prop_ro("flops", [](const ColumnPlan& p) { return p.flops; })
       .def("outside", &outside<ColumnPlan>, "Entries above the diagonal blocks by columns: (indptr, positions, sources).");
+  columns.def("arrays", [](nb::handle_t<ColumnPlan> self) { return arrays_of(self); }, "What kernels read of the plan, by name.")
+      .def("steps", [](const ColumnPlan& p, bool transposed) {
+        glu::RowSteps s;
+        {
+          Released free;
+          s = glu::row_steps(p, transposed);
+        }
+        return nb::make_tuple(to_numpy(std::move(s.level_ptr)), to_numpy(std::move(s.ptr)), to_numpy(std::move(s.column)),
+                              to_numpy(std::move(s.source)), to_numpy(std::move(s.pivot)), to_numpy(std::move(s.place)));
+      }, "transposed"_a, "A solve as rows by level: (level_ptr, ptr, column, source, pivot, place of each unknown).");
   bind_factor<double, glu::FrontFactor<double>, FrontPlan>(m, "FrontLuDouble");
   bind_factor<float, glu::FrontFactor<float>, FrontPlan>(m, "FrontLuSingle");
   bind_factor<Complex, glu::FrontFactor<Complex>, FrontPlan>(m, "FrontLuComplex");
   bind_factor<double, glu::ColumnFactor<double>, ColumnPlan>(m, "ColumnLuDouble");
   bind_factor<float, glu::ColumnFactor<float>, ColumnPlan>(m, "ColumnLuSingle");
   bind_factor<Complex, glu::ColumnFactor<Complex>, ColumnPlan>(m, "ColumnLuComplex");
+  bind_load<double>(m);
+  bind_load<float>(m);
   bind_pivot_rows<double>(m);
   bind_pivot_rows<Complex>(m);
   bind_residual<double>(m);

@@ -199,12 +199,7 @@ Outcome ColumnFactor<T>::factor(const Scalar<T>* Ax, const Pivoting& rule, int t
   const ColumnPlan& p = *plan_;
   const int32_t n = p.frame.n();
   if (p.total_work < parallel_work) threads = 1;
-  if (!pivot_.data()) {
-    l_ = Buffer<T>(p.pattern.l_row.size());
-    u_ = Buffer<T>(p.pattern.u_row.size());
-    pivot_ = Buffer<T>(n);
-    outside_ = Buffer<T>(p.outside.row.size());
-  }
+  if (!pivot_.data()) allocate();
   while (static_cast<int>(dense_.size()) < threads) {
     dense_.emplace_back(n);
     std::fill(dense_.back().data(), dense_.back().data() + n, T(0));
@@ -215,6 +210,29 @@ Outcome ColumnFactor<T>::factor(const Scalar<T>* Ax, const Pivoting& rule, int t
     dense_.clear();                       // they are zeros only after a whole run
     throw;
   }
+}
+
+template <class T>
+void ColumnFactor<T>::load(const T* columns, const T* outside) {
+  const symbolic::Unsymmetric& f = plan_->pattern;
+  const int32_t n = plan_->frame.n();
+  if (!pivot_.data()) allocate();
+  for (int32_t k = 0; k < n; ++k) {
+    const T* const u = columns + f.u_ptr[k] + f.l_ptr[k] + k;
+    const T* const pivot = u + (f.u_ptr[k + 1] - f.u_ptr[k]);
+    std::copy(u, pivot, u_.data() + f.u_ptr[k]);
+    pivot_.data()[k] = T(1) / *pivot;
+    std::copy(pivot + 1, pivot + 1 + (f.l_ptr[k + 1] - f.l_ptr[k]), l_.data() + f.l_ptr[k]);
+  }
+  std::copy(outside, outside + outside_.size(), outside_.data());
+}
+
+template <class T>
+void ColumnFactor<T>::allocate() {
+  l_ = Buffer<T>(plan_->pattern.l_row.size());
+  u_ = Buffer<T>(plan_->pattern.u_row.size());
+  pivot_ = Buffer<T>(plan_->frame.n());
+  outside_ = Buffer<T>(plan_->outside.row.size());
 }
 
 template <class T>

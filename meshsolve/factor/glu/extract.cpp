@@ -1,4 +1,6 @@
 // What is read out of the fronts: the triangles of the diagonal blocks, entry by entry, without stored zeros.
+#include <algorithm>
+
 #include "glu.hpp"
 
 namespace ms::glu {
@@ -51,6 +53,22 @@ Triangles<T> FrontFactor<T>::triangles() const {
   return out;
 }
 
+template <class T>
+void FrontFactor<T>::load(const T* fronts, const T* outside, const int32_t* exchange) {
+  const int64_t size = plan_->base.back(), above = static_cast<int64_t>(plan_->outside.source.size());
+  if (!fronts_.data()) {
+    fronts_ = Buffer<T>(size + solve_padding);
+    std::fill(fronts_.data() + size, fronts_.data() + size + solve_padding, T(0));
+    outside_ = Buffer<T>(above);
+  }
+  std::copy(fronts, fronts + size, fronts_.data());
+  std::copy(outside, outside + above, outside_.data());
+  exchange_.assign(exchange, exchange + plan_->frame.n());
+}
+
+template void FrontFactor<double>::load(const double*, const double*, const int32_t*);
+template void FrontFactor<float>::load(const float*, const float*, const int32_t*);
+template void FrontFactor<Complex>::load(const Complex*, const Complex*, const int32_t*);
 template Triangles<double> FrontFactor<double>::triangles() const;
 template Triangles<float> FrontFactor<float>::triangles() const;
 template Triangles<Complex> FrontFactor<Complex>::triangles() const;

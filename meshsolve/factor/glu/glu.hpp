@@ -113,6 +113,7 @@ class FrontFactor {
   void solve(bool transposed, Strided<const Scalar<T>> B, Strided<Scalar<T>> X, int64_t k, int threads) const;
 
   Triangles<T> triangles() const;         // of the diagonal blocks
+  void load(const T* fronts, const T* outside, const int32_t* exchange);      // what a GPU has made, in the same places
   int64_t nbytes() const;
   const FrontPlan& plan() const { return *plan_; }
 
@@ -166,10 +167,12 @@ class ColumnFactor {
   Outcome factor(const Scalar<T>* Ax, const Pivoting& rule, int threads);       // as FrontFactor
   void solve(bool transposed, Strided<const Scalar<T>> B, Strided<Scalar<T>> X, int64_t k, int threads) const;
   Triangles<T> triangles() const;
+  void load(const T* columns, const T* outside);      // what a GPU has made: U, pivot and L of one column after the other
   int64_t nbytes() const;
   const ColumnPlan& plan() const { return *plan_; }
 
  private:
+  void allocate();
   Outcome run(const Scalar<T>* Ax, const Pivoting& rule, int threads);
   void column(int32_t k, const Scalar<T>* Ax, const Pivoting& rule, T* x, Outcome& seen);
 
@@ -178,6 +181,23 @@ class ColumnFactor {
   Buffer<T> l_, u_, pivot_, outside_;     // pivot_: inverse
   std::vector<Buffer<T>> dense_;          // a column of each worker, zeros between uses
 };
+
+// ---- the GPU's steps -------------------------------------------------------------------------------------------------
+
+// A solve by columns as 2 n rows sorted by level: row place[k] is unknown k after the first triangle, row place[n + k] the
+// solution. Row r of Y becomes scale Y[r] - sum of its entries times Y[column]. An entry is number `source` of what is stored:
+// U, pivot and L of each column, then Outside, then -1; it is divided by the pivot of column `pivot` where that is not -1.
+struct RowSteps {
+  std::vector<int64_t> level_ptr, ptr, source;
+  std::vector<int32_t> column, pivot, place;
+};
+RowSteps row_steps(const ColumnPlan& plan, bool transposed);
+
+// Levels of the forward and of the backward part of each front in a solve.
+struct FrontSteps {
+  std::vector<int32_t> forward, backward;
+};
+FrontSteps front_steps(const FrontPlan& plan, bool transposed);
 
 // r := b - A x (or with A^T) and the backward error ||r|| / (||A|| ||x|| + ||b||) in infinity norms, worst of k columns.
 // A by rows.

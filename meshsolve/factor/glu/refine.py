@@ -38,14 +38,13 @@ def residual(A, transposed, x, b):
     return r, _core.lu_residual(A.indptr, A.indices, A.data, transposed, x, b, r)
 
 
-def refine(A, transposed, b, x, solve, target, most):
+def refine(residual, b, x, solve, target, most):
     """Correct x by ``solve(b - A x)`` until its backward error is at most ``target`` or no longer halves.
 
     Parameters
     ----------
-    A : Csr
-    transposed : bool
-        For A^T x = b.
+    residual : callable of (x, b)
+        What :func:`residual` gives, where the arrays lie.
     b, x : (n, k) arrays of A's dtype
     solve : callable of an (n, k) array
     target : float
@@ -56,7 +55,7 @@ def refine(A, transposed, b, x, solve, target, most):
     -------
     Refined
     """
-    r, error = residual(A, transposed, x, b)
+    r, error = residual(x, b)
     best = Refined(x, error, 0)
     for step in range(1, most + 1):
         if best.error <= target:
@@ -64,7 +63,7 @@ def refine(A, transposed, b, x, solve, target, most):
         before = best.error
         with np.errstate(all="ignore"):
             x = best.x + solve(r)
-        r, error = residual(A, transposed, x, b)
+        r, error = residual(x, b)
         if not error < before:
             break
         best = Refined(x, error, step)

@@ -43,10 +43,37 @@ class UnitLower:
             self._launch(end - 1, first - 1, -1, lanes, threads, self.by_column, self.inverse_d, Y)
 
     def _launch(self, first, end, step, lanes, threads, matrix, scale, Y):
-        k = Y.shape[1]
-        grid = 1 if abs(end - first) > 1 else device.grid_for(threads * k, BLOCK)
-        device.launch(self.kernel, grid, BLOCK, 0,
-                      (np.int32(first), np.int32(end), np.int32(step), self.level_ptr, np.int32(k), np.int32(lanes), *matrix, scale, Y))
+        _launch(self.kernel, first, end, step, self.level_ptr, lanes, threads, matrix, scale, Y)
+
+
+class Rows:
+    """A triangular system whose rows are sorted by level, with values that come later: row after row ``Y := scale Y + N Y``.
+
+    Parameters
+    ----------
+    level_ptr, ptr : (levels + 1) int64, (n + 1) int64, numpy
+        First row of each level, first entry of each row.
+    columns : (nnz) int32, numpy
+        Rows of earlier levels.
+    """
+
+    def __init__(self, level_ptr, ptr, columns):
+        self._runs = _runs(np.diff(level_ptr), np.diff(ptr[level_ptr]))
+        self._level_ptr, self._ptr, self._columns = (device.to_device(a) for a in (level_ptr, ptr, columns))
+        self.nbytes = level_ptr.nbytes + ptr.nbytes + columns.nbytes
+
+    def solve(self, values, scale, Y):
+        """In place for a C contiguous (n, k) float64 block on the device; ``values`` are float64 or float32."""
+        kernel = K.k_levels_double if values.dtype == np.float64 else K.k_levels_float
+        for first, end, lanes, threads in self._runs:
+            _launch(kernel, first, end, 1, self._level_ptr, lanes, threads, (self._ptr, self._columns, values), scale, Y)
+
+
+def _launch(kernel, first, end, step, level_ptr, lanes, threads, matrix, scale, Y):
+    k = Y.shape[1]
+    grid = 1 if abs(end - first) > 1 else device.grid_for(threads * k, BLOCK)
+    device.launch(kernel, grid, BLOCK, 0,
+                  (np.int32(first), np.int32(end), np.int32(step), level_ptr, np.int32(k), np.int32(lanes), *matrix, scale, Y))
 
 
 def transposed(ptr, rows, values):

@@ -14,9 +14,10 @@ import scipy.sparse as sp
 
 import meshsolve as ms
 from fake_cudss import CudaDataType, Cudss
-from kernel_harness import Harness, OnDevice
+from kernel_harness import Harness
 from meshsolve import device
 from meshsolve.factor.fronts import cuda as fronts
+from on_device import Sparse, back, there
 from zoo import backward_error, grid, random_spd, spd, zoo
 
 ZOO = zoo()
@@ -28,51 +29,6 @@ WAYS = {                                                    # which fronts go wh
     "all four": fronts.Limits(64, 300, 20),
     "libraries": fronts.Limits(40, 100, 0),
 }
-
-
-@pytest.fixture(params=["harness", pytest.param("gpu", marks=pytest.mark.gpu)])
-def gpu(request):
-    """What `device` runs on."""
-    if request.param == "gpu":
-        if not device.available():
-            pytest.skip("no GPU")
-        yield device.backend()
-    else:
-        with device.use(Harness()) as harness:
-            yield harness
-
-
-def there(array):
-    """An array that lies on the device, as a caller has it."""
-    backend = device.backend()
-    return backend.to_device(array).view(OnDevice) if isinstance(backend, Harness) else backend.to_device(array)
-
-
-def back(array):
-    return np.asarray(device.to_host(array))
-
-
-class Sparse:
-    """As much of a cupyx.scipy.sparse matrix as intake looks at."""
-
-    def __init__(self, A):
-        A = sp.csr_array(A)
-        self.shape, self.nnz, self.has_canonical_format = A.shape, A.nnz, A.has_canonical_format
-        self.indptr, self.indices, self.data = there(A.indptr.astype(np.int32)), there(A.indices.astype(np.int32)), there(A.data)
-
-    def tocsr(self):
-        return self
-
-    def copy(self):
-        return self
-
-    def sum_duplicates(self):
-        A = sp.csr_array((back(self.data), back(self.indices), back(self.indptr)), shape=self.shape)
-        A.sum_duplicates()
-        self.__init__(A)
-
-    def get(self):
-        return sp.csr_array((back(self.data), back(self.indices), back(self.indptr)), shape=self.shape)
 
 
 def close(x, reference, bound):
@@ -160,11 +116,11 @@ def test_every_kernel_on_something_small(monkeypatch):
 
 def test_two_depths_never_share_memory():
     sym = ms.analyze(spd(grid(40, 37)), ordering="nd")
-    depth = fronts._depths(sym.native.snode_parent)
+    depth = fronts.depths(sym.native.snode_parent)
     parent = sym.native.snode_parent
     assert all(depth[s] == (0 if p < 0 else depth[p] + 1) for s, p in enumerate(parent))
     size = np.diff(sym.native.row_ptr) ** 2
-    offset, room = fronts._offsets(size, depth)
+    offset, room = fronts.offsets(size, depth)
     for d in range(depth.max() + 1):
         near = np.flatnonzero((depth == d) | (depth == d + 1))
         near = near[np.argsort(offset[near])]

@@ -1,0 +1,81 @@
+"""Bend a surface: the gradients of its coordinates are turned, and a Poisson equation gives the surface that has them.
+
+    python demos/poisson_editing.py [mesh.ply] [--degrees 90] [-o bent.png]
+
+A harmonic field, 1 on the handle and 0 on the anchor, says which share of the handle's turn each triangle makes. The turned
+triangles no longer fit; the surface whose edges are closest to theirs, in the cotangent norm, solves L x = sum of cotangents
+times turned edges (Yu et al. 2004, "Mesh editing with Poisson-based gradient field manipulation"). One factor with fixed rows
+serves the field and every edit. Unlike Laplacian editing, the details of the surface turn with it.
+"""
+
+import numpy as np
+from command_line import options
+from scipy.spatial.transform import Rotation
+
+import meshsolve as ms
+
+
+class PoissonEditor:
+    """A mesh whose ``handle`` turns and moves while its ``anchor`` stays; both are arrays of vertex numbers."""
+
+    def __init__(self, mesh, handle, anchor):
+        self.mesh, self.handle, self.fixed = mesh, handle, np.r_[handle, anchor]
+        self.factor = ms.cholesky(ms.cotan_laplacian(mesh), fixed=self.fixed)
+        ends = np.r_[np.ones(len(handle)), np.zeros(len(anchor))]
+        share = self.factor.solve(np.zeros(len(mesh.vertices)), fixed_values=ends)
+        self.share = share[mesh.faces].mean(axis=1)
+        corners = mesh.vertices[mesh.faces]
+        self.side = np.roll(corners, 1, axis=1) - np.roll(corners, -1, axis=1)          # (m, 3, 3): opposite to each corner
+        before, after = np.roll(self.side, -1, axis=1), np.roll(self.side, 1, axis=1)
+        double_area = np.linalg.norm(np.cross(before, after), axis=2)
+        self.weight = -(before * after).sum(axis=2) / double_area / 2                   # half the cotangent of each corner
+
+    def edit(self, turn=(0, 0, 0), offset=(0, 0, 0)):
+        """The mesh with its handle turned about its middle by the rotation vector ``turn`` (radians) and moved by ``offset``."""
+        x, faces = self.mesh.vertices, self.mesh.faces
+        turned = Rotation.from_rotvec(self.share[:, None] * turn).as_matrix()
+        flux = self.weight[:, :, None] * np.einsum("fij,fcj->fci", turned, self.side)   # along side c, from corner c + 1 to c + 2
+        b = np.zeros_like(x)
+        for c in range(3):
+            np.add.at(b, faces[:, c - 1], flux[:, c])
+            np.subtract.at(b, faces[:, c - 2], flux[:, c])
+        values, middle = x[self.fixed], x[self.handle].mean(axis=0)
+        values[:len(self.handle)] = Rotation.from_rotvec(turn).apply(x[self.handle] - middle) + middle + offset
+        return ms.Mesh(self.factor.solve(b, fixed_values=values), faces)
+
+
+def ends(mesh, share=0.1):
+    """Vertices near the right and near the left end of the mesh."""
+    along = mesh.vertices[:, 0]
+    low, high = np.quantile(along, [share, 1 - share])
+    return np.flatnonzero(along > high), np.flatnonzero(along < low)
+
+
+def caterpillar(level=5):
+    """A long surface with rings, which show whether details turn."""
+    sphere = ms.datasets.icosphere(level)
+    x = sphere.vertices
+    ring = 1 + 0.12 * np.cos(20 * x[:, :1])
+    return ms.Mesh(np.c_[3 * x[:, :1], ring * x[:, 1:]], sphere.faces)
+
+
+def bend(mesh, degrees):
+    """The mesh bent upwards: its right end turns and goes where the end of a bow of the same length would be."""
+    editor, angle = PoissonEditor(mesh, *ends(mesh)), np.radians(degrees)
+    length = np.ptp(mesh.vertices[:, 0])
+    offset = length * np.array([np.sin(angle) / angle - 1, (1 - np.cos(angle)) / angle, 0]) if angle else np.zeros(3)
+    return editor.edit(turn=[0, 0, angle], offset=offset)
+
+
+def main(arguments=None):
+    given = options(__doc__, arguments, "mesh", "mesh file without zero-area triangles, every vertex in a face; default: "
+                    "a caterpillar", degrees=90)
+    mesh = ms.load_mesh(given.mesh) if given.mesh else caterpillar()
+    bent = bend(mesh, given.degrees)
+    if given.output:
+        ms.apps.render(given.output, mesh, bent, captions=["before", f"the right end turned by {given.degrees} degrees"])
+    return bent
+
+
+if __name__ == "__main__":
+    main()

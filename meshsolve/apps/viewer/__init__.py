@@ -1,0 +1,71 @@
+"""The viewer: a mesh, what a solver makes of it, flows that run while you watch, handles to drag.
+
+:class:`Model` is all of it without a window; :class:`~meshsolve.apps.viewer.window.Window` draws the model with polyscope (extra
+``viewer``) and calls it from its panels. :func:`view` opens one on the other.
+"""
+
+from __future__ import annotations
+
+import os
+
+from meshsolve.apps.viewer.model import VIEWS, Model
+from meshsolve.arrays import as_integer, one_of
+from meshsolve.errors import InvalidInputError
+from meshsolve.files import as_path
+
+__all__ = ["VIEWS", "Model", "view"]
+
+
+def view(mesh, show="plain", screenshot=None, turntable=None, frames=72, size=(1440, 900), up="y", threads=None):
+    """Open the viewer on a mesh; with ``screenshot`` or ``turntable`` write pictures instead, also without a display.
+
+    Parameters
+    ----------
+    mesh : Mesh, trimesh.Trimesh, str or path
+    show : str
+        What is seen at first: ``"plain"``, ``"patches"``, ``"ribbons"``, ``"one patch"``, ``"separators"``,
+        ``"elimination order"``, ``"column counts"`` or ``"eigenvector"``.
+    screenshot : str or path, optional
+        PNG to write.
+    turntable : str or path, optional
+        Folder for ``frame_000.png`` and so on: a turn around the mesh.
+    frames : int
+        Of the turntable, at least 2.
+    size : (int, int)
+        Width and height in pixels.
+    up : {"y", "z"}
+        The axis that points up.
+    threads : int, optional
+
+    Returns
+    -------
+    Model
+        As the window left it: ``.mesh`` is the edited mesh.
+
+    Raises
+    ------
+    DeviceUnavailableError
+        No polyscope (``pip install meshsolve[viewer]``); no display, and for pictures no EGL either.
+    InvalidInputError
+        Not a mesh, or one without faces; an unknown ``show``; a picture that is no .png or cannot be written.
+    """
+    from meshsolve.apps.viewer.window import Window, made_folder
+
+    one_of(show, "show", VIEWS)
+    frames = as_integer(frames, "frames", 2, 10_000)
+    if screenshot is not None and as_path(screenshot).suffix.lower() != ".png":
+        raise InvalidInputError(f"{screenshot}: pictures are written as .png")
+    if turntable is not None:
+        made_folder(turntable)
+    is_file = isinstance(mesh, (str, os.PathLike))
+    model = Model.open(mesh, threads) if is_file else Model(mesh, threads=threads)
+    model.show(show)
+    pictures = screenshot is not None or turntable is not None
+    window = Window(model, size, pictures, up, os.fspath(mesh) if is_file else "")
+    if screenshot is not None:
+        window.screenshot(screenshot)
+    if turntable is not None:
+        window.turntable(turntable, frames)
+    if not pictures:
+        window.open()
+    return model

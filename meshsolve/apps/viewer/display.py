@@ -1,0 +1,88 @@
+"""The start of polyscope: with a window, or drawing into memory where there is no display."""
+
+from __future__ import annotations
+
+from meshsolve.arrays import as_integer, one_of
+from meshsolve.errors import DeviceUnavailableError, InvalidInputError
+
+LEFT, RIGHT = 305, 390              # pixels that polyscope's panels and ours take
+LOST, TRIES = "Unable to convert function return value", 5
+MOCK = "openGL_mock"
+NO_WINDOW = ("no window can be opened: there is no display. meshsolve view MESH --screenshot picture.png draws without one")
+NO_EGL = ("nothing to draw with: polyscope needs a display, or EGL to draw without one (Debian, Ubuntu: apt install libegl1 "
+          "libgl1-mesa-dri)")
+
+
+def polyscope():
+    """The module, or an error that says how to get it."""
+    try:
+        import polyscope
+    except ImportError as e:
+        raise DeviceUnavailableError(f"the viewer needs polyscope, which is not there ({e}): pip install meshsolve[viewer], or "
+                                     "pip install polyscope") from e
+    return polyscope
+
+
+def start(size=(1440, 900), headless=False, up="y", backend=None):
+    """polyscope, initialized and empty.
+
+    Raises
+    ------
+    DeviceUnavailableError
+        No polyscope, no display, or neither a display nor EGL where it is to be headless.
+    InvalidInputError
+        A size outside 64 to 8192, or another ``up`` than y and z.
+    """
+    one_of(up, "up", ("y", "z"))
+    try:
+        width, height = (as_integer(pixels, "size", 64, 8192) for pixels in size)
+    except (TypeError, ValueError) as e:
+        raise InvalidInputError(f"size has to be two integers from 64 to 8192, not {size!r}") from e
+    ps = polyscope()
+    if not ps.is_initialized():
+        ps.set_program_name("meshsolve")
+        ps.set_use_prefs_file(False)
+        ps.set_verbosity(0)
+        ps.set_errors_throw_exceptions(True)
+        _initialize(ps, headless, backend)
+    elif ps.get_render_engine_backend_name() == MOCK and backend != MOCK:
+        raise DeviceUnavailableError(NO_EGL if headless else NO_WINDOW)
+    ps.clear_user_callback()
+    ps.remove_everything()
+    ps.set_up_dir(f"{up}_up")
+    ps.set_window_size(width, height)
+    ps.set_ground_plane_mode("none")
+    ps.set_SSAA_factor(2)
+    ps.set_right_gui_pane_width(RIGHT)
+    ps.set_user_gui_is_on_right_side(True)
+    ps.set_give_focus_on_show(True)
+    return ps
+
+
+def _initialize(ps, headless, backend):
+    """The first backend that starts. Where none does, the one that draws nothing: polyscope's exit hook needs one."""
+    wanted = [backend] if backend else ["openGL3_egl", "auto"] if headless else ["auto"]
+    for name in wanted:
+        try:
+            return ps.init(name)
+        except RuntimeError:
+            continue
+    ps.init(MOCK)
+    raise DeviceUnavailableError(NO_EGL if headless else NO_WINDOW)
+
+
+def add_quantity(structure, method, name, values, **options):
+    """Add and enable a quantity by ``add_scalar_quantity`` or ``add_color_quantity``.
+
+    Now and then a setter of polyscope 2.6 cannot return the quantity it has set, which lies where another one lay before. One
+    more is then made while the first is still there, so that it lies elsewhere.
+    """
+    for attempt in range(TRIES):
+        try:
+            getattr(structure, method)(name + attempt * "'", values, enabled=True, **options)
+            break
+        except TypeError as e:
+            if LOST not in str(e) or attempt == TRIES - 1:
+                raise
+    for k in range(attempt):
+        structure.remove_quantity(name + k * "'")

@@ -1,0 +1,261 @@
+"""Pins and handles on a surface: the rest follows by a bi-Laplacian or by harmonic weights.
+
+Fixed vertices leave the system by ``fixed=``. The fill-reducing order is made once for the mesh and restricted to what is
+free, so another pin costs a symbolic and a numeric phase; another stiffness or rest shape the numeric phase alone
+(``refactor``). The surface is linear in the handles' affine transforms: one solve gives a basis, a drag is a product with it.
+
+Sources: Botsch and Kobbelt 2004, "An intuitive framework for real-time freeform modeling" (a basis made beforehand); Joshi et al.
+2007, "Harmonic coordinates for character articulation" (weights).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+
+import numpy as np
+import scipy.sparse as sp
+
+from meshsolve import api, order
+from meshsolve.apps.mcf import BILAPLACIAN, System, squared_edge
+from meshsolve.arrays import as_indices, as_integer, as_number, one_of
+from meshsolve.errors import InvalidInputError
+from meshsolve.mesh import pattern_of
+from meshsolve.report import Report
+
+METHODS = ("bi-Laplacian", "harmonic weights")
+FREE, PINNED = -1, 0                # groups of vertices; handles are 1, 2, ...
+
+
+class Editor:
+    """A surface with pinned vertices and handles.
+
+    Parameters
+    ----------
+    mesh : Mesh
+        The shape at rest.
+    threads : int, optional
+    device : {"auto", "cpu", "cuda"}
+
+    Attributes
+    ----------
+    group : (n,) int32
+        -1: free, 0: pinned, k: belongs to handle k.
+    transforms : dict of int to (4, 4) float64
+        What each handle does to its vertices.
+    method : {"bi-Laplacian", "harmonic weights"}
+        The first keeps the surface smooth through pins and handles; the second blends the handles' transforms.
+    bending : float from 0 to 1
+        0: a membrane, 1: a thin plate; of the bi-Laplacian method.
+    report : Report
+        Seconds of every phase so far.
+    """
+
+    def __init__(self, mesh, threads=None, device="auto"):
+        self.mesh, self.threads, self.device = mesh, threads, device
+        self.group = np.full(len(mesh.vertices), FREE, np.int32)
+        self.transforms, self.method, self.bending = {}, METHODS[0], 1.0
+        self.report = Report()
+        self._orderings = {}
+        self._forget_values()
+        self._forget_factor()
+
+    # ---- what is fixed --------------------------------------------------------------------------------------------------
+
+    def pin(self, vertices):
+        """Hold vertices where they are at rest."""
+        self._assign(vertices, PINNED)
+
+    def free(self, vertices):
+        """Let vertices go; a handle without vertices is gone."""
+        self._assign(vertices, FREE)
+
+    def grab(self, vertices):
+        """Make a handle of vertices; returns its number."""
+        handle = max(self.transforms, default=0) + 1
+        self.transforms = {**self.transforms, handle: np.eye(4)}
+        self._assign(vertices, handle)
+        return handle
+
+    def clear(self):
+        """No pins, no handles: the shape at rest."""
+        self._assign(slice(None), FREE)
+
+    def around(self, vertex, rings):
+        """The vertices at most ``rings`` edges away from ``vertex``, ascending."""
+        near = np.zeros(len(self.group), bool)
+        near[as_integer(vertex, "vertex", 0, len(self.group) - 1)] = True
+        ends = self.mesh.edges
+        for _ in range(as_integer(rings, "rings", 0)):
+            near[ends[near[ends].any(axis=1)]] = True
+        return np.flatnonzero(near)
+
+    def _assign(self, vertices, group):
+        rows = vertices if isinstance(vertices, slice) else as_indices(vertices, len(self.group), "vertices")
+        self.group = self.group.copy()
+        self.group[rows] = group
+        used = set(np.unique(self.group).tolist())
+        self.transforms = {k: T for k, T in self.transforms.items() if k in used}
+        self._forget_factor()
+
+    # ---- what moves -----------------------------------------------------------------------------------------------------
+
+    def move(self, handle, transform):
+        """Give a handle an offset (3,) or a transform (4, 4) from its place at rest."""
+        if handle not in self.transforms:
+            raise InvalidInputError(f"there is no handle {handle}; there are {sorted(self.transforms)}")
+        given = np.asarray(transform, np.float64)
+        if given.shape not in ((3,), (4, 4)) or not np.isfinite(given).all():
+            raise InvalidInputError(f"a transform has to be (3,) or (4, 4) finite numbers, not of shape {given.shape}")
+        T = np.eye(4) if given.shape == (3,) else given.copy()
+        if given.shape == (3,):
+            T[:3, 3] = given
+        self.transforms = {**self.transforms, handle: T}
+
+    def use(self, method=None, bending=None):
+        """Choose the method or the stiffness; a new stiffness refactors at the next drag."""
+        if method is not None and one_of(method, "method", METHODS) != self.method:
+            self.method = method
+            self._forget_factor()
+        if bending is not None and (bending := as_number(bending, "bending")) != self.bending:
+            if bending > 1:
+                raise InvalidInputError(f"bending has to be a number from 0 to 1, not {bending:g}")
+            self.bending = bending
+            self._stale |= self.method == "bi-Laplacian"
+
+    def rest(self, mesh):
+        """Another shape at rest, with the same faces; handles are where it has them. Refactors at the next drag."""
+        self.mesh = mesh
+        self.transforms = {k: np.eye(4) for k in self.transforms}
+        self._forget_values()
+        self._stale, self._basis, self._weights = True, None, None
+
+    @property
+    def is_moved(self):
+        """Whether some handle is not in its place at rest."""
+        return any(not np.array_equal(T, np.eye(4)) for T in self.transforms.values())
+
+    @contextlib.contextmanager
+    def restored_on_error(self):
+        """If the block fails, everything is as it was before it."""
+        before = vars(self).copy()                          # every attribute is replaced, none is changed in place, but
+        try:
+            yield
+        except BaseException:
+            vars(self).update(before)
+            self._stale, self._basis = True, None           # the factor: it may hold newer values
+            raise
+
+    def centre(self, handle):
+        """(3,) the middle of a handle's vertices at rest."""
+        return self.mesh.vertices[self.group == handle].mean(axis=0)
+
+    def positions(self):
+        """(n, 3) the surface as pins and handles have it: a product with :meth:`basis`, which is made when it has to be."""
+        x = self.mesh.vertices
+        if not self.transforms:
+            return x.copy()
+        offsets = [(T - np.eye(4))[:3].T for T in self.transforms.values()]         # [x, 1] @ offset is how far x moves
+        if self.method == "bi-Laplacian":
+            return x + self.basis() @ np.concatenate(offsets)
+        moved = x.copy()
+        for w, offset in zip(self.basis().T, offsets):
+            moved += w[:, None] * (x @ offset[:3] + offset[3])
+        return moved
+
+    def basis(self):
+        """What each handle adds to the surface, in the order of ``transforms``.
+
+        Returns
+        -------
+        (n, k) or (n, 4 k) float64
+            Harmonic weights: 1 on the handle, 0 on whatever else is fixed. Bi-Laplacian: four columns a handle, the surface's
+            answer to the handle's coordinates x, y, z and 1, which are what any affine transform is made of.
+        """
+        self._prepare()
+        if self._basis is None:
+            mine = (self._group_of_row[:, None] == np.array(list(self.transforms))).astype(np.float64)
+            if self.method == "bi-Laplacian":
+                at = np.column_stack([self.mesh.vertices[self._rows], np.ones(len(self._rows))])
+                mine = (mine[:, :, None] * at[:, None]).reshape(len(mine), -1)
+            self._basis = self._solve(mine)
+        return self._basis
+
+    def weights(self):
+        """(n, k) harmonic weights of the handles, whatever the method."""
+        if self.method == "harmonic weights":
+            return self.basis()
+        if self._weights is None:
+            other = copy.copy(self)
+            other.use("harmonic weights")
+            self._weights = other.basis()
+        return self._weights
+
+    # ---- the system -----------------------------------------------------------------------------------------------------
+
+    def _solve(self, values):
+        """Displacements of all vertices for those of the fixed ones."""
+        n = len(self.group)
+        if self._factor is None:                            # every vertex is fixed
+            x = np.empty((n, values.shape[1]))
+            x[self._rows] = values
+            return x
+        with self._counted():
+            return self._factor.solve(np.zeros((n, values.shape[1])), fixed_values=values)
+
+    def _prepare(self):
+        """A factor that fits what is fixed, the method, the stiffness and the shape at rest."""
+        if self._rows is None:
+            self._rows = self._fixed_rows()
+            self._group_of_row = self.group[self._rows]
+        elif not self._stale:
+            return
+        if len(self._rows) < len(self.group):
+            A = self._matrix()
+            with self._counted():
+                if self._factor is None:
+                    self._factor = api.cholesky(A, self._ordering(A), fixed=self._rows, device=self.device, threads=self.threads)
+                else:
+                    self._factor.refactor(A)
+        self._stale, self._basis = False, None
+
+    def _fixed_rows(self):
+        """Pins, handles, and one vertex of each component without either: it stays where it is."""
+        rows = np.flatnonzero(self.group != FREE)
+        component = self.mesh.components
+        alone = np.ones(component.max() + 1, bool)
+        alone[component[rows]] = False
+        first = np.unique(component, return_index=True)[1]
+        return np.union1d(rows, first[alone])
+
+    def _matrix(self):
+        """L for weights, else (1 - bending) L / edge^2 + bending L M^-1 L: one pattern for every stiffness."""
+        if self._system is None:
+            self._system = System(self.mesh, **BILAPLACIAN)
+        L = self._system.assembler.matrix(self._system.stiffness)
+        if self.method == "harmonic weights":
+            return L
+        plate = L @ sp.diags_array(1 / self._system.mass) @ L
+        return self.bending * plate + (1 - self.bending) / squared_edge(self.mesh) * L
+
+    def _ordering(self, A):
+        """Of the whole mesh, made once for each of the two patterns."""
+        if self.method not in self._orderings:
+            with self.report.phase("order"):
+                self._orderings[self.method] = order.auto(pattern_of(A), threads=self.threads)
+        return self._orderings[self.method]
+
+    def _forget_values(self):
+        self._system = None
+
+    def _forget_factor(self):
+        self._factor = self._rows = self._basis = self._weights = None
+        self._stale = True
+
+    @contextlib.contextmanager
+    def _counted(self):
+        """Adds what the block costs the factor to the editor's report."""
+        before = dict(self._factor.report.seconds) if self._factor is not None else {}
+        yield
+        for phase, spent in self._factor.report.seconds.items():
+            self.report.add(phase, spent - before.get(phase, 0.0))

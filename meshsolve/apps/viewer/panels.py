@@ -1,0 +1,142 @@
+"""The panels: they show the model and call it, and hold nothing but what is being typed."""
+
+from __future__ import annotations
+
+from meshsolve.apps.mcf import METHODS as FLOWS
+from meshsolve.apps.viewer import editing, spectrum, structure
+from meshsolve.apps.viewer.animation import DEVICES
+from meshsolve.apps.viewer.model import VIEWS
+
+MODES = ("look", "pin", "handle", "let go")         # what a click on the surface does
+
+
+class Panels:
+    """All panels of a window, called once a frame.
+
+    Parameters
+    ----------
+    window : Window
+        Runs actions, takes pictures, knows the gizmo's handle.
+    widgets : Widgets
+    path : str
+        What the box for files holds at first.
+    """
+
+    def __init__(self, window, widgets, path=""):
+        self.window, self.ui = window, widgets
+        self.path, self.out = path, "edited.ply"
+        self.picture, self.folder, self.frames = "view.png", "turntable", 72
+        self.mode, self.rings = MODES[0], 3
+        self.starts_open = ("Mesh", "Structure", "Flow")
+        self.laplacian, self.count = spectrum.LAPLACIANS[0], 8
+
+    def __call__(self):
+        model, ui = self.window.model, self.ui
+        if self.window.message:
+            ui.line(self.window.message, strong=True)
+        ui.line(model.timings.last or "ready")
+        for title, draw in (("Mesh", self._mesh), ("Structure", self._structure), ("Flow", self._flow), ("Edit", self._edit),
+                            ("Eigenvectors", self._eigenvectors), ("Pictures", self._pictures)):
+            if ui.section(title, title in self.starts_open):
+                draw(model, ui)
+
+    def _mesh(self, model, ui):
+        ui.line(f"{model.name}: " + ", ".join(f"{value} {name}" for name, value in model.facts().items() if name != "manifold"))
+        self.path = ui.text("file", self.path)
+        if ui.button("load"):
+            self.window.attempt(model.load, self.path)
+        if ui.button("reset shape", beside=True):
+            self.window.attempt(model.reset)
+        self.out = ui.text("save as", self.out)
+        if ui.button("save"):
+            self.window.attempt(model.save, self.out)
+
+    def _structure(self, model, ui):
+        show = self.window.show
+        if view := ui.choice("view", model.view, VIEWS):
+            show(view=view)
+        if ordering := ui.choice("ordering", model.ordering, structure.ORDERINGS):
+            show(ordering=ordering)
+        if (size := ui.integer("patch size", model.patch_size, 16, 4096)) is not None:
+            show(patch_size=size)
+        if model.view == "one patch":
+            last = model.structure.patches(model.patch_size).num_patches - 1
+            if (patch := ui.integer("patch", min(model.patch, last), 0, last)) is not None:
+                show(patch=patch)
+        if self.window.caption:
+            ui.line(self.window.caption)
+
+    def _flow(self, model, ui):
+        flow, attempt = model.animation, self.window.attempt
+        if method := ui.choice("flow", flow.method, FLOWS):
+            attempt(flow.use, method)
+        if device := ui.choice("device", flow.device, DEVICES):
+            attempt(lambda: flow.use(device=device))
+        strength = ui.slider("dt / automatic", flow.strength, 0.01, 100.0, logarithmic=True)
+        if strength is not None:
+            attempt(lambda: flow.use(strength=strength))
+        if ui.button("step"):
+            attempt(model.step)
+        if (running := ui.checkbox("run", flow.running)) is not None:
+            flow.running = running
+        ui.line(f"{flow.steps} steps, dt {flow.dt:.3g}")
+        phases = model.timings.phases("step")
+        if phases:
+            ui.plot("milliseconds of a step", {name: 1e3 * seconds for name, seconds in phases.items()}, "ms")
+
+    def _edit(self, model, ui):
+        editor, attempt = model.editor, self.window.attempt
+        if mode := ui.choice("click", self.mode, MODES):
+            self.mode = mode
+        if (rings := ui.integer("rings around it", self.rings, 0, 40)) is not None:
+            self.rings = rings
+        if method := ui.choice("method", editor.method, editing.METHODS):
+            attempt(lambda: model.use_edit(method))
+        bending = ui.slider("bending", editor.bending, 0.0, 1.0)
+        if bending is not None:
+            attempt(lambda: model.use_edit(bending=bending))
+        self._handle(model, ui)
+        ui.line(f"{(editor.group == 0).sum():,} vertices pinned, handles: {len(editor.transforms)}")
+        if ui.button("keep shape"):
+            attempt(model.keep)
+        if ui.button("release all", beside=True):
+            attempt(model.release)
+
+    def _handle(self, model, ui):
+        """The handle that is dragged: the gizmo on the surface does the same."""
+        handles = list(model.editor.transforms)
+        if not handles:
+            ui.line("click: handle, then click the surface; drag the gizmo")
+            return
+        last = len(handles) - 1
+        if (k := ui.integer("handle number", min(model.handle, last), 0, last)) is not None:
+            self.window.show(handle=k)
+        handle = self.window.handle
+        offset = ui.vector("offset", model.editor.transforms[handle][:3, 3], 2e-3 * self.window.size)
+        if offset is not None:
+            T = model.editor.transforms[handle].copy()
+            T[:3, 3] = offset
+            self.window.attempt(model.drag, handle, T)
+
+    def _eigenvectors(self, model, ui):
+        if laplacian := ui.choice("Laplacian", self.laplacian, spectrum.LAPLACIANS):
+            self.laplacian = laplacian
+        if (count := ui.integer("how many", self.count, 1, 30)) is not None:
+            self.count = count
+        if ui.button("compute") and self.window.attempt(model.decompose, self.count, self.laplacian):
+            self.window.show(view="eigenvector")
+        if model.spectrum is not None:
+            last = len(model.spectrum.values) - 1
+            if (k := ui.integer("eigenvector", min(model.eigenvector, last), 0, last)) is not None:
+                self.window.show(view="eigenvector", eigenvector=k)
+            ui.line("eigenvalues " + ", ".join(f"{v:.4g}" for v in model.spectrum.values))
+
+    def _pictures(self, model, ui):
+        self.picture = ui.text("picture", self.picture)
+        if ui.button("take picture"):
+            self.window.attempt(self.window.screenshot, self.picture)
+        self.folder = ui.text("folder", self.folder)
+        if (frames := ui.integer("frames", self.frames, 2, 360)) is not None:
+            self.frames = frames
+        if ui.button("take turntable"):
+            self.window.attempt(self.window.turntable, self.folder, self.frames)

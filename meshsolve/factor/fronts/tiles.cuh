@@ -1,0 +1,47 @@
+// One tile of a matrix product, for what the pivots of a large front take from the rest of it.
+#pragma once
+#include "device/common.cuh"
+
+namespace ms::fronts {
+
+constexpr int tile = 64, inner_tile = 16;
+
+// C -= A B^T for one tile of 64 x 64 entries; A is rows x inner, B columns x inner with entries `across` and `along` apart.
+// Entries i < j + above are left alone. 256 threads with 4 x 4 entries each, rows and columns 16 apart; what is read is read
+// coalesced.
+template <class T>
+__device__ __forceinline__ void subtract_tile(const T* A, long long leading, const T* B, long long across, long long along,
+                                              int rows, int columns, int inner, T* C, long long leading_C, int above) {
+  __shared__ T a[inner_tile * tile];
+  __shared__ T b[inner_tile * (tile + 1)];                  // padded: it may be written along the rows
+  const int x = threadIdx.x % 16, y = threadIdx.x / 16;
+  T sum[4][4] = {};
+  for (int from = 0; from < inner; from += inner_tile) {
+    for (int k = threadIdx.x; k < inner_tile * tile; k += blockDim.x) {
+      const int i = k % tile, j = k / tile;
+      a[k] = i < rows && from + j < inner ? A[i + (from + j) * leading] : T(0);
+      const int c = along == 1 ? k / inner_tile : i, d = along == 1 ? k % inner_tile : j;
+      b[c + d * (tile + 1)] = c < columns && from + d < inner ? B[c * across + (from + d) * along] : T(0);
+    }
+    __syncthreads();
+#pragma unroll 4
+    for (int k = 0; k < inner_tile; ++k) {
+      T p[4], q[4];
+#pragma unroll
+      for (int d = 0; d < 4; ++d) {
+        p[d] = a[k * tile + x + 16 * d];
+        q[d] = b[k * (tile + 1) + y + 16 * d];
+      }
+#pragma unroll
+      for (int d = 0; d < 16; ++d) sum[d / 4][d % 4] += p[d / 4] * q[d % 4];
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int d = 0; d < 16; ++d) {
+    const int i = x + 16 * (d / 4), j = y + 16 * (d % 4);
+    if (i < rows && j < columns && i >= j + above) C[i + j * leading_C] -= sum[d / 4][d % 4];
+  }
+}
+
+}  // namespace ms::fronts

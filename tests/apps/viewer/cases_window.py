@@ -1,0 +1,372 @@
+"""What a person does in the window, done with the mouse: every widget of every panel, the surface, the gizmo.
+
+test_window.py runs this file in a process of its own, since polyscope has one window and one backend in a process. The variable
+MESHSOLVE_VIEWER_BACKEND names it; openGL_mock draws nothing: with it the same actions run, and pictures are not compared.
+"""
+
+import os
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import meshsolve as ms
+from meshsolve.apps.viewer import VIEWS, Model
+from meshsolve.apps.viewer.window import Window
+from meshsolve.errors import DeviceUnavailableError, InvalidInputError
+
+BACKEND = os.environ.get("MESHSOLVE_VIEWER_BACKEND", "openGL3_egl")
+DRAWS = BACKEND != "openGL_mock"
+SECTIONS = ("Mesh", "Structure", "Flow", "Edit", "Eigenvectors", "Pictures")
+NO_GRAPHICS = 77                    # exit status
+seen, pressed = set(), set()        # labels of widgets over all tests
+
+
+class User:
+    """A mouse and a keyboard in a window."""
+
+    def __init__(self, window):
+        self.window, self.ui, self.scene = window, window.panels.ui, window.scene
+        self.io = self.ui.gui.GetIO()
+        self.open = {"Mesh", "Structure", "Flow"}
+
+    def frame(self, count=1):
+        for _ in range(count):
+            self.ui.where.clear()
+            self.scene.frame_tick()
+            seen.update(self.ui.where)
+
+    def at(self, label, share=0.5):
+        """A point on a widget; its text stands to its right."""
+        (left, top), (right, bottom) = self.ui.where[label]
+        width = min(right - left, 170) if not label.startswith(SECTIONS) else right - left
+        return left + share * width, (top + bottom) / 2
+
+    def press(self, label, share=0.5):
+        pressed.add(label)
+        self.click(*self.at(label, share))
+
+    def click(self, x, y, to=None):
+        self.io.AddMousePosEvent(x, y)
+        self.frame()
+        self.io.AddMouseButtonEvent(0, True)
+        self.frame()
+        if to is not None:
+            self.io.AddMousePosEvent(*to)
+            self.frame(2)
+        self.io.AddMouseButtonEvent(0, False)
+        self.frame(2)
+
+    def drag(self, label, pixels):
+        pressed.add(label)
+        x, y = self.at(label, 0.1)
+        self.click(x, y, to=(x + pixels, y))
+
+    def choose(self, label, name):
+        """Of buttons in a line, or of a box that opens."""
+        if label in self.ui.where:
+            self.press(label)
+        self.press(f"{label}: {name}", 0.2)
+
+    def type(self, label, text):
+        gui = self.ui.gui
+        self.press(label)
+        for down in (True, False):
+            self.io.AddKeyEvent(gui.ImGuiMod_Ctrl, down)
+            self.io.AddKeyEvent(gui.ImGuiKey_A, down)
+            self.frame(2)
+        self.io.AddInputCharactersUTF8(str(text))
+        self.frame(2)
+        self.io.AddKeyEvent(gui.ImGuiKey_Enter, True)
+        self.io.AddKeyEvent(gui.ImGuiKey_Enter, False)
+        self.frame(2)
+
+    def only(self, *sections):
+        """Unfold these sections alone."""
+        for name in SECTIONS:
+            if (name in self.open) != (name in sections):
+                self.press(name, 0.3)
+        self.open = set(sections)
+
+    def picture(self):
+        self.scene.set_render_scene(True)
+        pixels = self.window.pixels()[::2, ::2].astype(np.int16)
+        self.scene.set_render_scene(False)                  # in between the panels alone: half the time
+        return pixels
+
+
+def start(mesh, **options):
+    """A user before a window of 760 x 600 pixels."""
+    try:
+        window = Window(Model(mesh), (760, 600), headless=True, backend=BACKEND, **options)
+    except DeviceUnavailableError as e:
+        pytest.exit(f"no graphics: {e}", NO_GRAPHICS)
+    window.scene.set_SSAA_factor(1)
+    window.scene.set_max_fps(-1)
+    window.scene.set_build_default_gui_panels(False)          # room for the surface
+    user = User(window)
+    user.scene.set_render_scene(False)
+    user.io.AddMousePosEvent(1, 599)
+    user.frame(2)
+    for name in SECTIONS:                                   # folded or not is remembered between windows
+        shown = {"Mesh": "load", "Structure": "view", "Flow": "step", "Edit": "release all", "Eigenvectors": "compute",
+                 "Pictures": "take picture"}[name]
+        (user.open.add if shown in user.ui.where else user.open.discard)(name)
+    return user
+
+
+@pytest.fixture
+def user():
+    return start(ms.datasets.scan_like(5500))
+
+
+def shows(picture):
+    """Something is drawn, and in several colours."""
+    drawn = (picture != picture[0, 0]).any(axis=2)
+    return not DRAWS or (np.ptp(picture.reshape(-1, 3), axis=0).min() > 50 and drawn.mean() > 0.02)
+
+
+def differs(before, after, share=0.002):
+    return not DRAWS or (np.abs(before - after).max(axis=2) > 8).mean() > share
+
+
+def test_every_view_is_another_picture(user):
+    user.only("Structure")
+    pictures = [user.picture()]
+    assert shows(pictures[0])
+    for view in VIEWS[1:7]:
+        user.choose("view", view)
+        assert user.window.model.view == view and user.window.caption and not user.window.message
+        pictures.append(user.picture())
+        assert shows(pictures[-1]) and all(differs(p, pictures[-1]) for p in pictures[:-1]), view
+        if view == "one patch":
+            user.press("patch", 0.9)
+            assert user.window.model.patch > 10
+    user.choose("ordering", "rcm")
+    assert user.window.model.ordering == "rcm" and differs(pictures[-1], user.picture())
+    user.choose("view", "patches")
+    before = user.picture()
+    user.press("patch size", 0.02)
+    assert user.window.model.patch_size < 400 and differs(before, user.picture())
+    user.choose("view", "weights")
+    assert "there is no handle" in user.window.message and user.window.model.view == "patches"
+    user.choose("view", "plain")
+    assert not user.window.caption and same(pictures[0], user.picture())
+
+
+def test_flows_step_and_run(user):
+    user.only("Flow")
+    model, first = user.window.model, user.picture()
+    user.press("step")
+    assert model.animation.steps == 1 and differs(first, user.picture()) and "step:" in model.timings.last
+    user.press("dt / automatic", 0.9)
+    assert model.animation.strength > 10
+    before = model.mesh
+    user.press("step")
+    assert model.animation.steps == 2 and model.mesh is not before
+    user.choose("flow", "conformalized")
+    user.press("run", 0.06)
+    user.frame(3)
+    assert model.animation.running and model.animation.steps > 4
+    user.press("run", 0.06)
+    steps = model.animation.steps
+    user.frame(2)
+    assert model.animation.steps == steps and not model.animation.running
+    user.choose("flow", "bi-Laplacian")
+    user.choose("device", "cpu")
+    user.press("step")
+    assert model.animation.steps == steps + 1 and not user.window.message
+    assert len(model.timings.phases("step")["numeric"]) >= 5
+    if not ms.device.available():
+        user.choose("device", "cuda")
+        user.press("step")
+        assert model.animation.steps == steps + 1 and "cuda" in user.window.message.lower()
+    user.choose("device", "auto")
+
+
+def test_pins_handles_and_the_gizmo(user):
+    user.only("Edit")
+    model, window = user.window.model, user.window
+    middle = middle_of_surface(user)
+    user.click(*middle)
+    assert (model.editor.group < 0).all()                               # click: look
+    user.choose("click", "pin")
+    user.press("rings around it", 0.1)
+    assert window.panels.rings == 2
+    pick(user, middle, (-60, 40))
+    pinned = (model.editor.group == 0).sum()
+    user.choose("click", "handle")
+    pick(user, middle, (40, -20))
+    assert window.handle == 1 and pinned > 10 and (model.editor.group == 1).sum() > 10
+    before, x = user.picture(), model.mesh.vertices
+    T = window._gizmo.get_transform().copy()
+    T[:3, 3] += [0.0, 0.15, 0.2]
+    window._gizmo.set_transform(T)
+    user.frame(3)
+    moved = model.mesh.vertices - x
+    assert np.allclose(moved[model.editor.group == 1], [0, 0.15, 0.2], atol=1e-5) and differs(before, user.picture())
+    assert np.allclose(moved[model.editor.group == 0], 0, atol=1e-9)
+    user.drag("offset", 60)
+    assert model.editor.transforms[1][0, 3] > 0.02 and np.allclose(window._gizmo.get_transform()[:3, 3] - T[:3, 3],
+                                                                   [model.editor.transforms[1][0, 3], 0, 0], atol=1e-4)
+    before = user.picture()
+    user.press("bending", 0.05)
+    assert model.editor.bending < 0.2 and differs(before, user.picture(), 5e-4) and "refactor" in model.timings.last
+    user.choose("method", "harmonic weights")
+    assert model.editor.method == "harmonic weights" and not window.message
+    pick(user, middle, (-40, -40))
+    assert window.handle == 2 and len(model.editor.transforms) == 2
+    user.press("handle number", 0.05)
+    assert window.handle == 1
+    window.show(view="weights")
+    assert shows(user.picture()) and "handle 1" in window.caption
+    user.press("keep shape")
+    assert not model.editor.is_moved
+    user.choose("click", "let go")
+    vertex = int(np.flatnonzero(model.editor.group == 0)[0])
+    window.panels.rings = 20
+    model.free(vertex, 20)
+    user.frame()
+    user.press("release all")
+    assert (model.editor.group < 0).all() and window._gizmo is None and model.view == "plain"
+    user.choose("click", "look")
+
+
+def same(before, after):
+    return not differs(before, after) or not DRAWS
+
+
+def middle_of_surface(user):
+    """A pixel where the surface is, between the panels."""
+    if not DRAWS:
+        return 180.0, 300.0
+    for y in range(180, 420, 20):
+        for x in range(80, 300, 20):
+            if user.scene.pick(screen_coords=(x, y)).is_hit:
+                near = [user.scene.pick(screen_coords=(x + dx, y + dy)).is_hit for dx, dy in ((-60, 40), (40, -20), (-40, -40))]
+                if all(near):
+                    return float(x), float(y)
+    raise AssertionError("no surface between the panels")
+
+
+def pick(user, middle, offset):
+    """Click on the surface; where nothing is drawn, what a click would do."""
+    if DRAWS:
+        return user.click(middle[0] + offset[0], middle[1] + offset[1])
+    vertex = {(-60, 40): 0, (40, -20): 2000, (-40, -40): 4000}[offset]
+
+    class Hit:
+        is_hit, structure_name, structure_data = True, "mesh", {"index": vertex}
+
+    user.window._click(Hit)
+    user.frame()
+
+
+def test_eigenvectors(user):
+    user.only("Eigenvectors")
+    model, before = user.window.model, user.picture()
+    user.press("how many", 0.1)
+    user.choose("Laplacian", "cotan")
+    user.press("compute")
+    assert model.view == "eigenvector" and model.spectrum.vectors.shape[1] == user.window.panels.count == 3
+    first = user.picture()
+    assert differs(before, first) and "eigenvalue" in user.window.caption
+    user.press("eigenvector", 0.95)
+    assert model.eigenvector == 2 and differs(first, user.picture())
+    user.choose("Laplacian", "graph")
+
+
+def test_files(user, tmp_path):
+    user.only("Mesh")
+    model = user.window.model
+    model.step()
+    user.frame()
+    before = user.picture()
+    user.press("reset shape")
+    assert model.mesh is model.original and differs(before, user.picture(), 2e-4)
+    user.type("save as", tmp_path / "a.ply")
+    user.press("save")
+    assert len(ms.load_mesh(tmp_path / "a.ply").vertices) == len(model.mesh.vertices)
+    ms.datasets.icosphere(3).save(tmp_path / "ball.obj")
+    user.type("file", tmp_path / "ball.obj")
+    before = user.picture()
+    user.press("load")
+    assert model.name == "ball.obj" and len(model.mesh.vertices) == 642 and differs(before, user.picture())
+    user.type("file", tmp_path / "none.obj")
+    user.press("load")
+    assert "no such file" in user.window.message and model.name == "ball.obj"
+    user.press("reset shape")
+    assert not user.window.message
+
+
+def test_pictures(user, tmp_path):
+    user.only("Pictures")
+    user.type("picture", tmp_path / "a.png")
+    user.scene.set_render_scene(True)
+    user.press("take picture")
+    assert not user.window.message
+    with Image.open(tmp_path / "a.png") as image:
+        assert image.size == (760, 600) and np.array_equal(np.asarray(image)[::2, ::2], user.picture())
+    user.press("frames", 0.01)
+    user.window.panels.frames = 3
+    user.type("folder", tmp_path / "turn")
+    before = user.picture()
+    user.scene.set_render_scene(True)
+    user.press("take turntable")
+    names = sorted(p.name for p in (tmp_path / "turn").iterdir())
+    assert names == ["frame_000.png", "frame_001.png", "frame_002.png"] and same(before, user.picture())
+    frames = [np.asarray(Image.open(tmp_path / "turn" / name), np.int16) for name in names]
+    assert all(map(shows, frames)) and differs(frames[0], frames[1]) and differs(frames[1], frames[2])
+    user.type("folder", tmp_path / "no" / "turn")
+    user.press("take turntable")
+    assert "no folder can be made" in user.window.message
+    user.type("picture", "a.jpg")
+    user.press("take picture")
+    assert "written as .png" in user.window.message
+
+
+def test_up_turns_the_picture():
+    mesh = ms.datasets.icosphere(3)
+    tall = mesh.with_vertices(mesh.vertices * [1, 1, 2.5])
+    lying, standing = start(tall).picture(), start(tall, up="z").picture()
+    if DRAWS:
+        height, width = np.ptp(np.argwhere((standing != standing[0, 0]).any(axis=2)), axis=0)
+        assert height > 1.5 * width
+    assert differs(lying, standing)
+
+
+def test_nothing_that_fails_closes_the_window(monkeypatch):
+    user = start(ms.Mesh(np.zeros((3, 3)), [[0, 1, 2]]))
+    user.only("Flow")
+    user.press("step")
+    assert "no face with an area" in user.window.message
+    user.press("run", 0.06)
+    user.frame(2)
+    assert not user.window.model.animation.running and "no face with an area" in user.window.message
+    monkeypatch.setattr(user.window.model, "step", lambda: 1 / 0)
+    user.press("step")
+    assert user.window.message == "ZeroDivisionError: division by zero"
+    monkeypatch.undo()
+    user.choose("flow", "conformalized")
+    assert not user.window.message and user.window.model.animation.method == "conformalized"
+
+
+def test_the_last_window_alone_is_called():
+    first = start(ms.datasets.icosphere(2))
+    second = start(ms.datasets.icosphere(3))
+    second.only("Flow")
+    second.press("step")
+    assert second.window.model.animation.steps == 1 and first.window.model.animation.steps == 0
+
+
+def test_a_window_refuses_bad_sizes():
+    for size in ((10, 100), (100,), "large", (100.0, 100)):
+        with pytest.raises(InvalidInputError):
+            Window(Model(ms.datasets.icosphere(1)), size, headless=True, backend=BACKEND)
+
+
+def test_every_widget_has_been_pressed():
+    """Of names that stand for a choice, one each suffices where a box holds them."""
+    boxes = {label.split(":")[0] for label in pressed if ":" in label}
+    assert {label for label in seen - pressed if label.split(":")[0] not in boxes} == set()
+    assert len(pressed) > 40
