@@ -15,6 +15,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kernel_harness import Harness
 
 import meshsolve as ms
 from meshsolve import device
@@ -210,6 +211,14 @@ def without_cupy(function):
     return call
 
 
+def on_harness(function):
+    """The function where there is a GPU, or what stands in for one."""
+    def call(*args, **keywords):
+        with device.use(Harness()):
+            return function(*args, **keywords)
+    return call
+
+
 def without_polyscope(function):
     """The function on a machine that has no polyscope."""
     def call(*args, **keywords):
@@ -295,7 +304,9 @@ ROWS = [
     bad("ildl", "unknown pivoting", "pivoting has to be one of", lambda tmp: (ms.ildl, (spd(),), {"pivoting": "partial"})),
     bad("ildl", "unknown ordering", "ordering has to be one of auto, nd", lambda tmp: (ms.ildl, (spd(),), {"ordering": "metis"})),
     bad("ildl", "another dtype than float64 or float32", "dtype has to be float64 or float32", lambda tmp: (ms.ildl, (spd(),), {"dtype": np.int32})),
-    bad("ildl", "`device=\"cuda\"`", "on the CPU only", lambda tmp: (ms.ildl, (spd(),), {"device": "cuda"}), ms.DeviceUnavailableError),
+    bad("ildl", "`device=\"cuda\"` without a GPU or CuPy", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.ildl), (spd(),), {"device": "cuda"}), ms.DeviceUnavailableError),
+    bad("ildl", "`device=\"cuda\"` with `fill_level=None`", "is made on the CPU only", lambda tmp: (on_harness(ms.ildl), (spd(),), {"device": "cuda", "fill_level": None}), ms.DeviceUnavailableError),
+    bad("ildl", "unknown device", "device has to be one of 'auto', 'cpu', 'cuda'", lambda tmp: (ms.ildl, (spd(),), {"device": "gpu"})),
     fine("ildl", "a structurally singular matrix", "zero pivots stay zero: consistent systems are solved", lambda tmp: (ms.ildl, (sp.csr_array(np.diag([1.0] * 5 + [0.0] + [1.0] * 6)),), {})),
     fine("ildl", "rows that differ by 300 orders of magnitude", "are scaled", lambda tmp: (ms.ildl, (sp.diags_array(np.logspace(-75, 75, N)) @ spd() @ sp.diags_array(np.logspace(-75, 75, N)),), {})),
     bad("ildl: F.refactor", "a matrix of another size", "A has 5 rows, the factor 12", lambda tmp: (SHARED_LDL.refactor, (spd(5),), {})),

@@ -229,7 +229,8 @@ def test_a_factor_whose_pivots_were_chosen_anew_travels():
 def test_factors_on_the_gpu_travel(cuda):
     A, b = ms.datasets.grid2d(12, 12, boundary="dirichlet"), np.arange(144.0)
     for F in (ms.cholesky(A, device="cuda"), ms.cholesky(A, fixed=[5, 17], device="cuda"), ms.parac(A, device="cuda"),
-              ms.lu(A, engine="fronts", device="cuda"), ms.lu(A, engine="columns", device="cuda")):
+              ms.lu(A, engine="fronts", device="cuda"), ms.lu(A, engine="columns", device="cuda"),
+              ms.ildl(A, fill_level=1, device="cuda")):
         x = F.solve(b)
         assert np.array_equal(pickle.loads(pickle.dumps(F)).solve(b), x)
 

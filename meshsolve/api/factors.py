@@ -112,7 +112,9 @@ def ildl(A: Matrix, fill_level: int | Auto | None = "auto", droptol: float | Aut
     dtype : {float64, float32}
         Of the stored factor; what comes out is float64.
     device : {"auto", "cpu", "cuda"}
-        This version factors on the CPU.
+        ``"cuda"``: the incomplete factor is made and applied on the GPU, from matching, order and tiles of the CPU; with
+        ``fill_level="auto"`` it is that of level 2. Larger tiles, up to 32, have fewer iterations and more work for a GPU.
+        ``"auto"`` takes a GPU where one is found, A lies on it or has at least 100,000 rows, and the factor is incomplete.
     threads : int, optional
         Default: every core, or ``MESHSOLVE_NUM_THREADS``. Results do not depend on it.
     lower : bool
@@ -147,9 +149,8 @@ def ildl(A: Matrix, fill_level: int | Auto | None = "auto", droptol: float | Aut
     >>> K.solve([2.0, 4.0]).tolist()
     [2.0, 1.0]
     """
-    on_cpu(device, "factorizations run", ("auto", "cpu", "cuda"))
     return _ildl.ildl(A, fill_level, droptol, ordering, blocking, tile_size, pivoting, max_fill=max_fill, pairs=pairs,
-                      dtype=dtype, threads=threads, lower=lower)
+                      dtype=dtype, threads=threads, lower=lower, device_name=device)
 
 
 def parac(L: Matrix, ordering: OrderingLike | Literal["rounds"] = "auto", samples: int | Auto = "auto", rhs: int = 1,

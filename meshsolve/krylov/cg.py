@@ -116,7 +116,7 @@ def _start_on_device(matrix, b, M, x0):
         X = np.zeros(B.shape)
     else:
         X = _start(device.to_host(x0) if device.holds(x0) else x0, matrix.n, shape, is_complex)
-    null_space = cg_cuda.null_space(None if getattr(M, "on_device", False) else _null_space(matrix, M), M)
+    null_space = cg_cuda.null_space(None if hasattr(M, "project_on_device") else _null_space(matrix, M), M)
     run = cg_cuda.DeviceSolve(matrix, B, X, cg_cuda.preconditioner(M, matrix.n), null_space)
     return run, shape, lambda X: X.reshape(shape) if there else _deliver(device.to_host(X), shape, is_complex)
 

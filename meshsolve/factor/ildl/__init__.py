@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshsolve import _core
+from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_integer, as_number, as_symmetric, one_of, thread_count
-from meshsolve.errors import InvalidInputError, SingularMatrixError
+from meshsolve.device_arrays import on_device
+from meshsolve.errors import DeviceUnavailableError, InvalidInputError, SingularMatrixError
 from meshsolve.factor.base import Factor, values_in
 from meshsolve.factor.ildl.complete import CompleteCore, CompletePlan, scaled_values
 from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, resolve, tiling
@@ -47,6 +48,8 @@ class IldlFactor(Factor):
     structural_rank : int
         Rows that a matching can give a nonzero each.
     is_complete : bool
+    on_device : bool
+        It was made on the GPU and lies there; ``L``, ``D``, ``perm`` and ``scale`` are numpy's.
     nnz : int
         Nonzeros of L, diagonal included.
     report : Report
@@ -94,7 +97,7 @@ class IldlFactor(Factor):
         with self.report.phase("numeric"):
             scale = rescaled(matrix, self._matched_scale)
             scaled = scaled_values(matrix, scale)
-            self._core.factor(scaled)
+            self._core.factor(scaled, scale)
         self.scale, self._scaled, self._extracted = scale, scaled, None
         self.report.facts.update(self._core.facts())
 
@@ -105,7 +108,7 @@ class IldlFactor(Factor):
     def __setstate__(self, state):
         self.__dict__.update(state)
         with self.report.phase("numeric"):
-            self._core.factor(self._scaled)
+            self._core.factor(self._scaled, self.scale)
 
     # ---- solves ---------------------------------------------------------------------------------------------------------
 
@@ -120,13 +123,32 @@ class IldlFactor(Factor):
         Returns
         -------
         x : array of b's shape
+            Where b lies, on the host or on the GPU.
 
         Raises
         ------
         InvalidInputError
             Wrong shape, NaN or infinity, text.
         """
-        return self._solve_like(b, out, self.apply_columns, self.shape[0])
+        return self._solve_like(b, out, self._checked_on_device if self.on_device else self.apply_columns, self.shape[0])
+
+    @property
+    def _place(self):
+        return "cuda" if self.on_device else "cpu"
+
+    def _checked_on_device(self, columns):
+        with device.errors("the preconditioner"), self.report.phase("solve"):
+            x = self.apply_on_device(device.xp().ascontiguousarray(columns))
+            self.check_device()
+        return x
+
+    def apply_on_device(self, block):
+        """The inverse applied to a C contiguous (n, k) float64 block on the GPU; a new block. Waits for nothing."""
+        return self._core.apply_device(block)
+
+    def check_device(self):
+        """Raise where a solve on the GPU has given up; waits for it."""
+        self._core.check()
 
     def apply_columns(self, columns, out=None):
         """The inverse applied to an (n, k) float64 array, of any strides; the result is C contiguous or ``out``."""
@@ -143,6 +165,10 @@ class IldlFactor(Factor):
         return self
 
     # ---- what the factor knows ------------------------------------------------------------------------------------------
+
+    @property
+    def on_device(self) -> bool:
+        return self._core.on_device
 
     @property
     def is_complete(self) -> bool:
@@ -177,18 +203,19 @@ class IldlFactor(Factor):
 
 
 def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto", tile_size="auto", pivoting="auto", *,
-         max_fill="auto", pairs=True, dtype=np.float64, threads=None, lower=False):
+         max_fill="auto", pairs=True, dtype=np.float64, threads=None, lower=False, device_name="cpu"):
     """The factor of a symmetric indefinite matrix; see :func:`meshsolve.ildl`."""
     threads = thread_count(threads)
     choices = _choices(fill_level, droptol, blocking, tile_size, pivoting, max_fill, dtype)
     M = as_symmetric(A, lower=lower)
+    there = _chosen_device(device_name, M.n, A, fill_level) == "cuda"
     _require_nonzero(M)
     report = Report(threads=threads, nnz_A=M.nnz)
     with report.phase("matching"):
         matched = symmetric_pairs(M, pairs)
     report.facts["structural_rank"] = matched.rank
     core = None
-    if not isinstance(fill_level, (int, np.integer)):
+    if not isinstance(fill_level, (int, np.integer)) and not (there and device_name == "cuda"):
         core = _complete(M, matched, ordering, fill_level is None, report, choices, threads)
     if core is None:
         with report.phase("order"):
@@ -196,9 +223,15 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
             tiles = tiling(matched, choices.blocking, choices.tile_size, ordering, threads)
         report.facts["ordering"] = tiles.ordering
         with report.phase("symbolic"):
-            core = IncompleteCore(M, tiles, choices, threads)
+            core = _device_core(M, tiles, choices) if there else IncompleteCore(M, tiles, choices, threads)
     report.facts["mode"] = core.kind
     return IldlFactor(M, matched, core, report, choices.dtype)
+
+
+def _device_core(matrix, tiles, choices):
+    from meshsolve.factor.ildl.incomplete_cuda import DeviceCore
+
+    return DeviceCore(matrix, tiles, choices)
 
 
 def blocks(A, tile_size=LARGEST_TILE, threads=None):
@@ -227,6 +260,15 @@ def rescaled(matrix, scale):
 
 def _is_auto(value):
     return isinstance(value, str) and value == "auto"
+
+
+def _chosen_device(name, n, A, fill_level):
+    """"cpu" or "cuda"; the complete factor is made on the CPU only, which "auto" knows and "cuda" refuses."""
+    chosen = device.choose(name, 0 if fill_level is None else n, *([A] if on_device(A) else []))
+    if chosen == "cuda" and fill_level is None and name == "cuda":
+        raise DeviceUnavailableError(
+            'the complete factor (fill_level=None) is made on the CPU only: use device="cpu", or give a fill_level')
+    return chosen if fill_level is not None else "cpu"
 
 
 def _choices(fill_level, droptol, blocking, tile_size, pivoting, max_fill, dtype):

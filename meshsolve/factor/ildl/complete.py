@@ -39,7 +39,7 @@ class CompletePlan:
 class CompleteCore:
     """The complete factor behind :class:`~meshsolve.factor.ildl.IldlFactor`; numbering of the analysis inside."""
 
-    kind = "complete"
+    kind, on_device = "complete", False
 
     def __init__(self, plan, dtype, threads):
         self.plan, self.threads, self.dtype = plan, threads, np.dtype(dtype)
@@ -58,8 +58,8 @@ class CompleteCore:
         self.__dict__.update(state)
         self._prepare()
 
-    def factor(self, scaled):
-        """Factor the matrix with these scaled values."""
+    def factor(self, scaled, scale):
+        """Factor the matrix with these values, which have been scaled."""
         failed = self.native.factor(scaled, self.threads)
         if failed >= 0:
             raise SingularMatrixError("the factorization overflowed: entries of A differ by too many orders of magnitude",
