@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from meshsolve import _core, order
@@ -16,14 +18,17 @@ from meshsolve.factor.cholesky.cuda import DeviceFactor
 from meshsolve.factor.cholesky.cudss import CudssFactor
 from meshsolve.factor.cholesky.device_constraint import DeviceConstraint
 from meshsolve.factor.fronts import assembly_tree
-from meshsolve.mesh import pattern_of
+from meshsolve.mesh import MeshLike, pattern_of
+from meshsolve.order.ordering import OrderingLike
 from meshsolve.report import Report
+from meshsolve.types import ArrayLike, Device, Matrix, Precision
 
 
 class Symbolic(_symbolic.Symbolic):
     """The analysis of a symmetric pattern: ordering, elimination tree, column counts, supernodes, and ``factor``."""
 
-    def factor(self, A, precision="double", threads=None, device="auto", backend="native"):
+    def factor(self, A: Matrix, precision: Precision = "double", threads: int | None = None, device: Device = "auto",
+               backend: Literal["native", "cudss"] = "native") -> CholeskyFactor:
         """Numeric Cholesky factorization of A, whose pattern lies inside the analysed one.
 
         Parameters
@@ -54,7 +59,8 @@ class Symbolic(_symbolic.Symbolic):
         return CholeskyFactor(self, values, values.of(A), precision=precision, threads=threads, engine=engine)
 
 
-def analyze(A, ordering="auto", *, mesh=None, seed=0, threads=None, lower=False):
+def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None = None, seed: int = 0,
+            threads: int | None = None, lower: bool = False) -> Symbolic:
     """Order a symmetric matrix and say what its Cholesky factor will be.
 
     Parameters
@@ -99,8 +105,10 @@ def analyze(A, ordering="auto", *, mesh=None, seed=0, threads=None, lower=False)
     return analyzed(_with_mesh(_both_triangles(M), mesh), ordering, seed, threads)
 
 
-def cholesky(A, ordering="auto", *, mesh=None, fixed=None, pin=False, precision="double", device="auto", backend="native",
-             seed=0, threads=None, lower=False):
+def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None = None, fixed: ArrayLike | None = None,
+             pin: bool = False, precision: Precision = "double", device: Device = "auto",
+             backend: Literal["native", "cudss"] = "native", seed: int = 0, threads: int | None = None,
+             lower: bool = False) -> CholeskyFactor:
     """Cholesky factorization of a symmetric positive definite matrix: order, analyze, factor.
 
     Parameters
@@ -155,15 +163,19 @@ def cholesky(A, ordering="auto", *, mesh=None, fixed=None, pin=False, precision=
     origin, M = _intake(A, lower, device)
     engine = _engine(device, backend, M.n, origin is not None)
     M = _with_mesh(M, mesh)
-    n, constraint = M.n, Pinned(_linked(M, origin)) if pin else Fixed(M, fixed) if fixed is not None else None
+    n, constraint = M.n, _constraint(M, origin, fixed, pin)
     if constraint is not None:
         ordering = ordering if isinstance(ordering, str) else constraint.restrict(ordering)
         constraint = constraint if engine.place == "cpu" else DeviceConstraint(constraint)
         M = constraint.reduce(M) if origin is None else constraint.reduce_positions(M, origin[0])
     sym = analyzed(M, ordering, seed, threads, engine.place)
     values = Values(n, sym.matrix_pattern, constraint, engine.place)
-    data = values.there(M.data) if origin is None else values.first(*origin, M)
+    data = values.there(M.data) if origin is None else values.first(origin[0], origin[1], M)
     return CholeskyFactor(sym, values, data, precision=precision, threads=threads, engine=engine)
+
+
+def _constraint(M, origin, fixed, pin):
+    return Pinned(_linked(M, origin)) if pin else Fixed(M, fixed) if fixed is not None else None
 
 
 def _intake(A, lower, device):

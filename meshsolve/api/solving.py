@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,13 +18,15 @@ from meshsolve.factor import parac as _parac
 from meshsolve.factor.cholesky import CholeskyFactor, Values
 from meshsolve.krylov import Info, cg
 from meshsolve.report import Report
+from meshsolve.types import Array, ArrayLike, Chosen, Matrix
 
 LARGE_FACTOR = 2e4          # operations of Cholesky per entry of A from which ParAC and its iterations are faster
 SMALL = 20_000              # rows up to which Cholesky is not asked what it costs
 PRECHECK, GAIN = 20, 1e4    # iterations with the diagonal alone, and the gain that makes a factor needless
 
 
-def solve(A, b, method="auto", rtol=1e-10, threads=None):
+def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10, threads: int | None = None) -> tuple[Array,
+          Info]:
     """Solve A x = b once, with the method that fits A.
 
     Parameters
@@ -80,7 +83,7 @@ def solve(A, b, method="auto", rtol=1e-10, threads=None):
     try:
         M = as_symmetric(A)
         kind = "" if method == "cholesky" else _graph_kind(M)
-        sym = None if kind == "hubs" else analyzed(M, "auto", 0, threads)
+        sym: Any = None if kind == "hubs" else analyzed(M, "auto", 0, threads)
         if kind == "hubs" or _too_large(kind, sym, M):
             return _solve_parac(M, b, rtol, threads)
         F = cholesky(M.to_scipy(), pin=True, device="cpu", threads=threads) if kind == "singular" else CholeskyFactor(

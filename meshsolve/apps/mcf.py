@@ -7,6 +7,7 @@ squared lengths of the mesh: a sphere of radius r0 has r(t)^2 = r0^2 - 4 t.
 from __future__ import annotations
 
 import warnings
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,9 +15,10 @@ import scipy.sparse as sp
 from meshsolve import api
 from meshsolve.arrays import as_integer, as_number, one_of
 from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning, NotPositiveDefiniteError
-from meshsolve.mesh import as_mesh
+from meshsolve.mesh import Mesh, MeshLike, as_mesh
 from meshsolve.operators import CotanAssembler, edge_lengths, face_areas
 from meshsolve.report import Report
+from meshsolve.types import Auto, Callback, Device, Precision
 
 AUTO_STEP = 1.0             # dt="auto" in squared mean edge lengths: noise between neighbours vanishes, shape stays
 AUTO_CONFORMAL = 2e-3       # and in areas for the conformalized flow: a scan is a sphere after some fifty steps
@@ -28,7 +30,8 @@ METHODS = ("mean curvature", "conformalized", "bi-Laplacian")
 BILAPLACIAN = {"flattest": 1e-3, "least": 1e-4}     # order 2 squares every weight, so its extremes are cut earlier
 
 
-def mcf(mesh, steps=1, dt="auto", conformal=False, precision="double", device="auto", callback=None, threads=None):
+def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bool = False, precision: Precision = "double",
+        device: Device = "auto", callback: Callback | None = None, threads: int | None = None) -> tuple[Mesh, Report]:
     """Mean curvature flow by implicit steps: every vertex moves along the surface's mean curvature normal.
 
     Parameters
@@ -93,7 +96,8 @@ def mcf(mesh, steps=1, dt="auto", conformal=False, precision="double", device="a
     return flow.mesh(), flow.finish()
 
 
-def smooth(mesh, strength=1.0, order=1, precision="double", device="auto", threads=None):
+def smooth(mesh: MeshLike, strength: float = 1.0, order: Literal[1, 2] = 1, precision: Precision = "double",
+           device: Device = "auto", threads: int | None = None) -> tuple[Mesh, Report]:
     """One implicit smoothing step: (M + s L) x' = M x, or (M + s L M^-1 L) x' = M x for the bi-Laplacian.
 
     Parameters

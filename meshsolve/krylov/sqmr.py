@@ -9,6 +9,7 @@ Source: Freund, Nachtigal 1995, "Software for simplified Lanczos and QMR algorit
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from meshsolve.errors import ConvergenceWarning, InvalidInputError
 from meshsolve.krylov.cg import _deliver, _preconditioner, _real_columns, _start
 from meshsolve.krylov.info import Info
 from meshsolve.report import Report
+from meshsolve.types import Array, ArrayLike, Callback, Matrix
 
 MAXITER = 10_000                        # where the caller gives none
 RESTARTS = 3                            # after a breakdown, from the x reached so far
@@ -28,7 +30,8 @@ BROKE_DOWN = "broke down: r . M r or q . A q became zero"
 SLOW = "slow: the residual fell less than 10 times in {} iterations"
 
 
-def sqmr(A, b, M=None, x0=None, rtol=1e-8, atol=0.0, maxiter=None, callback=None, threads=None):
+def sqmr(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol: float = 1e-8, atol: float = 0.0,
+         maxiter: int | None = None, callback: Callback | None = None, threads: int | None = None) -> tuple[Array, Info]:
     """Solve A x = b for a symmetric A that need not be definite, by right-preconditioned SQMR.
 
     Parameters

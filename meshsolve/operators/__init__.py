@@ -8,6 +8,7 @@ the same pattern, and a factor analysed for one can be refactored for the other.
 from __future__ import annotations
 
 import warnings
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +16,8 @@ import scipy.sparse as sp
 from meshsolve import _core
 from meshsolve.arrays import one_of
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.mesh import as_mesh, pattern_of
+from meshsolve.mesh import MeshLike, as_mesh, pattern_of
+from meshsolve.types import Matrix, Sparse
 
 FLATTEST = 1e-8         # twice the area over the longest side squared; flatter triangles count as that flat
 MOLLIFY = 1e-8          # intrinsic triangles keep the triangle inequality by this share of the mean edge length
@@ -62,7 +64,7 @@ class CotanAssembler:
         return sp.csr_array((data, self.indices, self._indptr), shape=(self.n, self.n))
 
 
-def cotan_laplacian(mesh, intrinsic_delaunay=False):
+def cotan_laplacian(mesh: MeshLike, intrinsic_delaunay: bool = False) -> Sparse:
     """The cotangent Laplacian: L[i, j] = -(cot a + cot b) / 2 for the angles a, b opposite the edge, rows sum to 0.
 
     Parameters
@@ -108,7 +110,7 @@ def cotan_laplacian(mesh, intrinsic_delaunay=False):
     return assembler.matrix(assembler.values(mesh.vertices)[0])
 
 
-def graph_laplacian(mesh_or_pattern):
+def graph_laplacian(mesh_or_pattern: MeshLike | Matrix) -> Sparse:
     """The graph Laplacian with unit weights: the degree of each vertex on the diagonal, -1 for each edge.
 
     Parameters
@@ -129,7 +131,7 @@ def graph_laplacian(mesh_or_pattern):
     return sp.csr_array((data, indices, indptr), shape=(graph.n, graph.n))
 
 
-def mass_matrix(mesh, kind="lumped"):
+def mass_matrix(mesh: MeshLike, kind: Literal["lumped", "voronoi", "consistent"] = "lumped") -> Sparse:
     """The mass matrix: the area that belongs to each vertex. Its entries sum to the area of the mesh.
 
     Parameters

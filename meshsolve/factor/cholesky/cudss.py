@@ -89,6 +89,10 @@ class CudssFactor:
     def _matrix(self):
         return device.to_device(self._pattern.indptr), device.to_device(self._pattern.indices)
 
+    def matrix(self):
+        """As ``DeviceFactor.matrix``."""
+        return self._data
+
     def diagonal(self):
         raise InvalidInputError('the entries of L need backend="native": cuDSS keeps its factor')
 

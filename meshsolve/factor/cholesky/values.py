@@ -29,6 +29,10 @@ class Values:
         self.n, self.pattern, self.constraint, self.place = n, pattern, constraint, place
         self._positions = self._take = None
 
+    def __getstate__(self):
+        """Without the place of the last matrix on the GPU: the next one is looked at anew."""
+        return self.__dict__ | {"_positions": None, "_take": None}
+
     def of(self, A):
         """(nnz,) float64 in the place of the factor."""
         if self.place == "cuda" and on_device(A):

@@ -19,6 +19,7 @@ from meshsolve.factor.ildl.complete import CompleteCore, CompletePlan, scaled_va
 from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, resolve, tiling
 from meshsolve.factor.matching import symmetric_pairs, weak_rows
 from meshsolve.report import Report
+from meshsolve.types import Array, ArrayLike, Matrix, Sparse
 
 __all__ = ["IldlFactor", "blocks", "ildl"]
 
@@ -34,7 +35,7 @@ class IldlFactor(Factor):
     """``L @ D @ L.T`` = ``(S A S)[perm][:, perm]`` with S = diag(scale), exactly or nearly; ``K @ r`` applies its inverse.
 
     Made by :func:`meshsolve.ildl`. A symmetric operator, the preconditioner ``M=`` of :func:`meshsolve.sqmr`; where it is
-    complete, ``K.solve(b)`` is the solution.
+    complete, ``K.solve(b)`` is the solution. It can be pickled and copied, which costs a numeric phase at the other end.
 
     Attributes
     ----------
@@ -64,7 +65,7 @@ class IldlFactor(Factor):
 
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
-    def refactor(self, A):
+    def refactor(self, A: Matrix) -> IldlFactor:
         """Factor another matrix inside the pattern of A: matching, order and pattern of the factor stay, pivots are chosen anew.
 
         Parameters
@@ -95,13 +96,23 @@ class IldlFactor(Factor):
         matrix = Csr(self._pattern.n, self._pattern.indptr, self._pattern.indices, data)
         with self.report.phase("numeric"):
             scale = rescaled(matrix, self._matched_scale)
-            self._core.factor(scaled_values(matrix, scale), scale)
-        self.scale, self._extracted = scale, None
+            scaled = scaled_values(matrix, scale)
+            self._core.factor(scaled, scale)
+        self.scale, self._scaled, self._extracted = scale, scaled, None
         self.report.facts.update(self._core.facts())
+
+    def __getstate__(self):
+        """The scaled matrix stands for its factor, which is made again: the same bits."""
+        return self.__dict__ | {"_extracted": None}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        with self.report.phase("numeric"):
+            self._core.factor(self._scaled, self.scale)
 
     # ---- solves ---------------------------------------------------------------------------------------------------------
 
-    def solve(self, b, out=None):
+    def solve(self, b: ArrayLike, out: Array | None = None) -> Array:
         """Apply the inverse of the factor: the solution of A x = b where it is complete, else an approximation.
 
         Parameters
@@ -156,32 +167,32 @@ class IldlFactor(Factor):
     # ---- what the factor knows ------------------------------------------------------------------------------------------
 
     @property
-    def on_device(self):
+    def on_device(self) -> bool:
         return self._core.on_device
 
     @property
-    def is_complete(self):
+    def is_complete(self) -> bool:
         return self._core.kind == "complete"
 
     @property
-    def inertia(self):
+    def inertia(self) -> tuple[int, int, int]:
         return tuple(self._core.inertia)
 
     @property
-    def nnz(self):
+    def nnz(self) -> int:
         return self._core.nnz
 
     @property
-    def perm(self):
+    def perm(self) -> np.ndarray:
         return self._parts()[0]
 
     @property
-    def L(self):
+    def L(self) -> Sparse:
         """The unit lower triangular factor as a csc_array with sorted rows, made at the first call. O(nnz)."""
         return self._parts()[1]
 
     @property
-    def D(self):
+    def D(self) -> Sparse:
         """The block diagonal factor, blocks of one and two rows, as a csc_array."""
         return self._parts()[2]
 

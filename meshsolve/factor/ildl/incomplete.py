@@ -169,7 +169,17 @@ class IncompleteCore:
     def __init__(self, matrix, tiles, choices, threads):
         self.tiles, self.choices, self.threads = tiles, choices, threads
         self._indptr, self._indices, self._source = renumbered(matrix, tiles.rows)
-        self.native = _core.IldlIncomplete(tiles.begin, self._indptr, self._indices, choices.fill_level)
+        self._prepare()
+
+    def _prepare(self):
+        self.native = _core.IldlIncomplete(self.tiles.begin, self._indptr, self._indices, self.choices.fill_level)
+
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if name not in ("native", "_inverse")}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self._prepare()
 
     def factor(self, scaled, scale):
         """Factor the matrix with these values, which have been scaled."""

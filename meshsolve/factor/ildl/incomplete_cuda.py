@@ -25,10 +25,20 @@ class DeviceCore:
 
     def __init__(self, matrix, tiles, choices):
         self.tiles, self.choices = tiles, choices
-        indptr, indices, self._source = renumbered(matrix, tiles.rows)
+        *self._renumbered, self._source = renumbered(matrix, tiles.rows)
+        self._prepare()
+
+    def _prepare(self):
         with device.errors("the incomplete factor"):
-            self._rows = cuda.Rows(tiles.begin, indptr, indices, choices.fill_level)
-            self._tile_rows = device.to_device(tiles.rows)
+            self._rows = cuda.Rows(self.tiles.begin, *self._renumbered, self.choices.fill_level)
+            self._tile_rows = device.to_device(self.tiles.rows)
+
+    def __getstate__(self):
+        return {name: self.__dict__[name] for name in ("tiles", "choices", "_renumbered", "_source")}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self._prepare()
 
     def factor(self, scaled, scale):
         """Factor the matrix with these values, which have been scaled; both lie on the host."""

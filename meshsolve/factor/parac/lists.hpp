@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "native/atomic.hpp"
 #include "native/buffer.hpp"
 #include "pivot.hpp"
 
@@ -134,7 +135,7 @@ class Rows {                            // of one worker
 template <bool shared> uint32_t hold(uint32_t& head) {
   if constexpr (!shared) return head;
   for (int spin = 0;; ++spin) {
-    const uint32_t found = std::atomic_ref(head).exchange(held, std::memory_order_acquire);
+    const uint32_t found = AtomicRef(head).exchange(held, std::memory_order_acquire);
     if (found != held) return found;
     if (spin > 200) std::this_thread::yield();
   }
@@ -142,7 +143,7 @@ template <bool shared> uint32_t hold(uint32_t& head) {
 
 template <bool shared> void release(uint32_t& head, uint32_t value) {
   if constexpr (shared)
-    std::atomic_ref(head).store(value, std::memory_order_release);
+    AtomicRef(head).store(value, std::memory_order_release);
   else
     head = value;
 }

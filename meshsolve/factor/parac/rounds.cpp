@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "lists.hpp"
+#include "native/atomic.hpp"
 #include "native/buffer.hpp"
 #include "native/parallel.hpp"
 #include "pivot_work.hpp"
@@ -30,13 +31,13 @@ constexpr int32_t short_row = 24;                               // entries up to
 constexpr int64_t grain = 1 << 12;                              // vertices
 
 template <bool shared> uint64_t load(const uint64_t& x) {
-  if constexpr (shared) return std::atomic_ref(const_cast<uint64_t&>(x)).load(std::memory_order_relaxed);
+  if constexpr (shared) return AtomicRef(const_cast<uint64_t&>(x)).load(std::memory_order_relaxed);
   return x;
 }
 
 template <bool shared> void store(uint64_t& x, uint64_t value) {
   if constexpr (shared)
-    std::atomic_ref(x).store(value, std::memory_order_relaxed);
+    AtomicRef(x).store(value, std::memory_order_relaxed);
   else
     x = value;
 }
