@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
+from typing import TextIO
 
 from meshsolve import _core
 from meshsolve.arrays import thread_count
@@ -27,7 +28,7 @@ def config():
     return facts
 
 
-def show_config(file=None):
+def show_config(file: TextIO | None = None) -> None:
     """Print what this installation is made of.
 
     Parameters

@@ -16,7 +16,7 @@ class InvalidInputError(MeshsolveError, ValueError):
 class NotSymmetricError(InvalidInputError):
     """A matrix that has to be symmetric is not; ``.row`` and ``.column`` name the worst entry."""
 
-    def __init__(self, message, row=-1, column=-1):
+    def __init__(self, message: str, row: int = -1, column: int = -1) -> None:
         super().__init__(message)
         self.row, self.column = row, column
 
@@ -24,7 +24,7 @@ class NotSymmetricError(InvalidInputError):
 class NotPositiveDefiniteError(MeshsolveError, ArithmeticError):
     """A Cholesky pivot is not positive; ``.column`` is the column of A."""
 
-    def __init__(self, message, column=-1):
+    def __init__(self, message: str, column: int = -1) -> None:
         super().__init__(message)
         self.column = column
 
@@ -32,7 +32,7 @@ class NotPositiveDefiniteError(MeshsolveError, ArithmeticError):
 class SingularMatrixError(MeshsolveError, ArithmeticError):
     """The matrix is singular; ``.index`` is the row or column of A where that shows."""
 
-    def __init__(self, message, index=-1):
+    def __init__(self, message: str, index: int = -1) -> None:
         super().__init__(message)
         self.index = index
 
@@ -40,7 +40,7 @@ class SingularMatrixError(MeshsolveError, ArithmeticError):
 class NotLaplacianError(InvalidInputError):
     """A matrix that has to be a Laplacian or diagonally dominant is not; ``.row`` is the first such row."""
 
-    def __init__(self, message, row=-1):
+    def __init__(self, message: str, row: int = -1) -> None:
         super().__init__(message)
         self.row = row
 
@@ -48,7 +48,7 @@ class NotLaplacianError(InvalidInputError):
 class PatternMismatchError(InvalidInputError):
     """A refactorization was given an entry outside the analysed pattern: ``.row``, ``.column``."""
 
-    def __init__(self, message, row=-1, column=-1):
+    def __init__(self, message: str, row: int = -1, column: int = -1) -> None:
         super().__init__(message)
         self.row, self.column = row, column
 

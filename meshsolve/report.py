@@ -10,12 +10,14 @@ import contextlib
 import contextvars
 import logging
 import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from meshsolve.errors import InvalidInputError, OutOfMemoryError
 
 logger = logging.getLogger("meshsolve")
 REPEATED = ("assemble", "numeric", "solve")        # phases that a flow runs at each step
-_progress = contextvars.ContextVar("meshsolve_progress", default=None)
+_progress: contextvars.ContextVar[Any] = contextvars.ContextVar("meshsolve_progress", default=None)
 
 
 class Report:
@@ -35,7 +37,7 @@ class Report:
         self.facts.update(facts)
 
     @contextlib.contextmanager
-    def phase(self, name):
+    def phase(self, name: str) -> Iterator[Report]:
         """Add the time of the ``with`` block to phase ``name`` and tell the progress callable of it."""
         announce(name)
         start = time.perf_counter()
@@ -46,17 +48,17 @@ class Report:
             self.add(name, seconds)
             logger.debug("%s: %.6f s", name, seconds)
 
-    def add(self, name, seconds):
+    def add(self, name: str, seconds: float) -> None:
         """Add ``seconds`` to phase ``name``."""
         self.seconds[name] = self.seconds.get(name, 0.0) + float(seconds)
 
-    def merge(self, other):
+    def merge(self, other: Report) -> None:
         """Take over another report: its seconds are added, its facts win."""
         for name, seconds in other.seconds.items():
             self.add(name, seconds)
         self.facts.update({k: v for k, v in other.facts.items() if v not in (None, 0, 0.0)})
 
-    def as_dict(self):
+    def as_dict(self) -> dict[str, Any]:
         """Plain dict for JSON: ``seconds`` (a dict) beside every fact."""
         plain = {k: v.item() if hasattr(v, "item") else v for k, v in self.facts.items()}
         return {"seconds": dict(self.seconds), **plain}
@@ -96,7 +98,7 @@ def announce(name):
 
 
 @contextlib.contextmanager
-def showing_progress(tell):
+def showing_progress(tell: Callable[[str, int, int], object]) -> Iterator[None]:
     """Call ``tell(phase, done, total)`` while long work runs inside the ``with`` block; total 0 means unknown.
 
     The callable runs on the calling thread, at most about every 50 ms.

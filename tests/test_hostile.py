@@ -8,12 +8,14 @@ import gzip
 import pathlib
 import re
 import sys
+import types
 from dataclasses import dataclass, field
 from unittest import mock
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kernel_harness import Harness
 
 import meshsolve as ms
 from meshsolve import device
@@ -150,7 +152,7 @@ SHARED_LU = ms.lu(spd())
 SHARED_LDL = ms.ildl(spd())
 TAKES_SYMMETRIC = {"ildl": ms.ildl, "ildl: F.refactor": SHARED_LDL.refactor, "sqmr": lambda A: ms.sqmr(A, np.ones(N))}
 TAKES_ANY_VALUES = {"lu": ms.lu, "lu: F.refactor": SHARED_LU.refactor}
-SOLVE = {"solve": lambda A: ms.solve(A, np.ones(N))}
+SOLVE = {"solve": lambda A: ms.solve(A, np.ones(N)), "factorized": ms.factorized}
 ANY_VALUES = [                                      # for everything that takes matrices of any kind
     *VALUES[:3],
     ("a zero row", ms.SingularMatrixError, "singular", lambda: sp.csr_array(np.diag([1.0] * 5 + [0.0] + [1.0] * 6)), {"index": 5}),
@@ -205,6 +207,14 @@ def without_cupy(function):
     """The function on a machine that has no CuPy."""
     def call(*args, **keywords):
         with mock.patch.dict(sys.modules, {"cupy": None}), mock.patch.object(device, "_cupy", reason_without):
+            return function(*args, **keywords)
+    return call
+
+
+def on_harness(function):
+    """The function where there is a GPU, or what stands in for one."""
+    def call(*args, **keywords):
+        with device.use(Harness()):
             return function(*args, **keywords)
     return call
 
@@ -286,6 +296,9 @@ ROWS = [
     bad("lu: F.refactor", "values without an inverse", "no pivot is left in column", lambda tmp: (SHARED_LU.refactor, (sp.csr_array(spd() * 0),), {}), ms.SingularMatrixError, index=None),
     bad("lu: F.solve", "b too short", "b has to be (12,) or (12, k), not (11,)", lambda tmp: (ms.lu(spd()).solve, (np.ones(N - 1),), {})),
     bad("lu: F.solve", "unknown `trans`", "trans has to be one of", lambda tmp: (ms.lu(spd()).solve, (np.ones(N), "C"), {})),
+    bad("factorized", "a singular Laplacian", "zero pivot of its LDL^T factor", lambda tmp: (ms.factorized, (ms.graph_laplacian(spd()),), {}), ms.SingularMatrixError, index=None),
+    bad("factorized", "unsymmetric and singular", "singular", lambda tmp: (ms.factorized, ([[1.0, 2.0], [0.0, 0.0]],), {}), ms.SingularMatrixError),
+    bad("factorized", "an unknown device", "device has to be one of", lambda tmp: (ms.factorized, (spd(),), {"device": "tpu"})),
     bad("ildl", "no nonzero at all", "A has no nonzero", lambda tmp: (ms.ildl, (sp.csr_array((4, 4)),), {}), ms.SingularMatrixError, index=0),
     bad("ildl", "`fill_level` negative or fractional", "fill_level has to be an integer from 0", lambda tmp: (ms.ildl, (spd(),), {"fill_level": 1.5})),
     bad("ildl", "`droptol` negative", "droptol has to be a finite number of at least 0", lambda tmp: (ms.ildl, (spd(),), {"droptol": -1})),
@@ -295,7 +308,9 @@ ROWS = [
     bad("ildl", "unknown pivoting", "pivoting has to be one of", lambda tmp: (ms.ildl, (spd(),), {"pivoting": "partial"})),
     bad("ildl", "unknown ordering", "ordering has to be one of auto, nd", lambda tmp: (ms.ildl, (spd(),), {"ordering": "metis"})),
     bad("ildl", "another dtype than float64 or float32", "dtype has to be float64 or float32", lambda tmp: (ms.ildl, (spd(),), {"dtype": np.int32})),
-    bad("ildl", "`device=\"cuda\"`", "on the CPU only", lambda tmp: (ms.ildl, (spd(),), {"device": "cuda"}), ms.DeviceUnavailableError),
+    bad("ildl", "`device=\"cuda\"` without a GPU or CuPy", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.ildl), (spd(),), {"device": "cuda"}), ms.DeviceUnavailableError),
+    bad("ildl", "`device=\"cuda\"` with `fill_level=None`", "is made on the CPU only", lambda tmp: (on_harness(ms.ildl), (spd(),), {"device": "cuda", "fill_level": None}), ms.DeviceUnavailableError),
+    bad("ildl", "unknown device", "device has to be one of 'auto', 'cpu', 'cuda'", lambda tmp: (ms.ildl, (spd(),), {"device": "gpu"})),
     fine("ildl", "a structurally singular matrix", "zero pivots stay zero: consistent systems are solved", lambda tmp: (ms.ildl, (sp.csr_array(np.diag([1.0] * 5 + [0.0] + [1.0] * 6)),), {})),
     fine("ildl", "rows that differ by 300 orders of magnitude", "are scaled", lambda tmp: (ms.ildl, (sp.diags_array(np.logspace(-75, 75, N)) @ spd() @ sp.diags_array(np.logspace(-75, 75, N)),), {})),
     bad("ildl: F.refactor", "a matrix of another size", "A has 5 rows, the factor 12", lambda tmp: (SHARED_LDL.refactor, (spd(5),), {})),
@@ -349,6 +364,8 @@ ROWS = [
     bad("Mesh", "a face with a repeated corner", "1 faces with a repeated corner were dropped", lambda tmp: (ms.Mesh, (np.eye(3), [[0, 1, 1], [0, 1, 2]]), {}), ms.MeshsolveWarning),
     fine("Mesh", "non-manifold, flipped, zero-area or no faces; unreferenced vertices", "is kept as it is", lambda tmp: (ms.Mesh, (np.zeros((5, 3)), [[0, 1, 2], [1, 0, 2], [0, 1, 3]]), {})),
     bad("Mesh.from_trimesh", "anything else", "not a trimesh.Trimesh", lambda tmp: (ms.Mesh.from_trimesh, ("bunny",), {})),
+    bad("Mesh.from_meshio", "anything else", "not a meshio.Mesh", lambda tmp: (ms.Mesh.from_meshio, ("bunny",), {})),
+    bad("Mesh.from_meshio", "volume cells", "cells of the kind 'tetra' are no surface", lambda tmp: (ms.Mesh.from_meshio, (tetrahedra(),), {})),
     bad("Mesh.with_vertices", "another number of vertices", "42 vertices are needed, not 3", lambda tmp: (sphere().with_vertices, (np.eye(3),), {})),
     bad("Mesh.save", "an unknown format", "unknown mesh format", lambda tmp: (sphere().save, (tmp / "mesh.xyz",), {})),
     bad("Mesh.save", "a folder that does not exist", "cannot be written", lambda tmp: (sphere().save, (tmp / "no" / "mesh.obj",), {})),
@@ -450,6 +467,12 @@ def hub(n=400):
 
 def circuit(tmp, text="V1 a 0 1\nR1 a 0 1"):
     return ms.apps.circuit.read(written(tmp, "deck.sp", f"title\n{text}\n.end\n"))
+
+
+def tetrahedra():
+    """What a meshio.Mesh with a volume looks like."""
+    cell = types.SimpleNamespace(type="tetra", data=np.array([[0, 1, 2, 3]]))
+    return types.SimpleNamespace(points=np.eye(4, 3), cells=[cell], cells_dict={"tetra": cell.data})
 
 
 def book():

@@ -7,7 +7,7 @@ PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "meshsolve"
 LAYERS = [                                  # from the top; a room may import rooms below its own line
     ["__init__", "__main__"],
     ["cli"],
-    ["apps"],
+    ["apps", "torch"],
     ["api"],
     ["krylov"],
     ["factor"],
@@ -23,9 +23,9 @@ LAYERS = [                                  # from the top; a room may import ro
     ["config"],
     ["device_arrays"],
     ["arrays", "report"],
-    ["files"],
+    ["files", "matrix_market"],
     ["device"],
-    ["errors", "version", "native", "_core"],
+    ["errors", "types", "version", "native", "_core"],
 ]
 LEVEL = {room: len(LAYERS) - k for k, rooms in enumerate(LAYERS) for room in rooms}
 OPTIONAL = {"cupy", "cupyx", "polyscope", "nvmath", "torch"}

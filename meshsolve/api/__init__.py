@@ -1,9 +1,13 @@
-"""The verbs: analyze, cholesky, lu, ildl, parac, solve. Each chooses, calls and returns; the work is done in the rooms below."""
+"""The verbs: analyze, cholesky, factorized, lu, ildl, parac, solve.
+
+Each chooses, calls and returns; the work is done in the rooms below.
+"""
 
 from __future__ import annotations
 
 from meshsolve.api.definite import Symbolic, analyze, cholesky
+from meshsolve.api.factorized import factorized
 from meshsolve.api.factors import ildl, lu, parac
 from meshsolve.api.solving import solve
 
-__all__ = ["Symbolic", "analyze", "cholesky", "ildl", "lu", "parac", "solve"]
+__all__ = ["Symbolic", "analyze", "cholesky", "factorized", "ildl", "lu", "parac", "solve"]

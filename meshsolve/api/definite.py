@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -19,14 +20,17 @@ from meshsolve.factor.cholesky.cudss import CudssFactor
 from meshsolve.factor.cholesky.device_constraint import DeviceConstraint
 from meshsolve.factor.fronts import assembly_tree
 from meshsolve.factor.fronts.cuda import device_tree
-from meshsolve.mesh import pattern_of
+from meshsolve.mesh import MeshLike, pattern_of
+from meshsolve.order.ordering import OrderingLike
 from meshsolve.report import Report
+from meshsolve.types import ArrayLike, Device, Matrix, Precision
 
 
 class Symbolic(_symbolic.Symbolic):
     """The analysis of a symmetric pattern: ordering, elimination tree, column counts, supernodes, and ``factor``."""
 
-    def factor(self, A, precision="double", threads=None, device="auto", backend="native"):
+    def factor(self, A: Matrix, precision: Precision = "double", threads: int | None = None, device: Device = "auto",
+               backend: Literal["native", "cudss"] = "native") -> CholeskyFactor:
         """Numeric Cholesky factorization of A, whose pattern lies inside the analysed one.
 
         Parameters
@@ -57,7 +61,8 @@ class Symbolic(_symbolic.Symbolic):
         return CholeskyFactor(self, values, values.of(A), precision=precision, threads=threads, engine=engine)
 
 
-def analyze(A, ordering="auto", *, mesh=None, seed=0, threads=None, lower=False, device="auto"):
+def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None = None, seed: int = 0,
+            threads: int | None = None, lower: bool = False, device: Device = "auto") -> Symbolic:
     """Order a symmetric matrix and say what its Cholesky factor will be.
 
     Parameters
@@ -111,8 +116,10 @@ def analyze(A, ordering="auto", *, mesh=None, seed=0, threads=None, lower=False,
     return analyzed(_with_mesh(_both_triangles(M), mesh), ordering, seed, threads)
 
 
-def cholesky(A, ordering="auto", *, mesh=None, fixed=None, pin=False, precision="double", device="auto", backend="native",
-             seed=0, threads=None, lower=False):
+def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None = None, fixed: ArrayLike | None = None,
+             pin: bool = False, precision: Precision = "double", device: Device = "auto",
+             backend: Literal["native", "cudss"] = "native", seed: int = 0, threads: int | None = None,
+             lower: bool = False) -> CholeskyFactor:
     """Cholesky factorization of a symmetric positive definite matrix: order, analyze, factor.
 
     Parameters

@@ -7,6 +7,7 @@ and a smaller drop tolerance; then the complete factor, if it fits into memory. 
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,8 @@ from meshsolve.krylov.sqmr import CONVERGED, iterate
 
 PATIENCE = 100                  # iterations in which the residual has to fall ten times
 LONGEST = 1000                  # iterations of one step
-STEPS = ({}, {"fill_level": 4, "droptol": 1e-4}, {"fill_level": 8, "droptol": 1e-5}, {"fill_level": None})
+STEPS: tuple[dict[str, Any], ...] = (
+    {}, {"fill_level": 4, "droptol": 1e-4}, {"fill_level": 8, "droptol": 1e-5}, {"fill_level": None})
 
 
 def solve_indefinite(A, b, rtol, threads=None):

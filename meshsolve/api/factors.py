@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from meshsolve.arrays import as_csr, is_complex
@@ -10,9 +12,13 @@ from meshsolve.device_arrays import on_device
 from meshsolve.factor import ildl as _ildl
 from meshsolve.factor import parac as _parac
 from meshsolve.factor.glu import LUFactor
+from meshsolve.order.ordering import OrderingLike
+from meshsolve.types import Auto, Device, DTypeLike, Matrix, Precision
 
 
-def lu(A, ordering="auto", engine="auto", *, repivot="auto", precision="double", device="auto", threads=None):
+def lu(A: Matrix, ordering: OrderingLike = "auto", engine: Literal["auto", "fronts", "columns"] = "auto", *,
+       repivot: Auto | Literal[False] = "auto", precision: Precision = "double", device: Device = "auto",
+       threads: int | None = None) -> LUFactor:
     """LU factorization of a square matrix, real or complex: match, scale, order, analyze, factor.
 
     Parameters
@@ -74,8 +80,11 @@ def _place(device, M, A):
     return "cpu"
 
 
-def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto", tile_size="auto", pivoting="auto", *,
-         max_fill="auto", pairs=True, dtype=np.float64, device="auto", threads=None, lower=False):
+def ildl(A: Matrix, fill_level: int | Auto | None = "auto", droptol: float | Auto = "auto",
+         ordering: OrderingLike | Literal["multicolour"] = "auto", blocking: Literal["auto", "none", "RB", "BR"] = "auto",
+         tile_size: int | Auto = "auto", pivoting: Literal["auto", "static", "bunch-kaufman", "rook"] = "auto", *,
+         max_fill: float | Auto | None = "auto", pairs: bool = True, dtype: DTypeLike = np.float64, device: Device = "auto",
+         threads: int | None = None, lower: bool = False) -> _ildl.IldlFactor:
     """L D L^T factorization of a symmetric indefinite matrix, complete or incomplete: match, order, count, factor.
 
     Parameters
@@ -103,7 +112,9 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
     dtype : {float64, float32}
         Of the stored factor; what comes out is float64.
     device : {"auto", "cpu", "cuda"}
-        This version factors on the CPU.
+        ``"cuda"``: the incomplete factor is made and applied on the GPU, from matching, order and tiles of the CPU; with
+        ``fill_level="auto"`` it is that of level 2. Larger tiles, up to 32, have fewer iterations and more work for a GPU.
+        ``"auto"`` takes a GPU where one is found, A lies on it or has at least 100,000 rows, and the factor is incomplete.
     threads : int, optional
         Default: every core, or ``MESHSOLVE_NUM_THREADS``. Results do not depend on it.
     lower : bool
@@ -138,12 +149,13 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
     >>> K.solve([2.0, 4.0]).tolist()
     [2.0, 1.0]
     """
-    on_cpu(device, "factorizations run", ("auto", "cpu", "cuda"))
     return _ildl.ildl(A, fill_level, droptol, ordering, blocking, tile_size, pivoting, max_fill=max_fill, pairs=pairs,
-                      dtype=dtype, threads=threads, lower=lower)
+                      dtype=dtype, threads=threads, lower=lower, device_name=device)
 
 
-def parac(L, ordering="auto", samples="auto", rhs=1, seed=0, dtype=np.float64, threads=None, device="auto"):
+def parac(L: Matrix, ordering: OrderingLike | Literal["rounds"] = "auto", samples: int | Auto = "auto", rhs: int = 1,
+          seed: int = 0, dtype: DTypeLike = np.float64, threads: int | None = None,
+          device: Device = "auto") -> _parac.ParacFactor:
     """Randomized approximate Cholesky factor of a graph Laplacian: a preconditioner that is cheap to make on any graph.
 
     Parameters

@@ -20,13 +20,15 @@ from meshsolve.factor.cholesky import CholeskyFactor, Values
 from meshsolve.factor.fronts.cuda import residual as _residual_on_device
 from meshsolve.krylov import Info, cg
 from meshsolve.report import Report
+from meshsolve.types import Array, ArrayLike, Chosen, Device, Matrix
 
 LARGE_FACTOR = 2e4          # operations of Cholesky per entry of A from which ParAC and its iterations are faster
 SMALL = 20_000              # rows up to which Cholesky is not asked what it costs
 PRECHECK, GAIN = 20, 1e4    # iterations with the diagonal alone, and the gain that makes a factor needless
 
 
-def solve(A, b, method="auto", rtol=1e-10, threads=None, device="auto"):
+def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10, threads: int | None = None,
+          device: Device = "auto") -> tuple[Array, Info]:
     """Solve A x = b once, with the method that fits A.
 
     Parameters
@@ -45,7 +47,7 @@ def solve(A, b, method="auto", rtol=1e-10, threads=None, device="auto"):
         Relative residual at which ``info.converged`` is true.
     threads : int, optional
     device : {"auto", "cpu", "cuda"}
-        ``"cuda"``: Cholesky, LU of real matrices and ParAC on the GPU, LDL^T where :func:`ildl` does. ``"auto"`` takes a GPU that is
+        ``"cuda"``: Cholesky, LU of real matrices and ParAC on the GPU; LDL^T here on the CPU only. ``"auto"`` takes a GPU that is
         there where A or b lies on it or A has at least 100,000 rows. x lies where b does.
 
     Returns
@@ -93,7 +95,7 @@ def _solve_symmetric(A, b, method, rtol, threads, device, place):
         kind = "" if method == "cholesky" else _graph_kind(M)
         sym = None if kind == "hubs" else analyzed(M, "auto", 0, threads) if place == "cpu" else analyze(
             A, threads=threads, device=place)
-        if kind == "hubs" or (kind and sym.flops > LARGE_FACTOR * M.nnz):
+        if kind == "hubs" or _too_large(kind, sym, M):
             return _solve_parac(M, b, rtol, threads, place)
         F = _definite_factor(A, M, sym, kind, threads, place)
     except (NotSymmetricError, NotPositiveDefiniteError) as e:
@@ -135,6 +137,16 @@ def _solve_lu(A, b, rtol, threads, device, place):
 def _solve_ildl(A, b, rtol, threads, device):
     on_cpu(device, "SQMR with an incomplete factor runs", ("auto", "cpu", "cuda"))
     return solve_indefinite(A, b, rtol, threads)
+
+
+def prefers_parac(M, sym):
+    """Whether ``method="auto"`` solves the symmetric :class:`Csr` M, analyzed as ``sym``, by conjugate gradients with ParAC."""
+    kind = _graph_kind(M)
+    return kind == "hubs" or _too_large(kind, sym, M)
+
+
+def _too_large(kind, sym, M):
+    return bool(kind) and sym.flops > LARGE_FACTOR * M.nnz
 
 
 def _graph_kind(M):

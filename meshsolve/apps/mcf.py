@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,9 +18,10 @@ from meshsolve import device as _device
 from meshsolve.arrays import as_integer, as_number, one_of
 from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning, NotPositiveDefiniteError
 from meshsolve.factor.fronts.cuda import norm1, residual
-from meshsolve.mesh import as_mesh
+from meshsolve.mesh import Mesh, MeshLike, as_mesh
 from meshsolve.operators import FLATTEST, assembler, edge_lengths, face_areas
 from meshsolve.report import Report
+from meshsolve.types import Auto, Callback, Device, Precision
 
 AUTO_STEP = 1.0             # dt="auto" in squared mean edge lengths: noise between neighbours vanishes, shape stays
 AUTO_CONFORMAL = 2e-3       # and in areas for the conformalized flow: a scan is a sphere after some fifty steps
@@ -31,7 +33,8 @@ METHODS = ("mean curvature", "conformalized", "bi-Laplacian")
 BILAPLACIAN = {"flattest": 1e-3, "least": 1e-4}     # order 2 squares every weight, so its extremes are cut earlier
 
 
-def mcf(mesh, steps=1, dt="auto", conformal=False, precision="double", device="auto", callback=None, threads=None):
+def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bool = False, precision: Precision = "double",
+        device: Device = "auto", callback: Callback | None = None, threads: int | None = None) -> tuple[Mesh, Report]:
     """Mean curvature flow by implicit steps: every vertex moves along the surface's mean curvature normal.
 
     Parameters
@@ -82,11 +85,11 @@ def mcf(mesh, steps=1, dt="auto", conformal=False, precision="double", device="a
     """
     mesh = as_mesh(mesh)
     steps = as_integer(steps, "steps")
-    dt = None if isinstance(dt, str) and dt == "auto" else as_number(dt, "dt", above=True)
+    given = None if isinstance(dt, str) and dt == "auto" else as_number(dt, "dt", above=True)
     if callback is not None and not callable(callback):
         raise InvalidInputError(f"callback has to be a function of (step, mesh), not {callback!r}")
     flow = Flow(mesh, "conformalized" if conformal else "mean curvature", precision=precision, device=device, threads=threads)
-    dt = flow.report.facts["dt"] = flow.automatic_step() if dt is None else dt
+    dt = flow.report.facts["dt"] = flow.automatic_step() if given is None else given
     for step in range(1, steps + 1):
         if not flow.step(dt):
             warnings.warn(f"the surface shrank to nothing in step {step} of {steps}; this is the mesh before it",
@@ -97,7 +100,8 @@ def mcf(mesh, steps=1, dt="auto", conformal=False, precision="double", device="a
     return flow.mesh(), flow.finish()
 
 
-def smooth(mesh, strength=1.0, order=1, precision="double", device="auto", threads=None):
+def smooth(mesh: MeshLike, strength: float = 1.0, order: Literal[1, 2] = 1, precision: Precision = "double",
+           device: Device = "auto", threads: int | None = None) -> tuple[Mesh, Report]:
     """One implicit smoothing step: (M + s L) x' = M x, or (M + s L M^-1 L) x' = M x for the bi-Laplacian.
 
     Parameters

@@ -14,7 +14,8 @@ from scipy.ndimage import gaussian_filter, zoom
 from meshsolve.arrays import as_integer, as_number, one_of
 from meshsolve.errors import InvalidInputError
 from meshsolve.files import as_path, written_whole
-from meshsolve.mesh import as_mesh
+from meshsolve.mesh import MeshLike, as_mesh
+from meshsolve.types import Path
 
 SUPERSAMPLE = 2                     # per axis
 CHUNK = 4_000_000                   # candidates held at a time
@@ -24,7 +25,8 @@ EDGE = 1e-4                         # a sample on the edge of two faces must not
 CREASE = 0.82                       # below this cosine to the vertex normal a corner is shaded with its face's normal
 
 
-def render(path, mesh, after=None, captions=None, title=None, size=720, azimuth=30.0, elevation=18.0, up="y"):
+def render(path: Path, mesh: MeshLike, after: MeshLike | None = None, captions: Sequence[str] | None = None,
+           title: str | None = None, size: int = 720, azimuth: float = 30.0, elevation: float = 18.0, up: str = "y") -> None:
     """Draw a mesh, or two side by side with the same camera and scale, into a PNG file (written whole or not at all).
 
     Parameters
@@ -49,8 +51,8 @@ def render(path, mesh, after=None, captions=None, title=None, size=720, azimuth=
     InvalidInputError
         Not a mesh, no face, another extension, a folder that is not there.
     """
-    path = as_path(path)
-    if path.suffix.lower() != ".png":
+    target = as_path(path)
+    if target.suffix.lower() != ".png":
         raise InvalidInputError(f"{path}: pictures are written as .png")
     meshes = [as_mesh(m) for m in ((mesh,) if after is None else (mesh, after))]
     if not all(len(m.faces) for m in meshes):

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.io
 import scipy.sparse as sp
 
+from meshsolve import matrix_market
 from meshsolve.errors import InvalidInputError
 from meshsolve.files import as_path
 from meshsolve.mesh.files import WRITABLE
@@ -86,8 +87,10 @@ def read_matrix(path):
     try:
         if path.suffix.lower() == ".npz":
             return sp.csr_array(sp.load_npz(path))
-        A = scipy.io.mmread(path, spmatrix=False)
-    except Exception as e:              # scipy raises whatever zip, gzip and its parser meet
+        A = _matrix_market(path)
+    except InvalidInputError:
+        raise
+    except Exception as e:              # scipy raises whatever zip and gzip meet
         raise InvalidInputError(f"{path}: not a readable matrix: {e or type(e).__name__}") from e
     return A if sp.issparse(A) else np.asarray(A)
 
@@ -97,15 +100,23 @@ def read_vector(path):
     path = _existing(path)
     kind = pathlib.PurePath(path.name.lower().removesuffix(".gz")).suffix
     readers = {".npy": lambda: np.load(path, allow_pickle=False), ".txt": lambda: np.loadtxt(path, ndmin=1),
-               ".mtx": lambda: scipy.io.mmread(path, spmatrix=False)}
+               ".mtx": lambda: _matrix_market(path)}
     if kind not in readers:
         raise InvalidInputError(f"{path}: unknown vector format; known are .mtx, .npy and .txt")
     try:
         b = readers[kind]()
+    except InvalidInputError:
+        raise
     except Exception as e:
         raise InvalidInputError(f"{path}: not a readable vector: {e or type(e).__name__}") from e
     b = b.toarray() if sp.issparse(b) else np.asarray(b)
     return b[:, 0] if b.ndim == 2 and b.shape[1] == 1 else b
+
+
+def _matrix_market(path):
+    """What a Matrix Market file holds: a coo_array or a dense array."""
+    content = path.read_bytes()
+    return matrix_market.parse(gzip.decompress(content) if path.suffix.lower() == ".gz" else content, path)
 
 
 def read_pattern(path):

@@ -7,9 +7,10 @@ import scipy.sparse as sp
 
 from meshsolve.arrays import as_integer, as_number
 from meshsolve.datasets.common import check_size, generator, sorted_rows
+from meshsolve.types import Sparse
 
 
-def power_grid(n, controlled=False, step=1.0, seed=3):
+def power_grid(n: int, controlled: bool = False, step: float = 1.0, seed: int = 3) -> Sparse:
     """An on-chip power grid of n x n nodes: resistors along rows, resistors and resistor-inductors along columns,
     a capacitor from each node to ground, ideal voltage sources at a thousandth of the nodes.
 
@@ -41,7 +42,7 @@ def power_grid(n, controlled=False, step=1.0, seed=3):
     return mna.matrix()
 
 
-def rlc_mesh(n, step=1.0, seed=3):
+def rlc_mesh(n: int, step: float = 1.0, seed: int = 3) -> Sparse:
     """A mesh of n x n nodes whose every wire is a resistor and an inductor in series, with a capacitor at each node and
     ideal voltage sources at a thousandth of them.
 
@@ -64,7 +65,7 @@ def rlc_mesh(n, step=1.0, seed=3):
     return mna.matrix()
 
 
-def ladder(n, sections=16, step=1.0, seed=3):
+def ladder(n: int, sections: int = 16, step: float = 1.0, seed: int = 3) -> Sparse:
     """A grid of n x n nodes whose wires are RLC ladders: three entries a row, hardly any fill.
 
     Parameters

@@ -8,11 +8,13 @@ import scipy.sparse as sp
 from meshsolve.arrays import as_number, one_of
 from meshsolve.datasets.common import generator, sorted_rows
 from meshsolve.errors import InvalidInputError
-from meshsolve.mesh import as_mesh
+from meshsolve.mesh import MeshLike, as_mesh
 from meshsolve.operators import cotan_laplacian, mass_matrix
+from meshsolve.types import Sparse
 
 
-def constrained_smoothing(mesh, strength=1.0, kind="length", share=0.1, seed=1):
+def constrained_smoothing(mesh: MeshLike, strength: float = 1.0, kind: str = "length", share: float = 0.1,
+                          seed: int = 1) -> tuple[Sparse, np.ndarray]:
     """One Newton step of implicit smoothing under which some edges keep their lengths, or some faces their areas.
 
     Parameters
@@ -50,7 +52,7 @@ def constrained_smoothing(mesh, strength=1.0, kind="length", share=0.1, seed=1):
     return sorted_rows(sp.block_array([[H, J.T], [J, None]]))
 
 
-def conformal_map(mesh, share=0.02, seed=1):
+def conformal_map(mesh: MeshLike, share: float = 0.02, seed: int = 1) -> tuple[Sparse, np.ndarray]:
     """The least-squares conformal map of a mesh into the plane with some vertices held in place.
 
     Parameters

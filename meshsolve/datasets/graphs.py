@@ -9,9 +9,10 @@ from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 from meshsolve.arrays import as_integer, as_number
 from meshsolve.datasets.common import check_size, generator, laplacian, sorted_rows
 from meshsolve.mesh import Mesh
+from meshsolve.types import Sparse
 
 
-def delaunay(n, seed=1):
+def delaunay(n: int, seed: int = 1) -> Sparse:
     """The unit-weight Laplacian of the Delaunay triangulation of random points of the unit square.
 
     Parameters
@@ -27,7 +28,7 @@ def delaunay(n, seed=1):
     return laplacian(as_integer(n, "n", 4), *_delaunay_edges(n, seed)[0].T)
 
 
-def road_like(n, seed=1, degree=2.5):
+def road_like(n: int, seed: int = 1, degree: float = 2.5) -> Sparse:
     """The unit-weight Laplacian of a road-like graph: nearly a tree, planar, long paths.
 
     The shortest spanning tree of the Delaunay triangulation of random points, and random further edges of the
@@ -54,7 +55,7 @@ def road_like(n, seed=1, degree=2.5):
     return laplacian(n, np.concatenate([tree.row, more[:, 0]]), np.concatenate([tree.col, more[:, 1]]))
 
 
-def rmat(k, seed=3, edges_per_vertex=16):
+def rmat(k: int, seed: int = 3, edges_per_vertex: int = 16) -> Sparse:
     """The unit-weight Laplacian of the largest component of an R-MAT graph with 2^k vertices: hubs, no locality.
 
     Probabilities 0.57, 0.19, 0.19, 0.05 (Graph 500).
@@ -86,7 +87,7 @@ def rmat(k, seed=3, edges_per_vertex=16):
     return _largest_component(n, i, j)
 
 
-def preferential(n, d=8, seed=4):
+def preferential(n: int, d: int = 8, seed: int = 4) -> Sparse:
     """The unit-weight Laplacian of a preferential-attachment graph: each new vertex takes edges to old ones, chosen by
     degree, by copying an end of a random earlier edge.
 

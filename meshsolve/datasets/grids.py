@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 
 from meshsolve.arrays import as_integer, one_of
 from meshsolve.datasets.common import check_size, generator, laplacian
+from meshsolve.types import Boundary, Sparse
 
 
-def grid2d(nx, ny, boundary="neumann"):
+def grid2d(nx: int, ny: int, boundary: Boundary = "neumann") -> Sparse:
     """The 5-point Laplacian of an nx x ny grid; row ``x * ny + y`` is point (x, y).
 
     Parameters
@@ -27,7 +29,8 @@ def grid2d(nx, ny, boundary="neumann"):
     return grid_laplacian((as_integer(nx, "nx"), as_integer(ny, "ny")), boundary)
 
 
-def grid3d(n, kind="uniform", boundary="neumann", seed=0):
+def grid3d(n: int, kind: Literal["uniform", "weighted", "log-uniform", "checkerboard"] = "uniform",
+           boundary: Boundary = "neumann", seed: int = 0) -> Sparse:
     """The 7-point Laplacian of an n x n x n grid.
 
     Parameters

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -9,9 +11,10 @@ from meshsolve.arrays import as_integer, as_number, one_of
 from meshsolve.datasets.common import check_size, generator, sorted_rows
 from meshsolve.datasets.grids import grid_laplacian
 from meshsolve.errors import InvalidInputError
+from meshsolve.types import Sparse
 
 
-def kkt(n, m, seed=1, kind="random"):
+def kkt(n: int, m: int, seed: int = 1, kind: Literal["random", "banded"] = "random") -> Sparse:
     """A saddle-point (KKT) matrix [[D, B^T], [B, 0]]: D diagonal, log-uniform over six decades; B of full row rank.
 
     Parameters
@@ -42,7 +45,7 @@ def kkt(n, m, seed=1, kind="random"):
     return sorted_rows(sp.block_array([[sp.diags_array(diagonal), B.T], [B, None]]))
 
 
-def stokes(n):
+def stokes(n: int) -> Sparse:
     """The Stokes equations on n x n cells of a staggered (MAC) grid: two velocities, pressure pinned in the first cell.
 
     Parameters
@@ -69,7 +72,7 @@ def stokes(n):
     return sorted_rows(sp.block_array([[sp.block_diag([u, v]), G], [G.T, None]]))
 
 
-def helmholtz(n, points=15, dim=2):
+def helmholtz(n: int, points: float = 15, dim: int = 2) -> Sparse:
     """The Helmholtz operator -Laplace - k^2 on n^dim points with Dirichlet sides and ``points`` points per wavelength.
 
     Parameters

@@ -19,7 +19,7 @@ from meshsolve.mesh import Mesh
 BOX = np.array([[-1.3, -0.8, -0.45], [1.3, 0.8, 0.45]])     # holds the surface of _genus2
 
 
-def scan_like(n=100_000, seed=0, noise=0.2, hole=True):
+def scan_like(n: int = 100_000, seed: int = 0, noise: float = 0.2, hole: bool = True) -> Mesh:
     """A mesh such as a range scanner makes: a smooth double torus of genus 2 with noise along its normals and a hole.
 
     Parameters

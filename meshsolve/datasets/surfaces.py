@@ -8,7 +8,7 @@ from meshsolve.arrays import as_integer
 from meshsolve.mesh import Mesh
 
 
-def icosphere(k):
+def icosphere(k: int) -> Mesh:
     """The unit sphere: an icosahedron subdivided k times, every new vertex pushed onto the sphere.
 
     Parameters

@@ -9,6 +9,7 @@ from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_array, as_rhs
 from meshsolve.device_arrays import as_device_rhs
 from meshsolve.errors import InvalidInputError, PatternMismatchError
+from meshsolve.types import Array, ArrayLike
 
 
 class Factor(spla.LinearOperator):
@@ -67,7 +68,7 @@ class Factor(spla.LinearOperator):
         """As :meth:`matvec`, for (n, k)."""
         return self.solve(X) if device.holds(X) else super().matmat(X)
 
-    def __call__(self, b):
+    def __call__(self, b: ArrayLike) -> Array:
         """Solve for ``b``, as :func:`scipy.sparse.linalg.factorized` callables do."""
         return self.solve(b)
 

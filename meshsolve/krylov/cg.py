@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+from typing import Any
 
 import numpy as np
 import scipy.sparse.linalg as spla
@@ -19,6 +20,7 @@ from meshsolve.arrays import Csr, as_array, as_integer, as_number, as_rhs, as_sy
 from meshsolve.errors import ConvergenceWarning, InvalidInputError, MeshsolveWarning
 from meshsolve.krylov.info import Info
 from meshsolve.report import Report
+from meshsolve.types import Array, ArrayLike, Callback, Matrix
 
 MAXITER = 10_000                        # where the caller gives none
 SAVE_AT = 0.1                           # an iterate is kept whenever the residual has fallen by this
@@ -30,7 +32,8 @@ DIVERGED = "diverged: rounding errors have taken over"
 INDEFINITE = "broke down: A is not positive definite, or M is not"
 
 
-def cg(A, b, M=None, x0=None, rtol=1e-8, atol=0.0, maxiter=None, callback=None, threads=None):
+def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol: float = 1e-8, atol: float = 0.0,
+       maxiter: int | None = None, callback: Callback | None = None, threads: int | None = None) -> tuple[Array, Info]:
     """Solve A x = b by preconditioned conjugate gradients.
 
     Parameters
@@ -113,7 +116,7 @@ def _start_on_device(matrix, b, M, x0):
         X = np.zeros(B.shape)
     else:
         X = _start(device.to_host(x0) if device.holds(x0) else x0, matrix.n, shape, is_complex)
-    null_space = cg_cuda.null_space(None if getattr(M, "on_device", False) else _null_space(matrix, M), M)
+    null_space = cg_cuda.null_space(None if hasattr(M, "project_on_device") else _null_space(matrix, M), M)
     run = cg_cuda.DeviceSolve(matrix, B, X, cg_cuda.preconditioner(M, matrix.n), null_space)
     return run, shape, lambda X: X.reshape(shape) if there else _deliver(device.to_host(X), shape, is_complex)
 

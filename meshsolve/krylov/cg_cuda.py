@@ -180,7 +180,7 @@ def preconditioner(M, n):
 
 def null_space(project, M):
     """What gives (a block without its means, the largest mean): M's own, else that of the host in a round trip, or None."""
-    if getattr(M, "on_device", False):
+    if getattr(M, "on_device", False) and hasattr(M, "project_on_device"):
         return M.project_on_device if M.null_components else None
     if project is None:
         return None

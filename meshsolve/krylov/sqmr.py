@@ -9,15 +9,17 @@ Source: Freund, Nachtigal 1995, "Software for simplified Lanczos and QMR algorit
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 
-from meshsolve import _core
+from meshsolve import _core, device
 from meshsolve.arrays import as_integer, as_number, as_symmetric, thread_count
 from meshsolve.errors import ConvergenceWarning, InvalidInputError
 from meshsolve.krylov.cg import _deliver, _preconditioner, _real_columns, _start
 from meshsolve.krylov.info import Info
 from meshsolve.report import Report
+from meshsolve.types import Array, ArrayLike, Callback, Matrix
 
 MAXITER = 10_000                        # where the caller gives none
 RESTARTS = 3                            # after a breakdown, from the x reached so far
@@ -28,7 +30,8 @@ BROKE_DOWN = "broke down: r . M r or q . A q became zero"
 SLOW = "slow: the residual fell less than 10 times in {} iterations"
 
 
-def sqmr(A, b, M=None, x0=None, rtol=1e-8, atol=0.0, maxiter=None, callback=None, threads=None):
+def sqmr(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol: float = 1e-8, atol: float = 0.0,
+         maxiter: int | None = None, callback: Callback | None = None, threads: int | None = None) -> tuple[Array, Info]:
     """Solve A x = b for a symmetric A that need not be definite, by right-preconditioned SQMR.
 
     Parameters
@@ -49,6 +52,8 @@ def sqmr(A, b, M=None, x0=None, rtol=1e-8, atol=0.0, maxiter=None, callback=None
         Called with the current x after each iteration.
     threads : int, optional
         Results do not depend on it.
+
+    Where b lies on the GPU (real) or M was made there, all columns are iterated there at once, and x lies where b does.
 
     Returns
     -------
@@ -95,6 +100,9 @@ def sqmr(A, b, M=None, x0=None, rtol=1e-8, atol=0.0, maxiter=None, callback=None
 def iterate(A, b, M, x0, rtol, atol, maxiter, callback=None, threads=None, patience=None):
     """:func:`sqmr` on checked options, without the warning; a column ends as slow where ``patience`` iterations win no factor 10."""
     matrix = as_symmetric(A)
+    if device.holds(b) or getattr(M, "on_device", False):
+        with device.errors("sqmr"):
+            return _iterate_on_device(matrix, b, M, x0, rtol, atol, maxiter, callback)
     B, shape, is_complex = _real_columns(b, matrix.n, "b")
     X = np.zeros_like(B) if x0 is None else _start(x0, matrix.n, shape, is_complex)
     precondition = _preconditioner(M, matrix.n)
@@ -112,6 +120,23 @@ def iterate(A, b, M, x0, rtol, atol, maxiter, callback=None, threads=None, patie
             X[:, c] = run.x
             runs.append(run)
     return _deliver(X, shape, is_complex), _info(runs, report, scalar=len(shape) == 1 and len(runs) == 1)
+
+
+def _iterate_on_device(matrix, b, M, x0, rtol, atol, maxiter, callback):
+    """The same on the GPU; x lies where b does."""
+    from meshsolve.krylov import cg_cuda, sqmr_cuda
+
+    there = device.holds(b)
+    B, shape, is_complex = (cg_cuda.block_of(b, matrix.n), b.shape, False) if there else _real_columns(b, matrix.n, "b")
+    X = np.zeros(B.shape) if x0 is None else _start(device.to_host(x0) if device.holds(x0) else x0, matrix.n, shape, is_complex)
+
+    def deliver(X):
+        return X.reshape(shape) if there else _deliver(device.to_host(X), shape, is_complex)
+
+    run = sqmr_cuda.DeviceSolve(matrix, B, X, cg_cuda.preconditioner(M, matrix.n), getattr(M, "check_device", None))
+    with run.report.phase("solve"):
+        run.iterate(rtol, atol, maxiter, None if callback is None else lambda X: callback(deliver(X)))
+    return deliver(run.X), _info(run.columns, run.report, scalar=len(shape) == 1 and len(run.columns) == 1)
 
 
 def worst(info):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 import warnings
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,7 +19,9 @@ from scipy.sparse.csgraph import connected_components
 from meshsolve import _core, arrays
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import files
+from meshsolve.types import ArrayLike, Path
 
+MeshLike: TypeAlias = Any           # Mesh, trimesh.Trimesh or meshio.Mesh
 LARGEST_COORDINATE = 1e70          # its fourth power, a squared area, stays finite
 
 
@@ -57,20 +60,45 @@ class Mesh:
         self.faces.flags.writeable = False
 
     @classmethod
-    def from_trimesh(cls, tm):
+    def from_trimesh(cls, tm: Any) -> Mesh:
         """A mesh of the vertices and faces of a ``trimesh.Trimesh``, in its order."""
         try:
             return cls(tm.vertices, tm.faces)
         except AttributeError as e:
             raise InvalidInputError(f"not a trimesh.Trimesh: {type(tm).__name__} has no vertices and faces") from e
 
-    def to_trimesh(self):
+    def to_trimesh(self) -> Any:
         """A ``trimesh.Trimesh`` with the same vertices and faces (``process=False``)."""
         import trimesh
 
         return trimesh.Trimesh(self.vertices, self.faces, process=False)
 
-    def save(self, path):
+    @classmethod
+    def from_meshio(cls, mesh: Any) -> Mesh:
+        """A mesh of the surface cells of a ``meshio.Mesh``: triangles, quadrilaterals and polygons, which are fanned into triangles.
+
+        Points keep their number and order (2-D ones lie at z = 0); lines and isolated vertices among the cells are left out.
+
+        Raises
+        ------
+        InvalidInputError
+            Not a ``meshio.Mesh``; it has volume cells or cells of higher order (names the kind).
+        """
+        try:
+            points, blocks = arrays.as_array(mesh.points, "points"), [(cell.type, np.asarray(cell.data)) for cell in mesh.cells]
+        except AttributeError as e:
+            raise InvalidInputError(f"not a meshio.Mesh: {type(mesh).__name__} has no points and cells") from e
+        if points.ndim == 2 and points.shape[1] == 2:
+            points = np.pad(points, ((0, 0), (0, 1)))
+        return cls(points, files.fanned(blocks))
+
+    def to_meshio(self) -> Any:
+        """A ``meshio.Mesh`` with the same points and one block of triangles; meshio has to be installed."""
+        import meshio
+
+        return meshio.Mesh(self.vertices, [("triangle", self.faces)])
+
+    def save(self, path: Path) -> None:
         """Write the mesh, whole or not at all, in the format of the extension: OBJ, PLY, OFF, STL, GLB, each also .gz.
 
         OBJ and PLY keep every bit of the coordinates, OFF 17 digits, STL and GLB single precision.
@@ -82,7 +110,7 @@ class Mesh:
         """
         files.write_mesh(path, self.vertices, self.faces)
 
-    def with_vertices(self, vertices):
+    def with_vertices(self, vertices: ArrayLike) -> Mesh:
         """The same faces at other positions ((n, 3), checked); connectivity that is known already is shared, not copied."""
         moved = copy.copy(self)
         moved.vertices = _as_vertices(vertices)
@@ -91,22 +119,22 @@ class Mesh:
         return moved
 
     @property
-    def edges(self):
+    def edges(self) -> np.ndarray:
         """(e, 2) int32: lower and higher vertex of every edge, rows in lexicographic order, each once. Read-only."""
         return self._edges_and_sides[0]
 
     @property
-    def side_edges(self):
+    def side_edges(self) -> np.ndarray:
         """(m, 3) int32: the edge of each side of each face; side c joins corners c and c+1. Read-only."""
         return self._edges_and_sides[1]
 
     @functools.cached_property
-    def is_manifold(self):
+    def is_manifold(self) -> bool:
         """Whether every edge has at most two faces and the faces around every vertex form one fan, closed or open."""
         return _core.mesh_is_manifold(len(self.vertices), self.faces.reshape(-1), self.side_edges.reshape(-1), len(self.edges))
 
     @functools.cached_property
-    def components(self):
+    def components(self) -> np.ndarray:
         """(n,) int32: the connected component of each vertex, numbered from 0; an unreferenced vertex is one of its own."""
         n = len(self.vertices)
         graph = sp.coo_array((np.ones(len(self.edges), np.int8), self.edges.T), shape=(n, n))
@@ -123,7 +151,7 @@ class Mesh:
         return f"Mesh({len(self.vertices)} vertices, {len(self.faces)} faces)"
 
 
-def load_mesh(path):
+def load_mesh(path: Path) -> Mesh:
     """Read a triangle mesh: OBJ, PLY, OFF, STL, glTF, each also packed with gzip.
 
     n is the file's vertex count in the file's order: texture and normal indices of an OBJ never split a vertex,
@@ -162,7 +190,7 @@ def pattern_of(mesh_or_matrix, name="A"):
     """
     if isinstance(mesh_or_matrix, arrays.Csr):
         return mesh_or_matrix
-    if hasattr(mesh_or_matrix, "vertices") and hasattr(mesh_or_matrix, "faces"):
+    if _is_mesh(mesh_or_matrix):
         mesh = as_mesh(mesh_or_matrix, name)
         n = len(mesh.vertices)
         indptr, indices, _ = _core.mesh_adjacency(n, mesh.edges.reshape(-1), False)
@@ -171,12 +199,17 @@ def pattern_of(mesh_or_matrix, name="A"):
 
 
 def as_mesh(mesh, name="mesh"):
-    """``mesh`` itself where it is a :class:`Mesh`; a ``trimesh.Trimesh`` is taken as well."""
+    """``mesh`` itself where it is a :class:`Mesh`; a ``trimesh.Trimesh`` or ``meshio.Mesh`` is taken as well."""
     if isinstance(mesh, Mesh):
         return mesh
-    if hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
-        return Mesh.from_trimesh(mesh)
+    if _is_mesh(mesh):
+        return Mesh.from_trimesh(mesh) if hasattr(mesh, "faces") else Mesh.from_meshio(mesh)
     raise InvalidInputError(f"{name} has to be a meshsolve.Mesh, not {type(mesh).__name__}")
+
+
+def _is_mesh(thing):
+    """Whether it has the parts of a Mesh, a trimesh.Trimesh or a meshio.Mesh."""
+    return hasattr(thing, "vertices") and hasattr(thing, "faces") or hasattr(thing, "points") and hasattr(thing, "cells_dict")
 
 
 def _as_vertices(vertices):

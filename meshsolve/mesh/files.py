@@ -132,6 +132,21 @@ def merge_identical(vertices, faces):
     return vertices[np.sort(first)], place[faces]
 
 
+def fanned(blocks):
+    """(m, 3) triangles of blocks of cells ``(kind, (k, corners))`` as meshio has them; see :meth:`meshsolve.Mesh.from_meshio`."""
+    triangles = [np.zeros((0, 3), np.int64)]
+    for kind, cells in blocks:
+        if kind in ("vertex", "line"):
+            continue
+        if kind not in ("triangle", "quad") and not kind.startswith("polygon"):
+            raise InvalidInputError(f"cells of the kind {kind!r} are no surface: triangles, quads and polygons are taken")
+        for ring in [cells] if cells.ndim == 2 else [np.asarray(cell)[None] for cell in cells]:
+            corners = np.arange(1, ring.shape[1] - 1)
+            fan = np.stack([np.broadcast_to(ring[:, :1], (len(ring), len(corners))), ring[:, corners], ring[:, corners + 1]], axis=2)
+            triangles.append(fan.reshape(-1, 3))
+    return np.concatenate(triangles)
+
+
 def _encode(kind, vertices, faces):
     if kind == ".obj":
         return _core.write_obj(vertices.reshape(-1), faces.reshape(-1))

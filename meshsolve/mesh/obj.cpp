@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <limits>
 
+#include "native/decimal.hpp"
+
 namespace ms::mesh {
 namespace {
 
@@ -92,10 +94,8 @@ class Reader {
   double number(std::string_view word) const {
     const char* from = word.data() + (word.starts_with('+') ? 1 : 0);
     const char* to = word.data() + word.size();
-    double x = 0;
-    const auto [stop, error] = std::from_chars(from, to, x);
-    if (error == std::errc::result_out_of_range && stop == to) x = std::strtod(std::string(word).c_str(), nullptr);
-    else if (error != std::errc() || stop != to) fail(quoted(word) + " is not a number");
+    const auto [x, stop] = read_decimal(from, to);
+    if (stop != to || from == to) fail(quoted(word) + " is not a number");
     if (!std::isfinite(x)) fail("a vertex coordinate is " + quoted(word));
     return x;
   }

@@ -8,6 +8,8 @@
 #include "bind.hpp"
 #include "check.hpp"
 #include "dense.hpp"
+#include "poison.hpp"
+#include "table.hpp"
 
 namespace ms {
 namespace {
@@ -108,6 +110,16 @@ void bind_native(nb::module_& m) {
   nb::register_exception_translator(translate);
   interrupt::set_hook(look_at_python);
   m.def("set_progress", [](nb::object tell) { progress_callable() = tell; }, "tell"_a.none());
+  m.def("poison", [](bool on) { poisoned = on; }, "on"_a, "Fresh blocks are filled with NaN (tests).");
+  m.def("read_table", [](nb::bytes text, int64_t begin, int width, int64_t rows) {
+    Table table;
+    const char *const first = text.c_str() + std::min<int64_t>(begin, static_cast<int64_t>(text.size())), *const last = text.c_str() + text.size();
+    {
+      Released free;
+      table = read_table(first, last, width, rows);
+    }
+    return std::make_tuple(to_numpy(std::move(table.numbers)), table.bad_line);
+  }, "text"_a, "begin"_a, "width"_a, "rows"_a, "(numbers, -1 or the first line that does not fit); see native/table.hpp.");
   m.def("check_csr", [](In<int64_t> indptr, In<int32_t> indices, int64_t n) {
     if (static_cast<int64_t>(indptr.shape(0)) != n + 1) return std::make_tuple(std::string("invalid"), int64_t{0});
     const RowCheck c = check_rows(pattern(indptr, indices), static_cast<int64_t>(indices.shape(0)));

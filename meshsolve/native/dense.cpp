@@ -1,4 +1,7 @@
 // The choice between the compiled instruction sets.
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 #include <cstdlib>
 
 #include "dense_tables.hpp"
@@ -14,11 +17,24 @@ namespace v4 { extern const DenseTables tables; }
 namespace {
 
 #ifdef __x86_64__
+// What the processor has and the system saves: 0 for x86-64-v2, 1 for v3, 2 for v4. By CPUID itself, because
+// __builtin_cpu_supports needs a run-time library that clang-cl does not link. Source: Intel SDM, volume 1, sections 14.3, 15.2.
+int machine_level() {
+  constexpr unsigned fma = 1u << 12, osxsave = 1u << 27;                                           // leaf 1, ecx
+  constexpr unsigned avx2 = 1u << 5, bmi2 = 1u << 8;                                               // leaf 7, ebx:
+  constexpr unsigned avx512 = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;                //   f, dq, cd, bw, vl
+  constexpr unsigned ymm = 0x6, zmm = 0xe6;                                                        // registers in XCR0
+  unsigned a, b, c, d;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || (c & (fma | osxsave)) != (fma | osxsave)) return 0;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
+  unsigned saved, high;
+  __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+  if ((saved & ymm) != ymm || (b & (avx2 | bmi2)) != (avx2 | bmi2)) return 0;
+  return (saved & zmm) == zmm && (b & avx512) == avx512 ? 2 : 1;
+}
+
 const DenseTables& best() {
-  const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-  const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                  __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  int level = v4 ? 2 : v3 ? 1 : 0;
+  int level = machine_level();
   if (const char* wish = std::getenv("MESHSOLVE_ISA"))
     for (int i = 0; i < level; ++i)
       if (wish[0] == 'v' && std::atoi(wish + 1) == i + 2) level = i;

@@ -2,6 +2,7 @@
 // All arrays are column-major; see the .inl files for what each kernel reads and writes. This header is included by files
 // compiled for different instruction sets: declarations only.
 #pragma once
+#include "int.hpp"
 
 namespace ms {
 
@@ -10,14 +11,14 @@ constexpr int solve_padding = 16;      // scalars past the last row that solves 
 
 template <class T>
 struct Dense {
-  void (*trapezoid)(long m, long n, long k, const T* A, long lda, const T* B, long ldb, T* C, long ldc);    // lower part of C -= A B^T
-  long (*panel)(long m, long k, T* A, long lda);                        // L of an m x k panel; 0, or 1 + the failing column
-  void (*trsm_rlt)(long m, long k, const T* L, long ldl, T* B, long ldb);                                   // B := B L^-T
+  void (*trapezoid)(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc);    // lower part of C -= A B^T
+  Int (*panel)(Int m, Int k, T* A, Int lda);                        // L of an m x k panel; 0, or 1 + the failing column
+  void (*trsm_rlt)(Int m, Int k, const T* L, Int ldl, T* B, Int ldb);                                   // B := B L^-T
   // right-hand sides by rows, s = 2, 4 or 8 values a row: see dense_rows.inl
-  void (*forward)(long s, long m, long w, long c, const T* L, long ld, T* Y, T* U);
-  void (*backward)(long s, long m, long w, long c, const T* L, long ld, T* Y, const T* X, const int* rows);
-  void (*add_rows)(long s, long count, const int* to, long c, const T* from, T* Y, T* U);
-  void (*extend_add)(long begin, long end, long m, const T* X, const int* to, const int* runs, long count, T* const* column);
+  void (*forward)(Int s, Int m, Int w, Int c, const T* L, Int ld, T* Y, T* U);
+  void (*backward)(Int s, Int m, Int w, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows);
+  void (*add_rows)(Int s, Int count, const int* to, Int c, const T* from, T* Y, T* U);
+  void (*extend_add)(Int begin, Int end, Int m, const T* X, const int* to, const int* runs, Int count, T* const* column);
   const char* isa;
 };
 

@@ -17,20 +17,20 @@ template <int W, class T> inline typename Vec<T, W>::type load(const T* p) { ret
 template <int W, class T> inline void store(T* p, typename Vec<T, W>::type v) { *reinterpret_cast<typename Vec<T, W>::type*>(p) = v; }
 
 template <class T> constexpr int lanes = VECTOR_BYTES / static_cast<int>(sizeof(T));
-constexpr long block_k = 128, block_m = 192, pivot_block = 128;     // packed blocks: block_m x block_k
+constexpr Int block_k = 128, block_m = 192, pivot_block = 128;     // packed blocks: block_m x block_k
 
 // ---- C -= A B^T ----------------------------------------------------------------------------------------------------
 
 // C(M W x N) -= A(M W x k) B(N x k)^T with the accumulators in registers.
 template <int W, int M, int N, class T>
-inline __attribute__((always_inline)) void tile(long k, const T* A, long lda, const T* B, long ldb, T* C, long ldc) {
+inline __attribute__((always_inline)) void tile(Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc) {
   typedef typename Vec<T, W>::type V;
   V c[N][M];
 #pragma GCC unroll 16
   for (int j = 0; j < N; ++j)
 #pragma GCC unroll 8
     for (int i = 0; i < M; ++i) c[j][i] = load<W>(C + i * W + j * ldc);
-  for (long l = 0; l < k; ++l) {
+  for (Int l = 0; l < k; ++l) {
     V a[M];
 #pragma GCC unroll 8
     for (int i = 0; i < M; ++i) a[i] = load<W>(A + i * W + l * lda);
@@ -48,17 +48,17 @@ inline __attribute__((always_inline)) void tile(long k, const T* A, long lda, co
 }
 
 template <int W, int N, class T>
-void tail(long m, long k, const T* A, long lda, const T* B, long ldb, T* C, long ldc) {
-  long i = 0;
+void tail(Int m, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc) {
+  Int i = 0;
   for (; i + W <= m; i += W) tile<W, 1, N>(k, A + i, lda, B, ldb, C + i, ldc);
   if constexpr (W > 1)
     if (i < m) tail<W / 2, N>(m - i, k, A + i, lda, B, ldb, C + i, ldc);
 }
 
 template <int N, class T>
-void strip(long m, long k, const T* A, long lda, const T* B, long ldb, T* C, long ldc) {
+void strip(Int m, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc) {
   constexpr int W = lanes<T>;
-  long i = 0;
+  Int i = 0;
   for (; i + tile_vectors * W <= m; i += tile_vectors * W) tile<W, tile_vectors, N>(k, A + i, lda, B, ldb, C + i, ldc);
   if (tile_vectors > 2 && i + 2 * W <= m) {
     tile<W, 2, N>(k, A + i, lda, B, ldb, C + i, ldc);
@@ -68,7 +68,7 @@ void strip(long m, long k, const T* A, long lda, const T* B, long ldb, T* C, lon
 }
 
 template <int N, class T>
-void columns(long n, long m, long k, const T* A, long lda, const T* B, long ldb, T* C, long ldc) {
+void columns(Int n, Int m, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc) {
   if (n == N)
     strip<N>(m, k, A, lda, B, ldb, C, ldc);
   else if constexpr (N > 1)
@@ -76,44 +76,44 @@ void columns(long n, long m, long k, const T* A, long lda, const T* B, long ldb,
 }
 
 template <class T>
-void gemm_nt(long m, long n, long k, const T* A, long lda, const T* B, long ldb, T* C, long ldc) {
-  for (long l = 0; l < k; l += block_k) {
-    const long kk = k - l < block_k ? k - l : block_k;
-    for (long i = 0; i < m; i += block_m) {
-      const long mm = m - i < block_m ? m - i : block_m;
-      for (long j = 0; j < n; j += tile_columns) {
-        const long w = n - j < tile_columns ? n - j : tile_columns;
+void gemm_nt(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc) {
+  for (Int l = 0; l < k; l += block_k) {
+    const Int kk = k - l < block_k ? k - l : block_k;
+    for (Int i = 0; i < m; i += block_m) {
+      const Int mm = m - i < block_m ? m - i : block_m;
+      for (Int j = 0; j < n; j += tile_columns) {
+        const Int w = n - j < tile_columns ? n - j : tile_columns;
         columns<tile_columns>(w, mm, kk, A + i + l * lda, lda, B + j + l * ldb, ldb, C + i + j * ldc, ldc);
       }
     }
   }
 }
 
-template <class T> inline void pack(long rows, long k, const T* A, long lda, T* to, long ldt) {
-  for (long q = 0; q < k; ++q)
-    for (long i = 0; i < rows; ++i) to[i + q * ldt] = A[i + q * lda];
+template <class T> inline void pack(Int rows, Int k, const T* A, Int lda, T* to, Int ldt) {
+  for (Int q = 0; q < k; ++q)
+    for (Int i = 0; i < rows; ++i) to[i + q * ldt] = A[i + q * lda];
 }
 
 // Lower trapezoid of C(m x n), n <= m: C -= A(m x k) B(n x k)^T, where row i of C is at or below its diagonal when
 // i >= j. May write up to tile_columns - 1 entries above the diagonal. Large ones run on packed copies, so that the
 // speed does not depend on the leading dimension.
 template <class T>
-void trapezoid(long m, long n, long k, const T* A, long lda, const T* B, long ldb, T* C, long ldc) {
+void trapezoid(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc) {
   const bool packed = m > packed_rows;
   alignas(64) T a[block_m * block_k], b[tile_columns * block_k];
-  for (long l = 0; l < k; l += block_k) {
-    const long kk = k - l < block_k ? k - l : block_k;
-    for (long i0 = 0; i0 < m; i0 += block_m) {
-      const long i1 = i0 + block_m < m ? i0 + block_m : m, columns_here = i1 < n ? i1 : n;
+  for (Int l = 0; l < k; l += block_k) {
+    const Int kk = k - l < block_k ? k - l : block_k;
+    for (Int i0 = 0; i0 < m; i0 += block_m) {
+      const Int i1 = i0 + block_m < m ? i0 + block_m : m, columns_here = i1 < n ? i1 : n;
       if (packed) pack(i1 - i0, kk, A + i0 + l * lda, lda, a, block_m);
-      for (long j = 0; j < columns_here; j += tile_columns) {
-        const long w = n - j < tile_columns ? n - j : tile_columns, r = j > i0 ? j : i0;
+      for (Int j = 0; j < columns_here; j += tile_columns) {
+        const Int w = n - j < tile_columns ? n - j : tile_columns, r = j > i0 ? j : i0;
         if (!packed) {
           columns<tile_columns>(w, i1 - r, kk, A + r + l * lda, lda, B + j + l * ldb, ldb, C + r + j * ldc, ldc);
           continue;
         }
         pack(w, kk, B + j + l * ldb, ldb, b, tile_columns);
-        columns<tile_columns>(w, i1 - r, kk, a + (r - i0), block_m, b, static_cast<long>(tile_columns), C + r + j * ldc, ldc);
+        columns<tile_columns>(w, i1 - r, kk, a + (r - i0), block_m, b, static_cast<Int>(tile_columns), C + r + j * ldc, ldc);
       }
     }
   }
@@ -123,22 +123,22 @@ void trapezoid(long m, long n, long k, const T* A, long lda, const T* B, long ld
 
 // X L^T = B for m rows and nb <= 8 columns; L is nb x nb lower triangular, d holds its inverse diagonal.
 template <class T>
-void solve_few(long m, int nb, const T* L, long ldl, const T* d, T* B, long ldb) {
+void solve_few(Int m, int nb, const T* L, Int ldl, const T* d, T* B, Int ldb) {
   for (int j = 0; j < nb; ++j) {
     T* x = B + j * ldb;
-    for (long i = 0; i < m; ++i) x[i] *= d[j];
+    for (Int i = 0; i < m; ++i) x[i] *= d[j];
     for (int c = j + 1; c < nb; ++c) {
       const T t = L[c + j * ldl];
       T* y = B + c * ldb;
-      for (long i = 0; i < m; ++i) y[i] -= t * x[i];
+      for (Int i = 0; i < m; ++i) y[i] -= t * x[i];
     }
   }
 }
 
 template <int W, class T>
-void solve_eight(long m, const T* L, long ldl, const T* d, T* B, long ldb) {
+void solve_eight(Int m, const T* L, Int ldl, const T* d, T* B, Int ldb) {
   typedef typename Vec<T, W>::type V;
-  long i = 0;
+  Int i = 0;
   for (; i + W <= m; i += W) {
     V x[8];
 #pragma GCC unroll 8
@@ -157,7 +157,7 @@ void solve_eight(long m, const T* L, long ldl, const T* d, T* B, long ldb) {
 }
 
 template <class T>
-void solve_block(long m, int nb, const T* L, long ldl, const T* d, T* B, long ldb) {
+void solve_block(Int m, int nb, const T* L, Int ldl, const T* d, T* B, Int ldb) {
   if (nb == 8)
     solve_eight<lanes<T>>(m, L, ldl, d, B, ldb);
   else
@@ -169,7 +169,7 @@ inline float root(float x) { return __builtin_sqrtf(x); }
 
 // Cholesky of the nb <= 8 columns at D, inverse diagonal to d. 0, or 1 + the column whose pivot is not positive and finite.
 template <class T>
-int pivots(int nb, T* D, long ld, T* d) {
+int pivots(int nb, T* D, Int ld, T* d) {
   for (int c = 0; c < nb; ++c) {
     const T p = D[c + c * ld];
     if (!(p > 0 && p - p == 0)) return 1 + c;
@@ -184,14 +184,14 @@ int pivots(int nb, T* D, long ld, T* d) {
 
 // m x k panel of at most pivot_block columns, left-looking by 8 columns.
 template <class T>
-long narrow_panel(long m, long k, T* A, long lda) {
+Int narrow_panel(Int m, Int k, T* A, Int lda) {
   T d[8];
-  for (long j = 0; j < k; j += 8) {
+  for (Int j = 0; j < k; j += 8) {
     const int nb = k - j < 8 ? static_cast<int>(k - j) : 8;
     T* D = A + j + j * lda;
     if (j)
-      for (long h = 0; h < nb; h += tile_columns) {
-        const long w = nb - h < tile_columns ? nb - h : tile_columns;
+      for (Int h = 0; h < nb; h += tile_columns) {
+        const Int w = nb - h < tile_columns ? nb - h : tile_columns;
         gemm_nt(m - j - h, w, j, A + j + h, lda, A + j + h, lda, D + h + h * lda, lda);
       }
     if (const int bad = pivots(nb, D, lda, d)) return j + bad;
@@ -201,10 +201,10 @@ long narrow_panel(long m, long k, T* A, long lda) {
 }
 
 template <class T>
-long panel(long m, long k, T* A, long lda) {
-  for (long j = 0; j < k; j += pivot_block) {
-    const long w = k - j < pivot_block ? k - j : pivot_block, e = j + w;
-    if (const long bad = narrow_panel(m - j, w, A + j + j * lda, lda)) return j + bad;
+Int panel(Int m, Int k, T* A, Int lda) {
+  for (Int j = 0; j < k; j += pivot_block) {
+    const Int w = k - j < pivot_block ? k - j : pivot_block, e = j + w;
+    if (const Int bad = narrow_panel(m - j, w, A + j + j * lda, lda)) return j + bad;
     const T* below = A + e + j * lda;
     if (e < k) trapezoid(m - e, k - e, w, below, lda, below, lda, A + e + e * lda, lda);
   }
@@ -212,11 +212,11 @@ long panel(long m, long k, T* A, long lda) {
 }
 
 template <class T>
-void trsm_rlt(long m, long k, const T* L, long ldl, T* B, long ldb) {
+void trsm_rlt(Int m, Int k, const T* L, Int ldl, T* B, Int ldb) {
   T d[8];
-  for (long j = 0; j < k; j += 8) {
+  for (Int j = 0; j < k; j += 8) {
     const int nb = k - j < 8 ? static_cast<int>(k - j) : 8;
-    if (j) gemm_nt(m, static_cast<long>(nb), j, B, ldb, L + j, ldl, B + j * ldb, ldb);
+    if (j) gemm_nt(m, static_cast<Int>(nb), j, B, ldb, L + j, ldl, B + j * ldb, ldb);
     for (int c = 0; c < nb; ++c) d[c] = 1 / L[j + c + (j + c) * ldl];
     solve_block(m, nb, L + j + j * ldl, ldl, d, B + j * ldb, ldb);
   }
@@ -224,7 +224,7 @@ void trsm_rlt(long m, long k, const T* L, long ldl, T* B, long ldb) {
 
 // ---- extend-add: the lower triangle of a child's update matrix into its parent ------------------------------------------
 
-template <int W, class T> inline __attribute__((always_inline)) void add(long n, const T* from, T* to) {
+template <int W, class T> inline __attribute__((always_inline)) void add(Int n, const T* from, T* to) {
   for (; n >= W; n -= W, from += W, to += W) store<W>(to, load<W>(to) + load<W>(from));
   if constexpr (W > 1)
     if (n) add<W / 2>(n, from, to);
@@ -233,23 +233,23 @@ template <int W, class T> inline __attribute__((always_inline)) void add(long n,
 // Columns [begin, end) of X (m x m, lower). Row r of X goes to row to[r] of the target column; `runs` cuts 0..m into `count`
 // pieces of consecutive target rows, or count is 0. column[j] is the target of column j, addressed so that its entry 0 is row 0 of the front.
 template <class T>
-void extend_add(long begin, long end, long m, const T* X, const int* to, const int* runs, long count, T* const* column) {
+void extend_add(Int begin, Int end, Int m, const T* X, const int* to, const int* runs, Int count, T* const* column) {
   if (count == 0) {
-    for (long j = begin; j < end; ++j) {
+    for (Int j = begin; j < end; ++j) {
       const T* const x = X + j * m;
       T* const y = column[j];
 #pragma GCC unroll 4
-      for (long i = j; i < m; ++i) y[to[i]] += x[i];
+      for (Int i = j; i < m; ++i) y[to[i]] += x[i];
     }
     return;
   }
-  long r = 0;
-  for (long j = begin; j < end; ++j) {
+  Int r = 0;
+  for (Int j = begin; j < end; ++j) {
     while (runs[r + 1] <= j) ++r;
     const T* const x = X + j * m;
     T* const y = column[j];
-    long from = j;
-    for (long q = r; q < count; from = runs[++q]) add<lanes<T>>(runs[q + 1] - from, x + from, y + to[from]);
+    Int from = j;
+    for (Int q = r; q < count; from = runs[++q]) add<lanes<T>>(runs[q + 1] - from, x + from, y + to[from]);
   }
 }
 

@@ -1,5 +1,6 @@
 // The pivoted elimination inside a symmetric indefinite front, chosen like the kernels of dense.hpp. Declarations only.
 #pragma once
+#include "int.hpp"
 
 namespace ms {
 
@@ -14,7 +15,7 @@ struct DenseLdl {
   // to date. Pivots come first, columns without an acceptable pivot last, up to date as well; order[c] names the column that
   // stands at c. Pivot columns hold L with its unit diagonal (0 below it in the first column of a 2x2 pivot), W holds L D. d, e:
   // the diagonal of D and what stands below it (0: none). Returns the number of pivots.
-  long (*eliminate)(long m, long w, T* A, long lda, T* W, long ldw, int* order, T* d, T* e, const LdlRule& rule);
+  Int (*eliminate)(Int m, Int w, T* A, Int lda, T* W, Int ldw, int* order, T* d, T* e, const LdlRule& rule);
   const char* isa;
 };
 

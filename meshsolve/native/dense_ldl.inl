@@ -11,9 +11,9 @@ constexpr double prompt = 0.1;               // a diagonal entry this large agai
 template <class T> inline T modulus(T x) { return x < 0 ? -x : x; }
 
 template <class T>
-inline T greatest(long n, const T* x) {
+inline T greatest(Int n, const T* x) {
   T most = 0;
-  for (long i = 0; i < n; ++i) {
+  for (Int i = 0; i < n; ++i) {
     const T v = modulus(x[i]);
     most = v > most ? v : most;
   }
@@ -22,38 +22,38 @@ inline T greatest(long n, const T* x) {
 
 template <class T>
 struct LdlBlock {
-  const long m, w;
+  const Int m, w;
   T* const A;
-  const long lda;
+  const Int lda;
   T* const W;
-  const long ldw;
+  const Int ldw;
   int* const order;
   T *const d, *const e;
   const T threshold, tiny;
-  long k = 0;                                // pivots so far
+  Int k = 0;                                // pivots so far
 
-  T& at(long i, long j) const { return A[i + j * lda]; }
-  T& product(long i, long j) const { return W[i + j * ldw]; }
+  T& at(Int i, Int j) const { return A[i + j * lda]; }
+  T& product(Int i, Int j) const { return W[i + j * ldw]; }
 
   // Rows and columns i < j change places; pivot columns before them exchange rows.
-  void exchange(long i, long j) const {
+  void exchange(Int i, Int j) const {
     if (i == j) return;
     const auto swap = [](T& x, T& y) { const T t = x; x = y; y = t; };
-    for (long c = 0; c < i; ++c) swap(at(i, c), at(j, c));
-    for (long c = 0; c < k; ++c) swap(product(i, c), product(j, c));
+    for (Int c = 0; c < i; ++c) swap(at(i, c), at(j, c));
+    for (Int c = 0; c < k; ++c) swap(product(i, c), product(j, c));
     swap(at(i, i), at(j, j));
-    for (long t = i + 1; t < j; ++t) swap(at(t, i), at(j, t));
-    for (long t = j + 1; t < m; ++t) swap(at(t, i), at(t, j));
+    for (Int t = i + 1; t < j; ++t) swap(at(t, i), at(j, t));
+    for (Int t = j + 1; t < m; ++t) swap(at(t, i), at(t, j));
     const int name = order[i];
     order[i] = order[j];
     order[j] = name;
   }
 
   // Largest modulus of column k below its diagonal; `row` is the largest among the block's rows, or k.
-  T survey(long& row) const {
+  T survey(Int& row) const {
     T most = 0;
     row = k;
-    for (long i = k + 1; i < w; ++i)
+    for (Int i = k + 1; i < w; ++i)
       if (const T v = modulus(at(i, k)); v > most) {
         most = v;
         row = i;
@@ -63,20 +63,20 @@ struct LdlBlock {
   }
 
   // Largest modulus off the diagonal of column r > k, without row k.
-  T survey_partner(long r) const {
+  T survey_partner(Int r) const {
     T most = greatest(m - r - 1, &at(0, r) + r + 1);
-    for (long t = k + 1; t < r; ++t)
+    for (Int t = k + 1; t < r; ++t)
       if (const T v = modulus(at(r, t)); v > most) most = v;
     return most;
   }
 
   // Largest modulus of column k below its diagonal without row r.
-  T without(long r) const {
+  T without(Int r) const {
     const T above = greatest(r - k - 1, &at(0, k) + k + 1), below = greatest(m - r - 1, &at(0, k) + r + 1);
     return above > below ? above : below;
   }
 
-  bool acceptable_pair(long r, T partner) const {
+  bool acceptable_pair(Int r, T partner) const {
     const T a = at(k, k), b = at(r, k), c = at(r, r);
     const T scaled = (a / b) * c - b, least = modulus((a / b) * c) > modulus(b) ? modulus((a / b) * c) : modulus(b);
     if (!(modulus(scaled) > least / 2)) return false;               // cancellation: the pair is nearly singular
@@ -85,7 +85,7 @@ struct LdlBlock {
   }
 
   void zero() {
-    for (long i = k + 1; i < m; ++i) at(i, k) = product(i, k) = 0;
+    for (Int i = k + 1; i < m; ++i) at(i, k) = product(i, k) = 0;
     d[k] = e[k] = 0;
     at(k, k) = 1;
     ++k;
@@ -95,14 +95,14 @@ struct LdlBlock {
     const T pivot = at(k, k), inverse = 1 / pivot;
     T* __restrict const l = &at(0, k);
     T* __restrict const y = &product(0, k);
-    for (long i = k + 1; i < m; ++i) {
+    for (Int i = k + 1; i < m; ++i) {
       y[i] = l[i];
       l[i] *= inverse;
     }
-    for (long j = k + 1; j < w; ++j) {
+    for (Int j = k + 1; j < w; ++j) {
       T* __restrict const x = &at(0, j);
       const T f = y[j];
-      for (long i = j; i < m; ++i) x[i] -= f * l[i];
+      for (Int i = j; i < m; ++i) x[i] -= f * l[i];
     }
     d[k] = pivot;
     e[k] = 0;
@@ -117,17 +117,17 @@ struct LdlBlock {
     T* __restrict const l1 = &at(0, k + 1);
     T* __restrict const y0 = &product(0, k);
     T* __restrict const y1 = &product(0, k + 1);
-    for (long i = k + 2; i < m; ++i) {
+    for (Int i = k + 2; i < m; ++i) {
       const T x = l0[i], y = l1[i];
       y0[i] = x;
       y1[i] = y;
       l0[i] = p * x - q * y;
       l1[i] = r * y - q * x;
     }
-    for (long j = k + 2; j < w; ++j) {
+    for (Int j = k + 2; j < w; ++j) {
       T* __restrict const x = &at(0, j);
       const T f = y0[j], g = y1[j];
-      for (long i = j; i < m; ++i) x[i] -= f * l0[i] + g * l1[i];
+      for (Int i = j; i < m; ++i) x[i] -= f * l0[i] + g * l1[i];
     }
     d[k] = a;
     d[k + 1] = c;
@@ -140,7 +140,7 @@ struct LdlBlock {
 
   // One step at column k: false where it yields no acceptable pivot.
   bool step() {
-    long r = k;
+    Int r = k;
     const T most = survey(r), own = modulus(at(k, k));
     if (own <= tiny && most <= tiny) return zero(), true;
     if (own >= static_cast<T>(prompt) * most) return single(), true;
@@ -162,11 +162,11 @@ struct LdlBlock {
   }
 
   // Columns that fail wait at the end, and are tried again once others have been eliminated.
-  long run() {
-    for (long c = 0; c < w; ++c) order[c] = static_cast<int>(c);
-    for (long before = -1; before < k && k < w;) {
+  Int run() {
+    for (Int c = 0; c < w; ++c) order[c] = static_cast<int>(c);
+    for (Int before = -1; before < k && k < w;) {
       before = k;
-      for (long end = w; k < end;)
+      for (Int end = w; k < end;)
         if (!step()) exchange(k, --end);
     }
     return k;
@@ -174,7 +174,7 @@ struct LdlBlock {
 };
 
 template <class T>
-long eliminate(long m, long w, T* A, long lda, T* W, long ldw, int* order, T* d, T* e, const LdlRule& rule) {
+Int eliminate(Int m, Int w, T* A, Int lda, T* W, Int ldw, int* order, T* d, T* e, const LdlRule& rule) {
   return LdlBlock<T>{m, w, A, lda, W, ldw, order, d, e, static_cast<T>(rule.threshold), static_cast<T>(rule.tiny)}.run();
 }
 

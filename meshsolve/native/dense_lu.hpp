@@ -5,6 +5,7 @@
 // so that its update matrix is C -= L21 Q^T and both solves run down columns.
 #pragma once
 #include "complex.hpp"
+#include "int.hpp"
 
 namespace ms {
 
@@ -17,22 +18,22 @@ template <class T>
 struct DenseLU {
   // L U of the first k columns of m rows, exchanges among these rows: at step c rows c and exchange[c] change places, in all
   // k columns. k <= 128. Returns the number of pivots that were boosted.
-  long (*panel)(long m, long k, T* A, long lda, int* exchange, const Pivoting& rule);
-  void (*gemm)(long m, long n, long k, const T* A, long lda, const T* B, long ldb, T* C, long ldc);      // C -= A B^T
-  void (*solve_unit)(long m, long k, const T* L, long ldl, T* B, long ldb);      // B := B L^-T, L unit lower; k <= 128
-  void (*solve_upper)(long m, long k, const T* U, long ldu, T* B, long ldb);     // B := B U^-1; k <= 128
+  Int (*panel)(Int m, Int k, T* A, Int lda, int* exchange, const Pivoting& rule);
+  void (*gemm)(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc);      // C -= A B^T
+  void (*solve_unit)(Int m, Int k, const T* L, Int ldl, T* B, Int ldb);      // B := B L^-T, L unit lower; k <= 128
+  void (*solve_upper)(Int m, Int k, const T* U, Int ldu, T* B, Int ldb);     // B := B U^-1; k <= 128
   // Columns [begin, end) of the child's update matrix X (ld rows), rows from `row` on: X(i, j) is added to entry to[i] of
   // column[j]. `runs` cuts the rows 0..ld into `count` pieces of consecutive targets, one of which begins at `row`; or
   // count is 0.
-  void (*extend_add)(long begin, long end, long row, long ld, const T* X, const int* to, const int* runs, long count,
+  void (*extend_add)(Int begin, Int end, Int row, Int ld, const T* X, const int* to, const int* runs, Int count,
                      T* const* column);
-  double (*largest)(long n, const T* x);                                         // max |x|; |re| + |im| for complex numbers
+  double (*largest)(Int n, const T* x);                                         // max |x|; |re| + |im| for complex numbers
   // Solves with one front for k = 1, 2, 3, 4 or 8 right-hand sides V of w + u rows, padded by solve_padding rows that hold
   // zeros before `upper` and `lower_transposed`.
-  void (*lower)(long w, long u, const T* P, long ldp, long k, T* V, long ldv);                // V := [L11 0; L21 I]^-1 V
-  void (*upper)(long w, long u, const T* P, long ldp, const T* Q, long ldq, long k, T* V, long ldv);    // U11^-1 (V1 - U12 V2)
-  void (*upper_transposed)(long w, long u, const T* P, long ldp, const T* Q, long ldq, long k, T* V, long ldv);
-  void (*lower_transposed)(long w, long u, const T* P, long ldp, long k, T* V, long ldv);     // V1 := L11^-T (V1 - L21^T V2)
+  void (*lower)(Int w, Int u, const T* P, Int ldp, Int k, T* V, Int ldv);                // V := [L11 0; L21 I]^-1 V
+  void (*upper)(Int w, Int u, const T* P, Int ldp, const T* Q, Int ldq, Int k, T* V, Int ldv);    // U11^-1 (V1 - U12 V2)
+  void (*upper_transposed)(Int w, Int u, const T* P, Int ldp, const T* Q, Int ldq, Int k, T* V, Int ldv);
+  void (*lower_transposed)(Int w, Int u, const T* P, Int ldp, Int k, T* V, Int ldv);     // V1 := L11^-T (V1 - L21^T V2)
 };
 
 template <class T> const DenseLU<T>& dense_lu();

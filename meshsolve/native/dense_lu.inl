@@ -16,18 +16,18 @@ inline Complex unit(Complex x) {
   return m > 0 ? Complex{x.re / m, x.im / m} : Complex{1, 0};
 }
 
-inline double largest_of(long n, const Complex* x) {
+inline double largest_of(Int n, const Complex* x) {
   double most = 0;
-  for (long i = 0; i < n; ++i) most = magnitude(x[i]) > most ? magnitude(x[i]) : most;
+  for (Int i = 0; i < n; ++i) most = magnitude(x[i]) > most ? magnitude(x[i]) : most;
   return most;
 }
 
 template <class T>
-double largest_of(long n, const T* x) {
+double largest_of(Int n, const T* x) {
   constexpr int W = lanes<T>;
   typedef typename Vec<T, W>::type V;
   double most = 0;
-  long i = 0;
+  Int i = 0;
   if (n >= W) {
     V m = {};
     for (; i + W <= n; i += W) {
@@ -43,18 +43,18 @@ double largest_of(long n, const T* x) {
 // ---- factorization --------------------------------------------------------------------------------------------------
 
 template <class T>
-void gemm(long m, long n, long k, const T* A, long lda, const T* B, long ldb, T* C, long ldc) {
+void gemm(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc) {
   if (m <= packed_rows) return gemm_nt(m, n, k, A, lda, B, ldb, C, ldc);
   alignas(64) T a[block_m * block_k], b[tile_columns * block_k];
-  for (long l = 0; l < k; l += block_k) {
-    const long kk = k - l < block_k ? k - l : block_k;
-    for (long i = 0; i < m; i += block_m) {
-      const long mm = m - i < block_m ? m - i : block_m;
+  for (Int l = 0; l < k; l += block_k) {
+    const Int kk = k - l < block_k ? k - l : block_k;
+    for (Int i = 0; i < m; i += block_m) {
+      const Int mm = m - i < block_m ? m - i : block_m;
       pack(mm, kk, A + i + l * lda, lda, a, block_m);
-      for (long j = 0; j < n; j += tile_columns) {
-        const long w = n - j < tile_columns ? n - j : tile_columns;
-        pack(w, kk, B + j + l * ldb, ldb, b, static_cast<long>(tile_columns));
-        columns<tile_columns>(w, mm, kk, a, block_m, b, static_cast<long>(tile_columns), C + i + j * ldc, ldc);
+      for (Int j = 0; j < n; j += tile_columns) {
+        const Int w = n - j < tile_columns ? n - j : tile_columns;
+        pack(w, kk, B + j + l * ldb, ldb, b, static_cast<Int>(tile_columns));
+        columns<tile_columns>(w, mm, kk, a, block_m, b, static_cast<Int>(tile_columns), C + i + j * ldc, ldc);
       }
     }
   }
@@ -62,32 +62,32 @@ void gemm(long m, long n, long k, const T* A, long lda, const T* B, long ldb, T*
 
 // B := B L^-T for unit lower triangular L, B has m rows.
 template <class T>
-void solve_unit(long m, long k, const T* L, long ldl, T* B, long ldb) {
+void solve_unit(Int m, Int k, const T* L, Int ldl, T* B, Int ldb) {
   const T ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
-  for (long j = 0; j < k; j += 8) {
+  for (Int j = 0; j < k; j += 8) {
     const int nb = k - j < 8 ? static_cast<int>(k - j) : 8;
-    if (j) gemm_nt(m, static_cast<long>(nb), j, B, ldb, L + j, ldl, B + j * ldb, ldb);
+    if (j) gemm_nt(m, static_cast<Int>(nb), j, B, ldb, L + j, ldl, B + j * ldb, ldb);
     solve_block(m, nb, L + j + j * ldl, ldl, ones, B + j * ldb, ldb);
   }
 }
 
 // B := B U^-1: U^T is lower triangular, copied eight rows at a time.
 template <class T>
-void solve_upper(long m, long k, const T* U, long ldu, T* B, long ldb) {
+void solve_upper(Int m, Int k, const T* U, Int ldu, T* B, Int ldb) {
   T t[8 * pivot_block], d[8];
-  for (long j = 0; j < k; j += 8) {
+  for (Int j = 0; j < k; j += 8) {
     const int nb = k - j < 8 ? static_cast<int>(k - j) : 8;
     for (int c = 0; c < nb; ++c) {
-      for (long l = 0; l < j + nb; ++l) t[c + l * 8] = U[l + (j + c) * ldu];
+      for (Int l = 0; l < j + nb; ++l) t[c + l * 8] = U[l + (j + c) * ldu];
       d[c] = T(1) / U[j + c + (j + c) * ldu];
     }
-    if (j) gemm_nt(m, static_cast<long>(nb), j, B, ldb, t, 8L, B + j * ldb, ldb);
+    if (j) gemm_nt(m, static_cast<Int>(nb), j, B, ldb, t, 8L, B + j * ldb, ldb);
     solve_block(m, nb, t + 8 * j, 8L, d, B + j * ldb, ldb);
   }
 }
 
-template <class T> inline void exchange_rows(T* a, T* b, long count, long ld) {
-  for (long c = 0; c < count; ++c, a += ld, b += ld) {
+template <class T> inline void exchange_rows(T* a, T* b, Int count, Int ld) {
+  for (Int c = 0; c < count; ++c, a += ld, b += ld) {
     const T x = *a;
     *a = *b;
     *b = x;
@@ -96,21 +96,21 @@ template <class T> inline void exchange_rows(T* a, T* b, long count, long ld) {
 
 // The row at or below c that becomes pivot of column c of an m x nb strip.
 template <class T>
-long pivot_row(long m, long c, const T* column, const Pivoting& rule) {
+Int pivot_row(Int m, Int c, const T* column, const Pivoting& rule) {
   const double most = largest_of(m - c, column + c);
   if (magnitude(column[c]) >= rule.threshold * most || !(most > 0)) return c;
-  long r = c + 1;
+  Int r = c + 1;
   while (r < m - 1 && magnitude(column[r]) < most) ++r;
   return r;
 }
 
 // m x nb, nb <= 8; `exchange` counts rows from the strip's first.
 template <class T>
-long strip_lu(long m, int nb, T* A, long lda, int* exchange, const Pivoting& rule) {
-  long boosted = 0;
+Int strip_lu(Int m, int nb, T* A, Int lda, int* exchange, const Pivoting& rule) {
+  Int boosted = 0;
   for (int c = 0; c < nb; ++c) {
     T* const x = A + c * lda;
-    const long r = pivot_row(m, c, x, rule);
+    const Int r = pivot_row(m, c, x, rule);
     exchange[c] = static_cast<int>(r);
     if (r != c) exchange_rows(A + c, A + r, nb, lda);
     if (!(magnitude(x[c]) >= rule.tiny)) {
@@ -118,32 +118,32 @@ long strip_lu(long m, int nb, T* A, long lda, int* exchange, const Pivoting& rul
       ++boosted;
     }
     const T inverse = T(1) / x[c];
-    for (long i = c + 1; i < m; ++i) x[i] *= inverse;
+    for (Int i = c + 1; i < m; ++i) x[i] *= inverse;
     for (int q = c + 1; q < nb; ++q) {
       T* const y = A + q * lda;
       const T t = y[c];
-      for (long i = c + 1; i < m; ++i) y[i] -= t * x[i];
+      for (Int i = c + 1; i < m; ++i) y[i] -= t * x[i];
     }
   }
   return boosted;
 }
 
 template <class T>
-long lu_panel(long m, long k, T* A, long lda, int* exchange, const Pivoting& rule) {
+Int lu_panel(Int m, Int k, T* A, Int lda, int* exchange, const Pivoting& rule) {
   T t[8 * pivot_block];
-  long boosted = 0;
-  for (long j = 0; j < k; j += 8) {
+  Int boosted = 0;
+  for (Int j = 0; j < k; j += 8) {
     const int nb = k - j < 8 ? static_cast<int>(k - j) : 8;
     T* const strip = A + j * lda;
-    for (long c = 0; c < j; ++c)
+    for (Int c = 0; c < j; ++c)
       if (exchange[c] != c) exchange_rows(strip + c, strip + exchange[c], nb, lda);
     if (j) {
       for (int c = 0; c < nb; ++c)
-        for (long l = 0; l < j; ++l) t[c + l * 8] = strip[l + c * lda];
+        for (Int l = 0; l < j; ++l) t[c + l * 8] = strip[l + c * lda];
       solve_unit(nb, j, A, lda, t, 8L);
       for (int c = 0; c < nb; ++c)
-        for (long l = 0; l < j; ++l) strip[l + c * lda] = t[c + l * 8];
-      gemm_nt(m - j, static_cast<long>(nb), j, A + j, lda, t, 8L, strip + j, lda);
+        for (Int l = 0; l < j; ++l) strip[l + c * lda] = t[c + l * 8];
+      gemm_nt(m - j, static_cast<Int>(nb), j, A + j, lda, t, 8L, strip + j, lda);
     }
     boosted += strip_lu(m - j, nb, strip + j, lda, exchange + j, rule);
     for (int c = 0; c < nb; ++c) {
@@ -157,17 +157,17 @@ long lu_panel(long m, long k, T* A, long lda, int* exchange, const Pivoting& rul
 // ---- assembly -------------------------------------------------------------------------------------------------------
 
 template <class T>
-void extend_add_block(long begin, long end, long row, long ld, const T* X, const int* to, const int* runs, long count,
+void extend_add_block(Int begin, Int end, Int row, Int ld, const T* X, const int* to, const int* runs, Int count,
                       T* const* column) {
-  long r = 0;
+  Int r = 0;
   while (count && runs[r] < row) ++r;
-  for (long j = begin; j < end; ++j) {
+  for (Int j = begin; j < end; ++j) {
     const T* const x = X + j * ld;
     T* const y = column[j];
     if (count == 0)
-      for (long i = row; i < ld; ++i) y[to[i]] += x[i];
+      for (Int i = row; i < ld; ++i) y[to[i]] += x[i];
     else
-      for (long q = r; q < count; ++q) add<lanes<T>>(runs[q + 1] - runs[q], x + runs[q], y + to[runs[q]]);
+      for (Int q = r; q < count; ++q) add<lanes<T>>(runs[q + 1] - runs[q], x + runs[q], y + to[runs[q]]);
   }
 }
 
@@ -177,10 +177,10 @@ void extend_add_block(long begin, long end, long row, long ld, const T* X, const
 
 // V(0:m) -= L(0:m, 0:P) y for K right-hand sides.
 template <int P, int K, class T>
-inline __attribute__((always_inline)) void subtract_columns(long m, const T* L, long ld, const T (&y)[K][P], T* V, long ldv) {
+inline __attribute__((always_inline)) void subtract_columns(Int m, const T* L, Int ld, const T (&y)[K][P], T* V, Int ldv) {
   constexpr int W = lanes<T>;
   typedef typename Vec<T, W>::type X;
-  for (long i = 0; i < m; i += W) {
+  for (Int i = 0; i < m; i += W) {
     X l[P];
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p) l[p] = load<W>(L + i + p * ld);
@@ -207,11 +207,11 @@ inline T total(typename Vec<T, W>::type v) {
 
 // s(p, c) = sum over 0:m of L(:, p) V(:, c)
 template <int P, int K, class T>
-inline __attribute__((always_inline)) void dot_columns(long m, const T* L, long ld, const T* V, long ldv, T (&s)[K][P]) {
+inline __attribute__((always_inline)) void dot_columns(Int m, const T* L, Int ld, const T* V, Int ldv, T (&s)[K][P]) {
   constexpr int W = lanes<T>;
   typedef typename Vec<T, W>::type X;
   X sum[K][P] = {};
-  for (long i = 0; i < m; i += W) {
+  for (Int i = 0; i < m; i += W) {
     X l[P];
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p) l[p] = load<W>(L + i + p * ld);
@@ -232,28 +232,28 @@ inline __attribute__((always_inline)) void dot_columns(long m, const T* L, long 
 
 // V(0:m) -= A y for K right-hand sides and P columns, without touching what lies behind row m.
 template <int P, int K, class T>
-inline void subtract_exact(long m, const T* A, long ld, const T (&y)[K][P], T* V, long ldv) {
-  const long whole = m / lanes<T> * lanes<T>;
+inline void subtract_exact(Int m, const T* A, Int ld, const T (&y)[K][P], T* V, Int ldv) {
+  const Int whole = m / lanes<T> * lanes<T>;
   if (whole) subtract_columns<P, K>(whole, A, ld, y, V, ldv);
   for (int c = 0; c < K; ++c)
-    for (long i = whole; i < m; ++i)
+    for (Int i = whole; i < m; ++i)
       for (int p = 0; p < P; ++p) V[i + c * ldv] -= A[i + p * ld] * y[c][p];
 }
 
 template <int P, int K, class T>
-inline void dot_exact(long m, const T* A, long ld, const T* V, long ldv, T (&s)[K][P]) {
-  const long whole = m / lanes<T> * lanes<T>;
+inline void dot_exact(Int m, const T* A, Int ld, const T* V, Int ldv, T (&s)[K][P]) {
+  const Int whole = m / lanes<T> * lanes<T>;
   for (int c = 0; c < K; ++c)
     for (int p = 0; p < P; ++p) s[c][p] = T(0);
   if (whole) dot_columns<P, K>(whole, A, ld, V, ldv, s);
   for (int c = 0; c < K; ++c)
-    for (long i = whole; i < m; ++i)
+    for (Int i = whole; i < m; ++i)
       for (int p = 0; p < P; ++p) s[c][p] += A[i + p * ld] * V[i + c * ldv];
 }
 
 // Unit lower triangle D of P columns and the m rows below it.
 template <int P, int K, class T>
-inline void lower_step(long m, const T* D, long ld, T* V, long ldv) {
+inline void lower_step(Int m, const T* D, Int ld, T* V, Int ldv) {
   T y[K][P];
   for (int c = 0; c < K; ++c)
     for (int p = 0; p < P; ++p) {
@@ -265,7 +265,7 @@ inline void lower_step(long m, const T* D, long ld, T* V, long ldv) {
 }
 
 template <int P, int K, class T>
-inline void lower_transposed_step(long m, const T* D, long ld, T* V, long ldv) {
+inline void lower_transposed_step(Int m, const T* D, Int ld, T* V, Int ldv) {
   T s[K][P];
   dot_columns<P, K>(m, D + P, ld, V + P, ldv, s);
   for (int c = 0; c < K; ++c)
@@ -278,7 +278,7 @@ inline void lower_transposed_step(long m, const T* D, long ld, T* V, long ldv) {
 
 // Columns j to j + P of U11, A points at row 0 of column j.
 template <int P, int K, class T>
-inline void upper_step(long j, const T* A, long ld, T* V, long ldv) {
+inline void upper_step(Int j, const T* A, Int ld, T* V, Int ldv) {
   T y[K][P], inverse[P];
   for (int p = 0; p < P; ++p) inverse[p] = T(1) / A[j + p + p * ld];
   for (int c = 0; c < K; ++c)
@@ -291,7 +291,7 @@ inline void upper_step(long j, const T* A, long ld, T* V, long ldv) {
 }
 
 template <int P, int K, class T>
-inline void upper_transposed_step(long j, const T* A, long ld, T* V, long ldv) {
+inline void upper_transposed_step(Int j, const T* A, Int ld, T* V, Int ldv) {
   T s[K][P];
   dot_exact<P, K>(j, A, ld, V, ldv, s);
   for (int c = 0; c < K; ++c)
@@ -303,7 +303,7 @@ inline void upper_transposed_step(long j, const T* A, long ld, T* V, long ldv) {
 }
 
 template <int P, int K, class T>
-inline void q_forward_step(long j, long w, long u, const T* Q, long ldq, T* V, long ldv) {
+inline void q_forward_step(Int j, Int w, Int u, const T* Q, Int ldq, T* V, Int ldv) {
   T y[K][P];
   for (int c = 0; c < K; ++c)
     for (int p = 0; p < P; ++p) y[c][p] = V[j + p + c * ldv];
@@ -311,7 +311,7 @@ inline void q_forward_step(long j, long w, long u, const T* Q, long ldq, T* V, l
 }
 
 template <int P, int K, class T>
-inline void q_backward_step(long j, long w, long u, const T* Q, long ldq, T* V, long ldv) {
+inline void q_backward_step(Int j, Int w, Int u, const T* Q, Int ldq, T* V, Int ldv) {
   T s[K][P];
   dot_columns<P, K>(u, Q + j * ldq, ldq, V + w, ldv, s);
   for (int c = 0; c < K; ++c)
@@ -321,22 +321,22 @@ inline void q_backward_step(long j, long w, long u, const T* Q, long ldq, T* V, 
 template <int V> struct Width { static constexpr int value = V; };
 
 // step(Width<P>, j) over the columns 0..w in fours and a remainder, ascending or descending.
-template <class Step> inline __attribute__((always_inline)) void remainder(long j, long rest, Step step) {
+template <class Step> inline __attribute__((always_inline)) void remainder(Int j, Int rest, Step step) {
   if (rest == 3) step(Width<3>{}, j);
   if (rest == 2) step(Width<2>{}, j);
   if (rest == 1) step(Width<1>{}, j);
 }
-template <class Step> inline __attribute__((always_inline)) void ascending(long w, Step step) {
-  long j = 0;
+template <class Step> inline __attribute__((always_inline)) void ascending(Int w, Step step) {
+  Int j = 0;
   for (; j + 4 <= w; j += 4) step(Width<4>{}, j);
   remainder(j, w - j, step);
 }
-template <class Step> inline __attribute__((always_inline)) void descending(long w, Step step) {
-  long j = w / 4 * 4;
+template <class Step> inline __attribute__((always_inline)) void descending(Int w, Step step) {
+  Int j = w / 4 * 4;
   remainder(j, w - j, step);
   for (j -= 4; j >= 0; j -= 4) step(Width<4>{}, j);
 }
-template <class Step> inline __attribute__((always_inline)) void sides(long k, Step step) {
+template <class Step> inline __attribute__((always_inline)) void sides(Int k, Step step) {
   if (k == 1) return step(Width<1>{});
   if (k == 2) return step(Width<2>{});
   if (k == 3) return step(Width<3>{});
@@ -345,40 +345,40 @@ template <class Step> inline __attribute__((always_inline)) void sides(long k, S
 }
 
 template <class T>
-void lower(long w, long u, const T* P, long ldp, long k, T* V, long ldv) {
+void lower(Int w, Int u, const T* P, Int ldp, Int k, T* V, Int ldv) {
   sides(k, [&](auto K) {
-    ascending(w, [&](auto N, long j) {
+    ascending(w, [&](auto N, Int j) {
       lower_step<decltype(N)::value, decltype(K)::value>(w + u - j - N.value, P + j + j * ldp, ldp, V + j, ldv);
     });
   });
 }
 
 template <class T>
-void lower_transposed(long w, long u, const T* P, long ldp, long k, T* V, long ldv) {
+void lower_transposed(Int w, Int u, const T* P, Int ldp, Int k, T* V, Int ldv) {
   sides(k, [&](auto K) {
-    descending(w, [&](auto N, long j) {
+    descending(w, [&](auto N, Int j) {
       lower_transposed_step<decltype(N)::value, decltype(K)::value>(w + u - j - N.value, P + j + j * ldp, ldp, V + j, ldv);
     });
   });
 }
 
 template <class T>
-void upper(long w, long u, const T* P, long ldp, const T* Q, long ldq, long k, T* V, long ldv) {
+void upper(Int w, Int u, const T* P, Int ldp, const T* Q, Int ldq, Int k, T* V, Int ldv) {
   sides(k, [&](auto K) {
-    if (u) ascending(w, [&](auto N, long j) { q_backward_step<decltype(N)::value, decltype(K)::value>(j, w, u, Q, ldq, V, ldv); });
-    descending(w, [&](auto N, long j) { upper_step<decltype(N)::value, decltype(K)::value>(j, P + j * ldp, ldp, V, ldv); });
+    if (u) ascending(w, [&](auto N, Int j) { q_backward_step<decltype(N)::value, decltype(K)::value>(j, w, u, Q, ldq, V, ldv); });
+    descending(w, [&](auto N, Int j) { upper_step<decltype(N)::value, decltype(K)::value>(j, P + j * ldp, ldp, V, ldv); });
   });
 }
 
 template <class T>
-void upper_transposed(long w, long u, const T* P, long ldp, const T* Q, long ldq, long k, T* V, long ldv) {
+void upper_transposed(Int w, Int u, const T* P, Int ldp, const T* Q, Int ldq, Int k, T* V, Int ldv) {
   sides(k, [&](auto K) {
-    ascending(w, [&](auto N, long j) { upper_transposed_step<decltype(N)::value, decltype(K)::value>(j, P + j * ldp, ldp, V, ldv); });
-    if (u) ascending(w, [&](auto N, long j) { q_forward_step<decltype(N)::value, decltype(K)::value>(j, w, u, Q, ldq, V, ldv); });
+    ascending(w, [&](auto N, Int j) { upper_transposed_step<decltype(N)::value, decltype(K)::value>(j, P + j * ldp, ldp, V, ldv); });
+    if (u) ascending(w, [&](auto N, Int j) { q_forward_step<decltype(N)::value, decltype(K)::value>(j, w, u, Q, ldq, V, ldv); });
   });
 }
 
-template <class T> double largest(long n, const T* x) { return largest_of(n, x); }
+template <class T> double largest(Int n, const T* x) { return largest_of(n, x); }
 
 template <class T>
 constexpr DenseLU<T> lu_kernels() {

@@ -34,8 +34,8 @@ struct Row {
 
 // V(0:n) -= L(0:n, 0:P) y
 template <int P, int S, class T>
-inline __attribute__((always_inline)) void subtract_rows(long n, const T* L, long ld, const Row<S, T> (&y)[P], T* V) {
-  for (long i = 0; i < n; ++i) {
+inline __attribute__((always_inline)) void subtract_rows(Int n, const T* L, Int ld, const Row<S, T> (&y)[P], T* V) {
+  for (Int i = 0; i < n; ++i) {
     Row<S, T> v;
     v.read(V + i * S);
 #pragma GCC unroll 4
@@ -46,7 +46,7 @@ inline __attribute__((always_inline)) void subtract_rows(long n, const T* L, lon
 
 // P pivots; L and Y begin with them, m and c count from there.
 template <int P, int S, class T>
-inline void forward_step(long m, long c, const T* L, long ld, T* Y, T* U) {
+inline void forward_step(Int m, Int c, const T* L, Int ld, T* Y, T* U) {
   Row<S, T> y[P];
 #pragma GCC unroll 4
   for (int p = 0; p < P; ++p) {
@@ -62,8 +62,8 @@ inline void forward_step(long m, long c, const T* L, long ld, T* Y, T* U) {
 
 // Steps of four pivots, the remainder in one step of its own.
 template <int S, class T>
-void forward_rows(long m, long w, long c, const T* L, long ld, T* Y, T* U) {
-  long j = 0;
+void forward_rows(Int m, Int w, Int c, const T* L, Int ld, T* Y, T* U) {
+  Int j = 0;
   for (; j + 4 <= w; j += 4) forward_step<4, S>(m - j, c - j, L + j + j * ld, ld, Y + j * S, U);
   const T* const D = L + j + j * ld;
   if (w - j == 3) forward_step<3, S>(m - j, c - j, D, ld, Y + j * S, U);
@@ -73,7 +73,7 @@ void forward_rows(long m, long w, long c, const T* L, long ld, T* Y, T* U) {
 
 // sum(p) += row of L times row of V
 template <int P, int S, class T>
-inline __attribute__((always_inline)) void add_products(const T* L, long ld, const T* V, Row<S, T> (&sum)[P]) {
+inline __attribute__((always_inline)) void add_products(const T* L, Int ld, const T* V, Row<S, T> (&sum)[P]) {
   Row<S, T> v;
   v.read(V);
 #pragma GCC unroll 4
@@ -81,19 +81,19 @@ inline __attribute__((always_inline)) void add_products(const T* L, long ld, con
 }
 
 template <int P, int S, class T>
-inline void backward_step(long m, long c, const T* L, long ld, T* Y, const T* X, const int* rows) {
+inline void backward_step(Int m, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows) {
   Row<S, T> even[P] = {}, odd[P] = {};                     // two chains of additions run side by side
-  long i = P;
+  Int i = P;
   for (; i + 1 < c; i += 2) {
     add_products<P, S>(L + i, ld, Y + i * S, even);
     add_products<P, S>(L + i + 1, ld, Y + (i + 1) * S, odd);
   }
   if (i < c) add_products<P, S>(L + i, ld, Y + i * S, even);
   for (i = c; i + 1 < m; i += 2) {
-    add_products<P, S>(L + i, ld, X + static_cast<long>(rows[i - c]) * S, even);
-    add_products<P, S>(L + i + 1, ld, X + static_cast<long>(rows[i - c + 1]) * S, odd);
+    add_products<P, S>(L + i, ld, X + static_cast<Int>(rows[i - c]) * S, even);
+    add_products<P, S>(L + i + 1, ld, X + static_cast<Int>(rows[i - c + 1]) * S, odd);
   }
-  if (i < m) add_products<P, S>(L + i, ld, X + static_cast<long>(rows[i - c]) * S, even);
+  if (i < m) add_products<P, S>(L + i, ld, X + static_cast<Int>(rows[i - c]) * S, even);
 #pragma GCC unroll 4
   for (int p = P - 1; p >= 0; --p) {
     Row<S, T> y;
@@ -109,8 +109,8 @@ inline void backward_step(long m, long c, const T* L, long ld, T* Y, const T* X,
 }
 
 template <int S, class T>
-void backward_rows(long m, long w, long c, const T* L, long ld, T* Y, const T* X, const int* rows) {
-  long j = w / 4 * 4;
+void backward_rows(Int m, Int w, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows) {
+  Int j = w / 4 * 4;
   const T* const D = L + j + j * ld;
   if (w - j == 3) backward_step<3, S>(m - j, c - j, D, ld, Y + j * S, X, rows);
   if (w - j == 2) backward_step<2, S>(m - j, c - j, D, ld, Y + j * S, X, rows);
@@ -128,15 +128,15 @@ inline void add_row(const T* from, T* to) {
 }
 
 template <int S, class T>
-void add_rows_of(long count, const int* to, long c, const T* from, T* Y, T* U) {
-  long i = 0;
-  for (; i < count && to[i] < c; ++i) add_row<S>(from + i * S, Y + static_cast<long>(to[i]) * S);
+void add_rows_of(Int count, const int* to, Int c, const T* from, T* Y, T* U) {
+  Int i = 0;
+  for (; i < count && to[i] < c; ++i) add_row<S>(from + i * S, Y + static_cast<Int>(to[i]) * S);
   for (; i < count; ++i) add_row<S>(from + i * S, U + (to[i] - c) * S);
 }
 
 // Y(0:w) := L11^-1 Y, what lies below -= L21 of it; `s` values a row.
 template <class T>
-void forward(long s, long m, long w, long c, const T* L, long ld, T* Y, T* U) {
+void forward(Int s, Int m, Int w, Int c, const T* L, Int ld, T* Y, T* U) {
   if (s == 2) return forward_rows<2>(m, w, c, L, ld, Y, U);
   if (s == 4) return forward_rows<4>(m, w, c, L, ld, Y, U);
   forward_rows<8>(m, w, c, L, ld, Y, U);
@@ -144,7 +144,7 @@ void forward(long s, long m, long w, long c, const T* L, long ld, T* Y, T* U) {
 
 // Y(0:w) := L11^-T (Y(0:w) - L21^T what lies below)
 template <class T>
-void backward(long s, long m, long w, long c, const T* L, long ld, T* Y, const T* X, const int* rows) {
+void backward(Int s, Int m, Int w, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows) {
   if (s == 2) return backward_rows<2>(m, w, c, L, ld, Y, X, rows);
   if (s == 4) return backward_rows<4>(m, w, c, L, ld, Y, X, rows);
   backward_rows<8>(m, w, c, L, ld, Y, X, rows);
@@ -152,7 +152,7 @@ void backward(long s, long m, long w, long c, const T* L, long ld, T* Y, const T
 
 // Row i of `from` is added to row to[i] (ascending): of Y below c, of U from there on.
 template <class T>
-void add_rows(long s, long count, const int* to, long c, const T* from, T* Y, T* U) {
+void add_rows(Int s, Int count, const int* to, Int c, const T* from, T* Y, T* U) {
   if (s == 2) return add_rows_of<2>(count, to, c, from, Y, U);
   if (s == 4) return add_rows_of<4>(count, to, c, from, Y, U);
   add_rows_of<8>(count, to, c, from, Y, U);

@@ -3,7 +3,7 @@
 #define ISA v2
 #define ISA_NAME "v2"
 #define VECTOR_BYTES 16
-namespace ms::v2 { namespace { constexpr int tile_vectors = 3, tile_columns = 4; constexpr long packed_rows = 256; } }
+namespace ms::v2 { namespace { constexpr int tile_vectors = 3, tile_columns = 4; constexpr Int packed_rows = 256; } }
 #include "dense.inl"
 #include "dense_rows.inl"
 #include "dense_lu.inl"

@@ -3,7 +3,7 @@
 #define ISA v4
 #define ISA_NAME "v4"
 #define VECTOR_BYTES 64
-namespace ms::v4 { namespace { constexpr int tile_vectors = 3, tile_columns = 8; constexpr long packed_rows = 1400; } }
+namespace ms::v4 { namespace { constexpr int tile_vectors = 3, tile_columns = 8; constexpr Int packed_rows = 1400; } }
 #include "dense.inl"
 #include "dense_rows.inl"
 #include "dense_lu.inl"

@@ -1,7 +1,9 @@
 // The thread pool behind parallel.hpp: workers sleep on a condition variable, the caller spins for a moment before it does.
 #include "parallel.hpp"
 
+#ifndef _WIN32
 #include <pthread.h>
+#endif
 
 #include <condition_variable>
 #include <exception>
@@ -98,7 +100,9 @@ Workers& workers() {                 // never freed: detached threads may outliv
   static std::once_flag once;
   std::call_once(once, [] {
     instance() = new Workers;
+#ifndef _WIN32
     pthread_atfork(nullptr, nullptr, [] { instance() = new Workers; });
+#endif
   });
   return *instance();
 }

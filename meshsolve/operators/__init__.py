@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,8 +18,9 @@ from meshsolve import _core
 from meshsolve.arrays import one_of
 from meshsolve.device import choose, csr, errors, on_cpu, to_device, xp
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.mesh import as_mesh, pattern_of
+from meshsolve.mesh import MeshLike, as_mesh, pattern_of
 from meshsolve.operators.cuda import DeviceAssembler
+from meshsolve.types import Device, Matrix, Sparse
 
 FLATTEST = 1e-8         # twice the area over the longest side squared; flatter triangles count as that flat
 MOLLIFY = 1e-8          # intrinsic triangles keep the triangle inequality by this share of the mean edge length
@@ -84,7 +86,7 @@ def assembler(mesh, flattest=FLATTEST, place="cpu"):
     return DeviceAssembler(len(mesh.vertices), mesh.faces, flattest)
 
 
-def cotan_laplacian(mesh, intrinsic_delaunay=False, device="cpu"):
+def cotan_laplacian(mesh: MeshLike, intrinsic_delaunay: bool = False, device: Device = "cpu") -> Sparse:
     """The cotangent Laplacian: L[i, j] = -(cot a + cot b) / 2 for the angles a, b opposite the edge, rows sum to 0.
 
     Parameters
@@ -139,7 +141,7 @@ def cotan_laplacian(mesh, intrinsic_delaunay=False, device="cpu"):
     return rows.matrix(rows.values(mesh.vertices)[0])
 
 
-def graph_laplacian(mesh_or_pattern):
+def graph_laplacian(mesh_or_pattern: MeshLike | Matrix) -> Sparse:
     """The graph Laplacian with unit weights: the degree of each vertex on the diagonal, -1 for each edge.
 
     Parameters
@@ -160,7 +162,7 @@ def graph_laplacian(mesh_or_pattern):
     return sp.csr_array((data, indices, indptr), shape=(graph.n, graph.n))
 
 
-def mass_matrix(mesh, kind="lumped", device="cpu"):
+def mass_matrix(mesh: MeshLike, kind: Literal["lumped", "voronoi", "consistent"] = "lumped", device: Device = "cpu") -> Sparse:
     """The mass matrix: the area that belongs to each vertex. Its entries sum to the area of the mesh.
 
     Parameters

@@ -7,11 +7,13 @@ k-th new row: ``A[perm][:, perm]`` is what is factored.
 
 from __future__ import annotations
 
+from typing import Any
+
 from meshsolve.arrays import as_perm, as_seed, thread_count
 from meshsolve.errors import InvalidInputError
 from meshsolve.order.auto import auto
 from meshsolve.order.nested import dissect_there, nested_dissection
-from meshsolve.order.ordering import Ordering, SeparatorTree
+from meshsolve.order.ordering import Ordering, OrderingLike, SeparatorTree
 from meshsolve.order.prepass_cuda import on_host
 from meshsolve.order.simple import amd, natural, nnz_sort, random, rcm
 from meshsolve.order.update import update
@@ -21,7 +23,7 @@ __all__ = ["Ordering", "SeparatorTree", "amd", "auto", "natural", "nested_dissec
            "update"]
 
 
-def resolve(ordering, pattern, seed=0, threads=None, place="cpu"):
+def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | None = None, place: str = "cpu") -> Ordering:
     """What a user passed as ``ordering=`` becomes an :class:`Ordering` of ``pattern``.
 
     Parameters

@@ -6,16 +6,17 @@ from functools import partial
 
 from meshsolve import _core
 from meshsolve.arrays import as_seed, thread_count
-from meshsolve.mesh import pattern_of
+from meshsolve.mesh import MeshLike, pattern_of
 from meshsolve.order.nested import DEFAULT_PATCH, dissect
-from meshsolve.order.ordering import timed
+from meshsolve.order.ordering import Ordering, timed
 from meshsolve.order.simple import amd
+from meshsolve.types import Matrix
 
 TRIED_UP_TO = 100_000           # unknowns up to which minimum degree is tried; beyond, its operations are foreseen
 CHEAP = 8000                    # operations an unknown for which a factorization takes less time than any dissection
 
 
-def auto(A_or_mesh, seed=0, threads=None):
+def auto(A_or_mesh: MeshLike | Matrix, seed: int = 0, threads: int | None = None) -> Ordering:
     """Minimum degree where a factorization with it is cheaper than a dissection, else nested dissection.
 
     Minimum degree takes a third of the time of nested dissection and has more fill, the more the larger the mesh. It is

@@ -3,10 +3,10 @@
 // subtree or in separators above it, which never change again: subtrees can be worked on by different threads. Only
 // for_each() may look at a vertex that has left for another subtree, so these reads and all writes of `patch` are atomic.
 #pragma once
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
+#include "native/atomic.hpp"
 #include "subpatch.hpp"
 
 namespace ms::order {
@@ -33,7 +33,7 @@ struct Members {
   template <class F>
   void for_each(int32_t p, F&& f) {
     for (int32_t v = start[p]; v < start[p + 1]; ++v)
-      if (std::atomic_ref(patch[v]).load(std::memory_order_relaxed) == p) f(v);
+      if (AtomicRef(patch[v]).load(std::memory_order_relaxed) == p) f(v);
     for (int32_t v = guest[p]; v >= 0; v = next[v]) f(v);
   }
 
@@ -55,7 +55,7 @@ struct Members {
   }
 
  private:
-  void set_patch(int32_t v, int32_t p) { std::atomic_ref(patch[v]).store(p, std::memory_order_relaxed); }
+  void set_patch(int32_t v, int32_t p) { AtomicRef(patch[v]).store(p, std::memory_order_relaxed); }
 };
 
 }  // namespace ms::order

@@ -8,10 +8,11 @@ from dataclasses import replace
 from meshsolve import _core
 from meshsolve.arrays import as_integer, as_seed, one_of, thread_count
 from meshsolve.device import choose, errors, to_device, to_host
-from meshsolve.mesh import pattern_of
+from meshsolve.mesh import MeshLike, pattern_of
 from meshsolve.order import nested_cuda, prepass_cuda
 from meshsolve.order.ordering import Ordering, SeparatorTree
 from meshsolve.report import Report, announce
+from meshsolve.types import Device, Effort, Matrix
 
 # What nested dissection spends on fill. The columns are the fields of Options in order.hpp.
 EFFORTS = {
@@ -24,7 +25,8 @@ PATCHES_PER_MESH_PATCH = 8      # nested dissection cuts a mesh patch into this 
 DEFAULT_PATCH = 64              # vertices of a sub-patch, as nested_dissection has them by default
 
 
-def nested_dissection(A_or_mesh, effort="default", patch_size=512, seed=0, threads=None, device="cpu"):
+def nested_dissection(A_or_mesh: MeshLike | Matrix, effort: Effort = "default", patch_size: int = 512, seed: int = 0,
+                      threads: int | None = None, device: Device = "cpu") -> Ordering:
     """Nested dissection on small patches, with its separator tree.
 
     The graph is cut into patches; the graph between the patches, weighted by vertices and crossing edges, is bisected

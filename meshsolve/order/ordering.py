@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
 from meshsolve import device
 from meshsolve.mesh import pattern_of
 from meshsolve.report import Report
+from meshsolve.types import ArrayLike, OrderingName
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +60,7 @@ class Ordering:
     report: Report = field(default_factory=Report, repr=False)
 
     @cached_property
-    def iperm(self):
+    def iperm(self) -> np.ndarray:
         """(n,) int32: ``iperm[perm[k]] == k``, the new position of each old row."""
         xp = device.xp() if device.holds(self.perm) else np
         iperm = xp.empty_like(self.perm)
@@ -67,6 +69,9 @@ class Ordering:
 
     def __len__(self):
         return len(self.perm)
+
+
+OrderingLike: TypeAlias = OrderingName | Ordering | ArrayLike        # an array is taken as ``perm``
 
 
 def timed(method, A, make):

@@ -7,10 +7,12 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from meshsolve import _core
 from meshsolve.arrays import as_seed
-from meshsolve.order.ordering import timed
+from meshsolve.mesh import MeshLike
+from meshsolve.order.ordering import Ordering, timed
+from meshsolve.types import Matrix
 
 
-def amd(A):
+def amd(A: MeshLike | Matrix) -> Ordering:
     """Approximate minimum degree.
 
     Parameters
@@ -34,7 +36,7 @@ def amd(A):
     return timed("amd", A, lambda pattern: _core.amd(pattern.indptr, pattern.indices))
 
 
-def nnz_sort(A, seed=0):
+def nnz_sort(A: MeshLike | Matrix, seed: int = 0) -> Ordering:
     """Rows by the number of their neighbours, fewest first; ties at random.
 
     Parameters
@@ -59,7 +61,7 @@ def nnz_sort(A, seed=0):
     return timed("nnz_sort", A, lambda pattern: np.lexsort((ties.random(pattern.n), np.diff(pattern.indptr))))
 
 
-def rcm(A):
+def rcm(A: MeshLike | Matrix) -> Ordering:
     """Reverse Cuthill-McKee order (small bandwidth), by scipy.
 
     Parameters
@@ -82,7 +84,7 @@ def rcm(A):
     return timed("rcm", A, lambda pattern: reverse_cuthill_mckee(pattern.to_scipy(), symmetric_mode=True))
 
 
-def random(A, seed=0):
+def random(A: MeshLike | Matrix, seed: int = 0) -> Ordering:
     """A random order.
 
     Parameters
@@ -107,7 +109,7 @@ def random(A, seed=0):
     return timed("random", A, lambda pattern: numbers.permutation(pattern.n))
 
 
-def natural(A):
+def natural(A: MeshLike | Matrix) -> Ordering:
     """The order the rows have.
 
     Parameters

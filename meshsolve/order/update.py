@@ -7,13 +7,15 @@ import numpy as np
 from meshsolve.arrays import Csr, as_seed, thread_count
 from meshsolve.device import to_host
 from meshsolve.errors import InvalidInputError
-from meshsolve.mesh import pattern_of
+from meshsolve.mesh import MeshLike, pattern_of
 from meshsolve.order.nested import nested_dissection
 from meshsolve.order.ordering import Ordering, SeparatorTree
 from meshsolve.report import Report
+from meshsolve.types import Effort, Matrix
 
 
-def update(ordering, A_or_mesh, effort="default", seed=0, threads=None):
+def update(ordering: Ordering, A_or_mesh: MeshLike | Matrix, effort: Effort = "default", seed: int = 0,
+           threads: int | None = None) -> Ordering:
     """The ordering of a changed graph, from that of the graph before.
 
     An edge may join a node of the separator tree with itself or with an ancestor. Where new edges do not, the subtree of the

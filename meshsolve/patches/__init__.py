@@ -22,8 +22,9 @@ from meshsolve import _core
 from meshsolve.arrays import INT32_MAX, as_integer, as_seed, thread_count
 from meshsolve.device import choose, to_host
 from meshsolve.errors import InvalidInputError
-from meshsolve.mesh import Mesh, as_mesh, pattern_of
+from meshsolve.mesh import Mesh, MeshLike, as_mesh, pattern_of
 from meshsolve.patches import build_cuda, query_cuda
+from meshsolve.types import Array, Device, Matrix, Sparse
 
 QUERIES = ("VV", "VE", "VF", "FV", "FE", "FF", "EV", "EF")
 LARGEST_PATCH = 65535               # 16-bit local numbers; larger patch sizes mean this one
@@ -148,7 +149,8 @@ class PatchMesh:
     [1, 40, 42, 81]
     """
 
-    def __init__(self, mesh_or_pattern, patch_size=512, seed=0, threads=None, device="cpu"):
+    def __init__(self, mesh_or_pattern: MeshLike | Matrix, patch_size: int = 512, seed: int = 0, threads: int | None = None,
+                 device: Device = "cpu") -> None:
         size = min(as_integer(patch_size, "patch_size", most=2**63 - 1), LARGEST_PATCH)
         seed = as_seed(seed)
         self._threads = thread_count(threads)
@@ -200,7 +202,7 @@ class PatchMesh:
         owned = self._vertices.owned_ptr
         return owned[1:] - owned[:-1]
 
-    def patch(self, p):
+    def patch(self, p: int) -> Patch:
         """Patch ``p`` as a :class:`Patch` of read-only views, 0 <= p < num_patches; O(1).
 
         Raises
@@ -216,7 +218,7 @@ class PatchMesh:
         fe = self._fe[self._faces.ptr[p]:self._faces.ptr[p + 1]]
         return Patch(tuple(kind.num_owned(p) for kind in kinds), *ltog, ev, fe, *owner_patch, *owner_local)
 
-    def query(self, name, device=None):
+    def query(self, name: str, device: Device | None = None) -> tuple[Array, Array]:
         """The neighbours of every element as compressed rows of global numbers.
 
         Parameters
@@ -277,7 +279,7 @@ class PatchMesh:
         spans = [array for kind in (self._vertices, self._edges, self._faces) for array in (kind.ptr, kind.owned_ptr, kind.ltog)]
         return [*spans, self._ev.reshape(-1), self._fe.reshape(-1), self._heavy_vertices, self._heavy_edges]
 
-    def quotient_graph(self, device=None):
+    def quotient_graph(self, device: Device | None = None) -> Sparse:
         """The graph of patches: entry (p, q) counts the edges between a vertex owned by p and one owned by q.
 
         Parameters

@@ -10,6 +10,7 @@
 #include <limits>
 #include <numeric>
 
+#include "native/atomic.hpp"
 #include "native/parallel.hpp"
 #include "native/rng.hpp"
 #include "patches/kmeans.hpp"
@@ -83,7 +84,7 @@ namespace {
 
 // Lowers `label` to `to` if it is higher; true for the first that reaches it.
 bool claim(uint32_t& label, uint32_t to) {
-  std::atomic_ref<uint32_t> at(label);
+  AtomicRef<uint32_t> at(label);
   uint32_t seen = at.load(std::memory_order_relaxed);
   while (seen > to)
     if (at.compare_exchange_weak(seen, to, std::memory_order_relaxed)) return seen == unreached;

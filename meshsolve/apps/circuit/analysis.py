@@ -6,6 +6,8 @@ its factor as long as the time step stays the same. Sources: see :mod:`.mna`, :m
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import numpy as np
 
 from meshsolve import report as reports
@@ -18,6 +20,7 @@ from meshsolve.apps.circuit.sources import Sources
 from meshsolve.apps.circuit.transient import Stepper
 from meshsolve.arrays import as_integer, as_number, one_of
 from meshsolve.errors import InvalidInputError
+from meshsolve.types import Path
 
 PINNED = 1e10               # siemens that hold a node at its .ic voltage
 SHORT = 1e-9                # of tstep: the step that finds what follows from given initial states
@@ -25,7 +28,7 @@ MOST_STEPS = 1e8           # from 0 to tstop
 PREFERRED = ("tran", "ac", "dc", "op")
 
 
-def read(path):
+def read(path: Path) -> Circuit:
     """Read a SPICE deck.
 
     Parameters
@@ -91,7 +94,7 @@ class Circuit:
         """Names of the nodes."""
         return list(self._netlist.node_names)
 
-    def op(self, threads=None):
+    def op(self, threads: int | None = None) -> OperatingPoint:
         """The operating point: capacitors open, inductors short, sources at their DC values.
 
         Parameters
@@ -116,10 +119,12 @@ class Circuit:
         One factorization for a linear circuit, one analysis and a refactorization for each Newton step otherwise.
         """
         report = self._report()
-        x = self._rest(*self._sources(), report, threads, at=None)
+        volts, amperes = self._sources()
+        x = self._rest(volts, amperes, report, threads, at=None)
         return OperatingPoint(self._system, None, x, report)
 
-    def dc(self, source, start, stop, step, nodes=None, threads=None):
+    def dc(self, source: str, start: float, stop: float, step: float, nodes: list[str] | None = None,
+           threads: int | None = None) -> Waveforms:
         """Operating points over the values of one source.
 
         Parameters
@@ -159,7 +164,8 @@ class Circuit:
             row[:] = x[keep]
         return self._waveforms("sweep", points, keep, values, report)
 
-    def ac(self, spacing, points, fstart, fstop, nodes=None, threads=None):
+    def ac(self, spacing: Literal["dec", "oct", "lin"], points: int, fstart: float, fstop: float,
+           nodes: list[str] | None = None, threads: int | None = None) -> Waveforms:
         """Small signals about the operating point, over frequency.
 
         Parameters
@@ -208,8 +214,9 @@ class Circuit:
                 row[:] = F.solve(s)[keep]
         return self._waveforms("frequency", frequency, keep, values, report)
 
-    def transient(self, tstep, tstop, method="trap", nodes=None, tstart=0.0, tmax=None, uic=False, fixed_step=False,
-                  threads=None):
+    def transient(self, tstep: float, tstop: float, method: Literal["trap", "be"] = "trap", nodes: list[str] | None = None,
+                  tstart: float = 0.0, tmax: float | None = None, uic: bool = False, fixed_step: bool = False,
+                  threads: int | None = None) -> Waveforms:
         """The circuit over time, from its operating point at time 0.
 
         Parameters
@@ -269,7 +276,7 @@ class Circuit:
         report.facts |= {"time_steps": stepper.taken, "rejected_steps": stepper.rejected}
         return self._waveforms("time", time[wanted], keep, values, report)
 
-    def run(self, kind=None, threads=None):
+    def run(self, kind: str | None = None, threads: int | None = None) -> Any:
         """Run an analysis that the deck asks for, keeping what its .print lines name.
 
         Parameters
@@ -302,7 +309,7 @@ class Circuit:
             return self.op(threads=threads), names
         analysis = asked[kind]
         method = {"method": self._deck.options.method} if kind == "tran" else {}
-        function = {"tran": self.transient, "ac": self.ac, "dc": self.dc}[kind]
+        function: Any = {"tran": self.transient, "ac": self.ac, "dc": self.dc}[kind]
         return function(*analysis.arguments, **analysis.keywords, **method, nodes=nodes, threads=threads), names
 
     # ---- parts ----------------------------------------------------------------------------------------------------------

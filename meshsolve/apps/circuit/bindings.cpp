@@ -10,6 +10,11 @@
 namespace ms {
 namespace {
 
+// Bytes that are no UTF-8 become question marks, as in all names.
+nb::str str(const std::string& text) {
+  return nb::steal<nb::str>(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
 nb::bytes bytes(const std::string& text) { return nb::bytes(text.data(), text.size()); }
 
 // `load(path)` gives (the bytes of a file, True), or (what went wrong, False).
@@ -47,8 +52,8 @@ nb::dict contents(circuit::Netlist&& net) {
   for (auto& w : net.waveforms) waveforms.append(nb::make_tuple(nb::str(&w.kind, 1), to_numpy(std::move(w.values))));
   for (const auto& m : net.models) {
     nb::dict values;
-    for (const auto& [key, value] : m.values) values[nb::str(key.c_str(), key.size())] = value;
-    models.append(nb::make_tuple(nb::str(m.type.c_str(), m.type.size()), values, place(net, m.place)));
+    for (const auto& [key, value] : m.values) values[str(key)] = value;
+    models.append(nb::make_tuple(str(m.type), values, place(net, m.place)));
   }
   for (const auto& c : net.controls) controls.append(nb::make_tuple(bytes(c.text), place(net, c.place)));
   for (const auto& f : net.files) files.append(bytes(f));

@@ -182,6 +182,7 @@ class Reader {
     if (!(times > 0)) words.fail(name, "m has to be positive");
     value = letter == 'c' ? value * times : value / times;
     if (letter == 'r' && value == 0) return short_circuit(g);
+    if (!std::isfinite(letter == 'r' ? 1 / value : value)) words.fail(name, in_quotes(name) + " has a value out of range");
     g.values.push_back(value);
     if (letter != 'r') g.values.push_back(initial);
   }

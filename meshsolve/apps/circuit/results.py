@@ -8,6 +8,7 @@ import numpy as np
 
 from meshsolve.errors import InvalidInputError
 from meshsolve.files import written_whole
+from meshsolve.types import Path
 
 COORDINATES = re.compile(r"_(\d+)_(\d+)$")
 MOST_CURVES = 12
@@ -80,13 +81,13 @@ class OperatingPoint(_Result):
         """(number of nodes,) float64, in the order of :attr:`nodes`."""
         return self._values[:len(self._system.netlist.node_names)]
 
-    def to_csv(self, path, names=None):
+    def to_csv(self, path: Path, names: list[str] | None = None) -> None:
         """Write ``name,value`` rows to ``path``: every node, or the signals in ``names``."""
         with written_whole(path) as part, open(part, "w") as f:
             f.write("name,value\n")
             f.writelines(f"{_cell(name)},{self[name]!r}\n" for name in self._signals(names))
 
-    def plot(self, path, names=None, title=None):
+    def plot(self, path: Path, names: list[str] | None = None, title: str | None = None) -> None:
         """Draw a PNG: voltages over the plane where node names end in coordinates (``n1_m1_800_2400``), else in order.
 
         Parameters
@@ -100,7 +101,7 @@ class OperatingPoint(_Result):
         values = np.array([self[name] for name in names])
         places = [COORDINATES.search(name.removesuffix(")")) for name in names]
         if len(names) > 3 and all(places):
-            x, y = np.array([[int(p[1]), int(p[2])] for p in places]).T
+            x, y = np.array([[int(p[1]), int(p[2])] for p in places if p]).T
             return _picture(path, title, lambda axes: _map(axes, x, y, values))
         return _picture(path, title, lambda axes: _bars(axes, names, values))
 
@@ -126,7 +127,7 @@ class Waveforms(_Result):
     def __len__(self):
         return len(self._values)
 
-    def to_csv(self, path, names=None):
+    def to_csv(self, path: Path, names: list[str] | None = None) -> None:
         """Write a table: the axis, then every kept node or the signals in ``names``; complex ones as ``vr(n)``, ``vi(n)``.
 
         Parameters
@@ -142,7 +143,7 @@ class Waveforms(_Result):
             f.write(",".join(map(_cell, columns)) + "\n")
             np.savetxt(f, np.stack(list(columns.values()), axis=1), delimiter=",", fmt="%.10g")
 
-    def plot(self, path, names=None, title=None):
+    def plot(self, path: Path, names: list[str] | None = None, title: str | None = None) -> None:
         """Draw a PNG of at most twelve signals: over time, or magnitude and phase over frequency.
 
         Parameters

@@ -2,9 +2,10 @@
 // Operators by rank: ?:  ||  &&  == != < <= > >=  + -  * / %  unary + - !  ** or ^ (to the right). 0 is false.
 #include "values.hpp"
 
-#include <charconv>
 #include <cmath>
 #include <numbers>
+
+#include "native/decimal.hpp"
 
 namespace ms::circuit {
 namespace {
@@ -37,10 +38,10 @@ double suffix(const char*& at, const char* end) {
 // The number at `at`, which begins with a digit or a point; goes past it, its suffix and its unit.
 bool number(const char*& at, const char* end, double& value) {
   if (at == end || !(digit(*at) || (*at == '.' && at + 1 < end && digit(at[1])))) return false;
-  const auto [stop, error] = std::from_chars(at, end, value);
-  if (error == std::errc::result_out_of_range) value = std::strtod(std::string(at, stop).c_str(), nullptr);
-  else if (error != std::errc()) return false;
-  at = stop;
+  const Decimal read = read_decimal(at, end);
+  if (read.stop == at) return false;
+  value = read.value;
+  at = read.stop;
   // The power of ten joins the digits: 22p is the double next to 22e-12, not 22 times the one next to 1e-12.
   const double factor = suffix(at, end);
   value = factor < 1 && factor != 25.4e-6 ? value / std::round(1 / factor) : value * factor;

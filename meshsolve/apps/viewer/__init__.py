@@ -7,16 +7,20 @@
 from __future__ import annotations
 
 import os
+from typing import Literal
 
 from meshsolve.apps.viewer.model import VIEWS, Model
 from meshsolve.arrays import as_integer, one_of
 from meshsolve.errors import InvalidInputError
 from meshsolve.files import as_path
+from meshsolve.mesh import MeshLike
+from meshsolve.types import Path
 
 __all__ = ["VIEWS", "Model", "view"]
 
 
-def view(mesh, show="plain", screenshot=None, turntable=None, frames=72, size=(1440, 900), up="y", threads=None):
+def view(mesh: MeshLike | Path, show: str = "plain", screenshot: Path | None = None, turntable: Path | None = None, frames: int = 72,
+         size: tuple[int, int] = (1440, 900), up: Literal["y", "z"] = "y", threads: int | None = None) -> Model:
     """Open the viewer on a mesh; with ``screenshot`` or ``turntable`` write pictures instead, also without a display.
 
     Parameters

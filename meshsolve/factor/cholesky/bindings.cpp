@@ -32,6 +32,7 @@ void bind_factor(nb::module_& m, const char* name) {
       }, "indptr"_a.noconvert(), "indices"_a.noconvert())
       .def("diagonal", [](const Factor& f) { return to_numpy(f.diagonal()); })
       .def("norm1", &Factor::norm1)
+      .def("matrix", [](const Factor& f, int64_t nnz) { return to_numpy(f.matrix(nnz)); }, "nnz"_a)
       .def_prop_ro("nbytes", &Factor::nbytes);
 }
 

@@ -31,6 +31,8 @@ class Factor {
   std::vector<double> values_on(const Pattern& L) const;
   std::vector<double> diagonal() const;
   double norm1() const;                   // of the factored matrix
+  // Values on the analysed pattern, `nnz` of them, from which the same factor comes: those that are never read are zeros.
+  std::vector<double> matrix(int64_t nnz) const;
   int64_t nbytes() const;
   const fronts::AssemblyTree& tree() const { return *tree_; }
 

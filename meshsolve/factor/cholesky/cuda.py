@@ -172,6 +172,10 @@ class DeviceFactor:
 
     # ---- what the factor knows ------------------------------------------------------------------------------------------
 
+    def matrix(self):
+        """(nnz,) values in the analysed pattern, on the device."""
+        return self._data
+
     def diagonal(self):
         """The diagonal of L, (n,) float64 on the device."""
         out = device.xp().empty(self.tree.n, np.float64)

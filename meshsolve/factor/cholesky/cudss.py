@@ -84,6 +84,10 @@ class CudssFactor:
         """Largest sum of magnitudes in a row of A."""
         return norm1(self._pattern.indptr, self._pattern.indices, self._data)
 
+    def matrix(self):
+        """As ``DeviceFactor.matrix``."""
+        return self._data
+
     def diagonal(self):
         raise InvalidInputError('the entries of L need backend="native": cuDSS keeps its factor')
 

@@ -39,7 +39,7 @@ void add_child(const AssemblyTree& tree, int32_t c, const T* X, const Front<T>& 
   const int64_t count = tree.updates(c);
   const int32_t* const relative = tree.relative_rows(c);
   fronts::find_runs(relative, count, scratch.runs);
-  const long pieces = scratch.runs.empty() ? 0 : static_cast<long>(scratch.runs.size()) - 1;
+  const Int pieces = scratch.runs.empty() ? 0 : static_cast<Int>(scratch.runs.size()) - 1;
   scratch.column.resize(count);
   for (int64_t j = 0; j < count; ++j) {
     const int64_t r = relative[j];
@@ -83,7 +83,7 @@ int64_t factor_wide(const Front<T>& f, int threads) {
     const int64_t w = std::min(pivot_block, f.pivots - j), e = j + w;
     T* const diagonal = f.panel + j + j * f.ld;
     T* const below = diagonal + w;
-    if (const long bad = d.panel(w, w, diagonal, f.ld)) return j + bad;
+    if (const Int bad = d.panel(w, w, diagonal, f.ld)) return j + bad;
     for_range(threads, f.height - e, tile_rows, [&](int64_t b, int64_t stop, int) {
       for (int64_t r = b; r < stop; r += tile_rows) d.trsm_rlt(std::min(tile_rows, stop - r), w, diagonal, f.ld, below + r, f.ld);
     });
@@ -105,7 +105,7 @@ int64_t factor_wide(const Front<T>& f, int threads) {
 template <class T>
 int64_t factor_front(const Front<T>& f, int threads) {
   if (f.pivots * f.height * f.height >= wide_work) return factor_wide(f, threads);
-  if (const long bad = dense<T>().panel(f.height, f.pivots, f.panel, f.ld)) return bad;
+  if (const Int bad = dense<T>().panel(f.height, f.pivots, f.panel, f.ld)) return bad;
   const int64_t u = f.updates();
   const T* const rows = f.panel + f.pivots;
   if (u) dense<T>().trapezoid(u, u, f.pivots, rows, f.ld, rows, f.ld, f.update, u);
@@ -143,6 +143,14 @@ int32_t Factor<T>::factor(const double* Ax, int threads) {
 }
 
 template <class T>
+std::vector<double> Factor<T>::matrix(int64_t nnz) const {
+  std::vector<double> Ax(nnz, 0.0);
+  const int64_t held = values_.data() ? tree_->entries() : 0;
+  for (int64_t p = 0; p < held; ++p) Ax[tree_->entry_source.data()[p]] = values_.data()[p];
+  return Ax;
+}
+
+template <class T>
 int64_t Factor<T>::nbytes() const {
   const int64_t scalars = panels_.size() + values_.scalars() + blocks_.scalars();
   return scalars * static_cast<int64_t>(sizeof(T));
@@ -150,6 +158,8 @@ int64_t Factor<T>::nbytes() const {
 
 template int32_t Factor<double>::factor(const double*, int);
 template int32_t Factor<float>::factor(const double*, int);
+template std::vector<double> Factor<double>::matrix(int64_t) const;
+template std::vector<double> Factor<float>::matrix(int64_t) const;
 template int64_t Factor<double>::nbytes() const;
 template int64_t Factor<float>::nbytes() const;
 

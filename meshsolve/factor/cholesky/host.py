@@ -53,6 +53,10 @@ class HostFactor:
         """Values of L on its pattern by columns, the diagonal first."""
         return self._factor.values_on(indptr, indices)
 
+    def matrix(self):
+        """(nnz,) values in the analysed pattern from which this factor comes again."""
+        return self._matrix.data if self._keep else self._factor.matrix(self._pattern.nnz)
+
     def diagonal(self):
         return self._factor.diagonal()
 

@@ -59,6 +59,10 @@ class DeviceValues:
         self.n, self.pattern, self.constraint = n, pattern, constraint
         self._positions = self._take = self._across = None
 
+    def __getstate__(self):
+        """Without the places of the last matrix: the next one is looked at anew."""
+        return self.__dict__ | {"_positions": None, "_take": None, "_across": None}
+
     @property
     def nnz(self):
         return self.pattern.nnz

@@ -6,10 +6,11 @@ Sources: Duff and Reid 1983; Liu 1992, "The multifrontal method for sparse matri
 from __future__ import annotations
 
 import weakref
+from typing import Any
 
 from meshsolve import _core
 
-_trees = weakref.WeakKeyDictionary()
+_trees: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def assembly_tree(symbolic, threads):

@@ -37,7 +37,7 @@ class Batch(NamedTuple):
     """Fronts of one launch."""
 
     fronts: object              # their numbers, int32 on the device
-    count: int
+    count: int                  # type: ignore[assignment]      # hides tuple.count
     capacity: int               # scalars of the largest panel
     threads: int                # of a block
     per_warp: bool
@@ -47,7 +47,7 @@ class Step(NamedTuple):
     """One step by tiles: the columns from ``begin`` on of the first ``count`` fronts."""
 
     begin: int
-    count: int
+    count: int                  # type: ignore[assignment]      # hides tuple.count
     rows: int                   # most rows below the step's columns
     columns: int                # most pivot columns after them
     updates: int                # most rows of an update matrix
@@ -57,7 +57,7 @@ class Wide(NamedTuple):
     """Fronts that go by tiles, the widest first."""
 
     fronts: object
-    count: int
+    count: int                  # type: ignore[assignment]      # hides tuple.count
     steps: tuple
     updates: int                # rows of the largest update matrix
 
@@ -154,7 +154,7 @@ def device_tree(symbolic):
     return tree
 
 
-_trees = weakref.WeakKeyDictionary()
+_trees: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 MOST_WIDE = 65535               # blocks of a grid in its second and third dimension
 WIDE, DENSE = len(CLASSES) + 2, len(CLASSES) + 3            # kinds of fronts: a warp's, those of CLASSES, the largest block's, ...
 

@@ -29,6 +29,7 @@ from meshsolve.factor.glu.cuda import DeviceMatrix, DeviceValues
 from meshsolve.factor.glu.fronts_cuda import DeviceFronts
 from meshsolve.factor.glu.refine import refine, residual
 from meshsolve.report import Report, ensure_memory
+from meshsolve.types import Array, ArrayLike, Matrix, Sparse, Trans
 
 PRECISIONS = ("double", "single", "mixed")
 THRESHOLD = 0.1                # of a column's largest entry, from which the diagonal stays pivot
@@ -43,7 +44,7 @@ class LUFactor(Factor):
 
     With ``device="cuda"`` they lie on the GPU, where matrices and right-hand sides of CuPy are taken and CuPy's given back; those
     of numpy go there and come back. Several threads may solve at once, on a GPU if they share a stream; a refactorization must
-    not run beside a solve of the same factor.
+    not run beside a solve of the same factor. It can be pickled and copied, which costs a numeric phase at the other end.
 
     Attributes
     ----------
@@ -79,19 +80,24 @@ class LUFactor(Factor):
         self._singular = min(4 * np.finfo(float).eps * M.n, TINY)      # a column whose entries are all smaller has no pivot
         self._pivoted, self._sized = False, None
         with self._errors("the LU factorization"):
-            self._data = device.to_device(M.data) if place == "cuda" else M.data.copy()
-            self._spare = self._data.copy()
-            self._matrix = DeviceMatrix(self._pattern) if place == "cuda" else None
-            self._there = DeviceValues(self._pattern) if place == "cuda" else None
+            self._hold(M.data)
             self._build()
             self._numeric(self._data)
+
+    def _hold(self, data):
+        """Copies of the values, and what brings later ones, where the factor lies."""
+        on_gpu = self._place == "cuda"
+        self._data = device.to_device(data) if on_gpu else data.copy()
+        self._spare = self._data.copy()
+        self._matrix = DeviceMatrix(self._pattern) if on_gpu else None
+        self._there = DeviceValues(self._pattern) if on_gpu else None
 
     def _errors(self, what):
         return device.errors(what) if self._place == "cuda" else contextlib.nullcontext()
 
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
-    def refactor(self, A):
+    def refactor(self, A: Matrix) -> LUFactor:
         """Factor another matrix inside the analysed pattern; the numeric phase alone runs, with the pivots there are.
 
         Where these pivots do not fit the new values (pivots that vanish, entries that grow), new ones are chosen with
@@ -173,6 +179,21 @@ class LUFactor(Factor):
             self.report.facts.update(engine=self.engine, nnz_L=self.nnz, flops=self._flops(), bytes=self._factor.nbytes)
             self._sized = self._factor
 
+    def __getstate__(self):
+        """Pattern, values and pivots stand for the factor, which is made again from them: the same bits."""
+        made_again = ("_factor", "_plan", "_spare", "_sized", "_matrix", "_there")
+        return {name: value for name, value in self.__dict__.items() if name not in made_again} | {"_data": device.to_host(self._data)}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        make = front_end.front_plan if self.engine == "fronts" else front_end.column_plan
+        with self._errors("the LU factorization"):
+            self._hold(self._data)
+            self._plan = make(self._values(self._data), self._analysis)
+            self._build()
+            self._factor_values(self._data)
+        self._sized = self._factor
+
     def _factor_values(self, data):
         smallest = self._singular if self._pivoted else TINY if self.precision == "double" else 1e-6
         boost = BOOST if self.precision == "double" else 1e-4
@@ -200,7 +221,7 @@ class LUFactor(Factor):
 
     # ---- solves ---------------------------------------------------------------------------------------------------------
 
-    def solve(self, b, trans="N", out=None):
+    def solve(self, b: ArrayLike, trans: Trans = "N", out: Array | None = None) -> Array:
         """Solve A x = b, A^T x = b or A^H x = b.
 
         Parameters
@@ -282,25 +303,25 @@ class LUFactor(Factor):
     # ---- what the factor knows ------------------------------------------------------------------------------------------
 
     @property
-    def row_scale(self):
+    def row_scale(self) -> np.ndarray:
         return self._analysis.row_scale
 
     @property
-    def col_scale(self):
+    def col_scale(self) -> np.ndarray:
         return self._analysis.col_scale
 
     @property
-    def col_perm(self):
+    def col_perm(self) -> np.ndarray:
         return self._analysis.columns
 
     @property
-    def row_perm(self):
+    def row_perm(self) -> np.ndarray:
         rows = np.empty_like(self._analysis.rows)
         rows[self._factor.triangles()[6]] = self._analysis.rows
         return rows
 
     @property
-    def nnz(self):
+    def nnz(self) -> int:
         inside = 2 * self._analysis.symbolic.nnz - self._pattern.n if self.engine == "fronts" else self._plan.scalars
         return inside + len(self._plan.outside()[1])
 
@@ -308,12 +329,12 @@ class LUFactor(Factor):
         return 2 * self._analysis.symbolic.flops if self.engine == "fronts" else self._plan.flops
 
     @property
-    def L(self):
+    def L(self) -> Sparse:
         """L, unit lower triangular, as a csc_array with sorted rows. Made at each call, O(nnz(L))."""
         return self._lower(self._factor.triangles())
 
     @property
-    def U(self):
+    def U(self) -> Sparse:
         """U, upper triangular, as a csr_array with sorted columns. Made at each call.
 
         Above its diagonal blocks U is the product of L^-1 with the entries of A there, which the solves never need.
@@ -342,7 +363,7 @@ class LUFactor(Factor):
         return U
 
     @property
-    def levels(self):
+    def levels(self) -> np.ndarray:
         """(n,) int32: longest-path levels of the right-looking elimination for the patterns of L and U.
 
         Columns of one level may be eliminated at the same time. Column k comes after column t < k where U[t, k] != 0 and
@@ -351,7 +372,7 @@ class LUFactor(Factor):
         """
         return levels_by(self, "exact")
 
-    def rcond(self):
+    def rcond(self) -> float:
         """Estimate of 1 / (||A||_1 ||A^-1||_1) by a few solves (Higham and Tisseur 2000), between 0 and 1."""
         n, dtype = self._pattern.n, self._spare.dtype
         norm = abs(self._values(self._data).to_scipy()).sum(axis=0).max()

@@ -63,7 +63,7 @@ template <class T>
 void add_child(const int32_t* relative, int64_t count, const T* X, const Front<T>& f, Scratch<T>& scratch, int threads) {
   const int64_t k = std::lower_bound(relative, relative + count, static_cast<int32_t>(f.w)) - relative;
   find_runs(relative, count, k, scratch.runs);
-  const long pieces = scratch.runs.empty() ? 0 : static_cast<long>(scratch.runs.size()) - 1;
+  const Int pieces = scratch.runs.empty() ? 0 : static_cast<Int>(scratch.runs.size()) - 1;
   scratch.column.resize(count);
   for (int64_t j = 0; j < count; ++j)
     scratch.column[j] = j < k ? f.P + relative[j] * f.ldp : f.C + (relative[j] - f.w) * f.u - f.w;

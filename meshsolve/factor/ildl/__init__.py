@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshsolve import _core
+from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_integer, as_number, as_symmetric, one_of, thread_count
-from meshsolve.errors import InvalidInputError, SingularMatrixError
+from meshsolve.device_arrays import on_device
+from meshsolve.errors import DeviceUnavailableError, InvalidInputError, SingularMatrixError
 from meshsolve.factor.base import Factor, values_in
 from meshsolve.factor.ildl.complete import CompleteCore, CompletePlan, scaled_values
 from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, resolve, tiling
 from meshsolve.factor.matching import symmetric_pairs, weak_rows
 from meshsolve.report import Report
+from meshsolve.types import Array, ArrayLike, Matrix, Sparse
 
 __all__ = ["IldlFactor", "blocks", "ildl"]
 
@@ -33,7 +35,7 @@ class IldlFactor(Factor):
     """``L @ D @ L.T`` = ``(S A S)[perm][:, perm]`` with S = diag(scale), exactly or nearly; ``K @ r`` applies its inverse.
 
     Made by :func:`meshsolve.ildl`. A symmetric operator, the preconditioner ``M=`` of :func:`meshsolve.sqmr`; where it is
-    complete, ``K.solve(b)`` is the solution.
+    complete, ``K.solve(b)`` is the solution. It can be pickled and copied, which costs a numeric phase at the other end.
 
     Attributes
     ----------
@@ -46,6 +48,8 @@ class IldlFactor(Factor):
     structural_rank : int
         Rows that a matching can give a nonzero each.
     is_complete : bool
+    on_device : bool
+        It was made on the GPU and lies there; ``L``, ``D``, ``perm`` and ``scale`` are numpy's.
     nnz : int
         Nonzeros of L, diagonal included.
     report : Report
@@ -61,7 +65,7 @@ class IldlFactor(Factor):
 
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
-    def refactor(self, A):
+    def refactor(self, A: Matrix) -> IldlFactor:
         """Factor another matrix inside the pattern of A: matching, order and pattern of the factor stay, pivots are chosen anew.
 
         Parameters
@@ -92,13 +96,23 @@ class IldlFactor(Factor):
         matrix = Csr(self._pattern.n, self._pattern.indptr, self._pattern.indices, data)
         with self.report.phase("numeric"):
             scale = rescaled(matrix, self._matched_scale)
-            self._core.factor(scaled_values(matrix, scale))
-        self.scale, self._extracted = scale, None
+            scaled = scaled_values(matrix, scale)
+            self._core.factor(scaled, scale)
+        self.scale, self._scaled, self._extracted = scale, scaled, None
         self.report.facts.update(self._core.facts())
+
+    def __getstate__(self):
+        """The scaled matrix stands for its factor, which is made again: the same bits."""
+        return self.__dict__ | {"_extracted": None}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        with self.report.phase("numeric"):
+            self._core.factor(self._scaled, self.scale)
 
     # ---- solves ---------------------------------------------------------------------------------------------------------
 
-    def solve(self, b, out=None):
+    def solve(self, b: ArrayLike, out: Array | None = None) -> Array:
         """Apply the inverse of the factor: the solution of A x = b where it is complete, else an approximation.
 
         Parameters
@@ -109,13 +123,32 @@ class IldlFactor(Factor):
         Returns
         -------
         x : array of b's shape
+            Where b lies, on the host or on the GPU.
 
         Raises
         ------
         InvalidInputError
             Wrong shape, NaN or infinity, text.
         """
-        return self._solve_like(b, out, self.apply_columns, self.shape[0])
+        return self._solve_like(b, out, self._checked_on_device if self.on_device else self.apply_columns, self.shape[0])
+
+    @property
+    def _place(self):
+        return "cuda" if self.on_device else "cpu"
+
+    def _checked_on_device(self, columns):
+        with device.errors("the preconditioner"), self.report.phase("solve"):
+            x = self.apply_on_device(device.xp().ascontiguousarray(columns))
+            self.check_device()
+        return x
+
+    def apply_on_device(self, block):
+        """The inverse applied to a C contiguous (n, k) float64 block on the GPU; a new block. Waits for nothing."""
+        return self._core.apply_device(block)
+
+    def check_device(self):
+        """Raise where a solve on the GPU has given up; waits for it."""
+        self._core.check()
 
     def apply_columns(self, columns, out=None):
         """The inverse applied to an (n, k) float64 array, of any strides; the result is C contiguous or ``out``."""
@@ -134,28 +167,32 @@ class IldlFactor(Factor):
     # ---- what the factor knows ------------------------------------------------------------------------------------------
 
     @property
-    def is_complete(self):
+    def on_device(self) -> bool:
+        return self._core.on_device
+
+    @property
+    def is_complete(self) -> bool:
         return self._core.kind == "complete"
 
     @property
-    def inertia(self):
+    def inertia(self) -> tuple[int, int, int]:
         return tuple(self._core.inertia)
 
     @property
-    def nnz(self):
+    def nnz(self) -> int:
         return self._core.nnz
 
     @property
-    def perm(self):
+    def perm(self) -> np.ndarray:
         return self._parts()[0]
 
     @property
-    def L(self):
+    def L(self) -> Sparse:
         """The unit lower triangular factor as a csc_array with sorted rows, made at the first call. O(nnz)."""
         return self._parts()[1]
 
     @property
-    def D(self):
+    def D(self) -> Sparse:
         """The block diagonal factor, blocks of one and two rows, as a csc_array."""
         return self._parts()[2]
 
@@ -166,18 +203,19 @@ class IldlFactor(Factor):
 
 
 def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto", tile_size="auto", pivoting="auto", *,
-         max_fill="auto", pairs=True, dtype=np.float64, threads=None, lower=False):
+         max_fill="auto", pairs=True, dtype=np.float64, threads=None, lower=False, device_name="cpu"):
     """The factor of a symmetric indefinite matrix; see :func:`meshsolve.ildl`."""
     threads = thread_count(threads)
     choices = _choices(fill_level, droptol, blocking, tile_size, pivoting, max_fill, dtype)
     M = as_symmetric(A, lower=lower)
+    there = _chosen_device(device_name, M.n, A, fill_level) == "cuda"
     _require_nonzero(M)
     report = Report(threads=threads, nnz_A=M.nnz)
     with report.phase("matching"):
         matched = symmetric_pairs(M, pairs)
     report.facts["structural_rank"] = matched.rank
     core = None
-    if not isinstance(fill_level, (int, np.integer)):
+    if not isinstance(fill_level, (int, np.integer)) and not (there and device_name == "cuda"):
         core = _complete(M, matched, ordering, fill_level is None, report, choices, threads)
     if core is None:
         with report.phase("order"):
@@ -185,9 +223,15 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
             tiles = tiling(matched, choices.blocking, choices.tile_size, ordering, threads)
         report.facts["ordering"] = tiles.ordering
         with report.phase("symbolic"):
-            core = IncompleteCore(M, tiles, choices, threads)
+            core = _device_core(M, tiles, choices) if there else IncompleteCore(M, tiles, choices, threads)
     report.facts["mode"] = core.kind
     return IldlFactor(M, matched, core, report, choices.dtype)
+
+
+def _device_core(matrix, tiles, choices):
+    from meshsolve.factor.ildl.incomplete_cuda import DeviceCore
+
+    return DeviceCore(matrix, tiles, choices)
 
 
 def blocks(A, tile_size=LARGEST_TILE, threads=None):
@@ -216,6 +260,15 @@ def rescaled(matrix, scale):
 
 def _is_auto(value):
     return isinstance(value, str) and value == "auto"
+
+
+def _chosen_device(name, n, A, fill_level):
+    """"cpu" or "cuda"; the complete factor is made on the CPU only, which "auto" knows and "cuda" refuses."""
+    chosen = device.choose(name, 0 if fill_level is None else n, *([A] if on_device(A) else []))
+    if chosen == "cuda" and fill_level is None and name == "cuda":
+        raise DeviceUnavailableError(
+            'the complete factor (fill_level=None) is made on the CPU only: use device="cpu", or give a fill_level')
+    return chosen if fill_level is not None else "cpu"
 
 
 def _choices(fill_level, droptol, blocking, tile_size, pivoting, max_fill, dtype):

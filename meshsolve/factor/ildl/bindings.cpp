@@ -62,6 +62,24 @@ void bind_inverse(nb::module_& m, const char* name) {
 
 template <class T> std::vector<T> copy(const std::vector<T>& v) { return v; }
 
+// The coarse pattern alone, for the GPU.
+void bind_level_pattern(nb::module_& m) {
+  using namespace nb::literals;
+  m.def("ildl_level_pattern", [](In<int32_t> tile_begin, In<int64_t> indptr, In<int32_t> indices, int64_t level) {
+    std::vector<int32_t> begin(tile_begin.data(), tile_begin.data() + tile_begin.shape(0)), tile_of(begin.back());
+    ildl::LevelPattern p;
+    {
+      Released free;
+      for (size_t i = 0; i + 1 < begin.size(); ++i)
+        std::fill(tile_of.begin() + begin[i], tile_of.begin() + begin[i + 1], static_cast<int32_t>(i));
+      p = ildl::level_pattern(pattern(indptr, indices), begin, tile_of, level);
+    }
+    return std::make_tuple(to_numpy(std::move(p.ptr)), to_numpy(std::move(p.column)), to_numpy(std::move(p.above_ptr)),
+                           to_numpy(std::move(p.above)), to_numpy(std::move(p.order)), to_numpy(std::move(p.depth_ptr)));
+  }, "tile_begin"_a.noconvert(), "indptr"_a.noconvert(), "indices"_a.noconvert(), "level"_a,
+     "(ptr, column, above_ptr, above, order, depth_ptr) of LevelPattern");
+}
+
 void bind_incomplete(nb::module_& m) {
   using namespace nb::literals;
   using ildl::Incomplete;
@@ -122,6 +140,7 @@ void bind_ildl(nb::module_& m) {
     }
     return to_numpy(std::move(group));
   }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "size"_a.noconvert(), "capacity"_a, "Group of each vertex.");
+  bind_level_pattern(m);
   bind_incomplete(m);
   bind_inverse<double>(m, "IldlInverseDouble");
   bind_inverse<float>(m, "IldlInverseSingle");

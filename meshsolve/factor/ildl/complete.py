@@ -20,7 +20,7 @@ class CompletePlan:
     """
 
     def __init__(self, matrix, pairs, ordering, threads):
-        self.matrix, self.ordering = matrix, ordering
+        self.matrix, self.ordering = Csr(matrix.n, matrix.indptr, matrix.indices), ordering
         self.symbolic = Symbolic.build(pairs.pattern(), pairs.expand(ordering.perm), ordering=ordering, threads=threads)
 
     @property
@@ -39,18 +39,27 @@ class CompletePlan:
 class CompleteCore:
     """The complete factor behind :class:`~meshsolve.factor.ildl.IldlFactor`; numbering of the analysis inside."""
 
-    kind = "complete"
+    kind, on_device = "complete", False
 
     def __init__(self, plan, dtype, threads):
-        self.plan, self.threads = plan, threads
-        tree = plan.tree(threads)
-        double = dtype == np.float64
-        needed = (8 if double else 4) * (tree.panel_scalars + tree.work_scalars(threads))
-        ensure_memory(needed, f"the complete factor ({plan.nnz:,} nonzeros)")
-        self.native = (_core.IldlCompleteDouble if double else _core.IldlCompleteSingle)(tree)
+        self.plan, self.threads, self.dtype = plan, threads, np.dtype(dtype)
+        self._prepare()
 
-    def factor(self, scaled):
-        """Factor the matrix with these scaled values."""
+    def _prepare(self):
+        tree = self.plan.tree(self.threads)
+        needed = self.dtype.itemsize * (tree.panel_scalars + tree.work_scalars(self.threads))
+        ensure_memory(needed, f"the complete factor ({self.plan.nnz:,} nonzeros)")
+        self.native = (_core.IldlCompleteDouble if self.dtype == np.float64 else _core.IldlCompleteSingle)(tree)
+
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if name != "native"}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self._prepare()
+
+    def factor(self, scaled, scale):
+        """Factor the matrix with these values, which have been scaled."""
         failed = self.native.factor(scaled, self.threads)
         if failed >= 0:
             raise SingularMatrixError("the factorization overflowed: entries of A differ by too many orders of magnitude",
@@ -91,6 +100,6 @@ def block_diagonal(d, e):
     return D
 
 
-def scaled_values(matrix: Csr, scale):
+def scaled_values(matrix, scale):
     """``scale[i] * A[i, j] * scale[j]`` for the stored entries of A."""
     return matrix.data * np.repeat(scale, np.diff(matrix.indptr)) * scale[matrix.indices]

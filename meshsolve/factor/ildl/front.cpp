@@ -74,7 +74,7 @@ template <class T, class Worker>
 void add_update(const AssemblyTree& tree, int32_t c, const T* X, const int32_t* to, const Front<T>& f, Worker& worker) {
   const int64_t count = tree.updates(c);
   fronts::find_runs(to, count, worker.runs);
-  const long pieces = worker.runs.empty() ? 0 : static_cast<long>(worker.runs.size()) - 1;
+  const Int pieces = worker.runs.empty() ? 0 : static_cast<Int>(worker.runs.size()) - 1;
   worker.column.resize(count);
   for (int64_t j = 0; j < count; ++j) worker.column[j] = f.column(to[j]);
   for_range(f.threads, count, f.threads > 1 ? 64 : count, [&](int64_t b, int64_t e, int) {

@@ -26,6 +26,7 @@ struct Incomplete::Worker {
   int order[largest_tile];
   Statistics statistics;
 
+  double* of(int32_t column, int rows) { return panel.data() + static_cast<int64_t>(position[column]) * rows; }
   double* take_values(size_t count) { return take(count, values, values_left, next_value); }
   int32_t* take_names(size_t count) { return take(count, names, names_left, next_name); }
 
@@ -68,7 +69,7 @@ void divide(int m, const double* d, const double* e, double* x) {
       x[k] /= d[k];
       continue;
     }
-    const double scaled = d[k] / e[k] * d[k + 1] - e[k], u = x[k], v = x[k + 1];
+    const double scaled = scaled_determinant(d[k], e[k], d[k + 1]), u = x[k], v = x[k + 1];
     x[k] = (d[k + 1] / e[k] * u - v) / scaled;
     x[k + 1] = (d[k] / e[k] * v - u) / scaled;
     ++k;
@@ -165,25 +166,30 @@ void Incomplete::finish(int32_t i, const Rule& rule, Worker& worker) {
   double *const L = own_.data() + square_[i], *const d = d_.data() + begin, *const e = e_.data() + begin, *const norm = worker.norm;
   worker.statistics.perturbed += factor_tile(m, worker.tile, L, d, e, worker.order, rule.pivoting);
   for (int32_t k = 0; k < m; ++k) order_[begin + k] = begin + worker.order[k];
-  std::fill(norm, norm + m, 1.0);
-  double x[largest_tile];
+  std::sort(worker.columns.begin(), worker.columns.end());
+  double x[largest_tile], squares[norm_parts * largest_tile];
+  std::fill_n(squares, norm_parts * m, 0.0);
   for (size_t q = 0; q < worker.columns.size(); ++q) {
-    double* const u = worker.panel.data() + q * m;
+    double *const u = worker.of(worker.columns[q], m), *const sum = squares + q % norm_parts * m;
     for (int32_t r = 0; r < m; ++r) x[r] = u[worker.order[r]];
     for (int32_t k = 0; k < m; ++k)
       for (int32_t r = k + 1; r < m; ++r) x[r] -= L[r + k * m] * x[k];
     divide(m, d, e, x);
     for (int32_t r = 0; r < m; ++r) {
       u[r] = x[r];
-      norm[r] += x[r] * x[r];
+      sum[r] += x[r] * x[r];
     }
   }
-  for (int32_t r = 0; r < m; ++r) norm[r] = rule.droptol * std::sqrt(norm[r]);
+  for (int32_t r = 0; r < m; ++r) {
+    norm[r] = 1;
+    for (int s = 0; s < norm_parts; ++s) norm[r] += squares[r + s * m];
+    norm[r] = rule.droptol * std::sqrt(norm[r]);
+  }
   for (int32_t r = 0; r + 1 < m; ++r)
     if (e[r] != 0) norm[r] = norm[r + 1] = std::max(norm[r], norm[r + 1]);
   worker.kept.clear();
-  for (size_t q = 0; q < worker.columns.size(); ++q) {
-    double* const u = worker.panel.data() + q * m;
+  for (const int32_t c : worker.columns) {
+    double* const u = worker.of(c, m);
     bool any = false;
     for (int32_t r = 0; r < m; ++r) {
       const bool keep = u[r] != 0 && !(std::abs(u[r]) <= norm[r]);
@@ -192,11 +198,10 @@ void Incomplete::finish(int32_t i, const Rule& rule, Worker& worker) {
       any = any || keep;
     }
     if (any)
-      worker.kept.push_back(worker.columns[q]);
+      worker.kept.push_back(c);
     else
-      worker.position[worker.columns[q]] = -1;
+      worker.position[c] = -1;
   }
-  std::sort(worker.kept.begin(), worker.kept.end());
   Tile& out = tile_[i];
   out.count = static_cast<int32_t>(worker.kept.size());
   int32_t* const names = worker.take_names(worker.kept.size());
@@ -204,7 +209,7 @@ void Incomplete::finish(int32_t i, const Rule& rule, Worker& worker) {
   out.value = worker.take_values(worker.kept.size() * m);
   for (int32_t q = 0; q < out.count; ++q) {
     const int32_t c = names[q] = worker.kept[q];
-    std::copy_n(worker.panel.data() + static_cast<int64_t>(worker.position[c]) * m, m, out.value + static_cast<int64_t>(q) * m);
+    std::copy_n(worker.of(c, m), m, out.value + static_cast<int64_t>(q) * m);
     worker.position[c] = -1;
   }
 }

@@ -7,13 +7,12 @@
 #include <memory>
 #include <vector>
 
-#include "native/strided.hpp"
+#include "factor/ildl/pivoting.hpp"
 #include "factor/trisolve/trisolve.hpp"
 #include "native/csr.hpp"
+#include "native/strided.hpp"
 
 namespace ms::ildl {
-
-enum class Pivoting { fixed, bunch_kaufman, rook };
 
 // Tiles cut from an order of vertices of size[v] rows, filled up to `capacity` rows (a larger vertex is a tile by itself).
 std::vector<int32_t> cut_tiles(const int32_t* size, int32_t count, int32_t capacity);

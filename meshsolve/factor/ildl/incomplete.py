@@ -143,24 +143,46 @@ def _quotient(graph, group):
     return Csr(count, *_core.drop_diagonal(indptr, indices))
 
 
+def renumbered(matrix, rows):
+    """(indptr, indices, source) of the matrix whose k-th row is ``rows[k]``; ``source`` says where its values stand."""
+    iperm = np.empty(matrix.n, np.int32)
+    iperm[rows] = np.arange(matrix.n, dtype=np.int32)
+    counts = np.diff(matrix.indptr)[rows]
+    indptr = np.append(0, np.cumsum(counts))
+    source = np.repeat(matrix.indptr[rows] - indptr[:-1], counts) + np.arange(matrix.nnz)
+    return indptr, iperm[matrix.indices[source]], source
+
+
+def assembled(minus, rows, indptr, d, e):
+    """(L, D) from the columns of L below its diagonal, minus the values, and the pivots."""
+    n = len(d)
+    L = sp.csc_array(sp.csc_array((-minus, rows, indptr), shape=(n, n)) + sp.eye_array(n, format="csc"))
+    L.sort_indices()
+    return L, block_diagonal(d, e)
+
+
 class IncompleteCore:
     """The incomplete factor behind :class:`~meshsolve.factor.ildl.IldlFactor`."""
 
-    kind = "incomplete"
+    kind, on_device = "incomplete", False
 
     def __init__(self, matrix, tiles, choices, threads):
         self.tiles, self.choices, self.threads = tiles, choices, threads
-        n, rows = matrix.n, tiles.rows
-        iperm = np.empty(n, np.int32)
-        iperm[rows] = np.arange(n, dtype=np.int32)
-        counts = np.diff(matrix.indptr)[rows]
-        self._indptr = np.append(0, np.cumsum(counts))
-        self._source = np.repeat(matrix.indptr[rows] - self._indptr[:-1], counts) + np.arange(matrix.nnz)
-        self._indices = iperm[matrix.indices[self._source]]
-        self.native = _core.IldlIncomplete(tiles.begin, self._indptr, self._indices, choices.fill_level)
+        self._indptr, self._indices, self._source = renumbered(matrix, tiles.rows)
+        self._prepare()
 
-    def factor(self, scaled):
-        """Factor the matrix with these scaled values."""
+    def _prepare(self):
+        self.native = _core.IldlIncomplete(self.tiles.begin, self._indptr, self._indices, self.choices.fill_level)
+
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if name not in ("native", "_inverse")}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self._prepare()
+
+    def factor(self, scaled, scale):
+        """Factor the matrix with these values, which have been scaled."""
         c = self.choices
         self.native.factor(self._indptr, self._indices, scaled[self._source], c.pivoting, c.droptol, c.max_fill, self.threads)
         self._inverse = (_core.IldlInverseDouble if c.dtype == np.float64 else _core.IldlInverseSingle)(self.native)
@@ -173,11 +195,7 @@ class IncompleteCore:
     def extract(self):
         """(perm, L, D) in the order of elimination."""
         _, indptr, rows, minus, d, e = self.native.extract()
-        n = len(d)
-        below = sp.csc_array((-minus, rows, indptr), shape=(n, n))
-        L = sp.csc_array(below + sp.eye_array(n, format="csc"))
-        L.sort_indices()
-        return self._row, L, block_diagonal(d, e)
+        return self._row, *assembled(minus, rows, indptr, d, e)
 
     @property
     def inertia(self):

@@ -8,10 +8,6 @@
 namespace ms::ildl {
 namespace {
 
-constexpr double alpha = 0.6403882032022076;      // (1 + sqrt 17) / 8
-constexpr double tiny = 1e-8;                     // on a matrix scaled to entries of modulus 1
-constexpr double weak = 1e-3;                     // static pivoting: a diagonal entry this small beside its neighbour needs a pair
-
 struct TileFactor {
   const int m;
   double *const a, *const L, *const d, *const e;
@@ -40,37 +36,10 @@ struct TileFactor {
     return most;
   }
 
-  // Brings the next pivot to row k, or its two rows to k and k + 1; true for a pair.
-  bool choose(Pivoting pivoting) const {
-    if (k == m - 1) return false;
-    if (pivoting == Pivoting::fixed) return std::abs(at(k, k)) < weak * std::abs(at(k + 1, k)) && std::abs(at(k + 1, k)) > tiny;
-    int r, p = k;
-    double most = largest(k, r);
-    if (most == 0 || std::abs(at(k, k)) >= alpha * most) return false;
-    for (int steps = 0; steps < m; ++steps) {
-      int next;
-      const double other = largest(r, next);
-      if (pivoting == Pivoting::bunch_kaufman && std::abs(at(k, k)) * other >= alpha * most * most) return false;
-      if (std::abs(at(r, r)) >= alpha * other) {
-        exchange(k, r);
-        return false;
-      }
-      if (pivoting == Pivoting::bunch_kaufman || other <= most) break;
-      p = r;                                      // rook: go on until the entry is the largest of its row and its column
-      r = next;
-      most = other;
-    }
-    exchange(k, p);
-    exchange(k + 1, r == k ? p : r);
-    return true;
-  }
+  bool regular() const { return regular_pair(at(k, k), at(k + 1, k), at(k + 1, k + 1)); }
 
   void single() {
-    double x = at(k, k);
-    if (std::abs(x) < tiny) {
-      x = x < 0 ? -tiny : tiny;
-      ++perturbed;
-    }
+    const double x = raised(at(k, k), perturbed);
     d[k] = x;
     L[k + k * m] = 1;
     for (int i = k + 1; i < m; ++i) L[i + k * m] = at(i, k) / x;
@@ -80,7 +49,7 @@ struct TileFactor {
   }
 
   void pair() {
-    const double x = at(k, k), y = at(k + 1, k), z = at(k + 1, k + 1), scaled = x / y * z - y;      // determinant / y
+    const double x = at(k, k), y = at(k + 1, k), z = at(k + 1, k + 1), scaled = scaled_determinant(x, y, z);
     d[k] = x;
     d[k + 1] = z;
     e[k] = y;
@@ -93,12 +62,6 @@ struct TileFactor {
       for (int i = k + 2; i < m; ++i) at(i, j) -= L[i + k * m] * at(j, k) + L[i + (k + 1) * m] * at(j, k + 1);
     k += 2;
   }
-
-  // A pair that is singular all the same goes as two rows.
-  bool regular() const {
-    const double x = at(k, k), y = at(k + 1, k), z = at(k + 1, k + 1);
-    return y != 0 && std::abs(x / y * z - y) > tiny;
-  }
 };
 
 }  // namespace
@@ -109,7 +72,7 @@ int factor_tile(int m, double* a, double* L, double* d, double* e, int* order, P
   for (int i = 0; i < m; ++i) order[i] = i;
   TileFactor tile{m, a, L, d, e, order};
   while (tile.k < m)
-    if (tile.choose(pivoting) && tile.regular())
+    if (choose_pivot(tile, pivoting) && tile.regular())
       tile.pair();
     else
       tile.single();

@@ -18,6 +18,7 @@ from meshsolve.arrays import Csr, as_integer, as_seed, as_symmetric, one_of, thr
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotLaplacianError
 from meshsolve.factor.base import Factor
 from meshsolve.report import Report, ensure_memory
+from meshsolve.types import Array, ArrayLike, Sparse
 
 ORDERINGS = ("auto", "rounds", "amd", "nnz_sort", "nd", "natural", "random", "rcm")
 MOST_POSITIVE = 0.4                     # share of positive off-diagonal entries above which the graph says little of the matrix
@@ -50,22 +51,35 @@ class ParacFactor(Factor):
         Seconds per phase (``order``, ``numeric``, ``solve``), sizes, bytes, and what was chosen.
     """
 
-    def __init__(self, core, report, threads, samples, dtype, on_device=False):
+    def __init__(self, core, report, threads, samples, dtype, on_device=False, by_levels=False):
         self._core, self.report, self.threads, self.samples, self.on_device = core, report, threads, samples, on_device
+        self._by_levels = by_levels                         # how the solves number its rows
         self.D, self.perm = core.pivots(), core.perm()
         super().__init__(len(self.D), np.float64)
         self.storage = np.dtype(dtype)
 
+    def __getstate__(self):
+        """G as it is: a factor in a random order cannot be had again without its matrix."""
+        core = self._core
+        if self.on_device:
+            return dict(self.__dict__)
+        return self.__dict__ | {"_core": (*core.columns(), core.pivots(), core.perm(), core.rounds, self._by_levels)}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        if not self.on_device:
+            self._core = _host_core(self.storage).restore(*self._core)
+
     @property
-    def nnz(self):
+    def nnz(self) -> int:
         return self._core.nnz + self.shape[0]
 
     @property
-    def null_components(self):
+    def null_components(self) -> int:
         return self._core.null_components
 
     @property
-    def G(self):
+    def G(self) -> Sparse:
         """The unit lower triangular factor as an (n, n) csc_array with sorted rows, made at each call."""
         n = self.shape[0]
         indptr, rows, values = self._core.columns()
@@ -79,7 +93,7 @@ class ParacFactor(Factor):
         G.sort_indices()
         return G
 
-    def solve(self, b, out=None):
+    def solve(self, b: ArrayLike, out: Array | None = None) -> Array:
         """Apply the inverse of the factor once: an approximate solution, to be improved by :func:`meshsolve.cg`.
 
         Parameters
@@ -145,18 +159,25 @@ def parac(L, ordering="auto", samples="auto", rhs=1, seed=0, dtype=np.float64, t
     ordering = _choose_ordering(ordering, graph, M)
     samples = _choose_samples(samples, M, rhs)
     perm = None
-    if not (isinstance(ordering, str) and ordering == "rounds"):
+    if isinstance(ordering, str) and ordering == "rounds":
+        with report.phase("numeric"):
+            graph.gather_neighbours()
+    else:
         chosen = order.resolve(ordering, Csr(M.n, *_core.drop_diagonal(M.indptr, M.indices)), seed=seed, threads=threads)
         report.merge(chosen.report)
         perm, ordering = np.ascontiguousarray(chosen.perm, np.int32), chosen.method
     by_levels = ordering in ("nnz_sort", "random")
     with report.phase("numeric"):
-        core = _device_core(graph, perm, samples, seed, dtype) if on_device else (
-            _core.ParacDouble if dtype == np.float64 else _core.ParacSingle)(graph, perm, by_levels, samples, seed, threads)
+        core = (_device_core(graph, perm, samples, seed, dtype) if on_device else
+                _host_core(dtype)(graph, perm, by_levels, samples, seed, threads))
     report.facts.update(nnz_L=core.nnz + M.n, bytes=core.nbytes, ordering=ordering, samples=samples, floored=graph.floored)
     if core.rounds and perm is None:
         report.facts["rounds"] = core.rounds
-    return ParacFactor(core, report, threads, samples, dtype, on_device)
+    return ParacFactor(core, report, threads, samples, dtype, on_device, by_levels)
+
+
+def _host_core(dtype):
+    return _core.ParacDouble if dtype == np.float64 else _core.ParacSingle
 
 
 def _device_core(graph, perm, samples, seed, dtype):

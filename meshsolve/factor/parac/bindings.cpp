@@ -1,5 +1,6 @@
 // Bindings of ParAC: the graph of a matrix, and the factor for each scalar type of G.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/unique_ptr.h>
 
 #include <optional>
 
@@ -10,6 +11,8 @@ namespace ms {
 namespace {
 
 using parac::Graph;
+
+template <class T> std::vector<T> vector(const In<T>& a) { return {a.data(), a.data() + a.shape(0)}; }
 
 template <class T>
 void bind_inverse(nb::module_& m, const char* name) {
@@ -23,6 +26,12 @@ void bind_inverse(nb::module_& m, const char* name) {
                                          : parac::factor_rounds<T>(std::move(graph), options);
         new (self) Inverse(std::move(columns), by_levels);
       }, "graph"_a, "perm"_a.noconvert().none(), "by_levels"_a, "samples"_a, "seed"_a, "threads"_a)
+      .def_static("restore", [](In<int64_t> ptr, In<int32_t> rows, In<T> values, In<double> D, In<int32_t> perm, int64_t rounds,
+                                bool by_levels) {
+        return std::make_unique<Inverse>(parac::Columns<T>{vector(ptr), vector(rows), vector(values), vector(D), vector(perm), rounds, 0},
+                                         by_levels);
+      }, "ptr"_a.noconvert(), "rows"_a.noconvert(), "values"_a.noconvert(), "D"_a.noconvert(), "perm"_a.noconvert(), "rounds"_a,
+         "by_levels"_a, "The factor from the arrays of an earlier one.")
       .def("apply", [](const Inverse& f, Block<const double> B, Block<double> X, int threads) {
         Released free;
         f.apply(B.data(), B.stride(0), B.stride(1), X.data(), X.stride(0), X.stride(1), static_cast<int64_t>(B.shape(1)), threads);
@@ -53,6 +62,10 @@ void bind_parac(nb::module_& m) {
         Released free;
         new (self) Graph(parac::graph_of(pattern(indptr, indices), data.data()));
       }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert())
+      .def("gather_neighbours", [](Graph& g, int64_t apart) {
+        Released free;
+        parac::gather_neighbours(g, apart);
+      }, "apart"_a = parac::near_enough)
       .def_ro("floored", &Graph::floored)
       .def_ro("bad_row", &Graph::bad_row)
       .def_ro("excess", &Graph::excess)
@@ -61,7 +74,7 @@ void bind_parac(nb::module_& m) {
       .def_ro("floor", &Graph::floor)
       .def("arrays", [](const Graph& g) {
         return std::make_tuple(to_numpy(std::vector<int64_t>(g.ptr)), to_numpy(std::vector<int32_t>(g.to)), to_numpy(std::vector<double>(g.w)),
-                               to_numpy(std::vector<double>(g.ground)));
+                               to_numpy(std::vector<double>(g.ground)), to_numpy(std::vector<int32_t>(g.origin)));
       })
       .def_prop_ro("max_degree", [](const Graph& g) {
         int64_t most = 0;

@@ -7,6 +7,8 @@ pattern of A + A^T is analysed, and the diagonal counts as stored.
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 import numpy as np
 
 from meshsolve import _core, device
@@ -14,13 +16,14 @@ from meshsolve.arrays import Csr, as_array, as_csr, as_perm, symmetric_pattern, 
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.symbolic import cuda
 from meshsolve.report import Report
+from meshsolve.types import ArrayLike, Matrix
 
 __all__ = ["Symbolic", "colcount", "etree", "pattern_of_factor", "postorder", "unsymmetric_pattern"]
 
 _ARRAYS = ("perm", "iperm", "parent", "colcount", "first", "snode_parent", "row_ptr", "rows")
 
 
-def etree(A):
+def etree(A: Matrix) -> np.ndarray:
     """The elimination tree of A in its own order.
 
     Parameters
@@ -52,7 +55,7 @@ def etree(A):
     return _core.etree(A.indptr, A.indices)
 
 
-def postorder(parent):
+def postorder(parent: ArrayLike) -> np.ndarray:
     """A postorder of an elimination tree: children before parents, each subtree a range that ends in its root.
 
     Parameters
@@ -91,7 +94,7 @@ def postorder(parent):
     return _core.postorder(np.ascontiguousarray(given, np.int32))
 
 
-def colcount(A):
+def colcount(A: Matrix) -> np.ndarray:
     """Nonzeros in each column of the Cholesky factor of A in its own order, the diagonal included.
 
     Parameters
@@ -123,7 +126,7 @@ def colcount(A):
     return _core.colcount(A.indptr, A.indices)
 
 
-def pattern_of_factor(A, threads=None):
+def pattern_of_factor(A: Matrix, threads: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The pattern of the Cholesky factor of A in its own order, by columns.
 
     Parameters
@@ -164,7 +167,7 @@ def pattern_of_factor(A, threads=None):
     return indptr, bound.perm[rows[moved]]
 
 
-def unsymmetric_pattern(A):
+def unsymmetric_pattern(A: Matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The exact pattern of L and U of a square matrix in its own order, with the diagonal as pivots.
 
     Parameters
@@ -224,8 +227,15 @@ class Symbolic:
         Phase ``symbolic``.
     """
 
+    ordering: Any
+    report: Report
+    _threads: int
+    _pattern: Any = None            # on the host
+    _bound: Any = None
+    _there: Any = None              # (pattern, analysis, sizes) on the device
+
     @classmethod
-    def build(cls, pattern: Csr, ordering_perm, ordering=None, threads=1, place="cpu"):
+    def build(cls, pattern: Csr, ordering_perm: ArrayLike, ordering: Any = None, threads: int = 1, place: str = "cpu") -> Self:
         """Analyse a checked symmetric pattern (both triangles stored, the diagonal or not).
 
         Parameters
@@ -264,8 +274,6 @@ class Symbolic:
         self.report.facts.update(nnz_L=self.nnz, flops=self.flops, bytes=self.nbytes)
         return self
 
-    _pattern = _bound = _there = None                      # on the host; (pattern, analysis, sizes) on the device
-
     def _analyse_there(self, pattern, ordering_perm):
         perm = ordering_perm if device.holds(ordering_perm) else as_perm(ordering_perm, pattern.n, "ordering")
         pattern = Csr(pattern.n, *map(device.to_device, (pattern.indptr, pattern.indices)))
@@ -280,7 +288,7 @@ class Symbolic:
         pattern = Csr(self.n, *map(device.to_device, (self._pattern.indptr, self._pattern.indices)))
         return pattern, cuda.DeviceAnalysis(*(device.to_device(np.array(getattr(self._bound, name))) for name in _ARRAYS))
 
-    def pattern(self):
+    def pattern(self) -> tuple[np.ndarray, np.ndarray]:
         """The pattern of L by columns: (indptr int64, indices int32), rows ascending, the diagonal first.
 
         It is made anew at each call, in O(nnz(L)), by LCA enumeration (Ribizel, Anzt 2023).
@@ -288,7 +296,7 @@ class Symbolic:
         return _core.pattern_lca(self.matrix_pattern.indptr, self.matrix_pattern.indices, self.native, self._threads)
 
     @property
-    def n(self):
+    def n(self) -> int:
         return (self._pattern or self._there[0]).n
 
     @property
@@ -307,31 +315,31 @@ class Symbolic:
         return self._bound
 
     @property
-    def perm(self):
+    def perm(self) -> np.ndarray:
         return self.native.perm
 
     @property
-    def parent(self):
+    def parent(self) -> np.ndarray:
         return self.native.parent
 
     @property
-    def colcount(self):
+    def colcount(self) -> np.ndarray:
         return self.native.colcount
 
     @property
-    def nnz(self):
+    def nnz(self) -> int:
         return self._bound.nnz if self._there is None else self._there[2].nnz
 
     @property
-    def flops(self):
+    def flops(self) -> float:
         return self._bound.flops if self._there is None else self._there[2].flops
 
     @property
-    def supernodes(self):
+    def supernodes(self) -> np.ndarray:
         return self.native.first
 
     @property
-    def nbytes(self):
+    def nbytes(self) -> int:
         if self._there is not None:
             return self._there[2].nbytes
         width, below = np.diff(self._bound.first).astype(np.int64), np.diff(self._bound.row_ptr)

@@ -32,7 +32,7 @@ std::vector<int32_t> colcount(Triangle lower, std::vector<int32_t> post, const s
   std::vector<int32_t> count(n, 1), first(n), ancestor(n), previous(n, -1);
   if (skeleton)
     *skeleton = {{}, std::move(lower.row_ptr), std::vector<int32_t>(n, 0),
-                 std::make_unique_for_overwrite<int32_t[]>(lower.ptr[n])};
+                 std::unique_ptr<int32_t[]>(new int32_t[lower.ptr[n]])};
   for (int32_t k = 0; k < n; ++k) first[k] = ancestor[k] = k;
   for (int32_t k = 0; k < n; ++k)
     if (parent[k] >= 0) {

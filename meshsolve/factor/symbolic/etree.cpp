@@ -31,7 +31,7 @@ inline void climb(int32_t j, int32_t k, int32_t* ancestor, int32_t* parent) {
 
 Triangle etree(const Pattern& A, const int32_t* perm, const int32_t* iperm) {
   const size_t n = A.n;
-  Triangle lower{std::vector<int64_t>(n + 1), std::make_unique_for_overwrite<int32_t[]>(A.nnz() + 1),
+  Triangle lower{std::vector<int64_t>(n + 1), std::unique_ptr<int32_t[]>(new int32_t[A.nnz() + 1]),
                  std::vector<int64_t>(n + 1), std::vector<int32_t>(n, -1)};
   std::vector<int32_t> ancestor(n, -1), left;
   int64_t below = 0;

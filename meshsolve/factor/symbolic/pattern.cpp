@@ -46,7 +46,7 @@ std::vector<int32_t> first_descendants(const std::vector<int32_t>& parent) {
 Skeleton skeleton(const Pattern& A, const Analysis& analysis, int threads) {
   const std::vector<int32_t> descendant = first_descendants(analysis.parent);
   Skeleton result{analysis.perm, {A.ptr, A.ptr + A.n}, std::vector<int32_t>(A.n),
-                  std::make_unique_for_overwrite<int32_t[]>(A.nnz())};
+                  std::unique_ptr<int32_t[]>(new int32_t[A.nnz()])};
   for_range(threads, A.n, kRows, [&](int64_t from, int64_t to, int) {
     std::vector<int32_t> row;
     for (int32_t i = static_cast<int32_t>(from); i < to; ++i) {

@@ -84,6 +84,19 @@ def test_parameters_that_need_themselves(tmp_path):
 # ---- lines ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("element", ["R1 a 0 1e-320", "R1 a 0 1e-300 m=1e20", "C1 a 0 1e300 m=1e30"])
+def test_values_out_of_range_are_named(element, tmp_path):
+    """Found by damaged files: the conductance was infinite, and the message was about a matrix."""
+    assert "bad.sp:2: " in (said := error_of(element, tmp_path)) and "has a value out of range" in said
+
+
+def test_names_in_a_foreign_encoding(tmp_path):
+    """Found by damaged files: the name of a model's parameter was taken for UTF-8."""
+    path = tmp_path / "deck.sp"
+    path.write_bytes(b"title\nR1 a 0 1\nD1 a 0 m\n.model m D(is=1e-14 b\xe4r=2 \xe4=1)\n.end\n")
+    assert len(read_netlist(path).models) == 1
+
+
 def test_comments_continuations_case_and_blank_lines(net):
     n = net("* comment\nR1 A b\n* between\n+ 1K ; end of line\n\n+ m=2\n   \nr2 b 0 2k $ another\nC1 b gnd 1u ic=3\n.OPTIONS reltol=1e-4\n")
     assert n.node_names == ["a", "b"] and n.element_names == ["r1", "r2", "c1"]

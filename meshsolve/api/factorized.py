@@ -1,0 +1,81 @@
+"""One factor for any square matrix: the drop-in for scipy.sparse.linalg.factorized."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from meshsolve.api.definite import cholesky
+from meshsolve.api.factors import ildl, lu
+from meshsolve.arrays import is_complex
+from meshsolve.errors import NotPositiveDefiniteError, NotSymmetricError, SingularMatrixError
+from meshsolve.factor.cholesky import CholeskyFactor
+from meshsolve.factor.glu import LUFactor
+from meshsolve.factor.ildl import IldlFactor
+from meshsolve.types import Device, Matrix
+
+
+def factorized(A: Matrix, *, device: Device = "auto", threads: int | None = None) -> CholeskyFactor | IldlFactor | LUFactor:
+    """A factor of A to solve with many times; how it factors is decided by what A is.
+
+    As :func:`scipy.sparse.linalg.factorized`, whose place it takes: ``solve = factorized(A); x = solve(b)``. What is returned is
+    more than a function: it has ``solve``, ``refactor`` and ``report``, can be pickled, and takes blocks of right-hand sides.
+
+    Parameters
+    ----------
+    A : (n, n) matrix of any kind, real or complex
+    device : {"auto", "cpu", "cuda"}
+        As in :func:`cholesky`; the other factorizations run on the CPU.
+    threads : int, optional
+        Default: every core, or ``MESHSOLVE_NUM_THREADS``. Results do not depend on it.
+
+    Returns
+    -------
+    CholeskyFactor, IldlFactor or LUFactor
+        Cholesky where A is symmetric positive definite, complete LDL^T where it is symmetric otherwise, LU where it is not
+        symmetric or complex: ``F.report.facts["method"]`` is ``"cholesky"``, ``"ldl"`` or ``"lu"``.
+
+    Raises
+    ------
+    InvalidInputError
+        A is not square, is empty, holds NaN or infinity; an unknown option.
+    SingularMatrixError
+        A is singular: ``.index`` is a row or column where that shows. For Laplacians there is ``cholesky(L, pin=True)``.
+    OutOfMemoryError, DeviceUnavailableError
+
+    Notes
+    -----
+    Cost as for the factorization that is taken. A symmetric matrix that turns out not to be positive definite costs the part of a
+    Cholesky factorization up to there as well; one with an entry of the diagonal that is not positive is seen at once.
+
+    Examples
+    --------
+    >>> import meshsolve as ms
+    >>> solve = ms.factorized([[0.0, 2.0], [2.0, 0.0]])
+    >>> solve([2.0, 4.0]).tolist(), solve.report.facts["method"]
+    ([2.0, 1.0], 'ldl')
+    """
+    method, F = _factor(A, device, threads)
+    F.report.facts["method"] = method
+    return F
+
+
+def _factor(A, device, threads):
+    if is_complex(A):
+        return "lu", lu(A, threads=threads)
+    try:
+        return "cholesky", cholesky(A, device=device, threads=threads)
+    except NotSymmetricError:
+        return "lu", lu(A, threads=threads)
+    except NotPositiveDefiniteError:
+        return "ldl", _regular(ildl(A, fill_level=None, threads=threads))
+
+
+def _regular(K):
+    """K, or SingularMatrixError where it has pivots that are zero."""
+    zeros = K.inertia[2]
+    if zeros:
+        index = int(K.perm[np.flatnonzero(abs(K.D).sum(axis=0) == 0)[0]])
+        raise SingularMatrixError(
+            f"A is singular: {zeros} zero pivot{'s' if zeros > 1 else ''} of its LDL^T factor, the first in row {index}. For a "
+            "Laplacian use cholesky(A, pin=True); ildl(A) solves what is consistent", index)
+    return K

@@ -1,0 +1,100 @@
+// The leftover memory protocol of incomplete.cpp, a depth at a time: who may keep how much, and what goes.
+#pragma once
+#include "factor/ildl/rows.cuh"
+
+namespace ms::ildl {
+
+// The largest value of the threads before this one and of itself.
+__device__ __forceinline__ long long block_inclusive_max(long long value, long long& most) {
+  __shared__ long long largest[32];
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
+  for (int step = 1; step < 32; step *= 2) {
+    const long long below = __shfl_up_sync(full_warp, value, step);
+    if (lane >= step && below > value) value = below;
+  }
+  if (lane == 31) largest[warp] = value;
+  __syncthreads();
+  for (int w = 0; w < warp; ++w) value = max(value, largest[w]);
+  most = largest[0];
+  for (int w = 1; w < warps; ++w) most = max(most, largest[w]);
+  __syncthreads();
+  return value;
+}
+
+// With S_t the sum of what rows up to t need beyond their budgets, row t finds max(spare, S_1, ..., S_{t-1}) - S_{t-1} left over.
+// Returns how many rows have to be trimmed.
+__device__ __forceinline__ long long share(const Rows& R, int depth) {
+  const int from = R.depth_ptr[depth], to = R.depth_ptr[depth + 1];
+  long long sum = 0, most = static_cast<long long>(R.state[spare]), cut = 0;
+  for (int base = from; base < to; base += blockDim.x) {
+    const int t = base + threadIdx.x, i = t < to ? R.order[t] : -1;
+    long long budget = 0, over = 0, total, highest;
+    if (i >= 0) {
+      budget = static_cast<long long>(ceil(R.max_fill * static_cast<double>(R.a_ptr[R.begin[i + 1]] - R.a_ptr[R.begin[i]])));
+      over = R.count[i] - budget;
+    }
+    const long long before = sum + block_exclusive(over, total);
+    const long long left = max(most, block_inclusive_max(before, highest)) - before;
+    if (i >= 0) R.keep[i] = over > left ? static_cast<int>(budget + left) : -1;
+    sum += total;
+    most = max(most, highest);
+    block_exclusive(i >= 0 && over > left, total);
+    cut += total;
+  }
+  if (threadIdx.x == 0) R.state[spare] = static_cast<unsigned long long>(max(most, sum) - sum);
+  return cut;
+}
+
+// The keep-th largest modulus of a row's columns, as the bits of a double, and how many are larger.
+__device__ __forceinline__ unsigned long long find_threshold(const double* size, int count, int keep, long long& larger) {
+  unsigned long long found = 0;
+  larger = 0;
+  for (int bit = 62; bit >= 0; --bit) {
+    const unsigned long long trial = found | 1ull << bit;
+    long long mine = 0, total;
+    for (int q = threadIdx.x; q < count; q += blockDim.x)
+      mine += static_cast<unsigned long long>(__double_as_longlong(size[q])) >= trial;
+    block_exclusive(mine, total);
+    if (total >= keep) found = trial;
+    else larger = total;                  // of the last trial that failed: all that lies above `found`
+  }
+  return found;
+}
+
+// Keeps the columns of row i with the largest entries, of equal ones the first. In place: a column moves to
+// where an earlier one stood.
+__device__ __forceinline__ void trim(const Rows& R, int i) {
+  __shared__ int source[256];
+  const int m = R.begin[i + 1] - R.begin[i], count = R.count[i], keep = R.keep[i];
+  int* const name = R.name + R.first_name[i];
+  double *const size = R.size + R.first_name[i], *const value = R.value + R.first_value[i];
+  long long larger = 0, equal = 0, kept = 0;
+  const unsigned long long threshold = keep > 0 ? find_threshold(size, count, keep, larger) : ~0ull;
+  for (int base = 0; base < count; base += blockDim.x) {
+    const int q = base + threadIdx.x, own = q < count ? name[q] : 0;
+    const double most = q < count ? size[q] : 0;
+    const unsigned long long bits = static_cast<unsigned long long>(__double_as_longlong(most));
+    long long ties, stay;
+    const bool tie = q < count && bits == threshold;
+    const long long rank = equal + block_exclusive(tie, ties);
+    const bool stays = (q < count && bits > threshold && keep > 0) || (tie && rank < keep - larger);
+    const long long place = block_exclusive(stays, stay);
+    if (stays) {
+      source[place] = q;
+      name[kept + place] = own;
+    }
+    __syncthreads();
+    for (long long base_value = 0; base_value < stay * m; base_value += blockDim.x) {
+      const long long p = base_value + threadIdx.x;
+      const double x = p < stay * m ? value[static_cast<long long>(source[p / m]) * m + p % m] : 0;
+      __syncthreads();
+      if (p < stay * m) value[kept * m + p] = x;
+      __syncthreads();
+    }
+    equal += ties;
+    kept += stay;
+  }
+  if (threadIdx.x == 0) R.count[i] = static_cast<int>(kept);
+}
+
+}  // namespace ms::ildl

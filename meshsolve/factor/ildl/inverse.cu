@@ -1,0 +1,157 @@
+// Block triangular solves with the incomplete factor, depth after depth of the tiles: X := S P (L D L^T)^-1 P^T S B. Groups of
+// `lanes` threads add up what the rows of a tile need from outside it, then `width` lanes solve with the tile's own unit
+// triangle, a lane per row; sums have a fixed order. One launch does a whole sweep: tasks are parts of a wide depth, or runs of
+// narrow ones that a single block goes through; they are taken by tickets, and wait for the tasks of the run before theirs.
+#include "device/common.cuh"
+
+namespace ms::ildl {
+
+constexpr long long patient = 100000000;
+
+struct Sweep {
+  const int* begin;                       // (tiles + 1) first row of each tile
+  const int *order, *depth_ptr;           // tiles by depth
+  // tasks: places from..to of `order` in one depth (depth_end = depth + 1), or all of the depths up to depth_end
+  const int *task_run, *task_depth, *task_depth_end, *task_from, *task_to, *run_tasks;
+  int tasks, width, lanes, together, k, n;        // together: tiles at once
+  const long long* ptr;                   // rows (forward) or columns (backward) of L outside the diagonal tiles
+  const int* idx;
+  const long long* square;
+  const int* row;                         // caller's row of the k-th row eliminated
+  const double *scale, *p, *q;            // D^-1: x_k -> p_k x_k + q_k x_(k + mate_k)
+  const signed char* mate;
+  unsigned long long *ticket, *done;      // they only grow: `epoch` launches came before
+  unsigned long long first_ticket, epoch;
+  int* stalled;
+};
+
+// Rows of L outside the tile times what is known, for `count` tiles from place `from` on, into sums.
+template <class T>
+__device__ __forceinline__ void gather(const Sweep& W, int from, int count, const T* value, const double* known, double* sums) {
+  const int lane = threadIdx.x & 31, part = lane % W.lanes, items = count * W.width * W.lanes;
+  for (int base = static_cast<int>(threadIdx.x) - lane; base < items; base += blockDim.x) {
+    const int item = base + lane, slot = item / W.lanes;
+    double sum = 0;
+    if (item < items) {
+      const int tile = W.order[from + slot / W.width], at = W.begin[tile] + slot % W.width;
+      if (at < W.begin[tile + 1])
+        for (long long p = W.ptr[at] + part; p < W.ptr[at + 1]; p += W.lanes) sum += value[p] * known[W.idx[p]];
+    }
+    for (int d = W.lanes / 2; d > 0; d /= 2) sum += __shfl_xor_sync(full_warp, sum, d);
+    if (item < items && part == 0) sums[slot] = sum;
+  }
+  __syncthreads();
+}
+
+// One part of a depth: forward Y := L^-1 P^T S B and Z := D^-1 Y, backward Z := L^-T Z and X := S P Z, of column c.
+template <bool is_forward, class T>
+__device__ __forceinline__ void solve_tiles(const Sweep& W, int from, int count, const T* value, const T* own, const double* B,
+                                            double* Y, double* Z, double* X, double* sums) {
+  gather(W, from, count, value, is_forward ? Y : Z, sums);
+  const int lane = threadIdx.x & 31, r = lane % W.width, items = count * W.width;
+  for (int base = static_cast<int>(threadIdx.x) - lane; base < items; base += blockDim.x) {
+    const int slot = base + lane, tile = slot < items ? W.order[from + slot / W.width] : -1;
+    const int first = tile < 0 ? 0 : W.begin[tile], m = tile < 0 ? 0 : W.begin[tile + 1] - first, at = first + r;
+    const bool on = r < m;
+    const T* const triangle = own + (tile < 0 ? 0 : W.square[tile]);
+    double x = !on ? 0.0 : sums[slot] + (is_forward ? W.scale[W.row[at]] * B[static_cast<long long>(W.row[at]) * W.k] : Z[at]);
+    for (int s = 0; s + 1 < W.width; ++s) {
+      const int j = is_forward ? s : W.width - 1 - s;
+      const double solved = __shfl_sync(full_warp, x, j, W.width);
+      if (on && j < m && (is_forward ? r > j : r < j)) x -= triangle[is_forward ? r + j * m : j + r * m] * solved;
+    }
+    if (is_forward) {
+      const double other = __shfl_sync(full_warp, x, on ? r + W.mate[at] : r, W.width);
+      if (on) {
+        Y[at] = x;
+        Z[at] = W.p[at] * x + W.q[at] * other;
+      }
+    } else if (on) {
+      Z[at] = x;
+      X[static_cast<long long>(W.row[at]) * W.k] = W.scale[W.row[at]] * x;
+    }
+  }
+  __syncthreads();
+}
+
+// The next task of this block once it may run, -1: none is left, or the kernel gave up.
+template <bool is_forward> __device__ __forceinline__ int next_task(const Sweep& W) {
+  __shared__ int task;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const unsigned long long mine = atomicAdd(W.ticket, 1ull) - W.first_ticket;
+    task = -1;
+    if (mine < static_cast<unsigned long long>(W.tasks)) {
+      task = is_forward ? static_cast<int>(mine) : W.tasks - 1 - static_cast<int>(mine);
+      const int before = W.task_run[task] + (is_forward ? -1 : 1);
+      if (before >= 0 && before <= W.task_run[W.tasks - 1]) {
+        const unsigned long long all = (W.epoch + 1) * W.run_tasks[before];
+        Patience waiting(W.stalled);
+        waiting.left = patient;
+        if (!waiting.until([&] { return static_cast<volatile unsigned long long*>(W.done)[before] >= all; })) task = -1;
+      }
+    }
+  }
+  __syncthreads();
+  return task;
+}
+
+template <bool is_forward, class T>
+__device__ __forceinline__ void sweep(const Sweep& W, const T* value, const T* own, const double* B, double* Y, double* Z,
+                                      double* X, double* sums) {
+  for (int task = next_task<is_forward>(W); task >= 0; task = next_task<is_forward>(W)) {
+    const int depth = W.task_depth[task], end = W.task_depth_end[task];
+    for (int l = 0; l < end - depth; ++l) {
+      const int at = is_forward ? depth + l : end - 1 - l;
+      const bool part = end - depth == 1;
+      const int from = part ? W.task_from[task] : W.depth_ptr[at], to = part ? W.task_to[task] : W.depth_ptr[at + 1];
+      for (int begin = from; begin < to; begin += W.together)
+        for (int c = 0; c < W.k; ++c) {
+          const long long column = static_cast<long long>(c) * W.n;
+          solve_tiles<is_forward>(W, begin, min(W.together, to - begin), value, own, B + c, Y + column, Z + column, X + c, sums);
+        }
+    }
+    if (threadIdx.x == 0) {
+      __threadfence();
+      atomicAdd(W.done + W.task_run[task], 1ull);
+    }
+  }
+}
+
+}  // namespace ms::ildl
+
+using namespace ms::ildl;
+
+extern "C" __global__ void __launch_bounds__(512, 2)
+k_solve_double(int is_forward, const int* begin, const int* order, const int* depth_ptr, const int* task_run,
+               const int* task_depth, const int* task_depth_end, const int* task_from, const int* task_to,
+               const int* run_tasks, int tasks, int width, int lanes, int together, int k, int n, const long long* ptr,
+               const int* idx, const double* value, const long long* square, const double* own, const int* row,
+               const double* scale, const double* p, const double* q, const signed char* mate, const double* B, double* Y,
+               double* Z, double* X, unsigned long long* ticket, unsigned long long* done, unsigned long long first_ticket,
+               unsigned long long epoch, int* stalled) {
+  extern __shared__ double sums[];
+  const Sweep W{begin, order, depth_ptr, task_run, task_depth, task_depth_end, task_from, task_to, run_tasks, tasks, width,
+                lanes, together, k, n, ptr, idx, square, row, scale, p, q, mate, ticket, done, first_ticket, epoch, stalled};
+  if (is_forward)
+    sweep<true>(W, value, own, B, Y, Z, X, sums);
+  else
+    sweep<false>(W, value, own, B, Y, Z, X, sums);
+}
+
+extern "C" __global__ void __launch_bounds__(512, 2)
+k_solve_float(int is_forward, const int* begin, const int* order, const int* depth_ptr, const int* task_run,
+              const int* task_depth, const int* task_depth_end, const int* task_from, const int* task_to, const int* run_tasks,
+              int tasks, int width, int lanes, int together, int k, int n, const long long* ptr, const int* idx,
+              const float* value, const long long* square, const float* own, const int* row, const double* scale,
+              const double* p, const double* q, const signed char* mate, const double* B, double* Y, double* Z, double* X,
+              unsigned long long* ticket, unsigned long long* done, unsigned long long first_ticket, unsigned long long epoch,
+              int* stalled) {
+  extern __shared__ double sums[];
+  const Sweep W{begin, order, depth_ptr, task_run, task_depth, task_depth_end, task_from, task_to, run_tasks, tasks, width,
+                lanes, together, k, n, ptr, idx, square, row, scale, p, q, mate, ticket, done, first_ticket, epoch, stalled};
+  if (is_forward)
+    sweep<true>(W, value, own, B, Y, Z, X, sums);
+  else
+    sweep<false>(W, value, own, B, Y, Z, X, sums);
+}

@@ -1,0 +1,120 @@
+"""The incomplete factor on the GPU as a preconditioner: launches of inverse.cu; twin of `Inverse` in incomplete.hpp."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from meshsolve import device
+from meshsolve.factor.trisolve import cuda as trisolve
+
+K = device.kernels("factor/ildl/inverse.cu")
+BLOCK = 256
+MOST_BLOCKS = 1056                      # eight a multiprocessor
+
+
+class Schedule:
+    """Which block does what in a sweep: parts of wide depths, and runs of depths that a block does in one go each.
+
+    Parameters
+    ----------
+    rows : Rows
+        The tiles by depth.
+    entries : int
+        Of L outside the tiles; says how many threads share the sum of a row.
+    """
+
+    def __init__(self, rows, entries):
+        self.width = rows.width
+        per_row = max(entries / rows.n, 1)
+        self.lanes = 1 << int(np.clip(np.ceil(np.log2(per_row / 2)), 0, np.log2(max(min(32, BLOCK // self.width), 1))))
+        self.together = max(BLOCK // (self.width * self.lanes), 1)
+        counts = np.diff(rows.depth_ptr).astype(np.int64)
+        narrow = counts <= self.together
+        first = np.flatnonzero(~(narrow & np.append(False, narrow[:-1])))           # first depth of each run
+        end = np.append(first[1:], rows.depths)
+        parts = np.where(end - first > 1, 1, -(-counts[first] // self.together))
+        run = np.repeat(np.arange(len(first)), parts)
+        part = np.arange(len(run)) - np.append(0, np.cumsum(parts))[run]
+        begin = rows.depth_ptr[first][run] + part * self.together
+        stop = np.minimum(begin + self.together, rows.depth_ptr[first + 1][run])
+        host = (run, first[run], end[run], begin, stop, parts)
+        self.arrays = tuple(device.to_device(np.ascontiguousarray(values, np.int32)) for values in host)
+        self.tasks, self.runs, self.grid = len(run), len(first), int(min(parts.max(), MOST_BLOCKS))
+
+
+class Inverse:
+    """S P (L D L^T)^-1 P^T S on the device.
+
+    Parameters
+    ----------
+    rows : Rows
+    columns : Columns
+    row : (n) int32
+        Row of the caller's matrix eliminated k-th, on the device.
+    scale : (n) float64, on the device
+    dtype : numpy dtype of the stored L
+    """
+
+    def __init__(self, rows, columns, row, scale, dtype):
+        xp = device.xp()
+        self.n, self.row, self.scale, self.begin = rows.n, row, scale, rows.device_begin
+        self.order, self.depth_ptr = rows.device_order
+        values = columns.minus.astype(dtype, copy=False)
+        self._own, self._square = columns.own.astype(dtype, copy=False), columns.square
+        self._by_column = (columns.ptr, columns.rows, values)
+        self._by_row = trisolve.transposed(*self._by_column)
+        self._kernel = K.k_solve_double if np.dtype(dtype) == np.float64 else K.k_solve_float
+        self._pivots = inverse_pivots(columns.d, columns.e)
+        self.schedule = Schedule(rows, len(columns.rows))
+        self._restart()
+        arrays = (values, self._own, *self._by_row, columns.ptr, columns.rows, *self._pivots, row, scale)
+        self.nbytes = sum(array.nbytes for array in arrays) + 16 * self.n
+        self._space = xp.empty((2, 0))
+
+    def apply(self, B):
+        """A new (n, k) float64 block for one that is C contiguous; waits for nothing."""
+        xp, k = device.xp(), B.shape[1]
+        if self._space.shape[1] != self.n * k:
+            self._space = xp.empty((2, self.n * k))
+        X, Y, Z = xp.empty_like(B), self._space[0], self._space[1]
+        for forward in (True, False):
+            self._sweep(forward, B, Y, Z, X)
+        self._epoch += 1
+        return X
+
+    def check(self):
+        """Raise where a sweep gave up waiting."""
+        try:
+            device.check_stall(self._stalled, "the preconditioner")
+        except Exception:
+            self._restart()
+            raise
+
+    def _restart(self):
+        xp = device.xp()
+        self._epoch, self._stalled = 0, xp.zeros(1, xp.int32)
+        self._tickets, self._done = xp.zeros((2, 1), xp.uint64), xp.zeros((2, self.schedule.runs), xp.uint64)
+
+    def _sweep(self, forward, B, Y, Z, X):
+        S, way = self.schedule, 0 if forward else 1
+        matrix = self._by_row if forward else self._by_column
+        taken = self._epoch * (S.tasks + S.grid)            # each block has asked once more than it got
+        device.launch(self._kernel, S.grid, BLOCK, 8 * S.together * S.width,
+                      (np.int32(forward), self.begin, self.order, self.depth_ptr, *S.arrays, np.int32(S.tasks), np.int32(S.width),
+                       np.int32(S.lanes), np.int32(S.together), np.int32(B.shape[1]), np.int32(self.n), *matrix, self._square,
+                       self._own, self.row, self.scale, *self._pivots, B, Y, Z, X, self._tickets[way], self._done[way],
+                       np.uint64(taken), np.uint64(self._epoch), self._stalled))
+
+
+def inverse_pivots(d, e):
+    """(p, q, mate) with D^-1 x = p x + q x[k + mate], on the device; mate is 1, -1, or 0 for a pivot of one row."""
+    xp, one, zero = device.xp(), device.xp().ones(1), device.xp().zeros(1)
+    first, second = e != 0, xp.concatenate([zero, e[:-1]]) != 0
+    off = xp.where(first, e, xp.where(second, xp.concatenate([zero, e[:-1]]), 1.0))
+    other = xp.where(first, xp.concatenate([d[1:], one]), xp.where(second, xp.concatenate([one, d[:-1]]), 1.0))
+    paired = first | second
+    scaled = xp.where(paired, xp.where(first, d, other) / off * xp.where(first, other, d) - off, 1.0)
+    p = xp.where(paired, other / off / scaled, 1 / xp.where(paired, 1.0, d))
+    q = xp.where(paired, -1 / scaled, 0.0)
+    mate = first.astype(xp.int8) - second.astype(xp.int8)
+    return p, q, mate

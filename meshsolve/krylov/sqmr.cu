@@ -1,0 +1,102 @@
+// What SQMR needs beside the products and sums of vectors.cu, for blocks of k right-hand sides by rows of k values: the scalars
+// of each column and what follows from them are decided here, so that the host need not look at every iteration.
+// Source: Freund, Nachtigal 1995, algorithm 3.1 with M1 = I; the names are those of sqmr.py.
+#include "device/common.cuh"
+
+namespace ms::krylov {
+
+// Where a column stands; sqmr_cuda.py knows the same numbers. Only one that is running changes.
+enum Standing { running, arrived, broken, spent, settled };
+
+// Of each column c, at name * k + c. `old` and `fresh`: factors of d and q in the new d. `look`: the quasi-residual at which the
+// host has to look at the true one.
+enum Scalar { rho, beta, step, theta, tau, old, fresh, look };
+
+__device__ inline bool is_finite(double x) { return x - x == 0; }
+
+}  // namespace ms::krylov
+
+using namespace ms;
+using namespace ms::krylov;
+
+// The parts of a sum (k_dot) become a scalar of each column, a block per column, and what follows from it is decided.
+//   0  r . M r: the new direction; `starts` columns begin anew
+//   1  q . A q: the step, or a breakdown
+//   2  r . r after the step: the quasi-residual, which `history` gets; has the column arrived?
+// moves[c]: this column takes part in what follows.
+extern "C" __global__ void __launch_bounds__(256)
+k_quasi_decide(int what, int k, int count, int most, const double* parts, double* scalars, int* standing, int* starts, int* moves,
+               int* iterations, double* history) {
+  const int c = blockIdx.x;
+  double mine = 0, sum;
+  for (int i = threadIdx.x; i < count; i += blockDim.x) mine += parts[static_cast<long long>(c) * count + i];
+  block_exclusive_sum(mine, sum);
+  if (threadIdx.x != 0) return;
+  const auto at = [&](Scalar name) -> double& { return scalars[name * k + c]; };
+  if (what == 0) {
+    moves[c] = standing[c] == running;
+    if (!moves[c]) return;
+    at(beta) = starts[c] ? 0 : sum / at(rho);
+    at(rho) = sum;
+    starts[c] = 0;
+  } else if (what == 1) {
+    const bool breaks = at(tau) == 0 || at(rho) == 0 || sum == 0 || !is_finite(at(rho)) || !is_finite(sum);
+    if (standing[c] == running && breaks) standing[c] = broken;
+    moves[c] = standing[c] == running;
+    if (moves[c]) at(step) = at(rho) / sum;
+  } else {
+    if (standing[c] == running) {
+      const double before = at(theta), now = sqrt(sum) / at(tau), c2 = 1 / (1 + now * now);
+      at(theta) = now;
+      if (!is_finite(now)) {
+        standing[c] = broken;
+      } else {
+        at(tau) *= now * sqrt(c2);
+        at(old) = c2 * before * before;
+        at(fresh) = c2 * at(step);
+        iterations[c] += 1;
+        if (at(tau) <= at(look)) standing[c] = arrived;
+        else if (iterations[c] >= most) standing[c] = spent;
+      }
+      moves[c] = standing[c] != broken;
+    } else {
+      moves[c] = 0;
+    }
+    history[c] = at(tau);
+  }
+}
+
+// Q := Z + beta Q; a column that begins anew has beta = 0 and whatever in Q.
+extern "C" __global__ void __launch_bounds__(256)
+k_quasi_direction(int n, int k, const double* scalars, const int* moves, const double* Z, double* Q) {
+  const long long items = static_cast<long long>(n) * k;
+  for (long long i = grid_begin(); i < items; i += grid_step()) {
+    const int c = static_cast<int>(i % k);
+    if (!moves[c]) continue;
+    const double b = scalars[beta * k + c];
+    Q[i] = b == 0 ? Z[i] : Z[i] + b * Q[i];
+  }
+}
+
+// R -= step T.
+extern "C" __global__ void __launch_bounds__(256)
+k_quasi_subtract(int n, int k, const double* scalars, const int* moves, const double* T, double* R) {
+  const long long items = static_cast<long long>(n) * k;
+  for (long long i = grid_begin(); i < items; i += grid_step()) {
+    const int c = static_cast<int>(i % k);
+    if (moves[c]) R[i] -= scalars[step * k + c] * T[i];
+  }
+}
+
+// D := old D + fresh Q, X += D.
+extern "C" __global__ void __launch_bounds__(256)
+k_quasi_smooth(int n, int k, const double* scalars, const int* moves, const double* Q, double* D, double* X) {
+  const long long items = static_cast<long long>(n) * k;
+  for (long long i = grid_begin(); i < items; i += grid_step()) {
+    const int c = static_cast<int>(i % k);
+    if (!moves[c]) continue;
+    const double a = scalars[old * k + c], d = scalars[fresh * k + c] * Q[i];
+    D[i] = a == 0 ? d : a * D[i] + d;
+    X[i] += D[i];
+  }
+}

@@ -1,0 +1,72 @@
+// Decimal numbers in text, whatever the locale of the process is.
+#pragma once
+#include <charconv>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+namespace ms {
+
+struct Decimal {
+  double value = 0;                     // correctly rounded; infinite, or the nearest there is, where it is out of range
+  const char* stop = nullptr;           // behind the number; where the text began if there is none
+};
+
+namespace detail {
+
+inline const char* after_digits(const char* at, const char* end) {
+  while (at != end && *at >= '0' && *at <= '9') ++at;
+  return at;
+}
+
+// Behind the longest decimal number at `at`: [-] digits [. digits] [e [+-] digits].
+inline const char* after_decimal(const char* at, const char* end) {
+  const char* const begin = at;
+  if (at != end && *at == '-') ++at;
+  const char* const digits = at;
+  at = after_digits(at, end);
+  int64_t count = at - digits;
+  if (at != end && *at == '.') {
+    const char* const after = after_digits(at + 1, end);
+    count += after - at - 1;
+    if (count) at = after;
+  }
+  if (count == 0) return begin;
+  if (at != end && (*at == 'e' || *at == 'E')) {
+    const char* exponent = at + 1;
+    if (exponent != end && (*exponent == '+' || *exponent == '-')) ++exponent;
+    if (const char* const after = after_digits(exponent, end); after != exponent) at = after;
+  }
+  return at;
+}
+
+// strtod reads the decimal point of the locale: where that is no point, the text is tried with what it is.
+inline double with_strtod(std::string digits) {
+  char* stop = nullptr;
+  const double value = std::strtod(digits.c_str(), &stop);
+  const size_t read = static_cast<size_t>(stop - digits.c_str());
+  if (read == digits.size() || digits[read] != '.') return value;
+  char half[8];
+  std::snprintf(half, sizeof half, "%.1f", 0.5);
+  digits[read] = half[1];
+  return std::strtod(digits.c_str(), nullptr);
+}
+
+}  // namespace detail
+
+// The decimal number at the beginning of [begin, end): no white space and no plus sign before it.
+inline Decimal read_decimal(const char* begin, const char* end) {
+#ifdef __cpp_lib_to_chars
+  double value = 0;
+  const auto [stop, error] = std::from_chars(begin, end, value);
+  if (error == std::errc()) return {value, stop};
+  if (error != std::errc::result_out_of_range) return {0, begin};
+#else                                     // libc++ before 20 reads no floating point
+  const char* const stop = detail::after_decimal(begin, end);
+  if (stop == begin) return {0, begin};
+#endif
+  return {detail::with_strtod(std::string(begin, stop)), stop};
+}
+
+}  // namespace ms

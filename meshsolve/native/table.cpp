@@ -1,0 +1,53 @@
+#include "table.hpp"
+
+#include <algorithm>
+
+#include "decimal.hpp"
+#include "interrupt.hpp"
+
+namespace ms {
+namespace {
+
+bool blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+const char* past_blanks(const char* at, const char* end) {
+  while (at != end && blank(*at)) ++at;
+  return at;
+}
+
+// Appends the numbers of one line; false where there are more or fewer than `width`, or something else.
+bool read_row(const char* at, const char* end, int width, std::vector<double>& numbers) {
+  for (int k = 0; k < width; ++k) {
+    at = past_blanks(at, end);
+    if (at != end && *at == '+') ++at;
+    const Decimal read = read_decimal(at, end);
+    if (read.stop == at || (read.stop != end && !blank(*read.stop))) return false;
+    numbers.push_back(read.value);
+    at = read.stop;
+  }
+  return past_blanks(at, end) == end;
+}
+
+}  // namespace
+
+Table read_table(const char* begin, const char* end, int width, int64_t rows) {
+  Table out;
+  out.numbers.reserve(static_cast<size_t>(std::min<int64_t>(rows, (end - begin) / (2 * width) + 1) * width));
+  int64_t line = 0, found = 0;
+  for (const char* at = begin; at != end; ++line) {
+    const char* const stop = std::find(at, end, '\n');
+    const char* const first = past_blanks(at, stop);
+    if (first != stop && *first != '%') {
+      if (found == rows || !read_row(first, stop, width, out.numbers)) {
+        out.numbers.resize(static_cast<size_t>(found * width));
+        out.bad_line = line;
+        return out;
+      }
+      if (++found % 4096 == 0) interrupt::poll();
+    }
+    at = stop == end ? end : stop + 1;
+  }
+  return out;
+}
+
+}  // namespace ms

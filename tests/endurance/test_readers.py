@@ -1,0 +1,198 @@
+"""Readers fed damaged files: an answer or a MeshsolveError that begins with the file's name, in bounded time and memory.
+
+MESHSOLVE_ENDURANCE_FILES=10000 is the long run; a file that fails is kept in MESHSOLVE_ENDURANCE_KEEP, if that is set.
+"""
+
+import gzip
+import io
+import os
+import pathlib
+import time
+import warnings
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+from endurance.mutations import mutate
+
+import meshsolve as ms
+from meshsolve.cli.files import read_matrix
+
+pytestmark = pytest.mark.native
+COUNT = int(os.environ.get("MESHSOLVE_ENDURANCE_FILES", 200))
+KEEP = os.environ.get("MESHSOLVE_ENDURANCE_KEEP")
+SECONDS = 20                # one file may take so long on a slow and busy machine; good ones take milliseconds
+
+OBJ = b"""# a square with texture, a pentagon, a patch
+mtllib a.mtl
+o first
+v 0 0 0
+v 1.0e0 0 0 1.0
+v 1 1 0 0.5 0.5 0.5
+v +0 1 -0
+vt 0 0
+vn 0 0 1
+usemtl wood
+f 1/1/1 2/1/1 3/1/1 \\
+  4/1/1
+g second
+v 2 2 2
+f -1 -2 -3
+f 1//1 3//1 5//1
+s off
+l 1 2
+"""
+PLY = b"""ply
+format ascii 1.0
+comment made by hand
+element vertex 4
+property float x
+property float y
+property float z
+property uchar red
+element face 2
+property list uchar int vertex_indices
+end_header
+0 0 0 255
+1 0 0 255
+1 1 0 0
+0 1 0 7
+3 0 1 2
+4 0 1 2 3
+"""
+OFF = b"OFF\n# a tetrahedron\n4 4 6\n0 0 0\n1 0 0\n0 1 0\n0 0 1\n3 0 2 1\n3 0 1 3\n3 1 2 3\n3 0 3 2\n"
+STL = b"solid s\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nendloop\nendfacet\nendsolid s\n"
+SPICE = b"""a deck with a bit of everything
+.param half=0.5 r={2k*half}
+.subckt divider in out gain=2
+R1 in out {r}
+R2 out 0 1k
+E1 x 0 out 0 {gain}
+.ends divider
+V1 a 0 DC 1 AC 1 PULSE(0 1 1n 1n 1n 5n 20n)
+X1 a b divider gain=3
+C1 b 0 1p
+L1 b c 1u
+D1 c 0 dmod
+I1 0 c SIN(0 1m 1meg)
+F1 0 c V1 0.1
+H1 d 0 V1 10
+G1 0 d b 0 1m
+R3 d 0 1k
+R4 a
++ c 1k ; goes on
+.model dmod D(is=1e-14 n=1.2)
+.ic v(b)=0.1
+.tran 1n 30n
+.ac dec 5 1k 1meg
+.op
+.print tran v(b) v(a,b)
+.end
+"""
+
+
+def saved(suffix, tmp):
+    path = tmp / f"seed{suffix}"
+    ms.datasets.icosphere(1).save(path)
+    return path.read_bytes()
+
+
+def matrix_market(matrix, **how):
+    text = io.BytesIO()
+    scipy.io.mmwrite(text, matrix, **how)
+    return text.getvalue()
+
+
+def seeds(suffix, tmp):
+    """Good files of a format."""
+    if suffix in (".obj", ".ply", ".off", ".stl"):
+        return [{".obj": OBJ, ".ply": PLY, ".off": OFF, ".stl": STL}[suffix], saved(suffix, tmp)]
+    if suffix == ".mtx":
+        A = ms.datasets.grid2d(4, 3)
+        return [matrix_market(A), matrix_market(A, symmetry="symmetric"), matrix_market(np.eye(3) * 1j), matrix_market(sp.eye_array(5) * 2)]
+    ladder = b"\n".join(b"R%d n%d n%d 1k" % (k, k, k + 1) for k in range(30))
+    return [SPICE, b"a ladder\nV1 n0 0 1\n" + ladder + b"\nRe n30 0 1k\n.op\n.end\n"]
+
+
+def use_mesh(path):
+    mesh = ms.load_mesh(path)
+    assert np.isfinite(ms.cotan_laplacian(mesh).data).all()
+
+
+def use_matrix(path):
+    A = read_matrix(path)
+    if max(A.shape) < 1000:
+        ms.order.amd(A)
+
+
+def use_deck(path):
+    circuit = ms.apps.circuit.read(path)
+    if len(circuit.analyses) < 4:
+        circuit.op()
+
+
+READERS = {".obj": use_mesh, ".ply": use_mesh, ".off": use_mesh, ".stl": use_mesh, ".mtx": use_matrix, ".sp": use_deck}
+
+
+def damaged(suffix, tmp):
+    """COUNT damaged files, some of them packed: (number, name, bytes)."""
+    good = seeds(suffix, tmp)
+    for number in range(COUNT):
+        rng = np.random.default_rng([ord(suffix[1]), ord(suffix[2]), number])
+        content = mutate(good[number % len(good)], rng, good)
+        if number % 20 == 19:
+            packed = gzip.compress(content, 1)
+            yield number, f"bad{suffix}.gz", mutate(packed, rng) if number % 40 == 39 else packed
+        else:
+            yield number, f"bad{suffix}", content
+
+
+def kept(number, name, content):
+    if KEEP:
+        (pathlib.Path(KEEP) / f"{number}-{name}").write_bytes(content)
+    return f"file {number}: {content[:300]!r}"
+
+
+@pytest.mark.parametrize("suffix", READERS)
+def test_damaged_files(suffix, tmp_path):
+    taken, refused, faults = 0, 0, []
+    for number, name, content in damaged(suffix, tmp_path):
+        path = tmp_path / name
+        path.write_bytes(content)
+        start = time.perf_counter()
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                READERS[suffix](path)
+            taken += 1
+        except ms.MeshsolveError as e:
+            refused += 1
+            if isinstance(e, ms.InvalidInputError) and not str(e).startswith(str(tmp_path)):
+                faults.append(f"no name: {e} ... {kept(number, name, content)}")
+        except Exception as e:
+            faults.append(f"{type(e).__name__}: {e} ... {kept(number, name, content)}")
+        if time.perf_counter() - start > SECONDS:
+            faults.append(f"{time.perf_counter() - start:.0f} s ... {kept(number, name, content)}")
+    assert not faults, f"{len(faults)} of {COUNT}:\n" + "\n".join(faults[:10])
+    assert taken and refused, "the damage is too little or too much to tell anything"
+
+
+@pytest.mark.parametrize("suffix", READERS)
+def test_the_files_are_good_before(suffix, tmp_path):
+    for k, content in enumerate(seeds(suffix, tmp_path)):
+        path = tmp_path / f"good{k}{suffix}"
+        path.write_bytes(content)
+        READERS[suffix](path)
+
+
+@pytest.mark.parametrize("change, says", [((b"6 6 3", b"6 6 3\0"), r"A.mtx:\d+: a line of this file holds 3 numbers"),
+                                          ((b"\n10 7 -1", b"\n10 3.5"), r"A.mtx:\d+: a line of this file holds 3 numbers")])
+def test_what_scipys_reader_died_of(change, says, tmp_path):
+    """Found by the long run: scipy's reader goes past its memory."""
+    path = tmp_path / "A.mtx"
+    whole = matrix_market(ms.datasets.grid2d(4, 3))
+    assert change[0] in whole
+    path.write_bytes(whole[:whole.index(change[0])] + change[1])
+    with pytest.raises(ms.InvalidInputError, match=says):
+        read_matrix(path)

@@ -1,0 +1,238 @@
+"""The incomplete factor of the GPU beside the CPU's: the same to the bit; on the kernel harness, and on a GPU with -m gpu."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_harness import Harness
+from saddles import regular, symmetric
+
+import meshsolve as ms
+from meshsolve import device
+from meshsolve.factor.ildl import cuda, inverse_cuda
+
+REGULAR = regular()
+FACTS = ("tiles", "levels", "blocks", "stored", "pairs", "perturbed", "dropped", "nnz_L")
+KKT = ms.datasets.kkt(350, 150, seed=2)
+
+
+def check(A, **options):
+    """The factor of both devices, and what they do to right-hand sides; returns the device's."""
+    K, G = (ms.ildl(A, device=place, **{"fill_level": 2} | options) for place in ("cpu", "cuda"))
+    same(K, G)
+    growth = 1e8 if K.report.facts["perturbed"] else 1        # pivots of 1e-8 carry rounding that far
+    for shape in ((), (3,)):
+        b = np.random.default_rng(0).standard_normal((A.shape[0], *shape))
+        x, y = K @ b, G @ b
+        assert y.shape == b.shape and abs(x - y).max() <= 1e-12 * growth * abs(x).max()
+    return G
+
+
+def same(K, G):
+    assert G.on_device and not K.on_device and not G.is_complete and G.storage == K.storage
+    assert np.array_equal(K.perm, G.perm) and np.array_equal(K.scale, G.scale)
+    assert all(np.array_equal(getattr(K.L, part), getattr(G.L, part)) for part in ("indptr", "indices", "data"))
+    assert np.array_equal(K.D.toarray(), G.D.toarray()) and K.inertia == G.inertia and K.nnz == G.nnz
+    assert [K.report.facts[name] for name in FACTS] == [G.report.facts[name] for name in FACTS]
+
+
+@pytest.mark.parametrize("pivoting", ["static", "bunch-kaufman", "rook"])
+@pytest.mark.parametrize("tile_size, blocking", [(2, "none"), (7, "RB"), (32, "RB"), (32, "BR")])
+@pytest.mark.parametrize("name", REGULAR)
+def test_the_factor_of_the_cpu(cuda_path, name, tile_size, blocking, pivoting):
+    check(REGULAR[name], tile_size=tile_size, blocking=blocking, pivoting=pivoting)
+
+
+def test_on_any_device(cuda):
+    check(KKT)
+    check(KKT, tile_size=32, fill_level=1)
+
+
+@pytest.mark.parametrize("droptol", [0.0, 1e-1])
+@pytest.mark.parametrize("fill_level", [0, 5])
+def test_levels_and_dropping(cuda_path, fill_level, droptol):
+    check(KKT, fill_level=fill_level, droptol=droptol, tile_size=8)
+
+
+@pytest.mark.parametrize("max_fill", [0.05, 0.3, 0.6, None])
+@pytest.mark.parametrize("tile_size", [2, 16])
+def test_budgets_are_handed_on_as_on_the_cpu(cuda_path, tile_size, max_fill):
+    """Depths of more rows than a block has threads; so tight that rows lose all, some, or none of their columns."""
+    G = check(KKT, fill_level=6, droptol=1e-6, tile_size=tile_size, max_fill=max_fill)
+    free = ms.ildl(KKT, fill_level=6, droptol=1e-6, tile_size=tile_size, max_fill=None)
+    assert G.nnz < free.nnz if max_fill and max_fill < 0.5 else G.nnz <= free.nnz
+
+
+def test_equal_columns_at_the_edge_of_a_budget(cuda_path):
+    """A matrix of ones: which of the equal columns stay is decided by their numbers."""
+    A = sp.csr_array(np.ones((40, 40)) + 50 * np.eye(40))
+    for max_fill in (0.1, 0.45):
+        check(A, fill_level=40, droptol=0.0, max_fill=max_fill, tile_size=4)
+
+
+def test_long_rows(cuda_path, monkeypatch):
+    """More tiles in a row than there is room for in shared memory, and a row longer than a block."""
+    n = 150
+    arrow = sp.lil_array((n, n))
+    arrow.setdiag(np.where(np.arange(n) % 3, 2.0, -1.0))
+    arrow[-1, :] = arrow[:, -1] = arrow[0, :] = arrow[:, 0] = 1.0
+    A = sp.csr_array(arrow)
+    check(A, ordering="natural", pairs=False)
+    monkeypatch.setattr(cuda, "WORDS_MOST", 1)
+    check(A, ordering="natural", pairs=False, fill_level=1)
+    check(KKT, tile_size=8)
+
+
+@settings(max_examples=25)
+@given(n=st.integers(1, 70), density=st.floats(0, 0.2), seed=st.integers(0, 999), tile_size=st.integers(2, 32),
+       fill_level=st.integers(0, 4), droptol=st.sampled_from([0.0, 1e-3, 0.1]), max_fill=st.sampled_from([0.2, 1.0, 8.0]),
+       diagonal=st.sampled_from([0.0, 0.5, 1.0]))
+def test_any_matrix(n, density, seed, tile_size, fill_level, droptol, max_fill, diagonal):
+    A = symmetric(n, density, seed, diagonal)
+    if A.nnz and A.data.any():
+        with device.use(Harness(block=64)):
+            check(A, tile_size=tile_size, fill_level=fill_level, droptol=droptol, max_fill=max_fill)
+
+
+@pytest.mark.sanitize
+def test_no_order_of_blocks_shows(varied):
+    A = ms.datasets.kkt(24, 9, seed=1)
+    G = check(A, tile_size=8, max_fill=0.8)
+    b = np.random.default_rng(1).standard_normal(33)
+    assert np.array_equal(G @ b, G @ b)
+
+
+def test_refactor(cuda):
+    G = ms.ildl(KKT, fill_level=2, device="cuda")
+    before = G.L.data.copy()
+    with pytest.raises(ms.errors.PatternMismatchError):
+        G.refactor(KKT + sp.eye_array(500, k=499) + sp.eye_array(500, k=-499))
+    G.refactor(KKT * 3.0)
+    K = ms.ildl(KKT, fill_level=2)
+    K.refactor(KKT * 3.0)
+    same(K, G)
+    G.refactor(KKT)
+    assert np.array_equal(G.L.data, before)
+
+
+def test_single_precision(cuda):
+    G = check(KKT, dtype=np.float32)
+    assert G._core._inverse._own.dtype == np.float32
+    check(KKT, dtype=np.float32, tile_size=32, fill_level=1)
+
+
+# ---- workspace, schedules ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cuda_path():
+    with device.use(Harness(block=64)) as harness:
+        yield harness
+
+
+def test_full_pools_grow(cuda_path, monkeypatch):
+    """With next to no room at first, names, values and workspace are met full, at several depths."""
+    met = []
+
+    def little(self):
+        self._empty_names(8, 200)
+        self._work = device.xp().empty(64)
+
+    original = cuda.Rows._go_on
+
+    def go_on(self, state, *others):
+        rooms = sizes(self)
+        again = original(self, state, *others)
+        met.append(sizes(self) > rooms)
+        return again
+
+    def sizes(rows):
+        return np.array([len(rows._names[0]), len(rows._names[2]), len(rows._work)])
+
+    monkeypatch.setattr(cuda.Rows, "_first_room", little)
+    monkeypatch.setattr(cuda.Rows, "_go_on", go_on)
+    for options in ({"tile_size": 2}, {"tile_size": 16, "max_fill": 0.5}):
+        met.clear()
+        check(KKT, **options)
+        assert np.any(met, axis=0).all() and np.any(met, axis=1).all()
+
+
+def test_a_second_factorization_finds_its_room(cuda_path, monkeypatch):
+    G = ms.ildl(KKT, fill_level=2, device="cuda")
+    monkeypatch.setattr(cuda.Rows, "_go_on", None)
+    G.refactor(KKT * 2.0)
+
+
+@pytest.mark.parametrize("together", [1, 32, 4096])
+def test_any_schedule_of_the_sweeps(cuda_path, monkeypatch, together):
+    """Depths of more than one tile apart, some of them in runs, all in one run of a single block."""
+    monkeypatch.setattr(inverse_cuda, "BLOCK", together)
+    G = check(KKT)
+    runs = G._core._inverse.schedule.runs
+    assert runs == 1 if together == 4096 else 1 < runs < G.report.facts["levels"]
+
+
+def test_a_stall_is_reported_and_forgotten(cuda_path):
+    G = ms.ildl(KKT, fill_level=2, device="cuda")
+    b = np.ones(500)
+    x = G @ b
+    G._core._inverse._stalled[0] = 1
+    with pytest.raises(ms.errors.DeviceUnavailableError, match="no progress"):
+        G @ b
+    assert np.array_equal(G @ b, x)
+
+
+# ---- the face ---------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_chosen(cuda_path):
+    G = ms.ildl(REGULAR["stokes"], device="cuda")
+    assert G.on_device and G.report.facts["fill_level"] == 2 and G.report.facts["device"] == "cuda"
+    assert ms.ildl(REGULAR["stokes"], device="cpu").is_complete
+    small = ms.ildl(REGULAR["stokes"], device="auto")
+    assert small.is_complete and not small.on_device
+    with pytest.raises(ms.errors.DeviceUnavailableError, match="on the CPU only"):
+        ms.ildl(REGULAR["stokes"], fill_level=None, device="cuda")
+
+
+def test_auto_takes_the_device_for_large_systems(cuda_path, monkeypatch):
+    monkeypatch.setattr(device, "AUTO_SIZE", 500)
+    assert ms.ildl(KKT, fill_level=1).on_device and not ms.ildl(KKT, fill_level=None).on_device
+    assert not ms.ildl(REGULAR["kkt"], fill_level=1).on_device
+
+
+def test_operator(cuda_path):
+    G = ms.ildl(REGULAR["kkt"], fill_level=1, device="cuda")
+    inverse = G @ np.eye(85)
+    assert abs(inverse - inverse.T).max() <= 1e-9 * abs(inverse).max()
+    b = np.random.default_rng(3).standard_normal(85)
+    assert np.array_equal(G.T @ b, G @ b) and np.allclose(G @ (b + 2j * b), (G @ b) * (1 + 2j))
+    out = np.empty(85)
+    assert G.solve(b, out=out) is out and np.array_equal(out, G @ b)
+    for bad in (np.ones(3), np.full(85, np.nan), "b"):
+        with pytest.raises(ms.errors.InvalidInputError):
+            G.solve(bad)
+
+
+@pytest.mark.gpu
+def test_arrays_on_the_gpu_stay_there():
+    cupy = pytest.importorskip("cupy")
+    import cupyx.scipy.sparse as csp
+
+    G = ms.ildl(csp.csr_matrix(sp.csr_matrix(KKT)), fill_level=2, device="cuda")
+    b = cupy.asarray(KKT @ np.arange(500.0))
+    x, info = ms.sqmr(KKT, b, M=G)
+    assert isinstance(G @ b, cupy.ndarray) and isinstance(x, cupy.ndarray) and info.converged
+
+
+def test_it_needs_a_gpu_where_there_is_none():
+    if device.available():
+        pytest.skip("there is one")
+    with pytest.raises(ms.errors.DeviceUnavailableError):
+        ms.ildl(KKT, device="cuda")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not ms.ildl(KKT, fill_level=1, device="auto").on_device

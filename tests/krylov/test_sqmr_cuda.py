@@ -1,0 +1,137 @@
+"""SQMR on the GPU beside the CPU's: the same iterations, reasons and refusals, on the kernel harness and on a GPU."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from on_device import there
+
+import meshsolve as ms
+from meshsolve.krylov import cg_cuda
+
+KKT = ms.datasets.kkt(150, 60, seed=2)
+B = KKT @ np.random.default_rng(0).standard_normal((210, 3))
+
+
+def both(A, b, factor=(), **options):
+    """sqmr with the incomplete factor of each device; x, info of the CPU, then of the device."""
+    options = {"rtol": 1e-9} | options
+    made = {"fill_level": 1} | dict(factor)
+    return [ms.sqmr(A, b, M=ms.ildl(A, device=place, **made), **options) for place in ("cpu", "cuda")]
+
+
+@pytest.mark.parametrize("tile_size", [2, 32])
+@pytest.mark.parametrize("shape", [(), (1,), (3,)])
+def test_the_iterations_of_the_cpu(cuda, shape, tile_size):
+    b = B[:, 0] if shape == () else B[:, :shape[0]]
+    (x, info), (y, other) = both(KKT, b, {"tile_size": tile_size})
+    assert isinstance(y, np.ndarray) and y.shape == b.shape and other.converged and other.reason is not None
+    assert np.array_equal(info.iterations, other.iterations) and np.allclose(info.residuals, other.residuals, rtol=1e-4)
+    assert np.allclose(x, y, atol=1e-8 * abs(x).max())
+    assert np.allclose(np.linalg.norm(b - KKT @ y, axis=0) / np.linalg.norm(b, axis=0), other.relative_residual, rtol=1e-4)
+
+
+def test_columns_stop_on_their_own(cuda):
+    """A column of zeros, one whose solution is given, and one of more iterations than between two looks."""
+    b = B.copy()
+    b[:, 0] = 0
+    x0 = np.zeros_like(b)
+    x0[:, 1] = ms.ildl(KKT, fill_level=None).solve(b[:, 1])
+    x0[:, 0] = 1
+    (_, info), (y, other) = both(KKT, b, x0=x0)
+    assert np.array_equal(info.iterations, other.iterations) and other.iterations[:2].tolist() == [0, 0]
+    assert other.iterations[2] > cg_cuda.LOOK and not y[:, 0].any() and np.array_equal(y[:, 1], x0[:, 1]) and other.converged
+
+
+def test_complex_start_and_callback(cuda):
+    b, seen = B[:, 0] + 1j * B[:, 1], []
+    (x, info), (y, other) = both(KKT, b)
+    assert other.converged and np.array_equal(info.iterations, other.iterations) and np.allclose(x, y, atol=1e-6 * abs(x).max())
+    M = ms.ildl(KKT, fill_level=1, device="cuda")
+    x, info = ms.sqmr(KKT, B[:, 0], M=M, callback=lambda x: seen.append(np.array(x)))
+    assert len(seen) == info.iterations and seen[0].shape == (210,)
+    assert np.linalg.norm(B[:, 0] - KKT @ seen[-1]) == pytest.approx(info.relative_residual * np.linalg.norm(B[:, 0]), rel=1e-3)
+
+
+def test_what_does_not_converge_is_said(cuda):
+    for maxiter in (0, 3):
+        with pytest.warns(ms.ConvergenceWarning, match="maxiter reached"):
+            (x, info), (y, other) = both(KKT, B, maxiter=maxiter)
+        assert other.iterations.tolist() == [maxiter] * 3 and len(other.residuals) == maxiter + 1
+        assert np.allclose(x, y, atol=1e-9) and np.allclose(info.relative_residual, other.relative_residual)
+    with pytest.warns(ms.ConvergenceWarning, match="stagnated"):
+        _, (_, other) = both(KKT, B[:, 0], rtol=1e-17)
+    assert other.relative_residual < 1e-13
+
+
+def test_a_breakdown_starts_anew_and_ends(cuda):
+    """q . A q = 0 in the first step: the start does not help, so that there is no second."""
+    A = sp.csr_array([[0.0, 1.0], [1.0, 0.0]])
+    M = ms.ildl(sp.eye_array(2), fill_level=1, device="cuda")
+    with pytest.warns(ms.ConvergenceWarning, match="broke down"):
+        x, info = ms.sqmr(A, np.array([1.0, 0.0]), M=M)
+    assert info.iterations == 0 and not x.any()
+    x, info = ms.sqmr(A, np.array([1.0, 1.0]), M=M)
+    assert info.converged and np.allclose(x, 1)
+
+
+def test_the_claim_is_checked(cuda):
+    """A poor factor in single precision: quasi-residuals mislead, and what is called converged is so."""
+    A = ms.datasets.stokes(10)
+    b = A @ np.random.default_rng(3).standard_normal(A.shape[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        (_, info), (y, other) = both(A, b, {"droptol": 0.1, "dtype": np.float32}, rtol=1e-7, maxiter=300)
+    assert info.converged == other.converged == (np.linalg.norm(A @ y - b) <= 1.0001e-7 * np.linalg.norm(b))
+
+
+def test_singular_but_consistent(cuda):
+    A = sp.csr_array(sp.block_diag([KKT, sp.csr_array((3, 3))]))
+    b = A @ np.ones(213)
+    (_, info), (_, other) = both(A, b)
+    assert other.converged and info.iterations == other.iterations
+
+
+def test_arrays_that_lie_there_stay_there(cuda):
+    if cuda is None:
+        pytest.skip("the GPU has arrays of its own")
+    b = there(B)
+    _, info = ms.sqmr(KKT, b, M=ms.ildl(KKT, fill_level=1, device="cuda"))
+    assert info.converged and info.report.facts["device"] == "cuda"
+    with pytest.raises(ms.InvalidInputError, match="on the CPU"):
+        ms.sqmr(KKT, b, M=ms.ildl(KKT, fill_level=1))
+    _, info = ms.sqmr(ms.datasets.helmholtz(8, 7), there(np.ones(64)), rtol=1e-6)
+    assert info.converged
+
+
+def test_refusals(cuda):
+    M = ms.ildl(KKT, fill_level=1, device="cuda")
+    for b in (np.ones(3), np.full(210, np.nan), "b"):
+        with pytest.raises(ms.InvalidInputError):
+            ms.sqmr(KKT, b, M=M)
+    with pytest.raises(ms.InvalidInputError, match="M has to be"):
+        ms.sqmr(ms.datasets.stokes(4), np.ones(ms.datasets.stokes(4).shape[0]), M=M)
+
+
+@pytest.mark.sanitize
+def test_two_iterations(cuda):
+    A = ms.datasets.kkt(12, 5, seed=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        (x, _), (y, _) = both(A, A @ np.arange(17.0), maxiter=2)
+    assert np.allclose(x, y, atol=1e-9)
+
+
+def test_no_scheduling_shows(varied):
+    A = ms.datasets.kkt(40, 15, seed=2)
+    b = A @ np.arange(110.0).reshape(55, 2)
+    M = ms.ildl(A, fill_level=1, device="cuda")
+    first, second = (ms.sqmr(A, b, M=M) for _ in range(2))
+    assert np.array_equal(first[0], second[0]) and np.array_equal(first[1].residuals, second[1].residuals)
+
+
+def test_cg_takes_the_factor_too(cuda):
+    A = ms.datasets.grid2d(9, 9, boundary="dirichlet")
+    x, info = ms.cg(A, np.ones(81), M=ms.ildl(A, fill_level=1, device="cuda"))
+    assert info.converged and np.allclose(A @ x, 1, atol=1e-6)

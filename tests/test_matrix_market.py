@@ -1,0 +1,66 @@
+"""The Matrix Market reader against scipy's writer and reader, and what it says of files that are wrong."""
+
+import io
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+import meshsolve as ms
+from meshsolve.matrix_market import parse
+
+
+def written(A, **how):
+    text = io.BytesIO()
+    scipy.io.mmwrite(text, A, **how)
+    return text.getvalue()
+
+
+def dense(A):
+    return A.toarray() if sp.issparse(A) else A
+
+
+@given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 10**6), st.booleans(),
+       st.sampled_from(["float64", "int64", "complex128"]), st.sampled_from(["general", "symmetric", "skew-symmetric", "hermitian"]))
+def test_it_reads_what_scipy_writes(m, n, seed, sparse, dtype, symmetry):
+    rng = np.random.default_rng(seed)
+    n = m if symmetry != "general" else n
+    A = (rng.integers(-9, 9, (m, n)) * (rng.random((m, n)) < 0.5) * (1 if dtype == "int64" else np.pi)).astype(dtype)
+    A = A * (1 + 2j) if dtype == "complex128" else A
+    A = {"general": A, "symmetric": A + A.T, "skew-symmetric": A - A.T, "hermitian": A + A.conj().T}[symmetry] if m == n else A
+    if symmetry == "hermitian" and dtype != "complex128" or not m * n:
+        return
+    text = written(sp.coo_array(A) if sparse else A, symmetry=symmetry, precision=17)
+    B, C = parse(text, "A.mtx"), scipy.io.mmread(io.BytesIO(text), spmatrix=False)
+    assert sp.issparse(B) == sparse and B.shape == C.shape == (m, n) and dense(B).dtype == dense(C).dtype
+    assert np.array_equal(dense(B), A) and np.array_equal(dense(B), dense(C))
+
+
+def test_patterns_comments_blank_lines_and_windows():
+    text = (b"%%MatrixMarket MATRIX coordinate Pattern symmetric\r\n% by hand\r\n\r\n 3 3 2 \r\n1 1\r\n\r\n% here as well\r\n3 1\r\n")
+    assert dense(parse(text, "A")).tolist() == [[1, 0, 1], [0, 0, 0], [1, 0, 0]]
+    assert parse(text.replace(b"\r", b""), "A").nnz == parse(text.rstrip(), "A").nnz == 3
+    assert parse(b"%%MatrixMarket matrix coordinate real general\n2 2 0\n", "A").nnz == 0
+    assert dense(parse(b"%%MatrixMarket matrix coordinate real general\n2 1 1\n2 1 1e999", "A"))[1, 0] == np.inf
+
+
+HEAD = b"%%MatrixMarket matrix coordinate real general\n"
+
+
+@pytest.mark.parametrize("text, says", [
+    (b"", "A.mtx:1: a Matrix Market file begins"), (b"1 1 1\n", "A.mtx:1: a Matrix"), (HEAD, "A.mtx:1: the file ends before the sizes"),
+    (HEAD.replace(b"real", b"quaternion") + b"1 1 0\n", "A.mtx:1:"), (HEAD + b"% c\n\n1 1\n", "A.mtx:4: the sizes"), (HEAD + b"-1 1 0\n", "A.mtx:2: the sizes"),
+    (HEAD + b"1 1 1e1\n", "the sizes"), (HEAD + b"2 2 1\n1 1\n", "A.mtx:3: a line of this file holds 3"), (HEAD + b"2 2 1\n1 1 x\n", "A.mtx:3:"),
+    (HEAD + b"2 2 1\n1 1 1_0\n", "A.mtx:3:"), (HEAD + b"2 2 2\n1 1 1 2 2\n2\n", "A.mtx:3: a line"), (HEAD + b"2 2 2\n1 1 1\n", "2 entries were announced, 1 are there"),
+    (HEAD + b"2 2 1\n1 1 1\n2 2 1\n", "A.mtx:4: one more entry"), (HEAD + b"2 2 1\n3 1 1\n", "entry 1 is in row 3"), (HEAD + b"2 2 1\n0 1 1\n", "row 0"),
+    (HEAD + b"2 2 1\n1 1.5 1\n", "column 1.5"), (HEAD + b"2 2 1\nnan 1 1\n", "row nan"), (HEAD.replace(b"general", b"symmetric") + b"2 3 0\n", "square, not 2 x 3"),
+    (HEAD.replace(b"general", b"skew-symmetric") + b"2 2 1\n1 1 1\n", "diagonal of a skew"), (HEAD.replace(b"coordinate real", b"array pattern") + b"1 1\n1\n", "an array has values"),
+    (HEAD + b"99999999 99999999 999999999999999999\n1 1 1\n", "announced, 1 are there"),
+])
+def test_wrong_files_are_named_with_their_line(text, says):
+    with pytest.raises(ms.InvalidInputError) as caught:
+        parse(text, "A.mtx")
+    assert str(caught.value).startswith("A.mtx:") and says in str(caught.value)

@@ -1,0 +1,178 @@
+"""The differentiable solve: values as scipy's, gradients as finite differences, factors made as often as needed."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import meshsolve as ms
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.filterwarnings("ignore:Sparse")
+N = 7
+
+
+def problem(kind, seed=0, k=2):
+    """(indices, values, b) as tensors that want gradients; the pattern has stored zeros."""
+    rng = np.random.default_rng(seed)
+    A = sp.random_array((N, N), density=0.4, rng=rng) + 4 * sp.eye_array(N)
+    A = sp.coo_array(sp.csr_array(A + 1j * sp.random_array((N, N), density=0.3, rng=rng) if kind == "complex" else A))
+    b = rng.standard_normal((N, k) if k else N)
+    b = b + 1j * b[::-1] if kind == "complex" else b
+    indices = torch.from_numpy(np.array(A.coords, dtype=np.int64))
+    return indices, torch.from_numpy(A.data).requires_grad_(), torch.from_numpy(b).requires_grad_()
+
+
+def dense(indices, values):
+    return torch.zeros((N, N), dtype=values.dtype).index_put(tuple(indices), values, accumulate=True)
+
+
+@pytest.mark.parametrize("k", [0, 1, 3])
+@pytest.mark.parametrize("kind", ["real", "complex"])
+def test_gradients_are_finite_differences(kind, k):
+    indices, values, b = problem(kind, k=k)
+    solve = lambda v, b: ms.torch.solve((indices, v), b)                                         # noqa: E731
+    assert torch.autograd.gradcheck(solve, (values, b))
+    assert torch.autograd.gradgradcheck(solve, (values, b))
+
+
+@pytest.mark.parametrize("method", ["auto", "cholesky", "ldl", "lu"])
+def test_symmetric_matrices_from_one_set_of_variables(method):
+    """A Laplacian of edge weights and masses: both triangles come from one weight, as the gradient has to know."""
+    edges = torch.tensor([[0, 1, 2, 3, 4, 5, 0], [1, 2, 3, 4, 5, 6, 6]])
+    a, b = edges
+    d = torch.arange(N)
+    indices = torch.stack([torch.cat([a, b, a, b, d]), torch.cat([b, a, a, b, d])])
+    sign = -1 if method == "ldl" else 1
+
+    def solve(w, mass, rhs):
+        return ms.torch.solve((indices, torch.cat([-w, -w, w, w, sign * mass])), rhs, method)
+
+    rng = np.random.default_rng(3)
+    w, mass, rhs = (torch.from_numpy(rng.uniform(0.5, 2, size)).requires_grad_() for size in (7, N, (N, 2)))
+    assert torch.autograd.gradcheck(solve, (w, mass, rhs))
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr"])
+def test_sparse_tensors(layout):
+    indices, values, b = problem("real")
+    A = torch.sparse_coo_tensor(indices, values.detach(), (N, N)).coalesce()
+    A = (A if layout == "coo" else A.to_sparse_csr()).requires_grad_()
+    x = ms.torch.solve(A, b)
+    assert torch.allclose(x, torch.linalg.solve(dense(indices, values), b))
+    x.square().sum().backward()
+    assert A.grad.layout == A.layout
+    expected = torch.zeros_like(values)
+    M = dense(indices, values)
+    y = torch.linalg.solve(M.T, 2 * x.detach())
+    expected = -(y @ x.detach().T)[tuple(indices)]
+    assert torch.allclose(A.grad.to_dense()[tuple(indices)], expected) and torch.allclose(b.grad, y)
+
+
+def test_duplicates_are_summed_and_each_has_its_gradient():
+    indices = torch.tensor([[0, 0, 1], [0, 0, 1]])
+    values = torch.tensor([1.0, 1.0, 4.0], dtype=torch.float64, requires_grad=True)
+    x = ms.torch.solve((indices, values), torch.tensor([2.0, 4.0], dtype=torch.float64))
+    assert torch.allclose(x, torch.ones(2, dtype=torch.float64), rtol=1e-14)
+    x.sum().backward()
+    assert torch.allclose(values.grad, torch.tensor([-0.5, -0.5, -0.25], dtype=torch.float64))
+
+
+def test_single_precision_comes_back_as_it_went_in():
+    indices, values, b = problem("real")
+    x = ms.torch.solve((indices, values.detach().float()), b.detach().float())
+    assert x.dtype == torch.float32 and torch.allclose(x.double(), ms.torch.solve((indices, values), b), atol=1e-5)
+
+
+def test_steps_of_an_optimizer_refactor():
+    """Conductances are found from potentials; the pattern is analysed once, each step factors once, none in backward."""
+    L = ms.datasets.grid2d(6, 6)
+    half = sp.coo_array(sp.tril(L, -1))
+    a, b = (torch.from_numpy(part.astype(np.int64)) for part in half.coords)
+    d = torch.arange(36)
+    indices = torch.stack([torch.cat([a, b, a, b, d]), torch.cat([b, a, a, b, d])])
+    ground = torch.full((36,), 0.1, dtype=torch.float64)
+    rhs = torch.from_numpy(np.random.default_rng(0).standard_normal((36, 30)))
+    target = ms.torch.solve((indices, torch.cat([-torch.ones(2 * len(a)), torch.ones(2 * len(a)), ground])), rhs)
+    log_w = torch.zeros(len(a), dtype=torch.float64).uniform_(-1, 1, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    solver, optimizer, losses = ms.torch.Solver(), torch.optim.Adam([log_w], 0.1), []
+    for _ in range(40):
+        optimizer.zero_grad()
+        w = log_w.exp()
+        loss = (solver((indices, torch.cat([-w, -w, w, w, ground])), rhs) - target).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 1e-2 * losses[0]
+    assert solver.analyses == 1 and solver.factorizations == 40 and solver.factor.report.facts["method"] == "cholesky"
+
+
+def test_a_late_backward_factors_its_own_matrix_again():
+    indices, values, b = problem("real")
+    other = (values.detach() * torch.linspace(1, 2, len(values), dtype=torch.float64)).requires_grad_()
+    solver = ms.torch.Solver()
+    first, second = solver((indices, values), b), solver((indices, other), b)
+    late, = torch.autograd.grad(first.square().sum(), values)
+    alone, = torch.autograd.grad(ms.torch.solve((indices, values), b).square().sum(), values)
+    assert torch.allclose(late, alone, rtol=1e-12) and solver.factorizations == 3 and solver.analyses == 1
+    after, = torch.autograd.grad(second.square().sum(), other)
+    alone, = torch.autograd.grad(ms.torch.solve((indices, other), b).square().sum(), other)
+    assert torch.allclose(after, alone, rtol=1e-12)
+
+
+def test_the_caller_may_write_to_the_values_between_solve_and_step():
+    indices, values, b = problem("real")
+    solver = ms.torch.Solver()
+    for step in range(3):
+        x = solver((indices, values), b.detach())
+        expected = torch.linalg.solve(dense(indices, values.detach()), b.detach())
+        assert torch.allclose(x, expected)
+        with torch.no_grad():
+            values.mul_(1.5)
+    assert solver.analyses == 1
+
+
+def test_another_kind_of_matrix_gets_another_factor():
+    solver, d = ms.torch.Solver(), torch.arange(3)
+    indices, b = torch.stack([torch.cat([d, d]), torch.cat([d, d.roll(1)])]), torch.ones(3, dtype=torch.float64)
+    seen = []
+    for off in ([0.0, 0, 0], [1.0, 0, 0], [0, 0, 0], [1, 2, 3]):
+        values = torch.tensor([3.0, -3, 3, *off] if off == [0, 0, 0] and seen else [3.0, 3, 3, *off], dtype=torch.float64)
+        x = solver((indices, values), b)
+        assert torch.allclose(torch.zeros(3, 3, dtype=torch.float64).index_put(tuple(indices), values) @ x, b)
+        seen.append(solver.factor.report.facts["method"])
+    assert seen[:2] == ["cholesky", "lu"] and solver.analyses <= 3
+
+
+def test_a_singular_matrix_is_refused_also_after_a_regular_one():
+    solver, indices = ms.torch.Solver("auto"), torch.tensor([[0, 1, 0, 1], [0, 1, 1, 0]])
+    b = torch.ones(2, dtype=torch.float64)
+    solver((indices, torch.tensor([1.0, -1, 0, 0], dtype=torch.float64)), b)
+    with pytest.raises(ms.SingularMatrixError):
+        solver((indices, torch.tensor([1.0, 1, 1, 1], dtype=torch.float64)), b)
+    assert torch.allclose(solver((indices, torch.tensor([2.0, 2, 0, 0], dtype=torch.float64)), b), b / 2)
+
+
+EYE, ONES = (torch.tensor([[0, 1], [0, 1]]), torch.ones(2)), torch.ones(2)
+
+
+@pytest.mark.parametrize("A, b, says", [
+    (EYE, np.ones(2), "b has to be a dense tensor, not ndarray"), (EYE, torch.ones(2, 1, 1), "b has to be (n,)"),
+    (EYE, torch.ones(2).double(), "one dtype"), (torch.eye(2), ONES, "sparse COO or CSR tensor"), (sp.eye_array(2), ONES, "not dia_array"),
+    (torch.ones(2, 3).to_sparse(), ONES, "square"), ((EYE[0].float(), ONES), ONES, "integers"), ((EYE[0] + 1, ONES), ONES, "outside 0..1"),
+    ((EYE[0], torch.ones(3)), ONES, "(2, nnz)"), (EYE, torch.ones(2).to_sparse(), "dense tensor"), (EYE, torch.full((2,), torch.nan), "row 0 holds nan"),
+    (torch.eye(3).to_sparse(), ONES, "b has to be"),
+])
+def test_what_does_not_fit_is_said(A, b, says):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(ms.InvalidInputError) as caught:
+            ms.torch.solve(A, b)
+    assert says in str(caught.value)
+
+
+def test_without_pytorch_it_is_said(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "torch", None)
+    with pytest.raises(ms.InvalidInputError, match="pip install torch"):
+        ms.torch.solve(EYE, ONES)

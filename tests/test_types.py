@@ -1,0 +1,71 @@
+"""Types: every public function says what it takes and gives, a checker finds no fault, and users see the types."""
+
+import inspect
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from test_docs import PUBLIC
+
+import meshsolve as ms
+from meshsolve.factor.cholesky import CholeskyFactor
+from meshsolve.factor.glu import LUFactor
+from meshsolve.factor.ildl import IldlFactor
+from meshsolve.factor.parac import ParacFactor
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+METHODS = {f"{c.__name__}.{name}": getattr(c, name) for c in (CholeskyFactor, LUFactor, IldlFactor, ParacFactor)
+           for name in ("solve", "refactor", "__call__") if hasattr(c, name)}
+
+
+@pytest.mark.parametrize("name", [n for n, f in (PUBLIC | METHODS).items() if inspect.isfunction(f)])
+def test_public_functions_are_annotated(name):
+    signature = inspect.signature((PUBLIC | METHODS)[name])
+    bare = [p.name for p in signature.parameters.values() if p.annotation is p.empty and p.name not in ("self", "cls")]
+    assert not bare and signature.return_annotation is not signature.empty, f"{bare} or the result of {name} has no type"
+
+
+def mypy(*arguments):
+    pytest.importorskip("mypy")
+    return subprocess.run([sys.executable, "-m", "mypy", *arguments], cwd=ROOT, capture_output=True, text=True)
+
+
+def test_mypy_is_clean():
+    done = mypy()
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+USER = """
+import numpy as np
+import meshsolve as ms
+
+A = ms.datasets.grid2d(3, 3, boundary="dirichlet")
+F = ms.cholesky(A, "nd", precision="mixed", fixed=[0])
+reveal_type(F)
+reveal_type(F.refactor(A).perm)
+reveal_type(ms.factorized(A))
+reveal_type(ms.load_mesh("scan.obj").edges)
+x, info = ms.solve(A, np.ones(9))
+reveal_type(info)
+reveal_type(ms.apps.circuit.read("deck.sp").op())
+ms.cholesky(A, precision="quadruple")
+ms.mass_matrix(ms.datasets.icosphere(1), kind="lumpy")
+F.solve(np.ones(9), system="U")
+ms.cholesky(A, presision="mixed")
+"""
+
+
+def test_users_see_types_and_wrong_words(tmp_path):
+    assert (ROOT / "meshsolve" / "py.typed").exists() and ms.__all__
+    file = tmp_path / "user.py"
+    file.write_text(USER)
+    done = mypy("--config-file", str(ROOT / "pyproject.toml"), str(file))
+    revealed = [line.split('"')[1] for line in done.stdout.splitlines() if "Revealed" in line]
+    factors = ["cholesky.CholeskyFactor", "ildl.IldlFactor", "glu.LUFactor"]
+    assert revealed[0] == "meshsolve.factor.cholesky.CholeskyFactor" and "ndarray" in revealed[1] and "ndarray" in revealed[3]
+    assert all(f in revealed[2] for f in factors) and revealed[4] == "meshsolve.krylov.info.Info"
+    assert revealed[5] == "meshsolve.apps.circuit.results.OperatingPoint"
+    faults = [line for line in done.stdout.splitlines() if ": error:" in line]
+    words = ["precision", "kind", "system", "presision"]
+    assert len(faults) == 4 and all(word in line for word, line in zip(words, faults)), done.stdout
