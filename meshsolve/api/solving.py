@@ -84,7 +84,7 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
         M = as_symmetric(A)
         kind = "" if method == "cholesky" else _graph_kind(M)
         sym: Any = None if kind == "hubs" else analyzed(M, "auto", 0, threads)
-        if kind == "hubs" or (kind and sym.flops > LARGE_FACTOR * M.nnz):
+        if kind == "hubs" or _too_large(kind, sym, M):
             return _solve_parac(M, b, rtol, threads)
         F = cholesky(M.to_scipy(), pin=True, device="cpu", threads=threads) if kind == "singular" else CholeskyFactor(
             sym, Values(M.n, sym.matrix_pattern, None, "cpu"), M.data, threads=threads)
@@ -102,6 +102,16 @@ def _solve_lu(A, b, rtol, threads):
     x = F.solve(b)
     residual = _relative_residual(as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64), x, as_array(b, "b"))
     return x, Info("lu", residual <= rtol, 0, residual, [residual], "direct", F.report)
+
+
+def prefers_parac(M, sym):
+    """Whether ``method="auto"`` solves the symmetric :class:`Csr` M, analyzed as ``sym``, by conjugate gradients with ParAC."""
+    kind = _graph_kind(M)
+    return kind == "hubs" or _too_large(kind, sym, M)
+
+
+def _too_large(kind, sym, M):
+    return bool(kind) and sym.flops > LARGE_FACTOR * M.nnz
 
 
 def _graph_kind(M):

@@ -60,19 +60,22 @@ def _describe_matrix(A, threads):
 def _definiteness(matrix, threads):
     """Laplacian, positive definite or not: by row sums first, then by factoring, unless that takes long."""
     from meshsolve import api
+    from meshsolve.api.solving import prefers_parac
 
     sym = api.analyze(matrix, threads=threads)
+    iterative = prefers_parac(as_symmetric(matrix), sym)
     if np.abs(matrix.sum(axis=1)).max() <= 1e-12 * np.abs(matrix).sum(axis=1).max():
         facts = {"definiteness": "singular: every row sums to zero, as a Laplacian's does"}
-        return facts | _chosen(sym, "cholesky with pin=True")
+        return facts | ({"chosen": "parac"} if iterative else _chosen(sym, "cholesky with pin=True"))
     if sym.flops > MOST_FLOPS:
-        return {"definiteness": "not known: factoring it takes long"} | _chosen(sym)
+        return {"definiteness": "not known: factoring it takes long"} | ({"chosen": "parac"} if iterative else _chosen(sym))
     try:
         F = sym.factor(matrix, threads=threads)
     except NotPositiveDefiniteError as e:
         return {"definiteness": f"not positive definite: the pivot of column {e.column} is not positive",
                 "chosen": "ildl"}
-    return {"definiteness": "positive definite", "condition number": f"about {1 / F.rcond():.2g}"} | _chosen(sym)
+    return {"definiteness": "positive definite", "condition number": f"about {1 / F.rcond():.2g}"} | (
+        {"chosen": "parac"} if iterative else _chosen(sym))
 
 
 def _chosen(sym, method="cholesky"):

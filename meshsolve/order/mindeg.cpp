@@ -343,14 +343,31 @@ void MinDegree<Index>::make_room(int64_t need) {
   free_ = to;
 }
 
-// Each pivot is followed by the vertices merged into it; dense rows come last.
+// A postorder of the tree in which an element's parent is the one that absorbed it: the fill is the same, and what is eliminated
+// one after the other lies close together. From the roots down, each pivot takes the end of its range and hands the rest to its
+// children, the last child first. Each pivot is followed by the vertices merged into it; dense rows come last.
 template <class Index>
 void MinDegree<Index>::write_order(int32_t* order) {
+  const int32_t count = static_cast<int32_t>(pivots_.size());
+  std::vector<int32_t> parent(count, -1), range(count);          // vertices of the subtree, then the end of what is left of them
   int32_t at = 0;
-  for (const int32_t pivot : pivots_) {
-    node_[pivot].next = at;                     // from here on: the next free position of this pivot's vertices
-    at += node_[pivot].nv;
-    order[node_[pivot].next++] = pivot;
+  for (int32_t k = 0; k < count; ++k) node_[pivots_[k]].next = k;
+  for (int32_t k = 0; k < count; ++k) {
+    const Node& pivot = node_[pivots_[k]];
+    range[k] += pivot.nv;
+    at += pivot.nv;
+    if (pivot.pos >= 0) continue;
+    parent[k] = node_[~pivot.pos].next;
+    range[parent[k]] += range[k];
+  }
+  int32_t roots = at;
+  for (int32_t k = count; k-- > 0;) {
+    Node& pivot = node_[pivots_[k]];
+    int32_t& end = parent[k] < 0 ? roots : range[parent[k]];
+    pivot.next = end - pivot.nv;                // from here on: the next free position of this pivot's vertices
+    end -= range[k];
+    range[k] = pivot.next;
+    order[pivot.next++] = pivots_[k];
   }
   for (const int32_t i : dense_) order[at++] = i;
   for (const int32_t i : dense_) node_[i].nv = 1;

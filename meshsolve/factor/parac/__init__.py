@@ -159,7 +159,10 @@ def parac(L, ordering="auto", samples="auto", rhs=1, seed=0, dtype=np.float64, t
     ordering = _choose_ordering(ordering, graph, M)
     samples = _choose_samples(samples, M, rhs)
     perm = None
-    if not (isinstance(ordering, str) and ordering == "rounds"):
+    if isinstance(ordering, str) and ordering == "rounds":
+        with report.phase("numeric"):
+            graph.gather_neighbours()
+    else:
         chosen = order.resolve(ordering, Csr(M.n, *_core.drop_diagonal(M.indptr, M.indices)), seed=seed, threads=threads)
         report.merge(chosen.report)
         perm, ordering = np.ascontiguousarray(chosen.perm, np.int32), chosen.method

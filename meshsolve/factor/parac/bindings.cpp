@@ -62,6 +62,10 @@ void bind_parac(nb::module_& m) {
         Released free;
         new (self) Graph(parac::graph_of(pattern(indptr, indices), data.data()));
       }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert())
+      .def("gather_neighbours", [](Graph& g, int64_t apart) {
+        Released free;
+        parac::gather_neighbours(g, apart);
+      }, "apart"_a = parac::near_enough)
       .def_ro("floored", &Graph::floored)
       .def_ro("bad_row", &Graph::bad_row)
       .def_ro("excess", &Graph::excess)
@@ -70,7 +74,7 @@ void bind_parac(nb::module_& m) {
       .def_ro("floor", &Graph::floor)
       .def("arrays", [](const Graph& g) {
         return std::make_tuple(to_numpy(std::vector<int64_t>(g.ptr)), to_numpy(std::vector<int32_t>(g.to)), to_numpy(std::vector<double>(g.w)),
-                               to_numpy(std::vector<double>(g.ground)));
+                               to_numpy(std::vector<double>(g.ground)), to_numpy(std::vector<int32_t>(g.origin)));
       })
       .def_prop_ro("max_degree", [](const Graph& g) {
         int64_t most = 0;

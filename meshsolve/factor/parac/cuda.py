@@ -52,21 +52,22 @@ class _Rounds:
 
     def __init__(self, graph, perm, samples, seed):
         xp = device.xp()
-        ptr, to, w, ground = map(device.to_device, graph.arrays())
+        ptr, to, w, ground, names = map(device.to_device, graph.arrays())
         n = self.n = len(ptr) - 1
         self.dynamic, self.samples = perm is None, samples
         self.seed, self.floor = np.uint64(seed), np.float64(graph.floor)
-        self.origin = xp.arange(n, dtype=xp.int32) if self.dynamic else device.to_device(perm)
-        position = inverse(self.origin)
-        length = xp.diff(ptr)[self.origin]
+        place = xp.arange(n, dtype=xp.int32) if self.dynamic else device.to_device(perm)
+        self.origin = names[place] if len(names) else place
+        position = inverse(place)
+        length = xp.diff(ptr)[place]
         if len(ground):
-            length += samples * (ground[self.origin] > 0)
+            length += samples * (ground[place] > 0)
         self.start = row_pointers(length + length // 2 + 4)
         self.rows_room = int(device.scalar(self.start[-1:]))
         self._empty_rows()
         self.vertex, self.key = xp.zeros((n, 8), xp.int32), xp.empty(n + 1, xp.uint64)
         device.launch(K.k_fill, device.grid_for(n, BLOCK), BLOCK, 0,
-                      (np.int32(n), np.int32(samples), ptr, to, w, ground, self.origin, position, self.start, self.vertex,
+                      (np.int32(n), np.int32(samples), ptr, to, w, ground, place, position, self.start, self.vertex,
                        self.to, self.w))
         device.launch(K.k_keys, device.grid_for(n + 1, BLOCK), BLOCK, 0,
                       (np.int32(n), np.int32(self.dynamic), self.seed, self.origin, self.vertex, self.key))

@@ -57,7 +57,52 @@ void add_negative_weights(Graph& g, const Pattern& A, const double* x) {
   g.w.swap(all.w);
 }
 
+bool is_scattered(const Graph& g, int64_t most) {
+  int64_t apart = 0;
+  for (int32_t v = 0; v < g.n; ++v)
+    for (int64_t p = g.ptr[v]; p < g.ptr[v + 1]; ++p) apart += std::abs(g.to[p] - v);
+  return apart > most * g.ptr[g.n];
+}
+
 }  // namespace
+
+void gather_neighbours(Graph& g, int64_t apart) {
+  if (!g.origin.empty() || !is_scattered(g, apart)) return;
+  Graph next;
+  next.ptr.resize(g.ptr.size());
+  next.to.resize(g.to.size());
+  next.w.resize(g.w.size());
+  std::vector<int32_t> name(g.n, -1), met;
+  met.reserve(g.n);
+  int64_t at = 0;
+  for (int32_t k = 0, root = 0; k < g.n; ++k) {
+    if (k == static_cast<int32_t>(met.size())) {        // a new component
+      while (name[root] >= 0) ++root;
+      name[root] = k;
+      met.push_back(root);
+    }
+    if (k + 8 < static_cast<int32_t>(met.size())) {     // its row lies anywhere
+      __builtin_prefetch(g.to.data() + g.ptr[met[k + 8]]);
+      __builtin_prefetch(g.w.data() + g.ptr[met[k + 8]]);
+    }
+    for (int64_t p = g.ptr[met[k]], end = g.ptr[met[k] + 1]; p < end; ++p, ++at) {
+      int32_t& to = name[g.to[p]];
+      if (to < 0) {
+        to = static_cast<int32_t>(met.size());
+        met.push_back(g.to[p]);
+      }
+      next.to[at] = to;
+      next.w[at] = g.w[p];
+    }
+    next.ptr[k + 1] = at;
+    if (!g.ground.empty()) next.ground.push_back(g.ground[met[k]]);
+  }
+  g.ptr.swap(next.ptr);
+  g.to.swap(next.to);
+  g.w.swap(next.w);
+  g.ground.swap(next.ground);
+  g.origin = std::move(met);
+}
 
 Graph graph_of(const Pattern& A, const double* x) {
   Graph g;

@@ -35,7 +35,7 @@ class _Ordered:
 
     def __init__(self, graph, perm, samples, seed):
         xp = device.xp()
-        self.graph = ptr, to, _, ground = tuple(map(device.to_device, graph.arrays()))
+        self.graph = ptr, to, _, ground = tuple(map(device.to_device, graph.arrays()[:4]))
         n = self.n = len(ptr) - 1
         self.samples, self.seed, self.floor = samples, np.uint64(seed), np.float64(graph.floor)
         self.order = device.to_device(perm)

@@ -1,17 +1,18 @@
 // Factorization in a given order, left-looking: a pivot gathers its edges from the matrix and from the list that earlier
-// pivots left for it. One thread takes the pivots in order. More threads follow the paper's Algorithm 3: a vertex is ready
+// pivots left for it. The edges to later vertices are copied in the order of elimination first: that one loop fetches ahead what
+// lies scattered in the matrix, and the pivots find their rows one after the other.
+// One thread takes the pivots in order. More threads follow the paper's Algorithm 3: a vertex is ready
 // when no edge to an earlier one is left (raw copies are counted); what becomes ready goes on the stack of the thread that
 // made it so, which keeps its neighbours in the cache, and threads without work are handed the old end of a busy one's stack.
 // Source: Liang et al. 2025, "ParAC", Algorithms 1 and 3.
 #include <atomic>
+#include <memory>
 #include <mutex>
-#include <stdexcept>
 #include <thread>
 #include <utility>
 
-#include "native/atomic.hpp"
+#include "lists.hpp"
 #include "native/parallel.hpp"
-#include "nodes.hpp"
 #include "pivot_work.hpp"
 
 namespace ms::parac {
@@ -21,14 +22,18 @@ template <class T>
 class Ordered {
  public:
   Ordered(const Graph& graph, const int32_t* perm, const Options& options)
-      : graph_(graph), perm_(perm), options_(options), n_(graph.n), iperm_(n_), list_(n_, no_node), length_(n_), D_(n_, 0.0) {
+      : graph_(graph), perm_(perm), options_(options), n_(graph.n), iperm_(n_), list_(n_, no_node), row_(n_), length_(n_),
+        D_(n_, 0.0) {
     for (int32_t k = 0; k < n_; ++k) iperm_[perm[k]] = k;
   }
 
   Columns<T> run() {
     interrupt::begin(n_);
-    if (options_.threads > 1 && n_ > 1000) return run_parallel();
+    const bool parallel = options_.threads > 1 && n_ > 1000;
+    copy_rows(parallel ? options_.threads : 1);
+    if (parallel) return run_parallel();
     Worker worker(nodes_);
+    worker.pivot.reserve(3 * graph_.ptr[n_]);
     for (int32_t k = 0; k < n_; ++k) {
       if (k % 1024 == 0) poll(1024);
       gather(k, worker);
@@ -42,12 +47,16 @@ class Ordered {
     explicit Worker(Nodes& nodes) : nodes(nodes) {}
     PivotWork<T> pivot;
     NodeKeeper nodes;
-    std::vector<int32_t> ready, gone;          // stack of pivots; neighbours of the pivot at hand, once per raw copy
+    std::vector<int32_t> ready;                // stack of pivots
     int64_t lost = 0;
   };
   struct Place {                               // of a column: worker and offset in its rows
     int64_t offset;
     int32_t worker;
+  };
+  struct Row {                                 // edges of the matrix to later vertices
+    int64_t start;
+    int32_t count;
   };
 
   static void poll(int64_t done) {
@@ -55,20 +64,56 @@ class Ordered {
     interrupt::advance(done);
   }
 
+  void copy_rows(int threads) {
+    constexpr int64_t grain = 1 << 14;
+    std::vector<int64_t> base(n_ / grain + 2, 0);        // more room than the rows of each piece take: the earlier vertices too
+    for (int32_t k = 0; k < n_; ++k) base[k / grain + 1] += graph_.degree(perm_[k]);
+    for (size_t i = 1; i < base.size(); ++i) base[i] += base[i - 1];
+    to_ = std::make_unique_for_overwrite<int32_t[]>(graph_.ptr[n_] + 1);
+    w_ = std::make_unique_for_overwrite<double[]>(graph_.ptr[n_] + 1);
+    for_range(threads, n_, grain, [&](int64_t from, int64_t end, int) {
+      int64_t next = base[from / grain];
+      for (int64_t k = from; k < end; ++k) {
+        fetch_ahead(k, end);
+        const int32_t v = perm_[k];
+        row_[k].start = next;
+        for (int64_t p = graph_.ptr[v]; p < graph_.ptr[v + 1]; ++p) {
+          const int32_t j = iperm_[graph_.to[p]];
+          to_[next] = j;
+          w_[next] = graph_.w[p];
+          next += j > k;
+        }
+        row_[k].count = static_cast<int32_t>(next - row_[k].start);
+      }
+    });
+  }
+
+  void fetch_ahead(int64_t k, int64_t end) const {
+    if (k + 24 < end) __builtin_prefetch(&graph_.ptr[perm_[k + 24]]);
+    if (k + 12 < end) {
+      const int64_t p = graph_.ptr[perm_[k + 12]];
+      __builtin_prefetch(graph_.to.data() + p);
+      __builtin_prefetch(graph_.w.data() + p);
+    }
+    if (k + 4 < end) {
+      const int32_t v = perm_[k + 4];
+      for (int64_t p = graph_.ptr[v], last = std::min(graph_.ptr[v + 1], p + 8); p < last; ++p)
+        __builtin_prefetch(&iperm_[graph_.to[p]]);
+    }
+  }
+
   void gather(int32_t k, Worker& worker) {
     PivotWork<T>& pivot = worker.pivot;
-    const int32_t v = perm_[k];
-    pivot.begin(graph_.degree(v));
-    for (int64_t p = graph_.ptr[v]; p < graph_.ptr[v + 1]; ++p) {
-      const int32_t j = iperm_[graph_.to[p]];
-      pivot.add_if(j > k, {graph_.w[p], j, options_.samples});
-    }
-    if (!graph_.ground.empty() && graph_.ground[v] > 0)
-      for (int c = 0; c < options_.samples; ++c) pivot.add({graph_.ground[v] / options_.samples, n_, 1});
+    const Row row = row_[k];
+    pivot.begin(row.count + options_.samples);
+    for (int64_t p = row.start; p < row.start + row.count; ++p) pivot.add_if(true, {w_[p], to_[p], options_.samples});
+    if (!graph_.ground.empty() && graph_.ground[perm_[k]] > 0)
+      for (int c = 0; c < options_.samples; ++c) pivot.add_if(true, {graph_.ground[perm_[k]] / options_.samples, n_, 1});
     for (uint32_t i = list_[k]; i != no_node;) {
       const Node& node = nodes_[i];
       const uint32_t next = node.next;
-      pivot.add({node.w, node.to, 1});
+      pivot.more(Node::room);
+      for (int32_t e = 0; e < node.count; ++e) pivot.add_if(true, {node.w[e], node.to[e], 1});
       worker.nodes.give(i);
       i = next;
     }
@@ -79,17 +124,13 @@ class Ordered {
   void eliminate(int32_t k, Worker& worker) {
     PivotWork<T>& pivot = worker.pivot;
     const size_t before = pivot.rows.size();
-    D_[k] = pivot.make_column(options_.samples, n_, nullptr, graph_.floor);
+    D_[k] = pivot.make_column(n_, graph_.floor, [](int32_t j) { return j; });
     length_[k] = static_cast<int32_t>(pivot.rows.size() - before);
-    worker.lost += pivot.sample(stream_of(options_.seed, perm_[k]), [&](int32_t a, int32_t b, double w) {
-      if (a > b) std::swap(a, b);
-      const uint32_t i = worker.nodes.take(w, b);
-      if constexpr (shared) {
-        if (b != n_) waits_[b].fetch_add(1, std::memory_order_relaxed);
-        nodes_[i].next = AtomicRef(list_[a]).exchange(i, std::memory_order_relaxed);
-      } else {
-        nodes_[i].next = std::exchange(list_[a], i);
-      }
+    const std::span<const Edge> e = pivot.edges();
+    worker.lost += pivot.sample(stream_of(options_.seed, perm_[k]), options_.samples, [&](int64_t i, int64_t j, double w) {
+      const int32_t a = std::min(e[i].to, e[j].to), b = std::max(e[i].to, e[j].to);
+      if (shared && b != n_) waits_[b].fetch_add(1, std::memory_order_relaxed);
+      release<shared>(list_[a], worker.nodes.put(hold<shared>(list_[a]), w, b));
     });
   }
 
@@ -97,23 +138,21 @@ class Ordered {
 
   void count_waits() {
     waits_ = std::vector<std::atomic<int32_t>>(n_);
-    for_range(options_.threads, n_, 1 << 14, [&](int64_t from, int64_t to, int) {
-      for (int64_t k = from; k < to; ++k) {
-        const int32_t v = perm_[k];
-        int32_t earlier = 0;
-        for (int64_t p = graph_.ptr[v]; p < graph_.ptr[v + 1]; ++p) earlier += iperm_[graph_.to[p]] < k;
-        waits_[k].store(earlier, std::memory_order_relaxed);
-      }
-    });
-    for (int32_t k = 0; k < n_; ++k)
-      if (waits_[k].load(std::memory_order_relaxed) == 0) starts_.push_back(k);
+    for (int32_t k = 0; k < n_; ++k) {
+      const int32_t earlier = static_cast<int32_t>(graph_.degree(perm_[k])) - row_[k].count;
+      waits_[k].store(earlier * options_.samples, std::memory_order_relaxed);
+      if (earlier == 0) starts_.push_back(k);
+    }
   }
 
   Columns<T> run_parallel() {
     count_waits();
     place_.resize(n_);
     std::vector<Worker> workers;
-    for (int t = 0; t < options_.threads; ++t) workers.emplace_back(nodes_);
+    for (int t = 0; t < options_.threads; ++t) {
+      workers.emplace_back(nodes_);
+      workers.back().pivot.reserve(3 * graph_.ptr[n_] / options_.threads);
+    }
     Pool::run(options_.threads, [&](int id) {
       try {
         work(workers[id], id);
@@ -130,18 +169,14 @@ class Ordered {
     for (int32_t k; (k = next_pivot(worker)) >= 0;) {
       place_[k] = {static_cast<int64_t>(worker.pivot.rows.size()), id};
       gather(k, worker);
-      worker.gone.clear();
-      for (const Edge& e : worker.pivot.edges())
-        if (e.to != n_) worker.gone.push_back(e.to);
       eliminate<true>(k, worker);
-      for (const int32_t j : worker.gone)      // release what was put into the lists; the last one to come sees it all
-        if (waits_[j].fetch_sub(1, std::memory_order_acq_rel) == 1) worker.ready.push_back(j);
+      for (const Edge& e : worker.pivot.edges())      // the last one to come sees all that was put into the lists
+        if (e.to != n_ && waits_[e.to].fetch_sub(e.copies, std::memory_order_acq_rel) == e.copies) worker.ready.push_back(e.to);
       left_.fetch_sub(1, std::memory_order_acq_rel);
       if (idle_.load(std::memory_order_relaxed) > 0 && worker.ready.size() > 8) share(worker);
       if (++done % 1024 == 0) poll(1024);
     }
   }
-
 
   // From the own stack, else from the vertices that were ready at the start, else what others share; -1 when all is done.
   int32_t next_pivot(Worker& worker) {
@@ -223,6 +258,9 @@ class Ordered {
   const int32_t n_;
   std::vector<int32_t> iperm_;          // (n)
   std::vector<uint32_t> list_;          // (n) samples left for each pivot
+  std::vector<Row> row_;                // (n)
+  std::unique_ptr<int32_t[]> to_;       // of all rows
+  std::unique_ptr<double[]> w_;
   std::vector<int32_t> length_;         // (n) of the columns
   std::vector<double> D_;
   Nodes nodes_;

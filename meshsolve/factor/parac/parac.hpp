@@ -17,6 +17,7 @@ struct Graph {                          // both directions of every edge
   std::vector<int32_t> to;              // (ptr[n])
   std::vector<double> w;                // (ptr[n]) > 0, but for positive entries of the matrix
   std::vector<double> ground;           // (n) weights of the edges to the ground; empty where there is none
+  std::vector<int32_t> origin;          // (n) the matrix' number of each vertex; empty: the same
   double floor = 0;                     // least weight of a pivot's edge; 0 where no entry is positive
   int64_t floored = 0;                  // positive off-diagonal entries: edges of negative weight
   int32_t bad_row = -1;                 // first row that is no row of a Laplacian
@@ -26,6 +27,13 @@ struct Graph {                          // both directions of every edge
 
 // The graph of a symmetric matrix with non-negative row sums. Row sums within rounding of zero are zero.
 Graph graph_of(const Pattern& A, const double* x);
+
+// Neighbours whose numbers differ by no more on average are found in the cache by whoever sweeps over the vertices.
+constexpr int64_t near_enough = 8192;
+
+// Numbers the vertices in breadth-first order where neighbours lie further apart; nothing where they do not. What follows depends
+// on the numbers through `origin` and through ties only. O(nnz).
+void gather_neighbours(Graph& graph, int64_t apart = near_enough);
 
 struct Options {
   int samples = 1;                      // copies of an edge, at most

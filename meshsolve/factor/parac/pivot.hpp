@@ -9,14 +9,17 @@ namespace ms::parac {
 struct Edge {
   double w;                         // weight, of all copies together
   int to;                           // neighbour
-  int copies;                       // how many samples it will draw
+  int copies;                       // that were joined in it
 };
+
+// How many samples an edge draws.
+MS_HD inline int draws(const Edge& e, int most) { return e.copies < most ? e.copies : most; }
 
 MS_HD inline bool nearer(const Edge& a, const Edge& b) { return (a.to < b.to) | ((a.to == b.to) & (a.w < b.w)); }
 MS_HD inline bool lighter(const Edge& a, const Edge& b) { return (a.w < b.w) | ((a.w == b.w) & (a.to < b.to)); }
 
 // Joins the entries of one neighbour, from e[i] on, in a list sorted by nearer(): lightest first, so that the sum is the same in
-// any schedule. At most `most` copies are kept. Returns where the next neighbour begins.
+// any schedule. At most `most` copies are counted. Returns where the next neighbour begins.
 MS_HD inline long long join_copies(const Edge* e, long long i, long long d, int most, Edge& sum) {
   sum = e[i++];
   for (; i < d && e[i].to == sum.to; ++i) {
@@ -27,12 +30,12 @@ MS_HD inline long long join_copies(const Edge* e, long long i, long long d, int 
   return i;
 }
 
-// The same for all neighbours; returns their number.
-MS_HD inline long long merge_copies(Edge* e, long long d, int most) {
+// The same for all neighbours, and all copies are counted; returns their number.
+MS_HD inline long long merge_copies(Edge* e, long long d) {
   long long kept = 0;
   for (long long i = 0; i < d;) {
     Edge sum;
-    i = join_copies(e, i, d, most, sum);
+    i = join_copies(e, i, d, 0x7fffffff, sum);
     e[kept++] = sum;
   }
   return kept;
@@ -60,41 +63,46 @@ MS_HD inline long long draw(const double* suffix, long long i, long long d, doub
     for (long long j = i + 1; j < d; ++j) count += suffix[j] >= r;
     return i + count;
   }
-  long long low = i + 1, high = d - 1;
-  while (low < high) {
-    const long long middle = (low + high + 1) >> 1;
-    if (suffix[middle] >= r)
-      low = middle;
-    else
-      high = middle - 1;
+  long long low = i + 1;
+  for (long long left = d - low; left > 1;) {
+    const long long half = left >> 1;
+    low += suffix[low + half] >= r ? half : 0;
+    left -= half;
   }
   return low;
 }
 
-// Samples of edge i of a pivot whose edges are sorted by lighter(): every copy draws one later neighbour j and gives
+// Samples of edge i of a pivot whose edges are sorted by lighter(): every copy, `most` at most, draws one later edge j and gives
 // emit(i, j, w_i S_{i+1} / S_0 / copies, number of the draw). `drawn` is the number of the first; the last edge draws nothing.
 // Returns how many weights underflowed to zero.
 template <class Emit>
-MS_HD inline long long sample_edge(const Edge* e, long long i, long long d, const double* suffix, unsigned long long stream,
-                                   unsigned long long drawn, Emit&& emit) {
+MS_HD inline long long draw_later(const Edge* e, long long i, long long d, const double* suffix, unsigned long long stream,
+                                  unsigned long long drawn, int most, Emit&& emit) {
   if (i + 1 >= d) return 0;
-  const double rest = suffix[i + 1], w = e[i].w * (rest / suffix[0]) / e[i].copies;
-  if (!(w > 0)) return e[i].copies;
-  for (int c = 0; c < e[i].copies; ++c, ++drawn) {
-    const long long j = draw(suffix, i, d, uniform(stream, drawn) * rest);
-    emit(e[i].to, e[j].to, w, drawn);
-  }
+  const int copies = draws(e[i], most);
+  const double rest = suffix[i + 1], w = e[i].w * (rest / suffix[0]) / copies;
+  if (!(w > 0)) return copies;
+  for (int c = 0; c < copies; ++c, ++drawn) emit(i, draw(suffix, i, d, uniform(stream, drawn) * rest), w, drawn);
   return 0;
 }
 
-// The same for all edges.
+// The same with the neighbours in place of the edges, emit(a, b, w, draw), where copies were counted up to the most already.
 template <class Emit>
-MS_HD inline long long sample_clique(const Edge* e, long long d, const double* suffix, unsigned long long stream, Emit&& emit) {
+MS_HD inline long long sample_edge(const Edge* e, long long i, long long d, const double* suffix, unsigned long long stream,
+                                   unsigned long long drawn, Emit&& emit) {
+  return draw_later(e, i, d, suffix, stream, drawn, e[i].copies,
+                    [&](long long a, long long b, double w, unsigned long long draw) { emit(e[a].to, e[b].to, w, draw); });
+}
+
+// draw_later() for all edges, emit(i, j, w).
+template <class Emit>
+MS_HD inline long long sample_clique(const Edge* e, long long d, const double* suffix, unsigned long long stream, int most,
+                                     Emit&& emit) {
   long long lost = 0;
   unsigned long long drawn = 0;
-  for (long long i = 0; i + 1 < d; drawn += e[i++].copies)
-    lost += sample_edge(e, i, d, suffix, stream, drawn,
-                        [&](int a, int b, double w, unsigned long long) { emit(a, b, w); });
+  for (long long i = 0; i + 1 < d; drawn += draws(e[i++], most))
+    lost += draw_later(e, i, d, suffix, stream, drawn, most,
+                       [&](long long a, long long b, double w, unsigned long long) { emit(a, b, w); });
   return lost;
 }
 

@@ -1,4 +1,4 @@
-// What one worker eliminates with: the gathered edges of the pivot, and the columns of G it has made so far.
+// What one worker eliminates with: the gathered edges of the pivot, their samples, and the columns of G it has made so far.
 #pragma once
 #include <algorithm>
 #include <span>
@@ -9,24 +9,50 @@
 
 namespace ms::parac {
 
+struct Nearer {
+  bool operator()(const Edge& a, const Edge& b) const { return nearer(a, b); }
+};
+struct Lighter {
+  bool operator()(const Edge& a, const Edge& b) const { return lighter(a, b); }
+};
+
 // Few edges are sorted by counting, for each, those before it: no branch depends on the values, and most pivots have few.
 template <class Less>
-inline void sort_edges(Edge* e, int64_t d, Less less) {
-  constexpr int64_t few = 16;
-  if (d > few) {
-    std::sort(e, e + d, less);
-    return;
-  }
-  Edge sorted[few];
-  int rank[few] = {};
+inline void rank_edges(const Edge* from, Edge* to, int64_t d, Less less) {
+  int rank[16] = {};
   for (int64_t i = 1; i < d; ++i)
     for (int64_t j = 0; j < i; ++j) {
-      const int before = less(e[j], e[i]);
+      const int before = less(from[j], from[i]);
       rank[i] += before;
       rank[j] += 1 - before;
     }
-  for (int64_t i = 0; i < d; ++i) sorted[rank[i]] = e[i];
-  std::copy(sorted, sorted + d, e);
+  for (int64_t i = 0; i < d; ++i) to[rank[i]] = from[i];
+}
+
+template <class Less>
+inline void merge_runs(const Edge* a, const Edge* a_end, const Edge* b, const Edge* b_end, Edge* to, Less less) {
+  while (a < a_end && b < b_end) {      // a choice of pointers, not a branch
+    const bool second = less(*b, *a);
+    *to++ = second ? *b : *a;
+    a += !second;
+    b += second;
+  }
+  std::copy(b, b_end, std::copy(a, a_end, to));
+}
+
+// Sorts from[0 .. d) into to[0 .. d); both have room for d edges, and what is in `from` is lost. More edges: runs that double.
+template <class Less>
+inline void sort_edges(Edge* from, Edge* to, int64_t d, Less less) {
+  constexpr int64_t few = 12;
+  if (d <= few) return rank_edges(from, to, d, less);
+  for (int64_t i = 0; i < d; i += 8) rank_edges(from + i, to + i, std::min<int64_t>(8, d - i), less);
+  Edge *source = to, *target = from;
+  for (int64_t run = 8; run < d; run *= 2, std::swap(source, target))
+    for (int64_t i = 0; i < d; i += 2 * run) {
+      const Edge *const middle = source + std::min(d, i + run), *const end = source + std::min(d, i + 2 * run);
+      merge_runs(source + i, middle, middle, end, target + i, less);
+    }
+  if (source != to) std::copy(source, source + d, to);
 }
 
 template <class T>
@@ -35,55 +61,100 @@ class PivotWork {
   std::vector<int32_t> rows;            // of the columns made so far, one after the other
   std::vector<T> values;
 
+  // Room for columns of so many entries: of address space, not of memory, until they are written.
+  void reserve(int64_t entries) {
+    rows.reserve(entries);
+    values.reserve(entries);
+  }
+
   // Gathers a new pivot; add_if() may then be called `entries` times without a check.
   void begin(int64_t entries) {
     count_ = 0;
-    if (static_cast<int64_t>(edges_.size()) <= entries) edges_.resize(2 * entries + 64);
+    if (room() <= entries) grow(2 * entries + 64);
   }
   void add_if(bool wanted, const Edge& e) {       // no branch: whether a neighbour is still there is as good as random
     edges_[count_] = e;
     count_ += wanted;
   }
-  void add(const Edge& e) {
-    if (count_ + 1 >= static_cast<int64_t>(edges_.size())) edges_.resize(2 * edges_.size() + 64);
-    edges_[count_++] = e;
+  void more(int64_t entries) {          // and so many times more
+    if (room() <= count_ + entries) grow(2 * (count_ + entries) + 64);
   }
-  std::span<const Edge> edges() const { return {edges_.data(), static_cast<size_t>(count_)}; }
 
   // Merges the gathered edges, none lighter than `floor` then, and appends the column, without its entry for the ground and with
-  // rows named by `name` if that is there; returns its pivot D, 0 where no neighbour is left.
-  double make_column(int samples, int32_t ground, const int32_t* name = nullptr, double floor = 0) {
+  // rows named by name(number); returns its pivot D, 0 where no neighbour is left.
+  template <class Name> double make_column(int32_t ground, double floor, Name&& name) {
     if (count_ == 0) return 0;
-    Edge* const e = edges_.data();
-    sort_edges(e, count_, nearer);
-    const int64_t d = count_ = merge_copies(e, count_, samples);
-    for (int64_t i = 0; i < d && floor > 0; ++i) e[i].w = std::max(e[i].w, floor);
-    const int64_t kept = d - (e[d - 1].to == ground), at = static_cast<int64_t>(rows.size());
+    Edge *const near = sorted_.data(), *const light = edges_.data();
+    sort_edges(light, near, count_, Nearer());
+    const int64_t d = count_ = merge_copies(near, count_);
+    for (int64_t i = 0; i < d && floor > 0; ++i) near[i].w = std::max(near[i].w, floor);
+    const int64_t kept = d - (near[d - 1].to == ground), at = static_cast<int64_t>(rows.size());
     rows.resize(at + kept);
     values.resize(at + kept);
-    weights_.resize(kept);
+    int32_t* const row = rows.data() + at;
     for (int64_t i = 0; i < kept; ++i) {
-      rows[at + i] = name ? name[e[i].to] : e[i].to;
-      weights_[i] = e[i].w;
+      row[i] = name(near[i].to);
+      weights_[i] = near[i].w;
     }
-    sort_edges(e, d, lighter);
-    suffix_.resize(d + 1);
-    suffix_sums(e, d, suffix_.data());
+    sort_edges(near, light, d, Lighter());
+    suffix_sums(light, d, suffix_.data());
     const double total = suffix_[0];
-    for (int64_t i = 0; i < kept; ++i) values[at + i] = static_cast<T>(weights_[i] / total);
+    T* const value = values.data() + at;
+    for (int64_t i = 0; i < kept; ++i) value[i] = static_cast<T>(weights_[i] / total);
     return total;
   }
 
-  // After make_column().
+  // After make_column(): the neighbours, each once, by ascending weight; `copies` says how many edges to it are gone.
+  std::span<const Edge> edges() const { return {edges_.data(), static_cast<size_t>(count_)}; }
+
+  // After make_column(): emit(a, b, w) for each sample, an edge between the neighbours a and b of edges().
   template <class Emit>
-  int64_t sample(uint64_t stream, Emit&& emit) const {
-    return sample_clique(edges_.data(), count_, suffix_.data(), stream, emit);
+  int64_t sample(uint64_t stream, int samples, Emit&& emit) const {
+    return sample_clique(edges_.data(), count_, suffix_.data(), stream, samples, emit);
+  }
+
+  // After make_column(): draws the samples and sorts their ends by neighbour, see joining().
+  int64_t sample_by_neighbour(uint64_t stream, int samples) {
+    samples_.clear();
+    std::fill_n(begin_.begin(), count_ + 2, 0);
+    const int64_t lost = sample(stream, samples, [&](int64_t a, int64_t b, double w) {
+      samples_.push_back({w, static_cast<int>(a), static_cast<int>(b)});
+      ++begin_[a + 2];
+      ++begin_[b + 2];
+    });
+    for (int64_t i = 2; i < count_ + 1; ++i) begin_[i + 1] += begin_[i];
+    if (joining_.size() < 2 * samples_.size()) joining_.resize(4 * samples_.size());
+    for (const Sample& s : samples_) {
+      joining_[begin_[s.a + 1]++] = {s.w, edges_[s.b].to, 1};
+      joining_[begin_[s.b + 1]++] = {s.w, edges_[s.a].to, 1};
+    }
+    return lost;
+  }
+  // After sample_by_neighbour(): the sampled edges that edges()[i].to gets.
+  std::span<const Edge> joining(int64_t i) const {
+    return {joining_.data() + begin_[i], static_cast<size_t>(begin_[i + 1] - begin_[i])};
   }
 
  private:
-  std::vector<Edge> edges_;             // the first count_ are those of the pivot
+  struct Sample {
+    double w;
+    int a, b;
+  };
+
+  int64_t room() const { return static_cast<int64_t>(edges_.size()); }
+  void grow(int64_t entries) {
+    edges_.resize(entries);
+    sorted_.resize(entries);
+    weights_.resize(entries);
+    suffix_.resize(entries + 1);
+    begin_.resize(entries + 3);
+  }
+
+  std::vector<Edge> edges_, sorted_, joining_;       // the first count_ of edges_ are those of the pivot
   int64_t count_ = 0;
   std::vector<double> suffix_, weights_;
+  std::vector<Sample> samples_;
+  std::vector<int64_t> begin_;
 };
 
 }  // namespace ms::parac

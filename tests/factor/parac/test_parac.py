@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import meshsolve as ms
+from meshsolve import _core
 
 
 def laplacian(n, i, j, w, ground=None):
@@ -98,6 +99,44 @@ def test_laws_of_the_factor(n, per_vertex, seed, samples, ordering):
     assert np.allclose(sums, P.D == 0, atol=1e-12)          # columns sum to 0, but for the last of a component
     assert (P.D >= 0).all()
     assert P.null_components == (P.D == 0).sum() == sp.csgraph.connected_components(L, directed=False)[0]
+
+
+@pytest.mark.parametrize("grounded", [False, True])
+def test_neighbours_that_lie_far_apart_get_numbers_close_together(grounded):
+    """The factor is that of the graph in breadth-first order, but for the hashes, which go by the matrix' numbers."""
+    rng = np.random.default_rng(0)
+    L = sp.csr_array(ms.datasets.grid2d(40, 30) + (sp.diags_array(rng.random(1200)) if grounded else 0))
+    shuffle = rng.permutation(1200)
+    M = sp.csr_array(L[shuffle][:, shuffle])
+    graph = _core.ParacGraph(M.indptr.astype(np.int64), M.indices.astype(np.int32), M.data)
+    graph.gather_neighbours()
+    assert len(graph.arrays()[4]) == 0                      # 400 apart on average is near enough
+    graph.gather_neighbours(100)
+    ptr, to, w, ground, origin = graph.arrays()
+    assert np.array_equal(np.sort(origin), np.arange(1200))
+    assert abs(np.repeat(np.arange(1200), np.diff(ptr)) - to).mean() < 100
+    near = sp.csr_array((-w, to, ptr), (1200, 1200))
+    near = near + sp.diags_array(-near.sum(axis=1) + (ground if grounded else 0))
+    assert abs(near - M[origin][:, origin]).max() < 1e-12
+    P = [_core.ParacDouble(_core.ParacGraph(M.indptr.astype(np.int64), M.indices.astype(np.int32), M.data), None, False, 1, 3, 1)]
+    P += [_core.ParacDouble(graph, None, False, 1, 3, 1)]
+    for factor in P:
+        ptr, rows, values = factor.columns()
+        G = sp.csc_array((-values, rows, ptr), (1200, 1200)) + sp.eye_array(1200)
+        B = M[factor.perm()][:, factor.perm()]
+        S = G @ sp.diags_array(factor.pivots()) @ G.T
+        assert abs(S - B).max() < 8 and (grounded or abs(S @ np.ones(1200)).max() < 1e-9)
+    assert abs(P[0].nnz - P[1].nnz) < 0.03 * P[0].nnz       # other ties, the same quality
+
+
+def test_a_large_scattered_graph_has_one_factor_on_any_number_of_threads():
+    shuffle = np.random.default_rng(1).permutation(40_000)
+    L = sp.csr_array(ms.datasets.grid2d(200, 200))[shuffle][:, shuffle]
+    P, Q = (ms.parac(L, "rounds", threads=t, device="cpu") for t in (1, 3))
+    assert np.array_equal(P.perm, Q.perm) and np.array_equal(P.D, Q.D)
+    assert np.array_equal(P.G.indices, Q.G.indices) and np.array_equal(P.G.data, Q.G.data)
+    b = L @ np.random.default_rng(2).standard_normal(40_000)
+    assert ms.cg(L, b, M=P, rtol=1e-8)[1].iterations < 60
 
 
 @given(n=st.integers(2, 300), seed=st.integers(0, 999), samples=st.integers(1, 3))

@@ -12,8 +12,9 @@ from scipy.sparse.linalg import LinearOperator
 from test_parac import laplacian, random_graph
 
 import meshsolve as ms
-from meshsolve import device
+from meshsolve import _core, device
 from meshsolve.factor.parac import cuda
+from meshsolve.factor.parac.cuda import factor as factor_on_device
 
 
 def check(L, ordering="rounds", **options):
@@ -65,6 +66,18 @@ SHAPES = {
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_rounds_give_the_factor_of_the_cpu(cuda, name, samples):
     check(SHAPES[name], samples=samples, seed=9)
+
+
+def test_vertices_that_were_renumbered_are_those_of_the_cpu(cuda):
+    shuffle = np.random.default_rng(0).permutation(900)
+    L = sp.csr_array(SHAPES["grounded"])[shuffle][:, shuffle].tocsr()
+    L.sort_indices()
+    graphs = [_core.ParacGraph(L.indptr.astype(np.int64), L.indices.astype(np.int32), L.data) for _ in range(2)]
+    for graph in graphs:
+        graph.gather_neighbours(0)
+    on_device = factor_on_device(graphs[0], None, 2, 5, np.dtype(np.float64))
+    P = _core.ParacDouble(graphs[1], None, False, 2, 5, 1)
+    assert np.array_equal(device.to_host(on_device.perm), P.perm()) and np.array_equal(device.to_host(on_device.D), P.pivots())
 
 
 @pytest.mark.sanitize
