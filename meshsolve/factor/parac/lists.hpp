@@ -36,7 +36,7 @@ class Nodes {
   }
   Nodes(const Nodes&) = delete;
   ~Nodes() {
-    for (uint32_t c = 0; c < made_.load(std::memory_order_relaxed); ++c) if (chunks_[c]) free_block(chunks_[c]);
+    for (uint32_t c = 0; c < made_.load(std::memory_order_relaxed); ++c) free_block(chunks_[c]);      // some may be null
     std::free(chunks_);
   }
   Node& operator[](uint32_t i) const { return chunks_[i >> bits][i & (size - 1)]; }
