@@ -208,7 +208,8 @@ def test_factors_travel(name, through):
     x = F.solve(b)
     G = through(F)
     assert G is not F and type(G) is type(F) and np.array_equal(G.solve(b), x)
-    assert G.nnz == F.nnz and G.report.facts == F.report.facts and G.dtype == F.dtype
+    facts = [{name: fact for name, fact in factor.report.facts.items() if name != "bytes"} for factor in (F, G)]
+    assert G.nnz == F.nnz and facts[0] == facts[1] and G.dtype == F.dtype          # bytes: which thread had which block counts
     if hasattr(F, "refactor"):
         again = 2 * A if name != "lu columns" else sp.csr_array(3 * A)
         assert np.array_equal(G.refactor(again).solve(b), F.refactor(again).solve(b))

@@ -7,7 +7,11 @@
 namespace ms {
 
 #ifdef __cpp_lib_atomic_ref
-template <class T> using AtomicRef = std::atomic_ref<T>;
+template <class T>
+struct AtomicRef : std::atomic_ref<T> {   // no alias: clang++ deduces the arguments of one from 19 on only
+  using std::atomic_ref<T>::atomic_ref;
+};
+template <class T> AtomicRef(T&) -> AtomicRef<T>;
 #else
 template <class T>
 class AtomicRef {

@@ -36,7 +36,7 @@ class Nodes {
   }
   Nodes(const Nodes&) = delete;
   ~Nodes() {
-    for (uint32_t c = 0; c < made_.load(std::memory_order_relaxed); ++c) std::free(chunks_[c]);
+    for (uint32_t c = 0; c < made_.load(std::memory_order_relaxed); ++c) free_block(chunks_[c]);      // some may be null
     std::free(chunks_);
   }
   Node& operator[](uint32_t i) const { return chunks_[i >> bits][i & (size - 1)]; }
@@ -46,8 +46,7 @@ class Nodes {
     const uint32_t c = used_.fetch_add(1, std::memory_order_relaxed);
     if (c >= most - 1) throw std::length_error("more than 16 billion sampled edges at a time: the graph is too large");
     for (uint32_t m = made_; m < c + 1 && !made_.compare_exchange_weak(m, c + 1);) continue;
-    if (!chunks_[c] && !(chunks_[c] = static_cast<Node*>(std::aligned_alloc(alignof(Node), size * sizeof(Node)))))
-      throw std::bad_alloc();
+    if (!chunks_[c]) chunks_[c] = static_cast<Node*>(aligned_block(alignof(Node), size * sizeof(Node)));
     return c << bits;
   }
 

@@ -69,8 +69,8 @@ class Ordered {
     std::vector<int64_t> base(n_ / grain + 2, 0);        // more room than the rows of each piece take: the earlier vertices too
     for (int32_t k = 0; k < n_; ++k) base[k / grain + 1] += graph_.degree(perm_[k]);
     for (size_t i = 1; i < base.size(); ++i) base[i] += base[i - 1];
-    to_ = std::make_unique_for_overwrite<int32_t[]>(graph_.ptr[n_] + 1);
-    w_ = std::make_unique_for_overwrite<double[]>(graph_.ptr[n_] + 1);
+    to_ = std::unique_ptr<int32_t[]>(new int32_t[graph_.ptr[n_] + 1]);
+    w_ = std::unique_ptr<double[]>(new double[graph_.ptr[n_] + 1]);
     for_range(threads, n_, grain, [&](int64_t from, int64_t end, int) {
       int64_t next = base[from / grain];
       for (int64_t k = from; k < end; ++k) {

@@ -42,8 +42,6 @@ template <bool shared> void store(uint64_t& x, uint64_t value) {
     x = value;
 }
 
-inline int32_t neighbour(int32_t to) { return to < 0 ? ~to : to; }
-
 inline uint64_t degree_bits(int32_t degree) {
   return std::min<uint64_t>(static_cast<uint64_t>(degree), (1u << 23) - 1) << 40;
 }
