@@ -8,6 +8,7 @@ from kernel_harness.strict import Strict
 import meshsolve as ms
 from meshsolve import device
 from meshsolve.apps import mcf, smooth
+from meshsolve.apps.mcf import METHODS, Flow
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 
 
@@ -48,6 +49,19 @@ def test_mean_curvature_flow(gpu, options):
     assert np.array_equal(out.vertices[-1], [1, 2, 3])
     assert [k for k, _ in seen] == 2 * [1, 2, 3]
     assert all(np.allclose(a, b, rtol=1e-12) for (_, a), (_, b) in zip(seen[:3], seen[3:]))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_flows_stepped_by_hand(gpu, method):
+    here, there = (Flow(noisy(), method, device=place) for place in ("cpu", "cuda"))
+    dt = there.automatic_step()
+    assert there.place == "cuda" and dt == pytest.approx(here.automatic_step(), rel=1e-12)
+    assert there.step(dt) and there.step(2 * dt) and here.step(dt) and here.step(2 * dt)
+    last = there.mesh().vertices
+    assert np.abs(last - here.mesh().vertices).max() < 1e-9
+    assert there.finish().facts["steps"] == 2 and there.report.facts["residual"] < 1e-14 and there.seconds()["numeric"] > 0
+    if method == "mean curvature":
+        assert not there.step(1e30) and np.array_equal(there.mesh().vertices, last)
 
 
 @pytest.mark.parametrize("order", [1, 2])
