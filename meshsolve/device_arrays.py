@@ -1,8 +1,7 @@
-"""Intake of what lies on the GPU: checked where it is, never copied to the host but for the pattern of a matrix, once.
+"""Intake of what lies on the GPU: checked where it is, never copied to the host.
 
-Twin of `meshsolve.arrays`. Orderings and the analysis want the pattern on the host; the values follow by positions: the host
-carries, in place of values, the position of each in the caller's matrix through every step (meshes, constraints, the
-analysed pattern), and the values are gathered on the device.
+Twin of `meshsolve.arrays`. What is made of a pattern (both triangles, the edges of a mesh, free rows, the analysed pattern) carries
+along, in place of values, the position of each in the caller's matrix: new values are then one gather.
 """
 
 from __future__ import annotations
@@ -12,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve import _core, device
+from meshsolve import device
 from meshsolve.arrays import LARGEST_SIZE, SYMMETRY_TOLERANCE, Csr
-from meshsolve.errors import InvalidInputError, NotSymmetricError
+from meshsolve.device.lists import MASK, compressed, distinct, find, keys_of, transposed
+from meshsolve.errors import InvalidInputError, NotSymmetricError, PatternMismatchError
 
 
 class DeviceCsr(NamedTuple):
@@ -32,6 +32,22 @@ def on_device(A):
     return device.holds(A) or (sparse and device.holds(getattr(A, "data", None)))
 
 
+def uploaded(M):
+    """A checked :class:`Csr` of the host as :class:`DeviceCsr`."""
+    return DeviceCsr(M.n, *map(device.to_device, (M.indptr, M.indices, M.data)))
+
+
+def uploaded_pattern(M):
+    """The pattern of a :class:`Csr`, as one of device arrays."""
+    return Csr(M.n, *map(device.to_device, (M.indptr, M.indices)))
+
+
+def without_diagonal(pattern):
+    """A pattern on the device as a graph."""
+    keys = keys_of(pattern.indptr, pattern.indices)
+    return Csr(pattern.n, *compressed(pattern.n, keys[keys != transposed(keys)]))
+
+
 def as_device_csr(A, name="A"):
     """A square real matrix that lies on a GPU (a sparse one of CuPy, or a dense array) as :class:`DeviceCsr`.
 
@@ -46,7 +62,7 @@ def as_device_csr(A, name="A"):
     n = int(A.shape[0])
     if not 0 < n <= LARGEST_SIZE:
         raise InvalidInputError(f"{name} has {n} rows; 1 to {LARGEST_SIZE} are supported")
-    indptr, indices, data = _dense_parts(xp.asarray(A)) if device.holds(A) else _sparse_parts(A)
+    indptr, indices, data = _dense_parts(device.asarray(A)) if device.holds(A) else _sparse_parts(A)
     if data.dtype.kind not in "fiub":
         raise InvalidInputError(f"{name} has to hold real numbers, not {data.dtype}")
     M = DeviceCsr(n, *map(xp.ascontiguousarray, (indptr, indices, data), (np.int64, np.int32, np.float64)))
@@ -98,18 +114,22 @@ def as_device_rhs(b, n, name="b"):
 
 
 class Positions:
-    """A symmetric matrix on the device as the host sees it: its pattern, and positions in place of its values.
+    """A symmetric matrix on the device as a pattern, and positions in place of its values.
 
     Parameters
     ----------
     M : DeviceCsr
     lower : bool
         Only the lower triangle of M counts.
+    check : bool
+        False where M is a pattern, which becomes that of M + M^T.
 
     Attributes
     ----------
-    host : Csr
-        Both triangles; the values are 1 + the position in ``M.data``. What the host makes of them goes to :meth:`of`.
+    pattern : Csr of device arrays
+        Both triangles.
+    take : (nnz,) int64 or None
+        1 + the position in ``M.data`` of each entry, 0 where M has none: see :meth:`of`. None: M has this pattern itself.
 
     Raises
     ------
@@ -117,35 +137,87 @@ class Positions:
         As :func:`meshsolve.arrays.as_symmetric`, from :meth:`check`.
     """
 
-    def __init__(self, M, lower=False):
-        self._indptr, self._indices, self._twin = M.indptr, M.indices, None
-        stored = Csr(M.n, device.to_host(M.indptr), device.to_host(M.indices), np.arange(1.0, len(M.indices) + 1))
+    def __init__(self, M, lower=False, check=True):
+        xp = device.xp()
+        self._given = self.pattern = Csr(M.n, M.indptr, M.indices.copy())      # the caller's index array may change later
+        self.take = self._twin = None
+        given = self.keys
         if lower:
-            self.host = Csr(M.n, *_core.mirror_lower(stored.indptr, stored.indices, stored.data))
+            half = given[given >= transposed(given)]
+            both = self._take_keys(M.n, distinct(xp.concatenate([half, transposed(half)])))
+            self.take = 1 + find(given, xp.maximum(both, transposed(both)))
             return
-        turned = stored.to_scipy().T.tocsr()
-        turned = Csr(M.n, turned.indptr.astype(np.int64), turned.indices.astype(np.int32), turned.data)
-        indptr, indices = _core.unite(stored.indptr, stored.indices, turned.indptr, turned.indices)
-        here, twin = (_core.embed(indptr, indices, half.indptr, half.indices, half.data)[1] for half in (stored, turned))
-        self.host = Csr(M.n, indptr, indices, np.where(here > 0, here, twin))
-        self._twin = tuple(device.to_device(half.astype(np.int64)) for half in (here, twin))
-        self.check(M)
+        twin = find(given, transposed(given))
+        if bool((twin >= 0).all()):                         # the pattern is symmetric as it is
+            self._twin = None, twin, self.pattern
+        else:
+            both = self._take_keys(M.n, distinct(xp.concatenate([given, transposed(given)])))
+            here, twin = 1 + find(given, both), 1 + find(given, transposed(both))
+            self.take, self._twin = xp.where(here > 0, here, twin), (here, twin, self.pattern)
+        if check:
+            self.check(M)
+
+    @property
+    def keys(self):
+        """Those of the pattern, made anew."""
+        return keys_of(self.pattern.indptr, self.pattern.indices)
+
+    def taken(self, place):
+        """``take`` of these entries."""
+        return place + 1 if self.take is None else self.take[place]
+
+    def _take_keys(self, n, keys):
+        self.pattern = Csr(n, *compressed(n, keys))
+        return keys
+
+    def widen(self, pattern):
+        """Join a symmetric pattern: entries that the matrix lacks are zeros."""
+        own, n = self.keys, self.pattern.n
+        both = distinct(device.xp().concatenate([own, keys_of(pattern.indptr, pattern.indices)]))
+        if len(both) > len(own):
+            self.take = self._found(own, both)
+            self._take_keys(n, both)
+
+    def within(self, keys, names=None):
+        """``take`` for the entries of an analysed pattern, given by its keys.
+
+        Raises
+        ------
+        PatternMismatchError
+            This matrix has an entry outside; ``names`` translates its row and column to the caller's numbering.
+        """
+        xp, own = device.xp(), self.keys
+        if len(keys) == len(own) and bool((keys == own).all()):
+            return self.take
+        outside = find(keys, own) < 0
+        if bool(outside.any()):
+            row, column = _entry(own[xp.argmax(outside)], names)
+            raise PatternMismatchError(
+                f"A has an entry at row {row}, column {column} that is not in the analysed pattern; analyse A anew", row, column)
+        return self._found(own, keys)
+
+    def _found(self, own, keys):
+        """``take`` of each key, 0 for those that are not among its own."""
+        xp, place = device.xp(), find(own, keys)
+        return xp.where(place >= 0, self.taken(xp.maximum(place, 0)), 0) if len(own) else xp.zeros(len(keys), np.int64)
 
     def fits(self, M):
         """Whether another matrix has the same pattern."""
-        xp = device.xp()
-        return len(M.indices) == len(self._indices) and bool(xp.array_equal(M.indptr, self._indptr)) and bool(
-            xp.array_equal(M.indices, self._indices))
+        xp, given = device.xp(), self._given
+        return len(M.indices) == given.nnz and bool(xp.array_equal(M.indptr, given.indptr)) and bool(
+            xp.array_equal(M.indices, given.indices))
 
     def check(self, M, name="A"):
         """Raise where M is not symmetric; nothing is asked of a matrix whose lower triangle alone counts."""
         if self._twin is None or len(M.data) == 0:
             return
-        xp, values = device.xp(), _after_zero(M.data)
-        gap, largest = xp.abs(values[self._twin[0]] - values[self._twin[1]]), float(xp.abs(M.data).max())
+        here, twin, pattern = self._twin
+        xp = device.xp()
+        values = M.data if here is None else _after_zero(M.data)
+        gap, largest = xp.abs((values if here is None else values[here]) - values[twin]), float(xp.abs(M.data).max())
         p = int(xp.argmax(gap))
         if float(gap[p]) > SYMMETRY_TOLERANCE * largest:
-            row, column = int(np.searchsorted(self.host.indptr, p, side="right")) - 1, int(self.host.indices[p])
+            row, column = _entry(keys_of(pattern.indptr, pattern.indices)[p])
             raise NotSymmetricError(
                 f"{name} is not symmetric: |{name}[{row}, {column}] - {name}[{column}, {row}]| = {float(gap[p]):.3g}, largest "
                 f"entry {largest:.3g}. Pass lower=True where only the lower triangle is given; unsymmetric ones are not for this "
@@ -153,14 +225,16 @@ class Positions:
                 row, column)
 
     @staticmethod
-    def take(data):
-        """Positions that the host has moved about, as an index array on the device for :meth:`of`."""
-        return device.to_device(data.astype(np.int64))
-
-    @staticmethod
     def of(M, take):
         """The values of M at such positions; zero where there is none."""
-        return _after_zero(M.data)[take]
+        return M.data if take is None else _after_zero(M.data)[take]
+
+
+def _entry(key, names=None):
+    """Row and column of an entry, on the host."""
+    key = int(key)
+    row, column = key >> 32, key & MASK
+    return (row, column) if names is None else (int(names[row]), int(names[column]))
 
 
 def _after_zero(data):

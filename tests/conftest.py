@@ -8,6 +8,7 @@ import sys
 import pytest
 from hypothesis import settings
 from kernel_harness import Harness
+from kernel_harness.strict import Strict
 
 from meshsolve import device
 
@@ -39,9 +40,10 @@ def data_dir():
 
 @pytest.fixture(params=["harness", pytest.param("gpu", marks=pytest.mark.gpu)])
 def cuda(request):
-    """The CUDA paths run: on the kernel harness, and with ``-m gpu`` on a GPU. Gives the Harness, or None."""
+    """The CUDA paths run: on the kernel harness with arrays as strict as CuPy's, and with ``-m gpu`` on a GPU. Gives the Strict,
+    or None."""
     if request.param == "harness":
-        with device.use(Harness(block=64)) as harness:
+        with device.use(Strict(block=64)) as harness:
             yield harness
     elif device.available():
         yield None
@@ -51,13 +53,13 @@ def cuda(request):
 
 @pytest.fixture(params=["harness", pytest.param("gpu", marks=pytest.mark.gpu)])
 def gpu(request):
-    """The CUDA paths run with the block sizes that they ask for; gives what `device` runs on."""
+    """As ``cuda``, with the block sizes that the launches ask for; gives what `device` runs on."""
     if request.param == "gpu":
         if not device.available():
             pytest.skip("no GPU")
         yield device.backend()
     else:
-        with device.use(Harness()) as harness:
+        with device.use(Strict()) as harness:
             yield harness
 
 

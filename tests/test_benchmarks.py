@@ -10,12 +10,12 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kernel_harness import Harness
 
 from benchmarks import cholesky, cholesky_bars, circuits, glu, gpu, measure, plot, problems, worker
 from benchmarks.peers import ORDERINGS, SOLVERS, Unavailable
 from benchmarks.peers.base import triangle
 from benchmarks.table import bar, print_bars
-from kernel_harness import Harness
 from meshsolve import device
 
 
@@ -249,7 +249,8 @@ def test_failed_and_wrong_runs_make_a_failed_row():
 
 
 @pytest.mark.parametrize("harness", [True, False], ids=["kernel harness", "no device"])
-def test_gpu_rows_are_measured_or_say_why_not(harness, tmp_path, capsys):
+def test_gpu_rows_are_measured_or_say_why_not(harness, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(gpu, "WARM_UP", 2)
     with device.use(Harness()) if harness else contextlib.nullcontext():
         if not harness and device.available():
             pytest.skip("there is a GPU")
@@ -259,8 +260,19 @@ def test_gpu_rows_are_measured_or_say_why_not(harness, tmp_path, capsys):
     assert failed and list(rows) == list(gpu.SOLVERS) and "nowhere" in run["failed"]
     assert rows["meshsolve cpu"]["error"] < 1e-14 and "cusolver metis" in str(run["failed"])
     on_device = [rows["meshsolve cuda"], rows["meshsolve cuda mixed"]]
-    for row in on_device:
+    for row in [*on_device, rows["flow cuda"]]:
         assert row["error"] < 1e-14 and row["step"] > 0 if harness else "needs CuPy" in row["failed"]
+    assert rows["flow cpu"]["error"] < 1e-14 and rows["flow cpu"]["first"] > 0
+    assert [bar["passed"] for bar in run["bars"]] == 4 * [None] and "not measured" in capsys.readouterr().out
+
+
+def test_gpu_bars_compare_the_largest_mesh():
+    rows = [{"mesh": "a", "n": n, "solver": solver, "order": order, "first": 9.0, "step": step, "nnz(L) M": fill}
+            for n, more in ((1_000_000, 1), (4_000_000, 2))
+            for solver, order, step, fill in (("metis alone", 100 * more, None, 5.0), ("meshsolve cuda", 5, 3, 5.4), ("cudss own order", None, 1, 5))]
+    values = [bar["value"] for bar in gpu.bars(rows)]
+    assert values == [40, 5.4 / 5, 1, 3] and [bar["passed"] for bar in gpu.bars(rows)] == [True, True, True, False]
+    assert [bar["value"] for bar in gpu.bars([row for row in rows if row["solver"] != "meshsolve cuda"])] == 4 * [None]
 
 
 def test_gpu_rows_stop_at_the_budget(tmp_path, capsys):

@@ -395,3 +395,22 @@ def test_a_bar_is_shown_to_a_person(folder):
     child.wait(timeout=60)
     os.close(main)
     assert child.returncode == 1 and re.search(bar, seen)
+
+
+@pytest.mark.parametrize("command", ["mcf", "smooth", "solve"])
+def test_a_device(run, folder, command):
+    """On a stand-in for a GPU the files of the CPU; without one, one line that says what is missing."""
+    from kernel_harness.strict import Strict
+
+    from meshsolve import device
+
+    given = [folder / "A.mtx", folder / "b.mtx"] if command == "solve" else [folder / "ball.obj"]
+    suffix = "txt" if command == "solve" else "obj"
+    assert run(command, *given, "-o", folder / f"cpu.{suffix}", "--quiet", "--device", "cpu") == (0, "", "")
+    with device.use(Strict()):
+        assert run(command, *given, "-o", folder / f"cuda.{suffix}", "--quiet", "--device", "cuda") == (0, "", "")
+    here, there = ([*map(float, (folder / f"{place}.{suffix}").read_text().replace("v", "").replace("f", "").split())] for place in ("cpu", "cuda"))
+    assert np.allclose(here, there, rtol=1e-12, atol=1e-12)
+    if not device.available():
+        code, _, err = run(command, *given, "-o", folder / f"none.{suffix}", "--device", "cuda")
+        assert code == 1 and err.startswith("meshsolve: error: device=") and not (folder / f"none.{suffix}").exists()

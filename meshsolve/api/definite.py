@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -10,14 +11,15 @@ from meshsolve import _core, order
 from meshsolve.arrays import Csr, as_csr, as_seed, as_symmetric, one_of, thread_count
 from meshsolve.constraints import Fixed, Pinned
 from meshsolve.device import available, choose, errors, to_host
-from meshsolve.device_arrays import Positions, as_device_csr, on_device
+from meshsolve.device_arrays import Positions, as_device_csr, on_device, uploaded, uploaded_pattern, without_diagonal
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor import symbolic as _symbolic
-from meshsolve.factor.cholesky import CholeskyFactor, HostFactor, Values, values_in
+from meshsolve.factor.cholesky import CholeskyFactor, DeviceValues, HostFactor, Values, values_in
 from meshsolve.factor.cholesky.cuda import DeviceFactor
 from meshsolve.factor.cholesky.cudss import CudssFactor
 from meshsolve.factor.cholesky.device_constraint import DeviceConstraint
 from meshsolve.factor.fronts import assembly_tree
+from meshsolve.factor.fronts.cuda import device_tree
 from meshsolve.mesh import MeshLike, pattern_of
 from meshsolve.order.ordering import OrderingLike
 from meshsolve.report import Report
@@ -54,13 +56,13 @@ class Symbolic(_symbolic.Symbolic):
         -----
         O(flops) time, O(nnz) memory for what :attr:`flops` and :attr:`nnz` say. Source: see :mod:`meshsolve.factor.cholesky`.
         """
-        engine = _engine(device, backend, self.n, on_device(A))
-        values = Values(self.n, self.matrix_pattern, None, engine.place)
+        engine = _engine(device, backend, A)
+        values = DeviceValues(self.n, self.on_device()[0]) if engine.place == "cuda" else Values(self.n, self.matrix_pattern)
         return CholeskyFactor(self, values, values.of(A), precision=precision, threads=threads, engine=engine)
 
 
 def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None = None, seed: int = 0,
-            threads: int | None = None, lower: bool = False) -> Symbolic:
+            threads: int | None = None, lower: bool = False, device: Device = "auto") -> Symbolic:
     """Order a symmetric matrix and say what its Cholesky factor will be.
 
     Parameters
@@ -78,6 +80,9 @@ def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None
         Default: every core, or ``MESHSOLVE_NUM_THREADS``. Results do not depend on it.
     lower : bool
         Only the lower triangle of A is read.
+    device : {"auto", "cpu", "cuda"}
+        Where to order and analyse. On the GPU ``"auto"`` and ``"nd"`` are the nested dissection made there, the other orderings
+        are the CPU's; what was found stays there, and comes to the host when it is asked for. ``"auto"`` as in :func:`cholesky`.
 
     Returns
     -------
@@ -88,7 +93,9 @@ def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None
     ------
     InvalidInputError
         A is not square, is empty, or an index is out of range; ``ordering`` is unknown or no permutation; ``mesh`` has
-        another number of vertices; a bad ``seed`` or ``threads``.
+        another number of vertices; a bad ``seed``, ``threads`` or ``device``.
+    DeviceUnavailableError
+        ``device="cuda"`` and there is no GPU, or no CuPy.
 
     Notes
     -----
@@ -101,6 +108,10 @@ def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None
     >>> sym.nnz, int(sym.flops)
     (29, 103)
     """
+    if _engine(device, "native", A).place == "cuda":
+        with errors("the matrix"):
+            pattern = _positions_there(A, lower, mesh, pattern_only=True)[1].pattern
+        return analyzed_there(pattern, ordering, seed, threads, on_device(A))
     M = as_symmetric(A, lower=True) if lower else as_csr(A, dtype=None)
     return analyzed(_with_mesh(_both_triangles(M), mesh), ordering, seed, threads)
 
@@ -125,7 +136,7 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
         ``"mixed"`` factors in float32 and refines each solution to float64 accuracy.
     device : {"auto", "cpu", "cuda"}
         Where to factor; ``"auto"`` takes the GPU where there is one and A lies on it or has at least 100,000 rows.
-        The ordering is made on the CPU. A matrix on the GPU stays there but for its pattern, of which the host has one copy.
+        There everything is made: ordering (see :func:`analyze`), analysis, factor; scalars come back.
     backend : {"native", "cudss"}
         On the GPU: own kernels, or NVIDIA cuDSS (through nvmath-python) in our ordering.
     seed, threads, lower
@@ -160,61 +171,88 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
     if pin and fixed is not None:
         raise InvalidInputError("pin=True and fixed= exclude each other: fixed rows already make a Laplacian regular")
     one_of(device, "device", ("auto", "cpu", "cuda"))
-    origin, M = _intake(A, lower, device)
-    engine = _engine(device, backend, M.n, origin is not None)
-    M = _with_mesh(M, mesh)
-    n, constraint = M.n, _constraint(M, origin, fixed, pin)
+    engine = _engine(device, backend, A)
+    if engine.place == "cuda":
+        return _cholesky_there(A, ordering, mesh, fixed, pin, precision, engine, seed, threads, lower)
+    M = _with_mesh(as_symmetric(A, lower=lower), mesh)
+    n, constraint = M.n, Pinned(M) if pin else Fixed(M, fixed) if fixed is not None else None
     if constraint is not None:
         ordering = ordering if isinstance(ordering, str) else constraint.restrict(ordering)
-        constraint = constraint if engine.place == "cpu" else DeviceConstraint(constraint)
-        M = constraint.reduce(M) if origin is None else constraint.reduce_positions(M, origin[0])
-    sym = analyzed(M, ordering, seed, threads, engine.place)
-    values = Values(n, sym.matrix_pattern, constraint, engine.place)
-    data = values.there(M.data) if origin is None else values.first(origin[0], origin[1], M)
+        M = constraint.reduce(M)
+    sym = analyzed(M, ordering, seed, threads)
+    return CholeskyFactor(sym, Values(n, sym.matrix_pattern, constraint), M.data, precision=precision, threads=threads, engine=engine)
+
+
+def _cholesky_there(A, ordering, mesh, fixed, pin, precision, engine, seed, threads, lower):
+    """:func:`cholesky` of a matrix that lies on the GPU, or goes there first; nothing but scalars comes back."""
+    with errors("the matrix"):
+        source, positions = _positions_there(A, lower, mesh)
+        n, constraint, reduced, across = positions.pattern.n, None, positions, None
+        if pin or fixed is not None:
+            constraint = DeviceConstraint(None if pin else Fixed(positions.pattern, fixed), source, positions)
+            ordering = ordering if isinstance(ordering, str) else constraint.restrict(ordering)
+            reduced, across = constraint.reduce(positions)
+    sym = analyzed_there(reduced.pattern, ordering, seed, threads, on_device(A))
+    values = DeviceValues(n, reduced.pattern, constraint)
+    with errors("the matrix"):
+        data = values.first(source, positions, reduced, across)
     return CholeskyFactor(sym, values, data, precision=precision, threads=threads, engine=engine)
 
 
-def _constraint(M, origin, fixed, pin):
-    return Pinned(_linked(M, origin)) if pin else Fixed(M, fixed) if fixed is not None else None
-
-
-def _intake(A, lower, device):
-    """((matrix, positions) or None, Csr with both triangles): values are positions where the matrix stays on a GPU."""
-    if not on_device(A) or device == "cpu" or not (device == "cuda" or available()):
-        return None, as_symmetric(A, lower=lower)
-    with errors("the matrix"):
+def _positions_there(A, lower, mesh, pattern_only=False):
+    """(the matrix, its :class:`Positions` with the edges of the mesh) on the device; a matrix of the host is checked there."""
+    if on_device(A):
         source = as_device_csr(A)
-        positions = Positions(source, lower)
-    return (source, positions), positions.host
+    elif pattern_only:
+        source = uploaded_pattern(as_csr(A, dtype=None))
+    else:
+        source, lower = uploaded(as_symmetric(A, lower=lower)), False
+    positions = Positions(source, lower, check=not pattern_only)
+    if mesh is not None:
+        edges = pattern_of(mesh, "mesh")
+        _check_mesh(edges, source.n)
+        positions.widen(uploaded_pattern(edges))
+    return source, positions
 
 
-def _engine(device, backend, n, given_there):
+def _engine(device, backend, A):
     """The class that factors: on the CPU, on the GPU, or NVIDIA's."""
+    there, n = on_device(A), next(iter(getattr(A, "shape", ())), 0)
     if one_of(backend, "backend", ("native", "cudss")) == "cudss":
         if device == "cpu":
             raise InvalidInputError('backend="cudss" needs device="cuda" or "auto"')
         choose("cuda" if device == "auto" else device)
         return CudssFactor
-    where = choose("cuda" if device == "auto" and given_there and available() else device, n)
-    return DeviceFactor if where == "cuda" else HostFactor
+    return DeviceFactor if choose("cuda" if device == "auto" and there and available() else device, n) == "cuda" else HostFactor
 
 
-def _linked(M, origin):
-    """M with zeros for values where A holds zeros, which couple nothing."""
-    if origin is None:
-        return M
-    stored = to_host(Positions.of(origin[0], Positions.take(M.data)) != 0)
-    return Csr(M.n, M.indptr, M.indices, stored.astype(np.float64))
+def analyzed_there(pattern, ordering, seed, threads, given_there):
+    """The :class:`Symbolic` of a checked symmetric pattern on the device, which stays there; the ordering that it names lies
+    where the matrix was given."""
+    with errors("the analysis"):
+        chosen = order.resolve(ordering, without_diagonal(pattern), seed=as_seed(seed), threads=threads, place="cuda")
+        sym = Symbolic.build(pattern, chosen.perm, ordering=chosen, threads=thread_count(threads), place="cuda")
+        with sym.report.phase("symbolic"):
+            device_tree(sym)
+        if not given_there:
+            sym.ordering = replace(chosen, perm=to_host(chosen.perm))
+    return _with_phases(sym, chosen)
 
 
-def analyzed(M, ordering, seed, threads, place="cpu"):
+def analyzed(M, ordering, seed, threads):
+    """The :class:`Symbolic` of a checked symmetric matrix of the host."""
     graph = Csr(M.n, *_core.drop_diagonal(M.indptr, M.indices))      # both triangles are there
     chosen = order.resolve(ordering, graph, seed=as_seed(seed), threads=threads)
     own = Csr(M.n, M.indptr, M.indices.copy())             # the caller's index array may change later
-    sym = Symbolic.build(own, chosen.perm, ordering=chosen, threads=thread_count(threads), place=place)
+    sym = Symbolic.build(own, chosen.perm, ordering=chosen, threads=thread_count(threads))
     with sym.report.phase("symbolic"):
         assembly_tree(sym, thread_count(threads))          # made now, so that `factor` is the numeric phase alone
-    whole = Report()                                       # phases in the order in which they ran
+    return _with_phases(sym, chosen)
+
+
+def _with_phases(sym, chosen):
+    """The analysis with the phases of its ordering in its report, in the order in which they ran."""
+    whole = Report()
     whole.merge(chosen.report)
     whole.merge(sym.report)
     sym.report = whole
@@ -234,10 +272,14 @@ def _with_mesh(M, mesh):
     if mesh is None:
         return M
     edges = pattern_of(mesh, "mesh")
-    if edges.n != M.n:
-        raise InvalidInputError(f"A has {M.n} rows, the mesh {edges.n} vertices")
+    _check_mesh(edges, M.n)
     indptr, indices = _core.unite(M.indptr, M.indices, edges.indptr, edges.indices)
     if len(indices) == M.nnz:
         return M
     pattern = Csr(M.n, indptr, indices)
     return Csr(M.n, indptr, indices, None if M.data is None else values_in(pattern, M))
+
+
+def _check_mesh(edges, n):
+    if edges.n != n:
+        raise InvalidInputError(f"A has {n} rows, the mesh {edges.n} vertices")

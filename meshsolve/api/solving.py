@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
-from meshsolve.api.definite import analyzed, cholesky
+from meshsolve.api.definite import analyze, analyzed, cholesky
 from meshsolve.api.escalation import solve_indefinite
 from meshsolve.api.factors import lu
-from meshsolve.arrays import as_array, as_csr, as_number, as_symmetric, is_complex, one_of
+from meshsolve.arrays import as_array, as_csr, as_number, as_rhs, as_symmetric, is_complex, one_of
+from meshsolve.device import available, choose, errors, holds, on_cpu, to_device, to_host, xp
+from meshsolve.device_arrays import as_device_csr, as_device_rhs, on_device, uploaded
 from meshsolve.errors import ConvergenceWarning, NotPositiveDefiniteError, NotSymmetricError
 from meshsolve.factor import parac as _parac
 from meshsolve.factor.cholesky import CholeskyFactor, Values
+from meshsolve.factor.fronts.cuda import residual as _residual_on_device
 from meshsolve.krylov import Info, cg
 from meshsolve.report import Report
-from meshsolve.types import Array, ArrayLike, Chosen, Matrix
+from meshsolve.types import Array, ArrayLike, Chosen, Device, Matrix
 
 LARGE_FACTOR = 2e4          # operations of Cholesky per entry of A from which ParAC and its iterations are faster
 SMALL = 20_000              # rows up to which Cholesky is not asked what it costs
 PRECHECK, GAIN = 20, 1e4    # iterations with the diagonal alone, and the gain that makes a factor needless
 
 
-def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10, threads: int | None = None) -> tuple[Array,
-          Info]:
+def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10, threads: int | None = None,
+          device: Device = "auto") -> tuple[Array, Info]:
     """Solve A x = b once, with the method that fits A.
 
     Parameters
@@ -44,6 +46,9 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
     rtol : float
         Relative residual at which ``info.converged`` is true.
     threads : int, optional
+    device : {"auto", "cpu", "cuda"}
+        ``"cuda"``: Cholesky, LU of real matrices and ParAC on the GPU; LDL^T here on the CPU only. ``"auto"`` takes a GPU that is
+        there where A or b lies on it or A has at least 100,000 rows. x lies where b does.
 
     Returns
     -------
@@ -73,35 +78,65 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
     :func:`ildl` and :func:`meshsolve.sqmr`.
     """
     one_of(method, "method", ("auto", "cholesky", "lu", "ildl", "parac"))
-    rtol = as_number(rtol, "rtol")
+    rtol, place = as_number(rtol, "rtol"), _place(device, A, b)
     if method == "parac":
-        return _solve_parac(as_symmetric(A), b, rtol, threads)
+        return _solve_parac(as_symmetric(A), b, rtol, threads, place)
     if method == "ildl":
-        return solve_indefinite(A, b, rtol, threads)
+        return _solve_ildl(A, b, rtol, threads, device)
     if method == "lu" or (method == "auto" and is_complex(A)):
-        return _solve_lu(A, b, rtol, threads)
+        return _solve_lu(A, b, rtol, threads, device, place)
+    return _solve_symmetric(A, b, method, rtol, threads, device, place)
+
+
+def _solve_symmetric(A, b, method, rtol, threads, device, place):
+    """Cholesky or ParAC; or for ``"auto"`` what takes A where it turns out to be neither."""
     try:
-        M = as_symmetric(A)
+        M = None if method == "cholesky" and place == "cuda" else as_symmetric(A)
         kind = "" if method == "cholesky" else _graph_kind(M)
-        sym: Any = None if kind == "hubs" else analyzed(M, "auto", 0, threads)
+        sym = None if kind == "hubs" else analyzed(M, "auto", 0, threads) if place == "cpu" else analyze(
+            A, threads=threads, device=place)
         if kind == "hubs" or _too_large(kind, sym, M):
-            return _solve_parac(M, b, rtol, threads)
-        F = cholesky(M.to_scipy(), pin=True, device="cpu", threads=threads) if kind == "singular" else CholeskyFactor(
-            sym, Values(M.n, sym.matrix_pattern, None, "cpu"), M.data, threads=threads)
+            return _solve_parac(M, b, rtol, threads, place)
+        F = _definite_factor(A, M, sym, kind, threads, place)
     except (NotSymmetricError, NotPositiveDefiniteError) as e:
         if method == "cholesky":
             raise
-        return _solve_lu(A, b, rtol, threads) if isinstance(e, NotSymmetricError) else solve_indefinite(A, b, rtol, threads)
+        if isinstance(e, NotSymmetricError):
+            return _solve_lu(A, b, rtol, threads, device, place)
+        return _solve_ildl(A, b, rtol, threads, device)
     x = F.solve(b)
-    residual = _relative_residual(M, x, as_array(b, "b"))
+    residual = _residual_there(A, x, b if holds(b) else as_array(b, "b")) if place == "cuda" else _relative_residual(M, x, as_array(b, "b"))
     return x, Info("cholesky", residual <= rtol, 0, residual, [residual], "direct", F.report)
 
 
-def _solve_lu(A, b, rtol, threads):
-    F = lu(A, threads=threads)
+def _place(device, A, b):
+    """Where a method that has both paths runs."""
+    held = on_device(A) or holds(b)
+    return choose("cuda" if device == "auto" and held and available() else device, next(iter(getattr(A, "shape", ())), 0))
+
+
+def _definite_factor(A, M, sym, kind, threads, place):
+    if kind == "singular":
+        return cholesky(A if place == "cuda" else M.to_scipy(), pin=True, device=place, threads=threads)
+    if place == "cuda":
+        return sym.factor(A, threads=threads, device=place)
+    return CholeskyFactor(sym, Values(M.n, sym.matrix_pattern), M.data, threads=threads)
+
+
+def _solve_lu(A, b, rtol, threads, device, place):
+    F = lu(A, threads=threads, device=device if is_complex(A) else place)
     x = F.solve(b)
-    residual = _relative_residual(as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64), x, as_array(b, "b"))
+    if F.report.facts["device"] == "cuda":
+        residual = _residual_there(A, x, b if holds(b) else as_array(b, "b"))
+    else:
+        M = as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64)
+        residual = _relative_residual(M, x, as_array(b, "b"))
     return x, Info("lu", residual <= rtol, 0, residual, [residual], "direct", F.report)
+
+
+def _solve_ildl(A, b, rtol, threads, device):
+    on_cpu(device, "SQMR with an incomplete factor runs", ("auto", "cpu", "cuda"))
+    return solve_indefinite(A, b, rtol, threads)
 
 
 def prefers_parac(M, sym):
@@ -120,18 +155,44 @@ def _graph_kind(M):
     return "" if kind == "regular" and M.n <= SMALL else kind
 
 
-def _solve_parac(M, b, rtol, threads):
+class _DeviceDiagonal:
+    """A diagonal matrix as an operator on blocks that lie on the GPU."""
+
+    def __init__(self, diagonal):
+        self.shape, self._column = (len(diagonal), len(diagonal)), to_device(diagonal[:, None])
+
+    def __matmul__(self, B):
+        return self._column * B
+
+
+def _jacobi(M, place):
+    """The inverse of the diagonal where the right-hand sides lie."""
+    diagonal = M.to_scipy().diagonal()
+    inverse = np.divide(1.0, diagonal, out=np.ones(M.n), where=diagonal > 0)
+    return _DeviceDiagonal(inverse) if place == "cuda" else spla.aslinearoperator(sp.diags_array(inverse))
+
+
+def _solve_parac(M, b, rtol, threads, place):
     """Conjugate gradients with the diagonal if that converges at once, else with a factor."""
-    report, A, k = Report(), M.to_scipy(), np.shape(b)[1] if np.ndim(b) == 2 else 1
-    diagonal = A.diagonal()
-    jacobi = spla.aslinearoperator(sp.diags_array(np.divide(1.0, diagonal, out=np.ones(M.n), where=diagonal > 0)))
+    there = holds(b)
+    place = "cpu" if is_complex(b) and not there else place
+    if place == "cuda" and not there:
+        with errors("the right-hand side"):
+            x, info = _iterate_parac(M, to_device(as_rhs(b, M.n)[0].reshape(np.shape(b))), rtol, threads, place)
+        return to_host(x), info
+    return _iterate_parac(M, b, rtol, threads, place)
+
+
+def _iterate_parac(M, b, rtol, threads, place):
+    report, A, k = Report(), M.to_scipy(), b.shape[1] if getattr(b, "ndim", np.ndim(b)) == 2 else 1
+    jacobi = _jacobi(M, place)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         x, info = cg(A, b, M=jacobi, rtol=rtol, maxiter=PRECHECK, threads=threads)
     report.merge(info.report)
     needless = np.max(info.relative_residual, initial=0.0) <= 1 / GAIN
     if not info.converged:
-        P = jacobi if needless else _parac.parac(M, rhs=max(k, 1), threads=threads)
+        P = jacobi if needless else _parac.parac(M, rhs=max(k, 1), threads=threads, device_name=place)
         if not needless:
             report.merge(P.report)
         x, info = cg(A, b, M=P, x0=x, rtol=rtol, threads=threads)
@@ -140,6 +201,24 @@ def _solve_parac(M, b, rtol, threads):
     reason = info.reason if isinstance(info.reason, str) else "; ".join(sorted(set(info.reason)))
     method = "parac" if report.facts["nnz_L"] else "jacobi"
     return x, Info(method, info.converged, int(np.max(info.iterations, initial=0)), worst, info.residuals, reason, report)
+
+
+def _residual_there(A, x, b):
+    """||b - A x|| / ||b|| in the 2-norm, worst column; A, x and b on the GPU or on the way there."""
+    parts = 2 if b.dtype.kind == "c" else 1
+    with errors("the residual"):
+        M = as_device_csr(A) if on_device(A) else uploaded(as_csr(A))
+        x, b = (_real_columns(to_device(v), M.n) for v in (x, b))
+        left = _residual_on_device(M.indptr, M.indices, M.data, x, b)
+        left, size = (np.sqrt(to_host((v * v).sum(axis=0)).reshape(-1, b.shape[1] // parts).sum(axis=0)) for v in (left, b))
+    return float((left / np.where(size > 0, size, 1)).max(initial=0.0))
+
+
+def _real_columns(v, n):
+    """Columns on the GPU; of complex ones the real parts, then the imaginary ones."""
+    if v.dtype.kind != "c":
+        return as_device_rhs(v, n)[0]
+    return xp().concatenate([as_device_rhs(xp().ascontiguousarray(part), n)[0] for part in (v.real, v.imag)], axis=1)
 
 
 def _relative_residual(M, x, b):

@@ -6,6 +6,7 @@ squared lengths of the mesh: a sphere of radius r0 has r(t)^2 = r0^2 - 4 t.
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from typing import Literal
 
@@ -13,10 +14,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import api
+from meshsolve import device as _device
 from meshsolve.arrays import as_integer, as_number, one_of
 from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning, NotPositiveDefiniteError
+from meshsolve.factor.fronts.cuda import norm1, residual
 from meshsolve.mesh import Mesh, MeshLike, as_mesh
-from meshsolve.operators import CotanAssembler, edge_lengths, face_areas
+from meshsolve.operators import FLATTEST, assembler, edge_lengths, face_areas
 from meshsolve.report import Report
 from meshsolve.types import Auto, Callback, Device, Precision
 
@@ -49,6 +52,8 @@ def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bo
         converges to a round sphere.
     precision : {"double", "single", "mixed"}
     device : {"auto", "cpu", "cuda"}
+        On the GPU positions, operators, factor and solutions stay there from step to step; numbers come back, the mesh at the end
+        and for ``callback``. ``"auto"`` takes a GPU from 100,000 vertices on.
     callback : callable, optional
         ``callback(step, mesh)`` after each step, ``step`` from 1.
     threads : int, optional
@@ -80,12 +85,11 @@ def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bo
     """
     mesh = as_mesh(mesh)
     steps = as_integer(steps, "steps")
-    method = "conformalized" if conformal else "mean curvature"
-    dt = automatic_step(mesh, method) if isinstance(dt, str) and dt == "auto" else as_number(dt, "dt", above=True)
+    given = None if isinstance(dt, str) and dt == "auto" else as_number(dt, "dt", above=True)
     if callback is not None and not callable(callback):
         raise InvalidInputError(f"callback has to be a function of (step, mesh), not {callback!r}")
-    flow = Flow(mesh, method, precision=precision, device=device, threads=threads)
-    flow.report.facts["dt"] = dt
+    flow = Flow(mesh, "conformalized" if conformal else "mean curvature", precision=precision, device=device, threads=threads)
+    dt = flow.report.facts["dt"] = flow.automatic_step() if given is None else given
     for step in range(1, steps + 1):
         if not flow.step(dt):
             warnings.warn(f"the surface shrank to nothing in step {step} of {steps}; this is the mesh before it",
@@ -130,64 +134,99 @@ def smooth(mesh: MeshLike, strength: float = 1.0, order: Literal[1, 2] = 1, prec
     mesh = as_mesh(mesh)
     one_of(order, "order", (1, 2))
     strength = as_number(strength, "strength")
-    s = strength * squared_edge(mesh) ** order
     report = Report(vertices=len(mesh.vertices), faces=len(mesh.faces), strength=strength)
-    with report.phase("assemble"):
-        system = System(mesh, **(BILAPLACIAN if order == 2 else {}))
-        A, b = (system.first_order if order == 1 else system.second_order)(s)
-    F = api.cholesky(A, mesh=mesh if order == 1 else None, precision=precision, device=device, threads=threads)
-    x = F.solve(b)
-    report.merge(F.report)
-    report.facts["residual"] = _backward_error(A, x, b)
-    return mesh.with_vertices(system.positions(x)), report
+    place = _device.choose(device, len(mesh.vertices))
+    with _errors(place):
+        with report.phase("assemble"):
+            system = System(mesh, place, **(BILAPLACIAN if order == 2 else {}))
+            A, b = (system.first_order if order == 1 else system.second_order)(strength * system.squared_edge ** order)
+        edges = mesh if order == 1 and place == "cpu" else None
+        F = api.cholesky(A, mesh=edges, precision=precision, device=place, threads=threads)
+        x = F.solve(b)
+        report.merge(F.report)
+        report.facts["residual"] = _backward_error(A, x, b, place)
+        return mesh.with_vertices(system.positions(x)), report
+
+
+def _errors(place):
+    return _device.errors("the flow") if place == "cuda" else contextlib.nullcontext()
 
 
 class System:
-    """Values of M + s L at moving positions, kept relative to the mesh's centre so that far-off scans lose no digits."""
+    """Values of M + s L at moving positions, kept relative to the mesh's centre so that far-off scans lose no digits.
 
-    def __init__(self, mesh, flattest=None, least=LEAST_MASS):
-        self.mesh, self.least = mesh, least
-        self.assembler = CotanAssembler(mesh) if flattest is None else CotanAssembler(mesh, flattest)
-        self.used = np.zeros(len(mesh.vertices), bool)
-        self.used[mesh.faces] = True
-        self.centre = mesh.vertices[self.used].mean(axis=0)
-        self.row = np.repeat(np.arange(self.assembler.n), np.diff(self.assembler.indptr))
-        self.diagonal = np.flatnonzero(self.assembler.indices == self.row)
-        self.move(mesh.vertices - self.centre)
+    ``place`` is where everything but the mesh lies; array expressions are numpy's or CuPy's.
+    """
+
+    def __init__(self, mesh, place="cpu", flattest=FLATTEST, least=LEAST_MASS):
+        self.mesh, self.least, self.place = mesh, least, place
+        self.xp = np if place == "cpu" else _device.xp()
+        self.assembler = assembler(mesh, flattest, place)
+        self._used = np.zeros(len(mesh.vertices), bool)
+        self._used[mesh.faces] = True
+        if not self._used.any():
+            raise _without_area()
+        self.centre = mesh.vertices[self._used].mean(axis=0)
+        self.used, self.rows = (self._there(array) for array in (self._used, np.flatnonzero(self._used)))
+        self.move(self._there(mesh.vertices - self.centre))
         if not self.area > 0:
-            raise InvalidInputError("the mesh has no face with an area: there is nothing to smooth")
-        self.mean_mass = self.area / np.count_nonzero(self.used)
+            raise _without_area()
+        self.mean_mass = self.area / np.count_nonzero(self._used)
+
+    def _there(self, array):
+        return array if self.place == "cpu" else _device.to_device(array)
+
+    @property
+    def squared_edge(self):
+        """The squared mean edge length, positive."""
+        return self.assembler.mean_edge(self.x) ** 2
 
     def move(self, x):
         """Take the positions x and compute stiffness values and masses there."""
-        self.x = x
-        self.stiffness, self.area_of = self.assembler.values(x)
-        self.area = self.area_of.sum()
+        values = self.assembler.values(x)
+        self.x, (self.stiffness, self.area_of) = x, values
+        self.area = float(self.area_of.sum())
 
     @property
     def mass(self):
         """(n,) positive: an unreferenced vertex weighs as much as the mean one, a nearly massless one its least share."""
-        return np.where(self.used, np.maximum(self.area_of, self.least * self.mean_mass), self.mean_mass)
+        return self.xp.where(self.used, self.xp.maximum(self.area_of, self.least * self.mean_mass), self.mean_mass)
 
     def first_order(self, s, stiffness=None):
         """A = M + s L and b = M x; L of the current surface unless its values are given."""
-        data = s * (self.stiffness if stiffness is None else stiffness)
-        mass = np.maximum(self.mass, HELD * data[self.diagonal])
-        data[self.diagonal] += mass
+        data, diagonal = s * (self.stiffness if stiffness is None else stiffness), self.assembler.diagonal
+        mass = self.xp.maximum(self.mass, HELD * data[diagonal])
+        data[diagonal] += mass
         return self.assembler.matrix(data), mass[:, None] * self.x
 
     def second_order(self, s):
         """A = M + s L M^-1 L and b = M x."""
+        if self.place == "cuda":
+            indptr, indices, data, diagonal = self.assembler.squared(self.stiffness, self.mass)
+            data *= s
+            mass = self.xp.maximum(self.mass, HELD * data[diagonal])
+            data[diagonal] += mass
+            return _device.csr(data, indices, indptr, self.assembler.shape), mass[:, None] * self.x
         L = self.assembler.matrix(self.stiffness)
         squared = s * (L @ sp.diags_array(1 / self.mass) @ L)
         mass = np.maximum(self.mass, HELD * squared.diagonal())
         return sp.csr_array(sp.diags_array(mass) + squared), mass[:, None] * self.x
 
+    def extent(self):
+        """The longest side of the box around the surface."""
+        x = self.x[self.rows]
+        return float((x.max(axis=0) - x.min(axis=0)).max())
+
     def positions(self, x):
-        """x in the mesh's own frame; unreferenced vertices as they were."""
+        """x in the mesh's own frame, on the host; unreferenced vertices as they were."""
+        x = _device.to_host(x)
         if not np.isfinite(x).all():
             raise MeshsolveError("the smoothed positions are not finite: the system is too ill-conditioned; try a smaller step")
-        return np.where(self.used[:, None], x + self.centre, self.mesh.vertices)
+        return np.where(self._used[:, None], x + self.centre, self.mesh.vertices)
+
+
+def _without_area():
+    return InvalidInputError("the mesh has no face with an area: there is nothing to smooth")
 
 
 class Flow:
@@ -203,17 +242,32 @@ class Flow:
     """
 
     def __init__(self, mesh, method="mean curvature", precision="double", device="auto", threads=None):
-        self.method, self.factor = method, None
-        self.options = {"precision": precision, "device": device, "threads": threads}
+        self.method, self.factor, self.place = method, None, _device.choose(device, len(mesh.vertices))
+        self.options = {"precision": precision, "device": self.place, "threads": threads}
         self.report = Report(vertices=len(mesh.vertices), faces=len(mesh.faces), steps=0)
+        with _errors(self.place):
+            self._begin(mesh)
+
+    def _begin(self, mesh):
         with self.report.phase("assemble"):
-            self.system = System(mesh, **(BILAPLACIAN if method == "bi-Laplacian" else {}))
+            self.system = System(mesh, self.place, **(BILAPLACIAN if self.method == "bi-Laplacian" else {}))
         self.first_area = self.report.facts["area_before"] = self.system.area
-        self.first_extent = self._extent()
-        self.stiffness = self.system.stiffness if method == "conformalized" else None       # None: that of the current surface
+        self.first_extent = self.system.extent()
+        self.stiffness = self.system.stiffness if self.method == "conformalized" else None      # None: that of the current surface
+
+    def automatic_step(self):
+        """What :func:`automatic_step` gives for the surface where the flow began, made where it lies."""
+        if self.place == "cpu":
+            return automatic_step(self.system.mesh, self.method)
+        with _errors(self.place):
+            return _step_of(self.method, self.system.squared_edge, self.first_area)
 
     def step(self, dt):
         """One backward Euler step; False if the surface would vanish. After that, or an error, it is where it was."""
+        with _errors(self.place):
+            return self._step(dt)
+
+    def _step(self, dt):
         system, number = self.system, self.report.facts["steps"] + 1
         with self.report.phase("assemble"):
             A, b = system.second_order(dt) if self.method == "bi-Laplacian" else system.first_order(dt, self.stiffness)
@@ -224,7 +278,7 @@ class Flow:
             system.move(x)
             if self.stiffness is not None:
                 self._restore_area()
-            vanished, ran_away = not system.area > COLLAPSED * self.first_area, not self._extent() < RUNAWAY * self.first_extent
+            vanished, ran_away = not system.area > COLLAPSED * self.first_area, not system.extent() < RUNAWAY * self.first_extent
             if vanished or ran_away:
                 vars(system).update(before)
         if vanished:
@@ -237,7 +291,8 @@ class Flow:
 
     def mesh(self):
         """The surface now, as a mesh that shares its connectivity with the first."""
-        return self.system.mesh.with_vertices(self.system.positions(self.system.x))
+        with _errors(self.place):
+            return self.system.mesh.with_vertices(self.system.positions(self.system.x))
 
     def seconds(self):
         """Seconds of each phase so far, those of the factor included."""
@@ -251,13 +306,14 @@ class Flow:
         """The report, with what the factor and the last solve have to say."""
         self.report.merge(self.factor.report)
         self.report.facts["area_after"] = self.system.area
-        self.report.facts["residual"] = _backward_error(*self.last)
+        with _errors(self.place):
+            self.report.facts["residual"] = _backward_error(*self.last, self.place)
         return self.report
 
     def _solve(self, A, b, number):
         try:
             if self.factor is None:
-                mesh = None if self.method == "bi-Laplacian" else self.system.mesh
+                mesh = None if self.method == "bi-Laplacian" or self.place == "cuda" else self.system.mesh
                 self.factor = api.cholesky(A, mesh=mesh, **self.options)
             else:
                 self.factor.refactor(A)
@@ -265,13 +321,11 @@ class Flow:
         except NotPositiveDefiniteError as e:
             raise NotPositiveDefiniteError(f"the flow broke down in step {number}: triangles have collapsed ({e}). A smaller dt "
                                            "or conformal=True helps", e.column) from e
-        if not np.isfinite(x).all():
+        if not bool(self.system.xp.isfinite(x).all()):
             raise MeshsolveError(f"the flow broke down in step {number}: positions are not finite. A smaller dt or "
                                  "conformal=True helps")
         return x
 
-    def _extent(self):
-        return np.ptp(self.system.x[self.system.used], axis=0).max()
 
     def _restore_area(self):
         """Scale about the centroid of the surface; the values follow by their homogeneity."""
@@ -286,9 +340,12 @@ class Flow:
 
 def automatic_step(mesh, method):
     """The time step of a method that ``"auto"`` stands for: it takes away noise between neighbours, whatever the units."""
-    squared = squared_edge(mesh)
+    return _step_of(method, squared_edge(mesh), float(face_areas(mesh).sum()))
+
+
+def _step_of(method, squared, area):
     if method == "conformalized":
-        return float(AUTO_CONFORMAL * face_areas(mesh).sum()) or squared
+        return AUTO_CONFORMAL * area or squared
     return squared ** 2 if method == "bi-Laplacian" else AUTO_STEP * squared
 
 
@@ -296,13 +353,16 @@ def squared_edge(mesh):
     """The squared mean edge length; a mesh without an edge of positive length is refused."""
     mean = edge_lengths(mesh).mean() if len(mesh.edges) else 0.0
     if not mean > 0:
-        raise InvalidInputError("the mesh has no face with an area: there is nothing to smooth")
+        raise _without_area()
     return float(mean) ** 2
 
 
-def _backward_error(A, x, b):
+def _backward_error(A, x, b, place):
     """max |b - A x| / (|A| |x| + |b|) in the infinity norm, worst column."""
-    residual = np.abs(b - A @ x).max(axis=0)
-    norm = np.add.reduceat(np.abs(A.data), A.indptr[:-1]).max()         # every row holds its diagonal
-    size = norm * np.abs(x).max(axis=0) + np.abs(b).max(axis=0)
-    return float((residual / np.where(size > 0, size, 1)).max())
+    if place == "cuda":
+        pattern = A.indptr.astype(np.int64), A.indices.astype(np.int32)
+        left, norm = residual(*pattern, A.data, x, b), norm1(*pattern, A.data)
+    else:
+        left, norm = b - A @ x, np.add.reduceat(np.abs(A.data), A.indptr[:-1]).max()        # every row holds its diagonal
+    size = norm * abs(x).max(axis=0) + abs(b).max(axis=0)
+    return float((abs(left).max(axis=0) / (size + (size == 0))).max())

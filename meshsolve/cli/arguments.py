@@ -47,6 +47,7 @@ def _mesh_arguments(parser):
     parser.add_argument("--render", metavar="PNG", help="picture of the mesh before and after")
     parser.add_argument("--precision", choices=("double", "single", "mixed"), default="double",
                         help="of the factor; mixed: float32, refined to float64 (default: double)")
+    _device_argument(parser)
     _report_argument(parser)
 
 
@@ -74,6 +75,7 @@ def _solve_arguments(parser):
     parser.add_argument("--method", choices=("auto", "cholesky", "lu", "ildl", "parac"), default="auto",
                         help="ildl: symmetric indefinite, by LDL^T and SQMR; parac: an approximate factor and iterations, for large "
                              "graphs (default: auto)")
+    _device_argument(parser)
     _report_argument(parser)
 
 
@@ -104,6 +106,11 @@ def _view_arguments(parser):
     parser.add_argument("--frames", type=_integer(2), default=72, metavar="N", help="of the turntable (default: 72)")
     parser.add_argument("--size", type=_pixels, default=(1440, 900), metavar="WxH", help="in pixels (default: 1440x900)")
     parser.add_argument("--up", choices=("y", "z"), default="y", help="the axis that points up (default: y)")
+
+
+def _device_argument(parser):
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto",
+                        help="cuda: a GPU; auto: one that is there, from 100,000 rows or vertices on (default: auto)")
 
 
 def _report_argument(parser):

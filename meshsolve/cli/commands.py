@@ -14,12 +14,14 @@ def run_mcf(args):
 
     Backward Euler steps of x' = (M + dt L)^-1 M x; the factorization is analysed once and refactored at each step.
     """
-    from meshsolve import apps
+    from meshsolve import apps, device
 
     mesh = _load_mesh(args)
-    count = (lambda step, _: args.label(f"step {step + 1}/{args.steps} ")) if args.label and args.steps > 1 else None
-    out, report = apps.mcf(mesh, steps=args.steps, dt=args.dt, conformal=args.conformal, precision=args.precision,
-                           callback=count, threads=args.threads)
+    place = device.choose(args.device, len(mesh.vertices))
+    counts = args.label and args.steps > 1 and place == "cpu"          # a callback would bring each step's mesh back from a GPU
+    out, report = apps.mcf(mesh, steps=args.steps, dt=args.dt, conformal=args.conformal, precision=args.precision, device=place,
+                           callback=(lambda step, _: args.label(f"step {step + 1}/{args.steps} ")) if counts else None,
+                           threads=args.threads)
     flow = "conformalized mean curvature flow" if args.conformal else "mean curvature flow"
     _finish(args, mesh, out, report, f"{flow}, {args.steps} step{'s' * (args.steps > 1)}")
 
@@ -29,7 +31,8 @@ def run_smooth(args):
     from meshsolve import apps
 
     mesh = _load_mesh(args)
-    out, report = apps.smooth(mesh, args.strength, order=args.order, precision=args.precision, threads=args.threads)
+    out, report = apps.smooth(mesh, args.strength, order=args.order, precision=args.precision, device=args.device,
+                              threads=args.threads)
     kind = "Laplacian" if args.order == 1 else "bi-Laplacian"
     _finish(args, mesh, out, report, f"{kind} smoothing, strength {args.strength:g}")
 
@@ -43,7 +46,7 @@ def run_solve(args):
 
     files.check_outputs(args.output, args.report)
     A, b = files.read_matrix(args.matrix), files.read_vector(args.rhs)
-    x, info = api.solve(A, b, method=args.method, threads=args.threads)
+    x, info = api.solve(A, b, method=args.method, threads=args.threads, device=args.device)
     with _outputs(args.output, args.report) as (x_part, report_part):
         files.write_vector(x_part, x)
         files.write_report(report_part, info.report)
@@ -59,7 +62,7 @@ def run_order(args):
     from meshsolve import api
 
     files.check_outputs(args.perm, args.report)
-    sym = api.analyze(files.read_pattern(args.input), args.method, seed=args.seed, threads=args.threads)
+    sym = api.analyze(files.read_pattern(args.input), args.method, seed=args.seed, threads=args.threads, device="cpu")
     with _outputs(args.perm, args.report) as (perm_part, report_part):
         files.write_perm(perm_part, sym.ordering.perm)
         files.write_report(report_part, sym.report)

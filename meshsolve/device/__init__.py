@@ -48,6 +48,7 @@ import numpy as np
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError, OutOfMemoryError
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[1]
+DLPACK_CUDA = 2                     # kDLCUDA
 AUTO_SIZE = 100_000                 # rows or elements from which device="auto" takes a GPU that is there
 
 _stand_in = contextvars.ContextVar("stand_in", default=None)
@@ -143,9 +144,17 @@ def csr(data, indices, indptr, shape):
 
 
 def holds(array):
-    """Whether an array lies on a GPU: it has ``__cuda_array_interface__``, or it is what stands in for such."""
+    """Whether an array lies on a GPU: it has ``__cuda_array_interface__``, it says so by DLPack, or it stands in for such."""
     stand_in = _stand_in.get()
-    return hasattr(array, "__cuda_array_interface__") or (stand_in is not None and stand_in.is_native(array))
+    return hasattr(array, "__cuda_array_interface__") or (stand_in is not None and stand_in.is_native(array)) or (
+        not isinstance(array, np.ndarray) and hasattr(array, "__dlpack_device__") and array.__dlpack_device__()[0] == DLPACK_CUDA)
+
+
+def asarray(array):
+    """An array that lies on the GPU, of whatever library, as one of :func:`xp`; no copy."""
+    module = xp()
+    known = isinstance(array, np.ndarray) or hasattr(array, "__cuda_array_interface__")
+    return module.asarray(array) if known else module.from_dlpack(array)
 
 
 def shared_limit():

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib
 import re
 
 from meshsolve.device import PACKAGE
 
-OPTIONS = ("-std=c++17", "--device-as-default-execution-space", "-lineinfo")
+OPTIONS = ("-std=c++17", "-lineinfo")                       # CuPy adds --device-as-default-execution-space: not twice
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.MULTILINE)
 INSTALL = "pip install 'meshsolve[cuda12]' (or [cuda13]) brings it"
 
@@ -36,8 +37,13 @@ class CuPy:
 
         self.xp = cupy
         self.memory_errors = (cupy.cuda.memory.OutOfMemoryError,)
-        self.device_errors = (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError,
-                              cupy.cuda.compiler.CompileException)
+
+    @property
+    def device_errors(self):
+        """What a driver, a compiler or a library raises; one that is not installed raises ImportError when it is first called."""
+        cuda = self.xp.cuda
+        return (cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError, cuda.compiler.CompileException, ImportError,
+                *_library_errors())
 
     @property
     def shared_limit(self):
@@ -75,6 +81,17 @@ class CuPy:
         from meshsolve.device import blas
 
         return getattr(blas, op)(*arrays, **options)
+
+
+def _library_errors():
+    """The exceptions of cuBLAS and cuSOLVER, as far as these are there."""
+    found = []
+    for library, name in (("cublas", "CUBLASError"), ("cusolver", "CUSOLVERError")):
+        try:
+            found.append(getattr(importlib.import_module(f"cupy_backends.cuda.libs.{library}"), name))
+        except ImportError:
+            continue
+    return found
 
 
 @functools.cache

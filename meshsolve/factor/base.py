@@ -28,7 +28,7 @@ class Factor(spla.LinearOperator):
         """Apply ``solve_columns`` to b of ``rows`` rows; the result has b's shape and lies where b does, and has its dtype
         where that is floating."""
         on_device = device.holds(b)
-        given = device.xp().asarray(b) if on_device else as_array(b, "b")
+        given = device.asarray(b) if on_device else as_array(b, "b")
         if given.dtype.kind == "c":
             real = self._solve_real(given.real.copy(), solve_columns, rows, on_device)
             imaginary = self._solve_real(given.imag.copy(), solve_imaginary or solve_columns, rows, on_device)
@@ -79,13 +79,17 @@ def deliver(x, shape, out, on_device=False):
     if out is None:
         return x
     if on_device:
-        fits = device.holds(out) and device.xp().asarray(out).shape == x.shape and out.dtype == x.dtype
+        fits = device.holds(out) and _like(device.asarray(out), x)
     else:
-        fits = isinstance(out, np.ndarray) and out.shape == x.shape and out.dtype == x.dtype and out.flags.writeable
+        fits = isinstance(out, np.ndarray) and _like(out, x) and out.flags.writeable
     if not fits:
         raise InvalidInputError(f"out has to be a writable array of shape {x.shape} and dtype {x.dtype}, where b lies")
-    (device.xp().asarray(out) if on_device else out)[...] = x
+    (device.asarray(out) if on_device else out)[...] = x
     return out
+
+
+def _like(out, x):
+    return out.shape == x.shape and out.dtype == x.dtype
 
 
 def values_in(pattern, M, names=None):

@@ -194,7 +194,7 @@ def null_space(project, M):
 
 def block_of(b, n):
     """A vector or block on the device as a fresh (n, k) float64 block."""
-    xp = device.xp()
+    xp, b = device.xp(), device.asarray(b)
     if b.ndim not in (1, 2) or b.shape[0] != n or 0 in b.shape or b.dtype.kind not in "biuf":
         raise InvalidInputError(f"b on the GPU has to be real of shape ({n},) or ({n}, k), not {b.dtype} of shape {b.shape}")
     B = xp.array(b.reshape(n, -1), np.float64, order="C")

@@ -7,6 +7,7 @@ the same pattern, and a factor analysed for one can be refactored for the other.
 
 from __future__ import annotations
 
+import functools
 import warnings
 from typing import Literal
 
@@ -15,12 +16,15 @@ import scipy.sparse as sp
 
 from meshsolve import _core
 from meshsolve.arrays import one_of
+from meshsolve.device import choose, csr, errors, on_cpu, to_device, xp
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import MeshLike, as_mesh, pattern_of
-from meshsolve.types import Matrix, Sparse
+from meshsolve.operators.cuda import DeviceAssembler
+from meshsolve.types import Device, Matrix, Sparse
 
 FLATTEST = 1e-8         # twice the area over the longest side squared; flatter triangles count as that flat
 MOLLIFY = 1e-8          # intrinsic triangles keep the triangle inequality by this share of the mean edge length
+PLACES = ("auto", "cpu", "cuda")
 MOST_FLIPS = 10**9      # about two minutes; the planar worst case is quadratic (Lawson), meshes need less than a flip per edge
 
 
@@ -49,7 +53,8 @@ class CotanAssembler:
     def __init__(self, mesh, flattest=FLATTEST):
         self.n, self.flattest = len(mesh.vertices), flattest
         self._faces, self._of_side, self._edges = mesh.faces.reshape(-1), mesh.side_edges.reshape(-1), len(mesh.edges)
-        self.indptr, self.indices, self._edge = _core.mesh_adjacency(self.n, mesh.edges.reshape(-1), True)
+        self._ends = mesh.edges.reshape(-1)
+        self.indptr, self.indices, self._edge = _core.mesh_adjacency(self.n, self._ends, True)
         self._indptr = _narrow(self.indptr)
 
     def values(self, vertices):
@@ -59,12 +64,29 @@ class CotanAssembler:
         data = _core.laplacian_values(self.indptr, self.indices, self._edge, weight)
         return data, _thirds(self._faces, area, self.n)
 
+    @functools.cached_property
+    def diagonal(self):
+        """(n,) where the diagonal lies in each row."""
+        return np.flatnonzero(self._edge < 0)
+
+    def mean_edge(self, x):
+        """The mean length of the edges; 0 where there is none."""
+        ends = self._ends.reshape(-1, 2)
+        return float(np.linalg.norm(x[ends[:, 0]] - x[ends[:, 1]], axis=1).mean()) if len(ends) else 0.0
+
     def matrix(self, data):
         """The csr_array with ``data`` on this pattern. Its index arrays are shared with every other one made here."""
         return sp.csr_array((data, self.indices, self._indptr), shape=(self.n, self.n))
 
 
-def cotan_laplacian(mesh: MeshLike, intrinsic_delaunay: bool = False) -> Sparse:
+def assembler(mesh, flattest=FLATTEST, place="cpu"):
+    """The :class:`CotanAssembler` of a mesh, or its twin on the GPU."""
+    if place == "cpu":
+        return CotanAssembler(mesh, flattest)
+    return DeviceAssembler(len(mesh.vertices), mesh.faces, flattest)
+
+
+def cotan_laplacian(mesh: MeshLike, intrinsic_delaunay: bool = False, device: Device = "cpu") -> Sparse:
     """The cotangent Laplacian: L[i, j] = -(cot a + cot b) / 2 for the angles a, b opposite the edge, rows sum to 0.
 
     Parameters
@@ -74,6 +96,8 @@ def cotan_laplacian(mesh: MeshLike, intrinsic_delaunay: bool = False) -> Sparse:
     intrinsic_delaunay : bool
         Flip edges intrinsically until every edge is Delaunay; no edge inside the surface then has a negative weight, up to
         rounding. The pattern is that of the flipped edges. Needs a manifold mesh, orientable or not.
+    device : {"cpu", "cuda", "auto"}
+        On the GPU the result is a CuPy csr_matrix. The flips run on the CPU only.
 
     Returns
     -------
@@ -85,6 +109,8 @@ def cotan_laplacian(mesh: MeshLike, intrinsic_delaunay: bool = False) -> Sparse:
     ------
     InvalidInputError
         Not a mesh, or ``intrinsic_delaunay`` of a non-manifold mesh.
+    DeviceUnavailableError
+        ``device="cuda"`` without a GPU, or with ``intrinsic_delaunay``.
 
     Warns
     -----
@@ -105,9 +131,14 @@ def cotan_laplacian(mesh: MeshLike, intrinsic_delaunay: bool = False) -> Sparse:
     """
     mesh = as_mesh(mesh)
     if intrinsic_delaunay:
+        on_cpu(device, "the flips run", PLACES)
         return _intrinsic_laplacian(mesh)
-    assembler = CotanAssembler(mesh)
-    return assembler.matrix(assembler.values(mesh.vertices)[0])
+    if choose(device, len(mesh.vertices)) == "cuda":
+        with errors("the Laplacian"):
+            rows = assembler(mesh, place="cuda")
+            return rows.matrix(rows.values(to_device(mesh.vertices))[0])
+    rows = CotanAssembler(mesh)
+    return rows.matrix(rows.values(mesh.vertices)[0])
 
 
 def graph_laplacian(mesh_or_pattern: MeshLike | Matrix) -> Sparse:
@@ -131,7 +162,7 @@ def graph_laplacian(mesh_or_pattern: MeshLike | Matrix) -> Sparse:
     return sp.csr_array((data, indices, indptr), shape=(graph.n, graph.n))
 
 
-def mass_matrix(mesh: MeshLike, kind: Literal["lumped", "voronoi", "consistent"] = "lumped") -> Sparse:
+def mass_matrix(mesh: MeshLike, kind: Literal["lumped", "voronoi", "consistent"] = "lumped", device: Device = "cpu") -> Sparse:
     """The mass matrix: the area that belongs to each vertex. Its entries sum to the area of the mesh.
 
     Parameters
@@ -140,6 +171,8 @@ def mass_matrix(mesh: MeshLike, kind: Literal["lumped", "voronoi", "consistent"]
     kind : {"lumped", "voronoi", "consistent"}
         ``"lumped"``: a third of every triangle to each corner (barycentric), diagonal. ``"voronoi"``: mixed Voronoi areas,
         diagonal. ``"consistent"``: linear finite elements, on the pattern of the Laplacian.
+    device : {"cpu", "cuda", "auto"}
+        On the GPU the result is a CuPy csr_matrix; ``"lumped"`` only.
 
     Returns
     -------
@@ -150,6 +183,8 @@ def mass_matrix(mesh: MeshLike, kind: Literal["lumped", "voronoi", "consistent"]
     ------
     InvalidInputError
         Not a mesh, or an unknown kind.
+    DeviceUnavailableError
+        ``device="cuda"`` without a GPU, or with another kind.
 
     References
     ----------
@@ -159,6 +194,12 @@ def mass_matrix(mesh: MeshLike, kind: Literal["lumped", "voronoi", "consistent"]
     mesh = as_mesh(mesh)
     n = len(mesh.vertices)
     one_of(kind, "kind", ("lumped", "voronoi", "consistent"))
+    if kind != "lumped":
+        on_cpu(device, f"the {kind} mass is made", PLACES)
+    elif choose(device, n) == "cuda":
+        with errors("the masses"):
+            mass = assembler(mesh, place="cuda").values(to_device(mesh.vertices))[1]
+            return csr(mass, xp().arange(n, dtype=np.int32), xp().arange(n + 1, dtype=np.int32), (n, n))
     if kind == "consistent":
         return _consistent_mass(mesh)
     if kind == "lumped":

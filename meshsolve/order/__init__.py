@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from meshsolve.arrays import as_perm
+from meshsolve.arrays import as_perm, as_seed, thread_count
 from meshsolve.errors import InvalidInputError
 from meshsolve.order.auto import auto
-from meshsolve.order.nested import nested_dissection
+from meshsolve.order.nested import dissect_there, nested_dissection
 from meshsolve.order.ordering import Ordering, OrderingLike, SeparatorTree
+from meshsolve.order.prepass_cuda import on_host
 from meshsolve.order.simple import amd, natural, nnz_sort, random, rcm
 from meshsolve.order.update import update
 from meshsolve.report import Report
@@ -22,7 +23,7 @@ __all__ = ["Ordering", "SeparatorTree", "amd", "auto", "natural", "nested_dissec
            "update"]
 
 
-def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | None = None) -> Ordering:
+def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | None = None, place: str = "cpu") -> Ordering:
     """What a user passed as ``ordering=`` becomes an :class:`Ordering` of ``pattern``.
 
     Parameters
@@ -34,6 +35,9 @@ def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | 
         Symmetric, without diagonal.
     seed, threads : int
         For the methods that use them.
+    place : {"cpu", "cuda"}
+        Where the pattern lies. ``"cuda"``: ``"auto"`` and ``"nd"`` are the nested dissection of the GPU, whose ``perm`` stays
+        there; minimum degree, whose steps depend on each other, and the simple ones are the CPU's.
 
     Returns
     -------
@@ -50,6 +54,9 @@ def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | 
         return ordering
     if not isinstance(ordering, str):
         return Ordering(as_perm(ordering, pattern.n, "ordering"), "given", report=Report(ordering="given"))
+    if place == "cuda":
+        return dissect_there(pattern, as_seed(seed), thread_count(threads)) if ordering in ("auto", "nd") else resolve(
+            ordering, on_host(pattern), seed, threads)
     methods = {
         "auto": lambda: auto(pattern, seed=seed, threads=threads),
         "nd": lambda: nested_dissection(pattern, seed=seed, threads=threads),

@@ -7,13 +7,12 @@ from functools import partial
 from meshsolve import _core
 from meshsolve.arrays import as_seed, thread_count
 from meshsolve.mesh import MeshLike, pattern_of
-from meshsolve.order.nested import dissect
+from meshsolve.order.nested import DEFAULT_PATCH, dissect
 from meshsolve.order.ordering import Ordering, timed
 from meshsolve.order.simple import amd
 from meshsolve.types import Matrix
 
 TRIED_UP_TO = 100_000           # unknowns up to which minimum degree is tried; beyond, its operations are foreseen
-PATCH = 64                      # vertices of a sub-patch, as nested_dissection has them by default
 CHEAP = 8000                    # operations an unknown for which a factorization takes less time than any dissection
 
 
@@ -52,10 +51,10 @@ def auto(A_or_mesh: MeshLike | Matrix, seed: int = 0, threads: int | None = None
     """
     pattern, seed, threads = pattern_of(A_or_mesh), as_seed(seed), thread_count(threads)
     if pattern.n > TRIED_UP_TO:
-        first, second = dissect(pattern, "default", PATCH, seed, threads, cheap=CHEAP), amd
+        first, second = dissect(pattern, "default", DEFAULT_PATCH, seed, threads, cheap=CHEAP), amd
     else:
         first = timed("amd", pattern, lambda graph: _core.amd(graph.indptr, graph.indices, most_flops=CHEAP * graph.n))
-        second = partial(dissect, effort="default", patch=PATCH, seed=seed, threads=threads)
+        second = partial(dissect, effort="default", patch=DEFAULT_PATCH, seed=seed, threads=threads)
     if len(first) == pattern.n:
         return first
     ordering = second(pattern)

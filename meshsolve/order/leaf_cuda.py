@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.order.device_arrays import counted, crossing_keys, inverse, running_sums, sorted_by, upload
+from meshsolve.device.lists import counted, inverse, running_sums
+from meshsolve.order.device_arrays import crossing_keys, sorted_by, upload
 
 K = device.kernels("order/leaf.cu")
 SHARED_MOST = 96 << 10              # bytes of shared memory that a leaf may take: two to a multiprocessor

@@ -22,6 +22,7 @@ EFFORTS = {
 }
 SMALL, NEAR_TREE = 5000, 3.2    # vertices and mean degree below which it is minimum degree, on the CPU; as in nested.cpp
 PATCHES_PER_MESH_PATCH = 8      # nested dissection cuts a mesh patch into this many sub-patches
+DEFAULT_PATCH = 64              # vertices of a sub-patch, as nested_dissection has them by default
 
 
 def nested_dissection(A_or_mesh: MeshLike | Matrix, effort: Effort = "default", patch_size: int = 512, seed: int = 0,
@@ -97,8 +98,14 @@ def dissect(pattern, effort, patch, seed, threads, cheap=0.0):
     return Ordering(perm, "nd", SeparatorTree(parent, first, last), patches, report)
 
 
-def dissect_on_gpu(A, effort, patch, seed, threads):
+def dissect_there(pattern, seed, threads):
+    """Nested dissection of a checked pattern on the device; ``perm`` stays there."""
+    return dissect_on_gpu(pattern, "default", DEFAULT_PATCH, seed, threads, stays=True)
+
+
+def dissect_on_gpu(A, effort, patch, seed, threads, stays=False):
     """:func:`nested_dissection` with ``device="cuda"`` of checked arguments."""
+    stays = stays or prepass_cuda.held(A)
     announce("order")
     start = time.perf_counter()
     with errors("nested dissection"):
@@ -106,10 +113,10 @@ def dissect_on_gpu(A, effort, patch, seed, threads):
         reduced = prepass_cuda.reduce(G)
         if reduced.graph.n < SMALL or reduced.graph.nnz < NEAR_TREE * reduced.graph.n:
             o = dissect(prepass_cuda.on_host(G), effort, patch, seed, threads)
-            return replace(o, perm=to_device(o.perm)) if prepass_cuda.held(A) else o
+            return replace(o, perm=to_device(o.perm)) if stays else o
         found = nested_cuda.dissect(reduced.graph, EFFORTS[effort], patch, seed)
         perm, tree = prepass_cuda.expand(reduced, found.perm, found.tree)
-        perm = perm if prepass_cuda.held(A) else to_host(perm)
+        perm = perm if stays else to_host(perm)
     report = Report(ordering="nd", nnz_A=G.nnz + G.n, threads=threads, device="cuda", effort=effort, num_patches=found.patches)
     report.add("patches", found.patch_seconds)
     report.add("order", time.perf_counter() - start - found.patch_seconds)

@@ -13,8 +13,9 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.arrays import Csr
+from meshsolve.device.lists import counted, inverse, over, running_sums
 from meshsolve.order.bisect_cuda import as_quotient, bisect
-from meshsolve.order.device_arrays import FEW, counted, crossing_keys, inverse, node_of, over, running_sums, sorted_by, upload
+from meshsolve.order.device_arrays import FEW, crossing_keys, node_of, sorted_by, upload
 from meshsolve.order.leaf_cuda import order_leaves
 
 PATCHES = device.kernels("order/subpatch.cu")

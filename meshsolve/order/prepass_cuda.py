@@ -9,8 +9,9 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.arrays import LARGEST_SIZE, Csr
+from meshsolve.device.lists import compressed, distinct, inverse, keys_of, over, rows_of, running_sums, transposed
 from meshsolve.errors import InvalidInputError
-from meshsolve.order.device_arrays import counted, inverse, over, running_sums, sorted_by
+from meshsolve.order.device_arrays import sorted_by
 
 K = device.kernels("order/prepass.cu")
 WORTH_MERGING = 0.1                 # share of rows that merging takes out from which it pays
@@ -61,11 +62,10 @@ def symmetrized(n, indptr, indices):
     xp = device.xp()
     if len(indices) and device.scalar((indices.min() < 0) | (indices.max() >= n)):
         raise InvalidInputError(f"A has an index outside 0..{n - 1}")
-    row = xp.searchsorted(indptr, xp.arange(len(indices)), side="right") - 1
-    off = xp.flatnonzero(row != indices)
-    row, column = row[off].astype(xp.int64), indices[off].astype(xp.int64)
-    keys, _ = counted(xp.concatenate([row << 32 | column, column << 32 | row]))
-    return Csr(n, xp.searchsorted(keys, xp.arange(n + 1) << 32).astype(xp.int64), (keys & 0xFFFFFFFF).astype(xp.int32))
+    keys = keys_of(indptr, indices)
+    turned = transposed(keys)
+    off = keys != turned
+    return Csr(n, *compressed(n, distinct(xp.concatenate([keys[off], turned[off]]))))
 
 
 def reduce(G):
@@ -88,7 +88,7 @@ def reduce(G):
     before = running_sums(kept)
     group = before[first].astype(xp.int32)
     group[dense] = -1
-    row = xp.searchsorted(G.indptr, xp.arange(G.nnz), side="right") - 1
+    row = rows_of(G.indptr, G.nnz)
     stays = xp.flatnonzero(kept[row] & kept[G.indices])
     size = xp.bincount(group[row[stays]], minlength=G.n - merged - len(dense))
     return Reduced(Csr(len(size), running_sums(size), group[G.indices[stays]]), group, dense)

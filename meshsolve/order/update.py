@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve.arrays import Csr, as_seed, thread_count
+from meshsolve.device import to_host
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import MeshLike, pattern_of
 from meshsolve.order.nested import nested_dissection
@@ -67,7 +68,7 @@ def update(ordering: Ordering, A_or_mesh: MeshLike | Matrix, effort: Effort = "d
         return ordering
     if stale[0] < 0:                                            # two roots have been joined
         return nested_dissection(pattern, effort, seed=seed, threads=threads)
-    perm, pieces, rows = ordering.perm.copy(), [], 0
+    perm, pieces, rows = np.array(to_host(ordering.perm)), [], 0
     for top in stale:
         first, last = tree.begin[top], ordering.tree.last[top]
         part = nested_dissection(_induced(pattern, ordering.perm[first:last]), effort, seed=seed, threads=threads)

@@ -199,7 +199,8 @@ class PatchMesh:
     @property
     def vertex_weights(self):
         """(num_patches,) int64: owned vertices of each patch."""
-        return np.diff(self._vertices.owned_ptr)
+        owned = self._vertices.owned_ptr
+        return owned[1:] - owned[:-1]
 
     def patch(self, p: int) -> Patch:
         """Patch ``p`` as a :class:`Patch` of read-only views, 0 <= p < num_patches; O(1).

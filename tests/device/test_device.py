@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.linalg as sl
 from kernel_harness import Harness, KernelError
+from kernel_harness.strict import FUNCTIONS, METHODS, Strict
 
 from meshsolve import device
 from meshsolve.device.cuda import reason_without, source
@@ -166,3 +167,37 @@ def test_dense_calls(cuda, dtype):
 def test_a_pivot_that_is_not_positive_is_named(cuda):
     a = device.to_device(np.asfortranarray(np.diag([4.0, 1.0, -2.0, 3.0])))
     assert device.dense("potrf", a) == 3
+
+
+# ---- CuPy as it is ----------------------------------------------------------------------------------------------------
+
+
+def test_options_that_cupy_adds_are_not_given_twice():
+    from meshsolve.device.cuda import OPTIONS
+
+    assert not {"--device-as-default-execution-space", "-default-device", "-ftz=true"} & set(OPTIONS)
+
+
+def test_arrays_on_a_gpu_are_known_by_dlpack():
+    class Foreign:
+        def __init__(self, kind):
+            self.kind = kind
+
+        def __dlpack_device__(self):
+            return self.kind, 0
+
+    assert device.holds(Foreign(2)) and not device.holds(Foreign(1)) and not device.holds(np.ones(1))
+
+
+def test_the_strict_stand_in_knows_what_cupy_has():
+    cupy = pytest.importorskip("cupy")
+    missing = [name for name in FUNCTIONS if not hasattr(cupy.linalg if "." in name else cupy, name.split(".")[-1])]
+    assert not missing and all(hasattr(cupy.ndarray, name) for name in METHODS)
+
+
+@pytest.mark.parametrize("wrong", [lambda a, xp: a + np.ones(3), lambda a, xp: np.ones(3) + a, lambda a, xp: xp.concatenate([a, np.ones(3)]),
+                                   lambda a, xp: np.asarray(a), lambda a, xp: a[np.arange(2)], lambda a, xp: list(a),
+                                   lambda a, xp: xp.lexsort((a, a)), lambda a, xp: xp.interp(a, a, a), lambda a, xp: a.searchsorted(a)])
+def test_the_strict_stand_in_refuses_what_cupy_does(wrong):
+    with device.use(Strict()) as strict, pytest.raises((TypeError, AttributeError, NotImplementedError)):
+        wrong(strict.to_device(np.arange(3.0)), strict.xp)

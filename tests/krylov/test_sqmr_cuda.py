@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from kernel_harness.harness import OnDevice
+from on_device import there
 
 import meshsolve as ms
 from meshsolve.krylov import cg_cuda
@@ -96,12 +96,12 @@ def test_singular_but_consistent(cuda):
 def test_arrays_that_lie_there_stay_there(cuda):
     if cuda is None:
         pytest.skip("the GPU has arrays of its own")
-    b = B.view(OnDevice)
+    b = there(B)
     _, info = ms.sqmr(KKT, b, M=ms.ildl(KKT, fill_level=1, device="cuda"))
     assert info.converged and info.report.facts["device"] == "cuda"
     with pytest.raises(ms.InvalidInputError, match="on the CPU"):
         ms.sqmr(KKT, b, M=ms.ildl(KKT, fill_level=1))
-    _, info = ms.sqmr(ms.datasets.helmholtz(8, 7), np.ones(64).view(OnDevice), rtol=1e-6)
+    _, info = ms.sqmr(ms.datasets.helmholtz(8, 7), there(np.ones(64)), rtol=1e-6)
     assert info.converged
 
 

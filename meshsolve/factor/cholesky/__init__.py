@@ -20,11 +20,11 @@ from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError
 from meshsolve.factor.base import Factor, values_in
 from meshsolve.factor.cholesky.host import HostFactor
 from meshsolve.factor.cholesky.refine import refine
-from meshsolve.factor.cholesky.values import Values
+from meshsolve.factor.cholesky.values import DeviceValues, Values
 from meshsolve.report import Report
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse, System
 
-__all__ = ["CholeskyFactor", "HostFactor", "Values", "values_in"]
+__all__ = ["CholeskyFactor", "DeviceValues", "HostFactor", "Values", "values_in"]
 
 PRECISIONS = ("double", "single", "mixed")
 SYSTEMS = ("A", "L", "Lt")
@@ -58,8 +58,8 @@ class CholeskyFactor(Factor):
         one_of(precision, "precision", PRECISIONS)
         super().__init__(values.n, np.float32 if precision == "single" else np.float64)
         self.symbolic, self.precision, self.threads = symbolic, precision, thread_count(threads)
-        self._values, self._pattern, self._constraint, self._place = values, values.pattern, values.constraint, values.place
-        self.report = Report(threads=self.threads, nnz_A=values.pattern.nnz, nnz_L=symbolic.nnz, flops=symbolic.flops)
+        self._values, self._constraint, self._place = values, values.constraint, values.place
+        self.report = Report(threads=self.threads, nnz_A=values.nnz, nnz_L=symbolic.nnz, flops=symbolic.flops)
         self.report.merge(symbolic.report)
         self.report.facts["device"] = values.place
         with self._errors("the Cholesky factorization"):
@@ -111,8 +111,9 @@ class CholeskyFactor(Factor):
     def _not_positive_definite(self, failed, data):
         column = int(self.perm[failed])
         row = int(self.symbolic.perm[failed])
-        span = slice(self._pattern.indptr[row], self._pattern.indptr[row + 1])
-        diagonal = float(device.to_host(data[span])[self._pattern.indices[span] == row].sum())
+        pattern = self.symbolic.matrix_pattern
+        span = slice(pattern.indptr[row], pattern.indptr[row + 1])
+        diagonal = float(device.to_host(data[span])[pattern.indices[span] == row].sum())
         if diagonal > 0:
             causes = ("A may be a Laplacian, singular by construction: use pin=True, fix some rows (fixed=), or add a mass "
                       "term; or A is indefinite, and a Cholesky factorization does not exist")
@@ -134,7 +135,7 @@ class CholeskyFactor(Factor):
         self.__dict__.update({name: value for name, value in state.items() if name not in ("engine", "matrix")})
         with self._errors("the Cholesky factorization"):
             self._factor = state["engine"](self.symbolic, self.precision, self.threads)
-            self._run(self._values.there(state["matrix"]))
+            self._run(device.to_device(state["matrix"]) if self._values.place == "cuda" else state["matrix"])
 
     # ---- solves ---------------------------------------------------------------------------------------------------------
 
@@ -166,7 +167,7 @@ class CholeskyFactor(Factor):
             raise InvalidInputError("fixed_values given, but the factor was made without fixed=")
         with self._errors("the solve"):
             if system != "A":
-                return self._solve_like(b, out, lambda B: self._factor.solve(system, B), self._pattern.n)
+                return self._solve_like(b, out, lambda B: self._factor.solve(system, B), self.symbolic.n)
             with self.report.phase("solve"):
                 return self._solve_like(b, out, lambda B: self._solve_constrained(B, fixed_values), self.shape[0],
                                         lambda B: self._solve_constrained(B, None))      # fixed values are real
@@ -207,7 +208,7 @@ class CholeskyFactor(Factor):
     def L(self) -> Sparse:
         """L as a csc_array, rows ascending, diagonal first: ``L @ L.T == A[perm][:, perm]``. O(nnz(L)), made at each call."""
         indptr, indices = self.symbolic.pattern()
-        return sp.csc_array((self._factor.values_on(indptr, indices), indices, indptr), shape=(self._pattern.n,) * 2)
+        return sp.csc_array((self._factor.values_on(indptr, indices), indices, indptr), shape=(self.symbolic.n,) * 2)
 
     def logdet(self) -> float:
         """Natural logarithm of the determinant of A (of the free block where rows are fixed or pinned)."""
@@ -215,7 +216,7 @@ class CholeskyFactor(Factor):
 
     def rcond(self) -> float:
         """Estimate of 1 / (||A||_1 ||A^-1||_1) by a few solves (Higham and Tisseur 2000), between 0 and 1."""
-        n = self._pattern.n
+        n = self.symbolic.n
 
         def solve(B):
             columns = np.ascontiguousarray(B.reshape(n, -1), np.float64)

@@ -6,12 +6,10 @@ the column of a failed pivot and what is asked for nothing comes back.
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 
 from meshsolve import device
-from meshsolve.factor.fronts.cuda import PIVOT_BLOCK, TILE, Batch, DeviceTree, residual
+from meshsolve.factor.fronts.cuda import PIVOT_BLOCK, TILE, Batch, device_tree, norm1, residual
 
 K, S = device.kernels("factor/cholesky/cholesky.cu"), device.kernels("factor/cholesky/solve.cu")
 NONE = np.iinfo(np.int32).max                               # no pivot has failed
@@ -28,17 +26,17 @@ class DeviceFactor:
     precision : {"double", "single", "mixed"}
         What L is stored in: float64, or float32.
     threads : int
-        For the host's part of the assembly tree.
+        Not used.
     """
 
     place = "cuda"
 
     def __init__(self, symbolic, precision, threads=1):
         xp = device.xp()
-        self._pattern = symbolic.matrix_pattern
+        self._pattern = symbolic.on_device()[0]
         self.dtype = np.dtype(np.float64 if precision == "double" else np.float32)
         self._suffix = "f64" if precision == "double" else "f32"
-        self.tree = tree = DeviceTree.build(symbolic, threads)
+        self.tree = tree = device_tree(symbolic)
         self._panels = xp.zeros(tree.panel_scalars, self.dtype)
         self._updates = xp.empty(tree.update_scalars, self.dtype)
         self._failed = xp.empty(1, np.int32)
@@ -81,8 +79,8 @@ class DeviceFactor:
                           data, self._panels, self._updates, self._failed))
         self._launch(K, "k_assemble", len(level.tiles) // 2, 256, 0,
                      (level.tiles, *tree.entries, data, self._panels, self._updates))
-        if level.wide:
-            self._factor_by_tiles(level.wide)
+        for wide in level.wide:
+            self._factor_by_tiles(wide)
         for front in level.dense:
             self._factor_by_libraries(front)
 
@@ -186,17 +184,11 @@ class DeviceFactor:
 
     def residual(self, X, B):
         """B - A X in float64 for (n, k) arrays on the device."""
-        return residual(*self._matrix, self._data, X, B)
+        return residual(self._pattern.indptr, self._pattern.indices, self._data, X, B)
 
     def norm1(self):
         """Largest sum of magnitudes in a row of A."""
-        xp, n = device.xp(), self.tree.n
-        return -float(residual(*self._matrix, self._data, xp.ones((n, 1)), xp.zeros((n, 1)), magnitudes=True).min())
-
-    @functools.cached_property
-    def _matrix(self):
-        """Row pointers and columns of A on the device."""
-        return device.to_device(self._pattern.indptr), device.to_device(self._pattern.indices)
+        return norm1(self._pattern.indptr, self._pattern.indices, self._data)
 
     def values_on(self, indptr, indices):
         """Values of L on its pattern, a host array; the pattern by columns, diagonal first, lies on the host as well."""

@@ -6,16 +6,15 @@ so the direction of its permutations does not matter, and new values are one gat
 
 from __future__ import annotations
 
-import functools
 import weakref
 
 import numpy as np
-import scipy.sparse as sp
 
 from meshsolve import device
 from meshsolve.arrays import INT32_MAX
+from meshsolve.device.lists import compressed, rows_of
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError
-from meshsolve.factor.fronts.cuda import residual
+from meshsolve.factor.fronts.cuda import norm1, residual
 
 
 class CudssFactor:
@@ -39,8 +38,9 @@ class CudssFactor:
 
     def __init__(self, symbolic, precision, threads=1):
         self.dtype = np.dtype(np.float64 if precision == "double" else np.float32)
-        self._pattern, self._perm = symbolic.matrix_pattern, device.to_device(symbolic.perm)
-        self._take, self._arrays = _upper(self._pattern, symbolic.perm, self.dtype)
+        self._pattern, analysis = symbolic.on_device()
+        self._perm = analysis.perm
+        self._take, self._arrays = _upper(self._pattern, analysis.iperm, self.dtype)
         self._data = None
         self._solver = _Solver(*self._arrays, self.our_ordering)
         self._planned = False
@@ -78,16 +78,11 @@ class CudssFactor:
 
     def residual(self, X, B):
         """B - A X in float64."""
-        return residual(*self._matrix, self._data, X, B)
+        return residual(self._pattern.indptr, self._pattern.indices, self._data, X, B)
 
     def norm1(self):
         """Largest sum of magnitudes in a row of A."""
-        xp, n = device.xp(), self._pattern.n
-        return -float(residual(*self._matrix, self._data, xp.ones((n, 1)), xp.zeros((n, 1)), magnitudes=True).min())
-
-    @functools.cached_property
-    def _matrix(self):
-        return device.to_device(self._pattern.indptr), device.to_device(self._pattern.indices)
+        return norm1(self._pattern.indptr, self._pattern.indices, self._data)
 
     def matrix(self):
         """As ``DeviceFactor.matrix``."""
@@ -110,17 +105,17 @@ class CudssFactor:
         return sum(array.nbytes for array in self._arrays) + self.nnz * self.dtype.itemsize
 
 
-def _upper(pattern, perm, dtype):
-    """Upper triangle of A[perm][:, perm] on the device: where each value comes from, and (indptr, indices, values)."""
+def _upper(pattern, iperm, dtype):
+    """Upper triangle of the permuted matrix on the device: where each value comes from, and (indptr, indices, values)."""
     if pattern.nnz > INT32_MAX:
         raise InvalidInputError(f'backend="cudss" takes at most {INT32_MAX} entries, not {pattern.nnz}')
-    positions = sp.csr_array((np.arange(1.0, pattern.nnz + 1), pattern.indices, pattern.indptr), shape=(pattern.n,) * 2)
-    upper = sp.csr_array(sp.triu(positions[perm][:, perm], format="csr"))
-    upper.sort_indices()
-    take = device.to_device(upper.data.astype(np.int64) - 1)
-    arrays = (device.to_device(upper.indptr.astype(np.int32)), device.to_device(upper.indices.astype(np.int32)),
-              device.xp().empty(upper.nnz, dtype))
-    return take, arrays
+    xp, place = device.xp(), iperm.astype(np.int64)
+    row, column = place[rows_of(pattern.indptr, pattern.nnz)], place[pattern.indices]
+    upper = xp.flatnonzero(row <= column)
+    keys = (row << 32 | column)[upper]
+    order = xp.argsort(keys)
+    indptr, indices = compressed(pattern.n, keys[order])
+    return upper[order], (indptr.astype(np.int32), indices, xp.empty(len(order), dtype))
 
 
 class _Solver:

@@ -1,10 +1,11 @@
-"""Fixed and pinned rows on the device: the twin of `meshsolve.constraints`, on which it is built.
+"""Fixed and pinned rows on the device: the twin of `meshsolve.constraints`.
 
-The host decides what is free and what couples to what; right-hand sides, prescribed values and solutions stay on the device.
+Patterns are cut down to their free rows as keys; right-hand sides, prescribed values and solutions stay on the device.
 """
 
 from __future__ import annotations
 
+import functools
 import warnings
 
 import numpy as np
@@ -12,69 +13,86 @@ import numpy as np
 from meshsolve import device
 from meshsolve.arrays import Csr
 from meshsolve.constraints import Fixed
+from meshsolve.device.lists import MASK, compressed, last, over, running_sums
 from meshsolve.device_arrays import Positions
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.factor.cholesky.cuda import S
 from meshsolve.factor.fronts.cuda import residual
 
+K = device.kernels("factor/cholesky/components.cu")
 CHUNK = 4096                        # rows that one block of k_sum_segments adds up
 
 
 class DeviceConstraint:
-    """What :class:`~meshsolve.constraints.Fixed` or ``Pinned`` does, for arrays on the device.
+    """What :class:`~meshsolve.constraints.Fixed` or ``Pinned`` does, for matrices and vectors on the device.
 
     Parameters
     ----------
-    host : Fixed or Pinned
+    host : Fixed or None
+        The fixed rows, as the caller names them.
+    M : DeviceCsr
+    positions : Positions
+        Of M. Without ``host`` one row of each connected component is pinned; entries that are 0 in M join nothing.
+
+    Attributes
+    ----------
+    coupling : (indptr, indices, data) or None
+        The block of the last matrix that couples free rows to fixed ones.
+    alone : bool
+        Nothing but isolated rows is pinned: every unknown is 0.
     """
 
-    def __init__(self, host):
-        self.host = host
-        self._pinned = not isinstance(host, Fixed)
-        fixed = host.fixed if self._pinned else host
-        self.alone = fixed is None
-        self.coupling = self._take = None
-        if not self.alone:
-            self._rows, self._free = device.to_device(fixed.rows), device.to_device(fixed.free)
-        if self._pinned:
-            self._segments = _Segments(host.component, host.count)
-            self._component, self._size = device.to_device(host.component), device.to_device(host.size)
+    def __init__(self, host, M, positions):
+        xp, n = device.xp(), positions.pattern.n
+        self._host, self.coupling, self.alone, self._n = host, None, False, n
+        if host is None:
+            linked = positions.keys[Positions.of(M, positions.take) != 0]
+            component, self._rows = components(n, linked)
+            self.alone = len(self._rows) == n
+            self._component, self._segments = component, _Segments(component, len(self._rows))
+            self._size = xp.bincount(component, minlength=len(self._rows)).astype(np.float64)
+        else:
+            self._rows = device.to_device(host.rows)
+        is_free = xp.ones(n, bool)
+        is_free[self._rows] = self.alone                    # of isolated rows alone one stands for all
+        self._free = xp.flatnonzero(is_free)[:1 if self.alone else None].astype(np.int32)
 
     @property
+    def _pinned(self):
+        return self._host is None
+
+    @functools.cached_property
     def free(self):
-        return self.host.free
+        """The rows that are solved for, on the host."""
+        return device.to_host(self._free)
 
     def restrict(self, ordering):
-        """As the host's."""
-        return self.host.restrict(ordering)
+        """A permutation of all rows, an array or an Ordering, as one of the free rows."""
+        if self.alone:
+            return np.zeros(1, np.int32)
+        host = self._host or Fixed(Csr(self._n, None, None), device.to_host(self._rows))
+        return host.restrict(ordering)
 
-    def reduce(self, A):
-        """The free block of a host matrix; its coupling goes to the device."""
-        block = self.host.reduce(A)
-        if not self.alone:
-            self.coupling = self._upload()
-        return block
+    def reduce(self, positions):
+        """(positions of the free block, (indptr, indices, take) of what couples it to fixed rows) of a matrix."""
+        xp = device.xp()
+        if self.alone:
+            return _Block(1, xp.zeros(1, np.int64), xp.zeros(1, np.int64)), None
+        place, number = (xp.full(positions.pattern.n, -1, np.int64) for _ in range(2))
+        place[self._free], number[self._rows] = xp.arange(len(self._free)), xp.arange(len(self._rows))
+        keys = positions.keys
+        row, column = place[keys >> 32], keys & MASK
+        inside = xp.flatnonzero((row >= 0) & (place[column] >= 0))
+        block = _Block(len(self._free), row[inside] << 32 | place[column[inside]], positions.taken(inside))
+        across = xp.flatnonzero((row >= 0) & (number[column] >= 0))
+        indptr, _ = compressed(len(self._free), row[across] << 32)
+        return block, (indptr, number[column[across]].astype(np.int32), positions.taken(across))
 
-    def reduce_positions(self, positions, M):
-        """The free block of a matrix on the device as positions on the host, and the coupling from the same matrix."""
-        block = self.host.reduce(positions)
-        if self.alone:                                     # the one entry of that block is 1, not a position
-            return Csr(1, block.indptr, block.indices, np.zeros(1))
-        indptr, indices, data = self._upload()
-        self._take = indptr, indices, data.astype(np.int64)
-        self.take_coupling(M)
-        return block
-
-    def take_coupling(self, M):
-        """The coupling of another matrix with the pattern of the last ``reduce_positions``."""
-        if self._take is not None:
-            indptr, indices, take = self._take
+    def couple(self, M, across):
+        """Take the coupling of a matrix by the positions that :meth:`reduce` gave."""
+        if across is not None:
+            indptr, indices, take = across
             self.coupling = indptr, indices, Positions.of(M, take)
-
-    def _upload(self):
-        C = self.host.coupling
-        return tuple(device.to_device(np.ascontiguousarray(part, dtype))
-                     for part, dtype in ((C.indptr, np.int64), (C.indices, np.int32), (C.data, np.float64)))
 
     def solve(self, columns, fixed_values, solve_free):
         """As the host's: x with the prescribed values and (A x - b) zero in the free rows, or mean-free."""
@@ -95,8 +113,8 @@ class DeviceConstraint:
     def _values(self, fixed_values, k):
         """Prescribed values as a (fixed rows, k) array on the device."""
         if not device.holds(fixed_values):
-            return device.to_device(np.ascontiguousarray(self.host.values(fixed_values, k)))
-        given, rows = device.xp().asarray(fixed_values), len(self._rows)
+            return device.to_device(np.ascontiguousarray(self._host.values(fixed_values, k)))
+        given, rows = device.asarray(fixed_values), len(self._rows)
         given = given[:, None] if given.ndim == 1 else given
         if given.dtype.kind not in "fiub" or given.shape not in ((rows, k), (rows, 1)):
             raise InvalidInputError(
@@ -126,19 +144,38 @@ class DeviceConstraint:
         return columns - means[self._component], float(device.xp().abs(means).max())
 
 
+class _Block(Positions):
+    """Positions of a block of a matrix."""
+
+    def __init__(self, n, keys, take):
+        self._take_keys(n, keys)
+        self.take = take
+
+
+def components(n, keys):
+    """(component of each vertex, least vertex of each component): int32, components in the order of these vertices."""
+    xp = device.xp()
+    root, changed = xp.arange(n, dtype=np.int32), xp.ones(1, np.int32)
+    while device.scalar(changed):
+        changed[:] = 0
+        over(K.k_hook, len(keys), np.int64(len(keys)), keys, root, changed)
+        over(K.k_shorten, n, np.int32(n), root)
+    least = xp.flatnonzero(root == xp.arange(n, dtype=np.int32)).astype(np.int32)
+    return xp.searchsorted(least, root).astype(np.int32), least
+
+
 class _Segments:
     """Sums over the rows of each component, in two passes: rows to chunks, chunks to components."""
 
     def __init__(self, component, count):
-        order = np.argsort(component, kind="stable").astype(np.int32)
-        ptr = np.searchsorted(component[order], np.arange(count + 1))
-        chunks = -(-np.diff(ptr) // CHUNK)
-        first = np.zeros(count + 1, np.int64)
-        np.cumsum(chunks, out=first[1:])
-        within = np.arange(first[-1]) - np.repeat(first[:-1], chunks)
-        begin = np.append(np.repeat(ptr[:-1], chunks) + CHUNK * within, len(component))
-        self._order, self._begin, self._first = (device.to_device(np.ascontiguousarray(a, t)) for a, t in
-                                                 ((order, np.int32), (begin, np.int64), (first, np.int64)))
+        xp = device.xp()
+        self._order = xp.argsort(component, kind="stable").astype(np.int32)
+        ptr = xp.searchsorted(component[self._order], xp.arange(count + 1, dtype=component.dtype))
+        self._first = running_sums(-(-xp.diff(ptr) // CHUNK))
+        chunk = xp.arange(last(self._first))
+        segment = xp.searchsorted(self._first, chunk, side="right") - 1
+        begin = ptr[segment] + CHUNK * (chunk - self._first[segment])
+        self._begin = xp.append(begin, len(component)).astype(np.int64)
 
     def sums(self, columns):
         """(components, k) sums of an (n, k) array."""

@@ -1,18 +1,17 @@
-"""Values of a matrix in the analysed pattern, wherever the matrix lies."""
+"""Values of a matrix in the analysed pattern, wherever the matrix and the factor lie."""
 
 from __future__ import annotations
 
-import numpy as np
-
 from meshsolve import device
 from meshsolve.arrays import as_symmetric
-from meshsolve.device_arrays import Positions, as_device_csr, on_device
+from meshsolve.device.lists import keys_of
+from meshsolve.device_arrays import Positions, as_device_csr, on_device, uploaded
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.base import values_in
 
 
 class Values:
-    """Brings the values of later matrices to where the factor lies, in its pattern, with constrained rows left out.
+    """Brings the values of later matrices into the pattern of a factor on the host, with constrained rows left out.
 
     Parameters
     ----------
@@ -20,61 +19,86 @@ class Values:
         Rows of the whole matrix.
     pattern : Csr
         The analysed pattern, of the free rows.
-    constraint : Fixed, Pinned, DeviceConstraint or None
+    constraint : Fixed, Pinned or None
         Takes the coupling of each matrix.
-    place : {"cpu", "cuda"}
     """
 
-    def __init__(self, n, pattern, constraint, place):
-        self.n, self.pattern, self.constraint, self.place = n, pattern, constraint, place
-        self._positions = self._take = None
+    place = "cpu"
 
-    def __getstate__(self):
-        """Without the place of the last matrix on the GPU: the next one is looked at anew."""
-        return self.__dict__ | {"_positions": None, "_take": None}
+    def __init__(self, n, pattern, constraint=None):
+        self.n, self.pattern, self.constraint = n, pattern, constraint
+
+    @property
+    def nnz(self):
+        return self.pattern.nnz
 
     def of(self, A):
-        """(nnz,) float64 in the place of the factor."""
-        if self.place == "cuda" and on_device(A):
-            with device.errors("the matrix"):
-                return self._on_device(as_device_csr(A))
+        """(nnz,) float64."""
         M = as_symmetric(A)
-        self._check_size(M.n)
+        _check_size(M.n, self.n)
         if self.constraint is None:
-            data = values_in(self.pattern, M)
-        else:
-            data = values_in(self.pattern, self.constraint.reduce(M), self.constraint.free)
-        return self.there(data)
+            return values_in(self.pattern, M)
+        return values_in(self.pattern, self.constraint.reduce(M), self.constraint.free)
 
-    def there(self, data):
-        """Host values in the place of the factor."""
-        return device.to_device(data) if self.place == "cuda" else data
 
-    def first(self, source, positions, reduced):
-        """The values of the matrix that was analysed, from what the host made of its positions."""
-        self._positions, self._take = positions, Positions.take(reduced.data)
+class DeviceValues:
+    """The same for a factor on the GPU: a later matrix of the same pattern is one gather.
+
+    Parameters
+    ----------
+    n : int
+        Rows of the whole matrix.
+    pattern : Csr of device arrays
+        The analysed pattern, of the free rows.
+    constraint : DeviceConstraint or None
+    """
+
+    place = "cuda"
+
+    def __init__(self, n, pattern, constraint=None):
+        self.n, self.pattern, self.constraint = n, pattern, constraint
+        self._positions = self._take = self._across = None
+
+    def __getstate__(self):
+        """Without the places of the last matrix: the next one is looked at anew."""
+        return self.__dict__ | {"_positions": None, "_take": None, "_across": None}
+
+    @property
+    def nnz(self):
+        return self.pattern.nnz
+
+    def of(self, A):
+        """(nnz,) float64 on the device, of a matrix that lies there or on the host."""
+        M = None if on_device(A) else as_symmetric(A)
+        with device.errors("the matrix"):
+            source = as_device_csr(A) if M is None else uploaded(M)
+            _check_size(source.n, self.n)
+            if self._positions is not None and self._positions.fits(source):
+                self._positions.check(source)
+                return self._gather(source)
+            return self._find(source, Positions(source))
+
+    def first(self, source, positions, reduced, across):
+        """The values of the matrix that was analysed; ``reduced`` and ``across`` are what the constraint makes of its positions."""
+        self._positions, self._take, self._across = positions, reduced.take, across
         return self._gather(source)
 
-    def _on_device(self, M):
-        self._check_size(M.n)
-        constraint = self.constraint
-        if self._positions is None or not self._positions.fits(M):
-            positions = Positions(M)
-            reduced = positions.host if constraint is None else constraint.reduce_positions(positions.host, M)
-            names = None if constraint is None else constraint.free
-            self._take = Positions.take(values_in(self.pattern, reduced, names))
-            self._positions = positions
-        else:
-            self._positions.check(M)
-            if constraint is not None:
-                constraint.take_coupling(M)
-        return self._gather(M)
+    def _find(self, source, positions):
+        reduced, across, names = positions, None, None
+        if self.constraint is not None:
+            (reduced, across), names = self.constraint.reduce(positions), self.constraint.free
+        take = reduced.within(keys_of(self.pattern.indptr, self.pattern.indices), names)       # or it raises
+        self._positions, self._take, self._across = positions, take, across
+        return self._gather(source)
 
     def _gather(self, M):
-        if self.constraint is not None and self.constraint.alone:
-            return device.xp().ones(1, np.float64)
+        if self.constraint is not None:
+            self.constraint.couple(M, self._across)
+            if self.constraint.alone:
+                return device.xp().ones(1)
         return Positions.of(M, self._take)
 
-    def _check_size(self, n):
-        if n != self.n:
-            raise InvalidInputError(f"A has {n} rows, the analysis {self.n}")
+
+def _check_size(given, n):
+    if given != n:
+        raise InvalidInputError(f"A has {given} rows, the analysis {n}")

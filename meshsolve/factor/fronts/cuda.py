@@ -2,19 +2,20 @@
 
 Twin of tree.cpp and schedule.cpp; the kernels' side is fronts.cuh. Fronts of one depth run together, the deepest first: the
 children of a front are then all of the level before, and update matrices fit into two halves of one buffer. The tree is made
-on the host, once for each analysis, and uploaded; its arrays are small beside the panels. Factorizations whose fronts hold more
-than a panel make their own table, and take :func:`depths`, :func:`offsets` and :func:`levels` for what runs when.
+on the device, once for each analysis (tree_cuda.py); its arrays are small beside the panels. Factorizations whose fronts hold more
+than a panel make their own table, and take :func:`levels` and what it reads (tree_cuda.py) for what runs when.
 """
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from meshsolve import device
-from meshsolve.factor.fronts import assembly_tree
+from meshsolve.factor.fronts.tree_cuda import COLUMNS, dealt_out, depths, positions, table_of
 
 K = device.kernels("factor/fronts/residual.cu")
 PIVOT_BLOCK, TILE, ASSEMBLY_COLUMNS = 32, 64, 8             # as in tiles.cuh, cholesky.cu, fronts.cu
@@ -84,9 +85,9 @@ class Level:
 
     batches: tuple              # in shared memory, a warp's first
     tiles: object               # (2 tiles,) int32: front and first column of what k_assemble clears and assembles
-    wide: Wide | None
+    wide: tuple                 # of Wide, each as many as a grid has blocks in its second and third dimension
     dense: tuple
-    libraries: Wide | None      # the same fronts in steps
+    libraries: tuple            # of Wide: the dense fronts, for factorizations that take their pivots by tiles
     solved: tuple               # batches for a solve: every front but the dense ones
 
 
@@ -110,15 +111,14 @@ class DeviceTree:
     levels: tuple
 
     @classmethod
-    def build(cls, symbolic, threads=1):
-        """The tree of an analysis, uploaded. O(nnz(A) + rows of the supernodes) time and memory, most of it on the host."""
-        tree, analysis = assembly_tree(symbolic, threads), symbolic.native
+    def build(cls, symbolic):
+        """The tree of an analysis, made on the device. O(nnz(A) + rows of the supernodes) time and memory."""
+        pattern, analysis = symbolic.on_device()
         depth = depths(analysis.snode_parent)
-        table, updates, vectors = _table(tree, analysis, depth)
-        arrays = (table, tree.child, tree.relative, analysis.rows, analysis.perm, tree.entry_ptr, tree.entry_source,
-                  tree.entry_row)
-        return cls(len(analysis.perm), tree.count, tree.panel_scalars, updates, vectors,
-                   *(device.to_device(np.ascontiguousarray(a)) for a in arrays), _levels_of(table, depth))
+        table, child, rooms = table_of(analysis, depth)
+        relative, *entries = positions(pattern, analysis)
+        return cls(pattern.n, len(table), *rooms, table, child, relative, analysis.rows, analysis.perm, *entries,
+                   levels(table, _column(table, "pivots") * _column(table, "height"), depth, LIMITS))
 
     @property
     def entries(self):
@@ -140,118 +140,108 @@ def residual(indptr, indices, data, X, B, magnitudes=False):
     return R
 
 
-# struct Front in fronts.cuh
-COLUMNS = ("panel", "leading", "update", "vector", "rows", "first", "pivots", "height", "child_begin", "child_end")
+def norm1(indptr, indices, data):
+    """Largest sum of magnitudes in a row of a matrix on the device."""
+    xp, n = device.xp(), len(indptr) - 1
+    return -float(residual(indptr, indices, data, xp.ones((n, 1)), xp.zeros((n, 1)), magnitudes=True).min())
 
 
-def depths(parent):
-    """Distance of each front from its root, by pointer doubling."""
-    depth, above = (parent >= 0).astype(np.int64), parent.astype(np.int64)
-    while (above >= 0).any():
-        inside = above >= 0
-        depth[inside] += depth[above[inside]]
-        above = np.where(inside, above[np.maximum(above, 0)], -1)
-    return depth
+def device_tree(symbolic):
+    """The tree of an analysis on the GPU: made once, shared by every factor of that analysis."""
+    tree = _trees.get(symbolic)
+    if tree is None:
+        tree = _trees[symbolic] = DeviceTree.build(symbolic)
+    return tree
 
 
-def _table(tree, analysis, depth):
-    """The (count, 10) int64 table of fronts, and how much room update matrices and update vectors take."""
-    pivots = np.diff(analysis.first).astype(np.int64)
-    rows = np.diff(analysis.row_ptr)
-    update, updates = offsets(rows * rows, depth)
-    vector, vectors = offsets(rows, depth)
-    leading = np.diff(tree.panel_ptr) // pivots
-    columns = (tree.panel_ptr[:-1], leading, update, vector, analysis.row_ptr[:-1], analysis.first[:-1], pivots, pivots + rows,
-               tree.child_ptr[:-1], tree.child_ptr[1:])
-    return np.stack(columns, axis=1).astype(np.int64), updates, vectors
+_trees: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+MOST_WIDE = 65535               # blocks of a grid in its second and third dimension
+WIDE, DENSE = len(CLASSES) + 2, len(CLASSES) + 3            # kinds of fronts: a warp's, those of CLASSES, the largest block's, ...
 
 
-def offsets(size, depth):
-    """Where blocks of these sizes lie so that two successive depths never overlap, and the room that takes."""
-    order = np.argsort(depth, kind="stable")
-    before = np.zeros(len(size) + 1, np.int64)
-    np.cumsum(size[order], out=before[1:])
-    begin = np.searchsorted(depth[order], np.arange(depth.max() + 2))
-    of_level = before[begin[1:]] - before[begin[:-1]]
-    even, odd = int(of_level[::2].max(initial=0)), int(of_level[1::2].max(initial=0))
-    offset = np.empty(len(size), np.int64)
-    offset[order] = before[:-1] - before[begin[depth[order]]] + np.where(depth[order] % 2, even, 0)
-    return offset, even + odd
-
-
-def _levels_of(table, depth):
-    front = dict(zip(COLUMNS, table.T))
-    return levels(front, front["pivots"] * front["height"], depth, LIMITS)
-
-
-def levels(front, panel, depth, limits):
+def levels(table, panel, depth, limits):
     """The fronts of each depth by kind and size, and the launches that this makes; the deepest level first.
 
     Parameters
     ----------
-    front : dict of (count,) arrays
-        Columns of the table, by name.
-    panel : (count,) int64
+    table : (count, 10 or more) int64 on the device
+        Fronts; the first columns are COLUMNS.
+    panel : (count,) int64 on the device
         Scalars of a front that lie in shared memory while it is factored.
-    depth : (count,) int64
-        From :func:`depths`.
+    depth : (count,) int64 on the device
+        From :func:`meshsolve.factor.fronts.tree_cuda.depths`.
     limits : Limits
 
     Returns
     -------
     tuple of Level
     """
-    kind = (panel > limits.tiny).astype(np.int64)
-    for k, (scalars, _) in enumerate(CLASSES, 1):
-        kind[panel > max(scalars, limits.tiny)] = k + 1
-    wide, dense = len(CLASSES) + 2, len(CLASSES) + 3
-    kind[panel > limits.small] = wide
-    kind[(panel > limits.small) & (front["pivots"] >= limits.dense)] = dense
-    order = np.lexsort((-front["pivots"], kind, -depth)).astype(np.int32)
-    cuts = np.searchsorted(-depth[order], -np.arange(depth.max(), -2, -1))
-    parts = [order[a:b] for a, b in zip(cuts[:-1], cuts[1:])]
-    return tuple(_level(front, part, kind[part], panel, wide, dense) for part in parts)
+    blocks = [(max(scalars, limits.tiny), 0) for scalars, _ in CLASSES]
+    order, cuts, largest = dealt_out(_column(table, "pivots"), panel, depth,
+                                     [(limits.tiny, 0), *blocks, (limits.small, 0), (limits.small, limits.dense)])
+    is_large = np.zeros(cuts[-1, -1], bool)
+    for cut in cuts:
+        is_large[cut[WIDE]:cut[-1]] = True
+    large = device.to_device(np.flatnonzero(is_large))
+    numbers = device.to_host(order[large])
+    front = dict(zip(COLUMNS, device.to_host(table[order[large]]).T))
+    tiles, tile_ptr = _tiles(numbers, front["height"])
+    out, at = [], 0
+    for cut, capacity in zip(cuts, largest):
+        wide, dense = at + cut[DENSE] - cut[WIDE], at + cut[-1] - cut[WIDE]
+        out.append(Level(
+            _batches(order, cut, capacity), tiles[2 * tile_ptr[at]:2 * tile_ptr[dense]],
+            _by_tiles(front, at, wide, order[cut[WIDE]:cut[DENSE]]),
+            tuple(_dense(front, k, order[cut[-1] - dense + k:][:1]) for k in range(wide, dense)),
+            _by_tiles(front, wide, dense, order[cut[DENSE]:cut[-1]]), _solved(order, cut)))
+        at = dense
+    return tuple(out)
 
 
-def _level(front, part, kind, panel, wide, dense):
-    cut = np.searchsorted(kind, np.arange(dense + 2))
-    on_device = device.to_device(part)
+def _column(table, name):
+    return table[:, COLUMNS.index(name)]
 
-    def batch(begin, end, threads, per_warp=False):
-        return Batch(on_device[begin:end], int(end - begin), int(panel[part[begin:end]].max()), threads, per_warp)
 
+def _batches(order, cut, capacity):
+    """The fronts that shared memory holds, one launch for each kind."""
     threads = (128, *(threads for _, threads in CLASSES), 256)
-    batches = tuple(batch(cut[k], cut[k + 1], threads[k], k == 0) for k in range(wide) if cut[k] < cut[k + 1])
-    solved = [batch(0, cut[1], 128, True)] if cut[1] else []
-    if cut[1] < cut[dense]:
-        solved.append(batch(cut[1], cut[dense], 256))
-    return Level(batches, device.to_device(_tiles(front, part[cut[wide]:])),
-                 _wide(front, part[cut[wide]:cut[dense]], on_device[cut[wide]:cut[dense]]),
-                 tuple(_dense(front, s, on_device[k:k + 1]) for k, s in enumerate(part) if kind[k] == dense),
-                 _wide(front, part[cut[dense]:], on_device[cut[dense]:]), tuple(solved))
+    return tuple(Batch(order[cut[k]:cut[k + 1]], int(cut[k + 1] - cut[k]), int(capacity[k]), threads[k], k == 0)
+                 for k in range(WIDE) if cut[k] < cut[k + 1])
 
 
-def _tiles(front, fronts):
-    """(front, first column) of every tile of columns of these fronts, flat."""
-    count = -(-front["height"][fronts] // ASSEMBLY_COLUMNS)
-    begin = np.cumsum(count) - count
-    tile = np.arange(count.sum()) - np.repeat(begin, count)
-    return np.stack([np.repeat(fronts, count), ASSEMBLY_COLUMNS * tile], axis=1).astype(np.int32).reshape(-1)
+def _solved(order, cut):
+    """The batches of a solve."""
+    batches = ((0, 1, 128), (1, DENSE, 256))
+    return tuple(Batch(order[cut[a]:cut[b]], int(cut[b] - cut[a]), 0, threads, a == 0) for a, b, threads in batches if cut[a] < cut[b])
 
 
-def _wide(front, fronts, on_device):
-    if len(fronts) == 0:
-        return None
-    pivots, height = front["pivots"][fronts], front["height"][fronts]          # pivots descend
+def _tiles(numbers, height):
+    """(front, first column) of every tile of columns of these fronts, flat, on the device; where each front's begin."""
+    count = -(-height // ASSEMBLY_COLUMNS)
+    begin = np.zeros(len(count) + 1, np.int64)
+    np.cumsum(count, out=begin[1:])
+    tile = np.arange(begin[-1]) - np.repeat(begin[:-1], count)
+    tiles = np.stack([np.repeat(numbers, count), ASSEMBLY_COLUMNS * tile], axis=1).astype(np.int32)
+    return device.to_device(tiles.reshape(-1)), begin
+
+
+def _by_tiles(front, begin, end, fronts):
+    """The large fronts ``begin`` to ``end - 1`` in parts that a grid has blocks for."""
+    return tuple(_wide(front, k, min(k + MOST_WIDE, end), fronts[k - begin:]) for k in range(begin, end, MOST_WIDE))
+
+
+def _wide(front, begin, end, fronts):
+    """The steps of the large fronts ``begin`` to ``end - 1``, whose pivots descend."""
+    pivots, height = front["pivots"][begin:end], front["height"][begin:end]
     steps = []
-    for begin in range(0, int(pivots[0]), PIVOT_BLOCK):
-        count = int(np.searchsorted(-pivots, -begin))
-        end = np.minimum(begin + PIVOT_BLOCK, pivots[:count])
-        steps.append(Step(begin, count, *(int(most.max()) for most in (height[:count] - end, pivots[:count] - end,
-                                                                       (height - pivots)[:count]))))
-    return Wide(on_device, len(fronts), tuple(steps), int((height - pivots).max()))
+    for column in range(0, int(pivots[0]), PIVOT_BLOCK):
+        count = int(np.searchsorted(-pivots, -column))
+        stop = np.minimum(column + PIVOT_BLOCK, pivots[:count])
+        most = height[:count] - stop, pivots[:count] - stop, (height - pivots)[:count]
+        steps.append(Step(column, count, *(int(size.max()) for size in most)))
+    return Wide(fronts[:end - begin], end - begin, tuple(steps), int((height - pivots).max()))
 
 
-def _dense(front, s, number):
+def _dense(front, k, number):
     names = ("first", "panel", "leading", "update", "vector", "pivots", "height")
-    return Dense(number, *(int(front[name][s]) for name in names))
+    return Dense(number, *(int(front[name][k]) for name in names))

@@ -9,7 +9,7 @@ from meshsolve.arrays import Csr
 from meshsolve.device_arrays import Positions, as_device_csr
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.base import values_in
-from meshsolve.factor.fronts.cuda import residual
+from meshsolve.factor.fronts.cuda import norm1, residual
 
 K = device.kernels("factor/glu/scatter.cu")
 
@@ -106,7 +106,7 @@ class DeviceValues:
                 bool(xp.array_equal(M.indptr, self._met[0])) and bool(xp.array_equal(M.indices, self._met[1]))):
             positions = Csr(M.n, *map(device.to_host, M[1:3]), np.arange(1.0, len(M.indices) + 1))
             moved = values_in(self._pattern, positions)
-            take = None if moved is positions.data else Positions.take(moved)          # None: this is the analysed pattern
+            take = None if moved is positions.data else device.to_device(moved.astype(np.int64))    # None: the analysed pattern
             self._met = M.indptr.copy(), M.indices.copy(), take
         return M.data if self._met[2] is None else Positions.of(M, self._met[2])
 
@@ -126,8 +126,8 @@ class DeviceMatrix:
         """A function of (x, b) that gives ``b - A x`` and the backward error, as :func:`meshsolve.factor.glu.refine.residual`."""
         xp = device.xp()
         indptr, indices, take = self._side(transposed)
-        values, n = data if take is None else data[take], self._host.n
-        norm = -float(residual(indptr, indices, values, xp.ones((n, 1)), xp.zeros((n, 1)), magnitudes=True).min())
+        values = data if take is None else data[take]
+        norm = norm1(indptr, indices, values)
 
         def of(x, b):
             r = residual(indptr, indices, values, x, b)

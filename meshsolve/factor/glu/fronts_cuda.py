@@ -11,10 +11,10 @@ import numpy as np
 
 from meshsolve import _core, device
 from meshsolve.factor.fronts import cuda as fronts
+from meshsolve.factor.fronts.tree_cuda import depths, offsets
 from meshsolve.factor.glu.cuda import Rule, Seen, frame_of, outside_of, strides, twin
 
 K, S = device.kernels("factor/glu/fronts.cu"), device.kernels("factor/glu/front_solve.cu")
-COLUMNS = (*fronts.COLUMNS, "leading_q", "entry_begin", "entry_end")       # struct Front in fronts.cu
 WIDTHS = (1, 4, 8)                                          # right-hand sides that one pass is compiled for
 ROWS = 128                                                  # of a block of k_rows
 LARGEST = 32                                                # blocks that look for the largest entry of a front
@@ -43,13 +43,12 @@ class DeviceFronts:
         self._suffix = "f64" if self.dtype == np.float64 else "f32"
         self._plan, self._native, parts = plan, analysis.symbolic.native, plan.arrays()
         self._n, self._vectors = len(self._native.perm), int(self._native.row_ptr[-1])
-        depth = fronts.depths(self._native.snode_parent)
+        depth = depths(device.to_device(np.array(self._native.snode_parent)))
         table, updates = _table(parts, self._native, depth)
-        self._size = np.diff(parts["base"])
-        self._levels = fronts.levels(dict(zip(COLUMNS, table.T)), self._size, depth, fronts.LIMITS)
+        self._size, self._table = np.diff(parts["base"]), device.to_device(np.ascontiguousarray(table))
+        self._levels = fronts.levels(self._table, device.to_device(self._size), depth, fronts.LIMITS)
         front = np.repeat(np.arange(len(self._size)), np.diff(parts["entry_ptr"]))
         by_target = np.lexsort((parts["target"], front))
-        self._table = device.to_device(np.ascontiguousarray(table))
         self._tree = tuple(device.to_device(parts[name]) for name in ("child", "relative"))
         self._entries = tuple(device.to_device(parts[name][by_target]) for name in ("source", "target", "scale"))
         (ptr, row, column), self._scatter = outside_of(plan, analysis)
@@ -88,13 +87,13 @@ class DeviceFronts:
                          (np.int32(batch.per_warp), batch.fronts, np.int32(batch.count), np.int32(batch.capacity), *tree,
                           *rule.all, self._exchange, self._order, seen))
         self._launch(K, "k_assemble", len(level.tiles) // 2, 256, 0, (level.tiles, *tree, self._order, seen))
-        if level.wide:
-            self._factor_by_tiles(level.wide, rule)
-            self._subtract(level.wide.fronts, level.wide.count, level.wide.updates, 0, level.wide.updates, 1, 0, 0)
-        if level.libraries:
-            self._factor_by_tiles(level.libraries, rule)
-            for front in level.dense:
-                self._update_by_library(front)
+        for wide in level.wide:
+            self._factor_by_tiles(wide, rule)
+            self._subtract(wide.fronts, wide.count, wide.updates, 0, wide.updates, 1, 0, 0)
+        for wide in level.libraries:
+            self._factor_by_tiles(wide, rule)
+        for front in level.dense:
+            self._update_by_library(front)
 
     def _factor_by_tiles(self, wide, rule):
         for step in wide.steps:
@@ -180,10 +179,10 @@ class SolvePlan(NamedTuple):
 
 
 def _table(parts, native, depth):
-    """The (count, 13) int64 table of fronts, and how much room update matrices take."""
+    """The (count, 13) int64 table of fronts, struct Front in fronts.cu, and how much room update matrices take."""
     pivots, rows = np.diff(native.first).astype(np.int64), np.diff(native.row_ptr)
-    update, updates = fronts.offsets(rows * rows, depth)
-    columns = (parts["base"][:-1], parts["leading_p"], update, native.row_ptr[:-1], native.row_ptr[:-1], native.first[:-1],
+    update, updates = offsets(device.to_device(rows * rows), depth)
+    columns = (parts["base"][:-1], parts["leading_p"], device.to_host(update), native.row_ptr[:-1], native.row_ptr[:-1], native.first[:-1],
                pivots, pivots + rows, parts["child_ptr"][:-1], parts["child_ptr"][1:], parts["leading_q"], parts["entry_ptr"][:-1],
                parts["entry_ptr"][1:])
     return np.stack(columns, axis=1).astype(np.int64), updates

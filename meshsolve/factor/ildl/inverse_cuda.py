@@ -76,7 +76,7 @@ class Inverse:
         xp, k = device.xp(), B.shape[1]
         if self._space.shape[1] != self.n * k:
             self._space = xp.empty((2, self.n * k))
-        X, (Y, Z) = xp.empty_like(B), self._space
+        X, Y, Z = xp.empty_like(B), self._space[0], self._space[1]
         for forward in (True, False):
             self._sweep(forward, B, Y, Z, X)
         self._epoch += 1

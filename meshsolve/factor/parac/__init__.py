@@ -118,7 +118,7 @@ class ParacFactor(Factor):
         return out
 
     def _solve_on_device(self, b):
-        b = device.xp().asarray(b)                          # torch's too
+        b = device.asarray(b)                               # torch's too
         if b.ndim not in (1, 2) or b.shape[0] != self.shape[0] or b.dtype.kind not in "fiub":
             raise InvalidInputError(f"b has to be real with {self.shape[0]} rows, not {b.dtype} of shape {b.shape}")
         with device.errors("the preconditioner"):

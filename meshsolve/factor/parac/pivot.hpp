@@ -64,8 +64,8 @@ MS_HD inline long long draw(const double* suffix, long long i, long long d, doub
     return i + count;
   }
   long long low = i + 1;
-  for (long long left = d - low; left > 1;) {
-    const long long half = left >> 1;
+  for (int left = static_cast<int>(d - low); left > 1;) {        // neighbours have 32 bits
+    const int half = left >> 1;
     low += suffix[low + half] >= r ? half : 0;
     left -= half;
   }

@@ -229,9 +229,10 @@ class Symbolic:
 
     ordering: Any
     report: Report
-    _pattern: Csr
     _threads: int
-    _bound: Any
+    _pattern: Any = None            # on the host
+    _bound: Any = None
+    _there: Any = None              # (pattern, analysis, sizes) on the device
 
     @classmethod
     def build(cls, pattern: Csr, ordering_perm: ArrayLike, ordering: Any = None, threads: int = 1, place: str = "cpu") -> Self:
@@ -247,7 +248,8 @@ class Symbolic:
             Kept as :attr:`ordering`.
         threads : int
         place : {"cpu", "cuda"}
-            Where the work is done; the analysis is the same, and lies on the host.
+            Where the work is done; the analysis is the same. With ``"cuda"`` the arrays of the pattern are device arrays, the
+            analysis stays there, and the host has it when it asks: :attr:`perm`, :attr:`parent`, ...
 
         Raises
         ------
@@ -260,76 +262,96 @@ class Symbolic:
         Grimes 1989 (relaxed supernodes); Ribizel, Anzt 2023 (row lists).
         """
         self = cls()
-        self.ordering = ordering
-        self._pattern = Csr(pattern.n, pattern.indptr, pattern.indices)
-        self._threads = thread_count(threads)
+        self.ordering, self._threads = ordering, thread_count(threads)
         self.report = Report(nnz_A=pattern.nnz, threads=self._threads, ordering=getattr(ordering, "method", None))
         with self.report.phase("symbolic"):
-            perm = as_perm(ordering_perm, pattern.n, "ordering")
             if place == "cuda":
-                on_device = cuda.analyze(*map(device.to_device, (pattern.indptr, pattern.indices, perm)))
-                self._bound = _core.restore_analysis(*map(device.to_host, on_device))
+                self._analyse_there(pattern, ordering_perm)
             else:
+                perm = as_perm(ordering_perm, pattern.n, "ordering")
+                self._pattern = Csr(pattern.n, pattern.indptr, pattern.indices)
                 self._bound = _core.analyze(pattern.indptr, pattern.indices, perm)
         self.report.facts.update(nnz_L=self.nnz, flops=self.flops, bytes=self.nbytes)
         return self
+
+    def _analyse_there(self, pattern, ordering_perm):
+        perm = ordering_perm if device.holds(ordering_perm) else as_perm(ordering_perm, pattern.n, "ordering")
+        pattern = Csr(pattern.n, *map(device.to_device, (pattern.indptr, pattern.indices)))
+        analysis = cuda.analyze(pattern.indptr, pattern.indices, device.to_device(perm))
+        self._there = pattern, analysis, cuda.sizes(analysis)
+
+    def on_device(self):
+        """(pattern as a Csr of device arrays, :class:`~meshsolve.factor.symbolic.cuda.DeviceAnalysis`), uploaded where the
+        analysis was made on the host."""
+        if self._there is not None:
+            return self._there[:2]
+        pattern = Csr(self.n, *map(device.to_device, (self._pattern.indptr, self._pattern.indices)))
+        return pattern, cuda.DeviceAnalysis(*(device.to_device(np.array(getattr(self._bound, name))) for name in _ARRAYS))
 
     def pattern(self) -> tuple[np.ndarray, np.ndarray]:
         """The pattern of L by columns: (indptr int64, indices int32), rows ascending, the diagonal first.
 
         It is made anew at each call, in O(nnz(L)), by LCA enumeration (Ribizel, Anzt 2023).
         """
-        return _core.pattern_lca(self._pattern.indptr, self._pattern.indices, self._bound, self._threads)
+        return _core.pattern_lca(self.matrix_pattern.indptr, self.matrix_pattern.indices, self.native, self._threads)
 
     @property
     def n(self) -> int:
-        return self._pattern.n
+        return (self._pattern or self._there[0]).n
 
     @property
     def matrix_pattern(self):
-        """The analysed pattern as a Csr with both triangles."""
+        """The analysed pattern as a Csr with both triangles, on the host."""
+        if self._pattern is None:
+            there = self._there[0]
+            self._pattern = Csr(there.n, device.to_host(there.indptr), device.to_host(there.indices))
         return self._pattern
 
     @property
     def native(self):
-        """The analysis as the C++ core holds it, for the rooms that factor."""
+        """The analysis as the C++ core holds it, for the rooms that factor; from the device when first asked for."""
+        if self._bound is None:
+            self._bound = _core.restore_analysis(*map(device.to_host, self._there[1]))
         return self._bound
 
     @property
     def perm(self) -> np.ndarray:
-        return self._bound.perm
+        return self.native.perm
 
     @property
     def parent(self) -> np.ndarray:
-        return self._bound.parent
+        return self.native.parent
 
     @property
     def colcount(self) -> np.ndarray:
-        return self._bound.colcount
+        return self.native.colcount
 
     @property
     def nnz(self) -> int:
-        return self._bound.nnz
+        return self._bound.nnz if self._there is None else self._there[2].nnz
 
     @property
     def flops(self) -> float:
-        return self._bound.flops
+        return self._bound.flops if self._there is None else self._there[2].flops
 
     @property
     def supernodes(self) -> np.ndarray:
-        return self._bound.first
+        return self.native.first
 
     @property
     def nbytes(self) -> int:
+        if self._there is not None:
+            return self._there[2].nbytes
         width, below = np.diff(self._bound.first).astype(np.int64), np.diff(self._bound.row_ptr)
         return int(8 * (width @ (width + below)) + 4 * len(self._bound.rows))
 
     def __repr__(self):
-        return f"Symbolic(n={self._pattern.n}, nnz={self.nnz}, flops={self.flops:.4g}, supernodes={len(self.supernodes) - 1})"
+        return f"Symbolic(n={self.n}, nnz={self.nnz}, flops={self.flops:.4g}, supernodes={len(self.supernodes) - 1})"
 
     def __getstate__(self):
-        kept = {name: value for name, value in self.__dict__.items() if name != "_bound"}
-        return kept | {"arrays": [np.array(getattr(self._bound, name)) for name in _ARRAYS]}
+        kept = {name: value for name, value in self.__dict__.items() if name not in ("_bound", "_there")}
+        arrays = [np.array(getattr(self.native, name)) for name in _ARRAYS]
+        return kept | {"_pattern": self.matrix_pattern, "arrays": arrays}
 
     def __setstate__(self, state):
         self._bound = _core.restore_analysis(*state["arrays"])

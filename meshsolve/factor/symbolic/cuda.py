@@ -59,6 +59,23 @@ def analyze(indptr, indices, perm):
         return _relax(_columns(indptr, indices, perm)[1])
 
 
+class Sizes(NamedTuple):
+    """What a factor will be: nonzeros, operations, bytes of its dense blocks in float64 and their row lists."""
+
+    nnz: int
+    flops: float
+    nbytes: int
+
+
+def sizes(analysis):
+    """The :class:`Sizes` of an analysis: three numbers come back."""
+    xp, counts = device.xp(), analysis.colcount
+    width, below = xp.diff(analysis.first).astype(np.int64), xp.diff(analysis.row_ptr)
+    flops = (counts.astype(np.float64) ** 2).sum()
+    found = device.to_host(xp.stack([counts.sum(dtype=np.int64).astype(np.float64), flops, (width * (width + below)).sum().astype(np.float64)]))
+    return Sizes(int(found[0]), float(found[1]), 8 * int(found[2]) + 4 * len(analysis.rows))
+
+
 def pattern_lca(indptr, indices, analysis):
     """The pattern of L by columns, diagonal first: (indptr int64, indices int32). ``analysis`` as :func:`analyze` gives it."""
     xp, n = device.xp(), len(indptr) - 1
@@ -127,14 +144,14 @@ def _etree(keys, n):
 def _tour(parent):
     """Place of each node in the postorder, and how many nodes its subtree has: int32."""
     xp, n = device.xp(), len(parent)
-    child, ptr = _children(parent)
+    child, ptr = children(parent)
     after, count = xp.full(2 * n + 1, 2 * n, np.int32), xp.zeros(2 * n + 1, np.int32)
     device.launch(K.k_tour, device.grid_for(n, BLOCK), BLOCK, 0, (np.int32(n), parent, child, ptr, after, count))
     left = _sums_to_the_end(after, count)                   # leavings from here on
     return n - left[1:2 * n:2], left[0:2 * n:2] - left[1:2 * n:2] + 1
 
 
-def _children(parent):
+def children(parent):
     """(child, ptr): the children of each node, ascending; those of node n are the roots."""
     xp, n = device.xp(), len(parent)
     owner = xp.where(parent < 0, n, parent)
@@ -253,7 +270,7 @@ def _places(nodes, begin, kind, inside, n):
     """New first column of each node: before it come its children of kind whole, then the one of kind part, then the others."""
     xp, s = device.xp(), nodes.count
     width, columns = xp.diff(nodes.first), nodes.first[1:] - nodes.first[begin]
-    child, ptr = _children(nodes.parent)
+    child, ptr = children(nodes.parent)
     owner = xp.where(nodes.parent < 0, s, nodes.parent)
     later = [_later_siblings(xp.where(kind == k, columns, 0), child, ptr, owner) for k in (APART, WHOLE)]
     whole, part = (xp.append(part, 0)[owner] for part in inside)                 # of the parent

@@ -5,20 +5,23 @@ Bounds: L to 1e-13 (float64) and 2e-6 (float32) of its largest entry, solutions 
 
 import contextlib
 import gc
+import pickle
 import sys
 import types
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-
-import meshsolve as ms
 from fake_cudss import CudaDataType, Cudss
 from kernel_harness import Harness
+from kernel_harness.strict import Strict
+from on_device import Sparse, back, nothing_comes_back, there
+from zoo import backward_error, grid, random_spd, spd, zoo
+
+import meshsolve as ms
 from meshsolve import device
 from meshsolve.factor.fronts import cuda as fronts
-from on_device import Sparse, back, there
-from zoo import backward_error, grid, random_spd, spd, zoo
+from meshsolve.factor.fronts import tree_cuda
 
 ZOO = zoo()
 BOUND = {"double": 1e-13, "single": 2e-6, "mixed": 1e-13}
@@ -107,7 +110,10 @@ def test_every_kernel_on_something_small(monkeypatch):
     monkeypatch.setattr(fronts, "LIMITS", fronts.Limits(20, 100, 384))
     kernels = {f"k_{name}_f64" for name in ("factor", "assemble", "eliminate", "solve_below", "subtract", "to_columns", "from_columns",
                                             "forward", "backward", "diagonal", "values")}
+    kernels |= {"k_relative", "k_count_entries", "k_place_entries", "k_hook", "k_shorten", "k_sum_segments"}
     with device.use(Harness(seed=1)) as harness:
+        pinned = ms.cholesky(ms.datasets.grid2d(5, 4), pin=True, device="cuda").solve(np.arange(20) - 9.5)
+        assert abs(pinned.sum()) < 1e-12
         F, b = ms.cholesky(A, device="cuda"), np.ones((64, 2))
         assert backward_error(A, F.solve(b), b) < 1e-14
         assert np.isfinite(F.L.data).all() and np.isfinite(F.logdet())
@@ -116,11 +122,13 @@ def test_every_kernel_on_something_small(monkeypatch):
 
 def test_two_depths_never_share_memory():
     sym = ms.analyze(spd(grid(40, 37)), ordering="nd")
-    depth = fronts.depths(sym.native.snode_parent)
+    with device.use(Harness()):
+        depth = tree_cuda.depths(sym.native.snode_parent)
     parent = sym.native.snode_parent
     assert all(depth[s] == (0 if p < 0 else depth[p] + 1) for s, p in enumerate(parent))
     size = np.diff(sym.native.row_ptr) ** 2
-    offset, room = fronts.offsets(size, depth)
+    with device.use(Harness()):
+        offset, room = tree_cuda.offsets(size, depth)
     for d in range(depth.max() + 1):
         near = np.flatnonzero((depth == d) | (depth == d + 1))
         near = near[np.argsort(offset[near])]
@@ -182,11 +190,11 @@ def test_arrays_come_back_where_they_came_from(gpu, monkeypatch):
     assert isinstance(F.solve(b), np.ndarray)
     close(F.solve(b), reference, 1e-13)
     big = [np.asarray(a) for a in (b, np.asfortranarray(b), b[:, 0], b.astype(np.float32), b + 1j * b[::-1])]
-    monkeypatch.setattr(device.backend(), "to_host", lambda array: pytest.fail("an array came back") if array.size > 1 else np.array(array))
-    results = [F.solve(there(a)) for a in big] + [F @ there(b)]
-    out = there(np.zeros((300, 3)))
-    assert F.solve(there(b), out=out) is out
-    monkeypatch.undo()
+    given = [there(a) for a in (*big, b)]
+    with nothing_comes_back(monkeypatch):
+        results = [F.solve(a) for a in given[:-1]] + [F @ given[-1]]
+        out = there(np.zeros((300, 3)))
+        assert F.solve(given[-1], out=out) is out
     assert all(type(x) is not list and not isinstance(x, (list, sp.sparray)) for x in results)
     for x, given in zip(results, (*big, b)):
         expected = ms.cholesky(A, ordering=F.symbolic.ordering.perm, device="cpu").solve(given)
@@ -198,9 +206,8 @@ def test_values_on_the_device_stay_there(gpu, monkeypatch):
     A, C = spd(grid(20, 15), seed=1), spd(grid(20, 15), seed=2)
     F = ms.cholesky(Sparse(A), device="cuda")
     later, b = Sparse(C), there(np.ones(300))
-    monkeypatch.setattr(device.backend(), "to_host", lambda array: pytest.fail("an array came back") if array.size > 1 else np.array(array))
-    x = F.refactor(later).solve(b)
-    monkeypatch.undo()
+    with nothing_comes_back(monkeypatch):
+        x = F.refactor(later).solve(b)
     close(x, ms.cholesky(C, ordering=F.symbolic.ordering.perm, device="cpu").solve(np.ones(300)), 1e-13)
 
 
@@ -284,7 +291,7 @@ def test_means_over_more_rows_than_a_chunk(gpu):
     component = rng.integers(0, 3, 3 * CHUNK)
     X = rng.standard_normal((len(component), 2))
     expected = np.stack([np.bincount(component, column, 3) for column in X.T], axis=1)
-    close(_Segments(component, 3).sums(device.to_device(X)), expected, 1e-12)
+    close(_Segments(device.to_device(component), 3).sums(device.to_device(X)), expected, 1e-12)
 
 
 # ---- cuDSS ------------------------------------------------------------------------------------------------------------
@@ -332,3 +339,95 @@ def test_what_cudss_cannot_do_is_said(cudss):
 def test_without_cudss_the_message_says_what_to_install():
     with device.use(Harness()), pytest.raises(ms.DeviceUnavailableError, match="nvmath-python"):
         ms.cholesky(spd(grid(4, 4)), backend="cudss")
+
+
+# ---- limits and lengths -----------------------------------------------------------------------------------------------
+
+
+def test_more_wide_fronts_than_a_grid_has_blocks(gpu, monkeypatch):
+    monkeypatch.setattr(fronts, "LIMITS", fronts.Limits(0, 0, 384))
+    monkeypatch.setattr(fronts, "MOST_WIDE", 3)
+    A = spd(grid(12, 11))
+    F = ms.cholesky(A, ordering="nd", device="cuda")
+    assert max(len(level.wide) for level in F._factor.tree.levels) > 2
+    close(F.L.data, ms.cholesky(A, ordering=F.symbolic.ordering.perm, device="cpu").L.data, 1e-13)
+
+
+@pytest.mark.parametrize("name", [*ZOO, "mesh"])
+def test_the_tree_is_that_of_the_host(gpu, name):
+    from meshsolve.factor.fronts import assembly_tree
+
+    A = spd(grid(40, 37)) if name == "mesh" else ZOO[name]
+    sym = ms.analyze(A, ordering="nd", device="cpu")
+    tree, host = fronts.DeviceTree.build(sym), assembly_tree(sym, 1)
+    for part in ("entry_ptr", "entry_source", "entry_row"):
+        found, expected = back(getattr(tree, part)), np.asarray(getattr(host, part))
+        assert found.dtype == expected.dtype and np.array_equal(found, expected), part
+    inside = np.repeat(sym.native.snode_parent >= 0, np.diff(sym.native.row_ptr))
+    assert np.array_equal(back(tree.relative)[inside], np.asarray(host.relative)[inside])
+    edges = int(host.child_ptr[-1])
+    table = dict(zip(tree_cuda.COLUMNS, back(tree.table).T))
+    assert np.array_equal(back(tree.child)[:edges], host.child) and np.array_equal(table["child_end"], host.child_ptr[1:])
+    assert np.array_equal(table["panel"], host.panel_ptr[:-1]) and tree.panel_scalars == host.panel_scalars
+    launched = [back(batch.fronts) for level in tree.levels for batch in (*level.batches, *level.wide)]
+    launched += [back(front.front) for level in tree.levels for front in level.dense]
+    assert np.array_equal(np.sort(np.concatenate(launched)), np.arange(tree.count))
+
+
+def test_nothing_but_numbers_comes_back_from_a_mesh_sized_matrix(gpu):
+    """Order, analysis and factor of a matrix that is dissected on the device; with fixed rows, pins, and the edges of a mesh."""
+    A = spd(grid(72, 71))
+    n, given, rhs = A.shape[0], Sparse(A), np.arange(A.shape[0]) - (A.shape[0] - 1) / 2
+    b = there(rhs)
+    for options in ({}, {"fixed": [3, 4000]}, {"pin": True}, {"lower": True}):
+        if isinstance(gpu, Strict):
+            gpu.comes_back.clear()
+        F = ms.cholesky(given, device="cuda", **options)
+        x = F.refactor(given).solve(b) if "lower" not in options else F.solve(b)
+        assert F.report.facts["ordering"] == "nd" and F.report.facts["num_patches"] > 50
+        if isinstance(gpu, Strict):
+            assert max(gpu.comes_back) < n // 20, sorted(gpu.comes_back)[-5:]
+        if "pin" not in options and "fixed" not in options:
+            assert backward_error(A, back(x)[:, None], rhs[:, None]) < 1e-15
+
+
+def test_an_analysis_on_the_device_is_used_again_anywhere(gpu):
+    A = spd(grid(13, 12))
+    sym = ms.analyze(Sparse(A), device="cuda")
+    host = ms.analyze(A, ordering=back(sym.ordering.perm), device="cpu")
+    assert (sym.nnz, sym.flops, sym.nbytes) == (host.nnz, host.flops, host.nbytes) and np.array_equal(sym.perm, host.perm)
+    again = pickle.loads(pickle.dumps(ms.analyze(A, device="cuda")))
+    for symbolic in (sym, again):
+        for place in ("cpu", "cuda"):
+            close(symbolic.factor(A, device=place).solve(np.ones(156)), host.factor(A).solve(np.ones(156)), 1e-12)
+    upper = sp.triu(A, format="csr")
+    natural = [ms.analyze(given, "natural", device=place).nnz for given, place in ((Sparse(upper), "cuda"), (upper, "cuda"), (upper, "cpu"))]
+    assert len(set(natural)) == 1
+
+
+def test_a_pattern_that_does_not_fit_leaves_the_constraint_as_it_was(gpu):
+    A = sp.lil_array(spd(grid(9, 8)))
+    F = ms.cholesky(Sparse(A), fixed=[3, 40], device="cuda")
+    b, values = np.ones(72), np.array([1.0, 2.0])
+    before = F.solve(b, fixed_values=values)
+    wider = A.copy()
+    wider[0, 70] = wider[70, 0] = 0.1
+    with pytest.raises(ms.PatternMismatchError) as e:
+        F.refactor(Sparse(wider))
+    assert {e.value.row, e.value.column} == {0, 70}
+    assert np.array_equal(F.solve(b, fixed_values=values), before)
+    assert np.array_equal(F.refactor(Sparse(A)).solve(b, fixed_values=values), before)
+
+
+def test_the_callers_arrays_may_change_later(gpu):
+    A = spd(grid(9, 8))
+    given = Sparse(A)
+    F = ms.cholesky(given, device="cuda")
+    before = F.L.data
+    given.indices[:] = 0
+    given.data[:] = -1.0
+    assert np.array_equal(F.L.data, before)
+    x = F.solve(np.ones(72))
+    with pytest.raises((ms.PatternMismatchError, ms.NotPositiveDefiniteError, ms.InvalidInputError, ms.NotSymmetricError)):
+        F.refactor(given)
+    assert np.array_equal(F.solve(np.ones(72)), x) and np.array_equal(F.refactor(Sparse(A)).L.data, before)

@@ -1,0 +1,110 @@
+"""The assembly tree made on the GPU from an analysis that lies there: table of fronts, positions, and the launches of each level.
+
+Twin of tree.cpp, the same integers. What comes back to the host is what launches are made of: for each level and kind of front how
+many there are and the largest panel, and the table's rows of the fronts that shared memory does not hold.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from meshsolve import device
+from meshsolve.device.lists import last, over, running_sums
+from meshsolve.errors import InvalidInputError
+from meshsolve.factor.symbolic.cuda import children
+
+K = device.kernels("factor/fronts/tree.cu")
+MOST_ENTRIES = 2**32 - 1                                    # of A: a position in its values has 32 bits
+# struct Front in fronts.cuh
+COLUMNS = ("panel", "leading", "update", "vector", "rows", "first", "pivots", "height", "child_begin", "child_end")
+
+
+def depths(parent):
+    """Distance of each front from its root, int64, by pointer doubling."""
+    xp = device.xp()
+    depth, above = (parent >= 0).astype(np.int64), parent.astype(np.int64)
+    while bool((above >= 0).any()):
+        up = xp.maximum(above, 0)
+        depth, above = depth + xp.where(above >= 0, depth[up], 0), xp.where(above >= 0, above[up], -1)
+    return depth
+
+
+def offsets(size, depth):
+    """Where blocks of these sizes lie so that two successive depths never overlap, and the room that takes."""
+    xp, levels = device.xp(), int(depth.max()) + 1
+    order = xp.argsort(depth, kind="stable")
+    before = running_sums(size[order])
+    begin = xp.searchsorted(depth[order], xp.arange(levels + 1))
+    of_level = device.to_host(before[begin[1:]] - before[begin[:-1]])
+    even, odd = (int(of_level[parity::2].max(initial=0)) for parity in (0, 1))
+    offset = xp.empty(len(size), np.int64)
+    offset[order] = before[:-1] - before[begin[depth[order]]] + xp.where(depth[order] % 2 == 1, even, 0)
+    return offset, even + odd
+
+
+def table_of(analysis, depth):
+    """The (count, 10) int64 table of fronts, their children, and the scalars of panels, updates and the rows of vectors."""
+    xp, count = device.xp(), len(analysis.snode_parent)
+    child, child_ptr = children(analysis.snode_parent)
+    pivots, rows = xp.diff(analysis.first).astype(np.int64), xp.diff(analysis.row_ptr)
+    leading = _leading(pivots + rows)
+    panel = running_sums(pivots * leading)
+    update, updates = offsets(rows * rows, depth)
+    vector, vectors = offsets(rows, depth)
+    columns = (panel[:-1], leading, update, vector, analysis.row_ptr[:-1], analysis.first[:-1].astype(np.int64), pivots, pivots + rows,
+               child_ptr[:count], child_ptr[1:count + 1])
+    return xp.ascontiguousarray(xp.stack(columns, axis=1)), child, (last(panel), updates, vectors)
+
+
+def _leading(height):
+    """leading_dimension of tree.cpp."""
+    rounded = (height + 7) // 8 * 8
+    return device.xp().where(height < 64, height, rounded + 8 * (rounded % 64 == 0))
+
+
+def positions(pattern, a):
+    """(relative, entry_ptr, entry_source, entry_row) as in fronts.hpp, for a pattern and its analysis on the device."""
+    xp, n, count = device.xp(), pattern.n, len(a.snode_parent)
+    if pattern.nnz > MOST_ENTRIES:
+        raise InvalidInputError(f"A has {pattern.nnz} entries; at most {MOST_ENTRIES} are supported on the GPU")
+    relative = xp.empty(len(a.rows), np.int32)
+    device.launch(K.k_relative, device.grid_for(32 * count, 128), 128, 0,
+                  (np.int32(count), a.snode_parent, a.first, a.row_ptr, a.rows, relative))
+    matrix, size = (np.int32(n), pattern.indptr, pattern.indices, a.perm, a.iperm), xp.empty(n, np.int32)
+    over(K.k_count_entries, n, *matrix, size)
+    ptr = running_sums(size)
+    source, local = xp.empty(last(ptr), np.uint32), xp.empty(last(ptr), np.int32)
+    node = (xp.searchsorted(a.first, xp.arange(n, dtype=np.int32), side="right") - 1).astype(np.int32)
+    over(K.k_place_entries, n, *matrix, node, a.first, a.row_ptr, a.rows, ptr, source, local)
+    return relative, ptr, source, local
+
+
+def dealt_out(pivots, panel, depth, bounds):
+    """The fronts in the order of their launches: the deepest level first, in it by kind, in that the largest first.
+
+    Parameters
+    ----------
+    pivots, panel, depth : (count,) int64 on the device
+    bounds : sequence of (scalars of the panel, least pivots)
+        A front is of the last kind whose panel is smaller than its own and whose pivots it has, kind 0 where none is.
+
+    Returns
+    -------
+    order : (count,) int32 on the device
+    cuts : (levels, kinds + 1) on the host
+        Fronts ``order[cuts[l, k]:cuts[l, k + 1]]`` are of kind k.
+    largest : (levels, kinds) on the host
+        Scalars of their largest panel.
+    """
+    xp, kinds = device.xp(), len(bounds) + 1
+    kind = xp.zeros(len(panel), np.int64)
+    for k, (scalars, least) in enumerate(bounds, 1):
+        kind = xp.where((panel > scalars) & (pivots >= least), k, kind)
+    levels = int(depth.max()) + 1
+    group = (levels - 1 - depth) * kinds + kind
+    size = xp.where(kind < kinds - 2, panel, pivots)        # steps by tiles go through the widest first
+    order = xp.lexsort(xp.stack([-size, group])).astype(np.int32)
+    cuts = xp.searchsorted(group[order], xp.arange(levels * kinds + 1))
+    largest = panel[order[xp.minimum(cuts[:-1], len(order) - 1)]]
+    cuts, largest = device.to_host(cuts), device.to_host(largest).reshape(levels, kinds)
+    return order, np.lib.stride_tricks.sliding_window_view(cuts, kinds + 1)[::kinds], largest

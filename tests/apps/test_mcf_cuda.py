@@ -1,0 +1,106 @@
+"""The flows with device="cuda" beside the CPU's, on stand-ins for CuPy, and on a GPU with -m gpu."""
+
+import numpy as np
+import pytest
+from kernel_harness import Harness
+from kernel_harness.strict import Strict
+
+import meshsolve as ms
+from meshsolve import device
+from meshsolve.apps import mcf, smooth
+from meshsolve.apps.mcf import METHODS, Flow
+from meshsolve.errors import InvalidInputError, MeshsolveWarning
+
+
+def noisy(k=2, unused=True):
+    """A bumpy sphere of radius 3 far from the origin, with a vertex that no face names."""
+    sphere = ms.datasets.icosphere(k)
+    x = 3 * sphere.vertices * (1 + 0.1 * np.random.default_rng(0).standard_normal((len(sphere.vertices), 1))) + 50
+    return ms.Mesh(np.concatenate([x, [[1, 2, 3]]]) if unused else x, sphere.faces)
+
+
+@pytest.fixture(params=["harness", "strict", pytest.param("gpu", marks=pytest.mark.gpu)])
+def gpu(request):
+    if request.param == "gpu":
+        if not device.available():
+            pytest.skip("no GPU")
+        yield None
+    else:
+        with device.use({"harness": Harness, "strict": Strict}[request.param]()) as harness:
+            yield harness
+
+
+def check(run, bound=1e-12):
+    """The mesh and the report of a call on both devices."""
+    (here, report), (there, other) = (run(place) for place in ("cpu", "cuda"))
+    size = np.abs(here.vertices).max()
+    assert np.abs(here.vertices - there.vertices).max() <= bound * size and np.array_equal(here.faces, there.faces)
+    assert report.facts.keys() <= other.facts.keys() and other.facts["device"] == "cuda"
+    assert other.facts["residual"] < 1e-14
+    told = {"steps", "dt", "area_before", "area_after", "strength"} & report.facts.keys()
+    assert {name: report.facts[name] for name in told} == pytest.approx({name: other.facts[name] for name in told}, rel=1e-12)
+    return there, other
+
+
+@pytest.mark.parametrize("options", [{}, {"conformal": True}, {"dt": 0.05}, {"precision": "mixed"}], ids=str)
+def test_mean_curvature_flow(gpu, options):
+    mesh, seen = noisy(), []
+    out, _ = check(lambda place: mcf(mesh, steps=3, device=place, callback=lambda k, m: seen.append((k, m.vertices)), **options))
+    assert np.array_equal(out.vertices[-1], [1, 2, 3])
+    assert [k for k, _ in seen] == 2 * [1, 2, 3]
+    assert all(np.allclose(a, b, rtol=1e-12) for (_, a), (_, b) in zip(seen[:3], seen[3:]))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_flows_stepped_by_hand(gpu, method):
+    here, there = (Flow(noisy(), method, device=place) for place in ("cpu", "cuda"))
+    dt = there.automatic_step()
+    assert there.place == "cuda" and dt == pytest.approx(here.automatic_step(), rel=1e-12)
+    assert there.step(dt) and there.step(2 * dt) and here.step(dt) and here.step(2 * dt)
+    last = there.mesh().vertices
+    assert np.abs(last - here.mesh().vertices).max() < 1e-9
+    assert there.finish().facts["steps"] == 2 and there.report.facts["residual"] < 1e-14 and there.seconds()["numeric"] > 0
+    if method == "mean curvature":
+        assert not there.step(1e30) and np.array_equal(there.mesh().vertices, last)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("strength", [0, 1, 100])
+def test_smoothing(gpu, order, strength):
+    check(lambda place: smooth(noisy(), strength, order=order, device=place), 1e-10)
+
+
+def plane(k):
+    """k x k vertices, none of them on a line for long."""
+    i = np.arange(k * k).reshape(k, k)
+    a, b, c, d = (part.ravel() for part in (i[:-1, :-1], i[:-1, 1:], i[1:, :-1], i[1:, 1:]))
+    x = np.column_stack([*np.indices((k, k)).reshape(2, -1), np.random.default_rng(0).standard_normal(k * k)])
+    return ms.Mesh(x, np.concatenate([np.stack([a, c, d], 1), np.stack([a, d, b], 1)]))
+
+
+def test_arrays_stay_on_the_device():
+    """One copy, of the result, for a whole flow on a mesh that is large enough to be dissected there."""
+    mesh = plane(71)
+    with device.use(Strict()) as strict:
+        for call in (lambda: mcf(mesh, steps=2, device="cuda"), lambda: smooth(mesh, device="cuda")):
+            strict.comes_back.clear()
+            call()
+            assert [size for size in strict.comes_back if size > len(mesh.vertices) // 10] == [mesh.vertices.size]
+
+
+def test_hostile_meshes_fail_as_on_the_cpu(gpu):
+    flat = ms.Mesh([[0, 0, 0], [1, 0, 0], [2, 0, 0]], [[0, 1, 2]])
+    for mesh in (flat, ms.Mesh(np.eye(3), np.zeros((0, 3), int))):
+        for call in (mcf, smooth):
+            with pytest.raises(InvalidInputError, match="nothing to smooth"):
+                call(mesh, device="cuda")
+    with pytest.warns(MeshsolveWarning, match="shrank to nothing"):
+        mcf(noisy(1), steps=3, dt=1e30, device="cuda")
+
+
+def test_without_a_gpu_the_error_says_what_to_install():
+    if device.available():
+        pytest.skip("there is a GPU")
+    for call in (mcf, smooth):
+        with pytest.raises(ms.DeviceUnavailableError):
+            call(noisy(1), device="cuda")

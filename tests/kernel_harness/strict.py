@@ -1,0 +1,213 @@
+"""A stricter stand-in for CuPy: arrays that are no numpy arrays, so that what only CuPy would refuse fails here as well.
+
+Numpy arrays and those of the device do not mix, nothing becomes a numpy array by itself, and array functions are those of CuPy 14
+with its limits. What goes to the host and comes from it is counted: `comes_back` holds the size of each array.
+"""
+
+import operator
+
+import numpy as np
+
+from kernel_harness.harness import Harness
+
+# of the module cupy, looked up in 14.2: what the library uses, and some more
+FUNCTIONS = frozenset((
+    "abs", "add", "all", "any", "append", "arange", "argmax", "argmin", "argsort", "array", "array_equal", "asarray",
+    "ascontiguousarray", "asfortranarray", "bincount", "broadcast_to", "concatenate", "cumsum", "diff", "empty",
+    "empty_like", "flatnonzero", "full", "full_like", "isfinite", "lexsort", "max", "maximum", "min", "minimum",
+    "nonzero", "ones", "ones_like", "searchsorted", "sort", "sqrt", "stack", "sum", "unique", "where", "zeros",
+    "zeros_like", "linalg.norm"))
+METHODS = frozenset(("all", "any", "argmax", "argmin", "astype", "copy", "max", "mean", "min", "ravel", "repeat", "reshape", "sum", "fill",
+                     "view", "tolist"))
+NUMBERS = (bool, int, float, complex, np.generic, type(None), str, np.dtype, type, slice, type(Ellipsis))
+
+
+class Array:
+    """An array on the pretended device."""
+
+    __array_ufunc__ = None                                  # numpy leaves operators to this class, or raises
+
+    def __init__(self, array):
+        self.host = array
+
+    def __array__(self, *_, **__):
+        raise TypeError("implicit conversion to a numpy array is not allowed")
+
+    @property
+    def __cuda_array_interface__(self):
+        return self.host.__array_interface__ | {"version": 3}
+
+    def get(self):
+        """A numpy copy, asked for by name."""
+        Strict.comes_back.append(self.host.size)
+        return np.array(self.host)
+
+    dtype, shape, ndim, size, strides, itemsize, nbytes, flags = (
+        property(operator.attrgetter(f"host.{name}"))
+        for name in ("dtype", "shape", "ndim", "size", "strides", "itemsize", "nbytes", "flags"))
+    T, real, imag = (property(lambda self, name=name: wrap(getattr(self.host, name))) for name in ("T", "real", "imag"))
+
+    def __len__(self):
+        return len(self.host)
+
+    def __iter__(self):
+        raise TypeError("a loop over the entries of a device array")
+
+    def __getitem__(self, key):
+        return wrap(self.host[unwrap(key)])
+
+    def __setitem__(self, key, value):
+        index = unwrap(key)
+        if isinstance(index, np.ndarray) and index.dtype == bool and isinstance(value, Array) and value.ndim:
+            raise NotImplementedError("an array assigned through a mask")
+        self.host[index] = unwrap(value)
+
+    def __getattr__(self, name):
+        if name not in METHODS:
+            raise AttributeError(f"no {name} here: is it CuPy's?")
+        return lambda *args, **kwargs: wrap(getattr(self.host, name)(*map(unwrap, args), **{k: unwrap(v) for k, v in kwargs.items()}))
+
+    def _scalar(self, kind):
+        Strict.comes_back.append(self.host.size)
+        return kind(self.host.reshape(()) if self.host.size == 1 else self.host)
+
+    def __bool__(self):
+        return self._scalar(bool)
+
+    def __int__(self):
+        return self._scalar(int)
+
+    __index__ = __int__
+
+    def __float__(self):
+        return self._scalar(float)
+
+
+def _binary(name):
+    def op(self, other):
+        return wrap(getattr(operator, name)(self.host, unwrap(other)))
+
+    def reflected(self, other):
+        return wrap(getattr(operator, name)(unwrap(other), self.host))
+
+    def in_place(self, other):
+        value = unwrap(other)
+        self.host = getattr(operator, f"i{name.strip('_')}")(self.host, value)
+        return self
+    return op, reflected, in_place
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", "or_", "xor", "lshift", "rshift", "matmul"):
+    _op, _reflected, _in_place = _binary(_name)
+    _bare = _name.strip("_")
+    setattr(Array, f"__{_bare}__", _op)
+    setattr(Array, f"__r{_bare}__", _reflected)
+    setattr(Array, f"__i{_bare}__", _in_place)
+for _name in ("lt", "le", "eq", "ne", "gt", "ge"):
+    setattr(Array, f"__{_name}__", _binary(_name)[0])
+for _name in ("neg", "invert", "abs"):
+    setattr(Array, f"__{_name}__", lambda self, op=getattr(operator, _name): wrap(op(self.host)))
+Array.__hash__ = None
+
+
+def wrap(value):
+    """What numpy gave as it lies on the device: CuPy's sums and entries are arrays without dimensions there."""
+    if isinstance(value, tuple):
+        return tuple(map(wrap, value))
+    return Array(np.asarray(value)) if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+def unwrap(value):
+    """What numpy takes; a numpy array among the arguments is refused."""
+    if isinstance(value, Array):
+        return value.host
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(unwrap, value))
+    if isinstance(value, np.ndarray) and value.ndim:
+        raise TypeError("a numpy array where CuPy wants one of its own")
+    if not isinstance(value, (*NUMBERS, np.ndarray)):
+        raise TypeError(f"CuPy does not take {type(value).__name__}")
+    return value
+
+
+class Module:
+    """The module that stands for cupy."""
+
+    ndarray = Array
+
+    def __init__(self, prefix=""):
+        self._prefix = prefix
+
+    def __getattr__(self, name):
+        full = self._prefix + name
+        value = getattr(np.linalg if self._prefix else np, name)
+        if name == "linalg":
+            return Module("linalg.")
+        if isinstance(value, type) or not callable(value):
+            return value
+        if full not in FUNCTIONS:
+            raise AttributeError(f"xp.{full}: look up whether CuPy has it, and put it into strict.FUNCTIONS")
+        return lambda *args, **kwargs: self._call(full, value, args, kwargs)
+
+    def _call(self, name, function, args, kwargs):
+        if name == "lexsort" and not isinstance(args[0], Array):
+            raise TypeError("keys has to be a cupy.ndarray")
+        if name == "searchsorted" and not isinstance(args[1], Array):
+            raise NotImplementedError("only for cupy.ndarray")
+        if name in ("array", "asarray") and isinstance(args[0], (list, np.ndarray)):
+            return Array(np.array(args[0], **{"dtype": args[1]} if args[1:] else kwargs))
+        return wrap(function(*map(unwrap, args), **{k: unwrap(v) for k, v in kwargs.items()}))
+
+
+class Strict(Harness):
+    """The harness with such arrays."""
+
+    comes_back = []
+
+    xp = Module()
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        Strict.comes_back.clear()
+
+    def launch(self, function, grid, block, shared, args):
+        if any(isinstance(value, np.ndarray) for value in args):
+            raise TypeError(f"{function[1]}: a numpy array among the arguments")
+        super().launch(function, grid, block, shared, [value.host if isinstance(value, Array) else value for value in args])
+
+    def to_device(self, array):
+        return array if isinstance(array, Array) else Array(np.array(array, copy=True))
+
+    def to_host(self, array):
+        return array.get()
+
+    def is_native(self, array):
+        return isinstance(array, Array)
+
+    def dense(self, op, *args, **options):
+        return super().dense(op, *map(unwrap, args), **options)
+
+    def csr(self, data, indices, indptr, shape):
+        return Csr(data.astype(float) if data.dtype.kind in "iu" else data, indices, indptr, shape)
+
+
+class Csr:
+    """As much of cupyx.scipy.sparse.csr_matrix as intake looks at."""
+
+    has_canonical_format, format = True, "csr"
+
+    def __init__(self, data, indices, indptr, shape):
+        if not all(isinstance(part, Array) for part in (data, indices, indptr)):
+            raise TypeError("cupyx takes arrays of CuPy")
+        self.data, self.indices, self.indptr, self.shape = data, indices.astype(np.int32), indptr.astype(np.int32), tuple(shape)
+        self.nnz, self.ndim, self.dtype = len(indices), 2, data.dtype
+
+    def tocsr(self):
+        """Itself."""
+        return self
+
+    def get(self):
+        """A scipy matrix."""
+        import scipy.sparse as sp
+
+        return sp.csr_matrix((self.data.get(), self.indices.get(), self.indptr.get()), shape=self.shape)

@@ -1,0 +1,98 @@
+"""ms.solve with device="cuda": the answers of the CPU, where b lies; on stand-ins for CuPy, and on a GPU with -m gpu."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from kernel_harness.strict import Array, Strict
+from zoo import grid, spd
+
+import meshsolve as ms
+from meshsolve import device
+
+
+@pytest.fixture(params=["strict", pytest.param("gpu", marks=pytest.mark.gpu)])
+def gpu(request):
+    if request.param == "gpu":
+        if not device.available():
+            pytest.skip("no GPU")
+        yield device.backend()
+    else:
+        with device.use(Strict()) as strict:
+            yield strict
+
+
+def there(A):
+    """An array or a matrix on the device, as a caller has it."""
+    if not sp.issparse(A):
+        return device.to_device(A)
+    A = sp.csr_array(A)
+    return device.csr(*map(device.to_device, (A.data, A.indices.astype(np.int32), A.indptr.astype(np.int32))), A.shape)
+
+
+LAPLACIAN = ms.datasets.grid2d(15, 14)
+SYSTEMS = {
+    "positive definite": (spd(grid(15, 12)), "cholesky", "auto"),
+    "asked for": (spd(grid(15, 12)), "cholesky", "cholesky"),
+    "dirichlet grid": (ms.datasets.grid2d(15, 14, boundary="dirichlet"), "cholesky", "auto"),
+    "laplacian": (LAPLACIAN, "cholesky", "auto"),
+    "unsymmetric": (sp.csr_array(spd(grid(15, 12)) + 0.1 * sp.triu(grid(15, 12))), "lu", "auto"),
+    "lu asked for": (spd(grid(15, 12)), "lu", "lu"),
+    "parac asked for": (ms.datasets.grid3d(9, kind="log-uniform"), "parac", "parac"),
+}
+
+
+@pytest.mark.parametrize("columns", [None, 3])
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_the_answer_of_the_cpu_where_b_lies(gpu, name, columns):
+    A, method, asked = SYSTEMS[name]
+    b = A @ np.random.default_rng(0).standard_normal((A.shape[0],) if columns is None else (A.shape[0], columns))
+    expected, _ = ms.solve(A, b, asked, device="cpu")
+    for matrix, rhs in ((there(A), there(b)), (A, there(b)), (there(A), b), (A, b)):
+        x, info = ms.solve(matrix, rhs, asked, device="cuda")
+        assert device.holds(x) == device.holds(rhs) and info.converged and info.method == method
+        found = device.to_host(x)
+        assert found.shape == b.shape and np.abs(found - expected).max() <= 1e-7 * np.abs(expected).max()
+        assert np.linalg.norm(A @ found - b, axis=0).max() <= 1.1e-10 * np.linalg.norm(b, axis=0).max()
+        assert info.report.facts["device"] == "cuda" or method == "parac"
+
+
+def test_auto_takes_the_gpu_where_something_lies_there(gpu):
+    A = spd(grid(9, 8))
+    b = np.ones(72)
+    for matrix, rhs in ((there(A), b), (A, there(b))):
+        assert ms.solve(matrix, rhs)[1].report.facts["device"] == "cuda"
+    assert ms.solve(A, b)[1].report.facts["device"] == "cpu"
+
+
+def test_complex_right_hand_sides(gpu):
+    A = spd(grid(9, 8))
+    b = A @ (np.arange(72.0) + 1j * np.arange(72.0)[::-1])
+    for rhs in (b, there(b)):
+        x, info = ms.solve(A, rhs, device="cuda")
+        assert info.relative_residual < 1e-14 and np.allclose(device.to_host(x), np.arange(72.0) + 1j * np.arange(72.0)[::-1])
+
+
+def test_what_the_gpu_does_not_solve_is_refused_and_auto_takes_the_cpu(gpu):
+    K, U = ms.datasets.kkt(30, 12), sp.csr_array(np.triu(np.ones((6, 6))))
+    for A, method in ((K, "auto"), (K, "ildl"), (U * 1j, "auto"), (U * 1j, "lu")):
+        b = A @ np.ones(A.shape[0])
+        if device.backend().name == "harness":
+            with pytest.raises(ms.DeviceUnavailableError, match="CPU"):
+                ms.solve(A, b, method, device="cuda")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert ms.solve(A, b, method)[1].converged
+    with pytest.raises(ms.NotPositiveDefiniteError):
+        ms.solve(K, K @ np.ones(42), "cholesky", device="cuda")
+    with pytest.raises(ms.NotSymmetricError):
+        ms.solve(there(U), np.ones(6), "cholesky", device="cuda")
+    with pytest.raises(ms.InvalidInputError, match="device has to be"):
+        ms.solve(K, np.ones(42), device="gpu")
+
+
+def test_arrays_are_cupys(gpu):
+    A = spd(grid(9, 8))
+    x, _ = ms.solve(there(A), there(np.ones(72)))
+    assert isinstance(x, Array if device.backend().name == "harness" else device.xp().ndarray)
