@@ -63,6 +63,18 @@ def gpu(request):
             yield harness
 
 
+@pytest.fixture(params=["harness", "strict", pytest.param("gpu", marks=pytest.mark.gpu)])
+def any_backend(request):
+    """As ``gpu``, on numpy's arrays too: for code whose array expressions are to run on both. Gives the harness, or None."""
+    if request.param == "gpu":
+        if not device.available():
+            pytest.skip("no GPU")
+        yield None
+    else:
+        with device.use({"harness": Harness, "strict": Strict}[request.param]()) as harness:
+            yield harness
+
+
 @pytest.fixture(params=[dict(seed=1, block=32), dict(seed=2, block=96, resident=4), dict(seed=3)], ids=str)
 def varied(request):
     """The harness with other block sizes (without: the kernel's own), more blocks at once, threads drawn at random."""

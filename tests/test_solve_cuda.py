@@ -5,22 +5,11 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from kernel_harness.strict import Array, Strict
+from kernel_harness.strict import Array
 from zoo import grid, spd
 
 import meshsolve as ms
 from meshsolve import device
-
-
-@pytest.fixture(params=["strict", pytest.param("gpu", marks=pytest.mark.gpu)])
-def gpu(request):
-    if request.param == "gpu":
-        if not device.available():
-            pytest.skip("no GPU")
-        yield device.backend()
-    else:
-        with device.use(Strict()) as strict:
-            yield strict
 
 
 def there(A):

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from kernel_harness import Harness
 from kernel_harness.strict import Strict
 
 import meshsolve as ms
@@ -19,17 +18,6 @@ def noisy(k=2, unused=True):
     return ms.Mesh(np.concatenate([x, [[1, 2, 3]]]) if unused else x, sphere.faces)
 
 
-@pytest.fixture(params=["harness", "strict", pytest.param("gpu", marks=pytest.mark.gpu)])
-def gpu(request):
-    if request.param == "gpu":
-        if not device.available():
-            pytest.skip("no GPU")
-        yield None
-    else:
-        with device.use({"harness": Harness, "strict": Strict}[request.param]()) as harness:
-            yield harness
-
-
 def check(run, bound=1e-12):
     """The mesh and the report of a call on both devices."""
     (here, report), (there, other) = (run(place) for place in ("cpu", "cuda"))
@@ -43,7 +31,7 @@ def check(run, bound=1e-12):
 
 
 @pytest.mark.parametrize("options", [{}, {"conformal": True}, {"dt": 0.05}, {"precision": "mixed"}], ids=str)
-def test_mean_curvature_flow(gpu, options):
+def test_mean_curvature_flow(any_backend, options):
     mesh, seen = noisy(), []
     out, _ = check(lambda place: mcf(mesh, steps=3, device=place, callback=lambda k, m: seen.append((k, m.vertices)), **options))
     assert np.array_equal(out.vertices[-1], [1, 2, 3])
@@ -52,7 +40,7 @@ def test_mean_curvature_flow(gpu, options):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_flows_stepped_by_hand(gpu, method):
+def test_flows_stepped_by_hand(any_backend, method):
     here, there = (Flow(noisy(), method, device=place) for place in ("cpu", "cuda"))
     dt = there.automatic_step()
     assert there.place == "cuda" and dt == pytest.approx(here.automatic_step(), rel=1e-12)
@@ -66,7 +54,7 @@ def test_flows_stepped_by_hand(gpu, method):
 
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("strength", [0, 1, 100])
-def test_smoothing(gpu, order, strength):
+def test_smoothing(any_backend, order, strength):
     check(lambda place: smooth(noisy(), strength, order=order, device=place), 1e-10)
 
 
@@ -88,7 +76,7 @@ def test_arrays_stay_on_the_device():
             assert [size for size in strict.comes_back if size > len(mesh.vertices) // 10] == [mesh.vertices.size]
 
 
-def test_hostile_meshes_fail_as_on_the_cpu(gpu):
+def test_hostile_meshes_fail_as_on_the_cpu(any_backend):
     flat = ms.Mesh([[0, 0, 0], [1, 0, 0], [2, 0, 0]], [[0, 1, 2]])
     for mesh in (flat, ms.Mesh(np.eye(3), np.zeros((0, 3), int))):
         for call in (mcf, smooth):

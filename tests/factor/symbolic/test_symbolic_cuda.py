@@ -17,18 +17,6 @@ from zoo import grid, spd, zoo
 ZOO = zoo()
 
 
-@pytest.fixture(params=["harness", pytest.param("gpu", marks=pytest.mark.gpu)])
-def gpu(request):
-    """What `device` runs on."""
-    if request.param == "gpu":
-        if not device.available():
-            pytest.skip("no GPU")
-        yield device.backend()
-    else:
-        with device.use(Harness()) as harness:
-            yield harness
-
-
 def same(found, expected):
     found = np.asarray(device.to_host(found))
     assert found.dtype == expected.dtype and np.array_equal(found, expected)
