@@ -24,7 +24,7 @@ void bind_inverse(nb::module_& m, const char* name) {
         Released free;
         parac::Columns<T> columns = perm ? parac::factor_ordered<T>(graph, perm->data(), options)
                                          : parac::factor_rounds<T>(std::move(graph), options);
-        new (self) Inverse(std::move(columns), by_levels);
+        new (self) Inverse(std::move(columns), by_levels, threads);
       }, "graph"_a, "perm"_a.noconvert().none(), "by_levels"_a, "samples"_a, "seed"_a, "threads"_a)
       .def_static("restore", [](In<int64_t> ptr, In<int32_t> rows, In<T> values, In<double> D, In<int32_t> perm, int64_t rounds,
                                 bool by_levels) {

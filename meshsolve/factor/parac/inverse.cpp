@@ -16,7 +16,7 @@ constexpr int64_t block = 4096;
 }  // namespace
 
 template <class T>
-Inverse<T>::Inverse(Columns<T>&& columns, bool by_levels) : columns_(std::move(columns)) {
+Inverse<T>::Inverse(Columns<T>&& columns, bool by_levels, int threads) : columns_(std::move(columns)) {
   label_components();
   const int32_t n = static_cast<int32_t>(columns_.D.size());
   std::vector<int32_t> order;
@@ -25,7 +25,7 @@ Inverse<T>::Inverse(Columns<T>&& columns, bool by_levels) : columns_(std::move(c
     order = trisolve::order_by_level(level, columns_.perm.data());
   }
   lower_ = trisolve::UnitLower<T>(n, std::move(columns_.ptr), std::move(columns_.rows), std::move(columns_.values),
-                                  by_levels || columns_.rounds > 0, by_levels ? order.data() : nullptr);
+                                  by_levels || columns_.rounds > 0, by_levels ? order.data() : nullptr, threads);
   inverse_d_.resize(n);
   place_.resize(n);
   for (int32_t q = 0; q < n; ++q) {

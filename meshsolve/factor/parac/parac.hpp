@@ -76,7 +76,7 @@ class Workspace {
 template <class T>
 class Inverse {
  public:
-  Inverse(Columns<T>&& columns, bool by_levels);
+  Inverse(Columns<T>&& columns, bool by_levels, int threads = 1);
   Columns<T> columns() const;           // anew: the solves have them in another order
   const Columns<T>& pivots() const { return columns_; }        // the same without ptr, rows and values
   int64_t nnz() const { return lower_.nnz(); }

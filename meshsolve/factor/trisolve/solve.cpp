@@ -43,13 +43,13 @@ void run_chunks(const Segments& s, int threads, F&& f) {
 
 template <class T>
 UnitLower<T>::UnitLower(int32_t n, std::vector<int64_t>&& ptr, std::vector<int32_t>&& rows, std::vector<T>&& values, bool by_levels,
-                        const int32_t* order)
+                        const int32_t* order, int threads)
     : n_(n), by_levels_(by_levels), ptr_(std::move(ptr)), rows_(std::move(rows)), values_(std::move(values)), order_(n) {
   if (order)
     renumber(order);
   else
     std::iota(order_.begin(), order_.end(), 0);
-  arrange();
+  arrange(threads);
   find_runs();
 }
 
@@ -74,29 +74,45 @@ void UnitLower<T>::renumber(const int32_t* order) {
 }
 
 template <class T>
-void UnitLower<T>::arrange() {
-  std::vector<int32_t> level(n_, 0), from(n_), position(n_), rows;
+struct UnitLower<T>::Piece {             // of one worker: the columns of a piece as they were
   std::vector<int64_t> ptr;
+  std::vector<int32_t> rows;
   std::vector<T> values;
-  for (int32_t a = 0; a < n_; a += piece) {
-    const int32_t b = std::min(n_, a + piece);
-    order_piece(a, b, ptr_.data(), rows_.data(), level, from.data());
-    const int64_t begin = ptr_[a];
-    ptr.assign(ptr_.begin() + a, ptr_.begin() + b + 1);
-    rows.assign(rows_.begin() + begin, rows_.begin() + ptr_[b]);
-    values.assign(values_.begin() + begin, values_.begin() + ptr_[b]);
-    int64_t to = begin;
-    for (int32_t q = a; q < b; ++q) {
-      const int32_t k = from[q];
-      position[k] = q;
-      ptr_[q] = to;
-      for (int64_t p = ptr[k - a] - begin; p < ptr[k - a + 1] - begin; ++p, ++to) {
-        rows_[to] = rows[p];
-        values_[to] = values[p];
-      }
+};
+
+// Columns [a, b) into the order from[a .. b), where they stand.
+template <class T>
+void UnitLower<T>::arrange_piece(int32_t a, int32_t b, const int32_t* from, Piece& old) {
+  const int64_t begin = ptr_[a];
+  old.ptr.assign(ptr_.begin() + a, ptr_.begin() + b + 1);
+  old.rows.assign(rows_.begin() + begin, rows_.begin() + ptr_[b]);
+  old.values.assign(values_.begin() + begin, values_.begin() + ptr_[b]);
+  int64_t to = begin;
+  for (int32_t q = a; q < b; ++q) {
+    if (q > a) ptr_[q] = to;             // the ends of a piece belong to its neighbours as well
+    const int32_t k = from[q] - a;
+    for (int64_t p = old.ptr[k] - begin; p < old.ptr[k + 1] - begin; ++p, ++to) {
+      rows_[to] = old.rows[p];
+      values_[to] = old.values[p];
     }
   }
-  for (int32_t& row : rows_) row = position[row];
+}
+
+template <class T>
+void UnitLower<T>::arrange(int threads) {
+  std::vector<int32_t> level(n_, 0), from(n_), position(n_);
+  std::vector<Piece> work(threads);
+  for_range(threads, (n_ + piece - 1) / piece, 4, [&](int64_t first, int64_t last, int worker) {
+    for (int64_t at = first; at < last; ++at) {
+      const int32_t a = static_cast<int32_t>(at * piece), b = static_cast<int32_t>(std::min<int64_t>(n_, (at + 1) * piece));
+      order_piece(a, b, ptr_.data(), rows_.data(), level, from.data());
+      for (int32_t q = a; q < b; ++q) position[from[q]] = q;
+      arrange_piece(a, b, from.data(), work[worker]);
+    }
+  });
+  for_range(threads, nnz(), 1 << 16, [&](int64_t first, int64_t last, int) {
+    for (int64_t p = first; p < last; ++p) rows_[p] = position[rows_[p]];
+  });
   for (int32_t& k : from) k = order_[k];
   order_.swap(from);
 }

@@ -39,7 +39,7 @@ struct Run {                            // of columns with the same number of en
 constexpr int32_t long_column = 13;
 
 // The order in which the columns of [from, to) stand best: by (level among themselves, length), and in their order otherwise.
-// Where most of them depend on each other, as they are. `level` is scratch of n values, zero before and after.
+// Where most of them depend on each other, as they are. `level` is scratch of n values, zero in [from, to) before and after.
 void order_piece(int32_t from, int32_t to, const int64_t* ptr, const int32_t* rows, std::vector<int32_t>& level, int32_t* order);
 
 template <class T>
@@ -49,7 +49,7 @@ class UnitLower {
   // Columns of the part below the diagonal: rows and MINUS the values. The matrix is renumbered: row order()[q] becomes row q.
   // With `by_levels` threads share out sets of independent rows, else components; `order`, a topological one, comes first.
   UnitLower(int32_t n, std::vector<int64_t>&& ptr, std::vector<int32_t>&& rows, std::vector<T>&& values, bool by_levels,
-            const int32_t* order = nullptr);
+            const int32_t* order = nullptr, int threads = 1);
 
   int32_t n() const { return n_; }
   int64_t nnz() const { return n_ ? ptr_[n_] : 0; }
@@ -71,7 +71,9 @@ class UnitLower {
     Segments segments;
   };
   void renumber(const int32_t* order);
-  void arrange();
+  struct Piece;
+  void arrange(int threads);
+  void arrange_piece(int32_t a, int32_t b, const int32_t* from, Piece& old);
   void find_runs();
   const ByRows& by_rows() const;
   template <int K> void forward_rows(const ByRows& R, int32_t chunk, double* Y) const;
