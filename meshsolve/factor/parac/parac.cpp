@@ -23,7 +23,7 @@ template <class T>
 class Ordered {
  public:
   Ordered(const Graph& graph, const int32_t* perm, const Options& options)
-      : graph_(graph), perm_(perm), options_(options), n_(graph.n), iperm_(n_), list_(n_, no_node), row_(n_), length_(n_),
+      : graph_(graph), perm_(perm), options_(options), n_(graph.n), iperm_(n_), list_(n_, no_node), length_(n_),
         D_(n_, 0.0) {
     for (int32_t k = 0; k < n_; ++k) iperm_[perm[k]] = k;
   }
@@ -32,6 +32,7 @@ class Ordered {
     interrupt::begin(n_);
     const bool parallel = options_.threads > 1 && n_ > 1000;
     if (parallel) return run_parallel();
+    row_.resize(block);
     Worker worker(nodes_);
     worker.pivot.reserve(3 * graph_.ptr[n_]);
     for (int32_t k = 0; k < n_; ++k) {
@@ -39,9 +40,9 @@ class Ordered {
       if (k % block == 0) {                    // the rows of the next pivots, one after the other in the cache
         const int32_t end = std::min(n_, k + block);
         make_room(edges_of(k, end));
-        copy_block(k, end, 0, to_.get(), w_.get());
+        copy_block(k, end, 0, row_.data());
       }
-      gather(k, worker);
+      gather(k, row_[k % block], worker);
       eliminate<false>(k, worker);
     }
     return whole(std::move(worker));
@@ -73,7 +74,9 @@ class Ordered {
 
   // Writes the edges of the pivots [from, to), at most `block`, to later vertices. Their rows lie anywhere in the matrix and so do
   // the positions of their neighbours: each step asks for all that the next one reads, and no branch waits for memory.
-  void copy_block(int64_t from, int64_t to, int64_t next, int32_t* name, double* w) {
+  void copy_block(int64_t from, int64_t to, int64_t next, Row* rows) {
+    int32_t* const name = to_.get();
+    double* const w = w_.get();
     const int64_t count = to - from;
     std::array<int64_t, block> start;
     std::array<int32_t, block> length;
@@ -96,7 +99,7 @@ class Ordered {
       }
     at = next;
     for (int64_t i = 0; i < count; ++i) {
-      Row& row = row_[from + i];
+      Row& row = rows[i];
       row.start = next;
       for (int32_t e = 0; e < length[i]; ++e, ++at) {
         const int32_t j = iperm_[name[at]];
@@ -121,11 +124,12 @@ class Ordered {
     for_range(options_.threads, n_, grain, [&](int64_t from, int64_t to, int) { base[from / grain + 1] = edges_of(from, to); });
     for (size_t i = 1; i < base.size(); ++i) base[i] += base[i - 1];
     make_room(graph_.ptr[n_]);
+    row_.resize(n_);
     for_range(options_.threads, n_, grain, [&](int64_t from, int64_t to, int) {
       int64_t next = base[from / grain];
       for (int64_t k = from; k < to; k += block) {
         const int64_t end = std::min(to, k + block);
-        copy_block(k, end, next, to_.get(), w_.get());
+        copy_block(k, end, next, row_.data() + k);
         next = row_[end - 1].start + row_[end - 1].count;
       }
     });
@@ -138,9 +142,8 @@ class Ordered {
     w_.reset(new double[edges]);
   }
 
-  void gather(int32_t k, Worker& worker) {
+  void gather(int32_t k, const Row& row, Worker& worker) {
     PivotWork<T>& pivot = worker.pivot;
-    const Row row = row_[k];
     pivot.begin(row.count + options_.samples);
     for (int64_t p = row.start; p < row.start + row.count; ++p) pivot.add_if(true, {w_[p], to_[p], options_.samples});
     if (!graph_.ground.empty() && graph_.ground[perm_[k]] > 0)
@@ -205,7 +208,7 @@ class Ordered {
     int64_t done = 0;
     for (int32_t k; (k = next_pivot(worker)) >= 0;) {
       place_[k] = {static_cast<int64_t>(worker.pivot.rows.size()), id};
-      gather(k, worker);
+      gather(k, row_[k], worker);
       eliminate<true>(k, worker);
       for (const Edge& e : worker.pivot.edges())      // the last one to come sees all that was put into the lists
         if (e.to != n_ && waits_[e.to].fetch_sub(e.copies, std::memory_order_acq_rel) == e.copies) worker.ready.push_back(e.to);
@@ -295,7 +298,7 @@ class Ordered {
   const int32_t n_;
   std::vector<int32_t> iperm_;          // (n)
   std::vector<uint32_t> list_;          // (n) samples left for each pivot
-  std::vector<Row> row_;                // (n)
+  std::vector<Row> row_;                // (n), on one thread those of a block
   std::unique_ptr<int32_t[]> to_;       // (room_) of all rows, on one thread of a block
   std::unique_ptr<double[]> w_;
   int64_t room_ = 0;
