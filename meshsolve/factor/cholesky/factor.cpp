@@ -14,7 +14,7 @@ namespace {
 using fronts::AssemblyTree;
 using fronts::UpdateBlocks;
 
-constexpr int64_t large_factor = 1 << 22;      // scalars: the analysis worked in less than the pages that are made for them
+constexpr int64_t large_factor = 1 << 19;      // scalars
 constexpr int64_t wide_work = 40'000'000;      // pivots * height^2 from which a front is factored by tiles
 constexpr int64_t pivot_block = 128, tile_rows = 256, tile_columns = 128;
 
