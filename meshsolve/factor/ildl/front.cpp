@@ -54,10 +54,7 @@ struct Front {
 template <class T>
 void clear(const Front<T>& f) {
   std::memset(f.state.panel, 0, sizeof(T) * f.state.ld * f.columns());
-  const int64_t u = f.updates();
-  for_range(f.threads, u, f.threads > 1 ? 128 : u, [&](int64_t b, int64_t e, int) {
-    std::memset(f.update + b * u, 0, sizeof(T) * u * (e - b));
-  });
+  fronts::clear_update(f.update, f.updates(), f.threads);
 }
 
 // Rows of the front in which the update rows of child c lie; `shift` columns were delayed to it.
