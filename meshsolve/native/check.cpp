@@ -63,8 +63,9 @@ double largest_modulus(const double* x, int64_t size) {
   return *std::max_element(most.begin(), most.end());
 }
 
-// Whether the entries below and above the diagonal are the same, as sums of 64-bit hashes of (row, column, value) tell it: one
-// sweep, and no search for twins, which lie anywhere where numbers are scattered. Matrices that differ pass with probability 2^-64.
+// Whether the entries below and above the diagonal are the same, as sums of 64-bit hashes of (row, column, value) tell it:
+// one sweep, and no search for twins, which lie anywhere where numbers are scattered. Halves that differ pass with probability
+// 2^-64.
 bool same_halves(const Pattern& A, const double* x) {
   uint64_t below = 0, above = 0;
   for (int32_t i = 0; i < A.n; ++i)

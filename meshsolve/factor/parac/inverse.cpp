@@ -115,8 +115,8 @@ void Workspace::give(Buffer<double>&& used) {
 // in time.
 template <class T>
 template <int K>
-void Inverse<T>::apply_block(const double* b, int64_t row_b, int64_t column_b, double* x, int64_t row_x, int64_t column_x, double* Y,
-                             int threads) const {
+void Inverse<T>::apply_block(const double* b, int64_t row_b, int64_t column_b, double* x, int64_t row_x, int64_t column_x,
+                             double* Y, int threads) const {
   constexpr int64_t grain = 1 << 15, ahead = 32;
   const int64_t n = static_cast<int64_t>(columns_.D.size());
   const int32_t* const perm = place_.data();

@@ -72,8 +72,8 @@ class Ordered {
     interrupt::advance(done);
   }
 
-  // Writes the edges of the pivots [from, to), at most `block`, to later vertices. Their rows lie anywhere in the matrix and so do
-  // the positions of their neighbours: each step asks for all that the next one reads, and no branch waits for memory.
+  // Writes the edges of the pivots [from, to), at most `block`, to later vertices. Their rows lie anywhere in the matrix and
+  // so do the positions of their neighbours: each step asks for all that the next one reads, and no branch waits for memory.
   void copy_block(int64_t from, int64_t to, int64_t next, Row* rows) {
     int32_t* const name = to_.get();
     double* const w = w_.get();

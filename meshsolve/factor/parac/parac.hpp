@@ -90,8 +90,9 @@ class Inverse {
 
  private:
   void label_components();
-  template <int K> void apply_block(const double* b, int64_t row_b, int64_t column_b, double* x, int64_t row_x, int64_t column_x, double* Y,
-                                    int threads) const;
+  template <int K>
+  void apply_block(const double* b, int64_t row_b, int64_t column_b, double* x, int64_t row_x, int64_t column_x, double* Y,
+                   int threads) const;
 
   Columns<T> columns_;                  // but for ptr, rows and values, which lower_ has
   std::vector<double> inverse_d_;       // (n) 1/D, 0 where D is 0, in the numbering of the solves

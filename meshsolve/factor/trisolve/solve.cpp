@@ -1,5 +1,5 @@
-// The matrix, renumbered, and the solves. Forward by columns on one thread, by rows on several; backward by columns on both. A column is added up
-// from its last entry to its first: that is the row which was solved last, and all other terms need not wait for it.
+// The matrix, renumbered, and the solves. Forward by columns on one thread, by rows on several; backward by columns on both. There
+// a column is added up from its last entry to its first: that is the row solved last, and the other terms need not wait for it.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -42,8 +42,8 @@ void run_chunks(const Segments& s, int threads, F&& f) {
 }  // namespace
 
 template <class T>
-UnitLower<T>::UnitLower(int32_t n, std::vector<int64_t>&& ptr, std::vector<int32_t>&& rows, std::vector<T>&& values, bool by_levels,
-                        const int32_t* order, int threads)
+UnitLower<T>::UnitLower(int32_t n, std::vector<int64_t>&& ptr, std::vector<int32_t>&& rows, std::vector<T>&& values,
+                        bool by_levels, const int32_t* order, int threads)
     : n_(n), by_levels_(by_levels), ptr_(std::move(ptr)), rows_(std::move(rows)), values_(std::move(values)), order_(n) {
   if (order)
     renumber(order);
@@ -145,8 +145,9 @@ void UnitLower<T>::original(std::vector<int64_t>& ptr, std::vector<int32_t>& row
 
 template <class T>
 int64_t UnitLower<T>::nbytes() const {
-  return (by_rows_ ? 2 : 1) * (nnz() * static_cast<int64_t>(sizeof(int32_t) + sizeof(T)) + n_ * static_cast<int64_t>(sizeof(int64_t))) +
-         n_ * static_cast<int64_t>(sizeof(int32_t)) + static_cast<int64_t>(runs_.size() * sizeof(Run));
+  const int64_t entry = sizeof(int32_t) + sizeof(T), pointer = sizeof(int64_t), copies = by_rows_ ? 2 : 1;
+  return copies * (nnz() * entry + n_ * pointer) + n_ * static_cast<int64_t>(sizeof(int32_t)) +
+         static_cast<int64_t>(runs_.size() * sizeof(Run));
 }
 
 template <class T>
