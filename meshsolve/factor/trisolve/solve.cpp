@@ -1,5 +1,5 @@
-// The matrix, renumbered, and the solves. Forward by columns on one thread, by rows on several; backward by columns on both. There
-// a column is added up from its last entry to its first: that is the row solved last, and the other terms need not wait for it.
+// The matrix, renumbered, and the solves. Forward by columns on one thread, by rows on several; backward by columns on both:
+// there a column is added up from its last entry to its first, the row solved last, so that the other terms need not wait for it.
 #include <algorithm>
 #include <array>
 #include <atomic>
