@@ -48,7 +48,7 @@ class Problem:
         return _scan() if self.path is None else _used_part(ms.load_mesh(self.path))
 
     def size(self):
-        """How many vertices the mesh has, without making it: each step adds one an edge, an edge becomes two and three more a face."""
+        """How many vertices the mesh has, without making it: a step adds one an edge, halves the edges and adds three a face."""
         mesh = dataclasses.replace(self, level=0).mesh()
         n, edges, faces = len(mesh.vertices), len(mesh.edges), len(mesh.faces)
         for _ in range(self.level):
@@ -128,8 +128,8 @@ def problem_set(name):
 
 
 def find(name):
-    """The problem of a name: ``igea``, ``igea-1`` (subdivided once), ``icosphere-7``, ``scan-2`` (a generated scan, subdivided twice),
-    or the path of a mesh file."""
+    """The problem of a name: ``igea``, ``igea-1`` (subdivided once), ``icosphere-7``, ``scan-2`` (a generated scan, subdivided
+    twice), or the path of a mesh file."""
     rows = catalogue()
     if name in rows:
         return Problem(name, data_folder() / rows[name]["file"], 0)

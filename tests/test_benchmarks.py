@@ -273,7 +273,7 @@ def test_gpu_bars_compare_the_largest_mesh():
     values = [bar["value"] for bar in gpu.bars(rows)]
     assert values == [40, 5.4 / 5, 1, 3] and [bar["passed"] for bar in gpu.bars(rows)] == [True, True, True, False]
     assert [bar["value"] for bar in gpu.bars([row for row in rows if row["solver"] != "meshsolve cuda"])] == 4 * [None]
-    found = gpu.bars([row for row in rows if (row["solver"], row["n"]) != ("metis alone", 4_000_000)])       # it was too slow there
+    found = gpu.bars([row for row in rows if (row["solver"], row["n"]) != ("metis alone", 4_000_000)])       # too slow there
     assert [bar["value"] for bar in found] == [20, 5.4 / 5, 1, 3]
     assert "1,000,000 vertices" in found[0]["what"] and "4,000,000 vertices" in found[2]["what"]
 

@@ -1,15 +1,15 @@
 // Cotangent Laplacian and lumped mass at moving positions: one block per patch, everything but the result in shared memory.
 //
-// Twin of cotan.cpp. A block stages the positions of its patch's vertices (owned and ribbon), makes the weights of its local faces,
-// and each owned row is summed by one thread in the order of the faces, without atomics: the same bits in every run, and but for
-// fused multiplications those of the CPU. The ribbon holds all faces at an owned vertex, so no block needs another. Which face adds
-// to which entry of a row is laid out once (k_lay_out, from the queries VV and VF). A heavy vertex has no ribbon: its row is copied
-// from those of its neighbours, which are complete.
-// Bytes a step: 28 a local vertex, 6 a local face, 4 a local edge, 80 an owned vertex, 8 an entry written. On scans in patches of 512
-// faces, whose ribbons add 45 % to the vertices and 25 % to the faces, that is 215 a vertex in one launch; weights of faces and
-// edges in global memory, gathered by edges, rows and vertices, were 480 in five.
-// Source: Pinkall & Polthier 1993, "Computing discrete minimal surfaces and their conjugates", section 2; RXMesh (Mahmoud, Porumbescu,
-// Owens 2021), section 5.
+// Twin of cotan.cpp. A block stages the positions of its patch's vertices (owned and ribbon), makes the weights of its local
+// faces, and each owned row is summed by one thread in the order of the faces, without atomics: the same bits in every run, and
+// but for fused multiplications those of the CPU. The ribbon holds all faces at an owned vertex, so no block needs another. Which
+// face adds to which entry of a row is laid out once (k_lay_out, from the queries VV and VF). A heavy vertex has no ribbon: its
+// row is copied from those of its neighbours, which are complete.
+// Bytes a step: 28 a local vertex, 6 a local face, 4 a local edge, 80 an owned vertex, 8 an entry written. On scans in patches of
+// 512 faces, whose ribbons add 45 % to the vertices and 25 % to the faces, that is 215 a vertex in one launch; weights of faces
+// and edges in global memory, gathered by edges, rows and vertices, were 480 in five.
+// Source: Pinkall & Polthier 1993, "Computing discrete minimal surfaces and their conjugates", section 2; RXMesh (Mahmoud,
+// Porumbescu, Owens 2021), section 5.
 #include "patches/patches.cuh"
 
 namespace ms::operators {
@@ -222,8 +222,8 @@ k_reach(int n, const long long* indptr, const int* indices, const long long* sta
 // values[e] = sum over k of A(i, k) A(j, k) / mass[k] for the entry keys[e] = i << 32 | j: one walk along both ascending rows, so
 // that (i, j) and (j, i) get the same bits.
 extern "C" __global__ void __launch_bounds__(256)
-k_square(long long count, const long long* keys, const long long* indptr, const int* indices, const double* data, const double* mass,
-         double* values) {
+k_square(long long count, const long long* keys, const long long* indptr, const int* indices, const double* data,
+         const double* mass, double* values) {
   for (long long e = grid_begin(); e < count; e += grid_step()) {
     const long long i = keys[e] >> 32, j = keys[e] & 0xffffffff, end_i = indptr[i + 1], end_j = indptr[j + 1];
     double sum = 0;

@@ -99,8 +99,8 @@ def dissect(pattern, effort, patch, seed, threads, cheap=0.0):
 
 
 def dissect_there(pattern, seed, threads, mesh_patches=None):
-    """Nested dissection of a checked pattern on the device; ``perm`` stays there. ``mesh_patches``: a PatchMesh of the rows, on the
-    device, whose patches are cut into sub-patches."""
+    """Nested dissection of a checked pattern on the device; ``perm`` stays there. ``mesh_patches``: a PatchMesh of the rows, also
+    there, whose patches are divided into sub-patches."""
     return dissect_on_gpu(pattern, "default", DEFAULT_PATCH, seed, threads, stays=True, mesh_patches=mesh_patches)
 
 

@@ -77,8 +77,8 @@ class Dissection:
 
 
 def dissect(G, options, patch_size, seed, surface=None):
-    """The :class:`Dissection` of a symmetric pattern on the device, rows ascending; ``options`` as in order.hpp, ``surface`` as for
-    :func:`sub_patches`."""
+    """The :class:`Dissection` of a symmetric pattern on the device, rows ascending; ``options`` as in order.hpp, ``surface`` as
+    for :func:`sub_patches`."""
     start = time.perf_counter()
     G, old, patch, patches = sub_patches(G, patch_size, seed, surface)
     patch_seconds = time.perf_counter() - start             # what is still under way counts as order
@@ -109,8 +109,8 @@ def level_seed(seed, level):
 def sub_patches(G, size, seed, surface=None):
     """The graph renumbered patch by patch, the old numbers, the patch of each vertex, and how many patches there are.
 
-    ``surface``, if given: (patch of each vertex int32, number of patches) of a mesh, each of which is cut; else sub-patches grow from
-    seeds among the vertices in their order.
+    ``surface``, if given: (patch of each vertex int32, number of patches) of a mesh, each of which is divided; else sub-patches
+    grow from seeds among the vertices in their order.
     """
     xp = device.xp()
     patch, wave = xp.full(G.n, -1, xp.int32), xp.full(G.n, -1, xp.int32)

@@ -11,8 +11,8 @@ namespace ms::order {
 
 // The sub-patch that vertex v joins in a wave: that of most of its neighbours of the last wave which `may` lists; -1: none.
 template <class May>
-__device__ __forceinline__ int joins(int v, const long long* ptr, const int* idx, int now, unsigned long long seed, const int* patch,
-                                     const int* wave, May may) {
+__device__ __forceinline__ int joins(int v, const long long* ptr, const int* idx, int now, unsigned long long seed,
+                                     const int* patch, const int* wave, May may) {
   return most_frequent(idx + ptr[v], static_cast<int>(ptr[v + 1] - ptr[v]), hash_key(seed, v),
                        [&](int u) { return may(u) && peek(wave + u) == now - 1 ? patch[u] : -1; });
 }
@@ -47,12 +47,13 @@ k_grow(int n, const long long* ptr, const int* idx, int now, unsigned long long 
   }
 }
 
-// Divides patch p of a mesh, whose vertices are listed from list_ptr[p] on, into the sub-patches first[p] ... first[p + 1] - 1: a seed
-// among each as many vertices of the list, and all waves that stay in the patch. Vertices that have got one count as wave 0.
+// Divides patch p of a mesh, whose vertices are listed from list_ptr[p] on, into the sub-patches first[p] ... first[p + 1] - 1.
+// The list is cut evenly, each piece has a seed, and the waves stay in the patch. Vertices that have got one count as wave 0.
 extern "C" __global__ void __launch_bounds__(128)
 k_divide(const long long* list_ptr, const int* list, const int* of, const long long* ptr, const int* idx, const long long* first,
       unsigned long long seed, int* patch, int* wave) {
-  const int p = blockIdx.x, count = static_cast<int>(list_ptr[p + 1] - list_ptr[p]), parts = static_cast<int>(first[p + 1] - first[p]);
+  const int p = blockIdx.x, count = static_cast<int>(list_ptr[p + 1] - list_ptr[p]);
+  const int parts = static_cast<int>(first[p + 1] - first[p]);
   const int* const mine = list + list_ptr[p];
   for (int k = threadIdx.x; k < parts; k += blockDim.x) {
     const int begin = static_cast<int>(static_cast<long long>(count) * k / parts);

@@ -67,7 +67,7 @@ def plane(k):
 
 
 def test_arrays_stay_on_the_device():
-    """One copy, of the result, for a whole flow on a mesh that is large enough to be dissected there; one set of patches, which serves
+    """One copy, of the result, for a whole flow on a mesh that is large enough to be dissected there; one set of patches, for
     operators and ordering."""
     mesh = plane(71)
     with device.use(Strict()) as strict:

@@ -26,9 +26,10 @@ template <class T> struct Solve {
 template <int K, class T>
 __device__ __forceinline__ void solve_triangle(const T* D, long long leading, int width, bool down, T* y, long long n) {
   const int lane = threadIdx.x & 31;
-  const T inverse = lane < width ? T(1) / D[lane * (leading + 1)] : T(0);
+  const bool mine = lane < width;
+  const T inverse = mine ? T(1) / D[lane * (leading + 1)] : T(0);
   if (down)
-    fronts::substitute<K>(width, true, inverse, y, n, [&](int k) { return lane > k && lane < width ? D[lane + k * leading] : T(0); });
+    fronts::substitute<K>(width, true, inverse, y, n, [&](int k) { return mine && lane > k ? D[lane + k * leading] : T(0); });
   else
     fronts::substitute<K>(width, false, inverse, y, n, [&](int k) { return lane < k ? D[k + lane * leading] : T(0); });
 }

@@ -1,4 +1,4 @@
-// Matrix products of a front: one tile, for what the pivots of a large front take from the rest of it, and the whole of a small one.
+// Matrix products of a front: one tile, for what the pivots of a large front take from the rest of it; the whole of a small one.
 #pragma once
 #include "device/common.cuh"
 
@@ -46,8 +46,8 @@ __device__ __forceinline__ void subtract_tile(const T* A, long long leading, con
 
 // C := -A B^T, rows x rows, or its lower triangle alone; A and B are rows x width. A thread has 2 x 4 entries in registers.
 template <bool lower, class T, class Leading, class Group>
-__device__ __forceinline__ void outer_product(const Group& g, const T* A, Leading leading_a, const T* B, Leading leading_b, int rows,
-                                              int width, T* C) {
+__device__ __forceinline__ void outer_product(const Group& g, const T* A, Leading leading_a, const T* B, Leading leading_b,
+                                              int rows, int width, T* C) {
   for (int c = 4 * g.warp; c < rows; c += 4 * g.warps)
     for (int r = lower ? c : 0; r < rows; r += 64) {
       const int i0 = r + g.lane, i1 = i0 + 32;

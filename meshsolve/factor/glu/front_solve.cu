@@ -31,8 +31,8 @@ template <class T> struct Solve {
   T *Y, *vectors;
 };
 
-// y := D^-1 y for a triangle of `width` rows with entry (i, k) at D[i * across + k * along]: the lower one downwards, the upper one
-// upwards.
+// y := D^-1 y for a triangle of `width` rows with entry (i, k) at D[i * across + k * along]: the lower one downwards, the upper
+// one upwards.
 template <int K, class T>
 __device__ __forceinline__ void solve_triangle(const T* D, long long across, long long along, bool unit, int width, bool down,
                                                T* y, long long n) {
