@@ -1,4 +1,4 @@
-"""The meshes and matrices of the benchmarks: files of a data folder, their Loop subdivisions, or generated spheres.
+"""The meshes and matrices of the benchmarks: files of a data folder, their Loop subdivisions, or generated surfaces.
 
 The data folder is ``MESHSOLVE_DATA`` or a ``shared/data`` folder beside the checkout; its ``INDEX.csv`` names the meshes.
 Without one every set consists of subdivided icospheres. Subdivided meshes are kept in the cache folder.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import functools
 import hashlib
 import os
 import pathlib
@@ -26,11 +27,12 @@ MOST_COMPONENTS = 1_000                         # a soup of loose triangles is n
 CHOLESKY = ("spot", "stanford-bunny", "nefertiti", "ogre", "igea", "ogre-1", "igea-1", "nefertiti-2", "ogre-2")
 QUICK = ("stanford-bunny", "nefertiti", "igea", "ogre-1")
 SPHERES = {"order": (6, 7, 8), "cholesky": (4, 6, 7, 8), "quick": (5, 6)}
+SCAN = 16_000                                   # vertices, about, of the generated scan before it is subdivided
 
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """A mesh by name: a file (or None for an icosphere) and how often it is subdivided."""
+    """A mesh by name: a file (or None for one that is generated) and how often it is subdivided."""
 
     name: str
     path: pathlib.Path | None
@@ -38,9 +40,20 @@ class Problem:
 
     def mesh(self):
         """The mesh, without vertices that no face uses."""
-        if self.path is None:
+        if self.path is None and self.name.startswith("icosphere"):
             return ms.datasets.icosphere(self.level)
-        return _subdivided(self.path, self.level) if self.level else _used_part(ms.load_mesh(self.path))
+        return _subdivided(self) if self.level else self._coarse()
+
+    def _coarse(self):
+        return _scan() if self.path is None else _used_part(ms.load_mesh(self.path))
+
+    def size(self):
+        """How many vertices the mesh has, without making it: a step adds one an edge, halves the edges and adds three a face."""
+        mesh = dataclasses.replace(self, level=0).mesh()
+        n, edges, faces = len(mesh.vertices), len(mesh.edges), len(mesh.faces)
+        for _ in range(self.level):
+            n, edges, faces = n + edges, 2 * edges + 3 * faces, 4 * faces
+        return n
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,18 +128,19 @@ def problem_set(name):
 
 
 def find(name):
-    """The problem of a name: ``igea``, ``igea-1`` (subdivided once), ``icosphere-7``, or the path of a mesh file."""
+    """The problem of a name: ``igea``, ``igea-1`` (subdivided once), ``icosphere-7``, ``scan-2`` (a generated scan, subdivided
+    twice), or the path of a mesh file."""
     rows = catalogue()
     if name in rows:
         return Problem(name, data_folder() / rows[name]["file"], 0)
     stem, _, level = name.rpartition("-")
     if stem in rows and level.isdigit():
         return Problem(name, data_folder() / rows[stem]["file"], int(level))
-    if re.fullmatch(r"icosphere-\d+", name):
+    if re.fullmatch(r"(icosphere|scan)-\d+", name):
         return Problem(name, None, int(level))
     if pathlib.Path(name).is_file():
         return Problem(pathlib.Path(name).stem, pathlib.Path(name), 0)
-    raise SystemExit(f"no mesh {name!r}: neither in the data folder ({data_folder()}), nor icosphere-K, nor a file")
+    raise SystemExit(f"no mesh {name!r}: neither in the data folder ({data_folder()}), nor icosphere-K or scan-K, nor a file")
 
 
 def _order_set():
@@ -146,14 +160,19 @@ def _order_set():
     return [find(name) for _, name in sorted(sized)]
 
 
-def _subdivided(path, level):
-    """Loop subdivision of a mesh file, from the cache where it is there."""
-    key = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-    cached = cache_folder() / f"{path.name.split('.')[0]}-{level}-{key}.npz"
+@functools.cache
+def _scan():
+    return ms.datasets.scan_like(SCAN)
+
+
+def _subdivided(problem):
+    """Loop subdivision of a mesh file or the generated scan, from the cache where it is there."""
+    key = f"{SCAN}-{ms.__version__}" if problem.path is None else hashlib.sha256(problem.path.read_bytes()).hexdigest()[:16]
+    cached = cache_folder() / f"{problem.name}-{key}.npz"
     if not cached.exists():
-        mesh = _used_part(ms.load_mesh(path))
+        mesh = problem._coarse()
         vertices, faces = mesh.vertices, mesh.faces
-        for _ in range(level):
+        for _ in range(problem.level):
             vertices, faces = loop_subdivided(vertices, faces)
         scratch = cached.with_suffix(f".{os.getpid()}.npz")
         np.savez(scratch, vertices=vertices, faces=faces)

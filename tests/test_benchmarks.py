@@ -311,6 +311,35 @@ def test_gpu_bars_compare_the_largest_mesh():
     values = [bar["value"] for bar in gpu.bars(rows)]
     assert values == [40, 5.4 / 5, 1, 3] and [bar["passed"] for bar in gpu.bars(rows)] == [True, True, True, False]
     assert [bar["value"] for bar in gpu.bars([row for row in rows if row["solver"] != "meshsolve cuda"])] == 4 * [None]
+    found = gpu.bars([row for row in rows if (row["solver"], row["n"]) != ("metis alone", 4_000_000)])       # too slow there
+    assert [bar["value"] for bar in found] == [20, 5.4 / 5, 1, 3]
+    assert "1,000,000 vertices" in found[0]["what"] and "4,000,000 vertices" in found[2]["what"]
+
+
+def test_gpu_sizes_span_20k_to_4m(monkeypatch, tmp_path):
+    monkeypatch.setenv("MESHSOLVE_DATA", str(tmp_path))                 # a bare machine
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    sizes = [problems.find(name).size() for name in gpu.default_meshes()]
+    assert sizes[0] <= 20_000 and sizes[-1] >= 4_000_000 and all(2 < b / a < 6 for a, b in zip(sizes, sizes[1:]))
+    for name in ("scan-1", "icosphere-3"):
+        problem = problems.find(name)
+        assert problem.size() == len(problem.mesh().vertices) == len(problem.mesh().vertices)       # made, and from the cache
+    monkeypatch.setattr(gpu, "catalogue", lambda: {"igea": {}})
+    monkeypatch.setattr(gpu, "find", lambda name: problems.find("icosphere-7" if name == "igea" else name))
+    assert gpu.default_meshes() == ["scan-0", "scan-1", "igea", "scan-2", "scan-3", "scan-4"]
+
+
+def test_gpu_rows_that_would_not_end_in_time_are_left_out(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(gpu.time, "perf_counter", lambda: now[0])
+    budget = gpu.Budget(100)
+    assert budget.refuses("a", 1000) is None
+    with budget.spend("a", 1000):
+        now[0] = 10
+    assert budget.refuses("a", 4000) is None and "90 of 100 s left" in budget.refuses("a", 8000)
+    assert budget.refuses("b", 8000) is None                            # nothing is known of it
+    now[0] = 101
+    assert "out of budget" in budget.refuses("b", 10)
 
 
 def test_gpu_rows_stop_at_the_budget(tmp_path, capsys):

@@ -13,9 +13,10 @@ from typing import Literal
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve import api
+from meshsolve import api, order
 from meshsolve import device as _device
-from meshsolve.arrays import as_integer, as_number, one_of
+from meshsolve.arrays import Csr, as_integer, as_number, one_of, thread_count
+from meshsolve.device_arrays import without_diagonal
 from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning, NotPositiveDefiniteError
 from meshsolve.factor.fronts.cuda import norm1, residual
 from meshsolve.mesh import Mesh, MeshLike, as_mesh
@@ -141,7 +142,7 @@ def smooth(mesh: MeshLike, strength: float = 1.0, order: Literal[1, 2] = 1, prec
             system = System(mesh, place, **(BILAPLACIAN if order == 2 else {}))
             A, b = (system.first_order if order == 1 else system.second_order)(strength * system.squared_edge ** order)
         edges = mesh if order == 1 and place == "cpu" else None
-        F = api.cholesky(A, mesh=edges, precision=precision, device=place, threads=threads)
+        F = api.cholesky(A, system.ordering(A, threads), mesh=edges, precision=precision, device=place, threads=threads)
         x = F.solve(b)
         report.merge(F.report)
         report.facts["residual"] = _backward_error(A, x, b, place)
@@ -211,6 +212,13 @@ class System:
         squared = s * (L @ sp.diags_array(1 / self.mass) @ L)
         mass = np.maximum(self.mass, HELD * squared.diagonal())
         return sp.csr_array(sp.diags_array(mass) + squared), mass[:, None] * self.x
+
+    def ordering(self, A, threads):
+        """How to order A: on the GPU by the nested dissection that begins with the patches of the operators."""
+        if self.place == "cpu":
+            return "auto"
+        pattern = Csr(A.shape[0], A.indptr.astype(np.int64), A.indices.astype(np.int32))
+        return order.dissect_there(without_diagonal(pattern), 0, thread_count(threads), self.assembler.patches)
 
     def extent(self):
         """The longest side of the box around the surface."""
@@ -314,7 +322,8 @@ class Flow:
         try:
             if self.factor is None:
                 mesh = None if self.method == "bi-Laplacian" or self.place == "cuda" else self.system.mesh
-                self.factor = api.cholesky(A, mesh=mesh, **self.options)
+                ordering = self.system.ordering(A, self.options["threads"])
+                self.factor = api.cholesky(A, ordering, mesh=mesh, **self.options)
             else:
                 self.factor.refactor(A)
             x = self.factor.solve(b)
@@ -325,7 +334,6 @@ class Flow:
             raise MeshsolveError(f"the flow broke down in step {number}: positions are not finite. A smaller dt or "
                                  "conformal=True helps")
         return x
-
 
     def _restore_area(self):
         """Scale about the centroid of the surface; the values follow by their homogeneity."""

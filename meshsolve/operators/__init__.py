@@ -83,7 +83,7 @@ def assembler(mesh, flattest=FLATTEST, place="cpu"):
     """The :class:`CotanAssembler` of a mesh, or its twin on the GPU."""
     if place == "cpu":
         return CotanAssembler(mesh, flattest)
-    return DeviceAssembler(len(mesh.vertices), mesh.faces, flattest)
+    return DeviceAssembler(mesh, flattest)
 
 
 def cotan_laplacian(mesh: MeshLike, intrinsic_delaunay: bool = False, device: Device = "cpu") -> Sparse:

@@ -1,70 +1,204 @@
-// Cotangent Laplacian and lumped mass at moving positions: a thread a face, then a thread an edge, a row, a vertex.
+// Cotangent Laplacian and lumped mass at moving positions: one block per patch, everything but the result in shared memory.
 //
-// Twin of cotan.cpp. Every sum is gathered by its owner in the order of the faces, without atomics: the same bits in every run, and
-// but for fused multiplications those of the CPU. cuda.py has the lists. Side c of face f is 3 f + c and joins corners c and c + 1.
-// Source: Pinkall & Polthier 1993, "Computing discrete minimal surfaces and their conjugates", section 2.
-#include "device/common.cuh"
+// Twin of cotan.cpp. A block stages the positions of its patch's vertices (owned and ribbon), makes the weights of its local
+// faces, and each owned row is summed by one thread in the order of the faces, without atomics: the same bits in every run, and
+// but for fused multiplications those of the CPU. The ribbon holds all faces at an owned vertex, so no block needs another. Which
+// face adds to which entry of a row is laid out once (k_lay_out, from the queries VV and VF). A heavy vertex has no ribbon: its
+// row is copied from those of its neighbours, which are complete.
+// Bytes a step: 28 a local vertex, 6 a local face, 4 a local edge, 80 an owned vertex, 8 an entry written. On scans in patches of
+// 512 faces, whose ribbons add 45 % to the vertices and 25 % to the faces, that is 215 a vertex in one launch; weights of faces
+// and edges in global memory, gathered by edges, rows and vertices, were 480 in five.
+// Source: Pinkall & Polthier 1993, "Computing discrete minimal surfaces and their conjugates", section 2; RXMesh (Mahmoud,
+// Porumbescu, Owens 2021), section 5.
+#include "patches/patches.cuh"
 
 namespace ms::operators {
+
+using patches::Span;
+using patches::u16;
+
+constexpr int row_lanes = 8;                                // threads that write one row: most have six neighbours
 
 struct Vector {
   double x, y, z;
 };
 
-__device__ inline Vector between(const double* x, int a, int b) {
-  const double *const p = x + 3ll * a, *const q = x + 3ll * b;
-  return {q[0] - p[0], q[1] - p[1], q[2] - p[2]};
-}
+__device__ inline Vector at(const double* x, long long v) { return {x[3 * v], x[3 * v + 1], x[3 * v + 2]}; }
+__device__ inline Vector between(Vector p, Vector q) { return {q.x - p.x, q.y - p.y, q.z - p.z}; }
 __device__ inline double dot(Vector a, Vector b) { return a.x * b.x + a.y * b.y + a.z * b.z; }
+
+// Half the cotangent opposite each side, negated, and a third of the area. Flat faces as in cotan.hpp.
+__device__ __forceinline__ double measure(Vector a, Vector b, Vector c, double flattest, double half[3]) {
+  const Vector u = between(a, b), v = between(b, c), w = between(c, a);
+  const double i = u.y * v.z - u.z * v.y, j = u.z * v.x - u.x * v.z, k = u.x * v.y - u.y * v.x;
+  const double twice = sqrt(i * i + j * j + k * k);
+  const double longest = fmax(fmax(dot(u, u), dot(v, v)), dot(w, w));
+  const double scale = longest > 0 ? 0.5 / fmax(twice, flattest * longest) : 0.0;
+  half[0] = scale * dot(v, w);
+  half[1] = scale * dot(w, u);
+  half[2] = scale * dot(u, v);
+  return 0.5 * twice / 3;
+}
+
+// Where a face adds at one of its corners: its side there (3 face + corner, the one before it ends there), and the entries of the
+// corner's row for its two other corners.
+struct Incident {
+  int side, next, previous;
+  __device__ static unsigned long long packed(int side, int next, int previous) {
+    return static_cast<unsigned long long>(side) << 32 | static_cast<unsigned>(previous) << 16 | static_cast<unsigned>(next);
+  }
+  __device__ explicit Incident(unsigned long long word)
+      : side(static_cast<int>(word >> 32)), next(word & 0xffff), previous((word >> 16) & 0xffff) {}
+  __device__ int side_before() const { return side % 3 == 0 ? side + 2 : side - 1; }
+};
+
+// The rows as k_lay_out leaves them. `start` and `incident_ptr` are of owned vertices patch by patch, heavy ones without any.
+struct Rows {
+  const long long *start, *incident_ptr;
+  const unsigned long long* incident;
+  const long long *indptr, *diagonal;                       // of the matrix
+};
+
+// One owned vertex, number k of all: the entries of its row, which `row` has room for, and the return value is its mass.
+__device__ __forceinline__ double sum_row(const Rows& R, long long k, int vertex, const double* half, const double* third,
+                                          double* row) {
+  const int count = static_cast<int>(R.start[k + 1] - R.start[k]);
+  for (int e = 0; e < count; ++e) row[e] = 0;
+  double mass = 0, sum = 0;
+  for (long long q = R.incident_ptr[k]; q < R.incident_ptr[k + 1]; ++q) {
+    const Incident face(R.incident[q]);
+    row[face.next] += half[face.side];
+    row[face.previous] += half[face.side_before()];
+    mass += third[face.side / 3];
+  }
+  for (int e = 0; e < count; ++e) sum += row[e];
+  row[R.diagonal[vertex] - R.indptr[vertex]] = 0 - sum;
+  return mass;
+}
+
+// One patch. `room`: positions, in their place afterwards the rows; then three numbers a local face, and one.
+__device__ __forceinline__ void assemble(int p, const Span& vertices, int faces, const u16* ev, const u16* fe, const Rows& R,
+                                         const double* x, double flattest, double* room, double* data, double* mass) {
+  const int locals = vertices.size(p), owned = vertices.owned(p);
+  const int* const global = vertices.global(p);
+  const long long first = vertices.owned_ptr[p], base = R.start[first];
+  double* const half = room + max(3ll * locals, R.start[first + owned] - base);
+  double* const third = half + 3 * faces;
+  for (int i = threadIdx.x; i < 3 * locals; i += blockDim.x) room[i] = x[3ll * global[i / 3] + i % 3];
+  __syncthreads();
+  for (int f = threadIdx.x; f < faces; f += blockDim.x) {
+    int corner[3];
+    patches::corners(ev, fe + 3 * f, corner);
+    third[f] = measure(at(room, corner[0]), at(room, corner[1]), at(room, corner[2]), flattest, half + 3 * f);
+  }
+  __syncthreads();
+  for (int r = threadIdx.x; r < owned; r += blockDim.x)
+    if (R.start[first + r] < R.start[first + r + 1])
+      mass[global[r]] = sum_row(R, first + r, global[r], half, third, room + (R.start[first + r] - base));
+  __syncthreads();
+  for (int r = threadIdx.x / row_lanes; r < owned; r += blockDim.x / row_lanes) {
+    const double* const row = room + (R.start[first + r] - base);
+    const int entries = static_cast<int>(R.start[first + r + 1] - R.start[first + r]);
+    for (int e = threadIdx.x % row_lanes; e < entries; e += row_lanes) data[R.indptr[global[r]] + e] = row[e];
+  }
+}
 
 }  // namespace ms::operators
 
 using namespace ms;
 using namespace ms::operators;
 
-// area (m) of each face, half (3 m): minus half the cotangent opposite each side. Flat faces as in cotan.hpp.
+// The pattern of the Laplacian, rows of `ptr`, `idx` (the query VV) with the diagonal in its place, which goes to `diagonal`.
 extern "C" __global__ void __launch_bounds__(256)
-k_faces(int m, const double* x, const int* faces, double flattest, double* area, double* half) {
-  for (long long f = grid_begin(); f < m; f += grid_step()) {
-    const int a = faces[3 * f], b = faces[3 * f + 1], c = faces[3 * f + 2];
-    const Vector u = between(x, a, b), v = between(x, b, c), w = between(x, c, a);
-    const double i = u.y * v.z - u.z * v.y, j = u.z * v.x - u.x * v.z, k = u.x * v.y - u.y * v.x;
-    const double twice = sqrt(i * i + j * j + k * k);
-    area[f] = 0.5 * twice;
-    const double longest = fmax(fmax(dot(u, u), dot(v, v)), dot(w, w));
-    const double scale = longest > 0 ? 0.5 / fmax(twice, flattest * longest) : 0.0;
-    half[3 * f] = scale * dot(v, w);
-    half[3 * f + 1] = scale * dot(w, u);
-    half[3 * f + 2] = scale * dot(u, v);
-  }
-}
-
-// out[k] = alpha * sum of values[item / per] over the items list[ptr[k]] ... list[ptr[k + 1] - 1], in this order.
-extern "C" __global__ void __launch_bounds__(256)
-k_gather(int count, const int* ptr, const int* list, int per, double alpha, const double* values, double* out) {
-  for (long long k = grid_begin(); k < count; k += grid_step()) {
-    double sum = 0;
-    for (int p = ptr[k]; p < ptr[k + 1]; ++p) sum += alpha * values[list[p] / per];
-    out[k] = sum;
-  }
-}
-
-// The values of the Laplacian on its rows: minus the weight of the edge, -1 on the diagonal, which gets the sum.
-extern "C" __global__ void __launch_bounds__(256)
-k_rows(int n, const long long* indptr, const int* edge, const double* weight, double* data) {
+k_insert_diagonal(int n, const long long* ptr, const int* idx, const long long* indptr, int* indices, long long* diagonal) {
   for (long long i = grid_begin(); i < n; i += grid_step()) {
-    double sum = 0;
-    long long diagonal = -1;
-    for (long long p = indptr[i]; p < indptr[i + 1]; ++p) {
-      if (edge[p] < 0) {
-        diagonal = p;
-        continue;
-      }
-      const double w = weight[edge[p]];
-      data[p] = -w;
-      sum += w;
+    const int count = static_cast<int>(ptr[i + 1] - ptr[i]);
+    const int *const row = idx + ptr[i], before = lower_bound(row, count, static_cast<int>(i));
+    int* const out = indices + indptr[i];
+    for (int k = 0; k < before; ++k) out[k] = row[k];
+    out[before] = static_cast<int>(i);
+    for (int k = before; k < count; ++k) out[k + 1] = row[k];
+    diagonal[i] = indptr[i] + before;
+  }
+}
+
+// The faces at each owned vertex, ascending (rows face_ptr, faces of the query VF), as words of Incident. One block per patch.
+extern "C" __global__ void __launch_bounds__(256)
+k_lay_out(const long long* vertex_ptr, const long long* vertex_owned, const int* vertex_ltog, const long long* edge_ptr,
+          const long long* patch_face_ptr, const long long* face_owned, const int* face_ltog, const unsigned short* ev,
+          const unsigned short* fe, const long long* face_ptr, const int* faces, const long long* indptr, const int* indices,
+          const long long* incident_ptr, unsigned long long* incident) {
+  const int p = blockIdx.x;
+  const Span vertex{vertex_ptr, vertex_owned, vertex_ltog}, face{patch_face_ptr, face_owned, face_ltog};
+  const int* const global = vertex.global(p);
+  for (int r = threadIdx.x; r < vertex.owned(p); r += blockDim.x) {
+    const int v = global[r], length = static_cast<int>(indptr[v + 1] - indptr[v]);
+    const long long begin = incident_ptr[vertex_owned[p] + r], end = incident_ptr[vertex_owned[p] + r + 1];
+    for (long long q = begin; q < end; ++q) {
+      const int f = face.local(p, faces[face_ptr[v] + (q - begin)]);
+      int corner[3];
+      patches::corners(ev + 2 * edge_ptr[p], fe + 3 * (patch_face_ptr[p] + f), corner);
+      const int c = corner[0] == r ? 0 : corner[1] == r ? 1 : 2;
+      const auto entry = [&](int k) { return lower_bound(indices + indptr[v], length, global[corner[k]]); };
+      incident[q] = Incident::packed(3 * f + c, entry((c + 1) % 3), entry((c + 2) % 3));
     }
-    data[diagonal] = sum;
+  }
+}
+
+// Values and masses of all vertices that are not heavy. A patch that shared memory does not hold has its part of `scratch`.
+extern "C" __global__ void __launch_bounds__(256)
+k_assemble(const long long* vertex_ptr, const long long* vertex_owned, const int* vertex_ltog, const long long* edge_ptr,
+           const long long* face_ptr, const unsigned short* ev, const unsigned short* fe, const long long* start,
+           const long long* incident_ptr, const unsigned long long* incident, const long long* indptr, const long long* diagonal,
+           const double* x, double flattest, const long long* scratch_ptr, double* scratch, double* data, double* mass) {
+  extern __shared__ double shared[];
+  const int p = blockIdx.x;
+  const Span vertices{vertex_ptr, vertex_owned, vertex_ltog};
+  const int faces = static_cast<int>(face_ptr[p + 1] - face_ptr[p]);
+  const Rows R{start, incident_ptr, incident, indptr, diagonal};
+  const u16 *const sides = fe + 3 * face_ptr[p], *const ends = ev + 2 * edge_ptr[p];
+  if (scratch_ptr[p] == scratch_ptr[p + 1]) assemble(p, vertices, faces, ends, sides, R, x, flattest, shared, data, mass);
+  else assemble(p, vertices, faces, ends, sides, R, x, flattest, scratch + scratch_ptr[p], data, mass);
+}
+
+// The rows of heavy vertices, behind k_assemble: a warp each. An edge to a vertex that is not heavy has its weight in that one's
+// row; between two heavy ones it is summed from their faces, rows face_ptr, faces of the query VF and corners of FV.
+extern "C" __global__ void __launch_bounds__(256)
+k_heavy(int count, const int* heavy, const long long* face_ptr, const int* faces, const int* corners, const long long* indptr,
+        const int* indices, const long long* diagonal, const double* x, double flattest, double* data, double* mass) {
+  for (long long h = grid_begin() / 32; h < count; h += grid_step() / 32) {
+    const int v = heavy[h], lane = threadIdx.x & 31;
+    double sum = 0, area = 0, half[3];
+    for (long long e = indptr[v] + lane; e < indptr[v + 1]; e += 32) {
+      const int w = indices[e], at_heavy = lower_bound(heavy, count, w);
+      if (w == v) continue;
+      double value = 0;
+      if (at_heavy == count || heavy[at_heavy] != w) {
+        value = data[indptr[w] + lower_bound(indices + indptr[w], static_cast<int>(indptr[w + 1] - indptr[w]), v)];
+      } else {
+        for (long long q = face_ptr[v]; q < face_ptr[v + 1]; ++q) {
+          const int* const corner = corners + 3ll * faces[q];
+          for (int c = 0; c < 3; ++c) {
+            const int a = corner[c], b = corner[(c + 1) % 3];
+            if (!(a == v && b == w) && !(a == w && b == v)) continue;
+            measure(at(x, corner[0]), at(x, corner[1]), at(x, corner[2]), flattest, half);
+            value += half[c];
+          }
+        }
+      }
+      data[e] = value;
+      sum += value;
+    }
+    for (long long q = face_ptr[v] + lane; q < face_ptr[v + 1]; q += 32) {
+      const int* const corner = corners + 3ll * faces[q];
+      area += measure(at(x, corner[0]), at(x, corner[1]), at(x, corner[2]), flattest, half);
+    }
+    sum = warp_inclusive_sum(sum);
+    area = warp_inclusive_sum(area);
+    if (lane == 31) {
+      data[diagonal[v]] = 0 - sum;
+      mass[v] = area;
+    }
   }
 }
 
@@ -88,8 +222,8 @@ k_reach(int n, const long long* indptr, const int* indices, const long long* sta
 // values[e] = sum over k of A(i, k) A(j, k) / mass[k] for the entry keys[e] = i << 32 | j: one walk along both ascending rows, so
 // that (i, j) and (j, i) get the same bits.
 extern "C" __global__ void __launch_bounds__(256)
-k_square(long long count, const long long* keys, const long long* indptr, const int* indices, const double* data, const double* mass,
-         double* values) {
+k_square(long long count, const long long* keys, const long long* indptr, const int* indices, const double* data,
+         const double* mass, double* values) {
   for (long long e = grid_begin(); e < count; e += grid_step()) {
     const long long i = keys[e] >> 32, j = keys[e] & 0xffffffff, end_i = indptr[i + 1], end_j = indptr[j + 1];
     double sum = 0;

@@ -98,12 +98,13 @@ def dissect(pattern, effort, patch, seed, threads, cheap=0.0):
     return Ordering(perm, "nd", SeparatorTree(parent, first, last), patches, report)
 
 
-def dissect_there(pattern, seed, threads):
-    """Nested dissection of a checked pattern on the device; ``perm`` stays there."""
-    return dissect_on_gpu(pattern, "default", DEFAULT_PATCH, seed, threads, stays=True)
+def dissect_there(pattern, seed, threads, mesh_patches=None):
+    """Nested dissection of a checked pattern on the device; ``perm`` stays there. ``mesh_patches``: a PatchMesh of the rows, also
+    there, whose patches are divided into sub-patches."""
+    return dissect_on_gpu(pattern, "default", DEFAULT_PATCH, seed, threads, stays=True, mesh_patches=mesh_patches)
 
 
-def dissect_on_gpu(A, effort, patch, seed, threads, stays=False):
+def dissect_on_gpu(A, effort, patch, seed, threads, stays=False, mesh_patches=None):
     """:func:`nested_dissection` with ``device="cuda"`` of checked arguments."""
     stays = stays or prepass_cuda.held(A)
     announce("order")
@@ -114,7 +115,8 @@ def dissect_on_gpu(A, effort, patch, seed, threads, stays=False):
         if reduced.graph.n < SMALL or reduced.graph.nnz < NEAR_TREE * reduced.graph.n:
             o = dissect(prepass_cuda.on_host(G), effort, patch, seed, threads)
             return replace(o, perm=to_device(o.perm)) if stays else o
-        found = nested_cuda.dissect(reduced.graph, EFFORTS[effort], patch, seed)
+        surface = None if mesh_patches is None else (reduced.of_vertices(mesh_patches.vertex_patch), mesh_patches.num_patches)
+        found = nested_cuda.dissect(reduced.graph, EFFORTS[effort], patch, seed, surface)
         perm, tree = prepass_cuda.expand(reduced, found.perm, found.tree)
         perm = perm if stays else to_host(perm)
     report = Report(ordering="nd", nnz_A=G.nnz + G.n, threads=threads, device="cuda", effort=effort, num_patches=found.patches)

@@ -13,7 +13,7 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.arrays import Csr
-from meshsolve.device.lists import counted, inverse, over, running_sums
+from meshsolve.device.lists import counted, inverse, last, over, running_sums
 from meshsolve.order.bisect_cuda import as_quotient, bisect
 from meshsolve.order.device_arrays import FEW, crossing_keys, node_of, sorted_by, upload
 from meshsolve.order.leaf_cuda import order_leaves
@@ -24,6 +24,7 @@ SEPARATE = device.kernels("order/separator.cu")
 LEAF_MOST = 300                     # vertices of a leaf: small matrices of bits are cheap, and several fit into shared memory
 TRIALS = 4                          # bisections of a node, a warp each, for each that the CPU makes
 MAX_LEVELS = 60
+DIVIDE_BLOCK = 128
 WAVES = 4                           # of the growth of patches, launched before the host looks
 
 
@@ -75,10 +76,11 @@ class Dissection:
     patch_seconds: float
 
 
-def dissect(G, options, patch_size, seed):
-    """The :class:`Dissection` of a symmetric pattern on the device, rows ascending; ``options`` as in order.hpp."""
+def dissect(G, options, patch_size, seed, surface=None):
+    """The :class:`Dissection` of a symmetric pattern on the device, rows ascending; ``options`` as in order.hpp, ``surface`` as
+    for :func:`sub_patches`."""
     start = time.perf_counter()
-    G, old, patch, patches = sub_patches(G, patch_size, seed)
+    G, old, patch, patches = sub_patches(G, patch_size, seed, surface)
     patch_seconds = time.perf_counter() - start             # what is still under way counts as order
     work = Work(G, patch)
     spans = Spans()
@@ -104,26 +106,48 @@ def level_seed(seed, level):
 # ---- patches and quotient graphs --------------------------------------------------------------------------------------
 
 
-def sub_patches(G, size, seed):
-    """The graph renumbered patch by patch, the old numbers, the patch of each vertex, and how many patches there are."""
-    xp, blocks = device.xp(), G.n // size
+def sub_patches(G, size, seed, surface=None):
+    """The graph renumbered patch by patch, the old numbers, the patch of each vertex, and how many patches there are.
+
+    ``surface``, if given: (patch of each vertex int32, number of patches) of a mesh, each of which is divided; else sub-patches
+    grow from seeds among the vertices in their order.
+    """
+    xp = device.xp()
     patch, wave = xp.full(G.n, -1, xp.int32), xp.full(G.n, -1, xp.int32)
-    over(PATCHES.k_seed, blocks, np.int32(blocks), np.int32(size), np.uint64(seed), patch, wave)
-    grown, now = xp.ones(1, xp.int32), 1
-    while device.scalar(grown):                             # a look at the flag waits for the device: not after each wave
-        grown[:] = 0
-        for k in range(now, now + WAVES):
-            over(PATCHES.k_grow, G.n, np.int32(G.n), G.indptr, G.indices, np.int32(k), np.uint64(seed), patch, wave, grown)
-        now += WAVES
+    if surface is None:
+        count = G.n // size
+        over(PATCHES.k_seed, count, np.int32(count), np.int32(size), np.uint64(seed), patch, wave)
+    else:
+        count = divide(G, *surface, size, seed, patch, wave)
+    grow(G, seed, patch, wave)
     alone = xp.flatnonzero(patch < 0)                       # small components without a seed share patches
-    patch[alone] = (blocks + xp.arange(len(alone)) // size).astype(xp.int32)
-    patches = blocks + -(-len(alone) // size)
+    patch[alone] = (count + xp.arange(len(alone)) // size).astype(xp.int32)
+    patches = count + -(-len(alone) // size)
     old = sorted_by(patch)
     fresh = inverse(old)
     ptr = running_sums(xp.diff(G.indptr)[old])
     idx = xp.empty_like(G.indices)
     over(PATCHES.k_renumber, G.n, np.int32(G.n), G.indptr, G.indices, old, fresh, ptr, idx)
     return Csr(G.n, ptr, idx), old, patch[old], patches
+
+
+def divide(G, of, count, size, seed, patch, wave):
+    """Divides the patches of a mesh into sub-patches of about ``size`` vertices; returns their number."""
+    held = device.xp().bincount(of, minlength=count)
+    first = running_sums((2 * held + size) // (2 * size) + ((held > 0) & (2 * held < size)))
+    args = running_sums(held), sorted_by(of), of, G.indptr, G.indices, first, np.uint64(seed), patch, wave
+    device.launch(PATCHES.k_divide, count, DIVIDE_BLOCK, 0, args)
+    return last(first)
+
+
+def grow(G, seed, patch, wave):
+    """Wave after wave until every vertex that a sub-patch can reach has one."""
+    grown, now = device.xp().ones(1, np.int32), 1
+    while device.scalar(grown):                             # a look at the flag waits for the device: not after each wave
+        grown[:] = 0
+        for k in range(now, now + WAVES):
+            over(PATCHES.k_grow, G.n, np.int32(G.n), G.indptr, G.indices, np.int32(k), np.uint64(seed), patch, wave, grown)
+        now += WAVES
 
 
 def quotient(G, patch, patch_ptr):

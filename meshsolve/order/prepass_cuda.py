@@ -28,11 +28,18 @@ class Reduced:
         The vertex of ``graph`` that each row has become; None: the rows are the vertices.
     dense : int32
         Rows that are numbered last, in this order; their ``group`` is -1.
+    kept : int64 or None
+        The row that each vertex of ``graph`` stands for, the first of its group.
     """
 
     graph: Csr
     group: object
     dense: object
+    kept: object = None
+
+    def of_vertices(self, values):
+        """What rows have, for the vertices of ``graph``."""
+        return values if self.kept is None else values[self.kept]
 
 
 def on_device(A):
@@ -91,7 +98,7 @@ def reduce(G):
     row = rows_of(G.indptr, G.nnz)
     stays = xp.flatnonzero(kept[row] & kept[G.indices])
     size = xp.bincount(group[row[stays]], minlength=G.n - merged - len(dense))
-    return Reduced(Csr(len(size), running_sums(size), group[G.indices[stays]]), group, dense)
+    return Reduced(Csr(len(size), running_sums(size), group[G.indices[stays]]), group, dense, xp.flatnonzero(kept))
 
 
 def expand(R, perm, tree):

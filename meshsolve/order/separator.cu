@@ -150,23 +150,28 @@ class Separator {
     return true;
   }
 
+  // Layer after layer: a step from each node of the last one, which claims those of the next.
+  template <class Step> __device__ __forceinline__ void search(Step step_from) {
+    for (int count = tally[next_size]; count > 0;) {
+      int* const swapped = l_.now;
+      l_.now = l_.next;
+      l_.next = swapped;
+      __syncthreads();
+      if (threadIdx.x == 0) tally[next_size] = 0;
+      __syncthreads();
+      for (int i = threadIdx.x; i < count; i += blockDim.x) step_from(l_.now[i]);
+      __syncthreads();
+      count = tally[next_size];
+    }
+  }
+
   // ---- flow
 
   // Maximum flow, or some flow that is no smaller than the separator known. The last forest marks what the sources reach.
   __device__ inline int max_flow() {
     for (int flow = 0;;) {
       plant();
-      for (int count = tally[next_size]; count > 0;) {
-        int* const swapped = l_.now;
-        l_.now = l_.next;
-        l_.next = swapped;
-        __syncthreads();
-        if (threadIdx.x == 0) tally[next_size] = 0;
-        __syncthreads();
-        for (int i = threadIdx.x; i < count; i += blockDim.x) step(l_.now[i]);
-        __syncthreads();
-        count = tally[next_size];
-      }
+      search([&](int node) { step(node); });
       const int paths = augment();
       flow += paths;
       if (paths == 0 || flow >= size) return flow;
@@ -288,17 +293,7 @@ class Separator {
     for (int i = threadIdx.x; i < band; i += blockDim.x)
       if (v_.anchor[l_.band[i]] & is_sink) claim(2 * l_.band[i] + 1, 0, 0);
     __syncthreads();
-    for (int count = tally[next_size]; count > 0;) {
-      int* const swapped = l_.now;
-      l_.now = l_.next;
-      l_.next = swapped;
-      __syncthreads();
-      if (threadIdx.x == 0) tally[next_size] = 0;
-      __syncthreads();
-      for (int i = threadIdx.x; i < count; i += blockDim.x) step_back(l_.now[i]);
-      __syncthreads();
-      count = tally[next_size];
-    }
+    search([&](int node) { step_back(node); });
   }
 
   __device__ __forceinline__ void step_back(int node) {

@@ -1,10 +1,23 @@
 // Sub-patches and the quotient graph between them on the GPU. Twin of subpatch.cpp: its seeds, other patches of the same kind.
 //
-// A wave of the breadth-first search is one launch in which a vertex without a patch looks for neighbours that got theirs in
-// the wave before: nothing is claimed, so the patches do not depend on the order of threads. Entries of the quotient graph are
-// listed as keys (row << 32 | column), once per edge of the graph, and sorted and counted by the caller.
+// In a wave of the breadth-first search a vertex without a patch looks for neighbours that got theirs in the wave before: nothing
+// is claimed, so the patches do not depend on the order of threads. Over the whole graph a wave is a launch; where a mesh has its
+// patches already, a block divides one of these and its waves are barriers. Entries of the quotient graph are listed as keys
+// (row << 32 | column), once per edge of the graph, and sorted and counted by the caller.
 #include "device/common.cuh"
 #include "order/order.cuh"
+
+namespace ms::order {
+
+// The sub-patch that vertex v joins in a wave: that of most of its neighbours of the last wave which `may` lists; -1: none.
+template <class May>
+__device__ __forceinline__ int joins(int v, const long long* ptr, const int* idx, int now, unsigned long long seed,
+                                     const int* patch, const int* wave, May may) {
+  return most_frequent(idx + ptr[v], static_cast<int>(ptr[v + 1] - ptr[v]), hash_key(seed, v),
+                       [&](int u) { return may(u) && peek(wave + u) == now - 1 ? patch[u] : -1; });
+}
+
+}  // namespace ms::order
 
 using namespace ms;
 using namespace ms::order;
@@ -26,13 +39,45 @@ k_grow(int n, const long long* ptr, const int* idx, int now, unsigned long long 
   for (long long i = grid_begin(); i < n; i += grid_step()) {
     const int v = static_cast<int>(i);
     if (wave[v] >= 0) continue;
-    const int best = most_frequent(idx + ptr[v], static_cast<int>(ptr[v + 1] - ptr[v]), hash_key(seed, v),
-                                   [&](int u) { return peek(wave + u) == now - 1 ? patch[u] : -1; });
+    const int best = joins(v, ptr, idx, now, seed, patch, wave, [](int) { return true; });
     if (best < 0) continue;
     patch[v] = best;
     *static_cast<volatile int*>(wave + v) = now;
     *static_cast<volatile int*>(grown) = 1;
   }
+}
+
+// Divides patch p of a mesh, whose vertices are listed from list_ptr[p] on, into the sub-patches first[p] ... first[p + 1] - 1.
+// The list is cut evenly, each piece has a seed, and the waves stay in the patch. Vertices that have got one count as wave 0.
+extern "C" __global__ void __launch_bounds__(128)
+k_divide(const long long* list_ptr, const int* list, const int* of, const long long* ptr, const int* idx, const long long* first,
+      unsigned long long seed, int* patch, int* wave) {
+  const int p = blockIdx.x, count = static_cast<int>(list_ptr[p + 1] - list_ptr[p]);
+  const int parts = static_cast<int>(first[p + 1] - first[p]);
+  const int* const mine = list + list_ptr[p];
+  for (int k = threadIdx.x; k < parts; k += blockDim.x) {
+    const int begin = static_cast<int>(static_cast<long long>(count) * k / parts);
+    const int end = static_cast<int>(static_cast<long long>(count) * (k + 1) / parts);
+    const int v = mine[begin + Stream(hash_key(seed, mine[begin])).below(end - begin)];
+    patch[v] = static_cast<int>(first[p]) + k;
+    wave[v] = 0;
+  }
+  __syncthreads();
+  int grown = 1;
+  for (int now = 1; grown; ++now) {
+    int joined = 0;
+    for (int i = threadIdx.x; i < count; i += blockDim.x) {
+      const int v = mine[i];
+      if (wave[v] >= 0) continue;
+      const int best = joins(v, ptr, idx, now, seed, patch, wave, [&](int u) { return of[u] == p; });
+      if (best < 0) continue;
+      patch[v] = best;
+      *static_cast<volatile int*>(wave + v) = now;
+      joined = 1;
+    }
+    grown = __syncthreads_or(joined);
+  }
+  for (int i = threadIdx.x; i < count; i += blockDim.x) wave[mine[i]] = min(wave[mine[i]], 0);
 }
 
 // The rows of the graph in new numbers: row x is that of old[x].

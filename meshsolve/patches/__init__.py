@@ -266,6 +266,10 @@ class PatchMesh:
             return query_cuda.query(self._on_device, name)
         return _core.patch_query(name, *self._on_host, self._threads)
 
+    def on_device(self) -> query_cuda.Tables:
+        """What the kernels of queries and operators read, on the device."""
+        return self._on_device
+
     @functools.cached_property
     def _on_device(self):
         return query_cuda.Tables.upload(*self._view(), self._vertices.owner_patch)
@@ -323,8 +327,10 @@ class PatchMesh:
 
 
 def _patch_mesh(mesh, size, seed, threads, device):
-    tables = [len(mesh.vertices), *(table.reshape(-1) for table in (mesh.edges, mesh.faces, mesh.side_edges))]
-    return build_cuda.patch_surface(*tables, size, seed) if device == "cuda" else _core.patch_surface(*tables, size, seed, threads)
+    n, faces = len(mesh.vertices), mesh.faces.reshape(-1)
+    if device == "cuda":
+        return build_cuda.patch_surface(n, faces, size, seed)
+    return _core.patch_surface(n, mesh.edges.reshape(-1), faces, mesh.side_edges.reshape(-1), size, seed, threads)
 
 
 def _patch_pattern(G, size, seed, threads, device):

@@ -10,6 +10,7 @@ from collections import namedtuple
 import numpy as np
 
 from meshsolve import device
+from meshsolve.device.lists import MASK, distinct, find
 from meshsolve.patches.kmeans_cuda import _members, _pointers, halve, kmeans
 
 K = device.kernels("patches/build.cu")
@@ -21,10 +22,11 @@ Owned = namedtuple("Owned", "patch ltog ptr rank")          # one kind of elemen
 Topology = namedtuple("Topology", "vertex_faces edge_faces dual")
 
 
-def patch_surface(n, edges, faces, face_edges, patch_size, seed):
-    """The twin of ``_core.patch_surface``: the same arrays, on the device."""
+def patch_surface(n, faces, patch_size, seed):
+    """The twin of ``_core.mesh_edges`` and ``_core.patch_surface``: the same arrays, on the device."""
     with device.errors("patches"):
-        edges, faces, face_edges = map(device.to_device, (edges, faces, face_edges))
+        faces = device.to_device(faces)
+        edges, face_edges = _edges_of(faces)
         T = _connect(n, len(edges) // 2, faces, face_edges)
         limit = min(patch_size, FACE_LIMIT)
         part, count = _parts_of(T.dual, limit, seed)
@@ -62,6 +64,16 @@ def patch_pattern(indptr, indices, patch_size, seed):
 
 
 # ---- topology ---------------------------------------------------------------------------------------------------------
+
+
+def _edges_of(faces):
+    """(2 e,) ends of the edges in lexicographic order, and (3 m,) the edge of each side; side c joins corners c and c + 1."""
+    xp = device.xp()
+    corner = faces.reshape(-1, 3).astype(np.int64)
+    ahead = xp.stack([corner[:, 1], corner[:, 2], corner[:, 0]], axis=1)
+    sides = (xp.minimum(corner, ahead) << 32 | xp.maximum(corner, ahead)).reshape(-1)
+    edges = distinct(sides)
+    return xp.stack([edges >> 32, edges & MASK], axis=1).reshape(-1).astype(np.int32), find(edges, sides).astype(np.int32)
 
 
 def _connect(n, num_edges, faces, face_edges):

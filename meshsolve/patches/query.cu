@@ -6,29 +6,11 @@
 // and writes it. Patches whose rows do not fit into `capacity` integers of shared memory work in global memory instead; a
 // patch decides that for itself. Rows of heavy elements are gathered over the owned carriers of all patches (k_heavy).
 // Atomics are on shared memory but for heavy rows and patches that do not fit.
-#include "device/common.cuh"
+#include "patches/patches.cuh"
 
 namespace ms::patches {
 
-using u16 = unsigned short;
 enum Query { VE, VV, VF, EF };                              // transposed incidences, numbered as in query_cuda.py
-
-struct Span {                                               // one kind of elements, see patches.hpp
-  const long long *ptr, *owned_ptr;
-  const int* ltog;
-  __device__ int owned(int p) const { return static_cast<int>(owned_ptr[p + 1] - owned_ptr[p]); }
-  __device__ int size(int p) const { return static_cast<int>(ptr[p + 1] - ptr[p]); }
-  __device__ const int* global(int p) const { return ltog + ptr[p]; }
-};
-
-// Corner 0 is what the first and the last side share, the others are their other ends.
-__device__ __forceinline__ void corners(const u16* ev, const u16* sides, int corner[3]) {
-  const u16 *first = ev + 2 * sides[0], *last = ev + 2 * sides[2];
-  const int c = first[0] == last[0] || first[0] == last[1] ? first[0] : first[1];
-  corner[0] = c;
-  corner[1] = first[0] ^ first[1] ^ c;
-  corner[2] = last[0] ^ last[1] ^ c;
-}
 
 // What one query means in patch p: carriers (edges or faces) whose pairs (source, target) make up the rows.
 template <Query query> struct Incidence {

@@ -67,13 +67,18 @@ def plane(k):
 
 
 def test_arrays_stay_on_the_device():
-    """One copy, of the result, for a whole flow on a mesh that is large enough to be dissected there."""
+    """One copy, of the result, for a whole flow on a mesh that is large enough to be dissected there; one set of patches, for
+    operators and ordering."""
     mesh = plane(71)
     with device.use(Strict()) as strict:
         for call in (lambda: mcf(mesh, steps=2, device="cuda"), lambda: smooth(mesh, device="cuda")):
             strict.comes_back.clear()
-            call()
+            strict.launches.clear()
+            _, report = call()
             assert [size for size in strict.comes_back if size > len(mesh.vertices) // 10] == [mesh.vertices.size]
+            count = strict.launches
+            assert count["k_lloyd"] == count["k_lay_out"] == count["k_divide"] == 1 and "k_seed" not in count
+            assert count["k_assemble"] == 1 + report.facts.get("steps", 0) and report.facts["num_patches"] > 60
 
 
 def test_hostile_meshes_fail_as_on_the_cpu(any_backend):

@@ -1,5 +1,7 @@
 """The operators in CUDA against the C++ core: the same pattern, and on the harness, which does not fuse multiplications, the same bits."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -24,7 +26,27 @@ def fan(n=300):
     return ms.Mesh(np.concatenate([[[0, 0, 0]], rim, extra]), faces)
 
 
-MESHES = {"sphere": lambda: noisy(3), "fan": fan, "triangle": lambda: ms.Mesh(np.eye(3), [[0, 1, 2]]),
+def scattered(faces, n, seed=1):
+    """Vertices at random places, faces and vertices in any order."""
+    rng = np.random.default_rng(seed)
+    return ms.Mesh(rng.normal(size=(n, 3)), rng.permutation(n)[np.asarray(faces)[rng.permutation(len(faces))]])
+
+
+def pages(count=3650):
+    """An edge of more faces than a patch holds around one, and more faces at one of its ends."""
+    k = np.arange(2, count + 2)
+    return scattered(np.concatenate([np.stack([0 * k, 0 * k + 1, k], 1), np.stack([0 * k[1:], k[:-1], k[1:]], 1)]), count + 2)
+
+
+def crossing():
+    """Sheets that share edges and vertices: every edge has up to eight faces, and many patches meet there."""
+    i = np.arange(400).reshape(20, 20)
+    a, b, c = i, np.roll(i, -1, 1), np.roll(i, -1, 0)
+    sheet = np.stack([a, c, b], axis=-1).reshape(-1, 3)
+    return scattered(np.concatenate([sheet, sheet[:, ::-1], np.roll(sheet, 1, 1), sheet]), 400)
+
+
+MESHES = {"sphere": lambda: noisy(3), "fan": fan, "crossing": crossing, "triangle": lambda: ms.Mesh(np.eye(3), [[0, 1, 2]]),
           "no faces": lambda: ms.Mesh(np.eye(3), np.zeros((0, 3), int)),
           "flat": lambda: ms.Mesh([[0, 0, 0], [1, 0, 0], [0.5, 1e-12, 0], [0, 0, 0]], [[0, 1, 2], [0, 3, 1]])}
 
@@ -50,15 +72,57 @@ def test_values_are_those_of_the_cpu(any_backend, name):
         assert there.mean_edge(x) == pytest.approx(here.mean_edge(moved), rel=1e-14)
 
 
+@pytest.mark.parametrize("capacity", [0, 3500])
+def test_patches_beyond_shared_memory(any_backend, monkeypatch, capacity):
+    from meshsolve.operators import cuda
+
+    monkeypatch.setattr(cuda, "CAPACITY", capacity)
+    mesh = noisy(4)
+    there, expected = assembler(mesh, place="cuda"), CotanAssembler(mesh).values(mesh.vertices)
+    need = np.diff(device.to_host(there._scratch_ptr))
+    assert (need > 0).all() if capacity == 0 else 0 < np.count_nonzero(need) < len(need)
+    for found, values in zip(there.values(device.to_device(mesh.vertices)), expected):
+        same(found, values, any_backend is not None)
+
+
+def test_heavy_vertices(cuda):
+    """Two, and an edge between them; their longest sums are made by warps, in another order than the CPU's."""
+    mesh = pages()
+    there, here = assembler(mesh, place="cuda"), CotanAssembler(mesh)
+    data, mass = there.values(device.to_device(mesh.vertices))
+    assert np.array_equal(device.to_host(there.indices), here.indices)
+    for found, expected in zip((data, mass), here.values(mesh.vertices)):
+        same(found, expected, False)
+    L = sp.csr_array((device.to_host(data), here.indices, here.indptr))
+    assert abs(L - L.T).max() == 0 and abs(L.sum(axis=1)).max() < 1e-11 * abs(L).max()
+
+
+def test_a_step_is_one_launch(cuda):
+    mesh = noisy(3)
+    there, x = assembler(mesh, place="cuda"), device.to_device(mesh.vertices)
+    if cuda is not None:
+        before = sum(cuda.launches.values())
+        cuda.comes_back.clear()
+        there.values(x)
+        assert sum(cuda.launches.values()) == before + 1 and not cuda.comes_back
+
+
 @pytest.mark.parametrize("options", [dict(seed=1, block=32), dict(seed=2, block=96, resident=4)], ids=str)
 def test_the_order_of_threads_changes_no_bit(options):
-    mesh, results = noisy(2), []
+    sphere, heavy, results = noisy(2), pages(), []
     for harness in (Harness(), Harness(**options)):
         with device.use(harness):
-            there = assembler(mesh, place="cuda")
-            values, mass = there.values(mesh.vertices)
-            results.append((values, mass, *there.squared(values, mass)))
+            there = assembler(sphere, place="cuda")
+            values, mass = there.values(sphere.vertices)
+            results.append((values, mass, *there.squared(values, mass), *assembler(heavy, place="cuda").values(heavy.vertices)))
     assert all(np.array_equal(a, b) for a, b in zip(*results))
+
+
+def with_heavy(there, vertices):
+    """An assembler that takes these vertices, neighbours or not, for heavy ones."""
+    there._tables = replace(there._tables, heavy_vertices=device.to_device(np.array(vertices, np.int32)))
+    there._heavy_faces = (*there.patches.query("VF"), there.patches.query("FV")[1])
+    return there
 
 
 @pytest.mark.sanitize
@@ -66,9 +130,11 @@ def test_every_kernel_on_something_small():
     mesh = noisy(1)
     with device.use(Harness(seed=1, block=32)) as harness:
         there = assembler(mesh, place="cuda")
-        values, mass = there.values(mesh.vertices)
-        there.squared(values, mass)
-    assert {"k_faces", "k_gather", "k_rows", "k_reach", "k_square"} <= harness.launches.keys()
+        expected = there.values(mesh.vertices)
+        there.squared(*expected)
+        for found, values in zip(with_heavy(there, sorted([*mesh.faces[0], 41])).values(mesh.vertices), expected):
+            same(found, values, False)
+    assert {"k_insert_diagonal", "k_lay_out", "k_assemble", "k_heavy", "k_reach", "k_square"} <= harness.launches.keys()
 
 
 @pytest.mark.parametrize("name", ["sphere", "fan"])
@@ -108,5 +174,5 @@ def test_products_beyond_all_room_are_refused(monkeypatch):
 
     monkeypatch.setattr(cuda, "MOST_PRODUCTS", 100)
     with device.use(Harness()), pytest.raises(ms.OutOfMemoryError, match="bi-Laplacian"):
-        there = cuda.DeviceAssembler(42, noisy(1).faces, FLATTEST)
+        there = cuda.DeviceAssembler(noisy(1), FLATTEST)
         there.squared(*there.values(noisy(1).vertices))

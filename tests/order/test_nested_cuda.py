@@ -1,6 +1,7 @@
 """Nested dissection with device="cuda": its laws, its fill beside the CPU's; on the kernel harness, and on a GPU with -m gpu."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -86,6 +87,8 @@ def test_meshes_with_holes(nx, ny, patch_size, seed, holes):
 def test_under_sanitizers():
     with device.use(Harness(block=64, seed=1)):
         check(triangulated(74, 70))
+        P = ms.PatchMesh(triangulated(12, 11), patch_size=50)
+        nested_cuda.sub_patches(on_device(triangulated(12, 11)), 16, 1, (device.to_device(P.vertex_patch), P.num_patches))
         prepass_cuda.reduce(on_device(sp.csr_array(sp.kron(triangulated(9, 8), np.ones((2, 2))))))
 
 
@@ -122,6 +125,55 @@ def test_more_effort_less_fill(cuda):
     nnz = [np.mean([fill(A, order.nested_dissection(A, effort=e, seed=s, device="cuda").perm)[0] for s in range(2)])
            for e in ("quality", "fast")]
     assert nnz[0] <= 1.02 * nnz[1]
+
+
+# ---- from the patches of a mesh
+
+
+def ordered_with(P, A, seed=0):
+    o = order.dissect_there(on_device(A), seed, 1, P)
+    return replace(o, perm=device.to_host(o.perm))
+
+
+@pytest.mark.parametrize("patch_size, parts", [(1, 5600), (40, 200), (512, 88), (60000, 88)])
+def test_patches_of_a_mesh_are_cut(cuda, patch_size, parts):
+    A = triangulated(80, 70)
+    o = ordered_with(ms.PatchMesh(A, patch_size=patch_size, device="cuda"), A)
+    check_perm(o, A.shape[0])
+    check_tree(o, A)
+    assert o.num_patches == pytest.approx(parts, rel=0.2)   # of at most 64 vertices in the mean, and of one patch each
+    if patch_size > 1:
+        assert fill(A, o.perm)[0] <= 1.08 * fill(A, order.nested_dissection(A).perm)[0]
+
+
+def test_mesh_patches_of_scattered_vertices(cuda):
+    """Faces that are all in a few patches' ribbons, vertices of no face, a mesh in pieces."""
+    mesh = ms.datasets.icosphere(4)
+    x = np.concatenate([mesh.vertices, 2 + mesh.vertices, 4 + mesh.vertices[:900]])
+    mesh = ms.Mesh(x, np.concatenate([mesh.faces, mesh.faces + len(mesh.vertices)]))
+    A = ms.graph_laplacian(mesh)
+    for patch_size in (3, 300):
+        o = ordered_with(ms.PatchMesh(mesh, patch_size=patch_size, device="cuda"), A)
+        check_perm(o, A.shape[0])
+        check_tree(o, A)
+
+
+def test_mesh_patches_where_rows_are_merged_or_numbered_last(cuda):
+    A = triangulated(90, 70)
+    pairs = sp.csr_array(sp.kron(A, np.ones((2, 2))))
+    A = sp.csr_array(sp.block_array([[pairs, np.ones((12600, 1))], [np.ones((1, 12600)), np.ones((1, 1))]]))
+    o = ordered_with(ms.PatchMesh(A, patch_size=400, device="cuda"), A)
+    check_perm(o, 12601)
+    check_tree(o, A)
+    assert o.perm[-1] == 12600 and (o.perm[:-1:2] // 2 == o.perm[1::2] // 2).all()
+
+
+def test_cut_patches_do_not_depend_on_threads_and_blocks(varied):
+    A = triangulated(80, 70)
+    found = ordered_with(ms.PatchMesh(A, device="cuda"), A, seed=3)
+    with device.use(Harness(block=64)):
+        expected = ordered_with(ms.PatchMesh(A, device="cuda"), A, seed=3)
+    assert np.array_equal(found.perm, expected.perm)
 
 
 # ---- parts

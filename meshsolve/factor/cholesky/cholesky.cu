@@ -48,33 +48,6 @@ template <class T, class Group> __device__ __forceinline__ int eliminate(const G
   return width;
 }
 
-// U := -B B^T, lower triangle; B is rows x width in shared memory. A thread has 2 x 4 entries in registers.
-template <class T, class Group>
-__device__ __forceinline__ void outer_product(const Group& g, const T* B, int leading, int rows, int width, T* U) {
-  for (int c = 4 * g.warp; c < rows; c += 4 * g.warps)
-    for (int r = c; r < rows; r += 64) {
-      const int i0 = r + g.lane, i1 = i0 + 32;
-      const T *const a0 = B + min(i0, rows - 1), *const a1 = B + min(i1, rows - 1);
-      T sum[2][4] = {};
-      for (int k = 0; k < width; ++k) {
-        const T x = a0[k * leading], y = a1[k * leading];
-#pragma unroll
-        for (int d = 0; d < 4; ++d) {
-          const T b = B[min(c + d, rows - 1) + k * leading];
-          sum[0][d] -= x * b;
-          sum[1][d] -= y * b;
-        }
-      }
-#pragma unroll
-      for (int d = 0; d < 4; ++d) {
-        T* const column = U + static_cast<long long>(c + d) * rows;
-        if (c + d <= i0 && i0 < rows) column[i0] = sum[0][d];
-        if (c + d <= i1 && i1 < rows) column[i1] = sum[1][d];
-      }
-    }
-  g.sync();
-}
-
 template <class T, class Group>
 __device__ __forceinline__ void factor_front(const Tree<T>& t, int s, const Group& g, T* panel, int* failed) {
   const Front f = t.fronts[s];
@@ -94,7 +67,7 @@ __device__ __forceinline__ void factor_front(const Tree<T>& t, int s, const Grou
     for (int i = g.lane; i < height; i += 32) L[i + j * f.leading] = panel[i + j * height];
   if (rows == 0) return;
   T* const U = t.updates + f.update;
-  outer_product(g, panel + width, height, rows, width, U);
+  fronts::outer_product<true>(g, panel + width, height, panel + width, height, rows, width, U);
   const auto in_update = [&](int i, int j) { return U + (i - width) + static_cast<long long>(j - width) * rows; };
   fronts::add_children(t, f, g, width, height, in_update);
 }

@@ -5,14 +5,14 @@
 // front gathers the unknowns of its ancestors and takes their part by dot products along the columns of L. L is read once in each
 // direction for each block of 1, 4 or 8 right-hand sides; these lie by columns in Y (n rows, new numbering), the parts that are
 // passed on in `vectors`. A warp or a block works on a front; the triangles of the largest are left to cuBLAS (only_gather).
-#include "factor/fronts/fronts.cuh"
+#include "factor/fronts/solve.cuh"
 
 namespace ms::cholesky {
 
 using fronts::Block;
 using fronts::Front;
-
-constexpr int pivot_block = 32;
+using fronts::pivot_block;
+using fronts::Rows;
 
 template <class T> struct Solve {
   const Front* fronts;
@@ -22,64 +22,17 @@ template <class T> struct Solve {
   T *Y, *vectors;
 };
 
-// y := D^-1 y for a lower triangular block of `width` rows, by one warp with a row a lane.
+// y := D^-1 y, or D^-T y, for a lower triangular block of `width` rows.
 template <int K, class T>
-__device__ __forceinline__ void solve_lower(const T* D, long long leading, int width, T* y, long long n) {
+__device__ __forceinline__ void solve_triangle(const T* D, long long leading, int width, bool down, T* y, long long n) {
   const int lane = threadIdx.x & 31;
   const bool mine = lane < width;
   const T inverse = mine ? T(1) / D[lane * (leading + 1)] : T(0);
-  T x[K];
-#pragma unroll
-  for (int c = 0; c < K; ++c) x[c] = mine ? y[lane + c * n] : T(0);
-#pragma unroll 4
-  for (int k = 0; k < width; ++k) {
-    const T l = mine && lane > k ? D[lane + k * leading] : T(0);
-#pragma unroll
-    for (int c = 0; c < K; ++c) {
-      const T known = __shfl_sync(full_warp, x[c] * inverse, k);
-      x[c] = lane == k ? known : x[c] - l * known;
-    }
-  }
-#pragma unroll
-  for (int c = 0; c < K; ++c)
-    if (mine) y[lane + c * n] = x[c];
+  if (down)
+    fronts::substitute<K>(width, true, inverse, y, n, [&](int k) { return mine && lane > k ? D[lane + k * leading] : T(0); });
+  else
+    fronts::substitute<K>(width, false, inverse, y, n, [&](int k) { return lane < k ? D[k + lane * leading] : T(0); });
 }
-
-// y := D^-T y.
-template <int K, class T>
-__device__ __forceinline__ void solve_upper(const T* D, long long leading, int width, T* y, long long n) {
-  const int lane = threadIdx.x & 31;
-  const bool mine = lane < width;
-  const T inverse = mine ? T(1) / D[lane * (leading + 1)] : T(0);
-  T x[K];
-#pragma unroll
-  for (int c = 0; c < K; ++c) x[c] = mine ? y[lane + c * n] : T(0);
-#pragma unroll 4
-  for (int k = width - 1; k >= 0; --k) {
-    const T l = lane < k ? D[k + lane * leading] : T(0);
-#pragma unroll
-    for (int c = 0; c < K; ++c) {
-      const T known = __shfl_sync(full_warp, x[c] * inverse, k);
-      x[c] = lane == k ? known : x[c] - l * known;
-    }
-  }
-#pragma unroll
-  for (int c = 0; c < K; ++c)
-    if (mine) y[lane + c * n] = x[c];
-}
-
-// The rows of a front for K right-hand sides: pivots in Y, the others in the front's part of `vectors`.
-template <int K, class T> struct Rows {
-  const int height, width, updates;
-  const long long n;
-  T *const y, *const below;
-  __device__ Rows(const Solve<T>& t, const Front& f)
-      : height(static_cast<int>(f.height)), width(static_cast<int>(f.pivots)), updates(f.updates()), n(t.n), y(t.Y + f.first),
-        below(t.vectors + f.vector * K) {}
-  __device__ T& at(int i, int c) const {
-    return i < width ? y[i + c * n] : below[i - width + static_cast<long long>(c) * updates];
-  }
-};
 
 template <int K, class T, class Group>
 __device__ __forceinline__ void forward(const Solve<T>& t, int s, const Group& g, int only_gather) {
@@ -101,18 +54,9 @@ __device__ __forceinline__ void forward(const Solve<T>& t, int s, const Group& g
   for (int j = 0; j < v.width; j += pivot_block) {
     const int width = min(pivot_block, v.width - j);
     const T* const column = L + j * f.leading;
-    if (g.warp == 0) solve_lower<K>(column + j, f.leading, width, v.y + j, v.n);
+    if (g.warp == 0) solve_triangle<K>(column + j, f.leading, width, true, v.y + j, v.n);
     g.sync();
-    for (int i = j + width + g.rank; i < v.height; i += g.size) {
-      T sum[K] = {};
-      for (int k = 0; k < width; ++k) {
-        const T l = column[i + k * f.leading];
-#pragma unroll
-        for (int c = 0; c < K; ++c) sum[c] += l * v.y[j + k + c * v.n];
-      }
-#pragma unroll
-      for (int c = 0; c < K; ++c) v.at(i, c) -= sum[c];
-    }
+    for (int i = j + width + g.rank; i < v.height; i += g.size) fronts::take_pivots(v, i, j, width, column + i, f.leading);
     g.sync();
   }
 }
@@ -131,18 +75,10 @@ __device__ __forceinline__ void backward(const Solve<T>& t, int s, const Group& 
     const int width = min(pivot_block, v.width - j);
     for (int k = j + g.warp; k < j + width; k += g.warps) {
       const T* const column = L + k * f.leading;
-      T sum[K] = {};
-      for (int i = j + width + g.lane; i < v.height; i += 32)
-#pragma unroll
-        for (int c = 0; c < K; ++c) sum[c] += column[i] * v.at(i, c);
-#pragma unroll
-      for (int c = 0; c < K; ++c) {
-        for (int d = 16; d > 0; d /= 2) sum[c] += __shfl_xor_sync(full_warp, sum[c], d);
-        if (g.lane == 0) v.y[k + c * v.n] -= sum[c];
-      }
+      fronts::take_rows(v, k, j + width, [&](int i) { return column[i]; });
     }
     g.sync();
-    if (g.warp == 0) solve_upper<K>(L + j + j * f.leading, f.leading, width, v.y + j, v.n);
+    if (g.warp == 0) solve_triangle<K>(L + j + j * f.leading, f.leading, width, false, v.y + j, v.n);
     g.sync();
   }
 }

@@ -1,4 +1,4 @@
-// One tile of a matrix product, for what the pivots of a large front take from the rest of it.
+// Matrix products of a front: one tile, for what the pivots of a large front take from the rest of it; the whole of a small one.
 #pragma once
 #include "device/common.cuh"
 
@@ -42,6 +42,35 @@ __device__ __forceinline__ void subtract_tile(const T* A, long long leading, con
     const int i = x + 16 * (d / 4), j = y + 16 * (d % 4);
     if (i < rows && j < columns && i >= j + above) C[i + j * leading_C] -= sum[d / 4][d % 4];
   }
+}
+
+// C := -A B^T, rows x rows, or its lower triangle alone; A and B are rows x width. A thread has 2 x 4 entries in registers.
+template <bool lower, class T, class Leading, class Group>
+__device__ __forceinline__ void outer_product(const Group& g, const T* A, Leading leading_a, const T* B, Leading leading_b,
+                                              int rows, int width, T* C) {
+  for (int c = 4 * g.warp; c < rows; c += 4 * g.warps)
+    for (int r = lower ? c : 0; r < rows; r += 64) {
+      const int i0 = r + g.lane, i1 = i0 + 32;
+      const T *const a0 = A + min(i0, rows - 1), *const a1 = A + min(i1, rows - 1);
+      T sum[2][4] = {};
+      for (int k = 0; k < width; ++k) {
+        const T x = a0[k * leading_a], y = a1[k * leading_a];
+#pragma unroll
+        for (int d = 0; d < 4; ++d) {
+          const T b = B[min(c + d, rows - 1) + k * leading_b];
+          sum[0][d] -= x * b;
+          sum[1][d] -= y * b;
+        }
+      }
+#pragma unroll
+      for (int d = 0; d < 4; ++d) {
+        const int j = c + d;
+        T* const column = C + static_cast<long long>(j) * rows;
+        if ((lower ? j <= i0 : j < rows) && i0 < rows) column[i0] = sum[0][d];
+        if ((lower ? j <= i1 : j < rows) && i1 < rows) column[i1] = sum[1][d];
+      }
+    }
+  g.sync();
 }
 
 }  // namespace ms::fronts

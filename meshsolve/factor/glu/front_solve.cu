@@ -6,13 +6,13 @@
 // stored columns. A x = b goes forward through L and backward through U; A^T x = b forward through U^T and backward through L^T.
 // Rows stand where the exchanges have left them: `position`. Right-hand sides lie by columns in Y (n rows, by position), 1, 4 or
 // 8 of them in one pass; the parts that are passed on lie in `vectors`.
-#include "factor/fronts/fronts.cuh"
+#include "factor/fronts/solve.cuh"
 
 namespace ms::glu {
 
 using fronts::Block;
-
-constexpr int pivot_block = 32;
+using fronts::pivot_block;
+using fronts::Rows;
 
 struct Front : fronts::Front {          // as in fronts.cu
   long long leading_q, entry_begin, entry_end;
@@ -31,43 +31,18 @@ template <class T> struct Solve {
   T *Y, *vectors;
 };
 
-// y := D^-1 y for a triangle of `width` rows, by one warp with a row a lane; entry (i, k) at D[i * across + k * along]. From row
-// `begin` in steps of `step`: the lower triangle downwards, the upper one upwards.
+// y := D^-1 y for a triangle of `width` rows with entry (i, k) at D[i * across + k * along]: the lower one downwards, the upper
+// one upwards.
 template <int K, class T>
 __device__ __forceinline__ void solve_triangle(const T* D, long long across, long long along, bool unit, int width, bool down,
                                                T* y, long long n) {
   const int lane = threadIdx.x & 31;
   const bool mine = lane < width;
   const T inverse = mine && !unit ? T(1) / D[lane * (across + along)] : T(1);
-  T x[K];
-#pragma unroll
-  for (int c = 0; c < K; ++c) x[c] = mine ? y[lane + c * n] : T(0);
-  for (int q = 0; q < width; ++q) {
-    const int k = down ? q : width - 1 - q;
-    const T entry = mine && (down ? lane > k : lane < k) ? D[lane * across + k * along] : T(0);
-#pragma unroll
-    for (int c = 0; c < K; ++c) {
-      const T known = __shfl_sync(full_warp, x[c] * inverse, k);
-      x[c] = lane == k ? known : x[c] - entry * known;
-    }
-  }
-#pragma unroll
-  for (int c = 0; c < K; ++c)
-    if (mine) y[lane + c * n] = x[c];
+  fronts::substitute<K>(width, down, inverse, y, n, [&](int k) {
+    return mine && (down ? lane > k : lane < k) ? D[lane * across + k * along] : T(0);
+  });
 }
-
-// The rows of a front for K right-hand sides: pivots in Y, the others in the front's part of `vectors`.
-template <int K, class T> struct Rows {
-  const int height, width, updates;
-  const long long n, first;
-  T *const y, *const below;
-  __device__ Rows(const Solve<T>& t, const Front& f)
-      : height(static_cast<int>(f.height)), width(static_cast<int>(f.pivots)), updates(f.updates()), n(t.n), first(f.first),
-        y(t.Y + f.first), below(t.vectors + f.vector * K) {}
-  __device__ T& at(int i, int c) const {
-    return i < width ? y[i + c * n] : below[i - width + static_cast<long long>(c) * updates];
-  }
-};
 
 // What children and unknowns of other blocks leave in the rows of a front.
 template <int K, class T, class Group>
@@ -116,14 +91,7 @@ template <int K, class T, class Group> __device__ __forceinline__ void forward(c
       const bool of_u = t.transposed && i < v.width, of_q = t.transposed && i >= v.width;
       const T* const row = of_q ? Q + (i - v.width) + j * f.leading_q : of_u ? P + j + i * f.leading : P + i + j * f.leading;
       const long long step = of_q ? f.leading_q : of_u ? 1 : f.leading;
-      T sum[K] = {};
-      for (int k = 0; k < width; ++k) {
-        const T x = row[k * step];
-#pragma unroll
-        for (int c = 0; c < K; ++c) sum[c] += x * v.y[j + k + c * v.n];
-      }
-#pragma unroll
-      for (int c = 0; c < K; ++c) v.at(i, c) -= sum[c];
+      fronts::take_pivots(v, i, j, width, row, step);
     }
     g.sync();
   }
@@ -141,19 +109,10 @@ template <int K, class T, class Group> __device__ __forceinline__ void backward(
   const T *const P = t.panels + f.panel, *const Q = P + f.pivots * f.leading;
   for (int j = (v.width - 1) / pivot_block * pivot_block; j >= 0; j -= pivot_block) {
     const int width = min(pivot_block, v.width - j);
-    for (int k = j + g.warp; k < j + width; k += g.warps) {
-      T sum[K] = {};
-      for (int i = j + width + g.lane; i < v.height; i += 32) {
-        const T x = t.transposed ? P[i + k * f.leading] : i < v.width ? P[k + i * f.leading] : Q[(i - v.width) + k * f.leading_q];
-#pragma unroll
-        for (int c = 0; c < K; ++c) sum[c] += x * v.at(i, c);
-      }
-#pragma unroll
-      for (int c = 0; c < K; ++c) {
-        for (int d = 16; d > 0; d /= 2) sum[c] += __shfl_xor_sync(full_warp, sum[c], d);
-        if (g.lane == 0) v.y[k + c * v.n] -= sum[c];
-      }
-    }
+    for (int k = j + g.warp; k < j + width; k += g.warps)
+      fronts::take_rows(v, k, j + width, [&](int i) {
+        return t.transposed ? P[i + k * f.leading] : i < v.width ? P[k + i * f.leading] : Q[(i - v.width) + k * f.leading_q];
+      });
     g.sync();
     const T* const D = P + j + j * f.leading;
     if (g.warp == 0)

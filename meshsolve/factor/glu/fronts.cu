@@ -184,34 +184,6 @@ __device__ __forceinline__ void solve_unit(const T* D, long long leading, int wi
   }
 }
 
-// C := -A B^T, rows x rows; A and B are rows x width. A thread has 2 x 4 entries in registers.
-template <class T, class Group>
-__device__ __forceinline__ void outer_product(const Group& g, const T* A, long long leading_a, const T* B, long long leading_b,
-                                              int rows, int width, T* C) {
-  for (int c = 4 * g.warp; c < rows; c += 4 * g.warps)
-    for (int r = 0; r < rows; r += 64) {
-      const int i0 = r + g.lane, i1 = i0 + 32;
-      const T *const a0 = A + min(i0, rows - 1), *const a1 = A + min(i1, rows - 1);
-      T sum[2][4] = {};
-      for (int k = 0; k < width; ++k) {
-        const T x = a0[k * leading_a], y = a1[k * leading_a];
-#pragma unroll
-        for (int d = 0; d < 4; ++d) {
-          const T b = B[min(c + d, rows - 1) + k * leading_b];
-          sum[0][d] -= x * b;
-          sum[1][d] -= y * b;
-        }
-      }
-#pragma unroll
-      for (int d = 0; d < 4; ++d) {
-        T* const column = C + static_cast<long long>(c + d) * rows;
-        if (c + d < rows && i0 < rows) column[i0] = sum[0][d];
-        if (c + d < rows && i1 < rows) column[i1] = sum[1][d];
-      }
-    }
-  g.sync();
-}
-
 // Largest entry of U in the columns warp, warp + warps, ... of a front.
 template <class T> __device__ __forceinline__ double largest(const Parts<T>& f, int lane, int warp, int warps) {
   double most = 0;
@@ -249,7 +221,7 @@ __device__ __forceinline__ void factor_front(const Tree<T>& t, int s, const Grou
   }
   if (g.rank == 0) seen.boosted(boosted);
   if (rows == 0) return;
-  outer_product(g, part.P + width, f.leading, part.Q, f.leading_q, rows, width, part.C);
+  fronts::outer_product<false>(g, part.P + width, f.leading, part.Q, f.leading_q, rows, width, part.C);
   add_children(t, f, g, width, width + rows, part);
 }
 
