@@ -282,6 +282,14 @@ def test_pinned_laplacian(gpu, pattern):
         close(F.refactor(Sparse(2 * L)).solve(there(b)), host.solve(b) / 2, 1e-13)
     with pytest.warns(ms.MeshsolveWarning, match="not in the range"):
         F.solve(there(b + 1))
+    regular, before = L + sp.diags_array(np.where(np.arange(L.shape[0]) == 2, 1e-3, 0.0)), F.solve(there(b))
+    for given in (regular, Sparse(regular)):
+        with pytest.raises(ms.NotLaplacianError, match="row 2 of A sums to 0.001") as caught:
+            ms.cholesky(given, pin=True, device="cuda")
+        assert caught.value.row == 2
+    with pytest.raises(ms.NotLaplacianError):
+        F.refactor(Sparse(regular))
+    assert np.array_equal(back(F.solve(there(b))), back(before))
 
 
 def test_means_over_more_rows_than_a_chunk(gpu):
