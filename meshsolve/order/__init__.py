@@ -23,6 +23,10 @@ __all__ = ["Ordering", "SeparatorTree", "amd", "auto", "natural", "nested_dissec
            "update"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | None = None, place: str = "cpu") -> Ordering:
     """What a user passed as ``ordering=`` becomes an :class:`Ordering` of ``pattern``.
 

@@ -87,7 +87,7 @@ class Circuit:
 
     def __repr__(self):
         counts = ", ".join(f"{letter.upper()}: {len(group):,}" for letter, group in self._netlist.groups.items() if len(group))
-        return f"Circuit({self.title!r}, {len(self.nodes):,} nodes, {counts})"
+        return f"Circuit({self.title!r}, {len(self.nodes):,} node{'s' * (len(self.nodes) != 1)}, {counts})"
 
     @property
     def nodes(self):

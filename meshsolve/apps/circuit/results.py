@@ -76,6 +76,9 @@ class OperatingPoint(_Result):
     def __getitem__(self, name):
         return float(super().__getitem__(name))
 
+    def __repr__(self):
+        return f"OperatingPoint({_count(len(self.nodes), 'node')})"
+
     @property
     def voltages(self):
         """(number of nodes,) float64, in the order of :attr:`nodes`."""
@@ -124,6 +127,11 @@ class Waveforms(_Result):
         self._axis = axis
         setattr(self, axis, points)
 
+    def __repr__(self):
+        points = getattr(self, self._axis)
+        span = f" from {points[0]:g} to {points[-1]:g}" if len(points) else ""
+        return f"Waveforms({_count(len(points), 'point')} of {self._axis}{span}, {_count(len(self._signals(None)), 'node')})"
+
     def __len__(self):
         return len(self._values)
 
@@ -170,6 +178,10 @@ class Waveforms(_Result):
             return {name: values}
         bare = name if name.endswith(")") else f"v({name})"
         return {f"{bare[0]}r{bare[1:]}": values.real, f"{bare[0]}i{bare[1:]}": values.imag}
+
+
+def _count(number, name):
+    return f"{number:,} {name}{'s' * (number != 1)}"
 
 
 def _decibel(z):
