@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import os
 import warnings
 from typing import Any, TypeAlias
 
@@ -204,7 +205,8 @@ def as_mesh(mesh, name="mesh"):
         return mesh
     if _is_mesh(mesh):
         return Mesh.from_trimesh(mesh) if hasattr(mesh, "faces") else Mesh.from_meshio(mesh)
-    raise InvalidInputError(f"{name} has to be a meshsolve.Mesh, not {type(mesh).__name__}")
+    hint = ": load_mesh reads files" if isinstance(mesh, (str, os.PathLike)) else ": Mesh(vertices, faces) makes one of arrays"
+    raise InvalidInputError(f"{name} has to be a meshsolve.Mesh, not {type(mesh).__name__}{hint}")
 
 
 def _is_mesh(thing):

@@ -215,12 +215,12 @@ def _graph(M):
     if graph.bad_row >= 0:
         raise NotLaplacianError(
             f"row {graph.bad_row} of L sums to {graph.excess:.3g}: in a Laplacian rows sum to 0, in a diagonally dominant matrix "
-            "to more. For other symmetric matrices use cholesky", graph.bad_row)
+            "to more. For other symmetric matrices use cholesky or ildl", graph.bad_row)
     if graph.floored > MOST_POSITIVE * max(M.nnz - M.n, 1):
         row = _first_positive(M)
         raise NotLaplacianError(
             f"{graph.floored} of {M.nnz - M.n} off-diagonal entries of L are positive, the first in row {row}: a graph cannot stand "
-            "for this matrix. Use cholesky", row)
+            "for this matrix. Use cholesky or ildl", row)
     if graph.floored:
         warnings.warn(
             f"{graph.floored} of {M.nnz - M.n} off-diagonal entries of L are positive (negative weights): the factor replaces what "
