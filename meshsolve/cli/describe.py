@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from meshsolve.arrays import as_csr, as_symmetric
-from meshsolve.cli.files import is_matrix, read_matrix
+from meshsolve.cli.files import check_input_format, is_matrix, read_matrix
 from meshsolve.errors import NotPositiveDefiniteError, NotSymmetricError
 
 MOST_FLOPS = 1e12                   # definiteness is found by factoring matrices up to here
@@ -14,6 +14,7 @@ MOST_FLOPS = 1e12                   # definiteness is found by factoring matrice
 
 def describe(path, threads=None):
     """What a mesh or matrix file holds and how it would be solved: a dict of name to text."""
+    check_input_format(path)
     return _describe_matrix(read_matrix(path), threads) if is_matrix(path) else _describe_mesh(path, threads)
 
 
@@ -79,6 +80,6 @@ def _definiteness(matrix, threads):
 
 
 def _chosen(sym, method="cholesky"):
-    ordering = "nested dissection" if sym.ordering.num_patches else "minimum degree, as nd does for small graphs and near-trees"
+    ordering = "nested dissection" if sym.ordering.num_patches else "minimum degree"
     size = f"{sym.nnz:,} nonzeros, {sym.flops:.3g} flops, {sym.nbytes / 2**20:.1f} MiB"
     return {"chosen": f"{method}, ordering {ordering}", "factor": size}

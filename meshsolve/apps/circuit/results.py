@@ -88,7 +88,7 @@ class OperatingPoint(_Result):
         """Write ``name,value`` rows to ``path``: every node, or the signals in ``names``."""
         with written_whole(path) as part, open(part, "w") as f:
             f.write("name,value\n")
-            f.writelines(f"{_cell(name)},{self[name]!r}\n" for name in self._signals(names))
+            f.writelines(f"{_cell(name)},{self[name] + 0.0!r}\n" for name in self._signals(names))
 
     def plot(self, path: Path, names: list[str] | None = None, title: str | None = None) -> None:
         """Draw a PNG: voltages over the plane where node names end in coordinates (``n1_m1_800_2400``), else in order.
@@ -149,10 +149,10 @@ class Waveforms(_Result):
             columns |= self._columns(name)
         with written_whole(path) as part, open(part, "w") as f:
             f.write(",".join(map(_cell, columns)) + "\n")
-            np.savetxt(f, np.stack(list(columns.values()), axis=1), delimiter=",", fmt="%.10g")
+            np.savetxt(f, np.stack(list(columns.values()), axis=1) + 0.0, delimiter=",", fmt="%.10g")       # + 0.0: no -0
 
     def plot(self, path: Path, names: list[str] | None = None, title: str | None = None) -> None:
-        """Draw a PNG of at most twelve signals: over time, or magnitude and phase over frequency.
+        """Draw a PNG of at most twelve signals: over time, currents below voltages, or magnitude and phase over frequency.
 
         Parameters
         ----------
@@ -164,7 +164,9 @@ class Waveforms(_Result):
         names = self._signals(names)[:MOST_CURVES]
         points = getattr(self, self._axis)
         if self._axis != "frequency":
-            return _picture(path, title, lambda axes: _curves(axes, points, {n: self[n] for n in names}, self._axis))
+            groups = [([n for n in names if n.lower().startswith("i(") == current], unit) for current, unit in ((False, "V"), (True, "A"))]
+            panels = [({n: self[n] for n in group}, unit) for group, unit in groups if group]
+            return _picture(path, title, *(lambda axes, panel=panel: _curves(axes, points, *panel, self._axis) for panel in panels))
         names = list(dict.fromkeys(_plain(n) for n in names))
         panels = [({n: f(self[n]) for n in names}, label) for f, label in ((_decibel, "dB"), (_degrees, "degrees"))]
         return _picture(path, title, *(lambda axes, panel=panel: _spectrum(axes, points, *panel) for panel in panels))
@@ -220,11 +222,11 @@ def _picture(path, title, *panels):
         figure.savefig(part, format="png")
 
 
-def _curves(axes, points, signals, axis):
+def _curves(axes, points, signals, unit, axis):
     for name, values in signals.items():
         axes.plot(points, values, label=name, linewidth=1.2)
     axes.set_xlabel("time in s" if axis == "time" else "source value")
-    axes.set_ylabel("V" if not any(n.startswith("i(") for n in signals) else "V, A")
+    axes.set_ylabel(unit)
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")
 
