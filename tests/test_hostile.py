@@ -239,6 +239,8 @@ ROWS = [
     bad("cholesky", "an ordering that is no permutation", "is no permutation: 0 occurs 2 times", lambda tmp: (ms.cholesky, (spd(), np.r_[0, 0, 2:N]), {})),
     bad("cholesky", "an ordering with values out of range", "outside 0..11", lambda tmp: (ms.cholesky, (spd(), np.arange(1, N + 1)), {})),
     bad("cholesky", "an ordering of another size", "the matrix has 12", lambda tmp: (ms.cholesky, (spd(), ms.order.amd(spd(5))), {})),
+    *[bad(name, "an `Ordering` that holds no permutation", "ordering has values outside 0..11", lambda tmp, f=function: (f, (ms.graph_laplacian(spd()),), {"ordering": ms.Ordering(np.full(N, 10**6, np.int32), "given")}))
+      for name, function in {"cholesky": functools.partial(ms.cholesky, pin=True), "analyze": ms.analyze, "lu": ms.lu, "ildl": ms.ildl, "parac": ms.parac}.items()],
     bad("cholesky", "a mesh of another size", "A has 12 rows, the mesh 42 vertices", lambda tmp: (ms.cholesky, (spd(),), {"mesh": sphere()})),
     bad("cholesky", "`device=\"cuda\"` without CuPy or a GPU", "needs CuPy: pip install", lambda tmp: (without_gpu, (ms.cholesky, spd()), {"device": "cuda"}), ms.DeviceUnavailableError),
     bad("cholesky", "`backend=\"cudss\"` without CuPy or a GPU", "needs CuPy: pip install", lambda tmp: (without_gpu, (ms.cholesky, spd()), {"backend": "cudss"}), ms.DeviceUnavailableError),
