@@ -330,6 +330,7 @@ ROWS = [
     bad("solve", "no Laplacian, `method=\"parac\"`", "row 0 of L sums to -0.9", lambda tmp: (ms.solve, (spd() - 2 * sp.eye_array(N), np.ones(N)), {"method": "parac"}), ms.NotLaplacianError, row=0),
     bad("parac", "a row whose sum is negative", "row 6 of L sums to -2.9", lambda tmp: (ms.parac, (symmetric_entry(6, 7, -3.0),), {}), ms.NotLaplacianError, row=6),
     bad("parac", "mostly positive entries off the diagonal", "22 of 22 off-diagonal entries of L are positive, the first in row 0", lambda tmp: (ms.parac, (abs(spd()),), {}), ms.NotLaplacianError, row=0),
+    bad("parac", "an adjacency matrix, without a diagonal", "22 of 22 off-diagonal entries of L are positive, the first in row 0", lambda tmp: (ms.parac, (abs(ms.graph_laplacian(spd()) - sp.diags_array(ms.graph_laplacian(spd()).diagonal())).tocoo(),), {}), ms.NotLaplacianError, row=0),
     bad("parac", "some positive entries off the diagonal", "2 of 24 off-diagonal entries of L are positive", lambda tmp: (ms.parac, (symmetric_entry(2, 9),), {}), ms.MeshsolveWarning),
     fine("parac", "a singular Laplacian, components, isolated rows, multi-edges", "factored; `P @ r` is 0 at the last vertex of a singular component", lambda tmp: (ms.parac, (sp.block_diag([ms.graph_laplacian(spd()), sp.csr_array((3, 3))]),), {})),
     bad("parac", "unknown ordering", "ordering has to be one of 'auto', 'rounds', 'amd'", lambda tmp: (ms.parac, (spd(),), {"ordering": "metis"})),

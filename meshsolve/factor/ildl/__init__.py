@@ -16,7 +16,7 @@ from meshsolve.device_arrays import on_device
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError, SingularMatrixError
 from meshsolve.factor.base import Factor, values_in
 from meshsolve.factor.ildl.complete import CompleteCore, CompletePlan, scaled_values
-from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, resolve, tiling
+from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, of_pairs, resolve, tiling
 from meshsolve.factor.matching import symmetric_pairs, weak_rows
 from meshsolve.report import Report
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse
@@ -210,6 +210,7 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
     M = as_symmetric(A, lower=lower)
     there = _chosen_device(device_name, M.n, A, fill_level) == "cuda"
     _require_nonzero(M)
+    ordering = ordering if isinstance(ordering, str) else resolve(ordering, Csr(M.n, None, None))
     report = Report(threads=threads, nnz_A=M.nnz)
     with report.phase("matching"):
         matched = symmetric_pairs(M, pairs)
@@ -320,8 +321,8 @@ def _needed_pairs(M, matched, ordering, report, threads):
     in the order of the single rows those that have not are found, and keep their pairs.
     """
     graph = Csr(M.n, *_core.drop_diagonal(M.indptr, M.indices))
-    if not isinstance(ordering, str) or len(matched.first) == M.n:          # an order of pairs as they are was given
-        chosen = resolve(ordering, matched.graph, threads)
+    if len(matched.first) == M.n:
+        chosen = resolve(of_pairs(ordering, matched), matched.graph, threads)
         report.merge(chosen.report)
         return matched, chosen
     single = resolve(ordering, graph, threads)
@@ -330,7 +331,7 @@ def _needed_pairs(M, matched, ordering, report, threads):
     needed = matched.where(M, weak)
     if not weak.any():
         return needed, single
-    chosen = resolve(ordering, needed.graph, threads)
+    chosen = resolve(of_pairs(ordering, needed), needed.graph, threads)
     report.merge(chosen.report)
     return needed, chosen
 
