@@ -178,8 +178,10 @@ def test_info_of_a_mesh(run, folder):
     ("A.npz", {"rows": "60", "definiteness": "positive definite"}),
     ("L.mtx", {"components": "1", "definiteness": "singular", "chosen": "cholesky with pin=True"}),
     ("U.mtx", {"symmetric": "no", "chosen": "lu"}),
+    ("C.mtx", {"rows": "3", "values": "complex", "diagonal": "1 to 2 in modulus", "chosen": "lu"}),
     ("D.mtx", {"components": "3", "definiteness": "not positive definite: the pivot of column 1", "diagonal": "-1 to 1"})])
 def test_info_of_a_matrix(run, folder, name, expected):
+    scipy.io.mmwrite(folder / "C.mtx", sp.coo_array(np.diag([1.0, 2.0, 1j])))
     scipy.io.mmwrite(folder / "D.mtx", sp.coo_array(np.diag([1.0, -1.0, 1.0])))
     code, text, err = run("info", folder / name)
     said = facts(text)

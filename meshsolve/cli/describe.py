@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from meshsolve.arrays import as_csr, as_symmetric
+from meshsolve.arrays import as_csr, as_symmetric, is_complex
 from meshsolve.cli.files import check_input_format, is_matrix, read_matrix
 from meshsolve.errors import NotPositiveDefiniteError, NotSymmetricError
 
@@ -44,12 +44,17 @@ def _describe_mesh(path, threads):
 
 
 def _describe_matrix(A, threads):
-    M = as_csr(A)
+    is_real = not is_complex(A)
+    M = as_csr(A, dtype=np.float64 if is_real else np.complex128)
     matrix = M.to_scipy()
     entries = np.diff(M.indptr)
+    diagonal = matrix.diagonal() if is_real else abs(matrix.diagonal())
     facts = {"rows": f"{M.n:,}", "entries": f"{M.nnz:,}, {entries.min():,} to {entries.max():,} a row",
-             "components": f"{connected_components(matrix, directed=False)[0]:,}",
-             "diagonal": f"{matrix.diagonal().min():.4g} to {matrix.diagonal().max():.4g}"}
+             "components": f"{connected_components(abs(matrix), directed=False)[0]:,}",
+             "values": "real" if is_real else "complex",
+             "diagonal": f"{diagonal.min():.4g} to {diagonal.max():.4g}{'' if is_real else ' in modulus'}"}
+    if not is_real:
+        return facts | {"chosen": "lu"}
     try:
         as_symmetric(matrix)
     except NotSymmetricError as e:

@@ -156,7 +156,7 @@ def test_what_is_assigned_to_a_mesh_is_checked():
     """Arrays that do not belong together would be read beyond their ends by the C++ core."""
     mesh = datasets.icosphere(1)
     before, faces = mesh.vertices.copy(), mesh.faces
-    for wrong, words in ((before[:5], "42 vertices are needed, not 5"), (before * np.inf, "coordinates have to be finite"), ("x", "real numbers")):
+    for wrong, words in ((before[:5], "42 vertices are needed, not 5"), (np.full_like(before, np.inf), "coordinates have to be finite"), ("x", "real numbers")):
         with pytest.raises(InvalidInputError, match=words):
             mesh.vertices = wrong
     for name, value in (("faces", faces + 1000), ("faces", faces[:3]), ("edges", mesh.edges[:3])):
