@@ -275,7 +275,8 @@ def _as_scipy_csr(A, name):
         if isinstance(A, (str, bytes)) or A is None:
             raise InvalidInputError(f"{name} has to be a matrix, not {type(A).__name__}")
         if hasattr(A, "matvec"):
-            raise InvalidInputError(f"{name} has to be a matrix with its entries, not {type(A).__name__}: an operator is taken as M alone")
+            raise InvalidInputError(
+                f"{name} has to be a matrix with its entries, not {type(A).__name__}: an operator is taken as M alone")
         A = as_array(A, name)
         if A.dtype.kind not in "fiubc":
             raise InvalidInputError(f"{name} has to hold numbers, not {A.dtype}")

@@ -121,7 +121,8 @@ class Mesh:
     def vertices(self, vertices: ArrayLike) -> None:
         given = _as_vertices(vertices)
         if len(given) != len(self._vertices):
-            raise InvalidInputError(f"{len(self._vertices)} vertices are needed, not {len(given)}; others are another Mesh(vertices, faces)")
+            raise InvalidInputError(
+                f"{len(self._vertices)} vertices are needed, not {len(given)}; others are another Mesh(vertices, faces)")
         self._vertices = given
 
     @property

@@ -164,9 +164,10 @@ class Waveforms(_Result):
         names = self._signals(names)[:MOST_CURVES]
         points = getattr(self, self._axis)
         if self._axis != "frequency":
-            groups = [([n for n in names if n.lower().startswith("i(") == current], unit) for current, unit in ((False, "V"), (True, "A"))]
-            panels = [({n: self[n] for n in group}, unit) for group, unit in groups if group]
-            return _picture(path, title, *(lambda axes, panel=panel: _curves(axes, points, *panel, self._axis) for panel in panels))
+            units = {"V": [n for n in names if not n.lower().startswith("i(")], "A": [n for n in names if n.lower().startswith("i(")]}
+            return _picture(path, title, *(
+                lambda axes, unit=unit, group=group: _curves(axes, points, {n: self[n] for n in group}, unit, self._axis)
+                for unit, group in units.items() if group))
         names = list(dict.fromkeys(_plain(n) for n in names))
         panels = [({n: f(self[n]) for n in names}, label) for f, label in ((_decibel, "dB"), (_degrees, "degrees"))]
         return _picture(path, title, *(lambda axes, panel=panel: _spectrum(axes, points, *panel) for panel in panels))

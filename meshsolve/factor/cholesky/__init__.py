@@ -118,7 +118,8 @@ class CholeskyFactor(Factor):
             causes = ("A may be a Laplacian, singular by construction: use pin=True, fix some rows (fixed=), or add a mass "
                       "term; or A is indefinite: ildl takes it")
         elif diagonal == 0:
-            causes = "its diagonal entry is zero or missing (an isolated or unreferenced vertex, or constraints? ildl takes those)"
+            causes = ("its diagonal entry is zero or missing (an isolated or unreferenced vertex, or constraints? ildl takes "
+                      "those)")
         else:
             causes = "its diagonal entry is negative; for a negative definite matrix factor -A, for an indefinite one take ildl"
         return NotPositiveDefiniteError(

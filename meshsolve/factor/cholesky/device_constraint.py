@@ -94,7 +94,8 @@ class DeviceConstraint:
             return
         xp, pattern = device.xp(), positions.pattern
         one, zero, values = xp.ones((self._n, 1)), xp.zeros((self._n, 1)), Positions.of(M, positions.take)
-        sums, size = (residual(pattern.indptr, pattern.indices, values, one, zero, magnitudes)[:, 0] for magnitudes in (False, True))
+        sums, size = (residual(pattern.indptr, pattern.indices, values, one, zero, magnitudes)[:, 0]
+                      for magnitudes in (False, True))
         off = xp.abs(sums) > -ROW_SUM * size
         if bool(off.any()):
             row = int(xp.argmax(off))
