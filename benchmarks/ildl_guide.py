@@ -2,6 +2,8 @@
 
     python -m benchmarks.ildl_guide [NAME ...]         # names as in benchmarks.ildl; prints Markdown
 
+The numbers go to ``benchmarks/results/``, where the table of the page comes from.
+
 Random solutions, unscaled residual 1e-6, 1000 iterations at most, one thread, CPU seconds (the smaller of two runs).
 """
 
@@ -15,6 +17,7 @@ import numpy as np
 
 import meshsolve as ms
 from benchmarks.ildl import load
+from benchmarks.measure import describe, write_json
 
 SYSTEMS = ("kkt-random-10k", "stokes-128", "cont-101_kkt", "tuma2", "aug2dc_kkt")
 CHOICES = [
@@ -36,17 +39,17 @@ CHOICES = [
 
 
 def main(names):
-    """Print the table."""
+    """Measure, write ``results/ildl_guide-<date>-1t.json`` and print the table."""
     warnings.simplefilter("ignore")
     names = names or SYSTEMS
-    print("| choice | " + " | ".join(names) + " |\n|---|" + "---|" * len(names))
-    for choice in CHOICES:
-        what = ", ".join(f"`{k}={v!r}`" for k, v in choice.items()) or "default: level 2, pairs, rook, tiles of 2, droptol 1e-3"
-        print(f"| {what} | " + " | ".join(measure(name, choice) for name in names) + " |", flush=True)
+    run = describe("ildl_guide", [1], "process_time") | {
+        "rows": [{"choice": choice, "cells": {name: measure(name, choice) for name in names}} for choice in CHOICES]}
+    print(table(run["rows"], names))
+    print(f"\n{write_json(run)}", file=sys.stderr)
 
 
 def measure(name, choice):
-    """One cell: iterations, nnz(L) over nnz(tril(A)), seconds; a cross where SQMR does not converge."""
+    """One cell: iterations, nnz(L) over nnz(tril(A)), CPU seconds to factor and to solve, pivots that were perturbed."""
     A = load(name)
     b = A @ np.random.default_rng(0).standard_normal(A.shape[0])
     options = {"fill_level": 2} | choice
@@ -61,10 +64,23 @@ def measure(name, choice):
             best = factored - start, done - factored
         if not info.converged:
             break
-    perturbed = K.report.facts["perturbed"]
-    note = f", {perturbed} perturbed" if perturbed else ""
-    fill = 2 * K.nnz / (A.nnz + A.shape[0])
-    return (f"{info.iterations}; {fill:.1f}; {best[0]:.2f} + {best[1]:.2f} s" if info.converged else f"× ({fill:.1f})") + note
+    return {"converged": bool(info.converged), "iterations": int(info.iterations), "fill": 2 * K.nnz / (A.nnz + A.shape[0]),
+            "factor_s": best[0], "solve_s": best[1], "perturbed": int(K.report.facts["perturbed"])}
+
+
+def table(rows, names):
+    """The rows of a result file as Markdown; a cross where SQMR did not converge."""
+    lines = ["| choice | " + " | ".join(names) + " |", "|---|" + "---|" * len(names)]
+    for row in rows:
+        what = ", ".join(f"`{k}={v!r}`" for k, v in row["choice"].items()) or (
+            "default: level 2, pairs, rook, tiles of 2, droptol 1e-3")
+        lines.append(f"| {what} | " + " | ".join(_cell(**row["cells"][name]) for name in names) + " |")
+    return "\n".join(lines)
+
+
+def _cell(converged, iterations, fill, factor_s, solve_s, perturbed):
+    text = f"{iterations}; {fill:.1f}; {factor_s:.2f} + {solve_s:.2f} s" if converged else f"× ({fill:.1f})"
+    return text + (f", {perturbed} perturbed" if perturbed else "")
 
 
 if __name__ == "__main__":

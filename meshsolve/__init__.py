@@ -45,3 +45,6 @@ __all__ = [
     "datasets", "factorized", "graph_laplacian", "ildl", "load_mesh", "lu", "mass_matrix", "order", "parac", "show_config", "showing_progress",
     "solve", "sqmr", "torch",
 ]
+
+def __dir__() -> list[str]:
+    return __all__

@@ -20,6 +20,7 @@ from meshsolve.errors import InvalidInputError, NotSymmetricError
 INT32_MAX = np.iinfo(np.int32).max
 LARGEST_SIZE = INT32_MAX - 1        # rows, vertices: n + 1 fits into 32 bits as well
 SYMMETRY_TOLERANCE = 1e-10          # |A - A^T| <= this times max|A| passes
+UNSYMMETRIC = "lu takes unsymmetric matrices; with lower=True cholesky and ildl read the lower triangle alone"
 
 
 @dataclass(frozen=True)
@@ -174,8 +175,7 @@ def as_symmetric(A, name="A", lower=False):
     if gap > SYMMETRY_TOLERANCE * largest:
         raise NotSymmetricError(
             f"{name} is not symmetric: |{name}[{row}, {column}] - {name}[{column}, {row}]| = {gap:.3g}, largest entry "
-            f"{largest:.3g}. Pass lower=True where only the lower triangle is given; unsymmetric ones are not for this function",
-            row, column)
+            f"{largest:.3g}. {UNSYMMETRIC}", row, column)
     if state == "pattern":          # entries with a twin of no weight: give both triangles the same pattern
         half = M.to_scipy()
         return as_csr((half + half.T) * 0.5, name)
@@ -247,6 +247,8 @@ def as_rhs(b, n, name="b", dtype=np.float64):
 
 def as_array(x, name):
     """A numpy array of anything that is one, see :func:`from_any`; what is none raises InvalidInputError, masked entries too."""
+    if sp.issparse(x):
+        raise InvalidInputError(f"{name} is sparse, a {type(x).__name__}, where a dense array is needed: {name}.toarray()")
     try:
         given = from_any(x)
     except Exception as e:                                  # whatever foreign array types raise
@@ -272,6 +274,9 @@ def _as_scipy_csr(A, name):
     if not sp.issparse(A):
         if isinstance(A, (str, bytes)) or A is None:
             raise InvalidInputError(f"{name} has to be a matrix, not {type(A).__name__}")
+        if hasattr(A, "matvec"):
+            raise InvalidInputError(
+                f"{name} has to be a matrix with its entries, not {type(A).__name__}: an operator is taken as M alone")
         A = as_array(A, name)
         if A.dtype.kind not in "fiubc":
             raise InvalidInputError(f"{name} has to hold numbers, not {A.dtype}")

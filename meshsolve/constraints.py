@@ -12,7 +12,9 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from meshsolve.arrays import Csr, as_array, as_csr, as_indices, as_perm
-from meshsolve.errors import InvalidInputError, MeshsolveWarning
+from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotLaplacianError
+
+ROW_SUM = 1e-6          # beside the sum of moduli: what rounding leaves of a row that sums to 0, of float32 values as well
 
 
 class Fixed:
@@ -87,6 +89,11 @@ class Pinned:
     """A singular matrix whose null space is constant on each connected component, such as a Laplacian.
 
     One row per component is left out; b is projected onto the range, the solution has mean 0 on each component.
+
+    Raises
+    ------
+    NotLaplacianError
+        A row does not sum to 0: another matrix would be solved than the one given.
     """
 
     def __init__(self, A):
@@ -118,6 +125,11 @@ class Pinned:
 
     def reduce(self, A):
         """The block without the pinned rows."""
+        M = A.to_scipy()
+        sums = M @ np.ones(A.n)
+        off = np.flatnonzero(np.abs(sums) > ROW_SUM * (abs(M) @ np.ones(A.n)))
+        if len(off):
+            raise not_singular(off[0], sums[off[0]])
         return Csr(1, np.array([0, 1]), np.zeros(1, np.int32), np.ones(1)) if self.alone else self.fixed.reduce(A)
 
     def solve(self, columns, fixed_values, solve_free):
@@ -138,3 +150,10 @@ class Pinned:
         """Columns minus their component means, and the largest mean removed."""
         means = np.stack([np.bincount(self.component, c, self.count) for c in columns.T]) / self.size
         return columns - means.T[self.component], float(np.abs(means).max(initial=0.0))
+
+
+def not_singular(row, total):
+    """The error of ``pin=True`` for a matrix whose row ``row`` does not sum to 0."""
+    return NotLaplacianError(
+        f"row {row} of A sums to {total:.3g}, not to 0: pin=True is for Laplacians and other matrices that take constants to 0. "
+        "Leave it out where A is regular", int(row))

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import device
-from meshsolve.arrays import LARGEST_SIZE, SYMMETRY_TOLERANCE, Csr
+from meshsolve.arrays import LARGEST_SIZE, SYMMETRY_TOLERANCE, UNSYMMETRIC, Csr
 from meshsolve.device.lists import MASK, compressed, distinct, find, keys_of, transposed
 from meshsolve.errors import InvalidInputError, NotSymmetricError, PatternMismatchError
 
@@ -220,9 +220,7 @@ class Positions:
             row, column = _entry(keys_of(pattern.indptr, pattern.indices)[p])
             raise NotSymmetricError(
                 f"{name} is not symmetric: |{name}[{row}, {column}] - {name}[{column}, {row}]| = {float(gap[p]):.3g}, largest "
-                f"entry {largest:.3g}. Pass lower=True where only the lower triangle is given; unsymmetric ones are not for this "
-                "function",
-                row, column)
+                f"entry {largest:.3g}. {UNSYMMETRIC}", row, column)
 
     @staticmethod
     def of(M, take):

@@ -63,12 +63,14 @@ def parse(content: bytes, name: object) -> Array:
 
 
 def _header(content, name):
+    if not content.strip():
+        raise InvalidInputError(f"{name}:1: the file is empty")
     first, _, _ = content.partition(b"\n")
     words = first.decode("ascii", "replace").lower().split()
     known = len(words) == 5 and words[:2] == ["%%matrixmarket", "matrix"]
     if not known or words[2] not in LAYOUTS or words[3] not in FIELDS or words[4] not in SYMMETRIES:
         raise InvalidInputError(f"{name}:1: a Matrix Market file begins with '%%MatrixMarket matrix', coordinate or array, "
-                                f"{', '.join(FIELDS)} and {', '.join(SYMMETRIES)}, not with {first[:80]!r}")
+                                f"{', '.join(FIELDS)} and {', '.join(SYMMETRIES)}, not with {first[:80].decode('ascii', 'replace')!r}")
     layout, field, symmetry = words[2:]
     begin, line = len(first) + 1, 1
     while begin < len(content):

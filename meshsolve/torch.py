@@ -22,6 +22,10 @@ from meshsolve.errors import InvalidInputError, MeshsolveError
 
 __all__ = ["Solver", "solve"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
 Method: TypeAlias = Literal["auto", "cholesky", "ldl", "lu"]
 METHODS = ("auto", "cholesky", "ldl", "lu")
 
@@ -95,6 +99,9 @@ class Solver:
         self.factor: Any = None
         self.factorizations = self.analyses = 0
         self._held: _Matrix | None = None                                   # the _Matrix whose factor is at hand
+
+    def __repr__(self):
+        return f"Solver(method={self.method!r}, analyses={self.analyses}, factorizations={self.factorizations})"
 
     def __call__(self, A: Any, b: Any) -> Any:
         """x with A x = b, see :func:`solve`."""

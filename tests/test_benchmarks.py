@@ -4,6 +4,7 @@ import contextlib
 import json
 import math
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -12,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 from kernel_harness import Harness
 
-from benchmarks import cholesky, cholesky_bars, circuits, glu, gpu, measure, plot, problems, tables, worker
+from benchmarks import cholesky, cholesky_bars, circuits, glu, gpu, ildl_guide, measure, plot, problems, tables, worker
 from benchmarks.peers import ORDERINGS, SOLVERS, Unavailable
 from benchmarks.peers.base import triangle
 from benchmarks.table import bar, print_bars
@@ -382,3 +383,11 @@ def test_lu_solvers_agree_on_a_small_circuit(kind, capsys):
     rows = glu.measure(kind, circuits.circuit(kind, 6), options)
     assert {"meshsolve", "superlu"} <= {row["solver"] for row in rows}
     assert all(row["error"] < 1e-13 for row in rows) and len(glu.bars(rows, "cpu")) > 20
+
+
+def test_the_guide_to_incomplete_factors_is_what_its_result_file_says():
+    root = pathlib.Path(measure.__file__).resolve().parents[1]
+    page = (root / "docs" / "indefinite.md").read_text()
+    named = re.search(r"`benchmarks/(results/ildl_guide-\S+\.json)`", page)[1]
+    rows = json.loads((root / "benchmarks" / named).read_text())["rows"]
+    assert ildl_guide.table(rows, ildl_guide.SYSTEMS) in page

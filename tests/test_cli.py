@@ -134,6 +134,7 @@ def test_order_of_a_matrix(run, folder, method):
     assert (code, err) == (0, "") and np.array_equal(np.sort(perm), np.arange(60))
     nnz = ms.analyze(scipy.io.mmread(folder / "A.mtx"), perm).nnz
     assert f"{method}: nnz(L) {nnz:,}, flops" in text and "supernodes" in text and "symbolic" in text
+    assert re.search(rf"longest_column +{ms.analyze(scipy.io.mmread(folder / 'A.mtx'), perm).colcount.max()}\n", text)
 
 
 def test_block_statistics(run, folder):
@@ -166,7 +167,7 @@ def test_info_of_a_mesh(run, folder):
     code, text, _ = run("info", folder / "ball.obj")
     said = facts(text)
     assert code == 0 and said["vertices"] == "162" and said["components"] == "1" and said["manifold"] == "yes"
-    assert said["Euler characteristic"] == "2" and said["edges"].startswith("480, 0 on a boundary") and "cholesky" in said["chosen"]
+    assert said["Euler characteristic"] == "2" and said["edges"].startswith("480, 0 on a boundary") and said["chosen"] == "cholesky, ordering minimum degree"
     ms.Mesh(np.eye(5)[:, :3], [[0, 1, 2], [0, 1, 3], [1, 0, 2]]).save(folder / "odd.obj")
     said = facts(run("info", folder / "odd.obj")[1])
     assert said["vertices"] == "5, 1 of them in no face" and said["manifold"] == "no" and "1 of more than two faces" in said["edges"]
@@ -177,8 +178,10 @@ def test_info_of_a_mesh(run, folder):
     ("A.npz", {"rows": "60", "definiteness": "positive definite"}),
     ("L.mtx", {"components": "1", "definiteness": "singular", "chosen": "cholesky with pin=True"}),
     ("U.mtx", {"symmetric": "no", "chosen": "lu"}),
+    ("C.mtx", {"rows": "3", "values": "complex", "diagonal": "1 to 2 in modulus", "chosen": "lu"}),
     ("D.mtx", {"components": "3", "definiteness": "not positive definite: the pivot of column 1", "diagonal": "-1 to 1"})])
 def test_info_of_a_matrix(run, folder, name, expected):
+    scipy.io.mmwrite(folder / "C.mtx", sp.coo_array(np.diag([1.0, 2.0, 1j])))
     scipy.io.mmwrite(folder / "D.mtx", sp.coo_array(np.diag([1.0, -1.0, 1.0])))
     code, text, err = run("info", folder / name)
     said = facts(text)
@@ -274,6 +277,11 @@ def test_wrong_usage_is_2(run, folder, monkeypatch, argv):
     assert (code, text) == (2, "") and "usage" in err and listing(folder) == before
 
 
+@pytest.mark.parametrize("given", ["0", "-1", "soon", "inf"])
+def test_a_wrong_time_step_is_told_what_would_do(run, given):
+    assert "neither auto nor a number above 0" in run("mcf", "ball.obj", "-o", "x.obj", "--dt", given)[2]
+
+
 @pytest.mark.parametrize("argv, words", [
     (["mcf", "none.obj", "-o", "x.obj"], "no such file"),
     (["mcf", "A.mtx", "-o", "x.obj"], "unknown mesh format"),
@@ -296,13 +304,18 @@ def test_wrong_usage_is_2(run, folder, monkeypatch, argv):
     (["solve", "ball.obj", "b.mtx", "-o", "x.mtx"], "unknown matrix format"),
     (["solve", "A.mtx", "A.mtx", "-o", "no/x.mtx"], "there is no folder"),
     (["solve", "L.mtx", "b.mtx", "-o", "x.mtx", "--method", "cholesky"], "not positive definite"),
-    (["circuit", "none.sp", "-o", "x.csv"], "none.sp: no such file"),
+    (["circuit", "none.sp", "-o", "x.csv"], "none.sp: there is no such file"),
     (["circuit", "A.mtx", "-o", "x.csv"], "A.mtx:2: "),
     (["circuit", "A.mtx", "-o", "no/x.csv"], "there is no folder"),
     (["circuit", "A.mtx", "-o", "x.csv", "--plot", "x.jpg"], "pictures are written as .png"),
     (["order", "A.mtx", "--perm", "no/p.txt"], "there is no folder"),
     (["order", "none.mtx"], "no such file"),
     (["info", "none.ply"], "no such file"),
+    (["info", "table.csv"], "table.csv: neither a mesh (.obj, .ply, .off, .stl, .glb, .gltf) nor a matrix (.mtx, .npz)"),
+    (["order", "table.csv"], "table.csv: neither a mesh"),
+    (["info", "empty.mtx"], "empty.mtx:1: the file is empty"),
+    (["info", "."], ".: this is a folder"),
+    (["mcf", ".", "-o", "x.obj"], ".: this is a folder"),
     (["info", "b.mtx"], "square"),
 ])
 def test_errors_are_one_line_and_leave_nothing(run, folder, monkeypatch, argv, words):
@@ -313,6 +326,7 @@ def test_errors_are_one_line_and_leave_nothing(run, folder, monkeypatch, argv, w
     for whole, part in {"scan.ply": "half.ply", "A.mtx": "half.mtx", "A.npz": "half.npz", "A.mtx.gz": "half.mtx.gz"}.items():
         content = (folder / whole).read_bytes()
         (folder / part).write_bytes(content[:len(content) // 2])
+    (folder / "empty.mtx").write_bytes(b"\n")
     before = listing(folder)
     code, text, err = run(*argv)
     assert (code, text) == (1, "")

@@ -111,6 +111,7 @@ Bad, Unsymmetric, Indefinite, Pattern = ms.InvalidInputError, ms.NotSymmetricErr
 STRUCTURE = [                                       # for everything that takes a matrix
     ("text", "has to be a matrix", lambda: "A.mtx"),
     ("`None`", "has to be a matrix", lambda: None),
+    ("a scipy `LinearOperator`", "a matrix with its entries", lambda: sp.linalg.aslinearoperator(np.eye(3))),
     ("a list that is ragged", "not an array", lambda: [[2, 1], [1]]),
     ("a vector", "2-D", lambda: np.ones(N)),
     ("a sparse vector", "2-D", lambda: sp.coo_array(np.ones(N))),
@@ -133,11 +134,11 @@ VALUES = [                                          # for everything that reads 
     ("infinity", Bad, "row 3, column 4 holds inf", lambda: entry(3, 4, np.inf), {}),
     ("longdouble above the range of float64", Bad, "holds inf", lambda: sp.csr_array(np.eye(3, dtype=np.longdouble) * np.longdouble("1e4000")), {}),
     ("complex", Bad, "complex", lambda: spd() * 1j, {}),
-    ("not symmetric", Unsymmetric, "is not symmetric: |", lambda: entry(6, 7, 3.0), {"row": 7, "column": 6}),
+    ("not symmetric", Unsymmetric, "lu takes unsymmetric matrices", lambda: entry(6, 7, 3.0), {"row": 7, "column": 6}),
 ]
 DEFINITE = [                                        # for what factors by Cholesky
     ("a negative diagonal entry", Indefinite, "column 8 is not positive (diagonal entry -2)", lambda: entry(8, 8, -2.0), {"column": 8}),
-    ("a zero row", Indefinite, "zero or missing (an isolated or unreferenced vertex?)", lambda: sp.csr_array(np.diag([1.0] * 5 + [0.0] + [1.0] * 6)), {"column": 5}),
+    ("a zero row", Indefinite, "zero or missing (an isolated or unreferenced vertex, or constraints?", lambda: sp.csr_array(np.diag([1.0] * 5 + [0.0] + [1.0] * 6)), {"column": 5}),
     ("a singular Laplacian", Indefinite, "use pin=True", lambda: ms.graph_laplacian(spd()), {"column": None}),
 ]
 TAKES_PATTERN = {
@@ -238,6 +239,8 @@ ROWS = [
     bad("cholesky", "an ordering that is no permutation", "is no permutation: 0 occurs 2 times", lambda tmp: (ms.cholesky, (spd(), np.r_[0, 0, 2:N]), {})),
     bad("cholesky", "an ordering with values out of range", "outside 0..11", lambda tmp: (ms.cholesky, (spd(), np.arange(1, N + 1)), {})),
     bad("cholesky", "an ordering of another size", "the matrix has 12", lambda tmp: (ms.cholesky, (spd(), ms.order.amd(spd(5))), {})),
+    *[bad(name, "an `Ordering` that holds no permutation", "ordering has values outside 0..11", lambda tmp, f=function: (f, (ms.graph_laplacian(spd()),), {"ordering": ms.Ordering(np.full(N, 10**6, np.int32), "given")}))
+      for name, function in {"cholesky": functools.partial(ms.cholesky, pin=True), "analyze": ms.analyze, "lu": ms.lu, "ildl": ms.ildl, "parac": ms.parac}.items()],
     bad("cholesky", "a mesh of another size", "A has 12 rows, the mesh 42 vertices", lambda tmp: (ms.cholesky, (spd(),), {"mesh": sphere()})),
     bad("cholesky", "`device=\"cuda\"` without CuPy or a GPU", "needs CuPy: pip install", lambda tmp: (without_gpu, (ms.cholesky, spd()), {"device": "cuda"}), ms.DeviceUnavailableError),
     bad("cholesky", "`backend=\"cudss\"` without CuPy or a GPU", "needs CuPy: pip install", lambda tmp: (without_gpu, (ms.cholesky, spd()), {"backend": "cudss"}), ms.DeviceUnavailableError),
@@ -249,6 +252,7 @@ ROWS = [
     bad("cholesky", "`threads` not a positive integer, also in `MESHSOLVE_NUM_THREADS`", "threads has to be a positive integer", lambda tmp: (ms.cholesky, (spd(),), {"threads": 0})),
     bad("cholesky", "a negative or fractional seed", "seed has to be an integer", lambda tmp: (ms.cholesky, (spd(),), {"seed": -1})),
     bad("cholesky", "`pin=True` together with `fixed=`", "exclude each other", lambda tmp: (ms.cholesky, (spd(),), {"pin": True, "fixed": [0]})),
+    bad("cholesky", "`pin=True` for a matrix whose rows do not sum to 0", "row 0 of A sums to", lambda tmp: (ms.cholesky, (spd(),), {"pin": True}), ms.NotLaplacianError, row=0),
     bad(FIXED, "rows out of range", "outside 0..11", lambda tmp: (ms.cholesky, (spd(),), {"fixed": [N]})),
     bad(FIXED, "a row named twice", "names row 4 more than once", lambda tmp: (ms.cholesky, (spd(),), {"fixed": [4, 1, 4]})),
     bad(FIXED, "no row, or every row", "fixed is empty", lambda tmp: (ms.cholesky, (spd(),), {"fixed": []})),
@@ -264,7 +268,7 @@ ROWS = [
     bad("F.solve", "NaN or infinity in b", "b: row 7 holds nan", solving(np.where(np.arange(N) == 7, np.nan, 1.0))),
     bad("F.solve", "text, objects, dates", "b has to hold real numbers", solving(["a"] * N)),
     bad("F.solve", "masked entries in b", "masked", solving(np.ma.masked_equal(np.arange(N), 3))),
-    bad("F.solve", "a sparse b", "b has to hold real numbers", solving(sp.csr_array(np.ones((N, 1))))),
+    bad("F.solve", "a sparse b", "where a dense array is needed: b.toarray()", solving(sp.csr_array(np.ones((N, 1))))),
     bad("F.solve", "`out` of another shape or dtype, or read-only", "out has to be a writable array", solving(np.ones(N), out=np.ones(N, np.float32))),
     bad("F.solve", "`fixed_values` without `fixed=`", "made without fixed=", solving(np.ones(N), fixed_values=1.0)),
     bad("F.solve", "`fixed_values` of another shape", "fixed_values has to be (2,) or (2, 1), not (3, 1)", lambda tmp: (factor(fixed=[0, 5]).solve, (np.ones(N),), {"fixed_values": np.ones(3)})),
@@ -326,6 +330,7 @@ ROWS = [
     bad("solve", "no Laplacian, `method=\"parac\"`", "row 0 of L sums to -0.9", lambda tmp: (ms.solve, (spd() - 2 * sp.eye_array(N), np.ones(N)), {"method": "parac"}), ms.NotLaplacianError, row=0),
     bad("parac", "a row whose sum is negative", "row 6 of L sums to -2.9", lambda tmp: (ms.parac, (symmetric_entry(6, 7, -3.0),), {}), ms.NotLaplacianError, row=6),
     bad("parac", "mostly positive entries off the diagonal", "22 of 22 off-diagonal entries of L are positive, the first in row 0", lambda tmp: (ms.parac, (abs(spd()),), {}), ms.NotLaplacianError, row=0),
+    bad("parac", "an adjacency matrix, without a diagonal", "22 of 22 off-diagonal entries of L are positive, the first in row 0", lambda tmp: (ms.parac, (abs(ms.graph_laplacian(spd()) - sp.diags_array(ms.graph_laplacian(spd()).diagonal())).tocoo(),), {}), ms.NotLaplacianError, row=0),
     bad("parac", "some positive entries off the diagonal", "2 of 24 off-diagonal entries of L are positive", lambda tmp: (ms.parac, (symmetric_entry(2, 9),), {}), ms.MeshsolveWarning),
     fine("parac", "a singular Laplacian, components, isolated rows, multi-edges", "factored; `P @ r` is 0 at the last vertex of a singular component", lambda tmp: (ms.parac, (sp.block_diag([ms.graph_laplacian(spd()), sp.csr_array((3, 3))]),), {})),
     bad("parac", "unknown ordering", "ordering has to be one of 'auto', 'rounds', 'amd'", lambda tmp: (ms.parac, (spd(),), {"ordering": "metis"})),
@@ -384,6 +389,7 @@ ROWS = [
     *[bad(name, "not a mesh", "has to be a meshsolve.Mesh", lambda tmp, f=function: (f, (np.eye(3),), {}))
       for name, function in {"cotan_laplacian": ms.cotan_laplacian, "mass_matrix": ms.mass_matrix, "apps.mcf": ms.apps.mcf,
                              "apps.smooth": functools.partial(ms.apps.smooth, strength=1)}.items()],
+    bad("cotan_laplacian", "the name of a file", "load_mesh reads files", lambda tmp: (ms.cotan_laplacian, ("scan.ply",), {})),
     bad("cotan_laplacian(intrinsic_delaunay=True)", "a non-manifold mesh", "needs a manifold mesh", lambda tmp: (ms.cotan_laplacian, (book(),), {"intrinsic_delaunay": True})),
     fine("cotan_laplacian", "slivers, zero-area triangles, non-manifold edges", "finite weights", lambda tmp: (ms.cotan_laplacian, (book(),), {})),
     bad("mass_matrix", "unknown kind", "kind has to be one of", lambda tmp: (ms.mass_matrix, (sphere(), "full"), {})),

@@ -152,7 +152,7 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
     InvalidInputError
         As in :func:`analyze`; A holds NaN or infinity; an unknown ``precision``; bad rows in ``fixed``, or ``pin`` with it.
     NotSymmetricError (``.row``, ``.column``), NotPositiveDefiniteError (``.column``), OutOfMemoryError,
-    DeviceUnavailableError
+    DeviceUnavailableError, NotLaplacianError (``.row``, which does not sum to 0, with ``pin=True``)
         The indices are in the caller's numbering; whether the factor fits into memory is estimated before it is tried.
 
     Notes

@@ -6,3 +6,6 @@ from meshsolve.apps.render import render
 from meshsolve.apps.viewer import view
 
 __all__ = ["circuit", "mcf", "render", "smooth", "view"]
+
+def __dir__() -> list[str]:
+    return __all__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 
 from meshsolve.cli.commands import run_circuit, run_info, run_mcf, run_order, run_smooth, run_solve, run_view
 
@@ -145,7 +146,8 @@ def _non_negative(text):
 def _time_step(text):
     if text == "auto":
         return text
-    value = _non_negative(text)
-    if value == 0:
-        raise argparse.ArgumentTypeError("the time step has to be positive")
-    return value
+    with contextlib.suppress(ValueError, argparse.ArgumentTypeError):
+        value = _non_negative(text)
+        if value > 0:
+            return value
+    raise argparse.ArgumentTypeError(f"{text!r} is neither auto nor a number above 0")

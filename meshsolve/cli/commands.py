@@ -38,7 +38,7 @@ def run_smooth(args):
 
 
 def run_solve(args):
-    """Solve A x = b: Cholesky or ParAC where A is symmetric positive definite or a Laplacian, else LU.
+    """Solve A x = b: Cholesky or ParAC where A is positive definite or a Laplacian, LDL^T where it is symmetric, else LU.
 
     A is a Matrix Market (.mtx, .mtx.gz) or scipy (.npz) file, b and x are .mtx, .npy or .txt with one column or several.
     """
@@ -63,13 +63,13 @@ def run_order(args):
 
     files.check_outputs(args.perm, args.report)
     sym = api.analyze(files.read_pattern(args.input), args.method, seed=args.seed, threads=args.threads, device="cpu")
+    sym.report.facts.update(supernodes=len(sym.supernodes) - 1, longest_column=int(sym.colcount.max()))
     with _outputs(args.perm, args.report) as (perm_part, report_part):
         files.write_perm(perm_part, sym.ordering.perm)
         files.write_report(report_part, sym.report)
     _tell(args, f"{args.method}: nnz(L) {sym.nnz:,}, flops {sym.flops:.4g}")
     if args.stats:
         print(sym.report)
-        print(f"supernodes   {len(sym.supernodes) - 1:>14,}\nlargest row  {int(sym.colcount.max()):>14,}")
     if args.blocks:
         print(_block_table(args))
 
@@ -115,7 +115,11 @@ def run_view(args):
     files.check_outputs(args.screenshot)
     files.check_picture_format(args.screenshot)
     model = apps.view(args.mesh, args.show, args.screenshot, args.turntable, args.frames, args.size, args.up, args.threads)
-    _tell(args, "\n".join(f"{name:<11} {value}" for name, value in model.facts().items()))
+    facts = model.facts()
+    coloring = model.show() if args.screenshot or args.turntable else None
+    if coloring:
+        facts["colours"] = coloring.caption
+    _tell(args, "\n".join(f"{name:<11} {value}" for name, value in facts.items()))
 
 
 def run_info(args):

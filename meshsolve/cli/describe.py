@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from meshsolve.arrays import as_csr, as_symmetric
-from meshsolve.cli.files import is_matrix, read_matrix
+from meshsolve.arrays import as_csr, as_symmetric, is_complex
+from meshsolve.cli.files import check_input_format, is_matrix, read_matrix
 from meshsolve.errors import NotPositiveDefiniteError, NotSymmetricError
 
 MOST_FLOPS = 1e12                   # definiteness is found by factoring matrices up to here
@@ -14,6 +14,7 @@ MOST_FLOPS = 1e12                   # definiteness is found by factoring matrice
 
 def describe(path, threads=None):
     """What a mesh or matrix file holds and how it would be solved: a dict of name to text."""
+    check_input_format(path)
     return _describe_matrix(read_matrix(path), threads) if is_matrix(path) else _describe_mesh(path, threads)
 
 
@@ -43,12 +44,17 @@ def _describe_mesh(path, threads):
 
 
 def _describe_matrix(A, threads):
-    M = as_csr(A)
+    is_real = not is_complex(A)
+    M = as_csr(A, dtype=np.float64 if is_real else np.complex128)
     matrix = M.to_scipy()
     entries = np.diff(M.indptr)
+    diagonal = matrix.diagonal() if is_real else abs(matrix.diagonal())
     facts = {"rows": f"{M.n:,}", "entries": f"{M.nnz:,}, {entries.min():,} to {entries.max():,} a row",
-             "components": f"{connected_components(matrix, directed=False)[0]:,}",
-             "diagonal": f"{matrix.diagonal().min():.4g} to {matrix.diagonal().max():.4g}"}
+             "components": f"{connected_components(abs(matrix), directed=False)[0]:,}",
+             "values": "real" if is_real else "complex",
+             "diagonal": f"{diagonal.min():.4g} to {diagonal.max():.4g}{'' if is_real else ' in modulus'}"}
+    if not is_real:
+        return facts | {"chosen": "lu"}
     try:
         as_symmetric(matrix)
     except NotSymmetricError as e:
@@ -79,6 +85,6 @@ def _definiteness(matrix, threads):
 
 
 def _chosen(sym, method="cholesky"):
-    ordering = "nested dissection" if sym.ordering.num_patches else "minimum degree, as nd does for small graphs and near-trees"
+    ordering = "nested dissection" if sym.ordering.num_patches else "minimum degree"
     size = f"{sym.nnz:,} nonzeros, {sym.flops:.3g} flops, {sym.nbytes / 2**20:.1f} MiB"
     return {"chosen": f"{method}, ordering {ordering}", "factor": size}

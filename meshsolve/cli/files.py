@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from meshsolve import matrix_market
 from meshsolve.errors import InvalidInputError
 from meshsolve.files import as_path
-from meshsolve.mesh.files import WRITABLE
+from meshsolve.mesh.files import READABLE, WRITABLE
 
 MATRIX_SUFFIXES = (".mtx", ".npz")
 
@@ -79,6 +79,12 @@ def is_matrix(path):
     return str(path).lower().removesuffix(".gz").endswith(MATRIX_SUFFIXES)
 
 
+def check_input_format(path):
+    """Refuse a file whose suffix names neither a mesh nor a matrix."""
+    if not as_path(path).is_dir() and not is_matrix(path) and not str(path).lower().removesuffix(".gz").endswith(READABLE):
+        raise InvalidInputError(f"{path}: neither a mesh ({', '.join(READABLE)}) nor a matrix ({', '.join(MATRIX_SUFFIXES)})")
+
+
 def read_matrix(path):
     """A matrix from Matrix Market (.mtx, .mtx.gz) or scipy's .npz."""
     path = _existing(path)
@@ -124,6 +130,7 @@ def read_pattern(path):
     from meshsolve.mesh import load_mesh
     from meshsolve.operators import graph_laplacian
 
+    check_input_format(path)
     return read_matrix(path) if is_matrix(path) else graph_laplacian(load_mesh(path))
 
 

@@ -14,3 +14,6 @@ from meshsolve.datasets.surfaces import icosphere
 
 __all__ = ["conformal_map", "constrained_smoothing", "delaunay", "grid2d", "grid3d", "helmholtz", "icosphere", "kkt", "ladder",
            "power_grid", "preferential", "rlc_mesh", "rmat", "road_like", "scan_like", "stokes"]
+
+def __dir__() -> list[str]:
+    return __all__

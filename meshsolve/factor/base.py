@@ -12,6 +12,9 @@ from meshsolve.errors import InvalidInputError, PatternMismatchError
 from meshsolve.types import Array, ArrayLike
 
 
+TOLD = ("ordering", "engine", "mode", "samples", "device")          # facts of a report that a factor is told by
+
+
 class Factor(spla.LinearOperator):
     """A factored matrix as the operator that applies its inverse.
 
@@ -21,6 +24,11 @@ class Factor(spla.LinearOperator):
 
     def __init__(self, n, dtype):
         super().__init__(dtype=np.dtype(dtype), shape=(n, n))
+
+    def __repr__(self):
+        facts = {name: self.report.facts.get(name) for name in TOLD}
+        told = "".join(f", {name}={value!r}" for name, value in facts.items() if value is not None)
+        return f"{type(self).__name__}(n={self.shape[0]}, nnz={self.nnz}, dtype={self.dtype}{told})"
 
     _place = "cpu"                                          # where the factor lies: "cpu" or "cuda"
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
 
-@dataclass
+
+@dataclass(repr=False)
 class Info:
     """How a solution was found.
 
@@ -33,3 +35,10 @@ class Info:
     residuals: list = field(default_factory=list)
     reason: str = ""
     report: object = None
+
+    def __repr__(self):
+        """In one line: of a block of right-hand sides the most iterations and the worst residual; no history."""
+        iterations, residual = (np.max(value, initial=0) for value in (self.iterations, self.relative_residual))
+        reason = self.reason if isinstance(self.reason, str) else "; ".join(sorted(set(self.reason)))
+        return (f"Info(method={self.method!r}, converged={self.converged}, iterations={iterations}, "
+                f"relative_residual={residual:.3g}, reason={reason!r})")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import os
 import warnings
 from typing import Any, TypeAlias
 
@@ -36,11 +37,6 @@ class Mesh:
         Corners of each triangle, 0-based, any integer type. Copied. Non-manifold, inconsistently oriented and zero-area
         faces are welcome; a face that names one vertex twice is dropped with a :class:`MeshsolveWarning`.
 
-    Attributes
-    ----------
-    vertices : (n, 3) float64, C order
-    faces : (m, 3) int32, read-only
-
     Raises
     ------
     InvalidInputError
@@ -55,9 +51,9 @@ class Mesh:
     """
 
     def __init__(self, vertices, faces):
-        self.vertices = _as_vertices(vertices)
-        self.faces = _as_faces(faces, len(self.vertices))
-        self.faces.flags.writeable = False
+        self._vertices = _as_vertices(vertices)
+        self._faces = _as_faces(faces, len(self._vertices))
+        self._faces.flags.writeable = False
 
     @classmethod
     def from_trimesh(cls, tm: Any) -> Mesh:
@@ -113,10 +109,26 @@ class Mesh:
     def with_vertices(self, vertices: ArrayLike) -> Mesh:
         """The same faces at other positions ((n, 3), checked); connectivity that is known already is shared, not copied."""
         moved = copy.copy(self)
-        moved.vertices = _as_vertices(vertices)
-        if len(moved.vertices) != len(self.vertices):
-            raise InvalidInputError(f"{len(self.vertices)} vertices are needed, not {len(moved.vertices)}")
+        moved.vertices = vertices
         return moved
+
+    @property
+    def vertices(self) -> np.ndarray:
+        """(n, 3) float64, C order. May be changed in place; what is assigned is checked and copied, and has to be as many."""
+        return self._vertices
+
+    @vertices.setter
+    def vertices(self, vertices: ArrayLike) -> None:
+        given = _as_vertices(vertices)
+        if len(given) != len(self._vertices):
+            raise InvalidInputError(
+                f"{len(self._vertices)} vertices are needed, not {len(given)}; others are another Mesh(vertices, faces)")
+        self._vertices = given
+
+    @property
+    def faces(self) -> np.ndarray:
+        """(m, 3) int32, C order. Read-only: others are another ``Mesh(mesh.vertices, faces)``."""
+        return self._faces
 
     @property
     def edges(self) -> np.ndarray:
@@ -204,7 +216,8 @@ def as_mesh(mesh, name="mesh"):
         return mesh
     if _is_mesh(mesh):
         return Mesh.from_trimesh(mesh) if hasattr(mesh, "faces") else Mesh.from_meshio(mesh)
-    raise InvalidInputError(f"{name} has to be a meshsolve.Mesh, not {type(mesh).__name__}")
+    hint = ": load_mesh reads files" if isinstance(mesh, (str, os.PathLike)) else ": Mesh(vertices, faces) makes one of arrays"
+    raise InvalidInputError(f"{name} has to be a meshsolve.Mesh, not {type(mesh).__name__}{hint}")
 
 
 def _is_mesh(thing):

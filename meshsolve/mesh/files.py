@@ -67,6 +67,8 @@ def write_mesh(path, vertices, faces):
 def _kind(path, known):
     name = path.name.lower().removesuffix(".gz")
     kind = pathlib.PurePath(name).suffix
+    if kind not in known and path.is_dir():
+        raise InvalidInputError(f"{path}: this is a folder")
     if kind not in known:
         raise InvalidInputError(f"{path}: unknown mesh format '{kind}'; known are {', '.join(known)}, each also with .gz")
     return kind

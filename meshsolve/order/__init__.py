@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from meshsolve.arrays import as_perm, as_seed, thread_count
+from meshsolve.device import holds
 from meshsolve.errors import InvalidInputError
 from meshsolve.order.auto import auto
 from meshsolve.order.nested import dissect_there, nested_dissection
@@ -21,6 +22,10 @@ from meshsolve.report import Report
 
 __all__ = ["Ordering", "SeparatorTree", "amd", "auto", "natural", "nested_dissection", "nnz_sort", "random", "rcm", "resolve",
            "update"]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | None = None, place: str = "cpu") -> Ordering:
@@ -51,6 +56,8 @@ def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | 
     if isinstance(ordering, Ordering):
         if len(ordering) != pattern.n:
             raise InvalidInputError(f"the ordering is of {len(ordering)} rows, the matrix has {pattern.n}")
+        if not holds(ordering.perm):                        # a user may have made it, or written to it
+            as_perm(ordering.perm, pattern.n, "ordering")
         return ordering
     if not isinstance(ordering, str):
         return Ordering(as_perm(ordering, pattern.n, "ordering"), "given", report=Report(ordering="given"))

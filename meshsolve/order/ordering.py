@@ -34,6 +34,9 @@ class SeparatorTree:
     def __len__(self):
         return len(self.parent)
 
+    def __repr__(self):
+        return f"SeparatorTree({len(self)} nodes, {int(np.count_nonzero(self.parent < 0))} of them roots)"
+
 
 @dataclass(frozen=True, eq=False)
 class Ordering:
@@ -69,6 +72,10 @@ class Ordering:
 
     def __len__(self):
         return len(self.perm)
+
+    def __repr__(self):
+        tree = f", tree of {len(self.tree)} nodes" if self.tree is not None else ""
+        return f"Ordering({self.method!r}, n={len(self)}{tree})"
 
 
 OrderingLike: TypeAlias = OrderingName | Ordering | ArrayLike        # an array is taken as ``perm``

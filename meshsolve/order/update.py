@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshsolve.arrays import Csr, as_seed, thread_count
+from meshsolve.arrays import Csr, as_perm, as_seed, thread_count
 from meshsolve.device import to_host
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import MeshLike, pattern_of
@@ -60,6 +60,7 @@ def update(ordering: Ordering, A_or_mesh: MeshLike | Matrix, effort: Effort = "d
     pattern, seed, threads = pattern_of(A_or_mesh), as_seed(seed), thread_count(threads)
     if pattern.n != len(ordering):
         raise InvalidInputError(f"the ordering is of {len(ordering)} rows, the graph has {pattern.n}")
+    as_perm(to_host(ordering.perm), pattern.n, "ordering")
     report = Report(ordering="nd", nnz_A=pattern.nnz + pattern.n, threads=threads, effort=effort)
     with report.phase("order"):
         tree = _Tree(ordering.tree)

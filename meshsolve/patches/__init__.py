@@ -63,6 +63,10 @@ class Patch:
     owner_local_edges: np.ndarray
     owner_local_faces: np.ndarray
 
+    def __repr__(self):
+        held = zip(self.num_owned, (self.ltog_vertices, self.ltog_edges, self.ltog_faces), ("vertices", "edges", "faces"))
+        return "Patch(" + ", ".join(f"{owned} + {len(ltog) - owned} {name}" for owned, ltog, name in held) + ": owned + ribbon)"
+
 
 @dataclass(frozen=True, eq=False)
 class _Elements:

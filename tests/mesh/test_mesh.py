@@ -16,6 +16,7 @@ from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.files import written_whole
 from meshsolve.mesh import Mesh, as_mesh, load_mesh, pattern_of
 from meshsolve.mesh.files import merge_identical
+from meshsolve.operators import mass_matrix
 
 TETRAHEDRON = [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]
 CORNERS = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
@@ -149,6 +150,24 @@ def test_a_fan_of_100_000_triangles():
     rim = np.arange(1, 100_001)
     mesh = Mesh(np.random.default_rng(0).random((100_001, 3)), np.stack([0 * rim, rim, np.roll(rim, -1)], axis=1))
     assert len(mesh.edges) == 200_000 and mesh.is_manifold and mesh.components.max() == 0
+
+
+def test_what_is_assigned_to_a_mesh_is_checked():
+    """Arrays that do not belong together would be read beyond their ends by the C++ core."""
+    mesh = datasets.icosphere(1)
+    before, faces = mesh.vertices.copy(), mesh.faces
+    for wrong, words in ((before[:5], "42 vertices are needed, not 5"), (np.full_like(before, np.inf), "coordinates have to be finite"), ("x", "real numbers")):
+        with pytest.raises(InvalidInputError, match=words):
+            mesh.vertices = wrong
+    for name, value in (("faces", faces + 1000), ("faces", faces[:3]), ("edges", mesh.edges[:3])):
+        with pytest.raises(AttributeError):
+            setattr(mesh, name, value)
+    assert np.array_equal(mesh.vertices, before) and mesh.faces is faces
+    mesh.vertices = np.asfortranarray(2 * before, np.float32)
+    assert mesh.vertices.dtype == np.float64 and mesh.vertices.flags.c_contiguous
+    assert mass_matrix(mesh).sum() == pytest.approx(4 * mass_matrix(datasets.icosphere(1)).sum(), rel=1e-6)
+    mesh.vertices += 1.0
+    assert np.allclose(mesh.vertices, 2 * before + 1, atol=1e-6)
 
 
 def test_with_vertices_shares_connectivity():

@@ -9,3 +9,6 @@ from meshsolve.apps.circuit.analysis import Circuit, read
 from meshsolve.apps.circuit.results import OperatingPoint, Waveforms
 
 __all__ = ["Circuit", "OperatingPoint", "Waveforms", "read"]
+
+def __dir__() -> list[str]:
+    return __all__

@@ -87,7 +87,7 @@ class Circuit:
 
     def __repr__(self):
         counts = ", ".join(f"{letter.upper()}: {len(group):,}" for letter, group in self._netlist.groups.items() if len(group))
-        return f"Circuit({self.title!r}, {len(self.nodes):,} nodes, {counts})"
+        return f"Circuit({self.title!r}, {len(self.nodes):,} node{'s' * (len(self.nodes) != 1)}, {counts})"
 
     @property
     def nodes(self):
@@ -303,8 +303,8 @@ class Circuit:
         if kind not in asked and kind != "op":
             raise InvalidInputError(f"{self._netlist.path}: the deck has no .{kind} line")
         signals = self._deck.prints.get(kind)
-        names = signals and [f"{f}({a})" if b is None else f"{f}({a},{b})" for f, a, b in signals]
-        nodes = signals and [f"{f[0]}({a})" if b is None else f"{f[0]}({a},{b})" for f, a, b in signals]
+        names = signals and [f"{f}({a})" if b is None else f"{f}({a},{b})" for f, a, b, _ in signals]
+        nodes = signals and [self._printed(f[0], a, b, place) for f, a, b, place in signals]
         if kind == "op":
             return self.op(threads=threads), names
         analysis = asked[kind]
@@ -313,6 +313,15 @@ class Circuit:
         return function(*analysis.arguments, **analysis.keywords, **method, nodes=nodes, threads=threads), names
 
     # ---- parts ----------------------------------------------------------------------------------------------------------
+
+    def _printed(self, function, first, second, place):
+        """A signal of a .print line, which has to be there."""
+        name = f"{function}({first})" if second is None else f"{function}({first},{second})"
+        try:
+            self._system.unknown(name)
+        except InvalidInputError as e:
+            raise InvalidInputError(f"{place}: .print: {str(e).removeprefix(f'{self._netlist.path}: ')}") from e
+        return name
 
     def _report(self):
         sizes = {"elements": len(self._netlist.element_names), "nodes": len(self._netlist.node_names), "unknowns": self._system.n}

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 
-OUTPUT_ONLY = (".width", ".save", ".probe", ".plot", ".title", ".four", ".meas", ".measure")     # they change no value
+OUTPUT_ONLY = (".width", ".save", ".probe", ".plot", ".title")      # they change no value
+EVALUATED = (".four", ".meas", ".measure")                          # nor do these, but what they compute is missed
 SIGNAL = re.compile(r"(v|i|vm|vp|vr|vi|vdb|im|ip|ir|ii|idb)\s*\(\s*([^(),\s]+)\s*(?:,\s*([^(),\s]+)\s*)?\)")
 SETTING = re.compile(r"v\s*\(\s*([^(),\s]+)\s*\)\s*=\s*([^\s,()]+)")
 
@@ -42,7 +43,7 @@ class Deck:
     """Everything that the control lines say."""
 
     analyses: list
-    prints: dict                    # kind: [(function, first, second or None), ...]
+    prints: dict                    # kind: [(function, first, second or None, place), ...]
     options: Options
     initial: list                   # (node name, volt) of .ic
     guesses: list                   # and of .nodeset
@@ -60,6 +61,9 @@ def parse(controls):
             _options(deck, text, place)
         elif keyword in known:
             known[keyword](deck, text, words, place)
+        elif keyword in EVALUATED:
+            warnings.warn(f"{place}: {keyword} is passed over: compute from the waveforms what it asks for", MeshsolveWarning,
+                          stacklevel=4)
         elif keyword not in OUTPUT_ONLY:
             raise InvalidInputError(f"{place}: the control line {keyword!r} is not supported; known are {', '.join(known)}, "
                                     ".options, .include, .subckt, .ends, .param, .model, .global and .end")
@@ -123,8 +127,8 @@ def _print(deck, text, words, place):
     if unknown:
         raise InvalidInputError(f"{place}: .print: {unknown[0]!r} is not one of v(node), v(node,node), i(source), and with ac "
                                 "vm, vp, vr, vi, vdb")
-    signals = [(m[1], m[2], m[3]) for m in SIGNAL.finditer(rest)]
-    if any(f not in ("v", "i") for f, _, _ in signals) and kind != "ac":
+    signals = [(m[1], m[2], m[3], place) for m in SIGNAL.finditer(rest)]
+    if any(f not in ("v", "i") for f, *_ in signals) and kind != "ac":
         raise InvalidInputError(f"{place}: .print {kind}: only v() and i() are real")
     deck.prints.setdefault(kind, []).extend(signals)
 

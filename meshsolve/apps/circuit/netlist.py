@@ -124,7 +124,7 @@ def _load(path):
         with (gzip.open if path.lower().endswith(".gz") else open)(path, "rb") as f:
             return f.read(), True
     except FileNotFoundError:
-        return os.fsencode(f"{path}: no such file"), False
+        return os.fsencode(f"{path}: there is no such file"), False
     except (OSError, EOFError, zlib.error) as e:
         return os.fsencode(f"{path}: cannot be read: {getattr(e, 'strerror', None) or e}"), False
 

@@ -76,6 +76,9 @@ class OperatingPoint(_Result):
     def __getitem__(self, name):
         return float(super().__getitem__(name))
 
+    def __repr__(self):
+        return f"OperatingPoint({_count(len(self.nodes), 'node')})"
+
     @property
     def voltages(self):
         """(number of nodes,) float64, in the order of :attr:`nodes`."""
@@ -85,7 +88,7 @@ class OperatingPoint(_Result):
         """Write ``name,value`` rows to ``path``: every node, or the signals in ``names``."""
         with written_whole(path) as part, open(part, "w") as f:
             f.write("name,value\n")
-            f.writelines(f"{_cell(name)},{self[name]!r}\n" for name in self._signals(names))
+            f.writelines(f"{_cell(name)},{self[name] + 0.0!r}\n" for name in self._signals(names))
 
     def plot(self, path: Path, names: list[str] | None = None, title: str | None = None) -> None:
         """Draw a PNG: voltages over the plane where node names end in coordinates (``n1_m1_800_2400``), else in order.
@@ -124,6 +127,11 @@ class Waveforms(_Result):
         self._axis = axis
         setattr(self, axis, points)
 
+    def __repr__(self):
+        points = getattr(self, self._axis)
+        span = f" from {points[0]:g} to {points[-1]:g}" if len(points) else ""
+        return f"Waveforms({_count(len(points), 'point')} of {self._axis}{span}, {_count(len(self._signals(None)), 'node')})"
+
     def __len__(self):
         return len(self._values)
 
@@ -141,10 +149,10 @@ class Waveforms(_Result):
             columns |= self._columns(name)
         with written_whole(path) as part, open(part, "w") as f:
             f.write(",".join(map(_cell, columns)) + "\n")
-            np.savetxt(f, np.stack(list(columns.values()), axis=1), delimiter=",", fmt="%.10g")
+            np.savetxt(f, np.stack(list(columns.values()), axis=1) + 0.0, delimiter=",", fmt="%.10g")       # + 0.0: no -0
 
     def plot(self, path: Path, names: list[str] | None = None, title: str | None = None) -> None:
-        """Draw a PNG of at most twelve signals: over time, or magnitude and phase over frequency.
+        """Draw a PNG of at most twelve signals: over time, currents below voltages, or magnitude and phase over frequency.
 
         Parameters
         ----------
@@ -156,7 +164,10 @@ class Waveforms(_Result):
         names = self._signals(names)[:MOST_CURVES]
         points = getattr(self, self._axis)
         if self._axis != "frequency":
-            return _picture(path, title, lambda axes: _curves(axes, points, {n: self[n] for n in names}, self._axis))
+            units = {"V": [n for n in names if not n.lower().startswith("i(")], "A": [n for n in names if n.lower().startswith("i(")]}
+            return _picture(path, title, *(
+                lambda axes, unit=unit, group=group: _curves(axes, points, {n: self[n] for n in group}, unit, self._axis)
+                for unit, group in units.items() if group))
         names = list(dict.fromkeys(_plain(n) for n in names))
         panels = [({n: f(self[n]) for n in names}, label) for f, label in ((_decibel, "dB"), (_degrees, "degrees"))]
         return _picture(path, title, *(lambda axes, panel=panel: _spectrum(axes, points, *panel) for panel in panels))
@@ -170,6 +181,10 @@ class Waveforms(_Result):
             return {name: values}
         bare = name if name.endswith(")") else f"v({name})"
         return {f"{bare[0]}r{bare[1:]}": values.real, f"{bare[0]}i{bare[1:]}": values.imag}
+
+
+def _count(number, name):
+    return f"{number:,} {name}{'s' * (number != 1)}"
 
 
 def _decibel(z):
@@ -208,11 +223,11 @@ def _picture(path, title, *panels):
         figure.savefig(part, format="png")
 
 
-def _curves(axes, points, signals, axis):
+def _curves(axes, points, signals, unit, axis):
     for name, values in signals.items():
         axes.plot(points, values, label=name, linewidth=1.2)
     axes.set_xlabel("time in s" if axis == "time" else "source value")
-    axes.set_ylabel("V" if not any(n.startswith("i(") for n in signals) else "V, A")
+    axes.set_ylabel(unit)
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")
 

@@ -116,11 +116,12 @@ class CholeskyFactor(Factor):
         diagonal = float(device.to_host(data[span])[pattern.indices[span] == row].sum())
         if diagonal > 0:
             causes = ("A may be a Laplacian, singular by construction: use pin=True, fix some rows (fixed=), or add a mass "
-                      "term; or A is indefinite, and a Cholesky factorization does not exist")
+                      "term; or A is indefinite: ildl takes it")
         elif diagonal == 0:
-            causes = "its diagonal entry is zero or missing (an isolated or unreferenced vertex?)"
+            causes = ("its diagonal entry is zero or missing (an isolated or unreferenced vertex, or constraints? ildl takes "
+                      "those)")
         else:
-            causes = "its diagonal entry is negative; for a negative definite matrix factor -A"
+            causes = "its diagonal entry is negative; for a negative definite matrix factor -A, for an indefinite one take ildl"
         return NotPositiveDefiniteError(
             f"A is not positive definite: the pivot of column {column} is not positive (diagonal entry {diagonal:.3g}); {causes}",
             column)

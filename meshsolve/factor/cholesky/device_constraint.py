@@ -12,7 +12,7 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.arrays import Csr
-from meshsolve.constraints import Fixed
+from meshsolve.constraints import ROW_SUM, Fixed, not_singular
 from meshsolve.device.lists import MASK, compressed, last, over, running_sums
 from meshsolve.device_arrays import Positions
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
@@ -87,6 +87,19 @@ class DeviceConstraint:
         across = xp.flatnonzero((row >= 0) & (number[column] >= 0))
         indptr, _ = compressed(len(self._free), row[across] << 32)
         return block, (indptr, number[column[across]].astype(np.int32), positions.taken(across))
+
+    def check(self, M, positions):
+        """Raise where a row of a matrix to be pinned does not sum to 0."""
+        if not self._pinned:
+            return
+        xp, pattern = device.xp(), positions.pattern
+        one, zero, values = xp.ones((self._n, 1)), xp.zeros((self._n, 1)), Positions.of(M, positions.take)
+        sums, size = (residual(pattern.indptr, pattern.indices, values, one, zero, magnitudes)[:, 0]
+                      for magnitudes in (False, True))
+        off = xp.abs(sums) > -ROW_SUM * size
+        if bool(off.any()):
+            row = int(xp.argmax(off))
+            raise not_singular(row, -float(sums[row]))
 
     def couple(self, M, across):
         """Take the coupling of a matrix by the positions that :meth:`reduce` gave."""

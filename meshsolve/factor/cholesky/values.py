@@ -93,6 +93,7 @@ class DeviceValues:
 
     def _gather(self, M):
         if self.constraint is not None:
+            self.constraint.check(M, self._positions)
             self.constraint.couple(M, self._across)
             if self.constraint.alone:
                 return device.xp().ones(1)

@@ -18,7 +18,7 @@ from meshsolve.device_arrays import on_device
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError, SingularMatrixError
 from meshsolve.factor.base import Factor, values_in
 from meshsolve.factor.ildl.complete import CompleteCore, CompletePlan, scaled_values
-from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, resolve, tiling
+from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, of_pairs, resolve, tiling
 from meshsolve.factor.matching import symmetric_pairs, weak_rows
 from meshsolve.report import Report
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse
@@ -212,6 +212,7 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
     M = as_symmetric(A, lower=lower)
     there = _chosen_device(device_name, M.n, A, fill_level) == "cuda"
     _require_nonzero(M)
+    ordering = ordering if isinstance(ordering, str) else resolve(ordering, Csr(M.n, None, None))
     report = Report(threads=threads, nnz_A=M.nnz)
     with report.phase("matching"):
         matched = symmetric_pairs(M, pairs)
@@ -323,14 +324,12 @@ def _needed_pairs(M, matched, ordering, report, threads):
     matching leaves them out, wait for all their neighbours: they would be handed up from front to front until then.
     """
     graph = Csr(M.n, *_core.drop_diagonal(M.indptr, M.indices))
-    if not isinstance(ordering, str):                                       # an order of pairs as they are was given
-        return matched, _resolved(ordering, matched.graph, report, threads)
     needed, chosen = matched, _resolved(ordering, graph, report, threads)
     weak = weak_rows(M, matched.scale, chosen.perm)
     if len(matched.first) < M.n:
         needed = matched.where(M, weak & (matched.partner >= 0))
         if len(needed.first) < M.n:
-            chosen = _resolved(ordering, needed.graph, report, threads)
+            chosen = _resolved(of_pairs(ordering, needed), needed.graph, report, threads)
     if matched.rank < M.n:
         left_out = weak_rows(M, matched.scale, needed.expand(chosen.perm)) & (matched.partner < 0)
         chosen = replace(chosen, perm=needed.behind_neighbours(chosen.perm, left_out), tree=None)

@@ -69,7 +69,7 @@ def tiling(pairs, blocking, tile_size, ordering, threads=None):
         ``"none"``: a tile for each pair and each row alone. ``"RB"``: order, then cut the order into full tiles. ``"BR"``: group
         rows of similar patterns, then order the groups.
     tile_size : int, 2 to 32
-    ordering : str, Ordering or permutation of the graph of pairs (of the groups for ``"BR"``)
+    ordering : str, or Ordering of the rows
         Names as in :func:`meshsolve.order.resolve`, and ``"multicolour"``.
 
     Returns
@@ -82,6 +82,7 @@ def tiling(pairs, blocking, tile_size, ordering, threads=None):
     structures for ILU preconditioning"). Code: factor/ildl/tiles.cpp.
     """
     size = (1 + (pairs.partner[pairs.first] >= 0)).astype(np.int32)
+    ordering = of_pairs(ordering, pairs)
     if blocking != "BR":
         chosen = resolve(ordering, pairs.graph, threads)
         perm = chosen.perm
@@ -90,11 +91,19 @@ def tiling(pairs, blocking, tile_size, ordering, threads=None):
         begin = _core.cut_tiles(size[perm], tile_size if blocking == "RB" else 1)
         return Tiling(pairs.expand(perm), begin, chosen.method)
     group = _core.similar_vertices(pairs.graph.indptr, pairs.graph.indices, size, tile_size)
+    if not isinstance(ordering, str):                       # a group comes where the first of its pairs does
+        _, firsts = np.unique(group[ordering.perm], return_index=True)
+        ordering = order.Ordering(np.argsort(firsts).astype(np.int32), ordering.method)
     chosen = resolve(ordering, _quotient(pairs.graph, group), threads)
     place = chosen.iperm[group]
     vertices = np.argsort(place, kind="stable").astype(np.int32)
     weight = np.bincount(place, size, minlength=len(chosen)).astype(np.int64)
     return Tiling(pairs.expand(vertices), np.append(0, np.cumsum(weight)).astype(np.int32), chosen.method)
+
+
+def of_pairs(ordering, pairs):
+    """A name as it is; an Ordering of the rows as one of their pairs."""
+    return ordering if isinstance(ordering, str) else order.Ordering(pairs.contract(ordering.perm), ordering.method)
 
 
 def resolve(ordering, graph, threads=None):

@@ -216,22 +216,20 @@ def _graph(M):
     if graph.bad_row >= 0:
         raise NotLaplacianError(
             f"row {graph.bad_row} of L sums to {graph.excess:.3g}: in a Laplacian rows sum to 0, in a diagonally dominant matrix "
-            "to more. For other symmetric matrices use cholesky", graph.bad_row)
-    if graph.floored > MOST_POSITIVE * max(M.nnz - M.n, 1):
-        row = _first_positive(M)
+            "to more. For other symmetric matrices use cholesky or ildl", graph.bad_row)
+    if not graph.floored:
+        return graph
+    aside = M.indices != np.repeat(np.arange(M.n), np.diff(M.indptr))           # a row may have no entry on the diagonal
+    entries = np.count_nonzero(aside)
+    if graph.floored > MOST_POSITIVE * max(entries, 1):
+        row = int(np.searchsorted(M.indptr, np.argmax(aside & (M.data > 0)), side="right")) - 1
         raise NotLaplacianError(
-            f"{graph.floored} of {M.nnz - M.n} off-diagonal entries of L are positive, the first in row {row}: a graph cannot stand "
-            "for this matrix. Use cholesky", row)
-    if graph.floored:
-        warnings.warn(
-            f"{graph.floored} of {M.nnz - M.n} off-diagonal entries of L are positive (negative weights): the factor replaces what "
-            "its elimination leaves of them by a small weight; cg still solves with L itself", MeshsolveWarning, stacklevel=5)
+            f"{graph.floored} of {entries} off-diagonal entries of L are positive, the first in row {row}: a graph cannot stand "
+            "for this matrix. Use cholesky or ildl", row)
+    warnings.warn(
+        f"{graph.floored} of {entries} off-diagonal entries of L are positive (negative weights): the factor replaces what "
+        "its elimination leaves of them by a small weight; cg still solves with L itself", MeshsolveWarning, stacklevel=5)
     return graph
-
-
-def _first_positive(M):
-    rows = np.repeat(np.arange(M.n), np.diff(M.indptr))
-    return int(rows[np.argmax((M.indices != rows) & (M.data > 0))])
 
 
 def _choose_ordering(ordering, graph, M):

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import meshsolve as ms
+from meshsolve.apps.circuit import results
 from meshsolve.apps.circuit.devices import DEFAULTS, THERMAL, Diodes
 from meshsolve.apps.circuit.sources import Lines, Pulses
 
@@ -277,6 +278,34 @@ def test_bad_control_lines(line, words, deck):
     with pytest.raises(ms.InvalidInputError) as caught:
         deck(f"{CHARGING}\n{line}")
     assert words in str(caught.value) and ("deck.sp:5: " in str(caught.value) or "no node" in words)
+
+
+def test_a_print_line_that_names_nothing_is_named(deck):
+    for line, words in ((".print tran v(out) v(zz)", "deck.sp:6: .print: there is no node 'zz'"), (".print tran i(r1)", "deck.sp:6: .print: i(r1)")):
+        with pytest.raises(ms.InvalidInputError) as caught:
+            deck(f"{CHARGING}\n.tran 0.1m 1m\n{line}").run()
+        assert str(caught.value).split("/")[-1].startswith(words)
+
+
+@pytest.mark.parametrize("line", [".meas tran top max v(out)", ".measure tran top max v(out)", ".four 1k v(out)"])
+def test_what_a_deck_wants_computed_is_not_dropped_in_silence(line, deck):
+    with pytest.warns(ms.MeshsolveWarning, match=f"deck.sp:5: {line.split()[0]} is passed over"):
+        deck(f"{CHARGING}\n{line}")
+
+
+def test_currents_have_an_axis_of_their_own(deck, tmp_path, monkeypatch):
+    labels = []
+    monkeypatch.setattr(results, "_curves", lambda axes, points, signals, unit, axis: labels.append((unit, list(signals))))
+    w = deck(CHARGING).transient(1e-4, 1e-3)
+    w.plot(tmp_path / "out.png", ["v(in)", "I(V1)", "out"])
+    assert labels == [("V", ["v(in)", "out"]), ("A", ["I(V1)"])]
+
+
+def test_tables_hold_no_negative_zero(deck, tmp_path):
+    circuit = deck("V1 a 0 0\nR1 a 0 -1\nV2 0 b 0\nR2 b 0 1")
+    circuit.op().to_csv(tmp_path / "op.csv")
+    circuit.transient(1, 2).to_csv(tmp_path / "tran.csv", ["v(a)", "i(v1)", "v(b)", "i(v2)"])
+    assert "-0" not in (tmp_path / "op.csv").read_text() + (tmp_path / "tran.csv").read_text()
 
 
 def test_pictures_of_a_power_grid(deck, tmp_path):

@@ -212,7 +212,7 @@ def test_includes(tmp_path):
     (".subckt s a\nX1 a s\n.ends\nX1 a s", 3, "contains itself"), (".subckt s a\nR1 a 0 1", 2, "has no .ends: was the file cut?"), (".ends", 2, ".ends without .subckt"),
     (".subckt s a\n.ends t", 3, "closes .subckt s"), (".subckt s a\n.ends\n.subckt s a\n.ends", 4, "defined twice"), (".subckt s a\nR1 a 0 {x}\n.ends\nX1 b s", 3, "(in x1)"),
     (".subckt s a\n.ends\nX1 b s w=1", 4, "has no parameter 'w'"), (".subckt s a\n.tran 1 2\n.ends", 3, "inside a subcircuit"), (".param a", 2, "'=' is needed"),
-    ("+ R1 a 0 1", 2, "continuation line without"), (".include none.sp", 2, "none.sp: no such file"), (".include bad.sp", 2, "includes itself"), (".include", 2, "needs the name"),
+    ("+ R1 a 0 1", 2, "continuation line without"), (".include none.sp", 2, "none.sp: there is no such file"), (".include bad.sp", 2, "includes itself"), (".include", 2, "needs the name"),
     (".control\nrun", 2, ".control without .endc"), ("R1 a 0 1 m=-1", 2, "m has to be positive"), ("\0", 1, "not a text file")])
 def test_errors_name_file_and_line(text, line, words, tmp_path):
     message = error_of(text, tmp_path)

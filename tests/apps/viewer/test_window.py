@@ -52,6 +52,7 @@ def test_the_command_writes_pictures_without_a_display(ball, tmp_path):
     if done.returncode == 1 and "nothing to draw with" in done.stderr:
         pytest.skip(done.stderr)
     assert (done.returncode, done.stderr) == (0, "") and "642" in done.stdout
+    assert "colours" in done.stdout and "patches" in done.stdout            # what the picture shows
     from PIL import Image
 
     with Image.open(tmp_path / "a.png") as image:

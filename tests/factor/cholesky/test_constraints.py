@@ -72,6 +72,29 @@ def test_pin_warns_where_b_is_not_in_the_range():
     assert np.abs(L @ x - (b - b.mean())).max() < 1e-11
 
 
+def test_pin_refuses_what_does_not_take_constants_to_zero():
+    L = laplacian(grid(6, 5))
+    regular = L + sp.diags_array(np.where(np.arange(30) == 7, 1e-3, 0.0))
+    with pytest.raises(ms.NotLaplacianError, match="row 7 of A sums to 0.001, not to 0: pin=True") as caught:
+        ms.cholesky(regular, pin=True)
+    assert caught.value.row == 7
+    F, b = ms.cholesky(L, pin=True), L @ np.arange(30.0)
+    x = F.solve(b)
+    with pytest.raises(ms.NotLaplacianError):
+        F.refactor(regular)
+    assert np.array_equal(F.solve(b), x), "a refused matrix changed the factor"
+    single = L.astype(np.float32) * np.float32(0.1)         # sums to 0 but for the rounding of float32
+    assert abs(single @ F.refactor(single).solve(b) - b).max() < 1e-4
+
+
+def test_pin_takes_bilaplacians_of_bad_meshes():
+    rng = np.random.default_rng(0)
+    sphere = ms.datasets.icosphere(3)
+    mesh = ms.Mesh(sphere.vertices * (1 + 0.2 * rng.standard_normal((len(sphere.vertices), 1))), sphere.faces)
+    L, M = ms.cotan_laplacian(mesh), ms.mass_matrix(mesh)
+    ms.cholesky(L @ sp.diags_array(1 / M.diagonal()) @ L, pin=True)
+
+
 def test_a_stored_zero_does_not_join_components():
     L = laplacian(sp.block_diag([grid(3, 3), grid(3, 3)]).tocsr())
     bridge = sp.coo_array(([0.0, 0.0], ([0, 17], [17, 0])), shape=(18, 18))

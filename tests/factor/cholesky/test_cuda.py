@@ -282,6 +282,14 @@ def test_pinned_laplacian(gpu, pattern):
         close(F.refactor(Sparse(2 * L)).solve(there(b)), host.solve(b) / 2, 1e-13)
     with pytest.warns(ms.MeshsolveWarning, match="not in the range"):
         F.solve(there(b + 1))
+    regular, before = L + sp.diags_array(np.where(np.arange(L.shape[0]) == 2, 1e-3, 0.0)), F.solve(there(b))
+    for given in (regular, Sparse(regular)):
+        with pytest.raises(ms.NotLaplacianError, match="row 2 of A sums to 0.001") as caught:
+            ms.cholesky(given, pin=True, device="cuda")
+        assert caught.value.row == 2
+    with pytest.raises(ms.NotLaplacianError):
+        F.refactor(Sparse(regular))
+    assert np.array_equal(back(F.solve(there(b))), back(before))
 
 
 def test_means_over_more_rows_than_a_chunk(gpu):
@@ -377,9 +385,10 @@ def test_the_tree_is_that_of_the_host(gpu, name):
 def test_nothing_but_numbers_comes_back_from_a_mesh_sized_matrix(gpu):
     """Order, analysis and factor of a matrix that is dissected on the device; with fixed rows, pins, and the edges of a mesh."""
     A = spd(grid(72, 71))
-    n, given, rhs = A.shape[0], Sparse(A), np.arange(A.shape[0]) - (A.shape[0] - 1) / 2
+    n, rhs = A.shape[0], np.arange(A.shape[0]) - (A.shape[0] - 1) / 2
     b = there(rhs)
     for options in ({}, {"fixed": [3, 4000]}, {"pin": True}, {"lower": True}):
+        given = Sparse(ms.graph_laplacian(A) if "pin" in options else A)
         if isinstance(gpu, Strict):
             gpu.comes_back.clear()
         F = ms.cholesky(given, device="cuda", **options)

@@ -142,3 +142,39 @@ def test_symmetric_operator():
     inverse = K @ np.eye(110)
     assert abs(inverse - inverse.T).max() <= 1e-9 * abs(inverse).max()
     assert np.array_equal(K.T @ np.ones(110), K @ np.ones(110))
+
+
+@pytest.mark.parametrize("options", [{"fill_level": None}, {"fill_level": 2}, {"fill_level": 2, "tile_size": 8}, {"fill_level": 2, "blocking": "BR"}],
+                         ids=["complete", "pairs", "tiles", "similar rows"])
+@pytest.mark.parametrize("kind", ["array", "Ordering"])
+def test_an_ordering_of_the_rows_is_taken(options, kind):
+    """Which rows are pairs is found inside: what a user can give is an order of the rows of A."""
+    A = ms.datasets.kkt(200, 80)
+    perm = np.random.default_rng(0).permutation(280)
+    K = ms.ildl(A, ordering=perm if kind == "array" else ms.order.amd(A), **options)
+    b = A @ np.ones(280)
+    x, info = ms.sqmr(A, b, M=K, rtol=1e-10)
+    assert info.converged and np.abs(x - 1).max() < 1e-6
+    assert K.report.facts["ordering"] == ("given" if kind == "array" else "amd")
+    for wrong in (perm[:-1], np.zeros(280, int), ms.order.amd(A[:200, :200])):
+        with pytest.raises(ms.InvalidInputError, match="ordering"):
+            ms.ildl(A, ordering=wrong, **options)
+
+
+def test_rows_that_are_no_pairs_come_in_the_order_that_was_given():
+    A = ms.datasets.grid2d(12, 11, boundary="dirichlet")
+    perm = np.random.default_rng(0).permutation(132)
+    assert np.array_equal(ms.ildl(A, fill_level=1, ordering=perm, pairs=False, blocking="none").perm, perm)
+
+
+def test_a_pair_comes_where_the_first_of_its_rows_does():
+    from meshsolve.arrays import as_symmetric
+    from meshsolve.factor.matching import symmetric_pairs
+
+    pairs = symmetric_pairs(as_symmetric(ms.datasets.kkt(60, 25)))
+    perm = np.random.default_rng(0).permutation(85)
+    assert (pairs.partner >= 0).any()
+    vertex = np.full(85, -1)
+    vertex[pairs.first] = np.arange(len(pairs.first))
+    lower = np.minimum(perm, np.where(pairs.partner[perm] >= 0, pairs.partner[perm], 85))
+    assert pairs.contract(perm).tolist() == list(dict.fromkeys(vertex[lower].tolist()))
