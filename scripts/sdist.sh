@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The source distribution as a stranger meets it: built into dist/, its metadata checked, installed in a clean virtual environment, and
-# one system factored there. PYTHON=... names the interpreter.
+# The source distribution as a stranger meets it: built into dist/, its metadata checked, installed in a clean virtual environment,
+# and one system factored there. PYTHON=... names the interpreter.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work="$(mktemp -d)"

@@ -1,7 +1,7 @@
 """The numeric cores on two threads, each at about the smallest size at which it shares its work: the bits of one thread.
 
-Marked `native`, so that scripts/sanitize.sh sees every place where threads meet. `_core.shared_calls` tells that the second thread
-was there: a threshold that moves would otherwise take a core out of the sanitizers' sight without a word.
+Marked `native`, so that scripts/sanitize.sh sees every place where threads meet. `_core.shared_calls` tells that the second
+thread was there: a threshold that moves would otherwise take a core out of the sanitizers' sight without a word.
 """
 
 import numpy as np
