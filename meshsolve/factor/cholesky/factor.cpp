@@ -14,7 +14,7 @@ namespace {
 using fronts::AssemblyTree;
 using fronts::UpdateBlocks;
 
-constexpr int64_t large_factor = 1 << 22;      // scalars: the analysis worked in less than the pages that are made for them
+constexpr int64_t large_factor = 1 << 19;      // scalars
 constexpr int64_t wide_work = 40'000'000;      // pivots * height^2 from which a front is factored by tiles
 constexpr int64_t pivot_block = 128, tile_rows = 256, tile_columns = 128;
 
@@ -62,16 +62,7 @@ void add_entries(const AssemblyTree& tree, int32_t s, const T* values, const Fro
 template <class T>
 void clear(const Front<T>& f, int threads) {
   std::memset(f.panel, 0, sizeof(T) * f.ld * f.pivots);
-  const int64_t u = f.updates();
-  for_range(threads, u, threads > 1 ? 128 : u, [&](int64_t b, int64_t e, int) {
-    if (u < 64)
-      std::memset(f.update + b * u, 0, sizeof(T) * u * (e - b));
-    else
-      for (int64_t j = b; j < e; ++j) {      // the kernels touch a few entries above the diagonal
-        const int64_t from = std::max<int64_t>(0, j - 16);
-        std::memset(f.update + j * u + from, 0, sizeof(T) * (u - from));
-      }
-  });
+  fronts::clear_update(f.update, f.updates(), threads);
 }
 
 // Right-looking over blocks of pivots: diagonal block, rows below it by tiles, later columns by tiles.

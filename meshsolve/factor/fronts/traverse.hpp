@@ -4,6 +4,7 @@
 #pragma once
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -12,6 +13,20 @@
 #include "native/parallel.hpp"
 
 namespace ms::fronts {
+
+// Zeros into the lower triangle of an update matrix and the few entries above its diagonal that the kernels touch.
+template <class T>
+void clear_update(T* update, int64_t u, int threads) {
+  for_range(threads, u, threads > 1 ? 128 : u, [&](int64_t b, int64_t e, int) {
+    if (u < 64)
+      std::memset(update + b * u, 0, sizeof(T) * u * (e - b));
+    else
+      for (int64_t j = b; j < e; ++j) {
+        const int64_t from = std::max<int64_t>(0, j - 16);
+        std::memset(update + j * u + from, 0, sizeof(T) * (u - from));
+      }
+  });
+}
 
 // What update blocks lie in, kept from one traversal to the next so that a refactorization allocates nothing.
 template <class T>

@@ -8,6 +8,8 @@ factorization. Sources: Duff and Pralet 2005 (matching); Duff and Reid 1983 (com
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from meshsolve import _core, device
@@ -317,22 +319,28 @@ def _needed_pairs(M, matched, ordering, report, threads):
     """The pairs that a complete factorization needs, and an ordering of their graph.
 
     Pairs cost fill. Most rows with a small diagonal entry are filled by an earlier neighbour and then have a pivot of their own;
-    in the order of the single rows those that have not are found, and keep their pairs.
+    in the order of the single rows those that have not are found, and keep their pairs. Rows that have neither, because the
+    matching leaves them out, wait for all their neighbours: they would be handed up from front to front until then.
     """
     graph = Csr(M.n, *_core.drop_diagonal(M.indptr, M.indices))
-    if not isinstance(ordering, str) or len(matched.first) == M.n:          # an order of pairs as they are was given
-        chosen = resolve(ordering, matched.graph, threads)
-        report.merge(chosen.report)
-        return matched, chosen
-    single = resolve(ordering, graph, threads)
-    report.merge(single.report)
-    weak = weak_rows(M, matched.scale, single.perm) & (matched.partner >= 0)
-    needed = matched.where(M, weak)
-    if not weak.any():
-        return needed, single
-    chosen = resolve(ordering, needed.graph, threads)
-    report.merge(chosen.report)
+    if not isinstance(ordering, str):                                       # an order of pairs as they are was given
+        return matched, _resolved(ordering, matched.graph, report, threads)
+    needed, chosen = matched, _resolved(ordering, graph, report, threads)
+    weak = weak_rows(M, matched.scale, chosen.perm)
+    if len(matched.first) < M.n:
+        needed = matched.where(M, weak & (matched.partner >= 0))
+        if len(needed.first) < M.n:
+            chosen = _resolved(ordering, needed.graph, report, threads)
+    if matched.rank < M.n:
+        left_out = weak_rows(M, matched.scale, needed.expand(chosen.perm)) & (matched.partner < 0)
+        chosen = replace(chosen, perm=needed.behind_neighbours(chosen.perm, left_out), tree=None)
     return needed, chosen
+
+
+def _resolved(ordering, graph, report, threads):
+    chosen = resolve(ordering, graph, threads)
+    report.merge(chosen.report)
+    return chosen
 
 
 def _require_nonzero(M):

@@ -40,7 +40,8 @@ struct FrontState {
 template <class T>
 class Complete {
  public:
-  explicit Complete(std::shared_ptr<const fronts::AssemblyTree> tree) : tree_(std::move(tree)) {}
+  // tiny: a column whose entries are all below, in the scaled matrix whose largest is 1, gets a zero pivot.
+  Complete(std::shared_ptr<const fronts::AssemblyTree> tree, double tiny) : tree_(std::move(tree)), tiny_(tiny) {}
 
   // Factors the matrix with values Ax (scaled, both triangles). Returns -1, or the new column of a root front that is not
   // finite; then an earlier factor is restored.
@@ -62,6 +63,7 @@ class Complete {
   void open(int32_t s);
 
   std::shared_ptr<const fronts::AssemblyTree> tree_;
+  const double tiny_;
   Buffer<T> panels_;                      // tree.panel_ptr
   std::vector<int32_t> names_;            // (n) of fronts without delayed columns
   Buffer<T> d_, e_;                       // (n) of the same

@@ -11,6 +11,10 @@ from meshsolve.errors import SingularMatrixError
 from meshsolve.factor.symbolic import Symbolic
 from meshsolve.report import ensure_memory
 
+# A column of the scaled matrix (entries of modulus 1 at most) of which elimination has left less is zero: what rounding leaves
+# of it. Where the pattern says that there are such columns, more is put down to rounding.
+TINY, TINY_DEFICIENT = {"d": 1e-12, "f": 1e-6}, {"d": 1e-10, "f": 1e-5}
+
 
 class CompletePlan:
     """What the pattern and the pairs of a matrix say about its complete factor, before any number is touched.
@@ -21,6 +25,7 @@ class CompletePlan:
 
     def __init__(self, matrix, pairs, ordering, threads):
         self.matrix, self.ordering = Csr(matrix.n, matrix.indptr, matrix.indices), ordering
+        self.deficient = pairs.rank < matrix.n
         self.symbolic = Symbolic.build(pairs.pattern(), pairs.expand(ordering.perm), ordering=ordering, threads=threads)
 
     @property
@@ -49,7 +54,8 @@ class CompleteCore:
         tree = self.plan.tree(self.threads)
         needed = self.dtype.itemsize * (tree.panel_scalars + tree.work_scalars(self.threads))
         ensure_memory(needed, f"the complete factor ({self.plan.nnz:,} nonzeros)")
-        self.native = (_core.IldlCompleteDouble if self.dtype == np.float64 else _core.IldlCompleteSingle)(tree)
+        self.native = (_core.IldlCompleteDouble if self.dtype == np.float64 else _core.IldlCompleteSingle)(
+            tree, (TINY_DEFICIENT if self.plan.deficient else TINY)[self.dtype.char])
 
     def __getstate__(self):
         return {name: value for name, value in self.__dict__.items() if name != "native"}

@@ -16,8 +16,7 @@ namespace {
 using fronts::AssemblyTree;
 using fronts::UpdateBlocks;
 
-// On a scaled matrix, entries of modulus 1 at most: rounding leaves less of a column that vanishes.
-template <class T> constexpr LdlRule rule{0.01, sizeof(T) == 8 ? 1e-12 : 1e-6};
+constexpr double threshold = 0.01;
 constexpr int64_t block_columns = 32;
 constexpr int64_t wide_work = 40'000'000;      // columns * height^2 from which a front is updated by tiles
 constexpr int64_t tile_columns = 128;
@@ -54,10 +53,7 @@ struct Front {
 template <class T>
 void clear(const Front<T>& f) {
   std::memset(f.state.panel, 0, sizeof(T) * f.state.ld * f.columns());
-  const int64_t u = f.updates();
-  for_range(f.threads, u, f.threads > 1 ? 128 : u, [&](int64_t b, int64_t e, int) {
-    std::memset(f.update + b * u, 0, sizeof(T) * u * (e - b));
-  });
+  fronts::clear_update(f.update, f.updates(), f.threads);
 }
 
 // Rows of the front in which the update rows of child c lie; `shift` columns were delayed to it.
@@ -152,7 +148,7 @@ void update_columns(const Front<T>& f, int64_t first, int64_t last, int64_t k, i
 
 // Blocks of columns from the left; columns that fail wait at the end and are tried again while others are still eliminated.
 template <class T, class Worker>
-void eliminate(const Front<T>& f, bool root, Worker& worker) {
+void eliminate(const Front<T>& f, bool root, const LdlRule& rule, Worker& worker) {
   const int64_t p = f.columns(), m = f.height(), ld = fronts::leading_dimension(m);
   if (worker.product.size() < ld * p) worker.product = Buffer<T>(ld * p);
   T* const product = worker.product.data();
@@ -161,7 +157,7 @@ void eliminate(const Front<T>& f, bool root, Worker& worker) {
   while (k < p) {
     const int64_t w = std::min(block, end - k);
     const int64_t found = dense_ldl<T>().eliminate(m - k, w, f.at(k, k), f.state.ld, product + k + k * ld, ld, worker.order.data(),
-                                                   f.state.d + k, f.state.e + k, rule<T>);
+                                                   f.state.d + k, f.state.e + k, rule);
     permute_rows(f, k, w, product, ld, worker);
     update_columns(f, k + w, p, k, found, product, ld);
     for (int64_t c = k + w; c-- > k + found;) exchange(f, k + found, c, --end, product, ld);
@@ -239,7 +235,7 @@ int32_t Complete<T>::run(const T* values, int threads) {
       base += state_[c].delayed();
     }
     const bool root = tree.parent(s) < 0;
-    eliminate(f, root, worker);
+    eliminate(f, root, {threshold, tiny_}, worker);
     return root && f.state.pivots < f.columns() ? tree.first(s) : -1;
   });
 }

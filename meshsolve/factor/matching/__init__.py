@@ -90,6 +90,20 @@ class Pairs:
         both = np.stack([first, self.partner[first]], axis=1).reshape(-1)
         return both[both >= 0]
 
+    def behind_neighbours(self, vertices, late):
+        """The vertices in that order, but those whose first row is marked in the (n,) bool array ``late`` come just behind the
+        last of their neighbours, as (vertices,) int32."""
+        graph, count = self.graph, np.diff(self.graph.indptr)
+        place = np.empty(graph.n)
+        place[vertices] = np.arange(graph.n)
+        moved = np.flatnonzero(late[self.first] & (count > 0))
+        entries = np.flatnonzero(np.repeat(late[self.first] & (count > 0), count))
+        if len(moved) == 0:
+            return vertices
+        last = np.maximum.reduceat(place[graph.indices[entries]], np.cumsum(count[moved]) - count[moved])
+        place[moved] = np.maximum(place[moved], last + 0.5)
+        return np.argsort(place, kind="stable").astype(np.int32)
+
     def where(self, M, needed):
         """The same for ``M`` with only those pairs of which a row is marked in the (n,) bool array ``needed``."""
         joined = needed | (needed[self.partner] & (self.partner >= 0))

@@ -101,9 +101,11 @@ class Search {
     return false;
   }
 
-  // Dijkstra over columns from the unmatched row `from`, by reduced weights, to the nearest unmatched column.
+  // Dijkstra over columns from the unmatched row `from`, by reduced weights, to the nearest unmatched column. Columns no further
+  // than the row at work wait on a stack, the latest first: a path of tight entries is followed to its end, without the queue.
   void augment(int32_t from) {
     queue_ = {};
+    near_.clear();
     touched_.clear();
     settled_.clear();
     int32_t row = from, end = -1;
@@ -120,6 +122,8 @@ class Search {
         if (row_of_[j] < 0) {
           shortest = d;
           end = j;
+        } else if (d <= base) {
+          near_.push_back(j);
         } else {
           queue_.push({d, j});
         }
@@ -135,17 +139,26 @@ class Search {
 
   // The row matched with the nearest column that is not settled yet, or -1 where none is nearer than `shortest`.
   int32_t settle_next(double shortest, double& base) {
+    while (!near_.empty() && base < shortest) {
+      const int32_t j = near_.back();
+      near_.pop_back();
+      if (!final_[j]) return settle(j);
+    }
     while (!queue_.empty()) {
       const auto [d, j] = queue_.top();
       if (d >= shortest) break;
       queue_.pop();
       if (final_[j] || d > distance_[j]) continue;
-      final_[j] = 1;
-      settled_.push_back(j);
       base = d;
-      return row_of_[j];
+      return settle(j);
     }
     return -1;
+  }
+
+  int32_t settle(int32_t j) {
+    final_[j] = 1;
+    settled_.push_back(j);
+    return row_of_[j];
   }
 
   void apply(int32_t from, int32_t end, double shortest) {
@@ -183,7 +196,7 @@ class Search {
   std::vector<double> w_, largest_, u_, v_;         // weights; largest magnitude of a row; duals of columns and rows
   std::vector<int32_t> row_of_, column_of_;
   std::vector<double> distance_;                    // of the search at hand: columns
-  std::vector<int32_t> previous_, touched_, settled_;
+  std::vector<int32_t> previous_, touched_, settled_, near_;
   std::vector<uint8_t> final_;
   using Entry = std::pair<double, int32_t>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> queue_;

@@ -76,6 +76,20 @@ def test_singular_systems_are_solved_where_they_are_consistent():
     assert np.linalg.norm(A @ K.solve(b) - b) <= 1e-12 * np.linalg.norm(b)
 
 
+def test_rows_that_no_matching_reaches_wait_for_their_neighbours():
+    """Three constraints on every two unknowns: without an order of their own they climb from front to front, up to the root."""
+    rng = np.random.default_rng(2)
+    groups = 150
+    B = sp.block_diag([rng.standard_normal((3, 2)) for _ in range(groups)])
+    H = sp.eye_array(2 * groups) + ms.datasets.grid2d(20, 15)
+    A = sp.csr_array(sp.block_array([[H, B.T], [B, None]]))
+    K = ms.ildl(A, fill_level=None)
+    assert K.structural_rank == 4 * groups and K.inertia == (2 * groups, 2 * groups, groups)
+    assert K.report.facts["delayed"] <= groups
+    b = A @ rng.standard_normal(A.shape[0])
+    assert np.linalg.norm(A @ K.solve(b) - b) <= 1e-12 * np.linalg.norm(b)
+
+
 def test_columns_are_delayed_where_a_front_has_no_pivot():
     A = sp.block_array([[None, sp.eye_array(40) + ms.datasets.grid2d(8, 5)], [sp.eye_array(40) + ms.datasets.grid2d(8, 5), None]])
     K = ms.ildl(A, fill_level=None, pairs=False, ordering="natural")
