@@ -71,6 +71,14 @@ def test_symmetry_is_measured_right(n, density, seed):
     assert np.array_equal(sp.csr_array((low.data, low.indices, low.indptr), shape=(n, n)).toarray(), np.tril(D) + np.tril(D, -1).T)
 
 
+def test_the_same_numbers_in_other_places_are_not_symmetric():
+    A = sp.csr_array(np.array([[4.0, 1, 2, 0], [2, 4, 0, 1], [1, 0, 4, 0], [0, 2, 0, 4]]))
+    with pytest.raises(ms.NotSymmetricError):
+        arrays.as_symmetric(A)
+    with pytest.raises(ms.NotSymmetricError):
+        arrays.as_symmetric(sp.csr_array(np.array([[1.0, 0.5, 0], [0, 1, 0.5], [0.5, 0, 1]])))
+
+
 def test_nearly_symmetric_passes_and_one_sided_dust_is_shared():
     A = random_spd(30, 0.1, 0)
     top = abs(A).max()

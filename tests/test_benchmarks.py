@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 from kernel_harness import Harness
 
-from benchmarks import cholesky, cholesky_bars, circuits, glu, gpu, measure, plot, problems, worker
+from benchmarks import cholesky, cholesky_bars, circuits, glu, gpu, measure, plot, problems, tables, worker
 from benchmarks.peers import ORDERINGS, SOLVERS, Unavailable
 from benchmarks.peers.base import triangle
 from benchmarks.table import bar, print_bars
@@ -224,11 +224,49 @@ def test_bars_judge_the_worst_mesh(capsys):
     assert any(b["passed"] is False for b in broken)
 
 
+def _seconds(**phases):
+    return {clock: {name: {"median": x} for name, x in phases.items()} for clock in ("wall", "cpu")}
+
+
+def _run(bench, rows):
+    return {"bench": bench, "threads": [1, 2], "clock": "wall", "git": "abc", "date": "2030-01-01T00:00", "versions": {"mkl": "9"},
+            "machine": {"cpu": "c", "cores": 2}, "rows": rows}
+
+
+def test_table_of_circuits():
+    def row(matrix, solver, threads, refactor):
+        times = {name: {c: {"median": x} for c in ("wall", "cpu")} for name, x in (("refactor", refactor), ("solve", 1e-3))}
+        return {"matrix": matrix, "n": 20_000, "solver": solver, "threads": threads, "seconds": times,
+                "facts": {"stored": 130, "nnz_LU": 100}}
+
+    rows = [row("grid-20k", "meshsolve", 1, 2e-3), row("grid-20k", "meshsolve", 2, 1e-3), row("grid-20k", "klu", 1, 8e-3),
+            row("add20", "meshsolve", 1, 1e-3), row("add20", "klu", 1, 3e-3)]
+    text = tables.markdown(_run("glu", rows))
+    assert "| grid-20k | 20,000 | 2 / 1 | 1 / 1 | 8 / 1 | - | - | 1.30 |" in text
+    assert "| **1 real circuits, KLU's time over ours, geometric mean** |  | **3.00 x / 1.00 x** |" in text and "mkl 9" in text
+
+
+def test_table_of_indefinite_systems():
+    rows = [{"problem": "a", "n": 100, "threads": 1, "solver": "meshsolve", "facts": {"iterations": 3}, "seconds": _seconds(total=2.0)},
+            {"problem": "a", "n": 100, "threads": 1, "solver": "meshsolve-complete", "seconds": _seconds(factor=1.0)},
+            {"problem": "a", "n": 100, "threads": 1, "solver": "pardiso", "seconds": _seconds(factor=3.0)},
+            {"problem": "a", "n": 100, "threads": 1, "solver": "pardiso-matching", "failed": "crash"}]
+    text = tables.markdown(_run("ildl", rows))
+    assert "| a | 100 | 2.00 | 3 | 1.00 | 3.00 | - |" in text and "3.00 x faster than PARDISO" in text
+
+
+def test_table_of_graphs():
+    row = {"problem": "road", "n": 50, "orders": {"amd-1": {"ns_per_entry": 70.2}},
+           "solvers": {"parac-auto-1t": {"seconds": _seconds(total=2.0), "iterations": 30}, "pyamg-sa": {"seconds": _seconds(total=8.0)},
+                       "pyamg-rs": {"failed": "x"}}}
+    assert "| road | 50 | 2.00 | - | 30 | 8.00 | - | 70 |" in tables.markdown(_run("parac", [row]))
+
+
 def test_markdown_and_readme_markers():
     run = {"bench": "cholesky", "threads": [1], "clock": "wall", "git": "abc", "date": "2030-01-01T00:00",
            "left_out": {"igl": ""}, "machine": {"cpu": "c", "cores": 2}, "peers": {"cholespy": "cholespy 2"},
            "rows": [_row("a", 60_000, "meshsolve", 1.0), _row("a", 60_000, "cholespy", 4.0)]}
-    text = plot.markdown(run)
+    text = tables.markdown(run)
     assert "| a | 60,000 | 1.00 / 1.00 | - / - | - / - | - / - | 4.00 / 4.00 | - / - | - / - | 1; 1 |" in text and "left out: igl" in text
     assert plot.spliced(f"x{plot.BEGIN}old{plot.END}y", "new") == f"x{plot.BEGIN}\nnew\n{plot.END}y"
     with pytest.raises(SystemExit):

@@ -101,14 +101,10 @@ class Inverse {
   int64_t nbytes() const;
 
  private:
-  std::vector<int64_t> ptr_;
-  std::vector<int32_t> rows_;
-  std::vector<T> values_;
   trisolve::UnitLower<T> lower_;
   std::vector<int32_t> place_;            // (n) row of lower_ for the k-th row eliminated
   std::vector<double> p_, q_;             // D^-1: x_k -> p_k x_k + q_k x_partner
   std::vector<int32_t> partner_;          // (n) of each row of lower_, itself where it is alone
-  std::vector<int32_t> eliminated_;       // (n) inverse of place_
 };
 
 // Pivoted L D L^T of the full symmetric m x m tile a (column-major, overwritten), m <= 32. L: unit lower, by columns; order[k] =

@@ -14,16 +14,16 @@ constexpr int64_t grain = 1 << 14;        // rows
 }  // namespace
 
 template <class T>
-Inverse<T>::Inverse(const Incomplete& factor)
-    : ptr_(factor.columns().ptr), rows_(factor.columns().idx), values_(factor.minus_values().begin(), factor.minus_values().end()) {
+Inverse<T>::Inverse(const Incomplete& factor) {
   const int32_t n = factor.n();
-  const std::vector<int32_t> level = trisolve::level_sets(n, ptr_.data(), rows_.data());
-  eliminated_ = trisolve::order_by_level(level, nullptr);
-  lower_ = trisolve::UnitLower<T>(n, ptr_.data(), rows_.data(), values_.data(), true, eliminated_.data());
-  rows_ = {};                             // lower_ has its own
-  values_ = {};
+  std::vector<int64_t> ptr(factor.columns().ptr);
+  std::vector<int32_t> rows(factor.columns().idx);
+  std::vector<T> values(factor.minus_values().begin(), factor.minus_values().end());
+  const std::vector<int32_t> order = trisolve::order_by_level(trisolve::level_sets(n, ptr.data(), rows.data()), nullptr);
+  lower_ = trisolve::UnitLower<T>(n, std::move(ptr), std::move(rows), std::move(values), true, order.data());
+  const std::vector<int32_t>& eliminated = lower_.order();
   place_.resize(n);
-  for (int32_t q = 0; q < n; ++q) place_[eliminated_[q]] = q;
+  for (int32_t q = 0; q < n; ++q) place_[eliminated[q]] = q;
   p_.resize(n);
   q_.resize(n);
   partner_.resize(n);
@@ -49,6 +49,7 @@ template <class T>
 void Inverse<T>::solve(const int32_t* row, const double* scale, Strided<const double> B, Strided<double> X, int64_t k,
                        int threads) const {
   const int64_t n = static_cast<int64_t>(p_.size());
+  const std::vector<int32_t>& eliminated = lower_.order();
   std::vector<double> Y(n * std::min<int64_t>(k, 4)), Z(Y.size());
   interrupt::begin(k);
   for (int64_t at = 0; at < k;) {
@@ -57,7 +58,7 @@ void Inverse<T>::solve(const int32_t* row, const double* scale, Strided<const do
     const Strided<double> x = X.from(at);
     for_range(threads, n, grain, [&](int64_t from, int64_t to, int) {
       for (int64_t q = from; q < to; ++q)
-        for (int64_t c = 0; c < K; ++c) Y[q * K + c] = scale[row[eliminated_[q]]] * b.at(row[eliminated_[q]], c);
+        for (int64_t c = 0; c < K; ++c) Y[q * K + c] = scale[row[eliminated[q]]] * b.at(row[eliminated[q]], c);
     });
     lower_.forward(Y.data(), static_cast<int>(K), threads);
     for_range(threads, n, grain, [&](int64_t from, int64_t to, int) {
@@ -67,7 +68,7 @@ void Inverse<T>::solve(const int32_t* row, const double* scale, Strided<const do
     lower_.backward(Z.data(), static_cast<int>(K), nullptr, threads);
     for_range(threads, n, grain, [&](int64_t from, int64_t to, int) {
       for (int64_t q = from; q < to; ++q)
-        for (int64_t c = 0; c < K; ++c) x.at(row[eliminated_[q]], c) = scale[row[eliminated_[q]]] * Z[q * K + c];
+        for (int64_t c = 0; c < K; ++c) x.at(row[eliminated[q]], c) = scale[row[eliminated[q]]] * Z[q * K + c];
     });
     at += K;
   }

@@ -24,7 +24,7 @@ void bind_inverse(nb::module_& m, const char* name) {
         Released free;
         parac::Columns<T> columns = perm ? parac::factor_ordered<T>(graph, perm->data(), options)
                                          : parac::factor_rounds<T>(std::move(graph), options);
-        new (self) Inverse(std::move(columns), by_levels);
+        new (self) Inverse(std::move(columns), by_levels, threads);
       }, "graph"_a, "perm"_a.noconvert().none(), "by_levels"_a, "samples"_a, "seed"_a, "threads"_a)
       .def_static("restore", [](In<int64_t> ptr, In<int32_t> rows, In<T> values, In<double> D, In<int32_t> perm, int64_t rounds,
                                 bool by_levels) {
@@ -41,14 +41,14 @@ void bind_inverse(nb::module_& m, const char* name) {
         return f.project(B.data(), k);
       }, "B"_a.noconvert(), "k"_a)
       .def("columns", [](const Inverse& f) {
-        const parac::Columns<T>& c = f.columns();
+        const parac::Columns<T> c = f.columns();
         return std::make_tuple(to_numpy(std::vector<int64_t>(c.ptr)), to_numpy(std::vector<int32_t>(c.rows)), to_numpy(std::vector<T>(c.values)));
       })
-      .def("pivots", [](const Inverse& f) { return to_numpy(std::vector<double>(f.columns().D)); })
-      .def("perm", [](const Inverse& f) { return to_numpy(std::vector<int32_t>(f.columns().perm)); })
-      .def_prop_ro("nnz", [](const Inverse& f) { return f.columns().ptr.back(); })
-      .def_prop_ro("rounds", [](const Inverse& f) { return f.columns().rounds; })
-      .def_prop_ro("lost", [](const Inverse& f) { return f.columns().lost; })
+      .def("pivots", [](const Inverse& f) { return to_numpy(std::vector<double>(f.pivots().D)); })
+      .def("perm", [](const Inverse& f) { return to_numpy(std::vector<int32_t>(f.pivots().perm)); })
+      .def_prop_ro("nnz", [](const Inverse& f) { return f.nnz(); })
+      .def_prop_ro("rounds", [](const Inverse& f) { return f.pivots().rounds; })
+      .def_prop_ro("lost", [](const Inverse& f) { return f.pivots().lost; })
       .def_prop_ro("null_components", &Inverse::null_components)
       .def_prop_ro("nbytes", &Inverse::nbytes);
 }

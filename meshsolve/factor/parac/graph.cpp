@@ -10,6 +10,8 @@ namespace {
 constexpr double eps = 2.220446049250313e-16;
 constexpr double rounding = 1e-10;       // of the sum of moduli: a row sum that is negative by less is zero
 
+constexpr int32_t block = 32;            // rows that are fetched together
+
 struct Row {
   double sum = 0, moduli = 0;
   int64_t negative = 0, positive = 0;    // off-diagonal entries by sign
@@ -64,6 +66,26 @@ bool is_scattered(const Graph& g, int64_t most) {
   return apart > most * g.ptr[g.n];
 }
 
+// Rows met[k .. end) one after the other, with their old names. They lie anywhere, and so do the names of their neighbours: each
+// step asks for what the next one reads.
+void copy_rows(const Graph& g, const int32_t* met, int32_t k, int32_t end, const std::vector<int32_t>& name, Graph& next) {
+  for (int32_t i = k; i < end; ++i) {
+    const int64_t p = g.ptr[met[i]], length = g.ptr[met[i] + 1] - p;
+    next.ptr[i + 1] = next.ptr[i] + length;
+    __builtin_prefetch(g.to.data() + p);
+    __builtin_prefetch(g.w.data() + p);
+    __builtin_prefetch(g.w.data() + p + length);
+  }
+  for (int32_t i = k; i < end; ++i) {
+    const int64_t from = g.ptr[met[i]] - next.ptr[i];
+    for (int64_t p = next.ptr[i]; p < next.ptr[i + 1]; ++p) {
+      next.to[p] = g.to[from + p];
+      next.w[p] = g.w[from + p];
+      __builtin_prefetch(&name[next.to[p]]);
+    }
+  }
+}
+
 }  // namespace
 
 void gather_neighbours(Graph& g, int64_t apart) {
@@ -72,35 +94,33 @@ void gather_neighbours(Graph& g, int64_t apart) {
   next.ptr.resize(g.ptr.size());
   next.to.resize(g.to.size());
   next.w.resize(g.w.size());
-  std::vector<int32_t> name(g.n, -1), met;
-  met.reserve(g.n);
-  int64_t at = 0;
-  for (int32_t k = 0, root = 0; k < g.n; ++k) {
-    if (k == static_cast<int32_t>(met.size())) {        // a new component
+  std::vector<int32_t> name(g.n, -1), met(g.n + int64_t{1});        // one more, for a vertex that is not new
+  int32_t known = 0;
+  for (int32_t k = 0, root = 0; k < g.n;) {
+    if (k == known) {                                   // a new component
       while (name[root] >= 0) ++root;
-      name[root] = k;
-      met.push_back(root);
+      name[root] = known;
+      met[known++] = root;
     }
-    if (k + 8 < static_cast<int32_t>(met.size())) {     // its row lies anywhere
-      __builtin_prefetch(g.to.data() + g.ptr[met[k + 8]]);
-      __builtin_prefetch(g.w.data() + g.ptr[met[k + 8]]);
+    const int32_t end = std::min(known, k + block);
+    copy_rows(g, met.data(), k, end, name, next);
+    for (int64_t p = next.ptr[k]; p < next.ptr[end]; ++p) {
+      int32_t& to = name[next.to[p]];
+      met[known] = next.to[p];
+      const bool is_new = to < 0;
+      to = is_new ? known : to;
+      known += is_new;
+      next.to[p] = to;
     }
-    for (int64_t p = g.ptr[met[k]], end = g.ptr[met[k] + 1]; p < end; ++p, ++at) {
-      int32_t& to = name[g.to[p]];
-      if (to < 0) {
-        to = static_cast<int32_t>(met.size());
-        met.push_back(g.to[p]);
-      }
-      next.to[at] = to;
-      next.w[at] = g.w[p];
-    }
-    next.ptr[k + 1] = at;
-    if (!g.ground.empty()) next.ground.push_back(g.ground[met[k]]);
+    k = end;
   }
+  if (!g.ground.empty())
+    for (int32_t k = 0; k < g.n; ++k) next.ground.push_back(g.ground[met[k]]);
   g.ptr.swap(next.ptr);
   g.to.swap(next.to);
   g.w.swap(next.w);
   g.ground.swap(next.ground);
+  met.resize(g.n);
   g.origin = std::move(met);
 }
 

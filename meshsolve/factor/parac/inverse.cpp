@@ -16,23 +16,30 @@ constexpr int64_t block = 4096;
 }  // namespace
 
 template <class T>
-Inverse<T>::Inverse(Columns<T>&& columns, bool by_levels) : columns_(std::move(columns)) {
+Inverse<T>::Inverse(Columns<T>&& columns, bool by_levels, int threads) : columns_(std::move(columns)) {
+  label_components();
   const int32_t n = static_cast<int32_t>(columns_.D.size());
+  std::vector<int32_t> order;
   if (by_levels) {
     const std::vector<int32_t> level = trisolve::level_sets(n, columns_.ptr.data(), columns_.rows.data());
-    const std::vector<int32_t> order = trisolve::order_by_level(level, columns_.perm.data());
-    lower_ = trisolve::UnitLower<T>(n, columns_.ptr.data(), columns_.rows.data(), columns_.values.data(), true, order.data());
-  } else {
-    lower_ = trisolve::UnitLower<T>(n, columns_.ptr.data(), columns_.rows.data(), columns_.values.data(), columns_.rounds > 0);
+    order = trisolve::order_by_level(level, columns_.perm.data());
   }
+  lower_ = trisolve::UnitLower<T>(n, std::move(columns_.ptr), std::move(columns_.rows), std::move(columns_.values),
+                                  by_levels || columns_.rounds > 0, by_levels ? order.data() : nullptr, threads);
   inverse_d_.resize(n);
   place_.resize(n);
   for (int32_t q = 0; q < n; ++q) {
-    const double d = columns_.D[by_levels ? lower_.order()[q] : q];
+    const double d = columns_.D[lower_.order()[q]];
     inverse_d_[q] = d > 0 ? 1 / d : 0;
-    place_[q] = columns_.perm[by_levels ? lower_.order()[q] : q];
+    place_[q] = columns_.perm[lower_.order()[q]];
   }
-  label_components();
+}
+
+template <class T>
+Columns<T> Inverse<T>::columns() const {
+  Columns<T> all = columns_;
+  lower_.original(all.ptr, all.rows, all.values);
+  return all;
 }
 
 // Each component without a ground ends in a pivot of zero, and every other column leads there.
@@ -58,9 +65,8 @@ void Inverse<T>::label_components() {
 
 template <class T>
 int64_t Inverse<T>::nbytes() const {
-  const int64_t entry = sizeof(int32_t) + sizeof(T), row = sizeof(int64_t) + 2 * sizeof(double) + sizeof(int32_t);
-  return columns_.ptr.back() * entry + static_cast<int64_t>(columns_.D.size()) * row + lower_.nbytes() +
-         static_cast<int64_t>(label_.size() * sizeof(int32_t));
+  const int64_t row = 2 * sizeof(double) + 2 * sizeof(int32_t);
+  return static_cast<int64_t>(columns_.D.size()) * row + lower_.nbytes() + static_cast<int64_t>(label_.size() * sizeof(int32_t));
 }
 
 template <class T>
@@ -92,28 +98,58 @@ double Inverse<T>::project(double* B, int64_t k) const {
   return largest;
 }
 
+Buffer<double> Workspace::take(int64_t size) {
+  {
+    const std::lock_guard<std::mutex> guard(lock_);
+    if (spare_.size() >= size) return std::move(spare_);
+  }
+  return Buffer<double>(size);
+}
+
+void Workspace::give(Buffer<double>&& used) {
+  const std::lock_guard<std::mutex> guard(lock_);
+  if (spare_.size() < used.size()) spare_ = std::move(used);
+}
+
+// K columns at once: to the numbering of the solves, through them, and back. The rows lie anywhere in b and x, and are asked for
+// in time.
+template <class T>
+template <int K>
+void Inverse<T>::apply_block(const double* b, int64_t row_b, int64_t column_b, double* x, int64_t row_x, int64_t column_x,
+                             double* Y, int threads) const {
+  constexpr int64_t grain = 1 << 15, ahead = 32;
+  const int64_t n = static_cast<int64_t>(columns_.D.size());
+  const int32_t* const perm = place_.data();
+  for_range(threads, n, grain, [&](int64_t from, int64_t to, int) {
+    for (int64_t q = from; q < to; ++q) {
+      __builtin_prefetch(b + perm[std::min(q + ahead, n - 1)] * row_b);
+      for (int64_t c = 0; c < K; ++c) Y[q * K + c] = b[perm[q] * row_b + c * column_b];
+    }
+  });
+  lower_.solve_pair(Y, K, inverse_d_.data(), threads);
+  for_range(threads, n, grain, [&](int64_t from, int64_t to, int) {
+    for (int64_t q = from; q < to; ++q) {
+      __builtin_prefetch(x + perm[std::min(q + ahead, n - 1)] * row_x, 1);
+      for (int64_t c = 0; c < K; ++c) x[perm[q] * row_x + c * column_x] = Y[q * K + c];
+    }
+  });
+}
+
 template <class T>
 void Inverse<T>::apply(const double* B, int64_t row_b, int64_t column_b, double* X, int64_t row_x, int64_t column_x, int64_t k,
                        int threads) const {
-  const int64_t n = static_cast<int64_t>(columns_.D.size());
-  const int32_t* const perm = place_.data();
-  Buffer<double> work(n * std::min<int64_t>(k, 8));
-  double* const Y = work.data();
+  Buffer<double> work = work_->take(static_cast<int64_t>(columns_.D.size()) * std::min<int64_t>(k, 8));
   for (int64_t at = 0; at < k;) {
     const int64_t left = k - at, K = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
     const double* const b = B + at * column_b;
     double* const x = X + at * column_x;
-    for_range(threads, n, 1 << 15, [&](int64_t from, int64_t to, int) {
-      for (int64_t q = from; q < to; ++q)
-        for (int64_t c = 0; c < K; ++c) Y[q * K + c] = b[perm[q] * row_b + c * column_b];
-    });
-    lower_.solve_pair(Y, static_cast<int>(K), inverse_d_.data(), threads);
-    for_range(threads, n, 1 << 15, [&](int64_t from, int64_t to, int) {
-      for (int64_t q = from; q < to; ++q)
-        for (int64_t c = 0; c < K; ++c) x[perm[q] * row_x + c * column_x] = Y[q * K + c];
-    });
+    K == 8   ? apply_block<8>(b, row_b, column_b, x, row_x, column_x, work.data(), threads)
+    : K == 4 ? apply_block<4>(b, row_b, column_b, x, row_x, column_x, work.data(), threads)
+    : K == 2 ? apply_block<2>(b, row_b, column_b, x, row_x, column_x, work.data(), threads)
+             : apply_block<1>(b, row_b, column_b, x, row_x, column_x, work.data(), threads);
     at += K;
   }
+  work_->give(std::move(work));
 }
 
 template class Inverse<double>;

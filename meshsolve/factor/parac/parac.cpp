@@ -1,10 +1,11 @@
 // Factorization in a given order, left-looking: a pivot gathers its edges from the matrix and from the list that earlier
-// pivots left for it. The edges to later vertices are copied in the order of elimination first: that one loop fetches ahead what
-// lies scattered in the matrix, and the pivots find their rows one after the other.
+// pivots left for it. The edges to later vertices are copied in the order of elimination first, a block of pivots at a time: that
+// fetches together what lies scattered in the matrix, and the pivots find their rows one after the other.
 // One thread takes the pivots in order. More threads follow the paper's Algorithm 3: a vertex is ready
 // when no edge to an earlier one is left (raw copies are counted); what becomes ready goes on the stack of the thread that
 // made it so, which keeps its neighbours in the cache, and threads without work are handed the old end of a busy one's stack.
 // Source: Liang et al. 2025, "ParAC", Algorithms 1 and 3.
+#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -22,7 +23,7 @@ template <class T>
 class Ordered {
  public:
   Ordered(const Graph& graph, const int32_t* perm, const Options& options)
-      : graph_(graph), perm_(perm), options_(options), n_(graph.n), iperm_(n_), list_(n_, no_node), row_(n_), length_(n_),
+      : graph_(graph), perm_(perm), options_(options), n_(graph.n), iperm_(n_), list_(n_, no_node), length_(n_),
         D_(n_, 0.0) {
     for (int32_t k = 0; k < n_; ++k) iperm_[perm[k]] = k;
   }
@@ -30,13 +31,18 @@ class Ordered {
   Columns<T> run() {
     interrupt::begin(n_);
     const bool parallel = options_.threads > 1 && n_ > 1000;
-    copy_rows(parallel ? options_.threads : 1);
     if (parallel) return run_parallel();
+    row_.resize(block);
     Worker worker(nodes_);
     worker.pivot.reserve(3 * graph_.ptr[n_]);
     for (int32_t k = 0; k < n_; ++k) {
       if (k % 1024 == 0) poll(1024);
-      gather(k, worker);
+      if (k % block == 0) {                    // the rows of the next pivots, one after the other in the cache
+        const int32_t end = std::min(n_, k + block);
+        make_room(edges_of(k, end));
+        copy_block(k, end, 0, row_.data());
+      }
+      gather(k, row_[k % block], worker);
       eliminate<false>(k, worker);
     }
     return whole(std::move(worker));
@@ -59,52 +65,85 @@ class Ordered {
     int32_t count;
   };
 
+  static constexpr int32_t block = 32;         // pivots whose rows are copied together
+
   static void poll(int64_t done) {
     interrupt::poll();
     interrupt::advance(done);
   }
 
-  void copy_rows(int threads) {
+  // Writes the edges of the pivots [from, to), at most `block`, to later vertices. Their rows lie anywhere in the matrix and
+  // so do the positions of their neighbours: each step asks for all that the next one reads, and no branch waits for memory.
+  void copy_block(int64_t from, int64_t to, int64_t next, Row* rows) {
+    int32_t* const name = to_.get();
+    double* const w = w_.get();
+    const int64_t count = to - from;
+    std::array<int64_t, block> start;
+    std::array<int32_t, block> length;
+    for (int64_t i = 0; i < count; ++i)
+      if (to + i < n_) __builtin_prefetch(&graph_.ptr[perm_[to + i]]);        // of the next block
+    for (int64_t i = 0; i < count; ++i) {
+      const int32_t v = perm_[from + i];
+      start[i] = graph_.ptr[v];
+      length[i] = static_cast<int32_t>(graph_.degree(v));
+      __builtin_prefetch(graph_.to.data() + start[i]);
+      __builtin_prefetch(graph_.w.data() + start[i]);
+      __builtin_prefetch(graph_.w.data() + start[i] + length[i]);
+    }
+    int64_t at = next;
+    for (int64_t i = 0; i < count; ++i)
+      for (int64_t p = start[i]; p < start[i] + length[i]; ++p, ++at) {
+        name[at] = graph_.to[p];
+        w[at] = graph_.w[p];
+        __builtin_prefetch(&iperm_[name[at]]);
+      }
+    at = next;
+    for (int64_t i = 0; i < count; ++i) {
+      Row& row = rows[i];
+      row.start = next;
+      for (int32_t e = 0; e < length[i]; ++e, ++at) {
+        const int32_t j = iperm_[name[at]];
+        name[next] = j;                        // never behind what was read
+        w[next] = w[at];
+        next += j > from + i;
+      }
+      row.count = static_cast<int32_t>(next - row.start);
+    }
+  }
+
+  int64_t edges_of(int64_t from, int64_t to) const {
+    int64_t edges = 0;
+    for (int64_t k = from; k < to; ++k) edges += graph_.degree(perm_[k]);
+    return edges;
+  }
+
+  // All rows, for several threads. Those of each piece have more room than they take: for their earlier vertices too.
+  void copy_rows() {
     constexpr int64_t grain = 1 << 14;
-    std::vector<int64_t> base(n_ / grain + 2, 0);        // more room than the rows of each piece take: the earlier vertices too
-    for (int32_t k = 0; k < n_; ++k) base[k / grain + 1] += graph_.degree(perm_[k]);
+    std::vector<int64_t> base(n_ / grain + 2, 0);
+    for_range(options_.threads, n_, grain, [&](int64_t from, int64_t to, int) { base[from / grain + 1] = edges_of(from, to); });
     for (size_t i = 1; i < base.size(); ++i) base[i] += base[i - 1];
-    to_ = std::unique_ptr<int32_t[]>(new int32_t[graph_.ptr[n_] + 1]);
-    w_ = std::unique_ptr<double[]>(new double[graph_.ptr[n_] + 1]);
-    for_range(threads, n_, grain, [&](int64_t from, int64_t end, int) {
+    make_room(graph_.ptr[n_]);
+    row_.resize(n_);
+    for_range(options_.threads, n_, grain, [&](int64_t from, int64_t to, int) {
       int64_t next = base[from / grain];
-      for (int64_t k = from; k < end; ++k) {
-        fetch_ahead(k, end);
-        const int32_t v = perm_[k];
-        row_[k].start = next;
-        for (int64_t p = graph_.ptr[v]; p < graph_.ptr[v + 1]; ++p) {
-          const int32_t j = iperm_[graph_.to[p]];
-          to_[next] = j;
-          w_[next] = graph_.w[p];
-          next += j > k;
-        }
-        row_[k].count = static_cast<int32_t>(next - row_[k].start);
+      for (int64_t k = from; k < to; k += block) {
+        const int64_t end = std::min(to, k + block);
+        copy_block(k, end, next, row_.data() + k);
+        next = row_[end - 1].start + row_[end - 1].count;
       }
     });
   }
 
-  void fetch_ahead(int64_t k, int64_t end) const {
-    if (k + 24 < end) __builtin_prefetch(&graph_.ptr[perm_[k + 24]]);
-    if (k + 12 < end) {
-      const int64_t p = graph_.ptr[perm_[k + 12]];
-      __builtin_prefetch(graph_.to.data() + p);
-      __builtin_prefetch(graph_.w.data() + p);
-    }
-    if (k + 4 < end) {
-      const int32_t v = perm_[k + 4];
-      for (int64_t p = graph_.ptr[v], last = std::min(graph_.ptr[v + 1], p + 8); p < last; ++p)
-        __builtin_prefetch(&iperm_[graph_.to[p]]);
-    }
+  void make_room(int64_t edges) {
+    if (edges <= room_) return;
+    room_ = edges;
+    to_.reset(new int32_t[edges]);
+    w_.reset(new double[edges]);
   }
 
-  void gather(int32_t k, Worker& worker) {
+  void gather(int32_t k, const Row& row, Worker& worker) {
     PivotWork<T>& pivot = worker.pivot;
-    const Row row = row_[k];
     pivot.begin(row.count + options_.samples);
     for (int64_t p = row.start; p < row.start + row.count; ++p) pivot.add_if(true, {w_[p], to_[p], options_.samples});
     if (!graph_.ground.empty() && graph_.ground[perm_[k]] > 0)
@@ -146,6 +185,7 @@ class Ordered {
   }
 
   Columns<T> run_parallel() {
+    copy_rows();
     count_waits();
     place_.resize(n_);
     std::vector<Worker> workers;
@@ -168,7 +208,7 @@ class Ordered {
     int64_t done = 0;
     for (int32_t k; (k = next_pivot(worker)) >= 0;) {
       place_[k] = {static_cast<int64_t>(worker.pivot.rows.size()), id};
-      gather(k, worker);
+      gather(k, row_[k], worker);
       eliminate<true>(k, worker);
       for (const Edge& e : worker.pivot.edges())      // the last one to come sees all that was put into the lists
         if (e.to != n_ && waits_[e.to].fetch_sub(e.copies, std::memory_order_acq_rel) == e.copies) worker.ready.push_back(e.to);
@@ -258,9 +298,10 @@ class Ordered {
   const int32_t n_;
   std::vector<int32_t> iperm_;          // (n)
   std::vector<uint32_t> list_;          // (n) samples left for each pivot
-  std::vector<Row> row_;                // (n)
-  std::unique_ptr<int32_t[]> to_;       // of all rows
+  std::vector<Row> row_;                // (n), on one thread those of a block
+  std::unique_ptr<int32_t[]> to_;       // (room_) of all rows, on one thread of a block
   std::unique_ptr<double[]> w_;
+  int64_t room_ = 0;
   std::vector<int32_t> length_;         // (n) of the columns
   std::vector<double> D_;
   Nodes nodes_;

@@ -4,9 +4,12 @@
 // Source: Liang et al. 2025, "ParAC"; the round-synchronous order is described in rounds.cpp.
 #pragma once
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <vector>
 
 #include "factor/trisolve/trisolve.hpp"
+#include "native/buffer.hpp"
 #include "native/csr.hpp"
 
 namespace ms::parac {
@@ -58,12 +61,25 @@ template <class T> Columns<T> factor_ordered(const Graph& graph, const int32_t* 
 // Factor in the round-synchronous dynamic order (rounds.cpp). Uses the graph up.
 template <class T> Columns<T> factor_rounds(Graph&& graph, const Options& options);
 
+// A block of memory that a call takes and the next call finds again: fresh pages would cost a third of a solve.
+class Workspace {
+ public:
+  Buffer<double> take(int64_t size);
+  void give(Buffer<double>&& used);
+
+ private:
+  std::mutex lock_;                     // concurrent calls get blocks of their own
+  Buffer<double> spare_;
+};
+
 // The inverse of G D G^T; where D is 0, its pseudo-inverse.
 template <class T>
 class Inverse {
  public:
-  Inverse(Columns<T>&& columns, bool by_levels);
-  const Columns<T>& columns() const { return columns_; }
+  Inverse(Columns<T>&& columns, bool by_levels, int threads = 1);
+  Columns<T> columns() const;           // anew: the solves have them in another order
+  const Columns<T>& pivots() const { return columns_; }        // the same without ptr, rows and values
+  int64_t nnz() const { return lower_.nnz(); }
   int32_t null_components() const { return null_components_; }
   int64_t nbytes() const;
 
@@ -74,14 +90,18 @@ class Inverse {
 
  private:
   void label_components();
+  template <int K>
+  void apply_block(const double* b, int64_t row_b, int64_t column_b, double* x, int64_t row_x, int64_t column_x, double* Y,
+                   int threads) const;
 
-  Columns<T> columns_;
+  Columns<T> columns_;                  // but for ptr, rows and values, which lower_ has
   std::vector<double> inverse_d_;       // (n) 1/D, 0 where D is 0, in the numbering of the solves
   std::vector<int32_t> place_;          // (n) the caller's row of each row of the solves
   std::vector<int32_t> label_;          // (n) component of each vertex without a ground, -1 with; empty if all are in one
   std::vector<int64_t> size_;           // (null_components)
   int32_t null_components_ = 0;
   trisolve::UnitLower<T> lower_;
+  std::unique_ptr<Workspace> work_ = std::make_unique<Workspace>();
 };
 
 }  // namespace ms::parac

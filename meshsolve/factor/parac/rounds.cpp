@@ -28,6 +28,7 @@ constexpr uint64_t dead = ~uint64_t{0}, never = dead - 1;       // keys of elimi
 constexpr uint64_t tie_bits = (uint64_t{1} << 40) - 1;          // of a key: the hash, which stays; the degree is above
 constexpr int64_t parallel_work = 4000;                         // edges in a round from which threads pay
 constexpr int32_t short_row = 24;                               // entries up to which a row drops a pivot at once
+constexpr int64_t fetched = 16;                                 // pivots that are fetched together
 constexpr int64_t grain = 1 << 12;                              // vertices
 
 template <bool shared> uint64_t load(const uint64_t& x) {
@@ -114,6 +115,7 @@ class Rounds {
   void select(bool wide);
   bool choose_wide() const;
   void eliminate_chosen(bool wide);
+  void fetch(int64_t from, int64_t to, bool rows_too) const;
   void next_epoch(bool wide);
   void move_vertex(const Epoch& old, int32_t u, const std::vector<int32_t>& name);
   Columns<T> collect();
@@ -261,13 +263,42 @@ void Rounds<T>::make_room(Vertex& at, int32_t entries, Rows& rows) {
   at.row = std::copy_n(at.row, at.used, rows.take(at.room)) - at.used;
 }
 
+// Chosen vertices lie far apart, and so do their neighbours: asks for all that their elimination reads. Rows of neighbours are
+// looked for on one thread only: others may be moving them.
+template <class T>
+void Rounds<T>::fetch(int64_t from, int64_t to, bool rows_too) const {
+  const auto neighbours = [&](auto&& f) {
+    for (int64_t i = from; i < to; ++i) {
+      const Vertex& at = at_.vertex[chosen_[i]];
+      for (int32_t e = 0, last = std::min(at.used, 12); e < last; ++e) f(at.row[e].to);
+    }
+  };
+  for (int64_t i = from; i < to; ++i) __builtin_prefetch(&at_.vertex[chosen_[i]]);
+  for (int64_t i = from; i < to; ++i) {
+    const Edge* const row = at_.vertex[chosen_[i]].row;
+    __builtin_prefetch(row);
+    __builtin_prefetch(row + 4);
+  }
+  neighbours([&](int32_t u) {
+    __builtin_prefetch(&at_.key[u], 1);
+    __builtin_prefetch(at_.vertex.data() + u, 1);
+  });
+  if (rows_too) neighbours([&](int32_t u) {
+    if (u == at_.m) return;
+    __builtin_prefetch(at_.vertex[u].row, 1);
+    __builtin_prefetch(at_.vertex[u].row + 4, 1);
+  });
+}
+
 template <class T>
 void Rounds<T>::eliminate_chosen(bool wide) {
   const int64_t count = static_cast<int64_t>(chosen_.size()), done = static_cast<int64_t>(perm_.size());
   for (const int32_t v : chosen_) perm_.push_back(at_.vertex[v].origin);
   for_range(wide ? options_.threads : 1, count, 128, [&](int64_t from, int64_t to, int worker) {
-    for (int64_t i = from; i < to; ++i)
+    for (int64_t i = from; i < to; ++i) {
+      if ((i - from) % fetched == 0) fetch(i, std::min(to, i + fetched), !wide);
       wide ? eliminate<true>(chosen_[i], done + i, worker) : eliminate<false>(chosen_[i], done + i, worker);
+    }
   });
 }
 

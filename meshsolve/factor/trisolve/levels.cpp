@@ -1,4 +1,5 @@
-// How the rows of a triangular solve are shared out: level sets, or independent components of the lower part and a top.
+// In what order the rows of a triangular solve stand, and how they are shared out: sets of independent rows, or independent
+// components of the lower part and a top.
 // All in O(nnz), but for the union-find of cut_bins (O(nnz alpha(n))).
 #include <algorithm>
 #include <numeric>
@@ -52,24 +53,50 @@ std::vector<int32_t> order_by_level(const std::vector<int32_t>& level, const int
   return order;
 }
 
-Segments cut_levels(const std::vector<int32_t>& level, const int64_t* ptr) {
-  const int32_t n = static_cast<int32_t>(level.size());
+void order_piece(int32_t from, int32_t to, const int64_t* ptr, const int32_t* rows, std::vector<int32_t>& level, int32_t* order) {
+  int32_t levels = 1;
+  for (int32_t k = from; k < to; ++k) {
+    const int32_t mine = level[k];
+    levels = std::max(levels, mine + 1);
+    for (int64_t p = ptr[k]; p < ptr[k + 1]; ++p) {
+      int32_t& other = level[rows[p] < to ? rows[p] : k];
+      other = std::max(other, rows[p] < to ? mine + 1 : mine);
+    }
+  }
+  if (8 * levels > to - from) {
+    std::iota(order + from, order + to, from);
+  } else {
+    constexpr int32_t lengths = long_column + 1;
+    const auto key = [&](int32_t k) {
+      return level[k] * lengths + static_cast<int32_t>(std::min<int64_t>(ptr[k + 1] - ptr[k], long_column));
+    };
+    std::vector<int32_t> next(static_cast<size_t>(levels) * lengths + 1, 0);
+    for (int32_t k = from; k < to; ++k) ++next[key(k) + 1];
+    std::partial_sum(next.begin(), next.end(), next.begin());
+    for (int32_t k = from; k < to; ++k) order[from + next[key(k)]++] = k;
+  }
+  std::fill(level.begin() + from, level.begin() + to, 0);
+}
+
+Segments cut_sets(int32_t n, const int64_t* row_ptr, const int32_t* columns) {
   Segments s;
   s.begin.push_back(0);
   const auto close = [&](int32_t end) {                 // the rows since the last chunk
     if (end > s.begin.back()) s.begin.push_back(end);
   };
-  const auto segment = [&] { s.first.push_back(static_cast<int32_t>(s.begin.size()) - 1); };
+  const auto segment = [&] {
+    if (s.first.empty() || s.first.back() < s.chunks()) s.first.push_back(s.chunks());
+  };
   segment();
   for (int32_t a = 0; a < n;) {
-    int32_t b = a;
-    while (b < n && level[b] == level[a]) ++b;
+    int32_t b = a + 1;
+    while (b < n && (row_ptr[b] == row_ptr[b + 1] || columns[row_ptr[b + 1] - 1] < a)) ++b;
     if (b - a >= narrow) {
-      close(a);                                         // the run of narrow levels before this one
-      if (s.first.back() < static_cast<int32_t>(s.begin.size()) - 1) segment();
+      close(a);                                         // the run of narrow sets before this one
+      segment();
       int64_t work = 0;
       for (int32_t k = a; k < b; ++k)
-        if ((work += ptr[k + 1] - ptr[k] + 1) >= chunk_work) {
+        if ((work += row_ptr[k + 1] - row_ptr[k] + 1) >= chunk_work) {
           close(k + 1);
           work = 0;
         }
@@ -79,7 +106,7 @@ Segments cut_levels(const std::vector<int32_t>& level, const int64_t* ptr) {
     a = b;
   }
   close(n);
-  if (s.first.back() < static_cast<int32_t>(s.begin.size()) - 1) segment();
+  segment();
   return s;
 }
 

@@ -1,6 +1,11 @@
-// The solves themselves. Forward by columns on one thread, by rows on several; backward by columns on both.
+// The matrix, renumbered, and the solves. Forward by columns on one thread, by rows on several; backward by columns on both:
+// there a column is added up from its last entry to its first, the row solved last, so that the other terms need not wait for it.
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <numeric>
 #include <thread>
+#include <utility>
 
 #include "native/parallel.hpp"
 #include "trisolve.hpp"
@@ -8,6 +13,7 @@
 namespace ms::trisolve {
 namespace {
 
+constexpr int32_t piece = 4096;                  // columns that are arranged together: they stay in the second-level cache
 constexpr int64_t parallel_work = 300'000;       // entries times right-hand sides below which one thread is faster
 
 // f(chunk) for all chunks; workers claim them in order, one of segment s waits until all before segment s are done.
@@ -36,34 +42,112 @@ void run_chunks(const Segments& s, int threads, F&& f) {
 }  // namespace
 
 template <class T>
-UnitLower<T>::UnitLower(int32_t n, const int64_t* ptr, const int32_t* rows, const T* values, bool by_levels, const int32_t* order)
-    : n_(n), ptr_(ptr), rows_(rows), values_(values), by_levels_(by_levels) {
-  if (!order) return;
-  order_.assign(order, order + n);
-  std::vector<int32_t> position(n);
-  own_ptr_.assign(n + int64_t{1}, 0);
-  for (int32_t q = 0; q < n; ++q) {
-    position[order[q]] = q;
-    own_ptr_[q + 1] = own_ptr_[q] + ptr[order[q] + 1] - ptr[order[q]];
+UnitLower<T>::UnitLower(int32_t n, std::vector<int64_t>&& ptr, std::vector<int32_t>&& rows, std::vector<T>&& values,
+                        bool by_levels, const int32_t* order, int threads)
+    : n_(n), by_levels_(by_levels), ptr_(std::move(ptr)), rows_(std::move(rows)), values_(std::move(values)), order_(n) {
+  if (order)
+    renumber(order);
+  else
+    std::iota(order_.begin(), order_.end(), 0);
+  arrange(threads);
+  find_runs();
+}
+
+template <class T>
+void UnitLower<T>::renumber(const int32_t* order) {
+  std::vector<int32_t> position(n_), rows(nnz());
+  std::vector<int64_t> ptr(n_ + int64_t{1}, 0);
+  std::vector<T> values(nnz());
+  for (int32_t q = 0; q < n_; ++q) position[order[q]] = q;
+  for (int32_t q = 0; q < n_; ++q) {
+    int64_t to = ptr[q];
+    for (int64_t p = ptr_[order[q]]; p < ptr_[order[q] + 1]; ++p, ++to) {
+      rows[to] = position[rows_[p]];
+      values[to] = values_[p];
+    }
+    ptr[q + 1] = to;
   }
-  own_rows_.resize(ptr[n]);
-  own_values_.resize(ptr[n]);
-  for (int32_t q = 0; q < n; ++q) {
-    int64_t to = own_ptr_[q];
-    for (int64_t p = ptr[order[q]]; p < ptr[order[q] + 1]; ++p, ++to) {
-      own_rows_[to] = position[rows[p]];
-      own_values_[to] = values[p];
+  order_.assign(order, order + n_);
+  ptr_.swap(ptr);
+  rows_.swap(rows);
+  values_.swap(values);
+}
+
+template <class T>
+struct UnitLower<T>::Piece {             // of one worker: the columns of a piece as they were
+  std::vector<int64_t> ptr;
+  std::vector<int32_t> rows;
+  std::vector<T> values;
+};
+
+// Columns [a, b) into the order from[a .. b), where they stand.
+template <class T>
+void UnitLower<T>::arrange_piece(int32_t a, int32_t b, const int32_t* from, Piece& old) {
+  const int64_t begin = ptr_[a];
+  old.ptr.assign(ptr_.begin() + a, ptr_.begin() + b + 1);
+  old.rows.assign(rows_.begin() + begin, rows_.begin() + ptr_[b]);
+  old.values.assign(values_.begin() + begin, values_.begin() + ptr_[b]);
+  int64_t to = begin;
+  for (int32_t q = a; q < b; ++q) {
+    if (q > a) ptr_[q] = to;             // the ends of a piece belong to its neighbours as well
+    const int32_t k = from[q] - a;
+    for (int64_t p = old.ptr[k] - begin; p < old.ptr[k + 1] - begin; ++p, ++to) {
+      rows_[to] = old.rows[p];
+      values_[to] = old.values[p];
     }
   }
-  ptr_ = own_ptr_.data();
-  rows_ = own_rows_.data();
-  values_ = own_values_.data();
+}
+
+template <class T>
+void UnitLower<T>::arrange(int threads) {
+  std::vector<int32_t> level(n_, 0), from(n_), position(n_);
+  std::vector<Piece> work(threads);
+  for_range(threads, (n_ + piece - 1) / piece, 4, [&](int64_t first, int64_t last, int worker) {
+    for (int64_t at = first; at < last; ++at) {
+      const int32_t a = static_cast<int32_t>(at * piece), b = static_cast<int32_t>(std::min<int64_t>(n_, (at + 1) * piece));
+      order_piece(a, b, ptr_.data(), rows_.data(), level, from.data());
+      for (int32_t q = a; q < b; ++q) position[from[q]] = q;
+      arrange_piece(a, b, from.data(), work[worker]);
+    }
+  });
+  for_range(threads, nnz(), 1 << 16, [&](int64_t first, int64_t last, int) {
+    for (int64_t p = first; p < last; ++p) rows_[p] = position[rows_[p]];
+  });
+  for (int32_t& k : from) k = order_[k];
+  order_.swap(from);
+}
+
+template <class T>
+void UnitLower<T>::find_runs() {
+  for (int32_t q = 0; q < n_; ++q) {
+    const int32_t length = static_cast<int32_t>(std::min<int64_t>(ptr_[q + 1] - ptr_[q], long_column));
+    if (runs_.empty() || runs_.back().length != length) runs_.push_back({length, 0});
+    ++runs_.back().count;
+  }
+}
+
+template <class T>
+void UnitLower<T>::original(std::vector<int64_t>& ptr, std::vector<int32_t>& rows, std::vector<T>& values) const {
+  std::vector<int32_t> position(n_);
+  for (int32_t q = 0; q < n_; ++q) position[order_[q]] = q;
+  ptr.assign(n_ + int64_t{1}, 0);
+  rows.resize(nnz());
+  values.resize(nnz());
+  for (int32_t k = 0; k < n_; ++k) {
+    int64_t to = ptr[k];
+    for (int64_t p = ptr_[position[k]]; p < ptr_[position[k] + 1]; ++p, ++to) {
+      rows[to] = order_[rows_[p]];
+      values[to] = values_[p];
+    }
+    ptr[k + 1] = to;
+  }
 }
 
 template <class T>
 int64_t UnitLower<T>::nbytes() const {
-  const int64_t copies = (by_rows_ ? 1 : 0) + !own_ptr_.empty();
-  return copies * (nnz() * static_cast<int64_t>(sizeof(int32_t) + sizeof(T)) + n_ * static_cast<int64_t>(sizeof(int64_t)));
+  const int64_t entry = sizeof(int32_t) + sizeof(T), pointer = sizeof(int64_t), copies = by_rows_ ? 2 : 1;
+  return copies * (nnz() * entry + n_ * pointer) + n_ * static_cast<int64_t>(sizeof(int32_t)) +
+         static_cast<int64_t>(runs_.size() * sizeof(Run));
 }
 
 template <class T>
@@ -82,7 +166,8 @@ const typename UnitLower<T>::ByRows& UnitLower<T>::by_rows() const {
         R->columns[at] = k;
         R->values[at] = values_[p];
       }
-    R->segments = by_levels_ ? cut_levels(level_sets(n_, ptr_, rows_), ptr_) : cut_bins(n_, ptr_, rows_, R->ptr.data(), R->columns.data());
+    R->segments = by_levels_ ? cut_sets(n_, R->ptr.data(), R->columns.data())
+                             : cut_bins(n_, ptr_.data(), rows_.data(), R->ptr.data(), R->columns.data());
     by_rows_ = std::move(R);
   });
   return *by_rows_;
@@ -114,7 +199,7 @@ void UnitLower<T>::backward_rows(const ByRows& R, int32_t chunk, double* Y, cons
     const double scale = d ? d[k] : 1.0;
     double sum[K];
     for (int c = 0; c < K; ++c) sum[c] = Y[k * K + c] * scale;
-    for (int64_t p = ptr_[k]; p < ptr_[k + 1]; ++p) {
+    for (int64_t p = ptr_[k + 1]; p-- > ptr_[k];) {
       const double v = static_cast<double>(values_[p]);
       const double* const y = Y + int64_t{rows_[p]} * K;
       for (int c = 0; c < K; ++c) sum[c] += v * y[c];
@@ -125,32 +210,77 @@ void UnitLower<T>::backward_rows(const ByRows& R, int32_t chunk, double* Y, cons
 
 namespace {
 
-template <int K, class T>
-void forward_columns(int32_t n, const int64_t* ptr, const int32_t* rows, const T* values, double* Y) {
-  for (int64_t k = 0; k < n; ++k) {
+template <class T>
+struct Stored {                                  // what a run of columns is read from
+  const int64_t* ptr;
+  const int32_t* rows;
+  const T* values;
+  const double* d;
+  double* Y;
+};
+
+// Columns [from, to) of `length` entries each, or with `long_column` of any number.
+template <int K, int length, class T>
+void scatter(const Stored<T>& L, int64_t from, int64_t to) {
+  int64_t p = L.ptr[from];
+  for (int64_t k = from; k < to; ++k) {
     double s[K];
-    for (int c = 0; c < K; ++c) s[c] = Y[k * K + c];
-    for (int64_t p = ptr[k]; p < ptr[k + 1]; ++p) {
-      const double v = static_cast<double>(values[p]);
-      double* const y = Y + int64_t{rows[p]} * K;
+    for (int c = 0; c < K; ++c) s[c] = L.Y[k * K + c];
+    const int64_t count = length < long_column ? length : L.ptr[k + 1] - p;
+    for (int64_t e = 0; e < count; ++e) {
+      const double v = static_cast<double>(L.values[p + e]);
+      double* const y = L.Y + int64_t{L.rows[p + e]} * K;
       for (int c = 0; c < K; ++c) y[c] += v * s[c];
     }
+    p += count;
+  }
+}
+
+template <int K, int length, class T>
+void gather(const Stored<T>& L, int64_t from, int64_t to) {
+  int64_t p = L.ptr[to];
+  for (int64_t k = to; k-- > from;) {
+    const double scale = L.d ? L.d[k] : 1.0;
+    double s[K];
+    for (int c = 0; c < K; ++c) s[c] = L.Y[k * K + c] * scale;
+    const int64_t count = length < long_column ? length : p - L.ptr[k];
+    p -= count;
+    for (int64_t e = count - 1; e >= 0; --e) {
+      const double v = static_cast<double>(L.values[p + e]);
+      const double* const y = L.Y + int64_t{L.rows[p + e]} * K;
+      for (int c = 0; c < K; ++c) s[c] += v * y[c];
+    }
+    for (int c = 0; c < K; ++c) L.Y[k * K + c] = s[c];
+  }
+}
+
+template <class T> using Kernel = void (*)(const Stored<T>&, int64_t, int64_t);
+
+// By length; for several right-hand sides a column is long enough as it is.
+template <int K, class T, int... lengths>
+constexpr std::array<Kernel<T>, sizeof...(lengths)> scatters(std::integer_sequence<int, lengths...>) {
+  return {scatter<K, K == 1 ? lengths : long_column, T>...};
+}
+template <int K, class T, int... lengths>
+constexpr std::array<Kernel<T>, sizeof...(lengths)> gathers(std::integer_sequence<int, lengths...>) {
+  return {gather<K, K == 1 ? lengths : long_column, T>...};
+}
+using Lengths = std::make_integer_sequence<int, long_column + 1>;
+
+template <int K, class T>
+void forward_runs(const std::vector<Run>& runs, const Stored<T>& L) {
+  static constexpr auto kernels = scatters<K, T>(Lengths());
+  int64_t k = 0;
+  for (const Run& run : runs) {
+    kernels[run.length](L, k, k + run.count);
+    k += run.count;
   }
 }
 
 template <int K, class T>
-void backward_columns(int32_t n, const int64_t* ptr, const int32_t* rows, const T* values, const double* d, double* Y) {
-  for (int64_t k = n - 1; k >= 0; --k) {
-    const double scale = d ? d[k] : 1.0;
-    double s[K];
-    for (int c = 0; c < K; ++c) s[c] = Y[k * K + c] * scale;
-    for (int64_t p = ptr[k]; p < ptr[k + 1]; ++p) {
-      const double v = static_cast<double>(values[p]);
-      const double* const y = Y + int64_t{rows[p]} * K;
-      for (int c = 0; c < K; ++c) s[c] += v * y[c];
-    }
-    for (int c = 0; c < K; ++c) Y[k * K + c] = s[c];
-  }
+void backward_runs(const std::vector<Run>& runs, const Stored<T>& L, int64_t n) {
+  static constexpr auto kernels = gathers<K, T>(Lengths());
+  for (size_t r = runs.size(); r-- > 0; n -= runs[r].count) kernels[runs[r].length](L, n - runs[r].count, n);
 }
 
 }  // namespace
@@ -159,8 +289,9 @@ template <class T>
 template <int K>
 void UnitLower<T>::run(double* Y, const double* d, bool down, bool up, int threads) const {
   if (threads <= 1 || nnz() * K < parallel_work) {
-    if (down) forward_columns<K>(n_, ptr_, rows_, values_, Y);
-    if (up) backward_columns<K>(n_, ptr_, rows_, values_, d, Y);
+    const Stored<T> L{ptr_.data(), rows_.data(), values_.data(), d, Y};
+    if (down) forward_runs<K>(runs_, L);
+    if (up) backward_runs<K>(runs_, L, n_);
     return;
   }
   const ByRows& R = by_rows();

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import reference
 import scipy.sparse as sp
+import scipy.sparse.linalg as spla
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -170,6 +171,21 @@ def test_the_operator_is_the_inverse_of_the_factor(ordering, dtype, grounded):
     dense = P @ np.eye(300)
     assert abs(dense - dense.T).max() <= 1e-10 * abs(dense).max()
     assert np.linalg.eigvalsh(dense).min() > -1e-9 * abs(dense).max()
+
+
+@pytest.mark.parametrize("make", [lambda: ms.datasets.grid3d(22), lambda: ms.datasets.road_like(9000),
+                                  lambda: ms.datasets.rmat(11)])
+@pytest.mark.parametrize("ordering", ["rounds", "amd", "nnz_sort"])
+def test_columns_in_the_order_of_the_solves_are_those_of_the_factor(make, ordering):
+    """Several pieces of columns are rearranged; long columns, columns of one entry and empty ones."""
+    L = make()
+    P = ms.parac(L, ordering=ordering, threads=1)
+    b = np.random.default_rng(0).standard_normal(L.shape[0])
+    y = spla.spsolve_triangular(P.G.tocsr(), b[P.perm], unit_diagonal=True)
+    y *= np.divide(1, P.D, out=np.zeros_like(P.D), where=P.D > 0)
+    x = np.empty_like(b)
+    x[P.perm] = spla.spsolve_triangular(P.G.T.tocsr(), y, lower=False, unit_diagonal=True)
+    assert np.allclose(P @ b, x, rtol=1e-9, atol=1e-11 * abs(x).max())
 
 
 def test_more_copies_are_a_better_factor():

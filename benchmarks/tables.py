@@ -1,0 +1,164 @@
+"""A result file as a table in Markdown, with the line that says where it was measured. Nothing is measured here."""
+
+from __future__ import annotations
+
+from benchmarks.cholesky_bars import GROUPS
+from benchmarks.measure import clock_for, geometric_mean
+
+SHOWN = 10                      # rows of the ordering table
+MULTIGRID = ("pyamg-sa", "pyamg-rs")
+
+
+def markdown(run):
+    """One result as a table with the line that says where it was measured."""
+    columns, rows = TABLES[run["bench"]](run)
+    lines = [f"| {' | '.join(columns)} |", f"|---|{'---:|' * (len(columns) - 1)}", *(f"| {' | '.join(row)} |" for row in rows)]
+    host, left_out = run["machine"], ", ".join(run.get("left_out", []))
+    note = f"{host['cpu']}, {host['cores']} cores, {run['date'][:10]}, commit {run['git']}; median {run['clock']} seconds; {_peers(run)}"
+    return "\n".join(lines) + f"\n\n{note}{'; left out: ' + left_out if left_out else ''}."
+
+
+def _peers(run):
+    named = run.get("peers")
+    if isinstance(named, dict):
+        return "; ".join(v for v in dict.fromkeys(named.values()) if v)
+    return "; ".join(f"{name} {version}" for name, version in run["versions"].items() if name in USED[run["bench"]])
+
+
+def order_table(run):
+    """Seconds of METIS and of nested dissection, and the ratios of fill: some meshes, and the mean of all."""
+    columns = ["ordering: mesh", "vertices", "METIS s", *(f"ours, {t} thread{'s' * (t > 1)}, s" for t in run["threads"]),
+               "nnz(L) / METIS'", "flops / METIS'"]
+    rows = []
+    for row in run["rows"]:
+        clocks = {"metis": run["clock"], **{f"meshsolve-{t}t": clock_for(t, run["clock"]) for t in run["threads"]}}
+        seconds = [row["seconds"].get(name, {}).get(clock, {}).get("median") for name, clock in clocks.items()]
+        fill, metis = row["fill"][f"meshsolve-{run['threads'][0]}t"], row["fill"].get("metis")
+        ratios = [f"{fill[kind] / metis[kind]:.3f}" if metis else "-" for kind in ("nnz", "flops")]
+        rows.append([row["mesh"], f"{row['n']:,}", *map(_seconds, seconds), *ratios])
+    step = max(1, -(-len(rows) // SHOWN))
+    return columns, [*rows[::-step][::-1], _mean_of_all(run, rows, columns)]
+
+
+def _mean_of_all(run, rows, columns):
+    """The last row: how many times faster than METIS, and the ratios of fill, as geometric means over every mesh."""
+    if any(cell == "-" for row in rows for cell in row[2:]):
+        return [f"{len(rows)} meshes", *["-"] * (len(columns) - 1)]
+    numbers = [[float(cell) for cell in row[2:]] for row in rows]
+    metis, threads = [r[0] for r in numbers], len(run["threads"])
+    faster = [geometric_mean([m / r[1 + t] for m, r in zip(metis, numbers)]) for t in range(threads)]
+    ratios = [geometric_mean([r[k] for r in numbers]) for k in (-2, -1)]
+    return [f"**{len(rows)} meshes, geometric mean**", "", "1", *(f"**{x:.1f} x faster**" for x in faster), *(f"**{x:.3f}**" for x in ratios)]
+
+
+def cholesky_table(run):
+    """First solve and refactorization with solve: ours and the best of each peer's variants, one thread."""
+    columns = ["first solve / refactor + solve, s", "vertices", "meshsolve", *GROUPS, "peak MB (ours; least of the peers)"]
+    rows = []
+    for mesh, solvers in by_mesh(run).items():
+        n = next(iter(solvers.values()))["n"]
+        ours = solvers.pop("meshsolve", None)
+        cell = [f"{_seconds(best(r, 'first', run))} / {_seconds(best(r, 'again', run))}" for r in
+                ([ours] if ours else [], *([solvers[s] for s in names if s in solvers] for names in GROUPS.values()))]
+        whole = [s for names in GROUPS.values() for name, s in solvers.items() if name in names]
+        peaks = [r["peak"]["median"] / 1e6 for r in whole]
+        memory = f"{ours['peak']['median'] / 1e6:.0f}; {min(peaks):.0f}" if ours and peaks else "-"
+        rows.append([mesh, f"{n:,}", *cell, memory])
+    return columns, rows
+
+
+def by_mesh(run):
+    """``{mesh: {solver: row}}`` of the one-thread rows that did not fail."""
+    meshes = {}
+    for row in run["rows"]:
+        if row["threads"] == min(run["threads"]) and "failed" not in row:
+            meshes.setdefault(row["mesh"], {})[row["solver"]] = row
+    return meshes
+
+
+def best(rows, phase, run):
+    """Least median of a phase among the rows, or None."""
+    return min((row["seconds"][run["clock"]][phase]["median"] for row in rows), default=None)
+
+
+def _seconds(value):
+    return "-" if value is None else f"{value:.4f}" if value < 0.1 else f"{value:.3f}" if value < 1 else f"{value:.2f}"
+
+
+def glu_table(run):
+    """Refactorization and solve of generated circuits, one and more threads; real circuits as geometric means."""
+    columns = ["refactor / solve, ms", "unknowns", *(f"meshsolve, {t} thread{'s' * (t > 1)}" for t in run["threads"]), "KLU",
+               *(f"PARDISO, {t} thread{'s' * (t > 1)}" for t in run["threads"]), "stored / KLU's"]
+    matrices = {}
+    for row in run["rows"]:
+        if "seconds" in row:
+            matrices.setdefault(row["matrix"], {})[row["solver"], row["threads"]] = row
+    rows, faster = [], []
+    for name, found in matrices.items():
+        ours, klu = found.get(("meshsolve", 1)), found.get(("klu", 1))
+        if not name.rpartition("-")[2].endswith("k"):                    # a real circuit
+            if ours and klu:
+                faster.append([_phase(klu, k, run) / _phase(ours, k, run) for k in ("refactor", "solve")])
+            continue
+        keys = [*(("meshsolve", t) for t in run["threads"]), ("klu", 1), *(("pardiso", t) for t in run["threads"])]
+        stored = f"{ours['facts']['stored'] / klu['facts']['nnz_LU']:.2f}" if ours and klu else "-"
+        rows.append([name, f"{next(iter(found.values()))['n']:,}", *(_pair(found.get(key), run) for key in keys), stored])
+    if faster:
+        means = " / ".join(f"{geometric_mean(list(ratios)):.2f} x" for ratios in zip(*faster, strict=True))
+        rows.append([f"**{len(faster)} real circuits, KLU's time over ours, geometric mean**", "", f"**{means}**", *[""] * (len(columns) - 3)])
+    return columns, rows
+
+
+def _phase(row, phase, run):
+    return row["seconds"][phase][clock_for(row["threads"], run["clock"])]["median"]
+
+
+def _pair(row, run):
+    return "-" if row is None else f"{1e3 * _phase(row, 'refactor', run):.3g} / {1e3 * _phase(row, 'solve', run):.3g}"
+
+
+def ildl_table(run):
+    """Each indefinite system: the complete factorization beside PARDISO's, and what ms.solve takes in all."""
+    columns = ["system", "unknowns", "ms.solve, s", "iterations", "complete factor, s", "PARDISO, s", "with matching, s"]
+    systems, rows, ratios = {}, [], []
+    for row in run["rows"]:
+        if row["threads"] == min(run["threads"]):
+            systems.setdefault(row["problem"], {})[row["solver"]] = row
+    for name, found in systems.items():
+        cells = [_factor(found.get(s), run) for s in ("meshsolve-complete", "pardiso", "pardiso-matching")]
+        solved = found.get("meshsolve", {})
+        total = solved["seconds"][run["clock"]]["total"]["median"] if "seconds" in solved else None
+        rows.append([name, f"{next((r['n'] for r in found.values() if 'n' in r), 0):,}", _seconds(total),
+                     str(solved.get("facts", {}).get("iterations", "-")), *map(_seconds, cells)])
+        if cells[0] and cells[1]:
+            ratios.append(cells[1] / cells[0])
+    mean = f"**{geometric_mean(ratios):.2f} x faster than PARDISO**" if ratios else "-"
+    return columns, [*rows, [f"**{len(rows)} systems, geometric mean of the factor**", "", "", "", mean, "", ""]]
+
+
+def _factor(row, run):
+    return row["seconds"][run["clock"]]["factor"]["median"] if row and "factor" in row.get("seconds", {}).get(run["clock"], {}) else None
+
+
+def parac_table(run):
+    """Set-up and solve to 1e-8 of each graph: ours, multigrid (the better of two), incomplete Cholesky."""
+    columns = ["set-up + solve to 1e-8, s", "vertices", *(f"meshsolve, {t} thread{'s' * (t > 1)}" for t in run["threads"]),
+               "iterations", "pyamg (better of SA, RS)", "ilupp IC(0)", "factor, ns an entry (amd / rounds)"]
+    rows = []
+    for row in run["rows"]:
+        solvers = row["solvers"]
+        ours = [_total(solvers.get(f"parac-auto-{t}t"), clock_for(t, run["clock"])) for t in run["threads"]]
+        multigrid = [t for t in (_total(solvers.get(name), run["clock"]) for name in MULTIGRID) if t]
+        cost = " / ".join(f"{row['orders'][o]['ns_per_entry']:.0f}" for o in ("amd-1", "rounds-1") if o in row["orders"]) or "-"
+        iterations = str(solvers.get("parac-auto-1t", {}).get("iterations", "-"))
+        rows.append([row["problem"], f"{row['n']:,}", *map(_seconds, ours), iterations, _seconds(min(multigrid, default=None)),
+                     _seconds(_total(solvers.get("ilupp-ic0"), run["clock"])), cost])
+    return columns, rows
+
+
+def _total(found, clock):
+    return found["seconds"][clock]["total"]["median"] if found and "seconds" in found else None
+
+
+TABLES = {"order": order_table, "cholesky": cholesky_table, "glu": glu_table, "ildl": ildl_table, "parac": parac_table}
+USED = {"glu": ("mkl", "pypardiso"), "ildl": ("mkl", "pypardiso", "scipy"), "parac": ("pyamg", "ilupp"), "order": (), "cholesky": ()}
