@@ -12,6 +12,7 @@ import meshsolve as ms
 from meshsolve import _core, arrays
 from zoo import random_spd
 
+pytestmark = pytest.mark.native
 FORMATS = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]
 
 

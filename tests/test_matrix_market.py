@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 import meshsolve as ms
 from meshsolve.matrix_market import parse
 
+pytestmark = pytest.mark.native
+
 
 def written(A, **how):
     text = io.BytesIO()

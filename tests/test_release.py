@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import shlex
 import tomllib
 
 import pytest
@@ -43,3 +44,70 @@ def test_no_other_file_includes_what_one_system_alone_has():
     for path in [*(ROOT / "meshsolve").rglob("*.cpp"), *(ROOT / "meshsolve").rglob("*.hpp")]:
         found = re.search(r"#include <(pthread|malloc|sys/|cpuid|unistd|dlfcn|windows)[^>]*>|std::(atomic_ref|aligned_alloc)\b|__builtin_cpu", path.read_text())
         assert found is None or path.name in guarded | {"atomic.hpp"}, f"{path.name}: {found[0]}"
+
+
+# ---- workflows ----------------------------------------------------------------------------------------------------------
+
+
+def workflow(name):
+    """A workflow as GitHub reads it; the key ``on`` is True to YAML 1.1."""
+    yaml = pytest.importorskip("yaml", reason="comes with MkDocs: pip install .[docs]")
+    return yaml.safe_load((ROOT / ".github" / "workflows" / f"{name}.yml").read_text())
+
+
+def commands(name):
+    """Every line that a workflow hands to a shell."""
+    steps = [step for job in workflow(name)["jobs"].values() for step in job["steps"]]
+    return [line.strip() for step in steps for line in step.get("run", "").splitlines()]
+
+
+WORKFLOWS = ["test", "sanitize", "wheels", "docs"]
+
+
+def test_every_workflow_is_looked_at():
+    assert sorted(path.stem for path in (ROOT / ".github" / "workflows").iterdir()) == sorted(WORKFLOWS)
+
+
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_what_a_workflow_names_is_there(name):
+    """Scripts and files exist, and so do extras of the package; rights are given to single jobs, runs take each other's place."""
+    flow, found = workflow(name), 0
+    for line in commands(name):
+        words = shlex.split(line.replace("\\", "/"))
+        if words and words[0] == "bash":
+            assert (ROOT / words[1]).is_file(), line
+            found += 1
+        for extras in re.findall(r"\"\.\[(\S+)\]\"", line):
+            assert set(extras.split(",")) <= set(PROJECT["project"]["optional-dependencies"]), line
+            found += 1
+    assert found or "cibuildwheel" in str(flow)
+    assert flow["permissions"] == {"contents": "read"} and "group" in flow["concurrency"]
+    for job in flow["jobs"].values():
+        assert job["timeout-minutes"] <= 90 and set(job.get("permissions", {})) <= {"pages", "id-token"}
+        for step in job["steps"]:
+            assert re.fullmatch(r"[\w-]+/[\w-]+@(release/)?v\d+", step.get("uses", "a/b@v1")), "a major version"
+
+
+def test_sanitizers_run_on_every_change():
+    flow = workflow("sanitize")
+    assert {"push", "pull_request"} <= set(flow[True])
+    job = flow["jobs"]["sanitize"]
+    kinds = job["strategy"]["matrix"]["kind"]
+    script = (ROOT / "scripts" / "sanitize.sh").read_text()
+    assert kinds == ["address", "thread"] and all(f"    {kind}) flags=" in script for kind in kinds)
+    assert any(line.startswith("bash scripts/sanitize.sh ${{ matrix.kind }}") for line in commands("sanitize"))
+    assert any(step.get("uses", "").startswith("actions/cache@") for step in job["steps"])
+    assert job["env"]["CMAKE_CXX_COMPILER_LAUNCHER"] == "ccache"
+
+
+def test_only_a_tag_is_published():
+    jobs = workflow("wheels")["jobs"]
+    assert jobs["publish"]["if"] == "github.event_name == 'push' && startsWith(github.ref, 'refs/tags/v')"
+    assert set(jobs["publish"]["needs"]) == set(jobs) - {"publish"}
+    assert [name for name, job in jobs.items() if "id-token" in job.get("permissions", {})] == ["publish"]
+
+
+def test_the_readmes_command_is_what_the_workflow_runs():
+    assert "bash .ci/run" in commands("test") and "bash scripts/test.sh" in (ROOT / ".ci" / "run").read_text()
+    pythons = {case["python"] for case in workflow("test")["jobs"]["test"]["strategy"]["matrix"]["include"]}
+    assert PROJECT["project"]["requires-python"].removeprefix(">=") in pythons

@@ -8,6 +8,7 @@
 #include "bind.hpp"
 #include "check.hpp"
 #include "dense.hpp"
+#include "parallel.hpp"
 #include "poison.hpp"
 #include "table.hpp"
 
@@ -111,6 +112,7 @@ void bind_native(nb::module_& m) {
   interrupt::set_hook(look_at_python);
   m.def("set_progress", [](nb::object tell) { progress_callable() = tell; }, "tell"_a.none());
   m.def("poison", [](bool on) { poisoned = on; }, "on"_a, "Fresh blocks are filled with NaN (tests).");
+  m.def("shared_calls", &Pool::shared, "Loops and task trees so far that more than one thread worked at (tests).");
   m.def("read_table", [](nb::bytes text, int64_t begin, int width, int64_t rows) {
     Table table;
     const char *const first = text.c_str() + std::min<int64_t>(begin, static_cast<int64_t>(text.size())), *const last = text.c_str() + text.size();

@@ -39,6 +39,8 @@ class Workers {
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
+  int64_t shared() const { return shared_.load(std::memory_order_relaxed); }
+
  private:
   // Where the system gives no more threads, those that are there do the work.
   void start(int threads, const std::function<void(int)>& f) {
@@ -51,6 +53,7 @@ class Workers {
     job_ = &f;
     want_ = std::min(threads - 1, size_);
     left_ = want_;
+    if (want_ > 0) shared_.fetch_add(1, std::memory_order_relaxed);
     error_ = nullptr;
     ++generation_;
     wake_.notify_all();
@@ -83,6 +86,7 @@ class Workers {
 
   std::atomic<bool> busy_{false};
   std::atomic<int> left_{0};                 // workers that have not finished the job
+  std::atomic<int64_t> shared_{0};
   std::mutex mu_;                            // of all below
   std::condition_variable wake_, done_;
   uint64_t generation_ = 0;                  // jobs so far
@@ -115,5 +119,7 @@ void Pool::run(int threads, const std::function<void(int)>& f) {
   else
     workers().run(threads, f);
 }
+
+int64_t Pool::shared() { return workers().shared(); }
 
 }  // namespace ms

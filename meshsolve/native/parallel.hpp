@@ -19,6 +19,7 @@ class Pool {
   // f(worker) on `threads` workers; the caller is worker 0. The first exception of any worker is thrown here.
   // A nested or concurrent call runs on the caller alone: never a deadlock. A forked child starts a pool of its own.
   static void run(int threads, const std::function<void(int)>& f);
+  static int64_t shared();                  // calls so far that more than one thread took part in
 };
 
 // f(task, worker) for every task after all its children. `parent` is postordered: parent[t] > t, or -1 for a root.

@@ -117,6 +117,7 @@ def test_no_faces_is_a_mesh():
 # ---- connectivity
 
 
+@pytest.mark.native
 @settings(max_examples=200, deadline=None)
 @given(random_meshes())
 def test_connectivity_against_brute_force(case):
@@ -136,6 +137,7 @@ def test_connectivity_against_brute_force(case):
     assert graph.indptr.dtype == np.int64 and graph.indices.dtype == np.int32
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("faces, manifold", [
     (TETRAHEDRON, True), ([[0, 1, 2]], True), ([[0, 1, 2], [0, 1, 2]], True),
     ([[0, 1, 2], [0, 3, 1], [0, 1, 4]], False),                       # three faces at an edge
@@ -214,6 +216,7 @@ def read(tmp_path, text):
 SQUARE = "v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\n"
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("text, faces", [
     (SQUARE + "f 1 2 3\n", [[0, 1, 2]]),
     (SQUARE + "f 1 2 3", [[0, 1, 2]]),
@@ -271,6 +274,7 @@ def test_obj_keeps_every_bit(points):
         assert np.array_equal(load_mesh(folder + "/a.obj").vertices, np.array(points))
 
 
+@pytest.mark.native
 @settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=200) | st.text(alphabet="vf 0123.-/\\\n\r#e+nta", max_size=120))
 def test_obj_reader_never_does_anything_but_read_or_refuse(content):

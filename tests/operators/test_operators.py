@@ -15,6 +15,8 @@ from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import Mesh, load_mesh
 from meshsolve.operators import CotanAssembler, cotan_laplacian, edge_lengths, face_areas, graph_laplacian, mass_matrix
 
+pytestmark = pytest.mark.native
+
 
 def flat_grid(k):
     """k x k vertices of the plane, squares cut along one diagonal."""

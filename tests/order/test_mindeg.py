@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from meshsolve import order
 
+pytestmark = pytest.mark.native
+
 
 @pytest.mark.parametrize("A", [grid(7, 7), triangulated(6, 8), grid(4, 4, 4), random_graph(60, 4, 1), kkt(40, 20, 2), path(50)])
 def test_fill_is_near_exact_minimum_degree(A):

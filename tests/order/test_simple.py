@@ -9,6 +9,8 @@ import meshsolve as ms
 from meshsolve import order
 from meshsolve.arrays import symmetric_pattern
 
+pytestmark = pytest.mark.native
+
 
 def test_nnz_sort_is_by_degree_with_ties_by_seed():
     A = random_graph(300, 5, 3)

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 import meshsolve as ms
 from meshsolve import order
 
+pytestmark = pytest.mark.native
+
 
 def with_edges(A, i, j):
     return sp.csr_array(A + from_edges(A.shape[0], np.asarray(i), np.asarray(j)))

@@ -20,6 +20,7 @@ def check_queries(P, mesh, names=QUERIES):
         assert np.array_equal(indptr, expected[0]) and np.array_equal(indices, expected[1]), name
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("patch_size", [1, 2, 7, 64, 512])
 @pytest.mark.parametrize("name", MESHES)
 def test_every_query_on_every_mesh(name, patch_size):
@@ -75,6 +76,7 @@ def path(n):
     return sp.diags_array([np.ones(n - 1), np.ones(n - 1)], offsets=[-1, 1])
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("A", [
     path(5000),
     sp.kronsum(path(40), path(50)),

@@ -120,7 +120,7 @@ void measure_stacks(const AssemblyTree& t, Schedule& out) {
 
 Schedule schedule(const AssemblyTree& t, int threads) {
   Schedule out;
-  if (threads <= 1 || t.count() < 2) {
+  if (threads <= 1 || t.count() == 0) {
     out.tasks.push_back({0, t.count()});
     link_tasks(t, out);
   } else {

@@ -60,6 +60,7 @@ def test_look_up(deck):
             v[bad]
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("volt", [-20, -1, 0, 0.3, 0.7, 5, 1000])
 def test_a_diode_and_a_resistor(volt, deck):
     v = deck(f"V1 a 0 {volt}\nR1 a k 1k\nD1 k 0 dm 2\n.model dm d(is=1e-14 n=1.2)").op()
@@ -113,6 +114,7 @@ def test_a_gyrator_needs_no_resistor(deck):
 # ---- transients -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("method, error", [("trap", 2e-5), ("be", 2e-3)])
 def test_charging(method, error, deck):
     w = deck(CHARGING).transient(1e-5, 5e-3, method=method)
@@ -206,6 +208,7 @@ def test_results_that_do_not_fit_into_memory(deck, monkeypatch):
 # ---- small signals and sweeps ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.native
 def test_resonance(deck):
     w = deck("V1 in 0 AC 2 30\nR1 in a 10\nL1 a out 1m\nC1 out 0 1u").ac("lin", 201, 1e3, 1e4)
     s = 2j * np.pi * w.frequency

@@ -11,6 +11,8 @@ import meshsolve as ms
 from meshsolve import _core
 from meshsolve.apps.circuit.netlist import read_netlist
 
+pytestmark = pytest.mark.native
+
 
 @pytest.fixture
 def net(tmp_path):

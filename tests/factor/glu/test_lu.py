@@ -72,6 +72,7 @@ def test_random_matrices(n, density, seed, engine, complex_values):
     assert_solves(A, F, complex if complex_values else float)
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("make", [lambda: mesh(40, 31), lambda: random_matrix(400, 0.02, 4, diagonal=3.0), lambda: mesh(9, 9) * (1 + 0.5j),
                                   lambda: sp.csr_array(np.random.default_rng(5).standard_normal((300, 300))),
@@ -86,6 +87,7 @@ def test_structures(make, engine):
     assert_solves(A, F, A.dtype.type if A.dtype.kind == "c" else float)
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("engine", ENGINES)
 def test_tiny_and_degenerate_shapes(engine):
     for A in ([[5.0]], np.eye(7), np.eye(6)[::-1] * 3, np.triu(np.ones((9, 9))), np.tril(np.ones((9, 9)))):
@@ -146,6 +148,7 @@ def test_orderings(ordering, engine):
     assert sorted(F.row_perm) == sorted(F.col_perm) == list(range(182))
 
 
+@pytest.mark.native
 def test_precisions():
     A = mesh(40, 40)
     b = np.random.default_rng(0).standard_normal(1600)
@@ -170,6 +173,7 @@ def test_out_receives_the_result():
     assert ms.lu(A).solve(np.ones(36), out=out) is out and backward_error(A, out, np.ones(36)) < 1e-15
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("engine", ENGINES)
 def test_condition(engine):
     for seed in range(4):
@@ -294,6 +298,7 @@ def by_levels(A, F, level):
     return np.allclose(B, F.L.toarray() - np.eye(len(B)) + F.U.toarray(), atol=1e-8)
 
 
+@pytest.mark.native
 def test_levels_of_the_example_that_the_upper_rule_gets_wrong():
     A = sp.csr_array(np.array([[4.0, 0, 0, 2, 0], [1, 5, 0, 3, 0], [0, 0, 6, 1, 0], [0, 1, 0, 7, 0], [0, 0, 1, 1, 8]]))
     F = ms.lu(A, "natural", "columns")

@@ -9,6 +9,7 @@ from saddles import eigenvalue_signs, rank_deficient, regular, symmetric
 
 import meshsolve as ms
 
+pytestmark = pytest.mark.native
 REGULAR = regular()
 
 

@@ -8,6 +8,7 @@ from saddles import regular
 import meshsolve as ms
 from meshsolve import _core
 
+pytestmark = pytest.mark.native
 REGULAR = regular()
 
 

@@ -16,6 +16,8 @@ from meshsolve import _core
 from meshsolve.arrays import as_csr
 from meshsolve.factor.matching import block_triangular, maximum_product, require_full_rank
 
+pytestmark = pytest.mark.native
+
 
 def random_matrix(n, density, seed, spread=3.0, complex_values=False):
     rng = np.random.default_rng(seed)

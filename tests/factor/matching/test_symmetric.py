@@ -1,6 +1,7 @@
 """Symmetrized matching: scaling, pairs, rank, compression."""
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +11,8 @@ from scipy.sparse.csgraph import structural_rank
 import meshsolve as ms
 from meshsolve.arrays import as_symmetric
 from meshsolve.factor.matching import symmetric_pairs
+
+pytestmark = pytest.mark.native
 
 
 def check(A):

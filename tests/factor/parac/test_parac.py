@@ -44,6 +44,7 @@ def test_rounds_are_the_reference(n, per_vertex, seed, samples, grounded):
     assert np.array_equal(P.D, D)
 
 
+@pytest.mark.native
 @given(n=st.integers(1, 60), per_vertex=st.floats(0, 4), seed=st.integers(0, 999), samples=st.integers(1, 3), grounded=st.booleans())
 def test_given_orders_are_the_reference(n, per_vertex, seed, samples, grounded):
     L = random_graph(n, int(per_vertex * n), seed, grounded=grounded)
@@ -197,6 +198,7 @@ def test_more_copies_are_a_better_factor():
 # ---- input --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("ordering", ["auto", "rounds", "amd", "nnz_sort"])
 @pytest.mark.parametrize("name, make, exact", [
     ("path", lambda: laplacian(20000, np.arange(19999), np.arange(1, 20000), np.ones(19999)), False),

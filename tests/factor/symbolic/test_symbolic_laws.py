@@ -137,6 +137,7 @@ def test_random_patterns(case):
     check_symbolic(A, perm)
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("name", ZOO)
 def test_zoo(name):
     A = ZOO[name]
@@ -145,6 +146,7 @@ def test_zoo(name):
     check_symbolic(A, np.random.default_rng(1).permutation(len(A)))
 
 
+@pytest.mark.native
 def test_worked_example():
     """An 11 x 11 example worked by hand."""
     edges = [(0, 5), (0, 6), (1, 2), (1, 7), (2, 9), (2, 10), (3, 5), (3, 9), (4, 7), (4, 10), (5, 8), (5, 9), (6, 10),

@@ -1,11 +1,14 @@
 """The pattern of L and U without exchanges, against elimination on sets."""
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
 from meshsolve.factor.symbolic import unsymmetric_pattern
+
+pytestmark = pytest.mark.native
 
 
 def eliminate(pattern):
