@@ -6,7 +6,8 @@ Generated circuits (see :mod:`benchmarks.circuits`) of about so many thousand un
 With --device cuda meshsolve on a GPU as well: matrices and b lie there, times end with the device idle, kernels are compiled before.
 The solvers take turns on other values at each round; the first solve after a
 refactorization is timed apart, because meshsolve measures the backward error there. Prints one row for each solver and matrix, then the bars, and leaves
-benchmarks/results/glu-<date>-<threads>t.json. One process: several threads of PARDISO need MKL_NUM_THREADS.
+benchmarks/results/glu-<date>-<threads>t.json. One process: several threads of PARDISO need MKL_NUM_THREADS, and KMP_BLOCKTIME=0,
+without which they go on spinning while the next solver is timed.
 """
 
 from __future__ import annotations
