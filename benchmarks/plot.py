@@ -79,8 +79,8 @@ def chart(runs, path):
     figure, axes = pyplot.subplots(figsize=(max(6, 1.3 * len(meshes)), 3.6), layout="constrained")
     sizes = [next(iter(solvers.values()))["n"] for solvers in meshes.values()]
     for k, (group, names) in enumerate(groups.items()):
-        best = [best([r for name, r in solvers.items() if name in names], "first", run) for solvers in meshes.values()]
-        heights = [1e6 * b / n if b else 0.0 for b, n in zip(best, sizes, strict=True)]
+        seconds = [best([r for name, r in solvers.items() if name in names], "first", run) for solvers in meshes.values()]
+        heights = [1e6 * s / n if s else 0.0 for s, n in zip(seconds, sizes, strict=True)]
         axes.bar([i + (k - 2) * 0.16 for i in range(len(meshes))], heights, 0.16, label=group)
     axes.set_xticks(range(len(meshes)), [f"{mesh}\n{n / 1000:.0f}k" for mesh, n in zip(meshes, sizes, strict=True)])
     axes.set_ylabel("first solve, µs per vertex")

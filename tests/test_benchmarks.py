@@ -234,6 +234,15 @@ def _run(bench, rows):
             "machine": {"cpu": "c", "cores": 2}, "rows": rows}
 
 
+def test_page_and_picture_from_a_result_file(tmp_path):
+    run = _run("cholesky", [_row("a", 60_000, "meshsolve", 1.0), _row("a", 60_000, "cholespy", 4.0)]) | {"threads": [1]}
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    (tmp_path / "page.md").write_text(f"before\n{plot.BEGIN}\n{plot.END}\nafter\n")
+    assert plot.main([str(tmp_path / "run.json"), "--page", str(tmp_path / "page.md"), "--png", str(tmp_path / "x.png")]) == 0
+    assert "| a | 60,000 |" in (tmp_path / "page.md").read_text()
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_table_of_circuits():
     def row(matrix, solver, threads, refactor):
         times = {name: {c: {"median": x} for c in ("wall", "cpu")} for name, x in (("refactor", refactor), ("solve", 1e-3))}
