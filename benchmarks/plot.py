@@ -76,16 +76,17 @@ def chart(runs, path):
         raise SystemExit("no result of benchmarks.cholesky to draw")
     run = runs[-1]
     meshes, groups = by_mesh(run), {"meshsolve": ("meshsolve",), **GROUPS}
-    figure, axes = pyplot.subplots(figsize=(max(6, 1.3 * len(meshes)), 3.6), layout="constrained")
+    figure, axes = pyplot.subplots(figsize=(max(7, 1.5 * len(meshes)), 3.8), layout="constrained")
     sizes = [next(iter(solvers.values()))["n"] for solvers in meshes.values()]
+    width = 0.84 / len(groups)
     for k, (group, names) in enumerate(groups.items()):
         seconds = [best([r for name, r in solvers.items() if name in names], "first", run) for solvers in meshes.values()]
         heights = [1e6 * s / n if s else 0.0 for s, n in zip(seconds, sizes, strict=True)]
-        axes.bar([i + (k - 2) * 0.16 for i in range(len(meshes))], heights, 0.16, label=group)
+        axes.bar([i + (k - (len(groups) - 1) / 2) * width for i in range(len(meshes))], heights, width, label=group)
     axes.set_xticks(range(len(meshes)), [f"{mesh}\n{n / 1000:.0f}k" for mesh, n in zip(meshes, sizes, strict=True)])
     axes.set_ylabel("first solve, µs per vertex")
     what = f"order, factor, solve 3 right-hand sides; threads: {min(run['threads'])}; {run['machine']['cpu']}"
-    figure.legend(loc="outside upper center", frameon=False, ncols=len(groups), fontsize=8, title=what, title_fontsize=9)
+    figure.legend(loc="outside upper center", frameon=False, ncols=min(len(groups), 7), fontsize=8, columnspacing=1.2, handlelength=1.2, title=what, title_fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
