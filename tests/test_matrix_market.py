@@ -53,7 +53,7 @@ HEAD = b"%%MatrixMarket matrix coordinate real general\n"
 
 
 @pytest.mark.parametrize("text, says", [
-    (b"", "A.mtx:1: a Matrix Market file begins"), (b"1 1 1\n", "A.mtx:1: a Matrix"), (HEAD, "A.mtx:1: the file ends before the sizes"),
+    (b"", "A.mtx:1: the file is empty"), (b"1 1 1\n", "A.mtx:1: a Matrix Market file begins"), (HEAD, "A.mtx:1: the file ends before the sizes"),
     (HEAD.replace(b"real", b"quaternion") + b"1 1 0\n", "A.mtx:1:"), (HEAD + b"% c\n\n1 1\n", "A.mtx:4: the sizes"), (HEAD + b"-1 1 0\n", "A.mtx:2: the sizes"),
     (HEAD + b"1 1 1e1\n", "the sizes"), (HEAD + b"2 2 1\n1 1\n", "A.mtx:3: a line of this file holds 3"), (HEAD + b"2 2 1\n1 1 x\n", "A.mtx:3:"),
     (HEAD + b"2 2 1\n1 1 1_0\n", "A.mtx:3:"), (HEAD + b"2 2 2\n1 1 1 2 2\n2\n", "A.mtx:3: a line"), (HEAD + b"2 2 2\n1 1 1\n", "2 entries were announced, 1 are there"),

@@ -174,7 +174,7 @@ class LUFactor(Factor):
             if data is self._spare:                                  # of a refactorization: the values before are still there
                 self._factor_values(self._data)
             raise
-        self._refine_always, self._seen = bool(boosted) or self.precision == "mixed", False
+        self._refine_always, self._seen = bool(boosted) or self.precision == "mixed", set()
         if self._sized is not self._factor:                          # sizes do not change with the values
             self.report.facts.update(engine=self.engine, nnz_L=self.nnz, flops=self._flops(), bytes=self._factor.nbytes)
             self._sized = self._factor
@@ -249,8 +249,9 @@ class LUFactor(Factor):
 
         Notes
         -----
-        The first solve after each factorization measures its backward error. Where that is above rounding, this solve and
-        all later ones are refined, at most two steps (Skeel 1980), and where it stays above 1e-12, other pivots are chosen.
+        The first solve after each factorization measures its backward error, and so does the first with the transpose. Where
+        that is above rounding, this solve and all later ones are refined, at most two steps (Skeel 1980), and where it stays
+        above 1e-12, other pivots are chosen.
         """
         one_of(trans, "trans", ("N", "T", "H"))
         with self.report.phase("solve"), self._errors("the solve"):
@@ -265,7 +266,7 @@ class LUFactor(Factor):
 
     def _solve_columns(self, columns, transposed):
         x = self._apply(columns, transposed)
-        if columns.shape[1] == 0 or self.precision == "single" or (self._seen and not self._refine_always):
+        if columns.shape[1] == 0 or self.precision == "single" or (transposed in self._seen and not self._refine_always):
             return x
         steps = 20 if self.precision == "mixed" else 2
         found = self._refined(columns, x, transposed, steps)
@@ -275,7 +276,8 @@ class LUFactor(Factor):
         if not found.error <= WRONG:
             warnings.warn(f"the backward error of the solution is {found.error:.2g}: the matrix is too badly conditioned for its "
                           "pivots", ConvergenceWarning, stacklevel=5)
-        self._seen, self._refine_always = True, self._refine_always or found.steps > 0
+        self._seen.add(transposed)
+        self._refine_always = self._refine_always or found.steps > 0
         return found.x
 
     def _refined(self, columns, x, transposed, steps):
