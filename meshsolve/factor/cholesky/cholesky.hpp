@@ -44,7 +44,7 @@ class Factor {
   Buffer<T> panels_;                      // tree.panel_ptr
   fronts::MatrixValues<T> values_;
   fronts::BlockMemory<T> blocks_;         // update matrices, kept for the next refactorization
-  mutable fronts::KeptSpace<fronts::SolveSpace<T>> space_;
+  mutable KeptSpace<fronts::SolveSpace<T>> space_;
 };
 
 }  // namespace ms::cholesky

@@ -2,10 +2,10 @@
 // for each such block; the memory that a solve works in stays with the factor for the next one.
 #pragma once
 #include <algorithm>
-#include <mutex>
 #include <vector>
 
 #include "native/buffer.hpp"
+#include "native/kept.hpp"
 #include "traverse.hpp"
 
 namespace ms::fronts {
@@ -29,29 +29,6 @@ void in_blocks(int64_t k, Block&& block) {
     at += width;
   }
 }
-
-// What solves work in. The first of several simultaneous solves takes the one that is kept, the others make their own.
-template <class Space>
-class KeptSpace {
- public:
-  class Loan {
-   public:
-    explicit Loan(KeptSpace& kept) : first_(kept.lock_, std::try_to_lock), space_(first_ ? kept.space_ : own_) {}
-    Space* operator->() { return &space_; }
-    Space& operator*() { return space_; }
-
-   private:
-    std::unique_lock<std::mutex> first_;
-    Space own_;
-    Space& space_;
-  };
-
-  Loan lend() { return Loan(*this); }
-
- private:
-  std::mutex lock_;
-  Space space_;
-};
 
 template <class T>
 struct SolveSpace {

@@ -129,7 +129,7 @@ class FrontFactor {
   std::vector<std::pair<int, std::unique_ptr<fronts::Schedule>>> schedules_;     // one for each number of threads
   mutable std::mutex plan_lock_;
   mutable std::unique_ptr<SolvePlan> solve_plan_;
-  mutable fronts::KeptSpace<SolveSpace<T>> space_;
+  mutable KeptSpace<SolveSpace<T>> space_;
 };
 
 // ---- columns --------------------------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ class Complete {
   std::vector<FrontState<T>> state_;
   fronts::MatrixValues<T> values_;
   fronts::BlockMemory<T> blocks_;
-  mutable fronts::KeptSpace<fronts::SolveSpace<T>> space_;
+  mutable KeptSpace<fronts::SolveSpace<T>> space_;
 };
 
 }  // namespace ms::ildl

@@ -98,19 +98,6 @@ double Inverse<T>::project(double* B, int64_t k) const {
   return largest;
 }
 
-Buffer<double> Workspace::take(int64_t size) {
-  {
-    const std::lock_guard<std::mutex> guard(lock_);
-    if (spare_.size() >= size) return std::move(spare_);
-  }
-  return Buffer<double>(size);
-}
-
-void Workspace::give(Buffer<double>&& used) {
-  const std::lock_guard<std::mutex> guard(lock_);
-  if (spare_.size() < used.size()) spare_ = std::move(used);
-}
-
 // K columns at once: to the numbering of the solves, through them, and back. The rows lie anywhere in b and x, and are asked for
 // in time.
 template <class T>
@@ -138,18 +125,19 @@ void Inverse<T>::apply_block(const double* b, int64_t row_b, int64_t column_b, d
 template <class T>
 void Inverse<T>::apply(const double* B, int64_t row_b, int64_t column_b, double* X, int64_t row_x, int64_t column_x, int64_t k,
                        int threads) const {
-  Buffer<double> work = work_->take(static_cast<int64_t>(columns_.D.size()) * std::min<int64_t>(k, 8));
+  const int64_t size = static_cast<int64_t>(columns_.D.size()) * std::min<int64_t>(k, 8);
+  auto work = work_->lend();
+  if (work->size() < size) *work = Buffer<double>(size);
   for (int64_t at = 0; at < k;) {
     const int64_t left = k - at, K = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
     const double* const b = B + at * column_b;
     double* const x = X + at * column_x;
-    K == 8   ? apply_block<8>(b, row_b, column_b, x, row_x, column_x, work.data(), threads)
-    : K == 4 ? apply_block<4>(b, row_b, column_b, x, row_x, column_x, work.data(), threads)
-    : K == 2 ? apply_block<2>(b, row_b, column_b, x, row_x, column_x, work.data(), threads)
-             : apply_block<1>(b, row_b, column_b, x, row_x, column_x, work.data(), threads);
+    K == 8   ? apply_block<8>(b, row_b, column_b, x, row_x, column_x, work->data(), threads)
+    : K == 4 ? apply_block<4>(b, row_b, column_b, x, row_x, column_x, work->data(), threads)
+    : K == 2 ? apply_block<2>(b, row_b, column_b, x, row_x, column_x, work->data(), threads)
+             : apply_block<1>(b, row_b, column_b, x, row_x, column_x, work->data(), threads);
     at += K;
   }
-  work_->give(std::move(work));
 }
 
 template class Inverse<double>;

@@ -5,12 +5,12 @@
 #pragma once
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "factor/trisolve/trisolve.hpp"
 #include "native/buffer.hpp"
 #include "native/csr.hpp"
+#include "native/kept.hpp"
 
 namespace ms::parac {
 
@@ -61,17 +61,6 @@ template <class T> Columns<T> factor_ordered(const Graph& graph, const int32_t* 
 // Factor in the round-synchronous dynamic order (rounds.cpp). Uses the graph up.
 template <class T> Columns<T> factor_rounds(Graph&& graph, const Options& options);
 
-// A block of memory that a call takes and the next call finds again: fresh pages would cost a third of a solve.
-class Workspace {
- public:
-  Buffer<double> take(int64_t size);
-  void give(Buffer<double>&& used);
-
- private:
-  std::mutex lock_;                     // concurrent calls get blocks of their own
-  Buffer<double> spare_;
-};
-
 // The inverse of G D G^T; where D is 0, its pseudo-inverse.
 template <class T>
 class Inverse {
@@ -101,7 +90,7 @@ class Inverse {
   std::vector<int64_t> size_;           // (null_components)
   int32_t null_components_ = 0;
   trisolve::UnitLower<T> lower_;
-  std::unique_ptr<Workspace> work_ = std::make_unique<Workspace>();
+  std::unique_ptr<KeptSpace<Buffer<double>>> work_ = std::make_unique<KeptSpace<Buffer<double>>>();
 };
 
 }  // namespace ms::parac
