@@ -25,9 +25,13 @@ def _peers(run):
     return "; ".join(f"{name} {version}" for name, version in run["versions"].items() if name in USED[run["bench"]])
 
 
+def _threads(count):
+    return f"{count} thread{'s' * (count > 1)}"
+
+
 def order_table(run):
     """Seconds of METIS and of nested dissection, and the ratios of fill: some meshes, and the mean of all."""
-    columns = ["ordering: mesh", "vertices", "METIS s", *(f"ours, {t} thread{'s' * (t > 1)}, s" for t in run["threads"]),
+    columns = ["ordering: mesh", "vertices", "METIS s", *(f"ours, {_threads(t)}, s" for t in run["threads"]),
                "nnz(L) / METIS'", "flops / METIS'"]
     rows = []
     for row in run["rows"]:
@@ -87,8 +91,8 @@ def _seconds(value):
 
 def glu_table(run):
     """Refactorization and solve of generated circuits, one and more threads; real circuits as geometric means."""
-    columns = ["refactor / solve, ms", "unknowns", *(f"meshsolve, {t} thread{'s' * (t > 1)}" for t in run["threads"]), "KLU",
-               *(f"PARDISO, {t} thread{'s' * (t > 1)}" for t in run["threads"]), "stored / KLU's"]
+    columns = ["refactor / solve, ms", "unknowns", *(f"meshsolve, {_threads(t)}" for t in run["threads"]), "KLU",
+               *(f"PARDISO, {_threads(t)}" for t in run["threads"]), "stored / KLU's"]
     matrices = {}
     for row in run["rows"]:
         if "seconds" in row:
@@ -142,7 +146,7 @@ def _factor(row, run):
 
 def parac_table(run):
     """Set-up and solve to 1e-8 of each graph: ours, multigrid (the better of two), incomplete Cholesky."""
-    columns = ["set-up + solve to 1e-8, s", "vertices", *(f"meshsolve, {t} thread{'s' * (t > 1)}" for t in run["threads"]),
+    columns = ["set-up + solve to 1e-8, s", "vertices", *(f"meshsolve, {_threads(t)}" for t in run["threads"]),
                "iterations", "pyamg (better of SA, RS)", "ilupp IC(0)", "factor, ns an entry (amd / rounds)"]
     rows = []
     for row in run["rows"]:

@@ -325,8 +325,8 @@ def _needed_pairs(M, matched, ordering, report, threads):
     """
     graph = Csr(M.n, *_core.drop_diagonal(M.indptr, M.indices))
     needed, chosen = matched, _resolved(ordering, graph, report, threads)
-    weak = weak_rows(M, matched.scale, chosen.perm)
     if len(matched.first) < M.n:
+        weak = weak_rows(M, matched.scale, chosen.perm)
         needed = matched.where(M, weak & (matched.partner >= 0))
         if len(needed.first) < M.n:
             chosen = _resolved(of_pairs(ordering, needed), needed.graph, report, threads)

@@ -102,13 +102,13 @@ class Pairs:
         """The vertices in that order, but those whose first row is marked in the (n,) bool array ``late`` come just behind the
         last of their neighbours, as (vertices,) int32."""
         graph, count = self.graph, np.diff(self.graph.indptr)
+        moved = late[self.first] & (count > 0)
+        if not moved.any():
+            return vertices
         place = np.empty(graph.n)
         place[vertices] = np.arange(graph.n)
-        moved = np.flatnonzero(late[self.first] & (count > 0))
-        entries = np.flatnonzero(np.repeat(late[self.first] & (count > 0), count))
-        if len(moved) == 0:
-            return vertices
-        last = np.maximum.reduceat(place[graph.indices[entries]], np.cumsum(count[moved]) - count[moved])
+        neighbours = graph.indices[np.repeat(moved, count)]
+        last = np.maximum.reduceat(place[neighbours], np.cumsum(count[moved]) - count[moved])
         place[moved] = np.maximum(place[moved], last + 0.5)
         return np.argsort(place, kind="stable").astype(np.int32)
 

@@ -53,24 +53,42 @@ UnitLower<T>::UnitLower(int32_t n, std::vector<int64_t>&& ptr, std::vector<int32
   find_runs();
 }
 
+// Column q := column from[q], its rows renumbered by `to`.
+template <class T>
+void UnitLower<T>::permuted(const int32_t* from, const int32_t* to, std::vector<int64_t>& ptr, std::vector<int32_t>& rows,
+                            std::vector<T>& values) const {
+  ptr.assign(n_ + int64_t{1}, 0);
+  rows.resize(nnz());
+  values.resize(nnz());
+  for (int32_t q = 0; q < n_; ++q) {
+    int64_t at = ptr[q];
+    for (int64_t p = ptr_[from[q]]; p < ptr_[from[q] + 1]; ++p, ++at) {
+      rows[at] = to[rows_[p]];
+      values[at] = values_[p];
+    }
+    ptr[q + 1] = at;
+  }
+}
+
 template <class T>
 void UnitLower<T>::renumber(const int32_t* order) {
-  std::vector<int32_t> position(n_), rows(nnz());
-  std::vector<int64_t> ptr(n_ + int64_t{1}, 0);
-  std::vector<T> values(nnz());
-  for (int32_t q = 0; q < n_; ++q) position[order[q]] = q;
-  for (int32_t q = 0; q < n_; ++q) {
-    int64_t to = ptr[q];
-    for (int64_t p = ptr_[order[q]]; p < ptr_[order[q] + 1]; ++p, ++to) {
-      rows[to] = position[rows_[p]];
-      values[to] = values_[p];
-    }
-    ptr[q + 1] = to;
-  }
   order_.assign(order, order + n_);
+  const std::vector<int32_t> position = positions();
+  std::vector<int64_t> ptr;
+  std::vector<int32_t> rows;
+  std::vector<T> values;
+  permuted(order, position.data(), ptr, rows, values);
   ptr_.swap(ptr);
   rows_.swap(rows);
   values_.swap(values);
+}
+
+// Where each column of the caller stands: the inverse of order_.
+template <class T>
+std::vector<int32_t> UnitLower<T>::positions() const {
+  std::vector<int32_t> position(n_);
+  for (int32_t q = 0; q < n_; ++q) position[order_[q]] = q;
+  return position;
 }
 
 template <class T>
@@ -128,19 +146,7 @@ void UnitLower<T>::find_runs() {
 
 template <class T>
 void UnitLower<T>::original(std::vector<int64_t>& ptr, std::vector<int32_t>& rows, std::vector<T>& values) const {
-  std::vector<int32_t> position(n_);
-  for (int32_t q = 0; q < n_; ++q) position[order_[q]] = q;
-  ptr.assign(n_ + int64_t{1}, 0);
-  rows.resize(nnz());
-  values.resize(nnz());
-  for (int32_t k = 0; k < n_; ++k) {
-    int64_t to = ptr[k];
-    for (int64_t p = ptr_[position[k]]; p < ptr_[position[k] + 1]; ++p, ++to) {
-      rows[to] = order_[rows_[p]];
-      values[to] = values_[p];
-    }
-    ptr[k + 1] = to;
-  }
+  permuted(positions().data(), order_.data(), ptr, rows, values);
 }
 
 template <class T>

@@ -71,6 +71,9 @@ class UnitLower {
     Segments segments;
   };
   void renumber(const int32_t* order);
+  std::vector<int32_t> positions() const;
+  void permuted(const int32_t* from, const int32_t* to, std::vector<int64_t>& ptr, std::vector<int32_t>& rows,
+                std::vector<T>& values) const;
   struct Piece;
   void arrange(int threads);
   void arrange_piece(int32_t a, int32_t b, const int32_t* from, Piece& old);
