@@ -209,7 +209,7 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
     """The factor of a symmetric indefinite matrix; see :func:`meshsolve.ildl`."""
     threads = thread_count(threads)
     choices = _choices(fill_level, droptol, blocking, tile_size, pivoting, max_fill, dtype)
-    M = as_symmetric(A, lower=lower)
+    M = as_symmetric(A, lower=lower, threads=threads)
     there = _chosen_device(device_name, M.n, A, fill_level) == "cuda"
     _require_nonzero(M)
     ordering = ordering if isinstance(ordering, str) else resolve(ordering, Csr(M.n, None, None))

@@ -150,7 +150,7 @@ def parac(L, ordering="auto", samples="auto", rhs=1, seed=0, dtype=np.float64, t
     if samples != "auto":
         samples = as_integer(samples, "samples", 1, 1000)
     dtype = _storage(dtype)
-    M = L if isinstance(L, Csr) else as_symmetric(L, "L")
+    M = L if isinstance(L, Csr) else as_symmetric(L, "L", threads=threads)
     on_device = device.choose(device_name, M.n, L) == "cuda"
     ensure_memory(BYTES_PER_ENTRY * M.nnz, "the factor")
     report = Report(threads=threads, nnz_A=M.nnz)
