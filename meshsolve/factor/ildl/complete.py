@@ -53,6 +53,7 @@ class CompleteCore:
     def _prepare(self):
         tree = self.plan.tree(self.threads)
         needed = self.dtype.itemsize * (tree.panel_scalars + tree.work_scalars(self.threads))
+        self.tree_bytes = tree.nbytes
         ensure_memory(needed, f"the complete factor ({self.plan.nnz:,} nonzeros)")
         self.native = (_core.IldlCompleteDouble if self.dtype == np.float64 else _core.IldlCompleteSingle)(
             tree, (TINY_DEFICIENT if self.plan.deficient else TINY)[self.dtype.char])
@@ -93,7 +94,7 @@ class CompleteCore:
     def facts(self):
         """What the numeric phase has found, for the report."""
         return {"nnz_L": self.plan.nnz, "flops": self.plan.flops, "delayed": self.native.delayed, "pairs": self.native.pairs,
-                "bytes": self.native.nbytes + self.plan.symbolic.nbytes}
+                "bytes": self.native.nbytes + self.tree_bytes}
 
 
 def block_diagonal(d, e):
