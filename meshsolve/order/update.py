@@ -40,7 +40,7 @@ def update(ordering: Ordering, A_or_mesh: MeshLike | Matrix, effort: Effort = "d
     Raises
     ------
     InvalidInputError
-        No Ordering with a tree; another number of rows; what :func:`nested_dissection` refuses.
+        No Ordering with a tree; a tree that is none (names the node); another number of rows; what :func:`nested_dissection` refuses.
 
     Notes
     -----
@@ -63,7 +63,7 @@ def update(ordering: Ordering, A_or_mesh: MeshLike | Matrix, effort: Effort = "d
     as_perm(to_host(ordering.perm), pattern.n, "ordering")
     report = Report(ordering="nd", nnz_A=pattern.nnz + pattern.n, threads=threads, effort=effort)
     with report.phase("order"):
-        tree = _Tree(ordering.tree)
+        tree = _Tree(ordering.tree, pattern.n)
         stale = tree.crossed(*_ends(pattern, tree.node_of_position[ordering.iperm]))
     if len(stale) == 0:
         return ordering
@@ -84,12 +84,15 @@ def update(ordering: Ordering, A_or_mesh: MeshLike | Matrix, effort: Effort = "d
 class _Tree:
     """A separator tree with what is below each node."""
 
-    def __init__(self, tree):
+    def __init__(self, tree, n):
+        _check_arrays(tree, n)
         self.tree = tree
         k = len(tree)
-        self.lowest = np.arange(k)                              # first node of the subtree
+        self.lowest, below = np.arange(k), np.zeros(k, np.int64)        # first node of the subtree, and how many lie below its root
         for i in np.flatnonzero(tree.parent >= 0):              # ascending: children before parents
             self.lowest[tree.parent[i]] = min(self.lowest[tree.parent[i]], self.lowest[i])
+            below[tree.parent[i]] += below[i] + 1
+        _require(self.lowest == np.arange(k) - below, "the nodes below node {} are not those just before it: the nodes are in no postorder")
         self.begin = tree.first[self.lowest]                    # first position of the subtree
         self.node_of_position = np.repeat(np.arange(k), tree.last - tree.first)
 
@@ -138,6 +141,24 @@ class _Tree:
                 first.append(what.first + b)
                 last.append(what.last + b)
         return SeparatorTree(*(np.concatenate(x).astype(np.int32) for x in (parent, first, last)))
+
+
+def _check_arrays(tree, n):
+    """Raise where the arrays are not those of a tree of n rows: somebody else may have made them, or changed them."""
+    arrays = tree.parent, tree.first, tree.last
+    if not all(isinstance(a, np.ndarray) and a.dtype.kind == "i" and a.shape == (len(tree.parent),) for a in arrays):
+        raise InvalidInputError("the separator tree of the ordering has to have integer arrays parent, first and last of one length")
+    k = len(tree)
+    node = np.arange(k)
+    _require((tree.parent == -1) | (tree.parent > node) & (tree.parent < k), "the parent of node {} has to be a later node, or -1")
+    _require(tree.first == np.append(0, tree.last)[:k], "the positions of node {} do not begin where those of the node before it end")
+    _require(tree.last >= tree.first, "the positions of node {} end before they begin")
+    _require(tree.last[-1:] == [n], f"its nodes do not end at {n}, the number of rows")
+
+
+def _require(holds, words):
+    if len(holds) == 0 or not holds.all():
+        raise InvalidInputError("the separator tree of the ordering is damaged: " + words.format(int(np.argmin(holds)) if len(holds) else 0))
 
 
 def _ends(pattern, node):
