@@ -69,10 +69,15 @@ def update(ordering: Ordering, A_or_mesh: MeshLike | Matrix, effort: Effort = "d
         return ordering
     if stale[0] < 0:                                            # two roots have been joined
         return nested_dissection(pattern, effort, seed=seed, threads=threads)
+    return _redone(ordering, pattern, tree, stale, report, {"effort": effort, "seed": seed, "threads": threads})
+
+
+def _redone(ordering, pattern, tree, stale, report, options):
+    """The ordering in which the subtrees of the nodes ``stale`` are dissected anew."""
     perm, pieces, rows = np.array(to_host(ordering.perm)), [], 0
     for top in stale:
         first, last = tree.begin[top], ordering.tree.last[top]
-        part = nested_dissection(_induced(pattern, ordering.perm[first:last]), effort, seed=seed, threads=threads)
+        part = nested_dissection(_induced(pattern, ordering.perm[first:last]), **options)
         perm[first:last] = ordering.perm[first:last][part.perm]
         pieces.append((top, part.tree))
         rows += int(last - first)
