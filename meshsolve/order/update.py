@@ -60,25 +60,27 @@ def update(ordering: Ordering, A_or_mesh: MeshLike | Matrix, effort: Effort = "d
     pattern, seed, threads = pattern_of(A_or_mesh), as_seed(seed), thread_count(threads)
     if pattern.n != len(ordering):
         raise InvalidInputError(f"the ordering is of {len(ordering)} rows, the graph has {pattern.n}")
-    as_perm(to_host(ordering.perm), pattern.n, "ordering")
+    perm = as_perm(to_host(ordering.perm), pattern.n, "ordering")
     report = Report(ordering="nd", nnz_A=pattern.nnz + pattern.n, threads=threads, effort=effort)
     with report.phase("order"):
         tree = _Tree(ordering.tree, pattern.n)
-        stale = tree.crossed(*_ends(pattern, tree.node_of_position[ordering.iperm]))
+        node = np.empty(pattern.n, np.int64)
+        node[perm] = tree.node_of_position
+        stale = tree.crossed(*_ends(pattern, node))
     if len(stale) == 0:
         return ordering
     if stale[0] < 0:                                            # two roots have been joined
         return nested_dissection(pattern, effort, seed=seed, threads=threads)
-    return _redone(ordering, pattern, tree, stale, report, {"effort": effort, "seed": seed, "threads": threads})
+    return _redone(ordering, perm, pattern, tree, stale, report, {"effort": effort, "seed": seed, "threads": threads})
 
 
-def _redone(ordering, pattern, tree, stale, report, options):
-    """The ordering in which the subtrees of the nodes ``stale`` are dissected anew."""
-    perm, pieces, rows = np.array(to_host(ordering.perm)), [], 0
+def _redone(ordering, before, pattern, tree, stale, report, options):
+    """The ordering in which the subtrees of the nodes ``stale`` are dissected anew; ``before`` is its ``perm`` on the host."""
+    perm, pieces, rows = before.copy(), [], 0
     for top in stale:
         first, last = tree.begin[top], ordering.tree.last[top]
-        part = nested_dissection(_induced(pattern, ordering.perm[first:last]), **options)
-        perm[first:last] = ordering.perm[first:last][part.perm]
+        part = nested_dissection(_induced(pattern, before[first:last]), **options)
+        perm[first:last] = before[first:last][part.perm]
         pieces.append((top, part.tree))
         rows += int(last - first)
         report.merge(part.report)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import meshsolve as ms
-from meshsolve import order
+from meshsolve import device, order
 
 pytestmark = pytest.mark.native
 
@@ -102,6 +102,15 @@ def test_a_damaged_tree_is_refused(damage, says):
     broken = order.Ordering(ordering.perm, "nd", order.SeparatorTree(**arrays))
     with pytest.raises(ms.InvalidInputError, match=says):
         order.update(broken, A)
+
+
+def test_an_ordering_that_lies_on_the_gpu(cuda):
+    A = triangulated(90, 70)
+    here = order.nested_dissection(A)
+    there = order.Ordering(device.to_device(here.perm), "nd", here.tree)
+    B = with_edges(A, [0, 77], [130, 6000])
+    assert order.update(there, A) is there
+    assert np.array_equal(order.update(there, B).perm, order.update(here, B).perm)
 
 
 def test_refactored_after_an_update():
