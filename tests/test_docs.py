@@ -7,9 +7,12 @@ import pathlib
 import pkgutil
 import re
 
+import numpy as np
 import pytest
+import scipy.io
 
 import meshsolve as ms
+from meshsolve import cli
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
@@ -93,10 +96,33 @@ def test_links_between_documents_hold(document):
         assert (document.parent / target).exists(), f"{document.name} links to {target}"
 
 
-@pytest.mark.parametrize("document", [README, *DOCUMENTS], ids=lambda d: d.name)
-def test_commands_in_documents_are_commands(document):
-    from meshsolve.cli import arguments
-
+def commands(document):
+    """The arguments of each ``meshsolve`` line in the shell blocks of a page."""
     for block in re.findall(r"```sh\n(.*?)```", document.read_text(), re.S):
         for line in filter(lambda line: line.startswith("meshsolve "), block.splitlines()):
-            arguments.parser().parse_args(line.split("#")[0].split()[1:])
+            yield line.split("#")[0].split()[1:]
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A folder with what the commands of the pages are about."""
+    monkeypatch.chdir(tmp_path)
+    sphere = ms.datasets.icosphere(3)
+    ms.Mesh(sphere.vertices * (1 + 0.02 * np.sin(40 * sphere.vertices[:, :1])), sphere.faces).save("scan.ply")
+    scipy.io.mmwrite("A.mtx", ms.datasets.grid2d(14, 11, boundary="dirichlet"))
+    scipy.io.mmwrite("L.mtx", ms.datasets.grid2d(14, 11))
+    scipy.io.mmwrite("b.mtx", (np.arange(154.0) - 76.5)[:, None])
+    for name in ("deck.sp", "rectifier.sp"):
+        pathlib.Path(name).write_text("* low pass\nV1 in 0 SIN(0 1 50)\nR1 in out 1k\nC1 out 0 1u\n.tran 1m 20m\n.end\n")
+
+
+@pytest.mark.parametrize("document", [d for d in [README, *DOCUMENTS] if list(commands(d))], ids=lambda d: d.name)
+def test_commands_in_documents_run(document, files, capsys):
+    """As printed, from the top; the viewer, which tests/apps/viewer opens, is only parsed."""
+    for arguments in commands(document):
+        if arguments[0] == "view":
+            cli.arguments.parser().parse_args(arguments)
+            continue
+        assert cli.main(arguments) == 0, (arguments, capsys.readouterr().err)
+        for option in ("-o", "--render", "--report", "--perm", "--plot"):
+            assert option not in arguments or pathlib.Path(arguments[arguments.index(option) + 1]).stat().st_size > 0
