@@ -98,7 +98,8 @@ def chart(runs, path):
     axes.set_xticks(range(len(meshes)), [f"{mesh}\n{n / 1000:.0f}k" for mesh, n in zip(meshes, sizes, strict=True)])
     axes.set_ylabel("first solve, µs per vertex")
     what = f"order, factor, solve 3 right-hand sides; threads: {min(run['threads'])}; {run['machine']['cpu']}"
-    figure.legend(loc="outside upper center", frameon=False, ncols=min(len(groups), 7), fontsize=8, columnspacing=1.2, handlelength=1.2, title=what, title_fontsize=9)
+    figure.legend(loc="outside upper center", frameon=False, ncols=min(len(groups), 7), fontsize=8, columnspacing=1.2, handlelength=1.2,
+                  title=what, title_fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
