@@ -243,6 +243,36 @@ def test_page_and_picture_from_a_result_file(tmp_path):
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_without_files_every_newest_run_is_taken(tmp_path, monkeypatch):
+    """One for each benchmark and list of threads: a run on two threads does not hide the one on one thread."""
+    monkeypatch.setattr(plot, "RESULTS", tmp_path)
+    for name, bench, threads, date in (("a", "glu", [1], "2030-01-01"), ("b", "glu", [1, 2], "2030-01-02"), ("c", "glu", [1], "2029-01-01"),
+                                       ("d", "cholesky", [1], "2030-01-01"), ("e", "ildl_guide", [1], "2031-01-01")):
+        (tmp_path / f"{name}.json").write_text(json.dumps(_run(bench, []) | {"threads": threads, "date": date}))
+    assert [path.stem for path in plot.newest()] == ["d", "a", "b"] and [path.stem for path in plot.newest(("glu",))] == ["a", "b"]
+    with pytest.raises(SystemExit, match="no table for results of ildl_guide"):
+        plot.main([str(tmp_path / "e.json")])
+
+
+@pytest.mark.parametrize("page, benches", [("README.md", ["cholesky", "order"]), ("docs/benchmarks.md", ["glu", "ildl", "parac"])])
+def test_the_tables_of_the_pages_are_those_of_the_result_files(page, benches, capsys):
+    """Fails where a number was edited by hand, or a new result file was not put into the page."""
+    if not any(plot.RESULTS.glob("*.json")):
+        pytest.skip("a source distribution has no result files")
+    plot.main(["--bench", *benches])
+    text = (pathlib.Path(measure.__file__).resolve().parents[1] / page).read_text()
+    assert plot.spliced(text, capsys.readouterr().out.rstrip("\n")) == text
+
+
+def test_table_of_threads():
+    rows = [_row("a", 60_000, "meshsolve-given", 3.0), _row("a", 60_000, "meshsolve-given", 2.0) | {"threads": 2},
+            _row("b", 70_000, "meshsolve-given", 3.0)]                        # the run was cut off before two threads
+    for row in rows:
+        row["seconds"]["wall"]["solve again"] = {"median": 1.0}
+    text = tables.markdown(_run("cholesky", rows))
+    assert "| a | 60,000 | 3.00 / 1.00 | 2.00 / 1.00 | 1.50 / 1.00 |" in text and "| b |" not in text and "first solve" not in text
+
+
 def test_table_of_circuits():
     def row(matrix, solver, threads, refactor):
         times = {name: {c: {"median": x} for c in ("wall", "cpu")} for name, x in (("refactor", refactor), ("solve", 1e-3))}

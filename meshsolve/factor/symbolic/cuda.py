@@ -281,7 +281,6 @@ def _places(nodes, begin, kind, inside, n):
 
 def _later_siblings(columns, child, ptr, owner):
     """Sum over the siblings after each node."""
-    xp = device.xp()
     sums = _sums(columns[child])
     position = _inverse(child)
     return sums[ptr[owner + 1]] - sums[position + 1]
