@@ -1,7 +1,7 @@
 // The choice of the next pivot in a symmetric indefinite front, which the dense kernels of the CPU and the CUDA kernels share.
 // Source: threshold tests of Duff and Reid 1983 ("The multifrontal solution of indefinite sparse symmetric linear equations",
 // section 3), guarded against cancellation as in Hogg, Ovtchinnikov, Scott 2016 (SSIDS), section 3.1.
-// Everything is a member of a template of the caller's type: each instruction set has code of its own. No std header, see dense.inl.
+// Everything is a member of a template of the caller's type: each instruction set has code of its own. No std header: dense.inl.
 #pragma once
 
 namespace ms {
@@ -15,8 +15,8 @@ enum class LdlStep {
 };
 
 // The block has `at(i, j)`, and the largest moduli off the diagonal: `survey(k, r)` of column k below its diagonal, r the row in
-// the block that has its largest, or k where there is none; `survey_partner(k, r)` of row and column r without row k; `without(k, r)`
-// of column k without row r, asked for after survey_partner.
+// the block that has its largest, or k where there is none; `survey_partner(k, r)` of row and column r without row k;
+// `without(k, r)` of column k without row r, asked for after survey_partner.
 template <class T, class Block>
 struct LdlChoice {
   static constexpr double prompt = 0.1;      // a diagonal entry this large against its column is taken without another look
@@ -31,7 +31,8 @@ struct LdlChoice {
   template <class Index>
   bool acceptable_pair(Index k, Index r, T partner) const {
     const T a = f.at(k, k), b = f.at(r, k), c = f.at(r, r);
-    const T scaled = scaled_determinant(a, b, c), product = modulus((a / b) * c), least = product > modulus(b) ? product : modulus(b);
+    const T scaled = scaled_determinant(a, b, c), product = modulus((a / b) * c);
+    const T least = product > modulus(b) ? product : modulus(b);
     if (!(modulus(scaled) > least / 2)) return false;               // cancellation: the pair is nearly singular
     const T bound = modulus(scaled) * modulus(b) / threshold, own = f.without(k, r);
     return modulus(c) * own + modulus(b) * partner <= bound && modulus(b) * own + modulus(a) * partner <= bound;

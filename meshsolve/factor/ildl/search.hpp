@@ -1,5 +1,5 @@
-// In which order the columns of a front are tried as pivots, on the CPU and in CUDA: blocks from the left; columns that fail wait at
-// the end and are tried again while others are still eliminated.
+// In which order the columns of a front are tried as pivots, on the CPU and in CUDA: blocks from the left; columns that fail wait
+// at the end and are tried again while others are still eliminated.
 #pragma once
 
 namespace ms::ildl {
@@ -14,7 +14,7 @@ struct Search {
 
   Index width() const { return block < end - k ? block : end - k; }
 
-  // After `found` pivots among the next width() columns: the others have gone to the end. False: nothing more to try of p columns.
+  // After `found` pivots among the next width() columns: the others have gone to the end. False: nothing more to try of p.
   bool advance(Index found, Index p, bool root) {
     end -= width() - found;
     k += found;
