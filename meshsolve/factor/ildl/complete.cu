@@ -6,8 +6,8 @@
 //                matrix as -L D L^T and add the children's parts.
 //   by tiles     k_assemble by tiles of columns, then in turn k_panel (a block chooses pivots in the next 32 columns), k_permute
 //                (rows of the columns before them), k_subtract (what the pivots take from the later columns), at the end
-//                k_subtract for the update matrix. How far a front has come stands in `progress`: columns that fail are tried
-//                again, and the host only learns how many fronts are finished.
+//                k_subtract for the update matrix, or k_weigh and cuBLAS for that of the largest fronts. How far a front has come
+//                stands in `progress`: columns that fail are tried again, and the host only learns how many are finished.
 // L D is never stored: an entry of it is one or two products. All fronts of a level go through each launch together.
 #include "factor/fronts/tiles.cuh"
 #include "factor/ildl/complete.cuh"
@@ -17,7 +17,6 @@ namespace ms::ildl {
 using fronts::tile;
 
 constexpr int assembly_columns = 8;     // of a tile of k_assemble
-constexpr int permuted_columns = 64;    // of a block of k_permute
 
 struct Progress {                       // of a front that goes by tiles; zeros before its first step
   int state;                            // 0: not begun, 1: under way, 2: finished
@@ -191,12 +190,12 @@ __device__ __forceinline__ void factor_panel(const Tree<T>& t, int s, Progress& 
 // Rows of the columns before the panel of this step follow its exchanges. A warp has a column, a lane a row.
 template <class T>
 __device__ __forceinline__ void permute_rows(const Tree<T>& t, int s, const Progress& p, int step, const int* order) {
-  if (p.step != step || p.state == 0 || p.columns > block_columns) return;
+  if (p.step != step || p.columns > block_columns) return;
   const Block g;
-  const int first = static_cast<int>(blockIdx.x) * permuted_columns, from = g.lane < p.columns ? order[g.lane] : g.lane;
-  if (first >= p.k || __ballot_sync(full_warp, from != g.lane) == 0) return;
+  const int from = g.lane < p.columns ? order[g.lane] : g.lane;
+  if (__ballot_sync(full_warp, from != g.lane) == 0) return;
   const View<T> v(t, s);
-  for (int j = first + g.warp; j < min(first + permuted_columns, p.k); j += g.warps) {
+  for (int j = static_cast<int>(blockIdx.x) * g.warps + g.warp; j < p.k; j += static_cast<int>(gridDim.x) * g.warps) {
     T* const x = v.panel + p.k + j * v.leading;
     const T value = from != g.lane ? x[from] : T(0);
     __syncwarp();
@@ -204,21 +203,34 @@ __device__ __forceinline__ void permute_rows(const Tree<T>& t, int s, const Prog
   }
 }
 
-// What the pivots of this step take from the later columns, or (of_update) what all pivots take from the update matrix.
+// What the pivots of this step take from the later columns, or (of_update) what all pivots take from the update matrix. The grid
+// has the tiles of a front whose columns have not failed; one that has fallen behind has more than one tile a block.
 template <class T>
 __device__ __forceinline__ void subtract(const Tree<T>& t, int s, const Progress& p, int step, bool of_update) {
-  const int r = static_cast<int>(blockIdx.x) * tile, c = static_cast<int>(blockIdx.y) * tile;
-  if (r < c || p.state == 0 || (!of_update && p.step != step)) return;
+  if (!of_update && p.step != step) return;
   const View<T> v(t, s);
   const int from = of_update ? 0 : p.k, count = of_update ? t.pivots[s] : p.found;
-  const int begin = of_update ? v.columns : p.k + p.columns;
-  const int rows = v.height - begin - r, columns = (of_update ? v.height : v.columns) - begin - c;
-  if (rows <= 0 || columns <= 0 || count == 0) return;
+  const int begin = of_update ? v.columns : p.k + p.columns, end = of_update ? v.height : v.columns;
+  if (count == 0) return;
   T* const C = of_update ? t.planned.updates + v.f.update : v.panel + begin * (v.leading + 1);
   const long long leading_C = of_update ? v.updates : v.leading;
-  const auto entry = [&](int i, int k) { return weighted(v.panel + begin + c + i, v.leading, v.d, v.e, from + k); };
-  fronts::subtract_product(v.panel + begin + r + from * v.leading, v.leading, entry, false, min(rows, tile),
-                           min(columns, tile), count, C + r + c * leading_C, leading_C, r == c ? 0 : -tile);
+  for (int c = static_cast<int>(blockIdx.y) * tile; c < end - begin; c += static_cast<int>(gridDim.y) * tile)
+    for (int r = static_cast<int>(blockIdx.x) * tile; r < v.height - begin; r += static_cast<int>(gridDim.x) * tile) {
+      if (r < c) continue;
+      const auto entry = [&](int i, int k) { return weighted(v.panel + begin + c + i, v.leading, v.d, v.e, from + k); };
+      fronts::subtract_product(v.panel + begin + r + from * v.leading, v.leading, entry, false, min(v.height - begin - r, tile),
+                               min(end - begin - c, tile), count, C + r + c * leading_C, leading_C, r == c ? 0 : -tile);
+    }
+}
+
+// The rows of L D below the columns of a front, updates x columns, for a product by a library; 0 where columns have no pivot.
+template <class T> __device__ __forceinline__ void weigh(const Tree<T>& t, int s, T* out) {
+  const View<T> v(t, s);
+  const int pivots = t.pivots[s];
+  for (long long q = grid_begin(); q < static_cast<long long>(v.updates) * v.columns; q += grid_step()) {
+    const int i = static_cast<int>(q % v.updates), k = static_cast<int>(q / v.updates);
+    out[q] = k < pivots ? weighted(v.panel + v.columns + i, v.leading, v.d, v.e, k) : T(0);
+  }
 }
 
 }  // namespace ms::ildl
@@ -358,4 +370,26 @@ k_subtract_f32(const int* list, const int* progress, int step, int of_update,
                       reinterpret_cast<const Place*>(places), late, names, d, e, pivots, flags};
   const int s = list[blockIdx.z];
   subtract(t, s, reinterpret_cast<const Progress*>(progress)[s], step, of_update != 0);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+k_weigh_f64(const int* front, double* out,
+            const long long* table, const int* child, const int* relative, const long long* entry_ptr,
+            const unsigned* entry_source, const int* entry_row, const double* values, double* panels, double* updates,
+            const long long* places, double* late, int* names, double* d, double* e, int* pivots, int* flags) {
+  const Tree<double> t{{reinterpret_cast<const Front*>(table), child, relative, entry_ptr, entry_source, entry_row,
+                        values, panels, updates},
+                       reinterpret_cast<const Place*>(places), late, names, d, e, pivots, flags};
+  weigh(t, *front, out);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+k_weigh_f32(const int* front, float* out,
+            const long long* table, const int* child, const int* relative, const long long* entry_ptr,
+            const unsigned* entry_source, const int* entry_row, const double* values, float* panels, float* updates,
+            const long long* places, float* late, int* names, float* d, float* e, int* pivots, int* flags) {
+  const Tree<float> t{{reinterpret_cast<const Front*>(table), child, relative, entry_ptr, entry_source, entry_row,
+                       values, panels, updates},
+                      reinterpret_cast<const Place*>(places), late, names, d, e, pivots, flags};
+  weigh(t, *front, out);
 }

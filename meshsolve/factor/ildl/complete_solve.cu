@@ -1,10 +1,11 @@
 // Solves with the complete factor on the GPU, level by level, and the count of its nonzeros.
 //
-// Twin of solve.cpp. Forward, children before parents: a front adds up what its children pass on, gathers its columns as the pivots
-// stand, solves with its 32 x 32 diagonal blocks (a warp holds one row a lane), takes each block from all rows below it, and
+// Twin of solve.cpp. Forward, children before parents: a front adds up what its children pass on, gathers its columns as the
+// pivots stand, solves with its 32 x 32 diagonal blocks (a warp holds one row a lane), takes each block from all rows below it, and
 // divides by D. Backward, parents first: it gathers the unknowns of its ancestors and takes their part by dot products along the
 // columns of L. Y (n rows, new numbering) holds what passes between fronts, delayed columns among it; Z the columns of each front
-// in its own order; `vectors` the rows below. Right-hand sides lie by columns, 1, 4 or 8 of them in one pass.
+// in its own order; `vectors` the rows below. Right-hand sides lie by columns, 1, 4 or 8 of them in one pass. Of the largest fronts
+// cuBLAS takes the triangles and products: then a kernel does what comes before them, or what comes after.
 #include "factor/fronts/solve.cuh"
 #include "factor/ildl/complete.cuh"
 
@@ -13,7 +14,10 @@ namespace ms::ildl {
 using fronts::pivot_block;
 using fronts::Rows;
 
+enum Part { whole, before, after };      // of what a front does: before or after what a library does
+
 template <class T> struct Solve {
+  Part part;
   const int* rows;
   long long n, slots;
   T *Y, *Z, *vectors;
@@ -66,7 +70,8 @@ __device__ __forceinline__ void solve_diagonal(const View<T>& v, int pivots, con
 
 // What the children leave in the rows of a front, then its columns as the pivots stand.
 template <int K, class T, class Group>
-__device__ __forceinline__ void gather(const Tree<T>& t, const Solve<T>& x, const View<T>& v, const Rows<K, T>& r, const Group& g) {
+__device__ __forceinline__ void gather(const Tree<T>& t, const Solve<T>& x, const View<T>& v, const Rows<K, T>& r,
+                                       const Group& g) {
   for (int i = g.rank; i < v.updates * K; i += g.size) r.below[i] = T(0);
   g.sync();
   for (long long q = v.f.child_begin; q < v.f.child_end; ++q) {
@@ -77,8 +82,8 @@ __device__ __forceinline__ void gather(const Tree<T>& t, const Solve<T>& x, cons
       const int row = t.planned.relative[child.rows + i];
 #pragma unroll
       for (int c = 0; c < K; ++c) {
-        T* const to = row < v.own ? x.Y + v.f.first + row + c * x.n : r.below + row - v.own + static_cast<long long>(c) * v.updates;
-        *to += from[i + static_cast<long long>(c) * count];
+        T* const below = r.below + row - v.own + static_cast<long long>(c) * v.updates;
+        *(row < v.own ? x.Y + v.f.first + row + c * x.n : below) += from[i + static_cast<long long>(c) * count];
       }
     }
     g.sync();
@@ -94,8 +99,8 @@ __device__ __forceinline__ void forward(const Tree<T>& t, const Solve<T>& x, int
   const View<T> v(t, s);
   const Rows<K, T> r = rows_of<K>(v, x);
   const int pivots = t.pivots[s];
-  gather(t, x, v, r, g);
-  for (int j = 0; j < pivots; j += pivot_block) {
+  if (x.part != after) gather(t, x, v, r, g);
+  for (int j = 0; j < pivots && x.part == whole; j += pivot_block) {
     const int width = min(pivot_block, pivots - j);
     const T* const column = v.panel + j * v.leading;
     if (g.warp == 0) solve_triangle<K>(column + j, v.leading, width, true, r.y + j, r.n);
@@ -103,6 +108,7 @@ __device__ __forceinline__ void forward(const Tree<T>& t, const Solve<T>& x, int
     for (int i = j + width + g.rank; i < v.height; i += g.size) fronts::take_pivots(r, i, j, width, column + i, v.leading);
     g.sync();
   }
+  if (x.part == before) return;
   for (int j = pivots + g.rank; j < v.columns; j += g.size)    // the parent goes on with the columns that it was handed
 #pragma unroll
     for (int c = 0; c < K; ++c) x.Y[v.name[j] + c * x.n] = r.y[j + c * r.n];
@@ -114,13 +120,13 @@ __device__ __forceinline__ void backward(const Tree<T>& t, const Solve<T>& x, in
   const View<T> v(t, s);
   const Rows<K, T> r = rows_of<K>(v, x);
   const int pivots = t.pivots[s];
-  for (int i = pivots + g.rank; i < v.height; i += g.size) {
+  for (int i = pivots + g.rank; i < v.height && x.part != after; i += g.size) {
     const int from = i < v.columns ? v.name[i] : x.rows[v.f.rows + i - v.columns];
 #pragma unroll
     for (int c = 0; c < K; ++c) r.at(i, c) = x.Y[from + c * x.n];
   }
   g.sync();
-  for (int j = (pivots - 1) / pivot_block * pivot_block; j >= 0 && pivots > 0; j -= pivot_block) {
+  for (int j = (pivots - 1) / pivot_block * pivot_block; j >= 0 && pivots > 0 && x.part == whole; j -= pivot_block) {
     const int width = min(pivot_block, pivots - j);
     for (int k = j + g.warp; k < j + width; k += g.warps) {
       const T* const column = v.panel + k * v.leading;
@@ -130,6 +136,7 @@ __device__ __forceinline__ void backward(const Tree<T>& t, const Solve<T>& x, in
     if (g.warp == 0) solve_triangle<K>(v.panel + j + j * v.leading, v.leading, width, false, r.y + j, r.n);
     g.sync();
   }
+  if (x.part == before) return;
   for (int j = g.rank; j < pivots; j += g.size)
 #pragma unroll
     for (int c = 0; c < K; ++c) x.Y[v.name[j] + c * x.n] = r.y[j + c * r.n];
@@ -146,8 +153,8 @@ __device__ __forceinline__ void to_columns(const int* perm, const double* scale,
 }
 
 template <class T>
-__device__ __forceinline__ void from_columns(const int* perm, const double* scale, int n, int columns, int begin, int k, const T* Y,
-                                             double* X) {
+__device__ __forceinline__ void from_columns(const int* perm, const double* scale, int n, int columns, int begin, int k,
+                                             const T* Y, double* X) {
   for (long long q = grid_begin(); q < static_cast<long long>(n) * columns; q += grid_step()) {
     const long long i = q % n, c = q / n;
     X[static_cast<long long>(perm[i]) * k + begin + c] = static_cast<double>(Y[q]) * scale[i];
@@ -171,60 +178,66 @@ using namespace ms;
 using namespace ms::ildl;
 
 extern "C" __global__ void __launch_bounds__(256, 2)
-k_forward_f64(int per_warp, const int* list, int count, int width, const long long* table, const int* child, const int* relative,
-              const int* rows, double* panels, const long long* places, double* late, int* names, double* d, double* e, int* pivots,
-              long long n, long long slots, double* Y, double* Z, double* vectors) {
-  const Tree<double> t{{reinterpret_cast<const Front*>(table), child, relative, nullptr, nullptr, nullptr, nullptr, panels, nullptr},
+k_forward_f64(int per_warp, const int* list, int count, int width, int part, const long long* table, const int* child,
+              const int* relative, const int* rows, double* panels, const long long* places, double* late, int* names,
+              double* d, double* e, int* pivots, long long n, long long slots, double* Y, double* Z, double* vectors) {
+  const Tree<double> t{{reinterpret_cast<const Front*>(table), child, relative, nullptr, nullptr, nullptr, nullptr,
+                        panels, nullptr},
                  reinterpret_cast<const Place*>(places), late, names, d, e, pivots, nullptr};
-  const Solve<double> x{rows, n, slots, Y, Z, vectors};
+  const Solve<double> x{static_cast<Part>(part), rows, n, slots, Y, Z, vectors};
   fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, double*) {
     fronts::with_width(width, [&](auto k) { forward<decltype(k)::columns>(t, x, s, group); });
   });
 }
 
 extern "C" __global__ void __launch_bounds__(256, 2)
-k_forward_f32(int per_warp, const int* list, int count, int width, const long long* table, const int* child, const int* relative,
-              const int* rows, float* panels, const long long* places, float* late, int* names, float* d, float* e, int* pivots,
-              long long n, long long slots, float* Y, float* Z, float* vectors) {
-  const Tree<float> t{{reinterpret_cast<const Front*>(table), child, relative, nullptr, nullptr, nullptr, nullptr, panels, nullptr},
+k_forward_f32(int per_warp, const int* list, int count, int width, int part, const long long* table, const int* child,
+              const int* relative, const int* rows, float* panels, const long long* places, float* late, int* names,
+              float* d, float* e, int* pivots, long long n, long long slots, float* Y, float* Z, float* vectors) {
+  const Tree<float> t{{reinterpret_cast<const Front*>(table), child, relative, nullptr, nullptr, nullptr, nullptr,
+                       panels, nullptr},
                 reinterpret_cast<const Place*>(places), late, names, d, e, pivots, nullptr};
-  const Solve<float> x{rows, n, slots, Y, Z, vectors};
+  const Solve<float> x{static_cast<Part>(part), rows, n, slots, Y, Z, vectors};
   fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, float*) {
     fronts::with_width(width, [&](auto k) { forward<decltype(k)::columns>(t, x, s, group); });
   });
 }
 
 extern "C" __global__ void __launch_bounds__(256, 2)
-k_backward_f64(int per_warp, const int* list, int count, int width, const long long* table, const int* child, const int* relative,
-               const int* rows, double* panels, const long long* places, double* late, int* names, double* d, double* e, int* pivots,
-               long long n, long long slots, double* Y, double* Z, double* vectors) {
-  const Tree<double> t{{reinterpret_cast<const Front*>(table), child, relative, nullptr, nullptr, nullptr, nullptr, panels, nullptr},
+k_backward_f64(int per_warp, const int* list, int count, int width, int part, const long long* table, const int* child,
+               const int* relative, const int* rows, double* panels, const long long* places, double* late, int* names,
+               double* d, double* e, int* pivots, long long n, long long slots, double* Y, double* Z, double* vectors) {
+  const Tree<double> t{{reinterpret_cast<const Front*>(table), child, relative, nullptr, nullptr, nullptr, nullptr,
+                        panels, nullptr},
                  reinterpret_cast<const Place*>(places), late, names, d, e, pivots, nullptr};
-  const Solve<double> x{rows, n, slots, Y, Z, vectors};
+  const Solve<double> x{static_cast<Part>(part), rows, n, slots, Y, Z, vectors};
   fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, double*) {
     fronts::with_width(width, [&](auto k) { backward<decltype(k)::columns>(t, x, s, group); });
   });
 }
 
 extern "C" __global__ void __launch_bounds__(256, 2)
-k_backward_f32(int per_warp, const int* list, int count, int width, const long long* table, const int* child, const int* relative,
-               const int* rows, float* panels, const long long* places, float* late, int* names, float* d, float* e, int* pivots,
-               long long n, long long slots, float* Y, float* Z, float* vectors) {
-  const Tree<float> t{{reinterpret_cast<const Front*>(table), child, relative, nullptr, nullptr, nullptr, nullptr, panels, nullptr},
+k_backward_f32(int per_warp, const int* list, int count, int width, int part, const long long* table, const int* child,
+               const int* relative, const int* rows, float* panels, const long long* places, float* late, int* names,
+               float* d, float* e, int* pivots, long long n, long long slots, float* Y, float* Z, float* vectors) {
+  const Tree<float> t{{reinterpret_cast<const Front*>(table), child, relative, nullptr, nullptr, nullptr, nullptr,
+                       panels, nullptr},
                 reinterpret_cast<const Place*>(places), late, names, d, e, pivots, nullptr};
-  const Solve<float> x{rows, n, slots, Y, Z, vectors};
+  const Solve<float> x{static_cast<Part>(part), rows, n, slots, Y, Z, vectors};
   fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, float*) {
     fronts::with_width(width, [&](auto k) { backward<decltype(k)::columns>(t, x, s, group); });
   });
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-k_to_columns_f64(const int* perm, const double* scale, int n, int columns, int width, int begin, int k, const double* B, double* Y) {
+k_to_columns_f64(const int* perm, const double* scale, int n, int columns, int width, int begin, int k,
+                 const double* B, double* Y) {
   to_columns(perm, scale, n, columns, width, begin, k, B, Y);
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-k_to_columns_f32(const int* perm, const double* scale, int n, int columns, int width, int begin, int k, const double* B, float* Y) {
+k_to_columns_f32(const int* perm, const double* scale, int n, int columns, int width, int begin, int k,
+                 const double* B, float* Y) {
   to_columns(perm, scale, n, columns, width, begin, k, B, Y);
 }
 
@@ -239,17 +252,19 @@ k_from_columns_f32(const int* perm, const double* scale, int n, int columns, int
 }
 
 extern "C" __global__ void __launch_bounds__(128)
-k_count_f64(const long long* table, double* panels, const long long* places, double* late, int* names, double* d, double* e, int* pivots,
-            long long* count) {
-  const Tree<double> t{{reinterpret_cast<const Front*>(table), nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, panels, nullptr},
+k_count_f64(const long long* table, double* panels, const long long* places, double* late, int* names, double* d, double* e,
+            int* pivots, long long* count) {
+  const Tree<double> t{{reinterpret_cast<const Front*>(table), nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+                        panels, nullptr},
                  reinterpret_cast<const Place*>(places), late, names, d, e, pivots, nullptr};
   count_nonzeros(t, static_cast<int>(blockIdx.x), count);
 }
 
 extern "C" __global__ void __launch_bounds__(128)
-k_count_f32(const long long* table, float* panels, const long long* places, float* late, int* names, float* d, float* e, int* pivots,
-            long long* count) {
-  const Tree<float> t{{reinterpret_cast<const Front*>(table), nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, panels, nullptr},
+k_count_f32(const long long* table, float* panels, const long long* places, float* late, int* names, float* d, float* e,
+            int* pivots, long long* count) {
+  const Tree<float> t{{reinterpret_cast<const Front*>(table), nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+                       panels, nullptr},
                 reinterpret_cast<const Place*>(places), late, names, d, e, pivots, nullptr};
   count_nonzeros(t, static_cast<int>(blockIdx.x), count);
 }

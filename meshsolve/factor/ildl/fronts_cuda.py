@@ -18,10 +18,11 @@ from meshsolve.factor.fronts.tree_cuda import depths, positions, table_of
 K, S = device.kernels("factor/ildl/complete.cu"), device.kernels("factor/ildl/complete_solve.cu")
 NONE = np.iinfo(np.int32).max                               # no front has failed
 THRESHOLD = 0.01                                            # as in front.cpp
-BLOCK_COLUMNS, PERMUTED, PANEL_THREADS = 32, 64, 512        # columns of a panel; of a block of k_permute; as in complete.cu
+BLOCK_COLUMNS, PANEL_THREADS, PERMUTED = 32, 512, 64        # columns of a panel; threads; columns of a block of k_permute
 STATIC = 1024                                               # bytes of shared memory that k_panel has besides
 PROGRESS = 8                                                # integers of struct Progress
 FAILED, DELAYED, FINISHED = range(3)                        # enum Flag in complete.cuh
+WHOLE, BEFORE, AFTER = range(3)                             # enum Part in complete_solve.cu
 WIDTHS = (1, 4, 8)                                          # right-hand sides that one pass is compiled for
 
 
@@ -34,6 +35,17 @@ class Wide(NamedTuple):
     updates: int                # rows of the largest update matrix
 
 
+class Dense(NamedTuple):
+    """A front of many columns: where it lies, in scalars and, for ``vector``, in right-hand sides."""
+
+    front: int
+    number: object              # the same, (1,) int32 on the device
+    columns: int
+    updates: int
+    update: int
+    vector: int
+
+
 class Plan(NamedTuple):
     """The launches of one level."""
 
@@ -41,7 +53,8 @@ class Plan(NamedTuple):
     batches: tuple              # in shared memory, a warp's first
     tiles: object               # (2 tiles,) int32: front and first column of what k_assemble clears and assembles
     wide: tuple                 # of Wide
-    solved: tuple               # batches of a solve
+    dense: tuple                # of Dense: the wide fronts whose products are left to libraries
+    solved: tuple               # batches of a solve: every front but the dense ones
 
 
 class Tree:
@@ -91,10 +104,19 @@ class Tree:
         wide = np.flatnonzero(kind == len(threads))
         wide = wide[np.argsort(-columns[wide], kind="stable")]
         groups = [wide[a:a + MOST_WIDE] for a in range(0, len(wide), MOST_WIDE)]
+        is_dense = (kind == len(threads)) & (columns >= LIMITS.dense)
+        tiny, others = parts[0], np.flatnonzero((kind > 0) & ~is_dense)
         return Plan(_numbers(fronts), batches, _tiles(fronts[wide], height[wide]),
                     tuple(Wide(_numbers(fronts[g]), columns[g], int(height[g].max()), int(updates[g].max())) for g in groups),
-                    tuple(_batch(fronts, part, size, threads, threads == 128)
-                          for part, threads in ((parts[0], 128), (np.flatnonzero(kind), 256)) if len(part)))
+                    self._dense(fronts[is_dense], columns[is_dense]),
+                    tuple(_batch(fronts, part, size, count, part is tiny) for part, count in ((tiny, 128), (others, 256)) if len(part)))
+
+    def _dense(self, fronts, columns):
+        if len(fronts) == 0:
+            return ()
+        update, vector = device.to_host(self.table[_numbers(fronts)])[:, 2:4].T
+        return tuple(Dense(int(s), _numbers(fronts[k:k + 1]), int(columns[k]), int(self.updates[s]), int(update[k]), int(vector[k]))
+                     for k, s in enumerate(fronts))
 
 
 def _numbers(fronts):
@@ -135,6 +157,7 @@ class DeviceComplete:
         self._late = xp.empty(0, dtype)                     # panels of fronts that columns were handed up to
         self._names, self._d, self._e = xp.empty(tree.n, np.int32), xp.empty(tree.n, dtype), xp.empty(tree.n, dtype)
         self._planned = xp.stack([tree.table[:, 0], tree.table[:, 1], tree.table[:, 5], tree.table[:, 6]], axis=1)
+        self._planned_of = device.to_host(self._planned)
         self._pivots, self._data = xp.empty(tree.count, np.int32), None
 
     @property
@@ -164,11 +187,11 @@ class DeviceComplete:
 
     def _run(self, data):
         xp, tree = device.xp(), self.tree
-        self._places = self._planned.copy()
+        self._places, self._places_of = self._planned.copy(), self._planned_of.copy()
         self._e.fill(0)
         self._flags = device.to_device(np.array([NONE, 0, 0], np.int32))
         self._progress = xp.zeros(PROGRESS * tree.count, np.int32)
-        self.plans, self._ends = [], (0, tree.n)            # ends of `late` and of the slots
+        self.plans, self._dense_pivots, self._ends = [], {}, (0, tree.n)            # ends of `late` and of the slots
         handed, self.delayed, self._finished = np.zeros(tree.count, np.int64), 0, 0
         for level, plan in zip(tree.levels, tree.plans):
             if handed[level].any():
@@ -198,6 +221,7 @@ class DeviceComplete:
         self._late = _grown(self._late, self._ends[0])
         self._names, self._d, self._e = (_grown(array, self._ends[1]) for array in (self._names, self._d, self._e))
         places = np.stack([panel[:-1], leading, slot[:-1], columns_moved], axis=1)
+        self._places_of[level[moved]] = places
         self._places[_numbers(level[moved])] = device.to_device(places)
         return tree.plan(level, columns)
 
@@ -217,7 +241,11 @@ class DeviceComplete:
                 count = int(np.searchsorted(-wide.columns, -BLOCK_COLUMNS * (step - 1)))
                 self._step(wide, count, step, order, root, tree, rule)
             self._finish(wide, step, order, root, tree, rule)
-            self._subtract(wide, len(wide.columns), (wide.updates, wide.updates), 0, 1, tree)
+            dense = int((wide.columns >= LIMITS.dense).sum())
+            if wide.updates:
+                self._subtract(wide.fronts[dense:], len(wide.columns) - dense, (wide.updates, wide.updates), 0, 1, tree)
+        for front in plan.dense:
+            self._update_by_library(front, tree)
         return device.to_host(self._flags)
 
     def _finish(self, wide, step, order, root, tree, rule):
@@ -234,12 +262,28 @@ class DeviceComplete:
         room = min(BLOCK_COLUMNS * wide.height, (device.shared_limit() - STATIC) // self.dtype.itemsize)
         self._launch(K, "k_panel", count, PANEL_THREADS, room * self.dtype.itemsize,
                      (wide.fronts, self._progress, order, number, root, np.int32(room), *tree, *rule))
-        self._launch(K, "k_permute", (-(-columns // PERMUTED), count), 256, 0, (wide.fronts, self._progress, order, number, *tree))
-        self._subtract(wide, count, (wide.height, columns), step, 0, tree)
+        done, behind = min(columns, BLOCK_COLUMNS * (step - 1)), BLOCK_COLUMNS * step
+        self._launch(K, "k_permute", (-(-done // PERMUTED), count), 256, 0, (wide.fronts, self._progress, order, number, *tree))
+        self._subtract(wide.fronts, count, (wide.height - behind, columns - behind), step, 0, tree)
 
-    def _subtract(self, wide, count, shape, step, of_update, tree):
-        self._launch(K, "k_subtract", (*(-(-size // TILE) for size in shape), count), 256, 0,
-                     (wide.fronts, self._progress, np.int32(step), np.int32(of_update), *tree))
+    def _subtract(self, fronts, count, shape, step, of_update, tree):
+        self._launch(K, "k_subtract", (*(max(1, -(-size // TILE)) for size in shape), count), 256, 0,
+                     (fronts, self._progress, np.int32(step), np.int32(of_update), *tree))
+
+    def _update_by_library(self, front, tree):
+        """The update matrix of a large front less L D L^T of its pivots."""
+        u, w = front.updates, front.columns
+        if u == 0:
+            return
+        weighted = device.xp().empty(u * w, self.dtype)
+        self._launch(K, "k_weigh", device.grid_for(u * w, 256), 256, 0, (front.number, weighted, *tree))
+        C = _column_major(self._updates, front.update, u, u, u)
+        device.dense("gemm", C, self._panel(front)[w:w + u], _column_major(weighted, 0, u, w, u), trans_a="N", trans_b="T")
+
+    def _panel(self, front):
+        """The panel of a large front as a column-major view."""
+        panel, leading, _, columns = map(int, self._places_of[front.front])
+        return _column_major(self._late if columns > self.tree.own[front.front] else self._panels, panel, leading, columns, leading)
 
     # ---- solves ---------------------------------------------------------------------------------------------------------
 
@@ -264,12 +308,46 @@ class DeviceComplete:
 
     def _solve_level(self, kernel, plan, width, Y, Z, vectors):
         table, child, relative = self.tree.entries[:3]
-        for batch in plan.solved:
+
+        def launch(batch, part):
             groups = batch.threads // 32 if batch.per_warp else 1
             self._launch(S, kernel, -(-batch.count // groups), batch.threads, 0,
-                         (np.int32(batch.per_warp), batch.fronts, np.int32(batch.count), np.int32(width), table, child, relative,
-                          self.tree.rows, self._panels, self._places, self._late, self._names, self._d, self._e, self._pivots,
-                          np.int64(self.tree.n), np.int64(self._ends[1]), Y, Z, vectors))
+                         (np.int32(batch.per_warp), batch.fronts, np.int32(batch.count), np.int32(width), np.int32(part), table, child,
+                          relative, self.tree.rows, self._panels, self._places, self._late, self._names, self._d, self._e,
+                          self._pivots, np.int64(self.tree.n), np.int64(self._ends[1]), Y, Z, vectors))
+
+        for batch in plan.solved:
+            launch(batch, WHOLE)
+        for front in plan.dense:
+            batch = Batch(front.number, 1, 0, 256, False)
+            launch(batch, BEFORE)
+            self._solve_by_library(front, kernel == "k_forward", width, Z, vectors)
+            launch(batch, AFTER)
+
+    def _solve_by_library(self, front, is_forward, width, Z, vectors):
+        """The triangle of a large front, and the product with its rows below: columns without a pivot, then what is passed on."""
+        pivots, slot = self._pivots_of(front), int(self._places_of[front.front, 2])
+        panel, w, u = self._panel(front), front.columns, front.updates
+        z = _column_major(Z, 0, self._ends[1], width, self._ends[1])[slot:slot + w]
+        y, diagonal = z[:pivots], panel[:pivots, :pivots]
+        below = [(z[pivots:], panel[pivots:w, :pivots]),
+                 (_column_major(vectors, front.vector * width, u, width, u), panel[w:w + u, :pivots])]
+        if pivots == 0:
+            return
+        if is_forward:
+            device.dense("trsm", diagonal, y, side="L", trans="N")
+        for rows, factor in below:
+            if rows.shape[0]:
+                given = (rows, factor, y) if is_forward else (y, factor, rows)
+                device.dense("gemm", *given, trans_a="N" if is_forward else "T", trans_b="N")
+        if not is_forward:
+            device.dense("trsm", diagonal, y, side="L", trans="T")
+
+    def _pivots_of(self, front):
+        """How many columns of a large front have been eliminated: asked for once."""
+        if front.front not in self._dense_pivots:
+            self._dense_pivots[front.front] = device.scalar(self._pivots[front.front:front.front + 1])
+        return self._dense_pivots[front.front]
 
     # ---- what the factor knows ------------------------------------------------------------------------------------------
 
@@ -320,6 +398,11 @@ def _leading(height):
     """leading_dimension of tree.cpp."""
     rounded = (height + 7) // 8 * 8
     return np.where(height < 64, height, rounded + 8 * (rounded % 64 == 0))
+
+
+def _column_major(array, offset, rows, columns, leading):
+    """(rows, columns) of a flat array from ``offset`` on, columns ``leading`` apart."""
+    return array[offset:offset + leading * columns].reshape(columns, leading).T[:rows]
 
 
 def _grown(array, need):
