@@ -218,7 +218,7 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
         matched = symmetric_pairs(M, pairs)
     report.facts["structural_rank"] = matched.rank
     core = None
-    if fill_level is None or (_is_auto(fill_level) and device_name != "cuda"):
+    if not isinstance(fill_level, (int, np.integer)):
         core = _complete(M, matched, ordering, fill_level is None, report, choices, threads, there and device_name == "cuda")
     if core is None:
         with report.phase("order"):
@@ -272,7 +272,7 @@ def _is_auto(value):
 
 
 def _chosen_device(name, n, A, fill_level):
-    """"cpu" or "cuda"; the complete factor is made on the GPU where that is asked for by name."""
+    """"cpu" or "cuda"; a complete factor is made on the GPU only where that is asked for by name."""
     if fill_level is None and name == "auto":
         return "cpu"
     return device.choose(name, n, *([A] if on_device(A) else []))

@@ -9,7 +9,12 @@ import scipy.sparse as sp
 
 from meshsolve import device
 from meshsolve.errors import SingularMatrixError
-from meshsolve.factor.ildl.complete import OVERFLOWED, TINY, TINY_DEFICIENT, block_diagonal
+from meshsolve.factor.ildl.complete import (
+    OVERFLOWED,
+    TINY,
+    TINY_DEFICIENT,
+    block_diagonal,
+)
 from meshsolve.factor.ildl.fronts_cuda import DeviceComplete, Tree
 
 
@@ -58,7 +63,8 @@ class DeviceCompleteCore:
         return self.native.solve(self._scale, block)
 
     def check(self):
-        """Nothing waits for anything in these solves."""
+        """Wait for the device, so that what has failed there is raised here."""
+        self.native.wait()
 
     def solve(self, scale, columns, out):
         """out := S (L D L^T)^-1 S columns, on the host."""

@@ -1,11 +1,11 @@
 // Solves with the complete factor on the GPU, level by level, and the count of its nonzeros.
 //
 // Twin of solve.cpp. Forward, children before parents: a front adds up what its children pass on, gathers its columns as the
-// pivots stand, solves with its 32 x 32 diagonal blocks (a warp holds one row a lane), takes each block from all rows below it, and
-// divides by D. Backward, parents first: it gathers the unknowns of its ancestors and takes their part by dot products along the
-// columns of L. Y (n rows, new numbering) holds what passes between fronts, delayed columns among it; Z the columns of each front
-// in its own order; `vectors` the rows below. Right-hand sides lie by columns, 1, 4 or 8 of them in one pass. Of the largest fronts
-// cuBLAS takes the triangles and products: then a kernel does what comes before them, or what comes after.
+// pivots stand, solves with its 32 x 32 diagonal blocks (a warp holds one row a lane), takes each block from all rows below it,
+// and divides by D. Backward, parents first: it gathers the unknowns of its ancestors and takes their part by dot products along
+// the columns of L. Y (n rows, new numbering) holds what passes between fronts, delayed columns among it; Z the columns of each
+// front in its own order; `vectors` the rows below. Right-hand sides lie by columns, 1, 4 or 8 of them in one pass. The triangles
+// and products of the largest fronts are left to cuBLAS: then a kernel does what comes before them, or what comes after.
 #include "factor/fronts/solve.cuh"
 #include "factor/ildl/complete.cuh"
 

@@ -1,7 +1,7 @@
 """The complete factorization on the GPU: launches of complete.cu and complete_solve.cu, level by level. Twin of ``Complete``.
 
-How many columns a front hands up to its parent is known when its level is done: one read of three numbers a level says whether any
-did. Then the fronts that take them get memory of their own, and the launches of their level are planned anew.
+How many columns a front hands up to its parent is known when its level is done: one read of three numbers a level says whether
+any did. Then the fronts that take them get memory of their own, and the launches of their level are planned anew.
 """
 
 from __future__ import annotations
@@ -107,16 +107,18 @@ class Tree:
         is_dense = (kind == len(threads)) & (columns >= LIMITS.dense)
         tiny, others = parts[0], np.flatnonzero((kind > 0) & ~is_dense)
         return Plan(_numbers(fronts), batches, _tiles(fronts[wide], height[wide]),
-                    tuple(Wide(_numbers(fronts[g]), columns[g], int(height[g].max()), int(updates[g].max())) for g in groups),
+                    tuple(Wide(_numbers(fronts[g]), columns[g], int(height[g].max()), int(updates[g].max()))
+                          for g in groups),
                     self._dense(fronts[is_dense], columns[is_dense]),
-                    tuple(_batch(fronts, part, size, count, part is tiny) for part, count in ((tiny, 128), (others, 256)) if len(part)))
+                    tuple(_batch(fronts, part, size, count, part is tiny)
+                          for part, count in ((tiny, 128), (others, 256)) if len(part)))
 
     def _dense(self, fronts, columns):
         if len(fronts) == 0:
             return ()
         update, vector = device.to_host(self.table[_numbers(fronts)])[:, 2:4].T
-        return tuple(Dense(int(s), _numbers(fronts[k:k + 1]), int(columns[k]), int(self.updates[s]), int(update[k]), int(vector[k]))
-                     for k, s in enumerate(fronts))
+        return tuple(Dense(int(s), _numbers(fronts[k:k + 1]), int(columns[k]), int(self.updates[s]), int(update[k]),
+                           int(vector[k])) for k, s in enumerate(fronts))
 
 
 def _numbers(fronts):
@@ -233,7 +235,8 @@ class DeviceComplete:
         for batch in plan.batches:
             groups = batch.threads // 32 if batch.per_warp else 1
             self._launch(K, "k_factor", -(-batch.count // groups), batch.threads, groups * batch.capacity * size,
-                         (np.int32(batch.per_warp), batch.fronts, np.int32(batch.count), np.int32(batch.capacity), root, *tree, *rule))
+                         (np.int32(batch.per_warp), batch.fronts, np.int32(batch.count), np.int32(batch.capacity), root, *tree,
+                          *rule))
         self._launch(K, "k_assemble", len(plan.tiles) // 2, 256, 0, (plan.tiles, *tree))
         for wide in plan.wide:
             order = device.xp().empty(BLOCK_COLUMNS * len(wide.columns), np.int32)
@@ -283,7 +286,8 @@ class DeviceComplete:
     def _panel(self, front):
         """The panel of a large front as a column-major view."""
         panel, leading, _, columns = map(int, self._places_of[front.front])
-        return _column_major(self._late if columns > self.tree.own[front.front] else self._panels, panel, leading, columns, leading)
+        array = self._late if columns > self.tree.own[front.front] else self._panels
+        return _column_major(array, panel, leading, columns, leading)
 
     # ---- solves ---------------------------------------------------------------------------------------------------------
 
@@ -312,8 +316,8 @@ class DeviceComplete:
         def launch(batch, part):
             groups = batch.threads // 32 if batch.per_warp else 1
             self._launch(S, kernel, -(-batch.count // groups), batch.threads, 0,
-                         (np.int32(batch.per_warp), batch.fronts, np.int32(batch.count), np.int32(width), np.int32(part), table, child,
-                          relative, self.tree.rows, self._panels, self._places, self._late, self._names, self._d, self._e,
+                         (np.int32(batch.per_warp), batch.fronts, np.int32(batch.count), np.int32(width), np.int32(part), table,
+                          child, relative, self.tree.rows, self._panels, self._places, self._late, self._names, self._d, self._e,
                           self._pivots, np.int64(self.tree.n), np.int64(self._ends[1]), Y, Z, vectors))
 
         for batch in plan.solved:
@@ -358,6 +362,10 @@ class DeviceComplete:
         self._launch(S, "k_count", tree.count, 128, 0,
                      (tree.table, self._panels, self._places, self._late, self._names, self._d, self._e, self._pivots, count))
         return int(device.scalar(count.sum().reshape(1)))
+
+    def wait(self):
+        """Wait for what has been launched."""
+        device.scalar(self._flags[FAILED:FAILED + 1])
 
     def diagonal(self):
         """(front, place in it, d, e) of every pivot in the order of elimination, on the host."""

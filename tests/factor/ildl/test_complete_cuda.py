@@ -1,7 +1,7 @@
 """The complete factor of the GPU beside the CPU's: on the kernel harness, and on a GPU with -m gpu.
 
-On the harness pivots, delayed columns and inertia are those of the CPU, and L and D as far as the order of sums allows. A GPU fuses
-products and sums, so that pivots of nearly equal size may change places there: L D L^T and the inertia are compared.
+On the harness pivots, delayed columns and inertia are those of the CPU, and L and D as far as the order of sums allows. A GPU
+fuses products and sums, so that pivots of nearly equal size may change places there: L D L^T and the inertia are compared.
 """
 
 import pickle
@@ -17,6 +17,7 @@ from saddles import rank_deficient, regular, symmetric
 
 import meshsolve as ms
 from meshsolve import device
+from meshsolve.factor import ildl
 from meshsolve.factor.fronts.cuda import Limits
 from meshsolve.factor.ildl import fronts_cuda
 
@@ -154,8 +155,8 @@ def test_singular_systems_are_solved_where_they_are_consistent(gpu, monkeypatch,
 
 
 @settings(max_examples=25)
-@given(n=st.integers(1, 60), density=st.floats(0.02, 0.5), seed=st.integers(0, 999), diagonal=st.sampled_from([0.0, 0.3, 1.0]),
-       way=st.sampled_from(sorted(WAYS)), pairs=st.booleans())
+@given(n=st.integers(1, 60), density=st.floats(0.02, 0.5), seed=st.integers(0, 999),
+       diagonal=st.sampled_from([0.0, 0.3, 1.0]), way=st.sampled_from(sorted(WAYS)), pairs=st.booleans())
 def test_any_matrix(n, density, seed, diagonal, way, pairs):
     A = symmetric(n, density, seed, diagonal)
     if A.count_nonzero() == 0:
@@ -163,7 +164,8 @@ def test_any_matrix(n, density, seed, diagonal, way, pairs):
     with device.use(Harness()), pytest.MonkeyPatch.context() as patch:
         go(patch, way)
         K, G = (ms.ildl(A, fill_level=None, device=place, pairs=pairs) for place in ("cpu", "cuda"))
-        assert G.inertia == K.inertia and G.report.facts["delayed"] == K.report.facts["delayed"] and np.array_equal(G.perm, K.perm)
+        assert G.inertia == K.inertia and np.array_equal(G.perm, K.perm)
+        assert G.report.facts["delayed"] == K.report.facts["delayed"]
         b = A @ np.ones(n)
         assert np.linalg.norm(A @ G.solve(b) - b) <= 1e-8 * max(np.linalg.norm(b), 1e-300)
 
@@ -302,11 +304,26 @@ def test_pickle(path):
     assert copy.on_device and copy.is_complete and np.array_equal(copy.solve(b), G.solve(b)) and copy.inertia == G.inertia
 
 
-def test_which_device_is_chosen(path, monkeypatch):
-    assert ms.ildl(KKT, fill_level=None, device="cuda").report.facts["device"] == "cuda"
+def test_what_is_chosen(path, monkeypatch):
+    """The matrix alone decides whether the factor is complete; a complete one goes to the GPU where that is asked for by name."""
+    for made in ({}, {"fill_level": None}):
+        G = ms.ildl(KKT, device="cuda", **made)
+        assert G.is_complete and G.on_device and G.report.facts["device"] == "cuda" and G.report.facts["mode"] == "complete"
     monkeypatch.setattr(device, "AUTO_SIZE", 1)
-    K = ms.ildl(KKT, fill_level=None)
-    assert K.is_complete and not K.on_device
+    for made in ({}, {"fill_level": None}):
+        K = ms.ildl(KKT, **made)
+        assert K.is_complete and not K.on_device
+    for name in ("FEW_NONZEROS", "FEW_FLOPS", "FLOPS_PER_ENTRY"):
+        monkeypatch.setattr(ildl, name, 0)
+    for place in ("cpu", "cuda"):
+        assert not ms.ildl(KKT, device=place).is_complete and ms.ildl(KKT, device=place, fill_level=None).is_complete
+
+
+def test_it_needs_a_gpu_where_there_is_none():
+    if device.available():
+        pytest.skip("there is one")
+    with pytest.raises(ms.DeviceUnavailableError):
+        ms.ildl(KKT, fill_level=None, device="cuda")
 
 
 def test_real_systems(path, data_dir):
