@@ -165,9 +165,10 @@ template <class T>
 __device__ __forceinline__ void factor_panel(const Tree<T>& t, int s, Progress& progress, int step, bool root, int capacity,
                                              T* shared, int* order, const Rule& rule) {
   const Progress p = progress;
+  const Block g;
+  g.sync();                                                 // all have read what one writes in the end
   if (p.state == 2) return;
   const View<T> v(t, s);
-  const Block g;
   Search<int> next;
   if (!go_on(g, v, p, next, root)) {
     if (g.rank == 0) {
@@ -178,7 +179,6 @@ __device__ __forceinline__ void factor_panel(const Tree<T>& t, int s, Progress& 
     return;
   }
   const int w = next.width(), found = choose_pivots(g, v, next.k, w, capacity, shared, order, rule);
-  g.sync();                                                 // the progress has been read by all
   if (g.rank != 0) return;
   const bool done = next.k + found == v.columns;
   progress = {done ? 2 : 1, step, next.k, next.before, next.end, next.block, found, w};
