@@ -114,9 +114,9 @@ def ildl(A: Matrix, fill_level: int | Auto | None = "auto", droptol: float | Aut
     dtype : {float64, float32}
         Of the stored factor; what comes out is float64.
     device : {"auto", "cpu", "cuda"}
-        ``"cuda"``: the incomplete factor is made and applied on the GPU, from matching, order and tiles of the CPU; with
-        ``fill_level="auto"`` it is that of level 2. Larger tiles, up to 32, have fewer iterations and more work for a GPU.
-        ``"auto"`` takes a GPU where one is found, A lies on it or has at least 100,000 rows, and the factor is incomplete.
+        ``"cuda"``: the factor, complete or incomplete, is made and applied on the GPU, from matching, order and analysis or
+        tiles of the CPU. Larger tiles, up to 32, have fewer iterations and more work for a GPU. ``"auto"`` takes a GPU where one
+        is found, A lies on it or has at least 100,000 rows, and the factor is incomplete.
     threads : int, optional
         Default: every core, or ``MESHSOLVE_NUM_THREADS``. Results do not depend on it.
     lower : bool
