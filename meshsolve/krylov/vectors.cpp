@@ -60,6 +60,33 @@ inline double sum_of(int64_t from, int64_t to, F&& term) {
 
 }  // namespace
 
+void renumber(const Pattern& A, const double* x, const int32_t* place, int64_t* ptr, int32_t* idx, double* y, int threads) {
+  constexpr int64_t soon = 16;                     // rows that are asked for before their turn: they lie anywhere
+  const int64_t n = A.n;
+  const auto later = [&](int64_t q, int64_t rows) { return place[std::min(q + rows, n - 1)]; };
+  std::vector<int32_t> position(n);
+  ptr[0] = 0;
+  for (int64_t q = 0; q < n; ++q) {
+    __builtin_prefetch(A.ptr + later(q, soon));
+    __builtin_prefetch(position.data() + later(q, soon));
+    position[place[q]] = static_cast<int32_t>(q);
+    ptr[q + 1] = ptr[q] + A.degree(place[q]);
+  }
+  for_range(threads, n, rows_per_block, [&](int64_t from, int64_t to, int) {
+    for (int64_t q = from; q < to; ++q) {
+      __builtin_prefetch(A.ptr + later(q, 2 * soon));
+      const int64_t next = A.ptr[later(q, soon)];
+      __builtin_prefetch(A.idx + next);
+      __builtin_prefetch(x + next);
+      int64_t at = ptr[q];
+      for (int64_t p = A.ptr[place[q]]; p < A.ptr[place[q] + 1]; ++p, ++at) {
+        idx[at] = position[A.idx[p]];
+        y[at] = x[p];
+      }
+    }
+  });
+}
+
 void multiply_dot(const Pattern& A, const double* x, const double* P, double* Q, int64_t k, double* dots, int threads) {
   over_blocks(A.n, k, dots, threads, [&](int64_t from, int64_t to, double* sums) {
     if (k == 1) {
