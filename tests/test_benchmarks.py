@@ -393,10 +393,14 @@ def test_parac_measures_judges_and_writes(tmp_path, monkeypatch, capsys):
 
     tiny = parac.Problem(lambda: ms.datasets.grid2d(20, 20), (60, 60, 60), multigrid=0.0, nanoseconds=1e9)
     monkeypatch.setattr(parac, "PROBLEMS", {"tiny": tiny})
+    monkeypatch.setattr(parac, "SHARED", 1)
     out = tmp_path / "parac.json"
-    parac.main(["--problems", "tiny", "--threads", "1", "--repeat", "1", "--out", str(out)])
+    parac.main(["--problems", "tiny", "--threads", "1", "2", "--repeat", "1", "--out", str(out)])
     run = json.loads(out.read_text())
-    row = run["rows"][0]
+    row, asked = run["rows"][0], {b["what"]: b["asked"] for b in run["bars"]}
+    assert [asked[f"tiny, {o}: factor, ns per entry of G"] for o in parac.ORDERINGS] == [True, False, False]
+    gains = [asked[f"tiny, {o}: factor, two threads against one"] for o in parac.ORDERINGS]
+    assert gains in ([True, True, False], [True, False, True]) and set(row["factor_threads"]["amd"]) == {"1", "2"}
     assert set(row["orders"]) == {f"{o}-{s}" for o in parac.ORDERINGS for s in (1, 2)} and row["n"] == 400
     assert all(found["error"] < parac.WRONG for found in row["solvers"].values() if "seconds" in found)
     assert "parac-auto-1t" in row["solvers"] and all(b["passed"] for b in run["bars"] if "iterations" in b["what"])
