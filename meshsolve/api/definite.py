@@ -58,10 +58,8 @@ class Symbolic(_symbolic.Symbolic):
         """
         engine = _engine(device, backend, A)
         threads = thread_count(threads)
-        if engine.place == "cuda":
-            values = DeviceValues(self.n, self.on_device()[0])
-        else:
-            values = Values(self.n, self.matrix_pattern, threads=threads)
+        there = engine.place == "cuda"
+        values = DeviceValues(self.n, self.on_device()[0]) if there else Values(self.n, self.matrix_pattern, threads=threads)
         return CholeskyFactor(self, values, values.of(A), precision=precision, threads=threads, engine=engine)
 
 
