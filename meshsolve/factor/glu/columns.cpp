@@ -130,26 +130,29 @@ ColumnPlan column_plan(const Pattern& A, Frame frame) {
   return p;
 }
 
-// Column k of L and U; x is a dense column of zeros, before and after.
+// Column k of L and U; x is a dense column of zeros, before and after. What was seen stays in registers until the end: the
+// outcomes of two workers share a cache line.
 template <class T>
 void ColumnFactor<T>::column(int32_t k, const Scalar<T>* Ax, const Pivoting& rule, T* x, Outcome& seen) {
   const ColumnPlan& p = *plan_;
   const symbolic::Unsymmetric& f = p.pattern;
   const int64_t* const l_ptr = f.l_ptr.data();
   const int32_t* const l_row = f.l_row.data();
-  T* const l = l_.data();
+  const int32_t* const u_row = f.u_row.data();
+  T *const l = l_.data(), *const u_out = u_.data();
+  double entry = 0, largest = 0;
   for (int64_t q = p.entry_ptr[k]; q < p.entry_ptr[k + 1]; ++q) {
     const T a = static_cast<T>(Ax[p.source[q]] * p.scale[q]);
     x[p.row[q]] += a;
-    seen.largest_entry = std::max(seen.largest_entry, magnitude(a));
+    entry = std::max(entry, magnitude(a));
   }
-  for (int64_t q = f.u_ptr[k]; q < f.u_ptr[k + 1]; ++q) {
-    const int32_t i = f.u_row[q];
+  for (int64_t q = f.u_ptr[k], end = f.u_ptr[k + 1]; q < end; ++q) {
+    const int32_t i = u_row[q];
     const T u = x[i];
     x[i] = T(0);
-    u_.data()[q] = u;
-    seen.largest_pivot_row = std::max(seen.largest_pivot_row, magnitude(u));
-    for (int64_t s = l_ptr[i]; s < l_ptr[i + 1]; ++s) x[l_row[s]] -= l[s] * u;
+    u_out[q] = u;
+    largest = std::max(largest, magnitude(u));
+    for (int64_t s = l_ptr[i], last = l_ptr[i + 1]; s < last; ++s) x[l_row[s]] -= l[s] * u;
   }
   T pivot = x[k];
   x[k] = T(0);
@@ -157,15 +160,17 @@ void ColumnFactor<T>::column(int32_t k, const Scalar<T>* Ax, const Pivoting& rul
     pivot = sign(pivot) * T(rule.boost);
     ++seen.boosted;
   }
-  seen.largest_pivot_row = std::max(seen.largest_pivot_row, magnitude(pivot));
   const T inverse = pivot_.data()[k] = T(1) / pivot;
-  for (int64_t s = l_ptr[k]; s < l_ptr[k + 1]; ++s) {
+  for (int64_t s = l_ptr[k], end = l_ptr[k + 1]; s < end; ++s) {
     l[s] = x[l_row[s]] * inverse;
     x[l_row[s]] = T(0);
   }
   for (int64_t q = p.outside.ptr[k]; q < p.outside.ptr[k + 1]; ++q)
     outside_.data()[q] = static_cast<T>(
         Ax[p.outside.source[q]] * (p.frame.row_factor[p.outside.row[q]] * p.frame.col_factor[k]));
+  if (entry > seen.largest_entry) seen.largest_entry = entry;
+  largest = std::max(largest, magnitude(pivot));
+  if (largest > seen.largest_pivot_row) seen.largest_pivot_row = largest;
 }
 
 template <class T>
