@@ -3,6 +3,7 @@
     python -m benchmarks.glu [--sizes 20 200] [--circuits] [--quick] [--repeat 7] [--threads 1 2] [--clock cpu] [--device cuda]
 
 Generated circuits (see :mod:`benchmarks.circuits`) of about so many thousand unknowns, and the circuits of the data folder.
+With --transient whole runs over time beside the same loops on KLU, see :mod:`benchmarks.transient`.
 With --device cuda meshsolve on a GPU as well: matrices and b lie there, times end with the device idle, kernels are compiled before.
 The solvers take turns on other values at each round; the first solve after a
 refactorization is timed apart, because meshsolve measures the backward error there. Prints one row for each solver and matrix, then the bars, and leaves
@@ -22,7 +23,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
 import meshsolve as ms
-from benchmarks import gpu
+from benchmarks import gpu, transient
 from benchmarks.circuits import circuit
 from benchmarks.measure import Stopwatch, clock_for, describe, geometric_mean, interleave, summary, write_json
 from benchmarks.peers.base import Unavailable
@@ -152,6 +153,8 @@ class SuperLU:
 def main(arguments=None):
     """Run the benchmark; returns 1 where a bar was missed."""
     options = parser().parse_args(arguments)
+    if options.transient:
+        return transient.run(options)
     run = describe("glu", options.threads, options.clock) | {"rows": []}
     if options.device == "cuda":
         run["device"] = gpu.describe_device()
@@ -180,6 +183,8 @@ def parser():
     p.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     p.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="cpu: one-thread ratios on a machine in use")
     p.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: rows of meshsolve on a GPU beside the others")
+    p.add_argument("--transient", action="store_true", help="circuits over time, end to end, in place of all this")
+    p.add_argument("--steps", nargs=2, type=int, default=[1000, 100], help="of the linear circuit and of that with diodes")
     p.add_argument("--superlu", action="store_true", help="scipy's SuperLU as well (slow at a million unknowns)")
     p.add_argument("--out", help="result file instead of benchmarks/results/...")
     return p
