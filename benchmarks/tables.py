@@ -10,12 +10,15 @@ MULTIGRID = ("pyamg-sa", "pyamg-rs")
 
 
 def markdown(run):
-    """One result as a table with the line that says where it was measured."""
-    columns, rows = TABLES[run["bench"]](run)
-    lines = [f"| {' | '.join(columns)} |", f"|---|{'---:|' * (len(columns) - 1)}", *(f"| {' | '.join(row)} |" for row in rows)]
+    """One result as tables with the line that says where it was measured."""
+    parts = [_lines(columns, rows) for columns, rows in (make(run) for make in TABLES[run["bench"]]) if rows]
     host, left_out = run["machine"], ", ".join(run.get("left_out", []))
     note = f"{host['cpu']}, {host['cores']} cores, {run['date'][:10]}, commit {run['git']}; {_statistic(run)} {run['clock']} seconds; {_peers(run)}"
-    return "\n".join(lines) + f"\n\n{note}{'; left out: ' + left_out if left_out else ''}."
+    return "\n\n".join(parts) + f"\n\n{note}{'; left out: ' + left_out if left_out else ''}."
+
+
+def _lines(columns, rows):
+    return "\n".join([f"| {' | '.join(columns)} |", f"|---|{'---:|' * (len(columns) - 1)}", *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def _statistic(run):
@@ -62,18 +65,38 @@ def _mean_of_all(run, rows, columns):
 
 
 def cholesky_table(run):
-    """First solve and refactorization with solve: ours and the best of each peer's variants, one thread."""
+    """First solve and refactorization with solve: ours and the best of each peer's variants, one thread. Of meshes with a peer."""
     columns = ["first solve / refactor + solve, s", "vertices", "meshsolve", *GROUPS, "peak MB (ours; least of the peers)"]
     rows = []
     for mesh, solvers in by_mesh(run).items():
         n = next(iter(solvers.values()))["n"]
         ours = solvers.pop("meshsolve", None)
+        if not solvers.keys() & {name for names in GROUPS.values() for name in names}:
+            continue
         cell = [f"{_seconds(best(r, 'first', run))} / {_seconds(best(r, 'again', run))}" for r in
                 ([ours] if ours else [], *([solvers[s] for s in names if s in solvers] for names in GROUPS.values()))]
         whole = [s for names in GROUPS.values() for name, s in solvers.items() if name in names]
         peaks = [r["peak"]["median"] / 1e6 for r in whole]
         memory = f"{ours['peak']['median'] / 1e6:.0f}; {min(peaks):.0f}" if ours and peaks else "-"
         rows.append([mesh, f"{n:,}", *cell, memory])
+    return columns, rows
+
+
+def threads_table(run):
+    """Refactorization and solve by one and by more threads, on METIS' permutation: the same factor for all."""
+    if len(run["threads"]) < 2:
+        return [], []
+    columns = ["refactor / solve on METIS' order, s", "vertices", *(f"meshsolve, {_threads(t)}" for t in run["threads"]), "times faster"]
+    meshes, rows = {}, []
+    for row in run["rows"]:
+        if row["solver"] == "meshsolve-given" and "failed" not in row:
+            meshes.setdefault(row["mesh"], {})[row["threads"]] = row
+    for mesh, by_threads in meshes.items():
+        if len(by_threads) < len(run["threads"]):
+            continue
+        seconds = [[by_threads[t]["seconds"]["wall"][phase]["median"] for phase in ("refactor", "solve again")] for t in run["threads"]]
+        faster = " / ".join(f"{a / b:.2f}" for a, b in zip(seconds[0], seconds[-1], strict=True))
+        rows.append([mesh, f"{by_threads[run['threads'][0]]['n']:,}", *(" / ".join(map(_seconds, pair)) for pair in seconds), faster])
     return columns, rows
 
 
@@ -191,6 +214,7 @@ def _klu_clock(solvers, threads, run):
     return solvers["klu", 1]["seconds"][clock_for(threads, run["clock"])]["total"]
 
 
-TABLES = {"order": order_table, "cholesky": cholesky_table, "glu": glu_table, "ildl": ildl_table, "parac": parac_table, "transient": transient_table}
+TABLES = {"cholesky": (cholesky_table, threads_table), "order": (order_table,), "glu": (glu_table,), "ildl": (ildl_table,),
+          "parac": (parac_table,), "transient": (transient_table,)}
 USED = {"glu": ("mkl", "pypardiso"), "ildl": ("mkl", "pypardiso", "scipy"), "parac": ("pyamg", "ilupp"), "order": (), "cholesky": (),
         "transient": ("scipy",)}

@@ -35,7 +35,7 @@ def resistances(L, projections=64, rtol=1e-4, seed=0):
 
 
 def draw(L, share, path):
-    """The edges, placed by the eigenvectors of the Laplacian and coloured by ``share``, from 0 to 1."""
+    """The edges, placed by the eigenvectors of the Laplacian and coloured by ``share``: 1 is dark, the least of most edges light."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -43,13 +43,14 @@ def draw(L, share, path):
     from matplotlib.collections import LineCollection
 
     xy, (i, j, _) = embed(L)[0], edges_of(L)
+    order = np.argsort(-share)                              # the lightest edges on top
     figure, axes = pyplot.subplots(figsize=(7, 6))
-    lines = LineCollection(np.stack([xy[i], xy[j]], 1), array=share, cmap="viridis_r", linewidths=0.6)
-    lines.set_clim(0, 1)
+    lines = LineCollection(np.stack([xy[i], xy[j]], 1)[order], array=share[order], cmap="plasma_r", linewidths=0.8)
+    lines.set_clim(np.floor(10 * np.quantile(share, 0.05)) / 10, 1)
     axes.add_collection(lines)
     axes.autoscale()
     axes.set_axis_off()
-    figure.colorbar(lines, label="weight x resistance", shrink=0.6)
+    figure.colorbar(lines, label="weight x resistance", shrink=0.6, extend="min")
     figure.savefig(path, dpi=150, bbox_inches="tight")
     pyplot.close(figure)
 

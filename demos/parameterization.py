@@ -73,7 +73,7 @@ def draw(maps, faces, path):
     for axes, (name, uv) in zip(panels, maps.items()):
         axes.triplot(uv[:, 0], uv[:, 1], faces, linewidth=0.3, color="#335577")
         axes.set_title(name)
-        axes.set_aspect("equal")
+        axes.set_aspect("equal", adjustable="datalim")
         axes.set_axis_off()
     figure.savefig(path, dpi=110, bbox_inches="tight")
     pyplot.close(figure)

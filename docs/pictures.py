@@ -64,7 +64,7 @@ def nested_dissection(path):
     left.add_collection(LineCollection(points[mesh.edges], linewidths=0.2, color="#bbbbbb"))
     top = level < min(depth, 5)
     left.scatter(*points[top].T, c=level[top], s=7, cmap="plasma", zorder=2)
-    left.set_title("separators of five levels")
+    left.set_title("separators of five levels", fontsize=9)
     left.set_axis_off()
     left.set_aspect("equal")
     _spy(right, L[ordering.perm][:, ordering.perm], "A[perm][:, perm]")

@@ -152,7 +152,7 @@ def is_complex(A):
     return kind == "c"
 
 
-def as_symmetric(A, name="A", lower=False):
+def as_symmetric(A, name="A", lower=False, threads=1):
     """A symmetric matrix as :class:`Csr` with both triangles stored.
 
     Parameters
@@ -160,6 +160,8 @@ def as_symmetric(A, name="A", lower=False):
     A : (n, n) matrix, see :func:`as_csr`
     lower : bool
         Only the lower triangle of A is read; the upper one may be missing or anything.
+    threads : int
+        How many compare the triangles.
 
     Raises
     ------
@@ -171,7 +173,7 @@ def as_symmetric(A, name="A", lower=False):
     M = as_csr(A, name)
     if lower:
         return Csr(M.n, *_core.mirror_lower(M.indptr, M.indices, M.data))
-    state, row, column, gap, largest = _core.symmetry(M.indptr, M.indices, M.data)
+    state, row, column, gap, largest = _core.symmetry(M.indptr, M.indices, M.data, threads)
     if gap > SYMMETRY_TOLERANCE * largest:
         raise NotSymmetricError(
             f"{name} is not symmetric: |{name}[{row}, {column}] - {name}[{column}, {row}]| = {gap:.3g}, largest entry "

@@ -59,10 +59,10 @@ def test_unsorted_and_duplicated_entries_are_put_in_order(n, seed, twice):
 def test_symmetry_is_measured_right(n, density, seed):
     A = sp.random_array((n, n), density=density, rng=np.random.default_rng(seed)).tocsr()
     M = arrays.as_csr(A)
-    state, row, column, gap, largest = _core.symmetry(M.indptr, M.indices, M.data)
+    state, row, column, gap, largest = _core.symmetry(M.indptr, M.indices, M.data, 1)
     D = A.toarray()
     truth = np.abs(D - D.T)
-    assert largest == np.abs(D).max() and gap == truth.max(initial=0) and (gap == 0 or truth[row, column] == gap)
+    assert largest == (np.abs(D).max() if gap else 0) and gap == truth.max(initial=0) and (gap == 0 or truth[row, column] == gap)
     assert (state == "symmetric") == np.array_equal(D != 0, (D != 0).T)
     both = arrays.symmetric_pattern(A)
     S = ((D != 0) | (D != 0).T) & ~np.eye(n, dtype=bool)
@@ -86,11 +86,27 @@ def test_nearly_symmetric_passes_and_one_sided_dust_is_shared():
     i, j = next(zip(*np.nonzero(A.toarray() == 0)))
     B[i, j] = 1e-12 * top
     M = arrays.as_symmetric(B)
-    assert _core.symmetry(M.indptr, M.indices, M.data)[0] == "symmetric"
+    assert _core.symmetry(M.indptr, M.indices, M.data, 1)[0] == "symmetric"
     B[i, j] = 1e-9 * top
     with pytest.raises(ms.NotSymmetricError) as e:
         arrays.as_symmetric(B)
     assert {e.value.row, e.value.column} == {i, j}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@given(seed=st.integers(0, 10_000))
+def test_swapped_values_are_seen(threads, seed):
+    """Few different values, so that sums over the halves could cancel; many rows, so that several threads take part."""
+    rng = np.random.default_rng(seed)
+    n = 40_000
+    i, j = rng.integers(0, n, (2, 6))
+    values = rng.choice([-1.0, 1.0, 0.5, 2.0], 6)
+    below, above = (np.maximum(i, j), np.minimum(i, j)), (np.minimum(i, j), np.maximum(i, j))
+    other = rng.permutation(values)
+    A = sp.coo_array((np.r_[values, other], (np.r_[below[0], above[0]], np.r_[below[1], above[1]])), shape=(n, n)).tocsr()
+    M = arrays.as_csr(A)
+    gap = _core.symmetry(M.indptr, M.indices, M.data, threads)[3]
+    assert gap == abs(A - A.T).max()
 
 
 @given(n=st.integers(1, 20), seed=st.integers(0, 300))

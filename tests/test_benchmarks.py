@@ -244,6 +244,36 @@ def test_page_and_picture_from_a_result_file(tmp_path):
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_without_files_every_newest_run_is_taken(tmp_path, monkeypatch):
+    """One for each benchmark and list of threads: a run on two threads does not hide the one on one thread."""
+    monkeypatch.setattr(plot, "RESULTS", tmp_path)
+    for name, bench, threads, date in (("a", "glu", [1], "2030-01-01"), ("b", "glu", [1, 2], "2030-01-02"), ("c", "glu", [1], "2029-01-01"),
+                                       ("d", "cholesky", [1], "2030-01-01"), ("e", "ildl_guide", [1], "2031-01-01")):
+        (tmp_path / f"{name}.json").write_text(json.dumps(_run(bench, []) | {"threads": threads, "date": date}))
+    assert [path.stem for path in plot.newest()] == ["d", "a", "b"] and [path.stem for path in plot.newest(("glu",))] == ["a", "b"]
+    with pytest.raises(SystemExit, match="no table for results of ildl_guide"):
+        plot.main([str(tmp_path / "e.json")])
+
+
+@pytest.mark.parametrize("page, benches", [("README.md", ["cholesky", "order"]), ("docs/benchmarks.md", ["glu", "ildl", "parac"])])
+def test_the_tables_of_the_pages_are_those_of_the_result_files(page, benches, capsys):
+    """Fails where a number was edited by hand, or a new result file was not put into the page."""
+    if not any(plot.RESULTS.glob("*.json")):
+        pytest.skip("a source distribution has no result files")
+    plot.main(["--bench", *benches])
+    text = (pathlib.Path(measure.__file__).resolve().parents[1] / page).read_text()
+    assert plot.spliced(text, capsys.readouterr().out.rstrip("\n")) == text
+
+
+def test_table_of_threads():
+    rows = [_row("a", 60_000, "meshsolve-given", 3.0), _row("a", 60_000, "meshsolve-given", 2.0) | {"threads": 2},
+            _row("b", 70_000, "meshsolve-given", 3.0)]                        # the run was cut off before two threads
+    for row in rows:
+        row["seconds"]["wall"]["solve again"] = {"median": 1.0}
+    text = tables.markdown(_run("cholesky", rows))
+    assert "| a | 60,000 | 3.00 / 1.00 | 2.00 / 1.00 | 1.50 / 1.00 |" in text and "| b |" not in text and "first solve" not in text
+
+
 def test_table_of_circuits():
     def row(matrix, solver, threads, refactor):
         times = {name: {c: {"median": x} for c in ("wall", "cpu")} for name, x in (("refactor", refactor), ("solve", 1e-3))}
@@ -374,10 +404,14 @@ def test_parac_measures_judges_and_writes(tmp_path, monkeypatch, capsys):
 
     tiny = parac.Problem(lambda: ms.datasets.grid2d(20, 20), (60, 60, 60), multigrid=0.0, nanoseconds=1e9)
     monkeypatch.setattr(parac, "PROBLEMS", {"tiny": tiny})
+    monkeypatch.setattr(parac, "SHARED", 1)
     out = tmp_path / "parac.json"
-    parac.main(["--problems", "tiny", "--threads", "1", "--repeat", "1", "--out", str(out)])
+    parac.main(["--problems", "tiny", "--threads", "1", "2", "--repeat", "1", "--out", str(out)])
     run = json.loads(out.read_text())
-    row = run["rows"][0]
+    row, asked = run["rows"][0], {b["what"]: b["asked"] for b in run["bars"]}
+    assert [asked[f"tiny, {o}: factor, ns per entry of G"] for o in parac.ORDERINGS] == [True, False, False]
+    gains = [asked[f"tiny, {o}: factor, two threads against one"] for o in parac.ORDERINGS]
+    assert gains in ([True, True, False], [True, False, True]) and set(row["factor_threads"]["amd"]) == {"1", "2"}
     assert set(row["orders"]) == {f"{o}-{s}" for o in parac.ORDERINGS for s in (1, 2)} and row["n"] == 400
     assert all(found["error"] < parac.WRONG for found in row["solvers"].values() if "seconds" in found)
     assert "parac-auto-1t" in row["solvers"] and all(b["passed"] for b in run["bars"] if "iterations" in b["what"])

@@ -173,3 +173,11 @@ def test_landmarks(tmp_path, capsys):
     L = ms.cotan_laplacian(mesh)
     assert np.linalg.norm(L @ kept.vertices) < 0.5 * np.linalg.norm(L @ mesh.vertices)
     assert f"{len(mesh.vertices)} positive, 100 negative, 0 zero" in capsys.readouterr().out
+
+
+def test_every_demo_has_a_test_a_picture_and_a_line_in_the_documentation():
+    demos = {path.stem for path in DEMOS.glob("*.py")} - {"picture", "command_line"}
+    page, images = (DEMOS.parent / "docs" / "demos.md").read_text(), DEMOS.parent / "docs" / "images"
+    assert [d for d in sorted(demos) if f"test_{d}" not in globals()] == []
+    assert [d for d in sorted(demos) if f"(images/demo_{d}.png)" not in page or f"`{d}.py`" not in page] == []
+    assert [d for d in sorted(demos) if not (images / f"demo_{d}.png").exists()] == []

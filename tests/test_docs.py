@@ -7,9 +7,12 @@ import pathlib
 import pkgutil
 import re
 
+import numpy as np
 import pytest
+import scipy.io
 
 import meshsolve as ms
+from meshsolve import cli, device
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
@@ -87,16 +90,88 @@ def test_documents_run_from_top_to_bottom(document, tmp_path, monkeypatch):
         exec(compile(block, document.name, "exec"), names)
 
 
+OTHERS = re.findall(r"```py\n(.*?)```", (ROOT / "docs" / "coming_from.md").read_text(), re.S)
+
+
+@pytest.mark.parametrize("block", OTHERS, ids=lambda block: re.search(r"(?:from|import) ([\w.]+)", block)[1])
+def test_calls_of_other_libraries_run_where_they_are_installed(block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ms.datasets.icosphere(2).save("scan.obj")
+    A = ms.datasets.grid2d(40, 30, boundary="dirichlet")
+    try:
+        exec(block, {"np": np, "A": A, "A2": 2 * A, "b": np.ones(1200), "L": ms.datasets.grid2d(40, 30), "rows": [0, 9]})
+    except ModuleNotFoundError as e:
+        pytest.skip(f"{e.name} is not installed")
+
+
 @pytest.mark.parametrize("document", [README, *DOCUMENTS], ids=lambda d: d.name)
 def test_links_between_documents_hold(document):
     for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
         assert (document.parent / target).exists(), f"{document.name} links to {target}"
 
 
-@pytest.mark.parametrize("document", [README, *DOCUMENTS], ids=lambda d: d.name)
-def test_commands_in_documents_are_commands(document):
-    from meshsolve.cli import arguments
-
+def commands(document):
+    """The arguments of each ``meshsolve`` line in the shell blocks of a page."""
     for block in re.findall(r"```sh\n(.*?)```", document.read_text(), re.S):
         for line in filter(lambda line: line.startswith("meshsolve "), block.splitlines()):
-            arguments.parser().parse_args(line.split("#")[0].split()[1:])
+            yield line.split("#")[0].split()[1:]
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A folder with what the commands of the pages are about."""
+    monkeypatch.chdir(tmp_path)
+    sphere = ms.datasets.icosphere(3)
+    ms.Mesh(sphere.vertices * (1 + 0.02 * np.sin(40 * sphere.vertices[:, :1])), sphere.faces).save("scan.ply")
+    scipy.io.mmwrite("A.mtx", ms.datasets.grid2d(14, 11, boundary="dirichlet"))
+    scipy.io.mmwrite("L.mtx", ms.datasets.grid2d(14, 11))
+    scipy.io.mmwrite("b.mtx", (np.arange(154.0) - 76.5)[:, None])
+    for name in ("deck.sp", "rectifier.sp"):
+        pathlib.Path(name).write_text("* low pass\nV1 in 0 SIN(0 1 50)\nR1 in out 1k\nC1 out 0 1u\n.tran 1m 20m\n.end\n")
+
+
+@pytest.mark.parametrize("document", [d for d in [README, *DOCUMENTS] if list(commands(d))], ids=lambda d: d.name)
+def test_commands_in_documents_run(document, files, capsys):
+    """As printed, from the top; the viewer, which tests/apps/viewer opens, is only parsed."""
+    for arguments in commands(document):
+        if arguments[0] == "view":
+            cli.arguments.parser().parse_args(arguments)
+            continue
+        assert cli.main(arguments) == 0, (arguments, capsys.readouterr().err)
+        for option in ("-o", "--render", "--report", "--perm", "--plot"):
+            assert option not in arguments or pathlib.Path(arguments[arguments.index(option) + 1]).stat().st_size > 0
+
+
+def phrases():
+    """The rows of the table "you have, take": what one has, and the code that the second column shows."""
+    rows = re.findall(r"^\| (.+?) \| (.+) \| (?:\[.*\)|below) \|$", (ROOT / "docs" / "choose.md").read_text(), re.M)
+    return {have: re.findall(r"`(.+?)`", take) for have, take in rows}
+
+
+@pytest.fixture
+def names():
+    """What the table speaks of."""
+    A = ms.datasets.grid2d(14, 11, boundary="dirichlet")
+    b = np.arange(154.0) - 76.5                                         # sums to 0, as for a Laplacian it has to
+    return {"ms": ms, "A": A, "A2": 2 * A, "b": b, "B": np.stack([b, -b], axis=1), "L": ms.datasets.grid2d(14, 11), "rows": [0, 9],
+            "x": np.empty(154), "mesh": ms.datasets.icosphere(2), "F": ms.cholesky(A)}
+
+
+@pytest.mark.parametrize("have", phrases())
+def test_what_the_table_of_phrases_says_works(have, files, names):
+    if "PyTorch" in have:
+        torch = pytest.importorskip("torch")
+        names |= {"A": torch.eye(3, dtype=torch.float64).to_sparse(), "b": torch.ones(3, dtype=torch.float64)}
+    for code in phrases()[have]:
+        if code.startswith("meshsolve "):
+            assert cli.main(code.split()[1:]) == 0
+        elif have == "a GPU" and not device.available():
+            with pytest.raises(ms.DeviceUnavailableError):
+                exec(code, names)
+        else:
+            exec(code, names)
+
+
+def test_the_table_of_phrases_has_what_people_come_with():
+    assert {"a scan that should be smooth", "A and b, once", "a netlist", "a GPU"} < phrases().keys() and len(phrases()) >= 15
+    assert any("thousands of systems" in have for have in phrases())

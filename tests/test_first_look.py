@@ -1,4 +1,7 @@
-"""What a user sees first: the names that are offered, and what prints for a result."""
+"""What a user sees first: how soon the library is there, the names that are offered, and what prints for a result."""
+
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -9,6 +12,17 @@ import meshsolve as ms
 A = ms.datasets.grid2d(9, 8, boundary="dirichlet")
 L = ms.datasets.grid2d(9, 8)
 DECK = "RC\nV1 in 0 PULSE(0 1 0 1n 1n 1 2) AC 1\nR1 in out 1k\nC1 out 0 1u\n.end\n"
+
+
+LATE = ("scipy.ndimage", "scipy.io", "scipy.spatial", "scipy.optimize", "scipy.stats", "matplotlib", "PIL", "trimesh", "tqdm", "torch", "jax", "cupy",
+        "cupyx", "polyscope", "meshio", "nvmath")
+
+
+def test_import_waits_for_nothing_that_it_may_not_need():
+    """numpy, scipy.sparse and its linalg are needed (nine tenths of the time); all else is imported where it is used."""
+    code = f"import sys, meshsolve.cli; print([name for name in {LATE} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("module", [ms, ms.order, ms.apps, ms.apps.circuit, ms.datasets, ms.torch], ids=lambda m: m.__name__)

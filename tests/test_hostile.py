@@ -81,6 +81,18 @@ def sphere():
     return ms.datasets.icosphere(1)
 
 
+def nan_sphere():
+    mesh = sphere()
+    mesh.vertices[3, 0] = np.nan
+    return mesh
+
+
+def damaged_tree():
+    ordering = ms.order.nested_dissection(spd())
+    ordering.tree.parent[0] = 0
+    return ordering
+
+
 def factor(**options):
     return ms.cholesky(spd(), **options)
 
@@ -313,7 +325,9 @@ ROWS = [
     bad("ildl", "unknown ordering", "ordering has to be one of auto, nd", lambda tmp: (ms.ildl, (spd(),), {"ordering": "metis"})),
     bad("ildl", "another dtype than float64 or float32", "dtype has to be float64 or float32", lambda tmp: (ms.ildl, (spd(),), {"dtype": np.int32})),
     bad("ildl", "`device=\"cuda\"` without a GPU or CuPy", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.ildl), (spd(),), {"device": "cuda"}), ms.DeviceUnavailableError),
-    bad("ildl", "`device=\"cuda\"` with `fill_level=None`", "is made on the CPU only", lambda tmp: (on_harness(ms.ildl), (spd(),), {"device": "cuda", "fill_level": None}), ms.DeviceUnavailableError),
+    bad("ildl", "`fill_level=None` and `device=\"cuda\"` without a GPU or CuPy", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.ildl), (spd(),), {"device": "cuda", "fill_level": None}), ms.DeviceUnavailableError),
+    bad("ildl", "no nonzero at all, for a complete factor on a GPU", "A has no nonzero", lambda tmp: (on_harness(ms.ildl), (sp.csr_array((4, 4)),), {"device": "cuda", "fill_level": None}), ms.SingularMatrixError, index=0),
+    fine("ildl", "a structurally singular matrix, complete on a GPU", "as on the CPU", lambda tmp: (on_harness(ms.ildl), (sp.csr_array(np.diag([1.0] * 5 + [0.0] + [1.0] * 6)),), {"device": "cuda", "fill_level": None})),
     bad("ildl", "unknown device", "device has to be one of 'auto', 'cpu', 'cuda'", lambda tmp: (ms.ildl, (spd(),), {"device": "gpu"})),
     fine("ildl", "a structurally singular matrix", "zero pivots stay zero: consistent systems are solved", lambda tmp: (ms.ildl, (sp.csr_array(np.diag([1.0] * 5 + [0.0] + [1.0] * 6)),), {})),
     fine("ildl", "rows that differ by 300 orders of magnitude", "are scaled", lambda tmp: (ms.ildl, (sp.diags_array(np.logspace(-75, 75, N)) @ spd() @ sp.diags_array(np.logspace(-75, 75, N)),), {})),
@@ -353,6 +367,7 @@ ROWS = [
     bad("order.nested_dissection", "unknown effort", "effort has to be one of", lambda tmp: (ms.order.nested_dissection, (spd(),), {"effort": "best"})),
     bad("order.nested_dissection", "`patch_size` below 16", "patch_size has to be an integer from 16", lambda tmp: (ms.order.nested_dissection, (spd(),), {"patch_size": 8})),
     bad("order.update", "an ordering without a tree", "with a tree", lambda tmp: (ms.order.update, (ms.order.natural(spd()), spd()), {})),
+    bad("order.update", "a damaged separator tree", "the parent of node 0 has to be a later node", lambda tmp: (ms.order.update, (damaged_tree(), spd()), {})),
     bad("order.update", "a graph of another size", "the graph has 7", lambda tmp: (ms.order.update, (ms.order.nested_dissection(spd()), spd(7)), {})),
     bad("order.nested_dissection", "`device=\"cuda\"` without a GPU or CuPy", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.order.nested_dissection), (spd(),), {"device": "cuda"}), ms.DeviceUnavailableError),
     bad("order.nested_dissection", "unknown device", "device has to be one of 'auto', 'cpu', 'cuda'", lambda tmp: (ms.order.nested_dissection, (spd(),), {"device": "gpu"})),
@@ -372,6 +387,9 @@ ROWS = [
     bad("Mesh.from_meshio", "anything else", "not a meshio.Mesh", lambda tmp: (ms.Mesh.from_meshio, ("bunny",), {})),
     bad("Mesh.from_meshio", "volume cells", "cells of the kind 'tetra' are no surface", lambda tmp: (ms.Mesh.from_meshio, (tetrahedra(),), {})),
     bad("Mesh.with_vertices", "another number of vertices", "42 vertices are needed, not 3", lambda tmp: (sphere().with_vertices, (np.eye(3),), {})),
+    bad("Mesh.save", "a vertex that was changed to NaN", "vertex 3 is at", lambda tmp: (nan_sphere().save, (tmp / "mesh.ply",), {})),
+    *[bad(name, "a mesh with a vertex that was changed to NaN", "vertex 3 is at", lambda tmp, f=function: (f, (nan_sphere(),), {}))
+      for name, function in [("cotan_laplacian", ms.cotan_laplacian), ("mass_matrix", ms.mass_matrix), ("apps.mcf", ms.apps.mcf), ("apps.smooth", ms.apps.smooth)]],
     bad("Mesh.save", "an unknown format", "unknown mesh format", lambda tmp: (sphere().save, (tmp / "mesh.xyz",), {})),
     bad("Mesh.save", "a folder that does not exist", "cannot be written", lambda tmp: (sphere().save, (tmp / "no" / "mesh.obj",), {})),
     bad("Mesh.save", "the name of a folder", "cannot be written", lambda tmp: ((tmp / "folder.obj").mkdir() or sphere().save, (tmp / "folder.obj",), {})),

@@ -54,3 +54,16 @@ def test_pictures_can_be_made(tmp_path):
 def test_pages_and_pictures_belong_together():
     shown = {picture for page in (ROOT / "docs").glob("*.md") for picture in re.findall(r"\(images/(\S+?)\)", page.read_text())}
     assert shown == {picture.name for picture in (ROOT / "docs" / "images").iterdir()}
+
+
+ALGORITHMS = re.findall(r"(\w+\.md)", (ROOT / "mkdocs.yml").read_text().partition("- Algorithms:")[2].partition("- Viewer:")[0])
+
+
+@pytest.mark.parametrize("page", ALGORITHMS)
+def test_each_algorithm_has_its_picture_sources_and_limits(page):
+    text = (ROOT / "docs" / page).read_text()
+    if page == "gpu.md":                                               # the algorithms are those of the other pages
+        assert "What was checked, and what was not" in text
+        return
+    assert re.search(r"!\[.{10,}\]\(\S+\.png\)", text), "no picture"
+    assert re.search(r"## Sources and limits\n|\*\*Sources\.\*\*.*\*\*Limits\.\*\*", text, re.S), "no sources and limits"

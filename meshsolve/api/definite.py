@@ -57,7 +57,11 @@ class Symbolic(_symbolic.Symbolic):
         O(flops) time, O(nnz) memory for what :attr:`flops` and :attr:`nnz` say. Source: see :mod:`meshsolve.factor.cholesky`.
         """
         engine = _engine(device, backend, A)
-        values = DeviceValues(self.n, self.on_device()[0]) if engine.place == "cuda" else Values(self.n, self.matrix_pattern)
+        threads = thread_count(threads)
+        if engine.place == "cuda":
+            values = DeviceValues(self.n, self.on_device()[0])
+        else:
+            values = Values(self.n, self.matrix_pattern, threads=threads)
         return CholeskyFactor(self, values, values.of(A), precision=precision, threads=threads, engine=engine)
 
 
@@ -174,13 +178,15 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
     engine = _engine(device, backend, A)
     if engine.place == "cuda":
         return _cholesky_there(A, ordering, mesh, fixed, pin, precision, engine, seed, threads, lower)
-    M = _with_mesh(as_symmetric(A, lower=lower), mesh)
+    threads = thread_count(threads)
+    M = _with_mesh(as_symmetric(A, lower=lower, threads=threads), mesh)
     n, constraint = M.n, Pinned(M) if pin else Fixed(M, fixed) if fixed is not None else None
     if constraint is not None:
         ordering = ordering if isinstance(ordering, str) else constraint.restrict(ordering)
         M = constraint.reduce(M)
     sym = analyzed(M, ordering, seed, threads)
-    return CholeskyFactor(sym, Values(n, sym.matrix_pattern, constraint), M.data, precision=precision, threads=threads, engine=engine)
+    values = Values(n, sym.matrix_pattern, constraint, threads)
+    return CholeskyFactor(sym, values, M.data, precision=precision, threads=threads, engine=engine)
 
 
 def _cholesky_there(A, ordering, mesh, fixed, pin, precision, engine, seed, threads, lower):
@@ -261,7 +267,7 @@ def _with_phases(sym, chosen):
 
 def _both_triangles(M):
     """The pattern of A + A^T with the diagonal of A."""
-    if _core.symmetry(M.indptr, M.indices, np.ones(M.nnz))[0] == "symmetric":
+    if _core.symmetry(M.indptr, M.indices, np.ones(M.nnz), 1)[0] == "symmetric":
         return M
     half = Csr(M.n, M.indptr, M.indices).to_scipy()
     return as_csr(half + half.T, dtype=None)

@@ -97,8 +97,9 @@ def ildl(A: Matrix, fill_level: int | Auto | None = "auto", droptol: float | Aut
     droptol : {"auto"} or float >= 0
         Of the incomplete factor: entries below this fraction of their row's norm are dropped. ``"auto"``: 1e-3.
     ordering : {"auto", "amd", "nd", "nnz_sort", "rcm", "random", "natural", "multicolour"}, Ordering, or permutation
-        Found for matched pairs as one vertex each. Of one that is given, which is of the n rows, a pair comes where the first of
-        its rows does.
+        Found for matched pairs as one vertex each. One that is given is of the n rows; K.perm follows it but for what pivots need: a
+        pair comes where the first of its rows does and, in the complete factor, a row that the matching leaves without a pivot
+        (``structural_rank`` < n) just behind the last of its neighbours, a column without one in its front later still.
     blocking : {"auto", "none", "RB", "BR"}
         Tiles of the incomplete factor: pairs and single rows alone, an order cut into full tiles, or rows of similar patterns
         grouped before they are ordered. ``"auto"``: ``"none"`` for tiles of 2 rows, else ``"RB"``.
@@ -113,9 +114,9 @@ def ildl(A: Matrix, fill_level: int | Auto | None = "auto", droptol: float | Aut
     dtype : {float64, float32}
         Of the stored factor; what comes out is float64.
     device : {"auto", "cpu", "cuda"}
-        ``"cuda"``: the incomplete factor is made and applied on the GPU, from matching, order and tiles of the CPU; with
-        ``fill_level="auto"`` it is that of level 2. Larger tiles, up to 32, have fewer iterations and more work for a GPU.
-        ``"auto"`` takes a GPU where one is found, A lies on it or has at least 100,000 rows, and the factor is incomplete.
+        ``"cuda"``: the factor, complete or incomplete, is made and applied on the GPU, from matching, order and analysis or
+        tiles of the CPU. Larger tiles, up to 32, have fewer iterations and more work for a GPU. ``"auto"`` takes a GPU where one
+        is found, A lies on it or has at least 100,000 rows, and the factor is incomplete.
     threads : int, optional
         Default: every core, or ``MESHSOLVE_NUM_THREADS``. Results do not depend on it.
     lower : bool

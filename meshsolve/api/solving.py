@@ -11,7 +11,7 @@ import scipy.sparse.linalg as spla
 from meshsolve.api.definite import analyze, analyzed, cholesky
 from meshsolve.api.escalation import solve_indefinite
 from meshsolve.api.factors import lu
-from meshsolve.arrays import as_array, as_csr, as_number, as_rhs, as_symmetric, is_complex, one_of
+from meshsolve.arrays import as_array, as_csr, as_number, as_rhs, as_symmetric, is_complex, one_of, thread_count
 from meshsolve.device import available, choose, errors, holds, on_cpu, to_device, to_host, xp
 from meshsolve.device_arrays import as_device_csr, as_device_rhs, on_device, uploaded
 from meshsolve.errors import ConvergenceWarning, NotPositiveDefiniteError, NotSymmetricError
@@ -120,7 +120,7 @@ def _definite_factor(A, M, sym, kind, threads, place):
         return cholesky(A if place == "cuda" else M.to_scipy(), pin=True, device=place, threads=threads)
     if place == "cuda":
         return sym.factor(A, threads=threads, device=place)
-    return CholeskyFactor(sym, Values(M.n, sym.matrix_pattern), M.data, threads=threads)
+    return CholeskyFactor(sym, Values(M.n, sym.matrix_pattern, threads=thread_count(threads)), M.data, threads=threads)
 
 
 def _solve_lu(A, b, rtol, threads, device, place):

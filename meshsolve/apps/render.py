@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.ndimage import gaussian_filter, zoom
 
 from meshsolve.arrays import as_integer, as_number, one_of
 from meshsolve.errors import InvalidInputError
 from meshsolve.files import as_path, written_whole
-from meshsolve.mesh import MeshLike, as_mesh
+from meshsolve.mesh import MeshLike, placed_mesh
 from meshsolve.types import Path
 
 SUPERSAMPLE = 2                     # per axis
@@ -54,7 +53,7 @@ def render(path: Path, mesh: MeshLike, after: MeshLike | None = None, captions: 
     target = as_path(path)
     if target.suffix.lower() != ".png":
         raise InvalidInputError(f"{path}: pictures are written as .png")
-    meshes = [as_mesh(m) for m in ((mesh,) if after is None else (mesh, after))]
+    meshes = [placed_mesh(m) for m in ((mesh,) if after is None else (mesh, after))]
     if not all(len(m.faces) for m in meshes):
         raise InvalidInputError("a mesh without faces cannot be drawn")
     size = as_integer(size, "size", 300, 4000)
@@ -193,6 +192,8 @@ def _shade(normal, back):
 
 def _ambient(depth, seen, radius):
     """Darken what lies deeper than its surroundings on the screen (Luft, Colditz, Deussen 2006)."""
+    from scipy.ndimage import gaussian_filter, zoom         # not at the top: a sixth of the time of `import meshsolve`
+
     if not seen.any():
         return np.ones(depth.shape)
     coarse, radius = slice(None, None, 4), radius / 4

@@ -8,7 +8,6 @@ import os
 import pathlib
 
 import numpy as np
-import scipy.io
 import scipy.sparse as sp
 
 from meshsolve import matrix_market
@@ -55,6 +54,8 @@ def write_vector(path, x):
     elif path.suffix == ".txt":
         np.savetxt(path, x)
     else:
+        import scipy.io                                     # takes a while
+
         with (gzip.open if path.suffix == ".gz" else open)(path, "wb") as f:            # a name would be given the suffix .mtx
             scipy.io.mmwrite(f, x if x.ndim == 2 else x[:, None], precision=17)
 

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from meshsolve.arrays import as_number, one_of
 from meshsolve.datasets.common import generator, sorted_rows
 from meshsolve.errors import InvalidInputError
-from meshsolve.mesh import MeshLike, as_mesh
+from meshsolve.mesh import MeshLike, placed_mesh
 from meshsolve.operators import cotan_laplacian, mass_matrix
 from meshsolve.types import Sparse
 
@@ -38,7 +38,7 @@ def constrained_smoothing(mesh: MeshLike, strength: float = 1.0, kind: str = "le
     -----
     Source: fairing with constraints as in Botsch et al. 2010, "Polygon mesh processing", section 4.3.
     """
-    mesh, strength = as_mesh(mesh), as_number(strength, "strength", above=True)
+    mesh, strength = placed_mesh(mesh), as_number(strength, "strength", above=True)
     share = as_number(share, "share", above=True)
     parts = mesh.edges if one_of(kind, "kind", ("length", "area")) == "length" else mesh.faces
     rng = generator(seed)
@@ -73,7 +73,7 @@ def conformal_map(mesh: MeshLike, share: float = 0.02, seed: int = 1) -> tuple[S
     Source: Levy et al. 2002, "Least squares conformal maps"; the form by boundary edges as in Mullen et al. 2008, "Spectral conformal
     parameterization", section 2.
     """
-    mesh, share, rng = as_mesh(mesh), as_number(share, "share", above=True), generator(seed)
+    mesh, share, rng = placed_mesh(mesh), as_number(share, "share", above=True), generator(seed)
     n = len(mesh.vertices)
     if n < 2:
         raise InvalidInputError("a map needs at least two vertices")

@@ -11,6 +11,12 @@ template <class V> int64_t rows_of(const V& block, int64_t k) { return k ? stati
 
 void bind_krylov(nb::module_& m) {
   using namespace nb::literals;
+  m.def("krylov_renumber", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<int32_t> place, InOut<int64_t> ptr,
+                              InOut<int32_t> idx, InOut<double> y, int threads) {
+    Released free;
+    krylov::renumber(pattern(indptr, indices), data.data(), place.data(), ptr.data(), idx.data(), y.data(), threads);
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "place"_a.noconvert(), "ptr"_a.noconvert(), "idx"_a.noconvert(),
+     "y"_a.noconvert(), "threads"_a, "The matrix with row and column place[q] as q, into ptr, idx and y.");
   m.def("multiply_dot", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<double> P, InOut<double> Q, InOut<double> dots, int threads) {
     Released free;
     krylov::multiply_dot(pattern(indptr, indices), data.data(), P.data(), Q.data(), static_cast<int64_t>(dots.shape(0)), dots.data(), threads);

@@ -23,6 +23,7 @@ from meshsolve.report import Report
 from meshsolve.types import Array, ArrayLike, Callback, Matrix
 
 MAXITER = 10_000                        # where the caller gives none
+RENUMBERED = 50_000                     # rows from which the vectors leave the cache: M's numbering is worth having
 SAVE_AT = 0.1                           # an iterate is kept whenever the residual has fallen by this
 ROUNDING = 1e-12                        # row sums below this times the row's moduli are zero
 
@@ -69,7 +70,8 @@ def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol
 
     Notes
     -----
-    An iteration reads A and M once and the vectors four times, O((nnz(A) + nnz(M) + n) k).
+    An iteration reads A and M once and the vectors four times, O((nnz(A) + nnz(M) + n) k). From 50,000 rows on the system is
+    renumbered as the solves of a ParAC factor are, for the time of the call: a copy of A, and neighbours near in memory.
     Source: Hestenes, Stiefel 1952; Saad 2003, "Iterative methods for sparse linear systems", algorithm 9.1.
 
     Examples
@@ -102,8 +104,16 @@ def _start_here(matrix, b, M, x0, threads):
     """The solve to run, b's shape, and what brings its X into the form of b."""
     B, shape, is_complex = _real_columns(b, matrix.n, "b")
     X = np.zeros_like(B) if x0 is None else _start(x0, matrix.n, shape, is_complex)
-    run = _Run(matrix, B, X, _preconditioner(M, matrix.n), _null_space(matrix, M), threads)
-    return run, shape, lambda X: _deliver(X, shape, is_complex)
+    precondition, null_space = _preconditioner(M, matrix.n), _null_space(matrix, M)
+    report = Report(threads=threads, nnz_A=matrix.nnz)
+    if not hasattr(M, "apply_inside") or M.on_device or matrix.n < RENUMBERED:
+        run = _Run(matrix, B, X, precondition, null_space, threads, report)
+        return run, shape, lambda X: _deliver(X, shape, is_complex)
+    with report.phase("renumber"):
+        place = M.places()
+        matrix, B, X = _renumbered(matrix, place, threads), B[place], X[place]
+    run = _Run(matrix, B, X, _reusing(M.apply_inside), null_space and _elsewhere(null_space, place), threads, report)
+    return run, shape, lambda X: _deliver(_back(X, place), shape, is_complex)
 
 
 def _start_on_device(matrix, b, M, x0):
@@ -147,10 +157,9 @@ class Solve:
 class _Run(Solve):
     """One solve: blocks of n rows of k values, and what is known of each column."""
 
-    def __init__(self, matrix, B, X, precondition, null_space, threads):
-        self.matrix, self.B, self.X, self.threads = matrix, B, X, threads
+    def __init__(self, matrix, B, X, precondition, null_space, threads, report):
+        self.matrix, self.B, self.X, self.threads, self.report = matrix, B, X, threads, report
         self.precondition, self.null_space = precondition, null_space
-        self.report = Report(threads=threads, nnz_A=matrix.nnz)
         k = B.shape[1]
         self.R, self.P, self.Q = np.empty_like(B), np.empty_like(B), np.empty_like(B)
         self.reason = np.full(k, RUNNING, object)
@@ -306,10 +315,7 @@ def _preconditioner(M, n):
     if hasattr(M, "apply_columns"):
         if M.shape != (n, n):
             raise InvalidInputError(f"M has to be {n} x {n}, not {M.shape[0]} x {M.shape[1]}")
-        Z = {}
-        def apply(R):
-            return M.apply_columns(R, Z.setdefault(R.shape, np.empty_like(R)))
-        return apply
+        return _reusing(M.apply_columns)
     try:
         operator = spla.aslinearoperator(M)
     except (TypeError, ValueError) as e:
@@ -317,6 +323,36 @@ def _preconditioner(M, n):
     if operator.shape != (n, n):
         raise InvalidInputError(f"M has to be {n} x {n}, not {operator.shape[0]} x {operator.shape[1]}")
     return lambda R: np.ascontiguousarray(operator.matmat(R), np.float64)
+
+
+def _reusing(apply):
+    """apply(R, out) as a function of R that returns the same block each time."""
+    Z = {}
+    return lambda R: apply(R, Z.setdefault(R.shape, np.empty_like(R)))
+
+
+def _renumbered(matrix, place, threads):
+    """The matrix with row and column place[q] as q."""
+    indptr, indices, data = np.empty_like(matrix.indptr), np.empty_like(matrix.indices), np.empty_like(matrix.data)
+    _core.krylov_renumber(matrix.indptr, matrix.indices, matrix.data, place, indptr, indices, data, threads)
+    return Csr(matrix.n, indptr, indices, data)
+
+
+def _back(block, place):
+    """The block with row q as row place[q]."""
+    there = np.empty_like(block)
+    there[place] = block
+    return there
+
+
+def _elsewhere(null_space, place):
+    """A function that changes a block in place, for a block whose row q is its row place[q]."""
+    def change(block):
+        there = _back(block, place)
+        largest = null_space(there)
+        block[...] = there[place]
+        return largest
+    return change
 
 
 def _null_space(matrix, M):

@@ -11,6 +11,7 @@ namespace {
 
 constexpr int64_t rows_per_block = 4096;
 constexpr int64_t widest = 8;                      // columns that a sweep holds in registers
+constexpr int64_t lanes = 4;                       // sums of a single column that do not wait for each other
 
 // f(from, to, sums) for each block of rows adds to sums[0..k); totals are added in the order of the blocks.
 template <class F>
@@ -46,12 +47,52 @@ inline double row_times(const Pattern& A, const double* x, int64_t i, const doub
   return sum;
 }
 
+// The sum of term(i) for from <= i < to. A total that lies in memory beside arrays of the same type would be written and read
+// again for each term.
+template <class F>
+inline double sum_of(int64_t from, int64_t to, F&& term) {
+  std::array<double, lanes> sum{};
+  for (; from + lanes <= to; from += lanes)
+    for (int64_t l = 0; l < lanes; ++l) sum[l] += term(from + l);
+  for (; from < to; ++from) sum[0] += term(from);
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
 }  // namespace
+
+void renumber(const Pattern& A, const double* x, const int32_t* place, int64_t* ptr, int32_t* idx, double* y, int threads) {
+  constexpr int64_t soon = 16;                     // rows that are asked for before their turn: they lie anywhere
+  const int64_t n = A.n;
+  const auto later = [&](int64_t q, int64_t rows) { return place[std::min(q + rows, n - 1)]; };
+  std::vector<int32_t> position(n);
+  ptr[0] = 0;
+  for (int64_t q = 0; q < n; ++q) {
+    __builtin_prefetch(A.ptr + later(q, soon));
+    __builtin_prefetch(position.data() + later(q, soon));
+    position[place[q]] = static_cast<int32_t>(q);
+    ptr[q + 1] = ptr[q] + A.degree(place[q]);
+  }
+  for_range(threads, n, rows_per_block, [&](int64_t from, int64_t to, int) {
+    for (int64_t q = from; q < to; ++q) {
+      __builtin_prefetch(A.ptr + later(q, 2 * soon));
+      const int64_t next = A.ptr[later(q, soon)];
+      __builtin_prefetch(A.idx + next);
+      __builtin_prefetch(x + next);
+      int64_t at = ptr[q];
+      for (int64_t p = A.ptr[place[q]]; p < A.ptr[place[q] + 1]; ++p, ++at) {
+        idx[at] = position[A.idx[p]];
+        y[at] = x[p];
+      }
+    }
+  });
+}
 
 void multiply_dot(const Pattern& A, const double* x, const double* P, double* Q, int64_t k, double* dots, int threads) {
   over_blocks(A.n, k, dots, threads, [&](int64_t from, int64_t to, double* sums) {
     if (k == 1) {
-      for (int64_t i = from; i < to; ++i) sums[0] += P[i] * (Q[i] = row_times(A, x, i, P));
+      double sum = 0;
+      for (int64_t i = from; i < to; ++i) sum += P[i] * (Q[i] = row_times(A, x, i, P));
+      sums[0] = sum;
       return;
     }
     std::array<double, widest> s;
@@ -65,6 +106,15 @@ void multiply_dot(const Pattern& A, const double* x, const double* P, double* Q,
 
 void residual(const Pattern& A, const double* x, const double* B, const double* X, double* R, int64_t k, double* norms, int threads) {
   over_blocks(A.n, k, norms, threads, [&](int64_t from, int64_t to, double* sums) {
+    if (k == 1) {
+      double sum = 0;
+      for (int64_t i = from; i < to; ++i) {
+        const double r = R[i] = B[i] - row_times(A, x, i, X);
+        sum += r * r;
+      }
+      sums[0] = sum;
+      return;
+    }
     std::array<double, widest> s;
     for (int64_t i = from; i < to; ++i)
       over_columns(k, [&](int64_t c, int64_t width) {
@@ -79,6 +129,15 @@ void residual(const Pattern& A, const double* x, const double* B, const double* 
 
 void step(int64_t n, int64_t k, const double* alpha, const double* P, const double* Q, double* X, double* R, double* norms, int threads) {
   over_blocks(n, k, norms, threads, [&](int64_t from, int64_t to, double* sums) {
+    if (k == 1) {
+      const double a = alpha[0];
+      for (int64_t i = from; i < to; ++i) X[i] += a * P[i];
+      sums[0] = sum_of(from, to, [&](int64_t i) {
+        const double r = R[i] -= a * Q[i];
+        return r * r;
+      });
+      return;
+    }
     for (int64_t i = from; i < to; ++i)
       for (int64_t c = 0; c < k; ++c) {
         const int64_t at = i * k + c;
@@ -91,6 +150,11 @@ void step(int64_t n, int64_t k, const double* alpha, const double* P, const doub
 
 void direction(int64_t n, int64_t k, const double* beta, const double* Z, double* P, int threads) {
   for_range(n * k < 50'000 ? 1 : threads, n, 4 * rows_per_block, [&](int64_t from, int64_t to, int) {
+    if (k == 1) {
+      const double b = beta[0];
+      for (int64_t i = from; i < to; ++i) P[i] = Z[i] + b * P[i];
+      return;
+    }
     for (int64_t i = from; i < to; ++i)
       for (int64_t c = 0; c < k; ++c) P[i * k + c] = Z[i * k + c] + beta[c] * P[i * k + c];
   });
@@ -98,6 +162,10 @@ void direction(int64_t n, int64_t k, const double* beta, const double* Z, double
 
 void dot(int64_t n, int64_t k, const double* U, const double* V, double* dots, int threads) {
   over_blocks(n, k, dots, threads, [&](int64_t from, int64_t to, double* sums) {
+    if (k == 1) {
+      sums[0] = sum_of(from, to, [&](int64_t i) { return U[i] * V[i]; });
+      return;
+    }
     for (int64_t i = from; i < to; ++i)
       for (int64_t c = 0; c < k; ++c) sums[c] += U[i * k + c] * V[i * k + c];
   });

@@ -7,6 +7,10 @@
 
 namespace ms::krylov {
 
+// The matrix with row and column place[q] as row and column q; the entries of a row stay in their order. ptr (n + 1), idx and y
+// (nnz(A)) are written. O(n + nnz).
+void renumber(const Pattern& A, const double* x, const int32_t* place, int64_t* ptr, int32_t* idx, double* y, int threads);
+
 // Q := A P, and dots[c] = p_c . q_c.
 void multiply_dot(const Pattern& A, const double* x, const double* P, double* Q, int64_t k, double* dots, int threads);
 

@@ -102,9 +102,9 @@ class Mesh:
         Raises
         ------
         InvalidInputError
-            Unknown extension, or a folder that cannot be written to.
+            Unknown extension, a folder that cannot be written to, or a vertex that was changed to NaN, infinity or beyond 1e70.
         """
-        files.write_mesh(path, self.vertices, self.faces)
+        files.write_mesh(path, placed_mesh(self).vertices, self.faces)
 
     def with_vertices(self, vertices: ArrayLike) -> Mesh:
         """The same faces at other positions ((n, 3), checked); connectivity that is known already is shared, not copied."""
@@ -114,7 +114,10 @@ class Mesh:
 
     @property
     def vertices(self) -> np.ndarray:
-        """(n, 3) float64, C order. May be changed in place; what is assigned is checked and copied, and has to be as many."""
+        """(n, 3) float64, C order. What is assigned is checked and copied, and has to be as many.
+
+        May be changed in place (``mesh.vertices[:, 2] *= 2``): whatever computes with positions looks at them again.
+        """
         return self._vertices
 
     @vertices.setter
@@ -220,6 +223,13 @@ def as_mesh(mesh, name="mesh"):
     raise InvalidInputError(f"{name} has to be a meshsolve.Mesh, not {type(mesh).__name__}{hint}")
 
 
+def placed_mesh(mesh, name="mesh"):
+    """:func:`as_mesh` for what computes with positions: they are checked again, as they may have been changed in place. O(n)."""
+    mesh = as_mesh(mesh, name)
+    _check_positions(mesh.vertices)
+    return mesh
+
+
 def _is_mesh(thing):
     """Whether it has the parts of a Mesh, a trimesh.Trimesh or a meshio.Mesh."""
     return hasattr(thing, "vertices") and hasattr(thing, "faces") or hasattr(thing, "points") and hasattr(thing, "cells_dict")
@@ -234,10 +244,14 @@ def _as_vertices(vertices):
     if len(given) > arrays.LARGEST_SIZE:
         raise InvalidInputError(f"{len(given)} vertices; at most {arrays.LARGEST_SIZE} are supported")
     x = np.array(given, np.float64, order="C")
-    if not np.abs(x).max() <= LARGEST_COORDINATE:
+    _check_positions(x)
+    return x
+
+
+def _check_positions(x):
+    if not max(x.max(), -x.min()) <= LARGEST_COORDINATE:        # also where one is NaN
         bad = int(np.argmax(~(np.abs(x) <= LARGEST_COORDINATE).all(axis=1)))
         raise InvalidInputError(f"vertex {bad} is at {x[bad].tolist()}: coordinates have to be finite and at most 1e70")
-    return x
 
 
 def _as_faces(faces, n):

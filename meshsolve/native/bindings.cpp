@@ -62,11 +62,11 @@ int64_t first_not_finite(In<double> x) {
   return -1;
 }
 
-auto symmetry_of(In<int64_t> indptr, In<int32_t> indices, In<double> data) {
+auto symmetry_of(In<int64_t> indptr, In<int32_t> indices, In<double> data, int threads) {
   Symmetry s;
   {
     Released released;
-    s = symmetry(pattern(indptr, indices), data.data());
+    s = symmetry(pattern(indptr, indices), data.data(), threads);
   }
   return std::make_tuple(std::string(s.pattern ? "symmetric" : "pattern"), s.row, s.column, s.gap, s.largest);
 }
@@ -129,7 +129,7 @@ void bind_native(nb::module_& m) {
     return std::make_tuple(std::string(state), c.row);
   }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "n"_a);
   m.def("first_not_finite", first_not_finite, "x"_a.noconvert());
-  m.def("symmetry", symmetry_of, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert());
+  m.def("symmetry", symmetry_of, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "threads"_a);
   m.def("mirror_lower", mirrored, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert());
   m.def("symmetrize", [](In<int64_t> indptr, In<int32_t> indices) {
     return arrays_of([&] { return symmetrize(pattern(indptr, indices)); });

@@ -1,10 +1,14 @@
 // Pages of large blocks. A page fault costs as much as some hundred operations on the page's numbers, so the pages are made
-// in one call before the block is used. Huge pages are not asked for: where memory is fragmented, or where a virtual machine
-// has given its free blocks back to its host, making them may take longer than a whole factorization.
+// in one call before the block is used. Huge pages cost a quarter of that, as long as the system has them at hand: where
+// memory is fragmented, or where a virtual machine has given its free blocks back to its host, one may take milliseconds.
+// So they are made one by one, and the first slow one is the last for a while.
 #include "buffer.hpp"
 
 #include "poison.hpp"
 
+#include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -19,7 +23,42 @@
 namespace ms {
 
 #if defined(__linux__) && defined(MADV_POPULATE_WRITE)
-void make_pages(void* data, size_t bytes) { madvise(data, bytes, MADV_POPULATE_WRITE); }      // older kernels refuse: no harm
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t huge_page = size_t{2} << 20;
+constexpr auto slow = std::chrono::microseconds(700);          // what its 512 small pages take
+constexpr auto rest = std::chrono::seconds(10);
+std::atomic<Clock::rep> rests_until{0};
+
+void make_small(char* begin, char* end) {
+  if (begin < end) madvise(begin, end - begin, MADV_POPULATE_WRITE);            // older kernels refuse: no harm
+}
+
+// Makes huge pages from `at` on as long as that is quick; returns where it stopped.
+char* make_huge(char* at, char* end) {
+  for (; end - at >= static_cast<ptrdiff_t>(huge_page); at += huge_page) {
+    const Clock::time_point begin = Clock::now();
+    if (begin.time_since_epoch().count() < rests_until.load(std::memory_order_relaxed)) break;
+    if (madvise(at, huge_page, MADV_HUGEPAGE) != 0) break;
+    make_small(at, at + huge_page);
+    const Clock::time_point made = Clock::now();
+    if (made - begin > slow) rests_until = (made + rest).time_since_epoch().count();
+  }
+  return at;
+}
+
+}  // namespace
+
+void make_pages(void* data, size_t bytes) {
+  char* const begin = static_cast<char*>(data);
+  char* const end = begin + bytes;
+  char* at = begin + (huge_page - reinterpret_cast<uintptr_t>(begin) % huge_page) % huge_page;
+  if (bytes < 2 * huge_page || at > end) at = end;
+  make_small(begin, at);
+  make_small(make_huge(at, end), end);
+}
 #else
 void make_pages(void*, size_t) {}
 #endif

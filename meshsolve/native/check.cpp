@@ -2,11 +2,12 @@
 #include "check.hpp"
 
 #include <algorithm>
-#include <array>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <iterator>
 
+#include "parallel.hpp"
 #include "rng.hpp"
 
 namespace ms {
@@ -55,38 +56,55 @@ RowCheck check_rows(const Pattern& A, int64_t stored) {
 namespace {
 
 double largest_modulus(const double* x, int64_t size) {
-  std::array<double, 8> most{};          // a chain of maxima would be waited for
-  int64_t p = 0;
-  for (; p + 8 <= size; p += 8)
-    for (int64_t i = 0; i < 8; ++i) most[i] = std::max(most[i], std::abs(x[p + i]));
-  for (; p < size; ++p) most[0] = std::max(most[0], std::abs(x[p]));
-  return *std::max_element(most.begin(), most.end());
+  double most = 0;
+  for (int64_t p = 0; p < size; ++p) most = std::max(most, std::abs(x[p]));
+  return most;
 }
 
-// Whether the entries below and above the diagonal are the same, as sums of 64-bit hashes of (row, column, value) tell it:
-// one sweep, and no search for twins, which lie anywhere where numbers are scattered. Halves that differ pass with probability
-// 2^-64.
-bool same_halves(const Pattern& A, const double* x) {
-  uint64_t below = 0, above = 0;
-  for (int32_t i = 0; i < A.n; ++i)
+// A hash of two numbers by one multiplication of 64 x 64 bits, folded.
+inline uint64_t fold(uint64_t a, uint64_t b) {
+#ifdef __SIZEOF_INT128__
+  __extension__ typedef unsigned __int128 Wide;
+  const Wide product = static_cast<Wide>(a) * b;
+  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+#else
+  return hash_key(0, a, b);
+#endif
+}
+
+// The sum of the hashes of (row, column, value) above the diagonal of rows [begin, end) less that of (column, row, value) below.
+uint64_t excess_above(const Pattern& A, const double* x, int64_t begin, int64_t end) {
+  constexpr uint64_t place = 0x9E3779B97F4A7C15u, what = 0xD1B54A32D192ED03u;
+  uint64_t excess = 0;
+  for (int64_t i = begin; i < end; ++i) {
+    const uint64_t row = static_cast<uint64_t>(i), own = row * place + 1;
     for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
-      const int32_t j = A.idx[p];
-      const uint64_t key = static_cast<uint64_t>(std::max(i, j)) << 32 | static_cast<uint64_t>(std::min(i, j));
-      const uint64_t hash = hash_key(0, key, std::bit_cast<uint64_t>(x[p]));
-      below += j < i ? hash : 0;
-      above += j > i ? hash : 0;
+      const uint64_t j = static_cast<uint32_t>(A.idx[p]);
+      const uint64_t hash = fold(own * (j * place + 1) ^ place, std::bit_cast<uint64_t>(x[p]) ^ what);
+      excess += j > row ? hash : 0;
+      excess -= j < row ? hash : 0;
     }
-  return below == above;
+  }
+  return excess;
+}
+
+// Whether the entries below and above the diagonal are the same, as two sums of 64-bit hashes tell it: one sweep, and no
+// search for twins, which lie anywhere where numbers are scattered. Halves that differ pass with a probability of about 2^-64.
+bool same_halves(const Pattern& A, const double* x, int threads) {
+  constexpr int64_t rows = 1 << 14;
+  std::atomic<uint64_t> excess{0};
+  for_range(threads, A.n, rows, [&](int64_t b, int64_t e, int) { excess += excess_above(A, x, b, e); });
+  return excess == 0;
 }
 
 }  // namespace
 
 // Rows are visited in ascending order, so the twins (j, i) of the entries (i, j), j < i, of row j are met in the order in
 // which row j stores them: one moving position per row finds them all.
-Symmetry symmetry(const Pattern& A, const double* x) {
+Symmetry symmetry(const Pattern& A, const double* x, int threads) {
   Symmetry s;
+  if (same_halves(A, x, threads)) return s;
   s.largest = largest_modulus(x, A.nnz());
-  if (same_halves(A, x)) return s;
   std::vector<int64_t> next(A.n);
   const auto note = [&](int32_t i, int32_t j, double gap) {
     if (gap > s.gap) s.row = i, s.column = j, s.gap = gap;

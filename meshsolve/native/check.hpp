@@ -14,9 +14,9 @@ struct Symmetry {
   bool pattern = true;           // every entry has a stored twin
   int32_t row = -1, column = -1; // where |A - A^T| is largest
   double gap = 0;                // that largest value
-  double largest = 0;            // max |A|
+  double largest = 0;            // max |A|, where the gap is not zero
 };
-Symmetry symmetry(const Pattern& A, const double* x);
+Symmetry symmetry(const Pattern& A, const double* x, int threads);
 
 // Both triangles of the matrix whose lower triangle is stored in A; what lies above its diagonal is ignored.
 // source[p] is the position in A of the p-th entry of the result.

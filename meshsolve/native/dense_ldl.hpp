@@ -1,6 +1,7 @@
 // The pivoted elimination inside a symmetric indefinite front, chosen like the kernels of dense.hpp. Declarations only.
 #pragma once
 #include "int.hpp"
+#include "ldl_pivot.hpp"
 
 namespace ms {
 

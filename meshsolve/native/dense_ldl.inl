@@ -1,12 +1,8 @@
 // Pivoted elimination of a block of columns, compiled once per instruction set behind dense.inl; see dense_ldl.hpp.
-// Source: threshold tests of Duff and Reid 1983 ("The multifrontal solution of indefinite sparse symmetric linear equations",
-// section 3), guarded against cancellation as in Hogg, Ovtchinnikov, Scott 2016 (SSIDS), section 3.1.
-// Right-looking: O(m w^2). No std header may be included here.
+// The pivots are chosen by ldl_pivot.hpp. Right-looking: O(m w^2). No std header may be included here.
 
 namespace ms::ISA {
 namespace {
-
-constexpr double prompt = 0.1;               // a diagonal entry this large against its column is taken without another look
 
 template <class T> inline T modulus(T x) { return x < 0 ? -x : x; }
 
@@ -49,39 +45,31 @@ struct LdlBlock {
     order[j] = name;
   }
 
-  // Largest modulus of column k below its diagonal; `row` is the largest among the block's rows, or k.
-  T survey(Int& row) const {
+  // Largest modulus of column c below its diagonal; `row` is the largest among the block's rows, or c.
+  T survey(Int c, Int& row) const {
     T most = 0;
-    row = k;
-    for (Int i = k + 1; i < w; ++i)
-      if (const T v = modulus(at(i, k)); v > most) {
+    row = c;
+    for (Int i = c + 1; i < w; ++i)
+      if (const T v = modulus(at(i, c)); v > most) {
         most = v;
         row = i;
       }
-    const T below = greatest(m - w, &at(0, k) + w);
+    const T below = greatest(m - w, &at(0, c) + w);
     return below > most ? below : most;
   }
 
-  // Largest modulus off the diagonal of column r > k, without row k.
-  T survey_partner(Int r) const {
+  // Largest modulus off the diagonal of column r > c, without row c.
+  T survey_partner(Int c, Int r) const {
     T most = greatest(m - r - 1, &at(0, r) + r + 1);
-    for (Int t = k + 1; t < r; ++t)
+    for (Int t = c + 1; t < r; ++t)
       if (const T v = modulus(at(r, t)); v > most) most = v;
     return most;
   }
 
-  // Largest modulus of column k below its diagonal without row r.
-  T without(Int r) const {
-    const T above = greatest(r - k - 1, &at(0, k) + k + 1), below = greatest(m - r - 1, &at(0, k) + r + 1);
+  // Largest modulus of column c below its diagonal without row r.
+  T without(Int c, Int r) const {
+    const T above = greatest(r - c - 1, &at(0, c) + c + 1), below = greatest(m - r - 1, &at(0, c) + r + 1);
     return above > below ? above : below;
-  }
-
-  bool acceptable_pair(Int r, T partner) const {
-    const T a = at(k, k), b = at(r, k), c = at(r, r);
-    const T scaled = (a / b) * c - b, least = modulus((a / b) * c) > modulus(b) ? modulus((a / b) * c) : modulus(b);
-    if (!(modulus(scaled) > least / 2)) return false;               // cancellation: the pair is nearly singular
-    const T bound = modulus(scaled) * modulus(b) / threshold, own = without(r);
-    return modulus(c) * own + modulus(b) * partner <= bound && modulus(b) * own + modulus(a) * partner <= bound;
   }
 
   void zero() {
@@ -112,7 +100,7 @@ struct LdlBlock {
 
   void pair() {
     const T a = at(k, k), b = at(k + 1, k), c = at(k + 1, k + 1);
-    const T scaled = (a / b) * c - b, p = c / b / scaled, q = 1 / scaled, r = a / b / scaled;       // D^-1 = [p -q; -q r]
+    const T scaled = LdlChoice<T, LdlBlock>::scaled_determinant(a, b, c), p = c / b / scaled, q = 1 / scaled, r = a / b / scaled;       // D^-1 = [p -q; -q r]
     T* __restrict const l0 = &at(0, k);
     T* __restrict const l1 = &at(0, k + 1);
     T* __restrict const y0 = &product(0, k);
@@ -141,24 +129,15 @@ struct LdlBlock {
   // One step at column k: false where it yields no acceptable pivot.
   bool step() {
     Int r = k;
-    const T most = survey(r), own = modulus(at(k, k));
-    if (own <= tiny && most <= tiny) return zero(), true;
-    if (own >= static_cast<T>(prompt) * most) return single(), true;
-    if (r > k) {
-      const T partner = survey_partner(r);
-      if (acceptable_pair(r, partner)) {
-        exchange(k + 1, r);
-        return pair(), true;
-      }
-      if (own >= threshold * most) return single(), true;
-      const T shared = modulus(at(r, k));
-      if (modulus(at(r, r)) >= threshold * (partner > shared ? partner : shared) && modulus(at(r, r)) > tiny) {
-        exchange(k, r);
-        return single(), true;
-      }
-      return false;
+    const LdlStep found = LdlChoice<T, LdlBlock>{*this, threshold, tiny}.at_column(k, r);
+    if (found == LdlStep::none) return false;
+    if (found == LdlStep::zero) return zero(), true;
+    if (found == LdlStep::pair) {
+      exchange(k + 1, r);
+      return pair(), true;
     }
-    return own >= threshold * most && (single(), true);
+    if (found == LdlStep::swapped) exchange(k, r);
+    return single(), true;
   }
 
   // Columns that fail wait at the end, and are tried again once others have been eliminated.

@@ -18,7 +18,7 @@ from meshsolve import _core
 from meshsolve.arrays import one_of
 from meshsolve.device import choose, csr, errors, on_cpu, to_device, xp
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.mesh import MeshLike, as_mesh, pattern_of
+from meshsolve.mesh import MeshLike, pattern_of, placed_mesh
 from meshsolve.operators.cuda import DeviceAssembler
 from meshsolve.types import Device, Matrix, Sparse
 
@@ -129,7 +129,7 @@ def cotan_laplacian(mesh: MeshLike, intrinsic_delaunay: bool = False, device: De
     applications to digital geometry processing", sections 2 and 3 (flips).
     Sharp & Crane 2020, "A Laplacian for nonmanifold triangle meshes", section 4.5 (mollification).
     """
-    mesh = as_mesh(mesh)
+    mesh = placed_mesh(mesh)
     if intrinsic_delaunay:
         on_cpu(device, "the flips run", PLACES)
         return _intrinsic_laplacian(mesh)
@@ -191,7 +191,7 @@ def mass_matrix(mesh: MeshLike, kind: Literal["lumped", "voronoi", "consistent"]
     Meyer, Desbrun, Schroeder, Barr 2003, "Discrete differential-geometry operators for triangulated 2-manifolds",
     section 3.3 (mixed areas).
     """
-    mesh = as_mesh(mesh)
+    mesh = placed_mesh(mesh)
     n = len(mesh.vertices)
     one_of(kind, "kind", ("lumped", "voronoi", "consistent"))
     if kind != "lumped":

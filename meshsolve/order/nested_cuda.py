@@ -152,7 +152,7 @@ def grow(G, seed, patch, wave):
 
 def quotient(G, patch, patch_ptr):
     """The quotient graphs between the patches of all nodes."""
-    xp, count = device.xp(), int(patch_ptr[-1])
+    count = int(patch_ptr[-1])
     keys, weight = counted(crossing_keys(PATCHES.k_crossing, G, patch))
     return as_quotient(count, keys, weight, weights_of(patch, count), patch_ptr)
 

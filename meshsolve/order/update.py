@@ -40,7 +40,7 @@ def update(ordering: Ordering, A_or_mesh: MeshLike | Matrix, effort: Effort = "d
     Raises
     ------
     InvalidInputError
-        No Ordering with a tree; another number of rows; what :func:`nested_dissection` refuses.
+        No Ordering with a tree; a tree that is none (names the node); another number of rows; what :func:`nested_dissection` refuses.
 
     Notes
     -----
@@ -60,20 +60,27 @@ def update(ordering: Ordering, A_or_mesh: MeshLike | Matrix, effort: Effort = "d
     pattern, seed, threads = pattern_of(A_or_mesh), as_seed(seed), thread_count(threads)
     if pattern.n != len(ordering):
         raise InvalidInputError(f"the ordering is of {len(ordering)} rows, the graph has {pattern.n}")
-    as_perm(to_host(ordering.perm), pattern.n, "ordering")
+    perm = as_perm(to_host(ordering.perm), pattern.n, "ordering")
     report = Report(ordering="nd", nnz_A=pattern.nnz + pattern.n, threads=threads, effort=effort)
     with report.phase("order"):
-        tree = _Tree(ordering.tree)
-        stale = tree.crossed(*_ends(pattern, tree.node_of_position[ordering.iperm]))
+        tree = _Tree(ordering.tree, pattern.n)
+        node = np.empty(pattern.n, np.int64)
+        node[perm] = tree.node_of_position
+        stale = tree.crossed(*_ends(pattern, node))
     if len(stale) == 0:
         return ordering
     if stale[0] < 0:                                            # two roots have been joined
         return nested_dissection(pattern, effort, seed=seed, threads=threads)
-    perm, pieces, rows = np.array(to_host(ordering.perm)), [], 0
+    return _redone(ordering, perm, pattern, tree, stale, report, {"effort": effort, "seed": seed, "threads": threads})
+
+
+def _redone(ordering, before, pattern, tree, stale, report, options):
+    """The ordering in which the subtrees of the nodes ``stale`` are dissected anew; ``before`` is its ``perm`` on the host."""
+    perm, pieces, rows = before.copy(), [], 0
     for top in stale:
         first, last = tree.begin[top], ordering.tree.last[top]
-        part = nested_dissection(_induced(pattern, ordering.perm[first:last]), effort, seed=seed, threads=threads)
-        perm[first:last] = ordering.perm[first:last][part.perm]
+        part = nested_dissection(_induced(pattern, before[first:last]), **options)
+        perm[first:last] = before[first:last][part.perm]
         pieces.append((top, part.tree))
         rows += int(last - first)
         report.merge(part.report)
@@ -84,12 +91,15 @@ def update(ordering: Ordering, A_or_mesh: MeshLike | Matrix, effort: Effort = "d
 class _Tree:
     """A separator tree with what is below each node."""
 
-    def __init__(self, tree):
+    def __init__(self, tree, n):
+        _check_arrays(tree, n)
         self.tree = tree
         k = len(tree)
-        self.lowest = np.arange(k)                              # first node of the subtree
+        self.lowest, below = np.arange(k), np.zeros(k, np.int64)        # first node of the subtree, and how many lie below its root
         for i in np.flatnonzero(tree.parent >= 0):              # ascending: children before parents
             self.lowest[tree.parent[i]] = min(self.lowest[tree.parent[i]], self.lowest[i])
+            below[tree.parent[i]] += below[i] + 1
+        _require(self.lowest == np.arange(k) - below, "the nodes below node {} are not those just before it: the nodes are in no postorder")
         self.begin = tree.first[self.lowest]                    # first position of the subtree
         self.node_of_position = np.repeat(np.arange(k), tree.last - tree.first)
 
@@ -138,6 +148,24 @@ class _Tree:
                 first.append(what.first + b)
                 last.append(what.last + b)
         return SeparatorTree(*(np.concatenate(x).astype(np.int32) for x in (parent, first, last)))
+
+
+def _check_arrays(tree, n):
+    """Raise where the arrays are not those of a tree of n rows: somebody else may have made them, or changed them."""
+    arrays = tree.parent, tree.first, tree.last
+    if not all(isinstance(a, np.ndarray) and a.dtype.kind == "i" and a.shape == (len(tree.parent),) for a in arrays):
+        raise InvalidInputError("the separator tree of the ordering has to have integer arrays parent, first and last of one length")
+    k = len(tree)
+    node = np.arange(k)
+    _require((tree.parent == -1) | (tree.parent > node) & (tree.parent < k), "the parent of node {} has to be a later node, or -1")
+    _require(tree.first == np.append(0, tree.last)[:k], "the positions of node {} do not begin where those of the node before it end")
+    _require(tree.last >= tree.first, "the positions of node {} end before they begin")
+    _require(tree.last[-1:] == [n], f"its nodes do not end at {n}, the number of rows")
+
+
+def _require(holds, words):
+    if len(holds) == 0 or not holds.all():
+        raise InvalidInputError("the separator tree of the ordering is damaged: " + words.format(int(np.argmin(holds)) if len(holds) else 0))
 
 
 def _ends(pattern, node):

@@ -22,7 +22,7 @@ from meshsolve import _core
 from meshsolve.arrays import INT32_MAX, as_integer, as_seed, thread_count
 from meshsolve.device import choose, to_host
 from meshsolve.errors import InvalidInputError
-from meshsolve.mesh import Mesh, MeshLike, as_mesh, pattern_of
+from meshsolve.mesh import MeshLike, as_mesh, pattern_of
 from meshsolve.patches import build_cuda, query_cuda
 from meshsolve.types import Array, Device, Matrix, Sparse
 
@@ -257,8 +257,9 @@ class PatchMesh:
 
         Examples
         --------
-        >>> square = Mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]], [[0, 1, 2], [2, 1, 3]])
-        >>> indptr, indices = PatchMesh(square).query("VF")
+        >>> import meshsolve as ms
+        >>> square = ms.Mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]], [[0, 1, 2], [2, 1, 3]])
+        >>> indptr, indices = ms.PatchMesh(square).query("VF")
         >>> indptr.tolist(), indices.tolist()
         ([0, 1, 3, 5, 6], [0, 0, 1, 0, 1, 1])
         """

@@ -1,5 +1,6 @@
 """Conjugate gradients: against dense solutions, block against single columns, and what is said when it does not converge."""
 
+import importlib
 import warnings
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 import meshsolve as ms
 
+cg_module = importlib.import_module("meshsolve.krylov.cg")
 L = ms.datasets.grid2d(30, 25)
 N = L.shape[0]
 A = ms.datasets.grid2d(30, 25, boundary="dirichlet")
@@ -49,6 +51,38 @@ def test_threads_change_no_bit():
     for threads in (2, 5):
         X, more = ms.cg(M, B, M=ms.parac(M, threads=threads), threads=threads)
         assert np.array_equal(X, one) and np.array_equal(more.iterations, info.iterations)
+
+
+@pytest.mark.parametrize("k", [None, 1, 2, 3, 8, 13])
+@pytest.mark.parametrize("ordering", ["amd", "rounds", "nnz_sort"])
+def test_in_the_numbering_of_the_factor_it_is_the_same(monkeypatch, k, ordering):
+    two = sp.block_diag([L, 3 * L, ms.datasets.grid2d(9, 7, boundary="dirichlet")]).tocsr()
+    n = two.shape[0]
+    shuffled = np.random.default_rng(1).permutation(n)
+    two = two[shuffled][:, shuffled]
+    rng = np.random.default_rng(0)
+    B = two @ rng.standard_normal(n if k is None else (n, k))
+    x0, P, there = rng.standard_normal(B.shape), ms.parac(two, ordering=ordering), []
+    here, info = ms.cg(two, B, M=P, x0=x0)
+    monkeypatch.setattr(cg_module, "RENUMBERED", 1)
+    X, more = ms.cg(two, B, M=P, x0=x0, callback=lambda X: there.append(X.copy()))
+    assert more.converged and np.allclose(X, here, rtol=1e-5, atol=1e-6 * np.abs(here).max())
+    assert np.abs(np.subtract(more.iterations, info.iterations)).max() <= 1 and "renumber" in more.report.seconds
+    assert X.shape == B.shape and np.linalg.norm(B - two @ X) < 1e-7 * np.linalg.norm(B)
+    assert np.linalg.norm(there[-1] - x0) > 0 and np.linalg.norm(B - two @ there[-1]) < 1e-7 * np.linalg.norm(B)
+    with pytest.warns(ms.MeshsolveWarning, match="not in the range"):
+        y, _ = ms.cg(two, np.arange(1.0, n + 1), M=P)
+    labels = sp.csgraph.connected_components(two)[1]
+    of = np.bincount(labels, y) / np.bincount(labels)
+    assert np.sort(np.abs(of))[:2].max() < 1e-9 * np.abs(y).max()          # of the two components without a ground
+
+
+def test_one_bit_on_all_threads_in_the_numbering_of_the_factor(monkeypatch):
+    monkeypatch.setattr(cg_module, "RENUMBERED", 1)
+    M = ms.datasets.grid3d(32)
+    b = M @ np.random.default_rng(0).standard_normal(M.shape[0])
+    one = ms.cg(M, b, M=ms.parac(M, ordering="amd", threads=1), threads=1)[0]
+    assert np.array_equal(ms.cg(M, b, M=ms.parac(M, ordering="amd", threads=2), threads=3)[0], one)
 
 
 def test_the_solution_of_a_laplacian_has_mean_zero_on_each_component():

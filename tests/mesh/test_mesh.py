@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meshsolve import datasets
+from meshsolve import PatchMesh, apps, datasets
+from meshsolve.apps.viewer import Model
 from meshsolve.arrays import Csr
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.files import written_whole
 from meshsolve.mesh import Mesh, as_mesh, load_mesh, pattern_of
 from meshsolve.mesh.files import merge_identical
-from meshsolve.operators import mass_matrix
+from meshsolve.operators import cotan_laplacian, mass_matrix
 
 TETRAHEDRON = [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]
 CORNERS = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
@@ -170,6 +171,20 @@ def test_what_is_assigned_to_a_mesh_is_checked():
     assert mass_matrix(mesh).sum() == pytest.approx(4 * mass_matrix(datasets.icosphere(1)).sum(), rel=1e-6)
     mesh.vertices += 1.0
     assert np.allclose(mesh.vertices, 2 * before + 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -1e71])
+def test_what_was_changed_in_place_is_checked_where_it_is_used(bad, tmp_path):
+    mesh = datasets.icosphere(2)
+    area = mass_matrix(mesh).sum()
+    mesh.vertices[:] *= 2                                               # as one does with trimesh and libigl
+    assert mass_matrix(mesh).sum() == pytest.approx(4 * area)
+    mesh.vertices[7, 1] = bad
+    for use in (cotan_laplacian, mass_matrix, lambda m: cotan_laplacian(m, intrinsic_delaunay=True), apps.mcf, apps.smooth, Model,
+                lambda m: apps.render(tmp_path / "m.png", m), lambda m: m.save(tmp_path / "m.ply"), datasets.constrained_smoothing):
+        with pytest.raises(InvalidInputError, match="vertex 7 is at .*: coordinates have to be finite"):
+            use(mesh)
+    assert list(tmp_path.iterdir()) == [] and PatchMesh(mesh).num_patches == 1              # what has no positions asks for none
 
 
 def test_with_vertices_shares_connectivity():

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import meshsolve as ms
-from meshsolve import order
+from meshsolve import device, order
 
 pytestmark = pytest.mark.native
 
@@ -83,6 +83,34 @@ def test_same_for_any_number_of_threads():
 def test_refused(ordering, graph):
     with pytest.raises(ms.InvalidInputError):
         order.update(ordering, graph)
+
+
+@pytest.mark.parametrize(("damage", "says"), [
+    ({"parent": (0, 0)}, "the parent of node 0 has to be a later node"), ({"parent": (1, 10**6)}, "the parent of node 1 has to be"),
+    ({"parent": (-1, -2)}, "has to be a later node, or -1"), ({"first": (2, 1)}, "the positions of node 2 do not begin"),
+    ({"last": (-1, 6299)}, "end at 6300"), ({"last": (0, -5), "first": (1, -5)}, "the positions of node 0 end before they begin"),
+    ({"parent": (1, -1)}, "are in no postorder"), ({"parent": None}, "of one length"), ({"last": np.zeros(3)}, "integer arrays")])
+def test_a_damaged_tree_is_refused(damage, says):
+    A = triangulated(90, 70)
+    ordering = order.nested_dissection(A)
+    arrays = {name: getattr(ordering.tree, name).copy() for name in ("parent", "first", "last")}
+    for name, change in damage.items():
+        if isinstance(change, tuple):
+            arrays[name][change[0]] = change[1]
+        else:
+            arrays[name] = arrays[name][:-1] if change is None else change
+    broken = order.Ordering(ordering.perm, "nd", order.SeparatorTree(**arrays))
+    with pytest.raises(ms.InvalidInputError, match=says):
+        order.update(broken, A)
+
+
+def test_an_ordering_that_lies_on_the_gpu(cuda):
+    A = triangulated(90, 70)
+    here = order.nested_dissection(A)
+    there = order.Ordering(device.to_device(here.perm), "nd", here.tree)
+    B = with_edges(A, [0, 77], [130, 6000])
+    assert order.update(there, A) is there
+    assert np.array_equal(order.update(there, B).perm, order.update(here, B).perm)
 
 
 def test_refactored_after_an_update():

@@ -82,8 +82,8 @@ class Circuit:
         self.title, self.analyses = netlist.title, self._deck.analyses
         with report.phase("assemble"):
             self._system = System(netlist, self._deck.options)
-        for name, _ in self._deck.initial + self._deck.guesses:
-            netlist.node(name)
+        for name, _, place in self._deck.initial + self._deck.guesses:
+            netlist.node(name, place)
 
     def __repr__(self):
         counts = ", ".join(f"{letter.upper()}: {len(group):,}" for letter, group in self._netlist.groups.items() if len(group))
@@ -261,7 +261,7 @@ class Circuit:
         tmax = None if tmax is None else as_number(tmax, "tmax", above=True)
         time = _times(tstep, tstop)
         wanted = time >= as_number(tstart, "tstart") - 1e-9 * tstep
-        report, system = self._report(), self._system
+        report = self._report()
         volts, amperes = self._sources(tstep, tstop)
         keep, values = self._table(nodes, int(wanted.sum()))
         solver = self._solver(report, threads, dynamic=True)
@@ -353,7 +353,7 @@ class Circuit:
 
     def _voltages(self, settings):
         """(node, volt) of .ic or .nodeset lines, the last word on each node, without ground."""
-        return [(k, v) for k, v in {self._netlist.node(name): volt for name, volt in settings}.items() if k >= 0]
+        return [(k, v) for k, v in {self._netlist.node(name): volt for name, volt, _ in settings}.items() if k >= 0]
 
     def _initial_states(self):
         """Voltages of capacitors and currents of inductors: ic=, else from the .ic voltages, else 0."""

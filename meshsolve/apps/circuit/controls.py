@@ -45,7 +45,7 @@ class Deck:
     analyses: list
     prints: dict                    # kind: [(function, first, second or None, place), ...]
     options: Options
-    initial: list                   # (node name, volt) of .ic
+    initial: list                   # (node name, volt, place) of .ic
     guesses: list                   # and of .nodeset
 
 
@@ -139,7 +139,7 @@ def _voltages(deck, text, words, place):
     if unknown:
         raise InvalidInputError(f"{place}: {words[0]}: {unknown[0]!r} is not v(node)=value")
     into = deck.initial if words[0] == ".ic" else deck.guesses
-    into.extend((m[1], number(m[2], place, "the voltage")) for m in SETTING.finditer(rest))
+    into.extend((m[1], number(m[2], place, "the voltage"), place) for m in SETTING.finditer(rest))
 
 
 def _temperature(deck, text, words, place):

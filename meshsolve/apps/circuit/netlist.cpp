@@ -245,7 +245,20 @@ class Reader {
     return static_cast<int32_t>(out_.waveforms.size()) - 1;
   }
 
+  // Refuses the sources that other simulators write in the place of the controlling nodes: poly(2) ..., value={...}, table {...}.
+  static void require_linear(char letter, std::string_view name, Words ahead) {
+    ahead.next(), ahead.next();
+    const std::string_view kind = ahead.next(), next = ahead.next();
+    const bool formula = next == "=" || (!next.empty() && (next[0] == '{' || next[0] == '\''));
+    const bool named = kind == "value" || kind == "vol" || kind == "cur" || kind == "table" || kind == "laplace" || kind == "freq";
+    if (kind != "poly" && kind != "pwl" && !(named && formula)) return;
+    const bool by_nodes = letter == 'e' || letter == 'g';
+    ahead.fail(kind, in_quotes(name) + ": " + in_quotes(kind) + " is not supported; controlled sources are linear here: " +
+                         std::string(name) + (by_nodes ? " n+ n- nc+ nc- gain" : " n+ n- vsource gain"));
+  }
+
   void controlled(char letter, std::string_view name, Words& words, Instance& at) {
+    require_linear(letter, name, words);
     Group& g = begin(letter, name, words, at);
     if (g.arity == 2) {
       const std::string_view source = words.next();

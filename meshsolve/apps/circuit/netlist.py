@@ -82,11 +82,11 @@ class Netlist:
         """Number of each node by its name; ground is -1."""
         return dict(zip(self.node_names, range(len(self.node_names)))) | dict.fromkeys(GROUND, -1)
 
-    def node(self, name):
-        """The number of a node, -1 for ground; an unknown name raises InvalidInputError."""
+    def node(self, name, place=None):
+        """The number of a node, -1 for ground; an unknown name raises InvalidInputError with the place of the deck that names it."""
         number = self.node_numbers.get(name.strip().lower()) if isinstance(name, str) else None
         if number is None:
-            raise InvalidInputError(f"{self.path}: there is no node {name!r}{similar(name, self.node_numbers)}")
+            raise InvalidInputError(f"{place or self.path}: there is no node {name!r}{similar(name, self.node_numbers)}")
         return number
 
     def where(self, letter, k):

@@ -246,6 +246,9 @@ def _map(axes, x, y, values):
     dots = axes.scatter(x[order], y[order], c=values[order], s=max(1.0, min(40.0, 2e4 / len(x))), marker="s", linewidths=0)
     axes.set_aspect("equal")
     axes.figure.colorbar(dots, label="V")
+    sides = np.clip(np.ptp(x) / max(np.ptp(y), 1), 0.4, 2.5)           # a picture as wide as the map
+    axes.figure.set_size_inches(4 * sides + 1.6, 4.5)
+    axes.figure.set_layout_engine("compressed")
 
 
 def _bars(axes, names, values):

@@ -18,7 +18,7 @@ from meshsolve.apps.viewer.structure import Structure
 from meshsolve.apps.viewer.timings import Timings
 from meshsolve.arrays import as_integer, one_of
 from meshsolve.errors import InvalidInputError
-from meshsolve.mesh import as_mesh, load_mesh
+from meshsolve.mesh import load_mesh, placed_mesh
 
 VIEWS = ("plain", *structure.VIEWS, "handles", "weights", "eigenvector", "displacement")
 LARGEST_PATCH = 65535
@@ -54,7 +54,7 @@ class Model:
         self._begin(mesh, name)
 
     def _begin(self, mesh, name):
-        mesh = as_mesh(mesh)
+        mesh = placed_mesh(mesh)
         if len(mesh.faces) == 0:
             raise InvalidInputError(f"{name} has no faces: there is nothing to see")
         self.mesh = self.original = mesh

@@ -106,7 +106,7 @@ class CholeskyFactor(Factor):
             failed = self._factor.factor(data)
         if failed >= 0:
             raise self._not_positive_definite(failed, data)
-        self.report.facts["bytes"] = self._factor.nbytes + self.symbolic.nbytes
+        self.report.facts["bytes"] = self._factor.nbytes
 
     def _not_positive_definite(self, failed, data):
         column = int(self.perm[failed])

@@ -26,6 +26,7 @@ class HostFactor:
         tree = assembly_tree(symbolic, threads)
         needed = (8 if precision == "double" else 4) * (tree.panel_scalars + tree.work_scalars(threads))
         ensure_memory(needed, f"the factor ({symbolic.nnz:,} nonzeros)")
+        self._tree = tree
         self._factor = (_core.CholeskyDouble if precision == "double" else _core.CholeskySingle)(tree)
         self._pattern, self._threads = symbolic.matrix_pattern, threads
         self._keep, self._matrix = precision == "mixed", None   # refinement needs A itself
@@ -65,4 +66,4 @@ class HostFactor:
 
     @property
     def nbytes(self):
-        return self._factor.nbytes
+        return self._factor.nbytes + self._tree.nbytes

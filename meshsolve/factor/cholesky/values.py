@@ -21,12 +21,14 @@ class Values:
         The analysed pattern, of the free rows.
     constraint : Fixed, Pinned or None
         Takes the coupling of each matrix.
+    threads : int
+        How many check a matrix.
     """
 
     place = "cpu"
 
-    def __init__(self, n, pattern, constraint=None):
-        self.n, self.pattern, self.constraint = n, pattern, constraint
+    def __init__(self, n, pattern, constraint=None, threads=1):
+        self.n, self.pattern, self.constraint, self.threads = n, pattern, constraint, threads
 
     @property
     def nnz(self):
@@ -34,7 +36,7 @@ class Values:
 
     def of(self, A):
         """(nnz,) float64."""
-        M = as_symmetric(A)
+        M = as_symmetric(A, threads=self.threads)
         _check_size(M.n, self.n)
         if self.constraint is None:
             return values_in(self.pattern, M)

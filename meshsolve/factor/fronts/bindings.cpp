@@ -36,6 +36,7 @@ void bind_fronts(nb::module_& m) {
         new (self) AssemblyTree(fronts::assembly_tree(std::move(symbolic), pattern(indptr, indices), threads));
       }, "symbolic"_a, "indptr"_a.noconvert(), "indices"_a.noconvert(), "threads"_a)
       .def_prop_ro("count", &AssemblyTree::count)
+      .def_prop_ro("nbytes", &AssemblyTree::nbytes)
       .def_prop_ro("panel_scalars", [](const AssemblyTree& t) { return t.panel_ptr.back(); })
       .def_prop_ro("child_ptr", &of_tree<int32_t, &AssemblyTree::child_ptr>)
       .def_prop_ro("child", &of_tree<int32_t, &AssemblyTree::child>)

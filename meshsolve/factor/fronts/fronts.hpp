@@ -39,6 +39,7 @@ struct AssemblyTree {
   int64_t leading(int32_t s) const { return (panel_ptr[s + 1] - panel_ptr[s]) / pivots(s); }
   const int32_t* rows(int32_t s) const { return supernodes().rows.data() + supernodes().row_ptr[s]; }
   const int32_t* relative_rows(int32_t s) const { return relative.data() + supernodes().row_ptr[s]; }
+  int64_t nbytes() const;                       // of this and of the analysis
 };
 
 // A: the pattern that was analysed, both triangles. O(nnz(A) + rows) time and memory.

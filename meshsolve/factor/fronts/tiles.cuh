@@ -6,12 +6,12 @@ namespace ms::fronts {
 
 constexpr int tile = 64, inner_tile = 16;
 
-// C -= A B^T for one tile of 64 x 64 entries; A is rows x inner, B columns x inner with entries `across` and `along` apart.
+// C -= A B^T for one tile of 64 x 64 entries; A is rows x inner. b(c, k) is the entry of B, read along c, or (by_inner) along k.
 // Entries i < j + above are left alone. 256 threads with 4 x 4 entries each, rows and columns 16 apart; what is read is read
 // coalesced.
-template <class T>
-__device__ __forceinline__ void subtract_tile(const T* A, long long leading, const T* B, long long across, long long along,
-                                              int rows, int columns, int inner, T* C, long long leading_C, int above) {
+template <class T, class B>
+__device__ __forceinline__ void subtract_product(const T* A, long long leading, B entry, bool by_inner, int rows, int columns,
+                                                 int inner, T* C, long long leading_C, int above) {
   __shared__ T a[inner_tile * tile];
   __shared__ T b[inner_tile * (tile + 1)];                  // padded: it may be written along the rows
   const int x = threadIdx.x % 16, y = threadIdx.x / 16;
@@ -20,8 +20,8 @@ __device__ __forceinline__ void subtract_tile(const T* A, long long leading, con
     for (int k = threadIdx.x; k < inner_tile * tile; k += blockDim.x) {
       const int i = k % tile, j = k / tile;
       a[k] = i < rows && from + j < inner ? A[i + (from + j) * leading] : T(0);
-      const int c = along == 1 ? k / inner_tile : i, d = along == 1 ? k % inner_tile : j;
-      b[c + d * (tile + 1)] = c < columns && from + d < inner ? B[c * across + (from + d) * along] : T(0);
+      const int c = by_inner ? k / inner_tile : i, d = by_inner ? k % inner_tile : j;
+      b[c + d * (tile + 1)] = c < columns && from + d < inner ? entry(c, from + d) : T(0);
     }
     __syncthreads();
 #pragma unroll 4
@@ -42,6 +42,14 @@ __device__ __forceinline__ void subtract_tile(const T* A, long long leading, con
     const int i = x + 16 * (d / 4), j = y + 16 * (d % 4);
     if (i < rows && j < columns && i >= j + above) C[i + j * leading_C] -= sum[d / 4][d % 4];
   }
+}
+
+// The same for B in memory, entries `across` and `along` apart.
+template <class T>
+__device__ __forceinline__ void subtract_tile(const T* A, long long leading, const T* B, long long across, long long along,
+                                              int rows, int columns, int inner, T* C, long long leading_C, int above) {
+  const auto entry = [&](int c, int k) { return B[c * across + k * along]; };
+  subtract_product(A, leading, entry, along == 1, rows, columns, inner, C, leading_C, above);
 }
 
 // C := -A B^T, rows x rows, or its lower triangle alone; A and B are rows x width. A thread has 2 x 4 entries in registers.

@@ -140,6 +140,14 @@ AssemblyTree assembly_frame(std::shared_ptr<const symbolic::Symbolic> symbolic) 
   return t;
 }
 
+int64_t AssemblyTree::nbytes() const {
+  const auto bytes = [](const auto&... arrays) { return static_cast<int64_t>((... + (arrays.size() * sizeof(*arrays.data())))); };
+  const symbolic::Analysis& a = symbolic->analysis;
+  const symbolic::Supernodes& s = supernodes();
+  return bytes(child_ptr, child, panel_ptr, relative, entry_ptr) + bytes(entry_source, entry_row) +
+         bytes(a.perm, a.iperm, a.parent, a.colcount, s.first, s.parent, s.row_ptr, s.rows);
+}
+
 void find_runs(const int32_t* relative, int64_t count, std::vector<int>& runs) {
   runs.clear();
   int64_t breaks = 1;

@@ -15,7 +15,7 @@ import numpy as np
 from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_integer, as_number, as_symmetric, one_of, thread_count
 from meshsolve.device_arrays import on_device
-from meshsolve.errors import DeviceUnavailableError, InvalidInputError, SingularMatrixError
+from meshsolve.errors import InvalidInputError, SingularMatrixError
 from meshsolve.factor.base import Factor, values_in
 from meshsolve.factor.ildl.complete import CompleteCore, CompletePlan, scaled_values
 from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, of_pairs, resolve, tiling
@@ -209,7 +209,7 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
     """The factor of a symmetric indefinite matrix; see :func:`meshsolve.ildl`."""
     threads = thread_count(threads)
     choices = _choices(fill_level, droptol, blocking, tile_size, pivoting, max_fill, dtype)
-    M = as_symmetric(A, lower=lower)
+    M = as_symmetric(A, lower=lower, threads=threads)
     there = _chosen_device(device_name, M.n, A, fill_level) == "cuda"
     _require_nonzero(M)
     ordering = ordering if isinstance(ordering, str) else resolve(ordering, Csr(M.n, None, None))
@@ -218,8 +218,8 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
         matched = symmetric_pairs(M, pairs)
     report.facts["structural_rank"] = matched.rank
     core = None
-    if not isinstance(fill_level, (int, np.integer)) and not (there and device_name == "cuda"):
-        core = _complete(M, matched, ordering, fill_level is None, report, choices, threads)
+    if not isinstance(fill_level, (int, np.integer)):
+        core = _complete(M, matched, ordering, fill_level is None, report, choices, threads, there and device_name == "cuda")
     if core is None:
         with report.phase("order"):
             ordering = "amd" if _is_auto(ordering) else ordering
@@ -235,6 +235,12 @@ def _device_core(matrix, tiles, choices):
     from meshsolve.factor.ildl.incomplete_cuda import DeviceCore
 
     return DeviceCore(matrix, tiles, choices)
+
+
+def _device_complete(plan, dtype):
+    from meshsolve.factor.ildl.complete_cuda import DeviceCompleteCore
+
+    return DeviceCompleteCore(plan, dtype)
 
 
 def blocks(A, tile_size=LARGEST_TILE, threads=None):
@@ -266,12 +272,10 @@ def _is_auto(value):
 
 
 def _chosen_device(name, n, A, fill_level):
-    """"cpu" or "cuda"; the complete factor is made on the CPU only, which "auto" knows and "cuda" refuses."""
-    chosen = device.choose(name, 0 if fill_level is None else n, *([A] if on_device(A) else []))
-    if chosen == "cuda" and fill_level is None and name == "cuda":
-        raise DeviceUnavailableError(
-            'the complete factor (fill_level=None) is made on the CPU only: use device="cpu", or give a fill_level')
-    return chosen if fill_level is not None else "cpu"
+    """"cpu" or "cuda"; a complete factor is made on the GPU only where that is asked for by name."""
+    if fill_level is None and name == "auto":
+        return "cpu"
+    return device.choose(name, n, *([A] if on_device(A) else []))
 
 
 def _choices(fill_level, droptol, blocking, tile_size, pivoting, max_fill, dtype):
@@ -303,7 +307,7 @@ def _storage(dtype):
     return given
 
 
-def _complete(M, matched, ordering, asked, report, choices, threads):
+def _complete(M, matched, ordering, asked, report, choices, threads, there):
     """The complete factor where it is asked for or small enough, else None. The matrix alone decides."""
     matched, chosen = _needed_pairs(M, matched, ordering, report, threads)
     plan = CompletePlan(M, matched, chosen, threads)
@@ -313,7 +317,7 @@ def _complete(M, matched, ordering, asked, report, choices, threads):
     if not asked and plan.flops > max(FEW_FLOPS, FLOPS_PER_ENTRY * half) and plan.nnz > FEW_NONZEROS * half:
         return None
     with report.phase("symbolic"):
-        return CompleteCore(plan, choices.dtype, threads)
+        return _device_complete(plan, choices.dtype) if there else CompleteCore(plan, choices.dtype, threads)
 
 
 def _needed_pairs(M, matched, ordering, report, threads):

@@ -11,6 +11,7 @@ from meshsolve.errors import SingularMatrixError
 from meshsolve.factor.symbolic import Symbolic
 from meshsolve.report import ensure_memory
 
+OVERFLOWED = "the factorization overflowed: entries of A differ by too many orders of magnitude"
 # A column of the scaled matrix (entries of modulus 1 at most) of which elimination has left less is zero: what rounding leaves
 # of it. Where the pattern says that there are such columns, more is put down to rounding.
 TINY, TINY_DEFICIENT = {"d": 1e-12, "f": 1e-6}, {"d": 1e-10, "f": 1e-5}
@@ -53,6 +54,7 @@ class CompleteCore:
     def _prepare(self):
         tree = self.plan.tree(self.threads)
         needed = self.dtype.itemsize * (tree.panel_scalars + tree.work_scalars(self.threads))
+        self.tree_bytes = tree.nbytes
         ensure_memory(needed, f"the complete factor ({self.plan.nnz:,} nonzeros)")
         self.native = (_core.IldlCompleteDouble if self.dtype == np.float64 else _core.IldlCompleteSingle)(
             tree, (TINY_DEFICIENT if self.plan.deficient else TINY)[self.dtype.char])
@@ -68,8 +70,7 @@ class CompleteCore:
         """Factor the matrix with these values, which have been scaled."""
         failed = self.native.factor(scaled, self.threads)
         if failed >= 0:
-            raise SingularMatrixError("the factorization overflowed: entries of A differ by too many orders of magnitude",
-                                      int(self.plan.symbolic.perm[failed]))
+            raise SingularMatrixError(OVERFLOWED, int(self.plan.symbolic.perm[failed]))
 
     def solve(self, scale, columns, out):
         """out := S (L D L^T)^-1 S columns."""
@@ -93,7 +94,7 @@ class CompleteCore:
     def facts(self):
         """What the numeric phase has found, for the report."""
         return {"nnz_L": self.plan.nnz, "flops": self.plan.flops, "delayed": self.native.delayed, "pairs": self.native.pairs,
-                "bytes": self.native.nbytes + self.plan.symbolic.nbytes}
+                "bytes": self.native.nbytes + self.tree_bytes}
 
 
 def block_diagonal(d, e):

@@ -9,6 +9,7 @@
 #include "complete.hpp"
 #include "native/dense_ldl.hpp"
 #include "native/parallel.hpp"
+#include "search.hpp"
 
 namespace ms::ildl {
 namespace {
@@ -17,10 +18,8 @@ using fronts::AssemblyTree;
 using fronts::UpdateBlocks;
 
 constexpr double threshold = 0.01;
-constexpr int64_t block_columns = 32;
 constexpr int64_t wide_work = 40'000'000;      // columns * height^2 from which a front is updated by tiles
 constexpr int64_t tile_columns = 128;
-constexpr int64_t small_rest = 256;            // so many columns without a pivot are searched as one block before they are delayed
 constexpr int64_t large_factor = 1 << 19;      // scalars
 
 }  // namespace
@@ -146,32 +145,24 @@ void update_columns(const Front<T>& f, int64_t first, int64_t last, int64_t k, i
   });
 }
 
-// Blocks of columns from the left; columns that fail wait at the end and are tried again while others are still eliminated.
 template <class T, class Worker>
 void eliminate(const Front<T>& f, bool root, const LdlRule& rule, Worker& worker) {
   const int64_t p = f.columns(), m = f.height(), ld = fronts::leading_dimension(m);
   if (worker.product.size() < ld * p) worker.product = Buffer<T>(ld * p);
   T* const product = worker.product.data();
   worker.order.resize(p);
-  int64_t k = 0, before = 0, end = p, block = block_columns;
-  while (k < p) {
-    const int64_t w = std::min(block, end - k);
+  Search<int64_t> next{.end = p};
+  for (bool more = p > 0; more;) {
+    const int64_t k = next.k, w = next.width();
     const int64_t found = dense_ldl<T>().eliminate(m - k, w, f.at(k, k), f.state.ld, product + k + k * ld, ld, worker.order.data(),
                                                    f.state.d + k, f.state.e + k, rule);
     permute_rows(f, k, w, product, ld, worker);
     update_columns(f, k + w, p, k, found, product, ld);
-    for (int64_t c = k + w; c-- > k + found;) exchange(f, k + found, c, --end, product, ld);
-    k += found;
-    if (k < end) continue;
-    if (k == before) {                         // no pivot in all of these: perhaps with partners outside their block
-      if (block >= p - k || (!root && p - k > small_rest)) break;
-      block = p - k;
-    }
-    before = k;
-    end = p;
+    for (int64_t c = k + w, last = next.end; c-- > k + found;) exchange(f, k + found, c, --last, product, ld);
+    more = next.advance(found, p, root);
   }
-  f.state.pivots = k;
-  update_columns(f, p, m, 0, k, product, ld);
+  f.state.pivots = next.k;
+  update_columns(f, p, m, 0, next.k, product, ld);
 }
 
 }  // namespace

@@ -117,6 +117,16 @@ class ParacFactor(Factor):
             self._core.apply(columns, out, self.threads)
         return out
 
+    def places(self):
+        """The row of L that each row of the solves stands for, (n,) int32."""
+        return self._core.places()
+
+    def apply_inside(self, columns, out):
+        """:meth:`apply_columns` on rows in the order of :meth:`places`: what lies anywhere in memory otherwise is near."""
+        with self.report.phase("solve"):
+            self._core.apply_inside(columns.reshape(-1), out.reshape(-1), columns.shape[1], self.threads)
+        return out
+
     def _solve_on_device(self, b):
         b = device.asarray(b)                               # torch's too
         if b.ndim not in (1, 2) or b.shape[0] != self.shape[0] or b.dtype.kind not in "fiub":
@@ -150,7 +160,7 @@ def parac(L, ordering="auto", samples="auto", rhs=1, seed=0, dtype=np.float64, t
     if samples != "auto":
         samples = as_integer(samples, "samples", 1, 1000)
     dtype = _storage(dtype)
-    M = L if isinstance(L, Csr) else as_symmetric(L, "L")
+    M = L if isinstance(L, Csr) else as_symmetric(L, "L", threads=threads)
     on_device = device.choose(device_name, M.n, L) == "cuda"
     ensure_memory(BYTES_PER_ENTRY * M.nnz, "the factor")
     report = Report(threads=threads, nnz_A=M.nnz)

@@ -36,6 +36,11 @@ void bind_inverse(nb::module_& m, const char* name) {
         Released free;
         f.apply(B.data(), B.stride(0), B.stride(1), X.data(), X.stride(0), X.stride(1), static_cast<int64_t>(B.shape(1)), threads);
       }, "B"_a.noconvert(), "X"_a.noconvert(), "threads"_a)
+      .def("apply_inside", [](const Inverse& f, In<double> B, InOut<double> X, int64_t k, int threads) {
+        Released free;
+        f.apply_inside(B.data(), X.data(), k, threads);
+      }, "B"_a.noconvert(), "X"_a.noconvert(), "k"_a, "threads"_a)
+      .def("places", [](const Inverse& f) { return to_numpy(std::vector<int32_t>(f.places())); })
       .def("project", [](const Inverse& f, InOut<double> B, int64_t k) {
         Released free;
         return f.project(B.data(), k);

@@ -140,6 +140,25 @@ void Inverse<T>::apply(const double* B, int64_t row_b, int64_t column_b, double*
   }
 }
 
+template <class T>
+void Inverse<T>::apply_inside(const double* B, double* X, int64_t k, int threads) const {
+  const int64_t n = static_cast<int64_t>(columns_.D.size());
+  std::copy_n(B, n * k, X);
+  if (k == 1 || k == 2 || k == 4 || k == 8) {
+    lower_.solve_pair(X, static_cast<int>(k), inverse_d_.data(), threads);
+    return;
+  }
+  auto work = work_->lend();
+  if (work->size() < n * 8) *work = Buffer<double>(n * 8);
+  double* const Y = work->data();
+  for (int64_t at = 0, K; at < k; at += K) {
+    K = k - at >= 8 ? 8 : k - at >= 4 ? 4 : k - at >= 2 ? 2 : 1;
+    for (int64_t q = 0; q < n; ++q) std::copy_n(X + q * k + at, K, Y + q * K);
+    lower_.solve_pair(Y, static_cast<int>(K), inverse_d_.data(), threads);
+    for (int64_t q = 0; q < n; ++q) std::copy_n(Y + q * K, K, X + q * k + at);
+  }
+}
+
 template class Inverse<double>;
 template class Inverse<float>;
 

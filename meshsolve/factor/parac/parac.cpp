@@ -162,9 +162,9 @@ class Ordered {
   template <bool shared>
   void eliminate(int32_t k, Worker& worker) {
     PivotWork<T>& pivot = worker.pivot;
-    const size_t before = pivot.rows.size();
+    const int64_t before = pivot.entries();
     D_[k] = pivot.make_column(n_, graph_.floor, [](int32_t j) { return j; });
-    length_[k] = static_cast<int32_t>(pivot.rows.size() - before);
+    length_[k] = static_cast<int32_t>(pivot.entries() - before);
     const std::span<const Edge> e = pivot.edges();
     worker.lost += pivot.sample(stream_of(options_.seed, perm_[k]), options_.samples, [&](int64_t i, int64_t j, double w) {
       const int32_t a = std::min(e[i].to, e[j].to), b = std::max(e[i].to, e[j].to);
@@ -207,7 +207,7 @@ class Ordered {
   void work(Worker& worker, int id) {
     int64_t done = 0;
     for (int32_t k; (k = next_pivot(worker)) >= 0;) {
-      place_[k] = {static_cast<int64_t>(worker.pivot.rows.size()), id};
+      place_[k] = {worker.pivot.entries(), id};
       gather(k, row_[k], worker);
       eliminate<true>(k, worker);
       for (const Edge& e : worker.pivot.edges())      // the last one to come sees all that was put into the lists
@@ -271,6 +271,7 @@ class Ordered {
 
   Columns<T> whole(Worker&& worker) {
     Columns<T> out = frame();
+    worker.pivot.finish();
     out.rows = std::move(worker.pivot.rows);
     out.values = std::move(worker.pivot.values);
     out.lost = worker.lost;

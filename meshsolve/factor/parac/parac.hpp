@@ -74,6 +74,9 @@ class Inverse {
 
   // X := (G D G^T)^+ B for k right-hand sides; element (i, c) at data[i * row + c * column].
   void apply(const double* B, int64_t row_b, int64_t column_b, double* X, int64_t row_x, int64_t column_x, int64_t k, int threads) const;
+  // The same with B and X by rows of k values, row q of both standing for row places()[q]: in the numbering of the solves.
+  void apply_inside(const double* B, double* X, int64_t k, int threads) const;
+  const std::vector<int32_t>& places() const { return place_; }
   // B := B minus its mean on each component without a ground, in place, by rows of k values; returns the largest mean.
   double project(double* B, int64_t k) const;
 

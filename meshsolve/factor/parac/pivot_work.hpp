@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "native/buffer.hpp"
 #include "parac.hpp"
 #include "pivot.hpp"
 
@@ -58,13 +59,19 @@ inline void sort_edges(Edge* from, Edge* to, int64_t d, Less less) {
 template <class T>
 class PivotWork {
  public:
-  std::vector<int32_t> rows;            // of the columns made so far, one after the other
+  std::vector<int32_t> rows;            // of the columns made so far, one after the other, and room for more until finish()
   std::vector<T> values;
 
   // Room for columns of so many entries: of address space, not of memory, until they are written.
   void reserve(int64_t entries) {
     rows.reserve(entries);
     values.reserve(entries);
+  }
+
+  int64_t entries() const { return made_; }          // of rows and values
+  void finish() {                       // after the last pivot
+    rows.resize(made_);
+    values.resize(made_);
   }
 
   // Gathers a new pivot; add_if() may then be called `entries` times without a check.
@@ -88,9 +95,8 @@ class PivotWork {
     sort_edges(light, near, count_, Nearer());
     const int64_t d = count_ = merge_copies(near, count_);
     for (int64_t i = 0; i < d && floor > 0; ++i) near[i].w = std::max(near[i].w, floor);
-    const int64_t kept = d - (near[d - 1].to == ground), at = static_cast<int64_t>(rows.size());
-    rows.resize(at + kept);
-    values.resize(at + kept);
+    const int64_t kept = d - (near[d - 1].to == ground), at = made_;
+    make_room(kept);
     int32_t* const row = rows.data() + at;
     for (int64_t i = 0; i < kept; ++i) {
       row[i] = name(near[i].to);
@@ -141,6 +147,23 @@ class PivotWork {
     int a, b;
   };
 
+  // For a column; many at a time, and their pages before they are written: a fault for each takes longer than its numbers.
+  void make_room(int64_t kept) {
+    made_ += kept;
+    if (made_ <= static_cast<int64_t>(rows.size())) return;
+    const int64_t size = made_ + std::max<int64_t>(1 << 12, made_ / 16);
+    extend(rows, size);
+    extend(values, size);
+  }
+  template <class V>
+  static void extend(std::vector<V>& all, int64_t size) {
+    constexpr size_t page = 4096;
+    if (static_cast<size_t>(size) <= all.capacity()) {
+      const uintptr_t from = reinterpret_cast<uintptr_t>(all.data() + all.size()) / page * page;
+      make_pages(reinterpret_cast<void*>(from), reinterpret_cast<uintptr_t>(all.data() + size) - from);
+    }
+    all.resize(size);
+  }
   int64_t room() const { return static_cast<int64_t>(edges_.size()); }
   void grow(int64_t entries) {
     edges_.resize(entries);
@@ -151,7 +174,7 @@ class PivotWork {
   }
 
   std::vector<Edge> edges_, sorted_, joining_;       // the first count_ of edges_ are those of the pivot
-  int64_t count_ = 0;
+  int64_t count_ = 0, made_ = 0;
   std::vector<double> suffix_, weights_;
   std::vector<Sample> samples_;
   std::vector<int64_t> begin_;

@@ -227,9 +227,9 @@ void Rounds<T>::eliminate(int32_t v, int64_t position, int32_t id) {
   Worker& worker = workers_[id];
   PivotWork<T>& pivot = worker.pivot;
   gather<shared>(v, worker);
-  const int64_t offset = static_cast<int64_t>(pivot.rows.size());
+  const int64_t offset = pivot.entries();
   D_[position] = pivot.make_column(at_.m, graph_.floor, [&](int32_t to) { return at_.vertex[to].origin; });
-  place_[position] = {offset, static_cast<int32_t>(static_cast<int64_t>(pivot.rows.size()) - offset), id};
+  place_[position] = {offset, static_cast<int32_t>(pivot.entries() - offset), id};
   const uint64_t stream = stream_of(options_.seed, number(at_.vertex[v].origin));
   worker.lost += pivot.sample_by_neighbour(stream, options_.samples);
   const std::span<const Edge> edges = pivot.edges();
@@ -387,6 +387,7 @@ Columns<T> Rounds<T>::collect() {
   }
   const bool whole = workers_.size() == 1;              // one worker made them all, in order
   if (whole) {
+    workers_[0].pivot.finish();
     out.rows = std::move(workers_[0].pivot.rows);
     out.values = std::move(workers_[0].pivot.values);
   } else {

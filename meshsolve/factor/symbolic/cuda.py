@@ -18,7 +18,7 @@ BLOCK = 256
 NONE = np.iinfo(np.int32).max
 RUN = 32                                                    # as in symbolic.cu
 MASK = 0xFFFFFFFF
-RELAXATION = (2, 16, 48), (0.30, 0.10, 0.05)                # symbolic::Relaxation
+RELAXATION = (2, 16, 48), (0.25, 0.10, 0.05)                # symbolic::Relaxation
 APART, PART, WHOLE = range(3)
 
 
@@ -281,7 +281,6 @@ def _places(nodes, begin, kind, inside, n):
 
 def _later_siblings(columns, child, ptr, owner):
     """Sum over the siblings after each node."""
-    xp = device.xp()
     sums = _sums(columns[child])
     position = _inverse(child)
     return sums[ptr[owner + 1]] - sums[position + 1]

@@ -215,10 +215,20 @@ def test_includes(tmp_path):
     (".subckt s a\n.ends t", 3, "closes .subckt s"), (".subckt s a\n.ends\n.subckt s a\n.ends", 4, "defined twice"), (".subckt s a\nR1 a 0 {x}\n.ends\nX1 b s", 3, "(in x1)"),
     (".subckt s a\n.ends\nX1 b s w=1", 4, "has no parameter 'w'"), (".subckt s a\n.tran 1 2\n.ends", 3, "inside a subcircuit"), (".param a", 2, "'=' is needed"),
     ("+ R1 a 0 1", 2, "continuation line without"), (".include none.sp", 2, "none.sp: there is no such file"), (".include bad.sp", 2, "includes itself"), (".include", 2, "needs the name"),
+    ("E1 a 0 POLY(1) b 0 0 1", 2, "'e1': 'poly' is not supported; controlled sources are linear here: e1 n+ n- nc+ nc- gain"),
+    ("* two\nF1 a 0 poly(2) v1 v2 0 1 1", 3, "linear here: f1 n+ n- vsource gain"), ("G1 a 0 value={v(b)*2}", 2, "'value' is not supported"),
+    ("G1 a 0 table {v(b)} = (0,0) (1,1)", 2, "'table' is not supported"), (".subckt s a\nE1 a 0 pwl(1) a 0 1 1 2 2\n.ends\nX1 b s", 3, "(in x1)"),
     (".control\nrun", 2, ".control without .endc"), ("R1 a 0 1 m=-1", 2, "m has to be positive"), ("\0", 1, "not a text file")])
 def test_errors_name_file_and_line(text, line, words, tmp_path):
     message = error_of(text, tmp_path)
     assert f"bad.sp:{line}: " in message and words in message
+
+
+def test_nodes_may_be_called_like_formulas(tmp_path):
+    path = tmp_path / "deck.sp"
+    path.write_text("* x\nE1 a 0 value 0 {1+1}\nG1 a 0 table freq 3\nR1 value 0 1\nR2 table freq 1\nR3 freq 0 1\n.end\n")
+    n = read_netlist(path)
+    assert values(n, "e") == [2] and values(n, "g") == [3]
 
 
 def test_a_file_that_is_cut(tmp_path):

@@ -216,6 +216,12 @@ def test_report_tells_phases_and_sizes():
     assert d["ordering"] == "amd" and d["device"] == "cpu" and "numeric" in str(F.report)
 
 
+def test_the_memory_of_a_factor_is_counted_once():
+    F = ms.cholesky(spd(grid(300, 300)), threads=1)
+    stored = F.symbolic.nbytes
+    assert stored < F.report.facts["bytes"] < 1.75 * stored
+
+
 @pytest.mark.parametrize("isa", ["v2", "v3", "v4"])
 def test_every_instruction_set_solves(isa):
     code = (

@@ -90,6 +90,17 @@ def test_rows_that_no_matching_reaches_wait_for_their_neighbours():
     assert np.linalg.norm(A @ K.solve(b) - b) <= 1e-12 * np.linalg.norm(b)
 
 
+@pytest.mark.parametrize("asked, followed", [([4, 5, 1, 0, 2, 3], [4, 5, 1, 0, 2, 3]),       # the row without a match comes last anyway
+                                             ([4, 3, 1, 0, 2, 5], [4, 1, 0, 3, 2, 5]),       # it waits for row 0, the others stay
+                                             ([2, 3, 0, 1, 4, 5], [0, 2, 3, 1, 4, 5])])      # 0 and 2 are a pair
+def test_a_given_order_is_followed_but_for_rows_that_no_matching_reaches(asked, followed):
+    """Rows 2 and 3 have an entry in column 0 alone: one of them has no match."""
+    A = np.diag([1.0, 2.0, 0.0, 0.0, 3.0, 4.0])
+    A[0, 2] = A[2, 0] = A[0, 3] = A[3, 0] = 1.0
+    K = ms.ildl(A, fill_level=None, ordering=asked)
+    assert K.structural_rank == 5 and K.inertia == (4, 1, 1) and K.perm.tolist() == followed
+
+
 def test_columns_are_delayed_where_a_front_has_no_pivot():
     A = sp.block_array([[None, sp.eye_array(40) + ms.datasets.grid2d(8, 5)], [sp.eye_array(40) + ms.datasets.grid2d(8, 5), None]])
     K = ms.ildl(A, fill_level=None, pairs=False, ordering="natural")

@@ -1,0 +1,106 @@
+"""The complete factor that is made and stays on the GPU: twin of :class:`~meshsolve.factor.ildl.complete.CompleteCore`."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import scipy.sparse as sp
+
+from meshsolve import device
+from meshsolve.errors import SingularMatrixError
+from meshsolve.factor.ildl.complete import (
+    OVERFLOWED,
+    TINY,
+    TINY_DEFICIENT,
+    block_diagonal,
+)
+from meshsolve.factor.ildl.fronts_cuda import DeviceComplete, Tree
+
+
+class DeviceCompleteCore:
+    """The complete factor behind an :class:`~meshsolve.factor.ildl.IldlFactor` on the GPU.
+
+    Parameters
+    ----------
+    plan : CompletePlan
+        Matching, order and analysis are those of the CPU.
+    dtype : {float64, float32}
+        What the factor is stored in.
+    """
+
+    kind, on_device = "complete", True
+
+    def __init__(self, plan, dtype):
+        self.plan, self.dtype = plan, np.dtype(dtype)
+        self._prepare()
+
+    def _prepare(self):
+        with device.errors("the complete factor"):
+            tiny = (TINY_DEFICIENT if self.plan.deficient else TINY)[self.dtype.char]
+            self.native = DeviceComplete(Tree(self.plan.symbolic, self.plan.matrix), self.dtype, tiny)
+
+    def __getstate__(self):
+        return {"plan": self.plan, "dtype": self.dtype}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self._prepare()
+
+    def factor(self, scaled, scale):
+        """Factor the matrix with these values, which have been scaled; both lie on the host."""
+        with device.errors("the complete factor"):
+            failed = self.native.factor(device.to_device(scaled))
+            if failed < 0:
+                self._scale = device.to_device(scale[self.plan.symbolic.perm])
+        self.__dict__.pop("_diagonal", None)
+        self.__dict__.pop("nnz", None)
+        if failed >= 0:
+            raise SingularMatrixError(OVERFLOWED, int(self.plan.symbolic.perm[failed]))
+
+    def apply_device(self, block):
+        """S (L D L^T)^-1 S block for a C contiguous (n, k) float64 block on the device; a new one."""
+        return self.native.solve(self._scale, block)
+
+    def check(self):
+        """Wait for the device, so that what has failed there is raised here."""
+        self.native.wait()
+
+    def solve(self, scale, columns, out):
+        """out := S (L D L^T)^-1 S columns, on the host."""
+        with device.errors("the solve"):
+            out[...] = device.to_host(self.apply_device(device.to_device(np.ascontiguousarray(columns))))
+
+    def extract(self):
+        """(perm, L, D) in the order of elimination, on the host."""
+        order, column, row, value, d, e = self.native.extract()
+        n = len(order)
+        L = sp.csc_array(sp.coo_array((value, (row, column)), shape=(n, n)))
+        L.sort_indices()
+        return self.plan.symbolic.perm[order], L, block_diagonal(d, e)
+
+    @functools.cached_property
+    def _diagonal(self):
+        """(d, e) in the order of elimination."""
+        return self.native.diagonal()[2:]
+
+    @property
+    def inertia(self):
+        d, e = self._diagonal
+        first = np.flatnonzero(e)
+        single = np.ones(len(d), bool)
+        single[first] = single[first + 1] = False
+        definite = d[first] / e[first] * (d[first + 1] / e[first]) > 1
+        positive = int((d[single] > 0).sum() + np.where(definite, 2 * (d[first] > 0), 1).sum())
+        zero = int((d[single] == 0).sum())
+        return positive, len(d) - positive - zero, zero
+
+    @functools.cached_property
+    def nnz(self):
+        return self.native.nonzeros()
+
+    def facts(self):
+        """What the numeric phase has found, for the report; bytes are the device's."""
+        return {"nnz_L": self.plan.nnz, "flops": self.plan.flops, "delayed": self.native.delayed,
+                "pairs": int((self._diagonal[1] != 0).sum()), "levels": len(self.native.plans), "bytes": self.native.nbytes,
+                "device": "cuda"}
