@@ -3,6 +3,7 @@
     python -m benchmarks.glu [--sizes 20 200] [--circuits] [--quick] [--repeat 7] [--threads 1 2] [--clock cpu] [--device cuda]
 
 Generated circuits (see :mod:`benchmarks.circuits`) of about so many thousand unknowns, and the circuits of the data folder.
+With --transient whole runs over time beside the same loops on KLU, see :mod:`benchmarks.transient`.
 With --device cuda meshsolve on a GPU as well: matrices and b lie there, times end with the device idle, kernels are compiled before.
 The solvers take turns on other values at each round; the first solve after a
 refactorization is timed apart, because meshsolve measures the backward error there. Prints one row for each solver and matrix, then the bars, and leaves
@@ -22,7 +23,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
 import meshsolve as ms
-from benchmarks import gpu
+from benchmarks import gpu, transient
 from benchmarks.circuits import circuit
 from benchmarks.measure import Stopwatch, clock_for, describe, geometric_mean, interleave, summary, write_json
 from benchmarks.peers.base import Unavailable
@@ -152,7 +153,9 @@ class SuperLU:
 def main(arguments=None):
     """Run the benchmark; returns 1 where a bar was missed."""
     options = parser().parse_args(arguments)
-    run = describe("glu", options.threads, options.clock) | {"rows": []}
+    if options.transient:
+        return transient.run(options)
+    run = describe("glu", options.threads, options.clock) | {"statistic": options.statistic, "rows": []}
     if options.device == "cuda":
         run["device"] = gpu.describe_device()
     table = Table("matrix", "solver", "threads", "n", "analyze", "refactor", "1st solve", "solve", "nnz(LU)", "error")
@@ -161,10 +164,10 @@ def main(arguments=None):
         for row in rows:
             clock = clock_for(row["threads"], options.clock)
             table.row(name, row["solver"], row["threads"], row["n"], row["first"].get("analyze"), *(
-                1e3 * row["seconds"][phase][clock]["median"] for phase in ("refactor", "first solve", "solve")), row["facts"].get("nnz_LU"), row["error"])
+                1e3 * row["seconds"][phase][clock][options.statistic] for phase in ("refactor", "first solve", "solve")), row["facts"].get("nnz_LU"), row["error"])
         run["rows"] += rows
         write_json(run, options.out)
-    run["bars"] = bars(run["rows"], options.clock)
+    run["bars"] = bars(run["rows"], options.clock, options.statistic)
     print("refactor and solve in milliseconds; written:", write_json(run, options.out))
     return 0 if print_bars(run["bars"]) else 1
 
@@ -172,14 +175,19 @@ def main(arguments=None):
 def parser():
     """The command line."""
     p = argparse.ArgumentParser(prog="python -m benchmarks.glu", description=__doc__.split("\n")[0])
-    p.add_argument("--sizes", nargs="*", type=int, default=[20, 200, 1000], choices=(20, 200, 1000), help="thousands of unknowns")
+    p.add_argument("--sizes", nargs="*", type=int, default=[20, 200, 1000], choices=(1, 20, 200, 1000),
+                   help="thousands of unknowns; 1 with --transient alone")
     p.add_argument("--kinds", nargs="+", default=["grid", "controlled", "chains"], choices=("grid", "controlled", "chains"))
     p.add_argument("--circuits", action=argparse.BooleanOptionalAction, default=True, help="the data folder's circuits")
     p.add_argument("--quick", action="store_true", help="20 thousand unknowns only, no circuits")
+    p.add_argument("--peers", nargs="*", default=["klu", "pardiso"], choices=("klu", "pardiso"))
     p.add_argument("--repeat", type=int, default=7)
+    p.add_argument("--statistic", choices=("median", "min"), default="median", help="min: of many repeats, on a machine in use")
     p.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     p.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="cpu: one-thread ratios on a machine in use")
     p.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: rows of meshsolve on a GPU beside the others")
+    p.add_argument("--transient", action="store_true", help="circuits over time, end to end, in place of all this")
+    p.add_argument("--steps", nargs=2, type=int, default=[1000, 100], help="of the linear circuit and of that with diodes")
     p.add_argument("--superlu", action="store_true", help="scipy's SuperLU as well (slow at a million unknowns)")
     p.add_argument("--out", help="result file instead of benchmarks/results/...")
     return p
@@ -187,7 +195,7 @@ def parser():
 
 def problems(options):
     """(name, matrix): generated ones by size, then those of the data folder."""
-    for size in [20] if options.quick else options.sizes:
+    for size in [20] if options.quick else [s for s in options.sizes if s > 1]:
         for kind in options.kinds:
             yield f"{kind}-{size}k", circuit(kind, SIDES[kind, size])
     folder = data_folder()
@@ -204,6 +212,8 @@ def solvers(options):
     """(name, threads) -> solver, for those that are installed."""
     here = {("meshsolve", t): Ours(t) for t in options.threads}
     for name, make in (("klu", Klu), ("pardiso", PardisoLU)):
+        if name not in options.peers:
+            continue
         try:
             here[name, int(os.environ.get("MKL_NUM_THREADS", 1)) if name == "pardiso" else 1] = Peer(make())
         except Unavailable as e:
@@ -251,7 +261,7 @@ def backward_error(A, x, b):
     return float(abs(b - A @ x).max() / (abs(A).sum(axis=1).max() * abs(x).max() + abs(b).max()))
 
 
-def bars(rows, clock):
+def bars(rows, clock, statistic="median"):
     """The project's bars on what was measured."""
     table = {(r["matrix"], r["solver"], r["threads"]): r for r in rows}
 
@@ -260,7 +270,7 @@ def bars(rows, clock):
         if not ours or not theirs:
             return None
         by = clock_for(threads, clock)
-        return theirs["seconds"][phase][by]["median"] / ours["seconds"][phase][by]["median"]
+        return theirs["seconds"][phase][by][statistic] / ours["seconds"][phase][by][statistic]
 
     out = []
     for (family, size), bounds in REFACTOR_BARS.items():

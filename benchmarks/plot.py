@@ -46,12 +46,12 @@ def main(arguments=None):
 
 
 def newest(benches=tuple(TABLES)):
-    """The newest result file, by the date inside, of each of the benchmarks and of each list of threads that it was run with."""
+    """The newest result file, by the date inside, of each of the benchmarks, each list of threads and each statistic that it was run with."""
     dated = {}
     for path in RESULTS.glob("*.json"):
         run = json.loads(path.read_text())
         if run["bench"] in benches:
-            key = benches.index(run["bench"]), tuple(run["threads"])
+            key = benches.index(run["bench"]), tuple(run["threads"]), run.get("statistic", "median")
             dated[key] = max(dated.get(key, ("", path)), (run["date"], path))
     return [path for _, (_, path) in sorted(dated.items())]
 

@@ -13,12 +13,18 @@ def markdown(run):
     """One result as tables with the line that says where it was measured."""
     parts = [_lines(columns, rows) for columns, rows in (make(run) for make in TABLES[run["bench"]]) if rows]
     host, left_out = run["machine"], ", ".join(run.get("left_out", []))
-    note = f"{host['cpu']}, {host['cores']} cores, {run['date'][:10]}, commit {run['git']}; median {run['clock']} seconds; {_peers(run)}"
+    note = f"{host['cpu']}, {host['cores']} cores, {run['date'][:10]}, commit {run['git']}; {_statistic(run)} {run['clock']} seconds; {_peers(run)}"
     return "\n\n".join(parts) + f"\n\n{note}{'; left out: ' + left_out if left_out else ''}."
 
 
 def _lines(columns, rows):
     return "\n".join([f"| {' | '.join(columns)} |", f"|---|{'---:|' * (len(columns) - 1)}", *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def _statistic(run):
+    if run["bench"] == "transient":
+        return "sums of"
+    return {"median": "median", "min": "least"}[run.get("statistic", "median")]
 
 
 def _peers(run):
@@ -137,7 +143,7 @@ def glu_table(run):
 
 
 def _phase(row, phase, run):
-    return row["seconds"][phase][clock_for(row["threads"], run["clock"])]["median"]
+    return row["seconds"][phase][clock_for(row["threads"], run["clock"])][run.get("statistic", "median")]
 
 
 def _pair(row, run):
@@ -187,6 +193,28 @@ def _total(found, clock):
     return found["seconds"][clock]["total"]["median"] if found and "seconds" in found else None
 
 
+def transient_table(run):
+    """Whole runs over time: the loop on ms.lu beside the same loop on KLU."""
+    columns = ["whole run, s", "unknowns", "steps / solves", *(f"meshsolve, {_threads(t)}" for t in run["threads"]), "KLU", "KLU / meshsolve"]
+    rows, found = [], {}
+    for row in run["rows"]:
+        found.setdefault((row["problem"], row["loop"]), {})[row["solver"], row["threads"]] = row
+    for (problem, loop), solvers in found.items():
+        one = next(iter(solvers.values()))
+        seconds = {key: row["seconds"][clock_for(key[1], run["clock"])]["total"] for key, row in solvers.items()}
+        ours, klu = [seconds.get(("meshsolve", t)) for t in run["threads"]], seconds.get(("klu", 1))
+        faster = " / ".join(f"{_klu_clock(solvers, t, run) / s:.2f} x" for t, s in zip(run["threads"], ours) if s and klu) or "-"
+        name = problem if loop == "lu" else f"{problem}, {loop}"
+        rows.append([name, f"{one['n']:,}", f"{one['steps']:,} / {one['newton_steps'] or one['steps']:,}", *map(_seconds, [*ours, klu]), faster])
+    return columns, rows
+
+
+def _klu_clock(solvers, threads, run):
+    """KLU's seconds by the clock that ours are taken by on so many threads."""
+    return solvers["klu", 1]["seconds"][clock_for(threads, run["clock"])]["total"]
+
+
 TABLES = {"cholesky": (cholesky_table, threads_table), "order": (order_table,), "glu": (glu_table,), "ildl": (ildl_table,),
-          "parac": (parac_table,)}
-USED = {"glu": ("mkl", "pypardiso"), "ildl": ("mkl", "pypardiso", "scipy"), "parac": ("pyamg", "ilupp"), "order": (), "cholesky": ()}
+          "parac": (parac_table,), "transient": (transient_table,)}
+USED = {"glu": ("mkl", "pypardiso"), "ildl": ("mkl", "pypardiso", "scipy"), "parac": ("pyamg", "ilupp"), "order": (), "cholesky": (),
+        "transient": ("scipy",)}

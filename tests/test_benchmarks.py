@@ -16,6 +16,7 @@ from kernel_harness import Harness
 from benchmarks import cholesky, cholesky_bars, circuits, glu, gpu, ildl_guide, measure, plot, problems, tables, worker
 from benchmarks.peers import ORDERINGS, SOLVERS, Unavailable
 from benchmarks.peers.base import triangle
+from benchmarks.peers.klu import Klu
 from benchmarks.table import bar, print_bars
 from meshsolve import device
 
@@ -254,7 +255,8 @@ def test_without_files_every_newest_run_is_taken(tmp_path, monkeypatch):
         plot.main([str(tmp_path / "e.json")])
 
 
-@pytest.mark.parametrize("page, benches", [("README.md", ["cholesky", "order"]), ("docs/benchmarks.md", ["glu", "ildl", "parac"])])
+@pytest.mark.parametrize("page, benches", [("README.md", ["cholesky", "order"]),
+                                           ("docs/benchmarks.md", ["glu", "transient", "ildl", "parac"])])
 def test_the_tables_of_the_pages_are_those_of_the_result_files(page, benches, capsys):
     """Fails where a number was edited by hand, or a new result file was not put into the page."""
     if not any(plot.RESULTS.glob("*.json")):
@@ -284,6 +286,16 @@ def test_table_of_circuits():
     text = tables.markdown(_run("glu", rows))
     assert "| grid-20k | 20,000 | 2 / 1 | 1 / 1 | 8 / 1 | - | - | 1.30 |" in text
     assert "| **1 real circuits, KLU's time over ours, geometric mean** |  | **3.00 x / 1.00 x** |" in text and "mkl 9" in text
+
+
+def test_table_of_runs_over_time():
+    def row(solver, threads, wall, cpu, loop="lu"):
+        return {"problem": "linear-20k", "loop": loop, "n": 19_957, "steps": 1000, "newton_steps": 0, "solver": solver,
+                "threads": threads, "seconds": {"wall": {"total": wall}, "cpu": {"total": cpu}}}
+
+    run = _run("transient", [row("meshsolve", 1, 3.0, 2.0), row("meshsolve", 2, 2.0, 9.0), row("klu", 1, 8.0, 6.0)]) | {"clock": "cpu"}
+    run["threads"] = [1, 2]
+    assert "| linear-20k | 19,957 | 1,000 / 1,000 | 2.00 | 2.00 | 6.00 | 3.00 x / 4.00 x |" in tables.markdown(run)
 
 
 def test_table_of_indefinite_systems():
@@ -426,6 +438,23 @@ def test_lu_solvers_agree_on_a_small_circuit(kind, capsys):
     rows = glu.measure(kind, circuits.circuit(kind, 6), options)
     assert {"meshsolve", "superlu"} <= {row["solver"] for row in rows}
     assert all(row["error"] < 1e-13 for row in rows) and len(glu.bars(rows, "cpu")) > 20
+
+
+def test_circuits_over_time_have_one_solution(tmp_path, capsys):
+    try:
+        Klu()
+    except Unavailable as e:
+        pytest.skip(str(e))
+    out = tmp_path / "transient.json"
+    glu.main(["--transient", "--sizes", "1", "--steps", "12", "6", "--threads", "1", "2", "--out", str(out)])
+    rows = json.loads(out.read_text())["rows"]
+    assert {(r["problem"], r["loop"], r["solver"], r["threads"]) for r in rows} == {
+        (p, loop, *s) for p in ("linear-1k", "diodes-1k") for loop in ("lu", "application")
+        for s in (("meshsolve", 1), ("meshsolve", 2), ("klu", 1))}
+    for r in rows:                                          # the application stops Newton's method by rules of its own
+        assert r["difference"] < (1e-3 if r["loop"] == "application" and r["problem"] == "diodes-1k" else 1e-10), r
+        assert r["newton_steps"] >= 6 or r["problem"] == "linear-1k"
+    assert len({r["newton_steps"] for r in rows if r["problem"] == "diodes-1k" and r["loop"] == "lu"}) == 1
 
 
 def test_the_guide_to_incomplete_factors_is_what_its_result_file_says():

@@ -1,4 +1,6 @@
-// The thread pool behind parallel.hpp: workers sleep on a condition variable, the caller spins for a moment before it does.
+// The thread pool behind parallel.hpp. Workers sleep on a condition variable, but look out for the next job for a moment first:
+// jobs often follow each other, and waking a thread takes as long as a small job. The caller never waits for a worker that has
+// not begun: when f(0) has returned there is nothing left to claim.
 #include "parallel.hpp"
 
 #ifndef _WIN32
@@ -14,6 +16,8 @@
 
 namespace ms {
 namespace {
+
+constexpr int lookouts = 100;                // of a worker before it sleeps, about 50 us
 
 class Workers {
  public:
@@ -32,10 +36,14 @@ class Workers {
     } catch (...) {
       keep_error();
     }
-    for (int spin = 0; spin < 2000 && left_.load(std::memory_order_acquire); ++spin) std::this_thread::yield();
     std::unique_lock<std::mutex> g(mu_);
-    done_.wait(g, [this] { return left_.load() == 0; });
-    job_ = nullptr;
+    job_ = nullptr;                       // whoever has not begun stays out
+    if (active_ > 0) {
+      g.unlock();
+      for (int spin = 0; spin < 2000 && active_.load(std::memory_order_acquire) > 0; ++spin) std::this_thread::yield();
+      g.lock();
+      done_.wait(g, [this] { return active_.load() == 0; });
+    }
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
@@ -44,30 +52,35 @@ class Workers {
  private:
   // Where the system gives no more threads, those that are there do the work.
   void start(int threads, const std::function<void(int)>& f) {
-    std::lock_guard<std::mutex> g(mu_);
-    try {
-      for (; size_ < threads - 1; ++size_)
-        std::thread([this, id = size_ + 1, seen = generation_] { loop(id, seen); }).detach();
-    } catch (const std::system_error&) {
+    {
+      std::lock_guard<std::mutex> g(mu_);
+      try {
+        for (; size_ < threads - 1; ++size_)
+          std::thread([this, id = size_ + 1, seen = generation_.load()] { loop(id, seen); }).detach();
+      } catch (const std::system_error&) {
+      }
+      job_ = &f;
+      want_ = std::min(threads - 1, size_);
+      if (want_ > 0) shared_.fetch_add(1, std::memory_order_relaxed);
+      error_ = nullptr;
+      ++generation_;
     }
-    job_ = &f;
-    want_ = std::min(threads - 1, size_);
-    left_ = want_;
-    if (want_ > 0) shared_.fetch_add(1, std::memory_order_relaxed);
-    error_ = nullptr;
-    ++generation_;
     wake_.notify_all();
   }
 
   void loop(int id, uint64_t seen) {
-    for (;;) {
+    for (bool worked = false;;) {
+      for (int spin = 0; worked && spin < lookouts && generation_.load(std::memory_order_relaxed) == seen; ++spin)
+        std::this_thread::yield();
       const std::function<void(int)>* job;
       {
         std::unique_lock<std::mutex> g(mu_);
         wake_.wait(g, [&] { return generation_ != seen; });
         seen = generation_;
-        if (id > want_) continue;
+        worked = job_ && id <= want_;
+        if (!worked) continue;
         job = job_;
+        active_.fetch_add(1, std::memory_order_relaxed);
       }
       try {
         (*job)(id);
@@ -75,7 +88,7 @@ class Workers {
         keep_error();
       }
       std::lock_guard<std::mutex> g(mu_);
-      if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) done_.notify_one();
+      if (active_.fetch_sub(1, std::memory_order_acq_rel) == 1) done_.notify_one();
     }
   }
 
@@ -85,11 +98,11 @@ class Workers {
   }
 
   std::atomic<bool> busy_{false};
-  std::atomic<int> left_{0};                 // workers that have not finished the job
+  std::atomic<int> active_{0};               // workers that are at the job
   std::atomic<int64_t> shared_{0};
   std::mutex mu_;                            // of all below
   std::condition_variable wake_, done_;
-  uint64_t generation_ = 0;                  // jobs so far
+  std::atomic<uint64_t> generation_{0};      // jobs so far
   const std::function<void(int)>* job_ = nullptr;
   std::exception_ptr error_;
   int size_ = 0, want_ = 0;                  // workers that exist; that take part in the job

@@ -1,4 +1,5 @@
-// One pool of std::threads per process and the two ways in which the rooms use it: a tree of tasks and a loop.
+// One pool of std::threads per process and the ways in which the rooms use it: a tree of tasks, a loop, a forest
+// up and down.
 // No result may depend on the number of threads: a parent pulls what its children made in a fixed order, and a loop
 // body writes only what its own range owns.
 #pragma once
@@ -7,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,7 @@ class Pool {
  public:
   // f(worker) on `threads` workers; the caller is worker 0. The first exception of any worker is thrown here.
   // A nested or concurrent call runs on the caller alone: never a deadlock. A forked child starts a pool of its own.
+  // f(0) has to do whatever work no other worker has begun: workers that have not woken up when it returns stay out.
   static void run(int threads, const std::function<void(int)>& f);
   static int64_t shared();                  // calls so far that more than one thread took part in
 };
@@ -78,6 +81,40 @@ void for_range(int threads, int64_t n, int64_t grain, F&& f) {
       }
     } catch (...) {
       stop = true;
+      throw;
+    }
+  });
+}
+
+// before(task, worker) for n tasks, then middle(), then after(task, worker) for the same tasks, all in one call of the pool: up a
+// forest and down again. Whoever finishes the last task of the first stage runs the middle.
+template <class F, class M, class G>
+void for_stages(int threads, int32_t n, F&& before, M&& middle, G&& after) {
+  std::atomic<int32_t> first{0}, second{0}, left{n};
+  std::atomic<bool> ready{n == 0}, stop{false};
+  const auto open = [&] {
+    ready.store(true, std::memory_order_release);
+    ready.notify_all();
+  };
+  if (n == 0) middle();
+  Pool::run(std::min<int>(threads, n), [&](int worker) {
+    try {
+      for (int32_t t; !stop.load(std::memory_order_relaxed) && (t = first.fetch_add(1)) < n;) {
+        interrupt::poll();
+        before(t, worker);
+        if (left.fetch_sub(1, std::memory_order_acq_rel) > 1) continue;
+        middle();
+        open();
+      }
+      for (int spin = 0; spin < 200 && !ready.load(std::memory_order_acquire); ++spin) std::this_thread::yield();
+      ready.wait(false, std::memory_order_acquire);
+      for (int32_t t; !stop.load(std::memory_order_relaxed) && (t = second.fetch_add(1)) < n;) {
+        interrupt::poll();
+        after(t, worker);
+      }
+    } catch (...) {
+      stop = true;
+      open();
       throw;
     }
   });

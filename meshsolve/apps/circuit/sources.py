@@ -58,25 +58,24 @@ def _or(values, default):
 
 
 class Pulses:
-    """PULSE(v1 v2 delay rise fall width period)"""
+    """PULSE(v1 v2 delay rise fall width period); many sources share few shapes."""
 
     def __init__(self, values, tstep, tstop):
         self.low, self.high, delay, rise, fall, width, period = _table(values, 7).T
-        self.delay = _or(delay, 0.0)
-        self.rise, self.fall = (np.where(_or(x, 0.0) > 0, x, tstep) for x in (rise, fall))
-        self.width = _or(width, tstop)
-        self.period = np.where(_or(period, 0.0) > 0, period, np.inf)
-        shapes = np.unique(np.stack([self.delay, self.rise, self.fall, self.width, self.period]), axis=1)
-        self.start, self.every = shapes[0], shapes[4]
-        self.corners = np.cumsum(np.stack([np.zeros_like(shapes[0]), shapes[1], shapes[3], shapes[2]]), axis=0)
+        rise, fall = (np.where(_or(x, 0.0) > 0, x, tstep) for x in (rise, fall))
+        period = np.where(_or(period, 0.0) > 0, period, np.inf)
+        shapes, inverse = np.unique(np.stack([_or(delay, 0.0), rise, fall, _or(width, tstop), period]), axis=1, return_inverse=True)
+        self.start, self.rise, self.fall, self.width, self.every = shapes
+        self.shape = inverse.reshape(-1)                    # of each source
+        self.corners = np.cumsum(np.stack([np.zeros_like(self.start), self.rise, self.width, self.fall]), axis=0)
 
     def at(self, t):
-        s = t - self.delay
-        periodic = np.isfinite(self.period) & (s > 0)
-        s = np.where(periodic, np.mod(s, np.where(periodic, self.period, 1.0)), s)
+        s = t - self.start
+        periodic = np.isfinite(self.every) & (s > 0)
+        s = np.where(periodic, np.mod(s, np.where(periodic, self.every, 1.0)), s)
         up = np.clip(s / self.rise, 0, 1)
         down = np.clip((s - self.rise - self.width) / self.fall, 0, 1)
-        return self.low + (self.high - self.low) * (up - down)
+        return self.low + (self.high - self.low) * (up - down)[self.shape]
 
     def next_corner(self, t):
         s = t - self.start

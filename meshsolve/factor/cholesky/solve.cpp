@@ -42,7 +42,7 @@ void forward(const Problem<T>& p, Strided<const double> B, T* Y) {
     }
     dense<T>().forward(S, w + u, w, w, p.panel(s), tree.leading(s), y, update);
     return -1;
-  });
+  }, false);
 }
 
 // Y := L^-T Y, and X := P^T Y.

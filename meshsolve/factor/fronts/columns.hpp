@@ -16,7 +16,7 @@ constexpr int64_t widest = 8;                    // right-hand sides that are ta
 // two: scalar code would be compiled to other roundings, and a column is to have the same bits alone and among others.
 constexpr int64_t row_width(int64_t k) { return k >= 8 ? 8 : k >= 3 ? 4 : 2; }
 
-// block.operator()<K>(first column) for all k columns, K of them at a time.
+// block.operator()<K>(first column) for all k columns, K of them at a time; columns are the progress of the phase.
 template <class Block>
 void in_blocks(int64_t k, Block&& block) {
   for (int64_t at = 0; at < k;) {
@@ -27,6 +27,7 @@ void in_blocks(int64_t k, Block&& block) {
     if (width == 2) block.template operator()<2>(at);
     if (width == 1) block.template operator()<1>(at);
     at += width;
+    interrupt::advance(width);
   }
 }
 

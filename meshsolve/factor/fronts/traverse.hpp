@@ -129,9 +129,10 @@ class UpdateBlocks {
 
 // visit(front, update block, worker, threads to use inside) -> -1, or the column (new numbering) at which it failed.
 // Returns the smallest such column or -1. Every front before it is visited whatever the number of threads, so the column
-// does not depend on that.
+// does not depend on that. `told`: fronts are the progress of the phase; solves count right-hand sides instead.
 template <class T, class Visit>
-int32_t bottom_up(const AssemblyTree& tree, const Schedule& plan, int threads, UpdateBlocks<T>& blocks, Visit visit) {
+int32_t bottom_up(const AssemblyTree& tree, const Schedule& plan, int threads, UpdateBlocks<T>& blocks, Visit visit,
+                  bool told = true) {
   constexpr int32_t none = INT32_MAX;
   std::atomic<int32_t> failed{none};
   const auto step = [&](int32_t s, int worker, int inside) {
@@ -149,7 +150,7 @@ int32_t bottom_up(const AssemblyTree& tree, const Schedule& plan, int threads, U
       if (s % 256 == 0) interrupt::poll();
       step(s, worker, 1);
     }
-    interrupt::advance(task.end - task.begin);
+    if (told) interrupt::advance(task.end - task.begin);
   });
   blocks.enter_task(0);
   for (const int32_t s : plan.last) {

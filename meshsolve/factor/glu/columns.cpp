@@ -13,8 +13,7 @@
 namespace ms::glu {
 namespace {
 
-constexpr double task_work = 100'000;            // below which columns are not worth a task of their own
-constexpr double parallel_work = 2'000'000;      // below which one thread is faster
+constexpr double parallel_work = 400'000;        // below which one thread is faster
 
 // Entries of A by columns of B: inside the diagonal blocks, and above them.
 void distribute(ColumnPlan& p, const Pattern& A) {
@@ -57,21 +56,6 @@ void distribute(ColumnPlan& p, const Pattern& A) {
   }
 }
 
-// Liu's elimination tree of the pattern of U: the rows of a column are its descendants.
-std::vector<int32_t> forest(const symbolic::Unsymmetric& f) {
-  const int32_t n = static_cast<int32_t>(f.u_ptr.size()) - 1;
-  std::vector<int32_t> parent(n, -1), ancestor(n, -1);
-  for (int32_t k = 0; k < n; ++k)
-    for (int64_t p = f.u_ptr[k]; p < f.u_ptr[k + 1]; ++p)
-      for (int32_t i = f.u_row[p]; i >= 0 && i < k;) {
-        const int32_t up = ancestor[i];
-        ancestor[i] = k;
-        if (up < 0) parent[i] = k;
-        i = up;
-      }
-  return parent;
-}
-
 // Work of each subtree: entries cost more than operations here.
 void weigh(ColumnPlan& p) {
   const symbolic::Unsymmetric& f = p.pattern;
@@ -90,32 +74,6 @@ void weigh(ColumnPlan& p) {
   p.flops = f.flops();
 }
 
-ColumnTasks column_tasks(const ColumnPlan& p, int threads) {
-  const int32_t n = p.frame.n();
-  const double limit = std::max(p.total_work / (8 * threads), task_work);
-  std::vector<int32_t> owner(n), root;              // task of each column, and its last column, counted from the end
-  for (int32_t k = n; k-- > 0;) {
-    const int32_t up = p.parent[k];
-    if (up >= 0 && p.work[up] <= limit) {
-      owner[k] = owner[up];
-    } else {
-      owner[k] = static_cast<int32_t>(root.size());
-      root.push_back(k);
-    }
-  }
-  const int32_t count = static_cast<int32_t>(root.size());
-  ColumnTasks t{threads, std::vector<int32_t>(count), std::vector<int32_t>(count + 1), std::vector<int32_t>(n)};
-  for (int32_t k = 0; k < n; ++k) ++t.begin[count - owner[k]];
-  for (int32_t c = 0; c < count; ++c) t.begin[c + 1] += t.begin[c];
-  std::vector<int32_t> next(t.begin.begin(), t.begin.end() - 1);
-  for (int32_t k = 0; k < n; ++k) t.column[next[count - 1 - owner[k]]++] = k;
-  for (int32_t c = 0; c < count; ++c) {
-    const int32_t up = p.parent[root[count - 1 - c]];
-    t.parent[c] = up < 0 ? -1 : count - 1 - owner[up];
-  }
-  return t;
-}
-
 }  // namespace
 
 ColumnPlan column_plan(const Pattern& A, Frame frame) {
@@ -125,31 +83,34 @@ ColumnPlan column_plan(const Pattern& A, Frame frame) {
   p.frame.place();
   distribute(p, A);
   p.pattern = symbolic::unsymmetric(p.frame.n(), p.entry_ptr.data(), p.row.data());
-  p.parent = forest(p.pattern);
+  p.parent = upper_forest(p.pattern);
   weigh(p);
   return p;
 }
 
-// Column k of L and U; x is a dense column of zeros, before and after.
+// Column k of L and U; x is a dense column of zeros, before and after. What was seen stays in registers until the end: the
+// outcomes of two workers share a cache line.
 template <class T>
 void ColumnFactor<T>::column(int32_t k, const Scalar<T>* Ax, const Pivoting& rule, T* x, Outcome& seen) {
   const ColumnPlan& p = *plan_;
   const symbolic::Unsymmetric& f = p.pattern;
   const int64_t* const l_ptr = f.l_ptr.data();
   const int32_t* const l_row = f.l_row.data();
-  T* const l = l_.data();
+  const int32_t* const u_row = f.u_row.data();
+  T *const l = l_.data(), *const u_out = u_.data();
+  double entry = 0, largest = 0;
   for (int64_t q = p.entry_ptr[k]; q < p.entry_ptr[k + 1]; ++q) {
     const T a = static_cast<T>(Ax[p.source[q]] * p.scale[q]);
     x[p.row[q]] += a;
-    seen.largest_entry = std::max(seen.largest_entry, magnitude(a));
+    entry = std::max(entry, magnitude(a));
   }
-  for (int64_t q = f.u_ptr[k]; q < f.u_ptr[k + 1]; ++q) {
-    const int32_t i = f.u_row[q];
+  for (int64_t q = f.u_ptr[k], end = f.u_ptr[k + 1]; q < end; ++q) {
+    const int32_t i = u_row[q];
     const T u = x[i];
     x[i] = T(0);
-    u_.data()[q] = u;
-    seen.largest_pivot_row = std::max(seen.largest_pivot_row, magnitude(u));
-    for (int64_t s = l_ptr[i]; s < l_ptr[i + 1]; ++s) x[l_row[s]] -= l[s] * u;
+    u_out[q] = u;
+    largest = std::max(largest, magnitude(u));
+    for (int64_t s = l_ptr[i], last = l_ptr[i + 1]; s < last; ++s) x[l_row[s]] -= l[s] * u;
   }
   T pivot = x[k];
   x[k] = T(0);
@@ -157,15 +118,17 @@ void ColumnFactor<T>::column(int32_t k, const Scalar<T>* Ax, const Pivoting& rul
     pivot = sign(pivot) * T(rule.boost);
     ++seen.boosted;
   }
-  seen.largest_pivot_row = std::max(seen.largest_pivot_row, magnitude(pivot));
   const T inverse = pivot_.data()[k] = T(1) / pivot;
-  for (int64_t s = l_ptr[k]; s < l_ptr[k + 1]; ++s) {
+  for (int64_t s = l_ptr[k], end = l_ptr[k + 1]; s < end; ++s) {
     l[s] = x[l_row[s]] * inverse;
     x[l_row[s]] = T(0);
   }
   for (int64_t q = p.outside.ptr[k]; q < p.outside.ptr[k + 1]; ++q)
     outside_.data()[q] = static_cast<T>(
         Ax[p.outside.source[q]] * (p.frame.row_factor[p.outside.row[q]] * p.frame.col_factor[k]));
+  if (entry > seen.largest_entry) seen.largest_entry = entry;
+  largest = std::max(largest, magnitude(pivot));
+  if (largest > seen.largest_pivot_row) seen.largest_pivot_row = largest;
 }
 
 template <class T>

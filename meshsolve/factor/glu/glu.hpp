@@ -159,6 +159,22 @@ struct ColumnTasks {
   std::vector<int32_t> parent;            // (tasks) ascending, -1 for a root
   std::vector<int32_t> begin, column;     // (tasks + 1), (n): columns of each task, ascending
 };
+ColumnTasks column_tasks(const ColumnPlan& plan, int threads);
+std::vector<int32_t> upper_forest(const symbolic::Unsymmetric& pattern);       // ColumnPlan::parent
+
+// A solve of the largest diagonal block in three stages: subtrees, the columns above them, subtrees. In their forest the rows of a
+// column of L are its ancestors, those of a column of U its descendants.
+struct SolveTasks {
+  int32_t block = -1;                     // -1: everything is too small for several threads
+  std::vector<int32_t> bin;               // (bins + 1) first subtree of each task
+  std::vector<int32_t> begin, column;     // (subtrees + 1) columns of each subtree, ascending, its root the last
+  std::vector<int32_t> top;               // the columns above, ascending
+  std::vector<int64_t> top_ptr;           // (top + 1) rows of L with these numbers:
+  std::vector<int32_t> from;              //   column, ascending
+  std::vector<int64_t> entry;             //   place in L by columns
+  std::vector<int32_t> giving;            // columns of the block with entries in Outside
+};
+SolveTasks solve_tasks(const ColumnPlan& plan);
 
 template <class T>
 class ColumnFactor {
@@ -175,11 +191,15 @@ class ColumnFactor {
   void allocate();
   Outcome run(const Scalar<T>* Ax, const Pivoting& rule, int threads);
   void column(int32_t k, const Scalar<T>* Ax, const Pivoting& rule, T* x, Outcome& seen);
+  const SolveTasks& tasks_of_solve() const;
 
   std::shared_ptr<const ColumnPlan> plan_;
   ColumnTasks tasks_;                     // of the last factorization with several threads
   Buffer<T> l_, u_, pivot_, outside_;     // pivot_: inverse
   std::vector<Buffer<T>> dense_;          // a column of each worker, zeros between uses
+  mutable std::mutex plan_lock_;
+  mutable std::unique_ptr<SolveTasks> solve_tasks_;
+  mutable KeptSpace<std::vector<Buffer<T>>> space_;       // of each worker: n x up to 8 values
 };
 
 // ---- the GPU's steps -------------------------------------------------------------------------------------------------

@@ -81,7 +81,7 @@ void forward(const Problem<T>& p, T* Y) {
     solve_diagonal(columns);
     columns.store(Y, f.columns);
     return -1;
-  });
+  }, false);
 }
 
 template <class T, int64_t S>

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import meshsolve as ms
+from meshsolve import _core
 from meshsolve.factor.glu import levels_by
 
 ENGINES = ("fronts", "columns")
@@ -109,6 +110,34 @@ def test_the_result_does_not_depend_on_threads():
             assert all(np.array_equal(x, y) for x, y in zip(results[0], other, strict=True)), engine
 
 
+def in_many_blocks(rng):
+    """A large block of chains between smaller ones, with entries above all of them, rows and columns shuffled."""
+    chains = ms.datasets.ladder(16)
+    before, after = (sp.diags_array(rng.uniform(1, 2, 300)) + sp.triu(sp.random_array((300, 300), density=0.02, rng=rng), 1)
+                     for _ in range(2))
+    above = [sp.random_array(shape, density=1e-3, rng=rng) for shape in ((300, chains.shape[0]), (chains.shape[0], 300))]
+    A = sp.csr_array(sp.block_array([[before, above[0], None], [None, chains, above[1]], [None, None, after]]))
+    return sp.csr_array(A[rng.permutation(A.shape[0])][:, rng.permutation(A.shape[0])])
+
+
+@pytest.mark.parametrize("kind", [float, complex])
+def test_threads_share_one_right_hand_side_of_the_columns_engine(kind):
+    rng = np.random.default_rng(12)
+    A = in_many_blocks(rng).astype(kind)
+    A.data *= rng.uniform(0.9, 1.1, A.nnz) * (1 if kind is float else 1 + 0.2j)
+    factors = [ms.lu(A, engine="columns", threads=t) for t in (1, 2, 5)]
+    assert factors[0].report.facts["blocks"] > 500
+    for k in (1, 3, 9):
+        b = rng.standard_normal((A.shape[0], k))
+        for trans in "NTH":
+            expected = factors[0].solve(b, trans=trans)
+            assert backward_error({"N": A, "T": A.T, "H": A.conj().T}[trans], expected, b) < 1e-14
+            for F in factors[1:]:
+                before = _core.shared_calls()
+                assert np.array_equal(F.solve(b, trans=trans), expected), (k, trans, F.threads)
+                assert _core.shared_calls() > before or k > 1
+
+
 def test_large_fronts_are_factored_by_tiles():
     rng = np.random.default_rng(8)
     A = sp.csr_array(rng.standard_normal((700, 700)))
@@ -118,9 +147,10 @@ def test_large_fronts_are_factored_by_tiles():
     assert_factors(A, one)
 
 
-def test_several_threads_solve_at_once():
+@pytest.mark.parametrize("engine", ENGINES)
+def test_several_threads_solve_at_once(engine):
     A = mesh(90, 90)
-    F, b = ms.lu(A, engine="fronts", threads=2), np.random.default_rng(0).standard_normal((8100, 4))
+    F, b = ms.lu(A, engine=engine, threads=2), np.random.default_rng(0).standard_normal((8100, 4))
     expected, wrong = F.solve(b), []
     def work():
         wrong.extend(k for k in range(5) if not np.array_equal(F.solve(b), expected))
