@@ -23,6 +23,7 @@ from meshsolve.types import Array, ArrayLike, Callback, Matrix
 
 MAXITER = 10_000                        # where the caller gives none
 RESTARTS = 3                            # after a breakdown, from the x reached so far
+ORTHOGONAL = 1e-10                      # |r . q| over the lengths of r and q = M^-1 r, below which no Lanczos sequence begins
 
 CONVERGED, EXHAUSTED = "converged", "maxiter reached"
 STAGNATED = "stagnated: the true residual no longer falls"
@@ -193,6 +194,8 @@ class _Column:
         d, theta, look = np.zeros_like(x), 0.0, self.target
         q = self._precondition(r)
         rho, since = self._dot(r, q), len(self.residuals) - 1
+        if self.iterations < maxiter and abs(rho) <= ORTHOGONAL * tau * np.sqrt(self._dot(q, q)) and self._step_aside(x, r, q):
+            return BROKE_DOWN
         for _ in range(maxiter - self.iterations):
             t, sigma = self._multiply(q)
             if tau == 0 or rho == 0 or sigma == 0 or not np.isfinite(rho) or not np.isfinite(sigma):
@@ -222,6 +225,19 @@ class _Column:
             _core.krylov_direction(np.array([after / rho]), u, q, self.threads)
             rho = after
         return self._look(x, EXHAUSTED)
+
+    def _step_aside(self, x, r, q):
+        """From an x where no sequence begins, as its residual r and q = M^-1 r are orthogonal, along q to the least residual."""
+        t = self._multiply(q)[0]
+        before, squares = self.norm, self._dot(t, t)
+        if not (squares > 0 and np.isfinite(squares)):
+            return False
+        self._look(x + self._dot(r, t) / squares * q, "")
+        if self.norm > 0.5 * before:
+            return False
+        self.iterations += 1
+        self.residuals.append(self.norm / self.scale)
+        return True
 
     def _look(self, x, reason):
         """Keeps x where its true residual is the smallest so far."""

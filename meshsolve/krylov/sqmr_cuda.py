@@ -10,7 +10,7 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.krylov import cg_cuda
-from meshsolve.krylov.sqmr import BROKE_DOWN, CONVERGED, EXHAUSTED, RESTARTS, STAGNATED
+from meshsolve.krylov.sqmr import BROKE_DOWN, CONVERGED, EXHAUSTED, ORTHOGONAL, RESTARTS, STAGNATED
 from meshsolve.report import Report
 
 K, VECTORS = device.kernels("krylov/sqmr.cu"), device.kernels("krylov/vectors.cu")
@@ -44,7 +44,7 @@ class Column:
 
 
 class DeviceSolve:
-    """One solve: (n, k) blocks on the device, what is decided of each column after a look on the """
+    """One solve: (n, k) blocks on the device, what is decided of each column after a look on the host."""
 
     def __init__(self, matrix, B, X, precondition, check):
         xp, k = device.xp(), B.shape[1]
@@ -102,10 +102,14 @@ class DeviceSolve:
                       (np.int32(what), np.int32(self.k), np.int32(self.num_parts), np.int32(maxiter), self.parts, self.scalars,
                        self.standing, self.starts, self.moves, self.counts, self.history[i]))
 
+    def _products(self, U, V):
+        """Dot products of the columns, on the host."""
+        self._dot(U, V)
+        return device.to_host(self.parts).reshape(self.k, self.num_parts).sum(axis=1)
+
     def _norms(self, block):
-        """2-norms of the columns, on the """
-        self._dot(block, block)
-        return np.sqrt(device.to_host(self.parts).reshape(self.k, self.num_parts).sum(axis=1))
+        """2-norms of the columns, on the host."""
+        return np.sqrt(self._products(block, block))
 
     def _true_residual(self, X):
         """B - A X, and the norms of its columns."""
@@ -125,6 +129,7 @@ class DeviceSolve:
 
     def _start(self, columns, standing):
         """New sequences from the best iterates of these columns; tells the device who stands how."""
+        columns = self._step_aside(columns)
         if columns:
             here = device.to_device(np.array(columns))
             R, norm = self._true_residual(self.X)
@@ -134,6 +139,33 @@ class DeviceSolve:
             self.scalars[LOOK, here] = device.to_device(np.array([self.columns[c].target for c in columns]))
             standing[columns] = GO_ON
         self.standing[:] = device.to_device(standing)
+
+    def _step_aside(self, columns):
+        """Columns whose residual r is orthogonal to M^-1 r go along that to the least residual. Returns who is not there yet."""
+        if not columns:
+            return []
+        R, norm = self._true_residual(self.X)
+        Z = self.precondition(R).copy()
+        flat = np.abs(self._products(R, Z)) <= ORTHOGONAL * norm * self._norms(Z)
+        flat &= np.isin(np.arange(self.k), columns)
+        if not flat.any():
+            return columns
+        T = device.xp().empty_like(Z)
+        self._multiply(Z, T)
+        squares = self._products(T, T)
+        flat &= np.isfinite(squares) & (squares > 0)
+        step = np.where(flat, self._products(R, T) / np.where(flat, squares, 1.0), 0.0)
+        X = self.X + device.to_device(step) * Z
+        reached = self._true_residual(X)[1]
+        for c in np.flatnonzero(flat & (reached <= 0.5 * norm)):
+            run = self.columns[c]
+            self.X[:, c], run.norm = X[:, c], float(reached[c])
+            run.iterations += 1
+            self.counts[c] += 1
+            run.residuals.append(run.norm / run.scale)
+            if run.norm <= run.target:
+                run.reason = CONVERGED
+        return [c for c in columns if self.columns[c].reason != CONVERGED]
 
     def _count(self):
         """Takes over what the columns have done since the last look; whether any has moved."""

@@ -291,4 +291,4 @@ def test_the_panel_of_a_front_that_moved_away():
     it read some scalars there, times zero."""
     found = LdlSequence()
     found.begin(n=16, seed=180, threads=1, choice=2)
-    assert found.F.report.facts["delayed"] == 1 and np.isfinite(found.x).all()
+    assert found.F.report.facts["delayed"] > 0 and np.isfinite(found.x).all()

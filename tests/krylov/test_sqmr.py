@@ -71,6 +71,18 @@ def test_breakdown_is_an_answer():
         ms.sqmr(ms.datasets.helmholtz(20, 8), np.ones(400), maxiter=3)
 
 
+@pytest.mark.parametrize("fill_level", [1, None])
+def test_a_residual_orthogonal_to_the_preconditioned_one(fill_level):
+    """b . A^-1 b = 0: no Lanczos sequence begins there, and the factor is all but exact. Right-hand sides of constraints that a
+    solution of no energy fulfils are such; whether they were solved depended on the rounding of one product."""
+    A = sp.diags_array(np.tile([1.0, -1.0, 3.0, -3.0], 20)).tocsr()
+    b = np.ones(80)
+    x, info = ms.sqmr(A, b, M=ms.ildl(A, fill_level=fill_level))
+    assert info.converged and info.iterations == 1 and np.allclose(A @ x, b) and len(info.residuals) == 2
+    with pytest.warns(ms.ConvergenceWarning, match="maxiter reached"):
+        assert ms.sqmr(A, b, M=ms.ildl(A), maxiter=0)[1].iterations == 0
+
+
 def test_a_wrong_preconditioner_never_lies():
     A = ms.datasets.kkt(60, 20)
     M = sp.diags_array(np.r_[np.ones(40), -np.ones(40)])

@@ -76,6 +76,14 @@ def test_a_breakdown_starts_anew_and_ends(cuda):
     assert info.converged and np.allclose(x, 1)
 
 
+def test_a_residual_orthogonal_to_the_preconditioned_one(cuda):
+    A = sp.diags_array(np.tile([1.0, -1.0, 3.0, -3.0], 20)).tocsr()
+    b = np.stack([np.ones(80), np.arange(80.0), np.ones(80) * 2], axis=1)
+    (x, info), (y, other) = both(A, b)
+    assert other.converged and np.allclose(x, y) and np.allclose(A @ y, b)
+    assert info.iterations.tolist() == other.iterations.tolist() and info.iterations.max() <= 2
+
+
 def test_the_claim_is_checked(cuda):
     """A poor factor in single precision: quasi-residuals mislead, and what is called converged is so."""
     A = ms.datasets.stokes(10)
