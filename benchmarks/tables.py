@@ -152,11 +152,12 @@ def _pair(row, run):
 
 def ildl_table(run):
     """Each indefinite system: the complete factorization beside PARDISO's, and what ms.solve takes in all."""
+    if len(run["threads"]) > 1:
+        return [], []
     columns = ["system", "unknowns", "ms.solve, s", "iterations", "complete factor, s", "PARDISO, s", "with matching, s"]
     systems, rows, ratios = {}, [], []
     for row in run["rows"]:
-        if row["threads"] == min(run["threads"]):
-            systems.setdefault(row["problem"], {})[row["solver"]] = row
+        systems.setdefault(row["problem"], {})[row["solver"]] = row
     for name, found in systems.items():
         cells = [_factor(found.get(s), run) for s in ("meshsolve-complete", "pardiso", "pardiso-matching")]
         solved = found.get("meshsolve", {})
@@ -167,6 +168,25 @@ def ildl_table(run):
             ratios.append(cells[1] / cells[0])
     mean = f"**{geometric_mean(ratios):.2f} x faster than PARDISO**" if ratios else "-"
     return columns, [*rows, [f"**{len(rows)} systems, geometric mean of the factor**", "", "", "", mean, "", ""]]
+
+
+def ildl_threads_table(run):
+    """The complete factorization, and all that ms.solve takes, by one and by more threads."""
+    if len(run["threads"]) < 2:
+        return [], []
+    columns = ["complete factor / ms.solve, s", "unknowns", *(_threads(t) for t in run["threads"]), "times faster"]
+    systems, rows = {}, []
+    for row in run["rows"]:
+        if "seconds" in row and row["solver"] in ("meshsolve", "meshsolve-complete"):
+            systems.setdefault((row["problem"], row["n"]), {})[row["solver"], row["threads"]] = row["seconds"]["wall"]
+    for (name, n), found in systems.items():
+        wanted = [(("meshsolve-complete", t), ("meshsolve", t)) for t in run["threads"]]
+        if any(key not in found for pair in wanted for key in pair):
+            continue
+        seconds = [(found[a]["factor"]["median"], found[b]["total"]["median"]) for a, b in wanted]
+        faster = " / ".join(f"{a / b:.2f}" for a, b in zip(seconds[0], seconds[-1], strict=True))
+        rows.append([name, f"{n:,}", *(" / ".join(map(_seconds, pair)) for pair in seconds), faster])
+    return columns, rows
 
 
 def _factor(row, run):
@@ -214,7 +234,7 @@ def _klu_clock(solvers, threads, run):
     return solvers["klu", 1]["seconds"][clock_for(threads, run["clock"])]["total"]
 
 
-TABLES = {"cholesky": (cholesky_table, threads_table), "order": (order_table,), "glu": (glu_table,), "ildl": (ildl_table,),
+TABLES = {"cholesky": (cholesky_table, threads_table), "order": (order_table,), "glu": (glu_table,), "ildl": (ildl_table, ildl_threads_table),
           "parac": (parac_table,), "transient": (transient_table,)}
 USED = {"glu": ("mkl", "pypardiso"), "ildl": ("mkl", "pypardiso", "scipy"), "parac": ("pyamg", "ilupp"), "order": (), "cholesky": (),
         "transient": ("scipy",)}

@@ -303,8 +303,15 @@ def test_table_of_indefinite_systems():
             {"problem": "a", "n": 100, "threads": 1, "solver": "meshsolve-complete", "seconds": _seconds(factor=1.0)},
             {"problem": "a", "n": 100, "threads": 1, "solver": "pardiso", "seconds": _seconds(factor=3.0)},
             {"problem": "a", "n": 100, "threads": 1, "solver": "pardiso-matching", "failed": "crash"}]
-    text = tables.markdown(_run("ildl", rows))
+    text = tables.markdown(_run("ildl", rows) | {"threads": [1]})
     assert "| a | 100 | 2.00 | 3 | 1.00 | 3.00 | - |" in text and "3.00 x faster than PARDISO" in text
+
+
+def test_table_of_indefinite_systems_by_threads():
+    rows = [{"problem": "a", "n": 100, "threads": t, "solver": solver, "seconds": _seconds(total=6.0 / t, factor=3.0 / t)}
+            for t in (1, 2) for solver in ("meshsolve", "meshsolve-complete")]
+    text = tables.markdown(_run("ildl", rows) | {"threads": [1, 2]})
+    assert "| a | 100 | 3.00 / 6.00 | 1.50 / 3.00 | 2.00 / 2.00 |" in text and "PARDISO" not in text.splitlines()[0]
 
 
 def test_table_of_graphs():
