@@ -177,53 +177,47 @@ template <class T> __device__ __forceinline__ void count_nonzeros(const Tree<T>&
 using namespace ms;
 using namespace ms::ildl;
 
+// What the sweeps take, in this order, and the two structures made of it.
+#define SOLVE_ARGUMENTS(T)                                                                                                     \
+  int per_warp, const int *list, int count, int width, int part, const long long *table, const int *child, const int *relative, \
+      const int *rows, T *panels, const long long *places, T *late, int *names, T *d, T *e, int *pivots, long long n,          \
+      long long slots, T *Y, T *Z, T *vectors
+#define SOLVE_TREE                                                                                                \
+  {{reinterpret_cast<const Front*>(table), child, relative, nullptr, nullptr, nullptr, nullptr, panels, nullptr}, \
+   reinterpret_cast<const Place*>(places), late, names, d, e, pivots, nullptr}
+#define SOLVE_VECTORS {static_cast<Part>(part), rows, n, slots, Y, Z, vectors}
+
 extern "C" __global__ void __launch_bounds__(256, 2)
-k_forward_f64(int per_warp, const int* list, int count, int width, int part, const long long* table, const int* child,
-              const int* relative, const int* rows, double* panels, const long long* places, double* late, int* names,
-              double* d, double* e, int* pivots, long long n, long long slots, double* Y, double* Z, double* vectors) {
-  const Tree<double> t{{reinterpret_cast<const Front*>(table), child, relative, nullptr, nullptr, nullptr, nullptr,
-                        panels, nullptr},
-                 reinterpret_cast<const Place*>(places), late, names, d, e, pivots, nullptr};
-  const Solve<double> x{static_cast<Part>(part), rows, n, slots, Y, Z, vectors};
+k_forward_f64(SOLVE_ARGUMENTS(double)) {
+  const Tree<double> t SOLVE_TREE;
+  const Solve<double> x SOLVE_VECTORS;
   fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, double*) {
     fronts::with_width(width, [&](auto k) { forward<decltype(k)::columns>(t, x, s, group); });
   });
 }
 
 extern "C" __global__ void __launch_bounds__(256, 2)
-k_forward_f32(int per_warp, const int* list, int count, int width, int part, const long long* table, const int* child,
-              const int* relative, const int* rows, float* panels, const long long* places, float* late, int* names,
-              float* d, float* e, int* pivots, long long n, long long slots, float* Y, float* Z, float* vectors) {
-  const Tree<float> t{{reinterpret_cast<const Front*>(table), child, relative, nullptr, nullptr, nullptr, nullptr,
-                       panels, nullptr},
-                reinterpret_cast<const Place*>(places), late, names, d, e, pivots, nullptr};
-  const Solve<float> x{static_cast<Part>(part), rows, n, slots, Y, Z, vectors};
+k_forward_f32(SOLVE_ARGUMENTS(float)) {
+  const Tree<float> t SOLVE_TREE;
+  const Solve<float> x SOLVE_VECTORS;
   fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, float*) {
     fronts::with_width(width, [&](auto k) { forward<decltype(k)::columns>(t, x, s, group); });
   });
 }
 
 extern "C" __global__ void __launch_bounds__(256, 2)
-k_backward_f64(int per_warp, const int* list, int count, int width, int part, const long long* table, const int* child,
-               const int* relative, const int* rows, double* panels, const long long* places, double* late, int* names,
-               double* d, double* e, int* pivots, long long n, long long slots, double* Y, double* Z, double* vectors) {
-  const Tree<double> t{{reinterpret_cast<const Front*>(table), child, relative, nullptr, nullptr, nullptr, nullptr,
-                        panels, nullptr},
-                 reinterpret_cast<const Place*>(places), late, names, d, e, pivots, nullptr};
-  const Solve<double> x{static_cast<Part>(part), rows, n, slots, Y, Z, vectors};
+k_backward_f64(SOLVE_ARGUMENTS(double)) {
+  const Tree<double> t SOLVE_TREE;
+  const Solve<double> x SOLVE_VECTORS;
   fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, double*) {
     fronts::with_width(width, [&](auto k) { backward<decltype(k)::columns>(t, x, s, group); });
   });
 }
 
 extern "C" __global__ void __launch_bounds__(256, 2)
-k_backward_f32(int per_warp, const int* list, int count, int width, int part, const long long* table, const int* child,
-               const int* relative, const int* rows, float* panels, const long long* places, float* late, int* names,
-               float* d, float* e, int* pivots, long long n, long long slots, float* Y, float* Z, float* vectors) {
-  const Tree<float> t{{reinterpret_cast<const Front*>(table), child, relative, nullptr, nullptr, nullptr, nullptr,
-                       panels, nullptr},
-                reinterpret_cast<const Place*>(places), late, names, d, e, pivots, nullptr};
-  const Solve<float> x{static_cast<Part>(part), rows, n, slots, Y, Z, vectors};
+k_backward_f32(SOLVE_ARGUMENTS(float)) {
+  const Tree<float> t SOLVE_TREE;
+  const Solve<float> x SOLVE_VECTORS;
   fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, float*) {
     fronts::with_width(width, [&](auto k) { backward<decltype(k)::columns>(t, x, s, group); });
   });
