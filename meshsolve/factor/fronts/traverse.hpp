@@ -32,7 +32,7 @@ void clear_update(T* update, int64_t u, int threads) {
 template <class T>
 class BlockMemory {
  public:
-  std::vector<Buffer<T>> stacks;               // two per worker
+  std::vector<Buffer<T>> stacks;               // per worker, both in one block
 
   // The smallest spare block that is large enough, or a new one.
   Buffer<T> take(int64_t size) {
@@ -56,6 +56,9 @@ class BlockMemory {
     spare_.push_back(std::move(block));
   }
 
+  // What lies idle between two traversals, for a solve to work in; nullptr if there is none.
+  Buffer<T>* idle() { return stacks.empty() ? nullptr : &stacks[0]; }
+
   int64_t scalars() const {
     int64_t sum = 0;
     for (const auto* blocks : {&stacks, &spare_})
@@ -74,7 +77,7 @@ class UpdateBlocks {
  public:
   UpdateBlocks(const AssemblyTree& tree, const Schedule& plan, int workers, int64_t unit, BlockMemory<T>& memory)
       : tree_(tree), plan_(plan), unit_(unit), memory_(memory), block_(tree.count()), heap_(plan.slots), top_(2 * workers) {
-    memory_.stacks.resize(std::max<size_t>(memory_.stacks.size(), 2 * workers));
+    memory_.stacks.resize(std::max<size_t>(memory_.stacks.size(), workers));
   }
 
   int64_t size(int32_t s) const {
@@ -83,12 +86,14 @@ class UpdateBlocks {
   }
 
   void enter_task(int worker) {
-    for (int d = 0; d < 2; ++d) {
-      Buffer<T>& stack = memory_.stacks[2 * worker + d];
-      const int64_t need = unit_ > 0 ? plan_.linear[d] * unit_ : plan_.square[d];
-      if (stack.size() < need) stack = Buffer<T>(need);
-      top_[2 * worker + d] = stack.data();
-    }
+    constexpr int64_t line = 64 / sizeof(T);
+    const int64_t even = unit_ > 0 ? plan_.linear[0] * unit_ : plan_.square[0];
+    const int64_t odd = unit_ > 0 ? plan_.linear[1] * unit_ : plan_.square[1];
+    const int64_t begin_of_odd = (even + line - 1) / line * line;
+    Buffer<T>& stacks = memory_.stacks[worker];
+    if (stacks.size() < begin_of_odd + odd) stacks = Buffer<T>(begin_of_odd + odd);
+    top_[2 * worker] = stacks.data();
+    top_[2 * worker + 1] = stacks.data() + begin_of_odd;
   }
 
   T* open(int32_t s, int worker) {

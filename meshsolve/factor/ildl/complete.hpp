@@ -69,7 +69,7 @@ class Complete {
   Buffer<T> d_, e_;                       // (n) of the same
   std::vector<FrontState<T>> state_;
   fronts::MatrixValues<T> values_;
-  fronts::BlockMemory<T> blocks_;
+  mutable fronts::BlockMemory<T> blocks_;           // of the numeric phase; the first of several solves works in them
   mutable KeptSpace<fronts::SolveSpace<T>> space_;
 };
 

@@ -98,7 +98,7 @@ void backward(const Problem<T>& p, T* Y) {
 template <class T, int64_t K>
 void solve_block(const Problem<T>& p, Strided<const double> B, Strided<double> X) {
   constexpr int64_t S = fronts::row_width(K);
-  T* const Y = p.space.work.data();
+  T* const Y = p.space.work;
   const std::vector<int32_t>& perm = p.tree.symbolic->analysis.perm;
   const int64_t n = p.tree.n();
   for (int64_t i = 0; i < n; ++i)
@@ -117,7 +117,7 @@ void Complete<T>::solve(const double* scale, Strided<const double> B, Strided<do
   threads = fronts::threads_worthwhile(panels_.size(), k, threads);
   const fronts::Schedule plan = fronts::schedule(tree, threads);
   auto space = space_.lend();
-  space->reserve(tree.n(), k, threads);
+  space->reserve(tree.n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);
   const Problem<T> p{tree, plan, state_, scale, threads, *space};
   interrupt::begin(k);
   fronts::in_blocks(k, [&]<int64_t K>(int64_t at) { solve_block<T, K>(p, B.from(at), X.from(at)); });
