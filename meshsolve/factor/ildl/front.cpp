@@ -236,7 +236,7 @@ int32_t Complete<T>::factor(const double* Ax, int threads) {
   if (!panels_.data()) {
     const int64_t size = tree_->panel_ptr.back(), n = tree_->n();
     if (size > large_factor) return_free_memory();
-    panels_ = Buffer<T>(size);
+    panels_ = Buffer<T>(size, threads);
     names_.resize(n);
     d_ = Buffer<T>(n);
     e_ = Buffer<T>(n);
