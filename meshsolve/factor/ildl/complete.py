@@ -11,7 +11,6 @@ from meshsolve.errors import SingularMatrixError
 from meshsolve.factor.symbolic import Symbolic
 from meshsolve.report import ensure_memory
 
-OVERFLOWED = "the factorization overflowed: entries of A differ by too many orders of magnitude"
 # A column of the scaled matrix (entries of modulus 1 at most) of which elimination has left less is zero: what rounding leaves
 # of it. Where the pattern says that there are such columns, more is put down to rounding.
 TINY, TINY_DEFICIENT = {"d": 1e-12, "f": 1e-6}, {"d": 1e-10, "f": 1e-5}
@@ -70,7 +69,7 @@ class CompleteCore:
         """Factor the matrix with these values, which have been scaled."""
         failed = self.native.factor(scaled, self.threads)
         if failed >= 0:
-            raise SingularMatrixError(OVERFLOWED, int(self.plan.symbolic.perm[failed]))
+            raise overflow(int(self.plan.symbolic.perm[failed]))
 
     def solve(self, scale, columns, out):
         """out := S (L D L^T)^-1 S columns."""
@@ -95,6 +94,11 @@ class CompleteCore:
         """What the numeric phase has found, for the report."""
         return {"nnz_L": self.plan.nnz, "flops": self.plan.flops, "delayed": self.native.delayed, "pairs": self.native.pairs,
                 "bytes": self.native.nbytes + self.tree_bytes}
+
+
+def overflow(row):
+    """The error for a row that elimination made not finite."""
+    return SingularMatrixError(f"the factorization overflowed in row {row}: entries of A differ by too many orders of magnitude", row)
 
 
 def block_diagonal(d, e):

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from saddles import eigenvalue_signs, rank_deficient, regular, symmetric
+from saddles import eigenvalue_signs, rank_deficient, regular, spoiled, symmetric
 
 import meshsolve as ms
 
@@ -140,6 +140,19 @@ def test_refactor_chooses_pivots_anew():
     with pytest.raises(ms.PatternMismatchError):
         K.refactor(sp.csr_array(np.ones((290, 290))))
     assert np.array_equal(K.solve(np.ones(290)), first)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_column_that_is_not_finite_is_no_zero_pivot(threads):
+    """Values that elimination made not finite, put into the numeric phase: the row is named, the earlier factor stays."""
+    A, cases = spoiled()
+    K = ms.ildl(A + sp.eye_array(A.shape[0]), fill_level=None, pairs=False, ordering="natural", threads=threads)
+    x = K.solve(np.ones(A.shape[0]))
+    for row, values in cases:
+        with pytest.raises(ms.SingularMatrixError, match=f"overflowed in row {row}") as raised:
+            K._core.factor(values, K.scale)
+        assert raised.value.index == row
+    assert np.array_equal(K.solve(np.ones(A.shape[0])), x)
 
 
 def test_scaling_follows_new_values():
