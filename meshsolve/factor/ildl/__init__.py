@@ -8,18 +8,17 @@ factorization. Sources: Duff and Pralet 2005 (matching); Duff and Reid 1983 (com
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from meshsolve import _core, device
+from meshsolve import device
 from meshsolve.arrays import Csr, as_integer, as_number, as_symmetric, one_of, thread_count
 from meshsolve.device_arrays import on_device
 from meshsolve.errors import InvalidInputError, SingularMatrixError
 from meshsolve.factor.base import Factor, values_in
-from meshsolve.factor.ildl.complete import CompleteCore, CompletePlan, scaled_values
-from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, of_pairs, resolve, tiling
-from meshsolve.factor.matching import symmetric_pairs, weak_rows
+from meshsolve.factor.ildl.complete import CompleteCore, scaled_values
+from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, resolve, tiling
+from meshsolve.factor.ildl.planning import complete_plan
+from meshsolve.factor.matching import symmetric_pairs
 from meshsolve.report import Report
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse
 
@@ -309,41 +308,13 @@ def _storage(dtype):
 
 def _complete(M, matched, ordering, asked, report, choices, threads, there):
     """The complete factor where it is asked for or small enough, else None. The matrix alone decides."""
-    matched, chosen = _needed_pairs(M, matched, ordering, report, threads)
-    plan = CompletePlan(M, matched, chosen, threads)
-    report.merge(plan.symbolic.report)
+    plan = complete_plan(M, matched, ordering, report, threads)
     report.facts.update(nnz_A=M.nnz, complete_nnz=plan.nnz, complete_flops=plan.flops)
     half = (M.nnz + M.n) / 2
     if not asked and plan.flops > max(FEW_FLOPS, FLOPS_PER_ENTRY * half) and plan.nnz > FEW_NONZEROS * half:
         return None
     with report.phase("symbolic"):
         return _device_complete(plan, choices.dtype) if there else CompleteCore(plan, choices.dtype, threads)
-
-
-def _needed_pairs(M, matched, ordering, report, threads):
-    """The pairs that a complete factorization needs, and an ordering of their graph.
-
-    Pairs cost fill. Most rows with a small diagonal entry are filled by an earlier neighbour and then have a pivot of their own;
-    in the order of the single rows those that have not are found, and keep their pairs. Rows that have neither, because the
-    matching leaves them out, wait for all their neighbours: they would be handed up from front to front until then.
-    """
-    graph = Csr(M.n, *_core.drop_diagonal(M.indptr, M.indices))
-    needed, chosen = matched, _resolved(ordering, graph, report, threads)
-    if len(matched.first) < M.n:
-        weak = weak_rows(M, matched.scale, chosen.perm)
-        needed = matched.where(M, weak & (matched.partner >= 0))
-        if len(needed.first) < M.n:
-            chosen = _resolved(of_pairs(ordering, needed), needed.graph, report, threads)
-    if matched.rank < M.n:
-        left_out = weak_rows(M, matched.scale, needed.expand(chosen.perm)) & (matched.partner < 0)
-        chosen = replace(chosen, perm=needed.behind_neighbours(chosen.perm, left_out), tree=None)
-    return needed, chosen
-
-
-def _resolved(ordering, graph, report, threads):
-    chosen = resolve(ordering, graph, threads)
-    report.merge(chosen.report)
-    return chosen
 
 
 def _require_nonzero(M):
