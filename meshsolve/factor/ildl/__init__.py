@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshsolve import device
+from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_integer, as_number, as_symmetric, one_of, thread_count
 from meshsolve.device_arrays import on_device
 from meshsolve.errors import InvalidInputError, SingularMatrixError
 from meshsolve.factor.base import Factor, values_in
-from meshsolve.factor.ildl.complete import CompleteCore, scaled_values
+from meshsolve.factor.ildl.complete import CompleteCore
 from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, resolve, tiling
 from meshsolve.factor.ildl.planning import complete_plan
 from meshsolve.factor.matching import symmetric_pairs
@@ -64,6 +64,10 @@ class IldlFactor(Factor):
         self._pattern, self._core, self._extracted = Csr(matrix.n, matrix.indptr, matrix.indices.copy()), core, None
         self._run(matrix.data)
 
+    @property
+    def _threads(self):
+        return self.report.facts["threads"]
+
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
     def refactor(self, A: Matrix) -> IldlFactor:
@@ -86,7 +90,7 @@ class IldlFactor(Factor):
         SingularMatrixError
             A has no nonzero. After any error the earlier factor is still there.
         """
-        M = as_symmetric(A)
+        M = as_symmetric(A, threads=self._threads)
         if M.n != self.shape[0]:
             raise InvalidInputError(f"A has {M.n} rows, the factor {self.shape[0]}")
         _require_nonzero(M)
@@ -94,10 +98,8 @@ class IldlFactor(Factor):
         return self
 
     def _run(self, data):
-        matrix = Csr(self._pattern.n, self._pattern.indptr, self._pattern.indices, data)
         with self.report.phase("numeric"):
-            scale = rescaled(matrix, self._matched_scale)
-            scaled = scaled_values(matrix, scale)
+            scale, scaled = _core.ildl_rescale(self._pattern.indptr, self._pattern.indices, data, self._matched_scale, self._threads)
             self._core.factor(scaled, scale)
         self.scale, self._scaled, self._extracted = scale, scaled, None
         self.report.facts.update(self._core.facts())
@@ -248,19 +250,6 @@ def blocks(A, tile_size=LARGEST_TILE, threads=None):
     tile_size = as_integer(tile_size, "tile_size", 2, LARGEST_TILE)
     _require_nonzero(M)
     return list(block_statistics(M, symmetric_pairs(M), tile_size, threads=thread_count(threads)))
-
-
-def rescaled(matrix, scale):
-    """The scaling after powers of two that bring the largest entry of each scaled row near 1: nothing changes where it is 1."""
-    for _ in range(3):
-        size = np.abs(scaled_values(matrix, scale))
-        largest = np.maximum.reduceat(np.append(size, 0.0), np.minimum(matrix.indptr[:-1], matrix.nnz))
-        largest[np.diff(matrix.indptr) == 0] = 0
-        step = np.where(largest > 0, np.exp2(-np.rint(0.5 * np.log2(np.where(largest > 0, largest, 1)))), 1)
-        if (step == 1).all():
-            break
-        scale = scale * step
-    return scale
 
 
 # ---- choices --------------------------------------------------------------------------------------------------------------

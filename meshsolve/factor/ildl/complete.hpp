@@ -63,6 +63,7 @@ class Complete {
   void open(int32_t s);
 
   std::shared_ptr<const fronts::AssemblyTree> tree_;
+  fronts::KeptSchedule plans_, solve_plans_;
   const double tiny_;
   Buffer<T> panels_;                      // tree.panel_ptr
   std::vector<int32_t> names_;            // (n) of fronts without delayed columns

@@ -109,8 +109,3 @@ def block_diagonal(d, e):
     D = sp.csc_array(sp.coo_array((np.concatenate([d, e[at], e[at]]), (row, column)), shape=(len(d),) * 2))
     D.sort_indices()
     return D
-
-
-def scaled_values(matrix, scale):
-    """``scale[i] * A[i, j] * scale[j]`` for the stored entries of A."""
-    return matrix.data * np.repeat(scale, np.diff(matrix.indptr)) * scale[matrix.indices]

@@ -203,7 +203,8 @@ void Complete<T>::open(int32_t s) {
 template <class T>
 int32_t Complete<T>::run(const T* values, int threads) {
   const AssemblyTree& tree = *tree_;
-  const fronts::Schedule plan = fronts::schedule(tree, threads);
+  const auto kept = plans_.of(tree, threads);
+  const fronts::Schedule& plan = *kept;
   UpdateBlocks<T> blocks(tree, plan, threads, 0, blocks_);
   std::vector<Worker> workers(threads);
   interrupt::begin(tree.count());
