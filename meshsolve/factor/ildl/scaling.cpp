@@ -26,7 +26,8 @@ void rescale(const Pattern& A, const double* values, double* scale, double* scal
         scaled[p] = values[p] * scale[i] * scale[A.idx[p]];
         largest = std::max(largest, std::abs(scaled[p]));
       }
-      step[i] = largest > 0 ? std::exp2(-std::rint(0.5 * std::log2(largest))) : 1.0;
+      const bool near = largest == 0 || (largest >= 0.5 && largest <= 2);
+      step[i] = near ? 1.0 : std::exp2(-std::rint(0.5 * std::log2(largest)));
       all_fit = all_fit && step[i] == 1.0;
     }
     if (!all_fit) fits.store(false, std::memory_order_relaxed);
