@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -13,6 +14,9 @@
 #include "native/parallel.hpp"
 
 namespace ms::fronts {
+
+// What workers write at each front has cache lines of its own, which they would else take from each other.
+constexpr size_t cache_line = 128;
 
 // Zeros into the lower triangle of an update matrix and the few entries above its diagonal that the kernels touch.
 template <class T>
@@ -38,13 +42,9 @@ class BlockMemory {
   Buffer<T> take(int64_t size) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      auto best = spare_.end();
-      for (auto b = spare_.begin(); b != spare_.end(); ++b)
-        if (b->size() >= size && (best == spare_.end() || b->size() < best->size())) best = b;
-      if (best != spare_.end()) {
-        std::swap(*best, spare_.back());
-        Buffer<T> block = std::move(spare_.back());
-        spare_.pop_back();
+      if (const auto best = spare_.lower_bound(size); best != spare_.end()) {
+        Buffer<T> block = std::move(best->second);
+        spare_.erase(best);
         return block;
       }
     }
@@ -53,19 +53,20 @@ class BlockMemory {
 
   void give(Buffer<T>&& block) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    spare_.push_back(std::move(block));
+    const int64_t size = block.size();
+    spare_.emplace(size, std::move(block));
   }
 
   int64_t scalars() const {
     int64_t sum = 0;
-    for (const auto* blocks : {&stacks, &spare_})
-      for (const Buffer<T>& b : *blocks) sum += b.size();
+    for (const Buffer<T>& b : stacks) sum += b.size();
+    for (const auto& [size, block] : spare_) sum += size;
     return sum;
   }
 
  private:
   std::mutex mutex_;
-  std::vector<Buffer<T>> spare_;
+  std::multimap<int64_t, Buffer<T>> spare_;    // by size: there are thousands where the tree is a forest of many small trees
 };
 
 // Update blocks of one traversal. `unit` scalars belong to one update row (a right-hand side count), or a block is square.
@@ -73,7 +74,7 @@ template <class T>
 class UpdateBlocks {
  public:
   UpdateBlocks(const AssemblyTree& tree, const Schedule& plan, int workers, int64_t unit, BlockMemory<T>& memory)
-      : tree_(tree), plan_(plan), unit_(unit), memory_(memory), block_(tree.count()), heap_(plan.slots), top_(2 * workers) {
+      : tree_(tree), plan_(plan), unit_(unit), memory_(memory), block_(tree.count()), heap_(plan.slots), top_(workers) {
     memory_.stacks.resize(std::max<size_t>(memory_.stacks.size(), 2 * workers));
   }
 
@@ -87,7 +88,7 @@ class UpdateBlocks {
       Buffer<T>& stack = memory_.stacks[2 * worker + d];
       const int64_t need = unit_ > 0 ? plan_.linear[d] * unit_ : plan_.square[d];
       if (stack.size() < need) stack = Buffer<T>(need);
-      top_[2 * worker + d] = stack.data();
+      top_[worker].at[d] = stack.data();
     }
   }
 
@@ -97,7 +98,7 @@ class UpdateBlocks {
       heap_[slot] = memory_.take(size(s));
       return block_[s] = heap_[slot].data();
     }
-    T*& top = top_[2 * worker + plan_.parity[s]];
+    T*& top = top_[worker].at[plan_.parity[s]];
     block_[s] = top;
     top += size(s);
     return block_[s];
@@ -109,7 +110,7 @@ class UpdateBlocks {
       if (slot >= 0) {
         memory_.give(std::move(heap_[slot]));
       } else {
-        T*& top = top_[2 * worker + plan_.parity[c]];
+        T*& top = top_[worker].at[plan_.parity[c]];
         top = std::min(top, block_[c]);
       }
     }
@@ -118,13 +119,17 @@ class UpdateBlocks {
   const T* of(int32_t s) const { return block_[s]; }
 
  private:
+  struct alignas(cache_line) Tops {
+    T* at[2];                                  // of the stacks of a worker
+  };
+
   const AssemblyTree& tree_;
   const Schedule& plan_;
   const int64_t unit_;
   BlockMemory<T>& memory_;
   std::vector<T*> block_;
   std::vector<Buffer<T>> heap_;
-  std::vector<T*> top_;
+  std::vector<Tops> top_;
 };
 
 // visit(front, update block, worker, threads to use inside) -> -1, or the column (new numbering) at which it failed.

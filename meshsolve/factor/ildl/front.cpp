@@ -25,7 +25,7 @@ constexpr int64_t large_factor = 1 << 19;      // scalars
 }  // namespace
 
 template <class T>
-struct Complete<T>::Worker {
+struct alignas(fronts::cache_line) Complete<T>::Worker {
   std::vector<int> runs, to, order;
   std::vector<T*> column;
   std::vector<T> moved;
