@@ -37,6 +37,7 @@ template <class T>
 class BlockMemory {
  public:
   std::vector<Buffer<T>> stacks;               // two per worker
+  Buffer<T> small;                             // small blocks that pass between tasks, each in a place of its own
 
   // The smallest spare block that is large enough, or a new one.
   Buffer<T> take(int64_t size) {
@@ -58,7 +59,7 @@ class BlockMemory {
   }
 
   int64_t scalars() const {
-    int64_t sum = 0;
+    int64_t sum = small.size();
     for (const Buffer<T>& b : stacks) sum += b.size();
     for (const auto& [size, block] : spare_) sum += size;
     return sum;
@@ -66,7 +67,7 @@ class BlockMemory {
 
  private:
   std::mutex mutex_;
-  std::multimap<int64_t, Buffer<T>> spare_;    // by size: there are thousands where the tree is a forest of many small trees
+  std::multimap<int64_t, Buffer<T>> spare_;    // by size
 };
 
 // Update blocks of one traversal. `unit` scalars belong to one update row (a right-hand side count), or a block is square.
@@ -74,8 +75,10 @@ template <class T>
 class UpdateBlocks {
  public:
   UpdateBlocks(const AssemblyTree& tree, const Schedule& plan, int workers, int64_t unit, BlockMemory<T>& memory)
-      : tree_(tree), plan_(plan), unit_(unit), memory_(memory), block_(tree.count()), heap_(plan.slots), top_(workers) {
+      : tree_(tree), plan_(plan), unit_(unit), memory_(memory), block_(tree.count()), heap_(plan.slots), place_(plan.slots, -1),
+        top_(workers) {
     memory_.stacks.resize(std::max<size_t>(memory_.stacks.size(), 2 * workers));
+    place_small();
   }
 
   int64_t size(int32_t s) const {
@@ -94,6 +97,7 @@ class UpdateBlocks {
 
   T* open(int32_t s, int worker) {
     const int32_t slot = plan_.slot[s];
+    if (slot >= 0 && place_[slot] >= 0) return block_[s] = memory_.small.data() + place_[slot];
     if (slot >= 0) {
       heap_[slot] = memory_.take(size(s));
       return block_[s] = heap_[slot].data();
@@ -107,9 +111,9 @@ class UpdateBlocks {
   void close_children(int32_t s, int worker) {
     for (int32_t q = tree_.child_ptr[s]; q < tree_.child_ptr[s + 1]; ++q) {
       const int32_t c = tree_.child[q], slot = plan_.slot[c];
-      if (slot >= 0) {
+      if (slot >= 0 && place_[slot] < 0) {
         memory_.give(std::move(heap_[slot]));
-      } else {
+      } else if (slot < 0) {
         T*& top = top_[worker].at[plan_.parity[c]];
         top = std::min(top, block_[c]);
       }
@@ -119,6 +123,19 @@ class UpdateBlocks {
   const T* of(int32_t s) const { return block_[s]; }
 
  private:
+  // A forest of small trees passes thousands of small blocks between tasks: too many to be asked for one by one.
+  void place_small() {
+    constexpr int64_t most = 4096, line = 8;   // scalars
+    if (plan_.slots == 0) return;
+    int64_t total = 0;
+    for (int32_t s = 0; s < tree_.count(); ++s) {
+      if (plan_.slot[s] < 0 || size(s) > most) continue;
+      place_[plan_.slot[s]] = total;
+      total += (size(s) + line - 1) / line * line;
+    }
+    if (memory_.small.size() < total) memory_.small = Buffer<T>(total);
+  }
+
   struct alignas(cache_line) Tops {
     T* at[2];                                  // of the stacks of a worker
   };
@@ -128,7 +145,8 @@ class UpdateBlocks {
   const int64_t unit_;
   BlockMemory<T>& memory_;
   std::vector<T*> block_;
-  std::vector<Buffer<T>> heap_;
+  std::vector<Buffer<T>> heap_;                // (slots) blocks, or
+  std::vector<int64_t> place_;                 // (slots) where they are among the small ones, -1
   std::vector<Tops> top_;
 };
 
