@@ -50,10 +50,10 @@ void bind_inverse(nb::module_& m, const char* name) {
   using namespace nb::literals;
   using Inverse = ildl::Inverse<T>;
   nb::class_<Inverse>(m, name)
-      .def("__init__", [](Inverse* self, const ildl::Incomplete& factor) {
+      .def("__init__", [](Inverse* self, const ildl::Incomplete& factor, int threads) {
         Released free;
-        new (self) Inverse(factor);
-      }, "factor"_a)
+        new (self) Inverse(factor, threads);
+      }, "factor"_a, "threads"_a)
       .def("solve", [](const Inverse& f, In<int32_t> row, In<double> scale, Block<const double> B, Block<double> X, int threads) {
         Released free;
         f.solve(row.data(), scale.data(), {B.data(), B.stride(0), B.stride(1)}, {X.data(), X.stride(0), X.stride(1)},
