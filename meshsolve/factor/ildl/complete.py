@@ -13,7 +13,7 @@ from meshsolve.report import ensure_memory
 
 # A column of the scaled matrix (entries of modulus 1 at most) of which elimination has left less is zero: what rounding leaves
 # of it. Where the pattern says that there are such columns, more is put down to rounding.
-TINY, TINY_DEFICIENT = {"d": 1e-12, "f": 1e-6}, {"d": 1e-10, "f": 1e-5}
+TINY, TINY_DEFICIENT = {"d": 1e-11, "f": 1e-6}, {"d": 1e-10, "f": 1e-5}
 
 
 class CompletePlan:
