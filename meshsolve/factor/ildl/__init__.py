@@ -297,10 +297,11 @@ def _storage(dtype):
 
 def _complete(M, matched, ordering, asked, report, choices, threads, there):
     """The complete factor where it is asked for or small enough, else None. The matrix alone decides."""
-    plan = complete_plan(M, matched, ordering, report, threads)
-    report.facts.update(nnz_A=M.nnz, complete_nnz=plan.nnz, complete_flops=plan.flops)
     half = (M.nnz + M.n) / 2
-    if not asked and plan.flops > max(FEW_FLOPS, FLOPS_PER_ENTRY * half) and plan.nnz > FEW_NONZEROS * half:
+    most_flops = max(FEW_FLOPS, FLOPS_PER_ENTRY * half)
+    plan = complete_plan(M, matched, ordering, report, threads, np.inf if asked else most_flops)
+    report.facts.update(nnz_A=M.nnz, complete_nnz=plan.nnz, complete_flops=plan.flops)
+    if not asked and plan.flops > most_flops and plan.nnz > FEW_NONZEROS * half:
         return None
     with report.phase("symbolic"):
         return _device_complete(plan, choices.dtype) if there else CompleteCore(plan, choices.dtype, threads)

@@ -5,8 +5,8 @@ order of the single rows those that have not are found, and keep their pairs. Ro
 them out, wait for all their neighbours: they would be handed up from front to front until then.
 
 Orderings are what an analysis spends its time on, so there are as few as a good factor allows. An order of the rows serves the
-pairs as well, each of which comes where the later of its rows does; where pairs are the rule, an order of the pairs is made beside
-it, and the factor with fewer operations is taken. Where nearly every row needs its partner even in the order of its neighbours'
+pairs as well, each of which comes where the later of its rows does; where pairs are the rule, or elimination takes much longer than
+another ordering would, an order of the pairs is made beside it, and the factor with fewer operations is taken. Where nearly every row needs its partner even in the order of its neighbours'
 number, the single rows are not ordered at all.
 """
 
@@ -23,10 +23,12 @@ from meshsolve.factor.ildl.incomplete import resolve
 from meshsolve.factor.matching import weak_rows
 
 NEARLY_ALL = 0.9                # of the rows are in pairs: only the graph of the pairs is ordered
-MANY = 0.5                      # ... are: it is ordered too
+MANY = 0.5                      # ... are: it is ordered too,
+DEAR = 20_000                   # and from so many operations an unknown on,
+HOPELESS = 4                    # unless the factor is so many times as large as may be
 
 
-def complete_plan(M, matched, ordering, report, threads):
+def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf):
     """The plan of the complete factor.
 
     Parameters
@@ -38,6 +40,8 @@ def complete_plan(M, matched, ordering, report, threads):
     report : Report
         Gets the seconds of orderings and analyses, and the facts of those that are taken.
     threads : int
+    most_flops : float
+        A factor that takes more will not be made.
 
     Returns
     -------
@@ -52,7 +56,7 @@ def complete_plan(M, matched, ordering, report, threads):
     if len(pairs.first) == M.n:
         return _analysed(M, matched, pairs, chosen, report, threads)
     plan = _analysed(M, matched, pairs, order.Ordering(pairs.contract(chosen.perm), chosen.method), report, threads)
-    if isinstance(ordering, str) and _share(pairs) > MANY:
+    if isinstance(ordering, str) and plan.flops < HOPELESS * most_flops and (_share(pairs) > MANY or plan.flops > DEAR * M.n):
         other = _analysed(M, matched, pairs, _resolved(ordering, pairs.graph, report, threads), report, threads)
         plan = min(plan, other, key=lambda p: p.flops)
         report.facts.update(plan.symbolic.report.facts)
