@@ -17,8 +17,8 @@ enum class LdlStep {
 
 // The block has `at(i, j)`, and the largest moduli off the diagonal: `survey(k, r)` of column k below its diagonal, r the row in
 // the block that has its largest, or k where there is none; `survey_partner(k, r)` of row and column r without row k;
-// `without(k, r)` of column k without row r, asked for after survey_partner. They may leave out NaN, which spreads to the diagonal
-// with the pivot of its column; only a column that seems to be zero is asked whether it `holds_nan(k)` below its diagonal.
+// `without(k, r)` of column k without row r, asked for after survey_partner. They may leave out NaN, which spreads to the
+// diagonal with the pivot of its column; only a column that seems to be zero is asked whether it `holds_nan(k)` below its diagonal.
 template <class T, class Block>
 struct LdlChoice {
   static constexpr double prompt = 0.1;      // a diagonal entry this large against its column is taken without another look

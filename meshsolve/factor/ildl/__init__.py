@@ -99,7 +99,8 @@ class IldlFactor(Factor):
 
     def _run(self, data):
         with self.report.phase("numeric"):
-            scale, scaled = _core.ildl_rescale(self._pattern.indptr, self._pattern.indices, data, self._matched_scale, self._threads)
+            pattern = self._pattern
+            scale, scaled = _core.ildl_rescale(pattern.indptr, pattern.indices, data, self._matched_scale, self._threads)
             self._core.factor(scaled, scale)
         self.scale, self._scaled, self._extracted = scale, scaled, None
         self.report.facts.update(self._core.facts())

@@ -79,7 +79,8 @@ __device__ __forceinline__ void weigh_rows(const Group& g, const View<T>& v, T* 
   g.sync();
 }
 
-// The front has `pivots`, and no more are to be had of it: the column behind them is not finite, or nobody takes it. By one thread.
+// The front has `pivots`, by one thread. `last`: no more are to be had of it, as the column behind them is not finite or nobody
+// takes it.
 template <class T> __device__ __forceinline__ void record(const Tree<T>& t, int s, const View<T>& v, int pivots, bool last) {
   t.pivots[s] = pivots;
   if (pivots == v.columns) return;
@@ -179,7 +180,8 @@ __device__ __forceinline__ void factor_panel(const Tree<T>& t, int s, Progress& 
     }
     return;
   }
-  const int w = next.width(), chosen = choose_pivots(g, v, next.k, w, capacity, shared, order, rule), found = max(chosen, ~chosen);
+  const int w = next.width(), chosen = choose_pivots(g, v, next.k, w, capacity, shared, order, rule);
+  const int found = max(chosen, ~chosen);
   if (g.rank != 0) return;
   const bool done = chosen < 0 || next.k + found == v.columns;
   progress = {done ? 2 : 1, step, next.k, next.before, next.end, next.block, found, w};
@@ -281,7 +283,8 @@ k_assemble_f32(const int* tiles, TREE_ARGUMENTS(float)) {
   assemble_tile(t, tiles[2 * blockIdx.x], tiles[2 * blockIdx.x + 1]);
 }
 
-// order: 32 of each front on the list. A block needs half of the registers: compiled for two blocks on a multiprocessor it would spill.
+// order: 32 of each front on the list. A block needs more than half of a multiprocessor's registers: compiled for two blocks on
+// one it would spill.
 extern "C" __global__ void __launch_bounds__(512, 1)
 k_panel_f64(const int* list, int* progress, int* order, int step, int root, int capacity, TREE_ARGUMENTS(double),
              double threshold, double tiny) {

@@ -296,8 +296,8 @@ template <class T, class Group> struct PivotBlock {
     return found;
   }
 
-  // Columns that fail wait at the end, and are tried again once others have been eliminated. Returns the number k of pivots, or ~k
-  // where column k is not finite.
+  // Columns that fail wait at the end, and are tried again once others have been eliminated. Returns the number k of pivots, or
+  // ~k where column k is not finite.
   __device__ int run(const Rule& rule) {
     for (int c = g.rank; order && c < w; c += g.size) order[c] = c;
     bool finite = true;

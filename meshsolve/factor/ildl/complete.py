@@ -98,7 +98,8 @@ class CompleteCore:
 
 def overflow(row):
     """The error for a row that elimination made not finite."""
-    return SingularMatrixError(f"the factorization overflowed in row {row}: entries of A differ by too many orders of magnitude", row)
+    return SingularMatrixError(
+        f"the factorization overflowed in row {row}: entries of A differ by too many orders of magnitude", row)
 
 
 def block_diagonal(d, e):

@@ -1,13 +1,13 @@
 """Which pairs of rows a complete factorization needs, in which order, and what its factor will be.
 
-Pairs cost fill. Most rows with a small diagonal entry are filled by an earlier neighbour and then have a pivot of their own; in the
-order of the single rows those that have not are found, and keep their pairs. Rows that have neither, because the matching leaves
-them out, wait for all their neighbours: they would be handed up from front to front until then.
+Pairs cost fill. Most rows with a small diagonal entry are filled by an earlier neighbour and then have a pivot of their own; in
+the order of the single rows those that have not are found, and keep their pairs. Rows that have neither, because the matching
+leaves them out, wait for all their neighbours: they would be handed up from front to front until then.
 
 Orderings are what an analysis spends its time on, so there are as few as a good factor allows. An order of the rows serves the
-pairs as well, each of which comes where the later of its rows does; where pairs are the rule, or elimination takes much longer than
-another ordering would, an order of the pairs is made beside it, and the factor with fewer operations is taken. Where nearly every row needs its partner even in the order of its neighbours'
-number, the single rows are not ordered at all.
+pairs as well, each of which comes where the later of its rows does; where pairs are the rule, or elimination takes much longer
+than another ordering would, an order of the pairs is made beside it, and the factor with fewer operations is taken. Where
+nearly every row needs its partner even in the order of its neighbours' number, the single rows are not ordered at all.
 """
 
 from __future__ import annotations

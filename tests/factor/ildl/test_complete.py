@@ -175,7 +175,8 @@ def test_lower_triangle():
 
 
 @pytest.mark.parametrize("name, inertia, rank", [("aug3d_kkt.mtx", (3161, 1000, 712), 4161), ("stcqp1_kkt.mtx.gz", (4097, 939, 1113), 5036),
-                                                 ("ubh1_kkt.mtx.gz", (18003, 12000, 6), 30003), ("hangGlider_2.mtx", (914, 733, 0), 1647),
+                                                 ("ubh1_kkt.mtx.gz", (18003, 12000, 6), 30003),
+                                                 ("hangGlider_2.mtx", (914, 733, 0), 1647),
                                                  # eigenvalues of the scaled matrix: 54 up to 2e-14, then 2e-4; one of 7e-14
                                                  ("ns1830653_kkt.mtx.gz", (3996, 2878, 54), 6928),
                                                  ("cbs-cta_kkt.mtx.gz", (34661, 10111, 1), 44773)])
