@@ -27,7 +27,7 @@ struct Front {
 };
 
 template <class T>
-struct Scratch {
+struct alignas(fronts::cache_line) Scratch {
   std::vector<int> runs;
   std::vector<T*> column;
 };
