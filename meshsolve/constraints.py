@@ -85,6 +85,23 @@ class Fixed:
         return x
 
 
+def components(A):
+    """How many connected components the symmetric :class:`Csr` A has, and the (n,) number of each row's; stored zeros couple
+    nothing."""
+    rows = np.repeat(np.arange(A.n, dtype=np.int32), np.diff(A.indptr))
+    linked = A.data != 0
+    graph = sp.coo_array((np.ones(linked.sum(), np.int8), (rows[linked], A.indices[linked])), shape=(A.n, A.n))
+    return connected_components(graph, directed=False)
+
+
+def component_means(columns, label, size):
+    """(components, k) means of (n, k) columns over the rows of each component."""
+    sums = np.empty((len(size), columns.shape[1]))
+    for c, column in enumerate(columns.T):
+        sums[:, c] = np.bincount(label, column, len(size))
+    return sums / size[:, None]
+
+
 class Pinned:
     """A singular matrix whose null space is constant on each connected component, such as a Laplacian.
 
@@ -97,10 +114,7 @@ class Pinned:
     """
 
     def __init__(self, A):
-        rows = np.repeat(np.arange(A.n, dtype=np.int32), np.diff(A.indptr))
-        linked = A.data != 0                        # a stored zero couples nothing
-        graph = sp.coo_array((np.ones(linked.sum(), np.int8), (rows[linked], A.indices[linked])), shape=(A.n, A.n))
-        self.count, self.component = connected_components(graph, directed=False)
+        self.count, self.component = components(A)
         self.size = np.bincount(self.component, minlength=self.count).astype(np.float64)
         pins = np.unique(self.component, return_index=True)[1]
         self.alone = self.count == A.n              # nothing but isolated rows: every unknown is 0
@@ -148,8 +162,8 @@ class Pinned:
 
     def center(self, columns):
         """Columns minus their component means, and the largest mean removed."""
-        means = np.stack([np.bincount(self.component, c, self.count) for c in columns.T]) / self.size
-        return columns - means.T[self.component], float(np.abs(means).max(initial=0.0))
+        means = component_means(columns, self.component, self.size)
+        return columns - means[self.component], float(np.abs(means).max(initial=0.0))
 
 
 def not_singular(row, total):

@@ -48,7 +48,7 @@ def solve_indefinite(A, b, rtol, threads=None):
         told.append(_account(K, info))
         for phase, spent in K.report.seconds.items():
             seconds[phase] = seconds.get(phase, 0.0) + spent
-        if best is None or np.max(info.relative_residual) <= np.max(best.relative_residual):
+        if best is None or _worst(info) <= _worst(best):
             x, best = y, info
             best.report = K.report
         if best.converged or K.is_complete:
@@ -64,4 +64,9 @@ def solve_indefinite(A, b, rtol, threads=None):
 
 def _account(K, info):
     kind = "complete" if K.is_complete else "fill level {fill_level}, droptol {droptol:g}".format(**K.report.facts)
-    return f"{kind}: {np.max(info.iterations)} iterations to {np.max(info.relative_residual):.2g}"
+    return f"{kind}: {np.max(info.iterations, initial=0)} iterations to {_worst(info):.2g}"
+
+
+def _worst(info):
+    """The residual of the worst column; 0 where there is none."""
+    return np.max(info.relative_residual, initial=0.0)

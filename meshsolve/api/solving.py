@@ -175,16 +175,17 @@ def _jacobi(M, place):
 def _solve_parac(M, b, rtol, threads, place):
     """Conjugate gradients with the diagonal if that converges at once, else with a factor."""
     there = holds(b)
-    place = "cpu" if is_complex(b) and not there else place
+    b = b if there else as_array(b, "b")
+    place = "cpu" if b.dtype.kind == "c" and not there else place
     if place == "cuda" and not there:
         with errors("the right-hand side"):
-            x, info = _iterate_parac(M, to_device(as_rhs(b, M.n)[0].reshape(np.shape(b))), rtol, threads, place)
+            x, info = _iterate_parac(M, to_device(as_rhs(b, M.n)[0].reshape(b.shape)), rtol, threads, place)
         return to_host(x), info
     return _iterate_parac(M, b, rtol, threads, place)
 
 
 def _iterate_parac(M, b, rtol, threads, place):
-    report, A, k = Report(), M.to_scipy(), b.shape[1] if getattr(b, "ndim", np.ndim(b)) == 2 else 1
+    report, A, k = Report(), M.to_scipy(), b.shape[1] if b.ndim == 2 else 1
     jacobi = _jacobi(M, place)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -209,6 +210,8 @@ def _residual_there(A, x, b):
     with errors("the residual"):
         M = as_device_csr(A) if on_device(A) else uploaded(as_csr(A))
         x, b = (_real_columns(to_device(v), M.n) for v in (x, b))
+        if b.shape[1] == 0:
+            return 0.0
         left = _residual_on_device(M.indptr, M.indices, M.data, x, b)
         left, size = (np.sqrt(to_host((v * v).sum(axis=0)).reshape(-1, b.shape[1] // parts).sum(axis=0)) for v in (left, b))
     return float((left / np.where(size > 0, size, 1)).max(initial=0.0))

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse.linalg as spla
-from scipy.sparse.csgraph import connected_components
 
 from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_array, as_integer, as_number, as_rhs, as_symmetric, thread_count
+from meshsolve.constraints import component_means, components
 from meshsolve.errors import ConvergenceWarning, InvalidInputError, MeshsolveWarning
 from meshsolve.krylov.info import Info
 from meshsolve.report import Report
@@ -159,8 +159,8 @@ class _Run(Solve):
 
     def __init__(self, matrix, B, X, precondition, null_space, threads, report):
         self.matrix, self.B, self.X, self.threads, self.report = matrix, B, X, threads, report
-        self.precondition, self.null_space = precondition, null_space
         k = B.shape[1]
+        self.precondition, self.null_space = precondition, null_space if k else None
         self.R, self.P, self.Q = np.empty_like(B), np.empty_like(B), np.empty_like(B)
         self.reason = np.full(k, RUNNING, object)
         self.iterations, self.residuals = np.zeros(k, np.int64), []
@@ -363,21 +363,14 @@ def _null_space(matrix, M):
     moduli = np.add.reduceat(np.append(np.abs(matrix.data), 0.0), np.minimum(matrix.indptr[:-1], matrix.nnz))
     if (np.abs(A.sum(axis=1)) > ROUNDING * np.where(np.diff(matrix.indptr) > 0, moduli, 0)).any():
         return None
-    count, label = connected_components(_linked(matrix), directed=False)
+    count, label = components(matrix)
     size = np.bincount(label, minlength=count)
 
     def project(block):
-        means = np.stack([np.bincount(label, column, count) for column in block.T], 1) / size[:, None]
+        means = component_means(block, label, size)
         block -= means[label]
         return float(np.abs(means).max(initial=0.0))
     return project
-
-
-def _linked(matrix):
-    """The matrix without stored zeros, which couple nothing."""
-    A = Csr(matrix.n, matrix.indptr, matrix.indices.copy(), matrix.data.copy()).to_scipy()
-    A.eliminate_zeros()
-    return A
 
 
 def _flat(block):

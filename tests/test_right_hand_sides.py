@@ -1,0 +1,95 @@
+"""Every solver takes every kind of right-hand side, and every kind of matrix, and answers as for plain arrays."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import meshsolve as ms
+
+N = 30
+LAPLACIAN = ms.datasets.grid2d(6, 5)
+SPD = sp.csr_array(LAPLACIAN + sp.eye_array(N))
+INDEFINITE = ms.datasets.kkt(20, 10)
+UNSYMMETRIC = sp.csr_array(SPD + sp.diags_array(np.full(N - 1, 0.3), offsets=1))
+SOLVERS = {
+    "cholesky": (SPD, lambda A, b: ms.cholesky(A).solve(b)),
+    "mixed": (SPD, lambda A, b: ms.cholesky(A, precision="mixed").solve(b)),
+    "fixed": (SPD, lambda A, b: ms.cholesky(A, fixed=[3, 1]).solve(b, fixed_values=[1.0, 2.0])),
+    "pin": (LAPLACIAN, lambda A, b: ms.cholesky(A, pin=True).solve(b)),
+    "lu": (UNSYMMETRIC, lambda A, b: ms.lu(A).solve(b)),
+    "lu columns": (UNSYMMETRIC, lambda A, b: ms.lu(A, engine="columns").solve(b, trans="T")),
+    "ildl": (INDEFINITE, lambda A, b: ms.ildl(A, fill_level=None).solve(b)),
+    "ildl incomplete": (INDEFINITE, lambda A, b: ms.ildl(A, fill_level=1).solve(b)),
+    "parac": (LAPLACIAN, lambda A, b: ms.parac(A).solve(b)),
+    "factorized": (INDEFINITE, lambda A, b: ms.factorized(A)(b)),
+    "cg": (SPD, lambda A, b: ms.cg(A, b)[0]),
+    "cg, singular": (LAPLACIAN, lambda A, b: ms.cg(A, b, M=ms.parac(A))[0]),
+    "cg, singular, no M": (LAPLACIAN, lambda A, b: ms.cg(A, b)[0]),
+    "sqmr": (INDEFINITE, lambda A, b: ms.sqmr(A, b, M=ms.ildl(A))[0]),
+    "solve": (SPD, lambda A, b: ms.solve(A, b)[0]),
+    "solve, singular": (LAPLACIAN, lambda A, b: ms.solve(A, b)[0]),
+    "solve, parac": (LAPLACIAN, lambda A, b: ms.solve(A, b, method="parac")[0]),
+    "solve, indefinite": (INDEFINITE, lambda A, b: ms.solve(A, b)[0]),
+    "solve, unsymmetric": (UNSYMMETRIC, lambda A, b: ms.solve(A, b)[0]),
+}
+
+
+class Tagged(np.ndarray):
+    """A subclass that must not leak into the arithmetic."""
+
+
+def read_only(b):
+    b = b.copy()
+    b.flags.writeable = False
+    return b
+
+
+KINDS = {
+    "no columns": lambda b: b[:, :0], "one column": lambda b: b[:, :1], "many columns": lambda b: np.tile(b, (1, 17)),
+    "Fortran order": np.asfortranarray, "strided": lambda b: np.repeat(b, 2, axis=1)[:, ::2], "reversed": lambda b: b[::-1, ::-1][::-1],
+    "another byte order": lambda b: b.astype(b.dtype.newbyteorder()), "read-only": read_only, "a list": lambda b: b.tolist(),
+    "a subclass": lambda b: b.view(Tagged), "int8": lambda b: b.astype(np.int8), "bool": lambda b: b.astype(bool), "float32": lambda b: b.astype(np.float32),
+    "half": lambda b: b.astype(np.float16), "long double": lambda b: b.astype(np.longdouble), "complex": lambda b: b - 2j * b, "a vector": lambda b: b[:, 0],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", SOLVERS)
+def test_any_right_hand_side(name, kind):
+    A, solve = SOLVERS[name]
+    b = np.zeros((N, 2))
+    b[[2, 4], [0, 1]] = 1                           # in the range of the Laplacian, and of every dtype
+    b[[7, 9], [0, 1]] = -1
+    given = KINDS[kind](b)
+    plain = np.asarray(given).astype(complex if kind == "complex" else float)
+    if A is LAPLACIAN and abs(plain.sum(axis=0)).max(initial=0) > 0:
+        given = plain = plain - plain.mean(axis=0)
+    x = solve(A, given)
+    columns = plain.reshape(N, -1)
+    expected = [solve(A, part.copy()) for c in columns.T for part in ((c.real, c.imag) if kind == "complex" else (c,))]
+    if kind == "complex":
+        values = np.zeros(N) if name != "fixed" else solve(A, np.zeros(N))        # prescribed values are real
+        expected = [re + 1j * (im - values) for re, im in zip(expected[::2], expected[1::2])]
+    assert type(x) is np.ndarray and x.shape == plain.shape
+    expected = np.stack(expected, axis=1).reshape(plain.shape) if expected else plain
+    assert np.allclose(x, expected, rtol=1e-5 if kind == "float32" else 1e-9, atol=1e-5 if kind == "float32" else 1e-7)
+
+
+ON_DEVICE = {
+    "cholesky": lambda b: ms.cholesky(SPD, device="cuda").solve(b), "pin": lambda b: ms.cholesky(LAPLACIAN, pin=True, device="cuda").solve(b),
+    "mixed": lambda b: ms.cholesky(SPD, precision="mixed", device="cuda").solve(b),
+    "lu": lambda b: ms.lu(UNSYMMETRIC, device="cuda").solve(b), "columns": lambda b: ms.lu(UNSYMMETRIC, engine="columns", device="cuda").solve(b),
+    "ildl": lambda b: ms.ildl(INDEFINITE, device="cuda").solve(b), "parac": lambda b: ms.parac(LAPLACIAN, device="cuda").solve(b),
+    "cg": lambda b: ms.cg(LAPLACIAN, b, M=ms.parac(LAPLACIAN, device="cuda"))[0],
+    "sqmr": lambda b: ms.sqmr(INDEFINITE, b, M=ms.ildl(INDEFINITE, device="cuda"))[0],
+    "solve": lambda b: ms.solve(SPD, b, device="cuda")[0], "solve, parac": lambda b: ms.solve(LAPLACIAN, b, "parac", device="cuda")[0],
+    "solve, unsymmetric": lambda b: ms.solve(UNSYMMETRIC, b, device="cuda")[0],
+}
+
+
+@pytest.mark.parametrize("name", ON_DEVICE)
+def test_no_columns_and_lists_on_the_gpu(cuda, name):
+    b = np.zeros((N, 2))
+    b[[2, 4, 7, 9], [0, 1, 0, 1]] = 1, 1, -1, -1
+    assert ON_DEVICE[name](b[:, :0]).shape == (N, 0)
+    assert np.array_equal(ON_DEVICE[name](b.tolist()), ON_DEVICE[name](b))
