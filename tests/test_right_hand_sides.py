@@ -93,3 +93,19 @@ def test_no_columns_and_lists_on_the_gpu(cuda, name):
     b[[2, 4, 7, 9], [0, 1, 0, 1]] = 1, 1, -1, -1
     assert ON_DEVICE[name](b[:, :0]).shape == (N, 0)
     assert np.array_equal(ON_DEVICE[name](b.tolist()), ON_DEVICE[name](b))
+
+
+@pytest.mark.parametrize("A", [SPD, LAPLACIAN, INDEFINITE, UNSYMMETRIC], ids=["definite", "singular", "indefinite", "unsymmetric"])
+def test_solve_is_not_judged_by_what_float32_rounds_away(A):
+    b = (A @ np.linspace(-1, 1, N)).astype(np.float32)
+    b -= b.mean() if A is LAPLACIAN else 0
+    x, info = ms.solve(A, b, rtol=1e-6 if A is LAPLACIAN else 1e-12)
+    assert info.converged and x.dtype == np.float64
+
+
+def test_solve_warns_where_rounding_keeps_the_residual_large():
+    A = np.diag([1e-12, 1.0]) + 1e-7 * np.array([[0, 1.0], [1.0, 0]])       # the pivot of row 0 cancels almost wholly
+    A[0, 0] = 1e-14 * (1 + 1e-9)
+    with pytest.warns(ms.ConvergenceWarning, match="above rtol = 1e-10: A is singular, badly scaled"):
+        x, info = ms.solve(A, [1.0, 0.3], "cholesky", rtol=1e-10)
+    assert not info.converged and info.relative_residual > 1e-10

@@ -12,7 +12,7 @@ from meshsolve.api.definite import analyze, analyzed, cholesky
 from meshsolve.api.escalation import solve_indefinite
 from meshsolve.api.factors import lu
 from meshsolve.arrays import as_array, as_csr, as_number, as_rhs, as_symmetric, is_complex, one_of, thread_count
-from meshsolve.device import available, choose, errors, holds, on_cpu, to_device, to_host, xp
+from meshsolve.device import asarray, available, choose, errors, holds, on_cpu, to_device, to_host, xp
 from meshsolve.device_arrays import as_device_csr, as_device_rhs, on_device, uploaded
 from meshsolve.errors import ConvergenceWarning, NotPositiveDefiniteError, NotSymmetricError
 from meshsolve.factor import parac as _parac
@@ -52,7 +52,7 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
 
     Returns
     -------
-    x : array of b's shape
+    x : array of b's shape; float64, or complex128 where A or b is complex
     info : Info
         ``info.method`` says what was used, ``info.relative_residual`` how good the answer is (the worst column),
         ``info.report`` where the time went.
@@ -70,7 +70,7 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
     Warns
     -----
     ConvergenceWarning
-        The iteration stopped before ``rtol``; x is its best iterate.
+        The relative residual stays above ``rtol``; x is the best there is, and ``info.reason`` tells more.
 
     Notes
     -----
@@ -78,6 +78,7 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
     :func:`ildl` and :func:`meshsolve.sqmr`.
     """
     one_of(method, "method", ("auto", "cholesky", "lu", "ildl", "parac"))
+    b = _in_double(b)
     rtol, place = as_number(rtol, "rtol"), _place(device, A, b)
     if method == "parac":
         return _solve_parac(as_symmetric(A), b, rtol, threads, place)
@@ -105,8 +106,22 @@ def _solve_symmetric(A, b, method, rtol, threads, device, place):
             return _solve_lu(A, b, rtol, threads, device, place)
         return _solve_ildl(A, b, rtol, threads, device)
     x = F.solve(b)
-    residual = _residual_there(A, x, b if holds(b) else as_array(b, "b")) if place == "cuda" else _relative_residual(M, x, as_array(b, "b"))
-    return x, Info("cholesky", residual <= rtol, 0, residual, [residual], "direct", F.report)
+    residual = _residual_there(A, x, b) if place == "cuda" else _relative_residual(M, x, b)
+    return x, _direct("cholesky", residual, rtol, F)
+
+
+def _in_double(b):
+    """b as an array that is not float32: its solution would be, and rounding it would spoil the residual."""
+    given = asarray(b) if holds(b) else as_array(b, "b")
+    return given.astype(np.float64) if given.dtype == np.float32 else given
+
+
+def _direct(method, residual, rtol, F):
+    """What a direct method tells of its solution; one that misses ``rtol`` is warned of as an iteration's is."""
+    if not residual <= rtol:
+        warnings.warn(f"solve: the relative residual {residual:.3g} of {method} is above rtol = {rtol:.3g}: A is singular, badly "
+                      "scaled or badly conditioned, and b is solved as well as rounding allows", ConvergenceWarning, stacklevel=4)
+    return Info(method, residual <= rtol, 0, residual, [residual], "direct", F.report)
 
 
 def _place(device, A, b):
@@ -127,11 +142,10 @@ def _solve_lu(A, b, rtol, threads, device, place):
     F = lu(A, threads=threads, device=device if is_complex(A) else place)
     x = F.solve(b)
     if F.report.facts["device"] == "cuda":
-        residual = _residual_there(A, x, b if holds(b) else as_array(b, "b"))
+        residual = _residual_there(A, x, b)
     else:
-        M = as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64)
-        residual = _relative_residual(M, x, as_array(b, "b"))
-    return x, Info("lu", residual <= rtol, 0, residual, [residual], "direct", F.report)
+        residual = _relative_residual(as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64), x, b)
+    return x, _direct("lu", residual, rtol, F)
 
 
 def _solve_ildl(A, b, rtol, threads, device):
@@ -175,7 +189,6 @@ def _jacobi(M, place):
 def _solve_parac(M, b, rtol, threads, place):
     """Conjugate gradients with the diagonal if that converges at once, else with a factor."""
     there = holds(b)
-    b = b if there else as_array(b, "b")
     place = "cpu" if b.dtype.kind == "c" and not there else place
     if place == "cuda" and not there:
         with errors("the right-hand side"):
