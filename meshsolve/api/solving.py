@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
+from meshsolve import _core
 from meshsolve.api.definite import analyze, analyzed, cholesky
 from meshsolve.api.escalation import solve_indefinite
 from meshsolve.api.factors import lu
@@ -239,7 +240,11 @@ def _real_columns(v, n):
 
 def _relative_residual(M, x, b):
     """||b - A x|| / ||b|| in the 2-norm, worst column."""
-    b = b.astype(np.result_type(b.dtype, np.float64))          # half precision would overflow
-    x, b = (v[:, None] if v.ndim == 1 else v for v in (x, b))
-    norms = np.linalg.norm(b, axis=0)
-    return float((np.linalg.norm(b - M.to_scipy() @ x, axis=0) / np.where(norms > 0, norms, 1)).max(initial=0.0))
+    if "c" in (M.data.dtype.kind, b.dtype.kind):
+        left, size = (np.linalg.norm(v.reshape(M.n, -1), axis=0) for v in (b - M.to_scipy() @ x, b))
+    else:
+        B, X = (np.ascontiguousarray(v.reshape(M.n, -1), np.float64) for v in (b, x))
+        left = np.empty(B.shape[1])
+        _core.residual(M.indptr, M.indices, M.data, B.reshape(-1), X.reshape(-1), np.empty(B.size), left, 1)
+        left, size = np.sqrt(left), np.linalg.norm(B, axis=0)
+    return float((left / np.where(size > 0, size, 1)).max(initial=0.0))
