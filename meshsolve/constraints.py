@@ -5,7 +5,6 @@ Both cut the matrix down to its free rows and columns; what the caller sees keep
 
 from __future__ import annotations
 
-import warnings
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,6 +12,7 @@ from scipy.sparse.csgraph import connected_components
 
 from meshsolve.arrays import Csr, as_array, as_csr, as_indices, as_perm
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotLaplacianError
+from meshsolve.report import warn
 
 ROW_SUM = 1e-6          # beside the sum of moduli: what rounding leaves of a row that sums to 0, of float32 values as well
 
@@ -153,9 +153,9 @@ class Pinned:
         rhs, removed = self.center(columns)
         largest = np.abs(columns).max(initial=0.0)
         if removed > 1e-8 * largest:
-            warnings.warn(
+            warn(
                 f"b is not in the range of the singular matrix: its mean on a component is {removed:.3g} (largest entry "
-                f"{largest:.3g}). The mean was removed", MeshsolveWarning, stacklevel=5)
+                f"{largest:.3g}). The mean was removed", MeshsolveWarning)
         if self.alone:
             return np.zeros_like(columns)
         return self.center(self.fixed.solve(rhs, None, solve_free))[0]

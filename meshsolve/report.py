@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import logging
+import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -100,6 +102,14 @@ def _readable(name, value):
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return str(value)
+
+
+def warn(message, category):
+    """Warn at the line outside this package from which it was called, however deep in it the reason was found."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "meshsolve":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 def announce(name):

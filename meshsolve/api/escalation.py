@@ -6,7 +6,6 @@ and a smaller drop tolerance; then the complete factor, if it fits into memory. 
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from meshsolve.errors import ConvergenceWarning, OutOfMemoryError
 from meshsolve.factor.ildl import ildl
 from meshsolve.krylov import Info
 from meshsolve.krylov.sqmr import CONVERGED, iterate
+from meshsolve.report import warn
 
 PATIENCE = 100                  # iterations in which the residual has to fall ten times
 LONGEST = 1000                  # iterations of one step
@@ -57,8 +57,7 @@ def solve_indefinite(A, b, rtol, threads=None):
     best.report.facts["steps_taken"] = "; ".join(told)
     reason = CONVERGED if best.converged else "; ".join(told)
     if not best.converged:
-        warnings.warn(f"the system is not solved to {rtol:g}, or b is not in the range of A: {reason}", ConvergenceWarning,
-                      stacklevel=3)
+        warn(f"the system is not solved to {rtol:g}, or b is not in the range of A: {reason}", ConvergenceWarning)
     return x, Info("ildl", best.converged, best.iterations, best.relative_residual, best.residuals, reason, best.report)
 
 

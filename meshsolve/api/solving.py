@@ -20,7 +20,7 @@ from meshsolve.factor import parac as _parac
 from meshsolve.factor.cholesky import CholeskyFactor, Values
 from meshsolve.factor.fronts.cuda import residual as _residual_on_device
 from meshsolve.krylov import Info, cg
-from meshsolve.report import Report
+from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Chosen, Device, Matrix
 
 LARGE_FACTOR = 2e4          # operations of Cholesky per entry of A from which ParAC and its iterations are faster
@@ -120,8 +120,8 @@ def _in_double(b):
 def _direct(method, residual, rtol, F):
     """What a direct method tells of its solution; one that misses ``rtol`` is warned of as an iteration's is."""
     if not residual <= rtol:
-        warnings.warn(f"solve: the relative residual {residual:.3g} of {method} is above rtol = {rtol:.3g}: A is singular, badly "
-                      "scaled or badly conditioned, and b is solved as well as rounding allows", ConvergenceWarning, stacklevel=4)
+        warn(f"solve: the relative residual {residual:.3g} of {method} is above rtol = {rtol:.3g}: A is singular, badly "
+             "scaled or badly conditioned, and b is solved as well as rounding allows", ConvergenceWarning)
     return Info(method, residual <= rtol, 0, residual, [residual], "direct", F.report)
 
 

@@ -8,7 +8,6 @@ where it is still too large.
 from __future__ import annotations
 
 import contextlib
-import warnings
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from meshsolve.arrays import Csr, as_array, as_integer, as_number, as_rhs, as_sy
 from meshsolve.constraints import component_means, components
 from meshsolve.errors import ConvergenceWarning, InvalidInputError, MeshsolveWarning
 from meshsolve.krylov.info import Info
-from meshsolve.report import Report
+from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Callback, Matrix
 
 MAXITER = 10_000                        # where the caller gives none
@@ -96,7 +95,7 @@ def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol
         x = deliver(run.X)
     info = run.info(scalar=run.B.shape[1] == 1 and len(shape) == 1)
     if not info.converged:
-        warnings.warn(f"cg: {run.worst()}", ConvergenceWarning, stacklevel=2)
+        warn(f"cg: {run.worst()}", ConvergenceWarning)
     return x, info
 
 
@@ -211,9 +210,9 @@ class _Run(Solve):
         if (np.linalg.norm(self.B - centered, axis=0) > 0.01 * allowed).any():
             self.B = centered
         if mean > 1e-8 * largest:
-            warnings.warn(
+            warn(
                 f"b is not in the range of the singular matrix: its mean on a component is {mean:.3g} (largest entry "
-                f"{largest:.3g}). The mean was removed", MeshsolveWarning, stacklevel=6)
+                f"{largest:.3g}). The mean was removed", MeshsolveWarning)
 
     def _search_direction(self, rho, restarted):
         """P := M R + beta P; returns R . M R for each column."""

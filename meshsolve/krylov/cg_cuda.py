@@ -6,14 +6,13 @@ in which its residual arrives, so that counts and results do not depend on how o
 
 from __future__ import annotations
 
-import warnings
 
 import numpy as np
 
 from meshsolve import device
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.krylov.cg import CONVERGED, DIVERGED, EXHAUSTED, INDEFINITE, RUNNING, SAVE_AT, STAGNATED, Solve
-from meshsolve.report import Report
+from meshsolve.report import Report, warn
 
 K = device.kernels("krylov/vectors.cu")
 BLOCK = 256
@@ -102,9 +101,9 @@ class DeviceSolve(Solve):
         if (self._norms(self.B - centered) > 0.01 * allowed).any():
             self.B = centered
         if mean > 1e-8 * largest:
-            warnings.warn(
+            warn(
                 f"b is not in the range of the singular matrix: its mean on a component is {mean:.3g} (largest entry "
-                f"{largest:.3g}). The mean was removed", MeshsolveWarning, stacklevel=6)
+                f"{largest:.3g}). The mean was removed", MeshsolveWarning)
 
     def _tell(self):
         """What the host has decided goes to the device."""

@@ -8,7 +8,6 @@ Source: Freund, Nachtigal 1995, "Software for simplified Lanczos and QMR algorit
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from meshsolve.arrays import as_integer, as_number, as_symmetric, thread_count
 from meshsolve.errors import ConvergenceWarning, InvalidInputError
 from meshsolve.krylov.cg import _deliver, _preconditioner, _real_columns, _start
 from meshsolve.krylov.info import Info
-from meshsolve.report import Report
+from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Callback, Matrix
 
 MAXITER = 10_000                        # where the caller gives none
@@ -94,7 +93,7 @@ def sqmr(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rt
         raise InvalidInputError(f"callback has to be a function of x, not {callback!r}")
     x, info = iterate(A, b, M, x0, rtol, atol, maxiter, callback, threads)
     if not info.converged:
-        warnings.warn(f"sqmr: {worst(info)}", ConvergenceWarning, stacklevel=2)
+        warn(f"sqmr: {worst(info)}", ConvergenceWarning)
     return x, info
 
 
