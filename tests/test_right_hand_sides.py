@@ -109,3 +109,25 @@ def test_solve_warns_where_rounding_keeps_the_residual_large():
     with pytest.warns(ms.ConvergenceWarning, match="above rtol = 1e-10: A is singular, badly scaled"):
         x, info = ms.solve(A, [1.0, 0.3], "cholesky", rtol=1e-10)
     assert not info.converged and info.relative_residual > 1e-10
+
+
+@pytest.mark.parametrize("method", ["auto", "parac"])
+@pytest.mark.parametrize("kind", ["a vector", "one column", "complex", "no columns", "int8"])
+def test_a_singular_system_is_judged_without_the_means_that_are_taken_out(method, kind):
+    b = np.zeros((N, 2))
+    b[[2, 4]] = 1
+    b = KINDS[kind](b)
+    if b.size:
+        with pytest.warns(ms.MeshsolveWarning) as caught:
+            x, info = ms.solve(LAPLACIAN, b, method)
+        assert all("The mean was removed" in str(w.message) for w in caught)
+    else:
+        x, info = ms.solve(LAPLACIAN, b, method)
+    assert info.converged and info.relative_residual <= 1e-10 and np.isscalar(info.relative_residual)
+    assert np.allclose(LAPLACIAN @ x, b - b.mean(axis=0) if b.size else b, atol=1e-8)
+
+
+@pytest.mark.parametrize("method", ["cholesky", "lu", "ildl", "parac"])
+def test_solve_tells_plain_numbers_of_a_block(method):
+    info = ms.solve(SPD, np.ones((N, 3)), method)[1]
+    assert type(info.iterations) is int and type(info.relative_residual) is float and type(info.converged) is bool

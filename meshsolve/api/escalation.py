@@ -58,7 +58,8 @@ def solve_indefinite(A, b, rtol, threads=None):
     reason = CONVERGED if best.converged else "; ".join(told)
     if not best.converged:
         warn(f"the system is not solved to {rtol:g}, or b is not in the range of A: {reason}", ConvergenceWarning)
-    return x, Info("ildl", best.converged, best.iterations, best.relative_residual, best.residuals, reason, best.report)
+    iterations = int(np.max(best.iterations, initial=0))
+    return x, Info("ildl", best.converged, iterations, _worst(best), best.residuals, reason, best.report)
 
 
 def _account(K, info):
@@ -68,4 +69,4 @@ def _account(K, info):
 
 def _worst(info):
     """The residual of the worst column; 0 where there is none."""
-    return np.max(info.relative_residual, initial=0.0)
+    return float(np.max(info.relative_residual, initial=0.0))

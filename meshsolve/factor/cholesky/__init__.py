@@ -185,6 +185,14 @@ class CholeskyFactor(Factor):
         self.report.facts["refinement_steps"] = steps
         return x
 
+    def in_range(self, b):
+        """The part of a real (n,) or (n, k) array b that is solved for, where b lies: without the means that ``pin=True`` takes out."""
+        if not hasattr(self._constraint, "center"):
+            return b
+        there = device.holds(b)
+        columns = self._bring((device.asarray(b) if there else b).reshape(len(b), -1).astype(np.float64, copy=False))
+        return self._bring_back(self._constraint.center(columns)[0], there).reshape(b.shape)
+
     def _adjoint(self):
         return self
 

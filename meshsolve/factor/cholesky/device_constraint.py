@@ -141,7 +141,7 @@ class DeviceConstraint:
             raise InvalidInputError("fixed_values goes with fixed=, not with pin=True")
         if columns.shape[1] == 0:
             return columns
-        rhs, removed = self._center(columns)
+        rhs, removed = self.center(columns)
         largest = float(device.xp().abs(columns).max())
         if removed > 1e-8 * largest:
             warn(
@@ -149,12 +149,12 @@ class DeviceConstraint:
                 f"{largest:.3g}). The mean was removed", MeshsolveWarning)
         if self.alone:
             return device.xp().zeros_like(columns)
-        return self._center(self._solve_fixed(rhs, None, solve_free))[0]
+        return self.center(self._solve_fixed(rhs, None, solve_free))[0]
 
-    def _center(self, columns):
+    def center(self, columns):
         """Columns minus their component means, and the largest mean removed."""
         means = self._segments.sums(columns) / self._size[:, None]
-        return columns - means[self._component], float(device.xp().abs(means).max())
+        return columns - means[self._component], float(device.xp().abs(means).max()) if means.size else 0.0
 
 
 class _Block(Positions):
