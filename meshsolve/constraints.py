@@ -14,6 +14,7 @@ from meshsolve.arrays import Csr, as_array, as_csr, as_indices, as_perm
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotLaplacianError
 from meshsolve.report import warn
 
+ROUNDING = 1e-12        # row sums below this times the row's moduli are zero
 ROW_SUM = 1e-6          # beside the sum of moduli: what rounding leaves of a row that sums to 0, of float32 values as well
 
 
@@ -92,6 +93,13 @@ def components(A):
     linked = A.data != 0
     graph = sp.coo_array((np.ones(linked.sum(), np.int8), (rows[linked], A.indices[linked])), shape=(A.n, A.n))
     return connected_components(graph, directed=False)
+
+
+def takes_constants_to_zero(A):
+    """Whether every row of the :class:`Csr` A sums to 0, as a Laplacian's do whatever the signs of its entries."""
+    moduli = np.add.reduceat(np.append(np.abs(A.data), 0.0), np.minimum(A.indptr[:-1], A.nnz))
+    moduli[A.indptr[1:] == A.indptr[:-1]] = 0
+    return bool(moduli.any()) and bool((np.abs(A.to_scipy() @ np.ones(A.n)) <= ROUNDING * moduli).all())
 
 
 def component_means(columns, label, size):

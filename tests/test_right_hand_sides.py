@@ -1,5 +1,7 @@
 """Every solver takes every kind of right-hand side, and every kind of matrix, and answers as for plain arrays."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -131,3 +133,41 @@ def test_a_singular_system_is_judged_without_the_means_that_are_taken_out(method
 def test_solve_tells_plain_numbers_of_a_block(method):
     info = ms.solve(SPD, np.ones((N, 3)), method)[1]
     assert type(info.iterations) is int and type(info.relative_residual) is float and type(info.converged) is bool
+
+
+def obtuse(seed, stretch):
+    """A mesh whose cotangent Laplacian has negative weights, so that no graph stands for it, and a vertex of no face."""
+    ball = ms.datasets.icosphere(2)
+    vertices = np.vstack([ball.vertices * [1, 1, stretch] + 0.02 * np.random.default_rng(seed).standard_normal(ball.vertices.shape), [[9, 9, 9]]])
+    return ms.Mesh(vertices, ball.faces)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_laplacian_with_negative_weights_is_solved_with_mean_zero(seed):
+    L = sp.csr_array(ms.cotan_laplacian(obtuse(seed, 4.0)))
+    both = sp.csr_array(sp.block_diag([L, 1e-3 * L @ L]))
+    n = L.shape[0]
+    assert sp.triu(L, 1).max() > 0
+    for A, parts in ((L, [slice(n - 1)]), (both, [slice(n - 1), slice(n, 2 * n - 1)])):
+        b = A @ np.random.default_rng(seed).standard_normal((A.shape[0], 2))
+        x, info = ms.solve(A, b)
+        assert info.converged and info.method == "cholesky" and np.allclose(A @ x, b, atol=1e-9 * abs(b).max())
+        assert all(abs(x[part].mean(axis=0)).max() < 1e-12 * abs(x).max() for part in parts) and not x[n - 1].any()
+
+
+def test_a_laplacian_with_negative_weights_on_the_gpu(cuda):
+    L = sp.csr_array(ms.cotan_laplacian(obtuse(0, 4.0)))
+    b = L @ np.random.default_rng(0).standard_normal((L.shape[0], 2))
+    for given in (b, b + 0.5 * (np.arange(L.shape[0]) < L.shape[0] - 1)[:, None]):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            x, info = ms.solve(L, given, device="cuda")
+        assert len(caught) == (given is not b) and info.converged and abs(x[:-1].mean(axis=0)).max() < 1e-12 * abs(x).max()
+        assert np.allclose(L @ x, b, atol=1e-9 * abs(b).max())
+
+
+def test_rows_that_sum_to_zero_need_not_be_definite():
+    W = sp.csr_array(LAPLACIAN - 1.5 * ms.graph_laplacian(sp.csr_array(([1.0, 1.0], ([0, 29], [29, 0])), shape=(N, N))))
+    b = W @ np.arange(float(N))
+    x, info = ms.solve(W, b)
+    assert info.method == "ildl" and info.converged and np.allclose(W @ x, b)

@@ -13,6 +13,7 @@ from meshsolve.api.definite import analyze, analyzed, cholesky
 from meshsolve.api.escalation import solve_indefinite
 from meshsolve.api.factors import lu
 from meshsolve.arrays import as_array, as_csr, as_number, as_rhs, as_symmetric, is_complex, one_of, thread_count
+from meshsolve.constraints import Pinned, takes_constants_to_zero
 from meshsolve.device import asarray, available, choose, errors, holds, on_cpu, to_device, to_host, xp
 from meshsolve.device_arrays import as_device_csr, as_device_rhs, on_device, uploaded
 from meshsolve.errors import ConvergenceWarning, NotPositiveDefiniteError, NotSymmetricError
@@ -42,8 +43,8 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
         that it is good enough; A is a Laplacian or has non-negative row sums. ``"ildl"`` is SQMR with an incomplete factor where
         the complete one is large, and more factor where that is slow: ``info.report`` tells the steps. ``"auto"`` takes ParAC
         for Laplacians whose Cholesky factor would be large (3-D grids, social networks, anything with hubs), Cholesky for other
-        positive definite matrices, LDL^T for other symmetric ones, and LU where A is not symmetric. A Laplacian is singular: b
-        has to sum to 0 on each component, x has mean 0 there.
+        positive definite matrices, LDL^T for other symmetric ones, and LU where A is not symmetric. A Laplacian, or any definite
+        matrix whose rows all sum to 0, is singular: b has to sum to 0 on each component, x has mean 0 there.
     rtol : float
         Relative residual at which ``info.converged`` is true.
     threads : int, optional
@@ -95,18 +96,18 @@ def _solve_symmetric(A, b, method, rtol, threads, device, place):
     try:
         M = None if method == "cholesky" and place == "cuda" else as_symmetric(A)
         kind = "" if method == "cholesky" else _graph_kind(M)
-        sym = None if kind == "hubs" else analyzed(M, "auto", 0, threads) if place == "cpu" else analyze(
-            A, threads=threads, device=place)
+        pinned = kind == "singular" or kind == "" and method == "auto" and takes_constants_to_zero(M)
+        sym, factor = (None, None) if kind == "hubs" else _analysis(A, M, pinned, threads, place)
         if kind == "hubs" or _too_large(kind, sym, M):
             return _solve_parac(M, b, rtol, threads, place)
-        F = _definite_factor(A, M, sym, kind, threads, place)
+        F = factor()
     except (NotSymmetricError, NotPositiveDefiniteError) as e:
         if method == "cholesky":
             raise
         if isinstance(e, NotSymmetricError):
             return _solve_lu(A, b, rtol, threads, device, place)
         return _solve_ildl(A, b, rtol, threads, device)
-    x, b = F.solve(b), _in_range(F, b) if kind == "singular" else b
+    x, b = F.solve(b), _in_range(F, b) if pinned else b
     residual = _residual_there(A, x, b) if place == "cuda" else _relative_residual(M, x, b)
     return x, _direct("cholesky", residual, rtol, F)
 
@@ -136,12 +137,16 @@ def _place(device, A, b):
     return choose("cuda" if device == "auto" and held and available() else device, next(iter(getattr(A, "shape", ())), 0))
 
 
-def _definite_factor(A, M, sym, kind, threads, place):
-    if kind == "singular":
-        return cholesky(A if place == "cuda" else M.to_scipy(), pin=True, device=place, threads=threads)
+def _analysis(A, M, pinned, threads, place):
+    """The analysis for Cholesky, and a function that factors; ``pinned`` where A takes constants to 0."""
     if place == "cuda":
-        return sym.factor(A, threads=threads, device=place)
-    return CholeskyFactor(sym, Values(M.n, sym.matrix_pattern, threads=thread_count(threads)), M.data, threads=threads)
+        sym = analyze(A, threads=threads, device=place)
+        return sym, lambda: (cholesky(A, pin=True, device=place, threads=threads) if pinned else
+                             sym.factor(A, threads=threads, device=place))
+    constraint = Pinned(M) if pinned else None
+    free = M if constraint is None else constraint.reduce(M)
+    sym, threads = analyzed(free, "auto", 0, threads), thread_count(threads)
+    return sym, lambda: CholeskyFactor(sym, Values(M.n, sym.matrix_pattern, constraint, threads), free.data, threads=threads)
 
 
 def _solve_lu(A, b, rtol, threads, device, place):

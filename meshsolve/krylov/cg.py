@@ -15,7 +15,7 @@ import scipy.sparse.linalg as spla
 
 from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_array, as_integer, as_number, as_rhs, as_symmetric, thread_count
-from meshsolve.constraints import component_means, components
+from meshsolve.constraints import component_means, components, takes_constants_to_zero
 from meshsolve.errors import ConvergenceWarning, InvalidInputError, MeshsolveWarning
 from meshsolve.krylov.info import Info
 from meshsolve.report import Report, warn
@@ -24,7 +24,6 @@ from meshsolve.types import Array, ArrayLike, Callback, Matrix
 MAXITER = 10_000                        # where the caller gives none
 RENUMBERED = 50_000                     # rows from which the vectors leave the cache: M's numbering is worth having
 SAVE_AT = 0.1                           # an iterate is kept whenever the residual has fallen by this
-ROUNDING = 1e-12                        # row sums below this times the row's moduli are zero
 
 CONVERGED, RUNNING, EXHAUSTED = "converged", "running", "maxiter reached"
 STAGNATED = "stagnated: the true residual no longer falls, b is solved as well as rounding allows"
@@ -358,9 +357,7 @@ def _null_space(matrix, M):
     """What takes the null space out of a block in place and returns the largest mean; None for a regular matrix."""
     if hasattr(M, "null_components"):
         return M.project if M.null_components else None
-    A = matrix.to_scipy()
-    moduli = np.add.reduceat(np.append(np.abs(matrix.data), 0.0), np.minimum(matrix.indptr[:-1], matrix.nnz))
-    if (np.abs(A.sum(axis=1)) > ROUNDING * np.where(np.diff(matrix.indptr) > 0, moduli, 0)).any():
+    if not takes_constants_to_zero(matrix):
         return None
     count, label = components(matrix)
     size = np.bincount(label, minlength=count)
