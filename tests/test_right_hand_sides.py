@@ -171,3 +171,23 @@ def test_rows_that_sum_to_zero_need_not_be_definite():
     b = W @ np.arange(float(N))
     x, info = ms.solve(W, b)
     assert info.method == "ildl" and info.converged and np.allclose(W @ x, b)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e-160, 1e160, 1e200, 1e300])
+def test_any_unit_of_measure(scale):
+    """Squares of b leave the range of float64: every x was called a solution."""
+    x = np.linspace(1, 2, N)
+    zero = x - x.mean()
+    for M in (None, ms.parac(scale * LAPLACIAN)):
+        y, info = ms.cg(scale * LAPLACIAN, np.stack([scale * LAPLACIAN @ zero, LAPLACIAN @ zero], 1), M=M, rtol=1e-10)
+        assert info.converged and np.allclose(y * [1, scale], zero[:, None], rtol=1e-6, atol=1e-7)
+    y, info = ms.sqmr(scale * SPD, scale * SPD @ x, rtol=1e-10)
+    assert info.converged and np.allclose(y, x)
+    for A in (SPD, UNSYMMETRIC, LAPLACIAN):
+        y, info = ms.solve(scale * A, scale * A @ zero)
+        assert info.converged and 0 < info.relative_residual < 1e-12 and np.allclose(y, zero)
+    with pytest.warns(ms.ConvergenceWarning):
+        assert not ms.cg(scale * SPD, scale * SPD @ x, maxiter=1)[1].converged
+    for precision in ("single", "mixed"):
+        with pytest.raises(ms.InvalidInputError, match='outside the range of float32: use precision="double"'):
+            ms.cholesky(scale * SPD, precision=precision)

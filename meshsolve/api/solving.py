@@ -251,10 +251,13 @@ def _real_columns(v, n):
 def _relative_residual(M, x, b):
     """||b - A x|| / ||b|| in the 2-norm, worst column."""
     if "c" in (M.data.dtype.kind, b.dtype.kind):
-        left, size = (np.linalg.norm(v.reshape(M.n, -1), axis=0) for v in (b - M.to_scipy() @ x, b))
+        R, B = b - M.to_scipy() @ x, b
     else:
         B, X = (np.ascontiguousarray(v.reshape(M.n, -1), np.float64) for v in (b, x))
-        left = np.empty(B.shape[1])
-        _core.residual(M.indptr, M.indices, M.data, B.reshape(-1), X.reshape(-1), np.empty(B.size), left, 1)
-        left, size = np.sqrt(left), np.linalg.norm(B, axis=0)
-    return float((left / np.where(size > 0, size, 1)).max(initial=0.0))
+        R = np.empty_like(B)
+        _core.residual(M.indptr, M.indices, M.data, B.reshape(-1), X.reshape(-1), R.reshape(-1), np.empty(B.shape[1]), 1)
+    R, B = R.reshape(M.n, -1), B.reshape(M.n, -1)
+    largest = abs(B).max(axis=0, initial=0.0)
+    scale = np.where(largest > 0, largest, 1.0)                # squares stay in the range of float64
+    size = np.linalg.norm(B / scale, axis=0)
+    return float((np.linalg.norm(R / scale, axis=0) / np.where(size > 0, size, 1)).max(initial=0.0))

@@ -90,7 +90,7 @@ def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol
     with errors:
         run, shape, deliver = _start_on_device(matrix, b, M, x0) if on_device else _start_here(matrix, b, M, x0, thread_count(threads))
         with run.report.phase("solve"):
-            run.iterate(rtol, atol, maxiter, None if callback is None else lambda X: callback(deliver(X)))
+            run.iterate(rtol, atol * run.shift, maxiter, None if callback is None else lambda X: callback(deliver(X)))
         x = deliver(run.X)
     info = run.info(scalar=run.B.shape[1] == 1 and len(shape) == 1)
     if not info.converged:
@@ -102,16 +102,17 @@ def _start_here(matrix, b, M, x0, threads):
     """The solve to run, b's shape, and what brings its X into the form of b."""
     B, shape, is_complex = _real_columns(b, matrix.n, "b")
     X = np.zeros_like(B) if x0 is None else _start(x0, matrix.n, shape, is_complex)
+    shift = _into_range(B, X)
     precondition, null_space = _preconditioner(M, matrix.n), _null_space(matrix, M)
     report = Report(threads=threads, nnz_A=matrix.nnz)
     if not hasattr(M, "apply_inside") or M.on_device or matrix.n < RENUMBERED:
-        run = _Run(matrix, B, X, precondition, null_space, threads, report)
-        return run, shape, lambda X: _deliver(X, shape, is_complex)
+        run = _Run(matrix, B, X, precondition, null_space, threads, report, shift)
+        return run, shape, lambda X: _deliver(X / shift, shape, is_complex)
     with report.phase("renumber"):
         place = M.places()
         matrix, B, X = _renumbered(matrix, place, threads), B[place], X[place]
-    run = _Run(matrix, B, X, _reusing(M.apply_inside), null_space and _elsewhere(null_space, place), threads, report)
-    return run, shape, lambda X: _deliver(_back(X, place), shape, is_complex)
+    run = _Run(matrix, B, X, _reusing(M.apply_inside), null_space and _elsewhere(null_space, place), threads, report, shift)
+    return run, shape, lambda X: _deliver(_back(X / shift, place), shape, is_complex)
 
 
 def _start_on_device(matrix, b, M, x0):
@@ -131,6 +132,8 @@ def _start_on_device(matrix, b, M, x0):
 
 class Solve:
     """What a run tells of its columns, from ``norm``, ``scale``, ``reason``, ``iterations``, ``residuals``, ``report``."""
+
+    shift: float | np.ndarray = 1.0         # that the columns of b and x were multiplied by
 
     @property
     def active(self):
@@ -155,7 +158,8 @@ class Solve:
 class _Run(Solve):
     """One solve: blocks of n rows of k values, and what is known of each column."""
 
-    def __init__(self, matrix, B, X, precondition, null_space, threads, report):
+    def __init__(self, matrix, B, X, precondition, null_space, threads, report, shift):
+        self.shift = shift
         self.matrix, self.B, self.X, self.threads, self.report = matrix, B, X, threads, report
         k = B.shape[1]
         self.precondition, self.null_space = precondition, null_space if k else None
@@ -288,6 +292,18 @@ def _real_columns(b, n, name):
         return np.concatenate(parts, axis=1), given.shape, True
     columns, shape = as_rhs(given, n, name)
     return np.array(columns, order="C"), shape, False
+
+
+def _into_range(B, X):
+    """Multiplies columns of B and X, in place, by powers of two where squares of b would leave the range of float64, which made
+    every x a solution; returns the (k,) factors, 1 otherwise."""
+    largest = np.maximum(B.max(axis=0, initial=0.0), -B.min(axis=0, initial=0.0))
+    usual = (largest == 0) | (largest > 2.0**-400) & (largest < 2.0**400)
+    shift = np.where(usual, 1.0, np.ldexp(1.0, -np.clip(np.frexp(largest)[1], -1000, 1000)))
+    if not usual.all():
+        B *= shift
+        X *= shift
+    return shift
 
 
 def _start(x0, n, shape, is_complex):

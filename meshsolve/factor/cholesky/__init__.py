@@ -28,6 +28,7 @@ __all__ = ["CholeskyFactor", "DeviceValues", "HostFactor", "Values", "values_in"
 
 PRECISIONS = ("double", "single", "mixed")
 SYSTEMS = ("A", "L", "Lt")
+FLOAT32 = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
 
 
 class CholeskyFactor(Factor):
@@ -109,6 +110,9 @@ class CholeskyFactor(Factor):
         self.report.facts["bytes"] = self._factor.nbytes
 
     def _not_positive_definite(self, failed, data):
+        largest = float(abs(data).max()) if len(data) else 0.0
+        if self.precision != "double" and largest > 0 and not FLOAT32[0] < largest < FLOAT32[1]:
+            return InvalidInputError(f'the entries of A, up to {largest:.3g}, are outside the range of float32: use precision="double"')
         column = int(self.perm[failed])
         row = int(self.symbolic.perm[failed])
         pattern = self.symbolic.matrix_pattern
