@@ -249,6 +249,8 @@ def as_rhs(b, n, name="b", dtype=np.float64):
 
 def as_array(x, name):
     """A numpy array of anything that is one, see :func:`from_any`; what is none raises InvalidInputError, masked entries too."""
+    if type(x) is np.ndarray:
+        return x
     if sp.issparse(x):
         raise InvalidInputError(f"{name} is sparse, a {type(x).__name__}, where a dense array is needed: {name}.toarray()")
     try:

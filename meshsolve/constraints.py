@@ -5,7 +5,6 @@ Both cut the matrix down to its free rows and columns; what the caller sees keep
 
 from __future__ import annotations
 
-import warnings
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,7 +12,9 @@ from scipy.sparse.csgraph import connected_components
 
 from meshsolve.arrays import Csr, as_array, as_csr, as_indices, as_perm
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotLaplacianError
+from meshsolve.report import warn
 
+ROUNDING = 1e-12        # row sums below this times the row's moduli are zero
 ROW_SUM = 1e-6          # beside the sum of moduli: what rounding leaves of a row that sums to 0, of float32 values as well
 
 
@@ -85,6 +86,30 @@ class Fixed:
         return x
 
 
+def components(A):
+    """How many connected components the symmetric :class:`Csr` A has, and the (n,) number of each row's; stored zeros couple
+    nothing."""
+    rows = np.repeat(np.arange(A.n, dtype=np.int32), np.diff(A.indptr))
+    linked = A.data != 0
+    graph = sp.coo_array((np.ones(linked.sum(), np.int8), (rows[linked], A.indices[linked])), shape=(A.n, A.n))
+    return connected_components(graph, directed=False)
+
+
+def takes_constants_to_zero(A):
+    """Whether every row of the :class:`Csr` A sums to 0, as a Laplacian's do whatever the signs of its entries."""
+    moduli = np.add.reduceat(np.append(np.abs(A.data), 0.0), np.minimum(A.indptr[:-1], A.nnz))
+    moduli[A.indptr[1:] == A.indptr[:-1]] = 0
+    return bool(moduli.any()) and bool((np.abs(A.to_scipy() @ np.ones(A.n)) <= ROUNDING * moduli).all())
+
+
+def component_means(columns, label, size):
+    """(components, k) means of (n, k) columns over the rows of each component."""
+    sums = np.empty((len(size), columns.shape[1]))
+    for c, column in enumerate(columns.T):
+        sums[:, c] = np.bincount(label, column, len(size))
+    return sums / size[:, None]
+
+
 class Pinned:
     """A singular matrix whose null space is constant on each connected component, such as a Laplacian.
 
@@ -97,10 +122,7 @@ class Pinned:
     """
 
     def __init__(self, A):
-        rows = np.repeat(np.arange(A.n, dtype=np.int32), np.diff(A.indptr))
-        linked = A.data != 0                        # a stored zero couples nothing
-        graph = sp.coo_array((np.ones(linked.sum(), np.int8), (rows[linked], A.indices[linked])), shape=(A.n, A.n))
-        self.count, self.component = connected_components(graph, directed=False)
+        self.count, self.component = components(A)
         self.size = np.bincount(self.component, minlength=self.count).astype(np.float64)
         pins = np.unique(self.component, return_index=True)[1]
         self.alone = self.count == A.n              # nothing but isolated rows: every unknown is 0
@@ -139,17 +161,17 @@ class Pinned:
         rhs, removed = self.center(columns)
         largest = np.abs(columns).max(initial=0.0)
         if removed > 1e-8 * largest:
-            warnings.warn(
+            warn(
                 f"b is not in the range of the singular matrix: its mean on a component is {removed:.3g} (largest entry "
-                f"{largest:.3g}). The mean was removed", MeshsolveWarning, stacklevel=5)
+                f"{largest:.3g}). The mean was removed", MeshsolveWarning)
         if self.alone:
             return np.zeros_like(columns)
         return self.center(self.fixed.solve(rhs, None, solve_free))[0]
 
     def center(self, columns):
         """Columns minus their component means, and the largest mean removed."""
-        means = np.stack([np.bincount(self.component, c, self.count) for c in columns.T]) / self.size
-        return columns - means.T[self.component], float(np.abs(means).max(initial=0.0))
+        means = component_means(columns, self.component, self.size)
+        return columns - means[self.component], float(np.abs(means).max(initial=0.0))
 
 
 def not_singular(row, total):

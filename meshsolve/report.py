@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import logging
+import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,6 +19,7 @@ from meshsolve.errors import InvalidInputError, OutOfMemoryError
 
 logger = logging.getLogger("meshsolve")
 REPEATED = ("assemble", "numeric", "solve")        # phases that a flow runs at each step
+NEGLIGIBLE = 2**20                                 # bytes that are not worth asking the operating system for
 _progress: contextvars.ContextVar[Any] = contextvars.ContextVar("meshsolve_progress", default=None)
 
 
@@ -36,17 +39,9 @@ class Report:
         self.facts = {"nnz_A": 0, "nnz_L": 0, "flops": 0.0, "bytes": 0, "threads": 1, "device": "cpu", "ordering": None}
         self.facts.update(facts)
 
-    @contextlib.contextmanager
-    def phase(self, name: str) -> Iterator[Report]:
+    def phase(self, name: str) -> _Phase:
         """Add the time of the ``with`` block to phase ``name`` and tell the progress callable of it."""
-        announce(name)
-        start = time.perf_counter()
-        try:
-            yield self
-        finally:
-            seconds = time.perf_counter() - start
-            self.add(name, seconds)
-            logger.debug("%s: %.6f s", name, seconds)
+        return _Phase(self, name)
 
     def add(self, name: str, seconds: float) -> None:
         """Add ``seconds`` to phase ``name``."""
@@ -78,6 +73,25 @@ class Report:
         return f"Report({', '.join(self.seconds)}: {total:.4f} s, nnz_L={self.facts['nnz_L']})"
 
 
+class _Phase:
+    """The ``with`` block of :meth:`Report.phase`; a class, because small solves run thousands of times a second."""
+
+    __slots__ = ("_report", "_name", "_start")
+
+    def __init__(self, report: Report, name: str) -> None:
+        self._report, self._name = report, name
+
+    def __enter__(self) -> Report:
+        announce(self._name)
+        self._start = time.perf_counter()
+        return self._report
+
+    def __exit__(self, *error: object) -> None:
+        seconds = time.perf_counter() - self._start
+        self._report.add(self._name, seconds)
+        logger.debug("%s: %.6f s", self._name, seconds)
+
+
 def _readable(name, value):
     if name == "bytes":
         return f"{value / 2**20:.1f} MiB"
@@ -88,6 +102,14 @@ def _readable(name, value):
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return str(value)
+
+
+def warn(message, category):
+    """Warn at the line outside this package from which it was called, however deep in it the reason was found."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "meshsolve":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 def announce(name):
@@ -133,6 +155,8 @@ class _Teller:
 
 def ensure_memory(needed, what):
     """Raise :class:`~meshsolve.errors.OutOfMemoryError` where ``needed`` bytes are not available on this machine."""
+    if needed < NEGLIGIBLE:
+        return
     available = available_memory()
     if available is not None and needed > available:
         raise OutOfMemoryError(f"{what} takes {needed / 2**30:.2f} GiB, {available / 2**30:.2f} GiB are available")

@@ -303,6 +303,8 @@ def test_a_wrong_time_step_is_told_what_would_do(run, given):
     (["solve", "A.mtx", "ball.obj", "-o", "x.mtx"], "unknown vector format"),
     (["solve", "ball.obj", "b.mtx", "-o", "x.mtx"], "unknown matrix format"),
     (["solve", "A.mtx", "A.mtx", "-o", "no/x.mtx"], "there is no folder"),
+    (["solve", "A.mtx", "b.mtx", "-o", "x.xyz"], "solutions are written as .mtx, .mtx.gz, .npy, .txt"),
+    (["solve", "A.mtx", ".", "-o", "x.mtx"], ".: this is a folder"),
     (["solve", "L.mtx", "b.mtx", "-o", "x.mtx", "--method", "cholesky"], "not positive definite"),
     (["circuit", "none.sp", "-o", "x.csv"], "none.sp: there is no such file"),
     (["circuit", "A.mtx", "-o", "x.csv"], "A.mtx:2: "),
@@ -332,6 +334,14 @@ def test_errors_are_one_line_and_leave_nothing(run, folder, monkeypatch, argv, w
     assert (code, text) == (1, "")
     assert err.startswith("meshsolve: error: ") and err.count("\n") == 1 and words in err
     assert listing(folder) == before
+
+
+def test_several_right_hand_sides_of_an_indefinite_matrix(run, folder):
+    scipy.io.mmwrite(folder / "K.mtx", ms.datasets.kkt(20, 10))
+    np.savetxt(folder / "b2.txt", np.ones((30, 2)))
+    code, text, err = run("solve", folder / "K.mtx", folder / "b2.txt", "-o", folder / "x2.NPY")
+    assert (code, err) == (0, "") and "method             ildl" in text
+    assert np.allclose(ms.datasets.kkt(20, 10) @ np.load(folder / "x2.NPY"), 1)
 
 
 @pytest.mark.parametrize("failure, words", [(OSError(28, "No space left on device"), "No space left"), (KeyboardInterrupt(), "interrupted"),

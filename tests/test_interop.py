@@ -255,3 +255,16 @@ def test_orderings_and_analyses_travel():
         assert np.array_equal(ms.cholesky(A, again).perm, ms.cholesky(A, o).perm)
     sym = pickle.loads(pickle.dumps(ms.analyze(A)))
     assert np.array_equal(sym.factor(A).solve(np.ones(900)), ms.cholesky(A).solve(np.ones(900)))
+
+
+def test_warnings_point_at_the_callers_line():
+    """Also from deep within: python shows each once a line, and it has to be the user's."""
+    L = ms.datasets.grid2d(5, 5)
+    path = sp.csr_array(np.diag([1.0, -1.0, 2.0]))
+    calls = [lambda: ms.cholesky(L, pin=True).solve(np.ones(25)), lambda: ms.cg(L, np.ones(25)), lambda: ms.cg(path, np.ones(3)),
+             lambda: ms.parac(L, "random"), lambda: ms.Mesh(np.eye(3), [[0, 1, 1]]), lambda: ms.sqmr(L, np.ones(25)),
+             lambda: ms.solve(np.zeros((2, 2)) + np.diag([1.0, 0.0]), [1.0, 1.0])]
+    for call in calls:
+        with pytest.warns(ms.MeshsolveWarning) as caught:
+            call()
+        assert all(w.filename == __file__ for w in caught), (caught[0].filename, caught[0].lineno)

@@ -6,7 +6,6 @@ and a smaller drop tolerance; then the complete factor, if it fits into memory. 
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from meshsolve.errors import ConvergenceWarning, OutOfMemoryError
 from meshsolve.factor.ildl import ildl
 from meshsolve.krylov import Info
 from meshsolve.krylov.sqmr import CONVERGED, iterate
+from meshsolve.report import warn
 
 PATIENCE = 100                  # iterations in which the residual has to fall ten times
 LONGEST = 1000                  # iterations of one step
@@ -48,7 +48,7 @@ def solve_indefinite(A, b, rtol, threads=None):
         told.append(_account(K, info))
         for phase, spent in K.report.seconds.items():
             seconds[phase] = seconds.get(phase, 0.0) + spent
-        if best is None or np.max(info.relative_residual) <= np.max(best.relative_residual):
+        if best is None or _worst(info) <= _worst(best):
             x, best = y, info
             best.report = K.report
         if best.converged or K.is_complete:
@@ -57,11 +57,16 @@ def solve_indefinite(A, b, rtol, threads=None):
     best.report.facts["steps_taken"] = "; ".join(told)
     reason = CONVERGED if best.converged else "; ".join(told)
     if not best.converged:
-        warnings.warn(f"the system is not solved to {rtol:g}, or b is not in the range of A: {reason}", ConvergenceWarning,
-                      stacklevel=3)
-    return x, Info("ildl", best.converged, best.iterations, best.relative_residual, best.residuals, reason, best.report)
+        warn(f"the system is not solved to {rtol:g}, or b is not in the range of A: {reason}", ConvergenceWarning)
+    iterations = int(np.max(best.iterations, initial=0))
+    return x, Info("ildl", best.converged, iterations, _worst(best), best.residuals, reason, best.report)
 
 
 def _account(K, info):
     kind = "complete" if K.is_complete else "fill level {fill_level}, droptol {droptol:g}".format(**K.report.facts)
-    return f"{kind}: {np.max(info.iterations)} iterations to {np.max(info.relative_residual):.2g}"
+    return f"{kind}: {np.max(info.iterations, initial=0)} iterations to {_worst(info):.2g}"
+
+
+def _worst(info):
+    """The residual of the worst column; 0 where there is none."""
+    return float(np.max(info.relative_residual, initial=0.0))

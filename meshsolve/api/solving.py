@@ -8,18 +8,20 @@ import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
+from meshsolve import _core
 from meshsolve.api.definite import analyze, analyzed, cholesky
 from meshsolve.api.escalation import solve_indefinite
 from meshsolve.api.factors import lu
 from meshsolve.arrays import as_array, as_csr, as_number, as_rhs, as_symmetric, is_complex, one_of, thread_count
-from meshsolve.device import available, choose, errors, holds, on_cpu, to_device, to_host, xp
+from meshsolve.constraints import Pinned, takes_constants_to_zero
+from meshsolve.device import asarray, available, choose, errors, holds, on_cpu, to_device, to_host, xp
 from meshsolve.device_arrays import as_device_csr, as_device_rhs, on_device, uploaded
 from meshsolve.errors import ConvergenceWarning, NotPositiveDefiniteError, NotSymmetricError
 from meshsolve.factor import parac as _parac
 from meshsolve.factor.cholesky import CholeskyFactor, Values
 from meshsolve.factor.fronts.cuda import residual as _residual_on_device
 from meshsolve.krylov import Info, cg
-from meshsolve.report import Report
+from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Chosen, Device, Matrix
 
 LARGE_FACTOR = 2e4          # operations of Cholesky per entry of A from which ParAC and its iterations are faster
@@ -41,8 +43,8 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
         that it is good enough; A is a Laplacian or has non-negative row sums. ``"ildl"`` is SQMR with an incomplete factor where
         the complete one is large, and more factor where that is slow: ``info.report`` tells the steps. ``"auto"`` takes ParAC
         for Laplacians whose Cholesky factor would be large (3-D grids, social networks, anything with hubs), Cholesky for other
-        positive definite matrices, LDL^T for other symmetric ones, and LU where A is not symmetric. A Laplacian is singular: b
-        has to sum to 0 on each component, x has mean 0 there.
+        positive definite matrices, LDL^T for other symmetric ones, and LU where A is not symmetric. A Laplacian, or any definite
+        matrix whose rows all sum to 0, is singular: b has to sum to 0 on each component, x has mean 0 there.
     rtol : float
         Relative residual at which ``info.converged`` is true.
     threads : int, optional
@@ -52,7 +54,7 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
 
     Returns
     -------
-    x : array of b's shape
+    x : array of b's shape; float64, or complex128 where A or b is complex
     info : Info
         ``info.method`` says what was used, ``info.relative_residual`` how good the answer is (the worst column),
         ``info.report`` where the time went.
@@ -70,7 +72,7 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
     Warns
     -----
     ConvergenceWarning
-        The iteration stopped before ``rtol``; x is its best iterate.
+        The relative residual stays above ``rtol``; x is the best there is, and ``info.reason`` tells more.
 
     Notes
     -----
@@ -78,6 +80,7 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
     :func:`ildl` and :func:`meshsolve.sqmr`.
     """
     one_of(method, "method", ("auto", "cholesky", "lu", "ildl", "parac"))
+    b = _in_double(b)
     rtol, place = as_number(rtol, "rtol"), _place(device, A, b)
     if method == "parac":
         return _solve_parac(as_symmetric(A), b, rtol, threads, place)
@@ -93,20 +96,39 @@ def _solve_symmetric(A, b, method, rtol, threads, device, place):
     try:
         M = None if method == "cholesky" and place == "cuda" else as_symmetric(A)
         kind = "" if method == "cholesky" else _graph_kind(M)
-        sym = None if kind == "hubs" else analyzed(M, "auto", 0, threads) if place == "cpu" else analyze(
-            A, threads=threads, device=place)
+        pinned = kind == "singular" or kind == "" and method == "auto" and takes_constants_to_zero(M)
+        sym, factor = (None, None) if kind == "hubs" else _analysis(A, M, pinned, threads, place)
         if kind == "hubs" or _too_large(kind, sym, M):
             return _solve_parac(M, b, rtol, threads, place)
-        F = _definite_factor(A, M, sym, kind, threads, place)
+        F = factor()
     except (NotSymmetricError, NotPositiveDefiniteError) as e:
         if method == "cholesky":
             raise
         if isinstance(e, NotSymmetricError):
             return _solve_lu(A, b, rtol, threads, device, place)
         return _solve_ildl(A, b, rtol, threads, device)
-    x = F.solve(b)
-    residual = _residual_there(A, x, b if holds(b) else as_array(b, "b")) if place == "cuda" else _relative_residual(M, x, as_array(b, "b"))
-    return x, Info("cholesky", residual <= rtol, 0, residual, [residual], "direct", F.report)
+    x, b = F.solve(b), _in_range(F, b) if pinned else b
+    residual = _residual_there(A, x, b) if place == "cuda" else _relative_residual(M, x, b)
+    return x, _direct("cholesky", residual, rtol, F)
+
+
+def _in_range(F, b):
+    """b without the means on components, which have been warned of: the residual is that of the system that was solved."""
+    return F.in_range(b.real) + 1j * F.in_range(b.imag) if b.dtype.kind == "c" else F.in_range(b)
+
+
+def _in_double(b):
+    """b as an array that is not float32: its solution would be, and rounding it would spoil the residual."""
+    given = asarray(b) if holds(b) else as_array(b, "b")
+    return given.astype(np.float64) if given.dtype == np.float32 else given
+
+
+def _direct(method, residual, rtol, F):
+    """What a direct method tells of its solution; one that misses ``rtol`` is warned of as an iteration's is."""
+    if not residual <= rtol:
+        warn(f"solve: the relative residual {residual:.3g} of {method} is above rtol = {rtol:.3g}: A is singular, badly "
+             "scaled or badly conditioned, and b is solved as well as rounding allows", ConvergenceWarning)
+    return Info(method, residual <= rtol, 0, residual, [residual], "direct", F.report)
 
 
 def _place(device, A, b):
@@ -115,23 +137,26 @@ def _place(device, A, b):
     return choose("cuda" if device == "auto" and held and available() else device, next(iter(getattr(A, "shape", ())), 0))
 
 
-def _definite_factor(A, M, sym, kind, threads, place):
-    if kind == "singular":
-        return cholesky(A if place == "cuda" else M.to_scipy(), pin=True, device=place, threads=threads)
+def _analysis(A, M, pinned, threads, place):
+    """The analysis for Cholesky, and a function that factors; ``pinned`` where A takes constants to 0."""
     if place == "cuda":
-        return sym.factor(A, threads=threads, device=place)
-    return CholeskyFactor(sym, Values(M.n, sym.matrix_pattern, threads=thread_count(threads)), M.data, threads=threads)
+        sym = analyze(A, threads=threads, device=place)
+        return sym, lambda: (cholesky(A, pin=True, device=place, threads=threads) if pinned else
+                             sym.factor(A, threads=threads, device=place))
+    constraint = Pinned(M) if pinned else None
+    free = M if constraint is None else constraint.reduce(M)
+    sym, threads = analyzed(free, "auto", 0, threads), thread_count(threads)
+    return sym, lambda: CholeskyFactor(sym, Values(M.n, sym.matrix_pattern, constraint, threads), free.data, threads=threads)
 
 
 def _solve_lu(A, b, rtol, threads, device, place):
     F = lu(A, threads=threads, device=device if is_complex(A) else place)
     x = F.solve(b)
     if F.report.facts["device"] == "cuda":
-        residual = _residual_there(A, x, b if holds(b) else as_array(b, "b"))
+        residual = _residual_there(A, x, b)
     else:
-        M = as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64)
-        residual = _relative_residual(M, x, as_array(b, "b"))
-    return x, Info("lu", residual <= rtol, 0, residual, [residual], "direct", F.report)
+        residual = _relative_residual(as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64), x, b)
+    return x, _direct("lu", residual, rtol, F)
 
 
 def _solve_ildl(A, b, rtol, threads, device):
@@ -175,16 +200,16 @@ def _jacobi(M, place):
 def _solve_parac(M, b, rtol, threads, place):
     """Conjugate gradients with the diagonal if that converges at once, else with a factor."""
     there = holds(b)
-    place = "cpu" if is_complex(b) and not there else place
+    place = "cpu" if b.dtype.kind == "c" and not there else place
     if place == "cuda" and not there:
         with errors("the right-hand side"):
-            x, info = _iterate_parac(M, to_device(as_rhs(b, M.n)[0].reshape(np.shape(b))), rtol, threads, place)
+            x, info = _iterate_parac(M, to_device(as_rhs(b, M.n)[0].reshape(b.shape)), rtol, threads, place)
         return to_host(x), info
     return _iterate_parac(M, b, rtol, threads, place)
 
 
 def _iterate_parac(M, b, rtol, threads, place):
-    report, A, k = Report(), M.to_scipy(), b.shape[1] if getattr(b, "ndim", np.ndim(b)) == 2 else 1
+    report, A, k = Report(), M.to_scipy(), b.shape[1] if b.ndim == 2 else 1
     jacobi = _jacobi(M, place)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -209,6 +234,8 @@ def _residual_there(A, x, b):
     with errors("the residual"):
         M = as_device_csr(A) if on_device(A) else uploaded(as_csr(A))
         x, b = (_real_columns(to_device(v), M.n) for v in (x, b))
+        if b.shape[1] == 0:
+            return 0.0
         left = _residual_on_device(M.indptr, M.indices, M.data, x, b)
         left, size = (np.sqrt(to_host((v * v).sum(axis=0)).reshape(-1, b.shape[1] // parts).sum(axis=0)) for v in (left, b))
     return float((left / np.where(size > 0, size, 1)).max(initial=0.0))
@@ -223,7 +250,14 @@ def _real_columns(v, n):
 
 def _relative_residual(M, x, b):
     """||b - A x|| / ||b|| in the 2-norm, worst column."""
-    b = b.astype(np.result_type(b.dtype, np.float64))          # half precision would overflow
-    x, b = (v[:, None] if v.ndim == 1 else v for v in (x, b))
-    norms = np.linalg.norm(b, axis=0)
-    return float((np.linalg.norm(b - M.to_scipy() @ x, axis=0) / np.where(norms > 0, norms, 1)).max(initial=0.0))
+    if "c" in (M.data.dtype.kind, b.dtype.kind):
+        R, B = b - M.to_scipy() @ x, b
+    else:
+        B, X = (np.ascontiguousarray(v.reshape(M.n, -1), np.float64) for v in (b, x))
+        R = np.empty_like(B)
+        _core.residual(M.indptr, M.indices, M.data, B.reshape(-1), X.reshape(-1), R.reshape(-1), np.empty(B.shape[1]), 1)
+    R, B = R.reshape(M.n, -1), B.reshape(M.n, -1)
+    largest = abs(B).max(axis=0, initial=0.0)
+    scale = np.where(largest > 0, largest, 1.0)                # squares stay in the range of float64
+    size = np.linalg.norm(B / scale, axis=0)
+    return float((np.linalg.norm(R / scale, axis=0) / np.where(size > 0, size, 1)).max(initial=0.0))

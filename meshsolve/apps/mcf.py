@@ -7,7 +7,6 @@ squared lengths of the mesh: a sphere of radius r0 has r(t)^2 = r0^2 - 4 t.
 from __future__ import annotations
 
 import contextlib
-import warnings
 from typing import Literal
 
 import numpy as np
@@ -21,7 +20,7 @@ from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning
 from meshsolve.factor.fronts.cuda import norm1, residual
 from meshsolve.mesh import Mesh, MeshLike, placed_mesh
 from meshsolve.operators import FLATTEST, assembler, edge_lengths, face_areas
-from meshsolve.report import Report
+from meshsolve.report import Report, warn
 from meshsolve.types import Auto, Callback, Device, Precision
 
 AUTO_STEP = 1.0             # dt="auto" in squared mean edge lengths: noise between neighbours vanishes, shape stays
@@ -93,8 +92,7 @@ def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bo
     dt = flow.report.facts["dt"] = flow.automatic_step() if given is None else given
     for step in range(1, steps + 1):
         if not flow.step(dt):
-            warnings.warn(f"the surface shrank to nothing in step {step} of {steps}; this is the mesh before it",
-                          MeshsolveWarning, stacklevel=2)
+            warn(f"the surface shrank to nothing in step {step} of {steps}; this is the mesh before it", MeshsolveWarning)
             break
         if callback is not None:
             callback(step, flow.mesh())

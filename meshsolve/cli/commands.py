@@ -45,6 +45,7 @@ def run_solve(args):
     from meshsolve import api
 
     files.check_outputs(args.output, args.report)
+    files.check_vector_format(args.output)
     A, b = files.read_matrix(args.matrix), files.read_vector(args.rhs)
     x, info = api.solve(A, b, method=args.method, threads=args.threads, device=args.device)
     with _outputs(args.output, args.report) as (x_part, report_part):

@@ -16,6 +16,7 @@ from meshsolve.files import as_path
 from meshsolve.mesh.files import READABLE, WRITABLE
 
 MATRIX_SUFFIXES = (".mtx", ".npz")
+VECTOR_SUFFIXES = (".mtx", ".mtx.gz", ".npy", ".txt")
 
 
 # ---- outputs ------------------------------------------------------------------------------------------------------------
@@ -47,16 +48,23 @@ def check_picture_format(path):
         raise InvalidInputError(f"{path}: pictures are written as .png")
 
 
+def check_vector_format(path):
+    """Refuse a file of solutions whose suffix names no format."""
+    if not str(path).lower().endswith(VECTOR_SUFFIXES):
+        raise InvalidInputError(f"{path}: solutions are written as {', '.join(VECTOR_SUFFIXES)}")
+
+
 def write_vector(path, x):
     """(n,) or (n, k) values as .npy, .txt, or Matrix Market, the latter also packed with gzip."""
-    if path.suffix == ".npy":
-        np.save(path, x)
-    elif path.suffix == ".txt":
+    if path.suffix.lower() == ".npy":
+        with open(path, "wb") as f:                             # a name would be given the suffix .npy
+            np.save(f, x)
+    elif path.suffix.lower() == ".txt":
         np.savetxt(path, x)
     else:
         import scipy.io                                     # takes a while
 
-        with (gzip.open if path.suffix == ".gz" else open)(path, "wb") as f:            # a name would be given the suffix .mtx
+        with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "wb") as f:            # a name would be given the suffix .mtx
             scipy.io.mmwrite(f, x if x.ndim == 2 else x[:, None], precision=17)
 
 
@@ -138,5 +146,5 @@ def read_pattern(path):
 def _existing(path):
     path = as_path(path)
     if not path.is_file():
-        raise InvalidInputError(f"{path}: there is no such file")
+        raise InvalidInputError(f"{path}: this is a folder" if path.is_dir() else f"{path}: there is no such file")
     return path

@@ -8,24 +8,22 @@ where it is still too large.
 from __future__ import annotations
 
 import contextlib
-import warnings
 from typing import Any
 
 import numpy as np
 import scipy.sparse.linalg as spla
-from scipy.sparse.csgraph import connected_components
 
 from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_array, as_integer, as_number, as_rhs, as_symmetric, thread_count
+from meshsolve.constraints import component_means, components, takes_constants_to_zero
 from meshsolve.errors import ConvergenceWarning, InvalidInputError, MeshsolveWarning
 from meshsolve.krylov.info import Info
-from meshsolve.report import Report
+from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Callback, Matrix
 
 MAXITER = 10_000                        # where the caller gives none
 RENUMBERED = 50_000                     # rows from which the vectors leave the cache: M's numbering is worth having
 SAVE_AT = 0.1                           # an iterate is kept whenever the residual has fallen by this
-ROUNDING = 1e-12                        # row sums below this times the row's moduli are zero
 
 CONVERGED, RUNNING, EXHAUSTED = "converged", "running", "maxiter reached"
 STAGNATED = "stagnated: the true residual no longer falls, b is solved as well as rounding allows"
@@ -92,11 +90,11 @@ def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol
     with errors:
         run, shape, deliver = _start_on_device(matrix, b, M, x0) if on_device else _start_here(matrix, b, M, x0, thread_count(threads))
         with run.report.phase("solve"):
-            run.iterate(rtol, atol, maxiter, None if callback is None else lambda X: callback(deliver(X)))
+            run.iterate(rtol, atol * run.shift, maxiter, None if callback is None else lambda X: callback(deliver(X)))
         x = deliver(run.X)
     info = run.info(scalar=run.B.shape[1] == 1 and len(shape) == 1)
     if not info.converged:
-        warnings.warn(f"cg: {run.worst()}", ConvergenceWarning, stacklevel=2)
+        warn(f"cg: {run.worst()}", ConvergenceWarning)
     return x, info
 
 
@@ -104,16 +102,17 @@ def _start_here(matrix, b, M, x0, threads):
     """The solve to run, b's shape, and what brings its X into the form of b."""
     B, shape, is_complex = _real_columns(b, matrix.n, "b")
     X = np.zeros_like(B) if x0 is None else _start(x0, matrix.n, shape, is_complex)
+    shift = _into_range(B, X)
     precondition, null_space = _preconditioner(M, matrix.n), _null_space(matrix, M)
     report = Report(threads=threads, nnz_A=matrix.nnz)
     if not hasattr(M, "apply_inside") or M.on_device or matrix.n < RENUMBERED:
-        run = _Run(matrix, B, X, precondition, null_space, threads, report)
-        return run, shape, lambda X: _deliver(X, shape, is_complex)
+        run = _Run(matrix, B, X, precondition, null_space, threads, report, shift)
+        return run, shape, lambda X: _deliver(X / shift, shape, is_complex)
     with report.phase("renumber"):
         place = M.places()
         matrix, B, X = _renumbered(matrix, place, threads), B[place], X[place]
-    run = _Run(matrix, B, X, _reusing(M.apply_inside), null_space and _elsewhere(null_space, place), threads, report)
-    return run, shape, lambda X: _deliver(_back(X, place), shape, is_complex)
+    run = _Run(matrix, B, X, _reusing(M.apply_inside), null_space and _elsewhere(null_space, place), threads, report, shift)
+    return run, shape, lambda X: _deliver(_back(X / shift, place), shape, is_complex)
 
 
 def _start_on_device(matrix, b, M, x0):
@@ -133,6 +132,8 @@ def _start_on_device(matrix, b, M, x0):
 
 class Solve:
     """What a run tells of its columns, from ``norm``, ``scale``, ``reason``, ``iterations``, ``residuals``, ``report``."""
+
+    shift: float | np.ndarray = 1.0         # that the columns of b and x were multiplied by
 
     @property
     def active(self):
@@ -157,10 +158,11 @@ class Solve:
 class _Run(Solve):
     """One solve: blocks of n rows of k values, and what is known of each column."""
 
-    def __init__(self, matrix, B, X, precondition, null_space, threads, report):
+    def __init__(self, matrix, B, X, precondition, null_space, threads, report, shift):
+        self.shift = shift
         self.matrix, self.B, self.X, self.threads, self.report = matrix, B, X, threads, report
-        self.precondition, self.null_space = precondition, null_space
         k = B.shape[1]
+        self.precondition, self.null_space = precondition, null_space if k else None
         self.R, self.P, self.Q = np.empty_like(B), np.empty_like(B), np.empty_like(B)
         self.reason = np.full(k, RUNNING, object)
         self.iterations, self.residuals = np.zeros(k, np.int64), []
@@ -211,9 +213,9 @@ class _Run(Solve):
         if (np.linalg.norm(self.B - centered, axis=0) > 0.01 * allowed).any():
             self.B = centered
         if mean > 1e-8 * largest:
-            warnings.warn(
+            warn(
                 f"b is not in the range of the singular matrix: its mean on a component is {mean:.3g} (largest entry "
-                f"{largest:.3g}). The mean was removed", MeshsolveWarning, stacklevel=6)
+                f"{largest:.3g}). The mean was removed", MeshsolveWarning)
 
     def _search_direction(self, rho, restarted):
         """P := M R + beta P; returns R . M R for each column."""
@@ -292,6 +294,18 @@ def _real_columns(b, n, name):
     return np.array(columns, order="C"), shape, False
 
 
+def _into_range(B, X):
+    """Multiplies columns of B and X, in place, by powers of two where squares of b would leave the range of float64, which made
+    every x a solution; returns the (k,) factors, 1 otherwise."""
+    largest = np.maximum(B.max(axis=0, initial=0.0), -B.min(axis=0, initial=0.0))
+    usual = (largest == 0) | (largest > 2.0**-400) & (largest < 2.0**400)
+    shift = np.where(usual, 1.0, np.ldexp(1.0, -np.clip(np.frexp(largest)[1], -1000, 1000)))
+    if not usual.all():
+        B *= shift
+        X *= shift
+    return shift
+
+
 def _start(x0, n, shape, is_complex):
     X, given, x0_complex = _real_columns(x0, n, "x0")
     if given != shape:
@@ -359,25 +373,16 @@ def _null_space(matrix, M):
     """What takes the null space out of a block in place and returns the largest mean; None for a regular matrix."""
     if hasattr(M, "null_components"):
         return M.project if M.null_components else None
-    A = matrix.to_scipy()
-    moduli = np.add.reduceat(np.append(np.abs(matrix.data), 0.0), np.minimum(matrix.indptr[:-1], matrix.nnz))
-    if (np.abs(A.sum(axis=1)) > ROUNDING * np.where(np.diff(matrix.indptr) > 0, moduli, 0)).any():
+    if not takes_constants_to_zero(matrix):
         return None
-    count, label = connected_components(_linked(matrix), directed=False)
+    count, label = components(matrix)
     size = np.bincount(label, minlength=count)
 
     def project(block):
-        means = np.stack([np.bincount(label, column, count) for column in block.T], 1) / size[:, None]
+        means = component_means(block, label, size)
         block -= means[label]
         return float(np.abs(means).max(initial=0.0))
     return project
-
-
-def _linked(matrix):
-    """The matrix without stored zeros, which couple nothing."""
-    A = Csr(matrix.n, matrix.indptr, matrix.indices.copy(), matrix.data.copy()).to_scipy()
-    A.eliminate_zeros()
-    return A
 
 
 def _flat(block):

@@ -6,14 +6,13 @@ in which its residual arrives, so that counts and results do not depend on how o
 
 from __future__ import annotations
 
-import warnings
 
 import numpy as np
 
 from meshsolve import device
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.krylov.cg import CONVERGED, DIVERGED, EXHAUSTED, INDEFINITE, RUNNING, SAVE_AT, STAGNATED, Solve
-from meshsolve.report import Report
+from meshsolve.report import Report, warn
 
 K = device.kernels("krylov/vectors.cu")
 BLOCK = 256
@@ -31,7 +30,7 @@ class DeviceSolve(Solve):
         self.n, self.k, self.B, self.X = matrix.n, k, device.to_device(B), device.to_device(X)
         self.A = tuple(map(device.to_device, (matrix.indptr, matrix.indices, matrix.data)))
         self.lanes = 1 << int(np.clip(np.log2(max(matrix.nnz / matrix.n, 1) / 8), 0, 5))
-        self.precondition, self.null_space = precondition, null_space
+        self.precondition, self.null_space = precondition, null_space if k else None
         self.report = Report(nnz_A=matrix.nnz)
         self.R, self.P, self.Q = (xp.zeros((self.n, k)) for _ in range(3))
         self.num_parts = device.grid_for(self.n, 4 * BLOCK, MOST_PARTS)
@@ -102,9 +101,9 @@ class DeviceSolve(Solve):
         if (self._norms(self.B - centered) > 0.01 * allowed).any():
             self.B = centered
         if mean > 1e-8 * largest:
-            warnings.warn(
+            warn(
                 f"b is not in the range of the singular matrix: its mean on a component is {mean:.3g} (largest entry "
-                f"{largest:.3g}). The mean was removed", MeshsolveWarning, stacklevel=6)
+                f"{largest:.3g}). The mean was removed", MeshsolveWarning)
 
     def _tell(self):
         """What the host has decided goes to the device."""
@@ -195,9 +194,9 @@ def null_space(project, M):
 def block_of(b, n):
     """A vector or block on the device as a fresh (n, k) float64 block."""
     xp, b = device.xp(), device.asarray(b)
-    if b.ndim not in (1, 2) or b.shape[0] != n or 0 in b.shape or b.dtype.kind not in "biuf":
+    if b.ndim not in (1, 2) or b.shape[0] != n or b.dtype.kind not in "biuf":
         raise InvalidInputError(f"b on the GPU has to be real of shape ({n},) or ({n}, k), not {b.dtype} of shape {b.shape}")
-    B = xp.array(b.reshape(n, -1), np.float64, order="C")
-    if not device.scalar(xp.isfinite(B).all().reshape(1)):
+    B = xp.array(b if b.ndim == 2 else b[:, None], np.float64, order="C")
+    if B.size and not device.scalar(xp.isfinite(B).all().reshape(1)):
         raise InvalidInputError("b holds NaN or infinity")
     return B

@@ -8,7 +8,6 @@ Source: Freund, Nachtigal 1995, "Software for simplified Lanczos and QMR algorit
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,9 @@ import numpy as np
 from meshsolve import _core, device
 from meshsolve.arrays import as_integer, as_number, as_symmetric, thread_count
 from meshsolve.errors import ConvergenceWarning, InvalidInputError
-from meshsolve.krylov.cg import _deliver, _preconditioner, _real_columns, _start
+from meshsolve.krylov.cg import _deliver, _into_range, _preconditioner, _real_columns, _start
 from meshsolve.krylov.info import Info
-from meshsolve.report import Report
+from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Callback, Matrix
 
 MAXITER = 10_000                        # where the caller gives none
@@ -94,7 +93,7 @@ def sqmr(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rt
         raise InvalidInputError(f"callback has to be a function of x, not {callback!r}")
     x, info = iterate(A, b, M, x0, rtol, atol, maxiter, callback, threads)
     if not info.converged:
-        warnings.warn(f"sqmr: {worst(info)}", ConvergenceWarning, stacklevel=2)
+        warn(f"sqmr: {worst(info)}", ConvergenceWarning)
     return x, info
 
 
@@ -106,19 +105,21 @@ def iterate(A, b, M, x0, rtol, atol, maxiter, callback=None, threads=None, patie
             return _iterate_on_device(matrix, b, M, x0, rtol, atol, maxiter, callback)
     B, shape, is_complex = _real_columns(b, matrix.n, "b")
     X = np.zeros_like(B) if x0 is None else _start(x0, matrix.n, shape, is_complex)
+    shift = _into_range(B, X)
+    X /= shift                                      # holds the answers
     precondition = _preconditioner(M, matrix.n)
     report = Report(threads=thread_count(threads), nnz_A=matrix.nnz)
     runs = []
     with report.phase("solve"):
         for c in range(B.shape[1]):
-            run = _Column(matrix, B[:, c].copy(), X[:, c].copy(), precondition, report.facts["threads"])
+            run = _Column(matrix, B[:, c].copy(), shift[c] * X[:, c], precondition, report.facts["threads"])
             tell = None
             if callback is not None:
                 def tell(x, c=c):
-                    X[:, c] = x
+                    X[:, c] = x / shift[c]
                     callback(_deliver(X, shape, is_complex))
-            run.iterate(rtol, atol, maxiter, tell, patience)
-            X[:, c] = run.x
+            run.iterate(rtol, atol * shift[c], maxiter, tell, patience)
+            X[:, c] = run.x / shift[c]
             runs.append(run)
     return _deliver(X, shape, is_complex), _info(runs, report, scalar=len(shape) == 1 and len(runs) == 1)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import functools
 import os
-import warnings
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +19,7 @@ from scipy.sparse.csgraph import connected_components
 from meshsolve import _core, arrays
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import files
+from meshsolve.report import warn
 from meshsolve.types import ArrayLike, Path
 
 MeshLike: TypeAlias = Any           # Mesh, trimesh.Trimesh or meshio.Mesh
@@ -271,5 +271,5 @@ def _as_faces(faces, n):
     good = (t[:, 0] != t[:, 1]) & (t[:, 1] != t[:, 2]) & (t[:, 2] != t[:, 0])
     if not good.all():
         t = np.ascontiguousarray(t[good])
-        warnings.warn(f"{np.count_nonzero(~good)} faces with a repeated corner were dropped", MeshsolveWarning, stacklevel=3)
+        warn(f"{np.count_nonzero(~good)} faces with a repeated corner were dropped", MeshsolveWarning)
     return t

@@ -8,7 +8,6 @@ the same pattern, and a factor analysed for one can be refactored for the other.
 from __future__ import annotations
 
 import functools
-import warnings
 from typing import Literal
 
 import numpy as np
@@ -20,6 +19,7 @@ from meshsolve.device import choose, csr, errors, on_cpu, to_device, xp
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import MeshLike, pattern_of, placed_mesh
 from meshsolve.operators.cuda import DeviceAssembler
+from meshsolve.report import warn
 from meshsolve.types import Device, Matrix, Sparse
 
 FLATTEST = 1e-8         # twice the area over the longest side squared; flatter triangles count as that flat
@@ -265,8 +265,7 @@ def _intrinsic_laplacian(mesh):
     corners, half_cotangents, flips, finished = _core.intrinsic_delaunay(
         mesh.faces.reshape(-1), mesh.side_edges.reshape(-1), lengths, FLATTEST, min(edges ** 2 + 1000, MOST_FLIPS))
     if not finished:
-        warnings.warn(f"edges were still to be flipped after {flips} flips; some weights may be negative", MeshsolveWarning,
-                      stacklevel=3)
+        warn(f"edges were still to be flipped after {flips} flips; some weights may be negative", MeshsolveWarning)
     ends, of_side = _core.mesh_edges(n, corners)
     pairs = ends.reshape(-1, 2)
     proper = pairs[:, 0] != pairs[:, 1]

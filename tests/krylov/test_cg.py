@@ -93,6 +93,22 @@ def test_the_solution_of_a_laplacian_has_mean_zero_on_each_component():
         assert info.converged and abs(x[:N].mean()) < 1e-10 and abs(x[N:].mean()) < 1e-10
 
 
+@pytest.mark.parametrize("integer", [np.int32, np.int64])
+def test_stored_zeros_couple_nothing_and_stay(integer):
+    """A cotan Laplacian stores a zero for the diagonal of each square."""
+    squares = ms.Mesh([[x, y, 0.0] for y in range(6) for x in range(5)],
+                      [[v + a, v + b, v + c] for v in range(24) if v % 5 < 4 for a, b, c in ((0, 1, 6), (0, 6, 5))])
+    M = sp.csr_array(ms.cotan_laplacian(squares))
+    M.data[abs(M.data) < 1e-12] = 0
+    assert (M.data == 0).any()
+    two = sp.csr_array(sp.block_diag([M, 2 * M]))
+    two = sp.csr_array((two.data, two.indices.astype(integer), two.indptr.astype(integer)), shape=two.shape)
+    before, b = [array.copy() for array in (two.indptr, two.indices, two.data)], two @ np.arange(60.0)
+    x, info = ms.cg(two, b, rtol=1e-10)
+    assert info.converged and abs(x[:30].mean()) < 1e-9 and abs(x[30:].mean()) < 1e-9 and np.allclose(two @ x, b, atol=1e-8)
+    assert all(np.array_equal(array, kept) for array, kept in zip((two.indptr, two.indices, two.data), before))
+
+
 @pytest.mark.parametrize("with_factor", [False, True])
 def test_an_inconsistent_b_is_projected_with_a_warning(with_factor):
     M = ms.parac(L) if with_factor else None

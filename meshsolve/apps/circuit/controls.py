@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import warnings
 from dataclasses import dataclass, field
 
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
+from meshsolve.report import warn
 
 OUTPUT_ONLY = (".width", ".save", ".probe", ".plot", ".title")      # they change no value
 EVALUATED = (".four", ".meas", ".measure")                          # nor do these, but what they compute is missed
@@ -62,8 +62,7 @@ def parse(controls):
         elif keyword in known:
             known[keyword](deck, text, words, place)
         elif keyword in EVALUATED:
-            warnings.warn(f"{place}: {keyword} is passed over: compute from the waveforms what it asks for", MeshsolveWarning,
-                          stacklevel=4)
+            warn(f"{place}: {keyword} is passed over: compute from the waveforms what it asks for", MeshsolveWarning)
         elif keyword not in OUTPUT_ONLY:
             raise InvalidInputError(f"{place}: the control line {keyword!r} is not supported; known are {', '.join(known)}, "
                                     ".options, .include, .subckt, .ends, .param, .model, .global and .end")
@@ -159,7 +158,7 @@ def _options(deck, text, place):
         elif value.startswith(("trap", "be", "euler")):
             deck.options.method = "trap" if value.startswith("trap") else "be"
         else:
-            warnings.warn(f"{place}: method={value} is not known here, backward Euler is used", MeshsolveWarning, stacklevel=4)
+            warn(f"{place}: method={value} is not known here, backward Euler is used", MeshsolveWarning)
             deck.options.method = "be"
 
 

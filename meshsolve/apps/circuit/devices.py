@@ -6,12 +6,12 @@ Source: Nagel 1975, "SPICE2: a computer program to simulate semiconductor circui
 
 from __future__ import annotations
 
-import warnings
 
 import numpy as np
 
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.apps.circuit.netlist import similar
+from meshsolve.report import warn
 
 THERMAL = 1.380649e-23 * 300.15 / 1.602176634e-19          # volt at 27 degrees
 DEFAULTS = {"is": 1e-14, "n": 1.0, "rs": 0.0, "cjo": 0.0, "vj": 1.0, "m": 0.5, "fc": 0.5, "tt": 0.0, "bv": np.inf, "ibv": 1e-3}
@@ -110,8 +110,7 @@ def _model(given, where):
     """The parameters of one .model line with their defaults; refuses values without a meaning."""
     named = {OTHER_NAMES.get(key, key): value for key, value in given.items()}
     for key in sorted(named.keys() - DEFAULTS.keys() - WITHOUT_EFFECT):
-        warnings.warn(f"{where}: the diode parameter {key!r} is not known and has no effect{similar(key, DEFAULTS)}",
-                      MeshsolveWarning, stacklevel=2)
+        warn(f"{where}: the diode parameter {key!r} is not known and has no effect{similar(key, DEFAULTS)}", MeshsolveWarning)
     p = DEFAULTS | {key: value for key, value in named.items() if key in DEFAULTS}
     for key in ("is", "n", "vj", "bv", "ibv"):
         if not p[key] > 0:

@@ -6,7 +6,6 @@ import difflib
 import functools
 import gzip
 import os
-import warnings
 import zlib
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ import numpy as np
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.files import as_path
+from meshsolve.report import warn
 
 GROUND = ("0", "gnd")
 LETTERS = "rclviegfhd"
@@ -104,7 +104,7 @@ def read_netlist(path):
     path = as_path(path)
     contents, notes, error = _core.read_netlist(os.fsencode(path), _load)
     for what, where in notes if error is None else ():
-        warnings.warn(f"{_place(where)}: {_text(what)}", MeshsolveWarning, stacklevel=3)
+        warn(f"{_place(where)}: {_text(what)}", MeshsolveWarning)
     if error is not None:
         raise InvalidInputError(f"{_place(error[1])}: {_text(error[0])}".removeprefix(": "))
     return Netlist(path, contents)

@@ -18,6 +18,7 @@ from meshsolve import api
 from meshsolve.arrays import as_integer, one_of
 from meshsolve.errors import ConvergenceWarning, InvalidInputError, MeshsolveWarning
 from meshsolve.operators import cotan_laplacian, graph_laplacian, mass_matrix
+from meshsolve.report import warn
 
 LAPLACIANS = ("graph", "cotan")
 DENSE = 200                         # rows up to which all eigenvectors are computed at once
@@ -89,7 +90,7 @@ def eigenvectors(mesh, count=8, laplacian="graph", seed=0, threads=None):
     defect = (L @ vectors - mass[:, None] * vectors * values) / np.sqrt(mass)[:, None]
     residuals = np.linalg.norm(defect, axis=0) / values
     if residuals.max() > POOR:
-        warnings.warn(f"LOBPCG stopped at a relative residual of {residuals.max():.2g}", ConvergenceWarning, stacklevel=2)
+        warn(f"LOBPCG stopped at a relative residual of {residuals.max():.2g}", ConvergenceWarning)
     whole = np.zeros((len(mesh.vertices), count))
     whole[rows] = vectors * np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(count)])
     return Spectrum(values, whole, residuals, iterations)

@@ -28,6 +28,7 @@ __all__ = ["CholeskyFactor", "DeviceValues", "HostFactor", "Values", "values_in"
 
 PRECISIONS = ("double", "single", "mixed")
 SYSTEMS = ("A", "L", "Lt")
+FLOAT32 = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
 
 
 class CholeskyFactor(Factor):
@@ -109,6 +110,9 @@ class CholeskyFactor(Factor):
         self.report.facts["bytes"] = self._factor.nbytes
 
     def _not_positive_definite(self, failed, data):
+        largest = float(abs(data).max()) if len(data) else 0.0
+        if self.precision != "double" and largest > 0 and not FLOAT32[0] < largest < FLOAT32[1]:
+            return InvalidInputError(f'the entries of A, up to {largest:.3g}, are outside the range of float32: use precision="double"')
         column = int(self.perm[failed])
         row = int(self.symbolic.perm[failed])
         pattern = self.symbolic.matrix_pattern
@@ -184,6 +188,14 @@ class CholeskyFactor(Factor):
         x, steps = refine(self._factor, columns)
         self.report.facts["refinement_steps"] = steps
         return x
+
+    def in_range(self, b):
+        """The part of a real (n,) or (n, k) array b that is solved for, where b lies: without the means that ``pin=True`` takes out."""
+        if not hasattr(self._constraint, "center"):
+            return b
+        there = device.holds(b)
+        columns = self._bring((device.asarray(b) if there else b).reshape(len(b), -1).astype(np.float64, copy=False))
+        return self._bring_back(self._constraint.center(columns)[0], there).reshape(b.shape)
 
     def _adjoint(self):
         return self

@@ -6,7 +6,6 @@ Patterns are cut down to their free rows as keys; right-hand sides, prescribed v
 from __future__ import annotations
 
 import functools
-import warnings
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from meshsolve.device_arrays import Positions
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.factor.cholesky.cuda import S
 from meshsolve.factor.fronts.cuda import residual
+from meshsolve.report import warn
 
 K = device.kernels("factor/cholesky/components.cu")
 CHUNK = 4096                        # rows that one block of k_sum_segments adds up
@@ -141,20 +141,20 @@ class DeviceConstraint:
             raise InvalidInputError("fixed_values goes with fixed=, not with pin=True")
         if columns.shape[1] == 0:
             return columns
-        rhs, removed = self._center(columns)
+        rhs, removed = self.center(columns)
         largest = float(device.xp().abs(columns).max())
         if removed > 1e-8 * largest:
-            warnings.warn(
+            warn(
                 f"b is not in the range of the singular matrix: its mean on a component is {removed:.3g} (largest entry "
-                f"{largest:.3g}). The mean was removed", MeshsolveWarning, stacklevel=5)
+                f"{largest:.3g}). The mean was removed", MeshsolveWarning)
         if self.alone:
             return device.xp().zeros_like(columns)
-        return self._center(self._solve_fixed(rhs, None, solve_free))[0]
+        return self.center(self._solve_fixed(rhs, None, solve_free))[0]
 
-    def _center(self, columns):
+    def center(self, columns):
         """Columns minus their component means, and the largest mean removed."""
         means = self._segments.sums(columns) / self._size[:, None]
-        return columns - means[self._component], float(device.xp().abs(means).max())
+        return columns - means[self._component], float(device.xp().abs(means).max()) if means.size else 0.0
 
 
 class _Block(Positions):

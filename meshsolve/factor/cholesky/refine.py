@@ -5,11 +5,11 @@ Source: Wilkinson 1963; the stopping rule is the normwise backward error of Riga
 
 from __future__ import annotations
 
-import warnings
 
 import numpy as np
 
 from meshsolve.errors import ConvergenceWarning
+from meshsolve.report import warn
 
 MAX_STEPS = 20
 
@@ -49,7 +49,7 @@ def refine(factor, b, tolerance=2e-16):
             break
         x = x + factor.solve("A", r)
     if not error < 1e-12:
-        warnings.warn(
+        warn(
             f"refinement stopped at a backward error of {error:.2g}: the matrix is too ill-conditioned for "
-            'precision="mixed"; use precision="double"', ConvergenceWarning, stacklevel=6)
+            'precision="mixed"; use precision="double"', ConvergenceWarning)
     return best, steps

@@ -12,7 +12,6 @@ Sources: Duff and Koster 2001; Duff and Reid 1984; Davis and Natarajan 2010, "KL
 from __future__ import annotations
 
 import contextlib
-import warnings
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,7 +27,7 @@ from meshsolve.factor.glu.columns_cuda import DeviceColumns
 from meshsolve.factor.glu.cuda import DeviceMatrix, DeviceValues
 from meshsolve.factor.glu.fronts_cuda import DeviceFronts
 from meshsolve.factor.glu.refine import refine, residual
-from meshsolve.report import Report, ensure_memory
+from meshsolve.report import Report, ensure_memory, warn
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse, Trans
 
 PRECISIONS = ("double", "single", "mixed")
@@ -36,7 +35,7 @@ THRESHOLD = 0.1                # of a column's largest entry, from which the dia
 TINY, BOOST = 1e-13, 1e-8      # of the scaled matrix: a static pivot that is smaller, and what it becomes
 GROWTH = 1e8                   # max |U| / max |B| at which static pivots are given up
 WRONG = 1e-12                  # backward error at which they are, after refinement
-ROUNDING = 1e-15               # backward error that needs no refinement
+ENOUGH, ROUNDING = 1e-13, 1e-15  # backward error that is not refined, which costs two solves more; and what refinement aims at
 
 
 class LUFactor(Factor):
@@ -250,8 +249,8 @@ class LUFactor(Factor):
         Notes
         -----
         The first solve after each factorization measures its backward error, and so does the first with the transpose. Where
-        that is above rounding, this solve and all later ones are refined, at most two steps (Skeel 1980), and where it stays
-        above 1e-12, other pivots are chosen.
+        that is above 1e-13, this solve and all later ones are refined, at most two steps (Skeel 1980), and where it stays above
+        1e-12, other pivots are chosen.
         """
         one_of(trans, "trans", ("N", "T", "H"))
         with self.report.phase("solve"), self._errors("the solve"):
@@ -274,8 +273,8 @@ class LUFactor(Factor):
             self._repivot(self._data)
             found = self._refined(columns, self._apply(columns, transposed), transposed, steps)
         if not found.error <= WRONG:
-            warnings.warn(f"the backward error of the solution is {found.error:.2g}: the matrix is too badly conditioned for its "
-                          "pivots", ConvergenceWarning, stacklevel=5)
+            warn(f"the backward error of the solution is {found.error:.2g}: the matrix is too badly conditioned for its pivots",
+                 ConvergenceWarning)
         self._seen.add(transposed)
         self._refine_always = self._refine_always or found.steps > 0
         return found.x
@@ -286,7 +285,8 @@ class LUFactor(Factor):
         else:
             A = self._values(self._data)
             leaves = lambda x, b: residual(A, transposed, x, b)                                        # noqa: E731
-        found = refine(leaves, columns, x, lambda r: self._apply(r, transposed), ROUNDING, steps)
+        enough = ROUNDING if self._refine_always else ENOUGH
+        found = refine(leaves, columns, x, lambda r: self._apply(r, transposed), enough, ROUNDING, steps)
         self.report.facts.update(backward_error=found.error, refinement_steps=found.steps)
         return found
 

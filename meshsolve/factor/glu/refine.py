@@ -38,8 +38,9 @@ def residual(A, transposed, x, b):
     return r, _core.lu_residual(A.indptr, A.indices, A.data, transposed, x, b, r)
 
 
-def refine(residual, b, x, solve, target, most):
-    """Correct x by ``solve(b - A x)`` until its backward error is at most ``target`` or no longer halves.
+def refine(residual, b, x, solve, enough, target, most):
+    """Correct x, where its backward error is above ``enough``, by ``solve(b - A x)`` until it is at most ``target`` or no longer
+    halves.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ def refine(residual, b, x, solve, target, most):
         What :func:`residual` gives, where the arrays lie.
     b, x : (n, k) arrays of A's dtype
     solve : callable of an (n, k) array
-    target : float
+    enough, target : float
     most : int
         Corrections at most.
 
@@ -57,6 +58,8 @@ def refine(residual, b, x, solve, target, most):
     """
     r, error = residual(x, b)
     best = Refined(x, error, 0)
+    if error <= enough:
+        return best
     for step in range(1, most + 1):
         if best.error <= target:
             break

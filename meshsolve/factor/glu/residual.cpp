@@ -9,6 +9,8 @@
 namespace ms::glu {
 namespace {
 
+constexpr int64_t kRun = 256;                   // entries of a row summed at once: the rounding of a long row stays small
+
 double modulus(double x) { return std::fabs(x); }
 double modulus(Complex x) { return std::hypot(x.re, x.im); }
 
@@ -26,9 +28,13 @@ double subtract_rows(const Pattern& A, const S* data, Strided<const S> x, Stride
   for (int32_t i = 0; i < A.n; ++i) {
     double size = 0;
     S sum = b.at(i, 0);
-    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
-      sum -= data[p] * x.at(A.idx[p], 0);
-      size += modulus(data[p]);
+    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1];) {
+      S run{};
+      for (const int64_t end = std::min(p + kRun, A.ptr[i + 1]); p < end; ++p) {
+        run += data[p] * x.at(A.idx[p], 0);
+        size += modulus(data[p]);
+      }
+      sum -= run;
     }
     r.at(i, 0) = sum;
     norm = std::max(norm, size);

