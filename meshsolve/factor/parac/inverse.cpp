@@ -11,7 +11,7 @@
 namespace ms::parac {
 namespace {
 
-constexpr int64_t block = 4096;
+constexpr int64_t block = 4096, grain = 1 << 15;
 
 }  // namespace
 
@@ -28,11 +28,13 @@ Inverse<T>::Inverse(Columns<T>&& columns, bool by_levels, int threads) : columns
                                   by_levels || columns_.rounds > 0, by_levels ? order.data() : nullptr, threads);
   inverse_d_.resize(n);
   place_.resize(n);
-  for (int32_t q = 0; q < n; ++q) {
-    const double d = columns_.D[lower_.order()[q]];
-    inverse_d_[q] = d > 0 ? 1 / d : 0;
-    place_[q] = columns_.perm[lower_.order()[q]];
-  }
+  for_range(threads, n, grain, [&](int64_t from, int64_t to, int) {
+    for (int64_t q = from; q < to; ++q) {
+      const double d = columns_.D[lower_.order()[q]];
+      inverse_d_[q] = d > 0 ? 1 / d : 0;
+      place_[q] = columns_.perm[lower_.order()[q]];
+    }
+  });
 }
 
 template <class T>
@@ -104,7 +106,7 @@ template <class T>
 template <int K>
 void Inverse<T>::apply_block(const double* b, int64_t row_b, int64_t column_b, double* x, int64_t row_x, int64_t column_x,
                              double* Y, int threads) const {
-  constexpr int64_t grain = 1 << 15, ahead = 32;
+  constexpr int64_t ahead = 32;
   const int64_t n = static_cast<int64_t>(columns_.D.size());
   const int32_t* const perm = place_.data();
   for_range(threads, n, grain, [&](int64_t from, int64_t to, int) {

@@ -128,14 +128,14 @@ class Rounds {
   Buffer<Edge> spare_;
   std::vector<int32_t> chosen_;         // of this round, ascending
   std::vector<std::vector<int32_t>> found_;      // the same by pieces
-  std::vector<int32_t> perm_;           // numbers in the graph
-  std::vector<Place> place_;            // (n) by position
-  std::vector<double> D_;
+  RawVector<int32_t> perm_;             // numbers in the graph
+  RawVector<Place> place_;              // (n) by position
+  RawVector<double> D_;
 };
 
 template <class T>
 Rounds<T>::Rounds(Graph&& graph, const Options& options)
-    : graph_(std::move(graph)), options_(options), n_(graph_.n), at_(n_), place_(n_), D_(n_, 0.0) {
+    : graph_(std::move(graph)), options_(options), n_(graph_.n), at_(n_), place_(n_), D_(n_) {
   workers_.resize(options.threads);
   for (Worker& worker : workers_) worker.pivot.reserve(3 * graph_.ptr[n_] / options.threads);
   perm_.reserve(n_);
@@ -381,6 +381,7 @@ Columns<T> Rounds<T>::collect() {
   Columns<T> out;
   std::vector<int32_t> position(n_);
   out.ptr.resize(n_ + int64_t{1});
+  out.ptr[0] = 0;
   for (int32_t k = 0; k < n_; ++k) {
     position[perm_[k]] = k;
     out.ptr[k + 1] = out.ptr[k] + place_[k].length;
