@@ -39,7 +39,7 @@ class Ordered {
     interrupt::begin(n_);
     if (options_.threads > 1 && n_ > 1000) return run_parallel();
     Worker worker(nodes_, 3 * graph_.ptr[n_]);
-    sweep<true>(0, n_, worker);
+    sweep(0, n_, worker, nullptr);
     return whole(std::move(worker));
   }
 
@@ -72,7 +72,7 @@ class Ordered {
   };
   struct Row {                                 // edges of the matrix to later vertices
     int64_t start;
-    int32_t count, least;                      // and the first of its neighbours
+    int32_t count, outside;                    // neighbours in earlier ranges
   };
 
   static void poll(int64_t done) {
@@ -80,9 +80,10 @@ class Ordered {
     interrupt::advance(done);
   }
 
-  // Writes the edges of the pivots [from, to), at most `block`, to later vertices. Their rows lie anywhere in the matrix and
-  // so do the positions of their neighbours: each step asks for all that the next one reads, and no branch waits for memory.
-  void copy_block(int64_t from, int64_t to, Worker& worker, Row* rows) const {
+  // Writes the edges of the pivots [from, to), at most `block`, of the range from `begin` on to later vertices. Their rows lie
+  // anywhere in the matrix and so do the positions of their neighbours: each step asks for all that the next one reads, and no
+  // branch waits for memory.
+  void copy_block(int32_t begin, int64_t from, int64_t to, Worker& worker, Row* rows) const {
     const int64_t count = to - from;
     std::array<int64_t, block> start;
     std::array<int32_t, block> length;
@@ -113,36 +114,34 @@ class Ordered {
     at = worker.kept;
     int64_t next = at;
     for (int64_t i = 0; i < count; ++i) {
-      rows[i] = {next, 0, n_};
-      int32_t least = n_;
+      rows[i].start = next;
+      int32_t outside = 0;
       for (int32_t e = 0; e < length[i]; ++e, ++at) {
         const int32_t j = iperm_[name[at]];
         name[next] = j;                        // never behind what was read
         w[next] = w[at];
         next += j > from + i;
-        least = std::min(least, j);
+        outside += j < begin;
       }
       rows[i].count = static_cast<int32_t>(next - rows[i].start);
-      rows[i].least = least;
+      rows[i].outside = outside;
     }
   }
 
-  // The pivots [begin, end) in order. Not `alone`: those that need one of another range, or one that is put off, are put off.
-  template <bool alone>
-  void sweep(int32_t begin, int32_t end, Worker& worker, Range* range = nullptr, int32_t id = 0) {
+  // The pivots [begin, end) in order. In a range of several, those that need one of another, or one that is put off, are put off.
+  void sweep(int32_t begin, int32_t end, Worker& worker, Range* range) {
     std::array<Row, block> rows;
     for (int32_t k = begin; k < end; ++k) {
       const int32_t i = (k - begin) % block;
-      if ((k - begin) % 1024 == 0) poll(alone ? 1024 : 0);
-      if (i == 0) copy_block(k, std::min<int64_t>(end, int64_t{k} + block), worker, rows.data());
-      if constexpr (!alone)
-        if (scattered_ || rows[i].least < begin || waits_[k] != 0) {
-          put_off(k, end, rows[i], worker, id, *range);
-          continue;
-        }
+      if ((k - begin) % 1024 == 0) poll(range ? 0 : 1024);
+      if (i == 0) copy_block(begin, k, std::min<int64_t>(end, int64_t{k} + block), worker, rows.data());
+      if (range && (scattered_ || rows[i].outside > 0 || waits_[k] != 0)) {
+        put_off(k, end, rows[i], worker, *range);
+        continue;
+      }
       gather(k, worker.to.data() + rows[i].start, worker.w.data() + rows[i].start, rows[i].count, worker);
       eliminate(k, worker, [&](int32_t a, int32_t b, double w) {
-        if (alone || a < end)
+        if (a < end)
           list_[a] = worker.nodes.put(list_[a], w, b);
         else
           worker.away.push_back({w, a, b});
@@ -151,11 +150,11 @@ class Ordered {
   }
 
   // Keeps the row of a late vertex, and marks its later neighbours in the range as late.
-  void put_off(int32_t k, int32_t end, const Row& row, Worker& worker, int32_t id, Range& range) {
+  void put_off(int32_t k, int32_t end, const Row& row, Worker& worker, Range& range) {
     int32_t* const to = worker.to.data() + worker.kept;
     std::copy_n(worker.to.data() + row.start, row.count, to);
     std::copy_n(worker.w.data() + row.start, row.count, worker.w.data() + worker.kept);
-    range.late.push_back({k, row.count, worker.kept, id});
+    range.late.push_back({k, row.count, worker.kept, range.worker});
     worker.kept += row.count;
     waits_[k] = 0;
     if (scattered_) return;
@@ -215,7 +214,7 @@ class Ordered {
       range.worker = id;
       range.offset = workers_[id].pivot.entries();
       std::fill(waits_.begin() + from, waits_.begin() + to, 0);
-      sweep<false>(static_cast<int32_t>(from), static_cast<int32_t>(to), workers_[id], &range, id);
+      sweep(static_cast<int32_t>(from), static_cast<int32_t>(to), workers_[id], &range);
       range.entries = workers_[id].pivot.entries() - range.offset;
       interrupt::advance(to - from - static_cast<int64_t>(range.late.size()));
     });
