@@ -48,8 +48,16 @@ Columns<T> Inverse<T>::columns() const {
 template <class T>
 void Inverse<T>::label_components() {
   const int32_t n = static_cast<int32_t>(columns_.D.size());
-  for (const double d : columns_.D) null_components_ += d == 0;
+  int32_t grounds = 0;                                  // columns that end at the ground
+  for (int32_t k = 0; k < n; ++k) {
+    null_components_ += columns_.D[k] == 0;
+    grounds += columns_.D[k] != 0 && columns_.ptr[k] == columns_.ptr[k + 1];
+  }
   if (null_components_ == 0) return;
+  if (null_components_ == 1 && grounds == 0) {          // all columns lead to the same vertex
+    size_.assign(1, n);
+    return;
+  }
   std::vector<int32_t> label(n);
   int32_t count = 0;
   for (int32_t k = n - 1; k >= 0; --k) {
@@ -62,7 +70,6 @@ void Inverse<T>::label_components() {
     label_[columns_.perm[k]] = label[k];
     if (label[k] >= 0) ++size_[label[k]];
   }
-  if (count == 1 && size_[0] == n) label_ = {};
 }
 
 template <class T>
