@@ -7,7 +7,7 @@ namespace ms::order {
 
 class MinCut {
  public:
-  std::vector<int32_t> ptr, adj;             // the graph, both directions; rows are permuted by run()
+  std::vector<int32_t> ptr, adj;             // the graph, both directions
   std::vector<uint8_t> source, sink;         // anchors of the two sides; a vertex may be both
 
   // Vertices in the minimum cut, or `enough` as soon as the cut is known to have that many: then no sides are known.
@@ -18,16 +18,23 @@ class MinCut {
 
  private:
   static constexpr int32_t kNone = -1, kEnd = -2;
-  struct Step { int32_t node, next; };
+  static constexpr uint8_t kIn = 1, kOut = 2;
+  struct Step {                              // a path is at the out node of v, which it came to through the in node of `via`
+    int32_t v, via;
+    int32_t next;                            // position in towards_ of the neighbour to be tried next
+  };
   int32_t size() const { return static_cast<int32_t>(ptr.size()) - 1; }
   void aim();
   bool augment(int32_t from);
-  int32_t advance(Step& at) const;
+  bool enter(int32_t u);
+  bool advance();
   void apply_path();
 
   // Flow through v comes from came_[v] and goes to goes_[v]; kEnd at the ends of a path, kNone without flow.
   std::vector<int32_t> came_, goes_, distance_, queue_, sources_;
-  std::vector<uint8_t> seen_;                // of node 2 v (in) and 2 v + 1 (out)
+  std::vector<int32_t> towards_;             // rows of adj, neighbours in order of their distance to the sinks
+  std::vector<int32_t> end_;                 // of the rows of towards_: neighbours without a way to a sink are not in them
+  std::vector<uint8_t> seen_;                // kIn and kOut: the nodes of v that have been visited
   std::vector<Step> path_;
 };
 

@@ -235,7 +235,8 @@ class Symbolic:
     _there: Any = None              # (pattern, analysis, sizes) on the device
 
     @classmethod
-    def build(cls, pattern: Csr, ordering_perm: ArrayLike, ordering: Any = None, threads: int = 1, place: str = "cpu") -> Self:
+    def build(cls, pattern: Csr, ordering_perm: ArrayLike, ordering: Any = None, threads: int = 1, place: str = "cpu",
+              always: int | None = None) -> Self:
         """Analyse a checked symmetric pattern (both triangles stored, the diagonal or not).
 
         Parameters
@@ -250,6 +251,8 @@ class Symbolic:
         place : {"cpu", "cuda"}
             Where the work is done; the analysis is the same. With ``"cuda"`` the arrays of the pattern are device arrays, the
             analysis stays there, and the host has it when it asks: :attr:`perm`, :attr:`parent`, ...
+        always : int, optional
+            Supernodes that have at most so many columns together are joined whatever the zeros; by default 2. For ``place="cpu"``.
 
         Raises
         ------
@@ -270,7 +273,7 @@ class Symbolic:
             else:
                 perm = as_perm(ordering_perm, pattern.n, "ordering")
                 self._pattern = Csr(pattern.n, pattern.indptr, pattern.indices)
-                self._bound = _core.analyze(pattern.indptr, pattern.indices, perm)
+                self._bound = _core.analyze(pattern.indptr, pattern.indices, perm, always)
         self.report.facts.update(nnz_L=self.nnz, flops=self.flops, bytes=self.nbytes)
         return self
 

@@ -1,5 +1,8 @@
 // Symbolic analysis for Python: the pieces as functions of plain arrays, and the analysis that a factorization holds.
+#include <nanobind/stl/optional.h>
+
 #include <numeric>
+#include <optional>
 
 #include "native/bind.hpp"
 #include "symbolic.hpp"
@@ -27,9 +30,11 @@ template <class T, std::vector<T> symbolic::Supernodes::*member> auto of_superno
   return view(nb::cast<Symbolic&>(self).supernodes.*member, self);
 }
 
-Symbolic build(const In<int64_t>& indptr, const Indices& indices, const Indices& perm) {
+Symbolic build(const In<int64_t>& indptr, const Indices& indices, const Indices& perm, std::optional<int32_t> always) {
   Released released;
-  return symbolic::analyze(pattern(indptr, indices), perm.data(), symbolic::Relaxation{});
+  symbolic::Relaxation relaxation;
+  relaxation.always = always.value_or(relaxation.always);
+  return symbolic::analyze(pattern(indptr, indices), perm.data(), relaxation);
 }
 
 Symbolic restore(const Indices& perm, const Indices& iperm, const Indices& parent, const Indices& colcount, const Indices& first,
@@ -87,7 +92,9 @@ void bind_symbolic(nb::module_& m) {
       .def_prop_ro("row_ptr", &of_supernodes<int64_t, &Supernodes::row_ptr>)
       .def_prop_ro("rows", &of_supernodes<int32_t, &Supernodes::rows>);
   m.def("analyze", &build, nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), nb::arg("perm").noconvert(),
-        "Analysis of A[perm][:, perm]; A is a symmetric pattern with both triangles.");
+        nb::arg("always") = nb::none(),
+        "Analysis of A[perm][:, perm]; A is a symmetric pattern with both triangles. Supernodes of up to `always` columns are joined "
+        "whatever the zeros.");
   m.def("restore_analysis", &restore, nb::arg("perm").noconvert(), nb::arg("iperm").noconvert(), nb::arg("parent").noconvert(),
         nb::arg("colcount").noconvert(), nb::arg("first").noconvert(), nb::arg("snode_parent").noconvert(),
         nb::arg("row_ptr").noconvert(), nb::arg("rows").noconvert(), "An Analysis from the arrays of an earlier one.");
