@@ -251,7 +251,7 @@ void Rounds<T>::eliminate(int32_t v, int64_t position, int32_t id) {
   const std::span<const Edge> edges = pivot.edges();
   for (size_t i = 0; i < edges.size(); ++i)
     if (edges[i].to != at_.m) join<shared>(edges[i].to, v, pivot.joining(static_cast<int64_t>(i)), edges[i].copies, worker.rows);
-  at_.key[v] = dead;
+  store<shared>(at_.key[v], dead);      // who drops dead entries of a long row may look at it
 }
 
 // A neighbour of a pivot gets its samples and loses the edges to the pivot.

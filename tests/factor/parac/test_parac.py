@@ -92,6 +92,13 @@ def test_ranges_of_an_order_make_the_factor_of_the_whole(make, ordering):
     assert _core.shared_calls() > before
 
 
+@pytest.mark.native
+def test_long_rows_drop_what_other_threads_eliminate():
+    L = ms.datasets.rmat(12)
+    one, *others = (ms.parac(L, ordering="rounds", seed=3, threads=t, device="cpu") for t in (1, 2, 3, 7))
+    assert all(np.array_equal(P.perm, one.perm) and np.array_equal(P.G.data, one.G.data) for P in others)
+
+
 @pytest.mark.parametrize("row, value", [(0, -3.0), (20_000, np.nan), (39_998, -3.0)])
 def test_threads_name_the_first_bad_row(row, value):
     L = ms.datasets.grid2d(200, 200)
