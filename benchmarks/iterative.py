@@ -1,8 +1,8 @@
 """Set-up and solve of one iterative solver in a process of its own, which is stopped when it takes too long.
 
-The library is loaded and warmed up on a tiny graph first. The child says when it begins and after each repetition what it measured,
-so that a limit counts from there on, and what was measured before it stands. ``python -m benchmarks.iterative`` is the child, with
-the task as JSON on standard input.
+The library is loaded and warmed up on a tiny graph first. The child says when it begins and after each repetition what it
+measured, so that a limit counts from there on, and what was measured before it stands. ``python -m benchmarks.iterative`` is the
+child, with the task as JSON on standard input.
 """
 
 from __future__ import annotations
@@ -45,12 +45,13 @@ def measure(folder, solver, threads, options, rtol, wrong):
     Returns
     -------
     dict
-        ``seconds``, ``iterations`` and ``error``, or ``failed`` with the reason; ``stopped`` beside it is the limit that was too short.
+        ``seconds``, ``iterations`` and ``error``, or ``failed`` with the reason; ``stopped`` beside it is the limit, which was
+        too short.
     """
     task = {"folder": str(folder), "solver": solver, "threads": threads, "repeat": options.repeat, "rtol": rtol}
     with tempfile.TemporaryFile("w+") as errors, subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.iterative"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, bufsize=0,
-            cwd=pathlib.Path(__file__).parents[1], env=thread_environment(threads)) as child:
+            [sys.executable, "-m", "benchmarks.iterative"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
+            bufsize=0, cwd=pathlib.Path(__file__).parents[1], env=thread_environment(threads)) as child:
         child.stdin.write(json.dumps(task).encode())
         child.stdin.close()
         child.stdin = None
@@ -70,8 +71,10 @@ def measure(folder, solver, threads, options, rtol, wrong):
         return {"failed": f"stopped after {options.limit:g} s", "stopped": options.limit}
     error = max(d["error"] for d in done)
     if not error < wrong:
-        return {"failed": f"residual {error:.1e} after {done[-1]['iterations']} iterations", "error": error, "iterations": done[-1]["iterations"]}
-    seconds = {clock: {k: summary(d["seconds"][clock][k] for d in done) for k in ("setup", "solve", "total")} for clock in ("wall", "cpu")}
+        iterations = done[-1]["iterations"]
+        return {"failed": f"residual {error:.1e} after {iterations} iterations", "error": error, "iterations": iterations}
+    seconds = {clock: {k: summary(d["seconds"][clock][k] for d in done) for k in ("setup", "solve", "total")}
+               for clock in ("wall", "cpu")}
     return {"seconds": seconds, "iterations": done[-1]["iterations"], "error": error}
 
 

@@ -94,7 +94,7 @@ def parser():
     p.add_argument("--quick", action="store_true", help="four small problems only")
     p.add_argument("--peers", nargs="*", default=list(ITERATIVE), choices=list(ITERATIVE), metavar="NAME", help=", ".join(ITERATIVE))
     p.add_argument("--repeat", type=int, default=3)
-    p.add_argument("--limit", type=float, default=120, help="seconds a solver may take on a problem; then it is stopped, and the result says so")
+    p.add_argument("--limit", type=float, default=120, help="seconds after which a solver is stopped on a problem and marked so")
     p.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     p.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="cpu: one-thread ratios on a machine in use")
     p.add_argument("--out", help="result file instead of benchmarks/results/...")

@@ -21,7 +21,9 @@ struct Unwritten {                        // an allocator of elements that are n
   }
   void deallocate(T* data, size_t) noexcept { free_block(data); }
   template <class U> void construct(U* at) noexcept { ::new (static_cast<void*>(at)) U; }
-  template <class U, class... Args> void construct(U* at, Args&&... args) { ::new (static_cast<void*>(at)) U(std::forward<Args>(args)...); }
+  template <class U, class... Args> void construct(U* at, Args&&... args) {
+    ::new (static_cast<void*>(at)) U(std::forward<Args>(args)...);
+  }
   template <class U> bool operator==(const Unwritten<U>&) const noexcept { return true; }
 };
 

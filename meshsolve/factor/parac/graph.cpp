@@ -1,5 +1,5 @@
-// From a symmetric matrix with non-negative row sums to the weighted graph that is factored. One sweep on one thread, two on more:
-// where the edges of a piece of the rows begin has to be counted first. O(nnz).
+// From a symmetric matrix with non-negative row sums to the weighted graph that is factored. One sweep on one thread, two on
+// more: where the edges of a piece of the rows begin has to be counted first. O(nnz).
 #include <algorithm>
 #include <cmath>
 
@@ -184,7 +184,9 @@ Graph graph_of(const Pattern& A, const double* x, int threads) {
     for_range(threads, A.n, piece, [&](int64_t b, int64_t e, int) { start[b / piece + 1] = count_edges(A, x, b, e); });
   for (int64_t i = 0; i < pieces; ++i) start[i + 1] += start[i];
   std::vector<Rows> found(pieces);
-  for_range(threads, A.n, piece, [&](int64_t b, int64_t e, int) { read_rows(A, x, b, e, start[b / piece], g, found[b / piece]); });
+  for_range(threads, A.n, piece, [&](int64_t b, int64_t e, int) {
+    read_rows(A, x, b, e, start[b / piece], g, found[b / piece]);
+  });
   for (int64_t i = 0; i < pieces; ++i) {
     if (found[i].bad_row >= 0) {
       g.bad_row = found[i].bad_row;

@@ -2,12 +2,12 @@
 // pivots left for it. The edges to later vertices are copied in the order of elimination first, a block of pivots at a time: that
 // fetches together what lies scattered in the matrix, and the pivots find their rows one after the other.
 // One thread takes the pivots in order. More threads cut the order into ranges, and one thread sweeps over a range as over the
-// whole order: orders that follow an elimination tree (amd, nested dissection) have its subtrees one after the other, so that most
-// pivots of a range need none of another. Those that do, and what follows them within the range, are put off until all ranges are
-// swept: 1 to 3 % of the vertices of a mesh. They, and all vertices of an order that jumps about (nnz_sort, random), follow the paper's
-// Algorithm 3: a vertex is ready when no edge to an earlier one is left (raw copies are counted); what becomes ready goes on the
-// stack of the thread that made it so, which keeps its neighbours in the cache, and threads without work are handed the old end of
-// a busy one's stack.
+// whole order: orders that follow an elimination tree (amd, nested dissection) have its subtrees one after the other, so that
+// most pivots of a range need none of another. Those that do, and what follows them within the range, are put off until all ranges
+// are swept: 1 to 3 % of the vertices of a mesh. They, and all vertices of an order that jumps about (nnz_sort, random), follow the
+// paper's Algorithm 3: a vertex is ready when no edge to an earlier one is left (raw copies are counted); what becomes ready goes
+// on the stack of the thread that made it so, which keeps its neighbours in the cache, and threads without work are handed the old
+// end of a busy one's stack.
 // Source: Liang et al. 2025, "ParAC", Algorithms 1 and 3.
 #include <array>
 #include <atomic>
@@ -290,7 +290,8 @@ class Ordered {
         add(a, b, w, worker);
       });
       for (const Edge& e : worker.pivot.edges())      // the last one to come sees all that was put into the lists
-        if (e.to != n_ && AtomicRef(waits_[e.to]).fetch_add(-e.copies, std::memory_order_acq_rel) == e.copies) worker.ready.push_back(e.to);
+        if (e.to != n_ && AtomicRef(waits_[e.to]).fetch_add(-e.copies, std::memory_order_acq_rel) == e.copies)
+          worker.ready.push_back(e.to);
       left_.fetch_sub(1, std::memory_order_acq_rel);
       if (idle_.load(std::memory_order_relaxed) > 0 && worker.ready.size() > 8) share(worker);
       if (++done % 1024 == 0) poll(1024);

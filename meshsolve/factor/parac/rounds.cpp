@@ -61,7 +61,8 @@ Buffer<Edge> fresh_rows(int threads, int64_t entries) {
   Buffer<Edge> rows = Buffer<Edge>::without_pages(entries);
   char* const data = reinterpret_cast<char*>(rows.data());
   const int64_t bytes = entries * static_cast<int64_t>(sizeof(Edge));
-  if (bytes >= share / 8) for_range(threads, bytes, share, [&](int64_t from, int64_t to, int) { make_pages(data + from, to - from); });
+  if (bytes < share / 8) return rows;
+  for_range(threads, bytes, share, [&](int64_t from, int64_t to, int) { make_pages(data + from, static_cast<size_t>(to - from)); });
   return rows;
 }
 

@@ -53,7 +53,8 @@ std::vector<int32_t> order_by_level(const std::vector<int32_t>& level, const int
   return order;
 }
 
-void order_piece(int32_t from, int32_t to, const int64_t* ptr, const int32_t* rows, std::vector<int32_t>& scratch, int32_t* order) {
+void order_piece(int32_t from, int32_t to, const int64_t* ptr, const int32_t* rows, std::vector<int32_t>& scratch,
+                 int32_t* order) {
   const int32_t count = to - from;
   scratch.assign(count, 0);
   int32_t* const level = scratch.data();
