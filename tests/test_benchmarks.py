@@ -7,13 +7,14 @@ import pathlib
 import re
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from kernel_harness import Harness
 
-from benchmarks import cholesky, cholesky_bars, circuits, glu, gpu, ildl, ildl_guide, measure, plot, problems, tables, worker
+from benchmarks import cholesky, cholesky_bars, circuits, glu, gpu, ildl, ildl_guide, iterative, measure, plot, problems, tables, worker
 from benchmarks.peers import ORDERINGS, SOLVERS, Unavailable
 from benchmarks.peers.base import triangle
 from benchmarks.peers.klu import Klu
@@ -437,6 +438,37 @@ def test_parac_measures_judges_and_writes(tmp_path, monkeypatch, capsys):
     assert all(found["error"] < parac.WRONG for found in row["solvers"].values() if "seconds" in found)
     assert "parac-auto-1t" in row["solvers"] and all(b["passed"] for b in run["bars"] if "iterations" in b["what"])
     assert "tiny: 400 vertices" in capsys.readouterr().out
+
+
+def test_a_solver_that_takes_too_long_is_stopped_and_said_so(tmp_path):
+    import meshsolve as ms
+
+    A = ms.datasets.grid2d(150, 150)
+    iterative.save(tmp_path, A, A @ np.random.default_rng(0).standard_normal(22_500))
+    options = types.SimpleNamespace(repeat=2, limit=60)
+    found = iterative.measure(tmp_path, "parac-amd", 1, options, 1e-8, 1.1e-8)
+    assert found["seconds"]["wall"]["total"]["runs"] == 2 and found["error"] < 1.1e-8 and found["iterations"] > 5
+    assert "residual" in iterative.measure(tmp_path, "parac-amd", 1, options, 1e-2, 1e-8)["failed"]
+    assert "ordering has to be one of" in iterative.measure(tmp_path, "parac-none", 1, options, 1e-8, 1.1e-8)["failed"]
+    options = types.SimpleNamespace(repeat=10_000, limit=2)                 # what was measured until then stands
+    assert 0 < iterative.measure(tmp_path, "parac-amd", 1, options, 1e-8, 1.1e-8)["seconds"]["wall"]["total"]["runs"] < 10_000
+    options.limit = 1e-3
+    assert iterative.measure(tmp_path, "parac-amd", 1, options, 1e-8, 1.1e-8) == {"failed": "stopped after 0.001 s", "stopped": 1e-3}
+
+
+def test_a_stopped_peer_is_a_lower_bound():
+    from benchmarks import parac
+
+    def judged(bound, **peers):
+        return parac._against({"problem": "p", "solvers": {"parac-auto-1t": {"seconds": _seconds(total=2.0)}} | peers}, "all", ("a", "b"), bound,
+                              "wall")
+    stopped = {"failed": "stopped after 120 s", "stopped": 120}
+    (b,) = judged(4, a=stopped, b=stopped)
+    assert b["value"] == 60 and b["passed"] and "at least" in b["what"]
+    assert judged(100, a=stopped)[0]["passed"] is None      # it may or may not be a hundred times faster
+    (b,) = judged(4, a=stopped, b={"seconds": _seconds(total=6.0)})
+    assert b["value"] == 3 and b["passed"] is False and "at least" not in b["what"]
+    assert judged(4, a={"failed": "no"}) == []
 
 
 def test_lu_on_a_gpu_stands_beside_the_others(capsys):

@@ -21,14 +21,17 @@ template <class T>
 class Buffer {
  public:
   Buffer() = default;
-  explicit Buffer(int64_t size, int threads = 1) : Buffer() {
-    if (size <= 0) return;
-    size_ = size;
-    constexpr size_t large = size_t{1} << 20, page = 4096;
-    const size_t bytes = static_cast<size_t>(size) * sizeof(T);
-    const size_t alignment = bytes >= large ? page : 64;
-    data_ = static_cast<T*>(aligned_block(alignment, (bytes + alignment - 1) / alignment * alignment));
+  explicit Buffer(int64_t size, int threads = 1) : Buffer(without_pages(size)) {
+    const size_t bytes = static_cast<size_t>(size_) * sizeof(T);
     if (bytes >= large) make_pages(data_, bytes, threads);
+  }
+  static Buffer without_pages(int64_t size) {          // for several threads to make, each some
+    Buffer made;
+    if (size <= 0) return made;
+    made.size_ = size;
+    const size_t bytes = static_cast<size_t>(size) * sizeof(T), alignment = bytes >= large ? 4096 : 64;
+    made.data_ = static_cast<T*>(aligned_block(alignment, (bytes + alignment - 1) / alignment * alignment));
+    return made;
   }
   Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
   Buffer& operator=(Buffer&& other) noexcept {
@@ -43,6 +46,8 @@ class Buffer {
   int64_t size() const { return size_; }
 
  private:
+  static constexpr size_t large = size_t{1} << 20;     // bytes; from there on a block begins with a page
+
   T* data_ = nullptr;
   int64_t size_ = 0;
 };

@@ -16,12 +16,12 @@ constexpr int64_t grain = 1 << 14;        // rows
 template <class T>
 Inverse<T>::Inverse(const Incomplete& factor, int threads) {
   const int32_t n = factor.n();
-  std::vector<int64_t> ptr(factor.columns().ptr);
-  std::vector<int32_t> rows(factor.columns().idx);
-  std::vector<T> values(factor.minus_values().begin(), factor.minus_values().end());
+  RawVector<int64_t> ptr(factor.columns().ptr.begin(), factor.columns().ptr.end());
+  RawVector<int32_t> rows(factor.columns().idx.begin(), factor.columns().idx.end());
+  RawVector<T> values(factor.minus_values().begin(), factor.minus_values().end());
   const std::vector<int32_t> order = trisolve::order_by_level(trisolve::level_sets(n, ptr.data(), rows.data()), nullptr);
   lower_ = trisolve::UnitLower<T>(n, std::move(ptr), std::move(rows), std::move(values), true, order.data(), threads);
-  const std::vector<int32_t>& eliminated = lower_.order();
+  const RawVector<int32_t>& eliminated = lower_.order();
   place_.resize(n);
   for (int32_t q = 0; q < n; ++q) place_[eliminated[q]] = q;
   p_.resize(n);
@@ -49,7 +49,7 @@ template <class T>
 void Inverse<T>::solve(const int32_t* row, const double* scale, Strided<const double> B, Strided<double> X, int64_t k,
                        int threads) const {
   const int64_t n = static_cast<int64_t>(p_.size());
-  const std::vector<int32_t>& eliminated = lower_.order();
+  const RawVector<int32_t>& eliminated = lower_.order();
   std::vector<double> Y(n * std::min<int64_t>(k, 4)), Z(Y.size());
   interrupt::begin(k);
   for (int64_t at = 0; at < k;) {

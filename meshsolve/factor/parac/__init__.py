@@ -164,7 +164,7 @@ def parac(L, ordering="auto", samples="auto", rhs=1, seed=0, dtype=np.float64, t
     ensure_memory(BYTES_PER_ENTRY * M.nnz, "the factor")
     report = Report(threads=threads, nnz_A=M.nnz)
     with report.phase("numeric"):
-        graph = _graph(M)
+        graph = _graph(M, threads)
     ordering = _choose_ordering(ordering, graph, M)
     samples = _choose_samples(samples, M, rhs)
     perm = None
@@ -220,8 +220,8 @@ def _storage(dtype):
     return given
 
 
-def _graph(M):
-    graph = _core.ParacGraph(M.indptr, M.indices, M.data)
+def _graph(M, threads):
+    graph = _core.ParacGraph(M.indptr, M.indices, M.data, threads)
     if graph.bad_row >= 0:
         raise NotLaplacianError(
             f"row {graph.bad_row} of L sums to {graph.excess:.3g}: in a Laplacian rows sum to 0, in a diagonally dominant matrix "

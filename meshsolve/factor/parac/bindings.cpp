@@ -12,7 +12,8 @@ namespace {
 
 using parac::Graph;
 
-template <class T> std::vector<T> vector(const In<T>& a) { return {a.data(), a.data() + a.shape(0)}; }
+template <class T> RawVector<T> vector(const In<T>& a) { return {a.data(), a.data() + a.shape(0)}; }
+template <class V> auto copied(const V& v) { return to_numpy(std::vector<typename V::value_type>(v.begin(), v.end())); }
 
 template <class T>
 void bind_inverse(nb::module_& m, const char* name) {
@@ -40,17 +41,17 @@ void bind_inverse(nb::module_& m, const char* name) {
         Released free;
         f.apply_inside(B.data(), X.data(), k, threads);
       }, "B"_a.noconvert(), "X"_a.noconvert(), "k"_a, "threads"_a)
-      .def("places", [](const Inverse& f) { return to_numpy(std::vector<int32_t>(f.places())); })
+      .def("places", [](const Inverse& f) { return copied(f.places()); })
       .def("project", [](const Inverse& f, InOut<double> B, int64_t k) {
         Released free;
         return f.project(B.data(), k);
       }, "B"_a.noconvert(), "k"_a)
       .def("columns", [](const Inverse& f) {
         const parac::Columns<T> c = f.columns();
-        return std::make_tuple(to_numpy(std::vector<int64_t>(c.ptr)), to_numpy(std::vector<int32_t>(c.rows)), to_numpy(std::vector<T>(c.values)));
+        return std::make_tuple(copied(c.ptr), copied(c.rows), copied(c.values));
       })
-      .def("pivots", [](const Inverse& f) { return to_numpy(std::vector<double>(f.pivots().D)); })
-      .def("perm", [](const Inverse& f) { return to_numpy(std::vector<int32_t>(f.pivots().perm)); })
+      .def("pivots", [](const Inverse& f) { return copied(f.pivots().D); })
+      .def("perm", [](const Inverse& f) { return copied(f.pivots().perm); })
       .def_prop_ro("nnz", [](const Inverse& f) { return f.nnz(); })
       .def_prop_ro("rounds", [](const Inverse& f) { return f.pivots().rounds; })
       .def_prop_ro("lost", [](const Inverse& f) { return f.pivots().lost; })
@@ -63,10 +64,10 @@ void bind_inverse(nb::module_& m, const char* name) {
 void bind_parac(nb::module_& m) {
   using namespace nb::literals;
   nb::class_<Graph>(m, "ParacGraph")
-      .def("__init__", [](Graph* self, In<int64_t> indptr, In<int32_t> indices, In<double> data) {
+      .def("__init__", [](Graph* self, In<int64_t> indptr, In<int32_t> indices, In<double> data, int threads) {
         Released free;
-        new (self) Graph(parac::graph_of(pattern(indptr, indices), data.data()));
-      }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert())
+        new (self) Graph(parac::graph_of(pattern(indptr, indices), data.data(), threads));
+      }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "threads"_a = 1)
       .def("gather_neighbours", [](Graph& g, int64_t apart) {
         Released free;
         parac::gather_neighbours(g, apart);
@@ -78,8 +79,8 @@ void bind_parac(nb::module_& m) {
       .def_prop_ro("nnz", [](const Graph& g) { return g.ptr.back(); })
       .def_ro("floor", &Graph::floor)
       .def("arrays", [](const Graph& g) {
-        return std::make_tuple(to_numpy(std::vector<int64_t>(g.ptr)), to_numpy(std::vector<int32_t>(g.to)), to_numpy(std::vector<double>(g.w)),
-                               to_numpy(std::vector<double>(g.ground)), to_numpy(std::vector<int32_t>(g.origin)));
+        return std::make_tuple(copied(g.ptr), copied(g.to), copied(g.w),
+                               copied(g.ground), copied(g.origin));
       })
       .def_prop_ro("max_degree", [](const Graph& g) {
         int64_t most = 0;

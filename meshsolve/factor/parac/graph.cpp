@@ -1,7 +1,9 @@
-// From a symmetric matrix with non-negative row sums to the weighted graph that is factored. Two sweeps, O(nnz).
+// From a symmetric matrix with non-negative row sums to the weighted graph that is factored. One sweep on one thread, two on
+// more: where the edges of a piece of the rows begin has to be counted first. O(nnz).
 #include <algorithm>
 #include <cmath>
 
+#include "native/parallel.hpp"
 #include "parac.hpp"
 
 namespace ms::parac {
@@ -34,7 +36,7 @@ Row look_at(const Pattern& A, const double* x, int32_t i) {
 // long edge of a sliver has the weight -K, and the two short ones, once their common vertex is gone, leave +K there.
 double floor_weight(const Graph& g) {
   if (g.w.empty()) return 1;
-  std::vector<double> w(g.w);
+  std::vector<double> w(g.w.begin(), g.w.end());
   std::nth_element(w.begin(), w.begin() + w.size() / 2, w.end());
   return 1e-3 * w[w.size() / 2];
 }
@@ -92,6 +94,7 @@ void gather_neighbours(Graph& g, int64_t apart) {
   if (!g.origin.empty() || !is_scattered(g, apart)) return;
   Graph next;
   next.ptr.resize(g.ptr.size());
+  next.ptr[0] = 0;
   next.to.resize(g.to.size());
   next.w.resize(g.w.size());
   std::vector<int32_t> name(g.n, -1), met(g.n + int64_t{1});        // one more, for a vertex that is not new
@@ -124,35 +127,81 @@ void gather_neighbours(Graph& g, int64_t apart) {
   g.origin = std::move(met);
 }
 
-Graph graph_of(const Pattern& A, const double* x) {
-  Graph g;
-  g.n = A.n;
-  g.ptr.assign(A.n + 1, 0);
-  g.to.resize(A.nnz());
-  g.w.resize(A.nnz());
-  int64_t next = 0;
-  for (int32_t i = 0; i < A.n; ++i) {
+namespace {
+
+constexpr int64_t grain = 1 << 14;       // rows
+
+struct Rows {                            // what was found in a piece of the rows
+  int64_t edges = 0, floored = 0;
+  std::vector<double> ground;            // of all its rows, from the first that has some on
+  int32_t bad_row = -1;
+  double excess = 0;
+};
+
+int64_t count_edges(const Pattern& A, const double* x, int64_t from, int64_t to) {
+  int64_t edges = 0;
+  for (int64_t i = from; i < to; ++i)
+    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) edges += A.idx[p] != i && x[p] < 0;
+  return edges;
+}
+
+// The edges of the rows [from, to), from position `next` of the graph on; stops at a row that is no row of a Laplacian.
+void read_rows(const Pattern& A, const double* x, int64_t from, int64_t to, int64_t next, Graph& g, Rows& found) {
+  for (int32_t i = static_cast<int32_t>(from); i < to; ++i) {
     const Row row = look_at(A, x, i);
     const double noise = 4 * static_cast<double>(A.degree(i) + 1) * eps * row.moduli;
     if (row.sum < -std::max(noise, rounding * row.moduli) || !std::isfinite(row.moduli)) {
-      g.bad_row = i;
-      g.excess = row.sum;
-      return g;
+      found.bad_row = i;
+      found.excess = row.sum;
+      return;
     }
     if (row.sum > noise) {
-      if (g.ground.empty()) g.ground.assign(A.n, 0);
-      g.ground[i] = row.sum;
+      if (found.ground.empty()) found.ground.assign(to - from, 0);
+      found.ground[i - from] = row.sum;
     }
-    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
+    g.ptr[i] = next;
+    for (int64_t p = A.ptr[i], end = next + row.negative; next < end; ++p) {      // what is behind it may be another thread's
       g.to[next] = A.idx[p];
       g.w[next] = -x[p];
       next += A.idx[p] != i && x[p] < 0;
     }
-    g.ptr[i + 1] = next;
-    g.floored += row.positive;
+    found.floored += row.positive;
   }
-  g.to.resize(next);
-  g.w.resize(next);
+  found.edges = next;
+}
+
+}  // namespace
+
+Graph graph_of(const Pattern& A, const double* x, int threads) {
+  Graph g;
+  g.n = A.n;
+  g.ptr.resize(A.n + int64_t{1});
+  g.to.resize(A.nnz());
+  g.w.resize(A.nnz());
+  const int64_t piece = threads > 1 ? grain : A.n, pieces = (A.n + piece - 1) / piece;
+  std::vector<int64_t> start(pieces + 1, 0);
+  if (pieces > 1)
+    for_range(threads, A.n, piece, [&](int64_t b, int64_t e, int) { start[b / piece + 1] = count_edges(A, x, b, e); });
+  for (int64_t i = 0; i < pieces; ++i) start[i + 1] += start[i];
+  std::vector<Rows> found(pieces);
+  for_range(threads, A.n, piece, [&](int64_t b, int64_t e, int) {
+    read_rows(A, x, b, e, start[b / piece], g, found[b / piece]);
+  });
+  for (int64_t i = 0; i < pieces; ++i) {
+    if (found[i].bad_row >= 0) {
+      g.bad_row = found[i].bad_row;
+      g.excess = found[i].excess;
+      return g;
+    }
+    g.floored += found[i].floored;
+    if (found[i].ground.empty()) continue;
+    if (g.ground.empty()) g.ground.assign(A.n, 0);
+    std::copy(found[i].ground.begin(), found[i].ground.end(), g.ground.begin() + i * piece);
+  }
+  const int64_t edges = found.back().edges;
+  g.ptr[A.n] = edges;
+  g.to.resize(edges);
+  g.w.resize(edges);
   if (g.floored) add_negative_weights(g, A, x);
   return g;
 }

@@ -11,7 +11,7 @@
 namespace ms::parac {
 namespace {
 
-constexpr int64_t block = 4096;
+constexpr int64_t block = 4096, grain = 1 << 15;
 
 }  // namespace
 
@@ -28,11 +28,13 @@ Inverse<T>::Inverse(Columns<T>&& columns, bool by_levels, int threads) : columns
                                   by_levels || columns_.rounds > 0, by_levels ? order.data() : nullptr, threads);
   inverse_d_.resize(n);
   place_.resize(n);
-  for (int32_t q = 0; q < n; ++q) {
-    const double d = columns_.D[lower_.order()[q]];
-    inverse_d_[q] = d > 0 ? 1 / d : 0;
-    place_[q] = columns_.perm[lower_.order()[q]];
-  }
+  for_range(threads, n, grain, [&](int64_t from, int64_t to, int) {
+    for (int64_t q = from; q < to; ++q) {
+      const double d = columns_.D[lower_.order()[q]];
+      inverse_d_[q] = d > 0 ? 1 / d : 0;
+      place_[q] = columns_.perm[lower_.order()[q]];
+    }
+  });
 }
 
 template <class T>
@@ -46,8 +48,16 @@ Columns<T> Inverse<T>::columns() const {
 template <class T>
 void Inverse<T>::label_components() {
   const int32_t n = static_cast<int32_t>(columns_.D.size());
-  for (const double d : columns_.D) null_components_ += d == 0;
+  int32_t grounds = 0;                                  // columns that end at the ground
+  for (int32_t k = 0; k < n; ++k) {
+    null_components_ += columns_.D[k] == 0;
+    grounds += columns_.D[k] != 0 && columns_.ptr[k] == columns_.ptr[k + 1];
+  }
   if (null_components_ == 0) return;
+  if (null_components_ == 1 && grounds == 0) {          // all columns lead to the same vertex
+    size_.assign(1, n);
+    return;
+  }
   std::vector<int32_t> label(n);
   int32_t count = 0;
   for (int32_t k = n - 1; k >= 0; --k) {
@@ -60,7 +70,6 @@ void Inverse<T>::label_components() {
     label_[columns_.perm[k]] = label[k];
     if (label[k] >= 0) ++size_[label[k]];
   }
-  if (count == 1 && size_[0] == n) label_ = {};
 }
 
 template <class T>
@@ -104,7 +113,7 @@ template <class T>
 template <int K>
 void Inverse<T>::apply_block(const double* b, int64_t row_b, int64_t column_b, double* x, int64_t row_x, int64_t column_x,
                              double* Y, int threads) const {
-  constexpr int64_t grain = 1 << 15, ahead = 32;
+  constexpr int64_t ahead = 32;
   const int64_t n = static_cast<int64_t>(columns_.D.size());
   const int32_t* const perm = place_.data();
   for_range(threads, n, grain, [&](int64_t from, int64_t to, int) {

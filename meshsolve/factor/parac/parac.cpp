@@ -1,13 +1,16 @@
 // Factorization in a given order, left-looking: a pivot gathers its edges from the matrix and from the list that earlier
 // pivots left for it. The edges to later vertices are copied in the order of elimination first, a block of pivots at a time: that
 // fetches together what lies scattered in the matrix, and the pivots find their rows one after the other.
-// One thread takes the pivots in order. More threads follow the paper's Algorithm 3: a vertex is ready
-// when no edge to an earlier one is left (raw copies are counted); what becomes ready goes on the stack of the thread that
-// made it so, which keeps its neighbours in the cache, and threads without work are handed the old end of a busy one's stack.
+// One thread takes the pivots in order. More threads cut the order into ranges, and one thread sweeps over a range as over the
+// whole order: orders that follow an elimination tree (amd, nested dissection) have its subtrees one after the other, so that
+// most pivots of a range need none of another. Those that do, and what follows them within the range, are put off until all ranges
+// are swept: 1 to 3 % of the vertices of a mesh. They, and all vertices of an order that jumps about (nnz_sort, random), follow the
+// paper's Algorithm 3: a vertex is ready when no edge to an earlier one is left (raw copies are counted); what becomes ready goes
+// on the stack of the thread that made it so, which keeps its neighbours in the cache, and threads without work are handed the old
+// end of a busy one's stack.
 // Source: Liang et al. 2025, "ParAC", Algorithms 1 and 3.
 #include <array>
 #include <atomic>
-#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -19,133 +22,159 @@
 namespace ms::parac {
 namespace {
 
+constexpr int32_t block = 32;            // pivots whose rows are copied together
+
 template <class T>
 class Ordered {
  public:
   Ordered(const Graph& graph, const int32_t* perm, const Options& options)
-      : graph_(graph), perm_(perm), options_(options), n_(graph.n), iperm_(n_), list_(n_, no_node), length_(n_),
-        D_(n_, 0.0) {
-    for (int32_t k = 0; k < n_; ++k) iperm_[perm[k]] = k;
+      : graph_(graph), perm_(perm), options_(options), n_(graph.n), iperm_(n_), list_(n_), length_(n_), D_(n_) {
+    for_range(options.threads, n_, 1 << 15, [&](int64_t from, int64_t to, int) {
+      for (int64_t k = from; k < to; ++k) iperm_[perm[k]] = static_cast<int32_t>(k);
+      std::fill(list_.begin() + from, list_.begin() + to, no_node);
+    });
   }
 
   Columns<T> run() {
     interrupt::begin(n_);
-    const bool parallel = options_.threads > 1 && n_ > 1000;
-    if (parallel) return run_parallel();
-    row_.resize(block);
-    Worker worker(nodes_);
-    worker.pivot.reserve(3 * graph_.ptr[n_]);
-    for (int32_t k = 0; k < n_; ++k) {
-      if (k % 1024 == 0) poll(1024);
-      if (k % block == 0) {                    // the rows of the next pivots, one after the other in the cache
-        const int32_t end = std::min(n_, k + block);
-        make_room(edges_of(k, end));
-        copy_block(k, end, 0, row_.data());
-      }
-      gather(k, row_[k % block], worker);
-      eliminate<false>(k, worker);
-    }
+    if (options_.threads > 1 && n_ > 1000) return run_parallel();
+    Worker worker(nodes_, 3 * graph_.ptr[n_]);
+    sweep(0, n_, worker, nullptr);
     return whole(std::move(worker));
   }
 
  private:
-  struct Worker {
-    explicit Worker(Nodes& nodes) : nodes(nodes) {}
+  struct Late {                                // a vertex that is put off
+    int32_t k, count;                          // its place in the order; edges of the matrix to later vertices
+    int64_t start;                             // of these in the copies of the worker that swept it
+    int32_t sweeper, maker = 0;                // workers: that one, and the one that eliminates it
+    int64_t offset = 0;                        // of its column in the maker's rows
+  };
+  struct Sampled {                             // an edge of a vertex of another range
+    double w;
+    int32_t a, b;
+  };
+  struct alignas(128) Worker {
+    Worker(Nodes& nodes, int64_t entries) : nodes(nodes) { pivot.reserve(entries); }
     PivotWork<T> pivot;
     NodeKeeper nodes;
-    std::vector<int32_t> ready;                // stack of pivots
+    RawVector<int32_t> to;                     // copies of edges to later vertices: of late vertices, then of a block of pivots
+    RawVector<double> w;
+    int64_t kept = 0;                          // those of the late ones
+    std::vector<Sampled> away;
+    std::vector<int32_t> ready;                // stack of late vertices
     int64_t lost = 0;
   };
-  struct Place {                               // of a column: worker and offset in its rows
-    int64_t offset;
-    int32_t worker;
+  struct Range {                               // of the order, and what its sweep left
+    int32_t worker = 0;
+    int64_t offset = 0, entries = 0;           // of its columns in the worker's rows, but for those of its late vertices
+    std::vector<Late> late;
   };
   struct Row {                                 // edges of the matrix to later vertices
     int64_t start;
-    int32_t count;
+    int32_t count, outside;                    // neighbours in earlier ranges
   };
-
-  static constexpr int32_t block = 32;         // pivots whose rows are copied together
 
   static void poll(int64_t done) {
     interrupt::poll();
     interrupt::advance(done);
   }
 
-  // Writes the edges of the pivots [from, to), at most `block`, to later vertices. Their rows lie anywhere in the matrix and
-  // so do the positions of their neighbours: each step asks for all that the next one reads, and no branch waits for memory.
-  void copy_block(int64_t from, int64_t to, int64_t next, Row* rows) {
-    int32_t* const name = to_.get();
-    double* const w = w_.get();
+  // Writes the edges of the pivots [from, to), at most `block`, of the range from `begin` on to later vertices. Their rows lie
+  // anywhere in the matrix and so do the positions of their neighbours: each step asks for all that the next one reads, and no
+  // branch waits for memory.
+  void copy_block(int32_t begin, int64_t from, int64_t to, Worker& worker, Row* rows) const {
     const int64_t count = to - from;
     std::array<int64_t, block> start;
     std::array<int32_t, block> length;
     for (int64_t i = 0; i < count; ++i)
       if (to + i < n_) __builtin_prefetch(&graph_.ptr[perm_[to + i]]);        // of the next block
+    int64_t edges = 0;
     for (int64_t i = 0; i < count; ++i) {
       const int32_t v = perm_[from + i];
       start[i] = graph_.ptr[v];
-      length[i] = static_cast<int32_t>(graph_.degree(v));
+      edges += length[i] = static_cast<int32_t>(graph_.degree(v));
       __builtin_prefetch(graph_.to.data() + start[i]);
       __builtin_prefetch(graph_.w.data() + start[i]);
       __builtin_prefetch(graph_.w.data() + start[i] + length[i]);
     }
-    int64_t at = next;
+    if (worker.kept + edges > static_cast<int64_t>(worker.to.size())) {
+      worker.to.resize(worker.kept + 2 * edges);
+      worker.w.resize(worker.kept + 2 * edges);
+    }
+    int32_t* const name = worker.to.data();
+    double* const w = worker.w.data();
+    int64_t at = worker.kept;
     for (int64_t i = 0; i < count; ++i)
       for (int64_t p = start[i]; p < start[i] + length[i]; ++p, ++at) {
         name[at] = graph_.to[p];
         w[at] = graph_.w[p];
         __builtin_prefetch(&iperm_[name[at]]);
       }
-    at = next;
+    at = worker.kept;
+    int64_t next = at;
     for (int64_t i = 0; i < count; ++i) {
-      Row& row = rows[i];
-      row.start = next;
+      rows[i].start = next;
+      int32_t outside = 0;
       for (int32_t e = 0; e < length[i]; ++e, ++at) {
         const int32_t j = iperm_[name[at]];
         name[next] = j;                        // never behind what was read
         w[next] = w[at];
         next += j > from + i;
+        outside += j < begin;
       }
-      row.count = static_cast<int32_t>(next - row.start);
+      rows[i].count = static_cast<int32_t>(next - rows[i].start);
+      rows[i].outside = outside;
     }
   }
 
-  int64_t edges_of(int64_t from, int64_t to) const {
-    int64_t edges = 0;
-    for (int64_t k = from; k < to; ++k) edges += graph_.degree(perm_[k]);
-    return edges;
+  // The pivots [begin, end) in order. In a range of several, those that need one of another, or one that is put off, are put off.
+  void sweep(int32_t begin, int32_t end, Worker& worker, Range* range) {
+    std::array<Row, block> rows;
+    for (int32_t k = begin; k < end; ++k) {
+      const int32_t i = (k - begin) % block;
+      if ((k - begin) % 1024 == 0) poll(range ? 0 : 1024);
+      if (i == 0) copy_block(begin, k, std::min<int64_t>(end, int64_t{k} + block), worker, rows.data());
+      if (range && (scattered_ || rows[i].outside > 0 || waits_[k] != 0)) {
+        put_off(k, end, rows[i], worker, *range);
+        continue;
+      }
+      gather(k, worker.to.data() + rows[i].start, worker.w.data() + rows[i].start, rows[i].count, worker);
+      eliminate(k, worker, [&](int32_t a, int32_t b, double w) {
+        if (a < end)
+          list_[a] = worker.nodes.put(list_[a], w, b);
+        else
+          worker.away.push_back({w, a, b});
+      });
+    }
   }
 
-  // All rows, for several threads. Those of each piece have more room than they take: for their earlier vertices too.
-  void copy_rows() {
-    constexpr int64_t grain = 1 << 14;
-    std::vector<int64_t> base(n_ / grain + 2, 0);
-    for_range(options_.threads, n_, grain, [&](int64_t from, int64_t to, int) { base[from / grain + 1] = edges_of(from, to); });
-    for (size_t i = 1; i < base.size(); ++i) base[i] += base[i - 1];
-    make_room(graph_.ptr[n_]);
-    row_.resize(n_);
-    for_range(options_.threads, n_, grain, [&](int64_t from, int64_t to, int) {
-      int64_t next = base[from / grain];
-      for (int64_t k = from; k < to; k += block) {
-        const int64_t end = std::min(to, k + block);
-        copy_block(k, end, next, row_.data() + k);
-        next = row_[end - 1].start + row_[end - 1].count;
-      }
+  // Keeps the row of a late vertex, and marks its later neighbours in the range as late.
+  void put_off(int32_t k, int32_t end, const Row& row, Worker& worker, Range& range) {
+    int32_t* const to = worker.to.data() + worker.kept;
+    std::copy_n(worker.to.data() + row.start, row.count, to);
+    std::copy_n(worker.w.data() + row.start, row.count, worker.w.data() + worker.kept);
+    range.late.push_back({k, row.count, worker.kept, range.worker});
+    worker.kept += row.count;
+    waits_[k] = 0;
+    if (scattered_) return;
+    for (int32_t e = 0; e < row.count; ++e)
+      if (to[e] < end) waits_[to[e]] = 1;
+    for_samples(k, [&](int32_t b) {
+      if (b < end) waits_[b] = 1;
     });
   }
 
-  void make_room(int64_t edges) {
-    if (edges <= room_) return;
-    room_ = edges;
-    to_.reset(new int32_t[edges]);
-    w_.reset(new double[edges]);
+  template <class F>
+  void for_samples(int32_t k, F&& f) const {   // f(later end) of the edges in the list of k
+    for (uint32_t i = list_[k]; i != no_node; i = nodes_[i].next)
+      for (int32_t e = 0; e < nodes_[i].count; ++e) f(nodes_[i].to[e]);
   }
 
-  void gather(int32_t k, const Row& row, Worker& worker) {
+  void gather(int32_t k, const int32_t* to, const double* w, int32_t count, Worker& worker) {
     PivotWork<T>& pivot = worker.pivot;
-    pivot.begin(row.count + options_.samples);
-    for (int64_t p = row.start; p < row.start + row.count; ++p) pivot.add_if(true, {w_[p], to_[p], options_.samples});
+    pivot.begin(count + options_.samples);
+    for (int32_t e = 0; e < count; ++e) pivot.add_if(true, {w[e], to[e], options_.samples});
     if (!graph_.ground.empty() && graph_.ground[perm_[k]] > 0)
       for (int c = 0; c < options_.samples; ++c) pivot.add_if(true, {graph_.ground[perm_[k]] / options_.samples, n_, 1});
     for (uint32_t i = list_[k]; i != no_node;) {
@@ -158,60 +187,111 @@ class Ordered {
     }
   }
 
-  // Column and samples of the gathered pivot. A sample (a, b), a < b, joins the list of a and is one more edge that b waits for.
-  template <bool shared>
-  void eliminate(int32_t k, Worker& worker) {
+  // Column and samples of the gathered pivot: put(a, b, w) for each sample, a < b, which belongs into the list of a.
+  template <class Put>
+  void eliminate(int32_t k, Worker& worker, Put&& put) {
     PivotWork<T>& pivot = worker.pivot;
     const int64_t before = pivot.entries();
     D_[k] = pivot.make_column(n_, graph_.floor, [](int32_t j) { return j; });
     length_[k] = static_cast<int32_t>(pivot.entries() - before);
     const std::span<const Edge> e = pivot.edges();
     worker.lost += pivot.sample(stream_of(options_.seed, perm_[k]), options_.samples, [&](int64_t i, int64_t j, double w) {
-      const int32_t a = std::min(e[i].to, e[j].to), b = std::max(e[i].to, e[j].to);
-      if (shared && b != n_) waits_[b].fetch_add(1, std::memory_order_relaxed);
-      release<shared>(list_[a], worker.nodes.put(hold<shared>(list_[a]), w, b));
+      put(std::min(e[i].to, e[j].to), std::max(e[i].to, e[j].to), w);
     });
   }
 
-  // ---- several threads ----------------------------------------------------------------------------------------------
-
-  void count_waits() {
-    waits_ = std::vector<std::atomic<int32_t>>(n_);
-    for (int32_t k = 0; k < n_; ++k) {
-      const int32_t earlier = static_cast<int32_t>(graph_.degree(perm_[k])) - row_[k].count;
-      waits_[k].store(earlier * options_.samples, std::memory_order_relaxed);
-      if (earlier == 0) starts_.push_back(k);
-    }
-  }
+  // ---- several threads: the ranges -----------------------------------------------------------------------------------
 
   Columns<T> run_parallel() {
-    copy_rows();
-    count_waits();
-    place_.resize(n_);
-    std::vector<Worker> workers;
-    for (int t = 0; t < options_.threads; ++t) {
-      workers.emplace_back(nodes_);
-      workers.back().pivot.reserve(3 * graph_.ptr[n_] / options_.threads);
+    grain_ = std::max<int64_t>(512, (n_ + 8 * options_.threads - 1) / (8 * options_.threads));
+    scattered_ = jumps_about();
+    waits_.resize(n_);
+    ranges_.resize((n_ + grain_ - 1) / grain_);
+    const int64_t edges = graph_.ptr[n_], share = std::min(3 * edges, 6 * edges / options_.threads);
+    for (int t = 0; t < options_.threads; ++t) workers_.emplace_back(nodes_, share);
+    for_range(options_.threads, n_, grain_, [&](int64_t from, int64_t to, int id) {
+      Range& range = ranges_[from / grain_];
+      range.worker = id;
+      range.offset = workers_[id].pivot.entries();
+      std::fill(waits_.begin() + from, waits_.begin() + to, 0);
+      sweep(static_cast<int32_t>(from), static_cast<int32_t>(to), workers_[id], &range);
+      range.entries = workers_[id].pivot.entries() - range.offset;
+      interrupt::advance(to - from - static_cast<int64_t>(range.late.size()));
+    });
+    eliminate_late();
+    return joined();
+  }
+
+  // Whether most vertices have a neighbour in an earlier range, as a few of them tell.
+  bool jumps_about() const {
+    constexpr int64_t looks = 512;
+    const int64_t step = std::max<int64_t>(1, (n_ - grain_) / looks);
+    int64_t looked = 0, needy = 0;
+    for (int64_t k = grain_; k < n_; k += step, ++looked) {
+      const int32_t v = perm_[k];
+      const int64_t begin = k / grain_ * grain_;
+      bool needs = false;
+      for (int64_t p = graph_.ptr[v]; p < graph_.ptr[v + 1] && !needs; ++p) needs = iperm_[graph_.to[p]] < begin;
+      needy += needs;
     }
+    return 3 * needy > looked;
+  }
+
+  // ---- several threads: the late vertices ----------------------------------------------------------------------------
+
+  void eliminate_late() {
+    for (const Range& range : ranges_) late_.insert(late_.end(), range.late.begin(), range.late.end());
+    if (late_.empty()) return;
+    slot_.resize(n_);
+    left_ = static_cast<int32_t>(late_.size());
+    for_range(options_.threads, options_.threads, 1, [&](int64_t from, int64_t to, int id) {
+      for (int64_t t = from; t < to; ++t)
+        for (const Sampled& s : workers_[t].away) add(s.a, s.b, s.w, workers_[id]);
+    });
+    for_range(options_.threads, left_, 1 << 12, [&](int64_t from, int64_t to, int) { count_waits(from, to); });
+    for (const Late& late : late_)
+      if (waits_[late.k] == 0) starts_.push_back(late.k);
     Pool::run(options_.threads, [&](int id) {
       try {
-        work(workers[id], id);
+        work(workers_[id], id);
       } catch (...) {
         stop_ = true;
         throw;
       }
     });
-    return joined(workers);
+  }
+
+  void count_waits(int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; ++i) {
+      const Late& late = late_[i];
+      const int32_t* const row = workers_[late.sweeper].to.data() + late.start;
+      slot_[late.k] = static_cast<int32_t>(i);
+      for (int32_t e = 0; e < late.count; ++e) AtomicRef(waits_[row[e]]).fetch_add(options_.samples, std::memory_order_relaxed);
+      for_samples(late.k, [&](int32_t b) {
+        if (b != n_) AtomicRef(waits_[b]).fetch_add(1, std::memory_order_relaxed);
+      });
+    }
+  }
+
+  void add(int32_t a, int32_t b, double w, Worker& worker) {
+    release<true>(list_[a], worker.nodes.put(hold<true>(list_[a]), w, b));
   }
 
   void work(Worker& worker, int id) {
     int64_t done = 0;
     for (int32_t k; (k = next_pivot(worker)) >= 0;) {
-      place_[k] = {worker.pivot.entries(), id};
-      gather(k, row_[k], worker);
-      eliminate<true>(k, worker);
+      Late& late = late_[slot_[k]];
+      late.maker = id;
+      late.offset = worker.pivot.entries();
+      const Worker& sweeper = workers_[late.sweeper];
+      gather(k, sweeper.to.data() + late.start, sweeper.w.data() + late.start, late.count, worker);
+      eliminate(k, worker, [&](int32_t a, int32_t b, double w) {      // one more edge that b waits for
+        if (b != n_) AtomicRef(waits_[b]).fetch_add(1, std::memory_order_relaxed);
+        add(a, b, w, worker);
+      });
       for (const Edge& e : worker.pivot.edges())      // the last one to come sees all that was put into the lists
-        if (e.to != n_ && waits_[e.to].fetch_sub(e.copies, std::memory_order_acq_rel) == e.copies) worker.ready.push_back(e.to);
+        if (e.to != n_ && AtomicRef(waits_[e.to]).fetch_add(-e.copies, std::memory_order_acq_rel) == e.copies)
+          worker.ready.push_back(e.to);
       left_.fetch_sub(1, std::memory_order_acq_rel);
       if (idle_.load(std::memory_order_relaxed) > 0 && worker.ready.size() > 8) share(worker);
       if (++done % 1024 == 0) poll(1024);
@@ -260,58 +340,90 @@ class Ordered {
 
   // ---- the factor ----------------------------------------------------------------------------------------------------
 
-  Columns<T> frame() {
+  Columns<T> whole(Worker&& worker) {
     Columns<T> out;
     out.ptr.resize(n_ + int64_t{1});
+    out.ptr[0] = 0;
     for (int32_t k = 0; k < n_; ++k) out.ptr[k + 1] = out.ptr[k] + length_[k];
-    out.D = std::move(D_);
-    out.perm.assign(perm_, perm_ + n_);
-    return out;
-  }
-
-  Columns<T> whole(Worker&& worker) {
-    Columns<T> out = frame();
     worker.pivot.finish();
     out.rows = std::move(worker.pivot.rows);
     out.values = std::move(worker.pivot.values);
     out.lost = worker.lost;
-    return out;
+    return finished(std::move(out));
   }
 
-  Columns<T> joined(const std::vector<Worker>& workers) {
-    Columns<T> out = frame();
-    out.rows.resize(out.ptr[n_]);
-    out.values.resize(out.ptr[n_]);
-    for_range(options_.threads, n_, 1 << 14, [&](int64_t from, int64_t to, int) {
-      for (int64_t k = from; k < to; ++k) {
-        const PivotWork<T>& made = workers[place_[k].worker].pivot;
-        std::copy_n(made.rows.data() + place_[k].offset, length_[k], out.rows.data() + out.ptr[k]);
-        std::copy_n(made.values.data() + place_[k].offset, length_[k], out.values.data() + out.ptr[k]);
-      }
+  Columns<T> joined() {
+    std::vector<int64_t> first(ranges_.size() + 1, 0), late(ranges_.size() + 1, 0);
+    for (size_t r = 0; r < ranges_.size(); ++r) {
+      late[r + 1] = late[r] + static_cast<int64_t>(ranges_[r].late.size());
+      first[r + 1] = first[r] + ranges_[r].entries;
+      for (int64_t i = late[r]; i < late[r + 1]; ++i) first[r + 1] += length_[late_[i].k];
+    }
+    Columns<T> out;
+    out.ptr.resize(n_ + int64_t{1});
+    out.rows.resize(first.back());
+    out.values.resize(first.back());
+    out.ptr[n_] = first.back();
+    for_range(options_.threads, n_, grain_, [&](int64_t from, int64_t to, int) {
+      const int64_t r = from / grain_;
+      join_range(from, to, ranges_[r], late_.data() + late[r], first[r], out);
     });
-    for (const Worker& worker : workers) out.lost += worker.lost;
-    return out;
+    for (const Worker& worker : workers_) out.lost += worker.lost;
+    return finished(std::move(out));
+  }
+
+  // The columns of the range [from, to), to position `next` on: what was swept lies together up to the next late vertex.
+  void join_range(int64_t from, int64_t to, const Range& range, const Late* late, int64_t next, Columns<T>& out) const {
+    const auto copy = [&](const PivotWork<T>& made, int64_t offset, int64_t count) {
+      std::copy_n(made.rows.data() + offset, count, out.rows.data() + next);
+      std::copy_n(made.values.data() + offset, count, out.values.data() + next);
+      next += count;
+    };
+    const Late* const end = late + range.late.size();
+    int64_t offset = range.offset;
+    for (int64_t k = from; k < to;) {
+      const int64_t stop = late < end ? late->k : to;
+      int64_t at = next;
+      for (; k < stop; ++k) {
+        out.ptr[k] = at;
+        at += length_[k];
+      }
+      const int64_t swept = at - next;
+      copy(workers_[range.worker].pivot, offset, swept);
+      offset += swept;
+      if (late == end) continue;
+      out.ptr[k] = next;
+      copy(workers_[late->maker].pivot, late->offset, length_[k++]);
+      ++late;
+    }
+  }
+
+  Columns<T> finished(Columns<T>&& out) {
+    out.D = std::move(D_);
+    out.perm.assign(perm_, perm_ + n_);
+    return std::move(out);
   }
 
   const Graph& graph_;
   const int32_t* perm_;
   const Options options_;
   const int32_t n_;
-  std::vector<int32_t> iperm_;          // (n)
-  std::vector<uint32_t> list_;          // (n) samples left for each pivot
-  std::vector<Row> row_;                // (n), on one thread those of a block
-  std::unique_ptr<int32_t[]> to_;       // (room_) of all rows, on one thread of a block
-  std::unique_ptr<double[]> w_;
-  int64_t room_ = 0;
-  std::vector<int32_t> length_;         // (n) of the columns
-  std::vector<double> D_;
+  RawVector<int32_t> iperm_;            // (n)
+  RawVector<uint32_t> list_;            // (n) samples left for each pivot
+  RawVector<int32_t> length_;           // (n) of the columns
+  RawVector<double> D_;
   Nodes nodes_;
 
-  std::vector<std::atomic<int32_t>> waits_;      // (n) copies of edges to earlier vertices that are not eliminated
-  std::vector<int32_t> starts_;                  // vertices that wait for nothing
-  std::vector<Place> place_;
+  std::vector<Worker> workers_;
+  std::vector<Range> ranges_;
+  int64_t grain_ = 0;                            // vertices in a range
+  bool scattered_ = false;                       // no range is swept: all vertices are late
+  RawVector<int32_t> waits_;                     // (n) copies of edges to earlier late vertices; in a sweep: 1 where it is late
+  std::vector<Late> late_;                       // of all ranges, in order
+  RawVector<int32_t> slot_;                      // (n) of a late vertex: where it is in late_
+  std::vector<int32_t> starts_;                  // late vertices that wait for nothing
   std::atomic<size_t> started_{0};
-  std::atomic<int32_t> left_{n_}, idle_{0};
+  std::atomic<int32_t> left_{0}, idle_{0};
   std::atomic<bool> stop_{false};
   std::mutex shared_lock_;
   std::vector<int32_t> shared_;

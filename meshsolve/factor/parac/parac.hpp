@@ -11,14 +11,15 @@
 #include "native/buffer.hpp"
 #include "native/csr.hpp"
 #include "native/kept.hpp"
+#include "native/raw_vector.hpp"
 
 namespace ms::parac {
 
 struct Graph {                          // both directions of every edge
   int32_t n = 0;
-  std::vector<int64_t> ptr;             // (n + 1)
-  std::vector<int32_t> to;              // (ptr[n])
-  std::vector<double> w;                // (ptr[n]) > 0, but for positive entries of the matrix
+  RawVector<int64_t> ptr;               // (n + 1)
+  RawVector<int32_t> to;                // (ptr[n])
+  RawVector<double> w;                  // (ptr[n]) > 0, but for positive entries of the matrix
   std::vector<double> ground;           // (n) weights of the edges to the ground; empty where there is none
   std::vector<int32_t> origin;          // (n) the matrix' number of each vertex; empty: the same
   double floor = 0;                     // least weight of a pivot's edge; 0 where no entry is positive
@@ -29,7 +30,7 @@ struct Graph {                          // both directions of every edge
 };
 
 // The graph of a symmetric matrix with non-negative row sums. Row sums within rounding of zero are zero.
-Graph graph_of(const Pattern& A, const double* x);
+Graph graph_of(const Pattern& A, const double* x, int threads = 1);
 
 // Neighbours whose numbers differ by no more on average are found in the cache by whoever sweeps over the vertices.
 constexpr int64_t near_enough = 8192;
@@ -46,11 +47,11 @@ struct Options {
 
 template <class T>
 struct Columns {                        // G without its diagonal, by columns; rows are positions in the order
-  std::vector<int64_t> ptr;             // (n + 1)
-  std::vector<int32_t> rows;            // (ptr[n]) ascending in a column for given orders
-  std::vector<T> values;                // (ptr[n]) minus the entries of G, in (0, 1]
-  std::vector<double> D;                // (n)
-  std::vector<int32_t> perm;            // (n)
+  RawVector<int64_t> ptr;               // (n + 1)
+  RawVector<int32_t> rows;              // (ptr[n]) ascending in a column for given orders
+  RawVector<T> values;                  // (ptr[n]) minus the entries of G, in (0, 1]
+  RawVector<double> D;                  // (n)
+  RawVector<int32_t> perm;              // (n)
   int64_t rounds = 0;                   // of the round-synchronous order
   int64_t lost = 0;                     // samples whose weight underflowed
 };
@@ -76,7 +77,7 @@ class Inverse {
   void apply(const double* B, int64_t row_b, int64_t column_b, double* X, int64_t row_x, int64_t column_x, int64_t k, int threads) const;
   // The same with B and X by rows of k values, row q of both standing for row places()[q]: in the numbering of the solves.
   void apply_inside(const double* B, double* X, int64_t k, int threads) const;
-  const std::vector<int32_t>& places() const { return place_; }
+  const RawVector<int32_t>& places() const { return place_; }
   // B := B minus its mean on each component without a ground, in place, by rows of k values; returns the largest mean.
   double project(double* B, int64_t k) const;
 
@@ -87,8 +88,8 @@ class Inverse {
                    int threads) const;
 
   Columns<T> columns_;                  // but for ptr, rows and values, which lower_ has
-  std::vector<double> inverse_d_;       // (n) 1/D, 0 where D is 0, in the numbering of the solves
-  std::vector<int32_t> place_;          // (n) the caller's row of each row of the solves
+  RawVector<double> inverse_d_;         // (n) 1/D, 0 where D is 0, in the numbering of the solves
+  RawVector<int32_t> place_;            // (n) the caller's row of each row of the solves
   std::vector<int32_t> label_;          // (n) component of each vertex without a ground, -1 with; empty if all are in one
   std::vector<int64_t> size_;           // (null_components)
   int32_t null_components_ = 0;

@@ -59,8 +59,8 @@ inline void sort_edges(Edge* from, Edge* to, int64_t d, Less less) {
 template <class T>
 class PivotWork {
  public:
-  std::vector<int32_t> rows;            // of the columns made so far, one after the other, and room for more until finish()
-  std::vector<T> values;
+  RawVector<int32_t> rows;              // of the columns made so far, one after the other, and room for more until finish()
+  RawVector<T> values;
 
   // Room for columns of so many entries: of address space, not of memory, until they are written.
   void reserve(int64_t entries) {
@@ -156,7 +156,7 @@ class PivotWork {
     extend(values, size);
   }
   template <class V>
-  static void extend(std::vector<V>& all, int64_t size) {
+  static void extend(RawVector<V>& all, int64_t size) {
     constexpr size_t page = 4096;
     if (static_cast<size_t>(size) <= all.capacity()) {
       const uintptr_t from = reinterpret_cast<uintptr_t>(all.data() + all.size()) / page * page;

@@ -47,6 +47,25 @@ inline uint64_t degree_bits(int32_t degree) {
   return std::min<uint64_t>(static_cast<uint64_t>(degree), (1u << 23) - 1) << 40;
 }
 
+// f(piece, from, to) for all pieces of `grain` vertices out of m, on one thread too: what a piece finds is counted for itself.
+template <class F>
+void each_piece(int threads, int64_t m, F&& f) {
+  for_range(threads, (m + grain - 1) / grain, 1, [&](int64_t first, int64_t last, int) {
+    for (int64_t p = first; p < last; ++p) f(p, p * grain, std::min(m, (p + 1) * grain));
+  });
+}
+
+// Room for so many entries, whose pages all threads make.
+Buffer<Edge> fresh_rows(int threads, int64_t entries) {
+  constexpr int64_t share = int64_t{8} << 20;
+  Buffer<Edge> rows = Buffer<Edge>::without_pages(entries);
+  char* const data = reinterpret_cast<char*>(rows.data());
+  const int64_t bytes = entries * static_cast<int64_t>(sizeof(Edge));
+  if (bytes < share / 8) return rows;
+  for_range(threads, bytes, share, [&](int64_t from, int64_t to, int) { make_pages(data + from, static_cast<size_t>(to - from)); });
+  return rows;
+}
+
 template <class T>
 class Rounds {
  public:
@@ -55,13 +74,13 @@ class Rounds {
 
  private:
   struct alignas(32) Vertex {
-    Edge* row = nullptr;                // dead neighbours too
-    int32_t used = 0, room = 0;         // entries of the row; most
-    int32_t degree = 0;                 // copies of edges to live vertices
-    int32_t origin = 0;                 // number in the graph
-    uint32_t lock = 0;                  // held by the thread that changes the row
+    Edge* row;                          // dead neighbours too
+    int32_t used, room;                 // entries of the row; most
+    int32_t degree;                     // copies of edges to live vertices
+    int32_t origin;                     // number in the graph
+    uint32_t lock;                      // held by the thread that changes the row
   };
-  struct Worker {
+  struct alignas(128) Worker {
     PivotWork<T> pivot;
     Rows rows;
     int64_t lost = 0;
@@ -71,11 +90,11 @@ class Rounds {
     int32_t length, worker;
   };
   struct Epoch {                        // the graph that is left, m vertices
-    explicit Epoch(int32_t m) : m(m), vertex(m), key(m + int64_t{1}), blocker(m, -1) { key.back() = never; }
+    explicit Epoch(int32_t m) : m(m), vertex(m), key(m + int64_t{1}), blocker(m) { key.back() = never; }
     int32_t m;
-    std::vector<Vertex> vertex;         // (m)
-    std::vector<uint64_t> key;          // (m + 1)
-    std::vector<int32_t> blocker;       // (m) neighbour that was smaller when last looked at, or -1
+    RawVector<Vertex> vertex;           // (m)
+    RawVector<uint64_t> key;            // (m + 1)
+    RawVector<int32_t> blocker;         // (m) neighbour that was smaller when last looked at, or -1
     Buffer<Edge> rows;                  // as they were at the start of the epoch
   };
   struct Blocker {                      // the largest of the smaller neighbours met so far: likely the one that stays longest
@@ -95,7 +114,9 @@ class Rounds {
   bool smaller(int32_t a, int32_t b) const { return at_.key[a] < at_.key[b] || (at_.key[a] == at_.key[b] && a < b); }
   int32_t number(int32_t origin) const { return graph_.origin.empty() ? origin : graph_.origin[origin]; }
   static int32_t room_for(int64_t entries) { return static_cast<int32_t>(entries + 2); }
-  void write_row(int32_t v);
+  static int32_t room_at(const Vertex& from) { return room_for(std::min(from.used, from.degree)); }      // in the next epoch
+  int32_t ground_edges(int32_t v) const { return !graph_.ground.empty() && graph_.ground[v] > 0 ? options_.samples : 0; }
+  void write_row(int32_t v, Edge* row);
   int32_t find_blocker(int32_t u);
   bool is_minimum(int32_t u);
   template <bool shared> void gather(int32_t v, Worker& worker);
@@ -117,7 +138,7 @@ class Rounds {
   void eliminate_chosen(bool wide);
   void fetch(int64_t from, int64_t to, bool rows_too) const;
   void next_epoch(bool wide);
-  void move_vertex(const Epoch& old, int32_t u, const std::vector<int32_t>& name);
+  void move_vertex(const Epoch& old, int32_t u, const RawVector<int32_t>& name, Edge* row);
   Columns<T> collect();
 
   const Graph graph_;
@@ -128,43 +149,39 @@ class Rounds {
   Buffer<Edge> spare_;
   std::vector<int32_t> chosen_;         // of this round, ascending
   std::vector<std::vector<int32_t>> found_;      // the same by pieces
-  std::vector<int32_t> perm_;           // numbers in the graph
-  std::vector<Place> place_;            // (n) by position
-  std::vector<double> D_;
+  int64_t done_ = 0;                    // vertices that are eliminated
+  RawVector<int32_t> perm_;             // (n) of which these are there, as numbers in the graph
+  RawVector<Place> place_;              // (n) by position
+  RawVector<double> D_;
 };
 
 template <class T>
 Rounds<T>::Rounds(Graph&& graph, const Options& options)
-    : graph_(std::move(graph)), options_(options), n_(graph_.n), at_(n_), place_(n_), D_(n_, 0.0) {
+    : graph_(std::move(graph)), options_(options), n_(graph_.n), at_(n_), perm_(n_), place_(n_), D_(n_) {
   workers_.resize(options.threads);
   for (Worker& worker : workers_) worker.pivot.reserve(3 * graph_.ptr[n_] / options.threads);
-  perm_.reserve(n_);
-  std::vector<int64_t> start(n_ + int64_t{1}, 0);
-  for (int32_t v = 0; v < n_; ++v) {
-    const int32_t ties = !graph_.ground.empty() && graph_.ground[v] > 0 ? options.samples : 0;
-    at_.vertex[v].room = room_for(graph_.degree(v) + ties);
-    start[v + 1] = start[v] + at_.vertex[v].room;
-  }
-  at_.rows = Buffer<Edge>(start[n_]);
-  for_range(options.threads, n_, grain, [&](int64_t from, int64_t to, int) {
-    for (int64_t v = from; v < to; ++v) {
-      at_.vertex[v].row = at_.rows.data() + start[v];
-      write_row(static_cast<int32_t>(v));
-    }
+  std::vector<int64_t> start((n_ + grain - 1) / grain + 1, 0);
+  each_piece(options.threads, n_, [&](int64_t piece, int64_t from, int64_t to) {
+    for (int64_t v = from; v < to; ++v) start[piece + 1] += room_for(graph_.degree(v) + ground_edges(v));
+  });
+  for (size_t p = 1; p < start.size(); ++p) start[p] += start[p - 1];
+  at_.rows = fresh_rows(options.threads, start.back());
+  each_piece(options.threads, n_, [&](int64_t piece, int64_t from, int64_t to) {
+    Edge* row = at_.rows.data() + start[piece];
+    for (int64_t v = from; v < to; row += at_.vertex[v++].room) write_row(static_cast<int32_t>(v), row);
   });
 }
 
 template <class T>
-void Rounds<T>::write_row(int32_t v) {
+void Rounds<T>::write_row(int32_t v, Edge* row) {
+  const int32_t to_ground = ground_edges(v);
+  const int64_t degree = graph_.degree(v);
   Vertex& at = at_.vertex[v];
-  for (int64_t p = graph_.ptr[v]; p < graph_.ptr[v + 1]; ++p) at.row[at.used++] = {graph_.w[p], graph_.to[p], options_.samples};
-  at.degree = at.used * options_.samples;
-  if (!graph_.ground.empty() && graph_.ground[v] > 0) {
-    for (int c = 0; c < options_.samples; ++c) at.row[at.used++] = {graph_.ground[v] / options_.samples, n_, 1};
-    at.degree += options_.samples;
-  }
-  at.origin = v;
+  at = {row, 0, room_for(degree + to_ground), static_cast<int32_t>(degree) * options_.samples + to_ground, v, 0};
+  for (int64_t p = graph_.ptr[v]; p < graph_.ptr[v + 1]; ++p) row[at.used++] = {graph_.w[p], graph_.to[p], options_.samples};
+  for (int32_t c = 0; c < to_ground; ++c) row[at.used++] = {graph_.ground[v] / options_.samples, n_, 1};
   at_.key[v] = degree_bits(at.degree) | hash_key(options_.seed, static_cast<uint64_t>(number(v)), 1) >> 24;
+  at_.blocker[v] = -1;
 }
 
 // ---- select -------------------------------------------------------------------------------------------------------------
@@ -235,7 +252,7 @@ void Rounds<T>::eliminate(int32_t v, int64_t position, int32_t id) {
   const std::span<const Edge> edges = pivot.edges();
   for (size_t i = 0; i < edges.size(); ++i)
     if (edges[i].to != at_.m) join<shared>(edges[i].to, v, pivot.joining(static_cast<int64_t>(i)), edges[i].copies, worker.rows);
-  at_.key[v] = dead;
+  store<shared>(at_.key[v], dead);      // who drops dead entries of a long row may look at it
 }
 
 // A neighbour of a pivot gets its samples and loses the edges to the pivot.
@@ -292,56 +309,70 @@ void Rounds<T>::fetch(int64_t from, int64_t to, bool rows_too) const {
 
 template <class T>
 void Rounds<T>::eliminate_chosen(bool wide) {
-  const int64_t count = static_cast<int64_t>(chosen_.size()), done = static_cast<int64_t>(perm_.size());
-  for (const int32_t v : chosen_) perm_.push_back(at_.vertex[v].origin);
+  const int64_t count = static_cast<int64_t>(chosen_.size());
   for_range(wide ? options_.threads : 1, count, 128, [&](int64_t from, int64_t to, int worker) {
     for (int64_t i = from; i < to; ++i) {
       if ((i - from) % fetched == 0) fetch(i, std::min(to, i + fetched), !wide);
-      wide ? eliminate<true>(chosen_[i], done + i, worker) : eliminate<false>(chosen_[i], done + i, worker);
+      perm_[done_ + i] = at_.vertex[chosen_[i]].origin;
+      wide ? eliminate<true>(chosen_[i], done_ + i, worker) : eliminate<false>(chosen_[i], done_ + i, worker);
     }
   });
+  done_ += count;
 }
 
 // ---- epochs -------------------------------------------------------------------------------------------------------------
 
 template <class T>
 void Rounds<T>::next_epoch(bool wide) {
-  Epoch old(static_cast<int32_t>(n_ - static_cast<int64_t>(perm_.size())));
+  const int threads = wide ? options_.threads : 1;
+  Epoch old(static_cast<int32_t>(n_ - done_));
   std::swap(old, at_);
-  std::vector<int32_t> name(old.m + int64_t{1}, -1), live(at_.m);
-  std::vector<int64_t> start(at_.m + int64_t{1}, 0);
-  for (int32_t u = 0, v = 0; u < old.m; ++u)
-    if (old.key[u] != dead) {
-      live[v] = u;
-      name[u] = v;
-      at_.vertex[v].room = room_for(std::min(old.vertex[u].used, old.vertex[u].degree));
-      start[v + 1] = start[v] + at_.vertex[v].room;
-      ++v;
+  const int64_t pieces = (old.m + grain - 1) / grain;
+  RawVector<int32_t> name(old.m + int64_t{1});
+  std::vector<int32_t> live(pieces + 1, 0);
+  std::vector<int64_t> start(pieces + 1, 0);
+  each_piece(threads, old.m, [&](int64_t piece, int64_t from, int64_t to) {
+    int32_t count = 0;
+    for (int64_t u = from; u < to; ++u) {
+      const bool alive = old.key[u] != dead;
+      name[u] = alive ? count : -1;
+      count += alive;
+      if (alive) start[piece + 1] += room_at(old.vertex[u]);
     }
+    live[piece + 1] = count;
+  });
+  for (int64_t p = 0; p < pieces; ++p) {
+    live[p + 1] += live[p];
+    start[p + 1] += start[p];
+  }
+  each_piece(threads, old.m, [&](int64_t piece, int64_t from, int64_t to) {
+    for (int64_t u = from; u < to; ++u) name[u] += name[u] >= 0 ? live[piece] : 0;
+  });
   name[old.m] = at_.m;
-  if (spare_.size() < start.back()) spare_ = Buffer<Edge>(start.back());
+  if (spare_.size() < start.back()) spare_ = fresh_rows(threads, start.back());
   at_.rows = std::move(spare_);
-  for_range(wide ? options_.threads : 1, at_.m, grain, [&](int64_t from, int64_t to, int) {
-    for (int64_t v = from; v < to; ++v) {
-      at_.vertex[v].row = at_.rows.data() + start[v];
-      move_vertex(old, live[v], name);
-    }
+  each_piece(threads, old.m, [&](int64_t piece, int64_t from, int64_t to) {
+    Edge* row = at_.rows.data() + start[piece];
+    for (int64_t u = from; u < to; ++u)
+      if (name[u] >= 0) {
+        move_vertex(old, static_cast<int32_t>(u), name, row);
+        row += at_.vertex[name[u]].room;
+      }
   });
   spare_ = std::move(old.rows);         // for the next epoch: pages that are there already
   for (Worker& worker : workers_) worker.rows.clear();
 }
 
 template <class T>
-void Rounds<T>::move_vertex(const Epoch& old, int32_t u, const std::vector<int32_t>& name) {
+void Rounds<T>::move_vertex(const Epoch& old, int32_t u, const RawVector<int32_t>& name, Edge* row) {
   const int32_t v = name[u];
   const Vertex& from = old.vertex[u];
   Vertex& at = at_.vertex[v];
+  at = {row, 0, room_at(from), from.degree, from.origin, 0};
   for (int32_t i = 0; i < from.used; ++i) {
     const Edge e = from.row[i];
-    if (const int32_t to = name[e.to]; to >= 0) at.row[at.used++] = {e.w, to, e.copies};
+    if (const int32_t to = name[e.to]; to >= 0) row[at.used++] = {e.w, to, e.copies};
   }
-  at.degree = from.degree;
-  at.origin = from.origin;
   at_.key[v] = old.key[u];
   at_.blocker[v] = old.blocker[u] < 0 ? -1 : name[old.blocker[u]];
 }
@@ -361,14 +392,13 @@ Columns<T> Rounds<T>::run() {
   int64_t rounds = 0;
   interrupt::begin(n_);
   bool wide = options_.threads > 1 && n_ > 2048;
-  for (; static_cast<int32_t>(perm_.size()) < n_; ++rounds) {
+  for (; done_ < n_; ++rounds) {
     interrupt::poll();
     select(wide);
     wide = choose_wide();
     eliminate_chosen(wide);
     interrupt::advance(static_cast<int64_t>(chosen_.size()));
-    const int64_t left = n_ - static_cast<int64_t>(perm_.size());
-    if (2 * left < int64_t{at_.m}) next_epoch(wide);
+    if (2 * (n_ - done_) < int64_t{at_.m}) next_epoch(wide);
   }
   Columns<T> columns = collect();
   columns.rounds = rounds;
@@ -379,12 +409,13 @@ Columns<T> Rounds<T>::run() {
 template <class T>
 Columns<T> Rounds<T>::collect() {
   Columns<T> out;
-  std::vector<int32_t> position(n_);
+  RawVector<int32_t> position(n_);
   out.ptr.resize(n_ + int64_t{1});
-  for (int32_t k = 0; k < n_; ++k) {
-    position[perm_[k]] = k;
-    out.ptr[k + 1] = out.ptr[k] + place_[k].length;
-  }
+  out.ptr[0] = 0;
+  for (int32_t k = 0; k < n_; ++k) out.ptr[k + 1] = out.ptr[k] + place_[k].length;
+  for_range(options_.threads, n_, 1 << 15, [&](int64_t from, int64_t to, int) {
+    for (int64_t k = from; k < to; ++k) position[perm_[k]] = static_cast<int32_t>(k);
+  });
   const bool whole = workers_.size() == 1;              // one worker made them all, in order
   if (whole) {
     workers_[0].pivot.finish();
@@ -410,8 +441,7 @@ Columns<T> Rounds<T>::collect() {
   for (const Worker& worker : workers_) out.lost += worker.lost;
   out.D = std::move(D_);
   out.perm = std::move(perm_);
-  if (!graph_.origin.empty())
-    for (int32_t& v : out.perm) v = graph_.origin[v];
+  for (int64_t k = 0; k < n_ && !graph_.origin.empty(); ++k) out.perm[k] = graph_.origin[out.perm[k]];
   return out;
 }
 

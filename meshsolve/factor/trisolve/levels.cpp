@@ -53,29 +53,32 @@ std::vector<int32_t> order_by_level(const std::vector<int32_t>& level, const int
   return order;
 }
 
-void order_piece(int32_t from, int32_t to, const int64_t* ptr, const int32_t* rows, std::vector<int32_t>& level, int32_t* order) {
+void order_piece(int32_t from, int32_t to, const int64_t* ptr, const int32_t* rows, std::vector<int32_t>& scratch,
+                 int32_t* order) {
+  const int32_t count = to - from;
+  scratch.assign(count, 0);
+  int32_t* const level = scratch.data();
   int32_t levels = 1;
-  for (int32_t k = from; k < to; ++k) {
+  for (int32_t k = 0; k < count; ++k) {
     const int32_t mine = level[k];
     levels = std::max(levels, mine + 1);
-    for (int64_t p = ptr[k]; p < ptr[k + 1]; ++p) {
-      int32_t& other = level[rows[p] < to ? rows[p] : k];
+    for (int64_t p = ptr[from + k]; p < ptr[from + k + 1]; ++p) {
+      int32_t& other = level[rows[p] < to ? rows[p] - from : k];
       other = std::max(other, rows[p] < to ? mine + 1 : mine);
     }
   }
-  if (8 * levels > to - from) {
+  if (8 * levels > count) {
     std::iota(order + from, order + to, from);
-  } else {
-    constexpr int32_t lengths = long_column + 1;
-    const auto key = [&](int32_t k) {
-      return level[k] * lengths + static_cast<int32_t>(std::min<int64_t>(ptr[k + 1] - ptr[k], long_column));
-    };
-    std::vector<int32_t> next(static_cast<size_t>(levels) * lengths + 1, 0);
-    for (int32_t k = from; k < to; ++k) ++next[key(k) + 1];
-    std::partial_sum(next.begin(), next.end(), next.begin());
-    for (int32_t k = from; k < to; ++k) order[from + next[key(k)]++] = k;
+    return;
   }
-  std::fill(level.begin() + from, level.begin() + to, 0);
+  constexpr int32_t lengths = long_column + 1;
+  const auto key = [&](int32_t k) {
+    return level[k] * lengths + static_cast<int32_t>(std::min<int64_t>(ptr[from + k + 1] - ptr[from + k], long_column));
+  };
+  std::vector<int32_t> next(static_cast<size_t>(levels) * lengths + 1, 0);
+  for (int32_t k = 0; k < count; ++k) ++next[key(k) + 1];
+  std::partial_sum(next.begin(), next.end(), next.begin());
+  for (int32_t k = 0; k < count; ++k) order[from + next[key(k)]++] = from + k;
 }
 
 Segments cut_sets(int32_t n, const int64_t* row_ptr, const int32_t* columns) {

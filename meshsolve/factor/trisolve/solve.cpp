@@ -79,7 +79,7 @@ inline void add_short(const int32_t* rows, const T* values, int64_t count, const
 }  // namespace
 
 template <class T>
-UnitLower<T>::UnitLower(int32_t n, std::vector<int64_t>&& ptr, std::vector<int32_t>&& rows, std::vector<T>&& values,
+UnitLower<T>::UnitLower(int32_t n, RawVector<int64_t>&& ptr, RawVector<int32_t>&& rows, RawVector<T>&& values,
                         bool by_levels, const int32_t* order, int threads)
     : n_(n), by_levels_(by_levels), ptr_(std::move(ptr)), rows_(std::move(rows)), values_(std::move(values)), order_(n) {
   if (order)
@@ -92,9 +92,10 @@ UnitLower<T>::UnitLower(int32_t n, std::vector<int64_t>&& ptr, std::vector<int32
 
 // Column q := column from[q], its rows renumbered by `to`.
 template <class T>
-void UnitLower<T>::permuted(const int32_t* from, const int32_t* to, std::vector<int64_t>& ptr, std::vector<int32_t>& rows,
-                            std::vector<T>& values) const {
-  ptr.assign(n_ + int64_t{1}, 0);
+void UnitLower<T>::permuted(const int32_t* from, const int32_t* to, RawVector<int64_t>& ptr, RawVector<int32_t>& rows,
+                            RawVector<T>& values) const {
+  ptr.resize(n_ + int64_t{1});
+  ptr[0] = 0;
   rows.resize(nnz());
   values.resize(nnz());
   for (int32_t q = 0; q < n_; ++q) {
@@ -111,9 +112,9 @@ template <class T>
 void UnitLower<T>::renumber(const int32_t* order) {
   order_.assign(order, order + n_);
   const std::vector<int32_t> position = positions();
-  std::vector<int64_t> ptr;
-  std::vector<int32_t> rows;
-  std::vector<T> values;
+  RawVector<int64_t> ptr;
+  RawVector<int32_t> rows;
+  RawVector<T> values;
   permuted(order, position.data(), ptr, rows, values);
   ptr_.swap(ptr);
   rows_.swap(rows);
@@ -131,7 +132,7 @@ std::vector<int32_t> UnitLower<T>::positions() const {
 template <class T>
 struct UnitLower<T>::Piece {             // of one worker: the columns of a piece as they were
   std::vector<int64_t> ptr;
-  std::vector<int32_t> rows;
+  std::vector<int32_t> rows, level;
   std::vector<T> values;
 };
 
@@ -155,12 +156,12 @@ void UnitLower<T>::arrange_piece(int32_t a, int32_t b, const int32_t* from, Piec
 
 template <class T>
 void UnitLower<T>::arrange(int threads) {
-  std::vector<int32_t> level(n_, 0), from(n_), position(n_);
+  RawVector<int32_t> from(n_), position(n_);
   std::vector<Piece> work(threads);
   for_range(threads, (n_ + piece - 1) / piece, 4, [&](int64_t first, int64_t last, int worker) {
     for (int64_t at = first; at < last; ++at) {
       const int32_t a = static_cast<int32_t>(at * piece), b = static_cast<int32_t>(std::min<int64_t>(n_, (at + 1) * piece));
-      order_piece(a, b, ptr_.data(), rows_.data(), level, from.data());
+      order_piece(a, b, ptr_.data(), rows_.data(), work[worker].level, from.data());
       for (int32_t q = a; q < b; ++q) position[from[q]] = q;
       arrange_piece(a, b, from.data(), work[worker]);
     }
@@ -182,7 +183,7 @@ void UnitLower<T>::find_runs() {
 }
 
 template <class T>
-void UnitLower<T>::original(std::vector<int64_t>& ptr, std::vector<int32_t>& rows, std::vector<T>& values) const {
+void UnitLower<T>::original(RawVector<int64_t>& ptr, RawVector<int32_t>& rows, RawVector<T>& values) const {
   permuted(positions().data(), order_.data(), ptr, rows, values);
 }
 

@@ -10,6 +10,8 @@
 #include <mutex>
 #include <vector>
 
+#include "native/raw_vector.hpp"
+
 namespace ms::trisolve {
 
 // Chunks of rows in the order in which they are claimed. Rows of one segment's chunks do not depend on each other's.
@@ -39,7 +41,7 @@ struct Run {                            // of columns with the same number of en
 constexpr int32_t long_column = 13;
 
 // The order in which the columns of [from, to) stand best: by (level among themselves, length), and in their order otherwise.
-// Where most of them depend on each other, as they are. `level` is scratch of n values, zero in [from, to) before and after.
+// Where most of them depend on each other, as they are. `level` is scratch.
 void order_piece(int32_t from, int32_t to, const int64_t* ptr, const int32_t* rows, std::vector<int32_t>& level, int32_t* order);
 
 template <class T>
@@ -48,15 +50,15 @@ class UnitLower {
   UnitLower() = default;
   // Columns of the part below the diagonal: rows and MINUS the values. The matrix is renumbered: row order()[q] becomes row q.
   // With `by_levels` threads share out sets of independent rows, else components; `order`, a topological one, comes first.
-  UnitLower(int32_t n, std::vector<int64_t>&& ptr, std::vector<int32_t>&& rows, std::vector<T>&& values, bool by_levels,
+  UnitLower(int32_t n, RawVector<int64_t>&& ptr, RawVector<int32_t>&& rows, RawVector<T>&& values, bool by_levels,
             const int32_t* order = nullptr, int threads = 1);
 
   int32_t n() const { return n_; }
   int64_t nnz() const { return n_ ? ptr_[n_] : 0; }
   int64_t nbytes() const;
-  const std::vector<int32_t>& order() const { return order_; }
+  const RawVector<int32_t>& order() const { return order_; }
   // The matrix as it was given.
-  void original(std::vector<int64_t>& ptr, std::vector<int32_t>& rows, std::vector<T>& values) const;
+  void original(RawVector<int64_t>& ptr, RawVector<int32_t>& rows, RawVector<T>& values) const;
 
   // Y := L^-T diag(d) L^-1 Y for Y by rows of K values, K = 1, 2, 4 or 8; d may be null (ones).
   void solve_pair(double* Y, int K, const double* d, int threads) const;
@@ -65,15 +67,15 @@ class UnitLower {
 
  private:
   struct ByRows {
-    std::vector<int64_t> ptr;
-    std::vector<int32_t> columns;
-    std::vector<T> values;
+    RawVector<int64_t> ptr;
+    RawVector<int32_t> columns;
+    RawVector<T> values;
     Segments segments;
   };
   void renumber(const int32_t* order);
   std::vector<int32_t> positions() const;
-  void permuted(const int32_t* from, const int32_t* to, std::vector<int64_t>& ptr, std::vector<int32_t>& rows,
-                std::vector<T>& values) const;
+  void permuted(const int32_t* from, const int32_t* to, RawVector<int64_t>& ptr, RawVector<int32_t>& rows,
+                RawVector<T>& values) const;
   struct Piece;
   void arrange(int threads);
   void arrange_piece(int32_t a, int32_t b, const int32_t* from, Piece& old);
@@ -85,10 +87,10 @@ class UnitLower {
 
   int32_t n_ = 0;
   bool by_levels_ = false;
-  std::vector<int64_t> ptr_;
-  std::vector<int32_t> rows_;
-  std::vector<T> values_;
-  std::vector<int32_t> order_;
+  RawVector<int64_t> ptr_;
+  RawVector<int32_t> rows_;
+  RawVector<T> values_;
+  RawVector<int32_t> order_;
   std::vector<Run> runs_;
   mutable std::unique_ptr<std::once_flag> once_ = std::make_unique<std::once_flag>();
   mutable std::unique_ptr<ByRows> by_rows_;           // made by the first solve of several threads

@@ -70,6 +70,50 @@ def test_threads_change_no_bit(make, ordering, samples):
         assert np.array_equal(P @ b, one @ b)
 
 
+@pytest.mark.native
+@pytest.mark.parametrize("make", [
+    lambda: ms.datasets.grid2d(37, 41), lambda: ms.datasets.grid2d(40, 40, boundary="dirichlet"), lambda: ms.datasets.rmat(11),
+    lambda: random_graph(1700, 1300, 3, grounded=True), lambda: sp.block_diag([ms.datasets.grid2d(30, 30), ms.datasets.grid2d(25, 25)], "csr")])
+@pytest.mark.parametrize("ordering", ["natural", "rcm", "nd", "amd", "random", "by components"])
+def test_ranges_of_an_order_make_the_factor_of_the_whole(make, ordering):
+    """Orders that go along the graph are cut into ranges that are swept at once, with all, some or none of their vertices put off."""
+    L = make()
+    if ordering == "random":
+        ordering = np.random.default_rng(0).permutation(L.shape[0])
+    elif ordering == "by components":                       # a range needs no other, but where a component is cut
+        ordering = np.argsort(sp.csgraph.connected_components(L)[1], kind="stable")
+    one = ms.parac(L, ordering=ordering, samples=2, seed=5, threads=1, device="cpu")
+    before = _core.shared_calls()
+    for threads in (2, 3, 8):
+        P = ms.parac(L, ordering=ordering, samples=2, seed=5, threads=threads, device="cpu")
+        assert np.array_equal(P.perm, one.perm) and np.array_equal(P.D, one.D) and P.null_components == one.null_components
+        assert np.array_equal(P.G.indptr, one.G.indptr) and np.array_equal(P.G.indices, one.G.indices)
+        assert np.array_equal(P.G.data, one.G.data)
+    assert _core.shared_calls() > before
+
+
+@pytest.mark.native
+def test_long_rows_drop_what_other_threads_eliminate():
+    L = ms.datasets.rmat(12)
+    one, *others = (ms.parac(L, ordering="rounds", seed=3, threads=t, device="cpu") for t in (1, 2, 3, 7))
+    assert all(np.array_equal(P.perm, one.perm) and np.array_equal(P.G.data, one.G.data) for P in others)
+
+
+@pytest.mark.parametrize("row, value", [(0, -3.0), (20_000, np.nan), (39_998, -3.0)])
+def test_threads_name_the_first_bad_row(row, value):
+    L = ms.datasets.grid2d(200, 200)
+    L.data[L.indptr[[row, 39_999]]] = value, -5.0           # and a later one
+    graphs = [_core.ParacGraph(L.indptr.astype(np.int64), L.indices.astype(np.int32), L.data, t) for t in (1, 2, 5)]
+    assert [g.bad_row for g in graphs] == 3 * [row] and len({str(g.excess) for g in graphs}) == 1
+
+
+def test_the_graph_is_the_same_on_any_number_of_threads():
+    L = random_graph(50_000, 90_000, 2, grounded=True)
+    one, *others = ([np.array(a) for a in _core.ParacGraph(L.indptr.astype(np.int64), L.indices.astype(np.int32), L.data, t).arrays()]
+                    for t in (1, 2, 6))
+    assert all(np.array_equal(a, b) for other in others for a, b in zip(one, other, strict=True)) and len(one[3]) == 50_000
+
+
 # ---- laws ---------------------------------------------------------------------------------------------------------------
 
 

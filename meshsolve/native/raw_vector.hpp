@@ -1,0 +1,32 @@
+// A vector whose resize() writes nothing, for large arrays that are filled right after: nobody sweeps over them twice, and of
+// several threads each makes the pages of what it writes.
+#pragma once
+#include <cstddef>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "buffer.hpp"
+
+namespace ms {
+
+template <class T>
+struct Unwritten {                        // an allocator of elements that are not initialized
+  using value_type = T;
+  Unwritten() = default;
+  template <class U> Unwritten(const Unwritten<U>&) noexcept {}
+  T* allocate(size_t count) {
+    constexpr size_t line = 64;
+    return static_cast<T*>(aligned_block(line, (count * sizeof(T) + line - 1) / line * line));
+  }
+  void deallocate(T* data, size_t) noexcept { free_block(data); }
+  template <class U> void construct(U* at) noexcept { ::new (static_cast<void*>(at)) U; }
+  template <class U, class... Args> void construct(U* at, Args&&... args) {
+    ::new (static_cast<void*>(at)) U(std::forward<Args>(args)...);
+  }
+  template <class U> bool operator==(const Unwritten<U>&) const noexcept { return true; }
+};
+
+template <class T> using RawVector = std::vector<T, Unwritten<T>>;
+
+}  // namespace ms
