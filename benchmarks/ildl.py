@@ -26,6 +26,9 @@ from benchmarks.problems import data_folder
 from benchmarks.table import Table, bar, print_bars
 
 SOLVED = 1e-6
+LARGE = 50_000                                   # unknowns from which two threads are to gain half
+PARALLEL = (("meshsolve-complete", "factor", True), ("meshsolve-complete", "solve", False),
+            ("meshsolve-incomplete", "factor", False), ("meshsolve-incomplete", "solve", False), ("meshsolve", "total", True))
 WORST = 1e99                                     # the residual of what is not finite
 COLUMNS = ("solver", "threads", "analyze", "factor", "solve", "total", "its", "nnz(L) M", "residual", "inertia")
 GENERATED = {
@@ -70,6 +73,21 @@ def run_complete(A, b, watch):
     return x, {"inertia": K.inertia, "nnz_L": K.nnz, "delayed": K.report.facts["delayed"]}
 
 
+def run_incomplete(A, b, watch):
+    """The incomplete factor of level 2 and SQMR with it, 300 iterations at most; ``factor`` as in run_complete."""
+    with watch.phase("first"):
+        K = ms.ildl(A, fill_level=2)
+    for attempt in range(3):
+        again = Stopwatch()
+        with again.phase("factor"):
+            K.refactor(A)
+        _least(watch, again, attempt)
+    with watch.phase("solve"):
+        x, info = ms.sqmr(A, b, M=K, rtol=SOLVED, maxiter=300)
+    watch.wall["analyze"] = sum(K.report.seconds.get(k, 0) for k in ("matching", "patches", "order", "symbolic"))
+    return x, {"iterations": info.iterations, "nnz_L": K.nnz}
+
+
 def run_pardiso(matching):
     """MKL PARDISO, mtype -2."""
     def run(A, b, watch):
@@ -111,8 +129,8 @@ def run_minres(A, b, watch):
     return s * y, {"iterations": count[0]}
 
 
-SOLVERS = {"meshsolve": run_solve, "meshsolve-complete": run_complete, "pardiso": run_pardiso(False), "pardiso-matching": run_pardiso(True),
-           "superlu": run_superlu, "minres": run_minres}
+SOLVERS = {"meshsolve": run_solve, "meshsolve-complete": run_complete, "meshsolve-incomplete": run_incomplete,
+           "pardiso": run_pardiso(False), "pardiso-matching": run_pardiso(True), "superlu": run_superlu, "minres": run_minres}
 
 
 def _least(watch, again, attempt):
@@ -225,7 +243,7 @@ def cells(row, clock):
 
 
 def verdicts(rows, clock):
-    """The project's bars on these rows, one thread."""
+    """The project's bars on these rows: one thread, then what a second one gains."""
     one = {(r["problem"], r["solver"]): r for r in rows if r["threads"] == min(x["threads"] for x in rows)}
     names = list(dict.fromkeys(problem for problem, _ in one))
     solved = [p for p in names if one.get((p, "meshsolve"), {}).get("residual", 1) <= SOLVED]
@@ -242,6 +260,20 @@ def verdicts(rows, clock):
     big = "kkt-random-50k"
     if all("seconds" in one.get((big, s), {}) for s in ("meshsolve", "pardiso")):
         bars.append(bar(f"{big}: times faster than PARDISO", 1 / ratio(big, "total", "meshsolve", "pardiso"), 20))
+    return bars + speedups(rows)
+
+
+def speedups(rows):
+    """How many times faster two threads are than one, on systems of at least 50,000 unknowns, by wall clock."""
+    at = {(r["problem"], r["solver"], r["threads"]): r["seconds"]["wall"] for r in rows if "seconds" in r and r["n"] >= LARGE}
+    bars = []
+    for solver, phase, asked in PARALLEL:
+        both = [p for p, s, t in at if s == solver and t == 1 and (p, s, 2) in at]
+        gain = {p: at[p, solver, 1][phase]["min"] / at[p, solver, 2][phase]["min"] for p in both}
+        if gain:
+            worst = min(gain, key=gain.get)
+            bars += [bar(f"{solver}, {phase}: 2 threads over 1, geometric mean", geometric_mean(gain.values()), 1.5, asked=asked),
+                     bar(f"{solver}, {phase}: 2 threads over 1, worst ({worst})", gain[worst], 1.5, asked=False)]
     return bars
 
 

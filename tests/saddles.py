@@ -58,3 +58,18 @@ def eigenvalue_signs(A):
     w = np.linalg.eigvalsh(A.toarray())
     small = 1e-11 * abs(w).max()
     return int((w > small).sum()), int((w < -small).sum()), int((abs(w) <= small).sum())
+
+
+def spoiled(n=70):
+    """(matrix, rows with the values for it that no elimination survives): one front in the order of the rows, zeros stored.
+
+    In turn: NaN in a column that is zero elsewhere; behind 40 pivots; a diagonal entry that overflows, in column 52.
+    """
+    A = sp.csr_array(np.ones((n, n)))
+    hidden, late, large = np.zeros((n, n)), np.diag(np.linspace(1, 2, n)), np.diag(np.linspace(1, 2, n))
+    hidden[1:, 1:] = np.diag(np.linspace(1, 2, n - 1))
+    hidden[0, 60] = hidden[60, 0] = np.nan
+    late[40, 40], late[40, 65], late[65, 40] = 0.0, np.nan, np.nan
+    large[10, 10], large[52, 52], large[10, 52], large[52, 10] = 0.06, 0.1, 0.5, 0.5
+    large[np.ix_([10, 52], [10, 52])] *= 1e308
+    return A, [(0, hidden.ravel()), (40, late.ravel()), (52, large.ravel())]

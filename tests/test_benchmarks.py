@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 from kernel_harness import Harness
 
-from benchmarks import cholesky, cholesky_bars, circuits, glu, gpu, ildl_guide, measure, plot, problems, tables, worker
+from benchmarks import cholesky, cholesky_bars, circuits, glu, gpu, ildl, ildl_guide, measure, plot, problems, tables, worker
 from benchmarks.peers import ORDERINGS, SOLVERS, Unavailable
 from benchmarks.peers.base import triangle
 from benchmarks.peers.klu import Klu
@@ -312,6 +312,19 @@ def test_table_of_indefinite_systems_by_threads():
             for t in (1, 2) for solver in ("meshsolve", "meshsolve-complete")]
     text = tables.markdown(_run("ildl", rows) | {"threads": [1, 2]})
     assert "| a | 100 | 3.00 / 6.00 | 1.50 / 3.00 | 2.00 / 2.00 |" in text and "PARDISO" not in text.splitlines()[0]
+
+
+def test_what_two_threads_gain_on_indefinite_systems():
+    def row(problem, n, threads, factor):
+        return {"problem": problem, "n": n, "threads": threads, "solver": "meshsolve-complete", "seconds": {"wall": {
+            phase: {"min": factor} for phase in ("factor", "solve")}}}
+
+    rows = [row("a", 60_000, 1, 8.0), row("a", 60_000, 2, 4.0), row("b", 50_000, 1, 9.0), row("b", 50_000, 2, 8.0),
+            row("small", 49_999, 1, 1.0), row("small", 49_999, 2, 9.0), row("alone", 60_000, 1, 1.0)]
+    found = {b["what"]: b for b in ildl.speedups(rows)}
+    mean, worst = (found[f"meshsolve-complete, factor: 2 threads over 1, {which}"] for which in ("geometric mean", "worst (b)"))
+    assert mean["value"] == pytest.approx(1.5) and mean["asked"] and worst["value"] == 1.125 and not worst["passed"]
+    assert len(found) == 4
 
 
 def test_table_of_graphs():

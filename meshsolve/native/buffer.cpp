@@ -4,8 +4,10 @@
 // So they are made one by one, and the first slow one is the last for a while.
 #include "buffer.hpp"
 
+#include "parallel.hpp"
 #include "poison.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -28,6 +30,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t huge_page = size_t{2} << 20;
+constexpr ptrdiff_t piece = ptrdiff_t{4} << 20;                // what a thread makes at a time
 constexpr auto slow = std::chrono::microseconds(700);          // what its 512 small pages take
 constexpr auto rest = std::chrono::seconds(10);
 std::atomic<Clock::rep> rests_until{0};
@@ -51,16 +54,19 @@ char* make_huge(char* at, char* end) {
 
 }  // namespace
 
-void make_pages(void* data, size_t bytes) {
+void make_pages(void* data, size_t bytes, int threads) {
   char* const begin = static_cast<char*>(data);
   char* const end = begin + bytes;
   char* at = begin + (huge_page - reinterpret_cast<uintptr_t>(begin) % huge_page) % huge_page;
   if (bytes < 2 * huge_page || at > end) at = end;
   make_small(begin, at);
-  make_small(make_huge(at, end), end);
+  for_range(threads, (end - at + piece - 1) / piece, 1, [&](int64_t b, int64_t e, int) {
+    char* const to = std::min(at + e * piece, end);
+    make_small(make_huge(at + b * piece, to), to);
+  });
 }
 #else
-void make_pages(void*, size_t) {}
+void make_pages(void*, size_t, int) {}
 #endif
 
 #ifdef _WIN32

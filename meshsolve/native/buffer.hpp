@@ -7,7 +7,7 @@
 namespace ms {
 
 // Makes the pages of a fresh block before its first use. `data` is aligned to pages.
-void make_pages(void* data, size_t bytes);
+void make_pages(void* data, size_t bytes, int threads = 1);
 
 // A block at a multiple of `alignment`, which divides `bytes`; throws std::bad_alloc. It goes back through free_block alone.
 void* aligned_block(size_t alignment, size_t bytes);
@@ -21,13 +21,14 @@ template <class T>
 class Buffer {
  public:
   Buffer() = default;
-  explicit Buffer(int64_t size) : size_(size) {
+  explicit Buffer(int64_t size, int threads = 1) : Buffer() {
     if (size <= 0) return;
+    size_ = size;
     constexpr size_t large = size_t{1} << 20, page = 4096;
     const size_t bytes = static_cast<size_t>(size) * sizeof(T);
     const size_t alignment = bytes >= large ? page : 64;
     data_ = static_cast<T*>(aligned_block(alignment, (bytes + alignment - 1) / alignment * alignment));
-    if (bytes >= large) make_pages(data_, bytes);
+    if (bytes >= large) make_pages(data_, bytes, threads);
   }
   Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
   Buffer& operator=(Buffer&& other) noexcept {

@@ -15,7 +15,8 @@ struct DenseLdl {
   // L D L^T with 1x1 and 2x2 pivots among the first w columns of m rows, w <= m; lower triangle, column-major, all columns up
   // to date. Pivots come first, columns without an acceptable pivot last, up to date as well; order[c] names the column that
   // stands at c. Pivot columns hold L with its unit diagonal (0 below it in the first column of a 2x2 pivot), W holds L D. d, e:
-  // the diagonal of D and what stands below it (0: none). Returns the number of pivots.
+  // the diagonal of D and what stands below it (0: none). Returns the number of pivots, or ~c where order[c] names a column that
+  // holds what is not finite; then the block is left as it is.
   Int (*eliminate)(Int m, Int w, T* A, Int lda, T* W, Int ldw, int* order, T* d, T* e, const LdlRule& rule);
   const char* isa;
 };

@@ -72,6 +72,12 @@ struct LdlBlock {
     return above > below ? above : below;
   }
 
+  bool holds_nan(Int c) const {
+    for (Int i = c + 1; i < m; ++i)
+      if (at(i, c) != at(i, c)) return true;
+    return false;
+  }
+
   void zero() {
     for (Int i = k + 1; i < m; ++i) at(i, k) = product(i, k) = 0;
     d[k] = e[k] = 0;
@@ -126,18 +132,18 @@ struct LdlBlock {
     k += 2;
   }
 
-  // One step at column k: false where it yields no acceptable pivot.
-  bool step() {
+  // One step at column k, unless it yields no acceptable pivot or is not finite.
+  LdlStep step() {
     Int r = k;
     const LdlStep found = LdlChoice<T, LdlBlock>{*this, threshold, tiny}.at_column(k, r);
-    if (found == LdlStep::none) return false;
-    if (found == LdlStep::zero) return zero(), true;
+    if (found == LdlStep::none || found == LdlStep::overflow) return found;
+    if (found == LdlStep::zero) return zero(), found;
     if (found == LdlStep::pair) {
       exchange(k + 1, r);
-      return pair(), true;
+      return pair(), found;
     }
     if (found == LdlStep::swapped) exchange(k, r);
-    return single(), true;
+    return single(), found;
   }
 
   // Columns that fail wait at the end, and are tried again once others have been eliminated.
@@ -145,8 +151,11 @@ struct LdlBlock {
     for (Int c = 0; c < w; ++c) order[c] = static_cast<int>(c);
     for (Int before = -1; before < k && k < w;) {
       before = k;
-      for (Int end = w; k < end;)
-        if (!step()) exchange(k, --end);
+      for (Int end = w; k < end;) {
+        const LdlStep found = step();
+        if (found == LdlStep::overflow) return ~k;
+        if (found == LdlStep::none) exchange(k, --end);
+      }
     }
     return k;
   }

@@ -13,6 +13,7 @@ class KeptSpace {
     explicit Loan(KeptSpace& kept) : first_(kept.lock_, std::try_to_lock), space_(first_ ? kept.space_ : own_) {}
     Space* operator->() { return &space_; }
     Space& operator*() { return space_; }
+    bool is_kept() const { return first_.owns_lock(); }
 
    private:
     std::unique_lock<std::mutex> first_;

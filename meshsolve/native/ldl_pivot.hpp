@@ -9,6 +9,7 @@ namespace ms {
 enum class LdlStep {
   none,                          // no acceptable pivot in this column
   zero,                          // the column is zero: so is its pivot
+  overflow,                      // the column holds what is not finite
   single,
   swapped,                       // column r as a pivot of its own, ahead of column k
   pair                           // columns k and r
@@ -16,7 +17,8 @@ enum class LdlStep {
 
 // The block has `at(i, j)`, and the largest moduli off the diagonal: `survey(k, r)` of column k below its diagonal, r the row in
 // the block that has its largest, or k where there is none; `survey_partner(k, r)` of row and column r without row k;
-// `without(k, r)` of column k without row r, asked for after survey_partner.
+// `without(k, r)` of column k without row r, asked for after survey_partner. They may leave out NaN, which spreads to the
+// diagonal with the pivot of its column; only a column that seems to be zero is asked whether it `holds_nan(k)` below its diagonal.
 template <class T, class Block>
 struct LdlChoice {
   static constexpr double prompt = 0.1;      // a diagonal entry this large against its column is taken without another look
@@ -24,6 +26,7 @@ struct LdlChoice {
   const T threshold, tiny;                   // LdlRule in dense_ldl.hpp
 
   static T modulus(T x) { return x < 0 ? -x : x; }
+  static bool is_finite(T x) { return x - x == 0; }
 
   // The determinant of the pivot [a b; b c] over b.
   static T scaled_determinant(T a, T b, T c) { return (a / b) * c - b; }
@@ -41,7 +44,8 @@ struct LdlChoice {
   template <class Index>
   LdlStep at_column(Index k, Index& r) const {
     const T most = f.survey(k, r), own = modulus(f.at(k, k));
-    if (own <= tiny && most <= tiny) return LdlStep::zero;
+    if (!is_finite(own) || !is_finite(most)) return LdlStep::overflow;
+    if (own <= tiny && most <= tiny) return f.holds_nan(k) ? LdlStep::overflow : LdlStep::zero;
     if (own >= static_cast<T>(prompt) * most) return LdlStep::single;
     if (r > k) {
       const T partner = f.survey_partner(k, r);

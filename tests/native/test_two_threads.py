@@ -103,6 +103,7 @@ CASES = {
     "lu, columns": factor(ms.lu, unsymmetric(60, 60), rhs=32, engine="columns"),
     "lu, columns, one right-hand side": factor(ms.lu, ms.datasets.ladder(16), rhs=1, engine="columns"),
     "ldl, tree of fronts": factor(ms.ildl, ms.datasets.stokes(24), fill_level=None),
+    "ldl, a forest of small trees": factor(ms.ildl, ms.datasets.kkt(6000, 3000, seed=4, kind="banded"), fill_level=None),
     "ldl, tiles of a front": factor(ms.ildl, full(420, 0), shared_solve=False, fill_level=None),
     "ldl, incomplete": factor(ms.ildl, ms.datasets.kkt(14000, 5000, seed=4), fill_level=1, tile_size=8),
     "parac in a given order": parac("given", 160),

@@ -43,7 +43,7 @@ class Factor {
   std::shared_ptr<const fronts::AssemblyTree> tree_;
   Buffer<T> panels_;                      // tree.panel_ptr
   fronts::MatrixValues<T> values_;
-  fronts::BlockMemory<T> blocks_;         // update matrices, kept for the next refactorization
+  mutable fronts::BlockMemory<T> blocks_; // update matrices, kept for the next refactorization; the first solve works in them
   mutable KeptSpace<fronts::SolveSpace<T>> space_;
 };
 

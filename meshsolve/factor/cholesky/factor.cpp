@@ -27,7 +27,7 @@ struct Front {
 };
 
 template <class T>
-struct Scratch {
+struct alignas(fronts::cache_line) Scratch {
   std::vector<int> runs;
   std::vector<T*> column;
 };
@@ -128,7 +128,7 @@ int32_t Factor<T>::factor(const double* Ax, int threads) {
   if (!panels_.data()) {
     const int64_t size = tree_->panel_ptr.back();
     if (size > large_factor) return_free_memory();           // what ordering and analysis worked in
-    panels_ = Buffer<T>(size);
+    panels_ = Buffer<T>(size, threads);
   }
   return values_.factor(*tree_, Ax, threads, [&](const T* values) { return run(values, threads); });
 }

@@ -60,7 +60,7 @@ void backward(const Problem<T>& p, T* Y, Strided<double> X) {
 template <class T, int64_t K>
 void solve_block(System system, const Problem<T>& p, Strided<const double> B, Strided<double> X) {
   constexpr int64_t S = fronts::row_width(K);
-  T* const Y = p.space.work.data();
+  T* const Y = p.space.work;
   const int64_t n = p.tree.n();
   if (system == System::Lt) {
     for (int64_t i = 0; i < n * S; ++i) Y[i] = i % S < K ? static_cast<T>(B.at(i / S, i % S)) : T(0);
@@ -84,7 +84,7 @@ void Factor<T>::solve(System system, Strided<const double> B, Strided<double> X,
   const fronts::Schedule plan = fronts::schedule(tree, threads);
   const int32_t* const perm = system == System::A ? tree.symbolic->analysis.perm.data() : nullptr;
   auto space = space_.lend();
-  space->reserve(tree.n(), k, threads);
+  space->reserve(tree.n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);
   const Problem<T> p{tree, plan, panels_.data(), perm, threads, *space};
   interrupt::begin(k);
   fronts::in_blocks(k, [&]<int64_t K>(int64_t at) { solve_block<T, K>(system, p, B.from(at), X.from(at)); });

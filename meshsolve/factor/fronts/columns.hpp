@@ -33,13 +33,16 @@ void in_blocks(int64_t k, Block&& block) {
 
 template <class T>
 struct SolveSpace {
-  Buffer<T> work;                                // n x chunk
+  T* work = nullptr;                             // n x chunk
+  Buffer<T> own;                                 // where `work` lies unless other memory is idle
   BlockMemory<T> blocks;                         // update blocks
   std::vector<Buffer<T>> local;                  // per worker the front at hand
 
-  void reserve(int64_t n, int64_t k, int threads) {
+  void reserve(int64_t n, int64_t k, int threads, Buffer<T>* idle) {
     const int64_t size = n * row_width(k);
-    if (work.size() < size) work = Buffer<T>(size);
+    const bool borrow = idle && idle->size() >= size;
+    if (!borrow && own.size() < size) own = Buffer<T>(size);
+    work = borrow ? idle->data() : own.data();
     local.resize(std::max<size_t>(local.size(), threads));
   }
 };

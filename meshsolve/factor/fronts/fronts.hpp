@@ -7,6 +7,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "factor/symbolic/symbolic.hpp"
@@ -69,6 +70,24 @@ struct Schedule {
   std::vector<uint8_t> parity;   // (count): of the front's depth
 };
 Schedule schedule(const AssemblyTree& tree, int threads);
+
+// The schedule of one tree, kept from one numeric phase or solve to the next. Several threads may ask at once.
+class KeptSchedule {
+ public:
+  std::shared_ptr<const Schedule> of(const AssemblyTree& tree, int threads) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (threads != threads_) {
+      plan_ = std::make_shared<const Schedule>(schedule(tree, threads));
+      threads_ = threads;
+    }
+    return plan_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable int threads_ = 0;
+  mutable std::shared_ptr<const Schedule> plan_;
+};
 
 // Scalars that a numeric phase takes beside the panels: stacks, update matrices that pass between tasks, entries of A.
 int64_t work_scalars(const AssemblyTree& tree, const Schedule& plan, int threads);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -13,6 +14,9 @@
 #include "native/parallel.hpp"
 
 namespace ms::fronts {
+
+// What workers write at each front has cache lines of its own, which they would else take from each other.
+constexpr size_t cache_line = 128;
 
 // Zeros into the lower triangle of an update matrix and the few entries above its diagonal that the kernels touch.
 template <class T>
@@ -32,19 +36,16 @@ void clear_update(T* update, int64_t u, int threads) {
 template <class T>
 class BlockMemory {
  public:
-  std::vector<Buffer<T>> stacks;               // two per worker
+  std::vector<Buffer<T>> stacks;               // per worker, both in one block
+  Buffer<T> small;                             // small blocks that pass between tasks, each in a place of its own
 
   // The smallest spare block that is large enough, or a new one.
   Buffer<T> take(int64_t size) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      auto best = spare_.end();
-      for (auto b = spare_.begin(); b != spare_.end(); ++b)
-        if (b->size() >= size && (best == spare_.end() || b->size() < best->size())) best = b;
-      if (best != spare_.end()) {
-        std::swap(*best, spare_.back());
-        Buffer<T> block = std::move(spare_.back());
-        spare_.pop_back();
+      if (const auto best = spare_.lower_bound(size); best != spare_.end()) {
+        Buffer<T> block = std::move(best->second);
+        spare_.erase(best);
         return block;
       }
     }
@@ -53,19 +54,23 @@ class BlockMemory {
 
   void give(Buffer<T>&& block) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    spare_.push_back(std::move(block));
+    const int64_t size = block.size();
+    spare_.emplace(size, std::move(block));
   }
 
+  // What lies idle between two traversals, for a solve to work in; nullptr if there is none.
+  Buffer<T>* idle() { return stacks.empty() ? nullptr : &stacks[0]; }
+
   int64_t scalars() const {
-    int64_t sum = 0;
-    for (const auto* blocks : {&stacks, &spare_})
-      for (const Buffer<T>& b : *blocks) sum += b.size();
+    int64_t sum = small.size();
+    for (const Buffer<T>& b : stacks) sum += b.size();
+    for (const auto& [size, block] : spare_) sum += size;
     return sum;
   }
 
  private:
   std::mutex mutex_;
-  std::vector<Buffer<T>> spare_;
+  std::multimap<int64_t, Buffer<T>> spare_;    // by size
 };
 
 // Update blocks of one traversal. `unit` scalars belong to one update row (a right-hand side count), or a block is square.
@@ -73,8 +78,10 @@ template <class T>
 class UpdateBlocks {
  public:
   UpdateBlocks(const AssemblyTree& tree, const Schedule& plan, int workers, int64_t unit, BlockMemory<T>& memory)
-      : tree_(tree), plan_(plan), unit_(unit), memory_(memory), block_(tree.count()), heap_(plan.slots), top_(2 * workers) {
-    memory_.stacks.resize(std::max<size_t>(memory_.stacks.size(), 2 * workers));
+      : tree_(tree), plan_(plan), unit_(unit), memory_(memory), block_(tree.count()), heap_(plan.slots), place_(plan.slots, -1),
+        top_(workers) {
+    memory_.stacks.resize(std::max<size_t>(memory_.stacks.size(), workers));
+    place_small();
   }
 
   int64_t size(int32_t s) const {
@@ -83,21 +90,24 @@ class UpdateBlocks {
   }
 
   void enter_task(int worker) {
-    for (int d = 0; d < 2; ++d) {
-      Buffer<T>& stack = memory_.stacks[2 * worker + d];
-      const int64_t need = unit_ > 0 ? plan_.linear[d] * unit_ : plan_.square[d];
-      if (stack.size() < need) stack = Buffer<T>(need);
-      top_[2 * worker + d] = stack.data();
-    }
+    constexpr int64_t line = 64 / sizeof(T);
+    const int64_t even = unit_ > 0 ? plan_.linear[0] * unit_ : plan_.square[0];
+    const int64_t odd = unit_ > 0 ? plan_.linear[1] * unit_ : plan_.square[1];
+    const int64_t begin_of_odd = (even + line - 1) / line * line;
+    Buffer<T>& stacks = memory_.stacks[worker];
+    if (stacks.size() < begin_of_odd + odd) stacks = Buffer<T>(begin_of_odd + odd);
+    top_[worker].at[0] = stacks.data();
+    top_[worker].at[1] = stacks.data() + begin_of_odd;
   }
 
   T* open(int32_t s, int worker) {
     const int32_t slot = plan_.slot[s];
+    if (slot >= 0 && place_[slot] >= 0) return block_[s] = memory_.small.data() + place_[slot];
     if (slot >= 0) {
       heap_[slot] = memory_.take(size(s));
       return block_[s] = heap_[slot].data();
     }
-    T*& top = top_[2 * worker + plan_.parity[s]];
+    T*& top = top_[worker].at[plan_.parity[s]];
     block_[s] = top;
     top += size(s);
     return block_[s];
@@ -106,10 +116,10 @@ class UpdateBlocks {
   void close_children(int32_t s, int worker) {
     for (int32_t q = tree_.child_ptr[s]; q < tree_.child_ptr[s + 1]; ++q) {
       const int32_t c = tree_.child[q], slot = plan_.slot[c];
-      if (slot >= 0) {
+      if (slot >= 0 && place_[slot] < 0) {
         memory_.give(std::move(heap_[slot]));
-      } else {
-        T*& top = top_[2 * worker + plan_.parity[c]];
+      } else if (slot < 0) {
+        T*& top = top_[worker].at[plan_.parity[c]];
         top = std::min(top, block_[c]);
       }
     }
@@ -118,13 +128,31 @@ class UpdateBlocks {
   const T* of(int32_t s) const { return block_[s]; }
 
  private:
+  // A forest of small trees passes thousands of small blocks between tasks: too many to be asked for one by one.
+  void place_small() {
+    constexpr int64_t most = 4096, line = 8;   // scalars
+    if (plan_.slots == 0) return;
+    int64_t total = 0;
+    for (int32_t s = 0; s < tree_.count(); ++s) {
+      if (plan_.slot[s] < 0 || size(s) > most) continue;
+      place_[plan_.slot[s]] = total;
+      total += (size(s) + line - 1) / line * line;
+    }
+    if (memory_.small.size() < total) memory_.small = Buffer<T>(total);
+  }
+
+  struct alignas(cache_line) Tops {
+    T* at[2];                                  // of the stacks of a worker
+  };
+
   const AssemblyTree& tree_;
   const Schedule& plan_;
   const int64_t unit_;
   BlockMemory<T>& memory_;
   std::vector<T*> block_;
-  std::vector<Buffer<T>> heap_;
-  std::vector<T*> top_;
+  std::vector<Buffer<T>> heap_;                // (slots) blocks, or
+  std::vector<int64_t> place_;                 // (slots) where they are among the small ones, -1
+  std::vector<Tops> top_;
 };
 
 // visit(front, update block, worker, threads to use inside) -> -1, or the column (new numbering) at which it failed.

@@ -27,7 +27,7 @@ struct Front {
 };
 
 template <class T>
-struct Scratch {                          // of one worker
+struct alignas(fronts::cache_line) Scratch {                          // of one worker
   std::vector<int> runs;
   std::vector<T*> column;
   Outcome seen;
@@ -217,7 +217,7 @@ Outcome FrontFactor<T>::factor(const Scalar<T>* Ax, const Pivoting& rule, int th
   const FrontPlan& p = *plan_;
   const AssemblyTree& tree = p.tree;
   if (!fronts_.data()) {
-    fronts_ = Buffer<T>(p.base.back() + solve_padding);
+    fronts_ = Buffer<T>(p.base.back() + solve_padding, threads);
     std::fill(fronts_.data() + p.base.back(), fronts_.data() + p.base.back() + solve_padding, T(0));
     outside_ = Buffer<T>(p.outside.source.size());
     exchange_.resize(p.frame.n());

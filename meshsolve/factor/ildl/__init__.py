@@ -8,8 +8,6 @@ factorization. Sources: Duff and Pralet 2005 (matching); Duff and Reid 1983 (com
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from meshsolve import _core, device
@@ -17,9 +15,10 @@ from meshsolve.arrays import Csr, as_integer, as_number, as_symmetric, one_of, t
 from meshsolve.device_arrays import on_device
 from meshsolve.errors import InvalidInputError, SingularMatrixError
 from meshsolve.factor.base import Factor, values_in
-from meshsolve.factor.ildl.complete import CompleteCore, CompletePlan, scaled_values
-from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, of_pairs, resolve, tiling
-from meshsolve.factor.matching import symmetric_pairs, weak_rows
+from meshsolve.factor.ildl.complete import CompleteCore
+from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, resolve, tiling
+from meshsolve.factor.ildl.planning import complete_plan
+from meshsolve.factor.matching import symmetric_pairs
 from meshsolve.report import Report
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse
 
@@ -65,6 +64,10 @@ class IldlFactor(Factor):
         self._pattern, self._core, self._extracted = Csr(matrix.n, matrix.indptr, matrix.indices.copy()), core, None
         self._run(matrix.data)
 
+    @property
+    def _threads(self):
+        return self.report.facts["threads"]
+
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
     def refactor(self, A: Matrix) -> IldlFactor:
@@ -87,7 +90,7 @@ class IldlFactor(Factor):
         SingularMatrixError
             A has no nonzero. After any error the earlier factor is still there.
         """
-        M = as_symmetric(A)
+        M = as_symmetric(A, threads=self._threads)
         if M.n != self.shape[0]:
             raise InvalidInputError(f"A has {M.n} rows, the factor {self.shape[0]}")
         _require_nonzero(M)
@@ -95,10 +98,9 @@ class IldlFactor(Factor):
         return self
 
     def _run(self, data):
-        matrix = Csr(self._pattern.n, self._pattern.indptr, self._pattern.indices, data)
         with self.report.phase("numeric"):
-            scale = rescaled(matrix, self._matched_scale)
-            scaled = scaled_values(matrix, scale)
+            pattern = self._pattern
+            scale, scaled = _core.ildl_rescale(pattern.indptr, pattern.indices, data, self._matched_scale, self._threads)
             self._core.factor(scaled, scale)
         self.scale, self._scaled, self._extracted = scale, scaled, None
         self.report.facts.update(self._core.facts())
@@ -251,19 +253,6 @@ def blocks(A, tile_size=LARGEST_TILE, threads=None):
     return list(block_statistics(M, symmetric_pairs(M), tile_size, threads=thread_count(threads)))
 
 
-def rescaled(matrix, scale):
-    """The scaling after powers of two that bring the largest entry of each scaled row near 1: nothing changes where it is 1."""
-    for _ in range(3):
-        size = np.abs(scaled_values(matrix, scale))
-        largest = np.maximum.reduceat(np.append(size, 0.0), np.minimum(matrix.indptr[:-1], matrix.nnz))
-        largest[np.diff(matrix.indptr) == 0] = 0
-        step = np.where(largest > 0, np.exp2(-np.rint(0.5 * np.log2(np.where(largest > 0, largest, 1)))), 1)
-        if (step == 1).all():
-            break
-        scale = scale * step
-    return scale
-
-
 # ---- choices --------------------------------------------------------------------------------------------------------------
 
 
@@ -309,41 +298,14 @@ def _storage(dtype):
 
 def _complete(M, matched, ordering, asked, report, choices, threads, there):
     """The complete factor where it is asked for or small enough, else None. The matrix alone decides."""
-    matched, chosen = _needed_pairs(M, matched, ordering, report, threads)
-    plan = CompletePlan(M, matched, chosen, threads)
-    report.merge(plan.symbolic.report)
-    report.facts.update(nnz_A=M.nnz, complete_nnz=plan.nnz, complete_flops=plan.flops)
     half = (M.nnz + M.n) / 2
-    if not asked and plan.flops > max(FEW_FLOPS, FLOPS_PER_ENTRY * half) and plan.nnz > FEW_NONZEROS * half:
+    most_flops = max(FEW_FLOPS, FLOPS_PER_ENTRY * half)
+    plan = complete_plan(M, matched, ordering, report, threads, np.inf if asked else most_flops)
+    report.facts.update(nnz_A=M.nnz, complete_nnz=plan.nnz, complete_flops=plan.flops)
+    if not asked and plan.flops > most_flops and plan.nnz > FEW_NONZEROS * half:
         return None
     with report.phase("symbolic"):
         return _device_complete(plan, choices.dtype) if there else CompleteCore(plan, choices.dtype, threads)
-
-
-def _needed_pairs(M, matched, ordering, report, threads):
-    """The pairs that a complete factorization needs, and an ordering of their graph.
-
-    Pairs cost fill. Most rows with a small diagonal entry are filled by an earlier neighbour and then have a pivot of their own;
-    in the order of the single rows those that have not are found, and keep their pairs. Rows that have neither, because the
-    matching leaves them out, wait for all their neighbours: they would be handed up from front to front until then.
-    """
-    graph = Csr(M.n, *_core.drop_diagonal(M.indptr, M.indices))
-    needed, chosen = matched, _resolved(ordering, graph, report, threads)
-    if len(matched.first) < M.n:
-        weak = weak_rows(M, matched.scale, chosen.perm)
-        needed = matched.where(M, weak & (matched.partner >= 0))
-        if len(needed.first) < M.n:
-            chosen = _resolved(of_pairs(ordering, needed), needed.graph, report, threads)
-    if matched.rank < M.n:
-        left_out = weak_rows(M, matched.scale, needed.expand(chosen.perm)) & (matched.partner < 0)
-        chosen = replace(chosen, perm=needed.behind_neighbours(chosen.perm, left_out), tree=None)
-    return needed, chosen
-
-
-def _resolved(ordering, graph, report, threads):
-    chosen = resolve(ordering, graph, threads)
-    report.merge(chosen.report)
-    return chosen
 
 
 def _require_nonzero(M):

@@ -3,6 +3,7 @@
 
 #include "complete.hpp"
 #include "incomplete.hpp"
+#include "scaling.hpp"
 #include "native/bind.hpp"
 
 namespace ms {
@@ -49,10 +50,10 @@ void bind_inverse(nb::module_& m, const char* name) {
   using namespace nb::literals;
   using Inverse = ildl::Inverse<T>;
   nb::class_<Inverse>(m, name)
-      .def("__init__", [](Inverse* self, const ildl::Incomplete& factor) {
+      .def("__init__", [](Inverse* self, const ildl::Incomplete& factor, int threads) {
         Released free;
-        new (self) Inverse(factor);
-      }, "factor"_a)
+        new (self) Inverse(factor, threads);
+      }, "factor"_a, "threads"_a)
       .def("solve", [](const Inverse& f, In<int32_t> row, In<double> scale, Block<const double> B, Block<double> X, int threads) {
         Released free;
         f.solve(row.data(), scale.data(), {B.data(), B.stride(0), B.stride(1)}, {X.data(), X.stride(0), X.stride(1)},
@@ -122,6 +123,15 @@ void bind_incomplete(nb::module_& m) {
 
 void bind_ildl(nb::module_& m) {
   using namespace nb::literals;
+  m.def("ildl_rescale", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<double> scale, int threads) {
+    std::vector<double> fitted(scale.data(), scale.data() + scale.shape(0)), scaled(data.shape(0));
+    {
+      Released free;
+      ildl::rescale(pattern(indptr, indices), data.data(), fitted.data(), scaled.data(), threads);
+    }
+    return std::make_tuple(to_numpy(std::move(fitted)), to_numpy(std::move(scaled)));
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "scale"_a.noconvert(), "threads"_a,
+     "(scale, values of S A S) after rows have been brought near 1.");
   m.def("cut_tiles", [](In<int32_t> size, int32_t capacity) {
     return to_numpy(ildl::cut_tiles(size.data(), static_cast<int32_t>(size.shape(0)), capacity));
   }, "size"_a.noconvert(), "capacity"_a, "First row of each tile, and the number of rows.");

@@ -40,7 +40,7 @@ __device__ __forceinline__ void update_columns(const Group& g, const View<T>& v,
   g.sync();
 }
 
-// Returns the number of pivots.
+// Returns the number k of pivots, or ~k where the column behind them is not finite.
 template <class T, class Group>
 __device__ __forceinline__ int eliminate(const Group& g, const View<T>& v, T* panel, bool root, const Rule& rule) {
   const long long leading = v.height;
@@ -51,6 +51,7 @@ __device__ __forceinline__ int eliminate(const Group& g, const View<T>& v, T* pa
     PivotBlock<T, Group> block{g, panel + k * (leading + 1), leading, v.height - k, w, k, v.name + k, nullptr,
                                v.d + k, v.e + k};
     const int found = block.run(rule);
+    if (found < 0) return found - k;
     if (k + w < v.columns) update_columns(g, v, panel, k, found, k + w);
     for (int c = w, last = next.end - k; c-- > found;) block.exchange(c, --last);
     more = next.advance(found, v.columns, root);
@@ -78,12 +79,13 @@ __device__ __forceinline__ void weigh_rows(const Group& g, const View<T>& v, T* 
   g.sync();
 }
 
-// The front has `pivots`; by one thread.
-template <class T> __device__ __forceinline__ void record(const Tree<T>& t, int s, const View<T>& v, int pivots, bool root) {
+// The front has `pivots`, by one thread. `last`: no more are to be had of it, as the column behind them is not finite or nobody
+// takes it.
+template <class T> __device__ __forceinline__ void record(const Tree<T>& t, int s, const View<T>& v, int pivots, bool last) {
   t.pivots[s] = pivots;
   if (pivots == v.columns) return;
   atomicAdd(t.flags + delayed, v.columns - pivots);
-  if (root) atomicMin(t.flags + failed, static_cast<int>(v.f.first));
+  if (last) atomicMin(t.flags + failed, v.name[pivots]);
 }
 
 template <class T, class Group>
@@ -93,10 +95,10 @@ __device__ __forceinline__ void factor_front(const Tree<T>& t, int s, const Grou
   for (int i = g.rank; i < v.height * v.columns; i += g.size) panel[i] = T(0);
   g.sync();
   assemble_panel(t, v, g, 0, v.columns, [&](int i, int j) { return panel + i + j * leading; });
-  const int pivots = eliminate(g, v, panel, root, rule);
+  const int found = eliminate(g, v, panel, root, rule), pivots = max(found, ~found);
   for (int j = g.warp; j < v.columns; j += g.warps)
     for (int i = j + g.lane; i < v.height; i += 32) v.panel[i + j * v.leading] = panel[i + j * leading];
-  if (g.rank == 0) record(t, s, v, pivots, root);
+  if (g.rank == 0) record(t, s, v, pivots, root || found < 0);
   if (v.updates == 0) return;
   g.sync();
   weigh_rows(g, v, panel, pivots);
@@ -143,7 +145,7 @@ __device__ __forceinline__ bool go_on(const Block& g, const View<T>& v, const Pr
 }
 
 // Pivots among the next columns of a front, in shared memory where that has room. Many columns together, which is rare,
-// exchange the rows of those before them at once; else that is left to k_permute.
+// exchange the rows of those before them at once; else that is left to k_permute. Returns as PivotBlock::run.
 template <class T>
 __device__ __forceinline__ int choose_pivots(const Block& g, const View<T>& v, int k, int w, int capacity, T* shared, int* order,
                                              const Rule& rule) {
@@ -178,12 +180,13 @@ __device__ __forceinline__ void factor_panel(const Tree<T>& t, int s, Progress& 
     }
     return;
   }
-  const int w = next.width(), found = choose_pivots(g, v, next.k, w, capacity, shared, order, rule);
+  const int w = next.width(), chosen = choose_pivots(g, v, next.k, w, capacity, shared, order, rule);
+  const int found = max(chosen, ~chosen);
   if (g.rank != 0) return;
-  const bool done = next.k + found == v.columns;
+  const bool done = chosen < 0 || next.k + found == v.columns;
   progress = {done ? 2 : 1, step, next.k, next.before, next.end, next.block, found, w};
   if (!done) return;
-  record(t, s, v, v.columns, root);
+  record(t, s, v, next.k + found, chosen < 0);
   atomicAdd(t.flags + finished, 1);
 }
 
@@ -280,8 +283,9 @@ k_assemble_f32(const int* tiles, TREE_ARGUMENTS(float)) {
   assemble_tile(t, tiles[2 * blockIdx.x], tiles[2 * blockIdx.x + 1]);
 }
 
-// order: 32 of each front on the list.
-extern "C" __global__ void __launch_bounds__(512)
+// order: 32 of each front on the list. A block needs more than half of a multiprocessor's registers: compiled for two blocks on
+// one it would spill.
+extern "C" __global__ void __launch_bounds__(512, 1)
 k_panel_f64(const int* list, int* progress, int* order, int step, int root, int capacity, TREE_ARGUMENTS(double),
              double threshold, double tiny) {
   extern __shared__ double shared_f64[];
@@ -291,7 +295,7 @@ k_panel_f64(const int* list, int* progress, int* order, int step, int root, int 
                order + block_columns * blockIdx.x, {threshold, tiny});
 }
 
-extern "C" __global__ void __launch_bounds__(512)
+extern "C" __global__ void __launch_bounds__(512, 1)
 k_panel_f32(const int* list, int* progress, int* order, int step, int root, int capacity, TREE_ARGUMENTS(float),
              double threshold, double tiny) {
   extern __shared__ float shared_f32[];

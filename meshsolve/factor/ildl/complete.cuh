@@ -24,7 +24,7 @@ struct Rule {
   double threshold, tiny;               // LdlRule in dense_ldl.hpp
 };
 
-enum Flag { failed, delayed, finished };       // first column of a root that is not finite; columns handed up; fronts by tiles
+enum Flag { failed, delayed, finished };       // least column that is not finite; columns handed up; fronts by tiles
 
 template <class T> struct Tree {
   fronts::Tree<T> planned;
@@ -184,6 +184,13 @@ template <class T, class Group> struct PivotBlock {
 
   __device__ T without(int, int) const { return rest; }
 
+  __device__ bool holds_nan(int c) const {
+    Peak<T> p{T(0), c, T(0)};
+    for (int i = c + 1 + g.rank; i < m; i += g.size)
+      if (at(i, c) != at(i, c)) p.most = T(1);
+    return peak_of(g, p, 1).most > T(0);
+  }
+
   __device__ static void swap(T& x, T& y) {
     const T kept = x;
     x = y;
@@ -271,12 +278,13 @@ template <class T, class Group> struct PivotBlock {
     k += 2;
   }
 
-  __device__ bool step(const Rule& rule) {
+  // One step at column k, unless it yields no acceptable pivot or is not finite.
+  __device__ LdlStep step(const Rule& rule) {
     int r = k;
     const LdlChoice<T, PivotBlock> choice{*this, static_cast<T>(rule.threshold), static_cast<T>(rule.tiny)};
     const LdlStep found = choice.at_column(k, r);
     g.sync();                                               // reads of the choice come before the writes of the step
-    if (found == LdlStep::none) return false;
+    if (found == LdlStep::none || found == LdlStep::overflow) return found;
     if (found == LdlStep::pair) exchange(k + 1, r);
     if (found == LdlStep::swapped) exchange(k, r);
     if (found == LdlStep::zero)
@@ -285,19 +293,24 @@ template <class T, class Group> struct PivotBlock {
       pair();
     else
       single();
-    return true;
+    return found;
   }
 
-  // Columns that fail wait at the end, and are tried again once others have been eliminated. Returns the number of pivots.
+  // Columns that fail wait at the end, and are tried again once others have been eliminated. Returns the number k of pivots, or
+  // ~k where column k is not finite.
   __device__ int run(const Rule& rule) {
     for (int c = g.rank; order && c < w; c += g.size) order[c] = c;
-    for (int before = -1; before < k && k < w;) {
+    bool finite = true;
+    for (int before = -1; finite && before < k && k < w;) {
       before = k;
-      for (int end = w; k < end;)
-        if (!step(rule)) exchange(k, --end);
+      for (int end = w; finite && k < end;) {
+        const LdlStep found = step(rule);
+        finite = found != LdlStep::overflow;
+        if (found == LdlStep::none) exchange(k, --end);
+      }
     }
     g.sync();
-    return k;
+    return finite ? k : ~k;
   }
 };
 

@@ -43,8 +43,8 @@ class Complete {
   // tiny: a column whose entries are all below, in the scaled matrix whose largest is 1, gets a zero pivot.
   Complete(std::shared_ptr<const fronts::AssemblyTree> tree, double tiny) : tree_(std::move(tree)), tiny_(tiny) {}
 
-  // Factors the matrix with values Ax (scaled, both triangles). Returns -1, or the new column of a root front that is not
-  // finite; then an earlier factor is restored.
+  // Factors the matrix with values Ax (scaled, both triangles). Returns -1, or the new number of a column that elimination made
+  // not finite; then an earlier factor is restored.
   int32_t factor(const double* Ax, int threads);
 
   // X := S A^-1 S B for the factored A and a diagonal S, in the caller's numbering. Zero pivots give zeros.
@@ -63,13 +63,14 @@ class Complete {
   void open(int32_t s);
 
   std::shared_ptr<const fronts::AssemblyTree> tree_;
+  fronts::KeptSchedule plans_, solve_plans_;
   const double tiny_;
   Buffer<T> panels_;                      // tree.panel_ptr
   std::vector<int32_t> names_;            // (n) of fronts without delayed columns
   Buffer<T> d_, e_;                       // (n) of the same
   std::vector<FrontState<T>> state_;
   fronts::MatrixValues<T> values_;
-  fronts::BlockMemory<T> blocks_;
+  mutable fronts::BlockMemory<T> blocks_;           // of the numeric phase; the first of several solves works in them
   mutable KeptSpace<fronts::SolveSpace<T>> space_;
 };
 

@@ -11,10 +11,9 @@ from meshsolve.errors import SingularMatrixError
 from meshsolve.factor.symbolic import Symbolic
 from meshsolve.report import ensure_memory
 
-OVERFLOWED = "the factorization overflowed: entries of A differ by too many orders of magnitude"
 # A column of the scaled matrix (entries of modulus 1 at most) of which elimination has left less is zero: what rounding leaves
 # of it. Where the pattern says that there are such columns, more is put down to rounding.
-TINY, TINY_DEFICIENT = {"d": 1e-12, "f": 1e-6}, {"d": 1e-10, "f": 1e-5}
+TINY, TINY_DEFICIENT = {"d": 1e-11, "f": 1e-6}, {"d": 1e-10, "f": 1e-5}
 
 
 class CompletePlan:
@@ -70,7 +69,7 @@ class CompleteCore:
         """Factor the matrix with these values, which have been scaled."""
         failed = self.native.factor(scaled, self.threads)
         if failed >= 0:
-            raise SingularMatrixError(OVERFLOWED, int(self.plan.symbolic.perm[failed]))
+            raise overflow(int(self.plan.symbolic.perm[failed]))
 
     def solve(self, scale, columns, out):
         """out := S (L D L^T)^-1 S columns."""
@@ -97,6 +96,12 @@ class CompleteCore:
                 "bytes": self.native.nbytes + self.tree_bytes}
 
 
+def overflow(row):
+    """The error for a row that elimination made not finite."""
+    return SingularMatrixError(
+        f"the factorization overflowed in row {row}: entries of A differ by too many orders of magnitude", row)
+
+
 def block_diagonal(d, e):
     """The symmetric csc_array with diagonal d and ``e[k]`` at (k + 1, k); zeros of e are not stored."""
     at = np.flatnonzero(e)
@@ -105,8 +110,3 @@ def block_diagonal(d, e):
     D = sp.csc_array(sp.coo_array((np.concatenate([d, e[at], e[at]]), (row, column)), shape=(len(d),) * 2))
     D.sort_indices()
     return D
-
-
-def scaled_values(matrix, scale):
-    """``scale[i] * A[i, j] * scale[j]`` for the stored entries of A."""
-    return matrix.data * np.repeat(scale, np.diff(matrix.indptr)) * scale[matrix.indices]

@@ -8,13 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import device
-from meshsolve.errors import SingularMatrixError
-from meshsolve.factor.ildl.complete import (
-    OVERFLOWED,
-    TINY,
-    TINY_DEFICIENT,
-    block_diagonal,
-)
+from meshsolve.factor.ildl.complete import TINY, TINY_DEFICIENT, block_diagonal, overflow
 from meshsolve.factor.ildl.fronts_cuda import DeviceComplete, Tree
 
 
@@ -56,7 +50,7 @@ class DeviceCompleteCore:
         self.__dict__.pop("_diagonal", None)
         self.__dict__.pop("nnz", None)
         if failed >= 0:
-            raise SingularMatrixError(OVERFLOWED, int(self.plan.symbolic.perm[failed]))
+            raise overflow(int(self.plan.symbolic.perm[failed]))
 
     def apply_device(self, block):
         """S (L D L^T)^-1 S block for a C contiguous (n, k) float64 block on the device; a new one."""

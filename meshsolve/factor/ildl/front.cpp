@@ -25,7 +25,7 @@ constexpr int64_t large_factor = 1 << 19;      // scalars
 }  // namespace
 
 template <class T>
-struct Complete<T>::Worker {
+struct alignas(fronts::cache_line) Complete<T>::Worker {
   std::vector<int> runs, to, order;
   std::vector<T*> column;
   std::vector<T> moved;
@@ -145,8 +145,9 @@ void update_columns(const Front<T>& f, int64_t first, int64_t last, int64_t k, i
   });
 }
 
+// Returns -1, or the new number of a column that is not finite.
 template <class T, class Worker>
-void eliminate(const Front<T>& f, bool root, const LdlRule& rule, Worker& worker) {
+int32_t eliminate(const Front<T>& f, bool root, const LdlRule& rule, Worker& worker) {
   const int64_t p = f.columns(), m = f.height(), ld = fronts::leading_dimension(m);
   if (worker.product.size() < ld * p) worker.product = Buffer<T>(ld * p);
   T* const product = worker.product.data();
@@ -156,6 +157,7 @@ void eliminate(const Front<T>& f, bool root, const LdlRule& rule, Worker& worker
     const int64_t k = next.k, w = next.width();
     const int64_t found = dense_ldl<T>().eliminate(m - k, w, f.at(k, k), f.state.ld, product + k + k * ld, ld, worker.order.data(),
                                                    f.state.d + k, f.state.e + k, rule);
+    if (found < 0) return f.state.name[k + worker.order[~found]];
     permute_rows(f, k, w, product, ld, worker);
     update_columns(f, k + w, p, k, found, product, ld);
     for (int64_t c = k + w, last = next.end; c-- > k + found;) exchange(f, k + found, c, --last, product, ld);
@@ -163,6 +165,7 @@ void eliminate(const Front<T>& f, bool root, const LdlRule& rule, Worker& worker
   }
   f.state.pivots = next.k;
   update_columns(f, p, m, 0, next.k, product, ld);
+  return root && next.k < p ? f.state.name[next.k] : -1;
 }
 
 }  // namespace
@@ -200,7 +203,8 @@ void Complete<T>::open(int32_t s) {
 template <class T>
 int32_t Complete<T>::run(const T* values, int threads) {
   const AssemblyTree& tree = *tree_;
-  const fronts::Schedule plan = fronts::schedule(tree, threads);
+  const auto kept = plans_.of(tree, threads);
+  const fronts::Schedule& plan = *kept;
   UpdateBlocks<T> blocks(tree, plan, threads, 0, blocks_);
   std::vector<Worker> workers(threads);
   interrupt::begin(tree.count());
@@ -225,9 +229,7 @@ int32_t Complete<T>::run(const T* values, int threads) {
       if (state_[c].delayed()) add_delayed(state_[c], base, to, f);
       base += state_[c].delayed();
     }
-    const bool root = tree.parent(s) < 0;
-    eliminate(f, root, {threshold, tiny_}, worker);
-    return root && f.state.pivots < f.columns() ? tree.first(s) : -1;
+    return eliminate(f, tree.parent(s) < 0, {threshold, tiny_}, worker);
   });
 }
 
@@ -236,7 +238,7 @@ int32_t Complete<T>::factor(const double* Ax, int threads) {
   if (!panels_.data()) {
     const int64_t size = tree_->panel_ptr.back(), n = tree_->n();
     if (size > large_factor) return_free_memory();
-    panels_ = Buffer<T>(size);
+    panels_ = Buffer<T>(size, threads);
     names_.resize(n);
     d_ = Buffer<T>(n);
     e_ = Buffer<T>(n);

@@ -172,8 +172,8 @@ class DeviceComplete:
     def factor(self, data):
         """Factor the matrix with these scaled values, (nnz,) float64 on the device.
 
-        Returns -1, or the new column of a root front that is not finite. Then, and after an exception, an earlier factor is
-        there again.
+        Returns -1, or the new number of a column that elimination made not finite, the least of the deepest level that has
+        one. Then, and after an exception, an earlier factor is there again.
         """
         try:
             failed = self._run(data)
@@ -200,10 +200,12 @@ class DeviceComplete:
                 plan = self._make_room(level, handed[level])
             self.plans.append(plan)
             flags = self._factor_level(plan, data, np.int32(tree.parent[level[0]] < 0))
+            if flags[FAILED] != NONE:
+                return int(flags[FAILED])
             if flags[DELAYED] > self.delayed:
                 self.delayed = int(flags[DELAYED])
                 self._hand_up(level, plan, handed)
-        return -1 if flags[FAILED] == NONE else int(flags[FAILED])
+        return -1
 
     def _hand_up(self, level, plan, handed):
         """Adds to ``handed`` what the fronts of a level have left to their parents."""

@@ -13,7 +13,7 @@
 
 namespace ms::ildl {
 
-struct Incomplete::Worker {
+struct alignas(128) Incomplete::Worker {       // cache lines of its own
   std::vector<int32_t> position;          // (n) of a column in `columns`, -1
   std::vector<int32_t> allowed;           // (tiles) the block row that may fill the tile
   std::vector<int32_t> columns, kept;

@@ -94,7 +94,7 @@ class Incomplete {
 template <class T>
 class Inverse {
  public:
-  explicit Inverse(const Incomplete& factor);
+  Inverse(const Incomplete& factor, int threads);
 
   // X := S P (L D L^T)^-1 P^T S B in the caller's numbering; row[k] = caller's row of the k-th row eliminated.
   void solve(const int32_t* row, const double* scale, Strided<const double> B, Strided<double> X, int64_t k, int threads) const;

@@ -194,7 +194,8 @@ class IncompleteCore:
         """Factor the matrix with these values, which have been scaled."""
         c = self.choices
         self.native.factor(self._indptr, self._indices, scaled[self._source], c.pivoting, c.droptol, c.max_fill, self.threads)
-        self._inverse = (_core.IldlInverseDouble if c.dtype == np.float64 else _core.IldlInverseSingle)(self.native)
+        inverse = _core.IldlInverseDouble if c.dtype == np.float64 else _core.IldlInverseSingle
+        self._inverse = inverse(self.native, self.threads)
         self._row = self.tiles.rows[self.native.order()]
 
     def solve(self, scale, columns, out):

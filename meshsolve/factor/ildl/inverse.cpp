@@ -14,13 +14,13 @@ constexpr int64_t grain = 1 << 14;        // rows
 }  // namespace
 
 template <class T>
-Inverse<T>::Inverse(const Incomplete& factor) {
+Inverse<T>::Inverse(const Incomplete& factor, int threads) {
   const int32_t n = factor.n();
   std::vector<int64_t> ptr(factor.columns().ptr);
   std::vector<int32_t> rows(factor.columns().idx);
   std::vector<T> values(factor.minus_values().begin(), factor.minus_values().end());
   const std::vector<int32_t> order = trisolve::order_by_level(trisolve::level_sets(n, ptr.data(), rows.data()), nullptr);
-  lower_ = trisolve::UnitLower<T>(n, std::move(ptr), std::move(rows), std::move(values), true, order.data());
+  lower_ = trisolve::UnitLower<T>(n, std::move(ptr), std::move(rows), std::move(values), true, order.data(), threads);
   const std::vector<int32_t>& eliminated = lower_.order();
   place_.resize(n);
   for (int32_t q = 0; q < n; ++q) place_[eliminated[q]] = q;

@@ -12,6 +12,8 @@ namespace {
 using fronts::AssemblyTree;
 using fronts::UpdateBlocks;
 
+constexpr int64_t grain = 1 << 14;               // rows that a thread permutes and scales at a time
+
 template <class T>
 struct Problem {
   const AssemblyTree& tree;
@@ -98,15 +100,19 @@ void backward(const Problem<T>& p, T* Y) {
 template <class T, int64_t K>
 void solve_block(const Problem<T>& p, Strided<const double> B, Strided<double> X) {
   constexpr int64_t S = fronts::row_width(K);
-  T* const Y = p.space.work.data();
+  T* const Y = p.space.work;
   const std::vector<int32_t>& perm = p.tree.symbolic->analysis.perm;
   const int64_t n = p.tree.n();
-  for (int64_t i = 0; i < n; ++i)
-    for (int64_t c = 0; c < S; ++c) Y[i * S + c] = c < K ? static_cast<T>(p.scale[perm[i]] * B.at(perm[i], c)) : T(0);
+  for_range(p.threads, n, grain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i)
+      for (int64_t c = 0; c < S; ++c) Y[i * S + c] = c < K ? static_cast<T>(p.scale[perm[i]] * B.at(perm[i], c)) : T(0);
+  });
   forward<T, S>(p, Y);
   backward<T, S>(p, Y);
-  for (int64_t i = 0; i < n; ++i)
-    for (int64_t c = 0; c < K; ++c) X.at(perm[i], c) = p.scale[perm[i]] * static_cast<double>(Y[i * S + c]);
+  for_range(p.threads, n, grain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i)
+      for (int64_t c = 0; c < K; ++c) X.at(perm[i], c) = p.scale[perm[i]] * static_cast<double>(Y[i * S + c]);
+  });
 }
 
 }  // namespace
@@ -115,10 +121,10 @@ template <class T>
 void Complete<T>::solve(const double* scale, Strided<const double> B, Strided<double> X, int64_t k, int threads) const {
   const AssemblyTree& tree = *tree_;
   threads = fronts::threads_worthwhile(panels_.size(), k, threads);
-  const fronts::Schedule plan = fronts::schedule(tree, threads);
+  const auto plan = solve_plans_.of(tree, threads);
   auto space = space_.lend();
-  space->reserve(tree.n(), k, threads);
-  const Problem<T> p{tree, plan, state_, scale, threads, *space};
+  space->reserve(tree.n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);
+  const Problem<T> p{tree, *plan, state_, scale, threads, *space};
   interrupt::begin(k);
   fronts::in_blocks(k, [&]<int64_t K>(int64_t at) { solve_block<T, K>(p, B.from(at), X.from(at)); });
 }

@@ -91,12 +91,12 @@ class Pairs:
         return both[both >= 0]
 
     def contract(self, perm):
-        """A permutation of the rows as one of the vertices: each comes where the first of its rows does."""
+        """A permutation of the rows as one of the vertices: each comes where the later of its rows does."""
         place = np.empty(len(perm), np.int64)
         place[perm] = np.arange(len(perm))
         other = self.partner[self.first]
-        least = np.where(other >= 0, np.minimum(place[self.first], place[other]), place[self.first])
-        return np.argsort(least).astype(np.int32)
+        latest = np.where(other >= 0, np.maximum(place[self.first], place[other]), place[self.first])
+        return np.argsort(latest).astype(np.int32)
 
     def behind_neighbours(self, vertices, late):
         """The vertices in that order, but those whose first row is marked in the (n,) bool array ``late`` come just behind the

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <queue>
 #include <utility>
+#include <vector>
 
 #include "matching.hpp"
 #include "native/interrupt.hpp"
@@ -104,7 +104,7 @@ class Search {
   // Dijkstra over columns from the unmatched row `from`, by reduced weights, to the nearest unmatched column. Columns no further
   // than the row at work wait on a stack, the latest first: a path of tight entries is followed to its end, without the queue.
   void augment(int32_t from) {
-    queue_ = {};
+    queue_.clear();
     near_.clear();
     touched_.clear();
     settled_.clear();
@@ -125,7 +125,8 @@ class Search {
         } else if (d <= base) {
           near_.push_back(j);
         } else {
-          queue_.push({d, j});
+          queue_.push_back({d, j});
+          std::push_heap(queue_.begin(), queue_.end(), std::greater<Entry>());
         }
       }
       row = settle_next(shortest, base);
@@ -145,9 +146,10 @@ class Search {
       if (!final_[j]) return settle(j);
     }
     while (!queue_.empty()) {
-      const auto [d, j] = queue_.top();
+      const auto [d, j] = queue_.front();
       if (d >= shortest) break;
-      queue_.pop();
+      std::pop_heap(queue_.begin(), queue_.end(), std::greater<Entry>());
+      queue_.pop_back();
       if (final_[j] || d > distance_[j]) continue;
       base = d;
       return settle(j);
@@ -199,7 +201,7 @@ class Search {
   std::vector<int32_t> previous_, touched_, settled_, near_;
   std::vector<uint8_t> final_;
   using Entry = std::pair<double, int32_t>;
-  std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> queue_;
+  std::vector<Entry> queue_;                        // a heap, the nearest first; its memory stays from search to search
 };
 
 }  // namespace

@@ -252,7 +252,7 @@ class Symbolic:
             Where the work is done; the analysis is the same. With ``"cuda"`` the arrays of the pattern are device arrays, the
             analysis stays there, and the host has it when it asks: :attr:`perm`, :attr:`parent`, ...
         always : int, optional
-            Supernodes that have at most so many columns together are joined whatever the zeros; by default 2. For ``place="cpu"``.
+            Supernodes of at most so many columns together are joined whatever the zeros; by default 2. For ``place="cpu"``.
 
         Raises
         ------
@@ -273,7 +273,7 @@ class Symbolic:
             else:
                 perm = as_perm(ordering_perm, pattern.n, "ordering")
                 self._pattern = Csr(pattern.n, pattern.indptr, pattern.indices)
-                self._bound = _core.analyze(pattern.indptr, pattern.indices, perm, always)
+                self._bound = _core.analyze(pattern.indptr, pattern.indices, perm, always, self._threads)
         self.report.facts.update(nnz_L=self.nnz, flops=self.flops, bytes=self.nbytes)
         return self
 

@@ -6,27 +6,27 @@
 
 namespace ms::symbolic {
 
-Symbolic analyze(const Pattern& A, const int32_t* perm, const Relaxation& relaxation) {
+Symbolic analyze(const Pattern& A, const int32_t* perm, const Relaxation& relaxation, int threads) {
   Skeleton skeleton;
-  Symbolic result{analyze_columns(A, perm, &skeleton), {}};
-  result.supernodes = relax(skeleton, result.analysis, relaxation);
+  Symbolic result{analyze_columns(A, perm, threads, &skeleton), {}};
+  result.supernodes = relax(skeleton, result.analysis, relaxation, threads);
   return result;
 }
 
-Analysis analyze_columns(const Pattern& A, const int32_t* perm, Skeleton* skeleton) {
+Analysis analyze_columns(const Pattern& A, const int32_t* perm, int threads, Skeleton* skeleton) {
   Analysis result;
   result.iperm.resize(A.n);
   for (int32_t k = 0; k < A.n; ++k) result.iperm[perm[k]] = k;
-  Triangle lower = etree(A, perm, result.iperm.data());
-  const std::vector<int32_t> place = postorder(lower.parent);
+  Triangles both = etree(A, perm, result.iperm.data(), threads);
+  const std::vector<int32_t> place = postorder(both.parent);
   result.perm.resize(A.n);
   result.parent.resize(A.n);
   for (int32_t k = 0; k < A.n; ++k) {
     result.perm[place[k]] = perm[k];
     result.iperm[perm[k]] = place[k];
-    result.parent[place[k]] = lower.parent[k] < 0 ? -1 : place[lower.parent[k]];
+    result.parent[place[k]] = both.parent[k] < 0 ? -1 : place[both.parent[k]];
   }
-  result.colcount = colcount(std::move(lower), inverse(place), result.parent, skeleton);
+  result.colcount = colcount(std::move(both), place, result.parent, threads, skeleton);
   result.total();
   return result;
 }

@@ -30,11 +30,12 @@ template <class T, std::vector<T> symbolic::Supernodes::*member> auto of_superno
   return view(nb::cast<Symbolic&>(self).supernodes.*member, self);
 }
 
-Symbolic build(const In<int64_t>& indptr, const Indices& indices, const Indices& perm, std::optional<int32_t> always) {
+Symbolic build(const In<int64_t>& indptr, const Indices& indices, const Indices& perm, std::optional<int32_t> always,
+               int threads) {
   Released released;
   symbolic::Relaxation relaxation;
   relaxation.always = always.value_or(relaxation.always);
-  return symbolic::analyze(pattern(indptr, indices), perm.data(), relaxation);
+  return symbolic::analyze(pattern(indptr, indices), perm.data(), relaxation, threads);
 }
 
 Symbolic restore(const Indices& perm, const Indices& iperm, const Indices& parent, const Indices& colcount, const Indices& first,
@@ -64,12 +65,12 @@ std::vector<int32_t> natural(int32_t n) {
 std::vector<int32_t> etree_of(const Pattern& A) {
   Released released;
   const std::vector<int32_t> order = natural(A.n);
-  return symbolic::etree(A, order.data(), order.data()).parent;
+  return symbolic::etree(A, order.data(), order.data(), 1).parent;
 }
 
 std::vector<int32_t> colcount_of(const Pattern& A) {
   Released released;
-  const symbolic::Analysis analysis = symbolic::analyze_columns(A, natural(A.n).data(), nullptr);
+  const symbolic::Analysis analysis = symbolic::analyze_columns(A, natural(A.n).data(), 1, nullptr);
   std::vector<int32_t> count(A.n);
   for (int32_t k = 0; k < A.n; ++k) count[analysis.perm[k]] = analysis.colcount[k];
   return count;
@@ -92,9 +93,9 @@ void bind_symbolic(nb::module_& m) {
       .def_prop_ro("row_ptr", &of_supernodes<int64_t, &Supernodes::row_ptr>)
       .def_prop_ro("rows", &of_supernodes<int32_t, &Supernodes::rows>);
   m.def("analyze", &build, nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), nb::arg("perm").noconvert(),
-        nb::arg("always") = nb::none(),
-        "Analysis of A[perm][:, perm]; A is a symmetric pattern with both triangles. Supernodes of up to `always` columns are joined "
-        "whatever the zeros.");
+        nb::arg("always") = nb::none(), nb::arg("threads") = 1,
+        "Analysis of A[perm][:, perm]; A is a symmetric pattern with both triangles. Supernodes of up to `always` columns are "
+        "joined whatever the zeros.");
   m.def("restore_analysis", &restore, nb::arg("perm").noconvert(), nb::arg("iperm").noconvert(), nb::arg("parent").noconvert(),
         nb::arg("colcount").noconvert(), nb::arg("first").noconvert(), nb::arg("snode_parent").noconvert(),
         nb::arg("row_ptr").noconvert(), nb::arg("rows").noconvert(), "An Analysis from the arrays of an earlier one.");

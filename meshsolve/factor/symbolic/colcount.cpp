@@ -5,10 +5,12 @@
 // adds one to the columns above it, from where two leaves meet (their lowest common ancestor, LCA) the paths count once.
 // On the way, these leaves are written down by rows: the skeleton of A, from which the rows of supernodes are listed.
 // All labels are postorder ones but `i`: rows keep their given numbers, for they only name places.
+// Threads take subtrees. What a subtree finds in a row above it is kept apart; the caller, who goes through the columns above
+// the subtrees, joins it with what other subtrees found in that row.
 #include <algorithm>
 #include <utility>
 
-#include "native/interrupt.hpp"
+#include "native/parallel.hpp"
 #include "symbolic.hpp"
 
 namespace ms::symbolic {
@@ -26,38 +28,115 @@ inline int32_t find(int32_t j, int32_t* ancestor) {
 
 }  // namespace
 
-std::vector<int32_t> colcount(Triangle lower, std::vector<int32_t> post, const std::vector<int32_t>& parent,
-                              Skeleton* skeleton) {
-  const int32_t n = static_cast<int32_t>(parent.size());
-  std::vector<int32_t> count(n, 1), first(n), ancestor(n), previous(n, -1);
-  if (skeleton)
-    *skeleton = {{}, std::move(lower.row_ptr), std::vector<int32_t>(n, 0),
-                 std::unique_ptr<int32_t[]>(new int32_t[lower.ptr[n]])};
-  for (int32_t k = 0; k < n; ++k) first[k] = ancestor[k] = k;
-  for (int32_t k = 0; k < n; ++k)
-    if (parent[k] >= 0) {
-      first[parent[k]] = std::min(first[parent[k]], first[k]);    // first descendant
-      count[parent[k]] = 0;                                       // no leaf of the tree
-    }
-  for (int32_t k = 0; k < n; ++k) {
-    if (k % (1 << 15) == 0) interrupt::poll();
-    for (int64_t p = lower.ptr[post[k]]; p < lower.ptr[post[k] + 1]; ++p) {
-      const int32_t i = lower.rows[p], leaf = previous[i];
-      if (leaf >= first[k]) continue;                             // a descendant of k is in this row: k is no leaf
-      ++count[k];
-      if (leaf >= 0) --count[find(leaf, ancestor.data())];
-      previous[i] = k;
-      if (skeleton) skeleton->leaves[skeleton->begin[i] + skeleton->count[i]++] = k;
-    }
-    if (parent[k] >= 0) {
-      --count[parent[k]];
-      ancestor[k] = parent[k];
-    }
+namespace {
+
+struct Leaf { int32_t row, column; };
+
+class Counting {
+ public:
+  Counting(Triangles& A, const std::vector<int32_t>& place, const std::vector<int32_t>& parent, Skeleton* skeleton)
+      : A_(A), place_(place), parent_(parent), skeleton_(skeleton), n_(static_cast<int32_t>(parent.size())),
+        post_(inverse(place)), first_(n_), ancestor_(n_), previous_(n_, -1), count_(n_, 1), leaves_(skeleton ? n_ : 0) {
+    for (int32_t k = 0; k < n_; ++k) first_[k] = ancestor_[k] = k;
+    for (int32_t k = 0; k < n_; ++k)
+      if (parent[k] >= 0) {
+        first_[parent[k]] = std::min(first_[parent[k]], first_[k]);   // first descendant
+        count_[parent[k]] = 0;                                        // no leaf of the tree
+      }
   }
-  for (int32_t k = 0; k < n; ++k)
-    if (parent[k] >= 0) count[parent[k]] += count[k];
-  if (skeleton) skeleton->slot = std::move(post);
-  return count;
+
+  std::vector<int32_t> run(int threads);
+
+ private:
+  template <bool Apart>
+  void visit(int32_t k, int32_t end, std::vector<int32_t>& apart, std::vector<Leaf>& above);
+  void climb(int32_t k);
+  void note(int32_t i, int32_t k) {
+    if (skeleton_) A_.columns[A_.begin[i] + leaves_[i]++] = k;        // over what the tree was made of: a row has no more leaves
+  }
+  void join(const std::vector<Leaf>& above, int32_t begin);
+
+  Triangles& A_;
+  const std::vector<int32_t>& place_;
+  const std::vector<int32_t>& parent_;
+  Skeleton* const skeleton_;
+  const int32_t n_;
+  std::vector<int32_t> post_, first_, ancestor_, previous_, count_, leaves_;
+};
+
+// Column k. Apart: it is in a subtree that ends before `end`; the last leaves of rows above that are in `apart`.
+template <bool Apart>
+inline void Counting::visit(int32_t k, int32_t end, std::vector<int32_t>& apart, std::vector<Leaf>& above) {
+  const int32_t j = post_[k];
+  for (int64_t p = A_.begin[j + 1] - A_.upper[j]; p < A_.begin[j + 1]; ++p) {
+    const int32_t i = A_.columns[p];
+    const bool inside = !Apart || place_[i] < end;
+    int32_t& leaf = inside ? previous_[i] : apart[i];
+    if (leaf >= first_[k]) continue;                              // a descendant of k is in this row: k is no leaf
+    ++count_[k];
+    if (leaf >= 0) --count_[find(leaf, ancestor_.data())];
+    leaf = k;
+    if (inside)
+      note(i, k);
+    else
+      above.push_back({i, k});
+  }
+}
+
+void Counting::climb(int32_t k) {
+  if (parent_[k] < 0) return;
+  --count_[parent_[k]];
+  ancestor_[k] = parent_[k];
+}
+
+// The leaves of a finished subtree, whose first node is `begin`, in the rows above it.
+void Counting::join(const std::vector<Leaf>& above, int32_t begin) {
+  for (const Leaf& leaf : above) {
+    const int32_t before = std::exchange(previous_[leaf.row], leaf.column);
+    if (before >= 0 && before < begin) --count_[find(before, ancestor_.data())];
+    note(leaf.row, leaf.column);
+  }
+}
+
+std::vector<int32_t> Counting::run(int threads) {
+  std::vector<Span> parts;
+  if (share(n_, threads) < n_) parts = subtrees(parent_, share(n_, threads));
+  std::vector<std::vector<Leaf>> above(parts.size());
+  std::vector<std::vector<int32_t>> apart(threads);
+  const int64_t count = static_cast<int64_t>(parts.size());
+  for_range(threads, count, count / 256, [&](int64_t b, int64_t e, int worker) {
+    apart[worker].resize(n_, -1);
+    for (int64_t s = b; s < e; ++s) {
+      for (int32_t k = parts[s].begin; k < parts[s].end; ++k) {
+        visit<true>(k, parts[s].end, apart[worker], above[s]);
+        if (k + 1 < parts[s].end) climb(k);
+      }
+      for (const Leaf& leaf : above[s]) apart[worker][leaf.row] = -1;
+    }
+  });
+  size_t next = 0;
+  std::vector<Leaf> none;
+  for (int32_t k = 0; k < n_; ++k) {
+    if (next < parts.size() && k == parts[next].begin) {
+      join(above[next], k);
+      k = parts[next++].end - 1;
+    } else {
+      if (k % (1 << 15) == 0) interrupt::poll();
+      visit<false>(k, n_, previous_, none);
+    }
+    climb(k);
+  }
+  for (int32_t k = 0; k < n_; ++k)
+    if (parent_[k] >= 0) count_[parent_[k]] += count_[k];
+  if (skeleton_) *skeleton_ = {std::move(post_), std::move(A_.begin), std::move(leaves_), std::move(A_.columns)};
+  return std::move(count_);
+}
+
+}  // namespace
+
+std::vector<int32_t> colcount(Triangles A, const std::vector<int32_t>& place, const std::vector<int32_t>& parent, int threads,
+                              Skeleton* skeleton) {
+  return Counting(A, place, parent, skeleton).run(threads);
 }
 
 }  // namespace ms::symbolic

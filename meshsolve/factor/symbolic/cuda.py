@@ -72,7 +72,8 @@ def sizes(analysis):
     xp, counts = device.xp(), analysis.colcount
     width, below = xp.diff(analysis.first).astype(np.int64), xp.diff(analysis.row_ptr)
     flops = (counts.astype(np.float64) ** 2).sum()
-    found = device.to_host(xp.stack([counts.sum(dtype=np.int64).astype(np.float64), flops, (width * (width + below)).sum().astype(np.float64)]))
+    entries = (width * (width + below)).sum()
+    found = device.to_host(xp.stack([counts.sum(dtype=np.int64).astype(np.float64), flops, entries.astype(np.float64)]))
     return Sizes(int(found[0]), float(found[1]), 8 * int(found[2]) + 4 * len(analysis.rows))
 
 

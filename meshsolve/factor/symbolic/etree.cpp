@@ -1,10 +1,12 @@
 // Elimination tree of A[perm][:, perm] and its postorder.
 // Source: Liu 1990, "The role of elimination trees in sparse factorization", algorithm 4.2 (path compression).
-// Cost: one pass over A, O(nnz log n) at worst and close to linear in practice; scratch 2 n and the largest degree.
-// The same pass keeps the strict lower triangle by columns, so that A is permuted only once for tree and counts.
+// Cost: one pass over A, O(nnz log n) at worst and close to linear in practice; scratch n.
+// The same pass keeps both triangles by rows, so that A is permuted only once for tree and counts.
+// A range of rows without a column before the range knows nothing of the rest: threads take such ranges (of any ordering that
+// finishes parts before it joins them), and the caller the rows between them.
 #include <algorithm>
 
-#include "native/interrupt.hpp"
+#include "native/parallel.hpp"
 #include "symbolic.hpp"
 
 namespace ms::symbolic {
@@ -13,6 +15,7 @@ namespace {
 
 constexpr int32_t kBlock = 1 << 10;             // rows read ahead of the tree, whose branches would hold up the loads
 constexpr int32_t kAhead = 16;                  // rows from the one that is read to the one that is fetched
+constexpr int64_t kRows = 1 << 13;              // rows of one piece of work
 
 // Row k meets column j < k: the root of the tree that holds j becomes a child of k, and the path to it points to k.
 inline void climb(int32_t j, int32_t k, int32_t* ancestor, int32_t* parent) {
@@ -27,39 +30,90 @@ inline void climb(int32_t j, int32_t k, int32_t* ancestor, int32_t* parent) {
   }
 }
 
+// Writes the rows [from, to) of both triangles. Half of the entries go each way: no branch.
+void permute(const Pattern& A, const int32_t* perm, const int32_t* iperm, int32_t from, int32_t to, Triangles& out) {
+  for (int32_t k = from; k < to; ++k) {
+    __builtin_prefetch(A.idx + A.ptr[perm[k + std::min(kAhead, A.n - 1 - k)]]);
+    int32_t* const columns = out.columns.get();
+    int64_t lower = out.begin[k], upper = out.begin[k + 1] - 1;
+    for (int64_t p = A.ptr[perm[k]]; p < A.ptr[perm[k] + 1]; ++p) {
+      const int32_t i = iperm[A.idx[p]];
+      columns[lower] = i;
+      columns[upper] = i;
+      lower += i < k;
+      upper -= i > k;
+    }
+    out.lower[k] = static_cast<int32_t>(lower - out.begin[k]);
+    out.upper[k] = static_cast<int32_t>(out.begin[k + 1] - 1 - upper);
+  }
+}
+
+void climb(Triangles& t, int32_t from, int32_t to, int32_t* ancestor) {
+  for (int32_t k = from; k < to; ++k)
+    for (int64_t p = t.begin[k]; p < t.begin[k] + t.lower[k]; ++p) climb(t.columns[p], k, ancestor, t.parent.data());
+}
+
+// Ranges of about `size` rows none of which has a column before its range, ascending.
+std::vector<Span> closed_ranges(const Triangles& t, int32_t size, int threads) {
+  const int32_t n = static_cast<int32_t>(t.lower.size());
+  std::vector<int32_t> first(n);                // column of each row, or the row itself
+  for_range(threads, n, kRows, [&](int64_t from, int64_t to, int) {
+    for (int64_t k = from; k < to; ++k) {
+      const int32_t* const row = t.columns.get() + t.begin[k];
+      first[k] = static_cast<int32_t>(k);
+      for (int32_t p = 0; p < t.lower[k]; ++p) first[k] = std::min(first[k], row[p]);
+    }
+  });
+  std::vector<Span> ranges;
+  int32_t begin = 0;
+  const auto close = [&](int32_t end) {
+    if (begin < end) ranges.push_back({begin, end});
+  };
+  for (int32_t k = 0; k < n; ++k) {
+    if (first[k] < begin) {                     // this row joins parts: it is left to the caller
+      close(k);
+      begin = k + 1;
+    } else if (first[k] == k && k - begin >= size) {
+      close(k);
+      begin = k;
+    }
+  }
+  close(n);
+  return ranges;
+}
+
 }  // namespace
 
-Triangle etree(const Pattern& A, const int32_t* perm, const int32_t* iperm) {
+Triangles etree(const Pattern& A, const int32_t* perm, const int32_t* iperm, int threads) {
   const size_t n = A.n;
-  Triangle lower{std::vector<int64_t>(n + 1), std::unique_ptr<int32_t[]>(new int32_t[A.nnz() + 1]),
-                 std::vector<int64_t>(n + 1), std::vector<int32_t>(n, -1)};
-  std::vector<int32_t> ancestor(n, -1), left;
-  int64_t below = 0;
-  for (int64_t b = 0; b < A.n; b += kBlock) {
-    interrupt::poll();
-    const int32_t begin = static_cast<int32_t>(b), end = begin + std::min(kBlock, A.n - begin);
-    int64_t entries = 1;
-    for (int32_t k = begin; k < end; ++k) entries += A.degree(perm[k]);
-    left.resize(std::max<size_t>(left.size(), entries));
-    const int64_t before = lower.row_ptr[begin];
-    int32_t* tail = left.data();
-    for (int32_t k = begin; k < end; ++k) {
-      __builtin_prefetch(A.idx + A.ptr[perm[k + std::min(kAhead, A.n - 1 - k)]]);
-      for (int64_t p = A.ptr[perm[k]]; p < A.ptr[perm[k] + 1]; ++p) {   // half of the entries go each way: no branch
-        const int32_t i = iperm[A.idx[p]];
-        *tail = i;
-        tail += i < k;
-        lower.rows[below] = i;
-        below += i > k;
-      }
-      lower.row_ptr[k + 1] = before + (tail - left.data());
-      lower.ptr[k + 1] = below;
+  Triangles t{std::vector<int64_t>(n + 1), std::vector<int32_t>(n), std::vector<int32_t>(n),
+              std::unique_ptr<int32_t[]>(new int32_t[A.nnz() + 1]), std::vector<int32_t>(n, -1)};
+  for (int32_t k = 0; k < A.n; ++k) t.begin[k + 1] = t.begin[k] + A.degree(perm[k]);
+  std::vector<int32_t> ancestor(n, -1);
+  if (share(A.n, threads) == A.n) {
+    for (int64_t b = 0; b < A.n; b += kBlock) {
+      interrupt::poll();
+      const int32_t begin = static_cast<int32_t>(b), end = begin + std::min(kBlock, A.n - begin);
+      permute(A, perm, iperm, begin, end, t);
+      climb(t, begin, end, ancestor.data());
     }
-    for (int32_t k = begin; k < end; ++k)
-      for (int64_t p = lower.row_ptr[k]; p < lower.row_ptr[k + 1]; ++p)
-        climb(left[p - before], k, ancestor.data(), lower.parent.data());
+    return t;
   }
-  return lower;
+  for_range(threads, A.n, kRows, [&](int64_t b, int64_t e, int) {
+    permute(A, perm, iperm, static_cast<int32_t>(b), static_cast<int32_t>(e), t);
+  });
+  const std::vector<Span> ranges = closed_ranges(t, share(A.n, threads), threads);
+  const int64_t count = static_cast<int64_t>(ranges.size());
+  for_range(threads, count, count / 256, [&](int64_t b, int64_t e, int) {
+    for (int64_t r = b; r < e; ++r) climb(t, ranges[r].begin, ranges[r].end, ancestor.data());
+  });
+  int32_t done = 0;
+  for (const Span& range : ranges) {
+    climb(t, done, range.begin, ancestor.data());
+    done = range.end;
+  }
+  climb(t, done, A.n, ancestor.data());
+  return t;
 }
 
 // A subtree takes a range that ends in its root. From the roots down, each node hands the rest of its range to its
@@ -77,6 +131,17 @@ std::vector<int32_t> postorder(const std::vector<int32_t>& parent) {
     size[j] = place[j];
   }
   return place;
+}
+
+std::vector<Span> subtrees(const std::vector<int32_t>& parent, int32_t most) {
+  const int32_t n = static_cast<int32_t>(parent.size());
+  std::vector<int32_t> size(n, 1);
+  for (int32_t j = 0; j < n; ++j)
+    if (parent[j] >= 0) size[parent[j]] += size[j];
+  std::vector<Span> result;
+  for (int32_t j = 0; j < n; ++j)
+    if (size[j] <= most && (parent[j] < 0 || size[parent[j]] > most)) result.push_back({j + 1 - size[j], j + 1});
+  return result;
 }
 
 std::vector<int32_t> inverse(const std::vector<int32_t>& perm) {

@@ -3,8 +3,8 @@
 // j1 < ... < jk < i of row i cut its row subtree into the paths [j1, LCA(j1, j2)), ..., [jk, i), and LCA(u, v) is the first
 // node w >= v on the way up from u. The theorem holds for the tree of supernodes as well, where paths are several times
 // shorter, and nonzeros of one supernode fall together. Column j of L is then a tail of its supernode's list.
-// Skeleton and columns are made in parallel. In between, rows join the lists one after the other, so that every list comes
-// out sorted; column counts gave all lengths beforehand.
+// Rows join the lists one after the other, so that every list comes out sorted; column counts gave all lengths beforehand. Rows
+// of a subtree join lists of that subtree alone: threads take subtrees, then the caller the rows above them.
 // Cost: O(nnz(A) + size of the lists), for L itself O(nnz(L)); scratch O(nnz(A)).
 #include <algorithm>
 #include <numeric>
@@ -70,17 +70,32 @@ Skeleton skeleton(const Pattern& A, const Analysis& analysis, int threads) {
 }
 
 void row_lists(const Skeleton& skeleton, const std::vector<int32_t>& old_row, const std::vector<int32_t>& block_of,
-               const std::vector<int32_t>& up, std::vector<int64_t>& next, std::vector<int32_t>& rows) {
+               const std::vector<int32_t>& up, const std::vector<int32_t>& parent, std::vector<int64_t>& next,
+               std::vector<int32_t>& rows, int threads) {
   const int32_t n = static_cast<int32_t>(old_row.size());
-  for (int32_t i = 0; i < n; ++i) {
-    if (i % kRows == 0) interrupt::poll();
-    const int32_t own = block_of[old_row[i]], slot = skeleton.slot[old_row[i]];
-    const int32_t *leaf = skeleton.leaves.get() + skeleton.begin[slot], *last = leaf + skeleton.count[slot];
-    for (; leaf < last; ++leaf) {
-      const int32_t stop = leaf + 1 < last ? block_of[leaf[1]] : own;
-      for (int32_t b = block_of[*leaf]; b < stop; b = up[b]) rows[next[b]++] = i;       // to the LCA with the next leaf
+  const auto join = [&](int32_t from, int32_t to) {
+    for (int32_t i = from; i < to; ++i) {
+      if (i % kRows == 0) interrupt::poll();
+      const int32_t own = block_of[old_row[i]], slot = skeleton.slot[old_row[i]];
+      const int32_t *leaf = skeleton.leaves.get() + skeleton.begin[slot], *last = leaf + skeleton.count[slot];
+      for (; leaf < last; ++leaf) {
+        const int32_t stop = leaf + 1 < last ? block_of[leaf[1]] : own;
+        for (int32_t b = block_of[*leaf]; b < stop; b = up[b]) rows[next[b]++] = i;       // to the LCA with the next leaf
+      }
     }
+  };
+  std::vector<Span> parts;
+  if (share(n, threads) < n) parts = subtrees(parent, share(n, threads));
+  const int64_t count = static_cast<int64_t>(parts.size());
+  for_range(threads, count, count / 256, [&](int64_t b, int64_t e, int) {
+    for (int64_t s = b; s < e; ++s) join(parts[s].begin, parts[s].end);
+  });
+  int32_t done = 0;
+  for (const Span& part : parts) {
+    join(done, part.begin);
+    done = part.end;
   }
+  join(done, n);
 }
 
 OwnedPattern pattern_lca(const Pattern& A, const Analysis& analysis, int threads) {
@@ -97,7 +112,7 @@ OwnedPattern pattern_lca(const Pattern& A, const Analysis& analysis, int threads
     if (const int32_t above = analysis.parent[first[s + 1] - 1]; above >= 0) up[s] = block_of[above];
   rows.resize(begin[count]);
   std::vector<int64_t> next(begin.begin(), begin.end() - 1);
-  row_lists(skeleton(A, analysis, threads), natural, block_of, up, next, rows);
+  row_lists(skeleton(A, analysis, threads), natural, block_of, up, analysis.parent, next, rows, threads);
 
   OwnedPattern L;
   L.ptr.assign(n + size_t{1}, 0);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "native/parallel.hpp"
 #include "symbolic.hpp"
 
 namespace ms::symbolic {
@@ -115,17 +116,21 @@ std::vector<int32_t> places(const std::vector<Node>& nodes, const std::vector<in
 }
 
 // New column k is the old column old[k], and old column j the new one to[j].
-void renumber(Analysis& analysis, const std::vector<int32_t>& old, const std::vector<int32_t>& to) {
-  const int32_t n = analysis.n();
-  std::vector<int32_t> moved(n);
+void renumber(Analysis& analysis, const std::vector<int32_t>& old, const std::vector<int32_t>& to, int threads) {
+  std::vector<int32_t> moved(analysis.n());
+  const auto each = [&](auto&& f) {
+    for_range(threads, analysis.n(), 1 << 14, [&](int64_t begin, int64_t end, int) {
+      for (int64_t k = begin; k < end; ++k) f(k);
+    });
+  };
   for (auto* v : {&analysis.perm, &analysis.colcount, &analysis.parent}) {
-    for (int32_t k = 0; k < n; ++k) moved[k] = (*v)[old[k]];
+    each([&](int64_t k) { moved[k] = (*v)[old[k]]; });
     v->swap(moved);
   }
-  for (int32_t k = 0; k < n; ++k) {
+  each([&](int64_t k) {
     if (analysis.parent[k] >= 0) analysis.parent[k] = to[analysis.parent[k]];
-    analysis.iperm[analysis.perm[k]] = k;
-  }
+    analysis.iperm[analysis.perm[k]] = static_cast<int32_t>(k);
+  });
 }
 
 }  // namespace
@@ -144,7 +149,7 @@ std::vector<int32_t> fundamental_supernodes(const Analysis& analysis) {
   return first;
 }
 
-Supernodes relax(const Skeleton& skeleton, Analysis& analysis, const Relaxation& relaxation) {
+Supernodes relax(const Skeleton& skeleton, Analysis& analysis, const Relaxation& relaxation, int threads) {
   const std::vector<int32_t> first = fundamental_supernodes(analysis);
   const std::vector<Node> nodes = join_children(analysis, first, relaxation);
   const std::vector<int32_t> place = places(nodes, first);
@@ -162,7 +167,7 @@ Supernodes relax(const Skeleton& skeleton, Analysis& analysis, const Relaxation&
       old[k] = j;
     }
   }
-  renumber(analysis, old, to);
+  renumber(analysis, old, to, threads);
 
   Supernodes result;
   std::vector<int32_t> number(s);
@@ -182,7 +187,7 @@ Supernodes relax(const Skeleton& skeleton, Analysis& analysis, const Relaxation&
   for (int32_t& p : result.parent)
     if (p >= 0) p = number[p];
   result.rows.resize(result.row_ptr.back());
-  row_lists(skeleton, old, block_of, up, next, result.rows);
+  row_lists(skeleton, old, block_of, up, analysis.parent, next, result.rows, threads);
   return result;
 }
 

@@ -44,20 +44,22 @@ struct Symbolic {                          // what Python holds as _core.Analysi
   Supernodes supernodes;
 };
 
-// The whole chain, on the calling thread: tree and counts go through the columns one after the other.
-Symbolic analyze(const Pattern& A, const int32_t* perm, const Relaxation& relaxation);
+// The whole chain. The result does not depend on the number of threads: they take subtrees, and the caller what is above them.
+Symbolic analyze(const Pattern& A, const int32_t* perm, const Relaxation& relaxation, int threads);
 
 // The pattern of L by columns: the diagonal first, rows ascending.
 OwnedPattern pattern_lca(const Pattern& A, const Analysis& analysis, int threads);
 
 // The parts, in the order in which they run.
 
-struct Triangle {                       // strict lower triangle of A[perm][:, perm], given numbers
-  std::vector<int64_t> ptr;             // (n + 1)
-  std::unique_ptr<int32_t[]> rows;      // (ptr[n]) column j holds rows[ptr[j]] to rows[ptr[j + 1] - 1], in any order
-  std::vector<int64_t> row_ptr;         // (n + 1) running sum of the entries of each row
+struct Triangles {                      // the strict triangles of A[perm][:, perm] by rows, given numbers, columns in any order
+  std::vector<int64_t> begin;           // (n + 1) row k has the room from begin[k] to begin[k + 1]:
+  std::vector<int32_t> lower, upper;    // (n) lower[k] columns j < k at its beginning, upper[k] columns j > k at its end
+  std::unique_ptr<int32_t[]> columns;
   std::vector<int32_t> parent;          // (n) its elimination tree
 };
+
+struct Span { int32_t begin, end; };    // the nodes [begin, end)
 
 struct Skeleton {                       // per row of the triangle the leaves of its row subtree: they decide L
   std::vector<int32_t> slot;            // (n) new row k is kept in slot[k]
@@ -66,25 +68,32 @@ struct Skeleton {                       // per row of the triangle the leaves of
   std::unique_ptr<int32_t[]> leaves;
 };
 
-Triangle etree(const Pattern& A, const int32_t* perm, const int32_t* iperm);
+Triangles etree(const Pattern& A, const int32_t* perm, const int32_t* iperm, int threads);
 std::vector<int32_t> postorder(const std::vector<int32_t>& parent);         // place[j] = position of node j
 std::vector<int32_t> inverse(const std::vector<int32_t>& perm);
-// post[k] = node at position k. Column counts look at every leaf, so the skeleton comes with them where it is asked for.
-std::vector<int32_t> colcount(Triangle lower, std::vector<int32_t> post, const std::vector<int32_t>& parent,
+// The largest subtrees of at most `most` nodes, ascending.
+std::vector<Span> subtrees(const std::vector<int32_t>& parent, int32_t most);
+// place[j] = position of node j; parent is that of positions. Column counts look at every leaf, so the skeleton comes with them
+// where it is asked for.
+std::vector<int32_t> colcount(Triangles A, const std::vector<int32_t>& place, const std::vector<int32_t>& parent, int threads,
                               Skeleton* skeleton);
-Analysis analyze_columns(const Pattern& A, const int32_t* perm, Skeleton* skeleton);       // the four above
+Analysis analyze_columns(const Pattern& A, const int32_t* perm, int threads, Skeleton* skeleton);      // those above
 std::vector<int32_t> fundamental_supernodes(const Analysis& analysis);                     // (s + 1) first columns
 
 // Relaxed supernodes. Children that join their parent are moved next to it by another postorder: `analysis` is renumbered.
-Supernodes relax(const Skeleton& skeleton, Analysis& analysis, const Relaxation& relaxation);
+Supernodes relax(const Skeleton& skeleton, Analysis& analysis, const Relaxation& relaxation, int threads);
 
 // The skeleton of a pattern that was analysed before, rows in parallel.
 Skeleton skeleton(const Pattern& A, const Analysis& analysis, int threads);
 
 // Appends each row to the lists of all blocks that it meets. A block is a connected piece of the tree, named by an id that
 // ascends with its last column. old_row[i] = skeleton's number of row i, block_of[j] = block of column j, up[b] = block above b,
-// next[b] = where the list of b begins in `rows`.
+// next[b] = where the list of b begins in `rows`, parent = elimination tree of the rows.
 void row_lists(const Skeleton& skeleton, const std::vector<int32_t>& old_row, const std::vector<int32_t>& block_of,
-               const std::vector<int32_t>& up, std::vector<int64_t>& next, std::vector<int32_t>& rows);
+               const std::vector<int32_t>& up, const std::vector<int32_t>& parent, std::vector<int64_t>& next,
+               std::vector<int32_t>& rows, int threads);
+
+// Nodes of the subtrees that threads take: small enough to share out, large enough to leave little above them.
+inline int32_t share(int32_t n, int threads) { return threads > 1 && n >= 50'000 ? n / 64 : n; }
 
 }  // namespace ms::symbolic

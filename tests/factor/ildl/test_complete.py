@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from saddles import eigenvalue_signs, rank_deficient, regular, symmetric
+from saddles import eigenvalue_signs, rank_deficient, regular, spoiled, symmetric
 
 import meshsolve as ms
 
@@ -142,6 +142,19 @@ def test_refactor_chooses_pivots_anew():
     assert np.array_equal(K.solve(np.ones(290)), first)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_column_that_is_not_finite_is_no_zero_pivot(threads):
+    """Values that elimination made not finite, put into the numeric phase: the row is named, the earlier factor stays."""
+    A, cases = spoiled()
+    K = ms.ildl(A + sp.eye_array(A.shape[0]), fill_level=None, pairs=False, ordering="natural", threads=threads)
+    x = K.solve(np.ones(A.shape[0]))
+    for row, values in cases:
+        with pytest.raises(ms.SingularMatrixError, match=f"overflowed in row {row}") as raised:
+            K._core.factor(values, K.scale)
+        assert raised.value.index == row
+    assert np.array_equal(K.solve(np.ones(A.shape[0])), x)
+
+
 def test_scaling_follows_new_values():
     A = sp.csr_array([[4.0, 1, 0], [1, 0, 2], [0, 2, -1]])
     K = ms.ildl(A, fill_level=None).refactor(A * 1e12)
@@ -162,7 +175,11 @@ def test_lower_triangle():
 
 
 @pytest.mark.parametrize("name, inertia, rank", [("aug3d_kkt.mtx", (3161, 1000, 712), 4161), ("stcqp1_kkt.mtx.gz", (4097, 939, 1113), 5036),
-                                                 ("ubh1_kkt.mtx.gz", (18003, 12000, 6), 30003), ("hangGlider_2.mtx", (914, 733, 0), 1647)])
+                                                 ("ubh1_kkt.mtx.gz", (18003, 12000, 6), 30003),
+                                                 ("hangGlider_2.mtx", (914, 733, 0), 1647),
+                                                 # eigenvalues of the scaled matrix: 54 up to 2e-14, then 2e-4; one of 7e-14
+                                                 ("ns1830653_kkt.mtx.gz", (3996, 2878, 54), 6928),
+                                                 ("cbs-cta_kkt.mtx.gz", (34661, 10111, 1), 44773)])
 def test_real_systems(data_dir, name, inertia, rank):
     from scipy.io import mmread
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_harness import Harness
 from on_device import back, nothing_comes_back, there
-from saddles import rank_deficient, regular, symmetric
+from saddles import rank_deficient, regular, spoiled, symmetric
 
 import meshsolve as ms
 from meshsolve import device
@@ -239,6 +239,19 @@ def test_what_is_not_finite_is_an_error_and_the_earlier_factor_stays(gpu, monkey
     with pytest.raises(ms.SingularMatrixError, match="overflowed"):
         G._core.factor(np.full(A.nnz, np.nan), G.scale)
     assert np.array_equal(G.solve(np.ones(81)), x) and G.inertia == (81, 0, 0)
+
+
+@pytest.mark.parametrize("way", ["shared memory", "blocks only", "tiles"])
+def test_a_column_that_is_not_finite_is_no_zero_pivot(gpu, monkeypatch, way):
+    go(monkeypatch, way)
+    A, cases = spoiled()
+    G = ms.ildl(A + sp.eye_array(A.shape[0]), fill_level=None, device="cuda", **NATURAL)
+    x = G.solve(np.ones(A.shape[0]))
+    for row, values in cases:
+        with pytest.raises(ms.SingularMatrixError, match=f"overflowed in row {row}") as raised:
+            G._core.factor(values, G.scale)
+        assert raised.value.index == row
+    assert np.array_equal(G.solve(np.ones(A.shape[0])), x)
 
 
 def test_the_earlier_factor_survives_a_gpu_without_memory(path, monkeypatch):

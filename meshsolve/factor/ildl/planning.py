@@ -1,0 +1,92 @@
+"""Which pairs of rows a complete factorization needs, in which order, and what its factor will be.
+
+Pairs cost fill. Most rows with a small diagonal entry are filled by an earlier neighbour and then have a pivot of their own; in
+the order of the single rows those that have not are found, and keep their pairs. Rows that have neither, because the matching
+leaves them out, wait for all their neighbours: they would be handed up from front to front until then.
+
+Orderings are what an analysis spends its time on, so there are as few as a good factor allows. An order of the rows serves the
+pairs as well, each of which comes where the later of its rows does; where pairs are the rule, or elimination takes much longer
+than another ordering would, an order of the pairs is made beside it, and the factor with fewer operations is taken. Where
+nearly every row needs its partner even in the order of its neighbours' number, the single rows are not ordered at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from meshsolve import _core, order
+from meshsolve.arrays import Csr
+from meshsolve.factor.ildl.complete import CompletePlan
+from meshsolve.factor.ildl.incomplete import resolve
+from meshsolve.factor.matching import weak_rows
+
+NEARLY_ALL = 0.9                # of the rows are in pairs: only the graph of the pairs is ordered
+MANY = 0.5                      # ... are: it is ordered too,
+DEAR = 20_000                   # and from so many operations an unknown on,
+HOPELESS = 4                    # unless the factor is so many times as large as may be
+
+
+def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf):
+    """The plan of the complete factor.
+
+    Parameters
+    ----------
+    M : Csr, both triangles
+    matched : Pairs
+        All pairs of the matching.
+    ordering : str, or Ordering of the rows
+    report : Report
+        Gets the seconds of orderings and analyses, and the facts of those that are taken.
+    threads : int
+    most_flops : float
+        A factor that takes more will not be made.
+
+    Returns
+    -------
+    CompletePlan
+    """
+    if isinstance(ordering, str) and _share(matched) >= NEARLY_ALL:
+        pairs = _needed(M, matched, np.argsort(np.diff(M.indptr), kind="stable").astype(np.int32))
+        if _share(pairs) >= NEARLY_ALL:
+            return _analysed(M, matched, pairs, _resolved(ordering, pairs.graph, report, threads), report, threads)
+    chosen = _resolved(ordering, Csr(M.n, *_core.drop_diagonal(M.indptr, M.indices)), report, threads)
+    pairs = _needed(M, matched, chosen.perm)
+    if len(pairs.first) == M.n:
+        return _analysed(M, matched, pairs, chosen, report, threads)
+    plan = _analysed(M, matched, pairs, order.Ordering(pairs.contract(chosen.perm), chosen.method), report, threads)
+    if isinstance(ordering, str) and plan.flops < HOPELESS * most_flops and (_share(pairs) > MANY or plan.flops > DEAR * M.n):
+        other = _analysed(M, matched, pairs, _resolved(ordering, pairs.graph, report, threads), report, threads)
+        plan = min(plan, other, key=lambda p: p.flops)
+        report.facts.update(plan.symbolic.report.facts)
+    return plan
+
+
+def _needed(M, matched, perm):
+    """The pairs of which a row has no pivot of its own in an order of the rows."""
+    if len(matched.first) == M.n:
+        return matched
+    return matched.where(M, weak_rows(M, matched.scale, perm) & (matched.partner >= 0))
+
+
+def _share(pairs):
+    """Of the rows that are in pairs."""
+    n = len(pairs.partner)
+    return 2 * (n - len(pairs.first)) / n
+
+
+def _analysed(M, matched, pairs, chosen, report, threads):
+    """The plan for these pairs in an order of their graph."""
+    if matched.rank < M.n:
+        left_out = weak_rows(M, matched.scale, pairs.expand(chosen.perm)) & (matched.partner < 0)
+        chosen = replace(chosen, perm=pairs.behind_neighbours(chosen.perm, left_out), tree=None)
+    plan = CompletePlan(M, pairs, chosen, threads)
+    report.merge(plan.symbolic.report)
+    return plan
+
+
+def _resolved(ordering, graph, report, threads):
+    chosen = resolve(ordering, graph, threads)
+    report.merge(chosen.report)
+    return chosen

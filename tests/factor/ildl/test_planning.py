@@ -1,0 +1,75 @@
+"""Which graphs are ordered for a complete factor, and that the better of two orders is taken."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import meshsolve as ms
+from meshsolve import _core, order
+from meshsolve.arrays import Csr, as_symmetric
+from meshsolve.factor.ildl import planning
+from meshsolve.factor.ildl.complete import CompletePlan
+from meshsolve.factor.matching import symmetric_pairs
+
+
+def nearly_all_pairs(n=60):
+    """[[0, B], [B^T, 0]]: no row has a pivot of its own before another is eliminated."""
+    B = sp.eye_array(n) + 0.1 * ms.datasets.grid2d(10, n // 10)
+    return sp.csr_array(sp.block_array([[None, B], [B, None]]))
+
+
+def indefinite(n=120):
+    """Strong diagonal entries of either sign: every row is a pivot by itself."""
+    return sp.csr_array(0.01 * ms.datasets.grid2d(10, n // 10) + sp.diags_array(np.where(np.arange(n) % 3, 1.0, -1.0)))
+
+
+CASES = {"no pairs": (indefinite(), lambda n: [n]),
+         "few": (ms.datasets.kkt(300, 120, seed=1), lambda n: [n]),
+         "many": (ms.datasets.stokes(8), lambda n: [n, "pairs"]),
+         "nearly all": (nearly_all_pairs(), lambda n: ["pairs"])}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_as_few_graphs_are_ordered_as_pairs_ask_for(monkeypatch, case):
+    A, expected = CASES[case]
+    ordered, n = [], A.shape[0]
+
+    def resolve(ordering, graph, threads=None):
+        ordered.append(graph.n if graph.n == n else "pairs")
+        return order.resolve(ordering, graph, threads=threads)
+
+    monkeypatch.setattr(planning, "resolve", resolve)
+    K = ms.ildl(A, fill_level=None)
+    assert ordered == expected(n)
+    b = A @ np.ones(n)
+    assert np.linalg.norm(A @ K.solve(b) - b) <= 1e-11 * np.linalg.norm(b)
+
+
+def crowded(rows, constraints, entries, seed):
+    rng = np.random.default_rng(seed)
+    B = sp.random_array((constraints, rows), density=entries / rows, rng=rng) + sp.eye_array(constraints, rows)
+    return sp.csr_array(sp.block_array([[1e-6 * sp.eye_array(rows), B.T], [B, None]]))
+
+
+@pytest.mark.parametrize("A, better", [(crowded(150, 140, 2, 9), "pairs"), (crowded(700, 640, 12, 4), "pairs"),
+                                       (crowded(400, 380, 2, 0), "rows")])
+def test_of_two_orders_the_one_with_fewer_operations_is_taken(A, better):
+    M = as_symmetric(A)
+    matched = symmetric_pairs(M)
+    rows = order.auto(Csr(M.n, *_core.drop_diagonal(M.indptr, M.indices)))
+    pairs = planning._needed(M, matched, rows.perm)
+    flops = {"rows": CompletePlan(M, pairs, order.Ordering(pairs.contract(rows.perm), "amd"), 1).flops,
+             "pairs": CompletePlan(M, pairs, order.auto(pairs.graph), 1).flops}
+    assert planning._share(pairs) > planning.MANY or flops["rows"] > planning.DEAR * M.n
+    assert min(flops, key=flops.get) == better
+    assert ms.ildl(A, fill_level=None).report.facts["complete_flops"] == flops[better]
+
+
+def test_the_later_row_of_a_pair_has_its_place():
+    """Row 0 has a pivot only with row 3: in the order of the rows the pair stands where row 3 does."""
+    A = np.diag([0.0, 2.0, 3.0, 0.0, 4.0])
+    A[0, 3] = A[3, 0] = 5.0
+    for i, j in ((1, 2), (2, 3), (3, 4)):
+        A[i, j] = A[j, i] = 0.1
+    K = ms.ildl(A, fill_level=None, ordering=[0, 1, 2, 3, 4])
+    assert K.perm.tolist()[:2] == [1, 2] and K.perm[4] == 4 and K.report.facts["pairs"] == 1 and K.inertia == (4, 1, 0)

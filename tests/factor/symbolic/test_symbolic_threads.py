@@ -1,0 +1,52 @@
+"""The analysis on several threads: every array is that of one thread. From 50,000 rows on subtrees are shared out."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import meshsolve as ms
+from meshsolve.arrays import symmetric_pattern
+from meshsolve.factor.symbolic import Symbolic
+
+n = 60_000
+
+
+def star():
+    ones = np.ones(n - 1)
+    return sp.csr_array((ones, (np.zeros(n - 1, int), np.arange(1, n))), shape=(n, n))
+
+
+def forest(seed):
+    A = sp.random_array((n, n), density=0.6 / n, rng=np.random.default_rng(seed)).tocsr()
+    return A + A.T
+
+
+PATTERNS = {
+    "grid": lambda: ms.datasets.grid2d(240, 240),
+    "road": lambda: ms.datasets.road_like(n),
+    "path": lambda: sp.diags_array([np.ones(n - 1)], offsets=[1], shape=(n, n)).tocsr(),
+    "star": star,
+    "forest": lambda: forest(3),
+    "components": lambda: sp.block_diag([ms.datasets.grid2d(20, 20)] * 150).tocsr(),
+    "empty": lambda: sp.csr_array((n, n)),
+}
+ORDERS = {
+    "nd": lambda P: ms.order.nested_dissection(P).perm,
+    "amd": lambda P: ms.order.amd(P).perm,
+    "natural": lambda P: np.arange(P.n),
+    "backwards": lambda P: np.arange(P.n)[::-1],
+    "random": lambda P: np.random.default_rng(4).permutation(P.n),
+}
+MEETS = {"grid": ("nd", "amd", "natural"), "road": ("nd", "amd")}       # a random order of these fills up
+
+
+@pytest.mark.native
+@pytest.mark.parametrize(("pattern", "order"), [(p, o) for p in PATTERNS for o in MEETS.get(p, ORDERS)])
+def test_any_number_of_threads_gives_the_same_analysis(pattern, order):
+    P = symmetric_pattern(PATTERNS[pattern]())
+    perm = ORDERS[order](P)
+    one = Symbolic.build(P, perm, threads=1).native
+    for threads in (2, 5):
+        more = Symbolic.build(P, perm, threads=threads).native
+        for name in ("perm", "iperm", "parent", "colcount", "first", "snode_parent", "row_ptr", "rows"):
+            np.testing.assert_array_equal(getattr(more, name), getattr(one, name), err_msg=f"{name}, {threads} threads")
