@@ -5,7 +5,6 @@ Both cut the matrix down to its free rows and columns; what the caller sees keep
 
 from __future__ import annotations
 
-
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components

@@ -41,6 +41,7 @@ class Factor {
   const T* panel(int32_t s) const { return panels_.data() + tree_->panel_ptr[s]; }
 
   std::shared_ptr<const fronts::AssemblyTree> tree_;
+  fronts::KeptSchedule plans_, solve_plans_;
   Buffer<T> panels_;                      // tree.panel_ptr
   fronts::MatrixValues<T> values_;
   mutable fronts::BlockMemory<T> blocks_; // update matrices, kept for the next refactorization; the first solve works in them

@@ -108,7 +108,8 @@ int64_t factor_front(const Front<T>& f, int threads) {
 template <class T>
 int32_t Factor<T>::run(const T* values, int threads) {
   const AssemblyTree& tree = *tree_;
-  const fronts::Schedule plan = fronts::schedule(tree, threads);
+  const auto kept = plans_.of(tree, threads);
+  const fronts::Schedule& plan = *kept;
   UpdateBlocks<T> blocks(tree, plan, threads, 0, blocks_);
   std::vector<Scratch<T>> scratch(threads);
   interrupt::begin(tree.count());

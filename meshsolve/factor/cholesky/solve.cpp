@@ -81,11 +81,11 @@ template <class T>
 void Factor<T>::solve(System system, Strided<const double> B, Strided<double> X, int64_t k, int threads) const {
   const AssemblyTree& tree = *tree_;
   threads = fronts::threads_worthwhile(panels_.size(), k, threads);
-  const fronts::Schedule plan = fronts::schedule(tree, threads);
+  const auto plan = solve_plans_.of(tree, threads);
   const int32_t* const perm = system == System::A ? tree.symbolic->analysis.perm.data() : nullptr;
   auto space = space_.lend();
   space->reserve(tree.n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);
-  const Problem<T> p{tree, plan, panels_.data(), perm, threads, *space};
+  const Problem<T> p{tree, *plan, panels_.data(), perm, threads, *space};
   interrupt::begin(k);
   fronts::in_blocks(k, [&]<int64_t K>(int64_t at) { solve_block<T, K>(system, p, B.from(at), X.from(at)); });
 }

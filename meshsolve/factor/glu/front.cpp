@@ -27,7 +27,7 @@ struct Front {
 };
 
 template <class T>
-struct alignas(fronts::cache_line) Scratch {                          // of one worker
+struct alignas(fronts::cache_line) Scratch {       // of one worker
   std::vector<int> runs;
   std::vector<T*> column;
   Outcome seen;
@@ -222,7 +222,8 @@ Outcome FrontFactor<T>::factor(const Scalar<T>* Ax, const Pivoting& rule, int th
     outside_ = Buffer<T>(p.outside.source.size());
     exchange_.resize(p.frame.n());
   }
-  const fronts::Schedule& plan = schedule(threads);
+  const auto kept = schedules_.of(tree, threads);
+  const fronts::Schedule& plan = *kept;
   UpdateBlocks<T> blocks(tree, plan, threads, 0, blocks_);
   std::vector<Scratch<T>> scratch(threads);
   interrupt::begin(tree.count());
@@ -257,14 +258,6 @@ Outcome FrontFactor<T>::factor(const Scalar<T>* Ax, const Pivoting& rule, int th
     all.largest_pivot_row = std::max(all.largest_pivot_row, one.seen.largest_pivot_row);
   }
   return all;
-}
-
-template <class T>
-const fronts::Schedule& FrontFactor<T>::schedule(int threads) {
-  for (const auto& [count, plan] : schedules_)
-    if (count == threads) return *plan;
-  schedules_.emplace_back(threads, std::make_unique<fronts::Schedule>(fronts::schedule(plan_->tree, threads)));
-  return *schedules_.back().second;
 }
 
 template <class T>

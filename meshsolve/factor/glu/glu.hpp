@@ -118,7 +118,6 @@ class FrontFactor {
   const FrontPlan& plan() const { return *plan_; }
 
  private:
-  const fronts::Schedule& schedule(int threads);
   const SolvePlan& plan_of_solve() const;
 
   std::shared_ptr<const FrontPlan> plan_;
@@ -126,7 +125,7 @@ class FrontFactor {
   Buffer<T> outside_;                     // plan.outside
   std::vector<int32_t> exchange_;         // (n) local row that changed places with pivot k of its front
   fronts::BlockMemory<T> blocks_;         // update matrices
-  std::vector<std::pair<int, std::unique_ptr<fronts::Schedule>>> schedules_;     // one for each number of threads
+  fronts::KeptSchedule schedules_;
   mutable std::mutex plan_lock_;
   mutable std::unique_ptr<SolvePlan> solve_plan_;
   mutable KeptSpace<SolveSpace<T>> space_;
