@@ -29,6 +29,17 @@ def power_grid(n: int, controlled: bool = False, step: float = 1.0, seed: int = 
     -------
     csr_array
         Symmetric indefinite without controlled sources; the rows of the voltage sources have a zero diagonal.
+
+    Raises
+    ------
+    InvalidInputError
+        ``n`` is below 4 or no integer, ``step`` not positive, ``seed`` negative or no integer.
+    OutOfMemoryError
+        It would not fit into the memory of this machine.
+
+    Notes
+    -----
+    O(n^2) time.
     """
     mna, along, across = _nodal_grid(n, step, seed)
     mna.resistors(*along)
@@ -56,6 +67,17 @@ def rlc_mesh(n: int, step: float = 1.0, seed: int = 3) -> Sparse:
     Returns
     -------
     csr_array
+
+    Raises
+    ------
+    InvalidInputError
+        As in :func:`power_grid`.
+    OutOfMemoryError
+        It would not fit into the memory of this machine.
+
+    Notes
+    -----
+    O(n^2) time. Source: the mesh networks of He et al. 2015 (GLU).
     """
     mna, along, across = _nodal_grid(n, step, seed)
     mna.inductors(*along)
@@ -80,6 +102,17 @@ def ladder(n: int, sections: int = 16, step: float = 1.0, seed: int = 3) -> Spar
     Returns
     -------
     csr_array
+
+    Raises
+    ------
+    InvalidInputError
+        As in :func:`power_grid`; ``sections`` is no positive integer.
+    OutOfMemoryError
+        It would not fit into the memory of this machine.
+
+    Notes
+    -----
+    O(n^2 ``sections``) time.
     """
     sections = as_integer(sections, "sections")
     mna, along, across = _nodal_grid(n, step, seed, rows=4 * sections)

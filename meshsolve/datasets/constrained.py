@@ -14,7 +14,7 @@ from meshsolve.types import Sparse
 
 
 def constrained_smoothing(mesh: MeshLike, strength: float = 1.0, kind: str = "length", share: float = 0.1,
-                          seed: int = 1) -> tuple[Sparse, np.ndarray]:
+                          seed: int = 1) -> Sparse:
     """One Newton step of implicit smoothing under which some edges keep their lengths, or some faces their areas.
 
     Parameters
@@ -34,6 +34,12 @@ def constrained_smoothing(mesh: MeshLike, strength: float = 1.0, kind: str = "le
         ``[[I3 x (M + t L), J^T], [J, 0]]``: coordinates by axes, then the m multipliers; J holds the gradients of the lengths or
         areas. 3 n positive and m negative eigenvalues.
 
+    Raises
+    ------
+    InvalidInputError
+        Not a mesh, or one without edges or faces to hold; unknown ``kind``; ``strength`` or ``share`` not positive; a bad
+        ``seed``.
+
     Notes
     -----
     Source: fairing with constraints as in Botsch et al. 2010, "Polygon mesh processing", section 4.3.
@@ -52,7 +58,7 @@ def constrained_smoothing(mesh: MeshLike, strength: float = 1.0, kind: str = "le
     return sorted_rows(sp.block_array([[H, J.T], [J, None]]))
 
 
-def conformal_map(mesh: MeshLike, share: float = 0.02, seed: int = 1) -> tuple[Sparse, np.ndarray]:
+def conformal_map(mesh: MeshLike, share: float = 0.02, seed: int = 1) -> Sparse:
     """The least-squares conformal map of a mesh into the plane with some vertices held in place.
 
     Parameters
@@ -67,6 +73,11 @@ def conformal_map(mesh: MeshLike, share: float = 0.02, seed: int = 1) -> tuple[S
     (2 n + 2 m, 2 n + 2 m) csr_array
         ``[[L2 - A, C^T], [C, 0]]``: u and v of the n vertices, then the multipliers of the m held ones. L2 is two cotan Laplacians,
         A twice the form of the signed area, so that the energy vanishes for conformal maps.
+
+    Raises
+    ------
+    InvalidInputError
+        Not a mesh, or fewer than two vertices; ``share`` not positive; a bad ``seed``.
 
     Notes
     -----

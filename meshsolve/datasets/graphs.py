@@ -24,6 +24,17 @@ def delaunay(n: int, seed: int = 1) -> Sparse:
     Returns
     -------
     (n, n) csr_array
+
+    Raises
+    ------
+    InvalidInputError
+        ``n`` is below 4 or no integer; ``seed`` is negative or no integer.
+    OutOfMemoryError
+        It would not fit into the memory of this machine.
+
+    Notes
+    -----
+    O(n log n) time.
     """
     return laplacian(as_integer(n, "n", 4), *_delaunay_edges(n, seed)[0].T)
 
@@ -45,6 +56,17 @@ def road_like(n: int, seed: int = 1, degree: float = 2.5) -> Sparse:
     Returns
     -------
     (n, n) csr_array
+
+    Raises
+    ------
+    InvalidInputError
+        ``n`` is below 4 or no integer, ``degree`` no number, ``seed`` negative or no integer.
+    OutOfMemoryError
+        It would not fit into the memory of this machine.
+
+    Notes
+    -----
+    O(n log n) time.
     """
     degree = as_number(degree, "degree")
     edges, points = _delaunay_edges(as_integer(n, "n", 4), seed)
@@ -70,6 +92,17 @@ def rmat(k: int, seed: int = 3, edges_per_vertex: int = 16) -> Sparse:
     Returns
     -------
     (n, n) csr_array, n <= 2^k
+
+    Raises
+    ------
+    InvalidInputError
+        ``k`` is not in 1..30, ``edges_per_vertex`` no positive integer, ``seed`` negative or no integer.
+    OutOfMemoryError
+        It would not fit into the memory of this machine.
+
+    Notes
+    -----
+    O(k 2^k ``edges_per_vertex``) time.
 
     References
     ----------
@@ -102,6 +135,17 @@ def preferential(n: int, d: int = 8, seed: int = 4) -> Sparse:
     Returns
     -------
     (n', n') csr_array of the largest component, n' <= n
+
+    Raises
+    ------
+    InvalidInputError
+        ``n`` is below 2, ``d`` no positive integer, ``seed`` negative or no integer.
+    OutOfMemoryError
+        It would not fit into the memory of this machine.
+
+    Notes
+    -----
+    O(n d log(n d)) time.
 
     References
     ----------

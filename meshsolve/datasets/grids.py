@@ -25,6 +25,17 @@ def grid2d(nx: int, ny: int, boundary: Boundary = "neumann") -> Sparse:
     Returns
     -------
     (nx ny, nx ny) csr_array
+
+    Raises
+    ------
+    InvalidInputError
+        ``nx`` or ``ny`` is no positive integer; unknown ``boundary``; more rows than 2^31 - 2.
+    OutOfMemoryError
+        It would not fit into the memory of this machine.
+
+    Notes
+    -----
+    O(nx ny) time.
     """
     return grid_laplacian((as_integer(nx, "nx"), as_integer(ny, "ny")), boundary)
 
@@ -48,6 +59,17 @@ def grid3d(n: int, kind: Literal["uniform", "weighted", "log-uniform", "checkerb
     Returns
     -------
     (n^3, n^3) csr_array
+
+    Raises
+    ------
+    InvalidInputError
+        ``n`` is no positive integer; unknown ``kind`` or ``boundary``; more rows than 2^31 - 2; a bad ``seed``.
+    OutOfMemoryError
+        It would not fit into the memory of this machine.
+
+    Notes
+    -----
+    O(n^3) time. Source: the test problems of Liang et al. 2025, "ParAC".
     """
     shape = (as_integer(n, "n"),) * 3
     one_of(kind, "kind", ("uniform", "weighted", "log-uniform", "checkerboard"))

@@ -29,6 +29,17 @@ def kkt(n: int, m: int, seed: int = 1, kind: Literal["random", "banded"] = "rand
     -------
     (n + m, n + m) csr_array
         n positive, m negative eigenvalues.
+
+    Raises
+    ------
+    InvalidInputError
+        ``n`` or ``m`` is no positive integer, ``m`` above ``n``; unknown ``kind``; a bad ``seed``.
+    OutOfMemoryError
+        It would not fit into the memory of this machine.
+
+    Notes
+    -----
+    O(n + m) time. Source: the generator of Thuerck et al. 2018.
     """
     n, m = as_integer(n, "n"), as_integer(m, "m")
     one_of(kind, "kind", ("random", "banded"))
@@ -56,6 +67,17 @@ def stokes(n: int) -> Sparse:
     Returns
     -------
     csr_array, symmetric indefinite, 2 n (n - 1) + n^2 - 1 rows
+
+    Raises
+    ------
+    InvalidInputError
+        ``n`` is below 2 or no integer.
+    OutOfMemoryError
+        It would not fit into the memory of this machine.
+
+    Notes
+    -----
+    O(n^2) time.
 
     References
     ----------
@@ -85,6 +107,17 @@ def helmholtz(n: int, points: float = 15, dim: int = 2) -> Sparse:
     Returns
     -------
     (n^dim, n^dim) csr_array, symmetric indefinite
+
+    Raises
+    ------
+    InvalidInputError
+        ``n`` is below 2 or no integer, ``points`` not positive, ``dim`` neither 2 nor 3.
+    OutOfMemoryError
+        It would not fit into the memory of this machine.
+
+    Notes
+    -----
+    O(n^dim) time.
     """
     n = as_integer(n, "n", 2)
     one_of(dim, "dim", (2, 3))

@@ -38,6 +38,13 @@ def scan_like(n: int = 100_000, seed: int = 0, noise: float = 0.2, hole: bool = 
     Mesh
         One component, manifold, with one boundary loop (none without the hole), oriented outwards.
 
+    Raises
+    ------
+    InvalidInputError
+        ``n`` is below 1000 or no integer, ``noise`` no number, ``seed`` negative or no integer.
+    OutOfMemoryError
+        It would not fit into the memory of this machine.
+
     Notes
     -----
     O(n^1.5): the grid has a cell for every ~(1 / n)^0.5 of each axis.

@@ -20,6 +20,15 @@ def icosphere(k: int) -> Mesh:
     -------
     Mesh
         10 * 4^k + 2 vertices, 20 * 4^k faces, oriented outwards.
+
+    Raises
+    ------
+    InvalidInputError
+        ``k`` is not an integer in 0..11.
+
+    Notes
+    -----
+    O(4^k) time.
     """
     k = as_integer(k, "k", 0, 11)
     golden = (1 + 5 ** 0.5) / 2

@@ -151,7 +151,16 @@ def graph_laplacian(mesh_or_pattern: MeshLike | Matrix) -> Sparse:
 
     Returns
     -------
-    (n, n) csr_array of float64, with a diagonal entry in every row. O(n + edges).
+    (n, n) csr_array of float64, with a diagonal entry in every row.
+
+    Raises
+    ------
+    InvalidInputError
+        Neither a mesh nor a square matrix.
+
+    Notes
+    -----
+    Cost O(n + edges).
     """
     graph = pattern_of(mesh_or_pattern)
     row = np.repeat(np.arange(graph.n, dtype=np.int32), np.diff(graph.indptr))
