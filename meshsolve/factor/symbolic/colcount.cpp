@@ -99,8 +99,7 @@ void Counting::join(const std::vector<Leaf>& above, int32_t begin) {
 }
 
 std::vector<int32_t> Counting::run(int threads) {
-  std::vector<Span> parts;
-  if (share(n_, threads) < n_) parts = subtrees(parent_, share(n_, threads));
+  const std::vector<Span> parts = subtrees(parent_, threads);
   std::vector<std::vector<Leaf>> above(parts.size());
   std::vector<std::vector<int32_t>> apart(threads);
   const int64_t count = static_cast<int64_t>(parts.size());

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "native/parallel.hpp"
+#include "parts.hpp"
 #include "symbolic.hpp"
 
 namespace ms::symbolic {
@@ -102,17 +103,8 @@ Triangles etree(const Pattern& A, const int32_t* perm, const int32_t* iperm, int
   for_range(threads, A.n, kRows, [&](int64_t b, int64_t e, int) {
     permute(A, perm, iperm, static_cast<int32_t>(b), static_cast<int32_t>(e), t);
   });
-  const std::vector<Span> ranges = closed_ranges(t, share(A.n, threads), threads);
-  const int64_t count = static_cast<int64_t>(ranges.size());
-  for_range(threads, count, count / 256, [&](int64_t b, int64_t e, int) {
-    for (int64_t r = b; r < e; ++r) climb(t, ranges[r].begin, ranges[r].end, ancestor.data());
-  });
-  int32_t done = 0;
-  for (const Span& range : ranges) {
-    climb(t, done, range.begin, ancestor.data());
-    done = range.end;
-  }
-  climb(t, done, A.n, ancestor.data());
+  for_parts(threads, A.n, closed_ranges(t, share(A.n, threads), threads),
+            [&](int32_t begin, int32_t end) { climb(t, begin, end, ancestor.data()); });
   return t;
 }
 
@@ -133,8 +125,9 @@ std::vector<int32_t> postorder(const std::vector<int32_t>& parent) {
   return place;
 }
 
-std::vector<Span> subtrees(const std::vector<int32_t>& parent, int32_t most) {
-  const int32_t n = static_cast<int32_t>(parent.size());
+std::vector<Span> subtrees(const std::vector<int32_t>& parent, int threads) {
+  const int32_t n = static_cast<int32_t>(parent.size()), most = share(n, threads);
+  if (most == n) return {};
   std::vector<int32_t> size(n, 1);
   for (int32_t j = 0; j < n; ++j)
     if (parent[j] >= 0) size[parent[j]] += size[j];

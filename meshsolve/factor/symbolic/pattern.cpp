@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "native/parallel.hpp"
+#include "parts.hpp"
 #include "symbolic.hpp"
 
 namespace ms::symbolic {
@@ -73,7 +74,7 @@ void row_lists(const Skeleton& skeleton, const std::vector<int32_t>& old_row, co
                const std::vector<int32_t>& up, const std::vector<int32_t>& parent, std::vector<int64_t>& next,
                std::vector<int32_t>& rows, int threads) {
   const int32_t n = static_cast<int32_t>(old_row.size());
-  const auto join = [&](int32_t from, int32_t to) {
+  for_parts(threads, n, subtrees(parent, threads), [&](int32_t from, int32_t to) {
     for (int32_t i = from; i < to; ++i) {
       if (i % kRows == 0) interrupt::poll();
       const int32_t own = block_of[old_row[i]], slot = skeleton.slot[old_row[i]];
@@ -83,19 +84,7 @@ void row_lists(const Skeleton& skeleton, const std::vector<int32_t>& old_row, co
         for (int32_t b = block_of[*leaf]; b < stop; b = up[b]) rows[next[b]++] = i;       // to the LCA with the next leaf
       }
     }
-  };
-  std::vector<Span> parts;
-  if (share(n, threads) < n) parts = subtrees(parent, share(n, threads));
-  const int64_t count = static_cast<int64_t>(parts.size());
-  for_range(threads, count, count / 256, [&](int64_t b, int64_t e, int) {
-    for (int64_t s = b; s < e; ++s) join(parts[s].begin, parts[s].end);
   });
-  int32_t done = 0;
-  for (const Span& part : parts) {
-    join(done, part.begin);
-    done = part.end;
-  }
-  join(done, n);
 }
 
 OwnedPattern pattern_lca(const Pattern& A, const Analysis& analysis, int threads) {

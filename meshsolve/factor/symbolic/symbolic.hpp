@@ -71,8 +71,8 @@ struct Skeleton {                       // per row of the triangle the leaves of
 Triangles etree(const Pattern& A, const int32_t* perm, const int32_t* iperm, int threads);
 std::vector<int32_t> postorder(const std::vector<int32_t>& parent);         // place[j] = position of node j
 std::vector<int32_t> inverse(const std::vector<int32_t>& perm);
-// The largest subtrees of at most `most` nodes, ascending.
-std::vector<Span> subtrees(const std::vector<int32_t>& parent, int32_t most);
+// The subtrees that `threads` share out, ascending: the largest of at most share() nodes; none where one thread does it all.
+std::vector<Span> subtrees(const std::vector<int32_t>& parent, int threads);
 // place[j] = position of node j; parent is that of positions. Column counts look at every leaf, so the skeleton comes with them
 // where it is asked for.
 std::vector<int32_t> colcount(Triangles A, const std::vector<int32_t>& place, const std::vector<int32_t>& parent, int threads,

@@ -1,0 +1,25 @@
+// Rows of which threads take some ranges, and the caller what lies between them.
+#pragma once
+#include <vector>
+
+#include "native/parallel.hpp"
+#include "symbolic.hpp"
+
+namespace ms::symbolic {
+
+// f(begin, end) for the parts, ascending ranges of [0, n) that know nothing of each other, then for the gaps in ascending order.
+template <class F>
+void for_parts(int threads, int32_t n, const std::vector<Span>& parts, F&& f) {
+  const int64_t count = static_cast<int64_t>(parts.size());
+  for_range(threads, count, count / 256, [&](int64_t b, int64_t e, int) {
+    for (int64_t s = b; s < e; ++s) f(parts[s].begin, parts[s].end);
+  });
+  int32_t done = 0;
+  for (const Span& part : parts) {
+    f(done, part.begin);
+    done = part.end;
+  }
+  f(done, n);
+}
+
+}  // namespace ms::symbolic
