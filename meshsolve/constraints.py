@@ -109,6 +109,13 @@ def component_means(columns, label, size):
     return sums / size[:, None]
 
 
+def tell_of_mean(removed, largest):
+    """Warn where the largest mean taken out of b is more than rounding beside its largest entry."""
+    if removed > 1e-8 * largest:
+        warn(f"b is not in the range of the singular matrix: its mean on a component is {removed:.3g} (largest entry "
+             f"{largest:.3g}). The mean was removed", MeshsolveWarning)
+
+
 class Pinned:
     """A singular matrix whose null space is constant on each connected component, such as a Laplacian.
 
@@ -159,10 +166,7 @@ class Pinned:
             raise InvalidInputError("fixed_values goes with fixed=, not with pin=True")
         rhs, removed = self.center(columns)
         largest = np.abs(columns).max(initial=0.0)
-        if removed > 1e-8 * largest:
-            warn(
-                f"b is not in the range of the singular matrix: its mean on a component is {removed:.3g} (largest entry "
-                f"{largest:.3g}). The mean was removed", MeshsolveWarning)
+        tell_of_mean(removed, largest)
         if self.alone:
             return np.zeros_like(columns)
         return self.center(self.fixed.solve(rhs, None, solve_free))[0]

@@ -15,8 +15,8 @@ import scipy.sparse.linalg as spla
 
 from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_array, as_integer, as_number, as_rhs, as_symmetric, thread_count
-from meshsolve.constraints import component_means, components, takes_constants_to_zero
-from meshsolve.errors import ConvergenceWarning, InvalidInputError, MeshsolveWarning
+from meshsolve.constraints import component_means, components, takes_constants_to_zero, tell_of_mean
+from meshsolve.errors import ConvergenceWarning, InvalidInputError
 from meshsolve.krylov.info import Info
 from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Callback, Matrix
@@ -212,10 +212,7 @@ class _Run(Solve):
         mean = self.null_space(centered)
         if (np.linalg.norm(self.B - centered, axis=0) > 0.01 * allowed).any():
             self.B = centered
-        if mean > 1e-8 * largest:
-            warn(
-                f"b is not in the range of the singular matrix: its mean on a component is {mean:.3g} (largest entry "
-                f"{largest:.3g}). The mean was removed", MeshsolveWarning)
+        tell_of_mean(mean, largest)
 
     def _search_direction(self, rho, restarted):
         """P := M R + beta P; returns R . M R for each column."""

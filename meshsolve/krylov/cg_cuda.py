@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.errors import InvalidInputError, MeshsolveWarning
+from meshsolve.constraints import tell_of_mean
+from meshsolve.errors import InvalidInputError
 from meshsolve.krylov.cg import CONVERGED, DIVERGED, EXHAUSTED, INDEFINITE, RUNNING, SAVE_AT, STAGNATED, Solve
-from meshsolve.report import Report, warn
+from meshsolve.report import Report
 
 K = device.kernels("krylov/vectors.cu")
 BLOCK = 256
@@ -100,10 +101,7 @@ class DeviceSolve(Solve):
         centered, mean = self.null_space(self.B)
         if (self._norms(self.B - centered) > 0.01 * allowed).any():
             self.B = centered
-        if mean > 1e-8 * largest:
-            warn(
-                f"b is not in the range of the singular matrix: its mean on a component is {mean:.3g} (largest entry "
-                f"{largest:.3g}). The mean was removed", MeshsolveWarning)
+        tell_of_mean(mean, largest)
 
     def _tell(self):
         """What the host has decided goes to the device."""

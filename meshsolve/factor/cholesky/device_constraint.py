@@ -11,13 +11,12 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.arrays import Csr
-from meshsolve.constraints import ROW_SUM, Fixed, not_singular
+from meshsolve.constraints import ROW_SUM, Fixed, not_singular, tell_of_mean
 from meshsolve.device.lists import MASK, compressed, last, over, running_sums
 from meshsolve.device_arrays import Positions
-from meshsolve.errors import InvalidInputError, MeshsolveWarning
+from meshsolve.errors import InvalidInputError
 from meshsolve.factor.cholesky.cuda import S
 from meshsolve.factor.fronts.cuda import residual
-from meshsolve.report import warn
 
 K = device.kernels("factor/cholesky/components.cu")
 CHUNK = 4096                        # rows that one block of k_sum_segments adds up
@@ -143,10 +142,7 @@ class DeviceConstraint:
             return columns
         rhs, removed = self.center(columns)
         largest = float(device.xp().abs(columns).max())
-        if removed > 1e-8 * largest:
-            warn(
-                f"b is not in the range of the singular matrix: its mean on a component is {removed:.3g} (largest entry "
-                f"{largest:.3g}). The mean was removed", MeshsolveWarning)
+        tell_of_mean(removed, largest)
         if self.alone:
             return device.xp().zeros_like(columns)
         return self.center(self._solve_fixed(rhs, None, solve_free))[0]
