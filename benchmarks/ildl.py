@@ -52,40 +52,43 @@ def run_solve(A, b, watch):
     with watch.phase("total"):
         x, info = ms.solve(A, b, method="ildl", rtol=SOLVED)
     seconds, facts = info.report.seconds, info.report.facts
-    watch.wall |= {"analyze": sum(seconds.get(k, 0) for k in ("matching", "patches", "order", "symbolic")), "factor": seconds["numeric"],
-                   "solve": seconds["solve"]}
+    watch.wall |= {"analyze": _analysis(info.report), "factor": seconds["numeric"], "solve": seconds["solve"]}
     return x, {"iterations": info.iterations, "nnz_L": facts["nnz_L"], "steps": facts["steps_taken"]}
 
 
 def run_complete(A, b, watch):
-    """The complete factor; ``factor`` is a refactorization, the smallest of three."""
-    with watch.phase("first"):
-        K = ms.ildl(A, fill_level=None)
-    for attempt in range(3):
-        again = Stopwatch()
-        with again.phase("factor"):
-            K.refactor(A)
-        _least(watch, again, attempt)
+    """The complete factor."""
+    K = _factored(A, None, watch)
     with watch.phase("solve"):
         x = K.solve(b)
         x += K.solve(b - A @ x)
-    watch.wall["analyze"] = sum(K.report.seconds.get(k, 0) for k in ("matching", "patches", "order", "symbolic"))
     return x, {"inertia": K.inertia, "nnz_L": K.nnz, "delayed": K.report.facts["delayed"]}
 
 
 def run_incomplete(A, b, watch):
-    """The incomplete factor of level 2 and SQMR with it, 300 iterations at most; ``factor`` as in run_complete."""
+    """The incomplete factor of level 2 and SQMR with it, 300 iterations at most."""
+    K = _factored(A, 2, watch)
+    with watch.phase("solve"):
+        x, info = ms.sqmr(A, b, M=K, rtol=SOLVED, maxiter=300)
+    return x, {"iterations": info.iterations, "nnz_L": K.nnz}
+
+
+def _factored(A, fill_level, watch):
+    """Our factor; ``factor`` is a refactorization, the smallest of three."""
     with watch.phase("first"):
-        K = ms.ildl(A, fill_level=2)
+        K = ms.ildl(A, fill_level=fill_level)
+    watch.wall["analyze"] = _analysis(K.report)
     for attempt in range(3):
         again = Stopwatch()
         with again.phase("factor"):
             K.refactor(A)
         _least(watch, again, attempt)
-    with watch.phase("solve"):
-        x, info = ms.sqmr(A, b, M=K, rtol=SOLVED, maxiter=300)
-    watch.wall["analyze"] = sum(K.report.seconds.get(k, 0) for k in ("matching", "patches", "order", "symbolic"))
-    return x, {"iterations": info.iterations, "nnz_L": K.nnz}
+    return K
+
+
+def _analysis(report):
+    """Seconds of all that looks at the pattern alone, and of the matching."""
+    return sum(report.seconds.get(k, 0) for k in ("matching", "patches", "order", "symbolic"))
 
 
 def run_pardiso(matching):
