@@ -4,7 +4,6 @@
 #include "leaf.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace ms::order {
 
@@ -13,7 +12,7 @@ const std::vector<int32_t>& LeafOrder::order(const Quotient& q) {
   for (const int32_t p : q.patch) m_.for_each(p, [&](int32_t v) { vertices_.push_back(v); });
   if (vertices_.size() <= 2) return vertices_;
   const int64_t entries = number_rows();
-  if (entries + entries / 5 + 2 * static_cast<int64_t>(vertices_.size() + halo_.size()) < std::numeric_limits<int32_t>::max()) {
+  if (fits_32_bits(entries, static_cast<int64_t>(vertices_.size() + halo_.size()))) {
     run(small_, entries);
   } else {
     MinDegree<int64_t> wide;

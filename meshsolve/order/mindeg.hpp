@@ -4,12 +4,16 @@
 #include <limits>
 #include <vector>
 
+#include "native/raw_vector.hpp"
+
 namespace ms::order {
+
+bool fits_32_bits(int64_t nnz, int64_t n);     // the lists of a graph of n vertices and nnz entries
 
 // Usage: begin(n, own, nnz); then for each vertex in turn row(length) gives the place for its neighbours; then run(), which
 // stops and returns false once the Cholesky operations of its order pass `most_flops`.
 // Vertices own..n-1 are the halo: they count in the degrees and are never eliminated; edges between them may be left out.
-// Index holds positions in the adjacency (int64 beyond 2^31 entries).
+// Index holds positions in the lists: int32_t where fits_32_bits().
 template <class Index>
 class MinDegree {
  public:
@@ -30,10 +34,14 @@ class MinDegree {
     int32_t next, prev;   // neighbours in its degree list or hash bucket; prev holds the hash in a bucket
   };
   static constexpr int32_t kElement = -2, kMerged = -3;
+  static constexpr int32_t kFetched = 8;         // entries of a list that are fetched ahead
 
   void enlist(int32_t i);
   void delist(int32_t i);
   int32_t smallest();
+  void fetch_list(int32_t i) const;
+  void fetch_neighbours(int32_t i) const;
+  void fetch_elements(int32_t i) const;
   double pivot_flops() const;
   void remove_dense_rows();
   void make_room(int64_t need);
@@ -48,8 +56,8 @@ class MinDegree {
   void advance_stamp(int32_t by);
   void write_order(int32_t* order);
 
-  std::vector<Node> node_;
-  std::vector<int32_t> iw_;        // every list
+  RawVector<Node> node_;           // begins with a cache line, which holds two
+  RawVector<int32_t> iw_;          // every list
   std::vector<int32_t> head_;      // first of each degree list
   std::vector<int32_t> bucket_;    // first of each hash bucket, all -1 between pivots
   std::vector<int32_t> pivots_;    // in order of elimination
