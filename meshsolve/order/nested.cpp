@@ -113,7 +113,7 @@ class Dissection {
   void put(Worker& w, Node&& node);
 
   Members members_;
-  const std::vector<int32_t>& old_;
+  const RawVector<int32_t>& old_;
   const Options& options_;
   std::vector<int32_t>& perm_;
   std::vector<int32_t> index_;              // of a patch in the quotient graph of its node
@@ -405,11 +405,13 @@ Ordering nested_dissection(const Pattern& A, const Options& options) {
   if (G.n < kSmall || static_cast<double>(G.nnz()) < kNearTree * G.n || G.nnz() > kMostEntries) {
     partial = by_components(G);
   } else {
-    SubPatches patches = sub_patches(G, options.patch_size, options.seed, options.threads);
-    Quotient whole = quotient_graph(patches, options.threads);
-    result.patch_seconds = seconds_since(start);
+    SubPatches patches = sub_patches(G, options.patch_size, options.seed);
+    Quotient whole = quotient_graph(G, patches, options.threads);
     result.patches = partial.patches = patches.count();
-    if (minimum_degree_is_cheap(whole, reduced, options.cheap)) return result;
+    const bool no_dissection = minimum_degree_is_cheap(whole, reduced, options.cheap);
+    if (!no_dissection) renumber(G, patches, options.threads);
+    result.patch_seconds = seconds_since(start);
+    if (no_dissection) return result;
     partial.perm.resize(G.n);
     partial.spans = Dissection(patches, options, partial.perm).run(std::move(whole));
   }

@@ -1,7 +1,8 @@
 // Patches of about `size` vertices: one random seed in every block of `size` consecutive vertices and one breadth-first
 // search from all seeds at once. Lloyd rounds on top change the fill by less than another seed does. What no seed reaches
 // (small components, vertices beyond a full patch) is filled in vertex order; tiny components share a patch.
-// Cost O(n + nnz). The vertices are renumbered patch by patch: all later work is local in memory.
+// Cost O(n + nnz). The vertices are renumbered patch by patch: all later work is local in memory. The searches of all patches
+// take turns, so that each row lies far from the last one: rows are fetched ahead.
 #include "subpatch.hpp"
 
 #include <algorithm>
@@ -14,45 +15,61 @@ namespace ms::order {
 namespace {
 
 struct Growth {
-  std::vector<int32_t> patch, queue;
+  std::vector<int32_t> patch;
+  RawVector<int32_t> queue;
   int32_t count = 0;
 };
 
+constexpr int64_t kAhead = 8;               // rows that are on their way from memory; their pointers go before
+
+// Fetches what the row of list[at + kAhead] takes.
+template <class List>
+void fetch_row(const Pattern& A, const List& list, int64_t at, int64_t end) {
+  if (at + 2 * kAhead < end) __builtin_prefetch(A.ptr + list[at + 2 * kAhead]);
+  if (at + kAhead < end) __builtin_prefetch(A.idx + A.ptr[list[at + kAhead]]);
+}
+
+// Whether a vertex is new is hard to foretell: no branch depends on it.
 void grow_from_seeds(const Pattern& A, int32_t size, uint64_t seed, Growth& g) {
   const int32_t limit = 4 * size;
-  std::vector<int32_t> filled;
+  int64_t last = 0;
   for (int32_t block = 0; block <= A.n - size; block += size) {
     const int32_t v = block + Stream(hash_key(seed, static_cast<uint64_t>(block))).below(size);
     g.patch[v] = g.count++;
-    g.queue.push_back(v);
+    g.queue[last++] = v;
   }
-  filled.assign(g.count, 1);
-  for (size_t head = 0; head < g.queue.size(); ++head) {
+  std::vector<int32_t> filled(g.count, 1);
+  for (int64_t head = 0; head < last; ++head) {
+    fetch_row(A, g.queue, head, last);
     const int32_t v = g.queue[head], p = g.patch[v];
     if ((head & 0xffff) == 0) interrupt::poll();
+    int32_t size_of_p = filled[p];
     for (int64_t k = A.ptr[v]; k < A.ptr[v + 1]; ++k) {
-      const int32_t u = A.idx[k];
-      if (g.patch[u] >= 0 || filled[p] == limit) continue;
-      g.patch[u] = p;
-      ++filled[p];
-      g.queue.push_back(u);
+      const int32_t u = A.idx[k], q = g.patch[u];
+      const bool fresh = (q < 0) & (size_of_p != limit);
+      g.patch[u] = fresh ? p : q;
+      size_of_p += fresh;
+      g.queue[last] = u;
+      last += fresh;
     }
+    filled[p] = size_of_p;
   }
 }
 
 void grow_the_rest(const Pattern& A, int32_t size, Growth& g) {
   int32_t filled = size;
+  int64_t last = 0;
   const auto take = [&](int32_t v) {
     if (filled == size) ++g.count, filled = 0;
     g.patch[v] = g.count - 1;
-    g.queue.push_back(v);
+    g.queue[last++] = v;
     ++filled;
   };
   for (int32_t start = 0; start < A.n; ++start) {
     if (g.patch[start] >= 0) continue;
-    g.queue.clear();
+    last = 0;
     take(start);
-    for (size_t head = 0; head < g.queue.size(); ++head) {
+    for (int64_t head = 0; head < last; ++head) {
       const int32_t v = g.queue[head];
       for (int64_t k = A.ptr[v]; k < A.ptr[v + 1]; ++k)
         if (g.patch[A.idx[k]] < 0) take(A.idx[k]);
@@ -62,10 +79,10 @@ void grow_the_rest(const Pattern& A, int32_t size, Growth& g) {
 
 }  // namespace
 
-SubPatches sub_patches(const Pattern& A, int32_t size, uint64_t seed, int threads) {
+SubPatches sub_patches(const Pattern& A, int32_t size, uint64_t seed) {
   Growth g;
   g.patch.assign(A.n, -1);
-  g.queue.reserve(A.n);
+  g.queue.resize(int64_t{A.n} + 1);
   grow_from_seeds(A, size, seed, g);
   grow_the_rest(A, size, g);
 
@@ -73,62 +90,99 @@ SubPatches sub_patches(const Pattern& A, int32_t size, uint64_t seed, int thread
   s.start.assign(g.count + 1, 0);
   for (int32_t v = 0; v < A.n; ++v) ++s.start[g.patch[v] + 1];
   for (int32_t p = 0; p < g.count; ++p) s.start[p + 1] += s.start[p];
-  std::vector<int32_t> next(s.start.begin(), s.start.end() - 1), fresh(A.n);
+  std::vector<int32_t> next(s.start.begin(), s.start.end() - 1);
+  s.old = std::move(g.queue);
   s.old.resize(A.n);
-  s.patch.resize(A.n);
+  for (int32_t v = 0; v < A.n; ++v) s.old[next[g.patch[v]]++] = v;
+  s.patch = std::move(g.patch);
+  return s;
+}
+
+void renumber(const Pattern& A, SubPatches& s, int threads) {
+  std::vector<int32_t> patch(A.n);
+  RawVector<int32_t> fresh(A.n);
   s.graph.ptr.resize(A.n + 1);
   s.graph.idx.resize(A.nnz());
-  for (int32_t v = 0; v < A.n; ++v) {
-    fresh[v] = next[g.patch[v]]++;
-    s.old[fresh[v]] = v;
-  }
   s.graph.ptr[0] = 0;
-  for (int32_t x = 0; x < A.n; ++x) s.graph.ptr[x + 1] = s.graph.ptr[x] + A.degree(s.old[x]);
+  for (int32_t x = 0; x < A.n; ++x) {
+    s.graph.ptr[x + 1] = s.graph.ptr[x] + A.degree(s.old[x]);
+    fresh[s.old[x]] = x;
+  }
   for_range(threads, A.n, 16384, [&](int64_t begin, int64_t end, int) {
     for (int64_t x = begin; x < end; ++x) {
+      fetch_row(A, s.old, x, end);
       const int32_t v = s.old[x];
-      s.patch[x] = g.patch[v];
+      patch[x] = s.patch[v];
       int32_t* row = s.graph.idx.data() + s.graph.ptr[x];
       for (int64_t k = A.ptr[v]; k < A.ptr[v + 1]; ++k) *row++ = fresh[A.idx[k]];
     }
   });
-  return s;
+  s.patch.swap(patch);
 }
 
-Quotient quotient_graph(const SubPatches& s, int threads) {
+namespace {
+
+// Rows of the quotient graph that one thread makes at a time.
+struct Piece {
+  std::vector<int32_t> adj, weight;
+};
+
+// Patches of the neighbours of p's vertices, but for p itself: into `next_door`, an entry an edge.
+void look_next_door(const Pattern& A, const SubPatches& s, int32_t p, RawVector<int32_t>& next_door) {
+  int64_t entries = 0;
+  for (int32_t x = s.start[p]; x < s.start[p + 1]; ++x) entries += A.degree(s.old[x]);
+  next_door.resize(entries + 1);
+  int64_t count = 0;
+  for (int32_t x = s.start[p]; x < s.start[p + 1]; ++x) {
+    fetch_row(A, s.old, x, A.n);
+    for (int64_t k = A.ptr[s.old[x]]; k < A.ptr[s.old[x] + 1]; ++k) {
+      const int32_t other = s.patch[A.idx[k]];
+      next_door[count] = other;
+      count += other != p;
+    }
+  }
+  next_door.resize(count);
+}
+
+// Row p of the quotient graph, behind those that the piece has. Returns its length. seen[q]: where the last row with an edge to q
+// holds it.
+int32_t add_row(const RawVector<int32_t>& next_door, std::vector<int32_t>& seen, Piece& to) {
+  const int32_t row = static_cast<int32_t>(to.adj.size());
+  for (const int32_t other : next_door) {
+    const int32_t at = seen[other];
+    if (at >= row && at < static_cast<int32_t>(to.adj.size()) && to.adj[at] == other) {
+      ++to.weight[at];
+    } else {
+      seen[other] = static_cast<int32_t>(to.adj.size());
+      to.adj.push_back(other);
+      to.weight.push_back(1);
+    }
+  }
+  return static_cast<int32_t>(to.adj.size()) - row;
+}
+
+}  // namespace
+
+Quotient quotient_graph(const Pattern& A, const SubPatches& s, int threads) {
   const int32_t count = s.count();
-  constexpr int32_t kPatches = 256;                        // rows of one piece, made by one thread
-  struct Piece { std::vector<int32_t> adj, weight; };
+  constexpr int32_t kPatches = 256;                        // rows of one piece
+  struct Scratch { std::vector<int32_t> seen; RawVector<int32_t> next_door; };
   std::vector<Piece> pieces((count + kPatches - 1) / kPatches);
+  std::vector<Scratch> scratch(std::max(1, threads));
   Quotient q;
   q.ptr.assign(count + 1, 0);
   q.vertex_weight.resize(count);
   q.patch.resize(count);
-  std::vector<std::vector<int32_t>> scratch(std::max(1, threads));
   for_range(threads, static_cast<int64_t>(pieces.size()), 1, [&](int64_t first, int64_t last, int worker) {
-    std::vector<int32_t>& seen = scratch[worker];          // where the row last looked at holds the edge to a patch
+    auto& [seen, next_door] = scratch[worker];
     seen.resize(count, -1);
-    for (int64_t piece = first; piece < last; ++piece) {
-      Piece& out = pieces[piece];
+    for (int64_t piece = first; piece < last; ++piece)
       for (int32_t p = static_cast<int32_t>(piece) * kPatches; p < std::min<int64_t>(count, (piece + 1) * kPatches); ++p) {
-        const int32_t row = static_cast<int32_t>(out.adj.size());
-        for (int64_t k = s.graph.ptr[s.start[p]]; k < s.graph.ptr[s.start[p + 1]]; ++k) {
-          const int32_t other = s.patch[s.graph.idx[k]];
-          if (other == p) continue;
-          const int32_t at = seen[other];
-          if (at >= row && at < static_cast<int32_t>(out.adj.size()) && out.adj[at] == other) {
-            ++out.weight[at];
-          } else {
-            seen[other] = static_cast<int32_t>(out.adj.size());
-            out.adj.push_back(other);
-            out.weight.push_back(1);
-          }
-        }
-        q.ptr[p + 1] = static_cast<int32_t>(out.adj.size()) - row;
+        look_next_door(A, s, p, next_door);
+        q.ptr[p + 1] = add_row(next_door, seen, pieces[piece]);
         q.vertex_weight[p] = s.start[p + 1] - s.start[p];
         q.patch[p] = p;
       }
-    }
   });
   for (int32_t p = 0; p < count; ++p) q.ptr[p + 1] += q.ptr[p];
   q.adj.reserve(q.ptr[count]);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "native/csr.hpp"
+#include "native/raw_vector.hpp"
 
 namespace ms::order {
 
@@ -14,17 +15,20 @@ struct Quotient {
   int32_t n() const { return static_cast<int32_t>(patch.size()); }
 };
 
+// As sub_patches() leaves it, the vertices have the numbers of the input; as renumber() does, they follow each other patch by
+// patch.
 struct SubPatches {
-  std::vector<int32_t> start;               // patch p holds the renumbered vertices [start[p], start[p + 1])
-  std::vector<int32_t> old;                 // number in the input of each renumbered vertex
-  OwnedPattern graph;                       // the input, renumbered patch by patch (rows not sorted)
-  std::vector<int32_t> patch;               // of each renumbered vertex
+  std::vector<int32_t> start;               // patch p holds the vertices old[start[p]], ..., old[start[p + 1] - 1]
+  RawVector<int32_t> old;                   // number in the input of each vertex, patch by patch
+  std::vector<int32_t> patch;               // of each vertex
+  OwnedPattern graph;                       // the input, renumbered (rows not sorted); empty before
   int32_t count() const { return static_cast<int32_t>(start.size()) - 1; }
 };
 
-SubPatches sub_patches(const Pattern& A, int32_t size, uint64_t seed, int threads);
+SubPatches sub_patches(const Pattern& A, int32_t size, uint64_t seed);
+void renumber(const Pattern& A, SubPatches& patches, int threads);
 
-// Vertex weight: vertices of the patch; edge weight: edges of the graph between two patches.
-Quotient quotient_graph(const SubPatches& patches, int threads);
+// Vertex weight: vertices of the patch; edge weight: edges of the graph between two patches. Before renumber().
+Quotient quotient_graph(const Pattern& A, const SubPatches& patches, int threads);
 
 }  // namespace ms::order
