@@ -23,7 +23,7 @@ struct Members {
   std::vector<uint8_t> patch_side;
 
   explicit Members(SubPatches& s)
-      : graph(s.graph.view()), start(std::move(s.start)), patch(std::move(s.patch)), guest(start.size(), -1), next(graph.n, -1),
+      : graph(s.graph()), start(std::move(s.start)), patch(std::move(s.patch)), guest(start.size(), -1), next(graph.n, -1),
         local(graph.n, 0), side(graph.n, kSideOfPatch), patch_side(start.size(), 0) {}
 
   bool at_home(int32_t v, int32_t p) const { return start[p] <= v && v < start[p + 1]; }

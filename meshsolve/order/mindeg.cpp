@@ -39,9 +39,11 @@ std::vector<int32_t> amd(const Pattern& A, double most_flops) {
 template <class Index>
 void MinDegree<Index>::begin(int32_t n, int32_t own, int64_t nnz) {
   n_ = n, own_ = own, filled_ = 0, free_ = 0, min_degree_ = 0, longest_ = 0;
-  const size_t room = static_cast<size_t>(list_room(nnz, n));
-  if (iw_.size() < room) iw_.resize(room);
-  if (node_.size() < static_cast<size_t>(n)) node_.resize(n);
+  const int64_t room = list_room(nnz, n);
+  if (lists_.size() < room) lists_ = Buffer<int32_t>(room);
+  if (nodes_.size() < n) nodes_ = Buffer<Node>(n);
+  node_ = nodes_.data();
+  iw_ = lists_.data();
   head_.assign(n + 1, -1);
   pivots_.clear();
   dense_.clear();
@@ -54,7 +56,7 @@ void MinDegree<Index>::begin(int32_t n, int32_t own, int64_t nnz) {
 template <class Index>
 int32_t* MinDegree<Index>::row(int32_t length) {
   node_[filled_++] = {free_, length, 0, 1, length, 1, -1, -1};
-  int32_t* place = iw_.data() + free_;
+  int32_t* place = iw_ + free_;
   free_ += length;
   return place;
 }
@@ -118,7 +120,7 @@ int32_t MinDegree<Index>::smallest() {
 // itself is at hand: smallest() wrote to it. Only the beginning of long lists is fetched.
 template <class Index>
 void MinDegree<Index>::fetch_list(int32_t i) const {
-  __builtin_prefetch(iw_.data() + node_[i].pos);
+  __builtin_prefetch(iw_ + node_[i].pos);
 }
 
 template <class Index>
@@ -133,7 +135,7 @@ void MinDegree<Index>::fetch_elements(int32_t i) const {
   const Node& a = node_[i];
   if (a.pos < 0) return;                      // eliminated with the pivot at work
   for (Index p = a.pos; p < a.pos + std::min(a.elen, kFetched); ++p)
-    __builtin_prefetch(iw_.data() + std::max(node_[iw_[p]].pos, Index{0}));
+    __builtin_prefetch(iw_ + std::max(node_[iw_[p]].pos, Index{0}));
 }
 
 // Operations of the columns eliminated with the pivot at work: the squares of their lengths, which are upper bounds.
@@ -195,7 +197,7 @@ void MinDegree<Index>::gather(Index begin, int32_t length) {
     pivot_degree_ += a.nv;
     a.nv = -a.nv;
     iw_[end++] = i;
-    __builtin_prefetch(iw_.data() + a.pos);
+    __builtin_prefetch(iw_ + a.pos);
     if (i < own_) delist(i);
   }
   me_end_ = end;
@@ -356,7 +358,7 @@ void MinDegree<Index>::advance_stamp(int32_t by) {
 // ~(its owner) for one sweep over iw_.
 template <class Index>
 void MinDegree<Index>::make_room(int64_t need) {
-  if (static_cast<int64_t>(free_) + need < static_cast<int64_t>(iw_.size())) return;
+  if (static_cast<int64_t>(free_) + need < lists_.size()) return;
   for (int32_t i = 0; i < n_; ++i) {
     Node& a = node_[i];
     if (a.pos < 0 || a.len == 0 || (a.elen < 0 && a.w == 0)) continue;

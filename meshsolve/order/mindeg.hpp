@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include "native/raw_vector.hpp"
+#include "native/buffer.hpp"
 
 namespace ms::order {
 
@@ -56,8 +56,10 @@ class MinDegree {
   void advance_stamp(int32_t by);
   void write_order(int32_t* order);
 
-  RawVector<Node> node_;           // begins with a cache line, which holds two
-  RawVector<int32_t> iw_;          // every list
+  Buffer<Node> nodes_;             // begins with a cache line, which holds two
+  Buffer<int32_t> lists_;          // every list
+  Node* node_ = nullptr;           // where these two begin
+  int32_t* iw_ = nullptr;
   std::vector<int32_t> head_;      // first of each degree list
   std::vector<int32_t> bucket_;    // first of each hash bucket, all -1 between pivots
   std::vector<int32_t> pivots_;    // in order of elimination

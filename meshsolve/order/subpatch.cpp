@@ -101,11 +101,11 @@ SubPatches sub_patches(const Pattern& A, int32_t size, uint64_t seed) {
 void renumber(const Pattern& A, SubPatches& s, int threads) {
   std::vector<int32_t> patch(A.n);
   RawVector<int32_t> fresh(A.n);
-  s.graph.ptr.resize(A.n + 1);
-  s.graph.idx.resize(A.nnz());
-  s.graph.ptr[0] = 0;
+  s.ptr.resize(A.n + 1);
+  s.idx.resize(A.nnz());
+  s.ptr[0] = 0;
   for (int32_t x = 0; x < A.n; ++x) {
-    s.graph.ptr[x + 1] = s.graph.ptr[x] + A.degree(s.old[x]);
+    s.ptr[x + 1] = s.ptr[x] + A.degree(s.old[x]);
     fresh[s.old[x]] = x;
   }
   for_range(threads, A.n, 16384, [&](int64_t begin, int64_t end, int) {
@@ -113,7 +113,7 @@ void renumber(const Pattern& A, SubPatches& s, int threads) {
       fetch_row(A, s.old, x, end);
       const int32_t v = s.old[x];
       patch[x] = s.patch[v];
-      int32_t* row = s.graph.idx.data() + s.graph.ptr[x];
+      int32_t* row = s.idx.data() + s.ptr[x];
       for (int64_t k = A.ptr[v]; k < A.ptr[v + 1]; ++k) *row++ = fresh[A.idx[k]];
     }
   });

@@ -21,7 +21,9 @@ struct SubPatches {
   std::vector<int32_t> start;               // patch p holds the vertices old[start[p]], ..., old[start[p + 1] - 1]
   RawVector<int32_t> old;                   // number in the input of each vertex, patch by patch
   std::vector<int32_t> patch;               // of each vertex
-  OwnedPattern graph;                       // the input, renumbered (rows not sorted); empty before
+  RawVector<int64_t> ptr;                   // the input, renumbered (rows not sorted); empty before
+  RawVector<int32_t> idx;
+  Pattern graph() const { return {static_cast<int32_t>(old.size()), ptr.data(), idx.data()}; }
   int32_t count() const { return static_cast<int32_t>(start.size()) - 1; }
 };
 
