@@ -26,9 +26,7 @@ class MinCut {
   int32_t size() const { return static_cast<int32_t>(ptr.size()) - 1; }
   void aim();
   bool augment(int32_t from);
-  bool enter(int32_t u);
-  bool advance();
-  void apply_path();
+  void apply_path(int32_t length);
 
   // Flow through v comes from came_[v] and goes to goes_[v]; kEnd at the ends of a path, kNone without flow.
   std::vector<int32_t> came_, goes_, distance_, queue_, sources_;
