@@ -41,7 +41,7 @@ def auto(A_or_mesh: MeshLike | Matrix, seed: int = 0, threads: int | None = None
 
     Notes
     -----
-    About 0.3 us a vertex where minimum degree is kept, which stops as soon as the operations are exceeded.
+    About 0.25 us a vertex where minimum degree is kept, which stops as soon as the operations are exceeded.
 
     Examples
     --------
