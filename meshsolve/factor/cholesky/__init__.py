@@ -20,6 +20,7 @@ from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError
 from meshsolve.factor.base import Factor, values_in
 from meshsolve.factor.cholesky.host import HostFactor
 from meshsolve.factor.cholesky.refine import refine
+from meshsolve.factor.cholesky.singular import ConstantNullSpace
 from meshsolve.factor.cholesky.values import DeviceValues, Values
 from meshsolve.report import Report
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse, System
@@ -63,6 +64,7 @@ class CholeskyFactor(Factor):
         self.report = Report(threads=self.threads, nnz_A=values.nnz, nnz_L=symbolic.nnz, flops=symbolic.flops)
         self.report.merge(symbolic.report)
         self.report.facts["device"] = values.place
+        self._null_space = ConstantNullSpace(symbolic) if values.place == "cpu" else None
         with self._errors("the Cholesky factorization"):
             self._factor = engine(symbolic, precision, self.threads)
             self._run(data)
@@ -104,10 +106,19 @@ class CholeskyFactor(Factor):
 
     def _run(self, data):
         with self.report.phase("numeric"):
+            singular = -1 if self._null_space is None else self._null_space.find(data)
+            if singular >= 0:
+                raise self._singular_laplacian(singular)
             failed = self._factor.factor(data)
         if failed >= 0:
             raise self._not_positive_definite(failed, data)
         self.report.facts["bytes"] = self._factor.nbytes
+
+    def _singular_laplacian(self, root):
+        column = int(self.perm[root])
+        return NotPositiveDefiniteError(
+            f"A is not positive definite: every row of the component of column {column} sums to 0, as a Laplacian's do, so it "
+            "takes constants to 0 and is singular: use pin=True, fix some rows (fixed=), or add a mass term", column)
 
     def _not_positive_definite(self, failed, data):
         largest = float(abs(data).max()) if len(data) else 0.0
