@@ -64,8 +64,8 @@ class CholeskyFactor(Factor):
         self.report = Report(threads=self.threads, nnz_A=values.nnz, nnz_L=symbolic.nnz, flops=symbolic.flops)
         self.report.merge(symbolic.report)
         self.report.facts["device"] = values.place
-        self._null_space = ConstantNullSpace(symbolic) if values.place == "cpu" else None
         with self._errors("the Cholesky factorization"):
+            self._null_space = ConstantNullSpace(symbolic, values.place)
             self._factor = engine(symbolic, precision, self.threads)
             self._run(data)
 
@@ -106,7 +106,7 @@ class CholeskyFactor(Factor):
 
     def _run(self, data):
         with self.report.phase("numeric"):
-            singular = -1 if self._null_space is None else self._null_space.find(data)
+            singular = self._null_space.find(data)
             if singular >= 0:
                 raise self._singular_laplacian(singular)
             failed = self._factor.factor(data)
@@ -145,11 +145,13 @@ class CholeskyFactor(Factor):
         """The matrix stands for its factor, which is made again: the same bits, in a fraction of the bytes."""
         state = dict(self.__dict__)
         engine = state.pop("_factor")
+        del state["_null_space"]                                # arrays of the device, soon found again
         return state | {"engine": type(engine), "matrix": device.to_host(engine.matrix())}
 
     def __setstate__(self, state):
         self.__dict__.update({name: value for name, value in state.items() if name not in ("engine", "matrix")})
         with self._errors("the Cholesky factorization"):
+            self._null_space = ConstantNullSpace(self.symbolic, self._values.place)
             self._factor = state["engine"](self.symbolic, self.precision, self.threads)
             self._run(device.to_device(state["matrix"]) if self._values.place == "cuda" else state["matrix"])
 

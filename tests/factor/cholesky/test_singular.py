@@ -62,3 +62,20 @@ def test_rows_without_entries_are_another_matter():
     A = sp.csr_array((3, 3))
     with pytest.raises(ms.NotPositiveDefiniteError, match="zero or missing"):
         ms.cholesky(A, device="cpu")
+
+
+def test_rows_that_are_watched_change():
+    """Fixed rows leave most rows with sum 0: what is watched moves to a row that tells, and the next matrix is read anew."""
+    from meshsolve.factor.cholesky.singular import ConstantNullSpace
+
+    L = sp.csr_array(ms.datasets.grid2d(15, 15))
+    A = sp.csr_array(sp.block_diag([L, L, L]))
+    sym = ms.analyze(A)
+    null = ConstantNullSpace(sym, "cpu")
+    on = [A + sp.csr_array((np.ones(3), (rows, rows)), shape=A.shape) * 1e-3 for rows in ([0, 300, 600], [224, 225, 450])]
+    for regular in (on[0], on[1], on[0]):
+        assert null.find((regular + 0 * A).tocsr().data) == -1
+    for missing, rows in enumerate(([300, 600], [0, 600], [0, 300])):
+        less = A + sp.csr_array((np.ones(2), (rows, rows)), shape=A.shape)
+        assert sym.perm[null.find(less.tocsr().data)] // 225 == missing
+        assert null.find(on[missing % 2].tocsr().data) == -1
