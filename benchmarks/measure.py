@@ -168,6 +168,15 @@ def git_hash():
     return done.stdout.strip()
 
 
+def dgemm_rate():
+    """Gflop/s of scipy's dgemm on matrices of 512 columns, one thread, the best of 50: what a core can do."""
+    source = ("import time, numpy as np; from scipy.linalg.blas import dgemm; A = np.asfortranarray(np.random.rand(512, 512))\n"
+              "def once():\n t = time.process_time(); dgemm(1.0, A, A); return time.process_time() - t\n"
+              "print(2 * 512 ** 3 / min(once() for _ in range(50)) / 1e9)")
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, env=thread_environment(1), check=True)
+    return float(done.stdout)
+
+
 def describe(bench, threads, clock):
     """What every result begins with: taken before the first measurement."""
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 import meshsolve as ms
 from benchmarks import iterative
-from benchmarks.measure import Stopwatch, clock_for, describe, interleave, write_json
+from benchmarks.measure import Stopwatch, clock_for, describe, dgemm_rate, interleave, write_json
 from benchmarks.peers import available
 from benchmarks.peers.iterative import ITERATIVE
 from benchmarks.problems import data_folder
@@ -30,6 +30,7 @@ ORDERINGS = ("amd", "nnz_sort", "rounds")
 SEEDS, TOLERANCE, WRONG = 5, 1e-8, 1.1e-8
 SOLVES = 10                                         # pairs of triangular solves, of which the fastest counts
 SHARED = 100_000                                    # rows from which two threads have to pay
+FAST_CORE = 40                                      # Gflop/s of dgemm from which the bars in nanoseconds hold; slower cores get more
 GAINS = {"amd": 1.4, "nnz_sort": 1.6, "rounds": 1.6}        # of the factor, two threads against one
 
 
@@ -73,7 +74,7 @@ def main(arguments=None):
         print(f"left out: {name}: {why}")
     names = options.problems or [name for name, p in PROBLEMS.items() if p.quick == options.quick or (p.quick and name.startswith("power"))]
     run = describe("parac", options.threads, options.clock)
-    run |= {"peers": here, "left_out": missing, "rows": []}
+    run |= {"peers": here, "left_out": missing, "dgemm": dgemm_rate(), "rows": []}
     for name in names:
         try:
             A = PROBLEMS[name].make()
@@ -82,7 +83,7 @@ def main(arguments=None):
             continue
         run["rows"].append(measure_problem(name, A, list(here), options))
         write_json(run, options.out)                                # so that a run cut short leaves what it measured
-    run["bars"] = verdicts(run["rows"], options.clock)
+    run["bars"] = verdicts(run["rows"], options.clock, run["dgemm"])
     print("written:", write_json(run, options.out))
     return 0 if print_bars(run["bars"]) else 1
 
@@ -215,8 +216,8 @@ def _in_range(b, P):
 # ---- bars -----------------------------------------------------------------------------------------------------------------
 
 
-def verdicts(rows, clock="wall"):
-    """All bars of the problems that were measured, as dicts (see :func:`benchmarks.table.bar`)."""
+def verdicts(rows, clock="wall", dgemm=FAST_CORE):
+    """All bars of the problems that were measured on a core of ``dgemm`` Gflop/s, as dicts (see :func:`benchmarks.table.bar`)."""
     bars = []
     for row in rows:
         name, problem = row["problem"], PROBLEMS[row["problem"]]
@@ -225,19 +226,20 @@ def verdicts(rows, clock="wall"):
                 if most is not None:
                     value = row["orders"][f"{ordering}-{samples}"]["iterations"]
                     bars.append(bar(f"{name}, {ordering}, {samples} copies: iterations to 1e-6", value, most * share, at_least=False))
-        bars += _costs(row, problem) + _gains(row)
+        bars += _costs(row, problem, max(1.0, FAST_CORE / dgemm)) + _gains(row)
         bars += _against(row, "multigrid", ("pyamg-sa", "pyamg-rs"), problem.multigrid, clock)
         bars += _against(row, "IC(0)", ("ilupp-ic0",), problem.incomplete, clock)
     return bars
 
 
-def _costs(row, problem):
-    """Nanoseconds per entry of G. The bars were found for amd, whose factor reads memory in order; the other two orders jump about
+def _costs(row, problem, slower):
+    """Nanoseconds per entry of G on a core so many times slower than the bars'. The bars were found for amd, whose factor reads memory in order; the other two orders jump about
     in it, twice the time on any machine, and have no bar: theirs are printed beside it."""
     name, bars = row["problem"], []
     for ordering in ORDERINGS if problem.nanoseconds else ():
         value = row["orders"][f"{ordering}-1"]["ns_per_entry"]
-        bars.append(bar(f"{name}, {ordering}: factor, ns per entry of G", value, problem.nanoseconds, False, ordering == "amd"))
+        bars.append(bar(f"{name}, {ordering}: factor, ns per entry of G", value, problem.nanoseconds * slower, False,
+                        ordering == "amd"))
     amd = row["orders"]["amd-1"]
     in_cg = row["n"] >= RENUMBERED                      # smaller systems are solved in the caller's numbering
     bars.append(bar(f"{name}, amd: solve pair, ns per entry of G", amd["ns_per_entry_solve"], 2.5, False, asked=in_cg))

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from meshsolve import _core
 from meshsolve.arrays import Csr, as_array, as_csr, as_indices, as_perm
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotLaplacianError
 from meshsolve.report import warn
@@ -96,9 +97,8 @@ def components(A):
 
 def takes_constants_to_zero(A):
     """Whether every row of the :class:`Csr` A sums to 0, as a Laplacian's do whatever the signs of its entries."""
-    moduli = np.add.reduceat(np.append(np.abs(A.data), 0.0), np.minimum(A.indptr[:-1], A.nnz))
-    moduli[A.indptr[1:] == A.indptr[:-1]] = 0
-    return bool(moduli.any()) and bool((np.abs(A.to_scipy() @ np.ones(A.n)) <= ROUNDING * moduli).all())
+    sums, moduli = _core.row_sums(A.indptr, A.data)
+    return bool(moduli.any()) and bool((np.abs(sums) <= ROUNDING * moduli).all())
 
 
 def component_means(columns, label, size):
@@ -153,9 +153,8 @@ class Pinned:
 
     def reduce(self, A):
         """The block without the pinned rows."""
-        M = A.to_scipy()
-        sums = M @ np.ones(A.n)
-        off = np.flatnonzero(np.abs(sums) > ROW_SUM * (abs(M) @ np.ones(A.n)))
+        sums, moduli = _core.row_sums(A.indptr, A.data)
+        off = np.flatnonzero(np.abs(sums) > ROW_SUM * moduli)
         if len(off):
             raise not_singular(off[0], sums[off[0]])
         return Csr(1, np.array([0, 1]), np.zeros(1, np.int32), np.ones(1)) if self.alone else self.fixed.reduce(A)

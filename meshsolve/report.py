@@ -15,11 +15,10 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from meshsolve.errors import InvalidInputError, OutOfMemoryError
+from meshsolve.errors import InvalidInputError
 
 logger = logging.getLogger("meshsolve")
 REPEATED = ("assemble", "numeric", "solve")        # phases that a flow runs at each step
-NEGLIGIBLE = 2**20                                 # bytes that are not worth asking the operating system for
 _progress: contextvars.ContextVar[Any] = contextvars.ContextVar("meshsolve_progress", default=None)
 
 
@@ -151,24 +150,3 @@ class _Teller:
 
     def count(self, done, total):
         self.tell(self.phase, done, total)
-
-
-def ensure_memory(needed, what):
-    """Raise :class:`~meshsolve.errors.OutOfMemoryError` where ``needed`` bytes are not available on this machine."""
-    if needed < NEGLIGIBLE:
-        return
-    available = available_memory()
-    if available is not None and needed > available:
-        raise OutOfMemoryError(f"{what} takes {needed / 2**30:.2f} GiB, {available / 2**30:.2f} GiB are available")
-
-
-def available_memory():
-    """Bytes that the operating system says can be used without swapping, or None where it does not say."""
-    try:
-        with open("/proc/meminfo") as f:
-            for line in f:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return None

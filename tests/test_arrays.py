@@ -172,3 +172,10 @@ def test_dlpack_input():
     A = random_spd(20, 0.2, 0)
     b = np.arange(20.0)
     assert np.array_equal(ms.cholesky(A).solve(Tensor(b)), ms.cholesky(A).solve(b))
+
+
+def test_row_sums_and_moduli():
+    A = sp.random_array((50, 50), density=0.1, rng=np.random.default_rng(0), data_sampler=np.random.default_rng(1).standard_normal).tocsr()
+    M = arrays.as_csr(A)
+    sums, moduli = _core.row_sums(M.indptr, M.data)
+    assert np.allclose(sums, A.sum(axis=1)) and np.allclose(moduli, abs(A).sum(axis=1)) and sums.shape == (50,)

@@ -437,7 +437,10 @@ def test_parac_measures_judges_and_writes(tmp_path, monkeypatch, capsys):
     assert set(row["orders"]) == {f"{o}-{s}" for o in parac.ORDERINGS for s in (1, 2)} and row["n"] == 400
     assert all(found["error"] < parac.WRONG for found in row["solvers"].values() if "seconds" in found)
     assert "parac-auto-1t" in row["solvers"] and all(b["passed"] for b in run["bars"] if "iterations" in b["what"])
-    assert "tiny: 400 vertices" in capsys.readouterr().out
+    assert "tiny: 400 vertices" in capsys.readouterr().out and run["dgemm"] > 0.1
+    for dgemm, bound in ((20, 2e9), (80, 1e9)):             # a slower core gets more nanoseconds, a faster one no fewer
+        bars = {b["what"]: b["bound"] for b in parac.verdicts(run["rows"], dgemm=dgemm)}
+        assert bars["tiny, amd: factor, ns per entry of G"] == bound
 
 
 def test_a_solver_that_takes_too_long_is_stopped_and_said_so(tmp_path):

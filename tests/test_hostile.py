@@ -19,7 +19,7 @@ from kernel_harness import Harness
 
 import meshsolve as ms
 from meshsolve import device
-from meshsolve import report as report_module
+from meshsolve import memory
 from meshsolve.device.cuda import reason_without
 
 DOCUMENT = pathlib.Path(__file__).resolve().parents[1] / "docs" / "errors.md"
@@ -579,8 +579,8 @@ def test_every_class_of_error_is_in_the_table():
 @pytest.mark.parametrize("call", [lambda: ms.cholesky(spd(400)), lambda: ms.analyze(spd(400)).factor(spd(400)),
                                   lambda: ms.solve(spd(400), np.ones(400)), lambda: ms.parac(spd(400)), lambda: ms.apps.mcf(sphere()), lambda: ms.datasets.delaunay(50)])
 def test_too_little_memory_is_said_before_it_is_taken(call, monkeypatch):
-    monkeypatch.setattr(report_module, "NEGLIGIBLE", 0)
-    monkeypatch.setattr(report_module, "available_memory", lambda: 1000)
+    monkeypatch.setattr(memory, "NEGLIGIBLE", 0)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1000)
     with pytest.raises(ms.OutOfMemoryError, match="GiB are available"):
         call()
     with pytest.raises(MemoryError):                # the built-in class catches it as well

@@ -22,7 +22,7 @@ LAYERS = [                                  # from the top; a room may import ro
     ["mesh"],
     ["config"],
     ["device_arrays"],
-    ["arrays", "report"],
+    ["arrays", "memory", "report"],
     ["files", "matrix_market"],
     ["device"],
     ["errors", "types", "version", "native", "_core"],

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from meshsolve.arrays import LARGEST_SIZE, as_seed
 from meshsolve.errors import InvalidInputError
-from meshsolve.report import ensure_memory
+from meshsolve.memory import ensure_memory
 
 
 def laplacian(n, i, j, weights=None, ground=None):

@@ -71,6 +71,15 @@ auto symmetry_of(In<int64_t> indptr, In<int32_t> indices, In<double> data, int t
   return std::make_tuple(std::string(s.pattern ? "symmetric" : "pattern"), s.row, s.column, s.gap, s.largest);
 }
 
+auto sums_of(In<int64_t> indptr, In<double> data) {
+  std::vector<double> sums(indptr.shape(0) - 1), moduli(sums.size());
+  {
+    Released released;
+    row_sums(indptr.data(), static_cast<int32_t>(sums.size()), data.data(), sums.data(), moduli.data());
+  }
+  return std::make_tuple(to_numpy(std::move(sums)), to_numpy(std::move(moduli)));
+}
+
 auto mirrored(In<int64_t> indptr, In<int32_t> indices, In<double> data) {
   OwnedPattern B;
   std::vector<double> x;
@@ -130,6 +139,7 @@ void bind_native(nb::module_& m) {
   }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "n"_a);
   m.def("first_not_finite", first_not_finite, "x"_a.noconvert());
   m.def("symmetry", symmetry_of, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "threads"_a);
+  m.def("row_sums", sums_of, "indptr"_a.noconvert(), "data"_a.noconvert(), "The sum of each row's values, and that of their moduli.");
   m.def("mirror_lower", mirrored, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert());
   m.def("symmetrize", [](In<int64_t> indptr, In<int32_t> indices) {
     return arrays_of([&] { return symmetrize(pattern(indptr, indices)); });

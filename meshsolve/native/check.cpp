@@ -132,6 +132,18 @@ Symmetry symmetry(const Pattern& A, const double* x, int threads) {
   return s;
 }
 
+void row_sums(const int64_t* ptr, int32_t n, const double* x, double* sums, double* moduli) {
+  for (int32_t i = 0; i < n; ++i) {
+    double sum = 0, modulus = 0;
+    for (int64_t p = ptr[i]; p < ptr[i + 1]; ++p) {
+      sum += x[p];
+      modulus += std::abs(x[p]);
+    }
+    sums[i] = sum;
+    moduli[i] = modulus;
+  }
+}
+
 OwnedPattern mirror_lower(const Pattern& A, std::vector<int64_t>& source) {
   OwnedPattern B;
   B.ptr.assign(A.n + 1, 0);

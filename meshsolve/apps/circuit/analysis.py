@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from meshsolve import report as reports
 from meshsolve.apps.circuit import controls, topology
 from meshsolve.apps.circuit.mna import System
 from meshsolve.apps.circuit.netlist import read_netlist
@@ -20,6 +19,8 @@ from meshsolve.apps.circuit.sources import Sources
 from meshsolve.apps.circuit.transient import Stepper
 from meshsolve.arrays import as_integer, as_number, one_of
 from meshsolve.errors import InvalidInputError
+from meshsolve.memory import ensure_memory
+from meshsolve.report import Report
 from meshsolve.types import Path
 
 PINNED = 1e10               # siemens that hold a node at its .ic voltage
@@ -57,7 +58,7 @@ def read(path: Path) -> Circuit:
     O(bytes): about a second for a million elements. A resistor of 0 ohm is taken as a source of 0 V.
     Source: Quarles, Newton, Pederson, Sangiovanni-Vincentelli, "SPICE3 Version 3f3 User's Manual" (1993).
     """
-    report = reports.Report()
+    report = Report()
     with report.phase("read"):
         netlist = read_netlist(path)
     return Circuit(netlist, report)
@@ -325,7 +326,7 @@ class Circuit:
 
     def _report(self):
         sizes = {"elements": len(self._netlist.element_names), "nodes": len(self._netlist.node_names), "unknowns": self._system.n}
-        report = reports.Report(**sizes)
+        report = Report(**sizes)
         report.merge(self._read)
         return report
 
@@ -381,7 +382,7 @@ class Circuit:
             keep = np.array(sorted(unknowns - {-1}), dtype=np.int64)
         size = points * max(len(keep), 1)
         what = f"keeping {points:,} values of {len(keep):,} signals (nodes= names those to keep)"
-        reports.ensure_memory(size * np.dtype(dtype).itemsize, what)
+        ensure_memory(size * np.dtype(dtype).itemsize, what)
         return keep, np.zeros((points, len(keep)), dtype)
 
     def _waveforms(self, axis, points, keep, values, report):

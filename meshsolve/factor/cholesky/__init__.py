@@ -20,6 +20,7 @@ from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError
 from meshsolve.factor.base import Factor, values_in
 from meshsolve.factor.cholesky.host import HostFactor
 from meshsolve.factor.cholesky.refine import refine
+from meshsolve.factor.cholesky.singular import ConstantNullSpace
 from meshsolve.factor.cholesky.values import DeviceValues, Values
 from meshsolve.report import Report
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse, System
@@ -64,6 +65,7 @@ class CholeskyFactor(Factor):
         self.report.merge(symbolic.report)
         self.report.facts["device"] = values.place
         with self._errors("the Cholesky factorization"):
+            self._null_space = ConstantNullSpace(symbolic, values.place)
             self._factor = engine(symbolic, precision, self.threads)
             self._run(data)
 
@@ -104,10 +106,19 @@ class CholeskyFactor(Factor):
 
     def _run(self, data):
         with self.report.phase("numeric"):
+            singular = self._null_space.find(data)
+            if singular >= 0:
+                raise self._singular_laplacian(singular)
             failed = self._factor.factor(data)
         if failed >= 0:
             raise self._not_positive_definite(failed, data)
         self.report.facts["bytes"] = self._factor.nbytes
+
+    def _singular_laplacian(self, root):
+        column = int(self.perm[root])
+        return NotPositiveDefiniteError(
+            f"A is not positive definite: every row of the component of column {column} sums to 0, as a Laplacian's do, so it "
+            "takes constants to 0 and is singular: use pin=True, fix some rows (fixed=), or add a mass term", column)
 
     def _not_positive_definite(self, failed, data):
         largest = float(abs(data).max()) if len(data) else 0.0
@@ -134,11 +145,13 @@ class CholeskyFactor(Factor):
         """The matrix stands for its factor, which is made again: the same bits, in a fraction of the bytes."""
         state = dict(self.__dict__)
         engine = state.pop("_factor")
+        del state["_null_space"]                                # arrays of the device, soon found again
         return state | {"engine": type(engine), "matrix": device.to_host(engine.matrix())}
 
     def __setstate__(self, state):
         self.__dict__.update({name: value for name, value in state.items() if name not in ("engine", "matrix")})
         with self._errors("the Cholesky factorization"):
+            self._null_space = ConstantNullSpace(self.symbolic, self._values.place)
             self._factor = state["engine"](self.symbolic, self.precision, self.threads)
             self._run(device.to_device(state["matrix"]) if self._values.place == "cuda" else state["matrix"])
 

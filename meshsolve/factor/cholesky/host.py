@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from meshsolve import _core
 from meshsolve.factor.fronts import assembly_tree
-from meshsolve.report import ensure_memory
+from meshsolve.memory import ensure_memory
 
 
 class HostFactor:

@@ -27,7 +27,8 @@ from meshsolve.factor.glu.columns_cuda import DeviceColumns
 from meshsolve.factor.glu.cuda import DeviceMatrix, DeviceValues
 from meshsolve.factor.glu.fronts_cuda import DeviceFronts
 from meshsolve.factor.glu.refine import refine, residual
-from meshsolve.report import Report, ensure_memory, warn
+from meshsolve.memory import ensure_memory
+from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse, Trans
 
 PRECISIONS = ("double", "single", "mixed")

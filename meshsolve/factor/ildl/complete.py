@@ -9,7 +9,7 @@ from meshsolve import _core
 from meshsolve.arrays import Csr
 from meshsolve.errors import SingularMatrixError
 from meshsolve.factor.symbolic import Symbolic
-from meshsolve.report import ensure_memory
+from meshsolve.memory import ensure_memory
 
 # A column of the scaled matrix (entries of modulus 1 at most) of which elimination has left less is zero: what rounding leaves
 # of it. Where the pattern says that there are such columns, more is put down to rounding.

@@ -16,7 +16,8 @@ from meshsolve import _core, device, order
 from meshsolve.arrays import Csr, as_integer, as_seed, as_symmetric, one_of, thread_count
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotLaplacianError
 from meshsolve.factor.base import Factor
-from meshsolve.report import Report, ensure_memory, warn
+from meshsolve.memory import ensure_memory
+from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Sparse
 
 ORDERINGS = ("auto", "rounds", "amd", "nnz_sort", "nd", "natural", "random", "rcm")

@@ -198,10 +198,10 @@ def test_arguments(call, words, deck):
 
 
 def test_results_that_do_not_fit_into_memory(deck, monkeypatch):
-    from meshsolve import report
+    from meshsolve import memory
 
-    monkeypatch.setattr(report, "NEGLIGIBLE", 0)
-    monkeypatch.setattr(report, "available_memory", lambda: 1000)
+    monkeypatch.setattr(memory, "NEGLIGIBLE", 0)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1000)
     with pytest.raises(ms.OutOfMemoryError, match="nodes= names those to keep"):
         deck(CHARGING).transient(1e-6, 1e-3)
 

@@ -154,6 +154,22 @@ def test_the_failing_column_is_the_hosts(gpu, monkeypatch, way):
     assert len(named) == 1
 
 
+def test_a_singular_laplacian_is_told_by_its_rows(gpu):
+    L = sp.csr_array(ms.datasets.grid2d(9, 9))
+    both = sp.csr_array(sp.block_diag([L + 0.1 * sp.eye_array(81), L]))
+    for A, part in ((L, 0), (both, 1)):
+        with pytest.raises(ms.NotPositiveDefiniteError, match="pin=True") as told:
+            ms.cholesky(A, device="cuda")
+        assert told.value.column // 81 == part
+    F = ms.cholesky(L + 0.1 * sp.eye_array(81), device="cuda")
+    x = F.solve(np.ones(81))
+    with pytest.raises(ms.NotPositiveDefiniteError):
+        F.refactor(L)
+    assert np.array_equal(F.solve(np.ones(81)), x)
+    isolated = ms.cholesky(sp.csr_array(sp.block_diag([L, np.eye(3)])), fixed=[0], device="cuda")
+    assert np.isfinite(isolated.solve(np.ones(84))).all()
+
+
 def test_a_failed_refactor_leaves_the_factor_bit_for_bit(gpu):
     A = spd(grid(20, 15))
     F = ms.cholesky(A, device="cuda")

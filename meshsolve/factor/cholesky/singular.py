@@ -1,0 +1,77 @@
+"""Laplacians that are singular though their pivots look positive: rounding decides the sign of the last one.
+
+A symmetric matrix whose rows sum to 0 on a connected component takes the constants there to 0. Elimination finds a pivot of
+about 1e-16 in place of the 0, as often positive as negative; a factor made of it would give solutions of size 1e16.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from meshsolve import _core, device
+from meshsolve.factor.fronts.cuda import residual
+
+ROUNDING = 16 * np.finfo(np.float64).eps        # beside the sum of moduli: what assembling a row leaves of a sum that is 0
+
+
+class ConstantNullSpace:
+    """Looks for components, the trees of the elimination forest, on which all rows sum to 0.
+
+    In each tree one row is watched that did not sum to 0 in the last matrix, the root's at first. All rows are read only where
+    a watched one sums to 0.
+
+    Parameters
+    ----------
+    symbolic : Symbolic
+        Of the matrices that will be looked at.
+    place : {"cpu", "cuda"}
+        Where their values lie; they are looked at there.
+    """
+
+    def __init__(self, symbolic, place):
+        self._xp = xp = device.xp() if place == "cuda" else np
+        self._pattern, names = symbolic.on_device() if place == "cuda" else (symbolic.matrix_pattern, symbolic)
+        self._perm, self._roots = names.perm, xp.flatnonzero(names.parent < 0)
+        self._watch(self._roots)
+
+    def _watch(self, nodes):
+        """Take the rows of these nodes, one a tree, as those that are looked at first."""
+        xp, indptr, rows = self._xp, self._pattern.indptr, self._perm[nodes]
+        size = indptr[rows + 1] - indptr[rows]
+        ends = xp.cumsum(size)
+        entry = xp.arange(device.scalar(ends[-1:]))
+        self._tree = xp.searchsorted(ends, entry, side="right")
+        self._entries = (indptr[rows] - (ends - size))[self._tree] + entry
+
+    def find(self, data):
+        """New number of the root of the first such tree, or -1. O(entries of the watched rows) where none of these sums to 0."""
+        if len(self._entries) == 0:
+            return -1
+        values = data[self._entries]
+        sums, moduli = (self._xp.bincount(self._tree, v, len(self._roots)) for v in (values, abs(values)))
+        return self._search(data) if device.scalar(_vanish(sums, moduli).any().reshape(1)) else -1
+
+    def _search(self, data):
+        xp, roots = self._xp, self._roots
+        told = xp.flatnonzero(~_vanish(*self._row_sums(data))[self._perm])                   # nodes whose rows do not sum to 0
+        if len(told) == 0:
+            return device.scalar(roots[:1])
+        last = told[xp.maximum(xp.searchsorted(told, roots, side="right") - 1, 0)]           # of these up to each root
+        begin = xp.append(xp.zeros(1, roots.dtype), roots[:-1] + 1)                          # a tree is a range that ends in its root
+        whole = xp.flatnonzero((last < begin) | (last > roots))
+        if len(whole):
+            return device.scalar(roots[whole[:1]])
+        self._watch(last)
+        return -1
+
+    def _row_sums(self, data):
+        """Of the values and of their moduli."""
+        P, n, xp = self._pattern, len(self._perm), self._xp
+        if xp is np:
+            return _core.row_sums(P.indptr, data)
+        ones, zeros = xp.ones((n, 1)), xp.zeros((n, 1))
+        return tuple(-residual(P.indptr, P.indices, data, ones, zeros, magnitudes)[:, 0] for magnitudes in (False, True))
+
+
+def _vanish(sums, moduli):
+    return (moduli > 0) & (abs(sums) <= ROUNDING * moduli)

@@ -1,0 +1,73 @@
+"""How much memory may still be taken, asked before a large factor is made: what the system has and what a container allows.
+
+A process that takes more than its control group allows is killed without a word, whatever the machine still has.
+Sources: Linux kernel documentation, "Control Group v2" (memory.max, memory.current), "Memory Resource Controller" (version 1).
+"""
+
+from __future__ import annotations
+
+import pathlib
+
+from meshsolve.errors import OutOfMemoryError
+
+NEGLIGIBLE = 2**20                                 # bytes that are not worth asking the operating system for
+MEMINFO, OWN_GROUPS = pathlib.Path("/proc/meminfo"), pathlib.Path("/proc/self/cgroup")
+GROUPS = pathlib.Path("/sys/fs/cgroup")
+FILES = {2: ("memory.max", "memory.current", "inactive_file"),
+         1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")}
+
+
+def ensure_memory(needed, what):
+    """Raise :class:`~meshsolve.errors.OutOfMemoryError` where ``needed`` bytes are not available to this process."""
+    if needed < NEGLIGIBLE:
+        return
+    available = available_memory()
+    if available is not None and needed > available:
+        raise OutOfMemoryError(f"{what} takes {needed / 2**30:.2f} GiB, {available / 2**30:.2f} GiB are available")
+
+
+def available_memory():
+    """Bytes that can be used without swapping or leaving the limits of a control group, or None where nobody says."""
+    known = [_field(MEMINFO, "MemAvailable:", 1024), *_left_to_groups()]
+    return min((left for left in known if left is not None), default=None)
+
+
+def _left_to_groups():
+    """What is left to each control group that this process is in, and to those around it. File pages that nobody has used for
+    a while are given up before a process is killed: they count as free."""
+    for folder, (most, used, idle) in _own_groups():
+        limit, now = _number(folder / most), _number(folder / used)
+        if limit is not None and now is not None:
+            yield max(limit - now + (_field(folder / "memory.stat", idle) or 0), 0)
+
+
+def _own_groups():
+    for line in _lines(OWN_GROUPS):
+        controllers, path = line.strip().split(":", 2)[1:]
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        root = GROUPS / "memory" if controllers else GROUPS
+        folder = root / path.lstrip("/")
+        while True:
+            yield folder, FILES[1 if controllers else 2]
+            if folder == root:
+                break
+            folder = folder.parent
+
+
+def _field(file, name, unit=1):
+    """The number behind ``name`` in a file of "name number" lines."""
+    return next((int(line.split()[1]) * unit for line in _lines(file) if line.split()[0] == name), None)
+
+
+def _number(file):
+    """The number in a file; None for "max", and where there is no such file."""
+    text = "".join(_lines(file)).strip()
+    return int(text) if text.isdigit() else None
+
+
+def _lines(file):
+    try:
+        return file.read_text().splitlines()
+    except OSError:
+        return []

@@ -1,0 +1,81 @@
+"""A singular Laplacian is told whatever the sign that rounding gives its last pivot."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import meshsolve as ms
+
+LAPLACIANS = {
+    "grids": [ms.datasets.grid2d(m, n) for m in (2, 3, 10, 31) for n in (2, 7, 30)],
+    "spheres": [ms.cotan_laplacian(ms.datasets.icosphere(k)) for k in range(5)],
+    "roads": [ms.datasets.road_like(n, seed=n) for n in (50, 500, 3000)],
+    "scaled": [ms.datasets.grid2d(12, 12) * 10.0 ** k for k in (-200, -30, 30, 200)],
+}
+
+
+@pytest.mark.parametrize("kind", LAPLACIANS)
+@pytest.mark.parametrize("ordering", ["auto", "nd", "rcm", "natural"])
+def test_laplacian(kind, ordering):
+    for L in LAPLACIANS[kind]:
+        with pytest.raises(ms.NotPositiveDefiniteError, match="pin=True") as told:
+            ms.cholesky(L, ordering, device="cpu")
+        assert 0 <= told.value.column < L.shape[0]
+
+
+@pytest.mark.parametrize("precision", ["double", "single", "mixed"])
+def test_one_component_of_two(precision):
+    """The column named lies in the component at fault, also behind rows that are fixed."""
+    L = ms.datasets.grid2d(9, 9)
+    both = sp.block_diag([L, L]).tocsr()
+    for half in (0, 1):
+        regular = both + sp.diags_array(np.repeat([half, 1 - half], 81) * 0.1)
+        with pytest.raises(ms.NotPositiveDefiniteError) as told:
+            ms.cholesky(regular, precision=precision, device="cpu")
+        assert told.value.column // 81 == half
+        with pytest.raises(ms.NotPositiveDefiniteError) as told:
+            ms.cholesky(both, fixed=[5 + 81 * (1 - half)], precision=precision, device="cpu")
+        assert told.value.column // 81 == half
+    assert ms.cholesky(both, fixed=[5, 90], precision=precision, device="cpu").solve(np.ones(162)).min() >= 0
+
+
+def test_a_refactorization_keeps_the_earlier_factor():
+    L = ms.datasets.grid2d(20, 20)
+    F = ms.cholesky(L + 0.1 * sp.eye_array(400), device="cpu")
+    x = F.solve(np.ones(400))
+    with pytest.raises(ms.NotPositiveDefiniteError):
+        F.refactor(L)
+    assert np.array_equal(F.solve(np.ones(400)), x)
+
+
+def test_a_small_mass_is_enough():
+    """What is far from constant rows is left alone: one shift of 1e-12, one fixed row, one row that does not sum to 0."""
+    L = ms.datasets.grid2d(20, 20).tocsr()
+    b = L @ np.arange(400.0)
+    for A in (L + 1e-12 * sp.eye_array(400), L + sp.csr_array(([1e-8], ([7], [7])), shape=(400, 400))):
+        x = ms.cholesky(A, device="cpu").solve(b)
+        assert np.abs(A @ x - b).max() < 1e-3 * np.abs(b).max()
+    assert np.isfinite(ms.cholesky(L, fixed=[3], device="cpu").solve(b)).all()
+
+
+def test_rows_without_entries_are_another_matter():
+    A = sp.csr_array((3, 3))
+    with pytest.raises(ms.NotPositiveDefiniteError, match="zero or missing"):
+        ms.cholesky(A, device="cpu")
+
+
+def test_rows_that_are_watched_change():
+    """Fixed rows leave most rows with sum 0: what is watched moves to a row that tells, and the next matrix is read anew."""
+    from meshsolve.factor.cholesky.singular import ConstantNullSpace
+
+    L = sp.csr_array(ms.datasets.grid2d(15, 15))
+    A = sp.csr_array(sp.block_diag([L, L, L]))
+    sym = ms.analyze(A)
+    null = ConstantNullSpace(sym, "cpu")
+    on = [A + sp.csr_array((np.ones(3), (rows, rows)), shape=A.shape) * 1e-3 for rows in ([0, 300, 600], [224, 225, 450])]
+    for regular in (on[0], on[1], on[0]):
+        assert null.find((regular + 0 * A).tocsr().data) == -1
+    for missing, rows in enumerate(([300, 600], [0, 600], [0, 300])):
+        less = A + sp.csr_array((np.ones(2), (rows, rows)), shape=A.shape)
+        assert sym.perm[null.find(less.tocsr().data)] // 225 == missing
+        assert null.find(on[missing % 2].tocsr().data) == -1

@@ -1,0 +1,68 @@
+"""What is left to a process: the machine's memory, and the limits of control groups of both versions, its own and those around it."""
+
+import pytest
+
+import meshsolve as ms
+from meshsolve import memory
+
+GIB = 2**30
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """Writes the files of a machine with 64 GiB available: (groups line, {folder: {file: content}})."""
+    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(memory, "OWN_GROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(memory, "GROUPS", tmp_path / "groups")
+    (tmp_path / "meminfo").write_text(f"MemTotal: 1 kB\nMemAvailable: {64 * GIB // 1024} kB\n")
+
+    def make(line, folders):
+        (tmp_path / "cgroup").write_text(line + "\n")
+        for folder, files in folders.items():
+            (tmp_path / "groups" / folder).mkdir(parents=True, exist_ok=True)
+            for name, content in files.items():
+                (tmp_path / "groups" / folder / name).write_text(f"{content}\n")
+
+    return make
+
+
+def second(most, used, idle=0):
+    return {"memory.max": most, "memory.current": used, "memory.stat": f"anon {used}\ninactive_file {idle}"}
+
+
+def first(most, used, idle=0):
+    return {"memory.limit_in_bytes": most, "memory.usage_in_bytes": used, "memory.stat": f"cache 1\ntotal_inactive_file {idle}"}
+
+
+@pytest.mark.parametrize("line, folders, left", [
+    ("0::/a/b", {"a": second("max", GIB), "a/b": second(4 * GIB, 3 * GIB)}, GIB),
+    ("0::/a/b", {"a": second(2 * GIB, GIB // 2), "a/b": second("max", GIB)}, 3 * GIB // 2),      # the group around it is tighter
+    ("0::/a", {"a": second(4 * GIB, 4 * GIB, idle=3 * GIB)}, 3 * GIB),                           # files nobody uses
+    ("0::/", {".": second(4 * GIB, 5 * GIB)}, 0),
+    ("0::/gone", {".": second(4 * GIB, GIB)}, 3 * GIB),                                          # a container sees its own as the root
+    ("0::/../a", {"x": second(1, 1)}, 64 * GIB),
+    ("4:cpu,memory:/a", {"memory/a": first(8 * GIB, GIB, idle=GIB // 4)}, 29 * GIB // 4),
+    ("4:memory:/a", {"memory/a": first(2**63 - 4096, GIB)}, 64 * GIB),
+    ("3:cpu:/a", {"memory/a": first(GIB, 0)}, 64 * GIB),                                         # not a group of memory
+    ("0::/a", {}, 64 * GIB),
+])
+def test_least_of_all(machine, line, folders, left):
+    machine(line, folders)
+    assert memory.available_memory() == left
+
+
+def test_nobody_says(machine, tmp_path):
+    (tmp_path / "meminfo").unlink()
+    assert memory.available_memory() is None
+    memory.ensure_memory(2**60, "a factor")
+
+
+def test_a_factor_that_a_container_does_not_allow(machine):
+    machine("0::/a", {"a": second(GIB, GIB - 2**20)})
+    with pytest.raises(ms.OutOfMemoryError, match="0.00 GiB are available"):
+        ms.cholesky(ms.datasets.grid2d(150, 150, boundary="dirichlet"), device="cpu")
+
+
+def test_this_machine():
+    left = memory.available_memory()
+    assert left is None or left > 0
