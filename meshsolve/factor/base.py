@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import types
+
 import numpy as np
 import scipy.sparse.linalg as spla
 
@@ -24,6 +26,14 @@ class Factor(spla.LinearOperator):
 
     def __init__(self, n, dtype):
         super().__init__(dtype=np.dtype(dtype), shape=(n, n))
+
+    def __getstate__(self):
+        """Without the module that scipy's operators hold since 1.18: it cannot be pickled or copied."""
+        return {name: value for name, value in self.__dict__.items() if not isinstance(value, types.ModuleType)}
+
+    def __setstate__(self, state):
+        super().__init__(dtype=state["dtype"], shape=state["shape"])
+        self.__dict__.update(state)
 
     def __repr__(self):
         facts = {name: self.report.facts.get(name) for name in TOLD}

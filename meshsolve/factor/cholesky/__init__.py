@@ -143,13 +143,13 @@ class CholeskyFactor(Factor):
 
     def __getstate__(self):
         """The matrix stands for its factor, which is made again: the same bits, in a fraction of the bytes."""
-        state = dict(self.__dict__)
+        state = super().__getstate__()
         engine = state.pop("_factor")
         del state["_null_space"]                                # arrays of the device, soon found again
         return state | {"engine": type(engine), "matrix": device.to_host(engine.matrix())}
 
     def __setstate__(self, state):
-        self.__dict__.update({name: value for name, value in state.items() if name not in ("engine", "matrix")})
+        super().__setstate__({name: value for name, value in state.items() if name not in ("engine", "matrix")})
         with self._errors("the Cholesky factorization"):
             self._null_space = ConstantNullSpace(self.symbolic, self._values.place)
             self._factor = state["engine"](self.symbolic, self.precision, self.threads)

@@ -182,10 +182,11 @@ class LUFactor(Factor):
     def __getstate__(self):
         """Pattern, values and pivots stand for the factor, which is made again from them: the same bits."""
         made_again = ("_factor", "_plan", "_spare", "_sized", "_matrix", "_there")
-        return {name: value for name, value in self.__dict__.items() if name not in made_again} | {"_data": device.to_host(self._data)}
+        kept = {name: value for name, value in super().__getstate__().items() if name not in made_again}
+        return kept | {"_data": device.to_host(self._data)}
 
     def __setstate__(self, state):
-        self.__dict__.update(state)
+        super().__setstate__(state)
         make = front_end.front_plan if self.engine == "fronts" else front_end.column_plan
         with self._errors("the LU factorization"):
             self._hold(self._data)

@@ -107,10 +107,10 @@ class IldlFactor(Factor):
 
     def __getstate__(self):
         """The scaled matrix stands for its factor, which is made again: the same bits."""
-        return self.__dict__ | {"_extracted": None}
+        return super().__getstate__() | {"_extracted": None}
 
     def __setstate__(self, state):
-        self.__dict__.update(state)
+        super().__setstate__(state)
         with self.report.phase("numeric"):
             self._core.factor(self._scaled, self.scale)
 

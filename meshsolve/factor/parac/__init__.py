@@ -60,13 +60,13 @@ class ParacFactor(Factor):
 
     def __getstate__(self):
         """G as it is: a factor in a random order cannot be had again without its matrix."""
-        core = self._core
+        core, state = self._core, super().__getstate__()
         if self.on_device:
-            return dict(self.__dict__)
-        return self.__dict__ | {"_core": (*core.columns(), core.pivots(), core.perm(), core.rounds, self._by_levels)}
+            return state
+        return state | {"_core": (*core.columns(), core.pivots(), core.perm(), core.rounds, self._by_levels)}
 
     def __setstate__(self, state):
-        self.__dict__.update(state)
+        super().__setstate__(state)
         if not self.on_device:
             self._core = _host_core(self.storage).restore(*self._core)
 
