@@ -6,19 +6,21 @@
 
 namespace ms {
 
-constexpr int short_run = 8;           // mean length of a run below which extend-add goes entry by entry
 constexpr int solve_padding = 16;      // scalars past the last row that solves of dense_lu.inl may touch
 
 template <class T>
 struct Dense {
   void (*trapezoid)(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc);    // lower part of C -= A B^T
+  void (*fresh_trapezoid)(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc);    // of C = -A B^T
   Int (*panel)(Int m, Int k, T* A, Int lda);                        // L of an m x k panel; 0, or 1 + the failing column
   void (*trsm_rlt)(Int m, Int k, const T* L, Int ldl, T* B, Int ldb);                                   // B := B L^-T
   // right-hand sides by rows, s = 2, 4 or 8 values a row: see dense_rows.inl
   void (*forward)(Int s, Int m, Int w, Int c, const T* L, Int ld, T* Y, T* U);
   void (*backward)(Int s, Int m, Int w, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows);
   void (*add_rows)(Int s, Int count, const int* to, Int c, const T* from, T* Y, T* U);
-  void (*extend_add)(Int begin, Int end, Int m, const T* X, const int* to, const int* runs, Int count, T* const* column);
+  // Columns [begin, end) of X (m x m, lower): X(i, j) is added to row to[i], column to[j] of a front (ascending), whose row and
+  // column `origin` are the first of Y.
+  void (*extend_add)(Int begin, Int end, Int m, const T* X, const int* to, T* Y, Int ldy, Int origin);
   const char* isa;
 };
 

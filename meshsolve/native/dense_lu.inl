@@ -156,6 +156,12 @@ Int lu_panel(Int m, Int k, T* A, Int lda, int* exchange, const Pivoting& rule) {
 
 // ---- assembly -------------------------------------------------------------------------------------------------------
 
+template <int W, class T> inline __attribute__((always_inline)) void add(Int n, const T* from, T* to) {
+  for (; n >= W; n -= W, from += W, to += W) store<W>(to, load<W>(to) + load<W>(from));
+  if constexpr (W > 1)
+    if (n) add<W / 2>(n, from, to);
+}
+
 template <class T>
 void extend_add_block(Int begin, Int end, Int row, Int ld, const T* X, const int* to, const int* runs, Int count,
                       T* const* column) {

@@ -3,7 +3,7 @@
 #define ISA v3
 #define ISA_NAME "v3"
 #define VECTOR_BYTES 32
-namespace ms::v3 { namespace { constexpr int tile_vectors = 3, tile_columns = 4; constexpr Int packed_rows = 320; } }
+namespace ms::v3 { namespace { constexpr int tile_vectors = 3, tile_columns = 4; constexpr Int packed_rows = 240; } }
 #include "dense.inl"
 #include "dense_rows.inl"
 #include "dense_lu.inl"

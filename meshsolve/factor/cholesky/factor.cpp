@@ -1,6 +1,6 @@
-// Numeric factorization: each front gathers its entries of A and its children's update matrices, eliminates its pivots and
-// leaves its own update matrix. Small fronts run on one thread; the algorithm of a large one is cut into tiles that do not
-// depend on the number of threads, so the bits do not either.
+// Numeric factorization: each front gathers its entries of A and what its children's update matrices hold of its pivot columns,
+// eliminates its pivots, and leaves its own update matrix, to which the rest of its children's is added. Small fronts run on one
+// thread; the algorithm of a large one is cut into tiles that do not depend on the number of threads, so the bits do not either.
 #include <algorithm>
 #include <cstring>
 
@@ -27,42 +27,12 @@ struct Front {
 };
 
 template <class T>
-struct alignas(fronts::cache_line) Scratch {
-  std::vector<int> runs;
-  std::vector<T*> column;
-};
-
-// Adds the update matrix X of child c. A child's column goes to a pivot column of the panel or to a column of the update
-// matrix; both are addressed so that entry 0 would be row 0 of the front.
-template <class T>
-void add_child(const AssemblyTree& tree, int32_t c, const T* X, const Front<T>& f, Scratch<T>& scratch, int threads) {
-  const int64_t count = tree.updates(c);
-  const int32_t* const relative = tree.relative_rows(c);
-  fronts::find_runs(relative, count, scratch.runs);
-  const Int pieces = scratch.runs.empty() ? 0 : static_cast<Int>(scratch.runs.size()) - 1;
-  scratch.column.resize(count);
-  for (int64_t j = 0; j < count; ++j) {
-    const int64_t r = relative[j];
-    scratch.column[j] = r < f.pivots ? f.panel + r * f.ld : f.update + (r - f.pivots) * f.updates() - f.pivots;
-  }
-  for_range(threads, count, threads > 1 ? 64 : count, [&](int64_t b, int64_t e, int) {
-    dense<T>().extend_add(b, e, count, X, relative, scratch.runs.data(), pieces, scratch.column.data());
-  });
-}
-
-template <class T>
 void add_entries(const AssemblyTree& tree, int32_t s, const T* values, const Front<T>& f) {
   for (int64_t j = 0; j < f.pivots; ++j) {
     T* const column = f.panel + j * f.ld;
     const int64_t* const range = tree.entry_ptr.data() + tree.first(s) + j;
     for (int64_t p = range[0]; p < range[1]; ++p) column[tree.entry_row.data()[p]] += values[p];
   }
-}
-
-template <class T>
-void clear(const Front<T>& f, int threads) {
-  std::memset(f.panel, 0, sizeof(T) * f.ld * f.pivots);
-  fronts::clear_update(f.update, f.updates(), threads);
 }
 
 // Right-looking over blocks of pivots: diagonal block, rows below it by tiles, later columns by tiles.
@@ -88,7 +58,7 @@ int64_t factor_wide(const Front<T>& f, int threads) {
   const T* const rows = f.panel + f.pivots;
   for_range(threads, u, tile_columns, [&](int64_t b, int64_t stop, int) {
     for (int64_t c = b; c < stop; c += tile_columns)
-      d.trapezoid(u - c, std::min(tile_columns, u - c), f.pivots, rows + c, f.ld, rows + c, f.ld, f.update + c + c * u, u);
+      d.fresh_trapezoid(u - c, std::min(tile_columns, u - c), f.pivots, rows + c, f.ld, rows + c, f.ld, f.update + c + c * u, u);
   });
   return 0;
 }
@@ -99,7 +69,7 @@ int64_t factor_front(const Front<T>& f, int threads) {
   if (const Int bad = dense<T>().panel(f.height, f.pivots, f.panel, f.ld)) return bad;
   const int64_t u = f.updates();
   const T* const rows = f.panel + f.pivots;
-  if (u) dense<T>().trapezoid(u, u, f.pivots, rows, f.ld, rows, f.ld, f.update, u);
+  if (u) dense<T>().fresh_trapezoid(u, u, f.pivots, rows, f.ld, rows, f.ld, f.update, u);
   return 0;
 }
 
@@ -111,15 +81,25 @@ int32_t Factor<T>::run(const T* values, int threads) {
   const auto kept = plans_.of(tree, threads);
   const fronts::Schedule& plan = *kept;
   UpdateBlocks<T> blocks(tree, plan, threads, 0, blocks_);
-  std::vector<Scratch<T>> scratch(threads);
   interrupt::begin(tree.count());
-  return fronts::bottom_up(tree, plan, threads, blocks, [&](int32_t s, T* update, int worker, int inside) {
+  return fronts::bottom_up(tree, plan, threads, blocks, [&](int32_t s, T* update, int, int inside) {
     const Front<T> f{tree.pivots(s), tree.height(s), tree.leading(s), panels_.data() + tree.panel_ptr[s], update};
-    clear(f, inside);
+    std::memset(f.panel, 0, sizeof(T) * f.ld * f.pivots);
     add_entries(tree, s, values, f);
-    for (int32_t q = tree.child_ptr[s]; q < tree.child_ptr[s + 1]; ++q)
-      if (const int32_t c = tree.child[q]; tree.updates(c)) add_child(tree, c, blocks.of(c), f, scratch[worker], inside);
+    const auto each_child = [&](const auto& add) {
+      for (int32_t q = tree.child_ptr[s]; q < tree.child_ptr[s + 1]; ++q) {
+        const int32_t c = tree.child[q];
+        add(blocks.of(c), tree.updates(c), tree.relative_rows(c));
+      }
+    };
+    each_child([&](const T* X, int64_t count, const int32_t* to) {
+      fronts::add_to_panel(X, count, to, f.pivots, f.panel, f.ld, inside);
+    });
     const int64_t bad = factor_front(f, inside);
+    if (!bad)
+      each_child([&](const T* X, int64_t count, const int32_t* to) {
+        fronts::add_to_update(X, count, to, f.pivots, f.update, f.updates(), inside);
+      });
     return bad ? tree.first(s) + static_cast<int32_t>(bad) - 1 : -1;
   });
 }

@@ -92,8 +92,4 @@ class KeptSchedule {
 // Scalars that a numeric phase takes beside the panels: stacks, update matrices that pass between tasks, entries of A.
 int64_t work_scalars(const AssemblyTree& tree, const Schedule& plan, int threads);
 
-// Where runs of consecutive parent rows start in a child's row list, followed by its length; empty where the runs are so
-// short that extend-add does not use them.
-void find_runs(const int32_t* relative, int64_t count, std::vector<int>& runs);
-
 }  // namespace ms::fronts

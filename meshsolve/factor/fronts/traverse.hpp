@@ -18,7 +18,8 @@ namespace ms::fronts {
 // What workers write at each front has cache lines of its own, which they would else take from each other.
 constexpr size_t cache_line = 128;
 
-// Zeros into the lower triangle of an update matrix and the few entries above its diagonal that the kernels touch.
+// Zeros into the lower triangle of an update matrix and the few entries above its diagonal that the kernels touch: for a front
+// without pivots, where no product writes it.
 template <class T>
 void clear_update(T* update, int64_t u, int threads) {
   for_range(threads, u, threads > 1 ? 128 : u, [&](int64_t b, int64_t e, int) {
@@ -29,6 +30,25 @@ void clear_update(T* update, int64_t u, int threads) {
         const int64_t from = std::max<int64_t>(0, j - 16);
         std::memset(update + j * u + from, 0, sizeof(T) * (u - from));
       }
+  });
+}
+
+// Extend-add of a child's update matrix X (count x count), whose row i is row to[i] of the front, in two parts: what falls into
+// the `columns` columns of the panel, which is needed before they are eliminated, and what falls into the front's own update
+// matrix. That is added after the elimination has written it, so that it is never cleared.
+template <class T>
+void add_to_panel(const T* X, int64_t count, const int32_t* to, int64_t columns, T* panel, int64_t ld, int threads) {
+  const int64_t inside = std::lower_bound(to, to + count, columns) - to;
+  for_range(threads, inside, threads > 1 ? 64 : inside, [&](int64_t b, int64_t e, int) {
+    dense<T>().extend_add(b, e, count, X, to, panel, ld, 0);
+  });
+}
+
+template <class T>
+void add_to_update(const T* X, int64_t count, const int32_t* to, int64_t columns, T* update, int64_t updates, int threads) {
+  const int64_t inside = std::lower_bound(to, to + count, columns) - to;
+  for_range(threads, count - inside, threads > 1 ? 64 : count - inside, [&](int64_t b, int64_t e, int) {
+    dense<T>().extend_add(inside + b, inside + e, count, X, to, update, updates, columns);
   });
 }
 

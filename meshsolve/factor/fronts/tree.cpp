@@ -148,14 +148,4 @@ int64_t AssemblyTree::nbytes() const {
          bytes(a.perm, a.iperm, a.parent, a.colcount, s.first, s.parent, s.row_ptr, s.rows);
 }
 
-void find_runs(const int32_t* relative, int64_t count, std::vector<int>& runs) {
-  runs.clear();
-  int64_t breaks = 1;
-  for (int64_t i = 1; i < count; ++i) breaks += relative[i] != relative[i - 1] + 1;
-  if (count < short_run * breaks) return;
-  for (int64_t i = 0; i < count; ++i)
-    if (i == 0 || relative[i] != relative[i - 1] + 1) runs.push_back(static_cast<int>(i));
-  runs.push_back(static_cast<int>(count));
-}
-
 }  // namespace ms::fronts

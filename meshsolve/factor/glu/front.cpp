@@ -47,6 +47,8 @@ void add_entries(const FrontPlan& p, int32_t s, const Scalar<T>* Ax, T* front, O
   seen.largest_entry = most;
 }
 
+constexpr int short_run = 8;                        // mean length of a run below which extend-add goes entry by entry
+
 // Pieces of consecutive target rows, one of which begins at row k; empty where they are short.
 void find_runs(const int32_t* relative, int64_t count, int64_t k, std::vector<int>& runs) {
   runs.clear();

@@ -26,8 +26,7 @@ constexpr int64_t large_factor = 1 << 19;      // scalars
 
 template <class T>
 struct alignas(fronts::cache_line) Complete<T>::Worker {
-  std::vector<int> runs, to, order;
-  std::vector<T*> column;
+  std::vector<int> to, order;
   std::vector<T> moved;
   Buffer<T> product;                           // L D of the front at hand
 };
@@ -43,17 +42,7 @@ struct Front {
   int64_t height() const { return state.height; }
   int64_t updates() const { return state.height - state.columns; }
   T* at(int64_t i, int64_t j) const { return state.panel + i + j * state.ld; }
-  // Column j of the front, addressed so that its entry 0 would be row 0.
-  T* column(int64_t j) const {
-    return j < columns() ? at(0, j) : update + (j - columns()) * updates() - columns();
-  }
 };
-
-template <class T>
-void clear(const Front<T>& f) {
-  std::memset(f.state.panel, 0, sizeof(T) * f.state.ld * f.columns());
-  fronts::clear_update(f.update, f.updates(), f.threads);
-}
 
 // Rows of the front in which the update rows of child c lie; `shift` columns were delayed to it.
 const int32_t* rows_of_child(const AssemblyTree& tree, int32_t c, int64_t shift, std::vector<int>& to) {
@@ -63,18 +52,6 @@ const int32_t* rows_of_child(const AssemblyTree& tree, int32_t c, int64_t shift,
   to.resize(count);
   for (int64_t i = 0; i < count; ++i) to[i] = static_cast<int>(relative[i] < pivots ? relative[i] : relative[i] + shift);
   return to.data();
-}
-
-template <class T, class Worker>
-void add_update(const AssemblyTree& tree, int32_t c, const T* X, const int32_t* to, const Front<T>& f, Worker& worker) {
-  const int64_t count = tree.updates(c);
-  fronts::find_runs(to, count, worker.runs);
-  const Int pieces = worker.runs.empty() ? 0 : static_cast<Int>(worker.runs.size()) - 1;
-  worker.column.resize(count);
-  for (int64_t j = 0; j < count; ++j) worker.column[j] = f.column(to[j]);
-  for_range(f.threads, count, f.threads > 1 ? 64 : count, [&](int64_t b, int64_t e, int) {
-    dense<T>().extend_add(b, e, count, X, to, worker.runs.data(), pieces, worker.column.data());
-  });
 }
 
 // The delayed columns of a child become columns `base` and on of the front. Their rows below may be pivots of the front,
@@ -129,7 +106,8 @@ void exchange(const Front<T>& f, int64_t done, int64_t i, int64_t j, T* product,
   std::swap(f.state.name[i], f.state.name[j]);
 }
 
-// C -= L (L D)^T for columns [first, last) of the front by `count` pivots from k on; tiles where that is much work.
+// C -= L (L D)^T for columns [first, last) of the front by `count` pivots from k on; tiles where that is much work. The update
+// matrix becomes -L (L D)^T.
 template <class T>
 void update_columns(const Front<T>& f, int64_t first, int64_t last, int64_t k, int64_t count, const T* product, int64_t ld) {
   if (first >= last || count == 0) return;
@@ -138,10 +116,11 @@ void update_columns(const Front<T>& f, int64_t first, int64_t last, int64_t k, i
   const int64_t ldc = base ? f.updates() : f.state.ld;
   const bool wide = f.columns() * m * m >= wide_work;
   const int64_t tile = wide ? tile_columns : last - first;
+  const auto multiply = base ? dense<T>().fresh_trapezoid : dense<T>().trapezoid;
   for_range(wide ? f.threads : 1, last - first, tile, [&](int64_t b, int64_t e, int) {
     for (int64_t c = first + b; c < first + e; c += tile)
-      dense<T>().trapezoid(m - c, std::min(tile, last - c), count, f.at(c, k), f.state.ld, product + c + k * ld, ld,
-                           C + (c - base) * (ldc + 1), ldc);
+      multiply(m - c, std::min(tile, last - c), count, f.at(c, k), f.state.ld, product + c + k * ld, ld,
+               C + (c - base) * (ldc + 1), ldc);
   });
 }
 
@@ -164,6 +143,7 @@ int32_t eliminate(const Front<T>& f, bool root, const LdlRule& rule, Worker& wor
     more = next.advance(found, p, root);
   }
   f.state.pivots = next.k;
+  if (next.k == 0) fronts::clear_update(f.update, f.updates(), f.threads);
   update_columns(f, p, m, 0, next.k, product, ld);
   return root && next.k < p ? f.state.name[next.k] : -1;
 }
@@ -211,7 +191,7 @@ int32_t Complete<T>::run(const T* values, int threads) {
   return fronts::bottom_up(tree, plan, threads, blocks, [&](int32_t s, T* update, int id, int inside) {
     open(s);
     const Front<T> f{state_[s], update, inside};
-    clear(f);
+    std::memset(f.state.panel, 0, sizeof(T) * f.state.ld * f.columns());
     const int64_t own = tree.pivots(s), shift = f.columns() - own;
     for (int64_t j = 0; j < own; ++j) {
       const int64_t* const range = tree.entry_ptr.data() + tree.first(s) + j;
@@ -225,11 +205,17 @@ int32_t Complete<T>::run(const T* values, int threads) {
     for (int32_t q = tree.child_ptr[s]; q < tree.child_ptr[s + 1]; ++q) {
       const int32_t c = tree.child[q];
       const int32_t* const to = rows_of_child(tree, c, shift, worker.to);
-      if (tree.updates(c)) add_update(tree, c, blocks.of(c), to, f, worker);
+      fronts::add_to_panel(blocks.of(c), tree.updates(c), to, f.columns(), f.state.panel, f.state.ld, inside);
       if (state_[c].delayed()) add_delayed(state_[c], base, to, f);
       base += state_[c].delayed();
     }
-    return eliminate(f, tree.parent(s) < 0, {threshold, tiny_}, worker);
+    const int32_t failed = eliminate(f, tree.parent(s) < 0, {threshold, tiny_}, worker);
+    for (int32_t q = tree.child_ptr[s]; failed < 0 && q < tree.child_ptr[s + 1]; ++q) {
+      const int32_t c = tree.child[q];
+      const int32_t* const to = rows_of_child(tree, c, shift, worker.to);
+      fronts::add_to_update(blocks.of(c), tree.updates(c), to, f.columns(), f.update, f.updates(), inside);
+    }
+    return failed;
   });
 }
 
