@@ -9,7 +9,6 @@ within the error (Spielman and Srivastava 2011, theorem 2), and in practice a te
 """
 
 import numpy as np
-import scipy.io
 import scipy.sparse as sp
 from command_line import options
 from spectral_embedding import embed
@@ -57,7 +56,7 @@ def draw(L, share, path):
 
 def main(arguments=None):
     given = options(__doc__, arguments, "graph", "Matrix Market file; default: a road-like graph of 20,000 vertices", projections=64)
-    L = ms.graph_laplacian(scipy.io.mmread(given.graph)) if given.graph else ms.datasets.road_like(20_000)
+    L = ms.graph_laplacian(ms.datasets.load_matrix(given.graph)) if given.graph else ms.datasets.road_like(20_000)
     r = resistances(L, given.projections)
     i, j, w = edges_of(L)
     order = np.argsort(-w * r)[:5]

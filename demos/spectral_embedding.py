@@ -7,7 +7,6 @@ Without a preconditioner LOBPCG does not get there on such graphs; with a comple
 """
 
 import numpy as np
-import scipy.io
 import scipy.sparse.linalg as spla
 from command_line import options
 
@@ -43,7 +42,7 @@ def draw(L, xy, path):
 
 def main(arguments=None):
     given = options(__doc__, arguments, "graph", "Matrix Market file; default: a road-like graph of 20,000 vertices")
-    L = ms.graph_laplacian(scipy.io.mmread(given.graph)) if given.graph else ms.datasets.road_like(20_000)
+    L = ms.graph_laplacian(ms.datasets.load_matrix(given.graph)) if given.graph else ms.datasets.road_like(20_000)
     xy, values = embed(L)
     print(f"{L.shape[0]} vertices, {L.nnz - L.shape[0]} entries; smallest eigenvalues {values}")
     if given.output:

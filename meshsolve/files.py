@@ -21,6 +21,14 @@ def as_path(path):
     return pathlib.Path(name)
 
 
+def existing(path):
+    """The :class:`pathlib.Path` of a file that is there; anything else raises InvalidInputError."""
+    path = as_path(path)
+    if not path.is_file():
+        raise InvalidInputError(f"{path}: this is a folder" if path.is_dir() else f"{path}: there is no such file")
+    return path
+
+
 @contextlib.contextmanager
 def written_whole(path):
     """A temporary file beside ``path`` that takes its place when the ``with`` block ends well, and vanishes otherwise.

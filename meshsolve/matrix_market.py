@@ -6,6 +6,8 @@ Source: Boisvert, Pozo, Remington 1996, "The Matrix Market exchange formats: ini
 
 from __future__ import annotations
 
+import gzip
+import pathlib
 import re
 from typing import NamedTuple
 
@@ -60,6 +62,12 @@ def parse(content: bytes, name: object) -> Array:
     width = FIELDS[header.field] + (2 if header.layout == "coordinate" else 0)
     numbers = _numbers(content, header, width, name)
     return (_coordinates if header.layout == "coordinate" else _array)(header, numbers, name)
+
+
+def read(path: pathlib.Path) -> Array:
+    """The matrix in a file, which may be packed with gzip; what :func:`parse` returns and raises."""
+    content = path.read_bytes()
+    return parse(gzip.decompress(content) if path.suffix.lower() == ".gz" else content, path)
 
 
 def _header(content, name):

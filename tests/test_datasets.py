@@ -189,3 +189,35 @@ def test_make_data_writes_the_scan(tmp_path):
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert np.array_equal(load_mesh(tmp_path / "scan.ply").vertices, ds.scan_like(2000).vertices)
+
+
+# ---- files of others ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".mtx", ".mtx.gz", ".npz"])
+def test_load_matrix(tmp_path, suffix):
+    import gzip
+
+    import scipy.io
+
+    path = tmp_path / f"A{suffix}"
+    for A in (ds.grid2d(7, 5), sp.csr_array(np.array([[0, 2j], [1, 0]])), sp.random_array((6, 9), density=0.3, rng=1)):
+        if suffix == ".npz":
+            sp.save_npz(path, A.tocsc())
+        else:
+            with (gzip.open if suffix.endswith("gz") else open)(path, "wb") as f:
+                scipy.io.mmwrite(f, A, precision=17)
+        B = ds.load_matrix(str(path))
+        assert isinstance(B, sp.csr_array) and B.has_canonical_format and B.dtype == (complex if A.dtype.kind == "c" else float)
+        assert np.array_equal(B.toarray(), A.toarray())
+
+
+def test_load_matrix_of_other_kinds(tmp_path):
+    path = tmp_path / "A.mtx"
+    path.write_text("%%MatrixMarket matrix coordinate pattern general\n2 3 3\n2 1\n1 3\n2 1\n")
+    assert ds.load_matrix(path).toarray().tolist() == [[0, 0, 1], [2, 0, 0]]            # duplicates are summed
+    path.write_text("%%MatrixMarket matrix coordinate integer symmetric\n2 2 2\n1 1 4\n2 1 -1\n")
+    assert ds.load_matrix(path).dtype == np.float64 and ds.load_matrix(path).toarray().tolist() == [[4, -1], [-1, 0]]
+    path.write_text("%%MatrixMarket matrix array real general\n2 1\n1.5\n2\n")
+    dense = ds.load_matrix(path)
+    assert isinstance(dense, np.ndarray) and dense.tolist() == [[1.5], [2.0]]

@@ -6,6 +6,7 @@ import contextlib
 
 from meshsolve.cli import files
 from meshsolve.cli.describe import describe
+from meshsolve.datasets.files import load_matrix
 from meshsolve.files import written_whole
 
 
@@ -46,7 +47,7 @@ def run_solve(args):
 
     files.check_outputs(args.output, args.report)
     files.check_vector_format(args.output)
-    A, b = files.read_matrix(args.matrix), files.read_vector(args.rhs)
+    A, b = load_matrix(args.matrix), files.read_vector(args.rhs)
     x, info = api.solve(A, b, method=args.method, threads=args.threads, device=args.device)
     with _outputs(args.output, args.report) as (x_part, report_part):
         files.write_vector(x_part, x)
@@ -79,7 +80,7 @@ def _block_table(args):
     """Nonzero blocks and level sets of incomplete factors with tiles of ``--blocks`` rows, pairs of rows kept together."""
     from meshsolve.factor.ildl import blocks
 
-    rows = blocks(files.read_matrix(args.input), args.blocks, args.threads)
+    rows = blocks(load_matrix(args.input), args.blocks, args.threads)
     head = f"{'blocking':<9} {'ordering':<12} {'fill level':>10} {'tiles':>12} {'blocks':>14} {'level sets':>10}"
     lines = (f"{b:<9} {o:<12} {level:>10} {tiles:>12,} {count:>14,} {sets:>10,}" for b, o, level, tiles, count, sets in rows)
     return "\n".join([head, *lines])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve.arrays import as_csr, as_symmetric, is_complex
-from meshsolve.cli.files import check_input_format, is_matrix, read_matrix
+from meshsolve.cli.files import check_input_format
+from meshsolve.datasets.files import is_matrix, load_matrix
 from meshsolve.constraints import components
 from meshsolve.errors import NotPositiveDefiniteError, NotSymmetricError
 
@@ -15,7 +16,7 @@ MOST_FLOPS = 1e12                   # definiteness is found by factoring matrice
 def describe(path, threads=None):
     """What a mesh or matrix file holds and how it would be solved: a dict of name to text."""
     check_input_format(path)
-    return _describe_matrix(read_matrix(path), threads) if is_matrix(path) else _describe_mesh(path, threads)
+    return _describe_matrix(load_matrix(path), threads) if is_matrix(path) else _describe_mesh(path, threads)
 
 
 def _describe_mesh(path, threads):

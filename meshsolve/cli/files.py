@@ -11,11 +11,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import matrix_market
+from meshsolve.datasets.files import MATRIX_SUFFIXES, is_matrix, load_matrix
 from meshsolve.errors import InvalidInputError
-from meshsolve.files import as_path
+from meshsolve.files import as_path, existing
 from meshsolve.mesh.files import READABLE, WRITABLE
 
-MATRIX_SUFFIXES = (".mtx", ".npz")
 VECTOR_SUFFIXES = (".mtx", ".mtx.gz", ".npy", ".txt")
 
 
@@ -83,39 +83,18 @@ def write_report(path, report):
 # ---- inputs -------------------------------------------------------------------------------------------------------------
 
 
-def is_matrix(path):
-    """Does the name say Matrix Market or scipy's .npz (the former may be packed with gzip)?"""
-    return str(path).lower().removesuffix(".gz").endswith(MATRIX_SUFFIXES)
-
-
 def check_input_format(path):
     """Refuse a file whose suffix names neither a mesh nor a matrix."""
     if not as_path(path).is_dir() and not is_matrix(path) and not str(path).lower().removesuffix(".gz").endswith(READABLE):
         raise InvalidInputError(f"{path}: neither a mesh ({', '.join(READABLE)}) nor a matrix ({', '.join(MATRIX_SUFFIXES)})")
 
 
-def read_matrix(path):
-    """A matrix from Matrix Market (.mtx, .mtx.gz) or scipy's .npz."""
-    path = _existing(path)
-    if not is_matrix(path):
-        raise InvalidInputError(f"{path}: unknown matrix format; known are .mtx, .mtx.gz and .npz")
-    try:
-        if path.suffix.lower() == ".npz":
-            return sp.csr_array(sp.load_npz(path))
-        A = _matrix_market(path)
-    except InvalidInputError:
-        raise
-    except Exception as e:              # scipy raises whatever zip and gzip meet
-        raise InvalidInputError(f"{path}: not a readable matrix: {e or type(e).__name__}") from e
-    return A if sp.issparse(A) else np.asarray(A)
-
-
 def read_vector(path):
     """Right-hand sides, (n,) or (n, k), from Matrix Market (also .gz), .npy or plain text."""
-    path = _existing(path)
+    path = existing(path)
     kind = pathlib.PurePath(path.name.lower().removesuffix(".gz")).suffix
     readers = {".npy": lambda: np.load(path, allow_pickle=False), ".txt": lambda: np.loadtxt(path, ndmin=1),
-               ".mtx": lambda: _matrix_market(path)}
+               ".mtx": lambda: matrix_market.read(path)}
     if kind not in readers:
         raise InvalidInputError(f"{path}: unknown vector format; known are .mtx, .npy and .txt")
     try:
@@ -128,23 +107,10 @@ def read_vector(path):
     return b[:, 0] if b.ndim == 2 and b.shape[1] == 1 else b
 
 
-def _matrix_market(path):
-    """What a Matrix Market file holds: a coo_array or a dense array."""
-    content = path.read_bytes()
-    return matrix_market.parse(gzip.decompress(content) if path.suffix.lower() == ".gz" else content, path)
-
-
 def read_pattern(path):
     """A mesh or a matrix, told apart by the file's name."""
     from meshsolve.mesh import load_mesh
     from meshsolve.operators import graph_laplacian
 
     check_input_format(path)
-    return read_matrix(path) if is_matrix(path) else graph_laplacian(load_mesh(path))
-
-
-def _existing(path):
-    path = as_path(path)
-    if not path.is_file():
-        raise InvalidInputError(f"{path}: this is a folder" if path.is_dir() else f"{path}: there is no such file")
-    return path
+    return load_matrix(path) if is_matrix(path) else graph_laplacian(load_mesh(path))

@@ -1,4 +1,4 @@
-"""The problems of the papers, as generators: grids, graphs, circuits, indefinite systems, meshes.
+"""The problems of the papers, as generators: grids, graphs, circuits, indefinite systems, meshes; and a loader of matrix files.
 
 Matrices come as ``csr_array`` of float64 with sorted rows, surfaces as :class:`meshsolve.Mesh`. The same arguments give the
 same bits. Sizes that are no positive integers, and unknown kinds, raise InvalidInputError.
@@ -6,6 +6,7 @@ same bits. Sizes that are no positive integers, and unknown kinds, raise Invalid
 
 from meshsolve.datasets.circuits import ladder, power_grid, rlc_mesh
 from meshsolve.datasets.constrained import conformal_map, constrained_smoothing
+from meshsolve.datasets.files import load_matrix
 from meshsolve.datasets.graphs import delaunay, preferential, rmat, road_like
 from meshsolve.datasets.grids import grid2d, grid3d
 from meshsolve.datasets.indefinite import helmholtz, kkt, stokes
@@ -13,7 +14,7 @@ from meshsolve.datasets.scan import scan_like
 from meshsolve.datasets.surfaces import icosphere
 
 __all__ = ["conformal_map", "constrained_smoothing", "delaunay", "grid2d", "grid3d", "helmholtz", "icosphere", "kkt", "ladder",
-           "power_grid", "preferential", "rlc_mesh", "rmat", "road_like", "scan_like", "stokes"]
+           "load_matrix", "power_grid", "preferential", "rlc_mesh", "rmat", "road_like", "scan_like", "stokes"]
 
 def __dir__() -> list[str]:
     return __all__

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from endurance.mutations import mutate
 
 import meshsolve as ms
-from meshsolve.cli.files import read_matrix
+from meshsolve.datasets import load_matrix
 
 pytestmark = pytest.mark.native
 COUNT = int(os.environ.get("MESHSOLVE_ENDURANCE_FILES", 200))
@@ -121,7 +121,7 @@ def use_mesh(path):
 
 
 def use_matrix(path):
-    A = read_matrix(path)
+    A = load_matrix(path)
     if max(A.shape) < 1000:
         ms.order.amd(A)
 
@@ -195,4 +195,4 @@ def test_what_scipys_reader_died_of(change, says, tmp_path):
     assert change[0] in whole
     path.write_bytes(whole[:whole.index(change[0])] + change[1])
     with pytest.raises(ms.InvalidInputError, match=says):
-        read_matrix(path)
+        load_matrix(path)

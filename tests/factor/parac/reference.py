@@ -1,6 +1,8 @@
 """ParAC written plainly, one vertex after the other with dictionaries and lists: what the C++ has to reproduce bit for bit."""
 
 import bisect
+from functools import reduce
+from operator import add
 
 import numpy as np
 
@@ -30,7 +32,7 @@ def graph(L):
     weights = sorted(w for row in rows for _, w in row)
     positive = [w for w in weights if w > 0]
     floor = 1e-3 * positive[len(positive) // 2] if weights and weights[0] < 0 else 0.0
-    excess = [sum(map(float, L.data[a:b])) for a, b in zip(L.indptr, L.indptr[1:])]           # from left to right
+    excess = [reduce(add, map(float, L.data[a:b]), 0.0) for a, b in zip(L.indptr, L.indptr[1:])]      # sum() compensates since 3.12
     noise = [1e-13 * sum(map(abs, L.data[a:b])) for a, b in zip(L.indptr, L.indptr[1:])]
     excess = [x if x > small else 0.0 for x, small in zip(excess, noise)]
     return rows, excess, floor
