@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the core for aarch64 with a cross compiler and runs tests of it on an emulated processor: for Debian 12 on x86-64,
 # as root. Slower by a factor of ten; tests that compile or start other programs do not run there. Everything but Debian's
-# cross compiler and QEMU goes into build/aarch64.
+# cross compiler and QEMU goes into build/aarch64. PYTHON: one of the version that Debian has, 3.11.
 # usage: bash scripts/emulate.sh [PYTEST ARGUMENTS]     by default a tour of the core
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,7 +16,7 @@ if [ ! -x "$here/root/usr/bin/python$version" ]; then       # Debian's Python an
     libsqlite3-0 libuuid1 libcrypt1 "python$version-minimal" "libpython$version-minimal" "libpython$version-stdlib" "libpython$version-dev")
   for package in "$here"/debs/*.deb; do dpkg -x "$package" "$here/root"; done
 fi
-[ -x "$here/venv/bin/cmake" ] || { "${PYTHON:-python3}" -m venv "$here/venv"; "$here/venv/bin/pip" -q install cmake ninja nanobind; }
+[ -x "$here/venv/bin/cmake" ] || { "${PYTHON:-python$version}" -m venv "$here/venv"; "$here/venv/bin/pip" -q install cmake ninja nanobind; }
 if [ ! -d "$here/site/pytest" ]; then
   mapfile -t needed < <("$here/venv/bin/python" -c "import tomllib
 for name in tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'] + ['pytest', 'hypothesis']: print(name)")
