@@ -43,11 +43,11 @@ def load_matrix(path: Path) -> Sparse | Array:
     >>> load_matrix(path).toarray().tolist()
     [[4.0, -1.0], [-1.0, 0.0]]
     """
-    path = existing(path)
-    if not is_matrix(path):
+    file = existing(path)
+    if not is_matrix(file):
         raise InvalidInputError(f"{path}: unknown matrix format; known are .mtx, .mtx.gz and .npz")
     try:
-        A = sp.load_npz(path) if path.suffix.lower() == ".npz" else matrix_market.read(path)
+        A = sp.load_npz(file) if file.suffix.lower() == ".npz" else matrix_market.read(file)
     except InvalidInputError:
         raise
     except Exception as e:              # scipy raises whatever zip and gzip meet
