@@ -2,7 +2,7 @@
 
     python -m benchmarks.plot [RESULT.json ...] [--bench NAME ...] [--page README.md] [--png docs/benchmark.png]
 
-All files that are named are taken; without any, the newest result of each benchmark for each list of threads. With ``--page`` the
+All files that are named are taken; without any, the newest result of each benchmark for each list of threads and set of meshes. With ``--page`` the
 text between the markers ``<!-- benchmark:begin -->`` and ``<!-- benchmark:end -->`` of that file is replaced, otherwise the tables
 are printed.
 """
@@ -46,12 +46,14 @@ def main(arguments=None):
 
 
 def newest(benches=tuple(TABLES)):
-    """The newest result file, by the date inside, of each of the benchmarks, each list of threads and each statistic that it was run with."""
+    """The newest result file, by the date inside, of each of the benchmarks, each list of threads, each statistic that it was run with
+    and each set of meshes."""
     dated = {}
     for path in RESULTS.glob("*.json"):
         run = json.loads(path.read_text())
         if run["bench"] in benches:
-            key = benches.index(run["bench"]), tuple(run["threads"]), run.get("statistic", "median")
+            meshes = tuple(sorted({row.get("mesh", "") for row in run["rows"]}))
+            key = benches.index(run["bench"]), tuple(run["threads"]), run.get("statistic", "median"), meshes
             dated[key] = max(dated.get(key, ("", path)), (run["date"], path))
     return [path for _, (_, path) in sorted(dated.items())]
 
@@ -78,7 +80,7 @@ def compares(run):
 
 
 def chart(runs, path):
-    """Bars of the first solve for each mesh, in microseconds a vertex, so that small and large meshes share one axis."""
+    """Bars of the first solve for each mesh of the run that has most, in microseconds a vertex: small and large share one axis."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -86,7 +88,7 @@ def chart(runs, path):
 
     if not runs:
         raise SystemExit("no result of benchmarks.cholesky with several solvers to draw")
-    run = runs[-1]
+    run = max(runs, key=lambda run: (len(by_mesh(run)), run["date"]))
     meshes, groups = by_mesh(run), {"meshsolve": ("meshsolve",), **GROUPS}
     figure, axes = pyplot.subplots(figsize=(max(7, 1.5 * len(meshes)), 3.8), layout="constrained")
     sizes = [next(iter(solvers.values()))["n"] for solvers in meshes.values()]
