@@ -39,4 +39,4 @@ cp "$here"/core/_core*.so "$here/run/meshsolve"
 cd "$here/run"
 [ $# -gt 0 ] || set -- tests/factor/cholesky tests/factor/symbolic tests/order tests/patches tests/krylov tests/test_right_hand_sides.py
 exec qemu-aarch64-static -L "$here/root" -E "LD_LIBRARY_PATH=$here/root/usr/lib/$triple" -E "PYTHONPATH=$here/run:$here/site" \
-  "$here/root/usr/bin/python$version" -m pytest -q -p no:cacheprovider -k "not cuda and not kernel" "$@"
+  "$here/root/usr/bin/python$version" -m pytest -q -p no:cacheprovider -k "not cuda and not kernel and not instruction_set" "$@"
