@@ -16,7 +16,7 @@ from meshsolve.device.lists import MASK, compressed, last, over, running_sums
 from meshsolve.device_arrays import Positions
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.cholesky.cuda import S
-from meshsolve.factor.fronts.cuda import residual
+from meshsolve.factor.fronts.cuda import residual, row_sums
 
 K = device.kernels("factor/cholesky/components.cu")
 CHUNK = 4096                        # rows that one block of k_sum_segments adds up
@@ -92,13 +92,12 @@ class DeviceConstraint:
         if not self._pinned:
             return
         xp, pattern = device.xp(), positions.pattern
-        one, zero, values = xp.ones((self._n, 1)), xp.zeros((self._n, 1)), Positions.of(M, positions.take)
-        sums, size = (residual(pattern.indptr, pattern.indices, values, one, zero, magnitudes)[:, 0]
-                      for magnitudes in (False, True))
-        off = xp.abs(sums) > -ROW_SUM * size
+        values = Positions.of(M, positions.take)
+        sums, size = (row_sums(pattern.indptr, pattern.indices, values, magnitudes) for magnitudes in (False, True))
+        off = xp.abs(sums) > ROW_SUM * size
         if bool(off.any()):
             row = int(xp.argmax(off))
-            raise not_singular(row, -float(sums[row]))
+            raise not_singular(row, float(sums[row]))
 
     def couple(self, M, across):
         """Take the coupling of a matrix by the positions that :meth:`reduce` gave."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.factor.fronts.cuda import residual
+from meshsolve.factor.fronts.cuda import row_sums
 
 ROUNDING = 16 * np.finfo(np.float64).eps        # beside the sum of moduli: what assembling a row leaves of a sum that is 0
 
@@ -66,11 +66,10 @@ class ConstantNullSpace:
 
     def _row_sums(self, data):
         """Of the values and of their moduli."""
-        P, n, xp = self._pattern, len(self._perm), self._xp
-        if xp is np:
+        P = self._pattern
+        if self._xp is np:
             return _core.row_sums(P.indptr, data)
-        ones, zeros = xp.ones((n, 1)), xp.zeros((n, 1))
-        return tuple(-residual(P.indptr, P.indices, data, ones, zeros, magnitudes)[:, 0] for magnitudes in (False, True))
+        return tuple(row_sums(P.indptr, P.indices, data, magnitudes) for magnitudes in (False, True))
 
 
 def _vanish(sums, moduli):
