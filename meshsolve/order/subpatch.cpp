@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "native/fetch.hpp"
 #include "native/interrupt.hpp"
 #include "native/parallel.hpp"
 #include "native/rng.hpp"
@@ -19,15 +20,6 @@ struct Growth {
   RawVector<int32_t> queue;
   int32_t count = 0;
 };
-
-constexpr int64_t kAhead = 8;               // rows that are on their way from memory; their pointers go before
-
-// Fetches what the row of list[at + kAhead] takes.
-template <class List>
-void fetch_row(const Pattern& A, const List& list, int64_t at, int64_t end) {
-  if (at + 2 * kAhead < end) __builtin_prefetch(A.ptr + list[at + 2 * kAhead]);
-  if (at + kAhead < end) __builtin_prefetch(A.idx + A.ptr[list[at + kAhead]]);
-}
 
 // Whether a vertex is new is hard to foretell: no branch depends on it.
 void grow_from_seeds(const Pattern& A, int32_t size, uint64_t seed, Growth& g) {

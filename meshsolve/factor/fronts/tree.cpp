@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "fronts.hpp"
+#include "native/fetch.hpp"
 #include "native/parallel.hpp"
 
 namespace ms::fronts {
@@ -49,19 +50,11 @@ void place_child(AssemblyTree& t, int32_t c) {
   }
 }
 
-// Rows of A come in the order of perm, far apart in memory: both levels of the look-up are asked for ahead of time.
-void fetch_ahead(const Pattern& A, const std::vector<int32_t>& perm, int32_t j) {
-  constexpr int32_t near = 8, far = 16;
-  if (j + far >= A.n) return;
-  __builtin_prefetch(A.ptr + perm[j + far]);
-  __builtin_prefetch(A.idx + A.ptr[perm[j + near]]);
-}
-
 int64_t count_entries(const AssemblyTree& t, const Pattern& A, int32_t begin, int32_t end) {
   const symbolic::Analysis& a = t.symbolic->analysis;
   int64_t found = 0;
   for (int32_t j = t.first(begin); j < t.supernodes().first[end]; ++j) {
-    fetch_ahead(A, a.perm, j);
+    fetch_row(A, a.perm, j, A.n);
     for (int64_t p = A.ptr[a.perm[j]]; p < A.ptr[a.perm[j] + 1]; ++p) found += a.iperm[A.idx[p]] >= j;
   }
   return found;
@@ -76,7 +69,7 @@ int64_t place_entries(AssemblyTree& t, const Pattern& A, int32_t s, int64_t at, 
   const int32_t* const rows = t.rows(s);
   for (int64_t i = 0; i < t.updates(s); ++i) local[rows[i]] = static_cast<int32_t>(i) + end - begin;
   for (int32_t j = begin; j < end; ++j) {
-    fetch_ahead(A, a.perm, j);
+    fetch_row(A, a.perm, j, A.n);
     for (int64_t p = A.ptr[a.perm[j]]; p < A.ptr[a.perm[j] + 1]; ++p) {
       const int32_t i = a.iperm[A.idx[p]];
       if (i < j) continue;
