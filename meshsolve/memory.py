@@ -57,7 +57,7 @@ def _own_groups():
 
 def _field(file, name, unit=1):
     """The number behind ``name`` in a file of "name number" lines."""
-    return next((int(line.split()[1]) * unit for line in _lines(file) if line.split()[0] == name), None)
+    return next((int(line.split()[1]) * unit for line in _lines(file) if line.split()[:1] == [name]), None)
 
 
 def _number(file):

@@ -27,7 +27,7 @@ def machine(tmp_path, monkeypatch):
 
 
 def second(most, used, idle=0):
-    return {"memory.max": most, "memory.current": used, "memory.stat": f"anon {used}\ninactive_file {idle}"}
+    return {"memory.max": most, "memory.current": used, "memory.stat": f"anon {used}\n\ninactive_file {idle}"}
 
 
 def first(most, used, idle=0):

@@ -6,8 +6,8 @@ import numpy as np
 
 from meshsolve.arrays import as_csr, as_symmetric, is_complex
 from meshsolve.cli.files import check_input_format
-from meshsolve.datasets.files import is_matrix, load_matrix
 from meshsolve.constraints import components
+from meshsolve.datasets.files import is_matrix, load_matrix
 from meshsolve.errors import NotPositiveDefiniteError, NotSymmetricError
 
 MOST_FLOPS = 1e12                   # definiteness is found by factoring matrices up to here
