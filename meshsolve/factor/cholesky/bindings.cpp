@@ -33,6 +33,7 @@ void bind_factor(nb::module_& m, const char* name) {
       .def("diagonal", [](const Factor& f) { return to_numpy(f.diagonal()); })
       .def("norm1", &Factor::norm1)
       .def("matrix", [](const Factor& f, int64_t nnz) { return to_numpy(f.matrix(nnz)); }, "nnz"_a)
+      .def_prop_ro("panel_scalars", &Factor::panel_scalars)
       .def_prop_ro("nbytes", &Factor::nbytes);
 }
 

@@ -9,6 +9,7 @@
 #include "factor/fronts/values.hpp"
 #include "native/buffer.hpp"
 #include "native/strided.hpp"
+#include "panel.hpp"
 
 namespace ms::cholesky {
 
@@ -17,7 +18,8 @@ enum class System { A, L, Lt };
 template <class T>
 class Factor {
  public:
-  explicit Factor(std::shared_ptr<const fronts::AssemblyTree> tree) : tree_(std::move(tree)) {}
+  explicit Factor(std::shared_ptr<const fronts::AssemblyTree> tree)
+      : tree_(std::move(tree)), panel_ptr_(fronts::places(*tree_, [&](int32_t s) { return panel_shape(*tree_, s).scalars(); })) {}
 
   // Factors the matrix with values Ax in the analysed pattern (both triangles, only one half is read). Returns -1, or the
   // new column of the first pivot that is not positive; then an earlier factor is restored, bit for bit.
@@ -34,15 +36,17 @@ class Factor {
   // Values on the analysed pattern, `nnz` of them, from which the same factor comes: those that are never read are zeros.
   std::vector<double> matrix(int64_t nnz) const;
   int64_t nbytes() const;
+  int64_t panel_scalars() const { return panel_ptr_.back(); }
   const fronts::AssemblyTree& tree() const { return *tree_; }
 
  private:
   int32_t run(const T* values, int threads);
-  const T* panel(int32_t s) const { return panels_.data() + tree_->panel_ptr[s]; }
+  template <class Visit> void each_column(int32_t s, Visit&& visit) const;
 
   std::shared_ptr<const fronts::AssemblyTree> tree_;
   fronts::KeptSchedule plans_, solve_plans_;
-  Buffer<T> panels_;                      // tree.panel_ptr
+  const std::vector<int64_t> panel_ptr_;  // (fronts + 1)
+  Buffer<T> panels_;                      // panel.hpp
   fronts::MatrixValues<T> values_;
   mutable fronts::BlockMemory<T> blocks_; // update matrices, kept for the next refactorization; the first solve works in them
   mutable KeptSpace<fronts::SolveSpace<T>> space_;

@@ -6,16 +6,26 @@
 
 namespace ms::cholesky {
 
+// visit(column of the front, where its row 0 is or would be)
+template <class T>
+template <class Visit>
+void Factor<T>::each_column(int32_t s, Visit&& visit) const {
+  const PanelShape shape = panel_shape(*tree_, s);
+  for (int64_t k = 0; k < shape.steps(); ++k) {
+    const Step<const T> step = shape.step<const T>(panels_.data() + panel_ptr_[s], k);
+    for (int64_t j = 0; j < step.width; ++j) visit(step.column + j, step.column_at(j));
+  }
+}
+
 template <class T>
 std::vector<double> Factor<T>::values_on(const Pattern& L) const {
   const fronts::AssemblyTree& tree = *tree_;
   std::vector<double> x(L.nnz());
   for (int32_t s = 0; s < tree.count(); ++s) {
     const int32_t begin = tree.first(s);
-    const int64_t w = tree.pivots(s), ld = tree.leading(s);
+    const int64_t w = tree.pivots(s);
     const int32_t* const rows = tree.rows(s);
-    for (int64_t j = 0; j < w; ++j) {
-      const T* const column = panel(s) + j * ld;
+    each_column(s, [&](int64_t j, const T* column) {
       int64_t q = 0;
       for (int64_t p = L.ptr[begin + j]; p < L.ptr[begin + j + 1]; ++p) {
         const int32_t i = L.idx[p];
@@ -26,7 +36,7 @@ std::vector<double> Factor<T>::values_on(const Pattern& L) const {
         while (rows[q] < i) ++q;
         x[p] = static_cast<double>(column[w + q]);
       }
-    }
+    });
   }
   return x;
 }
@@ -35,8 +45,7 @@ template <class T>
 std::vector<double> Factor<T>::diagonal() const {
   std::vector<double> d(tree_->n());
   for (int32_t s = 0; s < tree_->count(); ++s)
-    for (int64_t j = 0; j < tree_->pivots(s); ++j)
-      d[tree_->first(s) + j] = static_cast<double>(panel(s)[j * (tree_->leading(s) + 1)]);
+    each_column(s, [&](int64_t j, const T* column) { d[tree_->first(s) + j] = static_cast<double>(column[j]); });
   return d;
 }
 

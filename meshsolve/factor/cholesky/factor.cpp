@@ -15,61 +15,87 @@ using fronts::AssemblyTree;
 using fronts::UpdateBlocks;
 
 constexpr int64_t large_factor = 1 << 19;      // scalars
-constexpr int64_t wide_work = 40'000'000;      // pivots * height^2 from which a front is factored by tiles
-constexpr int64_t pivot_block = 128, tile_rows = 256, tile_columns = 128;
+constexpr int64_t tile_rows = 256, tile_columns = 128;
 
 template <class T>
 struct Front {
-  int64_t pivots, height, ld;
+  PanelShape shape;
   T* panel;
   T* update;                                   // (height - pivots)^2, lower triangle
-  int64_t updates() const { return height - pivots; }
+  int64_t updates() const { return shape.height - shape.pivots; }
+  Step<T> step(int64_t k) const { return shape.step(panel, k); }
 };
 
 template <class T>
 void add_entries(const AssemblyTree& tree, int32_t s, const T* values, const Front<T>& f) {
-  for (int64_t j = 0; j < f.pivots; ++j) {
-    T* const column = f.panel + j * f.ld;
-    const int64_t* const range = tree.entry_ptr.data() + tree.first(s) + j;
-    for (int64_t p = range[0]; p < range[1]; ++p) column[tree.entry_row.data()[p]] += values[p];
+  for (int64_t k = 0; k < f.shape.steps(); ++k) {
+    const Step<T> step = f.step(k);
+    const int64_t* const begin = tree.entry_ptr.data() + tree.first(s) + step.column;
+    for (int64_t j = 0; j < step.width; ++j) {
+      T* const column = step.column_at(j);
+      for (int64_t p = begin[j]; p < begin[j + 1]; ++p) column[tree.entry_row.data()[p]] += values[p];
+    }
   }
 }
 
-// Right-looking over blocks of pivots: diagonal block, rows below it by tiles, later columns by tiles.
-// 0, or 1 + the failing pivot.
+// What a child, row i of which is row to[i] of the front, adds to the front's columns.
+template <class T>
+void add_child(const T* X, int64_t count, const int32_t* to, const Front<T>& f, int threads) {
+  const int32_t* from = to;
+  for (int64_t k = 0; k < f.shape.steps(); ++k) {
+    const Step<T> step = f.step(k);
+    const int32_t* const end = std::lower_bound(from, to + count, step.column + step.width);
+    fronts::add_columns(X, count, to, from - to, end - to, step.column, step.data, step.ld, threads);
+    from = end;
+  }
+}
+
+// The update matrix, column tile by column tile: the product of the first step writes it, those of the others are taken off.
+template <class T>
+void update_wide(const Front<T>& f, int threads) {
+  const int64_t u = f.updates();
+  for_range(threads, u, tile_columns, [&](int64_t b, int64_t stop, int) {
+    for (int64_t c = b; c < stop; c += tile_columns)
+      for (int64_t k = 0; k < f.shape.steps(); ++k) {
+        const Step<T> step = f.step(k);
+        const auto product = k == 0 ? dense<T>().fresh_trapezoid : dense<T>().trapezoid;
+        const T* const rows = step.from(f.shape.pivots) + c;
+        product(u - c, std::min(tile_columns, u - c), step.width, rows, step.ld, rows, step.ld, f.update + c + c * u, u);
+      }
+  });
+}
+
+// Right-looking over steps of pivots: diagonal block, rows below it by tiles, later steps. 0, or 1 + the failing pivot.
 template <class T>
 int64_t factor_wide(const Front<T>& f, int threads) {
   const Dense<T>& d = dense<T>();
-  for (int64_t j = 0; j < f.pivots; j += pivot_block) {
-    const int64_t w = std::min(pivot_block, f.pivots - j), e = j + w;
-    T* const diagonal = f.panel + j + j * f.ld;
-    T* const below = diagonal + w;
-    if (const Int bad = d.panel(w, w, diagonal, f.ld)) return j + bad;
-    for_range(threads, f.height - e, tile_rows, [&](int64_t b, int64_t stop, int) {
-      for (int64_t r = b; r < stop; r += tile_rows) d.trsm_rlt(std::min(tile_rows, stop - r), w, diagonal, f.ld, below + r, f.ld);
+  for (int64_t k = 0; k < f.shape.steps(); ++k) {
+    const Step<T> step = f.step(k);
+    if (const Int bad = d.panel(step.width, step.width, step.data, step.ld)) return step.column + bad;
+    for_range(threads, step.height - step.width, tile_rows, [&](int64_t b, int64_t stop, int) {
+      for (int64_t r = b; r < stop; r += tile_rows)
+        d.trsm_rlt(std::min(tile_rows, stop - r), step.width, step.data, step.ld, step.data + step.width + r, step.ld);
     });
-    for_range(threads, f.pivots - e, tile_columns, [&](int64_t b, int64_t stop, int) {
-      for (int64_t c = b; c < stop; c += tile_columns)
-        d.trapezoid(f.height - e - c, std::min(tile_columns, f.pivots - e - c), w, below + c, f.ld, below + c, f.ld,
-                    f.panel + (e + c) + (e + c) * f.ld, f.ld);
+    for_range(threads, f.shape.steps() - k - 1, 1, [&](int64_t b, int64_t stop, int) {
+      for (int64_t q = k + 1 + b; q < k + 1 + stop; ++q) {
+        const Step<T> later = f.step(q);
+        const T* const rows = step.from(later.column);
+        d.trapezoid(later.height, later.width, step.width, rows, step.ld, rows, step.ld, later.data, later.ld);
+      }
     });
   }
-  const int64_t u = f.updates();
-  const T* const rows = f.panel + f.pivots;
-  for_range(threads, u, tile_columns, [&](int64_t b, int64_t stop, int) {
-    for (int64_t c = b; c < stop; c += tile_columns)
-      d.fresh_trapezoid(u - c, std::min(tile_columns, u - c), f.pivots, rows + c, f.ld, rows + c, f.ld, f.update + c + c * u, u);
-  });
+  if (f.updates()) update_wide(f, threads);
   return 0;
 }
 
 template <class T>
 int64_t factor_front(const Front<T>& f, int threads) {
-  if (f.pivots * f.height * f.height >= wide_work) return factor_wide(f, threads);
-  if (const Int bad = dense<T>().panel(f.height, f.pivots, f.panel, f.ld)) return bad;
+  if (f.shape.wide()) return factor_wide(f, threads);
+  const Step<T> all = f.step(0);
+  if (const Int bad = dense<T>().panel(all.height, all.width, all.data, all.ld)) return bad;
   const int64_t u = f.updates();
-  const T* const rows = f.panel + f.pivots;
-  if (u) dense<T>().fresh_trapezoid(u, u, f.pivots, rows, f.ld, rows, f.ld, f.update, u);
+  const T* const rows = all.data + all.width;
+  if (u) dense<T>().fresh_trapezoid(u, u, all.width, rows, all.ld, rows, all.ld, f.update, u);
   return 0;
 }
 
@@ -83,8 +109,8 @@ int32_t Factor<T>::run(const T* values, int threads) {
   UpdateBlocks<T> blocks(tree, plan, threads, 0, blocks_);
   interrupt::begin(tree.count());
   return fronts::bottom_up(tree, plan, threads, blocks, [&](int32_t s, T* update, int, int inside) {
-    const Front<T> f{tree.pivots(s), tree.height(s), tree.leading(s), panels_.data() + tree.panel_ptr[s], update};
-    std::memset(f.panel, 0, sizeof(T) * f.ld * f.pivots);
+    const Front<T> f{panel_shape(tree, s), panels_.data() + panel_ptr_[s], update};
+    std::memset(f.panel, 0, sizeof(T) * (panel_ptr_[s + 1] - panel_ptr_[s]));
     add_entries(tree, s, values, f);
     const auto each_child = [&](const auto& add) {
       for (int32_t q = tree.child_ptr[s]; q < tree.child_ptr[s + 1]; ++q) {
@@ -93,12 +119,12 @@ int32_t Factor<T>::run(const T* values, int threads) {
       }
     };
     each_child([&](const T* X, int64_t count, const int32_t* to) {
-      fronts::add_to_panel(X, count, to, f.pivots, f.panel, f.ld, inside);
+      add_child(X, count, to, f, inside);
     });
     const int64_t bad = factor_front(f, inside);
     if (!bad)
       each_child([&](const T* X, int64_t count, const int32_t* to) {
-        fronts::add_to_update(X, count, to, f.pivots, f.update, f.updates(), inside);
+        fronts::add_to_update(X, count, to, f.shape.pivots, f.update, f.updates(), inside);
       });
     return bad ? tree.first(s) + static_cast<int32_t>(bad) - 1 : -1;
   });
@@ -107,7 +133,7 @@ int32_t Factor<T>::run(const T* values, int threads) {
 template <class T>
 int32_t Factor<T>::factor(const double* Ax, int threads) {
   if (!panels_.data()) {
-    const int64_t size = tree_->panel_ptr.back();
+    const int64_t size = panel_ptr_.back();
     if (size > large_factor) return_free_memory();           // what ordering and analysis worked in
     panels_ = Buffer<T>(size, threads);
   }

@@ -24,10 +24,10 @@ class HostFactor:
 
     def __init__(self, symbolic, precision, threads):
         tree = assembly_tree(symbolic, threads)
-        needed = (8 if precision == "double" else 4) * (tree.panel_scalars + tree.work_scalars(threads))
-        ensure_memory(needed, f"the factor ({symbolic.nnz:,} nonzeros)")
         self._tree = tree
         self._factor = (_core.CholeskyDouble if precision == "double" else _core.CholeskySingle)(tree)
+        needed = (8 if precision == "double" else 4) * (self._factor.panel_scalars + tree.work_scalars(threads))
+        ensure_memory(needed, f"the factor ({symbolic.nnz:,} nonzeros)")
         self._pattern, self._threads = symbolic.matrix_pattern, threads
         self._keep, self._matrix = precision == "mixed", None   # refinement needs A itself
 

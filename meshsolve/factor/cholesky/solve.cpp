@@ -17,12 +17,14 @@ struct Problem {
   const AssemblyTree& tree;
   const fronts::Schedule& plan;
   const T* panels;
+  const int64_t* panel_ptr;
   const int32_t* perm;                // caller's row of each new row, nullptr for the permuted numbering itself
   int threads;
   fronts::SolveSpace<T>& space;
 
   int64_t row(int64_t j) const { return perm ? perm[j] : j; }
-  const T* panel(int32_t s) const { return panels + tree.panel_ptr[s]; }
+  PanelShape shape(int32_t s) const { return panel_shape(tree, s); }
+  Step<const T> step(int32_t s, int64_t k) const { return shape(s).step(panels + panel_ptr[s], k); }
 };
 
 // Y := L^-1 P B in the new numbering, S values a row of which K are right-hand sides.
@@ -40,7 +42,10 @@ void forward(const Problem<T>& p, Strided<const double> B, T* Y) {
       const int32_t child = tree.child[q];
       dense<T>().add_rows(S, tree.updates(child), tree.relative_rows(child), w, blocks.of(child), y, update);
     }
-    dense<T>().forward(S, w + u, w, w, p.panel(s), tree.leading(s), y, update);
+    for (int64_t k = 0; k < p.shape(s).steps(); ++k) {
+      const Step<const T> step = p.step(s, k);
+      dense<T>().forward(S, step.height, step.width, w - step.column, step.data, step.ld, y + step.column * S, update);
+    }
     return -1;
   }, false);
 }
@@ -51,7 +56,10 @@ void backward(const Problem<T>& p, T* Y, Strided<double> X) {
   fronts::top_down(p.plan, p.threads, [&](int32_t s, int) {
     const int64_t w = p.tree.pivots(s), begin = p.tree.first(s);
     T* const y = Y + begin * S;
-    dense<T>().backward(S, p.tree.height(s), w, w, p.panel(s), p.tree.leading(s), y, Y, p.tree.rows(s));
+    for (int64_t k = p.shape(s).steps(); k-- > 0;) {
+      const Step<const T> step = p.step(s, k);
+      dense<T>().backward(S, step.height, step.width, w - step.column, step.data, step.ld, y + step.column * S, Y, p.tree.rows(s));
+    }
     for (int64_t j = 0; j < w; ++j)
       for (int64_t c = 0; c < K; ++c) X.at(p.row(begin + j), c) = static_cast<double>(y[j * S + c]);
   });
@@ -85,7 +93,7 @@ void Factor<T>::solve(System system, Strided<const double> B, Strided<double> X,
   const int32_t* const perm = system == System::A ? tree.symbolic->analysis.perm.data() : nullptr;
   auto space = space_.lend();
   space->reserve(tree.n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);
-  const Problem<T> p{tree, *plan, panels_.data(), perm, threads, *space};
+  const Problem<T> p{tree, *plan, panels_.data(), panel_ptr_.data(), perm, threads, *space};
   interrupt::begin(k);
   fronts::in_blocks(k, [&]<int64_t K>(int64_t at) { solve_block<T, K>(system, p, B.from(at), X.from(at)); });
 }

@@ -22,7 +22,6 @@ namespace ms::fronts {
 struct AssemblyTree {
   std::shared_ptr<const symbolic::Symbolic> symbolic;
   std::vector<int32_t> child_ptr, child;        // (count + 1), (edges): children in ascending order
-  std::vector<int64_t> panel_ptr;               // (count + 1): panels of L, column-major, leading dimension leading(s)
   std::vector<int32_t> relative;                // (rows): local row in the parent's front of each row below the pivots
   std::vector<int64_t> entry_ptr;               // (n + 1): lower entries of the permuted matrix by columns:
   Buffer<uint32_t> entry_source;                //   position in A's data
@@ -31,13 +30,12 @@ struct AssemblyTree {
   const symbolic::Supernodes& supernodes() const { return symbolic->supernodes; }
   int64_t entries() const { return entry_ptr.back(); }
   int32_t n() const { return static_cast<int32_t>(symbolic->analysis.perm.size()); }
-  int32_t count() const { return static_cast<int32_t>(panel_ptr.size()) - 1; }
+  int32_t count() const { return static_cast<int32_t>(supernodes().parent.size()); }
   int32_t parent(int32_t s) const { return supernodes().parent[s]; }
   int32_t first(int32_t s) const { return supernodes().first[s]; }
   int64_t pivots(int32_t s) const { return supernodes().first[s + 1] - supernodes().first[s]; }
   int64_t updates(int32_t s) const { return supernodes().row_ptr[s + 1] - supernodes().row_ptr[s]; }
   int64_t height(int32_t s) const { return pivots(s) + updates(s); }
-  int64_t leading(int32_t s) const { return (panel_ptr[s + 1] - panel_ptr[s]) / pivots(s); }
   const int32_t* rows(int32_t s) const { return supernodes().rows.data() + supernodes().row_ptr[s]; }
   const int32_t* relative_rows(int32_t s) const { return relative.data() + supernodes().row_ptr[s]; }
   int64_t nbytes() const;                       // of this and of the analysis
@@ -51,6 +49,14 @@ AssemblyTree assembly_frame(std::shared_ptr<const symbolic::Symbolic> symbolic);
 
 // An odd multiple of 8 from 64 rows on keeps the columns of a large panel from falling onto the same cache sets.
 int64_t leading_dimension(int64_t height);
+
+// (count + 1): where each front's share of a factor begins, scalars(s) for front s.
+template <class Scalars>
+std::vector<int64_t> places(const AssemblyTree& tree, Scalars&& scalars) {
+  std::vector<int64_t> ptr(tree.count() + 1);
+  for (int32_t s = 0; s < tree.count(); ++s) ptr[s + 1] = ptr[s] + scalars(s);
+  return ptr;
+}
 
 // Which fronts run together. Depends on the number of threads, results do not: a front always adds its children in
 // ascending order.

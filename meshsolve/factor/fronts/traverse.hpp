@@ -33,23 +33,27 @@ void clear_update(T* update, int64_t u, int threads) {
   });
 }
 
-// Extend-add of a child's update matrix X (count x count), whose row i is row to[i] of the front, in two parts: what falls into
-// the `columns` columns of the panel, which is needed before they are eliminated, and what falls into the front's own update
-// matrix. That is added after the elimination has written it, so that it is never cleared.
+// Extend-add of a child's update matrix X (count x count), whose row i is row to[i] of the front: of its columns [begin, end) into
+// Y, which begins with row and column `origin` of the front.
+//
+// It is done in two parts: what falls into the `columns` columns of the panel, which is needed before they are eliminated, and
+// what falls into the front's own update matrix. That is added after the elimination has written it, so that it is never cleared.
 template <class T>
-void add_to_panel(const T* X, int64_t count, const int32_t* to, int64_t columns, T* panel, int64_t ld, int threads) {
-  const int64_t inside = std::lower_bound(to, to + count, columns) - to;
-  for_range(threads, inside, threads > 1 ? 64 : inside, [&](int64_t b, int64_t e, int) {
-    dense<T>().extend_add(b, e, count, X, to, panel, ld, 0);
+void add_columns(const T* X, int64_t count, const int32_t* to, int64_t begin, int64_t end, int64_t origin, T* Y, int64_t ld,
+                 int threads) {
+  for_range(threads, end - begin, threads > 1 ? 64 : end - begin, [&](int64_t b, int64_t e, int) {
+    dense<T>().extend_add(begin + b, begin + e, count, X, to, Y, ld, origin);
   });
 }
 
 template <class T>
+void add_to_panel(const T* X, int64_t count, const int32_t* to, int64_t columns, T* panel, int64_t ld, int threads) {
+  add_columns(X, count, to, 0, std::lower_bound(to, to + count, columns) - to, 0, panel, ld, threads);
+}
+
+template <class T>
 void add_to_update(const T* X, int64_t count, const int32_t* to, int64_t columns, T* update, int64_t updates, int threads) {
-  const int64_t inside = std::lower_bound(to, to + count, columns) - to;
-  for_range(threads, count - inside, threads > 1 ? 64 : count - inside, [&](int64_t b, int64_t e, int) {
-    dense<T>().extend_add(inside + b, inside + e, count, X, to, update, updates, columns);
-  });
+  add_columns(X, count, to, std::lower_bound(to, to + count, columns) - to, count, columns, update, updates, threads);
 }
 
 // What update blocks lie in, kept from one traversal to the next so that a refactorization allocates nothing.

@@ -1,4 +1,4 @@
-// The assembly tree: panels, positions of children in their parents, positions of the entries of A in the panels.
+// The assembly tree: positions of children in their parents, positions of the entries of A in the fronts.
 #include <algorithm>
 #include <stdexcept>
 
@@ -27,12 +27,6 @@ void link_children(AssemblyTree& t) {
   std::vector<int32_t> next(t.child_ptr.begin(), t.child_ptr.end() - 1);
   for (int32_t s = 0; s < count; ++s)
     if (parent[s] >= 0) t.child[next[parent[s]]++] = s;
-}
-
-void lay_out_panels(AssemblyTree& t) {
-  const int32_t count = static_cast<int32_t>(t.supernodes().parent.size());
-  t.panel_ptr.assign(count + 1, 0);
-  for (int32_t s = 0; s < count; ++s) t.panel_ptr[s + 1] = t.panel_ptr[s] + t.pivots(s) * leading_dimension(t.height(s));
 }
 
 // A child's rows are a subset of its parent's, both ascending: one walk along the parent's list finds them.
@@ -116,7 +110,6 @@ AssemblyTree assembly_tree(std::shared_ptr<const symbolic::Symbolic> symbolic, c
   AssemblyTree t;
   t.symbolic = std::move(symbolic);
   link_children(t);
-  lay_out_panels(t);
   place_all(t, A, threads);
   return t;
 }
@@ -125,7 +118,6 @@ AssemblyTree assembly_frame(std::shared_ptr<const symbolic::Symbolic> symbolic) 
   AssemblyTree t;
   t.symbolic = std::move(symbolic);
   link_children(t);
-  lay_out_panels(t);
   t.entry_ptr.assign(1, 0);
   t.relative.resize(t.supernodes().rows.size());
   for (int32_t s = 0; s < t.count(); ++s)
@@ -137,7 +129,7 @@ int64_t AssemblyTree::nbytes() const {
   const auto bytes = [](const auto&... arrays) { return static_cast<int64_t>((... + (arrays.size() * sizeof(*arrays.data())))); };
   const symbolic::Analysis& a = symbolic->analysis;
   const symbolic::Supernodes& s = supernodes();
-  return bytes(child_ptr, child, panel_ptr, relative, entry_ptr) + bytes(entry_source, entry_row) +
+  return bytes(child_ptr, child, relative, entry_ptr) + bytes(entry_source, entry_row) +
          bytes(a.perm, a.iperm, a.parent, a.colcount, s.first, s.parent, s.row_ptr, s.rows);
 }
 

@@ -42,6 +42,7 @@ void bind_complete(nb::module_& m, const char* name) {
       .def_prop_ro("nonzeros", &Factor::nonzeros)
       .def_prop_ro("delayed", &Factor::delayed)
       .def_prop_ro("pairs", &Factor::pairs)
+      .def_prop_ro("panel_scalars", &Factor::panel_scalars)
       .def_prop_ro("nbytes", &Factor::nbytes);
 }
 

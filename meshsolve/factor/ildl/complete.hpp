@@ -41,7 +41,9 @@ template <class T>
 class Complete {
  public:
   // tiny: a column whose entries are all below, in the scaled matrix whose largest is 1, gets a zero pivot.
-  Complete(std::shared_ptr<const fronts::AssemblyTree> tree, double tiny) : tree_(std::move(tree)), tiny_(tiny) {}
+  Complete(std::shared_ptr<const fronts::AssemblyTree> tree, double tiny)
+      : tree_(std::move(tree)), tiny_(tiny),
+        panel_ptr_(fronts::places(*tree_, [&](int32_t s) { return tree_->pivots(s) * fronts::leading_dimension(tree_->height(s)); })) {}
 
   // Factors the matrix with values Ax (scaled, both triangles). Returns -1, or the new number of a column that elimination made
   // not finite; then an earlier factor is restored.
@@ -56,6 +58,7 @@ class Complete {
   int64_t delayed() const;                // columns handed up, counted at each front they leave
   int64_t pairs() const;                  // 2x2 pivots
   int64_t nbytes() const;
+  int64_t panel_scalars() const { return panel_ptr_.back(); }         // as long as no column is delayed
 
  private:
   struct Worker;
@@ -65,7 +68,8 @@ class Complete {
   std::shared_ptr<const fronts::AssemblyTree> tree_;
   fronts::KeptSchedule plans_, solve_plans_;
   const double tiny_;
-  Buffer<T> panels_;                      // tree.panel_ptr
+  const std::vector<int64_t> panel_ptr_;  // (fronts + 1)
+  Buffer<T> panels_;                      // of fronts without delayed columns, column-major, leading_dimension(height)
   std::vector<int32_t> names_;            // (n) of fronts without delayed columns
   Buffer<T> d_, e_;                       // (n) of the same
   std::vector<FrontState<T>> state_;

@@ -52,11 +52,11 @@ class CompleteCore:
 
     def _prepare(self):
         tree = self.plan.tree(self.threads)
-        needed = self.dtype.itemsize * (tree.panel_scalars + tree.work_scalars(self.threads))
         self.tree_bytes = tree.nbytes
-        ensure_memory(needed, f"the complete factor ({self.plan.nnz:,} nonzeros)")
         self.native = (_core.IldlCompleteDouble if self.dtype == np.float64 else _core.IldlCompleteSingle)(
             tree, (TINY_DEFICIENT if self.plan.deficient else TINY)[self.dtype.char])
+        needed = self.dtype.itemsize * (self.native.panel_scalars + tree.work_scalars(self.threads))
+        ensure_memory(needed, f"the complete factor ({self.plan.nnz:,} nonzeros)")
 
     def __getstate__(self):
         return {name: value for name, value in self.__dict__.items() if name != "native"}

@@ -160,14 +160,13 @@ void Complete<T>::open(int32_t s) {
   f.columns = tree.pivots(s) + delayed;
   f.height = tree.height(s) + delayed;
   f.pivots = 0;
+  f.ld = fronts::leading_dimension(f.height);
   if (delayed == 0) {
-    f.ld = tree.leading(s);
-    f.panel = panels_.data() + tree.panel_ptr[s];
+    f.panel = panels_.data() + panel_ptr_[s];
     f.name = names_.data() + tree.first(s);
     f.d = d_.data() + tree.first(s);
     f.e = e_.data() + tree.first(s);
   } else {
-    f.ld = fronts::leading_dimension(f.height);
     const int64_t size = f.ld * f.columns;
     if (f.own_panel.size() < size) f.own_panel = Buffer<T>(size);
     if (f.own_d.size() < 2 * f.columns) f.own_d = Buffer<T>(2 * f.columns);
@@ -222,7 +221,7 @@ int32_t Complete<T>::run(const T* values, int threads) {
 template <class T>
 int32_t Complete<T>::factor(const double* Ax, int threads) {
   if (!panels_.data()) {
-    const int64_t size = tree_->panel_ptr.back(), n = tree_->n();
+    const int64_t size = panel_ptr_.back(), n = tree_->n();
     if (size > large_factor) return_free_memory();
     panels_ = Buffer<T>(size, threads);
     names_.resize(n);

@@ -19,7 +19,7 @@ from on_device import Sparse, back, nothing_comes_back, there
 from zoo import backward_error, grid, random_spd, spd, zoo
 
 import meshsolve as ms
-from meshsolve import device
+from meshsolve import _core, device
 from meshsolve.factor.fronts import cuda as fronts
 from meshsolve.factor.fronts import tree_cuda
 
@@ -392,7 +392,9 @@ def test_the_tree_is_that_of_the_host(gpu, name):
     edges = int(host.child_ptr[-1])
     table = dict(zip(tree_cuda.COLUMNS, back(tree.table).T))
     assert np.array_equal(back(tree.child)[:edges], host.child) and np.array_equal(table["child_end"], host.child_ptr[1:])
-    assert np.array_equal(table["panel"], host.panel_ptr[:-1]) and tree.panel_scalars == host.panel_scalars
+    pivots = np.diff(sym.supernodes)
+    panels = np.cumsum([w * _core.leading_dimension(int(w + u)) for w, u in zip(pivots, np.diff(sym.native.row_ptr))])
+    assert np.array_equal(table["panel"], [0, *panels[:-1]]) and tree.panel_scalars == panels[-1]
     launched = [back(batch.fronts) for level in tree.levels for batch in (*level.batches, *level.wide)]
     launched += [back(front.front) for level in tree.levels for front in level.dense]
     assert np.array_equal(np.sort(np.concatenate(launched)), np.arange(tree.count))

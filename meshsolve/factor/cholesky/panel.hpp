@@ -1,0 +1,51 @@
+// Where the entries of L lie: front after front, a front's columns one after the other. A wide front is kept in steps of 128
+// columns, each without the rows above its first pivot, which would be half of a root's panel and are never used.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+
+#include "factor/fronts/fronts.hpp"
+
+namespace ms::cholesky {
+
+constexpr int64_t wide_work = 40'000'000;      // pivots * height^2 from which a front is wide
+constexpr int64_t wide_step = 128;
+
+// Consecutive columns of a front, from the row of the first of them on. T may be const.
+template <class T>
+struct Step {
+  int64_t column, width, height, ld;
+  T* data;
+  T* from(int64_t row) const { return data + (row - column); }              // the columns from this row of the front on
+  T* column_at(int64_t j) const { return data + j * ld - column; }          // column j of these: row i of the front is at [i]
+};
+
+struct PanelShape {
+  int64_t pivots, height;
+
+  bool wide() const { return pivots * height * height >= wide_work; }
+  int64_t width() const { return wide() ? wide_step : pivots; }
+  int64_t steps() const { return wide() ? (pivots + wide_step - 1) / wide_step : 1; }
+
+  int64_t scalars() const {
+    const Step<const char> last = step<const char>(nullptr, steps() - 1);
+    return place(steps() - 1) + last.width * last.ld;
+  }
+
+  template <class T>
+  Step<T> step(T* panel, int64_t k) const {
+    const int64_t column = k * width();
+    return {column, std::min(width(), pivots - column), height - column, fronts::leading_dimension(height - column), panel + place(k)};
+  }
+
+ private:
+  int64_t place(int64_t k) const {
+    int64_t at = 0;
+    for (int64_t j = 0; j < k; ++j) at += width() * fronts::leading_dimension(height - j * width());
+    return at;
+  }
+};
+
+inline PanelShape panel_shape(const fronts::AssemblyTree& tree, int32_t s) { return {tree.pivots(s), tree.height(s)}; }
+
+}  // namespace ms::cholesky
