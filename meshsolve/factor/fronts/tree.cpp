@@ -29,18 +29,21 @@ void link_children(AssemblyTree& t) {
     if (parent[s] >= 0) t.child[next[parent[s]]++] = s;
 }
 
-// A child's rows are a subset of its parent's, both ascending: one walk along the parent's list finds them.
-void place_child(AssemblyTree& t, int32_t c) {
-  const int32_t p = t.parent(c), begin = t.first(p), end = t.supernodes().first[p + 1];
-  const int32_t* const row = t.rows(c);
-  const int32_t* const above = t.rows(p);
-  int32_t* const out = t.relative.data() + t.supernodes().row_ptr[c];
-  const int64_t count = t.updates(c);
-  int64_t i = 0, q = 0;
-  for (; i < count && row[i] < end; ++i) out[i] = row[i] - begin;
-  for (; i < count; ++i) {
-    while (above[q] < row[i]) ++q;
-    out[i] = static_cast<int32_t>(q) + end - begin;
+// local[row] = row in front s, of each of its rows.
+void number_rows(const AssemblyTree& t, int32_t s, std::vector<int32_t>& local) {
+  const int32_t begin = t.first(s), end = t.supernodes().first[s + 1];
+  for (int32_t j = begin; j < end; ++j) local[j] = j - begin;
+  const int32_t* const rows = t.rows(s);
+  for (int64_t i = 0; i < t.updates(s); ++i) local[rows[i]] = static_cast<int32_t>(i) + end - begin;
+}
+
+// The rows of the children of front s, which are some of its own.
+void place_children(AssemblyTree& t, int32_t s, const std::vector<int32_t>& local) {
+  for (int32_t q = t.child_ptr[s]; q < t.child_ptr[s + 1]; ++q) {
+    const int32_t c = t.child[q];
+    const int32_t* const rows = t.rows(c);
+    int32_t* const out = t.relative.data() + t.supernodes().row_ptr[c];
+    for (int64_t i = 0; i < t.updates(c); ++i) out[i] = local[rows[i]];
   }
 }
 
@@ -54,21 +57,17 @@ int64_t count_entries(const AssemblyTree& t, const Pattern& A, int32_t begin, in
   return found;
 }
 
-// Entries of A that fall into the columns of front s, from position `at` on; returns where the next front goes on.
-// `local` maps a new row to its row in the front.
-int64_t place_entries(AssemblyTree& t, const Pattern& A, int32_t s, int64_t at, std::vector<int32_t>& local) {
+// Entries of A that fall into the columns of front s, from position `at` on and before `end`; returns where the next front goes on.
+// Half of the entries of A do, in no order that a processor could foresee: no branch.
+int64_t place_entries(AssemblyTree& t, const Pattern& A, int32_t s, int64_t at, int64_t end, const std::vector<int32_t>& local) {
   const symbolic::Analysis& a = t.symbolic->analysis;
-  const int32_t begin = t.first(s), end = t.supernodes().first[s + 1];
-  for (int32_t j = begin; j < end; ++j) local[j] = j - begin;
-  const int32_t* const rows = t.rows(s);
-  for (int64_t i = 0; i < t.updates(s); ++i) local[rows[i]] = static_cast<int32_t>(i) + end - begin;
-  for (int32_t j = begin; j < end; ++j) {
+  for (int32_t j = t.first(s); j < t.supernodes().first[s + 1]; ++j) {
     fetch_row(A, a.perm, j, A.n);
-    for (int64_t p = A.ptr[a.perm[j]]; p < A.ptr[a.perm[j] + 1]; ++p) {
+    for (int64_t p = A.ptr[a.perm[j]]; p < A.ptr[a.perm[j] + 1] && at < end; ++p) {
       const int32_t i = a.iperm[A.idx[p]];
-      if (i < j) continue;
       t.entry_source.data()[at] = static_cast<uint32_t>(p);
-      t.entry_row.data()[at++] = local[i];
+      t.entry_row.data()[at] = local[i];
+      at += i >= j;
     }
     t.entry_ptr[j + 1] = at;
   }
@@ -84,8 +83,9 @@ void place_all(AssemblyTree& t, const Pattern& A, int threads) {
       for (int32_t k = static_cast<int32_t>(b); k < e; ++k)
         start[k + 1] = count_entries(t, A, k * grain, std::min(count, (k + 1) * grain));
     });
-  for (int32_t k = 0; k < pieces; ++k) start[k + 1] += start[k];
   const int64_t most = (A.nnz() + A.n) / 2;               // every off-diagonal entry is stored twice
+  for (int32_t k = 0; k < pieces; ++k) start[k + 1] += start[k];
+  if (pieces == 1) start[1] = most;
   t.entry_ptr.assign(A.n + 1, 0);
   t.entry_source = Buffer<uint32_t>(most);
   t.entry_row = Buffer<int32_t>(most);
@@ -96,8 +96,9 @@ void place_all(AssemblyTree& t, const Pattern& A, int threads) {
     for (int32_t k = static_cast<int32_t>(b); k < e; ++k) {
       int64_t at = start[k];
       for (int32_t s = k * grain; s < std::min(count, (k + 1) * grain); ++s) {
-        if (t.parent(s) >= 0) place_child(t, s);
-        at = place_entries(t, A, s, at, local[worker]);
+        number_rows(t, s, local[worker]);
+        place_children(t, s, local[worker]);
+        at = place_entries(t, A, s, at, start[k + 1], local[worker]);
       }
     }
   });
@@ -120,8 +121,11 @@ AssemblyTree assembly_frame(std::shared_ptr<const symbolic::Symbolic> symbolic) 
   link_children(t);
   t.entry_ptr.assign(1, 0);
   t.relative.resize(t.supernodes().rows.size());
-  for (int32_t s = 0; s < t.count(); ++s)
-    if (t.parent(s) >= 0) place_child(t, s);
+  std::vector<int32_t> local(t.n());
+  for (int32_t s = 0; s < t.count(); ++s) {
+    number_rows(t, s, local);
+    place_children(t, s, local);
+  }
   return t;
 }
 
