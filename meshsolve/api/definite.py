@@ -245,6 +245,7 @@ def analyzed_there(pattern, ordering, seed, threads, given_there):
 
 def analyzed(M, ordering, seed, threads):
     """The :class:`Symbolic` of a checked symmetric matrix of the host."""
+    _core.keep_free_memory()
     graph = Csr(M.n, *_core.drop_diagonal(M.indptr, M.indices))      # both triangles are there
     chosen = order.resolve(ordering, graph, seed=as_seed(seed), threads=threads)
     own = Csr(M.n, M.indptr, M.indices.copy())             # the caller's index array may change later

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "bind.hpp"
+#include "buffer.hpp"
 #include "check.hpp"
 #include "dense.hpp"
 #include "parallel.hpp"
@@ -155,6 +156,7 @@ void bind_native(nb::module_& m) {
   }, "indptr_a"_a.noconvert(), "indices_a"_a.noconvert(), "indptr_b"_a.noconvert(), "indices_b"_a.noconvert());
   m.def("embed", embedded, "indptr_a"_a.noconvert(), "indices_a"_a.noconvert(), "indptr_b"_a.noconvert(),
         "indices_b"_a.noconvert(), "data_b"_a.noconvert());
+  m.def("keep_free_memory", keep_free_memory, "What a phase frees, the next one takes: see native/buffer.hpp.");
   m.def("isa", [] { return std::string(dense<double>().isa); });
 }
 

@@ -86,6 +86,20 @@ void* aligned_block(size_t alignment, size_t bytes) {
   return data;
 }
 
+// glibc maps each large block by itself until it has seen one of that size freed; from then on these come from its heap. So it is
+// shown one of the largest size that counts, of which no page is ever touched.
+void keep_free_memory() {
+#ifdef __GLIBC__
+  constexpr size_t largest = (size_t{32} << 20) - (size_t{64} << 10);
+  static const bool shown = [] {
+    void* volatile block = std::malloc(largest);       // volatile: or the compiler leaves both calls out
+    std::free(block);
+    return true;
+  }();
+  static_cast<void>(shown);
+#endif
+}
+
 void return_free_memory() {
 #ifdef __GLIBC__
   malloc_trim(0);

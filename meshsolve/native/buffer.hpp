@@ -17,15 +17,22 @@ void free_block(void* data);
 // called between phases, before a block that is much larger than what the phase before it worked in: about 10 us a MB.
 void return_free_memory();
 
+// To be called before phases that work in blocks of some MB each: what one of them frees, the next one takes. The C library
+// would give such blocks back one by one, and each phase would wait for its pages anew.
+void keep_free_memory();
+
 template <class T>
 class Buffer {
  public:
   Buffer() = default;
   explicit Buffer(int64_t size, int threads = 1) : Buffer(without_pages(size)) {
+    fill_pages(threads);
+  }
+  void fill_pages(int threads) {
     const size_t bytes = static_cast<size_t>(size_) * sizeof(T);
     if (bytes >= large) make_pages(data_, bytes, threads);
   }
-  static Buffer without_pages(int64_t size) {          // for several threads to make, each some
+  static Buffer without_pages(int64_t size) {          // to be made later, or by several threads, each some
     Buffer made;
     if (size <= 0) return made;
     made.size_ = size;

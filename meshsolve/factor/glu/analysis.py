@@ -57,6 +57,7 @@ def analyze(M, ordering, report, threads):
     SingularMatrixError
         A is structurally singular.
     """
+    _core.keep_free_memory()
     with report.phase("symbolic"):
         matching = maximum_product(M)
         require_full_rank(M, matching)

@@ -216,6 +216,7 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
     _require_nonzero(M)
     ordering = ordering if isinstance(ordering, str) else resolve(ordering, Csr(M.n, None, None))
     report = Report(threads=threads, nnz_A=M.nnz)
+    _core.keep_free_memory()
     with report.phase("matching"):
         matched = symmetric_pairs(M, pairs)
     report.facts["structural_rank"] = matched.rank
