@@ -250,7 +250,7 @@ def verdicts(rows, clock):
     one = {(r["problem"], r["solver"]): r for r in rows if r["threads"] == min(x["threads"] for x in rows)}
     names = list(dict.fromkeys(problem for problem, _ in one))
     solved = [p for p in names if one.get((p, "meshsolve"), {}).get("residual", 1) <= SOLVED]
-    ratio = lambda p, phase, ours, theirs: _seconds(one, p, ours, phase, clock) / _seconds(one, p, theirs, phase, clock)  # noqa: E731
+    ratio = lambda p, phase, ours, theirs: _seconds(one, p, ours, phase, clock) / _seconds(one, p, theirs, phase, clock)
     both = [p for p in names if all("seconds" in one.get((p, s), {}) for s in ("meshsolve-complete", "pardiso"))]
     factor = {p: ratio(p, "factor", "meshsolve-complete", "pardiso") for p in both}
     exact = [one[p, "meshsolve-complete"]["residual"] for p in names if "seconds" in one.get((p, "meshsolve-complete"), {})]

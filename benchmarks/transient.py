@@ -194,7 +194,8 @@ def lockstep(problem, solvers):
     for _ in range(0, problem.steps, stride):
         turns = turns[1:] + turns[:1]
         for key in turns:
-            for last[key], count in itertools.islice(marches[key], stride):
+            for x, count in itertools.islice(marches[key], stride):
+                last[key] = x
                 counts[key] += count
         for key in solvers:
             apart[key] = max(apart[key], float(abs(last[key] - last[reference]).max() / abs(last[reference]).max()))

@@ -19,9 +19,9 @@ import scipy.sparse as sp
 from PIL import Image
 
 matplotlib.use("Agg")
-from matplotlib import pyplot  # noqa: E402
-from matplotlib.collections import LineCollection  # noqa: E402
-from scipy.spatial import Delaunay  # noqa: E402
+from matplotlib import pyplot
+from matplotlib.collections import LineCollection
+from scipy.spatial import Delaunay
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path += [str(ROOT), str(ROOT / "demos")]

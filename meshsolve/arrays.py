@@ -87,6 +87,17 @@ def one_of(value, name, known):
     raise InvalidInputError(f"{name} has to be one of {', '.join(map(repr, known))}, not {value!r}")
 
 
+def storage_type(dtype):
+    """The ``np.dtype`` in which a factor is kept: float64 or float32."""
+    try:
+        given = np.dtype(dtype)
+    except TypeError as e:
+        raise InvalidInputError(f"dtype has to be float64 or float32, not {dtype!r}") from e
+    if given not in (np.float64, np.float32):
+        raise InvalidInputError(f"dtype has to be float64 or float32, not {given}")
+    return given
+
+
 def thread_count(threads=None):
     """The number of threads to use: ``threads``, else ``MESHSOLVE_NUM_THREADS``, else the cores this process may use."""
     source, given = "threads", threads

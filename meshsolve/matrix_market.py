@@ -94,8 +94,8 @@ def _sizes(text, kind, line, begin, name):
     layout, field, symmetry = kind
     sizes = text.split()
     if len(sizes) != (3 if layout == "coordinate" else 2) or not all(re.fullmatch(rb"\d{1,18}", s) for s in sizes):
-        raise InvalidInputError(f"{name}:{line}: the sizes have to be {'rows, columns and entries' if layout == 'coordinate' else 'rows and columns'}"
-                                f", not {text[:80]!r}")
+        named = "rows, columns and entries" if layout == "coordinate" else "rows and columns"
+        raise InvalidInputError(f"{name}:{line}: the sizes have to be {named}, not {text[:80]!r}")
     m, n = int(sizes[0]), int(sizes[1])
     if layout == "array" and field == "pattern":
         raise InvalidInputError(f"{name}:1: an array has values: 'pattern' goes with 'coordinate'")

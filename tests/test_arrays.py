@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from zoo import random_spd
 
 import meshsolve as ms
 from meshsolve import _core, arrays
-from zoo import random_spd
 
 pytestmark = pytest.mark.native
 FORMATS = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]

@@ -14,7 +14,21 @@ import pytest
 import scipy.sparse as sp
 from kernel_harness import Harness
 
-from benchmarks import cholesky, cholesky_bars, circuits, glu, gpu, ildl, ildl_guide, iterative, measure, plot, problems, tables, worker
+from benchmarks import (
+    cholesky,
+    cholesky_bars,
+    circuits,
+    glu,
+    gpu,
+    ildl,
+    ildl_guide,
+    iterative,
+    measure,
+    plot,
+    problems,
+    tables,
+    worker,
+)
 from benchmarks.peers import ORDERINGS, SOLVERS, Unavailable
 from benchmarks.peers.base import triangle
 from benchmarks.peers.klu import Klu

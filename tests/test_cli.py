@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse as sp
+from zoo import random_spd
 
 import meshsolve as ms
 from meshsolve import cli
 from meshsolve.cli import arguments, describe, files
-from zoo import random_spd
 
 PHASES = {"order", "symbolic", "numeric", "solve"}
 
@@ -76,7 +76,7 @@ def test_solve(run, folder, matrix, rhs, out):
     x = files.read_vector(folder / out)
     assert np.allclose(scipy.io.mmread(folder / "A.mtx") @ x, b, atol=1e-12)
     report = json.loads((folder / "r.json").read_text())
-    assert PHASES <= set(report["seconds"]) and {"nnz_A", "nnz_L", "flops", "bytes", "threads", "device", "ordering"} <= set(report)
+    assert set(report["seconds"]) >= PHASES and {"nnz_A", "nnz_L", "flops", "bytes", "threads", "device", "ordering"} <= set(report)
 
 
 def test_solve_takes_many_columns_and_says_what_it_cannot_solve(run, folder):
@@ -218,7 +218,7 @@ def test_mcf_draws_and_reports(run, folder):
                         folder / "p.png", "--report", folder / "r.json", "--quiet")
     picture, report = matplotlib.image.imread(folder / "p.png"), json.loads((folder / "r.json").read_text())
     assert (code, text) == (0, "") and min(picture.shape[:2]) > 300 and np.ptp(picture[..., 0]) > 0.3
-    assert PHASES <= set(report["seconds"]) and report["steps"] == 1 and report["residual"] < 1e-14
+    assert set(report["seconds"]) >= PHASES and report["steps"] == 1 and report["residual"] < 1e-14
 
 
 @pytest.mark.parametrize("order", [1, 2])

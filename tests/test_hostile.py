@@ -18,8 +18,7 @@ import scipy.sparse as sp
 from kernel_harness import Harness
 
 import meshsolve as ms
-from meshsolve import device
-from meshsolve import memory
+from meshsolve import device, memory
 from meshsolve.device.cuda import reason_without
 
 DOCUMENT = pathlib.Path(__file__).resolve().parents[1] / "docs" / "errors.md"

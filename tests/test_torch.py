@@ -32,7 +32,7 @@ def dense(indices, values):
 @pytest.mark.parametrize("kind", ["real", "complex"])
 def test_gradients_are_finite_differences(kind, k):
     indices, values, b = problem(kind, k=k)
-    solve = lambda v, b: ms.torch.solve((indices, v), b)                                         # noqa: E731
+    solve = lambda v, b: ms.torch.solve((indices, v), b)
     assert torch.autograd.gradcheck(solve, (values, b))
     assert torch.autograd.gradgradcheck(solve, (values, b))
 
@@ -124,7 +124,7 @@ def test_a_late_backward_factors_its_own_matrix_again():
 def test_the_caller_may_write_to_the_values_between_solve_and_step():
     indices, values, b = problem("real")
     solver = ms.torch.Solver()
-    for step in range(3):
+    for _ in range(3):
         x = solver((indices, values), b.detach())
         expected = torch.linalg.solve(dense(indices, values.detach()), b.detach())
         assert torch.allclose(x, expected)

@@ -19,7 +19,7 @@ def random_spd(n, density, seed):
 
 
 def grid(nx, ny):
-    line = lambda n: sp.diags_array([np.ones(n - 1)], offsets=[1], shape=(n, n))  # noqa: E731
+    line = lambda n: sp.diags_array([np.ones(n - 1)], offsets=[1], shape=(n, n))
     return sp.kron(sp.eye_array(ny), line(nx)) + sp.kron(line(ny), sp.eye_array(nx))
 
 

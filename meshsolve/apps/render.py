@@ -192,7 +192,7 @@ def _shade(normal, back):
 
 def _ambient(depth, seen, radius):
     """Darken what lies deeper than its surroundings on the screen (Luft, Colditz, Deussen 2006)."""
-    from scipy.ndimage import gaussian_filter, zoom         # not at the top: a sixth of the time of `import meshsolve`
+    from scipy.ndimage import gaussian_filter, zoom  # not at the top: a sixth of the time of `import meshsolve`
 
     if not seen.any():
         return np.ones(depth.shape)

@@ -62,7 +62,7 @@ def write_vector(path, x):
     elif path.suffix.lower() == ".txt":
         np.savetxt(path, x)
     else:
-        import scipy.io                                     # takes a while
+        import scipy.io  # takes a while
 
         with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "wb") as f:            # a name would be given the suffix .mtx
             scipy.io.mmwrite(f, x if x.ndim == 2 else x[:, None], precision=17)

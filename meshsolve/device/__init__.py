@@ -62,7 +62,7 @@ class Kernel:
     name: str
 
 
-class kernels:                      # noqa: N801  reads as a function: K = kernels("patches/query.cu"); K.k_count
+class kernels:
     """The kernels of one ``.cu`` file as attributes; nothing is compiled before the first launch."""
 
     def __init__(self, file):

@@ -24,7 +24,8 @@ def potrf(a):
 
 def trsm(l, b, side="R", trans="T"):
     one = np.ones(1, b.dtype)
-    _call("trsm", b, SIDE[side], LOWER, OPERATION[trans], NON_UNIT, *b.shape, one.ctypes.data, l.data.ptr, _leading(l), b.data.ptr, _leading(b))
+    _call("trsm", b, SIDE[side], LOWER, OPERATION[trans], NON_UNIT, *b.shape, one.ctypes.data, l.data.ptr, _leading(l),
+          b.data.ptr, _leading(b))
 
 
 def syrk(c, a):

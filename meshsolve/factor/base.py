@@ -13,7 +13,6 @@ from meshsolve.device_arrays import as_device_rhs
 from meshsolve.errors import InvalidInputError, PatternMismatchError
 from meshsolve.types import Array, ArrayLike
 
-
 TOLD = ("ordering", "engine", "mode", "samples", "device")          # facts of a report that a factor is told by
 
 

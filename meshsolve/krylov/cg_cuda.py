@@ -6,7 +6,6 @@ in which its residual arrives, so that counts and results do not depend on how o
 
 from __future__ import annotations
 
-
 import numpy as np
 
 from meshsolve import device

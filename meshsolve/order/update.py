@@ -165,7 +165,8 @@ def _check_arrays(tree, n):
 
 def _require(holds, words):
     if len(holds) == 0 or not holds.all():
-        raise InvalidInputError("the separator tree of the ordering is damaged: " + words.format(int(np.argmin(holds)) if len(holds) else 0))
+        words = words.format(int(np.argmin(holds)) if len(holds) else 0)
+        raise InvalidInputError(f"the separator tree of the ordering is damaged: {words}")
 
 
 def _ends(pattern, node):

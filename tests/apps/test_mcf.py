@@ -140,7 +140,7 @@ def test_auto_step_is_free_of_units_and_visible():
 @pytest.mark.parametrize("conformal", [False, True])
 def test_report_and_callback(conformal):
     seen = []
-    tell = lambda step, mesh: seen.append((step, mesh))     # noqa: E731
+    tell = lambda step, mesh: seen.append((step, mesh))
     out, report = mcf(bumpy_sphere(2), steps=3, dt=1e-3, conformal=conformal, callback=tell)
     assert [step for step, _ in seen] == [1, 2, 3] and np.array_equal(seen[-1][1].vertices, out.vertices)
     facts = report.as_dict()

@@ -84,10 +84,9 @@ def test_what_runs_on_the_cpu_only():
 
 def test_a_stand_in_ends_with_its_context():
     before = device.available()
-    with pytest.raises(KeyError):
-        with device.use(Harness()):
-            assert device.available() and device.xp() is np
-            raise KeyError
+    with pytest.raises(KeyError), device.use(Harness()):
+        assert device.available() and device.xp() is np
+        raise KeyError
     assert device.available() == before
 
 

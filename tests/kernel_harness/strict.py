@@ -106,7 +106,7 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", 
 for _name in ("lt", "le", "eq", "ne", "gt", "ge"):
     setattr(Array, f"__{_name}__", _binary(_name)[0])
 for _name in ("neg", "invert", "abs"):
-    setattr(Array, f"__{_name}__", lambda self, op=getattr(operator, _name): wrap(op(self.host)))
+    setattr(Array, f"__{_name}__", lambda self, op=getattr(operator, _name): wrap(op(self.host)))       # noqa: B008
 Array.__hash__ = None
 
 

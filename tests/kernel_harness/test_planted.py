@@ -4,6 +4,7 @@ import pathlib
 
 import numpy as np
 import pytest
+
 from kernel_harness import Harness, KernelError, sanitized
 
 PLANTED = pathlib.Path(__file__).parent / "planted"

@@ -6,6 +6,7 @@ import os
 import pathlib
 
 import pytest
+
 from kernel_harness import sanitized
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]

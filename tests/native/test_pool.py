@@ -1,5 +1,6 @@
 """The native layer seen from Python: processes and threads around it, interrupts and progress inside it."""
 
+import contextlib
 import os
 import pickle
 import signal
@@ -202,10 +203,8 @@ def interrupted(call, after):
     finally:
         timer.cancel()
         timer.join()
-    try:
-        time.sleep(0.2)                             # a signal that came too late
-    except KeyboardInterrupt:
-        pass
+    with contextlib.suppress(KeyboardInterrupt):
+        time.sleep(0.2)                             # for a signal that came too late
     return None
 
 
@@ -228,7 +227,7 @@ def test_ctrl_c_during_refactor_leaves_the_earlier_factor(threads):
 @pytest.mark.parametrize("threads", [1, 2])
 def test_ctrl_c_during_an_ordering(threads):
     mesh = datasets.icosphere(7)
-    call = lambda: [ms.order.nested_dissection(mesh, effort="quality", seed=k, threads=threads) for k in range(100)]  # noqa: E731
+    call = lambda: [ms.order.nested_dissection(mesh, effort="quality", seed=k, threads=threads) for k in range(100)]
     assert (delay := interrupted(call, 0.2)) is not None and delay < 1
     assert len(ms.order.nested_dissection(mesh, threads=threads)) == len(mesh.vertices)
 

@@ -5,8 +5,20 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from graphs import (check_perm, clique, fill, from_edges, grid, kkt, minimum_degree, path, preferential, random_graph, star,
-                    triangulated)
+from graphs import (
+    check_perm,
+    clique,
+    fill,
+    from_edges,
+    grid,
+    kkt,
+    minimum_degree,
+    path,
+    preferential,
+    random_graph,
+    star,
+    triangulated,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

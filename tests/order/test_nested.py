@@ -7,8 +7,21 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from graphs import (check_perm, check_tree, clique, fill, grid, kkt, path, preferential, random_graph, shuffled, sphere, star,
-                    triangulated)
+from graphs import (
+    check_perm,
+    check_tree,
+    clique,
+    fill,
+    grid,
+    kkt,
+    path,
+    preferential,
+    random_graph,
+    shuffled,
+    sphere,
+    star,
+    triangulated,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -166,7 +179,7 @@ def test_input_stays_as_it_is_and_may_be_checked_already():
     before = A.copy()
     pattern = symmetric_pattern(A)
     assert np.array_equal(order.nested_dissection(A).perm, order.nested_dissection(pattern).perm)
-    assert (A != before).nnz == 0
+    assert (before != A).nnz == 0
 
 
 @pytest.mark.parametrize("bad, error", [

@@ -45,7 +45,7 @@ def test_what_did_not_change_stays():
     after = order.update(before, B)
     check_tree(after, B)
     changed = np.flatnonzero(after.perm != kept)
-    assert 0 < len(changed) and changed.max() < tree.last[left] and np.array_equal(before.perm, kept)
+    assert len(changed) > 0 and changed.max() < tree.last[left] and np.array_equal(before.perm, kept)
     assert 0 < after.report.facts["redone"] <= tree.last[left]
     again = order.update(after, B)
     assert again is after

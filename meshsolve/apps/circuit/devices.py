@@ -6,11 +6,10 @@ Source: Nagel 1975, "SPICE2: a computer program to simulate semiconductor circui
 
 from __future__ import annotations
 
-
 import numpy as np
 
-from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.apps.circuit.netlist import similar
+from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.report import warn
 
 THERMAL = 1.380649e-23 * 300.15 / 1.602176634e-19          # volt at 27 degrees

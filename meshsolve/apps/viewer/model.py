@@ -187,12 +187,11 @@ class Model:
 
     def _edit(self, action, change, here=False):
         """Change what the editor holds and let the surface follow; with ``here`` from the surface as it is now."""
-        with self.editor.restored_on_error():
-            with self.timings.measure(action, lambda: dict(self.editor.report.seconds)):
-                if here and self.editor.is_moved:
-                    self.editor.rest(self.mesh)
-                result = change()
-                mesh = self.mesh.with_vertices(self.editor.positions())
+        with self.editor.restored_on_error(), self.timings.measure(action, lambda: dict(self.editor.report.seconds)):
+            if here and self.editor.is_moved:
+                self.editor.rest(self.mesh)
+            result = change()
+            mesh = self.mesh.with_vertices(self.editor.positions())
         self.mesh = mesh
         self.animation.restart(mesh)
         return result

@@ -5,7 +5,6 @@ Source: Wilkinson 1963; the stopping rule is the normwise backward error of Riga
 
 from __future__ import annotations
 
-
 import numpy as np
 
 from meshsolve.errors import ConvergenceWarning
@@ -38,8 +37,8 @@ def refine(factor, b, tolerance=2e-16):
     """
     norm, size_b = factor.norm1(), abs(b).max(axis=0)
     x = factor.solve("A", b)
-    best, error, steps = x, np.inf, 0
-    for steps in range(MAX_STEPS + 1):
+    best, error = x, np.inf
+    for steps in range(MAX_STEPS + 1):                      # noqa: B007 (told below)
         r = factor.residual(x, b)
         scale = norm * abs(x).max(axis=0) + size_b
         now = float((abs(r).max(axis=0) / (scale + (scale == 0))).max())

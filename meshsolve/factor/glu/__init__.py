@@ -286,7 +286,7 @@ class LUFactor(Factor):
             leaves = self._matrix.measure(transposed, self._data)
         else:
             A = self._values(self._data)
-            leaves = lambda x, b: residual(A, transposed, x, b)                                        # noqa: E731
+            leaves = lambda x, b: residual(A, transposed, x, b)
         enough = ROUNDING if self._refine_always else ENOUGH
         found = refine(leaves, columns, x, lambda r: self._apply(r, transposed), enough, ROUNDING, steps)
         self.report.facts.update(backward_error=found.error, refinement_steps=found.steps)
@@ -385,8 +385,8 @@ class LUFactor(Factor):
             columns = self._bring(np.ascontiguousarray(B.reshape(n, -1), dtype))
             return self._bring_back(self._apply(columns, transposed), False).reshape(B.shape)
 
-        plain = lambda B: apply(B, False)                                                              # noqa: E731
-        adjoint = lambda B: apply(B.conj(), True).conj()                                               # noqa: E731
+        plain = lambda B: apply(B, False)
+        adjoint = lambda B: apply(B.conj(), True).conj()
         inverse = spla.LinearOperator((n, n), matvec=plain, rmatvec=adjoint, matmat=plain, rmatmat=adjoint, dtype=dtype)
         estimate = spla.onenormest(inverse) if n > 4 else np.abs(inverse @ np.eye(n)).sum(0).max()
         return float(min(1.0, 1.0 / (norm * estimate))) if np.isfinite(estimate) and estimate > 0 else 0.0

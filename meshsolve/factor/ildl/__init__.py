@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr, as_integer, as_number, as_symmetric, one_of, thread_count
+from meshsolve.arrays import Csr, as_integer, as_number, as_symmetric, one_of, storage_type, thread_count
 from meshsolve.device_arrays import on_device
 from meshsolve.errors import InvalidInputError, SingularMatrixError
 from meshsolve.factor.base import Factor, values_in
@@ -284,17 +284,7 @@ def _choices(fill_level, droptol, blocking, tile_size, pivoting, max_fill, dtype
         tile_size = 8 if blocking == "BR" else 2
     tile_size = as_integer(tile_size, "tile_size", 2, LARGEST_TILE)
     blocking = ("none" if tile_size == 2 else "RB") if blocking == "auto" else blocking
-    return Choices(level, droptol, max_fill, tile_size, blocking, "rook" if pivoting == "auto" else pivoting, _storage(dtype))
-
-
-def _storage(dtype):
-    try:
-        given = np.dtype(dtype)
-    except TypeError as e:
-        raise InvalidInputError(f"dtype has to be float64 or float32, not {dtype!r}") from e
-    if given not in (np.float64, np.float32):
-        raise InvalidInputError(f"dtype has to be float64 or float32, not {given}")
-    return given
+    return Choices(level, droptol, max_fill, tile_size, blocking, "rook" if pivoting == "auto" else pivoting, storage_type(dtype))
 
 
 def _complete(M, matched, ordering, asked, report, choices, threads, there):

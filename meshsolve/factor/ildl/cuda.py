@@ -114,8 +114,8 @@ class Rows:
             self._launch((*self._matrix, values, *self._pattern, *tasks[:2], np.int32(len(tasks[0])), np.int32(self.cap),
                           np.int32(self.width), np.int32(self.words_room), np.int32(PIVOTING.index(pivoting)),
                           np.float64(droptol), np.float64(max_fill if budgets else -1), count, *first, name, size, value,
-                          np.int64(len(name)), np.int64(len(value)), self._square, own, d, e, order, self._work, np.int64(len(self._work)), finished,
-                          trimmed, keep, state, stalled))
+                          np.int64(len(name)), np.int64(len(value)), self._square, own, d, e, order, self._work, np.int64(len(self._work)),
+                          finished, trimmed, keep, state, stalled))
             device.check_stall(stalled, "the factorization")
             reached = device.to_host(state)
             if not reached[HALT]:

@@ -8,12 +8,11 @@ approximate elimination". The driver reads in this order: the graph of the matri
 
 from __future__ import annotations
 
-
 import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core, device, order
-from meshsolve.arrays import Csr, as_integer, as_seed, as_symmetric, one_of, thread_count
+from meshsolve.arrays import Csr, as_integer, as_seed, as_symmetric, one_of, storage_type, thread_count
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotLaplacianError
 from meshsolve.factor.base import Factor
 from meshsolve.memory import ensure_memory
@@ -159,7 +158,7 @@ def parac(L, ordering="auto", samples="auto", rhs=1, seed=0, dtype=np.float64, t
     rhs, seed, threads = as_integer(rhs, "rhs"), as_seed(seed), thread_count(threads)
     if samples != "auto":
         samples = as_integer(samples, "samples", 1, 1000)
-    dtype = _storage(dtype)
+    dtype = storage_type(dtype)
     M = L if isinstance(L, Csr) else as_symmetric(L, "L", threads=threads)
     on_device = device.choose(device_name, M.n, L) == "cuda"
     ensure_memory(BYTES_PER_ENTRY * M.nnz, "the factor")
@@ -209,16 +208,6 @@ def graph_kind(M):
 def _has_hubs(graph, M):
     mean = M.nnz / M.n
     return mean > HUB_DEGREE and graph.max_degree > 8 * mean
-
-
-def _storage(dtype):
-    try:
-        given = np.dtype(dtype)
-    except TypeError as e:
-        raise InvalidInputError(f"dtype has to be float64 or float32, not {dtype!r}") from e
-    if given not in (np.float64, np.float32):
-        raise InvalidInputError(f"dtype has to be float64 or float32, not {given}")
-    return given
 
 
 def _graph(M, threads):

@@ -11,7 +11,6 @@ from meshsolve import device
 from meshsolve.factor.parac import cuda, ordered_cuda
 from meshsolve.factor.trisolve import cuda as trisolve
 
-
 FEW = 16                                # components whose means are taken one by one
 
 

@@ -27,7 +27,7 @@ E1 e 0 b 0 3
 Re e f 100
 Lf f 0 10m
 G1 0 g b a 2m
-Rg g 0 500 
+Rg g 0 500
 Cg g 0 1u
 Vs f h 0
 Rh h 0 2k

@@ -1,8 +1,8 @@
 """Operating points, small signals and transients against formulas, and what is said where a circuit has no solution."""
 
 import csv
-import sys
 import pathlib
+import sys
 
 import numpy as np
 import pytest
@@ -146,7 +146,7 @@ def test_corners_on_the_grid_need_no_other_step(deck):
 
 def test_error_control_refines_where_it_matters(deck):
     text = "V1 in 0 PULSE(0 1 50u 1n 1n 1 2)\nR1 in out 10\nC1 out 0 1u"
-    exact = lambda t: np.where(t > 50e-6, 1 - np.exp(-np.maximum(t - 50e-6, 0) / 1e-5), 0)      # noqa: E731
+    exact = lambda t: np.where(t > 50e-6, 1 - np.exp(-np.maximum(t - 50e-6, 0) / 1e-5), 0)
     errors = {}
     for reltol in (1e-2, 1e-4):
         w = deck(f".options reltol={reltol}\n{text}").transient(2e-5, 2e-4)

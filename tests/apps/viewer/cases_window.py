@@ -252,7 +252,8 @@ def middle_of_surface(user):
 def pick(user, middle, offset):
     """Click on the surface; where nothing is drawn, what a click would do."""
     if DRAWS:
-        return user.click(middle[0] + offset[0], middle[1] + offset[1])
+        user.click(middle[0] + offset[0], middle[1] + offset[1])
+        return
     vertex = {(-60, 40): 0, (40, -20): 2000, (-40, -40): 4000}[offset]
 
     class Hit:

@@ -17,7 +17,7 @@ class CudaDataType(enum.IntEnum):
 DTYPES = {CudaDataType.CUDA_R_32F: np.float32, CudaDataType.CUDA_R_64F: np.float64, CudaDataType.CUDA_R_32I: np.int32}
 
 
-class cuDSSError(Exception):        # noqa: N801  the library's name
+class cuDSSError(Exception):
     pass
 
 

@@ -11,9 +11,9 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from zoo import backward_error, grid, random_spd, spd, zoo
 
 import meshsolve as ms
-from zoo import backward_error, grid, random_spd, spd, zoo
 
 ZOO = zoo()
 

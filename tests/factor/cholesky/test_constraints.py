@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from zoo import grid, spd
 
 import meshsolve as ms
-from zoo import grid, spd
 
 
 def laplacian(pattern):

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse as sp
+from kernel_harness import Harness
+from on_device import Sparse, back, nothing_comes_back, there
 
 import meshsolve as ms
-from kernel_harness import Harness
 from meshsolve import device
 from meshsolve.factor.fronts import cuda as fronts
 from meshsolve.factor.glu import columns_cuda as columns
-from on_device import Sparse, back, nothing_comes_back, there
 
 ENGINES = ("fronts", "columns")
 WAYS = {                                                    # which fronts go where: tiny, small, dense of fronts.LIMITS

@@ -336,7 +336,7 @@ def test_random_orders_are_announced_or_refused():
 
 
 def test_auto_is_decided_by_the_graph():
-    chosen = lambda L, **k: (lambda P: (P.report.facts["ordering"], P.samples))(ms.parac(L, **k))  # noqa: E731
+    chosen = lambda L, **k: (lambda P: (P.report.facts["ordering"], P.samples))(ms.parac(L, **k))
     assert chosen(ms.datasets.grid3d(12)) == ("rounds", 1)
     assert chosen(ms.datasets.grid3d(12), rhs=4) == ("rounds", 2)
     assert chosen(ms.datasets.road_like(3000)) == ("rounds", 3)

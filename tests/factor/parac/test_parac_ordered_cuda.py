@@ -15,7 +15,6 @@ from meshsolve.arrays import as_symmetric
 from meshsolve.factor.parac import cuda, ordered_cuda
 
 
-
 @pytest.fixture
 def harness():
     with device.use(Harness(block=64)) as harness:

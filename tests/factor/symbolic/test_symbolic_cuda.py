@@ -5,14 +5,14 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_harness import Harness
+from zoo import grid, spd, zoo
 
 import meshsolve as ms
-from kernel_harness import Harness
 from meshsolve import _core, device
 from meshsolve.arrays import as_symmetric, symmetric_pattern
 from meshsolve.factor import symbolic
 from meshsolve.factor.symbolic import cuda
-from zoo import grid, spd, zoo
 
 ZOO = zoo()
 
@@ -35,8 +35,8 @@ def check(A, perm):
     found = cuda.analyze(*there, device.to_device(perm))
     for name in cuda.DeviceAnalysis._fields:
         same(getattr(found, name), getattr(expected, name))
-    for found, expected in zip(cuda.pattern_lca(*there, found), _core.pattern_lca(P.indptr, P.indices, expected, 1)):
-        same(found, expected)
+    for one, other in zip(cuda.pattern_lca(*there, found), _core.pattern_lca(P.indptr, P.indices, expected, 1)):
+        same(one, other)
 
 
 @pytest.mark.parametrize("ordering", ["natural", "nd", "amd", "random"])

@@ -185,7 +185,7 @@ def test_postorder_laws(data, n):
 
 
 def grid_pattern(nx, ny):
-    line = lambda n: sp.diags_array([1.0, 1.0, 1.0], offsets=[-1, 0, 1], shape=(n, n))  # noqa: E731
+    line = lambda n: sp.diags_array([1.0, 1.0, 1.0], offsets=[-1, 0, 1], shape=(n, n))
     return symmetric_pattern(sp.kron(line(nx), sp.eye_array(ny)) + sp.kron(sp.eye_array(nx), line(ny)))
 
 

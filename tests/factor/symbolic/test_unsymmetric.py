@@ -23,7 +23,7 @@ def eliminate(pattern):
 def test_pattern_is_that_of_elimination(n, density, seed):
     A = sp.random_array((n, n), density=density, rng=np.random.default_rng(seed), format="csr")
     l_indptr, l_indices, u_indptr, u_indices = unsymmetric_pattern(A)
-    columns = lambda p: np.repeat(np.arange(n), np.diff(p))                                        # noqa: E731
+    columns = lambda p: np.repeat(np.arange(n), np.diff(p))
     F = np.eye(n, dtype=bool)
     F[l_indices, columns(l_indptr)] = F[u_indices, columns(u_indptr)] = True
     assert np.array_equal(F, eliminate(A.toarray() != 0))
