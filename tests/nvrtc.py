@@ -17,7 +17,8 @@ import sys
 PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "meshsolve"
 LIMITS = pathlib.Path(__file__).with_name("kernel_limits.json")
 ARCHITECTURES = (80, 90)
-OPTIONS = ["-std=c++17", "--device-as-default-execution-space", "--ptxas-options=-v", f"-I{PACKAGE}"]
+# those of meshsolve/device/cuda.py, and what CuPy adds
+OPTIONS = ["-std=c++17", "-lineinfo", "--device-as-default-execution-space", "-ftz=true", "--ptxas-options=-v", f"-I{PACKAGE}"]
 NUMBERS = {
     "registers": r"Used (\d+) registers",
     "stack": r"(\d+) bytes stack frame",
