@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import _core, device
+from meshsolve.factor.cholesky.cuda import S
 from meshsolve.factor.fronts.cuda import row_sums
 
 ROUNDING = 16 * np.finfo(np.float64).eps        # beside the sum of moduli: what assembling a row leaves of a sum that is 0
@@ -40,16 +41,25 @@ class ConstantNullSpace:
         size = indptr[rows + 1] - indptr[rows]
         ends = xp.cumsum(size)
         entry = xp.arange(device.scalar(ends[-1:]))
-        self._tree = xp.searchsorted(ends, entry, side="right")
-        self._entries = (indptr[rows] - (ends - size))[self._tree] + entry
+        self._tree = tree = xp.searchsorted(ends, entry, side="right")
+        self._entries = (indptr[rows] - (ends - size))[tree] + entry
+        self._begin = xp.append(xp.zeros(1, ends.dtype), ends).astype(np.int64)
 
     def find(self, data):
         """New number of the root of the first such tree, or -1. O(entries of the watched rows) where none of these sums to 0."""
         if len(self._entries) == 0:
             return -1
         values = data[self._entries]
-        sums, moduli = (self._xp.bincount(self._tree, v, len(self._roots)) for v in (values, abs(values)))
+        sums, moduli = map(self._sums, (values, abs(values)))
         return self._search(data) if device.scalar(_vanish(sums, moduli).any().reshape(1)) else -1
+
+    def _sums(self, values):
+        """Of the values in each watched row. On the device not by bincount, which adds in any order and waits for the device."""
+        if self._xp is np:
+            return np.bincount(self._tree, values, len(self._roots))
+        sums = self._xp.empty(len(self._roots), np.float64)
+        device.launch(S.k_sum_segments, (len(sums), 1), 256, 0, (self._begin, self._xp.empty(0, np.int32), np.int32(1), values, sums))
+        return sums
 
     def _search(self, data):
         xp, roots = self._xp, self._roots
