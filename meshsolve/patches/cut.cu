@@ -198,15 +198,17 @@ k_merge(const long long* ptr, const int* idx, const int* order, const int* begin
     });
     const bool alone = !__syncthreads_or(leaves);
     unsigned long long best = 0;                            // (contacts << 32 | the lower the better)
-    M.neighbours(k, [&](int other) {
-      if (has_room(other))
-        best = max(best, (static_cast<unsigned long long>(contact[other]) << 32) | static_cast<unsigned>(no_one - other));
-    });
-    best = block_max(best);
-    M.neighbours(k, [&](int other) {
-      if (has_room(other)) atomicExch(contact + other, 0);
-    });
-    __syncthreads();
+    if (!alone) {                                           // isolated vertices may be many: not these barriers for each
+      M.neighbours(k, [&](int other) {
+        if (has_room(other))
+          best = max(best, (static_cast<unsigned long long>(contact[other]) << 32) | static_cast<unsigned>(no_one - other));
+      });
+      best = block_max(best);
+      M.neighbours(k, [&](int other) {
+        if (has_room(other)) atomicExch(contact + other, 0);
+      });
+      __syncthreads();
+    }
     int target = best > 0 ? no_one - static_cast<int>(best & 0xffffffffu) : -1;
     const bool tiny = own * 16ll <= limit || own == 1;
     if (target < 0 && (tiny || alone)) {                    // what has neighbours stays connected, unless it is tiny
