@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import json
 import os
 import pathlib
 import re
@@ -33,9 +34,11 @@ _ALIGN = r"(?:__align__\s*\(\s*\w+\s*\)\s*)?"
 _DYNAMIC = re.compile(r"\bextern\s+__shared__\s+" + _ALIGN + r"([\w:<>,\s\*]+?)\s*\b(\w+)\s*\[\s*\]\s*;")
 _STATIC = re.compile(r"(?<!extern )\b__shared__\s+" + _ALIGN + r"([\w:<>,\s\*]+?)\s*\b(\w+)\s*((?:\[[^\]]*\]\s*)*);")
 _KERNEL = re.compile(r'extern\s+"C"\s+__global__\s+void\s+(?:__launch_bounds__\s*\([^()]*\)\s*)?(\w+)\s*\(')
+_BOUNDS = re.compile(r"__global__\s+void\s+__launch_bounds__\s*\(\s*(\d+)[^()]*\)\s*(\w+)\s*\(")
 _GLOBAL = re.compile(r"\b__global__\b")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"[ \t]*$', re.MULTILINE)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+LIMITS = HERE.parent / "kernel_limits.json"                 # shared memory that each kernel declares itself
 
 
 class KernelError(RuntimeError):
@@ -80,11 +83,20 @@ class Harness:
     def launch(self, function, grid, block, shared, args):
         library, name = function
         self.launches[name] = self.launches.get(name, 0) + 1
+        self._check_size(library, name, block, shared)
         if self.block and len(block) == 1:
             block = (self.block,)
         if shared > self.shared_limit:
             raise KernelError(f"{name}: {shared} bytes of shared memory, at most {self.shared_limit} are there")
         library.launch(name, grid, block, shared, args, self.resident, self.seed, self.timeout)
+
+    def _check_size(self, library, name, block, shared):
+        """What a GPU refuses to launch, where the block is not to be varied anyway."""
+        threads, most, own = int(np.prod(block)), library.most_threads[name], library.shared.get(name, 0)
+        if threads > most and not self.block:
+            raise KernelError(f"{name}: {threads} threads a block, its __launch_bounds__ are {most}")
+        if shared + own > max(self.shared_limit, 48 << 10):                 # what every GPU has
+            raise KernelError(f"{name}: {shared} bytes of shared memory and {own} of its own, more than there are")
 
     def to_device(self, array):
         return np.array(array, copy=True)
@@ -179,6 +191,7 @@ def _library(path, sanitize):
     folders = [PACKAGE]
     code = read(path.resolve(), folders, set())
     names = _KERNEL.findall(_COMMENT.sub("", code))
+    most_threads = dict.fromkeys(names, 1024) | {name: int(most) for most, name in _BOUNDS.findall(_COMMENT.sub("", code))}
     code = f'#include "{HERE}/cuda.hpp"\n{code}\n' + "".join(f"HARNESS_EXPORT({name})\n" for name in names)
     command = ["g++", *FLAGS, *SANITIZE[sanitize]]
     headers = "".join((HERE / f"{name}.hpp").read_text() for name in ("fiber", "block", "cuda"))
@@ -192,13 +205,21 @@ def _library(path, sanitize):
         if done.returncode:
             raise SyntaxError(done.stderr)
         made.replace(file)
-    return Library(file, names)
+    return Library(file, names, most_threads, _own_shared(path))
+
+
+def _own_shared(path):
+    """Bytes of shared memory that each kernel of a file of the package declares, as NVRTC found them."""
+    known = json.loads(LIMITS.read_text())
+    kernels = known.get(path.resolve().relative_to(PACKAGE).as_posix(), {}) if path.resolve().is_relative_to(PACKAGE) else {}
+    return {name: max(numbers["shared"] for numbers in machines.values()) for name, machines in kernels.items()}
 
 
 class Library:
     """The kernels of one compiled file."""
 
-    def __init__(self, file, names):
+    def __init__(self, file, names, most_threads, shared):
+        self.most_threads, self.shared = most_threads, shared
         library = ctypes.CDLL(str(file))
         self.types, self.functions = {}, {}
         for name in names:
