@@ -72,29 +72,28 @@ inline uint64_t fold(uint64_t a, uint64_t b) {
 #endif
 }
 
-// The sum of the hashes of (row, column, value) above the diagonal of rows [begin, end) less that of (column, row, value) below.
-uint64_t excess_above(const Pattern& A, const double* x, int64_t begin, int64_t end) {
+// The exclusive or of the hashes of {row, column} and value off the diagonal of rows [begin, end): entries with their twins give zero.
+uint64_t without_twins(const Pattern& A, const double* x, int64_t begin, int64_t end) {
   constexpr uint64_t place = 0x9E3779B97F4A7C15u, what = 0xD1B54A32D192ED03u;
-  uint64_t excess = 0;
+  uint64_t alone = 0;
   for (int64_t i = begin; i < end; ++i) {
     const uint64_t row = static_cast<uint64_t>(i), own = row * place + 1;
     for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
       const uint64_t j = static_cast<uint32_t>(A.idx[p]);
       const uint64_t hash = fold(own * (j * place + 1) ^ place, std::bit_cast<uint64_t>(x[p]) ^ what);
-      excess += j > row ? hash : 0;
-      excess -= j < row ? hash : 0;
+      alone ^= j == row ? 0 : hash;
     }
   }
-  return excess;
+  return alone;
 }
 
-// Whether the entries below and above the diagonal are the same, as two sums of 64-bit hashes tell it: one sweep, and no
+// Whether the entries below and above the diagonal are the same, as 64-bit hashes tell it: one sweep, and no
 // search for twins, which lie anywhere where numbers are scattered. Halves that differ pass with a probability of about 2^-64.
 bool same_halves(const Pattern& A, const double* x, int threads) {
   constexpr int64_t rows = 1 << 14;
-  std::atomic<uint64_t> excess{0};
-  for_range(threads, A.n, rows, [&](int64_t b, int64_t e, int) { excess += excess_above(A, x, b, e); });
-  return excess == 0;
+  std::atomic<uint64_t> alone{0};
+  for_range(threads, A.n, rows, [&](int64_t b, int64_t e, int) { alone ^= without_twins(A, x, b, e); });
+  return alone == 0;
 }
 
 }  // namespace
