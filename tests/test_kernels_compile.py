@@ -8,6 +8,8 @@ import json
 import nvrtc
 import pytest
 
+from meshsolve.factor.ildl.fronts_cuda import STATIC
+
 needs_nvrtc = pytest.mark.skipif(nvrtc.library() is None, reason="no NVRTC: pip install nvidia-cuda-nvrtc-cu12")
 SLACK = 8                           # registers by which versions of the compiler differ; stack and spills may not grow
 
@@ -34,6 +36,14 @@ def test_no_kernel_spills():
         for kernel, machines in kernels.items():
             for numbers in machines.values():
                 assert numbers["spill_stores"] == numbers["spill_loads"] == 0, (kernel, numbers)
+
+
+def test_kernels_that_ask_for_all_shared_memory_leave_room_for_their_own():
+    """What a block gets at most is for its dynamic and its static shared memory together."""
+    beside = {"factor/glu/fronts.cu": 0, "factor/ildl/complete.cu": STATIC}
+    for file, room in beside.items():
+        panels = {name: machines for name, machines in limits()[file].items() if name.startswith("k_panel")}
+        assert panels and all(numbers["shared"] <= room for machines in panels.values() for numbers in machines.values())
 
 
 def test_limits_are_of_kernels_that_exist():

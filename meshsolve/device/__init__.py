@@ -51,6 +51,8 @@ PACKAGE = pathlib.Path(__file__).resolve().parents[1]
 DLPACK_CUDA = 2                     # kDLCUDA
 AUTO_SIZE = 100_000                 # rows or elements from which device="auto" takes a GPU that is there
 
+PYTHON_NUMBERS = frozenset((bool, int, float))
+
 _stand_in = contextvars.ContextVar("stand_in", default=None)
 
 
@@ -61,6 +63,11 @@ class Kernel:
     file: str
     name: str
 
+    @functools.cached_property
+    def path(self):
+        """Where the file is."""
+        return PACKAGE / self.file
+
 
 class kernels:
     """The kernels of one ``.cu`` file as attributes; nothing is compiled before the first launch."""
@@ -68,8 +75,9 @@ class kernels:
     def __init__(self, file):
         self._file = file
 
-    def __getattr__(self, name):
-        return Kernel(self._file, name)
+    def __getattr__(self, name):                            # only for a name that is not kept: a sweep may be a thousand launches
+        kernel = self.__dict__[name] = Kernel(self._file, name)
+        return kernel
 
 
 # ---- the seam ---------------------------------------------------------------------------------------------------------
@@ -94,12 +102,12 @@ def launch(kernel, grid, block, shared, args):
     """
     grid, block = (size if isinstance(size, tuple) else (size,) for size in (grid, block))
     for position, value in enumerate(args):
-        if isinstance(value, (bool, int, float)) and not isinstance(value, np.generic):      # np.float64 is a float
+        if type(value) in PYTHON_NUMBERS:
             raise TypeError(f"{kernel.name}, argument {position}: give {value!r} as a numpy scalar of the kernel's type")
     if 0 in grid:
         return
     owner = backend()
-    owner.launch(owner.function(PACKAGE / kernel.file, kernel.name), tuple(map(int, grid)), tuple(map(int, block)),
+    owner.launch(owner.function(kernel.path, kernel.name), tuple(map(int, grid)), tuple(map(int, block)),
                  int(shared), args)
 
 

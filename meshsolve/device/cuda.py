@@ -10,6 +10,7 @@ import re
 from meshsolve.device import PACKAGE
 
 OPTIONS = ("-std=c++17", "-lineinfo")                       # CuPy adds --device-as-default-execution-space: not twice
+WITHOUT_ASKING = 48 << 10                                   # bytes of shared memory of a block, the kernel's static ones included
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.MULTILINE)
 INSTALL = "pip install 'meshsolve[cuda12]' (or [cuda13]) brings it"
 
@@ -35,7 +36,7 @@ class CuPy:
     def __init__(self):
         import cupy
 
-        self.xp = cupy
+        self.xp, self._attributes_of = cupy, {}
         self.memory_errors = (cupy.cuda.memory.OutOfMemoryError,)
 
     @property
@@ -48,17 +49,25 @@ class CuPy:
     @property
     def shared_limit(self):
         """Bytes of shared memory that a block of the current device may ask for."""
-        return self.xp.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
+        return self._attributes["MaxSharedMemoryPerBlockOptin"]
 
     @property
     def multiprocessors(self):
-        return self.xp.cuda.Device().attributes["MultiProcessorCount"]
+        return self._attributes["MultiProcessorCount"]
+
+    @property
+    def _attributes(self):
+        """Of the current device, asked for once: CuPy asks the driver for each of more than a hundred, some over the bus."""
+        current = self.xp.cuda.Device()
+        if current.id not in self._attributes_of:
+            self._attributes_of[current.id] = current.attributes
+        return self._attributes_of[current.id]
 
     def function(self, path, name):
         return _function(path, name)
 
     def launch(self, function, grid, block, shared, args):
-        if shared > 48 << 10:                               # what a kernel gets without asking
+        if shared and shared + function.shared_size_bytes > WITHOUT_ASKING:
             function.max_dynamic_shared_size_bytes = shared
         function(grid, block, tuple(args), shared_mem=shared)
 

@@ -17,6 +17,7 @@ from meshsolve.report import Report
 K = device.kernels("krylov/vectors.cu")
 BLOCK = 256
 MOST_PARTS = 264                        # blocks of a sum: two a multiprocessor
+TOGETHER, MOST_ROWS = 4, 65535          # columns of a sum that a thread takes, as in vectors.cu; most blocks of a grid in y
 LOOK = 8                                # iterations between two looks
 RHO, CURVATURE, _, _, RESIDUAL, TARGET, SAVED = range(7)                           # enum Scalar in vectors.cu
 GO_ON, ARRIVED, LOST, BROKEN, SETTLED = range(5)                                   # enum Standing
@@ -33,7 +34,7 @@ class DeviceSolve(Solve):
         self.precondition, self.null_space = precondition, null_space if k else None
         self.report = Report(nnz_A=matrix.nnz)
         self.R, self.P, self.Q = (xp.zeros((self.n, k)) for _ in range(3))
-        self.num_parts = device.grid_for(self.n, 4 * BLOCK, MOST_PARTS)
+        self.num_parts = parts_of(self.n)
         self.parts = xp.empty(self.num_parts * k)
         self.scalars, self.history = xp.zeros((7, k)), xp.zeros((LOOK, k))
         self.standing, self.fresh, self.counts = xp.zeros(k, xp.int32), xp.ones(k, xp.int32), xp.zeros(k, xp.int32)
@@ -73,7 +74,7 @@ class DeviceSolve(Solve):
                       (np.int32(self.n), np.int32(self.k), np.int32(self.lanes), *self.A, P, Q))
 
     def _decide(self, what, U, V, i):
-        device.launch(K.k_dot, (self.num_parts, self.k), BLOCK, 0, (np.int32(self.n), np.int32(self.k), U, V, self.parts))
+        dot(self.n, self.k, U, V, self.parts)
         device.launch(K.k_decide, self.k, BLOCK, 0,
                       (np.int32(what), np.int32(self.k), np.int32(self.num_parts), self.parts, self.scalars, self.standing, self.fresh,
                        self.counts, self.history[i]))
@@ -154,8 +155,18 @@ class DeviceSolve(Solve):
 
     def _norms(self, block):
         """2-norms of the columns, on the host."""
-        device.launch(K.k_dot, (self.num_parts, self.k), BLOCK, 0, (np.int32(self.n), np.int32(self.k), block, block, self.parts))
+        dot(self.n, self.k, block, block, self.parts)
         return np.sqrt(device.to_host(self.parts).reshape(self.k, self.num_parts).sum(axis=1))
+
+
+def parts_of(n):
+    """Blocks that share the sum of a column of n entries."""
+    return device.grid_for(n, 4 * BLOCK, MOST_PARTS)
+
+
+def dot(n, k, U, V, parts):
+    """Parts of the dot products of the columns of two (n, k) blocks, ``parts_of(n)`` of each column."""
+    device.launch(K.k_dot, (parts_of(n), min(-(-k // TOGETHER), MOST_ROWS)), BLOCK, 0, (np.int32(n), np.int32(k), U, V, parts))
 
 
 # ---- intake ---------------------------------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ class DeviceSolve:
         self.precondition, self.check = precondition, check
         self.report = Report(nnz_A=matrix.nnz, device="cuda")
         self.R, self.Q, self.T, self.D = (xp.zeros((self.n, k)) for _ in range(4))
-        self.num_parts = device.grid_for(self.n, 4 * BLOCK, cg_cuda.MOST_PARTS)
+        self.num_parts = cg_cuda.parts_of(self.n)
         self.parts = xp.empty(self.num_parts * k)
         self.scalars, self.history = xp.zeros((8, k)), xp.zeros((cg_cuda.LOOK, k))
         self.standing, self.starts, self.moves, self.counts = (xp.zeros(k, xp.int32) for _ in range(4))
@@ -94,7 +94,7 @@ class DeviceSolve:
                       (np.int32(self.n), np.int32(self.k), np.int32(self.lanes), *self.A, P, Q))
 
     def _dot(self, U, V):
-        device.launch(VECTORS.k_dot, (self.num_parts, self.k), BLOCK, 0, (np.int32(self.n), np.int32(self.k), U, V, self.parts))
+        cg_cuda.dot(self.n, self.k, U, V, self.parts)
 
     def _decide(self, what, U, V, i, maxiter):
         self._dot(U, V)

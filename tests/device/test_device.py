@@ -10,7 +10,7 @@ from kernel_harness import Harness, KernelError
 from kernel_harness.strict import FUNCTIONS, METHODS, Strict
 
 from meshsolve import device
-from meshsolve.device.cuda import reason_without, source
+from meshsolve.device.cuda import CuPy, reason_without, source
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError, OutOfMemoryError
 
 
@@ -179,6 +179,13 @@ def test_a_pivot_that_is_not_positive_is_named(cuda):
     assert device.dense("potrf", a) == 3
 
 
+def test_a_grid_that_is_too_long_in_y_is_refused():
+    K = device.kernels("krylov/vectors.cu")
+    with device.use(Harness()), pytest.raises(KernelError, match="at most 65535 in y and z"):
+        empty = np.zeros(0)
+        device.launch(K.k_dot, (1, 65536), 32, 0, (np.int32(0), np.int32(0), empty, empty, empty))
+
+
 # ---- CuPy as it is ----------------------------------------------------------------------------------------------------
 
 
@@ -186,6 +193,35 @@ def test_options_that_cupy_adds_are_not_given_twice():
     from meshsolve.device.cuda import OPTIONS
 
     assert not {"--device-as-default-execution-space", "-default-device", "-ftz=true"} & set(OPTIONS)
+
+
+@pytest.fixture
+def pretended():
+    """CuPy behind the seam, for a pretended module whose driver counts how often it is asked for attributes."""
+    cupy = mock.Mock()
+    current = cupy.cuda.Device.return_value
+    current.id, asked = 3, mock.PropertyMock(return_value={"MaxSharedMemoryPerBlockOptin": 232448, "MultiProcessorCount": 132})
+    type(current).attributes = asked
+    with mock.patch.dict(sys.modules, {"cupy": cupy}):
+        yield CuPy(), current, asked
+
+
+def test_the_driver_is_asked_for_the_attributes_of_a_device_once(pretended):
+    owner, current, asked = pretended
+    assert [(owner.shared_limit, owner.multiprocessors) for _ in range(3)] == [(232448, 132)] * 3 and asked.call_count == 1
+    current.id, asked.return_value = 4, {"MaxSharedMemoryPerBlockOptin": 166912}
+    assert owner.shared_limit == 166912 and asked.call_count == 2
+
+
+@pytest.mark.parametrize("static, dynamic, asks", [(0, 48 << 10, False), (0, (48 << 10) + 8, True), (640, 48512, False),
+                                                   (640, 48640, True), (48 << 10, 0, False)])
+def test_more_shared_memory_is_asked_for_where_static_and_dynamic_need_it(pretended, static, dynamic, asks):
+    """A driver refuses a launch whose blocks take more than 48 kB in all, unless the kernel has been allowed to."""
+    function = mock.Mock(spec=("__call__", "shared_size_bytes", "max_dynamic_shared_size_bytes"), shared_size_bytes=static,
+                         max_dynamic_shared_size_bytes=None)
+    pretended[0].launch(function, (5,), (64,), dynamic, [np.int32(1)])
+    function.assert_called_once_with((5,), (64,), (np.int32(1),), shared_mem=dynamic)
+    assert function.max_dynamic_shared_size_bytes == (dynamic if asks else None)
 
 
 def test_arrays_on_a_gpu_are_known_by_dlpack():

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import meshsolve as ms
+from meshsolve import device
 from meshsolve.krylov import cg_cuda
 
 GRID = ms.datasets.grid3d(7)
@@ -38,6 +39,24 @@ def test_columns_stop_on_their_own(cuda):
     (x, info), (y, other) = both(GROUNDED, b, rtol=1e-12)
     assert np.array_equal(info.iterations, other.iterations) and other.iterations[0] == 0 and (y[:, 0] == 0).all()
     assert other.iterations.max() > cg_cuda.LOOK and np.allclose(x, y, atol=1e-9)
+
+
+@pytest.mark.parametrize("k", [1, 4, 9])
+def test_sums_of_columns(cuda, monkeypatch, k):
+    """Of one column, of as many as a thread takes, and of more than the grid has rows for; each the same in any company."""
+    monkeypatch.setattr(cg_cuda, "MOST_ROWS", 2)
+    n, rng = 3000, np.random.default_rng(5)
+    U, V = rng.standard_normal((2, n, k))
+    xp, count = device.xp(), cg_cuda.parts_of(n)
+
+    def parts(U, V):
+        out = xp.empty(count * U.shape[1])
+        cg_cuda.dot(*U.shape, device.to_device(np.ascontiguousarray(U)), device.to_device(np.ascontiguousarray(V)), out)
+        return device.to_host(out).reshape(-1, count)
+
+    together = parts(U, V)
+    assert count > 1 and np.allclose(together.sum(axis=1), (U * V).sum(axis=0), rtol=1e-12)
+    assert all(np.array_equal(together[c], parts(U[:, c:c + 1], V[:, c:c + 1])[0]) for c in range(k))
 
 
 def test_complex_start_and_callback(cuda):

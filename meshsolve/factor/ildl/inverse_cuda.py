@@ -77,8 +77,12 @@ class Inverse:
         if self._space.shape[1] != self.n * k:
             self._space = xp.empty((2, self.n * k))
         X, Y, Z = xp.empty_like(B), self._space[0], self._space[1]
-        for forward in (True, False):
-            self._sweep(forward, B, Y, Z, X)
+        try:
+            for forward in (True, False):
+                self._sweep(forward, B, Y, Z, X)
+        except BaseException:               # an interrupt between the two: all later tickets would be counted from the wrong one
+            self._restart()
+            raise
         self._epoch += 1
         return X
 

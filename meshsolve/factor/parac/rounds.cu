@@ -175,10 +175,12 @@ template <class Team> __device__ __forceinline__ int gather(const Rounds& R, con
   return d;
 }
 
-// The number of the first draw of each edge, by one thread.
+// The number of the first draw of each edge.
 template <class Team> __device__ __forceinline__ void number_draws(const Team& team, const Scratch& s, int d) {
-  if (team.rank == 0)
-    for (int i = 0, drawn = 0; i < d; drawn += s.edges[i++].copies) s.drawn[i] = drawn;
+  for (int base = 0, drawn = 0, total; base < d; base += team.size, drawn += total) {
+    const int i = base + team.rank, before = team.exclusive_sum(i < d ? s.edges[i].copies : 0, total);
+    if (i < d) s.drawn[i] = drawn + before;
+  }
   team.sync();
 }
 

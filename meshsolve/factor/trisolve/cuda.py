@@ -8,7 +8,8 @@ from meshsolve import device
 
 K = device.kernels("factor/trisolve/levels.cu")
 BLOCK = 512
-NARROW = 2048                           # threads of a level below which one block does it, and its narrow neighbours
+NARROW = 2048                           # threads of a level below which one block does it, and its narrow neighbours,
+ALONE = 4 * NARROW                      # ... unless right-hand sides make it more than this: a launch costs less than so many rounds
 
 
 class UnitLower:
@@ -70,9 +71,12 @@ class Rows:
 
 
 def _launch(kernel, first, end, step, level_ptr, lanes, threads, matrix, scale, Y):
-    k = Y.shape[1]
-    grid = 1 if abs(end - first) > 1 else device.grid_for(threads * k, BLOCK)
-    device.launch(kernel, grid, BLOCK, 0,
+    k, many = Y.shape[1], abs(end - first) > 1
+    if many and threads * k > ALONE:                        # with the lanes of the run: the sums are those of one right-hand side
+        for level in range(first, end, step):
+            _launch(kernel, level, level + step, step, level_ptr, lanes, threads, matrix, scale, Y)
+        return
+    device.launch(kernel, 1 if many else device.grid_for(threads * k, BLOCK), BLOCK, 0,
                   (np.int32(first), np.int32(end), np.int32(step), level_ptr, np.int32(k), np.int32(lanes), *matrix, scale, Y))
 
 

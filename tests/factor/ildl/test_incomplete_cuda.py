@@ -188,6 +188,22 @@ def test_a_stall_is_reported_and_forgotten(cuda_path):
 # ---- the face ---------------------------------------------------------------------------------------------------------------
 
 
+def test_an_interrupt_between_the_sweeps_is_forgotten(cuda_path, monkeypatch):
+    G, b = ms.ildl(KKT, fill_level=1, device="cuda"), np.ones(KKT.shape[0])
+    x, sweep = G @ b, inverse_cuda.Inverse._sweep
+
+    def interrupted(self, forward, *blocks):
+        if not forward:
+            raise KeyboardInterrupt
+        sweep(self, forward, *blocks)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(inverse_cuda.Inverse, "_sweep", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            G.solve(b)
+    assert np.array_equal(G @ b, x)
+
+
 def test_what_is_chosen(cuda_path):
     G = ms.ildl(REGULAR["stokes"], fill_level=2, device="cuda")
     assert G.on_device and not G.is_complete and G.report.facts["fill_level"] == 2 and G.report.facts["device"] == "cuda"

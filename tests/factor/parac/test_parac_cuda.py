@@ -15,6 +15,7 @@ import meshsolve as ms
 from meshsolve import _core, device
 from meshsolve.factor.parac import cuda
 from meshsolve.factor.parac.cuda import factor as factor_on_device
+from meshsolve.factor.trisolve import cuda as trisolve
 
 
 def check(L, ordering="rounds", **options):
@@ -175,6 +176,20 @@ def test_the_operator_is_that_of_the_cpu(cuda, name, ordering, dtype):
     p = np.random.default_rng(2).standard_normal((L.shape[0], 2))
     q = p.copy()
     assert np.isclose(P.project(p), Q.project(q)) and np.allclose(p, q)
+
+
+def test_many_right_hand_sides_take_narrow_levels_one_by_one(cuda, monkeypatch):
+    """... by all blocks, with the same sums as one right-hand side by one block."""
+    G = ms.parac(ms.datasets.grid2d(30, 30, boundary="dirichlet"), device="cuda")
+    b = np.random.default_rng(1).standard_normal((900, 5))
+    runs = G._core._lower.forward
+    assert any(end - first > 2 and threads < trisolve.ALONE for first, end, _, threads in runs)
+    together = G @ b
+    monkeypatch.setattr(trisolve, "ALONE", 64)
+    if cuda:
+        cuda.launches.clear()
+    assert np.array_equal(G @ b, together) and all(np.array_equal(G @ b[:, c], together[:, c]) for c in range(5))
+    assert not cuda or sum(cuda.launches.values()) > 6 * len(runs)
 
 
 def test_operator_refuses_what_does_not_fit(cuda):
