@@ -49,6 +49,7 @@ from meshsolve.errors import DeviceUnavailableError, InvalidInputError, OutOfMem
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[1]
 DLPACK_CUDA = 2                     # kDLCUDA
+MOST_ACROSS = 65535                 # blocks of a grid in its second and third dimension
 AUTO_SIZE = 100_000                 # rows or elements from which device="auto" takes a GPU that is there
 
 PYTHON_NUMBERS = frozenset((bool, int, float))

@@ -10,6 +10,7 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.constraints import tell_of_mean
+from meshsolve.device import MOST_ACROSS
 from meshsolve.errors import InvalidInputError
 from meshsolve.krylov.cg import CONVERGED, DIVERGED, EXHAUSTED, INDEFINITE, RUNNING, SAVE_AT, STAGNATED, Solve
 from meshsolve.report import Report
@@ -17,7 +18,7 @@ from meshsolve.report import Report
 K = device.kernels("krylov/vectors.cu")
 BLOCK = 256
 MOST_PARTS = 264                        # blocks of a sum: two a multiprocessor
-TOGETHER, MOST_ROWS = 4, 65535          # columns of a sum that a thread takes, as in vectors.cu; most blocks of a grid in y
+TOGETHER = 4                            # columns of a sum that a thread takes, as in vectors.cu
 LOOK = 8                                # iterations between two looks
 RHO, CURVATURE, _, _, RESIDUAL, TARGET, SAVED = range(7)                           # enum Scalar in vectors.cu
 GO_ON, ARRIVED, LOST, BROKEN, SETTLED = range(5)                                   # enum Standing
@@ -166,7 +167,7 @@ def parts_of(n):
 
 def dot(n, k, U, V, parts):
     """Parts of the dot products of the columns of two (n, k) blocks, ``parts_of(n)`` of each column."""
-    device.launch(K.k_dot, (parts_of(n), min(-(-k // TOGETHER), MOST_ROWS)), BLOCK, 0, (np.int32(n), np.int32(k), U, V, parts))
+    device.launch(K.k_dot, (parts_of(n), min(-(-k // TOGETHER), MOST_ACROSS)), BLOCK, 0, (np.int32(n), np.int32(k), U, V, parts))
 
 
 # ---- intake ---------------------------------------------------------------------------------------------------------------

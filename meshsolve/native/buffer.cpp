@@ -100,6 +100,30 @@ void keep_free_memory() {
 #endif
 }
 
+#if defined(__linux__) && !defined(__SANITIZE_ADDRESS__)       // which looks after blocks of the C library alone
+namespace {
+size_t whole_pages(size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+}  // namespace
+
+void* mapped_block(size_t bytes) {
+  constexpr size_t huge = size_t{2} << 20;                    // where huge pages begin
+  const size_t size = whole_pages(bytes), room = size + huge;
+  void* const mapped = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) throw std::bad_alloc();
+  char* const begin = static_cast<char*>(mapped);
+  char* const data = begin + (huge - reinterpret_cast<uintptr_t>(begin) % huge) % huge;
+  if (data > begin) munmap(begin, data - begin);
+  if (data + size < begin + room) munmap(data + size, begin + room - (data + size));
+  if (poisoned.load(std::memory_order_relaxed)) std::memset(data, 0xff, bytes);
+  return data;
+}
+
+void unmap_block(void* data, size_t bytes) { munmap(data, whole_pages(bytes)); }
+#else
+void* mapped_block(size_t bytes) { return aligned_block(4096, (bytes + 4095) / 4096 * 4096); }
+void unmap_block(void* data, size_t) { free_block(data); }
+#endif
+
 void return_free_memory() {
 #ifdef __GLIBC__
   malloc_trim(0);

@@ -13,6 +13,12 @@ void make_pages(void* data, size_t bytes, int threads = 1);
 void* aligned_block(size_t alignment, size_t bytes);
 void free_block(void* data);
 
+// The same for blocks of at least mapped_from bytes, which get pages of their own: huge ones are asked for, which must not stay
+// behind in memory that others take later.
+constexpr size_t mapped_from = size_t{4} << 20;
+void* mapped_block(size_t bytes);
+void unmap_block(void* data, size_t bytes);
+
 // Gives memory that was freed back to the system, which the C library would keep for later blocks of the same size. To be
 // called between phases, before a block that is much larger than what the phase before it worked in: about 10 us a MB.
 void return_free_memory();
@@ -29,15 +35,15 @@ class Buffer {
     fill_pages(threads);
   }
   void fill_pages(int threads) {
-    const size_t bytes = static_cast<size_t>(size_) * sizeof(T);
-    if (bytes >= large) make_pages(data_, bytes, threads);
+    if (bytes() >= large) make_pages(data_, bytes(), threads);
   }
   static Buffer without_pages(int64_t size) {          // to be made later, or by several threads, each some
     Buffer made;
     if (size <= 0) return made;
     made.size_ = size;
-    const size_t bytes = static_cast<size_t>(size) * sizeof(T), alignment = bytes >= large ? 4096 : 64;
-    made.data_ = static_cast<T*>(aligned_block(alignment, (bytes + alignment - 1) / alignment * alignment));
+    const size_t bytes = made.bytes(), alignment = bytes >= large ? 4096 : 64;
+    made.data_ = static_cast<T*>(bytes >= mapped_from ? mapped_block(bytes)
+                                                      : aligned_block(alignment, (bytes + alignment - 1) / alignment * alignment));
     return made;
   }
   Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
@@ -46,7 +52,12 @@ class Buffer {
     std::swap(size_, other.size_);
     return *this;
   }
-  ~Buffer() { free_block(data_); }
+  ~Buffer() {
+    if (bytes() >= mapped_from)
+      unmap_block(data_, bytes());
+    else
+      free_block(data_);
+  }
 
   T* data() { return data_; }
   const T* data() const { return data_; }
@@ -54,6 +65,7 @@ class Buffer {
 
  private:
   static constexpr size_t large = size_t{1} << 20;     // bytes; from there on a block begins with a page
+  size_t bytes() const { return static_cast<size_t>(size_) * sizeof(T); }
 
   T* data_ = nullptr;
   int64_t size_ = 0;

@@ -19,10 +19,9 @@ import tempfile
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve.device import PACKAGE
+from meshsolve.device import MOST_ACROSS, PACKAGE
 
 HERE = pathlib.Path(__file__).resolve().parent
-MOST_ROWS = 65535                                           # blocks of a grid in y and in z
 FLAGS = ["-std=c++17", "-O2", "-g1", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-fno-gnu-unique", "-ffp-contract=off",
          "-Wall", "-Wno-unknown-pragmas", "-Wno-unused"]
 SANITIZE = {
@@ -87,8 +86,8 @@ class Harness:
         self._check_size(library, name, block, shared)
         if self.block and len(block) == 1:
             block = (self.block,)
-        if max(grid[1:], default=0) > MOST_ROWS:
-            raise KernelError(f"{name}: a grid of {grid} blocks, at most {MOST_ROWS} in y and z")
+        if max(grid[1:], default=0) > MOST_ACROSS:
+            raise KernelError(f"{name}: a grid of {grid} blocks, at most {MOST_ACROSS} in y and z")
         if shared > self.shared_limit:
             raise KernelError(f"{name}: {shared} bytes of shared memory, at most {self.shared_limit} are there")
         library.launch(name, grid, block, shared, args, self.resident, self.seed, self.timeout)

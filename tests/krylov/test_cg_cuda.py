@@ -44,7 +44,7 @@ def test_columns_stop_on_their_own(cuda):
 @pytest.mark.parametrize("k", [1, 4, 9])
 def test_sums_of_columns(cuda, monkeypatch, k):
     """Of one column, of as many as a thread takes, and of more than the grid has rows for; each the same in any company."""
-    monkeypatch.setattr(cg_cuda, "MOST_ROWS", 2)
+    monkeypatch.setattr(cg_cuda, "MOST_ACROSS", 2)
     n, rng = 3000, np.random.default_rng(5)
     U, V = rng.standard_normal((2, n, k))
     xp, count = device.xp(), cg_cuda.parts_of(n)

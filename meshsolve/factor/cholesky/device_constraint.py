@@ -191,5 +191,5 @@ class _Segments:
         sums = xp.ascontiguousarray(columns)
         for ptr, order in ((self._begin, self._order), (self._first, xp.empty(0, np.int32))):
             rows, sums = sums, xp.empty((len(ptr) - 1, k), np.float64)
-            device.launch(S.k_sum_segments, (len(ptr) - 1, k), 256, 0, (ptr, order, np.int32(k), rows, sums))
+            device.launch(S.k_sum_segments, (len(ptr) - 1, min(k, device.MOST_ACROSS)), 256, 0, (ptr, order, np.int32(k), rows, sums))
         return sums

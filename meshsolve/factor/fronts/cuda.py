@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from meshsolve import device
+from meshsolve.device import MOST_ACROSS
 from meshsolve.factor.fronts.tree_cuda import COLUMNS, dealt_out, depths, positions, table_of
 
 K = device.kernels("factor/fronts/residual.cu")
@@ -160,7 +161,6 @@ def device_tree(symbolic):
 
 
 _trees: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-MOST_WIDE = 65535               # blocks of a grid in its second and third dimension
 WIDE, DENSE = len(CLASSES) + 2, len(CLASSES) + 3            # kinds of fronts: a warp's, those of CLASSES, the largest block's, ...
 
 
@@ -232,7 +232,7 @@ def _tiles(numbers, height):
 
 def _by_tiles(front, begin, end, fronts):
     """The large fronts ``begin`` to ``end - 1`` in parts that a grid has blocks for."""
-    return tuple(_wide(front, k, min(k + MOST_WIDE, end), fronts[k - begin:]) for k in range(begin, end, MOST_WIDE))
+    return tuple(_wide(front, k, min(k + MOST_ACROSS, end), fronts[k - begin:]) for k in range(begin, end, MOST_ACROSS))
 
 
 def _wide(front, begin, end, fronts):

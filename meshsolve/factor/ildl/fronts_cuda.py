@@ -12,7 +12,8 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.arrays import Csr
-from meshsolve.factor.fronts.cuda import ASSEMBLY_COLUMNS, CLASSES, LIMITS, MOST_WIDE, TILE, Batch
+from meshsolve.device import MOST_ACROSS
+from meshsolve.factor.fronts.cuda import ASSEMBLY_COLUMNS, CLASSES, LIMITS, TILE, Batch
 from meshsolve.factor.fronts.tree_cuda import depths, positions, table_of
 
 K, S = device.kernels("factor/ildl/complete.cu"), device.kernels("factor/ildl/complete_solve.cu")
@@ -103,7 +104,7 @@ class Tree:
         batches = tuple(_batch(fronts, part, size, threads[k], k == 0) for k, part in enumerate(parts) if len(part))
         wide = np.flatnonzero(kind == len(threads))
         wide = wide[np.argsort(-columns[wide], kind="stable")]
-        groups = [wide[a:a + MOST_WIDE] for a in range(0, len(wide), MOST_WIDE)]
+        groups = [wide[a:a + MOST_ACROSS] for a in range(0, len(wide), MOST_ACROSS)]
         is_dense = (kind == len(threads)) & (columns >= LIMITS.dense)
         tiny, others = parts[0], np.flatnonzero((kind > 0) & ~is_dense)
         return Plan(_numbers(fronts), batches, _tiles(fronts[wide], height[wide]),

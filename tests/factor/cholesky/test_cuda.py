@@ -370,7 +370,7 @@ def test_without_cudss_the_message_says_what_to_install():
 
 def test_more_wide_fronts_than_a_grid_has_blocks(gpu, monkeypatch):
     monkeypatch.setattr(fronts, "LIMITS", fronts.Limits(0, 0, 384))
-    monkeypatch.setattr(fronts, "MOST_WIDE", 3)
+    monkeypatch.setattr(fronts, "MOST_ACROSS", 3)
     A = spd(grid(12, 11))
     F = ms.cholesky(A, ordering="nd", device="cuda")
     assert max(len(level.wide) for level in F._factor.tree.levels) > 2
