@@ -47,12 +47,12 @@ def main(arguments=None):
 
 def newest(benches=tuple(TABLES)):
     """The newest result file, by the date inside, of each of the benchmarks, each list of threads, each statistic that it was run with
-    and each set of meshes."""
+    and each set of meshes or problems."""
     dated = {}
     for path in RESULTS.glob("*.json"):
         run = json.loads(path.read_text())
         if run["bench"] in benches:
-            meshes = tuple(sorted({row.get("mesh", "") for row in run["rows"]}))
+            meshes = tuple(sorted({row.get("mesh", row.get("problem", "")) for row in run["rows"]}))
             key = benches.index(run["bench"]), tuple(run["threads"]), run.get("statistic", "median"), meshes
             dated[key] = max(dated.get(key, ("", path)), (run["date"], path))
     return [path for _, (_, path) in sorted(dated.items())]
