@@ -1,5 +1,8 @@
 """What is left to a process: the machine's memory, and the limits of control groups of both versions, its own and those around it."""
 
+import subprocess
+import sys
+
 import pytest
 
 import meshsolve as ms
@@ -66,3 +69,37 @@ def test_a_factor_that_a_container_does_not_allow(machine):
 def test_this_machine():
     left = memory.available_memory()
     assert left is None or left > 0
+
+
+NO_ROOM = """
+import ctypes, mmap, resource, sys
+import meshsolve as ms
+from meshsolve import _core
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+LOW, FIXED_NOREPLACE = 1 << 20, 0x100000
+there = libc.mmap(LOW, 4096, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | FIXED_NOREPLACE, -1, 0)
+if there != LOW:
+    sys.exit(77)
+ctypes.memset(LOW, 7, 4096)
+A = ms.datasets.grid2d(200, 200, boundary="dirichlet")
+symbolic = ms.analyze(A, threads=1)
+used = int(open("/proc/self/statm").read().split()[0]) * 4096
+resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 20), resource.RLIM_INFINITY))
+try:
+    symbolic.factor(A, threads=1)
+except MemoryError as e:
+    assert ctypes.string_at(LOW, 1) == b"\\x07"
+    print(type(e).__name__)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits and fixed places of Linux")
+def test_a_buffer_that_was_never_made_gives_nothing_back():
+    """Unmapping it would take what lies at the lowest addresses: the interpreter itself, where it is not relocatable."""
+    done = subprocess.run([sys.executable, "-c", NO_ROOM], capture_output=True, text=True)
+    if done.returncode == 77:
+        pytest.skip("low addresses cannot be mapped here")
+    assert done.returncode == 0 and done.stdout.strip(), done.stderr

@@ -32,18 +32,15 @@ class Buffer {
  public:
   Buffer() = default;
   explicit Buffer(int64_t size, int threads = 1) : Buffer(without_pages(size)) {
-    fill_pages(threads);
-  }
-  void fill_pages(int threads) {
     if (bytes() >= large) make_pages(data_, bytes(), threads);
   }
-  static Buffer without_pages(int64_t size) {          // to be made later, or by several threads, each some
+  static Buffer without_pages(int64_t size) {          // for several threads to make, each some
     Buffer made;
     if (size <= 0) return made;
-    made.size_ = size;
-    const size_t bytes = made.bytes(), alignment = bytes >= large ? 4096 : 64;
+    const size_t bytes = static_cast<size_t>(size) * sizeof(T), alignment = bytes >= large ? 4096 : 64;
     made.data_ = static_cast<T*>(bytes >= mapped_from ? mapped_block(bytes)
                                                       : aligned_block(alignment, (bytes + alignment - 1) / alignment * alignment));
+    made.size_ = size;                                 // not before there is memory, which the destructor gives back
     return made;
   }
   Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}

@@ -134,9 +134,8 @@ template <class T>
 int32_t Factor<T>::factor(const double* Ax, int threads) {
   if (!panels_.data()) {
     const int64_t size = panel_ptr_.back();
-    panels_ = Buffer<T>::without_pages(size);                // perhaps in what ordering and analysis worked in,
-    if (size > large_factor) return_free_memory();           // the rest of which goes back
-    panels_.fill_pages(threads);
+    if (size > large_factor) return_free_memory();           // what ordering and analysis worked in
+    panels_ = Buffer<T>(size, threads);
   }
   return values_.factor(*tree_, Ax, threads, [&](const T* values) { return run(values, threads); });
 }

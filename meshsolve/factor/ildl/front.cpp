@@ -222,9 +222,8 @@ template <class T>
 int32_t Complete<T>::factor(const double* Ax, int threads) {
   if (!panels_.data()) {
     const int64_t size = panel_ptr_.back(), n = tree_->n();
-    panels_ = Buffer<T>::without_pages(size);                // perhaps in what ordering and analysis worked in,
-    if (size > large_factor) return_free_memory();           // the rest of which goes back
-    panels_.fill_pages(threads);
+    if (size > large_factor) return_free_memory();           // what ordering and analysis worked in
+    panels_ = Buffer<T>(size, threads);
     names_.resize(n);
     d_ = Buffer<T>(n);
     e_ = Buffer<T>(n);
