@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from meshsolve.arrays import as_symmetric, thread_count
 from meshsolve.errors import ConvergenceWarning, OutOfMemoryError
 from meshsolve.factor.ildl import ildl
 from meshsolve.krylov import Info
@@ -36,15 +37,16 @@ def solve_indefinite(A, b, rtol, threads=None):
         The true residual stays above ``rtol``.
     """
     x, best, told, seconds = None, None, [], {}
+    M = as_symmetric(A, threads=thread_count(threads))
     for step in STEPS:
         try:
-            K = ildl(A, threads=threads, **step)
+            K = ildl(M, threads=threads, **step)
         except OutOfMemoryError as e:
             if best is None:
                 raise
             told.append(str(e))
             break
-        y, info = iterate(A, b, K, x, rtol, 0.0, LONGEST, threads=threads, patience=PATIENCE)
+        y, info = iterate(M, b, K, x, rtol, 0.0, LONGEST, threads=threads, patience=PATIENCE)
         told.append(_account(K, info))
         for phase, spent in K.report.seconds.items():
             seconds[phase] = seconds.get(phase, 0.0) + spent

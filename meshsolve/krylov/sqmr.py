@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.arrays import as_integer, as_number, as_symmetric, thread_count
+from meshsolve.arrays import Csr, as_integer, as_number, as_symmetric, thread_count
 from meshsolve.errors import ConvergenceWarning, InvalidInputError
 from meshsolve.krylov.cg import _deliver, _into_range, _preconditioner, _real_columns, _start
 from meshsolve.krylov.info import Info
@@ -98,8 +98,10 @@ def sqmr(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rt
 
 
 def iterate(A, b, M, x0, rtol, atol, maxiter, callback=None, threads=None, patience=None):
-    """:func:`sqmr` on checked options, without the warning; a column ends as slow where ``patience`` iterations win no factor 10."""
-    matrix = as_symmetric(A)
+    """:func:`sqmr` on checked options, without the warning; a column ends as slow where ``patience`` iterations win no factor 10.
+    A may be a :class:`Csr` that was found symmetric."""
+    threads = thread_count(threads)
+    matrix = A if isinstance(A, Csr) else as_symmetric(A, threads=threads)
     if device.holds(b) or getattr(M, "on_device", False):
         with device.errors("sqmr"):
             return _iterate_on_device(matrix, b, M, x0, rtol, atol, maxiter, callback)
@@ -108,11 +110,11 @@ def iterate(A, b, M, x0, rtol, atol, maxiter, callback=None, threads=None, patie
     shift = _into_range(B, X)
     X /= shift                                      # holds the answers
     precondition = _preconditioner(M, matrix.n)
-    report = Report(threads=thread_count(threads), nnz_A=matrix.nnz)
+    report = Report(threads=threads, nnz_A=matrix.nnz)
     runs = []
     with report.phase("solve"):
         for c in range(B.shape[1]):
-            run = _Column(matrix, B[:, c].copy(), shift[c] * X[:, c], precondition, report.facts["threads"])
+            run = _Column(matrix, B[:, c].copy(), shift[c] * X[:, c], precondition, threads)
             tell = None
             if callback is not None:
                 def tell(x, c=c):
@@ -162,11 +164,12 @@ def _info(runs, report, scalar):
 
 
 class _Column:
-    """One right-hand side. ``x`` and ``norm`` are the best iterate that was looked at and its true residual."""
+    """One right-hand side. ``x`` and ``norm`` are the best iterate that was looked at and the norm of its residual; ``left`` is that
+    residual until a sequence takes it to work on."""
 
     def __init__(self, matrix, b, x, precondition, threads):
         self.matrix, self.b, self.x, self.threads, self._apply = matrix, b, x, threads, precondition
-        size = float(np.linalg.norm(b))
+        size = self._norm(b)            # numpy's would wake the threads of its BLAS, which then keep a core busy for a while
         self.scale = size if size > 0 else 1.0
         self.zero = size == 0
         self.iterations, self.residuals, self.reason = 0, [], EXHAUSTED
@@ -176,7 +179,7 @@ class _Column:
         if self.zero:
             self.x = np.zeros_like(self.x)
         self.target = max(rtol * self.scale * (not self.zero), atol)
-        self.norm = self._true_residual(self.x)[1]
+        self.left, self.norm = self._true_residual(self.x) if self.x.any() else (self.b.copy(), self.scale * (not self.zero))
         self.residuals.append(self.norm / self.scale)
         for _ in range(RESTARTS + 1):
             if self.norm <= self.target:
@@ -191,9 +194,9 @@ class _Column:
 
     def _sequence(self, maxiter, callback, patience):
         """Algorithm 3.1 of Freund and Nachtigal with M1 = I; returns why it ended."""
-        x, (r, tau) = self.x.copy(), self._true_residual(self.x)
-        d, theta, look = np.zeros_like(x), 0.0, self.target
-        q = self._precondition(r)
+        x, (r, tau) = self.x.copy(), (self.left, self.norm) if self.left is not None else self._true_residual(self.x)
+        d, theta, look, self.left = np.zeros_like(x), 0.0, self.target, None
+        q = self._precondition(r).copy()
         rho, since = self._dot(r, q), len(self.residuals) - 1
         if self.iterations < maxiter and abs(rho) <= ORTHOGONAL * tau * np.sqrt(self._dot(q, q)) and self._step_aside(x, r, q):
             return BROKE_DOWN
@@ -242,13 +245,17 @@ class _Column:
 
     def _look(self, x, reason):
         """Keeps x where its true residual is the smallest so far."""
-        norm = self._true_residual(x)[1]
+        left, norm = self._true_residual(x)
         if norm < self.norm:
-            self.x, self.norm = x.copy(), norm
+            self.x, self.left, self.norm = x.copy(), left, norm
         return reason
 
     def _precondition(self, r):
-        return np.array(self._apply(r[:, None])[:, 0])
+        """M^-1 r, until the next call."""
+        return self._apply(r[:, None]).reshape(-1)
+
+    def _norm(self, v):
+        return np.sqrt(self._dot(v, v))
 
     def _dot(self, u, v):
         product = np.empty(1)

@@ -174,10 +174,10 @@ void dot(int64_t n, int64_t k, const double* U, const double* V, double* dots, i
 double subtract(int64_t n, double alpha, const double* T, double* R, int threads) {
   double squares = 0;
   over_blocks(n, 1, &squares, threads, [&](int64_t from, int64_t to, double* sums) {
-    for (int64_t i = from; i < to; ++i) {
-      R[i] -= alpha * T[i];
-      sums[0] += R[i] * R[i];
-    }
+    sums[0] = sum_of(from, to, [&](int64_t i) {
+      const double r = R[i] -= alpha * T[i];
+      return r * r;
+    });
   });
   return squares;
 }

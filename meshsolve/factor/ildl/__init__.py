@@ -208,17 +208,17 @@ class IldlFactor(Factor):
 
 def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto", tile_size="auto", pivoting="auto", *,
          max_fill="auto", pairs=True, dtype=np.float64, threads=None, lower=False, device_name="cpu"):
-    """The factor of a symmetric indefinite matrix; see :func:`meshsolve.ildl`."""
+    """The factor of a symmetric indefinite matrix; see :func:`meshsolve.ildl`. A may be a :class:`Csr` that was found symmetric."""
     threads = thread_count(threads)
     choices = _choices(fill_level, droptol, blocking, tile_size, pivoting, max_fill, dtype)
-    M = as_symmetric(A, lower=lower, threads=threads)
+    M = A if isinstance(A, Csr) else as_symmetric(A, lower=lower, threads=threads)
     there = _chosen_device(device_name, M.n, A, fill_level) == "cuda"
     _require_nonzero(M)
     ordering = ordering if isinstance(ordering, str) else resolve(ordering, Csr(M.n, None, None))
     report = Report(threads=threads, nnz_A=M.nnz)
     _core.keep_free_memory()
     with report.phase("matching"):
-        matched = symmetric_pairs(M, pairs)
+        matched = symmetric_pairs(M, pairs, threads)
     report.facts["structural_rank"] = matched.rank
     core = None
     if not isinstance(fill_level, (int, np.integer)):

@@ -47,16 +47,16 @@ def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf):
     -------
     CompletePlan
     """
-    if isinstance(ordering, str) and _share(matched) >= NEARLY_ALL:
+    if isinstance(ordering, str) and matched.share >= NEARLY_ALL:
         pairs = _needed(M, matched, np.argsort(np.diff(M.indptr), kind="stable").astype(np.int32))
-        if _share(pairs) >= NEARLY_ALL:
+        if pairs.share >= NEARLY_ALL:
             return _analysed(M, matched, pairs, _resolved(ordering, pairs.graph, report, threads), report, threads)
     chosen = _resolved(ordering, Csr(M.n, *_core.drop_diagonal(M.indptr, M.indices)), report, threads)
     pairs = _needed(M, matched, chosen.perm)
-    if len(pairs.first) == M.n:
+    if pairs.share == 0:
         return _analysed(M, matched, pairs, chosen, report, threads)
     plan = _analysed(M, matched, pairs, order.Ordering(pairs.contract(chosen.perm), chosen.method), report, threads)
-    if isinstance(ordering, str) and plan.flops < HOPELESS * most_flops and (_share(pairs) > MANY or plan.flops > DEAR * M.n):
+    if isinstance(ordering, str) and plan.flops < HOPELESS * most_flops and (pairs.share > MANY or plan.flops > DEAR * M.n):
         other = _analysed(M, matched, pairs, _resolved(ordering, pairs.graph, report, threads), report, threads)
         plan = min(plan, other, key=lambda p: p.flops)
         report.facts.update(plan.symbolic.report.facts)
@@ -65,15 +65,9 @@ def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf):
 
 def _needed(M, matched, perm):
     """The pairs of which a row has no pivot of its own in an order of the rows."""
-    if len(matched.first) == M.n:
+    if matched.share == 0:
         return matched
-    return matched.where(M, weak_rows(M, matched.scale, perm) & (matched.partner >= 0))
-
-
-def _share(pairs):
-    """Of the rows that are in pairs."""
-    n = len(pairs.partner)
-    return 2 * (n - len(pairs.first)) / n
+    return matched.where(weak_rows(M, matched.scale, perm) & (matched.partner >= 0))
 
 
 def _analysed(M, matched, pairs, chosen, report, threads):

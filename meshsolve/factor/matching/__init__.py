@@ -6,7 +6,8 @@ and Pralet 2005, "Strategies for scaling and pivoting for sparse symmetric indef
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -72,17 +73,37 @@ class Pairs:
         The other row of a pair, whose entry has scaled magnitude 1, or -1.
     rank : int
         Structural rank.
-    graph : Csr
-        The graph in which each pair is one vertex, without diagonal.
-    first : (vertices,) int32
-        The smallest row of each vertex.
+    matrix : Csr
+        The matrix, of which the pattern counts.
+    threads : int
+        Only the speed depends on it.
     """
 
     scale: np.ndarray
     partner: np.ndarray
     rank: int
-    graph: Csr
-    first: np.ndarray
+    matrix: Csr
+    threads: int = 1
+
+    @cached_property
+    def _compressed(self):
+        return _core.compress_pairs(self.matrix.indptr, self.matrix.indices, self.partner, self.threads)
+
+    @property
+    def graph(self):
+        """The graph in which each pair is one vertex, without diagonal, as a Csr; made when it is first asked for."""
+        indptr, indices, first = self._compressed
+        return Csr(len(first), indptr, indices)
+
+    @property
+    def first(self):
+        """(vertices,) int32: the smallest row of each vertex."""
+        return self._compressed[2]
+
+    @cached_property
+    def share(self):
+        """Of the rows that are in pairs."""
+        return np.count_nonzero(self.partner >= 0) / len(self.partner)
 
     def expand(self, vertices):
         """The rows of the vertices in that order, both rows of a pair side by side, as (n,) int32."""
@@ -112,20 +133,19 @@ class Pairs:
         place[moved] = np.maximum(place[moved], last + 0.5)
         return np.argsort(place, kind="stable").astype(np.int32)
 
-    def where(self, M, needed):
-        """The same for ``M`` with only those pairs of which a row is marked in the (n,) bool array ``needed``."""
+    def where(self, needed):
+        """The same with only those pairs of which a row is marked in the (n,) bool array ``needed``."""
         joined = needed | (needed[self.partner] & (self.partner >= 0))
-        partner = np.where(joined, self.partner, -1).astype(np.int32)
-        indptr, indices, first = _core.compress_pairs(M.indptr, M.indices, partner)
-        return Pairs(self.scale, partner, self.rank, Csr(len(first), indptr, indices), first)
+        partner = np.where(joined, self.partner, np.int32(-1))
+        return self if np.array_equal(partner, self.partner) else replace(self, partner=partner)
 
     def pattern(self):
         """The pattern in which both rows of a pair have the neighbours of either, as a Csr without diagonal."""
-        n = len(self.partner)
-        return Csr(n, *_core.expand_pairs(self.graph.indptr, self.graph.indices, self.first, self.partner))
+        indptr, indices, first = self._compressed
+        return Csr(len(self.partner), *_core.expand_pairs(indptr, indices, first, self.partner, self.threads))
 
 
-def symmetric_pairs(M, paired=True):
+def symmetric_pairs(M, paired=True, threads=1):
     """Scaling and pairs of a symmetric matrix by a maximum product matching, symmetrized.
 
     Parameters
@@ -134,6 +154,8 @@ def symmetric_pairs(M, paired=True):
         Stored zeros do not count in the matching.
     paired : bool
         False: the scaling alone, every row stays alone.
+    threads : int
+        For what follows the matching; only the speed depends on it.
 
     Returns
     -------
@@ -147,8 +169,7 @@ def symmetric_pairs(M, paired=True):
     scale, partner, rank = _core.symmetric_matching(M.indptr, M.indices, np.abs(M.data))
     if not paired:
         partner = np.full(M.n, -1, np.int32)
-    indptr, indices, first = _core.compress_pairs(M.indptr, M.indices, partner)
-    return Pairs(scale, partner, rank, Csr(len(first), indptr, indices), first)
+    return Pairs(scale, partner, rank, M, threads)
 
 
 def weak_rows(M, scale, perm):
@@ -163,7 +184,7 @@ def weak_rows(M, scale, perm):
     perm : (n,) int32
         ``perm[k]`` is the row eliminated k-th.
     """
-    return _core.weak_rows(M.indptr, M.indices, np.abs(M.data), scale, np.ascontiguousarray(perm)).astype(bool)
+    return _core.weak_rows(M.indptr, M.indices, M.data, scale, np.ascontiguousarray(perm)).view(bool)
 
 
 def block_triangular(M, row_of):

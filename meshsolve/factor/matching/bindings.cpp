@@ -38,32 +38,34 @@ void bind_matching(nb::module_& m) {
     }
     return std::make_tuple(to_numpy(std::move(result.scale)), to_numpy(std::move(result.partner)), result.rank);
   }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "magnitude"_a.noconvert(), "(scale, partner, rank) of a symmetric matrix.");
-  m.def("weak_rows", [](In<int64_t> indptr, In<int32_t> indices, In<double> magnitude, In<double> scale, In<int32_t> perm) {
+  m.def("weak_rows", [](In<int64_t> indptr, In<int32_t> indices, In<double> values, In<double> scale, In<int32_t> perm) {
     std::vector<uint8_t> weak;
     {
       Released free;
-      weak = matching::weak_rows(pattern(indptr, indices), magnitude.data(), scale.data(), perm.data());
+      weak = matching::weak_rows(pattern(indptr, indices), values.data(), scale.data(), perm.data());
     }
     return to_numpy(std::move(weak));
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "magnitude"_a.noconvert(), "scale"_a.noconvert(), "perm"_a.noconvert(),
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "values"_a.noconvert(), "scale"_a.noconvert(), "perm"_a.noconvert(),
      "1 for each row without a pivot of its own in the order perm.");
-  m.def("compress_pairs", [](In<int64_t> indptr, In<int32_t> indices, In<int32_t> partner) {
+  m.def("compress_pairs", [](In<int64_t> indptr, In<int32_t> indices, In<int32_t> partner, int threads) {
     matching::Compression result;
     {
       Released free;
-      result = matching::compress(pattern(indptr, indices), {partner.data(), partner.data() + partner.shape(0)});
+      result = matching::compress(pattern(indptr, indices), partner.data(), threads);
     }
     return std::make_tuple(to_numpy(std::move(result.graph.ptr)), to_numpy(std::move(result.graph.idx)),
                            to_numpy(std::move(result.first)));
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "partner"_a.noconvert(), "(indptr, indices, first) of the compressed graph.");
-  m.def("expand_pairs", [](In<int64_t> indptr, In<int32_t> indices, In<int32_t> first, In<int32_t> partner) {
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "partner"_a.noconvert(), "threads"_a, "(indptr, indices, first) of the compressed graph.");
+  m.def("expand_pairs", [](In<int64_t> indptr, In<int32_t> indices, In<int32_t> first, In<int32_t> partner,
+                            int threads) {
     OwnedPattern result;
     {
       Released free;
-      result = matching::expand(pattern(indptr, indices), first.data(), partner.data(), static_cast<int32_t>(partner.shape(0)));
+      result = matching::expand(pattern(indptr, indices), first.data(), partner.data(), static_cast<int32_t>(partner.shape(0)),
+                                threads);
     }
     return std::make_tuple(to_numpy(std::move(result.ptr)), to_numpy(std::move(result.idx)));
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "first"_a.noconvert(), "partner"_a.noconvert());
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "first"_a.noconvert(), "partner"_a.noconvert(), "threads"_a);
   m.def("diagonal_blocks", [](In<int64_t> indptr, In<int32_t> indices, In<int32_t> row_of, In<int32_t> block) {
     OwnedPattern B;
     {

@@ -29,17 +29,17 @@ SymmetricMatching symmetric(const Pattern& A, const double* magnitude);
 
 // Rows that have no pivot of their own when they are eliminated in the order perm: their scaled diagonal entry is small and no
 // neighbour that was eliminated before, with a pivot of its own, has put something there. 1 where that is so.
-std::vector<uint8_t> weak_rows(const Pattern& A, const double* magnitude, const double* scale, const int32_t* perm);
+std::vector<uint8_t> weak_rows(const Pattern& A, const double* values, const double* scale, const int32_t* perm);
 
 struct Compression {                         // the graph in which each pair is one vertex
   OwnedPattern graph;                        // symmetric, without diagonal, ascending
   std::vector<int32_t> first;                // (vertices) smallest row of each
 };
-Compression compress(const Pattern& A, const std::vector<int32_t>& partner);
+Compression compress(const Pattern& A, const int32_t* partner, int threads);
 
 // The pattern of n rows, without diagonal, in which both rows of a pair have the neighbours of either: what the factor has to
 // hold once they are eliminated together.
-OwnedPattern expand(const Pattern& graph, const int32_t* first, const int32_t* partner, int32_t n);
+OwnedPattern expand(const Pattern& graph, const int32_t* first, const int32_t* partner, int32_t n, int threads);
 
 // Strongly connected components of the matrix whose row row_of[j] stands at position j. block[j] numbers them so that
 // the reordered matrix is block upper triangular. Returns the number of blocks.

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "matching.hpp"
+#include "native/parallel.hpp"
 
 namespace ms::matching {
 namespace {
@@ -127,75 +128,98 @@ SymmetricMatching symmetric(const Pattern& A, const double* magnitude) {
   return out;
 }
 
-std::vector<uint8_t> weak_rows(const Pattern& A, const double* magnitude, const double* scale, const int32_t* perm) {
+std::vector<uint8_t> weak_rows(const Pattern& A, const double* values, const double* scale, const int32_t* perm) {
   std::vector<uint8_t> weak(A.n, 1);
   for (int32_t k = 0; k < A.n; ++k) {
     const int32_t i = perm[k];                 // rows that come later are still marked weak
     for (int64_t p = A.ptr[i]; p < A.ptr[i + 1] && weak[i]; ++p) {
       const int32_t j = A.idx[p];
-      if ((j == i || !weak[j]) && magnitude[p] * scale[i] * scale[j] >= strong) weak[i] = 0;
+      if ((j == i || !weak[j]) && std::abs(values[p]) * scale[i] * scale[j] >= strong) weak[i] = 0;
     }
   }
   return weak;
 }
 
+namespace {
+
+constexpr int64_t grain = 1 << 13;           // vertices
+
+// Lists made in pieces, one behind the other. ptr: (vertices + 1), length of list v at v + 1; it becomes the places of the lists.
+std::vector<int32_t> joined(std::vector<std::vector<int32_t>>& pieces, std::vector<int64_t>& ptr, int threads) {
+  for (size_t v = 1; v < ptr.size(); ++v) ptr[v] += ptr[v - 1];
+  if (pieces.size() == 1 || static_cast<int64_t>(pieces[0].size()) == ptr.back()) return std::move(pieces[0]);
+  std::vector<int32_t> all(ptr.back());
+  for_range(threads, static_cast<int64_t>(pieces.size()), 1, [&](int64_t from, int64_t to, int) {
+    for (int64_t k = from; k < to; ++k) std::copy(pieces[k].begin(), pieces[k].end(), all.begin() + ptr[k * grain]);
+  });
+  return all;
+}
+
+}  // namespace
+
 // Vertices in the order of their first rows.
-Compression compress(const Pattern& A, const std::vector<int32_t>& partner) {
+Compression compress(const Pattern& A, const int32_t* partner, int threads) {
   Compression c;
   std::vector<int32_t> vertex(A.n);
+  c.first.reserve(A.n);
   for (int32_t i = 0; i < A.n; ++i) {
     const bool second = partner[i] >= 0 && partner[i] < i;
     vertex[i] = second ? vertex[partner[i]] : static_cast<int32_t>(c.first.size());
     if (!second) c.first.push_back(i);
   }
-  const int32_t count = static_cast<int32_t>(c.first.size());
-  std::vector<int32_t> mark(count, -1);
-  c.graph.ptr.assign(1, 0);
-  c.graph.idx.reserve(A.nnz());
-  const auto add_row = [&](int32_t v, int32_t i) {
-    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p)
-      if (const int32_t w = vertex[A.idx[p]]; mark[w] != v) {
-        mark[w] = v;
-        c.graph.idx.push_back(w);
-      }
-  };
-  for (int32_t v = 0; v < count; ++v) {
-    mark[v] = v;
-    add_row(v, c.first[v]);
-    if (partner[c.first[v]] >= 0) add_row(v, partner[c.first[v]]);
-    std::sort(c.graph.idx.begin() + c.graph.ptr[v], c.graph.idx.end());
-    c.graph.ptr.push_back(static_cast<int64_t>(c.graph.idx.size()));
-  }
+  const int64_t count = static_cast<int64_t>(c.first.size());
+  c.graph.ptr.assign(count + 1, 0);
+  std::vector<std::vector<int32_t>> pieces((count + grain - 1) / grain);
+  for_range(threads, count, grain, [&](int64_t from, int64_t to, int) {
+    std::vector<int32_t>& list = pieces[from / grain];
+    list.reserve((A.nnz() * (to - from) + count - 1) / count);
+    for (int64_t v = from; v < to; ++v) {
+      const ptrdiff_t begin = static_cast<ptrdiff_t>(list.size());
+      for (int32_t i = c.first[v]; i >= 0; i = i == c.first[v] ? partner[i] : -1)
+        for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p)
+          if (const int32_t w = vertex[A.idx[p]]; w != v) list.push_back(w);
+      std::sort(list.begin() + begin, list.end());
+      list.erase(std::unique(list.begin() + begin, list.end()), list.end());
+      c.graph.ptr[v + 1] = static_cast<int64_t>(list.size()) - begin;
+    }
+  });
+  c.graph.idx = joined(pieces, c.graph.ptr, threads);
   return c;
 }
 
-OwnedPattern expand(const Pattern& graph, const int32_t* first, const int32_t* partner, int32_t n) {
+OwnedPattern expand(const Pattern& graph, const int32_t* first, const int32_t* partner, int32_t n, int threads) {
   OwnedPattern out;
   out.ptr.assign(n + 1, 0);
   const auto size = [&](int32_t v) { return 1 + (partner[first[v]] >= 0); };
-  for (int32_t v = 0; v < graph.n; ++v) {
-    int64_t count = size(v) - 1;
-    for (int64_t p = graph.ptr[v]; p < graph.ptr[v + 1]; ++p) count += size(graph.idx[p]);
-    out.ptr[first[v] + 1] = count;
-    if (size(v) == 2) out.ptr[partner[first[v]] + 1] = count;
-  }
+  for_range(threads, graph.n, grain, [&](int64_t from, int64_t to, int) {
+    for (int64_t v = from; v < to; ++v) {
+      const int32_t i = first[v], other = partner[i];
+      int64_t count = other >= 0;
+      for (int64_t p = graph.ptr[v]; p < graph.ptr[v + 1]; ++p) count += size(graph.idx[p]);
+      out.ptr[i + 1] = count;
+      if (other >= 0) out.ptr[other + 1] = count;
+    }
+  });
   for (int32_t i = 0; i < n; ++i) out.ptr[i + 1] += out.ptr[i];
   out.idx.resize(out.ptr[n]);
-  const auto fill = [&](int32_t v, int32_t i) {
-    int32_t* const begin = out.idx.data() + out.ptr[i];
-    int32_t* to = begin;
-    if (partner[i] >= 0) *to++ = partner[i];
-    for (int64_t p = graph.ptr[v]; p < graph.ptr[v + 1]; ++p) {
-      const int32_t j = first[graph.idx[p]];
-      *to++ = j;
-      if (partner[j] >= 0) *to++ = partner[j];
+  for_range(threads, graph.n, grain, [&](int64_t from, int64_t to, int) {
+    for (int64_t v = from; v < to; ++v) {
+      const int32_t i = first[v], other = partner[i];
+      int32_t* const begin = out.idx.data() + out.ptr[i];
+      int32_t* end = begin;
+      for (int64_t p = graph.ptr[v]; p < graph.ptr[v + 1]; ++p) {
+        const int32_t j = first[graph.idx[p]];
+        *end++ = j;
+        if (partner[j] >= 0) *end++ = partner[j];
+      }
+      std::sort(begin, end);
+      if (other < 0) continue;
+      std::merge(begin, end, &i, &i + 1, out.idx.data() + out.ptr[other]);
+      int32_t* const place = std::lower_bound(begin, end, other);
+      std::copy_backward(place, end, end + 1);
+      *place = other;
     }
-    std::sort(begin, to);
-  };
-  for (int32_t v = 0; v < graph.n; ++v) {
-    fill(v, first[v]);
-    if (size(v) == 2) fill(v, partner[first[v]]);
-  }
+  });
   return out;
 }
 
