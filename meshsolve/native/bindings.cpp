@@ -121,6 +121,7 @@ void bind_native(nb::module_& m) {
   nb::register_exception_translator(translate);
   interrupt::set_hook(look_at_python);
   m.def("set_progress", [](nb::object tell) { progress_callable() = tell; }, "tell"_a.none());
+  m.def("interrupt", [] { interrupt::requested = true; }, "Ends the native work that runs on other threads, as Ctrl-C does.");
   m.def("poison", [](bool on) { poisoned = on; }, "on"_a, "Fresh blocks are filled with NaN (tests).");
   m.def("shared_calls", &Pool::shared, "Loops and task trees so far that more than one thread worked at (tests).");
   m.def("read_table", [](nb::bytes text, int64_t begin, int width, int64_t rows) {

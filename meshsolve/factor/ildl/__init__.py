@@ -17,7 +17,7 @@ from meshsolve.errors import InvalidInputError, SingularMatrixError
 from meshsolve.factor.base import Factor, values_in
 from meshsolve.factor.ildl.complete import CompleteCore
 from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, resolve, tiling
-from meshsolve.factor.ildl.planning import complete_plan
+from meshsolve.factor.ildl.planning import complete_plan, matching_and_order
 from meshsolve.factor.matching import symmetric_pairs
 from meshsolve.report import Report
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse
@@ -217,12 +217,12 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
     ordering = ordering if isinstance(ordering, str) else resolve(ordering, Csr(M.n, None, None))
     report = Report(threads=threads, nnz_A=M.nnz)
     _core.keep_free_memory()
-    with report.phase("matching"):
-        matched = symmetric_pairs(M, pairs, threads)
+    counted = not isinstance(fill_level, (int, np.integer))             # the complete factor is, at least
+    matched, rows = matching_and_order(M, pairs, ordering if counted else None, report, threads)
     report.facts["structural_rank"] = matched.rank
     core = None
-    if not isinstance(fill_level, (int, np.integer)):
-        core = _complete(M, matched, ordering, fill_level is None, report, choices, threads, there and device_name == "cuda")
+    if counted:
+        core = _complete(M, matched, ordering, rows, fill_level is None, report, choices, threads, there and device_name == "cuda")
     if core is None:
         with report.phase("order"):
             ordering = "amd" if _is_auto(ordering) else ordering
@@ -287,11 +287,11 @@ def _choices(fill_level, droptol, blocking, tile_size, pivoting, max_fill, dtype
     return Choices(level, droptol, max_fill, tile_size, blocking, "rook" if pivoting == "auto" else pivoting, storage_type(dtype))
 
 
-def _complete(M, matched, ordering, asked, report, choices, threads, there):
+def _complete(M, matched, ordering, rows, asked, report, choices, threads, there):
     """The complete factor where it is asked for or small enough, else None. The matrix alone decides."""
     half = (M.nnz + M.n) / 2
     most_flops = max(FEW_FLOPS, FLOPS_PER_ENTRY * half)
-    plan = complete_plan(M, matched, ordering, report, threads, np.inf if asked else most_flops)
+    plan = complete_plan(M, matched, ordering, report, threads, np.inf if asked else most_flops, rows)
     report.facts.update(nnz_A=M.nnz, complete_nnz=plan.nnz, complete_flops=plan.flops)
     if not asked and plan.flops > most_flops and plan.nnz > FEW_NONZEROS * half:
         return None

@@ -8,10 +8,13 @@ Orderings are what an analysis spends its time on, so there are as few as a good
 pairs as well, each of which comes where the later of its rows does; where pairs are the rule, or elimination takes much longer
 than another ordering would, an order of the pairs is made beside it, and the factor with fewer operations is taken. Where
 nearly every row needs its partner even in the order of its neighbours' number, the single rows are not ordered at all.
+
+The order of the rows asks for nothing that the matching finds: on several threads both are made at the same time.
 """
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -20,15 +23,78 @@ from meshsolve import _core, order
 from meshsolve.arrays import Csr
 from meshsolve.factor.ildl.complete import CompletePlan
 from meshsolve.factor.ildl.incomplete import resolve
-from meshsolve.factor.matching import weak_rows
+from meshsolve.factor.matching import symmetric_pairs, weak_rows
 
 NEARLY_ALL = 0.9                # of the rows are in pairs: only the graph of the pairs is ordered
 MANY = 0.5                      # ... are: it is ordered too,
 DEAR = 20_000                   # and from so many operations an unknown on,
 HOPELESS = 4                    # unless the factor is so many times as large as may be
+LARGE = 10_000                  # rows from which a matching takes longer than a thread to start
 
 
-def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf):
+class _Beside(threading.Thread):
+    """A function that runs while the ``with`` block does. Not in the pool, which the block is free to use: calls inside a call of
+    the pool run alone."""
+
+    def __init__(self, function):
+        super().__init__(daemon=True)
+        self._function, self._result, self._error = function, None, None
+
+    def run(self):
+        try:
+            self._result = self._function()
+        except BaseException as e:
+            self._error = e
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if kind is not None:
+            _core.interrupt()
+            self.join()
+
+    def result(self):
+        """What the function returns, or the error it raises; Ctrl-C ends it."""
+        try:
+            self.join()
+        except BaseException:
+            _core.interrupt()
+            self.join()
+            raise
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
+def matching_and_order(M, paired, ordering, report, threads):
+    """The pairs of M; and the ordering of its rows where a second thread could make it meanwhile and it is sure to be asked for.
+
+    Returns
+    -------
+    (Pairs, Ordering or None)
+        The seconds of the ``matching`` are those that the ordering did not cover.
+    """
+    if threads > 1 and M.n >= LARGE and isinstance(ordering, str) and not (paired and _may_be_nearly_all(M)):
+        with _Beside(lambda: symmetric_pairs(M, paired, threads)) as matching:
+            rows = _order_of_rows(M, ordering, report, threads)
+        with report.phase("matching"):
+            return matching.result(), rows
+    with report.phase("matching"):
+        return symmetric_pairs(M, paired, threads), None
+
+
+def _may_be_nearly_all(M):
+    """Whether so many rows without a diagonal entry may be in pairs that the single rows are not ordered."""
+    return np.count_nonzero(M.to_scipy().diagonal() == 0) >= NEARLY_ALL / 2 * M.n
+
+
+def _order_of_rows(M, ordering, report, threads):
+    return _resolved(ordering, Csr(M.n, *_core.drop_diagonal(M.indptr, M.indices)), report, threads)
+
+
+def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf, rows=None):
     """The plan of the complete factor.
 
     Parameters
@@ -42,6 +108,8 @@ def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf):
     threads : int
     most_flops : float
         A factor that takes more will not be made.
+    rows : Ordering, optional
+        The rows in that ordering, where it was made before.
 
     Returns
     -------
@@ -51,7 +119,7 @@ def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf):
         pairs = _needed(M, matched, np.argsort(np.diff(M.indptr), kind="stable").astype(np.int32))
         if pairs.share >= NEARLY_ALL:
             return _analysed(M, matched, pairs, _resolved(ordering, pairs.graph, report, threads), report, threads)
-    chosen = _resolved(ordering, Csr(M.n, *_core.drop_diagonal(M.indptr, M.indices)), report, threads)
+    chosen = _order_of_rows(M, ordering, report, threads) if rows is None else rows
     pairs = _needed(M, matched, chosen.perm)
     if pairs.share == 0:
         return _analysed(M, matched, pairs, chosen, report, threads)

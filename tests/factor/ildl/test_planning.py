@@ -60,7 +60,7 @@ def test_of_two_orders_the_one_with_fewer_operations_is_taken(A, better):
     pairs = planning._needed(M, matched, rows.perm)
     flops = {"rows": CompletePlan(M, pairs, order.Ordering(pairs.contract(rows.perm), "amd"), 1).flops,
              "pairs": CompletePlan(M, pairs, order.auto(pairs.graph), 1).flops}
-    assert planning._share(pairs) > planning.MANY or flops["rows"] > planning.DEAR * M.n
+    assert pairs.share > planning.MANY or flops["rows"] > planning.DEAR * M.n
     assert min(flops, key=flops.get) == better
     assert ms.ildl(A, fill_level=None).report.facts["complete_flops"] == flops[better]
 
