@@ -51,15 +51,15 @@ void bind_inverse(nb::module_& m, const char* name) {
   using namespace nb::literals;
   using Inverse = ildl::Inverse<T>;
   nb::class_<Inverse>(m, name)
-      .def("__init__", [](Inverse* self, const ildl::Incomplete& factor, int threads) {
+      .def("__init__", [](Inverse* self, const ildl::Incomplete& factor, In<int32_t> row, In<double> scale, int threads) {
         Released free;
-        new (self) Inverse(factor, threads);
-      }, "factor"_a, "threads"_a)
-      .def("solve", [](const Inverse& f, In<int32_t> row, In<double> scale, Block<const double> B, Block<double> X, int threads) {
+        new (self) Inverse(factor, row.data(), scale.data(), threads);
+      }, "factor"_a, "row"_a.noconvert(), "scale"_a.noconvert(), "threads"_a)
+      .def("solve", [](const Inverse& f, Block<const double> B, Block<double> X, int threads) {
         Released free;
-        f.solve(row.data(), scale.data(), {B.data(), B.stride(0), B.stride(1)}, {X.data(), X.stride(0), X.stride(1)},
+        f.solve({B.data(), B.stride(0), B.stride(1)}, {X.data(), X.stride(0), X.stride(1)},
                 static_cast<int64_t>(B.shape(1)), threads);
-      }, "row"_a.noconvert(), "scale"_a.noconvert(), "B"_a.noconvert(), "X"_a.noconvert(), "threads"_a)
+      }, "B"_a.noconvert(), "X"_a.noconvert(), "threads"_a)
       .def_prop_ro("nbytes", &Inverse::nbytes);
 }
 

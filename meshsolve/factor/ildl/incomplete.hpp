@@ -10,6 +10,8 @@
 #include "factor/ildl/pivoting.hpp"
 #include "factor/trisolve/trisolve.hpp"
 #include "native/csr.hpp"
+#include "native/kept.hpp"
+#include "native/raw_vector.hpp"
 #include "native/strided.hpp"
 
 namespace ms::ildl {
@@ -94,17 +96,23 @@ class Incomplete {
 template <class T>
 class Inverse {
  public:
-  Inverse(const Incomplete& factor, int threads);
+  // row[k] = caller's row of the k-th row eliminated; scale = diagonal of S, in the caller's numbering.
+  Inverse(const Incomplete& factor, const int32_t* row, const double* scale, int threads);
 
-  // X := S P (L D L^T)^-1 P^T S B in the caller's numbering; row[k] = caller's row of the k-th row eliminated.
-  void solve(const int32_t* row, const double* scale, Strided<const double> B, Strided<double> X, int64_t k, int threads) const;
+  // X := S P (L D L^T)^-1 P^T S B in the caller's numbering.
+  void solve(Strided<const double> B, Strided<double> X, int64_t k, int threads) const;
   int64_t nbytes() const;
 
  private:
   trisolve::UnitLower<T> lower_;
-  std::vector<int32_t> place_;            // (n) row of lower_ for the k-th row eliminated
+  std::vector<int32_t> row_;              // (n) the caller's row of each row of lower_
+  std::vector<double> scale_;             // (n) and its entry of S
   std::vector<double> p_, q_;             // D^-1: x_k -> p_k x_k + q_k x_partner
   std::vector<int32_t> partner_;          // (n) of each row of lower_, itself where it is alone
+  struct Space {
+    RawVector<double> y, z;
+  };
+  mutable KeptSpace<Space> space_;
 };
 
 // Pivoted L D L^T of the full symmetric m x m tile a (column-major, overwritten), m <= 32. L: unit lower, by columns; order[k] =

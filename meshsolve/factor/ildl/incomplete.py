@@ -195,12 +195,12 @@ class IncompleteCore:
         c = self.choices
         self.native.factor(self._indptr, self._indices, scaled[self._source], c.pivoting, c.droptol, c.max_fill, self.threads)
         inverse = _core.IldlInverseDouble if c.dtype == np.float64 else _core.IldlInverseSingle
-        self._inverse = inverse(self.native, self.threads)
         self._row = self.tiles.rows[self.native.order()]
+        self._inverse = inverse(self.native, self._row, scale, self.threads)
 
     def solve(self, scale, columns, out):
         """out := S (L D L^T)^-1 S columns."""
-        self._inverse.solve(self._row, scale, columns, out, self.threads)
+        self._inverse.solve(columns, out, self.threads)
 
     def extract(self):
         """(perm, L, D) in the order of elimination."""

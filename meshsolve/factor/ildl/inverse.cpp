@@ -14,7 +14,7 @@ constexpr int64_t grain = 1 << 14;        // rows
 }  // namespace
 
 template <class T>
-Inverse<T>::Inverse(const Incomplete& factor, int threads) {
+Inverse<T>::Inverse(const Incomplete& factor, const int32_t* row, const double* scale, int threads) {
   const int32_t n = factor.n();
   RawVector<int64_t> ptr(factor.columns().ptr.begin(), factor.columns().ptr.end());
   RawVector<int32_t> rows(factor.columns().idx.begin(), factor.columns().idx.end());
@@ -22,20 +22,26 @@ Inverse<T>::Inverse(const Incomplete& factor, int threads) {
   const std::vector<int32_t> order = trisolve::order_by_level(trisolve::level_sets(n, ptr.data(), rows.data()), nullptr);
   lower_ = trisolve::UnitLower<T>(n, std::move(ptr), std::move(rows), std::move(values), true, order.data(), threads);
   const RawVector<int32_t>& eliminated = lower_.order();
-  place_.resize(n);
-  for (int32_t q = 0; q < n; ++q) place_[eliminated[q]] = q;
+  std::vector<int32_t> place(n);                     // row of lower_ for the k-th row eliminated
+  row_.resize(n);
+  scale_.resize(n);
+  for (int32_t q = 0; q < n; ++q) {
+    place[eliminated[q]] = q;
+    row_[q] = row[eliminated[q]];
+    scale_[q] = scale[row_[q]];
+  }
   p_.resize(n);
   q_.resize(n);
   partner_.resize(n);
   const double *const d = factor.d().data(), *const e = factor.e().data();
   for (int32_t k = 0; k < n; ++k) {
-    const int32_t a = place_[k];
+    const int32_t a = place[k];
     if (e[k] == 0) {
       p_[a] = 1 / d[k];
       partner_[a] = a;
       continue;
     }
-    const int32_t b = place_[++k];
+    const int32_t b = place[++k];
     const double off = e[k - 1], scaled = d[k - 1] / off * d[k] - off;
     p_[a] = d[k] / off / scaled;
     p_[b] = d[k - 1] / off / scaled;
@@ -46,11 +52,14 @@ Inverse<T>::Inverse(const Incomplete& factor, int threads) {
 }
 
 template <class T>
-void Inverse<T>::solve(const int32_t* row, const double* scale, Strided<const double> B, Strided<double> X, int64_t k,
-                       int threads) const {
+void Inverse<T>::solve(Strided<const double> B, Strided<double> X, int64_t k, int threads) const {
   const int64_t n = static_cast<int64_t>(p_.size());
-  const RawVector<int32_t>& eliminated = lower_.order();
-  std::vector<double> Y(n * std::min<int64_t>(k, 4)), Z(Y.size());
+  auto space = space_.lend();
+  if (const size_t size = n * std::min<int64_t>(k, 4); space->y.size() < size) {
+    space->y.resize(size);
+    space->z.resize(size);
+  }
+  double *const Y = space->y.data(), *const Z = space->z.data();
   interrupt::begin(k);
   for (int64_t at = 0; at < k;) {
     const int64_t left = k - at, K = left >= 4 ? 4 : left >= 2 ? 2 : 1;
@@ -58,17 +67,17 @@ void Inverse<T>::solve(const int32_t* row, const double* scale, Strided<const do
     const Strided<double> x = X.from(at);
     for_range(threads, n, grain, [&](int64_t from, int64_t to, int) {
       for (int64_t q = from; q < to; ++q)
-        for (int64_t c = 0; c < K; ++c) Y[q * K + c] = scale[row[eliminated[q]]] * b.at(row[eliminated[q]], c);
+        for (int64_t c = 0; c < K; ++c) Y[q * K + c] = scale_[q] * b.at(row_[q], c);
     });
-    lower_.forward(Y.data(), static_cast<int>(K), threads);
+    lower_.forward(Y, static_cast<int>(K), threads);
     for_range(threads, n, grain, [&](int64_t from, int64_t to, int) {
       for (int64_t q = from; q < to; ++q)
         for (int64_t c = 0; c < K; ++c) Z[q * K + c] = p_[q] * Y[q * K + c] + q_[q] * Y[partner_[q] * K + c];
     });
-    lower_.backward(Z.data(), static_cast<int>(K), nullptr, threads);
+    lower_.backward(Z, static_cast<int>(K), nullptr, threads);
     for_range(threads, n, grain, [&](int64_t from, int64_t to, int) {
       for (int64_t q = from; q < to; ++q)
-        for (int64_t c = 0; c < K; ++c) x.at(row[eliminated[q]], c) = scale[row[eliminated[q]]] * Z[q * K + c];
+        for (int64_t c = 0; c < K; ++c) x.at(row_[q], c) = scale_[q] * Z[q * K + c];
     });
     at += K;
   }
@@ -76,7 +85,7 @@ void Inverse<T>::solve(const int32_t* row, const double* scale, Strided<const do
 
 template <class T>
 int64_t Inverse<T>::nbytes() const {
-  return lower_.nbytes() + static_cast<int64_t>(p_.size()) * (2 * sizeof(double) + 3 * sizeof(int32_t) + sizeof(int64_t));
+  return lower_.nbytes() + static_cast<int64_t>(p_.size()) * (3 * sizeof(double) + 3 * sizeof(int32_t) + sizeof(int64_t));
 }
 
 template class Inverse<double>;

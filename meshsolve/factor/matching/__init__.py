@@ -107,17 +107,11 @@ class Pairs:
 
     def expand(self, vertices):
         """The rows of the vertices in that order, both rows of a pair side by side, as (n,) int32."""
-        first = self.first[vertices]
-        both = np.stack([first, self.partner[first]], axis=1).reshape(-1)
-        return both[both >= 0]
+        return _core.rows_of_vertices(self.first, np.ascontiguousarray(vertices, np.int32), self.partner)
 
     def contract(self, perm):
         """A permutation of the rows as one of the vertices: each comes where the later of its rows does."""
-        place = np.empty(len(perm), np.int64)
-        place[perm] = np.arange(len(perm))
-        other = self.partner[self.first]
-        latest = np.where(other >= 0, np.maximum(place[self.first], place[other]), place[self.first])
-        return np.argsort(latest).astype(np.int32)
+        return _core.vertices_of_rows(self.first, np.ascontiguousarray(perm, np.int32), self.partner)
 
     def behind_neighbours(self, vertices, late):
         """The vertices in that order, but those whose first row is marked in the (n,) bool array ``late`` come just behind the

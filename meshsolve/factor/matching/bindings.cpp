@@ -56,6 +56,14 @@ void bind_matching(nb::module_& m) {
     return std::make_tuple(to_numpy(std::move(result.graph.ptr)), to_numpy(std::move(result.graph.idx)),
                            to_numpy(std::move(result.first)));
   }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "partner"_a.noconvert(), "threads"_a, "(indptr, indices, first) of the compressed graph.");
+  m.def("rows_of_vertices", [](In<int32_t> first, In<int32_t> vertices, In<int32_t> partner) {
+    return to_numpy(matching::rows_of_vertices(first.data(), vertices.data(), static_cast<int64_t>(vertices.shape(0)), partner.data(),
+                                               static_cast<int64_t>(partner.shape(0))));
+  }, "first"_a.noconvert(), "vertices"_a.noconvert(), "partner"_a.noconvert());
+  m.def("vertices_of_rows", [](In<int32_t> first, In<int32_t> perm, In<int32_t> partner) {
+    return to_numpy(matching::vertices_of_rows(first.data(), static_cast<int64_t>(first.shape(0)), perm.data(), partner.data(),
+                                               static_cast<int64_t>(partner.shape(0))));
+  }, "first"_a.noconvert(), "perm"_a.noconvert(), "partner"_a.noconvert());
   m.def("expand_pairs", [](In<int64_t> indptr, In<int32_t> indices, In<int32_t> first, In<int32_t> partner,
                             int threads) {
     OwnedPattern result;

@@ -37,6 +37,12 @@ struct Compression {                         // the graph in which each pair is 
 };
 Compression compress(const Pattern& A, const int32_t* partner, int threads);
 
+// The rows of vertices in their order, both rows of a pair side by side.
+std::vector<int32_t> rows_of_vertices(const int32_t* first, const int32_t* vertices, int64_t count, const int32_t* partner, int64_t n);
+
+// The vertices in the order of the rows perm, each where the later of its rows stands.
+std::vector<int32_t> vertices_of_rows(const int32_t* first, int64_t count, const int32_t* perm, const int32_t* partner, int64_t n);
+
 // The pattern of n rows, without diagonal, in which both rows of a pair have the neighbours of either: what the factor has to
 // hold once they are eliminated together.
 OwnedPattern expand(const Pattern& graph, const int32_t* first, const int32_t* partner, int32_t n, int threads);

@@ -187,6 +187,30 @@ Compression compress(const Pattern& A, const int32_t* partner, int threads) {
   return c;
 }
 
+std::vector<int32_t> rows_of_vertices(const int32_t* first, const int32_t* vertices, int64_t count, const int32_t* partner, int64_t n) {
+  std::vector<int32_t> rows;
+  rows.reserve(n);
+  for (int64_t k = 0; k < count; ++k) {
+    const int32_t i = first[vertices[k]];
+    rows.push_back(i);
+    if (partner[i] >= 0) rows.push_back(partner[i]);
+  }
+  return rows;
+}
+
+std::vector<int32_t> vertices_of_rows(const int32_t* first, int64_t count, const int32_t* perm, const int32_t* partner, int64_t n) {
+  std::vector<int32_t> vertex(n, -1), order;
+  for (int64_t v = 0; v < count; ++v) vertex[first[v]] = static_cast<int32_t>(v);
+  order.reserve(count);
+  std::vector<uint8_t> met(n, 0);
+  for (int64_t k = 0; k < n; ++k) {
+    const int32_t i = perm[k], other = partner[i];
+    met[i] = 1;
+    if (other < 0 || met[other]) order.push_back(vertex[other < 0 ? i : std::min(i, other)]);
+  }
+  return order;
+}
+
 OwnedPattern expand(const Pattern& graph, const int32_t* first, const int32_t* partner, int32_t n, int threads) {
   OwnedPattern out;
   out.ptr.assign(n + 1, 0);
