@@ -32,40 +32,45 @@ HOPELESS = 4                    # unless the factor is so many times as large as
 LARGE = 10_000                  # rows from which a matching takes longer than a thread to start
 
 
-class _Beside(threading.Thread):
+class _Beside:
     """A function that runs while the ``with`` block does. Not in the pool, which the block is free to use: calls inside a call of
     the pool run alone."""
 
     def __init__(self, function):
-        super().__init__(daemon=True)
         self._function, self._result, self._error = function, None, None
+        self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def run(self):
+    def _run(self):
         try:
             self._result = self._function()
         except BaseException as e:
             self._error = e
 
     def __enter__(self):
-        self.start()
+        self._thread.start()
         return self
 
     def __exit__(self, kind, error, trace):
-        if kind is not None:
-            _core.interrupt()
-            self.join()
+        if error is not None:
+            self._wait(interrupted=not isinstance(error, Exception))
 
     def result(self):
         """What the function returns, or the error it raises; Ctrl-C ends it."""
         try:
-            self.join()
+            self._thread.join()
         except BaseException:
-            _core.interrupt()
-            self.join()
+            self._wait(interrupted=True)
             raise
         if self._error is not None:
             raise self._error
         return self._result
+
+    def _wait(self, interrupted):
+        """Until the function is done. Ctrl-C reaches this thread alone, and what is between two native calls does not hear it."""
+        while self._thread.is_alive():
+            if interrupted:
+                _core.interrupt()
+            self._thread.join(0.05)
 
 
 def matching_and_order(M, paired, ordering, report, threads):

@@ -1,5 +1,7 @@
 """Which graphs are ordered for a complete factor, and that the better of two orders is taken."""
 
+import threading
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,6 +12,7 @@ from meshsolve.arrays import Csr, as_symmetric
 from meshsolve.factor.ildl import planning
 from meshsolve.factor.ildl.complete import CompletePlan
 from meshsolve.factor.matching import symmetric_pairs
+from meshsolve.report import Report
 
 
 def nearly_all_pairs(n=60):
@@ -29,8 +32,9 @@ CASES = {"no pairs": (indefinite(), lambda n: [n]),
          "nearly all": (nearly_all_pairs(), lambda n: ["pairs"])}
 
 
+@pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("case", CASES)
-def test_as_few_graphs_are_ordered_as_pairs_ask_for(monkeypatch, case):
+def test_as_few_graphs_are_ordered_as_pairs_ask_for(monkeypatch, case, threads):
     A, expected = CASES[case]
     ordered, n = [], A.shape[0]
 
@@ -39,7 +43,8 @@ def test_as_few_graphs_are_ordered_as_pairs_ask_for(monkeypatch, case):
         return order.resolve(ordering, graph, threads=threads)
 
     monkeypatch.setattr(planning, "resolve", resolve)
-    K = ms.ildl(A, fill_level=None)
+    monkeypatch.setattr(planning, "LARGE", 0)
+    K = ms.ildl(A, fill_level=None, threads=threads)
     assert ordered == expected(n)
     b = A @ np.ones(n)
     assert np.linalg.norm(A @ K.solve(b) - b) <= 1e-11 * np.linalg.norm(b)
@@ -73,3 +78,68 @@ def test_the_later_row_of_a_pair_has_its_place():
         A[i, j] = A[j, i] = 0.1
     K = ms.ildl(A, fill_level=None, ordering=[0, 1, 2, 3, 4])
     assert K.perm.tolist()[:2] == [1, 2] and K.perm[4] == 4 and K.report.facts["pairs"] == 1 and K.inertia == (4, 1, 0)
+
+
+def weak_diagonal(n=600):
+    """Pairs everywhere, though no diagonal entry is zero: that is not known before the matching is."""
+    A = nearly_all_pairs(n)
+    return sp.csr_array(A + 1e-3 * sp.eye_array(A.shape[0]))
+
+
+@pytest.mark.parametrize("A", [ms.datasets.kkt(700, 300, seed=3), ms.datasets.stokes(12), weak_diagonal(), indefinite(900)])
+@pytest.mark.parametrize("fill_level", ["auto", 2])
+def test_an_order_made_beside_the_matching_changes_nothing(monkeypatch, A, fill_level):
+    alone = ms.ildl(A, fill_level=fill_level, threads=1)
+    monkeypatch.setattr(planning, "LARGE", 0)
+    beside = ms.ildl(A, fill_level=fill_level, threads=3)
+    for name in ("L", "D"):
+        assert np.array_equal(getattr(alone, name).data, getattr(beside, name).data)
+    assert np.array_equal(alone.perm, beside.perm)
+
+
+def test_the_rows_are_ordered_beside_the_matching_where_that_is_of_use(monkeypatch):
+    monkeypatch.setattr(planning, "LARGE", 500)
+
+    def ordered(A, ordering="auto", threads=2):
+        M, report = as_symmetric(A), Report()
+        pairs, rows = planning.matching_and_order(M, True, ordering, report, threads)
+        assert np.array_equal(pairs.partner, symmetric_pairs(M).partner) and "matching" in report.seconds
+        return rows is not None
+
+    assert ordered(ms.datasets.kkt(700, 300)) and ordered(ms.datasets.stokes(16))
+    assert not ordered(ms.datasets.kkt(700, 300), threads=1)
+    assert not ordered(ms.datasets.kkt(300, 120)) and not ordered(nearly_all_pairs(300))        # small; ordered by pairs alone
+    assert not ordered(ms.datasets.kkt(700, 300), ordering=None)
+
+
+def test_an_error_beside_is_raised_and_ctrl_c_ends_the_work_there():
+    with planning._Beside(lambda: 1 / 0) as work:
+        pass
+    with pytest.raises(ZeroDivisionError):
+        work.result()
+    M, begun = as_symmetric(ms.datasets.kkt(3000, 1300)), threading.Event()
+
+    def endless():
+        while True:
+            symmetric_pairs(M)
+            begun.set()
+
+    with pytest.raises(KeyboardInterrupt), planning._Beside(endless) as work:
+        begun.wait()
+        raise KeyboardInterrupt
+    assert not work._thread.is_alive()
+    with pytest.raises(KeyboardInterrupt):
+        work.result()
+
+
+@pytest.mark.parametrize("A", [ms.datasets.kkt(120, 50), ms.datasets.stokes(6), indefinite()])
+def test_orders_of_rows_and_of_pairs(A):
+    """Each pair comes where the later of its rows does; its rows are neighbours."""
+    pairs, n = symmetric_pairs(as_symmetric(A)), A.shape[0]
+    perm = np.random.default_rng(0).permutation(n).astype(np.int32)
+    place = np.argsort(perm)
+    latest = [max(place[i], place[pairs.partner[i]] if pairs.partner[i] >= 0 else 0) for i in pairs.first]
+    vertices = pairs.contract(perm)
+    assert vertices.tolist() == np.argsort(latest).tolist()
+    rows = [[i] if pairs.partner[i] < 0 else [i, pairs.partner[i]] for i in pairs.first[vertices]]
+    assert pairs.expand(vertices).tolist() == sum(rows, [])

@@ -75,5 +75,12 @@ def test_compression_and_its_expansion():
     assert sorted(rows) == list(range(n))
 
 
+def test_graphs_and_patterns_made_by_several_threads():
+    M = as_symmetric(ms.datasets.kkt(20000, 8000, kind="banded"))
+    one, three = symmetric_pairs(M), symmetric_pairs(M, threads=3)
+    for mine, theirs in ((one.graph, three.graph), (one.pattern(), three.pattern())):
+        assert np.array_equal(mine.indptr, theirs.indptr) and np.array_equal(mine.indices, theirs.indices)
+
+
 def test_unpaired_on_request():
     assert (symmetric_pairs(as_symmetric(ms.datasets.stokes(5)), paired=False).partner == -1).all()
