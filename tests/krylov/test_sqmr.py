@@ -1,11 +1,14 @@
 """SQMR: agrees with a direct solve, tells the true residual, ends well on singular and hopeless systems."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
 import meshsolve as ms
+from meshsolve import _core
 
 
 def test_it_solves_indefinite_systems_without_help():
@@ -125,3 +128,36 @@ def test_an_inconsistent_system_is_not_called_solved():
     with pytest.warns(ms.ConvergenceWarning, match="not in the range of A"):
         x, info = ms.solve(A, [1.0, 2, 1, -1], method="ildl")
     assert not info.converged and info.relative_residual > 0.1 and info.reason
+
+
+@pytest.mark.parametrize("start", ["none", "zero", "near", "solution"])
+def test_the_residual_it_tells_is_that_of_the_solution(start):
+    """With an exact and a rough preconditioner, and where the iteration ends before it has converged."""
+    A, rng = ms.datasets.kkt(150, 60, seed=7), np.random.default_rng(5)
+    solution = rng.standard_normal(210)
+    b = A @ solution
+    x0 = {"none": None, "zero": np.zeros(210), "near": solution + 1e-3 * rng.standard_normal(210), "solution": solution}[start]
+    for level in (None, 0):
+        for maxiter, converged in ((500, True), (1, start == "solution" or level is None)):
+            with contextlib.nullcontext() if converged else pytest.warns(ms.ConvergenceWarning):
+                x, info = ms.sqmr(A, b, M=ms.ildl(A, fill_level=level), x0=x0, rtol=1e-10, maxiter=maxiter)
+            assert info.converged == converged
+            assert info.relative_residual == pytest.approx(np.linalg.norm(b - A @ x) / np.linalg.norm(b), rel=1e-3, abs=1e-14)
+
+
+def test_no_residual_is_computed_twice(monkeypatch):
+    """From zero it is b; a sequence begins with the one that was looked at; before the claim x is looked at once."""
+    computed = []
+
+    def residual(*args):
+        computed.append(args[4].copy())
+        return original(*args)
+
+    original = _core.residual
+    monkeypatch.setattr(_core, "residual", residual)
+    A = ms.datasets.kkt(150, 60, seed=7)
+    K, b = ms.ildl(A, fill_level=None), A @ np.arange(1.0, 211.0)
+    x, info = ms.sqmr(A, b, M=K)
+    assert info.iterations == 1 and len(computed) == 1
+    ms.sqmr(A, b, M=K, x0=1.5 * x)
+    assert len(computed) == 3

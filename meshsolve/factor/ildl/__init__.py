@@ -54,7 +54,8 @@ class IldlFactor(Factor):
     nnz : int
         Nonzeros of L, diagonal included.
     report : Report
-        Seconds per phase (``matching``, ``order``, ``symbolic``, ``numeric``, ``solve``), sizes, perturbed pivots, choices.
+        Seconds per phase (``matching``, ``order``, ``symbolic``, ``numeric``, ``solve``), sizes, perturbed pivots, choices. On
+        several threads a matching runs beside the ordering: what of it that did not cover counts.
     """
 
     def __init__(self, matrix, pairs, core, report, dtype):

@@ -136,6 +136,14 @@ void bind_ildl(nb::module_& m) {
   m.def("cut_tiles", [](In<int32_t> size, int32_t capacity) {
     return to_numpy(ildl::cut_tiles(size.data(), static_cast<int32_t>(size.shape(0)), capacity));
   }, "size"_a.noconvert(), "capacity"_a, "First row of each tile, and the number of rows.");
+  m.def("ildl_renumber", [](In<int64_t> indptr, In<int32_t> indices, In<int32_t> rows, int threads) {
+    ildl::Renumbered r;
+    {
+      Released free;
+      r = ildl::renumber(pattern(indptr, indices), rows.data(), threads);
+    }
+    return std::make_tuple(to_numpy(std::move(r.matrix.ptr)), to_numpy(std::move(r.matrix.idx)), to_numpy(std::move(r.source)));
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "rows"_a.noconvert(), "threads"_a, "(indptr, indices, source)");
   m.def("greedy_colouring", [](In<int64_t> indptr, In<int32_t> indices) {
     std::vector<int32_t> colour;
     {

@@ -25,6 +25,13 @@ std::vector<int32_t> similar_vertices(const Pattern& graph, const int32_t* size,
 // The smallest colour that no neighbour has, vertex by vertex.
 std::vector<int32_t> greedy_colouring(const Pattern& graph);
 
+// The matrix whose k-th row is rows[k]; entry p of it is entry source[p] of A. Rows stay in A's order of entries.
+struct Renumbered {
+  OwnedPattern matrix;
+  std::vector<int64_t> source;
+};
+Renumbered renumber(const Pattern& A, const int32_t* rows, int threads);
+
 // Block rows of the upper triangle, tile on the diagonal left out, and what they need.
 struct LevelPattern {
   std::vector<int64_t> ptr;               // (tiles + 1)

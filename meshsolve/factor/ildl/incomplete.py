@@ -152,14 +152,9 @@ def _quotient(graph, group):
     return Csr(count, *_core.drop_diagonal(indptr, indices))
 
 
-def renumbered(matrix, rows):
+def renumbered(matrix, rows, threads=1):
     """(indptr, indices, source) of the matrix whose k-th row is ``rows[k]``; ``source`` says where its values stand."""
-    iperm = np.empty(matrix.n, np.int32)
-    iperm[rows] = np.arange(matrix.n, dtype=np.int32)
-    counts = np.diff(matrix.indptr)[rows]
-    indptr = np.append(0, np.cumsum(counts))
-    source = np.repeat(matrix.indptr[rows] - indptr[:-1], counts) + np.arange(matrix.nnz)
-    return indptr, iperm[matrix.indices[source]], source
+    return _core.ildl_renumber(matrix.indptr, matrix.indices, rows, threads)
 
 
 def assembled(minus, rows, indptr, d, e):
@@ -177,7 +172,7 @@ class IncompleteCore:
 
     def __init__(self, matrix, tiles, choices, threads):
         self.tiles, self.choices, self.threads = tiles, choices, threads
-        self._indptr, self._indices, self._source = renumbered(matrix, tiles.rows)
+        self._indptr, self._indices, self._source = renumbered(matrix, tiles.rows, threads)
         self._prepare()
 
     def _prepare(self):

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "incomplete.hpp"
+#include "native/parallel.hpp"
 
 namespace ms::ildl {
 
@@ -88,6 +89,26 @@ std::vector<int32_t> similar_vertices(const Pattern& graph, const int32_t* size,
     ++groups;
   }
   return std::move(g.group);
+}
+
+Renumbered renumber(const Pattern& A, const int32_t* rows, int threads) {
+  constexpr int64_t grain = 1 << 13;
+  Renumbered to{{std::vector<int64_t>(A.n + 1, 0), std::vector<int32_t>(A.nnz())}, std::vector<int64_t>(A.nnz())};
+  std::vector<int32_t> place(A.n);
+  for (int32_t k = 0; k < A.n; ++k) {
+    place[rows[k]] = k;
+    to.matrix.ptr[k + 1] = to.matrix.ptr[k] + A.degree(rows[k]);
+  }
+  for_range(threads, A.n, grain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t k = begin; k < end; ++k) {
+      int64_t at = to.matrix.ptr[k];
+      for (int64_t p = A.ptr[rows[k]]; p < A.ptr[rows[k] + 1]; ++p, ++at) {
+        to.matrix.idx[at] = place[A.idx[p]];
+        to.source[at] = p;
+      }
+    }
+  });
+  return to;
 }
 
 }  // namespace ms::ildl

@@ -179,3 +179,15 @@ def test_a_pair_comes_where_the_later_of_its_rows_does():
     vertex[pairs.first] = np.arange(len(pairs.first))
     lower = np.minimum(perm, np.where(pairs.partner[perm] >= 0, pairs.partner[perm], 85))
     assert pairs.contract(perm).tolist() == list(dict.fromkeys(vertex[lower[::-1]].tolist()))[::-1]
+
+
+def test_matrices_renumbered_by_several_threads():
+    from meshsolve.arrays import as_symmetric
+    from meshsolve.factor.ildl.incomplete import renumbered
+
+    A = sp.csr_array(ms.datasets.kkt(15000, 6000, kind="banded"))
+    rows = np.random.default_rng(3).permutation(21000).astype(np.int32)
+    expected = A[rows][:, rows]
+    for threads in (1, 3):
+        indptr, indices, source = renumbered(as_symmetric(A), rows, threads)
+        assert abs(sp.csr_array((A.data[source], indices, indptr), shape=A.shape) - expected).max() == 0
