@@ -58,6 +58,14 @@ std::vector<int64_t> places(const AssemblyTree& tree, Scalars&& scalars) {
   return ptr;
 }
 
+// Memory for a factor. Where that is much, what ordering and analysis worked in goes back to the system first.
+template <class T>
+Buffer<T> panels(int64_t scalars, int threads) {
+  constexpr int64_t large = 1 << 19;
+  if (scalars > large) return_free_memory();
+  return Buffer<T>(scalars, threads);
+}
+
 // Which fronts run together. Depends on the number of threads, results do not: a front always adds its children in
 // ascending order.
 struct Schedule {
