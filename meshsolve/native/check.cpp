@@ -5,6 +5,7 @@
 #include <atomic>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <iterator>
 
 #include "parallel.hpp"
@@ -61,15 +62,21 @@ double largest_modulus(const double* x, int64_t size) {
   return most;
 }
 
-// A hash of two numbers by one multiplication of 64 x 64 bits, folded.
-inline uint64_t fold(uint64_t a, uint64_t b) {
+// 128 bits of two numbers: their product, or where there is none so wide two hashes.
+inline std::array<uint64_t, 2> product(uint64_t a, uint64_t b) {
 #ifdef __SIZEOF_INT128__
   __extension__ typedef unsigned __int128 Wide;
-  const Wide product = static_cast<Wide>(a) * b;
-  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+  const Wide whole = static_cast<Wide>(a) * b;
+  return {static_cast<uint64_t>(whole), static_cast<uint64_t>(whole >> 64)};
 #else
-  return hash_key(0, a, b);
+  return {hash_key(0, a, b), hash_key(1, a, b)};
 #endif
+}
+
+// A hash of two numbers by one multiplication, folded.
+inline uint64_t fold(uint64_t a, uint64_t b) {
+  const auto [low, high] = product(a, b);
+  return low ^ high;
 }
 
 // The exclusive or of the hashes of {row, column} and value off the diagonal of rows [begin, end): entries with their twins give zero.
@@ -233,6 +240,26 @@ OwnedPattern unite(const Pattern& A, const Pattern& B) {
 
 bool same_pattern(const Pattern& A, const Pattern& B) {
   return A.n == B.n && std::equal(A.ptr, A.ptr + A.n + 1, B.ptr) && std::equal(A.idx, A.idx + A.nnz(), B.idx);
+}
+
+// The exclusive or of a product for each four indices, the last ones followed by zeros: each factor is two of them, mixed with a
+// key of their place.
+std::array<uint64_t, 2> fingerprint(const int32_t* idx, int64_t size) {
+  constexpr uint64_t step[2] = {0x9E3779B97F4A7C15u, 0xD1B54A32D192ED03u};
+  uint64_t key[2] = {mix64(static_cast<uint64_t>(size)), mix64(~static_cast<uint64_t>(size))}, all[2] = {0, 0};
+  const auto take = [&](const int32_t* four) {
+    uint64_t pair[2];
+    std::memcpy(pair, four, sizeof pair);
+    const auto [low, high] = product(pair[0] ^ key[0], pair[1] ^ key[1]);
+    all[0] ^= low, all[1] ^= high;
+    key[0] += step[0], key[1] += step[1];
+  };
+  const int64_t whole = size / 4 * 4;
+  for (int64_t p = 0; p < whole; p += 4) take(idx + p);
+  int32_t rest[4] = {0, 0, 0, 0};
+  std::copy(idx + whole, idx + size, rest);
+  take(rest);
+  return {all[0], all[1]};
 }
 
 int64_t embed(const Pattern& A, const Pattern& B, const double* from, double* to) {
