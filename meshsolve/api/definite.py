@@ -183,7 +183,9 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
         ordering = ordering if isinstance(ordering, str) else constraint.restrict(ordering)
         M = constraint.reduce(M)
     sym, data = analyzed(M, ordering, seed, threads), M.data
-    del M                                                  # nobody reads its indices any more
+    if precision == "mixed":
+        sym.matrix_pattern.indices = M.indices.copy()      # refinement reads them: a copy costs less than the tree takes
+    del M                                                  # its indices are not needed any more
     return CholeskyFactor(sym, Values(n, sym, constraint, threads), data, precision=precision, threads=threads, engine=engine)
 
 

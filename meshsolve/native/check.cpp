@@ -15,19 +15,26 @@ namespace ms {
 
 namespace {
 
-// The usual answer by two sweeps without branches: in range everywhere, and as many descents between neighbours as there
+// The usual answer by a sweep without branches: in range everywhere, and as many descents between neighbours as there
 // are at the starts of rows.
 bool all_rows_ascend(const Pattern& A, int64_t stored) {
-  for (int32_t i = 0; i < A.n; ++i)
-    if (A.ptr[i + 1] < A.ptr[i]) return false;
-  int32_t least = 0, most = 0;
-  for (int64_t p = 0; p < stored; ++p) {
-    least = std::min(least, A.idx[p]);
-    most = std::max(most, A.idx[p]);
+  bool falls = false;
+  for (int32_t i = 0; i < A.n; ++i) falls |= A.ptr[i + 1] < A.ptr[i];
+  if (falls) return false;
+  constexpr int64_t block = 4096;                       // counted in 32 bits, as wide as the indices
+  int32_t least = stored > 0 ? A.idx[0] : 0, most = least;
+  int64_t descents = 0;
+  for (int64_t b = 1; b < stored; b += block) {
+    const int64_t end = std::min(b + block, stored);
+    int32_t here = 0;
+    for (int64_t p = b; p < end; ++p) {
+      least = std::min(least, A.idx[p]);
+      most = std::max(most, A.idx[p]);
+      here += A.idx[p] <= A.idx[p - 1];
+    }
+    descents += here;
   }
   if (least < 0 || most >= A.n) return false;
-  int64_t descents = 0;
-  for (int64_t p = 1; p < stored; ++p) descents += A.idx[p] <= A.idx[p - 1];
   for (int32_t i = 1; i < A.n; ++i) {
     const int64_t p = A.ptr[i];
     descents -= p > 0 && A.ptr[i + 1] > p && A.idx[p] <= A.idx[p - 1];
