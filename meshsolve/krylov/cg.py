@@ -22,7 +22,8 @@ from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Callback, Matrix
 
 MAXITER = 10_000                        # where the caller gives none
-RENUMBERED = 50_000                     # rows from which the vectors leave the cache: M's numbering is worth having
+RENUMBERED = 50_000                     # rows from which the vectors leave the cache: M's numbering may be worth having,
+NEAR = 1 << 15                          # unless A's neighbours are so near: their entries of a vector are in the cache
 SAVE_AT = 0.1                           # an iterate is kept whenever the residual has fallen by this
 
 CONVERGED, RUNNING, EXHAUSTED = "converged", "running", "maxiter reached"
@@ -68,8 +69,8 @@ def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol
 
     Notes
     -----
-    An iteration reads A and M once and the vectors four times, O((nnz(A) + nnz(M) + n) k). From 50,000 rows on the system is
-    renumbered as the solves of a ParAC factor are, for the time of the call: a copy of A, and neighbours near in memory.
+    An iteration reads A and M once and the vectors four times, O((nnz(A) + nnz(M) + n) k). From 50,000 rows on, a system whose
+    neighbours lie far apart in memory is renumbered as the solves of a ParAC factor are, for the time of the call: a copy of A.
     Source: Hestenes, Stiefel 1952; Saad 2003, "Iterative methods for sparse linear systems", algorithm 9.1.
 
     Examples
@@ -84,11 +85,12 @@ def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol
     maxiter = MAXITER if maxiter is None else as_integer(maxiter, "maxiter", 0)
     if callback is not None and not callable(callback):
         raise InvalidInputError(f"callback has to be a function of x, not {callback!r}")
-    matrix = as_symmetric(A)
+    threads = thread_count(threads)
+    matrix = as_symmetric(A, threads=threads)
     on_device = device.holds(b) or getattr(M, "on_device", False)
     errors = device.errors("cg") if on_device else contextlib.nullcontext()
     with errors:
-        run, shape, deliver = _start_on_device(matrix, b, M, x0) if on_device else _start_here(matrix, b, M, x0, thread_count(threads))
+        run, shape, deliver = _start_on_device(matrix, b, M, x0) if on_device else _start_here(matrix, b, M, x0, threads)
         with run.report.phase("solve"):
             run.iterate(rtol, atol * run.shift, maxiter, None if callback is None else lambda X: callback(deliver(X)))
         x = deliver(run.X)
@@ -105,13 +107,15 @@ def _start_here(matrix, b, M, x0, threads):
     shift = _into_range(B, X)
     precondition, null_space = _preconditioner(M, matrix.n), _null_space(matrix, M)
     report = Report(threads=threads, nnz_A=matrix.nnz)
-    if not hasattr(M, "apply_inside") or M.on_device or matrix.n < RENUMBERED:
+    if not hasattr(M, "apply_inside") or M.on_device or matrix.n < RENUMBERED or not _scattered(matrix):
         run = _Run(matrix, B, X, precondition, null_space, threads, report, shift)
         return run, shape, lambda X: _deliver(X / shift, shape, is_complex)
     with report.phase("renumber"):
         place = M.places()
         matrix, B, X = _renumbered(matrix, place, threads), B[place], X[place]
-    run = _Run(matrix, B, X, _reusing(M.apply_inside), null_space and _elsewhere(null_space, place), threads, report, shift)
+    if null_space is not None and not M.connected:          # else a mean is a mean in any numbering
+        null_space = _elsewhere(null_space, place)
+    run = _Run(matrix, B, X, _reusing(M.apply_inside), null_space, threads, report, shift)
     return run, shape, lambda X: _deliver(_back(X / shift, place), shape, is_complex)
 
 
@@ -195,10 +199,14 @@ class _Run(Solve):
             self._to_the_range(rtol * size)
             size = np.linalg.norm(self.B, axis=0)
         self.X[:, size == 0] = 0
-        self.norm = self._true_residual(self.X, self.R)
+        if self.X.any():
+            self.norm = self._true_residual(self.X, self.R)
+        else:
+            self.R[...] = self.B
+            self.norm = size.copy()
         self.scale = np.where(size > 0, size, 1.0)
         self.target = np.maximum(rtol * size, atol)
-        self.truth = np.full(len(size), np.inf)           # the true residual when it was last looked at
+        self.truth = np.where(self.norm <= self.target, self.norm, np.inf)         # true residual when it was last looked at
         self.saved, self.saved_norm = self.X.copy(), self.norm.copy()
         self.residuals.append(self.norm / self.scale)
         self.reason[self.norm <= self.target] = CONVERGED
@@ -244,7 +252,7 @@ class _Run(Solve):
         self.reason[lost] = DIVERGED
         arrived = self.active & (self.norm <= self.target)
         if arrived.any():
-            true = self._true_residual(self.X, self.Q)
+            true = self._last_residual(self.Q)
             self.reason[arrived & (true <= 1.001 * self.target)] = CONVERGED
             self.reason[arrived & self.active & (true > 0.5 * self.truth)] = STAGNATED
             restarted = arrived & self.active
@@ -267,9 +275,14 @@ class _Run(Solve):
             now, before = self._true_residual(self.X, self.R), self._true_residual(self.saved, self.Q)
             worse = failed & ~(now <= before)
             self.X[:, worse] = self.saved[:, worse]
+            self.truth = self._last_residual(self.R)
+        self.norm = self.truth
+
+    def _last_residual(self, out):
+        """The true residual of the mean-free X, which the caller gets."""
         if self.null_space is not None:
             self.null_space(self.X)
-        self.norm = self._true_residual(self.X, self.R)
+        return self._true_residual(self.X, out)
 
     def _true_residual(self, X, out):
         M, squares = self.matrix, np.empty(X.shape[1])
@@ -340,6 +353,14 @@ def _reusing(apply):
     """apply(R, out) as a function of R that returns the same block each time."""
     Z = {}
     return lambda R: apply(R, Z.setdefault(R.shape, np.empty_like(R)))
+
+
+def _scattered(matrix):
+    """Whether many neighbours lie far from each other, as some rows tell."""
+    rows = np.linspace(0, matrix.n - 1, 1000).astype(np.int64)
+    begin, count = matrix.indptr[rows], np.diff(matrix.indptr)[rows]
+    entry = np.repeat(begin - np.cumsum(count) + count, count) + np.arange(count.sum())
+    return np.mean(abs(matrix.indices[entry] - np.repeat(rows, count)) > NEAR) > 0.25
 
 
 def _renumbered(matrix, place, threads):

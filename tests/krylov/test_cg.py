@@ -1,5 +1,6 @@
 """Conjugate gradients: against dense solutions, block against single columns, and what is said when it does not converge."""
 
+import contextlib
 import importlib
 import warnings
 
@@ -65,6 +66,7 @@ def test_in_the_numbering_of_the_factor_it_is_the_same(monkeypatch, k, ordering)
     x0, P, there = rng.standard_normal(B.shape), ms.parac(two, ordering=ordering), []
     here, info = ms.cg(two, B, M=P, x0=x0)
     monkeypatch.setattr(cg_module, "RENUMBERED", 1)
+    monkeypatch.setattr(cg_module, "NEAR", 0)
     X, more = ms.cg(two, B, M=P, x0=x0, callback=lambda X: there.append(X.copy()))
     assert more.converged and np.allclose(X, here, rtol=1e-5, atol=1e-6 * np.abs(here).max())
     assert np.abs(np.subtract(more.iterations, info.iterations)).max() <= 1 and "renumber" in more.report.seconds
@@ -79,10 +81,38 @@ def test_in_the_numbering_of_the_factor_it_is_the_same(monkeypatch, k, ordering)
 
 def test_one_bit_on_all_threads_in_the_numbering_of_the_factor(monkeypatch):
     monkeypatch.setattr(cg_module, "RENUMBERED", 1)
+    monkeypatch.setattr(cg_module, "NEAR", 0)
     M = ms.datasets.grid3d(32)
     b = M @ np.random.default_rng(0).standard_normal(M.shape[0])
     one = ms.cg(M, b, M=ms.parac(M, ordering="amd", threads=1), threads=1)[0]
     assert np.array_equal(ms.cg(M, b, M=ms.parac(M, ordering="amd", threads=2), threads=3)[0], one)
+
+
+def test_systems_whose_neighbours_are_near_keep_their_numbering(monkeypatch):
+    monkeypatch.setattr(cg_module, "RENUMBERED", 1)
+    monkeypatch.setattr(cg_module, "NEAR", 500)
+    grid = ms.datasets.grid2d(60, 60)
+    shuffled = np.random.default_rng(1).permutation(3600)
+    for M, renumbered in ((grid, False), (sp.csr_array(grid)[shuffled][:, shuffled], True)):
+        x, info = ms.cg(M, M @ np.arange(3600.0), M=ms.parac(M))
+        assert info.converged and ("renumber" in info.report.seconds) == renumbered and abs(x.mean()) < 1e-9
+
+
+@pytest.mark.parametrize("x0", [None, 0, 1])
+def test_the_residual_it_tells_is_that_of_the_solution(x0):
+    """Also for columns that are solved from the start, that are solved before others, and that do not converge."""
+    rng = np.random.default_rng(2)
+    B = L @ rng.standard_normal((N, 4))
+    B[:, 1] = 0
+    B[:, 2] *= 1e-3
+    start = None if x0 is None else np.zeros((N, 4)) if x0 == 0 else rng.standard_normal((N, 4))
+    for rtol, converged in ((1e-8, True), (1e-30, False)):
+        with contextlib.nullcontext() if converged else pytest.warns(ms.ConvergenceWarning):
+            X, info = ms.cg(L, B, M=ms.parac(L), x0=start, rtol=rtol)
+        size = np.where(B.any(0), np.linalg.norm(B, axis=0), 1)
+        told, true = info.relative_residual, np.linalg.norm(B - L @ X, axis=0) / size
+        assert info.converged == converged and np.allclose(told, true, rtol=1e-6, atol=1e-15)
+        assert np.abs(X.mean(axis=0)).max() < 1e-12 * np.abs(X).max()
 
 
 def test_the_solution_of_a_laplacian_has_mean_zero_on_each_component():

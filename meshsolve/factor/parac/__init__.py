@@ -78,6 +78,11 @@ class ParacFactor(Factor):
         return self._core.null_components
 
     @property
+    def connected(self) -> bool:
+        """Whether L takes the constants of all rows to 0 and nothing else."""
+        return self._core.connected
+
+    @property
     def G(self) -> Sparse:
         """The unit lower triangular factor as an (n, n) csc_array with sorted rows, made at each call."""
         n = self.shape[0]

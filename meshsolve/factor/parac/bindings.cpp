@@ -56,6 +56,7 @@ void bind_inverse(nb::module_& m, const char* name) {
       .def_prop_ro("rounds", [](const Inverse& f) { return f.pivots().rounds; })
       .def_prop_ro("lost", [](const Inverse& f) { return f.pivots().lost; })
       .def_prop_ro("null_components", &Inverse::null_components)
+      .def_prop_ro("connected", &Inverse::connected)
       .def_prop_ro("nbytes", &Inverse::nbytes);
 }
 

@@ -71,6 +71,7 @@ class Inverse {
   const Columns<T>& pivots() const { return columns_; }        // the same without ptr, rows and values
   int64_t nnz() const { return lower_.nnz(); }
   int32_t null_components() const { return null_components_; }
+  bool connected() const { return null_components_ == 1 && label_.empty(); }         // and no ground anywhere
   int64_t nbytes() const;
 
   // X := (G D G^T)^+ B for k right-hand sides; element (i, c) at data[i * row + c * column].

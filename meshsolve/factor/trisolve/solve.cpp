@@ -2,79 +2,19 @@
 // there a column is added up from its last entry to its first, the row solved last, so that the other terms need not wait for it.
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <numeric>
-#include <thread>
 #include <utility>
 
+#include "entries.hpp"
 #include "native/parallel.hpp"
+#include "pieces.hpp"
 #include "trisolve.hpp"
 
 namespace ms::trisolve {
 namespace {
 
-constexpr int32_t piece = 4096;                  // columns that are arranged together: they stay in the second-level cache
 constexpr int64_t parallel_work = 300'000;       // entries times right-hand sides below which one thread is faster
-constexpr int64_t ahead = 256;                   // entries that are fetched before their turn
-constexpr int64_t block = 8;                     // entries of a long column that are worked on together: a cache line of values
-
-// f(chunk) for all chunks; workers claim them in order, one of segment s waits until all before segment s are done.
-// Correct on any number of workers: whoever waits has claimed a later chunk than those that are being worked on.
-template <bool up, class F>
-void run_chunks(const Segments& s, int threads, F&& f) {
-  const int32_t count = s.chunks();
-  std::vector<int32_t> needs(count);             // chunks that have to be done before
-  for (size_t g = 0; g + 1 < s.first.size(); ++g)
-    for (int32_t c = s.first[g]; c < s.first[g + 1]; ++c)
-      if constexpr (up)
-        needs[count - 1 - c] = count - s.first[g + 1];
-      else
-        needs[c] = s.first[g];
-  std::atomic<int32_t> next{0}, done{0};
-  Pool::run(threads, [&](int) {
-    for (int32_t c; (c = next.fetch_add(1, std::memory_order_relaxed)) < count;) {
-      for (int spin = 0; done.load(std::memory_order_acquire) < needs[c];)
-        if (++spin > 2000) std::this_thread::yield();
-      f(up ? count - 1 - c : c);
-      done.fetch_add(1, std::memory_order_acq_rel);
-    }
-  });
-}
-
-// Asks for the cache lines `entries` further on, which may lie past the end. The entries of L stream by more slowly than the
-// hardware expects of a stream: left to itself it asks for them too late, a quarter of the time of a large factor.
-template <class T>
-inline void fetch(const int32_t* rows, const T* values, int64_t entries) {
-  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(values) + entries * sizeof(T)));
-  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(rows) + entries * sizeof(int32_t)));
-}
-
-// The sum of a long column from its last entry to its first, in two chains of additions that do not wait for each other.
-template <int K, class T>
-inline void add_long(const int32_t* rows, const T* values, int64_t count, const double* Y, double* sum) {
-  double odd[K] = {};
-  const auto add = [&](int64_t e, double* to) {
-    const double v = static_cast<double>(values[e]);
-    for (int c = 0; c < K; ++c) to[c] += v * Y[int64_t{rows[e]} * K + c];
-  };
-  for (; count >= block; count -= block) {
-    fetch(rows + count - block, values + count - block, -ahead);
-    for (int64_t e = count - 1; e > count - block; e -= 2) {
-      add(e, sum);
-      add(e - 1, odd);
-    }
-  }
-  while (count > 0) add(--count, sum);
-  for (int c = 0; c < K; ++c) sum[c] += odd[c];
-}
-
-template <int K, class T>
-inline void add_short(const int32_t* rows, const T* values, int64_t count, const double* Y, double* sum) {
-  for (int64_t e = count - 1; e >= 0; --e) {
-    const double v = static_cast<double>(values[e]);
-    for (int c = 0; c < K; ++c) sum[c] += v * Y[int64_t{rows[e]} * K + c];
-  }
-}
+constexpr int64_t worth = 96;                    // columns times threads that were solved before the form by rows is made
 
 }  // namespace
 
@@ -161,8 +101,11 @@ void UnitLower<T>::arrange(int threads) {
   for_range(threads, (n_ + piece - 1) / piece, 4, [&](int64_t first, int64_t last, int worker) {
     for (int64_t at = first; at < last; ++at) {
       const int32_t a = static_cast<int32_t>(at * piece), b = static_cast<int32_t>(std::min<int64_t>(n_, (at + 1) * piece));
-      order_piece(a, b, ptr_.data(), rows_.data(), work[worker].level, from.data());
-      for (int32_t q = a; q < b; ++q) position[from[q]] = q;
+      const auto dependants = [&](int32_t k, auto&& f) {
+        for (int64_t p = ptr_[a + k]; p < ptr_[a + k + 1]; ++p) f(rows_[p] < b ? rows_[p] - a : k);
+      };
+      order_piece(b - a, dependants, [&](int32_t k) { return ptr_[a + k + 1] - ptr_[a + k]; }, work[worker].level, from.data() + a);
+      for (int32_t q = a; q < b; ++q) position[from[q] += a] = q;
       arrange_piece(a, b, from.data(), work[worker]);
     }
   });
@@ -176,7 +119,7 @@ void UnitLower<T>::arrange(int threads) {
 template <class T>
 void UnitLower<T>::find_runs() {
   for (int32_t q = 0; q < n_; ++q) {
-    const int32_t length = static_cast<int32_t>(std::min<int64_t>(ptr_[q + 1] - ptr_[q], long_column));
+    const int32_t length = run_length(ptr_[q + 1] - ptr_[q]);
     if (runs_.empty() || runs_.back().length != length) runs_.push_back({length, 0});
     ++runs_.back().count;
   }
@@ -189,67 +132,20 @@ void UnitLower<T>::original(RawVector<int64_t>& ptr, RawVector<int32_t>& rows, R
 
 template <class T>
 int64_t UnitLower<T>::nbytes() const {
-  const int64_t entry = sizeof(int32_t) + sizeof(T), pointer = sizeof(int64_t), copies = by_rows_ ? 2 : 1;
-  return copies * (nnz() * entry + n_ * pointer) + n_ * static_cast<int64_t>(sizeof(int32_t)) +
-         static_cast<int64_t>(runs_.size() * sizeof(Run));
+  const int64_t entry = sizeof(int32_t) + sizeof(T), row = sizeof(int64_t) + sizeof(int32_t);
+  const ByRows<T>* const R = kept_->ready;
+  return nnz() * entry + n_ * row + static_cast<int64_t>(runs_.size() * sizeof(Run)) + (R ? R->nbytes() : 0);
 }
 
+// Null until it pays. More threads gain more by each solve.
 template <class T>
-const typename UnitLower<T>::ByRows& UnitLower<T>::by_rows() const {
-  std::call_once(*once_, [this] {
-    auto R = std::make_unique<ByRows>();
-    R->ptr.assign(n_ + int64_t{1}, 0);
-    R->columns.resize(nnz());
-    R->values.resize(nnz());
-    for (int64_t p = 0; p < nnz(); ++p) ++R->ptr[rows_[p] + 1];
-    for (int32_t i = 0; i < n_; ++i) R->ptr[i + 1] += R->ptr[i];
-    std::vector<int64_t> next(R->ptr.begin(), R->ptr.end() - 1);
-    for (int32_t k = 0; k < n_; ++k)
-      for (int64_t p = ptr_[k]; p < ptr_[k + 1]; ++p) {
-        const int64_t at = next[rows_[p]]++;
-        R->columns[at] = k;
-        R->values[at] = values_[p];
-      }
-    R->segments = by_levels_ ? cut_sets(n_, R->ptr.data(), R->columns.data())
-                             : cut_bins(n_, ptr_.data(), rows_.data(), R->ptr.data(), R->columns.data());
-    by_rows_ = std::move(R);
+const ByRows<T>* UnitLower<T>::by_rows(int64_t columns, int threads) const {
+  if (kept_->solved.fetch_add(columns, std::memory_order_relaxed) * threads < worth) return nullptr;
+  std::call_once(kept_->once, [&] {
+    kept_->by_rows = std::make_unique<const ByRows<T>>(this->columns(), by_levels_, threads);
+    kept_->ready = kept_->by_rows.get();
   });
-  return *by_rows_;
-}
-
-template <class T>
-template <int K>
-void UnitLower<T>::forward_rows(const ByRows& R, int32_t chunk, double* Y) const {
-  const Segments& s = R.segments;
-  for (int32_t at = s.begin[chunk]; at < s.begin[chunk + 1]; ++at) {
-    const int64_t i = s.rows.empty() ? at : s.rows[at];
-    double sum[K];
-    for (int c = 0; c < K; ++c) sum[c] = Y[i * K + c];
-    for (int64_t p = R.ptr[i]; p < R.ptr[i + 1]; ++p) {
-      const double v = static_cast<double>(R.values[p]);
-      const double* const y = Y + int64_t{R.columns[p]} * K;
-      for (int c = 0; c < K; ++c) sum[c] += v * y[c];
-    }
-    for (int c = 0; c < K; ++c) Y[i * K + c] = sum[c];
-  }
-}
-
-template <class T>
-template <int K>
-void UnitLower<T>::backward_rows(const ByRows& R, int32_t chunk, double* Y, const double* d) const {
-  const Segments& s = R.segments;
-  for (int32_t at = s.begin[chunk + 1] - 1; at >= s.begin[chunk]; --at) {
-    const int64_t k = s.rows.empty() ? at : s.rows[at];
-    const double scale = d ? d[k] : 1.0;
-    double sum[K];
-    for (int c = 0; c < K; ++c) sum[c] = Y[k * K + c] * scale;
-    const int64_t p = ptr_[k], count = ptr_[k + 1] - p;
-    if (count >= long_column)
-      add_long<K>(rows_.data() + p, values_.data() + p, count, Y, sum);
-    else
-      add_short<K>(rows_.data() + p, values_.data() + p, count, Y, sum);
-    for (int c = 0; c < K; ++c) Y[k * K + c] = sum[c];
-  }
+  return kept_->by_rows.get();
 }
 
 namespace {
@@ -330,8 +226,6 @@ template <int K, class T, int... lengths>
 constexpr std::array<Kernel<T>, sizeof...(lengths)> gathers(std::integer_sequence<int, lengths...>) {
   return {gather<K, K == 1 ? lengths : long_column, T>...};
 }
-using Lengths = std::make_integer_sequence<int, long_column + 1>;
-
 template <int K, class T>
 void forward_runs(const std::vector<Run>& runs, const Stored<T>& L) {
   static constexpr auto kernels = scatters<K, T>(Lengths());
@@ -353,15 +247,15 @@ void backward_runs(const std::vector<Run>& runs, const Stored<T>& L, int64_t n) 
 template <class T>
 template <int K>
 void UnitLower<T>::run(double* Y, const double* d, bool down, bool up, int threads) const {
-  if (threads <= 1 || nnz() * K < parallel_work) {
+  const ByRows<T>* const R = threads <= 1 || nnz() * K < parallel_work ? nullptr : by_rows(K, threads);
+  if (!R) {
     const Stored<T> L{ptr_.data(), rows_.data(), values_.data(), d, Y};
     if (down) forward_runs<K>(runs_, L);
     if (up) backward_runs<K>(runs_, L, n_);
     return;
   }
-  const ByRows& R = by_rows();
-  if (down) run_chunks<false>(R.segments, threads, [&](int32_t c) { forward_rows<K>(R, c, Y); });
-  if (up) run_chunks<true>(R.segments, threads, [&](int32_t c) { backward_rows<K>(R, c, Y, d); });
+  if (down) R->template forward<K>(Y, threads);
+  if (up) R->template backward<K>(columns(), Y, d, threads);
 }
 
 template <class T>

@@ -232,6 +232,27 @@ def test_columns_in_the_order_of_the_solves_are_those_of_the_factor(make, orderi
     assert np.allclose(P @ b, x, rtol=1e-9, atol=1e-11 * abs(x).max())
 
 
+@pytest.mark.native
+@pytest.mark.parametrize("make", [lambda: ms.datasets.grid2d(270, 260), lambda: ms.datasets.road_like(120_000), lambda: ms.datasets.rmat(12),
+                                  lambda: ms.datasets.grid3d(24, boundary="dirichlet")])
+@pytest.mark.parametrize("ordering", ["rounds", "amd", "nnz_sort", "natural"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_many_solves_of_several_threads_change_no_bit(make, ordering, dtype):
+    """They go by rows once that pays: sets of rows, or ranges with what needs several of them at the end."""
+    L = make()
+    P = ms.parac(L, ordering=ordering, dtype=dtype, threads=1)
+    B = np.random.default_rng(0).standard_normal((L.shape[0], 8))
+    expected = P @ B
+    assert np.array_equal(np.stack([P @ b for b in B.T], 1), expected)
+    once = P._core.nbytes
+    for P.threads in (2, 3, 7):
+        for _ in range(8):
+            assert np.array_equal(P @ B, expected)
+        assert P._core.nbytes > 1.3 * once
+        for k in (1, 2, 4):
+            assert np.array_equal(P @ B[:, :k], expected[:, :k])
+
+
 def test_more_copies_are_a_better_factor():
     L = ms.datasets.grid3d(14)
     b = L @ np.random.default_rng(0).standard_normal(L.shape[0])

@@ -1,0 +1,281 @@
+// The row form: a transposition by several threads, its rows in the order in which chunks take them, and the solves with it.
+// Forward a row adds its terms by ascending column, as columns on one thread reach it: the bits are the same.
+// Cost: O(nnz) time, on several threads; a second copy of the matrix.
+#include "by_rows.hpp"
+
+#include <atomic>
+#include <thread>
+
+#include "entries.hpp"
+#include "native/parallel.hpp"
+#include "pieces.hpp"
+
+namespace ms::trisolve {
+namespace {
+
+constexpr int most_parts = 4;            // of the columns that are tallied and written at once: each takes 16 bytes a row
+constexpr int64_t grain = 1 << 14;       // rows
+
+// f(chunk) for all chunks; workers claim them in order, one of segment s waits until all before segment s are done.
+// Correct on any number of workers: whoever waits has claimed a later chunk than those that are being worked on.
+template <bool up, class F>
+void run_chunks(const Segments& s, int threads, F&& f) {
+  const int32_t count = s.chunks();
+  std::vector<int32_t> needs(count);             // chunks that have to be done before
+  for (size_t g = 0; g + 1 < s.first.size(); ++g)
+    for (int32_t c = s.first[g]; c < s.first[g + 1]; ++c)
+      if constexpr (up)
+        needs[count - 1 - c] = count - s.first[g + 1];
+      else
+        needs[c] = s.first[g];
+  std::atomic<int32_t> next{0}, done{0};
+  Pool::run(threads, [&](int) {
+    for (int32_t c; (c = next.fetch_add(1, std::memory_order_relaxed)) < count;) {
+      for (int spin = 0; done.load(std::memory_order_acquire) < needs[c];)
+        if (++spin > 2000) std::this_thread::yield();
+      f(up ? count - 1 - c : c);
+      done.fetch_add(1, std::memory_order_acq_rel);
+    }
+  });
+}
+
+// Parts of the columns with about the same number of entries: (parts + 1) first columns.
+std::vector<int32_t> column_parts(const int64_t* ptr, int32_t n, int parts) {
+  std::vector<int32_t> begin(parts + 1, 0);
+  for (int t = 1; t <= parts; ++t)
+    begin[t] = static_cast<int32_t>(std::lower_bound(ptr, ptr + n, ptr[n] / parts * t) - ptr);
+  begin[parts] = n;
+  return begin;
+}
+
+// Joins the tallies of the parts into one; what is left in a part's count is where its entries of a row begin.
+std::vector<RowTally> joined(std::vector<std::vector<RowTally>>& parts, bool largest, int threads) {
+  const int64_t n = static_cast<int64_t>(parts[0].size());
+  std::vector<RowTally> all(n);
+  for_range(threads, n, grain, [&](int64_t from, int64_t to, int) {
+    for (std::vector<RowTally>& part : parts)
+      for (int64_t i = from; i < to; ++i) {
+        const RowTally mine = part[i];
+        part[i].count = all[i].count;
+        if (mine.count > 0 && (largest || all[i].count == 0)) all[i].edge = mine.edge;
+        all[i].count += mine.count;
+      }
+  });
+  return all;
+}
+
+// Writes the entries of the columns [from, to) where next[row] says. Rows lie anywhere: their places are asked for in time, and
+// what stands there.
+template <class T>
+void write_entries(const LowerColumns<T>& L, int32_t from, int32_t to, int64_t* next, int32_t* columns, T* values) {
+  constexpr int64_t near = 12, far = 24;
+  const int64_t end = L.ptr[to];
+  for (int32_t k = from; k < to; ++k)
+    for (int64_t p = L.ptr[k]; p < L.ptr[k + 1]; ++p) {
+      if (p + far < end) __builtin_prefetch(&next[L.rows[p + far]], 1);
+      if (p + near < end) {
+        const int64_t soon = next[L.rows[p + near]];
+        __builtin_prefetch(columns + soon, 1);
+        __builtin_prefetch(values + soon, 1);
+      }
+      const int64_t at = next[L.rows[p]]++;
+      columns[at] = k;
+      values[at] = L.values[p];
+    }
+}
+
+template <class Length>
+Runs find_runs(const Segments& s, Length&& length) {
+  Runs all;
+  for (int32_t c = 0; c < s.chunks(); ++c) {
+    all.first.push_back(static_cast<int32_t>(all.runs.size()));
+    for (int32_t at = s.begin[c]; at < s.begin[c + 1]; ++at) {
+      const int32_t mine = run_length(length(at));
+      if (at == s.begin[c] || all.runs.back().length != mine) all.runs.push_back({mine, 0});
+      ++all.runs.back().count;
+    }
+  }
+  all.first.push_back(static_cast<int32_t>(all.runs.size()));
+  return all;
+}
+
+}  // namespace
+
+template <class T>
+ByRows<T>::ByRows(const LowerColumns<T>& L, bool by_levels, int threads) {
+  const int parts = std::min(threads, most_parts);
+  const std::vector<int32_t> begin = column_parts(L.ptr, L.n, parts);
+  std::vector<std::vector<RowTally>> tallies(parts);
+  for_range(threads, parts, 1, [&](int64_t from, int64_t to, int) {
+    for (int64_t t = from; t < to; ++t) {
+      tallies[t].resize(L.n);
+      for (int32_t k = begin[t]; k < begin[t + 1]; ++k)
+        for (int64_t p = L.ptr[k]; p < L.ptr[k + 1]; ++p) {
+          RowTally& row = tallies[t][L.rows[p]];
+          row.edge = by_levels || row.count == 0 ? k : row.edge;
+          ++row.count;
+        }
+    }
+  });
+  const std::vector<RowTally> tally = joined(tallies, by_levels, threads);
+  segments_ = by_levels ? cut_sets(tally) : cut_ranges(tally, L.ptr, L.rows, threads);
+  place(L, tally, threads);
+  fill(L, std::move(tallies), threads);
+  down_ = find_runs(segments_, [&](int32_t at) { return ptr_[at + 1] - ptr_[at]; });
+  up_ = find_runs(segments_, [&](int32_t at) { return L.ptr[segments_.row(at) + 1] - L.ptr[segments_.row(at)]; });
+}
+
+// order_ and ptr_: the rows of each chunk in pieces, each piece in the order that suits it.
+template <class T>
+void ByRows<T>::place(const LowerColumns<T>& L, const std::vector<RowTally>& tally, int threads) {
+  const Segments& s = segments_;
+  RawVector<int32_t> where(s.rows.size());                // position of each row, where that is not the row itself
+  for (size_t at = 0; at < s.rows.size(); ++at) where[s.rows[at]] = static_cast<int32_t>(at);
+  order_.resize(L.n);
+  for_range(threads, s.chunks(), 1, [&](int64_t c, int64_t last, int) {
+    std::vector<int32_t> level, order(piece);
+    for (; c < last; ++c) {
+      bool apart = where.empty();                         // no row of the chunk needs another
+      for (int32_t row = s.begin[c]; row < s.begin[c + 1] && apart; ++row) apart = tally[row].edge < s.begin[c];
+      for (int32_t from = s.begin[c]; from < s.begin[c + 1]; from += piece) {
+        const int32_t count = std::min(piece, s.begin[c + 1] - from);
+        const auto dependants = [&](int32_t k, auto&& f) {
+          const int32_t row = s.row(from + k);
+          for (int64_t p = L.ptr[row]; p < L.ptr[row + 1] && !apart; ++p) {
+            const int32_t at = (where.empty() ? L.rows[p] : where[L.rows[p]]) - from;
+            f(at > k && at < count ? at : k);
+          }
+        };
+        order_piece(count, dependants, [&](int32_t k) { return int64_t{tally[s.row(from + k)].count}; }, level, order.data());
+        for (int32_t k = 0; k < count; ++k) order_[from + k] = s.row(from + order[k]);
+      }
+    }
+  });
+  ptr_.resize(L.n + int64_t{1});
+  ptr_[0] = 0;
+  for (int32_t at = 0; at < L.n; ++at) ptr_[at + 1] = ptr_[at] + tally[order_[at]].count;
+}
+
+template <class T>
+void ByRows<T>::fill(const LowerColumns<T>& L, std::vector<std::vector<RowTally>>&& parts, int threads) {
+  const int count = static_cast<int>(parts.size());
+  std::vector<RawVector<int64_t>> next(count);            // where a part's next entry of a row goes
+  for (RawVector<int64_t>& part : next) part.resize(L.n);
+  for_range(threads, L.n, grain, [&](int64_t from, int64_t to, int) {
+    for (int64_t at = from; at < to; ++at)
+      for (int t = 0; t < count; ++t) next[t][order_[at]] = ptr_[at] + parts[t][order_[at]].count;
+  });
+  parts.clear();
+  columns_ = Buffer<int32_t>(L.ptr[L.n], threads);
+  values_ = Buffer<T>(L.ptr[L.n], threads);
+  const std::vector<int32_t> begin = column_parts(L.ptr, L.n, count);
+  for_range(threads, count, 1, [&](int64_t t, int64_t last, int) {
+    for (; t < last; ++t)
+      write_entries(L, begin[t], begin[t + 1], next[t].data(), columns_.data(), values_.data());
+  });
+}
+
+namespace {
+
+template <class T>
+struct Rows {                            // what a run of rows is read from
+  const int32_t* order;
+  const int64_t* ptr;
+  const int32_t* columns;
+  const T* values;
+  double* Y;
+};
+
+// Rows at the positions [from, to), of `length` entries each, or with `long_column` of any number.
+template <int K, int length, class T>
+void gather_rows(const Rows<T>& R, int64_t from, int64_t to) {
+  const int32_t* columns = R.columns + R.ptr[from];
+  const T* values = R.values + R.ptr[from];
+  for (int64_t at = from; at < to; ++at) {
+    double* const y = R.Y + int64_t{R.order[at]} * K;
+    double sum[K];
+    for (int c = 0; c < K; ++c) sum[c] = y[c];
+    const int64_t count = length < long_column ? length : R.ptr[at + 1] - R.ptr[at];
+    if (length > 2) fetch(columns, values, ahead);
+    add_ascending<K>(columns, values, count, R.Y, sum);
+    for (int c = 0; c < K; ++c) y[c] = sum[c];
+    columns += count;
+    values += count;
+  }
+}
+
+// Columns at the positions [from, to) of `list`, or, where it is null, of the matrix; from the last to the first.
+template <int K, int length, class T>
+void gather_columns(const LowerColumns<T>& L, const int32_t* list, double* Y, const double* d, int64_t from, int64_t to) {
+  for (int64_t at = to; at-- > from;) {
+    const int64_t k = list ? list[at] : at, p = L.ptr[k];
+    const double scale = d ? d[k] : 1.0;
+    double sum[K];
+    for (int c = 0; c < K; ++c) sum[c] = Y[k * K + c] * scale;
+    if constexpr (length < long_column) {
+      if (length > 2) fetch(L.rows + p, L.values + p, -ahead);
+      add_short<K>(L.rows + p, L.values + p, length, Y, sum);
+    } else if (const int64_t count = L.ptr[k + 1] - p; count >= long_column) {
+      add_long<K>(L.rows + p, L.values + p, count, Y, sum);
+    } else {
+      add_short<K>(L.rows + p, L.values + p, count, Y, sum);
+    }
+    for (int c = 0; c < K; ++c) Y[k * K + c] = sum[c];
+  }
+}
+
+template <class T> using RowKernel = void (*)(const Rows<T>&, int64_t, int64_t);
+template <class T> using ColumnKernel = void (*)(const LowerColumns<T>&, const int32_t*, double*, const double*, int64_t, int64_t);
+
+// By length; for several right-hand sides a row is long enough as it is.
+template <int K, class T, int... lengths>
+constexpr std::array<RowKernel<T>, sizeof...(lengths)> row_kernels(std::integer_sequence<int, lengths...>) {
+  return {gather_rows<K, K == 1 ? lengths : long_column, T>...};
+}
+template <int K, class T, int... lengths>
+constexpr std::array<ColumnKernel<T>, sizeof...(lengths)> column_kernels(std::integer_sequence<int, lengths...>) {
+  return {gather_columns<K, K == 1 ? lengths : long_column, T>...};
+}
+
+}  // namespace
+
+template <class T>
+template <int K>
+void ByRows<T>::forward(double* Y, int threads) const {
+  static constexpr auto kernels = row_kernels<K, T>(Lengths());
+  const Rows<T> R{order_.data(), ptr_.data(), columns_.data(), values_.data(), Y};
+  run_chunks<false>(segments_, threads, [&](int32_t chunk) {
+    int64_t at = segments_.begin[chunk];
+    for (int32_t r = down_.first[chunk]; r < down_.first[chunk + 1]; at += down_.runs[r++].count)
+      kernels[down_.runs[r].length](R, at, at + down_.runs[r].count);
+  });
+}
+
+template <class T>
+template <int K>
+void ByRows<T>::backward(const LowerColumns<T>& L, double* Y, const double* d, int threads) const {
+  static constexpr auto kernels = column_kernels<K, T>(Lengths());
+  const int32_t* const list = segments_.rows.empty() ? nullptr : segments_.rows.data();
+  run_chunks<true>(segments_, threads, [&](int32_t chunk) {
+    int64_t at = segments_.begin[chunk + 1];
+    for (int32_t r = up_.first[chunk + 1]; r-- > up_.first[chunk]; at -= up_.runs[r].count)
+      kernels[up_.runs[r].length](L, list, Y, d, at - up_.runs[r].count, at);
+  });
+}
+
+template <class T>
+int64_t ByRows<T>::nbytes() const {
+  const auto bytes = [](const auto&... arrays) { return static_cast<int64_t>((... + (arrays.size() * sizeof(*arrays.data())))); };
+  return bytes(segments_.rows, segments_.begin, order_, ptr_, columns_, values_, down_.runs, up_.runs);
+}
+
+#define MS_BY_ROWS(T)                                                                         \
+  template class ByRows<T>;                                                                   \
+  MS_BY_ROWS_K(T, 1) MS_BY_ROWS_K(T, 2) MS_BY_ROWS_K(T, 4) MS_BY_ROWS_K(T, 8)
+#define MS_BY_ROWS_K(T, K)                                                                    \
+  template void ByRows<T>::forward<K>(double*, int) const;                                    \
+  template void ByRows<T>::backward<K>(const LowerColumns<T>&, double*, const double*, int) const;
+MS_BY_ROWS(double)
+MS_BY_ROWS(float)
+
+}  // namespace ms::trisolve
