@@ -46,6 +46,10 @@ class Csr:
         """Stored entries."""
         return len(self.indices)
 
+    def same_as(self, M):
+        """Whether the Csr M stores the same entries."""
+        return _core.same_pattern(self.indptr, self.indices, M.indptr, M.indices)
+
     def to_scipy(self):
         """The (n, n) csr_array on the same arrays; a pattern gets ones of int8."""
         data = np.ones(self.nnz, np.int8) if self.data is None else self.data
@@ -341,7 +345,7 @@ def _stored(A, name):
         raise InvalidInputError(f"{name}: indptr and indices have to be lists of integers, data a list of numbers")
     if len(indices) != len(data):
         raise InvalidInputError(f"{name} has {len(indices)} column indices and {len(data)} values")
-    indptr = np.ascontiguousarray(indptr, np.int64)
+    indptr = np.array(indptr, np.int64)                    # never the caller's, who may change it later
     used = int(indptr[-1]) if len(indptr) else -1
     return (indptr, indices[:used], data[:used]) if 0 <= used <= len(indices) else (indptr, indices, data)
 

@@ -55,6 +55,22 @@ def test_unsorted_and_duplicated_entries_are_put_in_order(n, seed, twice):
     assert np.array_equal(A.indices, kept[0]) and np.array_equal(A.data, kept[1])
 
 
+@pytest.mark.parametrize("at", [0, 1, 2, 4094, 4095, 4096, 4097, 8191, 8192, 9998])
+def test_what_is_wrong_is_seen_wherever_it_lies(at):
+    n, indptr = 10_000, np.repeat([0, 10_000], [9_001, 1_000])       # one long row between empty ones
+    indices = np.arange(n, dtype=np.int32)
+    assert _core.check_csr(indptr, indices, n) == ("valid", -1)
+    for value, state in ((at + 1, "unsorted"), (n, "invalid"), (-1, "invalid")):
+        wrong = indices.copy()
+        wrong[at] = value
+        assert _core.check_csr(indptr, wrong, n) == (state, 9_000)
+    starts = np.concatenate([np.zeros(1, np.int64), np.full(n, at + 1)])
+    starts[-1] = n                                                     # a row that ends there, and one that starts anew
+    assert _core.check_csr(starts, np.concatenate([indices[n - at - 1:], indices[:n - at - 1]]), n) == ("valid", -1)
+    starts[-2] = n + 1
+    assert _core.check_csr(starts, indices, n)[0] == "invalid"
+
+
 @given(n=st.integers(1, 30), density=st.floats(0, 0.6), seed=st.integers(0, 500))
 def test_symmetry_is_measured_right(n, density, seed):
     A = sp.random_array((n, n), density=density, rng=np.random.default_rng(seed)).tocsr()

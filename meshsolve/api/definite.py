@@ -59,7 +59,7 @@ class Symbolic(_symbolic.Symbolic):
         engine = _engine(device, backend, A)
         threads = thread_count(threads)
         there = engine.place == "cuda"
-        values = DeviceValues(self.n, self.on_device()[0]) if there else Values(self.n, self.matrix_pattern, threads=threads)
+        values = DeviceValues(self.n, self.on_device()[0]) if there else Values(self.n, self, threads=threads)
         return CholeskyFactor(self, values, values.of(A), precision=precision, threads=threads, engine=engine)
 
 
@@ -182,9 +182,11 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
     if constraint is not None:
         ordering = ordering if isinstance(ordering, str) else constraint.restrict(ordering)
         M = constraint.reduce(M)
-    sym = analyzed(M, ordering, seed, threads)
-    values = Values(n, sym.matrix_pattern, constraint, threads)
-    return CholeskyFactor(sym, values, M.data, precision=precision, threads=threads, engine=engine)
+    sym, data = analyzed(M, ordering, seed, threads), M.data
+    if precision == "mixed":
+        sym.matrix_pattern.indices = M.indices.copy()      # refinement reads them: a copy costs less than the tree takes
+    del M                                                  # its indices are not needed any more
+    return CholeskyFactor(sym, Values(n, sym, constraint, threads), data, precision=precision, threads=threads, engine=engine)
 
 
 def _cholesky_there(A, ordering, mesh, fixed, pin, precision, engine, seed, threads, lower):
@@ -248,10 +250,10 @@ def analyzed(M, ordering, seed, threads):
     _core.keep_free_memory()
     graph = Csr(M.n, *_core.drop_diagonal(M.indptr, M.indices))      # both triangles are there
     chosen = order.resolve(ordering, graph, seed=as_seed(seed), threads=threads)
-    own = Csr(M.n, M.indptr, M.indices.copy())             # the caller's index array may change later
-    sym = Symbolic.build(own, chosen.perm, ordering=chosen, threads=thread_count(threads))
-    with sym.report.phase("symbolic"):
-        assembly_tree(sym, thread_count(threads))          # made now, so that `factor` is the numeric phase alone
+    del graph                                              # its memory goes to the analysis
+    sym = Symbolic.build(M, chosen.perm, ordering=chosen, threads=thread_count(threads))
+    with sym.report.phase("symbolic"):                     # the tree is made now, so that `factor` is the numeric phase alone,
+        assembly_tree(sym, thread_count(threads))          # and takes the place of M's index array, which may be the caller's
     return _with_phases(sym, chosen)
 
 

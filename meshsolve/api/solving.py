@@ -145,8 +145,8 @@ def _analysis(A, M, pinned, threads, place):
                              sym.factor(A, threads=threads, device=place))
     constraint = Pinned(M) if pinned else None
     free = M if constraint is None else constraint.reduce(M)
-    sym, threads = analyzed(free, "auto", 0, threads), thread_count(threads)
-    return sym, lambda: CholeskyFactor(sym, Values(M.n, sym.matrix_pattern, constraint, threads), free.data, threads=threads)
+    sym, data, threads = analyzed(free, "auto", 0, threads), free.data, thread_count(threads)
+    return sym, lambda: CholeskyFactor(sym, Values(M.n, sym, constraint, threads), data, threads=threads)
 
 
 def _solve_lu(A, b, rtol, threads, device, place):

@@ -112,12 +112,19 @@ def _like(out, x):
 def values_in(pattern, M, names=None):
     """The values of M in ``pattern`` as (nnz,) float64 or complex128, zeros where M has none.
 
+    Parameters
+    ----------
+    pattern : Csr, or what stands for one
+    M : Csr
+    names : (n,) integers, optional
+        Translate rows and columns to the caller's numbering.
+
     Raises
     ------
     PatternMismatchError
-        M has an entry outside; ``names`` translates its row and column to the caller's numbering.
+        M has an entry outside.
     """
-    if _core.same_pattern(pattern.indptr, pattern.indices, M.indptr, M.indices):
+    if pattern.same_as(M):
         return M.data
     if M.data.dtype.kind == "c":
         parts = [Csr(M.n, M.indptr, M.indices, np.ascontiguousarray(part)) for part in (M.data.real, M.data.imag)]

@@ -155,6 +155,11 @@ void bind_native(nb::module_& m) {
   m.def("same_pattern", [](In<int64_t> ptr_a, In<int32_t> idx_a, In<int64_t> ptr_b, In<int32_t> idx_b) {
     return same_pattern(pattern(ptr_a, idx_a), pattern(ptr_b, idx_b));
   }, "indptr_a"_a.noconvert(), "indices_a"_a.noconvert(), "indptr_b"_a.noconvert(), "indices_b"_a.noconvert());
+  m.def("fingerprint", [](In<int32_t> indices) {
+    Released released;
+    const auto [a, b] = fingerprint(indices.data(), static_cast<int64_t>(indices.shape(0)));
+    return std::make_tuple(a, b);
+  }, "indices"_a.noconvert(), "128 bits that tell one list of column indices from another.");
   m.def("embed", embedded, "indptr_a"_a.noconvert(), "indices_a"_a.noconvert(), "indptr_b"_a.noconvert(),
         "indices_b"_a.noconvert(), "data_b"_a.noconvert());
   m.def("keep_free_memory", keep_free_memory, "What a phase frees, the next one takes: see native/buffer.hpp.");

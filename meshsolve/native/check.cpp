@@ -5,6 +5,7 @@
 #include <atomic>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <iterator>
 
 #include "parallel.hpp"
@@ -14,19 +15,26 @@ namespace ms {
 
 namespace {
 
-// The usual answer by two sweeps without branches: in range everywhere, and as many descents between neighbours as there
+// The usual answer by a sweep without branches: in range everywhere, and as many descents between neighbours as there
 // are at the starts of rows.
 bool all_rows_ascend(const Pattern& A, int64_t stored) {
-  for (int32_t i = 0; i < A.n; ++i)
-    if (A.ptr[i + 1] < A.ptr[i]) return false;
-  int32_t least = 0, most = 0;
-  for (int64_t p = 0; p < stored; ++p) {
-    least = std::min(least, A.idx[p]);
-    most = std::max(most, A.idx[p]);
+  bool falls = false;
+  for (int32_t i = 0; i < A.n; ++i) falls |= A.ptr[i + 1] < A.ptr[i];
+  if (falls) return false;
+  constexpr int64_t block = 4096;                       // counted in 32 bits, as wide as the indices
+  int32_t least = stored > 0 ? A.idx[0] : 0, most = least;
+  int64_t descents = 0;
+  for (int64_t b = 1; b < stored; b += block) {
+    const int64_t end = std::min(b + block, stored);
+    int32_t here = 0;
+    for (int64_t p = b; p < end; ++p) {
+      least = std::min(least, A.idx[p]);
+      most = std::max(most, A.idx[p]);
+      here += A.idx[p] <= A.idx[p - 1];
+    }
+    descents += here;
   }
   if (least < 0 || most >= A.n) return false;
-  int64_t descents = 0;
-  for (int64_t p = 1; p < stored; ++p) descents += A.idx[p] <= A.idx[p - 1];
   for (int32_t i = 1; i < A.n; ++i) {
     const int64_t p = A.ptr[i];
     descents -= p > 0 && A.ptr[i + 1] > p && A.idx[p] <= A.idx[p - 1];
@@ -61,15 +69,21 @@ double largest_modulus(const double* x, int64_t size) {
   return most;
 }
 
-// A hash of two numbers by one multiplication of 64 x 64 bits, folded.
-inline uint64_t fold(uint64_t a, uint64_t b) {
+// 128 bits of two numbers: their product, or where there is none so wide two hashes.
+inline std::array<uint64_t, 2> product(uint64_t a, uint64_t b) {
 #ifdef __SIZEOF_INT128__
   __extension__ typedef unsigned __int128 Wide;
-  const Wide product = static_cast<Wide>(a) * b;
-  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+  const Wide whole = static_cast<Wide>(a) * b;
+  return {static_cast<uint64_t>(whole), static_cast<uint64_t>(whole >> 64)};
 #else
-  return hash_key(0, a, b);
+  return {hash_key(0, a, b), hash_key(1, a, b)};
 #endif
+}
+
+// A hash of two numbers by one multiplication, folded.
+inline uint64_t fold(uint64_t a, uint64_t b) {
+  const auto [low, high] = product(a, b);
+  return low ^ high;
 }
 
 // The exclusive or of the hashes of {row, column} and value off the diagonal of rows [begin, end): entries with their twins give zero.
@@ -233,6 +247,26 @@ OwnedPattern unite(const Pattern& A, const Pattern& B) {
 
 bool same_pattern(const Pattern& A, const Pattern& B) {
   return A.n == B.n && std::equal(A.ptr, A.ptr + A.n + 1, B.ptr) && std::equal(A.idx, A.idx + A.nnz(), B.idx);
+}
+
+// The exclusive or of a product for each four indices, the last ones followed by zeros: each factor is two of them, mixed with a
+// key of their place.
+std::array<uint64_t, 2> fingerprint(const int32_t* idx, int64_t size) {
+  constexpr uint64_t step[2] = {0x9E3779B97F4A7C15u, 0xD1B54A32D192ED03u};
+  uint64_t key[2] = {mix64(static_cast<uint64_t>(size)), mix64(~static_cast<uint64_t>(size))}, all[2] = {0, 0};
+  const auto take = [&](const int32_t* four) {
+    uint64_t pair[2];
+    std::memcpy(pair, four, sizeof pair);
+    const auto [low, high] = product(pair[0] ^ key[0], pair[1] ^ key[1]);
+    all[0] ^= low, all[1] ^= high;
+    key[0] += step[0], key[1] += step[1];
+  };
+  const int64_t whole = size / 4 * 4;
+  for (int64_t p = 0; p < whole; p += 4) take(idx + p);
+  int32_t rest[4] = {0, 0, 0, 0};
+  std::copy(idx + whole, idx + size, rest);
+  take(rest);
+  return {all[0], all[1]};
 }
 
 int64_t embed(const Pattern& A, const Pattern& B, const double* from, double* to) {

@@ -75,6 +75,7 @@ def parac(ordering, size):
     def steps(threads):
         P = ms.parac(L, np.arange(size**2) if ordering == "given" else ordering, threads=threads)
         yield True, (P.perm, P.D, P.G.data)
+        yield False, tuple(P.solve(B) for _ in range(8))        # after some of them the form by rows is worth making
         yield True, (P.solve(B),)
     return steps
 

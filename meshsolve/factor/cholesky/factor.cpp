@@ -14,7 +14,6 @@ namespace {
 using fronts::AssemblyTree;
 using fronts::UpdateBlocks;
 
-constexpr int64_t large_factor = 1 << 19;      // scalars
 constexpr int64_t tile_rows = 256, tile_columns = 128;
 
 template <class T>
@@ -132,11 +131,7 @@ int32_t Factor<T>::run(const T* values, int threads) {
 
 template <class T>
 int32_t Factor<T>::factor(const double* Ax, int threads) {
-  if (!panels_.data()) {
-    const int64_t size = panel_ptr_.back();
-    if (size > large_factor) return_free_memory();           // what ordering and analysis worked in
-    panels_ = Buffer<T>(size, threads);
-  }
+  if (!panels_.data()) panels_ = fronts::panels<T>(panel_ptr_.back(), threads);
   return values_.factor(*tree_, Ax, threads, [&](const T* values) { return run(values, threads); });
 }
 

@@ -17,8 +17,8 @@ class Values:
     ----------
     n : int
         Rows of the whole matrix.
-    pattern : Csr
-        The analysed pattern, of the free rows.
+    symbolic : Symbolic
+        Of the free rows.
     constraint : Fixed, Pinned or None
         Takes the coupling of each matrix.
     threads : int
@@ -27,20 +27,21 @@ class Values:
 
     place = "cpu"
 
-    def __init__(self, n, pattern, constraint=None, threads=1):
-        self.n, self.pattern, self.constraint, self.threads = n, pattern, constraint, threads
+    def __init__(self, n, symbolic, constraint=None, threads=1):
+        self.n, self.symbolic, self.constraint, self.threads = n, symbolic, constraint, threads
 
     @property
     def nnz(self):
-        return self.pattern.nnz
+        return self.symbolic.matrix_pattern.nnz
 
     def of(self, A):
         """(nnz,) float64."""
         M = as_symmetric(A, threads=self.threads)
         _check_size(M.n, self.n)
+        pattern = self.symbolic.matrix_pattern
         if self.constraint is None:
-            return values_in(self.pattern, M)
-        return values_in(self.pattern, self.constraint.reduce(M), self.constraint.free)
+            return values_in(pattern, M)
+        return values_in(pattern, self.constraint.reduce(M), self.constraint.free)
 
 
 class DeviceValues:

@@ -43,6 +43,14 @@ void bind_fronts(nb::module_& m) {
       .def_prop_ro("entry_ptr", &of_tree<int64_t, &AssemblyTree::entry_ptr>)
       .def_prop_ro("entry_source", &of_entries<uint32_t, &AssemblyTree::entry_source>)
       .def_prop_ro("entry_row", &of_entries<int32_t, &AssemblyTree::entry_row>)
+      .def("indices", [](const AssemblyTree& t, In<int64_t> indptr) {
+        std::vector<int32_t> indices;
+        {
+          Released free;
+          indices = fronts::analysed_indices(t, indptr.data());
+        }
+        return to_numpy(std::move(indices));
+      }, "indptr"_a.noconvert(), "Column indices of the analysed pattern, whose row pointers these are.")
       .def("work_scalars", [](const AssemblyTree& t, int threads) {
         return fronts::work_scalars(t, fronts::schedule(t, threads), threads);
       }, "threads"_a, "What a numeric phase needs beside the panels: update matrices and the entries of A.");

@@ -44,7 +44,11 @@ struct AssemblyTree {
 // A: the pattern that was analysed, both triangles. O(nnz(A) + rows) time and memory.
 AssemblyTree assembly_tree(std::shared_ptr<const symbolic::Symbolic> symbolic, const Pattern& A, int threads);
 
-// The same without the entries of a matrix, for users that place their own: unsymmetric fronts.
+// The (nnz(A),) indices of the pattern that was analysed, from the row pointers of A and the half of its entries that the tree
+// knows: the other half are their mirror images. O(nnz(A)) time, 8 n bytes beside the result.
+std::vector<int32_t> analysed_indices(const AssemblyTree& tree, const int64_t* ptr);
+
+// An assembly tree without the entries of a matrix, for users that place their own: unsymmetric fronts.
 AssemblyTree assembly_frame(std::shared_ptr<const symbolic::Symbolic> symbolic);
 
 // An odd multiple of 8 from 64 rows on keeps the columns of a large panel from falling onto the same cache sets.
@@ -56,6 +60,14 @@ std::vector<int64_t> places(const AssemblyTree& tree, Scalars&& scalars) {
   std::vector<int64_t> ptr(tree.count() + 1);
   for (int32_t s = 0; s < tree.count(); ++s) ptr[s + 1] = ptr[s] + scalars(s);
   return ptr;
+}
+
+// Memory for a factor. Where that is much, what ordering and analysis worked in goes back to the system first.
+template <class T>
+Buffer<T> panels(int64_t scalars, int threads) {
+  constexpr int64_t large = 1 << 19;
+  if (scalars > large) return_free_memory();
+  return Buffer<T>(scalars, threads);
 }
 
 // Which fronts run together. Depends on the number of threads, results do not: a front always adds its children in

@@ -15,9 +15,6 @@
 
 namespace ms::fronts {
 
-// What workers write at each front has cache lines of its own, which they would else take from each other.
-constexpr size_t cache_line = 128;
-
 // Zeros into the lower triangle of an update matrix and the few entries above its diagonal that the kernels touch: for a front
 // without pivots, where no product writes it.
 template <class T>

@@ -115,6 +115,31 @@ AssemblyTree assembly_tree(std::shared_ptr<const symbolic::Symbolic> symbolic, c
   return t;
 }
 
+// An entry of row u that the tree knows lies in a row v that is eliminated later. There its mirror image is one of the entries that
+// the tree does not know: these have the places that are left, in ascending order because the rows u ascend.
+std::vector<int32_t> analysed_indices(const AssemblyTree& tree, const int64_t* ptr) {
+  const symbolic::Analysis& a = tree.symbolic->analysis;
+  const int64_t* const begin = tree.entry_ptr.data();
+  const uint32_t* const source = tree.entry_source.data();
+  std::vector<int32_t> idx(ptr[tree.n()], -1);
+  for (int32_t s = 0; s < tree.count(); ++s) {
+    const int32_t first = tree.first(s), pivots = static_cast<int32_t>(tree.pivots(s));
+    for (int64_t k = begin[first]; k < begin[first + pivots]; ++k) {
+      const int32_t row = tree.entry_row.data()[k];
+      idx[source[k]] = a.perm[row < pivots ? first + row : tree.rows(s)[row - pivots]];
+    }
+  }
+  std::vector<int64_t> next(ptr, ptr + tree.n());         // no place before this one is left in the row
+  for (int32_t u = 0; u < tree.n(); ++u)
+    for (int64_t k = begin[a.iperm[u]]; k < begin[a.iperm[u] + 1]; ++k) {
+      const int32_t v = idx[source[k]];
+      if (v == u) continue;
+      while (idx[next[v]] >= 0) ++next[v];
+      idx[next[v]++] = u;
+    }
+  return idx;
+}
+
 AssemblyTree assembly_frame(std::shared_ptr<const symbolic::Symbolic> symbolic) {
   AssemblyTree t;
   t.symbolic = std::move(symbolic);

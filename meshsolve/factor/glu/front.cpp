@@ -27,7 +27,7 @@ struct Front {
 };
 
 template <class T>
-struct alignas(fronts::cache_line) Scratch {       // of one worker
+struct alignas(cache_line) Scratch {       // of one worker
   std::vector<int> runs;
   std::vector<T*> column;
   Outcome seen;

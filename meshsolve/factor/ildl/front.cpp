@@ -20,12 +20,11 @@ using fronts::UpdateBlocks;
 constexpr double threshold = 0.01;
 constexpr int64_t wide_work = 40'000'000;      // columns * height^2 from which a front is updated by tiles
 constexpr int64_t tile_columns = 128;
-constexpr int64_t large_factor = 1 << 19;      // scalars
 
 }  // namespace
 
 template <class T>
-struct alignas(fronts::cache_line) Complete<T>::Worker {
+struct alignas(cache_line) Complete<T>::Worker {
   std::vector<int> to, order;
   std::vector<T> moved;
   Buffer<T> product;                           // L D of the front at hand
@@ -221,9 +220,8 @@ int32_t Complete<T>::run(const T* values, int threads) {
 template <class T>
 int32_t Complete<T>::factor(const double* Ax, int threads) {
   if (!panels_.data()) {
-    const int64_t size = panel_ptr_.back(), n = tree_->n();
-    if (size > large_factor) return_free_memory();           // what ordering and analysis worked in
-    panels_ = Buffer<T>(size, threads);
+    const int64_t n = tree_->n();
+    panels_ = fronts::panels<T>(panel_ptr_.back(), threads);
     names_.resize(n);
     d_ = Buffer<T>(n);
     e_ = Buffer<T>(n);

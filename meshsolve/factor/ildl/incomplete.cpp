@@ -13,7 +13,7 @@
 
 namespace ms::ildl {
 
-struct alignas(128) Incomplete::Worker {       // cache lines of its own
+struct alignas(cache_line) Incomplete::Worker {
   std::vector<int32_t> position;          // (n) of a column in `columns`, -1
   std::vector<int32_t> allowed;           // (tiles) the block row that may fill the tile
   std::vector<int32_t> columns, kept;

@@ -54,7 +54,7 @@ class Ordered {
     double w;
     int32_t a, b;
   };
-  struct alignas(128) Worker {
+  struct alignas(cache_line) Worker {
     Worker(Nodes& nodes, int64_t entries) : nodes(nodes) { pivot.reserve(entries); }
     PivotWork<T> pivot;
     NodeKeeper nodes;

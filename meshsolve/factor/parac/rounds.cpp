@@ -80,7 +80,7 @@ class Rounds {
     int32_t origin;                     // number in the graph
     uint32_t lock;                      // held by the thread that changes the row
   };
-  struct alignas(128) Worker {
+  struct alignas(cache_line) Worker {
     PivotWork<T> pivot;
     Rows rows;
     int64_t lost = 0;

@@ -304,11 +304,15 @@ class Symbolic:
 
     @property
     def matrix_pattern(self):
-        """The analysed pattern as a Csr with both triangles, on the host."""
+        """The analysed pattern with both triangles, on the host: a Csr, or what a room above set to stand for it."""
         if self._pattern is None:
             there = self._there[0]
             self._pattern = Csr(there.n, device.to_host(there.indptr), device.to_host(there.indices))
         return self._pattern
+
+    @matrix_pattern.setter
+    def matrix_pattern(self, pattern):
+        self._pattern = pattern
 
     @property
     def native(self):
