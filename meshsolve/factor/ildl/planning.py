@@ -47,7 +47,10 @@ class _Beside:
             self._error = e
 
     def __enter__(self):
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:                            # the system gives no more threads
+            self._run()
         return self
 
     def __exit__(self, kind, error, trace):
@@ -57,7 +60,8 @@ class _Beside:
     def result(self):
         """What the function returns, or the error it raises; Ctrl-C ends it."""
         try:
-            self._thread.join()
+            if self._thread.is_alive():
+                self._thread.join()
         except BaseException:
             self._wait(interrupted=True)
             raise

@@ -143,3 +143,12 @@ def test_orders_of_rows_and_of_pairs(A):
     assert vertices.tolist() == np.argsort(latest).tolist()
     rows = [[i] if pairs.partner[i] < 0 else [i, pairs.partner[i]] for i in pairs.first[vertices]]
     assert pairs.expand(vertices).tolist() == sum(rows, [])
+
+
+def test_a_matching_runs_first_where_the_system_gives_no_thread(monkeypatch):
+    def refused(self):
+        raise RuntimeError("can't start new thread")
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    with planning._Beside(lambda: 7) as work:
+        assert work._result == 7
+    assert work.result() == 7
