@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from meshsolve import _core
-from meshsolve.arrays import Csr, as_array, as_csr, as_indices, as_perm
+from meshsolve.arrays import Csr, as_array, as_indices, as_perm
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotLaplacianError
 from meshsolve.report import warn
 
@@ -40,21 +39,22 @@ class Fixed:
         self.free = np.flatnonzero(is_free).astype(np.int32)
         if len(self.free) == 0:
             raise InvalidInputError(f"{name} names every row: nothing is left to solve for")
+        self._place = np.empty(A.n, np.int32)           # number of each row among the free ones, or -1 minus that among the fixed
+        self._place[self.free] = np.arange(len(self.free))
+        self._place[self.rows] = -1 - np.arange(len(self.rows))
         self.coupling = None
 
-    def reduce(self, A):
-        """The free block of A, and the block that couples free rows to fixed ones (kept for the right-hand side)."""
-        M = A.to_scipy()[self.free]
-        block = as_csr(M[:, self.free])
-        self.coupling = sp.csr_array(M[:, self.rows])
-        return block
+    def reduce(self, A, threads=1):
+        """The free block of A as a Csr; the block that couples free rows to fixed ones is kept for the right-hand side."""
+        block, coupling = _core.split(A.indptr, A.indices, A.data, self.free, self._place, threads)
+        self.coupling = sp.csr_array(coupling[::-1], shape=(len(self.free), len(self.rows)))
+        return Csr(len(self.free), *block)
 
     def restrict(self, ordering):
         """A permutation of all rows, an array or an Ordering, as one of the free rows."""
         perm = as_perm(getattr(ordering, "perm", ordering), self.n, "ordering")
-        position = np.full(self.n, -1, np.int32)
-        position[self.free] = np.arange(len(self.free), dtype=np.int32)
-        return position[perm][position[perm] >= 0]
+        place = self._place[perm]
+        return place[place >= 0]
 
     def values(self, fixed_values, k):
         """Prescribed values as a (len(rows), k) float64 array; zeros where none are given."""
@@ -79,7 +79,7 @@ class Fixed:
         values = self.values(fixed_values, columns.shape[1])
         rhs = columns[self.free]
         if fixed_values is not None:
-            rhs = rhs - self.coupling @ values
+            rhs -= self.coupling @ values
         x = np.empty_like(columns)
         x[self.rows] = values
         x[self.free] = solve_free(np.ascontiguousarray(rhs))
@@ -87,12 +87,9 @@ class Fixed:
 
 
 def components(A):
-    """How many connected components the symmetric :class:`Csr` A has, and the (n,) number of each row's; stored zeros couple
-    nothing."""
-    rows = np.repeat(np.arange(A.n, dtype=np.int32), np.diff(A.indptr))
-    linked = A.data != 0
-    graph = sp.coo_array((np.ones(linked.sum(), np.int8), (rows[linked], A.indices[linked])), shape=(A.n, A.n))
-    return connected_components(graph, directed=False)
+    """How many connected components the symmetric :class:`Csr` A of float64 has, and the (n,) int32 number of each row's, by their
+    first rows; stored zeros couple nothing."""
+    return _core.components(A.indptr, A.indices, A.data)
 
 
 def takes_constants_to_zero(A):
@@ -101,12 +98,10 @@ def takes_constants_to_zero(A):
     return bool(moduli.any()) and bool((np.abs(sums) <= ROUNDING * moduli).all())
 
 
-def component_means(columns, label, size):
-    """(components, k) means of (n, k) columns over the rows of each component."""
-    sums = np.empty((len(size), columns.shape[1]))
-    for c, column in enumerate(columns.T):
-        sums[:, c] = np.bincount(label, column, len(size))
-    return sums / size[:, None]
+def take_means(block, component, size):
+    """Takes from the columns of a C contiguous (n, k) float64 block, in place, their means over the components that the (n,) int32
+    array numbers; returns the modulus of the largest. ``size``: (components,) float64."""
+    return float(np.abs(_core.center(component, size, block.reshape(-1))).max(initial=0.0))
 
 
 def tell_of_mean(removed, largest):
@@ -130,7 +125,7 @@ class Pinned:
     def __init__(self, A):
         self.count, self.component = components(A)
         self.size = np.bincount(self.component, minlength=self.count).astype(np.float64)
-        pins = np.unique(self.component, return_index=True)[1]
+        pins = np.flatnonzero(np.diff(np.maximum.accumulate(self.component), prepend=-1))         # their first rows
         self.alone = self.count == A.n              # nothing but isolated rows: every unknown is 0
         self.fixed = None if self.alone else Fixed(A, pins, "pin")
 
@@ -151,13 +146,13 @@ class Pinned:
         if not self.alone:
             self.fixed.coupling = value
 
-    def reduce(self, A):
+    def reduce(self, A, threads=1):
         """The block without the pinned rows."""
         sums, moduli = _core.row_sums(A.indptr, A.data)
         off = np.flatnonzero(np.abs(sums) > ROW_SUM * moduli)
         if len(off):
             raise not_singular(off[0], sums[off[0]])
-        return Csr(1, np.array([0, 1]), np.zeros(1, np.int32), np.ones(1)) if self.alone else self.fixed.reduce(A)
+        return Csr(1, np.array([0, 1]), np.zeros(1, np.int32), np.ones(1)) if self.alone else self.fixed.reduce(A, threads)
 
     def solve(self, columns, fixed_values, solve_free):
         """The mean-free solution; warns where b is not in the range of the matrix."""
@@ -168,12 +163,14 @@ class Pinned:
         tell_of_mean(removed, largest)
         if self.alone:
             return np.zeros_like(columns)
-        return self.center(self.fixed.solve(rhs, None, solve_free))[0]
+        x = self.fixed.solve(rhs, None, solve_free)
+        take_means(x, self.component, self.size)
+        return x
 
     def center(self, columns):
         """Columns minus their component means, and the largest mean removed."""
-        means = component_means(columns, self.component, self.size)
-        return columns - means[self.component], float(np.abs(means).max(initial=0.0))
+        block = np.array(columns, np.float64, order="C")
+        return block, take_means(block, self.component, self.size)
 
 
 def not_singular(row, total):

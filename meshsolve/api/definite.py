@@ -181,7 +181,7 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
     n, constraint = M.n, Pinned(M) if pin else Fixed(M, fixed) if fixed is not None else None
     if constraint is not None:
         ordering = ordering if isinstance(ordering, str) else constraint.restrict(ordering)
-        M = constraint.reduce(M)
+        M = constraint.reduce(M, threads)
     sym, data = analyzed(M, ordering, seed, threads), M.data
     if precision == "mixed":
         sym.matrix_pattern.indices = M.indices.copy()      # refinement reads them: a copy costs less than the tree takes

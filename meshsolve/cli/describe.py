@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 
 from meshsolve.arrays import as_csr, as_symmetric, is_complex
 from meshsolve.cli.files import check_input_format
-from meshsolve.constraints import components
 from meshsolve.datasets.files import is_matrix, load_matrix
 from meshsolve.errors import NotPositiveDefiniteError, NotSymmetricError
 
@@ -51,7 +51,7 @@ def _describe_matrix(A, threads):
     entries = np.diff(M.indptr)
     diagonal = matrix.diagonal() if is_real else abs(matrix.diagonal())
     facts = {"rows": f"{M.n:,}", "entries": f"{M.nnz:,}, {entries.min():,} to {entries.max():,} a row",
-             "components": f"{components(M)[0]:,}",
+             "components": f"{connected_components(matrix != 0, directed=False)[0]:,}",
              "values": "real" if is_real else "complex",
              "diagonal": f"{diagonal.min():.4g} to {diagonal.max():.4g}{'' if is_real else ' in modulus'}"}
     if not is_real:

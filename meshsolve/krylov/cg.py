@@ -15,7 +15,7 @@ import scipy.sparse.linalg as spla
 
 from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_array, as_integer, as_number, as_rhs, as_symmetric, thread_count
-from meshsolve.constraints import component_means, components, takes_constants_to_zero, tell_of_mean
+from meshsolve.constraints import components, take_means, takes_constants_to_zero, tell_of_mean
 from meshsolve.errors import ConvergenceWarning, InvalidInputError
 from meshsolve.krylov.info import Info
 from meshsolve.report import Report, warn
@@ -394,13 +394,8 @@ def _null_space(matrix, M):
     if not takes_constants_to_zero(matrix):
         return None
     count, label = components(matrix)
-    size = np.bincount(label, minlength=count)
-
-    def project(block):
-        means = component_means(block, label, size)
-        block -= means[label]
-        return float(np.abs(means).max(initial=0.0))
-    return project
+    size = np.bincount(label, minlength=count).astype(np.float64)
+    return lambda block: take_means(block, label, size)
 
 
 def _flat(block):

@@ -11,6 +11,7 @@
 #include "dense.hpp"
 #include "parallel.hpp"
 #include "poison.hpp"
+#include "split.hpp"
 #include "table.hpp"
 
 namespace ms {
@@ -114,6 +115,38 @@ auto embedded(In<int64_t> ptr_a, In<int32_t> idx_a, In<int64_t> ptr_b, In<int32_
   return std::make_tuple(missing, to_numpy(std::move(to)));
 }
 
+auto split_up(In<int64_t> indptr, In<int32_t> indices, In<double> data, In<int32_t> free, In<int32_t> place, int threads) {
+  Split parts;
+  {
+    Released released;
+    parts = split(pattern(indptr, indices), data.data(), free.data(), static_cast<int64_t>(free.shape(0)), place.data(), threads);
+  }
+  const auto arrays = [](RowBlock& b) {
+    return std::make_tuple(to_numpy(std::move(b.ptr)), to_numpy(std::move(b.idx)), to_numpy(std::move(b.x)));
+  };
+  return std::make_tuple(arrays(parts.free), arrays(parts.coupling));
+}
+
+auto components_of(In<int64_t> indptr, In<int32_t> indices, In<double> data) {
+  std::vector<int32_t> component;
+  int32_t count = 0;
+  {
+    Released released;
+    component = components(pattern(indptr, indices), data.data(), &count);
+  }
+  return std::make_tuple(count, to_numpy(std::move(component)));
+}
+
+auto centered(In<int32_t> component, In<double> size, InOut<double> block) {
+  std::vector<double> means;
+  {
+    Released released;
+    const int64_t n = static_cast<int64_t>(component.shape(0)), k = n ? static_cast<int64_t>(block.shape(0)) / n : 0;
+    means = center(n, k, component.data(), size.data(), static_cast<int64_t>(size.shape(0)), block.data());
+  }
+  return to_numpy(std::move(means));
+}
+
 }  // namespace
 
 void bind_native(nb::module_& m) {
@@ -162,6 +195,12 @@ void bind_native(nb::module_& m) {
   }, "indices"_a.noconvert(), "128 bits that tell one list of column indices from another.");
   m.def("embed", embedded, "indptr_a"_a.noconvert(), "indices_a"_a.noconvert(), "indptr_b"_a.noconvert(),
         "indices_b"_a.noconvert(), "data_b"_a.noconvert());
+  m.def("split", split_up, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "free"_a.noconvert(),
+        "place"_a.noconvert(), "threads"_a, "The free block and the coupling of free rows to fixed columns; see native/split.hpp.");
+  m.def("components", components_of, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(),
+        "How many connected components a symmetric matrix has, and the (n,) number of each row's.");
+  m.def("center", centered, "component"_a.noconvert(), "size"_a.noconvert(), "block"_a.noconvert(),
+        "Takes the means over components from a block, in place, and returns them.");
   m.def("keep_free_memory", keep_free_memory, "What a phase frees, the next one takes: see native/buffer.hpp.");
   m.def("isa", [] { return std::string(dense<double>().isa); });
 }

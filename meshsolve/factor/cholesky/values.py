@@ -41,7 +41,7 @@ class Values:
         pattern = self.symbolic.matrix_pattern
         if self.constraint is None:
             return values_in(pattern, M)
-        return values_in(pattern, self.constraint.reduce(M), self.constraint.free)
+        return values_in(pattern, self.constraint.reduce(M, self.threads), self.constraint.free)
 
 
 class DeviceValues:

@@ -1,0 +1,92 @@
+#include "split.hpp"
+
+#include "parallel.hpp"
+
+namespace ms {
+
+namespace {
+
+constexpr int64_t grain = 1 << 13;      // rows
+
+void allot(RowBlock& block) {              // ptr holds counts
+  for (size_t i = 1; i < block.ptr.size(); ++i) block.ptr[i] += block.ptr[i - 1];
+  block.idx.resize(block.ptr.back());
+  block.x.resize(block.ptr.back());
+}
+
+}  // namespace
+
+Split split(const Pattern& A, const double* x, const int32_t* free, int64_t count, const int32_t* place, int threads) {
+  Split parts;
+  parts.free.ptr.assign(count + 1, 0);
+  parts.coupling.ptr.assign(count + 1, 0);
+  for_range(threads, count, grain, [&](int64_t from, int64_t to, int) {
+    for (int64_t i = from; i < to; ++i) {
+      int64_t fixed = 0;
+      for (int64_t p = A.ptr[free[i]]; p < A.ptr[free[i] + 1]; ++p) fixed += place[A.idx[p]] < 0;
+      parts.coupling.ptr[i + 1] = fixed;
+      parts.free.ptr[i + 1] = A.degree(free[i]) - fixed;
+    }
+  });
+  allot(parts.free);
+  allot(parts.coupling);
+  for_range(threads, count, grain, [&](int64_t from, int64_t to, int) {
+    for (int64_t i = from; i < to; ++i) {
+      int64_t at = parts.free.ptr[i], aside = parts.coupling.ptr[i];
+      for (int64_t p = A.ptr[free[i]]; p < A.ptr[free[i] + 1]; ++p) {
+        const int32_t j = place[A.idx[p]];
+        RowBlock& block = j < 0 ? parts.coupling : parts.free;
+        int64_t& next = j < 0 ? aside : at;
+        block.idx[next] = j < 0 ? -1 - j : j;
+        block.x[next++] = x[p];
+      }
+    }
+  });
+  return parts;
+}
+
+std::vector<int32_t> components(const Pattern& A, const double* x, int32_t* count) {
+  std::vector<int32_t> component(A.n, -1), found;
+  *count = 0;
+  for (int32_t i = 0; i < A.n; ++i) {
+    if (component[i] >= 0) continue;
+    component[i] = *count;
+    found.push_back(i);
+    while (!found.empty()) {
+      const int32_t u = found.back();
+      found.pop_back();
+      for (int64_t p = A.ptr[u]; p < A.ptr[u + 1]; ++p)
+        if (const int32_t v = A.idx[p]; x[p] != 0 && component[v] < 0) {
+          component[v] = *count;
+          found.push_back(v);
+        }
+    }
+    ++*count;
+  }
+  return component;
+}
+
+std::vector<double> center(int64_t n, int64_t k, const int32_t* component, const double* size, int64_t count, double* B) {
+  constexpr int64_t rows = 4096;        // whose sum is taken by itself: rounding grows with a sum
+  std::vector<double> mean(count * k, 0.0), part(k);
+  for (int64_t from = 0; from < n; from += rows) {
+    const int64_t to = std::min(n, from + rows);
+    if (count > 1) {
+      for (int64_t i = from; i < to; ++i)
+        for (int64_t c = 0; c < k; ++c) mean[component[i] * k + c] += B[i * k + c];
+      continue;
+    }
+    std::fill(part.begin(), part.end(), 0.0);
+    for (int64_t i = from; i < to; ++i)
+      for (int64_t c = 0; c < k; ++c) part[c] += B[i * k + c];
+    for (int64_t c = 0; c < k; ++c) mean[c] += part[c];
+  }
+  for (int64_t m = 0; m < count * k; ++m) mean[m] /= size[m / k];
+  for (int64_t i = 0; i < n; ++i) {
+    const double* const of = mean.data() + (count > 1 ? component[i] * k : 0);
+    for (int64_t c = 0; c < k; ++c) B[i * k + c] -= of[c];
+  }
+  return mean;
+}
+
+}  // namespace ms
