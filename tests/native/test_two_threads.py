@@ -67,7 +67,7 @@ def factor(make, A, rhs=8, shared_solve=True, **how):
     return steps
 
 
-def parac(ordering, size):
+def parac(ordering, size, shared_solve=True):
     L = ms.datasets.grid2d(size, size)
     B = columns(L, 8)
     B -= B.mean(axis=0)
@@ -76,7 +76,7 @@ def parac(ordering, size):
         P = ms.parac(L, np.arange(size**2) if ordering == "given" else ordering, threads=threads)
         yield True, (P.perm, P.D, P.G.data)
         yield False, tuple(P.solve(B) for _ in range(8))        # after some of them the form by rows is worth making
-        yield True, (P.solve(B),)
+        yield shared_solve, (P.solve(B),)                       # else most rows wait for each other
     return steps
 
 
@@ -107,9 +107,10 @@ CASES = {
     "ldl, a forest of small trees": factor(ms.ildl, ms.datasets.kkt(6000, 3000, seed=4, kind="banded"), fill_level=None),
     "ldl, tiles of a front": factor(ms.ildl, full(420, 0), shared_solve=False, fill_level=None),
     "ldl, incomplete": factor(ms.ildl, ms.datasets.kkt(14000, 5000, seed=4), fill_level=1, tile_size=8),
-    "parac in a given order": parac("given", 160),
-    "parac by degree": parac("nnz_sort", 160),
-    "parac in rounds": parac("rounds", 160),
+    "parac in a given order": parac("given", 160, shared_solve=False),
+    "parac by minimum degree": parac("amd", 200),
+    "parac by degree": parac("nnz_sort", 160, shared_solve=False),
+    "parac in rounds": parac("rounds", 270),
     "iterations": iterations,
 }
 

@@ -15,6 +15,7 @@ namespace {
 
 constexpr int most_parts = 4;            // of the columns that are tallied and written at once: each takes 16 bytes a row
 constexpr int64_t grain = 1 << 14;       // rows
+constexpr double least_speedup = 1.3;    // that pays for rows where columns would do: these are read with fewer misses
 
 // f(chunk) for all chunks; workers claim them in order, one of segment s waits until all before segment s are done.
 // Correct on any number of workers: whoever waits has claimed a later chunk than those that are being worked on.
@@ -119,6 +120,7 @@ ByRows<T>::ByRows(const LowerColumns<T>& L, bool by_levels, int threads) {
   });
   const std::vector<RowTally> tally = joined(tallies, by_levels, threads);
   segments_ = by_levels ? cut_sets(tally) : cut_ranges(tally, L.ptr, L.rows, threads);
+  if (speedup(segments_, tally, threads) < least_speedup) return;
   place(L, tally, threads);
   fill(L, std::move(tallies), threads);
   down_ = find_runs(segments_, [&](int32_t at) { return ptr_[at + 1] - ptr_[at]; });

@@ -48,10 +48,14 @@ struct Runs {
   std::vector<int32_t> first;           // (chunks + 1) first run of each chunk
 };
 
+// How many times faster than one thread so many would be by these segments, if they did nothing but wait for each other.
+double speedup(const Segments& s, const std::vector<RowTally>& tally, int threads);
+
 template <class T>
 class ByRows {
  public:
   ByRows(const LowerColumns<T>& L, bool by_levels, int threads);
+  bool worthwhile() const { return ptr_.size() > 0; }       // else the rows wait for each other, and nothing was made
   template <int K> void forward(double* Y, int threads) const;
   template <int K> void backward(const LowerColumns<T>& L, double* Y, const double* d, int threads) const;
   int64_t nbytes() const;

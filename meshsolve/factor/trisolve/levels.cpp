@@ -95,4 +95,21 @@ Segments cut_ranges(const std::vector<RowTally>& tally, const int64_t* ptr, cons
   return s;
 }
 
+double speedup(const Segments& s, const std::vector<RowTally>& tally, int threads) {
+  constexpr double wait = 1000;          // entries that a thread could read while it waits for the others
+  double alone = 0, together = 0;
+  for (size_t g = 0; g + 1 < s.first.size(); ++g) {
+    double all = 0, most = 0;
+    for (int32_t c = s.first[g]; c < s.first[g + 1]; ++c) {
+      double work = 0;
+      for (int32_t at = s.begin[c]; at < s.begin[c + 1]; ++at) work += tally[s.row(at)].count + 1;
+      all += work;
+      most = std::max(most, work);
+    }
+    alone += all;
+    together += std::max(all / threads, most) + wait;
+  }
+  return together > 0 ? alone / together : 0;
+}
+
 }  // namespace ms::trisolve

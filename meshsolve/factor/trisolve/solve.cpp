@@ -137,15 +137,16 @@ int64_t UnitLower<T>::nbytes() const {
   return nnz() * entry + n_ * row + static_cast<int64_t>(runs_.size() * sizeof(Run)) + (R ? R->nbytes() : 0);
 }
 
-// Null until it pays. More threads gain more by each solve.
+// Null until it pays, and where it never does. More threads gain more by each solve.
 template <class T>
 const ByRows<T>* UnitLower<T>::by_rows(int64_t columns, int threads) const {
   if (kept_->solved.fetch_add(columns, std::memory_order_relaxed) * threads < worth) return nullptr;
   std::call_once(kept_->once, [&] {
     kept_->by_rows = std::make_unique<const ByRows<T>>(this->columns(), by_levels_, threads);
+    if (!kept_->by_rows->worthwhile()) kept_->by_rows.reset();
     kept_->ready = kept_->by_rows.get();
   });
-  return kept_->by_rows.get();
+  return kept_->ready;
 }
 
 namespace {
