@@ -143,9 +143,9 @@ def _analysis(A, M, pinned, threads, place):
         sym = analyze(A, threads=threads, device=place)
         return sym, lambda: (cholesky(A, pin=True, device=place, threads=threads) if pinned else
                              sym.factor(A, threads=threads, device=place))
-    constraint = Pinned(M) if pinned else None
-    free = M if constraint is None else constraint.reduce(M, thread_count(threads))
-    sym, data, threads = analyzed(free, "auto", 0, threads), free.data, thread_count(threads)
+    constraint, threads = Pinned(M) if pinned else None, thread_count(threads)
+    free = M if constraint is None else constraint.reduce(M, threads)
+    sym, data = analyzed(free, "auto", 0, threads), free.data
     return sym, lambda: CholeskyFactor(sym, Values(M.n, sym, constraint, threads), data, threads=threads)
 
 

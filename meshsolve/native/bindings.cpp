@@ -142,7 +142,8 @@ auto centered(In<int32_t> component, In<double> size, InOut<double> block) {
   {
     Released released;
     const int64_t n = static_cast<int64_t>(component.shape(0)), k = n ? static_cast<int64_t>(block.shape(0)) / n : 0;
-    means = center(n, k, component.data(), size.data(), static_cast<int64_t>(size.shape(0)), block.data());
+    const int64_t count = static_cast<int64_t>(size.shape(0));
+    means = center(n, k, count > 1 ? component.data() : nullptr, size.data(), count, block.data());
   }
   return to_numpy(std::move(means));
 }

@@ -71,9 +71,9 @@ std::vector<double> center(int64_t n, int64_t k, const int32_t* component, const
   std::vector<double> mean(count * k, 0.0), part(k);
   for (int64_t from = 0; from < n; from += rows) {
     const int64_t to = std::min(n, from + rows);
-    if (count > 1) {
+    if (component) {
       for (int64_t i = from; i < to; ++i)
-        for (int64_t c = 0; c < k; ++c) mean[component[i] * k + c] += B[i * k + c];
+        for (int64_t c = 0; c < k && component[i] >= 0; ++c) mean[component[i] * k + c] += B[i * k + c];
       continue;
     }
     std::fill(part.begin(), part.end(), 0.0);
@@ -83,8 +83,8 @@ std::vector<double> center(int64_t n, int64_t k, const int32_t* component, const
   }
   for (int64_t m = 0; m < count * k; ++m) mean[m] /= size[m / k];
   for (int64_t i = 0; i < n; ++i) {
-    const double* const of = mean.data() + (count > 1 ? component[i] * k : 0);
-    for (int64_t c = 0; c < k; ++c) B[i * k + c] -= of[c];
+    const int64_t of = component ? component[i] : 0;
+    for (int64_t c = 0; c < k && of >= 0; ++c) B[i * k + c] -= mean[of * k + c];
   }
   return mean;
 }

@@ -26,8 +26,8 @@ Split split(const Pattern& A, const double* x, const int32_t* free, int64_t coun
 // nothing. `count` gets their number. O(n + nnz(A)).
 std::vector<int32_t> components(const Pattern& A, const double* x, int32_t* count);
 
-// Takes from each of k columns, B by n rows, its means over the components, component[i] in [0, count) with size rows each;
-// returns these (count x k). O(n k).
+// Takes from each of k columns, B by n rows, its means over the components, component[i] < count with size rows each, or -1 for rows
+// in none; null where all rows are in one. Returns the means (count x k). O(n k).
 std::vector<double> center(int64_t n, int64_t k, const int32_t* component, const double* size, int64_t count, double* B);
 
 }  // namespace ms

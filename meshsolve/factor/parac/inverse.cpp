@@ -6,12 +6,13 @@
 
 #include "native/buffer.hpp"
 #include "native/parallel.hpp"
+#include "native/split.hpp"
 #include "parac.hpp"
 
 namespace ms::parac {
 namespace {
 
-constexpr int64_t block = 4096, grain = 1 << 15;
+constexpr int64_t grain = 1 << 15;
 
 }  // namespace
 
@@ -82,28 +83,9 @@ template <class T>
 double Inverse<T>::project(double* B, int64_t k) const {
   const int64_t n = static_cast<int64_t>(columns_.D.size());
   if (null_components_ == 0) return 0;
-  std::vector<double> mean(null_components_ * k, 0.0), part(k);
-  for (int64_t from = 0; from < n; from += block) {
-    const int64_t to = std::min(n, from + block);
-    if (!label_.empty()) {
-      for (int64_t i = from; i < to; ++i)
-        for (int64_t c = 0; c < k && label_[i] >= 0; ++c) mean[label_[i] * k + c] += B[i * k + c];
-      continue;
-    }
-    std::fill(part.begin(), part.end(), 0.0);
-    for (int64_t i = from; i < to; ++i)
-      for (int64_t c = 0; c < k; ++c) part[c] += B[i * k + c];
-    for (int64_t c = 0; c < k; ++c) mean[c] += part[c];
-  }
+  const int32_t* const component = label_.empty() ? nullptr : label_.data();
   double largest = 0;
-  for (int64_t m = 0; m < static_cast<int64_t>(mean.size()); ++m) {
-    mean[m] /= static_cast<double>(size_[m / k]);
-    largest = std::max(largest, std::abs(mean[m]));
-  }
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t l = label_.empty() ? 0 : label_[i];
-    for (int64_t c = 0; c < k && l >= 0; ++c) B[i * k + c] -= mean[l * k + c];
-  }
+  for (const double mean : center(n, k, component, size_.data(), null_components_, B)) largest = std::max(largest, std::abs(mean));
   return largest;
 }
 

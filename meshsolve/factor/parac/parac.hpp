@@ -92,7 +92,7 @@ class Inverse {
   RawVector<double> inverse_d_;         // (n) 1/D, 0 where D is 0, in the numbering of the solves
   RawVector<int32_t> place_;            // (n) the caller's row of each row of the solves
   std::vector<int32_t> label_;          // (n) component of each vertex without a ground, -1 with; empty if all are in one
-  std::vector<int64_t> size_;           // (null_components)
+  std::vector<double> size_;            // (null_components) rows
   int32_t null_components_ = 0;
   trisolve::UnitLower<T> lower_;
   std::unique_ptr<KeptSpace<Buffer<double>>> work_ = std::make_unique<KeptSpace<Buffer<double>>>();

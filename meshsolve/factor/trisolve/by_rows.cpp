@@ -90,11 +90,7 @@ Runs find_runs(const Segments& s, Length&& length) {
   Runs all;
   for (int32_t c = 0; c < s.chunks(); ++c) {
     all.first.push_back(static_cast<int32_t>(all.runs.size()));
-    for (int32_t at = s.begin[c]; at < s.begin[c + 1]; ++at) {
-      const int32_t mine = run_length(length(at));
-      if (at == s.begin[c] || all.runs.back().length != mine) all.runs.push_back({mine, 0});
-      ++all.runs.back().count;
-    }
+    for (int32_t at = s.begin[c]; at < s.begin[c + 1]; ++at) add_to_runs(all.runs, length(at), at == s.begin[c]);
   }
   all.first.push_back(static_cast<int32_t>(all.runs.size()));
   return all;
@@ -206,37 +202,12 @@ void gather_rows(const Rows<T>& R, int64_t from, int64_t to) {
   }
 }
 
-// Columns at the positions [from, to) of `list`, or, where it is null, of the matrix; from the last to the first.
-template <int K, int length, class T>
-void gather_columns(const LowerColumns<T>& L, const int32_t* list, double* Y, const double* d, int64_t from, int64_t to) {
-  for (int64_t at = to; at-- > from;) {
-    const int64_t k = list ? list[at] : at, p = L.ptr[k];
-    const double scale = d ? d[k] : 1.0;
-    double sum[K];
-    for (int c = 0; c < K; ++c) sum[c] = Y[k * K + c] * scale;
-    if constexpr (length < long_column) {
-      if (length > 2) fetch(L.rows + p, L.values + p, -ahead);
-      add_short<K>(L.rows + p, L.values + p, length, Y, sum);
-    } else if (const int64_t count = L.ptr[k + 1] - p; count >= long_column) {
-      add_long<K>(L.rows + p, L.values + p, count, Y, sum);
-    } else {
-      add_short<K>(L.rows + p, L.values + p, count, Y, sum);
-    }
-    for (int c = 0; c < K; ++c) Y[k * K + c] = sum[c];
-  }
-}
-
 template <class T> using RowKernel = void (*)(const Rows<T>&, int64_t, int64_t);
-template <class T> using ColumnKernel = void (*)(const LowerColumns<T>&, const int32_t*, double*, const double*, int64_t, int64_t);
 
 // By length; for several right-hand sides a row is long enough as it is.
 template <int K, class T, int... lengths>
 constexpr std::array<RowKernel<T>, sizeof...(lengths)> row_kernels(std::integer_sequence<int, lengths...>) {
   return {gather_rows<K, K == 1 ? lengths : long_column, T>...};
-}
-template <int K, class T, int... lengths>
-constexpr std::array<ColumnKernel<T>, sizeof...(lengths)> column_kernels(std::integer_sequence<int, lengths...>) {
-  return {gather_columns<K, K == 1 ? lengths : long_column, T>...};
 }
 
 }  // namespace
@@ -256,12 +227,10 @@ void ByRows<T>::forward(double* Y, int threads) const {
 template <class T>
 template <int K>
 void ByRows<T>::backward(const LowerColumns<T>& L, double* Y, const double* d, int threads) const {
-  static constexpr auto kernels = column_kernels<K, T>(Lengths());
-  const int32_t* const list = segments_.rows.empty() ? nullptr : segments_.rows.data();
+  const Stored<T> columns{L, segments_.rows.empty() ? nullptr : segments_.rows.data(), d, Y};
+  const Run* const runs = up_.runs.data();
   run_chunks<true>(segments_, threads, [&](int32_t chunk) {
-    int64_t at = segments_.begin[chunk + 1];
-    for (int32_t r = up_.first[chunk + 1]; r-- > up_.first[chunk]; at -= up_.runs[r].count)
-      kernels[up_.runs[r].length](L, list, Y, d, at - up_.runs[r].count, at);
+    backward_runs<K>(runs + up_.first[chunk], runs + up_.first[chunk + 1], columns, segments_.begin[chunk + 1]);
   });
 }
 

@@ -12,7 +12,12 @@ struct Run {                            // of columns or rows with the same numb
   int32_t length, count;
 };
 constexpr int32_t long_column = 13;
-inline int32_t run_length(int64_t entries) { return static_cast<int32_t>(entries < long_column ? entries : long_column); }
+// Counts a row with so many entries to the last run, or to a new one: where it `opens` one, or the length is another.
+inline void add_to_runs(std::vector<Run>& runs, int64_t entries, bool opens) {
+  const int32_t length = static_cast<int32_t>(entries < long_column ? entries : long_column);
+  if (opens || runs.back().length != length) runs.push_back({length, 0});
+  ++runs.back().count;
+}
 
 template <class T>
 struct LowerColumns {                        // of a unit lower triangle, below the diagonal, with MINUS the values

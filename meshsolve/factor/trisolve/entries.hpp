@@ -55,6 +55,51 @@ inline void add_ascending(const int32_t* columns, const T* values, int64_t count
   }
 }
 
+// What runs of columns are read from: L's, or those at the positions of `list`. d may be null (ones).
+template <class T>
+struct Stored {
+  LowerColumns<T> of;
+  const int32_t* list;
+  const double* d;
+  double* Y;
+};
+template <class T> using Kernel = void (*)(const Stored<T>&, int64_t, int64_t);
+
+// Backward: the columns at the positions [from, to), of `length` entries each or with `long_column` of any number, from the last to
+// the first. Those of L itself follow each other.
+template <int K, int length, class T>
+void gather(const Stored<T>& L, int64_t from, int64_t to) {
+  const int64_t* const ptr = L.of.ptr;
+  for (int64_t at = to, p = ptr[to]; at-- > from;) {
+    const int64_t k = L.list ? L.list[at] : at, count = length < long_column ? length : ptr[k + 1] - ptr[k];
+    const double scale = L.d ? L.d[k] : 1.0;
+    double s[K];
+    for (int c = 0; c < K; ++c) s[c] = L.Y[k * K + c] * scale;
+    p = L.list ? ptr[k] : p - count;
+    const int32_t* const rows = L.of.rows + p;
+    const T* const values = L.of.values + p;
+    if (length > 2 && length < long_column) fetch(rows, values, -ahead);
+    if (count >= long_column)
+      add_long<K>(rows, values, count, L.Y, s);
+    else
+      add_short<K>(rows, values, count, L.Y, s);
+    for (int c = 0; c < K; ++c) L.Y[k * K + c] = s[c];
+  }
+}
+
+// By length; for several right-hand sides a column is long enough as it is.
+template <int K, class T, int... lengths>
+constexpr std::array<Kernel<T>, sizeof...(lengths)> gathers(std::integer_sequence<int, lengths...>) {
+  return {gather<K, K == 1 ? lengths : long_column, T>...};
+}
+
 using Lengths = std::make_integer_sequence<int, long_column + 1>;
+
+// The runs [first, last), which end at position `end`.
+template <int K, class T>
+void backward_runs(const Run* first, const Run* last, const Stored<T>& L, int64_t end) {
+  static constexpr auto kernels = gathers<K, T>(Lengths());
+  for (; last-- > first; end -= last->count) kernels[last->length](L, end - last->count, end);
+}
 
 }  // namespace ms::trisolve

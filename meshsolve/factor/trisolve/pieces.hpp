@@ -6,8 +6,6 @@
 #include <numeric>
 #include <vector>
 
-#include "by_rows.hpp"
-
 namespace ms::trisolve {
 
 constexpr int32_t piece = 4096;         // rows of one: they stay in the second-level cache

@@ -118,11 +118,7 @@ void UnitLower<T>::arrange(int threads) {
 
 template <class T>
 void UnitLower<T>::find_runs() {
-  for (int32_t q = 0; q < n_; ++q) {
-    const int32_t length = run_length(ptr_[q + 1] - ptr_[q]);
-    if (runs_.empty() || runs_.back().length != length) runs_.push_back({length, 0});
-    ++runs_.back().count;
-  }
+  for (int32_t q = 0; q < n_; ++q) add_to_runs(runs_, ptr_[q + 1] - ptr_[q], q == 0);
 }
 
 template <class T>
@@ -151,15 +147,6 @@ const ByRows<T>* UnitLower<T>::by_rows(int64_t columns, int threads) const {
 
 namespace {
 
-template <class T>
-struct Stored {                                  // what a run of columns is read from
-  const int64_t* ptr;
-  const int32_t* rows;
-  const T* values;
-  const double* d;
-  double* Y;
-};
-
 // `count` entries of a column to their rows. All are read before the first is written, as no two rows are the same: a write
 // whose address is not known yet would hold up the reads behind it.
 template <int K, int count, class T>
@@ -174,8 +161,8 @@ inline void scatter_entries(const int32_t* rows, const T* values, const double* 
 // Columns [from, to) of `length` entries each, or with `long_column` of any number.
 template <int K, int length, class T>
 void scatter(const Stored<T>& L, int64_t from, int64_t to) {
-  const int32_t* rows = L.rows + L.ptr[from];
-  const T* values = L.values + L.ptr[from];
+  const int32_t* rows = L.of.rows + L.of.ptr[from];
+  const T* values = L.of.values + L.of.ptr[from];
   for (int64_t k = from; k < to; ++k) {
     double s[K];
     for (int c = 0; c < K; ++c) s[c] = L.Y[k * K + c];
@@ -185,7 +172,7 @@ void scatter(const Stored<T>& L, int64_t from, int64_t to) {
       rows += length;
       values += length;
     } else {
-      const int32_t* const end = L.rows + L.ptr[k + 1];
+      const int32_t* const end = L.of.rows + L.of.ptr[k + 1];
       for (; end - rows >= block; rows += block, values += block) {
         fetch(rows, values, ahead);
         scatter_entries<K, K == 1 ? block : 1>(rows, values, s, L.Y);
@@ -196,37 +183,12 @@ void scatter(const Stored<T>& L, int64_t from, int64_t to) {
   }
 }
 
-template <int K, int length, class T>
-void gather(const Stored<T>& L, int64_t from, int64_t to) {
-  const int32_t* rows = L.rows + L.ptr[to];
-  const T* values = L.values + L.ptr[to];
-  for (int64_t k = to; k-- > from;) {
-    const double scale = L.d ? L.d[k] : 1.0;
-    double s[K];
-    for (int c = 0; c < K; ++c) s[c] = L.Y[k * K + c] * scale;
-    const int64_t count = length < long_column ? length : L.ptr[k + 1] - L.ptr[k];
-    rows -= count;
-    values -= count;
-    if (length > 2 && length < long_column) fetch(rows, values, -ahead);
-    if (count >= long_column)
-      add_long<K>(rows, values, count, L.Y, s);
-    else
-      add_short<K>(rows, values, count, L.Y, s);
-    for (int c = 0; c < K; ++c) L.Y[k * K + c] = s[c];
-  }
-}
-
-template <class T> using Kernel = void (*)(const Stored<T>&, int64_t, int64_t);
-
 // By length; for several right-hand sides a column is long enough as it is.
 template <int K, class T, int... lengths>
 constexpr std::array<Kernel<T>, sizeof...(lengths)> scatters(std::integer_sequence<int, lengths...>) {
   return {scatter<K, K == 1 ? lengths : long_column, T>...};
 }
-template <int K, class T, int... lengths>
-constexpr std::array<Kernel<T>, sizeof...(lengths)> gathers(std::integer_sequence<int, lengths...>) {
-  return {gather<K, K == 1 ? lengths : long_column, T>...};
-}
+
 template <int K, class T>
 void forward_runs(const std::vector<Run>& runs, const Stored<T>& L) {
   static constexpr auto kernels = scatters<K, T>(Lengths());
@@ -237,12 +199,6 @@ void forward_runs(const std::vector<Run>& runs, const Stored<T>& L) {
   }
 }
 
-template <int K, class T>
-void backward_runs(const std::vector<Run>& runs, const Stored<T>& L, int64_t n) {
-  static constexpr auto kernels = gathers<K, T>(Lengths());
-  for (size_t r = runs.size(); r-- > 0; n -= runs[r].count) kernels[runs[r].length](L, n - runs[r].count, n);
-}
-
 }  // namespace
 
 template <class T>
@@ -250,9 +206,9 @@ template <int K>
 void UnitLower<T>::run(double* Y, const double* d, bool down, bool up, int threads) const {
   const ByRows<T>* const R = threads <= 1 || nnz() * K < parallel_work ? nullptr : by_rows(K, threads);
   if (!R) {
-    const Stored<T> L{ptr_.data(), rows_.data(), values_.data(), d, Y};
+    const Stored<T> L{columns(), nullptr, d, Y};
     if (down) forward_runs<K>(runs_, L);
-    if (up) backward_runs<K>(runs_, L, n_);
+    if (up) backward_runs<K>(runs_.data(), runs_.data() + runs_.size(), L, n_);
     return;
   }
   if (down) R->template forward<K>(Y, threads);
