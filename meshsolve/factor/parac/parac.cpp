@@ -3,15 +3,17 @@
 // fetches together what lies scattered in the matrix, and the pivots find their rows one after the other.
 // One thread takes the pivots in order. More threads cut the order into ranges, and one thread sweeps over a range as over the
 // whole order: orders that follow an elimination tree (amd, nested dissection) have its subtrees one after the other, so that
-// most pivots of a range need none of another. Those that do, and what follows them within the range, are put off until all ranges
-// are swept: 1 to 3 % of the vertices of a mesh. They, and all vertices of an order that jumps about (nnz_sort, random), follow the
-// paper's Algorithm 3: a vertex is ready when no edge to an earlier one is left (raw copies are counted); what becomes ready goes
-// on the stack of the thread that made it so, which keeps its neighbours in the cache, and threads without work are handed the old
-// end of a busy one's stack.
+// most pivots of a range need none of another. Those that do, and what follows them within the range, are put off: 1 to 3 % of the
+// vertices of a mesh, a tenth of a 3D grid's. Groups of two, four and eight ranges are swept in the same way, until there are as
+// many as threads. What waits then, and all vertices of an order that jumps about (nnz_sort, random), follows the paper's
+// Algorithm 3: a vertex is ready when no edge to an earlier one is left (raw copies are counted); what becomes ready goes on the
+// stack of the thread that made it so, which keeps its neighbours in the cache, and threads without work are handed the old end of
+// a busy one's stack. Counting costs as much as it gains where vertices have many neighbours: each is another thread's cache line.
 // Source: Liang et al. 2025, "ParAC", Algorithms 1 and 3.
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <numeric>
 #include <thread>
 #include <utility>
 
@@ -45,8 +47,9 @@ class Ordered {
 
  private:
   struct Late {                                // a vertex that is put off
-    int32_t k, count;                          // its place in the order; edges of the matrix to later vertices
-    int64_t start;                             // of these in the copies of the worker that swept it
+    int32_t k, least;                          // its place in the order; that of its first neighbour in the matrix
+    int64_t start;                             // of its edges to later vertices in the copies of the worker that swept it
+    int32_t count;                             // of these
     int32_t sweeper, maker = 0;                // workers: that one, and the one that eliminates it
     int64_t offset = 0;                        // of its column in the maker's rows
   };
@@ -72,7 +75,7 @@ class Ordered {
   };
   struct Row {                                 // edges of the matrix to later vertices
     int64_t start;
-    int32_t count, outside;                    // neighbours in earlier ranges
+    int32_t count, least;                      // their number; the place of the first neighbour, or of the vertex itself
   };
 
   static void poll(int64_t done) {
@@ -80,10 +83,10 @@ class Ordered {
     interrupt::advance(done);
   }
 
-  // Writes the edges of the pivots [from, to), at most `block`, of the range from `begin` on to later vertices. Their rows lie
+  // Writes the edges of the pivots [from, to), at most `block`, to later vertices. Their rows lie
   // anywhere in the matrix and so do the positions of their neighbours: each step asks for all that the next one reads, and no
   // branch waits for memory.
-  void copy_block(int32_t begin, int64_t from, int64_t to, Worker& worker, Row* rows) const {
+  void copy_block(int64_t from, int64_t to, Worker& worker, Row* rows) const {
     const int64_t count = to - from;
     std::array<int64_t, block> start;
     std::array<int32_t, block> length;
@@ -115,16 +118,17 @@ class Ordered {
     int64_t next = at;
     for (int64_t i = 0; i < count; ++i) {
       rows[i].start = next;
-      int32_t outside = 0;
+      const int32_t k = static_cast<int32_t>(from + i);
+      int32_t least = k;
       for (int32_t e = 0; e < length[i]; ++e, ++at) {
         const int32_t j = iperm_[name[at]];
         name[next] = j;                        // never behind what was read
         w[next] = w[at];
-        next += j > from + i;
-        outside += j < begin;
+        next += j > k;
+        least = std::min(least, j);
       }
       rows[i].count = static_cast<int32_t>(next - rows[i].start);
-      rows[i].outside = outside;
+      rows[i].least = least;
     }
   }
 
@@ -134,31 +138,39 @@ class Ordered {
     for (int32_t k = begin; k < end; ++k) {
       const int32_t i = (k - begin) % block;
       if ((k - begin) % 1024 == 0) poll(range ? 0 : 1024);
-      if (i == 0) copy_block(begin, k, std::min<int64_t>(end, int64_t{k} + block), worker, rows.data());
-      if (range && (scattered_ || rows[i].outside > 0 || waits_[k] != 0)) {
-        put_off(k, end, rows[i], worker, *range);
+      if (i == 0) copy_block(k, std::min<int64_t>(end, int64_t{k} + block), worker, rows.data());
+      if (range && (scattered_ || rows[i].least < begin || waits_[k] != 0)) {
+        range->late.push_back(keep_row(k, rows[i], worker, range->worker));
+        if (!scattered_) mark_later(k, worker.to.data() + range->late.back().start, rows[i].count, end);
         continue;
       }
       gather(k, worker.to.data() + rows[i].start, worker.w.data() + rows[i].start, rows[i].count, worker);
-      eliminate(k, worker, [&](int32_t a, int32_t b, double w) {
-        if (a < end)
-          list_[a] = worker.nodes.put(list_[a], w, b);
-        else
-          worker.away.push_back({w, a, b});
-      });
+      eliminate_within(end, k, worker);
     }
   }
 
-  // Keeps the row of a late vertex, and marks its later neighbours in the range as late.
-  void put_off(int32_t k, int32_t end, const Row& row, Worker& worker, Range& range) {
-    int32_t* const to = worker.to.data() + worker.kept;
-    std::copy_n(worker.to.data() + row.start, row.count, to);
-    std::copy_n(worker.w.data() + row.start, row.count, worker.w.data() + worker.kept);
-    range.late.push_back({k, row.count, worker.kept, range.worker});
+  // Samples for later vertices than those before `end` belong to other workers.
+  void eliminate_within(int32_t end, int32_t k, Worker& worker) {
+    eliminate(k, worker, [&](int32_t a, int32_t b, double w) {
+      if (a < end)
+        list_[a] = worker.nodes.put(list_[a], w, b);
+      else
+        worker.away.push_back({w, a, b});
+    });
+  }
+
+  Late keep_row(int32_t k, const Row& row, Worker& worker, int32_t id) const {
+    const int64_t at = worker.kept;
+    std::copy_n(worker.to.data() + row.start, row.count, worker.to.data() + at);
+    std::copy_n(worker.w.data() + row.start, row.count, worker.w.data() + at);
     worker.kept += row.count;
+    return {k, row.least, at, row.count, id};
+  }
+
+  // The vertex k is put off, and so are its neighbours between it and `end`.
+  void mark_later(int32_t k, const int32_t* to, int32_t count, int32_t end) {
     waits_[k] = 0;
-    if (scattered_) return;
-    for (int32_t e = 0; e < row.count; ++e)
+    for (int32_t e = 0; e < count; ++e)
       if (to[e] < end) waits_[to[e]] = 1;
     for_samples(k, [&](int32_t b) {
       if (b < end) waits_[b] = 1;
@@ -241,16 +253,16 @@ class Ordered {
 
   void eliminate_late() {
     for (const Range& range : ranges_) late_.insert(late_.end(), range.late.begin(), range.late.end());
-    if (late_.empty()) return;
+    waiting_.resize(late_.size());
+    std::iota(waiting_.begin(), waiting_.end(), 0);
+    bring_home();
+    for (int64_t span = 2 * grain_; !scattered_ && span < n_ && span <= 8 * grain_; span *= 2) sweep_groups(span);
+    if (waiting_.empty()) return;
     slot_.resize(n_);
-    left_ = static_cast<int32_t>(late_.size());
-    for_range(options_.threads, options_.threads, 1, [&](int64_t from, int64_t to, int id) {
-      for (int64_t t = from; t < to; ++t)
-        for (const Sampled& s : workers_[t].away) add(s.a, s.b, s.w, workers_[id]);
-    });
+    left_ = static_cast<int32_t>(waiting_.size());
     for_range(options_.threads, left_, 1 << 12, [&](int64_t from, int64_t to, int) { count_waits(from, to); });
-    for (const Late& late : late_)
-      if (waits_[late.k] == 0) starts_.push_back(late.k);
+    for (const int32_t i : waiting_)
+      if (waits_[late_[i].k] == 0) starts_.push_back(late_[i].k);
     Pool::run(options_.threads, [&](int id) {
       try {
         work(workers_[id], id);
@@ -261,11 +273,51 @@ class Ordered {
     });
   }
 
+  // Puts the samples that belong to other workers' vertices into their lists.
+  void bring_home() {
+    for_range(options_.threads, options_.threads, 1, [&](int64_t from, int64_t to, int id) {
+      for (int64_t t = from; t < to; ++t) {
+        for (const Sampled& s : workers_[t].away) add(s.a, s.b, s.w, workers_[id]);
+        workers_[t].away.clear();
+      }
+    });
+  }
+
+  // Sweeps over groups of `span` vertices: what waits for no other group is eliminated. Who has no earlier neighbour outside in the
+  // matrix has none in the graph that is left, as vertices inside are eliminated after such neighbours of theirs alone.
+  void sweep_groups(int64_t span) {
+    std::vector<std::vector<int32_t>> left((n_ + span - 1) / span);
+    for_range(options_.threads, n_, span, [&](int64_t from, int64_t to, int id) {
+      const auto before = [this](int32_t i, int64_t k) { return late_[i].k < k; };
+      const auto first = std::lower_bound(waiting_.begin(), waiting_.end(), from, before);
+      const auto last = std::lower_bound(first, waiting_.end(), to, before);
+      Worker& worker = workers_[id];
+      int64_t done = 0;
+      for (auto i = first; i < last; ++i) {
+        Late& late = late_[*i];
+        const int32_t* const row = workers_[late.sweeper].to.data() + late.start;
+        if (late.least < from || waits_[late.k] != 0) {
+          mark_later(late.k, row, late.count, static_cast<int32_t>(to));
+          left[from / span].push_back(*i);
+          continue;
+        }
+        late.maker = id;
+        late.offset = worker.pivot.entries();
+        gather(late.k, row, workers_[late.sweeper].w.data() + late.start, late.count, worker);
+        eliminate_within(static_cast<int32_t>(to), late.k, worker);
+        if (++done % 1024 == 0) poll(1024);
+      }
+    });
+    waiting_.clear();
+    for (const std::vector<int32_t>& some : left) waiting_.insert(waiting_.end(), some.begin(), some.end());
+    bring_home();
+  }
+
   void count_waits(int64_t from, int64_t to) {
     for (int64_t i = from; i < to; ++i) {
-      const Late& late = late_[i];
+      const Late& late = late_[waiting_[i]];
       const int32_t* const row = workers_[late.sweeper].to.data() + late.start;
-      slot_[late.k] = static_cast<int32_t>(i);
+      slot_[late.k] = waiting_[i];
       for (int32_t e = 0; e < late.count; ++e) AtomicRef(waits_[row[e]]).fetch_add(options_.samples, std::memory_order_relaxed);
       for_samples(late.k, [&](int32_t b) {
         if (b != n_) AtomicRef(waits_[b]).fetch_add(1, std::memory_order_relaxed);
@@ -293,7 +345,7 @@ class Ordered {
         if (e.to != n_ && AtomicRef(waits_[e.to]).fetch_add(-e.copies, std::memory_order_acq_rel) == e.copies)
           worker.ready.push_back(e.to);
       left_.fetch_sub(1, std::memory_order_acq_rel);
-      if (idle_.load(std::memory_order_relaxed) > 0 && worker.ready.size() > 8) share(worker);
+      if (idle_.load(std::memory_order_relaxed) > 0 && worker.ready.size() > 1) share(worker);
       if (++done % 1024 == 0) poll(1024);
     }
   }
@@ -420,6 +472,7 @@ class Ordered {
   bool scattered_ = false;                       // no range is swept: all vertices are late
   RawVector<int32_t> waits_;                     // (n) copies of edges to earlier late vertices; in a sweep: 1 where it is late
   std::vector<Late> late_;                       // of all ranges, in order
+  std::vector<int32_t> waiting_;                 // those that are not eliminated yet
   RawVector<int32_t> slot_;                      // (n) of a late vertex: where it is in late_
   std::vector<int32_t> starts_;                  // late vertices that wait for nothing
   std::atomic<size_t> started_{0};
