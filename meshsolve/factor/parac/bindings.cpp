@@ -23,14 +23,14 @@ void bind_inverse(nb::module_& m, const char* name) {
       .def("__init__", [](Inverse* self, Graph& graph, std::optional<In<int32_t>> perm, bool by_levels, int samples, uint64_t seed, int threads) {
         const parac::Options options{samples, seed, threads};
         Released free;
-        parac::Columns<T> columns = perm ? parac::factor_ordered<T>(graph, perm->data(), options)
-                                         : parac::factor_rounds<T>(std::move(graph), options);
-        new (self) Inverse(std::move(columns), by_levels, threads);
+        parac::Factor<T> factor = perm ? parac::factor_ordered<T>(graph, perm->data(), options)
+                                       : parac::factor_rounds<T>(std::move(graph), options);
+        new (self) Inverse(std::move(factor), by_levels, threads);
       }, "graph"_a, "perm"_a.noconvert().none(), "by_levels"_a, "samples"_a, "seed"_a, "threads"_a)
       .def_static("restore", [](In<int64_t> ptr, In<int32_t> rows, In<T> values, In<double> D, In<int32_t> perm, int64_t rounds,
                                 bool by_levels) {
-        return std::make_unique<Inverse>(parac::Columns<T>{vector(ptr), vector(rows), vector(values), vector(D), vector(perm), rounds, 0},
-                                         by_levels);
+        return std::make_unique<Inverse>(
+            parac::Factor<T>{{vector(ptr), vector(rows), vector(values)}, {vector(D), vector(perm), rounds, 0}}, by_levels);
       }, "ptr"_a.noconvert(), "rows"_a.noconvert(), "values"_a.noconvert(), "D"_a.noconvert(), "perm"_a.noconvert(), "rounds"_a,
          "by_levels"_a, "The factor from the arrays of an earlier one.")
       .def("apply", [](const Inverse& f, Block<const double> B, Block<double> X, int threads) {
@@ -47,8 +47,11 @@ void bind_inverse(nb::module_& m, const char* name) {
         return f.project(B.data(), k);
       }, "B"_a.noconvert(), "k"_a)
       .def("columns", [](const Inverse& f) {
-        const parac::Columns<T> c = f.columns();
-        return std::make_tuple(copied(c.ptr), copied(c.rows), copied(c.values));
+        RawVector<int64_t> ptr;
+        RawVector<int32_t> rows;
+        RawVector<T> values;
+        f.columns(ptr, rows, values);
+        return std::make_tuple(copied(ptr), copied(rows), copied(values));
       })
       .def("pivots", [](const Inverse& f) { return copied(f.pivots().D); })
       .def("perm", [](const Inverse& f) { return copied(f.pivots().perm); })

@@ -37,12 +37,12 @@ class Ordered {
     });
   }
 
-  Columns<T> run() {
+  Factor<T> run() {
     interrupt::begin(n_);
     if (options_.threads > 1 && n_ > 1000) return run_parallel();
-    Worker worker(nodes_, 3 * graph_.ptr[n_]);
-    sweep(0, n_, worker, nullptr);
-    return whole(std::move(worker));
+    workers_.emplace_back(nodes_, 3 * graph_.ptr[n_]);
+    sweep(0, n_, workers_[0], nullptr);
+    return collected();
   }
 
  private:
@@ -51,7 +51,7 @@ class Ordered {
     int64_t start;                             // of its edges to later vertices in the copies of the worker that swept it
     int32_t count;                             // of these
     int32_t sweeper, maker = 0;                // workers: that one, and the one that eliminates it
-    int64_t offset = 0;                        // of its column in the maker's rows
+    int64_t offset = 0;                        // of its column in the maker's store
   };
   struct Sampled {                             // an edge of a vertex of another range
     double w;
@@ -70,8 +70,9 @@ class Ordered {
   };
   struct Range {                               // of the order, and what its sweep left
     int32_t worker = 0;
-    int64_t offset = 0, entries = 0;           // of its columns in the worker's rows, but for those of its late vertices
+    int64_t offset = 0;                        // of its columns in the worker's store, but for those of its late vertices
     std::vector<Late> late;
+    size_t first_late = 0;                     // of these in late_
   };
   struct Row {                                 // edges of the matrix to later vertices
     int64_t start;
@@ -214,7 +215,7 @@ class Ordered {
 
   // ---- several threads: the ranges -----------------------------------------------------------------------------------
 
-  Columns<T> run_parallel() {
+  Factor<T> run_parallel() {
     grain_ = std::max<int64_t>(512, (n_ + 8 * options_.threads - 1) / (8 * options_.threads));
     scattered_ = jumps_about();
     waits_.resize(n_);
@@ -227,11 +228,10 @@ class Ordered {
       range.offset = workers_[id].pivot.entries();
       std::fill(waits_.begin() + from, waits_.begin() + to, 0);
       sweep(static_cast<int32_t>(from), static_cast<int32_t>(to), workers_[id], &range);
-      range.entries = workers_[id].pivot.entries() - range.offset;
       interrupt::advance(to - from - static_cast<int64_t>(range.late.size()));
     });
     eliminate_late();
-    return joined();
+    return collected();
   }
 
   // Whether most vertices have a neighbour in an earlier range, as a few of them tell.
@@ -252,7 +252,10 @@ class Ordered {
   // ---- several threads: the late vertices ----------------------------------------------------------------------------
 
   void eliminate_late() {
-    for (const Range& range : ranges_) late_.insert(late_.end(), range.late.begin(), range.late.end());
+    for (Range& range : ranges_) {
+      range.first_late = late_.size();
+      late_.insert(late_.end(), range.late.begin(), range.late.end());
+    }
     waiting_.resize(late_.size());
     std::iota(waiting_.begin(), waiting_.end(), 0);
     bring_home();
@@ -392,68 +395,39 @@ class Ordered {
 
   // ---- the factor ----------------------------------------------------------------------------------------------------
 
-  Columns<T> whole(Worker&& worker) {
-    Columns<T> out;
-    out.ptr.resize(n_ + int64_t{1});
-    out.ptr[0] = 0;
-    for (int32_t k = 0; k < n_; ++k) out.ptr[k + 1] = out.ptr[k] + length_[k];
-    worker.pivot.finish();
-    out.rows = std::move(worker.pivot.rows);
-    out.values = std::move(worker.pivot.values);
-    out.lost = worker.lost;
-    return finished(std::move(out));
+  Factor<T> collected() {
+    Factor<T> out;
+    trisolve::ColumnStores<T>& columns = out.columns;
+    columns.ptr.resize(n_ + int64_t{1});
+    columns.ptr[0] = 0;
+    for (int32_t k = 0; k < n_; ++k) columns.ptr[k + 1] = columns.ptr[k] + length_[k];
+    if (workers_.size() > 1) find_columns(columns.place);
+    for (Worker& worker : workers_) {
+      columns.stores.push_back(worker.pivot.take_columns());
+      out.pivots.lost += worker.lost;
+    }
+    out.pivots.D = std::move(D_);
+    out.pivots.perm.assign(perm_, perm_ + n_);
+    return out;
   }
 
-  Columns<T> joined() {
-    std::vector<int64_t> first(ranges_.size() + 1, 0), late(ranges_.size() + 1, 0);
-    for (size_t r = 0; r < ranges_.size(); ++r) {
-      late[r + 1] = late[r] + static_cast<int64_t>(ranges_[r].late.size());
-      first[r + 1] = first[r] + ranges_[r].entries;
-      for (int64_t i = late[r]; i < late[r + 1]; ++i) first[r + 1] += length_[late_[i].k];
-    }
-    Columns<T> out;
-    out.ptr.resize(n_ + int64_t{1});
-    out.rows.resize(first.back());
-    out.values.resize(first.back());
-    out.ptr[n_] = first.back();
+  // Where the columns are: those of a range one after the other, but for the late ones.
+  void find_columns(RawVector<trisolve::Place>& place) const {
+    place.resize(n_);
     for_range(options_.threads, n_, grain_, [&](int64_t from, int64_t to, int) {
-      const int64_t r = from / grain_;
-      join_range(from, to, ranges_[r], late_.data() + late[r], first[r], out);
-    });
-    for (const Worker& worker : workers_) out.lost += worker.lost;
-    return finished(std::move(out));
-  }
-
-  // The columns of the range [from, to), to position `next` on: what was swept lies together up to the next late vertex.
-  void join_range(int64_t from, int64_t to, const Range& range, const Late* late, int64_t next, Columns<T>& out) const {
-    const auto copy = [&](const PivotWork<T>& made, int64_t offset, int64_t count) {
-      std::copy_n(made.rows.data() + offset, count, out.rows.data() + next);
-      std::copy_n(made.values.data() + offset, count, out.values.data() + next);
-      next += count;
-    };
-    const Late* const end = late + range.late.size();
-    int64_t offset = range.offset;
-    for (int64_t k = from; k < to;) {
-      const int64_t stop = late < end ? late->k : to;
-      int64_t at = next;
-      for (; k < stop; ++k) {
-        out.ptr[k] = at;
-        at += length_[k];
+      const Range& range = ranges_[from / grain_];
+      const Late *late = late_.data() + range.first_late, *const end = late + range.late.size();
+      int64_t offset = range.offset;
+      for (int64_t k = from; k < to; ++k) {
+        if (late < end && late->k == k) {
+          place[k] = {late->offset, late->maker};
+          ++late;
+        } else {
+          place[k] = {offset, range.worker};
+          offset += length_[k];
+        }
       }
-      const int64_t swept = at - next;
-      copy(workers_[range.worker].pivot, offset, swept);
-      offset += swept;
-      if (late == end) continue;
-      out.ptr[k] = next;
-      copy(workers_[late->maker].pivot, late->offset, length_[k++]);
-      ++late;
-    }
-  }
-
-  Columns<T> finished(Columns<T>&& out) {
-    out.D = std::move(D_);
-    out.perm.assign(perm_, perm_ + n_);
-    return std::move(out);
+    });
   }
 
   const Graph& graph_;
@@ -485,11 +459,11 @@ class Ordered {
 }  // namespace
 
 template <class T>
-Columns<T> factor_ordered(const Graph& graph, const int32_t* perm, const Options& options) {
+Factor<T> factor_ordered(const Graph& graph, const int32_t* perm, const Options& options) {
   return Ordered<T>(graph, perm, options).run();
 }
 
-template Columns<double> factor_ordered(const Graph&, const int32_t*, const Options&);
-template Columns<float> factor_ordered(const Graph&, const int32_t*, const Options&);
+template Factor<double> factor_ordered(const Graph&, const int32_t*, const Options&);
+template Factor<float> factor_ordered(const Graph&, const int32_t*, const Options&);
 
 }  // namespace ms::parac

@@ -45,30 +45,33 @@ struct Options {
   int threads = 1;
 };
 
-template <class T>
-struct Columns {                        // G without its diagonal, by columns; rows are positions in the order
-  RawVector<int64_t> ptr;               // (n + 1)
-  RawVector<int32_t> rows;              // (ptr[n]) ascending in a column for given orders
-  RawVector<T> values;                  // (ptr[n]) minus the entries of G, in (0, 1]
+struct Pivots {
   RawVector<double> D;                  // (n)
   RawVector<int32_t> perm;              // (n)
   int64_t rounds = 0;                   // of the round-synchronous order
   int64_t lost = 0;                     // samples whose weight underflowed
 };
 
+template <class T>
+struct Factor {
+  trisolve::ColumnStores<T> columns;    // of G; rows are positions in the order, ascending in a column for given orders
+  Pivots pivots;
+};
+
 // Factor in a given order: left-looking, the paper's Algorithm 3 (parac.cpp).
-template <class T> Columns<T> factor_ordered(const Graph& graph, const int32_t* perm, const Options& options);
+template <class T> Factor<T> factor_ordered(const Graph& graph, const int32_t* perm, const Options& options);
 
 // Factor in the round-synchronous dynamic order (rounds.cpp). Uses the graph up.
-template <class T> Columns<T> factor_rounds(Graph&& graph, const Options& options);
+template <class T> Factor<T> factor_rounds(Graph&& graph, const Options& options);
 
 // The inverse of G D G^T; where D is 0, its pseudo-inverse.
 template <class T>
 class Inverse {
  public:
-  Inverse(Columns<T>&& columns, bool by_levels, int threads = 1);
-  Columns<T> columns() const;           // anew: the solves have them in another order
-  const Columns<T>& pivots() const { return columns_; }        // the same without ptr, rows and values
+  Inverse(Factor<T>&& factor, bool by_levels, int threads = 1);
+  // The columns of G anew, in the order of elimination: the solves have them in another.
+  void columns(RawVector<int64_t>& ptr, RawVector<int32_t>& rows, RawVector<T>& values) const { lower_.original(ptr, rows, values); }
+  const Pivots& pivots() const { return pivots_; }
   int64_t nnz() const { return lower_.nnz(); }
   int32_t null_components() const { return null_components_; }
   bool connected() const { return null_components_ == 1 && label_.empty(); }         // and no ground anywhere
@@ -83,12 +86,12 @@ class Inverse {
   double project(double* B, int64_t k) const;
 
  private:
-  void label_components();
+  void label_components(const trisolve::ColumnStores<T>& columns);
   template <int K>
   void apply_block(const double* b, int64_t row_b, int64_t column_b, double* x, int64_t row_x, int64_t column_x, double* Y,
                    int threads) const;
 
-  Columns<T> columns_;                  // but for ptr, rows and values, which lower_ has
+  Pivots pivots_;
   RawVector<double> inverse_d_;         // (n) 1/D, 0 where D is 0, in the numbering of the solves
   RawVector<int32_t> place_;            // (n) the caller's row of each row of the solves
   std::vector<int32_t> label_;          // (n) component of each vertex without a ground, -1 with; empty if all are in one

@@ -83,19 +83,18 @@ inline int64_t merge_copies(Edge* from, Edge* to, int64_t d) {
 template <class T>
 class PivotWork {
  public:
-  RawVector<int32_t> rows;              // of the columns made so far, one after the other, and room for more until finish()
-  RawVector<T> values;
-
   // Room for columns of so many entries: of address space, not of memory, until they are written.
   void reserve(int64_t entries) {
-    rows.reserve(entries);
-    values.reserve(entries);
+    store_.rows.reserve(entries);
+    store_.values.reserve(entries);
   }
 
-  int64_t entries() const { return made_; }          // of rows and values
-  void finish() {                       // after the last pivot
-    rows.resize(made_);
-    values.resize(made_);
+  int64_t entries() const { return made_; }          // of the columns made so far
+  // These, one after the other.
+  trisolve::Store<T> take_columns() {
+    store_.rows.resize(made_);
+    store_.values.resize(made_);
+    return std::move(store_);
   }
 
   // Gathers a new pivot; add_if() may then be called `entries` times without a check.
@@ -120,7 +119,7 @@ class PivotWork {
     for (int64_t i = 0; i < d && floor > 0; ++i) near[i].w = std::max(near[i].w, floor);
     const int64_t kept = d - (near[d - 1].to == ground), at = made_;
     make_room(kept);
-    int32_t* const row = rows.data() + at;
+    int32_t* const row = store_.rows.data() + at;
     for (int64_t i = 0; i < kept; ++i) {
       row[i] = name(near[i].to);
       weights_[i] = near[i].w;
@@ -128,7 +127,7 @@ class PivotWork {
     sort_edges(near, light, d, [](const Edge& a, const Edge& b) { return a.w < b.w; });       // of equal weight by neighbour
     suffix_sums(light, d, suffix_.data());
     const double total = suffix_[0];
-    T* const value = values.data() + at;
+    T* const value = store_.values.data() + at;
     for (int64_t i = 0; i < kept; ++i) value[i] = static_cast<T>(weights_[i] / total);
     return total;
   }
@@ -173,10 +172,10 @@ class PivotWork {
   // For a column; many at a time, and their pages before they are written: a fault for each takes longer than its numbers.
   void make_room(int64_t kept) {
     made_ += kept;
-    if (made_ <= static_cast<int64_t>(rows.size())) return;
+    if (made_ <= static_cast<int64_t>(store_.rows.size())) return;
     const int64_t size = made_ + std::max<int64_t>(1 << 12, made_ / 16);
-    extend(rows, size);
-    extend(values, size);
+    extend(store_.rows, size);
+    extend(store_.values, size);
   }
   template <class V>
   static void extend(RawVector<V>& all, int64_t size) {
@@ -196,6 +195,7 @@ class PivotWork {
     begin_.resize(entries + 3);
   }
 
+  trisolve::Store<T> store_;            // the columns made so far, and room for more
   std::vector<Edge> edges_, sorted_, joining_;       // the first count_ of edges_ are those of the pivot
   int64_t count_ = 0, made_ = 0;
   std::vector<double> suffix_, weights_;
