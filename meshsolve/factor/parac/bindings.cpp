@@ -68,10 +68,11 @@ void bind_inverse(nb::module_& m, const char* name) {
 void bind_parac(nb::module_& m) {
   using namespace nb::literals;
   nb::class_<Graph>(m, "ParacGraph")
-      .def("__init__", [](Graph* self, In<int64_t> indptr, In<int32_t> indices, In<double> data, int threads) {
+      .def("__init__", [](Graph* self, In<int64_t> indptr, In<int32_t> indices, In<double> data, int threads, bool edges) {
         Released free;
-        new (self) Graph(parac::graph_of(pattern(indptr, indices), data.data(), threads));
-      }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "threads"_a = 1)
+        new (self) Graph(parac::graph_of(pattern(indptr, indices), data.data(), edges, threads));
+      }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "threads"_a = 1, "edges"_a = true,
+         nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(), "A factor in a given order needs no edges.")
       .def("gather_neighbours", [](Graph& g, int64_t apart) {
         Released free;
         parac::gather_neighbours(g, apart);
@@ -80,17 +81,13 @@ void bind_parac(nb::module_& m) {
       .def_ro("bad_row", &Graph::bad_row)
       .def_ro("excess", &Graph::excess)
       .def_prop_ro("grounded", [](const Graph& g) { return !g.ground.empty(); })
-      .def_prop_ro("nnz", [](const Graph& g) { return g.ptr.back(); })
+      .def_ro("nnz", &Graph::edges)
       .def_ro("floor", &Graph::floor)
       .def("arrays", [](const Graph& g) {
         return std::make_tuple(copied(g.ptr), copied(g.to), copied(g.w),
                                copied(g.ground), copied(g.origin));
       })
-      .def_prop_ro("max_degree", [](const Graph& g) {
-        int64_t most = 0;
-        for (int32_t v = 0; v < g.n; ++v) most = std::max(most, g.degree(v));
-        return most;
-      });
+      .def_ro("max_degree", &Graph::most);
   bind_inverse<double>(m, "ParacDouble");
   bind_inverse<float>(m, "ParacSingle");
 }

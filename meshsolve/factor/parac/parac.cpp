@@ -30,7 +30,7 @@ template <class T>
 class Ordered {
  public:
   Ordered(const Graph& graph, const int32_t* perm, const Options& options)
-      : graph_(graph), perm_(perm), options_(options), n_(graph.n), iperm_(n_), list_(n_), length_(n_), D_(n_) {
+      : graph_(graph), matrix_(graph.matrix), perm_(perm), options_(options), n_(graph.n), iperm_(n_), list_(n_), length_(n_), D_(n_) {
     for_range(options.threads, n_, 1 << 15, [&](int64_t from, int64_t to, int) {
       for (int64_t k = from; k < to; ++k) iperm_[perm[k]] = static_cast<int32_t>(k);
       std::fill(list_.begin() + from, list_.begin() + to, no_node);
@@ -40,7 +40,7 @@ class Ordered {
   Factor<T> run() {
     interrupt::begin(n_);
     if (options_.threads > 1 && n_ > 1000) return run_parallel();
-    workers_.emplace_back(nodes_, 3 * graph_.ptr[n_]);
+    workers_.emplace_back(nodes_, 3 * graph_.edges);
     sweep(0, n_, workers_[0], nullptr);
     return collected();
   }
@@ -92,27 +92,27 @@ class Ordered {
     std::array<int64_t, block> start;
     std::array<int32_t, block> length;
     for (int64_t i = 0; i < count; ++i)
-      if (to + i < n_) __builtin_prefetch(&graph_.ptr[perm_[to + i]]);        // of the next block
-    int64_t edges = 0;
+      if (to + i < n_) __builtin_prefetch(&matrix_.ptr[perm_[to + i]]);       // of the next block
+    int64_t entries = 0;
     for (int64_t i = 0; i < count; ++i) {
       const int32_t v = perm_[from + i];
-      start[i] = graph_.ptr[v];
-      edges += length[i] = static_cast<int32_t>(graph_.degree(v));
-      __builtin_prefetch(graph_.to.data() + start[i]);
-      __builtin_prefetch(graph_.w.data() + start[i]);
-      __builtin_prefetch(graph_.w.data() + start[i] + length[i]);
+      start[i] = matrix_.ptr[v];
+      entries += length[i] = static_cast<int32_t>(matrix_.degree(v));
+      __builtin_prefetch(matrix_.idx + start[i]);
+      __builtin_prefetch(graph_.entries + start[i]);
+      __builtin_prefetch(graph_.entries + start[i] + length[i]);
     }
-    if (worker.kept + edges > static_cast<int64_t>(worker.to.size())) {
-      worker.to.resize(worker.kept + 2 * edges);
-      worker.w.resize(worker.kept + 2 * edges);
+    if (worker.kept + entries > static_cast<int64_t>(worker.to.size())) {
+      worker.to.resize(worker.kept + 2 * entries);
+      worker.w.resize(worker.kept + 2 * entries);
     }
     int32_t* const name = worker.to.data();
     double* const w = worker.w.data();
     int64_t at = worker.kept;
     for (int64_t i = 0; i < count; ++i)
       for (int64_t p = start[i]; p < start[i] + length[i]; ++p, ++at) {
-        name[at] = graph_.to[p];
-        w[at] = graph_.w[p];
+        name[at] = matrix_.idx[p];
+        w[at] = -graph_.entries[p];
         __builtin_prefetch(&iperm_[name[at]]);
       }
     at = worker.kept;
@@ -125,7 +125,7 @@ class Ordered {
         const int32_t j = iperm_[name[at]];
         name[next] = j;                        // never behind what was read
         w[next] = w[at];
-        next += j > k;
+        next += (j > k) & (w[next] != 0);
         least = std::min(least, j);
       }
       rows[i].count = static_cast<int32_t>(next - rows[i].start);
@@ -220,7 +220,7 @@ class Ordered {
     scattered_ = jumps_about();
     waits_.resize(n_);
     ranges_.resize((n_ + grain_ - 1) / grain_);
-    const int64_t edges = graph_.ptr[n_], share = std::min(3 * edges, 6 * edges / options_.threads);
+    const int64_t edges = graph_.edges, share = std::min(3 * edges, 6 * edges / options_.threads);
     for (int t = 0; t < options_.threads; ++t) workers_.emplace_back(nodes_, share);
     for_range(options_.threads, n_, grain_, [&](int64_t from, int64_t to, int id) {
       Range& range = ranges_[from / grain_];
@@ -243,7 +243,7 @@ class Ordered {
       const int32_t v = perm_[k];
       const int64_t begin = k / grain_ * grain_;
       bool needs = false;
-      for (int64_t p = graph_.ptr[v]; p < graph_.ptr[v + 1] && !needs; ++p) needs = iperm_[graph_.to[p]] < begin;
+      for (int64_t p = matrix_.ptr[v]; p < matrix_.ptr[v + 1] && !needs; ++p) needs = iperm_[matrix_.idx[p]] < begin;
       needy += needs;
     }
     return 3 * needy > looked;
@@ -431,6 +431,7 @@ class Ordered {
   }
 
   const Graph& graph_;
+  const Pattern matrix_;
   const int32_t* perm_;
   const Options options_;
   const int32_t n_;

@@ -15,13 +15,16 @@
 
 namespace ms::parac {
 
-struct Graph {                          // both directions of every edge
+struct Graph {
   int32_t n = 0;
-  RawVector<int64_t> ptr;               // (n + 1)
-  RawVector<int32_t> to;                // (ptr[n])
-  RawVector<double> w;                  // (ptr[n]) > 0, but for positive entries of the matrix
+  Pattern matrix;                       // whose off-diagonal entries are minus the weights of the edges: it has to stay
+  const double* entries = nullptr;
+  int64_t edges = 0, most = 0;          // both directions of every edge; of one vertex, at most
+  RawVector<int64_t> ptr;               // (n + 1); empty with the next two where the edges were not asked for
+  RawVector<int32_t> to;                // (edges)
+  RawVector<double> w;                  // (edges) > 0, but for positive entries of the matrix
   std::vector<double> ground;           // (n) weights of the edges to the ground; empty where there is none
-  std::vector<int32_t> origin;          // (n) the matrix' number of each vertex; empty: the same
+  std::vector<int32_t> origin;          // (n) the matrix' number of each vertex of ptr, to, w; empty: the same
   double floor = 0;                     // least weight of a pivot's edge; 0 where no entry is positive
   int64_t floored = 0;                  // positive off-diagonal entries: edges of negative weight
   int32_t bad_row = -1;                 // first row that is no row of a Laplacian
@@ -29,8 +32,8 @@ struct Graph {                          // both directions of every edge
   int64_t degree(int32_t v) const { return ptr[v + 1] - ptr[v]; }
 };
 
-// The graph of a symmetric matrix with non-negative row sums. Row sums within rounding of zero are zero.
-Graph graph_of(const Pattern& A, const double* x, int threads = 1);
+// The graph of a symmetric matrix with non-negative row sums, `with_edges` written out. Row sums within rounding of zero are zero.
+Graph graph_of(const Pattern& A, const double* x, bool with_edges, int threads = 1);
 
 // Neighbours whose numbers differ by no more on average are found in the cache by whoever sweeps over the vertices.
 constexpr int64_t near_enough = 8192;
@@ -58,10 +61,10 @@ struct Factor {
   Pivots pivots;
 };
 
-// Factor in a given order: left-looking, the paper's Algorithm 3 (parac.cpp).
+// Factor in a given order: left-looking, the paper's Algorithm 3 (parac.cpp). Reads the matrix itself.
 template <class T> Factor<T> factor_ordered(const Graph& graph, const int32_t* perm, const Options& options);
 
-// Factor in the round-synchronous dynamic order (rounds.cpp). Uses the graph up.
+// Factor in the round-synchronous dynamic order (rounds.cpp). Uses the graph up, which has its edges.
 template <class T> Factor<T> factor_rounds(Graph&& graph, const Options& options);
 
 // The inverse of G D G^T; where D is 0, its pseudo-inverse.
