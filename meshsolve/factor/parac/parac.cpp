@@ -361,6 +361,8 @@ class Ordered {
       for (size_t i = std::min(from + grain, starts_.size()); i > from; --i) worker.ready.push_back(starts_[i - 1]);
     }
     if (worker.ready.empty() && !receive(worker)) return -1;
+    if (worker.ready.size() <= 16)        // the end of the order, where others wait: the first there is waited for by most
+      std::iter_swap(std::ranges::min_element(worker.ready), worker.ready.end() - 1);
     const int32_t k = worker.ready.back();
     worker.ready.pop_back();
     return k;
@@ -373,15 +375,17 @@ class Ordered {
     const auto half = worker.ready.begin() + static_cast<std::ptrdiff_t>(worker.ready.size() / 2);
     shared_.assign(worker.ready.begin(), half);
     worker.ready.erase(worker.ready.begin(), half);
+    offered_.store(true, std::memory_order_relaxed);
   }
 
   bool receive(Worker& worker) {
     idle_.fetch_add(1);
     bool got = false;
     while (!got && left_.load(std::memory_order_acquire) > 0 && !stop_.load(std::memory_order_relaxed)) {
-      {
+      if (offered_.load(std::memory_order_relaxed)) {            // else the lock stays free for who would share
         const std::lock_guard<std::mutex> lock(shared_lock_);
         worker.ready.swap(shared_);
+        offered_.store(false, std::memory_order_relaxed);
         got = !worker.ready.empty();
       }
       if (!got) {
@@ -452,7 +456,7 @@ class Ordered {
   std::vector<int32_t> starts_;                  // late vertices that wait for nothing
   std::atomic<size_t> started_{0};
   std::atomic<int32_t> left_{0}, idle_{0};
-  std::atomic<bool> stop_{false};
+  std::atomic<bool> stop_{false}, offered_{false};       // offered_: something is shared
   std::mutex shared_lock_;
   std::vector<int32_t> shared_;
 };
