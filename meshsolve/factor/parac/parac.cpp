@@ -294,20 +294,16 @@ class Ordered {
       const auto before = [this](int32_t i, int64_t k) { return late_[i].k < k; };
       const auto first = std::lower_bound(waiting_.begin(), waiting_.end(), from, before);
       const auto last = std::lower_bound(first, waiting_.end(), to, before);
-      Worker& worker = workers_[id];
       int64_t done = 0;
       for (auto i = first; i < last; ++i) {
         Late& late = late_[*i];
-        const int32_t* const row = workers_[late.sweeper].to.data() + late.start;
         if (late.least < from || waits_[late.k] != 0) {
-          mark_later(late.k, row, late.count, static_cast<int32_t>(to));
+          mark_later(late.k, row_of(late), late.count, static_cast<int32_t>(to));
           left[from / span].push_back(*i);
           continue;
         }
-        late.maker = id;
-        late.offset = worker.pivot.entries();
-        gather(late.k, row, workers_[late.sweeper].w.data() + late.start, late.count, worker);
-        eliminate_within(static_cast<int32_t>(to), late.k, worker);
+        gather_late(late, id);
+        eliminate_within(static_cast<int32_t>(to), late.k, workers_[id]);
         if (++done % 1024 == 0) poll(1024);
       }
     });
@@ -319,13 +315,20 @@ class Ordered {
   void count_waits(int64_t from, int64_t to) {
     for (int64_t i = from; i < to; ++i) {
       const Late& late = late_[waiting_[i]];
-      const int32_t* const row = workers_[late.sweeper].to.data() + late.start;
       slot_[late.k] = waiting_[i];
-      for (int32_t e = 0; e < late.count; ++e) AtomicRef(waits_[row[e]]).fetch_add(options_.samples, std::memory_order_relaxed);
+      for (int32_t e = 0; e < late.count; ++e) AtomicRef(waits_[row_of(late)[e]]).fetch_add(options_.samples, std::memory_order_relaxed);
       for_samples(late.k, [&](int32_t b) {
         if (b != n_) AtomicRef(waits_[b]).fetch_add(1, std::memory_order_relaxed);
       });
     }
+  }
+
+  const int32_t* row_of(const Late& late) const { return workers_[late.sweeper].to.data() + late.start; }
+
+  void gather_late(Late& late, int id) {
+    late.maker = id;
+    late.offset = workers_[id].pivot.entries();
+    gather(late.k, row_of(late), workers_[late.sweeper].w.data() + late.start, late.count, workers_[id]);
   }
 
   void add(int32_t a, int32_t b, double w, Worker& worker) {
@@ -335,11 +338,7 @@ class Ordered {
   void work(Worker& worker, int id) {
     int64_t done = 0;
     for (int32_t k; (k = next_pivot(worker)) >= 0;) {
-      Late& late = late_[slot_[k]];
-      late.maker = id;
-      late.offset = worker.pivot.entries();
-      const Worker& sweeper = workers_[late.sweeper];
-      gather(k, sweeper.to.data() + late.start, sweeper.w.data() + late.start, late.count, worker);
+      gather_late(late_[slot_[k]], id);
       eliminate(k, worker, [&](int32_t a, int32_t b, double w) {      // one more edge that b waits for
         if (b != n_) AtomicRef(waits_[b]).fetch_add(1, std::memory_order_relaxed);
         add(a, b, w, worker);
