@@ -26,10 +26,9 @@ namespace {
 
 constexpr uint64_t dead = ~uint64_t{0}, never = dead - 1;       // keys of eliminated vertices and of the ground
 constexpr uint64_t tie_bits = (uint64_t{1} << 40) - 1;          // of a key: the hash, which stays; the degree is above
-constexpr int64_t parallel_work = 4000;                         // edges in a round from which threads pay
+constexpr int64_t parallel_work = 1500;                         // edges in a round from which threads pay
 constexpr int32_t short_row = 24;                               // entries up to which a row drops a pivot at once
 constexpr int64_t fetched = 16;                                 // pivots that are fetched together
-constexpr int64_t grain = 1 << 12;                              // vertices
 
 template <bool shared> uint64_t load(const uint64_t& x) {
   if constexpr (shared) return AtomicRef(const_cast<uint64_t&>(x)).load(std::memory_order_relaxed);
@@ -47,13 +46,19 @@ inline uint64_t degree_bits(int32_t degree) {
   return std::min<uint64_t>(static_cast<uint64_t>(degree), (1u << 23) - 1) << 40;
 }
 
-// f(piece, from, to) for all pieces of `grain` vertices out of m, on one thread too: what a piece finds is counted for itself.
-template <class F>
-void each_piece(int threads, int64_t m, F&& f) {
-  for_range(threads, (m + grain - 1) / grain, 1, [&](int64_t first, int64_t last, int) {
-    for (int64_t p = first; p < last; ++p) f(p, p * grain, std::min(m, (p + 1) * grain));
-  });
-}
+// m vertices in pieces, on one thread too: what a piece finds is counted for itself. Few vertices have long rows.
+struct Pieces {
+  Pieces(int64_t vertices, int threads)
+      : m(vertices), grain(std::clamp<int64_t>(m / (16 * threads), 128, 4096)), count((m + grain - 1) / grain) {}
+  int64_t m, grain, count;
+
+  template <class F>
+  void each(int threads, F&& f) const {                         // f(piece, from, to)
+    for_range(threads, count, 1, [&](int64_t first, int64_t last, int) {
+      for (int64_t p = first; p < last; ++p) f(p, p * grain, std::min(m, (p + 1) * grain));
+    });
+  }
+};
 
 // Room for so many entries, whose pages all threads make.
 Buffer<Edge> fresh_rows(int threads, int64_t entries) {
@@ -157,13 +162,14 @@ Rounds<T>::Rounds(Graph&& graph, const Options& options)
     : graph_(std::move(graph)), options_(options), n_(graph_.n), at_(n_), perm_(n_), place_(n_), length_(n_), D_(n_) {
   workers_.resize(options.threads);
   for (Worker& worker : workers_) worker.pivot.reserve(3 * graph_.ptr[n_] / options.threads);
-  std::vector<int64_t> start((n_ + grain - 1) / grain + 1, 0);
-  each_piece(options.threads, n_, [&](int64_t piece, int64_t from, int64_t to) {
+  const Pieces pieces(n_, options.threads);
+  std::vector<int64_t> start(pieces.count + 1, 0);
+  pieces.each(options.threads, [&](int64_t piece, int64_t from, int64_t to) {
     for (int64_t v = from; v < to; ++v) start[piece + 1] += room_for(graph_.degree(v) + ground_edges(v));
   });
   for (size_t p = 1; p < start.size(); ++p) start[p] += start[p - 1];
   at_.rows = fresh_rows(options.threads, start.back());
-  each_piece(options.threads, n_, [&](int64_t piece, int64_t from, int64_t to) {
+  pieces.each(options.threads, [&](int64_t piece, int64_t from, int64_t to) {
     Edge* row = at_.rows.data() + start[piece];
     for (int64_t v = from; v < to; row += at_.vertex[v++].room) write_row(static_cast<int32_t>(v), row);
   });
@@ -212,10 +218,11 @@ bool Rounds<T>::is_minimum(int32_t u) {
 
 template <class T>
 void Rounds<T>::select(bool wide) {
-  found_.resize(at_.m / grain + 1);
+  const Pieces pieces(at_.m, options_.threads);
+  found_.resize(std::max<size_t>(found_.size(), pieces.count));
   for (std::vector<int32_t>& piece : found_) piece.clear();
-  for_range(wide ? options_.threads : 1, at_.m, grain, [&](int64_t from, int64_t to, int) {
-    std::vector<int32_t>& found = found_[from / grain];
+  pieces.each(wide ? options_.threads : 1, [&](int64_t piece, int64_t from, int64_t to) {
+    std::vector<int32_t>& found = found_[piece];
     for (int32_t u = static_cast<int32_t>(from); u < to; ++u)
       if (at_.key[u] != dead && is_minimum(u)) found.push_back(u);
   });
@@ -307,8 +314,8 @@ void Rounds<T>::fetch(int64_t from, int64_t to, bool rows_too) const {
 
 template <class T>
 void Rounds<T>::eliminate_chosen(bool wide) {
-  const int64_t count = static_cast<int64_t>(chosen_.size());
-  for_range(wide ? options_.threads : 1, count, 128, [&](int64_t from, int64_t to, int worker) {
+  const int64_t count = static_cast<int64_t>(chosen_.size()), share = std::clamp<int64_t>(count / (8 * options_.threads), 1, 128);
+  for_range(wide ? options_.threads : 1, count, share, [&](int64_t from, int64_t to, int worker) {
     for (int64_t i = from; i < to; ++i) {
       if ((i - from) % fetched == 0) fetch(i, std::min(to, i + fetched), !wide);
       perm_[done_ + i] = at_.vertex[chosen_[i]].origin;
@@ -325,11 +332,11 @@ void Rounds<T>::next_epoch(bool wide) {
   const int threads = wide ? options_.threads : 1;
   Epoch old(static_cast<int32_t>(n_ - done_));
   std::swap(old, at_);
-  const int64_t pieces = (old.m + grain - 1) / grain;
+  const Pieces pieces(old.m, threads);
   RawVector<int32_t> name(old.m + int64_t{1});
-  std::vector<int32_t> live(pieces + 1, 0);
-  std::vector<int64_t> start(pieces + 1, 0);
-  each_piece(threads, old.m, [&](int64_t piece, int64_t from, int64_t to) {
+  std::vector<int32_t> live(pieces.count + 1, 0);
+  std::vector<int64_t> start(pieces.count + 1, 0);
+  pieces.each(threads, [&](int64_t piece, int64_t from, int64_t to) {
     int32_t count = 0;
     for (int64_t u = from; u < to; ++u) {
       const bool alive = old.key[u] != dead;
@@ -339,17 +346,17 @@ void Rounds<T>::next_epoch(bool wide) {
     }
     live[piece + 1] = count;
   });
-  for (int64_t p = 0; p < pieces; ++p) {
+  for (int64_t p = 0; p < pieces.count; ++p) {
     live[p + 1] += live[p];
     start[p + 1] += start[p];
   }
-  each_piece(threads, old.m, [&](int64_t piece, int64_t from, int64_t to) {
+  pieces.each(threads, [&](int64_t piece, int64_t from, int64_t to) {
     for (int64_t u = from; u < to; ++u) name[u] += name[u] >= 0 ? live[piece] : 0;
   });
   name[old.m] = at_.m;
   if (spare_.size() < start.back()) spare_ = fresh_rows(threads, start.back());
   at_.rows = std::move(spare_);
-  each_piece(threads, old.m, [&](int64_t piece, int64_t from, int64_t to) {
+  pieces.each(threads, [&](int64_t piece, int64_t from, int64_t to) {
     Edge* row = at_.rows.data() + start[piece];
     for (int64_t u = from; u < to; ++u)
       if (name[u] >= 0) {
