@@ -18,26 +18,18 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr double tight = 1e-14;              // reduced weight that counts as zero
+constexpr int reductions = 8;                // most steps of the row reduction, as a multiple of the rows
 constexpr double weak_diagonal = 0.1;        // scaled magnitude below which the diagonal does not replace matched entries
 
 class Search {
  public:
-  Search(const Pattern& A, const double* magnitude) : A_(A), w_(A.nnz()), largest_(A.n, 0.0), u_(A.n, infinite), v_(A.n, 0.0) {
-    row_of_.assign(A.n, -1);
-    column_of_.assign(A.n, -1);
+  Search(const Pattern& A, const double* magnitude) : A_(A), w_(A.nnz()), largest_(A.n, 0.0), v_(A.n), distance_(A.n, infinite), previous_(A.n, -1), final_(A.n, 0) {
     weigh(magnitude);
   }
 
   Matching run(const double* magnitude) {
-    start();
-    distance_.assign(A_.n, infinite);
-    final_.assign(A_.n, 0);
-    previous_.assign(A_.n, -1);
-    for (int32_t i = 0; i < A_.n; ++i)
-      if (column_of_[i] < 0) {
-        interrupt::poll();
-        augment(i);
-      }
+    match_all(true);
+    if (!is_whole()) match_all(false);
     Matching result;
     result.row_scale.resize(A_.n);
     result.col_scale.resize(A_.n);
@@ -46,7 +38,7 @@ class Search {
       result.col_scale[i] = std::exp(u_[i]);
       result.rank += column_of_[i] >= 0;
     }
-    if (result.rank == A_.n) prefer_diagonal(magnitude, result);
+    if (is_whole()) prefer_diagonal(magnitude, result);
     result.row_of = std::move(row_of_);
     return result;
   }
@@ -56,11 +48,30 @@ class Search {
     for (int32_t i = 0; i < A_.n; ++i) {
       for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p) largest_[i] = std::max(largest_[i], magnitude[p]);
       const double top = std::log(largest_[i]);
-      for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p) {
-        w_[p] = magnitude[p] > 0 ? top - std::log(magnitude[p]) : infinite;
-        u_[A_.idx[p]] = std::min(u_[A_.idx[p]], w_[p]);
-      }
+      for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p) w_[p] = magnitude[p] > 0 ? top - std::log(magnitude[p]) : infinite;
     }
+  }
+
+  // Rows that find no column in a reduction drive prices up without end: a matrix that has such rows is matched without.
+  void match_all(bool reducing) {
+    row_of_.assign(A_.n, -1);
+    column_of_.assign(A_.n, -1);
+    price();
+    start();
+    if (reducing) reduce();
+    for (int32_t i = 0; i < A_.n; ++i)
+      if (column_of_[i] < 0) {
+        interrupt::poll();
+        augment(i);
+      }
+  }
+
+  bool is_whole() const { return std::find(column_of_.begin(), column_of_.end(), -1) == column_of_.end(); }
+
+  // The largest duals of columns when those of rows are 0, and then of rows.
+  void price() {
+    u_.assign(A_.n, infinite);
+    for (int64_t p = 0; p < A_.nnz(); ++p) u_[A_.idx[p]] = std::min(u_[A_.idx[p]], w_[p]);
     for (double& u : u_)
       if (u == infinite) u = 0;
     for (int32_t i = 0; i < A_.n; ++i) {
@@ -99,6 +110,38 @@ class Search {
         return true;
       }
     return false;
+  }
+
+  // Row after row takes its best column, at the price from which on its second best would be as good; the row that had the column
+  // goes on. It leaves few rows for the search, but may go round and round over small differences: so only so many times.
+  void reduce() {
+    int64_t left = int64_t{reductions} * A_.n;
+    for (int32_t row = 0; row < A_.n; ++row) {
+      if (column_of_[row] >= 0) continue;
+      interrupt::poll();
+      for (int32_t i = row; i >= 0 && left > 0; --left) i = outbid(i);
+    }
+  }
+
+  // The row that loses its column to row i, or -1.
+  int32_t outbid(int32_t i) {
+    double least = infinite, second = infinite;
+    int32_t best = -1;
+    for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p) {
+      const double d = w_[p] - u_[A_.idx[p]];
+      const bool better = d < least;
+      second = better ? least : std::min(second, d);
+      least = better ? d : least;
+      best = better ? A_.idx[p] : best;
+    }
+    if (second == infinite) return -1;
+    const int32_t other = row_of_[best];
+    if (other >= 0 && least == second) return -1;         // nothing to bid: the search finds a way
+    v_[i] = second;
+    u_[best] -= second - least;
+    if (other >= 0) column_of_[other] = -1;
+    match(i, best);
+    return other;
   }
 
   // Dijkstra over columns from the unmatched row `from`, by reduced weights, to the nearest unmatched column. Columns no further
