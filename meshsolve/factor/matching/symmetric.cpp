@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "matching.hpp"
+#include "native/fetch.hpp"
 #include "native/parallel.hpp"
 
 namespace ms::matching {
@@ -132,6 +133,8 @@ std::vector<uint8_t> weak_rows(const Pattern& A, const double* values, const dou
   std::vector<uint8_t> weak(A.n, 1);
   for (int32_t k = 0; k < A.n; ++k) {
     const int32_t i = perm[k];                 // rows that come later are still marked weak
+    fetch_row(A, perm, k, A.n);
+    if (k + 8 < A.n) __builtin_prefetch(values + A.ptr[perm[k + 8]]);
     for (int64_t p = A.ptr[i]; p < A.ptr[i + 1] && weak[i]; ++p) {
       const int32_t j = A.idx[p];
       if ((j == i || !weak[j]) && std::abs(values[p]) * scale[i] * scale[j] >= strong) weak[i] = 0;
