@@ -1,6 +1,7 @@
 // Maximum product matching with dual scaling by sparse shortest augmenting paths.
 // Source: Duff and Koster 2001, "On algorithms for permuting large entries to the diagonal of a sparse matrix", section 3 and 4
-// (MC64, job 5). Cost: O(nnz log n) for each row that the cheap start leaves unmatched; few are left in practice.
+// (MC64, job 5); Jonker, Volgenant 1987, "A shortest augmenting path algorithm for dense and sparse linear assignment problems"
+// (row reduction). Cost: O(nnz log n) for each row that the cheap start and the reduction leave unmatched; few in practice.
 // Weights: w_ij = log(max_i |a_i.|) - log|a_ij| >= 0. Duals: w_ij >= u_j + v_i, with equality on matched entries, so that
 // exp(u_j) and exp(v_i) / max_i are the scalings.
 #include <algorithm>
@@ -12,6 +13,7 @@
 
 #include "matching.hpp"
 #include "native/interrupt.hpp"
+#include "native/parallel.hpp"
 
 namespace ms::matching {
 namespace {
@@ -23,37 +25,45 @@ constexpr double weak_diagonal = 0.1;        // scaled magnitude below which the
 
 class Search {
  public:
-  Search(const Pattern& A, const double* magnitude) : A_(A), w_(A.nnz()), largest_(A.n, 0.0), v_(A.n), distance_(A.n, infinite), previous_(A.n, -1), final_(A.n, 0) {
+  Search(const Pattern& A, const double* magnitude, int threads) : A_(A), threads_(threads), w_(A.nnz()), largest_(A.n, 0.0), v_(A.n), distance_(A.n, infinite), previous_(A.n, -1), final_(A.n, 0) {
     weigh(magnitude);
   }
 
   Matching run(const double* magnitude) {
-    match_all(true);
-    if (!is_whole()) match_all(false);
+    if (!match_all(true)) match_all(false);
     Matching result;
     result.row_scale.resize(A_.n);
     result.col_scale.resize(A_.n);
-    for (int32_t i = 0; i < A_.n; ++i) {
+    for_rows([&](int32_t i) {
       result.row_scale[i] = largest_[i] > 0 ? std::exp(v_[i]) / largest_[i] : 1.0;
       result.col_scale[i] = std::exp(u_[i]);
-      result.rank += column_of_[i] >= 0;
-    }
-    if (is_whole()) prefer_diagonal(magnitude, result);
+    });
+    result.rank = static_cast<int32_t>(A_.n - std::count(column_of_.begin(), column_of_.end(), -1));
+    if (result.rank == A_.n) prefer_diagonal(magnitude, result);
     result.row_of = std::move(row_of_);
     return result;
   }
 
  private:
+  // f(i) for every row, on all threads.
+  template <class F>
+  void for_rows(F&& f) const {
+    for_range(threads_, A_.n, 1 << 12, [&](int64_t from, int64_t to, int) {
+      for (int64_t i = from; i < to; ++i) f(static_cast<int32_t>(i));
+    });
+  }
+
   void weigh(const double* magnitude) {
-    for (int32_t i = 0; i < A_.n; ++i) {
+    for_rows([&](int32_t i) {
       for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p) largest_[i] = std::max(largest_[i], magnitude[p]);
       const double top = std::log(largest_[i]);
       for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p) w_[p] = magnitude[p] > 0 ? top - std::log(magnitude[p]) : infinite;
-    }
+    });
   }
 
-  // Rows that find no column in a reduction drive prices up without end: a matrix that has such rows is matched without.
-  void match_all(bool reducing) {
+  // Where some row finds no column, a reduction drives prices up without end: such a matrix is to be matched without. Returns
+  // false at the first such row, with a reduction.
+  bool match_all(bool reducing) {
     row_of_.assign(A_.n, -1);
     column_of_.assign(A_.n, -1);
     price();
@@ -62,11 +72,10 @@ class Search {
     for (int32_t i = 0; i < A_.n; ++i)
       if (column_of_[i] < 0) {
         interrupt::poll();
-        augment(i);
+        if (!augment(i) && reducing) return false;
       }
+    return true;
   }
-
-  bool is_whole() const { return std::find(column_of_.begin(), column_of_.end(), -1) == column_of_.end(); }
 
   // The largest duals of columns when those of rows are 0, and then of rows.
   void price() {
@@ -74,11 +83,11 @@ class Search {
     for (int64_t p = 0; p < A_.nnz(); ++p) u_[A_.idx[p]] = std::min(u_[A_.idx[p]], w_[p]);
     for (double& u : u_)
       if (u == infinite) u = 0;
-    for (int32_t i = 0; i < A_.n; ++i) {
+    for_rows([&](int32_t i) {
       double least = infinite;
       for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p) least = std::min(least, w_[p] - u_[A_.idx[p]]);
       v_[i] = least == infinite ? 0 : least;
-    }
+    });
   }
 
   bool is_tight(int64_t p, int32_t i) const { return w_[p] - u_[A_.idx[p]] - v_[i] <= tight; }
@@ -90,9 +99,10 @@ class Search {
 
   // Tight entries first by themselves, then with one exchange: most rows are matched here. The diagonal is asked first.
   void start() {
-    for (int32_t i = 0; i < A_.n; ++i)
+    for_rows([&](int32_t i) {
       for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p)
         if (A_.idx[p] == i && is_tight(p, i)) match(i, i);
+    });
     for (int32_t i = 0; i < A_.n; ++i)
       if (column_of_[i] < 0) take_free(i);
     for (int32_t i = 0; i < A_.n; ++i)
@@ -144,9 +154,10 @@ class Search {
     return other;
   }
 
-  // Dijkstra over columns from the unmatched row `from`, by reduced weights, to the nearest unmatched column. Columns no further
-  // than the row at work wait on a stack, the latest first: a path of tight entries is followed to its end, without the queue.
-  void augment(int32_t from) {
+  // Dijkstra over columns from the unmatched row `from`, by reduced weights, to the nearest unmatched column; false if there is
+  // none. Columns no further than the row at work wait on a stack, the latest first: a path of tight entries is followed to its
+  // end, without the queue.
+  bool augment(int32_t from) {
     queue_.clear();
     near_.clear();
     touched_.clear();
@@ -179,6 +190,7 @@ class Search {
       distance_[j] = infinite;
       final_[j] = 0;
     }
+    return end >= 0;
   }
 
   // The row matched with the nearest column that is not settled yet, or -1 where none is nearer than `shortest`.
@@ -223,9 +235,10 @@ class Search {
   // A cycle j -> row_of[j] of the matching may be replaced by the diagonal where that is large all along the cycle.
   void prefer_diagonal(const double* magnitude, const Matching& scaled) {
     std::vector<uint8_t> large(A_.n, 0), seen(A_.n, 0);
-    for (int32_t i = 0; i < A_.n; ++i)
+    for_rows([&](int32_t i) {
       for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p)
         if (A_.idx[p] == i) large[i] = magnitude[p] * scaled.row_scale[i] * scaled.col_scale[i] >= weak_diagonal;
+    });
     for (int32_t j = 0; j < A_.n; ++j) {
       bool whole = !seen[j];
       for (int32_t k = j; !seen[k]; k = row_of_[k]) {
@@ -238,6 +251,7 @@ class Search {
   }
 
   const Pattern A_;
+  const int threads_;
   std::vector<double> w_, largest_, u_, v_;         // weights; largest magnitude of a row; duals of columns and rows
   std::vector<int32_t> row_of_, column_of_;
   std::vector<double> distance_;                    // of the search at hand: columns
@@ -249,6 +263,8 @@ class Search {
 
 }  // namespace
 
-Matching maximum_product(const Pattern& A, const double* magnitude) { return Search(A, magnitude).run(magnitude); }
+Matching maximum_product(const Pattern& A, const double* magnitude, int threads) {
+  return Search(A, magnitude, threads).run(magnitude);
+}
 
 }  // namespace ms::matching
