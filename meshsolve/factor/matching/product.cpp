@@ -21,6 +21,7 @@ namespace {
 constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr double tight = 1e-14;              // reduced weight that counts as zero
 constexpr int reductions = 8;                // most steps of the row reduction, as a multiple of the rows
+constexpr double given_back = 0.9;           // of what a reduction has taken from a column and may be given back
 constexpr double weak_diagonal = 0.1;        // scaled magnitude below which the diagonal does not replace matched entries
 
 class Search {
@@ -29,8 +30,8 @@ class Search {
     weigh(magnitude);
   }
 
-  Matching run(const double* magnitude) {
-    if (!match_all(true)) match_all(false);
+  Matching run(const double* magnitude, bool symmetric) {
+    if (!symmetric || !match_all(true)) match_all(false);
     Matching result;
     result.row_scale.resize(A_.n);
     result.col_scale.resize(A_.n);
@@ -68,12 +69,14 @@ class Search {
     column_of_.assign(A_.n, -1);
     price();
     start();
+    const std::vector<double> highest = reducing ? u_ : std::vector<double>();
     if (reducing) reduce();
     for (int32_t i = 0; i < A_.n; ++i)
       if (column_of_[i] < 0) {
         interrupt::poll();
         if (!augment(i) && reducing) return false;
       }
+    if (reducing) give_back(highest);
     return true;
   }
 
@@ -130,6 +133,25 @@ class Search {
       if (column_of_[row] >= 0) continue;
       interrupt::poll();
       for (int32_t i = row; i >= 0 && left > 0; --left) i = outbid(i);
+    }
+  }
+
+  // A reduction leaves the duals of columns as low as they may be, and scales an entry beside the matching to 1 in many rows, which
+  // costs a symmetric factorization digits. So column after column rises again, nearly as far as the other rows allow, and the row
+  // matched with it loses what that gains. Column j is read in row j.
+  void give_back(const std::vector<double>& highest) {
+    std::vector<double> dual(A_.n);                       // of rows, for weights that are -log|a_ij|
+    for (int32_t i = 0; i < A_.n; ++i) dual[i] = v_[i] - std::log(largest_[i]);
+    for (int32_t j = 0; j < A_.n; ++j) {
+      if (u_[j] >= highest[j]) continue;
+      const double from = u_[j] + std::log(largest_[j]);
+      double slack = highest[j] - u_[j];
+      for (int64_t p = A_.ptr[j]; p < A_.ptr[j + 1]; ++p)
+        if (const int32_t i = A_.idx[p]; i != row_of_[j]) slack = std::min(slack, w_[p] - from - dual[i]);
+      const double rise = given_back * std::max(0.0, slack);
+      u_[j] += rise;
+      v_[row_of_[j]] -= rise;
+      dual[row_of_[j]] -= rise;
     }
   }
 
@@ -263,8 +285,8 @@ class Search {
 
 }  // namespace
 
-Matching maximum_product(const Pattern& A, const double* magnitude, int threads) {
-  return Search(A, magnitude, threads).run(magnitude);
+Matching maximum_product(const Pattern& A, const double* magnitude, bool symmetric, int threads) {
+  return Search(A, magnitude, threads).run(magnitude, symmetric);
 }
 
 }  // namespace ms::matching

@@ -56,8 +56,8 @@ def crowded(rows, constraints, entries, seed):
     return sp.csr_array(sp.block_array([[1e-6 * sp.eye_array(rows), B.T], [B, None]]))
 
 
-@pytest.mark.parametrize("A, better", [(crowded(150, 148, 2, 0), "pairs"), (crowded(700, 640, 12, 4), "pairs"),
-                                       (crowded(400, 380, 2, 7), "rows")])
+@pytest.mark.parametrize("A, better", [(crowded(150, 140, 2, 9), "pairs"), (crowded(700, 640, 12, 4), "pairs"),
+                                       (crowded(400, 380, 2, 0), "rows")])
 def test_of_two_orders_the_one_with_fewer_operations_is_taken(A, better):
     M = as_symmetric(A)
     matched = symmetric_pairs(M)
