@@ -16,11 +16,11 @@ constexpr int64_t grain = 1 << 14;        // rows
 template <class T>
 Inverse<T>::Inverse(const Incomplete& factor, const int32_t* row, const double* scale, int threads) {
   const int32_t n = factor.n();
-  RawVector<int64_t> ptr(factor.columns().ptr.begin(), factor.columns().ptr.end());
-  RawVector<int32_t> rows(factor.columns().idx.begin(), factor.columns().idx.end());
-  RawVector<T> values(factor.minus_values().begin(), factor.minus_values().end());
-  const std::vector<int32_t> order = trisolve::order_by_level(trisolve::level_sets(n, ptr.data(), rows.data()), nullptr);
-  lower_ = trisolve::UnitLower<T>(n, std::move(ptr), std::move(rows), std::move(values), true, order.data(), threads);
+  const auto& [ptr, rows] = factor.columns();
+  const std::vector<double>& values = factor.minus_values();
+  trisolve::ColumnStores<T> columns({ptr.begin(), ptr.end()}, {rows.begin(), rows.end()}, {values.begin(), values.end()});
+  const std::vector<int32_t> order = trisolve::order_by_level(trisolve::level_sets(columns), nullptr);
+  lower_ = trisolve::UnitLower<T>(std::move(columns), true, order.data(), threads);
   const RawVector<int32_t>& eliminated = lower_.order();
   std::vector<int32_t> place(n);                     // row of lower_ for the k-th row eliminated
   row_.resize(n);

@@ -169,7 +169,7 @@ def parac(L, ordering="auto", samples="auto", rhs=1, seed=0, dtype=np.float64, t
     ensure_memory(BYTES_PER_ENTRY * M.nnz, "the factor")
     report = Report(threads=threads, nnz_A=M.nnz)
     with report.phase("numeric"):
-        graph = _graph(M, threads)
+        graph = _graph(M, threads, edges=on_device or _may_be_rounds(ordering, M))
     ordering = _choose_ordering(ordering, graph, M)
     samples = _choose_samples(samples, M, rhs)
     perm = None
@@ -204,7 +204,7 @@ def _device_core(graph, perm, samples, seed, dtype):
 def graph_kind(M):
     """What the graph of a symmetric :class:`Csr` is like: "" (it has none, or entries would be floored), "hubs" (dense, with
     vertices of many neighbours), "singular" (a Laplacian, no excess diagonal anywhere) or "regular"."""
-    graph = _core.ParacGraph(M.indptr, M.indices, M.data)
+    graph = _core.ParacGraph(M.indptr, M.indices, M.data, edges=False)
     if graph.bad_row >= 0 or graph.floored or graph.nnz == 0:
         return ""
     return "hubs" if _has_hubs(graph, M) else "regular" if graph.grounded else "singular"
@@ -215,8 +215,12 @@ def _has_hubs(graph, M):
     return mean > HUB_DEGREE and graph.max_degree > 8 * mean
 
 
-def _graph(M, threads):
-    graph = _core.ParacGraph(M.indptr, M.indices, M.data, threads)
+def _may_be_rounds(ordering, M):
+    return isinstance(ordering, str) and ordering in ("auto", "rounds")
+
+
+def _graph(M, threads, edges):
+    graph = _core.ParacGraph(M.indptr, M.indices, M.data, threads, edges)
     if graph.bad_row >= 0:
         raise NotLaplacianError(
             f"row {graph.bad_row} of L sums to {graph.excess:.3g}: in a Laplacian rows sum to 0, in a diagonally dominant matrix "

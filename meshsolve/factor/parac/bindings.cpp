@@ -23,14 +23,14 @@ void bind_inverse(nb::module_& m, const char* name) {
       .def("__init__", [](Inverse* self, Graph& graph, std::optional<In<int32_t>> perm, bool by_levels, int samples, uint64_t seed, int threads) {
         const parac::Options options{samples, seed, threads};
         Released free;
-        parac::Columns<T> columns = perm ? parac::factor_ordered<T>(graph, perm->data(), options)
-                                         : parac::factor_rounds<T>(std::move(graph), options);
-        new (self) Inverse(std::move(columns), by_levels, threads);
+        parac::Factor<T> factor = perm ? parac::factor_ordered<T>(graph, perm->data(), options)
+                                       : parac::factor_rounds<T>(std::move(graph), options);
+        new (self) Inverse(std::move(factor), by_levels, threads);
       }, "graph"_a, "perm"_a.noconvert().none(), "by_levels"_a, "samples"_a, "seed"_a, "threads"_a)
       .def_static("restore", [](In<int64_t> ptr, In<int32_t> rows, In<T> values, In<double> D, In<int32_t> perm, int64_t rounds,
                                 bool by_levels) {
-        return std::make_unique<Inverse>(parac::Columns<T>{vector(ptr), vector(rows), vector(values), vector(D), vector(perm), rounds, 0},
-                                         by_levels);
+        return std::make_unique<Inverse>(
+            parac::Factor<T>{{vector(ptr), vector(rows), vector(values)}, {vector(D), vector(perm), rounds, 0}}, by_levels);
       }, "ptr"_a.noconvert(), "rows"_a.noconvert(), "values"_a.noconvert(), "D"_a.noconvert(), "perm"_a.noconvert(), "rounds"_a,
          "by_levels"_a, "The factor from the arrays of an earlier one.")
       .def("apply", [](const Inverse& f, Block<const double> B, Block<double> X, int threads) {
@@ -47,8 +47,11 @@ void bind_inverse(nb::module_& m, const char* name) {
         return f.project(B.data(), k);
       }, "B"_a.noconvert(), "k"_a)
       .def("columns", [](const Inverse& f) {
-        const parac::Columns<T> c = f.columns();
-        return std::make_tuple(copied(c.ptr), copied(c.rows), copied(c.values));
+        RawVector<int64_t> ptr;
+        RawVector<int32_t> rows;
+        RawVector<T> values;
+        f.columns(ptr, rows, values);
+        return std::make_tuple(copied(ptr), copied(rows), copied(values));
       })
       .def("pivots", [](const Inverse& f) { return copied(f.pivots().D); })
       .def("perm", [](const Inverse& f) { return copied(f.pivots().perm); })
@@ -65,10 +68,11 @@ void bind_inverse(nb::module_& m, const char* name) {
 void bind_parac(nb::module_& m) {
   using namespace nb::literals;
   nb::class_<Graph>(m, "ParacGraph")
-      .def("__init__", [](Graph* self, In<int64_t> indptr, In<int32_t> indices, In<double> data, int threads) {
+      .def("__init__", [](Graph* self, In<int64_t> indptr, In<int32_t> indices, In<double> data, int threads, bool edges) {
         Released free;
-        new (self) Graph(parac::graph_of(pattern(indptr, indices), data.data(), threads));
-      }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "threads"_a = 1)
+        new (self) Graph(parac::graph_of(pattern(indptr, indices), data.data(), edges, threads));
+      }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "threads"_a = 1, "edges"_a = true,
+         nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(), "A factor in a given order needs no edges.")
       .def("gather_neighbours", [](Graph& g, int64_t apart) {
         Released free;
         parac::gather_neighbours(g, apart);
@@ -77,17 +81,13 @@ void bind_parac(nb::module_& m) {
       .def_ro("bad_row", &Graph::bad_row)
       .def_ro("excess", &Graph::excess)
       .def_prop_ro("grounded", [](const Graph& g) { return !g.ground.empty(); })
-      .def_prop_ro("nnz", [](const Graph& g) { return g.ptr.back(); })
+      .def_ro("nnz", &Graph::edges)
       .def_ro("floor", &Graph::floor)
       .def("arrays", [](const Graph& g) {
         return std::make_tuple(copied(g.ptr), copied(g.to), copied(g.w),
                                copied(g.ground), copied(g.origin));
       })
-      .def_prop_ro("max_degree", [](const Graph& g) {
-        int64_t most = 0;
-        for (int32_t v = 0; v < g.n; ++v) most = std::max(most, g.degree(v));
-        return most;
-      });
+      .def_ro("max_degree", &Graph::most);
   bind_inverse<double>(m, "ParacDouble");
   bind_inverse<float>(m, "ParacSingle");
 }

@@ -1,5 +1,5 @@
-// From a symmetric matrix with non-negative row sums to the weighted graph that is factored. One sweep on one thread, two on
-// more: where the edges of a piece of the rows begin has to be counted first. O(nnz).
+// From a symmetric matrix with non-negative row sums to the weighted graph that is factored. One sweep on one thread; two on
+// more where edges are written: where those of a piece of the rows begin has to be counted first. O(nnz).
 #include <algorithm>
 #include <cmath>
 
@@ -24,9 +24,9 @@ Row look_at(const Pattern& A, const double* x, int32_t i) {
   for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
     r.sum += x[p];
     r.moduli += std::abs(x[p]);
-    if (A.idx[p] == i) continue;
-    r.negative += x[p] < 0;
-    r.positive += x[p] > 0;
+    const int aside = A.idx[p] != i;          // no branch: where the diagonal stands is as good as random
+    r.negative += aside & (x[p] < 0);
+    r.positive += aside & (x[p] > 0);
   }
   return r;
 }
@@ -34,31 +34,32 @@ Row look_at(const Pattern& A, const double* x, int32_t i) {
 // A thousandth of the median weight: the least that an edge weighs when one of its ends is eliminated. Edges of negative weight
 // (positive entries) stay in the graph until then, because the pivots before that one sample edges which make up for them: the
 // long edge of a sliver has the weight -K, and the two short ones, once their common vertex is gone, leave +K there.
-double floor_weight(const Graph& g) {
-  if (g.w.empty()) return 1;
-  std::vector<double> w(g.w.begin(), g.w.end());
+double floor_weight(const Pattern& A, const double* x) {
+  std::vector<double> w;
+  for (int32_t i = 0; i < A.n; ++i)
+    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p)
+      if (A.idx[p] != i && x[p] < 0) w.push_back(-x[p]);
+  if (w.empty()) return 1;
   std::nth_element(w.begin(), w.begin() + w.size() / 2, w.end());
   return 1e-3 * w[w.size() / 2];
 }
 
-// The same graph with the positive entries, in a second sweep as they are rare.
-void add_negative_weights(Graph& g, const Pattern& A, const double* x) {
-  g.floor = floor_weight(g);
-  Graph all;
-  all.ptr.assign(g.ptr.size(), 0);
-  all.to.reserve(g.to.size() + g.floored);
-  all.w.reserve(g.to.size() + g.floored);
+// The edges anew, with the positive entries, which are rare.
+void add_negative_weights(Graph& g) {
+  const Pattern& A = g.matrix;
+  g.ptr[0] = 0;
+  g.to.clear();
+  g.w.clear();
+  g.to.reserve(g.edges);
+  g.w.reserve(g.edges);
   for (int32_t i = 0; i < g.n; ++i) {
     for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p)
-      if (A.idx[p] != i && x[p] != 0) {
-        all.to.push_back(A.idx[p]);
-        all.w.push_back(-x[p]);
+      if (A.idx[p] != i && g.entries[p] != 0) {
+        g.to.push_back(A.idx[p]);
+        g.w.push_back(-g.entries[p]);
       }
-    all.ptr[i + 1] = static_cast<int64_t>(all.to.size());
+    g.ptr[i + 1] = static_cast<int64_t>(g.to.size());
   }
-  g.ptr.swap(all.ptr);
-  g.to.swap(all.to);
-  g.w.swap(all.w);
 }
 
 bool is_scattered(const Graph& g, int64_t most) {
@@ -132,7 +133,7 @@ namespace {
 constexpr int64_t grain = 1 << 14;       // rows
 
 struct Rows {                            // what was found in a piece of the rows
-  int64_t edges = 0, floored = 0;
+  int64_t edges = 0, most = 0, floored = 0;
   std::vector<double> ground;            // of all its rows, from the first that has some on
   int32_t bad_row = -1;
   double excess = 0;
@@ -145,8 +146,19 @@ int64_t count_edges(const Pattern& A, const double* x, int64_t from, int64_t to)
   return edges;
 }
 
-// The edges of the rows [from, to), from position `next` of the graph on; stops at a row that is no row of a Laplacian.
-void read_rows(const Pattern& A, const double* x, int64_t from, int64_t to, int64_t next, Graph& g, Rows& found) {
+// The edges of row i, from position `next` of the graph on.
+void write_edges(const Pattern& A, const double* x, int32_t i, int64_t next, int64_t end, Graph& g) {
+  g.ptr[i] = next;
+  for (int64_t p = A.ptr[i]; next < end; ++p) {        // what is behind them may be another thread's
+    g.to[next] = A.idx[p];
+    g.w[next] = -x[p];
+    next += A.idx[p] != i && x[p] < 0;
+  }
+}
+
+// Looks at the rows [from, to) up to one that is no row of a Laplacian; writes their edges, from position `start` of the graph
+// on, where it has room for any.
+void read_rows(const Pattern& A, const double* x, int64_t from, int64_t to, int64_t start, Graph& g, Rows& found) {
   for (int32_t i = static_cast<int32_t>(from); i < to; ++i) {
     const Row row = look_at(A, x, i);
     const double noise = 4 * static_cast<double>(A.degree(i) + 1) * eps * row.moduli;
@@ -159,30 +171,30 @@ void read_rows(const Pattern& A, const double* x, int64_t from, int64_t to, int6
       if (found.ground.empty()) found.ground.assign(to - from, 0);
       found.ground[i - from] = row.sum;
     }
-    g.ptr[i] = next;
-    for (int64_t p = A.ptr[i], end = next + row.negative; next < end; ++p) {      // what is behind it may be another thread's
-      g.to[next] = A.idx[p];
-      g.w[next] = -x[p];
-      next += A.idx[p] != i && x[p] < 0;
-    }
+    if (!g.ptr.empty()) write_edges(A, x, i, start + found.edges, start + found.edges + row.negative, g);
+    found.edges += row.negative;
     found.floored += row.positive;
+    found.most = std::max(found.most, row.negative + row.positive);
   }
-  found.edges = next;
 }
 
 }  // namespace
 
-Graph graph_of(const Pattern& A, const double* x, int threads) {
+Graph graph_of(const Pattern& A, const double* x, bool with_edges, int threads) {
   Graph g;
   g.n = A.n;
-  g.ptr.resize(A.n + int64_t{1});
-  g.to.resize(A.nnz());
-  g.w.resize(A.nnz());
+  g.matrix = A;
+  g.entries = x;
   const int64_t piece = threads > 1 ? grain : A.n, pieces = (A.n + piece - 1) / piece;
   std::vector<int64_t> start(pieces + 1, 0);
-  if (pieces > 1)
-    for_range(threads, A.n, piece, [&](int64_t b, int64_t e, int) { start[b / piece + 1] = count_edges(A, x, b, e); });
-  for (int64_t i = 0; i < pieces; ++i) start[i + 1] += start[i];
+  if (with_edges) {
+    g.ptr.resize(A.n + int64_t{1});
+    g.to.resize(A.nnz());
+    g.w.resize(A.nnz());
+    if (pieces > 1)
+      for_range(threads, A.n, piece, [&](int64_t b, int64_t e, int) { start[b / piece + 1] = count_edges(A, x, b, e); });
+    for (int64_t i = 0; i < pieces; ++i) start[i + 1] += start[i];
+  }
   std::vector<Rows> found(pieces);
   for_range(threads, A.n, piece, [&](int64_t b, int64_t e, int) {
     read_rows(A, x, b, e, start[b / piece], g, found[b / piece]);
@@ -193,16 +205,21 @@ Graph graph_of(const Pattern& A, const double* x, int threads) {
       g.excess = found[i].excess;
       return g;
     }
+    g.edges += found[i].edges;
+    g.most = std::max(g.most, found[i].most);
     g.floored += found[i].floored;
     if (found[i].ground.empty()) continue;
     if (g.ground.empty()) g.ground.assign(A.n, 0);
     std::copy(found[i].ground.begin(), found[i].ground.end(), g.ground.begin() + i * piece);
   }
-  const int64_t edges = found.back().edges;
-  g.ptr[A.n] = edges;
-  g.to.resize(edges);
-  g.w.resize(edges);
-  if (g.floored) add_negative_weights(g, A, x);
+  if (with_edges) {
+    g.ptr[A.n] = g.edges;
+    g.to.resize(g.edges);
+    g.w.resize(g.edges);
+  }
+  g.edges += g.floored;
+  if (g.floored) g.floor = floor_weight(A, x);
+  if (g.floored && with_edges) add_negative_weights(g);
   return g;
 }
 

@@ -17,42 +17,32 @@ constexpr int64_t grain = 1 << 15;
 }  // namespace
 
 template <class T>
-Inverse<T>::Inverse(Columns<T>&& columns, bool by_levels, int threads) : columns_(std::move(columns)) {
-  label_components();
-  const int32_t n = static_cast<int32_t>(columns_.D.size());
+Inverse<T>::Inverse(Factor<T>&& factor, bool by_levels, int threads) : pivots_(std::move(factor.pivots)) {
+  label_components(factor.columns);
+  const int32_t n = factor.columns.n();
   std::vector<int32_t> order;
-  if (by_levels) {
-    const std::vector<int32_t> level = trisolve::level_sets(n, columns_.ptr.data(), columns_.rows.data());
-    order = trisolve::order_by_level(level, columns_.perm.data());
-  }
-  lower_ = trisolve::UnitLower<T>(n, std::move(columns_.ptr), std::move(columns_.rows), std::move(columns_.values),
-                                  by_levels || columns_.rounds > 0, by_levels ? order.data() : nullptr, threads);
+  if (by_levels) order = trisolve::order_by_level(trisolve::level_sets(factor.columns), pivots_.perm.data());
+  lower_ = trisolve::UnitLower<T>(std::move(factor.columns), by_levels || pivots_.rounds > 0, by_levels ? order.data() : nullptr, threads);
   inverse_d_.resize(n);
   place_.resize(n);
   for_range(threads, n, grain, [&](int64_t from, int64_t to, int) {
     for (int64_t q = from; q < to; ++q) {
-      const double d = columns_.D[lower_.order()[q]];
+      const double d = pivots_.D[lower_.order()[q]];
       inverse_d_[q] = d > 0 ? 1 / d : 0;
-      place_[q] = columns_.perm[lower_.order()[q]];
+      place_[q] = pivots_.perm[lower_.order()[q]];
     }
   });
 }
 
-template <class T>
-Columns<T> Inverse<T>::columns() const {
-  Columns<T> all = columns_;
-  lower_.original(all.ptr, all.rows, all.values);
-  return all;
-}
-
 // Each component without a ground ends in a pivot of zero, and every other column leads there.
 template <class T>
-void Inverse<T>::label_components() {
-  const int32_t n = static_cast<int32_t>(columns_.D.size());
+void Inverse<T>::label_components(const trisolve::ColumnStores<T>& columns) {
+  const int32_t n = columns.n();
+  const RawVector<double>& D = pivots_.D;
   int32_t grounds = 0;                                  // columns that end at the ground
   for (int32_t k = 0; k < n; ++k) {
-    null_components_ += columns_.D[k] == 0;
-    grounds += columns_.D[k] != 0 && columns_.ptr[k] == columns_.ptr[k + 1];
+    null_components_ += D[k] == 0;
+    grounds += D[k] != 0 && columns.length(k) == 0;
   }
   if (null_components_ == 0) return;
   if (null_components_ == 1 && grounds == 0) {          // all columns lead to the same vertex
@@ -61,14 +51,12 @@ void Inverse<T>::label_components() {
   }
   std::vector<int32_t> label(n);
   int32_t count = 0;
-  for (int32_t k = n - 1; k >= 0; --k) {
-    const int64_t p = columns_.ptr[k];
-    label[k] = columns_.D[k] == 0 ? count++ : p < columns_.ptr[k + 1] ? label[columns_.rows[p]] : -1;
-  }
+  for (int32_t k = n - 1; k >= 0; --k)
+    label[k] = D[k] == 0 ? count++ : columns.length(k) > 0 ? label[columns.row(*columns.rows(k))] : -1;
   size_.assign(count, 0);
   label_.resize(n);
   for (int32_t k = 0; k < n; ++k) {
-    label_[columns_.perm[k]] = label[k];
+    label_[pivots_.perm[k]] = label[k];
     if (label[k] >= 0) ++size_[label[k]];
   }
 }
@@ -76,12 +64,12 @@ void Inverse<T>::label_components() {
 template <class T>
 int64_t Inverse<T>::nbytes() const {
   const int64_t row = 2 * sizeof(double) + 2 * sizeof(int32_t);
-  return static_cast<int64_t>(columns_.D.size()) * row + lower_.nbytes() + static_cast<int64_t>(label_.size() * sizeof(int32_t));
+  return static_cast<int64_t>(pivots_.D.size()) * row + lower_.nbytes() + static_cast<int64_t>(label_.size() * sizeof(int32_t));
 }
 
 template <class T>
 double Inverse<T>::project(double* B, int64_t k) const {
-  const int64_t n = static_cast<int64_t>(columns_.D.size());
+  const int64_t n = static_cast<int64_t>(pivots_.D.size());
   if (null_components_ == 0) return 0;
   const int32_t* const component = label_.empty() ? nullptr : label_.data();
   double largest = 0;
@@ -96,7 +84,7 @@ template <int K>
 void Inverse<T>::apply_block(const double* b, int64_t row_b, int64_t column_b, double* x, int64_t row_x, int64_t column_x,
                              double* Y, int threads) const {
   constexpr int64_t ahead = 32;
-  const int64_t n = static_cast<int64_t>(columns_.D.size());
+  const int64_t n = static_cast<int64_t>(pivots_.D.size());
   const int32_t* const perm = place_.data();
   for_range(threads, n, grain, [&](int64_t from, int64_t to, int) {
     for (int64_t q = from; q < to; ++q) {
@@ -116,7 +104,7 @@ void Inverse<T>::apply_block(const double* b, int64_t row_b, int64_t column_b, d
 template <class T>
 void Inverse<T>::apply(const double* B, int64_t row_b, int64_t column_b, double* X, int64_t row_x, int64_t column_x, int64_t k,
                        int threads) const {
-  const int64_t size = static_cast<int64_t>(columns_.D.size()) * std::min<int64_t>(k, 8);
+  const int64_t size = static_cast<int64_t>(pivots_.D.size()) * std::min<int64_t>(k, 8);
   auto work = work_->lend();
   if (work->size() < size) *work = Buffer<double>(size);
   for (int64_t at = 0; at < k;) {
@@ -133,7 +121,7 @@ void Inverse<T>::apply(const double* B, int64_t row_b, int64_t column_b, double*
 
 template <class T>
 void Inverse<T>::apply_inside(const double* B, double* X, int64_t k, int threads) const {
-  const int64_t n = static_cast<int64_t>(columns_.D.size());
+  const int64_t n = static_cast<int64_t>(pivots_.D.size());
   std::copy_n(B, n * k, X);
   if (k == 1 || k == 2 || k == 4 || k == 8) {
     lower_.solve_pair(X, static_cast<int>(k), inverse_d_.data(), threads);

@@ -15,13 +15,16 @@
 
 namespace ms::parac {
 
-struct Graph {                          // both directions of every edge
+struct Graph {
   int32_t n = 0;
-  RawVector<int64_t> ptr;               // (n + 1)
-  RawVector<int32_t> to;                // (ptr[n])
-  RawVector<double> w;                  // (ptr[n]) > 0, but for positive entries of the matrix
+  Pattern matrix;                       // whose off-diagonal entries are minus the weights of the edges: it has to stay
+  const double* entries = nullptr;
+  int64_t edges = 0, most = 0;          // both directions of every edge; of one vertex, at most
+  RawVector<int64_t> ptr;               // (n + 1); empty with the next two where the edges were not asked for
+  RawVector<int32_t> to;                // (edges)
+  RawVector<double> w;                  // (edges) > 0, but for positive entries of the matrix
   std::vector<double> ground;           // (n) weights of the edges to the ground; empty where there is none
-  std::vector<int32_t> origin;          // (n) the matrix' number of each vertex; empty: the same
+  std::vector<int32_t> origin;          // (n) the matrix' number of each vertex of ptr, to, w; empty: the same
   double floor = 0;                     // least weight of a pivot's edge; 0 where no entry is positive
   int64_t floored = 0;                  // positive off-diagonal entries: edges of negative weight
   int32_t bad_row = -1;                 // first row that is no row of a Laplacian
@@ -29,8 +32,8 @@ struct Graph {                          // both directions of every edge
   int64_t degree(int32_t v) const { return ptr[v + 1] - ptr[v]; }
 };
 
-// The graph of a symmetric matrix with non-negative row sums. Row sums within rounding of zero are zero.
-Graph graph_of(const Pattern& A, const double* x, int threads = 1);
+// The graph of a symmetric matrix with non-negative row sums, `with_edges` written out. Row sums within rounding of zero are zero.
+Graph graph_of(const Pattern& A, const double* x, bool with_edges, int threads = 1);
 
 // Neighbours whose numbers differ by no more on average are found in the cache by whoever sweeps over the vertices.
 constexpr int64_t near_enough = 8192;
@@ -45,30 +48,33 @@ struct Options {
   int threads = 1;
 };
 
-template <class T>
-struct Columns {                        // G without its diagonal, by columns; rows are positions in the order
-  RawVector<int64_t> ptr;               // (n + 1)
-  RawVector<int32_t> rows;              // (ptr[n]) ascending in a column for given orders
-  RawVector<T> values;                  // (ptr[n]) minus the entries of G, in (0, 1]
+struct Pivots {
   RawVector<double> D;                  // (n)
   RawVector<int32_t> perm;              // (n)
   int64_t rounds = 0;                   // of the round-synchronous order
   int64_t lost = 0;                     // samples whose weight underflowed
 };
 
-// Factor in a given order: left-looking, the paper's Algorithm 3 (parac.cpp).
-template <class T> Columns<T> factor_ordered(const Graph& graph, const int32_t* perm, const Options& options);
+template <class T>
+struct Factor {
+  trisolve::ColumnStores<T> columns;    // of G; rows are positions in the order, ascending in a column for given orders
+  Pivots pivots;
+};
 
-// Factor in the round-synchronous dynamic order (rounds.cpp). Uses the graph up.
-template <class T> Columns<T> factor_rounds(Graph&& graph, const Options& options);
+// Factor in a given order: left-looking, the paper's Algorithm 3 (parac.cpp). Reads the matrix itself.
+template <class T> Factor<T> factor_ordered(const Graph& graph, const int32_t* perm, const Options& options);
+
+// Factor in the round-synchronous dynamic order (rounds.cpp). Uses the graph up, which has its edges.
+template <class T> Factor<T> factor_rounds(Graph&& graph, const Options& options);
 
 // The inverse of G D G^T; where D is 0, its pseudo-inverse.
 template <class T>
 class Inverse {
  public:
-  Inverse(Columns<T>&& columns, bool by_levels, int threads = 1);
-  Columns<T> columns() const;           // anew: the solves have them in another order
-  const Columns<T>& pivots() const { return columns_; }        // the same without ptr, rows and values
+  Inverse(Factor<T>&& factor, bool by_levels, int threads = 1);
+  // The columns of G anew, in the order of elimination: the solves have them in another.
+  void columns(RawVector<int64_t>& ptr, RawVector<int32_t>& rows, RawVector<T>& values) const { lower_.original(ptr, rows, values); }
+  const Pivots& pivots() const { return pivots_; }
   int64_t nnz() const { return lower_.nnz(); }
   int32_t null_components() const { return null_components_; }
   bool connected() const { return null_components_ == 1 && label_.empty(); }         // and no ground anywhere
@@ -83,12 +89,12 @@ class Inverse {
   double project(double* B, int64_t k) const;
 
  private:
-  void label_components();
+  void label_components(const trisolve::ColumnStores<T>& columns);
   template <int K>
   void apply_block(const double* b, int64_t row_b, int64_t column_b, double* x, int64_t row_x, int64_t column_x, double* Y,
                    int threads) const;
 
-  Columns<T> columns_;                  // but for ptr, rows and values, which lower_ has
+  Pivots pivots_;
   RawVector<double> inverse_d_;         // (n) 1/D, 0 where D is 0, in the numbering of the solves
   RawVector<int32_t> place_;            // (n) the caller's row of each row of the solves
   std::vector<int32_t> label_;          // (n) component of each vertex without a ground, -1 with; empty if all are in one

@@ -30,17 +30,6 @@ MS_HD inline long long join_copies(const Edge* e, long long i, long long d, int 
   return i;
 }
 
-// The same for all neighbours, and all copies are counted; returns their number.
-MS_HD inline long long merge_copies(Edge* e, long long d) {
-  long long kept = 0;
-  for (long long i = 0; i < d;) {
-    Edge sum;
-    i = join_copies(e, i, d, 0x7fffffff, sum);
-    e[kept++] = sum;
-  }
-  return kept;
-}
-
 // suffix[i] = w_i + ... + w_{d-1}, added from the end: monotone in floating point, where total - prefix cancels to zero.
 MS_HD inline void suffix_sums(const Edge* e, long long d, double* suffix) {
   suffix[d] = 0;

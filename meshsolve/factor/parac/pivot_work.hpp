@@ -10,28 +10,25 @@
 
 namespace ms::parac {
 
-struct Nearer {
-  bool operator()(const Edge& a, const Edge& b) const { return nearer(a, b); }
-};
-struct Lighter {
-  bool operator()(const Edge& a, const Edge& b) const { return lighter(a, b); }
-};
+// ---- sorting the edges of a pivot, by neighbour and by weight: stable ---------------------------------------------------
 
-// Few edges are sorted by counting, for each, those before it: no branch depends on the values, and most pivots have few.
+constexpr int64_t few = 12;             // edges; most pivots have no more
+
+// Few edges are sorted by counting, for each, those before it: no branch depends on the values.
 template <class Less>
-inline void rank_edges(const Edge* from, Edge* to, int64_t d, Less less) {
-  int rank[16] = {};
+inline void rank_edges(const Edge* from, Edge* to, int64_t d, Less&& less) {
+  int rank[few] = {};
   for (int64_t i = 1; i < d; ++i)
     for (int64_t j = 0; j < i; ++j) {
-      const int before = less(from[j], from[i]);
-      rank[i] += before;
-      rank[j] += 1 - before;
+      const int after = less(from[i], from[j]);
+      rank[i] += 1 - after;
+      rank[j] += after;
     }
   for (int64_t i = 0; i < d; ++i) to[rank[i]] = from[i];
 }
 
 template <class Less>
-inline void merge_runs(const Edge* a, const Edge* a_end, const Edge* b, const Edge* b_end, Edge* to, Less less) {
+inline void merge_runs(const Edge* a, const Edge* a_end, const Edge* b, const Edge* b_end, Edge* to, Less&& less) {
   while (a < a_end && b < b_end) {      // a choice of pointers, not a branch
     const bool second = less(*b, *a);
     *to++ = second ? *b : *a;
@@ -41,10 +38,10 @@ inline void merge_runs(const Edge* a, const Edge* a_end, const Edge* b, const Ed
   std::copy(b, b_end, std::copy(a, a_end, to));
 }
 
-// Sorts from[0 .. d) into to[0 .. d); both have room for d edges, and what is in `from` is lost. More edges: runs that double.
+// Sorts from[0 .. d) into to[0 .. d), edges that are equal as they come; both have room for d edges, and what is in `from` is
+// lost. More edges: runs that double.
 template <class Less>
-inline void sort_edges(Edge* from, Edge* to, int64_t d, Less less) {
-  constexpr int64_t few = 12;
+inline void sort_edges(Edge* from, Edge* to, int64_t d, Less&& less) {
   if (d <= few) return rank_edges(from, to, d, less);
   for (int64_t i = 0; i < d; i += 8) rank_edges(from + i, to + i, std::min<int64_t>(8, d - i), less);
   Edge *source = to, *target = from;
@@ -56,22 +53,48 @@ inline void sort_edges(Edge* from, Edge* to, int64_t d, Less less) {
   if (source != to) std::copy(source, source + d, to);
 }
 
+// Sorts from[0 .. d) by neighbour into to[0 .. d) and joins the copies of each there, the lightest first: their sum is the same
+// however they came here. Returns the number of neighbours. Of few edges, one number is compared, and weights are where there
+// are more than two copies: two have one sum.
+inline int64_t merge_copies(Edge* from, Edge* to, int64_t d) {
+  if (d <= few)
+    rank_edges(from, to, d, [](const Edge& a, const Edge& b) { return a.to < b.to; });
+  else
+    sort_edges(from, to, d, nearer);
+  bool two = false, three = false;
+  for (int64_t i = 1; i < d; ++i) two |= to[i].to == to[i - 1].to;
+  if (!two) return d;
+  for (int64_t i = 2; i < d; ++i) three |= to[i].to == to[i - 2].to;
+  if (three && d <= few)
+    for (int64_t i = 1; i < d; ++i)
+      for (int64_t k = i; k > 0 && nearer(to[k], to[k - 1]); --k) std::swap(to[k], to[k - 1]);
+  int64_t kept = 0;
+  Edge sum = to[0];
+  for (int64_t i = 1; i < d; ++i) {     // no branch
+    const bool same = to[i].to == sum.to;
+    to[kept] = sum;
+    kept += !same;
+    sum = {sum.w * same + to[i].w, to[i].to, sum.copies * same + to[i].copies};
+  }
+  to[kept] = sum;
+  return kept + 1;
+}
+
 template <class T>
 class PivotWork {
  public:
-  RawVector<int32_t> rows;              // of the columns made so far, one after the other, and room for more until finish()
-  RawVector<T> values;
-
   // Room for columns of so many entries: of address space, not of memory, until they are written.
   void reserve(int64_t entries) {
-    rows.reserve(entries);
-    values.reserve(entries);
+    store_.rows.reserve(entries);
+    store_.values.reserve(entries);
   }
 
-  int64_t entries() const { return made_; }          // of rows and values
-  void finish() {                       // after the last pivot
-    rows.resize(made_);
-    values.resize(made_);
+  int64_t entries() const { return made_; }          // of the columns made so far
+  // These, one after the other.
+  trisolve::Store<T> take_columns() {
+    store_.rows.resize(made_);
+    store_.values.resize(made_);
+    return std::move(store_);
   }
 
   // Gathers a new pivot; add_if() may then be called `entries` times without a check.
@@ -92,20 +115,19 @@ class PivotWork {
   template <class Name> double make_column(int32_t ground, double floor, Name&& name) {
     if (count_ == 0) return 0;
     Edge *const near = sorted_.data(), *const light = edges_.data();
-    sort_edges(light, near, count_, Nearer());
-    const int64_t d = count_ = merge_copies(near, count_);
+    const int64_t d = count_ = merge_copies(light, near, count_);
     for (int64_t i = 0; i < d && floor > 0; ++i) near[i].w = std::max(near[i].w, floor);
     const int64_t kept = d - (near[d - 1].to == ground), at = made_;
     make_room(kept);
-    int32_t* const row = rows.data() + at;
+    int32_t* const row = store_.rows.data() + at;
     for (int64_t i = 0; i < kept; ++i) {
       row[i] = name(near[i].to);
       weights_[i] = near[i].w;
     }
-    sort_edges(near, light, d, Lighter());
+    sort_edges(near, light, d, [](const Edge& a, const Edge& b) { return a.w < b.w; });       // of equal weight by neighbour
     suffix_sums(light, d, suffix_.data());
     const double total = suffix_[0];
-    T* const value = values.data() + at;
+    T* const value = store_.values.data() + at;
     for (int64_t i = 0; i < kept; ++i) value[i] = static_cast<T>(weights_[i] / total);
     return total;
   }
@@ -150,10 +172,10 @@ class PivotWork {
   // For a column; many at a time, and their pages before they are written: a fault for each takes longer than its numbers.
   void make_room(int64_t kept) {
     made_ += kept;
-    if (made_ <= static_cast<int64_t>(rows.size())) return;
+    if (made_ <= static_cast<int64_t>(store_.rows.size())) return;
     const int64_t size = made_ + std::max<int64_t>(1 << 12, made_ / 16);
-    extend(rows, size);
-    extend(values, size);
+    extend(store_.rows, size);
+    extend(store_.values, size);
   }
   template <class V>
   static void extend(RawVector<V>& all, int64_t size) {
@@ -173,6 +195,7 @@ class PivotWork {
     begin_.resize(entries + 3);
   }
 
+  trisolve::Store<T> store_;            // the columns made so far, and room for more
   std::vector<Edge> edges_, sorted_, joining_;       // the first count_ of edges_ are those of the pivot
   int64_t count_ = 0, made_ = 0;
   std::vector<double> suffix_, weights_;

@@ -70,7 +70,7 @@ template <class T>
 class Rounds {
  public:
   Rounds(Graph&& graph, const Options& options);
-  Columns<T> run();
+  Factor<T> run();
 
  private:
   struct alignas(32) Vertex {
@@ -84,10 +84,6 @@ class Rounds {
     PivotWork<T> pivot;
     Rows rows;
     int64_t lost = 0;
-  };
-  struct Place {                        // of a column: worker, offset and length in its rows
-    int64_t offset;
-    int32_t length, worker;
   };
   struct Epoch {                        // the graph that is left, m vertices
     explicit Epoch(int32_t m) : m(m), vertex(m), key(m + int64_t{1}), blocker(m) { key.back() = never; }
@@ -139,7 +135,7 @@ class Rounds {
   void fetch(int64_t from, int64_t to, bool rows_too) const;
   void next_epoch(bool wide);
   void move_vertex(const Epoch& old, int32_t u, const RawVector<int32_t>& name, Edge* row);
-  Columns<T> collect();
+  Factor<T> collect();
 
   const Graph graph_;
   const Options options_;
@@ -151,13 +147,14 @@ class Rounds {
   std::vector<std::vector<int32_t>> found_;      // the same by pieces
   int64_t done_ = 0;                    // vertices that are eliminated
   RawVector<int32_t> perm_;             // (n) of which these are there, as numbers in the graph
-  RawVector<Place> place_;              // (n) by position
+  RawVector<trisolve::Place> place_;    // (n) of its column, by position
+  RawVector<int32_t> length_;           // (n)
   RawVector<double> D_;
 };
 
 template <class T>
 Rounds<T>::Rounds(Graph&& graph, const Options& options)
-    : graph_(std::move(graph)), options_(options), n_(graph_.n), at_(n_), perm_(n_), place_(n_), D_(n_) {
+    : graph_(std::move(graph)), options_(options), n_(graph_.n), at_(n_), perm_(n_), place_(n_), length_(n_), D_(n_) {
   workers_.resize(options.threads);
   for (Worker& worker : workers_) worker.pivot.reserve(3 * graph_.ptr[n_] / options.threads);
   std::vector<int64_t> start((n_ + grain - 1) / grain + 1, 0);
@@ -246,7 +243,8 @@ void Rounds<T>::eliminate(int32_t v, int64_t position, int32_t id) {
   gather<shared>(v, worker);
   const int64_t offset = pivot.entries();
   D_[position] = pivot.make_column(at_.m, graph_.floor, [&](int32_t to) { return at_.vertex[to].origin; });
-  place_[position] = {offset, static_cast<int32_t>(pivot.entries() - offset), id};
+  place_[position] = {offset, id};
+  length_[position] = static_cast<int32_t>(pivot.entries() - offset);
   const uint64_t stream = stream_of(options_.seed, number(at_.vertex[v].origin));
   worker.lost += pivot.sample_by_neighbour(stream, options_.samples);
   const std::span<const Edge> edges = pivot.edges();
@@ -388,7 +386,7 @@ bool Rounds<T>::choose_wide() const {
 }
 
 template <class T>
-Columns<T> Rounds<T>::run() {
+Factor<T> Rounds<T>::run() {
   int64_t rounds = 0;
   interrupt::begin(n_);
   bool wide = options_.threads > 1 && n_ > 2048;
@@ -400,59 +398,42 @@ Columns<T> Rounds<T>::run() {
     interrupt::advance(static_cast<int64_t>(chosen_.size()));
     if (2 * (n_ - done_) < int64_t{at_.m}) next_epoch(wide);
   }
-  Columns<T> columns = collect();
-  columns.rounds = rounds;
-  return columns;
+  Factor<T> factor = collect();
+  factor.pivots.rounds = rounds;
+  return factor;
 }
 
 // Columns in the order of elimination, rows as positions.
 template <class T>
-Columns<T> Rounds<T>::collect() {
-  Columns<T> out;
-  RawVector<int32_t> position(n_);
-  out.ptr.resize(n_ + int64_t{1});
-  out.ptr[0] = 0;
-  for (int32_t k = 0; k < n_; ++k) out.ptr[k + 1] = out.ptr[k] + place_[k].length;
+Factor<T> Rounds<T>::collect() {
+  Factor<T> out;
+  trisolve::ColumnStores<T>& columns = out.columns;
+  columns.ptr.resize(n_ + int64_t{1});
+  columns.ptr[0] = 0;
+  for (int32_t k = 0; k < n_; ++k) columns.ptr[k + 1] = columns.ptr[k] + length_[k];
+  columns.name.resize(n_);
   for_range(options_.threads, n_, 1 << 15, [&](int64_t from, int64_t to, int) {
-    for (int64_t k = from; k < to; ++k) position[perm_[k]] = static_cast<int32_t>(k);
+    for (int64_t k = from; k < to; ++k) columns.name[perm_[k]] = static_cast<int32_t>(k);
   });
-  const bool whole = workers_.size() == 1;              // one worker made them all, in order
-  if (whole) {
-    workers_[0].pivot.finish();
-    out.rows = std::move(workers_[0].pivot.rows);
-    out.values = std::move(workers_[0].pivot.values);
-  } else {
-    out.rows.resize(out.ptr[n_]);
-    out.values.resize(out.ptr[n_]);
+  if (workers_.size() > 1) columns.place = std::move(place_);           // else one worker made them all, in order
+  for (Worker& worker : workers_) {
+    columns.stores.push_back(worker.pivot.take_columns());
+    out.pivots.lost += worker.lost;
   }
-  for_range(options_.threads, n_, 1 << 14, [&](int64_t from, int64_t to, int) {
-    if (whole) {
-      for (int64_t p = out.ptr[from]; p < out.ptr[to]; ++p) out.rows[p] = position[out.rows[p]];
-      return;
-    }
-    for (int64_t k = from; k < to; ++k) {
-      const PivotWork<T>& made = workers_[place_[k].worker].pivot;
-      for (int32_t i = 0; i < place_[k].length; ++i) {
-        out.rows[out.ptr[k] + i] = position[made.rows[place_[k].offset + i]];
-        out.values[out.ptr[k] + i] = made.values[place_[k].offset + i];
-      }
-    }
-  });
-  for (const Worker& worker : workers_) out.lost += worker.lost;
-  out.D = std::move(D_);
-  out.perm = std::move(perm_);
-  for (int64_t k = 0; k < n_ && !graph_.origin.empty(); ++k) out.perm[k] = graph_.origin[out.perm[k]];
+  out.pivots.D = std::move(D_);
+  out.pivots.perm = std::move(perm_);
+  for (int64_t k = 0; k < n_ && !graph_.origin.empty(); ++k) out.pivots.perm[k] = graph_.origin[out.pivots.perm[k]];
   return out;
 }
 
 }  // namespace
 
 template <class T>
-Columns<T> factor_rounds(Graph&& graph, const Options& options) {
+Factor<T> factor_rounds(Graph&& graph, const Options& options) {
   return Rounds<T>(std::move(graph), options).run();
 }
 
-template Columns<double> factor_rounds(Graph&&, const Options&);
-template Columns<float> factor_rounds(Graph&&, const Options&);
+template Factor<double> factor_rounds(Graph&&, const Options&);
+template Factor<float> factor_rounds(Graph&&, const Options&);
 
 }  // namespace ms::parac

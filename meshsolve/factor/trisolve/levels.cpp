@@ -16,12 +16,21 @@ constexpr int32_t least_range = 4096;    // rows, of which ranges are multiples:
 
 }  // namespace
 
-std::vector<int32_t> level_sets(int32_t n, const int64_t* ptr, const int32_t* rows) {
-  std::vector<int32_t> level(n, 0);
-  for (int32_t k = 0; k < n; ++k)
-    for (int64_t p = ptr[k]; p < ptr[k + 1]; ++p) level[rows[p]] = std::max(level[rows[p]], level[k] + 1);
+template <class T>
+std::vector<int32_t> level_sets(const ColumnStores<T>& L) {
+  std::vector<int32_t> level(L.n(), 0);
+  for (int32_t k = 0; k < L.n(); ++k) {
+    const int32_t* const rows = L.rows(k);
+    for (int64_t e = 0; e < L.length(k); ++e) {
+      int32_t& reached = level[L.row(rows[e])];
+      reached = std::max(reached, level[k] + 1);
+    }
+  }
   return level;
 }
+
+template std::vector<int32_t> level_sets(const ColumnStores<double>&);
+template std::vector<int32_t> level_sets(const ColumnStores<float>&);
 
 std::vector<int32_t> order_by_level(const std::vector<int32_t>& level, const int32_t* key) {
   const int32_t n = static_cast<int32_t>(level.size());

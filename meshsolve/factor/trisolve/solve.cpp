@@ -19,55 +19,33 @@ constexpr int64_t worth = 96;                    // columns times threads that w
 }  // namespace
 
 template <class T>
-UnitLower<T>::UnitLower(int32_t n, RawVector<int64_t>&& ptr, RawVector<int32_t>&& rows, RawVector<T>&& values,
-                        bool by_levels, const int32_t* order, int threads)
-    : n_(n), by_levels_(by_levels), ptr_(std::move(ptr)), rows_(std::move(rows)), values_(std::move(values)), order_(n) {
+UnitLower<T>::UnitLower(ColumnStores<T>&& columns, bool by_levels, const int32_t* order, int threads)
+    : n_(columns.n()), by_levels_(by_levels), order_(n_) {
   if (order)
-    renumber(order);
+    order_.assign(order, order + n_);
   else
     std::iota(order_.begin(), order_.end(), 0);
-  arrange(threads);
+  arrange(Source(std::move(columns), order), threads);
   find_runs();
 }
 
-// Column q := column from[q], its rows renumbered by `to`.
+// The caller's columns, column order[q] as number q.
 template <class T>
-void UnitLower<T>::permuted(const int32_t* from, const int32_t* to, RawVector<int64_t>& ptr, RawVector<int32_t>& rows,
-                            RawVector<T>& values) const {
-  ptr.resize(n_ + int64_t{1});
-  ptr[0] = 0;
-  rows.resize(nnz());
-  values.resize(nnz());
-  for (int32_t q = 0; q < n_; ++q) {
-    int64_t at = ptr[q];
-    for (int64_t p = ptr_[from[q]]; p < ptr_[from[q] + 1]; ++p, ++at) {
-      rows[at] = to[rows_[p]];
-      values[at] = values_[p];
-    }
-    ptr[q + 1] = at;
+struct UnitLower<T>::Source {
+  ColumnStores<T> columns;
+  const int32_t* order;                 // null: as they are
+  RawVector<int32_t> number;            // (n) in that order, of the row that a store calls i; empty: i
+
+  Source(ColumnStores<T>&& all, const int32_t* in_order) : columns(std::move(all)), order(in_order), number(std::move(columns.name)) {
+    if (!order) return;
+    RawVector<int32_t> position(columns.n());
+    for (int32_t q = 0; q < columns.n(); ++q) position[order[q]] = q;
+    if (number.empty()) number.resize(columns.n());
+    for (int32_t i = 0; i < columns.n(); ++i) number[i] = position[columns.row(i)];
   }
-}
-
-template <class T>
-void UnitLower<T>::renumber(const int32_t* order) {
-  order_.assign(order, order + n_);
-  const std::vector<int32_t> position = positions();
-  RawVector<int64_t> ptr;
-  RawVector<int32_t> rows;
-  RawVector<T> values;
-  permuted(order, position.data(), ptr, rows, values);
-  ptr_.swap(ptr);
-  rows_.swap(rows);
-  values_.swap(values);
-}
-
-// Where each column of the caller stands: the inverse of order_.
-template <class T>
-std::vector<int32_t> UnitLower<T>::positions() const {
-  std::vector<int32_t> position(n_);
-  for (int32_t q = 0; q < n_; ++q) position[order_[q]] = q;
-  return position;
-}
+  bool in_place() const { return !order && columns.place.empty(); }
+  int32_t at(int32_t q) const { return order ? order[q] : q; }
+};
 
 template <class T>
 struct UnitLower<T>::Piece {             // of one worker: the columns of a piece as they were
@@ -76,37 +54,77 @@ struct UnitLower<T>::Piece {             // of one worker: the columns of a piec
   std::vector<T> values;
 };
 
-// Columns [a, b) into the order from[a .. b), where they stand.
+// Copies the columns [a, b), which ptr_ has places for.
 template <class T>
-void UnitLower<T>::arrange_piece(int32_t a, int32_t b, const int32_t* from, Piece& old) {
-  const int64_t begin = ptr_[a];
-  old.ptr.assign(ptr_.begin() + a, ptr_.begin() + b + 1);
-  old.rows.assign(rows_.begin() + begin, rows_.begin() + ptr_[b]);
-  old.values.assign(values_.begin() + begin, values_.begin() + ptr_[b]);
+void UnitLower<T>::load(int32_t a, int32_t b, const Source& source, Piece& piece) const {
+  constexpr int32_t ahead = 8;
+  const ColumnStores<T>& columns = source.columns;
+  const int64_t begin = ptr_[a], end = ptr_[b];
+  piece.ptr.assign(ptr_.begin() + a, ptr_.begin() + b + 1);
+  if (source.in_place()) {
+    piece.rows.assign(rows_.begin() + begin, rows_.begin() + end);
+    piece.values.assign(values_.begin() + begin, values_.begin() + end);
+  } else {
+    piece.rows.resize(end - begin);
+    piece.values.resize(end - begin);
+    for (int32_t q = a; q < b; ++q) {
+      if (q + ahead < b) {
+        __builtin_prefetch(columns.rows(source.at(q + ahead)));
+        __builtin_prefetch(columns.values(source.at(q + ahead)));
+      }
+      std::copy_n(columns.rows(source.at(q)), ptr_[q + 1] - ptr_[q], piece.rows.begin() + (ptr_[q] - begin));
+      std::copy_n(columns.values(source.at(q)), ptr_[q + 1] - ptr_[q], piece.values.begin() + (ptr_[q] - begin));
+    }
+  }
+  if (!source.number.empty())
+    for (int32_t& row : piece.rows) row = source.number[row];
+}
+
+// Columns [a, b) into the order from[a .. b), which is found here.
+template <class T>
+void UnitLower<T>::arrange_piece(int32_t a, int32_t b, const Piece& old, std::vector<int32_t>& level, int32_t* from) {
+  const int64_t begin = old.ptr[0];
+  const auto dependants = [&](int32_t k, auto&& f) {
+    for (int64_t p = old.ptr[k] - begin; p < old.ptr[k + 1] - begin; ++p) f(old.rows[p] < b ? old.rows[p] - a : k);
+  };
+  order_piece(b - a, dependants, [&](int32_t k) { return old.ptr[k + 1] - old.ptr[k]; }, level, from + a);
   int64_t to = begin;
   for (int32_t q = a; q < b; ++q) {
     if (q > a) ptr_[q] = to;             // the ends of a piece belong to its neighbours as well
-    const int32_t k = from[q] - a;
+    const int32_t k = from[q];
     for (int64_t p = old.ptr[k] - begin; p < old.ptr[k + 1] - begin; ++p, ++to) {
       rows_[to] = old.rows[p];
       values_[to] = old.values[p];
     }
+    from[q] += a;
   }
 }
 
+// Takes the columns over, each piece in its own order. One store in the right order is arranged where it lies.
 template <class T>
-void UnitLower<T>::arrange(int threads) {
+void UnitLower<T>::arrange(Source&& source, int threads) {
+  if (source.order) {
+    ptr_.resize(n_ + int64_t{1});
+    ptr_[0] = 0;
+    for (int32_t q = 0; q < n_; ++q) ptr_[q + 1] = ptr_[q] + source.columns.length(source.order[q]);
+  } else {
+    ptr_ = std::move(source.columns.ptr);
+  }
+  if (source.in_place()) {
+    rows_ = std::move(source.columns.stores[0].rows);
+    values_ = std::move(source.columns.stores[0].values);
+  } else {
+    rows_.resize(nnz());
+    values_.resize(nnz());
+  }
   RawVector<int32_t> from(n_), position(n_);
   std::vector<Piece> work(threads);
   for_range(threads, (n_ + piece - 1) / piece, 4, [&](int64_t first, int64_t last, int worker) {
     for (int64_t at = first; at < last; ++at) {
       const int32_t a = static_cast<int32_t>(at * piece), b = static_cast<int32_t>(std::min<int64_t>(n_, (at + 1) * piece));
-      const auto dependants = [&](int32_t k, auto&& f) {
-        for (int64_t p = ptr_[a + k]; p < ptr_[a + k + 1]; ++p) f(rows_[p] < b ? rows_[p] - a : k);
-      };
-      order_piece(b - a, dependants, [&](int32_t k) { return ptr_[a + k + 1] - ptr_[a + k]; }, work[worker].level, from.data() + a);
-      for (int32_t q = a; q < b; ++q) position[from[q] += a] = q;
-      arrange_piece(a, b, from.data(), work[worker]);
+      load(a, b, source, work[worker]);
+      arrange_piece(a, b, work[worker], work[worker].level, from.data());
+      for (int32_t q = a; q < b; ++q) position[from[q]] = q;
     }
   });
   for_range(threads, nnz(), 1 << 16, [&](int64_t first, int64_t last, int) {
@@ -123,7 +141,21 @@ void UnitLower<T>::find_runs() {
 
 template <class T>
 void UnitLower<T>::original(RawVector<int64_t>& ptr, RawVector<int32_t>& rows, RawVector<T>& values) const {
-  permuted(positions().data(), order_.data(), ptr, rows, values);
+  RawVector<int32_t> position(n_);             // of each column of the caller
+  for (int32_t q = 0; q < n_; ++q) position[order_[q]] = q;
+  ptr.resize(n_ + int64_t{1});
+  ptr[0] = 0;
+  rows.resize(nnz());
+  values.resize(nnz());
+  for (int32_t k = 0; k < n_; ++k) {
+    const int32_t q = position[k];
+    int64_t at = ptr[k];
+    for (int64_t p = ptr_[q]; p < ptr_[q + 1]; ++p, ++at) {
+      rows[at] = order_[rows_[p]];
+      values[at] = values_[p];
+    }
+    ptr[k + 1] = at;
+  }
 }
 
 template <class T>

@@ -13,12 +13,10 @@
 #include <vector>
 
 #include "by_rows.hpp"
+#include "columns.hpp"
 #include "native/raw_vector.hpp"
 
 namespace ms::trisolve {
-
-// level[k] = length of the longest path to k through the columns of L, from 0.
-std::vector<int32_t> level_sets(int32_t n, const int64_t* ptr, const int32_t* rows);
 
 // Rows sorted by (level, key): a topological order in which rows of a level, and of nearby keys, lie together.
 std::vector<int32_t> order_by_level(const std::vector<int32_t>& level, const int32_t* key);
@@ -27,10 +25,9 @@ template <class T>
 class UnitLower {
  public:
   UnitLower() = default;
-  // Columns of the part below the diagonal: rows and MINUS the values. The matrix is renumbered: row order()[q] becomes row q.
-  // With `by_levels` threads share out sets of independent rows, else ranges of rows; `order`, a topological one, comes first.
-  UnitLower(int32_t n, RawVector<int64_t>&& ptr, RawVector<int32_t>&& rows, RawVector<T>&& values, bool by_levels,
-            const int32_t* order = nullptr, int threads = 1);
+  // The matrix is renumbered: row order()[q] becomes row q. With `by_levels` threads share out sets of independent rows, else
+  // ranges of rows; `order`, a topological one, comes first.
+  UnitLower(ColumnStores<T>&& columns, bool by_levels, const int32_t* order = nullptr, int threads = 1);
 
   int32_t n() const { return n_; }
   int64_t nnz() const { return n_ ? ptr_[n_] : 0; }
@@ -45,13 +42,11 @@ class UnitLower {
   void backward(double* Y, int K, const double* d, int threads) const;
 
  private:
-  void renumber(const int32_t* order);
-  std::vector<int32_t> positions() const;
-  void permuted(const int32_t* from, const int32_t* to, RawVector<int64_t>& ptr, RawVector<int32_t>& rows,
-                RawVector<T>& values) const;
   struct Piece;
-  void arrange(int threads);
-  void arrange_piece(int32_t a, int32_t b, const int32_t* from, Piece& old);
+  struct Source;
+  void arrange(Source&& source, int threads);
+  void load(int32_t a, int32_t b, const Source& source, Piece& piece) const;
+  void arrange_piece(int32_t a, int32_t b, const Piece& old, std::vector<int32_t>& level, int32_t* from);
   void find_runs();
   LowerColumns<T> columns() const { return {n_, ptr_.data(), rows_.data(), values_.data()}; }
   const ByRows<T>* by_rows(int64_t columns, int threads) const;

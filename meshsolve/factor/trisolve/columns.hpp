@@ -1,0 +1,45 @@
+// The columns of a unit lower triangle as their makers left them: one after the other, or in the stores of several threads.
+#pragma once
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "native/raw_vector.hpp"
+
+namespace ms::trisolve {
+
+template <class T>
+struct Store {                          // entries below the diagonal
+  RawVector<int32_t> rows;
+  RawVector<T> values;                  // MINUS the entries
+};
+
+struct Place {                          // of a column: where it begins in which store
+  int64_t offset;
+  int32_t store;
+};
+
+template <class T>
+struct ColumnStores {
+  RawVector<int64_t> ptr;               // (n + 1) where the columns would begin one after the other
+  std::vector<Store<T>> stores;
+  RawVector<Place> place;               // (n); empty: they are one after the other, in one store
+  RawVector<int32_t> name;              // (n) the row that a store calls i; empty: that is i
+
+  ColumnStores() = default;
+  ColumnStores(RawVector<int64_t>&& starts, RawVector<int32_t>&& rows, RawVector<T>&& values) : ptr(std::move(starts)) {
+    stores.push_back({std::move(rows), std::move(values)});
+  }
+
+  int32_t n() const { return static_cast<int32_t>(ptr.size()) - 1; }
+  int64_t length(int32_t k) const { return ptr[k + 1] - ptr[k]; }
+  Place of(int32_t k) const { return place.empty() ? Place{ptr[k], 0} : place[k]; }
+  const int32_t* rows(int32_t k) const { return stores[of(k).store].rows.data() + of(k).offset; }
+  const T* values(int32_t k) const { return stores[of(k).store].values.data() + of(k).offset; }
+  int32_t row(int32_t i) const { return name.empty() ? i : name[i]; }
+};
+
+// level[k] = length of the longest path to k through the columns, from 0.
+template <class T> std::vector<int32_t> level_sets(const ColumnStores<T>& L);
+
+}  // namespace ms::trisolve
