@@ -44,7 +44,6 @@ class Factor {
   template <class Visit> void each_column(int32_t s, Visit&& visit) const;
 
   std::shared_ptr<const fronts::AssemblyTree> tree_;
-  fronts::KeptSchedule plans_, solve_plans_;
   const std::vector<int64_t> panel_ptr_;  // (fronts + 1)
   Buffer<T> panels_;                      // panel.hpp
   fronts::MatrixValues<T> values_;

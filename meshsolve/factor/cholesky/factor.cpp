@@ -103,7 +103,7 @@ int64_t factor_front(const Front<T>& f, int threads) {
 template <class T>
 int32_t Factor<T>::run(const T* values, int threads) {
   const AssemblyTree& tree = *tree_;
-  const auto kept = plans_.of(tree, threads);
+  const auto kept = fronts::plan_of(tree, threads);
   const fronts::Schedule& plan = *kept;
   UpdateBlocks<T> blocks(tree, plan, threads, 0, blocks_);
   interrupt::begin(tree.count());

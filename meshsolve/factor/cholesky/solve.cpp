@@ -89,7 +89,7 @@ template <class T>
 void Factor<T>::solve(System system, Strided<const double> B, Strided<double> X, int64_t k, int threads) const {
   const AssemblyTree& tree = *tree_;
   threads = fronts::threads_worthwhile(panels_.size(), k, threads);
-  const auto plan = solve_plans_.of(tree, threads);
+  const auto plan = fronts::plan_of(tree, threads);
   const int32_t* const perm = system == System::A ? tree.symbolic->analysis.perm.data() : nullptr;
   auto space = space_.lend();
   space->reserve(tree.n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);

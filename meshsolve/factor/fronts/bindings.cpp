@@ -52,7 +52,7 @@ void bind_fronts(nb::module_& m) {
         return to_numpy(std::move(indices));
       }, "indptr"_a.noconvert(), "Column indices of the analysed pattern, whose row pointers these are.")
       .def("work_scalars", [](const AssemblyTree& t, int threads) {
-        return fronts::work_scalars(t, fronts::schedule(t, threads), threads);
+        return fronts::work_scalars(t, threads);
       }, "threads"_a, "What a numeric phase needs beside the panels: update matrices and the entries of A.");
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "factor/symbolic/symbolic.hpp"
@@ -16,6 +17,8 @@
 #include "native/dense.hpp"
 
 namespace ms::fronts {
+
+class KeptSchedules;
 
 // Everything that depends on the pattern alone. Front s owns the columns [first[s], first[s+1]) of L; its rows are those
 // columns followed by the supernode's row list. Local row i of a front is counted from its first pivot.
@@ -26,6 +29,7 @@ struct AssemblyTree {
   std::vector<int64_t> entry_ptr;               // (n + 1): lower entries of the permuted matrix by columns:
   Buffer<uint32_t> entry_source;                //   position in A's data
   Buffer<int32_t> entry_row;                    //   local row in the front of the column
+  std::shared_ptr<const KeptSchedules> schedules;
 
   const symbolic::Supernodes& supernodes() const { return symbolic->supernodes; }
   int64_t entries() const { return entry_ptr.back(); }
@@ -62,10 +66,11 @@ std::vector<int64_t> places(const AssemblyTree& tree, Scalars&& scalars) {
   return ptr;
 }
 
-// Memory for a factor. Where that is much, what ordering and analysis worked in goes back to the system first.
+// Memory for a factor. Where that is much, what ordering and analysis worked in goes back to the system first; else it stays, for
+// what the numeric phase and the iterations ask for beside the factor.
 template <class T>
 Buffer<T> panels(int64_t scalars, int threads) {
-  constexpr int64_t large = 1 << 19;
+  constexpr int64_t large = 1 << 23;
   if (scalars > large) return_free_memory();
   return Buffer<T>(scalars, threads);
 }
@@ -89,25 +94,29 @@ struct Schedule {
 };
 Schedule schedule(const AssemblyTree& tree, int threads);
 
-// The schedule of one tree, kept from one numeric phase or solve to the next. Several threads may ask at once.
-class KeptSchedule {
+// The last two schedules of one tree, for its numeric phases and solves, which may be small enough for fewer threads. Several
+// threads may ask at once.
+class KeptSchedules {
  public:
   std::shared_ptr<const Schedule> of(const AssemblyTree& tree, int threads) const {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (threads != threads_) {
-      plan_ = std::make_shared<const Schedule>(schedule(tree, threads));
-      threads_ = threads;
-    }
-    return plan_;
+    if (kept_[0].threads != threads) std::swap(kept_[0], kept_[1]);
+    if (kept_[0].threads != threads) kept_[0] = {threads, std::make_shared<const Schedule>(schedule(tree, threads))};
+    return kept_[0].plan;
   }
 
  private:
+  struct Kept {
+    int threads = 0;
+    std::shared_ptr<const Schedule> plan;
+  };
   mutable std::mutex mutex_;
-  mutable int threads_ = 0;
-  mutable std::shared_ptr<const Schedule> plan_;
+  mutable Kept kept_[2];
 };
 
+inline std::shared_ptr<const Schedule> plan_of(const AssemblyTree& tree, int threads) { return tree.schedules->of(tree, threads); }
+
 // Scalars that a numeric phase takes beside the panels: stacks, update matrices that pass between tasks, entries of A.
-int64_t work_scalars(const AssemblyTree& tree, const Schedule& plan, int threads);
+int64_t work_scalars(const AssemblyTree& tree, int threads);
 
 }  // namespace ms::fronts

@@ -140,7 +140,9 @@ Schedule schedule(const AssemblyTree& t, int threads) {
   return out;
 }
 
-int64_t work_scalars(const AssemblyTree& t, const Schedule& plan, int threads) {
+int64_t work_scalars(const AssemblyTree& t, int threads) {
+  const auto kept = plan_of(t, threads);
+  const Schedule& plan = *kept;
   int64_t scalars = threads * (plan.square[0] + plan.square[1]) + 2 * t.entries();
   for (int32_t s = 0; s < t.count(); ++s)
     if (plan.slot[s] >= 0) scalars += t.updates(s) * t.updates(s);

@@ -3,11 +3,14 @@
 // covers those of its children), or in a block of its own where it passes from one task to another.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "fronts.hpp"
@@ -53,12 +56,56 @@ void add_to_update(const T* X, int64_t count, const int32_t* to, int64_t columns
   add_columns(X, count, to, std::lower_bound(to, to + count, columns) - to, count, columns, update, updates, threads);
 }
 
+// Small blocks that pass between tasks: a forest of small trees has thousands. Each worker cuts them from memory of its own, in
+// sizes that are powers of two, and takes what it has freed first, whoever made it: that is still in its cache.
+template <class T>
+class SmallBlocks {
+ public:
+  static constexpr int64_t most = 4096;        // scalars
+
+  T* take(int64_t size) {
+    std::vector<T*>& free = free_[kind(size)];
+    if (free.empty()) return cut(least << kind(size));
+    T* const block = free.back();
+    free.pop_back();
+    return block;
+  }
+  void give(T* block, int64_t size) { free_[kind(size)].push_back(block); }
+
+  void reset() {                               // all blocks are free
+    for (std::vector<T*>& list : free_) list.clear();
+    begun_ = used_ = 0;
+  }
+  int64_t scalars() const { return static_cast<int64_t>(chunks_.size()) * chunk; }
+
+ private:
+  static constexpr int64_t least = 16, chunk = 1 << 15;
+
+  static int kind(int64_t size) { return std::bit_width(static_cast<uint64_t>((std::max<int64_t>(size, 1) - 1) / least)); }
+
+  T* cut(int64_t size) {
+    if (begun_ == 0 || used_ + size > chunk) {
+      if (++begun_ > chunks_.size()) chunks_.emplace_back(chunk);
+      used_ = 0;
+    }
+    return chunks_[begun_ - 1].data() + std::exchange(used_, used_ + size);
+  }
+
+  std::array<std::vector<T*>, 9> free_;        // by size: 16, 32, ... 4096
+  std::vector<Buffer<T>> chunks_;
+  size_t begun_ = 0;                           // chunks that blocks have been cut from
+  int64_t used_ = 0;                           // of the last of them
+};
+
 // What update blocks lie in, kept from one traversal to the next so that a refactorization allocates nothing.
 template <class T>
 class BlockMemory {
  public:
-  std::vector<Buffer<T>> stacks;               // per worker, both in one block
-  Buffer<T> small;                             // small blocks that pass between tasks, each in a place of its own
+  struct alignas(cache_line) Worker {
+    Buffer<T> stacks;                          // both in one block
+    SmallBlocks<T> small;
+  };
+  std::vector<Worker> workers;
 
   // The smallest spare block that is large enough, or a new one.
   Buffer<T> take(int64_t size) {
@@ -80,11 +127,11 @@ class BlockMemory {
   }
 
   // What lies idle between two traversals, for a solve to work in; nullptr if there is none.
-  Buffer<T>* idle() { return stacks.empty() ? nullptr : &stacks[0]; }
+  Buffer<T>* idle() { return workers.empty() ? nullptr : &workers[0].stacks; }
 
   int64_t scalars() const {
-    int64_t sum = small.size();
-    for (const Buffer<T>& b : stacks) sum += b.size();
+    int64_t sum = 0;
+    for (const Worker& w : workers) sum += w.stacks.size() + w.small.scalars();
     for (const auto& [size, block] : spare_) sum += size;
     return sum;
   }
@@ -99,10 +146,9 @@ template <class T>
 class UpdateBlocks {
  public:
   UpdateBlocks(const AssemblyTree& tree, const Schedule& plan, int workers, int64_t unit, BlockMemory<T>& memory)
-      : tree_(tree), plan_(plan), unit_(unit), memory_(memory), block_(tree.count()), heap_(plan.slots), place_(plan.slots, -1),
-        top_(workers) {
-    memory_.stacks.resize(std::max<size_t>(memory_.stacks.size(), workers));
-    place_small();
+      : tree_(tree), plan_(plan), unit_(unit), memory_(memory), block_(tree.count()), heap_(plan.slots), top_(workers) {
+    if (memory_.workers.size() < static_cast<size_t>(workers)) memory_.workers.resize(workers);
+    for (auto& worker : memory_.workers) worker.small.reset();
   }
 
   int64_t size(int32_t s) const {
@@ -115,7 +161,7 @@ class UpdateBlocks {
     const int64_t even = unit_ > 0 ? plan_.linear[0] * unit_ : plan_.square[0];
     const int64_t odd = unit_ > 0 ? plan_.linear[1] * unit_ : plan_.square[1];
     const int64_t begin_of_odd = (even + line - 1) / line * line;
-    Buffer<T>& stacks = memory_.stacks[worker];
+    Buffer<T>& stacks = memory_.workers[worker].stacks;
     if (stacks.size() < begin_of_odd + odd) stacks = Buffer<T>(begin_of_odd + odd);
     top_[worker].at[0] = stacks.data();
     top_[worker].at[1] = stacks.data() + begin_of_odd;
@@ -123,7 +169,7 @@ class UpdateBlocks {
 
   T* open(int32_t s, int worker) {
     const int32_t slot = plan_.slot[s];
-    if (slot >= 0 && place_[slot] >= 0) return block_[s] = memory_.small.data() + place_[slot];
+    if (slot >= 0 && is_small(s)) return block_[s] = memory_.workers[worker].small.take(size(s));
     if (slot >= 0) {
       heap_[slot] = memory_.take(size(s));
       return block_[s] = heap_[slot].data();
@@ -137,9 +183,11 @@ class UpdateBlocks {
   void close_children(int32_t s, int worker) {
     for (int32_t q = tree_.child_ptr[s]; q < tree_.child_ptr[s + 1]; ++q) {
       const int32_t c = tree_.child[q], slot = plan_.slot[c];
-      if (slot >= 0 && place_[slot] < 0) {
+      if (slot >= 0 && is_small(c)) {
+        memory_.workers[worker].small.give(block_[c], size(c));
+      } else if (slot >= 0) {
         memory_.give(std::move(heap_[slot]));
-      } else if (slot < 0) {
+      } else {
         T*& top = top_[worker].at[plan_.parity[c]];
         top = std::min(top, block_[c]);
       }
@@ -149,18 +197,7 @@ class UpdateBlocks {
   const T* of(int32_t s) const { return block_[s]; }
 
  private:
-  // A forest of small trees passes thousands of small blocks between tasks: too many to be asked for one by one.
-  void place_small() {
-    constexpr int64_t most = 4096, line = 8;   // scalars
-    if (plan_.slots == 0) return;
-    int64_t total = 0;
-    for (int32_t s = 0; s < tree_.count(); ++s) {
-      if (plan_.slot[s] < 0 || size(s) > most) continue;
-      place_[plan_.slot[s]] = total;
-      total += (size(s) + line - 1) / line * line;
-    }
-    if (memory_.small.size() < total) memory_.small = Buffer<T>(total);
-  }
+  bool is_small(int32_t s) const { return size(s) <= SmallBlocks<T>::most; }
 
   struct alignas(cache_line) Tops {
     T* at[2];                                  // of the stacks of a worker
@@ -171,8 +208,7 @@ class UpdateBlocks {
   const int64_t unit_;
   BlockMemory<T>& memory_;
   std::vector<T*> block_;
-  std::vector<Buffer<T>> heap_;                // (slots) blocks, or
-  std::vector<int64_t> place_;                 // (slots) where they are among the small ones, -1
+  std::vector<Buffer<T>> heap_;                // (slots) blocks that are not small
   std::vector<Tops> top_;
 };
 

@@ -110,6 +110,7 @@ AssemblyTree assembly_tree(std::shared_ptr<const symbolic::Symbolic> symbolic, c
   if (A.nnz() > INT64_C(0xFFFFFFFF)) throw std::length_error("the matrix has more than 2^32 - 1 entries");
   AssemblyTree t;
   t.symbolic = std::move(symbolic);
+  t.schedules = std::make_shared<KeptSchedules>();
   link_children(t);
   place_all(t, A, threads);
   return t;
@@ -143,6 +144,7 @@ std::vector<int32_t> analysed_indices(const AssemblyTree& tree, const int64_t* p
 AssemblyTree assembly_frame(std::shared_ptr<const symbolic::Symbolic> symbolic) {
   AssemblyTree t;
   t.symbolic = std::move(symbolic);
+  t.schedules = std::make_shared<KeptSchedules>();
   link_children(t);
   t.entry_ptr.assign(1, 0);
   t.relative.resize(t.supernodes().rows.size());

@@ -59,7 +59,7 @@ def analyze(M, ordering, report, threads):
     """
     _core.keep_free_memory()
     with report.phase("symbolic"):
-        matching = maximum_product(M)
+        matching = maximum_product(M, threads)
         require_full_rank(M, matching)
         block, count = block_triangular(M, matching.row_of)
         graph = Csr(M.n, *_core.diagonal_blocks(M.indptr, M.indices, matching.row_of, block))

@@ -183,7 +183,7 @@ void bind_glu(nb::module_& m) {
       .def_prop_ro("scalars", [](const FrontPlan& p) { return p.base.back(); })
       .def_prop_ro("count", [](const FrontPlan& p) { return p.tree.count(); })
       .def("work_scalars", [](const FrontPlan& p, int threads) {
-        return ms::fronts::work_scalars(p.tree, ms::fronts::schedule(p.tree, threads), threads);
+        return ms::fronts::work_scalars(p.tree, threads);
       }, "threads"_a, "What a numeric phase needs beside the fronts: update matrices and the entries of A.")
       .def("outside", &outside<FrontPlan>, "Entries above the diagonal blocks by columns: (indptr, positions, sources).");
   fronts.def("arrays", [](nb::handle_t<FrontPlan> self) { return arrays_of(self); }, "What kernels read of the plan, by name.")

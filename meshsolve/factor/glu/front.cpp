@@ -224,7 +224,7 @@ Outcome FrontFactor<T>::factor(const Scalar<T>* Ax, const Pivoting& rule, int th
     outside_ = Buffer<T>(p.outside.source.size());
     exchange_.resize(p.frame.n());
   }
-  const auto kept = schedules_.of(tree, threads);
+  const auto kept = fronts::plan_of(tree, threads);
   const fronts::Schedule& plan = *kept;
   UpdateBlocks<T> blocks(tree, plan, threads, 0, blocks_);
   std::vector<Scratch<T>> scratch(threads);

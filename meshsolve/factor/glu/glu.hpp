@@ -125,7 +125,6 @@ class FrontFactor {
   Buffer<T> outside_;                     // plan.outside
   std::vector<int32_t> exchange_;         // (n) local row that changed places with pivot k of its front
   fronts::BlockMemory<T> blocks_;         // update matrices
-  fronts::KeptSchedule schedules_;
   mutable std::mutex plan_lock_;
   mutable std::unique_ptr<SolvePlan> solve_plan_;
   mutable KeptSpace<SolveSpace<T>> space_;

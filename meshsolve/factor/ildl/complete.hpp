@@ -25,15 +25,19 @@ struct Extracted {
   std::vector<double> d, e;               // (n) diagonal of D, and below it (e[k] != 0: k and k + 1 are one pivot)
 };
 
-// One front after its elimination: `columns` = pivots, then delayed columns; `rows` below them come from the tree.
+// One front after its elimination: `columns` = pivots, then delayed columns; `rows` below them come from the tree. There may be
+// as many as rows of the matrix: what few of them need lies elsewhere.
 template <class T>
 struct FrontState {
+  struct Memory {
+    Buffer<T> panel, d;
+    std::vector<int32_t> name;
+  };
   int64_t columns = 0, pivots = 0, height = 0, ld = 0;
   T* panel = nullptr;
   int32_t* name = nullptr;                // (columns) new number of each column
   T *d = nullptr, *e = nullptr;           // (columns) D: its diagonal, and below it (0: none)
-  Buffer<T> own_panel, own_d;             // where columns were handed up to this front
-  std::vector<int32_t> own_name;
+  std::unique_ptr<Memory> own;            // where columns were handed up to this front
   int64_t delayed() const { return columns - pivots; }
 };
 
@@ -66,7 +70,6 @@ class Complete {
   void open(int32_t s);
 
   std::shared_ptr<const fronts::AssemblyTree> tree_;
-  fronts::KeptSchedule plans_, solve_plans_;
   const double tiny_;
   const std::vector<int64_t> panel_ptr_;  // (fronts + 1)
   Buffer<T> panels_;                      // of fronts without delayed columns, column-major, leading_dimension(height)

@@ -167,12 +167,13 @@ void Complete<T>::open(int32_t s) {
     f.e = e_.data() + tree.first(s);
   } else {
     const int64_t size = f.ld * f.columns;
-    if (f.own_panel.size() < size) f.own_panel = Buffer<T>(size);
-    if (f.own_d.size() < 2 * f.columns) f.own_d = Buffer<T>(2 * f.columns);
-    f.own_name.resize(f.columns);
-    f.panel = f.own_panel.data();
-    f.name = f.own_name.data();
-    f.d = f.own_d.data();
+    if (!f.own) f.own = std::make_unique<typename FrontState<T>::Memory>();
+    if (f.own->panel.size() < size) f.own->panel = Buffer<T>(size);
+    if (f.own->d.size() < 2 * f.columns) f.own->d = Buffer<T>(2 * f.columns);
+    f.own->name.resize(f.columns);
+    f.panel = f.own->panel.data();
+    f.name = f.own->name.data();
+    f.d = f.own->d.data();
     f.e = f.d + f.columns;
   }
   for (int64_t j = 0; j < tree.pivots(s); ++j) f.name[j] = tree.first(s) + static_cast<int32_t>(j);
@@ -181,7 +182,7 @@ void Complete<T>::open(int32_t s) {
 template <class T>
 int32_t Complete<T>::run(const T* values, int threads) {
   const AssemblyTree& tree = *tree_;
-  const auto kept = plans_.of(tree, threads);
+  const auto kept = fronts::plan_of(tree, threads);
   const fronts::Schedule& plan = *kept;
   UpdateBlocks<T> blocks(tree, plan, threads, 0, blocks_);
   std::vector<Worker> workers(threads);

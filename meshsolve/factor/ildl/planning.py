@@ -85,9 +85,9 @@ def matching_and_order(M, paired, ordering, report, threads):
     (Pairs, Ordering or None)
         The seconds of the ``matching`` are those that the ordering did not cover.
     """
-    if threads > 1 and M.n >= LARGE and isinstance(ordering, str):
-        with _Beside(lambda: symmetric_pairs(M, paired, threads)) as matching:
-            rows = None if paired and _may_be_nearly_all(M) else _order_of_rows(M, ordering, report, threads)
+    if threads > 1 and M.n >= LARGE and isinstance(ordering, str) and not (paired and _may_be_nearly_all(M)):
+        with _Beside(lambda: replace(symmetric_pairs(M, paired), threads=threads)) as matching:     # the pool is the ordering's
+            rows = _order_of_rows(M, ordering, report, threads)
         with report.phase("matching"):
             return matching.result(), rows
     with report.phase("matching"):

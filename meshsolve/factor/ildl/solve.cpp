@@ -121,7 +121,7 @@ template <class T>
 void Complete<T>::solve(const double* scale, Strided<const double> B, Strided<double> X, int64_t k, int threads) const {
   const AssemblyTree& tree = *tree_;
   threads = fronts::threads_worthwhile(panels_.size(), k, threads);
-  const auto plan = solve_plans_.of(tree, threads);
+  const auto plan = fronts::plan_of(tree, threads);
   auto space = space_.lend();
   space->reserve(tree.n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);
   const Problem<T> p{tree, *plan, state_, scale, threads, *space};

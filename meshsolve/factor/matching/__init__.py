@@ -38,7 +38,7 @@ class Matching:
     rank: int
 
 
-def maximum_product(M):
+def maximum_product(M, threads=1):
     """The matching of a matrix whose matched entries have the largest product of magnitudes.
 
     Where the diagonal is at least a tenth of the matched entries after scaling, it takes their place: that keeps
@@ -48,6 +48,8 @@ def maximum_product(M):
     ----------
     M : Csr with real or complex values
         Stored zeros do not count.
+    threads : int
+        For logarithms and duals; the searches follow one another. Only the speed depends on it.
 
     Returns
     -------
@@ -58,7 +60,7 @@ def maximum_product(M):
     O(nnz log n) for each row that a cheap start leaves unmatched. Source: Duff and Koster 2001, section 4. Code:
     factor/matching/product.cpp.
     """
-    return Matching(*_core.maximum_product(M.indptr, M.indices, np.abs(M.data)))
+    return Matching(*_core.maximum_product(M.indptr, M.indices, np.abs(M.data), threads))
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +151,7 @@ def symmetric_pairs(M, paired=True, threads=1):
     paired : bool
         False: the scaling alone, every row stays alone.
     threads : int
-        For what follows the matching; only the speed depends on it.
+        As in :func:`maximum_product`, and for what follows; only the speed depends on it.
 
     Returns
     -------
@@ -157,10 +159,10 @@ def symmetric_pairs(M, paired=True, threads=1):
 
     Notes
     -----
-    The cost of the matching, and O(nnz). Source: Duff and Pralet 2005, section 3; Hagemann and Schenk 2006, section 3. Code:
-    factor/matching/symmetric.cpp.
+    The cost of the matching, which a row reduction makes cheaper than that of any matrix, and O(nnz). Source: Duff and Pralet
+    2005, section 3; Hagemann and Schenk 2006, section 3; Jonker and Volgenant 1987. Code: factor/matching/symmetric.cpp.
     """
-    scale, partner, rank = _core.symmetric_matching(M.indptr, M.indices, np.abs(M.data))
+    scale, partner, rank = _core.symmetric_matching(M.indptr, M.indices, np.abs(M.data), threads)
     if not paired:
         partner = np.full(M.n, -1, np.int32)
     return Pairs(scale, partner, rank, M, threads)

@@ -11,15 +11,15 @@ std::vector<int32_t> to_vector(const In<int32_t>& a) { return {a.data(), a.data(
 
 void bind_matching(nb::module_& m) {
   using namespace nb::literals;
-  m.def("maximum_product", [](In<int64_t> indptr, In<int32_t> indices, In<double> magnitude) {
+  m.def("maximum_product", [](In<int64_t> indptr, In<int32_t> indices, In<double> magnitude, int threads) {
     matching::Matching result;
     {
       Released free;
-      result = matching::maximum_product(pattern(indptr, indices), magnitude.data());
+      result = matching::maximum_product(pattern(indptr, indices), magnitude.data(), false, threads);
     }
     return std::make_tuple(to_numpy(std::move(result.row_of)), to_numpy(std::move(result.row_scale)),
                            to_numpy(std::move(result.col_scale)), result.rank);
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "magnitude"_a.noconvert(),
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "magnitude"_a.noconvert(), "threads"_a,
      "(row_of, row_scale, col_scale, rank) of a matrix by rows.");
   m.def("block_triangular", [](In<int64_t> indptr, In<int32_t> indices, In<int32_t> row_of) {
     std::vector<int32_t> block;
@@ -30,14 +30,15 @@ void bind_matching(nb::module_& m) {
     }
     return std::make_tuple(to_numpy(std::move(block)), count);
   }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "row_of"_a.noconvert(), "(block of each column, number of blocks).");
-  m.def("symmetric_matching", [](In<int64_t> indptr, In<int32_t> indices, In<double> magnitude) {
+  m.def("symmetric_matching", [](In<int64_t> indptr, In<int32_t> indices, In<double> magnitude, int threads) {
     matching::SymmetricMatching result;
     {
       Released free;
-      result = matching::symmetric(pattern(indptr, indices), magnitude.data());
+      result = matching::symmetric(pattern(indptr, indices), magnitude.data(), threads);
     }
     return std::make_tuple(to_numpy(std::move(result.scale)), to_numpy(std::move(result.partner)), result.rank);
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "magnitude"_a.noconvert(), "(scale, partner, rank) of a symmetric matrix.");
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "magnitude"_a.noconvert(), "threads"_a,
+     "(scale, partner, rank) of a symmetric matrix.");
   m.def("weak_rows", [](In<int64_t> indptr, In<int32_t> indices, In<double> values, In<double> scale, In<int32_t> perm) {
     std::vector<uint8_t> weak;
     {

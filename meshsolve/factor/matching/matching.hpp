@@ -15,8 +15,9 @@ struct Matching {
 };
 
 // Maximum product of the matched magnitudes; entries of magnitude 0 do not count. Then the diagonal takes the place of
-// matched entries wherever it is nearly as large, because that keeps symmetric patterns symmetric.
-Matching maximum_product(const Pattern& A, const double* magnitude);
+// matched entries wherever it is nearly as large, because that keeps symmetric patterns symmetric. `symmetric`: A is, both triangles
+// are there, and a row reduction may save most of the searches.
+Matching maximum_product(const Pattern& A, const double* magnitude, bool symmetric, int threads);
 
 struct SymmetricMatching {
   std::vector<double> scale;                 // (n) |s_i a_ij s_j| <= 1
@@ -25,7 +26,7 @@ struct SymmetricMatching {
 };
 
 // For a symmetric A with both triangles. Matched pairs hold an entry of scaled magnitude 1, up to rounding.
-SymmetricMatching symmetric(const Pattern& A, const double* magnitude);
+SymmetricMatching symmetric(const Pattern& A, const double* magnitude, int threads);
 
 // Rows that have no pivot of their own when they are eliminated in the order perm: their scaled diagonal entry is small and no
 // neighbour that was eliminated before, with a pivot of its own, has put something there. 1 where that is so.

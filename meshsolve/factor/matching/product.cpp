@@ -1,6 +1,7 @@
 // Maximum product matching with dual scaling by sparse shortest augmenting paths.
 // Source: Duff and Koster 2001, "On algorithms for permuting large entries to the diagonal of a sparse matrix", section 3 and 4
-// (MC64, job 5). Cost: O(nnz log n) for each row that the cheap start leaves unmatched; few are left in practice.
+// (MC64, job 5); Jonker, Volgenant 1987, "A shortest augmenting path algorithm for dense and sparse linear assignment problems"
+// (row reduction). Cost: O(nnz log n) for each row that the cheap start and the reduction leave unmatched; few in practice.
 // Weights: w_ij = log(max_i |a_i.|) - log|a_ij| >= 0. Duals: w_ij >= u_j + v_i, with equality on matched entries, so that
 // exp(u_j) and exp(v_i) / max_i are the scalings.
 #include <algorithm>
@@ -12,62 +13,84 @@
 
 #include "matching.hpp"
 #include "native/interrupt.hpp"
+#include "native/parallel.hpp"
 
 namespace ms::matching {
 namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr double tight = 1e-14;              // reduced weight that counts as zero
+constexpr int reductions = 8;                // most steps of the row reduction, as a multiple of the rows
+constexpr double given_back = 0.9;           // of what a reduction has taken from a column and may be given back
 constexpr double weak_diagonal = 0.1;        // scaled magnitude below which the diagonal does not replace matched entries
 
 class Search {
  public:
-  Search(const Pattern& A, const double* magnitude) : A_(A), w_(A.nnz()), largest_(A.n, 0.0), u_(A.n, infinite), v_(A.n, 0.0) {
-    row_of_.assign(A.n, -1);
-    column_of_.assign(A.n, -1);
+  Search(const Pattern& A, const double* magnitude, int threads) : A_(A), threads_(threads), w_(A.nnz()), largest_(A.n, 0.0), v_(A.n), distance_(A.n, infinite), previous_(A.n, -1), final_(A.n, 0) {
     weigh(magnitude);
   }
 
-  Matching run(const double* magnitude) {
-    start();
-    distance_.assign(A_.n, infinite);
-    final_.assign(A_.n, 0);
-    previous_.assign(A_.n, -1);
-    for (int32_t i = 0; i < A_.n; ++i)
-      if (column_of_[i] < 0) {
-        interrupt::poll();
-        augment(i);
-      }
+  Matching run(const double* magnitude, bool symmetric) {
+    if (!symmetric || !match_all(true)) match_all(false);
     Matching result;
     result.row_scale.resize(A_.n);
     result.col_scale.resize(A_.n);
-    for (int32_t i = 0; i < A_.n; ++i) {
+    for_rows([&](int32_t i) {
       result.row_scale[i] = largest_[i] > 0 ? std::exp(v_[i]) / largest_[i] : 1.0;
       result.col_scale[i] = std::exp(u_[i]);
-      result.rank += column_of_[i] >= 0;
-    }
+    });
+    result.rank = static_cast<int32_t>(A_.n - std::count(column_of_.begin(), column_of_.end(), -1));
     if (result.rank == A_.n) prefer_diagonal(magnitude, result);
     result.row_of = std::move(row_of_);
     return result;
   }
 
  private:
+  // f(i) for every row, on all threads.
+  template <class F>
+  void for_rows(F&& f) const {
+    for_range(threads_, A_.n, 1 << 12, [&](int64_t from, int64_t to, int) {
+      for (int64_t i = from; i < to; ++i) f(static_cast<int32_t>(i));
+    });
+  }
+
   void weigh(const double* magnitude) {
-    for (int32_t i = 0; i < A_.n; ++i) {
+    for_rows([&](int32_t i) {
       for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p) largest_[i] = std::max(largest_[i], magnitude[p]);
       const double top = std::log(largest_[i]);
-      for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p) {
-        w_[p] = magnitude[p] > 0 ? top - std::log(magnitude[p]) : infinite;
-        u_[A_.idx[p]] = std::min(u_[A_.idx[p]], w_[p]);
+      for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p) w_[p] = magnitude[p] > 0 ? top - std::log(magnitude[p]) : infinite;
+    });
+  }
+
+  // Where some row finds no column, a reduction drives prices up without end: such a matrix is to be matched without. Returns
+  // false at the first such row, with a reduction.
+  bool match_all(bool reducing) {
+    row_of_.assign(A_.n, -1);
+    column_of_.assign(A_.n, -1);
+    price();
+    start();
+    const std::vector<double> highest = reducing ? u_ : std::vector<double>();
+    if (reducing) reduce();
+    for (int32_t i = 0; i < A_.n; ++i)
+      if (column_of_[i] < 0) {
+        interrupt::poll();
+        if (!augment(i) && reducing) return false;
       }
-    }
+    if (reducing) give_back(highest);
+    return true;
+  }
+
+  // The largest duals of columns when those of rows are 0, and then of rows.
+  void price() {
+    u_.assign(A_.n, infinite);
+    for (int64_t p = 0; p < A_.nnz(); ++p) u_[A_.idx[p]] = std::min(u_[A_.idx[p]], w_[p]);
     for (double& u : u_)
       if (u == infinite) u = 0;
-    for (int32_t i = 0; i < A_.n; ++i) {
+    for_rows([&](int32_t i) {
       double least = infinite;
       for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p) least = std::min(least, w_[p] - u_[A_.idx[p]]);
       v_[i] = least == infinite ? 0 : least;
-    }
+    });
   }
 
   bool is_tight(int64_t p, int32_t i) const { return w_[p] - u_[A_.idx[p]] - v_[i] <= tight; }
@@ -79,9 +102,10 @@ class Search {
 
   // Tight entries first by themselves, then with one exchange: most rows are matched here. The diagonal is asked first.
   void start() {
-    for (int32_t i = 0; i < A_.n; ++i)
+    for_rows([&](int32_t i) {
       for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p)
         if (A_.idx[p] == i && is_tight(p, i)) match(i, i);
+    });
     for (int32_t i = 0; i < A_.n; ++i)
       if (column_of_[i] < 0) take_free(i);
     for (int32_t i = 0; i < A_.n; ++i)
@@ -101,9 +125,61 @@ class Search {
     return false;
   }
 
-  // Dijkstra over columns from the unmatched row `from`, by reduced weights, to the nearest unmatched column. Columns no further
-  // than the row at work wait on a stack, the latest first: a path of tight entries is followed to its end, without the queue.
-  void augment(int32_t from) {
+  // Row after row takes its best column, at the price from which on its second best would be as good; the row that had the column
+  // goes on. It leaves few rows for the search, but may go round and round over small differences: so only so many times.
+  void reduce() {
+    int64_t left = int64_t{reductions} * A_.n;
+    for (int32_t row = 0; row < A_.n; ++row) {
+      if (column_of_[row] >= 0) continue;
+      interrupt::poll();
+      for (int32_t i = row; i >= 0 && left > 0; --left) i = outbid(i);
+    }
+  }
+
+  // A reduction leaves the duals of columns as low as they may be, and scales an entry beside the matching to 1 in many rows, which
+  // costs a symmetric factorization digits. So column after column rises again, nearly as far as the other rows allow, and the row
+  // matched with it loses what that gains. Column j is read in row j.
+  void give_back(const std::vector<double>& highest) {
+    std::vector<double> dual(A_.n);                       // of rows, for weights that are -log|a_ij|
+    for (int32_t i = 0; i < A_.n; ++i) dual[i] = v_[i] - std::log(largest_[i]);
+    for (int32_t j = 0; j < A_.n; ++j) {
+      if (u_[j] >= highest[j]) continue;
+      const double from = u_[j] + std::log(largest_[j]);
+      double slack = highest[j] - u_[j];
+      for (int64_t p = A_.ptr[j]; p < A_.ptr[j + 1]; ++p)
+        if (const int32_t i = A_.idx[p]; i != row_of_[j]) slack = std::min(slack, w_[p] - from - dual[i]);
+      const double rise = given_back * std::max(0.0, slack);
+      u_[j] += rise;
+      v_[row_of_[j]] -= rise;
+      dual[row_of_[j]] -= rise;
+    }
+  }
+
+  // The row that loses its column to row i, or -1.
+  int32_t outbid(int32_t i) {
+    double least = infinite, second = infinite;
+    int32_t best = -1;
+    for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p) {
+      const double d = w_[p] - u_[A_.idx[p]];
+      const bool better = d < least;
+      second = better ? least : std::min(second, d);
+      least = better ? d : least;
+      best = better ? A_.idx[p] : best;
+    }
+    if (second == infinite) return -1;
+    const int32_t other = row_of_[best];
+    if (other >= 0 && least == second) return -1;         // nothing to bid: the search finds a way
+    v_[i] = second;
+    u_[best] -= second - least;
+    if (other >= 0) column_of_[other] = -1;
+    match(i, best);
+    return other;
+  }
+
+  // Dijkstra over columns from the unmatched row `from`, by reduced weights, to the nearest unmatched column; false if there is
+  // none. Columns no further than the row at work wait on a stack, the latest first: a path of tight entries is followed to its
+  // end, without the queue.
+  bool augment(int32_t from) {
     queue_.clear();
     near_.clear();
     touched_.clear();
@@ -136,6 +212,7 @@ class Search {
       distance_[j] = infinite;
       final_[j] = 0;
     }
+    return end >= 0;
   }
 
   // The row matched with the nearest column that is not settled yet, or -1 where none is nearer than `shortest`.
@@ -180,9 +257,10 @@ class Search {
   // A cycle j -> row_of[j] of the matching may be replaced by the diagonal where that is large all along the cycle.
   void prefer_diagonal(const double* magnitude, const Matching& scaled) {
     std::vector<uint8_t> large(A_.n, 0), seen(A_.n, 0);
-    for (int32_t i = 0; i < A_.n; ++i)
+    for_rows([&](int32_t i) {
       for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p)
         if (A_.idx[p] == i) large[i] = magnitude[p] * scaled.row_scale[i] * scaled.col_scale[i] >= weak_diagonal;
+    });
     for (int32_t j = 0; j < A_.n; ++j) {
       bool whole = !seen[j];
       for (int32_t k = j; !seen[k]; k = row_of_[k]) {
@@ -195,6 +273,7 @@ class Search {
   }
 
   const Pattern A_;
+  const int threads_;
   std::vector<double> w_, largest_, u_, v_;         // weights; largest magnitude of a row; duals of columns and rows
   std::vector<int32_t> row_of_, column_of_;
   std::vector<double> distance_;                    // of the search at hand: columns
@@ -206,6 +285,8 @@ class Search {
 
 }  // namespace
 
-Matching maximum_product(const Pattern& A, const double* magnitude) { return Search(A, magnitude).run(magnitude); }
+Matching maximum_product(const Pattern& A, const double* magnitude, bool symmetric, int threads) {
+  return Search(A, magnitude, threads).run(magnitude, symmetric);
+}
 
 }  // namespace ms::matching

@@ -8,22 +8,26 @@
 #include <cmath>
 
 #include "matching.hpp"
+#include "native/fetch.hpp"
 #include "native/parallel.hpp"
 
 namespace ms::matching {
 namespace {
 
 constexpr double strong = 0.1;               // scaled diagonal entry from which a row is a pivot by itself
+constexpr int64_t grain = 1 << 13;           // rows or vertices that a thread takes at a time
 
 class Pairing {
  public:
-  Pairing(const Pattern& A, const double* magnitude, const Matching& matched, SymmetricMatching& out)
+  Pairing(const Pattern& A, const double* magnitude, const Matching& matched, int threads, SymmetricMatching& out)
       : A_(A), column_of_(A.n, -1), diagonal_(A.n, 0.0), out_(out) {
     for (int32_t j = 0; j < A.n; ++j)
       if (matched.row_of[j] >= 0) column_of_[matched.row_of[j]] = j;
-    for (int32_t i = 0; i < A.n; ++i)
-      for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p)
-        if (A.idx[p] == i) diagonal_[i] = magnitude[p] * out.scale[i] * out.scale[i];
+    for_range(threads, A.n, grain, [&](int64_t from, int64_t to, int) {
+      for (int64_t i = from; i < to; ++i)
+        for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p)
+          if (A.idx[p] == i) diagonal_[i] = magnitude[p] * out.scale[i] * out.scale[i];
+    });
     out.partner.assign(A.n, -1);
     row_of_ = &matched.row_of;
   }
@@ -117,14 +121,16 @@ void scale_unmatched(const Pattern& A, const double* magnitude, const Matching& 
 
 }  // namespace
 
-SymmetricMatching symmetric(const Pattern& A, const double* magnitude) {
-  const Matching matched = maximum_product(A, magnitude);
+SymmetricMatching symmetric(const Pattern& A, const double* magnitude, int threads) {
+  const Matching matched = maximum_product(A, magnitude, true, threads);
   SymmetricMatching out;
   out.rank = matched.rank;
   out.scale.resize(A.n);
-  for (int32_t i = 0; i < A.n; ++i) out.scale[i] = std::sqrt(matched.row_scale[i]) * std::sqrt(matched.col_scale[i]);
+  for_range(threads, A.n, grain, [&](int64_t from, int64_t to, int) {
+    for (int64_t i = from; i < to; ++i) out.scale[i] = std::sqrt(matched.row_scale[i]) * std::sqrt(matched.col_scale[i]);
+  });
   if (out.rank < A.n) scale_unmatched(A, magnitude, matched, out.scale);
-  Pairing(A, magnitude, matched, out).run();
+  Pairing(A, magnitude, matched, threads, out).run();
   return out;
 }
 
@@ -132,6 +138,8 @@ std::vector<uint8_t> weak_rows(const Pattern& A, const double* values, const dou
   std::vector<uint8_t> weak(A.n, 1);
   for (int32_t k = 0; k < A.n; ++k) {
     const int32_t i = perm[k];                 // rows that come later are still marked weak
+    fetch_row(A, perm, k, A.n);
+    if (k + 8 < A.n) __builtin_prefetch(values + A.ptr[perm[k + 8]]);
     for (int64_t p = A.ptr[i]; p < A.ptr[i + 1] && weak[i]; ++p) {
       const int32_t j = A.idx[p];
       if ((j == i || !weak[j]) && std::abs(values[p]) * scale[i] * scale[j] >= strong) weak[i] = 0;
@@ -141,8 +149,6 @@ std::vector<uint8_t> weak_rows(const Pattern& A, const double* values, const dou
 }
 
 namespace {
-
-constexpr int64_t grain = 1 << 13;           // vertices
 
 // Lists made in pieces, one behind the other. ptr: (vertices + 1), length of list v at v + 1; it becomes the places of the lists.
 std::vector<int32_t> joined(std::vector<std::vector<int32_t>>& pieces, std::vector<int64_t>& ptr, int threads) {

@@ -174,6 +174,14 @@ def test_lower_triangle():
     assert np.array_equal(ms.ildl(sp.tril(A), lower=True).L.data, ms.ildl(A).L.data)
 
 
+def test_small_update_matrices_between_threads_take_little_memory():
+    """A banded matrix passes thousands of them: all together they are half as large as the factor."""
+    A = ms.datasets.kkt(33000, 17000, seed=3, kind="banded")
+    one, two = (ms.ildl(A, fill_level=None, threads=t) for t in (1, 2))
+    assert two.report.facts["bytes"] < 1.25 * one.report.facts["bytes"]
+    assert np.array_equal(one.L.data, two.L.data)
+
+
 @pytest.mark.parametrize("name, inertia, rank", [("aug3d_kkt.mtx", (3161, 1000, 712), 4161), ("stcqp1_kkt.mtx.gz", (4097, 939, 1113), 5036),
                                                  ("ubh1_kkt.mtx.gz", (18003, 12000, 6), 30003),
                                                  ("hangGlider_2.mtx", (914, 733, 0), 1647),

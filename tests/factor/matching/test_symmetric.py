@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from saddles import rank_deficient, regular, symmetric
+from scipy.optimize import linear_sum_assignment
 from scipy.sparse.csgraph import structural_rank
 
 import meshsolve as ms
@@ -39,6 +40,30 @@ def test_the_zoo():
 @given(st.integers(1, 30), st.floats(0.02, 0.4), st.integers(0, 10**6), st.sampled_from([0.0, 0.5, 1.0]))
 def test_random(n, density, seed, diagonal):
     check(symmetric(n, density, seed, diagonal))
+
+
+@pytest.mark.parametrize("kind", ["random", "banded"])
+def test_rows_that_outbid_each_other_reach_a_best_matching(kind):
+    """Few rows of a KKT matrix are matched by the cheap start; the searches are left nearly nothing to do."""
+    A = ms.datasets.kkt(250, 120, seed=5, kind=kind)
+    _, B = check(A)
+    with np.errstate(divide="ignore"):
+        best = linear_sum_assignment(np.where(B != 0, -np.log10(abs(B)), 1e6))
+    assert abs(B[best]).min() > 1 - 1e-9, "the scaling makes every entry of a best matching 1"
+
+
+def test_rows_without_a_column_do_not_drive_prices_up():
+    """40 rows have entries in 10 columns alone: outbidding each other would never end."""
+    rng = np.random.default_rng(3)
+    B = sp.csr_array(10 ** rng.uniform(-2, 2, (40, 10)))
+    pairs, _ = check(sp.block_array([[None, B], [B.T, None]]))
+    assert pairs.rank == 20 and abs(np.log10(pairs.scale)).max() < 3
+
+
+def test_the_same_matching_on_any_number_of_threads():
+    M = as_symmetric(ms.datasets.kkt(6000, 2500, kind="banded"))
+    one, three = symmetric_pairs(M), symmetric_pairs(M, threads=3)
+    assert np.array_equal(one.scale, three.scale) and np.array_equal(one.partner, three.partner)
 
 
 def test_strong_diagonals_stay_alone():
