@@ -66,11 +66,10 @@ std::vector<int64_t> places(const AssemblyTree& tree, Scalars&& scalars) {
   return ptr;
 }
 
-// Memory for a factor. Where that is much, what ordering and analysis worked in goes back to the system first; else it stays, for
-// what the numeric phase and the iterations ask for beside the factor.
+// Memory for a factor. Where that is much, what ordering and analysis worked in goes back to the system first.
 template <class T>
 Buffer<T> panels(int64_t scalars, int threads) {
-  constexpr int64_t large = 1 << 23;
+  constexpr int64_t large = 1 << 19;
   if (scalars > large) return_free_memory();
   return Buffer<T>(scalars, threads);
 }

@@ -159,8 +159,8 @@ def symmetric_pairs(M, paired=True, threads=1):
 
     Notes
     -----
-    The cost of the matching, which a row reduction makes cheaper than that of any matrix, and O(nnz). Source: Duff and Pralet
-    2005, section 3; Hagemann and Schenk 2006, section 3; Jonker and Volgenant 1987. Code: factor/matching/symmetric.cpp.
+    The cost of the matching, and O(nnz). Source: Duff and Pralet 2005, section 3; Hagemann and Schenk 2006, section 3. Code:
+    factor/matching/symmetric.cpp.
     """
     scale, partner, rank = _core.symmetric_matching(M.indptr, M.indices, np.abs(M.data), threads)
     if not paired:

@@ -15,7 +15,7 @@ void bind_matching(nb::module_& m) {
     matching::Matching result;
     {
       Released free;
-      result = matching::maximum_product(pattern(indptr, indices), magnitude.data(), false, threads);
+      result = matching::maximum_product(pattern(indptr, indices), magnitude.data(), threads);
     }
     return std::make_tuple(to_numpy(std::move(result.row_of)), to_numpy(std::move(result.row_scale)),
                            to_numpy(std::move(result.col_scale)), result.rank);

@@ -15,9 +15,8 @@ struct Matching {
 };
 
 // Maximum product of the matched magnitudes; entries of magnitude 0 do not count. Then the diagonal takes the place of
-// matched entries wherever it is nearly as large, because that keeps symmetric patterns symmetric. `symmetric`: A is, both triangles
-// are there, and a row reduction may save most of the searches.
-Matching maximum_product(const Pattern& A, const double* magnitude, bool symmetric, int threads);
+// matched entries wherever it is nearly as large, because that keeps symmetric patterns symmetric.
+Matching maximum_product(const Pattern& A, const double* magnitude, int threads);
 
 struct SymmetricMatching {
   std::vector<double> scale;                 // (n) |s_i a_ij s_j| <= 1

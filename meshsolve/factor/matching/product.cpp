@@ -1,7 +1,6 @@
 // Maximum product matching with dual scaling by sparse shortest augmenting paths.
 // Source: Duff and Koster 2001, "On algorithms for permuting large entries to the diagonal of a sparse matrix", section 3 and 4
-// (MC64, job 5); Jonker, Volgenant 1987, "A shortest augmenting path algorithm for dense and sparse linear assignment problems"
-// (row reduction). Cost: O(nnz log n) for each row that the cheap start and the reduction leave unmatched; few in practice.
+// (MC64, job 5). Cost: O(nnz log n) for each row that the cheap start leaves unmatched; few are left in practice.
 // Weights: w_ij = log(max_i |a_i.|) - log|a_ij| >= 0. Duals: w_ij >= u_j + v_i, with equality on matched entries, so that
 // exp(u_j) and exp(v_i) / max_i are the scalings.
 #include <algorithm>
@@ -20,18 +19,28 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr double tight = 1e-14;              // reduced weight that counts as zero
-constexpr int reductions = 8;                // most steps of the row reduction, as a multiple of the rows
-constexpr double given_back = 0.9;           // of what a reduction has taken from a column and may be given back
 constexpr double weak_diagonal = 0.1;        // scaled magnitude below which the diagonal does not replace matched entries
 
 class Search {
  public:
-  Search(const Pattern& A, const double* magnitude, int threads) : A_(A), threads_(threads), w_(A.nnz()), largest_(A.n, 0.0), v_(A.n), distance_(A.n, infinite), previous_(A.n, -1), final_(A.n, 0) {
+  Search(const Pattern& A, const double* magnitude, int threads)
+      : A_(A), threads_(threads), w_(A.nnz()), largest_(A.n, 0.0), u_(A.n, infinite), v_(A.n) {
+    row_of_.assign(A.n, -1);
+    column_of_.assign(A.n, -1);
     weigh(magnitude);
+    price();
   }
 
-  Matching run(const double* magnitude, bool symmetric) {
-    if (!symmetric || !match_all(true)) match_all(false);
+  Matching run(const double* magnitude) {
+    start();
+    distance_.assign(A_.n, infinite);
+    final_.assign(A_.n, 0);
+    previous_.assign(A_.n, -1);
+    for (int32_t i = 0; i < A_.n; ++i)
+      if (column_of_[i] < 0) {
+        interrupt::poll();
+        augment(i);
+      }
     Matching result;
     result.row_scale.resize(A_.n);
     result.col_scale.resize(A_.n);
@@ -62,27 +71,8 @@ class Search {
     });
   }
 
-  // Where some row finds no column, a reduction drives prices up without end: such a matrix is to be matched without. Returns
-  // false at the first such row, with a reduction.
-  bool match_all(bool reducing) {
-    row_of_.assign(A_.n, -1);
-    column_of_.assign(A_.n, -1);
-    price();
-    start();
-    const std::vector<double> highest = reducing ? u_ : std::vector<double>();
-    if (reducing) reduce();
-    for (int32_t i = 0; i < A_.n; ++i)
-      if (column_of_[i] < 0) {
-        interrupt::poll();
-        if (!augment(i) && reducing) return false;
-      }
-    if (reducing) give_back(highest);
-    return true;
-  }
-
   // The largest duals of columns when those of rows are 0, and then of rows.
   void price() {
-    u_.assign(A_.n, infinite);
     for (int64_t p = 0; p < A_.nnz(); ++p) u_[A_.idx[p]] = std::min(u_[A_.idx[p]], w_[p]);
     for (double& u : u_)
       if (u == infinite) u = 0;
@@ -125,61 +115,9 @@ class Search {
     return false;
   }
 
-  // Row after row takes its best column, at the price from which on its second best would be as good; the row that had the column
-  // goes on. It leaves few rows for the search, but may go round and round over small differences: so only so many times.
-  void reduce() {
-    int64_t left = int64_t{reductions} * A_.n;
-    for (int32_t row = 0; row < A_.n; ++row) {
-      if (column_of_[row] >= 0) continue;
-      interrupt::poll();
-      for (int32_t i = row; i >= 0 && left > 0; --left) i = outbid(i);
-    }
-  }
-
-  // A reduction leaves the duals of columns as low as they may be, and scales an entry beside the matching to 1 in many rows, which
-  // costs a symmetric factorization digits. So column after column rises again, nearly as far as the other rows allow, and the row
-  // matched with it loses what that gains. Column j is read in row j.
-  void give_back(const std::vector<double>& highest) {
-    std::vector<double> dual(A_.n);                       // of rows, for weights that are -log|a_ij|
-    for (int32_t i = 0; i < A_.n; ++i) dual[i] = v_[i] - std::log(largest_[i]);
-    for (int32_t j = 0; j < A_.n; ++j) {
-      if (u_[j] >= highest[j]) continue;
-      const double from = u_[j] + std::log(largest_[j]);
-      double slack = highest[j] - u_[j];
-      for (int64_t p = A_.ptr[j]; p < A_.ptr[j + 1]; ++p)
-        if (const int32_t i = A_.idx[p]; i != row_of_[j]) slack = std::min(slack, w_[p] - from - dual[i]);
-      const double rise = given_back * std::max(0.0, slack);
-      u_[j] += rise;
-      v_[row_of_[j]] -= rise;
-      dual[row_of_[j]] -= rise;
-    }
-  }
-
-  // The row that loses its column to row i, or -1.
-  int32_t outbid(int32_t i) {
-    double least = infinite, second = infinite;
-    int32_t best = -1;
-    for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p) {
-      const double d = w_[p] - u_[A_.idx[p]];
-      const bool better = d < least;
-      second = better ? least : std::min(second, d);
-      least = better ? d : least;
-      best = better ? A_.idx[p] : best;
-    }
-    if (second == infinite) return -1;
-    const int32_t other = row_of_[best];
-    if (other >= 0 && least == second) return -1;         // nothing to bid: the search finds a way
-    v_[i] = second;
-    u_[best] -= second - least;
-    if (other >= 0) column_of_[other] = -1;
-    match(i, best);
-    return other;
-  }
-
-  // Dijkstra over columns from the unmatched row `from`, by reduced weights, to the nearest unmatched column; false if there is
-  // none. Columns no further than the row at work wait on a stack, the latest first: a path of tight entries is followed to its
-  // end, without the queue.
-  bool augment(int32_t from) {
+  // Dijkstra over columns from the unmatched row `from`, by reduced weights, to the nearest unmatched column. Columns no further
+  // than the row at work wait on a stack, the latest first: a path of tight entries is followed to its end, without the queue.
+  void augment(int32_t from) {
     queue_.clear();
     near_.clear();
     touched_.clear();
@@ -212,7 +150,6 @@ class Search {
       distance_[j] = infinite;
       final_[j] = 0;
     }
-    return end >= 0;
   }
 
   // The row matched with the nearest column that is not settled yet, or -1 where none is nearer than `shortest`.
@@ -285,8 +222,8 @@ class Search {
 
 }  // namespace
 
-Matching maximum_product(const Pattern& A, const double* magnitude, bool symmetric, int threads) {
-  return Search(A, magnitude, threads).run(magnitude, symmetric);
+Matching maximum_product(const Pattern& A, const double* magnitude, int threads) {
+  return Search(A, magnitude, threads).run(magnitude);
 }
 
 }  // namespace ms::matching

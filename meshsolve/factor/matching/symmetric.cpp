@@ -122,7 +122,7 @@ void scale_unmatched(const Pattern& A, const double* magnitude, const Matching& 
 }  // namespace
 
 SymmetricMatching symmetric(const Pattern& A, const double* magnitude, int threads) {
-  const Matching matched = maximum_product(A, magnitude, true, threads);
+  const Matching matched = maximum_product(A, magnitude, threads);
   SymmetricMatching out;
   out.rank = matched.rank;
   out.scale.resize(A.n);
