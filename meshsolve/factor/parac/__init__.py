@@ -169,7 +169,7 @@ def parac(L, ordering="auto", samples="auto", rhs=1, seed=0, dtype=np.float64, t
     ensure_memory(BYTES_PER_ENTRY * M.nnz, "the factor")
     report = Report(threads=threads, nnz_A=M.nnz)
     with report.phase("numeric"):
-        graph = _graph(M, threads, edges=on_device or _may_be_rounds(ordering, M))
+        graph = _graph(M, threads, edges=on_device or _may_be_rounds(ordering))
     ordering = _choose_ordering(ordering, graph, M)
     samples = _choose_samples(samples, M, rhs)
     perm = None
@@ -215,7 +215,7 @@ def _has_hubs(graph, M):
     return mean > HUB_DEGREE and graph.max_degree > 8 * mean
 
 
-def _may_be_rounds(ordering, M):
+def _may_be_rounds(ordering):
     return isinstance(ordering, str) and ordering in ("auto", "rounds")
 
 

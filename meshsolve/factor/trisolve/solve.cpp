@@ -16,6 +16,13 @@ namespace {
 constexpr int64_t parallel_work = 300'000;       // entries times right-hand sides below which one thread is faster
 constexpr int64_t worth = 96;                    // columns times threads that were solved before the form by rows is made
 
+// Where each column of the caller stands: the inverse of an order.
+RawVector<int32_t> positions(const int32_t* order, int32_t n) {
+  RawVector<int32_t> position(n);
+  for (int32_t q = 0; q < n; ++q) position[order[q]] = q;
+  return position;
+}
+
 }  // namespace
 
 template <class T>
@@ -38,8 +45,7 @@ struct UnitLower<T>::Source {
 
   Source(ColumnStores<T>&& all, const int32_t* in_order) : columns(std::move(all)), order(in_order), number(std::move(columns.name)) {
     if (!order) return;
-    RawVector<int32_t> position(columns.n());
-    for (int32_t q = 0; q < columns.n(); ++q) position[order[q]] = q;
+    const RawVector<int32_t> position = positions(order, columns.n());
     if (number.empty()) number.resize(columns.n());
     for (int32_t i = 0; i < columns.n(); ++i) number[i] = position[columns.row(i)];
   }
@@ -141,8 +147,7 @@ void UnitLower<T>::find_runs() {
 
 template <class T>
 void UnitLower<T>::original(RawVector<int64_t>& ptr, RawVector<int32_t>& rows, RawVector<T>& values) const {
-  RawVector<int32_t> position(n_);             // of each column of the caller
-  for (int32_t q = 0; q < n_; ++q) position[order_[q]] = q;
+  const RawVector<int32_t> position = positions(order_.data(), n_);
   ptr.resize(n_ + int64_t{1});
   ptr[0] = 0;
   rows.resize(nnz());

@@ -95,10 +95,9 @@ def test_ranges_of_an_order_make_the_factor_of_the_whole(make, ordering):
 @pytest.mark.parametrize("ordering", ["natural", "amd", "rounds"])
 def test_stored_zeros_are_no_edges(ordering):
     L = random_graph(3000, 6000, 4)
-    far = sp.coo_array((np.zeros(6000), (np.arange(3000).repeat(2), np.r_[np.roll(np.arange(3000), 700), np.roll(np.arange(3000), -700)]
-                                         .reshape(2, -1).T.ravel())), L.shape)
-    rows, columns = np.r_[L.tocoo().row, far.row], np.r_[L.tocoo().col, far.col]
-    M = sp.coo_array((np.r_[L.tocoo().data, far.data], (rows, columns)), L.shape).tocsr()
+    edges, here = L.tocoo(), np.arange(3000)
+    far = np.roll(here, 700)
+    M = sp.csr_array((np.r_[edges.data, np.zeros(6000)], (np.r_[edges.row, here, far], np.r_[edges.col, far, here])), L.shape)
     assert M.nnz > L.nnz
     order = ms.order.amd(L).perm if ordering == "amd" else ordering
     P, Q = (ms.parac(A, ordering=order, seed=1, threads=t) for A, t in ((L, 1), (M, 2)))
