@@ -130,16 +130,21 @@ def library_threads(threads):
 
 
 def machine():
-    """Processor, cores this process may use, memory, frequency governor, load when the run began."""
-    return {"cpu": _cpu_model(), "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+    """Processor, its widest vectors, cores this process may use, memory, frequency governor, load when the run began."""
+    return {"cpu": _cpuinfo("model name") or platform.processor(), "vectors": _vectors(_cpuinfo("flags")), "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
             "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
             "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"), "system": platform.platform(),
             "load": os.getloadavg()[0]}
 
 
-def _cpu_model():
+def _cpuinfo(field):
     lines = (_read("/proc/cpuinfo") or "").splitlines()
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
+    return next((line.split(":")[1].strip() for line in lines if line.startswith(field)), "")
+
+
+def _vectors(flags):
+    """What decides the speed of every library's dense kernels on x86: one processor's name covers machines with and without."""
+    return next((name for flag, name in (("avx512f", "AVX-512"), ("avx2", "AVX2")) if flag in flags.split()), None)
 
 
 def _read(path):

@@ -16,7 +16,7 @@ import pathlib
 
 from benchmarks.cholesky_bars import GROUPS
 from benchmarks.measure import RESULTS
-from benchmarks.tables import TABLES, best, by_mesh, markdown
+from benchmarks.tables import TABLES, best, by_mesh, markdown, processor
 
 BEGIN, END = "<!-- benchmark:begin -->", "<!-- benchmark:end -->"
 
@@ -99,7 +99,7 @@ def chart(runs, path):
         axes.bar([i + (k - (len(groups) - 1) / 2) * width for i in range(len(meshes))], heights, width, label=group)
     axes.set_xticks(range(len(meshes)), [f"{mesh}\n{n / 1000:.0f}k" for mesh, n in zip(meshes, sizes, strict=True)])
     axes.set_ylabel("first solve, µs per vertex")
-    what = f"order, factor, solve 3 right-hand sides; threads: {min(run['threads'])}; {run['machine']['cpu']}"
+    what = f"order, factor, solve 3 right-hand sides; threads: {min(run['threads'])}; {processor(run)}"
     figure.legend(loc="outside upper center", frameon=False, ncols=min(len(groups), 7), fontsize=8, columnspacing=1.2, handlelength=1.2,
                   title=what, title_fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)

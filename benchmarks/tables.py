@@ -13,8 +13,14 @@ def markdown(run):
     """One result as tables with the line that says where it was measured."""
     parts = [_lines(columns, rows) for columns, rows in (make(run) for make in TABLES[run["bench"]]) if rows]
     host, left_out = run["machine"], ", ".join(run.get("left_out", []))
-    note = f"{host['cpu']}, {host['cores']} cores, {run['date'][:10]}, commit {run['git']}; {_statistic(run)} {run['clock']} seconds; {_peers(run)}"
+    note = f"{processor(run)}, {host['cores']} cores, {run['date'][:10]}, commit {run['git']}; {_statistic(run)} {run['clock']} seconds; {_peers(run)}"
     return "\n\n".join(parts) + f"\n\n{note}{'; left out: ' + left_out if left_out else ''}."
+
+
+def processor(run):
+    """The processor's name, with its vectors where the result tells them."""
+    host = run["machine"]
+    return " with ".join(filter(None, (host["cpu"], host.get("vectors"))))
 
 
 def _lines(columns, rows):

@@ -170,6 +170,10 @@ def test_peak_memory_sees_what_was_freed():
     assert 60e6 < int(done.stdout) < 100e6
 
 
+def test_vectors_are_the_widest_of_the_processor():
+    assert [measure._vectors(flags) for flags in ("fma avx2 avx512f", "avx avx2", "avx", "")] == ["AVX-512", "AVX2", None, None]
+
+
 def test_library_threads_restores_the_environment(monkeypatch):
     monkeypatch.setenv("MESHSOLVE_NUM_THREADS", "5")
     with measure.library_threads(2):
@@ -351,10 +355,11 @@ def test_table_of_graphs():
 
 def test_markdown_and_readme_markers():
     run = {"bench": "cholesky", "threads": [1], "clock": "wall", "git": "abc", "date": "2030-01-01T00:00",
-           "left_out": {"igl": ""}, "machine": {"cpu": "c", "cores": 2}, "peers": {"cholespy": "cholespy 2"},
+           "left_out": {"igl": ""}, "machine": {"cpu": "c", "vectors": "AVX2", "cores": 2}, "peers": {"cholespy": "cholespy 2"},
            "rows": [_row("a", 60_000, "meshsolve", 1.0), _row("a", 60_000, "cholespy", 4.0)]}
     text = tables.markdown(run)
     assert "| a | 60,000 | 1.00 / 1.00 | - / - | - / - | - / - | 4.00 / 4.00 | - / - | - / - | 1; 1 |" in text and "left out: igl" in text
+    assert "\n\nc with AVX2, 2 cores, 2030-01-01, commit abc;" in text
     assert plot.spliced(f"x{plot.BEGIN}old{plot.END}y", "new") == f"x{plot.BEGIN}\nnew\n{plot.END}y"
     with pytest.raises(SystemExit):
         plot.spliced("nothing", "new")
