@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "native/fetch.hpp"
 #include "native/parallel.hpp"
 
 namespace ms::krylov {
@@ -67,17 +68,17 @@ void renumber(const Pattern& A, const double* x, const int32_t* place, int64_t* 
   std::vector<int32_t> position(n);
   ptr[0] = 0;
   for (int64_t q = 0; q < n; ++q) {
-    __builtin_prefetch(A.ptr + later(q, soon));
-    __builtin_prefetch(position.data() + later(q, soon));
+    fetch(A.ptr + later(q, soon));
+    fetch(position.data() + later(q, soon));
     position[place[q]] = static_cast<int32_t>(q);
     ptr[q + 1] = ptr[q] + A.degree(place[q]);
   }
   for_range(threads, n, rows_per_block, [&](int64_t from, int64_t to, int) {
     for (int64_t q = from; q < to; ++q) {
-      __builtin_prefetch(A.ptr + later(q, 2 * soon));
+      fetch(A.ptr + later(q, 2 * soon));
       const int64_t next = A.ptr[later(q, soon)];
-      __builtin_prefetch(A.idx + next);
-      __builtin_prefetch(x + next);
+      fetch(A.idx + next);
+      fetch(x + next);
       int64_t at = ptr[q];
       for (int64_t p = A.ptr[place[q]]; p < A.ptr[place[q] + 1]; ++p, ++at) {
         idx[at] = position[A.idx[p]];

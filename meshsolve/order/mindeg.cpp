@@ -11,6 +11,7 @@
 #include <cmath>
 #include <limits>
 
+#include "native/fetch.hpp"
 #include "native/interrupt.hpp"
 #include "order.hpp"
 
@@ -120,14 +121,14 @@ int32_t MinDegree<Index>::smallest() {
 // itself is at hand: smallest() wrote to it. Only the beginning of long lists is fetched.
 template <class Index>
 void MinDegree<Index>::fetch_list(int32_t i) const {
-  __builtin_prefetch(iw_ + node_[i].pos);
+  fetch(iw_ + node_[i].pos);
 }
 
 template <class Index>
 void MinDegree<Index>::fetch_neighbours(int32_t i) const {
   const Node& a = node_[i];
-  if (a.next >= 0) __builtin_prefetch(&node_[a.next]);
-  for (Index p = a.pos; p < a.pos + std::min(a.len, kFetched); ++p) __builtin_prefetch(&node_[iw_[p]]);
+  if (a.next >= 0) fetch(&node_[a.next]);
+  for (Index p = a.pos; p < a.pos + std::min(a.len, kFetched); ++p) fetch(&node_[iw_[p]]);
 }
 
 template <class Index>
@@ -135,7 +136,7 @@ void MinDegree<Index>::fetch_elements(int32_t i) const {
   const Node& a = node_[i];
   if (a.pos < 0) return;                      // eliminated with the pivot at work
   for (Index p = a.pos; p < a.pos + std::min(a.elen, kFetched); ++p)
-    __builtin_prefetch(iw_ + std::max(node_[iw_[p]].pos, Index{0}));
+    fetch(iw_ + std::max(node_[iw_[p]].pos, Index{0}));
 }
 
 // Operations of the columns eliminated with the pivot at work: the squares of their lengths, which are upper bounds.
@@ -197,7 +198,7 @@ void MinDegree<Index>::gather(Index begin, int32_t length) {
     pivot_degree_ += a.nv;
     a.nv = -a.nv;
     iw_[end++] = i;
-    __builtin_prefetch(iw_ + a.pos);
+    fetch(iw_ + a.pos);
     if (i < own_) delist(i);
   }
   me_end_ = end;

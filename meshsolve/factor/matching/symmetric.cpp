@@ -139,7 +139,7 @@ std::vector<uint8_t> weak_rows(const Pattern& A, const double* values, const dou
   for (int32_t k = 0; k < A.n; ++k) {
     const int32_t i = perm[k];                 // rows that come later are still marked weak
     fetch_row(A, perm, k, A.n);
-    if (k + 8 < A.n) __builtin_prefetch(values + A.ptr[perm[k + 8]]);
+    if (k + 8 < A.n) fetch(values + A.ptr[perm[k + 8]]);
     for (int64_t p = A.ptr[i]; p < A.ptr[i + 1] && weak[i]; ++p) {
       const int32_t j = A.idx[p];
       if ((j == i || !weak[j]) && std::abs(values[p]) * scale[i] * scale[j] >= strong) weak[i] = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "native/fetch.hpp"
 #include "native/parallel.hpp"
 #include "parac.hpp"
 
@@ -75,16 +76,16 @@ void copy_rows(const Graph& g, const int32_t* met, int32_t k, int32_t end, const
   for (int32_t i = k; i < end; ++i) {
     const int64_t p = g.ptr[met[i]], length = g.ptr[met[i] + 1] - p;
     next.ptr[i + 1] = next.ptr[i] + length;
-    __builtin_prefetch(g.to.data() + p);
-    __builtin_prefetch(g.w.data() + p);
-    __builtin_prefetch(g.w.data() + p + length);
+    fetch(g.to.data() + p);
+    fetch(g.w.data() + p);
+    fetch(g.w.data() + p + length);
   }
   for (int32_t i = k; i < end; ++i) {
     const int64_t from = g.ptr[met[i]] - next.ptr[i];
     for (int64_t p = next.ptr[i]; p < next.ptr[i + 1]; ++p) {
       next.to[p] = g.to[from + p];
       next.w[p] = g.w[from + p];
-      __builtin_prefetch(&name[next.to[p]]);
+      fetch(&name[next.to[p]]);
     }
   }
 }

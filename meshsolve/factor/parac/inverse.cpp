@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "native/buffer.hpp"
+#include "native/fetch.hpp"
 #include "native/parallel.hpp"
 #include "native/split.hpp"
 #include "parac.hpp"
@@ -88,14 +89,14 @@ void Inverse<T>::apply_block(const double* b, int64_t row_b, int64_t column_b, d
   const int32_t* const perm = place_.data();
   for_range(threads, n, grain, [&](int64_t from, int64_t to, int) {
     for (int64_t q = from; q < to; ++q) {
-      __builtin_prefetch(b + perm[std::min(q + ahead, n - 1)] * row_b);
+      fetch(b + perm[std::min(q + ahead, n - 1)] * row_b);
       for (int64_t c = 0; c < K; ++c) Y[q * K + c] = b[perm[q] * row_b + c * column_b];
     }
   });
   lower_.solve_pair(Y, K, inverse_d_.data(), threads);
   for_range(threads, n, grain, [&](int64_t from, int64_t to, int) {
     for (int64_t q = from; q < to; ++q) {
-      __builtin_prefetch(x + perm[std::min(q + ahead, n - 1)] * row_x, 1);
+      fetch_to_write(x + perm[std::min(q + ahead, n - 1)] * row_x);
       for (int64_t c = 0; c < K; ++c) x[perm[q] * row_x + c * column_x] = Y[q * K + c];
     }
   });

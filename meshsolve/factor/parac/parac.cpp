@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "lists.hpp"
+#include "native/fetch.hpp"
 #include "native/parallel.hpp"
 #include "pivot_work.hpp"
 
@@ -92,15 +93,15 @@ class Ordered {
     std::array<int64_t, block> start;
     std::array<int32_t, block> length;
     for (int64_t i = 0; i < count; ++i)
-      if (to + i < n_) __builtin_prefetch(&matrix_.ptr[perm_[to + i]]);       // of the next block
+      if (to + i < n_) fetch(&matrix_.ptr[perm_[to + i]]);       // of the next block
     int64_t entries = 0;
     for (int64_t i = 0; i < count; ++i) {
       const int32_t v = perm_[from + i];
       start[i] = matrix_.ptr[v];
       entries += length[i] = static_cast<int32_t>(matrix_.degree(v));
-      __builtin_prefetch(matrix_.idx + start[i]);
-      __builtin_prefetch(graph_.entries + start[i]);
-      __builtin_prefetch(graph_.entries + start[i] + length[i]);
+      fetch(matrix_.idx + start[i]);
+      fetch(graph_.entries + start[i]);
+      fetch(graph_.entries + start[i] + length[i]);
     }
     if (worker.kept + entries > static_cast<int64_t>(worker.to.size())) {
       worker.to.resize(worker.kept + 2 * entries);
@@ -113,7 +114,7 @@ class Ordered {
       for (int64_t p = start[i]; p < start[i] + length[i]; ++p, ++at) {
         name[at] = matrix_.idx[p];
         w[at] = -graph_.entries[p];
-        __builtin_prefetch(&iperm_[name[at]]);
+        fetch(&iperm_[name[at]]);
       }
     at = worker.kept;
     int64_t next = at;

@@ -18,6 +18,7 @@
 #include "lists.hpp"
 #include "native/atomic.hpp"
 #include "native/buffer.hpp"
+#include "native/fetch.hpp"
 #include "native/parallel.hpp"
 #include "pivot_work.hpp"
 
@@ -137,7 +138,7 @@ class Rounds {
   void select(bool wide);
   bool choose_wide() const;
   void eliminate_chosen(bool wide);
-  void fetch(int64_t from, int64_t to, bool rows_too) const;
+  void fetch_rows(int64_t from, int64_t to, bool rows_too) const;
   void next_epoch(bool wide);
   void move_vertex(const Epoch& old, int32_t u, const RawVector<int32_t>& name, Edge* row);
   Factor<T> collect();
@@ -288,27 +289,27 @@ void Rounds<T>::make_room(Vertex& at, int32_t entries, Rows& rows) {
 // Chosen vertices lie far apart, and so do their neighbours: asks for all that their elimination reads. Rows of neighbours are
 // looked for on one thread only: others may be moving them.
 template <class T>
-void Rounds<T>::fetch(int64_t from, int64_t to, bool rows_too) const {
+void Rounds<T>::fetch_rows(int64_t from, int64_t to, bool rows_too) const {
   const auto neighbours = [&](auto&& f) {
     for (int64_t i = from; i < to; ++i) {
       const Vertex& at = at_.vertex[chosen_[i]];
       for (int32_t e = 0, last = std::min(at.used, 12); e < last; ++e) f(at.row[e].to);
     }
   };
-  for (int64_t i = from; i < to; ++i) __builtin_prefetch(&at_.vertex[chosen_[i]]);
+  for (int64_t i = from; i < to; ++i) fetch(&at_.vertex[chosen_[i]]);
   for (int64_t i = from; i < to; ++i) {
     const Edge* const row = at_.vertex[chosen_[i]].row;
-    __builtin_prefetch(row);
-    __builtin_prefetch(row + 4);
+    fetch(row);
+    fetch(row + 4);
   }
   neighbours([&](int32_t u) {
-    __builtin_prefetch(&at_.key[u], 1);
-    __builtin_prefetch(at_.vertex.data() + u, 1);
+    fetch_to_write(&at_.key[u]);
+    fetch_to_write(at_.vertex.data() + u);
   });
   if (rows_too) neighbours([&](int32_t u) {
     if (u == at_.m) return;
-    __builtin_prefetch(at_.vertex[u].row, 1);
-    __builtin_prefetch(at_.vertex[u].row + 4, 1);
+    fetch_to_write(at_.vertex[u].row);
+    fetch_to_write(at_.vertex[u].row + 4);
   });
 }
 
@@ -317,7 +318,7 @@ void Rounds<T>::eliminate_chosen(bool wide) {
   const int64_t count = static_cast<int64_t>(chosen_.size()), share = std::clamp<int64_t>(count / (8 * options_.threads), 1, 128);
   for_range(wide ? options_.threads : 1, count, share, [&](int64_t from, int64_t to, int worker) {
     for (int64_t i = from; i < to; ++i) {
-      if ((i - from) % fetched == 0) fetch(i, std::min(to, i + fetched), !wide);
+      if ((i - from) % fetched == 0) fetch_rows(i, std::min(to, i + fetched), !wide);
       perm_[done_ + i] = at_.vertex[chosen_[i]].origin;
       wide ? eliminate<true>(chosen_[i], done_ + i, worker) : eliminate<false>(chosen_[i], done_ + i, worker);
     }

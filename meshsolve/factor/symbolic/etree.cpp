@@ -6,6 +6,7 @@
 // finishes parts before it joins them), and the caller the rows between them.
 #include <algorithm>
 
+#include "native/fetch.hpp"
 #include "native/parallel.hpp"
 #include "parts.hpp"
 #include "symbolic.hpp"
@@ -34,7 +35,7 @@ inline void climb(int32_t j, int32_t k, int32_t* ancestor, int32_t* parent) {
 // Writes the rows [from, to) of both triangles. Half of the entries go each way: no branch.
 void permute(const Pattern& A, const int32_t* perm, const int32_t* iperm, int32_t from, int32_t to, Triangles& out) {
   for (int32_t k = from; k < to; ++k) {
-    __builtin_prefetch(A.idx + A.ptr[perm[k + std::min(kAhead, A.n - 1 - k)]]);
+    fetch(A.idx + A.ptr[perm[k + std::min(kAhead, A.n - 1 - k)]]);
     int32_t* const columns = out.columns.get();
     int64_t lower = out.begin[k], upper = out.begin[k + 1] - 1;
     for (int64_t p = A.ptr[perm[k]]; p < A.ptr[perm[k] + 1]; ++p) {

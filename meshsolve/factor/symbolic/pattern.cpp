@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "native/fetch.hpp"
 #include "native/parallel.hpp"
 #include "parts.hpp"
 #include "symbolic.hpp"
@@ -52,7 +53,7 @@ Skeleton skeleton(const Pattern& A, const Analysis& analysis, int threads) {
     std::vector<int32_t> row;
     for (int32_t i = static_cast<int32_t>(from); i < to; ++i) {
       if (i % kRows == 0) interrupt::poll();
-      __builtin_prefetch(A.idx + A.ptr[analysis.perm[i + std::min(kAhead, A.n - 1 - i)]]);
+      fetch(A.idx + A.ptr[analysis.perm[i + std::min(kAhead, A.n - 1 - i)]]);
       const int32_t old = analysis.perm[i];
       row.resize(std::max<size_t>(row.size(), A.degree(old) + 1));
       int32_t* last = row.data();

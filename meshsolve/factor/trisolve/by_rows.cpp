@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "entries.hpp"
+#include "native/fetch.hpp"
 #include "native/parallel.hpp"
 #include "pieces.hpp"
 
@@ -73,11 +74,11 @@ void write_entries(const LowerColumns<T>& L, int32_t from, int32_t to, int64_t* 
   const int64_t end = L.ptr[to];
   for (int32_t k = from; k < to; ++k)
     for (int64_t p = L.ptr[k]; p < L.ptr[k + 1]; ++p) {
-      if (p + far < end) __builtin_prefetch(&next[L.rows[p + far]], 1);
+      if (p + far < end) fetch_to_write(&next[L.rows[p + far]]);
       if (p + near < end) {
         const int64_t soon = next[L.rows[p + near]];
-        __builtin_prefetch(columns + soon, 1);
-        __builtin_prefetch(values + soon, 1);
+        fetch_to_write(columns + soon);
+        fetch_to_write(values + soon);
       }
       const int64_t at = next[L.rows[p]]++;
       columns[at] = k;
@@ -194,7 +195,7 @@ void gather_rows(const Rows<T>& R, int64_t from, int64_t to) {
     double sum[K];
     for (int c = 0; c < K; ++c) sum[c] = y[c];
     const int64_t count = length < long_column ? length : R.ptr[at + 1] - R.ptr[at];
-    if (length > 2) fetch(columns, values, ahead);
+    if (length > 2) fetch_entries(columns, values, ahead);
     add_ascending<K>(columns, values, count, R.Y, sum);
     for (int c = 0; c < K; ++c) y[c] = sum[c];
     columns += count;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "by_rows.hpp"
+#include "native/fetch.hpp"
 
 namespace ms::trisolve {
 
@@ -14,9 +15,9 @@ constexpr int64_t block = 8;                     // entries of a long column tha
 // Asks for the cache lines `entries` further on, which may lie past the end. The entries of L stream by more slowly than the
 // hardware expects of a stream: left to itself it asks for them too late, a quarter of the time of a large factor.
 template <class T>
-inline void fetch(const int32_t* rows, const T* values, int64_t entries) {
-  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(values) + entries * sizeof(T)));
-  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(rows) + entries * sizeof(int32_t)));
+inline void fetch_entries(const int32_t* rows, const T* values, int64_t entries) {
+  fetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(values) + entries * sizeof(T)));
+  fetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(rows) + entries * sizeof(int32_t)));
 }
 
 // The sum of a long column from its last entry to its first, in two chains of additions that do not wait for each other.
@@ -28,7 +29,7 @@ inline void add_long(const int32_t* rows, const T* values, int64_t count, const 
     for (int c = 0; c < K; ++c) to[c] += v * Y[int64_t{rows[e]} * K + c];
   };
   for (; count >= block; count -= block) {
-    fetch(rows + count - block, values + count - block, -ahead);
+    fetch_entries(rows + count - block, values + count - block, -ahead);
     for (int64_t e = count - 1; e > count - block; e -= 2) {
       add(e, sum);
       add(e - 1, odd);
@@ -78,7 +79,7 @@ void gather(const Stored<T>& L, int64_t from, int64_t to) {
     p = L.list ? ptr[k] : p - count;
     const int32_t* const rows = L.of.rows + p;
     const T* const values = L.of.values + p;
-    if (length > 2 && length < long_column) fetch(rows, values, -ahead);
+    if (length > 2 && length < long_column) fetch_entries(rows, values, -ahead);
     if (count >= long_column)
       add_long<K>(rows, values, count, L.Y, s);
     else

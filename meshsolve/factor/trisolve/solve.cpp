@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "entries.hpp"
+#include "native/fetch.hpp"
 #include "native/parallel.hpp"
 #include "pieces.hpp"
 #include "trisolve.hpp"
@@ -75,8 +76,8 @@ void UnitLower<T>::load(int32_t a, int32_t b, const Source& source, Piece& piece
     piece.values.resize(end - begin);
     for (int32_t q = a; q < b; ++q) {
       if (q + ahead < b) {
-        __builtin_prefetch(columns.rows(source.at(q + ahead)));
-        __builtin_prefetch(columns.values(source.at(q + ahead)));
+        fetch(columns.rows(source.at(q + ahead)));
+        fetch(columns.values(source.at(q + ahead)));
       }
       std::copy_n(columns.rows(source.at(q)), ptr_[q + 1] - ptr_[q], piece.rows.begin() + (ptr_[q] - begin));
       std::copy_n(columns.values(source.at(q)), ptr_[q + 1] - ptr_[q], piece.values.begin() + (ptr_[q] - begin));
@@ -204,14 +205,14 @@ void scatter(const Stored<T>& L, int64_t from, int64_t to) {
     double s[K];
     for (int c = 0; c < K; ++c) s[c] = L.Y[k * K + c];
     if constexpr (length < long_column) {
-      if (length > 2) fetch(rows, values, ahead);
+      if (length > 2) fetch_entries(rows, values, ahead);
       scatter_entries<K, length>(rows, values, s, L.Y);
       rows += length;
       values += length;
     } else {
       const int32_t* const end = L.of.rows + L.of.ptr[k + 1];
       for (; end - rows >= block; rows += block, values += block) {
-        fetch(rows, values, ahead);
+        fetch_entries(rows, values, ahead);
         scatter_entries<K, K == 1 ? block : 1>(rows, values, s, L.Y);
         for (int e = 1; e < block && K > 1; ++e) scatter_entries<K, 1>(rows + e, values + e, s, L.Y);
       }
