@@ -4,6 +4,7 @@
 
 #include "cholesky.hpp"
 #include "native/dense.hpp"
+#include "native/fetch.hpp"
 #include "native/parallel.hpp"
 
 namespace ms::cholesky {
@@ -21,10 +22,19 @@ struct Problem {
   const int32_t* perm;                // caller's row of each new row, nullptr for the permuted numbering itself
   int threads;
   fronts::SolveSpace<T>& space;
+  bool far;                           // in memory, not in a cache
 
   int64_t row(int64_t j) const { return perm ? perm[j] : j; }
   PanelShape shape(int32_t s) const { return panel_shape(tree, s); }
   Step<const T> step(int32_t s, int64_t k) const { return shape(s).step(panels + panel_ptr[s], k); }
+
+  // Front s of L, and the rows of B or X that it reads or writes.
+  template <class V>
+  void fetch_front(int32_t s, Strided<V> vectors) const {
+    if (!far || s < 0 || s >= tree.count()) return;
+    fetch_block(panels + panel_ptr[s], panels + panel_ptr[s + 1]);
+    for (int64_t j = tree.first(s); j < tree.first(s) + tree.pivots(s); ++j) fetch(&vectors.at(row(j), 0));
+  }
 };
 
 // Y := L^-1 P B in the new numbering, S values a row of which K are right-hand sides.
@@ -33,6 +43,7 @@ void forward(const Problem<T>& p, Strided<const double> B, T* Y) {
   const AssemblyTree& tree = p.tree;
   UpdateBlocks<T> blocks(tree, p.plan, p.threads, S, p.space.blocks);
   fronts::bottom_up(tree, p.plan, p.threads, blocks, [&](int32_t s, T* update, int, int) {
+    p.fetch_front(s + fronts::fronts_ahead, B);
     const int64_t w = tree.pivots(s), u = tree.updates(s), begin = tree.first(s);
     T* const y = Y + begin * S;
     for (int64_t j = 0; j < w; ++j)
@@ -54,6 +65,7 @@ void forward(const Problem<T>& p, Strided<const double> B, T* Y) {
 template <class T, int64_t K, int64_t S>
 void backward(const Problem<T>& p, T* Y, Strided<double> X) {
   fronts::top_down(p.plan, p.threads, [&](int32_t s, int) {
+    p.fetch_front(s - fronts::fronts_ahead, X);
     const int64_t w = p.tree.pivots(s), begin = p.tree.first(s);
     T* const y = Y + begin * S;
     for (int64_t k = p.shape(s).steps(); k-- > 0;) {
@@ -93,7 +105,8 @@ void Factor<T>::solve(System system, Strided<const double> B, Strided<double> X,
   const int32_t* const perm = system == System::A ? tree.symbolic->analysis.perm.data() : nullptr;
   auto space = space_.lend();
   space->reserve(tree.n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);
-  const Problem<T> p{tree, *plan, panels_.data(), panel_ptr_.data(), perm, threads, *space};
+  const Problem<T> p{tree, *plan, panels_.data(), panel_ptr_.data(), perm, threads, *space,
+                     fronts::leaves_cache(panels_.size() * static_cast<int64_t>(sizeof(T)))};
   interrupt::begin(k);
   fronts::in_blocks(k, [&]<int64_t K>(int64_t at) { solve_block<T, K>(system, p, B.from(at), X.from(at)); });
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "glu.hpp"
+#include "native/fetch.hpp"
 #include "native/parallel.hpp"
 
 namespace ms::glu {
@@ -22,7 +23,8 @@ class BlockSolve {
   BlockSolve(const FrontPlan& plan, const SolvePlan& tasks, const T* fronts, const int32_t* exchange, const T* outside,
              bool transposed, int threads, SolveSpace<T>& space)
       : p_(plan), tree_(plan.tree), tasks_(tasks), fronts_(fronts), exchange_(exchange), outside_(outside),
-        transposed_(transposed), threads_(threads), space_(space), Y_(space.work.data()) {}
+        transposed_(transposed), threads_(threads), space_(space), Y_(space.work.data()),
+        far_(fronts::leaves_cache(plan.base.back() * static_cast<int64_t>(sizeof(T)))) {}
 
   void run() const {
     for (int32_t k = 0; k < p_.frame.blocks(); ++k) {
@@ -65,6 +67,7 @@ class BlockSolve {
 
   // Front s of the fronts [begin, end) that share `sums`: Y itself where a whole block is one task.
   void forward(int32_t s, int32_t begin, int32_t end, T* sums, int worker) const {
+    fetch_front(s + fronts::fronts_ahead, transposed_);
     for (int32_t q = tree_.child_ptr[s]; q < tree_.child_ptr[s + 1]; ++q)
       if (const int32_t c = tree_.child[q]; c < begin && tree_.updates(c) > 0) {
         const T* const from = update(c);
@@ -80,6 +83,16 @@ class BlockSolve {
       for (int64_t i = 0; i < tree_.updates(s); ++i)
         for (int64_t k = 0; k < K; ++k) to[i * K + k] = std::exchange(sums[tree_.rows(s)[i] * K + k], T(0));
     }
+  }
+
+  // What a sweep reads of front s: the columns of L or the rows of U.
+  void fetch_front(int32_t s, bool upper) const {
+    if (!far_ || s < 0 || s >= tree_.count()) return;
+    const T* const P = fronts_ + p_.base[s];
+    if (upper)
+      fetch_block(P + tree_.pivots(s) * p_.leading_p(s), fronts_ + p_.base[s + 1]);
+    else
+      fetch_block(P, P + tree_.pivots(s) * p_.leading_p(s));
   }
 
   void forward_small(int32_t s, T* sums) const {
@@ -189,6 +202,7 @@ class BlockSolve {
   }
 
   void backward(int32_t s, int worker) const {
+    fetch_front(s - fronts::fronts_ahead, !transposed_);
     if (tree_.height(s) <= small_height) return backward_small(s);
     const int64_t w = tree_.pivots(s), u = tree_.updates(s), ldp = p_.leading_p(s), ldq = p_.leading_q(s);
     const int64_t ld = w + u + solve_padding;
@@ -235,6 +249,7 @@ class BlockSolve {
   const int threads_;
   SolveSpace<T>& space_;
   T* const Y_;                            // K values a position
+  const bool far_;                        // the fronts are in memory, not in a cache
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "complete.hpp"
 #include "native/dense.hpp"
+#include "native/fetch.hpp"
 #include "native/parallel.hpp"
 
 namespace ms::ildl {
@@ -22,6 +23,13 @@ struct Problem {
   const double* scale;
   int threads;
   fronts::SolveSpace<T>& space;
+  bool far;                           // the factor is in memory, not in a cache
+
+  void fetch_front(int32_t s) const {
+    if (!far || s < 0 || s >= tree.count()) return;
+    const FrontState<T>& f = state[s];
+    fetch_block(f.panel, f.panel + f.pivots * f.ld);
+  }
 };
 
 // The columns of one front for S right-hand sides, by rows: its pivots as they were chosen, then those that it hands up.
@@ -69,6 +77,7 @@ void forward(const Problem<T>& p, T* Y) {
   const AssemblyTree& tree = p.tree;
   UpdateBlocks<T> blocks(tree, p.plan, p.threads, S, p.space.blocks);
   fronts::bottom_up(tree, p.plan, p.threads, blocks, [&](int32_t s, T* update, int worker, int) {
+    p.fetch_front(s + fronts::fronts_ahead);
     const FrontColumns<T, S> columns(p, s, worker);
     const FrontState<T>& f = columns.f;
     const int64_t own = tree.pivots(s), u = tree.updates(s);
@@ -89,6 +98,7 @@ void forward(const Problem<T>& p, T* Y) {
 template <class T, int64_t S>
 void backward(const Problem<T>& p, T* Y) {
   fronts::top_down(p.plan, p.threads, [&](int32_t s, int worker) {
+    p.fetch_front(s - fronts::fronts_ahead);
     const FrontColumns<T, S> columns(p, s, worker);
     const FrontState<T>& f = columns.f;
     columns.load(Y);
@@ -124,7 +134,8 @@ void Complete<T>::solve(const double* scale, Strided<const double> B, Strided<do
   const auto plan = fronts::plan_of(tree, threads);
   auto space = space_.lend();
   space->reserve(tree.n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);
-  const Problem<T> p{tree, *plan, state_, scale, threads, *space};
+  const Problem<T> p{tree, *plan, state_, scale, threads, *space,
+                     fronts::leaves_cache(panels_.size() * static_cast<int64_t>(sizeof(T)))};
   interrupt::begin(k);
   fronts::in_blocks(k, [&]<int64_t K>(int64_t at) { solve_block<T, K>(p, B.from(at), X.from(at)); });
 }
