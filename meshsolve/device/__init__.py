@@ -39,6 +39,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
+import importlib.util
 import pathlib
 import traceback
 from dataclasses import dataclass
@@ -198,7 +199,7 @@ def backend():
 
 def available():
     """Whether there is a device to run on."""
-    return _stand_in.get() is not None or not isinstance(_cupy(), str)
+    return _stand_in.get() is not None or (_is_installed() and not isinstance(_cupy(), str))
 
 
 @contextlib.contextmanager
@@ -248,6 +249,12 @@ def on_cpu(device, what, known=("cpu", "cuda")):
 def _check_known(device, known):
     if not isinstance(device, str) or device not in known:
         raise InvalidInputError(f"device has to be one of {', '.join(map(repr, known))}, not {device!r}")
+
+
+@functools.cache
+def _is_installed():
+    """Whether there is a CuPy at all: a first call on the CPU need not load what speaks to it."""
+    return importlib.util.find_spec("cupy") is not None
 
 
 @functools.cache
