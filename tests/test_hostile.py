@@ -364,6 +364,7 @@ ROWS = [
     bad("cg", "a singular Laplacian, b not in its range", "b is not in the range", lambda tmp: (ms.cg, (ms.graph_laplacian(spd()), RHS), {}), ms.MeshsolveWarning),
     fine("cg", "complex b, no columns, x0", "its parts are solved as two columns", lambda tmp: (ms.cg, (spd(), np.ones(N) * 1j), {})),
     bad("order.nested_dissection", "unknown effort", "effort has to be one of", lambda tmp: (ms.order.nested_dissection, (spd(),), {"effort": "best"})),
+    bad("order.auto", "unknown effort", "effort has to be one of", lambda tmp: (ms.order.auto, (spd(),), {"effort": "best"})),
     bad("order.nested_dissection", "`patch_size` below 16", "patch_size has to be an integer from 16", lambda tmp: (ms.order.nested_dissection, (spd(),), {"patch_size": 8})),
     bad("order.update", "an ordering without a tree", "with a tree", lambda tmp: (ms.order.update, (ms.order.natural(spd()), spd()), {})),
     bad("order.update", "a damaged separator tree", "the parent of node 0 has to be a later node", lambda tmp: (ms.order.update, (damaged_tree(), spd()), {})),

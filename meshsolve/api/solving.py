@@ -145,7 +145,7 @@ def _analysis(A, M, pinned, threads, place):
                              sym.factor(A, threads=threads, device=place))
     constraint, threads = Pinned(M) if pinned else None, thread_count(threads)
     free = M if constraint is None else constraint.reduce(M, threads)
-    sym, data = analyzed(free, "auto", 0, threads), free.data
+    sym, data = analyzed(free, "auto", 0, threads, effort="fast"), free.data          # for a factor that is used once
     return sym, lambda: CholeskyFactor(sym, Values(M.n, sym, constraint, threads), data, threads=threads)
 
 

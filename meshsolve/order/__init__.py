@@ -19,6 +19,7 @@ from meshsolve.order.prepass_cuda import on_host
 from meshsolve.order.simple import amd, natural, nnz_sort, random, rcm
 from meshsolve.order.update import update
 from meshsolve.report import Report
+from meshsolve.types import Effort
 
 __all__ = ["Ordering", "SeparatorTree", "amd", "auto", "natural", "nested_dissection", "nnz_sort", "random", "rcm", "resolve",
            "update"]
@@ -28,7 +29,8 @@ def __dir__() -> list[str]:
     return __all__
 
 
-def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | None = None, place: str = "cpu") -> Ordering:
+def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | None = None, place: str = "cpu",
+            effort: Effort = "default") -> Ordering:
     """What a user passed as ``ordering=`` becomes an :class:`Ordering` of ``pattern``.
 
     Parameters
@@ -38,8 +40,8 @@ def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | 
         permutation.
     pattern : Csr
         Symmetric, without diagonal.
-    seed, threads : int
-        For the methods that use them.
+    seed, threads, effort
+        For the methods that use them; on the GPU there is one effort.
     place : {"cpu", "cuda"}
         Where the pattern lies. ``"cuda"``: ``"auto"`` and ``"nd"`` are the nested dissection of the GPU, whose ``perm`` stays
         there; minimum degree, whose steps depend on each other, and the simple ones are the CPU's.
@@ -63,10 +65,10 @@ def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | 
         return Ordering(as_perm(ordering, pattern.n, "ordering"), "given", report=Report(ordering="given"))
     if place == "cuda":
         return dissect_there(pattern, as_seed(seed), thread_count(threads)) if ordering in ("auto", "nd") else resolve(
-            ordering, on_host(pattern), seed, threads)
+            ordering, on_host(pattern), seed, threads, effort=effort)
     methods = {
-        "auto": lambda: auto(pattern, seed=seed, threads=threads),
-        "nd": lambda: nested_dissection(pattern, seed=seed, threads=threads),
+        "auto": lambda: auto(pattern, seed=seed, threads=threads, effort=effort),
+        "nd": lambda: nested_dissection(pattern, effort, seed=seed, threads=threads),
         "amd": lambda: amd(pattern),
         "nnz_sort": lambda: nnz_sort(pattern, seed),
         "rcm": lambda: rcm(pattern),

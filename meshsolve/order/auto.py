@@ -5,18 +5,18 @@ from __future__ import annotations
 from functools import partial
 
 from meshsolve import _core
-from meshsolve.arrays import as_seed, thread_count
+from meshsolve.arrays import as_seed, one_of, thread_count
 from meshsolve.mesh import MeshLike, pattern_of
-from meshsolve.order.nested import DEFAULT_PATCH, dissect
+from meshsolve.order.nested import DEFAULT_PATCH, EFFORTS, dissect
 from meshsolve.order.ordering import Ordering, timed
 from meshsolve.order.simple import amd
-from meshsolve.types import Matrix
+from meshsolve.types import Effort, Matrix
 
 TRIED_UP_TO = 100_000           # unknowns up to which minimum degree is tried; beyond, its operations are foreseen
 CHEAP = 8000                    # operations an unknown for which a factorization takes less time than any dissection
 
 
-def auto(A_or_mesh: MeshLike | Matrix, seed: int = 0, threads: int | None = None) -> Ordering:
+def auto(A_or_mesh: MeshLike | Matrix, seed: int = 0, threads: int | None = None, effort: Effort = "default") -> Ordering:
     """Minimum degree where a factorization with it is cheaper than a dissection, else nested dissection.
 
     Minimum degree takes a third of the time of nested dissection and has more fill, the more the larger the mesh. It is
@@ -26,8 +26,8 @@ def auto(A_or_mesh: MeshLike | Matrix, seed: int = 0, threads: int | None = None
 
     Parameters
     ----------
-    A_or_mesh, seed, threads
-        As in :func:`nested_dissection`.
+    A_or_mesh, seed, threads, effort
+        As in :func:`nested_dissection`. ``"fast"`` suits a factor that is used once: a fifth less time, 4 % more operations.
 
     Returns
     -------
@@ -49,12 +49,13 @@ def auto(A_or_mesh: MeshLike | Matrix, seed: int = 0, threads: int | None = None
     >>> ms.order.auto(ms.datasets.grid2d(50, 50)).method
     'amd'
     """
+    one_of(effort, "effort", EFFORTS)
     pattern, seed, threads = pattern_of(A_or_mesh), as_seed(seed), thread_count(threads)
     if pattern.n > TRIED_UP_TO:
-        first, second = dissect(pattern, "default", DEFAULT_PATCH, seed, threads, cheap=CHEAP), amd
+        first, second = dissect(pattern, effort, DEFAULT_PATCH, seed, threads, cheap=CHEAP), amd
     else:
         first = timed("amd", pattern, lambda graph: _core.amd(graph.indptr, graph.indices, most_flops=CHEAP * graph.n))
-        second = partial(dissect, effort="default", patch=DEFAULT_PATCH, seed=seed, threads=threads)
+        second = partial(dissect, effort=effort, patch=DEFAULT_PATCH, seed=seed, threads=threads)
     if len(first) == pattern.n:
         return first
     ordering = second(pattern)

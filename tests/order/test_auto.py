@@ -22,6 +22,16 @@ def test_dissection_where_a_factor_is_dear():
     assert o.report.seconds["order"] > 0
 
 
+def test_less_effort_for_a_factor_that_is_used_once():
+    A = grid(22, 22, 22)
+    fast = order.nested_dissection(A, effort="fast").perm
+    assert np.array_equal(order.auto(A, effort="fast").perm, fast) and not np.array_equal(order.auto(A).perm, fast)
+    L = ms.datasets.grid3d(22, boundary="dirichlet")
+    _, info = ms.solve(L, np.ones(L.shape[0]), method="cholesky")
+    fast = order.nested_dissection(L, effort="fast")
+    assert info.report.facts["nnz_L"] == ms.analyze(L, fast).nnz != ms.analyze(L).nnz
+
+
 @pytest.mark.parametrize(("shape", "method"), [((500, 400), "nd"), ((3500, 30), "amd")])
 def test_large_meshes_by_their_shape(shape, method):
     o = order.auto(triangulated(*shape))
