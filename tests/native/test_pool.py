@@ -17,6 +17,8 @@ from meshsolve import datasets
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
+SLOW = 42              # side of a grid whose numeric phase takes longer than the 50 ms between two looks, on fast machines too
+
 
 def problem(n=60):
     """Big enough for several tasks, with its right-hand sides."""
@@ -181,7 +183,7 @@ def test_a_callback_may_solve_again():
             inside.append(ms.cholesky(A, threads=2).solve(b))
             busy.clear()
 
-    B = datasets.grid3d(34, boundary="dirichlet")
+    B = datasets.grid3d(SLOW, boundary="dirichlet")
     y = ms.cholesky(B, threads=2).solve(np.ones(B.shape[0]))
     with ms.showing_progress(tell):
         z = ms.cholesky(B, threads=2).solve(np.ones(B.shape[0]))
@@ -234,14 +236,13 @@ def test_ctrl_c_during_an_ordering(threads):
 
 # ---- progress -----------------------------------------------------------------------------------------------------------
 
-
 def test_progress_tells_phases_and_counts_that_grow():
     seen = []
-    A = datasets.grid3d(34, boundary="dirichlet")
+    A = datasets.grid3d(SLOW, boundary="dirichlet")
     with ms.showing_progress(lambda *told: seen.append(told)):
         for _ in range(100):                         # a fast machine may be done before the count is looked at
             seen.clear()
-            ms.cholesky(A, threads=2).solve(np.ones(34**3))
+            ms.cholesky(A, threads=2).solve(np.ones(SLOW**3))
             if any(total for name, _, total in seen if name == "numeric"):
                 break
     phases = list(dict.fromkeys(phase for phase, _, _ in seen))
@@ -261,7 +262,7 @@ def test_an_exception_of_the_progress_callable_stops_the_work():
         if total:
             raise LookupError("enough")
 
-    A = datasets.grid3d(34, boundary="dirichlet")
+    A = datasets.grid3d(SLOW, boundary="dirichlet")
     with pytest.raises(LookupError, match="enough"), ms.showing_progress(tell):
         for _ in range(100):                         # one may be done before it is looked at
             ms.cholesky(A, threads=2)
@@ -295,5 +296,5 @@ def test_progress_is_nested_and_restored():
         with ms.showing_progress(lambda *told: inner.append(told)):
             ms.order.amd(datasets.grid2d(9, 9))
         count = len(inner)
-        ms.cholesky(datasets.grid3d(34, boundary="dirichlet"))
+        ms.cholesky(datasets.grid3d(SLOW, boundary="dirichlet"))
     assert count and len(inner) == count and any(total for _, _, total in outer)
