@@ -131,7 +131,8 @@ def library_threads(threads):
 
 def machine():
     """Processor, its widest vectors, cores this process may use, memory, frequency governor, load when the run began."""
-    return {"cpu": _cpuinfo("model name") or platform.processor(), "vectors": _vectors(_cpuinfo("flags")), "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+    return {"cpu": _cpuinfo("model name") or platform.processor(), "vectors": _vectors(_cpuinfo("flags")),
+            "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
             "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
             "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"), "system": platform.platform(),
             "load": os.getloadavg()[0]}

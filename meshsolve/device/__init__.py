@@ -41,6 +41,7 @@ import contextvars
 import functools
 import importlib.util
 import pathlib
+import sys
 import traceback
 from dataclasses import dataclass
 
@@ -254,7 +255,7 @@ def _check_known(device, known):
 @functools.cache
 def _is_installed():
     """Whether there is a CuPy at all: a first call on the CPU need not load what speaks to it."""
-    return importlib.util.find_spec("cupy") is not None
+    return "cupy" in sys.modules or importlib.util.find_spec("cupy") is not None
 
 
 @functools.cache

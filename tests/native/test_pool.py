@@ -236,6 +236,7 @@ def test_ctrl_c_during_an_ordering(threads):
 
 # ---- progress -----------------------------------------------------------------------------------------------------------
 
+
 def test_progress_tells_phases_and_counts_that_grow():
     seen = []
     A = datasets.grid3d(SLOW, boundary="dirichlet")

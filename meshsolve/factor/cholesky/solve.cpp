@@ -105,8 +105,7 @@ void Factor<T>::solve(System system, Strided<const double> B, Strided<double> X,
   const int32_t* const perm = system == System::A ? tree.symbolic->analysis.perm.data() : nullptr;
   auto space = space_.lend();
   space->reserve(tree.n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);
-  const Problem<T> p{tree, *plan, panels_.data(), panel_ptr_.data(), perm, threads, *space,
-                     fronts::leaves_cache(panels_.size() * static_cast<int64_t>(sizeof(T)))};
+  const Problem<T> p{tree, *plan, panels_.data(), panel_ptr_.data(), perm, threads, *space, fronts::leaves_cache<T>(panels_.size())};
   interrupt::begin(k);
   fronts::in_blocks(k, [&]<int64_t K>(int64_t at) { solve_block<T, K>(system, p, B.from(at), X.from(at)); });
 }

@@ -49,7 +49,7 @@ struct SolveSpace {
 
 // A solve asks for a front when it is so many fronts away, if the factor is too large to wait for it in a cache.
 constexpr int32_t fronts_ahead = 2;
-inline bool leaves_cache(int64_t bytes) { return bytes > int64_t{20} << 20; }
+template <class T> bool leaves_cache(int64_t scalars) { return scalars * static_cast<int64_t>(sizeof(T)) > int64_t{20} << 20; }
 
 // Threads that a symmetric factor of `scalars` numbers is solved with.
 inline int threads_worthwhile(int64_t scalars, int64_t k, int threads) {

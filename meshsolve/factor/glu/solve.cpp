@@ -24,7 +24,7 @@ class BlockSolve {
              bool transposed, int threads, SolveSpace<T>& space)
       : p_(plan), tree_(plan.tree), tasks_(tasks), fronts_(fronts), exchange_(exchange), outside_(outside),
         transposed_(transposed), threads_(threads), space_(space), Y_(space.work.data()),
-        far_(fronts::leaves_cache(plan.base.back() * static_cast<int64_t>(sizeof(T)))) {}
+        far_(fronts::leaves_cache<T>(plan.base.back())) {}
 
   void run() const {
     for (int32_t k = 0; k < p_.frame.blocks(); ++k) {

@@ -134,8 +134,7 @@ void Complete<T>::solve(const double* scale, Strided<const double> B, Strided<do
   const auto plan = fronts::plan_of(tree, threads);
   auto space = space_.lend();
   space->reserve(tree.n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);
-  const Problem<T> p{tree, *plan, state_, scale, threads, *space,
-                     fronts::leaves_cache(panels_.size() * static_cast<int64_t>(sizeof(T)))};
+  const Problem<T> p{tree, *plan, state_, scale, threads, *space, fronts::leaves_cache<T>(panels_.size())};
   interrupt::begin(k);
   fronts::in_blocks(k, [&]<int64_t K>(int64_t at) { solve_block<T, K>(p, B.from(at), X.from(at)); });
 }

@@ -16,7 +16,6 @@ namespace ms::symbolic {
 namespace {
 
 constexpr int32_t kBlock = 1 << 10;             // rows read ahead of the tree, whose branches would hold up the loads
-constexpr int32_t kAhead = 16;                  // rows from the one that is read to the one that is fetched
 constexpr int64_t kRows = 1 << 13;              // rows of one piece of work
 
 // Row k meets column j < k: the root of the tree that holds j becomes a child of k, and the path to it points to k.
@@ -35,7 +34,7 @@ inline void climb(int32_t j, int32_t k, int32_t* ancestor, int32_t* parent) {
 // Writes the rows [from, to) of both triangles. Half of the entries go each way: no branch.
 void permute(const Pattern& A, const int32_t* perm, const int32_t* iperm, int32_t from, int32_t to, Triangles& out) {
   for (int32_t k = from; k < to; ++k) {
-    fetch(A.idx + A.ptr[perm[k + std::min(kAhead, A.n - 1 - k)]]);
+    fetch_row(A, perm, k, A.n);
     int32_t* const columns = out.columns.get();
     int64_t lower = out.begin[k], upper = out.begin[k + 1] - 1;
     for (int64_t p = A.ptr[perm[k]]; p < A.ptr[perm[k] + 1]; ++p) {

@@ -19,7 +19,6 @@ namespace ms::symbolic {
 namespace {
 
 constexpr int64_t kRows = 1 << 13;      // rows or columns of one piece of work
-constexpr int32_t kAhead = 16;          // rows from the one that is read to the one that is fetched
 
 void sort_short(int32_t* begin, int32_t* end) {
   if (end - begin > 24) {
@@ -53,7 +52,7 @@ Skeleton skeleton(const Pattern& A, const Analysis& analysis, int threads) {
     std::vector<int32_t> row;
     for (int32_t i = static_cast<int32_t>(from); i < to; ++i) {
       if (i % kRows == 0) interrupt::poll();
-      fetch(A.idx + A.ptr[analysis.perm[i + std::min(kAhead, A.n - 1 - i)]]);
+      fetch_row(A, analysis.perm, i, A.n);
       const int32_t old = analysis.perm[i];
       row.resize(std::max<size_t>(row.size(), A.degree(old) + 1));
       int32_t* last = row.data();
