@@ -19,15 +19,15 @@ CHEAP = 8000                    # operations an unknown for which a factorizatio
 def auto(A_or_mesh: MeshLike | Matrix, seed: int = 0, threads: int | None = None, effort: Effort = "default") -> Ordering:
     """Minimum degree where a factorization with it is cheaper than a dissection, else nested dissection.
 
-    Minimum degree takes a third of the time of nested dissection and has more fill, the more the larger the mesh. It is
-    taken where it needs at most 8000 operations an unknown: most meshes up to 60 000 vertices, thin ones of any size. Then a
-    first solve takes half the time and a refactorization about the same. Up to 100 000 unknowns it is tried, beyond that the
+    Minimum degree takes half of the time of nested dissection on one thread and has more fill, the more the larger the mesh. It
+    is taken where it needs at most 8000 operations an unknown: most meshes up to 60 000 vertices, thin ones of any size. Then a
+    first solve takes a quarter less time and a refactorization about the same. Up to 100 000 unknowns it is tried, beyond that the
     graph of the patches tells its operations. The pattern alone decides.
 
     Parameters
     ----------
     A_or_mesh, seed, threads, effort
-        As in :func:`nested_dissection`. ``"fast"`` suits a factor that is used once: a fifth less time, 4 % more operations.
+        As in :func:`nested_dissection`. ``"fast"`` suits a factor that is used once: a fifth less time, 6 % more operations.
 
     Returns
     -------

@@ -1,6 +1,9 @@
-// Python face of the order room: nested_dissection and amd on checked symmetric patterns without diagonal.
+// Python face of the order room: nested_dissection, amd and its parts on checked symmetric patterns without diagonal.
+#include <algorithm>
 #include <limits>
 
+#include "mindeg.hpp"
+#include "mindeg_bits.hpp"
 #include "native/bind.hpp"
 #include "order.hpp"
 
@@ -29,6 +32,27 @@ auto amd(In<int64_t> indptr, In<int32_t> indices, double most_flops) {
   return to_numpy(std::move(perm));
 }
 
+// For tests of both engines of a leaf by themselves: the vertices from `own` on are its halo.
+auto leaf_order(In<int64_t> indptr, In<int32_t> indices, int32_t own, bool bits) {
+  const Pattern A = pattern(indptr, indices);
+  if (own < 0 || own > A.n || (bits && A.n > order::BitMinDegree::most_vertices)) throw nb::value_error("own, n");
+  std::vector<int32_t> perm(own);
+  if (bits) {
+    order::BitMinDegree graph;
+    graph.begin(own, A.n - own);
+    for (int32_t i = 0; i < own; ++i)
+      for (int64_t k = A.ptr[i]; k < A.ptr[i + 1]; ++k) graph.connect(i, A.idx[k]);
+    graph.run(perm.data());
+  } else {
+    order::MinDegree<int32_t> graph;
+    graph.begin(A.n, own, A.nnz());
+    for (int32_t i = 0; i < A.n; ++i)
+      std::copy(A.idx + A.ptr[i], A.idx + A.ptr[i + 1], graph.row(static_cast<int32_t>(A.degree(i))));
+    graph.run(perm.data());
+  }
+  return to_numpy(std::move(perm));
+}
+
 }  // namespace
 
 void bind_order(nb::module_& m) {
@@ -40,6 +64,8 @@ void bind_order(nb::module_& m) {
   m.def("amd", amd, "indptr"_a.noconvert(), "indices"_a.noconvert(),
         "most_flops"_a = std::numeric_limits<double>::infinity(),
         "perm of approximate minimum degree; empty when a bound of its Cholesky operations passes most_flops");
+  m.def("leaf_order", leaf_order, "indptr"_a.noconvert(), "indices"_a.noconvert(), "own"_a, "bits"_a,
+        "minimum degree of the vertices below own, with the others as halo, in a bit matrix or in lists");
 }
 
 }  // namespace ms

@@ -1,6 +1,7 @@
 // Stage 2 of nested dissection: a part is copied into local numbers, vertices of adjacent separators behind its own, and
-// ordered by minimum degree with this halo (mindeg.cpp). Halo vertices are shared with other parts that may be at work on
-// other threads, so their local numbers lie in a small hash table, not in Members.
+// ordered by minimum degree with this halo: in a bit matrix (mindeg_bits.cpp), or with lists where it is large (mindeg.cpp).
+// Halo vertices are shared with other parts that may be at work on other threads, so their local numbers lie in a small hash
+// table, not in Members.
 #include "leaf.hpp"
 
 #include <algorithm>
@@ -12,7 +13,9 @@ const std::vector<int32_t>& LeafOrder::order(const Quotient& q) {
   for (const int32_t p : q.patch) m_.for_each(p, [&](int32_t v) { vertices_.push_back(v); });
   if (vertices_.size() <= 2) return vertices_;
   const int64_t entries = number_rows();
-  if (fits_32_bits(entries, static_cast<int64_t>(vertices_.size() + halo_.size()))) {
+  if (vertices_.size() + halo_.size() <= BitMinDegree::most_vertices) {
+    run_on_bits();
+  } else if (fits_32_bits(entries, static_cast<int64_t>(vertices_.size() + halo_.size()))) {
     run(small_, entries);
   } else {
     MinDegree<int64_t> wide;
@@ -72,6 +75,16 @@ void LeafOrder::grow_table() {
     bigger[at] = slot;
   }
   table_.swap(bigger);
+}
+
+void LeafOrder::run_on_bits() {
+  const int32_t own = static_cast<int32_t>(vertices_.size());
+  bits_.begin(own, static_cast<int32_t>(halo_.size()));
+  const int32_t* from = columns_.data();
+  for (int32_t i = 0; i < own; ++i)
+    for (const int32_t* end = from + m_.graph.degree(vertices_[i]); from < end; ++from) bits_.connect(i, *from);
+  order_.resize(own);
+  bits_.run(order_.data());
 }
 
 template <class Index>

@@ -5,6 +5,7 @@
 
 #include "members.hpp"
 #include "mindeg.hpp"
+#include "mindeg_bits.hpp"
 #include "subpatch.hpp"
 
 namespace ms::order {
@@ -20,9 +21,11 @@ class LeafOrder {
   int64_t number_rows();
   int32_t halo_number(int32_t v);
   void grow_table();
+  void run_on_bits();
   template <class Index> void run(MinDegree<Index>& graph, int64_t entries);
 
   Members& m_;
+  BitMinDegree bits_;
   MinDegree<int32_t> small_;
   std::vector<int32_t> vertices_, columns_, order_, result_;
   std::vector<int32_t> halo_count_;              // entries in the row of each halo vertex

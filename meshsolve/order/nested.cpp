@@ -2,12 +2,13 @@
 // recursively, each edge cut is turned into a minimum vertex separator of the fine graph within a band around it, and parts
 // of a few hundred vertices are ordered by minimum degree with halo.
 // Source: the patch idea of Mahmoud's thesis (2024) and Homa (arXiv 2602.00898); edge weights, band, halo are ours.
-// Cost: a node pays for its patches and its band, never for all its vertices; about 1 us a vertex on meshes.
+// Cost: a node pays for its patches and its band, never for all its vertices; 0.4 to 0.8 us a vertex on meshes.
 // Every subtree draws its random numbers from its path in the tree and touches only its own vertices (members.hpp): the
 // result does not depend on the number of threads.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <limits>
 #include <mutex>
 #include <numeric>
 
@@ -276,7 +277,7 @@ bool Dissection::find_separator(Worker& w, const Node& node, std::vector<uint8_t
   const size_t candidates = std::min<size_t>(effort(options_, node.weight).candidates, w.trials.size());
   w.best.score = -1;
   for (size_t k = 0; k < candidates; ++k) {
-    w.finder.find(node.q, w.trials[k].side, w.other);
+    w.finder.find(node.q, w.trials[k].side, w.best.score < 0 ? std::numeric_limits<double>::infinity() : w.best.score, w.other);
     const bool empty_side = std::max(w.other.weight[0], w.other.weight[1]) == node.weight;
     if (w.other.score < 0 || empty_side || (w.best.score >= 0 && w.other.score >= w.best.score)) continue;
     std::swap(w.best, w.other);

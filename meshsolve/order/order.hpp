@@ -18,7 +18,7 @@ struct Options {
   int32_t trials = 2;          // bisections of the quotient graph, the best is refined
   int32_t candidates = 1;      // of the trials, how many get a separator before one is chosen
   int32_t large = 4000;        // nodes below this size have one trial and one round; ten times as large: more of each
-  double balance = 0.3;        // the larger side may have (1 + balance) / 2 of a node
+  double balance = 0.4;        // the larger side may have (1 + balance) / 2 of a node
   double cheap = 0;            // operations a row: where minimum degree is foreseen to need no more, nothing is ordered
   uint64_t seed = 0;
   int threads = 1;

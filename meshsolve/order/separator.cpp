@@ -11,6 +11,8 @@ namespace ms::order {
 namespace {
 constexpr double kShare = 0.12;           // of the node: where the band stops on a side
 constexpr double kHopeless = 0.6;         // of the node in the boundary: no small separator here
+constexpr double kWorthARound = 0.01;     // of the separator: what a round must gain for another one to follow
+constexpr double kBehind = 1.02;          // times the score to beat: after two rounds, hardly made up for
 }
 
 Effort effort(const Options& o, int64_t weight) {
@@ -24,7 +26,7 @@ double separator_score(int64_t size, int64_t larger, int64_t total) {
   return static_cast<double>(size) * (1 + (share - 0.5) + 3 * std::max(0.0, share - 0.65));
 }
 
-void SeparatorFinder::find(const Quotient& q, const std::vector<uint8_t>& patch_side, Separator& result) {
+void SeparatorFinder::find(const Quotient& q, const std::vector<uint8_t>& patch_side, double to_beat, Separator& result) {
   result.vertices.clear();
   result.score = -1;
   int64_t weight[2] = {0, 0};
@@ -39,12 +41,15 @@ void SeparatorFinder::find(const Quotient& q, const std::vector<uint8_t>& patch_
     const Effort spend = effort(options_, total);
     const int64_t limit = std::max<int64_t>(1, static_cast<int64_t>(kShare * static_cast<double>(total)));
     for (int round = 0; round < spend.rounds; ++round) {
+      const int64_t before = result.size;
       lay_band(spend.layers, limit);
       build_graph();
-      if (!improve(weight, result) || seeds_.empty()) break;
+      if (!improve(weight, result)) break;
       std::copy(result.weight, result.weight + 2, weight);
+      result.score = separator_score(result.size, std::max(weight[0], weight[1]), total);
+      const double gain = static_cast<double>(before - result.size) / static_cast<double>(before);
+      if (seeds_.empty() || gain < kWorthARound || (round > 0 && result.score > kBehind * to_beat)) break;
     }
-    result.score = separator_score(result.size, std::max(result.weight[0], result.weight[1]), total);
   }
   result.side.resize(result.vertices.size());
   for (size_t k = 0; k < result.vertices.size(); ++k) {

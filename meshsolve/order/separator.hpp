@@ -21,8 +21,9 @@ class SeparatorFinder {
  public:
   SeparatorFinder(Members& members, const Options& options) : m_(members), options_(options) {}
 
-  // The separator near the cut of q's patches into the sides `patch_side`.
-  void find(const Quotient& q, const std::vector<uint8_t>& patch_side, Separator& result);
+  // The separator near the cut of q's patches into the sides `patch_side`; one that stays well behind the score `to_beat` is
+  // not worked out to the end.
+  void find(const Quotient& q, const std::vector<uint8_t>& patch_side, double to_beat, Separator& result);
 
  private:
   void cut_vertices(const Quotient& q, const std::vector<uint8_t>& patch_side);

@@ -90,11 +90,11 @@ def fill(A, perm):
     return int(count.sum()), float((count ** 2).sum())
 
 
-def minimum_degree(A):
-    """Exact minimum degree by the definition, fill edges and all."""
+def minimum_degree(A, own=None):
+    """Exact minimum degree by the definition, fill edges and all; vertices from `own` on are the halo."""
     dense = sp.csr_array(A).toarray() != 0
     np.fill_diagonal(dense, False)
-    left, perm = set(range(len(dense))), []
+    left, perm = set(range(len(dense) if own is None else own)), []
     while left:
         v = min(left, key=lambda u: (dense[u].sum(), u))
         neighbours = np.flatnonzero(dense[v])

@@ -1,4 +1,4 @@
-"""Approximate minimum degree: fill close to the exact one, on small graphs; speed traps; halo by way of leaves."""
+"""Minimum degree in lists and in a bit matrix: fill close to that of the definition, on small graphs; halo; speed traps."""
 
 import time
 
@@ -22,7 +22,8 @@ from graphs import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meshsolve import order
+from meshsolve import _core, order
+from meshsolve.mesh import pattern_of
 
 pytestmark = pytest.mark.native
 
@@ -69,3 +70,79 @@ def test_a_dense_row_comes_last():
     A[1234, :] = 1
     A[:, 1234] = 1
     assert order.amd(sp.csr_array(A)).perm[-1] == 1234
+
+
+# ---- leaves: vertices from `own` on are the halo
+
+ENGINES = pytest.mark.parametrize("bits", [True, False], ids=["bits", "lists"])
+
+
+def leaf_order(A, own, bits):
+    """Halo rows hold own vertices alone, as in a dissection."""
+    A = sp.csr_array(A).tolil()
+    A[own:, own:] = 0
+    P = pattern_of(sp.csr_array(A))
+    perm = _core.leaf_order(P.indptr, P.indices, own, bits)
+    assert np.array_equal(np.sort(perm), np.arange(own))
+    return perm
+
+
+def leaf_fill(A, own, perm):
+    """nnz(L) where the halo, as a clique, comes last."""
+    A = sp.csr_array(A).tolil()
+    A[own:, own:] = 1
+    return fill(sp.csr_array(A), np.concatenate([perm, np.arange(own, A.shape[0])]))[0]
+
+
+LEAVES = [(grid(7, 7), 30), (triangulated(6, 8), 41), (grid(5, 5, 4), 70), (random_graph(60, 4, 1), 50), (kkt(40, 20, 2), 60),
+          (path(50), 49), (grid(18, 17), 250), (triangulated(20, 20), 320), (grid(25, 26), 600), (triangulated(32, 32), 900)]
+
+
+@ENGINES
+@pytest.mark.parametrize("A, own", LEAVES)
+def test_a_leaf_fills_little_more_than_by_exact_minimum_degree(A, own, bits):
+    exact = minimum_degree(A, own)
+    assert leaf_fill(A, own, leaf_order(A, own, bits)) <= 1.08 * leaf_fill(A, own, exact)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 70), st.integers(0, 20), st.floats(0, 1), st.integers(0, 2**20))
+def test_both_engines_on_random_leaves(own, halo, density, seed):
+    rng, n = np.random.default_rng(seed), own + halo
+    A = rng.random((n, n)) < density * rng.random()
+    A = sp.csr_array((A | A.T | np.eye(n, dtype=bool)).astype(float))
+    exact = leaf_fill(A, own, minimum_degree(A, own))
+    for bits in (True, False):
+        assert leaf_fill(A, own, leaf_order(A, own, bits)) <= 1.15 * exact + 5
+
+
+@ENGINES
+@pytest.mark.parametrize("own, halo", [(1, 0), (1, 1), (63, 0), (64, 0), (65, 0), (200, 56), (200, 57), (384, 0), (385, 0), (500, 12),
+                                       (500, 13), (768, 0), (769, 0), (1023, 1), (1024, 0), (24, 1000)])
+def test_leaves_of_every_width(own, halo, bits):
+    rng = np.random.default_rng(own)
+    tree = from_edges(own, np.arange(1, own), (rng.random(own - 1) * np.arange(1, own)).astype(int))
+    A = sp.block_array([[tree, sp.csr_array((own, halo))], [None, sp.eye_array(halo)]]) if halo else tree
+    assert leaf_fill(A, own, leaf_order(A, own, bits)) == 2 * own - 1 + halo * (halo + 1) // 2
+
+
+@ENGINES
+def test_the_halo_counts_in_the_degrees(bits):
+    # A path whose ends hang on ten halo vertices each: without the halo, the ends would come first.
+    own, halo = 30, 20
+    i = np.concatenate([np.arange(own - 1), np.repeat([0, own - 1], 10)])
+    j = np.concatenate([np.arange(1, own), own + np.arange(halo)])
+    perm = leaf_order(from_edges(own + halo, i, j), own, bits)
+    assert set(perm[-2:].tolist()) == {0, own - 1}
+
+
+@ENGINES
+def test_cliques_in_a_leaf_are_eliminated_as_one(bits):
+    A = sp.csr_array(sp.block_diag([clique(12)] * 30))
+    assert fill(A, leaf_order(A, 360, bits))[0] == 30 * 12 * 13 // 2
+
+
+def test_bits_hold_1024_vertices():
+    P = pattern_of(path(1025))
+    with pytest.raises(ValueError):
+        _core.leaf_order(P.indptr, P.indices, 1000, True)
