@@ -18,7 +18,7 @@ from meshsolve.types import Device, Effort, Matrix
 EFFORTS = {
     "fast": dict(leaf_size=400, band=4, rounds=3, trials=2, candidates=1, large=20000, balance=0.4),
     "default": dict(leaf_size=400, band=4, rounds=3, trials=2, candidates=1, large=4000, balance=0.4),
-    "quality": dict(leaf_size=300, band=6, rounds=5, trials=6, candidates=3, large=2000, balance=0.4),
+    "quality": dict(leaf_size=300, band=5, rounds=5, trials=6, candidates=3, large=2000, balance=0.4),
 }
 SMALL, NEAR_TREE = 5000, 3.2    # vertices and mean degree below which it is minimum degree, on the CPU; as in nested.cpp
 PATCHES_PER_MESH_PATCH = 8      # nested dissection cuts a mesh patch into this many sub-patches

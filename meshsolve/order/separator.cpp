@@ -16,9 +16,9 @@ constexpr double kBehind = 1.02;          // times the score to beat: after two 
 }
 
 Effort effort(const Options& o, int64_t weight) {
-  if (weight < o.large) return {o.band <= 3 ? o.band : std::max(3, o.band - 1), 1, 1, 1};
+  if (weight < o.large) return {o.band, 1, 1, 1};
   if (weight < 10 * static_cast<int64_t>(o.large)) return {o.band, o.rounds, o.trials, o.candidates};
-  return {o.band + 2, o.rounds + 2, o.trials + 1, std::max(o.candidates, 2)};
+  return {o.band + 1, o.rounds + 2, o.trials + 1, std::max(o.candidates, 2)};
 }
 
 double separator_score(int64_t size, int64_t larger, int64_t total) {
