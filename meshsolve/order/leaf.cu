@@ -1,4 +1,4 @@
-// The leaves of a nested dissection by exact minimum degree with halo, one warp a leaf. Twin of leaf.cpp and mindeg.cpp.
+// The leaves of a nested dissection by exact minimum degree with halo, one warp a leaf. Twin of leaf.cpp and mindeg_bits.cpp.
 //
 // The elimination graph of a leaf is a bit matrix: a row for each of its own vertices, a column for these and for the halo, the
 // vertices of separators that they touch. Eliminating a pivot joins its row to the rows of its neighbours; a degree is a count
