@@ -14,7 +14,7 @@ from meshsolve.factor.symbolic import Symbolic
 
 ND_ROWS, ND_OPERATIONS = 50_000, 2e9      # from here on nested dissection is tried beside minimum degree
 JOINED = 4                                # columns of supernodes that are always joined: solves take a seventh less time
-MESH_LIKE = 40                            # multiplications an entry of the symmetric factor: fronts without a second look
+MESH_LIKE = 24                            # multiplications an entry of the symmetric factor: fronts without a second look
 
 # Seconds of one thread, fitted to both engines on 35 circuits: an operation, an entry, a column or a front.
 COLUMN_COST = (0.2e-9, 2.3e-9, 4.2e-9)
