@@ -30,7 +30,9 @@ class ColumnSolve {
     for (int32_t k = 0; k < p_.frame.blocks(); ++k) {
       const int32_t b = transposed_ ? k : p_.frame.blocks() - 1 - k;
       const int32_t begin = p_.frame.block_ptr[b], end = p_.frame.block_ptr[b + 1];
-      if (threads > 1 && b == tasks.block)
+      if (end == begin + 1)
+        single(begin);
+      else if (threads > 1 && b == tasks.block)
         in_tasks(tasks, threads);
       else if (transposed_)
         whole_transposed(begin, end);
@@ -41,6 +43,19 @@ class ColumnSolve {
 
  private:
   // ---- a block --------------------------------------------------------------------------------------------------------
+
+  // A column that is a block has neither rows of L nor of U.
+  void single(int32_t k) const {
+    if (transposed_) {
+      from_above(k);
+      divide(k);
+      store(k);
+    } else {
+      divide(k);
+      store(k);
+      above(k);
+    }
+  }
 
   void whole(int32_t begin, int32_t end) const {
     for (int32_t k = begin; k < end; ++k) lower(k, everywhere);
@@ -124,9 +139,13 @@ class ColumnSolve {
     for (int64_t q = p_.outside.ptr[k]; q < p_.outside.ptr[k + 1]; ++q) subtract(p_.outside.row[q], outside_[q], k);
   }
 
+  void from_above(int32_t k) const {
+    for (int64_t q = p_.outside.ptr[k]; q < p_.outside.ptr[k + 1]; ++q) subtract(k, outside_[q], p_.outside.row[q]);
+  }
+
   void upper_transposed(int32_t k) const {
     const int32_t* const row = f_.u_row.data();
-    for (int64_t q = p_.outside.ptr[k]; q < p_.outside.ptr[k + 1]; ++q) subtract(k, outside_[q], p_.outside.row[q]);
+    from_above(k);
     for (int64_t q = f_.u_ptr[k], end = f_.u_ptr[k + 1]; q < end; ++q) subtract(k, u_[q], row[q]);
     divide(k);
   }
