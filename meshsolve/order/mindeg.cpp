@@ -39,13 +39,13 @@ std::vector<int32_t> amd(const Pattern& A, double most_flops) {
 
 template <class Index>
 void MinDegree<Index>::begin(int32_t n, int32_t own, int64_t nnz) {
-  n_ = n, own_ = own, filled_ = 0, free_ = 0, min_degree_ = 0, longest_ = 0;
+  n_ = n, own_ = own, filled_ = 0, free_ = 0, longest_ = 0;
   const int64_t room = list_room(nnz, n);
   if (lists_.size() < room) lists_ = Buffer<int32_t>(room);
   if (nodes_.size() < n) nodes_ = Buffer<Node>(n);
   node_ = nodes_.data();
   iw_ = lists_.data();
-  head_.assign(n + 1, -1);
+  by_degree_.begin(node_, n);
   pivots_.clear();
   dense_.clear();
   uint32_t buckets = 64;
@@ -68,11 +68,11 @@ bool MinDegree<Index>::run(int32_t* order, double most_flops) {
   left_ = n_, to_do_ = own_, stamp_ = 2;
   remove_dense_rows();
   for (int32_t i = own_ - 1; i >= 0; --i)
-    if (node_[i].nv > 0) enlist(i);
+    if (node_[i].nv > 0) by_degree_.insert(i);
   while (to_do_ > 0) {
     if ((pivots_.size() & 1023) == 1023) interrupt::poll();
-    const int32_t me = smallest();
-    const int32_t next = head_[min_degree_];   // most often the next pivot
+    const int32_t me = by_degree_.take();
+    const int32_t next = by_degree_.next();   // most often the next pivot
     const bool in_place = node_[me].elen == 0;
     build_element(me);
     if (next >= 0) fetch_list(next);
@@ -89,36 +89,8 @@ bool MinDegree<Index>::run(int32_t* order, double most_flops) {
   return true;
 }
 
-template <class Index>
-void MinDegree<Index>::enlist(int32_t i) {
-  Node& a = node_[i];
-  a.prev = -1;
-  a.next = head_[a.degree];
-  if (a.next >= 0) node_[a.next].prev = i;
-  head_[a.degree] = i;
-  min_degree_ = std::min(min_degree_, a.degree);
-}
-
-template <class Index>
-void MinDegree<Index>::delist(int32_t i) {
-  const Node& a = node_[i];
-  if (a.next >= 0) node_[a.next].prev = a.prev;
-  if (a.prev >= 0)
-    node_[a.prev].next = a.next;
-  else
-    head_[a.degree] = a.next;
-}
-
-template <class Index>
-int32_t MinDegree<Index>::smallest() {
-  while (head_[min_degree_] < 0) ++min_degree_;
-  const int32_t me = head_[min_degree_];
-  delist(me);
-  return me;
-}
-
 // Three steps, so that what one asks for has a phase of the pivot at work to arrive before the next one reads it. The node of i
-// itself is at hand: smallest() wrote to it. Only the beginning of long lists is fetched.
+// itself is at hand: take() wrote to it. Only the beginning of long lists is fetched.
 template <class Index>
 void MinDegree<Index>::fetch_list(int32_t i) const {
   fetch(iw_ + node_[i].pos);
@@ -199,7 +171,7 @@ void MinDegree<Index>::gather(Index begin, int32_t length) {
     a.nv = -a.nv;
     iw_[end++] = i;
     fetch(iw_ + a.pos);
-    if (i < own_) delist(i);
+    if (i < own_) by_degree_.remove(i);
   }
   me_end_ = end;
 }
@@ -336,7 +308,7 @@ void MinDegree<Index>::finish_element(int32_t me, bool in_place) {
     iw_[q++] = i;
     if (i >= own_) continue;
     a.degree = std::min(a.degree + pivot_degree_ - a.nv, left_ - a.nv);
-    enlist(i);
+    by_degree_.insert(i);
   }
   Node& pivot = node_[me];
   pivot.nv = pivot_weight_;

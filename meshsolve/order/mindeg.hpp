@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "degree_lists.hpp"
 #include "native/buffer.hpp"
 
 namespace ms::order {
@@ -36,9 +37,6 @@ class MinDegree {
   static constexpr int32_t kElement = -2, kMerged = -3;
   static constexpr int32_t kFetched = 8;         // entries of a list that are fetched ahead
 
-  void enlist(int32_t i);
-  void delist(int32_t i);
-  int32_t smallest();
   void fetch_list(int32_t i) const;
   void fetch_neighbours(int32_t i) const;
   void fetch_elements(int32_t i) const;
@@ -60,11 +58,11 @@ class MinDegree {
   Buffer<int32_t> lists_;          // every list
   Node* node_ = nullptr;           // where these two begin
   int32_t* iw_ = nullptr;
-  std::vector<int32_t> head_;      // first of each degree list
+  DegreeLists<Node> by_degree_;
   std::vector<int32_t> bucket_;    // first of each hash bucket, all -1 between pivots
   std::vector<int32_t> pivots_;    // in order of elimination
   std::vector<int32_t> dense_;     // rows put last
-  int32_t n_ = 0, own_ = 0, filled_ = 0, min_degree_ = 0, stamp_ = 2, longest_ = 0;
+  int32_t n_ = 0, own_ = 0, filled_ = 0, stamp_ = 2, longest_ = 0;
   int32_t left_ = 0, to_do_ = 0;   // vertices not eliminated, halo included; own ones among them
   int32_t pivot_weight_ = 0, pivot_degree_ = 0;
   Index free_ = 0, me_begin_ = 0, me_end_ = 0;

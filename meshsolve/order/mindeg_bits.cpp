@@ -30,7 +30,7 @@ int32_t width_for(int32_t vertices) {
 }  // namespace
 
 void BitMinDegree::begin(int32_t own, int32_t halo) {
-  own_ = own, halo_ = halo, words_ = width_for(own + halo), min_degree_ = 0, left_ = own;
+  own_ = own, halo_ = halo, words_ = width_for(own + halo), left_ = own;
   const int64_t size = static_cast<int64_t>(own) * words_;
   if (rows_.size() < size) rows_ = Buffer<uint64_t>(size);
   std::fill(rows_.data(), rows_.data() + size, 0);
@@ -39,7 +39,7 @@ void BitMinDegree::begin(int32_t own, int32_t halo) {
   for (int32_t i = 0; i < own; ++i) set(first_, i), connect(i, i);
   std::fill(bucket_, bucket_ + kBuckets, kNone);
   node_.resize(own);
-  head_.assign(own + halo + 1, kNone);
+  by_degree_.begin(node_.data(), own + halo);
   step_.resize(own);
   parent_.assign(own, kNone);
   pivots_.clear();
@@ -54,28 +54,6 @@ void BitMinDegree::run(int32_t* order) {
     default: eliminate_all<kMostWords>();
   }
   write_order(order);
-}
-
-void BitMinDegree::enlist(int32_t i) {
-  Node& a = node_[i];
-  a.prev = kNone;
-  a.next = head_[a.degree];
-  if (a.next >= 0) node_[a.next].prev = i;
-  head_[a.degree] = i;
-  min_degree_ = std::min(min_degree_, a.degree);
-}
-
-void BitMinDegree::delist(int32_t i) {
-  const Node& a = node_[i];
-  if (a.next >= 0) node_[a.next].prev = a.prev;
-  (a.prev >= 0 ? node_[a.prev].next : head_[a.degree]) = a.next;
-}
-
-int32_t BitMinDegree::smallest() {
-  while (head_[min_degree_] < 0) ++min_degree_;
-  const int32_t me = head_[min_degree_];
-  delist(me);
-  return me;
 }
 
 // `to` stands for the vertices of `from`, too.
@@ -95,10 +73,10 @@ void BitMinDegree::eliminate_all() {
   for (int32_t i = own_; i-- > 0;) {
     const auto count = [](int32_t sum, uint64_t bits) { return sum + std::popcount(bits); };
     node_[i] = {std::accumulate(row(i), row(i) + kWords, -1, count), 1, kNone, kNone, kNone, i};
-    enlist(i);
+    by_degree_.insert(i);
   }
   while (left_ > 0) {
-    Pivot<kWords> pivot = take<kWords>(smallest());
+    Pivot<kWords> pivot = take<kWords>(by_degree_.take());
     join_rows(pivot);
     merge_twins(pivot);
     finish(pivot.vertex, pivot.taken);
@@ -131,7 +109,7 @@ void BitMinDegree::join_rows(Pivot<kWords>& pivot) {
   for (int w = 0; w < kWords; ++w) reach += std::popcount(pivot.row[w]);
   neighbours_.clear();
   const auto join = [&](int32_t u) {
-    delist(u);
+    by_degree_.remove(u);
     uint64_t* const other = row(u);
     int32_t count = 0;
     uint64_t hash = 0;
@@ -181,7 +159,7 @@ void BitMinDegree::finish(int32_t me, int32_t taken) {
     bucket_[u.hash % kBuckets] = kNone;
     if (u.vertex < 0) continue;
     node_[u.vertex].degree = u.bits - taken - node_[u.vertex].size;
-    enlist(u.vertex);
+    by_degree_.insert(u.vertex);
   }
   left_ -= node_[me].size;
 }

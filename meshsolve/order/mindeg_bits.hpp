@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "degree_lists.hpp"
 #include "native/buffer.hpp"
 
 namespace ms::order {
@@ -38,9 +39,6 @@ class BitMinDegree {
   static void set(uint64_t* bits, int32_t i) { bits[i >> 6] |= uint64_t{1} << (i & 63); }
   static void clear(uint64_t* bits, int32_t i) { bits[i >> 6] &= ~(uint64_t{1} << (i & 63)); }
   uint64_t* row(int32_t i) { return rows_.data() + static_cast<int64_t>(i) * words_; }
-  void enlist(int32_t i);
-  void delist(int32_t i);
-  int32_t smallest();
   void append(int32_t to, int32_t from);
   void bury(int32_t i);
   template <int kWords> void eliminate_all();
@@ -57,10 +55,10 @@ class BitMinDegree {
   int32_t bucket_[kBuckets];                          // first neighbour in it; -1 between pivots
   std::vector<Node> node_;
   std::vector<Neighbour> neighbours_;
-  std::vector<int32_t> head_;                         // first of each degree list
+  DegreeLists<Node> by_degree_;
   std::vector<int32_t> pivots_, step_, parent_;       // in order of elimination; when each was eliminated; of each step
   std::vector<int32_t> range_;
-  int32_t own_ = 0, halo_ = 0, words_ = 0, min_degree_ = 0, left_ = 0;
+  int32_t own_ = 0, halo_ = 0, words_ = 0, left_ = 0;
 };
 
 }  // namespace ms::order
