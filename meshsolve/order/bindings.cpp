@@ -1,5 +1,4 @@
 // Python face of the order room: nested_dissection, amd and its parts on checked symmetric patterns without diagonal.
-#include <algorithm>
 #include <limits>
 
 #include "mindeg.hpp"
@@ -45,9 +44,7 @@ auto leaf_order(In<int64_t> indptr, In<int32_t> indices, int32_t own, bool bits)
     graph.run(perm.data());
   } else {
     order::MinDegree<int32_t> graph;
-    graph.begin(A.n, own, A.nnz());
-    for (int32_t i = 0; i < A.n; ++i)
-      std::copy(A.idx + A.ptr[i], A.idx + A.ptr[i + 1], graph.row(static_cast<int32_t>(A.degree(i))));
+    graph.begin(A, own);
     graph.run(perm.data());
   }
   return to_numpy(std::move(perm));

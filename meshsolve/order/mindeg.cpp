@@ -13,6 +13,7 @@
 
 #include "native/fetch.hpp"
 #include "native/interrupt.hpp"
+#include "native/postorder.hpp"
 #include "order.hpp"
 
 namespace ms::order {
@@ -25,9 +26,7 @@ bool fits_32_bits(int64_t nnz, int64_t n) { return list_room(nnz, n) + n < std::
 std::vector<int32_t> amd(const Pattern& A, double most_flops) {
   std::vector<int32_t> perm(A.n);
   const auto order = [&](auto&& graph) {
-    graph.begin(A.n, A.n, A.nnz());
-    for (int32_t i = 0; i < A.n; ++i)
-      std::copy(A.idx + A.ptr[i], A.idx + A.ptr[i + 1], graph.row(static_cast<int32_t>(A.degree(i))));
+    graph.begin(A, A.n);
     if (!graph.run(perm.data(), most_flops)) perm.clear();
   };
   if (fits_32_bits(A.nnz(), A.n))
@@ -52,6 +51,12 @@ void MinDegree<Index>::begin(int32_t n, int32_t own, int64_t nnz) {
   while (buckets < static_cast<uint32_t>(n) && buckets < 4096) buckets *= 2;
   bucket_.assign(buckets, -1);
   bucket_mask_ = buckets - 1;
+}
+
+template <class Index>
+void MinDegree<Index>::begin(const Pattern& A, int32_t own) {
+  begin(A.n, own, A.nnz());
+  for (int32_t i = 0; i < A.n; ++i) std::copy(A.idx + A.ptr[i], A.idx + A.ptr[i + 1], row(static_cast<int32_t>(A.degree(i))));
 }
 
 template <class Index>
@@ -351,32 +356,22 @@ void MinDegree<Index>::make_room(int64_t need) {
   free_ = to;
 }
 
-// A postorder of the tree in which an element's parent is the one that absorbed it: the fill is the same, and what is eliminated
-// one after the other lies close together. From the roots down, each pivot takes the end of its range and hands the rest to its
-// children, the last child first. Each pivot is followed by the vertices merged into it; dense rows come last.
+// A postorder of the tree in which an element's parent is the one that absorbed it. Each pivot is followed by the vertices merged
+// into it; dense rows come last.
 template <class Index>
 void MinDegree<Index>::write_order(int32_t* order) {
   const int32_t count = static_cast<int32_t>(pivots_.size());
-  std::vector<int32_t> parent(count, -1), range(count);          // vertices of the subtree, then the end of what is left of them
-  int32_t at = 0;
+  std::vector<int32_t> parent(count, -1), range;
   for (int32_t k = 0; k < count; ++k) node_[pivots_[k]].next = k;
   for (int32_t k = 0; k < count; ++k) {
     const Node& pivot = node_[pivots_[k]];
-    range[k] += pivot.nv;
-    at += pivot.nv;
-    if (pivot.pos >= 0) continue;
-    parent[k] = node_[~pivot.pos].next;
-    range[parent[k]] += range[k];
+    if (pivot.pos < 0) parent[k] = node_[~pivot.pos].next;
   }
-  int32_t roots = at;
-  for (int32_t k = count; k-- > 0;) {
-    Node& pivot = node_[pivots_[k]];
-    int32_t& end = parent[k] < 0 ? roots : range[parent[k]];
-    pivot.next = end - pivot.nv;                // from here on: the next free position of this pivot's vertices
-    end -= range[k];
-    range[k] = pivot.next;
-    order[pivot.next++] = pivots_[k];
-  }
+  const auto weight = [&](int32_t k) { return node_[pivots_[k]].nv; };
+  int32_t at = lay_out_postorder(parent, count, range, weight, [&](int32_t k, int32_t begin) {
+    order[begin] = pivots_[k];
+    node_[pivots_[k]].next = begin + 1;         // from here on: the next free position of this pivot's vertices
+  });
   for (const int32_t i : dense_) order[at++] = i;
   for (const int32_t i : dense_) node_[i].nv = 1;
   for (int32_t i = 0; i < own_; ++i) {

@@ -6,6 +6,7 @@
 
 #include "degree_lists.hpp"
 #include "native/buffer.hpp"
+#include "native/csr.hpp"
 
 namespace ms::order {
 
@@ -20,6 +21,7 @@ class MinDegree {
  public:
   static constexpr double kAnyFlops = std::numeric_limits<double>::infinity();
   void begin(int32_t n, int32_t own, int64_t nnz);
+  void begin(const Pattern& A, int32_t own);                 // with all its rows
   int32_t* row(int32_t length);
   bool run(int32_t* order, double most_flops = kAnyFlops);   // order[k] = the k-th vertex eliminated, 0 <= k < own
 

@@ -10,6 +10,8 @@
 #include <bit>
 #include <numeric>
 
+#include "native/postorder.hpp"
+
 namespace ms::order {
 namespace {
 
@@ -164,23 +166,11 @@ void BitMinDegree::finish(int32_t me, int32_t taken) {
   left_ -= node_[me].size;
 }
 
-// A postorder of the tree of pivots, as in mindeg.cpp: from the roots down, each takes the end of its range and hands the rest
-// to its children, the last child first.
 void BitMinDegree::write_order(int32_t* order) {
-  const int32_t count = static_cast<int32_t>(pivots_.size());
-  range_.assign(count, 0);                            // vertices of the subtree, then the end of what is left of them
-  for (int32_t k = 0; k < count; ++k) {
-    range_[k] += node_[pivots_[k]].size;
-    if (parent_[k] >= 0) range_[parent_[k]] += range_[k];
-  }
-  int32_t roots = own_;
-  for (int32_t k = count; k-- > 0;) {
-    int32_t& end = parent_[k] < 0 ? roots : range_[parent_[k]];
-    int32_t at = end - node_[pivots_[k]].size;
-    end -= range_[k];
-    range_[k] = at;
+  const auto weight = [&](int32_t k) { return node_[pivots_[k]].size; };
+  lay_out_postorder(parent_, static_cast<int32_t>(pivots_.size()), range_, weight, [&](int32_t k, int32_t at) {
     for (int32_t i = pivots_[k]; i >= 0; i = node_[i].twin) order[at++] = i;
-  }
+  });
 }
 
 }  // namespace ms::order

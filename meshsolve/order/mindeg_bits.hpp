@@ -57,7 +57,7 @@ class BitMinDegree {
   std::vector<Neighbour> neighbours_;
   DegreeLists<Node> by_degree_;
   std::vector<int32_t> pivots_, step_, parent_;       // in order of elimination; when each was eliminated; of each step
-  std::vector<int32_t> range_;
+  std::vector<int32_t> range_;                        // scratch of write_order()
   int32_t own_ = 0, halo_ = 0, words_ = 0, left_ = 0;
 };
 

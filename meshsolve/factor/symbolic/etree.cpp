@@ -8,6 +8,7 @@
 
 #include "native/fetch.hpp"
 #include "native/parallel.hpp"
+#include "native/postorder.hpp"
 #include "parts.hpp"
 #include "symbolic.hpp"
 
@@ -108,20 +109,10 @@ Triangles etree(const Pattern& A, const int32_t* perm, const int32_t* iperm, int
   return t;
 }
 
-// A subtree takes a range that ends in its root. From the roots down, each node hands the rest of its range to its
-// children, the last child first: no recursion, no child lists.
 std::vector<int32_t> postorder(const std::vector<int32_t>& parent) {
   const int32_t n = static_cast<int32_t>(parent.size());
-  std::vector<int32_t> size(n, 1), place(n);
-  for (int32_t j = 0; j < n; ++j)
-    if (parent[j] >= 0) size[parent[j]] += size[j];
-  int32_t roots = n;
-  for (int32_t j = n; j-- > 0;) {
-    int32_t& free = parent[j] < 0 ? roots : size[parent[j]];    // a parent's size has become the end of what it has left
-    place[j] = free - 1;
-    free -= size[j];
-    size[j] = place[j];
-  }
+  std::vector<int32_t> range, place(n);
+  lay_out_postorder(parent, n, range, [](int32_t) { return 1; }, [&](int32_t j, int32_t at) { place[j] = at; });
   return place;
 }
 
