@@ -34,17 +34,24 @@ class Csr:
     indptr : (n + 1,) int64
     indices : (nnz,) int32
     data : (nnz,) float64 (or complex128) or None for a pattern
+    diagonal : bool
+        Of a pattern that is to be ordered: whether entries of the diagonal may be stored.
     """
 
     n: int
     indptr: np.ndarray
     indices: np.ndarray
     data: np.ndarray | None = None
+    diagonal: bool = False
 
     @property
     def nnz(self):
         """Stored entries."""
         return len(self.indices)
+
+    def graph(self):
+        """The pattern without its diagonal; itself where none may be stored."""
+        return Csr(self.n, *_core.drop_diagonal(self.indptr, self.indices)) if self.diagonal else self
 
     def same_as(self, M):
         """Whether the Csr M stores the same entries."""
@@ -213,6 +220,8 @@ def as_perm(perm, n, name="perm"):
     given = as_array(perm, name)
     if given.shape != (n,) or given.dtype.kind not in "iu":
         raise InvalidInputError(f"{name} has to be {n} integers, not shape {given.shape} of {given.dtype}")
+    if given.dtype == np.int32 and _core.is_permutation(given := np.ascontiguousarray(given)):
+        return given
     if given.min(initial=0) < 0 or given.max(initial=0) >= n:
         raise InvalidInputError(f"{name} has values outside 0..{n - 1}")
     given = np.ascontiguousarray(given, np.int32)

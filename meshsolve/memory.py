@@ -11,6 +11,7 @@ import pathlib
 from meshsolve.errors import OutOfMemoryError
 
 NEGLIGIBLE = 2**20                                 # bytes that are not worth asking the operating system for
+UNLIMITED = 2**60                                  # version 1 has no word for it, but a number near 2^63
 MEMINFO, OWN_GROUPS = pathlib.Path("/proc/meminfo"), pathlib.Path("/proc/self/cgroup")
 GROUPS = pathlib.Path("/sys/fs/cgroup")
 FILES = {2: ("memory.max", "memory.current", "inactive_file"),
@@ -36,8 +37,9 @@ def _left_to_groups():
     """What is left to each control group that this process is in, and to those around it. File pages that nobody has used for
     a while are given up before a process is killed: they count as free."""
     for folder, (most, used, idle) in _own_groups():
-        limit, now = _number(folder / most), _number(folder / used)
-        if limit is not None and now is not None:
+        limit = _number(folder / most)
+        now = None if limit is None or limit >= UNLIMITED else _number(folder / used)
+        if now is not None:
             yield max(limit - now + (_field(folder / "memory.stat", idle) or 0), 0)
 
 

@@ -248,10 +248,9 @@ def analyzed_there(pattern, ordering, seed, threads, given_there):
 def analyzed(M, ordering, seed, threads, effort="default"):
     """The :class:`Symbolic` of a checked symmetric matrix of the host."""
     _core.keep_free_memory()
-    graph = Csr(M.n, *_core.drop_diagonal(M.indptr, M.indices))      # both triangles are there
-    chosen = order.resolve(ordering, graph, seed=as_seed(seed), threads=threads, effort=effort)
-    del graph                                              # its memory goes to the analysis
-    sym = Symbolic.build(M, chosen.perm, ordering=chosen, threads=thread_count(threads))
+    pattern = Csr(M.n, M.indptr, M.indices, diagonal=True)           # both triangles are there
+    chosen = order.resolve(ordering, pattern, seed=as_seed(seed), threads=threads, effort=effort)
+    sym = Symbolic.build(M, chosen.perm, ordering=chosen, threads=thread_count(threads), known=chosen.elimination)
     with sym.report.phase("symbolic"):                     # the tree is made now, so that `factor` is the numeric phase alone,
         assembly_tree(sym, thread_count(threads))          # and takes the place of M's index array, which may be the caller's
     return _with_phases(sym, chosen)

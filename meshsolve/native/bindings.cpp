@@ -180,6 +180,8 @@ void bind_native(nb::module_& m) {
   m.def("symmetrize", [](In<int64_t> indptr, In<int32_t> indices) {
     return arrays_of([&] { return symmetrize(pattern(indptr, indices)); });
   }, "indptr"_a.noconvert(), "indices"_a.noconvert());
+  m.def("is_permutation", [](In<int32_t> perm) { return is_permutation(perm.data(), static_cast<int32_t>(perm.shape(0))); },
+        "perm"_a.noconvert(), "Whether perm holds each of 0..n-1 once.");
   m.def("drop_diagonal", [](In<int64_t> indptr, In<int32_t> indices) {
     return arrays_of([&] { return drop_diagonal(pattern(indptr, indices)); });
   }, "indptr"_a.noconvert(), "indices"_a.noconvert());

@@ -211,6 +211,15 @@ OwnedPattern transpose(const Pattern& A) {
 
 }  // namespace
 
+bool is_permutation(const int32_t* perm, int32_t n) {
+  std::vector<uint8_t> seen(n);
+  for (int32_t k = 0; k < n; ++k) {
+    if (perm[k] < 0 || perm[k] >= n || seen[perm[k]]) return false;
+    seen[perm[k]] = 1;
+  }
+  return true;
+}
+
 OwnedPattern drop_diagonal(const Pattern& A) {
   OwnedPattern B;
   B.ptr.assign(A.n + 1, 0);

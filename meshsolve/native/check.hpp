@@ -27,6 +27,9 @@ void row_sums(const int64_t* ptr, int32_t n, const double* x, double* sums, doub
 // source[p] is the position in A of the p-th entry of the result.
 OwnedPattern mirror_lower(const Pattern& A, std::vector<int64_t>& source);
 
+// Is each of 0..n-1 there once?
+bool is_permutation(const int32_t* perm, int32_t n);
+
 // A without its diagonal.
 OwnedPattern drop_diagonal(const Pattern& A);
 

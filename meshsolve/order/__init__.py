@@ -7,6 +7,7 @@ k-th new row: ``A[perm][:, perm]`` is what is factored.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from meshsolve.arrays import as_perm, as_seed, thread_count
@@ -39,7 +40,7 @@ def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | 
         A name (``"auto"``, ``"nd"``, ``"amd"``, ``"nnz_sort"``, ``"rcm"``, ``"random"``, ``"natural"``), an ordering made before, or a
         permutation.
     pattern : Csr
-        Symmetric, without diagonal.
+        Symmetric; a diagonal that it says to have is left out.
     seed, threads, effort
         For the methods that use them; on the GPU there is one effort.
     place : {"cpu", "cuda"}
@@ -60,7 +61,7 @@ def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | 
             raise InvalidInputError(f"the ordering is of {len(ordering)} rows, the matrix has {pattern.n}")
         if not holds(ordering.perm):                        # a user may have made it, or written to it
             as_perm(ordering.perm, pattern.n, "ordering")
-        return ordering
+        return replace(ordering, elimination=None)          # which is of the pattern that was ordered, not of any other
     if not isinstance(ordering, str):
         return Ordering(as_perm(ordering, pattern.n, "ordering"), "given", report=Report(ordering="given"))
     if place == "cuda":
@@ -68,7 +69,7 @@ def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | 
             ordering, on_host(pattern), seed, threads, effort=effort)
     methods = {
         "auto": lambda: auto(pattern, seed=seed, threads=threads, effort=effort),
-        "nd": lambda: nested_dissection(pattern, effort, seed=seed, threads=threads),
+        "nd": lambda: nested_dissection(pattern.graph(), effort, seed=seed, threads=threads),
         "amd": lambda: amd(pattern),
         "nnz_sort": lambda: nnz_sort(pattern, seed),
         "rcm": lambda: rcm(pattern),

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from meshsolve import _core
 from meshsolve.arrays import as_seed, one_of, thread_count
 from meshsolve.mesh import MeshLike, pattern_of
 from meshsolve.order.nested import DEFAULT_PATCH, EFFORTS, dissect
-from meshsolve.order.ordering import Ordering, timed
-from meshsolve.order.simple import amd
+from meshsolve.order.ordering import Ordering, minimum_degree
 from meshsolve.types import Effort, Matrix
 
 TRIED_UP_TO = 100_000           # unknowns up to which minimum degree is tried; beyond, its operations are foreseen
@@ -51,14 +47,15 @@ def auto(A_or_mesh: MeshLike | Matrix, seed: int = 0, threads: int | None = None
     """
     one_of(effort, "effort", EFFORTS)
     pattern, seed, threads = pattern_of(A_or_mesh), as_seed(seed), thread_count(threads)
-    if pattern.n > TRIED_UP_TO:
-        first, second = dissect(pattern, effort, DEFAULT_PATCH, seed, threads, cheap=CHEAP), amd
-    else:
-        first = timed("amd", pattern, lambda graph: _core.amd(graph.indptr, graph.indices, most_flops=CHEAP * graph.n))
-        second = partial(dissect, effort=effort, patch=DEFAULT_PATCH, seed=seed, threads=threads)
+
+    def dissected(cheap=0.0):
+        return dissect(pattern.graph(), effort, DEFAULT_PATCH, seed, threads, cheap)
+
+    tried = pattern.n <= TRIED_UP_TO
+    first = minimum_degree(pattern, CHEAP * pattern.n) if tried else dissected(CHEAP)
     if len(first) == pattern.n:
         return first
-    ordering = second(pattern)
+    ordering = dissected() if tried else minimum_degree(pattern)
     for phase, seconds in first.report.seconds.items():
         ordering.report.add(phase, seconds)
     return ordering

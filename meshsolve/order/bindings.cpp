@@ -23,12 +23,12 @@ auto nested_dissection(In<int64_t> indptr, In<int32_t> indices, int32_t patch_si
 }
 
 auto amd(In<int64_t> indptr, In<int32_t> indices, double most_flops) {
-  std::vector<int32_t> perm;
+  order::Elimination e;
   {
     Released released;
-    perm = order::amd(pattern(indptr, indices), most_flops);
+    e = order::amd(pattern(indptr, indices), most_flops);
   }
-  return to_numpy(std::move(perm));
+  return nb::make_tuple(to_numpy(std::move(e.perm)), to_numpy(std::move(e.parent)), to_numpy(std::move(e.colcount)));
 }
 
 // For tests of both engines of a leaf by themselves: the vertices from `own` on are its halo.
@@ -60,7 +60,8 @@ void bind_order(nb::module_& m) {
         "(perm, tree parent, first, last, patches, seconds of patches, seconds of the rest)");
   m.def("amd", amd, "indptr"_a.noconvert(), "indices"_a.noconvert(),
         "most_flops"_a = std::numeric_limits<double>::infinity(),
-        "perm of approximate minimum degree; empty when a bound of its Cholesky operations passes most_flops");
+        "(perm, parent, colcount) of approximate minimum degree: the latter two empty where they are not known, all three when a "
+        "bound of the Cholesky operations passes most_flops");
   m.def("leaf_order", leaf_order, "indptr"_a.noconvert(), "indices"_a.noconvert(), "own"_a, "bits"_a,
         "minimum degree of the vertices below own, with the others as halo, in a bit matrix or in lists");
 }

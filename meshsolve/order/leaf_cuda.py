@@ -52,5 +52,5 @@ def order_on_host(G, begin, end, perm, position, ordered):
     inside = xp.flatnonzero((column >= 0) & (column < end - begin))
     keys = device.to_host(xp.sort(row[inside] << 32 | column[inside]))
     indptr = np.searchsorted(keys, np.arange(end - begin + 1) << 32).astype(np.int64)
-    order = _core.amd(indptr, (keys & 0xFFFFFFFF).astype(np.int32), np.inf)
+    order, _, _ = _core.amd(indptr, (keys & 0xFFFFFFFF).astype(np.int32), np.inf)
     ordered[begin:end] = vertices[device.to_device(order)]

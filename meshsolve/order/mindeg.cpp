@@ -23,17 +23,20 @@ int64_t list_room(int64_t nnz, int64_t n) { return nnz + nnz / 2 + n + 1; }
 
 bool fits_32_bits(int64_t nnz, int64_t n) { return list_room(nnz, n) + n < std::numeric_limits<int32_t>::max(); }
 
-std::vector<int32_t> amd(const Pattern& A, double most_flops) {
-  std::vector<int32_t> perm(A.n);
+Elimination amd(const Pattern& A, double most_flops) {
+  Elimination result{std::vector<int32_t>(A.n), {}, {}};
   const auto order = [&](auto&& graph) {
     graph.begin(A, A.n);
-    if (!graph.run(perm.data(), most_flops)) perm.clear();
+    if (graph.run(result.perm.data(), most_flops))
+      graph.tree(result);
+    else
+      result.perm.clear();
   };
   if (fits_32_bits(A.nnz(), A.n))
     order(MinDegree<int32_t>());
   else
     order(MinDegree<int64_t>());
-  return perm;
+  return result;
 }
 
 template <class Index>
@@ -46,6 +49,9 @@ void MinDegree<Index>::begin(int32_t n, int32_t own, int64_t nnz) {
   iw_ = lists_.data();
   by_degree_.begin(node_, n);
   pivots_.clear();
+  gone_.clear();
+  apart_.clear();
+  members_.clear();
   dense_.clear();
   uint32_t buckets = 64;
   while (buckets < static_cast<uint32_t>(n) && buckets < 4096) buckets *= 2;
@@ -56,15 +62,26 @@ void MinDegree<Index>::begin(int32_t n, int32_t own, int64_t nnz) {
 template <class Index>
 void MinDegree<Index>::begin(const Pattern& A, int32_t own) {
   begin(A.n, own, A.nnz());
-  for (int32_t i = 0; i < A.n; ++i) std::copy(A.idx + A.ptr[i], A.idx + A.ptr[i + 1], row(static_cast<int32_t>(A.degree(i))));
+  for (int32_t i = 0; i < A.n; ++i) {
+    const Index begin = free_;
+    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
+      iw_[free_] = A.idx[p];
+      free_ += A.idx[p] != i;
+    }
+    add_node(begin, static_cast<int32_t>(free_ - begin));
+  }
 }
 
 template <class Index>
 int32_t* MinDegree<Index>::row(int32_t length) {
-  node_[filled_++] = {free_, length, 0, 1, length, 1, -1, -1};
-  int32_t* place = iw_ + free_;
+  add_node(free_, length);
   free_ += length;
-  return place;
+  return iw_ + free_ - length;
+}
+
+template <class Index>
+void MinDegree<Index>::add_node(Index begin, int32_t length) {
+  node_[filled_++] = {begin, length, 0, 1, length, 1, -1, -1};
 }
 
 template <class Index>
@@ -210,6 +227,7 @@ void MinDegree<Index>::update_degrees(int32_t me) {
     to_do_ += a.nv;
     a.nv = 0;
     a.elen = kMerged;
+    gone_.push_back(i);
   }
   node_[me].degree = pivot_degree_;
   longest_ = std::max(longest_, pivot_degree_);
@@ -232,9 +250,8 @@ bool MinDegree<Index>::update_variable(int32_t me, int32_t i) {
       degree += outside;
       iw_[q++] = e;
       hash += static_cast<uint32_t>(e);
-    } else {                                   // Le lies within Lme: aggressive absorption
-      element.pos = ~static_cast<Index>(me);
-      element.w = 0;
+    } else [[unlikely]] {
+      absorb_apart(me, e);
     }
   }
   const Index variables = q;
@@ -261,6 +278,18 @@ bool MinDegree<Index>::update_variable(int32_t me, int32_t i) {
   return true;
 }
 
+// Aggressive absorption: Le lies within Lme, although `me` is not in it. This is seldom.
+template <class Index>
+void MinDegree<Index>::absorb_apart(int32_t me, int32_t e) {
+  Node& element = node_[e];
+  const int32_t begin = static_cast<int32_t>(members_.size());
+  for (Index p = element.pos; p < element.pos + element.len; ++p)
+    if (node_[iw_[p]].nv != 0 || ~node_[iw_[p]].pos == me) members_.push_back(iw_[p]);       // eliminated with `me`: still one
+  apart_.push_back({e, begin, static_cast<int32_t>(members_.size())});
+  element.pos = ~static_cast<Index>(me);
+  element.w = 0;
+}
+
 // Variables of Lme with the same lists become one.
 template <class Index>
 void MinDegree<Index>::merge_twins() {
@@ -284,6 +313,7 @@ void MinDegree<Index>::merge_twins() {
         other.nv = 0;
         other.elen = kMerged;
         other.pos = ~static_cast<Index>(i);
+        if (j < own_) gone_.push_back(j);
         node_[before].next = other.next;
       }
       ++stamp_;
@@ -357,33 +387,55 @@ void MinDegree<Index>::make_room(int64_t need) {
 }
 
 // A postorder of the tree in which an element's parent is the one that absorbed it. Each pivot is followed by the vertices merged
-// into it; dense rows come last.
+// into it, one that took others before these; dense rows come last.
 template <class Index>
 void MinDegree<Index>::write_order(int32_t* order) {
   const int32_t count = static_cast<int32_t>(pivots_.size());
-  std::vector<int32_t> parent(count, -1), range;
+  std::vector<int32_t> range;
+  parent_.assign(count, -1);
   for (int32_t k = 0; k < count; ++k) node_[pivots_[k]].next = k;
   for (int32_t k = 0; k < count; ++k) {
     const Node& pivot = node_[pivots_[k]];
-    if (pivot.pos < 0) parent[k] = node_[~pivot.pos].next;
+    if (pivot.pos < 0) parent_[k] = node_[~pivot.pos].next;
   }
   const auto weight = [&](int32_t k) { return node_[pivots_[k]].nv; };
-  int32_t at = lay_out_postorder(parent, count, range, weight, [&](int32_t k, int32_t begin) {
+  int32_t at = lay_out_postorder(parent_, count, range, weight, [&](int32_t k, int32_t begin) {
     order[begin] = pivots_[k];
+    node_[pivots_[k]].w = begin;
     node_[pivots_[k]].next = begin + 1;         // from here on: the next free position of this pivot's vertices
   });
   for (const int32_t i : dense_) order[at++] = i;
-  for (const int32_t i : dense_) node_[i].nv = 1;
-  for (int32_t i = 0; i < own_; ++i) {
-    if (node_[i].nv != 0) continue;
-    int32_t root = i;
-    while (node_[root].nv == 0) root = static_cast<int32_t>(~node_[root].pos);
-    for (int32_t j = i; node_[j].nv == 0 && ~node_[j].pos != root;) {       // path compression
-      const int32_t up = static_cast<int32_t>(~node_[j].pos);
-      node_[j].pos = ~static_cast<Index>(root);
-      j = up;
+  for (size_t g = gone_.size(); g-- > 0;) {     // the last to go first: who took it is a pivot, or knows its pivot
+    const int32_t i = gone_[g];
+    Node& a = node_[i];
+    const Node& taker = node_[~a.pos];
+    if (taker.elen == kMerged) a.pos = taker.pos;
+    a.w = node_[~a.pos].next++;
+    order[a.w] = i;
+  }
+}
+
+// The vertices of one pivot have the same rows below them. A pivot that is in the list of an element that it absorbs is the first
+// of that list to be eliminated; of the other lists the first one is looked for.
+template <class Index>
+void MinDegree<Index>::tree(Elimination& result) const {
+  if (!dense_.empty()) return;
+  result.parent.resize(n_);
+  result.colcount.resize(n_);
+  for (size_t k = 0; k < pivots_.size(); ++k) {
+    const Node& pivot = node_[pivots_[k]];
+    const int32_t begin = pivot.w, end = begin + pivot.nv;
+    for (int32_t j = begin; j < end; ++j) {
+      result.parent[j] = j + 1;
+      result.colcount[j] = pivot.degree + end - j;
     }
-    order[node_[root].next++] = i;
+    result.parent[end - 1] = parent_[k] < 0 ? -1 : node_[pivots_[parent_[k]]].w;
+  }
+  for (const Apart& a : apart_) {
+    int32_t first = n_;
+    for (int32_t m = a.begin; m < a.end; ++m) first = std::min(first, node_[members_[m]].w);
+    const Node& pivot = node_[a.element];
+    result.parent[pivot.w + pivot.nv - 1] = first;
   }
 }
 

@@ -7,6 +7,7 @@
 #include "degree_lists.hpp"
 #include "native/buffer.hpp"
 #include "native/csr.hpp"
+#include "order.hpp"
 
 namespace ms::order {
 
@@ -21,9 +22,10 @@ class MinDegree {
  public:
   static constexpr double kAnyFlops = std::numeric_limits<double>::infinity();
   void begin(int32_t n, int32_t own, int64_t nnz);
-  void begin(const Pattern& A, int32_t own);                 // with all its rows
+  void begin(const Pattern& A, int32_t own);                 // with all its rows, but for the diagonal
   int32_t* row(int32_t length);
   bool run(int32_t* order, double most_flops = kAnyFlops);   // order[k] = the k-th vertex eliminated, 0 <= k < own
+  void tree(Elimination& result) const;                      // after run(), of a graph that is all own
 
  private:
   // A live variable (nv > 0) lists elements, then variables; an element (a pivot) lists its variables. While it is in the
@@ -33,12 +35,14 @@ class MinDegree {
     int32_t len, elen;    // length of the list; how many of it are elements (kElement: is an element; kMerged: gone)
     int32_t nv;           // how many vertices it stands for
     int32_t degree;       // bound of its external degree; of an element: the size of its list in vertices
-    int32_t w;            // work stamp; 0 for an absorbed element
+    int32_t w;            // work stamp; 0 for an absorbed element; in the end the place in the order
     int32_t next, prev;   // neighbours in its degree list or hash bucket; prev holds the hash in a bucket
   };
+  struct Apart { int32_t element, begin, end; };       // [begin, end) of members_
   static constexpr int32_t kElement = -2, kMerged = -3;
   static constexpr int32_t kFetched = 8;         // entries of a list that are fetched ahead
 
+  void add_node(Index begin, int32_t length);
   void fetch_list(int32_t i) const;
   void fetch_neighbours(int32_t i) const;
   void fetch_elements(int32_t i) const;
@@ -50,6 +54,7 @@ class MinDegree {
   void measure_elements();
   void update_degrees(int32_t me);
   bool update_variable(int32_t me, int32_t i);
+  [[gnu::noinline]] void absorb_apart(int32_t me, int32_t e);
   void merge_twins();
   bool same_lists(int32_t i, int32_t j) const;
   void finish_element(int32_t me, bool in_place);
@@ -63,6 +68,10 @@ class MinDegree {
   DegreeLists<Node> by_degree_;
   std::vector<int32_t> bucket_;    // first of each hash bucket, all -1 between pivots
   std::vector<int32_t> pivots_;    // in order of elimination
+  std::vector<int32_t> gone_;      // own variables merged into others or eliminated with a pivot, in the order in which they went
+  std::vector<int32_t> parent_;    // of pivots_: the later pivot that absorbed each, or -1
+  std::vector<Apart> apart_;       // elements absorbed by a pivot that was not in their list, and
+  std::vector<int32_t> members_;   //   the variables that they had then
   std::vector<int32_t> dense_;     // rows put last
   int32_t n_ = 0, own_ = 0, filled_ = 0, stamp_ = 2, longest_ = 0;
   int32_t left_ = 0, to_do_ = 0;   // vertices not eliminated, halo included; own ones among them

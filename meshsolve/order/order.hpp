@@ -1,6 +1,6 @@
 // Fill-reducing orderings of symmetric patterns: nested dissection with its separator tree, and approximate minimum degree.
 // perm[k] is the old index of the k-th new row: A[perm][:, perm] is what is factored.
-// Patterns come in symmetric and without diagonal (arrays.symmetric_pattern).
+// Patterns come in symmetric and without diagonal (arrays.symmetric_pattern); minimum degree leaves out one that is stored.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -46,7 +46,14 @@ struct Ordering {
 
 Ordering nested_dissection(const Pattern& A, const Options& options);
 
-// Approximate minimum degree order of the whole pattern; empty once a bound of its Cholesky operations passes `most_flops`.
-std::vector<int32_t> amd(const Pattern& A, double most_flops = std::numeric_limits<double>::infinity());
+// What minimum degree knows when it is done: the order, and the elimination tree and column counts of the pattern in that order.
+// The latter two are empty where it has only bounds of them, because dense rows were put last.
+struct Elimination {
+  std::vector<int32_t> perm;
+  std::vector<int32_t> parent, colcount;       // parent[j] > j or -1; the diagonal counts
+};
+
+// Approximate minimum degree of the whole pattern; all empty once a bound of its Cholesky operations passes `most_flops`.
+Elimination amd(const Pattern& A, double most_flops = std::numeric_limits<double>::infinity());
 
 }  // namespace ms::order

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from meshsolve import device
+from meshsolve import _core, device
 from meshsolve.mesh import pattern_of
 from meshsolve.report import Report
 from meshsolve.types import ArrayLike, OrderingName
@@ -38,6 +38,20 @@ class SeparatorTree:
         return f"SeparatorTree({len(self)} nodes, {int(np.count_nonzero(self.parent < 0))} of them roots)"
 
 
+class Elimination(NamedTuple):
+    """What a method that eliminates knows of the Cholesky factor of the very pattern that it ordered: the elimination tree and the
+    column counts, (n,) int32 each, in new numbers."""
+
+    parent: np.ndarray
+    colcount: np.ndarray
+
+    def moved(self, rows):
+        """The same where ``rows[k]`` becomes row k, and still comes before those above it in the tree."""
+        place = np.empty(len(rows) + 1, np.int32)
+        place[rows], place[-1] = np.arange(len(rows), dtype=np.int32), -1
+        return Elimination(place[self.parent[rows]], self.colcount[rows])
+
+
 @dataclass(frozen=True, eq=False)
 class Ordering:
     """A permutation and how it was made.
@@ -54,6 +68,8 @@ class Ordering:
         Sub-patches that nested dissection worked on; 0 elsewhere and below 5000 vertices, where it is minimum degree.
     report : Report
         Phases ``"patches"`` and ``"order"``.
+    elimination : Elimination or None
+        For the analysis that follows at once, where the method came by it: minimum degree does most often.
     """
 
     perm: np.ndarray
@@ -61,6 +77,7 @@ class Ordering:
     tree: SeparatorTree | None = None
     num_patches: int = 0
     report: Report = field(default_factory=Report, repr=False)
+    elimination: Elimination | None = field(default=None, repr=False)
 
     @cached_property
     def iperm(self) -> np.ndarray:
@@ -82,9 +99,19 @@ OrderingLike: TypeAlias = OrderingName | Ordering | ArrayLike        # an array 
 
 
 def timed(method, A, make):
-    """The :class:`Ordering` of the pattern of A whose ``perm`` is ``make(pattern)``, with the seconds it took."""
-    pattern = pattern_of(A)
-    report = Report(ordering=method, nnz_A=pattern.nnz + pattern.n)
+    """The :class:`Ordering` of the graph of A whose ``perm`` is ``make(graph)``, with the seconds it took."""
+    graph = pattern_of(A).graph()
+    report = Report(ordering=method, nnz_A=graph.nnz + graph.n)
     with report.phase("order"):
-        perm = np.ascontiguousarray(make(pattern), np.int32)
+        perm = np.ascontiguousarray(make(graph), np.int32)
     return Ordering(perm, method, report=report)
+
+
+def minimum_degree(pattern, most_flops=np.inf):
+    """The :class:`Ordering` of a checked pattern, whose diagonal need not be left out; its perm is empty where a bound of the
+    operations of Cholesky passes ``most_flops``."""
+    report = Report(ordering="amd", nnz_A=pattern.nnz + (0 if pattern.diagonal else pattern.n))
+    with report.phase("order"):
+        perm, *known = _core.amd(pattern.indptr, pattern.indices, most_flops=most_flops)
+    known = Elimination(*known) if len(known[0]) else None
+    return Ordering(perm, "amd", report=report, elimination=known)

@@ -162,7 +162,8 @@ Partial by_components(const Pattern& A) {
   Partial partial;
   partial.perm.resize(A.n);
   std::vector<int32_t> next(start.begin(), start.end() - 1);
-  for (const int32_t v : amd(A)) partial.perm[next[component[v]]++] = v;
+  const std::vector<int32_t> order = amd(A).perm;
+  for (const int32_t v : order) partial.perm[next[component[v]]++] = v;
   for (size_t c = 0; c + 1 < start.size(); ++c) partial.spans.push_back({start[c], start[c], start[c + 1]});
   return partial;
 }

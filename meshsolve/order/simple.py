@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from meshsolve import _core
 from meshsolve.arrays import as_seed
-from meshsolve.mesh import MeshLike
-from meshsolve.order.ordering import Ordering, timed
+from meshsolve.mesh import MeshLike, pattern_of
+from meshsolve.order.ordering import Ordering, minimum_degree, timed
 from meshsolve.types import Matrix
 
 
@@ -33,7 +32,7 @@ def amd(A: MeshLike | Matrix) -> Ordering:
     Near linear time in practice, about 0.5 us a vertex on meshes. Source: Amestoy, Davis, Duff 1996, sections 3-5.
     Code: order/mindeg.cpp.
     """
-    return timed("amd", A, lambda pattern: _core.amd(pattern.indptr, pattern.indices))
+    return minimum_degree(pattern_of(A))
 
 
 def nnz_sort(A: MeshLike | Matrix, seed: int = 0) -> Ordering:

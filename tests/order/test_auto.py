@@ -43,8 +43,8 @@ def test_large_meshes_by_their_shape(shape, method):
 def test_the_operations_are_bounded_from_above(A):
     pattern = symmetric_pattern(A)
     flops = fill(A, order.amd(A).perm)[1]
-    assert len(_core.amd(pattern.indptr, pattern.indices, most_flops=0.999 * flops)) == 0
-    assert len(_core.amd(pattern.indptr, pattern.indices, most_flops=4 * flops)) == A.shape[0]
+    assert [len(a) for a in _core.amd(pattern.indptr, pattern.indices, most_flops=0.999 * flops)] == [0, 0, 0]
+    assert len(_core.amd(pattern.indptr, pattern.indices, most_flops=4 * flops)[0]) == A.shape[0]
 
 
 def test_it_is_the_default():

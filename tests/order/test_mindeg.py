@@ -1,5 +1,6 @@
 """Minimum degree in lists and in a bit matrix: fill close to that of the definition, on small graphs; halo; speed traps."""
 
+import itertools
 import time
 
 import numpy as np
@@ -22,7 +23,9 @@ from graphs import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import meshsolve as ms
 from meshsolve import _core, order
+from meshsolve.factor.symbolic import colcount, etree
 from meshsolve.mesh import pattern_of
 
 pytestmark = pytest.mark.native
@@ -48,6 +51,51 @@ def test_random_patterns(n, density, seed):
     check_perm(o, n)
     S = sp.csr_array(A + A.T + sp.eye_array(n))
     assert fill(S, o.perm)[0] <= 1.3 * fill(S, minimum_degree(S))[0] + 5
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(1, 60), st.floats(0, 1), st.booleans(), st.integers(0, 2**20))
+def test_tree_and_counts_are_those_of_the_order(n, density, diagonal, seed):
+    """With elements absorbed by pivots outside their lists, merged and mass eliminated variables, several components; a stored
+    diagonal changes nothing."""
+    rng = np.random.default_rng(seed)
+    A = rng.random((n, n)) < density * rng.random() ** 2
+    P = pattern_of(sp.csr_array((A | A.T).astype(float)))
+    stored = sp.csr_array(P.to_scipy() + sp.diags_array((rng.random(n) < 0.7).astype(float)) * diagonal)
+    perm, parent, count = _core.amd(stored.indptr.astype(np.int64), stored.indices.astype(np.int32))
+    Q = P.to_scipy()[perm][:, perm]
+    assert np.array_equal(perm, order.amd(P).perm)
+    assert np.array_equal(parent, etree(Q)) and np.array_equal(count, colcount(Q))
+
+
+def test_elements_absorbed_by_pivots_outside_their_lists_go_where_they_belong():
+    """Vertex 0 is next to a and b alone, which are next to everybody else: the last pivot takes both, and need not be one of them."""
+    for a, b in itertools.permutations(range(1, 7), 2):
+        A = np.zeros((7, 7))
+        A[1:, 1:] = 1
+        A[0, [a, b]] = A[[a, b], 0] = 1
+        Q = pattern_of(sp.csr_array(A))
+        o = order.amd(Q)
+        Q = Q.to_scipy()[o.perm][:, o.perm]
+        assert np.array_equal(o.elimination.parent, etree(Q)) and np.array_equal(o.elimination.colcount, colcount(Q))
+
+
+def test_a_given_ordering_does_not_bring_the_tree_of_another_pattern():
+    A, B = grid(12, 12), random_graph(144, 5, 3)
+    o = order.amd(A)
+    given = ms.analyze(B, ordering=o)
+    expected = ms.analyze(B, ordering=o.perm)
+    assert np.array_equal(given.perm, expected.perm) and np.array_equal(given.colcount, expected.colcount)
+    assert order.resolve(o, pattern_of(A)).elimination is None and ms.analyze(A, ordering="amd").ordering.elimination is None
+
+
+def test_moved_rows_keep_their_tree():
+    A = sp.csr_array(sp.block_diag([grid(5, 5), path(20), grid(4, 3)]))
+    o, block = order.amd(A), np.repeat([2, 0, 1], [25, 20, 12])
+    rows = np.argsort(block[o.perm], kind="stable")
+    known, perm = o.elimination.moved(rows), o.perm[rows]
+    Q = A[perm][:, perm]
+    assert np.array_equal(known.parent, etree(Q)) and np.array_equal(known.colcount, colcount(Q))
 
 
 def test_chordal_graph_of_cliques_has_no_fill():

@@ -86,10 +86,11 @@ def _is_auto(ordering):
 
 def _symbolic(graph, ordering, block, count, report, threads):
     chosen = order.resolve(ordering, graph, threads=threads)
-    perm = chosen.perm
+    perm, known = chosen.perm, chosen.elimination
     if count > 1:                                          # blocks follow each other, each in its own order
-        perm = perm[np.argsort(block[perm], kind="stable")]
-    symbolic = Symbolic.build(graph, perm, ordering=chosen, threads=threads, always=JOINED)
+        moved = np.argsort(block[perm], kind="stable")
+        perm, known = perm[moved], known and known.moved(moved)
+    symbolic = Symbolic.build(graph, perm, ordering=chosen, threads=threads, always=JOINED, known=known)
     for part in (chosen.report, symbolic.report):
         for phase, seconds in part.seconds.items():
             report.add(phase, seconds)

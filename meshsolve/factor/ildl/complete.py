@@ -26,7 +26,8 @@ class CompletePlan:
     def __init__(self, matrix, pairs, ordering, threads):
         self.matrix, self.ordering = Csr(matrix.n, matrix.indptr, matrix.indices), ordering
         self.deficient = pairs.rank < matrix.n
-        self.symbolic = Symbolic.build(pairs.pattern(), pairs.expand(ordering.perm), ordering=ordering, threads=threads)
+        known = ordering.elimination if pairs.share == 0 else None              # else it is of the graph of pairs
+        self.symbolic = Symbolic.build(pairs.pattern(), pairs.expand(ordering.perm), ordering=ordering, threads=threads, known=known)
 
     @property
     def nnz(self):

@@ -151,7 +151,7 @@ def _analysed(M, matched, pairs, chosen, report, threads):
     """The plan for these pairs in an order of their graph."""
     if matched.rank < M.n:
         left_out = weak_rows(M, matched.scale, pairs.expand(chosen.perm)) & (matched.partner < 0)
-        chosen = replace(chosen, perm=pairs.behind_neighbours(chosen.perm, left_out), tree=None)
+        chosen = replace(chosen, perm=pairs.behind_neighbours(chosen.perm, left_out), tree=None, elimination=None)
     plan = CompletePlan(M, pairs, chosen, threads)
     report.merge(plan.symbolic.report)
     return plan

@@ -7,6 +7,7 @@ pattern of A + A^T is analysed, and the diagonal counts as stored.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -236,7 +237,7 @@ class Symbolic:
 
     @classmethod
     def build(cls, pattern: Csr, ordering_perm: ArrayLike, ordering: Any = None, threads: int = 1, place: str = "cpu",
-              always: int | None = None) -> Self:
+              always: int | None = None, known: Any = None) -> Self:
         """Analyse a checked symmetric pattern (both triangles stored, the diagonal or not).
 
         Parameters
@@ -253,6 +254,9 @@ class Symbolic:
             analysis stays there, and the host has it when it asks: :attr:`perm`, :attr:`parent`, ...
         always : int, optional
             Supernodes of at most so many columns together are joined whatever the zeros; by default 2. For ``place="cpu"``.
+        known : (parent, colcount), optional
+            Elimination tree and column counts of this very pattern in this ordering, which are not checked: see
+            :class:`meshsolve.order.ordering.Elimination`. For ``place="cpu"``.
 
         Raises
         ------
@@ -265,7 +269,7 @@ class Symbolic:
         Grimes 1989 (relaxed supernodes); Ribizel, Anzt 2023 (row lists).
         """
         self = cls()
-        self.ordering, self._threads = ordering, thread_count(threads)
+        self.ordering, self._threads = replace(ordering, elimination=None) if known else ordering, thread_count(threads)
         self.report = Report(nnz_A=pattern.nnz, threads=self._threads, ordering=getattr(ordering, "method", None))
         with self.report.phase("symbolic"):
             if place == "cuda":
@@ -273,7 +277,7 @@ class Symbolic:
             else:
                 perm = as_perm(ordering_perm, pattern.n, "ordering")
                 self._pattern = Csr(pattern.n, pattern.indptr, pattern.indices)
-                self._bound = _core.analyze(pattern.indptr, pattern.indices, perm, always, self._threads)
+                self._bound = _core.analyze(pattern.indptr, pattern.indices, perm, always, self._threads, known)
         self.report.facts.update(nnz_L=self.nnz, flops=self.flops, bytes=self.nbytes)
         return self
 

@@ -6,26 +6,46 @@
 
 namespace ms::symbolic {
 
+namespace {
+
+// The analysis in the order in which the given row k comes to place[k]; counts are not moved.
+Analysis moved(const int32_t* perm, const std::vector<int32_t>& parent, const std::vector<int32_t>& place) {
+  const int32_t n = static_cast<int32_t>(parent.size());
+  Analysis result;
+  for (auto* v : {&result.perm, &result.iperm, &result.parent}) v->resize(n);
+  for (int32_t k = 0; k < n; ++k) {
+    result.perm[place[k]] = perm[k];
+    result.iperm[perm[k]] = place[k];
+    result.parent[place[k]] = parent[k] < 0 ? -1 : place[parent[k]];
+  }
+  return result;
+}
+
+}  // namespace
+
 Symbolic analyze(const Pattern& A, const int32_t* perm, const Relaxation& relaxation, int threads) {
   Skeleton skeleton;
   Symbolic result{analyze_columns(A, perm, threads, &skeleton), {}};
-  result.supernodes = relax(skeleton, result.analysis, relaxation, threads);
+  result.supernodes = relax(A, &skeleton, result.analysis, relaxation, threads);
+  return result;
+}
+
+Symbolic analyze(const Pattern& A, const order::Elimination& known, const Relaxation& relaxation, int threads) {
+  const std::vector<int32_t> place = postorder(known.parent);
+  Symbolic result{moved(known.perm.data(), known.parent, place), {}};
+  result.analysis.colcount.resize(A.n);
+  for (int32_t k = 0; k < A.n; ++k) result.analysis.colcount[place[k]] = known.colcount[k];
+  result.analysis.total();
+  result.supernodes = relax(A, nullptr, result.analysis, relaxation, threads);
   return result;
 }
 
 Analysis analyze_columns(const Pattern& A, const int32_t* perm, int threads, Skeleton* skeleton) {
-  Analysis result;
-  result.iperm.resize(A.n);
-  for (int32_t k = 0; k < A.n; ++k) result.iperm[perm[k]] = k;
-  Triangles both = etree(A, perm, result.iperm.data(), threads);
+  std::vector<int32_t> iperm(A.n);
+  for (int32_t k = 0; k < A.n; ++k) iperm[perm[k]] = k;
+  Triangles both = etree(A, perm, iperm.data(), threads);
   const std::vector<int32_t> place = postorder(both.parent);
-  result.perm.resize(A.n);
-  result.parent.resize(A.n);
-  for (int32_t k = 0; k < A.n; ++k) {
-    result.perm[place[k]] = perm[k];
-    result.iperm[perm[k]] = place[k];
-    result.parent[place[k]] = both.parent[k] < 0 ? -1 : place[both.parent[k]];
-  }
+  Analysis result = moved(perm, both.parent, place);
   result.colcount = colcount(std::move(both), place, result.parent, threads, skeleton);
   result.total();
   return result;

@@ -5,6 +5,8 @@
 // shorter, and nonzeros of one supernode fall together. Column j of L is then a tail of its supernode's list.
 // Rows join the lists one after the other, so that every list comes out sorted; column counts gave all lengths beforehand. Rows
 // of a subtree join lists of that subtree alone: threads take subtrees, then the caller the rows above them.
+// Where the tree came with the ordering, nobody has looked at the nonzeros yet, and finding their order would take longer than to
+// mark the supernodes that a row has come by.
 // Cost: O(nnz(A) + size of the lists), for L itself O(nnz(L)); scratch O(nnz(A)).
 #include <algorithm>
 #include <numeric>
@@ -83,6 +85,33 @@ void row_lists(const Skeleton& skeleton, const std::vector<int32_t>& old_row, co
         const int32_t stop = leaf + 1 < last ? block_of[leaf[1]] : own;
         for (int32_t b = block_of[*leaf]; b < stop; b = up[b]) rows[next[b]++] = i;       // to the LCA with the next leaf
       }
+    }
+  });
+}
+
+// A row climbs from each of its entries until it comes to a block that it has joined. Blocks of later columns, or of none, are
+// no less than its own; half of the entries are in such ones, in no order that a processor could foresee: no branch.
+void row_lists(const Pattern& A, const Analysis& analysis, const std::vector<int32_t>& block_of, const std::vector<int32_t>& up,
+               std::vector<int64_t>& next, std::vector<int32_t>& rows, int threads) {
+  std::vector<int32_t> latest(up.size(), -1);           // row of each block
+  for_parts(threads, A.n, subtrees(analysis.parent, threads), [&](int32_t from, int32_t to) {
+    std::vector<uint32_t> below;
+    for (int32_t i = from; i < to; ++i) {
+      if (i % kRows == 0) interrupt::poll();
+      fetch_row(A, analysis.perm, i, to);
+      const int32_t vertex = analysis.perm[i];
+      const uint32_t own = block_of[vertex];
+      below.resize(std::max<size_t>(below.size(), A.degree(vertex)));
+      uint32_t* last = below.data();
+      for (int64_t p = A.ptr[vertex]; p < A.ptr[vertex + 1]; ++p) {
+        *last = block_of[A.idx[p]];
+        last += *last < own;
+      }
+      for (const uint32_t* entry = below.data(); entry < last; ++entry)
+        for (uint32_t b = *entry; b < own && latest[b] != i; b = up[b]) {
+          latest[b] = i;
+          rows[next[b]++] = i;
+        }
     }
   });
 }

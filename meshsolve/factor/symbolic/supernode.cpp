@@ -149,7 +149,7 @@ std::vector<int32_t> fundamental_supernodes(const Analysis& analysis) {
   return first;
 }
 
-Supernodes relax(const Skeleton& skeleton, Analysis& analysis, const Relaxation& relaxation, int threads) {
+Supernodes relax(const Pattern& A, const Skeleton* skeleton, Analysis& analysis, const Relaxation& relaxation, int threads) {
   const std::vector<int32_t> first = fundamental_supernodes(analysis);
   const std::vector<Node> nodes = join_children(analysis, first, relaxation);
   const std::vector<int32_t> place = places(nodes, first);
@@ -187,7 +187,12 @@ Supernodes relax(const Skeleton& skeleton, Analysis& analysis, const Relaxation&
   for (int32_t& p : result.parent)
     if (p >= 0) p = number[p];
   result.rows.resize(result.row_ptr.back());
-  row_lists(skeleton, old, block_of, up, analysis.parent, next, result.rows, threads);
+  if (skeleton) {
+    row_lists(*skeleton, old, block_of, up, analysis.parent, next, result.rows, threads);
+  } else {
+    for (int32_t k = 0; k < n; ++k) to[analysis.perm[k]] = block_of[old[k]];          // not needed any more: blocks of vertices
+    row_lists(A, analysis, to, up, next, result.rows, threads);
+  }
   return result;
 }
 

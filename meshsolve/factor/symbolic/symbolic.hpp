@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "native/csr.hpp"
+#include "order/order.hpp"
 
 namespace ms::symbolic {
 
@@ -47,6 +48,9 @@ struct Symbolic {                          // what Python holds as _core.Analysi
 // The whole chain. The result does not depend on the number of threads: they take subtrees, and the caller what is above them.
 Symbolic analyze(const Pattern& A, const int32_t* perm, const Relaxation& relaxation, int threads);
 
+// The same result where the elimination tree and the column counts came with the ordering.
+Symbolic analyze(const Pattern& A, const order::Elimination& known, const Relaxation& relaxation, int threads);
+
 // The pattern of L by columns: the diagonal first, rows ascending.
 OwnedPattern pattern_lca(const Pattern& A, const Analysis& analysis, int threads);
 
@@ -80,8 +84,9 @@ std::vector<int32_t> colcount(Triangles A, const std::vector<int32_t>& place, co
 Analysis analyze_columns(const Pattern& A, const int32_t* perm, int threads, Skeleton* skeleton);      // those above
 std::vector<int32_t> fundamental_supernodes(const Analysis& analysis);                     // (s + 1) first columns
 
-// Relaxed supernodes. Children that join their parent are moved next to it by another postorder: `analysis` is renumbered.
-Supernodes relax(const Skeleton& skeleton, Analysis& analysis, const Relaxation& relaxation, int threads);
+// Relaxed supernodes. Children that join their parent are moved next to it by another postorder: `analysis` is renumbered. Their
+// rows come from the skeleton, or where there is none from A.
+Supernodes relax(const Pattern& A, const Skeleton* skeleton, Analysis& analysis, const Relaxation& relaxation, int threads);
 
 // The skeleton of a pattern that was analysed before, rows in parallel.
 Skeleton skeleton(const Pattern& A, const Analysis& analysis, int threads);
@@ -92,6 +97,10 @@ Skeleton skeleton(const Pattern& A, const Analysis& analysis, int threads);
 void row_lists(const Skeleton& skeleton, const std::vector<int32_t>& old_row, const std::vector<int32_t>& block_of,
                const std::vector<int32_t>& up, const std::vector<int32_t>& parent, std::vector<int64_t>& next,
                std::vector<int32_t>& rows, int threads);
+
+// The same lists without a skeleton; block_of has the blocks of the vertices of A.
+void row_lists(const Pattern& A, const Analysis& analysis, const std::vector<int32_t>& block_of, const std::vector<int32_t>& up,
+               std::vector<int64_t>& next, std::vector<int32_t>& rows, int threads);
 
 // Nodes of the subtrees that threads take: small enough to share out, large enough to leave little above them.
 inline int32_t share(int32_t n, int threads) { return threads > 1 && n >= 50'000 ? n / 64 : n; }
