@@ -10,7 +10,7 @@ import pathlib
 
 from meshsolve.errors import OutOfMemoryError
 
-NEGLIGIBLE = 2**20                                 # bytes that are not worth asking the operating system for
+NEGLIGIBLE = 2**25                                 # bytes that are not worth asking the operating system for: Python takes more
 UNLIMITED = 2**60                                  # version 1 has no word for it, but a number near 2^63
 MEMINFO, OWN_GROUPS = pathlib.Path("/proc/meminfo"), pathlib.Path("/proc/self/cgroup")
 GROUPS = pathlib.Path("/sys/fs/cgroup")

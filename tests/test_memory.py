@@ -63,7 +63,7 @@ def test_nobody_says(machine, tmp_path):
 def test_a_factor_that_a_container_does_not_allow(machine):
     machine("0::/a", {"a": second(GIB, GIB - 2**20)})
     with pytest.raises(ms.OutOfMemoryError, match="0.00 GiB are available"):
-        ms.cholesky(ms.datasets.grid2d(150, 150, boundary="dirichlet"), device="cpu")
+        ms.cholesky(ms.datasets.grid2d(400, 400, boundary="dirichlet"), device="cpu")
 
 
 def test_this_machine():

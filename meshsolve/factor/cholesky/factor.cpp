@@ -29,7 +29,7 @@ template <class T>
 void add_entries(const AssemblyTree& tree, int32_t s, const T* values, const Front<T>& f) {
   for (int64_t k = 0; k < f.shape.steps(); ++k) {
     const Step<T> step = f.step(k);
-    const int64_t* const begin = tree.entry_ptr.data() + tree.first(s) + step.column;
+    const uint32_t* const begin = tree.entry_ptr.data() + tree.first(s) + step.column;
     for (int64_t j = 0; j < step.width; ++j) {
       T* const column = step.column_at(j);
       for (int64_t p = begin[j]; p < begin[j + 1]; ++p) column[tree.entry_row.data()[p]] += values[p];

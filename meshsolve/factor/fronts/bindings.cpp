@@ -40,7 +40,7 @@ void bind_fronts(nb::module_& m) {
       .def_prop_ro("child_ptr", &of_tree<int32_t, &AssemblyTree::child_ptr>)
       .def_prop_ro("child", &of_tree<int32_t, &AssemblyTree::child>)
       .def_prop_ro("relative", &of_tree<int32_t, &AssemblyTree::relative>)
-      .def_prop_ro("entry_ptr", &of_tree<int64_t, &AssemblyTree::entry_ptr>)
+      .def_prop_ro("entry_ptr", &of_tree<uint32_t, &AssemblyTree::entry_ptr>)
       .def_prop_ro("entry_source", &of_entries<uint32_t, &AssemblyTree::entry_source>)
       .def_prop_ro("entry_row", &of_entries<int32_t, &AssemblyTree::entry_row>)
       .def("indices", [](const AssemblyTree& t, In<int64_t> indptr) {

@@ -26,7 +26,7 @@ struct AssemblyTree {
   std::shared_ptr<const symbolic::Symbolic> symbolic;
   std::vector<int32_t> child_ptr, child;        // (count + 1), (edges): children in ascending order
   std::vector<int32_t> relative;                // (rows): local row in the parent's front of each row below the pivots
-  std::vector<int64_t> entry_ptr;               // (n + 1): lower entries of the permuted matrix by columns:
+  std::vector<uint32_t> entry_ptr;              // (n + 1): lower entries of the permuted matrix by columns:
   Buffer<uint32_t> entry_source;                //   position in A's data
   Buffer<int32_t> entry_row;                    //   local row in the front of the column
   std::shared_ptr<const KeptSchedules> schedules;

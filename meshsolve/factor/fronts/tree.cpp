@@ -69,7 +69,7 @@ int64_t place_entries(AssemblyTree& t, const Pattern& A, int32_t s, int64_t at, 
       t.entry_row.data()[at] = local[i];
       at += i >= j;
     }
-    t.entry_ptr[j + 1] = at;
+    t.entry_ptr[j + 1] = static_cast<uint32_t>(at);
   }
   return at;
 }
@@ -120,7 +120,7 @@ AssemblyTree assembly_tree(std::shared_ptr<const symbolic::Symbolic> symbolic, c
 // the tree does not know: these have the places that are left, in ascending order because the rows u ascend.
 std::vector<int32_t> analysed_indices(const AssemblyTree& tree, const int64_t* ptr) {
   const symbolic::Analysis& a = tree.symbolic->analysis;
-  const int64_t* const begin = tree.entry_ptr.data();
+  const uint32_t* const begin = tree.entry_ptr.data();
   const uint32_t* const source = tree.entry_source.data();
   std::vector<int32_t> idx(ptr[tree.n()], -1);
   for (int32_t s = 0; s < tree.count(); ++s) {

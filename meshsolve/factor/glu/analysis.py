@@ -13,7 +13,6 @@ from meshsolve.factor.matching import block_triangular, maximum_product, require
 from meshsolve.factor.symbolic import Symbolic
 
 ND_ROWS, ND_OPERATIONS = 50_000, 2e9      # from here on nested dissection is tried beside minimum degree
-JOINED = 4                                # columns of supernodes that are always joined: solves take a seventh less time
 MESH_LIKE = 24                            # multiplications an entry of the symmetric factor: fronts without a second look
 
 # Seconds of one thread, fitted to both engines on 35 circuits: an operation, an entry, a column or a front.
@@ -90,7 +89,7 @@ def _symbolic(graph, ordering, block, count, report, threads):
     if count > 1:                                          # blocks follow each other, each in its own order
         moved = np.argsort(block[perm], kind="stable")
         perm, known = perm[moved], known and known.moved(moved)
-    symbolic = Symbolic.build(graph, perm, ordering=chosen, threads=threads, always=JOINED, known=known)
+    symbolic = Symbolic.build(graph, perm, ordering=chosen, threads=threads, known=known)
     for part in (chosen.report, symbolic.report):
         for phase, seconds in part.seconds.items():
             report.add(phase, seconds)

@@ -193,7 +193,7 @@ int32_t Complete<T>::run(const T* values, int threads) {
     std::memset(f.state.panel, 0, sizeof(T) * f.state.ld * f.columns());
     const int64_t own = tree.pivots(s), shift = f.columns() - own;
     for (int64_t j = 0; j < own; ++j) {
-      const int64_t* const range = tree.entry_ptr.data() + tree.first(s) + j;
+      const uint32_t* const range = tree.entry_ptr.data() + tree.first(s) + j;
       for (int64_t p = range[0]; p < range[1]; ++p) {
         const int64_t r = tree.entry_row.data()[p];
         *f.at(r < own ? r : r + shift, j) += values[p];

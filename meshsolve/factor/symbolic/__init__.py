@@ -237,7 +237,7 @@ class Symbolic:
 
     @classmethod
     def build(cls, pattern: Csr, ordering_perm: ArrayLike, ordering: Any = None, threads: int = 1, place: str = "cpu",
-              always: int | None = None, known: Any = None) -> Self:
+              known: Any = None) -> Self:
         """Analyse a checked symmetric pattern (both triangles stored, the diagonal or not).
 
         Parameters
@@ -252,8 +252,6 @@ class Symbolic:
         place : {"cpu", "cuda"}
             Where the work is done; the analysis is the same. With ``"cuda"`` the arrays of the pattern are device arrays, the
             analysis stays there, and the host has it when it asks: :attr:`perm`, :attr:`parent`, ...
-        always : int, optional
-            Supernodes of at most so many columns together are joined whatever the zeros; by default 2. For ``place="cpu"``.
         known : (parent, colcount), optional
             Elimination tree and column counts of this very pattern in this ordering, which are not checked: see
             :class:`meshsolve.order.ordering.Elimination`. For ``place="cpu"``.
@@ -277,7 +275,7 @@ class Symbolic:
             else:
                 perm = as_perm(ordering_perm, pattern.n, "ordering")
                 self._pattern = Csr(pattern.n, pattern.indptr, pattern.indices)
-                self._bound = _core.analyze(pattern.indptr, pattern.indices, perm, always, self._threads, known)
+                self._bound = _core.analyze(pattern.indptr, pattern.indices, perm, self._threads, known)
         self.report.facts.update(nnz_L=self.nnz, flops=self.flops, bytes=self.nbytes)
         return self
 

@@ -32,11 +32,10 @@ template <class T, std::vector<T> symbolic::Supernodes::*member> auto of_superno
   return view(nb::cast<Symbolic&>(self).supernodes.*member, self);
 }
 
-Symbolic build(const In<int64_t>& indptr, const Indices& indices, const Indices& perm, std::optional<int32_t> always,
-               int threads, const std::optional<std::pair<Indices, Indices>>& known) {
+Symbolic build(const In<int64_t>& indptr, const Indices& indices, const Indices& perm, int threads,
+               const std::optional<std::pair<Indices, Indices>>& known) {
   Released released;
-  symbolic::Relaxation relaxation;
-  relaxation.always = always.value_or(relaxation.always);
+  const symbolic::Relaxation relaxation;
   const Pattern A = pattern(indptr, indices);
   if (!known) return symbolic::analyze(A, perm.data(), relaxation, threads);
   return symbolic::analyze(A, order::Elimination{to_vector(perm), to_vector(known->first), to_vector(known->second)}, relaxation, threads);
@@ -97,9 +96,8 @@ void bind_symbolic(nb::module_& m) {
       .def_prop_ro("row_ptr", &of_supernodes<int64_t, &Supernodes::row_ptr>)
       .def_prop_ro("rows", &of_supernodes<int32_t, &Supernodes::rows>);
   m.def("analyze", &build, nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), nb::arg("perm").noconvert(),
-        nb::arg("always") = nb::none(), nb::arg("threads") = 1, nb::arg("known") = nb::none(),
-        "Analysis of A[perm][:, perm]; A is a symmetric pattern with both triangles. Supernodes of up to `always` columns are "
-        "joined whatever the zeros. `known`: elimination tree and column counts of this very pattern in this order.");
+        nb::arg("threads") = 1, nb::arg("known") = nb::none(),
+        "Analysis of A[perm][:, perm]; A is a symmetric pattern with both triangles. `known`: elimination tree and column counts of this very pattern in this order.");
   m.def("restore_analysis", &restore, nb::arg("perm").noconvert(), nb::arg("iperm").noconvert(), nb::arg("parent").noconvert(),
         nb::arg("colcount").noconvert(), nb::arg("first").noconvert(), nb::arg("snode_parent").noconvert(),
         nb::arg("row_ptr").noconvert(), nb::arg("rows").noconvert(), "An Analysis from the arrays of an earlier one.");

@@ -18,7 +18,7 @@ BLOCK = 256
 NONE = np.iinfo(np.int32).max
 RUN = 32                                                    # as in symbolic.cu
 MASK = 0xFFFFFFFF
-RELAXATION = (2, 16, 48), (0.25, 0.10, 0.05)                # symbolic::Relaxation
+RELAXATION = (4, 16, 48), (0.25, 0.10, 0.05)                # symbolic::Relaxation
 APART, PART, WHOLE = range(3)
 
 

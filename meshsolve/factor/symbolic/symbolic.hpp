@@ -32,7 +32,7 @@ struct Supernodes {                     // columns of L that are stored as one d
 };
 
 struct Relaxation {                     // when a child joins its parent; zeros = share of entries that are zero in L
-  int32_t always = 2;                   // up to so many columns: whatever the zeros
+  int32_t always = 4;                   // up to so many columns: whatever the zeros
   int32_t small = 16;                   // up to so many columns: fewer than small_zeros
   double small_zeros = 0.25;
   int32_t medium = 48;                  // up to so many columns: fewer than medium_zeros
