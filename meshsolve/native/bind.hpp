@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "check.hpp"
 #include "csr.hpp"
 #include "interrupt.hpp"
 
@@ -38,5 +39,14 @@ struct Released {
   nb::gil_scoped_release gil;
   interrupt::Caller caller;
 };
+
+// What a factor's solve_vector() does: solve(data of b, data of x), x as long as b. False where b is not finite, and nothing is done.
+template <class Solve> bool solve_vector(const In<double>& b, const InOut<double>& x, Solve&& solve) {
+  const int64_t n = static_cast<int64_t>(x.shape(0));
+  if (static_cast<int64_t>(b.shape(0)) != n || first_not_finite(b.data(), n) >= 0) return false;
+  Released released;
+  solve(b.data(), x.data());
+  return true;
+}
 
 }  // namespace ms

@@ -50,20 +50,6 @@ void translate(const std::exception_ptr& p, void*) {
   }
 }
 
-int64_t first_not_finite(In<double> x) {
-  constexpr uint64_t exponent = 0x7FF0'0000'0000'0000;       // all ones: NaN or infinity
-  constexpr int64_t block = 1024;
-  const double* v = x.data();
-  const int64_t n = static_cast<int64_t>(x.shape(0));
-  for (int64_t b = 0; b < n; b += block) {
-    const int64_t end = std::min(n, b + block);
-    uint64_t found = 0;
-    for (int64_t i = b; i < end; ++i) found |= (std::bit_cast<uint64_t>(v[i]) & exponent) == exponent;
-    if (found) return std::find_if_not(v + b, v + end, [](double a) { return std::isfinite(a); }) - v;
-  }
-  return -1;
-}
-
 auto symmetry_of(In<int64_t> indptr, In<int32_t> indices, In<double> data, int threads) {
   Symmetry s;
   {
@@ -173,7 +159,8 @@ void bind_native(nb::module_& m) {
     const char* state = c.state == RowState::valid ? "valid" : c.state == RowState::unsorted ? "unsorted" : "invalid";
     return std::make_tuple(std::string(state), c.row);
   }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "n"_a);
-  m.def("first_not_finite", first_not_finite, "x"_a.noconvert());
+  m.def("first_not_finite", [](In<double> x) { return first_not_finite(x.data(), static_cast<int64_t>(x.shape(0))); },
+        "x"_a.noconvert(), "Position of the first NaN or infinity, or -1.");
   m.def("symmetry", symmetry_of, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "threads"_a);
   m.def("row_sums", sums_of, "indptr"_a.noconvert(), "data"_a.noconvert(), "The sum of each row's values, and that of their moduli.");
   m.def("mirror_lower", mirrored, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert());

@@ -211,6 +211,18 @@ OwnedPattern transpose(const Pattern& A) {
 
 }  // namespace
 
+int64_t first_not_finite(const double* x, int64_t size) {
+  constexpr uint64_t exponent = 0x7FF0'0000'0000'0000;       // all ones: NaN or infinity
+  constexpr int64_t block = 1024;
+  for (int64_t b = 0; b < size; b += block) {
+    const int64_t end = std::min(size, b + block);
+    uint64_t found = 0;
+    for (int64_t i = b; i < end; ++i) found |= (std::bit_cast<uint64_t>(x[i]) & exponent) == exponent;
+    if (found) return std::find_if_not(x + b, x + end, [](double a) { return std::isfinite(a); }) - x;
+  }
+  return -1;
+}
+
 bool is_permutation(const int32_t* perm, int32_t n) {
   std::vector<uint8_t> seen(n);
   for (int32_t k = 0; k < n; ++k) {

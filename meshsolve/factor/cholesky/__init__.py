@@ -180,6 +180,10 @@ class CholeskyFactor(Factor):
         InvalidInputError
             Wrong shape, NaN or infinity, text, unknown system.
         """
+        if system == "A" and out is None and fixed_values is None and self._settled():
+            x = self._solve_vector(self._factor.solve_vector, b)
+            if x is not None:
+                return x
         one_of(system, "system", SYSTEMS)
         if fixed_values is not None and self._constraint is None:
             raise InvalidInputError("fixed_values given, but the factor was made without fixed=")
@@ -189,6 +193,10 @@ class CholeskyFactor(Factor):
             with self.report.phase("solve"):
                 return self._solve_like(b, out, lambda B: self._solve_constrained(B, fixed_values), self.shape[0],
                                         lambda B: self._solve_constrained(B, None))      # fixed values are real
+
+    def _settled(self):
+        """Whether the core's solutions are taken as they are."""
+        return self.precision == "double" and self._place == "cpu" and self._constraint is None
 
     def _solve_constrained(self, columns, fixed_values):
         if self._constraint is None:

@@ -46,6 +46,11 @@ class HostFactor:
             self._factor.solve(system, columns, x, self._threads)
         return x
 
+    @property
+    def solve_vector(self):
+        """What :meth:`Factor._solve_vector` asks for; double precision alone."""
+        return self._factor.solve_vector
+
     def residual(self, x, b):
         """b - A x in float64; for mixed precision only."""
         return b - self._matrix @ x

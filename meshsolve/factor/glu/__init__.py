@@ -21,7 +21,7 @@ from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_csr, as_rhs, one_of, thread_count
 from meshsolve.device_arrays import on_device
 from meshsolve.errors import ConvergenceWarning, InvalidInputError, SingularMatrixError
-from meshsolve.factor.base import Factor, deliver, values_in
+from meshsolve.factor.base import DOUBLE, Factor, deliver, values_in
 from meshsolve.factor.glu import analysis as front_end
 from meshsolve.factor.glu.columns_cuda import DeviceColumns
 from meshsolve.factor.glu.cuda import DeviceMatrix, DeviceValues
@@ -254,11 +254,20 @@ class LUFactor(Factor):
         that is above 1e-13, this solve and all later ones are refined, at most two steps (Skeel 1980), and where it stays above
         1e-12, other pivots are chosen.
         """
+        if trans == "N" and out is None and self._settled():
+            x = self._solve_vector(self._factor.solve_vector, b)
+            if x is not None:
+                return x
         one_of(trans, "trans", ("N", "T", "H"))
         with self.report.phase("solve"), self._errors("the solve"):
             if self._spare.dtype.kind == "c":
                 return self._solve_complex(b, trans, out)
             return self._solve_like(b, out, lambda B: self._solve_columns(B, trans != "N"), self.shape[0])
+
+    def _settled(self):
+        """Whether the core's solutions with A are taken as they are."""
+        return (False in self._seen and not self._refine_always and self.precision == "double" and self._place == "cpu"
+                and self._spare.dtype is DOUBLE)
 
     def _solve_complex(self, b, trans, out):
         columns, shape = as_rhs(b, self.shape[0], dtype=np.complex128)

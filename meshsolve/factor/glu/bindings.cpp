@@ -76,7 +76,12 @@ nb::dict arrays_of(nb::handle_t<glu::ColumnPlan> self) {
 template <class T, class Factor, class Plan>
 void bind_factor(nb::module_& m, const char* name) {
   using S = glu::Scalar<T>;
-  nb::class_<Factor>(m, name)
+  nb::class_<Factor> bound(m, name);
+  if constexpr (std::is_same_v<T, double>)
+    bound.def("solve_vector", [](const Factor& f, In<double> b, InOut<double> x, int threads) {
+      return solve_vector(b, x, [&](const double* from, double* to) { f.solve(false, {from, 1, 1}, {to, 1, 1}, 1, threads); });
+    }, "b"_a.noconvert(), "x"_a.noconvert(), "threads"_a, "False where b is not finite");
+  bound
       .def("__init__", [](Factor* self, std::shared_ptr<Plan> plan) { new (self) Factor(std::move(plan)); }, "plan"_a)
       .def("factor", [](Factor& f, In<NumpyOf<S>> data, double threshold, double tiny, double boost, int threads) {
         glu::Outcome result;
