@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from meshsolve import api, order
 from meshsolve import device as _device
-from meshsolve.arrays import Csr, as_integer, as_number, one_of, thread_count
+from meshsolve.arrays import Csr, as_integer, as_number, largest_moduli, one_of, thread_count
 from meshsolve.device_arrays import without_diagonal
 from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning, NotPositiveDefiniteError
 from meshsolve.factor.fronts.cuda import norm1, residual
@@ -165,7 +165,7 @@ class System:
         self._used[mesh.faces] = True
         if not self._used.any():
             raise _without_area()
-        self.centre = mesh.vertices[self._used].mean(axis=0)
+        self.centre = np.array([column.mean() for column in mesh.vertices[self._used].T])
         self.used, self.rows = (self._there(array) for array in (self._used, np.flatnonzero(self._used)))
         self.move(self._there(mesh.vertices - self.centre))
         if not self.area > 0:
@@ -220,8 +220,8 @@ class System:
 
     def extent(self):
         """The longest side of the box around the surface."""
-        x = self.x[self.rows]
-        return float((x.max(axis=0) - x.min(axis=0)).max())
+        x = self.x if len(self.rows) == len(self.x) else self.x[self.rows]
+        return float(self.xp.stack([column.max() - column.min() for column in x.T]).max())       # numpy takes 20 times as long by rows
 
     def positions(self, x):
         """x in the mesh's own frame, on the host; unreferenced vertices as they were."""
@@ -370,5 +370,5 @@ def _backward_error(A, x, b, place):
         left, norm = residual(*pattern, A.data, x, b), norm1(*pattern, A.data)
     else:
         left, norm = b - A @ x, np.add.reduceat(np.abs(A.data), A.indptr[:-1]).max()        # every row holds its diagonal
-    size = norm * abs(x).max(axis=0) + abs(b).max(axis=0)
-    return float((abs(left).max(axis=0) / (size + (size == 0))).max())
+    size = norm * largest_moduli(x) + largest_moduli(b)
+    return float((largest_moduli(left) / (size + (size == 0))).max())

@@ -62,7 +62,7 @@ class CotanAssembler:
         x = np.ascontiguousarray(vertices, np.float64).reshape(-1)
         weight, area = _core.cotan_weights(x, self._faces, self._of_side, self._edges, self.flattest)
         data = _core.laplacian_values(self.indptr, self.indices, self._edge, weight)
-        return data, _thirds(self._faces, area, self.n)
+        return data, _core.vertex_areas(self._faces, area, self.n)
 
     @functools.cached_property
     def diagonal(self):
@@ -71,8 +71,7 @@ class CotanAssembler:
 
     def mean_edge(self, x):
         """The mean length of the edges; 0 where there is none."""
-        ends = self._ends.reshape(-1, 2)
-        return float(np.linalg.norm(x[ends[:, 0]] - x[ends[:, 1]], axis=1).mean()) if len(ends) else 0.0
+        return float(_core.edge_lengths(np.ascontiguousarray(x, np.float64).reshape(-1), self._ends).mean()) if len(self._ends) else 0.0
 
     def matrix(self, data):
         """The csr_array with ``data`` on this pattern. Its index arrays are shared with every other one made here."""
@@ -212,7 +211,7 @@ def mass_matrix(mesh: MeshLike, kind: Literal["lumped", "voronoi", "consistent"]
     if kind == "consistent":
         return _consistent_mass(mesh)
     if kind == "lumped":
-        mass = _thirds(mesh.faces.reshape(-1), face_areas(mesh), n)
+        mass = _core.vertex_areas(mesh.faces.reshape(-1), face_areas(mesh), n)
     else:
         mass = np.bincount(mesh.faces.reshape(-1), _mixed_areas(mesh).reshape(-1), minlength=n)
     return sp.csr_array((mass, np.arange(n, dtype=np.int32), np.arange(n + 1, dtype=np.int32)), shape=(n, n))
@@ -226,12 +225,7 @@ def face_areas(mesh):
 
 def edge_lengths(mesh):
     """(e,) length of each edge of ``mesh.edges``."""
-    return np.linalg.norm(mesh.vertices[mesh.edges[:, 0]] - mesh.vertices[mesh.edges[:, 1]], axis=1)
-
-
-def _thirds(faces, area, n):
-    """A third of each triangle's area to each of its corners."""
-    return np.bincount(faces, np.repeat(area / 3, 3), minlength=n)
+    return _core.edge_lengths(mesh.vertices.reshape(-1), mesh.edges.reshape(-1))
 
 
 def _consistent_mass(mesh):
@@ -241,7 +235,7 @@ def _consistent_mass(mesh):
     weight = np.bincount(mesh.side_edges.reshape(-1), np.repeat(area / 12, 3), minlength=len(mesh.edges))
     data = np.empty(len(indices))
     data[edge >= 0] = weight[edge[edge >= 0]]
-    data[edge < 0] = _thirds(mesh.faces.reshape(-1), area, n) / 2
+    data[edge < 0] = _core.vertex_areas(mesh.faces.reshape(-1), area, n) / 2
     return sp.csr_array((data, indices, indptr), shape=(n, n))
 
 
@@ -290,7 +284,7 @@ def _narrow(indptr):
 
 def _mollified(lengths, side_edges):
     """The lengths (e,) with the least constant added that keeps every triangle inequality strict, the longest scaled to 1."""
-    sides = lengths[side_edges]
-    slack = sides.sum(axis=1) - 2 * sides.max(axis=1)
+    a, b, c = sides = lengths[side_edges.T]
+    slack = a + b + c - 2 * np.maximum(np.maximum(a, b), c)
     lengths = lengths + max(0.0, MOLLIFY * sides.mean() - slack.min())
     return lengths / (lengths.max() or 1.0)

@@ -16,6 +16,24 @@ auto cotan_weights(In<double> vertices, In<int32_t> faces, In<int32_t> of_side, 
   return std::make_tuple(to_numpy(std::move(weight)), to_numpy(std::move(area)));
 }
 
+auto vertex_areas(In<int32_t> faces, In<double> area, int64_t n) {
+  std::vector<double> mass(n, 0.0);
+  {
+    Released released;
+    operators::vertex_areas(faces.data(), static_cast<int64_t>(area.shape(0)), area.data(), mass.data());
+  }
+  return to_numpy(std::move(mass));
+}
+
+auto edge_lengths(In<double> vertices, In<int32_t> ends) {
+  std::vector<double> length(ends.shape(0) / 2);
+  {
+    Released released;
+    operators::edge_lengths(vertices.data(), ends.data(), static_cast<int64_t>(length.size()), length.data());
+  }
+  return to_numpy(std::move(length));
+}
+
 auto laplacian_values(In<int64_t> indptr, In<int32_t> indices, In<int32_t> edge, In<double> weight) {
   std::vector<double> data(indices.shape(0));
   {
@@ -41,6 +59,9 @@ void bind_operators(nb::module_& m) {
   using namespace nb::literals;
   m.def("cotan_weights", cotan_weights, "vertices"_a.noconvert(), "faces"_a.noconvert(), "of_side"_a.noconvert(),
         "edges"_a, "flattest"_a);
+  m.def("vertex_areas", vertex_areas, "faces"_a.noconvert(), "area"_a.noconvert(), "n"_a,
+        "A third of each triangle's area to each of its corners.");
+  m.def("edge_lengths", edge_lengths, "vertices"_a.noconvert(), "ends"_a.noconvert());
   m.def("laplacian_values", laplacian_values, "indptr"_a.noconvert(), "indices"_a.noconvert(), "edge"_a.noconvert(),
         "weight"_a.noconvert());
   m.def("intrinsic_delaunay", intrinsic_delaunay, "faces"_a.noconvert(), "of_side"_a.noconvert(), "length"_a.noconvert(),

@@ -35,6 +35,22 @@ void cotan_weights(const double* x, const int32_t* faces, int64_t m, const int32
   }
 }
 
+void vertex_areas(const int32_t* faces, int64_t m, const double* area, double* mass) {
+  for (int64_t t = 0; t < m; ++t) {
+    const double third = area[t] / 3;
+    for (int c = 0; c < 3; ++c) mass[faces[3 * t + c]] += third;
+  }
+}
+
+void edge_lengths(const double* x, const int32_t* ends, int64_t count, double* length) {
+  for (int64_t e = 0; e < count; ++e) {
+    const double* a = x + 3 * int64_t{ends[2 * e]};
+    const double* b = x + 3 * int64_t{ends[2 * e + 1]};
+    const double d[3] = {b[0] - a[0], b[1] - a[1], b[2] - a[2]};
+    length[e] = std::sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]);
+  }
+}
+
 void laplacian_values(const Pattern& rows, const int32_t* edge, const double* weight, double* data) {
   for (int32_t i = 0; i < rows.n; ++i) {
     double sum = 0;

@@ -13,6 +13,12 @@ namespace ms::operators {
 void cotan_weights(const double* x, const int32_t* faces, int64_t m, const int32_t* of_side, double flattest,
                    double* weight, double* area);
 
+// mass[v] += a third of the area of each face of v, in the order of the faces.
+void vertex_areas(const int32_t* faces, int64_t m, const double* area, double* mass);
+
+// length[e] of the edge from vertex ends[2 e] to ends[2 e + 1].
+void edge_lengths(const double* x, const int32_t* ends, int64_t count, double* length);
+
 // The values of the Laplacian on `rows` of mesh::adjacency_of(..., true): -weight beside the diagonal, their sum on it.
 void laplacian_values(const Pattern& rows, const int32_t* edge, const double* weight, double* data);
 

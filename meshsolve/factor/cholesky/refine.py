@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from meshsolve.arrays import largest_moduli
 from meshsolve.errors import ConvergenceWarning
 from meshsolve.report import warn
 
@@ -35,13 +36,13 @@ def refine(factor, b, tolerance=2e-16):
     ConvergenceWarning
         The backward error stays above 1e-12: A is too ill-conditioned for a float32 factor.
     """
-    norm, size_b = factor.norm1(), abs(b).max(axis=0)
+    norm, size_b = factor.norm1(), largest_moduli(b)
     x = factor.solve("A", b)
     best, error = x, np.inf
     for steps in range(MAX_STEPS + 1):                      # noqa: B007 (told below)
         r = factor.residual(x, b)
-        scale = norm * abs(x).max(axis=0) + size_b
-        now = float((abs(r).max(axis=0) / (scale + (scale == 0))).max())
+        scale = norm * largest_moduli(x) + size_b
+        now = float((largest_moduli(r) / (scale + (scale == 0))).max())
         if now < error:
             best, previous, error = x, error, now
         if error <= tolerance or now > 0.5 * previous or not np.isfinite(now):

@@ -38,7 +38,8 @@ Symbolic build(const In<int64_t>& indptr, const Indices& indices, const Indices&
   const symbolic::Relaxation relaxation;
   const Pattern A = pattern(indptr, indices);
   if (!known) return symbolic::analyze(A, perm.data(), relaxation, threads);
-  return symbolic::analyze(A, order::Elimination{to_vector(perm), to_vector(known->first), to_vector(known->second)}, relaxation, threads);
+  const order::Elimination elimination{to_vector(perm), to_vector(known->first), to_vector(known->second)};
+  return symbolic::analyze(A, elimination, relaxation, threads);
 }
 
 Symbolic restore(const Indices& perm, const Indices& iperm, const Indices& parent, const Indices& colcount, const Indices& first,
@@ -97,7 +98,8 @@ void bind_symbolic(nb::module_& m) {
       .def_prop_ro("rows", &of_supernodes<int32_t, &Supernodes::rows>);
   m.def("analyze", &build, nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), nb::arg("perm").noconvert(),
         nb::arg("threads") = 1, nb::arg("known") = nb::none(),
-        "Analysis of A[perm][:, perm]; A is a symmetric pattern with both triangles. `known`: elimination tree and column counts of this very pattern in this order.");
+        "Analysis of A[perm][:, perm]; A is a symmetric pattern with both triangles. `known`: elimination tree and column counts of "
+        "this very pattern in this order.");
   m.def("restore_analysis", &restore, nb::arg("perm").noconvert(), nb::arg("iperm").noconvert(), nb::arg("parent").noconvert(),
         nb::arg("colcount").noconvert(), nb::arg("first").noconvert(), nb::arg("snode_parent").noconvert(),
         nb::arg("row_ptr").noconvert(), nb::arg("rows").noconvert(), "An Analysis from the arrays of an earlier one.");
