@@ -21,6 +21,7 @@ from meshsolve.factor import parac as _parac
 from meshsolve.factor.cholesky import CholeskyFactor, Values
 from meshsolve.factor.fronts.cuda import residual as _residual_on_device
 from meshsolve.krylov import Info, cg
+from meshsolve.order.nested import TooManyOperations
 from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Chosen, Device, Matrix
 
@@ -97,10 +98,14 @@ def _solve_symmetric(A, b, method, rtol, threads, device, place):
         M = None if method == "cholesky" and place == "cuda" else as_symmetric(A)
         kind = "" if method == "cholesky" else _graph_kind(M)
         pinned = kind == "singular" or kind == "" and method == "auto" and takes_constants_to_zero(M)
-        sym, factor = (None, None) if kind == "hubs" else _analysis(A, M, pinned, threads, place)
-        if kind == "hubs" or _too_large(kind, sym, M):
+        if kind == "hubs":
+            return _solve_parac(M, b, rtol, threads, place)
+        sym, factor = _analysis(A, M, pinned, threads, place, LARGE_FACTOR * M.nnz / M.n if kind else np.inf)
+        if _too_large(kind, sym, M):
             return _solve_parac(M, b, rtol, threads, place)
         F = factor()
+    except TooManyOperations:
+        return _solve_parac(M, b, rtol, threads, place)
     except (NotSymmetricError, NotPositiveDefiniteError) as e:
         if method == "cholesky":
             raise
@@ -137,15 +142,16 @@ def _place(device, A, b):
     return choose("cuda" if device == "auto" and held and available() else device, next(iter(getattr(A, "shape", ())), 0))
 
 
-def _analysis(A, M, pinned, threads, place):
-    """The analysis for Cholesky, and a function that factors; ``pinned`` where A takes constants to 0."""
+def _analysis(A, M, pinned, threads, place, most):
+    """The analysis for Cholesky, and a function that factors; ``pinned`` where A takes constants to 0. On the CPU ``TooManyOperations``
+    where more than ``most`` a row are foreseen."""
     if place == "cuda":
         sym = analyze(A, threads=threads, device=place)
         return sym, lambda: (cholesky(A, pin=True, device=place, threads=threads) if pinned else
                              sym.factor(A, threads=threads, device=place))
     constraint, threads = Pinned(M) if pinned else None, thread_count(threads)
     free = M if constraint is None else constraint.reduce(M, threads)
-    sym, data = analyzed(free, "auto", 0, threads, effort="fast"), free.data          # for a factor that is used once
+    sym, data = analyzed(free, "auto", 0, threads, effort="fast", most=most), free.data          # for a factor that is used once
     return sym, lambda: CholeskyFactor(sym, Values(M.n, sym, constraint, threads), data, threads=threads)
 
 

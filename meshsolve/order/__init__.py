@@ -7,13 +7,14 @@ k-th new row: ``A[perm][:, perm]`` is what is factored.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 from meshsolve.arrays import as_perm, as_seed, thread_count
 from meshsolve.device import holds
 from meshsolve.errors import InvalidInputError
-from meshsolve.order.auto import auto
+from meshsolve.order.auto import auto, auto_within
 from meshsolve.order.nested import dissect_there, nested_dissection
 from meshsolve.order.ordering import Ordering, OrderingLike, SeparatorTree
 from meshsolve.order.prepass_cuda import on_host
@@ -31,7 +32,7 @@ def __dir__() -> list[str]:
 
 
 def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | None = None, place: str = "cpu",
-            effort: Effort = "default") -> Ordering:
+            effort: Effort = "default", most: float = math.inf) -> Ordering:
     """What a user passed as ``ordering=`` becomes an :class:`Ordering` of ``pattern``.
 
     Parameters
@@ -43,6 +44,8 @@ def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | 
         Symmetric; a diagonal that it says to have is left out.
     seed, threads, effort
         For the methods that use them; on the GPU there is one effort.
+    most : float
+        Of ``"auto"`` on the CPU: operations a row beyond which nothing is ordered.
     place : {"cpu", "cuda"}
         Where the pattern lies. ``"cuda"``: ``"auto"`` and ``"nd"`` are the nested dissection of the GPU, whose ``perm`` stays
         there; minimum degree, whose steps depend on each other, and the simple ones are the CPU's.
@@ -55,6 +58,8 @@ def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | 
     ------
     InvalidInputError
         Unknown name; an Ordering of another size; not a permutation.
+    nested.TooManyOperations
+        More than ``most`` are foreseen.
     """
     if isinstance(ordering, Ordering):
         if len(ordering) != pattern.n:
@@ -68,7 +73,7 @@ def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | 
         return dissect_there(pattern, as_seed(seed), thread_count(threads)) if ordering in ("auto", "nd") else resolve(
             ordering, on_host(pattern), seed, threads, effort=effort)
     methods = {
-        "auto": lambda: auto(pattern, seed=seed, threads=threads, effort=effort),
+        "auto": lambda: auto_within(pattern, as_seed(seed), thread_count(threads), effort, most),
         "nd": lambda: nested_dissection(pattern.graph(), effort, seed=seed, threads=threads),
         "amd": lambda: amd(pattern),
         "nnz_sort": lambda: nnz_sort(pattern, seed),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from meshsolve.arrays import as_seed, one_of, thread_count
 from meshsolve.mesh import MeshLike, pattern_of
 from meshsolve.order.nested import DEFAULT_PATCH, EFFORTS, dissect
@@ -46,10 +48,15 @@ def auto(A_or_mesh: MeshLike | Matrix, seed: int = 0, threads: int | None = None
     'amd'
     """
     one_of(effort, "effort", EFFORTS)
-    pattern, seed, threads = pattern_of(A_or_mesh), as_seed(seed), thread_count(threads)
+    return auto_within(pattern_of(A_or_mesh), as_seed(seed), thread_count(threads), effort)
+
+
+def auto_within(pattern, seed, threads, effort, most=math.inf):
+    """:func:`auto` of checked arguments; :class:`~meshsolve.order.nested.TooManyOperations` where more than ``most`` operations a row
+    are foreseen, which only graphs of thousands of rows ever are."""
 
     def dissected(cheap=0.0):
-        return dissect(pattern.graph(), effort, DEFAULT_PATCH, seed, threads, cheap)
+        return dissect(pattern.graph(), effort, DEFAULT_PATCH, seed, threads, cheap, most)
 
     tried = pattern.n <= TRIED_UP_TO
     first = minimum_degree(pattern, CHEAP * pattern.n) if tried else dissected(CHEAP)

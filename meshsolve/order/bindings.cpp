@@ -11,15 +11,15 @@ namespace {
 
 auto nested_dissection(In<int64_t> indptr, In<int32_t> indices, int32_t patch_size, int32_t leaf_size, int32_t band,
                        int32_t rounds, int32_t trials, int32_t candidates, int32_t large, double balance, double cheap,
-                       uint64_t seed, int threads) {
+                       double most, uint64_t seed, int threads) {
   order::Ordering o;
   {
     Released released;
     o = order::nested_dissection(pattern(indptr, indices),
-                                 {patch_size, leaf_size, band, rounds, trials, candidates, large, balance, cheap, seed, threads});
+                                 {patch_size, leaf_size, band, rounds, trials, candidates, large, balance, cheap, most, seed, threads});
   }
   return nb::make_tuple(to_numpy(std::move(o.perm)), to_numpy(std::move(o.tree.parent)), to_numpy(std::move(o.tree.first)),
-                        to_numpy(std::move(o.tree.last)), o.patches, o.patch_seconds, o.order_seconds);
+                        to_numpy(std::move(o.tree.last)), o.patches, o.patch_seconds, o.order_seconds, o.too_many);
 }
 
 auto amd(In<int64_t> indptr, In<int32_t> indices, double most_flops) {
@@ -55,9 +55,9 @@ auto leaf_order(In<int64_t> indptr, In<int32_t> indices, int32_t own, bool bits)
 void bind_order(nb::module_& m) {
   using namespace nb::literals;
   m.def("nested_dissection", nested_dissection, "indptr"_a.noconvert(), "indices"_a.noconvert(), "patch_size"_a, "leaf_size"_a,
-        "band"_a, "rounds"_a, "trials"_a, "candidates"_a, "large"_a, "balance"_a, "cheap"_a, "seed"_a,
+        "band"_a, "rounds"_a, "trials"_a, "candidates"_a, "large"_a, "balance"_a, "cheap"_a, "most"_a, "seed"_a,
         "threads"_a,
-        "(perm, tree parent, first, last, patches, seconds of patches, seconds of the rest)");
+        "(perm, tree parent, first, last, patches, seconds of patches, seconds of the rest, whether `most` forbade it)");
   m.def("amd", amd, "indptr"_a.noconvert(), "indices"_a.noconvert(),
         "most_flops"_a = std::numeric_limits<double>::infinity(),
         "(perm, parent, colcount) of approximate minimum degree: the latter two empty where they are not known, all three when a "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 
@@ -87,11 +88,18 @@ def nested_dissection(A_or_mesh: MeshLike | Matrix, effort: Effort = "default", 
     return dissect(prepass_cuda.on_host(subject) if held else subject, effort, patch, seed, threads)
 
 
-def dissect(pattern, effort, patch, seed, threads, cheap=0.0):
-    """:func:`nested_dissection` of checked arguments; an empty perm where minimum degree will need ``cheap`` operations a row."""
+class TooManyOperations(Exception):
+    """A factorization is foreseen to take more operations than the caller allows; nothing was ordered."""
+
+
+def dissect(pattern, effort, patch, seed, threads, cheap=0.0, most=math.inf):
+    """:func:`nested_dissection` of checked arguments; an empty perm where minimum degree is foreseen to need at most ``cheap``
+    operations a row, :class:`TooManyOperations` where any order is foreseen to need more than ``most``."""
     announce("order")
-    perm, parent, first, last, patches, patch_seconds, order_seconds = _core.nested_dissection(
-        pattern.indptr, pattern.indices, patch_size=patch, seed=seed, threads=threads, cheap=cheap, **EFFORTS[effort])
+    perm, parent, first, last, patches, patch_seconds, order_seconds, too_many = _core.nested_dissection(
+        pattern.indptr, pattern.indices, patch_size=patch, seed=seed, threads=threads, cheap=cheap, most=most, **EFFORTS[effort])
+    if too_many:
+        raise TooManyOperations
     report = Report(ordering="nd", nnz_A=pattern.nnz + pattern.n, threads=threads, effort=effort, num_patches=patches)
     report.add("patches", patch_seconds)
     report.add("order", order_seconds)

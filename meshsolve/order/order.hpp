@@ -19,7 +19,8 @@ struct Options {
   int32_t candidates = 1;      // of the trials, how many get a separator before one is chosen
   int32_t large = 4000;        // nodes below this size have one trial and one round; ten times as large: more of each
   double balance = 0.4;        // the larger side may have (1 + balance) / 2 of a node
-  double cheap = 0;            // operations a row: where minimum degree is foreseen to need no more, nothing is ordered
+  double cheap = 0;            // operations a row: where minimum degree is foreseen to need no more, nothing is ordered;
+  double most = std::numeric_limits<double>::infinity();      // nor where any order is foreseen to need more than so many
   uint64_t seed = 0;
   int threads = 1;
 };
@@ -40,6 +41,7 @@ struct Tree {
 struct Ordering {
   std::vector<int32_t> perm;
   Tree tree;
+  bool too_many = false;       // nothing was ordered because of Options::most
   int32_t patches = 0;
   double patch_seconds = 0, order_seconds = 0;
 };

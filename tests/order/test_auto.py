@@ -7,6 +7,8 @@ from graphs import check_perm, fill, grid, preferential, random_graph, triangula
 import meshsolve as ms
 from meshsolve import _core, order
 from meshsolve.arrays import symmetric_pattern
+from meshsolve.order.auto import auto_within
+from meshsolve.order.nested import TooManyOperations
 
 
 def test_minimum_degree_while_its_factor_is_cheap():
@@ -45,6 +47,18 @@ def test_the_operations_are_bounded_from_above(A):
     flops = fill(A, order.amd(A).perm)[1]
     assert [len(a) for a in _core.amd(pattern.indptr, pattern.indices, most_flops=0.999 * flops)] == [0, 0, 0]
     assert len(_core.amd(pattern.indptr, pattern.indices, most_flops=4 * flops)[0]) == A.shape[0]
+
+
+@pytest.mark.parametrize("A", [triangulated(150, 150), grid(26, 26, 26), grid(60, 60, 4), random_graph(6000, 4, 1), preferential(6000, 3, 2),
+                               triangulated(2000, 12)])
+def test_too_many_operations_are_foreseen_with_care(A):
+    """What is given up would have taken more indeed; a tenth of what is allowed is never ordered in vain on regular graphs in space."""
+    pattern = symmetric_pattern(A)
+    flops = ms.analyze(A, ordering="nd").flops / A.shape[0]
+    assert len(auto_within(pattern, 0, 1, "default", most=1.01 * flops)) == A.shape[0]
+    if pattern.n > 15_000 and flops > 5e4:
+        with pytest.raises(TooManyOperations):
+            auto_within(pattern, 0, 1, "default", most=0.1 * flops)
 
 
 def test_it_is_the_default():

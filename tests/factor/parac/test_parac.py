@@ -405,6 +405,17 @@ def test_solve_takes_parac_where_cholesky_is_large():
     assert info.report.facts["nnz_L"] > 36**3
 
 
+def test_solve_foresees_a_cholesky_that_is_far_too_large(monkeypatch):
+    """It is neither ordered nor analysed, which would take as long as a quarter of the solution by ParAC."""
+    from meshsolve.api import definite
+
+    monkeypatch.setattr(definite.Symbolic, "build", None)
+    L = ms.datasets.grid3d(52)
+    b = L @ np.random.default_rng(0).standard_normal(52**3)
+    x, info = ms.solve(L, b)
+    assert info.method == "parac" and info.converged and np.linalg.norm(L @ x - b) <= 1.01e-10 * np.linalg.norm(b)
+
+
 def test_solve_pins_small_laplacians():
     L = ms.datasets.grid2d(20, 20)
     b = L @ np.random.default_rng(0).standard_normal(400)
