@@ -96,7 +96,7 @@ def _solve_symmetric(A, b, method, rtol, threads, device, place):
     """Cholesky or ParAC; or for ``"auto"`` what takes A where it turns out to be neither."""
     try:
         M = None if method == "cholesky" and place == "cuda" else as_symmetric(A)
-        kind = "" if method == "cholesky" else _graph_kind(M)
+        kind = "" if method == "cholesky" else _graph_kind(M, thread_count(threads))
         pinned = kind == "singular" or kind == "" and method == "auto" and takes_constants_to_zero(M)
         if kind == "hubs":
             return _solve_parac(M, b, rtol, threads, place)
@@ -180,9 +180,9 @@ def _too_large(kind, sym, M):
     return bool(kind) and sym.flops > LARGE_FACTOR * M.nnz
 
 
-def _graph_kind(M):
+def _graph_kind(M, threads=1):
     """What ParAC says of M: "" (not for it, or regular and small), "regular", "singular" (a Laplacian), or "hubs"."""
-    kind = _parac.graph_kind(M)
+    kind = _parac.graph_kind(M, threads)
     return "" if kind == "regular" and M.n <= SMALL else kind
 
 

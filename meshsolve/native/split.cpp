@@ -1,5 +1,6 @@
 #include "split.hpp"
 
+#include "fetch.hpp"
 #include "parallel.hpp"
 
 namespace ms {
@@ -46,19 +47,18 @@ Split split(const Pattern& A, const double* x, const int32_t* free, int64_t coun
 }
 
 std::vector<int32_t> components(const Pattern& A, const double* x, int32_t* count) {
-  std::vector<int32_t> component(A.n, -1), found;
+  std::vector<int32_t> component(A.n, -1), found(A.n);       // breadth first: the rows that will be looked at are known ahead
   *count = 0;
-  for (int32_t i = 0; i < A.n; ++i) {
+  for (int32_t i = 0, at = 0, end = 0; i < A.n; ++i) {
     if (component[i] >= 0) continue;
     component[i] = *count;
-    found.push_back(i);
-    while (!found.empty()) {
-      const int32_t u = found.back();
-      found.pop_back();
-      for (int64_t p = A.ptr[u]; p < A.ptr[u + 1]; ++p)
+    found[end++] = i;
+    for (; at < end; ++at) {
+      fetch_row(A, found, at, end);
+      for (int64_t p = A.ptr[found[at]]; p < A.ptr[found[at] + 1]; ++p)
         if (const int32_t v = A.idx[p]; x[p] != 0 && component[v] < 0) {
           component[v] = *count;
-          found.push_back(v);
+          found[end++] = v;
         }
     }
     ++*count;

@@ -201,10 +201,10 @@ def _device_core(graph, perm, samples, seed, dtype):
     return inverse_cuda.Inverse(graph, perm, samples, seed, dtype)
 
 
-def graph_kind(M):
+def graph_kind(M, threads=1):
     """What the graph of a symmetric :class:`Csr` is like: "" (it has none, or entries would be floored), "hubs" (dense, with
     vertices of many neighbours), "singular" (a Laplacian, no excess diagonal anywhere) or "regular"."""
-    graph = _core.ParacGraph(M.indptr, M.indices, M.data, edges=False)
+    graph = _core.ParacGraph(M.indptr, M.indices, M.data, threads, edges=False, floor=False)
     if graph.bad_row >= 0 or graph.floored or graph.nnz == 0:
         return ""
     return "hubs" if _has_hubs(graph, M) else "regular" if graph.grounded else "singular"

@@ -68,11 +68,12 @@ void bind_inverse(nb::module_& m, const char* name) {
 void bind_parac(nb::module_& m) {
   using namespace nb::literals;
   nb::class_<Graph>(m, "ParacGraph")
-      .def("__init__", [](Graph* self, In<int64_t> indptr, In<int32_t> indices, In<double> data, int threads, bool edges) {
+      .def("__init__", [](Graph* self, In<int64_t> indptr, In<int32_t> indices, In<double> data, int threads, bool edges, bool floor) {
+        const parac::Detail detail = edges ? parac::Detail::edges : floor ? parac::Detail::floor : parac::Detail::rows;
         Released free;
-        new (self) Graph(parac::graph_of(pattern(indptr, indices), data.data(), edges, threads));
-      }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "threads"_a = 1, "edges"_a = true,
-         nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(), "A factor in a given order needs no edges.")
+        new (self) Graph(parac::graph_of(pattern(indptr, indices), data.data(), detail, threads));
+      }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "threads"_a = 1, "edges"_a = true, "floor"_a = true,
+         nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(), "A factor in a given order needs no edges, a look at the rows no floor.")
       .def("gather_neighbours", [](Graph& g, int64_t apart) {
         Released free;
         parac::gather_neighbours(g, apart);

@@ -181,7 +181,8 @@ void read_rows(const Pattern& A, const double* x, int64_t from, int64_t to, int6
 
 }  // namespace
 
-Graph graph_of(const Pattern& A, const double* x, bool with_edges, int threads) {
+Graph graph_of(const Pattern& A, const double* x, Detail detail, int threads) {
+  const bool with_edges = detail == Detail::edges;
   Graph g;
   g.n = A.n;
   g.matrix = A;
@@ -219,7 +220,7 @@ Graph graph_of(const Pattern& A, const double* x, bool with_edges, int threads) 
     g.w.resize(g.edges);
   }
   g.edges += g.floored;
-  if (g.floored) g.floor = floor_weight(A, x);
+  if (g.floored && detail != Detail::rows) g.floor = floor_weight(A, x);
   if (g.floored && with_edges) add_negative_weights(g);
   return g;
 }

@@ -25,15 +25,16 @@ struct Graph {
   RawVector<double> w;                  // (edges) > 0, but for positive entries of the matrix
   std::vector<double> ground;           // (n) weights of the edges to the ground; empty where there is none
   std::vector<int32_t> origin;          // (n) the matrix' number of each vertex of ptr, to, w; empty: the same
-  double floor = 0;                     // least weight of a pivot's edge; 0 where no entry is positive
+  double floor = 0;                     // least weight of a pivot's edge; 0 where no entry is positive, or it was not asked for
   int64_t floored = 0;                  // positive off-diagonal entries: edges of negative weight
   int32_t bad_row = -1;                 // first row that is no row of a Laplacian
   double excess = 0;                    // its sum
   int64_t degree(int32_t v) const { return ptr[v + 1] - ptr[v]; }
 };
 
-// The graph of a symmetric matrix with non-negative row sums, `with_edges` written out. Row sums within rounding of zero are zero.
-Graph graph_of(const Pattern& A, const double* x, bool with_edges, int threads = 1);
+// The graph of a symmetric matrix with non-negative row sums. Row sums within rounding of zero are zero.
+enum class Detail { rows, floor, edges };       // what its rows are like; and the floor, for a factor in a given order; and the edges
+Graph graph_of(const Pattern& A, const double* x, Detail detail, int threads = 1);
 
 // Neighbours whose numbers differ by no more on average are found in the cache by whoever sweeps over the vertices.
 constexpr int64_t near_enough = 8192;
