@@ -380,22 +380,27 @@ void Dissection::order_leaf(Worker& w, const Node& node) {
   interrupt::advance(node.weight);
 }
 
-// Whether no more than so many operations a row are foreseen: those of minimum degree on the quotient graph tell, each of which
-// stands for so many.
+// Rows of the matrix that the reduced graph stands for.
+double rows_of(const Reduced& reduced) {
+  return static_cast<double>(reduced.group_start.empty() ? reduced.graph.n : reduced.group.size());
+}
+
+// Whether no more than so many operations are foreseen: those of minimum degree on the quotient graph tell, each of which stands for
+// so many.
 bool foreseen_within(double operations, double per_patch_operation, const Quotient& q, const Reduced& reduced) {
-  const double twins = reduced.group_start.empty() ? 1 : static_cast<double>(reduced.group.size()) / reduced.graph.n;
+  const double twins = rows_of(reduced) / reduced.graph.n;
   MinDegree<int32_t> graph;
   graph.begin(q.n(), q.n(), static_cast<int64_t>(q.adj.size()));
   for (int32_t i = 0; i < q.n(); ++i)
     std::copy(q.adj.begin() + q.ptr[i], q.adj.begin() + q.ptr[i + 1], graph.row(q.ptr[i + 1] - q.ptr[i]));
   std::vector<int32_t> unused(q.n());
-  return graph.run(unused.data(), operations * reduced.graph.n / (twins * twins * per_patch_operation));
+  return graph.run(unused.data(), operations / (twins * twins * twins * per_patch_operation));
 }
 
 // A graph of patches grows like the mesh itself: on meshes of 45k to 250k vertices the ratio of the operations of minimum degree is
 // 2200, give or take a fifth.
 bool minimum_degree_is_cheap(const Quotient& q, const Reduced& reduced, double cheap) {
-  return cheap > 0 && foreseen_within(cheap, 2200, q, reduced);
+  return cheap > 0 && foreseen_within(cheap * rows_of(reduced), 2200, q, reduced);
 }
 
 // The operations of a dissection are 650 (triangulations) to 4400 (small grids in space) times those.
@@ -419,7 +424,7 @@ Ordering nested_dissection(const Pattern& A, const Options& options) {
     Quotient whole = quotient_graph(G, patches, options.threads);
     result.patches = partial.patches = patches.count();
     const bool cheap = minimum_degree_is_cheap(whole, reduced, options.cheap);
-    result.too_many = !cheap && takes_too_many(whole, reduced, options.most);
+    result.too_many = !cheap && takes_too_many(whole, reduced, options.most * A.n);
     const bool no_dissection = cheap || result.too_many;
     if (!no_dissection) renumber(G, patches, options.threads);
     result.patch_seconds = seconds_since(start);
