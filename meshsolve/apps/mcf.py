@@ -221,7 +221,9 @@ class System:
     def extent(self):
         """The longest side of the box around the surface."""
         x = self.x if len(self.rows) == len(self.x) else self.x[self.rows]
-        return float(self.xp.stack([column.max() - column.min() for column in x.T]).max())       # numpy takes 20 times as long by rows
+        if self.place == "cuda":
+            return float((x.max(axis=0) - x.min(axis=0)).max())
+        return float(np.max([column.max() - column.min() for column in x.T]))      # numpy takes 20 times as long along rows of three
 
     def positions(self, x):
         """x in the mesh's own frame, on the host; unreferenced vertices as they were."""

@@ -76,7 +76,7 @@ int64_t place_entries(AssemblyTree& t, const Pattern& A, int32_t s, int64_t at, 
 
 // The fronts are cut into pieces; where each piece starts has to be counted, unless there is only one.
 void place_all(AssemblyTree& t, const Pattern& A, int threads) {
-  const int32_t count = t.count(), grain = threads > 1 ? 4096 : count, pieces = (count + grain - 1) / grain;
+  const int32_t count = t.count(), grain = threads > 1 ? 2048 : count, pieces = (count + grain - 1) / grain;
   std::vector<int64_t> start(pieces + 1);
   if (pieces > 1)
     for_range(threads, pieces, 1, [&](int64_t b, int64_t e, int) {
