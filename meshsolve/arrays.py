@@ -247,12 +247,17 @@ def as_indices(idx, n, name="fixed"):
     return given.astype(np.int32)
 
 
-def largest_moduli(x):
-    """(k,) the largest modulus in each column of an (n, k) array, numpy's or CuPy's. numpy takes many times as long along rows of a
-    few values as down a column."""
+def of_columns(name, x):
+    """(k,) ``"max"``, ``"min"`` or ``"mean"`` of each column of an (n, k) array, numpy's or CuPy's. numpy takes many times as long along
+    rows of a few values as down a column."""
     if isinstance(x, np.ndarray) and x.shape[1] <= 8:
-        return np.array([np.abs(column).max() for column in x.T])
-    return abs(x).max(axis=0)
+        return np.array([getattr(column, name)() for column in x.T])
+    return getattr(x, name)(axis=0)
+
+
+def largest_moduli(x):
+    """(k,) the largest modulus in each column of an (n, k) array."""
+    return of_columns("max", abs(x))
 
 
 def as_rhs(b, n, name="b", dtype=np.float64):

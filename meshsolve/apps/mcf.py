@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from meshsolve import api, order
 from meshsolve import device as _device
-from meshsolve.arrays import Csr, as_integer, as_number, largest_moduli, one_of, thread_count
+from meshsolve.arrays import Csr, as_integer, as_number, largest_moduli, of_columns, one_of, thread_count
 from meshsolve.device_arrays import without_diagonal
 from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning, NotPositiveDefiniteError
 from meshsolve.factor.fronts.cuda import norm1, residual
@@ -165,7 +165,7 @@ class System:
         self._used[mesh.faces] = True
         if not self._used.any():
             raise _without_area()
-        self.centre = np.array([column.mean() for column in mesh.vertices[self._used].T])
+        self.centre = of_columns("mean", mesh.vertices[self._used])
         self.used, self.rows = (self._there(array) for array in (self._used, np.flatnonzero(self._used)))
         self.move(self._there(mesh.vertices - self.centre))
         if not self.area > 0:
@@ -221,9 +221,7 @@ class System:
     def extent(self):
         """The longest side of the box around the surface."""
         x = self.x if len(self.rows) == len(self.x) else self.x[self.rows]
-        if self.place == "cuda":
-            return float((x.max(axis=0) - x.min(axis=0)).max())
-        return float(np.max([column.max() - column.min() for column in x.T]))      # numpy takes 20 times as long along rows of three
+        return float((of_columns("max", x) - of_columns("min", x)).max())
 
     def positions(self, x):
         """x in the mesh's own frame, on the host; unreferenced vertices as they were."""

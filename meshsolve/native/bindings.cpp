@@ -1,7 +1,5 @@
 // Bindings of the shared layer: input checks, progress, errors that cross from C++ to Python.
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <new>
 #include <stdexcept>
 

@@ -7,7 +7,8 @@ import math
 from meshsolve.arrays import as_seed, one_of, thread_count
 from meshsolve.mesh import MeshLike, pattern_of
 from meshsolve.order.nested import DEFAULT_PATCH, EFFORTS, dissect
-from meshsolve.order.ordering import Ordering, minimum_degree
+from meshsolve.order.ordering import Ordering
+from meshsolve.order.simple import minimum_degree
 from meshsolve.types import Effort, Matrix
 
 TRIED_UP_TO = 100_000           # unknowns up to which minimum degree is tried; beyond, its operations are foreseen
@@ -47,13 +48,13 @@ def auto(A_or_mesh: MeshLike | Matrix, seed: int = 0, threads: int | None = None
     >>> ms.order.auto(ms.datasets.grid2d(50, 50)).method
     'amd'
     """
-    one_of(effort, "effort", EFFORTS)
     return auto_within(pattern_of(A_or_mesh), as_seed(seed), thread_count(threads), effort)
 
 
 def auto_within(pattern, seed, threads, effort, most=math.inf):
     """:func:`auto` of checked arguments; :class:`~meshsolve.order.nested.TooManyOperations` where more than ``most`` operations a row
     are foreseen, which only graphs of thousands of rows ever are."""
+    one_of(effort, "effort", EFFORTS)
 
     def dissected(cheap=0.0):
         return dissect(pattern.graph(), effort, DEFAULT_PATCH, seed, threads, cheap, most)

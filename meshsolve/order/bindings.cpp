@@ -1,4 +1,4 @@
-// Python face of the order room: nested_dissection, amd and its parts on checked symmetric patterns without diagonal.
+// Python face of the order room: nested_dissection on checked symmetric patterns without diagonal, amd on any, and its parts.
 #include <limits>
 
 #include "mindeg.hpp"

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from meshsolve import _core, device
+from meshsolve import device
 from meshsolve.mesh import pattern_of
 from meshsolve.report import Report
 from meshsolve.types import ArrayLike, OrderingName
@@ -105,13 +105,3 @@ def timed(method, A, make):
     with report.phase("order"):
         perm = np.ascontiguousarray(make(graph), np.int32)
     return Ordering(perm, method, report=report)
-
-
-def minimum_degree(pattern, most_flops=np.inf):
-    """The :class:`Ordering` of a checked pattern, whose diagonal need not be left out; its perm is empty where a bound of the
-    operations of Cholesky passes ``most_flops``."""
-    report = Report(ordering="amd", nnz_A=pattern.nnz + (0 if pattern.diagonal else pattern.n))
-    with report.phase("order"):
-        perm, *known = _core.amd(pattern.indptr, pattern.indices, most_flops=most_flops)
-    known = Elimination(*known) if len(known[0]) else None
-    return Ordering(perm, "amd", report=report, elimination=known)

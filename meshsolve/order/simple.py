@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
+from meshsolve import _core
 from meshsolve.arrays import as_seed
 from meshsolve.mesh import MeshLike, pattern_of
-from meshsolve.order.ordering import Ordering, minimum_degree, timed
+from meshsolve.order.ordering import Elimination, Ordering, timed
+from meshsolve.report import Report
 from meshsolve.types import Matrix
 
 
@@ -33,6 +35,16 @@ def amd(A: MeshLike | Matrix) -> Ordering:
     Code: order/mindeg.cpp.
     """
     return minimum_degree(pattern_of(A))
+
+
+def minimum_degree(pattern, most_flops=np.inf):
+    """The :class:`Ordering` of a checked pattern, whose diagonal need not be left out; its perm is empty where a bound of the
+    operations of Cholesky passes ``most_flops``."""
+    report = Report(ordering="amd", nnz_A=pattern.nnz + (0 if pattern.diagonal else pattern.n))
+    with report.phase("order"):
+        perm, *known = _core.amd(pattern.indptr, pattern.indices, most_flops=most_flops)
+    known = Elimination(*known) if len(known[0]) else None
+    return Ordering(perm, "amd", report=report, elimination=known)
 
 
 def nnz_sort(A: MeshLike | Matrix, seed: int = 0) -> Ordering:

@@ -44,6 +44,12 @@ def test_resolve_names(name):
     assert o.method == name and o.report.as_dict()["ordering"] == name
 
 
+def test_resolve_refuses_an_unknown_effort():
+    for name in ("auto", "nd"):
+        with pytest.raises(ms.InvalidInputError, match="effort has to be one of"):
+            order.resolve(name, symmetric_pattern(grid(5, 5)), effort="most")
+
+
 def test_resolve_an_ordering_or_a_permutation():
     pattern = symmetric_pattern(grid(5, 5))
     o = order.amd(pattern)

@@ -109,6 +109,7 @@ def of_pairs(ordering, pairs):
 def resolve(ordering, graph, threads=None):
     """As :func:`meshsolve.order.resolve`; ``"multicolour"`` puts the vertices of a greedy colouring colour by colour."""
     if isinstance(ordering, str) and ordering == "multicolour":
+        graph = graph.graph()
         colour = _core.greedy_colouring(graph.indptr, graph.indices)
         return order.Ordering(np.argsort(colour, kind="stable").astype(np.int32), "multicolour")
     return order.resolve(ordering, graph, threads=threads)

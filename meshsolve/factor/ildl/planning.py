@@ -100,7 +100,7 @@ def _may_be_nearly_all(M):
 
 
 def _order_of_rows(M, ordering, report, threads):
-    return _resolved(ordering, Csr(M.n, *_core.drop_diagonal(M.indptr, M.indices)), report, threads)
+    return _resolved(ordering, Csr(M.n, M.indptr, M.indices, diagonal=True), report, threads)
 
 
 def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf, rows=None):

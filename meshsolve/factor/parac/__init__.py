@@ -177,8 +177,7 @@ def parac(L, ordering="auto", samples="auto", rhs=1, seed=0, dtype=np.float64, t
         with report.phase("numeric"):
             graph.gather_neighbours()
     else:
-        pattern = Csr(M.n, *_core.drop_diagonal(M.indptr, M.indices)) if isinstance(ordering, str) else M       # given: not read
-        chosen = order.resolve(ordering, pattern, seed=seed, threads=threads)
+        chosen = order.resolve(ordering, Csr(M.n, M.indptr, M.indices, diagonal=True), seed=seed, threads=threads)
         report.merge(chosen.report)
         perm, ordering = np.ascontiguousarray(chosen.perm, np.int32), chosen.method
     by_levels = ordering in ("nnz_sort", "random")
