@@ -19,7 +19,7 @@ from meshsolve.errors import InvalidInputError, NotSymmetricError
 
 INT32_MAX = np.iinfo(np.int32).max
 LARGEST_SIZE = INT32_MAX - 1        # rows, vertices: n + 1 fits into 32 bits as well
-SYMMETRY_TOLERANCE = 1e-10          # |A - A^T| <= this times max|A| passes
+SYMMETRY_TOLERANCE = 1e-10          # |A[i, j] - A[j, i]| <= this times the largest entries of row i and of row j passes
 UNSYMMETRIC = "lu takes unsymmetric matrices; with lower=True cholesky and ildl read the lower triangle alone"
 
 
@@ -190,20 +190,25 @@ def as_symmetric(A, name="A", lower=False, threads=1):
     InvalidInputError
         As :func:`as_csr`.
     NotSymmetricError
-        |A - A^T| > 1e-10 max|A| somewhere; ``.row`` and ``.column`` name the worst entry.
+        |A[i, j] - A[j, i]| > 1e-10 times the largest entry of row i or of row j; ``.row`` and ``.column`` name the worst.
     """
     M = as_csr(A, name)
     if lower:
         return Csr(M.n, *_core.mirror_lower(M.indptr, M.indices, M.data))
-    state, row, column, gap, largest = _core.symmetry(M.indptr, M.indices, M.data, threads)
-    if gap > SYMMETRY_TOLERANCE * largest:
-        raise NotSymmetricError(
-            f"{name} is not symmetric: |{name}[{row}, {column}] - {name}[{column}, {row}]| = {gap:.3g}, largest entry "
-            f"{largest:.3g}. {UNSYMMETRIC}", row, column)
+    state, row, column, gap, scale = _core.symmetry(M.indptr, M.indices, M.data, threads)
+    if gap > SYMMETRY_TOLERANCE * scale:
+        raise not_symmetric(name, row, column, gap, scale)
     if state == "pattern":          # entries with a twin of no weight: give both triangles the same pattern
         half = M.to_scipy()
         return as_csr((half + half.T) * 0.5, name)
     return M
+
+
+def not_symmetric(name, row, column, gap, scale):
+    """The error for one entry; ``scale`` is the largest one of its row or of its column, the smaller of the two."""
+    return NotSymmetricError(
+        f"{name} is not symmetric: |{name}[{row}, {column}] - {name}[{column}, {row}]| = {gap:.3g}, where these rows have "
+        f"entries of {scale:.3g}. {UNSYMMETRIC}", row, column)
 
 
 def symmetric_pattern(A, name="A"):

@@ -12,9 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import device
-from meshsolve.arrays import LARGEST_SIZE, SYMMETRY_TOLERANCE, UNSYMMETRIC, Csr
+from meshsolve.arrays import LARGEST_SIZE, SYMMETRY_TOLERANCE, Csr, not_symmetric
 from meshsolve.device.lists import MASK, compressed, distinct, find, keys_of, transposed
-from meshsolve.errors import InvalidInputError, NotSymmetricError, PatternMismatchError
+from meshsolve.errors import InvalidInputError, PatternMismatchError
 
 
 class DeviceCsr(NamedTuple):
@@ -214,18 +214,30 @@ class Positions:
         here, twin, pattern = self._twin
         xp = device.xp()
         values = M.data if here is None else _after_zero(M.data)
-        gap, largest = xp.abs((values if here is None else values[here]) - values[twin]), float(xp.abs(M.data).max())
-        p = int(xp.argmax(gap))
-        if float(gap[p]) > SYMMETRY_TOLERANCE * largest:
-            row, column = _entry(keys_of(pattern.indptr, pattern.indices)[p])
-            raise NotSymmetricError(
-                f"{name} is not symmetric: |{name}[{row}, {column}] - {name}[{column}, {row}]| = {float(gap[p]):.3g}, largest "
-                f"entry {largest:.3g}. {UNSYMMETRIC}", row, column)
+        values, twins = values if here is None else values[here], values[twin]
+        gap = xp.abs(values - twins)
+        if not bool(gap.any()):
+            return
+        keys = keys_of(pattern.indptr, pattern.indices)
+        rows, columns, most = keys >> 32, keys & MASK, _largest_of_rows(pattern, keys >> 32, xp.abs(values))
+        scale = xp.minimum(most[rows], most[columns])
+        excess = gap - SYMMETRY_TOLERANCE * scale
+        p = int(xp.argmax(excess / xp.maximum(scale, np.finfo(np.float64).tiny)))
+        if float(excess[p]) > 0:
+            raise not_symmetric(name, *_entry(keys[p]), float(gap[p]), float(scale[p]))
 
     @staticmethod
     def of(M, take):
         """The values of M at such positions; zero where there is none."""
         return M.data if take is None else _after_zero(M.data)[take]
+
+
+def _largest_of_rows(pattern, rows, moduli):
+    """(n,) the largest of the (nnz,) ``moduli`` in each row, 0 in an empty one; ``rows`` names the row of each."""
+    xp = device.xp()
+    ascending = moduli[xp.lexsort(xp.stack([moduli, rows.astype(np.float64)]))]
+    last = pattern.indptr[1:] - 1
+    return xp.where(pattern.indptr[1:] > pattern.indptr[:-1], ascending[xp.maximum(last, 0)], 0.0)
 
 
 def _entry(key, names=None):

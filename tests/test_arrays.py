@@ -75,10 +75,16 @@ def test_what_is_wrong_is_seen_wherever_it_lies(at):
 def test_symmetry_is_measured_right(n, density, seed):
     A = sp.random_array((n, n), density=density, rng=np.random.default_rng(seed)).tocsr()
     M = arrays.as_csr(A)
-    state, row, column, gap, largest = _core.symmetry(M.indptr, M.indices, M.data, 1)
+    state, row, column, gap, scale = _core.symmetry(M.indptr, M.indices, M.data, 1)
     D = A.toarray()
-    truth = np.abs(D - D.T)
-    assert largest == (np.abs(D).max() if gap else 0) and gap == truth.max(initial=0) and (gap == 0 or truth[row, column] == gap)
+    truth, most = np.abs(D - D.T), np.abs(D).max(axis=1)
+    scales = np.minimum.outer(most, most)
+    if gap:
+        assert truth[row, column] == gap and scales[row, column] == scale
+        with np.errstate(divide="ignore", invalid="ignore"):
+            assert np.nanmax(np.where(truth > 0, truth / scales, 0)) == (gap / scale if scale else np.inf)
+    else:
+        assert not truth.any()
     assert (state == "symmetric") == np.array_equal(D != 0, (D != 0).T)
     both = arrays.symmetric_pattern(A)
     S = ((D != 0) | (D != 0).T) & ~np.eye(n, dtype=bool)
@@ -93,6 +99,23 @@ def test_the_same_numbers_in_other_places_are_not_symmetric():
         arrays.as_symmetric(A)
     with pytest.raises(ms.NotSymmetricError):
         arrays.as_symmetric(sp.csr_array(np.array([[1.0, 0.5, 0], [0, 1, 0.5], [0.5, 0, 1]])))
+
+
+@pytest.mark.parametrize("penalty", [1e10, 1e30])
+def test_large_entries_elsewhere_do_not_hide_an_unsymmetric_pair(penalty):
+    """Dirichlet conditions by a penalty on a convection-diffusion chain: only the first and the last row are large."""
+    T = sp.lil_array(sp.diags_array([-1.3, 2.0, -0.7], offsets=[-1, 0, 1], shape=(40, 40)))
+    T[0, 0] = T[39, 39] = penalty
+    b = np.zeros(40)
+    b[0] = penalty
+    with pytest.raises(ms.NotSymmetricError):
+        arrays.as_symmetric(T)
+    for x in (ms.solve(T, b)[0], ms.factorized(T)(b)):
+        assert np.linalg.norm((T @ x - b)[1:-1]) < 1e-12 and abs(x[1] - 1) < 1e-3
+    S = sp.lil_array(sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(40, 40)))
+    S[0, 0] = penalty
+    S[0, 1] *= 1 + 1e-12                                              # rounding beside its row and its column
+    assert arrays.as_symmetric(S).nnz == S.nnz
 
 
 def test_nearly_symmetric_passes_and_one_sided_dust_is_shared():
@@ -122,7 +145,7 @@ def test_swapped_values_are_seen(threads, seed):
     A = sp.coo_array((np.r_[values, other], (np.r_[below[0], above[0]], np.r_[below[1], above[1]])), shape=(n, n)).tocsr()
     M = arrays.as_csr(A)
     gap = _core.symmetry(M.indptr, M.indices, M.data, threads)[3]
-    assert gap == abs(A - A.T).max()
+    assert (gap > 0) == (abs(A - A.T).max() > 0)
 
 
 @given(n=st.integers(1, 20), seed=st.integers(0, 300))

@@ -54,7 +54,7 @@ auto symmetry_of(In<int64_t> indptr, In<int32_t> indices, In<double> data, int t
     Released released;
     s = symmetry(pattern(indptr, indices), data.data(), threads);
   }
-  return std::make_tuple(std::string(s.pattern ? "symmetric" : "pattern"), s.row, s.column, s.gap, s.largest);
+  return std::make_tuple(std::string(s.pattern ? "symmetric" : "pattern"), s.row, s.column, s.gap, s.scale);
 }
 
 auto sums_of(In<int64_t> indptr, In<double> data) {

@@ -63,9 +63,10 @@ RowCheck check_rows(const Pattern& A, int64_t stored) {
 
 namespace {
 
-double largest_modulus(const double* x, int64_t size) {
-  double most = 0;
-  for (int64_t p = 0; p < size; ++p) most = std::max(most, std::abs(x[p]));
+std::vector<double> largest_of_rows(const Pattern& A, const double* x) {
+  std::vector<double> most(A.n, 0.0);
+  for (int32_t i = 0; i < A.n; ++i)
+    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) most[i] = std::max(most[i], std::abs(x[p]));
   return most;
 }
 
@@ -117,10 +118,12 @@ bool same_halves(const Pattern& A, const double* x, int threads) {
 Symmetry symmetry(const Pattern& A, const double* x, int threads) {
   Symmetry s;
   if (same_halves(A, x, threads)) return s;
-  s.largest = largest_modulus(x, A.nnz());
+  const std::vector<double> most = largest_of_rows(A, x);
   std::vector<int64_t> next(A.n);
+  double worst = 0;
   const auto note = [&](int32_t i, int32_t j, double gap) {
-    if (gap > s.gap) s.row = i, s.column = j, s.gap = gap;
+    const double scale = std::min(most[i], most[j]);
+    if (gap > 0 && gap > worst * scale) s.row = i, s.column = j, s.gap = gap, s.scale = scale, worst = gap / scale;
   };
   const auto alone = [&](int32_t i, int32_t j, double value) {
     s.pattern = false;

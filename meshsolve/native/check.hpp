@@ -17,9 +17,9 @@ int64_t first_not_finite(const double* x, int64_t size);
 
 struct Symmetry {
   bool pattern = true;           // every entry has a stored twin
-  int32_t row = -1, column = -1; // where |A - A^T| is largest
-  double gap = 0;                // that largest value
-  double largest = 0;            // max |A|, where the gap is not zero
+  int32_t row = -1, column = -1; // where |A - A^T| is largest beside the largest entries of both rows, i and j
+  double gap = 0;                // how large it is there
+  double scale = 0;              // the smaller one of these largest entries: a penalty in one row is no excuse for another row
 };
 Symmetry symmetry(const Pattern& A, const double* x, int threads);
 

@@ -116,6 +116,24 @@ void measure_stacks(const AssemblyTree& t, Schedule& out) {
   }
 }
 
+// The most that update matrices which pass between tasks take together, in whatever order the tasks run: below a front, either what
+// its subtrees take, or its own matrix with those of its children, which it adds up.
+int64_t passing_scalars(const AssemblyTree& t, const Schedule& plan) {
+  std::vector<int64_t> below(t.count(), 0), children(t.count(), 0);
+  int64_t total = 0;
+  for (int32_t s = 0; s < t.count(); ++s) {
+    const int64_t own = plan.slot[s] >= 0 ? t.updates(s) * t.updates(s) : 0, most = std::max(below[s], own + children[s]);
+    const int32_t p = t.parent(s);
+    if (p < 0) {
+      total += most;
+    } else {
+      below[p] += most;
+      children[p] += own;
+    }
+  }
+  return total;
+}
+
 }  // namespace
 
 Schedule schedule(const AssemblyTree& t, int threads) {
@@ -141,12 +159,8 @@ Schedule schedule(const AssemblyTree& t, int threads) {
 }
 
 int64_t work_scalars(const AssemblyTree& t, int threads) {
-  const auto kept = plan_of(t, threads);
-  const Schedule& plan = *kept;
-  int64_t scalars = threads * (plan.square[0] + plan.square[1]) + 2 * t.entries();
-  for (int32_t s = 0; s < t.count(); ++s)
-    if (plan.slot[s] >= 0) scalars += t.updates(s) * t.updates(s);
-  return scalars;
+  const auto plan = plan_of(t, threads);
+  return threads * (plan->square[0] + plan->square[1]) + 2 * t.entries() + passing_scalars(t, *plan);
 }
 
 }  // namespace ms::fronts

@@ -107,16 +107,20 @@ class BlockMemory {
   };
   std::vector<Worker> workers;
 
-  // The smallest spare block that is large enough, or a new one.
+  // The smallest spare block that is large enough, or a new one in place of the largest: on a way of growing fronts there are never
+  // more blocks than are in use at once.
   Buffer<T> take(int64_t size) {
+    Buffer<T> block;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      if (const auto best = spare_.lower_bound(size); best != spare_.end()) {
-        Buffer<T> block = std::move(best->second);
-        spare_.erase(best);
-        return block;
-      }
+      if (spare_.empty()) return Buffer<T>(size);
+      auto found = spare_.lower_bound(size);
+      if (found == spare_.end()) --found;
+      block = std::move(found->second);
+      spare_.erase(found);
     }
+    if (block.size() >= size) return block;
+    block = Buffer<T>();                         // its memory goes back first
     return Buffer<T>(size);
   }
 
