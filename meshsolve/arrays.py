@@ -260,6 +260,17 @@ def of_columns(name, x):
     return getattr(x, name)(axis=0)
 
 
+def lengths(x):
+    """(k,) 2-norms of the columns of an (n, k) float64 array, also where their squares leave the range of float64."""
+    with np.errstate(over="ignore", under="ignore"):
+        squares = np.array([column @ column for column in x.T])
+    if ((squares > 1e-280) & (squares < 1e280)).all():
+        return np.sqrt(squares)
+    largest = largest_moduli(x) if len(x) else np.zeros(x.shape[1])
+    scale = np.where(largest > 0, largest, 1.0)
+    return scale * np.linalg.norm(x / scale, axis=0)
+
+
 def largest_moduli(x):
     """(k,) the largest modulus in each column of an (n, k) array."""
     return of_columns("max", abs(x))

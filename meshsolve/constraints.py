@@ -9,11 +9,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core
-from meshsolve.arrays import Csr, as_array, as_indices, as_perm
+from meshsolve.arrays import Csr, as_array, as_indices, as_perm, lengths
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotLaplacianError
 from meshsolve.report import warn
 
-ROUNDING = 1e-12        # row sums below this times the row's moduli are zero
+EPS = np.finfo(np.float64).eps
+OUTSIDE = 1e-10         # of the length of b: what lies outside the range of A and is no rounding
 ROW_SUM = 1e-6          # beside the sum of moduli: what rounding leaves of a row that sums to 0, of float32 values as well
 
 
@@ -93,22 +94,23 @@ def components(A):
 
 
 def takes_constants_to_zero(A):
-    """Whether every row of the :class:`Csr` A sums to 0, as a Laplacian's do whatever the signs of its entries."""
+    """Whether every row of the :class:`Csr` A sums to 0, but for rounding, as a Laplacian's do whatever the signs of its entries."""
     sums, moduli = _core.row_sums(A.indptr, A.data)
-    return bool(moduli.any()) and bool((np.abs(sums) <= ROUNDING * moduli).all())
+    return bool((np.abs(sums) <= 4 * EPS * (np.diff(A.indptr) + 1) * moduli).all())
 
 
 def take_means(block, component, size):
     """Takes from the columns of a C contiguous (n, k) float64 block, in place, their means over the components that the (n,) int32
-    array numbers; returns the modulus of the largest. ``size``: (components,) float64."""
-    return float(np.abs(_core.center(component, size, block.reshape(-1))).max(initial=0.0))
+    array numbers; returns the (k,) lengths of what is taken out. ``size``: (components,) float64."""
+    means = _core.center(component, size, block.reshape(-1)).reshape(len(size), -1)
+    return lengths(means * np.sqrt(size)[:, None])
 
 
-def tell_of_mean(removed, largest):
-    """Warn where the largest mean taken out of b is more than rounding beside its largest entry."""
-    if removed > 1e-8 * largest:
-        warn(f"b is not in the range of the singular matrix: its mean on a component is {removed:.3g} (largest entry "
-             f"{largest:.3g}). The mean was removed", MeshsolveWarning)
+def tell_of_range(outside, length):
+    """Warn where what was taken out of a column of b, beside the column's length, is more than rounding; both (k,). The text has no
+    numbers, so that it is shown once where a factor is applied again and again."""
+    if (outside > OUTSIDE * length).any():
+        warn("b is not in the range of the singular matrix: its means on the components were removed", MeshsolveWarning)
 
 
 class Pinned:
@@ -158,9 +160,8 @@ class Pinned:
         """The mean-free solution; warns where b is not in the range of the matrix."""
         if fixed_values is not None:
             raise InvalidInputError("fixed_values goes with fixed=, not with pin=True")
-        rhs, removed = self.center(columns)
-        largest = np.abs(columns).max(initial=0.0)
-        tell_of_mean(removed, largest)
+        rhs, outside = self.center(columns)
+        tell_of_range(outside, lengths(columns))
         if self.alone:
             return np.zeros_like(columns)
         x = self.fixed.solve(rhs, None, solve_free)
@@ -168,7 +169,7 @@ class Pinned:
         return x
 
     def center(self, columns):
-        """Columns minus their component means, and the largest mean removed."""
+        """Columns minus their component means, and the (k,) lengths of what was removed."""
         block = np.array(columns, np.float64, order="C")
         return block, take_means(block, self.component, self.size)
 

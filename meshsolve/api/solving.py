@@ -14,13 +14,14 @@ from meshsolve.api.escalation import solve_indefinite
 from meshsolve.api.factors import lu
 from meshsolve.arrays import as_array, as_csr, as_number, as_rhs, as_symmetric, is_complex, one_of, thread_count
 from meshsolve.constraints import Pinned, takes_constants_to_zero
-from meshsolve.device import asarray, available, choose, errors, holds, on_cpu, to_device, to_host, xp
+from meshsolve.device import asarray, available, choose, errors, holds, on_cpu, scalar, to_device, to_host, xp
 from meshsolve.device_arrays import as_device_csr, as_device_rhs, on_device, uploaded
 from meshsolve.errors import ConvergenceWarning, NotPositiveDefiniteError, NotSymmetricError
 from meshsolve.factor import parac as _parac
 from meshsolve.factor.cholesky import CholeskyFactor, Values
 from meshsolve.factor.fronts.cuda import residual as _residual_on_device
 from meshsolve.krylov import Info, cg
+from meshsolve.krylov.cg import CONVERGED, OUTSIDE
 from meshsolve.order.nested import TooManyOperations
 from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Chosen, Device, Matrix
@@ -28,6 +29,7 @@ from meshsolve.types import Array, ArrayLike, Chosen, Device, Matrix
 LARGE_FACTOR = 2e4          # operations of Cholesky per entry of A from which ParAC and its iterations are faster
 SMALL = 20_000              # rows up to which Cholesky is not asked what it costs
 PRECHECK, GAIN = 20, 1e4    # iterations with the diagonal alone, and the gain that makes a factor needless
+ILL = "A is singular, badly scaled or badly conditioned, and b is solved as well as rounding allows"
 
 
 def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10, threads: int | None = None,
@@ -45,7 +47,8 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
         the complete one is large, and more factor where that is slow: ``info.report`` tells the steps. ``"auto"`` takes ParAC
         for Laplacians whose Cholesky factor would be large (3-D grids, social networks, anything with hubs), Cholesky for other
         positive definite matrices, LDL^T for other symmetric ones, and LU where A is not symmetric. A Laplacian, or any definite
-        matrix whose rows all sum to 0, is singular: b has to sum to 0 on each component, x has mean 0 there.
+        matrix whose rows all sum to 0, is singular: x has mean 0 on each component, and where b does not sum to 0 there, ``info``
+        tells the residual that is left.
     rtol : float
         Relative residual at which ``info.converged`` is true.
     threads : int, optional
@@ -112,14 +115,22 @@ def _solve_symmetric(A, b, method, rtol, threads, device, place):
         if isinstance(e, NotSymmetricError):
             return _solve_lu(A, b, rtol, threads, device, place)
         return _solve_ildl(A, b, rtol, threads, device)
-    x, b = F.solve(b), _in_range(F, b) if pinned else b
+    inside = _in_range(F, b) if pinned else b
+    x = F.solve(inside)
     residual = _residual_there(A, x, b) if place == "cuda" else _relative_residual(M, x, b)
-    return x, _direct("cholesky", residual, rtol, F)
+    outside = pinned and not residual <= rtol and _largest(b - inside) > 0.1 * rtol * _largest(b)
+    return x, _direct("cholesky", residual, rtol, F, OUTSIDE if outside else ILL)
 
 
 def _in_range(F, b):
-    """b without the means on components, which have been warned of: the residual is that of the system that was solved."""
+    """b without the means on the components of a singular matrix."""
     return F.in_range(b.real) + 1j * F.in_range(b.imag) if b.dtype.kind == "c" else F.in_range(b)
+
+
+def _largest(v):
+    """The largest modulus in an array, here or on the GPU."""
+    most = abs(v).max()
+    return float(scalar(most.reshape(1)) if holds(v) else most)
 
 
 def _in_double(b):
@@ -128,12 +139,12 @@ def _in_double(b):
     return given.astype(np.float64) if given.dtype == np.float32 else given
 
 
-def _direct(method, residual, rtol, F):
+def _direct(method, residual, rtol, F, blame=ILL):
     """What a direct method tells of its solution; one that misses ``rtol`` is warned of as an iteration's is."""
-    if not residual <= rtol:
-        warn(f"solve: the relative residual {residual:.3g} of {method} is above rtol = {rtol:.3g}: A is singular, badly "
-             "scaled or badly conditioned, and b is solved as well as rounding allows", ConvergenceWarning)
-    return Info(method, residual <= rtol, 0, residual, [residual], "direct", F.report)
+    solved = residual <= rtol
+    if not solved:
+        warn(f"solve: the relative residual {residual:.3g} of {method} is above rtol = {rtol:.3g}: {blame}", ConvergenceWarning)
+    return Info(method, solved, 0, residual, [residual], "direct" if solved else blame, F.report)
 
 
 def _place(device, A, b):
@@ -221,17 +232,19 @@ def _iterate_parac(M, b, rtol, threads, place):
         warnings.simplefilter("ignore", ConvergenceWarning)
         x, info = cg(A, b, M=jacobi, rtol=rtol, maxiter=PRECHECK, threads=threads)
     report.merge(info.report)
-    needless = np.max(info.relative_residual, initial=0.0) <= 1 / GAIN
+    iterations, residuals = info.iterations, info.residuals
+    needless = bool((np.isin(info.reason, (CONVERGED, OUTSIDE)) | (np.asarray(info.relative_residual) <= 1 / GAIN)).all())
     if not info.converged:
         P = jacobi if needless else _parac.parac(M, rhs=max(k, 1), threads=threads, device_name=place)
         if not needless:
             report.merge(P.report)
         x, info = cg(A, b, M=P, x0=x, rtol=rtol, threads=threads)
         report.merge(info.report)
+        iterations, residuals = iterations + info.iterations, residuals + info.residuals[1:]
     worst = float(np.max(info.relative_residual, initial=0.0))
     reason = info.reason if isinstance(info.reason, str) else "; ".join(sorted(set(info.reason)))
     method = "parac" if report.facts["nnz_L"] else "jacobi"
-    return x, Info(method, info.converged, int(np.max(info.iterations, initial=0)), worst, info.residuals, reason, report)
+    return x, Info(method, info.converged, int(np.max(iterations, initial=0)), worst, residuals, reason, report)
 
 
 def _residual_there(A, x, b):

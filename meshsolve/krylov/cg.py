@@ -15,7 +15,7 @@ import scipy.sparse.linalg as spla
 
 from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_array, as_integer, as_number, as_rhs, as_symmetric, thread_count
-from meshsolve.constraints import components, take_means, takes_constants_to_zero, tell_of_mean
+from meshsolve.constraints import components, take_means, takes_constants_to_zero
 from meshsolve.errors import ConvergenceWarning, InvalidInputError
 from meshsolve.krylov.info import Info
 from meshsolve.report import Report, warn
@@ -30,6 +30,9 @@ CONVERGED, RUNNING, EXHAUSTED = "converged", "running", "maxiter reached"
 STAGNATED = "stagnated: the true residual no longer falls, b is solved as well as rounding allows"
 DIVERGED = "diverged: rounding errors have taken over"
 INDEFINITE = "broke down: A is not positive definite, or M is not"
+OUTSIDE = "b is not in the range of A: its means were taken out, and the rest is solved"
+NEGATIVE = 1e-8                         # r . M r or p . A p below minus this, beside the lengths of both: more than rounding
+SUMS = 1e-10                            # beside the moduli: row sums that M, which is singular, may have taken for 0
 
 
 def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol: float = 1e-8, atol: float = 0.0,
@@ -39,8 +42,8 @@ def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol
     Parameters
     ----------
     A : (n, n) symmetric positive definite or semidefinite matrix of any kind
-        Where rows sum to 0 (Laplacians), or M says that A is singular, the means of b over the connected components are taken
-        out, with a warning where they are not small, and x has mean 0 on each.
+        Where the rows of a component sum to 0 (Laplacians), the mean of b on it is taken out, and x has mean 0 there. If b had
+        a mean there, the relative residual tells it and ``info.converged`` is false.
     b : (n,) or (n, k)
     M : (n, n) LinearOperator, factor or array, optional
         Approximate inverse of A, symmetric positive definite, such as :func:`meshsolve.parac`'s.
@@ -75,7 +78,7 @@ def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol
 
     Examples
     --------
-    >>> import meshsolve as ms
+    >>> import meshsolve as ms, numpy as np
     >>> L = ms.datasets.grid3d(10)
     >>> x, info = ms.cg(L, L @ np.arange(1000.0), M=ms.parac(L))
     >>> info.converged and info.iterations < 40
@@ -129,13 +132,13 @@ def _start_on_device(matrix, b, M, x0):
         X = np.zeros(B.shape)
     else:
         X = _start(device.to_host(x0) if device.holds(x0) else x0, matrix.n, shape, is_complex)
-    null_space = cg_cuda.null_space(None if hasattr(M, "project_on_device") else _null_space(matrix, M), M)
+    null_space = cg_cuda.null_space(_null_space(matrix, M), M)
     run = cg_cuda.DeviceSolve(matrix, B, X, cg_cuda.preconditioner(M, matrix.n), null_space)
     return run, shape, lambda X: X.reshape(shape) if there else _deliver(device.to_host(X), shape, is_complex)
 
 
 class Solve:
-    """What a run tells of its columns, from ``norm``, ``scale``, ``reason``, ``iterations``, ``residuals``, ``report``."""
+    """What a run tells of its columns, from ``norm``, ``scale``, ``outside``, ``reason``, ``iterations``, ``residuals``, ``report``."""
 
     shift: float | np.ndarray = 1.0         # that the columns of b and x were multiplied by
 
@@ -145,18 +148,28 @@ class Solve:
 
     def info(self, scalar):
         """The :class:`Info`; plain numbers for a single right-hand side."""
-        relative, converged = self.norm / self.scale, bool((self.reason == CONVERGED).all())
+        relative, converged = self.relative(self.norm), bool((self.reason == CONVERGED).all())
+        residuals = [self.relative(norm) for norm in self.residuals]
         if not scalar:
-            return Info("cg", converged, self.iterations, relative, self.residuals, self.reason.astype(str), self.report)
-        residuals = [float(r[0]) for r in self.residuals]
+            return Info("cg", converged, self.iterations, relative, residuals, self.reason.astype(str), self.report)
+        residuals = [float(r[0]) for r in residuals]
         return Info("cg", converged, int(self.iterations[0]), float(relative[0]), residuals, str(self.reason[0]), self.report)
+
+    def relative(self, norm):
+        """||b - A x|| / ||b|| of the caller's b, from the norms of the residuals that are left in the range of A."""
+        return np.hypot(norm, self.outside) / self.scale
 
     def worst(self):
         """What to say of the column that is farthest from its tolerance."""
         failed = np.flatnonzero(self.reason != CONVERGED)
-        c = failed[np.argmax(np.nan_to_num(self.norm[failed] / self.scale[failed], nan=np.inf))]
-        which = f"column {c} " if len(self.norm) > 1 else ""
-        return f"{which}{self.reason[c]} (relative residual {self.norm[c] / self.scale[c]:.3g} after {self.iterations[c]} iterations)"
+        relative = self.relative(self.norm)
+        c = failed[np.argmax(np.nan_to_num(relative[failed], nan=np.inf))]
+        which = f"column {c}: " if len(self.norm) > 1 else ""
+        return f"{which}{self.reason[c]} (relative residual {relative[c]:.3g} after {self.iterations[c]} iterations)"
+
+    def _judge_range(self):
+        """Columns that are solved, but for what was taken out of b, have not converged where that is too much."""
+        self.reason[(self.reason == CONVERGED) & (self.outside > self.allowed)] = OUTSIDE
 
 
 class _Run(Solve):
@@ -179,14 +192,14 @@ class _Run(Solve):
             if not self.active.any():
                 break
             curvature = self._multiply()
-            self._break_down(self.active & ~((curvature > 0) & (rho > 0)))
-            alpha = np.divide(rho, curvature, out=np.zeros_like(rho), where=self.active)
+            broken = self._broken(rho, curvature)
+            alpha = np.divide(rho, curvature, out=np.zeros_like(rho), where=self.active & ~broken)
             self._step(alpha)
             self.iterations[self.active] += 1
-            self.residuals.append(self.norm / self.scale)
+            self.residuals.append(self.norm)
             if callback is not None:
                 callback(self.X)
-            restarted = self._judge()
+            restarted = self._judge(broken)
             if self.active.any():
                 rho = self._search_direction(rho, restarted)
         self._finish()
@@ -194,21 +207,21 @@ class _Run(Solve):
     # ---- the parts of an iteration ------------------------------------------------------------------------------------------
 
     def _begin(self, rtol, atol):
-        size = np.linalg.norm(self.B, axis=0)
+        size, self.outside = np.linalg.norm(self.B, axis=0), np.zeros(self.B.shape[1])
+        self.scale, self.allowed = np.where(size > 0, size, 1.0), np.maximum(rtol * size, atol)
         if self.null_space is not None:
             self._to_the_range(rtol * size)
             size = np.linalg.norm(self.B, axis=0)
         self.X[:, size == 0] = 0
         if self.X.any():
-            self.norm = self._true_residual(self.X, self.R)
+            self.norm = self._last_residual(self.R)
         else:
             self.R[...] = self.B
             self.norm = size.copy()
-        self.scale = np.where(size > 0, size, 1.0)
         self.target = np.maximum(rtol * size, atol)
         self.truth = np.where(self.norm <= self.target, self.norm, np.inf)         # true residual when it was last looked at
         self.saved, self.saved_norm = self.X.copy(), self.norm.copy()
-        self.residuals.append(self.norm / self.scale)
+        self.residuals.append(self.norm)
         self.reason[self.norm <= self.target] = CONVERGED
 
     def _to_the_range(self, allowed):
@@ -216,11 +229,11 @@ class _Run(Solve):
 
         Means that are mere rounding stay: taken out, they would spoil the small entries of b where weights span many decades.
         """
-        centered, largest = self.B.copy(), np.abs(self.B).max(initial=0.0)
-        mean = self.null_space(centered)
-        if (np.linalg.norm(self.B - centered, axis=0) > 0.01 * allowed).any():
-            self.B = centered
-        tell_of_mean(mean, largest)
+        centered = self.B.copy()
+        self.null_space(centered)
+        outside = np.linalg.norm(self.B - centered, axis=0)
+        if (outside > 0.01 * allowed).any():
+            self.B, self.outside = centered, outside
 
     def _search_direction(self, rho, restarted):
         """P := M R + beta P; returns R . M R for each column."""
@@ -245,12 +258,13 @@ class _Run(Solve):
         _core.krylov_step(alpha, _flat(self.P), _flat(self.Q), _flat(self.X), _flat(self.R), squares, self.threads)
         self.norm = np.sqrt(squares)
 
-    def _judge(self):
-        """Columns that seem to have arrived are checked; returns those that have to start again from their true residual."""
+    def _judge(self, broken):
+        """Columns that seem to have arrived, or that rounding has stopped, are checked; returns those that have to start again
+        from their true residual."""
         restarted = np.zeros(len(self.norm), bool)
         lost = self.active & ~(self.norm <= 1e4 * self.saved_norm)
         self.reason[lost] = DIVERGED
-        arrived = self.active & (self.norm <= self.target)
+        arrived = self.active & (broken | (self.norm <= self.target))
         if arrived.any():
             true = self._last_residual(self.Q)
             self.reason[arrived & (true <= 1.001 * self.target)] = CONVERGED
@@ -263,9 +277,16 @@ class _Run(Solve):
             self.saved[:, better], self.saved_norm[better] = self.X[:, better], self.norm[better]
         return restarted
 
-    def _break_down(self, broken):
-        if broken.any():
-            self.reason[broken] = np.where(self.norm[broken] <= self.target[broken], CONVERGED, INDEFINITE)
+    def _broken(self, rho, curvature):
+        """Columns that cannot go on from here: what should be positive is not. Where that is more than rounding, they end."""
+        broken = self.active & ~((curvature > 0) & (rho > 0))
+        if not broken.any():
+            return broken
+        Z = self.precondition(self.R)
+        for value, U, V in ((rho, self.R, Z), (curvature, self.P, self.Q)):
+            beside = np.linalg.norm(U, axis=0) * np.linalg.norm(V, axis=0)
+            self.reason[broken & ~(value >= -NEGATIVE * beside)] = INDEFINITE
+        return broken & self.active
 
     def _finish(self):
         """Mean-free solutions, true residuals, and the best iterate of columns that did not converge."""
@@ -277,6 +298,7 @@ class _Run(Solve):
             self.X[:, worse] = self.saved[:, worse]
             self.truth = self._last_residual(self.R)
         self.norm = self.truth
+        self._judge_range()
 
     def _last_residual(self, out):
         """The true residual of the mean-free X, which the caller gets."""
@@ -381,21 +403,28 @@ def _elsewhere(null_space, place):
     """A function that changes a block in place, for a block whose row q is its row place[q]."""
     def change(block):
         there = _back(block, place)
-        largest = null_space(there)
+        null_space(there)
         block[...] = there[place]
-        return largest
     return change
 
 
 def _null_space(matrix, M):
-    """What takes the null space out of a block in place and returns the largest mean; None for a regular matrix."""
-    if hasattr(M, "null_components"):
-        return M.project if M.null_components else None
+    """What takes the null space out of a block in place; None for a regular matrix."""
+    if getattr(M, "null_components", 0) and M.shape == (matrix.n, matrix.n) and _is_null(matrix, M.project):
+        return M.project
     if not takes_constants_to_zero(matrix):
         return None
     count, label = components(matrix)
     size = np.bincount(label, minlength=count).astype(np.float64)
     return lambda block: take_means(block, label, size)
+
+
+def _is_null(matrix, project):
+    """Whether the matrix takes to 0 what ``project`` takes out of a block of ones: M may be made from another matrix."""
+    ones = np.ones((matrix.n, 1))
+    project(ones)
+    constant, A = 1 - ones[:, 0], matrix.to_scipy()
+    return bool((abs(A @ constant) <= SUMS * (abs(A) @ constant)).all())
 
 
 def _flat(block):

@@ -9,10 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.constraints import tell_of_mean
 from meshsolve.device import MOST_ACROSS
 from meshsolve.errors import InvalidInputError
-from meshsolve.krylov.cg import CONVERGED, DIVERGED, EXHAUSTED, INDEFINITE, RUNNING, SAVE_AT, STAGNATED, Solve
+from meshsolve.krylov.cg import CONVERGED, DIVERGED, EXHAUSTED, INDEFINITE, NEGATIVE, RUNNING, SAVE_AT, STAGNATED, Solve
 from meshsolve.report import Report
 
 K = device.kernels("krylov/vectors.cu")
@@ -81,28 +80,27 @@ class DeviceSolve(Solve):
                        self.counts, self.history[i]))
 
     def _begin(self, rtol, atol):
-        size = self._norms(self.B)
+        size, self.outside = self._norms(self.B), np.zeros(self.k)
+        self.scale, self.allowed = np.where(size > 0, size, 1.0), np.maximum(rtol * size, atol)
         if self.null_space is not None:
             self._to_the_range(rtol * size)
-            size = self._norms(self.B)
+            self.X, size = self.null_space(self.X), self._norms(self.B)
         self.X *= device.to_device(np.where(size == 0, 0.0, 1.0))
         self.norm = self._true_residual(self.X, self.R)
-        self.scale = np.where(size > 0, size, 1.0)
         self.target = np.maximum(rtol * size, atol)
         self.truth = np.full(self.k, np.inf)
         self.saved, self.saved_norm = self.X.copy(), self.norm.copy()
         self.scalars[TARGET] = device.to_device(self.target)
-        self.residuals.append(self.norm / self.scale)
+        self.residuals.append(self.norm)
         self.reason[self.norm <= self.target] = CONVERGED
         self._tell()
 
     def _to_the_range(self, allowed):
         """As on the CPU: component means leave b where they would keep the residual too large."""
-        largest = float(device.scalar(device.xp().abs(self.B).max().reshape(1)))
-        centered, mean = self.null_space(self.B)
-        if (self._norms(self.B - centered) > 0.01 * allowed).any():
-            self.B = centered
-        tell_of_mean(mean, largest)
+        centered = self.null_space(self.B)
+        outside = self._norms(self.B - centered)
+        if (outside > 0.01 * allowed).any():
+            self.B, self.outside = centered, outside
 
     def _tell(self):
         """What the host has decided goes to the device."""
@@ -114,16 +112,25 @@ class DeviceSolve(Solve):
         standing, before = device.to_host(self.standing), self.iterations.copy()
         self.norm, self.iterations = device.to_host(self.scalars[RESIDUAL]), device.to_host(self.counts).astype(np.int64)
         history = device.to_host(self.history)[:max(int((self.iterations - before).max(initial=0)), 0)]
-        self.residuals.extend(history / self.scale)
+        self.residuals.extend(history)
         self.reason[self.active & (standing == LOST)] = DIVERGED
-        broken = self.active & (standing == BROKEN)
-        self.reason[broken] = np.where(self.norm[broken] <= self.target[broken], CONVERGED, INDEFINITE)
-        self._check_arrived(self.active & (standing == ARRIVED))
+        broken = self._broken(self.active & (standing == BROKEN))
+        self._check_arrived(self.active & (broken | (standing == ARRIVED)))
         better = self.active & (self.norm < SAVE_AT * self.saved_norm)
         if better.any():
             columns = device.to_device(np.flatnonzero(better))
             self.saved[:, columns], self.saved_norm[better] = self.X[:, columns], self.norm[better]
         self._tell()
+
+    def _broken(self, broken):
+        """Of columns in which something that should be positive is not: those where that is rounding. The others end."""
+        if not broken.any():
+            return broken
+        for U, V in ((self.R, self.precondition(self.R)), (self.P, self.Q)):
+            dot(self.n, self.k, U, V, self.parts)
+            value = device.to_host(self.parts).reshape(self.k, self.num_parts).sum(axis=1)
+            self.reason[broken & ~(value >= -NEGATIVE * self._norms(U) * self._norms(V))] = INDEFINITE
+        return broken & self.active
 
     def _check_arrived(self, arrived):
         if not arrived.any():
@@ -146,8 +153,9 @@ class DeviceSolve(Solve):
             worse = failed & ~(self._true_residual(self.X, self.R) <= self._true_residual(self.saved, self.Q))
             self.X = device.xp().where(device.to_device(worse), self.saved, self.X)
         if self.null_space is not None:
-            self.X, _ = self.null_space(self.X)
+            self.X = self.null_space(self.X)
         self.norm = self._true_residual(self.X, self.R)
+        self._judge_range()
 
     def _true_residual(self, X, out):
         self._multiply(X, out)
@@ -187,16 +195,16 @@ def preconditioner(M, n):
 
 
 def null_space(project, M):
-    """What gives (a block without its means, the largest mean): M's own, else that of the host in a round trip, or None."""
-    if getattr(M, "on_device", False) and hasattr(M, "project_on_device"):
-        return M.project_on_device if M.null_components else None
+    """What gives a block without its means: M's own, else that of the host in a round trip, or None."""
     if project is None:
         return None
+    if getattr(M, "on_device", False) and project == getattr(M, "project", None):
+        return M.project_on_device
 
     def round_trip(block):
         host = device.to_host(block)
-        mean = project(host)
-        return device.to_device(host), mean
+        project(host)
+        return device.to_device(host)
     return round_trip
 
 

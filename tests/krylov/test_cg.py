@@ -23,6 +23,10 @@ def consistent(k=None, seed=0):
     return L @ np.random.default_rng(seed).standard_normal(N if k is None else (N, k))
 
 
+def relative(M, X, B):
+    return np.linalg.norm(B - M @ X, axis=0) / np.linalg.norm(B, axis=0)
+
+
 @given(n=st.integers(1, 80), k=st.integers(1, 11), seed=st.integers(0, 999))
 def test_solves_random_systems(n, k, seed):
     rng = np.random.default_rng(seed)
@@ -31,7 +35,7 @@ def test_solves_random_systems(n, k, seed):
     B = rng.standard_normal((n, k))
     X, info = ms.cg(M, B, rtol=1e-12)
     assert info.converged and np.allclose(X, np.linalg.solve(M, B), rtol=1e-8, atol=1e-9)
-    residual = np.linalg.norm(B - M @ X, axis=0) / np.linalg.norm(B, axis=0)
+    residual = relative(M, X, B)
     assert (residual <= 1.01e-12).all() and np.allclose(info.relative_residual, residual, rtol=0.5, atol=1e-14)
 
 
@@ -143,9 +147,54 @@ def test_stored_zeros_couple_nothing_and_stay(integer):
 def test_an_inconsistent_b_is_projected_with_a_warning(with_factor):
     M = ms.parac(L) if with_factor else None
     b = consistent()
-    with pytest.warns(ms.MeshsolveWarning, match="its mean on a component is 0.5"):
+    with pytest.warns(ms.ConvergenceWarning, match="b is not in the range of A"):
         x, info = ms.cg(L, b + 0.5, M=M)
-    assert info.converged and np.linalg.norm(L @ x - b) <= 1.01e-8 * np.linalg.norm(b)
+    assert np.linalg.norm(L @ x - b) <= 1.01e-8 * np.linalg.norm(b) and abs(x.mean()) < 1e-9
+    truth = np.linalg.norm(L @ x - b - 0.5) / np.linalg.norm(b + 0.5)
+    assert not info.converged and "not in the range" in info.reason and np.isclose(info.relative_residual, truth, rtol=1e-6)
+    assert np.isclose(info.residuals[0], 1) and np.isclose(info.residuals[-1], truth, rtol=1e-6)
+
+
+def test_a_mean_is_told_whatever_the_other_columns_and_components_are():
+    two = sp.csr_array(sp.block_diag([L, L]))
+    b = two @ np.random.default_rng(0).standard_normal(2 * N)
+    for wrong in (np.stack([1e12 * b, b + 0.5], 1), b * np.repeat([1e6, 1], N) + np.repeat([0, 0.5], N)):
+        with pytest.warns(ms.ConvergenceWarning, match="b is not in the range of A"):
+            X, info = ms.cg(two, wrong)
+        assert not info.converged and np.allclose(info.relative_residual, relative(two, X, wrong), rtol=1e-3, atol=1e-8)
+    x, info = ms.cg(two, b + 1e-12)
+    assert info.converged                                              # what is allowed is no reason to complain
+
+
+@pytest.mark.parametrize("M", [None, "parac", "regular"])
+def test_a_start_that_is_a_solution_is_made_mean_free(M):
+    operator = None if M is None else ms.parac(L if M == "parac" else L + 0.01 * sp.eye_array(N))
+    truth = np.arange(float(N))
+    x, info = ms.cg(L, L @ truth, M=operator, x0=truth + 100, rtol=1e-6)
+    assert info.converged and info.iterations == 0 and np.allclose(x, truth - truth.mean())
+
+
+def test_the_matrix_says_whether_it_is_singular_not_the_preconditioner():
+    grounded = L + 0.01 * sp.eye_array(N)
+    truth = np.random.default_rng(0).standard_normal(N)
+    x, info = ms.cg(L, L @ truth, M=ms.parac(grounded))
+    assert info.converged and abs(x.mean()) < 1e-9
+    with pytest.warns(ms.ConvergenceWarning):                          # M takes constants to 0: they are never corrected
+        x, info = ms.cg(grounded, grounded @ truth + 1, M=ms.parac(L))
+    assert np.isclose(info.relative_residual, relative(grounded, x, grounded @ truth + 1), rtol=1e-6)
+
+
+def test_rounding_is_told_from_matrices_that_are_not_definite():
+    rng = np.random.default_rng(0)
+    M = ms.datasets.grid3d(12)
+    with pytest.warns(ms.ConvergenceWarning, match="as rounding allows"):
+        info = ms.cg(M, M @ rng.standard_normal(1728), M=ms.parac(M), rtol=1e-16)[1]
+    assert info.relative_residual < 1e-12
+    wild = sp.csr_array(sp.diags_array(np.where(np.arange(50) == 7, -1.0, 1.0)))
+    with pytest.warns(ms.ConvergenceWarning, match="not positive definite"):
+        ms.cg(wild, rng.standard_normal(50))
+    with pytest.warns(ms.ConvergenceWarning, match="not positive definite"):
+        ms.cg(A, rng.standard_normal(N), M=-sp.eye_array(N))
 
 
 def test_scipys_cg_takes_the_factor_and_ours_takes_scipys_operators():

@@ -11,7 +11,7 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.arrays import Csr
-from meshsolve.constraints import ROW_SUM, Fixed, not_singular, tell_of_mean
+from meshsolve.constraints import ROW_SUM, Fixed, not_singular, tell_of_range
 from meshsolve.device.lists import MASK, compressed, last, over, running_sums
 from meshsolve.device_arrays import Positions
 from meshsolve.errors import InvalidInputError
@@ -139,17 +139,16 @@ class DeviceConstraint:
             raise InvalidInputError("fixed_values goes with fixed=, not with pin=True")
         if columns.shape[1] == 0:
             return columns
-        rhs, removed = self.center(columns)
-        largest = float(device.xp().abs(columns).max())
-        tell_of_mean(removed, largest)
+        rhs, outside = self.center(columns)
+        tell_of_range(outside, np.sqrt(device.to_host((columns * columns).sum(axis=0))))
         if self.alone:
             return device.xp().zeros_like(columns)
         return self.center(self._solve_fixed(rhs, None, solve_free))[0]
 
     def center(self, columns):
-        """Columns minus their component means, and the largest mean removed."""
+        """Columns minus their component means, and the (k,) lengths of what was removed, on the host."""
         means = self._segments.sums(columns) / self._size[:, None]
-        return columns - means[self._component], float(device.xp().abs(means).max()) if means.size else 0.0
+        return columns - means[self._component], np.sqrt(device.to_host((means * means * self._size[:, None]).sum(axis=0)))
 
 
 class _Block(Positions):

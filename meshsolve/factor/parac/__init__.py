@@ -144,12 +144,12 @@ class ParacFactor(Factor):
         return self._core.apply_device(block)
 
     def project_on_device(self, block):
-        """A block on the GPU without the means of the null components, and the largest of these."""
+        """A block on the GPU without the means of the null components."""
         return self._core.project_device(block)
 
     def project(self, block):
-        """Take the means of the null components out of a C contiguous (n, k) block, in place; returns the largest mean."""
-        return self._core.project(block.reshape(-1), block.shape[1])
+        """Take the means of the null components out of a C contiguous (n, k) block, in place."""
+        self._core.project(block.reshape(-1), block.shape[1])
 
     def _adjoint(self):
         return self

@@ -44,7 +44,7 @@ void bind_inverse(nb::module_& m, const char* name) {
       .def("places", [](const Inverse& f) { return copied(f.places()); })
       .def("project", [](const Inverse& f, InOut<double> B, int64_t k) {
         Released free;
-        return f.project(B.data(), k);
+        f.project(B.data(), k);
       }, "B"_a.noconvert(), "k"_a)
       .def("columns", [](const Inverse& f) {
         RawVector<int64_t> ptr;

@@ -69,13 +69,9 @@ int64_t Inverse<T>::nbytes() const {
 }
 
 template <class T>
-double Inverse<T>::project(double* B, int64_t k) const {
-  const int64_t n = static_cast<int64_t>(pivots_.D.size());
-  if (null_components_ == 0) return 0;
-  const int32_t* const component = label_.empty() ? nullptr : label_.data();
-  double largest = 0;
-  for (const double mean : center(n, k, component, size_.data(), null_components_, B)) largest = std::max(largest, std::abs(mean));
-  return largest;
+void Inverse<T>::project(double* B, int64_t k) const {
+  if (null_components_ == 0) return;
+  center(static_cast<int64_t>(pivots_.D.size()), k, label_.empty() ? nullptr : label_.data(), size_.data(), null_components_, B);
 }
 
 // K columns at once: to the numbering of the solves, through them, and back. The rows lie anywhere in b and x, and are asked for

@@ -97,25 +97,21 @@ class Inverse:
         return X
 
     def project(self, flat, k):
-        """Component means out of a block of k columns on the host, in place; returns the largest mean."""
-        block, mean = self.project_device(device.to_device(flat.reshape(-1, k)))
-        flat[:] = device.to_host(block).reshape(-1)
-        return mean
+        """Component means out of a block of k columns on the host, in place."""
+        flat[:] = device.to_host(self.project_device(device.to_device(flat.reshape(-1, k)))).reshape(-1)
 
     def project_device(self, B):
-        """(the block without its means over the components that have no ground, the largest of these)."""
+        """The block without its means over the components that have no ground."""
         if self.null_components == 0:
-            return B, 0.0
+            return B
         xp = device.xp()
         if self.null_components > FEW:
             return self._project_many(B)
-        centered, largest = B.copy(), 0.0
+        centered = B.copy()
         for label in range(self.null_components):
             members = xp.flatnonzero(self._label == label)
-            mean = B[members].mean(axis=0)
-            centered[members] -= mean
-            largest = max(largest, float(device.scalar(xp.abs(mean).max().reshape(1))))
-        return centered, largest
+            centered[members] -= B[members].mean(axis=0)
+        return centered
 
     def _project_many(self, B):
         """On the host, where sums by label have one order; twice in a solve."""
@@ -123,4 +119,4 @@ class Inverse:
         size = np.maximum(np.bincount(label, minlength=self.null_components + 1), 1)
         means = np.stack([np.bincount(label, column, len(size)) for column in block.T], 1) / size[:, None]
         means[0] = 0                                        # of those with a ground
-        return device.to_device(block - means[label]), float(np.abs(means).max())
+        return device.to_device(block - means[label])

@@ -86,8 +86,8 @@ class Inverse {
   // The same with B and X by rows of k values, row q of both standing for row places()[q]: in the numbering of the solves.
   void apply_inside(const double* B, double* X, int64_t k, int threads) const;
   const RawVector<int32_t>& places() const { return place_; }
-  // B := B minus its mean on each component without a ground, in place, by rows of k values; returns the largest mean.
-  double project(double* B, int64_t k) const;
+  // B := B minus its mean on each component without a ground, in place, by rows of k values.
+  void project(double* B, int64_t k) const;
 
  private:
   void label_components(const trisolve::ColumnStores<T>& columns);
