@@ -146,8 +146,6 @@ def as_csr(A, name="A", dtype=np.float64):
     n = A.shape[0]
     if n == 0:
         raise InvalidInputError(f"{name} is empty: it has no rows")
-    if n > LARGEST_SIZE:
-        raise InvalidInputError(f"{name} has {n} rows; at most {LARGEST_SIZE} are supported")
     indptr, indices, data = _stored(A, name)
     indices = _narrow(indices, name)
     data = None if dtype is None else _values(data, name, dtype)
@@ -341,12 +339,14 @@ def _as_scipy_csr(A, name):
         raise InvalidInputError(f"{name} has to be a 2-D matrix, not of shape {A.shape}")
     if A.shape[0] != A.shape[1]:
         raise InvalidInputError(f"{name} has to be square, not {A.shape[0]} x {A.shape[1]}")
+    if A.shape[0] > LARGEST_SIZE:
+        raise InvalidInputError(f"{name} has {A.shape[0]} rows; at most {LARGEST_SIZE} are supported")
     if not sp.issparse(A):
         return sp.csr_array(A.astype(np.complex128 if A.dtype.kind == "c" else np.float64, copy=False))
     if A.format == "csr":
         return A
     _check_before_conversion(A, name)
-    return sp.csr_array(A)
+    return sp.csr_array(A.astype(np.float64) if A.dtype.kind in "iub" else A)          # duplicates of small integers are summed here
 
 
 def _check_before_conversion(A, name):

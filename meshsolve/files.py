@@ -44,6 +44,7 @@ def written_whole(path):
         The folder does not exist or cannot be written to.
     """
     path = as_path(path)
+    path = path.resolve() if path.is_symlink() else path            # the file that it leads to is written, and the link stays
     try:
         handle, name = tempfile.mkstemp(prefix=".", suffix=path.name, dir=path.parent)
     except OSError as e:
@@ -58,11 +59,11 @@ def written_whole(path):
 
 
 def _publish(part, path):
-    """Give ``part`` the permissions a new file has here and move it over ``path``."""
+    """Give ``part`` the permissions of ``path``, or those of a new file here, and move it there."""
     mask = os.umask(0)
     os.umask(mask)
     try:
-        os.chmod(part, 0o666 & ~mask)
+        os.chmod(part, path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~mask)
         os.replace(part, path)
     except OSError as e:
         raise InvalidInputError(f"{path}: cannot be written: {e.strerror}") from e

@@ -118,6 +118,30 @@ def test_large_entries_elsewhere_do_not_hide_an_unsymmetric_pair(penalty):
     assert arrays.as_symmetric(S).nnz == S.nnz
 
 
+def test_values_that_hash_to_nothing_are_seen():
+    """-4.1e85 has the bits of a constant that was once a factor of the hash, and whose entries counted for nothing."""
+    value = np.uint64(0xD1B54A32D192ED03).view(np.float64)
+    with pytest.raises(ms.NotSymmetricError):
+        arrays.as_symmetric(sp.csr_array(np.diag(np.ones(60)) + np.triu(np.full((60, 60), value), 1)))
+
+
+@pytest.mark.parametrize("form", ["coo", "csr", "csc", "bsr"])
+def test_duplicates_of_small_integers_are_summed_without_overflow(form):
+    twice = sp.coo_array((np.full(4, 100, np.int8), ([0, 0, 1, 1], [0, 0, 1, 1])), shape=(2, 2))
+    if form != "coo":                                                  # scipy would sum on the way to these
+        indices = np.array([0, 0, 1, 1])
+        twice = sp.csr_array((np.full(4, 100, np.int8), indices, [0, 2, 4])) if form != "bsr" else sp.bsr_array(
+            (np.full((4, 1, 1), 100, np.int8), indices, [0, 2, 4]))
+        twice = twice.T if form == "csc" else twice
+    assert arrays.as_csr(twice).data.tolist() == [200, 200]
+
+
+def test_a_size_that_no_memory_holds_is_refused_before_anything_is_made():
+    huge = sp.coo_array(([2.0], ([0], [0])), shape=(3_000_000_000, 3_000_000_000))
+    with pytest.raises(ms.InvalidInputError, match="3000000000 rows; at most"):
+        ms.solve(huge, np.ones(1))
+
+
 def test_nearly_symmetric_passes_and_one_sided_dust_is_shared():
     A = random_spd(30, 0.1, 0)
     top = abs(A).max()

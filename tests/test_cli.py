@@ -102,7 +102,54 @@ def test_solve_an_indefinite_system(run, folder):
         assert np.allclose(A @ np.load(folder / "y.npy").ravel(), np.arange(42.0))
     np.save(folder / "c.npy", np.ones(30))                  # a Laplacian's rows sum to zero: no solution
     code, text, err = run("solve", folder / "L.mtx", folder / "c.npy", "-o", folder / "y.npy", "--method", "ildl")
-    assert code == 0 and "not in the range of A" in err and err.startswith("meshsolve: warning:")
+    assert code == 3 and "not in the range of A" in err and err.startswith("meshsolve: warning:")
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("method", ["auto", "parac"])
+def test_a_system_that_is_not_solved_has_an_exit_code_of_its_own(run, folder, method):
+    np.save(folder / "c.npy", np.ones(30))
+    code, text, err = run("solve", folder / "L.mtx", folder / "c.npy", "-o", folder / "y.npy", "--method", method)
+    assert code == 3 and err.count("not in the range of A") == 1 and "relative residual  1\n" in text and (folder / "y.npy").exists()
+
+
+def test_a_matrix_or_a_deck_is_never_overwritten(run, folder):
+    (folder / "c.sp").write_text("divider\nV1 a 0 1\nR1 a 0 1k\n.op\n.end\n")
+    before = listing(folder)
+    for argv in (("solve", "A.mtx", "b.mtx", "-o", "A.mtx"), ("solve", "A.mtx", "b.mtx", "-o", "b.mtx"), ("circuit", "c.sp", "-o", "c.sp"),
+                 ("order", "A.mtx", "--report", "A.mtx")):
+        code, _, err = run(*(folder / a if a in before else a for a in argv))
+        assert code == 1 and "this is an input" in err and listing(folder) == before
+
+
+def test_a_link_stays_and_so_do_permissions(run, folder):
+    target, link = folder / "x.npy", folder / "link.npy"
+    target.write_bytes(b"")
+    target.chmod(0o600)
+    link.symlink_to(target)
+    assert run("solve", folder / "A.mtx", folder / "b.mtx", "-o", link, "--quiet")[0] == 0
+    assert link.is_symlink() and np.load(target).shape == (60,) and target.stat().st_mode & 0o777 == 0o600
+
+
+def test_text_vectors_are_read_as_they_are_written(run, folder):
+    scipy.io.mmwrite(folder / "C.mtx", sp.coo_array(scipy.io.mmread(folder / "A.mtx") * (1 + 1j)))
+    for text in ("1,2\n" * 60, "1+2j -1j\n" * 60, "# a comment\n" + "1 2\n" * 60):
+        (folder / "b.txt").write_text(text)
+        assert run("solve", folder / "C.mtx", folder / "b.txt", "-o", folder / "x.txt", "--quiet") == (0, "", "")
+        C, b, x = scipy.io.mmread(folder / "C.mtx"), files.read_vector(folder / "b.txt"), files.read_vector(folder / "x.txt")
+        assert b.shape == x.shape == (60, 2) and np.allclose(C @ x, b)
+    (folder / "b.txt").write_text("# nothing\n\n")
+    code, _, err = run("solve", folder / "A.mtx", folder / "b.txt", "-o", folder / "x.txt")
+    assert code == 1 and err.count("\n") == 1 and "holds no numbers" in err
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(folder):
+    """`meshsolve info FILE | true`"""
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([sys.executable, "-m", "meshsolve", "info", str(folder / "A.mtx")], stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert done.returncode == 141 and done.stderr == ""
 
 
 def test_solve_takes_lu_for_an_unsymmetric_matrix(run, folder):

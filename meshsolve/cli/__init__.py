@@ -1,12 +1,14 @@
 """The command line: meshsolve mcf | smooth | solve | order | circuit | view | info.
 
-Exit codes: 0 done, 2 wrong usage, 1 anything else, with one line on standard error that begins with "meshsolve: error:".
+Exit codes: 0 done, 3 a solution that misses its tolerance (it is written, with a warning), 2 wrong usage, 1 anything else, with one
+line on standard error that begins with "meshsolve: error:".
 The output files of a command are written whole, and together or not at all.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sys
 import time
@@ -15,6 +17,8 @@ import warnings
 from meshsolve.cli.arguments import parser
 from meshsolve.errors import MeshsolveError
 from meshsolve.report import showing_progress
+
+BROKEN_PIPE = 141           # what a shell tells of a program that SIGPIPE has ended
 
 
 def main(argv=None):
@@ -27,11 +31,14 @@ def main(argv=None):
     try:
         with warnings.catch_warnings(), _progress(args.quiet) as args.label:
             warnings.showwarning = _one_line_warning
-            args.run(args)
+            code = args.run(args)
         sys.stdout.flush()
-        return 0
+        return code or 0
     except KeyboardInterrupt:
         return _fail("interrupted")
+    except BrokenPipeError:                                 # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
     except (MeshsolveError, OSError) as e:
         return _fail(str(e))
     except MemoryError:

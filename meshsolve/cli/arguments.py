@@ -17,7 +17,8 @@ def parser():
 
     parser = argparse.ArgumentParser(
         prog="meshsolve", description="Fast sparse solvers for meshes, graphs and circuits.",
-        epilog="meshsolve COMMAND --help says more. Exit codes: 0 done, 2 wrong usage, 1 anything else.")
+        epilog="meshsolve COMMAND --help says more. Exit codes: 0 done, 3 a solution that misses its tolerance, "
+               "2 wrong usage, 1 anything else.")
     parser.add_argument("--version", action="version", version=f"meshsolve {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     _mcf_arguments(_command(commands, "mcf", run_mcf, "meshsolve mcf scan.ply -o smooth.ply --steps 5 --render picture.png"))

@@ -9,6 +9,8 @@ from meshsolve.cli.describe import describe
 from meshsolve.datasets.files import load_matrix
 from meshsolve.files import written_whole
 
+UNSOLVED = 3                # exit code of a solution that misses its tolerance
+
 
 def run_mcf(args):
     """Mean curvature flow of a mesh.
@@ -41,11 +43,12 @@ def run_smooth(args):
 def run_solve(args):
     """Solve A x = b: Cholesky or ParAC where A is positive definite or a Laplacian, LDL^T where it is symmetric, else LU.
 
-    A is a Matrix Market (.mtx, .mtx.gz) or scipy (.npz) file, b and x are .mtx, .npy or .txt with one column or several.
+    A is a Matrix Market (.mtx, .mtx.gz) or scipy (.npz) file, b and x are .mtx, .npy or .txt with one column or several. The exit
+    code is 3 where the relative residual stays above its tolerance of 1e-10.
     """
     from meshsolve import api
 
-    files.check_outputs(args.output, args.report)
+    files.check_outputs(args.output, args.report, inputs=(args.matrix, args.rhs))
     files.check_vector_format(args.output)
     A, b = load_matrix(args.matrix), files.read_vector(args.rhs)
     x, info = api.solve(A, b, method=args.method, threads=args.threads, device=args.device)
@@ -54,6 +57,7 @@ def run_solve(args):
         files.write_report(report_part, info.report)
     iterations = f"\niterations         {info.iterations}" if info.iterations else ""
     _tell(args, f"{info.report}\nmethod             {info.method}{iterations}\nrelative residual  {info.relative_residual:.3g}")
+    return 0 if info.converged else UNSOLVED
 
 
 def run_order(args):
@@ -63,7 +67,7 @@ def run_order(args):
     """
     from meshsolve import api
 
-    files.check_outputs(args.perm, args.report)
+    files.check_outputs(args.perm, args.report, inputs=(args.input,))
     sym = api.analyze(files.read_pattern(args.input), args.method, seed=args.seed, threads=args.threads, device="cpu")
     sym.report.facts.update(supernodes=len(sym.supernodes) - 1, longest_column=int(sym.colcount.max()))
     with _outputs(args.perm, args.report) as (perm_part, report_part):
@@ -94,7 +98,7 @@ def run_circuit(args):
     """
     from meshsolve import apps
 
-    files.check_outputs(args.output, args.plot, args.report)
+    files.check_outputs(args.output, args.plot, args.report, inputs=(args.deck,))
     files.check_picture_format(args.plot)
     circuit = apps.circuit.read(args.deck)
     result, names = circuit.run(args.analysis, threads=args.threads)

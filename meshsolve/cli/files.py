@@ -22,8 +22,9 @@ VECTOR_SUFFIXES = (".mtx", ".mtx.gz", ".npy", ".txt")
 # ---- outputs ------------------------------------------------------------------------------------------------------------
 
 
-def check_outputs(*paths):
-    """Refuse early what could not be written after the work: folders that are not there, one name for two files."""
+def check_outputs(*paths, inputs=()):
+    """Refuse early what could not be written after the work, and what would destroy an input: folders that are not there, one name
+    for two files."""
     given = [as_path(path) for path in paths if path]
     for path in given:
         if not path.parent.is_dir():
@@ -34,6 +35,10 @@ def check_outputs(*paths):
             raise InvalidInputError(f"{path}: the folder {path.parent} cannot be written to")
     if len({path.resolve() for path in given}) < len(given):
         raise InvalidInputError(f"two outputs have the same name: {', '.join(map(str, given))}")
+    read = {as_path(path).resolve() for path in inputs}
+    for path in given:
+        if path.resolve() in read:
+            raise InvalidInputError(f"{path}: this is an input; write to another file")
 
 
 def check_mesh_format(path):
@@ -93,7 +98,7 @@ def read_vector(path):
     """Right-hand sides, (n,) or (n, k), from Matrix Market (also .gz), .npy or plain text."""
     path = existing(path)
     kind = pathlib.PurePath(path.name.lower().removesuffix(".gz")).suffix
-    readers = {".npy": lambda: np.load(path, allow_pickle=False), ".txt": lambda: np.loadtxt(path, ndmin=1),
+    readers = {".npy": lambda: np.load(path, allow_pickle=False), ".txt": lambda: _read_text(path),
                ".mtx": lambda: matrix_market.read(path)}
     if kind not in readers:
         raise InvalidInputError(f"{path}: unknown vector format; known are .mtx, .npy and .txt")
@@ -105,6 +110,18 @@ def read_vector(path):
         raise InvalidInputError(f"{path}: not a readable vector: {e or type(e).__name__}") from e
     b = b.toarray() if sp.issparse(b) else np.asarray(b)
     return b[:, 0] if b.ndim == 2 and b.shape[1] == 1 else b
+
+
+def _read_text(path):
+    """Numbers in lines, parted by blanks or commas, real or as in 1+2j."""
+    lines = path.read_text().splitlines()
+    if not any(line.split("#")[0].strip() for line in lines):
+        raise InvalidInputError(f"{path}: the file holds no numbers")
+    delimiter = "," if any("," in line.split("#")[0] for line in lines) else None
+    try:
+        return np.loadtxt(lines, delimiter=delimiter, ndmin=1)
+    except ValueError:
+        return np.loadtxt(lines, np.complex128, delimiter=delimiter, ndmin=1)
 
 
 def read_pattern(path):

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
+#include <random>
 
 #include "parallel.hpp"
 #include "rng.hpp"
@@ -87,9 +88,22 @@ inline uint64_t fold(uint64_t a, uint64_t b) {
   return low ^ high;
 }
 
+// Drawn once in a process: nobody can make a matrix whose halves differ and whose hashes do not.
+struct Secret {
+  uint64_t place, value;
+  static const Secret& drawn() {
+    static const Secret secret = [] {
+      std::random_device device;
+      const auto odd = [&] { return mix64(uint64_t{device()} << 32 | device()) | 1; };
+      return Secret{odd(), odd()};
+    }();
+    return secret;
+  }
+};
+
 // The exclusive or of the hashes of {row, column} and value off the diagonal of rows [begin, end): entries with their twins give zero.
 uint64_t without_twins(const Pattern& A, const double* x, int64_t begin, int64_t end) {
-  constexpr uint64_t place = 0x9E3779B97F4A7C15u, what = 0xD1B54A32D192ED03u;
+  const auto [place, what] = Secret::drawn();
   uint64_t alone = 0;
   for (int64_t i = begin; i < end; ++i) {
     const uint64_t row = static_cast<uint64_t>(i), own = row * place + 1;
