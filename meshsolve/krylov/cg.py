@@ -31,7 +31,8 @@ STAGNATED = "stagnated: the true residual no longer falls, b is solved as well a
 DIVERGED = "diverged: rounding errors have taken over"
 INDEFINITE = "broke down: A is not positive definite, or M is not"
 OUTSIDE = "b is not in the range of A: its means were taken out, and the rest is solved"
-NEGATIVE = 1e-8                         # r . M r or p . A p below minus this, beside the lengths of both: more than rounding
+TINY = np.finfo(np.float64).tiny        # what is smaller has lost its digits
+NEGATIVE = 1e-4, 1e-13                  # r . M r beside the lengths of both, p . A p beside |p| . |A| |p|: below minus this is no rounding
 SUMS = 1e-10                            # beside the moduli: row sums that M, which is singular, may have taken for 0
 
 
@@ -282,10 +283,10 @@ class _Run(Solve):
         broken = self.active & ~((curvature > 0) & (rho > 0))
         if not broken.any():
             return broken
-        Z = self.precondition(self.R)
-        for value, U, V in ((rho, self.R, Z), (curvature, self.P, self.Q)):
-            beside = np.linalg.norm(U, axis=0) * np.linalg.norm(V, axis=0)
-            self.reason[broken & ~(value >= -NEGATIVE * beside)] = INDEFINITE
+        lengths = np.linalg.norm(self.R, axis=0) * np.linalg.norm(self.precondition(self.R), axis=0)
+        moduli, P = abs(self.matrix.to_scipy()), np.abs(self.P)
+        definite = (rho >= -NEGATIVE[0] * lengths - TINY) & (curvature >= -NEGATIVE[1] * (P * (moduli @ P)).sum(axis=0))
+        self.reason[broken & ~definite] = INDEFINITE
         return broken & self.active
 
     def _finish(self):

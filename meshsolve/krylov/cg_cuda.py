@@ -11,7 +11,7 @@ import numpy as np
 from meshsolve import device
 from meshsolve.device import MOST_ACROSS
 from meshsolve.errors import InvalidInputError
-from meshsolve.krylov.cg import CONVERGED, DIVERGED, EXHAUSTED, INDEFINITE, NEGATIVE, RUNNING, SAVE_AT, STAGNATED, Solve
+from meshsolve.krylov.cg import CONVERGED, DIVERGED, EXHAUSTED, INDEFINITE, NEGATIVE, RUNNING, SAVE_AT, STAGNATED, TINY, Solve
 from meshsolve.report import Report
 
 K = device.kernels("krylov/vectors.cu")
@@ -69,9 +69,10 @@ class DeviceSolve(Solve):
         device.launch(kernel, device.grid_for(self.n * self.k, BLOCK), BLOCK, 0,
                       (np.int32(self.n), np.int32(self.k), self.scalars, *blocks))
 
-    def _multiply(self, P, Q):
+    def _multiply(self, P, Q, values=None):
+        indptr, indices, data = self.A
         device.launch(K.k_multiply, device.grid_for(self.n * self.k * self.lanes, BLOCK), BLOCK, 0,
-                      (np.int32(self.n), np.int32(self.k), np.int32(self.lanes), *self.A, P, Q))
+                      (np.int32(self.n), np.int32(self.k), np.int32(self.lanes), indptr, indices, data if values is None else values, P, Q))
 
     def _decide(self, what, U, V, i):
         dot(self.n, self.k, U, V, self.parts)
@@ -126,10 +127,11 @@ class DeviceSolve(Solve):
         """Of columns in which something that should be positive is not: those where that is rounding. The others end."""
         if not broken.any():
             return broken
-        for U, V in ((self.R, self.precondition(self.R)), (self.P, self.Q)):
-            dot(self.n, self.k, U, V, self.parts)
-            value = device.to_host(self.parts).reshape(self.k, self.num_parts).sum(axis=1)
-            self.reason[broken & ~(value >= -NEGATIVE * self._norms(U) * self._norms(V))] = INDEFINITE
+        Z, P, moduli = self.precondition(self.R), abs(self.P), device.xp().empty_like(self.P)
+        lengths, rho, curvature = self._norms(self.R) * self._norms(Z), self._dots(self.R, Z), self._dots(self.P, self.Q)
+        self._multiply(P, moduli, abs(self.A[2]))
+        definite = (rho >= -NEGATIVE[0] * lengths - TINY) & (curvature >= -NEGATIVE[1] * self._dots(P, moduli))
+        self.reason[broken & ~definite] = INDEFINITE
         return broken & self.active
 
     def _check_arrived(self, arrived):
@@ -164,8 +166,12 @@ class DeviceSolve(Solve):
 
     def _norms(self, block):
         """2-norms of the columns, on the host."""
-        dot(self.n, self.k, block, block, self.parts)
-        return np.sqrt(device.to_host(self.parts).reshape(self.k, self.num_parts).sum(axis=1))
+        return np.sqrt(self._dots(block, block))
+
+    def _dots(self, U, V):
+        """Dot products of columns, on the host."""
+        dot(self.n, self.k, U, V, self.parts)
+        return device.to_host(self.parts).reshape(self.k, self.num_parts).sum(axis=1)
 
 
 def parts_of(n):

@@ -26,6 +26,7 @@ ORTHOGONAL = 1e-10                      # |r . q| over the lengths of r and q = 
 
 CONVERGED, EXHAUSTED = "converged", "maxiter reached"
 STAGNATED = "stagnated: the true residual no longer falls"
+TOO_LARGE = "the solution leaves the range of float64"
 BROKE_DOWN = "broke down: r . M r or q . A q became zero"
 SLOW = "slow: the residual fell less than 10 times in {} iterations"
 
@@ -121,7 +122,10 @@ def iterate(A, b, M, x0, rtol, atol, maxiter, callback=None, threads=None, patie
                     X[:, c] = x / shift[c]
                     callback(_deliver(X, shape, is_complex))
             run.iterate(rtol, atol * shift[c], maxiter, tell, patience)
-            X[:, c] = run.x / shift[c]
+            with np.errstate(over="ignore"):
+                X[:, c] = run.x / shift[c]
+            if not np.isfinite(X[:, c]).all():
+                run.reason, run.norm = TOO_LARGE, np.inf
             runs.append(run)
     return _deliver(X, shape, is_complex), _info(runs, report, scalar=len(shape) == 1 and len(runs) == 1)
 

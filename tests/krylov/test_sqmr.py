@@ -117,6 +117,12 @@ def test_solve_escalates_and_tells(monkeypatch, steps):
     assert np.linalg.norm(A @ x - b) <= 1e-9 * np.linalg.norm(b)
 
 
+def test_a_solution_beyond_float64_has_not_converged():
+    with pytest.warns(ms.ConvergenceWarning, match="leaves the range of float64"):
+        x, info = ms.sqmr(np.diag([-1e-300, 1.0]), np.array([1e300, 0.0]), M=ms.ildl(np.diag([-1e-300, 1.0]), fill_level=None))
+    assert not info.converged and info.relative_residual == np.inf and np.isinf(x[0])
+
+
 def test_solve_takes_it_for_symmetric_indefinite_matrices():
     A = ms.datasets.stokes(10)
     x, info = ms.solve(A, np.ones(A.shape[0]))
