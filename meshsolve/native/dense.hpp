@@ -16,6 +16,7 @@ struct Dense {
   void (*trsm_rlt)(Int m, Int k, const T* L, Int ldl, T* B, Int ldb);                                   // B := B L^-T
   // right-hand sides by rows, s = 2, 4 or 8 values a row: see dense_rows.inl
   void (*forward)(Int s, Int m, Int w, Int c, const T* L, Int ld, T* Y, T* U);
+  void (*forward_at)(Int s, Int m, Int w, const T* L, Int ld, T* Y, T* X, const int* rows);
   void (*backward)(Int s, Int m, Int w, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows);
   void (*add_rows)(Int s, Int count, const int* to, Int c, const T* from, T* Y, T* U);
   // Columns [begin, end) of X (m x m, lower): X(i, j) is added to row to[i], column to[j] of a front (ascending), whose row and

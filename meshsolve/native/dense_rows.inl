@@ -44,10 +44,9 @@ inline __attribute__((always_inline)) void subtract_rows(Int n, const T* L, Int 
   }
 }
 
-// P pivots; L and Y begin with them, m and c count from there.
+// The rows of P pivots.
 template <int P, int S, class T>
-inline void forward_step(Int m, Int c, const T* L, Int ld, T* Y, T* U) {
-  Row<S, T> y[P];
+inline __attribute__((always_inline)) void solve_pivots(const T* L, Int ld, T* Y, Row<S, T> (&y)[P]) {
 #pragma GCC unroll 4
   for (int p = 0; p < P; ++p) {
     y[p].read(Y + p * S);
@@ -56,8 +55,41 @@ inline void forward_step(Int m, Int c, const T* L, Int ld, T* Y, T* U) {
     y[p].scale(1 / L[p + p * ld]);
     y[p].write(Y + p * S);
   }
+}
+
+// P pivots; L and Y begin with them, m and c count from there.
+template <int P, int S, class T>
+inline void forward_step(Int m, Int c, const T* L, Int ld, T* Y, T* U) {
+  Row<S, T> y[P];
+  solve_pivots<P, S>(L, ld, Y, y);
   subtract_rows<P, S>(c - P, L + P, ld, y, Y + P * S);
   subtract_rows<P, S>(m - c, L + c, ld, y, U);
+}
+
+// The same where the rows below the pivots lie anywhere in X.
+template <int P, int S, class T>
+inline void forward_step_at(Int below, const T* L, Int ld, T* Y, Int c, T* X, const int* rows) {
+  Row<S, T> y[P];
+  solve_pivots<P, S>(L, ld, Y, y);
+  subtract_rows<P, S>(c - P, L + P, ld, y, Y + P * S);
+  for (Int i = 0; i < below; ++i) {
+    T* const x = X + static_cast<Int>(rows[i]) * S;
+    Row<S, T> v;
+    v.read(x);
+#pragma GCC unroll 4
+    for (int p = 0; p < P; ++p) v.subtract(L[c + i + p * ld], y[p]);
+    v.write(x);
+  }
+}
+
+template <int S, class T>
+void forward_rows_at(Int m, Int w, const T* L, Int ld, T* Y, T* X, const int* rows) {
+  Int j = 0;
+  for (; j + 4 <= w; j += 4) forward_step_at<4, S>(m - w, L + j + j * ld, ld, Y + j * S, w - j, X, rows);
+  const T* const D = L + j + j * ld;
+  if (w - j == 3) forward_step_at<3, S>(m - w, D, ld, Y + j * S, 3, X, rows);
+  if (w - j == 2) forward_step_at<2, S>(m - w, D, ld, Y + j * S, 2, X, rows);
+  if (w - j == 1) forward_step_at<1, S>(m - w, D, ld, Y + j * S, 1, X, rows);
 }
 
 // Steps of four pivots, the remainder in one step of its own.
@@ -142,6 +174,14 @@ void forward(Int s, Int m, Int w, Int c, const T* L, Int ld, T* Y, T* U) {
   forward_rows<8>(m, w, c, L, ld, Y, U);
 }
 
+// The same for a front whose rows below the pivots lie in X, at the places that `rows` names.
+template <class T>
+void forward_at(Int s, Int m, Int w, const T* L, Int ld, T* Y, T* X, const int* rows) {
+  if (s == 2) return forward_rows_at<2>(m, w, L, ld, Y, X, rows);
+  if (s == 4) return forward_rows_at<4>(m, w, L, ld, Y, X, rows);
+  forward_rows_at<8>(m, w, L, ld, Y, X, rows);
+}
+
 // Y(0:w) := L11^-T (Y(0:w) - L21^T what lies below)
 template <class T>
 void backward(Int s, Int m, Int w, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows) {
@@ -160,7 +200,7 @@ void add_rows(Int s, Int count, const int* to, Int c, const T* from, T* Y, T* U)
 
 template <class T>
 constexpr Dense<T> kernels(const char* isa) {
-  return {trapezoid<T>, fresh_trapezoid<T>, panel<T>, trsm_rlt<T>, forward<T>, backward<T>, add_rows<T>, extend_add<T>, isa};
+  return {trapezoid<T>, fresh_trapezoid<T>, panel<T>, trsm_rlt<T>, forward<T>, forward_at<T>, backward<T>, add_rows<T>, extend_add<T>, isa};
 }
 
 }  // namespace

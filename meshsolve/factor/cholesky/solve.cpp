@@ -1,5 +1,6 @@
-// Solves with the factor. Forward: like the factorization, each front adds up what its children pass on, so that the order
-// of additions is fixed by the tree. Backward: each front reads the unknowns of its ancestors, parents first.
+// Solves with the factor. Forward: in a small subtree each front adds to the rows of its ancestors there; what goes beyond is passed
+// on to the parent, which adds up what its children pass on, like the factorization: the order of additions is fixed by the tree.
+// Backward: each front reads the unknowns of its ancestors, parents first.
 #include <algorithm>
 
 #include "cholesky.hpp"
@@ -28,44 +29,102 @@ struct Problem {
   PanelShape shape(int32_t s) const { return panel_shape(tree, s); }
   Step<const T> step(int32_t s, int64_t k) const { return shape(s).step(panels + panel_ptr[s], k); }
 
-  // Front s of L, and the rows of B or X that it reads or writes.
-  template <class V>
-  void fetch_front(int32_t s, Strided<V> vectors) const {
-    if (!far || s < 0 || s >= tree.count()) return;
-    fetch_block(panels + panel_ptr[s], panels + panel_ptr[s + 1]);
-    for (int64_t j = tree.first(s); j < tree.first(s) + tree.pivots(s); ++j) fetch(&vectors.at(row(j), 0));
+  bool is_worth_fetching(int32_t s) const { return far && s >= 0 && s < tree.count(); }
+  void fetch_panel(int32_t s) const {
+    if (is_worth_fetching(s)) fetch_block(panels + panel_ptr[s], panels + panel_ptr[s + 1]);
+  }
+  void fetch_rows(int32_t s, Strided<double> X) const {
+    if (!is_worth_fetching(s)) return;
+    for (int64_t j = tree.first(s); j < tree.first(s) + tree.pivots(s); ++j) fetch(&X.at(row(j), 0));
   }
 };
 
-// Y := L^-1 P B in the new numbering, S values a row of which K are right-hand sides.
+// Y := P B in the new numbering, S values a row of which K are right-hand sides.
 template <class T, int64_t K, int64_t S>
-void forward(const Problem<T>& p, Strided<const double> B, T* Y) {
-  const AssemblyTree& tree = p.tree;
-  UpdateBlocks<T> blocks(tree, p.plan, p.threads, S, p.space.blocks);
-  fronts::bottom_up(tree, p.plan, p.threads, blocks, [&](int32_t s, T* update, int, int) {
-    p.fetch_front(s + fronts::fronts_ahead, B);
-    const int64_t w = tree.pivots(s), u = tree.updates(s), begin = tree.first(s);
-    T* const y = Y + begin * S;
-    for (int64_t j = 0; j < w; ++j)
-      for (int64_t c = 0; c < S; ++c) y[j * S + c] = c < K ? static_cast<T>(B.at(p.row(begin + j), c)) : T(0);
-    std::fill(update, update + u * S, T(0));
-    for (int32_t q = tree.child_ptr[s]; q < tree.child_ptr[s + 1]; ++q) {
-      const int32_t child = tree.child[q];
-      dense<T>().add_rows(S, tree.updates(child), tree.relative_rows(child), w, blocks.of(child), y, update);
-    }
+void permute(const Problem<T>& p, Strided<const double> B, T* Y) {
+  constexpr int64_t grain = 8192;
+  for_range(p.threads, p.tree.n(), grain, [&](int64_t b, int64_t e, int) {
+    for (int64_t j = b; j < e; ++j)
+      for (int64_t c = 0; c < S; ++c) Y[j * S + c] = c < K ? static_cast<T>(B.at(p.row(j), c)) : T(0);
+  });
+}
+
+// One direction of a solve in the tree; `update` is what a front, or the root of a small subtree, passes on to its parent.
+template <class T, int64_t S>
+struct Forward {
+  static constexpr int64_t few = 8;           // pivots: more would add to rows anywhere too often, and add to them once together
+
+  const Problem<T>& p;
+  const AssemblyTree& tree;
+  UpdateBlocks<T>& blocks;
+  T* const Y;
+  const Dense<T>& kernels = dense<T>();
+
+  T* own(int32_t s) const { return Y + tree.first(s) * S; }
+
+  // U, the rows below the pivots of front s, -= L21 of them.
+  void eliminate(int32_t s, T* U) const {
+    p.fetch_panel(s + fronts::fronts_ahead);
     for (int64_t k = 0; k < p.shape(s).steps(); ++k) {
       const Step<const T> step = p.step(s, k);
-      dense<T>().forward(S, step.height, step.width, w - step.column, step.data, step.ld, y + step.column * S, update);
+      kernels.forward(S, step.height, step.width, tree.pivots(s) - step.column, step.data, step.ld, own(s) + step.column * S, U);
     }
-    return -1;
-  }, false);
+  }
+
+  void front(int32_t s, T* update) const {
+    std::fill(update, update + tree.updates(s) * S, T(0));
+    for (int32_t q = tree.child_ptr[s]; q < tree.child_ptr[s + 1]; ++q) {
+      const int32_t child = tree.child[q];
+      dense<T>().add_rows(S, tree.updates(child), tree.relative_rows(child), tree.pivots(s), blocks.of(child), own(s), update);
+    }
+    eliminate(s, update);
+  }
+
+  void small_subtree(int32_t first, int32_t root, T* update, Buffer<T>& space) const {
+    std::fill(update, update + tree.updates(root) * S, T(0));
+    for (int32_t s = first; s < root; ++s) {
+      const int64_t w = tree.pivots(s), u = tree.updates(s);
+      if (tree.direct[s] == u && w <= few) {
+        p.fetch_panel(s + fronts::fronts_ahead);
+        kernels.forward_at(S, w + u, w, p.panels + p.panel_ptr[s], fronts::leading_dimension(w + u), own(s), Y, tree.rows(s));
+      } else {
+        if (space.size() < u * S) space = Buffer<T>(2 * u * S);
+        distribute(s, space.data(), tree.rows(root), update);
+      }
+    }
+    eliminate(root, update);
+  }
+
+  // What front s does to rows of the small subtree goes to Y, to rows beyond it to those of the root, which has all of these.
+  void distribute(int32_t s, T* U, const int32_t* root_rows, T* update) const {
+    const int64_t u = tree.updates(s), inside = tree.direct[s];
+    const int32_t* const rows = tree.rows(s);
+    std::fill(U, U + u * S, T(0));
+    eliminate(s, U);
+    kernels.add_rows(S, inside, rows, tree.n(), U, Y, nullptr);
+    for (int64_t i = inside, q = 0; i < u; ++i) {
+      while (root_rows[q] < rows[i]) ++q;
+      for (int64_t c = 0; c < S; ++c) update[q * S + c] += U[i * S + c];
+    }
+  }
+};
+
+// Y := L^-1 Y
+template <class T, int64_t S>
+void forward(const Problem<T>& p, T* Y) {
+  UpdateBlocks<T> blocks(p.tree, p.plan, p.threads, S, p.space.blocks);
+  const Forward<T, S> solve{p, p.tree, blocks, Y};
+  fronts::bottom_up(
+      p.tree, p.plan, p.threads, blocks, [&](int32_t s, T* update) { solve.front(s, update); },
+      [&](int32_t first, int32_t root, T* update, int worker) { solve.small_subtree(first, root, update, p.space.local[worker]); });
 }
 
 // Y := L^-T Y, and X := P^T Y.
 template <class T, int64_t K, int64_t S>
 void backward(const Problem<T>& p, T* Y, Strided<double> X) {
   fronts::top_down(p.plan, p.threads, [&](int32_t s, int) {
-    p.fetch_front(s - fronts::fronts_ahead, X);
+    p.fetch_panel(s - fronts::fronts_ahead);
+    p.fetch_rows(s - fronts::fronts_ahead, X);
     const int64_t w = p.tree.pivots(s), begin = p.tree.first(s);
     T* const y = Y + begin * S;
     for (int64_t k = p.shape(s).steps(); k-- > 0;) {
@@ -85,7 +144,8 @@ void solve_block(System system, const Problem<T>& p, Strided<const double> B, St
   if (system == System::Lt) {
     for (int64_t i = 0; i < n * S; ++i) Y[i] = i % S < K ? static_cast<T>(B.at(i / S, i % S)) : T(0);
   } else {
-    forward<T, K, S>(p, B, Y);
+    permute<T, K, S>(p, B, Y);
+    forward<T, S>(p, Y);
   }
   if (system == System::L) {
     for (int64_t i = 0; i < n; ++i)
@@ -101,7 +161,7 @@ template <class T>
 void Factor<T>::solve(System system, Strided<const double> B, Strided<double> X, int64_t k, int threads) const {
   const AssemblyTree& tree = *tree_;
   threads = fronts::threads_worthwhile(panels_.size(), k, threads);
-  const auto plan = fronts::plan_of(tree, threads);
+  const auto plan = fronts::plan_of(tree, threads, fronts::Cuts::above_small_subtrees);
   const int32_t* const perm = system == System::A ? tree.symbolic->analysis.perm.data() : nullptr;
   auto space = space_.lend();
   space->reserve(tree.n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);

@@ -29,6 +29,8 @@ struct AssemblyTree {
   std::vector<uint32_t> entry_ptr;              // (n + 1): lower entries of the permuted matrix by columns:
   Buffer<uint32_t> entry_source;                //   position in A's data
   Buffer<int32_t> entry_row;                    //   local row in the front of the column
+  std::vector<int32_t> direct;                  // (count): of a front in a small subtree how many of its rows below the pivots lie
+                                                //   in that subtree; -1 of a front above; empty in a frame
   std::shared_ptr<const KeptSchedules> schedules;
 
   const symbolic::Supernodes& supernodes() const { return symbolic->supernodes; }
@@ -91,29 +93,35 @@ struct Schedule {
   int64_t linear[2] = {0, 0};    // ... and of updates
   std::vector<uint8_t> parity;   // (count): of the front's depth
 };
-Schedule schedule(const AssemblyTree& tree, int threads);
+// What a schedule may cut: solves take small subtrees as a whole.
+enum class Cuts { anywhere, above_small_subtrees };
+Schedule schedule(const AssemblyTree& tree, int threads, Cuts cuts = Cuts::anywhere);
 
-// The last two schedules of one tree, for its numeric phases and solves, which may be small enough for fewer threads. Several
-// threads may ask at once.
+// The last two schedules of one tree, for its numeric phases and its solves. Several threads may ask at once.
 class KeptSchedules {
  public:
-  std::shared_ptr<const Schedule> of(const AssemblyTree& tree, int threads) const {
+  std::shared_ptr<const Schedule> of(const AssemblyTree& tree, int threads, Cuts cuts) const {
+    if (threads <= 1) cuts = Cuts::anywhere;           // one thread needs none
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (kept_[0].threads != threads) std::swap(kept_[0], kept_[1]);
-    if (kept_[0].threads != threads) kept_[0] = {threads, std::make_shared<const Schedule>(schedule(tree, threads))};
+    if (!kept_[0].is(threads, cuts)) std::swap(kept_[0], kept_[1]);
+    if (!kept_[0].is(threads, cuts)) kept_[0] = {threads, cuts, std::make_shared<const Schedule>(schedule(tree, threads, cuts))};
     return kept_[0].plan;
   }
 
  private:
   struct Kept {
     int threads = 0;
+    Cuts cuts = Cuts::anywhere;
     std::shared_ptr<const Schedule> plan;
+    bool is(int t, Cuts c) const { return threads == t && cuts == c; }
   };
   mutable std::mutex mutex_;
   mutable Kept kept_[2];
 };
 
-inline std::shared_ptr<const Schedule> plan_of(const AssemblyTree& tree, int threads) { return tree.schedules->of(tree, threads); }
+inline std::shared_ptr<const Schedule> plan_of(const AssemblyTree& tree, int threads, Cuts cuts = Cuts::anywhere) {
+  return tree.schedules->of(tree, threads, cuts);
+}
 
 // Scalars that a numeric phase takes beside the panels: stacks, update matrices that pass between tasks, entries of A.
 int64_t work_scalars(const AssemblyTree& tree, int threads);

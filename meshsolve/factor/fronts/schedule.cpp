@@ -136,7 +136,7 @@ int64_t passing_scalars(const AssemblyTree& t, const Schedule& plan) {
 
 }  // namespace
 
-Schedule schedule(const AssemblyTree& t, int threads) {
+Schedule schedule(const AssemblyTree& t, int threads, Cuts cuts) {
   Schedule out;
   if (threads <= 1 || t.count() == 0) {
     out.tasks.push_back({0, t.count()});
@@ -145,7 +145,7 @@ Schedule schedule(const AssemblyTree& t, int threads) {
     const Costs c = costs(t);
     const double limit = c.total / (threads * tasks_per_thread);
     std::vector<uint8_t> is_top(t.count());
-    for (int32_t s = 0; s < t.count(); ++s) is_top[s] = c.subtree[s] > limit;
+    for (int32_t s = 0; s < t.count(); ++s) is_top[s] = c.subtree[s] > limit && (cuts == Cuts::anywhere || t.direct[s] < 0);
     group_subtrees(t, c, limit, is_top, out);
     for (int32_t s = 0; s < t.count(); ++s) {
       if (is_top[s]) out.top.push_back(s);

@@ -249,6 +249,35 @@ int32_t bottom_up(const AssemblyTree& tree, const Schedule& plan, int threads, U
   return failed == none ? -1 : failed.load();
 }
 
+// For solves, which cannot fail: front(s, update block) for each front above the small subtrees, small(first front, root, update block
+// of the root, worker) for each of these as a whole.
+template <class T, class Front, class Small>
+void bottom_up(const AssemblyTree& tree, const Schedule& plan, int threads, UpdateBlocks<T>& blocks, Front front, Small small) {
+  const auto step = [&](int32_t s, int worker) {
+    front(s, blocks.open(s, worker));
+    blocks.close_children(s, worker);
+  };
+  for_tree(threads, plan.parent, plan.leaves, [&](int32_t k, int worker) {
+    blocks.enter_task(worker);
+    const Schedule::Task task = plan.tasks[k];
+    for (int32_t s = task.begin; s < task.end; ++s) {
+      if (s % 256 == 0) interrupt::poll();
+      if (tree.direct[s] < 0) {
+        step(s, worker);
+        continue;
+      }
+      const int32_t first = s;                     // a leaf: the root of its small subtree is above it
+      while (tree.parent(s) >= 0 && tree.direct[tree.parent(s)] >= 0) s = tree.parent(s);
+      small(first, s, blocks.open(s, worker), worker);
+    }
+  });
+  blocks.enter_task(0);
+  for (const int32_t s : plan.last) {
+    interrupt::poll();
+    step(s, 0);
+  }
+}
+
 // visit(front, worker): every front after its parent.
 template <class Visit>
 void top_down(const Schedule& plan, int threads, Visit visit) {

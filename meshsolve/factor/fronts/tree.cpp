@@ -104,6 +104,26 @@ void place_all(AssemblyTree& t, const Pattern& A, int threads) {
   });
 }
 
+// A subtree is small whose columns are a 16th of all, whatever the number of threads: a solve adds to rows of such a subtree directly,
+// in the order of its fronts, so that its additions must not depend on how the tree is cut.
+void find_small_subtrees(AssemblyTree& t) {
+  const int32_t small = std::max(1024, t.n() / 16);
+  std::vector<int32_t> begin(t.count()), end(t.count());       // columns of the subtree of a front, then of the small one that holds it
+  for (int32_t s = 0; s < t.count(); ++s) begin[s] = t.first(s);
+  for (int32_t s = 0; s < t.count(); ++s)
+    if (const int32_t p = t.parent(s); p >= 0) begin[p] = std::min(begin[p], begin[s]);
+  t.direct.resize(t.count());
+  for (int32_t s = t.count(); s-- > 0;) {
+    const int32_t p = t.parent(s), own_end = t.supernodes().first[s + 1];
+    const bool is_small = own_end - begin[s] <= small;
+    end[s] = p >= 0 && t.direct[p] >= 0 ? end[p] : own_end;
+    const int32_t* const rows = t.rows(s);
+    int64_t inside = t.updates(s);
+    while (inside > 0 && rows[inside - 1] >= end[s]) --inside;
+    t.direct[s] = is_small ? static_cast<int32_t>(inside) : -1;
+  }
+}
+
 }  // namespace
 
 AssemblyTree assembly_tree(std::shared_ptr<const symbolic::Symbolic> symbolic, const Pattern& A, int threads) {
@@ -113,6 +133,7 @@ AssemblyTree assembly_tree(std::shared_ptr<const symbolic::Symbolic> symbolic, c
   t.schedules = std::make_shared<KeptSchedules>();
   link_children(t);
   place_all(t, A, threads);
+  find_small_subtrees(t);
   return t;
 }
 
@@ -160,7 +181,7 @@ int64_t AssemblyTree::nbytes() const {
   const auto bytes = [](const auto&... arrays) { return static_cast<int64_t>((... + (arrays.size() * sizeof(*arrays.data())))); };
   const symbolic::Analysis& a = symbolic->analysis;
   const symbolic::Supernodes& s = supernodes();
-  return bytes(child_ptr, child, relative, entry_ptr) + bytes(entry_source, entry_row) +
+  return bytes(child_ptr, child, relative, entry_ptr, direct) + bytes(entry_source, entry_row) +
          bytes(a.perm, a.iperm, a.parent, a.colcount, s.first, s.parent, s.row_ptr, s.rows);
 }
 
