@@ -25,6 +25,7 @@ from meshsolve.types import Path
 
 PINNED = 1e10               # siemens that hold a node at its .ic voltage
 SHORT = 1e-9                # of tstep: the step that finds what follows from given initial states
+DEFAULT_STEPS = 50          # from tstart to tstop at least
 MOST_STEPS = 1e8           # from 0 to tstop
 PREFERRED = ("tran", "ac", "dc", "op")
 
@@ -231,11 +232,13 @@ class Circuit:
         tstart : float
             Results before it are not kept.
         tmax : float, optional
-            Longest step, at most tstep.
+            Longest step; default (tstop - tstart) / 50, as in SPICE. No step is longer than tstep or than a sixteenth of the
+            period of a sine that swings at the time.
         uic : bool
             Start from the deck's ``ic=`` and ``.ic`` values, 0 where there is none, in place of an operating point.
         fixed_step : bool
-            Steps of tstep whatever their error, also across corners of the sources: a linear circuit is factored once.
+            Steps of tstep whatever their error, also across corners and whole periods of the sources: a linear circuit is
+            factored once.
         threads : int, optional
 
         Returns
@@ -259,9 +262,9 @@ class Circuit:
         """
         tstep, tstop = as_number(tstep, "tstep", above=True), as_number(tstop, "tstop", above=True)
         one_of(method, "method", ("trap", "be"))
-        tmax = None if tmax is None else as_number(tmax, "tmax", above=True)
-        time = _times(tstep, tstop)
-        wanted = time >= as_number(tstart, "tstart") - 1e-9 * tstep
+        time, tstart = _times(tstep, tstop), as_number(tstart, "tstart")
+        tmax = (tstop - tstart * (tstart < tstop)) / DEFAULT_STEPS if tmax is None else as_number(tmax, "tmax", above=True)
+        wanted = time >= tstart - 1e-9 * tstep
         report = self._report()
         volts, amperes = self._sources(tstep, tstop)
         keep, values = self._table(nodes, int(wanted.sum()))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-WIDTH = {"p": 7, "s": 6, "e": 6}
+STEPS_A_PERIOD = 16         # of a sine at least: fewer could meet it at the same phases and see nothing
+FADED = 20.0                # time constants of its damping after which a sine is over: 2e-9 of it are left
 
 
 class Sources:
@@ -43,6 +44,11 @@ class Sources:
     def next_corner(self, t):
         """The first time after t at which a waveform is not smooth; infinity if there is none."""
         return min((wave.next_corner(t) for _, wave in self.waves), default=np.inf)
+
+    def longest_step(self, t):
+        """The longest step that still follows the sines that swing at time t; infinity if there is none. The other waveforms
+        are followed from corner to corner."""
+        return min((wave.longest_step(t) for _, wave in self.waves if isinstance(wave, Sines)), default=np.inf)
 
 
 def _table(values, width):
@@ -99,6 +105,10 @@ class Sines:
 
     def next_corner(self, t):
         return self.delay[self.delay > t].min(initial=np.inf)
+
+    def longest_step(self, t):
+        swings = (self.amplitude != 0) & (t >= self.delay) & ((t - self.delay) * self.damping < FADED)
+        return (2 * np.pi / STEPS_A_PERIOD) / np.abs(self.omega[swings]).max(initial=0.0) if swings.any() else np.inf
 
 
 class Exponentials:

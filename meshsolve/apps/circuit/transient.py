@@ -1,7 +1,8 @@
 """Time steps: trapezoidal rule or backward Euler with control of the local error.
 
 Steps are tstep / 2^k and end at each multiple of tstep and at each corner of a waveform, so that a linear circuit needs few
-factorizations, and a single one where tstep is short enough. After a corner come two backward Euler steps of half the
+factorizations, and a single one where tstep is short enough. A sine takes sixteen steps a period or more: an error that is
+estimated from states a whole period apart is 0. After a corner come two backward Euler steps of half the
 length: they damp what the trapezoidal rule would let ring (Rannacher 1984, "Finite element solution of diffusion problems with
 irregular data") and have the very matrix of a trapezoidal step of the whole length.
 The error of a trapezoidal step is estimated from divided differences of the latest states (Nagel 1975, "SPICE2", section 5.4):
@@ -45,17 +46,17 @@ class Stepper:
         The longest step, and the distance of the times at which results are wanted.
     method : {"trap", "be"}
     fixed : bool
-        Steps of tstep, whatever the error.
-    tmax : float or None
-        A longest step below tstep.
+        Steps of tstep, whatever the error and the sources.
+    tmax : float
+        A longest step, where it is below tstep.
     """
 
     def __init__(self, solver, volts, amperes, tstep, method, fixed, tmax):
         self.solver, self.system, self.options = solver, solver.system, solver.options
-        self.volts, self.amperes, self.tstep = volts, amperes, tstep
+        self.volts, self.amperes, self.tstep, self.tmax = volts, amperes, tstep, tmax
         self.trapezoidal, self.fixed = method == "trap", fixed
-        self.level = self.coarsest = max(0, int(np.ceil(np.log2(tstep / tmax) - SAME))) if tmax and not fixed else 0
-        self.lengths, self.largest = {}, 0.0
+        self.level = self.coarsest = 0                      # halvings of tstep: of the usual step, and of the longest allowed
+        self.lengths, self.largest = {}, np.empty(0)
         self.points, self.after_corner = [], True           # (t, y) of the latest states, at most three, none before a corner
         self.before = None                                  # the state before the latest one
         self.rejected = self.taken = 0
@@ -81,9 +82,23 @@ class Stepper:
         tiny = SAME * self.tstep
         while state.t < end - tiny:
             corner = np.inf if self.fixed else min(s.next_corner(state.t + tiny) for s in (self.volts, self.amperes))
+            self._limit(state.t + tiny)
             state = self._segment(state, corner if corner < end - tiny else end)
             self.after_corner |= corner <= state.t + tiny
         return state
+
+    def _limit(self, t):
+        """Sets how long steps may be from time t on. What stores nothing takes no harm from long ones."""
+        if self.fixed or not len(self.largest):
+            return
+        longest = min(self.tmax, self.volts.longest_step(t), self.amperes.longest_step(t))
+        self.coarsest = max(0, int(np.ceil(np.log2(self.tstep / longest) - SAME)))
+        self._halve(self.coarsest - self.level, t)
+
+    def _halve(self, times, t):
+        self.level += max(times, 0)
+        if self.level > DEEPEST:
+            raise MeshsolveError(f"{self.system.netlist.path}: the time step became too small at time {t:g}")
 
     def _segment(self, state, stop):
         """Equal steps to ``stop``, more and shorter ones where the error is too large."""
@@ -137,9 +152,7 @@ class Stepper:
 
     def _refine(self, excess, t):
         self.rejected += 1
-        self.level += int(np.clip(np.ceil(np.log2(excess) / (3 if self.trapezoidal else 2)), 1, 4))
-        if self.level > DEEPEST:
-            raise MeshsolveError(f"{self.system.netlist.path}: the time step became too small at time {t:g}")
+        self._halve(int(np.clip(np.ceil(np.log2(excess) / (3 if self.trapezoidal else 2)), 1, 4)), t)
 
     def _relax(self, excess, t, stop):
         """Twice the length where the error allows it; steps that divide the rest to ``stop`` go on dividing it."""

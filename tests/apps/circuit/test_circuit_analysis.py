@@ -154,6 +154,32 @@ def test_error_control_refines_where_it_matters(deck):
     assert errors[1e-4][0] < 5e-4 < errors[1e-2][0] < 5e-2 and errors[1e-2][1] < errors[1e-4][1]
 
 
+@pytest.mark.parametrize("method", ["trap", "be"])
+@pytest.mark.parametrize("periods", [0.5, 1, 3])
+def test_sines_with_whole_periods_in_a_step(periods, method, deck):
+    """States a whole period apart are all 0: no error would be seen."""
+    w = deck(f"V1 a 0 SIN(0 1 {periods * 1e4})\nR1 a b 1k\nC1 b 0 10n").transient(1e-4, 5e-4, method=method)
+    omega = 2 * np.pi * periods * 1e4
+    response = 1 / (1 + 1j * omega * 1e-5)
+    assert np.abs(w["b"] - (response * np.exp(1j * omega * w.time)).imag + response.imag * np.exp(-w.time / 1e-5)).max() < 0.01
+
+
+def test_only_sines_that_swing_shorten_the_steps(deck):
+    steps = {}
+    for name, shape in {"late": "1meg 0.9m", "faded": "1meg 0 1e6", "none": "1"}.items():
+        facts = deck(f"V1 a 0 SIN(0 1 {shape})\nR1 a b 1k\nC1 b 0 10n").transient(1e-5, 1e-3).report.facts
+        steps[name] = facts["time_steps"]
+    assert steps["none"] < 150 and 1600 < steps["late"] < 3200 and 320 < steps["faded"] < 1600
+    assert deck("V1 a 0 SIN(0 1 1meg)\nR1 a 0 1k").transient(1e-5, 1e-4).report.facts["time_steps"] == 10      # nothing is stored
+
+
+def test_the_longest_step_is_a_fiftieth_of_the_time(deck):
+    circuit = deck(CHARGING)
+    assert 50 <= circuit.transient(1e-3, 1e-3).report.facts["time_steps"] < circuit.transient(1e-3, 1e-3, tmax=5e-6).report.facts["time_steps"]
+    late = circuit.transient(1e-3, 2e-3, tstart=1.9e-3).report.facts["time_steps"]
+    assert late >= 2e-3 / (1e-4 / 50)
+
+
 def test_initial_conditions(deck):
     t = np.arange(101) * 1e-5
     decay = np.exp(-t / TAU)

@@ -48,6 +48,13 @@ def test_transients(name, deck, tmp_path):
         assert np.abs(np.interp(w.time, expected[:, 0], expected[:, k + 1]) - w[node]).max() < error, node
 
 
+def test_a_rectifier_sampled_at_half_periods(deck, tmp_path):
+    body = "V1 a 0 SIN(0 10 50)\nD1 a b dm\nR1 b 0 1k\nC1 b 0 47u\n" + decks.DIODE
+    expected = ngspice(tmp_path, body, "tran 0.1m 0.1 0 0.1m", ["v(b)"])
+    w = deck(body).transient(1e-2, 0.1)
+    assert w["b"].max() > 7 and np.abs(np.interp(w.time, *expected.T) - w["b"]).max() < 2e-2
+
+
 @pytest.mark.parametrize("name", ["ladder", "power grid", "rectifier"])
 def test_backward_euler_comes_close(name, deck, tmp_path):
     body, nodes, step, end, error = TRANSIENTS[name]
