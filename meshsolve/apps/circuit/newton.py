@@ -48,17 +48,16 @@ class Solver:
         self.factor, self.kept = None, {}                   # the latest factor; of a linear circuit {a: (factor, uses)}
 
     def factored(self, A):
-        """A factor of A: of this pattern the first time, refactored later."""
+        """A factor of A: of this pattern the first time, refactored later, or anew where what was analysed does not fit any
+        more: an entry that was zero then, or scales that junctions which open or close leave behind."""
+        if self.factor is None:
+            return self._analyzed(A)
         try:
-            if self.factor is None:
-                return self._analyzed(A)
             with self.report.phase("refactor"):
                 self.factor.refactor(A)
-            self._count("refactorizations")
-        except PatternMismatchError:                        # an entry that was zero in the matrix analysed
+        except (PatternMismatchError, SingularMatrixError):
             return self._analyzed(A)
-        except SingularMatrixError as e:
-            raise self._named(e) from e
+        self._count("refactorizations")
         return self.factor
 
     def _analyzed(self, A):

@@ -79,6 +79,16 @@ def test_many_diodes_need_stepping(deck):
     assert np.ptp(drops) < 1e-3 and v["n30"] == pytest.approx(25 + drops.sum(), abs=1e-9) and v["n30"] > 0.05
 
 
+@pytest.mark.parametrize("volt, ohm", [(10, 1), (100, 0.1), (400, 0.01)])
+def test_diodes_in_series_that_open_and_close(volt, ohm, deck):
+    """Conductances change by fifteen decades: scales of the first matrix do not fit the others."""
+    text = f"V1 a 0 PULSE({volt} -{volt} 1u 1u 1u 3u 10u)\nR1 a c {ohm}\nD1 c x dm\nD2 x 0 dm\n.model dm d(is=1e-12)"
+    w = deck(text).transient(1e-7, 1e-5)
+    closed, opened = w["a"] > volt / 2, w["a"] < 0
+    assert np.allclose((volt - w["c"][0]) / ohm, 1e-12 * np.exp(w["x"][0] / THERMAL), rtol=1e-2)
+    assert np.allclose(w["c"][closed], 2 * w["x"][closed], rtol=1e-3) and np.allclose(w["c"][opened], w["a"][opened], rtol=1e-6)
+
+
 @pytest.mark.parametrize("text, index, words", [
     ("C1 qq7 b 1p\nV1 c 0 1\nR1 c 0 1", 0, "deck.sp:2: nodes qq7, b have no path for a direct current to ground"),
     ("V1 a 0 1\nR1 a 0 1\nI1 0 b 1\nC1 b 0 1", 1, "deck.sp:4: node b has no path"),
