@@ -6,11 +6,20 @@ import re
 from dataclasses import dataclass, field
 
 from meshsolve import _core
+from meshsolve.apps.circuit.netlist import similar
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.report import warn
 
 OUTPUT_ONLY = (".width", ".save", ".probe", ".plot", ".title")      # they change no value
 EVALUATED = (".four", ".meas", ".measure")                          # nor do these, but what they compute is missed
+NOMINAL = 27.0              # degrees Celsius
+# What .options may also say: about what is printed, about other devices, about how a simulator goes about it.
+WITHOUT_EFFECT = {
+    "acct", "noacct", "list", "nolist", "node", "nonode", "opts", "noopts", "page", "nopage", "mod", "nomod", "brief",
+    "nobrief", "post", "probe", "numdgt", "measdgt", "ingold", "co", "width", "warn", "maxwarns", "limpts", "limtim",
+    "cptime", "interp", "savecurrents", "keepopinfo", "seed", "defl", "defw", "defad", "defas", "badmos3", "bypass",
+    "trytocompact", "itl2", "itl3", "itl5", "gminsteps", "srcsteps", "noopiter", "pivrel", "pivtol", "klu", "sparse",
+    "minbreak", "maxord", "lvlcod", "lvltim"}
 SIGNAL = re.compile(r"(v|i|vm|vp|vr|vi|vdb|im|ip|ir|ii|idb)\s*\(\s*([^(),\s]+)\s*(?:,\s*([^(),\s]+)\s*)?\)")
 SETTING = re.compile(r"v\s*\(\s*([^(),\s]+)\s*\)\s*=\s*([^\s,()]+)")
 
@@ -24,6 +33,7 @@ class Options:
     abstol: float = 1e-12           # ampere
     gmin: float = 1e-12             # siemens, across each junction
     trtol: float = 1.0              # how many times the tolerance the error of a time step may be
+    chgtol: float = 1e-14           # coulomb
     itl1: float = 100               # Newton steps at an operating point
     itl4: float = 20                # Newton steps at a time step
     method: str = "trap"
@@ -58,7 +68,7 @@ def parse(controls):
         words = text.replace(",", " ").split()
         keyword = words[0]
         if keyword.startswith(".opt"):
-            _options(deck, text, place)
+            _options(deck, text, words, place)
         elif keyword in known:
             known[keyword](deck, text, words, place)
         elif keyword in EVALUATED:
@@ -142,24 +152,47 @@ def _voltages(deck, text, words, place):
 
 
 def _temperature(deck, text, words, place):
-    if _numbers(words, place, ("temperature",), 1) != [27.0]:
+    _nominal(*_numbers(words, place, ("temperature",), 1), place)
+
+
+def _nominal(degrees, place):
+    if degrees != NOMINAL:
         raise InvalidInputError(f"{place}: only the nominal temperature, 27 degrees, is supported")
 
 
-def _options(deck, text, place):
-    words = text.replace("=", " = ").split()[1:]
-    known = vars(deck.options)
-    for k, word in enumerate(words):
-        if word not in known or words[k + 1:k + 2] != ["="] or k + 2 >= len(words):
-            continue
-        value = words[k + 2]
-        if word != "method":
-            setattr(deck.options, word, _positive(number(value, place, word), word, place))
-        elif value.startswith(("trap", "be", "euler")):
-            deck.options.method = "trap" if value.startswith("trap") else "be"
-        else:
-            warn(f"{place}: method={value} is not known here, backward Euler is used", MeshsolveWarning)
-            deck.options.method = "be"
+def _options(deck, text, words, place):
+    words = text.replace(",", " ").replace("=", " = ").split()[1:]
+    while words:
+        name, equals, value = words[0], words[1:2] == ["="], "".join(words[2:3])
+        if equals and not value:
+            raise InvalidInputError(f"{place}: the option {name!r} has no value")
+        _option(deck.options, name, value if equals else None, place)
+        del words[:3 if equals else 1]
+
+
+def _option(options, name, value, place):
+    """Take one option; ``value`` is None where there is no '='."""
+    valued = [*vars(options), "temp", "tnom"]
+    if name in WITHOUT_EFFECT:
+        return
+    if name not in valued:
+        raise InvalidInputError(f"{place}: the option {name!r} is not supported{similar(name, valued)}")
+    if value is None:
+        raise InvalidInputError(f"{place}: the option {name!r} needs a value: {name}=...")
+    if name == "method":
+        options.method = _method(value, place)
+    elif name in ("temp", "tnom"):
+        _nominal(number(value, place, name), place)
+    else:
+        setattr(options, name, _positive(number(value, place, name), name, place))
+
+
+def _method(value, place):
+    if value.startswith("trap"):
+        return "trap"
+    if not value.startswith(("be", "euler")):
+        warn(f"{place}: method={value} is not known here, backward Euler is used", MeshsolveWarning)
+    return "be"
 
 
 def _positive(value, name, place):

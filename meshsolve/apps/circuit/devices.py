@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from meshsolve.apps.circuit.controls import NOMINAL
 from meshsolve.apps.circuit.netlist import similar
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.report import warn
@@ -15,7 +16,8 @@ from meshsolve.report import warn
 THERMAL = 1.380649e-23 * 300.15 / 1.602176634e-19          # volt at 27 degrees
 DEFAULTS = {"is": 1e-14, "n": 1.0, "rs": 0.0, "cjo": 0.0, "vj": 1.0, "m": 0.5, "fc": 0.5, "tt": 0.0, "bv": np.inf, "ibv": 1e-3}
 OTHER_NAMES = {"cj0": "cjo", "cj": "cjo", "pb": "vj", "mj": "m", "js": "is"}
-WITHOUT_EFFECT = {"eg", "xti", "kf", "af", "tnom", "level", "t_nom", "t_measured"}      # at 27 degrees, without noise
+MEASURED_AT = {"tnom", "t_nom", "t_measured"}              # degrees Celsius
+WITHOUT_EFFECT = {"eg", "xti", "kf", "af", "level"} | MEASURED_AT       # at 27 degrees, without noise
 LARGEST_EXPONENT = 200.0            # exp goes on as its tangent from here
 
 
@@ -110,6 +112,9 @@ def _model(given, where):
     named = {OTHER_NAMES.get(key, key): value for key, value in given.items()}
     for key in sorted(named.keys() - DEFAULTS.keys() - WITHOUT_EFFECT):
         warn(f"{where}: the diode parameter {key!r} is not known and has no effect{similar(key, DEFAULTS)}", MeshsolveWarning)
+    for key in sorted(named.keys() & MEASURED_AT):
+        if named[key] != NOMINAL:
+            raise InvalidInputError(f"{where}: {key}={named[key]:g}: only the nominal temperature, 27 degrees, is supported")
     p = DEFAULTS | {key: value for key, value in named.items() if key in DEFAULTS}
     for key in ("is", "n", "vj", "bv", "ibv"):
         if not p[key] > 0:

@@ -22,7 +22,6 @@ DEEPEST = 30                # halvings of tstep
 MINOR = 1e-3                # a state smaller than this share of its group's largest is held to the tolerance of this share
 RELAXED = 0.1               # of the tolerance: below it the next step may be twice as long
 SAME = 1e-9                 # of tstep: times that count as equal
-CHARGE = 1e-14              # coulomb: the least error of a junction's charge
 
 
 @dataclass
@@ -208,7 +207,7 @@ class Stepper:
     def _charge_floor(self, x, length):
         """Errors of the junctions' charges that do not count: what the junctions' currents carry in this time, in part."""
         current = self.system.diodes.current(self.system.junctions(x))[0]
-        return CHARGE + length * self.options.reltol * np.abs(current)
+        return self.options.chgtol + length * self.options.reltol * np.abs(current)
 
 
 def _divided_difference(points):

@@ -313,11 +313,20 @@ def test_the_deck_runs(deck, tmp_path):
     (".foo", "'.foo' is not supported"), (".tran 1", "needs step, end"), (".tran 1 x", "the end of .tran 'x' is not a number"), (".tran 2 1", "end that is not before"),
     (".ac dec 10 0 1", "positive and ascend"), (".ac log 1 1 2", "needs dec, oct or lin"), (".dc v1 0 1", "needs a source"), (".dc v1 0 1 -1", "in steps of -1"),
     (".print", "needs tran, ac"), (".print tran foo", "'foo' is not one of"), (".print tran vm(out)", "only v() and i() are real"), (".ic v(out)", "is not v(node)=value"),
-    (".ic v(zz)=1", "no node 'zz'"), (".nodeset v(out)=1 v(zz)=1", "no node 'zz'"), (".nodeset v(out)=q", "'q' is not a number"), (".temp 85", "only the nominal"), (".options reltol=0", "reltol has to be positive")])
+    (".ic v(zz)=1", "no node 'zz'"), (".nodeset v(out)=1 v(zz)=1", "no node 'zz'"), (".nodeset v(out)=q", "'q' is not a number"), (".temp 85", "only the nominal"), (".options reltol=0", "reltol has to be positive"),
+    (".options temp=85", "only the nominal"), (".options acct tnom = 85 list", "only the nominal"), (".options reltoll=1e-6", "'reltoll' is not supported: did you mean 'reltol'"),
+    (".options rshunt=1e3", "'rshunt' is not supported"), (".opt gmin 1e-3", "'gmin' needs a value: gmin=..."), (".options reltol=", "'reltol' has no value"),
+    (".options 1e-3", "'1e-3' is not supported"), (".options method", "'method' needs a value"), (".options vntol=x", "vntol 'x' is not a number")])
 def test_bad_control_lines(line, words, deck):
     with pytest.raises(ms.InvalidInputError) as caught:
         deck(f"{CHARGING}\n{line}")
     assert words in str(caught.value) and "deck.sp:5: " in str(caught.value)
+
+
+def test_options_that_are_obeyed_and_those_that_change_nothing(deck):
+    circuit = deck(f"{CHARGING}\n.options post=2 acct, reltol=1e-5 itl2=50 list\n+ chgtol = 1e-15 temp=27 tnom=27 method=euler\n.opti nopage\n.temp 27")
+    options = circuit._deck.options
+    assert (options.reltol, options.chgtol, options.method, options.vntol) == (1e-5, 1e-15, "be", 1e-6)
 
 
 def test_a_print_line_that_names_nothing_is_named(deck):
@@ -359,8 +368,9 @@ def test_diode_models(deck):
     text = "V1 a 0 1\nR1 a 0 1\nD1 a 0 dm\n.model dm d({})"
     with pytest.warns(ms.MeshsolveWarning, match=r"deck.sp:5: the diode parameter 'ttt' is not known and has no effect: did you mean 'tt'"):
         deck(text.format("ttt=1"))
-    for wrong in ("is=0", "n=-1", "rs=-1", "m=2", "fc=1"):
-        with pytest.raises(ms.InvalidInputError, match="deck.sp:5: the diode parameter"):
+    assert deck(text.format("tnom=27 xti=3 level=1")).op()["a"] == 1
+    for wrong in ("is=0", "n=-1", "rs=-1", "m=2", "fc=1", "tnom=50", "t_measured=50"):
+        with pytest.raises(ms.InvalidInputError, match="deck.sp:5: .*(the diode parameter|only the nominal temperature)"):
             deck(text.format(wrong))
 
 
