@@ -12,7 +12,7 @@ import numpy as np
 
 from meshsolve.apps.circuit import controls, topology
 from meshsolve.apps.circuit.mna import System
-from meshsolve.apps.circuit.netlist import read_netlist
+from meshsolve.apps.circuit.netlist import lower, read_netlist
 from meshsolve.apps.circuit.newton import Solver, operating_point
 from meshsolve.apps.circuit.results import OperatingPoint, Waveforms
 from meshsolve.apps.circuit.sources import Sources
@@ -37,7 +37,8 @@ def read(path: Path) -> Circuit:
     ----------
     path : str or path
         Also packed with gzip. R, C, L, V, I, D, E, F, G, H, X elements; PULSE, SIN, EXP, PWL sources; .subckt, .param, .model,
-        .include, .global, .ic, .nodeset, .options, .print and the analyses .op, .dc, .ac, .tran. Names ignore case.
+        .include, .global, .ic, .nodeset, .options, .print and the analyses .op, .dc, .ac, .tran. Names ignore the case
+        of A to Z.
 
     Returns
     -------
@@ -370,7 +371,7 @@ class Circuit:
     def _source(self, name):
         for letter in "vi":
             for k, e in enumerate(self._netlist[letter].names.tolist()):
-                if isinstance(name, str) and self._netlist.element_names[e] == name.strip().lower():
+                if isinstance(name, str) and self._netlist.element_names[e] == lower(name.strip()):
                     return letter, k
         raise InvalidInputError(f"{self._netlist.path}: there is no source {name!r}")
 

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from meshsolve import _core
 from meshsolve.apps.circuit.devices import Diodes, diode_parameters
-from meshsolve.apps.circuit.netlist import similar
+from meshsolve.apps.circuit.netlist import lower, similar
 from meshsolve.errors import InvalidInputError
 
 BRANCHES = "vleh"                   # elements with a current among the unknowns, in this order
@@ -163,7 +163,7 @@ class System:
         """(unknown, unknown) whose difference ``name`` is: ``n1``, ``v(n1)``, ``v(n1,n2)`` or ``i(v1)``; -1 is ground."""
         if not isinstance(name, str):
             raise InvalidInputError(f"the name of a node has to be a string, not {name!r}")
-        text = name.strip().lower()
+        text = lower(name.strip())
         if text in self.netlist.node_numbers:
             return self.netlist.node_numbers[text], -1
         inside = text[2:-1].strip() if text.endswith(")") else ""

@@ -6,6 +6,7 @@ import difflib
 import functools
 import gzip
 import os
+import string
 import zlib
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from meshsolve.report import warn
 
 GROUND = ("0", "gnd")
 LETTERS = "rclviegfhd"
+LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 ARITY = {"e": 4, "g": 4}            # nodes of one element, where they are not two
 
 
@@ -69,12 +71,12 @@ class Netlist:
 
     @functools.cached_property
     def node_names(self):
-        """List of str, in lower case."""
+        """List of str, letters of ASCII in lower case."""
         return _lines(self._nodes)
 
     @functools.cached_property
     def element_names(self):
-        """List of str, in lower case."""
+        """List of str, letters of ASCII in lower case."""
         return _lines(self._elements)
 
     @functools.cached_property
@@ -84,7 +86,7 @@ class Netlist:
 
     def node(self, name, place=None):
         """The number of a node, -1 for ground; an unknown name raises InvalidInputError with the place of the deck that names it."""
-        number = self.node_numbers.get(name.strip().lower()) if isinstance(name, str) else None
+        number = self.node_numbers.get(lower(name.strip())) if isinstance(name, str) else None
         if number is None:
             raise InvalidInputError(f"{place or self.path}: there is no node {name!r}{similar(name, self.node_numbers)}")
         return number
@@ -110,11 +112,16 @@ def read_netlist(path):
     return Netlist(path, contents)
 
 
+def lower(name):
+    """The name as the reader keeps it: letters of ASCII in lower case, all others as they are."""
+    return name.translate(LOWER)
+
+
 def similar(name, known):
     """``, did you mean ...`` where a known name is close, else nothing."""
     if not isinstance(name, str) or len(known) > 10**5:
         return ""
-    close = difflib.get_close_matches(name.lower(), known, 1)
+    close = difflib.get_close_matches(lower(name), known, 1)
     return f": did you mean {close[0]!r}?" if close else ""
 
 

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 
+from meshsolve.apps.circuit.netlist import lower
 from meshsolve.errors import InvalidInputError
 from meshsolve.files import written_whole
 from meshsolve.types import Path
@@ -86,7 +87,7 @@ class OperatingPoint(_Result):
 
     def to_csv(self, path: Path, names: list[str] | None = None) -> None:
         """Write ``name,value`` rows to ``path``: every node, or the signals in ``names``."""
-        with written_whole(path) as part, open(part, "w") as f:
+        with written_whole(path) as part, open(part, "w", encoding="utf-8") as f:
             f.write("name,value\n")
             f.writelines(f"{_cell(name)},{self[name] + 0.0!r}\n" for name in self._signals(names))
 
@@ -147,7 +148,7 @@ class Waveforms(_Result):
         columns = {self._axis: getattr(self, self._axis)}
         for name in self._signals(names):
             columns |= self._columns(name)
-        with written_whole(path) as part, open(part, "w") as f:
+        with written_whole(path) as part, open(part, "w", encoding="utf-8") as f:
             f.write(",".join(map(_cell, columns)) + "\n")
             np.savetxt(f, np.stack(list(columns.values()), axis=1) + 0.0, delimiter=",", fmt="%.10g")       # + 0.0: no -0
 
@@ -173,7 +174,7 @@ class Waveforms(_Result):
         return _picture(path, title, *(lambda axes, panel=panel: _spectrum(axes, points, *panel) for panel in panels))
 
     def _columns(self, name):
-        match = re.fullmatch(r"\s*([vi])(m|p|r|i|db)\((.*)\)\s*", name.lower()) if np.iscomplexobj(self._values) else None
+        match = re.fullmatch(r"\s*([vi])(m|p|r|i|db)\((.*)\)\s*", lower(name)) if np.iscomplexobj(self._values) else None
         if match:
             return {name: PARTS[match[2]](self[f"{match[1]}({match[3]})"])}
         values = self[name]
@@ -200,7 +201,7 @@ PARTS = {"m": np.abs, "p": _degrees, "r": np.real, "i": np.imag, "db": _decibel}
 
 def _plain(name):
     """vm(n), vdb(n), ... without what they take of a complex number."""
-    return re.sub(r"^([vi])(m|p|r|i|db)\(", r"\1(", name.lower())
+    return re.sub(r"^([vi])(m|p|r|i|db)\(", r"\1(", lower(name))
 
 
 def _cell(name):

@@ -11,7 +11,7 @@ def deck(tmp_path):
 
     def make(text, name="deck.sp"):
         path = tmp_path / name
-        path.write_text(f"a test\n{text.strip()}\n.end\n")
+        path.write_text(f"a test\n{text.strip()}\n.end\n", encoding="utf-8")
         return ms.apps.circuit.read(path)
 
     return make

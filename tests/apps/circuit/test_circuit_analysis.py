@@ -60,6 +60,18 @@ def test_look_up(deck):
             v[bad]
 
 
+def test_names_outside_ascii(deck, tmp_path):
+    """Letters of ASCII are lower-cased, all others are kept as they are."""
+    circuit = deck("V1 ÄB 0 10 AC 1\nRß Äb \u0130 1k\nR2 \u0130 0 1k\n.print op v(Äb)\n.print dc v(Äb,\u0130)\n.dc V1 0 2 1\n.nodeset v(Äb)=1")
+    v = circuit.op()
+    assert circuit.nodes == ["Äb", "\u0130"] and v["ÄB"] == v["v(Äb)"] == 10 and v["\u0130"] == 5 and "äb" not in v
+    v.to_csv(tmp_path / "op.csv")
+    assert (tmp_path / "op.csv").read_text(encoding="utf-8").splitlines()[1:] == ["v(Äb),10.0", "v(\u0130),5.0"]
+    assert circuit.run("op")[1] == ["v(Äb)"] and circuit.run("dc")[0]["v(Äb,\u0130)"][-1] == 1
+    circuit.ac("lin", 1, 1, 1).to_csv(tmp_path / "ac.csv", ["vm(ÄB)", "vdb(\u0130)"])
+    assert (tmp_path / "ac.csv").read_text(encoding="utf-8").startswith("frequency,vm(ÄB),vdb(\u0130)")
+
+
 @pytest.mark.native
 @pytest.mark.parametrize("volt", [-20, -1, 0, 0.3, 0.7, 5, 1000])
 def test_a_diode_and_a_resistor(volt, deck):
