@@ -1,20 +1,24 @@
 // A recursive descent over the text of an expression; see values.hpp.
-// Operators by rank: ?:  ||  &&  == != < <= > >=  + -  * / %  unary + - !  ** or ^ (to the right). 0 is false.
+// Operators by rank: ?:  ||  &&  == != < <= > >=  + -  * / %  unary + - !  ** or ^. Of equal rank the left one comes first, also
+// of powers, as in ngspice. 0 is false.
 #include "values.hpp"
 
 #include <cmath>
 #include <numbers>
+#include <vector>
 
 #include "native/decimal.hpp"
 
 namespace ms::circuit {
 namespace {
 
-constexpr int deepest = 200;                   // parentheses inside parentheses, parameters of parameters
+constexpr int deepest = 200;                   // parentheses inside parentheses
 
 bool digit(char c) { return c >= '0' && c <= '9'; }
 bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool in_name(char c) { return letter(c) || digit(c) || c == '_'; }
+bool blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+bool is_expression(std::string_view word) { return word.size() >= 2 && (word[0] == '{' || word[0] == '\''); }
 
 double suffix(const char*& at, const char* end) {
   const std::string_view rest(at, static_cast<size_t>(end - at));
@@ -30,7 +34,6 @@ double suffix(const char*& at, const char* end) {
     case 'n': return ++at, 1e-9;
     case 'p': return ++at, 1e-12;
     case 'f': return ++at, 1e-15;
-    case 'a': return ++at, 1e-18;
     default: return 1;
   }
 }
@@ -49,6 +52,30 @@ bool number(const char*& at, const char* end, double& value) {
   return std::isfinite(value);
 }
 
+// The names in the text of a value that may be parameters: those of an {expression} that are no functions, else the word.
+class NamesIn {
+ public:
+  explicit NamesIn(std::string_view word) : at_(word.data()), end_(at_ + word.size()), plain_(!is_expression(word)) {}
+
+  std::string_view next() {                    // empty at the end
+    const char* from = at_;
+    if (plain_) return at_ = end_, std::string_view(from, static_cast<size_t>(end_ - from));
+    for (;;) {
+      while (at_ < end_ && !in_name(*at_)) ++at_;
+      from = at_;
+      while (at_ < end_ && (in_name(*at_) || (digit(*from) && *at_ == '.'))) ++at_;        // a number goes to the end of its unit
+      const char* to = at_;
+      while (at_ < end_ && blank(*at_)) ++at_;
+      if (from == to || (!digit(*from) && (at_ == end_ || *at_ != '('))) return {from, static_cast<size_t>(to - from)};
+    }
+  }
+
+ private:
+  const char* at_;
+  const char* end_;
+  bool plain_;
+};
+
 }  // namespace
 
 bool literal(std::string_view word, double& value) {
@@ -56,15 +83,15 @@ bool literal(std::string_view word, double& value) {
   const char* end = at + word.size();
   const bool minus = word.starts_with('-');
   if (minus || word.starts_with('+')) ++at;
-  if (!number(at, end, value) || at != end) return false;
+  if (!number(at, end, value) || (at != end && *at != '$')) return false;
   if (minus) value = -value;
   return true;
 }
 
 class Expression {
  public:
-  Expression(Parameters& scope, std::string_view text, const Line& line, int depth)
-      : scope_(scope), line_(line), at_(text.data()), end_(at_ + text.size()), depth_(depth) {}
+  Expression(Parameters& scope, std::string_view text, const Line& line)
+      : scope_(scope), line_(line), at_(text.data()), end_(at_ + text.size()) {}
 
   double whole() {
     const double x = choice();
@@ -79,12 +106,12 @@ class Expression {
   const Line& line_;
   const char* at_;
   const char* end_;
-  int depth_;
+  int depth_ = 0;
 
   [[noreturn]] void fail(std::string what) const { throw Bad{line_.at({at_, 0}), std::move(what)}; }
 
   void skip() {
-    while (at_ < end_ && (*at_ == ' ' || *at_ == '\t' || *at_ == '\r' || *at_ == '\n')) ++at_;
+    while (at_ < end_ && blank(*at_)) ++at_;
   }
 
   bool take(std::string_view op) {
@@ -164,8 +191,14 @@ class Expression {
   }
 
   double power() {
-    const double x = atom();
-    return take("**") || take("^") ? std::pow(x, sign()) : x;
+    double x = atom();
+    while (take("**") || take("^")) {
+      bool minus = false;
+      while (take("-")) minus = !minus;
+      const double y = atom();
+      x = std::pow(x, minus ? -y : y);
+    }
+    return x;
   }
 
   double atom() {
@@ -187,12 +220,9 @@ class Expression {
     while (at_ < end_ && in_name(*at_)) ++at_;
     const std::string_view name(from, static_cast<size_t>(at_ - from));
     if (take("(")) return function(name);
-    double x = 0;
-    if (!scope_.look_up(name, x, name, line_, depth_ + 1)) {
-      if (name != "pi") fail("there is no parameter " + in_quotes(name));
-      x = std::numbers::pi;
-    }
-    return x;
+    if (const auto* known = scope_.find(name).second) return known->value;
+    if (name != "pi") fail("there is no parameter " + in_quotes(name));
+    return std::numbers::pi;
   }
 
   double function(std::string_view name) {
@@ -226,35 +256,52 @@ class Expression {
   }
 };
 
-double Parameters::evaluate(std::string_view word, const Line& line, int depth) {
+double Parameters::value(std::string_view word, const Line& line) {
   double x = 0;
   if (literal(word, x)) return x;
-  if (depth > deepest) throw Bad{line.at(word), "parameters depend on each other too deep"};
-  if (word.size() >= 2 && (word[0] == '{' || word[0] == '\'')) {
-    return Expression(*this, word.substr(1, word.size() - 2), line, depth).whole();
-  }
-  if (!look_up(word, x, word, line, depth + 1)) {
-    const bool name = !word.empty() && letter(word[0]);
-    throw Bad{line.at(word), in_quotes(word) + (name ? " is neither a number nor a parameter" : " is not a number")};
-  }
-  return x;
+  require(word, line);
+  return computed(word, line);
 }
 
-bool Parameters::look_up(std::string_view name, double& value, std::string_view word, const Line& line, int depth) {
+std::pair<Parameters*, Parameters::Parameter*> Parameters::find(std::string_view name) {
   for (Parameters* scope = this; scope; scope = scope->outer_) {
     const auto found = scope->own_.find(name);
-    if (found == scope->own_.end()) continue;
-    Parameter& p = found->second;
-    if (p.state == State::busy) throw Bad{line.at(word), "the parameter " + in_quotes(name) + " depends on itself"};
-    if (p.state == State::text) {
-      p.state = State::busy;
-      p.value = scope->evaluate(p.text, *p.line, depth);
-      p.state = State::known;
-    }
-    value = p.value;
-    return true;
+    if (found != scope->own_.end()) return {scope, &found->second};
   }
-  return false;
+  return {nullptr, nullptr};
+}
+
+void Parameters::require(std::string_view word, const Line& line) {
+  struct Open {                                // a text whose names are being looked at, and the parameter it belongs to
+    Parameters* scope;
+    Parameter* parameter;
+    const Line* line;
+    NamesIn names;
+  };
+  std::vector<Open> open = {{this, nullptr, &line, NamesIn(word)}};
+  while (!open.empty()) {
+    Open& last = open.back();
+    const std::string_view name = last.names.next();
+    if (name.empty()) {
+      if (Parameter* p = last.parameter) p->value = last.scope->computed(p->text, *p->line), p->state = State::known;
+      open.pop_back();
+      continue;
+    }
+    const auto [scope, p] = last.scope->find(name);
+    if (!p || p->state == State::known) continue;         // what is not there is refused where it is computed
+    if (p->state == State::busy) throw Bad{last.line->at(name), "the parameter " + in_quotes(name) + " depends on itself"};
+    p->state = State::busy;
+    open.push_back({scope, p, p->line, NamesIn(p->text)});
+  }
+}
+
+double Parameters::computed(std::string_view word, const Line& line) {
+  double x = 0;
+  if (literal(word, x)) return x;
+  if (is_expression(word)) return Expression(*this, word.substr(1, word.size() - 2), line).whole();
+  if (const Parameter* known = find(word).second) return known->value;
+  const bool name = !word.empty() && letter(word[0]);
+  throw Bad{line.at(word), in_quotes(word) + (name ? " is neither a number nor a parameter" : " is not a number")};
 }
 
 }  // namespace ms::circuit

@@ -1,14 +1,16 @@
 // Numbers with engineering suffixes, arithmetic expressions and the parameters they name.
-// A parameter is evaluated when it is first asked for, in the scope in which its text stands, so their order is free.
+// A parameter is evaluated when it is first asked for, in the scope in which its text stands, so their order is free. Those it
+// needs come first, on a stack of their own: chains of parameters may be as long as a deck.
 #pragma once
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "lines.hpp"
 
 namespace ms::circuit {
 
-// 4.7k, 2meg, 1e-9, 10uf: what follows the suffix is a unit. False where `word` is no number or none that fits a double.
+// 4.7k, 2meg, 1e-9, 10uf: what follows the suffix is a unit (1a is an ampere), and from '$' on a comment. False where `word` is no number or none that fits a double.
 bool literal(std::string_view word, double& value);
 
 class Parameters {
@@ -18,7 +20,7 @@ class Parameters {
   void define(std::string_view name, double value) { own_[name] = {{}, nullptr, value, State::known}; }
 
   // A word of `line`: a number, {expression}, 'expression' or the name of a parameter.
-  double value(std::string_view word, const Line& line) { return evaluate(word, line, 0); }
+  double value(std::string_view word, const Line& line);
 
  private:
   enum class State { text, busy, known };
@@ -32,8 +34,9 @@ class Parameters {
   Parameters* outer_;
   std::unordered_map<std::string_view, Parameter> own_;
 
-  double evaluate(std::string_view word, const Line& line, int depth);
-  bool look_up(std::string_view name, double& value, std::string_view word, const Line& line, int depth);
+  std::pair<Parameters*, Parameter*> find(std::string_view name);       // the innermost scope that has it; null: none
+  void require(std::string_view word, const Line& line);                // evaluates the parameters that the word needs
+  double computed(std::string_view word, const Line& line);             // of parameters that are known
   friend class Expression;
 };
 

@@ -43,7 +43,7 @@ def error_of(text, tmp_path, title="a test\n", end=".end\n"):
 
 @pytest.mark.parametrize("text, value", [
     ("1", 1), ("-2.5", -2.5), ("+3", 3), (".5", 0.5), ("4.7k", 4700), ("2MEG", 2e6), ("2meg", 2e6), ("3g", 3e9), ("1t", 1e12),
-    ("1m", 1e-3), ("1mil", 25.4e-6), ("10u", 1e-5), ("22p", 22e-12), ("5n", 5e-9), ("1f", 1e-15), ("1a", 1e-18), ("10uF", 1e-5),
+    ("1m", 1e-3), ("1mil", 25.4e-6), ("10u", 1e-5), ("22p", 22e-12), ("5n", 5e-9), ("1f", 1e-15), ("1A", 1), ("3amp", 3), ("5mA", 5e-3), ("-1k$comment", -1000), ("2$", 2), ("10uF", 1e-5),
     ("1e-9", 1e-9), ("1E3k", 1e6), ("100ohm", 100), ("1kOhm", 1000), ("1e-400", 0), ("12V", 12)])
 def test_numbers(text, value, net):
     assert values(net(f"R1 a 0 {text}" if value else f"C1 a 0 {text}"), "r" if value else "c") == [value]
@@ -60,7 +60,7 @@ def test_every_double_survives(x):
 
 
 @pytest.mark.parametrize("text, value", [
-    ("1+2*3", 7), ("(1+2)*3", 9), ("2**3**2", 512), ("-2^2", -4), ("2*-3", -6), ("7/2", 3.5), ("1k/2", 500), ("sqrt(16)", 4),
+    ("1+2*3", 7), ("(1+2)*3", 9), ("2**3**2", 64), ("2^3^2^0.5", 8), ("-2^2", -4), ("2**-1", 0.5), ("2**--1*3", 6), ("2*-3", -6), ("7/2", 3.5), ("1k/2", 500), ("sqrt(16)", 4),
     ("max(1,2)+min(3,4)", 5), ("1<2 ? 10 : 20", 10), ("1==2 || 3>=3", 1), ("!(1&&0)", 1), ("pow(2,10)", 1024), ("log10(1000)", 3),
     ("abs(-3)", 3), ("int(-2.7)", -2), ("cos(pi)", -1), ("7%4", 3), ("width*2", 6), ("half", 1.5), ("0 ? 1 : 0 ? 2 : 3", 3)])
 def test_expressions(text, value, net):
@@ -79,8 +79,14 @@ def test_bad_expressions(text, words, tmp_path):
 
 def test_parameters_that_need_themselves(tmp_path):
     assert "depends on itself" in error_of(".param a={b}\n.param b={a+1}\nR1 x 0 {a}", tmp_path)
-    chain = "\n".join(f".param p{k}={{p{k + 1}}}" for k in range(3000))
-    assert "too deep" in error_of(f"{chain}\nR1 x 0 {{p0}}", tmp_path)
+    ring = "\n".join(f".param p{k}={{p{(k + 1) % 3000}}}" for k in range(3000))
+    assert "bad.sp:3001: the parameter 'p0' depends on itself" in error_of(f"{ring}\nR1 x 0 {{p0}}", tmp_path)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_chains_of_parameters_may_be_long(order, net):
+    chain = [".param p0=1", *(f".param p{k}={{(p{k - 1} + min(1, 2k)) * 1e-0}}" for k in range(1, 20_000))]
+    assert values(net("\n".join(chain[::order]) + "\nR1 a 0 {p19999}\nR2 a 0 p7"), "r") == [20_000, 8]
 
 
 # ---- lines ------------------------------------------------------------------------------------------------------------
