@@ -75,7 +75,7 @@ class Sweep {
       if (control) {
         control = !begins(from, to, ".endc");
         std::fill(from, to, ' ');
-      } else if (from == to || *from == '*') {
+      } else if (from == to || *from == '*' || comment(from, from, to)) {
         std::fill(from, to, ' ');
       } else if (*from == '+') {
         if (!joinable) throw Bad{place, "a continuation line without a line before it"};
@@ -119,14 +119,20 @@ class Sweep {
   void without_end(const std::string& text) {
     if (text.empty()) throw Bad{{0, 1}, "the file is empty"};
     const Place place{0, static_cast<int32_t>(std::count(text.begin(), text.end(), '\n')) + (text.back() != '\n')};
-    if (text.back() != '\n') throw Bad{place, "the file ends within a line and without .end: was it cut?"};
-    out_.notes.push_back({place, "the file ends without .end: was it cut?"});
+    out_.notes.push_back({place, std::string("the file ends ") + (text.back() != '\n' ? "within a line and " : "") +
+                                     "without .end: was it cut?"});
   }
 
-  // Lower case, without a comment after ';' or a '$' that stands alone or begins a word.
+  // Does a comment begin at p: with ';', '//', or a '$' that stands alone or begins a word?
+  static bool comment(const char* p, const char* from, const char* to) {
+    if (*p == '$') return p == from || blank(p[-1]) || p[-1] == ',';
+    return *p == ';' || (*p == '/' && p + 1 < to && p[1] == '/');
+  }
+
+  // Lower case, without its comment.
   static void strip(char* from, char* to) {
     for (char* p = from; p < to; ++p) {
-      if (*p == ';' || (*p == '$' && (p == from || blank(p[-1]) || p[-1] == ','))) {
+      if (comment(p, from, to)) {
         std::fill(p, to, ' ');
         return;
       }

@@ -234,13 +234,15 @@ class Reader {
     const auto ends = [](std::string_view next) { return next.empty() || next == "ac" || next == "dc" || is_shape(next); };
     while (!ends(words.peek())) w.values.push_back(number(words, at, "a value"));
     const bool pairs = w.kind == 'w';
-    const size_t n = w.values.size(), most = w.kind == 'p' ? 7 : 6;
+    const size_t n = w.values.size(), most = w.kind == 'p' ? 8 : 6;
     if (n < 2 || (pairs ? n % 2 : n > most)) {
       const std::string needed = pairs ? "pairs of a time and a value" : "2 to " + std::to_string(most);
       words.fail(word, in_quotes(word) + " has " + std::to_string(n) + " values; " + needed + " are needed");
     }
     for (size_t k = 2; pairs && k < n; k += 2)
-      if (!(w.values[k] > w.values[k - 2])) words.fail(word, "the times of pwl have to ascend");
+      if (w.values[k] < w.values[k - 2]) words.fail(word, "the times of pwl have to ascend");
+    if (w.kind == 'p' && n == 8 && !(w.values[7] >= 0 && w.values[7] == std::floor(w.values[7])))
+      words.fail(word, "the number of pulses has to be an integer of at least 0");
     out_.waveforms.push_back(std::move(w));
     return static_cast<int32_t>(out_.waveforms.size()) - 1;
   }

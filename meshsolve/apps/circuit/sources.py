@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 STEPS_A_PERIOD = 16         # of a sine at least: fewer could meet it at the same phases and see nothing
+SAME = 1e-9                 # of tstep: times that count as equal
 FADED = 20.0                # time constants of its damping after which a sine is over: 2e-9 of it are left
 
 
@@ -64,31 +65,33 @@ def _or(values, default):
 
 
 class Pulses:
-    """PULSE(v1 v2 delay rise fall width period); many sources share few shapes."""
+    """PULSE(v1 v2 delay rise fall width period pulses); many sources share few shapes. A time of 0 is one left out, as in SPICE.
+    A pulse that is longer than its period is cut off there; the value at this time is the one before it, as for PWL."""
 
     def __init__(self, values, tstep, tstop):
-        self.low, self.high, delay, rise, fall, width, period = _table(values, 7).T
-        rise, fall = (np.where(_or(x, 0.0) > 0, x, tstep) for x in (rise, fall))
-        period = np.where(_or(period, 0.0) > 0, period, np.inf)
-        shapes, inverse = np.unique(np.stack([_or(delay, 0.0), rise, fall, _or(width, tstop), period]), axis=1, return_inverse=True)
-        self.start, self.rise, self.fall, self.width, self.every = shapes
+        self.low, self.high, delay, *times = _table(values, 8).T
+        rise, fall, width, period, pulses = (np.where(_or(x, 0.0) > 0, x, default)
+                                             for x, default in zip(times, (tstep, tstep, tstop, np.inf, np.inf)))
+        shapes, inverse = np.unique(np.stack([_or(delay, 0.0), rise, fall, width, period, pulses]), axis=1, return_inverse=True)
+        self.start, self.rise, self.fall, self.width, self.every, pulses = shapes
+        self.stop, self.late = self.start + self.every * pulses, SAME * tstep
         self.shape = inverse.reshape(-1)                    # of each source
         self.corners = np.cumsum(np.stack([np.zeros_like(self.start), self.rise, self.width, self.fall]), axis=0)
 
     def at(self, t):
-        s = t - self.start
-        periodic = np.isfinite(self.every) & (s > 0)
-        s = np.where(periodic, np.mod(s, np.where(periodic, self.every, 1.0)), s)
+        s, late = t - self.start, min(max(t, 0.0), self.late)
+        turns = np.where(np.isfinite(self.every), np.maximum(np.ceil((s - late) / self.every) - 1, 0), 0)
+        s = s - turns * np.where(turns > 0, self.every, 0.0)
         up = np.clip(s / self.rise, 0, 1)
         down = np.clip((s - self.rise - self.width) / self.fall, 0, 1)
-        return self.low + (self.high - self.low) * (up - down)[self.shape]
+        return self.low + (self.high - self.low) * np.where(t <= self.stop + late, up - down, 0.0)[self.shape]
 
     def next_corner(self, t):
         s = t - self.start
         turns = np.where(np.isfinite(self.every), np.maximum(np.floor(s / self.every), 0), 0)
         base = self.start + turns * np.where(turns > 0, self.every, 0.0)
         times = np.concatenate([base + self.corners, (base + self.every)[None]])
-        return times[times > t].min(initial=np.inf)
+        return times[(times > t) & (times <= self.stop + self.late)].min(initial=np.inf)
 
 
 class Sines:
@@ -131,7 +134,8 @@ class Exponentials:
 
 
 class Lines:
-    """PWL(t1 v1 t2 v2 ...): constant before its first and after its last point."""
+    """PWL(t1 v1 t2 v2 ...): constant before its first and after its last point. At a jump, where two points have one time, the
+    value is the one before it: a step that ends there is not to see what follows."""
 
     def __init__(self, values, tstep, tstop):
         length = np.array([len(v) // 2 for v in values])
@@ -139,14 +143,16 @@ class Lines:
         self.last = self.first + length - 1
         points = np.concatenate(values).reshape(-1, 2)
         self.time, self.value = points.T
+        self.late = SAME * tstep
         self.rounds = int(length.max()).bit_length()
         self.corners = np.unique(self.time)
 
     def at(self, t):
+        before = t - min(max(t, 0.0), self.late)
         low, high = self.first.copy(), self.last.copy()     # bisection, all sources at once
         for _ in range(self.rounds):
             middle = (low + high + 1) // 2
-            right = self.time[middle] <= t
+            right = self.time[middle] < before
             low, high = np.where(right, middle, low), np.where(right, high, np.maximum(middle - 1, low))
         after = np.minimum(low + 1, self.last)
         gap = self.time[after] - self.time[low]

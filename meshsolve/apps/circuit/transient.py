@@ -16,12 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from meshsolve.apps.circuit.newton import NoConvergence
+from meshsolve.apps.circuit.sources import SAME
 from meshsolve.errors import MeshsolveError
 
 DEEPEST = 30                # halvings of tstep
 MINOR = 1e-3                # a state smaller than this share of its group's largest is held to the tolerance of this share
 RELAXED = 0.1               # of the tolerance: below it the next step may be twice as long
-SAME = 1e-9                 # of tstep: times that count as equal
 
 
 @dataclass

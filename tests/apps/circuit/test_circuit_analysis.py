@@ -416,6 +416,20 @@ def test_corners_of_pulses(lengths, t):
     assert np.allclose(np.diff([pulses.at(x)[0] for x in inside], 2), 0, atol=1e-9)
 
 
+def test_waveforms_that_begin_before_the_time_0(deck):
+    v = deck("V1 a 0 PULSE(0 1 -2.3n 0.1n 0.1n 0.3n 1n)\nV2 b 0 PWL(-0.5n 1 1.5n 3)\nR1 a b 1").op()
+    assert v["a"] == pytest.approx(1) and v["b"] == pytest.approx(1.5)
+
+
+def test_a_jump_of_a_piecewise_linear_source_is_exact(deck):
+    """The step that ends at the jump does not see what follows, also where the jump is no multiple of the steps."""
+    for jump in (2e-4, 2.3e-4):
+        w = deck(f"V1 a 0 PWL(0 0 {jump} 0 {jump} 1)\nR1 a b 1k\nC1 b 0 100n").transient(1e-4, 1e-3)
+        assert np.abs(w["b"] - np.where(w.time > jump, 1 - np.exp(-(w.time - jump) / 1e-4), 0)).max() < 1e-3
+        assert w["a"].tolist() == [0.0] * 3 + [1.0] * 8
+        assert w.report.facts["rejected_steps"] < 20
+
+
 @given(st.lists(st.lists(st.floats(-5, 5), min_size=1, max_size=6), min_size=1, max_size=5), st.floats(-1, 8))
 def test_piecewise_linear_sources(heights, t):
     lines = Lines([np.stack([np.arange(len(h)) * 1.0, h], axis=1).ravel() for h in heights], 1.0, 1.0)

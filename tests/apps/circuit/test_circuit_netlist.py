@@ -106,10 +106,10 @@ def test_names_in_a_foreign_encoding(tmp_path):
 
 
 def test_comments_continuations_case_and_blank_lines(net):
-    n = net("* comment\nR1 A b\n* between\n+ 1K ; end of line\n\n+ m=2\n   \nr2 b 0 2k $ another\nC1 b gnd 1u ic=3\n.OPTIONS reltol=1e-4\n")
+    n = net("* comment\nR1 A b\n* between\n+ 1K ; end of line\n// full\n+ m=2//no blank\n   \nr2 b 0 2k $ another\n; full\n$ full\nC1 b gnd 1u ic=3\n.OPTIONS reltol=1e-4\n")
     assert n.node_names == ["a", "b"] and n.element_names == ["r1", "r2", "c1"]
     assert values(n, "r") == [500, 2000] and n["c"].values.tolist() == [[1e-6, 3]] and n["c"].nodes.tolist() == [[1, -1]]
-    assert n.controls[0][0] == ".options reltol=1e-4" and n.controls[0][1].endswith("deck.sp:11")
+    assert n.controls[0][0] == ".options reltol=1e-4" and n.controls[0][1].endswith("deck.sp:13")
 
 
 def test_windows_line_ends_and_a_byte_order_mark(tmp_path):
@@ -212,7 +212,9 @@ def test_includes(tmp_path):
 @pytest.mark.parametrize("text, line, words", [
     ("R1 a 0", 2, "'r1' has no value"), ("R1 a", 2, "ends before its last node"), ("R1 a 0 1\nR1 b 0 2", 3, "already an element 'r1', in"),
     ("Q1 a b c mod", 2, "there are no elements 'q'"), ("C1 a 0 1u foo=2", 2, "'foo' is not known here"), ("R1 a 0 1 2", 2, "'2' is not expected"),
-    ("V1 a 0 PULSE(1)", 2, "'pulse' has 1 values"), ("V1 a 0 PWL(0 1 2)", 2, "pairs"), ("V1 a 0 PWL(0 1 0 2)", 2, "have to ascend"),
+    ("V1 a 0 PULSE(1)", 2, "'pulse' has 1 values"), ("V1 a 0 PWL(0 1 2)", 2, "pairs"), ("V1 a 0 PWL(1 1 0 2)", 2, "have to ascend"), ("V1 a 0 PULSE(0 1 0 0 0 1 2 1.5)", 2, "number of pulses"),
+    ("V1 a 0 PULSE(0 1 0 0 0 1 2 1 1)", 2, "'pulse' has 9 values"), ("R1 a 0 1k$comment two", 2, "'two' is not expected"), 
+
     ("V1 a 0 1 what", 2, "'what' is not expected"), ("V1 a 0 SIN(0 1) SIN(0 1)", 2, "second waveform"), ("F1 a 0 vx 1", 2, "no voltage source 'vx'"),
     ("F1 a 0", 2, "no controlling voltage source"), ("E1 a 0 b 0", 2, "the gain is missing"), ("D1 a 0", 2, "has no model"), ("D1 a 0 dm", 2, "no model 'dm'"),
     ("D1 a 0 dm\n.model dm npn(is=1)", 2, "of type 'npn', not D"), (".model dm d(is)\nD1 a 0 dm", 2, "'=' is needed after 'is'"),
@@ -244,6 +246,9 @@ def test_a_file_that_is_cut(tmp_path):
         path.write_text(whole[:length])
         with pytest.raises((ms.MeshsolveError, ms.MeshsolveWarning), match="cut.sp"):
             read_netlist(path)
+    path.write_text(whole[:-7])
+    with pytest.warns(ms.MeshsolveWarning, match="cut.sp:7: the file ends within a line and without .end: was it cut"):
+        assert values(read_netlist(path), "r") == [1000, 1.25]
     path.write_text(whole)
     assert values(read_netlist(path), "r") == [1000, 1250]
 

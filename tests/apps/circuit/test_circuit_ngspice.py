@@ -103,6 +103,8 @@ def test_a_sweep(deck, tmp_path):
 
 WAVEFORMS = {
     "pulse": "PULSE(1 -2 1u 0.3u 0.4u 1u 3u)", "pulse without an end": "PULSE(0 1 2u)", "sin": "SIN(0.5 2 500k 1u 2e5 30)",
+    "pulse of no width": "PULSE(0 1 1.01u 1u 1u 0 5u)", "two pulses": "PULSE(1 -2 1u 0.3u 0.4u 0.5u 2u 2)",
+    "pwl with jumps": "PWL(0 0 0 1 2.01u 0.5 2.01u -1 2.01u 2 4.01u 2 4.01u 1)",
     "exp": "EXP(0 2 1u 0.5u 4u 1u)", "pwl": "PWL(0 0 1u 1 1.5u -1 4u -1 4.1u 2)",
 }
 
