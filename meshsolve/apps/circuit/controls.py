@@ -10,8 +10,7 @@ from meshsolve.apps.circuit.netlist import similar
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.report import warn
 
-OUTPUT_ONLY = (".width", ".save", ".probe", ".plot", ".title")      # they change no value
-EVALUATED = (".four", ".meas", ".measure")                          # nor do these, but what they compute is missed
+EVALUATED = (".four", ".meas", ".measure")                  # they change no value, but what they compute is missed
 NOMINAL = 27.0              # degrees Celsius
 # What .options may also say: about what is printed, about other devices, about how a simulator goes about it.
 WITHOUT_EFFECT = {
@@ -60,7 +59,7 @@ class Deck:
 
 
 def parse(controls):
-    """The control lines of a netlist, (text, place) pairs, as a :class:`Deck`."""
+    """The control lines of a netlist, (text, place) pairs, as a :class:`Deck`. Unknown ones are refused by the reader."""
     deck = Deck([], {}, Options(), [], [])
     known = {".op": _op, ".dc": _dc, ".ac": _ac, ".tran": _tran, ".print": _print, ".ic": _voltages, ".nodeset": _voltages,
              ".temp": _temperature}
@@ -73,9 +72,6 @@ def parse(controls):
             known[keyword](deck, text, words, place)
         elif keyword in EVALUATED:
             warn(f"{place}: {keyword} is passed over: compute from the waveforms what it asks for", MeshsolveWarning)
-        elif keyword not in OUTPUT_ONLY:
-            raise InvalidInputError(f"{place}: the control line {keyword!r} is not supported; known are {', '.join(known)}, "
-                                    ".options, .include, .subckt, .ends, .param, .model, .global and .end")
     return deck
 
 

@@ -1,8 +1,24 @@
 // One pass over the logical lines; a stack of open .subckt lines is the chain of their `outer` pointers.
 #include "definitions.hpp"
 
+#include <algorithm>
+#include <array>
+
 namespace ms::circuit {
 namespace {
+
+// What controls.py obeys, names in a warning, or passes over because it changes no value.
+constexpr std::array<std::string_view, 21> control_lines = {
+    ".op", ".dc", ".ac", ".tran", ".print", ".ic", ".nodeset", ".temp", ".options", ".option", ".optio", ".opti", ".opt",
+    ".four", ".meas", ".measure", ".width", ".save", ".probe", ".plot", ".title"};
+
+// Refused before any element is looked at: what an unknown line defines or leaves out, the elements would be blamed for.
+void require_known(const Words& words) {
+  const std::string_view text = words.line().text, keyword = text.substr(0, text.find_first_of(" \t\r\n"));
+  if (std::find(control_lines.begin(), control_lines.end(), keyword) != control_lines.end()) return;
+  words.fail(keyword, "the control line " + in_quotes(keyword) + " is not supported; known are .op, .dc, .ac, .tran, .print, .ic, "
+                      ".nodeset, .temp, .options, .include, .subckt, .ends, .param, .model, .global and .end");
+}
 
 Definition* open(Definition& outer, Words& words) {
   auto made = std::make_unique<Definition>();
@@ -64,8 +80,11 @@ void collect(const std::vector<Line>& lines, Definitions& out) {
     else if (keyword == ".param" || keyword == ".params") assignments(words, here->locals);
     else if (keyword == ".model") model(*here, words, keyword);
     else if (keyword == ".global") for (std::string_view w = words.next(); !w.empty(); w = words.next()) out.globals.insert(w);
-    else if (here != &out.deck) words.fail(keyword, in_quotes(keyword) + " inside a subcircuit");
-    else out.controls.push_back(&line);
+    else {
+      require_known(words);
+      if (here != &out.deck) words.fail(keyword, in_quotes(keyword) + " inside a subcircuit");
+      out.controls.push_back(&line);
+    }
   }
   if (here != &out.deck)
     throw Bad{here->line->place, ".subckt " + std::string(here->name) + " has no .ends: was the file cut?"};

@@ -74,6 +74,10 @@ def _loops(netlist):
         return
     ends = np.where(pairs < 0, n, pairs)
     members = _loop(ends, component)
+    if len(members) == 1:
+        (name, place), node = _element(netlist, members[0]), int(pairs[members[0], 0])
+        at = "ground" if node < 0 else netlist.node_names[node]
+        raise SingularMatrixError(f"{place}: both ends of {name} are the same node, {at}: its current is not determined", node)
     names, places = zip(*(_element(netlist, k) for k in members))
     if len(names) > LISTED:
         names = [*names[:LISTED], f"{len(names) - LISTED} more"]

@@ -108,7 +108,8 @@ def test_diodes_in_series_that_open_and_close(volt, ohm, deck):
     ("V1 a 0 1\nR1 a 0 1\nR2 b c 1\nV2 b c 1", None, "nodes b, c have no path"),
     ("V1 a 0 1\nV2 a 0 1\nR1 a 0 1", None, "v2 and v1 form a loop of voltage sources"),
     ("V1 a 0 1\nL1 a 0 1u\nR1 a 0 1", None, "l1 and v1 form a loop of voltage sources and inductors"),
-    ("V1 a 0 1\nR1 a 0 1\nV3 a a 1", None, "deck.sp:4: v3 form a loop"),
+    ("V1 a 0 1\nR1 a 0 1\nV3 a a 1", None, "deck.sp:4: both ends of v3 are the same node, a: its current is not determined"),
+    ("V1 a 0 1\nR1 a 0 1\nL1 0 gnd 1", -1, "both ends of l1 are the same node, ground"),
     ("V1 a 0 1\nL1 a b 1\nV2 b c 1\nR1 a 0 1\nV3 c 0 1\nV4 d 0 1\nR2 d 0 1", None, "v3 and v2 and l1 and v1 form a loop"),
     ("V1 a 0 1\nR1 a 0 1\nG1 b 0 a 0 1\nC1 b 0 1u", 1, "singular, which shows at node b"),
     ("V1 a 0 1\nR1 a b 1\nR2 b 0 1\nE1 b 0 b 0 1", None, "singular")])
@@ -325,7 +326,7 @@ def test_the_deck_runs(deck, tmp_path):
     (".foo", "'.foo' is not supported"), (".tran 1", "needs step, end"), (".tran 1 x", "the end of .tran 'x' is not a number"), (".tran 2 1", "end that is not before"),
     (".ac dec 10 0 1", "positive and ascend"), (".ac log 1 1 2", "needs dec, oct or lin"), (".dc v1 0 1", "needs a source"), (".dc v1 0 1 -1", "in steps of -1"),
     (".print", "needs tran, ac"), (".print tran foo", "'foo' is not one of"), (".print tran vm(out)", "only v() and i() are real"), (".ic v(out)", "is not v(node)=value"),
-    (".ic v(zz)=1", "no node 'zz'"), (".nodeset v(out)=1 v(zz)=1", "no node 'zz'"), (".nodeset v(out)=q", "'q' is not a number"), (".temp 85", "only the nominal"), (".options reltol=0", "reltol has to be positive"),
+    (".ic v(zz)=1", "no node 'zz'"), (".nodeset v(out)=1 v(zz)=1", "no node 'zz'"), (".nodeset v(out)=q", "'q' is not a number"), (".temp 85", "only the nominal"), (".temp(85)", "'.temp(85)' is not supported"), (".ic(v(out)=1)", "is not supported"), (".op{1}", "is not supported"), (".options reltol=0", "reltol has to be positive"),
     (".options temp=85", "only the nominal"), (".options acct tnom = 85 list", "only the nominal"), (".options reltoll=1e-6", "'reltoll' is not supported: did you mean 'reltol'"),
     (".options rshunt=1e3", "'rshunt' is not supported"), (".opt gmin 1e-3", "'gmin' needs a value: gmin=..."), (".options reltol=", "'reltol' has no value"),
     (".options 1e-3", "'1e-3' is not supported"), (".options method", "'method' needs a value"), (".options vntol=x", "vntol 'x' is not a number")])

@@ -213,8 +213,9 @@ def test_includes(tmp_path):
     ("R1 a 0", 2, "'r1' has no value"), ("R1 a", 2, "ends before its last node"), ("R1 a 0 1\nR1 b 0 2", 3, "already an element 'r1', in"),
     ("Q1 a b c mod", 2, "there are no elements 'q'"), ("C1 a 0 1u foo=2", 2, "'foo' is not known here"), ("R1 a 0 1 2", 2, "'2' is not expected"),
     ("V1 a 0 PULSE(1)", 2, "'pulse' has 1 values"), ("V1 a 0 PWL(0 1 2)", 2, "pairs"), ("V1 a 0 PWL(1 1 0 2)", 2, "have to ascend"), ("V1 a 0 PULSE(0 1 0 0 0 1 2 1.5)", 2, "number of pulses"),
-    ("V1 a 0 PULSE(0 1 0 0 0 1 2 1 1)", 2, "'pulse' has 9 values"), ("R1 a 0 1k$comment two", 2, "'two' is not expected"), 
-
+    ("V1 a 0 PULSE(0 1 0 0 0 1 2 1 1)", 2, "'pulse' has 9 values"), ("R1 a 0 1k$comment two", 2, "'two' is not expected"), ("R1 a 0 1k $two\n.func f(x) {x}", 3, "'.func' is not supported"),
+    (".if (1)\nV1 a 0 1\n.else\nV1 a 0 2\n.endif", 2, "the control line '.if' is not supported; known are"), ("D1 a 0 dm\n.lib models.lib", 3, "'.lib' is not supported"),
+    (".subckt s a\n.if (1)\n.endif\n.ends", 3, "'.if' is not supported"),
     ("V1 a 0 1 what", 2, "'what' is not expected"), ("V1 a 0 SIN(0 1) SIN(0 1)", 2, "second waveform"), ("F1 a 0 vx 1", 2, "no voltage source 'vx'"),
     ("F1 a 0", 2, "no controlling voltage source"), ("E1 a 0 b 0", 2, "the gain is missing"), ("D1 a 0", 2, "has no model"), ("D1 a 0 dm", 2, "no model 'dm'"),
     ("D1 a 0 dm\n.model dm npn(is=1)", 2, "of type 'npn', not D"), (".model dm d(is)\nD1 a 0 dm", 2, "'=' is needed after 'is'"),
