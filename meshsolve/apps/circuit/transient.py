@@ -92,12 +92,10 @@ class Stepper:
             return
         longest = min(self.tmax, self.volts.longest_step(t), self.amperes.longest_step(t))
         self.coarsest = max(0, int(np.ceil(np.log2(self.tstep / longest) - SAME)))
-        self._halve(self.coarsest - self.level, t)
-
-    def _halve(self, times, t):
-        self.level += max(times, 0)
-        if self.level > DEEPEST:
-            raise MeshsolveError(f"{self.system.netlist.path}: the time step became too small at time {t:g}")
+        if self.coarsest > DEEPEST:
+            raise MeshsolveError(f"{self.system.netlist.path}: at time {t:g} steps of {longest:.3g} are needed, too short beside "
+                                 f"tstep = {self.tstep:g}")
+        self.level = max(self.level, self.coarsest)
 
     def _segment(self, state, stop):
         """Equal steps to ``stop``, more and shorter ones where the error is too large."""
@@ -151,7 +149,9 @@ class Stepper:
 
     def _refine(self, excess, t):
         self.rejected += 1
-        self._halve(int(np.clip(np.ceil(np.log2(excess) / (3 if self.trapezoidal else 2)), 1, 4)), t)
+        self.level += int(np.clip(np.ceil(np.log2(excess) / (3 if self.trapezoidal else 2)), 1, 4))
+        if self.level > DEEPEST:
+            raise MeshsolveError(f"{self.system.netlist.path}: the time step became too small at time {t:g}")
 
     def _relax(self, excess, t, stop):
         """Twice the length where the error allows it; steps that divide the rest to ``stop`` go on dividing it."""

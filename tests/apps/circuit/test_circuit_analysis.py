@@ -196,6 +196,11 @@ def test_only_sines_that_swing_shorten_the_steps(deck):
     assert deck("V1 a 0 SIN(0 1 1meg)\nR1 a 0 1k").transient(1e-5, 1e-4).report.facts["time_steps"] == 10      # nothing is stored
 
 
+def test_a_sine_far_too_fast_for_the_steps_is_told(deck):
+    with pytest.raises(ms.MeshsolveError, match="at time 0.001 steps of 6.25e-14 are needed, too short beside tstep = 0.001"):
+        deck("V1 a 0 SIN(0 1 1t 1m)\nR1 a b 1k\nC1 b 0 10n").transient(1e-3, 1e-2)
+
+
 def test_the_longest_step_is_a_fiftieth_of_the_time(deck):
     circuit = deck(CHARGING)
     assert 50 <= circuit.transient(1e-3, 1e-3).report.facts["time_steps"] < circuit.transient(1e-3, 1e-3, tmax=5e-6).report.facts["time_steps"]
