@@ -75,21 +75,21 @@ class Pulses:
         shapes, inverse = np.unique(np.stack([_or(delay, 0.0), rise, fall, width, period, pulses]), axis=1, return_inverse=True)
         self.start, self.rise, self.fall, self.width, self.every, pulses = shapes
         self.stop, self.late = self.start + self.every * pulses, SAME * tstep
+        self.lap = np.where(np.isfinite(self.every), self.every, 0.0)
         self.shape = inverse.reshape(-1)                    # of each source
         self.corners = np.cumsum(np.stack([np.zeros_like(self.start), self.rise, self.width, self.fall]), axis=0)
 
     def at(self, t):
         s, late = t - self.start, min(max(t, 0.0), self.late)
-        turns = np.where(np.isfinite(self.every), np.maximum(np.ceil((s - late) / self.every) - 1, 0), 0)
-        s = s - turns * np.where(turns > 0, self.every, 0.0)
+        s -= self.lap * np.maximum(np.ceil((s - late) / self.every) - 1, 0)
         up = np.clip(s / self.rise, 0, 1)
         down = np.clip((s - self.rise - self.width) / self.fall, 0, 1)
-        return self.low + (self.high - self.low) * np.where(t <= self.stop + late, up - down, 0.0)[self.shape]
+        share = (up - down) * (t <= self.stop + late)
+        return self.low + (self.high - self.low) * share[self.shape]
 
     def next_corner(self, t):
         s = t - self.start
-        turns = np.where(np.isfinite(self.every), np.maximum(np.floor(s / self.every), 0), 0)
-        base = self.start + turns * np.where(turns > 0, self.every, 0.0)
+        base = self.start + self.lap * np.maximum(np.floor(s / self.every), 0)
         times = np.concatenate([base + self.corners, (base + self.every)[None]])
         return times[(times > t) & (times <= self.stop + self.late)].min(initial=np.inf)
 
