@@ -16,8 +16,8 @@ constexpr std::array<std::string_view, 21> control_lines = {
 void require_known(const Words& words) {
   const std::string_view text = words.line().text, keyword = text.substr(0, text.find_first_of(" \t\r\n"));
   if (std::find(control_lines.begin(), control_lines.end(), keyword) != control_lines.end()) return;
-  words.fail(keyword, "the control line " + in_quotes(keyword) + " is not supported; known are .op, .dc, .ac, .tran, .print, .ic, "
-                      ".nodeset, .temp, .options, .include, .subckt, .ends, .param, .model, .global and .end");
+  words.fail(keyword, "the control line " + in_quotes(keyword) + " is not supported; known are .op, .dc, .ac, .tran, .print, "
+                      ".ic, .nodeset, .temp, .options, .include, .subckt, .ends, .param, .model, .global and .end");
 }
 
 Definition* open(Definition& outer, Words& words) {
