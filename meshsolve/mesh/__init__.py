@@ -169,9 +169,11 @@ class Mesh:
 def load_mesh(path: Path) -> Mesh:
     """Read a triangle mesh: OBJ, PLY, OFF, STL, glTF, each also packed with gzip.
 
-    n is the file's vertex count in the file's order: texture and normal indices of an OBJ never split a vertex,
-    unreferenced vertices stay, several objects in one file are one mesh, polygons are fanned into triangles. In an STL
-    identical vertices are merged (by first appearance); a glTF scene is put together in world coordinates.
+    n is the file's vertex count in the file's order: texture coordinates and normals of an OBJ or of the corners of a PLY
+    never split a vertex, unreferenced vertices stay, several objects in one file are one mesh. Polygons are fanned into
+    triangles, and triangle strips of a PLY taken apart, in the order of the file; in an OFF of several kinds of polygons
+    triangles come first. In an STL identical vertices are merged (by first appearance); a glTF scene is put together in
+    world coordinates.
 
     Parameters
     ----------

@@ -4,6 +4,7 @@
 #include "edges.hpp"
 #include "native/bind.hpp"
 #include "obj.hpp"
+#include "ply.hpp"
 
 namespace ms {
 namespace {
@@ -26,6 +27,26 @@ nb::bytes write_obj(In<double> vertices, In<int32_t> faces) {
                            static_cast<int64_t>(faces.shape(0)) / 3);
   }
   return nb::bytes(text.data(), text.size());
+}
+
+auto read_numbers(nb::bytes text, int64_t at) {
+  const std::string_view bytes(text.c_str(), text.size());
+  mesh::Numbers numbers;
+  {
+    Released released;
+    numbers = mesh::read_numbers(bytes.substr(static_cast<size_t>(at)));
+  }
+  return std::make_tuple(to_numpy(std::move(numbers.values)), numbers.bad < 0 ? -1 : at + numbers.bad);
+}
+
+auto read_rows(In<uint8_t> bytes, int64_t at, int64_t rows, std::string_view counts, std::string_view items, std::string_view wanted,
+               bool swap) {
+  mesh::Rows out;
+  {
+    Released released;
+    out = mesh::read_rows(bytes.data(), static_cast<int64_t>(bytes.shape(0)), at, rows, {counts, items, wanted, swap});
+  }
+  return std::make_tuple(to_numpy(std::move(out.values)), to_numpy(std::move(out.counts)), out.end, out.bad_row);
 }
 
 bool manifold(int32_t n, In<int32_t> faces, In<int32_t> of_side, int64_t edges) {
@@ -57,6 +78,8 @@ void bind_mesh(nb::module_& m) {
   using namespace nb::literals;
   m.def("read_obj", read_obj, "text"_a);
   m.def("write_obj", write_obj, "vertices"_a.noconvert(), "faces"_a.noconvert());
+  m.def("read_numbers", read_numbers, "text"_a, "at"_a);
+  m.def("read_rows", read_rows, "bytes"_a.noconvert(), "at"_a, "rows"_a, "counts"_a, "items"_a, "wanted"_a, "swap"_a);
   m.def("mesh_edges", edges_of, "n"_a, "faces"_a.noconvert());
   m.def("mesh_is_manifold", manifold, "n"_a, "faces"_a.noconvert(), "of_side"_a.noconvert(), "edges"_a);
   m.def("mesh_adjacency", adjacency_of, "n"_a, "ends"_a.noconvert(), "diagonal"_a);

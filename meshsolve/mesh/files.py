@@ -1,6 +1,6 @@
 """Mesh files in and out as plain arrays.
 
-OBJ and PLY are written here and OBJ is read here, because the index of a texture seam must not split a vertex and a
+OBJ and PLY are read and written here, because a texture seam must not split a vertex, faces must stay in order, and a
 coordinate must come back with the same bits; the other formats go through trimesh with ``process=False``. Every format may
 be packed with gzip (``bunny.obj.gz``).
 """
@@ -18,6 +18,7 @@ import numpy as np
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError
 from meshsolve.files import as_path, written_whole
+from meshsolve.mesh.ply import read_ply, write_ply
 
 READABLE = (".obj", ".ply", ".off", ".stl", ".glb", ".gltf")
 WRITABLE = (".obj", ".ply", ".off", ".stl", ".glb")
@@ -41,7 +42,8 @@ def read_mesh(path):
         raise InvalidInputError(f"{path}: there is no such file") from e
     except (OSError, EOFError, zlib.error) as e:
         raise InvalidInputError(f"{path}: cannot be read: {e}") from e
-    vertices, faces = _read_obj(path, content) if kind == ".obj" else _read_by_trimesh(path, content, kind)
+    reader = {".obj": _read_obj, ".ply": _read_ply}.get(kind, _read_by_trimesh)
+    vertices, faces = reader(path, content, kind)
     if len(vertices) == 0 or len(faces) == 0:
         raise InvalidInputError(f"{path}: the file holds {len(vertices)} vertices and {len(faces)} faces; a mesh needs both")
     return vertices, faces
@@ -74,16 +76,25 @@ def _kind(path, known):
     return kind
 
 
-def _read_obj(path, content):
+def _read_obj(path, content, kind):
     vertices, faces, line, error = _core.read_obj(content)
     if error:
         raise InvalidInputError(f"{path}:{line}: {error}")
     return vertices.reshape(-1, 3), faces.reshape(-1, 3)
 
 
+def _read_ply(path, content, kind):
+    try:
+        return read_ply(content)
+    except InvalidInputError as e:
+        raise InvalidInputError(f"{path}: {e}") from e
+
+
 def _read_by_trimesh(path, content, kind):
     import trimesh
 
+    if kind == ".off" and b"#" in content:          # a comment behind data is not known to every version of trimesh
+        content = re.sub(rb"#[^\r\n]*", b"", content)
     try:
         loaded = trimesh.load(io.BytesIO(content), file_type=kind[1:], process=False, resolver=_resolver(path))
         if isinstance(loaded, trimesh.Scene):
@@ -92,19 +103,14 @@ def _read_by_trimesh(path, content, kind):
         faces = np.asarray(getattr(loaded, "faces", np.zeros((0, 3))), np.int64)
     except Exception as e:          # trimesh raises whatever its parsers meet
         raise InvalidInputError(f"{path}: cannot be read as {kind[1:].upper()}: {e or type(e).__name__}") from e
-    _check_declared(path, content, kind, vertices, faces)
+    if kind == ".off":
+        _check_declared(path, content, vertices, faces)
     return merge_identical(vertices, faces) if kind == ".stl" else (vertices, faces)
 
 
-def _check_declared(path, content, kind, vertices, faces):
-    """A text file that was cut off parses well: hold what was read against the counts in its header."""
-    if kind == ".off":
-        start = re.sub(rb"#[^\n]*", b"", content[:10_000])
-        declared = re.match(rb"\s*[A-Z]*OFF\s+(\d+)\s+(\d+)", start)
-    elif kind == ".ply":
-        declared = re.search(rb"element vertex (\d+)\b.*element face (\d+)\b", content[:10_000], re.DOTALL)
-    else:
-        return
+def _check_declared(path, content, vertices, faces):
+    """An OFF file that was cut off parses well: hold what was read against the counts in its header."""
+    declared = re.match(rb"\s*[A-Z]*OFF\s+(\d+)\s+(\d+)", content)
     if declared is None:
         return
     n, m = int(declared[1]), int(declared[2])
@@ -153,18 +159,10 @@ def _encode(kind, vertices, faces):
     if kind == ".obj":
         return _core.write_obj(vertices.reshape(-1), faces.reshape(-1))
     if kind == ".ply":
-        return _ply(vertices, faces)
+        return write_ply(vertices, faces)
     import trimesh
 
     mesh = trimesh.Trimesh(vertices, faces, process=False)
     content = mesh.export(file_type=kind[1:], **({"digits": 17} if kind == ".off" else {}))
     return content.encode() if isinstance(content, str) else content
 
-
-def _ply(vertices, faces):
-    header = ("ply\nformat binary_little_endian 1.0\n"
-              f"element vertex {len(vertices)}\nproperty double x\nproperty double y\nproperty double z\n"
-              f"element face {len(faces)}\nproperty list uchar int vertex_indices\nend_header\n")
-    rows = np.empty(len(faces), [("count", "u1"), ("corners", "<i4", 3)])
-    rows["count"], rows["corners"] = 3, faces
-    return header.encode() + vertices.astype("<f8").tobytes() + rows.tobytes()

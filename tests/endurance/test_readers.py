@@ -7,6 +7,7 @@ import gzip
 import io
 import os
 import pathlib
+import struct
 import time
 import warnings
 
@@ -61,6 +62,8 @@ end_header
 3 0 1 2
 4 0 1 2 3
 """
+POLYGONS = PLY[:PLY.index(b"0 0 0 255")].replace(b"ascii", b"binary_big_endian") + struct.pack(
+    ">" + 4 * "fffB" + "BiiiBiiii", 0, 0, 0, 1, 1, 0, 0, 2, 1, 1, 0, 3, 0, 1, 0, 4, 3, 0, 1, 2, 4, 0, 1, 2, 3)
 OFF = b"OFF\n# a tetrahedron\n4 4 6\n0 0 0\n1 0 0\n0 1 0\n0 0 1\n3 0 2 1\n3 0 1 3\n3 1 2 3\n3 0 3 2\n"
 STL = b"solid s\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nendloop\nendfacet\nendsolid s\n"
 SPICE = b"""a deck with a bit of everything
@@ -107,7 +110,7 @@ def matrix_market(matrix, **how):
 def seeds(suffix, tmp):
     """Good files of a format."""
     if suffix in (".obj", ".ply", ".off", ".stl"):
-        return [{".obj": OBJ, ".ply": PLY, ".off": OFF, ".stl": STL}[suffix], saved(suffix, tmp)]
+        return [*{".obj": [OBJ], ".ply": [PLY, POLYGONS], ".off": [OFF], ".stl": [STL]}[suffix], saved(suffix, tmp)]
     if suffix == ".mtx":
         A = ms.datasets.grid2d(4, 3)
         return [matrix_market(A), matrix_market(A, symmetry="symmetric"), matrix_market(np.eye(3) * 1j), matrix_market(sp.eye_array(5) * 2)]

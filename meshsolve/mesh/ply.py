@@ -1,0 +1,172 @@
+"""PLY files, text or binary, in and out: positions, and faces of any number of corners in the order of the file.
+
+Whatever else the elements carry (colours, normals, texture coordinates of corners) is passed over, so it never splits a
+vertex. Source: Turk 1994, "The PLY polygon file format".
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import NamedTuple
+
+import numpy as np
+
+from meshsolve import _core
+from meshsolve.errors import InvalidInputError
+
+LETTERS = {"char": "b", "uchar": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I", "float": "f", "double": "d",
+           "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q",
+           "float32": "f", "float64": "d"}
+FORMATS = {"ascii": sys.byteorder, "binary_little_endian": "little", "binary_big_endian": "big"}
+HEADER = re.compile(rb"ply[ \t]*[\r\n](.*?[\r\n])end_header[ \t]*(?:\r\n|\n|\r)", re.DOTALL | re.IGNORECASE)
+CORNERS = ("vertex_indices", "vertex_index")
+LARGEST_EXACT = 2.0 ** 53
+
+
+class Element(NamedTuple):
+    name: str
+    rows: int
+    properties: list[str]
+    counts: list[str]           # of each property: the letter of a list's length, or " "
+    items: list[str]            # ... of the numbers themselves
+
+
+def read_ply(content):
+    """Vertices (n, 3) float64 and faces (m, 3) int64: polygons as fans, triangle strips taken apart. O(bytes).
+
+    Raises
+    ------
+    InvalidInputError
+        No PLY, more or fewer rows than announced, or what is no number, no index, no polygon.
+    """
+    head = HEADER.match(content)
+    if head is None:
+        raise InvalidInputError("no PLY file: it has no header from 'ply' to 'end_header'")
+    order, text, elements = _header(head[1])
+    body, at = (_numbers(content, head.end()), 0) if text else (np.frombuffer(content, np.uint8), head.end())
+    vertices, faces = np.zeros((0, 3)), [np.zeros((0, 3), np.int64)]
+    for element in elements:
+        wanted = _wanted(element)
+        values, counts, at = _rows(body, at, element, wanted, text, order != sys.byteorder)
+        if element.name == "vertex":
+            vertices = values.reshape(-1, 3)[:, np.argsort(np.argsort([element.properties.index(axis) for axis in "xyz"]))]
+        elif wanted:
+            faces.append((_fans if element.name == "face" else _strips)(counts, _indices(values)))
+    if at != len(body):
+        surplus = (len(body) - at) // (8 if text else 1)
+        raise InvalidInputError(f"the file goes on for {surplus} {'numbers' if text else 'bytes'} after what its header announces")
+    return vertices, np.concatenate(faces)
+
+
+def _header(lines):
+    order, text, elements = None, False, []
+    for line in re.split(r"[\r\n]+", lines.decode("latin-1").strip()):
+        match line.split():
+            case ["format", name, _] if name in FORMATS:
+                order, text = FORMATS[name], name == "ascii"
+            case ["element", name, rows] if rows.isdecimal():
+                elements.append(Element(name, int(rows), [], [], []))
+            case ["property", "list", count, item, name] if elements and count in LETTERS and item in LETTERS:
+                _add(elements[-1], name, LETTERS[count], LETTERS[item])
+            case ["property", item, name] if elements and item in LETTERS:
+                _add(elements[-1], name, " ", LETTERS[item])
+            case [] | ["comment" | "obj_info", *_]:
+                pass
+            case _:
+                raise InvalidInputError(f"{line[:60]!r} is no line of a PLY header")
+    if order is None:
+        raise InvalidInputError("the header has no line 'format', which says how the numbers are written")
+    return order, text, elements
+
+
+def _add(element, name, count, item):
+    if name in element.properties:
+        raise InvalidInputError(f"the element {element.name} has two properties {name}")
+    element.properties.append(name)
+    element.counts.append(count)
+    element.items.append(item)
+
+
+def _wanted(element):
+    """Properties whose numbers make the mesh."""
+    if element.name == "vertex":
+        missing = [axis for axis in "xyz" if axis not in element.properties or element.counts[element.properties.index(axis)] != " "]
+        if missing:
+            raise InvalidInputError(f"vertices have no number {missing[0]}")
+        return set("xyz")
+    if element.name not in ("face", "tristrips") or element.rows == 0:
+        return set()
+    lists = [name for name, count in zip(element.properties, element.counts) if count != " "]
+    named = [name for name in lists if name in CORNERS] or lists
+    if len(named) != 1:
+        raise InvalidInputError(f"the element {element.name} has to have one list named {' or '.join(CORNERS)}, not {named}")
+    return {named[0]}
+
+
+def _numbers(content, at):
+    """The text from ``at`` on as bytes of float64."""
+    values, bad = _core.read_numbers(content, at)
+    if bad >= 0:
+        word = content[bad:bad + 20].split()[0].decode("latin-1")
+        raise InvalidInputError(f"line {content.count(bytes([10]), 0, bad) + 1}: {word!r} is not a number")
+    return values.view(np.uint8)
+
+
+def _rows(body, at, element, wanted, text, swap):
+    """Numbers of the wanted properties of an element that begins at byte ``at``, how many each row gave, and where it ends."""
+    if not element.properties:
+        return np.zeros(0), np.zeros(0, np.int32), at
+    counts = "".join(element.counts)
+    if text:
+        counts = re.sub(r"\S", "d", counts)
+    items = "d" * len(element.items) if text else "".join(element.items)
+    chosen = "".join("y" if name in wanted else "n" for name in element.properties)
+    values, given, end, bad = _core.read_rows(body, at, min(element.rows, len(body)), counts, items, chosen, swap)
+    if bad >= 0 or len(given) < element.rows:
+        row = bad if bad >= 0 else len(given)
+        raise InvalidInputError(f"the header announces {element.rows} rows of {element.name}, but row {row} cannot be read: the file "
+                                "may be cut off")
+    return values, given, end
+
+
+def _indices(values):
+    wrong = ~(np.abs(values) <= LARGEST_EXACT) | (values != np.floor(values))
+    if wrong.any():
+        raise InvalidInputError(f"{values[wrong][0]:g} is not the number of a vertex")
+    return values.astype(np.int64)
+
+
+def _fans(counts, corners):
+    """Triangles (m, 3) of polygons around their first corners, polygon after polygon."""
+    if counts.min(initial=3) < 3:
+        raise InvalidInputError(f"face {counts.argmin()} has {counts.min()} corners, it needs three")
+    if counts.max(initial=3) == 3:
+        return corners.reshape(-1, 3)
+    first = np.cumsum(counts) - counts
+    of = np.repeat(np.arange(len(counts)), counts - 2)              # polygon of each triangle; those before it took two corners more
+    behind = np.arange(len(of)) + 2 * of
+    return np.stack([corners[first[of]], corners[behind + 1], corners[behind + 2]], axis=1)
+
+
+def _strips(counts, corners):
+    """Triangles (m, 3) of strips: a corner makes one with the two before it, every second one turned; -1 begins another strip."""
+    position = np.arange(len(corners))
+    begins = np.r_[True, corners[:-1] == -1][:len(corners)]
+    begins[(np.cumsum(counts) - counts)[counts > 0]] = True
+    start = np.maximum.accumulate(np.where(begins, position, 0))
+    last = position[2:][(start[2:] == start[:-2]) & (corners[2:] != -1)]
+    turned = (last - start[last]) % 2
+    faces = np.stack([corners[last - 2 + turned], corners[last - 1 - turned], corners[last]], axis=1)
+    flat = (faces[:, 0] == faces[:, 1]) | (faces[:, 1] == faces[:, 2]) | (faces[:, 2] == faces[:, 0])
+    return faces[~flat]                             # those of a repeated corner join two strips
+
+
+def write_ply(vertices, faces):
+    """The bytes of a binary file of doubles."""
+    header = ("ply\nformat binary_little_endian 1.0\n"
+              f"element vertex {len(vertices)}\nproperty double x\nproperty double y\nproperty double z\n"
+              f"element face {len(faces)}\nproperty list uchar int vertex_indices\nend_header\n")
+    rows = np.empty(len(faces), [("count", "u1"), ("corners", "<i4", 3)])
+    rows["count"], rows["corners"] = 3, faces
+    return header.encode() + vertices.astype("<f8").tobytes() + rows.tobytes()
