@@ -59,7 +59,7 @@ class Symbolic(_symbolic.Symbolic):
         engine = _engine(device, backend, A)
         threads = thread_count(threads)
         there = engine.place == "cuda"
-        values = DeviceValues(self.n, self.on_device()[0]) if there else Values(self.n, self, threads=threads)
+        values = DeviceValues(self.n, self.on_device()[0], lower=self.lower) if there else Values(self.n, self, threads=threads)
         return CholeskyFactor(self, values, values.of(A), precision=precision, threads=threads, engine=engine)
 
 
@@ -81,7 +81,7 @@ def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None
     threads : int, optional
         Default: every core, or ``MESHSOLVE_NUM_THREADS``. Results do not depend on it.
     lower : bool
-        Only the lower triangle of A is read.
+        Only the lower triangle of A is read, and of the matrices that are factored later.
     device : {"auto", "cpu", "cuda"}
         Where to order and analyse. On the GPU ``"auto"`` and ``"nd"`` are the nested dissection made there, the other orderings
         are the CPU's; what was found stays there, and comes to the host when it is asked for. ``"auto"`` as in :func:`cholesky`.
@@ -113,9 +113,12 @@ def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None
     if _engine(device, "native", A).place == "cuda":
         with errors("the matrix"):
             pattern = _positions_there(A, lower, mesh, pattern_only=True)[1].pattern
-        return analyzed_there(pattern, ordering, seed, threads, on_device(A))
-    M = as_symmetric(A, lower=True) if lower else as_csr(A, dtype=None)
-    return analyzed(_with_mesh(_both_triangles(M), mesh), ordering, seed, threads)
+        sym = analyzed_there(pattern, ordering, seed, threads, on_device(A))
+    else:
+        M = as_symmetric(A, lower=True) if lower else as_csr(A, dtype=None)
+        sym = analyzed(_with_mesh(_both_triangles(M), mesh), ordering, seed, threads)
+    sym.lower = bool(lower)
+    return sym
 
 
 def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None = None, fixed: ArrayLike | None = None,
@@ -183,6 +186,7 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
         ordering = ordering if isinstance(ordering, str) else constraint.restrict(ordering)
         M = constraint.reduce(M, threads)
     sym, data = analyzed(M, ordering, seed, threads), M.data
+    sym.lower = bool(lower)
     if precision == "mixed":
         sym.matrix_pattern.indices = M.indices.copy()      # refinement reads them: a copy costs less than the tree takes
     del M                                                  # its indices are not needed any more
@@ -199,7 +203,8 @@ def _cholesky_there(A, ordering, mesh, fixed, pin, precision, engine, seed, thre
             ordering = ordering if isinstance(ordering, str) else constraint.restrict(ordering)
             reduced, across = constraint.reduce(positions)
     sym = analyzed_there(reduced.pattern, ordering, seed, threads, on_device(A))
-    values = DeviceValues(n, reduced.pattern, constraint)
+    sym.lower = bool(lower)
+    values = DeviceValues(n, reduced.pattern, constraint, sym.lower)
     with errors("the matrix"):
         data = values.first(source, positions, reduced, across)
     return CholeskyFactor(sym, values, data, precision=precision, threads=threads, engine=engine)
@@ -212,7 +217,7 @@ def _positions_there(A, lower, mesh, pattern_only=False):
     elif pattern_only:
         source = uploaded_pattern(as_csr(A, dtype=None))
     else:
-        source, lower = uploaded(as_symmetric(A, lower=lower)), False
+        source = uploaded(as_csr(A) if lower else as_symmetric(A))
     positions = Positions(source, lower, check=not pattern_only)
     if mesh is not None:
         edges = pattern_of(mesh, "mesh")

@@ -120,7 +120,7 @@ def ildl(A: Matrix, fill_level: int | Auto | None = "auto", droptol: float | Aut
     threads : int, optional
         Default: every core, or ``MESHSOLVE_NUM_THREADS``. Results do not depend on it.
     lower : bool
-        Only the lower triangle of A is read.
+        Only the lower triangle of A is read, and of the matrices that are factored later.
 
     Returns
     -------

@@ -44,7 +44,7 @@ class Factor(spla.LinearOperator):
 
     def _solve_like(self, b, out, solve_columns, rows, solve_imaginary=None):
         """Apply ``solve_columns`` to b of ``rows`` rows; the result has b's shape and lies where b does, and has its dtype
-        where that is floating."""
+        where that is floating. A float32 b may have an ``out`` of float64."""
         on_device = device.holds(b)
         given = device.asarray(b) if on_device else as_array(b, "b")
         if given.dtype.kind == "c":
@@ -52,7 +52,8 @@ class Factor(spla.LinearOperator):
             imaginary = self._solve_real(given.imag.copy(), solve_imaginary or solve_columns, rows, on_device)
             return deliver(real + 1j * imaginary, real.shape, out, on_device)
         x = self._solve_real(given, solve_columns, rows, on_device)
-        return deliver(x.astype(np.float32) if given.dtype == np.float32 and out is None else x, x.shape, out, on_device)
+        narrow = given.dtype == np.float32 and (out is None or _dtype_of(out, on_device) == np.float32)
+        return deliver(x.astype(np.float32) if narrow else x, x.shape, out, on_device)
 
     def _solve_vector(self, solve, b):
         """The solution for a vector as the core takes it, or None for any other b: a microsecond beside the core's work, not four.
@@ -113,6 +114,13 @@ def deliver(x, shape, out, on_device=False):
         raise InvalidInputError(f"out has to be a writable array of shape {x.shape} and dtype {x.dtype}, where b lies")
     (device.asarray(out) if on_device else out)[...] = x
     return out
+
+
+def _dtype_of(out, on_device):
+    """Of an array where it has to lie, else None."""
+    if on_device:
+        return device.asarray(out).dtype if device.holds(out) else None
+    return out.dtype if isinstance(out, np.ndarray) else None
 
 
 def _like(out, x):

@@ -80,7 +80,8 @@ class CholeskyFactor(Factor):
         Parameters
         ----------
         A : (n, n) symmetric matrix of any kind
-            Entries that are missing from the analysed pattern's point of view are zeros.
+            Entries that are missing from the analysed pattern's point of view are zeros. Its lower triangle alone is read
+            where the factor was made with ``lower=True``.
 
         Returns
         -------

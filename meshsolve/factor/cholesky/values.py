@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from meshsolve import device
-from meshsolve.arrays import as_symmetric
+from meshsolve.arrays import as_csr, as_symmetric
 from meshsolve.device.lists import keys_of
 from meshsolve.device_arrays import Positions, as_device_csr, on_device, uploaded
 from meshsolve.errors import InvalidInputError
@@ -18,7 +18,7 @@ class Values:
     n : int
         Rows of the whole matrix.
     symbolic : Symbolic
-        Of the free rows.
+        Of the free rows; says whether the lower triangle alone is read.
     constraint : Fixed, Pinned or None
         Takes the coupling of each matrix.
     threads : int
@@ -36,7 +36,7 @@ class Values:
 
     def of(self, A):
         """(nnz,) float64."""
-        M = as_symmetric(A, threads=self.threads)
+        M = as_symmetric(A, lower=self.symbolic.lower, threads=self.threads)
         _check_size(M.n, self.n)
         pattern = self.symbolic.matrix_pattern
         if self.constraint is None:
@@ -54,12 +54,14 @@ class DeviceValues:
     pattern : Csr of device arrays
         The analysed pattern, of the free rows.
     constraint : DeviceConstraint or None
+    lower : bool
+        Only the lower triangle of a matrix is read.
     """
 
     place = "cuda"
 
-    def __init__(self, n, pattern, constraint=None):
-        self.n, self.pattern, self.constraint = n, pattern, constraint
+    def __init__(self, n, pattern, constraint=None, lower=False):
+        self.n, self.pattern, self.constraint, self.lower = n, pattern, constraint, lower
         self._positions = self._take = self._across = None
 
     def __getstate__(self):
@@ -72,14 +74,14 @@ class DeviceValues:
 
     def of(self, A):
         """(nnz,) float64 on the device, of a matrix that lies there or on the host."""
-        M = None if on_device(A) else as_symmetric(A)
+        M = None if on_device(A) else as_csr(A) if self.lower else as_symmetric(A)
         with device.errors("the matrix"):
             source = as_device_csr(A) if M is None else uploaded(M)
             _check_size(source.n, self.n)
             if self._positions is not None and self._positions.fits(source):
                 self._positions.check(source)
                 return self._gather(source)
-            return self._find(source, Positions(source))
+            return self._find(source, Positions(source, self.lower))
 
     def first(self, source, positions, reduced, across):
         """The values of the matrix that was analysed; ``reduced`` and ``across`` are what the constraint makes of its positions."""

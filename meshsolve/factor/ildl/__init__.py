@@ -58,9 +58,9 @@ class IldlFactor(Factor):
         several threads a matching runs beside the ordering: what of it that did not cover counts.
     """
 
-    def __init__(self, matrix, pairs, core, report, dtype):
+    def __init__(self, matrix, pairs, core, report, dtype, lower=False):
         super().__init__(matrix.n, np.float64)
-        self.storage = np.dtype(dtype)
+        self.storage, self._lower = np.dtype(dtype), bool(lower)
         self.report, self.structural_rank, self._matched_scale = report, pairs.rank, pairs.scale
         self._pattern, self._core, self._extracted = Csr(matrix.n, matrix.indptr, matrix.indices.copy()), core, None
         self._run(matrix.data)
@@ -77,7 +77,7 @@ class IldlFactor(Factor):
         Parameters
         ----------
         A : (n, n) symmetric matrix of any kind
-            Entries that are missing are zeros.
+            Entries that are missing are zeros. Its lower triangle alone is read where the factor was made with ``lower=True``.
 
         Returns
         -------
@@ -91,7 +91,7 @@ class IldlFactor(Factor):
         SingularMatrixError
             A has no nonzero. After any error the earlier factor is still there.
         """
-        M = as_symmetric(A, threads=self._threads)
+        M = as_symmetric(A, lower=self._lower, threads=self._threads)
         if M.n != self.shape[0]:
             raise InvalidInputError(f"A has {M.n} rows, the factor {self.shape[0]}")
         _require_nonzero(M)
@@ -232,7 +232,7 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
         with report.phase("symbolic"):
             core = _device_core(M, tiles, choices) if there else IncompleteCore(M, tiles, choices, threads)
     report.facts["mode"] = core.kind
-    return IldlFactor(M, matched, core, report, choices.dtype)
+    return IldlFactor(M, matched, core, report, choices.dtype, lower)
 
 
 def _device_core(matrix, tiles, choices):

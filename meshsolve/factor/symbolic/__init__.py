@@ -224,12 +224,15 @@ class Symbolic:
         Estimate of the memory of a float64 factor: the dense blocks and their row lists.
     ordering : Ordering or None
         Where ``perm`` came from.
+    lower : bool
+        Of A, and of the matrices that are factored later, the lower triangle alone is read.
     report : Report
         Phase ``symbolic``.
     """
 
     ordering: Any
     report: Report
+    lower: bool = False
     _threads: int
     _pattern: Any = None            # on the host
     _bound: Any = None

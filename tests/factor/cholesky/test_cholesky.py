@@ -1,5 +1,6 @@
 """Cholesky factorization and solves against dense linear algebra."""
 
+import copy
 import os
 import pickle
 import subprocess
@@ -136,8 +137,12 @@ def test_kinds_of_right_hand_sides():
     assert np.allclose(F.solve(b[::-1][::-1]), x)
     out = np.empty(72)
     assert F.solve(b, out=out) is out and np.array_equal(out, x)
-    with pytest.raises(ms.InvalidInputError, match="out"):
-        F.solve(b, out=np.empty(71))
+    for dtype in (np.float32, np.float64):                  # for a float32 right-hand side either will do
+        out = np.empty(72, dtype)
+        assert F.solve(b.astype(np.float32), out=out) is out and np.allclose(out, x, rtol=1e-5)
+    for wrong in (np.empty(71), np.empty(72, np.float32), np.empty(72, complex), [0.0] * 72):
+        with pytest.raises(ms.InvalidInputError, match="out"):
+            F.solve(b, out=wrong)
     assert np.allclose((F.T @ b), x) and F.shape == (72, 72)
 
 
@@ -180,6 +185,21 @@ def test_lower_triangle_is_enough():
     A = spd(grid(9, 8))
     b = np.arange(72.0)
     assert np.array_equal(ms.cholesky(sp.tril(A), lower=True).solve(b), ms.cholesky(A).solve(b))
+
+
+@pytest.mark.parametrize("options", [{}, {"fixed": [3, 70]}, {"precision": "mixed"}])
+def test_the_lower_triangle_is_enough_for_later_matrices_as_well(options):
+    A, B = spd(grid(9, 8), seed=1), spd(grid(9, 8), seed=2)
+    b, expected = np.arange(72.0), ms.cholesky(A, **options).refactor(B).solve(np.arange(72.0))
+    F = ms.cholesky(sp.tril(A), lower=True, **options)
+    copies = [pickle.loads(pickle.dumps(F)), copy.deepcopy(F)]
+    for G in (F, *copies):
+        assert np.array_equal(G.refactor(sp.tril(B)).solve(b), expected)
+        assert np.array_equal(G.refactor(B + sp.triu(B, 1)).solve(b), expected)         # whatever the upper one holds
+    for sym in (ms.analyze(sp.tril(A), lower=True), pickle.loads(pickle.dumps(ms.cholesky(sp.tril(A), lower=True).symbolic))):
+        assert np.array_equal(sym.factor(sp.tril(B)).refactor(sp.tril(B)).solve(b), ms.cholesky(A).refactor(B).solve(b))
+    with pytest.raises(ms.NotSymmetricError):
+        ms.cholesky(A, **options).refactor(sp.tril(B))
 
 
 def test_given_orderings():

@@ -211,11 +211,14 @@ def test_arrays_come_back_where_they_came_from(gpu, monkeypatch):
         results = [F.solve(a) for a in given[:-1]] + [F @ given[-1]]
         out = there(np.zeros((300, 3)))
         assert F.solve(given[-1], out=out) is out
+        narrow = there(np.zeros((300, 3), np.float32))
+        assert F.solve(given[3], out=narrow) is narrow
     assert all(type(x) is not list and not isinstance(x, (list, sp.sparray)) for x in results)
     for x, given in zip(results, (*big, b)):
         expected = ms.cholesky(A, ordering=F.symbolic.ordering.perm, device="cpu").solve(given)
         close(x, expected, 1e-6 if given.dtype == np.float32 else 1e-13)
     close(out, reference, 1e-13)
+    close(narrow, reference.astype(np.float32), 1e-6)
 
 
 def test_values_on_the_device_stay_there(gpu, monkeypatch):
@@ -239,6 +242,22 @@ def test_matrices_on_the_device_in_any_form(gpu):
     smaller = sp.csr_array(A - sp.diags_array(A.diagonal()) * 0)
     smaller = sp.csr_array(sp.diags_array(A.diagonal()))    # a pattern inside the analysed one
     close(ms.cholesky(Sparse(A), device="cuda").refactor(Sparse(smaller)).solve(np.ones(72)), 1 / A.diagonal(), 1e-13)
+
+
+@pytest.mark.parametrize("options", [{}, {"fixed": [3, 70]}], ids=str)
+@pytest.mark.parametrize("first", [sp.csr_array, Sparse])
+def test_the_lower_triangle_is_enough_for_later_matrices_as_well(gpu, first, options):
+    A, B = spd(grid(9, 8), seed=1), spd(grid(9, 8), seed=2)
+    b = np.ones(72)
+    F = ms.cholesky(first(sp.tril(A)), lower=True, device="cuda", **options)
+    expected = ms.cholesky(B, device="cpu", **options).solve(b)
+    anything = B + sp.triu(B, 1)
+    for later in (sp.tril(B), Sparse(sp.tril(B)), anything, Sparse(anything), Sparse(sp.tril(B))):
+        close(pickle.loads(pickle.dumps(F)).refactor(later).solve(b), expected, 1e-12)
+        close(F.refactor(later).solve(b), expected, 1e-12)
+    if not options:
+        sym = ms.analyze(first(sp.tril(A)), lower=True, device="cuda")
+        close(sym.factor(Sparse(sp.tril(B)), device="cuda").refactor(sp.tril(A)).refactor(sp.tril(B)).solve(b), expected, 1e-12)
 
 
 def test_bad_input_on_the_device(gpu):

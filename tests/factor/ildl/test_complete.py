@@ -1,5 +1,8 @@
 """The complete factor: what L, D, perm and scale say, inertia, solves, delayed pivots, refactorization."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -172,6 +175,17 @@ def test_single_precision_is_a_preconditioner():
 def test_lower_triangle():
     A = ms.datasets.kkt(30, 10)
     assert np.array_equal(ms.ildl(sp.tril(A), lower=True).L.data, ms.ildl(A).L.data)
+
+
+@pytest.mark.parametrize("fill_level", [None, 1])
+def test_the_lower_triangle_is_enough_for_later_matrices_as_well(fill_level):
+    A = ms.datasets.kkt(30, 10)
+    K = ms.ildl(sp.tril(A), fill_level=fill_level, lower=True)
+    expected = ms.ildl(A, fill_level=fill_level).refactor(2 * A).L.data
+    for F in (K, pickle.loads(pickle.dumps(K)), copy.deepcopy(K)):
+        assert np.array_equal(F.refactor(2 * sp.tril(A)).L.data, expected)
+    with pytest.raises(ms.NotSymmetricError):
+        ms.ildl(A, fill_level=fill_level).refactor(sp.tril(A))
 
 
 def test_small_update_matrices_between_threads_take_little_memory():
