@@ -33,9 +33,9 @@ class Report:
         Sizes and choices: ``nnz_A``, ``nnz_L``, ``flops``, ``bytes``, ``threads``, ``device``, ``ordering`` and others.
     """
 
-    def __init__(self, **facts):
-        self.seconds = {}
-        self.facts = {"nnz_A": 0, "nnz_L": 0, "flops": 0.0, "bytes": 0, "threads": 1, "device": "cpu", "ordering": None}
+    def __init__(self, **facts: Any) -> None:
+        self.seconds: dict[str, float] = {}
+        self.facts: dict[str, Any] = {"nnz_A": 0, "nnz_L": 0, "flops": 0.0, "bytes": 0, "threads": 1, "device": "cpu", "ordering": None}
         self.facts.update(facts)
 
     def phase(self, name: str) -> _Phase:

@@ -26,6 +26,12 @@ def test_public_functions_are_annotated(name):
     assert not bare and signature.return_annotation is not signature.empty, f"{bare} or the result of {name} has no type"
 
 
+@pytest.mark.parametrize("constructed", [ms.Mesh, ms.PatchMesh, ms.Ordering, ms.torch.Solver], ids=lambda c: c.__name__)
+def test_constructors_are_annotated(constructed):
+    """Or a call is an error under mypy --strict."""
+    assert all(p.annotation is not p.empty for p in inspect.signature(constructed).parameters.values())
+
+
 def mypy(*arguments):
     pytest.importorskip("mypy")
     return subprocess.run([sys.executable, "-m", "mypy", *arguments], cwd=ROOT, capture_output=True, text=True)
@@ -53,6 +59,9 @@ ms.cholesky(A, precision="quadruple")
 ms.mass_matrix(ms.datasets.icosphere(1), kind="lumpy")
 F.solve(np.ones(9), system="U")
 ms.cholesky(A, presision="mixed")
+reveal_type(ms.Mesh(np.zeros((3, 3)), [[0, 1, 2]]).components)
+reveal_type(F.shape)
+reveal_type(F.report.seconds)
 """
 
 
@@ -60,12 +69,13 @@ def test_users_see_types_and_wrong_words(tmp_path):
     assert (ROOT / "meshsolve" / "py.typed").exists() and ms.__all__
     file = tmp_path / "user.py"
     file.write_text(USER)
-    done = mypy("--config-file", str(ROOT / "pyproject.toml"), str(file))
+    done = mypy("--strict", "--config-file", str(ROOT / "pyproject.toml"), str(file))
     revealed = [line.split('"')[1] for line in done.stdout.splitlines() if "Revealed" in line]
     factors = ["cholesky.CholeskyFactor", "ildl.IldlFactor", "glu.LUFactor"]
     assert revealed[0] == "meshsolve.factor.cholesky.CholeskyFactor" and "ndarray" in revealed[1] and "ndarray" in revealed[3]
     assert all(f in revealed[2] for f in factors) and revealed[4] == "meshsolve.krylov.info.Info"
     assert revealed[5] == "meshsolve.apps.circuit.results.OperatingPoint"
+    assert "ndarray" in revealed[6] and revealed[7:] == ["tuple[int, int]", "dict[str, float]"]
     faults = [line for line in done.stdout.splitlines() if ": error:" in line]
     words = ["precision", "kind", "system", "presision"]
     assert len(faults) == 4 and all(word in line for word, line in zip(words, faults)), done.stdout

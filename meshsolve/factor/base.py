@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from typing import Any
 
 import numpy as np
 import scipy.sparse.linalg as spla
@@ -24,6 +25,9 @@ class Factor(spla.LinearOperator):
     :meth:`_solve_like` from its ``solve``.
     """
 
+    shape: tuple[int, int]                                  # scipy's operators have no types
+    dtype: np.dtype[Any]
+
     def __init__(self, n, dtype):
         super().__init__(dtype=np.dtype(dtype), shape=(n, n))
 
@@ -38,7 +42,8 @@ class Factor(spla.LinearOperator):
     def __repr__(self):
         facts = {name: self.report.facts.get(name) for name in TOLD}
         told = "".join(f", {name}={value!r}" for name, value in facts.items() if value is not None)
-        return f"{type(self).__name__}(n={self.shape[0]}, nnz={self.nnz}, dtype={self.dtype}{told})"
+        stored = getattr(self, "storage", self.dtype)       # a preconditioner stored in float32 works on float64 vectors
+        return f"{type(self).__name__}(n={self.shape[0]}, nnz={self.nnz}, dtype={stored}{told})"
 
     _place = "cpu"                                          # where the factor lies: "cpu" or "cuda"
 

@@ -45,12 +45,13 @@ class Mesh:
 
     Examples
     --------
-    >>> mesh = Mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> import meshsolve as ms
+    >>> mesh = ms.Mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
     >>> mesh.edges.tolist()
     [[0, 1], [0, 2], [1, 2]]
     """
 
-    def __init__(self, vertices, faces):
+    def __init__(self, vertices: ArrayLike, faces: ArrayLike) -> None:
         self._vertices = _as_vertices(vertices)
         self._faces = _as_faces(faces, len(self._vertices))
         self._faces.flags.writeable = False

@@ -50,7 +50,8 @@ class CholeskyFactor(Factor):
     flops : float
         Sum of the squared column counts of L.
     symbolic : Symbolic
-        The analysis, to be used again with ``symbolic.factor(A2)``.
+        The analysis, to be used again with ``symbolic.factor(A2)``. Where rows are fixed or pinned it is that of the free rows:
+        A2 is then the block of the free rows alone, and its factor knows of no constraint.
     report : Report
         Seconds per phase (``order``, ``symbolic``, ``numeric``, ``solve``), sizes, bytes.
     """

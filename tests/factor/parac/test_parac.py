@@ -451,3 +451,9 @@ def test_real_graphs(data_dir):
             warnings.simplefilter("error")
             x, info = ms.cg(L, b, M=ms.parac(L), maxiter=300)
         assert info.converged
+
+
+def test_a_factor_says_how_its_numbers_are_stored():
+    L = ms.datasets.grid2d(6, 5)
+    assert "dtype=float32" in repr(ms.parac(L, dtype=np.float32)) and "dtype=float64" in repr(ms.parac(L))
+    assert "dtype=float32" in repr(ms.ildl(ms.datasets.kkt(20, 10), dtype=np.float32))
