@@ -7,7 +7,7 @@ genus 0 becomes a round sphere (Kazhdan, Solomon, Ben-Chen 2012). Both need one 
 """
 
 import numpy as np
-from command_line import options
+from command_line import options, read
 
 import meshsolve as ms
 
@@ -28,7 +28,7 @@ def roundness(mesh):
 
 def main(arguments=None):
     given = options(__doc__, arguments, "mesh", "mesh file; default: a dumbbell", steps=150)
-    mesh = ms.load_mesh(given.mesh) if given.mesh else dumbbell()
+    mesh = read(ms.load_mesh, given.mesh) if given.mesh else dumbbell()
     plain, _ = ms.apps.mcf(mesh, steps=3, dt=0.01 * ms.mass_matrix(mesh).sum() / (4 * np.pi))
     sphere, report = ms.apps.mcf(mesh, steps=given.steps, conformal=True)
     print(report)

@@ -7,21 +7,24 @@ directions, in the least-squares sense, is the distance (Crane, Weischedel, Ward
 """
 
 import numpy as np
-from command_line import options
+import scipy.sparse as sp
+from command_line import options, read
 from picture import colored
 
 import meshsolve as ms
 
 
 class HeatMethod:
-    """Both factors of a mesh; ``distance(source)`` is (n,) distances to a vertex or to the nearest of several."""
+    """Both factors of a mesh; ``distance(source)`` is (n,) distances to a vertex or to the nearest of several, infinite on other
+    pieces of the mesh."""
 
     def __init__(self, mesh):
         self.mesh = mesh
         L, M = ms.cotan_laplacian(mesh), ms.mass_matrix(mesh)
         ends = mesh.vertices[mesh.edges]
         t = np.linalg.norm(ends[:, 0] - ends[:, 1], axis=1).mean() ** 2
-        self.heat = ms.cholesky(M + t * L, mesh=mesh)
+        unreferenced = sp.diags_array((M.diagonal() == 0).astype(float))       # any entry makes their rows regular
+        self.heat = ms.cholesky(M + t * L + unreferenced, mesh=mesh)
         self.poisson = ms.cholesky(L, pin=True)
         a, b, c = mesh.vertices[mesh.faces].transpose(1, 0, 2)
         normal = np.cross(b - a, c - a)
@@ -40,14 +43,24 @@ class HeatMethod:
         flux = (self.gradients * direction).sum(axis=2) * self.double_area[:, 0] / 2           # (3, m)
         divergence = np.bincount(self.mesh.faces.T.ravel(), flux.ravel(), n)
         phi = self.poisson.solve(divergence)
-        return phi - phi[source].min()
+        return self._from_sources(phi, np.atleast_1d(source))
+
+    def _from_sources(self, phi, source):
+        """The potential of each piece is known but for a constant: its least source is at 0."""
+        least = np.full(self.mesh.components.max() + 1, -np.inf)            # so that a piece without a source is infinitely far
+        for of in np.unique(self.mesh.components[source]):
+            least[of] = phi[source[self.mesh.components[source] == of]].min()
+        return phi - least[self.mesh.components]
 
 
 def main(arguments=None):
     given = options(__doc__, arguments, "mesh", "mesh file without zero-area triangles; default: a smooth closed surface", source=0)
-    mesh = ms.load_mesh(given.mesh) if given.mesh else ms.datasets.scan_like(10_000, noise=0.0, hole=False)
+    mesh = read(ms.load_mesh, given.mesh) if given.mesh else ms.datasets.scan_like(10_000, noise=0.0, hole=False)
     distance = HeatMethod(mesh).distance(given.source)
-    print(f"farthest vertex {distance.argmax()} at {distance.max():.4f}")
+    reached = np.isfinite(distance)
+    farthest = np.where(reached, distance, 0).argmax()
+    elsewhere = "" if reached.all() else f"; {np.count_nonzero(~reached)} on other pieces"
+    print(f"farthest vertex {farthest} at {distance[farthest]:.4f}{elsewhere}")
     if given.output:
         colored(given.output, mesh, distance, isolines=16)
     return distance

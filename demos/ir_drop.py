@@ -10,7 +10,7 @@ import pathlib
 import tempfile
 
 import numpy as np
-from command_line import options
+from command_line import options, read
 
 import meshsolve as ms
 
@@ -37,7 +37,7 @@ def main(arguments=None):
         deck = given.deck or pathlib.Path(folder) / "grid.sp"
         if not given.deck:
             write_grid(deck)
-        voltages = ms.apps.circuit.read(deck).op()
+        voltages = read(ms.apps.circuit.read, deck).op()
     drop = voltages.voltages.max() - voltages.voltages
     worst = drop.argmax()
     print(f"{len(drop)} nodes; largest drop {1e3 * drop[worst]:.1f} mV at {voltages.nodes[worst]}")

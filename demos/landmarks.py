@@ -9,7 +9,7 @@ negative eigenvalues, which the complete L D L^T factor confirms.
 
 import numpy as np
 import scipy.sparse as sp
-from command_line import options
+from command_line import options, surface
 
 import meshsolve as ms
 
@@ -32,8 +32,8 @@ def smooth(mesh, landmarks, strength=1e5):
 
 
 def main(arguments=None):
-    given = options(__doc__, arguments, "mesh", "mesh file, every vertex in a face; default: a scan-like surface", landmarks=100)
-    mesh = ms.load_mesh(given.mesh) if given.mesh else ms.datasets.scan_like(10_000)
+    given = options(__doc__, arguments, "mesh", "mesh file; default: a scan-like surface", landmarks=100)
+    mesh = surface(given.mesh) if given.mesh else ms.datasets.scan_like(10_000)
     landmarks = np.random.default_rng(0).choice(len(mesh.vertices), given.landmarks, replace=False)
     kept, K = smooth(mesh, landmarks)
     print(f"eigenvalues: {K.inertia[0]} positive, {K.inertia[1]} negative, {K.inertia[2]} zero")

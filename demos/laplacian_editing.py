@@ -8,7 +8,7 @@ keeps the details of the surface (Sorkine et al. 2004; Botsch and Kobbelt 2004).
 
 import numpy as np
 import scipy.sparse as sp
-from command_line import options
+from command_line import options, surface
 
 import meshsolve as ms
 
@@ -37,8 +37,8 @@ def ends(mesh, share=0.08):
 
 
 def main(arguments=None):
-    given = options(__doc__, arguments, "mesh", "mesh file, every vertex in a face; default: a scan-like surface")
-    mesh = ms.load_mesh(given.mesh) if given.mesh else ms.datasets.scan_like(10_000)
+    given = options(__doc__, arguments, "mesh", "mesh file; default: a scan-like surface")
+    mesh = surface(given.mesh, one_piece=True) if given.mesh else ms.datasets.scan_like(10_000)
     editor = Editor(mesh, *ends(mesh))
     size = np.ptp(mesh.vertices, axis=0).max()
     for share in (0.1, 0.2, 0.3):                       # as a mouse would: only the last one is drawn

@@ -8,7 +8,7 @@ is free; the Dirichlet energy minus the area is least, two vertices are fixed (L
 
 import numpy as np
 import scipy.sparse as sp
-from command_line import options
+from command_line import options, surface
 
 import meshsolve as ms
 
@@ -20,11 +20,11 @@ def boundary_loop(mesh):
     directed = start * np.int64(n) + end
     alone = ~np.isin(end * np.int64(n) + start, directed)
     following = dict(zip(start[alone].tolist(), end[alone].tolist()))
-    loop = [next(iter(following))]
-    while following[loop[-1]] != loop[0]:
+    loop = [*following][:1]
+    while loop and len(loop) < len(following) and following.get(loop[-1], loop[0]) != loop[0]:
         loop.append(following[loop[-1]])
-    if len(loop) != alone.sum():
-        raise SystemExit("the mesh has to have one boundary")
+    if not loop or len(loop) != alone.sum():
+        raise SystemExit(f"the mesh has to have one boundary: {alone.sum()} sides have one face, a walk along them meets {len(loop)}")
     return np.array(loop)
 
 
@@ -81,7 +81,7 @@ def draw(maps, faces, path):
 
 def main(arguments=None):
     given = options(__doc__, arguments, "mesh", "mesh file with one boundary; default: a wavy cap")
-    mesh = ms.load_mesh(given.mesh) if given.mesh else cap()
+    mesh = surface(given.mesh, one_piece=True) if given.mesh else cap()
     maps = {"harmonic": harmonic(mesh), "conformal (LSCM)": conformal(mesh)}
     print(f"{len(mesh.vertices)} vertices, {len(boundary_loop(mesh))} of them on the boundary")
     if given.output:

@@ -4,7 +4,8 @@ import numpy as np
 
 
 def colored(path, mesh, values, isolines=0, azimuth=30.0, elevation=18.0, colormap="viridis"):
-    """Write a PNG of a mesh with a colour for each value of a vertex (n,) or a face (m,); ``isolines`` stripes, if asked for."""
+    """Write a PNG of a mesh with a colour for each value of a vertex (n,) or a face (m,), grey where it is infinite; ``isolines`` stripes,
+    if asked for."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -19,10 +20,14 @@ def colored(path, mesh, values, isolines=0, azimuth=30.0, elevation=18.0, colorm
     normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     light = 0.45 + 0.55 * np.abs(normal[:, 2]) / np.linalg.norm(normal, axis=1).clip(1e-300)
     of_face = values[mesh.faces].mean(axis=1) if len(values) == len(mesh.vertices) else values
-    share = (of_face - of_face.min()) / max(np.ptp(of_face), 1e-300)
-    color = pyplot.get_cmap(colormap)(share)[:, :3] * light[:, None]
+    known = np.isfinite(of_face)
+    low, high = of_face.min(where=known, initial=np.inf), of_face.max(where=known, initial=-np.inf)
+    share = (of_face[known] - low) / max(high - low, 1e-300)
+    color = np.full((len(of_face), 3), 0.8)
+    color[known] = pyplot.get_cmap(colormap)(share)[:, :3]
     if isolines:
-        color[(share * 2 * isolines).astype(int) % 2 == 1] *= 0.75
+        color[np.flatnonzero(known)[(share * 2 * isolines).astype(int) % 2 == 1]] *= 0.75
+    color *= light[:, None]
     order = np.argsort(corners[:, :, 2].mean(axis=1))
     figure, axes = pyplot.subplots(figsize=(5, 5))
     axes.add_collection(PolyCollection(corners[order, :, :2], facecolors=color[order], edgecolors=color[order], linewidths=0.3))

@@ -9,7 +9,7 @@ serves the field and every edit. Unlike Laplacian editing, the details of the su
 """
 
 import numpy as np
-from command_line import options
+from command_line import options, surface
 from scipy.spatial.transform import Rotation
 
 import meshsolve as ms
@@ -68,9 +68,8 @@ def bend(mesh, degrees):
 
 
 def main(arguments=None):
-    given = options(__doc__, arguments, "mesh", "mesh file without zero-area triangles, every vertex in a face; default: "
-                    "a caterpillar", degrees=90)
-    mesh = ms.load_mesh(given.mesh) if given.mesh else caterpillar()
+    given = options(__doc__, arguments, "mesh", "mesh file without zero-area triangles; default: a caterpillar", degrees=90)
+    mesh = surface(given.mesh, one_piece=True) if given.mesh else caterpillar()
     bent = bend(mesh, given.degrees)
     if given.output:
         ms.apps.render(given.output, mesh, bent, captions=["before", f"the right end turned by {given.degrees} degrees"])

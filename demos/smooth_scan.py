@@ -8,7 +8,7 @@ pattern: refactor() runs the numeric phase alone. ms.apps.smooth and ms.apps.mcf
 """
 
 import numpy as np
-from command_line import options
+from command_line import options, surface
 
 import meshsolve as ms
 
@@ -28,7 +28,7 @@ def smooth(mesh, strengths=(1, 8)):
 
 def main(arguments=None):
     given = options(__doc__, arguments, "mesh", "mesh file; default: a scan-like surface of 20,000 vertices")
-    mesh = ms.load_mesh(given.mesh) if given.mesh else ms.datasets.scan_like(20_000, noise=0.4)
+    mesh = surface(given.mesh) if given.mesh else ms.datasets.scan_like(20_000, noise=0.4)
     smoothed = smooth(mesh)
     for result in smoothed:
         print(f"area {ms.mass_matrix(mesh).sum():.4f} -> {ms.mass_matrix(result).sum():.4f}")

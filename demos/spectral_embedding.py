@@ -8,13 +8,14 @@ Without a preconditioner LOBPCG does not get there on such graphs; with a comple
 
 import numpy as np
 import scipy.sparse.linalg as spla
-from command_line import options
+from command_line import connected_graph, options
 
 import meshsolve as ms
 
 
 def embed(L, dimensions=2, rtol=1e-3, seed=0):
-    """Coordinates (n, dimensions): eigenvectors of the smallest non-zero eigenvalues of the Laplacian L, and those values."""
+    """Coordinates (n, dimensions): eigenvectors of the smallest non-zero eigenvalues of the Laplacian L of a connected graph, and
+    those values."""
     n = L.shape[0]
     P = ms.parac(L, rhs=20, seed=seed)
     X = np.random.default_rng(seed).standard_normal((n, dimensions + 2))
@@ -42,7 +43,7 @@ def draw(L, xy, path):
 
 def main(arguments=None):
     given = options(__doc__, arguments, "graph", "Matrix Market file; default: a road-like graph of 20,000 vertices")
-    L = ms.graph_laplacian(ms.datasets.load_matrix(given.graph)) if given.graph else ms.datasets.road_like(20_000)
+    L = connected_graph(given.graph) if given.graph else ms.datasets.road_like(20_000)
     xy, values = embed(L)
     print(f"{L.shape[0]} vertices, {L.nnz - L.shape[0]} entries; smallest eigenvalues {values}")
     if given.output:

@@ -51,6 +51,64 @@ def test_effective_resistance(tmp_path, capsys):
     assert "72 vertices, 127 edges" in capsys.readouterr().out
 
 
+def test_files_of_graphs_keep_their_weights(tmp_path, capsys):
+    """Of a matrix of weights, a Laplacian, or one triangle; the largest component alone has eigenvectors that tell something."""
+    L = ms.datasets.grid2d(9, 8).tolil()
+    for i, j, w in ((0, 1, 3.0), (5, 13, 0.25)):
+        L[i, j] = L[j, i] = -w
+    L = sp.csr_array(sp.block_diag([L - sp.diags_array(L.sum(axis=1)), ms.datasets.grid2d(3, 2), sp.csr_array((2, 2))]))
+    weights = sp.diags_array(L.diagonal()) - L
+    for name, A in (("laplacian", L), ("weights", weights), ("triangle", sp.tril(weights))):
+        scipy.io.mmwrite(tmp_path / f"{name}.mtx", sp.coo_array(A))
+        read = load("command_line").connected_graph(tmp_path / f"{name}.mtx")
+        assert abs(read - L[:72, :72]).max() < 1e-12 and "left out: 8 of 80" in capsys.readouterr().out
+    xy = load("spectral_embedding").main([str(tmp_path / "weights.mtx")])
+    assert np.linalg.norm(L[:72, :72] @ xy, axis=0).min() > 1e-2            # of zero eigenvalues it would be 0
+    load("effective_resistance").main([str(tmp_path / "weights.mtx")])
+    assert "72 vertices, 127 edges" in (out := capsys.readouterr().out) and "no true weight x resistance is above 1" in out
+
+
+def ball_with_more():
+    """A sphere, a smaller one beside it, and vertices of no face before and behind."""
+    ball, small = ms.datasets.icosphere(3), ms.datasets.icosphere(1)
+    x = np.concatenate([[[9.0, 9, 9]], ball.vertices, small.vertices / 4 + [0, 0, 3], [[8.0, 8, 8]]])
+    return ms.Mesh(x, np.concatenate([ball.faces + 1, small.faces + 1 + len(ball.vertices)])), ball
+
+
+@pytest.mark.parametrize("name", ["smooth_scan", "landmarks", "laplacian_editing", "poisson_editing", "geodesics"])
+def test_vertices_of_no_face_and_several_pieces_are_no_trouble(name, tmp_path, capsys):
+    mesh, ball = ball_with_more()
+    result = run(name, tmp_path, mesh)
+    out = capsys.readouterr().out
+    if name == "geodesics":                                             # from vertex 0, which is in no face
+        assert result[0] == 0 and np.isinf(result[1:]).all()
+        distance = load(name).HeatMethod(mesh).distance([1, len(mesh.vertices) - 5])
+        assert np.isfinite(distance[1:-1]).all() and distance[1:643].max() > 2.8 and np.isinf(distance[[0, -1]]).all()
+        assert f"{len(mesh.vertices) - 1} on other pieces" in out
+        return
+    result = result[0] if name == "smooth_scan" else result
+    left = 2 if name in ("smooth_scan", "landmarks") else 2 + 42
+    assert len(result.vertices) == len(mesh.vertices) - left and f"left out: {left} of {len(mesh.vertices)} vertices" in out
+    assert np.isfinite(result.vertices).all() and (left == 2 or np.array_equal(result.faces, ball.faces))
+
+
+def test_what_cannot_be_read_or_flattened_is_said_in_a_line(tmp_path):
+    suffix = {"ir_drop": "sp", "spectral_embedding": "mtx", "effective_resistance": "mtx"}
+    for name in sorted({path.stem for path in DEMOS.glob("*.py")} - {"picture", "command_line"}):
+        with pytest.raises(SystemExit, match="none.*no such file") as stopped:
+            load(name).main([str(tmp_path / f"none.{suffix.get(name, 'ply')}")])
+        assert stopped.value.__suppress_context__
+    demo = load("parameterization")
+    ball = ms.datasets.icosphere(2)
+    two_holes = ball.faces[(np.abs(ball.vertices[ball.faces, 1]) < 0.8).all(axis=1)]
+    for mesh in (ball, ms.Mesh(ball.vertices, two_holes), ms.Mesh(ball.vertices, two_holes[:, ::-1])):
+        with pytest.raises(SystemExit, match="one boundary"):
+            demo.boundary_loop(mesh)
+    turned = ms.Mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0.0]], [[0, 1, 2], [1, 2, 3]])      # sides that do not follow each other
+    with pytest.raises(SystemExit, match="one boundary"):
+        demo.boundary_loop(turned)
+
+
 def run(name, tmp_path, mesh):
     """main() of a demo on a mesh file, and its picture."""
     mesh.save(tmp_path / "mesh.ply")
