@@ -1,5 +1,6 @@
 """Generators: shapes, symmetry, definiteness, structure, the same bits for the same seed, refusals."""
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -221,3 +222,27 @@ def test_load_matrix_of_other_kinds(tmp_path):
     path.write_text("%%MatrixMarket matrix array real general\n2 1\n1.5\n2\n")
     dense = ds.load_matrix(path)
     assert isinstance(dense, np.ndarray) and dense.tolist() == [[1.5], [2.0]]
+
+
+SEEDED = [n for n in ds.__all__ if "seed" in inspect.signature(getattr(ds, n)).parameters]
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_a_bad_seed_is_refused_whether_it_is_used_or_not(name):
+    make = getattr(ds, name)
+    given = {"n": 1000 if name == "scan_like" else 6, "k": 3, "m": 3, "mesh": ds.icosphere(2)}
+    needed = {key: value for key, value in given.items() if key in inspect.signature(make).parameters}
+    for seed in (-1, 1.5, None, 2**64):
+        with pytest.raises(InvalidInputError, match="seed has to be"):
+            make(**needed, seed=seed)
+    make(**needed, seed=2**64 - 1)                          # the largest
+
+
+def test_average_degrees_of_roads():
+    for degree, average in ((1, 2), (2.5, 2.33), (4, 3.33), (20, 6)):
+        assert ds.road_like(3000, degree=degree).diagonal().mean() == pytest.approx(average, abs=0.05)
+
+
+def test_scans_are_as_large_as_is_said():
+    for n, most in ((1000, 1.2), (2000, 1.2), (10_000, 1.11)):
+        assert n <= len(ds.scan_like(n).vertices) <= most * n

@@ -38,9 +38,10 @@ def load_matrix(path: Path) -> Sparse | Array:
     Examples
     --------
     >>> import pathlib, tempfile
+    >>> import meshsolve as ms
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "small.mtx"
     >>> _ = path.write_text("%%MatrixMarket matrix coordinate real symmetric\\n2 2 2\\n1 1 4\\n2 1 -1\\n")
-    >>> load_matrix(path).toarray().tolist()
+    >>> ms.datasets.load_matrix(path).toarray().tolist()
     [[4.0, -1.0], [-1.0, 0.0]]
     """
     file = existing(path)

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
-from meshsolve.arrays import as_integer, as_number
+from meshsolve.arrays import as_integer, as_number, as_seed
 from meshsolve.datasets.common import check_size, generator, laplacian, sorted_rows
 from meshsolve.mesh import Mesh
 from meshsolve.types import Sparse
@@ -51,7 +51,8 @@ def road_like(n: int, seed: int = 1, degree: float = 2.5) -> Sparse:
         Points, at least 4.
     seed : int
     degree : float
-        Average degree, about: a little less, as some of the further edges fall on the tree.
+        Aimed at; a third of the further edges fall on the tree, so the average degree is about 2 + 2 / 3 (``degree`` - 2), 2.33
+        by default; never below that of a tree, 2, or above that of the triangulation, 6.
 
     Returns
     -------
@@ -68,12 +69,12 @@ def road_like(n: int, seed: int = 1, degree: float = 2.5) -> Sparse:
     -----
     O(n log n) time.
     """
-    degree = as_number(degree, "degree")
+    degree, seed = as_number(degree, "degree"), as_seed(seed)
     edges, points = _delaunay_edges(as_integer(n, "n", 4), seed)
     lengths = np.linalg.norm(points[edges[:, 0]] - points[edges[:, 1]], axis=1)
     tree = minimum_spanning_tree(sp.coo_array((lengths, edges.T), shape=(n, n)).tocsr()).tocoo()
     extra = int(min(max(degree * n / 2 - tree.nnz, 0), len(edges)))
-    more = edges[generator(seed + 1).choice(len(edges), extra, replace=False)]
+    more = edges[generator((seed + 1) % 2**64).choice(len(edges), extra, replace=False)]
     return laplacian(n, np.concatenate([tree.row, more[:, 0]]), np.concatenate([tree.col, more[:, 1]]))
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from meshsolve.arrays import as_integer, one_of
+from meshsolve.arrays import as_integer, as_seed, one_of
 from meshsolve.datasets.common import check_size, generator, laplacian
 from meshsolve.types import Boundary, Sparse
 
@@ -50,7 +50,7 @@ def grid3d(n: int, kind: Literal["uniform", "weighted", "log-uniform", "checkerb
     kind : {"uniform", "weighted", "log-uniform", "checkerboard"}
         ``"weighted"``: weights 1, 1, 100 along the three axes. ``"log-uniform"``: each cell has a conductivity, log-uniform
         in 1..1e6, and an edge the harmonic mean of its two cells. ``"checkerboard"``: the same with conductivities 1 and 1e7
-        in alternating blocks, eight along each axis.
+        in alternating blocks of ``max(n // 8, 1)`` cells along each axis: eight of them where 8 divides n.
     boundary : {"neumann", "dirichlet"}
         As in :func:`grid2d`.
     seed : int
@@ -71,7 +71,7 @@ def grid3d(n: int, kind: Literal["uniform", "weighted", "log-uniform", "checkerb
     -----
     O(n^3) time. Source: the test problems of Liang et al. 2025, "ParAC".
     """
-    shape = (as_integer(n, "n"),) * 3
+    shape, seed = (as_integer(n, "n"),) * 3, as_seed(seed)
     one_of(kind, "kind", ("uniform", "weighted", "log-uniform", "checkerboard"))
     check_size(math.prod(shape))
     if kind == "weighted":
