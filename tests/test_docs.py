@@ -68,6 +68,14 @@ def test_examples_run(module):
     assert failed == 0
 
 
+@pytest.mark.parametrize("thing", [ms.Mesh, ms.PatchMesh, ms.PatchMesh.quotient_graph, ms.PatchMesh.query, ms.datasets.load_matrix,
+                                   ms.cholesky, ms.lu, ms.ildl, ms.order.nested_dissection, ms.order.update], ids=lambda t: t.__name__)
+def test_examples_name_what_they_import(thing):
+    """So that they run where they are pasted: names of the module that they stand in are not known there."""
+    (example,) = doctest.DocTestFinder(recurse=False).find(thing, thing.__name__, globs={})
+    assert example.examples and doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS).run(example).failed == 0
+
+
 def test_readme_examples_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ms.datasets.icosphere(3).save("scan.obj")

@@ -38,7 +38,8 @@ def nested_dissection(A_or_mesh: MeshLike | Matrix, effort: Effort = "default", 
 
     Parameters
     ----------
-    A_or_mesh : Mesh, matrix as for :func:`meshsolve.arrays.as_csr`, or Csr pattern (symmetric, without diagonal)
+    A_or_mesh : Mesh, or (n, n) matrix: scipy sparse of any format, dense, CuPy sparse
+        Of a matrix the pattern of A + A^T without its diagonal counts.
     effort : "default", "fast" or "quality"
         More time for less fill.
     patch_size : int >= 16

@@ -93,7 +93,7 @@ class PatchMesh:
 
     The faces of a mesh are cut along edges; a vertex or an edge belongs to the lowest patch among its faces. Of a matrix or
     pattern the vertices are cut (the pattern of A + A^T without its diagonal counts), an edge belongs to the lower patch of
-    its ends, and there are no faces.
+    its ends (beside a hub of more than 65,534 neighbours, to that of the other end), and there are no faces.
 
     Parameters
     ----------
@@ -143,9 +143,10 @@ class PatchMesh:
     --------
     A grid of 40 x 40 vertices, cut into patches of at most 64:
 
+    >>> import meshsolve as ms
     >>> import scipy.sparse as sp
     >>> path = sp.diags_array([1.0, 1.0], offsets=[-1, 1], shape=(40, 40))
-    >>> P = PatchMesh(sp.kronsum(path, path), patch_size=64)
+    >>> P = ms.PatchMesh(sp.kronsum(path, path), patch_size=64)
     >>> bool(P.vertex_weights.max() <= 64), int(P.vertex_weights.sum())
     (True, 1600)
     >>> indptr, indices = P.query("VV")
@@ -315,9 +316,10 @@ class PatchMesh:
 
         Examples
         --------
+        >>> import meshsolve as ms
         >>> import scipy.sparse as sp
         >>> path = sp.diags_array([1.0, 1.0], offsets=[-1, 1], shape=(6, 6))
-        >>> PatchMesh(path, patch_size=1).quotient_graph().sum(axis=1).tolist()
+        >>> ms.PatchMesh(path, patch_size=1).quotient_graph().sum(axis=1).tolist()
         [1, 2, 2, 2, 2, 1]
         """
         if choose(self._device if device is None else device) == "cuda":
