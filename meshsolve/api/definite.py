@@ -175,6 +175,8 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
     """
     if pin and fixed is not None:
         raise InvalidInputError("pin=True and fixed= exclude each other: fixed rows already make a Laplacian regular")
+    if isinstance(fixed, (set, frozenset)):
+        raise InvalidInputError("fixed has to be a list of row numbers, not a set: it has no order, which fixed_values= follows")
     one_of(device, "device", ("auto", "cpu", "cuda"))
     engine = _engine(device, backend, A)
     if engine.place == "cuda":

@@ -170,14 +170,15 @@ def graph_laplacian(mesh_or_pattern: MeshLike | Matrix) -> Sparse:
     return sp.csr_array((data, indices, indptr), shape=(graph.n, graph.n))
 
 
-def mass_matrix(mesh: MeshLike, kind: Literal["lumped", "voronoi", "consistent"] = "lumped", device: Device = "cpu") -> Sparse:
+def mass_matrix(mesh: MeshLike, kind: Literal["lumped", "barycentric", "voronoi", "consistent"] = "lumped",
+                device: Device = "cpu") -> Sparse:
     """The mass matrix: the area that belongs to each vertex. Its entries sum to the area of the mesh.
 
     Parameters
     ----------
     mesh : Mesh or trimesh.Trimesh
-    kind : {"lumped", "voronoi", "consistent"}
-        ``"lumped"``: a third of every triangle to each corner (barycentric), diagonal. ``"voronoi"``: mixed Voronoi areas,
+    kind : {"lumped", "barycentric", "voronoi", "consistent"}
+        ``"lumped"`` or ``"barycentric"``: a third of every triangle to each corner, diagonal. ``"voronoi"``: mixed Voronoi areas,
         diagonal. ``"consistent"``: linear finite elements, on the pattern of the Laplacian.
     device : {"cpu", "cuda", "auto"}
         On the GPU the result is a CuPy csr_matrix; ``"lumped"`` only.
@@ -201,7 +202,8 @@ def mass_matrix(mesh: MeshLike, kind: Literal["lumped", "voronoi", "consistent"]
     """
     mesh = placed_mesh(mesh)
     n = len(mesh.vertices)
-    one_of(kind, "kind", ("lumped", "voronoi", "consistent"))
+    one_of(kind, "kind", ("lumped", "barycentric", "voronoi", "consistent"))
+    kind = "lumped" if kind == "barycentric" else kind
     if kind != "lumped":
         on_cpu(device, f"the {kind} mass is made", PLACES)
     elif choose(device, n) == "cuda":
