@@ -77,6 +77,20 @@ def test_any_right_hand_side(name, kind):
     assert np.allclose(x, expected, rtol=1e-5 if kind == "float32" else 1e-9, atol=1e-5 if kind == "float32" else 1e-7)
 
 
+@pytest.mark.parametrize("factor", [lambda: ms.cholesky(SPD), lambda: ms.lu(UNSYMMETRIC), lambda: ms.lu(UNSYMMETRIC, engine="columns"),
+                                    lambda: ms.ildl(INDEFINITE), lambda: ms.parac(LAPLACIAN)])
+def test_a_float32_right_hand_side_takes_out_in_either_precision(factor):
+    F, b = factor(), np.zeros((N, 2), np.float32)
+    b[[2, 7]] = 1, -1
+    for given in (b, b[:, 0]):
+        narrow = np.empty_like(given)
+        assert F.solve(given, out=narrow) is narrow and np.array_equal(narrow, F.solve(given))
+        wide = np.empty(given.shape)
+        assert F.solve(given, out=wide) is wide and np.array_equal(wide, F.solve(given.astype(float)))
+        with pytest.raises(ms.InvalidInputError, match="out has to be"):
+            F.solve(given.astype(float), out=narrow)
+
+
 ON_DEVICE = {
     "cholesky": lambda b: ms.cholesky(SPD, device="cuda").solve(b), "pin": lambda b: ms.cholesky(LAPLACIAN, pin=True, device="cuda").solve(b),
     "mixed": lambda b: ms.cholesky(SPD, precision="mixed", device="cuda").solve(b),

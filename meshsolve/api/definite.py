@@ -36,7 +36,8 @@ class Symbolic(_symbolic.Symbolic):
         Parameters
         ----------
         A : (n, n) symmetric positive definite matrix of any kind
-            Entries of the analysed pattern that it lacks are zeros.
+            Entries of the analysed pattern that it lacks are zeros. Its lower triangle alone is read where the analysis was made
+            with ``lower=True``.
         precision, threads, device, backend
             As in :func:`cholesky`.
 

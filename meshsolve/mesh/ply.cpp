@@ -1,3 +1,4 @@
+// A cursor over the bytes; each property of an element knows how to load its numbers.
 #include "ply.hpp"
 
 #include <algorithm>
