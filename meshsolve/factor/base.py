@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse.linalg as spla
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr, as_array, as_rhs
+from meshsolve.arrays import Csr, as_array, as_rhs, largest_moduli
 from meshsolve.device_arrays import as_device_rhs
 from meshsolve.errors import InvalidInputError, PatternMismatchError
 from meshsolve.types import Array, ArrayLike
@@ -104,6 +104,17 @@ class Factor(spla.LinearOperator):
     def __call__(self, b: ArrayLike) -> Array:
         """Solve for ``b``, as :func:`scipy.sparse.linalg.factorized` callables do."""
         return self.solve(b)
+
+
+def solve_near_one(solve, columns, scale=None):
+    """``solve(columns)`` by a factor in float32, whose range is short: each column is brought near 1 by a power of two, which
+    rounds nothing, and x is taken back. ``scale`` is the (n, 1) scaling that the solve begins with."""
+    if columns.shape[1] == 0:
+        return solve(columns)
+    xp = device.xp() if device.holds(columns) else np
+    with np.errstate(over="ignore", invalid="ignore"):
+        shift = xp.frexp(largest_moduli(columns if scale is None else scale * columns))[1]
+        return xp.ldexp(solve(xp.ldexp(columns, -shift)), shift)
 
 
 def deliver(x, shape, out, on_device=False):

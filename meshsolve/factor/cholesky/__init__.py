@@ -17,7 +17,7 @@ import scipy.sparse.linalg as spla
 from meshsolve import device
 from meshsolve.arrays import one_of, thread_count
 from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError
-from meshsolve.factor.base import Factor, values_in
+from meshsolve.factor.base import Factor, solve_near_one, values_in
 from meshsolve.factor.cholesky.host import HostFactor
 from meshsolve.factor.cholesky.refine import refine
 from meshsolve.factor.cholesky.singular import ConstantNullSpace
@@ -206,8 +206,10 @@ class CholeskyFactor(Factor):
         return self._constraint.solve(columns, fixed_values, self._solve_free)
 
     def _solve_free(self, columns):
-        if self.precision != "mixed" or columns.shape[1] == 0:
+        if self.precision == "double" or columns.shape[1] == 0:
             return self._factor.solve("A", columns)
+        if self.precision == "single":
+            return solve_near_one(lambda near: self._factor.solve("A", near), columns)
         x, steps = refine(self._factor, columns)
         self.report.facts["refinement_steps"] = steps
         return x

@@ -9,6 +9,7 @@ import numpy as np
 
 from meshsolve.arrays import largest_moduli
 from meshsolve.errors import ConvergenceWarning
+from meshsolve.factor.base import solve_near_one
 from meshsolve.report import warn
 
 MAX_STEPS = 20
@@ -37,8 +38,9 @@ def refine(factor, b, tolerance=2e-16):
         The backward error stays above 1e-12: A is too ill-conditioned for a float32 factor.
     """
     norm, size_b = factor.norm1(), largest_moduli(b)
-    x = factor.solve("A", b)
-    best, error = x, np.inf
+    solve = lambda B: solve_near_one(lambda near: factor.solve("A", near), B)
+    x = solve(b)
+    best, previous, error = x, np.inf, np.inf
     for steps in range(MAX_STEPS + 1):                      # noqa: B007 (told below)
         r = factor.residual(x, b)
         scale = norm * largest_moduli(x) + size_b
@@ -47,7 +49,7 @@ def refine(factor, b, tolerance=2e-16):
             best, previous, error = x, error, now
         if error <= tolerance or now > 0.5 * previous or not np.isfinite(now):
             break
-        x = x + factor.solve("A", r)
+        x = x + solve(r)
     if not error < 1e-12:
         warn(
             f"refinement stopped at a backward error of {error:.2g}: the matrix is too ill-conditioned for "

@@ -155,6 +155,12 @@ def test_precisions(precision, bound):
     assert F.dtype == (np.float32 if precision == "single" else np.float64)
 
 
+@pytest.mark.parametrize("precision, bound", [("single", 1e-6), ("mixed", 1e-15)])
+def test_single_and_mixed_precision_take_right_hand_sides_of_any_size(precision, bound):
+    A, b = spd(grid(9, 9)), np.random.default_rng(0).standard_normal((81, 3)) * [1e200, 1e-60, 1e-290]
+    assert backward_error(A, ms.cholesky(A, precision=precision).solve(b), b) < bound
+
+
 def test_mixed_precision_says_when_it_is_not_enough():
     n, outcomes = 40, []
     for seed in range(30):
