@@ -35,7 +35,8 @@ def lu(A: Matrix, ordering: OrderingLike = "auto", engine: Literal["auto", "fron
         Whether other pivots are chosen where those of the analysis do not fit the values. Without, pivots that vanish are
         replaced by small ones and counted in ``F.report``, and a singular matrix is not noticed unless it is so by structure.
     precision : {"double", "single", "mixed"}
-        ``"mixed"`` factors in float32 and refines each solution to float64 accuracy. Real matrices only.
+        ``"mixed"`` factors in float32 and refines each solution to a backward error of float64 in the norm of each right-hand side:
+        entries of b below 1e-38 of the largest may leave nothing in x. Real matrices only.
     device : {"auto", "cpu", "cuda"}
         Where the factor lies and works; orderings and the analysis are made on the CPU. ``"auto"`` takes a GPU where there is one
         and A lies on it or has at least 100,000 rows. Complex matrices are factored on the CPU only.

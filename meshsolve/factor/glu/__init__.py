@@ -21,7 +21,7 @@ from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_csr, as_rhs, one_of, thread_count
 from meshsolve.device_arrays import on_device
 from meshsolve.errors import ConvergenceWarning, InvalidInputError, SingularMatrixError
-from meshsolve.factor.base import DOUBLE, Factor, deliver, values_in
+from meshsolve.factor.base import DOUBLE, Factor, deliver, solve_near_one, values_in
 from meshsolve.factor.glu import analysis as front_end
 from meshsolve.factor.glu.columns_cuda import DeviceColumns
 from meshsolve.factor.glu.cuda import DeviceMatrix, DeviceValues
@@ -302,6 +302,12 @@ class LUFactor(Factor):
         return found
 
     def _apply(self, columns, transposed):
+        if self.precision == "double":
+            return self._solved(columns, transposed)
+        scale = self._bring((self.col_scale if transposed else self.row_scale)[:, None])
+        return solve_near_one(lambda near: self._solved(near, transposed), columns, scale)
+
+    def _solved(self, columns, transposed):
         x = (device.xp() if self._place == "cuda" else np).empty_like(columns)
         if columns.shape[1]:
             self._factor.solve(transposed, columns, x, self.threads)

@@ -132,9 +132,8 @@ class DeviceMatrix:
         def of(x, b):
             r = residual(indptr, indices, values, x, b)
             left, size_x, size_b = device.to_host(xp.stack([abs(v).max(axis=0) for v in (r, x, b)]))
-            scale = norm * size_x + size_b
-            with np.errstate(all="ignore"):
-                error = np.where((left == 0) & np.isfinite(scale), 0.0, left / scale).max()
+            with np.errstate(all="ignore"):                          # what would overflow is divided first
+                error = np.where(left == 0, 0.0, 1 / (norm * (size_x / left) + size_b / left)).max()
             return r, float(error) if np.isfinite(error) else np.inf
 
         return of

@@ -9,6 +9,7 @@
 namespace ms::glu {
 namespace {
 
+constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr int64_t kRun = 256;                   // entries of a row summed at once: the rounding of a long row stays small
 
 double modulus(double x) { return std::fabs(x); }
@@ -49,13 +50,21 @@ void subtract_columns(const Pattern& A, const S* data, Strided<const S> x, Strid
     for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) r.at(A.idx[p], 0) -= data[p] * x.at(i, 0);
 }
 
-// max |v|; a NaN stays.
+// max |v|; infinite where there is a NaN, with which every later comparison would be false.
 template <class S>
 double largest(int32_t n, Strided<S> v) {
   double most = 0;
-  for (int32_t i = 0; i < n; ++i)
-    if (const double size = modulus(v.at(i, 0)); !(size <= most)) most = size;
+  for (int32_t i = 0; i < n; ++i) {
+    const double size = modulus(v.at(i, 0));
+    if (!(size <= most)) most = std::isnan(size) ? infinite : size;
+  }
   return most;
+}
+
+// Of r, x and b by their sizes. What would overflow is divided by the size of r before it is added.
+double backward_error(double norm, double r, double x, double b) {
+  if (!(r < infinite && x < infinite)) return infinite;
+  return r == 0 ? 0 : 1 / (norm * (x / r) + b / r);
 }
 
 }  // namespace
@@ -69,11 +78,9 @@ double residual(const Pattern& A, const S* data, bool transposed, Strided<const 
       subtract_columns(A, data, x.from(c), b.from(c), r.from(c));
     else
       norm = subtract_rows(A, data, x.from(c), b.from(c), r.from(c));
-    const double left = largest(A.n, r.from(c)), scale = norm * largest(A.n, x.from(c)) + largest(A.n, b.from(c));
-    const double error = left == 0 && std::isfinite(scale) ? 0 : left / scale;
-    if (!(error <= worst)) worst = error;
+    worst = std::max(worst, backward_error(norm, largest(A.n, r.from(c)), largest(A.n, x.from(c)), largest(A.n, b.from(c))));
   }
-  return std::isfinite(worst) ? worst : std::numeric_limits<double>::infinity();
+  return worst;
 }
 
 template double residual<double>(const Pattern&, const double*, bool, Strided<const double>, Strided<const double>,

@@ -188,6 +188,28 @@ def test_precisions():
     assert ms.lu(A).solve(b.astype(np.float32)).dtype == np.float32
 
 
+@pytest.mark.parametrize("precision, bound", [("single", 1e-5), ("mixed", 1e-15)])
+def test_single_and_mixed_precision_take_right_hand_sides_of_any_size(precision, bound):
+    A, b = mesh(9, 9), np.random.default_rng(0).standard_normal((81, 3)) * [1e200, 1e-60, 1e-290]
+    F = ms.lu(A, precision=precision)
+    for trans, M in (("N", A), ("T", A.T)):
+        assert backward_error(M, F.solve(b, trans), b) < bound
+    assert ms.lu(np.diag([2.0, 1.0]), precision=precision).solve([1e200, 1e190]).tolist() == pytest.approx([5e199, 1e190])
+
+
+def test_solutions_that_are_not_finite_are_told_of():
+    F = ms.lu(np.diag([1e-323, 1.0, 1e300]), repivot=False)             # the first scaling leaves the range of float64
+    with pytest.warns(ms.ConvergenceWarning, match="is inf"):
+        F.solve([1e-323, 1.0, 1.0])
+    nothing, one = np.full((3, 1), np.nan), np.ones((3, 1))
+    nothing[1:] = 1.0
+    A = sp.csr_array(np.eye(3))
+    for transposed in (False, True):
+        parts = A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data
+        assert _core.lu_residual(*parts, transposed, nothing, one, np.empty((3, 1))) == np.inf
+        assert _core.lu_residual(*parts, transposed, np.hstack([nothing, one]), np.ones((3, 2)), np.empty((3, 2))) == np.inf
+
+
 def test_complex_right_hand_sides_and_operators():
     A = random_matrix(50, 0.1, 3, diagonal=4.0)
     F, b = ms.lu(A), np.arange(50) * (1 + 2j)

@@ -311,6 +311,13 @@ def test_pivots_that_no_longer_fit_are_chosen_anew(gpu):
     assert fixed.engine == "fronts" and fixed.report.facts["repivoted"] == 0
 
 
+def test_single_and_mixed_precision_take_right_hand_sides_of_any_size(gpu):
+    A, b = mesh(5, 5), np.arange(1.0, 26)
+    for precision, bound in (("single", 1e-5), ("mixed", 1e-15)):
+        F = ms.lu(A, precision=precision, device="cuda")
+        assert all(backward_error(A, F.solve(size * b), size * b) < bound for size in (1e200, 1e-60))
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_singular_matrices_name_a_column(gpu, engine):
     for A in (np.ones((3, 3)), ms.graph_laplacian(ms.datasets.icosphere(1))):
