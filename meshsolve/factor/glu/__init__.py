@@ -20,22 +20,22 @@ import scipy.sparse.linalg as spla
 from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_csr, as_rhs, one_of, thread_count
 from meshsolve.device_arrays import on_device
-from meshsolve.errors import ConvergenceWarning, InvalidInputError, SingularMatrixError
+from meshsolve.errors import ConvergenceWarning, InvalidInputError
 from meshsolve.factor.base import DOUBLE, Factor, deliver, solve_near_one, values_in
 from meshsolve.factor.glu import analysis as front_end
 from meshsolve.factor.glu.columns_cuda import DeviceColumns
 from meshsolve.factor.glu.cuda import DeviceMatrix, DeviceValues
 from meshsolve.factor.glu.fronts_cuda import DeviceFronts
-from meshsolve.factor.glu.refine import refine, residual
+from meshsolve.factor.glu.refine import by_rows, refine, residual
 from meshsolve.memory import ensure_memory
 from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse, Trans
 
 PRECISIONS = ("double", "single", "mixed")
-THRESHOLD = 0.1                # of a column's largest entry, from which the diagonal stays pivot
+THRESHOLD = 0.1                # of a column's largest entry, from which the diagonal stays pivot inside a front
 TINY, BOOST = 1e-13, 1e-8      # of the scaled matrix: a static pivot that is smaller, and what it becomes
-GROWTH = 1e8                   # max |U| / max |B| at which static pivots are given up
-WRONG = 1e-12                  # backward error at which they are, after refinement
+RISK, GROWTH = 1e3, 1e8        # max |U| / max |B| from which a factor is probed; from which that is done row by row
+WRONG = 1e-12                  # backward error at which pivots are given up, after refinement
 ENOUGH, ROUNDING = 1e-13, 1e-15  # backward error that is not refined, which costs two solves more; and what refinement aims at
 
 
@@ -78,7 +78,7 @@ class LUFactor(Factor):
         with self.report.phase("symbolic"):
             self.engine, self._plan = front_end.choose(M, self._analysis, front_end.check_engine(engine))
         self._singular = min(4 * np.finfo(float).eps * M.n, TINY)      # a column whose entries are all smaller has no pivot
-        self._pivoted, self._sized = False, None
+        self._asked, self._stage, self._unit, self._sized = (ordering, engine), front_end.MATCHED, 1.0, None
         with self._errors("the LU factorization"):
             self._hold(M.data)
             self._build()
@@ -100,8 +100,9 @@ class LUFactor(Factor):
     def refactor(self, A: Matrix) -> LUFactor:
         """Factor another matrix inside the analysed pattern; the numeric phase alone runs, with the pivots there are.
 
-        Where these pivots do not fit the new values (pivots that vanish, entries that grow), new ones are chosen with
-        ``repivot="auto"``, which costs a factorization from scratch.
+        Where these pivots do not fit the new values (pivots that vanish, solutions with a large backward error), A is matched and
+        scaled anew with ``repivot="auto"``, and pivots are chosen by its values where that is not enough: a factorization from
+        scratch. With ``repivot=False`` pivots and scalings stay as they are. A common factor of all values changes nothing.
 
         Parameters
         ----------
@@ -118,7 +119,8 @@ class LUFactor(Factor):
         PatternMismatchError
             A has an entry outside the analysed pattern: ``.row``, ``.column``.
         SingularMatrixError
-            ``.index`` is a column without a pivot. After any error the earlier factor is still there.
+            ``.index`` is a row or column without a nonzero, or a column without a pivot. After any error the earlier factor is
+            still there.
         InvalidInputError
             Another size, complex values for a real factor, NaN or infinity.
         """
@@ -164,20 +166,17 @@ class LUFactor(Factor):
 
     def _numeric(self, data):
         """Factor the values ``data``; what was there before comes back where that fails."""
-        before = self._factor, self._plan, self._analysis, self.engine, self._pivoted
+        stage, unit = self._stage, self._unit
         try:
-            boosted, growth = self._factor_values(data)
-            if self._repivot_allowed and (boosted or not growth < GROWTH):
+            if data is self._spare:                                  # a matching of earlier values
+                self._stage = front_end.STALE
+            if not self._factor_values(data) and self._repivot_allowed:
                 self._repivot(data)
         except BaseException:
-            self._factor, self._plan, self._analysis, self.engine, self._pivoted = before
+            self._stage, self._unit = stage, unit
             if data is self._spare:                                  # of a refactorization: the values before are still there
                 self._factor_values(self._data)
             raise
-        self._refine_always, self._seen = bool(boosted) or self.precision == "mixed", set()
-        if self._sized is not self._factor:                          # sizes do not change with the values
-            self.report.facts.update(engine=self.engine, nnz_L=self.nnz, flops=self._flops(), bytes=self._factor.nbytes)
-            self._sized = self._factor
 
     def __getstate__(self):
         """Pattern, values and pivots stand for the factor, which is made again from them: the same bits."""
@@ -190,35 +189,66 @@ class LUFactor(Factor):
         make = front_end.front_plan if self.engine == "fronts" else front_end.column_plan
         with self._errors("the LU factorization"):
             self._hold(self._data)
+            self._sized = None
             self._plan = make(self._values(self._data), self._analysis)
             self._build()
             self._factor_values(self._data)
-        self._sized = self._factor
 
     def _factor_values(self, data):
-        smallest = self._singular if self._pivoted else TINY if self.precision == "double" else 1e-6
+        """Factor with the pivots at hand; False where these do not fit the values.
+
+        What is a small pivot is measured by the largest entry of the scaled matrix, which is known after the factorization:
+        the one before has to do, and where pivots then fail, the same is done once more with the right one.
+        """
+        boosted, entry, largest = self._factor_by(data)
+        if (boosted or not largest < np.inf) and 0 < entry < np.inf and not 0.5 < entry / self._unit < 2:
+            self._unit = entry
+            boosted, entry, largest = self._factor_by(data)
+        growth = largest / entry if entry > 0 else np.inf
+        facts = self.report.facts
+        facts["perturbed_pivots"], facts["pivot_growth"] = boosted, 1 / growth if growth > 0 else 0.0
+        self._growth = largest if entry > 1 else growth              # a row that has become large hides what grows in others
+        self._refine_always, self._seen = bool(boosted) or self.precision == "mixed", set()
+        if self._sized is not self._factor:                          # sizes do not change with the values
+            facts.update(engine=self.engine, nnz_L=self.nnz, flops=self._flops(), bytes=self._factor.nbytes)
+            self._sized = self._factor
+        return not boosted and growth < (GROWTH if self.precision == "single" else np.inf)
+
+    def _factor_by(self, data):
+        smallest = self._singular if self._analysis.pivoted else TINY if self.precision == "double" else 1e-6
         boost = BOOST if self.precision == "double" else 1e-4
         with self.report.phase("numeric"):
-            boosted, entry, largest = self._factor.factor(data, THRESHOLD, smallest, boost, self.threads)
-        growth = largest / entry if entry > 0 else np.inf
-        self.report.facts.update(perturbed_pivots=boosted, pivot_growth=1 / growth if growth > 0 else 0.0)
-        return boosted, growth
+            return self._factor.factor(data, THRESHOLD, smallest * self._unit, boost * self._unit, self.threads)
 
     def _repivot(self, data):
-        """Choose pivots by the values ``data`` and go on with the columns engine."""
-        M = self._values(data)
-        with self.report.phase("numeric"):
-            plan = self._plan if self.engine == "columns" else front_end.column_plan(M, self._analysis)
-            chosen, failed = front_end.repivoted(M, self._analysis, plan, THRESHOLD, self._singular)
-            if chosen is None:
-                column = int(self._analysis.columns[failed])
-                raise SingularMatrixError(f"A is singular to working precision: no pivot is left in column {column}; it depends "
-                                          "on other columns", column)
-            self._analysis, self.engine, self._pivoted = chosen, "columns", True
-            self._plan = front_end.column_plan(M, chosen)
-            self._build()
+        """Go to the next stages of pivots for the values ``data``, up to one that fits."""
+        names = ("_factor", "_plan", "_analysis", "engine", "_stage", "_unit", "_sized")
+        before, facts = {name: getattr(self, name) for name in names}, dict(self.report.facts)
+        try:
+            M, fits = self._values(data), False
+            while not fits and self._stage < front_end.STRICT:
+                self._stage, self._unit = self._stage + 1, 1.0
+                self._choose_pivots(M)
+                self._build()
+                fits = self._factor_values(data)
+        except BaseException:
+            self.__dict__.update(before)
+            self.report.facts = facts
+            raise
         self.report.facts["repivoted"] += 1
-        self._factor_values(data)
+
+    def _choose_pivots(self, M):
+        """Analysis, engine and plan of the stage at hand."""
+        ordering, engine = self._asked
+        if self._stage == front_end.MATCHED:
+            self._analysis = front_end.analyze(M, ordering, self.report, self.threads)
+            with self.report.phase("symbolic"):
+                self.engine, self._plan = front_end.choose(M, self._analysis, engine)
+            return
+        with self.report.phase("numeric"):
+            self._analysis = front_end.repivoted(M, self._analysis, self._stage, self._singular, ordering, self.report,
+                                                 self.threads)
+            self.engine, self._plan = "columns", front_end.column_plan(M, self._analysis)
 
     # ---- solves ---------------------------------------------------------------------------------------------------------
 
@@ -252,7 +282,8 @@ class LUFactor(Factor):
         -----
         The first solve after each factorization measures its backward error, and so does the first with the transpose. Where
         that is above 1e-13, this solve and all later ones are refined, at most two steps (Skeel 1980), and where it stays above
-        1e-12, other pivots are chosen.
+        1e-12, other pivots are chosen. Where entries have grown by more than 1000, a solution of the factor's own is measured as
+        well, one solve more: b may have no weight where the factor is bad.
         """
         if trans == "N" and out is None and self._settled():
             x = self._solve_vector(self._factor.solve_vector, b)
@@ -275,14 +306,14 @@ class LUFactor(Factor):
         return deliver(x.conj() if trans == "H" else x, shape, out)
 
     def _solve_columns(self, columns, transposed):
-        x = self._apply(columns, transposed)
         if columns.shape[1] == 0 or self.precision == "single" or (transposed in self._seen and not self._refine_always):
-            return x
-        steps = 20 if self.precision == "mixed" else 2
-        found = self._refined(columns, x, transposed, steps)
-        if not found.error <= WRONG and self._repivot_allowed and not self._pivoted:
+            return self._apply(columns, transposed)
+        self._probe(transposed)
+        found = self._refined(columns, transposed)
+        while self._gives_up(found):
             self._repivot(self._data)
-            found = self._refined(columns, self._apply(columns, transposed), transposed, steps)
+            self._probe(transposed)
+            found = self._refined(columns, transposed)
         if not found.error <= WRONG:
             warn(f"the backward error of the solution is {found.error:.2g}: the matrix is too badly conditioned for its pivots",
                  ConvergenceWarning)
@@ -290,14 +321,50 @@ class LUFactor(Factor):
         self._refine_always = self._refine_always or found.steps > 0
         return found.x
 
-    def _refined(self, columns, x, transposed, steps):
+    def _gives_up(self, found):
+        return not found.error <= WRONG and self._repivot_allowed and self._stage < front_end.STRICT
+
+    def _probe(self, transposed):
+        """Where entries have grown, solve once for an x whose scaled entries are all about 1, before anything is said about b.
+
+        A right-hand side does not see what it has no weight in: zeros, or a unit vector in a block of its own. Where little has
+        grown the factor is good for every b, so that most factors never come here; others pay one solve each. From GROWTH on
+        each row counts by itself: a large one does not hide the others. A factor that needs refinement, or that stays bad, has
+        all its solutions measured.
+        """
+        while not (self._growth < RISK or transposed in self._seen or self._refine_always):
+            measure, x = self._measure(transposed, self._data), self._flat(transposed)
+            b, _ = measure(-x, 0 * x)
+            if not abs(b).max() < np.inf:                            # the scalings leave the range of float64
+                self._refine_always = True
+                return
+            if not self._growth < GROWTH:
+                sizes = self._measure(transposed, abs(self._data).astype(x.dtype))
+                measure = by_rows(measure, sizes(-abs(x).astype(x.dtype), 0 * x)[0], x)
+            found = self._refined(b, transposed, measure, WRONG)
+            if not self._gives_up(found):
+                self._refine_always = found.steps > 0 or not found.error <= WRONG
+                return
+            self._repivot(self._data)
+
+    def _flat(self, transposed):
+        """A solution with scaled entries of either sign between 1/2 and 1, as (n, 1)."""
+        scale = self.row_scale if transposed else self.col_scale
+        spread = np.arange(len(scale)) * 0.6180339887498949 % 1 - 0.5       # Weyl's sequence
+        x = scale * (spread + np.copysign(0.5, spread))
+        return self._bring(x[:, None].astype(self._spare.dtype))
+
+    def _measure(self, transposed, data):
+        """A function of (x, b): what x leaves over in the matrix with these values, and its backward error."""
         if self._place == "cuda":
-            leaves = self._matrix.measure(transposed, self._data)
-        else:
-            A = self._values(self._data)
-            leaves = lambda x, b: residual(A, transposed, x, b)
-        enough = ROUNDING if self._refine_always else ENOUGH
-        found = refine(leaves, columns, x, lambda r: self._apply(r, transposed), enough, ROUNDING, steps)
+            return self._matrix.measure(transposed, data)
+        A = self._values(data)
+        return lambda x, b: residual(A, transposed, x, b)
+
+    def _refined(self, columns, transposed, measure=None, enough=ENOUGH):
+        found = refine(measure or self._measure(transposed, self._data), columns, self._apply(columns, transposed),
+                       lambda r: self._apply(r, transposed), ROUNDING if self._refine_always else enough, ROUNDING,
+                       20 if self.precision == "mixed" else 2)
         self.report.facts.update(backward_error=found.error, refinement_steps=found.steps)
         return found
 

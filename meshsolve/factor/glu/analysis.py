@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from meshsolve import _core, order
 from meshsolve.arrays import Csr
-from meshsolve.errors import InvalidInputError
+from meshsolve.errors import InvalidInputError, SingularMatrixError
 from meshsolve.factor.matching import block_triangular, maximum_product, require_full_rank
 from meshsolve.factor.symbolic import Symbolic
 
@@ -18,6 +18,12 @@ MESH_LIKE = 24                            # multiplications an entry of the symm
 # Seconds of one thread, fitted to both engines on 35 circuits: an operation, an entry, a column or a front.
 COLUMN_COST = (0.2e-9, 2.3e-9, 4.2e-9)
 FRONT_COST = (0.03e-9, 2.2e-9, 22e-9)
+
+# Where the pivots at hand come from: a matching of earlier values, one of these values, and partial pivoting that leaves the
+# diagonal where it is at least this fraction of its column.
+STALE, MATCHED, LOOSE, STRICT = range(4)
+THRESHOLDS = {LOOSE: 1e-3, STRICT: 0.1}
+EVERYTHING = np.iinfo(np.int64).max
 
 
 @dataclass(eq=False)
@@ -34,6 +40,8 @@ class Analysis:
         First position of each diagonal block.
     symbolic : Symbolic
         Of the symmetrized diagonal blocks, in the order of ``columns``.
+    pivoted : bool
+        The rows were chosen by partial pivoting; ``symbolic`` gives their order then and no longer their pattern.
     """
 
     rows: np.ndarray
@@ -42,6 +50,7 @@ class Analysis:
     col_scale: np.ndarray
     block_ptr: np.ndarray
     symbolic: Symbolic
+    pivoted: bool = False
 
     def frame(self):
         """The arrays that place A, in the order in which the core takes them."""
@@ -125,17 +134,50 @@ def choose(M, analysis, engine):
     return "fronts", front_plan(M, analysis)
 
 
-def repivoted(M, analysis, plan, threshold, least):
-    """The analysis with pivot rows chosen by partial pivoting on the values of M.
+def repivoted(M, analysis, stage, least, ordering, report, threads):
+    """The analysis with pivot rows chosen by partial pivoting on the values of M, from the order that fills less.
 
-    Returns
-    -------
-    (Analysis, None), or (None, position) where a column has no pivot left
+    At first the diagonal of A is tried in the place of the matching. That is given up where more fill comes of it than the
+    matching foresees.
+
+    Raises
+    ------
+    SingularMatrixError
+        No entry above ``least`` is left in a column.
     """
-    failed, rows = _core.pivot_rows(plan, M.data, threshold, least)
-    if failed >= 0:
-        return None, failed
-    return Analysis(rows, analysis.columns, analysis.row_scale, analysis.col_scale, analysis.block_ptr, analysis.symbolic), None
+    bases = [(analysis, EVERYTHING)]
+    if stage == LOOSE:
+        bases.insert(0, (_on_own_diagonal(M, analysis, ordering, report, threads), analysis.symbolic.nnz))
+    for base, most in bases:
+        failed, rows = _core.pivot_rows(column_plan(M, base), M.data, THRESHOLDS[stage], least, most)
+        if failed < 0:
+            break
+        if failed < M.n:
+            column = int(base.columns[failed])
+            raise SingularMatrixError(f"A is singular to working precision: no pivot is left in column {column}; it depends "
+                                      "on other columns", column)
+    return replace(base, rows=rows, pivoted=True)
+
+
+def _on_own_diagonal(M, analysis, ordering, report, threads):
+    """The analysis with the diagonal of A in the place of the matching, inside each block; the one given where that fills less.
+
+    A matching is needed where pivots are static. It makes a symmetric pattern unsymmetric where the diagonal has zeros, and
+    that costs fill: partial pivoting can do better with the diagonal there is, as KLU does. The scalings stay.
+    """
+    n, count = M.n, len(analysis.block_ptr) - 1
+    block = np.repeat(np.arange(count, dtype=np.int32), np.diff(analysis.block_ptr))
+    of_row, of_column = np.empty(n, np.int32), np.empty(n, np.int32)
+    of_row[analysis.rows], of_column[analysis.columns] = block, block
+    row_of = np.arange(n, dtype=np.int32)
+    apart = np.flatnonzero(of_row != of_column)             # their rows and columns are paired block by block
+    row_of[apart[np.argsort(of_column[apart], kind="stable")]] = apart[np.argsort(of_row[apart], kind="stable")]
+    graph = Csr(n, *_core.diagonal_blocks(M.indptr, M.indices, row_of, of_column))
+    symbolic = _order(graph, ordering, of_column, count, report, threads)
+    if symbolic.flops >= analysis.symbolic.flops:
+        return analysis
+    columns = np.array(symbolic.perm)
+    return replace(analysis, rows=row_of[columns], columns=columns, symbolic=symbolic)
 
 
 def check_engine(engine):

@@ -126,15 +126,17 @@ template <class Plan> auto outside(const Plan& p) {
 
 template <class T>
 void bind_pivot_rows(nb::module_& m) {
-  m.def("pivot_rows", [](const glu::ColumnPlan& plan, In<NumpyOf<T>> data, double threshold, double least) {
+  m.def("pivot_rows", [](const glu::ColumnPlan& plan, In<NumpyOf<T>> data, double threshold, double least,
+                          int64_t most) {
     std::vector<int32_t> rows;
     int32_t failed = -1;
     {
       Released free;
-      failed = glu::pivot_rows<T>(plan, native<T>(data.data()), threshold, least, rows);
+      failed = glu::pivot_rows<T>(plan, native<T>(data.data()), threshold, least, most, rows);
     }
     return nb::make_tuple(failed, to_numpy(std::move(rows)));
-  }, "plan"_a, "data"_a.noconvert(), "threshold"_a, "least"_a, "(-1 or the position that failed, row of A for each position)");
+  }, "plan"_a, "data"_a.noconvert(), "threshold"_a, "least"_a, "most"_a,
+     "(-1, or the position that failed, or n where L has more than `most` entries; row of A for each position)");
 }
 
 template <class T>

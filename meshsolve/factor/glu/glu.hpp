@@ -147,9 +147,11 @@ struct ColumnPlan {                       // everything that depends on the patt
 ColumnPlan column_plan(const Pattern& A, Frame frame);
 
 // Pivot rows by partial pivoting: the diagonal stays pivot where it is at least `threshold` times the largest of its column.
-// rows[k] is the row of A for position k. Returns -1, or the first position whose column has no entry of `least` left.
+// rows[k] is the row of A for position k. Returns -1, or the first position whose column has no entry of `least` left, or n
+// where L gets more than `most` entries.
 template <class T>
-int32_t pivot_rows(const ColumnPlan& plan, const Scalar<T>* Ax, double threshold, double least, std::vector<int32_t>& rows);
+int32_t pivot_rows(const ColumnPlan& plan, const Scalar<T>* Ax, double threshold, double least, int64_t most,
+                   std::vector<int32_t>& rows);
 
 // Columns grouped into tasks: whole subtrees up to a share of the work, single columns above them.
 struct ColumnTasks {

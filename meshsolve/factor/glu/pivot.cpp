@@ -18,11 +18,12 @@ class Pivots {
   Pivots(const ColumnPlan& plan, const Scalar<T>* Ax)
       : p_(plan), Ax_(Ax), n_(plan.frame.n()), x_(n_, T(0)), pivot_(n_, -1), mark_(n_, -1), next_(n_), l_ptr_{0} {}
 
-  int32_t run(double threshold, double least) {
+  int32_t run(double threshold, double least, int64_t most) {
     for (int32_t k = 0; k < n_; ++k) {
       if (k % 256 == 0) interrupt::poll();
       reach(k);
       if (!eliminate(k, threshold, least)) return k;
+      if (static_cast<int64_t>(l_row_.size()) > most) return n_;
     }
     return -1;
   }
@@ -100,16 +101,17 @@ class Pivots {
 }  // namespace
 
 template <class T>
-int32_t pivot_rows(const ColumnPlan& plan, const Scalar<T>* Ax, double threshold, double least, std::vector<int32_t>& rows) {
+int32_t pivot_rows(const ColumnPlan& plan, const Scalar<T>* Ax, double threshold, double least, int64_t most,
+                   std::vector<int32_t>& rows) {
   Pivots<T> pivots(plan, Ax);
-  const int32_t failed = pivots.run(threshold, least);
+  const int32_t failed = pivots.run(threshold, least, most);
   if (failed >= 0) return failed;
   rows.resize(plan.frame.n());
   for (int32_t r = 0; r < plan.frame.n(); ++r) rows[pivots.pivot()[r]] = plan.frame.rows[r];
   return -1;
 }
 
-template int32_t pivot_rows<double>(const ColumnPlan&, const double*, double, double, std::vector<int32_t>&);
-template int32_t pivot_rows<Complex>(const ColumnPlan&, const Complex*, double, double, std::vector<int32_t>&);
+template int32_t pivot_rows<double>(const ColumnPlan&, const double*, double, double, int64_t, std::vector<int32_t>&);
+template int32_t pivot_rows<Complex>(const ColumnPlan&, const Complex*, double, double, int64_t, std::vector<int32_t>&);
 
 }  // namespace ms::glu

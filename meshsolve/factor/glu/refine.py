@@ -38,6 +38,25 @@ def residual(A, transposed, x, b):
     return r, _core.lu_residual(A.indptr, A.indices, A.data, transposed, x, b, r)
 
 
+def by_rows(measure, size, x):
+    """``measure`` with the backward error of each row beside its own size, so that a large row does not hide the others.
+
+    Parameters
+    ----------
+    measure : callable of (x, b)
+        What :func:`residual` gives, where the arrays lie.
+    size, x : (n, 1) arrays
+        |A| |x|, and the solution.
+    """
+    def of(now, b):
+        r, _ = measure(now, b)
+        with np.errstate(all="ignore"):
+            error = float(abs(r / size).max()) / (1 + float(abs(now / x).max()))
+        return r, error if np.isfinite(error) else np.inf
+
+    return of
+
+
 def refine(residual, b, x, solve, enough, target, most):
     """Correct x, where its backward error is above ``enough``, by ``solve(b - A x)`` until it is at most ``target`` or no longer
     halves.

@@ -298,7 +298,7 @@ def test_pivots_that_no_longer_fit_are_chosen_anew():
     F = ms.lu(A, engine="fronts")
     F.refactor(broken)
     assert backward_error(broken, F.solve(b), b) < 1e-14 and F.report.facts["repivoted"] >= 1
-    assert backward_error(A, F.refactor(A).solve(b), b) < 1e-14
+    assert backward_error(A, F.refactor(A).solve(b), b) < 1e-13
     assert_factors(A, F)
     fixed = ms.lu(A, engine="fronts", repivot=False)
     with warnings.catch_warnings():
@@ -306,6 +306,89 @@ def test_pivots_that_no_longer_fit_are_chosen_anew():
         fixed.refactor(broken).solve(b)
     assert fixed.engine == "fronts" and fixed.report.facts["repivoted"] == 0
     assert fixed.report.facts["backward_error"] > 1e-16
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("repivot", ["auto", False])
+def test_a_common_factor_of_all_values_changes_no_pivot(engine, repivot):
+    A, b = mesh(10, 10), np.random.default_rng(1).standard_normal(100)
+    F = ms.lu(A, engine=engine, repivot=repivot)
+    for factor in (1e-13, 1e-200, 1e150, 1.0, 1e-14):
+        A2 = A * factor
+        assert backward_error(A2, F.refactor(A2).solve(b), b) < 1e-14
+        assert (F.report.facts["perturbed_pivots"], F.report.facts["repivoted"]) == (0, 0)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("rows, columns", [(1e-16, 1), (1e16, 1), (1, 1e-13), (1, 1e13), (1e-40, 1e-30)])
+def test_a_row_or_column_may_leave_the_scale_of_the_first_matrix(engine, rows, columns):
+    A, x = mesh(10, 10), np.random.default_rng(1).standard_normal(100)
+    one = np.arange(100) == 7
+    R, C = (sp.diags_array(np.where(one, scale, 1.0)) for scale in (rows, columns))
+    A2, b = sp.csr_array(R @ A @ C), (R @ A) @ x
+    for F in (ms.lu(A, engine=engine), ms.lu(A2, engine=engine)):
+        for M, c in ((A2, b), (A, A @ x), (A2, b)):
+            y = F.refactor(M).solve(c)
+            assert np.allclose(C @ y if M is A2 else y, x, rtol=0, atol=1e-12)
+
+
+def test_a_matrix_that_is_singular_after_all_leaves_the_factor_and_its_report():
+    A = mesh(8, 8)
+    F, b = ms.lu(A, engine="fronts"), np.ones(64)
+    before, facts = F.solve(b), dict(F.report.facts)
+    with pytest.raises(ms.SingularMatrixError, match="no pivot is left"):
+        F.refactor(A - sp.diags_array(A.sum(axis=1)))                   # rows that sum to zero
+    assert F.report.facts == facts and np.array_equal(F.solve(b), before)
+
+
+def weak_pivots(A):
+    """A with pivots that leave a backward error of about 1e-7 where the order of A's own values is kept."""
+    return sp.csr_array(A - sp.diags_array(A.diagonal() - 1e-7))
+
+
+@pytest.mark.parametrize("trans", ["N", "T"])
+def test_a_harmless_first_right_hand_side_hides_no_bad_factor(trans):
+    A, rng = sp.csr_array(mesh(30, 30) + sp.eye_array(900)), np.random.default_rng(2)
+    weak, b = weak_pivots(A), np.append(rng.standard_normal(900), 0)
+    A, weak = (sp.csr_array(sp.block_diag([M, sp.eye_array(1)])) for M in (A, weak))
+    M = weak if trans == "N" else weak.T
+    for repivot, first in itertools.product(("auto", False), (np.zeros(901), np.eye(901)[900])):
+        F = ms.lu(A, engine="fronts", repivot=repivot).refactor(weak)
+        assert backward_error(M, F._apply(b[:, None], trans == "T"), b) > 1e-12
+        F.solve(first, trans)
+        assert backward_error(M, F.solve(b, trans), b) < 1e-14
+
+
+def test_bad_solutions_are_told_of_with_fixed_pivots_whatever_came_first():
+    rng = np.random.default_rng(5)
+    A = sp.csr_array(sp.random_array((200, 200), density=0.05, rng=rng) + sp.diags_array(np.full(200, 10.0)))
+    weak, b = sp.csr_array(A - sp.diags_array(A.diagonal() - 1e-7)), rng.standard_normal(200)
+    F = ms.lu(A, engine="columns", repivot=False).refactor(weak)
+    F.solve(np.zeros(200))
+    for _ in range(2):
+        with pytest.warns(ms.ConvergenceWarning, match="badly conditioned for its pivots"):
+            F.solve(b)
+
+
+def test_growth_that_refinement_makes_up_for_changes_no_pivot():
+    A = sp.csr_array(mesh(30, 30) + sp.eye_array(900))
+    weak, b = weak_pivots(A), np.random.default_rng(2).standard_normal(900)
+    F = ms.lu(A, engine="fronts").refactor(weak)
+    assert backward_error(weak, F.solve(b), b) < 1e-14
+    assert F.report.facts["repivoted"] == 0 and F.report.facts["refinement_steps"] > 0
+
+
+def test_partial_pivoting_keeps_the_diagonal_where_that_fills_less(data_dir):
+    A = sp.csr_array(scipy.io.mmread(data_dir / "indefinite" / "culip_sqmr_big_A.mtx.gz"))
+    F, b = ms.lu(A), np.random.default_rng(0).standard_normal(A.shape[0])
+    assert F.report.facts["repivoted"] == 1 and F.nnz < 120_000          # 213,030 in the order of the matching
+    assert backward_error(A, F.solve(b), b) < 1e-15 and backward_error(A.T, F.solve(b, "T"), b) < 1e-15
+
+
+def test_partial_pivoting_goes_back_to_the_matching_where_the_diagonal_fills_more(data_dir):
+    A = sp.csr_array(scipy.io.mmread(data_dir / "circuit" / "fidapex6.mtx.gz"))
+    F = ms.lu(A)
+    assert F.report.facts["repivoted"] == 1 and F.nnz < 120_000          # 451,745 in the order of the diagonal
 
 
 def test_numerically_singular_matrices_are_noticed():
