@@ -26,7 +26,7 @@ from meshsolve.factor.glu import analysis as front_end
 from meshsolve.factor.glu.columns_cuda import DeviceColumns
 from meshsolve.factor.glu.cuda import DeviceMatrix, DeviceValues
 from meshsolve.factor.glu.fronts_cuda import DeviceFronts
-from meshsolve.factor.glu.refine import by_rows, refine, residual
+from meshsolve.factor.glu.refine import by_rows, flat, refine, residual
 from meshsolve.memory import ensure_memory
 from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse, Trans
@@ -222,7 +222,7 @@ class LUFactor(Factor):
 
     def _repivot(self, data):
         """Go to the next stages of pivots for the values ``data``, up to one that fits."""
-        names = ("_factor", "_plan", "_analysis", "engine", "_stage", "_unit", "_sized")
+        names = ["_factor", "_plan", "_analysis", "engine", "_stage", "_unit", "_sized", "_growth", "_seen", "_refine_always"]
         before, facts = {name: getattr(self, name) for name in names}, dict(self.report.facts)
         try:
             M, fits = self._values(data), False
@@ -333,7 +333,8 @@ class LUFactor(Factor):
         all its solutions measured.
         """
         while not (self._growth < RISK or transposed in self._seen or self._refine_always):
-            measure, x = self._measure(transposed, self._data), self._flat(transposed)
+            x = self._bring(flat(self.row_scale if transposed else self.col_scale).astype(self._spare.dtype))
+            measure = self._measure(transposed, self._data)
             b, _ = measure(-x, 0 * x)
             if not abs(b).max() < np.inf:                            # the scalings leave the range of float64
                 self._refine_always = True
@@ -346,13 +347,6 @@ class LUFactor(Factor):
                 self._refine_always = found.steps > 0 or not found.error <= WRONG
                 return
             self._repivot(self._data)
-
-    def _flat(self, transposed):
-        """A solution with scaled entries of either sign between 1/2 and 1, as (n, 1)."""
-        scale = self.row_scale if transposed else self.col_scale
-        spread = np.arange(len(scale)) * 0.6180339887498949 % 1 - 0.5       # Weyl's sequence
-        x = scale * (spread + np.copysign(0.5, spread))
-        return self._bring(x[:, None].astype(self._spare.dtype))
 
     def _measure(self, transposed, data):
         """A function of (x, b): what x leaves over in the matrix with these values, and its backward error."""

@@ -38,6 +38,12 @@ def residual(A, transposed, x, b):
     return r, _core.lu_residual(A.indptr, A.indices, A.data, transposed, x, b, r)
 
 
+def flat(scale):
+    """A solution with scaled entries of either sign between 1/2 and 1, as (n, 1): Weyl's sequence."""
+    spread = np.arange(len(scale)) * 0.6180339887498949 % 1 - 0.5
+    return (scale * (spread + np.copysign(0.5, spread)))[:, None]
+
+
 def by_rows(measure, size, x):
     """``measure`` with the backward error of each row beside its own size, so that a large row does not hide the others.
 
