@@ -7,8 +7,10 @@
 #include <pthread.h>
 #endif
 
+#include <algorithm>
 #include <condition_variable>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -18,6 +20,33 @@ namespace ms {
 namespace {
 
 constexpr int lookouts = 100;                // of a worker before it sleeps, about 50 us
+constexpr size_t least_stack = size_t{4} << 20;      // dense kernels pack half a MiB there, all that macOS gives a thread unasked
+
+// Starts work() on a detached thread; std::system_error where the system gives no more threads.
+template <class Work>
+void start_thread(Work work) {
+#ifdef _WIN32
+  std::thread(std::move(work)).detach();
+#else
+  auto held = std::make_unique<Work>(std::move(work));
+  size_t stack = 0;
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_getstacksize(&attributes, &stack);
+  pthread_attr_setstacksize(&attributes, std::max(stack, least_stack));
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  const auto begin = [](void* p) -> void* {
+    const std::unique_ptr<Work> taken(static_cast<Work*>(p));
+    (*taken)();
+    return nullptr;
+  };
+  pthread_t thread;
+  const int refused = pthread_create(&thread, &attributes, begin, held.get());
+  pthread_attr_destroy(&attributes);
+  if (refused) throw std::system_error(refused, std::generic_category());
+  held.release();                            // the thread's now
+#endif
+}
 
 class Workers {
  public:
@@ -56,7 +85,7 @@ class Workers {
       std::lock_guard<std::mutex> g(mu_);
       try {
         for (; size_ < threads - 1; ++size_)
-          std::thread([this, id = size_ + 1, seen = generation_.load()] { loop(id, seen); }).detach();
+          start_thread([this, id = size_ + 1, seen = generation_.load()] { loop(id, seen); });
       } catch (const std::system_error&) {
       }
       job_ = &f;

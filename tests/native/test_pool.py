@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pickle
+import platform
 import signal
 import subprocess
 import sys
@@ -63,6 +64,29 @@ def test_a_forked_child_has_a_pool_of_its_own():
     os.waitpid(child, 0)
     assert all(np.array_equal(x, y) for x, y in zip(here, there[:3]))
     assert np.array_equal(F.solve(b), here[2]) and np.array_equal(there[3], F.refactor(2 * A).solve(b))
+
+
+SMALL_STACKS = """
+import ctypes
+attributes = (ctypes.c_size_t * 16)()
+libc = ctypes.CDLL(None)
+libc.pthread_attr_init(attributes)
+libc.pthread_attr_setstacksize(attributes, ctypes.c_size_t(512 << 10))
+assert libc.pthread_setattr_default_np(attributes) == 0
+import numpy as np
+import scipy.sparse as sp
+import meshsolve as ms
+
+M = np.random.default_rng(0).standard_normal((2, 900, 900))
+A = sp.csr_array(M[0] + 1j * M[1] + 1800 * np.eye(900))
+print(abs(A @ ms.lu(A, engine="fronts", threads=2).solve(np.ones(900)) - 1).max() < 1e-10)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="sets the size with a call of glibc")
+def test_dense_kernels_need_no_more_stack_than_workers_have():
+    """512 KiB are what a thread has on macOS."""
+    assert python(SMALL_STACKS).split() == ["True"]
 
 
 def test_the_setting_of_the_environment_changes_no_bit():
