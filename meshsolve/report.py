@@ -118,24 +118,37 @@ def announce(name):
         teller.begin(name)
 
 
+def count(done, total):
+    """Tell the progress callable how far native work is. The core calls this, on the thread that called the core."""
+    teller = _progress.get()
+    if teller:
+        teller.count(done, total)
+
+
+@contextlib.contextmanager
+def telling(teller):
+    """Inside the ``with`` block work of this thread calls ``teller.begin(phase)`` and ``teller.count(done, total)``.
+
+    What they raise ends the work.
+    """
+    token = _progress.set(teller)
+    try:
+        yield
+    finally:
+        _progress.reset(token)
+
+
 @contextlib.contextmanager
 def showing_progress(tell: Callable[[str, int, int], object]) -> Iterator[None]:
     """Call ``tell(phase, done, total)`` while long work runs inside the ``with`` block; total 0 means unknown.
 
-    The callable runs on the calling thread, at most about every 50 ms.
+    The callable runs on the calling thread, at most about every 50 ms, and is told of the work of this thread alone. An
+    exception that it raises ends that work and comes out of the call.
     """
-    from meshsolve import _core
-
     if not callable(tell):
         raise InvalidInputError(f"tell has to be a function of (phase, done, total), not {tell!r}")
-    before, teller = _progress.get(), _Teller(tell)
-    token = _progress.set(teller)
-    _core.set_progress(teller.count)
-    try:
+    with telling(_Teller(tell)):
         yield
-    finally:
-        _core.set_progress(before.count if before else None)
-        _progress.reset(token)
 
 
 class _Teller:
@@ -149,4 +162,5 @@ class _Teller:
         self.tell(phase, 0, 0)
 
     def count(self, done, total):
-        self.tell(self.phase, done, total)
+        if total:
+            self.tell(self.phase, done, total)

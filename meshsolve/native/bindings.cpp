@@ -15,30 +15,25 @@
 namespace ms {
 namespace {
 
-nb::object& progress_callable() {            // never destroyed: Python may be gone by then
-  static nb::object* held = new nb::object(nb::none());
-  return *held;
-}
-
-// On the calling thread, at most every 50 ms: signals first, then the user's progress callable. True if an error is set.
+// On the calling thread, about every 50 ms: signals first, then the progress callable of that thread. True if an error is set.
 // Where one is set already, it is on its way to the caller: no Python code may run before it is there.
-bool look_at_python() {
+bool look_at_python(int64_t done, int64_t total) {
   nb::gil_scoped_acquire gil;
   if (PyErr_Occurred()) return false;
   if (PyErr_CheckSignals() != 0) return true;
-  nb::object tell = progress_callable();
-  if (tell.is_none() || interrupt::total.load() == 0) return false;
-  const long long done = interrupt::done.load(), total = interrupt::total.load();
-  PyObject* answer = PyObject_CallFunction(tell.ptr(), "LL", done, total);
-  Py_XDECREF(answer);
-  return answer == nullptr;
+  try {
+    nb::module_::import_("meshsolve.report").attr("count")(done, total);
+  } catch (nb::python_error& e) {
+    e.restore();
+    return true;
+  }
+  return false;
 }
 
 void translate(const std::exception_ptr& p, void*) {
+  if (PyErr_Occurred()) return;              // set by the hook, whatever the workers ended with
   try {
     std::rethrow_exception(p);
-  } catch (const Interrupted&) {
-    if (!PyErr_Occurred()) PyErr_SetNone(PyExc_KeyboardInterrupt);
   } catch (const std::bad_alloc&) {
     nb::object error = nb::module_::import_("meshsolve.errors").attr("OutOfMemoryError");
     PyErr_SetString(error.ptr(), "not enough memory for this problem");
@@ -138,8 +133,6 @@ void bind_native(nb::module_& m) {
   using namespace nb::literals;
   nb::register_exception_translator(translate);
   interrupt::set_hook(look_at_python);
-  m.def("set_progress", [](nb::object tell) { progress_callable() = tell; }, "tell"_a.none());
-  m.def("interrupt", [] { interrupt::requested = true; }, "Ends the native work that runs on other threads, as Ctrl-C does.");
   m.def("poison", [](bool on) { poisoned = on; }, "on"_a, "Fresh blocks are filled with NaN (tests).");
   m.def("shared_calls", &Pool::shared, "Loops and task trees so far that more than one thread worked at (tests).");
   m.def("read_table", [](nb::bytes text, int64_t begin, int width, int64_t rows) {

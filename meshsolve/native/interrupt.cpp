@@ -1,45 +1,30 @@
 // State behind interrupt.hpp.
 #include "interrupt.hpp"
 
-#include <chrono>
-
 namespace ms::interrupt {
 
-std::atomic<bool> requested{false};
-std::atomic<int64_t> done{0}, total{0};
-std::atomic<int> undisturbed{0};
+constinit thread_local Call* current = nullptr;
 
 namespace {
-using Clock = std::chrono::steady_clock;
-bool (*hook_)() = nullptr;
-thread_local int caller_depth = 0;
-thread_local Clock::time_point last_look;
+
+bool (*hook_)(int64_t, int64_t) = nullptr;
+
+bool caller_is_asked_to_end(Call& call) {
+  const auto now = std::chrono::steady_clock::now();
+  if (!hook_ || now - call.last_look < look_step) return false;
+  call.last_look = now;
+  return hook_(call.done.load(), call.total.load());
+}
+
 }  // namespace
 
-Caller::Caller() {
-  if (caller_depth++ == 0) {
-    requested.store(false);
-    begin(0);                      // counts of the call before this one are not this one's progress
-    last_look = Clock::now();
-  }
-}
-Caller::~Caller() { --caller_depth; }
-
-void set_hook(bool (*hook)()) { hook_ = hook; }
+void set_hook(bool (*hook)(int64_t, int64_t)) { hook_ = hook; }
 
 void poll() {
-  if (undisturbed.load(std::memory_order_relaxed) > 0) return;
-  if (caller_depth > 0 && hook_) {
-    const auto now = Clock::now();
-    if (now - last_look > std::chrono::milliseconds(50)) {
-      last_look = now;
-      if (hook_()) {                  // thrown here and now: a call that starts on another thread clears the flag
-        requested.store(true);
-        throw Interrupted{};
-      }
-    }
-  }
-  if (requested.load(std::memory_order_relaxed)) throw Interrupted{};
+  Call* const call = current;
+  if (!call || call->undisturbed.load(std::memory_order_relaxed) > 0) return;
+  if (call->caller == std::this_thread::get_id() && caller_is_asked_to_end(*call)) call->requested.store(true);
+  if (call->requested.load(std::memory_order_relaxed)) throw Interrupted{};
 }
 
 }  // namespace ms::interrupt

@@ -89,6 +89,7 @@ class Workers {
       } catch (const std::system_error&) {
       }
       job_ = &f;
+      call_ = interrupt::current;
       want_ = std::min(threads - 1, size_);
       if (want_ > 0) shared_.fetch_add(1, std::memory_order_relaxed);
       error_ = nullptr;
@@ -102,6 +103,7 @@ class Workers {
       for (int spin = 0; worked && spin < lookouts && generation_.load(std::memory_order_relaxed) == seen; ++spin)
         std::this_thread::yield();
       const std::function<void(int)>* job;
+      interrupt::Call* call;
       {
         std::unique_lock<std::mutex> g(mu_);
         wake_.wait(g, [&] { return generation_ != seen; });
@@ -109,9 +111,11 @@ class Workers {
         worked = job_ && id <= want_;
         if (!worked) continue;
         job = job_;
+        call = call_;
         active_.fetch_add(1, std::memory_order_relaxed);
       }
       try {
+        const interrupt::Member member(call);
         (*job)(id);
       } catch (...) {
         keep_error();
@@ -133,6 +137,7 @@ class Workers {
   std::condition_variable wake_, done_;
   std::atomic<uint64_t> generation_{0};      // jobs so far
   const std::function<void(int)>* job_ = nullptr;
+  interrupt::Call* call_ = nullptr;          // that the job is part of
   std::exception_ptr error_;
   int size_ = 0, want_ = 0;                  // workers that exist; that take part in the job
 };

@@ -66,6 +66,38 @@ def test_a_forked_child_has_a_pool_of_its_own():
     assert np.array_equal(F.solve(b), here[2]) and np.array_equal(there[3], F.refactor(2 * A).solve(b))
 
 
+@needs_fork
+def test_a_child_forked_while_another_thread_puts_its_factor_back_shows_progress():
+    """That thread is not to be disturbed; the child is not that thread."""
+    A = datasets.grid3d(SLOW, boundary="dirichlet")
+    F, S = ms.cholesky(A, threads=1), ms.analyze(A, "nd")
+    start = time.perf_counter()
+    F.refactor(A)
+    took = time.perf_counter() - start
+
+    def fails():                                    # -A fails at its first pivot: nearly all the time goes into the restoring
+        with pytest.raises(ms.NotPositiveDefiniteError):
+            F.refactor(-A)
+
+    def tell(phase, done, total):
+        if total:
+            os._exit(0)
+
+    restoring = threading.Thread(target=fails)
+    restoring.start()
+    time.sleep(took / 2)
+    child = os.fork()
+    if child == 0:
+        try:
+            with ms.showing_progress(tell):
+                for _ in range(10):
+                    S.factor(A, threads=2)
+        finally:
+            os._exit(1)
+    restoring.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 SMALL_STACKS = """
 import ctypes
 attributes = (ctypes.c_size_t * 16)()
@@ -298,6 +330,34 @@ def test_an_exception_of_the_progress_callable_stops_the_work():
         for _ in range(100):
             F.refactor(A)
     assert np.array_equal(F.solve(b), x)
+
+
+@pytest.mark.native
+def test_progress_belongs_to_the_thread_that_shows_it():
+    """Another thread's work is not told of, and goes on when the callable raises."""
+    A = datasets.grid3d(SLOW, boundary="dirichlet")
+    S, told, done = ms.analyze(A, "nd"), [], threading.Event()
+
+    def tell(phase, done, total):
+        told.append(threading.get_ident())
+        if len(told) == 8:
+            raise LookupError("enough")
+
+    def shows():
+        try:
+            with pytest.raises(LookupError), ms.showing_progress(tell):
+                for _ in range(100):
+                    S.factor(A, threads=2)
+        finally:
+            done.set()
+        return {threading.get_ident()}
+
+    def shows_nothing():
+        S.factor(A, threads=2)
+        while not done.is_set():
+            S.factor(A, threads=2)
+
+    assert in_threads([shows, shows_nothing])[0] == set(told)
 
 
 def test_nothing_stops_the_earlier_factor_from_coming_back():

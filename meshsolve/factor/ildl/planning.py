@@ -19,11 +19,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from meshsolve import _core, order
+from meshsolve import order
 from meshsolve.arrays import Csr
 from meshsolve.factor.ildl.complete import CompletePlan
 from meshsolve.factor.ildl.incomplete import resolve
 from meshsolve.factor.matching import symmetric_pairs, weak_rows
+from meshsolve.report import telling
 
 NEARLY_ALL = 0.9                # of the rows are in pairs: only the graph of the pairs is ordered
 MANY = 0.5                      # ... are: it is ordered too,
@@ -34,11 +35,27 @@ LARGE = 10_000                  # rows from which a matching takes longer than a
 
 class _Beside:
     """A function that runs while the ``with`` block does. Not in the pool, which the block is free to use: calls inside a call of
-    the pool run alone."""
+    the pool run alone. It shows no progress: that belongs to the thread of the block."""
 
     def __init__(self, function):
         self._function, self._result, self._error = function, None, None
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._given_up = False
+        self._thread = threading.Thread(target=self._run_beside, daemon=True)
+
+    def begin(self, phase):
+        self._hear()
+
+    def count(self, done, total):
+        self._hear()
+
+    def _hear(self):
+        """Ctrl-C reaches the thread of the block alone: what runs here looks whether that has given up."""
+        if self._given_up:
+            raise KeyboardInterrupt
+
+    def _run_beside(self):
+        with telling(self):
+            self._run()
 
     def _run(self):
         try:
@@ -55,7 +72,7 @@ class _Beside:
 
     def __exit__(self, kind, error, trace):
         if error is not None:
-            self._wait(interrupted=not isinstance(error, Exception))
+            self._give_up()
 
     def result(self):
         """What the function returns, or the error it raises; Ctrl-C ends it."""
@@ -63,18 +80,16 @@ class _Beside:
             if self._thread.is_alive():
                 self._thread.join()
         except BaseException:
-            self._wait(interrupted=True)
+            self._give_up()
             raise
         if self._error is not None:
             raise self._error
         return self._result
 
-    def _wait(self, interrupted):
-        """Until the function is done. Ctrl-C reaches this thread alone, and what is between two native calls does not hear it."""
-        while self._thread.is_alive():
-            if interrupted:
-                _core.interrupt()
-            self._thread.join(0.05)
+    def _give_up(self):
+        self._given_up = True
+        if self._thread.is_alive():
+            self._thread.join()
 
 
 def matching_and_order(M, paired, ordering, report, threads):

@@ -117,11 +117,11 @@ def test_an_error_beside_is_raised_and_ctrl_c_ends_the_work_there():
         pass
     with pytest.raises(ZeroDivisionError):
         work.result()
-    M, begun = as_symmetric(ms.datasets.kkt(3000, 1300)), threading.Event()
+    mesh, begun = ms.datasets.icosphere(6), threading.Event()
 
     def endless():
         while True:
-            symmetric_pairs(M)
+            order.nested_dissection(mesh, effort="quality", threads=1)
             begun.set()
 
     with pytest.raises(KeyboardInterrupt), planning._Beside(endless) as work:
@@ -130,6 +130,24 @@ def test_an_error_beside_is_raised_and_ctrl_c_ends_the_work_there():
     assert not work._thread.is_alive()
     with pytest.raises(KeyboardInterrupt):
         work.result()
+
+
+def test_what_runs_beside_shows_no_progress_and_ends_alone():
+    mesh, told = ms.datasets.icosphere(6), []
+
+    def dissect(times):
+        for _ in range(times):
+            order.nested_dissection(mesh, effort="quality", threads=1)
+
+    with planning._Beside(lambda: dissect(10)) as bystander:
+        with ms.showing_progress(lambda *args: told.append(threading.get_ident())):
+            with planning._Beside(lambda: dissect(1)) as work:
+                pass
+            work.result()
+            assert not told
+            with pytest.raises(KeyboardInterrupt), planning._Beside(lambda: dissect(100)):
+                raise KeyboardInterrupt
+        bystander.result()
 
 
 @pytest.mark.parametrize("A", [ms.datasets.kkt(120, 50), ms.datasets.stokes(6), indefinite()])
