@@ -71,7 +71,7 @@ class Workers {
       g.unlock();
       for (int spin = 0; spin < 2000 && active_.load(std::memory_order_acquire) > 0; ++spin) std::this_thread::yield();
       g.lock();
-      done_.wait(g, [this] { return active_.load() == 0; });
+      wait_for_workers(g);
     }
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   }
@@ -96,6 +96,18 @@ class Workers {
       ++generation_;
     }
     wake_.notify_all();
+  }
+
+  // Ctrl-C is heard, but the caller stays until the last worker is done: they work on what lies on its stack.
+  void wait_for_workers(std::unique_lock<std::mutex>& g) {
+    const auto finished = [this] { return active_.load() == 0; };
+    try {
+      wait_or_hear(done_, g, finished);
+    } catch (...) {
+      keep_error();
+      g.lock();
+      done_.wait(g, finished);
+    }
   }
 
   void loop(int id, uint64_t seen) {

@@ -5,9 +5,11 @@
 #pragma once
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -27,6 +29,16 @@ class Pool {
   static void run(int threads, const std::function<void(int)>& f);
   static int64_t shared();                  // calls so far that more than one thread took part in
 };
+
+// Waits until ready(), and hears Ctrl-C meanwhile: then it throws, and `lock` is open.
+template <class Ready>
+void wait_or_hear(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, Ready&& ready) {
+  while (!changed.wait_for(lock, interrupt::look_step, ready)) {
+    lock.unlock();
+    interrupt::poll();
+    lock.lock();
+  }
+}
 
 // f(task, worker) for every task after all its children. `parent` is postordered: parent[t] > t, or -1 for a root.
 // Leaves are handed out in the order of `leaves` (empty: ascending) by one counter; whoever finishes the last child of a task
@@ -95,10 +107,16 @@ template <class F, class M, class G>
 void for_stages(int threads, int32_t n, F&& before, M&& middle, G&& after) {
   std::atomic<int32_t> first{0}, second{0}, left{n};
   std::atomic<bool> ready{n == 0}, stop{false};
+  std::mutex mutex;
+  std::condition_variable opened;
   const auto open = [&] {
-    ready.store(true, std::memory_order_release);
-    ready.notify_all();
+    {
+      std::lock_guard<std::mutex> lock(mutex);           // no worker is between its look and its sleep
+      ready.store(true, std::memory_order_release);
+    }
+    opened.notify_all();
   };
+  const auto is_ready = [&] { return ready.load(std::memory_order_acquire); };
   if (n == 0) middle();
   Pool::run(std::min<int>(threads, n), [&](int worker) {
     try {
@@ -109,8 +127,11 @@ void for_stages(int threads, int32_t n, F&& before, M&& middle, G&& after) {
         middle();
         open();
       }
-      for (int spin = 0; spin < 200 && !ready.load(std::memory_order_acquire); ++spin) std::this_thread::yield();
-      ready.wait(false, std::memory_order_acquire);
+      for (int spin = 0; spin < 200 && !is_ready(); ++spin) std::this_thread::yield();
+      if (!is_ready()) {
+        std::unique_lock<std::mutex> lock(mutex);
+        wait_or_hear(opened, lock, is_ready);
+      }
       for (int32_t t; !stop.load(std::memory_order_relaxed) && (t = second.fetch_add(1)) < n;) {
         interrupt::poll();
         after(t, worker);

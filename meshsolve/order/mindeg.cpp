@@ -92,7 +92,7 @@ bool MinDegree<Index>::run(int32_t* order, double most_flops) {
   for (int32_t i = own_ - 1; i >= 0; --i)
     if (node_[i].nv > 0) by_degree_.insert(i);
   while (to_do_ > 0) {
-    if ((pivots_.size() & 1023) == 1023) interrupt::poll();
+    if ((pivots_.size() & 63) == 63) interrupt::poll();
     const int32_t me = by_degree_.take();
     const int32_t next = by_degree_.next();   // most often the next pivot
     const bool in_place = node_[me].elen == 0;

@@ -55,7 +55,7 @@ class Waiting {
   }
   bool wait_for_one(Node& node) {
     std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] { return !nodes_.empty() || open_ == 0 || failed_; });
+    wait_or_hear(changed_, lock, [&] { return !nodes_.empty() || open_ == 0 || failed_; });
     if (failed_ || nodes_.empty()) return false;
     const auto lighter = [](const Node& a, const Node& b) { return a.weight < b.weight; };
     const auto heaviest = std::max_element(nodes_.begin(), nodes_.end(), lighter);

@@ -12,6 +12,7 @@ import time
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import meshsolve as ms
 from meshsolve import datasets
@@ -290,6 +291,21 @@ def test_ctrl_c_during_an_ordering(threads):
     assert len(ms.order.nested_dissection(mesh, threads=threads)) == len(mesh.vertices)
 
 
+def expander(n, degree=4):
+    """A graph without separators, which takes minimum degree long."""
+    row, column = np.repeat(np.arange(n), degree), np.random.default_rng(n).integers(0, n, n * degree)
+    A = sp.coo_array((np.ones(n * degree), (row, column)), shape=(n, n)).tocsr()
+    A.setdiag(0)
+    return A + A.T
+
+
+def test_ctrl_c_is_heard_while_the_caller_waits_for_a_worker():
+    """The small graph is soon done, and most often the caller has that one; the large one takes seconds."""
+    A = sp.block_diag([expander(200_000), expander(10_000)], format="csr")
+    for _ in range(3):
+        assert (delay := interrupted(lambda: ms.order.nested_dissection(A, threads=2), 0.7)) is not None and delay < 1.5
+
+
 # ---- progress -----------------------------------------------------------------------------------------------------------
 
 
@@ -358,6 +374,15 @@ def test_progress_belongs_to_the_thread_that_shows_it():
             S.factor(A, threads=2)
 
     assert in_threads([shows, shows_nothing])[0] == set(told)
+
+
+def test_progress_of_one_large_front_on_one_thread():
+    half = np.random.default_rng(0).standard_normal((3000, 3000))
+    A, told = sp.csr_array(half + half.T + 3000 * np.eye(3000)), []
+    F = ms.cholesky(A, "natural", threads=1)
+    with ms.showing_progress(lambda *args: told.append(args)):
+        F.refactor(A)
+    assert any(total for _, _, total in told)
 
 
 def test_nothing_stops_the_earlier_factor_from_coming_back():

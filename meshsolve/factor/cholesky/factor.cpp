@@ -69,6 +69,7 @@ template <class T>
 int64_t factor_wide(const Front<T>& f, int threads) {
   const Dense<T>& d = dense<T>();
   for (int64_t k = 0; k < f.shape.steps(); ++k) {
+    interrupt::poll();                         // for_range does not on one thread
     const Step<T> step = f.step(k);
     if (const Int bad = d.panel(step.width, step.width, step.data, step.ld)) return step.column + bad;
     for_range(threads, step.height - step.width, tile_rows, [&](int64_t b, int64_t stop, int) {
