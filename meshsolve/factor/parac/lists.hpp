@@ -130,21 +130,32 @@ class Rows {                            // of one worker
 };
 
 // What several threads add to, a list by its head or a row by its lock, is held while one of them does; the others wait for a
-// few stores.
-template <bool shared> uint32_t hold(uint32_t& head) {
-  if constexpr (!shared) return head;
-  for (int spin = 0;; ++spin) {
-    const uint32_t found = AtomicRef(head).exchange(held, std::memory_order_acquire);
-    if (found != held) return found;
-    if (spin > 200) std::this_thread::yield();
+// few stores. They wait for an exception too: `value` goes back as it then is.
+template <bool shared>
+class Hold {
+ public:
+  explicit Hold(uint32_t& head) : value(shared ? take(head) : head), head_(head) {}
+  ~Hold() {
+    if constexpr (shared)
+      AtomicRef(head_).store(value, std::memory_order_release);
+    else
+      head_ = value;
   }
-}
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
 
-template <bool shared> void release(uint32_t& head, uint32_t value) {
-  if constexpr (shared)
-    AtomicRef(head).store(value, std::memory_order_release);
-  else
-    head = value;
-}
+  uint32_t value;
+
+ private:
+  static uint32_t take(uint32_t& head) {
+    for (int spin = 0;; ++spin) {
+      const uint32_t found = AtomicRef(head).exchange(held, std::memory_order_acquire);
+      if (found != held) return found;
+      if (spin > 200) std::this_thread::yield();
+    }
+  }
+
+  uint32_t& head_;
+};
 
 }  // namespace ms::parac

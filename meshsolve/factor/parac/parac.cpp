@@ -333,7 +333,8 @@ class Ordered {
   }
 
   void add(int32_t a, int32_t b, double w, Worker& worker) {
-    release<true>(list_[a], worker.nodes.put(hold<true>(list_[a]), w, b));
+    Hold<true> list(list_[a]);
+    list.value = worker.nodes.put(list.value, w, b);
   }
 
   void work(Worker& worker, int id) {
@@ -348,6 +349,7 @@ class Ordered {
         if (e.to != n_ && AtomicRef(waits_[e.to]).fetch_add(-e.copies, std::memory_order_acq_rel) == e.copies)
           worker.ready.push_back(e.to);
       left_.fetch_sub(1, std::memory_order_acq_rel);
+      if (stop_.load(std::memory_order_relaxed)) return;          // what another thread threw is on its way
       if (idle_.load(std::memory_order_relaxed) > 0 && worker.ready.size() > 1) share(worker);
       if (++done % 1024 == 0) poll(1024);
     }

@@ -266,7 +266,7 @@ template <class T>
 template <bool shared>
 void Rounds<T>::join(int32_t u, int32_t pivot, std::span<const Edge> sampled, int32_t copies, Rows& rows) {
   Vertex& at = at_.vertex[u];
-  hold<shared>(at.lock);
+  const Hold<shared> hold(at.lock);
   const int32_t count = static_cast<int32_t>(sampled.size());
   if (at.used <= short_row) drop(at, [pivot](int32_t to) { return to != pivot; });
   if (at.used + count > at.room) make_room<shared>(at, count, rows);
@@ -274,7 +274,6 @@ void Rounds<T>::join(int32_t u, int32_t pivot, std::span<const Edge> sampled, in
   at.used += count;
   at.degree += count - copies;
   store<shared>(at_.key[u], degree_bits(at.degree) | (at_.key[u] & tie_bits));
-  release<shared>(at.lock, 0);
 }
 
 template <class T>
@@ -282,8 +281,11 @@ template <bool shared>
 void Rounds<T>::make_room(Vertex& at, int32_t entries, Rows& rows) {
   if (at.used > short_row) drop(at, [this](int32_t to) { return load<shared>(at_.key[to]) != dead; });
   if (at.used + entries <= at.room) return;
-  at.room = room_for(at.used + entries + at.used / 2);
-  at.row = std::copy_n(at.row, at.used, rows.take(at.room)) - at.used;
+  const int32_t room = room_for(at.used + entries + at.used / 2);
+  Edge* const row = rows.take(room);                            // or it throws, and others see the row as it was
+  std::copy_n(at.row, at.used, row);
+  at.row = row;
+  at.room = room;
 }
 
 // Chosen vertices lie far apart, and so do their neighbours: asks for all that their elimination reads. Rows of neighbours are

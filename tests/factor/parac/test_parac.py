@@ -7,6 +7,7 @@ import pytest
 import reference
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
+import starved
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -185,6 +186,34 @@ def test_neighbours_that_lie_far_apart_get_numbers_close_together(grounded):
         S = G @ sp.diags_array(factor.pivots()) @ G.T
         assert abs(S - B).max() < 8 and (grounded or abs(S @ np.ones(1200)).max() < 1e-9)
     assert abs(P[0].nnz - P[1].nnz) < 0.03 * P[0].nnz       # other ties, the same quality
+
+
+REFUSED = """
+import numpy as np, scipy.sparse as sp, meshsolve as ms
+
+n, rng = 40_000, np.random.default_rng(0)
+ends = np.tile(np.arange(n), 6), np.append(rng.integers(0, 40, 3 * n), rng.integers(0, n, 3 * n))        # hubs, and anywhere
+A = sp.csr_array(sp.coo_array((np.ones(6 * n), ends), shape=(n, n)))
+A.setdiag(0)
+A = A + A.T
+L = sp.csr_array(sp.diags_array(A.sum(axis=1)) - A)
+told = 0
+for ordering, size, blocks in (("nnz_sort", 2**19, range(2, 8)), ("rounds", 2**18, range(24))):
+    for k in blocks:
+        starve_aligned(size, size, k)
+        try:
+            ms.parac(L, ordering=ordering, threads=2)
+        except ms.OutOfMemoryError:
+            told += 1
+        feed()
+print(told)
+"""
+
+
+@starved.available
+def test_a_thread_without_memory_lets_go_of_what_others_wait_for():
+    """The memory for one more edge of a hub: another thread waits for the hub's list, or its row, and that would never end."""
+    assert int(starved.python(REFUSED)) > 0
 
 
 def test_a_large_scattered_graph_has_one_factor_on_any_number_of_threads():
