@@ -7,7 +7,8 @@
 //                k_solve_below (rows below it), k_subtract (later columns), at the end k_subtract for the update matrix. All
 //                such fronts of a level go through each launch together.
 //   libraries    the largest are assembled by k_assemble and left to cuSOLVER and cuBLAS.
-// A pivot that is not positive goes to *failed, the smallest column wins: what its ancestors make of it lies in later columns.
+// A pivot that is not positive and finite goes to *failed, the smallest column wins: what its ancestors make of it lies in later
+// columns.
 #include "factor/fronts/fronts.cuh"
 #include "factor/fronts/tiles.cuh"
 
@@ -23,7 +24,7 @@ constexpr int pivot_block = 32;         // columns of one step by tiles
 constexpr int assembly_columns = 8;     // of a tile of k_assemble
 
 // Columns of a panel in shared memory, right-looking. Column j goes into the later ones unscaled, and is scaled beside the next:
-// one barrier a column. Returns the first column whose pivot is not positive, or `width`.
+// one barrier a column. Returns the first column whose pivot is not positive and finite, or `width`.
 template <class T, class Group> __device__ __forceinline__ int eliminate(const Group& g, T* panel, int height, int width) {
   T scale = T(0);
   for (int j = 0;; ++j) {
@@ -32,7 +33,7 @@ template <class T, class Group> __device__ __forceinline__ int eliminate(const G
       for (int i = j - 1 + g.rank; i < height; i += g.size) column[i - height] *= scale;
     if (j == width) break;
     const T pivot = column[j];
-    if (!(pivot > T(0))) {
+    if (!(pivot > T(0) && pivot - pivot == T(0))) {
       width = j;
       break;
     }

@@ -101,7 +101,7 @@ class DeviceFactor:
         if front.first > device.scalar(self._failed):       # an ancestor of a front that failed holds no numbers
             return
         diagonal, below = self._panel(front)
-        if bad := device.dense("potrf", diagonal):
+        if bad := device.dense("potrf", diagonal) or _not_finite(diagonal):
             self._failed[:] = front.first + bad - 1
         elif front.updates:
             device.dense("trsm", diagonal, below, side="R", trans="T")
@@ -206,6 +206,14 @@ def _passes(k):
     for begin in range(0, k, WIDTHS[-1]):
         count = min(k - begin, WIDTHS[-1])
         yield begin, count, next(width for width in WIDTHS if width >= count)
+
+
+def _not_finite(L):
+    """1 + the first pivot that is not finite, which the library takes, or 0."""
+    xp, n = device.xp(), len(L)
+    k = xp.arange(n)
+    first = int(device.scalar(xp.where(xp.isfinite(L[k, k]), n, k).min().reshape(1)))
+    return 0 if first == n else first + 1
 
 
 def _column_major(array, offset, rows, columns, leading):

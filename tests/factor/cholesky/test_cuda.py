@@ -154,6 +154,17 @@ def test_the_failing_column_is_the_hosts(gpu, monkeypatch, way):
     assert len(named) == 1
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_a_pivot_beyond_float32_is_no_pivot(gpu, monkeypatch, way):
+    monkeypatch.setattr(fronts, "LIMITS", WAYS[way])
+    for row in (5, 300):
+        A = sp.lil_array(spd(grid(24, 20)))
+        A[row, row] = 4e38
+        for place in ("cpu", "cuda"):
+            with pytest.raises(ms.InvalidInputError, match="range of float32"):
+                ms.cholesky(sp.csr_array(A), ordering="nd", precision="single", device=place)
+
+
 def test_a_singular_laplacian_is_told_by_its_rows(gpu):
     L = sp.csr_array(ms.datasets.grid2d(9, 9))
     both = sp.csr_array(sp.block_diag([L + 0.1 * sp.eye_array(81), L]))
