@@ -95,6 +95,8 @@ class CholeskyFactor(Factor):
             A has an entry outside the analysed pattern.
         NotPositiveDefiniteError
             A pivot is not positive. After any error the earlier factor is still there and gives the same bits.
+        OutOfMemoryError
+            Where there is no memory even to bring that back, it is lost, and solves say so until the next refactorization.
         """
         coupling = getattr(self._constraint, "coupling", None)
         try:

@@ -19,6 +19,7 @@ void Factor<T>::each_column(int32_t s, Visit&& visit) const {
 
 template <class T>
 std::vector<double> Factor<T>::values_on(const Pattern& L) const {
+  values_.require_factor();
   const fronts::AssemblyTree& tree = *tree_;
   std::vector<double> x(L.nnz());
   for (int32_t s = 0; s < tree.count(); ++s) {
@@ -43,6 +44,7 @@ std::vector<double> Factor<T>::values_on(const Pattern& L) const {
 
 template <class T>
 std::vector<double> Factor<T>::diagonal() const {
+  values_.require_factor();
   std::vector<double> d(tree_->n());
   for (int32_t s = 0; s < tree_->count(); ++s)
     each_column(s, [&](int64_t j, const T* column) { d[tree_->first(s) + j] = static_cast<double>(column[j]); });
@@ -51,6 +53,7 @@ std::vector<double> Factor<T>::diagonal() const {
 
 template <class T>
 double Factor<T>::norm1() const {
+  values_.require_factor();
   const fronts::AssemblyTree& tree = *tree_;
   std::vector<double> sum(tree.n());
   for (int32_t s = 0; s < tree.count(); ++s)

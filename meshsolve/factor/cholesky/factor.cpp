@@ -110,6 +110,7 @@ int32_t Factor<T>::run(const T* values, int threads) {
   interrupt::begin(tree.count());
   return fronts::bottom_up(tree, plan, threads, blocks, [&](int32_t s, T* update, int, int inside) {
     const Front<T> f{panel_shape(tree, s), panels_.data() + panel_ptr_[s], update};
+    values_.written();
     std::memset(f.panel, 0, sizeof(T) * (panel_ptr_[s + 1] - panel_ptr_[s]));
     add_entries(tree, s, values, f);
     const auto each_child = [&](const auto& add) {
@@ -138,6 +139,7 @@ int32_t Factor<T>::factor(const double* Ax, int threads) {
 
 template <class T>
 std::vector<double> Factor<T>::matrix(int64_t nnz) const {
+  values_.require_factor();
   std::vector<double> Ax(nnz, 0.0);
   const int64_t held = values_.data() ? tree_->entries() : 0;
   for (int64_t p = 0; p < held; ++p) Ax[tree_->entry_source.data()[p]] = values_.data()[p];

@@ -159,6 +159,7 @@ void solve_block(System system, const Problem<T>& p, Strided<const double> B, St
 
 template <class T>
 void Factor<T>::solve(System system, Strided<const double> B, Strided<double> X, int64_t k, int threads) const {
+  values_.require_factor();
   const AssemblyTree& tree = *tree_;
   threads = fronts::threads_worthwhile(panels_.size(), k, threads);
   const auto plan = fronts::plan_of(tree, threads, fronts::Cuts::above_small_subtrees);

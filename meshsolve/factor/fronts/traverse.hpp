@@ -154,6 +154,16 @@ class UpdateBlocks {
     if (memory_.workers.size() < static_cast<size_t>(workers)) memory_.workers.resize(workers);
     for (auto& worker : memory_.workers) worker.small.reset();
   }
+  // A traversal that was broken off leaves its blocks to the next one, which has to do without fresh memory.
+  ~UpdateBlocks() {
+    try {
+      for (Buffer<T>& block : heap_)
+        if (block.size() > 0) memory_.give(std::move(block));
+    } catch (const std::bad_alloc&) {          // those that found no place among the others are freed
+    }
+  }
+  UpdateBlocks(const UpdateBlocks&) = delete;
+  UpdateBlocks& operator=(const UpdateBlocks&) = delete;
 
   int64_t size(int32_t s) const {
     const int64_t u = tree_.updates(s);

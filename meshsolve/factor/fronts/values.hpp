@@ -1,6 +1,10 @@
 // The values of the factored matrix in the order in which its fronts take them up. A factorization that fails or is
 // interrupted brings the earlier factor back by factoring its matrix anew: cheaper for everyone than a second copy of L.
+// It works in memory that is there already, but for some small blocks. Where the system has none left even for these, the
+// factor is lost, and says so when it is used.
 #pragma once
+#include <atomic>
+#include <new>
 #include <utility>
 
 #include "fronts.hpp"
@@ -10,14 +14,22 @@
 
 namespace ms::fronts {
 
+struct FactorLost : std::bad_alloc {
+  const char* what() const noexcept override {
+    return "memory ran out while the earlier factor was brought back after an error, and it is lost: refactor() makes a new one";
+  }
+};
+
 template <class T>
 class MatrixValues {
  public:
   // Runs numeric(values) on Ax (in the analysed pattern, both triangles; one half is read): it returns -1, or the column where
-  // it failed. Then, or where it throws, it has run once more on the values before, if there were any.
+  // it failed. Then, or where it throws, it has run once more on the values before, if there were any. It says written() before
+  // it changes the first number of the factor.
   template <class Numeric>
   int32_t factor(const AssemblyTree& tree, const double* Ax, int threads, const Numeric& numeric) {
     gather(tree, Ax, threads);
+    written_ = false;
     int32_t failed = -1;
     try {
       failed = numeric(next_.data());
@@ -25,13 +37,19 @@ class MatrixValues {
       restore(numeric);
       throw;
     }
-    if (failed < 0)
+    if (failed < 0) {
       std::swap(held_, next_);
-    else
+      lost_ = false;
+    } else {
       restore(numeric);
+    }
     return failed;
   }
+  void written() { written_.store(true, std::memory_order_relaxed); }
 
+  void require_factor() const {
+    if (lost_) throw FactorLost();
+  }
   const T* data() const { return held_.data(); }        // as tree.entry_source; nullptr before the first factorization
   int64_t scalars() const { return held_.size() + next_.size(); }
 
@@ -46,12 +64,18 @@ class MatrixValues {
 
   template <class Numeric>
   void restore(const Numeric& numeric) {
-    if (!held_.data()) return;
+    if (!held_.data() || lost_ || !written_) return;
     const interrupt::Undisturbed whole;
-    numeric(held_.data());
+    try {
+      numeric(held_.data());
+    } catch (const std::bad_alloc&) {
+      lost_ = true;
+    }
   }
 
   Buffer<T> held_, next_;
+  std::atomic<bool> written_{false};
+  bool lost_ = false;
 };
 
 }  // namespace ms::fronts

@@ -9,6 +9,7 @@ namespace ms::ildl {
 // Columns are written front by front and sorted one at a time.
 template <class T>
 Extracted Complete<T>::extract() const {
+  values_.require_factor();
   const fronts::AssemblyTree& tree = *tree_;
   Extracted out;
   out.perm.reserve(tree.n());
@@ -45,6 +46,7 @@ Extracted Complete<T>::extract() const {
 
 template <class T>
 Inertia Complete<T>::inertia() const {
+  values_.require_factor();
   Inertia count;
   for (const FrontState<T>& f : state_)
     for (int64_t j = 0; j < f.pivots; ++j) {
@@ -64,6 +66,7 @@ Inertia Complete<T>::inertia() const {
 
 template <class T>
 int64_t Complete<T>::nonzeros() const {
+  values_.require_factor();
   int64_t count = 0;
   for (const FrontState<T>& f : state_)
     for (int64_t j = 0; j < f.pivots; ++j)

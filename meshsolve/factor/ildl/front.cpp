@@ -188,6 +188,7 @@ int32_t Complete<T>::run(const T* values, int threads) {
   std::vector<Worker> workers(threads);
   interrupt::begin(tree.count());
   return fronts::bottom_up(tree, plan, threads, blocks, [&](int32_t s, T* update, int id, int inside) {
+    values_.written();
     open(s);
     const Front<T> f{state_[s], update, inside};
     std::memset(f.state.panel, 0, sizeof(T) * f.state.ld * f.columns());

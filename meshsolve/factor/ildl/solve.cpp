@@ -129,6 +129,7 @@ void solve_block(const Problem<T>& p, Strided<const double> B, Strided<double> X
 
 template <class T>
 void Complete<T>::solve(const double* scale, Strided<const double> B, Strided<double> X, int64_t k, int threads) const {
+  values_.require_factor();
   const AssemblyTree& tree = *tree_;
   threads = fronts::threads_worthwhile(panels_.size(), k, threads);
   const auto plan = fronts::plan_of(tree, threads);

@@ -10,6 +10,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import starved
 from hypothesis import given
 from hypothesis import strategies as st
 from zoo import backward_error, grid, random_spd, spd, zoo
@@ -77,6 +78,52 @@ def test_a_failed_refactor_leaves_the_factor_bit_for_bit():
     with pytest.raises(ms.NotPositiveDefiniteError):
         F.refactor(bad)
     assert np.array_equal(F.L.data, before)
+
+
+REFUSED = """
+import numpy as np, scipy.sparse as sp, meshsolve as ms
+
+no_threads()                                                 # one thread takes the tasks of two, always in the same order
+n = 14**3
+A = ms.datasets.grid3d(14, boundary="dirichlet")
+F, b = ms.cholesky(A, "nd", threads=2), np.ones(n)
+x = F.refactor(A).solve(b)
+for column in (0, n // 8, n // 4):                           # of a bad pivot, so that blocks of later fronts stay open
+    bad = sp.csr_array(A - 100 * sp.diags_array((np.arange(n) == F.perm[column]).astype(float)))
+    data = F._values.of(bad)
+    starve_aligned(2**12, 2**40, 0)
+    failed = F._factor.factor(data)
+    feed()
+    assert failed == column and np.array_equal(F.solve(b), x) and not refused()
+k, told, lost = 0, True, 0
+while told:
+    starve(0, 2**40, k)
+    try:
+        F.refactor(bad)
+    except (ms.OutOfMemoryError, ms.NotPositiveDefiniteError):
+        feed()
+    told = refused()
+    k += 1
+    try:
+        assert np.array_equal(F.solve(b), x)
+    except ms.OutOfMemoryError as e:
+        assert "lost" in str(e)
+        lost += 1
+        for use in (F.rcond, F.logdet, lambda: F.L, lambda: F.solve(np.ones((n, 2)))):
+            try:
+                use()
+                raise AssertionError(k)
+            except ms.OutOfMemoryError:
+                pass
+        assert np.array_equal(F.refactor(A).solve(b), x)
+print(k, lost)
+"""
+
+
+@starved.available
+def test_a_factor_comes_back_without_fresh_memory_or_says_that_it_is_lost():
+    refused, lost = map(int, starved.python(REFUSED).split())
+    assert 0 < lost < refused
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
