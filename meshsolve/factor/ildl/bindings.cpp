@@ -51,7 +51,7 @@ void bind_inverse(nb::module_& m, const char* name) {
   using namespace nb::literals;
   using Inverse = ildl::Inverse<T>;
   nb::class_<Inverse>(m, name)
-      .def("__init__", [](Inverse* self, const ildl::Incomplete& factor, In<int32_t> row, In<double> scale, int threads) {
+      .def("__init__", [](Inverse* self, const ildl::IncompleteFactor& factor, In<int32_t> row, In<double> scale, int threads) {
         Released free;
         new (self) Inverse(factor, row.data(), scale.data(), threads);
       }, "factor"_a, "row"_a.noconvert(), "scale"_a.noconvert(), "threads"_a)
@@ -86,36 +86,42 @@ void bind_level_pattern(nb::module_& m) {
 void bind_incomplete(nb::module_& m) {
   using namespace nb::literals;
   using ildl::Incomplete;
+  using ildl::IncompleteFactor;
   nb::class_<Incomplete>(m, "IldlIncomplete")
       .def("__init__", [](Incomplete* self, In<int32_t> tile_begin, In<int64_t> indptr, In<int32_t> indices, int64_t level) {
         Released free;
         new (self) Incomplete({tile_begin.data(), tile_begin.data() + tile_begin.shape(0)}, pattern(indptr, indices), level);
       }, "tile_begin"_a.noconvert(), "indptr"_a.noconvert(), "indices"_a.noconvert(), "level"_a)
-      .def("factor", [](Incomplete& f, In<int64_t> indptr, In<int32_t> indices, In<double> data, const std::string& pivoting,
-                        double droptol, double max_fill, int threads) {
+      .def("factor", [](const Incomplete& f, In<int64_t> indptr, In<int32_t> indices, In<double> data,
+                        const std::string& pivoting, double droptol, double max_fill, int threads) {
         using ildl::Pivoting;
         const Pivoting which = pivoting == "static" ? Pivoting::fixed : pivoting == "rook" ? Pivoting::rook : Pivoting::bunch_kaufman;
         Released free;
-        f.factor(pattern(indptr, indices), data.data(), {which, droptol, max_fill}, threads);
+        return f.factor(pattern(indptr, indices), data.data(), {which, droptol, max_fill}, threads);
       }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "pivoting"_a, "droptol"_a, "max_fill"_a, "threads"_a)
-      .def("extract", [](const Incomplete& f) {
-        return std::make_tuple(to_numpy(copy(f.order())), to_numpy(copy(f.columns().ptr)), to_numpy(copy(f.columns().idx)),
-                               to_numpy(copy(f.minus_values())), to_numpy(copy(f.d())), to_numpy(copy(f.e())));
-      }, "(order, indptr, rows, minus values, d, e); L without its diagonal, rows unsorted")
-      .def("order", [](const Incomplete& f) { return to_numpy(copy(f.order())); })
-      .def_prop_ro("inertia", [](const Incomplete& f) {
-        return std::make_tuple(f.statistics().positive, f.statistics().negative, int64_t{0});
-      })
-      .def_prop_ro("nonzeros", [](const Incomplete& f) { return f.columns().ptr.back() + f.n(); })
       .def_prop_ro("facts", [](const Incomplete& f) {
         nb::dict d;
         d["tiles"] = f.tiles();
         d["levels"] = f.pattern().depth_ptr.size() - 1;
         d["blocks"] = f.pattern().column.size() + f.tiles();
-        d["stored"] = f.statistics().stored;
-        d["pairs"] = f.statistics().pairs;
-        d["perturbed"] = f.statistics().perturbed;
-        d["dropped"] = f.statistics().dropped;
+        return d;
+      });
+  nb::class_<IncompleteFactor>(m, "IldlIncompleteFactor")
+      .def("extract", [](const IncompleteFactor& f) {
+        return std::make_tuple(to_numpy(copy(f.order)), to_numpy(copy(f.columns.ptr)), to_numpy(copy(f.columns.idx)),
+                               to_numpy(copy(f.minus_values)), to_numpy(copy(f.d)), to_numpy(copy(f.e)));
+      }, "(order, indptr, rows, minus values, d, e); L without its diagonal, rows unsorted")
+      .def("order", [](const IncompleteFactor& f) { return to_numpy(copy(f.order)); })
+      .def_prop_ro("inertia", [](const IncompleteFactor& f) {
+        return std::make_tuple(f.statistics.positive, f.statistics.negative, int64_t{0});
+      })
+      .def_prop_ro("nonzeros", [](const IncompleteFactor& f) { return f.columns.ptr.back() + f.n(); })
+      .def_prop_ro("facts", [](const IncompleteFactor& f) {
+        nb::dict d;
+        d["stored"] = f.statistics.stored;
+        d["pairs"] = f.statistics.pairs;
+        d["perturbed"] = f.statistics.perturbed;
+        d["dropped"] = f.statistics.dropped;
         return d;
       });
 }

@@ -30,7 +30,7 @@ __device__ __forceinline__ long long share(const Rows& R, int depth) {
     const int t = base + threadIdx.x, i = t < to ? R.order[t] : -1;
     long long budget = 0, over = 0, total, highest;
     if (i >= 0) {
-      budget = static_cast<long long>(ceil(R.max_fill * static_cast<double>(R.a_ptr[R.begin[i + 1]] - R.a_ptr[R.begin[i]])));
+      budget = budget_of(R.max_fill, R.a_ptr[R.begin[i + 1]] - R.a_ptr[R.begin[i]]);
       over = R.count[i] - budget;
     }
     const long long before = sum + block_exclusive(over, total);

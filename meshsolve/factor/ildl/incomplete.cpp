@@ -12,8 +12,17 @@
 #include "native/parallel.hpp"
 
 namespace ms::ildl {
+namespace {
 
-struct alignas(cache_line) Incomplete::Worker {
+constexpr int64_t few_tiles = 64;         // of one depth: not worth waking a thread
+
+struct Tile {                             // one finished block row
+  int32_t count = 0;                      // columns beyond the tile
+  int32_t* column = nullptr;              // (count) ascending
+  double* value = nullptr;                // (rows x count) U = L^T by columns, rows in the order of elimination
+};
+
+struct alignas(cache_line) Worker {
   std::vector<int32_t> position;          // (n) of a column in `columns`, -1
   std::vector<int32_t> allowed;           // (tiles) the block row that may fill the tile
   std::vector<int32_t> columns, kept;
@@ -46,10 +55,6 @@ struct alignas(cache_line) Incomplete::Worker {
   }
 };
 
-namespace {
-
-constexpr int64_t few_tiles = 64;         // of one depth: not worth waking a thread
-
 // y := D x for the pivots of a tile.
 void multiply(int m, const double* d, const double* e, const double* x, double* y) {
   for (int k = 0; k < m; ++k) {
@@ -78,44 +83,79 @@ void divide(int m, const double* d, const double* e, double* x) {
 
 }  // namespace
 
+// One factorization: the blocks that it writes are its own until it is done.
+class Incomplete::Numeric {
+ public:
+  Numeric(const Incomplete& plan, const Pattern& A, const double* values, const Rule& rule, int threads)
+      : tile_begin_(plan.tile_begin_), tile_of_(plan.tile_of_), pattern_(plan.pattern_), square_(plan.square_),
+        A_(A), values_(values), rule_(rule), workers_(threads), tile_(plan.tiles()), own_(square_.back()) {
+    out_.order.resize(A.n);
+    out_.d.resize(A.n);
+    out_.e.resize(A.n);
+  }
+  IncompleteFactor run();
+
+ private:
+  int32_t n() const { return A_.n; }
+  int32_t tiles() const { return static_cast<int32_t>(tile_.size()); }
+  int threads() const { return static_cast<int>(workers_.size()); }
+  void row(int32_t i, Worker& worker);
+  void finish(int32_t i, Worker& worker);
+  void share(int32_t from, int32_t to, int64_t& spare);
+  void truncate(int32_t i, int64_t keep);
+  void collect();
+  void count();
+
+  const std::vector<int32_t>&tile_begin_, &tile_of_;
+  const LevelPattern& pattern_;
+  const std::vector<int64_t>& square_;
+  const Pattern& A_;
+  const double* const values_;
+  const Rule& rule_;
+  std::vector<Worker> workers_;
+  std::vector<Tile> tile_;                // in the workers' memory
+  std::vector<double> own_;               // own unit lower triangles of the tiles, by columns
+  IncompleteFactor out_;
+};
+
 Incomplete::Incomplete(std::vector<int32_t> tile_begin, const Pattern& A, int64_t level)
-    : tile_begin_(std::move(tile_begin)), tile_of_(A.n), tile_(tiles()), square_(tiles() + 1, 0), d_(A.n), e_(A.n), order_(A.n) {
+    : tile_begin_(std::move(tile_begin)), tile_of_(A.n), square_(tiles() + 1, 0) {
   for (int32_t i = 0; i < tiles(); ++i) {
     const int64_t rows = tile_begin_[i + 1] - tile_begin_[i];
     std::fill(tile_of_.begin() + tile_begin_[i], tile_of_.begin() + tile_begin_[i + 1], i);
     square_[i + 1] = square_[i] + rows * rows;
   }
-  own_.resize(square_.back());
   pattern_ = level_pattern(A, tile_begin_, tile_of_, level);
 }
 
-void Incomplete::factor(const Pattern& A, const double* values, const Rule& rule, int threads) {
-  std::vector<Worker> workers(threads);
+IncompleteFactor Incomplete::factor(const Pattern& A, const double* values, const Rule& rule, int threads) const {
+  return Numeric(*this, A, values, rule, threads).run();
+}
+
+IncompleteFactor Incomplete::Numeric::run() {
   int64_t spare = 0;
   interrupt::begin(tiles());
   const int32_t depths = static_cast<int32_t>(pattern_.depth_ptr.size()) - 1;
   for (int32_t l = 0; l < depths; ++l) {
     const int32_t from = pattern_.depth_ptr[l], to = pattern_.depth_ptr[l + 1];
     interrupt::poll();
-    for_range(threads, to - from, std::max<int64_t>(few_tiles, (to - from) / (8 * threads)), [&](int64_t b, int64_t e, int id) {
-      Worker& worker = workers[id];
+    const int64_t grain = std::max<int64_t>(few_tiles, (to - from) / (8 * threads()));
+    for_range(threads(), to - from, grain, [&](int64_t b, int64_t e, int id) {
+      Worker& worker = workers_[id];
       worker.position.resize(n(), -1);
       worker.allowed.resize(tiles(), -1);
-      for (int64_t t = b; t < e; ++t) row(pattern_.order[from + t], A, values, rule, worker);
+      for (int64_t t = b; t < e; ++t) row(pattern_.order[from + t], worker);
     });
-    share(from, to, A, rule, spare);
+    share(from, to, spare);
     interrupt::advance(to - from);
   }
-  statistics_ = {};
-  for (const Worker& worker : workers) {
-    statistics_.perturbed += worker.statistics.perturbed;
-    statistics_.dropped += worker.statistics.dropped;
-  }
-  collect(threads);
+  collect();
+  count();
+  return std::move(out_);
 }
 
 // One block row: entries of A, updates from above, pivots, drop.
-void Incomplete::row(int32_t i, const Pattern& A, const double* values, const Rule& rule, Worker& worker) {
+void Incomplete::Numeric::row(int32_t i, Worker& worker) {
   const int32_t begin = tile_begin_[i], end = tile_begin_[i + 1], m = end - begin;
   for (int64_t p = pattern_.ptr[i]; p < pattern_.ptr[i + 1]; ++p) worker.allowed[pattern_.column[p]] = i;
   worker.columns.clear();
@@ -131,23 +171,23 @@ void Incomplete::row(int32_t i, const Pattern& A, const double* values, const Ru
     return worker.panel.data() + static_cast<int64_t>(at) * m;
   };
   for (int32_t r = begin; r < end; ++r)
-    for (int64_t p = A.ptr[r]; p < A.ptr[r + 1]; ++p) {
-      const int32_t c = A.idx[p];
+    for (int64_t p = A_.ptr[r]; p < A_.ptr[r + 1]; ++p) {
+      const int32_t c = A_.idx[p];
       if (c >= end)
-        place(c)[r - begin] += values[p];
+        place(c)[r - begin] += values_[p];
       else if (c >= begin)
-        worker.tile[r - begin + (c - begin) * m] += values[p];
+        worker.tile[r - begin + (c - begin) * m] += values_[p];
     }
   double w[largest_tile];
   for (int64_t q = pattern_.above_ptr[i]; q < pattern_.above_ptr[i + 1]; ++q) {
     const int32_t k = pattern_.above[q];
     const Tile& above = tile_[k];
     const int32_t* const stop = above.column + above.count;
-    const int32_t* const from = std::lower_bound(above.column, stop, begin);
+    const int32_t* const from = std::lower_bound<const int32_t*>(above.column, stop, begin);
     const int rows = tile_begin_[k + 1] - tile_begin_[k];
     for (const int32_t* c = from; c < stop && *c < end; ++c) {
       const int32_t r = *c - begin;
-      multiply(rows, d_.data() + tile_begin_[k], e_.data() + tile_begin_[k], above.value + (c - above.column) * rows, w);
+      multiply(rows, out_.d.data() + tile_begin_[k], out_.e.data() + tile_begin_[k], above.value + (c - above.column) * rows, w);
       for (const int32_t* t = from; t < stop; ++t) {
         if (*t >= end && worker.allowed[tile_of_[*t]] != i) continue;
         const double* const x = above.value + (t - above.column) * rows;
@@ -157,15 +197,16 @@ void Incomplete::row(int32_t i, const Pattern& A, const double* values, const Ru
       }
     }
   }
-  finish(i, rule, worker);
+  finish(i, worker);
 }
 
 // Pivots of the tile, U of the row, its norms, and what is kept of it.
-void Incomplete::finish(int32_t i, const Rule& rule, Worker& worker) {
+void Incomplete::Numeric::finish(int32_t i, Worker& worker) {
   const int32_t begin = tile_begin_[i], m = tile_begin_[i + 1] - begin;
-  double *const L = own_.data() + square_[i], *const d = d_.data() + begin, *const e = e_.data() + begin, *const norm = worker.norm;
-  worker.statistics.perturbed += factor_tile(m, worker.tile, L, d, e, worker.order, rule.pivoting);
-  for (int32_t k = 0; k < m; ++k) order_[begin + k] = begin + worker.order[k];
+  double *const L = own_.data() + square_[i], *const d = out_.d.data() + begin, *const e = out_.e.data() + begin;
+  double* const norm = worker.norm;
+  worker.statistics.perturbed += factor_tile(m, worker.tile, L, d, e, worker.order, rule_.pivoting);
+  for (int32_t k = 0; k < m; ++k) out_.order[begin + k] = begin + worker.order[k];
   std::sort(worker.columns.begin(), worker.columns.end());
   double x[largest_tile], squares[norm_parts * largest_tile];
   std::fill_n(squares, norm_parts * m, 0.0);
@@ -183,7 +224,7 @@ void Incomplete::finish(int32_t i, const Rule& rule, Worker& worker) {
   for (int32_t r = 0; r < m; ++r) {
     norm[r] = 1;
     for (int s = 0; s < norm_parts; ++s) norm[r] += squares[r + s * m];
-    norm[r] = rule.droptol * std::sqrt(norm[r]);
+    norm[r] = rule_.droptol * std::sqrt(norm[r]);
   }
   for (int32_t r = 0; r + 1 < m; ++r)
     if (e[r] != 0) norm[r] = norm[r + 1] = std::max(norm[r], norm[r + 1]);
@@ -216,19 +257,18 @@ void Incomplete::finish(int32_t i, const Rule& rule, Worker& worker) {
 
 // The leftover memory protocol, in the order of the tiles: a row above its budget takes what earlier rows left over, and loses
 // its smallest columns beyond that.
-void Incomplete::share(int32_t from, int32_t to, const Pattern& A, const Rule& rule, int64_t& spare) {
-  if (!std::isfinite(rule.max_fill)) return;
+void Incomplete::Numeric::share(int32_t from, int32_t to, int64_t& spare) {
+  if (!std::isfinite(rule_.max_fill)) return;
   for (int32_t t = from; t < to; ++t) {
     const int32_t i = pattern_.order[t], begin = tile_begin_[i], end = tile_begin_[i + 1];
-    const double entries = static_cast<double>(A.ptr[end] - A.ptr[begin]);
-    const int64_t budget = static_cast<int64_t>(std::ceil(rule.max_fill * entries)), over = tile_[i].count - budget;
+    const int64_t budget = budget_of(rule_.max_fill, A_.ptr[end] - A_.ptr[begin]), over = tile_[i].count - budget;
     if (over > spare) truncate(i, budget + spare);
     spare = std::max<int64_t>(0, spare - over);
   }
 }
 
 // Keeps the columns with the largest entries; of equal ones the first.
-void Incomplete::truncate(int32_t i, int64_t keep) {
+void Incomplete::Numeric::truncate(int32_t i, int64_t keep) {
   Tile& tile = tile_[i];
   const int32_t m = tile_begin_[i + 1] - tile_begin_[i];
   std::vector<std::pair<double, int32_t>> size(tile.count);
@@ -240,7 +280,7 @@ void Incomplete::truncate(int32_t i, int64_t keep) {
   std::nth_element(size.begin(), size.begin() + keep, size.end());
   std::vector<uint8_t> stays(tile.count, 0);
   for (int64_t q = 0; q < keep; ++q) stays[size[q].second] = 1;
-  int32_t* const names = const_cast<int32_t*>(tile.column);
+  int32_t* const names = tile.column;
   int32_t count = 0;
   for (int32_t q = 0; q < tile.count; ++q) {
     if (!stays[q]) continue;
@@ -251,45 +291,56 @@ void Incomplete::truncate(int32_t i, int64_t keep) {
   tile.count = count;
 }
 
-// L by columns in the order of elimination, and the counts. The rows in the workers' memory are not needed any more.
-void Incomplete::collect(int threads) {
+// L by columns in the order of elimination.
+void Incomplete::Numeric::collect() {
   std::vector<int32_t> place(n());
-  for (int32_t k = 0; k < n(); ++k) place[order_[k]] = k;
-  L_.ptr.assign(n() + 1, 0);
+  for (int32_t k = 0; k < n(); ++k) place[out_.order[k]] = k;
+  OwnedPattern& L = out_.columns;
+  std::vector<double>& minus = out_.minus_values;
+  L.ptr.assign(n() + 1, 0);
   const auto visit = [&](int32_t i, auto&& emit) {
     const int32_t begin = tile_begin_[i], m = tile_begin_[i + 1] - begin;
-    const double* const L = own_.data() + square_[i];
+    const double* const own = own_.data() + square_[i];
     for (int32_t k = 0; k < m; ++k) {
       for (int32_t r = k + 1; r < m; ++r)
-        if (L[r + k * m] != 0) emit(begin + k, begin + r, L[r + k * m]);
+        if (own[r + k * m] != 0) emit(begin + k, begin + r, own[r + k * m]);
       for (int32_t q = 0; q < tile_[i].count; ++q)
         if (const double u = tile_[i].value[static_cast<int64_t>(q) * m + k]; u != 0) emit(begin + k, place[tile_[i].column[q]], u);
     }
   };
   const auto over_tiles = [&](auto&& emit) {
-    for_range(threads, tiles(), 4096, [&](int64_t b, int64_t e, int) {
+    for_range(threads(), tiles(), 4096, [&](int64_t b, int64_t e, int) {
       for (int64_t i = b; i < e; ++i) visit(static_cast<int32_t>(i), emit);
     });
   };
-  over_tiles([&](int32_t column, int32_t, double) { ++L_.ptr[column + 1]; });
-  for (int32_t k = 0; k < n(); ++k) L_.ptr[k + 1] += L_.ptr[k];
-  L_.idx.resize(L_.ptr.back());
-  minus_.resize(L_.ptr.back());
-  std::vector<int64_t> next(L_.ptr.begin(), L_.ptr.end() - 1);
+  over_tiles([&](int32_t column, int32_t, double) { ++L.ptr[column + 1]; });
+  for (int32_t k = 0; k < n(); ++k) L.ptr[k + 1] += L.ptr[k];
+  L.idx.resize(L.ptr.back());
+  minus.resize(L.ptr.back());
+  std::vector<int64_t> next(L.ptr.begin(), L.ptr.end() - 1);
   over_tiles([&](int32_t column, int32_t row, double value) {
-    L_.idx[next[column]] = row;
-    minus_[next[column]++] = -value;
+    L.idx[next[column]] = row;
+    minus[next[column]++] = -value;
   });
-  for (int32_t i = 0; i < tiles(); ++i) statistics_.stored += int64_t{tile_begin_[i + 1] - tile_begin_[i]} * tile_[i].count;
+}
+
+void Incomplete::Numeric::count() {
+  Statistics& sum = out_.statistics;
+  for (const Worker& worker : workers_) {
+    sum.perturbed += worker.statistics.perturbed;
+    sum.dropped += worker.statistics.dropped;
+  }
+  const std::vector<double>&d = out_.d, &e = out_.e;
+  for (int32_t i = 0; i < tiles(); ++i) sum.stored += int64_t{tile_begin_[i + 1] - tile_begin_[i]} * tile_[i].count;
   for (int32_t k = 0; k < n(); ++k) {
-    if (e_[k] == 0) {
-      ++(d_[k] > 0 ? statistics_.positive : statistics_.negative);
+    if (e[k] == 0) {
+      ++(d[k] > 0 ? sum.positive : sum.negative);
       continue;
     }
-    const bool definite = d_[k] / e_[k] * (d_[k + 1] / e_[k]) > 1;
-    statistics_.positive += definite ? 2 * (d_[k] > 0) : 1;
-    statistics_.negative += definite ? 2 * (d_[k] < 0) : 1;
-    ++statistics_.pairs;
+    const bool definite = d[k] / e[k] * (d[k + 1] / e[k]) > 1;
+    sum.positive += definite ? 2 * (d[k] > 0) : 1;
+    sum.negative += definite ? 2 * (d[k] < 0) : 1;
+    ++sum.pairs;
     ++k;
   }
 }

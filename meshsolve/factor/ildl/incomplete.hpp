@@ -52,51 +52,40 @@ struct Rule {
   double max_fill = 8;                    // columns a block row may keep, as a multiple of those of A; unused ones are handed on
 };
 
-struct Tile {                             // one finished block row
-  int32_t count = 0;                      // columns beyond the tile
-  const int32_t* column = nullptr;        // (count) ascending
-  double* value = nullptr;                // (rows x count) U = L^T by columns, rows in the order of elimination
-};
-
 struct Statistics {
   int64_t perturbed = 0, pairs = 0, dropped = 0, stored = 0;
   int64_t positive = 0, negative = 0;
 };
 
+// A factor, in the order of elimination.
+struct IncompleteFactor {
+  std::vector<int32_t> order;             // (n) new row eliminated k-th: differs inside tiles only
+  std::vector<double> d, e;               // (n) diagonal of D, and below it (e[k] != 0: k and k + 1 are one pivot)
+  OwnedPattern columns;                   // of L below its diagonal, rows unsorted
+  std::vector<double> minus_values;       // -L
+  Statistics statistics;
+  int32_t n() const { return static_cast<int32_t>(d.size()); }
+};
+
+// What the pattern of a matrix says about its factors.
 class Incomplete {
  public:
-  // A: the matrix in new numbers, both triangles, with its values (scaled).
+  // A: the matrix in new numbers, both triangles.
   Incomplete(std::vector<int32_t> tile_begin, const Pattern& A, int64_t level);
 
-  void factor(const Pattern& A, const double* values, const Rule& rule, int threads);
+  // The factor of A with these values (scaled).
+  IncompleteFactor factor(const Pattern& A, const double* values, const Rule& rule, int threads) const;
 
   int32_t n() const { return static_cast<int32_t>(tile_of_.size()); }
   int32_t tiles() const { return static_cast<int32_t>(tile_begin_.size()) - 1; }
   const LevelPattern& pattern() const { return pattern_; }
-  const Statistics& statistics() const { return statistics_; }
-  const std::vector<int32_t>& order() const { return order_; }        // (n) new row eliminated k-th: differs inside tiles only
-  const std::vector<double>& d() const { return d_; }
-  const std::vector<double>& e() const { return e_; }
-  const OwnedPattern& columns() const { return L_; }                  // of L below its diagonal, in the order of elimination
-  const std::vector<double>& minus_values() const { return minus_; }  // -L
 
  private:
-  struct Worker;
-  void row(int32_t i, const Pattern& A, const double* values, const Rule& rule, Worker& worker);
-  void finish(int32_t i, const Rule& rule, Worker& worker);
-  void share(int32_t from, int32_t to, const Pattern& A, const Rule& rule, int64_t& spare);
-  void truncate(int32_t i, int64_t keep);
-  void collect(int threads);
+  class Numeric;
 
   std::vector<int32_t> tile_begin_, tile_of_;
   LevelPattern pattern_;
-  std::vector<Tile> tile_;
-  std::vector<int64_t> square_;           // (tiles + 1) where the tile's own unit lower triangle begins in own_
-  std::vector<double> own_, d_, e_;       // own triangles by columns; D
-  std::vector<int32_t> order_;
-  OwnedPattern L_;
-  std::vector<double> minus_;
-  Statistics statistics_;
+  std::vector<int64_t> square_;           // (tiles + 1) where a tile's own unit lower triangle begins among those of all
 };
 
 // The inverse of an incomplete factor as an operator, its L stored as T. Rows are renumbered by level sets for the threads.
@@ -104,7 +93,7 @@ template <class T>
 class Inverse {
  public:
   // row[k] = caller's row of the k-th row eliminated; scale = diagonal of S, in the caller's numbering.
-  Inverse(const Incomplete& factor, const int32_t* row, const double* scale, int threads);
+  Inverse(const IncompleteFactor& factor, const int32_t* row, const double* scale, int threads);
 
   // X := S P (L D L^T)^-1 P^T S B in the caller's numbering.
   void solve(Strided<const double> B, Strided<double> X, int64_t k, int threads) const;

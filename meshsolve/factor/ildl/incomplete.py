@@ -180,7 +180,7 @@ class IncompleteCore:
         self.native = _core.IldlIncomplete(self.tiles.begin, self._indptr, self._indices, self.choices.fill_level)
 
     def __getstate__(self):
-        return {name: value for name, value in self.__dict__.items() if name not in ("native", "_inverse")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("native", "_made", "_inverse")}
 
     def __setstate__(self, state):
         self.__dict__.update(state)
@@ -188,11 +188,11 @@ class IncompleteCore:
 
     def factor(self, scaled, scale):
         """Factor the matrix with these values, which have been scaled."""
-        c = self.choices
-        self.native.factor(self._indptr, self._indices, scaled[self._source], c.pivoting, c.droptol, c.max_fill, self.threads)
-        inverse = _core.IldlInverseDouble if c.dtype == np.float64 else _core.IldlInverseSingle
-        self._row = self.tiles.rows[self.native.order()]
-        self._inverse = inverse(self.native, self._row, scale, self.threads)
+        c, values = self.choices, scaled[self._source]
+        made = self.native.factor(self._indptr, self._indices, values, c.pivoting, c.droptol, c.max_fill, self.threads)
+        row = self.tiles.rows[made.order()]
+        inverse = (_core.IldlInverseDouble if c.dtype == np.float64 else _core.IldlInverseSingle)(made, row, scale, self.threads)
+        self._made, self._row, self._inverse = made, row, inverse             # together, once nothing can fail any more
 
     def solve(self, scale, columns, out):
         """out := S (L D L^T)^-1 S columns."""
@@ -200,18 +200,18 @@ class IncompleteCore:
 
     def extract(self):
         """(perm, L, D) in the order of elimination."""
-        _, indptr, rows, minus, d, e = self.native.extract()
+        _, indptr, rows, minus, d, e = self._made.extract()
         return self._row, *assembled(minus, rows, indptr, d, e)
 
     @property
     def inertia(self):
-        return self.native.inertia
+        return self._made.inertia
 
     @property
     def nnz(self):
-        return self.native.nonzeros
+        return self._made.nonzeros
 
     def facts(self):
         """What the numeric phase has found, for the report."""
-        return self.native.facts | {"nnz_L": self.nnz, "bytes": self._inverse.nbytes, "fill_level": self.choices.fill_level,
-                                    "droptol": self.choices.droptol}
+        return self.native.facts | self._made.facts | {"nnz_L": self.nnz, "bytes": self._inverse.nbytes,
+                                                       "fill_level": self.choices.fill_level, "droptol": self.choices.droptol}

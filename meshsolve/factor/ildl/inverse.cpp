@@ -14,10 +14,10 @@ constexpr int64_t grain = 1 << 14;        // rows
 }  // namespace
 
 template <class T>
-Inverse<T>::Inverse(const Incomplete& factor, const int32_t* row, const double* scale, int threads) {
+Inverse<T>::Inverse(const IncompleteFactor& factor, const int32_t* row, const double* scale, int threads) {
   const int32_t n = factor.n();
-  const auto& [ptr, rows] = factor.columns();
-  const std::vector<double>& values = factor.minus_values();
+  const auto& [ptr, rows] = factor.columns;
+  const std::vector<double>& values = factor.minus_values;
   trisolve::ColumnStores<T> columns({ptr.begin(), ptr.end()}, {rows.begin(), rows.end()}, {values.begin(), values.end()});
   const std::vector<int32_t> order = trisolve::order_by_level(trisolve::level_sets(columns), nullptr);
   lower_ = trisolve::UnitLower<T>(std::move(columns), true, order.data(), threads);
@@ -33,7 +33,7 @@ Inverse<T>::Inverse(const Incomplete& factor, const int32_t* row, const double* 
   p_.resize(n);
   q_.resize(n);
   partner_.resize(n);
-  const double *const d = factor.d().data(), *const e = factor.e().data();
+  const double *const d = factor.d.data(), *const e = factor.e.data();
   for (int32_t k = 0; k < n; ++k) {
     const int32_t a = place[k];
     if (e[k] == 0) {

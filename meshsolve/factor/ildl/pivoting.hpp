@@ -13,6 +13,15 @@ constexpr double tiny = 1e-8;                     // on a matrix scaled to entri
 constexpr double weak = 1e-3;                     // static: a diagonal entry this small beside its neighbour needs a pair
 constexpr int norm_parts = 8;                     // partial sums of a row's norm: its columns are dealt to them in turn
 
+constexpr double most_budget = 2147483647;        // no row has more columns, and sums over all rows stay within 64 bits
+
+// Columns that a block row may keep before it takes what others left over.
+MS_HD inline long long budget_of(double max_fill, long long entries) {
+  const double asked = max_fill * static_cast<double>(entries);
+  const long long whole = static_cast<long long>(asked < most_budget ? asked : most_budget);
+  return whole + (static_cast<double>(whole) < asked);
+}
+
 MS_HD inline double modulus(double x) { return x < 0 ? -x : x; }
 
 // A product that is rounded before it is added to anything.

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import starved
 from saddles import regular
 
 import meshsolve as ms
@@ -72,6 +73,13 @@ def test_budget_bounds_fill_and_hands_on_what_is_left():
     assert tight.nnz < free.nnz and tight.report.facts["stored"] <= 2 * 0.6 * A.nnz + 2 * tight.report.facts["tiles"]
 
 
+def test_a_budget_beyond_all_numbers_is_none():
+    A = ms.datasets.kkt(400, 180, seed=2)
+    for max_fill in (1e12, 1e300):
+        K, free = (ms.ildl(A, fill_level=3, droptol=1e-6, max_fill=limit) for limit in (max_fill, None))
+        assert np.array_equal(K.L.data, free.L.data) and np.array_equal(K.L.indices, free.L.indices)
+
+
 def test_pairs_are_what_decides():
     A = ms.datasets.stokes(24)
     b = A @ np.random.default_rng(0).standard_normal(A.shape[0])
@@ -135,6 +143,42 @@ def test_refactor_and_single_precision():
     b = A @ np.ones(700)
     full, half = (ms.sqmr(A, b, M=ms.ildl(A, fill_level=2, dtype=dtype), rtol=1e-8)[1] for dtype in (np.float64, np.float32))
     assert half.converged and half.iterations <= full.iterations + 3
+
+
+REFUSED = """
+import numpy as np, scipy.sparse as sp, meshsolve as ms
+
+def same(F, K):
+    return (np.array_equal(F.solve(b), K.solve(b)) and np.array_equal(F.D.data, K.D.data) and np.array_equal(F.L.data, K.L.data)
+            and np.array_equal(F.perm, K.perm) and F.inertia == K.inertia and F.nnz == K.nnz)
+
+A = ms.datasets.grid3d(9, boundary="dirichlet")
+A, B = (sp.csr_array(A - shift * sp.eye_array(A.shape[0])) for shift in (2, 1))
+b = np.ones(A.shape[0])
+make = lambda matrix: ms.ildl(matrix, fill_level=3, droptol=0, threads=2)
+F, before, after = make(A), make(A), make(A).refactor(B)
+k, told = 0, True
+while told:
+    starve(4096, 2**40, k)
+    expected = before
+    try:
+        F.refactor(B)
+        expected = after                                     # a sort does without the room that it was refused
+    except ms.OutOfMemoryError:
+        pass
+    feed()
+    told = refused()
+    assert same(F, expected), k
+    F.refactor(A)
+    k += 1
+print(k)
+"""
+
+
+@starved.available
+def test_a_refactorization_without_memory_leaves_the_earlier_factor():
+    """Whichever block is refused: pivots, L and inertia all stay those of the earlier factor."""
+    assert int(starved.python(REFUSED)) > 10
 
 
 def test_symmetric_operator():

@@ -57,7 +57,7 @@ def test_levels_and_dropping(cuda_path, fill_level, droptol):
     check(KKT, fill_level=fill_level, droptol=droptol, tile_size=8)
 
 
-@pytest.mark.parametrize("max_fill", [0.05, 0.3, 0.6, None])
+@pytest.mark.parametrize("max_fill", [0.05, 0.3, 0.6, 1e300, None])
 @pytest.mark.parametrize("tile_size", [2, 16])
 def test_budgets_are_handed_on_as_on_the_cpu(cuda_path, tile_size, max_fill):
     """Depths of more rows than a block has threads; so tight that rows lose all, some, or none of their columns."""
