@@ -4,11 +4,15 @@
 #pragma once
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <thread>
 #include <utility>
 
 namespace ms {
+
+// What each worker writes has cache lines of its own, which they would else take from each other: alignas(cache_line).
+constexpr size_t cache_line = 128;
 
 struct Interrupted {};            // thrown by poll(); the Python exception is already set
 
@@ -16,7 +20,7 @@ namespace interrupt {
 
 constexpr std::chrono::milliseconds look_step{50};      // between two looks at Python
 
-struct Call {                     // from Python, for as long as it runs
+struct alignas(cache_line) Call {                       // from Python, for as long as it runs
   std::atomic<bool> requested{false};
   std::atomic<int> undisturbed{0};                      // objects of that name
   std::atomic<int64_t> done{0}, total{0};               // progress of the phase that is running

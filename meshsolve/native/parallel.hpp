@@ -18,9 +18,6 @@
 
 namespace ms {
 
-// What each worker writes has cache lines of its own, which they would else take from each other: alignas(cache_line).
-constexpr size_t cache_line = 128;
-
 class Pool {
  public:
   // f(worker) on `threads` workers; the caller is worker 0. The first exception of any worker is thrown here.
