@@ -10,7 +10,7 @@
 
 namespace ms::fronts {
 
-struct Front {                          // one row of the table that cuda.py makes; offsets are in scalars
+struct Front {                          // one row of the table that tree_cuda.py makes; offsets are in scalars
   long long panel, leading;             // height x pivots, column-major
   long long update;                     // (height - pivots)^2, column-major, lower triangle
   long long vector;                     // in right-hand sides: height - pivots rows

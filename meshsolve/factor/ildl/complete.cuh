@@ -14,7 +14,7 @@ using fronts::Block;
 using fronts::Front;
 using fronts::Warp;
 
-struct Place {                          // one row of the table that complete_cuda.py makes; offsets are in scalars
+struct Place {                          // one row of the table that fronts_cuda.py makes; offsets are in scalars
   long long panel, leading;             // in `panels`, or in `late` where columns have been handed up; column-major
   long long slot;                       // of its columns in names, d and e
   long long columns;                    // its own, then those handed up
