@@ -498,3 +498,20 @@ def test_a_long_row_is_not_called_badly_conditioned():
     F = ms.lu(sp.csr_array((values, (rows, columns)), shape=(n, n)))
     F.solve(np.ones(n))
     assert F.report.facts["backward_error"] < 1e-13
+
+
+def test_a_wide_cheap_block_beside_a_narrow_dear_one_is_solved():
+    """The block with the most entries of the factor is not always one that the schedule cuts into tasks of its own."""
+    rng, blocks, size, m, pendants = np.random.default_rng(0), 14_000, 20, 2_300, 200
+    n = blocks * size
+    ends = np.arange(size - 1, n - 1, size)
+    link = sp.csr_array((np.ones(len(ends)), (ends, ends + 1)), shape=(n, n))
+    chain = sp.csr_array(sp.kron(sp.eye_array(blocks), np.ones((size, size)) + size * np.eye(size))) + link + link.T
+    reach = np.arange(pendants)
+    rows, columns = np.r_[reach, reach], np.repeat([0, 1], pendants)
+    few = sp.csr_array((np.ones(2 * pendants), (rows, columns)), shape=(pendants, m))
+    dense = sp.block_array([[10 * sp.eye_array(pendants), few], [few.T, sp.csr_array(rng.standard_normal((m, m)) + m * np.eye(m))]])
+    A = sp.csr_array(sp.block_diag([sp.eye_array(1) * 3.0, chain, dense]))
+    b = np.ones(A.shape[0])
+    F = ms.lu(A, engine="fronts", repivot=False)
+    assert abs(A @ F.solve(b) - b).max() < 1e-12
