@@ -127,7 +127,7 @@ def count(done, total):
 
 @contextlib.contextmanager
 def telling(teller):
-    """Inside the ``with`` block work of this thread calls ``teller.begin(phase)`` and ``teller.count(done, total)``.
+    """Inside the ``with`` block work of this thread calls ``teller.begin(phase)`` and ``teller.count(done, total)``; None is told nothing.
 
     What they raise ends the work.
     """

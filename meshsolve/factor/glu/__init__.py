@@ -20,7 +20,7 @@ import scipy.sparse.linalg as spla
 from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_csr, as_rhs, one_of, thread_count
 from meshsolve.device_arrays import on_device
-from meshsolve.errors import ConvergenceWarning, InvalidInputError
+from meshsolve.errors import ConvergenceWarning, InvalidInputError, OutOfMemoryError
 from meshsolve.factor.base import DOUBLE, Factor, deliver, solve_near_one, values_in
 from meshsolve.factor.glu import analysis as front_end
 from meshsolve.factor.glu.columns_cuda import DeviceColumns
@@ -28,7 +28,7 @@ from meshsolve.factor.glu.cuda import DeviceMatrix, DeviceValues
 from meshsolve.factor.glu.fronts_cuda import DeviceFronts
 from meshsolve.factor.glu.refine import by_rows, flat, refine, residual
 from meshsolve.memory import ensure_memory
-from meshsolve.report import Report, warn
+from meshsolve.report import Report, telling, warn
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse, Trans
 
 PRECISIONS = ("double", "single", "mixed")
@@ -121,6 +121,8 @@ class LUFactor(Factor):
         SingularMatrixError
             ``.index`` is a row or column without a nonzero, or a column without a pivot. After any error the earlier factor is
             still there.
+        OutOfMemoryError
+            Where there is no memory even to bring that back, it is lost, and solves say so until the next refactorization.
         InvalidInputError
             Another size, complex values for a real factor, NaN or infinity.
         """
@@ -175,8 +177,14 @@ class LUFactor(Factor):
         except BaseException:
             self._stage, self._unit = stage, unit
             if data is self._spare:                                  # of a refactorization: the values before are still there
-                self._factor_values(self._data)
+                self._restore()
             raise
+
+    def _restore(self):
+        """Bring the earlier factor back, whatever callables and signals say; the error that is on its way is the one to tell of."""
+        self._is_lost = True
+        with contextlib.suppress(MemoryError), telling(None):
+            self._factor_values(self._data, undisturbed=True)
 
     def __getstate__(self):
         """Pattern, values and pivots stand for the factor, which is made again from them: the same bits."""
@@ -194,16 +202,16 @@ class LUFactor(Factor):
             self._build()
             self._factor_values(self._data)
 
-    def _factor_values(self, data):
+    def _factor_values(self, data, undisturbed=False):
         """Factor with the pivots at hand; False where these do not fit the values.
 
         What is a small pivot is measured by the largest entry of the scaled matrix, which is known after the factorization:
         the one before has to do, and where pivots then fail, the same is done once more with the right one.
         """
-        boosted, entry, largest = self._factor_by(data)
+        boosted, entry, largest = self._factor_by(data, undisturbed)
         if (boosted or not largest < np.inf) and 0 < entry < np.inf and not 0.5 < entry / self._unit < 2:
             self._unit = entry
-            boosted, entry, largest = self._factor_by(data)
+            boosted, entry, largest = self._factor_by(data, undisturbed)
         growth = largest / entry if entry > 0 else np.inf
         facts = self.report.facts
         facts["perturbed_pivots"], facts["pivot_growth"] = boosted, 1 / growth if growth > 0 else 0.0
@@ -214,11 +222,13 @@ class LUFactor(Factor):
             self._sized = self._factor
         return not boosted and growth < (GROWTH if self.precision == "single" else np.inf)
 
-    def _factor_by(self, data):
+    def _factor_by(self, data, undisturbed):
         smallest = self._singular if self._analysis.pivoted else TINY if self.precision == "double" else 1e-6
         boost = BOOST if self.precision == "double" else 1e-4
         with self.report.phase("numeric"):
-            return self._factor.factor(data, THRESHOLD, smallest * self._unit, boost * self._unit, self.threads)
+            found = self._factor.factor(data, THRESHOLD, smallest * self._unit, boost * self._unit, self.threads, undisturbed)
+        self._is_lost = False
+        return found
 
     def _repivot(self, data):
         """Go to the next stages of pivots for the values ``data``, up to one that fits."""
@@ -297,8 +307,8 @@ class LUFactor(Factor):
 
     def _settled(self):
         """Whether the core's solutions with A are taken as they are."""
-        return (False in self._seen and not self._refine_always and self.precision == "double" and self._place == "cpu"
-                and self._spare.dtype is DOUBLE)
+        return (False in self._seen and not self._is_lost and not self._refine_always and self.precision == "double"
+                and self._place == "cpu" and self._spare.dtype is DOUBLE)
 
     def _solve_complex(self, b, trans, out):
         columns, shape = as_rhs(b, self.shape[0], dtype=np.complex128)
@@ -363,6 +373,9 @@ class LUFactor(Factor):
         return found
 
     def _apply(self, columns, transposed):
+        if self._is_lost:
+            raise OutOfMemoryError("memory ran out while the earlier factor was brought back after an error, and it is lost: "
+                                   "refactor() makes a new one")
         if self.precision == "double":
             return self._solved(columns, transposed)
         scale = self._bring((self.col_scale if transposed else self.row_scale)[:, None])

@@ -2,6 +2,7 @@
 #include <nanobind/stl/shared_ptr.h>
 
 #include <complex>
+#include <optional>
 
 #include "glu.hpp"
 #include "native/bind.hpp"
@@ -83,14 +84,17 @@ void bind_factor(nb::module_& m, const char* name) {
     }, "b"_a.noconvert(), "x"_a.noconvert(), "threads"_a, "False where b is not finite");
   bound
       .def("__init__", [](Factor* self, std::shared_ptr<Plan> plan) { new (self) Factor(std::move(plan)); }, "plan"_a)
-      .def("factor", [](Factor& f, In<NumpyOf<S>> data, double threshold, double tiny, double boost, int threads) {
+      .def("factor", [](Factor& f, In<NumpyOf<S>> data, double threshold, double tiny, double boost, int threads, bool undisturbed) {
         glu::Outcome result;
         {
           Released free;
+          std::optional<interrupt::Undisturbed> whole;
+          if (undisturbed) whole.emplace();
           result = f.factor(native<S>(data.data()), {threshold, tiny, boost}, threads);
         }
         return nb::make_tuple(result.boosted, result.largest_entry, result.largest_pivot_row);
-      }, "data"_a.noconvert(), "threshold"_a, "tiny"_a, "boost"_a, "threads"_a, "(boosted pivots, max |B|, max |U|)")
+      }, "data"_a.noconvert(), "threshold"_a, "tiny"_a, "boost"_a, "threads"_a, "undisturbed"_a = false,
+         "(boosted pivots, max |B|, max |U|)")
       .def("solve", [](const Factor& f, bool transposed, Block<const NumpyOf<S>> B, Block<NumpyOf<S>> X, int threads) {
         Released free;
         f.solve(transposed, {native<S>(B.data()), B.stride(0), B.stride(1)}, {native<S>(X.data()), X.stride(0), X.stride(1)},

@@ -68,7 +68,7 @@ class DeviceColumns:
 
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
-    def factor(self, data, threshold, tiny, boost, threads=1):
+    def factor(self, data, threshold, tiny, boost, threads=1, undisturbed=False):
         """Factor the matrix with these values, (nnz,) float64 on the device: (replaced pivots, max |B|, max |U|)."""
         rule = Rule(threshold, tiny, boost)
         self._seen.clear()

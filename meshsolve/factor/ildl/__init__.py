@@ -90,6 +90,8 @@ class IldlFactor(Factor):
             A has an entry outside the pattern: ``.row``, ``.column``.
         SingularMatrixError
             A has no nonzero. After any error the earlier factor is still there.
+        OutOfMemoryError
+            Where there is no memory even to bring that back, it is lost, and solves say so until the next refactorization.
         """
         M = as_symmetric(A, lower=self._lower, threads=self._threads)
         if M.n != self.shape[0]:

@@ -515,3 +515,37 @@ def test_a_wide_cheap_block_beside_a_narrow_dear_one_is_solved():
     b = np.ones(A.shape[0])
     F = ms.lu(A, engine="fronts", repivot=False)
     assert abs(A @ F.solve(b) - b).max() < 1e-12
+
+
+@pytest.mark.parametrize("engine", ["fronts", "columns"])
+def test_a_callable_that_never_stops_raising_leaves_the_earlier_factor(engine):
+    class Cancelled(Exception):
+        pass
+
+    def tell(phase, done, total):
+        raise Cancelled
+
+    A = ms.datasets.grid2d(40, 40, boundary="dirichlet")
+    b = np.random.default_rng(0).standard_normal(1600)
+    F = ms.lu(A, engine=engine)
+    x = F.solve(b)
+    with pytest.raises(Cancelled), ms.showing_progress(tell):
+        F.refactor(A + 3 * sp.eye_array(1600))
+    assert np.array_equal(F.solve(b), x)
+
+
+@pytest.mark.parametrize("engine", ["fronts", "columns"])
+def test_a_factor_that_cannot_be_brought_back_says_so(engine, monkeypatch):
+    A = ms.datasets.grid2d(40, 40, boundary="dirichlet")
+    F = ms.lu(A, engine=engine)
+    F.solve(np.ones(1600))
+
+    def starved(data, undisturbed=False):
+        F._is_lost = True
+        raise MemoryError
+    with monkeypatch.context() as patch, pytest.raises(MemoryError):
+        patch.setattr(F, "_factor_values", starved)
+        F.refactor(A)
+    with pytest.raises(ms.OutOfMemoryError, match="it is lost"):
+        F.solve(np.ones(1600))
+    assert abs(A @ F.refactor(A).solve(np.ones(1600)) - 1).max() < 1e-12
