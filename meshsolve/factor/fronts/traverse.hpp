@@ -278,6 +278,7 @@ void bottom_up(const AssemblyTree& tree, const Schedule& plan, int threads, Upda
       }
       const int32_t first = s;                     // a leaf: the root of its small subtree is above it
       while (tree.parent(s) >= 0 && tree.direct[tree.parent(s)] >= 0) s = tree.parent(s);
+      if (s - first > 256) interrupt::poll();
       small(first, s, blocks.open(s, worker), worker);
     }
   });
