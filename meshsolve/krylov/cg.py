@@ -424,8 +424,13 @@ def _is_null(matrix, project):
     """Whether the matrix takes to 0 what ``project`` takes out of a block of ones: M may be made from another matrix."""
     ones = np.ones((matrix.n, 1))
     project(ones)
-    constant, A = 1 - ones[:, 0], matrix.to_scipy()
-    return bool((abs(A @ constant) <= SUMS * (abs(A) @ constant)).all())
+    constant = 1 - ones[:, 0]
+    if (constant == 1).all():
+        sums, moduli = _core.row_sums(matrix.indptr, matrix.data)
+    else:
+        A = matrix.to_scipy()
+        sums, moduli = A @ constant, abs(A) @ constant
+    return bool((np.abs(sums) <= SUMS * moduli).all())
 
 
 def _flat(block):

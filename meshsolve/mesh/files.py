@@ -165,4 +165,3 @@ def _encode(kind, vertices, faces):
     mesh = trimesh.Trimesh(vertices, faces, process=False)
     content = mesh.export(file_type=kind[1:], **({"digits": 17} if kind == ".off" else {}))
     return content.encode() if isinstance(content, str) else content
-
