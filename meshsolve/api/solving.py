@@ -22,11 +22,13 @@ from meshsolve.factor.cholesky import CholeskyFactor, Values
 from meshsolve.factor.fronts.cuda import residual as _residual_on_device
 from meshsolve.krylov import Info, cg
 from meshsolve.krylov.cg import CONVERGED, OUTSIDE
+from meshsolve.order.auto import is_scale_free
 from meshsolve.order.nested import TooManyOperations
 from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Chosen, Device, Matrix
 
-LARGE_FACTOR = 2e4          # operations of Cholesky per entry of A from which ParAC and its iterations are faster
+LARGE_FACTOR = 2e4          # operations of Cholesky per entry of A from which ParAC and its iterations are faster; and
+LARGE_SCALE_FREE = 1e3      # of a scale-free graph, whose fronts have many rows and few pivots
 SMALL = 20_000              # rows up to which Cholesky is not asked what it costs
 PRECHECK, GAIN = 20, 1e4    # iterations with the diagonal alone, and the gain that makes a factor needless
 ILL = "A is singular, badly scaled or badly conditioned, and b is solved as well as rounding allows"
@@ -103,8 +105,9 @@ def _solve_symmetric(A, b, method, rtol, threads, device, place):
         pinned = kind == "singular" or kind == "" and method == "auto" and takes_constants_to_zero(M)
         if kind == "hubs":
             return _solve_parac(M, b, rtol, threads, place)
-        sym, factor = _analysis(A, M, pinned, threads, place, LARGE_FACTOR * M.nnz / M.n if kind else np.inf)
-        if _too_large(kind, sym, M):
+        most = _most_operations(kind, M)
+        sym, factor = _analysis(A, M, pinned, threads, place, most)
+        if sym.flops > most:
             return _solve_parac(M, b, rtol, threads, place)
         F = factor()
     except TooManyOperations:
@@ -155,14 +158,14 @@ def _place(device, A, b):
 
 def _analysis(A, M, pinned, threads, place, most):
     """The analysis for Cholesky, and a function that factors; ``pinned`` where A takes constants to 0. On the CPU ``TooManyOperations``
-    where more than ``most`` a row are foreseen."""
+    where more than ``most`` operations are foreseen."""
     if place == "cuda":
         sym = analyze(A, threads=threads, device=place)
         return sym, lambda: (cholesky(A, pin=True, device=place, threads=threads) if pinned else
                              sym.factor(A, threads=threads, device=place))
     constraint, threads = Pinned(M) if pinned else None, thread_count(threads)
     free = M if constraint is None else constraint.reduce(M, threads)
-    sym, data = analyzed(free, "auto", 0, threads, effort="fast", most=most), free.data          # for a factor that is used once
+    sym, data = analyzed(free, "auto", 0, threads, effort="fast", most=most / M.n), free.data          # for a factor that is used once
     return sym, lambda: CholeskyFactor(sym, Values(M.n, sym, constraint, threads), data, threads=threads)
 
 
@@ -184,11 +187,14 @@ def _solve_ildl(A, b, rtol, threads, device):
 def prefers_parac(M, sym):
     """Whether ``method="auto"`` solves the symmetric :class:`Csr` M, analyzed as ``sym``, by conjugate gradients with ParAC."""
     kind = _graph_kind(M)
-    return kind == "hubs" or _too_large(kind, sym, M)
+    return kind == "hubs" or sym.flops > _most_operations(kind, M)
 
 
-def _too_large(kind, sym, M):
-    return bool(kind) and sym.flops > LARGE_FACTOR * M.nnz
+def _most_operations(kind, M):
+    """Operations up to which Cholesky takes a matrix of this kind."""
+    if not kind:
+        return np.inf
+    return (LARGE_SCALE_FREE if is_scale_free(M) else LARGE_FACTOR) * M.nnz
 
 
 def _graph_kind(M, threads=1):

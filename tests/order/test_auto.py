@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from graphs import check_perm, fill, grid, preferential, random_graph, triangulated
 
 import meshsolve as ms
 from meshsolve import _core, order
 from meshsolve.arrays import symmetric_pattern
-from meshsolve.order.auto import auto_within
+from meshsolve.factor.glu import analysis as glu
+from meshsolve.order.auto import auto_within, is_scale_free
 from meshsolve.order.nested import TooManyOperations
 
 
@@ -39,6 +41,30 @@ def test_large_meshes_by_their_shape(shape, method):
     o = order.auto(triangulated(*shape))
     assert o.method == o.report.as_dict()["ordering"] == method and (o.tree is None) == (method == "amd")
     check_perm(o, shape[0] * shape[1])
+
+
+def test_scale_free_graphs_are_not_dissected(monkeypatch):
+    """There are no small separators to be found, which would take many times as long."""
+    A = ms.datasets.rmat(14, edges_per_vertex=3)
+    flops = ms.analyze(A, ordering="amd").flops / A.shape[0]
+    o = order.auto(A)
+    assert is_scale_free(symmetric_pattern(A)) and flops > 20_000            # of a mesh that would be dear
+    assert o.method == "amd" and np.array_equal(o.perm, order.amd(A).perm)
+    monkeypatch.setattr(order, "nested_dissection", None)
+    monkeypatch.setattr(glu, "ND_ROWS", 0)
+    monkeypatch.setattr(glu, "ND_OPERATIONS", 0)
+    assert ms.lu(A + sp.eye_array(A.shape[0])).report.facts["ordering"] == "amd"
+    with pytest.raises(TooManyOperations):
+        auto_within(symmetric_pattern(A), 0, 1, "default", most=0.5 * flops)
+
+
+@pytest.mark.parametrize("A", [triangulated(120, 90), grid(20, 20, 20), ms.datasets.power_grid(60), ms.datasets.road_like(8000)])
+def test_meshes_with_a_few_long_rows_are_not_scale_free(A):
+    n = A.shape[0]
+    long = sp.random_array((40, n), density=0.3, rng=0)
+    for B in (A, sp.block_array([[A, long.T], [long, None]])):
+        assert not is_scale_free(symmetric_pattern(B))
+    assert not is_scale_free(symmetric_pattern(ms.datasets.rmat(8)))         # too small to matter
 
 
 @pytest.mark.parametrize("A", [triangulated(40, 30), grid(9, 9, 9), random_graph(300, 4, 1), preferential(500, 3, 2)])

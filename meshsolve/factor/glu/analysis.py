@@ -11,6 +11,7 @@ from meshsolve.arrays import Csr
 from meshsolve.errors import InvalidInputError, SingularMatrixError
 from meshsolve.factor.matching import block_triangular, maximum_product, require_full_rank
 from meshsolve.factor.symbolic import Symbolic
+from meshsolve.order.auto import is_scale_free
 
 ND_ROWS, ND_OPERATIONS = 50_000, 2e9      # from here on nested dissection is tried beside minimum degree
 MESH_LIKE = 24                            # multiplications an entry of the symmetric factor: fronts without a second look
@@ -82,7 +83,7 @@ def analyze(M, ordering, report, threads):
 def _order(graph, ordering, block, count, report, threads):
     """Minimum degree, or what was asked for; nested dissection beside it where operations abound, and the better of the two."""
     first = _symbolic(graph, "amd" if _is_auto(ordering) else ordering, block, count, report, threads)
-    if not _is_auto(ordering) or graph.n < ND_ROWS or first.flops < ND_OPERATIONS:
+    if not _is_auto(ordering) or graph.n < ND_ROWS or first.flops < ND_OPERATIONS or is_scale_free(graph):
         return first
     second = _symbolic(graph, "nd", block, count, report, threads)
     return second if second.flops < first.flops else first
