@@ -23,20 +23,20 @@ Analysis moved(const int32_t* perm, const std::vector<int32_t>& parent, const st
 
 }  // namespace
 
-Symbolic analyze(const Pattern& A, const int32_t* perm, const Relaxation& relaxation, int threads) {
+Symbolic analyze(const Pattern& A, const int32_t* perm, int threads) {
   Skeleton skeleton;
   Symbolic result{analyze_columns(A, perm, threads, &skeleton), {}};
-  result.supernodes = relax(A, &skeleton, result.analysis, relaxation, threads);
+  result.supernodes = relax(A, &skeleton, result.analysis, threads);
   return result;
 }
 
-Symbolic analyze(const Pattern& A, const order::Elimination& known, const Relaxation& relaxation, int threads) {
+Symbolic analyze(const Pattern& A, const order::Elimination& known, int threads) {
   const std::vector<int32_t> place = postorder(known.parent);
   Symbolic result{moved(known.perm.data(), known.parent, place), {}};
   result.analysis.colcount.resize(A.n);
   for (int32_t k = 0; k < A.n; ++k) result.analysis.colcount[place[k]] = known.colcount[k];
   result.analysis.total();
-  result.supernodes = relax(A, nullptr, result.analysis, relaxation, threads);
+  result.supernodes = relax(A, nullptr, result.analysis, threads);
   return result;
 }
 

@@ -35,11 +35,10 @@ template <class T, std::vector<T> symbolic::Supernodes::*member> auto of_superno
 Symbolic build(const In<int64_t>& indptr, const Indices& indices, const Indices& perm, int threads,
                const std::optional<std::pair<Indices, Indices>>& known) {
   Released released;
-  const symbolic::Relaxation relaxation;
   const Pattern A = pattern(indptr, indices);
-  if (!known) return symbolic::analyze(A, perm.data(), relaxation, threads);
+  if (!known) return symbolic::analyze(A, perm.data(), threads);
   const order::Elimination elimination{to_vector(perm), to_vector(known->first), to_vector(known->second)};
-  return symbolic::analyze(A, elimination, relaxation, threads);
+  return symbolic::analyze(A, elimination, threads);
 }
 
 Symbolic restore(const Indices& perm, const Indices& iperm, const Indices& parent, const Indices& colcount, const Indices& first,

@@ -18,7 +18,6 @@ BLOCK = 256
 NONE = np.iinfo(np.int32).max
 RUN = 32                                                    # as in symbolic.cu
 MASK = 0xFFFFFFFF
-RELAXATION = (4, 16, 48), (0.25, 0.10, 0.05)                # symbolic::Relaxation
 APART, PART, WHOLE = range(3)
 
 
@@ -260,10 +259,9 @@ def _join(nodes):
     ptr = xp.searchsorted(owner[child], xp.arange(s + 2)).astype(np.int64)
     pending, begin, width = xp.diff(ptr)[:s].astype(np.int32), _arange(s), xp.diff(nodes.first)
     whole, part, kind, open_ = (xp.zeros(s, np.int32) for _ in range(4))
-    sizes, shares = RELAXATION
     device.launch(K.k_join, device.grid_for(s, 128), 128, 0,
-                  (np.int32(s), *map(np.int32, sizes), *map(np.float64, shares), nodes.first, nodes.parent, nodes.below, child,
-                   ptr, pending, begin, width, whole, part, kind, open_, nodes.entries.copy()))
+                  (np.int32(s), nodes.first, nodes.parent, nodes.below, child, ptr, pending, begin, width, whole, part, kind, open_,
+                   nodes.entries.copy()))
     return begin, kind, (whole, part)
 
 

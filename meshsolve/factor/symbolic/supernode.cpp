@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "native/parallel.hpp"
+#include "relaxation.hpp"
 #include "symbolic.hpp"
 
 namespace ms::symbolic {
@@ -20,31 +21,18 @@ enum class Kind : uint8_t { apart, part, whole };       // of a child: stays; jo
 struct Node {
   int32_t parent = -1;
   int32_t begin = 0;                    // first node of the subtree
-  int32_t below = 0;                    // rows below the last column: a join never changes them
-  int32_t width = 0;                    // top: columns joined so far
-  int64_t entries = 0;                  // top: nonzeros of L in these columns
+  Block block;                          // top: of the columns joined so far
   int32_t in_whole = 0, in_part = 0;    // columns of the subtrees of children of these kinds
   Kind kind = Kind::apart;
   bool open = false;                    // some of the subtree has not joined
 };
 
 struct Joining {
-  const Relaxation& relaxation;
   const std::vector<int32_t>& first;    // (s + 1) first columns
   std::vector<Node> nodes;              // (s) postordered
 
-  bool worthwhile(const Node& child, const Node& top) const;
   void visit(int32_t f, std::vector<int32_t>& children);
 };
-
-bool Joining::worthwhile(const Node& child, const Node& top) const {
-  const int32_t w = child.width + top.width;
-  if (w <= relaxation.always) return true;
-  const double stored = 0.5 * w * (w + 1.0) + static_cast<double>(w) * top.below;
-  const double zeros = stored - static_cast<double>(child.entries + top.entries);
-  if (w <= relaxation.small && zeros < relaxation.small_zeros * stored) return true;
-  return zeros < (w <= relaxation.medium ? relaxation.medium_zeros : relaxation.any_zeros) * stored;
-}
 
 // All below node f is settled. Its children join, those with the longest columns (the fewest zeros) first.
 void Joining::visit(int32_t f, std::vector<int32_t>& children) {
@@ -53,26 +41,26 @@ void Joining::visit(int32_t f, std::vector<int32_t>& children) {
   for (int32_t c = f - 1; c >= top.begin; c = nodes[c].begin - 1) children.push_back(c);
   if (children.size() > 1)
     std::sort(children.begin(), children.end(), [this](int32_t a, int32_t b) {
-      return nodes[a].below != nodes[b].below ? nodes[a].below > nodes[b].below : a > b;
+      return nodes[a].block.below != nodes[b].block.below ? nodes[a].block.below > nodes[b].block.below : a > b;
     });
   for (const int32_t c : children) {
     Node& child = nodes[c];
     const int32_t columns = first[c + 1] - first[child.begin];
-    if ((child.open && top.in_part > 0) || !worthwhile(child, top)) {
+    if ((child.open && top.in_part > 0) || !worth_joining(child.block, top.block)) {
       top.open = true;
       continue;
     }
-    top.width += child.width;
-    top.entries += child.entries;
+    top.block.width += child.block.width;
+    top.block.entries += child.block.entries;
     top.open |= child.open;
     child.kind = child.open ? Kind::part : Kind::whole;
     (child.open ? top.in_part : top.in_whole) += columns;
   }
 }
 
-std::vector<Node> join_children(const Analysis& analysis, const std::vector<int32_t>& first, const Relaxation& relaxation) {
+std::vector<Node> join_children(const Analysis& analysis, const std::vector<int32_t>& first) {
   const int32_t s = static_cast<int32_t>(first.size()) - 1;
-  Joining tree{relaxation, first, std::vector<Node>(s)};
+  Joining tree{first, std::vector<Node>(s)};
   std::vector<int32_t> children, owner(analysis.n());           // owner: set for first columns, as all parents are
   for (int32_t f = 0; f < s; ++f) {
     owner[first[f]] = f;
@@ -81,9 +69,8 @@ std::vector<Node> join_children(const Analysis& analysis, const std::vector<int3
   for (int32_t f = 0; f < s; ++f) {
     Node& node = tree.nodes[f];
     const int32_t last = first[f + 1] - 1;
-    for (int32_t j = first[f]; j <= last; ++j) node.entries += analysis.colcount[j];
-    node.width = first[f + 1] - first[f];
-    node.below = analysis.colcount[last] - 1;
+    node.block = {first[f + 1] - first[f], analysis.colcount[last] - 1, 0};
+    for (int32_t j = first[f]; j <= last; ++j) node.block.entries += analysis.colcount[j];
     tree.visit(f, children);
     if (analysis.parent[last] < 0) continue;
     node.parent = owner[analysis.parent[last]];
@@ -149,9 +136,9 @@ std::vector<int32_t> fundamental_supernodes(const Analysis& analysis) {
   return first;
 }
 
-Supernodes relax(const Pattern& A, const Skeleton* skeleton, Analysis& analysis, const Relaxation& relaxation, int threads) {
+Supernodes relax(const Pattern& A, const Skeleton* skeleton, Analysis& analysis, int threads) {
   const std::vector<int32_t> first = fundamental_supernodes(analysis);
-  const std::vector<Node> nodes = join_children(analysis, first, relaxation);
+  const std::vector<Node> nodes = join_children(analysis, first);
   const std::vector<int32_t> place = places(nodes, first);
   const int32_t n = analysis.n(), s = static_cast<int32_t>(nodes.size());
 
@@ -179,7 +166,7 @@ Supernodes relax(const Pattern& A, const Skeleton* skeleton, Analysis& analysis,
       number[b] = static_cast<int32_t>(result.first.size());
       next[b] = result.row_ptr.back();
       result.first.push_back(k);
-      result.row_ptr.push_back(next[b] + nodes[b].below);
+      result.row_ptr.push_back(next[b] + nodes[b].block.below);
       result.parent.push_back(up[b]);
     }
   }

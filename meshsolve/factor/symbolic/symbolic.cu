@@ -4,6 +4,7 @@
 // do between them (sorts, prefix sums). The same integers, entry by entry. Keys are (row << 32 | column) of lower entries.
 // Sources: Liu 1990 (tree); Gilbert, Ng, Peyton 1994 (counts); Ashcraft, Grimes 1989 (relaxation); Ribizel, Anzt 2023 (LCA).
 #include "device/common.cuh"
+#include "factor/symbolic/relaxation.hpp"
 
 namespace ms::symbolic {
 
@@ -56,26 +57,12 @@ struct Joining {
   long long* entries;
 };
 
-// The thresholds of symbolic::Relaxation.
-struct Relaxation {
-  int always, small, medium;
-  double small_zeros, medium_zeros, any_zeros;
-};
-
-__device__ inline bool worthwhile(const Relaxation& r, int width, int below, long long entries) {
-  if (width <= r.always) return true;
-  const double stored = 0.5 * width * (width + 1.0) + static_cast<double>(width) * below;
-  const double zeros = stored - static_cast<double>(entries);
-  if (width <= r.small && zeros < r.small_zeros * stored) return true;
-  return zeros < (width <= r.medium ? r.medium_zeros : r.any_zeros) * stored;
-}
-
-__device__ inline void visit(const Joining& t, const Relaxation& relaxation, int f) {
+__device__ inline void visit(const Joining& t, int f) {
   for (long long q = t.child_ptr[f + 1] - 1; q >= t.child_ptr[f]; --q) {
     const int c = t.child[q], columns = t.first[c + 1] - t.first[t.begin[c]];
     t.begin[f] = min(t.begin[f], t.begin[c]);
     const bool fits = !t.open[c] || t.in_part[f] == 0;
-    if (!fits || !worthwhile(relaxation, t.width[c] + t.width[f], t.below[f], t.entries[c] + t.entries[f])) {
+    if (!fits || !worth_joining({t.width[c], t.below[c], t.entries[c]}, {t.width[f], t.below[f], t.entries[f]})) {
       t.open[f] = 1;
       continue;
     }
@@ -178,15 +165,13 @@ k_open(int n, const int* parent, const int* colcount, int* opens) {
 
 // Every node after its children, by whoever finishes the last of them: nobody waits. pending[f]: children of f.
 extern "C" __global__ void __launch_bounds__(128)
-k_join(int count, int always, int small, int medium, double small_zeros, double medium_zeros, double any_zeros, const int* first,
-       const int* parent, const int* below, const int* child, const long long* child_ptr, int* pending, int* begin, int* width,
-       int* in_whole, int* in_part, int* kind, int* open, long long* entries) {
+k_join(int count, const int* first, const int* parent, const int* below, const int* child, const long long* child_ptr, int* pending,
+       int* begin, int* width, int* in_whole, int* in_part, int* kind, int* open, long long* entries) {
   const Joining t{first, parent, below, child, child_ptr, begin, width, in_whole, in_part, kind, open, entries};
-  const Relaxation relaxation{always, small, medium, small_zeros, medium_zeros, any_zeros};
   for (long long k = grid_begin(); k < count; k += grid_step()) {
     if (child_ptr[k] != child_ptr[k + 1]) continue;
     for (int f = static_cast<int>(k);;) {
-      visit(t, relaxation, f);
+      visit(t, f);
       if (parent[f] < 0) break;
       f = parent[f];
       __threadfence();

@@ -31,25 +31,16 @@ struct Supernodes {                     // columns of L that are stored as one d
   std::vector<int32_t> rows;            // (row_ptr[s]) rows of L below the block of s, ascending
 };
 
-struct Relaxation {                     // when a child joins its parent; zeros = share of entries that are zero in L
-  int32_t always = 4;                   // up to so many columns: whatever the zeros
-  int32_t small = 16;                   // up to so many columns: fewer than small_zeros
-  double small_zeros = 0.25;
-  int32_t medium = 48;                  // up to so many columns: fewer than medium_zeros
-  double medium_zeros = 0.10;
-  double any_zeros = 0.05;              // any width
-};
-
 struct Symbolic {                          // what Python holds as _core.Analysis
   Analysis analysis;
   Supernodes supernodes;
 };
 
 // The whole chain. The result does not depend on the number of threads: they take subtrees, and the caller what is above them.
-Symbolic analyze(const Pattern& A, const int32_t* perm, const Relaxation& relaxation, int threads);
+Symbolic analyze(const Pattern& A, const int32_t* perm, int threads);
 
 // The same result where the elimination tree and the column counts came with the ordering.
-Symbolic analyze(const Pattern& A, const order::Elimination& known, const Relaxation& relaxation, int threads);
+Symbolic analyze(const Pattern& A, const order::Elimination& known, int threads);
 
 // The pattern of L by columns: the diagonal first, rows ascending.
 OwnedPattern pattern_lca(const Pattern& A, const Analysis& analysis, int threads);
@@ -86,7 +77,7 @@ std::vector<int32_t> fundamental_supernodes(const Analysis& analysis);          
 
 // Relaxed supernodes. Children that join their parent are moved next to it by another postorder: `analysis` is renumbered. Their
 // rows come from the skeleton, or where there is none from A.
-Supernodes relax(const Pattern& A, const Skeleton* skeleton, Analysis& analysis, const Relaxation& relaxation, int threads);
+Supernodes relax(const Pattern& A, const Skeleton* skeleton, Analysis& analysis, int threads);
 
 // The skeleton of a pattern that was analysed before, rows in parallel.
 Skeleton skeleton(const Pattern& A, const Analysis& analysis, int threads);

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import meshsolve as ms
 from meshsolve.arrays import Csr, symmetric_pattern
 from meshsolve.factor.symbolic import Symbolic, colcount, etree, pattern_of_factor, postorder
 
@@ -208,6 +209,17 @@ def test_grid_is_merged_but_not_bloated():
     stored = S.nbytes / 8
     assert len(S.supernodes) - 1 < 0.2 * A.n
     assert stored < 1.6 * S.nnz
+
+
+@pytest.mark.parametrize("order", ["amd", "nd"])
+def test_light_children_do_not_widen_the_fronts_of_hubs(order):
+    """Leaves below a hub that joined it doubled the operations, and kept the hubs from joining each other."""
+    S = ms.analyze(ms.datasets.rmat(13), order)
+    width, rows = np.diff(S.supernodes).astype(float), np.diff(S.native.row_ptr)
+    height = width + rows
+    operations = (width * height**2 - width * (width - 1) * height + (width - 1) * width * (2 * width - 1) / 6).sum()
+    assert S.flops <= operations < 1.1 * S.flops
+    assert width.max() > 500
 
 
 def reverse_halves(n):
