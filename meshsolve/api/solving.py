@@ -28,7 +28,7 @@ from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Chosen, Device, Matrix
 
 LARGE_FACTOR = 2e4          # operations of Cholesky per entry of A from which ParAC and its iterations are faster; and
-LARGE_SCALE_FREE = 1e3      # of a scale-free graph, whose fronts have many rows and few pivots
+LARGE_SCALE_FREE = 8e3      # of a scale-free graph, where the iterations are few
 SMALL = 20_000              # rows up to which Cholesky is not asked what it costs
 PRECHECK, GAIN = 20, 1e4    # iterations with the diagonal alone, and the gain that makes a factor needless
 ILL = "A is singular, badly scaled or badly conditioned, and b is solved as well as rounding allows"
