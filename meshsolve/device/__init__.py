@@ -187,7 +187,7 @@ def backend():
     Raises
     ------
     DeviceUnavailableError
-        No CuPy, no CUDA device, or a driver that is too old; the message says what to install.
+        No CuPy, no CUDA device, a driver that is too old, or no compiler; the message says what to install.
     """
     stand_in = _stand_in.get()
     if stand_in is not None:
@@ -234,7 +234,8 @@ def choose(device, size=0, *arrays):
     """
     _check_known(device, ("auto", "cpu", "cuda"))
     if device == "auto":
-        return "cuda" if available() and (size >= AUTO_SIZE or any(map(holds, arrays))) else "cpu"
+        worth_it = size >= AUTO_SIZE or any(map(holds, arrays))         # first: to look for a device is to start it
+        return "cuda" if worth_it and available() else "cpu"
     if device == "cuda":
         backend()
     return device

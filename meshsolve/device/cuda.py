@@ -16,7 +16,8 @@ INSTALL = "pip install 'meshsolve[cuda12]' (or [cuda13]) brings it"
 
 
 def reason_without():
-    """Why there is no CUDA device to run on, or None. `import cupy` succeeds without a driver, so that alone says nothing."""
+    """Why there is no CUDA device to run on, or None. `import cupy` succeeds without a driver, and the driver without a compiler:
+    so a kernel is run."""
     try:
         import cupy
     except ImportError as e:
@@ -25,7 +26,13 @@ def reason_without():
         found = cupy.cuda.is_available()
     except Exception as e:                                  # a broken driver raises what it likes
         return f'device="cuda": CuPy finds no working CUDA driver ({e})'
-    return None if found else 'device="cuda": CuPy is there, but no CUDA device, or its driver is too old'
+    if not found:
+        return 'device="cuda": CuPy is there, but no CUDA device, or its driver is too old'
+    try:
+        cupy.ones(2).sum().get()                            # NVRTC and the headers of CUDA are needed from the first kernel on
+    except Exception as e:
+        return f'device="cuda": CuPy finds a GPU but runs no kernel on it; where a library or a header is missing, {INSTALL} ({e})'
+    return None
 
 
 class CuPy:

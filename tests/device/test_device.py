@@ -43,6 +43,14 @@ def test_cupy_without_a_gpu():
         assert "driver mismatch" in reason_without()
         cupy.cuda.is_available = mock.Mock(return_value=True)
         assert reason_without() is None
+        cupy.ones.side_effect = RuntimeError("libnvrtc.so.13 not found")            # cupy-cuda13x without [ctk]
+        assert "pip install" in reason_without() and "libnvrtc" in reason_without()
+
+
+def test_a_small_problem_starts_no_device():
+    """A CUDA context costs half a second and 300 MB: one that is not wanted is not looked for."""
+    with mock.patch.object(device, "available", side_effect=AssertionError):
+        assert device.choose("auto", device.AUTO_SIZE - 1, np.ones(3)) == "cpu"
 
 
 def test_a_changed_header_changes_the_source_that_cupy_knows_kernels_by(tmp_path):
