@@ -54,6 +54,8 @@ def _gpu():
         import cupy
     except ImportError:
         return "not installed", "none"
-    if not cupy.cuda.is_available():
-        return cupy.__version__, "none"
-    return cupy.__version__, cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    try:
+        found = cupy.cuda.is_available() and cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    except Exception as e:                                  # a broken driver raises what it likes
+        found = f"none: {e}"
+    return cupy.__version__, found or "none"

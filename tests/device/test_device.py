@@ -10,6 +10,7 @@ from kernel_harness import Harness, KernelError
 from kernel_harness.strict import FUNCTIONS, METHODS, Strict
 
 from meshsolve import device
+from meshsolve.config import config
 from meshsolve.device.cuda import CuPy, reason_without, source
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError, OutOfMemoryError
 
@@ -232,6 +233,15 @@ def test_more_shared_memory_is_asked_for_where_static_and_dynamic_need_it(preten
     assert function.max_dynamic_shared_size_bytes == (dynamic if asks else None)
 
 
+def test_the_configuration_names_a_broken_driver():
+    cupy = mock.Mock(__version__="14.2.0")
+    cupy.cuda.is_available.side_effect = RuntimeError("driver mismatch")
+    with mock.patch.dict(sys.modules, {"cupy": cupy}):
+        assert config()["gpu"] == "none: driver mismatch"
+        cupy.cuda.is_available = mock.Mock(return_value=False)
+        assert config()["gpu"] == "none"
+
+
 def test_arrays_on_a_gpu_are_known_by_dlpack():
     class Foreign:
         def __init__(self, kind):
@@ -255,3 +265,19 @@ def test_the_strict_stand_in_knows_what_cupy_has():
 def test_the_strict_stand_in_refuses_what_cupy_does(wrong):
     with device.use(Strict()) as strict, pytest.raises((TypeError, AttributeError, NotImplementedError)):
         wrong(strict.to_device(np.arange(3.0)), strict.xp)
+
+
+def test_fresh_arrays_of_the_strict_stand_in_hold_garbage():
+    xp = Strict.xp
+    assert np.isnan(xp.empty(3).get()).all() and np.isnan(xp.empty_like(xp.zeros((2, 2), np.float32)).get()).all()
+    assert all((xp.empty(3, dtype).get() != 0).all() for dtype in (np.int8, np.int32, np.uint64, bool))
+
+
+def test_several_values_for_one_place_are_refused():
+    xp = Strict.xp
+    a, twice = xp.zeros(4), xp.asarray([1, 1])
+    a[twice] = 3.0
+    a[xp.asarray([0, 2])] = xp.ones(2)
+    assert a.get().tolist() == [1, 3, 1, 0]
+    with pytest.raises(ValueError, match="any of them"):
+        a[twice] = xp.ones(2)

@@ -1,7 +1,7 @@
 """A stricter stand-in for CuPy: arrays that are no numpy arrays, so that what only CuPy would refuse fails here as well.
 
 Numpy arrays and those of the device do not mix, nothing becomes a numpy array by itself, and array functions are those of CuPy 14
-with its limits. What goes to the host and comes from it is counted: `comes_back` holds the size of each array.
+with its limits. Fresh arrays hold garbage. What goes to the host and comes from it is counted: `comes_back` holds the size of each array.
 """
 
 import operator
@@ -60,6 +60,8 @@ class Array:
         index = unwrap(key)
         if isinstance(index, np.ndarray) and index.dtype == bool and isinstance(value, Array) and value.ndim:
             raise NotImplementedError("an array assigned through a mask")
+        if isinstance(index, np.ndarray) and index.dtype.kind in "iu" and isinstance(value, Array) and value.size > 1:
+            _refuse_twice(index)
         self.host[index] = unwrap(value)
 
     def __getattr__(self, name):
@@ -110,6 +112,18 @@ for _name in ("neg", "invert", "abs"):
 Array.__hash__ = None
 
 
+def _refuse_twice(index):
+    """Of two values for one place, numpy takes the last and CuPy either."""
+    if len(np.unique(index)) < index.size:
+        raise ValueError("several values are assigned to one place: CuPy takes any of them")
+
+
+def garbage(array):
+    """What lies in fresh memory of a device; numpy's is zeros, as a rule."""
+    array.fill(np.nan if array.dtype.kind in "fc" else np.frombuffer(b"\xc5" * array.itemsize, array.dtype)[0])
+    return array
+
+
 def wrap(value):
     """What numpy gave as it lies on the device: CuPy's sums and entries are arrays without dimensions there."""
     if isinstance(value, tuple):
@@ -156,7 +170,8 @@ class Module:
             raise NotImplementedError("only for cupy.ndarray")
         if name in ("array", "asarray") and isinstance(args[0], (list, np.ndarray)):
             return Array(np.array(args[0], **{"dtype": args[1]} if args[1:] else kwargs))
-        return wrap(function(*map(unwrap, args), **{k: unwrap(v) for k, v in kwargs.items()}))
+        found = function(*map(unwrap, args), **{k: unwrap(v) for k, v in kwargs.items()})
+        return wrap(garbage(found) if name in ("empty", "empty_like") else found)
 
 
 class Strict(Harness):
