@@ -6,7 +6,8 @@ One command, 8 minutes, from 17,000 to 4,300,000 vertices.
 The meshes are a generated scan and its subdivisions, and igea where the data folder is. Rows "flow": mean curvature flow; "first"
 is one step from the mesh to the mesh, "step" what a further one takes. Every solver gets the same matrix where it works (on the
 GPU, but for the CPU's); times end with the device idle. A row that fails, for want of memory or a library, says why and the next
-goes on; one that will not end within the budget, going by the mesh before, is left out and said so. Compilation of kernels is a
+goes on; one that will not end within the budget, going by the mesh before, is left out and said so. Rows are measured in a process
+of their own: where one loses the device, or does not end, a new process goes on without that solver. Compilation of kernels is a
 warm-up of its own, timed apart. Prints one table and leaves benchmarks/results/gpu-<date>-<threads>t.json.
 """
 
@@ -15,7 +16,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
+import json
 import os
+import pathlib
+import subprocess
+import sys
+import tempfile
 import time
 from typing import NamedTuple
 
@@ -40,6 +46,9 @@ WARM_UP = 5                                                 # level of a small i
 LARGE = 1_000_000                                           # vertices from which the bars count, and a CPU is asked once
 GROWTH = 1.3                                                # of the time of a row, as a power of the vertices
 REORDER = 3                                                 # cusolverSp's own METIS, as its `reorder` argument
+LONGEST = 150                                               # seconds for a row, or for making a mesh
+STARTS = 60                                                 # more, until a process has begun
+LOST = 3                                                    # status of a process that has lost the device
 
 
 class Case(NamedTuple):
@@ -58,12 +67,16 @@ class OwnOrder(CudssFactor):
 class Budget:
     """The seconds of a run. What was done on one mesh tells how long it takes on the next."""
 
-    def __init__(self, seconds):
-        self.begin, self.seconds, self.took = time.perf_counter(), seconds, {}
+    def __init__(self, seconds, spent=0.0, took=None):
+        self.begin, self.seconds, self.took = time.perf_counter() - spent, seconds, {} if took is None else took
+
+    @property
+    def spent(self):
+        return time.perf_counter() - self.begin
 
     def refuses(self, what, n):
         """Why ``what`` is not begun on a mesh of n vertices, or None."""
-        left = self.seconds - (time.perf_counter() - self.begin)
+        left = self.seconds - self.spent
         before, seconds = self.took.get(what, (n, 0.0))
         expected = seconds * max(n / before, 1.0) ** GROWTH
         if expected < left:
@@ -78,16 +91,98 @@ class Budget:
         self.took[what] = n, time.perf_counter() - start
 
 
+class Progress:
+    """What is known so far, in a file as well: another process can go on from there.
+
+    Parameters
+    ----------
+    path : str or None
+        The file; it is read where it is there.
+
+    Attributes
+    ----------
+    run : dict
+        The result.
+    lost : dict
+        Why a solver is asked no more: it has lost the device, or did not end.
+    """
+
+    def __init__(self, path, seconds):
+        self.path = path and pathlib.Path(path)
+        known = json.loads(self.path.read_text()) if path and self.path.exists() else {}
+        self.run, self.lost = known.get("run"), known.get("lost", {})
+        self.budget = Budget(seconds, known.get("spent", 0.0), known.get("took"))
+
+    def begins(self, what):
+        """(what, None or why it has lost the device) is under way; None: nothing."""
+        if self.path:
+            known = {"run": self.run, "lost": self.lost, "spent": self.budget.spent, "took": self.budget.took, "under way": what}
+            scratch = self.path.with_suffix(".tmp")
+            scratch.write_text(json.dumps(known))
+            os.replace(scratch, self.path)
+
+    def attempt(self, solver, case, repeat):
+        """The row of a solver. Where it loses the device, this process ends."""
+        if solver in self.lost:
+            return {"failed": self.lost[solver]}
+        self.begins([solver, None])
+        row = attempt(SOLVERS[solver], case, repeat)
+        if self.path and is_lost():
+            self.begins([solver, row.get("failed", "found after the last measurement")])
+            raise SystemExit(LOST)
+        return row
+
+    def has(self, name, solver):
+        return any((row["mesh"], row["solver"]) == (name, solver) for row in self.run["rows"]) or f"{name}, {solver}" in self.run["failed"]
+
+
+def supervise(arguments, command=(sys.executable, "-m", "benchmarks.gpu"), longest=LONGEST):
+    """Run the benchmark in processes of its own; returns 1 where a row failed."""
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        state = pathlib.Path(folder) / "state.json"
+        while True:
+            child = subprocess.Popen([*command, *arguments, "--go-on", str(state)])
+            why = watch(child, state, longest)
+            known = json.loads(state.read_text()) if state.exists() else {"under way": None}
+            if why is None or known["under way"] is None:
+                return child.returncode
+            solver, said = known["under way"]
+            known["lost"][solver] = f"lost the device: {said or why}"
+            known["spent"] = time.monotonic() - begin
+            state.write_text(json.dumps(known))
+            print(f"\n{solver} {known['lost'][solver]}; a new process goes on without it", flush=True)
+
+
+def watch(child, state, longest):
+    """Wait for a process that writes to ``state`` in time: None, or how it ended where it did not come to its end."""
+    written, since = None, time.monotonic()
+    try:
+        while child.poll() is None:
+            now = state.stat().st_mtime_ns if state.exists() else None
+            if now != written:
+                written, since = now, time.monotonic()
+            if time.monotonic() - since > longest + (0 if written else STARTS):
+                return f"no end after {longest} s"
+            time.sleep(0.1)
+    finally:
+        child.kill()
+        child.wait()
+    return None if child.returncode in (0, 1, 2) else f"its process ended with status {child.returncode}"
+
+
 def main(arguments=None):
-    """Run the benchmark; returns 1 where a row failed."""
+    """Run the benchmark in this process; returns 1 where a row failed."""
     options = parser().parse_args(arguments)
-    budget = Budget(options.budget)
-    run = describe("gpu", [os.cpu_count() or 1], "wall") | {"device": describe_device(), "rows": [], "failed": {}}
-    print("device:", run["device"])
-    run["warm_up"] = warm_up(options.solvers)
+    progress = Progress(options.go_on, options.budget)
+    if progress.run is None:
+        progress.run = describe("gpu", [os.cpu_count() or 1], "wall") | {"device": describe_device(), "warm_up": {}, "rows": [], "failed": {}}
+        print("device:", progress.run["device"], flush=True)
+    warm_up(options.solvers, progress)
+    run = progress.run
     for name in options.meshes or default_meshes():
-        measure_mesh(name, options, budget, run)
-        write_json(run, options.out)                        # so that a run cut short leaves what it measured
+        measure_mesh(name, options, progress)
+    progress.begins(None)
     run["bars"] = bars(run["rows"])
     print_bars(run["bars"])
     print(f"written: {write_json(run, options.out)}")
@@ -107,15 +202,21 @@ def parser():
     p.add_argument("--repeat", type=int, default=5)
     p.add_argument("--budget", type=float, default=480, help="seconds; no row begins that, by the mesh before, ends later")
     p.add_argument("--out", help="result file instead of benchmarks/results/...")
+    p.add_argument("--go-on", help=argparse.SUPPRESS)
     return p
 
 
-def measure_mesh(name, options, budget, run):
+def measure_mesh(name, options, progress):
     """All rows of one mesh."""
+    run, budget = progress.run, progress.budget
+    left = [solver for solver in options.solvers if not progress.has(name, solver)]
+    if name in run["failed"] or not left:
+        return
+    progress.begins([name, None])
     try:
         problem = find(name)
         n = problem.size()
-        refused = budget.refuses("mesh", n)
+        refused = progress.lost.get(name) or budget.refuses("mesh", n)
         if not refused:
             with budget.spend("mesh", n):
                 mesh = problem.mesh()
@@ -124,25 +225,26 @@ def measure_mesh(name, options, budget, run):
         refused = str(e)
     if refused:
         run["failed"][name] = refused
-        print(f"\n{name}: left out: {refused}")
+        print(f"\n{name}: left out: {refused}", flush=True)
         return
     print(f"\n{name}: {n:,} vertices; milliseconds")
     table = Table(*COLUMNS)
-    for solver in options.solvers:
+    for solver in left:
         refused = budget.refuses(solver, n)
         if refused:
             run["failed"][f"{name}, {solver}"] = refused
-            print(f"{solver:22} left out: {refused}")
+            print(f"{solver:22} left out: {refused}", flush=True)
             continue
         with budget.spend(solver, n):
-            row = attempt(SOLVERS[solver], case, options.repeat)
+            row = progress.attempt(solver, case, options.repeat)
         release()
         if "failed" in row:
             run["failed"][f"{name}, {solver}"] = row["failed"]
-            print(f"{solver:22} failed: {row['failed']}")
+            print(f"{solver:22} failed: {row['failed']}", flush=True)
         else:
             table.row(solver, *(row.get(column) for column in COLUMNS[1:]))
         run["rows"].append({"mesh": name, "n": n, "solver": solver, **row})
+        write_json(run, options.out)                        # so that a run cut short leaves what it measured
 
 
 def attempt(solver, case, repeat):
@@ -153,16 +255,26 @@ def attempt(solver, case, repeat):
         return {"failed": f"{type(e).__name__}: {e}".split("\n")[0][:300]}
 
 
-def warm_up(solvers):
-    """Seconds until each solver has solved a small system: kernels compiled, libraries loaded."""
-    mesh, seconds = ms.datasets.icosphere(WARM_UP), {}
+def is_lost():
+    """Whether this process can use the device no more: after an illegal address every call fails."""
+    try:
+        wait()
+    except Exception:
+        return True
+    return False
+
+
+def warm_up(solvers, progress):
+    """Each solver solves a small system: kernels compiled, libraries loaded. The seconds of the first time are kept."""
+    mesh, seconds = ms.datasets.icosphere(WARM_UP), progress.run["warm_up"]
     case = Case(mesh, smoothing_system(mesh))
     for solver in solvers:
         start = time.perf_counter()
-        row = attempt(SOLVERS[solver], case, 1)
-        seconds[solver] = row.get("failed", time.perf_counter() - start)
-        print(f"warm-up {solver}: {seconds[solver] if 'failed' in row else format(seconds[solver], '.2f') + ' s'}")
-    return seconds
+        row = progress.attempt(solver, case, 1)
+        took = row.get("failed", time.perf_counter() - start)
+        if solver not in seconds or "failed" in row:
+            seconds[solver] = took
+            print(f"warm-up {solver}: {took if 'failed' in row else format(took, '.2f') + ' s'}", flush=True)
 
 
 # ---- solvers ----------------------------------------------------------------------------------------------------------
@@ -348,4 +460,4 @@ def describe_device():
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main() if "--go-on" in sys.argv else supervise(sys.argv[1:]))

@@ -396,6 +396,43 @@ def test_gpu_rows_are_measured_or_say_why_not(harness, tmp_path, capsys, monkeyp
     assert [bar["passed"] for bar in run["bars"]] == 4 * [None] and "not measured" in capsys.readouterr().out
 
 
+FRAIL = """
+import os, sys, time
+from benchmarks import gpu
+
+def loses(case, repeat):
+    gpu.wait = lambda: 1 / 0
+    raise RuntimeError("cudaErrorIllegalAddress")
+
+def fine(case, repeat):
+    return {"first": 1.0, "error": case.system.n}
+
+def hangs_later(case, repeat):
+    if case.system.n > 200:
+        time.sleep(1000)
+    return {"first": 2.0}
+
+gpu.WARM_UP = 1
+gpu.SOLVERS = {"fine": fine, "loses": loses, "dies": lambda case, repeat: os._exit(139), "hangs later": hangs_later, "last": fine}
+raise SystemExit(gpu.main(sys.argv[1:]))
+"""
+
+
+def test_gpu_rows_go_on_in_a_new_process_where_one_loses_the_device(tmp_path, capfd):
+    """In the warm-up, by a crash, and by a kernel that does not end."""
+    out = tmp_path / "gpu.json"
+    status = gpu.supervise(["--meshes", "icosphere-2", "icosphere-3", "--repeat", "1", "--out", str(out)],
+                           (sys.executable, "-c", FRAIL), longest=6)
+    run, said = json.loads(out.read_text()), capfd.readouterr().out
+    assert status == 1 and said.count("a new process goes on without it") == 3 and said.count("device: none") == 1
+    for mesh in ("icosphere-2", "icosphere-3"):
+        rows = {row["solver"]: row for row in run["rows"] if row["mesh"] == mesh}
+        assert list(rows) == ["fine", "loses", "dies", "hangs later", "last"]
+        assert "first" in rows["fine"] and "first" in rows["last"] and ("first" in rows["hangs later"]) == (mesh == "icosphere-2")
+        assert "IllegalAddress" in rows["loses"]["failed"] and "status 139" in rows["dies"]["failed"]
+    assert len(run["rows"]) == 10 and "no end after 6 s" in run["failed"]["icosphere-3, hangs later"] and "bars" in run
+
+
 def test_gpu_bars_compare_the_largest_mesh():
     rows = [{"mesh": "a", "n": n, "solver": solver, "order": order, "first": 9.0, "step": step, "nnz(L) M": fill}
             for n, more in ((1_000_000, 1), (4_000_000, 2))
