@@ -74,8 +74,8 @@ class CuPy:
         return _function(path, name)
 
     def launch(self, function, grid, block, shared, args):
-        if shared and shared + function.shared_size_bytes > WITHOUT_ASKING:
-            function.max_dynamic_shared_size_bytes = shared
+        if shared and shared + (own := function.shared_size_bytes) > WITHOUT_ASKING:
+            function.max_dynamic_shared_size_bytes = self.shared_limit - own        # not `shared`: another thread may need more
         function(grid, block, tuple(args), shared_mem=shared)
 
     def to_device(self, array):
