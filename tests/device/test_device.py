@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.linalg as sl
 from kernel_harness import Harness, KernelError
+from kernel_harness.harness import _argument
 from kernel_harness.strict import FUNCTIONS, METHODS, Strict
 
 from meshsolve import device
@@ -262,7 +263,8 @@ def test_the_strict_stand_in_knows_what_cupy_has():
 
 @pytest.mark.parametrize("wrong", [lambda a, xp: a + np.ones(3), lambda a, xp: np.ones(3) + a, lambda a, xp: xp.concatenate([a, np.ones(3)]),
                                    lambda a, xp: np.asarray(a), lambda a, xp: a[np.arange(2)], lambda a, xp: list(a),
-                                   lambda a, xp: xp.lexsort((a, a)), lambda a, xp: xp.interp(a, a, a), lambda a, xp: a.searchsorted(a)])
+                                   lambda a, xp: xp.lexsort((a, a)), lambda a, xp: xp.interp(a, a, a), lambda a, xp: a.searchsorted(a),
+                                   lambda a, xp: a.max(initial=0), lambda a, xp: xp.sum(a, where=a > 1), lambda a, xp: xp.argsort(a, kind="quicksort")])
 def test_the_strict_stand_in_refuses_what_cupy_does(wrong):
     with device.use(Strict()) as strict, pytest.raises((TypeError, AttributeError, NotImplementedError)):
         wrong(strict.to_device(np.arange(3.0)), strict.xp)
@@ -282,3 +284,10 @@ def test_several_values_for_one_place_are_refused():
     assert a.get().tolist() == [1, 3, 1, 0]
     with pytest.raises(ValueError, match="any of them"):
         a[twice] = xp.ones(2)
+
+
+def test_only_an_array_made_without_entries_is_a_null_pointer():
+    """A kernel that asks for null would take an empty part of another array for one with entries; so on a GPU."""
+    made, part = np.empty(0, np.int32), np.zeros(4, np.int32)[2:2]
+    assert _argument("k", 0, "*i4", made).value is None and _argument("k", 0, "*i4", made.reshape(0, 3)[:, 1]).value is None
+    assert _argument("k", 0, "*i4", part).value is not None and _argument("k", 0, "*i4", part[:0]).value is not None

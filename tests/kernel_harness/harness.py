@@ -252,7 +252,15 @@ def _argument(kernel, position, expected, value):
             raise KernelError(f"{place}: the array is not contiguous")
         if given != expected:
             raise KernelError(f"{place}: {given[1:]} array, the kernel takes {expected}")
-        return ctypes.c_void_p(value.ctypes.data if value.size else None)      # as CuPy: no entries, a null pointer
+        return ctypes.c_void_p(_address(value))
     if not isinstance(value, np.generic) or value.dtype.str[1:] != expected:
         raise KernelError(f"{place}: {type(value).__name__}, the kernel takes {expected}")
     return ctypes.create_string_buffer(value.tobytes(), value.nbytes)
+
+
+def _address(array):
+    """As CuPy's: null for an array made without entries, but not for an empty part of another."""
+    owner = array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    return array.ctypes.data if owner.size else None

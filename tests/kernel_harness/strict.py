@@ -67,7 +67,11 @@ class Array:
     def __getattr__(self, name):
         if name not in METHODS:
             raise AttributeError(f"no {name} here: is it CuPy's?")
-        return lambda *args, **kwargs: wrap(getattr(self.host, name)(*map(unwrap, args), **{k: unwrap(v) for k, v in kwargs.items()}))
+
+        def call(*args, **kwargs):
+            _refuse_options(name, kwargs)
+            return wrap(getattr(self.host, name)(*map(unwrap, args), **{k: unwrap(v) for k, v in kwargs.items()}))
+        return call
 
     def _scalar(self, kind):
         Strict.comes_back.append(self.host.size)
@@ -110,6 +114,12 @@ for _name in ("lt", "le", "eq", "ne", "gt", "ge"):
 for _name in ("neg", "invert", "abs"):
     setattr(Array, f"__{_name}__", lambda self, op=getattr(operator, _name): wrap(op(self.host)))       # noqa: B008
 Array.__hash__ = None
+
+
+def _refuse_options(name, options):
+    """Those of numpy that CuPy lacks."""
+    if {"initial", "where"} & set(options) or options.get("kind") not in (None, "stable"):
+        raise TypeError(f"CuPy's {name} does not take all of {', '.join(options)}")
 
 
 def _refuse_twice(index):
@@ -164,6 +174,7 @@ class Module:
         return lambda *args, **kwargs: self._call(full, value, args, kwargs)
 
     def _call(self, name, function, args, kwargs):
+        _refuse_options(name, kwargs)
         if name == "lexsort" and not isinstance(args[0], Array):
             raise TypeError("keys has to be a cupy.ndarray")
         if name == "searchsorted" and not isinstance(args[1], Array):
