@@ -59,10 +59,10 @@ def test_the_report_is_read_as_ptxas_writes_it():
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("name", ["ordered", "rounds"])
-def test_parac_adds_as_the_cpu_does(name):
-    """A fused multiply-add in its sums or samples would give other bits, and then other samples, than the CPU's arithmetic."""
-    ptx = nvrtc.run(nvrtc.PACKAGE / f"factor/parac/{name}.cu", 90)[1]
+@pytest.mark.parametrize("name", ["parac/ordered", "parac/rounds", "ildl/rows"])
+def test_factors_that_are_the_cpus_to_the_bit_add_as_it_does(name):
+    """A fused multiply-add in sums or samples would give other bits, and then other samples or pivots, than the CPU's arithmetic."""
+    ptx = nvrtc.run(nvrtc.PACKAGE / f"factor/{name}.cu", 90)[1]
     assert "div.rn.f64" in ptx and "fma.rn.f64" not in ptx
 
 
