@@ -277,6 +277,8 @@ def errors(what):
     owner = backend()
     try:
         yield
+    except OutOfMemoryError:                                # that says of itself what is too large
+        raise
     except owner.memory_errors as e:
         traceback.clear_frames(e.__traceback__)             # or the exception would keep their arrays alive
         owner.release()

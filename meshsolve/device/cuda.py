@@ -44,7 +44,7 @@ class CuPy:
         import cupy
 
         self.xp, self._attributes_of = cupy, {}
-        self.memory_errors = (cupy.cuda.memory.OutOfMemoryError,)
+        self.memory_errors = (MemoryError,)                 # CuPy's own is one; its sorts raise the bare class
 
     @property
     def device_errors(self):

@@ -151,6 +151,11 @@ def test_out_of_memory_and_a_lost_device_are_exceptions():
             assert device.scalar(device.to_device(np.array([7]))) == 7
 
 
+def test_what_is_too_large_is_said_once():
+    with device.use(Failing()), pytest.raises(OutOfMemoryError, match="^the table is too large$"), device.errors("the factor"):
+        raise OutOfMemoryError("the table is too large")
+
+
 def test_a_stall_is_an_exception(cuda):
     flag = device.to_device(np.zeros(1, np.int32))
     device.check_stall(flag, "the solve")
@@ -221,6 +226,12 @@ def test_the_driver_is_asked_for_the_attributes_of_a_device_once(pretended):
     assert [(owner.shared_limit, owner.multiprocessors) for _ in range(3)] == [(232448, 132)] * 3 and asked.call_count == 1
     current.id, asked.return_value = 4, {"MaxSharedMemoryPerBlockOptin": 166912}
     assert owner.shared_limit == 166912 and asked.call_count == 2
+
+
+def test_a_sort_of_cupys_that_finds_no_memory(pretended):
+    """Thrust throws std::bad_alloc, which is no OutOfMemoryError of CuPy's."""
+    with device.use(pretended[0]), pytest.raises(OutOfMemoryError, match="patches: the GPU"), device.errors("patches"):
+        raise MemoryError("std::bad_alloc")
 
 
 @pytest.mark.parametrize("static, dynamic, asks", [(0, 48 << 10, False), (0, (48 << 10) + 8, True), (640, 48512, False),
