@@ -8,7 +8,7 @@ import pytest
 import scipy.linalg as sl
 from kernel_harness import Harness, KernelError
 from kernel_harness.harness import _argument
-from kernel_harness.strict import FUNCTIONS, METHODS, Strict
+from kernel_harness.strict import FUNCTIONS, METHODS, Array, Strict
 
 from meshsolve import device
 from meshsolve.config import config
@@ -302,3 +302,11 @@ def test_only_an_array_made_without_entries_is_a_null_pointer():
     made, part = np.empty(0, np.int32), np.zeros(4, np.int32)[2:2]
     assert _argument("k", 0, "*i4", made).value is None and _argument("k", 0, "*i4", made.reshape(0, 3)[:, 1]).value is None
     assert _argument("k", 0, "*i4", part).value is not None and _argument("k", 0, "*i4", part[:0]).value is not None
+
+
+def test_the_strict_stand_in_computes_by_rows():
+    a, xp = Array(np.asfortranarray(np.arange(6.0).reshape(2, 3))), Strict.xp
+    for made in (a + 1, -a, 2 - a, a > 1, a[xp.asarray([1, 0])], a[:, xp.asarray([1, 0])], xp.maximum(a, a.T[0, 0]), xp.stack([a, a])):
+        assert made.flags.c_contiguous
+    assert a[:1].strides == a.strides and xp.empty_like(a).flags.f_contiguous and a.get().flags.c_contiguous
+    assert xp.asfortranarray(a).flags.f_contiguous and xp.array(a).flags.f_contiguous and a.astype(np.float32).flags.f_contiguous

@@ -19,6 +19,7 @@ FUNCTIONS = frozenset((
     "zeros_like", "linalg.norm"))
 METHODS = frozenset(("all", "any", "argmax", "argmin", "astype", "copy", "max", "mean", "min", "ravel", "repeat", "reshape", "sum", "fill",
                      "view", "tolist"))
+KEEP_ORDER = frozenset(("array", "asarray", "asfortranarray", "broadcast_to", "full_like", "ones_like", "zeros_like"))
 NUMBERS = (bool, int, float, complex, np.generic, type(None), str, np.dtype, type, slice, type(Ellipsis))
 
 
@@ -40,7 +41,7 @@ class Array:
     def get(self):
         """A numpy copy, asked for by name."""
         Strict.comes_back.append(self.host.size)
-        return np.array(self.host)
+        return np.array(self.host, order="C")
 
     dtype, shape, ndim, size, strides, itemsize, nbytes, flags = (
         property(operator.attrgetter(f"host.{name}"))
@@ -54,7 +55,8 @@ class Array:
         raise TypeError("a loop over the entries of a device array")
 
     def __getitem__(self, key):
-        return wrap(self.host[unwrap(key)])
+        found = self.host[unwrap(key)]
+        return wrap(found if np.may_share_memory(found, self.host) else by_rows(found))
 
     def __setitem__(self, key, value):
         index = unwrap(key)
@@ -91,10 +93,10 @@ class Array:
 
 def _binary(name):
     def op(self, other):
-        return wrap(getattr(operator, name)(self.host, unwrap(other)))
+        return wrap(by_rows(getattr(operator, name)(self.host, unwrap(other))))
 
     def reflected(self, other):
-        return wrap(getattr(operator, name)(unwrap(other), self.host))
+        return wrap(by_rows(getattr(operator, name)(unwrap(other), self.host)))
 
     def in_place(self, other):
         value = unwrap(other)
@@ -112,7 +114,7 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", 
 for _name in ("lt", "le", "eq", "ne", "gt", "ge"):
     setattr(Array, f"__{_name}__", _binary(_name)[0])
 for _name in ("neg", "invert", "abs"):
-    setattr(Array, f"__{_name}__", lambda self, op=getattr(operator, _name): wrap(op(self.host)))       # noqa: B008
+    setattr(Array, f"__{_name}__", lambda self, op=getattr(operator, _name): wrap(by_rows(op(self.host))))      # noqa: B008
 Array.__hash__ = None
 
 
@@ -126,6 +128,13 @@ def _refuse_twice(index):
     """Of two values for one place, numpy takes the last and CuPy either."""
     if len(np.unique(index)) < index.size:
         raise ValueError("several values are assigned to one place: CuPy takes any of them")
+
+
+def by_rows(found):
+    """CuPy lays out what it computes by rows, numpy as it finds the arguments."""
+    if isinstance(found, tuple):
+        return tuple(map(by_rows, found))
+    return np.ascontiguousarray(found) if isinstance(found, np.ndarray) and found.ndim > 1 else found
 
 
 def garbage(array):
@@ -182,7 +191,9 @@ class Module:
         if name in ("array", "asarray") and isinstance(args[0], (list, np.ndarray)):
             return Array(np.array(args[0], **{"dtype": args[1]} if args[1:] else kwargs))
         found = function(*map(unwrap, args), **{k: unwrap(v) for k, v in kwargs.items()})
-        return wrap(garbage(found) if name in ("empty", "empty_like") else found)
+        if name in ("empty", "empty_like"):
+            return wrap(garbage(found))
+        return wrap(found if name in KEEP_ORDER else by_rows(found))
 
 
 class Strict(Harness):
