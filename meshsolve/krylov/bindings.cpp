@@ -5,7 +5,7 @@
 namespace ms {
 namespace {
 
-template <class V> int64_t rows_of(const V& block, int64_t k) { return k ? static_cast<int64_t>(block.shape(0)) / k : 0; }
+template <class V> int64_t rows_of(const V& block, int64_t k) { return k ? extent(block) / k : 0; }
 
 }  // namespace
 
@@ -19,36 +19,36 @@ void bind_krylov(nb::module_& m) {
      "y"_a.noconvert(), "threads"_a, "The matrix with row and column place[q] as q, into ptr, idx and y.");
   m.def("multiply_dot", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<double> P, InOut<double> Q, InOut<double> dots, int threads) {
     Released free;
-    krylov::multiply_dot(pattern(indptr, indices), data.data(), P.data(), Q.data(), static_cast<int64_t>(dots.shape(0)), dots.data(), threads);
+    krylov::multiply_dot(pattern(indptr, indices), data.data(), P.data(), Q.data(), extent(dots), dots.data(), threads);
   }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "P"_a.noconvert(), "Q"_a.noconvert(), "dots"_a.noconvert(), "threads"_a);
   m.def("residual", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<double> B, In<double> X, InOut<double> R,
                        InOut<double> norms, int threads) {
     Released free;
-    krylov::residual(pattern(indptr, indices), data.data(), B.data(), X.data(), R.data(), static_cast<int64_t>(norms.shape(0)), norms.data(), threads);
+    krylov::residual(pattern(indptr, indices), data.data(), B.data(), X.data(), R.data(), extent(norms), norms.data(), threads);
   }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "B"_a.noconvert(), "X"_a.noconvert(), "R"_a.noconvert(),
      "norms"_a.noconvert(), "threads"_a);
   m.def("krylov_step", [](In<double> alpha, In<double> P, In<double> Q, InOut<double> X, InOut<double> R, InOut<double> norms, int threads) {
     Released free;
-    const int64_t k = static_cast<int64_t>(alpha.shape(0)), n = rows_of(P, k);
+    const int64_t k = extent(alpha), n = rows_of(P, k);
     krylov::step(n, k, alpha.data(), P.data(), Q.data(), X.data(), R.data(), norms.data(), threads);
   }, "alpha"_a.noconvert(), "P"_a.noconvert(), "Q"_a.noconvert(), "X"_a.noconvert(), "R"_a.noconvert(), "norms"_a.noconvert(), "threads"_a);
   m.def("krylov_direction", [](In<double> beta, In<double> Z, InOut<double> P, int threads) {
     Released free;
-    const int64_t k = static_cast<int64_t>(beta.shape(0)), n = rows_of(P, k);
+    const int64_t k = extent(beta), n = rows_of(P, k);
     krylov::direction(n, k, beta.data(), Z.data(), P.data(), threads);
   }, "beta"_a.noconvert(), "Z"_a.noconvert(), "P"_a.noconvert(), "threads"_a);
   m.def("krylov_dot", [](In<double> U, In<double> V, InOut<double> dots, int threads) {
     Released free;
-    const int64_t k = static_cast<int64_t>(dots.shape(0)), n = rows_of(U, k);
+    const int64_t k = extent(dots), n = rows_of(U, k);
     krylov::dot(n, k, U.data(), V.data(), dots.data(), threads);
   }, "U"_a.noconvert(), "V"_a.noconvert(), "dots"_a.noconvert(), "threads"_a);
   m.def("sqmr_subtract", [](double alpha, In<double> T, InOut<double> R, int threads) {
     Released free;
-    return krylov::subtract(static_cast<int64_t>(R.shape(0)), alpha, T.data(), R.data(), threads);
+    return krylov::subtract(extent(R), alpha, T.data(), R.data(), threads);
   }, "alpha"_a, "T"_a.noconvert(), "R"_a.noconvert(), "threads"_a);
   m.def("sqmr_smooth", [](double a, double b, In<double> Q, InOut<double> D, InOut<double> X, int threads) {
     Released free;
-    krylov::smooth(static_cast<int64_t>(X.shape(0)), a, b, Q.data(), D.data(), X.data(), threads);
+    krylov::smooth(extent(X), a, b, Q.data(), D.data(), X.data(), threads);
   }, "a"_a, "b"_a, "Q"_a.noconvert(), "D"_a.noconvert(), "X"_a.noconvert(), "threads"_a);
 }
 

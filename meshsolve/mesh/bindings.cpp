@@ -11,64 +11,42 @@ namespace {
 
 auto read_obj(nb::bytes text) {
   const std::string_view bytes(text.c_str(), text.size());
-  mesh::Obj obj;
-  {
-    Released released;
-    obj = mesh::read_obj(bytes);
-  }
+  auto obj = released([&] { return mesh::read_obj(bytes); });
   return std::make_tuple(to_numpy(std::move(obj.vertices)), to_numpy(std::move(obj.faces)), obj.error_line, obj.error);
 }
 
 nb::bytes write_obj(In<double> vertices, In<int32_t> faces) {
-  std::string text;
-  {
-    Released released;
-    text = mesh::write_obj(vertices.data(), static_cast<int64_t>(vertices.shape(0)) / 3, faces.data(),
-                           static_cast<int64_t>(faces.shape(0)) / 3);
-  }
+  const int64_t n = extent(vertices) / 3, m = extent(faces) / 3;
+  const std::string text = released([&] { return mesh::write_obj(vertices.data(), n, faces.data(), m); });
   return nb::bytes(text.data(), text.size());
 }
 
 auto read_numbers(nb::bytes text, int64_t at) {
   const std::string_view bytes(text.c_str(), text.size());
-  mesh::Numbers numbers;
-  {
-    Released released;
-    numbers = mesh::read_numbers(bytes.substr(static_cast<size_t>(at)));
-  }
+  auto numbers = released([&] { return mesh::read_numbers(bytes.substr(static_cast<size_t>(at))); });
   return std::make_tuple(to_numpy(std::move(numbers.values)), numbers.bad < 0 ? -1 : at + numbers.bad);
 }
 
 auto read_rows(In<uint8_t> bytes, int64_t at, int64_t rows, std::string_view counts, std::string_view items, std::string_view wanted,
                bool swap) {
-  mesh::Rows out;
-  {
-    Released released;
-    out = mesh::read_rows(bytes.data(), static_cast<int64_t>(bytes.shape(0)), at, rows, {counts, items, wanted, swap});
-  }
+  auto out = released([&] {
+    return mesh::read_rows(bytes.data(), extent(bytes), at, rows, {counts, items, wanted, swap});
+  });
   return std::make_tuple(to_numpy(std::move(out.values)), to_numpy(std::move(out.counts)), out.end, out.bad_row);
 }
 
 bool manifold(int32_t n, In<int32_t> faces, In<int32_t> of_side, int64_t edges) {
-  Released released;
-  return mesh::manifold(n, faces.data(), static_cast<int64_t>(faces.shape(0)) / 3, of_side.data(), edges);
+  Released free;
+  return mesh::manifold(n, faces.data(), extent(faces) / 3, of_side.data(), edges);
 }
 
 auto edges_of(int32_t n, In<int32_t> faces) {
-  mesh::Edges edges;
-  {
-    Released released;
-    edges = mesh::edges_of(n, faces.data(), static_cast<int64_t>(faces.shape(0)) / 3);
-  }
+  auto edges = released([&] { return mesh::edges_of(n, faces.data(), extent(faces) / 3); });
   return std::make_tuple(to_numpy(std::move(edges.ends)), to_numpy(std::move(edges.of_side)));
 }
 
 auto adjacency_of(int32_t n, In<int32_t> ends, bool diagonal) {
-  mesh::Adjacency rows;
-  {
-    Released released;
-    rows = mesh::adjacency_of(n, ends.data(), static_cast<int64_t>(ends.shape(0)) / 2, diagonal);
-  }
+  auto rows = released([&] { return mesh::adjacency_of(n, ends.data(), extent(ends) / 2, diagonal); });
   return std::make_tuple(to_numpy(std::move(rows.rows.ptr)), to_numpy(std::move(rows.rows.idx)), to_numpy(std::move(rows.edge)));
 }
 

@@ -10,9 +10,11 @@
 #include <memory>
 #include <vector>
 
+#include "buffer.hpp"
 #include "check.hpp"
 #include "csr.hpp"
 #include "interrupt.hpp"
+#include "strided.hpp"
 
 namespace ms {
 namespace nb = nanobind;
@@ -22,6 +24,8 @@ template <class T> using InOut = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::d
 template <class T> using Block = nb::ndarray<T, nb::ndim<2>, nb::device::cpu>;                       // n x k, any strides
 template <class T> using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 
+template <class Array> int64_t extent(const Array& a, size_t axis = 0) { return static_cast<int64_t>(a.shape(axis)); }
+
 // A vector becomes a numpy array without a copy. Call with the GIL held.
 template <class T> Out<T> to_numpy(std::vector<T>&& v) {
   auto held = std::make_unique<std::vector<T>>(std::move(v));
@@ -30,21 +34,42 @@ template <class T> Out<T> to_numpy(std::vector<T>&& v) {
   return Out<T>(data->data(), {data->size()}, owner);
 }
 
+// The arrays of a pattern: (indptr, indices).
+inline auto to_numpy(OwnedPattern&& A) { return std::make_tuple(to_numpy(std::move(A.ptr)), to_numpy(std::move(A.idx))); }
+
+// Arrays of their own, of vectors with any allocator.
+template <class V> auto copied(const V& v) { return to_numpy(std::vector<typename V::value_type>(v.begin(), v.end())); }
+template <class T> std::vector<T> to_vector(const In<T>& a) { return {a.data(), a.data() + a.shape(0)}; }
+
+// A read-only numpy view of what `owner` holds.
+template <class T> nb::ndarray<nb::numpy, const T, nb::ndim<1>> view(const T* data, size_t size, nb::handle owner) {
+  return {data, {size}, owner};
+}
+template <class T> auto view(const std::vector<T>& v, nb::handle owner) { return view(v.data(), v.size(), owner); }
+template <class T> auto view(const Buffer<T>& v, nb::handle owner) { return view(v.data(), static_cast<size_t>(v.size()), owner); }
+
+template <class T> Strided<T> strided(const Block<T>& b) { return {b.data(), b.stride(0), b.stride(1)}; }
+
 inline Pattern pattern(const In<int64_t>& indptr, const In<int32_t>& indices) {
   return {static_cast<int32_t>(indptr.shape(0)) - 1, indptr.data(), indices.data()};
 }
 
-// Long native work: the GIL is released and Ctrl-C is looked for.
+// Long native work: the GIL is released and Ctrl-C is looked for. Arrays are made when there is a GIL again:
+//   return to_numpy(released([&] { return work(); }));
 struct Released {
   nb::gil_scoped_release gil;
   interrupt::Caller caller;
 };
+template <class Work> auto released(Work&& work) {
+  Released free;
+  return work();
+}
 
 // What a factor's solve_vector() does: solve(data of b, data of x), x as long as b. False where b is not finite, and nothing is done.
 template <class Solve> bool solve_vector(const In<double>& b, const InOut<double>& x, Solve&& solve) {
-  const int64_t n = static_cast<int64_t>(x.shape(0));
-  if (static_cast<int64_t>(b.shape(0)) != n || first_not_finite(b.data(), n) >= 0) return false;
-  Released released;
+  const int64_t n = extent(x);
+  if (extent(b) != n || first_not_finite(b.data(), n) >= 0) return false;
+  Released free;
   solve(b.data(), x.data());
   return true;
 }

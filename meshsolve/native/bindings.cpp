@@ -44,18 +44,14 @@ void translate(const std::exception_ptr& p, void*) {
 }
 
 auto symmetry_of(In<int64_t> indptr, In<int32_t> indices, In<double> data, int threads) {
-  Symmetry s;
-  {
-    Released released;
-    s = symmetry(pattern(indptr, indices), data.data(), threads);
-  }
+  const Symmetry s = released([&] { return symmetry(pattern(indptr, indices), data.data(), threads); });
   return std::make_tuple(std::string(s.pattern ? "symmetric" : "pattern"), s.row, s.column, s.gap, s.scale);
 }
 
 auto sums_of(In<int64_t> indptr, In<double> data) {
   std::vector<double> sums(indptr.shape(0) - 1), moduli(sums.size());
   {
-    Released released;
+    Released free;
     row_sums(indptr.data(), static_cast<int32_t>(sums.size()), data.data(), sums.data(), moduli.data());
   }
   return std::make_tuple(to_numpy(std::move(sums)), to_numpy(std::move(moduli)));
@@ -65,7 +61,7 @@ auto mirrored(In<int64_t> indptr, In<int32_t> indices, In<double> data) {
   OwnedPattern B;
   std::vector<double> x;
   {
-    Released released;
+    Released free;
     std::vector<int64_t> source;
     B = mirror_lower(pattern(indptr, indices), source);
     x.resize(source.size());
@@ -74,32 +70,16 @@ auto mirrored(In<int64_t> indptr, In<int32_t> indices, In<double> data) {
   return std::make_tuple(to_numpy(std::move(B.ptr)), to_numpy(std::move(B.idx)), to_numpy(std::move(x)));
 }
 
-template <class Make>
-auto arrays_of(Make&& make) {
-  OwnedPattern B;
-  {
-    Released released;
-    B = make();
-  }
-  return std::make_tuple(to_numpy(std::move(B.ptr)), to_numpy(std::move(B.idx)));
-}
-
 auto embedded(In<int64_t> ptr_a, In<int32_t> idx_a, In<int64_t> ptr_b, In<int32_t> idx_b, In<double> data_b) {
   std::vector<double> to(idx_a.shape(0));
-  int64_t missing;
-  {
-    Released released;
-    missing = embed(pattern(ptr_a, idx_a), pattern(ptr_b, idx_b), data_b.data(), to.data());
-  }
+  const int64_t missing = released([&] { return embed(pattern(ptr_a, idx_a), pattern(ptr_b, idx_b), data_b.data(), to.data()); });
   return std::make_tuple(missing, to_numpy(std::move(to)));
 }
 
 auto split_up(In<int64_t> indptr, In<int32_t> indices, In<double> data, In<int32_t> free, In<int32_t> place, int threads) {
-  Split parts;
-  {
-    Released released;
-    parts = split(pattern(indptr, indices), data.data(), free.data(), static_cast<int64_t>(free.shape(0)), place.data(), threads);
-  }
+  Split parts = released([&] {
+    return split(pattern(indptr, indices), data.data(), free.data(), extent(free), place.data(), threads);
+  });
   const auto arrays = [](RowBlock& b) {
     return std::make_tuple(to_numpy(std::move(b.ptr)), to_numpy(std::move(b.idx)), to_numpy(std::move(b.x)));
   };
@@ -107,24 +87,59 @@ auto split_up(In<int64_t> indptr, In<int32_t> indices, In<double> data, In<int32
 }
 
 auto components_of(In<int64_t> indptr, In<int32_t> indices, In<double> data) {
-  std::vector<int32_t> component;
   int32_t count = 0;
-  {
-    Released released;
-    component = components(pattern(indptr, indices), data.data(), &count);
-  }
+  std::vector<int32_t> component = released([&] { return components(pattern(indptr, indices), data.data(), &count); });
   return std::make_tuple(count, to_numpy(std::move(component)));
 }
 
 auto centered(In<int32_t> component, In<double> size, InOut<double> block) {
-  std::vector<double> means;
-  {
-    Released released;
-    const int64_t n = static_cast<int64_t>(component.shape(0)), k = n ? static_cast<int64_t>(block.shape(0)) / n : 0;
-    const int64_t count = static_cast<int64_t>(size.shape(0));
-    means = center(n, k, count > 1 ? component.data() : nullptr, size.data(), count, block.data());
-  }
-  return to_numpy(std::move(means));
+  const int64_t n = extent(component), k = n ? extent(block) / n : 0, count = extent(size);
+  const int32_t* const of = count > 1 ? component.data() : nullptr;
+  return to_numpy(released([&] { return center(n, k, of, size.data(), count, block.data()); }));
+}
+
+// What arrays.py asks of compressed rows.
+void bind_checks(nb::module_& m) {
+  using namespace nb::literals;
+  m.def("check_csr", [](In<int64_t> indptr, In<int32_t> indices, int64_t n) {
+    if (extent(indptr) != n + 1) return std::make_tuple(std::string("invalid"), int64_t{0});
+    const RowCheck c = check_rows(pattern(indptr, indices), extent(indices));
+    const char* state = c.state == RowState::valid ? "valid" : c.state == RowState::unsorted ? "unsorted" : "invalid";
+    return std::make_tuple(std::string(state), c.row);
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "n"_a);
+  m.def("first_not_finite", [](In<double> x) { return first_not_finite(x.data(), extent(x)); },
+        "x"_a.noconvert(), "Position of the first NaN or infinity, or -1.");
+  m.def("symmetry", symmetry_of, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "threads"_a);
+  m.def("row_sums", sums_of, "indptr"_a.noconvert(), "data"_a.noconvert(), "The sum of each row's values, and that of their moduli.");
+  m.def("is_permutation", [](In<int32_t> perm) { return is_permutation(perm.data(), static_cast<int32_t>(perm.shape(0))); },
+        "perm"_a.noconvert(), "Whether perm holds each of 0..n-1 once.");
+  m.def("same_pattern", [](In<int64_t> ptr_a, In<int32_t> idx_a, In<int64_t> ptr_b, In<int32_t> idx_b) {
+    return same_pattern(pattern(ptr_a, idx_a), pattern(ptr_b, idx_b));
+  }, "indptr_a"_a.noconvert(), "indices_a"_a.noconvert(), "indptr_b"_a.noconvert(), "indices_b"_a.noconvert());
+  m.def("fingerprint", [](In<int32_t> indices) {
+    Released free;
+    const auto [a, b] = fingerprint(indices.data(), extent(indices));
+    return std::make_tuple(a, b);
+  }, "indices"_a.noconvert(), "128 bits that tell one list of column indices from another.");
+}
+
+// Patterns and matrices made of others.
+void bind_patterns(nb::module_& m) {
+  using namespace nb::literals;
+  m.def("mirror_lower", mirrored, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert());
+  m.def("symmetrize", [](In<int64_t> indptr, In<int32_t> indices) {
+    return to_numpy(released([&] { return symmetrize(pattern(indptr, indices)); }));
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert());
+  m.def("drop_diagonal", [](In<int64_t> indptr, In<int32_t> indices) {
+    return to_numpy(released([&] { return drop_diagonal(pattern(indptr, indices)); }));
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert());
+  m.def("unite", [](In<int64_t> ptr_a, In<int32_t> idx_a, In<int64_t> ptr_b, In<int32_t> idx_b) {
+    return to_numpy(released([&] { return unite(pattern(ptr_a, idx_a), pattern(ptr_b, idx_b)); }));
+  }, "indptr_a"_a.noconvert(), "indices_a"_a.noconvert(), "indptr_b"_a.noconvert(), "indices_b"_a.noconvert());
+  m.def("embed", embedded, "indptr_a"_a.noconvert(), "indices_a"_a.noconvert(), "indptr_b"_a.noconvert(),
+        "indices_b"_a.noconvert(), "data_b"_a.noconvert());
+  m.def("split", split_up, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "free"_a.noconvert(),
+        "place"_a.noconvert(), "threads"_a, "The free block and the coupling of free rows to fixed columns; see native/split.hpp.");
 }
 
 }  // namespace
@@ -136,48 +151,12 @@ void bind_native(nb::module_& m) {
   m.def("poison", [](bool on) { poisoned = on; }, "on"_a, "Fresh blocks are filled with NaN (tests).");
   m.def("shared_calls", &Pool::shared, "Loops and task trees so far that more than one thread worked at (tests).");
   m.def("read_table", [](nb::bytes text, int64_t begin, int width, int64_t rows) {
-    Table table;
     const char *const first = text.c_str() + std::min<int64_t>(begin, static_cast<int64_t>(text.size())), *const last = text.c_str() + text.size();
-    {
-      Released free;
-      table = read_table(first, last, width, rows);
-    }
+    Table table = released([&] { return read_table(first, last, width, rows); });
     return std::make_tuple(to_numpy(std::move(table.numbers)), table.bad_line);
   }, "text"_a, "begin"_a, "width"_a, "rows"_a, "(numbers, -1 or the first line that does not fit); see native/table.hpp.");
-  m.def("check_csr", [](In<int64_t> indptr, In<int32_t> indices, int64_t n) {
-    if (static_cast<int64_t>(indptr.shape(0)) != n + 1) return std::make_tuple(std::string("invalid"), int64_t{0});
-    const RowCheck c = check_rows(pattern(indptr, indices), static_cast<int64_t>(indices.shape(0)));
-    const char* state = c.state == RowState::valid ? "valid" : c.state == RowState::unsorted ? "unsorted" : "invalid";
-    return std::make_tuple(std::string(state), c.row);
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "n"_a);
-  m.def("first_not_finite", [](In<double> x) { return first_not_finite(x.data(), static_cast<int64_t>(x.shape(0))); },
-        "x"_a.noconvert(), "Position of the first NaN or infinity, or -1.");
-  m.def("symmetry", symmetry_of, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "threads"_a);
-  m.def("row_sums", sums_of, "indptr"_a.noconvert(), "data"_a.noconvert(), "The sum of each row's values, and that of their moduli.");
-  m.def("mirror_lower", mirrored, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert());
-  m.def("symmetrize", [](In<int64_t> indptr, In<int32_t> indices) {
-    return arrays_of([&] { return symmetrize(pattern(indptr, indices)); });
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert());
-  m.def("is_permutation", [](In<int32_t> perm) { return is_permutation(perm.data(), static_cast<int32_t>(perm.shape(0))); },
-        "perm"_a.noconvert(), "Whether perm holds each of 0..n-1 once.");
-  m.def("drop_diagonal", [](In<int64_t> indptr, In<int32_t> indices) {
-    return arrays_of([&] { return drop_diagonal(pattern(indptr, indices)); });
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert());
-  m.def("unite", [](In<int64_t> ptr_a, In<int32_t> idx_a, In<int64_t> ptr_b, In<int32_t> idx_b) {
-    return arrays_of([&] { return unite(pattern(ptr_a, idx_a), pattern(ptr_b, idx_b)); });
-  }, "indptr_a"_a.noconvert(), "indices_a"_a.noconvert(), "indptr_b"_a.noconvert(), "indices_b"_a.noconvert());
-  m.def("same_pattern", [](In<int64_t> ptr_a, In<int32_t> idx_a, In<int64_t> ptr_b, In<int32_t> idx_b) {
-    return same_pattern(pattern(ptr_a, idx_a), pattern(ptr_b, idx_b));
-  }, "indptr_a"_a.noconvert(), "indices_a"_a.noconvert(), "indptr_b"_a.noconvert(), "indices_b"_a.noconvert());
-  m.def("fingerprint", [](In<int32_t> indices) {
-    Released released;
-    const auto [a, b] = fingerprint(indices.data(), static_cast<int64_t>(indices.shape(0)));
-    return std::make_tuple(a, b);
-  }, "indices"_a.noconvert(), "128 bits that tell one list of column indices from another.");
-  m.def("embed", embedded, "indptr_a"_a.noconvert(), "indices_a"_a.noconvert(), "indptr_b"_a.noconvert(),
-        "indices_b"_a.noconvert(), "data_b"_a.noconvert());
-  m.def("split", split_up, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "free"_a.noconvert(),
-        "place"_a.noconvert(), "threads"_a, "The free block and the coupling of free rows to fixed columns; see native/split.hpp.");
+  bind_checks(m);
+  bind_patterns(m);
   m.def("components", components_of, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(),
         "How many connected components a symmetric matrix has, and the (n,) number of each row's.");
   m.def("center", centered, "component"_a.noconvert(), "size"_a.noconvert(), "block"_a.noconvert(),

@@ -7,10 +7,10 @@ namespace ms {
 namespace {
 
 auto cotan_weights(In<double> vertices, In<int32_t> faces, In<int32_t> of_side, int64_t edges, double flattest) {
-  const int64_t m = static_cast<int64_t>(faces.shape(0)) / 3;
+  const int64_t m = extent(faces) / 3;
   std::vector<double> weight(edges, 0.0), area(m);
   {
-    Released released;
+    Released free;
     operators::cotan_weights(vertices.data(), faces.data(), m, of_side.data(), flattest, weight.data(), area.data());
   }
   return std::make_tuple(to_numpy(std::move(weight)), to_numpy(std::move(area)));
@@ -19,8 +19,8 @@ auto cotan_weights(In<double> vertices, In<int32_t> faces, In<int32_t> of_side, 
 auto vertex_areas(In<int32_t> faces, In<double> area, int64_t n) {
   std::vector<double> mass(n, 0.0);
   {
-    Released released;
-    operators::vertex_areas(faces.data(), static_cast<int64_t>(area.shape(0)), area.data(), mass.data());
+    Released free;
+    operators::vertex_areas(faces.data(), extent(area), area.data(), mass.data());
   }
   return to_numpy(std::move(mass));
 }
@@ -28,7 +28,7 @@ auto vertex_areas(In<int32_t> faces, In<double> area, int64_t n) {
 auto edge_lengths(In<double> vertices, In<int32_t> ends) {
   std::vector<double> length(ends.shape(0) / 2);
   {
-    Released released;
+    Released free;
     operators::edge_lengths(vertices.data(), ends.data(), static_cast<int64_t>(length.size()), length.data());
   }
   return to_numpy(std::move(length));
@@ -37,19 +37,17 @@ auto edge_lengths(In<double> vertices, In<int32_t> ends) {
 auto laplacian_values(In<int64_t> indptr, In<int32_t> indices, In<int32_t> edge, In<double> weight) {
   std::vector<double> data(indices.shape(0));
   {
-    Released released;
+    Released free;
     operators::laplacian_values(pattern(indptr, indices), edge.data(), weight.data(), data.data());
   }
   return to_numpy(std::move(data));
 }
 
 auto intrinsic_delaunay(In<int32_t> faces, In<int32_t> of_side, In<double> length, double flattest, int64_t limit) {
-  operators::Flipped out;
-  {
-    Released released;
-    out = operators::intrinsic_delaunay(faces.data(), of_side.data(), static_cast<int64_t>(faces.shape(0)) / 3,
-                                        {length.data(), length.data() + length.shape(0)}, flattest, limit);
-  }
+  auto out = released([&] {
+    return operators::intrinsic_delaunay(faces.data(), of_side.data(), extent(faces) / 3, to_vector(length),
+                                         flattest, limit);
+  });
   return std::make_tuple(to_numpy(std::move(out.corners)), to_numpy(std::move(out.weight)), out.flips, out.finished);
 }
 

@@ -12,22 +12,14 @@ namespace {
 auto nested_dissection(In<int64_t> indptr, In<int32_t> indices, int32_t patch_size, int32_t leaf_size, int32_t band,
                        int32_t rounds, int32_t trials, int32_t candidates, int32_t large, double balance, double cheap,
                        double most, uint64_t seed, int threads) {
-  order::Ordering o;
-  {
-    Released released;
-    o = order::nested_dissection(pattern(indptr, indices),
-                                 {patch_size, leaf_size, band, rounds, trials, candidates, large, balance, cheap, most, seed, threads});
-  }
+  const order::Options options{patch_size, leaf_size, band, rounds, trials, candidates, large, balance, cheap, most, seed, threads};
+  auto o = released([&] { return order::nested_dissection(pattern(indptr, indices), options); });
   return nb::make_tuple(to_numpy(std::move(o.perm)), to_numpy(std::move(o.tree.parent)), to_numpy(std::move(o.tree.first)),
                         to_numpy(std::move(o.tree.last)), o.patches, o.patch_seconds, o.order_seconds, o.too_many);
 }
 
 auto amd(In<int64_t> indptr, In<int32_t> indices, double most_flops) {
-  order::Elimination e;
-  {
-    Released released;
-    e = order::amd(pattern(indptr, indices), most_flops);
-  }
+  auto e = released([&] { return order::amd(pattern(indptr, indices), most_flops); });
   return nb::make_tuple(to_numpy(std::move(e.perm)), to_numpy(std::move(e.parent)), to_numpy(std::move(e.colcount)));
 }
 

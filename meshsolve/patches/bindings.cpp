@@ -20,45 +20,32 @@ nb::tuple arrays(Patches&& P) {
 
 nb::tuple patch_surface(int32_t n, In<int32_t> edges, In<int32_t> faces, In<int32_t> face_edges, int64_t patch_size,
                         uint64_t seed, int threads) {
-  Patches P;
-  {
-    Released released;
-    const int32_t num_edges = static_cast<int32_t>(edges.shape(0) / 2), num_faces = static_cast<int32_t>(faces.shape(0) / 3);
-    P = cut_surface({n, num_edges, num_faces, edges.data(), faces.data(), face_edges.data()}, patch_size, seed, threads);
-  }
-  return arrays(std::move(P));
+  const int32_t num_edges = static_cast<int32_t>(edges.shape(0) / 2), num_faces = static_cast<int32_t>(faces.shape(0) / 3);
+  return arrays(released([&] {
+    return cut_surface({n, num_edges, num_faces, edges.data(), faces.data(), face_edges.data()}, patch_size, seed, threads);
+  }));
 }
 
 nb::tuple patch_pattern(In<int64_t> indptr, In<int32_t> indices, int64_t patch_size, uint64_t seed, int threads) {
-  Patches P;
-  {
-    Released released;
-    const Pattern G = pattern(indptr, indices);
-    P = cut_pattern(G, upper_edges(G), patch_size, seed, threads);
-  }
-  return arrays(std::move(P));
+  const Pattern G = pattern(indptr, indices);
+  return arrays(released([&] { return cut_pattern(G, upper_edges(G), patch_size, seed, threads); }));
 }
 
 auto answer(const std::string& name, In<int64_t> vertex_ptr, In<int64_t> vertex_owned, In<int32_t> vertex_ltog,
             In<int64_t> edge_ptr, In<int64_t> edge_owned, In<int32_t> edge_ltog, In<int64_t> face_ptr, In<int64_t> face_owned,
             In<int32_t> face_ltog, In<uint16_t> ev, In<uint16_t> fe, In<int32_t> heavy_vertices, In<int32_t> heavy_edges,
             int threads) {
-  OwnedPattern rows;
-  {
-    Released released;
-    const View P{static_cast<int32_t>(vertex_ptr.shape(0)) - 1,
-                 {vertex_ptr.data(), vertex_owned.data(), vertex_ltog.data()},
-                 {edge_ptr.data(), edge_owned.data(), edge_ltog.data()},
-                 {face_ptr.data(), face_owned.data(), face_ltog.data()},
-                 ev.data(),
-                 fe.data(),
-                 heavy_vertices.data(),
-                 heavy_edges.data(),
-                 static_cast<int64_t>(heavy_vertices.shape(0)),
-                 static_cast<int64_t>(heavy_edges.shape(0))};
-    rows = query(P, name, threads);
-  }
-  return std::make_tuple(to_numpy(std::move(rows.ptr)), to_numpy(std::move(rows.idx)));
+  const View P{static_cast<int32_t>(vertex_ptr.shape(0)) - 1,
+               {vertex_ptr.data(), vertex_owned.data(), vertex_ltog.data()},
+               {edge_ptr.data(), edge_owned.data(), edge_ltog.data()},
+               {face_ptr.data(), face_owned.data(), face_ltog.data()},
+               ev.data(),
+               fe.data(),
+               heavy_vertices.data(),
+               heavy_edges.data(),
+               extent(heavy_vertices),
+               extent(heavy_edges)};
+  return to_numpy(released([&] { return query(P, name, threads); }));
 }
 
 }  // namespace

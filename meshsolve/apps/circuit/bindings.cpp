@@ -75,7 +75,7 @@ nb::tuple read_netlist(nb::bytes path, nb::object load) {
   const circuit::Load loads = loader(load);
   nb::object error = nb::none();
   try {
-    Released released;
+    Released free;
     circuit::read_netlist(name, loads, net);
   } catch (const circuit::Bad& bad) {
     error = nb::make_tuple(bytes(bad.what), place(net, bad.place));
@@ -93,11 +93,7 @@ nb::object spice_number(std::string_view word) {
 }
 
 auto circuit_pattern(int32_t n, In<int32_t> rows, In<int32_t> columns) {
-  circuit::Positions p;
-  {
-    Released released;
-    p = circuit::positions(n, rows.data(), columns.data(), static_cast<int64_t>(rows.shape(0)));
-  }
+  auto p = released([&] { return circuit::positions(n, rows.data(), columns.data(), extent(rows)); });
   return std::make_tuple(to_numpy(std::move(p.pattern.ptr)), to_numpy(std::move(p.pattern.idx)), to_numpy(std::move(p.slot)));
 }
 

@@ -20,18 +20,13 @@ void bind_factor(nb::module_& m, const char* name) {
       .def("solve", [](const Factor& f, const std::string& system, Block<const double> B, Block<double> X, int threads) {
         const cholesky::System which = system == "A" ? cholesky::System::A : system == "L" ? cholesky::System::L : cholesky::System::Lt;
         Released free;
-        f.solve(which, {B.data(), B.stride(0), B.stride(1)}, {X.data(), X.stride(0), X.stride(1)}, static_cast<int64_t>(B.shape(1)), threads);
+        f.solve(which, strided(B), strided(X), extent(B, 1), threads);
       }, "system"_a, "B"_a.noconvert(), "X"_a.noconvert(), "threads"_a)
       .def("solve_vector", [](const Factor& f, In<double> b, InOut<double> x, int threads) {
         return solve_vector(b, x, [&](const double* from, double* to) { f.solve(cholesky::System::A, {from, 1, 1}, {to, 1, 1}, 1, threads); });
       }, "b"_a.noconvert(), "x"_a.noconvert(), "threads"_a, "False where b is not finite")
       .def("values_on", [](const Factor& f, In<int64_t> indptr, In<int32_t> indices) {
-        std::vector<double> x;
-        {
-          Released free;
-          x = f.values_on(pattern(indptr, indices));
-        }
-        return to_numpy(std::move(x));
+        return to_numpy(released([&] { return f.values_on(pattern(indptr, indices)); }));
       }, "indptr"_a.noconvert(), "indices"_a.noconvert())
       .def("diagonal", [](const Factor& f) { return to_numpy(f.diagonal()); })
       .def("norm1", &Factor::norm1)

@@ -10,14 +10,8 @@ namespace {
 
 using fronts::AssemblyTree;
 
-// A read-only numpy view of the first `size` entries of an array that the tree holds.
-template <class T> nb::ndarray<nb::numpy, const T, nb::ndim<1>> view(const T* data, size_t size, nb::handle owner) {
-  return {data, {size}, owner};
-}
-
 template <class T, std::vector<T> AssemblyTree::*member> auto of_tree(nb::handle_t<AssemblyTree> self) {
-  const std::vector<T>& v = nb::cast<AssemblyTree&>(self).*member;
-  return view(v.data(), v.size(), self);
+  return view(nb::cast<AssemblyTree&>(self).*member, self);
 }
 
 template <class T, Buffer<T> AssemblyTree::*member> auto of_entries(nb::handle_t<AssemblyTree> self) {
@@ -55,16 +49,10 @@ void bind_fronts(nb::module_& m) {
       .def_prop_ro("entry_source", &of_entries<uint32_t, &AssemblyTree::entry_source>)
       .def_prop_ro("entry_row", &of_entries<int32_t, &AssemblyTree::entry_row>)
       .def("indices", [](const AssemblyTree& t, In<int64_t> indptr) {
-        std::vector<int32_t> indices;
-        {
-          Released free;
-          indices = fronts::analysed_indices(t, indptr.data());
-        }
-        return to_numpy(std::move(indices));
+        return to_numpy(released([&] { return fronts::analysed_indices(t, indptr.data()); }));
       }, "indptr"_a.noconvert(), "Column indices of the analysed pattern, whose row pointers these are.")
-      .def("work_scalars", [](const AssemblyTree& t, int threads) {
-        return fronts::work_scalars(t, threads);
-      }, "threads"_a, "What a numeric phase needs beside the panels: update matrices and the entries of A.");
+      .def("work_scalars", [](const AssemblyTree& t, int threads) { return fronts::work_scalars(t, threads); }, "threads"_a,
+           "What a numeric phase needs beside the panels: update matrices and the entries of A.");
 }
 
 }  // namespace ms

@@ -19,22 +19,13 @@ template <class T> using NumpyOf = typename Numpy<T>::type;
 // std::complex<double> and Complex are both two doubles in a row.
 template <class T> const T* native(const NumpyOf<T>* p) { return reinterpret_cast<const T*>(p); }
 template <class T> T* native(NumpyOf<T>* p) { return reinterpret_cast<T*>(p); }
+template <class T, class S> auto native(const Block<S>& b) {
+  return Strided<std::remove_pointer_t<decltype(native<T>(b.data()))>>{native<T>(b.data()), b.stride(0), b.stride(1)};
+}
 
 template <class T> Out<NumpyOf<T>> values(const std::vector<T>& v) {
   const auto* const begin = reinterpret_cast<const NumpyOf<T>*>(v.data());
   return to_numpy(std::vector<NumpyOf<T>>(begin, begin + v.size()));
-}
-
-std::vector<int32_t> to_vector(const In<int32_t>& a) { return {a.data(), a.data() + a.shape(0)}; }
-std::vector<double> to_vector(const In<double>& a) { return {a.data(), a.data() + a.shape(0)}; }
-
-// A read-only numpy view of an array that a plan holds.
-template <class T> auto view(const T* data, size_t size, nb::handle owner) {
-  return nb::ndarray<nb::numpy, const T, nb::ndim<1>>(data, {size}, owner);
-}
-template <class T> auto view(const std::vector<T>& v, nb::handle owner) { return view(v.data(), v.size(), owner); }
-template <class T> auto view(const Buffer<T>& v, nb::handle owner) {
-  return view(v.data(), static_cast<size_t>(v.size()), owner);
 }
 
 // {name: array} of what kernels read of a plan.
@@ -97,15 +88,10 @@ void bind_factor(nb::module_& m, const char* name) {
          "(boosted pivots, max |B|, max |U|)")
       .def("solve", [](const Factor& f, bool transposed, Block<const NumpyOf<S>> B, Block<NumpyOf<S>> X, int threads) {
         Released free;
-        f.solve(transposed, {native<S>(B.data()), B.stride(0), B.stride(1)}, {native<S>(X.data()), X.stride(0), X.stride(1)},
-                static_cast<int64_t>(B.shape(1)), threads);
+        f.solve(transposed, native<S>(B), native<S>(X), extent(B, 1), threads);
       }, "transposed"_a, "B"_a.noconvert(), "X"_a.noconvert(), "threads"_a)
       .def("triangles", [](const Factor& f) {
-        glu::Triangles<T> t;
-        {
-          Released free;
-          t = f.triangles();
-        }
+        auto t = released([&] { return f.triangles(); });
         return nb::make_tuple(to_numpy(std::move(t.l_ptr)), to_numpy(std::move(t.l_row)), values<S>(t.l),
                               to_numpy(std::move(t.u_ptr)), to_numpy(std::move(t.u_column)), values<S>(t.u),
                               to_numpy(std::move(t.final_position)));
@@ -124,8 +110,7 @@ void bind_load(nb::module_& m) {
 }
 
 template <class Plan> auto outside(const Plan& p) {
-  return nb::make_tuple(to_numpy(std::vector<int64_t>(p.outside.ptr)), to_numpy(std::vector<int32_t>(p.outside.row)),
-                        to_numpy(std::vector<uint32_t>(p.outside.source)));
+  return nb::make_tuple(copied(p.outside.ptr), copied(p.outside.row), copied(p.outside.source));
 }
 
 template <class T>
@@ -133,11 +118,7 @@ void bind_pivot_rows(nb::module_& m) {
   m.def("pivot_rows", [](const glu::ColumnPlan& plan, In<NumpyOf<T>> data, double threshold, double least,
                           int64_t most) {
     std::vector<int32_t> rows;
-    int32_t failed = -1;
-    {
-      Released free;
-      failed = glu::pivot_rows<T>(plan, native<T>(data.data()), threshold, least, most, rows);
-    }
+    const int32_t failed = released([&] { return glu::pivot_rows<T>(plan, native<T>(data.data()), threshold, least, most, rows); });
     return nb::make_tuple(failed, to_numpy(std::move(rows)));
   }, "plan"_a, "data"_a.noconvert(), "threshold"_a, "least"_a, "most"_a,
      "(-1, or the position that failed, or n where L has more than `most` entries; row of A for each position)");
@@ -166,9 +147,8 @@ void bind_residual(nb::module_& m) {
   m.def("lu_residual", [](In<int64_t> indptr, In<int32_t> indices, In<NumpyOf<T>> data, bool transposed, Block<const NumpyOf<T>> x,
                           Block<const NumpyOf<T>> b, Block<NumpyOf<T>> r) {
     Released free;
-    return glu::residual<T>(pattern(indptr, indices), native<T>(data.data()), transposed,
-                            {native<T>(x.data()), x.stride(0), x.stride(1)}, {native<T>(b.data()), b.stride(0), b.stride(1)},
-                            {native<T>(r.data()), r.stride(0), r.stride(1)}, static_cast<int64_t>(x.shape(1)));
+    return glu::residual<T>(pattern(indptr, indices), native<T>(data.data()), transposed, native<T>(x), native<T>(b), native<T>(r),
+                            extent(x, 1));
   }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "transposed"_a, "x"_a.noconvert(), "b"_a.noconvert(),
      "r"_a.noconvert(), "r := b - A x; returns the backward error.");
 }
@@ -177,12 +157,9 @@ glu::LevelRule level_rule(const std::string& name) {
   return name == "upper" ? glu::LevelRule::upper : name == "relaxed" ? glu::LevelRule::relaxed : glu::LevelRule::exact;
 }
 
-}  // namespace
-
-void bind_glu(nb::module_& m) {
-  using glu::ColumnPlan, glu::FrontPlan;
-  nb::class_<FrontPlan> fronts(m, "FrontPlan");
-  fronts
+void bind_front_plan(nb::module_& m) {
+  using glu::FrontPlan;
+  nb::class_<FrontPlan>(m, "FrontPlan")
       .def("__init__", [](FrontPlan* self, std::shared_ptr<symbolic::Symbolic> symbolic, In<int64_t> indptr, In<int32_t> indices,
                           In<int32_t> rows, In<int32_t> columns, In<double> row_scale, In<double> col_scale,
                           In<int32_t> block_ptr) {
@@ -193,17 +170,19 @@ void bind_glu(nb::module_& m) {
          "row_scale"_a.noconvert(), "col_scale"_a.noconvert(), "block_ptr"_a.noconvert())
       .def_prop_ro("scalars", [](const FrontPlan& p) { return p.base.back(); })
       .def_prop_ro("count", [](const FrontPlan& p) { return p.tree.count(); })
-      .def("work_scalars", [](const FrontPlan& p, int threads) {
-        return ms::fronts::work_scalars(p.tree, threads);
-      }, "threads"_a, "What a numeric phase needs beside the fronts: update matrices and the entries of A.")
-      .def("outside", &outside<FrontPlan>, "Entries above the diagonal blocks by columns: (indptr, positions, sources).");
-  fronts.def("arrays", [](nb::handle_t<FrontPlan> self) { return arrays_of(self); }, "What kernels read of the plan, by name.")
+      .def("work_scalars", [](const FrontPlan& p, int threads) { return fronts::work_scalars(p.tree, threads); }, "threads"_a,
+           "What a numeric phase needs beside the fronts: update matrices and the entries of A.")
+      .def("outside", &outside<FrontPlan>, "Entries above the diagonal blocks by columns: (indptr, positions, sources).")
+      .def("arrays", [](nb::handle_t<FrontPlan> self) { return arrays_of(self); }, "What kernels read of the plan, by name.")
       .def("steps", [](const FrontPlan& p, bool transposed) {
         glu::FrontSteps steps = glu::front_steps(p, transposed);
         return nb::make_tuple(to_numpy(std::move(steps.forward)), to_numpy(std::move(steps.backward)));
       }, "transposed"_a, "Levels of the forward and the backward part of each front in a solve.");
-  nb::class_<ColumnPlan> columns(m, "ColumnPlan");
-  columns
+}
+
+void bind_column_plan(nb::module_& m) {
+  using glu::ColumnPlan;
+  nb::class_<ColumnPlan>(m, "ColumnPlan")
       .def("__init__", [](ColumnPlan* self, In<int64_t> indptr, In<int32_t> indices, In<int32_t> rows, In<int32_t> columns,
                           In<double> row_scale, In<double> col_scale, In<int32_t> block_ptr) {
         Released free;
@@ -215,17 +194,21 @@ void bind_glu(nb::module_& m) {
         return static_cast<int64_t>(p.pattern.l_row.size() + p.pattern.u_row.size() + p.entry_ptr.size()) - 1;
       }, "Entries of L and U of the diagonal blocks.")
       .def_prop_ro("flops", [](const ColumnPlan& p) { return p.flops; })
-      .def("outside", &outside<ColumnPlan>, "Entries above the diagonal blocks by columns: (indptr, positions, sources).");
-  columns.def("arrays", [](nb::handle_t<ColumnPlan> self) { return arrays_of(self); }, "What kernels read of the plan, by name.")
+      .def("outside", &outside<ColumnPlan>, "Entries above the diagonal blocks by columns: (indptr, positions, sources).")
+      .def("arrays", [](nb::handle_t<ColumnPlan> self) { return arrays_of(self); }, "What kernels read of the plan, by name.")
       .def("steps", [](const ColumnPlan& p, bool transposed) {
-        glu::RowSteps s;
-        {
-          Released free;
-          s = glu::row_steps(p, transposed);
-        }
+        auto s = released([&] { return glu::row_steps(p, transposed); });
         return nb::make_tuple(to_numpy(std::move(s.level_ptr)), to_numpy(std::move(s.ptr)), to_numpy(std::move(s.column)),
                               to_numpy(std::move(s.source)), to_numpy(std::move(s.pivot)), to_numpy(std::move(s.place)));
       }, "transposed"_a, "A solve as rows by level: (level_ptr, ptr, column, source, pivot, place of each unknown).");
+}
+
+}  // namespace
+
+void bind_glu(nb::module_& m) {
+  using glu::ColumnPlan, glu::FrontPlan;
+  bind_front_plan(m);
+  bind_column_plan(m);
   bind_factor<double, glu::FrontFactor<double>, FrontPlan>(m, "FrontLuDouble");
   bind_factor<float, glu::FrontFactor<float>, FrontPlan>(m, "FrontLuSingle");
   bind_factor<Complex, glu::FrontFactor<Complex>, FrontPlan>(m, "FrontLuComplex");

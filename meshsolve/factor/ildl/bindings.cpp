@@ -23,15 +23,10 @@ void bind_complete(nb::module_& m, const char* name) {
       }, "data"_a.noconvert(), "threads"_a)
       .def("solve", [](const Factor& f, In<double> scale, Block<const double> B, Block<double> X, int threads) {
         Released free;
-        f.solve(scale.data(), {B.data(), B.stride(0), B.stride(1)}, {X.data(), X.stride(0), X.stride(1)},
-                static_cast<int64_t>(B.shape(1)), threads);
+        f.solve(scale.data(), strided(B), strided(X), extent(B, 1), threads);
       }, "scale"_a.noconvert(), "B"_a.noconvert(), "X"_a.noconvert(), "threads"_a)
       .def("extract", [](const Factor& f) {
-        ildl::Extracted x;
-        {
-          Released free;
-          x = f.extract();
-        }
+        auto x = released([&] { return f.extract(); });
         return std::make_tuple(to_numpy(std::move(x.perm)), to_numpy(std::move(x.ptr)), to_numpy(std::move(x.rows)),
                                to_numpy(std::move(x.values)), to_numpy(std::move(x.d)), to_numpy(std::move(x.e)));
       }, "(perm, indptr, rows, values, d, e)")
@@ -57,19 +52,17 @@ void bind_inverse(nb::module_& m, const char* name) {
       }, "factor"_a, "row"_a.noconvert(), "scale"_a.noconvert(), "threads"_a)
       .def("solve", [](const Inverse& f, Block<const double> B, Block<double> X, int threads) {
         Released free;
-        f.solve({B.data(), B.stride(0), B.stride(1)}, {X.data(), X.stride(0), X.stride(1)},
-                static_cast<int64_t>(B.shape(1)), threads);
+        f.solve(strided(B), strided(X), extent(B, 1), threads);
       }, "B"_a.noconvert(), "X"_a.noconvert(), "threads"_a)
       .def_prop_ro("nbytes", &Inverse::nbytes);
 }
-
-template <class T> std::vector<T> copy(const std::vector<T>& v) { return v; }
 
 // The coarse pattern alone, for the GPU.
 void bind_level_pattern(nb::module_& m) {
   using namespace nb::literals;
   m.def("ildl_level_pattern", [](In<int32_t> tile_begin, In<int64_t> indptr, In<int32_t> indices, int64_t level) {
-    std::vector<int32_t> begin(tile_begin.data(), tile_begin.data() + tile_begin.shape(0)), tile_of(begin.back());
+    const std::vector<int32_t> begin = to_vector(tile_begin);
+    std::vector<int32_t> tile_of(begin.back());
     ildl::LevelPattern p;
     {
       Released free;
@@ -90,7 +83,7 @@ void bind_incomplete(nb::module_& m) {
   nb::class_<Incomplete>(m, "IldlIncomplete")
       .def("__init__", [](Incomplete* self, In<int32_t> tile_begin, In<int64_t> indptr, In<int32_t> indices, int64_t level) {
         Released free;
-        new (self) Incomplete({tile_begin.data(), tile_begin.data() + tile_begin.shape(0)}, pattern(indptr, indices), level);
+        new (self) Incomplete(to_vector(tile_begin), pattern(indptr, indices), level);
       }, "tile_begin"_a.noconvert(), "indptr"_a.noconvert(), "indices"_a.noconvert(), "level"_a)
       .def("factor", [](const Incomplete& f, In<int64_t> indptr, In<int32_t> indices, In<double> data,
                         const std::string& pivoting, double droptol, double max_fill, int threads) {
@@ -108,10 +101,10 @@ void bind_incomplete(nb::module_& m) {
       });
   nb::class_<IncompleteFactor>(m, "IldlIncompleteFactor")
       .def("extract", [](const IncompleteFactor& f) {
-        return std::make_tuple(to_numpy(copy(f.order)), to_numpy(copy(f.columns.ptr)), to_numpy(copy(f.columns.idx)),
-                               to_numpy(copy(f.minus_values)), to_numpy(copy(f.d)), to_numpy(copy(f.e)));
+        return std::make_tuple(copied(f.order), copied(f.columns.ptr), copied(f.columns.idx), copied(f.minus_values), copied(f.d),
+                               copied(f.e));
       }, "(order, indptr, rows, minus values, d, e); L without its diagonal, rows unsorted")
-      .def("order", [](const IncompleteFactor& f) { return to_numpy(copy(f.order)); })
+      .def("order", [](const IncompleteFactor& f) { return copied(f.order); })
       .def_prop_ro("inertia", [](const IncompleteFactor& f) {
         return std::make_tuple(f.statistics.positive, f.statistics.negative, int64_t{0});
       })
@@ -131,7 +124,7 @@ void bind_incomplete(nb::module_& m) {
 void bind_ildl(nb::module_& m) {
   using namespace nb::literals;
   m.def("ildl_rescale", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<double> scale, int threads) {
-    std::vector<double> fitted(scale.data(), scale.data() + scale.shape(0)), scaled(data.shape(0));
+    std::vector<double> fitted = to_vector(scale), scaled(data.shape(0));
     {
       Released free;
       ildl::rescale(pattern(indptr, indices), data.data(), fitted.data(), scaled.data(), threads);
@@ -143,28 +136,14 @@ void bind_ildl(nb::module_& m) {
     return to_numpy(ildl::cut_tiles(size.data(), static_cast<int32_t>(size.shape(0)), capacity));
   }, "size"_a.noconvert(), "capacity"_a, "First row of each tile, and the number of rows.");
   m.def("ildl_renumber", [](In<int64_t> indptr, In<int32_t> indices, In<int32_t> rows, int threads) {
-    ildl::Renumbered r;
-    {
-      Released free;
-      r = ildl::renumber(pattern(indptr, indices), rows.data(), threads);
-    }
+    auto r = released([&] { return ildl::renumber(pattern(indptr, indices), rows.data(), threads); });
     return std::make_tuple(to_numpy(std::move(r.matrix.ptr)), to_numpy(std::move(r.matrix.idx)), to_numpy(std::move(r.source)));
   }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "rows"_a.noconvert(), "threads"_a, "(indptr, indices, source)");
   m.def("greedy_colouring", [](In<int64_t> indptr, In<int32_t> indices) {
-    std::vector<int32_t> colour;
-    {
-      Released free;
-      colour = ildl::greedy_colouring(pattern(indptr, indices));
-    }
-    return to_numpy(std::move(colour));
+    return to_numpy(released([&] { return ildl::greedy_colouring(pattern(indptr, indices)); }));
   }, "indptr"_a.noconvert(), "indices"_a.noconvert());
   m.def("similar_vertices", [](In<int64_t> indptr, In<int32_t> indices, In<int32_t> size, int32_t capacity) {
-    std::vector<int32_t> group;
-    {
-      Released free;
-      group = ildl::similar_vertices(pattern(indptr, indices), size.data(), capacity);
-    }
-    return to_numpy(std::move(group));
+    return to_numpy(released([&] { return ildl::similar_vertices(pattern(indptr, indices), size.data(), capacity); }));
   }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "size"_a.noconvert(), "capacity"_a, "Group of each vertex.");
   bind_level_pattern(m);
   bind_incomplete(m);

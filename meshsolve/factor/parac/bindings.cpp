@@ -13,7 +13,6 @@ namespace {
 using parac::Graph;
 
 template <class T> RawVector<T> vector(const In<T>& a) { return {a.data(), a.data() + a.shape(0)}; }
-template <class V> auto copied(const V& v) { return to_numpy(std::vector<typename V::value_type>(v.begin(), v.end())); }
 
 template <class T>
 void bind_inverse(nb::module_& m, const char* name) {
@@ -35,7 +34,7 @@ void bind_inverse(nb::module_& m, const char* name) {
          "by_levels"_a, "The factor from the arrays of an earlier one.")
       .def("apply", [](const Inverse& f, Block<const double> B, Block<double> X, int threads) {
         Released free;
-        f.apply(B.data(), B.stride(0), B.stride(1), X.data(), X.stride(0), X.stride(1), static_cast<int64_t>(B.shape(1)), threads);
+        f.apply(B.data(), B.stride(0), B.stride(1), X.data(), X.stride(0), X.stride(1), extent(B, 1), threads);
       }, "B"_a.noconvert(), "X"_a.noconvert(), "threads"_a)
       .def("apply_inside", [](const Inverse& f, In<double> B, InOut<double> X, int64_t k, int threads) {
         Released free;
@@ -85,8 +84,7 @@ void bind_parac(nb::module_& m) {
       .def_ro("nnz", &Graph::edges)
       .def_ro("floor", &Graph::floor)
       .def("arrays", [](const Graph& g) {
-        return std::make_tuple(copied(g.ptr), copied(g.to), copied(g.w),
-                               copied(g.ground), copied(g.origin));
+        return std::make_tuple(copied(g.ptr), copied(g.to), copied(g.w), copied(g.ground), copied(g.origin));
       })
       .def_ro("max_degree", &Graph::most);
   bind_inverse<double>(m, "ParacDouble");

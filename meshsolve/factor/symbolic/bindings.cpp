@@ -17,13 +17,6 @@ namespace {
 using symbolic::Symbolic;
 using Indices = In<int32_t>;
 
-std::vector<int32_t> to_vector(const Indices& a) { return {a.data(), a.data() + a.shape(0)}; }
-
-// A read-only numpy view of what `owner` holds.
-template <class T> nb::ndarray<nb::numpy, const T, nb::ndim<1>> view(const std::vector<T>& v, nb::handle owner) {
-  return {v.data(), {v.size()}, owner};
-}
-
 template <class T, std::vector<T> symbolic::Analysis::*member> auto of_analysis(nb::handle_t<Symbolic> self) {
   return view(nb::cast<Symbolic&>(self).analysis.*member, self);
 }
@@ -34,7 +27,7 @@ template <class T, std::vector<T> symbolic::Supernodes::*member> auto of_superno
 
 Symbolic build(const In<int64_t>& indptr, const Indices& indices, const Indices& perm, int threads,
                const std::optional<std::pair<Indices, Indices>>& known) {
-  Released released;
+  Released free;
   const Pattern A = pattern(indptr, indices);
   if (!known) return symbolic::analyze(A, perm.data(), threads);
   const order::Elimination elimination{to_vector(perm), to_vector(known->first), to_vector(known->second)};
@@ -44,18 +37,13 @@ Symbolic build(const In<int64_t>& indptr, const Indices& indices, const Indices&
 Symbolic restore(const Indices& perm, const Indices& iperm, const Indices& parent, const Indices& colcount, const Indices& first,
               const Indices& snode_parent, const In<int64_t>& row_ptr, const Indices& rows) {
   Symbolic result{{to_vector(perm), to_vector(iperm), to_vector(parent), to_vector(colcount), 0, 0},
-               {to_vector(first), to_vector(snode_parent), {row_ptr.data(), row_ptr.data() + row_ptr.shape(0)}, to_vector(rows)}};
+               {to_vector(first), to_vector(snode_parent), to_vector(row_ptr), to_vector(rows)}};
   result.analysis.total();
   return result;
 }
 
 auto pattern_of(const In<int64_t>& indptr, const Indices& indices, const Symbolic& bound, int threads) {
-  OwnedPattern L;
-  {
-    Released released;
-    L = symbolic::pattern_lca(pattern(indptr, indices), bound.analysis, threads);
-  }
-  return std::make_tuple(to_numpy(std::move(L.ptr)), to_numpy(std::move(L.idx)));
+  return to_numpy(released([&] { return symbolic::pattern_lca(pattern(indptr, indices), bound.analysis, threads); }));
 }
 
 // The next two are in the order of A itself.
@@ -66,13 +54,13 @@ std::vector<int32_t> natural(int32_t n) {
 }
 
 std::vector<int32_t> etree_of(const Pattern& A) {
-  Released released;
+  Released free;
   const std::vector<int32_t> order = natural(A.n);
   return symbolic::etree(A, order.data(), order.data(), 1).parent;
 }
 
 std::vector<int32_t> colcount_of(const Pattern& A) {
-  Released released;
+  Released free;
   const symbolic::Analysis analysis = symbolic::analyze_columns(A, natural(A.n).data(), 1, nullptr);
   std::vector<int32_t> count(A.n);
   for (int32_t k = 0; k < A.n; ++k) count[analysis.perm[k]] = analysis.colcount[k];
@@ -105,11 +93,8 @@ void bind_symbolic(nb::module_& m) {
   m.def("pattern_lca", &pattern_of, nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), nb::arg("analysis"),
         nb::arg("threads"), "Pattern of L by columns, rows ascending: (indptr int64, indices int32).");
   m.def("unsymmetric", [](In<int64_t> indptr, Indices rows) {
-    symbolic::Unsymmetric f;
-    {
-      Released released;
-      f = symbolic::unsymmetric(static_cast<int32_t>(indptr.shape(0)) - 1, indptr.data(), rows.data());
-    }
+    const Pattern A = pattern(indptr, rows);
+    auto f = released([&] { return symbolic::unsymmetric(A.n, A.ptr, A.idx); });
     return std::make_tuple(to_numpy(std::move(f.l_ptr)), to_numpy(std::move(f.l_row)), to_numpy(std::move(f.u_ptr)),
                            to_numpy(std::move(f.u_row)));
   }, nb::arg("indptr").noconvert(), nb::arg("rows").noconvert(), "Pattern of L and U of a matrix by columns, no diagonal.");
