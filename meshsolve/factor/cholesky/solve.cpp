@@ -168,7 +168,7 @@ void Factor<T>::solve(System system, Strided<const double> B, Strided<double> X,
   space->reserve(tree.n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);
   const Problem<T> p{tree, *plan, panels_.data(), panel_ptr_.data(), perm, threads, *space, fronts::leaves_cache<T>(panels_.size())};
   interrupt::begin(k);
-  fronts::in_blocks(k, [&]<int64_t K>(int64_t at) { solve_block<T, K>(system, p, B.from(at), X.from(at)); });
+  fronts::in_blocks(k, [&](auto K, int64_t at) { solve_block<T, K>(system, p, B.from(at), X.from(at)); });
 }
 
 template void Factor<double>::solve(System, Strided<const double>, Strided<double>, int64_t, int) const;

@@ -6,6 +6,7 @@
 
 #include "native/buffer.hpp"
 #include "native/kept.hpp"
+#include "native/widths.hpp"
 #include "traverse.hpp"
 
 namespace ms::fronts {
@@ -16,19 +17,13 @@ constexpr int64_t widest = 8;                    // right-hand sides that are ta
 // two: scalar code would be compiled to other roundings, and a column is to have the same bits alone and among others.
 constexpr int64_t row_width(int64_t k) { return k >= 8 ? 8 : k >= 3 ? 4 : 2; }
 
-// block.operator()<K>(first column) for all k columns, K of them at a time; columns are the progress of the phase.
+// block(K, first column) for all k columns, K of them at a time; columns are the progress of the phase.
 template <class Block>
 void in_blocks(int64_t k, Block&& block) {
-  for (int64_t at = 0; at < k;) {
-    const int64_t left = k - at, width = left >= 8 ? 8 : left >= 4 ? 4 : left;
-    if (width == 8) block.template operator()<8>(at);
-    if (width == 4) block.template operator()<4>(at);
-    if (width == 3) block.template operator()<3>(at);
-    if (width == 2) block.template operator()<2>(at);
-    if (width == 1) block.template operator()<1>(at);
-    at += width;
-    interrupt::advance(width);
-  }
+  in_widths<8, 4, 3, 2, 1>(k, [&](auto K, int64_t at) {
+    block(K, at);
+    interrupt::advance(K);
+  });
 }
 
 template <class T>

@@ -6,6 +6,7 @@
 
 #include "glu.hpp"
 #include "native/parallel.hpp"
+#include "native/widths.hpp"
 
 namespace ms::glu {
 namespace {
@@ -186,22 +187,14 @@ void ColumnFactor<T>::solve(bool transposed, Strided<const Scalar<T>> B, Strided
   auto loan = space_.lend();
   std::vector<Buffer<T>>& space = *loan;
   space.resize(std::max<size_t>(space.size(), threads));
-  const auto piece = [&](int64_t at, int64_t end, int worker) {
+  const auto piece = [&](int64_t begin, int64_t end, int worker) {
     Buffer<T>& Y = space[worker];
     if (Y.size() < n * std::min<int64_t>(k, 8)) Y = Buffer<T>(n * std::min<int64_t>(k, 8));
-    const auto group = [&]<int64_t K>() {
+    in_widths<8, 4, 2, 1>(end - begin, [&](auto K, int64_t at) {
       interrupt::poll();
-      ColumnSolve<T, K>(*plan_, transposed, B.from(at), X.from(at), Y.data())
+      ColumnSolve<T, K>(*plan_, transposed, B.from(begin + at), X.from(begin + at), Y.data())
           .run(l_.data(), u_.data(), pivot_.data(), outside_.data(), tasks, inside);
-      at += K;
-    };
-    while (at < end) {
-      const int64_t left = end - at;
-      if (left >= 8) group.template operator()<8>();
-      else if (left >= 4) group.template operator()<4>();
-      else if (left >= 2) group.template operator()<2>();
-      else group.template operator()<1>();
-    }
+    });
   };
   interrupt::begin(pieces);
   for_range(inside > 1 ? 1 : threads, pieces, 1, [&](int64_t begin, int64_t end, int worker) {

@@ -311,7 +311,7 @@ void FrontFactor<T>::solve(bool transposed, Strided<const Scalar<T>> B, Strided<
   const std::vector<int32_t>& to = transposed ? frame.rows : frame.columns;
   const std::vector<double>& before = transposed ? frame.col_factor : frame.row_factor;
   const std::vector<double>& after = transposed ? frame.row_factor : frame.col_factor;
-  const auto block = [&]<int64_t K>(int64_t first) {
+  const auto block = [&](auto K, int64_t first) {
     const auto b_at = B.from(first);
     const auto x_at = X.from(first);
     for_range(threads, n, 1 << 15, [&](int64_t b, int64_t e, int) {

@@ -5,6 +5,7 @@
 #include "incomplete.hpp"
 #include "native/interrupt.hpp"
 #include "native/parallel.hpp"
+#include "native/widths.hpp"
 
 namespace ms::ildl {
 namespace {
@@ -61,26 +62,24 @@ void Inverse<T>::solve(Strided<const double> B, Strided<double> X, int64_t k, in
   }
   double *const Y = space->y.data(), *const Z = space->z.data();
   interrupt::begin(k);
-  for (int64_t at = 0; at < k;) {
-    const int64_t left = k - at, K = left >= 4 ? 4 : left >= 2 ? 2 : 1;
+  in_widths<4, 2, 1>(k, [&](auto K, int64_t at) {
     const Strided<const double> b = B.from(at);
     const Strided<double> x = X.from(at);
     for_range(threads, n, grain, [&](int64_t from, int64_t to, int) {
       for (int64_t q = from; q < to; ++q)
         for (int64_t c = 0; c < K; ++c) Y[q * K + c] = scale_[q] * b.at(row_[q], c);
     });
-    lower_.forward(Y, static_cast<int>(K), threads);
+    lower_.forward(Y, K, threads);
     for_range(threads, n, grain, [&](int64_t from, int64_t to, int) {
       for (int64_t q = from; q < to; ++q)
         for (int64_t c = 0; c < K; ++c) Z[q * K + c] = p_[q] * Y[q * K + c] + q_[q] * Y[partner_[q] * K + c];
     });
-    lower_.backward(Z, static_cast<int>(K), nullptr, threads);
+    lower_.backward(Z, K, nullptr, threads);
     for_range(threads, n, grain, [&](int64_t from, int64_t to, int) {
       for (int64_t q = from; q < to; ++q)
         for (int64_t c = 0; c < K; ++c) x.at(row_[q], c) = scale_[q] * Z[q * K + c];
     });
-    at += K;
-  }
+  });
 }
 
 template <class T>

@@ -137,7 +137,7 @@ void Complete<T>::solve(const double* scale, Strided<const double> B, Strided<do
   space->reserve(tree.n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);
   const Problem<T> p{tree, *plan, state_, scale, threads, *space, fronts::leaves_cache<T>(panels_.size())};
   interrupt::begin(k);
-  fronts::in_blocks(k, [&]<int64_t K>(int64_t at) { solve_block<T, K>(p, B.from(at), X.from(at)); });
+  fronts::in_blocks(k, [&](auto K, int64_t at) { solve_block<T, K>(p, B.from(at), X.from(at)); });
 }
 
 template void Complete<double>::solve(const double*, Strided<const double>, Strided<double>, int64_t, int) const;

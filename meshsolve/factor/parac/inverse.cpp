@@ -8,6 +8,7 @@
 #include "native/fetch.hpp"
 #include "native/parallel.hpp"
 #include "native/split.hpp"
+#include "native/widths.hpp"
 #include "parac.hpp"
 
 namespace ms::parac {
@@ -104,16 +105,9 @@ void Inverse<T>::apply(const double* B, int64_t row_b, int64_t column_b, double*
   const int64_t size = static_cast<int64_t>(pivots_.D.size()) * std::min<int64_t>(k, 8);
   auto work = work_->lend();
   if (work->size() < size) *work = Buffer<double>(size);
-  for (int64_t at = 0; at < k;) {
-    const int64_t left = k - at, K = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
-    const double* const b = B + at * column_b;
-    double* const x = X + at * column_x;
-    K == 8   ? apply_block<8>(b, row_b, column_b, x, row_x, column_x, work->data(), threads)
-    : K == 4 ? apply_block<4>(b, row_b, column_b, x, row_x, column_x, work->data(), threads)
-    : K == 2 ? apply_block<2>(b, row_b, column_b, x, row_x, column_x, work->data(), threads)
-             : apply_block<1>(b, row_b, column_b, x, row_x, column_x, work->data(), threads);
-    at += K;
-  }
+  in_widths<8, 4, 2, 1>(k, [&](auto K, int64_t at) {
+    apply_block<K>(B + at * column_b, row_b, column_b, X + at * column_x, row_x, column_x, work->data(), threads);
+  });
 }
 
 template <class T>
@@ -127,12 +121,11 @@ void Inverse<T>::apply_inside(const double* B, double* X, int64_t k, int threads
   auto work = work_->lend();
   if (work->size() < n * 8) *work = Buffer<double>(n * 8);
   double* const Y = work->data();
-  for (int64_t at = 0, K; at < k; at += K) {
-    K = k - at >= 8 ? 8 : k - at >= 4 ? 4 : k - at >= 2 ? 2 : 1;
-    for (int64_t q = 0; q < n; ++q) std::copy_n(X + q * k + at, K, Y + q * K);
-    lower_.solve_pair(Y, static_cast<int>(K), inverse_d_.data(), threads);
-    for (int64_t q = 0; q < n; ++q) std::copy_n(Y + q * K, K, X + q * k + at);
-  }
+  in_widths<8, 4, 2, 1>(k, [&](auto K, int64_t at) {
+    for (int64_t q = 0; q < n; ++q) std::copy_n(X + q * k + at, int64_t{K}, Y + q * K);
+    lower_.solve_pair(Y, K, inverse_d_.data(), threads);
+    for (int64_t q = 0; q < n; ++q) std::copy_n(Y + q * K, int64_t{K}, X + q * k + at);
+  });
 }
 
 template class Inverse<double>;

@@ -8,6 +8,7 @@
 #include "entries.hpp"
 #include "native/fetch.hpp"
 #include "native/parallel.hpp"
+#include "native/widths.hpp"
 #include "pieces.hpp"
 #include "trisolve.hpp"
 
@@ -255,20 +256,17 @@ void UnitLower<T>::run(double* Y, const double* d, bool down, bool up, int threa
 
 template <class T>
 void UnitLower<T>::solve_pair(double* Y, int K, const double* d, int threads) const {
-  K == 8 ? run<8>(Y, d, true, true, threads) : K == 4 ? run<4>(Y, d, true, true, threads)
-  : K == 2 ? run<2>(Y, d, true, true, threads) : run<1>(Y, d, true, true, threads);
+  with_width<8, 4, 2, 1>(K, [&](auto width) { run<width>(Y, d, true, true, threads); });
 }
 
 template <class T>
 void UnitLower<T>::forward(double* Y, int K, int threads) const {
-  K == 8 ? run<8>(Y, nullptr, true, false, threads) : K == 4 ? run<4>(Y, nullptr, true, false, threads)
-  : K == 2 ? run<2>(Y, nullptr, true, false, threads) : run<1>(Y, nullptr, true, false, threads);
+  with_width<8, 4, 2, 1>(K, [&](auto width) { run<width>(Y, nullptr, true, false, threads); });
 }
 
 template <class T>
 void UnitLower<T>::backward(double* Y, int K, const double* d, int threads) const {
-  K == 8 ? run<8>(Y, d, false, true, threads) : K == 4 ? run<4>(Y, d, false, true, threads)
-  : K == 2 ? run<2>(Y, d, false, true, threads) : run<1>(Y, d, false, true, threads);
+  with_width<8, 4, 2, 1>(K, [&](auto width) { run<width>(Y, d, false, true, threads); });
 }
 
 template class UnitLower<double>;
