@@ -14,7 +14,7 @@
 
 namespace ms::operators {
 
-using patches::Span;
+using patches::Kind;
 using patches::u16;
 
 constexpr int row_lanes = 8;                                // threads that write one row: most have six neighbours
@@ -77,7 +77,7 @@ __device__ __forceinline__ double sum_row(const Rows& R, long long k, int vertex
 }
 
 // One patch. `room`: positions, in their place afterwards the rows; then three numbers a local face, and one.
-__device__ __forceinline__ void assemble(int p, const Span& vertices, int faces, const u16* ev, const u16* fe, const Rows& R,
+__device__ __forceinline__ void assemble(int p, const Kind& vertices, int faces, const u16* ev, const u16* fe, const Rows& R,
                                          const double* x, double flattest, double* room, double* data, double* mass) {
   const int locals = vertices.size(p), owned = vertices.owned(p);
   const int* const global = vertices.global(p);
@@ -129,7 +129,7 @@ k_lay_out(const long long* vertex_ptr, const long long* vertex_owned, const int*
           const unsigned short* fe, const long long* face_ptr, const int* faces, const long long* indptr, const int* indices,
           const long long* incident_ptr, unsigned long long* incident) {
   const int p = blockIdx.x;
-  const Span vertex{vertex_ptr, vertex_owned, vertex_ltog}, face{patch_face_ptr, face_owned, face_ltog};
+  const Kind vertex{vertex_ptr, vertex_owned, vertex_ltog}, face{patch_face_ptr, face_owned, face_ltog};
   const int* const global = vertex.global(p);
   for (int r = threadIdx.x; r < vertex.owned(p); r += blockDim.x) {
     const int v = global[r], length = static_cast<int>(indptr[v + 1] - indptr[v]);
@@ -153,7 +153,7 @@ k_assemble(const long long* vertex_ptr, const long long* vertex_owned, const int
            const double* x, double flattest, const long long* scratch_ptr, double* scratch, double* data, double* mass) {
   extern __shared__ double shared[];
   const int p = blockIdx.x;
-  const Span vertices{vertex_ptr, vertex_owned, vertex_ltog};
+  const Kind vertices{vertex_ptr, vertex_owned, vertex_ltog};
   const int faces = static_cast<int>(face_ptr[p + 1] - face_ptr[p]);
   const Rows R{start, incident_ptr, incident, indptr, diagonal};
   const u16 *const sides = fe + 3 * face_ptr[p], *const ends = ev + 2 * edge_ptr[p];

@@ -86,7 +86,7 @@ class Dissection {
  public:
   Dissection(SubPatches& patches, const Options& options, std::vector<int32_t>& perm)
       : members_(patches), old_(patches.old), options_(options), perm_(perm) {}
-  std::vector<Span> run(Quotient&& whole);
+  std::vector<TreeNode> run(Quotient&& whole);
 
  private:
   struct Worker {                           // scratch of one thread
@@ -95,7 +95,7 @@ class Dissection {
     SeparatorFinder finder;
     LeafOrder leaf;
     std::vector<Node> stack;                // parts too small to share
-    std::vector<Span> spans;
+    std::vector<TreeNode> nodes;
     Separator best, other;
     struct Trial { double score; std::vector<uint8_t> side; };
     std::vector<Trial> trials;
@@ -121,12 +121,12 @@ class Dissection {
   Waiting waiting_;
 };
 
-std::vector<Span> Dissection::run(Quotient&& whole) {
+std::vector<TreeNode> Dissection::run(Quotient&& whole) {
   const int32_t n = members_.graph.n;
   index_.resize(whole.n());
   interrupt::begin(n);
   waiting_.add({std::move(whole), n, 0, options_.seed, false});
-  std::vector<std::vector<Span>> spans(std::max(1, options_.threads));
+  std::vector<std::vector<TreeNode>> nodes(std::max(1, options_.threads));
   Pool::run(options_.threads, [&](int thread) {
     Worker w(members_, options_);
     try {
@@ -135,10 +135,10 @@ std::vector<Span> Dissection::run(Quotient&& whole) {
       waiting_.give_up();
       throw;
     }
-    spans[thread] = std::move(w.spans);
+    nodes[thread] = std::move(w.nodes);
   });
-  std::vector<Span> all;
-  for (const auto& s : spans) all.insert(all.end(), s.begin(), s.end());
+  std::vector<TreeNode> all;
+  for (const auto& s : nodes) all.insert(all.end(), s.begin(), s.end());
   return all;
 }
 
@@ -316,7 +316,7 @@ void Dissection::split(Worker& w, Node&& node, const std::vector<uint8_t>& patch
   const int32_t middle = node.begin + static_cast<int32_t>(s.weight[0]);
   const int32_t top = middle + static_cast<int32_t>(s.weight[1]), end = top + static_cast<int32_t>(s.size);
   for (size_t k = 0; k < separator.size(); ++k) perm_[top + k] = old_[separator[k]];
-  if (!separator.empty()) w.spans.push_back({node.begin, top, end});
+  if (!separator.empty()) w.nodes.push_back({node.begin, top, end});
   interrupt::advance(s.size);
   std::vector<Quotient> half = parts(q, std::vector<int32_t>(patch_side.begin(), patch_side.end()), 2, more);
   const bool halo = node.has_halo || s.size > 0;
@@ -376,7 +376,7 @@ int32_t Dissection::patch_near(int32_t v, uint8_t side) const {
 void Dissection::order_leaf(Worker& w, const Node& node) {
   int32_t at = node.begin;
   for (const int32_t v : w.leaf.order(node.q)) perm_[at++] = old_[v];
-  w.spans.push_back({node.begin, node.begin, at});
+  w.nodes.push_back({node.begin, node.begin, at});
   interrupt::advance(node.weight);
 }
 
@@ -430,7 +430,7 @@ Ordering nested_dissection(const Pattern& A, const Options& options) {
     result.patch_seconds = seconds_since(start);
     if (no_dissection) return result;
     partial.perm.resize(G.n);
-    partial.spans = Dissection(patches, options, partial.perm).run(std::move(whole));
+    partial.nodes = Dissection(patches, options, partial.perm).run(std::move(whole));
   }
   expand(reduced, partial, result);
   result.order_seconds = seconds_since(start) - result.patch_seconds;

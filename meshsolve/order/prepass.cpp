@@ -72,12 +72,12 @@ bool has_many_twins(const Pattern& A) {
   return found > kWorthMerging * sample;
 }
 
-// Spans become a postordered tree: the parent of a node is the first later one whose subtree holds it.
-Tree tree_of(std::vector<Span>& spans) {
-  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.first < b.first; });
+// Nodes become a postordered tree: the parent of a node is the first later one whose subtree holds it.
+Tree tree_of(std::vector<TreeNode>& nodes) {
+  std::sort(nodes.begin(), nodes.end(), [](const TreeNode& a, const TreeNode& b) { return a.first < b.first; });
   Tree t;
   std::vector<int32_t> open;                  // nodes without a parent so far
-  for (const Span& s : spans) {
+  for (const TreeNode& s : nodes) {
     const int32_t k = static_cast<int32_t>(t.parent.size());
     while (!open.empty() && t.first[open.back()] >= s.begin) {
       t.parent[open.back()] = k;
@@ -120,7 +120,7 @@ void reduce(const Pattern& A, Reduced& r) {
 }
 
 void expand(const Reduced& r, const Partial& partial, Ordering& result) {
-  std::vector<Span> spans = partial.spans;
+  std::vector<TreeNode> nodes = partial.nodes;
   if (r.group_start.empty()) {
     result.perm = partial.perm;
   } else {
@@ -130,14 +130,14 @@ void expand(const Reduced& r, const Partial& partial, Ordering& result) {
       result.perm.insert(result.perm.end(), r.group.begin() + r.group_start[g], r.group.begin() + r.group_start[g + 1]);
       position[k + 1] = static_cast<int32_t>(result.perm.size());
     }
-    for (Span& s : spans) s = {position[s.begin], position[s.first], position[s.last]};
+    for (TreeNode& s : nodes) s = {position[s.begin], position[s.first], position[s.last]};
   }
   if (!r.dense.empty()) {
     const int32_t at = static_cast<int32_t>(result.perm.size());
     result.perm.insert(result.perm.end(), r.dense.begin(), r.dense.end());
-    spans.push_back({0, at, static_cast<int32_t>(result.perm.size())});
+    nodes.push_back({0, at, static_cast<int32_t>(result.perm.size())});
   }
-  result.tree = tree_of(spans);
+  result.tree = tree_of(nodes);
   result.patches = partial.patches;
 }
 
@@ -164,7 +164,7 @@ Partial by_components(const Pattern& A) {
   std::vector<int32_t> next(start.begin(), start.end() - 1);
   const std::vector<int32_t> order = amd(A).perm;
   for (const int32_t v : order) partial.perm[next[component[v]]++] = v;
-  for (size_t c = 0; c + 1 < start.size(); ++c) partial.spans.push_back({start[c], start[c], start[c + 1]});
+  for (size_t c = 0; c + 1 < start.size(); ++c) partial.nodes.push_back({start[c], start[c], start[c + 1]});
   return partial;
 }
 

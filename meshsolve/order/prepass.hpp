@@ -8,11 +8,11 @@
 namespace ms::order {
 
 // One node of the tree to be: its vertices take the positions [first, last), its subtree [begin, first).
-struct Span { int32_t begin, first, last; };
+struct TreeNode { int32_t begin, first, last; };
 
 struct Partial {                       // an order of the reduced graph
   std::vector<int32_t> perm;
-  std::vector<Span> spans;
+  std::vector<TreeNode> nodes;
   int32_t patches = 0;
 };
 

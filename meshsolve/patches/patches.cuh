@@ -6,7 +6,7 @@ namespace ms::patches {
 
 using u16 = unsigned short;
 
-struct Span {                                               // one kind of elements
+struct Kind {                                               // one kind of elements
   const long long *ptr, *owned_ptr;
   const int* ltog;
   __device__ int owned(int p) const { return static_cast<int>(owned_ptr[p + 1] - owned_ptr[p]); }

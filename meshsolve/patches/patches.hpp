@@ -63,7 +63,7 @@ Patches cut_surface(const Surface& surface, int64_t patch_size, uint64_t seed, i
 Patches cut_pattern(const Pattern& G, const std::vector<int32_t>& edges, int64_t patch_size, uint64_t seed, int threads);
 
 // ---- query.cpp
-struct Span {                                           // one kind of elements as query reads it
+struct Kind {                                           // one kind of elements as query reads it
   const int64_t *ptr, *owned_ptr;
   const int32_t* ltog;
   int32_t owned(int32_t p) const { return static_cast<int32_t>(owned_ptr[p + 1] - owned_ptr[p]); }
@@ -72,7 +72,7 @@ struct Span {                                           // one kind of elements 
 };
 struct View {
   int32_t count;
-  Span vertices, edges, faces;
+  Kind vertices, edges, faces;
   const uint16_t *ev, *fe;
   const int32_t *heavy_vertices, *heavy_edges;
   int64_t num_heavy_vertices, num_heavy_edges;

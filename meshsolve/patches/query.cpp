@@ -19,7 +19,7 @@ constexpr int64_t grain = 16;                               // patches a task
 // ---- local incidences: emit(source, target) for each of the first `count` carriers (edges or faces) of patch p
 
 struct VertexEdges {
-  static constexpr Span View::*source = &View::vertices, View::*target = &View::edges, View::*carrier = &View::edges;
+  static constexpr Kind View::*source = &View::vertices, View::*target = &View::edges, View::*carrier = &View::edges;
   template <class Emit> static void pairs(const View& P, int32_t p, int32_t count, Emit&& emit) {
     const uint16_t* ev = P.ev + 2 * P.edges.ptr[p];
     for (int32_t e = 0; e < count; ++e) {
@@ -30,7 +30,7 @@ struct VertexEdges {
 };
 
 struct VertexVertices {
-  static constexpr Span View::*source = &View::vertices, View::*target = &View::vertices, View::*carrier = &View::edges;
+  static constexpr Kind View::*source = &View::vertices, View::*target = &View::vertices, View::*carrier = &View::edges;
   template <class Emit> static void pairs(const View& P, int32_t p, int32_t count, Emit&& emit) {
     const uint16_t* ev = P.ev + 2 * P.edges.ptr[p];
     for (int32_t e = 0; e < count; ++e) {
@@ -48,7 +48,7 @@ std::array<uint16_t, 3> corners(const uint16_t* ev, const uint16_t* sides) {
 }
 
 struct VertexFaces {
-  static constexpr Span View::*source = &View::vertices, View::*target = &View::faces, View::*carrier = &View::faces;
+  static constexpr Kind View::*source = &View::vertices, View::*target = &View::faces, View::*carrier = &View::faces;
   template <class Emit> static void pairs(const View& P, int32_t p, int32_t count, Emit&& emit) {
     const uint16_t *ev = P.ev + 2 * P.edges.ptr[p], *fe = P.fe + 3 * P.faces.ptr[p];
     for (int32_t f = 0; f < count; ++f)
@@ -57,7 +57,7 @@ struct VertexFaces {
 };
 
 struct EdgeFaces {
-  static constexpr Span View::*source = &View::edges, View::*target = &View::faces, View::*carrier = &View::faces;
+  static constexpr Kind View::*source = &View::edges, View::*target = &View::faces, View::*carrier = &View::faces;
   template <class Emit> static void pairs(const View& P, int32_t p, int32_t count, Emit&& emit) {
     const uint16_t* fe = P.fe + 3 * P.faces.ptr[p];
     for (int32_t s = 0; s < 3 * count; ++s) emit(fe[s], s / 3);
@@ -97,7 +97,7 @@ void sum_up(std::vector<int64_t>& ptr) {
 }
 
 template <class Query> OwnedPattern transposed(const View& P, const int32_t* heavy, int64_t num_heavy, int threads) {
-  const Span &sources = P.*Query::source, &targets = P.*Query::target, &carriers = P.*Query::carrier;
+  const Kind &sources = P.*Query::source, &targets = P.*Query::target, &carriers = P.*Query::carrier;
   const Rows heavy_rows = rows_of<Query>(P, heavy, num_heavy);
   OwnedPattern R{std::vector<int64_t>(sources.owned_ptr[P.count] + 1, 0), {}};
   std::vector<std::vector<int64_t>> scratch(std::max(1, threads));        // per worker: a number for each local source
@@ -132,7 +132,7 @@ template <class Query> OwnedPattern transposed(const View& P, const int32_t* hea
 
 // Tables of k columns: row g of the owned elements of each patch, from `local(p, i)`, an array of k local targets.
 template <size_t k, class Local>
-OwnedPattern table(const View& P, const Span& sources, const Span& targets, int threads, Local&& local) {
+OwnedPattern table(const View& P, const Kind& sources, const Kind& targets, int threads, Local&& local) {
   const int64_t n = sources.owned_ptr[P.count];
   OwnedPattern R{std::vector<int64_t>(n + 1), std::vector<int32_t>(n * k)};
   for (int64_t i = 0; i <= n; ++i) R.ptr[i] = i * static_cast<int64_t>(k);

@@ -15,10 +15,10 @@ enum Query { VE, VV, VF, EF };                              // transposed incide
 // What one query means in patch p: carriers (edges or faces) whose pairs (source, target) make up the rows.
 template <Query query> struct Incidence {
   static constexpr bool of_edges = query == VE || query == VV;
-  Span source, target, carrier;
+  Kind source, target, carrier;
   const u16 *ev, *fe;                                       // of the patch
 
-  __device__ __forceinline__ Incidence(int p, const Span& vertices, const Span& edges, const Span& faces, const u16* all_ev,
+  __device__ __forceinline__ Incidence(int p, const Kind& vertices, const Kind& edges, const Kind& faces, const u16* all_ev,
                                        const u16* all_fe)
       : source(query == EF ? edges : vertices),
         target(query == VE ? edges : query == VV ? vertices : faces),
@@ -41,7 +41,7 @@ template <Query query> struct Incidence {
 
 // The body of a kernel for the query that its launch names: body(Incidence) is compiled once for each.
 template <class Body>
-__device__ __forceinline__ void with_incidence(int query, int p, const Span& vertices, const Span& edges, const Span& faces,
+__device__ __forceinline__ void with_incidence(int query, int p, const Kind& vertices, const Kind& edges, const Kind& faces,
                                                const u16* ev, const u16* fe, Body body) {
   switch (query) {
     case VE: return body(Incidence<VE>(p, vertices, edges, faces, ev, fe));
@@ -109,7 +109,7 @@ __device__ __forceinline__ void write_rows_in_place(const At& at, int p, int* cu
 }
 
 // Integers of shared memory that write_rows needs for patch p, or more than `capacity` where that is more.
-__device__ __forceinline__ int row_room(const Span& of, int p, const long long* indptr, int capacity) {
+__device__ __forceinline__ int row_room(const Kind& of, int p, const long long* indptr, int capacity) {
   const int owned = of.owned(p);
   const int* const source = of.global(p);
   long long mine = 0, total = 0;
@@ -224,7 +224,7 @@ k_faces_of_faces(const long long* edge_ptr, const long long* edge_owned, const i
                  int* indices) {
   extern __shared__ int shared[];
   const int p = blockIdx.x, patches = gridDim.x;
-  const Span edges{edge_ptr, edge_owned, edge_ltog}, faces{face_ptr, face_owned, face_ltog};
+  const Kind edges{edge_ptr, edge_owned, edge_ltog}, faces{face_ptr, face_owned, face_ltog};
   const Incidence<EF> at(p, edges, edges, faces, fe, fe);   // EF reads neither vertices nor ev
   const bool fits = edges.size(p) + 3 * faces.size(p) <= capacity;
   int* const start = fits ? shared : scratch + edge_ptr[p];

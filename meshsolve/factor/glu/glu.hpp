@@ -88,7 +88,7 @@ struct SolvePlan {
 SolvePlan solve_plan(const FrontPlan& plan);
 
 template <class T>
-struct SolveSpace {
+struct FrontSpace {
   Buffer<T> work, updates;                // n x chunk; SolvePlan::slot_ptr x chunk
   std::vector<Buffer<T>> sums, local;     // per worker: n x chunk, zeros between uses; the front at hand
 };
@@ -127,7 +127,7 @@ class FrontFactor {
   fronts::BlockMemory<T> blocks_;         // update matrices
   mutable std::mutex plan_lock_;
   mutable std::unique_ptr<SolvePlan> solve_plan_;
-  mutable KeptSpace<SolveSpace<T>> space_;
+  mutable KeptSpace<FrontSpace<T>> space_;
 };
 
 // ---- columns --------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ template <class T, int64_t K>
 class BlockSolve {
  public:
   BlockSolve(const FrontPlan& plan, const SolvePlan& tasks, const T* fronts, const int32_t* exchange, const T* outside,
-             bool transposed, int threads, SolveSpace<T>& space)
+             bool transposed, int threads, FrontSpace<T>& space)
       : p_(plan), tree_(plan.tree), tasks_(tasks), fronts_(fronts), exchange_(exchange), outside_(outside),
         transposed_(transposed), threads_(threads), space_(space), Y_(space.work.data()),
         far_(fronts::leaves_cache<T>(plan.base.back())) {}
@@ -247,7 +247,7 @@ class BlockSolve {
   const T* const outside_;
   const bool transposed_;
   const int threads_;
-  SolveSpace<T>& space_;
+  FrontSpace<T>& space_;
   T* const Y_;                            // K values a position
   const bool far_;                        // the fronts are in memory, not in a cache
 };
@@ -296,7 +296,7 @@ void FrontFactor<T>::solve(bool transposed, Strided<const Scalar<T>> B, Strided<
   const SolvePlan& plan = plan_of_solve();
   if (plan.block < 0) threads = 1;
   auto loan = space_.lend();
-  SolveSpace<T>& space = *loan;
+  FrontSpace<T>& space = *loan;
   if (space.work.size() < n * chunk) space.work = Buffer<T>(n * chunk);
   if (space.updates.size() < plan.slot_ptr.back() * chunk) space.updates = Buffer<T>(plan.slot_ptr.back() * chunk);
   space.local.resize(std::max<size_t>(space.local.size(), threads));
