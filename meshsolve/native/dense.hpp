@@ -7,6 +7,7 @@
 namespace ms {
 
 constexpr int solve_padding = 16;      // scalars past the last row that solves of dense_lu.inl may touch
+constexpr int touched_above = 16;      // entries of a column above the diagonal that trapezoids may touch, at most
 
 template <class T>
 struct Dense {

@@ -185,6 +185,7 @@ void packed_trapezoid(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int 
 // Lower trapezoid of C(m x n), n <= m: C -= A(m x k) B(n x k)^T, where row i of C is at or below its diagonal when
 // i >= j. May write up to tile_columns - 1 entries above the diagonal. Large ones run on packed copies, so that the
 // speed does not depend on the leading dimension.
+static_assert(tile_columns - 1 <= touched_above);
 template <class T>
 void trapezoid(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc) {
   if (m > packed_rows) return packed_trapezoid<false>(m, n, k, A, lda, B, ldb, C, ldc);

@@ -18,7 +18,6 @@ struct DenseLdl {
   // the diagonal of D and what stands below it (0: none). Returns the number of pivots, or ~c where order[c] names a column that
   // holds what is not finite; then the block is left as it is.
   Int (*eliminate)(Int m, Int w, T* A, Int lda, T* W, Int ldw, int* order, T* d, T* e, const LdlRule& rule);
-  const char* isa;
 };
 
 template <class T> const DenseLdl<T>& dense_ldl();

@@ -170,7 +170,7 @@ Int eliminate(Int m, Int w, T* A, Int lda, T* W, Int ldw, int* order, T* d, T* e
 
 extern const DenseLdl<double> ldl_double;
 extern const DenseLdl<float> ldl_float;
-const DenseLdl<double> ldl_double{eliminate<double>, ISA_NAME};
-const DenseLdl<float> ldl_float{eliminate<float>, ISA_NAME};
+const DenseLdl<double> ldl_double{eliminate<double>};
+const DenseLdl<float> ldl_float{eliminate<float>};
 
 }  // namespace ms::ISA

@@ -10,19 +10,19 @@
 
 namespace ms::order {
 
-struct Options {
-  int32_t patch_size = 64;     // vertices of a sub-patch, the unit of the quotient graph
-  int32_t leaf_size = 400;     // parts up to this size are ordered by minimum degree
-  int32_t band = 4;            // layers on each side of a cut in which the minimum separator is looked for
-  int32_t rounds = 3;          // how often the band is laid anew around the separator found
-  int32_t trials = 2;          // bisections of the quotient graph, the best is refined
-  int32_t candidates = 1;      // of the trials, how many get a separator before one is chosen
-  int32_t large = 4000;        // nodes below this size have one trial and one round; ten times as large: more of each
-  double balance = 0.4;        // the larger side may have (1 + balance) / 2 of a node
-  double cheap = 0;            // operations a row: where minimum degree is foreseen to need no more, nothing is ordered;
-  double most = std::numeric_limits<double>::infinity();      // nor where any order is foreseen to need more than so many
-  uint64_t seed = 0;
-  int threads = 1;
+struct Options {               // nested.py has what they are as a rule
+  int32_t patch_size;          // vertices of a sub-patch, the unit of the quotient graph
+  int32_t leaf_size;           // parts up to this size are ordered by minimum degree
+  int32_t band;                // layers on each side of a cut in which the minimum separator is looked for
+  int32_t rounds;              // how often the band is laid anew around the separator found
+  int32_t trials;              // bisections of the quotient graph, the best is refined
+  int32_t candidates;          // of the trials, how many get a separator before one is chosen
+  int32_t large;               // nodes below this size have one trial and one round; ten times as large: more of each
+  double balance;              // the larger side may have (1 + balance) / 2 of a node
+  double cheap;                // operations a row: where minimum degree is foreseen to need no more, nothing is ordered;
+  double most;                 // nor where any order is foreseen to need more than so many
+  uint64_t seed;
+  int threads;
 };
 
 // What one node of `weight` vertices is worth: little for the many small ones, more near the root, where a separator decides

@@ -8,7 +8,6 @@
 
 namespace ms::cholesky {
 
-constexpr int64_t wide_work = 40'000'000;      // pivots * height^2 from which a front is wide
 constexpr int64_t wide_step = 128;
 
 // Consecutive columns of a front, from the row of the first of them on. T may be const.
@@ -23,7 +22,7 @@ struct Step {
 struct PanelShape {
   int64_t pivots, height;
 
-  bool wide() const { return pivots * height * height >= wide_work; }
+  bool wide() const { return fronts::is_wide(pivots, height); }
   int64_t width() const { return wide() ? wide_step : pivots; }
   int64_t steps() const { return wide() ? (pivots + wide_step - 1) / wide_step : 1; }
 

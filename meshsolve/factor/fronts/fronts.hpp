@@ -60,6 +60,9 @@ AssemblyTree assembly_frame(std::shared_ptr<const symbolic::Symbolic> symbolic);
 // An odd multiple of 8 from 64 rows on keeps the columns of a large panel from falling onto the same cache sets.
 int64_t leading_dimension(int64_t height);
 
+// Whether threads, or one thread by steps, share the columns of a front: there is much work in it.
+constexpr bool is_wide(int64_t pivots, int64_t height) { return pivots * height * height >= 40'000'000; }
+
 // (count + 1): where each front's share of a factor begins, scalars(s) for front s.
 template <class Scalars>
 std::vector<int64_t> places(const AssemblyTree& tree, Scalars&& scalars) {

@@ -27,7 +27,7 @@ void clear_update(T* update, int64_t u, int threads) {
       std::memset(update + b * u, 0, sizeof(T) * u * (e - b));
     else
       for (int64_t j = b; j < e; ++j) {
-        const int64_t from = std::max<int64_t>(0, j - 16);
+        const int64_t from = std::max<int64_t>(0, j - touched_above);
         std::memset(update + j * u + from, 0, sizeof(T) * (u - from));
       }
   });

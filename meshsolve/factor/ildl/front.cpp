@@ -18,8 +18,7 @@ using fronts::AssemblyTree;
 using fronts::UpdateBlocks;
 
 constexpr double threshold = 0.01;
-constexpr int64_t wide_work = 40'000'000;      // columns * height^2 from which a front is updated by tiles
-constexpr int64_t tile_columns = 128;
+constexpr int64_t tile_columns = 128;          // of a wide front
 
 }  // namespace
 
@@ -113,7 +112,7 @@ void update_columns(const Front<T>& f, int64_t first, int64_t last, int64_t k, i
   const int64_t m = f.height(), base = first < f.columns() ? 0 : f.columns();
   T* const C = base ? f.update : f.state.panel;
   const int64_t ldc = base ? f.updates() : f.state.ld;
-  const bool wide = f.columns() * m * m >= wide_work;
+  const bool wide = fronts::is_wide(f.columns(), m);
   const int64_t tile = wide ? tile_columns : last - first;
   const auto multiply = base ? dense<T>().fresh_trapezoid : dense<T>().trapezoid;
   for_range(wide ? f.threads : 1, last - first, tile, [&](int64_t b, int64_t e, int) {
