@@ -76,15 +76,15 @@ int64_t place_entries(AssemblyTree& t, const Pattern& A, int32_t s, int64_t at, 
 
 // The fronts are cut into pieces; where each piece starts has to be counted, unless there is only one.
 void place_all(AssemblyTree& t, const Pattern& A, int threads) {
-  const int32_t count = t.count(), grain = threads > 1 ? 2048 : count, pieces = (count + grain - 1) / grain;
+  const int64_t count = t.count(), grain = threads > 1 ? 2048 : count, pieces = (count + grain - 1) / grain;
+  const auto first = [&](int64_t k) { return static_cast<int32_t>(std::min(count, k * grain)); };      // front of piece k
   std::vector<int64_t> start(pieces + 1);
   if (pieces > 1)
     for_range(threads, pieces, 1, [&](int64_t b, int64_t e, int) {
-      for (int32_t k = static_cast<int32_t>(b); k < e; ++k)
-        start[k + 1] = count_entries(t, A, k * grain, std::min(count, (k + 1) * grain));
+      for (int64_t k = b; k < e; ++k) start[k + 1] = count_entries(t, A, first(k), first(k + 1));
     });
   const int64_t most = (A.nnz() + A.n) / 2;               // every off-diagonal entry is stored twice
-  for (int32_t k = 0; k < pieces; ++k) start[k + 1] += start[k];
+  for (int64_t k = 0; k < pieces; ++k) start[k + 1] += start[k];
   if (pieces == 1) start[1] = most;
   t.entry_ptr.assign(A.n + 1, 0);
   t.entry_source = Buffer<uint32_t>(most);
@@ -93,9 +93,9 @@ void place_all(AssemblyTree& t, const Pattern& A, int threads) {
   std::vector<std::vector<int32_t>> local(threads);
   for_range(threads, pieces, 1, [&](int64_t b, int64_t e, int worker) {
     local[worker].resize(A.n);
-    for (int32_t k = static_cast<int32_t>(b); k < e; ++k) {
+    for (int64_t k = b; k < e; ++k) {
       int64_t at = start[k];
-      for (int32_t s = k * grain; s < std::min(count, (k + 1) * grain); ++s) {
+      for (int32_t s = first(k); s < first(k + 1); ++s) {
         number_rows(t, s, local[worker]);
         place_children(t, s, local[worker]);
         at = place_entries(t, A, s, at, start[k + 1], local[worker]);

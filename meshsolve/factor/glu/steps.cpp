@@ -2,6 +2,7 @@
 // One solve with several diagonal blocks is one graph: what stands above the blocks ties the backward part of one block to the
 // forward part of another. Levels are longest paths in that graph. O(n + nnz(L + U)) time.
 #include <algorithm>
+#include <stdexcept>
 
 #include "glu.hpp"
 
@@ -146,6 +147,7 @@ void transposed_rows(const ColumnPlan& p, const std::vector<int64_t>& upper, con
 RowSteps row_steps(const ColumnPlan& p, bool transposed) {
   const symbolic::Unsymmetric& f = p.pattern;
   const int32_t n = p.frame.n();
+  if (n > INT32_MAX / 2) throw std::length_error("a solve by columns on a GPU takes at most 2^30 - 1 unknowns");
   std::vector<int64_t> upper(n), lower(n);            // where the parts of a column are stored: U, pivot, L
   for (int32_t k = 0; k < n; ++k) {
     upper[k] = f.u_ptr[k] + f.l_ptr[k] + k;

@@ -217,7 +217,7 @@ class Ordered {
   // ---- several threads: the ranges -----------------------------------------------------------------------------------
 
   Factor<T> run_parallel() {
-    grain_ = std::max<int64_t>(512, (n_ + 8 * options_.threads - 1) / (8 * options_.threads));
+    grain_ = std::max<int64_t>(512, (n_ + int64_t{8} * options_.threads - 1) / (8 * options_.threads));
     scattered_ = jumps_about();
     waits_.resize(n_);
     ranges_.resize((n_ + grain_ - 1) / grain_);

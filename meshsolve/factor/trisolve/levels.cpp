@@ -80,13 +80,13 @@ Segments cut_sets(const std::vector<RowTally>& tally) {
 
 Segments cut_ranges(const std::vector<RowTally>& tally, const int64_t* ptr, const int32_t* rows, int threads) {
   const int32_t n = static_cast<int32_t>(tally.size());
-  const int32_t size = (n / most_ranges + least_range) / least_range * least_range, ranges = (n + size - 1) / size;
+  const int32_t size = (n / most_ranges + least_range) / least_range * least_range, ranges = n / size + (n % size > 0);
   std::vector<uint8_t> late(n);
   Segments s;
   s.begin.assign(ranges + 2, 0);
   for_range(threads, ranges, 1, [&](int64_t first, int64_t last, int) {
     for (int32_t r = static_cast<int32_t>(first); r < last; ++r) {
-      const int32_t begin = r * size, end = std::min(n, begin + size);
+      const int32_t begin = r * size, end = n - begin < size ? n : begin + size;
       for (int32_t i = begin; i < end; ++i) late[i] = tally[i].count > 0 && tally[i].edge < begin;
       for (int32_t k = begin; k < end; ++k) {
         s.begin[r + 1] += !late[k];

@@ -127,7 +127,7 @@ void UnitLower<T>::arrange(Source&& source, int threads) {
   }
   RawVector<int32_t> from(n_), position(n_);
   std::vector<Piece> work(threads);
-  for_range(threads, (n_ + piece - 1) / piece, 4, [&](int64_t first, int64_t last, int worker) {
+  for_range(threads, (int64_t{n_} + piece - 1) / piece, 4, [&](int64_t first, int64_t last, int worker) {
     for (int64_t at = first; at < last; ++at) {
       const int32_t a = static_cast<int32_t>(at * piece), b = static_cast<int32_t>(std::min<int64_t>(n_, (at + 1) * piece));
       load(a, b, source, work[worker]);
