@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "native/rearrange.hpp"
+
 namespace ms::mesh {
 
 // Sides are put into buckets by their lower vertex; a bucket, about three sides for each of its edges, is sorted by the
@@ -21,8 +23,7 @@ Edges edges_of(int32_t n, const int32_t* faces, int64_t m) {
       }
   };
   each_side([&](int64_t, int32_t low, int32_t) { ++start[low + 1]; });
-  for (int32_t v = 0; v < n; ++v) start[v + 1] += start[v];
-  std::vector<int64_t> next(start.begin(), start.end() - 1);
+  std::vector<int64_t> next = begin_rows(start);
   std::vector<std::pair<int32_t, int32_t>> bucket(3 * m);        // (higher vertex, side)
   each_side([&](int64_t side, int32_t low, int32_t high) { bucket[next[low]++] = {high, static_cast<int32_t>(side)}; });
   out.ends.reserve(3 * m + 64);

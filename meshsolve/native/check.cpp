@@ -10,6 +10,7 @@
 #include <random>
 
 #include "parallel.hpp"
+#include "rearrange.hpp"
 #include "rng.hpp"
 
 namespace ms {
@@ -182,10 +183,9 @@ OwnedPattern mirror_lower(const Pattern& A, std::vector<int64_t>& source) {
       ++B.ptr[i + 1];
       if (A.idx[p] < i) ++B.ptr[A.idx[p] + 1];
     }
-  for (int32_t i = 0; i < A.n; ++i) B.ptr[i + 1] += B.ptr[i];
+  std::vector<int64_t> next = begin_rows(B.ptr);
   B.idx.resize(B.ptr[A.n]);
   source.resize(B.ptr[A.n]);
-  std::vector<int64_t> next(B.ptr.begin(), B.ptr.end() - 1);
   const auto put = [&](int32_t i, int32_t j, int64_t p) {
     B.idx[next[i]] = j;
     source[next[i]++] = p;
@@ -212,18 +212,6 @@ bool symmetric_pattern(const Pattern& A) {
   for (int32_t j = 0; j < A.n; ++j)
     if (next[j] < A.ptr[j + 1]) return false;
   return true;
-}
-
-OwnedPattern transpose(const Pattern& A) {
-  OwnedPattern T;
-  T.ptr.assign(A.n + 1, 0);
-  T.idx.resize(A.nnz());
-  for (int64_t p = 0; p < A.nnz(); ++p) ++T.ptr[A.idx[p] + 1];
-  for (int32_t i = 0; i < A.n; ++i) T.ptr[i + 1] += T.ptr[i];
-  std::vector<int64_t> next(T.ptr.begin(), T.ptr.end() - 1);
-  for (int32_t i = 0; i < A.n; ++i)
-    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) T.idx[next[A.idx[p]]++] = i;
-  return T;
 }
 
 }  // namespace
@@ -267,7 +255,7 @@ OwnedPattern drop_diagonal(const Pattern& A) {
 
 OwnedPattern symmetrize(const Pattern& A) {
   if (symmetric_pattern(A)) return drop_diagonal(A);
-  const OwnedPattern T = transpose(A);
+  const OwnedPattern T = transpose(A, 0, [](int64_t, int64_t) {});
   const OwnedPattern both = unite(A, T.view());
   return drop_diagonal(both.view());
 }

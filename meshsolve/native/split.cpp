@@ -2,6 +2,7 @@
 
 #include "fetch.hpp"
 #include "parallel.hpp"
+#include "rearrange.hpp"
 
 namespace ms {
 
@@ -10,7 +11,7 @@ namespace {
 constexpr int64_t grain = 1 << 13;      // rows
 
 void allot(RowBlock& block) {              // ptr holds counts
-  for (size_t i = 1; i < block.ptr.size(); ++i) block.ptr[i] += block.ptr[i - 1];
+  add_up(block.ptr);
   block.idx.resize(block.ptr.back());
   block.x.resize(block.ptr.back());
 }

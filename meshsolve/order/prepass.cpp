@@ -5,7 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+
+#include "native/rearrange.hpp"
 
 namespace ms::order {
 namespace {
@@ -110,9 +111,8 @@ void reduce(const Pattern& A, Reduced& r) {
   r.group_start.assign(n + 1, 0);
   for (int32_t v = 0; v < A.n; ++v)
     if (fresh[v] >= 0) ++r.group_start[fresh[v] + 1];
-  std::partial_sum(r.group_start.begin(), r.group_start.end(), r.group_start.begin());
+  std::vector<int32_t> next = begin_rows(r.group_start);
   r.group.resize(r.group_start[n]);
-  std::vector<int32_t> next(r.group_start.begin(), r.group_start.end() - 1);
   for (int32_t v = 0; v < A.n; ++v)
     if (fresh[v] >= 0) r.group[next[fresh[v]]++] = v;
   r.held = restrict_to(A, fresh, first);

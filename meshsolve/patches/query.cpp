@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "native/parallel.hpp"
+#include "native/rearrange.hpp"
 #include "patches/patches.hpp"
 
 namespace ms::patches {
@@ -92,10 +93,6 @@ void sort_row(int32_t* begin, int32_t* end) {               // nearly sorted and
   }
 }
 
-void sum_up(std::vector<int64_t>& ptr) {
-  for (size_t i = 1; i < ptr.size(); ++i) ptr[i] += ptr[i - 1];
-}
-
 template <class Query> OwnedPattern transposed(const View& P, const int32_t* heavy, int64_t num_heavy, int threads) {
   const Kind &sources = P.*Query::source, &targets = P.*Query::target, &carriers = P.*Query::carrier;
   const Rows heavy_rows = rows_of<Query>(P, heavy, num_heavy);
@@ -112,7 +109,7 @@ template <class Query> OwnedPattern transposed(const View& P, const int32_t* hea
     }
   });
   for (int64_t h = 0; h < num_heavy; ++h) R.ptr[heavy[h] + 1] = static_cast<int64_t>(heavy_rows[h].size());
-  sum_up(R.ptr);
+  add_up(R.ptr);
   R.idx.resize(R.ptr.back());
   for_range(threads, P.count, grain, [&](int64_t begin, int64_t end, int worker) {
     std::vector<int64_t>& next = scratch[worker];
@@ -196,7 +193,7 @@ OwnedPattern faces_of_faces(const View& P, int threads) {
       }
     }
   });
-  sum_up(R.ptr);
+  add_up(R.ptr);
   R.idx.resize(R.ptr.back());
   for_range(threads, P.count, grain, [&](int64_t begin, int64_t end, int) {
     for (int32_t p = static_cast<int32_t>(begin); p < end; ++p) {

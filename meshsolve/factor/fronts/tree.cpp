@@ -5,6 +5,7 @@
 #include "fronts.hpp"
 #include "native/fetch.hpp"
 #include "native/parallel.hpp"
+#include "native/rearrange.hpp"
 
 namespace ms::fronts {
 
@@ -22,9 +23,8 @@ void link_children(AssemblyTree& t) {
   t.child_ptr.assign(count + 1, 0);
   for (const int32_t p : parent)
     if (p >= 0) ++t.child_ptr[p + 1];
-  for (int32_t s = 0; s < count; ++s) t.child_ptr[s + 1] += t.child_ptr[s];
+  std::vector<int32_t> next = begin_rows(t.child_ptr);
   t.child.resize(t.child_ptr[count]);
-  std::vector<int32_t> next(t.child_ptr.begin(), t.child_ptr.end() - 1);
   for (int32_t s = 0; s < count; ++s)
     if (parent[s] >= 0) t.child[next[parent[s]]++] = s;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "glu.hpp"
+#include "native/rearrange.hpp"
 
 namespace ms::glu {
 namespace {
@@ -28,27 +29,6 @@ class Forest {
 
  private:
   std::vector<int32_t> ancestor_;
-};
-
-// L of one diagonal block by rows.
-struct LowerRows {
-  int32_t first;
-  std::vector<int64_t> ptr, entry;        // place in L by columns
-  std::vector<int32_t> column;            // ascending in each row
-
-  LowerRows(const symbolic::Unsymmetric& f, int32_t begin, int32_t end) : first(begin), ptr(end - begin + 1, 0) {
-    for (int64_t q = f.l_ptr[begin]; q < f.l_ptr[end]; ++q) ++ptr[f.l_row[q] - begin + 1];
-    for (int32_t k = 0; k < end - begin; ++k) ptr[k + 1] += ptr[k];
-    entry.resize(ptr.back());
-    column.resize(ptr.back());
-    std::vector<int64_t> next(ptr.begin(), ptr.end() - 1);
-    for (int32_t k = begin; k < end; ++k)
-      for (int64_t q = f.l_ptr[k]; q < f.l_ptr[k + 1]; ++q) {
-        const int64_t to = next[f.l_row[q] - begin]++;
-        column[to] = k;
-        entry[to] = q;
-      }
-  }
 };
 
 // Work of each column's subtree in a solve, for the columns of one block; `parent` counts from its first.
@@ -79,9 +59,8 @@ void cut(SolveTasks& out, int32_t begin, const std::vector<int32_t>& parent, con
     if (owner[j] < 0) out.top.push_back(begin + j);
     else ++out.begin[count - owner[j]];
   }
-  for (int32_t s = 0; s < count; ++s) out.begin[s + 1] += out.begin[s];
+  std::vector<int32_t> next = begin_rows(out.begin);
   out.column.resize(out.begin[count]);
-  std::vector<int32_t> next(out.begin.begin(), out.begin.end() - 1);
   for (int32_t j = 0; j < m; ++j)
     if (owner[j] >= 0) out.column[next[count - 1 - owner[j]]++] = begin + j;
   double filled = 0;
@@ -121,8 +100,7 @@ ColumnTasks column_tasks(const ColumnPlan& p, int threads) {
   const int32_t count = static_cast<int32_t>(root.size());
   ColumnTasks t{threads, std::vector<int32_t>(count), std::vector<int32_t>(count + 1), std::vector<int32_t>(n)};
   for (int32_t k = 0; k < n; ++k) ++t.begin[count - owner[k]];
-  for (int32_t c = 0; c < count; ++c) t.begin[c + 1] += t.begin[c];
-  std::vector<int32_t> next(t.begin.begin(), t.begin.end() - 1);
+  std::vector<int32_t> next = begin_rows(t.begin);
   for (int32_t k = 0; k < n; ++k) t.column[next[count - 1 - owner[k]]++] = k;
   for (int32_t c = 0; c < count; ++c) {
     const int32_t up = p.parent[root[count - 1 - c]];
@@ -144,18 +122,18 @@ SolveTasks solve_tasks(const ColumnPlan& p) {
   const double total = static_cast<double>(entries) + 4.0 * (end - begin);
   if (total < parallel_solve) return out;
   out.block = largest;
-  const LowerRows rows(f, begin, end);
+  const Transposed rows({end - begin, f.l_ptr.data() + begin, f.l_row.data()}, begin);      // of L
   Forest forest(end - begin);
   for (int32_t k = begin; k < end; ++k) {
     for (int64_t q = f.u_ptr[k]; q < f.u_ptr[k + 1]; ++q) forest.join(f.u_row[q] - begin, k - begin);
-    for (int64_t q = rows.ptr[k - begin]; q < rows.ptr[k - begin + 1]; ++q) forest.join(rows.column[q] - begin, k - begin);
+    for (int64_t q = rows.ptr[k - begin]; q < rows.ptr[k - begin + 1]; ++q) forest.join(rows.idx[q] - begin, k - begin);
     if (p.outside.ptr[k + 1] > p.outside.ptr[k]) out.giving.push_back(k);
   }
   cut(out, begin, forest.parent, solve_work(f, begin, forest.parent), total / solve_bins);
   out.top_ptr.assign(1, 0);
   for (const int32_t k : out.top) {
     const int64_t a = rows.ptr[k - begin], e = rows.ptr[k - begin + 1];
-    out.from.insert(out.from.end(), rows.column.begin() + a, rows.column.begin() + e);
+    out.from.insert(out.from.end(), rows.idx.begin() + a, rows.idx.begin() + e);
     out.entry.insert(out.entry.end(), rows.entry.begin() + a, rows.entry.begin() + e);
     out.top_ptr.push_back(static_cast<int64_t>(out.from.size()));
   }

@@ -8,6 +8,7 @@
 
 #include "glu.hpp"
 #include "native/parallel.hpp"
+#include "native/rearrange.hpp"
 #include "scalar.hpp"
 
 namespace ms::glu {
@@ -27,17 +28,12 @@ void distribute(ColumnPlan& p, const Pattern& A) {
       const int32_t c = at.column[A.idx[q]];
       ++(inside(at.row[i], c) ? p.entry_ptr : p.outside.ptr)[c + 1];
     }
-  for (int32_t k = 0; k < n; ++k) {
-    p.entry_ptr[k + 1] += p.entry_ptr[k];
-    p.outside.ptr[k + 1] += p.outside.ptr[k];
-  }
+  std::vector<int64_t> next = begin_rows(p.entry_ptr), next_outside = begin_rows(p.outside.ptr);
   p.row.resize(p.entry_ptr[n]);
   p.source.resize(p.entry_ptr[n]);
   p.scale.resize(p.entry_ptr[n]);
   p.outside.row.resize(p.outside.ptr[n]);
   p.outside.source.resize(p.outside.ptr[n]);
-  std::vector<int64_t> next(p.entry_ptr.begin(), p.entry_ptr.end() - 1);
-  std::vector<int64_t> next_outside(p.outside.ptr.begin(), p.outside.ptr.end() - 1);
   for (int32_t k = 0; k < n; ++k) {
     const int32_t i = p.frame.rows[k];
     for (int64_t q = A.ptr[i]; q < A.ptr[i + 1]; ++q) {

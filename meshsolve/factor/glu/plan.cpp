@@ -3,6 +3,7 @@
 
 #include "glu.hpp"
 #include "native/interrupt.hpp"
+#include "native/rearrange.hpp"
 
 namespace ms::glu {
 namespace {
@@ -43,13 +44,10 @@ std::vector<Entry> distribute(FrontPlan& p, const Pattern& A) {
       else
         ++p.outside.ptr[c + 1];
     }
-  for (int32_t s = 0; s < p.tree.count(); ++s) p.entry_ptr[s + 1] += p.entry_ptr[s];
-  for (int32_t k = 0; k < n; ++k) p.outside.ptr[k + 1] += p.outside.ptr[k];
+  std::vector<int64_t> next = begin_rows(p.entry_ptr), next_outside = begin_rows(p.outside.ptr);
   std::vector<Entry> entries(p.entry_ptr.back());
   p.outside.row.resize(p.outside.ptr[n]);
   p.outside.source.resize(p.outside.ptr[n]);
-  std::vector<int64_t> next(p.entry_ptr.begin(), p.entry_ptr.end() - 1);
-  std::vector<int64_t> next_outside(p.outside.ptr.begin(), p.outside.ptr.end() - 1);
   for (int32_t i = 0; i < n; ++i)
     for (int64_t q = A.ptr[i]; q < A.ptr[i + 1]; ++q) {
       const int32_t r = at.row[i], c = at.column[A.idx[q]];

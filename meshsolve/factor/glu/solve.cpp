@@ -7,6 +7,7 @@
 #include "glu.hpp"
 #include "native/fetch.hpp"
 #include "native/parallel.hpp"
+#include "native/rearrange.hpp"
 
 namespace ms::glu {
 namespace {
@@ -260,7 +261,7 @@ SolvePlan solve_plan(const FrontPlan& p) {
   out.slot_ptr.assign(out.schedule.slots + 1, 0);
   for (int32_t s = 0; s < p.tree.count(); ++s)
     if (const int32_t slot = out.schedule.slot[s]; slot >= 0) out.slot_ptr[slot + 1] = p.tree.updates(s);
-  for (int32_t k = 0; k < out.schedule.slots; ++k) out.slot_ptr[k + 1] += out.slot_ptr[k];
+  add_up(out.slot_ptr);
   if (out.schedule.slots == 0) return out;
   const auto size = [&](int32_t b) { return p.base[p.block_front[b + 1]] - p.base[p.block_front[b]]; };
   const std::vector<int32_t>& top = out.schedule.top;

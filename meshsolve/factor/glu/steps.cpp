@@ -5,26 +5,15 @@
 #include <stdexcept>
 
 #include "glu.hpp"
+#include "native/rearrange.hpp"
 
 namespace ms::glu {
 namespace {
 
-// Rows of the entries above the blocks: (ptr, column, index of the entry in Outside).
-struct ByRows {
-  std::vector<int64_t> ptr, entry;
-  std::vector<int32_t> column;
-  ByRows(const Outside& outside, int32_t n) : ptr(n + 1, 0), entry(outside.row.size()), column(outside.row.size()) {
-    for (const int32_t r : outside.row) ++ptr[r + 1];
-    for (int32_t k = 0; k < n; ++k) ptr[k + 1] += ptr[k];
-    std::vector<int64_t> next(ptr.begin(), ptr.end() - 1);
-    for (int32_t c = 0; c < n; ++c)
-      for (int64_t q = outside.ptr[c]; q < outside.ptr[c + 1]; ++q) {
-        const int64_t to = next[outside.row[q]]++;
-        column[to] = c;
-        entry[to] = q;
-      }
-  }
-};
+// Rows of what is stored by columns.
+Transposed by_rows(const std::vector<int64_t>& ptr, const std::vector<int32_t>& row) {
+  return Transposed({static_cast<int32_t>(ptr.size()) - 1, ptr.data(), row.data()});
+}
 
 // One unknown of a block: its value after the first triangle is node k, its solution node n + k.
 class Rows {
@@ -49,8 +38,7 @@ class Rows {
     const int32_t levels = *std::max_element(level_.begin(), level_.end()) + 1, count = 2 * n_;
     out_.level_ptr.assign(levels + 1, 0);
     for (const int32_t l : level_) ++out_.level_ptr[l + 1];
-    for (int32_t l = 0; l < levels; ++l) out_.level_ptr[l + 1] += out_.level_ptr[l];
-    std::vector<int64_t> next(out_.level_ptr.begin(), out_.level_ptr.end() - 1);
+    std::vector<int64_t> next = begin_rows(out_.level_ptr);
     out_.place.resize(count);
     std::vector<int32_t> came(count);
     for (int32_t q = 0; q < count; ++q) {
@@ -80,42 +68,23 @@ class Rows {
   int32_t node_ = 0, pivot_ = -1;
 };
 
-// Rows of L or U from their columns.
-struct Turned {
-  std::vector<int64_t> ptr, entry;
-  std::vector<int32_t> column;
-  Turned(const std::vector<int64_t>& by_column, const std::vector<int32_t>& row, const std::vector<int64_t>& place)
-      : ptr(by_column.size(), 0), entry(row.size()), column(row.size()) {
-    const int32_t n = static_cast<int32_t>(by_column.size()) - 1;
-    for (const int32_t r : row) ++ptr[r + 1];
-    for (int32_t k = 0; k < n; ++k) ptr[k + 1] += ptr[k];
-    std::vector<int64_t> next(ptr.begin(), ptr.end() - 1);
-    for (int32_t c = 0; c < n; ++c)
-      for (int64_t q = by_column[c]; q < by_column[c + 1]; ++q) {
-        const int64_t to = next[row[q]]++;
-        column[to] = c;
-        entry[to] = place[c] + (q - by_column[c]);
-      }
-  }
-};
-
 void plain_rows(const ColumnPlan& p, const std::vector<int64_t>& upper, const std::vector<int64_t>& lower, int64_t stored,
                 Rows& rows) {
+  const symbolic::Unsymmetric& f = p.pattern;
   const int32_t n = p.frame.n();
-  const Turned L(p.pattern.l_ptr, p.pattern.l_row, lower), U(p.pattern.u_ptr, p.pattern.u_row, upper);
-  const ByRows above(p.outside, n);
+  const Transposed L = by_rows(f.l_ptr, f.l_row), U = by_rows(f.u_ptr, f.u_row), above = by_rows(p.outside.ptr, p.outside.row);
   const int64_t one = stored + static_cast<int64_t>(p.outside.row.size());
   for (int32_t b = p.frame.blocks(); b-- > 0;) {
     for (int32_t k = p.frame.block_ptr[b]; k < p.frame.block_ptr[b + 1]; ++k) {
       rows.open(k, -1);
-      for (int64_t q = above.ptr[k]; q < above.ptr[k + 1]; ++q) rows.add(n + above.column[q], stored + above.entry[q]);
-      for (int64_t q = L.ptr[k]; q < L.ptr[k + 1]; ++q) rows.add(L.column[q], L.entry[q]);
+      for (int64_t q = above.ptr[k]; q < above.ptr[k + 1]; ++q) rows.add(n + above.idx[q], stored + above.entry[q]);
+      for (int64_t q = L.ptr[k]; q < L.ptr[k + 1]; ++q) rows.add(L.idx[q], lower[L.idx[q]] + (L.entry[q] - f.l_ptr[L.idx[q]]));
       rows.close();
     }
     for (int32_t k = p.frame.block_ptr[b + 1]; k-- > p.frame.block_ptr[b];) {
       rows.open(n + k, k);
       rows.add(k, one);
-      for (int64_t q = U.ptr[k]; q < U.ptr[k + 1]; ++q) rows.add(n + U.column[q], U.entry[q]);
+      for (int64_t q = U.ptr[k]; q < U.ptr[k + 1]; ++q) rows.add(n + U.idx[q], upper[U.idx[q]] + (U.entry[q] - f.u_ptr[U.idx[q]]));
       rows.close();
     }
   }
@@ -171,9 +140,9 @@ FrontSteps front_steps(const FrontPlan& p, bool transposed) {
   const int32_t n = p.frame.n(), blocks = p.frame.blocks();
   std::vector<int32_t> front(n);
   for (int32_t s = 0; s < t.count(); ++s) std::fill(front.begin() + t.first(s), front.begin() + t.first(s + 1), s);
-  const ByRows above(p.outside, n);
+  const Transposed above = by_rows(p.outside.ptr, p.outside.row);
   const std::vector<int64_t>& ptr = transposed ? p.outside.ptr : above.ptr;
-  const std::vector<int32_t>& from = transposed ? p.outside.row : above.column;
+  const std::vector<int32_t>& from = transposed ? p.outside.row : above.idx;
   for (int32_t q = 0; q < blocks; ++q) {
     const int32_t b = transposed ? q : blocks - 1 - q, begin = p.block_front[b], end = p.block_front[b + 1];
     for (int32_t s = begin; s < end; ++s) {

@@ -5,6 +5,7 @@
 
 #include "incomplete.hpp"
 #include "native/interrupt.hpp"
+#include "native/rearrange.hpp"
 
 namespace ms::ildl {
 namespace {
@@ -84,8 +85,7 @@ class Levels {
     }
     out.depth_ptr.assign(most + 2, 0);
     for (const int32_t l : depth) ++out.depth_ptr[l + 1];
-    for (int32_t l = 0; l <= most; ++l) out.depth_ptr[l + 1] += out.depth_ptr[l];
-    std::vector<int32_t> next(out.depth_ptr.begin(), out.depth_ptr.end() - 1);
+    std::vector<int32_t> next = begin_rows(out.depth_ptr);
     out.order.resize(count_);
     for (int32_t i = 0; i < count_; ++i) out.order[next[depth[i]]++] = i;
   }

@@ -10,6 +10,7 @@
 
 #include "native/buffer.hpp"
 #include "native/parallel.hpp"
+#include "native/rearrange.hpp"
 
 namespace ms::ildl {
 namespace {
@@ -314,10 +315,9 @@ void Incomplete::Numeric::collect() {
     });
   };
   over_tiles([&](int32_t column, int32_t, double) { ++L.ptr[column + 1]; });
-  for (int32_t k = 0; k < n(); ++k) L.ptr[k + 1] += L.ptr[k];
+  std::vector<int64_t> next = begin_rows(L.ptr);
   L.idx.resize(L.ptr.back());
   minus.resize(L.ptr.back());
-  std::vector<int64_t> next(L.ptr.begin(), L.ptr.end() - 1);
   over_tiles([&](int32_t column, int32_t row, double value) {
     L.idx[next[column]] = row;
     minus[next[column]++] = -value;

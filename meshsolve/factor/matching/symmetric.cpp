@@ -10,6 +10,7 @@
 #include "matching.hpp"
 #include "native/fetch.hpp"
 #include "native/parallel.hpp"
+#include "native/rearrange.hpp"
 
 namespace ms::matching {
 namespace {
@@ -152,7 +153,7 @@ namespace {
 
 // Lists made in pieces, one behind the other. ptr: (vertices + 1), length of list v at v + 1; it becomes the places of the lists.
 std::vector<int32_t> joined(std::vector<std::vector<int32_t>>& pieces, std::vector<int64_t>& ptr, int threads) {
-  for (size_t v = 1; v < ptr.size(); ++v) ptr[v] += ptr[v - 1];
+  add_up(ptr);
   if (pieces.size() == 1 || static_cast<int64_t>(pieces[0].size()) == ptr.back()) return std::move(pieces[0]);
   std::vector<int32_t> all(ptr.back());
   for_range(threads, static_cast<int64_t>(pieces.size()), 1, [&](int64_t from, int64_t to, int) {
@@ -230,7 +231,7 @@ OwnedPattern expand(const Pattern& graph, const int32_t* first, const int32_t* p
       if (other >= 0) out.ptr[other + 1] = count;
     }
   });
-  for (int32_t i = 0; i < n; ++i) out.ptr[i + 1] += out.ptr[i];
+  add_up(out.ptr);
   out.idx.resize(out.ptr[n]);
   for_range(threads, graph.n, grain, [&](int64_t from, int64_t to, int) {
     for (int64_t v = from; v < to; ++v) {
