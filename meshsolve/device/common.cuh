@@ -26,6 +26,25 @@ template <class T> __device__ inline T warp_inclusive_sum(T value) {
   return value;
 }
 
+// The sum and the largest value of a warp, known to all lanes.
+template <class T> __device__ __forceinline__ T warp_sum(T value) {
+  for (int d = 16; d > 0; d /= 2) value += __shfl_xor_sync(full_warp, value, d);
+  return value;
+}
+
+template <class T> __device__ __forceinline__ T warp_max(T value) {
+  for (int d = 16; d > 0; d /= 2) {
+    const T other = __shfl_xor_sync(full_warp, value, d);
+    if (other > value) value = other;
+  }
+  return value;
+}
+
+__device__ __forceinline__ double warp_max(double value) {  // no NaN; comparisons would take more registers
+  for (int d = 16; d > 0; d /= 2) value = fmax(value, __shfl_xor_sync(full_warp, value, d));
+  return value;
+}
+
 // Sum over the threads before this one, and over all of them. Every thread of the block calls it.
 template <class T> __device__ inline T block_exclusive_sum(T value, T& total) {
   __shared__ T sums[32];
@@ -47,10 +66,7 @@ template <class T> __device__ inline T block_exclusive_sum(T value, T& total) {
 // The largest value of the block, known to every thread; every thread of the block calls it.
 template <class T> __device__ inline T block_max(T value) {
   __shared__ T largest[32];
-  for (int d = 16; d > 0; d /= 2) {
-    const T other = __shfl_xor_sync(full_warp, value, d);
-    if (other > value) value = other;
-  }
+  value = warp_max(value);
   if ((threadIdx.x & 31) == 0) largest[threadIdx.x >> 5] = value;
   __syncthreads();
   value = largest[0];
@@ -75,6 +91,9 @@ __device__ inline int block_exclusive_sums(int* row, int count) {
 }
 
 // ---- sorting and searching
+
+// Pairs are sorted by their first number, then by the second.
+__device__ __forceinline__ long long pair_key(int first, int second) { return (static_cast<long long>(first) << 32) | second; }
 
 // Sorts a short row by one thread, insertion while it is nearly sorted or short, else a heap.
 template <class T> __device__ __forceinline__ void sift_down(T* row, int root, int count) {

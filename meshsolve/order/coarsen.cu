@@ -36,19 +36,6 @@ struct State {
   }
 };
 
-template <class T> __device__ __forceinline__ T warp_sum(T value) {
-  for (int d = 16; d > 0; d /= 2) value += __shfl_xor_sync(full_warp, value, d);
-  return value;
-}
-
-__device__ __forceinline__ unsigned long long warp_max(unsigned long long value) {
-  for (int d = 16; d > 0; d /= 2) {
-    const unsigned long long other = __shfl_xor_sync(full_warp, value, d);
-    if (other > value) value = other;
-  }
-  return value;
-}
-
 // One warp's bisection of a graph. All its lanes call every function.
 class Bisection {
  public:

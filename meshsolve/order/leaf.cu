@@ -26,7 +26,7 @@ k_halo(int n, const long long* ptr, const int* idx, const int* slot, const unsig
     int found = 0;
     for (long long k = ptr[v]; in_leaf[v] && k < ptr[v + 1]; ++k) {
       if (slot[idx[k]] == mine) continue;
-      if (keys) keys[at++] = key_of(mine, position[idx[k]]);
+      if (keys) keys[at++] = pair_key(mine, position[idx[k]]);
       else ++found;
     }
     if (!keys) size[v] = found;

@@ -7,8 +7,6 @@ namespace ms::order {
 // A value that other threads may be writing.
 __device__ __forceinline__ int peek(const int* p) { return *static_cast<const volatile int*>(p); }
 
-__device__ __forceinline__ long long key_of(int row, int column) { return (static_cast<long long>(row) << 32) | column; }
-
 // Size of a cut or separator, made worse by uneven sides: beyond a share of 0.65 strongly.
 __device__ __forceinline__ double separator_score(int size, int larger, int total) {
   const double share = static_cast<double>(larger) / total, beyond = share > 0.65 ? share - 0.65 : 0.0;

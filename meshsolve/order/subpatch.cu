@@ -108,7 +108,7 @@ k_crossing(int n, const long long* ptr, const int* idx, const int* patch, int* s
     for (long long k = ptr[v]; mine >= 0 && k < ptr[v + 1]; ++k) {
       const int other = patch[idx[k]];
       if (other < 0 || other == mine) continue;
-      if (keys) keys[at++] = key_of(mine, other);
+      if (keys) keys[at++] = pair_key(mine, other);
       else ++found;
     }
     if (!keys) size[v] = found;

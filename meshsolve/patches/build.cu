@@ -8,8 +8,6 @@
 
 namespace ms::patches {
 
-__device__ inline long long key_of(int patch, int element) { return (static_cast<long long>(patch) << 32) | element; }
-
 // Counts what a thread lists, or writes it from keys[at] on.
 struct List {
   long long* keys;
@@ -17,7 +15,7 @@ struct List {
   int count = 0;
   __device__ List(long long* all, const long long* offset, long long item) : keys(all), at(all ? offset[item] : 0) {}
   __device__ void add(int patch, int element) {
-    if (keys) keys[at + count] = key_of(patch, element);
+    if (keys) keys[at + count] = pair_key(patch, element);
     ++count;
   }
 };

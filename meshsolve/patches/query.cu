@@ -206,7 +206,7 @@ k_heavy(int query, const long long* vertex_ptr, const long long* vertex_owned, c
                        const int h = lower_bound(heavy, num_heavy, source[s]);
                        if (h == num_heavy || heavy[h] != source[s]) return;
                        const unsigned long long k = atomicAdd(count, 1ull);
-                       if (pairs) pairs[k] = (static_cast<long long>(h) << 32) | target[t];
+                       if (pairs) pairs[k] = pair_key(h, target[t]);
                      });
                  });
 }
@@ -287,8 +287,8 @@ k_crossing(const long long* vertex_ptr, const long long* vertex_owned, const int
     if (threadIdx.x == 0 && total > 0) first = atomicAdd(count, static_cast<unsigned long long>(total));
     __syncthreads();
     if (keys && a != b) {
-      keys[first + before] = (static_cast<long long>(a) << 32) | b;
-      keys[first + before + 1] = (static_cast<long long>(b) << 32) | a;
+      keys[first + before] = pair_key(a, b);
+      keys[first + before + 1] = pair_key(b, a);
     }
     __syncthreads();
   }

@@ -56,8 +56,8 @@ __device__ __forceinline__ void take_rows(const Rows<K, T>& v, int k, int from, 
   }
 #pragma unroll
   for (int c = 0; c < K; ++c) {
-    for (int d = 16; d > 0; d /= 2) sum[c] += __shfl_xor_sync(full_warp, sum[c], d);
-    if (lane == 0) v.y[k + c * v.n] -= sum[c];
+    const T all = warp_sum(sum[c]);
+    if (lane == 0) v.y[k + c * v.n] -= all;
   }
 }
 

@@ -44,8 +44,7 @@ template <class T> __device__ __forceinline__ void update_narrow(const Columns<T
       const bool mine = base + lane / lanes < count;
       const long long pair = mine ? A.pair_ptr[task] : 0;
       const int steps = mine ? static_cast<int>(A.pair_ptr[task + 1] - pair) : 0;
-      int most = steps;
-      for (int d = 16; d > 0; d /= 2) most = max(most, __shfl_xor_sync(full_warp, most, d));
+      const int most = warp_max(steps);
       for (int q = 0; q < most; ++q) {
         if (q < steps) {
           const int k = A.pair_step[pair + q];
@@ -100,7 +99,7 @@ __device__ __forceinline__ void finish(int n, int lanes, const long long* column
   }
   __syncwarp();
   upper = warp_max(upper);
-  for (int d = 16; d > 0; d /= 2) boosted += __shfl_xor_sync(full_warp, boosted, d);
+  boosted = warp_sum(boosted);
   if (lane == 0) {
     seen.upper(upper);
     seen.boosted(boosted);

@@ -35,10 +35,4 @@ template <class T> __device__ __forceinline__ T usable(T x, const Rule& rule) {
   return fabs(static_cast<double>(x)) >= rule.tiny ? x : x < T(0) ? T(-rule.boost) : T(rule.boost);
 }
 
-// The largest value of a warp, known to all lanes.
-__device__ __forceinline__ double warp_max(double x) {
-  for (int d = 16; d > 0; d /= 2) x = fmax(x, __shfl_xor_sync(full_warp, x, d));
-  return x;
-}
-
 }  // namespace ms::glu

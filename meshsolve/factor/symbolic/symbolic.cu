@@ -193,7 +193,7 @@ k_paths(long long count, const long long* leaves, const int* block_of, const int
     const int stop = block_of[p + 1 < count && high(leaves[p + 1]) == i ? low(leaves[p + 1]) : i];
     int steps = 0;
     for (int b = block_of[low(leaves[p])]; b < stop; b = up[b], ++steps)
-      if (keys) keys[begin[p] + steps] = (static_cast<long long>(number[b]) << 32) | to[i];
+      if (keys) keys[begin[p] + steps] = pair_key(number[b], to[i]);
     if (!keys) size[p] = steps;
   }
 }
