@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.factor.fronts.cuda import PIVOT_BLOCK, TILE, Batch, device_tree, norm1, residual
+from meshsolve.factor.fronts.cuda import PIVOT_BLOCK, TILE, Batch, device_tree, from_columns, norm1, residual, to_columns
 
 K, S = device.kernels("factor/cholesky/cholesky.cu"), device.kernels("factor/cholesky/solve.cu")
 NONE = np.iinfo(np.int32).max                               # no pivot has failed
@@ -118,19 +118,16 @@ class DeviceFactor:
         """A^-1 B (in the caller's numbering), L^-1 B or L^-T B (in the permuted one) for (n, k) float64 on the device."""
         xp, tree, k = device.xp(), self.tree, B.shape[1]
         X = xp.empty_like(B)
-        row, column = (np.int64(stride // B.itemsize) for stride in B.strides)
-        perm = tree.perm if system == "A" else xp.empty(0, np.int32)
+        perm = tree.perm if system == "A" else None
         widest = max((width for _, _, width in _passes(k)), default=1)
         Y, vectors = xp.empty(tree.n * widest, self.dtype), xp.empty(tree.vector_rows * widest, self.dtype)
         for begin, count, width in _passes(k):
-            sizes, offset = (np.int32(tree.n), np.int32(count)), np.int64(begin * column)
-            grid = device.grid_for(tree.n * width, 256)
-            self._launch(S, "k_to_columns", grid, 256, 0, (perm, *sizes, np.int32(width), B, offset, row, column, Y))
+            to_columns(B, begin, count, width, Y, perm)
             if system != "Lt":
                 self._forward(Y, vectors, width)
             if system != "L":
                 self._backward(Y, vectors, width)
-            self._launch(S, "k_from_columns", grid, 256, 0, (perm, *sizes, Y, X, offset, row, column))
+            from_columns(Y, X, begin, count, perm)
         return X
 
     def _forward(self, Y, vectors, width):

@@ -83,26 +83,6 @@ __device__ __forceinline__ void backward(const Solve<T>& t, int s, const Group& 
   }
 }
 
-// Y(i, c) = B(perm[i], c) for `columns` columns, zeros up to `width`, and back; without perm the rows stay. `row` and `column`
-// are the strides of B and X.
-template <class T>
-__device__ __forceinline__ void to_columns(const int* perm, int n, int columns, int width, const double* B, long long row,
-                                           long long column, T* Y) {
-  for (long long k = grid_begin(); k < static_cast<long long>(n) * width; k += grid_step()) {
-    const long long i = k % n, c = k / n;
-    Y[k] = c < columns ? static_cast<T>(B[(perm ? perm[i] : i) * row + c * column]) : T(0);
-  }
-}
-
-template <class T>
-__device__ __forceinline__ void from_columns(const int* perm, int n, int columns, const T* Y, double* X, long long row,
-                                             long long column) {
-  for (long long k = grid_begin(); k < static_cast<long long>(n) * columns; k += grid_step()) {
-    const long long i = k % n, c = k / n;
-    X[(perm ? perm[i] : i) * row + c * column] = static_cast<double>(Y[k]);
-  }
-}
-
 template <class T> __device__ __forceinline__ void copy_diagonal(const Front& f, const T* panels, double* diagonal) {
   for (int j = threadIdx.x; j < f.pivots; j += blockDim.x)
     diagonal[f.first + j] = static_cast<double>(panels[f.panel + j * (f.leading + 1)]);
@@ -145,18 +125,6 @@ k_backward_f64(int per_warp, const int* list, int count, int width, int only_gat
   });
 }
 
-extern "C" __global__ void __launch_bounds__(256)
-k_to_columns_f64(const int* perm, int n, int columns, int width, const double* B, long long offset, long long row,
-                 long long column, double* Y) {
-  to_columns(perm, n, columns, width, B + offset, row, column, Y);
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-k_from_columns_f64(const int* perm, int n, int columns, const double* Y, double* X, long long offset, long long row,
-                   long long column) {
-  from_columns(perm, n, columns, Y, X + offset, row, column);
-}
-
 extern "C" __global__ void __launch_bounds__(128)
 k_diagonal_f64(const long long* table, const double* panels, double* diagonal) {
   copy_diagonal(reinterpret_cast<const Front*>(table)[blockIdx.x], panels, diagonal);
@@ -183,18 +151,6 @@ k_backward_f32(int per_warp, const int* list, int count, int width, int only_gat
   fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, float*) {
     fronts::with_width(width, [&](auto k) { backward<decltype(k)::columns>(t, s, group, only_gather); });
   });
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-k_to_columns_f32(const int* perm, int n, int columns, int width, const double* B, long long offset, long long row,
-                 long long column, float* Y) {
-  to_columns(perm, n, columns, width, B + offset, row, column, Y);
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-k_from_columns_f32(const int* perm, int n, int columns, const float* Y, double* X, long long offset, long long row,
-                   long long column) {
-  from_columns(perm, n, columns, Y, X + offset, row, column);
 }
 
 extern "C" __global__ void __launch_bounds__(128)

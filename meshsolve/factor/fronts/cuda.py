@@ -18,7 +18,7 @@ from meshsolve import device
 from meshsolve.device import MOST_ACROSS
 from meshsolve.factor.fronts.tree_cuda import COLUMNS, dealt_out, depths, positions, table_of
 
-K = device.kernels("factor/fronts/residual.cu")
+C, K = device.kernels("factor/fronts/columns.cu"), device.kernels("factor/fronts/residual.cu")
 PIVOT_BLOCK, TILE, ASSEMBLY_COLUMNS = 32, 64, 8             # as in tiles.cuh, cholesky.cu, fronts.cu
 CLASSES = ((1024, 64), (2816, 128))                         # scalars of a panel, threads of the block that holds it
 
@@ -150,6 +150,35 @@ def row_sums(indptr, indices, data, magnitudes=False):
 def norm1(indptr, indices, data):
     """Largest sum of magnitudes in a row of a matrix on the device."""
     return float(row_sums(indptr, indices, data, magnitudes=True).max())
+
+
+def strides(B):
+    """Strides of a 2-d device array in elements, as kernel arguments."""
+    return tuple(np.int64(stride // B.itemsize) for stride in B.strides)
+
+
+def to_columns(B, begin, count, width, Y, rows=None, place=None, scale=None):
+    """Y(place[i], c) := scale[i] B(rows[i], begin + c) for ``count`` columns, zeros up to ``width``; without an array i, or unscaled."""
+    sizes, (row, column) = (np.int32(len(B)), np.int32(count), np.int32(width)), strides(B)
+    device.launch(_of(Y, "to_columns"), device.grid_for(len(B) * width, 256), 256, 0,
+                  (*_given(rows, place, scale), *sizes, B, begin * column, row, column, Y))
+
+
+def from_columns(Y, X, begin, count, rows=None, place=None, scale=None):
+    """X(rows[i], begin + c) := scale[i] Y(place[i], c) for ``count`` columns."""
+    sizes, (row, column) = (np.int32(len(X)), np.int32(count)), strides(X)
+    device.launch(_of(Y, "from_columns"), device.grid_for(len(X) * count, 256), 256, 0,
+                  (*_given(rows, place, scale), *sizes, Y, X, begin * column, row, column))
+
+
+def _of(Y, name):
+    return getattr(C, f"k_{name}_f{8 * Y.itemsize}")
+
+
+def _given(rows, place, scale):
+    """These arrays as kernel arguments: null where there is none."""
+    nothing = device.xp().empty(0, np.int32), device.xp().empty(0, np.float64)
+    return nothing[0] if rows is None else rows, nothing[0] if place is None else place, nothing[1] if scale is None else scale
 
 
 def device_tree(symbolic):

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.factor.glu.cuda import Rule, Scatter, Seen, frame_of, outside_of, strides, twin
+from meshsolve.factor.fronts.cuda import strides
+from meshsolve.factor.glu.cuda import Rule, Scatter, Seen, frame_of, outside_of, twin
 from meshsolve.factor.trisolve.cuda import Rows
 
 K = device.kernels("factor/glu/columns.cu")

@@ -154,8 +154,3 @@ class DeviceMatrix:
 def twin(kind, plan, dtype):
     """An empty factor of the C++ core for what a GPU has made."""
     return getattr(_core, kind + ("Double" if dtype == np.float64 else "Single"))(plan)
-
-
-def strides(B):
-    """Strides of a 2-d device array in elements, as kernel arguments."""
-    return tuple(np.int64(stride // B.itemsize) for stride in B.strides)

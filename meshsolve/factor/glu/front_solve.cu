@@ -133,25 +133,6 @@ __device__ __forceinline__ void run(int per_warp, const int* list, int count, in
   });
 }
 
-// Y(position[i], c) = B(from[i], c) * scale[i] for `columns` columns, zeros up to `width`; and back. Without `position` i itself.
-template <class T>
-__device__ __forceinline__ void to_columns(const int* from, const int* position, const double* scale, int n, int columns,
-                                           int width, const double* B, long long row, long long column, T* Y) {
-  for (long long k = grid_begin(); k < static_cast<long long>(n) * width; k += grid_step()) {
-    const long long i = k % n, c = k / n;
-    Y[(position ? position[i] : i) + c * n] = c < columns ? static_cast<T>(B[from[i] * row + c * column] * scale[i]) : T(0);
-  }
-}
-
-template <class T>
-__device__ __forceinline__ void from_columns(const int* to, const int* position, const double* scale, int n, int columns,
-                                             const T* Y, double* X, long long row, long long column) {
-  for (long long k = grid_begin(); k < static_cast<long long>(n) * columns; k += grid_step()) {
-    const long long i = k % n, c = k / n;
-    X[to[i] * row + c * column] = static_cast<double>(Y[(position ? position[i] : i) + c * n]) * scale[i];
-  }
-}
-
 }  // namespace ms::glu
 
 using namespace ms;
@@ -177,26 +158,3 @@ k_solve_f32(int per_warp, const int* list, int count, int width, int is_forward,
               above, n, transposed, Y, vectors});
 }
 
-extern "C" __global__ void __launch_bounds__(256)
-k_to_columns_f64(const int* from, const int* position, const double* scale, int n, int columns, int width, const double* B,
-                 long long offset, long long row, long long column, double* Y) {
-  to_columns(from, position, scale, n, columns, width, B + offset, row, column, Y);
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-k_to_columns_f32(const int* from, const int* position, const double* scale, int n, int columns, int width, const double* B,
-                 long long offset, long long row, long long column, float* Y) {
-  to_columns(from, position, scale, n, columns, width, B + offset, row, column, Y);
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-k_from_columns_f64(const int* to, const int* position, const double* scale, int n, int columns, const double* Y, double* X,
-                   long long offset, long long row, long long column) {
-  from_columns(to, position, scale, n, columns, Y, X + offset, row, column);
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-k_from_columns_f32(const int* to, const int* position, const double* scale, int n, int columns, const float* Y, double* X,
-                   long long offset, long long row, long long column) {
-  from_columns(to, position, scale, n, columns, Y, X + offset, row, column);
-}

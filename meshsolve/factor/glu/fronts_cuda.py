@@ -12,7 +12,7 @@ import numpy as np
 from meshsolve import _core, device
 from meshsolve.factor.fronts import cuda as fronts
 from meshsolve.factor.fronts.tree_cuda import depths, offsets
-from meshsolve.factor.glu.cuda import Rule, Seen, frame_of, outside_of, strides, twin
+from meshsolve.factor.glu.cuda import Rule, Seen, frame_of, outside_of, twin
 
 K, S = device.kernels("factor/glu/fronts.cu"), device.kernels("factor/glu/front_solve.cu")
 WIDTHS = (1, 4, 8)                                          # right-hand sides that one pass is compiled for
@@ -129,21 +129,16 @@ class DeviceFronts:
     def solve(self, transposed, B, X, threads=1):
         """X := A^-1 B, or A^-T B, for (n, k) float64 arrays on the device, in C or F order."""
         xp, plan, k = device.xp(), self._solve_plan(transposed), B.shape[1]
-        position, nowhere = self._position, xp.empty(0, np.int32)
+        before, after = (None, self._position) if transposed else (self._position, None)
         enter, leave = ("columns", "rows") if transposed else ("rows", "columns")
         width = next(width for width in WIDTHS if width >= min(k, WIDTHS[-1]))
         Y, vectors = xp.empty(self._n * width, self.dtype), xp.empty(self._vectors * width, self.dtype)
-        grid = device.grid_for(self._n * width, 256)
         for begin in range(0, k, width):
-            count = np.int32(min(k - begin, width))
-            self._launch(S, "k_to_columns", grid, 256, 0,
-                         (self._frame[enter], nowhere if transposed else position, self._frame[enter + "_scale"],
-                          np.int32(self._n), count, np.int32(width), B, np.int64(begin) * strides(B)[1], *strides(B), Y))
+            count = min(k - begin, width)
+            fronts.to_columns(B, begin, count, width, Y, self._frame[enter], before, self._frame[enter + "_scale"])
             for launch in plan.launches:
                 self._solve_batch(launch, plan, transposed, width, Y, vectors)
-            self._launch(S, "k_from_columns", grid, 256, 0,
-                         (self._frame[leave], position if transposed else nowhere, self._frame[leave + "_scale"],
-                          np.int32(self._n), count, Y, X, np.int64(begin) * strides(X)[1], *strides(X)))
+            fronts.from_columns(Y, X, begin, count, self._frame[leave], after, self._frame[leave + "_scale"])
 
     def _solve_batch(self, launch, plan, transposed, width, Y, vectors):
         batch = launch.batch

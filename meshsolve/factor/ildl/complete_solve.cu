@@ -142,25 +142,6 @@ __device__ __forceinline__ void backward(const Tree<T>& t, const Solve<T>& x, in
     for (int c = 0; c < K; ++c) x.Y[v.name[j] + c * x.n] = r.y[j + c * r.n];
 }
 
-// Y(i, c) = B(perm[i], begin + c) scale[i] for `columns` columns, zeros up to `width`; and back. B and X have rows of k entries.
-template <class T>
-__device__ __forceinline__ void to_columns(const int* perm, const double* scale, int n, int columns, int width, int begin, int k,
-                                           const double* B, T* Y) {
-  for (long long q = grid_begin(); q < static_cast<long long>(n) * width; q += grid_step()) {
-    const long long i = q % n, c = q / n;
-    Y[q] = c < columns ? static_cast<T>(B[static_cast<long long>(perm[i]) * k + begin + c] * scale[i]) : T(0);
-  }
-}
-
-template <class T>
-__device__ __forceinline__ void from_columns(const int* perm, const double* scale, int n, int columns, int begin, int k,
-                                             const T* Y, double* X) {
-  for (long long q = grid_begin(); q < static_cast<long long>(n) * columns; q += grid_step()) {
-    const long long i = q % n, c = q / n;
-    X[static_cast<long long>(perm[i]) * k + begin + c] = static_cast<double>(Y[q]) * scale[i];
-  }
-}
-
 // Entries of the columns of L of one front that are not 0, by a block.
 template <class T> __device__ __forceinline__ void count_nonzeros(const Tree<T>& t, int s, long long* count) {
   const View<T> v(t, s);
@@ -221,28 +202,6 @@ k_backward_f32(SOLVE_ARGUMENTS(float)) {
   fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, float*) {
     fronts::with_width(width, [&](auto k) { backward<decltype(k)::columns>(t, x, s, group); });
   });
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-k_to_columns_f64(const int* perm, const double* scale, int n, int columns, int width, int begin, int k,
-                 const double* B, double* Y) {
-  to_columns(perm, scale, n, columns, width, begin, k, B, Y);
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-k_to_columns_f32(const int* perm, const double* scale, int n, int columns, int width, int begin, int k,
-                 const double* B, float* Y) {
-  to_columns(perm, scale, n, columns, width, begin, k, B, Y);
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-k_from_columns_f64(const int* perm, const double* scale, int n, int columns, int, int begin, int k, const double* Y, double* X) {
-  from_columns(perm, scale, n, columns, begin, k, Y, X);
-}
-
-extern "C" __global__ void __launch_bounds__(256)
-k_from_columns_f32(const int* perm, const double* scale, int n, int columns, int, int begin, int k, const float* Y, double* X) {
-  from_columns(perm, scale, n, columns, begin, k, Y, X);
 }
 
 extern "C" __global__ void __launch_bounds__(128)

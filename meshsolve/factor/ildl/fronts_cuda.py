@@ -13,7 +13,7 @@ import numpy as np
 from meshsolve import device
 from meshsolve.arrays import Csr
 from meshsolve.device import MOST_ACROSS
-from meshsolve.factor.fronts.cuda import ASSEMBLY_COLUMNS, CLASSES, LIMITS, TILE, Batch
+from meshsolve.factor.fronts.cuda import ASSEMBLY_COLUMNS, CLASSES, LIMITS, TILE, Batch, from_columns, to_columns
 from meshsolve.factor.fronts.tree_cuda import depths, positions, table_of
 
 K, S = device.kernels("factor/ildl/complete.cu"), device.kernels("factor/ildl/complete_solve.cu")
@@ -302,15 +302,14 @@ class DeviceComplete:
             return X
         width = next(width for width in WIDTHS if width >= min(k, WIDTHS[-1]))
         Y, Z, vectors = (xp.empty(rows * width, self.dtype) for rows in (tree.n, slots, tree.vector_rows))
-        grid = device.grid_for(tree.n * width, 256)
         for begin in range(0, k, width):
-            sizes = np.int32(tree.n), np.int32(min(k - begin, width)), np.int32(width), np.int32(begin), np.int32(k)
-            self._launch(S, "k_to_columns", grid, 256, 0, (tree.perm, scale, *sizes, B, Y))
+            count = min(k - begin, width)
+            to_columns(B, begin, count, width, Y, tree.perm, scale=scale)
             for plan in self.plans:
                 self._solve_level("k_forward", plan, width, Y, Z, vectors)
             for plan in reversed(self.plans):
                 self._solve_level("k_backward", plan, width, Y, Z, vectors)
-            self._launch(S, "k_from_columns", grid, 256, 0, (tree.perm, scale, *sizes, Y, X))
+            from_columns(Y, X, begin, count, tree.perm, scale=scale)
         return X
 
     def _solve_level(self, kernel, plan, width, Y, Z, vectors):

@@ -1,0 +1,53 @@
+// Right-hand sides into the columns that solves with fronts work in, and back.
+#include "device/common.cuh"
+
+namespace ms::fronts {
+
+// Y(place[i], c) = B(from[i], c) scale[i] for `columns` columns, zeros up to `width`: n rows. `row` and `column` are the strides of B;
+// without `from` or `place` that is i itself, without `scale` nothing is scaled.
+template <class T>
+__device__ __forceinline__ void to_columns(const int* from, const int* place, const double* scale, int n, int columns, int width,
+                                           const double* B, long long row, long long column, T* Y) {
+  for (long long k = grid_begin(); k < static_cast<long long>(n) * width; k += grid_step()) {
+    const long long i = k % n, c = k / n;
+    const double x = c < columns ? B[(from ? from[i] : i) * row + c * column] : 0.0;
+    Y[(place ? place[i] : i) + c * n] = static_cast<T>(scale && c < columns ? x * scale[i] : x);
+  }
+}
+
+// X(to[i], c) = Y(place[i], c) scale[i].
+template <class T>
+__device__ __forceinline__ void from_columns(const int* to, const int* place, const double* scale, int n, int columns, const T* Y,
+                                             double* X, long long row, long long column) {
+  for (long long k = grid_begin(); k < static_cast<long long>(n) * columns; k += grid_step()) {
+    const long long i = k % n, c = k / n;
+    const double y = static_cast<double>(Y[(place ? place[i] : i) + c * n]);
+    X[(to ? to[i] : i) * row + c * column] = scale ? y * scale[i] : y;
+  }
+}
+
+}  // namespace ms::fronts
+
+extern "C" __global__ void __launch_bounds__(256)
+k_to_columns_f64(const int* from, const int* place, const double* scale, int n, int columns, int width, const double* B,
+                 long long offset, long long row, long long column, double* Y) {
+  ms::fronts::to_columns(from, place, scale, n, columns, width, B + offset, row, column, Y);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+k_to_columns_f32(const int* from, const int* place, const double* scale, int n, int columns, int width, const double* B,
+                 long long offset, long long row, long long column, float* Y) {
+  ms::fronts::to_columns(from, place, scale, n, columns, width, B + offset, row, column, Y);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+k_from_columns_f64(const int* to, const int* place, const double* scale, int n, int columns, const double* Y, double* X,
+                   long long offset, long long row, long long column) {
+  ms::fronts::from_columns(to, place, scale, n, columns, Y, X + offset, row, column);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+k_from_columns_f32(const int* to, const int* place, const double* scale, int n, int columns, const float* Y, double* X,
+                   long long offset, long long row, long long column) {
+  ms::fronts::from_columns(to, place, scale, n, columns, Y, X + offset, row, column);
+}
