@@ -1,5 +1,6 @@
-// Counting sorts of compressed rows: what several rooms do to bring entries into another order.
+// Sorts of compressed rows: what several rooms do to bring entries into another order.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -19,6 +20,17 @@ template <class Int>
 std::vector<Int> begin_rows(std::vector<Int>& ptr) {
   add_up(ptr);
   return {ptr.begin(), ptr.end() - 1};
+}
+
+// For rows that are short and nearly sorted, as a rule.
+inline void sort_row(int32_t* begin, int32_t* end) {
+  if (end - begin > 24) return std::sort(begin, end);
+  for (int32_t* i = begin; i < end; ++i) {
+    const int32_t x = *i;
+    int32_t* j = i;
+    for (; j > begin && j[-1] > x; --j) *j = j[-1];
+    *j = x;
+  }
 }
 
 // The transposed of A, or of one of its diagonal blocks, whose rows and columns are numbered from `first` on: entries of a row ascend.

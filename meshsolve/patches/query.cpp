@@ -83,16 +83,6 @@ template <class Query> Rows rows_of(const View& P, const int32_t* sources, int64
   return rows;
 }
 
-void sort_row(int32_t* begin, int32_t* end) {               // nearly sorted and short, as a rule
-  if (end - begin > 32) return std::sort(begin, end);
-  for (int32_t* i = begin + 1; i < end; ++i) {
-    const int32_t x = *i;
-    int32_t* j = i;
-    for (; j > begin && j[-1] > x; --j) *j = j[-1];
-    *j = x;
-  }
-}
-
 template <class Query> OwnedPattern transposed(const View& P, const int32_t* heavy, int64_t num_heavy, int threads) {
   const Kind &sources = P.*Query::source, &targets = P.*Query::target, &carriers = P.*Query::carrier;
   const Rows heavy_rows = rows_of<Query>(P, heavy, num_heavy);

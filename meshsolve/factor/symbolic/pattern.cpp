@@ -13,6 +13,7 @@
 
 #include "native/fetch.hpp"
 #include "native/parallel.hpp"
+#include "native/rearrange.hpp"
 #include "parts.hpp"
 #include "symbolic.hpp"
 
@@ -21,19 +22,6 @@ namespace ms::symbolic {
 namespace {
 
 constexpr int64_t kRows = 1 << 13;      // rows or columns of one piece of work
-
-void sort_short(int32_t* begin, int32_t* end) {
-  if (end - begin > 24) {
-    std::sort(begin, end);
-    return;
-  }
-  for (int32_t* p = begin; p < end; ++p) {
-    const int32_t x = *p;
-    int32_t* q = p;
-    for (; q > begin && q[-1] > x; --q) *q = q[-1];
-    *q = x;
-  }
-}
 
 std::vector<int32_t> first_descendants(const std::vector<int32_t>& parent) {
   std::vector<int32_t> first(parent.size());
@@ -62,7 +50,7 @@ Skeleton skeleton(const Pattern& A, const Analysis& analysis, int threads) {
         *last = analysis.iperm[A.idx[p]];
         last += *last < i;
       }
-      sort_short(row.data(), last);
+      sort_row(row.data(), last);
       int32_t* leaf = result.leaves.get() + A.ptr[old];
       for (int32_t before = -1, *j = row.data(); j < last; before = *j++)
         if (before < descendant[*j]) *leaf++ = *j;         // no descendant of j is in this row
