@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "native/forest.hpp"
 #include "native/rearrange.hpp"
 
 namespace ms::mesh {
@@ -50,10 +51,7 @@ Edges edges_of(int32_t n, const int32_t* faces, int64_t m) {
 bool manifold(int32_t n, const int32_t* faces, int64_t m, const int32_t* of_side, int64_t e) {
   std::vector<int32_t> first(e, -1), set(3 * m);
   for (int64_t k = 0; k < 3 * m; ++k) set[k] = static_cast<int32_t>(k);
-  const auto root = [&](int32_t k) {
-    while (set[k] != k) k = set[k] = set[set[k]];
-    return k;
-  };
+  const auto root = [&](int32_t k) { return find_root(k, set.data()); };
   const auto head = [](int32_t side) { return side % 3 == 2 ? side - 2 : side + 1; };       // corner at which a side ends
   for (int64_t k = 0; k < 3 * m; ++k) {
     const int32_t side = static_cast<int32_t>(k);

@@ -13,7 +13,7 @@
 
 #include "native/fetch.hpp"
 #include "native/interrupt.hpp"
-#include "native/postorder.hpp"
+#include "native/forest.hpp"
 #include "order.hpp"
 
 namespace ms::order {

@@ -10,7 +10,7 @@
 #include <bit>
 #include <numeric>
 
-#include "native/postorder.hpp"
+#include "native/forest.hpp"
 
 namespace ms::order {
 namespace {

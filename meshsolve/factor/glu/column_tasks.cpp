@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "glu.hpp"
+#include "native/forest.hpp"
 #include "native/rearrange.hpp"
 
 namespace ms::glu {
@@ -14,21 +15,10 @@ constexpr double parallel_solve = 100'000;       // of a solve: below which one 
 constexpr double solve_bins = 32;                // subtrees hold less than this share of a solve: enough for 16 threads
 
 // Liu's algorithm: row i < k of column k goes up to k.
-class Forest {
- public:
-  explicit Forest(int32_t n) : parent(n, -1), ancestor_(n, -1) {}
-  void join(int32_t i, int32_t k) {
-    while (i >= 0 && i < k) {
-      const int32_t up = ancestor_[i];
-      ancestor_[i] = k;
-      if (up < 0) parent[i] = k;
-      i = up;
-    }
-  }
-  std::vector<int32_t> parent;
-
- private:
-  std::vector<int32_t> ancestor_;
+struct Forest {
+  std::vector<int32_t> parent, ancestor;
+  explicit Forest(int32_t n) : parent(n, -1), ancestor(n, -1) {}
+  void join(int32_t i, int32_t k) { climb(i, k, ancestor.data(), parent.data()); }
 };
 
 // Work of each column's subtree in a solve, for the columns of one block; `parent` counts from its first.

@@ -10,23 +10,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "native/forest.hpp"
 #include "native/parallel.hpp"
 #include "symbolic.hpp"
 
 namespace ms::symbolic {
-
-namespace {
-
-// Root of the finished subtree that holds j, by path halving. While k is visited, it is LCA(j, k) for any earlier j.
-inline int32_t find(int32_t j, int32_t* ancestor) {
-  while (ancestor[j] != j) {
-    ancestor[j] = ancestor[ancestor[j]];
-    j = ancestor[j];
-  }
-  return j;
-}
-
-}  // namespace
 
 namespace {
 
@@ -74,7 +62,7 @@ inline void Counting::visit(int32_t k, int32_t end, std::vector<int32_t>& apart,
     int32_t& leaf = inside ? previous_[i] : apart[i];
     if (leaf >= first_[k]) continue;                              // a descendant of k is in this row: k is no leaf
     ++count_[k];
-    if (leaf >= 0) --count_[find(leaf, ancestor_.data())];
+    if (leaf >= 0) --count_[find_root(leaf, ancestor_.data())];   // LCA(leaf, k): the root of a finished subtree
     leaf = k;
     if (inside)
       note(i, k);
@@ -93,7 +81,7 @@ void Counting::climb(int32_t k) {
 void Counting::join(const std::vector<Leaf>& above, int32_t begin) {
   for (const Leaf& leaf : above) {
     const int32_t before = std::exchange(previous_[leaf.row], leaf.column);
-    if (before >= 0 && before < begin) --count_[find(before, ancestor_.data())];
+    if (before >= 0 && before < begin) --count_[find_root(before, ancestor_.data())];
     note(leaf.row, leaf.column);
   }
 }

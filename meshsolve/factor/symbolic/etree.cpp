@@ -8,7 +8,7 @@
 
 #include "native/fetch.hpp"
 #include "native/parallel.hpp"
-#include "native/postorder.hpp"
+#include "native/forest.hpp"
 #include "parts.hpp"
 #include "symbolic.hpp"
 
@@ -18,19 +18,6 @@ namespace {
 
 constexpr int32_t kBlock = 1 << 10;             // rows read ahead of the tree, whose branches would hold up the loads
 constexpr int64_t kRows = 1 << 13;              // rows of one piece of work
-
-// Row k meets column j < k: the root of the tree that holds j becomes a child of k, and the path to it points to k.
-inline void climb(int32_t j, int32_t k, int32_t* ancestor, int32_t* parent) {
-  while (ancestor[j] != k) {
-    const int32_t next = ancestor[j];
-    ancestor[j] = k;
-    if (next < 0) {
-      parent[j] = k;
-      return;
-    }
-    j = next;
-  }
-}
 
 // Writes the rows [from, to) of both triangles. Half of the entries go each way: no branch.
 void permute(const Pattern& A, const int32_t* perm, const int32_t* iperm, int32_t from, int32_t to, Triangles& out) {
@@ -52,7 +39,7 @@ void permute(const Pattern& A, const int32_t* perm, const int32_t* iperm, int32_
 
 void climb(Triangles& t, int32_t from, int32_t to, int32_t* ancestor) {
   for (int32_t k = from; k < to; ++k)
-    for (int64_t p = t.begin[k]; p < t.begin[k] + t.lower[k]; ++p) climb(t.columns[p], k, ancestor, t.parent.data());
+    for (int64_t p = t.begin[k]; p < t.begin[k] + t.lower[k]; ++p) ms::climb(t.columns[p], k, ancestor, t.parent.data());
 }
 
 // Ranges of about `size` rows none of which has a column before its range, ascending.
