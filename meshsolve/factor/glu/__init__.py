@@ -35,7 +35,8 @@ PRECISIONS = ("double", "single", "mixed")
 THRESHOLD = 0.1                # of a column's largest entry, from which the diagonal stays pivot inside a front
 TINY, BOOST = 1e-13, 1e-8      # of the scaled matrix: a static pivot that is smaller, and what it becomes
 RISK, GROWTH = 1e3, 1e8        # max |U| / max |B| from which a factor is probed; from which that is done row by row
-WRONG = 1e-12                  # backward error at which pivots are given up, after refinement
+WRONG = {"double": 1e-12, "mixed": 1e-12, "single": 1e-4}       # backward error at which pivots are given up, after refinement
+STEPS = {"double": 2, "mixed": 20, "single": 0}                 # of refinement at most
 ENOUGH, ROUNDING = 1e-13, 1e-15  # backward error that is not refined, which costs two solves more; and what refinement aims at
 
 
@@ -286,14 +287,15 @@ class LUFactor(Factor):
         Warns
         -----
         ConvergenceWarning
-            The backward error stays above 1e-12.
+            The backward error stays above 1e-12, with ``precision="single"`` above 1e-4.
 
         Notes
         -----
         The first solve after each factorization measures its backward error, and so does the first with the transpose. Where
         that is above 1e-13, this solve and all later ones are refined, at most two steps (Skeel 1980), and where it stays above
-        1e-12, other pivots are chosen. Where entries have grown by more than 1000, a solution of the factor's own is measured as
-        well, one solve more: b may have no weight where the factor is bad.
+        1e-12, other pivots are chosen. A factor of ``precision="single"`` is not refined, and other pivots are chosen above 1e-4.
+        Where entries have grown by more than 1000, a solution of the factor's own is measured as well, one solve more: b may have
+        no weight where the factor is bad.
         """
         if trans == "N" and out is None and self._settled():
             x = self._solve_vector(self._factor.solve_vector, b)
@@ -316,7 +318,7 @@ class LUFactor(Factor):
         return deliver(x.conj() if trans == "H" else x, shape, out)
 
     def _solve_columns(self, columns, transposed):
-        if columns.shape[1] == 0 or self.precision == "single" or (transposed in self._seen and not self._refine_always):
+        if columns.shape[1] == 0 or (transposed in self._seen and not self._refine_always):
             return self._apply(columns, transposed)
         self._probe(transposed)
         found = self._refined(columns, transposed)
@@ -324,7 +326,7 @@ class LUFactor(Factor):
             self._repivot(self._data)
             self._probe(transposed)
             found = self._refined(columns, transposed)
-        if not found.error <= WRONG:
+        if not found.error <= WRONG[self.precision]:
             warn(f"the backward error of the solution is {found.error:.2g}: the matrix is too badly conditioned for its pivots",
                  ConvergenceWarning)
         self._seen.add(transposed)
@@ -332,7 +334,7 @@ class LUFactor(Factor):
         return found.x
 
     def _gives_up(self, found):
-        return not found.error <= WRONG and self._repivot_allowed and self._stage < front_end.STRICT
+        return not found.error <= WRONG[self.precision] and self._repivot_allowed and self._stage < front_end.STRICT
 
     def _probe(self, transposed):
         """Where entries have grown, solve once for an x whose scaled entries are all about 1, before anything is said about b.
@@ -352,9 +354,9 @@ class LUFactor(Factor):
             if not self._growth < GROWTH:
                 sizes = self._measure(transposed, abs(self._data).astype(x.dtype))
                 measure = by_rows(measure, sizes(-abs(x).astype(x.dtype), 0 * x)[0], x)
-            found = self._refined(b, transposed, measure, WRONG)
+            found = self._refined(b, transposed, measure, WRONG[self.precision])
             if not self._gives_up(found):
-                self._refine_always = found.steps > 0 or not found.error <= WRONG
+                self._refine_always = found.steps > 0 or not found.error <= WRONG[self.precision]
                 return
             self._repivot(self._data)
 
@@ -368,7 +370,7 @@ class LUFactor(Factor):
     def _refined(self, columns, transposed, measure=None, enough=ENOUGH):
         found = refine(measure or self._measure(transposed, self._data), columns, self._apply(columns, transposed),
                        lambda r: self._apply(r, transposed), ROUNDING if self._refine_always else enough, ROUNDING,
-                       20 if self.precision == "mixed" else 2)
+                       STEPS[self.precision])
         self.report.facts.update(backward_error=found.error, refinement_steps=found.steps)
         return found
 

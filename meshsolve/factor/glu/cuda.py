@@ -10,6 +10,7 @@ from meshsolve.device_arrays import Positions, as_device_csr
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.base import values_in
 from meshsolve.factor.fronts.cuda import norm1, residual
+from meshsolve.factor.glu.refine import backward_error
 
 K = device.kernels("factor/glu/scatter.cu")
 
@@ -131,10 +132,7 @@ class DeviceMatrix:
 
         def of(x, b):
             r = residual(indptr, indices, values, x, b)
-            left, size_x, size_b = device.to_host(xp.stack([abs(v).max(axis=0) for v in (r, x, b)]))
-            with np.errstate(all="ignore"):                          # what would overflow is divided first
-                error = np.where(left == 0, 0.0, 1 / (norm * (size_x / left) + size_b / left)).max()
-            return r, float(error) if np.isfinite(error) else np.inf
+            return r, backward_error(norm, *device.to_host(xp.stack([abs(v).max(axis=0) for v in (r, x, b)])))
 
         return of
 

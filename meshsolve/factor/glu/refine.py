@@ -38,6 +38,15 @@ def residual(A, transposed, x, b):
     return r, _core.lu_residual(A.indptr, A.indices, A.data, transposed, x, b, r)
 
 
+def backward_error(norm, r, x, b):
+    """The twin of what :func:`residual` tells, from ||A|| and the (k,) sizes of r, x and b: neither ||A|| ||x|| nor ||x|| / ||r||
+    has to be in the range of float64."""
+    with np.errstate(all="ignore"):
+        (m, power), (mx, power_x), (mr, power_r) = (np.frexp(size) for size in (min(norm, np.finfo(float).max), x, r))
+        error = np.where(r == 0, 0.0, 1 / (np.ldexp(m * mx / mr, power + power_x - power_r) + b / r))
+    return float(np.where(np.isfinite(r) & np.isfinite(x), error, np.inf).max(initial=0.0))
+
+
 def flat(scale):
     """A solution with scaled entries of either sign between 1/2 and 1, as (n, 1): Weyl's sequence."""
     spread = np.arange(len(scale)) * 0.6180339887498949 % 1 - 0.5

@@ -61,10 +61,17 @@ double largest(int32_t n, Strided<S> v) {
   return most;
 }
 
-// Of r, x and b by their sizes. What would overflow is divided by the size of r before it is added.
+// norm x / r for finite sizes, infinite only where the quotient is: neither norm x nor x / r has to be in range.
+double relative(double norm, double x, double r) {
+  int of_norm, of_x, of_r;
+  const double quotient = std::frexp(norm, &of_norm) * std::frexp(x, &of_x) / std::frexp(r, &of_r);
+  return std::ldexp(quotient, of_norm + of_x - of_r);
+}
+
+// Of r, x and b by their sizes. The sum of moduli that norm is may have left the range.
 double backward_error(double norm, double r, double x, double b) {
   if (!(r < infinite && x < infinite)) return infinite;
-  return r == 0 ? 0 : 1 / (norm * (x / r) + b / r);
+  return r == 0 ? 0 : 1 / (relative(std::min(norm, std::numeric_limits<double>::max()), x, r) + b / r);
 }
 
 }  // namespace

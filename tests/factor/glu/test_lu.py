@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import meshsolve as ms
 from meshsolve import _core
 from meshsolve.factor.glu import levels_by
+from meshsolve.factor.glu.refine import backward_error as backward_error_of
 
 ENGINES = ("fronts", "columns")
 
@@ -195,6 +196,37 @@ def test_single_and_mixed_precision_take_right_hand_sides_of_any_size(precision,
     for trans, M in (("N", A), ("T", A.T)):
         assert backward_error(M, F.solve(b, trans), b) < bound
     assert ms.lu(np.diag([2.0, 1.0]), precision=precision).solve([1e200, 1e190]).tolist() == pytest.approx([5e199, 1e190])
+
+
+@pytest.mark.parametrize("trans", ["N", "T"])
+def test_a_bad_factor_in_single_precision_is_noticed(trans):
+    """Pivots that were good for other values: a solution is warned of, and is good where new ones may be chosen."""
+    A, b = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.5], [0.1, 0.2, 0.3]]), np.array([1.0, 3.0, 2.0])
+    weak = np.where(np.eye(3), 1e-5 * A, A)
+    with pytest.warns(ms.ConvergenceWarning, match="backward error"):
+        ms.lu(A, precision="single", repivot=False).refactor(weak).solve(b, trans)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        x = ms.lu(A, precision="single").refactor(weak).solve(b, trans)
+    assert backward_error(weak if trans == "N" else weak.T, x, b) < 1e-6
+
+
+def test_solutions_near_the_end_of_the_range_are_refined():
+    """||x|| / ||r|| is beyond it, and was an error of 0."""
+    F = ms.lu([[0.7e-304]], precision="mixed")
+    assert F.solve([1.0]) == pytest.approx([1 / 0.7e-304], rel=1e-15) and F.report.facts["refinement_steps"] > 0
+
+
+@pytest.mark.parametrize("A, size", [([[0.7e-304]], 1e304), ([[1.7e308, 1.7e308], [0.0, 1.0]], 0.25)])
+def test_backward_errors_of_matrices_at_the_ends_of_the_range(A, size):
+    """Both ways to compute one, also where ||A|| itself is beyond it."""
+    S, x = sp.csr_array(A), np.full((len(A), 1), size)
+    for transposed, M in ((False, S), (True, S.T)):
+        b, r, near = M @ x, np.empty_like(x), x * (1 + 1e-8)
+        error = _core.lu_residual(S.indptr.astype(np.int64), S.indices, S.data, transposed, near, b, r)
+        with np.errstate(over="ignore"):
+            norm = abs(M).sum(axis=1).max()
+        assert 1e-9 < error < 1e-7 and error == pytest.approx(backward_error_of(norm, *(abs(v).max(axis=0) for v in (r, near, b))))
 
 
 def test_solutions_that_are_not_finite_are_told_of():
