@@ -30,6 +30,7 @@ FEW_NONZEROS = 20               # times those of tril(A): a complete factor of t
 FEW_FLOPS = 5e9                 # so many operations are taken anyway: less than an iteration costs that has to be repeated
 FLOPS_PER_ENTRY = 3e4           # ... or so many an entry of tril(A)
 LARGEST_TILE = 32
+STALE = 20                      # powers of two by which rows may part in a scaling that was made for other values
 
 
 class IldlFactor(Factor):
@@ -63,7 +64,8 @@ class IldlFactor(Factor):
         self.storage, self._lower = np.dtype(dtype), bool(lower)
         self.report, self.structural_rank, self._matched_scale = report, pairs.rank, pairs.scale
         self._pattern, self._core, self._extracted = Csr(matrix.n, matrix.indptr, matrix.indices.copy()), core, None
-        self._run(matrix.data)
+        self._spread = np.inf                                # of the rows in the scaling for these values: found by the first run
+        self._spread = self._run(matrix.data)
 
     @property
     def _threads(self):
@@ -72,7 +74,8 @@ class IldlFactor(Factor):
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
     def refactor(self, A: Matrix) -> IldlFactor:
-        """Factor another matrix inside the pattern of A: matching, order and pattern of the factor stay, pivots are chosen anew.
+        """Factor another matrix inside the pattern of A: matching, order and pattern of the factor stay, pivots are chosen anew, and
+        where rows differ from those of A by many orders of magnitude, the scaling is.
 
         Parameters
         ----------
@@ -101,12 +104,19 @@ class IldlFactor(Factor):
         return self
 
     def _run(self, data):
+        """Scale and factor; returns by how many powers of two the rows part in the scaling of the matching."""
         with self.report.phase("numeric"):
-            pattern = self._pattern
-            scale, scaled = _core.ildl_rescale(pattern.indptr, pattern.indices, data, self._matched_scale, self._threads)
+            scale, scaled, spread = self._rescaled(data, self._matched_scale)
+            if spread > self._spread + STALE:               # entries that count would vanish beside others
+                M = Csr(self._pattern.n, self._pattern.indptr, self._pattern.indices, data)
+                scale, scaled, _ = self._rescaled(data, symmetric_pairs(M, threads=self._threads).scale)
             self._core.factor(scaled, scale)
         self.scale, self._scaled, self._extracted = scale, scaled, None
         self.report.facts.update(self._core.facts())
+        return spread
+
+    def _rescaled(self, data, scale):
+        return _core.ildl_rescale(self._pattern.indptr, self._pattern.indices, data, scale, self._threads)
 
     def __getstate__(self):
         """The scaled matrix stands for its factor, which is made again: the same bits."""

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "native/parallel.hpp"
@@ -13,29 +14,46 @@ namespace {
 constexpr int64_t grain = 1 << 13;        // rows
 constexpr int rounds = 3;
 
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+// Powers of two between the smallest and the largest size of a row; zeros, of rows without a nonzero, do not count.
+double spread(const std::vector<double>& sizes) {
+  double least = infinite, most = 0;
+  for (const double size : sizes) {
+    if (size > 0) least = std::min(least, size);
+    most = std::max(most, size);
+  }
+  return most == infinite ? infinite : least < most ? std::log2(most) - std::log2(least) : 0;
+}
+
 }  // namespace
 
-void rescale(const Pattern& A, const double* values, double* scale, double* scaled, int threads) {
-  std::vector<double> step(A.n);
+double rescale(const Pattern& A, const double* values, double* scale, double* scaled, int threads) {
+  std::vector<double> step(A.n), size(A.n);
   std::atomic<bool> fits{true};
   const auto multiply = [&](int64_t begin, int64_t end, int) {
     bool all_fit = true;
     for (int64_t i = begin; i < end; ++i) {
       double largest = 0;
+      bool vanished = false;
       for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
         scaled[p] = values[p] * scale[i] * scale[A.idx[p]];
         largest = std::max(largest, std::abs(scaled[p]));
+        vanished = vanished || (values[p] != 0 && scaled[p] == 0);
       }
+      size[i] = largest == 0 && vanished ? infinite : largest;           // out of range, below or above
       const bool near = largest == 0 || (largest >= 0.5 && largest <= 2);
       step[i] = near ? 1.0 : std::exp2(-std::rint(0.5 * std::log2(largest)));
-      all_fit = all_fit && step[i] == 1.0;
+      all_fit = all_fit && step[i] == 1.0 && size[i] < infinite;
     }
     if (!all_fit) fits.store(false, std::memory_order_relaxed);
   };
+  double first = 0;
   for (int round = 0;; ++round) {
     fits = true;
     for_range(threads, A.n, grain, multiply);
-    if (fits || round == rounds) return;
+    if (round == 0 && !fits) first = spread(size);
+    if (fits || round == rounds) return first;
     for (int32_t i = 0; i < A.n; ++i) scale[i] *= step[i];
   }
 }

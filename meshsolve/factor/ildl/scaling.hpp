@@ -6,7 +6,8 @@ namespace ms::ildl {
 
 // scaled[p] := scale[i] a_ij scale[j] for the stored entries, after up to three rounds in which rows are multiplied with powers
 // of two that bring their largest entry near 1; a scale that a matching has made for these values stays as it is. A: both
-// triangles. O(nnz) a round.
-void rescale(const Pattern& A, const double* values, double* scale, double* scaled, int threads);
+// triangles. O(nnz) a round. Returns how many powers of two lay between the largest entries of the rows before, 0 where all
+// fitted, infinite where a row left the range of float64.
+double rescale(const Pattern& A, const double* values, double* scale, double* scaled, int threads);
 
 }  // namespace ms::ildl

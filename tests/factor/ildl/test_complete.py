@@ -164,6 +164,28 @@ def test_scaling_follows_new_values():
     assert abs(permuted(A * 1e12, K)).max() <= 2 and np.allclose(A @ K.solve(np.ones(3)), 1e-12)
 
 
+@pytest.mark.parametrize("fill_level", [None, 3])
+@pytest.mark.parametrize("sizes", [np.logspace(-60, 60, 120), np.logspace(9, -9, 120), np.full(120, 1e-100)])
+def test_scaling_is_made_anew_where_rows_have_other_sizes(fill_level, sizes):
+    """In the scaling of the earlier values pivots vanished beside others: three of the inertia, and the solution, were wrong."""
+    A, b = ms.datasets.kkt(90, 30, seed=2), np.random.default_rng(0).standard_normal(120)
+    S = sp.diags_array(sizes)
+    earlier, alike = sp.csr_array(S @ A @ S), ms.ildl(A, fill_level=fill_level)
+    K = ms.ildl(earlier, fill_level=fill_level)
+    first = K.solve(b)
+    K.refactor(A)
+    x, info = ms.sqmr(A, b, M=K, rtol=1e-12)
+    assert K.inertia == alike.inertia and info.converged and info.iterations <= 20
+    assert np.array_equal(K.refactor(earlier).solve(b), first)
+
+
+def test_a_refactorization_with_values_of_the_other_end_of_the_range():
+    A = np.array([[2.0, 1.0, 0.0], [1.0, 0.0, 3.0], [0.0, 3.0, -1.0]])
+    for before, after in ((1e-200, 1e200), (1e200, 1e-200)):
+        K = ms.ildl(before * A, fill_level=None).refactor(after * A)
+        assert K.inertia == (2, 1, 0) and np.allclose(K.solve(after * A @ np.ones(3)), 1)
+
+
 def test_single_precision_is_a_preconditioner():
     A = ms.datasets.stokes(16)
     b = np.random.default_rng(0).standard_normal(A.shape[0])
