@@ -12,12 +12,11 @@ import contextlib
 
 import numpy as np
 import scipy.sparse as sp
-import scipy.sparse.linalg as spla
 
 from meshsolve import device
 from meshsolve.arrays import one_of, thread_count
 from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError
-from meshsolve.factor.base import Factor, solve_near_one, values_in
+from meshsolve.factor.base import Factor, norm_of_inverse, solve_near_one, values_in
 from meshsolve.factor.cholesky.host import HostFactor
 from meshsolve.factor.cholesky.refine import refine
 from meshsolve.factor.cholesky.singular import ConstantNullSpace
@@ -259,9 +258,7 @@ class CholeskyFactor(Factor):
         n = self.symbolic.n
 
         def solve(B):
-            columns = np.ascontiguousarray(B.reshape(n, -1), np.float64)
-            return self._bring_back(self._factor.solve("A", self._bring(columns)), False).reshape(B.shape)
+            return self._bring_back(self._factor.solve("A", self._bring(B)), False)
 
-        inverse = spla.LinearOperator((n, n), matvec=solve, rmatvec=solve, matmat=solve, rmatmat=solve, dtype=np.float64)
-        estimate = spla.onenormest(inverse) if n > 4 else np.abs(inverse @ np.eye(n)).sum(0).max()
+        estimate = norm_of_inverse(solve, solve, n)
         return float(min(1.0, 1.0 / (self._factor.norm1() * estimate)))

@@ -43,8 +43,9 @@ def refine(factor, b, tolerance=2e-16):
     best, previous, error = x, np.inf, np.inf
     for steps in range(MAX_STEPS + 1):                      # noqa: B007 (told below)
         r = factor.residual(x, b)
-        scale = norm * largest_moduli(x) + size_b
-        now = float((largest_moduli(r) / (scale + (scale == 0))).max())
+        with np.errstate(over="ignore", invalid="ignore"):  # told of below
+            scale = norm * largest_moduli(x) + size_b
+            now = float((largest_moduli(r) / (scale + (scale == 0))).max())
         if now < error:
             best, previous, error = x, error, now
         if error <= tolerance or now > 0.5 * previous or not np.isfinite(now):

@@ -15,13 +15,12 @@ import contextlib
 
 import numpy as np
 import scipy.sparse as sp
-import scipy.sparse.linalg as spla
 
 from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_csr, as_rhs, one_of, thread_count
 from meshsolve.device_arrays import on_device
 from meshsolve.errors import ConvergenceWarning, InvalidInputError, OutOfMemoryError
-from meshsolve.factor.base import DOUBLE, Factor, deliver, solve_near_one, values_in
+from meshsolve.factor.base import DOUBLE, Factor, deliver, norm_of_inverse, solve_near_one, values_in
 from meshsolve.factor.glu import analysis as front_end
 from meshsolve.factor.glu.columns_cuda import DeviceColumns
 from meshsolve.factor.glu.cuda import DeviceMatrix, DeviceValues
@@ -473,13 +472,9 @@ class LUFactor(Factor):
         norm = abs(self._values(self._data).to_scipy()).sum(axis=0).max()
 
         def apply(B, transposed):
-            columns = self._bring(np.ascontiguousarray(B.reshape(n, -1), dtype))
-            return self._bring_back(self._apply(columns, transposed), False).reshape(B.shape)
+            return self._bring_back(self._apply(self._bring(B), transposed), False)
 
-        plain = lambda B: apply(B, False)
-        adjoint = lambda B: apply(B.conj(), True).conj()
-        inverse = spla.LinearOperator((n, n), matvec=plain, rmatvec=adjoint, matmat=plain, rmatmat=adjoint, dtype=dtype)
-        estimate = spla.onenormest(inverse) if n > 4 else np.abs(inverse @ np.eye(n)).sum(0).max()
+        estimate = norm_of_inverse(lambda B: apply(B, False), lambda B: apply(B.conj(), True).conj(), n, dtype)
         return float(min(1.0, 1.0 / (norm * estimate))) if np.isfinite(estimate) and estimate > 0 else 0.0
 
 
