@@ -274,6 +274,13 @@ def largest_moduli(x):
     return of_columns("max", abs(x))
 
 
+def as_complex(real, imaginary):
+    """The complex128 array of two real ones, numpy's or CuPy's: a product with 1j would make NaN of an infinite part."""
+    x = real.astype(np.complex128)
+    x.imag = imaginary
+    return x
+
+
 def as_rhs(b, n, name="b", dtype=np.float64):
     """A right-hand side as an (n, k) array of ``dtype``, float64 or complex128, C or F contiguous, and the shape it came in.
 

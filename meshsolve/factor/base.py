@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse.linalg as spla
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr, as_array, as_rhs, largest_moduli
+from meshsolve.arrays import Csr, as_array, as_complex, as_rhs, largest_moduli
 from meshsolve.device_arrays import as_device_rhs
 from meshsolve.errors import InvalidInputError, PatternMismatchError
 from meshsolve.types import Array, ArrayLike
@@ -56,9 +56,7 @@ class Factor(spla.LinearOperator):
         if given.dtype.kind == "c":
             real = self._solve_real(given.real.copy(), solve_columns, rows, on_device)
             imaginary = self._solve_real(given.imag.copy(), solve_imaginary or solve_columns, rows, on_device)
-            x = (device.xp() if on_device else np).empty(real.shape, np.complex128)
-            x.real, x.imag = real, imaginary                # a product with 1j would make NaN of infinity
-            return deliver(x, real.shape, out, on_device)
+            return deliver(as_complex(real, imaginary), real.shape, out, on_device)
         x = self._solve_real(given, solve_columns, rows, on_device)
         narrow = given.dtype == np.float32 and (out is None or _dtype_of(out, on_device) == np.float32)
         return deliver(x.astype(np.float32) if narrow else x, x.shape, out, on_device)

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse.linalg as spla
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr, as_array, as_integer, as_number, as_rhs, as_symmetric, thread_count
+from meshsolve.arrays import Csr, as_array, as_complex, as_integer, as_number, as_rhs, as_symmetric, thread_count
 from meshsolve.constraints import components, take_means, takes_constants_to_zero
 from meshsolve.errors import ConvergenceWarning, InvalidInputError
 from meshsolve.krylov.info import Info
@@ -351,7 +351,7 @@ def _start(x0, n, shape, is_complex):
 def _deliver(X, shape, is_complex):
     if is_complex:
         half = X.shape[1] // 2
-        X = X[:, :half] + 1j * X[:, half:]
+        X = as_complex(X[:, :half], X[:, half:])
     return X.reshape(shape)
 
 
