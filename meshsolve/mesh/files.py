@@ -160,8 +160,16 @@ def _encode(kind, vertices, faces):
         return _core.write_obj(vertices.reshape(-1), faces.reshape(-1))
     if kind == ".ply":
         return write_ply(vertices, faces)
+    if kind == ".off":
+        return _write_off(vertices, faces)
     import trimesh
 
-    mesh = trimesh.Trimesh(vertices, faces, process=False)
-    content = mesh.export(file_type=kind[1:], **({"digits": 17} if kind == ".off" else {}))
+    content = trimesh.Trimesh(vertices, faces, process=False).export(file_type=kind[1:])
     return content.encode() if isinstance(content, str) else content
+
+
+def _write_off(vertices, faces):
+    """The shortest decimals that are the same numbers again; trimesh writes so many behind the point, whatever the size."""
+    corners = "".join(f"3 {i} {j} {k}\n" for i, j, k in faces.tolist())
+    places = _core.write_obj(vertices.reshape(-1), np.zeros(0, np.int32)).replace(b"v ", b"")
+    return f"OFF\n{len(vertices)} {len(faces)} 0\n".encode() + places + corners.encode()

@@ -434,7 +434,7 @@ def test_comments_in_an_off(tmp_path, change):
     assert mesh.vertices.tolist() == [[0, 0, 0], [1, 0, 0], [0, 1, 0]] and mesh.faces.tolist() == [[0, 1, 2]]
 
 
-@pytest.mark.parametrize("extension, bound", [("obj", 0), ("ply", 0), ("off", 1e-16), ("stl", 1e-7), ("glb", 1e-7), ("obj.gz", 0),
+@pytest.mark.parametrize("extension, bound", [("obj", 0), ("ply", 0), ("off", 0), ("stl", 1e-7), ("glb", 1e-7), ("obj.gz", 0),
                                               ("ply.gz", 0)])
 def test_formats_keep_vertices_and_faces(tmp_path, extension, bound):
     sphere = datasets.icosphere(2)
@@ -448,6 +448,16 @@ def test_formats_keep_vertices_and_faces(tmp_path, extension, bound):
     else:
         assert np.array_equal(again.faces, mesh.faces) and np.abs(again.vertices - mesh.vertices).max() <= bound
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("extension", ["obj", "ply", "off"])
+@pytest.mark.parametrize("size", [1e-30, 1e-9, 1e30])
+def test_formats_keep_meshes_of_any_size(tmp_path, extension, size):
+    """A fixed number of digits behind the point makes one place of a small mesh."""
+    sphere = datasets.icosphere(1)
+    path = tmp_path / f"mesh.{extension}"
+    Mesh(sphere.vertices * size / 3, sphere.faces).save(path)
+    assert np.array_equal(load_mesh(path).vertices, sphere.vertices * size / 3)
 
 
 @pytest.mark.parametrize("kind", ["ascii", "binary"])
