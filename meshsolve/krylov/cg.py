@@ -30,6 +30,7 @@ CONVERGED, RUNNING, EXHAUSTED = "converged", "running", "maxiter reached"
 STAGNATED = "stagnated: the true residual no longer falls, b is solved as well as rounding allows"
 DIVERGED = "diverged: rounding errors have taken over"
 INDEFINITE = "broke down: A is not positive definite, or M is not"
+TOO_LARGE = "the solution leaves the range of float64"
 OUTSIDE = "b is not in the range of A: its means were taken out, and the rest is solved"
 TINY = np.finfo(np.float64).tiny        # what is smaller has lost its digits
 NEGATIVE = 1e-4, 1e-13                  # r . M r beside the lengths of both, p . A p beside |p| . |A| |p|: below minus this is no rounding
@@ -113,14 +114,14 @@ def _start_here(matrix, b, M, x0, threads):
     report = Report(threads=threads, nnz_A=matrix.nnz)
     if not hasattr(M, "apply_inside") or M.on_device or matrix.n < RENUMBERED or not _scattered(matrix):
         run = _Run(matrix, B, X, precondition, null_space, threads, report, shift)
-        return run, shape, lambda X: _deliver(X / shift, shape, is_complex)
+        return run, shape, lambda X: _deliver(_unshifted(X, shift), shape, is_complex)
     with report.phase("renumber"):
         place = M.places()
         matrix, B, X = _renumbered(matrix, place, threads), B[place], X[place]
     if null_space is not None and not M.connected:          # else a mean is a mean in any numbering
         null_space = _elsewhere(null_space, place)
     run = _Run(matrix, B, X, _reusing(M.apply_inside), null_space, threads, report, shift)
-    return run, shape, lambda X: _deliver(_back(X / shift, place), shape, is_complex)
+    return run, shape, lambda X: _deliver(_back(_unshifted(X, shift), place), shape, is_complex)
 
 
 def _start_on_device(matrix, b, M, x0):
@@ -300,6 +301,13 @@ class _Run(Solve):
             self.truth = self._last_residual(self.R)
         self.norm = self.truth
         self._judge_range()
+        self._judge_size()
+
+    def _judge_size(self):
+        """Columns whose solution is out of range in the scale of the caller's b."""
+        if (self.shift < 1).any():
+            beyond = ~np.isfinite(_unshifted(self.X, self.shift)).all(axis=0)
+            self.reason[beyond], self.norm[beyond] = TOO_LARGE, np.inf
 
     def _last_residual(self, out):
         """The true residual of the mean-free X, which the caller gets."""
@@ -337,6 +345,12 @@ def _into_range(B, X):
         B *= shift
         X *= shift
     return shift
+
+
+def _unshifted(X, shift):
+    """X in the scale of the caller's b; infinite where it is out of range there."""
+    with np.errstate(over="ignore"):
+        return X / shift
 
 
 def _start(x0, n, shape, is_complex):

@@ -15,7 +15,7 @@ import numpy as np
 from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_integer, as_number, as_symmetric, thread_count
 from meshsolve.errors import ConvergenceWarning, InvalidInputError
-from meshsolve.krylov.cg import _deliver, _into_range, _preconditioner, _real_columns, _start
+from meshsolve.krylov.cg import TOO_LARGE, _deliver, _into_range, _preconditioner, _real_columns, _start, _unshifted
 from meshsolve.krylov.info import Info
 from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Callback, Matrix
@@ -26,7 +26,6 @@ ORTHOGONAL = 1e-10                      # |r . q| over the lengths of r and q = 
 
 CONVERGED, EXHAUSTED = "converged", "maxiter reached"
 STAGNATED = "stagnated: the true residual no longer falls"
-TOO_LARGE = "the solution leaves the range of float64"
 BROKE_DOWN = "broke down: r . M r or q . A q became zero"
 SLOW = "slow: the residual fell less than 10 times in {} iterations"
 
@@ -122,8 +121,7 @@ def iterate(A, b, M, x0, rtol, atol, maxiter, callback=None, threads=None, patie
                     X[:, c] = x / shift[c]
                     callback(_deliver(X, shape, is_complex))
             run.iterate(rtol, atol * shift[c], maxiter, tell, patience)
-            with np.errstate(over="ignore"):
-                X[:, c] = run.x / shift[c]
+            X[:, c] = _unshifted(run.x, shift[c])
             if not np.isfinite(X[:, c]).all():
                 run.reason, run.norm = TOO_LARGE, np.inf
             runs.append(run)
@@ -209,12 +207,13 @@ class _Column:
             if tau == 0 or rho == 0 or sigma == 0 or not np.isfinite(rho) or not np.isfinite(sigma):
                 return self._look(x, BROKE_DOWN)
             alpha = rho / sigma
-            before, theta = theta, np.sqrt(_core.sqmr_subtract(alpha, t, r, self.threads)) / tau
-            c2 = 1 / (1 + theta * theta)
+            with np.errstate(over="ignore", invalid="ignore"):          # as the test below finds
+                before, theta = theta, np.sqrt(_core.sqmr_subtract(alpha, t, r, self.threads)) / tau
+                c2 = 1 / (1 + theta * theta)
+                tau, share, size = tau * (theta * np.sqrt(c2)), c2 * before * before, c2 * alpha
             if not np.isfinite(theta):
                 return self._look(x, BROKE_DOWN)
-            tau *= theta * np.sqrt(c2)
-            _core.sqmr_smooth(c2 * before * before, c2 * alpha, q, d, x, self.threads)
+            _core.sqmr_smooth(share, size, q, d, x, self.threads)
             self.iterations += 1
             self.residuals.append(tau / self.scale)
             if callback is not None:

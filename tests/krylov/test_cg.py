@@ -280,3 +280,16 @@ def test_the_callers_arrays_stay():
         ms.cg(L, b, M=ms.parac(L), x0=x0)
         ms.cg(L, b + 1, x0=x0)
     assert np.array_equal(b, kept[0]) and np.array_equal(x0, kept[1]) and np.array_equal(L.data, kept[2])
+
+
+def test_a_solution_beyond_float64_has_not_converged():
+    """In the scale in which a large b is worked on it is in range."""
+    A, b = np.diag([1e-300, 1.0]), np.array([[1e300, 0.0], [0.0, 1.0]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        with pytest.warns(ms.ConvergenceWarning, match="leaves the range of float64"):
+            x, info = ms.cg(A, b[:, 0])
+    assert not info.converged and info.relative_residual == np.inf and np.isinf(x[0])
+    with pytest.warns(ms.ConvergenceWarning, match="column 0: the solution leaves"):
+        x, info = ms.cg(A, b)
+    assert info.reason.tolist() == ["the solution leaves the range of float64", "converged"] and np.isfinite(x[:, 1]).all()
