@@ -328,7 +328,8 @@ class LUFactor(Factor):
         if not found.error <= WRONG[self.precision]:
             warn(f"the backward error of the solution is {found.error:.2g}: the matrix is too badly conditioned for its pivots",
                  ConvergenceWarning)
-        self._seen.add(transposed)
+        if columns.any():                                            # zeros are solved by any factor
+            self._seen.add(transposed)
         self._refine_always = self._refine_always or found.steps > 0
         return found.x
 

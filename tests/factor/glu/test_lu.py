@@ -211,6 +211,17 @@ def test_a_bad_factor_in_single_precision_is_noticed(trans):
     assert backward_error(weak if trans == "N" else weak.T, x, b) < 1e-6
 
 
+@pytest.mark.parametrize("trans", ["N", "T"])
+def test_a_right_hand_side_of_zeros_says_nothing_of_a_factor(trans):
+    """As of a circuit at rest: the first one that is not zero is measured."""
+    A, b = np.array([[1.0, 0.9], [0.9, 1.0]]), np.array([1.0, 3.0])
+    F = ms.lu(A).refactor(np.where(np.eye(2), 1.5e-3 * A, A))
+    F.solve(np.zeros((2, 3)), trans)
+    assert F.report.facts["backward_error"] == 0
+    F.solve(b, trans)
+    assert F.report.facts["backward_error"] > 0
+
+
 def test_solutions_near_the_end_of_the_range_are_refined():
     """||x|| / ||r|| is beyond it, and was an error of 0."""
     F = ms.lu([[0.7e-304]], precision="mixed")
