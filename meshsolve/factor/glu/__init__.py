@@ -34,6 +34,7 @@ PRECISIONS = ("double", "single", "mixed")
 THRESHOLD = 0.1                # of a column's largest entry, from which the diagonal stays pivot inside a front
 TINY, BOOST = 1e-13, 1e-8      # of the scaled matrix: a static pivot that is smaller, and what it becomes
 RISK, GROWTH = 1e3, 1e8        # max |U| / max |B| from which a factor is probed; from which that is done row by row
+UNBOUNDED = 1e6                # ... from which every solution is measured: one that is good says nothing of the next
 WRONG = {"double": 1e-12, "mixed": 1e-12, "single": 1e-4}       # backward error at which pivots are given up, after refinement
 STEPS = {"double": 2, "mixed": 20, "single": 0}                 # of refinement at most
 ENOUGH, ROUNDING = 1e-13, 1e-15  # backward error that is not refined, which costs two solves more; and what refinement aims at
@@ -294,7 +295,7 @@ class LUFactor(Factor):
         that is above 1e-13, this solve and all later ones are refined, at most two steps (Skeel 1980), and where it stays above
         1e-12, other pivots are chosen. A factor of ``precision="single"`` is not refined, and other pivots are chosen above 1e-4.
         Where entries have grown by more than 1000, a solution of the factor's own is measured as well, one solve more: b may have
-        no weight where the factor is bad.
+        no weight where the factor is bad. From a growth of a million on every solution is measured.
         """
         if trans == "N" and out is None and self._settled():
             x = self._solve_vector(self._factor.solve_vector, b)
@@ -308,8 +309,12 @@ class LUFactor(Factor):
 
     def _settled(self):
         """Whether the core's solutions with A are taken as they are."""
-        return (False in self._seen and not self._is_lost and not self._refine_always and self.precision == "double"
+        return (False in self._seen and not self._is_lost and not self._measures_all() and self.precision == "double"
                 and self._place == "cpu" and self._spare.dtype is DOUBLE)
+
+    def _measures_all(self):
+        """Whether one good solution says nothing of the next: a factor that needs refinement, or whose growth bounds no error."""
+        return self._refine_always or not self._growth < UNBOUNDED
 
     def _solve_complex(self, b, trans, out):
         columns, shape = as_rhs(b, self.shape[0], dtype=np.complex128)
@@ -317,7 +322,7 @@ class LUFactor(Factor):
         return deliver(x.conj() if trans == "H" else x, shape, out)
 
     def _solve_columns(self, columns, transposed):
-        if columns.shape[1] == 0 or (transposed in self._seen and not self._refine_always):
+        if columns.shape[1] == 0 or (transposed in self._seen and not self._measures_all()):
             return self._apply(columns, transposed)
         self._probe(transposed)
         found = self._refined(columns, transposed)
