@@ -119,6 +119,10 @@ class CholeskyFactor(Factor):
 
     def _singular_laplacian(self, root):
         column = int(self.perm[root])
+        if hasattr(self._constraint, "center"):             # with pin=True the rows beside the pin do not sum to 0
+            return NotPositiveDefiniteError(
+                "A is singular to working precision: the weights that join the component of column "
+                f"{column} to the row that is left out (pin=True) vanish in rounding beside its others", column)
         return NotPositiveDefiniteError(
             f"A is not positive definite: every row of the component of column {column} sums to 0, as a Laplacian's do, so it "
             "takes constants to 0 and is singular: use pin=True, fix some rows (fixed=), or add a mass term", column)

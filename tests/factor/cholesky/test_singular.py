@@ -79,3 +79,10 @@ def test_rows_that_are_watched_change():
         less = A + sp.csr_array((np.ones(2), (rows, rows)), shape=A.shape)
         assert sym.perm[null.find(less.tocsr().data)] // 225 == missing
         assert null.find(on[missing % 2].tocsr().data) == -1
+
+
+def test_a_pin_that_rounding_cuts_off_is_not_asked_for_again():
+    W = np.array([[0.0, 1e-30, 0.0], [1e-30, 0.0, 1.0], [0.0, 1.0, 0.0]])
+    with pytest.raises(ms.NotPositiveDefiniteError, match="vanish in rounding") as told:
+        ms.cholesky(np.diag(W.sum(axis=1)) - W, pin=True, device="cpu")
+    assert told.value.column in (1, 2)
