@@ -275,7 +275,7 @@ def largest_moduli(x):
 
 
 def as_complex(real, imaginary):
-    """The complex128 array of two real ones, numpy's or CuPy's: a product with 1j would make NaN of an infinite part."""
+    """The complex128 array of two real ones: a product with 1j would make NaN of an infinite part."""
     x = real.astype(np.complex128)
     x.imag = imaginary
     return x

@@ -56,7 +56,8 @@ class Factor(spla.LinearOperator):
         if given.dtype.kind == "c":
             real = self._solve_real(given.real.copy(), solve_columns, rows, on_device)
             imaginary = self._solve_real(given.imag.copy(), solve_imaginary or solve_columns, rows, on_device)
-            return deliver(as_complex(real, imaginary), real.shape, out, on_device)
+            x = real + 1j * imaginary if on_device else as_complex(real, imaginary)
+            return deliver(x, real.shape, out, on_device)
         x = self._solve_real(given, solve_columns, rows, on_device)
         narrow = given.dtype == np.float32 and (out is None or _dtype_of(out, on_device) == np.float32)
         return deliver(x.astype(np.float32) if narrow else x, x.shape, out, on_device)
