@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from meshsolve import _core
 from meshsolve.arrays import Csr
 from meshsolve.errors import SingularMatrixError
+from meshsolve.factor.base import solve_near_one
 from meshsolve.factor.symbolic import Symbolic
 from meshsolve.memory import ensure_memory
 
@@ -74,7 +75,15 @@ class CompleteCore:
 
     def solve(self, scale, columns, out):
         """out := S (L D L^T)^-1 S columns."""
-        self.native.solve(scale, columns, out, self.threads)
+        if self.dtype == np.float64:
+            self.native.solve(scale, columns, out, self.threads)
+        else:
+            out[...] = solve_near_one(lambda near: self._solved(scale, near), columns, scale[:, None])
+
+    def _solved(self, scale, columns):
+        x = np.empty(columns.shape)
+        self.native.solve(scale, columns, x, self.threads)
+        return x
 
     def extract(self):
         """(perm, L, D) in the order of elimination."""
