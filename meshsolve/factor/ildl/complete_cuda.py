@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import device
+from meshsolve.factor.base import solve_near_one
 from meshsolve.factor.ildl.complete import TINY, TINY_DEFICIENT, block_diagonal, overflow
 from meshsolve.factor.ildl.fronts_cuda import DeviceComplete, Tree
 
@@ -46,7 +47,7 @@ class DeviceCompleteCore:
         with device.errors("the complete factor"):
             failed = self.native.factor(device.to_device(scaled))
             if failed < 0:
-                self._scale = device.to_device(scale[self.plan.symbolic.perm])
+                self._scale, self._own = device.to_device(scale[self.plan.symbolic.perm]), device.to_device(scale[:, None])
         self.__dict__.pop("_diagonal", None)
         self.__dict__.pop("nnz", None)
         if failed >= 0:
@@ -54,7 +55,8 @@ class DeviceCompleteCore:
 
     def apply_device(self, block):
         """S (L D L^T)^-1 S block for a C contiguous (n, k) float64 block on the device; a new one."""
-        return self.native.solve(self._scale, block)
+        solve = lambda near: self.native.solve(self._scale, near)
+        return solve(block) if self.dtype == np.float64 else solve_near_one(solve, block, self._own)
 
     def check(self):
         """Wait for the device, so that what has failed there is raised here."""

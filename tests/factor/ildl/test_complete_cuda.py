@@ -197,6 +197,13 @@ def test_single_precision(gpu, monkeypatch):
         assert info.converged and 1 < info.iterations < 12 and np.linalg.norm(A @ x - b) <= 1e-10 * np.linalg.norm(b)
 
 
+@pytest.mark.parametrize("size", [1e-90, 1e90])
+def test_single_precision_takes_matrices_and_right_hand_sides_of_any_size(gpu, size):
+    A, b = np.array([[2.0, 1.0], [1.0, -1.0]]), np.array([[3.0, 3e-150], [0.0, 0.0]])
+    x = ms.ildl(A * size, fill_level=None, dtype=np.float32, device="cuda").solve(b)
+    assert np.allclose(x * size, [[1.0, 1e-150], [1.0, 1e-150]], rtol=1e-6, atol=0)
+
+
 # ---- new values, errors -----------------------------------------------------------------------------------------------------
 
 
