@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from meshsolve.arrays import as_perm, as_seed, thread_count
-from meshsolve.device import holds
+from meshsolve.device import holds, to_host
 from meshsolve.errors import InvalidInputError
-from meshsolve.order.auto import auto, auto_within
+from meshsolve.order.auto import auto, auto_within, is_scale_free
 from meshsolve.order.nested import dissect_there, nested_dissection
 from meshsolve.order.ordering import Ordering, OrderingLike, SeparatorTree
 from meshsolve.order.prepass_cuda import on_host
@@ -48,7 +48,8 @@ def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | 
         Of ``"auto"`` on the CPU: operations a row beyond which nothing is ordered.
     place : {"cpu", "cuda"}
         Where the pattern lies. ``"cuda"``: ``"auto"`` and ``"nd"`` are the nested dissection of the GPU, whose ``perm`` stays
-        there; minimum degree, whose steps depend on each other, and the simple ones are the CPU's.
+        there; minimum degree, whose steps depend on each other and which ``"auto"`` takes for scale-free graphs, and the simple
+        ones are the CPU's.
 
     Returns
     -------
@@ -70,6 +71,8 @@ def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | 
     if not isinstance(ordering, str):
         return Ordering(as_perm(ordering, pattern.n, "ordering"), "given", report=Report(ordering="given"))
     if place == "cuda":
+        if ordering == "auto" and is_scale_free(replace(pattern, indptr=to_host(pattern.indptr))):
+            ordering = "amd"
         return dissect_there(pattern, as_seed(seed), thread_count(threads)) if ordering in ("auto", "nd") else resolve(
             ordering, on_host(pattern), seed, threads, effort=effort)
     methods = {

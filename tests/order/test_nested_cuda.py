@@ -51,6 +51,12 @@ def test_laws(cuda, name):
     assert o.method == "nd" and isinstance(o.perm, np.ndarray)
 
 
+def test_scale_free_graphs_are_ordered_by_minimum_degree(cuda):
+    A = ms.datasets.rmat(14, edges_per_vertex=2)
+    S, expected = ms.analyze(A, device="cuda"), order.amd(A)
+    assert S.ordering.method == "amd" and np.array_equal(S.ordering.perm, expected.perm)
+
+
 @pytest.mark.parametrize("make", [lambda: triangulated(75, 70), lambda: grid(18, 17, 17),
                                   lambda: sp.csr_array(sp.block_diag([triangulated(60, 50), triangulated(60, 40)]))],
                          ids=["mesh", "grid", "parts"])
