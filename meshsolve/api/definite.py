@@ -85,7 +85,8 @@ def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None
         Only the lower triangle of A is read, and of the matrices that are factored later.
     device : {"auto", "cpu", "cuda"}
         Where to order and analyse. On the GPU ``"auto"``, but for scale-free graphs, and ``"nd"`` are the nested dissection made
-        there, the other orderings are the CPU's; what was found stays there, and comes to the host when it is asked for. ``"auto"`` as in :func:`cholesky`.
+        there, the other orderings are the CPU's; what was found stays there, and comes to the host when it is asked for.
+        ``"auto"`` as in :func:`cholesky`.
 
     Returns
     -------
