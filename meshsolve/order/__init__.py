@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from meshsolve.arrays import as_perm, as_seed, thread_count
-from meshsolve.device import holds, to_host
+from meshsolve.device import holds
 from meshsolve.errors import InvalidInputError
 from meshsolve.order.auto import auto, auto_within, is_scale_free
 from meshsolve.order.nested import dissect_there, nested_dissection
@@ -71,7 +71,7 @@ def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | 
     if not isinstance(ordering, str):
         return Ordering(as_perm(ordering, pattern.n, "ordering"), "given", report=Report(ordering="given"))
     if place == "cuda":
-        if ordering == "auto" and is_scale_free(replace(pattern, indptr=to_host(pattern.indptr))):
+        if ordering == "auto" and is_scale_free(pattern):
             ordering = "amd"
         return dissect_there(pattern, as_seed(seed), thread_count(threads)) if ordering in ("auto", "nd") else resolve(
             ordering, on_host(pattern), seed, threads, effort=effort)

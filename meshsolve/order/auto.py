@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from meshsolve.arrays import as_seed, one_of, thread_count
+from meshsolve.device import holds, to_host
 from meshsolve.mesh import MeshLike, pattern_of
 from meshsolve.order.nested import DEFAULT_PATCH, EFFORTS, SMALL, TooManyOperations, dissect
 from meshsolve.order.ordering import Ordering
@@ -84,10 +85,15 @@ def is_scale_free(pattern):
     constraints have them, do not make it one."""
     if pattern.n < SMALL:
         return False
-    degree = np.diff(pattern.indptr)
+    degree = pattern.indptr[1:] - pattern.indptr[:-1]
+    if _spread(degree) <= SPREAD:
+        return False
+    degree = to_host(degree) if holds(degree) else degree           # hardly ever: a mesh stays where it is
     few = len(degree) - int(OUTLIERS * len(degree))
-    return _spread(degree) > SPREAD and _spread(np.partition(degree, few - 1)[:few]) > SPREAD
+    return _spread(np.partition(degree, few - 1)[:few]) > SPREAD
 
 
 def _spread(degree):
-    return degree.std() / max(degree.mean(), 1.0)
+    """Standard deviation beside the mean, or 1 if that is less, of integers here or on the GPU."""
+    mean, squares = (int(total) / len(degree) for total in (degree.sum(), (degree * degree).sum()))
+    return math.sqrt(max(squares - mean * mean, 0.0)) / max(mean, 1.0)
