@@ -119,6 +119,12 @@ def solve_near_one(solve, columns, scale=None):
         return xp.ldexp(solve(xp.ldexp(columns, -shift)), shift)
 
 
+def irregular(n):
+    """(n,) numbers of either sign between 1/2 and 1, in no pattern: Weyl's sequence."""
+    spread = np.arange(n) * 0.6180339887498949 % 1 - 0.5
+    return spread + np.copysign(0.5, spread)
+
+
 def norm_of_inverse(solve, adjoint, n, dtype=DOUBLE):
     """Estimate from below of ||A^-1||_1, infinite where a solution is not finite; the same at each call.
 
@@ -135,8 +141,7 @@ def norm_of_inverse(solve, adjoint, n, dtype=DOUBLE):
     if n <= 4:
         return float(np.abs(solve(np.eye(n, dtype=dtype))).sum(axis=0).max())
     i = np.arange(n)
-    irregular = i * 0.6180339887498949 % 1 - 0.5
-    X = np.stack([np.ones(n), irregular + np.copysign(0.5, irregular), (1 - 2 * (i % 2)) * (1 + i / (n - 1))], axis=1)
+    X = np.stack([np.ones(n), irregular(n), (1 - 2 * (i % 2)) * (1 + i / (n - 1))], axis=1)
     X = np.ascontiguousarray(X / abs(X).sum(axis=0), dtype)
     estimate, used = 0.0, np.zeros(n, bool)
     for _ in range(NORM_STEPS):
@@ -201,8 +206,7 @@ def values_in(pattern, M, names=None):
         return M.data
     if M.data.dtype.kind == "c":
         parts = [Csr(M.n, M.indptr, M.indices, np.ascontiguousarray(part)) for part in (M.data.real, M.data.imag)]
-        real, imaginary = (values_in(pattern, part, names) for part in parts)
-        return real + 1j * imaginary
+        return as_complex(*(values_in(pattern, part, names) for part in parts))
     missing, data = _core.embed(pattern.indptr, pattern.indices, M.indptr, M.indices, M.data)
     if missing < 0:
         return data

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from meshsolve import _core
+from meshsolve.factor.base import irregular
 
 
 class Refined(NamedTuple):
@@ -48,9 +49,8 @@ def backward_error(norm, r, x, b):
 
 
 def flat(scale):
-    """A solution with scaled entries of either sign between 1/2 and 1, as (n, 1): Weyl's sequence."""
-    spread = np.arange(len(scale)) * 0.6180339887498949 % 1 - 0.5
-    return (scale * (spread + np.copysign(0.5, spread)))[:, None]
+    """A solution with scaled entries of either sign between 1/2 and 1, as (n, 1)."""
+    return (scale * irregular(len(scale)))[:, None]
 
 
 def by_rows(measure, size, x):
