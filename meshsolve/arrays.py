@@ -271,6 +271,8 @@ def lengths(x):
 
 def largest_moduli(x):
     """(k,) the largest modulus in each column of an (n, k) array."""
+    if isinstance(x, np.ndarray) and x.dtype.kind == "f":
+        return np.maximum(of_columns("max", x), -of_columns("min", x))      # abs(x) would be a copy
     return of_columns("max", abs(x))
 
 

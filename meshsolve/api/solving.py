@@ -12,7 +12,7 @@ from meshsolve import _core
 from meshsolve.api.definite import analyze, analyzed, cholesky
 from meshsolve.api.escalation import solve_indefinite
 from meshsolve.api.factors import lu
-from meshsolve.arrays import as_array, as_csr, as_number, as_rhs, as_symmetric, is_complex, one_of, thread_count
+from meshsolve.arrays import as_array, as_csr, as_number, as_rhs, as_symmetric, is_complex, lengths, one_of, thread_count
 from meshsolve.constraints import Pinned, takes_constants_to_zero
 from meshsolve.device import asarray, available, choose, errors, holds, on_cpu, scalar, to_device, to_host, xp
 from meshsolve.device_arrays import as_device_csr, as_device_rhs, on_device, uploaded
@@ -120,7 +120,7 @@ def _solve_symmetric(A, b, method, rtol, threads, device, place):
         return _solve_ildl(A, b, rtol, threads, device)
     inside = _in_range(F, b) if pinned else b
     x = F.solve(inside)
-    residual = _residual_there(A, x, b) if place == "cuda" else _relative_residual(M, x, b)
+    residual = _residual_there(A, x, b) if place == "cuda" else _relative_residual(M, x, b, thread_count(threads))
     outside = pinned and not residual <= rtol and _largest(b - inside) > 0.1 * rtol * _largest(b)
     return x, _direct("cholesky", residual, rtol, F, OUTSIDE if outside else ILL)
 
@@ -175,7 +175,7 @@ def _solve_lu(A, b, rtol, threads, device, place):
     if F.report.facts["device"] == "cuda":
         residual = _residual_there(A, x, b)
     else:
-        residual = _relative_residual(as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64), x, b)
+        residual = _relative_residual(as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64), x, b, thread_count(threads))
     return x, _direct("lu", residual, rtol, F)
 
 
@@ -273,16 +273,14 @@ def _real_columns(v, n):
     return xp().concatenate([as_device_rhs(xp().ascontiguousarray(part), n)[0] for part in (v.real, v.imag)], axis=1)
 
 
-def _relative_residual(M, x, b):
+def _relative_residual(M, x, b, threads=1):
     """||b - A x|| / ||b|| in the 2-norm, worst column."""
     if "c" in (M.data.dtype.kind, b.dtype.kind):
-        R, B = b - M.to_scipy() @ x, b
+        R, B = (v.reshape(M.n, -1) for v in (b - M.to_scipy() @ x, b))
+        left, size = (np.hypot(lengths(v.real), lengths(v.imag)) for v in (R, B))
     else:
         B, X = (np.ascontiguousarray(v.reshape(M.n, -1), np.float64) for v in (b, x))
-        R = np.empty_like(B)
-        _core.residual(M.indptr, M.indices, M.data, B.reshape(-1), X.reshape(-1), R.reshape(-1), np.empty(B.shape[1]), 1)
-    R, B = R.reshape(M.n, -1), B.reshape(M.n, -1)
-    largest = abs(B).max(axis=0, initial=0.0)
-    scale = np.where(largest > 0, largest, 1.0)                # squares stay in the range of float64
-    size = np.linalg.norm(B / scale, axis=0)
-    return float((np.linalg.norm(R / scale, axis=0) / np.where(size > 0, size, 1)).max(initial=0.0))
+        R, squares = np.empty_like(B), np.empty(B.shape[1])
+        _core.residual(M.indptr, M.indices, M.data, B.reshape(-1), X.reshape(-1), R.reshape(-1), squares, threads)
+        left, size = lengths(R), lengths(B)
+    return float((left / np.where(size > 0, size, 1)).max(initial=0.0))

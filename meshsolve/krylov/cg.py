@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse.linalg as spla
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr, as_array, as_complex, as_integer, as_number, as_rhs, as_symmetric, thread_count
+from meshsolve.arrays import Csr, as_array, as_complex, as_integer, as_number, as_rhs, as_symmetric, largest_moduli, lengths, thread_count
 from meshsolve.constraints import components, take_means, takes_constants_to_zero
 from meshsolve.errors import ConvergenceWarning, InvalidInputError
 from meshsolve.krylov.info import Info
@@ -117,7 +117,8 @@ def _start_here(matrix, b, M, x0, threads):
         return run, shape, lambda X: _deliver(_unshifted(X, shift), shape, is_complex)
     with report.phase("renumber"):
         place = M.places()
-        matrix, B, X = _renumbered(matrix, place, threads), B[place], X[place]
+        matrix, B = _renumbered(matrix, place, threads), B.take(place, axis=0)
+        X = X if x0 is None else X.take(place, axis=0)
     if null_space is not None and not M.connected:          # else a mean is a mean in any numbering
         null_space = _elsewhere(null_space, place)
     run = _Run(matrix, B, X, _reusing(M.apply_inside), null_space, threads, report, shift)
@@ -209,11 +210,11 @@ class _Run(Solve):
     # ---- the parts of an iteration ------------------------------------------------------------------------------------------
 
     def _begin(self, rtol, atol):
-        size, self.outside = np.linalg.norm(self.B, axis=0), np.zeros(self.B.shape[1])
+        size, self.outside = lengths(self.B), np.zeros(self.B.shape[1])
         self.scale, self.allowed = np.where(size > 0, size, 1.0), np.maximum(rtol * size, atol)
         if self.null_space is not None:
             self._to_the_range(rtol * size)
-            size = np.linalg.norm(self.B, axis=0)
+            size = lengths(self.B)
         self.X[:, size == 0] = 0
         if self.X.any():
             self.norm = self._last_residual(self.R)
@@ -233,7 +234,7 @@ class _Run(Solve):
         """
         centered = self.B.copy()
         self.null_space(centered)
-        outside = np.linalg.norm(self.B - centered, axis=0)
+        outside = lengths(self.B - centered)
         if (outside > 0.01 * allowed).any():
             self.B, self.outside = centered, outside
 
@@ -284,9 +285,9 @@ class _Run(Solve):
         broken = self.active & ~((curvature > 0) & (rho > 0))
         if not broken.any():
             return broken
-        lengths = np.linalg.norm(self.R, axis=0) * np.linalg.norm(self.precondition(self.R), axis=0)
+        products = lengths(self.R) * lengths(self.precondition(self.R))
         moduli, P = abs(self.matrix.to_scipy()), np.abs(self.P)
-        definite = (rho >= -NEGATIVE[0] * lengths - TINY) & (curvature >= -NEGATIVE[1] * (P * (moduli @ P)).sum(axis=0))
+        definite = (rho >= -NEGATIVE[0] * products - TINY) & (curvature >= -NEGATIVE[1] * (P * (moduli @ P)).sum(axis=0))
         self.reason[broken & ~definite] = INDEFINITE
         return broken & self.active
 
@@ -338,7 +339,7 @@ def _real_columns(b, n, name):
 def _into_range(B, X):
     """Multiplies columns of B and X, in place, by powers of two where squares of b would leave the range of float64, which made
     every x a solution; returns the (k,) factors, 1 otherwise."""
-    largest = np.maximum(B.max(axis=0, initial=0.0), -B.min(axis=0, initial=0.0))
+    largest = largest_moduli(B) if len(B) else np.zeros(B.shape[1])
     usual = (largest == 0) | (largest > 2.0**-400) & (largest < 2.0**400)
     shift = np.where(usual, 1.0, np.ldexp(1.0, -np.clip(np.frexp(largest)[1], -1000, 1000)))
     if not usual.all():

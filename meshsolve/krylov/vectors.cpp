@@ -6,13 +6,13 @@
 
 #include "native/fetch.hpp"
 #include "native/parallel.hpp"
+#include "native/widths.hpp"
 
 namespace ms::krylov {
 namespace {
 
 constexpr int64_t rows_per_block = 4096;
-constexpr int64_t widest = 8;                      // columns that a sweep holds in registers
-constexpr int64_t lanes = 4;                       // sums of a single column that do not wait for each other
+constexpr int64_t lanes = 4;                       // sums of a column that do not wait for each other
 
 // f(from, to, sums) for each block of rows adds to sums[0..k); totals are added in the order of the blocks.
 template <class F>
@@ -27,36 +27,51 @@ void over_blocks(int64_t n, int64_t k, double* totals, int threads, F&& f) {
     for (int64_t c = 0; c < k; ++c) totals[c] += sums[b * k + c];
 }
 
-// f(i, c, width) for all columns c, c + 1, ... of a row, at most `widest` at a time.
+// f(K, stride, c) for columns c .. c + K of k: K is a constant, and the stride from row to row as well where these are all there are.
 template <class F>
 void over_columns(int64_t k, F&& f) {
-  for (int64_t c = 0; c < k; c += widest) f(c, std::min(widest, k - c));
+  in_widths<8, 4, 3, 2, 1>(k, [&](auto K, int64_t c) {
+    if (K == k)
+      f(K, K, c);
+    else
+      f(K, k, c);
+  });
 }
 
-// (A V)(i, c..c + width)
-inline void row_times(const Pattern& A, const double* x, int64_t i, const double* V, int64_t k, int64_t c, int64_t width, double* sum) {
-  std::fill(sum, sum + width, 0.0);
+// Row i of A V, of K columns.
+template <int64_t K, class Stride>
+inline std::array<double, K> row_times(const Pattern& A, const double* x, int64_t i, const double* V, Stride stride) {
+  std::array<double, K> sum{};
   for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
-    const double* const v = V + int64_t{A.idx[p]} * k + c;
-    for (int64_t j = 0; j < width; ++j) sum[j] += x[p] * v[j];
+    const double* const v = V + int64_t{A.idx[p]} * stride;
+    for (int64_t c = 0; c < K; ++c) sum[c] += x[p] * v[c];
   }
-}
-
-inline double row_times(const Pattern& A, const double* x, int64_t i, const double* V) {
-  double sum = 0;
-  for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) sum += x[p] * V[A.idx[p]];
   return sum;
 }
 
-// The sum of term(i) for from <= i < to. A total that lies in memory beside arrays of the same type would be written and read
-// again for each term.
-template <class F>
-inline double sum_of(int64_t from, int64_t to, F&& term) {
-  std::array<double, lanes> sum{};
+// sums[c] := the sum of term(i, c) for from <= i < to. A total that lies in memory beside arrays of the same type would be written
+// and read again for each term.
+template <int64_t K, class F>
+inline void add_up(int64_t from, int64_t to, double* sums, F&& term) {
+  double sum[lanes][K] = {};
+  const auto add = [&](int64_t i, int64_t l) {
+    for (int64_t c = 0; c < K; ++c) sum[l][c] += term(i, c);
+  };
   for (; from + lanes <= to; from += lanes)
-    for (int64_t l = 0; l < lanes; ++l) sum[l] += term(from + l);
-  for (; from < to; ++from) sum[0] += term(from);
-  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    for (int64_t l = 0; l < lanes; ++l) add(from + l, l);
+  for (; from < to; ++from) add(from, 0);
+  for (int64_t c = 0; c < K; ++c) sums[c] = (sum[0][c] + sum[1][c]) + (sum[2][c] + sum[3][c]);
+}
+
+// sums[c] := the sum of term(i, row i of A V, c).
+template <int64_t K, class Stride, class F>
+inline void add_up_rows(const Pattern& A, const double* x, int64_t from, int64_t to, const double* V, Stride stride, double* sums, F&& term) {
+  std::array<double, K> total{};
+  for (int64_t i = from; i < to; ++i) {
+    const auto row = row_times<K>(A, x, i, V, stride);
+    for (int64_t c = 0; c < K; ++c) total[c] += term(i, row[c], c);
+  }
+  std::copy(total.begin(), total.end(), sums);
 }
 
 }  // namespace
@@ -90,92 +105,72 @@ void renumber(const Pattern& A, const double* x, const int32_t* place, int64_t* 
 
 void multiply_dot(const Pattern& A, const double* x, const double* P, double* Q, int64_t k, double* dots, int threads) {
   over_blocks(A.n, k, dots, threads, [&](int64_t from, int64_t to, double* sums) {
-    if (k == 1) {
-      double sum = 0;
-      for (int64_t i = from; i < to; ++i) sum += P[i] * (Q[i] = row_times(A, x, i, P));
-      sums[0] = sum;
-      return;
-    }
-    std::array<double, widest> s;
-    for (int64_t i = from; i < to; ++i)
-      over_columns(k, [&](int64_t c, int64_t width) {
-        row_times(A, x, i, P, k, c, width, s.data());
-        for (int64_t j = 0; j < width; ++j) sums[c + j] += P[i * k + c + j] * (Q[i * k + c + j] = s[j]);
-      });
+    over_columns(k, [&](auto K, auto stride, int64_t first) {
+      const double* const p = P + first;
+      double* const q = Q + first;
+      add_up_rows<K>(A, x, from, to, p, stride, sums + first,
+                     [&](int64_t i, double row, int64_t c) { return p[i * stride + c] * (q[i * stride + c] = row); });
+    });
   });
 }
 
 void residual(const Pattern& A, const double* x, const double* B, const double* X, double* R, int64_t k, double* norms, int threads) {
   over_blocks(A.n, k, norms, threads, [&](int64_t from, int64_t to, double* sums) {
-    if (k == 1) {
-      double sum = 0;
-      for (int64_t i = from; i < to; ++i) {
-        const double r = R[i] = B[i] - row_times(A, x, i, X);
-        sum += r * r;
-      }
-      sums[0] = sum;
-      return;
-    }
-    std::array<double, widest> s;
-    for (int64_t i = from; i < to; ++i)
-      over_columns(k, [&](int64_t c, int64_t width) {
-        row_times(A, x, i, X, k, c, width, s.data());
-        for (int64_t j = 0; j < width; ++j) {
-          const double r = R[i * k + c + j] = B[i * k + c + j] - s[j];
-          sums[c + j] += r * r;
-        }
+    over_columns(k, [&](auto K, auto stride, int64_t first) {
+      const double* const b = B + first;
+      double* const r = R + first;
+      add_up_rows<K>(A, x, from, to, X + first, stride, sums + first, [&](int64_t i, double row, int64_t c) {
+        const double left = r[i * stride + c] = b[i * stride + c] - row;
+        return left * left;
       });
+    });
   });
 }
 
 void step(int64_t n, int64_t k, const double* alpha, const double* P, const double* Q, double* X, double* R, double* norms, int threads) {
   over_blocks(n, k, norms, threads, [&](int64_t from, int64_t to, double* sums) {
-    if (k == 1) {
-      const double a = alpha[0];
-      for (int64_t i = from; i < to; ++i) X[i] += a * P[i];
-      sums[0] = sum_of(from, to, [&](int64_t i) {
-        const double r = R[i] -= a * Q[i];
+    over_columns(k, [&](auto K, auto stride, int64_t first) {
+      std::array<double, K> a;
+      std::copy_n(alpha + first, K, a.begin());
+      add_up<K>(from, to, sums + first, [&](int64_t i, int64_t c) {
+        const int64_t at = i * stride + first + c;
+        X[at] += a[c] * P[at];
+        const double r = R[at] -= a[c] * Q[at];
         return r * r;
       });
-      return;
-    }
-    for (int64_t i = from; i < to; ++i)
-      for (int64_t c = 0; c < k; ++c) {
-        const int64_t at = i * k + c;
-        X[at] += alpha[c] * P[at];
-        R[at] -= alpha[c] * Q[at];
-        sums[c] += R[at] * R[at];
-      }
+    });
   });
 }
 
 void direction(int64_t n, int64_t k, const double* beta, const double* Z, double* P, int threads) {
   for_range(n * k < 50'000 ? 1 : threads, n, 4 * rows_per_block, [&](int64_t from, int64_t to, int) {
-    if (k == 1) {
-      const double b = beta[0];
-      for (int64_t i = from; i < to; ++i) P[i] = Z[i] + b * P[i];
-      return;
-    }
-    for (int64_t i = from; i < to; ++i)
-      for (int64_t c = 0; c < k; ++c) P[i * k + c] = Z[i * k + c] + beta[c] * P[i * k + c];
+    over_columns(k, [&](auto K, auto stride, int64_t first) {
+      std::array<double, K> b;
+      std::copy_n(beta + first, K, b.begin());
+      for (int64_t i = from; i < to; ++i)
+        for (int64_t c = 0; c < K; ++c) {
+          const int64_t at = i * stride + first + c;
+          P[at] = Z[at] + b[c] * P[at];
+        }
+    });
   });
 }
 
 void dot(int64_t n, int64_t k, const double* U, const double* V, double* dots, int threads) {
   over_blocks(n, k, dots, threads, [&](int64_t from, int64_t to, double* sums) {
-    if (k == 1) {
-      sums[0] = sum_of(from, to, [&](int64_t i) { return U[i] * V[i]; });
-      return;
-    }
-    for (int64_t i = from; i < to; ++i)
-      for (int64_t c = 0; c < k; ++c) sums[c] += U[i * k + c] * V[i * k + c];
+    over_columns(k, [&](auto K, auto stride, int64_t first) {
+      add_up<K>(from, to, sums + first, [&](int64_t i, int64_t c) {
+        const int64_t at = i * stride + first + c;
+        return U[at] * V[at];
+      });
+    });
   });
 }
 
 double subtract(int64_t n, double alpha, const double* T, double* R, int threads) {
   double squares = 0;
   over_blocks(n, 1, &squares, threads, [&](int64_t from, int64_t to, double* sums) {
-    sums[0] = sum_of(from, to, [&](int64_t i) {
+    add_up<1>(from, to, sums, [&](int64_t i, int64_t) {
       const double r = R[i] -= alpha * T[i];
       return r * r;
     });

@@ -8,7 +8,6 @@
 #include "native/fetch.hpp"
 #include "native/parallel.hpp"
 #include "native/split.hpp"
-#include "native/widths.hpp"
 #include "parac.hpp"
 
 namespace ms::parac {
@@ -102,30 +101,31 @@ void Inverse<T>::apply_block(const double* b, int64_t row_b, int64_t column_b, d
 template <class T>
 void Inverse<T>::apply(const double* B, int64_t row_b, int64_t column_b, double* X, int64_t row_x, int64_t column_x, int64_t k,
                        int threads) const {
-  const int64_t size = static_cast<int64_t>(pivots_.D.size()) * std::min<int64_t>(k, 8);
   auto work = work_->lend();
-  if (work->size() < size) *work = Buffer<double>(size);
-  in_widths<8, 4, 2, 1>(k, [&](auto K, int64_t at) {
-    apply_block<K>(B + at * column_b, row_b, column_b, X + at * column_x, row_x, column_x, work->data(), threads);
+  double* const Y = room(*work, k);
+  trisolve::in_groups(k, [&](auto K, int64_t at) {
+    apply_block<K>(B + at * column_b, row_b, column_b, X + at * column_x, row_x, column_x, Y, threads);
   });
 }
 
 template <class T>
 void Inverse<T>::apply_inside(const double* B, double* X, int64_t k, int threads) const {
   const int64_t n = static_cast<int64_t>(pivots_.D.size());
-  std::copy_n(B, n * k, X);
-  if (k == 1 || k == 2 || k == 4 || k == 8) {
-    lower_.solve_pair(X, static_cast<int>(k), inverse_d_.data(), threads);
-    return;
-  }
   auto work = work_->lend();
-  if (work->size() < n * 8) *work = Buffer<double>(n * 8);
-  double* const Y = work->data();
-  in_widths<8, 4, 2, 1>(k, [&](auto K, int64_t at) {
-    for (int64_t q = 0; q < n; ++q) std::copy_n(X + q * k + at, int64_t{K}, Y + q * K);
+  trisolve::in_groups(k, [&](auto K, int64_t at) {
+    double* const Y = K == k ? X : room(*work, k);            // all of them: where they lie
+    for (int64_t q = 0; q < n; ++q) std::copy_n(B + q * k + at, int64_t{K}, Y + q * K);
     lower_.solve_pair(Y, K, inverse_d_.data(), threads);
-    for (int64_t q = 0; q < n; ++q) std::copy_n(Y + q * K, int64_t{K}, X + q * k + at);
+    for (int64_t q = 0; q < n && Y != X; ++q) std::copy_n(Y + q * K, int64_t{K}, X + q * k + at);
   });
+}
+
+// Memory for a group of k columns.
+template <class T>
+double* Inverse<T>::room(Buffer<double>& work, int64_t k) const {
+  const int64_t size = static_cast<int64_t>(pivots_.D.size()) * std::min(k, trisolve::largest_group);
+  if (work.size() < size) work = Buffer<double>(size);
+  return work.data();
 }
 
 template class Inverse<double>;

@@ -94,6 +94,7 @@ class Inverse {
   template <int K>
   void apply_block(const double* b, int64_t row_b, int64_t column_b, double* x, int64_t row_x, int64_t column_x, double* Y,
                    int threads) const;
+  double* room(Buffer<double>& work, int64_t k) const;
 
   Pivots pivots_;
   RawVector<double> inverse_d_;         // (n) 1/D, 0 where D is 0, in the numbering of the solves

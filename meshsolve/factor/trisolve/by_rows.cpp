@@ -243,7 +243,7 @@ int64_t ByRows<T>::nbytes() const {
 
 #define MS_BY_ROWS(T)                                                                         \
   template class ByRows<T>;                                                                   \
-  MS_BY_ROWS_K(T, 1) MS_BY_ROWS_K(T, 2) MS_BY_ROWS_K(T, 4) MS_BY_ROWS_K(T, 8)
+  MS_BY_ROWS_K(T, 1) MS_BY_ROWS_K(T, 2) MS_BY_ROWS_K(T, 3) MS_BY_ROWS_K(T, 4) MS_BY_ROWS_K(T, 8)
 #define MS_BY_ROWS_K(T, K)                                                                    \
   template void ByRows<T>::forward<K>(double*, int) const;                                    \
   template void ByRows<T>::backward<K>(const LowerColumns<T>&, double*, const double*, int) const;

@@ -8,7 +8,6 @@
 #include "entries.hpp"
 #include "native/fetch.hpp"
 #include "native/parallel.hpp"
-#include "native/widths.hpp"
 #include "pieces.hpp"
 #include "trisolve.hpp"
 
@@ -256,17 +255,17 @@ void UnitLower<T>::run(double* Y, const double* d, bool down, bool up, int threa
 
 template <class T>
 void UnitLower<T>::solve_pair(double* Y, int K, const double* d, int threads) const {
-  with_width<8, 4, 2, 1>(K, [&](auto width) { run<width>(Y, d, true, true, threads); });
+  in_groups(K, [&](auto width, int64_t) { run<width>(Y, d, true, true, threads); });
 }
 
 template <class T>
 void UnitLower<T>::forward(double* Y, int K, int threads) const {
-  with_width<8, 4, 2, 1>(K, [&](auto width) { run<width>(Y, nullptr, true, false, threads); });
+  in_groups(K, [&](auto width, int64_t) { run<width>(Y, nullptr, true, false, threads); });
 }
 
 template <class T>
 void UnitLower<T>::backward(double* Y, int K, const double* d, int threads) const {
-  with_width<8, 4, 2, 1>(K, [&](auto width) { run<width>(Y, d, false, true, threads); });
+  in_groups(K, [&](auto width, int64_t) { run<width>(Y, d, false, true, threads); });
 }
 
 template class UnitLower<double>;

@@ -15,8 +15,16 @@
 #include "by_rows.hpp"
 #include "columns.hpp"
 #include "native/raw_vector.hpp"
+#include "native/widths.hpp"
 
 namespace ms::trisolve {
+
+// f(K, first) for k right-hand sides in groups of K, a constant, that solves take.
+template <class F>
+void in_groups(int64_t k, F&& f) {
+  in_widths<8, 4, 3, 2, 1>(k, f);
+}
+constexpr int64_t largest_group = 8;
 
 // Rows sorted by (level, key): a topological order in which rows of a level, and of nearby keys, lie together.
 std::vector<int32_t> order_by_level(const std::vector<int32_t>& level, const int32_t* key);
@@ -36,7 +44,7 @@ class UnitLower {
   // The matrix as it was given.
   void original(RawVector<int64_t>& ptr, RawVector<int32_t>& rows, RawVector<T>& values) const;
 
-  // Y := L^-T diag(d) L^-1 Y for Y by rows of K values, K = 1, 2, 4 or 8; d may be null (ones).
+  // Y := L^-T diag(d) L^-1 Y for Y by rows of K values, one of in_groups(); d may be null (ones).
   void solve_pair(double* Y, int K, const double* d, int threads) const;
   void forward(double* Y, int K, int threads) const;
   void backward(double* Y, int K, const double* d, int threads) const;

@@ -1,0 +1,61 @@
+"""The vector kernels of Krylov iterations, on any number of columns, beside numpy, and with the same bits on any threads."""
+
+import numpy as np
+import pytest
+
+import meshsolve as ms
+from meshsolve import _core
+from meshsolve.arrays import as_symmetric
+
+M = as_symmetric(ms.datasets.road_like(30_000, seed=3))
+CSR = (M.indptr, M.indices, M.data)
+S = M.to_scipy()
+
+
+def blocks(k, count):
+    rng = np.random.default_rng(k)
+    return [rng.standard_normal((M.n, k)) for _ in range(count)]
+
+
+def flat(*all_blocks):
+    return [B.reshape(-1) for B in all_blocks]
+
+
+def sweep(kernel, k, threads):
+    """What the kernel writes, as a list of arrays, on blocks that depend on k alone."""
+    (U, V, X, R), out, alpha = blocks(k, 4), np.empty(k), np.linspace(0.5, 2, k)
+    if kernel == "multiply_dot":
+        _core.multiply_dot(*CSR, *flat(U, R), out, threads)
+        return [R, out]
+    if kernel == "residual":
+        _core.residual(*CSR, *flat(V, U, R), out, threads)
+        return [R, out]
+    if kernel == "step":
+        _core.krylov_step(alpha, *flat(U, V, X, R), out, threads)
+        return [X, R, out]
+    if kernel == "direction":
+        _core.krylov_direction(alpha, *flat(U, R), threads)
+        return [R]
+    _core.krylov_dot(*flat(U, V), out, threads)
+    return [out]
+
+
+def expected(kernel, k):
+    (U, V, X, R), alpha = blocks(k, 4), np.linspace(0.5, 2, k)
+    if kernel == "multiply_dot":
+        return [S @ U, (U * (S @ U)).sum(axis=0)]
+    if kernel == "residual":
+        return [V - S @ U, ((V - S @ U) ** 2).sum(axis=0)]
+    if kernel == "step":
+        return [X + alpha * U, R - alpha * V, ((R - alpha * V) ** 2).sum(axis=0)]
+    return [U + alpha * R] if kernel == "direction" else [(U * V).sum(axis=0)]
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 18])
+@pytest.mark.parametrize("kernel", ["multiply_dot", "residual", "step", "direction", "dot"])
+def test_any_number_of_columns(kernel, k):
+    one = sweep(kernel, k, 1)
+    for found, right in zip(one, expected(kernel, k), strict=True):
+        assert np.allclose(found, right, rtol=1e-11, atol=1e-9)
+    for threads in (2, 5):
+        assert all(np.array_equal(a, b) for a, b in zip(one, sweep(kernel, k, threads), strict=True))
