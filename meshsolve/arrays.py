@@ -253,7 +253,7 @@ def as_indices(idx, n, name="fixed"):
 def of_columns(name, x):
     """(k,) ``"max"``, ``"min"`` or ``"mean"`` of each column of an (n, k) array, numpy's or CuPy's. numpy takes many times as long along
     rows of a few values as down a column."""
-    if isinstance(x, np.ndarray) and x.shape[1] <= 8:
+    if isinstance(x, np.ndarray) and x.shape[1] <= 32:
         return np.array([getattr(column, name)() for column in x.T])
     return getattr(x, name)(axis=0)
 

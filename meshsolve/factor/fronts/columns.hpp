@@ -1,5 +1,5 @@
-// Right-hand sides of the multifrontal solves: taken 8, 4, 3, 2 or 1 at a time, so that L is read once in each direction
-// for each such block; the memory that a solve works in stays with the factor for the next one.
+// Right-hand sides of the multifrontal solves: taken 8 at a time, and the rest together, so that L is read once in each
+// direction for each such block; the memory that a solve works in stays with the factor for the next one.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -15,12 +15,12 @@ constexpr int64_t widest = 8;                    // right-hand sides that are ta
 
 // Values that a row of k of them takes: the kernels of native/dense.hpp know 2, 4 and 8. One right-hand side takes the way of
 // two: scalar code would be compiled to other roundings, and a column is to have the same bits alone and among others.
-constexpr int64_t row_width(int64_t k) { return k >= 8 ? 8 : k >= 3 ? 4 : 2; }
+constexpr int64_t row_width(int64_t k) { return k > 4 ? 8 : k > 2 ? 4 : 2; }
 
 // block(K, first column) for all k columns, K of them at a time; columns are the progress of the phase.
 template <class Block>
 void in_blocks(int64_t k, Block&& block) {
-  in_widths<8, 4, 3, 2, 1>(k, [&](auto K, int64_t at) {
+  in_widths<8, 7, 6, 5, 4, 3, 2, 1>(k, [&](auto K, int64_t at) {
     block(K, at);
     interrupt::advance(K);
   });

@@ -290,10 +290,13 @@ const SolvePlan& FrontFactor<T>::plan_of_solve() const {
   return *solve_plan_;
 }
 
+// Values that a row of k of them takes.
+constexpr int64_t row_width(int64_t k) { return k > 4 ? 8 : k; }
+
 template <class T>
 void FrontFactor<T>::solve(bool transposed, Strided<const Scalar<T>> B, Strided<Scalar<T>> X, int64_t k, int threads) const {
   const Frame& frame = plan_->frame;
-  const int64_t n = frame.n(), chunk = std::min(k, fronts::widest);
+  const int64_t n = frame.n(), chunk = row_width(k);
   const SolvePlan& plan = plan_of_solve();
   if (plan.block < 0) threads = 1;
   auto loan = space_.lend();
@@ -313,16 +316,19 @@ void FrontFactor<T>::solve(bool transposed, Strided<const Scalar<T>> B, Strided<
   const std::vector<double>& before = transposed ? frame.col_factor : frame.row_factor;
   const std::vector<double>& after = transposed ? frame.row_factor : frame.col_factor;
   const auto block = [&](auto K, int64_t first) {
+    constexpr int64_t S = row_width(K);
     const auto b_at = B.from(first);
     const auto x_at = X.from(first);
     for_range(threads, n, 1 << 15, [&](int64_t b, int64_t e, int) {
-      for (int64_t i = b; i < e; ++i)
-        for (int64_t c = 0; c < K; ++c) Y[i * K + c] = static_cast<T>(b_at.at(from[i], c) * before[i]);
+      for (int64_t i = b; i < e; ++i) {
+        for (int64_t c = 0; c < K; ++c) Y[i * S + c] = static_cast<T>(b_at.at(from[i], c) * before[i]);
+        std::fill(Y + i * S + K, Y + (i + 1) * S, T(0));
+      }
     });
-    BlockSolve<T, K>(*plan_, plan, fronts_.data(), exchange_.data(), outside_.data(), transposed, threads, space).run();
+    BlockSolve<T, S>(*plan_, plan, fronts_.data(), exchange_.data(), outside_.data(), transposed, threads, space).run();
     for_range(threads, n, 1 << 15, [&](int64_t b, int64_t e, int) {
       for (int64_t i = b; i < e; ++i)
-        for (int64_t c = 0; c < K; ++c) x_at.at(to[i], c) = static_cast<Scalar<T>>(Y[i * K + c]) * after[i];
+        for (int64_t c = 0; c < K; ++c) x_at.at(to[i], c) = static_cast<Scalar<T>>(Y[i * S + c]) * after[i];
     });
   };
   interrupt::begin(k);
