@@ -208,3 +208,20 @@ def test_any_unit_of_measure(scale):
     for precision in ("single", "mixed"):
         with pytest.raises(ms.InvalidInputError, match='outside the range of float32: use precision="double"'):
             ms.cholesky(scale * SPD, precision=precision)
+
+
+GRID = ms.datasets.grid2d(60, 60, boundary="dirichlet")
+DIRECT = {
+    "cholesky": lambda: ms.cholesky(GRID).solve, "single": lambda: ms.cholesky(GRID, precision="single").solve,
+    "lu": lambda: ms.lu(GRID, engine="fronts").solve, "lu, transposed": lambda: lambda b: ms.lu(GRID, engine="fronts").solve(b, trans="T"),
+    "lu columns": lambda: ms.lu(GRID, engine="columns").solve, "ildl": lambda: ms.ildl(GRID, fill_level=None).solve,
+}
+
+
+@pytest.mark.parametrize("name", DIRECT)
+def test_a_column_has_the_same_bits_alone_and_among_any_others(name):
+    solve, B = DIRECT[name](), np.random.default_rng(0).standard_normal((GRID.shape[0], 17))
+    alone = np.stack([solve(b) for b in B.T], axis=1)
+    assert abs(GRID @ alone - B).max() < (1e-2 if name == "single" else 1e-10)
+    for k in (*range(1, 10), 17):
+        assert np.array_equal(solve(B[:, :k]), alone[:, :k])
