@@ -17,6 +17,7 @@ using fronts::AssemblyTree;
 constexpr int64_t parallel_work = 400'000;       // scalars of the factor below which everything is one task
 constexpr int task_threads = 8;                  // the number of threads that tasks are made for
 constexpr int64_t small_height = 16;             // plain loops up to here
+constexpr int64_t most_fetched = 32;             // columns of a triangle that are asked for ahead of time
 
 template <class T, int64_t K>
 class BlockSolve {
@@ -89,11 +90,11 @@ class BlockSolve {
   // What a sweep reads of front s: the columns of L or the rows of U.
   void fetch_front(int32_t s, bool upper) const {
     if (!far_ || s < 0 || s >= tree_.count()) return;
+    const int64_t w = tree_.pivots(s), ldp = p_.leading_p(s);
     const T* const P = fronts_ + p_.base[s];
-    if (upper)
-      fetch_block(P + tree_.pivots(s) * p_.leading_p(s), fronts_ + p_.base[s + 1]);
-    else
-      fetch_block(P, P + tree_.pivots(s) * p_.leading_p(s));
+    if (!upper) return fetch_block(P, P + w * ldp);
+    for (int64_t j = 0; j < std::min(w, most_fetched); ++j) fetch_block(P + j * ldp, P + j * ldp + j + 1);
+    fetch_block(P + w * ldp, fronts_ + p_.base[s + 1]);
   }
 
   void forward_small(int32_t s, T* sums) const {
@@ -121,14 +122,12 @@ class BlockSolve {
         for (int64_t i = j + 1; i < w; ++i)
           for (int64_t k = 0; k < K; ++k) y[i * K + k] -= P[i + j * ldp] * y[j * K + k];
     }
-    for (int64_t i = 0; i < u; ++i) {
-      T* const to = sums + static_cast<int64_t>(rows[i]) * K;
-      for (int64_t k = 0; k < K; ++k) {
-        T x = T(0);
-        for (int64_t j = 0; j < w; ++j) x += M[i + j * ld] * y[j * K + k];
-        to[k] -= x;
-      }
-    }
+    T product[small_height * K];                   // by columns, whose entries follow each other
+    for (int64_t j = 0; j < w; ++j)
+      for (int64_t i = 0; i < u; ++i)
+        for (int64_t k = 0; k < K; ++k) product[i * K + k] = (j == 0 ? T(0) : product[i * K + k]) + M[i + j * ld] * y[j * K + k];
+    for (int64_t i = 0; i < u; ++i)
+      for (int64_t k = 0; k < K; ++k) sums[static_cast<int64_t>(rows[i]) * K + k] -= product[i * K + k];
   }
 
   void backward_small(int32_t s) const {
@@ -138,12 +137,10 @@ class BlockSolve {
     T* const y = Y_ + static_cast<int64_t>(tree_.first(s)) * K;
     const T* const M = transposed_ ? P + w : P + w * ldp;
     const int64_t ld = transposed_ ? ldp : ldq;
-    for (int64_t j = 0; j < w; ++j)
-      for (int64_t k = 0; k < K; ++k) {
-        T x = T(0);
-        for (int64_t i = 0; i < u; ++i) x += M[i + j * ld] * Y_[static_cast<int64_t>(rows[i]) * K + k];
-        y[j * K + k] -= x;
-      }
+    T known[small_height * K];
+    for (int64_t i = 0; i < u; ++i)
+      for (int64_t k = 0; k < K; ++k) known[i * K + k] = Y_[static_cast<int64_t>(rows[i]) * K + k];
+    for (int64_t j = 0; j < w; ++j) subtract_product(u, M + j * ld, known, y + j * K);
     for (int64_t j = w; j-- > 0;)
       if (transposed_) {
         for (int64_t k = 0; k < K; ++k)
@@ -157,6 +154,19 @@ class BlockSolve {
       }
     if (transposed_)
       for (int64_t j = w; j-- > 0;) exchange(s, y, j);
+  }
+
+  // y -= row . known, in chains of additions that do not wait for each other.
+  static void subtract_product(int64_t u, const T* row, const T* known, T* y) {
+    constexpr int64_t chains = 4;
+    T part[chains][K] = {};
+    int64_t i = 0;
+    for (; i + chains <= u; i += chains)
+      for (int64_t l = 0; l < chains; ++l)
+        for (int64_t k = 0; k < K; ++k) part[l][k] += row[i + l] * known[(i + l) * K + k];
+    for (; i < u; ++i)
+      for (int64_t k = 0; k < K; ++k) part[0][k] += row[i] * known[i * K + k];
+    for (int64_t k = 0; k < K; ++k) y[k] -= (part[0][k] + part[1][k]) + (part[2][k] + part[3][k]);
   }
 
   static void take(int64_t w, T* y, T* sum) {
