@@ -21,6 +21,7 @@ from meshsolve.types import Array, ArrayLike, Sparse
 
 ORDERINGS = ("auto", "rounds", "amd", "nnz_sort", "nd", "natural", "random", "rcm")
 MOST_POSITIVE = 0.4                     # share of positive off-diagonal entries above which the graph says little of the matrix
+ROUNDED = 1e-5                          # of the moduli of a row: a sum that falls short of 0 by less is one of numbers in float32
 HUB_DEGREE = 12                         # mean entries a row, diagonal included, from which hubs are looked for
 BYTES_PER_ENTRY = 90                    # of the matrix: graph, lists and factor, as measured on meshes and grids
 
@@ -221,9 +222,13 @@ def _may_be_rounds(ordering):
 def _graph(M, threads, edges):
     graph = _core.ParacGraph(M.indptr, M.indices, M.data, threads, edges)
     if graph.bad_row >= 0:
+        row = slice(*M.indptr[graph.bad_row:graph.bad_row + 2])
+        rounded = -graph.excess < ROUNDED * np.abs(M.data[row]).sum()
+        remedy = ("This looks like the rounding of float32: make the diagonal anew in float64, minus the sum of the other entries"
+                  if rounded else "For other symmetric matrices use cholesky or ildl")
         raise NotLaplacianError(
             f"row {graph.bad_row} of L sums to {graph.excess:.3g}: in a Laplacian rows sum to 0, in a diagonally dominant matrix "
-            "to more. For other symmetric matrices use cholesky or ildl", graph.bad_row)
+            f"to more. {remedy}", graph.bad_row)
     if not graph.floored:
         return graph
     aside = M.indices != np.repeat(np.arange(M.n), np.diff(M.indptr))           # a row may have no entry on the diagonal

@@ -387,6 +387,22 @@ def test_not_a_laplacian_names_the_row(make, row):
     assert e.value.row == row
 
 
+def test_rows_that_float32_rounded_below_zero_are_told_the_remedy():
+    L = sp.csr_array(ms.datasets.grid2d(20, 20))
+    L.data[L.data < 0] *= 1 / 3
+    L.setdiag(0)
+    L.setdiag(-L.sum(axis=1))
+    rounded = L.astype(np.float32)
+    with pytest.raises(ms.NotLaplacianError, match="rounding of float32: make the diagonal anew"):
+        ms.parac(rounded)
+    mended = rounded.astype(np.float64)
+    mended.setdiag(0)
+    mended.setdiag(-mended.sum(axis=1))
+    b = mended @ np.arange(400.0)
+    assert ms.cg(mended, b, M=ms.parac(mended))[1].converged
+
+
+
 def test_a_graph_cannot_stand_for_mostly_positive_entries():
     with pytest.raises(ms.NotLaplacianError, match="6 of 6 off-diagonal entries") as e:
         ms.parac(np.eye(3) + np.ones((3, 3)))
