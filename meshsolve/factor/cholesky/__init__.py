@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import device
-from meshsolve.arrays import one_of, thread_count
+from meshsolve.arrays import largest_moduli, one_of, thread_count
 from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError
 from meshsolve.factor.base import Factor, norm_of_inverse, solve_near_one, values_in
 from meshsolve.factor.cholesky.host import HostFactor
@@ -28,7 +28,7 @@ __all__ = ["CholeskyFactor", "DeviceValues", "HostFactor", "Values", "values_in"
 
 PRECISIONS = ("double", "single", "mixed")
 SYSTEMS = ("A", "L", "Lt")
-FLOAT32 = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
+FLOAT32 = 2.0**-100, float(np.finfo(np.float32).max)        # solutions are as large as entries are small, and more
 
 
 class CholeskyFactor(Factor):
@@ -112,6 +112,8 @@ class CholeskyFactor(Factor):
             singular = self._null_space.find(data)
             if singular >= 0:
                 raise self._singular_laplacian(singular)
+            if self.precision != "double":
+                self._require_float32(data)
             failed = self._factor.factor(data)
         if failed >= 0:
             raise self._not_positive_definite(failed, data)
@@ -127,10 +129,12 @@ class CholeskyFactor(Factor):
             f"A is not positive definite: every row of the component of column {column} sums to 0, as a Laplacian's do, so it "
             "takes constants to 0 and is singular: use pin=True, fix some rows (fixed=), or add a mass term", column)
 
+    def _require_float32(self, data):
+        largest = float(largest_moduli(data[:, None])[0]) if len(data) else 0.0
+        if largest > 0 and not FLOAT32[0] < largest < FLOAT32[1]:
+            raise InvalidInputError(f'the entries of A, up to {largest:.3g}, are outside the range of float32: use precision="double"')
+
     def _not_positive_definite(self, failed, data):
-        largest = float(abs(data).max()) if len(data) else 0.0
-        if self.precision != "double" and largest > 0 and not FLOAT32[0] < largest < FLOAT32[1]:
-            return InvalidInputError(f'the entries of A, up to {largest:.3g}, are outside the range of float32: use precision="double"')
         column = int(self.perm[failed])
         row = int(self.symbolic.perm[failed])
         pattern = self.symbolic.matrix_pattern

@@ -327,3 +327,17 @@ def test_every_instruction_set_solves(isa):
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "MESHSOLVE_ISA": isa})
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip() in ("v2", "v3", "v4") and run.stdout.strip() <= isa
+
+
+@pytest.mark.parametrize("precision", ["single", "mixed"])
+def test_numbers_too_small_for_float32_are_refused_and_leave_the_factor(precision):
+    """They have a factor in float32, but their solutions are infinite there."""
+    A, b = ms.datasets.grid2d(20, 20, boundary="dirichlet"), np.ones(400)
+    F = ms.cholesky(A, precision=precision)
+    x = F.solve(b)
+    for scale in (1e-40, 1e-36):
+        with pytest.raises(ms.InvalidInputError, match='outside the range of float32: use precision="double"'):
+            ms.cholesky(scale * A, precision=precision)
+        with pytest.raises(ms.InvalidInputError, match="outside the range of float32"):
+            F.refactor(scale * A)
+        assert np.array_equal(F.solve(b), x)
