@@ -26,6 +26,7 @@ SYSTEMS = {
     "asked for": (spd(grid(15, 12)), "cholesky", "cholesky"),
     "dirichlet grid": (ms.datasets.grid2d(15, 14, boundary="dirichlet"), "cholesky", "auto"),
     "laplacian": (LAPLACIAN, "cholesky", "auto"),
+    "laplacian, asked for": (LAPLACIAN, "cholesky", "cholesky"),
     "unsymmetric": (sp.csr_array(spd(grid(15, 12)) + 0.1 * sp.triu(grid(15, 12))), "lu", "auto"),
     "lu asked for": (spd(grid(15, 12)), "lu", "lu"),
     "parac asked for": (ms.datasets.grid3d(9, kind="log-uniform"), "parac", "parac"),

@@ -13,13 +13,14 @@ from meshsolve.api.definite import analyze, analyzed, cholesky
 from meshsolve.api.escalation import solve_indefinite
 from meshsolve.api.factors import lu
 from meshsolve.arrays import as_array, as_csr, as_number, as_rhs, as_symmetric, is_complex, lengths, one_of, thread_count
-from meshsolve.constraints import Pinned, takes_constants_to_zero
+from meshsolve.constraints import EPS, Pinned, takes_constants_to_zero
 from meshsolve.device import asarray, available, choose, errors, holds, on_cpu, scalar, to_device, to_host, xp
 from meshsolve.device_arrays import as_device_csr, as_device_rhs, on_device, uploaded
 from meshsolve.errors import ConvergenceWarning, NotPositiveDefiniteError, NotSymmetricError
 from meshsolve.factor import parac as _parac
 from meshsolve.factor.cholesky import CholeskyFactor, Values
 from meshsolve.factor.fronts.cuda import residual as _residual_on_device
+from meshsolve.factor.fronts.cuda import row_sums
 from meshsolve.krylov import Info, cg
 from meshsolve.krylov.cg import CONVERGED, OUTSIDE
 from meshsolve.order.auto import is_scale_free
@@ -102,7 +103,7 @@ def _solve_symmetric(A, b, method, rtol, threads, device, place):
     try:
         M = None if method == "cholesky" and place == "cuda" else as_symmetric(A)
         kind = "" if method == "cholesky" else _graph_kind(M, thread_count(threads))
-        pinned = kind == "singular" or kind == "" and method == "auto" and takes_constants_to_zero(M)
+        pinned = kind == "singular" or kind == "" and _takes_constants_to_zero(A, M)
         if kind == "hubs":
             return _solve_parac(M, b, rtol, threads, place)
         most = _most_operations(kind, M)
@@ -123,6 +124,16 @@ def _solve_symmetric(A, b, method, rtol, threads, device, place):
     residual = _residual_there(A, x, b) if place == "cuda" else _relative_residual(M, x, b, thread_count(threads))
     outside = pinned and not residual <= rtol and _largest(b - inside) > 0.1 * rtol * _largest(b)
     return x, _direct("cholesky", residual, rtol, F, OUTSIDE if outside else ILL)
+
+
+def _takes_constants_to_zero(A, M):
+    """Whether A does; M is None where it need not come to the host."""
+    if M is not None or not on_device(A):
+        return takes_constants_to_zero(as_csr(A) if M is None else M)
+    there = as_device_csr(A)
+    sums, moduli = (row_sums(there.indptr, there.indices, there.data, magnitudes) for magnitudes in (False, True))
+    entries = there.indptr[1:] - there.indptr[:-1]
+    return bool((abs(sums) <= 4 * EPS * (entries + 1) * moduli).all())
 
 
 def _in_range(F, b):
