@@ -78,13 +78,13 @@ def test_the_operations_are_bounded_from_above(A):
 @pytest.mark.parametrize("A", [triangulated(150, 150), grid(26, 26, 26), grid(60, 60, 4), random_graph(6000, 4, 1), preferential(6000, 3, 2),
                                triangulated(2000, 12)])
 def test_too_many_operations_are_foreseen_with_care(A):
-    """What is given up would have taken more indeed; a tenth of what is allowed is never ordered in vain on regular graphs in space."""
+    """What is given up would have taken more indeed; regular graphs in space that take 2.5 times as much are never ordered in vain."""
     pattern = symmetric_pattern(A)
     flops = ms.analyze(A, ordering="nd").flops / A.shape[0]
     assert len(auto_within(pattern, 0, 1, "default", most=1.01 * flops)) == A.shape[0]
     if pattern.n > 15_000 and flops > 5e4:
         with pytest.raises(TooManyOperations):
-            auto_within(pattern, 0, 1, "default", most=0.1 * flops)
+            auto_within(pattern, 0, 1, "default", most=0.4 * flops)
 
 
 def test_it_is_the_default():
