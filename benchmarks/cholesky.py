@@ -1,6 +1,8 @@
 """Cholesky: first solve, refactorization, memory and error beside PARDISO, CHOLMOD, cholespy, Eigen and libigl.
 
-    python -m benchmarks.cholesky [--meshes igea ogre-1] [--quick] [--peers ...] [--repeat 5] [--threads 1 2] [--clock cpu]
+Of meshes; and of graphs and other definite matrices where they are named, which no bar asks for.
+
+    python -m benchmarks.cholesky [--meshes igea ogre-1 NotreDame_www] [--quick] [--peers ...] [--repeat 5] [--threads 1 2] [--clock cpu]
 
 Every measurement runs in a fresh process; the solvers take turns, A B C A B C. Prints one row for each solver and mesh,
 then the bars, and leaves benchmarks/results/cholesky-<date>-<threads>t.json.
@@ -18,7 +20,7 @@ from tqdm import tqdm
 from benchmarks import cholesky_bars
 from benchmarks.measure import clock_for, describe, summary, write_json
 from benchmarks.peers import METIS, SINGLE_THREAD, SOLVERS, Unavailable, available
-from benchmarks.problems import find, problem_set, smoothing_system
+from benchmarks.problems import Problem, find, problem_set
 from benchmarks.table import Table, print_bars
 from benchmarks.worker import measure
 
@@ -48,7 +50,7 @@ def main(arguments=None):
 def parser():
     """The command line."""
     p = argparse.ArgumentParser(prog="python -m benchmarks.cholesky", description=__doc__.split("\n")[0])
-    p.add_argument("--meshes", nargs="+", default=[], help="names (igea, igea-1, icosphere-7) or mesh files")
+    p.add_argument("--meshes", nargs="+", default=[], help="names (igea, igea-1, icosphere-7; graphs and matrices: NotreDame_www, ibmpg1_G) or mesh files")
     p.add_argument("--quick", action="store_true", help="four meshes only")
     p.add_argument("--peers", nargs="+", default=DEFAULT, choices=list(SOLVERS), metavar="NAME", help=", ".join(SOLVERS))
     p.add_argument("--repeat", type=int, default=5)
@@ -60,8 +62,8 @@ def parser():
 
 
 def measure_problem(problem, names, folder, options):
-    """Rows of all solvers and thread counts on one mesh."""
-    system = smoothing_system(problem.mesh())
+    """Rows of all solvers and thread counts on one mesh or matrix."""
+    system = problem.system()
     system.save(folder / "system.npz")
     perm = metis_permutation(system.A, folder) if any(name.endswith("-given") for name in names) else None
     names = [name for name in names if perm or not name.endswith("-given")]
@@ -73,10 +75,10 @@ def measure_problem(problem, names, folder, options):
         if not done or "failed" not in done[-1]:                     # what failed once is not tried again
             done.append(measure(name, folder / "system.npz", perm if name.endswith("-given") else None, t,
                                 timeout=options.timeout))
-    print(f"\n{problem.name}: {system.n} vertices, {system.A.nnz} nonzeros; median {options.clock} seconds, 3 right-hand sides")
+    print(f"\n{problem.name}: {system.n} unknowns, {system.A.nnz} nonzeros; median {options.clock} seconds, 3 right-hand sides")
     table, rows = Table(*COLUMNS), []
     for (name, t), done in runs.items():
-        rows.append({"mesh": problem.name, "n": system.n, "solver": name, "threads": t, **condense(done)})
+        rows.append({"mesh": problem.name, "is_mesh": isinstance(problem, Problem), "n": system.n, "solver": name, "threads": t, **condense(done)})
         table.row(*cells(rows[-1], options.clock))
     return rows
 

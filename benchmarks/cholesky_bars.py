@@ -26,7 +26,7 @@ FIRST_BOUND = {"PARDISO": 1.8, "PARDISO tuned": 1.8, "CHOLMOD": 1.8, "cholespy":
 def verdicts(rows, clock="wall"):
     """All bars as dicts (see :func:`benchmarks.table.bar`); ``clock`` is used for one thread, wall clock for several."""
     failures = sum("failed" in row for row in rows if row["solver"].startswith("meshsolve"))
-    rows = [row for row in rows if "failed" not in row]
+    rows = [row for row in rows if "failed" not in row and row.get("is_mesh", True)]
     one = [row for row in rows if row["threads"] == 1]
     bars = [bar("measurements in which meshsolve failed or was wrong", float(failures), 0.0, at_least=False)]
     for group, names in NUMERIC.items():

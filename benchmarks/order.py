@@ -16,7 +16,7 @@ import meshsolve as ms
 from benchmarks.measure import clock_for, describe, geometric_mean, interleave, library_threads, summary, write_json
 from benchmarks.peers import ORDERINGS, Unavailable, available
 from benchmarks.peers.cholmod import Cholmod
-from benchmarks.problems import SMALLEST, find, problem_set, smoothing_system
+from benchmarks.problems import SMALLEST, find, problem_set
 from benchmarks.table import Table, bar, print_bars
 
 
@@ -67,7 +67,7 @@ def cholmod_release():
 
 def measure(problem, peers, symbolic, options):
     """All orderings and both analyses of one mesh: a row for the table and the JSON."""
-    A = smoothing_system(problem.mesh()).A
+    A = problem.system().A
     row = {"mesh": problem.name, "n": A.shape[0], "nnz_A": int(A.nnz)}
     graphs = {name: peer.graph(A) for name, peer in peers.items()}
     tasks = {name: (lambda p=peer, g=graphs[name]: p.run(g)) for name, peer in peers.items()}

@@ -16,14 +16,13 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 
 import meshsolve as ms
 from benchmarks import iterative
 from benchmarks.measure import Stopwatch, clock_for, describe, dgemm_rate, interleave, write_json
 from benchmarks.peers import available
 from benchmarks.peers.iterative import ITERATIVE
-from benchmarks.problems import data_folder
+from benchmarks.problems import data_folder, graph_laplacian_of
 from benchmarks.table import Table, bar, print_bars
 
 ORDERINGS = ("amd", "nnz_sort", "rounds")
@@ -104,17 +103,11 @@ def parser():
 
 def real_graph(name):
     """The Laplacian of the largest component of a graph in the data folder; files named _L are Laplacians already."""
-    import scipy.io
-
     folder = data_folder()
     path = None if folder is None else folder / "graphs" / name
     if path is None or not path.is_file():
         raise FileNotFoundError(f"no graphs/{name} in the data folder (MESHSOLVE_DATA)")
-    A = sp.csr_array(scipy.io.mmread(path)).astype(float)
-    L = A if "_L." in name else ms.graph_laplacian(A)
-    label = sp.csgraph.connected_components(L, directed=False)[1]
-    kept = np.flatnonzero(label == np.argmax(np.bincount(label)))
-    return sp.csr_array(L[kept][:, kept])
+    return graph_laplacian_of(path)
 
 
 # ---- measurements -----------------------------------------------------------------------------------------------------------

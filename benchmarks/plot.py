@@ -16,7 +16,7 @@ import pathlib
 
 from benchmarks.cholesky_bars import GROUPS
 from benchmarks.measure import RESULTS
-from benchmarks.tables import TABLES, best, by_mesh, markdown, processor
+from benchmarks.tables import TABLES, best, by_mesh, markdown, of_meshes, processor
 
 BEGIN, END = "<!-- benchmark:begin -->", "<!-- benchmark:end -->"
 
@@ -41,7 +41,7 @@ def main(arguments=None):
     else:
         print(text)
     if options.png:
-        chart([run for run in runs if run["bench"] == "cholesky" and compares(run)], options.png)
+        chart([run for run in runs if run["bench"] == "cholesky" and of_meshes(run) and compares(run)], options.png)
     return 0
 
 

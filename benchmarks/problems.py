@@ -1,9 +1,10 @@
-"""The meshes and matrices of the benchmarks: files of a data folder, their Loop subdivisions, or generated surfaces.
+"""The meshes, graphs and matrices of the benchmarks: files of a data folder, their Loop subdivisions, or generated surfaces.
 
 The data folder is ``MESHSOLVE_DATA`` or a ``shared/data`` folder beside the checkout; its ``INDEX.csv`` names the meshes.
 Without one every set consists of subdivided icospheres. Subdivided meshes are kept in the cache folder.
-The matrix is one implicit smoothing step, A = M + t L (lumped mass, cotan Laplacian, t = mean edge length squared); the
-refactorization gets M + 2 t L and the right-hand sides are M times the vertices.
+The matrix of a mesh is one implicit smoothing step, A = M + t L (lumped mass, cotan Laplacian, t = mean edge length squared); the
+refactorization gets M + 2 t L and the right-hand sides are M times the vertices. That of a graph is the Laplacian of its largest
+component and a small multiple of the identity.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pathlib
 import re
 
 import numpy as np
+import scipy.io
 import scipy.sparse as sp
 
 import meshsolve as ms
@@ -28,6 +30,7 @@ CHOLESKY = ("spot", "stanford-bunny", "nefertiti", "ogre", "igea", "ogre-1", "ig
 QUICK = ("stanford-bunny", "nefertiti", "igea", "ogre-1")
 SPHERES = {"order": (6, 7, 8), "cholesky": (4, 6, 7, 8), "quick": (5, 6)}
 SCAN = 16_000                                   # vertices, about, of the generated scan before it is subdivided
+SHIFT = 1e-3                                    # of the mean diagonal, for the Laplacian of a graph
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +40,10 @@ class Problem:
     name: str
     path: pathlib.Path | None
     level: int
+
+    def system(self):
+        """The :class:`System` of one smoothing step."""
+        return smoothing_system(self.mesh())
 
     def mesh(self):
         """The mesh, without vertices that no face uses."""
@@ -54,6 +61,26 @@ class Problem:
         for _ in range(self.level):
             n, edges, faces = n + edges, 2 * edges + 3 * faces, 4 * faces
         return n
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """A symmetric positive definite matrix or a graph by name, in a file of the data folder."""
+
+    name: str
+    path: pathlib.Path
+    is_graph: bool
+
+    def system(self):
+        """The :class:`System` of the matrix, with random right-hand sides; A2 has a heavier diagonal."""
+        L = graph_laplacian_of(self.path) if self.is_graph else sp.csr_array(ms.datasets.load_matrix(self.path))
+        shift = SHIFT * L.diagonal().mean() * sp.eye_array(L.shape[0])
+        A, A2 = (sp.csr_array(L + shift), sp.csr_array(L + 2 * shift)) if self.is_graph else (L, sp.csr_array(L + shift))
+        return System(A, A2, np.random.default_rng(0).standard_normal((L.shape[0], 3)))
+
+    def mesh(self):
+        """There is none."""
+        raise SystemExit(f"{self.name} is no mesh")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,14 +135,23 @@ def data_folder():
     return folder.resolve() if (folder / "INDEX.csv").exists() else None
 
 
-def catalogue():
-    """``{name: row of INDEX.csv}`` of the meshes in the data folder; empty without one."""
+def catalogue(folders=("meshes",)):
+    """``{name: row of INDEX.csv}`` of what lies in some folders of the data folder; empty without one."""
     folder = data_folder()
     if folder is None:
         return {}
     with open(folder / "INDEX.csv", newline="") as f:
-        rows = [row for row in csv.DictReader(f) if row["kind"] == "mesh"]
+        rows = [row for row in csv.DictReader(f) if row["file"].split("/")[0] in folders]
     return {pathlib.Path(row["file"]).name.split(".")[0]: row for row in rows}
+
+
+def graph_laplacian_of(path):
+    """The Laplacian of the largest component of a graph in a MatrixMarket file; files named _L are Laplacians already."""
+    A = sp.csr_array(scipy.io.mmread(path)).astype(float)
+    L = A if "_L." in path.name else ms.graph_laplacian(A)
+    label = sp.csgraph.connected_components(L, directed=False)[1]
+    kept = np.flatnonzero(label == np.argmax(np.bincount(label)))
+    return sp.csr_array(L[kept][:, kept])
 
 
 def problem_set(name):
@@ -129,8 +165,8 @@ def problem_set(name):
 
 def find(name):
     """The problem of a name: ``igea``, ``igea-1`` (subdivided once), ``icosphere-7``, ``scan-2`` (a generated scan, subdivided
-    twice), or the path of a mesh file."""
-    rows = catalogue()
+    twice), ``NotreDame_www`` (a graph), ``ibmpg1_G`` (a definite matrix), or the path of a mesh file."""
+    rows, matrices = catalogue(), catalogue(("graphs", "spd"))
     if name in rows:
         return Problem(name, data_folder() / rows[name]["file"], 0)
     stem, _, level = name.rpartition("-")
@@ -138,9 +174,11 @@ def find(name):
         return Problem(name, data_folder() / rows[stem]["file"], int(level))
     if re.fullmatch(r"(icosphere|scan)-\d+", name):
         return Problem(name, None, int(level))
+    if name in matrices:
+        return Stored(name, data_folder() / matrices[name]["file"], matrices[name]["file"].startswith("graphs/"))
     if pathlib.Path(name).is_file():
         return Problem(pathlib.Path(name).stem, pathlib.Path(name), 0)
-    raise SystemExit(f"no mesh {name!r}: neither in the data folder ({data_folder()}), nor icosphere-K or scan-K, nor a file")
+    raise SystemExit(f"no mesh or matrix {name!r}: neither in the data folder ({data_folder()}), nor icosphere-K or scan-K, nor a file")
 
 
 def _order_set():

@@ -72,7 +72,8 @@ def _mean_of_all(run, rows, columns):
 
 def cholesky_table(run):
     """First solve and refactorization with solve: ours and the best of each peer's variants, one thread. Of meshes with a peer."""
-    columns = ["first solve / refactor + solve, s", "vertices", "meshsolve", *GROUPS, "peak MB (ours; least of the peers)"]
+    rows_of = "vertices" if of_meshes(run) else "unknowns"
+    columns = ["first solve / refactor + solve, s", rows_of, "meshsolve", *GROUPS, "peak MB (ours; least of the peers)"]
     rows = []
     for mesh, solvers in by_mesh(run).items():
         n = next(iter(solvers.values()))["n"]
@@ -104,6 +105,11 @@ def threads_table(run):
         faster = " / ".join(f"{a / b:.2f}" for a, b in zip(seconds[0], seconds[-1], strict=True))
         rows.append([mesh, f"{by_threads[run['threads'][0]]['n']:,}", *(" / ".join(map(_seconds, pair)) for pair in seconds), faster])
     return columns, rows
+
+
+def of_meshes(run):
+    """Whether all rows are systems of meshes, none of graphs or other matrices."""
+    return all(row.get("is_mesh", True) for row in run["rows"])
 
 
 def by_mesh(run):

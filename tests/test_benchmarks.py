@@ -11,6 +11,7 @@ import types
 
 import numpy as np
 import pytest
+import scipy.io
 import scipy.sparse as sp
 from kernel_harness import Harness
 
@@ -222,15 +223,33 @@ def test_problem_names(monkeypatch, tmp_path):
     (tmp_path / "meshes/two-part.obj").write_text("v 0 0 0\n")
     head = "file,kind,n,nnz_or_faces,components,nonmanifold_edges"
     (tmp_path / "INDEX.csv").write_text(
-        f"{head}\nmeshes/two-part.obj,mesh,40000,79996,1,0\nmeshes/soup.obj,mesh,90000,30000,30000,0\n")
+        f"{head}\nmeshes/two-part.obj,mesh,40000,79996,1,0\nmeshes/soup.obj,mesh,90000,30000,30000,0\n"
+        "graphs/star.mtx,graph,5,8,1,0\nspd/spring.mtx,matrix,2,4,1,0\n")
     monkeypatch.setenv("MESHSOLVE_DATA", str(tmp_path))
     assert problems.find("two-part").level == 0 and problems.find("two-part-2").level == 2
     assert [p.name for p in problems.problem_set("order")] == ["two-part", "two-part-1", "two-part-2"]
     assert problems.find("icosphere-3").path is None
-    with pytest.raises(SystemExit, match="no mesh 'absent'"):
+    with pytest.raises(SystemExit, match="no mesh or matrix 'absent'"):
         problems.find("absent")
     monkeypatch.setenv("MESHSOLVE_DATA", str(tmp_path / "nowhere"))
     assert all(p.path is None for p in problems.problem_set("cholesky"))
+
+
+def test_graphs_and_matrices_are_problems(monkeypatch, tmp_path):
+    """Of a graph the largest component, made definite; of matrices what they are."""
+    (tmp_path / "graphs").mkdir()
+    (tmp_path / "spd").mkdir()
+    star = sp.coo_array((np.ones(5), ([1, 2, 3, 4, 6], [0, 0, 0, 0, 5])), shape=(7, 7))
+    scipy.io.mmwrite(tmp_path / "graphs/star.mtx", star + star.T, symmetry="symmetric")
+    scipy.io.mmwrite(tmp_path / "spd/spring.mtx", sp.coo_array([[2.0, -1], [-1, 2]]), symmetry="symmetric")
+    (tmp_path / "INDEX.csv").write_text("file,kind\ngraphs/star.mtx,graph\nspd/spring.mtx,matrix\n")
+    monkeypatch.setenv("MESHSOLVE_DATA", str(tmp_path))
+    star, spring = (problems.find(name).system() for name in ("star", "spring"))
+    assert star.n == 5 and np.allclose(star.A.sum(axis=1), 1e-3 * 8 / 5) and np.allclose(star.A2.sum(axis=1), 2e-3 * 8 / 5)
+    assert np.array_equal(spring.A.toarray(), [[2, -1], [-1, 2]]) and spring.B.shape == (2, 3)
+    assert (spring.A2 - spring.A).nnz == 2
+    with pytest.raises(SystemExit, match="star is no mesh"):
+        problems.find("star").mesh()
 
 
 def test_bars_judge_the_worst_mesh(capsys):
