@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import device
-from meshsolve.arrays import LARGEST_SIZE, SYMMETRY_TOLERANCE, Csr, not_symmetric
+from meshsolve.arrays import LARGEST_SIZE, SYMMETRY_TOLERANCE, Csr, largest_moduli, not_symmetric
 from meshsolve.device.lists import MASK, compressed, distinct, find, keys_of, transposed
 from meshsolve.errors import InvalidInputError, PatternMismatchError
 
@@ -111,6 +111,15 @@ def as_device_rhs(b, n, name="b"):
         row = int(xp.argmin(xp.isfinite(columns).all(axis=1)))
         raise InvalidInputError(f"{name}: row {row} holds a value that is not finite")
     return columns, b.shape
+
+
+def device_lengths(x):
+    """(k,) 2-norms of the columns of an (n, k) float64 array on the device, on the host, as :func:`meshsolve.arrays.lengths` has them:
+    also where their squares leave the range of float64."""
+    largest = device.to_host(largest_moduli(x))
+    scale = np.where(largest > 0, largest, 1.0)
+    x = x / device.to_device(scale)
+    return scale * np.sqrt(device.to_host((x * x).sum(axis=0)))
 
 
 class Positions:

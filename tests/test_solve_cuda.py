@@ -56,6 +56,15 @@ def test_auto_takes_the_gpu_where_something_lies_there(gpu):
     assert ms.solve(A, b)[1].report.facts["device"] == "cpu"
 
 
+@pytest.mark.parametrize("power", [-900, 900])
+@pytest.mark.parametrize("method", ["cholesky", "lu", "parac"])
+def test_right_hand_sides_whose_squares_leave_the_range(gpu, method, power):
+    A = spd(grid(9, 8))
+    b = A @ np.arange(72.0) * 2.0**power
+    x, info = ms.solve(A, b, method, device="cuda")
+    assert info.converged and 0 < info.relative_residual < 1e-10 and np.allclose(x / 2.0**power, np.arange(72), atol=1e-7)
+
+
 def test_complex_right_hand_sides(gpu):
     A = spd(grid(9, 8))
     b = A @ (np.arange(72.0) + 1j * np.arange(72.0)[::-1])

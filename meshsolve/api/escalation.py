@@ -14,7 +14,8 @@ from meshsolve.arrays import as_symmetric, thread_count
 from meshsolve.errors import ConvergenceWarning, OutOfMemoryError
 from meshsolve.factor.ildl import ildl
 from meshsolve.krylov import Info
-from meshsolve.krylov.sqmr import CONVERGED, iterate
+from meshsolve.krylov.info import CONVERGED
+from meshsolve.krylov.sqmr import iterate
 from meshsolve.report import warn
 
 PATIENCE = 100                  # iterations in which the residual has to fall ten times

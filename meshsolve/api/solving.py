@@ -15,14 +15,15 @@ from meshsolve.api.factors import lu
 from meshsolve.arrays import as_array, as_csr, as_number, as_rhs, as_symmetric, is_complex, lengths, one_of, thread_count
 from meshsolve.constraints import EPS, Pinned, takes_constants_to_zero
 from meshsolve.device import asarray, available, choose, errors, holds, on_cpu, scalar, to_device, to_host, xp
-from meshsolve.device_arrays import as_device_csr, as_device_rhs, on_device, uploaded
+from meshsolve.device_arrays import as_device_csr, as_device_rhs, device_lengths, on_device, uploaded
 from meshsolve.errors import ConvergenceWarning, NotPositiveDefiniteError, NotSymmetricError
 from meshsolve.factor import parac as _parac
 from meshsolve.factor.cholesky import CholeskyFactor, Values
 from meshsolve.factor.fronts.cuda import residual as _residual_on_device
 from meshsolve.factor.fronts.cuda import row_sums
 from meshsolve.krylov import Info, cg
-from meshsolve.krylov.cg import CONVERGED, OUTSIDE
+from meshsolve.krylov.cg import OUTSIDE
+from meshsolve.krylov.info import CONVERGED
 from meshsolve.order.auto import is_scale_free
 from meshsolve.order.nested import TooManyOperations
 from meshsolve.report import Report, warn
@@ -273,7 +274,7 @@ def _residual_there(A, x, b):
         if b.shape[1] == 0:
             return 0.0
         left = _residual_on_device(M.indptr, M.indices, M.data, x, b)
-        left, size = (np.sqrt(to_host((v * v).sum(axis=0)).reshape(-1, b.shape[1] // parts).sum(axis=0)) for v in (left, b))
+        left, size = (np.hypot.reduce(device_lengths(v).reshape(parts, -1)) for v in (left, b))
     return float((left / np.where(size > 0, size, 1)).max(initial=0.0))
 
 

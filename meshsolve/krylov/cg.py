@@ -11,26 +11,24 @@ import contextlib
 from typing import Any
 
 import numpy as np
-import scipy.sparse.linalg as spla
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr, as_array, as_complex, as_integer, as_number, as_rhs, as_symmetric, largest_moduli, lengths, thread_count
+from meshsolve.arrays import Csr, as_symmetric, lengths, thread_count
 from meshsolve.constraints import components, take_means, takes_constants_to_zero
-from meshsolve.errors import ConvergenceWarning, InvalidInputError
-from meshsolve.krylov.info import Info
+from meshsolve.errors import ConvergenceWarning
+from meshsolve.krylov.blocks import blocks_of, checked_options, columns_out_of_range, preconditioner, reusing, unshifted
+from meshsolve.krylov.info import CONVERGED, EXHAUSTED, TOO_LARGE, Info
 from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Callback, Matrix
 
-MAXITER = 10_000                        # where the caller gives none
 RENUMBERED = 50_000                     # rows from which the vectors leave the cache: M's numbering may be worth having,
 NEAR = 1 << 15                          # unless A's neighbours are so near: their entries of a vector are in the cache
 SAVE_AT = 0.1                           # an iterate is kept whenever the residual has fallen by this
 
-CONVERGED, RUNNING, EXHAUSTED = "converged", "running", "maxiter reached"
+RUNNING = "running"
 STAGNATED = "stagnated: the true residual no longer falls, b is solved as well as rounding allows"
 DIVERGED = "diverged: rounding errors have taken over"
 INDEFINITE = "broke down: A is not positive definite, or M is not"
-TOO_LARGE = "the solution leaves the range of float64"
 OUTSIDE = "b is not in the range of A: its means were taken out, and the rest is solved"
 TINY = np.finfo(np.float64).tiny        # what is smaller has lost its digits
 NEGATIVE = 1e-4, 1e-13                  # r . M r beside the lengths of both, p . A p beside |p| . |A| |p|: below minus this is no rounding
@@ -86,64 +84,53 @@ def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol
     >>> info.converged and info.iterations < 40
     True
     """
-    rtol, atol = as_number(rtol, "rtol"), as_number(atol, "atol")
-    maxiter = MAXITER if maxiter is None else as_integer(maxiter, "maxiter", 0)
-    if callback is not None and not callable(callback):
-        raise InvalidInputError(f"callback has to be a function of x, not {callback!r}")
+    rtol, atol, maxiter = checked_options(rtol, atol, maxiter, callback)
     threads = thread_count(threads)
     matrix = as_symmetric(A, threads=threads)
     on_device = device.holds(b) or getattr(M, "on_device", False)
     errors = device.errors("cg") if on_device else contextlib.nullcontext()
     with errors:
-        run, shape, deliver = _start_on_device(matrix, b, M, x0) if on_device else _start_here(matrix, b, M, x0, threads)
+        system = blocks_of(b, x0, matrix.n, on_device)
+        run, deliver = _start_on_device(matrix, system, M) if on_device else _start_here(matrix, system, M, threads)
         with run.report.phase("solve"):
-            run.iterate(rtol, atol * run.shift, maxiter, None if callback is None else lambda X: callback(deliver(X)))
+            run.iterate(rtol, atol * system.shift, maxiter, None if callback is None else lambda X: callback(deliver(X)))
         x = deliver(run.X)
-    info = run.info(scalar=run.B.shape[1] == 1 and len(shape) == 1)
+    info = run.info(scalar=run.B.shape[1] == 1 and system.form.is_vector)
     if not info.converged:
         warn(f"cg: {run.worst()}", ConvergenceWarning)
     return x, info
 
 
-def _start_here(matrix, b, M, x0, threads):
-    """The solve to run, b's shape, and what brings its X into the form of b."""
-    B, shape, is_complex = _real_columns(b, matrix.n, "b")
-    X = np.zeros_like(B) if x0 is None else _start(x0, matrix.n, shape, is_complex)
-    shift = _into_range(B, X)
-    precondition, null_space = _preconditioner(M, matrix.n), _null_space(matrix, M)
+def _start_here(matrix, system, M, threads):
+    """The solve to run, and what brings its X into the form of b."""
+    B, X, shift, form = system
+    precondition, null_space = preconditioner(M, matrix.n), _null_space(matrix, M)
     report = Report(threads=threads, nnz_A=matrix.nnz)
     if not hasattr(M, "apply_inside") or M.on_device or matrix.n < RENUMBERED or not _scattered(matrix):
         run = _Run(matrix, B, X, precondition, null_space, threads, report, shift)
-        return run, shape, lambda X: _deliver(_unshifted(X, shift), shape, is_complex)
+        return run, lambda X: form.deliver(unshifted(X, shift))
     with report.phase("renumber"):
         place = M.places()
-        matrix, B = _renumbered(matrix, place, threads), B.take(place, axis=0)
-        X = X if x0 is None else X.take(place, axis=0)
+        matrix, B, X = _renumbered(matrix, place, threads), B.take(place, axis=0), X.take(place, axis=0)
     if null_space is not None and not M.connected:          # else a mean is a mean in any numbering
         null_space = _elsewhere(null_space, place)
-    run = _Run(matrix, B, X, _reusing(M.apply_inside), null_space, threads, report, shift)
-    return run, shape, lambda X: _deliver(_back(_unshifted(X, shift), place), shape, is_complex)
+    run = _Run(matrix, B, X, reusing(M.apply_inside), null_space, threads, report, shift)
+    return run, lambda X: form.deliver(_back(unshifted(X, shift), place))
 
 
-def _start_on_device(matrix, b, M, x0):
+def _start_on_device(matrix, system, M):
     """The same on the GPU; x lies where b does."""
     from meshsolve.krylov import cg_cuda
 
-    there = device.holds(b)
-    B, shape, is_complex = (cg_cuda.block_of(b, matrix.n), b.shape, False) if there else _real_columns(b, matrix.n, "b")
-    if x0 is None:
-        X = np.zeros(B.shape)
-    else:
-        X = _start(device.to_host(x0) if device.holds(x0) else x0, matrix.n, shape, is_complex)
+    B, X, shift, form = system
     null_space = cg_cuda.null_space(_null_space(matrix, M), M)
-    run = cg_cuda.DeviceSolve(matrix, B, X, cg_cuda.preconditioner(M, matrix.n), null_space)
-    return run, shape, lambda X: X.reshape(shape) if there else _deliver(device.to_host(X), shape, is_complex)
+    run = cg_cuda.DeviceSolve(matrix, B, X, cg_cuda.preconditioner(M, matrix.n), null_space, shift)
+    return run, lambda X: form.deliver(unshifted(X, shift))
 
 
 class Solve:
-    """What a run tells of its columns, from ``norm``, ``scale``, ``outside``, ``reason``, ``iterations``, ``residuals``, ``report``."""
-
-    shift: float | np.ndarray = 1.0         # that the columns of b and x were multiplied by
+    """What a run tells of its columns, from ``X``, ``shift`` (see :class:`~meshsolve.krylov.blocks.Blocks`), ``norm``, ``scale``,
+    ``outside``, ``reason``, ``iterations``, ``residuals``, ``report``."""
 
     @property
     def active(self):
@@ -173,6 +160,12 @@ class Solve:
     def _judge_range(self):
         """Columns that are solved, but for what was taken out of b, have not converged where that is too much."""
         self.reason[(self.reason == CONVERGED) & (self.outside > self.allowed)] = OUTSIDE
+
+    def _judge_size(self):
+        """Columns whose solution is out of range in the scale of the caller's b."""
+        if (self.shift < 1).any():
+            beyond = columns_out_of_range(unshifted(self.X, self.shift))
+            self.reason[beyond], self.norm[beyond] = TOO_LARGE, np.inf
 
 
 class _Run(Solve):
@@ -304,12 +297,6 @@ class _Run(Solve):
         self._judge_range()
         self._judge_size()
 
-    def _judge_size(self):
-        """Columns whose solution is out of range in the scale of the caller's b."""
-        if (self.shift < 1).any():
-            beyond = ~np.isfinite(_unshifted(self.X, self.shift)).all(axis=0)
-            self.reason[beyond], self.norm[beyond] = TOO_LARGE, np.inf
-
     def _last_residual(self, out):
         """The true residual of the mean-free X, which the caller gets."""
         if self.null_space is not None:
@@ -322,75 +309,7 @@ class _Run(Solve):
         return np.sqrt(squares)
 
 
-# ---- intake ---------------------------------------------------------------------------------------------------------------
-
-
-def _real_columns(b, n, name):
-    """b as a fresh C contiguous (n, k) float64 block, the shape it came in, and whether halves of it are real and imaginary."""
-    given = as_array(b, name)
-    is_complex = given.dtype.kind == "c"
-    if is_complex:
-        parts = [as_rhs(np.ascontiguousarray(part), n, name)[0] for part in (given.real, given.imag)]
-        return np.concatenate(parts, axis=1), given.shape, True
-    columns, shape = as_rhs(given, n, name)
-    return np.array(columns, order="C"), shape, False
-
-
-def _into_range(B, X):
-    """Multiplies columns of B and X, in place, by powers of two where squares of b would leave the range of float64, which made
-    every x a solution; returns the (k,) factors, 1 otherwise."""
-    largest = largest_moduli(B) if len(B) else np.zeros(B.shape[1])
-    usual = (largest == 0) | (largest > 2.0**-400) & (largest < 2.0**400)
-    shift = np.where(usual, 1.0, np.ldexp(1.0, -np.clip(np.frexp(largest)[1], -1000, 1000)))
-    if not usual.all():
-        B *= shift
-        X *= shift
-    return shift
-
-
-def _unshifted(X, shift):
-    """X in the scale of the caller's b; infinite where it is out of range there."""
-    with np.errstate(over="ignore"):
-        return X / shift
-
-
-def _start(x0, n, shape, is_complex):
-    X, given, x0_complex = _real_columns(x0, n, "x0")
-    if given != shape:
-        raise InvalidInputError(f"x0 has to have b's shape {shape}, not {given}")
-    if x0_complex and not is_complex:
-        raise InvalidInputError("x0 is complex, b is real")
-    return np.concatenate([X, np.zeros_like(X)], axis=1) if is_complex and not x0_complex else X
-
-
-def _deliver(X, shape, is_complex):
-    if is_complex:
-        half = X.shape[1] // 2
-        X = as_complex(X[:, :half], X[:, half:])
-    return X.reshape(shape)
-
-
-def _preconditioner(M, n):
-    """M as a function of an (n, k) block that returns one, C contiguous."""
-    if M is None:
-        return lambda R: R
-    if hasattr(M, "apply_columns"):
-        if M.shape != (n, n):
-            raise InvalidInputError(f"M has to be {n} x {n}, not {M.shape[0]} x {M.shape[1]}")
-        return _reusing(M.apply_columns)
-    try:
-        operator = spla.aslinearoperator(M)
-    except (TypeError, ValueError) as e:
-        raise InvalidInputError(f"M has to be a matrix or a LinearOperator: {e}") from e
-    if operator.shape != (n, n):
-        raise InvalidInputError(f"M has to be {n} x {n}, not {operator.shape[0]} x {operator.shape[1]}")
-    return lambda R: np.ascontiguousarray(operator.matmat(R), np.float64)
-
-
-def _reusing(apply):
-    """apply(R, out) as a function of R that returns the same block each time."""
-    Z = {}
-    return lambda R: apply(R, Z.setdefault(R.shape, np.empty_like(R)))
+# ---- numberings and null spaces -----------------------------------------------------------------------------------------
 
 
 def _scattered(matrix):

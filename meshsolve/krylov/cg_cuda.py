@@ -11,7 +11,8 @@ import numpy as np
 from meshsolve import device
 from meshsolve.device import MOST_ACROSS
 from meshsolve.errors import InvalidInputError
-from meshsolve.krylov.cg import CONVERGED, DIVERGED, EXHAUSTED, INDEFINITE, NEGATIVE, RUNNING, SAVE_AT, STAGNATED, TINY, Solve
+from meshsolve.krylov.cg import DIVERGED, INDEFINITE, NEGATIVE, RUNNING, SAVE_AT, STAGNATED, TINY, Solve
+from meshsolve.krylov.info import CONVERGED, EXHAUSTED
 from meshsolve.report import Report
 
 K = device.kernels("krylov/vectors.cu")
@@ -26,9 +27,9 @@ GO_ON, ARRIVED, LOST, BROKEN, SETTLED = range(5)                                
 class DeviceSolve(Solve):
     """One solve: (n, k) blocks on the device, what is decided of each column on the host."""
 
-    def __init__(self, matrix, B, X, precondition, null_space):
+    def __init__(self, matrix, B, X, precondition, null_space, shift):
         xp, k = device.xp(), B.shape[1]
-        self.n, self.k, self.B, self.X = matrix.n, k, device.to_device(B), device.to_device(X)
+        self.n, self.k, self.B, self.X, self.shift = matrix.n, k, B, X, shift
         self.A = tuple(map(device.to_device, (matrix.indptr, matrix.indices, matrix.data)))
         self.lanes = 1 << int(np.clip(np.log2(max(matrix.nnz / matrix.n, 1) / 8), 0, 5))
         self.precondition, self.null_space = precondition, null_space if k else None
@@ -158,6 +159,7 @@ class DeviceSolve(Solve):
             self.X = self.null_space(self.X)
         self.norm = self._true_residual(self.X, self.R)
         self._judge_range()
+        self._judge_size()
 
     def _true_residual(self, X, out):
         self._multiply(X, out)
@@ -212,14 +214,3 @@ def null_space(project, M):
         project(host)
         return device.to_device(host)
     return round_trip
-
-
-def block_of(b, n):
-    """A vector or block on the device as a fresh (n, k) float64 block."""
-    xp, b = device.xp(), device.asarray(b)
-    if b.ndim not in (1, 2) or b.shape[0] != n or b.dtype.kind not in "biuf":
-        raise InvalidInputError(f"b on the GPU has to be real of shape ({n},) or ({n}, k), not {b.dtype} of shape {b.shape}")
-    B = xp.array(b if b.ndim == 2 else b[:, None], np.float64, order="C")
-    if B.size and not device.scalar(xp.isfinite(B).all().reshape(1)):
-        raise InvalidInputError("b holds NaN or infinity")
-    return B

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+CONVERGED, EXHAUSTED = "converged", "maxiter reached"                   # reasons that both iterations give
+TOO_LARGE = "the solution leaves the range of float64"
+
 
 @dataclass(repr=False)
 class Info:

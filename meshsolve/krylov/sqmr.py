@@ -8,23 +8,22 @@ Source: Freund, Nachtigal 1995, "Software for simplified Lanczos and QMR algorit
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr, as_integer, as_number, as_symmetric, thread_count
-from meshsolve.errors import ConvergenceWarning, InvalidInputError
-from meshsolve.krylov.cg import TOO_LARGE, _deliver, _into_range, _preconditioner, _real_columns, _start, _unshifted
-from meshsolve.krylov.info import Info
+from meshsolve.arrays import Csr, as_symmetric, thread_count
+from meshsolve.errors import ConvergenceWarning
+from meshsolve.krylov.blocks import blocks_of, checked_options, columns_out_of_range, preconditioner, unshifted
+from meshsolve.krylov.info import CONVERGED, EXHAUSTED, TOO_LARGE, Info
 from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Callback, Matrix
 
-MAXITER = 10_000                        # where the caller gives none
 RESTARTS = 3                            # after a breakdown, from the x reached so far
 ORTHOGONAL = 1e-10                      # |r . q| over the lengths of r and q = M^-1 r, below which no Lanczos sequence begins
 
-CONVERGED, EXHAUSTED = "converged", "maxiter reached"
 STAGNATED = "stagnated: the true residual no longer falls"
 BROKE_DOWN = "broke down: r . M r or q . A q became zero"
 SLOW = "slow: the residual fell less than 10 times in {} iterations"
@@ -87,10 +86,7 @@ def sqmr(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rt
     >>> info.converged and info.iterations < 50
     True
     """
-    rtol, atol = as_number(rtol, "rtol"), as_number(atol, "atol")
-    maxiter = MAXITER if maxiter is None else as_integer(maxiter, "maxiter", 0)
-    if callback is not None and not callable(callback):
-        raise InvalidInputError(f"callback has to be a function of x, not {callback!r}")
+    rtol, atol, maxiter = checked_options(rtol, atol, maxiter, callback)
     x, info = iterate(A, b, M, x0, rtol, atol, maxiter, callback, threads)
     if not info.converged:
         warn(f"sqmr: {worst(info)}", ConvergenceWarning)
@@ -102,14 +98,19 @@ def iterate(A, b, M, x0, rtol, atol, maxiter, callback=None, threads=None, patie
     A may be a :class:`Csr` that was found symmetric."""
     threads = thread_count(threads)
     matrix = A if isinstance(A, Csr) else as_symmetric(A, threads=threads)
-    if device.holds(b) or getattr(M, "on_device", False):
-        with device.errors("sqmr"):
-            return _iterate_on_device(matrix, b, M, x0, rtol, atol, maxiter, callback)
-    B, shape, is_complex = _real_columns(b, matrix.n, "b")
-    X = np.zeros_like(B) if x0 is None else _start(x0, matrix.n, shape, is_complex)
-    shift = _into_range(B, X)
+    on_device = device.holds(b) or getattr(M, "on_device", False)
+    with device.errors("sqmr") if on_device else contextlib.nullcontext():
+        system = blocks_of(b, x0, matrix.n, on_device)
+        if on_device:
+            return _iterate_on_device(matrix, system, M, rtol, atol, maxiter, callback)
+        return _iterate_here(matrix, system, M, rtol, atol, maxiter, callback, threads, patience)
+
+
+def _iterate_here(matrix, system, M, rtol, atol, maxiter, callback, threads, patience):
+    """One column after the other."""
+    B, X, shift, form = system
     X /= shift                                      # holds the answers
-    precondition = _preconditioner(M, matrix.n)
+    precondition = preconditioner(M, matrix.n)
     report = Report(threads=threads, nnz_A=matrix.nnz)
     runs = []
     with report.phase("solve"):
@@ -119,30 +120,30 @@ def iterate(A, b, M, x0, rtol, atol, maxiter, callback=None, threads=None, patie
             if callback is not None:
                 def tell(x, c=c):
                     X[:, c] = x / shift[c]
-                    callback(_deliver(X, shape, is_complex))
+                    callback(form.deliver(X))
             run.iterate(rtol, atol * shift[c], maxiter, tell, patience)
-            X[:, c] = _unshifted(run.x, shift[c])
-            if not np.isfinite(X[:, c]).all():
-                run.reason, run.norm = TOO_LARGE, np.inf
+            X[:, c] = unshifted(run.x, shift[c])
             runs.append(run)
-    return _deliver(X, shape, is_complex), _info(runs, report, scalar=len(shape) == 1 and len(runs) == 1)
+    return _outcome(X, runs, report, form)
 
 
-def _iterate_on_device(matrix, b, M, x0, rtol, atol, maxiter, callback):
-    """The same on the GPU; x lies where b does."""
+def _iterate_on_device(matrix, system, M, rtol, atol, maxiter, callback):
+    """All columns at once on the GPU; x lies where b does."""
     from meshsolve.krylov import cg_cuda, sqmr_cuda
 
-    there = device.holds(b)
-    B, shape, is_complex = (cg_cuda.block_of(b, matrix.n), b.shape, False) if there else _real_columns(b, matrix.n, "b")
-    X = np.zeros(B.shape) if x0 is None else _start(device.to_host(x0) if device.holds(x0) else x0, matrix.n, shape, is_complex)
-
-    def deliver(X):
-        return X.reshape(shape) if there else _deliver(device.to_host(X), shape, is_complex)
-
+    B, X, shift, form = system
+    tell = None if callback is None else lambda X: callback(form.deliver(unshifted(X, shift)))
     run = sqmr_cuda.DeviceSolve(matrix, B, X, cg_cuda.preconditioner(M, matrix.n), getattr(M, "check_device", None))
     with run.report.phase("solve"):
-        run.iterate(rtol, atol, maxiter, None if callback is None else lambda X: callback(deliver(X)))
-    return deliver(run.X), _info(run.columns, run.report, scalar=len(shape) == 1 and len(run.columns) == 1)
+        run.iterate(rtol, atol * shift, maxiter, tell)
+    return _outcome(unshifted(run.X, shift), run.columns, run.report, form)
+
+
+def _outcome(X, runs, report, form):
+    """(x, info) of the columns X, which are in the scale of b."""
+    for c in np.flatnonzero(columns_out_of_range(X)):
+        runs[c].reason, runs[c].norm = TOO_LARGE, np.inf
+    return form.deliver(X), _info(runs, report, scalar=form.is_vector and len(runs) == 1)
 
 
 def worst(info):

@@ -10,7 +10,8 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.krylov import cg_cuda
-from meshsolve.krylov.sqmr import BROKE_DOWN, CONVERGED, EXHAUSTED, ORTHOGONAL, RESTARTS, STAGNATED
+from meshsolve.krylov.info import CONVERGED, EXHAUSTED
+from meshsolve.krylov.sqmr import BROKE_DOWN, ORTHOGONAL, RESTARTS, STAGNATED
 from meshsolve.report import Report
 
 K, VECTORS = device.kernels("krylov/sqmr.cu"), device.kernels("krylov/vectors.cu")
@@ -48,7 +49,7 @@ class DeviceSolve:
 
     def __init__(self, matrix, B, X, precondition, check):
         xp, k = device.xp(), B.shape[1]
-        self.n, self.k, self.B, self.X = matrix.n, k, device.to_device(B), device.to_device(X)
+        self.n, self.k, self.B, self.X = matrix.n, k, B, X
         self.A = tuple(map(device.to_device, (matrix.indptr, matrix.indices, matrix.data)))
         self.lanes = 1 << int(np.clip(np.log2(max(matrix.nnz / matrix.n, 1) / 8), 0, 5))
         self.precondition, self.check = precondition, check
@@ -60,7 +61,7 @@ class DeviceSolve:
         self.standing, self.starts, self.moves, self.counts = (xp.zeros(k, xp.int32) for _ in range(4))
 
     def iterate(self, rtol, atol, maxiter, callback):
-        """Algorithm 3.1 of Freund and Nachtigal on all columns that are still running, a few iterations at a time."""
+        """Algorithm 3.1 of Freund and Nachtigal on all columns that are still running, a few iterations at a time; ``atol``: (k,)."""
         self._begin(rtol, atol)
         standing = np.full(self.k, SETTLED, np.int32)
         self._start([c for c, run in enumerate(self.columns) if not run.ends(maxiter)], standing)
@@ -124,7 +125,7 @@ class DeviceSolve:
         size = self._norms(self.B)
         self.X *= device.to_device(np.where(size == 0, 0.0, 1.0))
         norm = self._true_residual(self.X)[1]
-        self.columns = [Column(float(s), float(r), max(rtol * float(s), atol)) for s, r in zip(size, norm, strict=True)]
+        self.columns = [Column(float(s), float(r), max(rtol * float(s), float(a))) for s, r, a in zip(size, norm, atol, strict=True)]
         self.work = self.X.copy()                           # the iterates; X keeps the best that were looked at
 
     def _start(self, columns, standing):

@@ -265,11 +265,17 @@ def test_indefinite_matrices_are_noticed():
     ({"b": np.ones(3)}, r"b has to be \(750,\)"), ({"b": np.full(N, np.nan)}, "row 0 holds nan"), ({"x0": np.ones(3)}, "x0 has to be"),
     ({"x0": np.ones((N, 1))}, "b's shape"), ({"x0": np.ones(N) * 1j}, "x0 is complex"), ({"M": np.eye(3)}, "M has to be 750 x 750"),
     ({"M": ms.parac(ms.datasets.grid2d(3, 3))}, "M has to be 750 x 750"), ({"M": "ilu"}, "M has to be a matrix"), ({"rtol": -1}, "rtol"),
+    ({"M": sp.eye_array(N, dtype=complex)}, "M is complex"),
     ({"atol": np.inf}, "atol"), ({"maxiter": 1.5}, "maxiter"), ({"callback": 3}, "callback"), ({"threads": 0}, "threads"),
 ])
 def test_refuses(change, says):
     with pytest.raises(ms.InvalidInputError, match=says):
         ms.cg(**({"A": A, "b": np.ones(N)} | change))
+
+
+def test_lists_are_taken():
+    x, info = ms.cg([[2.0, 1.0], [1.0, 3.0]], [4.0, 7.0], M=[[0.5, 0.0], [0.0, 0.3]], x0=[1.0, 1.0])
+    assert info.converged and np.allclose(x, [1, 2])
 
 
 def test_the_callers_arrays_stay():

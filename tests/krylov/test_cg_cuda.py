@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from on_device import back, there
 
 import meshsolve as ms
 from meshsolve import device
@@ -103,6 +104,35 @@ def test_many_components(cuda):
     assert info.converged and np.allclose(x, y, atol=1e-8)
 
 
+@pytest.mark.parametrize("power", [-1040, -700, 600, 1000])
+def test_right_hand_sides_whose_squares_leave_the_range(cuda, power):
+    """Their length was infinite or 0 there, and x = 0 the solution. The columns beside them stay as they are."""
+    b = np.stack([GROUNDED @ np.ones(256), np.arange(256.0), np.zeros(256)], axis=1)
+    large = b * [2.0**power, 1.0, 1.0]
+    x0 = np.ones((256, 3)) * [2.0**power, 1.0, 1.0] / 3
+    (x, info), (y, other) = both(GROUNDED, large, x0=x0, atol=1e-300 if power > 0 else 0.0)
+    (z, _) = both(GROUNDED, b, x0=np.ones((256, 3)) / 3)[1]
+    assert other.converged and np.array_equal(info.iterations, other.iterations) and other.iterations[0] > 3
+    assert np.allclose(x, y, rtol=1e-6, atol=0) and np.array_equal(y[:, 1:], z[:, 1:])
+    assert power < -1000 or np.array_equal(y, z * [2.0**power, 1.0, 1.0])
+
+
+def test_a_solution_out_of_range_has_not_converged(cuda):
+    A, b = sp.diags_array(np.full(64, 1e-20)), np.full((64, 2), 1e295)
+    b[:, 1] = 1
+    with pytest.warns(ms.ConvergenceWarning, match="leaves the range of float64"):
+        y, info = ms.cg(A, b, M=ms.parac(A, device="cuda"))
+    assert info.reason.tolist() == ["the solution leaves the range of float64", "converged"] and np.isfinite(y[:, 1]).all()
+
+
+def test_starts_of_either_side(cuda):
+    P, b = ms.parac(GROUNDED, device="cuda"), GROUNDED @ np.arange(256.0)
+    for rhs in (b, there(b)):
+        for x0 in (np.arange(256.0), there(np.arange(256.0))):
+            x, info = ms.cg(GROUNDED, rhs, M=P, x0=x0)
+            assert info.iterations == 0 and np.array_equal(back(x), np.arange(256.0)) and device.holds(x) == device.holds(rhs)
+
+
 def test_refusals(cuda):
     P = ms.parac(GRID, device="cuda")
     for b in (np.ones(3), np.full(343, np.nan), "b"):
@@ -110,6 +140,10 @@ def test_refusals(cuda):
             ms.cg(GRID, b, M=P)
     with pytest.raises(ms.InvalidInputError, match="M has to be"):
         ms.cg(GROUNDED, np.ones(256), M=P)
+    bad = np.ones(343)
+    bad[7] = np.nan
+    with pytest.raises(ms.InvalidInputError, match="b: row 7"):
+        ms.cg(GRID, there(bad), M=P)
 
 
 def test_no_scheduling_shows(varied):

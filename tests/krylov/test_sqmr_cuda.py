@@ -44,6 +44,24 @@ def test_columns_stop_on_their_own(cuda):
     assert other.iterations[2] > cg_cuda.LOOK and not y[:, 0].any() and np.array_equal(y[:, 1], x0[:, 1]) and other.converged
 
 
+@pytest.mark.parametrize("power", [-700, 600, 900])
+def test_right_hand_sides_whose_squares_leave_the_range(cuda, power):
+    """Their length was infinite or 0 there, and x = 0 the solution."""
+    scale, seen = np.array([2.0**power, 1.0]), []
+    (x, info), (y, other) = both(KKT, B[:, :2] * scale, callback=seen.append)
+    (z, _) = both(KKT, B[:, :2])[1]
+    assert other.converged and np.array_equal(info.iterations, other.iterations) and other.iterations[0] > 3
+    assert np.array_equal(y, z * scale) and np.allclose(x / scale, z, atol=1e-8 * abs(z).max()) and abs(seen[-1]).max() > 2.0**(power - 30)
+
+
+def test_a_solution_out_of_range_has_not_converged(cuda):
+    A, b = sp.diags_array(np.where(np.arange(64) % 2, 1e-20, -1e-20)), np.full((64, 2), 1e295)
+    b[:, 1] = 1
+    with pytest.warns(ms.ConvergenceWarning, match="leaves the range of float64"):
+        y, info = ms.sqmr(A, b, M=ms.ildl(A, fill_level=1, device="cuda"))
+    assert info.reason.tolist() == ["the solution leaves the range of float64", "converged"] and np.isfinite(y[:, 1]).all()
+
+
 def test_complex_start_and_callback(cuda):
     b, seen = B[:, 0] + 1j * B[:, 1], []
     (x, info), (y, other) = both(KKT, b)

@@ -13,7 +13,7 @@ from meshsolve import device
 from meshsolve.arrays import Csr
 from meshsolve.constraints import ROW_SUM, Fixed, not_singular, tell_of_range
 from meshsolve.device.lists import MASK, compressed, last, over, running_sums
-from meshsolve.device_arrays import Positions
+from meshsolve.device_arrays import Positions, device_lengths
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.cholesky.cuda import S
 from meshsolve.factor.fronts.cuda import residual, row_sums
@@ -140,15 +140,20 @@ class DeviceConstraint:
         if columns.shape[1] == 0:
             return columns
         rhs, outside = self.center(columns)
-        tell_of_range(outside, np.sqrt(device.to_host((columns * columns).sum(axis=0))))
+        tell_of_range(outside, device_lengths(columns))
         if self.alone:
             return device.xp().zeros_like(columns)
-        return self.center(self._solve_fixed(rhs, None, solve_free))[0]
+        x = self._solve_fixed(rhs, None, solve_free)
+        return x - self._means(x)[self._component]
 
     def center(self, columns):
         """Columns minus their component means, and the (k,) lengths of what was removed, on the host."""
-        means = self._segments.sums(columns) / self._size[:, None]
-        return columns - means[self._component], np.sqrt(device.to_host((means * means * self._size[:, None]).sum(axis=0)))
+        means = self._means(columns)
+        return columns - means[self._component], device_lengths(means * device.xp().sqrt(self._size)[:, None])
+
+    def _means(self, columns):
+        """(components, k)."""
+        return self._segments.sums(columns) / self._size[:, None]
 
 
 class _Block(Positions):

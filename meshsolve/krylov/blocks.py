@@ -1,0 +1,168 @@
+"""What the iterations share: options, right-hand sides as blocks of real columns near 1, preconditioners, and x in the form of b."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse.linalg as spla
+
+from meshsolve import device
+from meshsolve.arrays import as_array, as_complex, as_integer, as_number, as_rhs, largest_moduli
+from meshsolve.device_arrays import as_device_rhs
+from meshsolve.errors import InvalidInputError
+
+MAXITER = 10_000                        # where the caller gives none
+
+
+def checked_options(rtol, atol, maxiter, callback):
+    """(rtol, atol, maxiter) as numbers."""
+    if callback is not None and not callable(callback):
+        raise InvalidInputError(f"callback has to be a function of x, not {callback!r}")
+    maxiter = MAXITER if maxiter is None else as_integer(maxiter, "maxiter", 0)
+    return as_number(rtol, "rtol"), as_number(atol, "atol"), maxiter
+
+
+class Form(NamedTuple):
+    """How b came, and x goes back.
+
+    Attributes
+    ----------
+    shape : tuple
+    is_complex : bool
+        The first half of a block's columns are real parts, the second imaginary ones.
+    on_device : bool
+    """
+
+    shape: tuple
+    is_complex: bool
+    on_device: bool
+
+    @property
+    def is_vector(self):
+        return len(self.shape) == 1
+
+    def deliver(self, X):
+        """An (n, k) block, here or on the GPU, in this form."""
+        X = X if self.on_device else device.to_host(X)
+        if self.is_complex:
+            half = X.shape[1] // 2
+            X = as_complex(X[:, :half], X[:, half:])
+        return X.reshape(self.shape)
+
+
+class Blocks(NamedTuple):
+    """The system's columns where they are iterated: fresh C contiguous (n, k) float64 arrays.
+
+    Attributes
+    ----------
+    B, X : (n, k)
+        Right-hand sides and starts, both times ``shift``.
+    shift : (k,)
+        Powers of two, on the host: 1 but where squares of b would leave the range of float64.
+    form : Form
+    """
+
+    B: np.ndarray
+    X: np.ndarray
+    shift: np.ndarray
+    form: Form
+
+
+def blocks_of(b, x0, n, on_device):
+    """The :class:`Blocks` of a right-hand side and a start, which may be None: zeros.
+
+    Raises
+    ------
+    InvalidInputError
+        Not (n,) or (n, k), not numbers, NaN or infinity; complex numbers on the GPU; x0 of another shape, or complex beside a real b.
+    """
+    there = device.holds(b)
+    B, form = _columns(b, n, "b")
+    if x0 is None:
+        X = (device.xp() if there else np).zeros(B.shape)
+    else:
+        X = _start(x0 if there or not device.holds(x0) else device.to_host(device.asarray(x0)), n, form)
+    if on_device:
+        B, X = device.to_device(B), device.to_device(X)
+    return Blocks(B, X, _brought_near_one(B, X), form)
+
+
+def _columns(b, n, name):
+    """b as a fresh block where it lies, and its :class:`Form`."""
+    if device.holds(b):
+        columns, shape = as_device_rhs(device.asarray(b), n, name)
+        return device.xp().array(columns, np.float64, order="C"), Form(shape, False, True)
+    given = as_array(b, name)
+    if given.dtype.kind == "c":
+        parts = [as_rhs(np.ascontiguousarray(part), n, name)[0] for part in (given.real, given.imag)]
+        return np.concatenate(parts, axis=1), Form(given.shape, True, False)
+    columns, shape = as_rhs(given, n, name)
+    return np.array(columns, order="C"), Form(shape, False, False)
+
+
+def _start(x0, n, form):
+    X, given = _columns(x0, n, "x0")
+    if given.shape != form.shape:
+        raise InvalidInputError(f"x0 has to have b's shape {form.shape}, not {given.shape}")
+    if given.is_complex and not form.is_complex:
+        raise InvalidInputError("x0 is complex, b is real")
+    return np.concatenate([X, np.zeros_like(X)], axis=1) if form.is_complex and not given.is_complex else X
+
+
+def _brought_near_one(B, X):
+    """Multiplies columns of B and X, in place, by powers of two where squares of b would leave the range of float64, which made
+    every x a solution; returns the (k,) factors, 1 otherwise."""
+    largest = device.to_host(largest_moduli(B))
+    usual = (largest == 0) | (largest > 2.0**-400) & (largest < 2.0**400)
+    shift = np.where(usual, 1.0, np.ldexp(1.0, -np.clip(np.frexp(largest)[1], -1000, 1000)))
+    if not usual.all():
+        factors = _beside(B, shift)
+        B *= factors
+        X *= factors
+    return shift
+
+
+def unshifted(X, shift):
+    """X, here or on the GPU, in the scale of the caller's b; infinite where it is out of range there."""
+    with np.errstate(over="ignore"):
+        return X / _beside(X, shift)
+
+
+def columns_out_of_range(X):
+    """(k,) bool: columns of an unshifted X, here or on the GPU, that are not finite."""
+    xp = device.xp() if device.holds(X) else np
+    return ~device.to_host(xp.isfinite(X).all(axis=0))
+
+
+def _beside(X, factors):
+    """Factors of the columns where X lies."""
+    return device.to_device(factors) if device.holds(X) else factors
+
+
+def preconditioner(M, n):
+    """M as a function of an (n, k) block on the host that returns one, C contiguous."""
+    if M is None:
+        return lambda R: R
+    if hasattr(M, "apply_columns"):
+        _check_shape(M, n)
+        return reusing(M.apply_columns)
+    try:
+        operator = spla.aslinearoperator(np.asarray(M) if isinstance(M, (list, tuple)) else M)
+    except (TypeError, ValueError) as e:
+        raise InvalidInputError(f"M has to be a matrix or a LinearOperator: {e}") from e
+    _check_shape(operator, n)
+    if np.dtype(operator.dtype).kind == "c":
+        raise InvalidInputError("M is complex: A is real and symmetric, and so is an approximate inverse of it")
+    return lambda R: np.ascontiguousarray(operator.matmat(R), np.float64)
+
+
+def _check_shape(M, n):
+    if M.shape != (n, n):
+        raise InvalidInputError(f"M has to be {n} x {n}, not {M.shape[0]} x {M.shape[1]}")
+
+
+def reusing(apply):
+    """apply(R, out) as a function of R that returns the same block each time."""
+    Z = {}
+    return lambda R: apply(R, Z.setdefault(R.shape, np.empty_like(R)))
