@@ -45,7 +45,7 @@ def test_the_answer_of_the_cpu_where_b_lies(gpu, name, columns):
         found = device.to_host(x)
         assert found.shape == b.shape and np.abs(found - expected).max() <= 1e-7 * np.abs(expected).max()
         assert np.linalg.norm(A @ found - b, axis=0).max() <= 1.1e-10 * np.linalg.norm(b, axis=0).max()
-        assert info.report.facts["device"] == "cuda" or method == "parac"
+        assert info.report.facts["device"] == "cuda"
 
 
 def test_auto_takes_the_gpu_where_something_lies_there(gpu):

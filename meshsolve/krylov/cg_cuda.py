@@ -33,7 +33,7 @@ class DeviceSolve(Solve):
         self.A = tuple(map(device.to_device, (matrix.indptr, matrix.indices, matrix.data)))
         self.lanes = 1 << int(np.clip(np.log2(max(matrix.nnz / matrix.n, 1) / 8), 0, 5))
         self.precondition, self.null_space = precondition, null_space if k else None
-        self.report = Report(nnz_A=matrix.nnz)
+        self.report = Report(nnz_A=matrix.nnz, device="cuda")
         self.R, self.P, self.Q = (xp.zeros((self.n, k)) for _ in range(3))
         self.num_parts = parts_of(self.n)
         self.parts = xp.empty(self.num_parts * k)

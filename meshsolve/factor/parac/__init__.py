@@ -168,7 +168,7 @@ def parac(L, ordering="auto", samples="auto", rhs=1, seed=0, dtype=np.float64, t
     M = L if isinstance(L, Csr) else as_symmetric(L, "L", threads=threads)
     on_device = device.choose(device_name, M.n, L) == "cuda"
     ensure_memory(BYTES_PER_ENTRY * M.nnz, "the factor")
-    report = Report(threads=threads, nnz_A=M.nnz)
+    report = Report(threads=threads, nnz_A=M.nnz, device="cuda" if on_device else "cpu")
     with report.phase("numeric"):
         graph = _graph(M, threads, edges=on_device or _may_be_rounds(ordering))
     ordering = _choose_ordering(ordering, graph, M)
