@@ -103,17 +103,28 @@ class ParacFactor(Factor):
 
         Parameters
         ----------
-        b : (n,) or (n, k) real or complex
-            On the GPU, for a factor that was made there: real, and the solution lies there too, without ``out``.
-        out : array of b's shape, optional
+        b : (n,) or (n, k), real or complex
+        out : array like the result, optional
 
         Returns
         -------
         x : array of b's shape
+            Where b lies, on the host or on the GPU.
+
+        Raises
+        ------
+        InvalidInputError
+            Wrong shape, NaN or infinity, text.
         """
-        if self.on_device and device.holds(b):
-            return self._solve_on_device(b)
-        return self._solve_like(b, out, self.apply_columns, self.shape[0])
+        return self._solve_like(b, out, self._checked_on_device if self.on_device else self.apply_columns, self.shape[0])
+
+    @property
+    def _place(self):
+        return "cuda" if self.on_device else "cpu"
+
+    def _checked_on_device(self, columns):
+        with device.errors("the preconditioner"), self.report.phase("solve"):
+            return self.apply_on_device(columns)
 
     def apply_columns(self, columns, out=None):
         """The inverse applied to an (n, k) float64 array, of any strides; the result is C contiguous or ``out``."""
@@ -131,14 +142,6 @@ class ParacFactor(Factor):
         with self.report.phase("solve"):
             self._core.apply_inside(columns.reshape(-1), out.reshape(-1), columns.shape[1], self.threads)
         return out
-
-    def _solve_on_device(self, b):
-        b = device.asarray(b)                               # torch's too
-        if b.ndim not in (1, 2) or b.shape[0] != self.shape[0] or b.dtype.kind not in "fiub":
-            raise InvalidInputError(f"b has to be real with {self.shape[0]} rows, not {b.dtype} of shape {b.shape}")
-        with device.errors("the preconditioner"):
-            x = self.apply_on_device(b.astype(np.float64, copy=False).reshape(b.shape[0], -1)).reshape(b.shape)
-            return x.astype(np.float32) if b.dtype == np.float32 else x
 
     def apply_on_device(self, block):
         """The inverse applied to an (n, k) float64 block on the GPU; a new block, C contiguous. Waits for nothing."""

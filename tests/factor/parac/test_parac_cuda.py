@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_harness import Harness, OnDevice
+from on_device import back, there
 from scipy.sparse.linalg import LinearOperator
 from test_parac import laplacian, random_graph
 
@@ -218,6 +219,19 @@ def test_iterations_of_others_get_what_lies_where_their_vectors_lie(cuda_path, m
     assert single.dtype == np.float32 and np.array_equal(single, double.astype(np.float32))
     with pytest.raises(ms.errors.InvalidInputError, match="real"):
         P.solve(np.array(["a"] * len(b)).view(OnDevice))
+
+
+def test_right_hand_sides_on_the_gpu_are_taken_as_by_other_factors(cuda):
+    """NaN went through there, ``out`` was passed over, complex numbers were refused."""
+    P, rng = ms.parac(SHAPES["grid"], device="cuda"), np.random.default_rng(0)
+    b = rng.standard_normal((P.shape[0], 2)) @ [1, 1j]
+    expected, out = P.solve(b.real), there(np.zeros(len(b)))
+    assert P.solve(there(b.real), out=out) is out and np.array_equal(back(out), expected)
+    assert np.allclose(back(P.solve(there(b))), P.solve(b), rtol=0, atol=1e-14 * abs(expected).max())
+    b[3] = np.nan
+    for bad in (b.real, b):
+        with pytest.raises(ms.InvalidInputError, match="row 3"):
+            P.solve(there(bad))
 
 
 @pytest.mark.gpu
