@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from meshsolve import device
+from meshsolve.device.lists import MASK
 from meshsolve.order.device_arrays import FEW, upload
 
 K = device.kernels("order/coarsen.cu")
@@ -36,7 +37,7 @@ def as_quotient(count, keys, weight, vertex_weight, node_ptr):
     """From ascending keys (row << 32 | column) with their weights."""
     xp = device.xp()
     ptr = xp.searchsorted(keys, xp.arange(count + 1, dtype=xp.int64) << 32).astype(xp.int32)
-    return Quotient(count, ptr, (keys & 0xFFFFFFFF).astype(xp.int32), weight.astype(xp.int32), vertex_weight, node_ptr)
+    return Quotient(count, ptr, (keys & MASK).astype(xp.int32), weight.astype(xp.int32), vertex_weight, node_ptr)
 
 
 def bisect(Q, weight, balance, trials, seed):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import last, over, running_sums
+from meshsolve.device.lists import MASK, last, over, running_sums
 
 FEW = 64                            # nodes of a level up to which each has a large block
 
@@ -24,7 +24,7 @@ def node_of(node_ptr, count):
 def sorted_by(label):
     """The indices in order of their labels, stable; int32."""
     xp = device.xp()
-    return (xp.sort(label.astype(xp.int64) << 32 | xp.arange(len(label))) & 0xFFFFFFFF).astype(xp.int32)
+    return (xp.sort(label.astype(xp.int64) << 32 | xp.arange(len(label))) & MASK).astype(xp.int32)
 
 
 def crossing_keys(kernel, G, *labels):

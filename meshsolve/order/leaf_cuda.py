@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.device.lists import counted, inverse, running_sums
+from meshsolve.device.lists import MASK, counted, inverse, last, running_sums
 from meshsolve.order.device_arrays import crossing_keys, sorted_by, upload
 
 K = device.kernels("order/leaf.cu")
@@ -22,7 +22,7 @@ def order_leaves(G, slot, begin, end):
     is_begin[upload(begin)] = 1
     keys, _ = counted(crossing_keys(K.k_halo, G, slot, is_begin[slot], position))
     halo_ptr = xp.searchsorted(keys, xp.append(upload(begin), G.n).astype(xp.int64) << 32).astype(xp.int64)
-    halo = (keys & 0xFFFFFFFF).astype(xp.int32)
+    halo = (keys & MASK).astype(xp.int32)
     own = (end - begin).astype(np.int64)
     words = (own + np.diff(device.to_host(halo_ptr)) + 31) // 32 | 1
     room = own * (words + 3)                                # as in leaf.cu
@@ -47,10 +47,10 @@ def order_on_host(G, begin, end, perm, position, ordered):
     vertices = perm[begin:end]
     length = xp.diff(G.indptr)[vertices]
     start = running_sums(length)
-    row = xp.searchsorted(start, xp.arange(int(device.scalar(start[-1:]))), side="right") - 1
+    row = xp.searchsorted(start, xp.arange(last(start)), side="right") - 1
     column = position[G.indices[G.indptr[vertices][row] + xp.arange(len(row)) - start[row]]] - begin
     inside = xp.flatnonzero((column >= 0) & (column < end - begin))
     keys = device.to_host(xp.sort(row[inside] << 32 | column[inside]))
     indptr = np.searchsorted(keys, np.arange(end - begin + 1) << 32).astype(np.int64)
-    order, _, _ = _core.amd(indptr, (keys & 0xFFFFFFFF).astype(np.int32), np.inf)
+    order, _, _ = _core.amd(indptr, (keys & MASK).astype(np.int32), np.inf)
     ordered[begin:end] = vertices[device.to_device(order)]

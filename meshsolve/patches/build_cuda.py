@@ -10,8 +10,8 @@ from collections import namedtuple
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import MASK, distinct, find
-from meshsolve.patches.kmeans_cuda import _members, _pointers, halve, kmeans
+from meshsolve.device.lists import MASK, distinct, find, last, rows_of, running_sums
+from meshsolve.patches.kmeans_cuda import halve, kmeans, members
 
 K = device.kernels("patches/build.cu")
 BLOCK = 256
@@ -84,8 +84,8 @@ def _connect(n, num_edges, faces, face_edges):
     xp, grid = device.xp(), device.grid_for(count, BLOCK)
     size = xp.empty(count, xp.int32)
     device.launch(K.k_dual, grid, BLOCK, 0, (*args, size, xp.empty(0, xp.int64), xp.empty(0, xp.int32)))
-    ptr = _pointers(size)
-    idx = xp.empty(int(device.scalar(ptr[-1:])), xp.int32)
+    ptr = running_sums(size)
+    idx = xp.empty(last(ptr), xp.int32)
     if len(idx):
         device.launch(K.k_dual, grid, BLOCK, 0, (*args, size, ptr, idx))
     return Topology(vertex_faces, edge_faces, (ptr, idx))
@@ -93,7 +93,7 @@ def _connect(n, num_edges, faces, face_edges):
 
 def _transpose(table, rows, k):
     """Row r lists, ascending, the items i with table[k * i + ...] = r."""
-    order, ptr = _members(table, rows)
+    order, ptr = members(table, rows)
     return ptr, order // np.int32(k)
 
 
@@ -101,7 +101,7 @@ def _upper_edges(graph):
     """(2 e,) entries above the diagonal, in row order."""
     xp = device.xp()
     ptr, idx = graph
-    row = xp.searchsorted(ptr, xp.arange(len(idx)), side="right") - 1
+    row = rows_of(ptr, len(idx))
     above = idx > row
     return xp.stack([row[above].astype(xp.int32), idx[above]], axis=1).reshape(-1)
 
@@ -156,7 +156,7 @@ def _own_pattern(edges, vertex_edges, part, count):
 
 def _own(patch, count):
     xp = device.xp()
-    ltog, ptr = _members(patch, count)
+    ltog, ptr = members(patch, count)
     rank = xp.empty(len(patch), xp.uint16)
     rank[ltog] = (xp.arange(len(patch)) - ptr[patch[ltog]]).astype(xp.uint16)
     return Owned(patch, ltog, ptr, rank)
@@ -194,8 +194,8 @@ def _listed(kernel, items, args):
     xp, grid = device.xp(), device.grid_for(items, BLOCK)
     count = xp.zeros(items, xp.int32)
     device.launch(kernel, grid, BLOCK, 0, (*args, count, xp.empty(0, xp.int64), xp.empty(0, xp.int64)))
-    offset = _pointers(count)
-    keys = xp.empty(int(device.scalar(offset[-1:])), xp.int64)
+    offset = running_sums(count)
+    keys = xp.empty(last(offset), xp.int64)
     if len(keys):
         device.launch(kernel, grid, BLOCK, 0, (*args, count, offset, keys))
     return keys
@@ -229,7 +229,7 @@ def _number_locally(count, owned, ribbons, edges, face_edges, heavy):
 def _lay_out(kind, keys, count):
     """(patch, ptr, owned_ptr, ltog, owner_patch, owner_local): owned elements of each patch, then its ribbon."""
     xp = device.xp()
-    foreign = (keys & 0xFFFFFFFF).astype(xp.int32)
+    foreign = (keys & MASK).astype(xp.int32)
     ribbon_ptr = _ribbon_pointers(keys, count)
     ptr = kind.ptr + ribbon_ptr
     ltog = xp.empty(len(kind.ltog) + len(foreign), xp.int32)

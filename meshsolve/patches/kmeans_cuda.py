@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
+from meshsolve.device.lists import last, running_sums
 
 K, C = device.kernels("patches/kmeans.cu"), device.kernels("patches/cut.cu")
 BLOCK, REGION_BLOCK, MERGE_BLOCK = 256, 512, 64
@@ -103,11 +104,11 @@ def _seed_components(graph, key, root, lowest, found, seeds, label):
 def _lloyd(graph, region, count, limit, seed):
     """The cell of each vertex, numbered region after region; numbers may be left out."""
     xp, n, size = device.xp(), len(region), _cell_size(limit)
-    member, region_ptr = _members(region, count)
+    member, region_ptr = members(region, count)
     held = xp.diff(region_ptr)
     room = xp.where(held > limit, -(-held // size) + held // limit, 1)
-    seed_ptr = _pointers(room)
-    seeds = xp.empty(int(device.scalar(seed_ptr[-1:])), xp.int32)
+    seed_ptr = running_sums(room)
+    seeds = xp.empty(last(seed_ptr), xp.int32)
     finder, label = xp.full(n, NO_ONE, xp.int32), xp.empty(n, xp.int32)
     slot, seen, queue = (xp.empty(n, xp.int32) for _ in range(3))
     device.launch(K.k_lloyd, count, REGION_BLOCK, 0, (*graph, region, member, region_ptr, seed_ptr, np.int32(limit),
@@ -120,7 +121,7 @@ def _cut(graph, cell, limit):
     """(order, start): vertices piece after piece, and whether one begins at a position; no piece over its cell's limit."""
     xp, n = device.xp(), len(cell)
     count = int(device.scalar(cell.max().reshape(1))) + 1
-    order, ptr = _members(cell, count)
+    order, ptr = members(cell, count)
     start = xp.zeros(n, xp.uint8)
     start[ptr[:-1][xp.diff(ptr) > 0]] = 1
     limits = limit if hasattr(limit, "shape") else xp.full(count, limit, xp.int64)
@@ -154,19 +155,12 @@ def _number(graph, order, start, limit):
     return number[lowest[root]], int(device.scalar(number[-2:-1])) + 1
 
 
-def _members(of, count):
+def members(of, count):
     """The transpose of a map: (members of each, ascending, int32; pointers int64)."""
     xp = device.xp()
     order = xp.argsort(of, kind="stable")
     ptr = xp.searchsorted(of[order], xp.arange(count + 1, dtype=of.dtype), side="left").astype(xp.int64)
     return order.astype(xp.int32), ptr
-
-
-def _pointers(sizes):
-    xp = device.xp()
-    ptr = xp.zeros(len(sizes) + 1, xp.int64)
-    ptr[1:] = xp.cumsum(sizes)
-    return ptr
 
 
 def _size(graph):

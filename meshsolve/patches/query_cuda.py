@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from meshsolve import device
+from meshsolve.device.lists import MASK, last, running_sums
 
 K = device.kernels("patches/query.cu")
 BLOCK = 256
@@ -66,13 +67,13 @@ def quotient_graph(T):
     with device.errors("the quotient graph"):
         args = (T.vertex_ptr, T.vertex_owned, T.vertex_owner, T.edge_ptr, T.edge_owned, T.ev)
         keys, counts = xp.unique(_counted(K.k_crossing, T.count, args), return_counts=True)
-        indptr, columns = _row_pointers(keys >> 32, T.count), keys & 0xFFFFFFFF
+        indptr, columns = _row_pointers(keys >> 32, T.count), keys & MASK
         return device.csr(counts, columns.astype(xp.int32), indptr.astype(xp.int32), (T.count, T.count))
 
 
 def _transposed(T, name):
     xp, number = device.xp(), np.int32(TRANSPOSED[name])
-    n = int(device.scalar(T.sources(name[0])[1][-1:]))
+    n = last(T.sources(name[0])[1])
     heavy = T.heavy_edges if name == "EF" else T.heavy_vertices
     size = xp.zeros(n, xp.int32)
     shared = 4 * CAPACITY
@@ -80,8 +81,8 @@ def _transposed(T, name):
     heavy_ptr, heavy_targets = _heavy_rows(T, number, heavy)
     if len(heavy):
         size[heavy] = xp.diff(heavy_ptr).astype(xp.int32)
-    indptr = _sums(size)
-    indices = xp.empty(int(device.scalar(indptr[-1:])), xp.int32)
+    indptr = running_sums(size)
+    indices = xp.empty(last(indptr), xp.int32)
     device.launch(K.k_rows, T.count, BLOCK, shared, (number, *T.view, np.int32(CAPACITY), indptr, xp.zeros(n, xp.int32), indices))
     if len(heavy):
         rank = xp.searchsorted(heavy_ptr, xp.arange(len(heavy_targets)), side="right") - 1
@@ -97,10 +98,10 @@ def _faces_of_faces(T):
     args = (T.edge_ptr, T.edge_owned, T.edge_ltog, T.face_ptr, T.face_owned, T.face_ltog, T.fe, T.heavy_edges,
             np.int32(len(T.heavy_edges)), heavy_ptr, heavy_faces, np.int32(CAPACITY), scratch)
     shared = 4 * min(need, CAPACITY)
-    size = xp.zeros(int(device.scalar(T.face_owned[-1:])), xp.int32)
+    size = xp.zeros(last(T.face_owned), xp.int32)
     device.launch(K.k_faces_of_faces, T.count, BLOCK, shared, (*args, size, *_nothing(xp.int64, xp.int32)))
-    indptr = _sums(size)
-    indices = xp.empty(int(device.scalar(indptr[-1:])), xp.int32)
+    indptr = running_sums(size)
+    indices = xp.empty(last(indptr), xp.int32)
     device.launch(K.k_faces_of_faces, T.count, BLOCK, shared, (*args, size, indptr, indices))
     return indptr, indices
 
@@ -108,7 +109,7 @@ def _faces_of_faces(T):
 def _table(T, name):
     xp, columns = device.xp(), 2 if name == "EV" else 3
     source, target = T.sources(name[0]), T.sources(name[1])
-    n = int(device.scalar(source[1][-1:]))
+    n = last(source[1])
     indices = xp.empty(n * columns, xp.int32)
     device.launch(K.k_table, T.count, BLOCK, 0, (np.int32(columns), np.int32(name == "FV"), *source, target[0], target[2],
                                                  T.ev if name == "EV" else T.fe, T.edge_ptr, T.ev, indices))
@@ -121,7 +122,7 @@ def _heavy_rows(T, number, heavy):
     if not len(heavy):
         return xp.zeros(1, xp.int64), xp.empty(0, xp.int32)
     keys = xp.sort(_counted(K.k_heavy, T.count, (number, *T.view, heavy, np.int32(len(heavy)))))
-    return _row_pointers(keys >> 32, len(heavy)), (keys & 0xFFFFFFFF).astype(xp.int32)
+    return _row_pointers(keys >> 32, len(heavy)), (keys & MASK).astype(xp.int32)
 
 
 def _counted(kernel, grid, args):
@@ -139,14 +140,6 @@ def _counted(kernel, grid, args):
 def _nothing(*dtypes):
     """Null pointers, which tell a kernel to count only: arrays of no entry."""
     return [device.xp().empty(0, dtype) for dtype in dtypes]
-
-
-def _sums(size):
-    """Row pointers of rows of these sizes, int64."""
-    xp = device.xp()
-    indptr = xp.zeros(len(size) + 1, xp.int64)
-    indptr[1:] = xp.cumsum(size, dtype=xp.int64)
-    return indptr
 
 
 def _row_pointers(rows, count):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from meshsolve import device
+from meshsolve.device.lists import inverse, last, running_sums
 from meshsolve.errors import DeviceUnavailableError
 
 K = device.kernels("factor/parac/rounds.cu")
@@ -62,8 +63,8 @@ class _Rounds:
         length = xp.diff(ptr)[place]
         if len(ground):
             length += samples * (ground[place] > 0)
-        self.start = row_pointers(length + length // 2 + 4)
-        self.rows_room = int(device.scalar(self.start[-1:]))
+        self.start = running_sums(length + length // 2 + 4)
+        self.rows_room = last(self.start)
         self._empty_rows()
         self.vertex, self.key = xp.zeros((n, 8), xp.int32), xp.empty(n + 1, xp.uint64)
         device.launch(K.k_fill, device.grid_for(n, BLOCK), BLOCK, 0,
@@ -170,8 +171,8 @@ class _Rounds:
         self.live = xp.flatnonzero(self.key[:-1] != np.uint64(2**64 - 1)).astype(xp.int32)
         count = self.vertex[self.live, USED] + self.vertex[self.live, INCOMING]
         room = count + count // 2 + 4
-        starts = row_pointers(room)
-        used = int(device.scalar(starts[-1:]))
+        starts = running_sums(room)
+        used = last(starts)
         old_to, old_w, old_start = self.to, self.w, self.start.copy()
         self.rows_room = used + used // 2
         self._empty_rows()
@@ -190,26 +191,10 @@ class _Rounds:
             order = xp.argsort(self.vertex[:, ROUND_OF], kind="stable").astype(xp.int32)
         else:
             order = xp.arange(n, dtype=xp.int32)
-        ptr = row_pointers(self.column_length[order])
-        nnz = int(device.scalar(ptr[-1:]))
+        ptr = running_sums(self.column_length[order])
+        nnz = last(ptr)
         rows, values = xp.empty(nnz, xp.int32), xp.empty(nnz)
         device.launch(K.k_collect, device.grid_for(32 * n, BLOCK), BLOCK, 0,
                       (np.int32(n), order, inverse(order), self.column_start, self.column_row, self.column_value, ptr, rows, values))
         return Columns(ptr, rows, values.astype(dtype, copy=False), self.D[order], self.origin[order],
                        self.vertex[order, ROUND_OF], int(state[ROUND]), int(state[LOST]))
-
-
-def inverse(perm):
-    """The permutation that undoes one on the device, int32."""
-    xp = device.xp()
-    position = xp.empty(len(perm), xp.int32)
-    position[perm] = xp.arange(len(perm), dtype=xp.int32)
-    return position
-
-
-def row_pointers(size):
-    """Row pointers of rows of these sizes, int64."""
-    xp = device.xp()
-    indptr = xp.zeros(len(size) + 1, xp.int64)
-    indptr[1:] = xp.cumsum(size, dtype=xp.int64)
-    return indptr

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
+from meshsolve.device.lists import inverse, rows_of, running_sums
 from meshsolve.factor.parac import cuda, ordered_cuda
 from meshsolve.factor.trisolve import cuda as trisolve
 
@@ -31,10 +32,9 @@ class Inverse:
         ptr, rows, values, D, perm, level = C.ptr, C.rows, C.values, C.D, C.perm, C.round
         if bool(device.scalar((xp.diff(level) < 0).any().reshape(1))):
             by_level = xp.argsort(level, kind="stable")
-            number = xp.empty(len(level), xp.int32)
-            number[by_level] = xp.arange(len(level), dtype=xp.int32)
-            old_ptr, ptr = ptr, cuda.row_pointers(xp.diff(ptr)[by_level])
-            column = trisolve.owners(ptr, len(rows))
+            number = inverse(by_level).astype(xp.int32)
+            old_ptr, ptr = ptr, running_sums(xp.diff(ptr)[by_level])
+            column = rows_of(ptr, len(rows))
             source = old_ptr[by_level[column]] + xp.arange(len(rows)) - ptr[column]
             rows, values = number[rows[source]], values[source]
             D, perm, level = D[by_level], perm[by_level], level[by_level]

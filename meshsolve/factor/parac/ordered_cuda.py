@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
+from meshsolve.device.lists import inverse, last, running_sums
 from meshsolve.errors import DeviceUnavailableError, OutOfMemoryError
-from meshsolve.factor.parac.cuda import Columns, inverse, row_pointers
+from meshsolve.factor.parac.cuda import Columns
 
 K = device.kernels("factor/parac/ordered.cu")
 BLOCK = 256
@@ -131,8 +132,8 @@ class _Ordered:
 
     def _collect(self, dtype, state):
         xp, n = device.xp(), self.n
-        ptr = row_pointers(self.column_length)
-        nnz = int(device.scalar(ptr[-1:]))
+        ptr = running_sums(self.column_length)
+        nnz = last(ptr)
         rows, values = xp.empty(nnz, xp.int32), xp.empty(nnz)
         device.launch(K.k_pack, device.grid_for(32 * n, BLOCK), BLOCK, 0,
                       (np.int32(n), self.column_start, self.column_row, self.column_value, ptr, rows, values))

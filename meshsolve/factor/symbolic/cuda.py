@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from meshsolve import device
+from meshsolve.device.lists import MASK, inverse, last, running_sums
 
 K = device.kernels("factor/symbolic/symbolic.cu")
 BLOCK = 256
 NONE = np.iinfo(np.int32).max
 RUN = 32                                                    # as in symbolic.cu
-MASK = 0xFFFFFFFF
 APART, PART, WHOLE = range(3)
 
 
@@ -38,12 +38,12 @@ def etree(indptr, indices, perm=None):
     """Elimination tree of A[perm][:, perm], (n,) int32 with -1 for a root; A is a symmetric pattern on the device."""
     n = len(indptr) - 1
     perm = _arange(n) if perm is None else perm
-    return _etree(_lower(indptr, indices, perm, _inverse(perm)), n)
+    return _etree(_lower(indptr, indices, perm, inverse(perm)), n)
 
 
 def postorder(parent):
     """A postorder of a forest with ``parent[j] > j`` or -1: ``order[k]`` is visited k-th."""
-    return _inverse(_tour(parent)[0])
+    return inverse(_tour(parent)[0])
 
 
 def colcount(indptr, indices):
@@ -84,10 +84,10 @@ def pattern_lca(indptr, indices, analysis):
         keys = _sorted(_lower(indptr, indices, analysis.perm, analysis.iperm))
         leaves, _ = _leaves(keys, analysis.parent, size)
         nodes = _fundamental(analysis.parent, analysis.colcount)
-        row_ptr = _sums(nodes.below)
+        row_ptr = running_sums(nodes.below)
         rows = _row_lists(leaves, nodes.of_column(n), nodes.parent, _arange(n), _arange(nodes.count), row_ptr)
-        Lp = _sums(analysis.colcount)
-        Li = xp.empty(int(device.scalar(Lp[-1:])), np.int32)
+        Lp = running_sums(analysis.colcount)
+        Li = xp.empty(last(Lp), np.int32)
         device.launch(K.k_columns, nodes.count, 128, 0, (nodes.first, row_ptr, rows, Lp, Li))
         return Lp, Li
 
@@ -107,17 +107,17 @@ class _Columns(NamedTuple):
 def _columns(indptr, indices, perm):
     """(place of each column of the given order, the postordered columns)."""
     xp, n = device.xp(), len(indptr) - 1
-    keys = _lower(indptr, indices, perm, _inverse(perm))
+    keys = _lower(indptr, indices, perm, inverse(perm))
     given = _etree(keys, n)
     place, size = _tour(given)
-    order = _inverse(place)
+    order = inverse(place)
     parent = _renamed(given[order], place)
     keys = _sorted((place[keys >> 32].astype(np.int64) << 32) | place[keys & MASK])
     size = size[order]
     leaves, change = _leaves(keys, parent, size)
     change += size == 1
     change -= xp.bincount(parent[parent >= 0], minlength=n).astype(np.int32)
-    sums = _sums(change)
+    sums = running_sums(change)
     columns = (sums[1:] - sums[xp.arange(1, n + 1) - size]).astype(np.int32)        # of each subtree
     return place, _Columns(perm[order], parent, columns, leaves)
 
@@ -127,8 +127,8 @@ def _lower(indptr, indices, perm, iperm):
     xp, n = device.xp(), len(perm)
     count, grid = xp.empty(n, np.int32), device.grid_for(n, BLOCK)
     device.launch(K.k_count_lower, grid, BLOCK, 0, (np.int32(n), indptr, indices, perm, iperm, count))
-    begin = _sums(count)
-    keys = xp.empty(int(device.scalar(begin[-1:])), np.int64)
+    begin = running_sums(count)
+    keys = xp.empty(last(begin), np.int64)
     device.launch(K.k_lower, grid, BLOCK, 0, (np.int32(n), indptr, indices, perm, iperm, begin, keys))
     return keys
 
@@ -220,7 +220,7 @@ def _fundamental(parent, counts):
     opens[:1] = 1
     opens[1:] |= parent[:-1] != xp.arange(1, n)
     first = xp.append(xp.flatnonzero(opens), n).astype(np.int32)
-    last, sums = first[1:] - 1, _sums(counts)
+    last, sums = first[1:] - 1, running_sums(counts)
     above = parent[last]
     above = xp.where(above < 0, np.int32(-1), _rank(first, above))
     return _Nodes(first, above, counts[last] - 1, sums[first[1:]] - sums[first[:-1]])
@@ -236,7 +236,7 @@ def _relax(columns):
     up = _renamed(nodes.parent, block)
     node = nodes.of_column(n)
     to = (place[node] + xp.arange(n) - nodes.first[node]).astype(np.int32)
-    old = _inverse(to)
+    old = inverse(to)
     perm = columns.perm[old]
 
     block_of = block[node]
@@ -245,9 +245,9 @@ def _relax(columns):
     blocks = moved[starts]
     number = xp.full(nodes.count, -1, np.int32)
     number[blocks] = _arange(len(blocks))
-    row_ptr = _sums(nodes.below[blocks])
+    row_ptr = running_sums(nodes.below[blocks])
     rows = _row_lists(columns.leaves, block_of, up, to, number, row_ptr)
-    return DeviceAnalysis(perm, _inverse(perm), _renamed(columns.parent[old], to), columns.colcount[old],
+    return DeviceAnalysis(perm, inverse(perm), _renamed(columns.parent[old], to), columns.colcount[old],
                           xp.append(starts, n).astype(np.int32), _renamed(up[blocks], number), row_ptr, rows)
 
 
@@ -280,8 +280,8 @@ def _places(nodes, begin, kind, inside, n):
 
 def _later_siblings(columns, child, ptr, owner):
     """Sum over the siblings after each node."""
-    sums = _sums(columns[child])
-    position = _inverse(child)
+    sums = running_sums(columns[child])
+    position = inverse(child)
     return sums[ptr[owner + 1]] - sums[position + 1]
 
 
@@ -301,8 +301,8 @@ def _row_lists(leaves, block_of, up, to, number, row_ptr):
     args = np.int64(m), leaves, block_of, up, to, number
     nothing = xp.empty(0, np.int64)
     device.launch(K.k_paths, grid, BLOCK, 0, (*args, size, nothing, nothing))
-    begin = _sums(size)
-    keys = xp.empty(int(device.scalar(row_ptr[-1:])), np.int64)
+    begin = running_sums(size)
+    keys = xp.empty(last(row_ptr), np.int64)
     if len(keys):
         device.launch(K.k_paths, grid, BLOCK, 0, (*args, size, begin, keys))
     return (_sorted(keys) & MASK).astype(np.int32)
@@ -313,12 +313,6 @@ def _row_lists(leaves, block_of, up, to, number, row_ptr):
 
 def _arange(n):
     return device.xp().arange(n, dtype=np.int32)
-
-
-def _inverse(perm):
-    out = device.xp().empty(len(perm), np.int32)
-    out[perm] = _arange(len(perm))
-    return out
 
 
 def _renamed(nodes, names):
@@ -334,11 +328,3 @@ def _rank(first, columns):
 
 def _sorted(keys):
     return device.xp().sort(keys) if len(keys) else keys
-
-
-def _sums(size):
-    """Running totals, int64, a zero before the first."""
-    xp = device.xp()
-    sums = xp.zeros(len(size) + 1, np.int64)
-    sums[1:] = xp.cumsum(size, dtype=np.int64)
-    return sums

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
+from meshsolve.device.lists import rows_of
 
 K = device.kernels("factor/trisolve/levels.cu")
 BLOCK = 512
@@ -84,15 +85,9 @@ def transposed(ptr, rows, values):
     """The rows of a square matrix that is given by columns, or the other way round; ascending in each."""
     xp, n = device.xp(), len(ptr) - 1
     by_row = xp.argsort(rows, kind="stable")
-    columns = owners(ptr, len(rows))[by_row]
+    columns = rows_of(ptr, len(rows))[by_row]
     row_ptr = xp.searchsorted(rows[by_row], xp.arange(n + 1, dtype=rows.dtype), side="left").astype(xp.int64)
     return row_ptr, columns.astype(xp.int32), values[by_row]
-
-
-def owners(ptr, count):
-    """The row that each of ``count`` entries stands in."""
-    xp = device.xp()
-    return xp.searchsorted(ptr, xp.arange(count, dtype=ptr.dtype), side="right") - 1
 
 
 def _runs(rows, entries):
