@@ -98,6 +98,11 @@ def one_of(value, name, known):
     raise InvalidInputError(f"{name} has to be one of {', '.join(map(repr, known))}, not {value!r}")
 
 
+def is_auto(value):
+    """Whether an option that may also be a number or an array is ``"auto"``."""
+    return isinstance(value, str) and value == "auto"
+
+
 def storage_type(dtype):
     """The ``np.dtype`` in which a factor is kept: float64 or float32."""
     try:

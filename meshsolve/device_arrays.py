@@ -32,6 +32,13 @@ def on_device(A):
     return device.holds(A) or (sparse and device.holds(getattr(A, "data", None)))
 
 
+def place_for(name, *inputs, size=None):
+    """``"cpu"`` or ``"cuda"`` for an argument ``device``, see :func:`meshsolve.device.choose`; the inputs are as the caller gave them,
+    matrices or vectors. ``size``: rows, by default those of the first."""
+    size = next(iter(getattr(inputs[0], "shape", ())), 0) if size is None else size
+    return device.choose(name, size, *(A if device.holds(A) else A.data for A in inputs if on_device(A)))
+
+
 def uploaded(M):
     """A checked :class:`Csr` of the host as :class:`DeviceCsr`."""
     return DeviceCsr(M.n, *map(device.to_device, (M.indptr, M.indices, M.data)))

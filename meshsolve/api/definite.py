@@ -10,8 +10,8 @@ import numpy as np
 from meshsolve import _core, order
 from meshsolve.arrays import Csr, as_csr, as_seed, as_symmetric, one_of, thread_count
 from meshsolve.constraints import Fixed, Pinned
-from meshsolve.device import available, choose, errors, to_host
-from meshsolve.device_arrays import Positions, as_device_csr, on_device, uploaded, uploaded_pattern, without_diagonal
+from meshsolve.device import DEVICES, choose, errors, to_host
+from meshsolve.device_arrays import Positions, as_device_csr, on_device, place_for, uploaded, uploaded_pattern, without_diagonal
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor import symbolic as _symbolic
 from meshsolve.factor.cholesky import CholeskyFactor, DeviceValues, HostFactor, Values, values_in
@@ -179,7 +179,6 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
         raise InvalidInputError("pin=True and fixed= exclude each other: fixed rows already make a Laplacian regular")
     if isinstance(fixed, (set, frozenset)):
         raise InvalidInputError("fixed has to be a list of row numbers, not a set: it has no order, which fixed_values= follows")
-    one_of(device, "device", ("auto", "cpu", "cuda"))
     engine = _engine(device, backend, A)
     if engine.place == "cuda":
         return _cholesky_there(A, ordering, mesh, fixed, pin, precision, engine, seed, threads, lower)
@@ -232,13 +231,13 @@ def _positions_there(A, lower, mesh, pattern_only=False):
 
 def _engine(device, backend, A):
     """The class that factors: on the CPU, on the GPU, or NVIDIA's."""
-    there, n = on_device(A), next(iter(getattr(A, "shape", ())), 0)
+    one_of(device, "device", DEVICES)
     if one_of(backend, "backend", ("native", "cudss")) == "cudss":
         if device == "cpu":
             raise InvalidInputError('backend="cudss" needs device="cuda" or "auto"')
-        choose("cuda" if device == "auto" else device)
+        choose("cuda")
         return CudssFactor
-    return DeviceFactor if choose("cuda" if device == "auto" and there and available() else device, n) == "cuda" else HostFactor
+    return DeviceFactor if place_for(device, A) == "cuda" else HostFactor
 
 
 def analyzed_there(pattern, ordering, seed, threads, given_there):

@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 
 from meshsolve.arrays import as_csr, is_complex
-from meshsolve.device import available, choose, on_cpu
-from meshsolve.device_arrays import on_device
+from meshsolve.device import on_cpu
+from meshsolve.device_arrays import place_for
 from meshsolve.factor import ildl as _ildl
 from meshsolve.factor import parac as _parac
 from meshsolve.factor.glu import LUFactor
@@ -76,8 +76,8 @@ def lu(A: Matrix, ordering: OrderingLike = "auto", engine: Literal["auto", "fron
 def _place(device, M, A):
     """Where an LU factorization runs: complex matrices on the CPU only."""
     if M.data.dtype.kind != "c":
-        return choose("cuda" if device == "auto" and on_device(A) and available() else device, M.n)
-    on_cpu(device, "complex matrices are factored", ("auto", "cpu", "cuda"))
+        return place_for(device, A, size=M.n)
+    on_cpu(device, "complex matrices are factored")
     return "cpu"
 
 

@@ -14,8 +14,8 @@ from meshsolve.api.escalation import solve_indefinite
 from meshsolve.api.factors import lu
 from meshsolve.arrays import as_array, as_csr, as_number, as_rhs, as_symmetric, is_complex, lengths, one_of, thread_count
 from meshsolve.constraints import EPS, Pinned, takes_constants_to_zero
-from meshsolve.device import asarray, available, choose, errors, holds, on_cpu, scalar, to_device, to_host, xp
-from meshsolve.device_arrays import as_device_csr, as_device_rhs, device_lengths, on_device, uploaded
+from meshsolve.device import asarray, errors, holds, on_cpu, scalar, to_device, to_host, xp
+from meshsolve.device_arrays import as_device_csr, as_device_rhs, device_lengths, on_device, place_for, uploaded
 from meshsolve.errors import ConvergenceWarning, NotPositiveDefiniteError, NotSymmetricError
 from meshsolve.factor import parac as _parac
 from meshsolve.factor.cholesky import CholeskyFactor, Values
@@ -89,7 +89,7 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
     """
     one_of(method, "method", ("auto", "cholesky", "lu", "ildl", "parac"))
     b = _in_double(b)
-    rtol, place = as_number(rtol, "rtol"), _place(device, A, b)
+    rtol, place = as_number(rtol, "rtol"), place_for(device, A, b)
     if method == "parac":
         return _solve_parac(as_symmetric(A), b, rtol, threads, place)
     if method == "ildl":
@@ -162,12 +162,6 @@ def _direct(method, residual, rtol, F, blame=ILL):
     return Info(method, solved, 0, residual, [residual], "direct" if solved else blame, F.report)
 
 
-def _place(device, A, b):
-    """Where a method that has both paths runs."""
-    held = on_device(A) or holds(b)
-    return choose("cuda" if device == "auto" and held and available() else device, next(iter(getattr(A, "shape", ())), 0))
-
-
 def _analysis(A, M, pinned, threads, place, most):
     """The analysis for Cholesky, and a function that factors; ``pinned`` where A takes constants to 0. On the CPU ``TooManyOperations``
     where more than ``most`` operations are foreseen."""
@@ -192,7 +186,7 @@ def _solve_lu(A, b, rtol, threads, device, place):
 
 
 def _solve_ildl(A, b, rtol, threads, device):
-    on_cpu(device, "SQMR with an incomplete factor runs", ("auto", "cpu", "cuda"))
+    on_cpu(device, "SQMR with an incomplete factor runs")
     return solve_indefinite(A, b, rtol, threads)
 
 

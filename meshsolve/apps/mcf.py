@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from meshsolve import api, order
 from meshsolve import device as _device
-from meshsolve.arrays import Csr, as_integer, as_number, largest_moduli, of_columns, one_of, thread_count
+from meshsolve.arrays import Csr, as_integer, as_number, is_auto, largest_moduli, of_columns, one_of, thread_count
 from meshsolve.device_arrays import without_diagonal
 from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning, NotPositiveDefiniteError
 from meshsolve.factor.fronts.cuda import norm1, residual
@@ -85,7 +85,7 @@ def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bo
     """
     mesh = placed_mesh(mesh)
     steps = as_integer(steps, "steps")
-    given = None if isinstance(dt, str) and dt == "auto" else as_number(dt, "dt", above=True)
+    given = None if is_auto(dt) else as_number(dt, "dt", above=True)
     if callback is not None and not callable(callback):
         raise InvalidInputError(f"callback has to be a function of (step, mesh), not {callback!r}")
     flow = Flow(mesh, "conformalized" if conformal else "mean curvature", precision=precision, device=device, threads=threads)

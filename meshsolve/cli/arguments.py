@@ -6,6 +6,7 @@ import argparse
 import contextlib
 
 from meshsolve.cli.commands import run_circuit, run_info, run_mcf, run_order, run_smooth, run_solve, run_view
+from meshsolve.device import DEVICES
 
 VIEWS = ("plain", "patches", "ribbons", "one patch", "separators", "elimination order", "column counts", "eigenvector")
 METHODS = ("auto", "nd", "amd", "nnz_sort", "random", "rcm", "natural")
@@ -111,7 +112,7 @@ def _view_arguments(parser):
 
 
 def _device_argument(parser):
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto",
+    parser.add_argument("--device", choices=DEVICES, default="auto",
                         help="cuda: a GPU; auto: one that is there, from 100,000 rows or vertices on (default: auto)")
 
 

@@ -52,6 +52,7 @@ from meshsolve.errors import DeviceUnavailableError, InvalidInputError, OutOfMem
 PACKAGE = pathlib.Path(__file__).resolve().parents[1]
 DLPACK_CUDA = 2                     # kDLCUDA
 MOST_ACROSS = 65535                 # blocks of a grid in its second and third dimension
+DEVICES = ("auto", "cpu", "cuda")   # what an argument ``device`` may be
 AUTO_SIZE = 100_000                 # rows or elements from which device="auto" takes a GPU that is there
 
 PYTHON_NUMBERS = frozenset((bool, int, float))
@@ -232,7 +233,7 @@ def choose(device, size=0, *arrays):
     DeviceUnavailableError
         ``"cuda"`` where there is none.
     """
-    _check_known(device, ("auto", "cpu", "cuda"))
+    _check_known(device)
     if device == "auto":
         worth_it = size >= AUTO_SIZE or any(map(holds, arrays))         # first: to look for a device is to start it
         return "cuda" if worth_it and available() else "cpu"
@@ -241,16 +242,16 @@ def choose(device, size=0, *arrays):
     return device
 
 
-def on_cpu(device, what, known=("cpu", "cuda")):
+def on_cpu(device, what):
     """Refuse a device that is unknown, and "cuda" for ``what`` runs on the CPU only."""
-    _check_known(device, known)
+    _check_known(device)
     if device == "cuda":
         raise DeviceUnavailableError(f'{what} on the CPU only in this version: use device="cpu"')
 
 
-def _check_known(device, known):
-    if not isinstance(device, str) or device not in known:
-        raise InvalidInputError(f"device has to be one of {', '.join(map(repr, known))}, not {device!r}")
+def _check_known(device):
+    if not isinstance(device, str) or device not in DEVICES:
+        raise InvalidInputError(f"device has to be one of {', '.join(map(repr, DEVICES))}, not {device!r}")
 
 
 @functools.cache

@@ -24,7 +24,6 @@ from meshsolve.types import Device, Matrix, Sparse
 
 FLATTEST = 1e-8         # twice the area over the longest side squared; flatter triangles count as that flat
 MOLLIFY = 1e-8          # intrinsic triangles keep the triangle inequality by this share of the mean edge length
-PLACES = ("auto", "cpu", "cuda")
 MOST_FLIPS = 10**9      # about two minutes; the planar worst case is quadratic (Lawson), meshes need less than a flip per edge
 
 
@@ -130,7 +129,7 @@ def cotan_laplacian(mesh: MeshLike, intrinsic_delaunay: bool = False, device: De
     """
     mesh = placed_mesh(mesh)
     if intrinsic_delaunay:
-        on_cpu(device, "the flips run", PLACES)
+        on_cpu(device, "the flips run")
         return _intrinsic_laplacian(mesh)
     if choose(device, len(mesh.vertices)) == "cuda":
         with errors("the Laplacian"):
@@ -205,7 +204,7 @@ def mass_matrix(mesh: MeshLike, kind: Literal["lumped", "barycentric", "voronoi"
     one_of(kind, "kind", ("lumped", "barycentric", "voronoi", "consistent"))
     kind = "lumped" if kind == "barycentric" else kind
     if kind != "lumped":
-        on_cpu(device, f"the {kind} mass is made", PLACES)
+        on_cpu(device, f"the {kind} mass is made")
     elif choose(device, n) == "cuda":
         with errors("the masses"):
             mass = assembler(mesh, place="cuda").values(to_device(mesh.vertices))[1]

@@ -10,6 +10,7 @@ from kernel_harness import Harness, KernelError
 from kernel_harness.harness import _argument
 from kernel_harness.strict import FUNCTIONS, METHODS, Array, Strict
 
+import meshsolve as ms
 from meshsolve import device
 from meshsolve.config import config
 from meshsolve.device.cuda import CuPy, reason_without, source
@@ -84,6 +85,14 @@ def test_unknown_devices(given):
         device.choose(given)
     with pytest.raises(InvalidInputError, match="device has to be one of"):
         device.on_cpu(given, "this runs")
+
+
+@pytest.mark.parametrize("call", [ms.analyze, ms.cholesky, ms.lu, ms.ildl, ms.parac, ms.factorized,
+                                  lambda A, **options: ms.solve(A, np.ones(4), **options)])
+def test_every_factorization_refuses_what_is_no_name(call):
+    for wrong in ({"device": np.array(["cpu", "cpu"])}, {"device": None}):
+        with pytest.raises(InvalidInputError, match="device has to be one of"):
+            call(np.eye(4), **wrong)
 
 
 def test_what_runs_on_the_cpu_only():

@@ -6,10 +6,9 @@ import numpy as np
 
 from meshsolve.apps.mcf import METHODS, Flow, automatic_step
 from meshsolve.arrays import as_number, one_of
+from meshsolve.device import DEVICES
 from meshsolve.errors import InvalidInputError, MeshsolveError
 from meshsolve.report import Report
-
-DEVICES = ("auto", "cpu", "cuda")
 
 
 class Animation:

@@ -19,9 +19,9 @@ from meshsolve.apps.viewer.timings import Timings
 from meshsolve.arrays import as_integer, one_of
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import load_mesh, placed_mesh
+from meshsolve.patches import LARGEST_PATCH
 
 VIEWS = ("plain", *structure.VIEWS, "handles", "weights", "eigenvector", "displacement")
-LARGEST_PATCH = 65535
 
 
 class Model:

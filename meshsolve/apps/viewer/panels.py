@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from meshsolve.apps.mcf import METHODS as FLOWS
 from meshsolve.apps.viewer import editing, spectrum, structure
-from meshsolve.apps.viewer.animation import DEVICES
 from meshsolve.apps.viewer.model import VIEWS
+from meshsolve.device import DEVICES
 
 MODES = ("look", "pin", "handle", "let go")         # what a click on the surface does
 

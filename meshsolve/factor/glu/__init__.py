@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr, as_csr, as_rhs, one_of, thread_count
+from meshsolve.arrays import Csr, as_csr, as_rhs, is_auto, one_of, thread_count
 from meshsolve.device_arrays import on_device
 from meshsolve.errors import ConvergenceWarning, InvalidInputError, OutOfMemoryError
 from meshsolve.factor.base import DOUBLE, Factor, deliver, norm_of_inverse, solve_near_one, values_in
@@ -30,7 +30,7 @@ from meshsolve.memory import ensure_memory
 from meshsolve.report import Report, telling, warn
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse, Trans
 
-PRECISIONS = ("double", "single", "mixed")
+PRECISIONS, ENGINES = ("double", "single", "mixed"), ("auto", "columns", "fronts")
 THRESHOLD = 0.1                # of a column's largest entry, from which the diagonal stays pivot inside a front
 TINY, BOOST = 1e-13, 1e-8      # of the scaled matrix: a static pivot that is smaller, and what it becomes
 RISK, GROWTH = 1e3, 1e8        # max |U| / max |B| from which a factor is probed; from which that is done row by row
@@ -66,18 +66,18 @@ class LUFactor(Factor):
     def __init__(self, M, *, ordering="auto", engine="auto", repivot="auto", precision="double", place="cpu", threads=None):
         """``M`` lies on the host; ``place`` is where it is factored."""
         one_of(precision, "precision", PRECISIONS)
-        if repivot is not False and not (isinstance(repivot, str) and repivot == "auto"):
+        if repivot is not False and not is_auto(repivot):
             raise InvalidInputError(f'repivot has to be "auto" or False, not {repivot!r}')
         if precision != "double" and M.data.dtype.kind == "c":
             raise InvalidInputError('complex matrices are factored with precision="double" only')
         super().__init__(M.n, np.float32 if precision == "single" else M.data.dtype)
-        self.threads, self.precision, self._repivot_allowed = thread_count(threads), precision, repivot == "auto"
+        self.threads, self.precision, self._repivot_allowed = thread_count(threads), precision, is_auto(repivot)
         self._place = place
         self.report = Report(threads=self.threads, nnz_A=M.nnz, repivoted=0, device=place)
         self._pattern = Csr(M.n, M.indptr.copy(), M.indices.copy())          # the caller's arrays may change later
         self._analysis = front_end.analyze(M, ordering, self.report, self.threads)
         with self.report.phase("symbolic"):
-            self.engine, self._plan = front_end.choose(M, self._analysis, front_end.check_engine(engine))
+            self.engine, self._plan = front_end.choose(M, self._analysis, one_of(engine, "engine", ENGINES))
         self._singular = min(4 * np.finfo(float).eps * M.n, TINY)      # a column whose entries are all smaller has no pivot
         self._asked, self._stage, self._unit, self._sized = (ordering, engine), front_end.MATCHED, 1.0, None
         with self._errors("the LU factorization"):

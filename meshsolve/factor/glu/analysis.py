@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from meshsolve import _core, order
-from meshsolve.arrays import Csr
-from meshsolve.errors import InvalidInputError, SingularMatrixError
+from meshsolve.arrays import Csr, is_auto
+from meshsolve.errors import SingularMatrixError
 from meshsolve.factor.matching import block_triangular, maximum_product, require_full_rank
 from meshsolve.factor.symbolic import Symbolic
 from meshsolve.order.auto import is_scale_free
@@ -82,15 +82,11 @@ def analyze(M, ordering, report, threads):
 
 def _order(graph, ordering, block, count, report, threads):
     """Minimum degree, or what was asked for; nested dissection beside it where operations abound, and the better of the two."""
-    first = _symbolic(graph, "amd" if _is_auto(ordering) else ordering, block, count, report, threads)
-    if not _is_auto(ordering) or graph.n < ND_ROWS or first.flops < ND_OPERATIONS or is_scale_free(graph):
+    first = _symbolic(graph, "amd" if is_auto(ordering) else ordering, block, count, report, threads)
+    if not is_auto(ordering) or graph.n < ND_ROWS or first.flops < ND_OPERATIONS or is_scale_free(graph):
         return first
     second = _symbolic(graph, "nd", block, count, report, threads)
     return second if second.flops < first.flops else first
-
-
-def _is_auto(ordering):
-    return isinstance(ordering, str) and ordering == "auto"
 
 
 def _symbolic(graph, ordering, block, count, report, threads):
@@ -179,10 +175,3 @@ def _on_own_diagonal(M, analysis, ordering, report, threads):
         return analysis
     columns = np.array(symbolic.perm)
     return replace(analysis, rows=row_of[columns], columns=columns, symbolic=symbolic)
-
-
-def check_engine(engine):
-    """``engine`` if it is known."""
-    if isinstance(engine, str) and engine in ("auto", "columns", "fronts"):
-        return engine
-    raise InvalidInputError(f"engine has to be one of 'auto', 'columns', 'fronts', not {engine!r}")

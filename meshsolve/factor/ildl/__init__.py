@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr, as_integer, as_number, as_symmetric, one_of, storage_type, thread_count
-from meshsolve.device_arrays import on_device
+from meshsolve.arrays import Csr, as_integer, as_number, as_symmetric, is_auto, one_of, storage_type, thread_count
+from meshsolve.device_arrays import place_for
 from meshsolve.errors import InvalidInputError, SingularMatrixError
 from meshsolve.factor.base import Factor, values_in
 from meshsolve.factor.ildl.complete import CompleteCore
@@ -238,7 +238,7 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
         core = _complete(M, matched, ordering, rows, fill_level is None, report, choices, threads, there and device_name == "cuda")
     if core is None:
         with report.phase("order"):
-            ordering = "amd" if _is_auto(ordering) else ordering
+            ordering = "amd" if is_auto(ordering) else ordering
             tiles = tiling(matched, choices.blocking, choices.tile_size, ordering, threads)
         report.facts["ordering"] = tiles.ordering
         with report.phase("symbolic"):
@@ -270,30 +270,26 @@ def blocks(A, tile_size=LARGEST_TILE, threads=None):
 # ---- choices --------------------------------------------------------------------------------------------------------------
 
 
-def _is_auto(value):
-    return isinstance(value, str) and value == "auto"
-
-
 def _chosen_device(name, n, A, fill_level):
     """"cpu" or "cuda"; a complete factor is made on the GPU only where that is asked for by name."""
-    if fill_level is None and name == "auto":
+    if fill_level is None and is_auto(name):
         return "cpu"
-    return device.choose(name, n, *([A] if on_device(A) else []))
+    return place_for(name, A, size=n)
 
 
 def _choices(fill_level, droptol, blocking, tile_size, pivoting, max_fill, dtype):
     """Checked arguments with everything chosen that was left open."""
     one_of(blocking, "blocking", BLOCKING)
     one_of(pivoting, "pivoting", PIVOTING)
-    level = 2 if fill_level is None or _is_auto(fill_level) else as_integer(fill_level, "fill_level", 0)
-    droptol = 1e-3 if _is_auto(droptol) else as_number(droptol, "droptol")
-    if _is_auto(max_fill):
+    level = 2 if fill_level is None or is_auto(fill_level) else as_integer(fill_level, "fill_level", 0)
+    droptol = 1e-3 if is_auto(droptol) else as_number(droptol, "droptol")
+    if is_auto(max_fill):
         max_fill = 8.0 if droptol > 0 else np.inf
     elif max_fill is None:
         max_fill = np.inf
     else:
         max_fill = as_number(max_fill, "max_fill", above=True)
-    if _is_auto(tile_size):
+    if is_auto(tile_size):
         tile_size = 8 if blocking == "BR" else 2
     tile_size = as_integer(tile_size, "tile_size", 2, LARGEST_TILE)
     blocking = ("none" if tile_size == 2 else "RB") if blocking == "auto" else blocking

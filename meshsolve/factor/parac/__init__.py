@@ -12,7 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core, device, order
-from meshsolve.arrays import Csr, as_integer, as_seed, as_symmetric, one_of, storage_type, thread_count
+from meshsolve.arrays import Csr, as_integer, as_seed, as_symmetric, is_auto, one_of, storage_type, thread_count
+from meshsolve.device_arrays import place_for
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotLaplacianError
 from meshsolve.factor.base import Factor
 from meshsolve.memory import ensure_memory
@@ -165,11 +166,11 @@ class ParacFactor(Factor):
 def parac(L, ordering="auto", samples="auto", rhs=1, seed=0, dtype=np.float64, threads=None, device_name="cpu"):
     """The factor of a Laplacian or diagonally dominant matrix; see :func:`meshsolve.parac`."""
     rhs, seed, threads = as_integer(rhs, "rhs"), as_seed(seed), thread_count(threads)
-    if samples != "auto":
+    if not is_auto(samples):
         samples = as_integer(samples, "samples", 1, 1000)
     dtype = storage_type(dtype)
     M = L if isinstance(L, Csr) else as_symmetric(L, "L", threads=threads)
-    on_device = device.choose(device_name, M.n, L) == "cuda"
+    on_device = place_for(device_name, L, size=M.n) == "cuda"
     ensure_memory(BYTES_PER_ENTRY * M.nnz, "the factor")
     report = Report(threads=threads, nnz_A=M.nnz, device="cuda" if on_device else "cpu")
     with report.phase("numeric"):
@@ -265,6 +266,6 @@ def _choose_ordering(ordering, graph, M):
 
 def _choose_samples(samples, M, rhs):
     """More copies pay where edges are few, as the factor hardly grows, and where many solves follow."""
-    if samples != "auto":
+    if not is_auto(samples):
         return samples
     return 3 if M.nnz <= 3.5 * M.n else 2 if rhs >= 4 else 1

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_harness import Harness, OnDevice
-from on_device import back, there
+from on_device import Sparse, back, there
 from scipy.sparse.linalg import LinearOperator
 from test_parac import laplacian, random_graph
 
@@ -219,6 +219,12 @@ def test_iterations_of_others_get_what_lies_where_their_vectors_lie(cuda_path, m
     assert single.dtype == np.float32 and np.array_equal(single, double.astype(np.float32))
     with pytest.raises(ms.errors.InvalidInputError, match="real"):
         P.solve(np.array(["a"] * len(b)).view(OnDevice))
+
+
+def test_a_matrix_on_the_gpu_is_factored_there(cuda):
+    assert ms.parac(Sparse(SHAPES["grid"])).on_device and not ms.parac(SHAPES["grid"]).on_device
+    with pytest.raises(ms.InvalidInputError, match="samples has to be"):
+        ms.parac(SHAPES["grid"], samples=np.array([1, 2]))
 
 
 def test_right_hand_sides_on_the_gpu_are_taken_as_by_other_factors(cuda):
