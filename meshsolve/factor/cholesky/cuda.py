@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.factor.fronts.cuda import PIVOT_BLOCK, TILE, Batch, device_tree, from_columns, norm1, residual, to_columns
+from meshsolve.factor.fronts.cuda import PIVOT_BLOCK, TILE, Batch, column_major, device_tree, from_columns, norm1, residual, to_columns
 
 K, S = device.kernels("factor/cholesky/cholesky.cu"), device.kernels("factor/cholesky/solve.cu")
 NONE = np.iinfo(np.int32).max                               # no pivot has failed
@@ -105,11 +105,11 @@ class DeviceFactor:
             self._failed[:] = front.first + bad - 1
         elif front.updates:
             device.dense("trsm", diagonal, below, side="R", trans="T")
-            device.dense("syrk", _column_major(self._updates, front.update, front.updates, front.updates, front.updates), below)
+            device.dense("syrk", column_major(self._updates, front.update, front.updates, front.updates, front.updates), below)
 
     def _panel(self, front):
         """The pivots' rows and the rows below them of a front's panel, as column-major views."""
-        panel = _column_major(self._panels, front.panel, front.leading, front.pivots, front.leading)
+        panel = column_major(self._panels, front.panel, front.leading, front.pivots, front.leading)
         return panel[:front.pivots], panel[front.pivots:front.height]
 
     # ---- solves ---------------------------------------------------------------------------------------------------------
@@ -164,8 +164,8 @@ class DeviceFactor:
 
     def _rows(self, front, Y, vectors, width):
         """A dense front's rows of Y and of the vectors, as column-major views."""
-        y = _column_major(Y, 0, self.tree.n, width, self.tree.n)[front.first:front.first + front.pivots]
-        return y, _column_major(vectors, front.vector * width, front.updates, width, front.updates)
+        y = column_major(Y, 0, self.tree.n, width, self.tree.n)[front.first:front.first + front.pivots]
+        return y, column_major(vectors, front.vector * width, front.updates, width, front.updates)
 
     # ---- what the factor knows ------------------------------------------------------------------------------------------
 
@@ -211,8 +211,3 @@ def _not_finite(L):
     k = xp.arange(n)
     first = int(device.scalar(xp.where(xp.isfinite(L[k, k]), n, k).min().reshape(1)))
     return 0 if first == n else first + 1
-
-
-def _column_major(array, offset, rows, columns, leading):
-    """(rows, columns) of a flat array from ``offset`` on, columns ``leading`` apart."""
-    return array[offset:offset + leading * columns].reshape(columns, leading).T[:rows]

@@ -171,6 +171,11 @@ def from_columns(Y, X, begin, count, rows=None, place=None, scale=None):
                   (*_given(rows, place, scale), *sizes, Y, X, begin * column, row, column))
 
 
+def column_major(array, offset, rows, columns, leading):
+    """(rows, columns) of a flat array from ``offset`` on, columns ``leading`` apart."""
+    return array[offset:offset + leading * columns].reshape(columns, leading).T[:rows]
+
+
 def _of(Y, name):
     return getattr(C, f"k_{name}_f{8 * Y.itemsize}")
 
@@ -219,7 +224,7 @@ def levels(table, panel, depth, limits):
     large = device.to_device(np.flatnonzero(is_large))
     numbers = device.to_host(order[large])
     front = dict(zip(COLUMNS, device.to_host(table[order[large]]).T))
-    tiles, tile_ptr = _tiles(numbers, front["height"])
+    tiles, tile_ptr = tiles_of(numbers, front["height"])
     out, at = [], 0
     for cut, capacity in zip(cuts, largest):
         wide, dense = at + cut[DENSE] - cut[WIDE], at + cut[-1] - cut[WIDE]
@@ -249,8 +254,9 @@ def _solved(order, cut):
     return tuple(Batch(order[cut[a]:cut[b]], int(cut[b] - cut[a]), 0, threads, a == 0) for a, b, threads in batches if cut[a] < cut[b])
 
 
-def _tiles(numbers, height):
-    """(front, first column) of every tile of columns of these fronts, flat, on the device; where each front's begin."""
+def tiles_of(numbers, height):
+    """(front, first column) of every tile of columns of these fronts, which the host names, flat, on the device; where each front's
+    begin."""
     count = -(-height // ASSEMBLY_COLUMNS)
     begin = np.zeros(len(count) + 1, np.int64)
     np.cumsum(count, out=begin[1:])

@@ -47,7 +47,7 @@ def table_of(analysis, depth):
     xp, count = device.xp(), len(analysis.snode_parent)
     child, child_ptr = children(analysis.snode_parent)
     pivots, rows = xp.diff(analysis.first).astype(np.int64), xp.diff(analysis.row_ptr)
-    leading = _leading(pivots + rows)
+    leading = leading_dimension(pivots + rows)
     panel = running_sums(pivots * leading)
     update, updates = offsets(rows * rows, depth)
     vector, vectors = offsets(rows, depth)
@@ -56,10 +56,10 @@ def table_of(analysis, depth):
     return xp.ascontiguousarray(xp.stack(columns, axis=1)), child, (last(panel), updates, vectors)
 
 
-def _leading(height):
-    """leading_dimension of tree.cpp."""
-    rounded = (height + 7) // 8 * 8
-    return device.xp().where(height < 64, height, rounded + 8 * (rounded % 64 == 0))
+def leading_dimension(height):
+    """That of tree.cpp, for panels of these heights, here or on the device."""
+    xp, rounded = device.xp() if device.holds(height) else np, (height + 7) // 8 * 8
+    return xp.where(height < 64, height, rounded + 8 * (rounded % 64 == 0))
 
 
 def positions(pattern, a):

@@ -112,6 +112,17 @@ def overflow(row):
         f"the factorization overflowed in row {row}: entries of A differ by too many orders of magnitude", row)
 
 
+def inertia_of(d, e):
+    """(positive, negative, zero) eigenvalues of the block diagonal matrix with diagonal d and ``e[k]`` at (k + 1, k)."""
+    first = np.flatnonzero(e)
+    single = np.ones(len(d), bool)
+    single[first] = single[first + 1] = False
+    definite = d[first] / e[first] * (d[first + 1] / e[first]) > 1
+    positive = int((d[single] > 0).sum() + np.where(definite, 2 * (d[first] > 0), 1).sum())
+    zero = int((d[single] == 0).sum())
+    return positive, len(d) - positive - zero, zero
+
+
 def block_diagonal(d, e):
     """The symmetric csc_array with diagonal d and ``e[k]`` at (k + 1, k); zeros of e are not stored."""
     at = np.flatnonzero(e)

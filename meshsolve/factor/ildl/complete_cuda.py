@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from meshsolve import device
 from meshsolve.factor.base import solve_near_one
-from meshsolve.factor.ildl.complete import TINY, TINY_DEFICIENT, block_diagonal, overflow
+from meshsolve.factor.ildl.complete import TINY, TINY_DEFICIENT, block_diagonal, inertia_of, overflow
 from meshsolve.factor.ildl.fronts_cuda import DeviceComplete, Tree
 
 
@@ -82,14 +82,7 @@ class DeviceCompleteCore:
 
     @property
     def inertia(self):
-        d, e = self._diagonal
-        first = np.flatnonzero(e)
-        single = np.ones(len(d), bool)
-        single[first] = single[first + 1] = False
-        definite = d[first] / e[first] * (d[first + 1] / e[first]) > 1
-        positive = int((d[single] > 0).sum() + np.where(definite, 2 * (d[first] > 0), 1).sum())
-        zero = int((d[single] == 0).sum())
-        return positive, len(d) - positive - zero, zero
+        return inertia_of(*self._diagonal)
 
     @functools.cached_property
     def nnz(self):

@@ -13,8 +13,8 @@ import numpy as np
 from meshsolve import device
 from meshsolve.arrays import Csr
 from meshsolve.device import MOST_ACROSS
-from meshsolve.factor.fronts.cuda import ASSEMBLY_COLUMNS, CLASSES, LIMITS, TILE, Batch, from_columns, to_columns
-from meshsolve.factor.fronts.tree_cuda import depths, positions, table_of
+from meshsolve.factor.fronts.cuda import CLASSES, LIMITS, TILE, Batch, column_major, from_columns, tiles_of, to_columns
+from meshsolve.factor.fronts.tree_cuda import depths, leading_dimension, positions, table_of
 
 K, S = device.kernels("factor/ildl/complete.cu"), device.kernels("factor/ildl/complete_solve.cu")
 NONE = np.iinfo(np.int32).max                               # no front has failed
@@ -107,7 +107,7 @@ class Tree:
         groups = [wide[a:a + MOST_ACROSS] for a in range(0, len(wide), MOST_ACROSS)]
         is_dense = (kind == len(threads)) & (columns >= LIMITS.dense)
         tiny, others = parts[0], np.flatnonzero((kind > 0) & ~is_dense)
-        return Plan(_numbers(fronts), batches, _tiles(fronts[wide], height[wide]),
+        return Plan(_numbers(fronts), batches, tiles_of(fronts[wide], height[wide])[0],
                     tuple(Wide(_numbers(fronts[g]), columns[g], int(height[g].max()), int(updates[g].max()))
                           for g in groups),
                     self._dense(fronts[is_dense], columns[is_dense]),
@@ -130,14 +130,6 @@ def _batch(fronts, part, size, threads, per_warp):
     """One launch, the largest fronts first."""
     part = part[np.argsort(-size[part], kind="stable")]
     return Batch(_numbers(fronts[part]), len(part), int(size[part[0]]), threads, per_warp)
-
-
-def _tiles(fronts, height):
-    """(front, first column) of every tile of columns, flat, on the device."""
-    count = -(-height // ASSEMBLY_COLUMNS)
-    begin = np.append(0, np.cumsum(count))
-    tile = np.arange(begin[-1]) - np.repeat(begin[:-1], count)
-    return device.to_device(np.stack([np.repeat(fronts, count), ASSEMBLY_COLUMNS * tile], axis=1).astype(np.int32).reshape(-1))
 
 
 class DeviceComplete:
@@ -219,7 +211,7 @@ class DeviceComplete:
         tree, moved = self.tree, np.flatnonzero(handed)
         columns = tree.own[level] + handed
         columns_moved = columns[moved]
-        leading = _leading(columns_moved + tree.updates[level[moved]])
+        leading = leading_dimension(columns_moved + tree.updates[level[moved]])
         panel = np.append(0, np.cumsum(columns_moved * leading)) + self._ends[0]
         slot = np.append(0, np.cumsum(columns_moved)) + self._ends[1]
         self._ends = int(panel[-1]), int(slot[-1])
@@ -283,14 +275,14 @@ class DeviceComplete:
             return
         weighted = device.xp().empty(u * w, self.dtype)
         self._launch(K, "k_weigh", device.grid_for(u * w, 256), 256, 0, (front.number, weighted, *tree))
-        C = _column_major(self._updates, front.update, u, u, u)
-        device.dense("gemm", C, self._panel(front)[w:w + u], _column_major(weighted, 0, u, w, u), trans_a="N", trans_b="T")
+        C = column_major(self._updates, front.update, u, u, u)
+        device.dense("gemm", C, self._panel(front)[w:w + u], column_major(weighted, 0, u, w, u), trans_a="N", trans_b="T")
 
     def _panel(self, front):
         """The panel of a large front as a column-major view."""
         panel, leading, _, columns = map(int, self._places_of[front.front])
         array = self._late if columns > self.tree.own[front.front] else self._panels
-        return _column_major(array, panel, leading, columns, leading)
+        return column_major(array, panel, leading, columns, leading)
 
     # ---- solves ---------------------------------------------------------------------------------------------------------
 
@@ -334,10 +326,10 @@ class DeviceComplete:
         """The triangle of a large front, and the product with its rows below: columns without a pivot, then what is passed on."""
         pivots, slot = self._pivots_of(front), int(self._places_of[front.front, 2])
         panel, w, u = self._panel(front), front.columns, front.updates
-        z = _column_major(Z, 0, self._ends[1], width, self._ends[1])[slot:slot + w]
+        z = column_major(Z, 0, self._ends[1], width, self._ends[1])[slot:slot + w]
         y, diagonal = z[:pivots], panel[:pivots, :pivots]
         below = [(z[pivots:], panel[pivots:w, :pivots]),
-                 (_column_major(vectors, front.vector * width, u, width, u), panel[w:w + u, :pivots])]
+                 (column_major(vectors, front.vector * width, u, width, u), panel[w:w + u, :pivots])]
         if pivots == 0:
             return
         if is_forward:
@@ -402,17 +394,6 @@ class DeviceComplete:
 
     def _launch(self, kernels, name, grid, block, shared, args):
         device.launch(getattr(kernels, f"{name}_{self._suffix}"), grid, block, shared, args)
-
-
-def _leading(height):
-    """leading_dimension of tree.cpp."""
-    rounded = (height + 7) // 8 * 8
-    return np.where(height < 64, height, rounded + 8 * (rounded % 64 == 0))
-
-
-def _column_major(array, offset, rows, columns, leading):
-    """(rows, columns) of a flat array from ``offset`` on, columns ``leading`` apart."""
-    return array[offset:offset + leading * columns].reshape(columns, leading).T[:rows]
 
 
 def _grown(array, need):

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 from meshsolve import device
 from meshsolve.factor.ildl import cuda
+from meshsolve.factor.ildl.complete import inertia_of
 from meshsolve.factor.ildl.incomplete import assembled, renumbered
 from meshsolve.factor.ildl.inverse_cuda import Inverse
 
@@ -80,13 +81,7 @@ class DeviceCore:
 
     @property
     def inertia(self):
-        d, first = self._d, self._e != 0
-        single = ~first & ~np.append(False, first[:-1])
-        k = np.flatnonzero(first)
-        off = self._e[k]
-        definite = d[k] / off * (d[k + 1] / off) > 1
-        positive = (d[single] > 0).sum() + np.where(definite, 2 * (d[k] > 0), 1).sum()
-        return int(positive), int(self._rows.n - positive), 0
+        return inertia_of(self._d, self._e)
 
     @property
     def nnz(self):
