@@ -304,7 +304,7 @@ def cudss_alone(case, repeat):
     A, A2, B = (there(M) for M in (system.A, system.A2, system.B))
 
     def first():
-        values = DeviceValues(system.n, sym.on_device()[0])
+        values = DeviceValues(system.n, sym.pattern_on_device)
         return CholeskyFactor(sym, values, values.of(A), engine=OwnOrder)
 
     row = measured(first, A, A2, B, system, repeat)

@@ -60,7 +60,7 @@ class Symbolic(_symbolic.Symbolic):
         engine = _engine(device, backend, A)
         threads = thread_count(threads)
         there = engine.place == "cuda"
-        values = DeviceValues(self.n, self.on_device()[0], lower=self.lower) if there else Values(self.n, self, threads=threads)
+        values = DeviceValues(self.n, self.pattern_on_device, lower=self.lower) if there else Values(self.n, self, threads=threads)
         return CholeskyFactor(self, values, values.of(A), precision=precision, threads=threads, engine=engine)
 
 

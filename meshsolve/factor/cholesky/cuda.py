@@ -33,7 +33,7 @@ class DeviceFactor:
 
     def __init__(self, symbolic, precision, threads=1):
         xp = device.xp()
-        self._pattern = symbolic.on_device()[0]
+        self._pattern = symbolic.pattern_on_device
         self.dtype = np.dtype(np.float64 if precision == "double" else np.float32)
         self._suffix = "f64" if precision == "double" else "f32"
         self.tree = tree = device_tree(symbolic)

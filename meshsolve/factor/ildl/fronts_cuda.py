@@ -70,7 +70,7 @@ class Tree:
     """
 
     def __init__(self, symbolic, matrix):
-        analysis, native = symbolic.on_device()[1], symbolic.native
+        analysis, native = symbolic.analysis_on_device, symbolic.native
         depth = depths(analysis.snode_parent)
         self.table, child, (self.panel_scalars, self.update_scalars, self.vector_rows) = table_of(analysis, depth)
         pattern = Csr(matrix.n, device.to_device(matrix.indptr), device.to_device(matrix.indices))

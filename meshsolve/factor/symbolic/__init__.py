@@ -8,6 +8,7 @@ pattern of A + A^T is analysed, and the diagonal counts as stored.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from meshsolve.types import ArrayLike, Matrix
 
 __all__ = ["Symbolic", "colcount", "etree", "pattern_of_factor", "postorder", "unsymmetric_pattern"]
 
+OF_A_PROCESS = ("_bound", "_there", "pattern_on_device", "analysis_on_device")            # what cannot be pickled
 _ARRAYS = ("perm", "iperm", "parent", "colcount", "first", "snode_parent", "row_ptr", "rows")
 
 
@@ -289,12 +291,22 @@ class Symbolic:
         self._there = pattern, analysis, cuda.sizes(analysis)
 
     def on_device(self):
-        """(pattern as a Csr of device arrays, :class:`~meshsolve.factor.symbolic.cuda.DeviceAnalysis`), uploaded where the
-        analysis was made on the host."""
+        """(:attr:`pattern_on_device`, :attr:`analysis_on_device`)."""
+        return self.pattern_on_device, self.analysis_on_device
+
+    @cached_property
+    def pattern_on_device(self):
+        """The analysed pattern as a Csr of device arrays; one of the host is uploaded once."""
         if self._there is not None:
-            return self._there[:2]
-        pattern = Csr(self.n, *map(device.to_device, (self._pattern.indptr, self._pattern.indices)))
-        return pattern, cuda.DeviceAnalysis(*(device.to_device(np.array(getattr(self._bound, name))) for name in _ARRAYS))
+            return self._there[0]
+        return Csr(self.n, *map(device.to_device, (self._pattern.indptr, self._pattern.indices)))
+
+    @cached_property
+    def analysis_on_device(self):
+        """The :class:`~meshsolve.factor.symbolic.cuda.DeviceAnalysis`; one of the host is uploaded once."""
+        if self._there is not None:
+            return self._there[1]
+        return cuda.DeviceAnalysis(*(device.to_device(np.array(getattr(self._bound, name))) for name in _ARRAYS))
 
     def pattern(self) -> tuple[np.ndarray, np.ndarray]:
         """The pattern of L by columns: (indptr int64, indices int32), rows ascending, the diagonal first.
@@ -362,7 +374,7 @@ class Symbolic:
         return f"Symbolic(n={self.n}, nnz={self.nnz}, flops={self.flops:.4g}, supernodes={len(self.supernodes) - 1})"
 
     def __getstate__(self):
-        kept = {name: value for name, value in self.__dict__.items() if name not in ("_bound", "_there")}
+        kept = {name: value for name, value in self.__dict__.items() if name not in OF_A_PROCESS}
         arrays = [np.array(getattr(self.native, name)) for name in _ARRAYS]
         return kept | {"_pattern": self.matrix_pattern, "arrays": arrays}
 

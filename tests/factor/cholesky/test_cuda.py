@@ -492,3 +492,14 @@ def test_the_callers_arrays_may_change_later(gpu):
     with pytest.raises((ms.PatternMismatchError, ms.NotPositiveDefiniteError, ms.InvalidInputError, ms.NotSymmetricError)):
         F.refactor(given)
     assert np.array_equal(F.solve(np.ones(72)), x) and np.array_equal(F.refactor(Sparse(A)).L.data, before)
+
+
+def test_the_analysis_of_the_host_is_uploaded_once(gpu):
+    """Each factor had its own copy of pattern and analysis, three or four of them."""
+    A = spd(grid(12, 11))
+    sym = ms.analyze(A, device="cpu")
+    first, second = sym.factor(A, device="cuda"), sym.factor(2 * A, device="cuda")
+    assert first._factor._pattern is second._factor._pattern is first._values.pattern is sym.pattern_on_device
+    again = pickle.loads(pickle.dumps(sym))
+    assert np.array_equal(again.perm, sym.perm) and "pattern_on_device" not in vars(again)
+    close(again.factor(A, device="cuda").solve(np.ones(132)), first.solve(np.ones(132)), 1e-14)
