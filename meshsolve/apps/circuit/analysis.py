@@ -26,7 +26,7 @@ from meshsolve.types import Path
 PINNED = 1e10               # siemens that hold a node at its .ic voltage
 SHORT = 1e-9                # of tstep: the step that finds what follows from given initial states
 DEFAULT_STEPS = 50          # from tstart to tstop at least
-MOST_STEPS = 1e8           # from 0 to tstop
+MOST_POINTS = 1e8           # of time, of a sweep, or of frequency
 PREFERRED = ("tran", "ac", "dc", "op")
 
 
@@ -155,7 +155,10 @@ class Circuit:
         if step == 0 or (stop - start) / step < 0:
             raise InvalidInputError(f"steps of {step:g} do not lead from {start:g} to {stop:g}")
         letter, k = self._source(source)
-        points = start + step * np.arange(int((stop - start) / step + 1e-9) + 1)
+        count = (stop - start) / step
+        if not count < MOST_POINTS:
+            raise InvalidInputError(f"{count:.3g} steps from {start:g} to {stop:g}: a larger step is needed")
+        points = start + step * np.arange(int(count + 1e-9) + 1)
         report = self._report()
         volts, amperes = self._sources()
         keep, values = self._table(nodes, len(points))
@@ -395,7 +398,7 @@ class Circuit:
 
 def _times(tstep, tstop):
     """0, tstep, 2 tstep, ..., tstop."""
-    if tstop / tstep > MOST_STEPS:
+    if not tstop / tstep < MOST_POINTS:
         raise InvalidInputError(f"{tstop / tstep:.3g} steps from 0 to tstop: a larger tstep is needed")
     count = int(tstop / tstep * (1 + 1e-9) + 1e-9)
     time = tstep * np.arange(count + 1)
@@ -411,8 +414,10 @@ def _frequencies(spacing, points, fstart, fstop):
     fstart, fstop = as_number(fstart, "fstart", above=True), as_number(fstop, "fstop", above=True)
     if fstart > fstop:
         raise InvalidInputError(f"fstop has to be at least fstart, {fstart:g}, not {fstop:g}")
+    base = 10.0 if spacing == "dec" else 2.0
+    steps = points if spacing == "lin" else np.log(fstop / fstart) / np.log(base) * points
+    if not steps < MOST_POINTS:
+        raise InvalidInputError(f"{steps:.3g} frequencies from {fstart:g} to {fstop:g}: fewer points are needed")
     if spacing == "lin":
         return np.linspace(fstart, fstop, points)
-    base = 10.0 if spacing == "dec" else 2.0
-    count = int(np.log(fstop / fstart) / np.log(base) * points + 1e-9)
-    return fstart * base ** (np.arange(count + 1) / points)
+    return fstart * base ** (np.arange(int(steps + 1e-9) + 1) / points)

@@ -242,6 +242,9 @@ def test_what_is_kept(deck):
 @pytest.mark.parametrize("call, words", [
     (lambda c: c.transient(0, 1), "tstep has to be a finite number above 0"), (lambda c: c.transient(1e-3, -1), "tstop"),
     (lambda c: c.transient(1e-3, 1, method="gear"), "method has to be one of"), (lambda c: c.transient(1e-12, 1e3), "a larger tstep"),
+    (lambda c: c.dc("v1", 0, 1, 1e-12), "a larger step"), (lambda c: c.dc("v1", 0, 1e300, 1e-300), "a larger step"),
+    (lambda c: c.ac("dec", 2**31 - 1, 1, 1e9), "fewer points"), (lambda c: c.ac("lin", 2**31 - 1, 1, 1e9), "fewer points"),
+    (lambda c: c.ac("dec", 10, 1e-300, 1e300), "fewer points"),
     (lambda c: c.transient(1e-3, 1, nodes=["zz"]), "there is no node 'zz'"), (lambda c: c.ac("dec", 0, 1, 10), "points has to be"),
     (lambda c: c.ac("log", 1, 1, 10), "spacing has to be one of"), (lambda c: c.ac("dec", 1, 10, 1), "at least fstart"),
     (lambda c: c.ac("dec", 1, 0, 1), "fstart has to be"), (lambda c: c.dc("v9", 0, 1, 0.1), "no source 'v9'"),
