@@ -39,7 +39,7 @@ def mcf(mesh: MeshLike, steps: int = 1, dt: float | Auto = "auto", conformal: bo
 
     Parameters
     ----------
-    mesh : Mesh or trimesh.Trimesh
+    mesh : Mesh, trimesh.Trimesh or meshio.Mesh
         With boundaries, non-manifold edges, zero-area faces or unreferenced vertices if need be; the last stay in place.
     steps : int >= 1
     dt : float or "auto"
@@ -105,7 +105,7 @@ def smooth(mesh: MeshLike, strength: float = 1.0, order: Literal[1, 2] = 1, prec
 
     Parameters
     ----------
-    mesh : Mesh or trimesh.Trimesh
+    mesh : Mesh, trimesh.Trimesh or meshio.Mesh
         As in :func:`mcf`; unreferenced vertices stay where they are.
     strength : float
         Free of units: s is ``strength`` times the mean edge length to the power 2 (order 1) or 4 (order 2), so 1 takes away

@@ -208,7 +208,7 @@ def pattern_of(mesh_or_matrix, name="A"):
     """
     if isinstance(mesh_or_matrix, arrays.Csr):
         return mesh_or_matrix
-    if _is_mesh(mesh_or_matrix):
+    if is_mesh(mesh_or_matrix):
         mesh = as_mesh(mesh_or_matrix, name)
         n = len(mesh.vertices)
         indptr, indices, _ = _core.mesh_adjacency(n, mesh.edges.reshape(-1), False)
@@ -216,11 +216,16 @@ def pattern_of(mesh_or_matrix, name="A"):
     return arrays.symmetric_pattern(mesh_or_matrix, name)
 
 
+def is_mesh(thing):
+    """Whether it has the parts of a Mesh, a trimesh.Trimesh or a meshio.Mesh."""
+    return hasattr(thing, "vertices") and hasattr(thing, "faces") or hasattr(thing, "points") and hasattr(thing, "cells_dict")
+
+
 def as_mesh(mesh, name="mesh"):
     """``mesh`` itself where it is a :class:`Mesh`; a ``trimesh.Trimesh`` or ``meshio.Mesh`` is taken as well."""
     if isinstance(mesh, Mesh):
         return mesh
-    if _is_mesh(mesh):
+    if is_mesh(mesh):
         return Mesh.from_trimesh(mesh) if hasattr(mesh, "faces") else Mesh.from_meshio(mesh)
     hint = ": load_mesh reads files" if isinstance(mesh, (str, os.PathLike)) else ": Mesh(vertices, faces) makes one of arrays"
     raise InvalidInputError(f"{name} has to be a meshsolve.Mesh, not {type(mesh).__name__}{hint}")
@@ -231,11 +236,6 @@ def placed_mesh(mesh, name="mesh"):
     mesh = as_mesh(mesh, name)
     _check_positions(mesh.vertices)
     return mesh
-
-
-def _is_mesh(thing):
-    """Whether it has the parts of a Mesh, a trimesh.Trimesh or a meshio.Mesh."""
-    return hasattr(thing, "vertices") and hasattr(thing, "faces") or hasattr(thing, "points") and hasattr(thing, "cells_dict")
 
 
 def _as_vertices(vertices):

@@ -89,7 +89,7 @@ def cotan_laplacian(mesh: MeshLike, intrinsic_delaunay: bool = False, device: De
 
     Parameters
     ----------
-    mesh : Mesh or trimesh.Trimesh
+    mesh : Mesh, trimesh.Trimesh or meshio.Mesh
         Boundaries, non-manifold edges and zero-area faces are fine.
     intrinsic_delaunay : bool
         Flip edges intrinsically until every edge is Delaunay; no edge inside the surface then has a negative weight, up to
@@ -175,7 +175,7 @@ def mass_matrix(mesh: MeshLike, kind: Literal["lumped", "barycentric", "voronoi"
 
     Parameters
     ----------
-    mesh : Mesh or trimesh.Trimesh
+    mesh : Mesh, trimesh.Trimesh or meshio.Mesh
     kind : {"lumped", "barycentric", "voronoi", "consistent"}
         ``"lumped"`` or ``"barycentric"``: a third of every triangle to each corner, diagonal. ``"voronoi"``: mixed Voronoi areas,
         diagonal. ``"consistent"``: linear finite elements, on the pattern of the Laplacian.

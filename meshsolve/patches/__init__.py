@@ -22,7 +22,7 @@ from meshsolve import _core
 from meshsolve.arrays import INT32_MAX, as_integer, as_seed, thread_count
 from meshsolve.device import choose, to_host
 from meshsolve.errors import InvalidInputError
-from meshsolve.mesh import MeshLike, as_mesh, pattern_of
+from meshsolve.mesh import MeshLike, as_mesh, is_mesh, pattern_of
 from meshsolve.patches import build_cuda, query_cuda
 from meshsolve.types import Array, Device, Matrix, Sparse
 
@@ -97,7 +97,7 @@ class PatchMesh:
 
     Parameters
     ----------
-    mesh_or_pattern : Mesh, trimesh.Trimesh, or (n, n) scipy sparse array, matrix, dense array or CuPy sparse matrix
+    mesh_or_pattern : Mesh, trimesh.Trimesh, meshio.Mesh, or (n, n) scipy sparse array, matrix, dense array or CuPy sparse matrix
         Non-manifold edges, duplicated faces, boundaries, several components and unreferenced vertices are welcome.
     patch_size : int, optional
         Most owned faces (of a pattern: owned vertices) of a patch, at least 1. Patches are smaller where 16-bit local
@@ -159,7 +159,7 @@ class PatchMesh:
         size = min(as_integer(patch_size, "patch_size", most=2**63 - 1), LARGEST_PATCH)
         seed = as_seed(seed)
         self._threads = thread_count(threads)
-        self._has_faces = hasattr(mesh_or_pattern, "faces")
+        self._has_faces = is_mesh(mesh_or_pattern)
         subject = as_mesh(mesh_or_pattern) if self._has_faces else pattern_of(mesh_or_pattern)
         self._device = choose(device, len(subject.faces) if self._has_faces else subject.n)
         build = _patch_mesh if self._has_faces else _patch_pattern

@@ -25,7 +25,7 @@ def view(mesh: MeshLike | Path, show: str = "plain", screenshot: Path | None = N
 
     Parameters
     ----------
-    mesh : Mesh, trimesh.Trimesh, str or path
+    mesh : Mesh, trimesh.Trimesh, meshio.Mesh, str or path
     show : str
         What is seen at first: ``"plain"``, ``"patches"``, ``"ribbons"``, ``"one patch"``, ``"separators"``,
         ``"elimination order"``, ``"column counts"`` or ``"eigenvector"``.

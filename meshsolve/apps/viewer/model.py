@@ -29,7 +29,7 @@ class Model:
 
     Parameters
     ----------
-    mesh : Mesh or trimesh.Trimesh
+    mesh : Mesh, trimesh.Trimesh or meshio.Mesh
         With at least one face.
     name : str
     threads : int, optional
