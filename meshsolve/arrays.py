@@ -231,7 +231,8 @@ def as_perm(perm, n, name="perm"):
     if given.dtype == np.int32 and _core.is_permutation(given := np.ascontiguousarray(given)):
         return given
     if given.min(initial=0) < 0 or given.max(initial=0) >= n:
-        raise InvalidInputError(f"{name} has values outside 0..{n - 1}")
+        k = int(np.argmax((given < 0) | (given >= n)))
+        raise InvalidInputError(f"{name} has values outside 0..{n - 1}: {given[k]} at {k}")
     given = np.ascontiguousarray(given, np.int32)
     count = np.bincount(given, minlength=n)
     if (count != 1).any():
@@ -243,14 +244,14 @@ def as_indices(idx, n, name="fixed"):
     """Distinct row numbers as (k,) int32 in the order given; a boolean mask of length n is taken as well."""
     given = as_array(idx, name)
     if given.dtype == bool and given.shape == (n,):
-        given = np.flatnonzero(given)
+        return np.flatnonzero(given).astype(np.int32)
     given = given.astype(np.int64) if given.size == 0 else given
     if given.ndim != 1 or given.dtype.kind not in "iu":
         raise InvalidInputError(f"{name} has to be a list of row numbers, not shape {given.shape} of {given.dtype}")
     if given.size and (given.min() < 0 or given.max() >= n):
-        raise InvalidInputError(f"{name} has row numbers outside 0..{n - 1}")
-    if len(np.unique(given)) != len(given):
-        values, count = np.unique(given, return_counts=True)
+        raise InvalidInputError(f"{name} has row numbers outside 0..{n - 1}: {given[(given < 0) | (given >= n)][0]}")
+    values, count = np.unique(given, return_counts=True)
+    if len(values) != len(given):
         raise InvalidInputError(f"{name} names row {values[count > 1][0]} more than once")
     return given.astype(np.int32)
 

@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from meshsolve.api import cholesky, factorized, ildl, lu
 from meshsolve.arrays import one_of
 from meshsolve.errors import InvalidInputError, MeshsolveError
+from meshsolve.factor.glu import LUFactor
 
 __all__ = ["Solver", "solve"]
 
@@ -122,7 +123,7 @@ class Solver:
             self.factor = self._refactored(M) or self._made(M)
             self.factorizations += 1
             self._held = matrix
-        if adjoint and hasattr(self.factor, "row_perm"):    # of LU; the others are symmetric
+        if adjoint and isinstance(self.factor, LUFactor):   # the others are symmetric
             return self.factor.solve(b, trans="H")
         return self.factor.solve(b)
 

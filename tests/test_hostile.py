@@ -248,7 +248,7 @@ ROWS = [
     fine("cholesky", "numpy.matrix, Fortran order, strided or read-only arrays", "is taken as it is", with_A(lambda: np.asfortranarray(spd().toarray()).view(np.matrix))),
     bad("cholesky", "unknown ordering", "ordering has to be one of auto, nd", lambda tmp: (ms.cholesky, (spd(),), {"ordering": "metis"})),
     bad("cholesky", "an ordering that is no permutation", "is no permutation: 0 occurs 2 times", lambda tmp: (ms.cholesky, (spd(), np.r_[0, 0, 2:N]), {})),
-    bad("cholesky", "an ordering with values out of range", "outside 0..11", lambda tmp: (ms.cholesky, (spd(), np.arange(1, N + 1)), {})),
+    bad("cholesky", "an ordering with values out of range", "outside 0..11: 12 at 11", lambda tmp: (ms.cholesky, (spd(), np.arange(1, N + 1)), {})),
     bad("cholesky", "an ordering of another size", "the matrix has 12", lambda tmp: (ms.cholesky, (spd(), ms.order.amd(spd(5))), {})),
     *[bad(name, "an `Ordering` that holds no permutation", "ordering has values outside 0..11", lambda tmp, f=function: (f, (ms.graph_laplacian(spd()),), {"ordering": ms.Ordering(np.full(N, 10**6, np.int32), "given")}))
       for name, function in {"cholesky": functools.partial(ms.cholesky, pin=True), "analyze": ms.analyze, "lu": ms.lu, "ildl": ms.ildl, "parac": ms.parac}.items()],
@@ -264,7 +264,7 @@ ROWS = [
     bad("cholesky", "a negative or fractional seed", "seed has to be an integer", lambda tmp: (ms.cholesky, (spd(),), {"seed": -1})),
     bad("cholesky", "`pin=True` together with `fixed=`", "exclude each other", lambda tmp: (ms.cholesky, (spd(),), {"pin": True, "fixed": [0]})),
     bad("cholesky", "`pin=True` for a matrix whose rows do not sum to 0", "row 0 of A sums to", lambda tmp: (ms.cholesky, (spd(),), {"pin": True}), ms.NotLaplacianError, row=0),
-    bad(FIXED, "rows out of range", "outside 0..11", lambda tmp: (ms.cholesky, (spd(),), {"fixed": [N]})),
+    bad(FIXED, "rows out of range", "outside 0..11: 12", lambda tmp: (ms.cholesky, (spd(),), {"fixed": [N]})),
     bad(FIXED, "a row named twice", "names row 4 more than once", lambda tmp: (ms.cholesky, (spd(),), {"fixed": [4, 1, 4]})),
     bad(FIXED, "a set, which has no order", "not a set", lambda tmp: (ms.cholesky, (spd(),), {"fixed": {0, 5}})),
     bad(FIXED, "no row, or every row", "fixed is empty", lambda tmp: (ms.cholesky, (spd(),), {"fixed": []})),

@@ -179,8 +179,8 @@ class CholeskyFactor(Factor):
             A x = b, L x = b, or L^T x = b.
         out : array like the result, optional
             Receives the result and is returned.
-        fixed_values : (len(fixed),) or (len(fixed), k), optional
-            Values of the fixed rows in the order of ``fixed``; zeros by default.
+        fixed_values : number, (len(fixed),) or (len(fixed), k), optional
+            Values of the fixed rows in the order of ``fixed``, real; zeros by default.
 
         Returns
         -------

@@ -125,14 +125,14 @@ class DeviceConstraint:
         """Prescribed values as a (fixed rows, k) array on the device."""
         if not device.holds(fixed_values):
             return device.to_device(np.ascontiguousarray(self._host.values(fixed_values, k)))
-        given, rows = device.asarray(fixed_values), len(self._rows)
-        given = given[:, None] if given.ndim == 1 else given
-        if given.dtype.kind not in "fiub" or given.shape not in ((rows, k), (rows, 1)):
+        xp, given, rows = device.xp(), device.asarray(fixed_values), len(self._rows)
+        if given.dtype.kind not in "fiub" or given.shape not in ((), (rows,), (rows, k), (rows, 1)):
             raise InvalidInputError(
                 f"fixed_values has to be ({rows},) or ({rows}, {k}) real numbers, not {given.shape} of {given.dtype}")
-        if not bool(device.xp().isfinite(given).all()):
-            raise InvalidInputError("fixed_values holds a value that is not finite")
-        return device.xp().ascontiguousarray(device.xp().broadcast_to(given, (rows, k)), np.float64)
+        given = given.reshape(-1, 1) if given.ndim < 2 else given
+        if not bool(xp.isfinite(given).all()):
+            raise InvalidInputError(f"fixed_values: row {int(xp.argmin(xp.isfinite(given).all(axis=1)))} is not finite")
+        return xp.ascontiguousarray(xp.broadcast_to(given, (rows, k)), np.float64)
 
     def _solve_pinned(self, columns, fixed_values, solve_free):
         if fixed_values is not None:
