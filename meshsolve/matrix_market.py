@@ -123,14 +123,16 @@ def _numbers(content, header, width, name):
 
 
 def _coordinates(header, numbers, name):
-    index = numbers[:, :2]
+    given = numbers[:, 0], numbers[:, 1]
     with np.errstate(invalid="ignore"):
-        bad = ~((index >= 1) & (index <= header.shape) & (index == np.floor(index))).all(axis=1)
-    if bad.any():
-        at = int(np.argmax(bad))
-        raise InvalidInputError(f"{name}: entry {at + 1} is in row {index[at, 0]:g}, column {index[at, 1]:g} of a matrix of "
+        good = [(index >= 1) & (index <= most) & (index == np.floor(index)) for index, most in zip(given, header.shape)]
+    good = good[0] & good[1]
+    if not good.all():
+        at = int(np.argmin(good))
+        raise InvalidInputError(f"{name}: entry {at + 1} is in row {given[0][at]:g}, column {given[1][at]:g} of a matrix of "
                                 f"{header.shape[0]} x {header.shape[1]}")
-    row, column = index.astype(np.int64).T - 1
+    kind = np.int32 if max(header.shape) <= np.iinfo(np.int32).max else np.int64
+    row, column = (index.astype(kind) - kind(1) for index in given)
     values = _values(header, numbers[:, 2:])
     if header.symmetry != "general":
         off = row != column
@@ -138,9 +140,7 @@ def _coordinates(header, numbers, name):
             raise InvalidInputError(f"{name}: entry {int(np.argmin(off)) + 1} is on the diagonal of a skew-symmetric matrix")
         row, column = np.concatenate([row, column[off]]), np.concatenate([column, row[off]])
         values = np.concatenate([values, _mirrored(header, values[off])])
-    small = max(header.shape) <= np.iinfo(np.int32).max
-    return sp.coo_array((values, (row.astype(np.int32 if small else np.int64), column.astype(np.int32 if small else np.int64))),
-                        shape=header.shape)
+    return sp.coo_array((values, (row, column)), shape=header.shape)
 
 
 def _array(header, numbers, name):
