@@ -43,6 +43,7 @@ class Fixed:
         self._place = np.empty(A.n, np.int32)           # number of each row among the free ones, or -1 minus that among the fixed
         self._place[self.free] = np.arange(len(self.free))
         self._place[self.rows] = -1 - np.arange(len(self.rows))
+        self._source = np.where(self._place >= 0, self._place, len(self.free) - 1 - self._place).astype(np.intp)        # see solve()
         self.coupling = None
 
     def reduce(self, A, threads=1):
@@ -78,13 +79,10 @@ class Fixed:
     def solve(self, columns, fixed_values, solve_free):
         """x with ``x[fixed] = values`` and (A x - b) zero in the free rows."""
         values = self.values(fixed_values, columns.shape[1])
-        rhs = columns[self.free]
+        rhs = columns.take(self.free, axis=0)
         if fixed_values is not None:
             rhs -= self.coupling @ values
-        x = np.empty_like(columns)
-        x[self.rows] = values
-        x[self.free] = solve_free(np.ascontiguousarray(rhs))
-        return x
+        return np.concatenate([solve_free(rhs), values]).take(self._source, axis=0)        # half the time of two assignments
 
 
 def components(A):

@@ -85,9 +85,10 @@ class Editor:
         """The vertices at most ``rings`` edges away from ``vertex``, ascending."""
         near = np.zeros(len(self.group), bool)
         near[as_integer(vertex, "vertex", 0, len(self.group) - 1)] = True
-        ends = self.mesh.edges
+        low, high = np.ascontiguousarray(self.mesh.edges.T)
         for _ in range(as_integer(rings, "rings", 0)):
-            near[ends[near[ends].any(axis=1)]] = True
+            reached = near[low] | near[high]
+            near[low[reached]] = near[high[reached]] = True
         return np.flatnonzero(near)
 
     def _assign(self, vertices, group):
