@@ -263,10 +263,11 @@ def bars(rows, clock):
 def run(options):
     """Measure, print and write; returns 1 where a bar was missed."""
     result = describe("transient", options.threads, options.clock) | {"rows": []}
+    klu = None
     try:
         klu = Klu().version()
     except Unavailable as e:
-        klu = print(f"left out: klu: {e}")
+        print(f"left out: klu: {e}")
     result["peers"] = {"klu": klu}
     table = Table("problem", "loop", "solver", "threads", "n", "Newton", "first", "refactor", "solve", "rest", "total", "apart")
     sizes = [20] if options.quick else sorted(SIDES.keys() & set(options.sizes))

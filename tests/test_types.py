@@ -62,6 +62,7 @@ ms.cholesky(A, presision="mixed")
 reveal_type(ms.Mesh(np.zeros((3, 3)), [[0, 1, 2]]).components)
 reveal_type(F.shape)
 reveal_type(F.report.seconds)
+reveal_type(info.report.seconds)
 """
 
 
@@ -75,7 +76,7 @@ def test_users_see_types_and_wrong_words(tmp_path):
     assert revealed[0] == "meshsolve.factor.cholesky.CholeskyFactor" and "ndarray" in revealed[1] and "ndarray" in revealed[3]
     assert all(f in revealed[2] for f in factors) and revealed[4] == "meshsolve.krylov.info.Info"
     assert revealed[5] == "meshsolve.apps.circuit.results.OperatingPoint"
-    assert "ndarray" in revealed[6] and revealed[7:] == ["tuple[int, int]", "dict[str, float]"]
+    assert "ndarray" in revealed[6] and revealed[7:] == ["tuple[int, int]", "dict[str, float]", "dict[str, float]"]
     faults = [line for line in done.stdout.splitlines() if ": error:" in line and file.name in line]     # not those of a checkout
     words = ["precision", "kind", "system", "presision"]
     assert len(faults) == 4 and all(word in line for word, line in zip(words, faults)), done.stdout

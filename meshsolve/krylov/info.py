@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+
+from meshsolve.report import Report
 
 CONVERGED, EXHAUSTED = "converged", "maxiter reached"                   # reasons that both iterations give
 TOO_LARGE = "the solution leaves the range of float64"
@@ -28,16 +31,17 @@ class Info:
         The relative residual at the start and after each iteration.
     reason : str, or (k,) str
         Why it stopped.
-    report : Report or None
+    report : Report
+        Where the time went.
     """
 
     method: str
     converged: bool
-    iterations: int
-    relative_residual: float
-    residuals: list = field(default_factory=list)
-    reason: str = ""
-    report: object = None
+    iterations: int | np.ndarray
+    relative_residual: float | np.ndarray
+    residuals: list[Any] = field(default_factory=list)
+    reason: str | np.ndarray = ""
+    report: Report = field(default_factory=Report)
 
     def __repr__(self):
         """In one line: of a block of right-hand sides the most iterations and the worst residual; no history."""

@@ -261,10 +261,10 @@ def _device_complete(plan, dtype):
 
 def blocks(A, tile_size=LARGEST_TILE, threads=None):
     """The block statistics of a symmetric matrix as a list, see :func:`meshsolve.factor.ildl.incomplete.block_statistics`."""
-    M = as_symmetric(A)
-    tile_size = as_integer(tile_size, "tile_size", 2, LARGEST_TILE)
+    threads, tile_size = thread_count(threads), as_integer(tile_size, "tile_size", 2, LARGEST_TILE)
+    M = as_symmetric(A, threads=threads)
     _require_nonzero(M)
-    return list(block_statistics(M, symmetric_pairs(M), tile_size, threads=thread_count(threads)))
+    return list(block_statistics(M, symmetric_pairs(M, threads=threads), tile_size, threads=threads))
 
 
 # ---- choices --------------------------------------------------------------------------------------------------------------
