@@ -144,7 +144,9 @@ class Solver:
             return factorized(M, device="cpu", threads=self.threads)
         if self.method == "cholesky":
             return cholesky(M, device="cpu", threads=self.threads)
-        return ildl(M, fill_level=None, threads=self.threads) if self.method == "ldl" else lu(M, threads=self.threads)
+        if self.method == "ldl":
+            return ildl(M, fill_level=None, device="cpu", threads=self.threads)
+        return lu(M, device="cpu", threads=self.threads)
 
 
 class _Matrix:

@@ -56,6 +56,18 @@ def test_auto_takes_the_gpu_where_something_lies_there(gpu):
     assert ms.solve(A, b)[1].report.facts["device"] == "cpu"
 
 
+@pytest.mark.parametrize("name", ["positive definite", "unsymmetric", "complex", "indefinite"])
+def test_a_factor_lies_where_it_is_asked_for(gpu, monkeypatch, name):
+    """LU took the GPU by itself, whatever device was given."""
+    monkeypatch.setattr(device, "AUTO_SIZE", 1)
+    A = spd(grid(15, 12))
+    A = {"complex": A * 1j, "indefinite": A - 3 * sp.eye_array(180)}.get(name, SYSTEMS.get(name, [A])[0])
+    there = "cuda" if name in ("positive definite", "unsymmetric") else "cpu"
+    for asked, place in (("cpu", "cpu"), ("cuda", there), ("auto", there)):
+        F = ms.factorized(A, device=asked)
+        assert F.report.facts["device"] == place and np.abs(A @ F(A @ np.ones(180)) - A @ np.ones(180)).max() < 1e-10
+
+
 @pytest.mark.parametrize("power", [-900, 900])
 @pytest.mark.parametrize("method", ["cholesky", "lu", "parac"])
 def test_right_hand_sides_whose_squares_leave_the_range(gpu, method, power):

@@ -6,7 +6,8 @@ import numpy as np
 
 from meshsolve.api.definite import cholesky
 from meshsolve.api.factors import ildl, lu
-from meshsolve.arrays import is_complex
+from meshsolve.arrays import is_complex, one_of
+from meshsolve.device import DEVICES
 from meshsolve.errors import NotPositiveDefiniteError, NotSymmetricError, SingularMatrixError
 from meshsolve.factor.cholesky import CholeskyFactor
 from meshsolve.factor.glu import LUFactor
@@ -24,7 +25,7 @@ def factorized(A: Matrix, *, device: Device = "auto", threads: int | None = None
     ----------
     A : (n, n) matrix of any kind, real or complex
     device : {"auto", "cpu", "cuda"}
-        As in :func:`cholesky`; the other factorizations run on the CPU.
+        As in :func:`cholesky` and :func:`lu`; LDL^T factors, and those of complex matrices, are the CPU's.
     threads : int, optional
         Default: every core, or ``MESHSOLVE_NUM_THREADS``. Results do not depend on it.
 
@@ -61,13 +62,14 @@ def factorized(A: Matrix, *, device: Device = "auto", threads: int | None = None
 
 def _factor(A, device, threads):
     if is_complex(A):
-        return "lu", lu(A, threads=threads)
+        one_of(device, "device", DEVICES)
+        return "lu", lu(A, device="cpu", threads=threads)
     try:
         return "cholesky", cholesky(A, device=device, threads=threads)
     except NotSymmetricError:
-        return "lu", lu(A, threads=threads)
+        return "lu", lu(A, device=device, threads=threads)
     except NotPositiveDefiniteError:
-        return "ldl", _regular(ildl(A, fill_level=None, threads=threads))
+        return "ldl", _regular(ildl(A, fill_level=None, device="cpu", threads=threads))
 
 
 def _regular(K):
