@@ -264,6 +264,7 @@ ROWS = [
     bad("cholesky", "a negative or fractional seed", "seed has to be an integer", lambda tmp: (ms.cholesky, (spd(),), {"seed": -1})),
     bad("cholesky", "`pin=True` together with `fixed=`", "exclude each other", lambda tmp: (ms.cholesky, (spd(),), {"pin": True, "fixed": [0]})),
     bad("cholesky", "`pin=True` for a matrix whose rows do not sum to 0", "row 0 of A sums to", lambda tmp: (ms.cholesky, (spd(),), {"pin": True}), ms.NotLaplacianError, row=0),
+    bad("F.solve", "`fixed_values` for a triangular system", "fixed_values goes with system=\"A\"", lambda tmp: (ms.cholesky(spd(), fixed=[0]).solve, (np.ones(N - 1),), {"system": "L", "fixed_values": [1.0]})),
     bad(FIXED, "rows out of range", "outside 0..11: 12", lambda tmp: (ms.cholesky, (spd(),), {"fixed": [N]})),
     bad(FIXED, "a row named twice", "names row 4 more than once", lambda tmp: (ms.cholesky, (spd(),), {"fixed": [4, 1, 4]})),
     bad(FIXED, "a set, which has no order", "not a set", lambda tmp: (ms.cholesky, (spd(),), {"fixed": {0, 5}})),

@@ -22,8 +22,8 @@ TOLD = ("ordering", "engine", "mode", "samples", "device")          # facts of a
 class Factor(spla.LinearOperator):
     """A factored matrix as the operator that applies its inverse.
 
-    A subclass supplies ``_solve_columns(columns)`` for an (n, k) float64 array and calls
-    :meth:`_solve_like` from its ``solve``.
+    A subclass has ``report``, ``nnz`` and ``_adjoint`` or what stands for it, and a ``solve`` that calls :meth:`_solve_like` with what
+    solves for the columns of an (n, k) float64 array where the factor lies.
     """
 
     shape: tuple[int, int]                                  # scipy's operators have no types

@@ -1,8 +1,8 @@
 """Mesh files in and out as plain arrays.
 
 OBJ and PLY are read and written here, because a texture seam must not split a vertex, faces must stay in order, and a
-coordinate must come back with the same bits; the other formats go through trimesh with ``process=False``. Every format may
-be packed with gzip (``bunny.obj.gz``).
+coordinate must come back with the same bits; OFF is written here, for its digits. All else goes through trimesh with
+``process=False``. Every format may be packed with gzip (``bunny.obj.gz``).
 """
 
 from __future__ import annotations

@@ -198,6 +198,8 @@ class CholeskyFactor(Factor):
         one_of(system, "system", SYSTEMS)
         if fixed_values is not None and self._constraint is None:
             raise InvalidInputError("fixed_values given, but the factor was made without fixed=")
+        if fixed_values is not None and system != "A":
+            raise InvalidInputError(f'fixed_values goes with system="A": system={system!r} is of the free rows alone')
         with self._errors("the solve"):
             if system != "A":
                 return self._solve_like(b, out, lambda B: self._factor.solve(system, B), self.symbolic.n)

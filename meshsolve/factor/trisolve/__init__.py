@@ -1,4 +1,4 @@
-"""Sparse triangular solves of incomplete factors, in parallel by level sets or independent components (C++ only).
+"""Sparse triangular solves of factors without fronts, in parallel by level sets or independent components.
 
-The factorizations beside this room use it from C++; see trisolve.hpp.
+On the CPU the factorizations beside this room use it from C++, see trisolve.hpp; on the GPU through cuda.py.
 """
