@@ -80,9 +80,11 @@ def test_right_hand_sides_whose_squares_leave_the_range(gpu, method, power):
 def test_complex_right_hand_sides(gpu):
     A = spd(grid(9, 8))
     b = A @ (np.arange(72.0) + 1j * np.arange(72.0)[::-1])
-    for rhs in (b, there(b)):
-        x, info = ms.solve(A, rhs, device="cuda")
-        assert info.relative_residual < 1e-14 and np.allclose(device.to_host(x), np.arange(72.0) + 1j * np.arange(72.0)[::-1])
+    for method, bound in (("auto", 1e-14), ("parac", 1e-10)):
+        for rhs in (b, there(b)):
+            x, info = ms.solve(A, rhs, method, device="cuda")
+            assert info.relative_residual < bound and np.allclose(device.to_host(x), np.arange(72.0) + 1j * np.arange(72.0)[::-1])
+            assert info.report.facts["device"] == "cuda" and device.holds(x) == device.holds(rhs)
 
 
 def test_what_the_gpu_does_not_solve_is_refused_and_auto_takes_the_cpu(gpu):

@@ -228,13 +228,12 @@ def _jacobi(M, place):
 
 def _solve_parac(M, b, rtol, threads, place):
     """Conjugate gradients with the diagonal if that converges at once, else with a factor."""
-    there = holds(b)
-    place = "cpu" if b.dtype.kind == "c" and not there else place
-    if place == "cuda" and not there:
-        with errors("the right-hand side"):
-            x, info = _iterate_parac(M, to_device(as_rhs(b, M.n)[0].reshape(b.shape)), rtol, threads, place)
-        return to_host(x), info
-    return _iterate_parac(M, b, rtol, threads, place)
+    if place == "cpu" or holds(b):
+        return _iterate_parac(M, b, rtol, threads, place)
+    b = as_rhs(b, M.n, dtype=np.complex128 if b.dtype.kind == "c" else np.float64)[0].reshape(b.shape)
+    with errors("the right-hand side"):
+        x, info = _iterate_parac(M, to_device(b), rtol, threads, place)
+    return to_host(x), info
 
 
 def _iterate_parac(M, b, rtol, threads, place):

@@ -47,7 +47,8 @@ class Form(NamedTuple):
         X = X if self.on_device else device.to_host(X)
         if self.is_complex:
             half = X.shape[1] // 2
-            X = as_complex(X[:, :half], X[:, half:])
+            parts = X[:, :half], X[:, half:]
+            X = parts[0] + 1j * parts[1] if self.on_device else as_complex(*parts)
         return X.reshape(self.shape)
 
 
@@ -75,7 +76,7 @@ def blocks_of(b, x0, n, on_device):
     Raises
     ------
     InvalidInputError
-        Not (n,) or (n, k), not numbers, NaN or infinity; complex numbers on the GPU; x0 of another shape, or complex beside a real b.
+        Not (n,) or (n, k), not numbers, NaN or infinity; x0 of another shape, or complex beside a real b.
     """
     there = device.holds(b)
     B, form = _columns(b, n, "b")
@@ -90,15 +91,12 @@ def blocks_of(b, x0, n, on_device):
 
 def _columns(b, n, name):
     """b as a fresh block where it lies, and its :class:`Form`."""
-    if device.holds(b):
-        columns, shape = as_device_rhs(device.asarray(b), n, name)
-        return device.xp().array(columns, np.float64, order="C"), Form(shape, False, True)
-    given = as_array(b, name)
-    if given.dtype.kind == "c":
-        parts = [as_rhs(np.ascontiguousarray(part), n, name)[0] for part in (given.real, given.imag)]
-        return np.concatenate(parts, axis=1), Form(given.shape, True, False)
-    columns, shape = as_rhs(given, n, name)
-    return np.array(columns, order="C"), Form(shape, False, False)
+    there = device.holds(b)
+    xp, given, checked = (device.xp(), device.asarray(b), as_device_rhs) if there else (np, as_array(b, name), as_rhs)
+    is_complex = given.dtype.kind == "c"
+    parts = [checked(part, n, name)[0] for part in ((given.real.copy(), given.imag.copy()) if is_complex else (given,))]
+    B = xp.concatenate(parts, axis=1) if is_complex else xp.array(parts[0], np.float64, order="C")
+    return B, Form(tuple(given.shape), is_complex, there)
 
 
 def _start(x0, n, form):
@@ -107,7 +105,8 @@ def _start(x0, n, form):
         raise InvalidInputError(f"x0 has to have b's shape {form.shape}, not {given.shape}")
     if given.is_complex and not form.is_complex:
         raise InvalidInputError("x0 is complex, b is real")
-    return np.concatenate([X, np.zeros_like(X)], axis=1) if form.is_complex and not given.is_complex else X
+    xp = device.xp() if given.on_device else np
+    return xp.concatenate([X, xp.zeros_like(X)], axis=1) if form.is_complex and not given.is_complex else X
 
 
 def _brought_near_one(B, X):

@@ -55,7 +55,7 @@ def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol
         Called with the current x after each iteration.
     threads : int, optional
 
-    Where b lies on the GPU or M was made there, everything runs there, and x lies where b does; b has to be real there.
+    Where b lies on the GPU or M was made there, everything runs there, and x lies where b does.
 
     Returns
     -------

@@ -52,7 +52,7 @@ def sqmr(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rt
     threads : int, optional
         Results do not depend on it.
 
-    Where b lies on the GPU (real) or M was made there, all columns are iterated there at once, and x lies where b does.
+    Where b lies on the GPU or M was made there, all columns are iterated there at once, and x lies where b does.
 
     Returns
     -------
