@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
-import tempfile
+import secrets
 
 from meshsolve.errors import InvalidInputError
 
@@ -45,12 +45,11 @@ def written_whole(path):
     """
     path = as_path(path)
     path = path.resolve() if path.is_symlink() else path            # the file that it leads to is written, and the link stays
+    part = path.parent / f".{secrets.token_hex(4)}{path.name}"
     try:
-        handle, name = tempfile.mkstemp(prefix=".", suffix=path.name, dir=path.parent)
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))       # the permissions of any new file here
     except OSError as e:
         raise InvalidInputError(f"{path}: cannot be written: {e.strerror}") from e
-    os.close(handle)
-    part = pathlib.Path(name)
     try:
         yield part
         _publish(part, path)
@@ -59,11 +58,10 @@ def written_whole(path):
 
 
 def _publish(part, path):
-    """Give ``part`` the permissions of ``path``, or those of a new file here, and move it there."""
-    mask = os.umask(0)
-    os.umask(mask)
+    """Give ``part`` the permissions of ``path``, where that is there, and move it there."""
     try:
-        os.chmod(part, path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~mask)
+        if path.exists():
+            os.chmod(part, path.stat().st_mode & 0o777)
         os.replace(part, path)
     except OSError as e:
         raise InvalidInputError(f"{path}: cannot be written: {e.strerror}") from e

@@ -131,6 +131,12 @@ def test_a_link_stays_and_so_do_permissions(run, folder):
     assert link.is_symlink() and np.load(target).shape == (60,) and target.stat().st_mode & 0o777 == 0o600
 
 
+def test_capital_suffixes(run, folder):
+    for name in ("p.NPY", "p.npy"):
+        assert run("order", folder / "A.mtx", "--perm", folder / name, "--quiet")[0] == 0
+    assert np.array_equal(np.load(folder / "p.NPY"), np.load(folder / "p.npy"))
+
+
 def test_text_vectors_are_read_as_they_are_written(run, folder):
     scipy.io.mmwrite(folder / "C.mtx", sp.coo_array(scipy.io.mmread(folder / "A.mtx") * (1 + 1j)))
     for text in ("1,2\n" * 60, "1+2j -1j\n" * 60, "# a comment\n" + "1 2\n" * 60):

@@ -75,8 +75,10 @@ def write_vector(path, x):
 
 def write_perm(path, perm):
     """A permutation, one row number a line, or as .npy; does nothing without a path."""
-    if path:
-        np.save(path, perm) if path.suffix == ".npy" else np.savetxt(path, perm, fmt="%d")
+    if path and path.suffix.lower() == ".npy":
+        write_vector(path, perm)
+    elif path:
+        np.savetxt(path, perm, fmt="%d")
 
 
 def write_report(path, report):

@@ -545,6 +545,19 @@ def test_files_are_written_whole_or_not_at_all(tmp_path):
     assert path.read_text() == "after" and os.listdir(tmp_path) == ["kept.txt"]
 
 
+def test_a_new_file_has_the_permissions_of_any_other(tmp_path, monkeypatch):
+    """The process's mask was set to 0 for a moment to read it: another thread's new files were everybody's."""
+    monkeypatch.setattr(os, "umask", None)
+    (tmp_path / "other").touch()
+    with written_whole(tmp_path / "mine") as part:
+        part.write_text("text")
+    assert (tmp_path / "mine").stat().st_mode == (tmp_path / "other").stat().st_mode
+    for wrong in (tmp_path, tmp_path / ("x" * 300), tmp_path / "no" / "folder"):
+        with pytest.raises(InvalidInputError, match="cannot be written"), written_whole(wrong) as part:
+            part.write_text("text")
+    assert sorted(os.listdir(tmp_path)) == ["mine", "other"]
+
+
 @pytest.mark.parametrize("name", ["mesh.gltf", "mesh.txt", "mesh", "no/such/folder/mesh.obj"])
 def test_save_refuses(tmp_path, name):
     with pytest.raises(InvalidInputError):
