@@ -24,8 +24,8 @@ def as_path(path):
 def existing(path):
     """The :class:`pathlib.Path` of a file that is there; anything else raises InvalidInputError."""
     path = as_path(path)
-    if not path.is_file():
-        raise InvalidInputError(f"{path}: this is a folder" if path.is_dir() else f"{path}: there is no such file")
+    if not os.path.isfile(path):                            # pathlib's raises where a name is too long
+        raise InvalidInputError(f"{path}: this is a folder" if os.path.isdir(path) else f"{path}: there is no such file")
     return path
 
 
@@ -44,7 +44,7 @@ def written_whole(path):
         The folder does not exist or cannot be written to.
     """
     path = as_path(path)
-    path = path.resolve() if path.is_symlink() else path            # the file that it leads to is written, and the link stays
+    path = path.resolve() if os.path.islink(path) else path            # the file that it leads to is written, and the link stays
     part = path.parent / f".{secrets.token_hex(4)}{path.name}"
     try:
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))       # the permissions of any new file here

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import pathlib
 import re
 import zlib
@@ -69,7 +70,7 @@ def write_mesh(path, vertices, faces):
 def _kind(path, known):
     name = path.name.lower().removesuffix(".gz")
     kind = pathlib.PurePath(name).suffix
-    if kind not in known and path.is_dir():
+    if kind not in known and os.path.isdir(path):
         raise InvalidInputError(f"{path}: this is a folder")
     if kind not in known:
         raise InvalidInputError(f"{path}: unknown mesh format '{kind}'; known are {', '.join(known)}, each also with .gz")

@@ -556,6 +556,9 @@ def test_a_new_file_has_the_permissions_of_any_other(tmp_path, monkeypatch):
         with pytest.raises(InvalidInputError, match="cannot be written"), written_whole(wrong) as part:
             part.write_text("text")
     assert sorted(os.listdir(tmp_path)) == ["mine", "other"]
+    for read in (load_mesh, datasets.load_matrix, apps.circuit.read):
+        with pytest.raises(InvalidInputError):
+            read(tmp_path / ("x" * 300 + ".mtx"))
 
 
 @pytest.mark.parametrize("name", ["mesh.gltf", "mesh.txt", "mesh", "no/such/folder/mesh.obj"])
