@@ -270,13 +270,15 @@ def lengths(x):
         squares = np.array([column @ column for column in x.T])
     if ((squares > 1e-280) & (squares < 1e280)).all():
         return np.sqrt(squares)
-    largest = largest_moduli(x) if len(x) else np.zeros(x.shape[1])
+    largest = largest_moduli(x)
     scale = np.where(largest > 0, largest, 1.0)
     return scale * np.linalg.norm(x / scale, axis=0)
 
 
 def largest_moduli(x):
-    """(k,) the largest modulus in each column of an (n, k) array."""
+    """(k,) the largest modulus in each column of an (n, k) array; 0 where there are no rows."""
+    if 0 in x.shape:                                        # of which CuPy takes no maximum, whatever the axis
+        return np.zeros(x.shape[1])
     if isinstance(x, np.ndarray) and x.dtype.kind == "f":
         return np.maximum(of_columns("max", x), -of_columns("min", x))      # abs(x) would be a copy
     return of_columns("max", abs(x))

@@ -56,6 +56,25 @@ def test_auto_takes_the_gpu_where_something_lies_there(gpu):
     assert ms.solve(A, b)[1].report.facts["device"] == "cpu"
 
 
+NOTHING = np.zeros((72, 0))
+SINGULAR, REGULAR, SADDLES = ms.datasets.grid2d(9, 8), ms.datasets.grid2d(9, 8, boundary="dirichlet"), ms.datasets.kkt(52, 20)
+
+
+@pytest.mark.parametrize("solve", [
+    lambda b: ms.cg(REGULAR, b, M=ms.parac(REGULAR, device="cuda"))[0], lambda b: ms.cholesky(REGULAR, device="cuda").solve(b),
+    lambda b: ms.cholesky(REGULAR, device="cuda", precision="mixed").solve(b), lambda b: ms.parac(SINGULAR, device="cuda").solve(b),
+    lambda b: ms.cholesky(SINGULAR, device="cuda", pin=True).solve(b), lambda b: ms.cholesky(REGULAR, device="cuda", fixed=[1]).solve(b),
+    lambda b: ms.lu(REGULAR, device="cuda").solve(b), lambda b: ms.lu(REGULAR, device="cuda", precision="single").solve(b),
+    lambda b: ms.sqmr(SADDLES, b, M=ms.ildl(SADDLES, fill_level=1, device="cuda"))[0],
+    lambda b: ms.ildl(SADDLES, device="cuda", fill_level=None, dtype=np.float32).solve(b),
+    *[lambda b, A=A, method=method: ms.solve(A, b, method, device="cuda")[0] for A, method in
+      ((REGULAR, "auto"), (REGULAR, "lu"), (SINGULAR, "auto"), (SINGULAR, "parac"))]])
+def test_no_right_hand_side_at_all(gpu, solve):
+    for b in (NOTHING, there(NOTHING)):
+        x = solve(b)
+        assert x.shape == (72, 0) and device.holds(x) == device.holds(b)
+
+
 @pytest.mark.parametrize("name", ["positive definite", "unsymmetric", "complex", "indefinite"])
 def test_a_factor_lies_where_it_is_asked_for(gpu, monkeypatch, name):
     """LU took the GPU by itself, whatever device was given."""

@@ -72,6 +72,8 @@ class Array:
 
         def call(*args, **kwargs):
             _refuse_options(name, kwargs)
+            if name in ("argmax", "argmin", "max", "min") and self.size == 0:
+                raise ValueError(f"zero-size array to reduction operation {name}, along whatever axis")
             return wrap(getattr(self.host, name)(*map(unwrap, args), **{k: unwrap(v) for k, v in kwargs.items()}))
         return call
 
