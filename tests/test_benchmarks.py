@@ -552,13 +552,13 @@ def test_a_stopped_peer_is_a_lower_bound():
 def test_lu_on_a_gpu_stands_beside_the_others(capsys):
     options = glu.parser().parse_args(["--threads", "1", "--repeat", "1", "--device", "cuda"])
     with device.use(Harness()):
-        rows = {row["solver"]: row for row in glu.measure("chains-1000k", circuits.circuit("chains", 3), options)}
+        rows = {row["solver"]: row for row in glu.measure("chains-1000k", circuits.circuit("chains", 4), options)}
     assert {"meshsolve", "meshsolve cuda"} <= rows.keys() and rows["meshsolve cuda"]["error"] < 1e-13
     klu = {**rows["meshsolve"], "solver": "klu", "facts": {"nnz_LU": 1}}
     ours = next(b for b in glu.bars([klu, *rows.values()], "wall") if "on the GPU" in b["what"])
     assert ours["bound"] == 7.0 and ours["value"] > 0
     if not device.available():
-        rows = glu.measure("chains-20k", circuits.circuit("chains", 3), options)
+        rows = glu.measure("chains-20k", circuits.circuit("chains", 4), options)
         assert "meshsolve cuda" not in {row["solver"] for row in rows} and "needs CuPy" in capsys.readouterr().out
 
 
