@@ -7,6 +7,7 @@ int32 indices and float64 or float32 values and refuses the rest.
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 from dataclasses import dataclass
 from numbers import Real
@@ -122,10 +123,10 @@ def thread_count(threads=None):
     if given is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
-        count = int(given)
-    except (TypeError, ValueError, OverflowError):
+        count = int(given) if threads is None else operator.index(given)
+    except (TypeError, ValueError):
         count = 0
-    if count < 1 or isinstance(given, (bool, float, np.bool_, np.floating)):
+    if count < 1 or isinstance(given, (bool, np.bool_)):
         raise InvalidInputError(f"{source} has to be a positive integer, not {given!r}")
     return min(count, 1024)
 

@@ -156,6 +156,22 @@ def test_nearly_symmetric_passes_and_one_sided_dust_is_shared():
     assert {e.value.row, e.value.column} == {i, j}
 
 
+@pytest.mark.parametrize("threads", ["2", b"2", 2.0, True, 0, [2], np.ones(2, int)])
+def test_numbers_of_threads_that_are_none(threads):
+    with pytest.raises(ms.InvalidInputError, match="threads has to be a positive integer"):
+        arrays.thread_count(threads)
+
+
+def test_threads_of_the_environment(monkeypatch):
+    assert arrays.thread_count(np.int64(3)) == arrays.thread_count(np.array(3)) == 3 and arrays.thread_count(10**30) == 1024
+    monkeypatch.setenv("MESHSOLVE_NUM_THREADS", " 5 ")
+    assert arrays.thread_count() == 5 and arrays.thread_count(2) == 2
+    for wrong in ("two", "2.0", "0"):
+        monkeypatch.setenv("MESHSOLVE_NUM_THREADS", wrong)
+        with pytest.raises(ms.InvalidInputError, match="MESHSOLVE_NUM_THREADS has to be a positive integer"):
+            arrays.thread_count()
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 @given(seed=st.integers(0, 10_000))
 def test_swapped_values_are_seen(threads, seed):
