@@ -84,7 +84,8 @@ def test_solve_takes_many_columns_and_says_what_it_cannot_solve(run, folder):
     scipy.io.mmwrite(folder / "b.mtx", b)
     assert run("solve", folder / "A.mtx", folder / "b.mtx", "-o", folder / "x.mtx", "--quiet", "--threads", 1) == (0, "", "")
     assert np.allclose(scipy.io.mmread(folder / "A.mtx") @ scipy.io.mmread(folder / "x.mtx"), b)
-    for matrix, words in {"L.mtx": "not positive definite", "U.mtx": "not symmetric"}.items():
+    scipy.io.mmwrite(folder / "N.mtx", -scipy.io.mmread(folder / "A.mtx"))
+    for matrix, words in {"N.mtx": "not positive definite", "U.mtx": "not symmetric"}.items():
         n = scipy.io.mmread(folder / matrix).shape[0]
         np.save(folder / "c.npy", np.ones(n))
         code, text, err = run("solve", folder / matrix, folder / "c.npy", "-o", folder / "y.mtx", "--method", "cholesky")
