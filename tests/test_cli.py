@@ -359,7 +359,7 @@ def test_a_wrong_time_step_is_told_what_would_do(run, given):
     (["solve", "A.mtx", "A.mtx", "-o", "no/x.mtx"], "there is no folder"),
     (["solve", "A.mtx", "b.mtx", "-o", "x.xyz"], "solutions are written as .mtx, .mtx.gz, .npy, .txt"),
     (["solve", "A.mtx", ".", "-o", "x.mtx"], ".: this is a folder"),
-    (["solve", "L.mtx", "b.mtx", "-o", "x.mtx", "--method", "cholesky"], "not positive definite"),
+    (["solve", "L.mtx", "b.mtx", "-o", "x.mtx", "--method", "cholesky"], "b has to be (30,) or (30, k), not (60,)"),
     (["circuit", "none.sp", "-o", "x.csv"], "none.sp: there is no such file"),
     (["circuit", "A.mtx", "-o", "x.csv"], "A.mtx:2: "),
     (["circuit", "A.mtx", "-o", "no/x.csv"], "there is no folder"),

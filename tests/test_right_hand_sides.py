@@ -1,5 +1,6 @@
 """Every solver takes every kind of right-hand side, and every kind of matrix, and answers as for plain arrays."""
 
+import sys
 import warnings
 
 import numpy as np
@@ -209,6 +210,16 @@ def test_any_unit_of_measure(scale):
     for precision in ("single", "mixed"):
         with pytest.raises(ms.InvalidInputError, match='outside the range of float32: use precision="double"'):
             ms.cholesky(scale * SPD, precision=precision)
+
+
+def test_a_right_hand_side_that_does_not_fit_is_refused_before_anything_is_factored(monkeypatch):
+    solving = sys.modules["meshsolve.api.solving"]
+    for name in ("_analysis", "lu"):
+        monkeypatch.setattr(solving, name, None)
+    for method in ("auto", "cholesky", "lu"):
+        for b in (np.ones(N + 1), np.full(N, np.nan), np.ones((1, N)), np.full(N, 1j * np.inf)):
+            with pytest.raises(ms.InvalidInputError, match="^b"):
+                ms.solve(SPD, b, method)
 
 
 GRID = ms.datasets.grid2d(60, 60, boundary="dirichlet")

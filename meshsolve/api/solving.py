@@ -16,7 +16,7 @@ from meshsolve.arrays import as_array, as_csr, as_number, as_rhs, as_symmetric, 
 from meshsolve.constraints import EPS, Pinned, takes_constants_to_zero
 from meshsolve.device import asarray, errors, holds, on_cpu, scalar, to_device, to_host, xp
 from meshsolve.device_arrays import as_device_csr, as_device_rhs, device_lengths, on_device, place_for, uploaded
-from meshsolve.errors import ConvergenceWarning, NotPositiveDefiniteError, NotSymmetricError
+from meshsolve.errors import ConvergenceWarning, InvalidInputError, NotPositiveDefiniteError, NotSymmetricError
 from meshsolve.factor import parac as _parac
 from meshsolve.factor.cholesky import CholeskyFactor, Values
 from meshsolve.factor.fronts.cuda import residual as _residual_on_device
@@ -102,7 +102,7 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
 def _solve_symmetric(A, b, method, rtol, threads, device, place):
     """Cholesky or ParAC; or for ``"auto"`` what takes A where it turns out to be neither."""
     try:
-        M = None if method == "cholesky" and place == "cuda" else as_symmetric(A)
+        M = None if method == "cholesky" and place == "cuda" else _fitting(as_symmetric(A), b)
         kind = "" if method == "cholesky" else _graph_kind(M, thread_count(threads))
         pinned = kind == "singular" or kind == "" and _takes_constants_to_zero(A, M)
         if kind == "hubs":
@@ -148,6 +148,15 @@ def _largest(v):
     return float(scalar(most.reshape(1)) if holds(v) else most)
 
 
+def _fitting(M, b):
+    """The :class:`Csr` M, once b is known to fit it: it is refused before M is factored."""
+    if not holds(b):
+        as_rhs(b, M.n, dtype=np.complex128 if b.dtype.kind == "c" else np.float64)
+    elif b.ndim not in (1, 2) or b.shape[0] != M.n:
+        raise InvalidInputError(f"b has to be ({M.n},) or ({M.n}, k), not {tuple(b.shape)}")
+    return M
+
+
 def _in_double(b):
     """b as an array that is not float32: its solution would be, and rounding it would spoil the residual."""
     given = asarray(b) if holds(b) else as_array(b, "b")
@@ -176,13 +185,12 @@ def _analysis(A, M, pinned, threads, place, most):
 
 
 def _solve_lu(A, b, rtol, threads, device, place):
+    here = place != "cuda" or is_complex(A)
+    M = _fitting(as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64), b) if here else None
     F = lu(A, threads=threads, device=device if is_complex(A) else place)
     x = F.solve(b)
-    if F.report.facts["device"] == "cuda":
-        residual = _residual_there(A, x, b)
-    else:
-        residual = _relative_residual(as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64), x, b, thread_count(threads))
-    return x, _direct("lu", residual, rtol, F)
+    there = F.report.facts["device"] == "cuda"
+    return x, _direct("lu", _residual_there(A, x, b) if there else _relative_residual(M, x, b, thread_count(threads)), rtol, F)
 
 
 def _solve_ildl(A, b, rtol, threads, device):
