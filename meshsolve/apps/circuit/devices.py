@@ -19,6 +19,7 @@ OTHER_NAMES = {"cj0": "cjo", "cj": "cjo", "pb": "vj", "mj": "m", "js": "is"}
 MEASURED_AT = {"tnom", "t_nom", "t_measured"}              # degrees Celsius
 WITHOUT_EFFECT = {"eg", "xti", "kf", "af", "level"} | MEASURED_AT       # at 27 degrees, without noise
 LARGEST_EXPONENT = 200.0            # exp goes on as its tangent from here
+NEVER = 1e100                       # volt: a breakdown voltage that stands for none and, other than infinity, can be subtracted
 
 
 class Diodes:
@@ -38,8 +39,8 @@ class Diodes:
         self.saturation, self.vt = p["is"], p["n"] * THERMAL
         self.critical = self.vt * np.log(self.vt / (np.sqrt(2) * self.saturation))
         with np.errstate(divide="ignore"):
-            self.breakdown = p["bv"] - self.vt * np.log(np.maximum(p["ibv"] / self.saturation, 1.0))
-        self.breaks = bool(np.isfinite(p["bv"]).any())
+            self.breakdown = np.minimum(p["bv"], NEVER) - self.vt * np.log(np.maximum(p["ibv"] / self.saturation, 1.0))
+        self.breaks = bool((p["bv"] < NEVER).any())
         self.cjo, self.vj, self.m, self.tt = p["cjo"], p["vj"], p["m"], p["tt"]
         self.knee = p["fc"] * self.vj                       # the depletion charge goes on as a parabola from here
         self.stores = bool((self.cjo > 0).any() or (self.tt > 0).any())

@@ -67,14 +67,12 @@ class Stepper:
         return State(0.0, x, y, np.zeros_like(y))
 
     def start_from_states(self, y, length):
-        """The state at time 0 for given voltages of capacitors and currents of inductors: the end of a very short step."""
+        """The state at time 0 for given voltages of capacitors and currents of inductors: the end of a very short step. What a
+        source forces to another value, as the voltage of a capacitor across it, has that one."""
         x = np.zeros(self.system.n)
         charges = self._states(x)[len(y):]
         held = np.concatenate([y, charges])
-        x = self._solve(State(0.0, x, held, np.zeros_like(held)), length, 0.0, False)
-        start = self.start(x)
-        start.y[:len(y)] = y
-        return start
+        return self.start(self._solve(State(0.0, x, held, np.zeros_like(held)), length, 0.0, False))
 
     def advance(self, state, end):
         """The state at time ``end``."""

@@ -218,6 +218,16 @@ def test_initial_conditions(deck):
     assert np.abs(w["i(l1)"] - 3 * decay).max() < 1e-3 and w["out"][1] == pytest.approx(-3 * decay[1], rel=1e-3)
 
 
+def test_initial_states_that_a_source_overrules(deck):
+    """A supply with a capacitor across it, and a current source in series with an inductor, which begin elsewhere without ic=."""
+    w = deck("V1 s 0 5\nC0 s 0 1n\nR1 s out 1k\nC1 out 0 1u").transient(1e-5, 1e-3, uic=True)
+    assert np.abs(w["out"] - 5 * (1 - np.exp(-w.time / TAU))).max() < 5e-4 and np.allclose(w["s"], 5, rtol=1e-9)
+    w = deck("I1 0 a 2\nL1 a b 1m\nR1 b 0 3\nC1 b 0 1u").transient(1e-7, 2e-5, uic=True)
+    assert np.abs(w["b"] - 6 * (1 - np.exp(-w.time / 3e-6))).max() < 1e-2
+    w = deck("V1 s 0 3\nC1 s m 2u ic=1\nC2 m 0 1u\nR1 m 0 1").transient(1e-7, 2e-5, uic=True)    # they share 2 V by their sizes
+    assert np.abs(w["m"] - 4 / 3 * np.exp(-w.time / 3e-6)).max() < 2e-3
+
+
 def test_a_node_guess_picks_the_state_of_a_bistable_circuit(deck):
     """A negative resistance in parallel with a diode has several operating points."""
     text = "I1 0 a 0\nG1 a 0 a 0 -1m\nD1 a 0 dm\nD2 0 a dm\nR1 a 0 1meg\n.model dm d(is=1e-14)\n"
@@ -413,6 +423,12 @@ def test_slopes_are_the_derivatives(v, parameters):
 
 def test_breakdown_draws_its_current_at_its_voltage():
     assert diodes(bv=5.0, ibv=1e-3).current(np.array([-5.0]))[0] == pytest.approx(-1e-3, rel=1e-6)
+
+
+def test_diodes_with_and_without_breakdown_in_one_deck(deck):
+    models = ".model zener d(is=1e-14 bv=5)\n.model plain d(is=1e-14)"
+    v = deck(f"V1 a 0 8\nR1 a b 1k\nD1 0 b zener\nD2 c b plain\nR2 c 0 1k\n{models}").op()
+    assert v["b"] == pytest.approx(5 + 0.02585 * np.log(3), abs=1e-3) and abs(v["c"]) < 1e-8
 
 
 @given(st.lists(st.floats(0.01, 1), min_size=4, max_size=4), st.floats(0, 20))
