@@ -17,6 +17,7 @@ constexpr int deepest = 200;                   // parentheses inside parentheses
 bool digit(char c) { return c >= '0' && c <= '9'; }
 bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool in_name(char c) { return letter(c) || digit(c) || c == '_'; }
+bool beyond_ascii(char c) { return static_cast<unsigned char>(c) >= 0x80; }
 bool blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 bool is_expression(std::string_view word) { return word.size() >= 2 && (word[0] == '{' || word[0] == '\''); }
 
@@ -24,6 +25,8 @@ double suffix(const char*& at, const char* end) {
   const std::string_view rest(at, static_cast<size_t>(end - at));
   if (rest.starts_with("meg")) return at += 3, 1e6;
   if (rest.starts_with("mil")) return at += 3, 25.4e-6;
+  for (const std::string_view micro : {"\xc2\xb5", "\xce\xbc", "\xb5"})           // the sign, the Greek letter, the sign in Latin-1
+    if (rest.starts_with(micro)) return at += micro.size(), 1e-6;
   if (rest.empty()) return 1;
   switch (rest[0]) {
     case 't': return ++at, 1e12;
@@ -48,7 +51,12 @@ bool number(const char*& at, const char* end, double& value) {
   // The power of ten joins the digits: 22p is the double next to 22e-12, not 22 times the one next to 1e-12.
   const double factor = suffix(at, end);
   value = factor < 1 && factor != 25.4e-6 ? value / std::round(1 / factor) : value * factor;
-  while (at < end && letter(*at)) ++at;
+  for (;; ++at) {
+    const std::string_view rest(at, static_cast<size_t>(end - at));
+    if (rest.starts_with("\xce\xa9")) ++at;                  // two bytes of Omega, the Greek letter
+    else if (rest.starts_with("\xe2\x84\xa6")) at += 2;       // three of the ohm sign
+    else if (rest.empty() || !letter(rest[0])) break;
+  }
   return std::isfinite(value);
 }
 
@@ -63,7 +71,7 @@ class NamesIn {
     for (;;) {
       while (at_ < end_ && !in_name(*at_)) ++at_;
       from = at_;
-      while (at_ < end_ && (in_name(*at_) || (digit(*from) && *at_ == '.'))) ++at_;        // a number goes to the end of its unit
+      while (at_ < end_ && (in_name(*at_) || (digit(*from) && (*at_ == '.' || beyond_ascii(*at_))))) ++at_;        // a number goes to the end of its unit
       const char* to = at_;
       while (at_ < end_ && blank(*at_)) ++at_;
       if (from == to || (!digit(*from) && (at_ == end_ || *at_ != '('))) return {from, static_cast<size_t>(to - from)};
@@ -300,8 +308,9 @@ double Parameters::computed(std::string_view word, const Line& line) {
   if (literal(word, x)) return x;
   if (is_expression(word)) return Expression(*this, word.substr(1, word.size() - 2), line).whole();
   if (const Parameter* known = find(word).second) return known->value;
-  const bool name = !word.empty() && letter(word[0]);
-  throw Bad{line.at(word), in_quotes(word) + (name ? " is neither a number nor a parameter" : " is not a number")};
+  const bool name = !word.empty() && letter(word[0]), formula = word.find_first_of("*/") != std::string_view::npos;
+  throw Bad{line.at(word), in_quotes(word) + (name ? " is neither a number nor a parameter" : " is not a number") +
+                               (formula ? ": expressions are written in { } or ' '" : "")};
 }
 
 }  // namespace ms::circuit

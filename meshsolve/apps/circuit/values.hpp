@@ -10,8 +10,8 @@
 
 namespace ms::circuit {
 
-// 4.7k, 2meg, 1e-9, 10uf: what follows the suffix is a unit (1a is an ampere), and from '$' on a comment. False where `word` is
-// no number or none that fits a double.
+// 4.7k, 2meg, 1e-9, 10uf, also with the signs for micro and ohm: what follows the suffix is a unit (1a is an ampere), and from '$'
+// on a comment. False where `word` is no number or none that fits a double.
 bool literal(std::string_view word, double& value);
 
 class Parameters {

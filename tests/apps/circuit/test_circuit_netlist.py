@@ -98,6 +98,19 @@ def test_values_out_of_range_are_named(element, tmp_path):
     assert "bad.sp:2: " in (said := error_of(element, tmp_path)) and "has a value out of range" in said
 
 
+@pytest.mark.parametrize("text, encoding, value", [
+    ("10µF", "utf-8", 1e-5), ("10µF", "latin-1", 1e-5), ("10\u03bcF", "utf-8", 1e-5), ("4.7kΩ", "utf-8", 4700), ("3\u2126", "utf-8", 3),
+    ("{2*10µF}", "utf-8", 2e-5), ("f", "utf-8", 3e-6)])
+def test_the_signs_for_micro_and_ohm(text, encoding, value, tmp_path):
+    path = tmp_path / "deck.sp"
+    path.write_bytes(f"title\n.param f={{3µF}}\nR1 a 0 {text}\n.end\n".encode(encoding))
+    assert values(read_netlist(path), "r") == [value]
+
+
+def test_an_expression_without_braces_is_told(tmp_path):
+    assert "bad.sp:2: 'w*2' is neither a number nor a parameter: expressions are written in { }" in error_of(".param w=1 l=w*2\nR1 a 0 l", tmp_path)
+
+
 def test_names_in_a_foreign_encoding(tmp_path):
     """Found by damaged files: the name of a model's parameter was taken for UTF-8."""
     path = tmp_path / "deck.sp"
