@@ -1,8 +1,9 @@
 """Modified nodal analysis: a circuit as E diag(c) E' dx/dt + G x + diodes(x) = s(t).
 
 The unknowns are the node voltages, the voltages behind the series resistances of diodes, and the currents of what defines a
-voltage: v, l, e, h. Each capacitor and inductor is one column of the incidence E, so that y = E' x holds its voltage or
-current. Assembly has no loop over elements: triplets are placed once, then values are added at known places.
+voltage: v, l, e, h; also those of resistances far smaller than others, whose conductances would drown all else at their nodes.
+Each capacitor and inductor is one column of the incidence E, so that y = E' x holds its voltage or current. Assembly has no loop
+over elements: triplets are placed once, then values are added at known places.
 Source: Ho, Ruehli, Brennan 1975, "The modified nodal approach to network analysis".
 """
 
@@ -17,6 +18,8 @@ from meshsolve.apps.circuit.netlist import lower, similar
 from meshsolve.errors import InvalidInputError
 
 BRANCHES = "vleh"                   # elements with a current among the unknowns, in this order
+SMALL = 1e-9                        # of the largest resistance: their conductances side by side leave the small ones no digits
+SMALLEST = 1e-6                     # ohm; larger ones are never taken as small
 
 
 class Triplets:
@@ -34,6 +37,12 @@ class Triplets:
         """Values in the columns: with their sign in the rows ``plus``, with the other in ``minus``."""
         self.add(plus, columns, values)
         self.add(minus, columns, -np.asarray(values))
+
+    def branch(self, a, b, current):
+        """Unknown currents from nodes a to b, and in their rows the voltages between them."""
+        self.pair(a, b, current, 1.0)
+        self.add(current, a, 1.0)
+        self.add(current, b, -1.0)
 
     def conductance(self, a, b, g):
         for i, j, value in ((a, a, g), (b, b, g), (a, b, -g), (b, a, -g)):
@@ -56,6 +65,8 @@ class System:
         Unknown of the current of each v, l, e, h element.
     states : csr_array (m, n)
         E': voltages of the capacitors, then currents of the inductors.
+    currents : (k,) int32
+        Unknowns that are currents: those of the branches and of small resistances.
     inflow : csr_array (n, m)
         E: capacitor currents leave nodes, inductor voltages enter the rows of their branches.
     storage : (m,) float64
@@ -67,19 +78,24 @@ class System:
         self.netlist = netlist
         self.nodes = n = len(netlist.node_names)
         parameters = diode_parameters(netlist)
-        resistive = np.flatnonzero(parameters["rs"] > 0)
+        self._resistive = resistive = np.flatnonzero(parameters["rs"] > 0)
         n += len(resistive)
         self.branch = {}
         for letter in BRANCHES:
             self.branch[letter] = np.arange(n, n + len(netlist[letter]), dtype=np.int32)
             n += len(netlist[letter])
-        self.n = n
-        if n == 0:
-            raise InvalidInputError(f"{netlist.path}: the deck has no element between two nodes")
         junction = netlist["d"].nodes.copy()
         junction[resistive, 0] = np.arange(self.nodes, self.nodes + len(resistive))
+        ohm = np.concatenate([netlist["r"].values[:, 0], parameters["rs"][resistive]])
+        self._small = np.flatnonzero(np.abs(ohm) < min(SMALLEST, SMALL * np.abs(ohm).max(initial=0.0)))
+        small = np.arange(n, n + len(self._small), dtype=np.int32)
+        self.n = n = n + len(small)
+        if n == 0:
+            raise InvalidInputError(f"{netlist.path}: the deck has no element between two nodes")
+        self.currents = np.concatenate([*self.branch.values(), small])
         self.diodes = Diodes(junction, parameters, options.gmin)
-        self.static = self._static(resistive, junction, parameters["rs"])
+        series = np.stack([netlist["d"].nodes[resistive, 0], junction[resistive, 0]], axis=1)
+        self.static = self._static(np.concatenate([netlist["r"].nodes, series]), ohm, small)
         self._storage()
         self.current_inflow = self._incidence(netlist["i"].nodes, -1.0)
 
@@ -88,17 +104,18 @@ class System:
         """Whether there is no diode."""
         return len(self.diodes) == 0
 
-    def _static(self, resistive, junction, resistance):
+    def _static(self, pairs, ohm, current):
+        """Triplets of G from the resistances between pairs of nodes and the unknown currents of the small ones, and all others."""
         net, t = self.netlist, Triplets()
-        a, b = net["r"].nodes.T
-        t.conductance(a, b, 1 / net["r"].values[:, 0])
-        t.conductance(net["d"].nodes[resistive, 0], junction[resistive, 0], 1 / resistance[resistive])
+        small = self._small
+        a, b = np.delete(pairs, small, axis=0).T
+        t.conductance(a, b, 1 / np.delete(ohm, small))
+        a, b = pairs[small].T
+        t.branch(a, b, current)
+        t.add(current, current, -ohm[small])
         for letter in BRANCHES:
             current = self.branch[letter]
-            a, b = net[letter].nodes[:, :2].T
-            t.pair(a, b, current, 1.0)
-            t.add(current, a, 1.0)
-            t.add(current, b, -1.0)
+            t.branch(*net[letter].nodes[:, :2].T, current)
         gain = net["e"].values[:, 0]
         t.add(self.branch["e"], net["e"].nodes[:, 2], -gain)
         t.add(self.branch["e"], net["e"].nodes[:, 3], gain)
@@ -155,9 +172,15 @@ class System:
         for letter in BRANCHES:
             first = self.branch[letter]
             if len(first) and first[0] <= k <= first[-1]:
-                j = int(k - first[0])
-                return f"the current of {self.netlist.name(letter, j)} ({self.netlist.where(letter, j)})"
-        return "a node inside a diode"
+                return f"the current of {self._named(letter, int(k - first[0]))}"
+        first, resistors = int(self.n - len(self._small)), len(self.netlist["r"])
+        if k >= first and self._small[k - first] < resistors:
+            return f"the current of {self._named('r', self._small[k - first])}"
+        j = k - self.nodes if k < first else self._small[k - first] - resistors
+        return f"a node inside {self._named('d', self._resistive[j])}"
+
+    def _named(self, letter, k):
+        return f"{self.netlist.name(letter, k)} ({self.netlist.where(letter, k)})"
 
     def unknown(self, name):
         """(unknown, unknown) whose difference ``name`` is: ``n1``, ``v(n1)``, ``v(n1,n2)`` or ``i(v1)``; -1 is ground."""

@@ -146,8 +146,7 @@ class Solver:
         o = self.options
         size = np.maximum(np.abs(new), np.abs(old))
         floor = np.full(len(new), o.vntol)
-        for unknowns in self.system.branch.values():
-            floor[unknowns] = o.abstol
+        floor[self.system.currents] = o.abstol
         return bool((np.abs(new - old) <= o.reltol * size + floor).all())
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import pathlib
+import re
 import sys
 
 import numpy as np
@@ -73,6 +74,29 @@ def test_names_outside_ascii(deck, tmp_path):
 
 
 @pytest.mark.native
+@pytest.mark.parametrize("ohm", [1e-7, 1e-9, 1e-12, 1e-20, -1e-15])
+def test_resistances_far_smaller_than_others(ohm, deck):
+    """Their conductances left the others of a node no digits: 40 ppm were lost at 1 nOhm, and less was called singular."""
+    v = deck(f"V1 in 0 1\nR1 in a 1k\nR2 a b {ohm}\nR3 b 0 1k\nR4 b c {ohm}\nR5 c 0 1meg").op()
+    assert np.allclose([v["a"], v["b"], v["c"]], 1 / (2 + 1e-3), rtol=1e-9) and np.isclose(v["i(v1)"], -(1 - v["b"]) / 1e3, rtol=1e-9)
+    text = f"V1 in 0 PULSE(0 1 0 1n 1n 1 2) AC 1\nR1 in a 1k\nR2 a b {ohm}\nC1 b 0 1u"
+    w, r = deck(text).transient(1e-5, 1e-3), deck(text).ac("dec", 3, 1, 1e4)
+    assert np.abs(w["b"] - (1 - np.exp(-w.time / TAU))).max() < 1e-3
+    assert np.allclose(r["b"], 1 / (1 + 2j * np.pi * r.frequency * TAU), rtol=1e-9)
+    d = ".model dm d(is=1e-12 rs={})"
+    diodes = [deck(f"V1 in 0 1\nR1 in a 1k\nD1 a 0 dm\n{d.format(rs)}").op()["a"] for rs in (0, abs(ohm))]
+    assert diodes[0] == pytest.approx(diodes[1], rel=1e-6)
+
+
+def test_a_loop_of_tiny_resistances_is_named(deck):
+    with pytest.raises(ms.SingularMatrixError, match=r"(current of|node inside) (r2|r3|r4|d1)|node [abc]"):
+        deck("V1 in 0 1\nR1 in a 1k\nR2 a b 1e-18\nR3 b c 1e-18\nR4 c a 1e-18\nR5 b 0 1k").op()
+    system = deck("R1 a b 1e-9\nV1 a 0 1\nR2 b 0 1k\nD1 b 0 dm\nD2 a 0 dm\nD3 a 0 hot\n.model dm d(rs=1)\n.model hot d(rs=1e-9)")._system
+    assert [re.sub(r"[(].*/", "(", system.describe(k)) for k in range(system.n)] == [
+        "node a", "node b", "a node inside d1 (deck.sp:5)", "a node inside d2 (deck.sp:6)", "a node inside d3 (deck.sp:7)",
+        "the current of v1 (deck.sp:3)", "the current of r1 (deck.sp:2)", "a node inside d3 (deck.sp:7)"]
+
+
 @pytest.mark.parametrize("volt", [-20, -1, 0, 0.3, 0.7, 5, 1000])
 def test_a_diode_and_a_resistor(volt, deck):
     v = deck(f"V1 a 0 {volt}\nR1 a k 1k\nD1 k 0 dm 2\n.model dm d(is=1e-14 n=1.2)").op()
