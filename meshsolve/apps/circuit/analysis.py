@@ -24,9 +24,8 @@ from meshsolve.report import Report
 from meshsolve.types import Path
 
 PINNED = 1e10               # siemens that hold a node at its .ic voltage
-SHORT = 1e-9                # of tstep: the step that finds what follows from given initial states
+SHORT = (1e-9, 1e-6)        # of tstep: the step that finds what follows from given initial states, and one for large currents
 DEFAULT_STEPS = 50          # from tstart to tstop at least
-MOST_POINTS = 1e8           # of time, of a sweep, or of frequency
 PREFERRED = ("tran", "ac", "dc", "op")
 
 
@@ -154,11 +153,9 @@ class Circuit:
         start, stop, step = (as_number(x, name, -np.inf) for x, name in ((start, "start"), (stop, "stop"), (step, "step")))
         if step == 0 or (stop - start) / step < 0:
             raise InvalidInputError(f"steps of {step:g} do not lead from {start:g} to {stop:g}")
+        controls.require_points((stop - start) / step, "points of a sweep: a larger step is needed")
         letter, k = self._source(source)
-        count = (stop - start) / step
-        if not count < MOST_POINTS:
-            raise InvalidInputError(f"{count:.3g} steps from {start:g} to {stop:g}: a larger step is needed")
-        points = start + step * np.arange(int(count + 1e-9) + 1)
+        points = start + step * np.arange(int((stop - start) / step + 1e-9) + 1)
         report = self._report()
         volts, amperes = self._sources()
         keep, values = self._table(nodes, len(points))
@@ -216,8 +213,7 @@ class Circuit:
         for row, f in zip(values, frequency):
             jw = 2j * np.pi * f
             F = solver.factored(solver.matrix.with_diodes(jw, conductance + jw * capacitance))
-            with report.phase("solve"):
-                row[:] = F.solve(s)[keep]
+            row[:] = solver.solved(F, s)[keep]
         return self._waveforms("frequency", frequency, keep, values, report)
 
     def transient(self, tstep: float, tstop: float, method: Literal["trap", "be"] = "trap", nodes: list[str] | None = None,
@@ -274,7 +270,7 @@ class Circuit:
         keep, values = self._table(nodes, int(wanted.sum()))
         solver = self._solver(report, threads, dynamic=True)
         stepper = Stepper(solver, volts, amperes, tstep, method, fixed_step, tmax)
-        state = (stepper.start_from_states(self._initial_states(), SHORT * tstep) if uic
+        state = (stepper.start_from_states(self._initial_states(), [share * tstep for share in SHORT]) if uic
                  else stepper.start(self._rest(volts, amperes, report, threads, at=0.0)))
         row = np.cumsum(wanted) - 1
         for k, t in enumerate(time):
@@ -316,6 +312,8 @@ class Circuit:
         if kind == "op":
             return self.op(threads=threads), names
         analysis = asked[kind]
+        if kind == "dc":
+            self._source(analysis.arguments[0], analysis.place)
         method = {"method": self._deck.options.method} if kind == "tran" else {}
         function: Any = {"tran": self.transient, "ac": self.ac, "dc": self.dc}[kind]
         return function(*analysis.arguments, **analysis.keywords, **method, nodes=nodes, threads=threads), names
@@ -371,12 +369,12 @@ class Circuit:
         given = np.concatenate([self._netlist[letter].values[:, 1] for letter in "cl"])
         return np.where(np.isnan(given), self._system.states @ x, given)
 
-    def _source(self, name):
+    def _source(self, name, place=None):
         for letter in "vi":
             for k, e in enumerate(self._netlist[letter].names.tolist()):
                 if isinstance(name, str) and self._netlist.element_names[e] == lower(name.strip()):
                     return letter, k
-        raise InvalidInputError(f"{self._netlist.path}: there is no source {name!r}")
+        raise InvalidInputError(f"{place or self._netlist.path}: there is no source {name!r}")
 
     def _table(self, nodes, points, dtype=float):
         """The unknowns to keep, ascending, and an empty table of results for them."""
@@ -398,8 +396,7 @@ class Circuit:
 
 def _times(tstep, tstop):
     """0, tstep, 2 tstep, ..., tstop."""
-    if not tstop / tstep < MOST_POINTS:
-        raise InvalidInputError(f"{tstop / tstep:.3g} steps from 0 to tstop: a larger tstep is needed")
+    controls.require_times(min(tstep, tstop), tstop)
     count = int(tstop / tstep * (1 + 1e-9) + 1e-9)
     time = tstep * np.arange(count + 1)
     if tstop - time[-1] > 1e-6 * tstep:
@@ -414,10 +411,10 @@ def _frequencies(spacing, points, fstart, fstop):
     fstart, fstop = as_number(fstart, "fstart", above=True), as_number(fstop, "fstop", above=True)
     if fstart > fstop:
         raise InvalidInputError(f"fstop has to be at least fstart, {fstart:g}, not {fstop:g}")
-    base = 10.0 if spacing == "dec" else 2.0
-    steps = points if spacing == "lin" else np.log(fstop / fstart) / np.log(base) * points
-    if not steps < MOST_POINTS:
-        raise InvalidInputError(f"{steps:.3g} frequencies from {fstart:g} to {fstop:g}: fewer points are needed")
+    controls.require_points(points, "points: fewer are needed")
     if spacing == "lin":
         return np.linspace(fstart, fstop, points)
-    return fstart * base ** (np.arange(int(steps + 1e-9) + 1) / points)
+    base = 10.0 if spacing == "dec" else 2.0
+    count = int(np.log(fstop / fstart) / np.log(base) * points + 1e-9)
+    controls.require_points(count, "points: fewer are needed")
+    return fstart * base ** (np.arange(count + 1) / points)

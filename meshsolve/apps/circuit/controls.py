@@ -12,6 +12,8 @@ from meshsolve.report import warn
 
 EVALUATED = (".four", ".meas", ".measure")                  # they change no value, but what they compute is missed
 NOMINAL = 27.0              # degrees Celsius
+MOST_POINTS = 10**8         # of a sweep, over frequency or over time
+TIMES = 1e-60, 1e60         # seconds; the third powers of steps and what is divided by them are finite
 # What .options may also say: about what is printed, about other devices, about how a simulator goes about it.
 WITHOUT_EFFECT = {
     "acct", "noacct", "list", "nolist", "node", "nonode", "opts", "noopts", "page", "nopage", "mod", "nomod", "brief",
@@ -45,6 +47,7 @@ class Analysis:
     kind: str
     arguments: tuple = ()
     keywords: dict = field(default_factory=dict)
+    place: str = ""                 # FILE:LINE
 
 
 @dataclass
@@ -90,6 +93,20 @@ def _numbers(words, place, names, needed):
     return [number(word, place, f"the {name} of {words[0]}") for name, word in zip(names, given)]
 
 
+def require_points(count, what, place=""):
+    """Refuse more points than anybody waits for."""
+    if not count <= MOST_POINTS:
+        raise InvalidInputError(f"{place and f'{place}: '}{count:.3g} {what}")
+
+
+def require_times(tstep, tstop, place=""):
+    """Refuse times of a transient that are too many, or no times of a circuit."""
+    if not TIMES[0] <= tstep <= tstop <= TIMES[1]:
+        raise InvalidInputError(f"{place and f'{place}: '}steps of {tstep:g} to {tstop:g} s: times have to lie between "
+                                f"{TIMES[0]:g} and {TIMES[1]:g} s")
+    require_points(tstop / tstep, "steps from 0 to tstop: a larger tstep is needed", place)
+
+
 def _op(deck, text, words, place):
     deck.analyses.append(Analysis("op"))
 
@@ -100,7 +117,8 @@ def _dc(deck, text, words, place):
     start, stop, step = _numbers([words[0], *words[2:]], place, ("start", "stop", "step"), 3)
     if step == 0 or (stop - start) / step < 0:
         raise InvalidInputError(f"{place}: .dc does not come from {start:g} to {stop:g} in steps of {step:g}")
-    deck.analyses.append(Analysis("dc", (words[1], start, stop, step)))
+    require_points((stop - start) / step, "points of a sweep: a larger step is needed", place)
+    deck.analyses.append(Analysis("dc", (words[1], start, stop, step), place=place))
 
 
 def _ac(deck, text, words, place):
@@ -109,6 +127,7 @@ def _ac(deck, text, words, place):
     points, first, last = _numbers([words[0], *words[2:]], place, ("number of points", "first frequency", "last frequency"), 3)
     if points != int(points) or points < 1 or not 0 < first <= last:
         raise InvalidInputError(f"{place}: .ac needs at least one point and frequencies that are positive and ascend")
+    require_points(points, "points: fewer are needed", place)
     deck.analyses.append(Analysis("ac", (words[1], int(points), first, last)))
 
 
@@ -118,6 +137,7 @@ def _tran(deck, text, words, place):
     if not 0 < step <= stop or (rest and not 0 <= rest[0] < stop) or (len(rest) > 1 and not rest[1] > 0):
         raise InvalidInputError(f"{place}: .tran needs a positive step and an end that is not before it, and a start before "
                                 "the end")
+    require_times(step, stop, place)
     keywords = {"uic": uic} | ({"tstart": rest[0]} if rest else {}) | ({"tmax": rest[1]} if len(rest) > 1 else {})
     deck.analyses.append(Analysis("tran", (step, stop), keywords))
 
@@ -133,6 +153,8 @@ def _print(deck, text, words, place):
         raise InvalidInputError(f"{place}: .print: {unknown[0]!r} is not one of v(node), v(node,node), i(source), and with ac "
                                 "vm, vp, vr, vi, vdb")
     signals = [(m[1], m[2], m[3], place) for m in SIGNAL.finditer(rest)]
+    if not signals:
+        raise InvalidInputError(f"{place}: .print {kind} does not say what to print")
     if any(f not in ("v", "i") for f, *_ in signals) and kind != "ac":
         raise InvalidInputError(f"{place}: .print {kind}: only v() and i() are real")
     deck.prints.setdefault(kind, []).extend(signals)

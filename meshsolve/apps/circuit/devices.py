@@ -19,6 +19,7 @@ OTHER_NAMES = {"cj0": "cjo", "cj": "cjo", "pb": "vj", "mj": "m", "js": "is"}
 MEASURED_AT = {"tnom", "t_nom", "t_measured"}              # degrees Celsius
 WITHOUT_EFFECT = {"eg", "xti", "kf", "af", "level"} | MEASURED_AT       # at 27 degrees, without noise
 LARGEST_EXPONENT = 200.0            # exp goes on as its tangent from here
+RANGE = 1e-100, 1e100               # of parameters and areas: products of them are finite
 NEVER = 1e100                       # volt: a breakdown voltage that stands for none and, other than infinity, can be subtracted
 
 
@@ -100,6 +101,8 @@ def diode_parameters(netlist):
     group = netlist["d"]
     rows = {k: _model(*netlist.models[k]) for k in np.unique(group.refs).tolist()}
     area = group.values[:, 0]
+    for k in np.flatnonzero((area < RANGE[0]) | (area > RANGE[1]))[:1]:
+        raise InvalidInputError(f"{netlist.where('d', k)}: the area of {netlist.name('d', k)}, {area[k]:g}, is out of range")
     order, which = np.unique(group.refs, return_inverse=True)
     p = {key: np.array([rows[k][key] for k in order.tolist()])[which] for key in DEFAULTS}
     for key in ("is", "cjo", "ibv"):
@@ -123,6 +126,9 @@ def _model(given, where):
     for key in ("rs", "cjo", "tt"):
         if p[key] < 0:
             raise InvalidInputError(f"{where}: the diode parameter {key} has to be at least 0, not {p[key]:g}")
+    for key in DEFAULTS:
+        if p[key] != 0 and p[key] != DEFAULTS[key] and not RANGE[0] <= abs(p[key]) <= RANGE[1]:
+            raise InvalidInputError(f"{where}: the diode parameter {key}={p[key]:g} is out of range")
     if not (0 <= p["m"] <= 1 and 0 <= p["fc"] < 1):
         raise InvalidInputError(f"{where}: the diode parameters m and fc have to lie between 0 and 1")
     return p

@@ -10,7 +10,7 @@ import numpy as np
 
 from meshsolve import api
 from meshsolve.apps.circuit.mna import Matrix
-from meshsolve.errors import MeshsolveError, PatternMismatchError, SingularMatrixError
+from meshsolve.errors import InvalidInputError, MeshsolveError, PatternMismatchError, SingularMatrixError
 
 GMIN_STEPS = 10.0 ** -np.arange(2, 13)      # conductances from each node to ground, siemens
 SOURCE_STEPS = 10                           # first step of the sources: a tenth of their values
@@ -50,6 +50,7 @@ class Solver:
     def factored(self, A):
         """A factor of A: of this pattern the first time, refactored later, or anew where what was analysed does not fit any
         more: an entry that was zero then, or scales that junctions which open or close leave behind."""
+        self._require_finite(A.data, A.indptr)
         if self.factor is None:
             return self._analyzed(A)
         try:
@@ -91,8 +92,23 @@ class Solver:
             self.factor = None if spare is None else self.kept.pop(spare)[0]
             F = self.factored(self.matrix.linear(a))
         self.kept[a] = F, uses + 1
+        return self.solved(F, s)
+
+    def solved(self, F, s):
+        """The solution with a factor."""
+        self._require_finite(s)
         with self.report.phase("solve"):
-            return F.solve(s)
+            x = F.solve(s)
+        self._require_finite(x)
+        return x
+
+    def _require_finite(self, values, indptr=None):
+        """Values of the unknowns, or of rows that begin at ``indptr``."""
+        wrong = np.flatnonzero(~np.isfinite(values))
+        if len(wrong):
+            k = int(wrong[0] if indptr is None else np.searchsorted(indptr, wrong[0], side="right") - 1)
+            raise InvalidInputError(f"{self.system.netlist.path}: values are too large or too small to compute with, which shows at "
+                                    f"{self.system.describe(k)}")
 
     def newton(self, a, s, x, limit, guess=None, charges=None, to_ground=0.0):
         """Newton's method from ``guess``, or from x.
@@ -122,12 +138,12 @@ class Solver:
             if charges is not None:
                 more, steeper = charges(at)
                 current, conductance = current + more, conductance + steeper
-            F = self.factored(self.matrix.with_diodes(a, conductance, to_ground))
-            with self.report.phase("solve"):
-                new = F.solve(s + self._junction_currents(conductance * at - current))
+            try:
+                F = self.factored(self.matrix.with_diodes(a, conductance, to_ground))
+                new = self.solved(F, s + self._junction_currents(conductance * at - current))
+            except InvalidInputError as e:                  # no longer finite
+                raise NoConvergence(str(e)) from e
             self._count("newton_steps")
-            if not np.isfinite(new).all():
-                break
             wanted = system.junctions(new)
             limited = diodes.limited(wanted, at)
             if self._close(new, before) and np.allclose(limited, wanted, rtol=self.options.reltol, atol=self.options.vntol):

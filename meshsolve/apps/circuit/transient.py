@@ -66,13 +66,19 @@ class Stepper:
         self.largest = np.abs(y)
         return State(0.0, x, y, np.zeros_like(y))
 
-    def start_from_states(self, y, length):
-        """The state at time 0 for given voltages of capacitors and currents of inductors: the end of a very short step. What a
-        source forces to another value, as the voltage of a capacitor across it, has that one."""
+    def start_from_states(self, y, lengths):
+        """The state at time 0 for given voltages of capacitors and currents of inductors: the end of a very short step, the first
+        of the lengths for which there is one. What a source forces to another value, as the voltage of a capacitor across it, has
+        that one."""
         x = np.zeros(self.system.n)
         charges = self._states(x)[len(y):]
         held = np.concatenate([y, charges])
-        return self.start(self._solve(State(0.0, x, held, np.zeros_like(held)), length, 0.0, False))
+        for length in lengths:
+            try:
+                return self.start(self._solve(State(0.0, x, held, np.zeros_like(held)), length, 0.0, False))
+            except NoConvergence as e:
+                failed = e
+        raise MeshsolveError(f"{self.system.netlist.path}: nothing follows from the initial states: {failed}") from failed
 
     def advance(self, state, end):
         """The state at time ``end``."""

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import meshsolve as ms
 from meshsolve.apps.circuit import results
 from meshsolve.apps.circuit.devices import DEFAULTS, THERMAL, Diodes
+from meshsolve.apps.circuit.newton import NoConvergence, Solver
 from meshsolve.apps.circuit.sources import Lines, Pulses
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -152,6 +153,26 @@ def test_no_ground_and_no_element(deck):
         deck("R1 0 gnd 1").op()
 
 
+@pytest.mark.parametrize("text, words", [
+    ("I1 0 a 1e300\nR1 a 0 1e300", "node a"), ("V1 a 0 1e300\nE1 b 0 a 0 1e300\nR1 a b 1", "node [ab]"),
+    ("V1 a 0 1\nR1 a 0 1\nG1 b 0 a 0 1e300\nR2 b 0 1e300", "node b")])
+@pytest.mark.filterwarnings("ignore")
+def test_values_that_leave_the_range_are_named(text, words, deck):
+    """They came back as infinity and NaN, in tables as well."""
+    with pytest.raises(ms.InvalidInputError, match=f"deck.sp: values are too large or too small to compute with, which shows at {words}"):
+        deck(text).op()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_waveforms_and_frequencies_that_leave_the_range_are_named(deck):
+    w = deck("V1 a 0 SIN(0 1 1k 0 -1e9) AC 1\nR1 a b 1\nC1 b 0 1\nD1 0 b dm\n.model dm d")
+    for call in (lambda: w.ac("lin", 1, 1e308, 1e308), lambda: deck("V1 a 0 SIN(0 1 1k 0 -1e9)\nR1 a 0 1").transient(1e-6, 1e-3)):
+        with pytest.raises(ms.InvalidInputError, match="deck.sp: values are too large or too small"):
+            call()
+    with pytest.raises(ms.MeshsolveError, match="deck.sp: no operating point"):
+        deck("V1 a 0 1e308\nR1 a b 1e-9\nD1 b 0 dm\n.model dm d").op()
+
+
 def test_a_gyrator_needs_no_resistor(deck):
     """Two controlled current sources: no resistor anywhere, yet one solution."""
     v = deck("I1 0 a 1m\nG1 a 0 b 0 2m\nG2 0 b a 0 2m\nI2 0 b 2m").op()
@@ -250,6 +271,26 @@ def test_initial_states_that_a_source_overrules(deck):
     assert np.abs(w["b"] - 6 * (1 - np.exp(-w.time / 3e-6))).max() < 1e-2
     w = deck("V1 s 0 3\nC1 s m 2u ic=1\nC2 m 0 1u\nR1 m 0 1").transient(1e-7, 2e-5, uic=True)    # they share 2 V by their sizes
     assert np.abs(w["m"] - 4 / 3 * np.exp(-w.time / 3e-6)).max() < 2e-3
+
+
+@pytest.mark.parametrize("failures, words", [(1, None), (9, "deck.sp: nothing follows from the initial states: too many steps")])
+def test_initial_states_from_which_newton_does_not_converge(failures, words, deck, monkeypatch):
+    """Under tight tolerances the rounding of charges, over a very short step, was a current that never settled."""
+    newton, calls = Solver.newton, []
+
+    def failing(*arguments, **named):
+        calls.append(1)
+        if len(calls) <= failures:
+            raise NoConvergence("too many steps")
+        return newton(*arguments, **named)
+
+    monkeypatch.setattr(Solver, "newton", failing)
+    circuit = deck("V1 a 0 1\nR1 a b 1k\nD1 b 0 dm\nC1 b 0 1n ic=0.3\n.model dm d(cjo=1p)")
+    if words is None:
+        assert circuit.transient(1e-7, 1e-5, uic=True)["b"][0] == pytest.approx(0.3, abs=1e-3)
+    else:
+        with pytest.raises(ms.MeshsolveError, match=words):
+            circuit.transient(1e-7, 1e-5, uic=True)
 
 
 def test_a_node_guess_picks_the_state_of_a_bistable_circuit(deck):
@@ -365,6 +406,8 @@ def test_the_deck_runs(deck, tmp_path):
 
 
 @pytest.mark.parametrize("line, words", [
+    (".tran 1p 1k", "1e+15 steps from 0 to tstop"), (".tran 1e-310 1e-309", "between 1e-60 and 1e+60 s"), (".tran 1e300 1e301", "between 1e-60"),
+    (".ac lin 1e18 1 10", "1e+18 points: fewer"), (".dc v1 0 1 1e-300", "1e+300 points of a sweep"), (".print op", "does not say what to print"),
     (".foo", "'.foo' is not supported"), (".tran 1", "needs step, end"), (".tran 1 x", "the end of .tran 'x' is not a number"), (".tran 2 1", "end that is not before"),
     (".ac dec 10 0 1", "positive and ascend"), (".ac log 1 1 2", "needs dec, oct or lin"), (".dc v1 0 1", "needs a source"), (".dc v1 0 1 -1", "in steps of -1"),
     (".print", "needs tran, ac"), (".print tran foo", "'foo' is not one of"), (".print tran vm(out)", "only v() and i() are real"), (".ic v(out)", "is not v(node)=value"),
@@ -382,6 +425,11 @@ def test_options_that_are_obeyed_and_those_that_change_nothing(deck):
     circuit = deck(f"{CHARGING}\n.options post=2 acct, reltol=1e-5 itl2=50 list\n+ chgtol = 1e-15 temp=27 tnom=27 method=euler\n.opti nopage\n.temp 27")
     options = circuit._deck.options
     assert (options.reltol, options.chgtol, options.method, options.vntol) == (1e-5, 1e-15, "be", 1e-6)
+
+
+def test_a_sweep_of_a_source_that_is_not_there_is_named_with_its_line(deck):
+    with pytest.raises(ms.InvalidInputError, match="deck.sp:5: there is no source 'r1'"):
+        deck(f"{CHARGING}\n.dc R1 0 1 1").run()
 
 
 def test_a_print_line_that_names_nothing_is_named(deck):
@@ -424,9 +472,14 @@ def test_diode_models(deck):
     with pytest.warns(ms.MeshsolveWarning, match=r"deck.sp:5: the diode parameter 'ttt' is not known and has no effect: did you mean 'tt'"):
         deck(text.format("ttt=1"))
     assert deck(text.format("tnom=27 xti=3 level=1")).op()["a"] == 1
-    for wrong in ("is=0", "n=-1", "rs=-1", "m=2", "fc=1", "tnom=50", "t_measured=50"):
+    for wrong in ("is=1e-320", "rs=1e-200", "cjo=1e300", "is=0", "n=-1", "rs=-1", "m=2", "fc=1", "tnom=50", "t_measured=50"):
         with pytest.raises(ms.InvalidInputError, match="deck.sp:5: .*(the diode parameter|only the nominal temperature)"):
             deck(text.format(wrong))
+
+
+def test_areas_out_of_range(deck):
+    with pytest.raises(ms.InvalidInputError, match="deck.sp:3: the area of d1, 1e[+]200, is out of range"):
+        deck("R1 a 0 1\nD1 a 0 dm area=1e200\n.model dm d")
 
 
 # ---- devices and waveforms -----------------------------------------------------------------------------------------------------
