@@ -9,6 +9,8 @@ Source: Ho, Ruehli, Brennan 1975, "The modified nodal approach to network analys
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -198,15 +200,18 @@ class System:
                 return self.netlist.node(names[0]), self.netlist.node(names[1]) if len(names) == 2 else -1
         return self.netlist.node(name), -1
 
+    @functools.cached_property
+    def _current_numbers(self):
+        """Unknown of each current by the name of its element."""
+        names = self.netlist.element_names
+        return {names[e]: k for letter in BRANCHES
+                for e, k in zip(self.netlist[letter].names.tolist(), self.branch[letter].tolist())}
+
     def _current(self, name):
-        for letter in BRANCHES:
-            if name.rpartition(".")[2].startswith(letter) or (letter == "v" and name.rpartition(".")[2].startswith("r")):
-                names = {self.netlist.element_names[e]: k for k, e in enumerate(self.netlist[letter].names.tolist())}
-                if name in names:
-                    return int(self.branch[letter][names[name]])
-        known = [self.netlist.element_names[e] for letter in BRANCHES for e in self.netlist[letter].names[:10**4].tolist()]
+        if name in self._current_numbers:
+            return self._current_numbers[name]
         raise InvalidInputError(f"{self.netlist.path}: i({name}) is not known, only the currents of V, L, E and H "
-                                f"elements{similar(name, known)}")
+                                f"elements{similar(name, self._current_numbers)}")
 
 
 class Matrix:

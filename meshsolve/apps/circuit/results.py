@@ -89,7 +89,9 @@ class OperatingPoint(_Result):
         """Write ``name,value`` rows to ``path``: every node, or the signals in ``names``."""
         with written_whole(path) as part, open(part, "w", encoding="utf-8") as f:
             f.write("name,value\n")
-            f.writelines(f"{_cell(name)},{self[name] + 0.0!r}\n" for name in self._signals(names))
+            signals = self._signals(names)
+            values = self.voltages.tolist() if names is None else [self[name] for name in signals]
+            f.writelines(f"{_cell(name)},{value + 0.0!r}\n" for name, value in zip(signals, values))
 
     def plot(self, path: Path, names: list[str] | None = None, title: str | None = None) -> None:
         """Draw a PNG: voltages over the plane where node names end in coordinates (``n1_m1_800_2400``), else in order.

@@ -201,7 +201,8 @@ class Stepper:
         if self.fixed:
             return 0.0
         o, k, m, worst = self.options, self.system.capacitors, len(self.system.storage), 0.0
-        for part, floor in ((slice(0, k), o.vntol), (slice(k, m), o.abstol), (slice(m, None), self._charge_floor(new.x, length))):
+        charge = self._charge_floor(new.x, length) if len(new.y) > m else 0.0
+        for part, floor in ((slice(0, k), o.vntol), (slice(k, m), o.abstol), (slice(m, None), charge)):
             size = np.maximum(self.largest[part], np.abs(new.y[part]))
             if len(size):
                 size = np.maximum(size, MINOR * size.max())

@@ -4,6 +4,7 @@ import csv
 import pathlib
 import re
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -458,6 +459,16 @@ def test_tables_hold_no_negative_zero(deck, tmp_path):
     circuit.op().to_csv(tmp_path / "op.csv")
     circuit.transient(1, 2).to_csv(tmp_path / "tran.csv", ["v(a)", "i(v1)", "v(b)", "i(v2)"])
     assert "-0" not in (tmp_path / "op.csv").read_text() + (tmp_path / "tran.csv").read_text()
+
+
+def test_many_printed_currents_are_found_at_once(deck, tmp_path):
+    """Each of them made a table of all names: 8 s here."""
+    n = 20_000
+    lines = "".join(f"V{k} a{k} 0 {k}\nR{k} a{k} 0 1\n" for k in range(n))
+    result, names = deck(lines + ".print op " + " ".join(f"i(v{k})" for k in range(0, n, 10))).run()
+    start = time.perf_counter()
+    result.to_csv(tmp_path / "out.csv", names)
+    assert time.perf_counter() - start < 2 and np.allclose([result[name] for name in names], -np.arange(0.0, n, 10))
 
 
 def test_pictures_of_a_power_grid(deck, tmp_path):
