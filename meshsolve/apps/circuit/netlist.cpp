@@ -21,13 +21,13 @@ constexpr double missing = std::numeric_limits<double>::quiet_NaN();
 struct Instance {                              // a definition with its nodes and parameters filled in
   const Definition* what;
   Instance* outer;                             // of the definition around `what`; null for the deck
-  const Instance* caller = nullptr;
+  const Instance* caller;                      // its parameters are seen as well, as in ngspice
   std::string prefix;                          // "x1.x2."
   std::unordered_map<std::string_view, int32_t> ports;
   std::unordered_map<std::string_view, int32_t> models;
   Parameters parameters;
-  Instance(const Definition* what_, Instance* outer_)
-      : what(what_), outer(outer_), parameters(outer_ ? &outer_->parameters : nullptr) {}
+  Instance(const Definition* what_, Instance* outer_, Instance* caller_)
+      : what(what_), outer(outer_), caller(caller_), parameters(caller_ ? &caller_->parameters : nullptr) {}
 };
 
 class Reader {
@@ -51,7 +51,7 @@ class Reader {
     } names{deck_, out_};
     read_lines(path, load, deck_);
     collect(deck_.lines, definitions_);
-    Instance top(&definitions_.deck, nullptr);
+    Instance top(&definitions_.deck, nullptr, nullptr);
     for (const Assignment& a : definitions_.deck.locals) top.parameters.define(a.name, a.text, *a.line);
     expand(top, 0);
     title_as_element(top);
@@ -345,8 +345,7 @@ class Reader {
     if (given.size() != what.ports.size())
       words.fail(name, in_quotes(name) + " has " + std::to_string(given.size()) + " nodes, the subcircuit " + in_quotes(kind) +
                            " " + std::to_string(what.ports.size()));
-    Instance made(&what, &outer);
-    made.caller = &at;
+    Instance made(&what, &outer, &at);
     made.prefix = at.prefix + std::string(name) + ".";
     for (size_t k = 0; k < given.size(); ++k) made.ports[what.ports[k]] = node(given[k], words, at);
     parameters(what, values, words, at, made);

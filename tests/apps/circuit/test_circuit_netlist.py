@@ -204,6 +204,15 @@ V1 vdd 0 1
     assert n["r"].nodes[3].tolist() == [1, -1]
 
 
+@pytest.mark.parametrize("inner, outer, value", [
+    ("a\nR1 a 0 {z}", "a z=2k", 2000), ("a\nR1 a 0 {z}", "a\n.param z=2k", 2000), ("a r={z}\nR1 a 0 {r}", "a z=2k", 2000),
+    ("a\n.param r={z}\nR1 a 0 {r}", "a z=2k", 2000), ("a\nR1 a 0 {y}", "a z=2k", 9000), ("a z=1k\nR1 a 0 {z}", "a z=2k", 1000)])
+def test_parameters_of_the_calling_instance_are_seen(inner, outer, value, net):
+    """As in ngspice: they hide the deck's. `y` stands in the deck and takes the deck's z."""
+    n = net(f".param z=9k y={{z}}\n.subckt in {inner}\n.ends\n.subckt mid a\nX1 a in\n.ends\n.subckt out {outer}\nX1 a mid\n.ends\nX1 n out")
+    assert values(n, "r") == [value]
+
+
 def test_models_inside_subcircuits(net):
     n = net(".model dm d(is=1)\n.subckt s a is=3\n.model dm d(is={is})\nD1 a 0 dm\n.ends\nD1 a 0 dm\nX1 a s\nX2 a s is=4\nX3 a t\n.subckt t a\nD1 a 0 dm\n.ends")
     assert [n.models[k][0]["is"] for k in n["d"].refs] == [1, 3, 4, 1]
