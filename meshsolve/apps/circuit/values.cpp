@@ -228,7 +228,7 @@ class Expression {
     while (at_ < end_ && in_name(*at_)) ++at_;
     const std::string_view name(from, static_cast<size_t>(at_ - from));
     if (take("(")) return function(name);
-    if (const auto* known = scope_.find(name).second) return known->value;
+    if (const auto* known = scope_.known(name)) return known->value;
     if (name != "pi") fail("there is no parameter " + in_quotes(name));
     return std::numbers::pi;
   }
@@ -279,6 +279,14 @@ std::pair<Parameters*, Parameters::Parameter*> Parameters::find(std::string_view
   return {nullptr, nullptr};
 }
 
+const Parameters::Parameter* Parameters::known(std::string_view name) const {
+  for (const Parameters* scope = this; scope; scope = scope->outer_) {
+    const auto found = scope->own_.find(name);
+    if (found != scope->own_.end() && found->second.state == State::known) return &found->second;
+  }
+  return nullptr;
+}
+
 void Parameters::require(std::string_view word, const Line& line) {
   struct Open {                                // a text whose names are being looked at, and the parameter it belongs to
     Parameters* scope;
@@ -295,7 +303,9 @@ void Parameters::require(std::string_view word, const Line& line) {
       open.pop_back();
       continue;
     }
-    const auto [scope, p] = last.scope->find(name);
+    auto [scope, p] = last.scope->find(name);
+    if (p && p == last.parameter && scope->outer_)        // r = {r} inside a subcircuit: the one outside
+      if (const auto around = scope->outer_->find(name); around.second) scope = around.first, p = around.second;
     if (!p || p->state == State::known) continue;         // what is not there is refused where it is computed
     if (p->state == State::busy) throw Bad{last.line->at(name), "the parameter " + in_quotes(name) + " depends on itself"};
     p->state = State::busy;
@@ -307,7 +317,7 @@ double Parameters::computed(std::string_view word, const Line& line) {
   double x = 0;
   if (literal(word, x)) return x;
   if (is_expression(word)) return Expression(*this, word.substr(1, word.size() - 2), line).whole();
-  if (const Parameter* known = find(word).second) return known->value;
+  if (const Parameter* there = known(word)) return there->value;
   const bool name = !word.empty() && letter(word[0]), formula = word.find_first_of("*/") != std::string_view::npos;
   throw Bad{line.at(word), in_quotes(word) + (name ? " is neither a number nor a parameter" : " is not a number") +
                                (formula ? ": expressions are written in { } or ' '" : "")};

@@ -36,6 +36,7 @@ class Parameters {
   std::unordered_map<std::string_view, Parameter> own_;
 
   std::pair<Parameters*, Parameter*> find(std::string_view name);       // the innermost scope that has it; null: none
+  const Parameter* known(std::string_view name) const;                  // the innermost one that is evaluated
   void require(std::string_view word, const Line& line);                // evaluates the parameters that the word needs
   double computed(std::string_view word, const Line& line);             // of parameters that are known
   friend class Expression;

@@ -213,6 +213,16 @@ def test_parameters_of_the_calling_instance_are_seen(inner, outer, value, net):
     assert values(n, "r") == [value]
 
 
+@pytest.mark.parametrize("inner, value", [("a r={r}\n", 2000), ("a r='r*2'\n", 4000), ("a r=r\n", 2000), ("a\n.param r={r*3} q={r}\n", 6000)])
+def test_a_parameter_of_a_subcircuit_may_take_the_one_outside_of_its_name(inner, value, net):
+    assert values(net(f".param r=2k\n.subckt s {inner}R1 a 0 {{r}}\n.ends\nX1 n s"), "r") == [value]
+
+
+def test_a_parameter_of_a_subcircuit_that_needs_itself(tmp_path):
+    for text in (".subckt s a r={r}\nR1 a 0 {r}\n.ends\nX1 n s", ".subckt s a r={q} q={r}\nR1 a 0 {r}\n.ends\n.param r=1\nX1 n s"):
+        assert "bad.sp:2: the parameter 'r' depends on itself (in x1)" in error_of(text, tmp_path)
+
+
 def test_models_inside_subcircuits(net):
     n = net(".model dm d(is=1)\n.subckt s a is=3\n.model dm d(is={is})\nD1 a 0 dm\n.ends\nD1 a 0 dm\nX1 a s\nX2 a s is=4\nX3 a t\n.subckt t a\nD1 a 0 dm\n.ends")
     assert [n.models[k][0]["is"] for k in n["d"].refs] == [1, 3, 4, 1]
