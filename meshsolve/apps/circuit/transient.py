@@ -75,7 +75,7 @@ class Stepper:
         held = np.concatenate([y, charges])
         for length in lengths:
             try:
-                return self.start(self._solve(State(0.0, x, held, np.zeros_like(held)), length, 0.0, False))
+                return self.start(self._solve(State(0.0, x, held, np.zeros_like(held)), length, 0.0, False, self.options.itl1))
             except NoConvergence as e:
                 failed = e
         raise MeshsolveError(f"{self.system.netlist.path}: nothing follows from the initial states: {failed}") from failed
@@ -128,10 +128,10 @@ class Stepper:
 
     def _step(self, state, length, end):
         """One step, and how many times the tolerance its error is."""
-        if not self.trapezoidal:
+        if not self.trapezoidal and (self.fixed or not self.after_corner):
             new = self._to(state, length, end, False)
             return new, 0.0 if self.fixed else self._excess(0.5 * length * np.abs(new.slope - state.slope), new, length)
-        if self.after_corner:
+        if self.after_corner:                               # slopes may have jumped
             middle = self._to(state, length / 2, end - length / 2, False)
             new = self._to(middle, length / 2, end, False)
             self.points = [(state.t, state.y), (middle.t, middle.y)]
@@ -171,7 +171,7 @@ class Stepper:
         slope = (2 if trapezoidal else 1) / length * (y - state.y)
         return State(end, x, y, slope - state.slope if trapezoidal else slope)
 
-    def _solve(self, state, length, end, trapezoidal):
+    def _solve(self, state, length, end, trapezoidal, limit=None):
         system, m = self.system, len(self.system.storage)
         a = (2 if trapezoidal else 1) / length
         past = a * state.y + state.slope if trapezoidal else a * state.y
@@ -184,7 +184,7 @@ class Stepper:
             return a * charge - past[m:], a * capacitance
 
         charges = charging if system.diodes.stores else None
-        return self.solver.newton(a, s, state.x, self.options.itl4, self._guess(state, length), charges)
+        return self.solver.newton(a, s, state.x, limit or self.options.itl4, self._guess(state, length), charges)
 
     def _guess(self, state, length):
         """The unknowns on a line through the latest two states, but not across a corner."""

@@ -274,6 +274,15 @@ def test_initial_states_that_a_source_overrules(deck):
     assert np.abs(w["m"] - 4 / 3 * np.exp(-w.time / 3e-6)).max() < 2e-3
 
 
+@pytest.mark.parametrize("method", ["trap", "be"])
+@pytest.mark.parametrize("source, uic", [("1", True), ("PWL(0 0 1u 0 1u 1)", False)])
+def test_slopes_that_jump(source, uic, method, deck):
+    """The slope from before the jump made the error of backward Euler too large for any step."""
+    w = deck(f"V1 a 0 {source}\nR1 a b 1\nL1 b 0 1u\n.options reltol=1e-4").transient(1e-7, 5e-6, uic=uic, method=method)
+    exact = -np.expm1(-np.maximum(w.time - (0 if uic else 1e-6), 0) / 1e-6)
+    assert np.abs(w["i(l1)"] - exact).max() < (2e-3 if method == "trap" else 2e-2)
+
+
 @pytest.mark.parametrize("failures, words", [(1, None), (9, "deck.sp: nothing follows from the initial states: too many steps")])
 def test_initial_states_from_which_newton_does_not_converge(failures, words, deck, monkeypatch):
     """Under tight tolerances the rounding of charges, over a very short step, was a current that never settled."""
