@@ -17,7 +17,7 @@ constexpr int deepest = 200;                   // parentheses inside parentheses
 bool digit(char c) { return c >= '0' && c <= '9'; }
 bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool in_name(char c) { return letter(c) || digit(c) || c == '_'; }
-bool beyond_ascii(char c) { return static_cast<unsigned char>(c) >= 0x80; }
+bool in_unit(char c) { return c == '.' || static_cast<unsigned char>(c) >= 0x80; }          // besides what is in names
 bool blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 bool is_expression(std::string_view word) { return word.size() >= 2 && (word[0] == '{' || word[0] == '\''); }
 
@@ -71,7 +71,7 @@ class NamesIn {
     for (;;) {
       while (at_ < end_ && !in_name(*at_)) ++at_;
       from = at_;
-      while (at_ < end_ && (in_name(*at_) || (digit(*from) && (*at_ == '.' || beyond_ascii(*at_))))) ++at_;        // a number goes to the end of its unit
+      while (at_ < end_ && (in_name(*at_) || (digit(*from) && in_unit(*at_)))) ++at_;       // a number goes to the end of its unit
       const char* to = at_;
       while (at_ < end_ && blank(*at_)) ++at_;
       if (from == to || (!digit(*from) && (at_ == end_ || *at_ != '('))) return {from, static_cast<size_t>(to - from)};
