@@ -415,6 +415,6 @@ def _frequencies(spacing, points, fstart, fstop):
     if spacing == "lin":
         return np.linspace(fstart, fstop, points)
     base = 10.0 if spacing == "dec" else 2.0
-    count = int(np.log(fstop / fstart) / np.log(base) * points + 1e-9)
-    controls.require_points(count, "points: fewer are needed")
-    return fstart * base ** (np.arange(count + 1) / points)
+    steps = np.log(fstop / fstart) / np.log(base) * points
+    controls.require_points(steps, "points: fewer are needed")
+    return fstart * base ** (np.arange(int(steps + 1e-9) + 1) / points)
