@@ -13,15 +13,16 @@ namespace {
 
 using fronts::AssemblyTree;
 using fronts::UpdateBlocks;
+using fronts::UpdateShape;
 
-constexpr int64_t tile_rows = 256, tile_columns = 128;
+constexpr int64_t tile_rows = 256;
 
 template <class T>
 struct Front {
   PanelShape shape;
   T* panel;
-  T* update;                                   // (height - pivots)^2, lower triangle
-  int64_t updates() const { return shape.height - shape.pivots; }
+  T* update;                                   // of the rows below the pivots
+  UpdateShape updates() const { return {shape.height - shape.pivots}; }
   Step<T> step(int64_t k) const { return shape.step(panel, k); }
 };
 
@@ -49,18 +50,17 @@ void add_child(const T* X, int64_t count, const int32_t* to, const Front<T>& f, 
   }
 }
 
-// The update matrix, column tile by column tile: the product of the first step writes it, those of the others are taken off.
+// The update matrix, tile by tile: the product of the first step writes it, those of the others are taken off.
 template <class T>
-void update_wide(const Front<T>& f, int threads) {
-  const int64_t u = f.updates();
-  for_range(threads, u, tile_columns, [&](int64_t b, int64_t stop, int) {
-    for (int64_t c = b; c < stop; c += tile_columns)
-      for (int64_t k = 0; k < f.shape.steps(); ++k) {
-        const Step<T> step = f.step(k);
-        const auto product = k == 0 ? dense<T>().fresh_trapezoid : dense<T>().trapezoid;
-        const T* const rows = step.from(f.shape.pivots) + c;
-        product(u - c, std::min(tile_columns, u - c), step.width, rows, step.ld, rows, step.ld, f.update + c + c * u, u);
-      }
+void write_update(const Front<T>& f, int threads) {
+  const UpdateShape u = f.updates();
+  u.each_tile(threads, [&](int64_t c) {
+    for (int64_t k = 0; k < f.shape.steps(); ++k) {
+      const Step<T> step = f.step(k);
+      const auto product = k == 0 ? dense<T>().fresh_trapezoid : dense<T>().trapezoid;
+      const T* const rows = step.from(f.shape.pivots) + c;
+      product(u.ld(c), u.width(c), step.width, rows, step.ld, rows, step.ld, f.update + u.begin(c), u.ld(c));
+    }
   });
 }
 
@@ -84,7 +84,7 @@ int64_t factor_wide(const Front<T>& f, int threads) {
       }
     });
   }
-  if (f.updates()) update_wide(f, threads);
+  write_update(f, threads);
   return 0;
 }
 
@@ -93,9 +93,7 @@ int64_t factor_front(const Front<T>& f, int threads) {
   if (f.shape.wide()) return factor_wide(f, threads);
   const Step<T> all = f.step(0);
   if (const Int bad = dense<T>().panel(all.height, all.width, all.data, all.ld)) return bad;
-  const int64_t u = f.updates();
-  const T* const rows = all.data + all.width;
-  if (u) dense<T>().fresh_trapezoid(u, u, all.width, rows, all.ld, rows, all.ld, f.update, u);
+  write_update(f, 1);
   return 0;
 }
 
@@ -106,7 +104,7 @@ int32_t Factor<T>::run(const T* values, int threads) {
   const AssemblyTree& tree = *tree_;
   const auto kept = fronts::plan_of(tree, threads);
   const fronts::Schedule& plan = *kept;
-  UpdateBlocks<T> blocks(tree, plan, threads, 0, blocks_);
+  UpdateBlocks<T> blocks(tree, plan, threads, fronts::lower_triangles, blocks_);
   interrupt::begin(tree.count());
   return fronts::bottom_up(tree, plan, threads, blocks, [&](int32_t s, T* update, int, int inside) {
     const Front<T> f{panel_shape(tree, s), panels_.data() + panel_ptr_[s], update};

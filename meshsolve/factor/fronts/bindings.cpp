@@ -51,7 +51,7 @@ void bind_fronts(nb::module_& m) {
       .def("indices", [](const AssemblyTree& t, In<int64_t> indptr) {
         return to_numpy(released([&] { return fronts::analysed_indices(t, indptr.data()); }));
       }, "indptr"_a.noconvert(), "Column indices of the analysed pattern, whose row pointers these are.")
-      .def("work_scalars", [](const AssemblyTree& t, int threads) { return fronts::work_scalars(t, threads); }, "threads"_a,
+      .def("work_scalars", [](const AssemblyTree& t, int threads) { return fronts::work_scalars(t, threads, fronts::lower_triangles); }, "threads"_a,
            "What a numeric phase needs beside the panels: update matrices and the entries of A.");
 }
 

@@ -15,6 +15,7 @@
 #include "native/buffer.hpp"
 #include "native/csr.hpp"
 #include "native/dense.hpp"
+#include "update.hpp"
 
 namespace ms::fronts {
 
@@ -92,8 +93,11 @@ struct Schedule {
   std::vector<int32_t> top;      // ascending: all fronts that are in no subtree task (single-front tasks and `last`)
   std::vector<int32_t> slot;     // (count): update matrix on the heap in this slot, or -1: on the worker's stack
   int32_t slots = 0;
-  int64_t square[2] = {0, 0};    // stack sizes by parity of depth that suffice for every task: sum of updates^2 ...
-  int64_t linear[2] = {0, 0};    // ... and of updates
+  struct Stacks {                // sums over update matrices of what one of u rows takes
+    int64_t square[2] = {0, 0};  // u^2
+    int64_t lower[2] = {0, 0};   // UpdateShape
+    int64_t linear[2] = {0, 0};  // u
+  } stacks;                      // sizes of the two stacks, by parity of depth, that suffice for every task
   std::vector<uint8_t> parity;   // (count): of the front's depth
 };
 // What a schedule may cut: solves take small subtrees as a whole.
@@ -127,6 +131,6 @@ inline std::shared_ptr<const Schedule> plan_of(const AssemblyTree& tree, int thr
 }
 
 // Scalars that a numeric phase takes beside the panels: stacks, update matrices that pass between tasks, entries of A.
-int64_t work_scalars(const AssemblyTree& tree, int threads);
+int64_t work_scalars(const AssemblyTree& tree, int threads, Held held);
 
 }  // namespace ms::fronts

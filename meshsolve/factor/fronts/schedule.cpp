@@ -96,33 +96,34 @@ void measure_stacks(const AssemblyTree& t, Schedule& out) {
   for (int32_t s = t.count() - 1; s >= 0; --s)
     if (t.parent(s) >= 0) out.parity[s] = out.parity[t.parent(s)] ^ 1;
   for (const Schedule::Task& task : out.tasks) {
-    int64_t square[2] = {0, 0}, linear[2] = {0, 0};
+    Schedule::Stacks held;
+    const auto change = [&](int32_t s, int d, int64_t sign) {
+      const int64_t u = t.updates(s);
+      held.square[d] += sign * u * u;
+      held.lower[d] += sign * matrix_scalars(lower_triangles, u);
+      held.linear[d] += sign * u;
+    };
     for (int32_t s = task.begin; s < task.end; ++s) {
       const int d = out.parity[s];
-      const int64_t u = t.updates(s);
       if (out.slot[s] < 0) {
-        square[d] += u * u;
-        linear[d] += u;
-        out.square[d] = std::max(out.square[d], square[d]);
-        out.linear[d] = std::max(out.linear[d], linear[d]);
+        change(s, d, 1);
+        out.stacks.square[d] = std::max(out.stacks.square[d], held.square[d]);
+        out.stacks.lower[d] = std::max(out.stacks.lower[d], held.lower[d]);
+        out.stacks.linear[d] = std::max(out.stacks.linear[d], held.linear[d]);
       }
-      for (int32_t q = t.child_ptr[s]; q < t.child_ptr[s + 1]; ++q) {
-        const int32_t c = t.child[q];
-        if (out.slot[c] >= 0) continue;
-        square[d ^ 1] -= t.updates(c) * t.updates(c);
-        linear[d ^ 1] -= t.updates(c);
-      }
+      for (int32_t q = t.child_ptr[s]; q < t.child_ptr[s + 1]; ++q)
+        if (out.slot[t.child[q]] < 0) change(t.child[q], d ^ 1, -1);
     }
   }
 }
 
 // The most that update matrices which pass between tasks take together, in whatever order the tasks run: below a front, either what
 // its subtrees take, or its own matrix with those of its children, which it adds up.
-int64_t passing_scalars(const AssemblyTree& t, const Schedule& plan) {
+int64_t passing_scalars(const AssemblyTree& t, const Schedule& plan, Held held) {
   std::vector<int64_t> below(t.count(), 0), children(t.count(), 0);
   int64_t total = 0;
   for (int32_t s = 0; s < t.count(); ++s) {
-    const int64_t own = plan.slot[s] >= 0 ? t.updates(s) * t.updates(s) : 0, most = std::max(below[s], own + children[s]);
+    const int64_t own = plan.slot[s] >= 0 ? matrix_scalars(held, t.updates(s)) : 0, most = std::max(below[s], own + children[s]);
     const int32_t p = t.parent(s);
     if (p < 0) {
       total += most;
@@ -158,9 +159,10 @@ Schedule schedule(const AssemblyTree& t, int threads, Cuts cuts) {
   return out;
 }
 
-int64_t work_scalars(const AssemblyTree& t, int threads) {
+int64_t work_scalars(const AssemblyTree& t, int threads, Held held) {
   const auto plan = plan_of(t, threads);
-  return threads * (plan->square[0] + plan->square[1]) + 2 * t.entries() + passing_scalars(t, *plan);
+  const int64_t(&stacks)[2] = held == squares ? plan->stacks.square : plan->stacks.lower;
+  return threads * (stacks[0] + stacks[1]) + 2 * t.entries() + passing_scalars(t, *plan, held);
 }
 
 }  // namespace ms::fronts

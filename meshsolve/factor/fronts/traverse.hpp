@@ -15,25 +15,24 @@
 
 #include "fronts.hpp"
 #include "native/parallel.hpp"
+#include "update.hpp"
 
 namespace ms::fronts {
 
 // Zeros into the lower triangle of an update matrix and the few entries above its diagonal that the kernels touch: for a front
 // without pivots, where no product writes it.
 template <class T>
-void clear_update(T* update, int64_t u, int threads) {
-  for_range(threads, u, threads > 1 ? 128 : u, [&](int64_t b, int64_t e, int) {
-    if (u < 64)
-      std::memset(update + b * u, 0, sizeof(T) * u * (e - b));
-    else
-      for (int64_t j = b; j < e; ++j) {
-        const int64_t from = std::max<int64_t>(0, j - touched_above);
-        std::memset(update + j * u + from, 0, sizeof(T) * (u - from));
-      }
+void clear_update(T* update, UpdateShape shape, int threads) {
+  shape.each_tile(threads, [&](int64_t c) {
+    T* column = update + shape.begin(c);
+    for (int64_t j = 0; j < shape.width(c); ++j, column += shape.ld(c)) {
+      const int64_t from = std::max<int64_t>(0, j - touched_above);
+      std::memset(column + from, 0, sizeof(T) * (shape.ld(c) - from));
+    }
   });
 }
 
-// Extend-add of a child's update matrix X (count x count), whose row i is row to[i] of the front: of its columns [begin, end) into
+// Extend-add of a child's update matrix X of `count` rows, whose row i is row to[i] of the front: of its columns [begin, end) into
 // Y, which begins with row and column `origin` of the front.
 //
 // It is done in two parts: what falls into the `columns` columns of the panel, which is needed before they are eliminated, and
@@ -41,8 +40,13 @@ void clear_update(T* update, int64_t u, int threads) {
 template <class T>
 void add_columns(const T* X, int64_t count, const int32_t* to, int64_t begin, int64_t end, int64_t origin, T* Y, int64_t ld,
                  int threads) {
+  const UpdateShape shape{count};
   for_range(threads, end - begin, threads > 1 ? 64 : end - begin, [&](int64_t b, int64_t e, int) {
-    dense<T>().extend_add(begin + b, begin + e, count, X, to, Y, ld, origin);
+    for (int64_t j = begin + b, stop; j < begin + e; j = stop) {
+      const int64_t c = UpdateShape::first_of(j);
+      stop = std::min(begin + e, c + UpdateShape::tile);
+      dense<T>().extend_add(j - c, stop - c, count - c, X + shape.begin(c), to + c, Y, ld, origin);
+    }
   });
 }
 
@@ -52,8 +56,17 @@ void add_to_panel(const T* X, int64_t count, const int32_t* to, int64_t columns,
 }
 
 template <class T>
-void add_to_update(const T* X, int64_t count, const int32_t* to, int64_t columns, T* update, int64_t updates, int threads) {
-  add_columns(X, count, to, std::lower_bound(to, to + count, columns) - to, count, columns, update, updates, threads);
+void add_to_update(const T* X, int64_t count, const int32_t* to, int64_t columns, T* update, UpdateShape target, int threads) {
+  const UpdateShape shape{count};
+  const int64_t begin = std::lower_bound(to, to + count, columns) - to;
+  for_range(threads, count - begin, threads > 1 ? 64 : count - begin, [&](int64_t b, int64_t e, int) {
+    for (int64_t j = begin + b, stop; j < begin + e; j = stop) {           // from a tile into a tile
+      const int64_t c = UpdateShape::first_of(j), C = UpdateShape::first_of(to[j] - columns);
+      stop = std::min(begin + e, c + UpdateShape::tile);
+      if (target.rows > UpdateShape::tile) stop = std::lower_bound(to + j, to + stop, columns + C + UpdateShape::tile) - to;
+      dense<T>().extend_add(j - c, stop - c, count - c, X + shape.begin(c), to + c, update + target.begin(C), target.ld(C), columns + C);
+    }
+  });
 }
 
 // Small blocks that pass between tasks: a forest of small trees has thousands. Each worker cuts them from memory of its own, in
@@ -145,7 +158,7 @@ class BlockMemory {
   std::multimap<int64_t, Buffer<T>> spare_;    // by size
 };
 
-// Update blocks of one traversal. `unit` scalars belong to one update row (a right-hand side count), or a block is square.
+// Update blocks of one traversal: matrices, or as many scalars for each update row as there are right-hand sides.
 template <class T>
 class UpdateBlocks {
  public:
@@ -167,13 +180,14 @@ class UpdateBlocks {
 
   int64_t size(int32_t s) const {
     const int64_t u = tree_.updates(s);
-    return unit_ > 0 ? u * unit_ : u * u;
+    return unit_ > 0 ? u * unit_ : matrix_scalars(unit_, u);
   }
 
   void enter_task(int worker) {
     constexpr int64_t line = 64 / sizeof(T);
-    const int64_t even = unit_ > 0 ? plan_.linear[0] * unit_ : plan_.square[0];
-    const int64_t odd = unit_ > 0 ? plan_.linear[1] * unit_ : plan_.square[1];
+    const auto& [square, lower, linear] = plan_.stacks;
+    const int64_t even = unit_ > 0 ? linear[0] * unit_ : unit_ == squares ? square[0] : lower[0];
+    const int64_t odd = unit_ > 0 ? linear[1] * unit_ : unit_ == squares ? square[1] : lower[1];
     const int64_t begin_of_odd = (even + line - 1) / line * line;
     Buffer<T>& stacks = memory_.workers[worker].stacks;
     if (stacks.size() < begin_of_odd + odd) stacks = Buffer<T>(begin_of_odd + odd);
@@ -219,7 +233,7 @@ class UpdateBlocks {
 
   const AssemblyTree& tree_;
   const Schedule& plan_;
-  const int64_t unit_;
+  const int64_t unit_;                         // or Held
   BlockMemory<T>& memory_;
   std::vector<T*> block_;
   std::vector<Buffer<T>> heap_;                // (slots) blocks that are not small

@@ -170,7 +170,7 @@ void bind_front_plan(nb::module_& m) {
          "row_scale"_a.noconvert(), "col_scale"_a.noconvert(), "block_ptr"_a.noconvert())
       .def_prop_ro("scalars", [](const FrontPlan& p) { return p.base.back(); })
       .def_prop_ro("count", [](const FrontPlan& p) { return p.tree.count(); })
-      .def("work_scalars", [](const FrontPlan& p, int threads) { return fronts::work_scalars(p.tree, threads); }, "threads"_a,
+      .def("work_scalars", [](const FrontPlan& p, int threads) { return fronts::work_scalars(p.tree, threads, fronts::squares); }, "threads"_a,
            "What a numeric phase needs beside the fronts: update matrices and the entries of A.")
       .def("outside", &outside<FrontPlan>, "Entries above the diagonal blocks by columns: (indptr, positions, sources).")
       .def("arrays", [](nb::handle_t<FrontPlan> self) { return arrays_of(self); }, "What kernels read of the plan, by name.")

@@ -226,7 +226,7 @@ Outcome FrontFactor<T>::factor(const Scalar<T>* Ax, const Pivoting& rule, int th
   }
   const auto kept = fronts::plan_of(tree, threads);
   const fronts::Schedule& plan = *kept;
-  UpdateBlocks<T> blocks(tree, plan, threads, 0, blocks_);
+  UpdateBlocks<T> blocks(tree, plan, threads, fronts::squares, blocks_);
   std::vector<Scratch<T>> scratch(threads);
   interrupt::begin(tree.count());
   fronts::bottom_up(tree, plan, threads, blocks, [&](int32_t s, T* update, int worker, int inside) {

@@ -34,11 +34,11 @@ namespace {
 template <class T>
 struct Front {
   FrontState<T>& state;
-  T* update;                                   // updates^2, lower triangle
+  T* update;                                   // of the rows below the columns
   int threads;
   int64_t columns() const { return state.columns; }
   int64_t height() const { return state.height; }
-  int64_t updates() const { return state.height - state.columns; }
+  fronts::UpdateShape updates() const { return {state.height - state.columns}; }
   T* at(int64_t i, int64_t j) const { return state.panel + i + j * state.ld; }
 };
 
@@ -104,21 +104,28 @@ void exchange(const Front<T>& f, int64_t done, int64_t i, int64_t j, T* product,
   std::swap(f.state.name[i], f.state.name[j]);
 }
 
-// C -= L (L D)^T for columns [first, last) of the front by `count` pivots from k on; tiles where that is much work. The update
-// matrix becomes -L (L D)^T.
+// C -= L (L D)^T for columns [first, last) of the panel by `count` pivots from k on; tiles where that is much work.
 template <class T>
 void update_columns(const Front<T>& f, int64_t first, int64_t last, int64_t k, int64_t count, const T* product, int64_t ld) {
   if (first >= last || count == 0) return;
-  const int64_t m = f.height(), base = first < f.columns() ? 0 : f.columns();
-  T* const C = base ? f.update : f.state.panel;
-  const int64_t ldc = base ? f.updates() : f.state.ld;
+  const int64_t m = f.height();
   const bool wide = fronts::is_wide(f.columns(), m);
   const int64_t tile = wide ? tile_columns : last - first;
-  const auto multiply = base ? dense<T>().fresh_trapezoid : dense<T>().trapezoid;
   for_range(wide ? f.threads : 1, last - first, tile, [&](int64_t b, int64_t e, int) {
     for (int64_t c = first + b; c < first + e; c += tile)
-      multiply(m - c, std::min(tile, last - c), count, f.at(c, k), f.state.ld, product + c + k * ld, ld,
-               C + (c - base) * (ldc + 1), ldc);
+      dense<T>().trapezoid(m - c, std::min(tile, last - c), count, f.at(c, k), f.state.ld, product + c + k * ld, ld, f.at(c, c), f.state.ld);
+  });
+}
+
+// The update matrix := -L (L D)^T of the pivots.
+template <class T>
+void write_update(const Front<T>& f, const T* product, int64_t ld) {
+  const fronts::UpdateShape u = f.updates();
+  const int64_t p = f.columns();
+  if (f.state.pivots == 0) return fronts::clear_update(f.update, u, f.threads);
+  u.each_tile(fronts::is_wide(p, f.height()) ? f.threads : 1, [&](int64_t c) {
+    dense<T>().fresh_trapezoid(u.ld(c), u.width(c), f.state.pivots, f.at(p + c, 0), f.state.ld, product + p + c, ld,
+                               f.update + u.begin(c), u.ld(c));
   });
 }
 
@@ -141,8 +148,7 @@ int32_t eliminate(const Front<T>& f, bool root, const LdlRule& rule, Worker& wor
     more = next.advance(found, p, root);
   }
   f.state.pivots = next.k;
-  if (next.k == 0) fronts::clear_update(f.update, f.updates(), f.threads);
-  update_columns(f, p, m, 0, next.k, product, ld);
+  write_update(f, product, ld);
   return root && next.k < p ? f.state.name[next.k] : -1;
 }
 
@@ -183,7 +189,7 @@ int32_t Complete<T>::run(const T* values, int threads) {
   const AssemblyTree& tree = *tree_;
   const auto kept = fronts::plan_of(tree, threads);
   const fronts::Schedule& plan = *kept;
-  UpdateBlocks<T> blocks(tree, plan, threads, 0, blocks_);
+  UpdateBlocks<T> blocks(tree, plan, threads, fronts::lower_triangles, blocks_);
   std::vector<Worker> workers(threads);
   interrupt::begin(tree.count());
   return fronts::bottom_up(tree, plan, threads, blocks, [&](int32_t s, T* update, int id, int inside) {

@@ -1,0 +1,37 @@
+// How the update matrix of a symmetric front is stored: its lower triangle in tiles of columns, each without the rows above it, which
+// takes half of a square where there are many rows.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+
+#include "native/parallel.hpp"
+
+namespace ms::fronts {
+
+struct UpdateShape {
+  static constexpr int64_t tile = 128;         // columns
+  int64_t rows;
+
+  int64_t size() const {
+    const int64_t whole = first_of(rows), rest = rows - whole;
+    return begin(whole) + rest * rest;
+  }
+  static int64_t first_of(int64_t column) { return column / tile * tile; }
+  // Where the tile of the columns c .. c + width(c) lies, c a multiple of `tile`: it begins with row c.
+  int64_t begin(int64_t c) const { return c * rows - tile * (c / tile * (c / tile - 1) / 2) * tile; }
+  int64_t ld(int64_t c) const { return rows - c; }
+  int64_t width(int64_t c) const { return std::min(tile, rows - c); }
+
+  template <class F>
+  void each_tile(int threads, F&& f) const {   // f(c)
+    for_range(threads, (rows + tile - 1) / tile, 1, [&](int64_t first, int64_t last, int) {
+      for (int64_t t = first; t < last; ++t) f(t * tile);
+    });
+  }
+};
+
+// What is held of update matrices: of symmetric fronts the lower triangle, of unsymmetric ones all.
+enum Held : int64_t { lower_triangles = 0, squares = -1 };
+inline int64_t matrix_scalars(int64_t held, int64_t rows) { return held == squares ? rows * rows : UpdateShape{rows}.size(); }
+
+}  // namespace ms::fronts
