@@ -53,7 +53,7 @@ def newest(benches=tuple(TABLES)):
         run = json.loads(path.read_text())
         if run["bench"] in benches:
             meshes = tuple(sorted({row.get("mesh", row.get("problem", "")) for row in run["rows"]}))
-            key = benches.index(run["bench"]), tuple(run["threads"]), run.get("statistic", "median"), meshes
+            key = benches.index(run["bench"]), tuple(run["threads"]), run.get("statistic", "median"), not of_meshes(run), meshes
             dated[key] = max(dated.get(key, ("", path)), (run["date"], path))
     return [path for _, (_, path) in sorted(dated.items())]
 
