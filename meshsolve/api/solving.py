@@ -13,10 +13,10 @@ from meshsolve.api.definite import analyze, analyzed, cholesky
 from meshsolve.api.escalation import solve_indefinite
 from meshsolve.api.factors import lu
 from meshsolve.arrays import as_array, as_csr, as_number, as_rhs, as_symmetric, is_complex, lengths, one_of, thread_count
-from meshsolve.constraints import EPS, Pinned, takes_constants_to_zero
+from meshsolve.constraints import Pinned, takes_constants_to_zero, vanish
 from meshsolve.device import asarray, errors, holds, on_cpu, scalar, to_device, to_host, xp
 from meshsolve.device_arrays import as_device_csr, as_device_rhs, device_lengths, on_device, place_for, uploaded
-from meshsolve.errors import ConvergenceWarning, InvalidInputError, NotPositiveDefiniteError, NotSymmetricError
+from meshsolve.errors import ConvergenceWarning, NotPositiveDefiniteError, NotSymmetricError
 from meshsolve.factor import parac as _parac
 from meshsolve.factor.cholesky import CholeskyFactor, Values
 from meshsolve.factor.fronts.cuda import residual as _residual_on_device
@@ -132,9 +132,7 @@ def _takes_constants_to_zero(A, M):
     if M is not None or not on_device(A):
         return takes_constants_to_zero(as_csr(A) if M is None else M)
     there = as_device_csr(A)
-    sums, moduli = (row_sums(there.indptr, there.indices, there.data, magnitudes) for magnitudes in (False, True))
-    entries = there.indptr[1:] - there.indptr[:-1]
-    return bool((abs(sums) <= 4 * EPS * (entries + 1) * moduli).all())
+    return vanish(there.indptr, *(row_sums(there.indptr, there.indices, there.data, magnitudes) for magnitudes in (False, True)))
 
 
 def _in_range(F, b):
@@ -150,10 +148,10 @@ def _largest(v):
 
 def _fitting(M, b):
     """The :class:`Csr` M, once b is known to fit it: it is refused before M is factored."""
-    if not holds(b):
+    if holds(b):
+        _real_columns(b, M.n)
+    else:
         as_rhs(b, M.n, dtype=np.complex128 if b.dtype.kind == "c" else np.float64)
-    elif b.ndim not in (1, 2) or b.shape[0] != M.n:
-        raise InvalidInputError(f"b has to be ({M.n},) or ({M.n}, k), not {tuple(b.shape)}")
     return M
 
 

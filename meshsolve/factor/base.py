@@ -108,6 +108,54 @@ class Factor(spla.LinearOperator):
         return self.solve(b)
 
 
+class Preconditioner(Factor):
+    """A symmetric factor that iterations apply, on the host or on the GPU.
+
+    A subclass has ``on_device``, ``apply_columns(columns, out=None)`` on the host and ``apply_on_device(block)`` on the GPU, which
+    waits for nothing.
+    """
+
+    def solve(self, b: ArrayLike, out: Array | None = None) -> Array:
+        """Apply the inverse of the factor once: the solution of A x = b where the factor is complete, else an approximation, which
+        :func:`meshsolve.cg` or :func:`meshsolve.sqmr` improves.
+
+        Parameters
+        ----------
+        b : (n,) or (n, k), real or complex
+        out : array like the result, optional
+
+        Returns
+        -------
+        x : array of b's shape
+            Where b lies, on the host or on the GPU.
+
+        Raises
+        ------
+        InvalidInputError
+            Wrong shape, NaN or infinity, text.
+        """
+        return self._solve_like(b, out, self._checked_on_device if self.on_device else self.apply_columns, self.shape[0])
+
+    @property
+    def _place(self):
+        return "cuda" if self.on_device else "cpu"
+
+    def _checked_on_device(self, columns):
+        with device.errors("the preconditioner"), self.report.phase("solve"):
+            x = self.apply_on_device(device.xp().ascontiguousarray(columns))
+            self.check_device()
+        return x
+
+    def check_device(self):
+        """Raise where a solve on the GPU has given up, which not all of them can; waits for it."""
+
+    def _adjoint(self):
+        return self
+
+    def _transpose(self):
+        return self
+
+
 def solve_near_one(solve, columns, scale=None):
     """``solve(columns)`` by a factor in float32, whose range is short: each column is brought near 1 by a power of two, which
     rounds nothing, and x is taken back. ``scale`` is the (n, 1) scaling that the solve begins with."""

@@ -60,22 +60,6 @@ def test_sums_of_columns(cuda, monkeypatch, k):
     assert all(np.array_equal(together[c], parts(U[:, c:c + 1], V[:, c:c + 1])[0]) for c in range(k))
 
 
-def test_complex_right_hand_sides_on_the_gpu(cuda):
-    """Of shape (n,) and (n, k), with starts of either kind and side."""
-    M, rng = ms.parac(GROUNDED, device="cuda"), np.random.default_rng(8)
-    for shape in ((256,), (256, 2)):
-        b = GROUNDED @ (rng.standard_normal(shape) + 1j * rng.standard_normal(shape))
-        x, info = ms.cg(GROUNDED, b, M=M)
-        y, other = ms.cg(GROUNDED, there(b), M=M)
-        assert np.array_equal(back(y), x) and np.array_equal(info.iterations, other.iterations) and info.converged
-        for x0 in (x, there(x)):
-            z, more = ms.cg(GROUNDED, there(b), M=M, x0=x0)
-            assert np.array_equal(back(z), x) and not np.any(more.iterations)
-        assert ms.cg(GROUNDED, there(b), M=M, x0=there(x.real.copy()))[1].converged
-        with pytest.raises(ms.InvalidInputError, match="x0 is complex"):
-            ms.cg(GROUNDED, there(b.real.copy()), M=M, x0=there(x))
-
-
 def test_complex_start_and_callback(cuda):
     rng, seen = np.random.default_rng(2), []
     b = GROUNDED @ (rng.standard_normal(256) + 1j * rng.standard_normal(256))

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from on_device import back, there
+from on_device import there
 
 import meshsolve as ms
 from meshsolve.krylov import cg_cuda
@@ -60,22 +60,6 @@ def test_a_solution_out_of_range_has_not_converged(cuda):
     with pytest.warns(ms.ConvergenceWarning, match="leaves the range of float64"):
         y, info = ms.sqmr(A, b, M=ms.ildl(A, fill_level=1, device="cuda"))
     assert info.reason.tolist() == ["the solution leaves the range of float64", "converged"] and np.isfinite(y[:, 1]).all()
-
-
-def test_complex_right_hand_sides_on_the_gpu(cuda):
-    """Of shape (n,) and (n, k), with starts of either kind and side."""
-    M, rng = ms.ildl(KKT, fill_level=1, device="cuda"), np.random.default_rng(8)
-    for shape in ((210,), (210, 2)):
-        b = KKT @ (rng.standard_normal(shape) + 1j * rng.standard_normal(shape))
-        x, info = ms.sqmr(KKT, b, M=M)
-        y, other = ms.sqmr(KKT, there(b), M=M)
-        assert np.array_equal(back(y), x) and np.array_equal(info.iterations, other.iterations) and info.converged
-        for x0 in (x, there(x)):
-            z, more = ms.sqmr(KKT, there(b), M=M, x0=x0)
-            assert np.array_equal(back(z), x) and not np.any(more.iterations)
-        assert ms.sqmr(KKT, there(b), M=M, x0=there(x.real.copy()))[1].converged
-        with pytest.raises(ms.InvalidInputError, match="x0 is complex"):
-            ms.sqmr(KKT, there(b.real.copy()), M=M, x0=there(x))
 
 
 def test_complex_start_and_callback(cuda):

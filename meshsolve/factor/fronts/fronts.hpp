@@ -97,6 +97,8 @@ struct Schedule {
     int64_t square[2] = {0, 0};  // u^2
     int64_t lower[2] = {0, 0};   // UpdateShape
     int64_t linear[2] = {0, 0};  // u
+    // `unit` scalars for each row, or what is Held of a matrix
+    int64_t scalars(int64_t unit, int d) const { return unit > 0 ? linear[d] * unit : unit == squares ? square[d] : lower[d]; }
   } stacks;                      // sizes of the two stacks, by parity of depth, that suffice for every task
   std::vector<uint8_t> parity;   // (count): of the front's depth
 };

@@ -161,8 +161,7 @@ Schedule schedule(const AssemblyTree& t, int threads, Cuts cuts) {
 
 int64_t work_scalars(const AssemblyTree& t, int threads, Held held) {
   const auto plan = plan_of(t, threads);
-  const int64_t(&stacks)[2] = held == squares ? plan->stacks.square : plan->stacks.lower;
-  return threads * (stacks[0] + stacks[1]) + 2 * t.entries() + passing_scalars(t, *plan, held);
+  return threads * (plan->stacks.scalars(held, 0) + plan->stacks.scalars(held, 1)) + 2 * t.entries() + passing_scalars(t, *plan, held);
 }
 
 }  // namespace ms::fronts

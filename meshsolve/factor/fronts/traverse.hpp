@@ -32,22 +32,35 @@ void clear_update(T* update, UpdateShape shape, int threads) {
   });
 }
 
-// Extend-add of a child's update matrix X of `count` rows, whose row i is row to[i] of the front: of its columns [begin, end) into
-// Y, which begins with row and column `origin` of the front.
+template <class T>
+struct Target {                                // of an extend-add: it begins with row and column `origin` of the front
+  T* Y;
+  int64_t ld, origin;
+};
+
+// Extend-add of the columns [begin, end) of a child's update matrix X of `count` rows, whose row i is row to[i] of the front.
+// target(j, stop) tells where column j goes, and makes `stop` less where columns from there on go elsewhere.
 //
 // It is done in two parts: what falls into the `columns` columns of the panel, which is needed before they are eliminated, and
 // what falls into the front's own update matrix. That is added after the elimination has written it, so that it is never cleared.
-template <class T>
-void add_columns(const T* X, int64_t count, const int32_t* to, int64_t begin, int64_t end, int64_t origin, T* Y, int64_t ld,
-                 int threads) {
+template <class T, class F>
+void add_tiles(const T* X, int64_t count, const int32_t* to, int64_t begin, int64_t end, int threads, F&& target) {
   const UpdateShape shape{count};
   for_range(threads, end - begin, threads > 1 ? 64 : end - begin, [&](int64_t b, int64_t e, int) {
     for (int64_t j = begin + b, stop; j < begin + e; j = stop) {
       const int64_t c = UpdateShape::first_of(j);
       stop = std::min(begin + e, c + UpdateShape::tile);
-      dense<T>().extend_add(j - c, stop - c, count - c, X + shape.begin(c), to + c, Y, ld, origin);
+      const Target<T> t = target(j, stop);
+      dense<T>().extend_add(j - c, stop - c, count - c, X + shape.begin(c), to + c, t.Y, t.ld, t.origin);
     }
   });
+}
+
+// All into Y.
+template <class T>
+void add_columns(const T* X, int64_t count, const int32_t* to, int64_t begin, int64_t end, int64_t origin, T* Y, int64_t ld,
+                 int threads) {
+  add_tiles(X, count, to, begin, end, threads, [&](int64_t, int64_t&) { return Target<T>{Y, ld, origin}; });
 }
 
 template <class T>
@@ -57,15 +70,11 @@ void add_to_panel(const T* X, int64_t count, const int32_t* to, int64_t columns,
 
 template <class T>
 void add_to_update(const T* X, int64_t count, const int32_t* to, int64_t columns, T* update, UpdateShape target, int threads) {
-  const UpdateShape shape{count};
   const int64_t begin = std::lower_bound(to, to + count, columns) - to;
-  for_range(threads, count - begin, threads > 1 ? 64 : count - begin, [&](int64_t b, int64_t e, int) {
-    for (int64_t j = begin + b, stop; j < begin + e; j = stop) {           // from a tile into a tile
-      const int64_t c = UpdateShape::first_of(j), C = UpdateShape::first_of(to[j] - columns);
-      stop = std::min(begin + e, c + UpdateShape::tile);
-      if (target.rows > UpdateShape::tile) stop = std::lower_bound(to + j, to + stop, columns + C + UpdateShape::tile) - to;
-      dense<T>().extend_add(j - c, stop - c, count - c, X + shape.begin(c), to + c, update + target.begin(C), target.ld(C), columns + C);
-    }
+  add_tiles(X, count, to, begin, count, threads, [&](int64_t j, int64_t& stop) {
+    const int64_t c = UpdateShape::first_of(to[j] - columns);
+    if (target.rows > UpdateShape::tile) stop = std::lower_bound(to + j, to + stop, columns + c + UpdateShape::tile) - to;
+    return Target<T>{update + target.begin(c), target.ld(c), columns + c};
   });
 }
 
@@ -185,9 +194,7 @@ class UpdateBlocks {
 
   void enter_task(int worker) {
     constexpr int64_t line = 64 / sizeof(T);
-    const auto& [square, lower, linear] = plan_.stacks;
-    const int64_t even = unit_ > 0 ? linear[0] * unit_ : unit_ == squares ? square[0] : lower[0];
-    const int64_t odd = unit_ > 0 ? linear[1] * unit_ : unit_ == squares ? square[1] : lower[1];
+    const int64_t even = plan_.stacks.scalars(unit_, 0), odd = plan_.stacks.scalars(unit_, 1);
     const int64_t begin_of_odd = (even + line - 1) / line * line;
     Buffer<T>& stacks = memory_.workers[worker].stacks;
     if (stacks.size() < begin_of_odd + odd) stacks = Buffer<T>(begin_of_odd + odd);

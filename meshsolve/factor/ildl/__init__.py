@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshsolve import _core, device
+from meshsolve import _core
 from meshsolve.arrays import Csr, as_integer, as_number, as_symmetric, is_auto, one_of, storage_type, thread_count
 from meshsolve.device_arrays import place_for
 from meshsolve.errors import InvalidInputError, SingularMatrixError
-from meshsolve.factor.base import Factor, values_in
+from meshsolve.factor.base import Preconditioner, values_in
 from meshsolve.factor.ildl.complete import CompleteCore
 from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, resolve, tiling
 from meshsolve.factor.ildl.planning import complete_plan, matching_and_order
 from meshsolve.factor.matching import symmetric_pairs
 from meshsolve.report import Report
-from meshsolve.types import Array, ArrayLike, Matrix, Sparse
+from meshsolve.types import Matrix, Sparse
 
 __all__ = ["IldlFactor", "blocks", "ildl"]
 
@@ -33,7 +33,7 @@ LARGEST_TILE = 32
 STALE = 20                      # powers of two by which rows may part in a scaling that was made for other values
 
 
-class IldlFactor(Factor):
+class IldlFactor(Preconditioner):
     """``L @ D @ L.T`` = ``(S A S)[perm][:, perm]`` with S = diag(scale), exactly or nearly; ``K @ r`` applies its inverse.
 
     Made by :func:`meshsolve.ildl`. A symmetric operator, the preconditioner ``M=`` of :func:`meshsolve.sqmr`; where it is
@@ -129,36 +129,6 @@ class IldlFactor(Factor):
 
     # ---- solves ---------------------------------------------------------------------------------------------------------
 
-    def solve(self, b: ArrayLike, out: Array | None = None) -> Array:
-        """Apply the inverse of the factor: the solution of A x = b where it is complete, else an approximation.
-
-        Parameters
-        ----------
-        b : (n,) or (n, k), real or complex
-        out : array like the result, optional
-
-        Returns
-        -------
-        x : array of b's shape
-            Where b lies, on the host or on the GPU.
-
-        Raises
-        ------
-        InvalidInputError
-            Wrong shape, NaN or infinity, text.
-        """
-        return self._solve_like(b, out, self._checked_on_device if self.on_device else self.apply_columns, self.shape[0])
-
-    @property
-    def _place(self):
-        return "cuda" if self.on_device else "cpu"
-
-    def _checked_on_device(self, columns):
-        with device.errors("the preconditioner"), self.report.phase("solve"):
-            x = self.apply_on_device(device.xp().ascontiguousarray(columns))
-            self.check_device()
-        return x
-
     def apply_on_device(self, block):
         """The inverse applied to a C contiguous (n, k) float64 block on the GPU; a new block. Waits for nothing."""
         return self._core.apply_device(block)
@@ -174,12 +144,6 @@ class IldlFactor(Factor):
             if columns.shape[1]:
                 self._core.solve(self.scale, columns, out)
         return out
-
-    def _adjoint(self):
-        return self
-
-    def _transpose(self):
-        return self
 
     # ---- what the factor knows ------------------------------------------------------------------------------------------
 

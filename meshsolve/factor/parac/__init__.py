@@ -11,14 +11,14 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve import _core, device, order
+from meshsolve import _core, order
 from meshsolve.arrays import Csr, as_integer, as_seed, as_symmetric, is_auto, one_of, storage_type, thread_count
 from meshsolve.device_arrays import place_for
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotLaplacianError
-from meshsolve.factor.base import Factor
+from meshsolve.factor.base import Preconditioner
 from meshsolve.memory import ensure_memory
 from meshsolve.report import Report, warn
-from meshsolve.types import Array, ArrayLike, Sparse
+from meshsolve.types import Sparse
 
 ORDERINGS = ("auto", "rounds", "amd", "nnz_sort", "nd", "natural", "random", "rcm")
 MOST_POSITIVE = 0.4                     # share of positive off-diagonal entries above which the graph says little of the matrix
@@ -27,7 +27,7 @@ HUB_DEGREE = 12                         # mean entries a row, diagonal included,
 BYTES_PER_ENTRY = 90                    # of the matrix: graph, lists and factor, as measured on meshes and grids
 
 
-class ParacFactor(Factor):
+class ParacFactor(Preconditioner):
     """G and D with ``G @ diag(D) @ G.T`` = ``L[perm][:, perm]`` in expectation; ``P @ r`` applies its (pseudo-)inverse.
 
     Made by :func:`meshsolve.parac`. A symmetric positive (semi)definite operator, the preconditioner ``M=`` of
@@ -99,34 +99,6 @@ class ParacFactor(Factor):
         G.sort_indices()
         return G
 
-    def solve(self, b: ArrayLike, out: Array | None = None) -> Array:
-        """Apply the inverse of the factor once: an approximate solution, to be improved by :func:`meshsolve.cg`.
-
-        Parameters
-        ----------
-        b : (n,) or (n, k), real or complex
-        out : array like the result, optional
-
-        Returns
-        -------
-        x : array of b's shape
-            Where b lies, on the host or on the GPU.
-
-        Raises
-        ------
-        InvalidInputError
-            Wrong shape, NaN or infinity, text.
-        """
-        return self._solve_like(b, out, self._checked_on_device if self.on_device else self.apply_columns, self.shape[0])
-
-    @property
-    def _place(self):
-        return "cuda" if self.on_device else "cpu"
-
-    def _checked_on_device(self, columns):
-        with device.errors("the preconditioner"), self.report.phase("solve"):
-            return self.apply_on_device(columns)
-
     def apply_columns(self, columns, out=None):
         """The inverse applied to an (n, k) float64 array, of any strides; the result is C contiguous or ``out``."""
         out = np.empty(columns.shape) if out is None else out
@@ -155,12 +127,6 @@ class ParacFactor(Factor):
     def project(self, block):
         """Take the means of the null components out of a C contiguous (n, k) block, in place."""
         self._core.project(block.reshape(-1), block.shape[1])
-
-    def _adjoint(self):
-        return self
-
-    def _transpose(self):
-        return self
 
 
 def parac(L, ordering="auto", samples="auto", rhs=1, seed=0, dtype=np.float64, threads=None, device_name="cpu"):

@@ -113,10 +113,15 @@ void Inverse<T>::apply_inside(const double* B, double* X, int64_t k, int threads
   const int64_t n = static_cast<int64_t>(pivots_.D.size());
   auto work = work_->lend();
   trisolve::in_groups(k, [&](auto K, int64_t at) {
-    double* const Y = K == k ? X : room(*work, k);            // all of them: where they lie
+    if (K == k) {                                             // all of them: where they lie
+      std::copy_n(B, n * K, X);
+      lower_.solve_pair(X, K, inverse_d_.data(), threads);
+      return;
+    }
+    double* const Y = room(*work, k);
     for (int64_t q = 0; q < n; ++q) std::copy_n(B + q * k + at, int64_t{K}, Y + q * K);
     lower_.solve_pair(Y, K, inverse_d_.data(), threads);
-    for (int64_t q = 0; q < n && Y != X; ++q) std::copy_n(Y + q * K, int64_t{K}, X + q * k + at);
+    for (int64_t q = 0; q < n; ++q) std::copy_n(Y + q * K, int64_t{K}, X + q * k + at);
   });
 }
 

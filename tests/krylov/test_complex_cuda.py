@@ -1,0 +1,30 @@
+"""Complex right-hand sides on the GPU: both iterations take them as they take the CPU's."""
+
+import numpy as np
+import pytest
+from on_device import back, there
+
+import meshsolve as ms
+
+SYSTEMS = {
+    "cg": (ms.cg, ms.datasets.grid2d(16, 16, boundary="dirichlet"), lambda A: ms.parac(A, device="cuda")),
+    "sqmr": (ms.sqmr, ms.datasets.kkt(150, 60, seed=2), lambda A: ms.ildl(A, fill_level=1, device="cuda")),
+}
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_complex_right_hand_sides_on_the_gpu(cuda, name):
+    """Of shape (n,) and (n, k), with starts of either kind and side."""
+    solve, A, factor = SYSTEMS[name]
+    M, n, rng = factor(A), A.shape[0], np.random.default_rng(8)
+    for shape in ((n,), (n, 2)):
+        b = A @ (rng.standard_normal(shape) + 1j * rng.standard_normal(shape))
+        x, info = solve(A, b, M=M)
+        y, other = solve(A, there(b), M=M)
+        assert np.array_equal(back(y), x) and np.array_equal(info.iterations, other.iterations) and info.converged
+        for x0 in (x, there(x)):
+            z, more = solve(A, there(b), M=M, x0=x0)
+            assert np.array_equal(back(z), x) and not np.any(more.iterations)
+        assert solve(A, there(b), M=M, x0=there(x.real.copy()))[1].converged
+        with pytest.raises(ms.InvalidInputError, match="x0 is complex"):
+            solve(A, there(b.real.copy()), M=M, x0=there(x))
