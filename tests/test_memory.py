@@ -103,3 +103,29 @@ def test_a_buffer_that_was_never_made_gives_nothing_back():
     if done.returncode == 77:
         pytest.skip("low addresses cannot be mapped here")
     assert done.returncode == 0 and done.stdout.strip(), done.stderr
+
+
+ROOM_FOR_PHASES = """
+import resource
+from meshsolve import _core
+
+def pages():
+    return [int(count) for count in open("/proc/self/statm").read().split()[:2]]
+
+_core.keep_free_memory(0)
+mapped, resident = pages()
+for _ in range(200):
+    _core.keep_free_memory(10**7)
+print(*(after - before for after, before in zip(pages(), (mapped, resident))))
+resource.setrlimit(resource.RLIMIT_AS, (pages()[0] * 4096, resource.RLIM_INFINITY))
+_core.keep_free_memory(10**7)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc and limits of Linux")
+def test_room_for_phases_takes_no_memory_before_it_is_used():
+    """Huge pages are asked for where the heap will go on; one of them is made, as a trial. No room for them is no error."""
+    done = subprocess.run([sys.executable, "-c", ROOM_FOR_PHASES], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    mapped, resident = (int(pages) * 4096 for pages in done.stdout.split())
+    assert mapped < 2**26 and resident < 2**22

@@ -161,7 +161,8 @@ void bind_native(nb::module_& m) {
         "How many connected components a symmetric matrix has, and the (n,) number of each row's.");
   m.def("center", centered, "component"_a.noconvert(), "size"_a.noconvert(), "block"_a.noconvert(),
         "Takes the means over components from a block, in place, and returns them.");
-  m.def("keep_free_memory", keep_free_memory, "What a phase frees, the next one takes: see native/buffer.hpp.");
+  m.def("keep_free_memory", [](int64_t entries) { keep_free_memory(32 * static_cast<size_t>(entries)); }, "entries"_a,
+        "Before a matrix of so many entries is analysed: what a phase frees, the next one takes; see native/buffer.hpp.");
   m.def("isa", [] { return std::string(dense<double>().isa); });
 }
 

@@ -35,6 +35,8 @@ constexpr auto slow = std::chrono::microseconds(700);          // what its 512 s
 constexpr auto rest = std::chrono::seconds(10);
 std::atomic<Clock::rep> rests_until{0};
 
+bool resting() { return Clock::now().time_since_epoch().count() < rests_until.load(std::memory_order_relaxed); }
+
 void make_small(char* begin, char* end) {
   if (begin < end) madvise(begin, end - begin, MADV_POPULATE_WRITE);            // older kernels refuse: no harm
 }
@@ -42,8 +44,8 @@ void make_small(char* begin, char* end) {
 // Makes huge pages from `at` on as long as that is quick; returns where it stopped.
 char* make_huge(char* at, char* end) {
   for (; end - at >= static_cast<ptrdiff_t>(huge_page); at += huge_page) {
+    if (resting()) break;
     const Clock::time_point begin = Clock::now();
-    if (begin.time_since_epoch().count() < rests_until.load(std::memory_order_relaxed)) break;
     if (madvise(at, huge_page, MADV_HUGEPAGE) != 0) break;
     make_small(at, at + huge_page);
     const Clock::time_point made = Clock::now();
@@ -52,12 +54,20 @@ char* make_huge(char* at, char* end) {
   return at;
 }
 
+char* first_huge(char* begin) { return begin + (huge_page - reinterpret_cast<uintptr_t>(begin) % huge_page) % huge_page; }
+
+// Pages that are to be huge once they are touched; none where the first one, which is made now, is slow to come.
+void ask_for_huge_pages(void* data, size_t bytes) {
+  char *const end = static_cast<char*>(data) + bytes, *const at = first_huge(static_cast<char*>(data)), *const next = at + huge_page;
+  if (next < end && make_huge(at, next) == next && !resting()) madvise(next, end - next, MADV_HUGEPAGE);
+}
+
 }  // namespace
 
 void make_pages(void* data, size_t bytes, int threads) {
   char* const begin = static_cast<char*>(data);
   char* const end = begin + bytes;
-  char* at = begin + (huge_page - reinterpret_cast<uintptr_t>(begin) % huge_page) % huge_page;
+  char* at = first_huge(begin);
   if (bytes < 2 * huge_page || at > end) at = end;
   make_small(begin, at);
   for_range(threads, (end - at + piece - 1) / piece, 1, [&](int64_t b, int64_t e, int) {
@@ -67,6 +77,7 @@ void make_pages(void* data, size_t bytes, int threads) {
 }
 #else
 void make_pages(void*, size_t, int) {}
+[[maybe_unused]] static void ask_for_huge_pages(void*, size_t) {}
 #endif
 
 #ifdef _WIN32
@@ -88,17 +99,27 @@ void* aligned_block(size_t alignment, size_t bytes) {
 
 // glibc maps each large block by itself until it has seen one of that size freed; from then on these come from its heap. So it is
 // shown one of the largest size that counts, of which no page is ever touched.
-void keep_free_memory() {
 #ifdef __GLIBC__
-  constexpr size_t largest = (size_t{32} << 20) - (size_t{64} << 10);
+namespace {
+constexpr size_t largest = (size_t{32} << 20) - (size_t{64} << 10);
+}
+
+void keep_free_memory(size_t bytes) {
   static const bool shown = [] {
     void* volatile block = std::malloc(largest);       // volatile: or the compiler leaves both calls out
     std::free(block);
     return true;
   }();
   static_cast<void>(shown);
-#endif
+  if (bytes < huge_work) return;
+  if (void* volatile block = std::malloc(largest)) {   // the end of the heap, unless there is as much room before it
+    ask_for_huge_pages(block, largest);
+    std::free(block);
+  }
 }
+#else
+void keep_free_memory(size_t) {}
+#endif
 
 #if defined(__linux__) && !defined(__SANITIZE_ADDRESS__)       // which looks after blocks of the C library alone
 namespace {

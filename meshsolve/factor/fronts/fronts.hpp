@@ -76,7 +76,10 @@ std::vector<int64_t> places(const AssemblyTree& tree, Scalars&& scalars) {
 template <class T>
 Buffer<T> panels(int64_t scalars, int threads) {
   constexpr int64_t large = 1 << 19;
-  if (scalars > large) return_free_memory();
+  if (scalars > large) {
+    return_free_memory();
+    keep_free_memory(scalars * sizeof(T));
+  }
   return Buffer<T>(scalars, threads);
 }
 

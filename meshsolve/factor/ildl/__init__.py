@@ -193,7 +193,7 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
     _require_nonzero(M)
     ordering = ordering if isinstance(ordering, str) else resolve(ordering, Csr(M.n, None, None))
     report = Report(threads=threads, nnz_A=M.nnz)
-    _core.keep_free_memory()
+    _core.keep_free_memory(M.nnz)
     counted = not isinstance(fill_level, (int, np.integer))             # the complete factor is, at least
     matched, rows = matching_and_order(M, pairs, ordering if counted else None, report, threads)
     report.facts["structural_rank"] = matched.rank
