@@ -5,6 +5,9 @@
 // Cost: O(n nnz) bound, near linear in practice. The lists never need more than nnz + n entries: a new element is no
 // longer than the lists that it absorbs; they have nnz / 2 more, so that they are seldom moved together. What takes the time
 // is to wait for lists and nodes of a pivot far from the last one: those of the next pivot are fetched ahead.
+// The long list of a hub is not read again for each of its many neighbours: as long as the bound of its degree, which any pivot
+// next to it may raise by its own degree, has hardly grown, the hub waits. Nothing is written down for it meanwhile: an eliminated
+// neighbour in its list stands for the element that it has become, and an absorbed element for the one that took it.
 #include "mindeg.hpp"
 
 #include <algorithm>
@@ -53,6 +56,7 @@ void MinDegree<Index>::begin(int32_t n, int32_t own, int64_t nnz) {
   apart_.clear();
   members_.clear();
   dense_.clear();
+  behind_.assign(n, 0);
   uint32_t buckets = 64;
   while (buckets < static_cast<uint32_t>(n) && buckets < 4096) buckets *= 2;
   bucket_.assign(buckets, -1);
@@ -94,6 +98,7 @@ bool MinDegree<Index>::run(int32_t* order, double most_flops) {
   while (to_do_ > 0) {
     if ((pivots_.size() & 63) == 63) interrupt::poll();
     const int32_t me = by_degree_.take();
+    if (node_[me].len > kLong) [[unlikely]] catch_up(me);
     const int32_t next = by_degree_.next();   // most often the next pivot
     const bool in_place = node_[me].elen == 0;
     build_element(me);
@@ -171,6 +176,7 @@ void MinDegree<Index>::build_element(int32_t me) {
       const int32_t e = iw_[begin + k];
       gather(node_[e].pos, node_[e].len);
       node_[e].pos = ~static_cast<Index>(me);
+      node_[e].prev = me;
       node_[e].w = 0;
     }
     gather(begin + pivot.elen, pivot.len - pivot.elen);
@@ -198,26 +204,74 @@ void MinDegree<Index>::gather(Index begin, int32_t length) {
   me_end_ = end;
 }
 
-// Stamps every element e next to Lme with stamp_ + |Le \ Lme|: the degree bound of each variable sums these.
+// Puts variables that wait at the end of Lme. Stamps every element e next to the others with stamp_ + |Le \ Lme|: the degree bound of each variable sums these.
 template <class Index>
 void MinDegree<Index>::measure_elements() {
   advance_stamp(0);
-  for (Index p = me_begin_; p < me_end_; ++p) {
-    const Node& a = node_[iw_[p]];
-    const int32_t weight = -a.nv;
-    for (Index q = a.pos; q < a.pos + a.elen; ++q) {
-      Node& e = node_[iw_[q]];
-      if (e.w >= stamp_)
+  Index end = me_end_;
+  for (Index p = me_begin_; p < end; ++p) {
+    Node& a = node_[iw_[p]];
+    if (a.len > kLong) [[unlikely]] {
+      if (may_wait(iw_[p])) {
+        std::swap(iw_[p--], iw_[--end]);
+        continue;
+      }
+      catch_up(iw_[p]);
+    }
+    const int32_t weight = -a.nv, stamp = stamp_;
+    for (const int32_t *q = iw_ + a.pos, *const last = q + a.elen; q < last; ++q) {
+      Node& e = node_[*q];
+      if (e.w >= stamp)
         e.w -= weight;
       else if (e.w != 0)
-        e.w = stamp_ + e.degree - weight;
+        e.w = stamp + e.degree - weight;
     }
   }
+  waiting_ = end;
+}
+
+// Whether a variable of Lme with a long list need not be looked at yet.
+template <class Index>
+bool MinDegree<Index>::may_wait(int32_t i) const {
+  return i < own_ && behind_[i] + pivot_degree_ <= node_[i].degree / kShare;
+}
+
+// The list of a variable that has waited, as it would be by now.
+template <class Index>
+void MinDegree<Index>::catch_up(int32_t i) {
+  if (behind_[i] == 0) return;
+  behind_[i] = 0;
+  Node& a = node_[i];
+  waited_.assign(iw_ + a.pos, iw_ + a.pos + a.len);
+  Index q = a.pos;
+  for (const int32_t j : waited_) {
+    if (node_[j].elen != kElement) continue;
+    Node& element = node_[living(j)];
+    if (element.nv < 0) continue;              // the pivot at work, or it is there already
+    element.nv = -element.nv;
+    iw_[q++] = static_cast<int32_t>(&element - node_);
+  }
+  a.elen = static_cast<int32_t>(q - a.pos);
+  for (Index p = a.pos; p < q; ++p) node_[iw_[p]].nv = -node_[iw_[p]].nv;
+  for (const int32_t j : waited_)
+    if (node_[j].elen >= 0 && node_[j].nv != 0) iw_[q++] = j;
+  a.len = static_cast<int32_t>(q - a.pos);
+}
+
+// The element that holds the variables of e by now. `prev` of an absorbed element leads to it, by ever fewer steps.
+template <class Index>
+int32_t MinDegree<Index>::living(int32_t e) {
+  while (node_[e].w == 0) {
+    const int32_t above = node_[e].prev;
+    if (node_[above].w == 0) node_[e].prev = node_[above].prev;
+    e = above;
+  }
+  return e;
 }
 
 template <class Index>
 void MinDegree<Index>::update_degrees(int32_t me) {
-  for (Index p = me_begin_; p < me_end_; ++p) {
+  for (Index p = me_begin_; p < waiting_; ++p) {
     const int32_t i = iw_[p];
     Node& a = node_[i];
     if (update_variable(me, i)) continue;
@@ -287,6 +341,7 @@ void MinDegree<Index>::absorb_apart(int32_t me, int32_t e) {
     if (node_[iw_[p]].nv != 0 || ~node_[iw_[p]].pos == me) members_.push_back(iw_[p]);       // eliminated with `me`: still one
   apart_.push_back({e, begin, static_cast<int32_t>(members_.size())});
   element.pos = ~static_cast<Index>(me);
+  element.prev = me;
   element.w = 0;
 }
 
@@ -294,7 +349,7 @@ void MinDegree<Index>::absorb_apart(int32_t me, int32_t e) {
 template <class Index>
 void MinDegree<Index>::merge_twins() {
   advance_stamp(longest_);
-  for (Index p = me_begin_; p < me_end_; ++p) {
+  for (Index p = me_begin_; p < waiting_; ++p) {
     const Node& a = node_[iw_[p]];
     if (a.nv >= 0) continue;
     int32_t i = bucket_[static_cast<uint32_t>(a.prev) & bucket_mask_];
@@ -342,7 +397,12 @@ void MinDegree<Index>::finish_element(int32_t me, bool in_place) {
     a.nv = -a.nv;
     iw_[q++] = i;
     if (i >= own_) continue;
-    a.degree = std::min(a.degree + pivot_degree_ - a.nv, left_ - a.nv);
+    const int32_t added = pivot_degree_ - a.nv;
+    if (p >= waiting_) [[unlikely]] {
+      behind_[i] += added + 1;
+      a.degree += node_[me].nv;                // less the pivot, its neighbour
+    }
+    a.degree = std::min(a.degree + added, left_ - a.nv);
     by_degree_.insert(i);
   }
   Node& pivot = node_[me];

@@ -36,10 +36,12 @@ class MinDegree {
     int32_t nv;           // how many vertices it stands for
     int32_t degree;       // bound of its external degree; of an element: the size of its list in vertices
     int32_t w;            // work stamp; 0 for an absorbed element; in the end the place in the order
-    int32_t next, prev;   // neighbours in its degree list or hash bucket; prev holds the hash in a bucket
+    int32_t next, prev;   // neighbours in its degree list or hash bucket; prev holds the hash in a bucket, of an element who took it
   };
   struct Apart { int32_t element, begin, end; };       // [begin, end) of members_
   static constexpr int32_t kElement = -2, kMerged = -3;
+  static constexpr int32_t kLong = 64;           // entries of a list from which it may wait
+  static constexpr int32_t kShare = 4;           // and the bound of its degree grow by a 4th
   static constexpr int32_t kFetched = 8;         // entries of a list that are fetched ahead
 
   void add_node(Index begin, int32_t length);
@@ -52,6 +54,9 @@ class MinDegree {
   void build_element(int32_t me);
   void gather(Index begin, int32_t length);
   void measure_elements();
+  bool may_wait(int32_t i) const;
+  void catch_up(int32_t i);
+  int32_t living(int32_t e);
   void update_degrees(int32_t me);
   bool update_variable(int32_t me, int32_t i);
   [[gnu::noinline]] void absorb_apart(int32_t me, int32_t e);
@@ -73,10 +78,13 @@ class MinDegree {
   std::vector<Apart> apart_;       // elements absorbed by a pivot that was not in their list, and
   std::vector<int32_t> members_;   //   the variables that they had then
   std::vector<int32_t> dense_;     // rows put last
+  std::vector<int32_t> behind_;    // of each variable: 0, or how much the bound of its degree may have grown since its list was read
+  std::vector<int32_t> waited_;    // the list of one that catches up
   int32_t n_ = 0, own_ = 0, filled_ = 0, stamp_ = 2, longest_ = 0;
   int32_t left_ = 0, to_do_ = 0;   // vertices not eliminated, halo included; own ones among them
   int32_t pivot_weight_ = 0, pivot_degree_ = 0;
   Index free_ = 0, me_begin_ = 0, me_end_ = 0;
+  Index waiting_ = 0;              // where those of Lme begin that wait
   uint32_t bucket_mask_ = 0;
 };
 

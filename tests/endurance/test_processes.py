@@ -134,10 +134,12 @@ def test_thousands_of_steps_leave_memory_flat(name):
         gc.collect()
 
     steps(STEPS // 5)
-    before, start = resident(), time.perf_counter()
-    steps(STEPS)
-    grown = resident() - before
-    assert grown < 3, f"{grown:.1f} MiB in {STEPS} steps, {time.perf_counter() - start:.0f} s"
+    start, rounds = time.perf_counter(), []
+    while len(rounds) < 3 and (not rounds or rounds[-1] >= 3):         # a leak comes every time, a huge page of the heap once
+        before = resident()
+        steps(STEPS)
+        rounds.append(resident() - before)
+    assert rounds[-1] < 3, f"{rounds} MiB in {STEPS} steps each, {time.perf_counter() - start:.0f} s"
     assert len(F.report.seconds) <= 6
 
 

@@ -17,6 +17,7 @@ from graphs import (
     path,
     preferential,
     random_graph,
+    shuffled,
     star,
     triangulated,
 )
@@ -68,6 +69,30 @@ def test_tree_and_counts_are_those_of_the_order(n, density, diagonal, seed):
     assert np.array_equal(parent, etree(Q)) and np.array_equal(count, colcount(Q))
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.integers(300, 900), st.integers(1, 12), st.integers(0, 3), st.integers(0, 2**20))
+def test_tree_and_counts_beside_hubs(n, hubs, degree, seed):
+    """The long list of a hub is not read for each of its neighbours; it stands for what they have become. Hubs next to each other,
+    vertices next to hubs alone, twins, a path among the others."""
+    rng = np.random.default_rng(seed)
+    ends = [(rng.integers(0, hubs, m), rng.integers(0, n, m)) for m in (hubs * rng.integers(70, 9 * int(n**0.5)),)]
+    ends += [rng.integers(0, n, (2, degree * n // 2)), rng.integers(0, hubs, (2, hubs)), (np.arange(hubs, n - 1), np.arange(hubs + 1, n))][:rng.integers(1, 5)]
+    A = from_edges(n, np.concatenate([e[0] for e in ends]), np.concatenate([e[1] for e in ends]))
+    P = pattern_of(shuffled(A, seed))
+    o = order.amd(P)
+    check_perm(o, n)
+    if o.elimination is not None:                       # no hub is so long that it is put last
+        Q = P.to_scipy()[o.perm][:, o.perm]
+        assert np.array_equal(o.elimination.parent, etree(Q)) and np.array_equal(o.elimination.colcount, colcount(Q))
+
+
+def hubs_with_leaves(hubs, leaves):
+    """Each leaf is next to two hubs."""
+    each = np.repeat(np.arange(hubs), leaves)
+    leaf = hubs + np.arange(hubs * leaves)
+    return from_edges(hubs * (leaves + 1), np.concatenate([each, (each + 1) % hubs]), np.concatenate([leaf, leaf]))
+
+
 def test_elements_absorbed_by_pivots_outside_their_lists_go_where_they_belong():
     """Vertex 0 is next to a and b alone, which are next to everybody else: the last pivot takes both, and need not be one of them."""
     for a, b in itertools.permutations(range(1, 7), 2):
@@ -105,7 +130,7 @@ def test_chordal_graph_of_cliques_has_no_fill():
 
 
 @pytest.mark.parametrize("make", [lambda: star(100000), lambda: sp.eye_array(100000), lambda: preferential(20000, 3, 0),
-                                  lambda: clique(1500), lambda: path(200000)])
+                                  lambda: clique(1500), lambda: path(200000), lambda: hubs_with_leaves(300, 4000)])
 def test_hostile_graphs_are_quick(make):
     A = make()
     start = time.process_time()
