@@ -1,5 +1,8 @@
 """Intake: what users hand over, checked and converted without touching it."""
 
+import os
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -235,6 +238,23 @@ def test_the_residual_of_a_right_hand_side_in_half_precision():
     """The square of its norm is above what half precision holds."""
     _, info = ms.solve(sp.eye_array(50), np.full(50, 1000, np.float16))
     assert info.converged and info.relative_residual == 0
+
+
+@pytest.mark.parametrize("columns", [1, 3, 40])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_lengths_of_columns(columns, order):
+    x = np.asarray(np.random.default_rng(columns).standard_normal((500, columns)), order=order)
+    assert np.allclose(arrays.lengths(x), np.linalg.norm(x, axis=0), rtol=1e-14)
+    assert np.allclose(arrays.lengths(x * 1e200), np.linalg.norm(x, axis=0) * 1e200, rtol=1e-14)
+
+
+def test_lengths_are_not_left_to_the_threads_of_blas():
+    """Which sums in another order on each number of them, and made each column of a pinned solve wait for a thread of its own."""
+    code = "import numpy as np; from meshsolve.arrays import lengths; x = np.random.default_rng(0).standard_normal(200_001)" \
+           "; print(lengths(x[:, None])[0].hex())"
+    told = [subprocess.run([sys.executable, "-c", code], env={**os.environ, "OPENBLAS_NUM_THREADS": threads}, capture_output=True,
+                           text=True, check=True).stdout for threads in "12"]
+    assert told[0] == told[1]
 
 
 def test_dlpack_input():
