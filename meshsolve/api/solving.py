@@ -32,6 +32,7 @@ from meshsolve.types import Array, ArrayLike, Chosen, Device, Matrix
 LARGE_FACTOR = 2e4          # operations of Cholesky per entry of A from which ParAC and its iterations are faster; and
 LARGE_SCALE_FREE = 8e3      # of a scale-free graph, where the iterations are few
 SMALL = 20_000              # rows up to which Cholesky is not asked what it costs
+UNSOLVED = 0.1              # relative residual of b without its means that shows a null space beyond constants, as of a free elastic body
 PRECHECK, GAIN = 20, 1e4    # iterations with the diagonal alone, and the gain that makes a factor needless
 ILL = "A is singular, badly scaled or badly conditioned, and b is solved as well as rounding allows"
 
@@ -122,9 +123,15 @@ def _solve_symmetric(A, b, method, rtol, threads, device, place):
         return _solve_ildl(A, b, rtol, threads, device)
     inside = _in_range(F, b) if pinned else b
     x = F.solve(inside)
-    residual = _residual_there(A, x, b) if place == "cuda" else _relative_residual(M, x, b, thread_count(threads))
-    outside = pinned and not residual <= rtol and _largest(b - inside) > 0.1 * rtol * _largest(b)
-    return x, _direct("cholesky", residual, rtol, F, OUTSIDE if outside else ILL)
+    measure = (lambda b: _residual_there(A, x, b)) if place == "cuda" else (lambda b: _relative_residual(M, x, b, thread_count(threads)))
+    residual, blame = measure(b), ILL
+    if pinned and not residual <= rtol:
+        rest = measure(inside)
+        if method == "auto" and rest > UNSOLVED and device != "cuda":
+            return _solve_ildl(A, b, rtol, threads, device)
+        if rest <= rtol and _largest(b - inside) > 0.1 * rtol * _largest(b):
+            blame = OUTSIDE
+    return x, _direct("cholesky", residual, rtol, F, blame)
 
 
 def _takes_constants_to_zero(A, M):

@@ -140,7 +140,10 @@ class CholeskyFactor(Factor):
         pattern = self.symbolic.matrix_pattern
         span = slice(pattern.indptr[row], pattern.indptr[row + 1])
         diagonal = float(device.to_host(data[span])[pattern.indices[span] == row].sum())
-        if diagonal > 0:
+        if diagonal > 0 and hasattr(self._constraint, "center"):
+            causes = ("A takes more than constants to 0 (rotations of an elastic body without supports?), its weights span more decades "
+                      "than float64 resolves, or A is indefinite: ildl takes it")
+        elif diagonal > 0:
             causes = ("A may be a Laplacian, singular by construction: use pin=True, fix some rows (fixed=), or add a mass "
                       "term; or A is indefinite: ildl takes it")
         elif diagonal == 0:

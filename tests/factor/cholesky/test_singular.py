@@ -86,3 +86,32 @@ def test_a_pin_that_rounding_cuts_off_is_not_asked_for_again():
     with pytest.raises(ms.NotPositiveDefiniteError, match="vanish in rounding") as told:
         ms.cholesky(np.diag(W.sum(axis=1)) - W, pin=True, device="cpu")
     assert told.value.column in (1, 2)
+
+
+def truss(m):
+    """Stiffness of m x m joints with bars along sides and diagonals, (2 m^2, 2 m^2), free to shift and to turn; and the joints."""
+    joints, at = np.argwhere(np.ones((m, m))), np.arange(m * m).reshape(m, m)
+    pairs = ((at[1:], at[:-1]), (at[:, 1:], at[:, :-1]), (at[1:, 1:], at[:-1, :-1]), (at[1:, :-1], at[:-1, 1:]))
+    ends = np.concatenate([np.stack([a.ravel(), b.ravel()], 1) for a, b in pairs])
+    along = joints[ends[:, 0]] - joints[ends[:, 1]]
+    along = along / np.linalg.norm(along, axis=1)[:, None]
+    columns = (2 * ends[:, :, None] + [0, 1]).ravel()
+    strain = sp.csr_array((np.hstack([along, -along]).ravel(), columns, 4 * np.arange(len(ends) + 1)), shape=(len(ends), 2 * m * m))
+    return (strain.T @ strain).tocsr(), joints
+
+
+@pytest.mark.filterwarnings("ignore::meshsolve.ConvergenceWarning")
+@pytest.mark.parametrize("m", [5, 12, 20, 31])
+def test_an_elastic_body_without_supports(m):
+    """Its rows sum to 0, but it takes rotations to 0 as well, so one pin is not enough, which rounding may hide."""
+    K, joints = truss(m)
+    sheared = np.stack([0 * joints[:, 0], (joints[:, 0] == m - 1) * 1.0], 1).ravel()
+    x, info = ms.solve(K, sheared)
+    assert not info.converged and np.linalg.norm(sheared - K @ x) <= 1.001 * np.linalg.norm(sheared) and "means" not in info.reason
+    pulled = np.stack([(joints[:, 0] == m - 1) * 1.0 - (joints[:, 0] == 0), 0 * joints[:, 0]], 1).ravel()
+    x, info = ms.solve(K, pulled)
+    assert info.converged and np.linalg.norm(pulled - K @ x) <= 1e-10 * np.linalg.norm(pulled)
+    try:
+        ms.cholesky(K, pin=True)
+    except ms.NotPositiveDefiniteError as e:
+        assert "rotations" in str(e) and "use pin" not in str(e)
