@@ -16,7 +16,7 @@ from meshsolve.arrays import as_array, as_csr, as_number, as_rhs, as_symmetric, 
 from meshsolve.constraints import Pinned, takes_constants_to_zero, vanish
 from meshsolve.device import asarray, errors, holds, on_cpu, scalar, to_device, to_host, xp
 from meshsolve.device_arrays import as_device_csr, as_device_rhs, device_lengths, on_device, place_for, uploaded
-from meshsolve.errors import ConvergenceWarning, NotPositiveDefiniteError, NotSymmetricError
+from meshsolve.errors import ConvergenceWarning, NotPositiveDefiniteError, NotSymmetricError, OutOfMemoryError
 from meshsolve.factor import parac as _parac
 from meshsolve.factor.cholesky import CholeskyFactor, Values
 from meshsolve.factor.fronts.cuda import residual as _residual_on_device
@@ -31,7 +31,8 @@ from meshsolve.types import Array, ArrayLike, Chosen, Device, Matrix
 
 LARGE_FACTOR = 2e4          # operations of Cholesky per entry of A from which ParAC and its iterations are faster; and
 LARGE_SCALE_FREE = 8e3      # of a scale-free graph, where the iterations are few
-SMALL = 20_000              # rows up to which Cholesky is not asked what it costs
+COLUMN = 0.25               # time of the iterations for one more right-hand side beside all of ParAC for the first
+SMALL = 5_000               # rows up to which Cholesky is not asked what it costs
 UNSOLVED = 0.1              # relative residual of b without its means that shows a null space beyond constants, as of a free elastic body
 PRECHECK, GAIN = 20, 1e4    # iterations with the diagonal alone, and the gain that makes a factor needless
 ILL = "A is singular, badly scaled or badly conditioned, and b is solved as well as rounding allows"
@@ -50,10 +51,10 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
         ``"parac"`` is conjugate gradients with :func:`parac`'s factor, or with the diagonal alone where twenty iterations show
         that it is good enough; A is a Laplacian or has non-negative row sums. ``"ildl"`` is SQMR with an incomplete factor where
         the complete one is large, and more factor where that is slow: ``info.report`` tells the steps. ``"auto"`` takes ParAC
-        for Laplacians whose Cholesky factor would be large (3-D grids, social networks, anything with hubs), Cholesky for other
-        positive definite matrices, LDL^T for other symmetric ones, and LU where A is not symmetric. A Laplacian, or any definite
-        matrix whose rows all sum to 0, is singular: x has mean 0 on each component, and where b does not sum to 0 there, ``info``
-        tells the residual that is left.
+        for Laplacians whose Cholesky factor would be large (3-D grids, social networks, anything with hubs) beside the number of
+        right-hand sides, Cholesky for other positive definite matrices, LDL^T for other symmetric ones, and LU where A is not
+        symmetric. A Laplacian, or any definite matrix whose rows all sum to 0, is singular: x has mean 0 on each component, and
+        where b does not sum to 0 there, ``info`` tells the residual that is left.
     rtol : float
         Relative residual at which ``info.converged`` is true.
     threads : int, optional
@@ -102,18 +103,23 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
 
 def _solve_symmetric(A, b, method, rtol, threads, device, place):
     """Cholesky or ParAC; or for ``"auto"`` what takes A where it turns out to be neither."""
+    kind = ""
     try:
         M = None if method == "cholesky" and place == "cuda" else _fitting(as_symmetric(A), b)
         kind = "" if method == "cholesky" else _graph_kind(M, thread_count(threads))
         pinned = kind == "singular" or kind == "" and _takes_constants_to_zero(A, M)
         if kind == "hubs":
             return _solve_parac(M, b, rtol, threads, place)
-        most = _most_operations(kind, M)
+        most = _most_operations(kind, M, _columns(b))
         sym, factor = _analysis(A, M, pinned, threads, place, most)
         if sym.flops > most:
             return _solve_parac(M, b, rtol, threads, place)
         F = factor()
     except TooManyOperations:
+        return _solve_parac(M, b, rtol, threads, place)
+    except OutOfMemoryError:
+        if not kind:
+            raise
         return _solve_parac(M, b, rtol, threads, place)
     except (NotSymmetricError, NotPositiveDefiniteError) as e:
         if method == "cholesky":
@@ -209,11 +215,16 @@ def prefers_parac(M, sym):
     return kind == "hubs" or sym.flops > _most_operations(kind, M)
 
 
-def _most_operations(kind, M):
-    """Operations up to which Cholesky takes a matrix of this kind."""
+def _most_operations(kind, M, columns=1):
+    """Operations up to which Cholesky takes a matrix of this kind: more where iterations would have many columns to solve for."""
     if not kind:
         return np.inf
-    return (LARGE_SCALE_FREE if is_scale_free(M) else LARGE_FACTOR) * M.nnz
+    return (LARGE_SCALE_FREE if is_scale_free(M) else LARGE_FACTOR) * M.nnz * (1 + COLUMN * max(columns - 1, 0))
+
+
+def _columns(b):
+    """How many real right-hand sides b is."""
+    return (b.shape[1] if b.ndim == 2 else 1) * (2 if b.dtype.kind == "c" else 1)
 
 
 def _graph_kind(M, threads=1):

@@ -461,6 +461,35 @@ def test_solve_foresees_a_cholesky_that_is_far_too_large(monkeypatch):
     assert info.method == "parac" and info.converged and np.linalg.norm(L @ x - b) <= 1.01e-10 * np.linalg.norm(b)
 
 
+def test_solve_counts_the_columns_of_b():
+    """Sixty-four columns by iterations took six times as long as one factor."""
+    L = ms.datasets.grid3d(36)
+    X, info = ms.solve(L, L @ np.random.default_rng(0).standard_normal((36**3, 64)))
+    assert info.method == "cholesky" and info.converged
+
+
+def test_solve_iterates_where_the_memory_is_too_small_for_a_factor(monkeypatch):
+    from meshsolve.api import solving
+
+    def starved(*args, **options):
+        raise ms.OutOfMemoryError("the factor needs 1 GiB")
+
+    monkeypatch.setattr(solving, "CholeskyFactor", starved)
+    L = ms.datasets.grid2d(40, 40)
+    b = L @ np.random.default_rng(0).standard_normal(1600)
+    assert ms.solve(L, b)[1].method in ("parac", "jacobi")
+    with pytest.raises(ms.OutOfMemoryError):
+        ms.solve(L, b, method="cholesky")
+
+
+def test_solve_asks_what_a_graph_of_some_thousand_vertices_costs():
+    """Of L + I as of L: a complete factor of this one takes ten times as long as its iterations."""
+    A = ms.datasets.preferential(12_000, 3) + 0.1 * sp.eye_array(12_000)
+    b = A @ np.random.default_rng(0).standard_normal(12_000)
+    x, info = ms.solve(A, b)
+    assert info.method in ("parac", "jacobi") and info.converged and np.linalg.norm(A @ x - b) <= 1.01e-10 * np.linalg.norm(b)
+
+
 def test_solve_takes_parac_sooner_on_scale_free_graphs():
     L = ms.datasets.rmat(15, edges_per_vertex=2)
     b = L @ np.random.default_rng(0).standard_normal(L.shape[0])
