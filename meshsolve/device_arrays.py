@@ -205,9 +205,7 @@ class Positions:
             return self.take
         outside = find(keys, own) < 0
         if bool(outside.any()):
-            row, column = _entry(own[xp.argmax(outside)], names)
-            raise PatternMismatchError(
-                f"A has an entry at row {row}, column {column} that is not in the analysed pattern; analyse A anew", row, column)
+            raise PatternMismatchError.at(*_entry(own[xp.argmax(outside)], names))
         return self._found(own, keys)
 
     def _found(self, own, keys):

@@ -4,6 +4,8 @@ Every exception derives from :class:`MeshsolveError` and from the built-in excep
 which the input failed, in the caller's numbering, as an attribute.
 """
 
+from __future__ import annotations
+
 
 class MeshsolveError(Exception):
     """Base of every exception that meshsolve raises on purpose."""
@@ -51,6 +53,12 @@ class PatternMismatchError(InvalidInputError):
     def __init__(self, message: str, row: int = -1, column: int = -1) -> None:
         super().__init__(message)
         self.row, self.column = row, column
+
+    @classmethod
+    def at(cls, row: int, column: int) -> PatternMismatchError:
+        """The error for this entry of A, in the caller's numbering."""
+        return cls(f"A has an entry at row {row}, column {column} that is not in the analysed pattern: analyse A anew, or a matrix with "
+                   "all entries that will occur (scipy drops zeros from sums of matrices)", row, column)
 
 
 class OutOfMemoryError(MeshsolveError, MemoryError):

@@ -263,5 +263,4 @@ def values_in(pattern, M, names=None):
     row, column = int(np.searchsorted(M.indptr, missing, side="right")) - 1, int(M.indices[missing])
     if names is not None:
         row, column = int(names[row]), int(names[column])
-    raise PatternMismatchError(
-        f"A has an entry at row {row}, column {column} that is not in the analysed pattern; analyse A anew", row, column)
+    raise PatternMismatchError.at(row, column)

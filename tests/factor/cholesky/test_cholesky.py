@@ -294,6 +294,17 @@ def test_symbolic_is_used_again():
     assert np.array_equal(again.factor(A).L.data, sym.factor(A).L.data)
 
 
+def test_entries_that_scipy_dropped_are_outside_the_pattern_and_the_error_says_why():
+    P = spd(grid(5, 6))
+    slack = sp.csr_array(0.0 * P + sp.eye_array(30))
+    assert slack.nnz == 30
+    with pytest.raises(ms.PatternMismatchError, match="scipy drops zeros"):
+        ms.cholesky(slack).refactor(slack + P)
+    with pytest.raises(ms.PatternMismatchError, match="scipy drops zeros"):
+        ms.lu(slack).refactor(slack + P)
+    assert np.allclose((slack + P) @ ms.analyze(P).factor(slack).refactor(slack + P).solve(np.ones(30)), 1)
+
+
 def test_report_tells_phases_and_sizes():
     A = spd(grid(30, 30))
     F = ms.cholesky(A)
