@@ -72,6 +72,17 @@ def by_rows(measure, size, x):
     return of
 
 
+def beside_rows(measure, size):
+    """``measure`` with the componentwise backward error: each row of the residual beside its row of ``size``, |A| |x| + |b|."""
+    def of(now, b):
+        r, _ = measure(now, b)
+        with np.errstate(all="ignore"):
+            error = float((abs(r) / (size + (size == 0))).max())
+        return r, error if np.isfinite(error) else np.inf
+
+    return of
+
+
 def refine(residual, b, x, solve, enough, target, most):
     """Correct x, where its backward error is above ``enough``, by ``solve(b - A x)`` until it is at most ``target`` or no longer
     halves.

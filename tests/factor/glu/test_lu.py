@@ -604,3 +604,20 @@ def test_a_factor_that_cannot_be_brought_back_says_so(engine, monkeypatch):
     with pytest.raises(ms.OutOfMemoryError, match="it is lost"):
         F.solve(np.ones(1600))
     assert abs(A @ F.refactor(A).solve(np.ones(1600)) - 1).max() < 1e-12
+
+
+@pytest.mark.parametrize("engine", ["columns", "fronts"])
+@pytest.mark.parametrize("trans", ["N", "T"])
+def test_stale_pivots_lose_no_digits_in_rows_that_are_small_beside_others(engine, trans):
+    """An interior point method: the (1, 1) block moves apart by decades, and the largest row hid what was left in the others."""
+    rng = np.random.default_rng(0)
+    n, m = 400, 200
+    J = sp.random_array((m, n), density=4 / n, rng=rng) + sp.eye_array(m, n)
+    b = rng.standard_normal(n + m)
+    towards, F = rng.uniform(-0.5, 1, n), None
+    for decades in range(10):
+        K = sp.csr_array(sp.block_array([[-sp.diags_array(10 ** (decades * towards)), J.T], [J, None]]))
+        F = ms.lu(K, engine=engine) if F is None else F.refactor(K)
+        for right in (b, b[::-1]):                                   # the first solve, and one after it
+            x = F.solve(right, trans=trans)
+            assert np.max(abs(K @ x - right) / (abs(K) @ abs(x) + abs(right))) < 1e-9
