@@ -143,6 +143,7 @@ def parac(L, ordering="auto", samples="auto", rhs=1, seed=0, dtype=np.float64, t
         graph = _graph(M, threads, edges=on_device or _may_be_rounds(ordering))
     ordering = _choose_ordering(ordering, graph, M)
     samples = _choose_samples(samples, M, rhs)
+    _require_countable(samples * (graph.max_degree + graph.grounded))
     perm = None
     if isinstance(ordering, str) and ordering == "rounds":
         with report.phase("numeric"):
@@ -228,6 +229,12 @@ def _choose_ordering(ordering, graph, M):
                 'take ordering="nnz_sort" or "auto"')
         warn('a random order costs iterations: ordering="auto" is better on every graph', MeshsolveWarning)
     return ordering
+
+
+def _require_countable(copies):
+    """The copies of a vertex's edges are counted in int32, on every device."""
+    if copies > np.iinfo(np.int32).max:
+        raise InvalidInputError(f"a vertex of L has {copies:,} copies of edges, more than can be counted: take fewer samples")
 
 
 def _choose_samples(samples, M, rhs):

@@ -539,3 +539,11 @@ def test_a_factor_says_how_its_numbers_are_stored():
     L = ms.datasets.grid2d(6, 5)
     assert "dtype=float32" in repr(ms.parac(L, dtype=np.float32)) and "dtype=float64" in repr(ms.parac(L))
     assert "dtype=float32" in repr(ms.ildl(ms.datasets.kkt(20, 10), dtype=np.float32))
+
+
+def test_copies_of_edges_that_cannot_be_counted_are_refused():
+    """They are counted in int32: negative counts spoiled the rows of the graph."""
+    n = 2_200_000
+    star = laplacian(n, np.zeros(n - 1, np.int32), np.arange(1, n, dtype=np.int32), np.ones(n - 1))
+    with pytest.raises(ms.InvalidInputError, match="copies of edges"):
+        ms.parac(star, samples=1000)
