@@ -50,8 +50,6 @@ class Nodes {
     return c << bits;
   }
 
-  void clear() { used_.store(0, std::memory_order_relaxed); }        // chunks are kept for the next nodes
-
   static constexpr uint32_t bits = 13, size = 1u << bits;
 
  private:
