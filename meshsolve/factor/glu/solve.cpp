@@ -280,8 +280,9 @@ SolvePlan solve_plan(const FrontPlan& p) {
   if (out.block < 0) return out;
   const int32_t first = p.block_front[out.block], end = p.block_front[out.block + 1];
   const std::vector<fronts::Schedule::Task>& tasks = out.schedule.tasks;
-  while (tasks[out.begin].begin < first) ++out.begin;
-  for (out.end = out.begin; out.end < static_cast<int32_t>(tasks.size()) && tasks[out.end].end <= end; ++out.end) {
+  const int32_t count = static_cast<int32_t>(tasks.size());
+  while (out.begin < count && tasks[out.begin].begin < first) ++out.begin;       // a large front by itself is no task
+  for (out.end = out.begin; out.end < count && tasks[out.end].end <= end; ++out.end) {
     const int32_t up = out.schedule.parent[out.end];
     out.parent.push_back(up < 0 ? -1 : up - out.begin);
   }
