@@ -190,8 +190,8 @@ template <class T>
 void ColumnFactor<T>::allocate() {
   l_ = Buffer<T>(plan_->pattern.l_row.size());
   u_ = Buffer<T>(plan_->pattern.u_row.size());
-  pivot_ = Buffer<T>(plan_->frame.n());
   outside_ = Buffer<T>(plan_->outside.row.size());
+  pivot_ = Buffer<T>(plan_->frame.n());                // last: it tells whether all are there
 }
 
 template <class T>

@@ -219,10 +219,10 @@ Outcome FrontFactor<T>::factor(const Scalar<T>* Ax, const Pivoting& rule, int th
   const FrontPlan& p = *plan_;
   const AssemblyTree& tree = p.tree;
   if (!fronts_.data()) {
-    fronts_ = Buffer<T>(p.base.back() + solve_padding, threads);
-    std::fill(fronts_.data() + p.base.back(), fronts_.data() + p.base.back() + solve_padding, T(0));
     outside_ = Buffer<T>(p.outside.source.size());
     exchange_.resize(p.frame.n());
+    fronts_ = Buffer<T>(p.base.back() + solve_padding, threads);           // last: it tells whether all are there
+    std::fill(fronts_.data() + p.base.back(), fronts_.data() + p.base.back() + solve_padding, T(0));
   }
   const auto kept = fronts::plan_of(tree, threads);
   const fronts::Schedule& plan = *kept;

@@ -228,11 +228,11 @@ template <class T>
 int32_t Complete<T>::factor(const double* Ax, int threads) {
   if (!panels_.data()) {
     const int64_t n = tree_->n();
-    panels_ = fronts::panels<T>(panel_ptr_.back(), threads);
     names_.resize(n);
     d_ = Buffer<T>(n);
     e_ = Buffer<T>(n);
     state_.resize(tree_->count());
+    panels_ = fronts::panels<T>(panel_ptr_.back(), threads);               // last: it tells whether all are there
   }
   return values_.factor(*tree_, Ax, threads, [&](const T* values) { return run(values, threads); });
 }

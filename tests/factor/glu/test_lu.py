@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse as sp
+import starved
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -621,3 +622,43 @@ def test_stale_pivots_lose_no_digits_in_rows_that_are_small_beside_others(engine
         for right in (b, b[::-1]):                                   # the first solve, and one after it
             x = F.solve(right, trans=trans)
             assert np.max(abs(K @ x - right) / (abs(K) @ abs(x) + abs(right))) < 1e-9
+
+
+def test_the_largest_block_may_be_one_front():
+    """It is no task of a solve; those of the block before it are none of its."""
+    rng = np.random.default_rng(3)
+    grid, dense = ms.datasets.grid2d(170, 170, boundary="dirichlet"), sp.csr_array(rng.standard_normal((1500, 1500)))
+    A = sp.csr_array(sp.block_diag([dense, grid]))
+    F, b = ms.lu(A, engine="fronts", ordering="amd"), rng.standard_normal(A.shape[0])
+    assert F._analysis.block_ptr.tolist() == [0, grid.shape[0], A.shape[0]]
+    for trans, B in (("N", A), ("T", A.T)):
+        assert abs(B @ F.solve(b, trans=trans) - b).max() < 1e-7
+
+
+REFUSED_ONCE = """
+import numpy as np
+import meshsolve as ms
+
+A = ms.datasets.grid2d(40, 40, boundary="dirichlet")
+b = np.arange(1600.0)
+made = [ms.lu(A, engine="fronts", threads=1), ms.lu(A, engine="columns", threads=1)]
+solutions = [F.solve(b) for F in made]
+for F, x in zip(made, solutions, strict=True):
+    for k in range(40):
+        F._build()
+        starve(64, 1 << 40, k)
+        try:
+            F._factor.factor(F._data, 0.1, 1e-13, 1e-8, 1)
+        except MemoryError:
+            pass
+        feed()
+        F._factor.factor(F._data, 0.1, 1e-13, 1e-8, 1)
+        assert np.array_equal(F.solve(b), x), k
+print("ok")
+"""
+
+
+@starved.available
+def test_a_factor_that_found_no_memory_may_be_made_later():
+    """The arrays that it got before count for nothing until the last one is there."""
+    assert starved.python(REFUSED_ONCE) == "ok\n"

@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import starved
 from hypothesis import given
 from hypothesis import strategies as st
 from saddles import eigenvalue_signs, rank_deficient, regular, spoiled, symmetric
@@ -250,3 +251,31 @@ def test_zenios_keeps_its_structural_rank(data_dir):
     b = A @ np.random.default_rng(0).standard_normal(A.shape[0])
     K = ms.ildl(A)
     assert K.structural_rank == 266 and ms.solve(A, b, method="ildl", rtol=1e-9)[1].converged
+
+
+REFUSED_ONCE = """
+import numpy as np
+import meshsolve as ms
+
+A = ms.datasets.kkt(600, 200)
+b = np.arange(1.0 * A.shape[0])
+K = ms.ildl(A, fill_level=None, threads=1)
+x = K.solve(b)
+for k in range(40):
+    K._core._prepare()
+    starve(64, 1 << 40, k)
+    try:
+        K._core.factor(K._scaled, K.scale)
+    except MemoryError:
+        pass
+    feed()
+    K._core.factor(K._scaled, K.scale)
+    assert np.array_equal(K.solve(b), x), k
+print("ok")
+"""
+
+
+@starved.available
+def test_a_factor_that_found_no_memory_may_be_made_later():
+    """The arrays that it got before count for nothing until the last one is there."""
+    assert starved.python(REFUSED_ONCE) == "ok\n"
