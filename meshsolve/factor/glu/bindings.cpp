@@ -224,7 +224,7 @@ void bind_glu(nb::module_& m) {
   bind_lower_solve<double>(m);
   bind_lower_solve<Complex>(m);
   m.def("lu_levels", [](In<int64_t> l_ptr, In<int32_t> l_row, In<int64_t> u_ptr, In<int32_t> u_column, const std::string& rule) {
-    return to_numpy(glu::levels(pattern(l_ptr, l_row), pattern(u_ptr, u_column), level_rule(rule)));
+    return to_numpy(released([&] { return glu::levels(pattern(l_ptr, l_row), pattern(u_ptr, u_column), level_rule(rule)); }));
   }, "l_ptr"_a.noconvert(), "l_row"_a.noconvert(), "u_ptr"_a.noconvert(), "u_column"_a.noconvert(), "rule"_a,
      "Levels of the columns; rule is upper, relaxed or exact.");
 }
