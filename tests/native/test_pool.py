@@ -16,6 +16,8 @@ import scipy.sparse as sp
 
 import meshsolve as ms
 from meshsolve import datasets
+from meshsolve.arrays import as_csr
+from meshsolve.factor.glu.refine import residual
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -304,6 +306,42 @@ def test_ctrl_c_is_heard_while_the_caller_waits_for_a_worker():
     A = sp.block_diag([expander(200_000), expander(10_000)], format="csr")
     for _ in range(3):
         assert (delay := interrupted(lambda: ms.order.nested_dissection(A, threads=2), 0.7)) is not None and delay < 1.5
+
+
+def long_steps():
+    """Calls on one thread that spend most of their time in one step of the C++ core, by name."""
+    rng = np.random.default_rng(0)
+    wide = sp.random_array((1300, 1300), density=0.02, rng=rng) + sp.eye_array(1300)
+    blocks = ms.lu(sp.csr_array(sp.block_array([[wide, wide], [None, sp.eye_array(1300)]])), threads=1, repivot=False)
+    scattered = sp.random_array((25_000, 25_000), density=2e-3, rng=rng, format="csr")
+    scattered = sp.csr_array(scattered + scattered.T + sp.eye_array(25_000))
+    solid, dense = datasets.grid3d(18, boundary="dirichlet"), sp.csr_array(rng.standard_normal((1000, 1000)) + 1j)
+    incomplete, sampled = ms.ildl(solid, fill_level=12, droptol=0, threads=1), ms.parac(solid, samples=300, threads=1)
+    many, M = np.ones((solid.shape[0], 3000)), as_csr(solid)
+    return {
+        "the rows of U above its blocks": lambda: blocks.U,
+        "rows of similar patterns": lambda: ms.ildl(scattered, fill_level=0, blocking="BR", ordering="natural", threads=1),
+        "a left-looking factorization": lambda: ms.lu(dense, engine="columns", threads=1),
+        "the backward error of many columns": lambda: residual(M, False, many, many),
+        "an incomplete factor applied to many columns": lambda: incomplete @ many,
+        "a sampled factor applied to many columns": lambda: sampled @ many,
+    }
+
+
+@pytest.fixture(scope="module")
+def steps():
+    return long_steps()
+
+
+@pytest.mark.parametrize("name", ["the rows of U above its blocks", "rows of similar patterns", "a left-looking factorization",
+                                  "the backward error of many columns", "an incomplete factor applied to many columns",
+                                  "a sampled factor applied to many columns"])
+def test_ctrl_c_is_heard_within_a_long_step(steps, name):
+    start = time.perf_counter()
+    steps[name]()
+    took = time.perf_counter() - start
+    delays = (interrupted(steps[name], 0.1 * took) for _ in range(5))           # on a busy machine one may be late
+    assert any(delay is not None and delay < 0.15 * took + 0.12 for delay in delays)
 
 
 # ---- progress -----------------------------------------------------------------------------------------------------------

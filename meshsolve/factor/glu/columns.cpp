@@ -15,6 +15,7 @@ namespace ms::glu {
 namespace {
 
 constexpr double parallel_work = 400'000;        // below which one thread is faster
+constexpr int32_t looks = 64;                    // columns between two looks for Ctrl-C: the last ones may take ms each
 
 // Entries of A by columns of B: inside the diagonal blocks, and above them.
 void distribute(ColumnPlan& p, const Pattern& A) {
@@ -134,15 +135,17 @@ Outcome ColumnFactor<T>::run(const Scalar<T>* Ax, const Pivoting& rule, int thre
   interrupt::begin(n);
   if (threads == 1) {
     for (int32_t k = 0; k < n; ++k) {
-      if (k % 1024 == 0) interrupt::poll();
+      if (k % looks == 0) interrupt::poll();
       column(k, Ax, rule, dense_[0].data(), outcome[0]);
     }
     return outcome[0];
   }
   if (tasks_.threads != threads) tasks_ = column_tasks(*plan_, threads);
   for_tree(threads, tasks_.parent, [&](int32_t task, int worker) {
-    for (int32_t q = tasks_.begin[task]; q < tasks_.begin[task + 1]; ++q)
+    for (int32_t q = tasks_.begin[task]; q < tasks_.begin[task + 1]; ++q) {
+      if (q % looks == 0) interrupt::poll();
       column(tasks_.column[q], Ax, rule, dense_[worker].data(), outcome[worker]);
+    }
     interrupt::advance(tasks_.begin[task + 1] - tasks_.begin[task]);
   });
   for (int w = 1; w < threads; ++w) {

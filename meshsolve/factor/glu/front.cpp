@@ -114,6 +114,7 @@ void update_columns(const Front<T>& f, int64_t j, int64_t e, int64_t b, int64_t 
   const DenseLU<T>& d = dense_lu<T>();
   T t[tile_columns * pivot_block];
   for (int64_t q = b; q < stop; q += tile_columns) {
+    interrupt::poll();                    // for_range does not on one thread
     const int64_t width = std::min(tile_columns, stop - q), k = e - j;
     T* const top = f.P + j + q * f.ldp;
     for (int64_t c = 0; c < width; ++c)
@@ -138,6 +139,7 @@ int64_t factor_front(const Front<T>& f, const Pivoting& rule, int threads) {
     exchange_rest(f, j, e);
     for_range(threads, f.u, tile_rows, [&](int64_t b, int64_t stop, int) {
       for (int64_t r = b; r < stop; r += tile_rows) {
+        interrupt::poll();
         const int64_t m = std::min(tile_rows, stop - r);
         d.solve_upper(m, k, D, f.ldp, f.P + f.w + r + j * f.ldp, f.ldp);
         d.solve_unit(m, k, D, f.ldp, f.Q + r + j * f.ldq, f.ldq);

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "glu.hpp"
+#include "native/interrupt.hpp"
 
 namespace ms::glu {
 
@@ -45,6 +46,7 @@ void lower_solve(const Pattern& L, const S* l, const Pattern& F, const S* f, std
   std::vector<int32_t> mark(L.n, -1), found;
   ptr.assign(1, 0);
   for (int32_t c = 0; c < F.n; ++c) {
+    if (c % 16 == 0) interrupt::poll();
     found.clear();
     for (int64_t p = F.ptr[c]; p < F.ptr[c + 1]; ++p) {
       dense[F.idx[p]] += f[p];

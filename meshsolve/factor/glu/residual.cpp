@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "glu.hpp"
+#include "native/interrupt.hpp"
 
 namespace ms::glu {
 namespace {
@@ -81,6 +82,7 @@ double residual(const Pattern& A, const S* data, bool transposed, Strided<const 
                 int64_t k) {
   double norm = transposed ? column_norm(A, data) : 0, worst = 0;
   for (int64_t c = 0; c < k; ++c) {
+    interrupt::poll();
     if (transposed)
       subtract_columns(A, data, x.from(c), b.from(c), r.from(c));
     else

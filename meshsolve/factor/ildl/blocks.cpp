@@ -21,7 +21,7 @@ class Levels {
     out.ptr.assign(1, 0);
     out.above_ptr.assign(1, 0);
     for (int32_t i = 0; i < count_; ++i) {
-      if (i % 4096 == 0) interrupt::poll();
+      if (i % 64 == 0) interrupt::poll();
       list_.clear();
       original(i, out);
       pull(i, out);

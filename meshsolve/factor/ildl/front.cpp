@@ -138,6 +138,7 @@ int32_t eliminate(const Front<T>& f, bool root, const LdlRule& rule, Worker& wor
   worker.order.resize(p);
   Search<int64_t> next{.end = p};
   for (bool more = p > 0; more;) {
+    interrupt::poll();                         // a front may be a dense matrix
     const int64_t k = next.k, w = next.width();
     const int64_t found = dense_ldl<T>().eliminate(m - k, w, f.at(k, k), f.state.ld, product + k + k * ld, ld, worker.order.data(),
                                                    f.state.d + k, f.state.e + k, rule);

@@ -139,13 +139,15 @@ IncompleteFactor Incomplete::Numeric::run() {
   const int32_t depths = static_cast<int32_t>(pattern_.depth_ptr.size()) - 1;
   for (int32_t l = 0; l < depths; ++l) {
     const int32_t from = pattern_.depth_ptr[l], to = pattern_.depth_ptr[l + 1];
-    interrupt::poll();
     const int64_t grain = std::max<int64_t>(few_tiles, (to - from) / (8 * threads()));
     for_range(threads(), to - from, grain, [&](int64_t b, int64_t e, int id) {
       Worker& worker = workers_[id];
       worker.position.resize(n(), -1);
       worker.allowed.resize(tiles(), -1);
-      for (int64_t t = b; t < e; ++t) row(pattern_.order[from + t], worker);
+      for (int64_t t = b; t < e; ++t) {
+        if ((t - b) % few_tiles == 0) interrupt::poll();
+        row(pattern_.order[from + t], worker);
+      }
     });
     share(from, to, spare);
     interrupt::advance(to - from);

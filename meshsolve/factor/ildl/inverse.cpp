@@ -63,6 +63,7 @@ void Inverse<T>::solve(Strided<const double> B, Strided<double> X, int64_t k, in
   double *const Y = space->y.data(), *const Z = space->z.data();
   interrupt::begin(k);
   in_widths<4, 3, 2, 1>(k, [&](auto K, int64_t at) {
+    interrupt::poll();
     const Strided<const double> b = B.from(at);
     const Strided<double> x = X.from(at);
     for_range(threads, n, grain, [&](int64_t from, int64_t to, int) {
@@ -79,6 +80,7 @@ void Inverse<T>::solve(Strided<const double> B, Strided<double> X, int64_t k, in
       for (int64_t q = from; q < to; ++q)
         for (int64_t c = 0; c < K; ++c) x.at(row_[q], c) = scale_[q] * Z[q * K + c];
     });
+    interrupt::advance(K);
   });
 }
 

@@ -51,6 +51,7 @@ struct Grouping {
 
   // Ungrouped vertices after the seed that share neighbours with it, the most similar first.
   void find(int32_t seed) {
+    interrupt::poll();
     touched.clear();
     candidates.clear();
     for (int64_t p = graph.ptr[seed]; p < graph.ptr[seed + 1]; ++p) {

@@ -104,6 +104,7 @@ void Inverse<T>::apply(const double* B, int64_t row_b, int64_t column_b, double*
   auto work = work_->lend();
   double* const Y = room(*work, k);
   trisolve::in_groups(k, [&](auto K, int64_t at) {
+    interrupt::poll();
     apply_block<K>(B + at * column_b, row_b, column_b, X + at * column_x, row_x, column_x, Y, threads);
   });
 }
