@@ -4,8 +4,6 @@
 namespace ms::ISA {
 namespace {
 
-template <> constexpr int lanes<Complex> = 1;
-
 inline double magnitude(double x) { return x < 0 ? -x : x; }
 inline double magnitude(float x) { return x < 0 ? -x : x; }
 inline double magnitude(Complex x) { return magnitude(x.re) + magnitude(x.im); }

@@ -51,6 +51,19 @@ def check(leaf, middle, top):
     assert residual(ms.ildl(S, None, ordering="natural", threads=1), A) < 1e-9
 
 
+def check_lu(leaf, middle, top):
+    """The same tree for an unsymmetric matrix, real and complex, with 1 to 9 right-hand sides."""
+    rng = np.random.default_rng(top)
+    A = tree(leaf, middle, top)
+    for values in (rng.uniform(-1, 1, A.shape), rng.uniform(-1, 1, A.shape) + 1j * rng.uniform(-1, 1, A.shape)):
+        M = np.where(A != 0, values, 0) + 3 * np.sqrt(len(A)) * np.eye(len(A))
+        F = ms.lu(sp.csr_array(M), ordering="natural", engine="fronts", threads=1)
+        for k in (1, 2, 3, 4, 9):
+            B = rng.uniform(-1, 1, (len(A), k)) + 1j * rng.uniform(-1, 1, (len(A), k))
+            for trans, N in (("N", M), ("T", M.T), ("H", M.conj().T)):
+                assert np.abs(N @ F.solve(B, trans=trans) - B).max() < 1e-13 * np.sqrt(len(A)), (leaf, middle, top, k, trans, M.dtype)
+
+
 @pytest.fixture
 def poisoned():
     _core.poison(True)
@@ -69,6 +82,18 @@ def test_small(poisoned):
 def test_large(poisoned, leaf, middle, top):
     assert len(ms.analyze(sp.csr_array(tree(leaf, middle, top)), "natural").supernodes) > 3
     check(leaf, middle, top)
+
+
+def test_small_unsymmetric(poisoned):
+    for leaf in (1, 2, 3, 5, 8, 13):
+        for middle in (1, 5, 8):
+            for top in (1, 2, 3, 4, 6, 7, 9, 12, 18):
+                check_lu(leaf, middle, top)
+
+
+@pytest.mark.parametrize("leaf, middle, top", [(30, 60, 120), (20, 130, 61), (130, 9, 301), (40, 20, 560)])
+def test_large_unsymmetric(poisoned, leaf, middle, top):
+    check_lu(leaf, middle, top)
 
 
 @pytest.mark.parametrize("scale", [1e-306, 1e-290, 1e303])
@@ -100,7 +125,7 @@ def test_other_instruction_sets(isa):
     here = os.path.dirname(__file__)
     code = ("from meshsolve import _core; import test_front_shapes as t\n"
             f"assert _core.isa() == '{isa}'; _core.poison(True)\n"
-            "for leaf in (1, 2, 5, 9):\n for top in (1, 3, 4, 9, 18): t.check(leaf, 5, top)\n"
-            "t.check(20, 130, 61); t.check(130, 9, 301)")
+            "for leaf in (1, 2, 5, 9):\n for top in (1, 3, 4, 9, 18): t.check(leaf, 5, top), t.check_lu(leaf, 5, top)\n"
+            "for check in (t.check, t.check_lu): check(20, 130, 61), check(130, 9, 301)")
     env = os.environ | {"MESHSOLVE_ISA": isa, "PYTHONPATH": os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])}
     subprocess.run([sys.executable, "-c", code], check=True, env=env)
