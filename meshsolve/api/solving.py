@@ -115,10 +115,8 @@ def _solve_symmetric(A, b, method, rtol, threads, device, place):
         if sym.flops > most:
             return _solve_parac(M, b, rtol, threads, place)
         F = factor()
-    except TooManyOperations:
-        return _solve_parac(M, b, rtol, threads, place)
-    except OutOfMemoryError:
-        if not kind:
+    except (TooManyOperations, OutOfMemoryError):
+        if not kind:                                     # no graph's
             raise
         return _solve_parac(M, b, rtol, threads, place)
     except (NotSymmetricError, NotPositiveDefiniteError) as e:
@@ -129,7 +127,10 @@ def _solve_symmetric(A, b, method, rtol, threads, device, place):
         return _solve_ildl(A, b, rtol, threads, device)
     inside = _in_range(F, b) if pinned else b
     x = F.solve(inside)
-    measure = (lambda b: _residual_there(A, x, b)) if place == "cuda" else (lambda b: _relative_residual(M, x, b, thread_count(threads)))
+
+    def measure(b):
+        return _residual_there(A, x, b) if place == "cuda" else _relative_residual(M, x, b, thread_count(threads))
+
     residual, blame = measure(b), ILL
     if pinned and not residual <= rtol:
         rest = measure(inside)

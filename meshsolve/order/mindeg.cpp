@@ -175,9 +175,7 @@ void MinDegree<Index>::build_element(int32_t me) {
     for (int32_t k = 0; k < pivot.elen; ++k) {
       const int32_t e = iw_[begin + k];
       gather(node_[e].pos, node_[e].len);
-      node_[e].pos = ~static_cast<Index>(me);
-      node_[e].prev = me;
-      node_[e].w = 0;
+      absorb(node_[e], me);
     }
     gather(begin + pivot.elen, pivot.len - pivot.elen);
     free_ = me_end_;
@@ -186,6 +184,13 @@ void MinDegree<Index>::build_element(int32_t me) {
   pivot.len = static_cast<int32_t>(me_end_ - me_begin_);
   pivot.degree = pivot_degree_;
   pivot.elen = kElement;
+}
+
+template <class Index>
+void MinDegree<Index>::absorb(Node& element, int32_t me) {
+  element.pos = ~static_cast<Index>(me);
+  element.prev = me;
+  element.w = 0;
 }
 
 template <class Index>
@@ -204,7 +209,8 @@ void MinDegree<Index>::gather(Index begin, int32_t length) {
   me_end_ = end;
 }
 
-// Puts variables that wait at the end of Lme. Stamps every element e next to the others with stamp_ + |Le \ Lme|: the degree bound of each variable sums these.
+// Puts variables that wait at the end of Lme. Stamps every element e next to the others with stamp_ + |Le \ Lme|: the degree bound
+// of each variable sums these.
 template <class Index>
 void MinDegree<Index>::measure_elements() {
   advance_stamp(0);
@@ -340,9 +346,7 @@ void MinDegree<Index>::absorb_apart(int32_t me, int32_t e) {
   for (Index p = element.pos; p < element.pos + element.len; ++p)
     if (node_[iw_[p]].nv != 0 || ~node_[iw_[p]].pos == me) members_.push_back(iw_[p]);       // eliminated with `me`: still one
   apart_.push_back({e, begin, static_cast<int32_t>(members_.size())});
-  element.pos = ~static_cast<Index>(me);
-  element.prev = me;
-  element.w = 0;
+  absorb(element, me);
 }
 
 // Variables of Lme with the same lists become one.

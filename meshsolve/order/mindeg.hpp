@@ -59,6 +59,7 @@ class MinDegree {
   int32_t living(int32_t e);
   void update_degrees(int32_t me);
   bool update_variable(int32_t me, int32_t i);
+  static void absorb(Node& element, int32_t me);
   [[gnu::noinline]] void absorb_apart(int32_t me, int32_t e);
   void merge_twins();
   bool same_lists(int32_t i, int32_t j) const;

@@ -76,7 +76,8 @@ def test_tree_and_counts_beside_hubs(n, hubs, degree, seed):
     vertices next to hubs alone, twins, a path among the others."""
     rng = np.random.default_rng(seed)
     ends = [(rng.integers(0, hubs, m), rng.integers(0, n, m)) for m in (hubs * rng.integers(70, 9 * int(n**0.5)),)]
-    ends += [rng.integers(0, n, (2, degree * n // 2)), rng.integers(0, hubs, (2, hubs)), (np.arange(hubs, n - 1), np.arange(hubs + 1, n))][:rng.integers(1, 5)]
+    others = [rng.integers(0, n, (2, degree * n // 2)), rng.integers(0, hubs, (2, hubs)), (np.arange(hubs, n - 1), np.arange(hubs + 1, n))]
+    ends += others[:rng.integers(1, 5)]
     A = from_edges(n, np.concatenate([e[0] for e in ends]), np.concatenate([e[1] for e in ends]))
     P = pattern_of(shuffled(A, seed))
     o = order.amd(P)
