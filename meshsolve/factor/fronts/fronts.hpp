@@ -72,13 +72,13 @@ std::vector<int64_t> places(const AssemblyTree& tree, Scalars&& scalars) {
   return ptr;
 }
 
-// Memory for a factor. Where that is much, what ordering and analysis worked in goes back to the system first.
+// Memory for a factor. Where it is not taken from what ordering and analysis worked in, that goes back to the system first.
 template <class T>
 Buffer<T> panels(int64_t scalars, int threads) {
-  constexpr int64_t large = 1 << 19;
-  if (scalars > large) {
+  const size_t bytes = scalars * sizeof(T);
+  if (bytes >= mapped_from) {
     return_free_memory();
-    keep_free_memory(scalars * sizeof(T));
+    keep_free_memory(bytes);
   }
   return Buffer<T>(scalars, threads);
 }

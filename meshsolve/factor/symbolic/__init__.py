@@ -364,11 +364,7 @@ class Symbolic:
 
     @property
     def nbytes(self) -> int:
-        if self._there is not None:
-            return self._there[2].nbytes
-        first, ptr = self._bound.first, self._bound.row_ptr
-        width, below = (first[1:] - first[:-1]).astype(np.int64), ptr[1:] - ptr[:-1]
-        return int(8 * (width @ (width + below)) + 4 * len(self._bound.rows))
+        return self._bound.nbytes if self._there is None else self._there[2].nbytes
 
     def __repr__(self):
         return f"Symbolic(n={self.n}, nnz={self.nnz}, flops={self.flops:.4g}, supernodes={len(self.supernodes) - 1})"

@@ -79,6 +79,7 @@ void bind_symbolic(nb::module_& m) {
       .def_prop_ro("colcount", &of_analysis<int32_t, &Analysis::colcount>)
       .def_prop_ro("nnz", [](const Symbolic& b) { return b.analysis.nnz; })
       .def_prop_ro("flops", [](const Symbolic& b) { return b.analysis.flops; })
+      .def_prop_ro("nbytes", [](const Symbolic& b) { return b.supernodes.nbytes(); })
       .def_prop_ro("first", &of_supernodes<int32_t, &Supernodes::first>)
       .def_prop_ro("snode_parent", &of_supernodes<int32_t, &Supernodes::parent>)
       .def_prop_ro("row_ptr", &of_supernodes<int64_t, &Supernodes::row_ptr>)

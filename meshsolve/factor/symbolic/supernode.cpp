@@ -136,6 +136,15 @@ std::vector<int32_t> fundamental_supernodes(const Analysis& analysis) {
   return first;
 }
 
+int64_t Supernodes::nbytes() const {
+  int64_t scalars = 0;
+  for (size_t s = 0; s < parent.size(); ++s) {
+    const int64_t width = first[s + 1] - first[s];
+    scalars += width * (width + row_ptr[s + 1] - row_ptr[s]);
+  }
+  return scalars * static_cast<int64_t>(sizeof(double)) + static_cast<int64_t>(rows.size() * sizeof(rows[0]));
+}
+
 Supernodes relax(const Pattern& A, const Skeleton* skeleton, Analysis& analysis, int threads) {
   const std::vector<int32_t> first = fundamental_supernodes(analysis);
   const std::vector<Node> nodes = join_children(analysis, first);

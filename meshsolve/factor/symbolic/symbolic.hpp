@@ -29,6 +29,7 @@ struct Supernodes {                     // columns of L that are stored as one d
   std::vector<int32_t> parent;          // (s) assembly tree: parent[s] > s or -1, postordered
   std::vector<int64_t> row_ptr;         // (s + 1)
   std::vector<int32_t> rows;            // (row_ptr[s]) rows of L below the block of s, ascending
+  int64_t nbytes() const;               // of the blocks in double precision and of `rows`
 };
 
 struct Symbolic {                          // what Python holds as _core.Analysis
