@@ -36,6 +36,7 @@ TINY, BOOST = 1e-13, 1e-8      # of the scaled matrix: a static pivot that is sm
 RISK, GROWTH = 1e3, 1e8        # max |U| / max |B| from which a factor is probed; from which that is done row by row
 UNBOUNDED = 1e6                # ... from which every solution is measured: one that is good says nothing of the next
 WRONG = {"double": 1e-12, "mixed": 1e-12, "single": 1e-4}       # backward error at which pivots are given up, after refinement
+ROWS = 1e-10                   # componentwise backward error from which a factor whose entries have grown needs refinement
 STEPS = {"double": 2, "mixed": 20, "single": 0}                 # of refinement at most
 ENOUGH, ROUNDING = 1e-13, 1e-15  # backward error that is not refined, which costs two solves more; and what refinement aims at
 
@@ -295,8 +296,8 @@ class LUFactor(Factor):
         that is above 1e-13, this solve and all later ones are refined, at most two steps (Skeel 1980), and where it stays above
         1e-12, other pivots are chosen. A factor of ``precision="single"`` is not refined, and other pivots are chosen above 1e-4.
         Where entries have grown by more than 1000, a solution of the factor's own is measured as well, one solve more: b may have
-        no weight where the factor is bad, and solutions are refined until the componentwise backward error is at most 1e-12 too:
-        rows of a matrix may differ by decades. From a growth of a million on every solution is measured.
+        no weight where the factor is bad, and solutions are refined where the componentwise backward error is above 1e-10: rows of
+        a matrix may differ by decades. From a growth of a million on every solution is measured.
         """
         if trans == "N" and out is None and self._settled():
             x = self._solve_vector(self._factor.solve_vector, b)
@@ -347,7 +348,7 @@ class LUFactor(Factor):
             return found
         measure, sizes = self._measure(transposed, self._data), self._measure(transposed, abs(self._data).astype(columns.dtype))
         size = abs(sizes(-abs(found.x).astype(columns.dtype), 0 * found.x)[0]) + abs(columns)
-        enough = ROUNDING if self._refine_always else WRONG[self.precision]
+        enough = ROUNDING if self._refine_always else ROWS
         better = refine(beside_rows(measure, size), columns, found.x, lambda r: self._apply(r, transposed), enough, ROUNDING,
                         STEPS[self.precision])
         steps = found.steps + better.steps

@@ -607,6 +607,19 @@ def test_a_factor_that_cannot_be_brought_back_says_so(engine, monkeypatch):
     assert abs(A @ F.refactor(A).solve(np.ones(1600)) - 1).max() < 1e-12
 
 
+def test_growth_that_costs_few_digits_costs_no_refinement():
+    """Rows with |x| far beyond their own size are solved to 1e-11 beside it by any factor; refined, each solve took three times as long."""
+    A = ms.datasets.power_grid(60, controlled=True)
+    rng = np.random.default_rng(306)
+    F = ms.lu(A)
+    A.data = A.data * rng.uniform(0.9, 1.1, A.nnz)
+    b = rng.standard_normal(A.shape[0])
+    F.refactor(A)
+    x = F.solve(b)
+    assert F.report.facts["pivot_growth"] < 1e-3 and F.report.facts["refinement_steps"] == 0
+    assert (abs(b - A @ x) <= 1e-10 * (abs(A) @ abs(x) + abs(b))).all()
+
+
 @pytest.mark.parametrize("engine", ["columns", "fronts"])
 @pytest.mark.parametrize("trans", ["N", "T"])
 def test_stale_pivots_lose_no_digits_in_rows_that_are_small_beside_others(engine, trans):
