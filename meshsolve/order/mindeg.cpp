@@ -227,10 +227,8 @@ void MinDegree<Index>::measure_elements() {
     const int32_t weight = -a.nv, stamp = stamp_;
     for (const int32_t *q = iw_ + a.pos, *const last = q + a.elen; q < last; ++q) {
       Node& e = node_[*q];
-      if (e.w >= stamp)
-        e.w -= weight;
-      else if (e.w != 0)
-        e.w = stamp + e.degree - weight;
+      const int32_t w = e.w, seen = -(w >= stamp), alive = -(w != 0);     // no branches, here and below: they would be guessed wrong
+      e.w = ((w & seen) + ((stamp + e.degree) & ~seen) - weight) & alive;
     }
   }
   waiting_ = end;
@@ -303,21 +301,17 @@ bool MinDegree<Index>::update_variable(int32_t me, int32_t i) {
   int32_t degree = 0;
   for (Index p = begin; p < elements; ++p) {
     const int32_t e = iw_[p];
-    Node& element = node_[e];
-    if (element.w == 0) continue;
-    const int32_t outside = element.w - stamp_;
-    if (outside > 0) {
-      degree += outside;
-      iw_[q++] = e;
-      hash += static_cast<uint32_t>(e);
-    } else [[unlikely]] {
-      absorb_apart(me, e);
-    }
+    const int32_t outside = node_[e].w - stamp_, stays = outside > 0;        // an absorbed one lies far below the stamp
+    degree += outside & -stays;
+    iw_[q] = e;
+    q += stays;
+    hash += static_cast<uint32_t>(e & -stays);
+    if (outside == 0) [[unlikely]] absorb_apart(me, e);
   }
   const Index variables = q;
   for (Index p = elements; p < end; ++p) {
     const int32_t j = iw_[p];
-    const int32_t weight = node_[j].nv, stays = weight > 0;          // no branch: half of them do, as it comes
+    const int32_t weight = node_[j].nv, stays = weight > 0;
     degree += weight & -stays;
     iw_[q] = j;
     q += stays;
