@@ -59,7 +59,7 @@ void MinDegree<Index>::begin(int32_t n, int32_t own, int64_t nnz) {
   behind_.assign(n, 0);
   uint32_t buckets = 64;
   while (buckets < static_cast<uint32_t>(n) && buckets < 4096) buckets *= 2;
-  bucket_.assign(buckets, -1);
+  bucket_.assign(buckets, {-1, -1});
   bucket_mask_ = buckets - 1;
 }
 
@@ -273,27 +273,9 @@ int32_t MinDegree<Index>::living(int32_t e) {
   return e;
 }
 
-template <class Index>
-void MinDegree<Index>::update_degrees(int32_t me) {
-  for (Index p = me_begin_; p < waiting_; ++p) {
-    const int32_t i = iw_[p];
-    Node& a = node_[i];
-    if (update_variable(me, i)) continue;
-    a.pos = ~static_cast<Index>(me);          // mass elimination: i has no neighbour but Lme
-    pivot_degree_ += a.nv;
-    pivot_weight_ -= a.nv;
-    to_do_ += a.nv;
-    a.nv = 0;
-    a.elen = kMerged;
-    gone_.push_back(i);
-  }
-  node_[me].degree = pivot_degree_;
-  longest_ = std::max(longest_, pivot_degree_);
-}
-
 // Cleans the lists of i, bounds its degree outside Lme, puts it into its hash bucket. False: nothing but `me` is left.
 template <class Index>
-bool MinDegree<Index>::update_variable(int32_t me, int32_t i) {
+[[gnu::always_inline]] inline bool MinDegree<Index>::update_variable(int32_t me, int32_t i) {
   Node& a = node_[i];
   const Index begin = a.pos, elements = begin + a.elen, end = begin + a.len;
   Index q = begin;
@@ -325,11 +307,30 @@ bool MinDegree<Index>::update_variable(int32_t me, int32_t i) {
   iw_[begin] = me;
   a.degree = std::min(a.degree, degree);
   hash += i < own_ ? 0 : 1;
-  int32_t& first = bucket_[hash & bucket_mask_];
+  Bucket& bucket = bucket_[hash & bucket_mask_];
   a.prev = static_cast<int32_t>(hash);
-  a.next = first;
-  first = i;
+  a.next = bucket.pivot == me ? bucket.first : -1;
+  bucket = {me, i};
+  if (a.next >= 0 && node_[a.next].next < 0) [[unlikely]] crowded_.push_back(hash & bucket_mask_);
   return true;
+}
+
+template <class Index>
+void MinDegree<Index>::update_degrees(int32_t me) {
+  for (Index p = me_begin_; p < waiting_; ++p) {
+    const int32_t i = iw_[p];
+    Node& a = node_[i];
+    if (update_variable(me, i)) continue;
+    a.pos = ~static_cast<Index>(me);          // mass elimination: i has no neighbour but Lme
+    pivot_degree_ += a.nv;
+    pivot_weight_ -= a.nv;
+    to_do_ += a.nv;
+    a.nv = 0;
+    a.elen = kMerged;
+    gone_.push_back(i);
+  }
+  node_[me].degree = pivot_degree_;
+  longest_ = std::max(longest_, pivot_degree_);
 }
 
 // Aggressive absorption: Le lies within Lme, although `me` is not in it. This is seldom.
@@ -343,34 +344,36 @@ void MinDegree<Index>::absorb_apart(int32_t me, int32_t e) {
   absorb(element, me);
 }
 
-// Variables of Lme with the same lists become one.
+// Variables of Lme with the same lists become one: those that share a bucket are compared.
 template <class Index>
 void MinDegree<Index>::merge_twins() {
   advance_stamp(longest_);
-  for (Index p = me_begin_; p < waiting_; ++p) {
-    const Node& a = node_[iw_[p]];
-    if (a.nv >= 0) continue;
-    int32_t i = bucket_[static_cast<uint32_t>(a.prev) & bucket_mask_];
-    bucket_[static_cast<uint32_t>(a.prev) & bucket_mask_] = -1;
-    for (; i >= 0 && node_[i].next >= 0; i = node_[i].next) {
-      Node& one = node_[i];
-      for (Index q = one.pos + 1; q < one.pos + one.len; ++q) node_[iw_[q]].w = stamp_;
-      int32_t before = i;
-      for (int32_t j = one.next; j >= 0; j = node_[before].next) {
-        if (!same_lists(i, j)) {
-          before = j;
-          continue;
-        }
-        Node& other = node_[j];
-        one.nv += other.nv;
-        other.nv = 0;
-        other.elen = kMerged;
-        other.pos = ~static_cast<Index>(i);
-        if (j < own_) gone_.push_back(j);
-        node_[before].next = other.next;
-      }
+  for (const uint32_t b : crowded_)
+    for (int32_t i = bucket_[b].first; i >= 0 && node_[i].next >= 0; i = node_[i].next) {
+      merge_into(i);
       ++stamp_;
     }
+  crowded_.clear();
+}
+
+// Into i go those after it in its bucket that have the same lists.
+template <class Index>
+void MinDegree<Index>::merge_into(int32_t i) {
+  Node& one = node_[i];
+  for (Index q = one.pos + 1; q < one.pos + one.len; ++q) node_[iw_[q]].w = stamp_;
+  int32_t before = i;
+  for (int32_t j = one.next; j >= 0; j = node_[before].next) {
+    if (!same_lists(i, j)) {
+      before = j;
+      continue;
+    }
+    Node& other = node_[j];
+    one.nv += other.nv;
+    other.nv = 0;
+    other.elen = kMerged;
+    other.pos = ~static_cast<Index>(i);
+    if (j < own_) gone_.push_back(j);
+    node_[before].next = other.next;
   }
 }
 

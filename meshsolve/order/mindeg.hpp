@@ -39,6 +39,7 @@ class MinDegree {
     int32_t next, prev;   // neighbours in its degree list or hash bucket; prev holds the hash in a bucket, of an element who took it
   };
   struct Apart { int32_t element, begin, end; };       // [begin, end) of members_
+  struct Bucket { int32_t pivot, first; };             // its first variable, of the list of that pivot
   static constexpr int32_t kElement = -2, kMerged = -3;
   static constexpr int32_t kLong = 64;           // entries of a list from which it may wait
   static constexpr int32_t kShare = 4;           // and the bound of its degree grow by a 4th
@@ -62,6 +63,7 @@ class MinDegree {
   static void absorb(Node& element, int32_t me);
   [[gnu::noinline]] void absorb_apart(int32_t me, int32_t e);
   void merge_twins();
+  void merge_into(int32_t i);
   bool same_lists(int32_t i, int32_t j) const;
   void finish_element(int32_t me, bool in_place);
   void advance_stamp(int32_t by);
@@ -72,7 +74,8 @@ class MinDegree {
   Node* node_ = nullptr;           // where these two begin
   int32_t* iw_ = nullptr;
   DegreeLists<Node> by_degree_;
-  std::vector<int32_t> bucket_;    // first of each hash bucket, all -1 between pivots
+  std::vector<Bucket> bucket_;     // by hash
+  std::vector<uint32_t> crowded_;  // those with more than one variable of the pivot at work
   std::vector<int32_t> pivots_;    // in order of elimination
   std::vector<int32_t> gone_;      // own variables merged into others or eliminated with a pivot, in the order in which they went
   std::vector<int32_t> parent_;    // of pivots_: the later pivot that absorbed each, or -1
