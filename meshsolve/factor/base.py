@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import types
 from typing import Any
 
@@ -39,6 +40,11 @@ class Factor(spla.LinearOperator):
     def __setstate__(self, state):
         super().__init__(dtype=state["dtype"], shape=state["shape"])
         self.__dict__.update(state)
+
+    def __copy__(self):
+        """A factor of its own, which shares the analysis alone: ``refactor`` changes nothing else than the one that it is called of."""
+        symbolic = getattr(self, "symbolic", None)
+        return copy.deepcopy(self, {id(symbolic): symbolic})
 
     def __repr__(self):
         facts = {name: self.report.facts.get(name) for name in TOLD}
