@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve import _core
+from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_array, as_indices, as_perm, lengths
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotLaplacianError
 from meshsolve.report import warn
@@ -83,6 +83,16 @@ class Fixed:
         if fixed_values is not None:
             rhs -= self.coupling @ values
         return np.concatenate([solve_free(rhs), values]).take(self._source, axis=0)        # half the time of two assignments
+
+
+def parts_of_values(b, fixed_values):
+    """b, complex where the prescribed values are, and the real and the imaginary part of these; None where they have none."""
+    there = device.holds(fixed_values)
+    given = device.asarray(fixed_values) if there else as_array(fixed_values, "fixed_values")
+    if given.dtype.kind != "c":
+        return b, fixed_values, None
+    b = device.asarray(b) if device.holds(b) else as_array(b, "b")
+    return b.astype(np.complex128) if b.dtype.kind in "fiub" else b, given.real, given.imag
 
 
 def components(A):

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from meshsolve import device
 from meshsolve.arrays import largest_moduli, one_of, thread_count
+from meshsolve.constraints import parts_of_values
 from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError
 from meshsolve.factor.base import Factor, norm_of_inverse, solve_near_one, values_in
 from meshsolve.factor.cholesky.host import HostFactor
@@ -183,11 +184,11 @@ class CholeskyFactor(Factor):
         out : array like the result, optional
             Receives the result and is returned.
         fixed_values : number, (len(fixed),) or (len(fixed), k), optional
-            Values of the fixed rows in the order of ``fixed``, real; zeros by default.
+            Values of the fixed rows in the order of ``fixed``, real or complex; zeros by default.
 
         Returns
         -------
-        x : array of b's shape; float32 where b is, else float64 (complex128 for complex b)
+        x : array of b's shape; float32 where b is, else float64 (complex128 for complex b or values)
 
         Raises
         ------
@@ -206,9 +207,10 @@ class CholeskyFactor(Factor):
         with self._errors("the solve"):
             if system != "A":
                 return self._solve_like(b, out, lambda B: self._factor.solve(system, B), self.symbolic.n)
+            b, values, imaginary = (b, None, None) if fixed_values is None else parts_of_values(b, fixed_values)
             with self.report.phase("solve"):
-                return self._solve_like(b, out, lambda B: self._solve_constrained(B, fixed_values), self.shape[0],
-                                        lambda B: self._solve_constrained(B, None))      # fixed values are real
+                return self._solve_like(b, out, lambda B: self._solve_constrained(B, values), self.shape[0],
+                                        lambda B: self._solve_constrained(B, imaginary))
 
     def _settled(self):
         """Whether the core's solutions are taken as they are."""

@@ -37,6 +37,20 @@ def test_complex_right_hand_sides_with_real_fixed_values():
     assert np.array_equal(x[[3, 15]], [1, 2]) and np.abs((A @ x - b)[free]).max() < 1e-11
 
 
+@pytest.mark.parametrize("kind", [float, np.float32, int, complex])
+def test_complex_fixed_values(kind):
+    A, b = spd(grid(9, 8)), np.arange(144).reshape(72, 2).astype(kind)
+    values = np.array([[1 + 2j, 3], [4j, 5 - 1j]])
+    F = ms.cholesky(A, fixed=[15, 3])
+    x = F.solve(b, fixed_values=values)
+    assert x.dtype == np.complex128 and np.array_equal(x[[15, 3]], values)
+    assert np.array_equal(x.real, F.solve(b.real.astype(float), fixed_values=values.real))
+    assert np.array_equal(x.imag, F.solve(b.imag.astype(float), fixed_values=values.imag))
+    assert np.array_equal(F.solve(b[:, 0], fixed_values=values[:, :1]), x[:, 0]) and F.solve(b, fixed_values=1j)[3, 1] == 1j
+    with pytest.raises(ms.InvalidInputError, match="row 1 is not finite"):
+        F.solve(b, fixed_values=[1, complex(0, np.nan)])
+
+
 def test_fixed_mask_and_refactor():
     A, C = spd(grid(9, 8), 1), spd(grid(9, 8), 2)
     mask = np.zeros(72, bool)
