@@ -112,7 +112,7 @@ class CholeskyFactor(Factor):
         with self.report.phase("numeric"):
             singular = self._null_space.find(data)
             if singular >= 0:
-                raise self._singular_laplacian(singular)
+                raise self._singular_laplacian(singular, data)
             if self.precision != "double":
                 self._require_float32(data)
             failed = self._factor.factor(data)
@@ -120,8 +120,10 @@ class CholeskyFactor(Factor):
             raise self._not_positive_definite(failed, data)
         self.report.facts["bytes"] = self._factor.nbytes
 
-    def _singular_laplacian(self, root):
+    def _singular_laplacian(self, root, data):
         column = int(self.perm[root])
+        if self._diagonal(root, data) < 0:                  # the other sign of libigl's
+            return self._not_positive_definite(root, data)
         if hasattr(self._constraint, "center"):             # with pin=True the rows beside the pin do not sum to 0
             return NotPositiveDefiniteError(
                 "A is singular to working precision: the weights that join the component of column "
@@ -135,12 +137,15 @@ class CholeskyFactor(Factor):
         if largest > 0 and not FLOAT32[0] < largest < FLOAT32[1]:
             raise InvalidInputError(f'the entries of A, up to {largest:.3g}, are outside the range of float32: use precision="double"')
 
-    def _not_positive_definite(self, failed, data):
-        column = int(self.perm[failed])
-        row = int(self.symbolic.perm[failed])
+    def _diagonal(self, position, data):
+        """The diagonal entry of A in the row that is eliminated there."""
+        row = int(self.symbolic.perm[position])
         pattern = self.symbolic.matrix_pattern
         span = slice(pattern.indptr[row], pattern.indptr[row + 1])
-        diagonal = float(device.to_host(data[span])[pattern.indices[span] == row].sum())
+        return float(device.to_host(data[span])[pattern.indices[span] == row].sum())
+
+    def _not_positive_definite(self, failed, data):
+        column, diagonal = int(self.perm[failed]), self._diagonal(failed, data)
         if diagonal > 0 and hasattr(self._constraint, "center"):
             causes = ("A takes more than constants to 0 (rotations of an elastic body without supports?), its weights span more decades "
                       "than float64 resolves, or A is indefinite: ildl takes it")
@@ -151,7 +156,8 @@ class CholeskyFactor(Factor):
             causes = ("its diagonal entry is zero or missing (an isolated or unreferenced vertex, or constraints? ildl takes "
                       "those)")
         else:
-            causes = "its diagonal entry is negative; for a negative definite matrix factor -A, for an indefinite one take ildl"
+            causes = ("its diagonal entry is negative; for a negative definite matrix factor -A (libigl's cotmatrix has that sign), for an "
+                      "indefinite one take ildl")
         return NotPositiveDefiniteError(
             f"A is not positive definite: the pivot of column {column} is not positive (diagonal entry {diagonal:.3g}); {causes}",
             column)

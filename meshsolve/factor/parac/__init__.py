@@ -206,9 +206,11 @@ def _graph(M, threads, edges):
     entries = np.count_nonzero(aside)
     if graph.floored > MOST_POSITIVE * max(entries, 1):
         row = int(np.searchsorted(M.indptr, np.argmax(aside & (M.data > 0)), side="right")) - 1
+        negated = (M.data[~aside] <= 0).all()               # libigl's cotmatrix
+        remedy = "Its diagonal is negative: take -L, if that is a Laplacian" if negated else "Use cholesky or ildl"
         raise NotLaplacianError(
             f"{graph.floored} of {entries} off-diagonal entries of L are positive, the first in row {row}: a graph cannot stand "
-            "for this matrix. Use cholesky or ildl", row)
+            f"for this matrix. {remedy}", row)
     warn(
         f"{graph.floored} of {entries} off-diagonal entries of L are positive (negative weights): the factor replaces what "
         "its elimination leaves of them by a small weight; cg still solves with L itself", MeshsolveWarning)

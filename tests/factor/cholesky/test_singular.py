@@ -23,6 +23,17 @@ def test_laplacian(kind, ordering):
         assert 0 <= told.value.column < L.shape[0]
 
 
+def test_a_laplacian_of_the_other_sign_is_told_by_its_sign():
+    """libigl's cotmatrix: neither pins nor fixed rows help, -L does."""
+    for L in (ms.cotan_laplacian(ms.datasets.icosphere(2)), ms.datasets.grid2d(9, 9)):
+        for given in ({}, {"pin": True}, {"fixed": [0, 7]}):
+            with pytest.raises(ms.NotPositiveDefiniteError, match="diagonal entry is negative.*factor -A") as told:
+                ms.cholesky(-L, device="cpu", **given)
+            assert "pin=True" not in str(told.value) and 0 <= told.value.column < L.shape[0]
+        with pytest.raises(ms.NotLaplacianError, match="take -L"):
+            ms.parac(-L)
+
+
 @pytest.mark.parametrize("precision", ["double", "single", "mixed"])
 def test_one_component_of_two(precision):
     """The column named lies in the component at fault, also behind rows that are fixed."""
