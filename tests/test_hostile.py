@@ -333,6 +333,7 @@ ROWS = [
     fine("ildl", "a structurally singular matrix, complete on a GPU", "as on the CPU", lambda tmp: (on_harness(ms.ildl), (sp.csr_array(np.diag([1.0] * 5 + [0.0] + [1.0] * 6)),), {"device": "cuda", "fill_level": None})),
     bad("ildl", "unknown device", "device has to be one of 'auto', 'cpu', 'cuda'", lambda tmp: (ms.ildl, (spd(),), {"device": "gpu"})),
     fine("ildl", "a structurally singular matrix", "zero pivots stay zero: consistent systems are solved", lambda tmp: (ms.ildl, (sp.csr_array(np.diag([1.0] * 5 + [0.0] + [1.0] * 6)),), {})),
+    bad("ildl: K.solve", "complete and singular, b not in the range of A", "b is not in the range", lambda tmp: (ms.ildl(sp.csr_array(np.diag([1.0] * 11 + [0.0]))).solve, (RHS,), {}), ms.MeshsolveWarning),
     fine("ildl", "rows that differ by 300 orders of magnitude", "are scaled", lambda tmp: (ms.ildl, (sp.diags_array(np.logspace(-75, 75, N)) @ spd() @ sp.diags_array(np.logspace(-75, 75, N)),), {})),
     bad("ildl: F.refactor", "a matrix of another size", "A has 5 rows, the factor 12", lambda tmp: (SHARED_LDL.refactor, (spd(5),), {})),
     bad("ildl: F.refactor", "an entry outside the analysed pattern", "row 2, column 9 that is not in the analysed pattern", lambda tmp: (SHARED_LDL.refactor, (symmetric_entry(2, 9),), {}), Pattern, row=2, column=9),

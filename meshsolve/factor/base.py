@@ -140,7 +140,10 @@ class Preconditioner(Factor):
         InvalidInputError
             Wrong shape, NaN or infinity, text.
         """
-        return self._solve_like(b, out, self._checked_on_device if self.on_device else self.apply_columns, self.shape[0])
+        return self._solve_like(b, out, self._checked_on_device if self.on_device else self._checked_columns, self.shape[0])
+
+    def _checked_columns(self, columns):
+        return self.apply_columns(columns)
 
     @property
     def _place(self):

@@ -11,15 +11,15 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import _core
-from meshsolve.arrays import Csr, as_integer, as_number, as_symmetric, is_auto, one_of, storage_type, thread_count
+from meshsolve.arrays import Csr, as_integer, as_number, as_symmetric, is_auto, lengths, one_of, storage_type, thread_count
 from meshsolve.device_arrays import place_for
-from meshsolve.errors import InvalidInputError, SingularMatrixError
+from meshsolve.errors import InvalidInputError, MeshsolveWarning, SingularMatrixError
 from meshsolve.factor.base import Preconditioner, values_in
 from meshsolve.factor.ildl.complete import CompleteCore
 from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, resolve, tiling
 from meshsolve.factor.ildl.planning import complete_plan, matching_and_order
 from meshsolve.factor.matching import symmetric_pairs
-from meshsolve.report import Report
+from meshsolve.report import Report, warn
 from meshsolve.types import Matrix, Sparse
 
 __all__ = ["IldlFactor", "blocks", "ildl"]
@@ -30,6 +30,7 @@ FEW_NONZEROS = 20               # times those of tril(A): a complete factor of t
 FEW_FLOPS = 5e9                 # so many operations are taken anyway: less than an iteration costs that has to be repeated
 FLOPS_PER_ENTRY = 3e4           # ... or so many an entry of tril(A)
 LARGEST_TILE = 32
+OUTSIDE, ROUNDING = 1e-10, 1e4      # of the length of b, and of eps |x|: a larger residual of a complete factor is no rounding
 STALE = 20                      # powers of two by which rows may part in a scaling that was made for other values
 
 
@@ -37,7 +38,8 @@ class IldlFactor(Preconditioner):
     """``L @ D @ L.T`` = ``(S A S)[perm][:, perm]`` with S = diag(scale), exactly or nearly; ``K @ r`` applies its inverse.
 
     Made by :func:`meshsolve.ildl`. A symmetric operator, the preconditioner ``M=`` of :func:`meshsolve.sqmr`; where it is
-    complete, ``K.solve(b)`` is the solution. It can be pickled and copied, which costs a numeric phase at the other end.
+    complete, ``K.solve(b)`` is the solution, with a warning where A is singular and b not in its range. It can be pickled and
+    copied, which costs a numeric phase at the other end.
 
     Attributes
     ----------
@@ -144,6 +146,23 @@ class IldlFactor(Preconditioner):
             if columns.shape[1]:
                 self._core.solve(self.scale, columns, out)
         return out
+
+    def _checked_columns(self, columns):
+        """As :meth:`apply_columns`, for who asks for a solution: warns where the factor is that of a singular matrix and b is not in its
+        range. Iterations look at residuals themselves."""
+        x = self.apply_columns(columns)
+        if self.is_complete and self.inertia[2] and columns.shape[1]:
+            self._tell_of_range(self.scale[:, None] * columns, x / self.scale[:, None])
+        return x
+
+    def _tell_of_range(self, B, X):
+        """Of the scaled system, whose entries are at most 1: rounding leaves residuals that are small beside its solution."""
+        P, R, squares = self._pattern, np.empty(B.shape), np.empty(B.shape[1])
+        _core.residual(P.indptr, P.indices, self._scaled, B.reshape(-1), X.reshape(-1), R.reshape(-1), squares, self._threads)
+        rounding = ROUNDING * np.finfo(self.storage).eps * lengths(X)
+        if (lengths(R) > OUTSIDE * lengths(B) + rounding).any():
+            warn("b is not in the range of the singular matrix (K.inertia counts its zero eigenvalues): x leaves a residual",
+                 MeshsolveWarning)
 
     # ---- what the factor knows ------------------------------------------------------------------------------------------
 

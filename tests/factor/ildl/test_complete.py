@@ -80,6 +80,20 @@ def test_singular_systems_are_solved_where_they_are_consistent():
     assert np.linalg.norm(A @ K.solve(b) - b) <= 1e-12 * np.linalg.norm(b)
 
 
+@pytest.mark.parametrize("dtype, scale", [(np.float64, 1.0), (np.float64, 1e30), (np.float32, 1.0)])
+def test_a_solution_tells_that_b_is_outside_the_range(dtype, scale):
+    """eigsh(L, sigma=0, OPinv=K) had wrong eigenvalues without a word."""
+    A = scale * rank_deficient()
+    K = ms.ildl(A, fill_level=None, dtype=dtype)
+    inside, outside = A @ np.arange(33.0), np.arange(33.0)
+    assert K.inertia == (20, 10, 3)
+    K.solve(inside)
+    for apply in (K.solve, K.matvec, lambda b: K @ b, lambda b: K.solve(np.column_stack([inside, b]))):
+        with pytest.warns(ms.MeshsolveWarning, match="not in the range"):
+            apply(outside)
+    K.apply_columns(outside[:, None])                        # iterations look at residuals themselves
+
+
 def test_rows_that_no_matching_reaches_wait_for_their_neighbours():
     """Three constraints on every two unknowns: without an order of their own they climb from front to front, up to the root."""
     rng = np.random.default_rng(2)
