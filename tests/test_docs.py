@@ -10,6 +10,8 @@ import re
 import numpy as np
 import pytest
 import scipy.io
+import scipy.sparse as sp
+import scipy.sparse.linalg as spla
 
 import meshsolve as ms
 from meshsolve import cli, device
@@ -162,7 +164,8 @@ def names():
     A = ms.datasets.grid2d(14, 11, boundary="dirichlet")
     b = np.arange(154.0) - 76.5                                         # sums to 0, as for a Laplacian it has to
     return {"ms": ms, "A": A, "A2": 2 * A, "b": b, "B": np.stack([b, -b], axis=1), "L": ms.datasets.grid2d(14, 11), "rows": [0, 9],
-            "x": np.empty(154), "mesh": ms.datasets.icosphere(2), "F": ms.cholesky(A)}
+            "x": np.empty(154), "mesh": ms.datasets.icosphere(2), "F": ms.cholesky(A), "J": sp.vstack([A, A]), "r": np.ones(308),
+            "eigsh": spla.eigsh}
 
 
 @pytest.mark.parametrize("have", phrases())
