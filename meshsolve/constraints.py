@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_array, as_indices, as_perm, lengths
-from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotLaplacianError
+from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotLaplacianError, PatternMismatchError
 from meshsolve.report import warn
 
 EPS = np.finfo(np.float64).eps
@@ -139,9 +139,12 @@ class Pinned:
     def __init__(self, A):
         self.count, self.component = components(A)
         self.size = np.bincount(self.component, minlength=self.count).astype(np.float64)
-        pins = np.flatnonzero(np.diff(np.maximum.accumulate(self.component), prepend=-1))         # their first rows
+        self._pins = np.flatnonzero(np.diff(np.maximum.accumulate(self.component), prepend=-1))   # their first rows
         self.alone = self.count == A.n              # nothing but isolated rows: every unknown is 0
-        self.fixed = None if self.alone else Fixed(A, pins, "pin")
+        self.fixed = None if self.alone else Fixed(A, self._pins, "pin")
+        zeros = np.flatnonzero(A.data == 0)         # no other entry lies between components, and a later matrix may fill these
+        row = np.searchsorted(A.indptr, zeros, side="right") - 1
+        self._has_bridges = bool((self.component[row] != self.component[A.indices[zeros]]).any())
 
     def restrict(self, ordering):
         """A permutation of all rows as one of the rows that are not pinned."""
@@ -166,7 +169,21 @@ class Pinned:
         off = np.flatnonzero(np.abs(sums) > ROW_SUM * moduli)
         if len(off):
             raise not_singular(off[0], sums[off[0]])
+        self._require_apart(A)
         return Csr(1, np.array([0, 1]), np.zeros(1, np.int32), np.ones(1)) if self.alone else self.fixed.reduce(A, threads)
+
+    def _require_apart(self, A):
+        """Raise where an entry joins components, of whose pins one would not be solved for. Without bridges in the analysed pattern it
+        can only be in the row of a pin: the others have to lie inside that."""
+        if self.count == 1:
+            return
+        rows = np.arange(A.n) if self._has_bridges else self._pins
+        M = A.to_scipy() if self._has_bridges else A.to_scipy()[rows]
+        own = np.repeat(self.component[rows], np.diff(M.indptr))
+        joined = np.flatnonzero((self.component[M.indices] != own) & (M.data != 0))
+        if len(joined):
+            row = int(rows[np.searchsorted(M.indptr, joined[0], side="right") - 1])
+            raise PatternMismatchError.joining(row, int(M.indices[joined[0]]))
 
     def solve(self, columns, fixed_values, solve_free):
         """The mean-free solution; warns where b is not in the range of the matrix."""

@@ -60,6 +60,12 @@ class PatternMismatchError(InvalidInputError):
         return cls(f"A has an entry at row {row}, column {column} that is not in the analysed pattern: analyse A anew, or a matrix with "
                    "all entries that will occur (scipy drops zeros from sums of matrices)", row, column)
 
+    @classmethod
+    def joining(cls, row: int, column: int) -> PatternMismatchError:
+        """The error for an entry between components of which each has a pin of its own."""
+        return cls(f"A has an entry at row {row}, column {column} that joins two components of the matrix that was analysed, which have "
+                   "a pin each: factor A anew", row, column)
+
 
 class OutOfMemoryError(MeshsolveError, MemoryError):
     """The work does not fit into memory; estimated before it is tried where that can be done."""

@@ -127,7 +127,8 @@ class CholeskyFactor(Factor):
         if hasattr(self._constraint, "center"):             # with pin=True the rows beside the pin do not sum to 0
             return NotPositiveDefiniteError(
                 "A is singular to working precision: the weights that join the component of column "
-                f"{column} to the row that is left out (pin=True) vanish in rounding beside its others", column)
+                f"{column} to the row that is left out (pin=True) are 0, in more components than when A was analysed, or vanish in "
+                "rounding beside its others", column)
         return NotPositiveDefiniteError(
             f"A is not positive definite: every row of the component of column {column} sums to 0, as a Laplacian's do, so it "
             "takes constants to 0 and is singular: use pin=True, fix some rows (fixed=), or add a mass term", column)
@@ -147,8 +148,8 @@ class CholeskyFactor(Factor):
     def _not_positive_definite(self, failed, data):
         column, diagonal = int(self.perm[failed]), self._diagonal(failed, data)
         if diagonal > 0 and hasattr(self._constraint, "center"):
-            causes = ("A takes more than constants to 0 (rotations of an elastic body without supports?), its weights span more decades "
-                      "than float64 resolves, or A is indefinite: ildl takes it")
+            causes = ("A takes more than constants to 0 (rotations of an elastic body without supports? more components than when it was "
+                      "analysed?), its weights span more decades than float64 resolves, or A is indefinite: ildl takes it")
         elif diagonal > 0:
             causes = ("A may be a Laplacian, singular by construction: use pin=True, fix some rows (fixed=), or add a mass "
                       "term; or A is indefinite: ildl takes it")

@@ -14,7 +14,7 @@ from meshsolve.arrays import Csr
 from meshsolve.constraints import ROW_SUM, Fixed, not_singular, tell_of_range
 from meshsolve.device.lists import MASK, compressed, last, over, running_sums
 from meshsolve.device_arrays import Positions, device_lengths
-from meshsolve.errors import InvalidInputError
+from meshsolve.errors import InvalidInputError, PatternMismatchError
 from meshsolve.factor.cholesky.cuda import S
 from meshsolve.factor.fronts.cuda import residual, row_sums
 
@@ -88,7 +88,7 @@ class DeviceConstraint:
         return block, (indptr, number[column[across]].astype(np.int32), positions.taken(across))
 
     def check(self, M, positions):
-        """Raise where a row of a matrix to be pinned does not sum to 0."""
+        """Raise where a row of a matrix to be pinned does not sum to 0, or an entry joins components that have a pin each."""
         if not self._pinned:
             return
         xp, pattern = device.xp(), positions.pattern
@@ -98,6 +98,12 @@ class DeviceConstraint:
         if bool(off.any()):
             row = int(xp.argmax(off))
             raise not_singular(row, float(sums[row]))
+        if len(self._rows) == 1:
+            return
+        row, column = positions.keys >> 32, positions.keys & MASK
+        joined = xp.flatnonzero((self._component[row] != self._component[column]) & (values != 0))
+        if len(joined):
+            raise PatternMismatchError.joining(int(row[joined[0]]), int(column[joined[0]]))
 
     def couple(self, M, across):
         """Take the coupling of a matrix by the positions that :meth:`reduce` gave."""

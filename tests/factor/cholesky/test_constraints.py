@@ -78,6 +78,37 @@ def test_pinned_laplacian(pattern):
     assert np.allclose(F.solve(b), x / 2)
 
 
+def bridged(weight, ends=(3, 20)):
+    """Two grids of 20 vertices and an isolated one; an edge of this weight between two vertices, stored where it is 0."""
+    L = laplacian(sp.block_diag([grid(5, 4), grid(4, 5), sp.csr_array((1, 1))]).astype(float))
+    i, j = ends
+    entries = np.array([weight, weight, -weight, -weight], float)
+    return sp.coo_array((np.r_[L.tocoo().data, entries], (np.r_[L.tocoo().row, i, j, i, j], np.r_[L.tocoo().col, i, j, j, i])), L.shape).tocsr()
+
+
+@pytest.mark.parametrize("ends", [(3, 25), (0, 20), (7, 20), (0, 40), (19, 40)], ids=["rows", "pins", "a pin", "an isolated row", "and a row"])
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_pinned_components_that_later_join_are_refused(ends, is_stored):
+    apart, joined = bridged(0.0, ends), bridged(0.5, ends)
+    apart = apart if is_stored else laplacian(sp.block_diag([grid(5, 4), grid(4, 5), sp.csr_array((1, 1))]).astype(float))
+    b = np.random.default_rng(0).standard_normal(41)
+    for part in (slice(0, 20), slice(20, 40), slice(40, 41)):
+        b[part] -= b[part].mean()
+    F = ms.cholesky(apart, pin=True)
+    x = F.solve(b)
+    with pytest.raises(ms.PatternMismatchError) as told:
+        F.refactor(joined)
+    if is_stored:
+        assert {told.value.row, told.value.column} == set(ends) and "joins two components" in str(told.value)
+    assert np.array_equal(F.solve(b), x)
+    y = ms.cholesky(joined, pin=True).solve(b)
+    assert np.abs(joined @ y - b).max() < 1e-12
+    with pytest.raises(ms.NotPositiveDefiniteError, match="more components|an isolated or"):
+        ms.cholesky(joined, pin=True).refactor(apart)
+    with pytest.raises(ms.PatternMismatchError):
+        ms.cholesky(sp.csr_array((41, 41)), pin=True).refactor(joined)
+
+
 def test_pin_warns_where_b_is_not_in_the_range():
     L = laplacian(grid(6, 5))
     b = np.arange(30.0)

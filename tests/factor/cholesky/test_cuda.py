@@ -346,6 +346,25 @@ def test_pinned_laplacian(gpu, pattern):
     assert np.array_equal(back(F.solve(there(b))), back(before))
 
 
+def test_pinned_components_that_later_join_are_refused(gpu):
+    W = sp.block_diag([grid(5, 4), grid(4, 5)])
+    W = sp.csr_array(W + W.T, dtype=float).tolil()
+    W[3, 25] = W[25, 3] = 0.5
+    joined = sp.csr_array(sp.diags_array(np.asarray(W.sum(axis=1)).ravel()) - sp.csr_array(W))
+    apart = joined.copy()
+    apart[3, 25] = apart[25, 3] = 0.0                            # stored
+    apart[3, 3], apart[25, 25] = apart[3, 3] - 0.5, apart[25, 25] - 0.5
+    b = apart @ np.arange(40.0)
+    for given in (apart, Sparse(apart)):
+        F = ms.cholesky(given, pin=True, device="cuda")
+        before = back(F.solve(there(b)))
+        for later in (joined, Sparse(joined)):
+            with pytest.raises(ms.PatternMismatchError, match="joins two components") as told:
+                F.refactor(later)
+            assert {told.value.row, told.value.column} == {3, 25}
+        assert np.array_equal(back(F.solve(there(b))), before)
+
+
 def test_means_over_more_rows_than_a_chunk(gpu):
     from meshsolve.factor.cholesky.device_constraint import CHUNK, _Segments
 
