@@ -74,6 +74,16 @@ def test_what_is_wrong_is_seen_wherever_it_lies(at):
     assert _core.check_csr(starts, indices, n)[0] == "invalid"
 
 
+@pytest.mark.parametrize("form", ["csr", "csc", "bsr"])
+def test_pointers_beyond_the_entries_are_refused(form):
+    """scipy converts without looking, and would read beyond its arrays."""
+    for at, value in ((-1, 4), (-1, 100), (0, 1), (1, 3), (1, -1)):
+        A = sp.eye_array(3).asformat(form)
+        A.indptr[at] = value
+        with pytest.raises(ms.InvalidInputError):
+            arrays.as_csr(A)
+
+
 @given(n=st.integers(1, 30), density=st.floats(0, 0.6), seed=st.integers(0, 500))
 def test_symmetry_is_measured_right(n, density, seed):
     A = sp.random_array((n, n), density=density, rng=np.random.default_rng(seed)).tocsr()
@@ -157,6 +167,18 @@ def test_nearly_symmetric_passes_and_one_sided_dust_is_shared():
     with pytest.raises(ms.NotSymmetricError) as e:
         arrays.as_symmetric(B)
     assert {e.value.row, e.value.column} == {i, j}
+
+
+@pytest.mark.parametrize("size", [1e-150, 1e-12, 1.0, 1e12, 1e150])
+def test_symmetry_has_no_unit(size):
+    A = sp.csr_array(size * random_spd(30, 0.1, 0))
+    dust = sp.lil_array(sp.triu(A) * (1 + 1e-12) + sp.tril(A, -1))
+    dust[0, np.flatnonzero(A[[0]].toarray() == 0)[0]] = 1e-12 * size
+    assert np.allclose(arrays.as_symmetric(dust).to_scipy().toarray(), A.toarray(), rtol=1e-11, atol=1e-11 * size)
+    k, column = next((k, j) for k, j in enumerate(A.indices) if j != 0)
+    A.data[k] *= 1 + 1e-6
+    with pytest.raises(ms.NotSymmetricError):
+        arrays.as_symmetric(A)
 
 
 @pytest.mark.parametrize("threads", ["2", b"2", 2.0, True, 0, [2], np.ones(2, int)])
@@ -245,7 +267,15 @@ def test_the_residual_of_a_right_hand_side_in_half_precision():
 def test_lengths_of_columns(columns, order):
     x = np.asarray(np.random.default_rng(columns).standard_normal((500, columns)), order=order)
     assert np.allclose(arrays.lengths(x), np.linalg.norm(x, axis=0), rtol=1e-14)
-    assert np.allclose(arrays.lengths(x * 1e200), np.linalg.norm(x, axis=0) * 1e200, rtol=1e-14)
+    for size in (1e200, 1e-200):
+        assert np.allclose(arrays.lengths(x * size), np.linalg.norm(x, axis=0) * size, rtol=1e-14, atol=0)
+
+
+@pytest.mark.parametrize("columns", [1, 3, 40])
+def test_the_largest_modulus_may_be_that_of_a_negative_number(columns):
+    x = np.random.default_rng(columns).standard_normal((9, columns))
+    for block in (x, -x, -abs(x), abs(x), x + 1j * x[::-1], np.asfortranarray(x), x[:0]):
+        assert np.array_equal(arrays.largest_moduli(block), abs(block).max(axis=0, initial=0))
 
 
 def test_lengths_are_not_left_to_the_threads_of_blas():
