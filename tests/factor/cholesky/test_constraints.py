@@ -1,11 +1,14 @@
 """Fixed rows and pinned components against dense answers."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from zoo import grid, spd
 
 import meshsolve as ms
+from meshsolve import constraints
 
 
 def laplacian(pattern):
@@ -117,10 +120,29 @@ def test_pin_warns_where_b_is_not_in_the_range():
     assert np.abs(L @ x - (b - b.mean())).max() < 1e-11
 
 
-def test_pin_refuses_what_does_not_take_constants_to_zero():
+@pytest.mark.parametrize("mean, warns", [(1e-8, True), (1e-14, False)])
+def test_what_is_no_rounding_outside_the_range_is_told(mean, warns):
+    L, size = laplacian(sp.block_diag([grid(6, 5), grid(20, 20)])), np.repeat([30, 400], [30, 400])
+    F, b = ms.cholesky(L, pin=True), L @ np.random.default_rng(0).standard_normal(430)
+    b *= np.linalg.norm(b) ** -1 if warns else 1
+    with pytest.warns(ms.MeshsolveWarning, match="not in the range") if warns else contextlib.nullcontext():
+        F.solve(b + mean * np.where(size == 400, 0.05, 0))
+
+
+def test_means_are_taken_out_and_told():
+    component = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], [1, 9, 90])).astype(np.int32)
+    size, X = np.bincount(component).astype(float), np.random.default_rng(1).standard_normal((100, 3))
+    left = X.copy()
+    outside = constraints.take_means(left, component, size)
+    means = np.array([np.bincount(component, x) / size for x in X.T]).T[component]
+    assert np.allclose(left, X - means) and np.allclose(outside, np.linalg.norm(means, axis=0))
+
+
+@pytest.mark.parametrize("excess", [1e-3, -1e-3])
+def test_pin_refuses_what_does_not_take_constants_to_zero(excess):
     L = laplacian(grid(6, 5))
-    regular = L + sp.diags_array(np.where(np.arange(30) == 7, 1e-3, 0.0))
-    with pytest.raises(ms.NotLaplacianError, match="row 7 of A sums to 0.001, not to 0: pin=True") as caught:
+    regular = L + sp.diags_array(np.where(np.arange(30) == 7, excess, 0.0))
+    with pytest.raises(ms.NotLaplacianError, match=f"row 7 of A sums to {excess:g}, not to 0: pin=True") as caught:
         ms.cholesky(regular, pin=True)
     assert caught.value.row == 7
     F, b = ms.cholesky(L, pin=True), L @ np.arange(30.0)
@@ -168,6 +190,8 @@ def test_bad_fixed_values(values):
     F = ms.cholesky(spd(grid(9, 8)), fixed=[3, 4])
     with pytest.raises(ms.InvalidInputError):
         F.solve(np.ones(72), fixed_values=values)
+    with pytest.raises(ms.InvalidInputError, match="fixed_values: row 1 is not finite"):
+        F.solve(np.ones((72, 2)), fixed_values=[[1.0, 2.0], [3.0, np.inf]])
 
 
 def test_constraints_exclude_each_other():
@@ -176,3 +200,5 @@ def test_constraints_exclude_each_other():
         ms.cholesky(A, fixed=[1], pin=True)
     with pytest.raises(ms.InvalidInputError, match="without fixed"):
         ms.cholesky(A).solve(np.ones(72), fixed_values=[1.0])
+    with pytest.raises(ms.InvalidInputError, match="not with pin=True"):
+        ms.cholesky(laplacian(grid(9, 8)), pin=True).solve(np.zeros(72), fixed_values=[1.0])
