@@ -5,7 +5,7 @@ import pytest
 
 import meshsolve as ms
 from meshsolve import _core
-from meshsolve.arrays import as_symmetric
+from meshsolve.arrays import as_symmetric, lengths
 
 M = as_symmetric(ms.datasets.road_like(30_000, seed=3))
 CSR = (M.indptr, M.indices, M.data)
@@ -59,3 +59,15 @@ def test_any_number_of_columns(kernel, k):
         assert np.allclose(found, right, rtol=1e-11, atol=1e-9)
     for threads in (2, 5):
         assert all(np.array_equal(a, b) for a, b in zip(one, sweep(kernel, k, threads), strict=True))
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-200, 1e200])
+@pytest.mark.parametrize("solver", [ms.cg, ms.sqmr])
+def test_either_tolerance_is_enough_at_any_scale(solver, size):
+    """A b of such a size is worked on in another scale: tolerances, starts and what a callback sees are in the caller's."""
+    A, b = ms.datasets.grid2d(20, 15, boundary="dirichlet"), size * np.random.default_rng(0).standard_normal(300)
+    length, seen = lengths(b[:, None])[0], []
+    for rtol, atol in ((1e-4, 1e-12 * length), (1e-12, 1e-4 * length)):
+        x, info = solver(A, b, rtol=rtol, atol=atol, callback=lambda x: seen.append(x.copy()))
+        assert info.converged and 1e-8 < info.relative_residual <= 1e-4
+        assert np.allclose(seen[-1], x, rtol=1e-12, atol=0) and solver(A, b, x0=x, rtol=2e-4)[1].iterations == 0

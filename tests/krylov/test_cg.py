@@ -182,6 +182,8 @@ def test_the_matrix_says_whether_it_is_singular_not_the_preconditioner():
     with pytest.warns(ms.ConvergenceWarning):                          # M takes constants to 0: they are never corrected
         x, info = ms.cg(grounded, grounded @ truth + 1, M=ms.parac(L))
     assert np.isclose(info.relative_residual, relative(grounded, x, grounded @ truth + 1), rtol=1e-6)
+    x, info = ms.cg(grounded, grounded @ (truth + 5), M=ms.parac(L), x0=truth + 5)
+    assert info.converged and np.array_equal(x, truth + 5)             # a solution keeps its mean
 
 
 def test_rounding_is_told_from_matrices_that_are_not_definite():
@@ -249,8 +251,23 @@ def test_stagnation_returns_the_best_iterate():
     b = rng.standard_normal(N)
     with pytest.warns(ms.ConvergenceWarning):
         x, info = ms.cg(H, b, M=ms.parac(H), rtol=1e-14)
-    assert not info.converged and info.relative_residual < 0.1
+    assert not info.converged and info.relative_residual < 0.1 and info.iterations < 1000 and "diverged" in info.reason
     assert info.relative_residual == pytest.approx(np.linalg.norm(H @ x - b) / np.linalg.norm(b), rel=0.2)
+
+
+@pytest.mark.parametrize("maxiter", [1, 3, 10, 40])
+def test_too_few_iterations_leave_no_more_than_the_start_did(maxiter):
+    """The residual of conjugate gradients rises before it falls where the diagonal spans many decades."""
+    with pytest.warns(ms.ConvergenceWarning, match="maxiter reached"):
+        x, info = ms.cg(sp.diags_array(10.0 ** np.linspace(0, 8, 60)), np.ones(60), maxiter=maxiter)
+    assert info.relative_residual < 1.001 < info.residuals[-1]
+
+
+def test_what_a_far_start_rounds_away_is_made_up_for():
+    """The residual of the recurrence is not that of x any more: the iteration starts anew from the true one."""
+    rng = np.random.default_rng(0)
+    x, info = ms.cg(A, consistent(), x0=1e6 * rng.standard_normal(N), rtol=1e-13)
+    assert info.converged and relative(A, x, consistent()) < 1.1e-13
 
 
 def test_indefinite_matrices_are_noticed():

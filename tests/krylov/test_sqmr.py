@@ -9,6 +9,7 @@ import scipy.sparse.linalg as spla
 
 import meshsolve as ms
 from meshsolve import _core
+from meshsolve.krylov.sqmr import iterate
 
 
 def test_it_solves_indefinite_systems_without_help():
@@ -23,12 +24,15 @@ def test_it_solves_indefinite_systems_without_help():
 def test_blocks_are_columns():
     A = ms.datasets.kkt(100, 40)
     B = A @ np.random.default_rng(1).standard_normal((140, 3))
+    B[:, 1] += 1e8 * A[:, [0]].toarray()[:, 0]             # takes fewer iterations
     K = ms.ildl(A, fill_level=1)
     X, info = ms.sqmr(A, B, M=K, rtol=1e-9)
     assert info.iterations.shape == (3,) and info.converged is True and info.residuals[0].shape == (3,)
     for c in range(3):
         x, one = ms.sqmr(A, B[:, c], M=K, rtol=1e-9)
         assert np.array_equal(x, X[:, c]) and one.iterations == info.iterations[c]
+        told = [step[c] for step in info.residuals]         # those of a column that is done stay as they were
+        assert told == one.residuals + one.residuals[-1:] * (len(told) - len(one.residuals))
 
 
 def test_start_zero_and_complex():
@@ -38,7 +42,7 @@ def test_start_zero_and_complex():
     x, info = ms.sqmr(A, b, M=K)
     assert ms.sqmr(A, b, M=K, x0=x)[1].iterations == 0
     z, info = ms.sqmr(A, np.zeros_like(b), M=K)
-    assert not z.any() and info.converged and info.iterations == 0
+    assert not z.any() and info.converged and info.iterations == 0 and info.residuals == [0]
     c, info = ms.sqmr(A, b + 2j * b, M=K)
     assert np.allclose(c, x + 2j * x)
 
@@ -84,6 +88,30 @@ def test_a_residual_orthogonal_to_the_preconditioned_one(fill_level):
     assert info.converged and info.iterations == 1 and np.allclose(A @ x, b) and len(info.residuals) == 2
     with pytest.warns(ms.ConvergenceWarning, match="maxiter reached"):
         assert ms.sqmr(A, b, M=ms.ildl(A), maxiter=0)[1].iterations == 0
+
+
+def test_a_sequence_that_broke_down_is_followed_by_another():
+    A = sp.diags_array(np.tile([1.0, -2.0, 3.0, -4.0], 20)).tocsr()
+    x, info = ms.sqmr(A, np.ones(80), M=sp.diags_array(np.sign(A.diagonal())), rtol=1e-10)
+    assert info.converged and np.allclose(A @ x, 1)
+
+
+@pytest.mark.parametrize("maxiter", [1, 2, 5, 8])
+def test_it_never_leaves_more_than_the_start_did(maxiter):
+    """The true residual of the eighth iterate is larger."""
+    A, solution = ms.datasets.kkt(150, 60, seed=7), np.random.default_rng(5).standard_normal(210)
+    K, x0 = ms.ildl(A, fill_level=0, droptol=0.3), solution + 1e-3 * np.sin(np.arange(210))
+    with pytest.warns(ms.ConvergenceWarning, match="maxiter reached"):
+        x, info = ms.sqmr(A, A @ solution, M=K, x0=x0, rtol=1e-12, maxiter=maxiter)
+    assert info.relative_residual <= info.residuals[0]
+
+
+@pytest.mark.parametrize("patience, reason", [(1, "slow: "), (5, "converged")])
+def test_patience_ends_what_is_slow_alone(patience, reason):
+    """The residual of this system falls ten times in about three iterations."""
+    A = ms.datasets.kkt(400, 150, seed=3)
+    x, info = iterate(A, A @ np.ones(550), ms.ildl(A, fill_level=1), None, 1e-10, 0.0, 100, patience=patience)
+    assert reason in info.reason
 
 
 def test_a_wrong_preconditioner_never_lies():
