@@ -78,6 +78,21 @@ def test_same_for_any_number_of_threads():
     assert np.array_equal(order.update(o, B, threads=1).perm, order.update(o, B, threads=2).perm)
 
 
+def test_the_seed_is_that_of_the_parts_done_anew():
+    A = triangulated(120, 110)
+    o, B = order.nested_dissection(A), with_edges(A, [0], [13_000])
+    one, other = (order.update(o, B, seed=seed) for seed in (0, 1))
+    assert one.report.facts["redone"] > 5000 and not np.array_equal(one.perm, other.perm)
+
+
+def test_all_that_was_redone_is_counted():
+    A = sp.block_diag([triangulated(80, 80), triangulated(80, 80)], format="csr")
+    o = order.nested_dissection(A)
+    first, second, both = (order.update(o, with_edges(A, i, j)).report.facts["redone"]
+                           for i, j in (([0], [6399]), ([6400], [12_799]), ([0, 6400], [6399, 12_799])))
+    assert first > 0 and second > 0 and both == first + second
+
+
 @pytest.mark.parametrize(("ordering", "graph"), [
     (order.amd(path(9)), path(9)), (np.arange(9), path(9)), (order.nested_dissection(path(9)), path(8)), (None, path(9))])
 def test_refused(ordering, graph):
@@ -88,7 +103,7 @@ def test_refused(ordering, graph):
 @pytest.mark.parametrize(("damage", "says"), [
     ({"parent": (0, 0)}, "the parent of node 0 has to be a later node"), ({"parent": (1, 10**6)}, "the parent of node 1 has to be"),
     ({"parent": (-1, -2)}, "has to be a later node, or -1"), ({"first": (2, 1)}, "the positions of node 2 do not begin"),
-    ({"last": (-1, 6299)}, "end at 6300"), ({"last": (0, -5), "first": (1, -5)}, "the positions of node 0 end before they begin"),
+    ({"last": (-1, 6299)}, "end at 6300"), ({"last": (0, -1), "first": (1, -1)}, "the positions of node 0 end before they begin"),
     ({"parent": (1, -1)}, "are in no postorder"), ({"parent": None}, "of one length"), ({"last": np.zeros(3)}, "integer arrays")])
 def test_a_damaged_tree_is_refused(damage, says):
     A = triangulated(90, 70)
