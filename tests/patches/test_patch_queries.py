@@ -108,6 +108,14 @@ def test_star_of_100000():
     check_pattern(A, P)
 
 
+@pytest.mark.parametrize("leaves", [65_533, 65_534, 65_535, 65_536])
+def test_a_star_that_just_fits_or_does_not(leaves):
+    """16 bits number 65,535 vertices of a patch."""
+    k = np.arange(1, leaves + 1)
+    A = incidence(np.zeros_like(k), k, (leaves + 1, leaves + 1))
+    check_pattern(A, PatchMesh(A))
+
+
 def test_fan_of_100000():
     mesh = fan(100_000)
     P = PatchMesh(mesh)
@@ -124,6 +132,15 @@ def test_an_edge_of_3700_faces():
     assert np.array_equal(indptr, 3699 * np.arange(3701))
     for f in (0, 5, 3699):
         assert np.array_equal(indices[indptr[f]:indptr[f + 1]], np.delete(np.arange(3700), f))
+
+
+def test_an_edge_of_more_faces_than_a_patch_can_number():
+    P, pages = PatchMesh(book(66_000)), np.arange(66_000)
+    for name, row in (("EF", 0), ("VF", 0), ("VF", 1)):
+        indptr, indices = P.query(name)
+        assert np.array_equal(indices[indptr[row]:indptr[row + 1]], pages)
+    indptr, indices = P.query("VV")
+    assert np.array_equal(indices[indptr[2:-1, None] + [0, 1]], np.tile([0, 1], (66_000, 1)))
 
 
 def test_a_patch_with_too_large_a_ribbon_is_split():
