@@ -109,7 +109,7 @@ while told:
     except ms.OutOfMemoryError as e:
         assert "lost" in str(e)
         lost += 1
-        for use in (F.rcond, F.logdet, lambda: F.L, lambda: F.solve(np.ones((n, 2)))):
+        for use in (F.rcond, F.logdet, lambda: F.L, lambda: F.solve(np.ones((n, 2))), F.__getstate__):
             try:
                 use()
                 raise AssertionError(k)
@@ -136,6 +136,16 @@ def test_the_failing_column_is_named_whatever_the_threads(threads, row):
     assert e.value.column == row and f"column {row}" in str(e.value)
 
 
+@pytest.mark.parametrize("row", [0, 127, 128, 300, 699])
+def test_the_failing_column_of_a_wide_front_is_named(row):
+    A = np.eye(700) + 1e-3
+    A[row, row] = -3.0
+    for ordering in ("natural", "random"):
+        with pytest.raises(ms.NotPositiveDefiniteError) as e:
+            ms.cholesky(A, ordering)
+        assert e.value.column == row
+
+
 def test_of_several_bad_pivots_every_thread_count_names_the_same():
     A = sp.lil_array(spd(grid(60, 50)))
     for row in range(5, 3000, 211):
@@ -160,10 +170,11 @@ def test_any_number_of_right_hand_sides_in_either_order(k):
         assert np.allclose(F.solve(b[:, c]), x[:, c], rtol=1e-12, atol=1e-13)
 
 
-def test_triangular_systems():
+@pytest.mark.parametrize("k", [*range(10), 17])
+def test_triangular_systems(k):
     A = spd(grid(9, 8))
     F = ms.cholesky(A)
-    b = np.random.default_rng(0).standard_normal((72, 2))
+    b = np.random.default_rng(0).standard_normal((72, k))
     z = F.solve(b[F.perm], system="L")
     assert np.allclose(F.L @ z, b[F.perm])
     y = F.solve(z, system="Lt")
