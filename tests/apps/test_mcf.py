@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from meshsolve import datasets
 from meshsolve.apps import mcf, smooth
+from meshsolve.apps.mcf import Flow
 from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning
 from meshsolve.mesh import Mesh, load_mesh
 from meshsolve.operators import cotan_laplacian, edge_lengths, face_areas, mass_matrix
@@ -59,6 +60,18 @@ def test_one_step_solves_the_stated_system():
     A = sp.csc_array(mass_matrix(mesh) + dt * cotan_laplacian(mesh))
     expected = sp.linalg.spsolve(A, mass_matrix(mesh) @ mesh.vertices)
     assert np.abs(mcf(mesh, dt=dt)[0].vertices - expected).max() < 1e-12
+
+
+def test_conformalized_steps_keep_the_first_stiffness_and_the_area():
+    """Each is scaled about the centroid of the surface that it gives."""
+    mesh = bumpy_sphere(2)
+    L, dt, at, area = cotan_laplacian(mesh), 0.05, mesh, face_areas(mesh).sum()
+    for _ in range(3):
+        at = at.with_vertices(sp.linalg.spsolve(sp.csc_array(mass_matrix(at) + dt * L), mass_matrix(at) @ at.vertices))
+        mass = mass_matrix(at).diagonal()
+        centroid = mass @ at.vertices / mass.sum()
+        at = at.with_vertices(centroid + np.sqrt(area / mass.sum()) * (at.vertices - centroid))
+    assert np.abs(mcf(mesh, 3, dt=dt, conformal=True)[0].vertices - at.vertices).max() < 1e-11
 
 
 def test_a_cylinder_necks_between_fixed_scales():
@@ -230,6 +243,19 @@ def test_a_surface_that_vanishes_ends_with_a_warning():
     with pytest.warns(MeshsolveWarning, match="shrank to nothing in step"):
         out, report = mcf(datasets.icosphere(2), steps=50, dt=1.0)
     assert np.isfinite(out.vertices).all() and face_areas(out).sum() > 0 and 0 < report.as_dict()["steps"] < 50
+
+
+@pytest.mark.parametrize("method, mesh, dt", [("mean curvature", datasets.icosphere(2), 1.0), ("conformalized", dumbbell(0.15, 3), 0.3)],
+                         ids=["vanishes", "runs away"])
+def test_after_its_last_step_a_flow_is_where_it_was(method, mesh, dt):
+    flow, going = Flow(mesh, method), True
+    while going:
+        before = flow.mesh().vertices, flow.system.area
+        try:
+            going = flow.step(dt)
+        except MeshsolveError:
+            going = False
+    assert np.array_equal(flow.mesh().vertices, before[0]) and flow.system.area == before[1] > 0
 
 
 @pytest.mark.parametrize("call", [
