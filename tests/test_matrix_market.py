@@ -49,6 +49,12 @@ def test_patterns_comments_blank_lines_and_windows():
     assert dense(parse(b"%%MatrixMarket matrix coordinate real general\n2 1 1\n2 1 1e999", "A"))[1, 0] == np.inf
 
 
+@pytest.mark.parametrize("number, dtype", [(2**53 - 1, np.int64), (-2**53 + 1, np.int64), (2**53 + 1, np.float64), (-2**60, np.float64)])
+def test_integers_that_a_float_may_have_rounded_stay_floats(number, dtype):
+    A = parse(b"%%%%MatrixMarket matrix array integer general\n1 1\n%d\n" % number, "A")
+    assert A.dtype == dtype and A[0, 0] == float(number)
+
+
 HEAD = b"%%MatrixMarket matrix coordinate real general\n"
 
 
