@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 import meshsolve as ms
 from meshsolve import _core
+from meshsolve.arrays import as_csr
 from meshsolve.factor.glu import levels_by
 from meshsolve.factor.glu.refine import backward_error as backward_error_of
+from meshsolve.factor.glu.refine import residual
 
 ENGINES = ("fronts", "columns")
 
@@ -252,6 +254,16 @@ def test_backward_errors_of_matrices_at_the_ends_of_the_range(A, size):
         assert 1e-9 < error < 1e-7 and error == pytest.approx(backward_error_of(norm, *(abs(v).max(axis=0) for v in (r, near, b))))
 
 
+@pytest.mark.parametrize("complex_values", [False, True])
+def test_the_residual_of_the_transpose_is_that_of_the_transposed(complex_values):
+    A, rng = random_matrix(60, 0.2, 0, complex_values), np.random.default_rng(1)
+    M, T = (as_csr(S, dtype=A.dtype) for S in (A, A.T))
+    x, b = (rng.standard_normal((60, 3)).astype(A.dtype) for _ in range(2))
+    (r, error), (expected, same) = residual(M, True, x, b), residual(T, False, x, b)
+    assert np.allclose(r, expected, rtol=1e-12, atol=1e-12) and error == pytest.approx(same, rel=1e-12)
+    assert error == pytest.approx(max(backward_error(T.to_scipy(), x[:, c], b[:, c]) for c in range(3)), rel=1e-12)
+
+
 def test_solutions_that_are_not_finite_are_told_of():
     F = ms.lu(np.diag([1e-323, 1.0, 1e300]), repivot=False)             # the first scaling leaves the range of float64
     with pytest.warns(ms.ConvergenceWarning, match="is inf"):
@@ -454,6 +466,28 @@ def test_numerically_singular_matrices_are_noticed():
             with pytest.raises(ms.SingularMatrixError, match="no pivot is left") as caught:
                 ms.lu(A, engine=engine)
             assert 0 <= caught.value.index < A.shape[0]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_perturbed_pivots_are_counted_on_every_thread(engine):
+    A = mesh(100, 100)
+    weak, rows = A.copy(), np.arange(5, 10_000, 311)
+    for row in rows:
+        weak.data[A.indptr[row]:A.indptr[row + 1]] *= 1e-30
+    for threads in (1, 2, 3):
+        F = ms.lu(A, engine=engine, repivot=False, threads=threads).refactor(weak)
+        assert F.report.facts["perturbed_pivots"] == len(rows)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("skew", [False, True])
+def test_growth_is_told_of_all_of_u(engine, skew):
+    """Off the diagonal, or on it as where a skew matrix is added to the identity."""
+    A = random_matrix(40, 0.3, 0)
+    A = sp.csr_array(sp.eye_array(40) + 0.2 * (A - A.T)) if skew else A
+    F = ms.lu(A, engine=engine)
+    scaled = sp.diags_array(F.row_scale) @ A @ sp.diags_array(F.col_scale)
+    assert F.report.facts["pivot_growth"] == pytest.approx(abs(scaled).max() / abs(F.U).max(), rel=1e-12)
 
 
 def test_badly_scaled_matrices():

@@ -73,6 +73,32 @@ def test_budget_bounds_fill_and_hands_on_what_is_left():
     assert tight.nnz < free.nnz and tight.report.facts["stored"] <= 2 * 0.6 * A.nnz + 2 * tight.report.facts["tiles"]
 
 
+def dropped(S, droptol, budget):
+    """L of the symmetric array S, row after row by the definition: what is small beside its row goes, then what is smallest beyond
+    the row's budget and what earlier rows have left of theirs."""
+    n, spare = len(S), 0
+    U, d = np.zeros((n, n)), np.zeros(n)
+    for k in range(n):
+        row = S[k] - (U[:k, k] * d[:k]) @ U[:k]
+        d[k], u = row[k], np.where(np.arange(n) > k, row / row[k], 0)
+        u[abs(u) <= droptol * np.sqrt(1 + u @ u)] = 0
+        over = np.count_nonzero(u) - budget
+        if over > spare:
+            u[np.argsort(-abs(u), kind="stable")[budget + spare:]] = 0
+        spare, U[k] = max(spare - over, 0), u
+    return np.eye(n) + U.T
+
+
+@pytest.mark.parametrize("droptol, max_fill", [(0.0, None), (0.03, None), (0.1, None), (0.0, 0.3), (0.03, 0.5)])
+def test_what_is_dropped_is_what_the_definition_says(droptol, max_fill):
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((60, 60)) * np.minimum(np.arange(60), 20) / 20          # small in the first rows and columns
+    A = A + A.T + 12 * np.eye(60)
+    K = ms.ildl(A, fill_level=10**6, droptol=droptol, max_fill=max_fill, pairs=False, ordering="natural", blocking="none")
+    expected = dropped(permuted(A, K).toarray(), droptol, 60 if max_fill is None else round(60 * max_fill))
+    assert K.report.facts["tiles"] == 60 and np.allclose(K.L.toarray(), expected, rtol=1e-9, atol=1e-12)
+
+
 def test_a_budget_beyond_all_numbers_is_none():
     A = ms.datasets.kkt(400, 180, seed=2)
     for max_fill in (1e12, 1e300):
