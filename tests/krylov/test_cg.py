@@ -127,6 +127,14 @@ def test_the_solution_of_a_laplacian_has_mean_zero_on_each_component():
         assert info.converged and abs(x[:N].mean()) < 1e-10 and abs(x[N:].mean()) < 1e-10
 
 
+def test_a_component_with_a_ground_keeps_its_mean_beside_one_without():
+    two, truth = sp.csr_array(sp.block_diag([L, A])), np.random.default_rng(0).standard_normal(2 * N) + 3
+    for M in (None, ms.parac(two)):
+        with pytest.warns(ms.ConvergenceWarning, match="not in the range") if M is not None else contextlib.nullcontext():
+            x, info = ms.cg(two, two @ truth + np.repeat([0.0 if M is None else 1.0, 0.0], N), M=M, rtol=1e-10)
+        assert np.allclose(x[N:], truth[N:], atol=1e-6) and (M is None or abs(x[:N].mean()) < 1e-9)
+
+
 @pytest.mark.parametrize("integer", [np.int32, np.int64])
 def test_stored_zeros_couple_nothing_and_stay(integer):
     """A cotan Laplacian stores a zero for the diagonal of each square."""

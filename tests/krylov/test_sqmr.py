@@ -145,6 +145,26 @@ def test_solve_escalates_and_tells(monkeypatch, steps):
     assert np.linalg.norm(A @ x - b) <= 1e-9 * np.linalg.norm(b)
 
 
+def test_a_first_factor_without_memory_is_an_error_a_later_one_is_not(monkeypatch):
+    from meshsolve.api import escalation
+
+    def starved(*args, fill_level="auto", **options):
+        if fill_level is None:
+            raise ms.OutOfMemoryError("the complete factor needs 1 GiB")
+        return original(*args, fill_level=fill_level, **options)
+
+    original = escalation.ildl
+    A = ms.datasets.helmholtz(40, 15)
+    monkeypatch.setattr(escalation, "ildl", starved)
+    monkeypatch.setattr(escalation, "PATIENCE", 10)
+    monkeypatch.setattr(escalation, "STEPS", ({"fill_level": 0, "droptol": 0.3}, {"fill_level": None}))
+    with pytest.warns(ms.ConvergenceWarning, match="not solved to .*needs 1 GiB"):
+        assert ms.solve(A, A @ np.ones(1600), method="ildl")[1].relative_residual < 1
+    monkeypatch.setattr(escalation, "STEPS", ({"fill_level": None},))
+    with pytest.raises(ms.OutOfMemoryError, match="needs 1 GiB"):
+        ms.solve(A, A @ np.ones(1600), method="ildl")
+
+
 def test_a_solution_beyond_float64_has_not_converged():
     with pytest.warns(ms.ConvergenceWarning, match="leaves the range of float64"):
         x, info = ms.sqmr(np.diag([-1e-300, 1.0]), np.array([1e300, 0.0]), M=ms.ildl(np.diag([-1e-300, 1.0]), fill_level=None))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import meshsolve as ms
 from meshsolve import _core
+from meshsolve.arrays import as_csr
 
 
 def laplacian(n, i, j, w, ground=None):
@@ -448,6 +449,24 @@ def test_solve_takes_parac_where_cholesky_is_large():
     x, info = ms.solve(L, b)
     assert info.method == "parac" and info.converged and np.linalg.norm(L @ x - b) <= 1.01e-10 * np.linalg.norm(b)
     assert info.report.facts["nnz_L"] > 36**3
+
+
+def test_solve_goes_on_with_the_diagonal_where_that_is_enough_for_every_column():
+    L = ms.datasets.grid3d(12, kind="log-uniform")
+    one = sp.csr_array(sp.block_diag([L, sp.eye_array(3)]))
+    easy, hard = np.eye(one.shape[0])[-1], one @ np.random.default_rng(0).standard_normal(one.shape[0])
+    for b, method in ((easy, "jacobi"), (hard, "parac"), (np.stack([easy, hard], 1), "parac")):
+        info = ms.solve(one, b, method="parac")[1]
+        assert info.method == method and info.converged and len(info.residuals) == info.iterations + 1
+
+
+@pytest.mark.parametrize("hub", [0, 20_000, 39_999])
+def test_the_largest_degree_is_that_of_all_rows_on_any_number_of_threads(hub):
+    others = np.setdiff1d(np.arange(40_000), hub)
+    star = sp.coo_array((-np.ones(39_999), (np.full(39_999, hub), others)), shape=(40_000, 40_000))
+    M = as_csr(star + star.T + 40_000 * sp.eye_array(40_000))
+    for threads in (1, 2, 3):
+        assert _core.ParacGraph(M.indptr, M.indices, M.data, threads, edges=False, floor=False).max_degree == 39_999
 
 
 def test_solve_foresees_a_cholesky_that_is_far_too_large(monkeypatch):
