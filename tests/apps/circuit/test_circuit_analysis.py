@@ -16,7 +16,7 @@ import meshsolve as ms
 from meshsolve.apps.circuit import results
 from meshsolve.apps.circuit.devices import DEFAULTS, THERMAL, Diodes
 from meshsolve.apps.circuit.newton import NoConvergence, Solver
-from meshsolve.apps.circuit.sources import Lines, Pulses
+from meshsolve.apps.circuit.sources import Exponentials, Lines, Pulses, Sines
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import decks
@@ -502,6 +502,15 @@ def test_areas_out_of_range(deck):
         deck("R1 a 0 1\nD1 a 0 dm area=1e200\n.model dm d")
 
 
+@pytest.mark.parametrize("volt", [-8, -4.5, -1, 0.7, 2, 20])
+def test_a_diode_of_area_3_is_three_in_parallel(volt, deck):
+    """Forward and into breakdown; in small signals its charge as well."""
+    text = f"V1 a 0 {volt} AC 1\nR1 a b 10\n{{}}\n.model dm d(rs=5 cjo=10p tt=5n bv=4 ibv=1m)"
+    large, three = (deck(text.format(diode)) for diode in ("D1 b 0 dm 3", "D1 b 0 dm\nD2 b 0 dm\nD3 b 0 dm"))
+    assert large.op()["b"] == pytest.approx(three.op()["b"], rel=1e-6)
+    assert np.allclose(large.ac("lin", 1, 1e8, 1e8)["b"], three.ac("lin", 1, 1e8, 1e8)["b"], rtol=1e-4)
+
+
 # ---- devices and waveforms -----------------------------------------------------------------------------------------------------
 
 
@@ -536,6 +545,19 @@ def test_corners_of_pulses(lengths, t):
     assert t < corner < t + rise + fall + width + 2
     inside = np.linspace(t, corner, 9)[1:-1]                # linear up to the corner
     assert np.allclose(np.diff([pulses.at(x)[0] for x in inside], 2), 0, atol=1e-9)
+
+
+def test_what_a_waveform_leaves_out_stands_for_tstep_and_tstop():
+    tstep, tstop = 0.5, 4.0
+    exponential, sine = Exponentials([np.array([0, 1, 2.0, 1.0])], tstep, tstop), Sines([np.array([0, 1.0])], tstep, tstop)
+    assert exponential.at(2.4)[0] == pytest.approx(1 - np.exp(-0.4))
+    assert exponential.at(3.0)[0] == pytest.approx(np.exp(-(3.0 - 2.5) / tstep) - np.exp(-1))
+    assert [sine.at(t)[0] for t in (0, 1, 2, 3)] == pytest.approx([0, 1, 0, -1], abs=1e-12)
+
+
+def test_a_pulse_longer_than_its_period_is_cut_off_there():
+    pulses = Pulses([np.array([0, 1, 0, 0.1, 0.1, 5.0, 1.0])], 0.01, 10.0)
+    assert [pulses.at(t)[0] for t in (0.05, 0.5, 1.0, 1.05, 2.0)] == pytest.approx([0.5, 1, 1, 0.5, 1])
 
 
 def test_waveforms_that_begin_before_the_time_0(deck):
