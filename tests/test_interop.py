@@ -57,6 +57,12 @@ def test_factorized_refuses_what_is_singular():
     with pytest.raises(ms.SingularMatrixError, match="zero pivot.*pin=True") as caught:
         ms.factorized(LAPLACIAN)
     assert caught.value.index in range(40)
+    for row in (0, 7, 19):
+        A = np.random.default_rng(row).standard_normal((20, 20))
+        A[row] = A[:, row] = 0
+        with pytest.raises(ms.SingularMatrixError) as caught:
+            ms.factorized(A + A.T)
+        assert caught.value.index == row
     with pytest.raises(ms.SingularMatrixError):
         ms.factorized([[1.0, 2.0], [0.0, 0.0]])
 
