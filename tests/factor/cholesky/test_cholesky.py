@@ -182,6 +182,24 @@ def test_triangular_systems(k):
     assert np.allclose(y[np.argsort(F.perm)], F.solve(b))
 
 
+@pytest.mark.parametrize("precision", ["double", "single", "mixed"])
+def test_the_callers_matrix_may_change_later(precision):
+    A, b = sp.csr_array(ms.datasets.grid2d(20, 20, boundary="dirichlet")), np.arange(400.0)
+    F = ms.cholesky(A, precision=precision)
+    x = F.solve(b)
+    A.indices[:], A.data[:], A.indptr[1:] = 0, 7.0, 3
+    assert np.array_equal(F.solve(b), x)
+
+
+@pytest.mark.parametrize("columns", [None, 2])
+def test_an_out_that_cannot_be_written_to_is_refused(columns):
+    b = np.ones(72 if columns is None else (72, columns))
+    out = np.empty_like(b)
+    out.flags.writeable = False
+    with pytest.raises(ms.InvalidInputError, match="writable"):
+        ms.cholesky(spd(grid(9, 8))).solve(b, out=out)
+
+
 def test_kinds_of_right_hand_sides():
     A = spd(grid(9, 8))
     F = ms.cholesky(A)

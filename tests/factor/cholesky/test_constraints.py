@@ -67,6 +67,15 @@ def test_fixed_mask_and_refactor():
     assert np.array_equal(F.solve(np.ones(72), fixed_values=[7.0, 8.0]), x), "a failed refactor changed the coupling"
 
 
+@pytest.mark.parametrize("constraint, row, column", [({"fixed": [0, 9, 70]}, 20, 66), ({"pin": True}, 20, 66)], ids=["fixed", "pin"])
+def test_an_entry_outside_the_pattern_is_named_as_the_caller_numbers_it(constraint, row, column):
+    L = laplacian(grid(9, 8))
+    F, far = ms.cholesky(L, **constraint), sp.coo_array(([1.0, 1.0, -1.0, -1.0], ([row, column] * 2, [row, column, column, row])), (72, 72))
+    with pytest.raises(ms.PatternMismatchError) as e:
+        F.refactor(L + far)
+    assert {e.value.row, e.value.column} == {row, column}
+
+
 @pytest.mark.parametrize("pattern", [grid(9, 8), sp.block_diag([grid(5, 4), grid(3, 7), sp.csr_array((4, 4))]), sp.csr_array((5, 5))],
                          ids=["one component", "several and isolated rows", "isolated rows alone"])
 def test_pinned_laplacian(pattern):
