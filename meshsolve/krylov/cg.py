@@ -268,6 +268,7 @@ class _Run(Solve):
             restarted = arrived & self.active
             self.R[:, restarted] = self.Q[:, restarted]
             self.truth[arrived] = self.norm[arrived] = true[arrived]
+            self.saved_norm[restarted] = np.maximum(self.saved_norm, true)[restarted]        # it was the recurrence's, which hides rounding
         better = self.active & (self.norm < SAVE_AT * self.saved_norm)
         if better.any():
             self.saved[:, better], self.saved_norm[better] = self.X[:, better], self.norm[better]

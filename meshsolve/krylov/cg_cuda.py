@@ -147,6 +147,7 @@ class DeviceSolve(Solve):
             self.R[:, columns] = self.Q[:, columns]
             self.fresh[columns] = 1
         self.truth[arrived] = self.norm[arrived] = true[arrived]
+        self.saved_norm[restarted] = np.maximum(self.saved_norm, true)[restarted]        # it was the recurrence's, which hides rounding
 
     def _finish(self):
         """Mean-free solutions, true residuals, and the best iterate of columns that did not converge."""
