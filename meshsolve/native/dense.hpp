@@ -15,7 +15,7 @@ struct Dense {
   void (*fresh_trapezoid)(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc);    // of C = -A B^T
   Int (*panel)(Int m, Int k, T* A, Int lda);                        // L of an m x k panel; 0, or 1 + the failing column
   void (*trsm_rlt)(Int m, Int k, const T* L, Int ldl, T* B, Int ldb);                                   // B := B L^-T
-  // right-hand sides by rows, s = 2, 4 or 8 values a row: see dense_rows.inl
+  // right-hand sides by rows, s = 1, 2, 4 or 8 values a row: see dense_rows.inl
   void (*forward)(Int s, Int m, Int w, Int c, const T* L, Int ld, T* Y, T* U);
   void (*forward_at)(Int s, Int m, Int w, const T* L, Int ld, T* Y, T* X, const int* rows);
   void (*backward)(Int s, Int m, Int w, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows);

@@ -1,7 +1,7 @@
 // Solves with one front: L is m x w, its upper w x w part lower triangular; the right-hand sides lie by rows, S = 2, 4 or 8
 // values a row, so that a vector register holds one row and rows anywhere in memory are read without a copy.
 // Rows 0..c of the front (c >= w) lie in Y one after the other; the others in U, or in X at the places that `rows` names.
-// Included after dense.inl, under the same rules.
+// A single one, S = 1, takes the kernels of dense_column.inl. Included after that, under the same rules.
 
 namespace ms::ISA {
 namespace {
@@ -169,6 +169,7 @@ void add_rows_of(Int count, const int* to, Int c, const T* from, T* Y, T* U) {
 // Y(0:w) := L11^-1 Y, what lies below -= L21 of it; `s` values a row.
 template <class T>
 void forward(Int s, Int m, Int w, Int c, const T* L, Int ld, T* Y, T* U) {
+  if (s == 1) return forward_column(m, w, c, L, ld, Y, U);
   if (s == 2) return forward_rows<2>(m, w, c, L, ld, Y, U);
   if (s == 4) return forward_rows<4>(m, w, c, L, ld, Y, U);
   forward_rows<8>(m, w, c, L, ld, Y, U);
@@ -177,6 +178,7 @@ void forward(Int s, Int m, Int w, Int c, const T* L, Int ld, T* Y, T* U) {
 // The same for a front whose rows below the pivots lie in X, at the places that `rows` names.
 template <class T>
 void forward_at(Int s, Int m, Int w, const T* L, Int ld, T* Y, T* X, const int* rows) {
+  if (s == 1) return forward_column_at(m, w, L, ld, Y, X, rows);
   if (s == 2) return forward_rows_at<2>(m, w, L, ld, Y, X, rows);
   if (s == 4) return forward_rows_at<4>(m, w, L, ld, Y, X, rows);
   forward_rows_at<8>(m, w, L, ld, Y, X, rows);
@@ -185,6 +187,7 @@ void forward_at(Int s, Int m, Int w, const T* L, Int ld, T* Y, T* X, const int* 
 // Y(0:w) := L11^-T (Y(0:w) - L21^T what lies below)
 template <class T>
 void backward(Int s, Int m, Int w, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows) {
+  if (s == 1) return backward_column(m, w, c, L, ld, Y, X, rows);
   if (s == 2) return backward_rows<2>(m, w, c, L, ld, Y, X, rows);
   if (s == 4) return backward_rows<4>(m, w, c, L, ld, Y, X, rows);
   backward_rows<8>(m, w, c, L, ld, Y, X, rows);
@@ -193,6 +196,7 @@ void backward(Int s, Int m, Int w, Int c, const T* L, Int ld, T* Y, const T* X, 
 // Row i of `from` is added to row to[i] (ascending): of Y below c, of U from there on.
 template <class T>
 void add_rows(Int s, Int count, const int* to, Int c, const T* from, T* Y, T* U) {
+  if (s == 1) return add_rows_of<1>(count, to, c, from, Y, U);
   if (s == 2) return add_rows_of<2>(count, to, c, from, Y, U);
   if (s == 4) return add_rows_of<4>(count, to, c, from, Y, U);
   add_rows_of<8>(count, to, c, from, Y, U);

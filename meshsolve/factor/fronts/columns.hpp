@@ -13,9 +13,9 @@ namespace ms::fronts {
 
 constexpr int64_t widest = 8;                    // right-hand sides that are taken at a time
 
-// Values that a row of k of them takes: the kernels of native/dense.hpp know 2, 4 and 8. One right-hand side takes the way of
-// two: scalar code would be compiled to other roundings, and a column is to have the same bits alone and among others.
-constexpr int64_t row_width(int64_t k) { return k > 4 ? 8 : k > 2 ? 4 : 2; }
+// Values that a row of k of them takes: the kernels of native/dense.hpp know 1, 2, 4 and 8. A column has the same bits alone and
+// among others.
+constexpr int64_t row_width(int64_t k) { return k > 4 ? 8 : k > 2 ? 4 : k; }
 
 // block(K, first column) for all k columns, K of them at a time; columns are the progress of the phase.
 template <class Block>

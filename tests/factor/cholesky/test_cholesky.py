@@ -362,6 +362,9 @@ def test_every_instruction_set_solves(isa):
         "        assert np.abs(A @ x - b).max() < bound * 430, (precision, k)\n"
         "G = ms.datasets.grid2d(31, 37, boundary='dirichlet'); b = rng.standard_normal(31 * 37)\n"
         "assert np.abs(G @ ms.cholesky(G).solve(b) - b).max() < 1e-11\n"
+        "G = ms.datasets.grid3d(12, boundary='dirichlet'); B = rng.standard_normal((12**3, 5))\n"
+        "for solve in (ms.cholesky(G).solve, ms.cholesky(G, precision='single').solve, ms.ildl(G, fill_level=None).solve):\n"
+        "    assert np.array_equal(solve(B), np.stack([solve(b) for b in B.T], axis=1))\n"
         "print(_core.isa())\n"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "MESHSOLVE_ISA": isa})
