@@ -80,7 +80,9 @@ struct Forward {
     eliminate(s, update);
   }
 
-  void small_subtree(int32_t first, int32_t root, T* update, Buffer<T>& space) const {
+  void small_subtree(int32_t first, int32_t root, T* update, int worker) const {
+    Buffer<T>& space = p.space.local[worker];
+    const int32_t* const place = first < root ? p.space.places(worker, tree.n(), tree.rows(root), tree.updates(root)) : nullptr;
     std::fill(update, update + tree.updates(root) * S, T(0));
     for (int32_t s = first; s < root; ++s) {
       const int64_t w = tree.pivots(s), u = tree.updates(s);
@@ -89,23 +91,21 @@ struct Forward {
         kernels.forward_at(S, w + u, w, p.panels + p.panel_ptr[s], fronts::leading_dimension(w + u), own(s), Y, tree.rows(s));
       } else {
         if (space.size() < u * S) space = Buffer<T>(2 * u * S);
-        distribute(s, space.data(), tree.rows(root), update);
+        distribute(s, space.data(), place, update);
       }
     }
     eliminate(root, update);
   }
 
-  // What front s does to rows of the small subtree goes to Y, to rows beyond it to those of the root, which has all of these.
-  void distribute(int32_t s, T* U, const int32_t* root_rows, T* update) const {
+  // What front s does to rows of the small subtree goes to Y, to rows beyond it to their places in the root, which has all of these.
+  void distribute(int32_t s, T* U, const int32_t* place, T* update) const {
     const int64_t u = tree.updates(s), inside = tree.direct[s];
     const int32_t* const rows = tree.rows(s);
     std::fill(U, U + u * S, T(0));
     eliminate(s, U);
     kernels.add_rows(S, inside, rows, tree.n(), U, Y, nullptr);
-    for (int64_t i = inside, q = 0; i < u; ++i) {
-      while (root_rows[q] < rows[i]) ++q;
-      for (int64_t c = 0; c < S; ++c) update[q * S + c] += U[i * S + c];
-    }
+    for (int64_t i = inside; i < u; ++i)
+      for (int64_t c = 0; c < S; ++c) update[place[rows[i]] * S + c] += U[i * S + c];
   }
 };
 
@@ -116,7 +116,7 @@ void forward(const Problem<T>& p, T* Y) {
   const Forward<T, S> solve{p, p.tree, blocks, Y};
   fronts::bottom_up(
       p.tree, p.plan, p.threads, blocks, [&](int32_t s, T* update) { solve.front(s, update); },
-      [&](int32_t first, int32_t root, T* update, int worker) { solve.small_subtree(first, root, update, p.space.local[worker]); });
+      [&](int32_t first, int32_t root, T* update, int worker) { solve.small_subtree(first, root, update, worker); });
 }
 
 // Y := L^-T Y, and X := P^T Y.

@@ -32,6 +32,7 @@ struct SolveSpace {
   Buffer<T> own;                                 // where `work` lies unless other memory is idle
   BlockMemory<T> blocks;                         // update blocks
   std::vector<Buffer<T>> local;                  // per worker the front at hand
+  std::vector<Buffer<int32_t>> place;            // per worker the places of rows in a front
 
   void reserve(int64_t n, int64_t k, int threads, Buffer<T>* idle) {
     const int64_t size = n * row_width(k);
@@ -39,6 +40,15 @@ struct SolveSpace {
     if (!borrow && own.size() < size) own = Buffer<T>(size);
     work = borrow ? idle->data() : own.data();
     local.resize(std::max<size_t>(local.size(), threads));
+    place.resize(local.size());
+  }
+
+  // (n,) place[rows[q]] = q for these rows, anything elsewhere.
+  const int32_t* places(int worker, int64_t n, const int32_t* rows, int64_t count) {
+    Buffer<int32_t>& mine = place[worker];
+    if (mine.size() < n) mine = Buffer<int32_t>(n);
+    for (int64_t q = 0; q < count; ++q) mine.data()[rows[q]] = static_cast<int32_t>(q);
+    return mine.data();
   }
 };
 
