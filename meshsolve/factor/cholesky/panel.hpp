@@ -33,6 +33,7 @@ struct PanelShape {
 
   template <class T>
   Step<T> step(T* panel, int64_t k) const {
+    if (!wide()) [[likely]] return {0, pivots, height, fronts::leading_dimension(height), panel};
     const int64_t column = k * width();
     return {column, std::min(width(), pivots - column), height - column, fronts::leading_dimension(height - column), panel + place(k)};
   }

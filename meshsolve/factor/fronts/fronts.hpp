@@ -59,7 +59,11 @@ std::vector<int32_t> analysed_indices(const AssemblyTree& tree, const int64_t* p
 AssemblyTree assembly_frame(std::shared_ptr<const symbolic::Symbolic> symbolic);
 
 // An odd multiple of 8 from 64 rows on keeps the columns of a large panel from falling onto the same cache sets.
-int64_t leading_dimension(int64_t height);
+constexpr int64_t leading_dimension(int64_t height) {
+  if (height < 64) return height;
+  const int64_t rounded = (height + 7) / 8 * 8;
+  return rounded % 64 ? rounded : rounded + 8;
+}
 
 // Whether threads, or one thread by steps, share the columns of a front: there is much work in it.
 constexpr bool is_wide(int64_t pivots, int64_t height) { return pivots * height * height >= 40'000'000; }

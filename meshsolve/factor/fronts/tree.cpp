@@ -9,12 +9,6 @@
 
 namespace ms::fronts {
 
-int64_t leading_dimension(int64_t height) {
-  if (height < 64) return height;
-  const int64_t rounded = (height + 7) / 8 * 8;
-  return rounded % 64 ? rounded : rounded + 8;
-}
-
 namespace {
 
 void link_children(AssemblyTree& t) {
