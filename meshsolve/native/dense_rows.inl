@@ -1,7 +1,7 @@
 // Solves with one front: L is m x w, its upper w x w part lower triangular; the right-hand sides lie by rows, S = 2, 4 or 8
 // values a row, so that a vector register holds one row and rows anywhere in memory are read without a copy.
 // Rows 0..c of the front (c >= w) lie in Y one after the other; the others in U, or in X at the places that `rows` names.
-// A single one, S = 1, takes the kernels of dense_column.inl. Included after that, under the same rules.
+// A single right-hand side, S = 1, takes the kernels of dense_column.inl. Included after that, under the same rules.
 
 namespace ms::ISA {
 namespace {

@@ -56,6 +56,7 @@ void MinDegree<Index>::begin(int32_t n, int32_t own, int64_t nnz) {
   apart_.clear();
   members_.clear();
   dense_.clear();
+  crowded_.clear();
   behind_.assign(n, 0);
   uint32_t buckets = 64;
   while (buckets < static_cast<uint32_t>(n) && buckets < 4096) buckets *= 2;
