@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import meshsolve as ms
@@ -112,20 +113,24 @@ from meshsolve import _core
 def pages():
     return [int(count) for count in open("/proc/self/statm").read().split()[:2]]
 
+def grown(entries, times):
+    mapped, resident = pages()
+    for _ in range(times):
+        _core.keep_free_memory(entries)
+    return *(after - before for after, before in zip(pages(), (mapped, resident))),
+
 _core.keep_free_memory(0)
-mapped, resident = pages()
-for _ in range(200):
-    _core.keep_free_memory(10**7)
-print(*(after - before for after, before in zip(pages(), (mapped, resident))))
+print(*grown(200_000, 200), *grown(400_000, 200), *grown(10**7, 200))
 resource.setrlimit(resource.RLIMIT_AS, (pages()[0] * 4096, resource.RLIM_INFINITY))
 _core.keep_free_memory(10**7)
 """
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc and limits of Linux")
-def test_room_for_phases_takes_no_memory_before_it_is_used():
-    """Huge pages are asked for where the heap will go on; one of them is made, as a trial. No room for them is no error."""
+def test_room_for_phases_is_made_once_and_no_more_than_is_used():
+    """32 bytes an entry, from 8 MB to 32 MB together, in huge pages where the heap will go on. No room for them is no error."""
     done = subprocess.run([sys.executable, "-c", ROOM_FOR_PHASES], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    mapped, resident = (int(pages) * 4096 for pages in done.stdout.split())
-    assert mapped < 2**26 and resident < 2**22
+    mapped, resident = np.array([int(pages) * 4096 for pages in done.stdout.split()]).reshape(3, 2).T
+    assert mapped.sum() < 2**26
+    assert resident[0] < 2**20 and resident[1] <= 32 * 400_000 + 2**21 and resident.sum() <= 2**25 + 2**20

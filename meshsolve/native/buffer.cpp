@@ -1,7 +1,7 @@
 // Pages of large blocks. A page fault costs as much as some hundred operations on the page's numbers, so the pages are made
 // in one call before the block is used. Huge pages cost a quarter of that, as long as the system has them at hand: where
 // memory is fragmented, or where a virtual machine has given its free blocks back to its host, one may take milliseconds.
-// So they are made one by one, and the first slow one is the last for a while.
+// So they are made one by one and never left to be made when they are touched, and the first slow one is the last for a while.
 #include "buffer.hpp"
 
 #include "parallel.hpp"
@@ -56,10 +56,17 @@ char* make_huge(char* at, char* end) {
 
 char* first_huge(char* begin) { return begin + (huge_page - reinterpret_cast<uintptr_t>(begin) % huge_page) % huge_page; }
 
-// Pages that are to be huge once they are touched; none where the first one, which is made now, is slow to come.
-void ask_for_huge_pages(void* data, size_t bytes) {
-  char *const end = static_cast<char*>(data) + bytes, *const at = first_huge(static_cast<char*>(data)), *const next = at + huge_page;
-  if (next < end && make_huge(at, next) == next && !resting()) madvise(next, end - next, MADV_HUGEPAGE);
+bool is_made(char* page) {
+  unsigned char state = 0;
+  return mincore(page, 1, &state) == 0 && (state & 1) != 0;
+}
+
+// The first `used` bytes of a block in huge pages, made now: where one is slow to come once it is touched, many are. Those that an
+// earlier phase left are there already.
+void make_huge_pages(void* data, size_t bytes, size_t used) {
+  char *const begin = static_cast<char*>(data), *const first = first_huge(begin), *const end = std::min(begin + bytes, first + used);
+  for (char* at = first; end - at >= static_cast<ptrdiff_t>(huge_page); at += huge_page)
+    if (!is_made(at) && make_huge(at, at + huge_page) == at) break;
 }
 
 }  // namespace
@@ -77,7 +84,7 @@ void make_pages(void* data, size_t bytes, int threads) {
 }
 #else
 void make_pages(void*, size_t, int) {}
-[[maybe_unused]] static void ask_for_huge_pages(void*, size_t) {}
+[[maybe_unused]] static void make_huge_pages(void*, size_t, size_t) {}
 #endif
 
 #ifdef _WIN32
@@ -113,7 +120,7 @@ void keep_free_memory(size_t bytes) {
   static_cast<void>(shown);
   if (bytes < huge_work) return;
   if (void* volatile block = std::malloc(largest)) {   // the end of the heap, unless there is as much room before it
-    ask_for_huge_pages(block, largest);
+    make_huge_pages(block, largest, bytes);
     std::free(block);
   }
 }

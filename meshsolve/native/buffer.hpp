@@ -24,8 +24,8 @@ void unmap_block(void* data, size_t bytes);
 void return_free_memory();
 
 // To be called before phases that work in blocks of some MB each, of about `bytes` together: what one of them frees, the next one
-// takes. The C library would give such blocks back one by one, and each phase would wait for its pages anew. From huge_work on they
-// lie in huge pages, which takes a tenth of the time of an analysis.
+// takes. The C library would give such blocks back one by one, and each phase would wait for its pages anew. From huge_work on the
+// first 32 MB of them are made here, in huge pages as long as these come quickly: it takes a tenth of the time of an analysis.
 constexpr size_t huge_work = size_t{8} << 20;
 void keep_free_memory(size_t bytes);
 

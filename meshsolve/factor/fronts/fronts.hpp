@@ -80,10 +80,7 @@ std::vector<int64_t> places(const AssemblyTree& tree, Scalars&& scalars) {
 template <class T>
 Buffer<T> panels(int64_t scalars, int threads) {
   const size_t bytes = scalars * sizeof(T);
-  if (bytes >= mapped_from) {
-    return_free_memory();
-    keep_free_memory(bytes);
-  }
+  if (bytes >= mapped_from) return_free_memory();
   return Buffer<T>(scalars, threads);
 }
 
