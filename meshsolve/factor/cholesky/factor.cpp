@@ -2,6 +2,7 @@
 // eliminates its pivots, and leaves its own update matrix, to which the rest of its children's is added. Small fronts run on one
 // thread; the algorithm of a large one is cut into tiles that do not depend on the number of threads, so the bits do not either.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "cholesky.hpp"
@@ -24,6 +25,7 @@ struct Front {
   T* update;                                   // of the rows below the pivots
   UpdateShape updates() const { return {shape.height - shape.pivots}; }
   Step<T> step(int64_t k) const { return shape.step(panel, k); }
+  T* diagonal(int64_t row) const { return step(row / shape.width()).diagonal(row); }
 };
 
 template <class T>
@@ -38,9 +40,14 @@ void add_entries(const AssemblyTree& tree, int32_t s, const T* values, const Fro
   }
 }
 
-// What a child, row i of which is row to[i] of the front, adds to the front's columns.
+// What a child, row i of which is row to[i] of the front, adds to the front's columns. A hub has thousands of
+// children with one row, which is a pivot of their parent.
 template <class T>
 void add_child(const T* X, int64_t count, const int32_t* to, const Front<T>& f, int threads) {
+  if (count == 1) {
+    *f.diagonal(to[0]) += X[0];
+    return;
+  }
   const int32_t* from = to;
   for (int64_t k = 0; k < f.shape.steps(); ++k) {
     const Step<T> step = f.step(k);
@@ -62,6 +69,14 @@ void write_update(const Front<T>& f, int threads) {
       product(u.ld(c), u.width(c), step.width, rows, step.ld, rows, step.ld, f.update + u.begin(c), u.ld(c));
     }
   });
+}
+
+// A front that is a pivot and nothing else, of an identity row say: all that is done to others would be for nothing.
+template <class T>
+bool factor_number(T* number) {
+  const bool fits = *number > 0 && *number - *number == 0;
+  if (fits) *number = std::sqrt(*number);
+  return fits;
 }
 
 // Right-looking over steps of pivots: diagonal block, rows below it by tiles, later steps. 0, or 1 + the failing pivot.
@@ -91,6 +106,7 @@ int64_t factor_wide(const Front<T>& f, int threads) {
 template <class T>
 int64_t factor_front(const Front<T>& f, int threads) {
   if (f.shape.wide()) return factor_wide(f, threads);
+  if (f.shape.height == 1) return factor_number(f.panel) ? 0 : 1;
   const Step<T> all = f.step(0);
   if (const Int bad = dense<T>().panel(all.height, all.width, all.data, all.ld)) return bad;
   write_update(f, 1);

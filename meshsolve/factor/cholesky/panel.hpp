@@ -17,6 +17,7 @@ struct Step {
   T* data;
   T* from(int64_t row) const { return data + (row - column); }              // the columns from this row of the front on
   T* column_at(int64_t j) const { return data + j * ld - column; }          // column j of these: row i of the front is at [i]
+  T* diagonal(int64_t row) const { return column_at(row - column) + row; }
 };
 
 struct PanelShape {

@@ -70,6 +70,7 @@ void add_to_panel(const T* X, int64_t count, const int32_t* to, int64_t columns,
 
 template <class T>
 void add_to_update(const T* X, int64_t count, const int32_t* to, int64_t columns, T* update, UpdateShape target, int threads) {
+  if (count > 0 && to[count - 1] < columns) return;
   const int64_t begin = std::lower_bound(to, to + count, columns) - to;
   add_tiles(X, count, to, begin, count, threads, [&](int64_t j, int64_t& stop) {
     const int64_t c = UpdateShape::first_of(to[j] - columns);

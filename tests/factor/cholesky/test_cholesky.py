@@ -59,6 +59,29 @@ def test_wide_fronts_agree_with_dense_and_with_threads():
     assert np.allclose(one.L.toarray(), np.linalg.cholesky(B), rtol=1e-10, atol=1e-11)
 
 
+@pytest.mark.parametrize("hub", [1, 40, 600], ids=["one", "a block", "a wide front"])
+def test_hubs_with_leaves_and_numbers_beside_them(hub):
+    """Fronts with one row for their parent, and fronts that are a single number."""
+    leaves, alone, rng = 3 * hub + 5, 50, np.random.default_rng(hub)
+    n = hub + leaves + alone
+    A = np.diag(rng.uniform(1, 2, n))
+    A[:hub, :hub] += 0.3 * np.eye(hub) + 4
+    at, to = hub + np.arange(leaves), rng.integers(0, hub, leaves)
+    A[at, to] = A[to, at] = rng.uniform(-0.3, 0.3, leaves)
+    A[to, to] += 1
+    order = rng.permutation(n)
+    A = sp.csr_array(A[order][:, order])
+    one, many = ms.cholesky(A, threads=1), ms.cholesky(A, threads=3)
+    dense = np.linalg.cholesky(A[one.perm][:, one.perm].toarray())
+    assert np.allclose(one.L.toarray(), dense, rtol=1e-11, atol=1e-12) and np.array_equal(one.L.data, many.L.data)
+    for wrong in (-1.0, 0.0, np.nextafter(0, -1)):
+        row = int(np.flatnonzero(order == n - 1)[0])                  # a number alone
+        A[row, row] = wrong
+        with pytest.raises(ms.NotPositiveDefiniteError) as e:
+            one.refactor(A)
+        assert e.value.column == row and np.array_equal(one.L.data, many.L.data)
+
+
 def test_refactor_is_a_fresh_factorization():
     A, C = spd(grid(40, 30), seed=1), spd(grid(40, 30), seed=2)
     F = ms.cholesky(A)
