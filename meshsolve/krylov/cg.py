@@ -23,6 +23,7 @@ from meshsolve.types import Array, ArrayLike, Callback, Matrix
 
 RENUMBERED = 50_000                     # rows from which the vectors leave the cache: M's numbering may be worth having,
 NEAR = 1 << 15                          # unless A's neighbours are so near: their entries of a vector are in the cache
+TOGETHER, CACHED = 8, 1 << 16           # columns that run together: as the kernels take them, and more where the values of a block are few
 SAVE_AT = 0.1                           # an iterate is kept whenever the residual has fallen by this
 
 RUNNING = "running"
@@ -74,6 +75,7 @@ def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol
     -----
     An iteration reads A and M once and the vectors four times, O((nnz(A) + nnz(M) + n) k). From 50,000 rows on, a system whose
     neighbours lie far apart in memory is renumbered as the solves of a ParAC factor are, for the time of the call: a copy of A.
+    The columns of a large block run eight at a time, unless a callback is to see all of them.
     Source: Hestenes, Stiefel 1952; Saad 2003, "Iterative methods for sparse linear systems", algorithm 9.1.
 
     Examples
@@ -107,14 +109,14 @@ def _start_here(matrix, system, M, threads):
     precondition, null_space = preconditioner(M, matrix.n), _null_space(matrix, M)
     report = Report(threads=threads, nnz_A=matrix.nnz)
     if not hasattr(M, "apply_inside") or M.on_device or matrix.n < RENUMBERED or not _scattered(matrix):
-        run = _Run(matrix, B, X, precondition, null_space, threads, report, shift)
+        run = _Runs(matrix, B, X, precondition, null_space, threads, report, shift)
         return run, lambda X: form.deliver(unshifted(X, shift))
     with report.phase("renumber"):
         place = M.places()
         matrix, B, X = _renumbered(matrix, place, threads), B.take(place, axis=0), X.take(place, axis=0)
     if null_space is not None and not M.connected:          # else a mean is a mean in any numbering
         null_space = _elsewhere(null_space, place)
-    run = _Run(matrix, B, X, reusing(M.apply_inside), null_space, threads, report, shift)
+    run = _Runs(matrix, B, X, reusing(M.apply_inside), null_space, threads, report, shift)
     return run, lambda X: form.deliver(_back(unshifted(X, shift), place))
 
 
@@ -168,8 +170,34 @@ class Solve:
             self.reason[beyond], self.norm[beyond] = TOO_LARGE, np.inf
 
 
+class _Runs(Solve):
+    """One solve of many columns, a few at a time: blocks of all of them would leave the cache between two sweeps."""
+
+    def __init__(self, matrix, B, X, precondition, null_space, threads, report, shift):
+        def some(columns):
+            blocks = (np.ascontiguousarray(block[:, columns]) for block in (B, X))
+            return _Run(matrix, *blocks, precondition, null_space, threads, report, shift[columns])
+
+        self.B, self.X, self.report, self.shift, self.some = B, X, report, shift, some
+
+    def iterate(self, rtol, atol, maxiter, callback):
+        """All columns at once only where a callback is to see all of them; the (k,) array atol belongs to them."""
+        n, k = self.B.shape
+        width = max(k, 1) if callback is not None else TOGETHER * max(CACHED // (TOGETHER * max(n, 1)), 1)
+        told, histories = [], []
+        for first in range(0, max(k, 1), width):
+            columns = slice(first, first + width)
+            run = self.some(columns)
+            run.iterate(rtol, atol[columns], maxiter, callback)
+            self.X[:, columns] = run.X
+            told.append((run.norm, run.scale, run.outside, run.reason, run.iterations))
+            histories.append(run.residuals)
+        self.norm, self.scale, self.outside, self.reason, self.iterations = map(np.concatenate, zip(*told, strict=True))
+        self.residuals = _side_by_side(histories)
+
+
 class _Run(Solve):
-    """One solve: blocks of n rows of k values, and what is known of each column."""
+    """Columns that run together: blocks of n rows of k values, and what is known of each column."""
 
     def __init__(self, matrix, B, X, precondition, null_space, threads, report, shift):
         self.shift = shift
@@ -308,6 +336,14 @@ class _Run(Solve):
         M, squares = self.matrix, np.empty(X.shape[1])
         _core.residual(M.indptr, M.indices, M.data, _flat(self.B), _flat(X), _flat(out), squares, self.threads)
         return np.sqrt(squares)
+
+
+def _side_by_side(histories):
+    """The histories of all columns as one: those that end early keep their last residual."""
+    if len(histories) == 1:
+        return histories[0]
+    length = max(map(len, histories))
+    return [np.concatenate([history[min(i, len(history) - 1)] for history in histories]) for i in range(length)]
 
 
 # ---- numberings and null spaces -----------------------------------------------------------------------------------------

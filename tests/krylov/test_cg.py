@@ -49,6 +49,39 @@ def test_a_block_is_its_columns():
     assert ms.cg(L, B[:, :1], M=P)[0].shape == (N, 1) and ms.cg(L, B[:, :0], M=P)[0].shape == (N, 0)
 
 
+def test_many_columns_run_a_few_at_a_time(monkeypatch):
+    """A block that leaves the cache took four times as long a column; what is told of the columns is that of a run of all."""
+    B, start = consistent(21), np.random.default_rng(1).standard_normal((N, 21))
+    B[:, 3] += 1                            # not in the range
+    B[:, 9] = 0
+    for block in (B, start):
+        block[:, 17] *= 1e-200              # shifted, unlike the columns beside it
+    widths = set()
+
+    def jacobi(R):
+        widths.add(R.shape[1])
+        return R / L.diagonal()[:, None]
+
+    M = spla.LinearOperator((N, N), matvec=jacobi, matmat=jacobi, dtype=float)
+
+    def solve(rtol, maxiter, **options):
+        widths.clear()
+        with pytest.warns(ms.ConvergenceWarning):
+            return ms.cg(L, B, M=M, x0=start, rtol=rtol, maxiter=maxiter, **options)
+
+    for rtol, maxiter in ((1e-8, None), (1e-30, 30)):
+        whole, together = solve(rtol, maxiter, callback=lambda X: None)
+        assert widths == {21}
+        monkeypatch.setattr(cg_module, "CACHED", 1)
+        X, info = solve(rtol, maxiter)
+        monkeypatch.undo()
+        assert widths == {8, 5} and np.allclose(X, whole, rtol=1e-6, atol=1e-6)
+        assert np.array_equal(info.iterations, together.iterations) and np.array_equal(info.reason, together.reason)
+        assert info.relative_residual == pytest.approx(together.relative_residual, rel=1e-3, abs=1e-12)
+        assert len(info.residuals) == len(together.residuals) == info.iterations.max() + 1
+        assert np.allclose(info.residuals, together.residuals, rtol=1e-3, atol=1e-12)
+
+
 def test_threads_change_no_bit():
     M = ms.datasets.grid3d(24)
     B = M @ np.random.default_rng(0).standard_normal((M.shape[0], 4))
