@@ -134,10 +134,6 @@ class Solve:
     """What a run tells of its columns, from ``X``, ``shift`` (see :class:`~meshsolve.krylov.blocks.Blocks`), ``norm``, ``scale``,
     ``outside``, ``reason``, ``iterations``, ``residuals``, ``report``."""
 
-    @property
-    def active(self):
-        return self.reason == RUNNING
-
     def info(self, scalar):
         """The :class:`Info`; plain numbers for a single right-hand side."""
         relative, converged = self.relative(self.norm), bool((self.reason == CONVERGED).all())
@@ -205,7 +201,7 @@ class _Run(Solve):
         k = B.shape[1]
         self.precondition, self.null_space = precondition, null_space if k else None
         self.R, self.P, self.Q = np.empty_like(B), np.empty_like(B), np.empty_like(B)
-        self.reason = np.full(k, RUNNING, object)
+        self.reason, self.active = np.full(k, RUNNING, object), np.ones(k, bool)
         self.iterations, self.residuals = np.zeros(k, np.int64), []
 
     def iterate(self, rtol, atol, maxiter, callback):
@@ -219,7 +215,7 @@ class _Run(Solve):
             broken = self._broken(rho, curvature)
             alpha = np.divide(rho, curvature, out=np.zeros_like(rho), where=self.active & ~broken)
             self._step(alpha)
-            self.iterations[self.active] += 1
+            self.iterations += self.active
             self.residuals.append(self.norm)
             if callback is not None:
                 callback(self.X)
@@ -246,7 +242,7 @@ class _Run(Solve):
         self.truth = np.where(self.norm <= self.target, self.norm, np.inf)         # true residual when it was last looked at
         self.saved, self.saved_norm = self.X.copy(), self.norm.copy()
         self.residuals.append(self.norm)
-        self.reason[self.norm <= self.target] = CONVERGED
+        self._end(self.norm <= self.target, CONVERGED)
 
     def _to_the_range(self, allowed):
         """Takes component means out of b where they would keep the residual above what is ``allowed``.
@@ -287,12 +283,13 @@ class _Run(Solve):
         from their true residual."""
         restarted = np.zeros(len(self.norm), bool)
         lost = self.active & ~(self.norm <= 1e4 * self.saved_norm)
-        self.reason[lost] = DIVERGED
+        if lost.any():
+            self._end(lost, DIVERGED)
         arrived = self.active & (broken | (self.norm <= self.target))
         if arrived.any():
             true = self._last_residual(self.Q)
-            self.reason[arrived & (true <= 1.001 * self.target)] = CONVERGED
-            self.reason[arrived & self.active & (true > 0.5 * self.truth)] = STAGNATED
+            self._end(arrived & (true <= 1.001 * self.target), CONVERGED)
+            self._end(arrived & self.active & (true > 0.5 * self.truth), STAGNATED)
             restarted = arrived & self.active
             self.R[:, restarted] = self.Q[:, restarted]
             self.truth[arrived] = self.norm[arrived] = true[arrived]
@@ -310,8 +307,13 @@ class _Run(Solve):
         products = lengths(self.R) * lengths(self.precondition(self.R))
         moduli, P = abs(self.matrix.to_scipy()), np.abs(self.P)
         definite = (rho >= -NEGATIVE[0] * products - TINY) & (curvature >= -NEGATIVE[1] * (P * (moduli @ P)).sum(axis=0))
-        self.reason[broken & ~definite] = INDEFINITE
+        self._end(broken & ~definite, INDEFINITE)
         return broken & self.active
+
+    def _end(self, columns, reason):
+        """Only here a column stops running: ``active`` is asked for nine times in an iteration."""
+        self.reason[columns] = reason
+        self.active = self.reason == RUNNING
 
     def _finish(self):
         """Mean-free solutions, true residuals, and the best iterate of columns that did not converge."""

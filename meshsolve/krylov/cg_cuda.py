@@ -41,6 +41,10 @@ class DeviceSolve(Solve):
         self.standing, self.fresh, self.counts = xp.zeros(k, xp.int32), xp.ones(k, xp.int32), xp.zeros(k, xp.int32)
         self.reason, self.iterations, self.residuals = np.full(k, RUNNING, object), np.zeros(k, np.int64), []
 
+    @property
+    def active(self):
+        return self.reason == RUNNING
+
     def iterate(self, rtol, atol, maxiter, callback):
         """Algorithm 9.1 of Saad on all columns that are still running, a few iterations at a time."""
         self._begin(rtol, atol)
