@@ -153,3 +153,28 @@ def test_no_scheduling_shows(varied):
         warnings.simplefilter("error")
         first, second = (ms.cg(GRID, b, M=P) for _ in range(2))
     assert np.array_equal(first[0], second[0]) and first[1].residuals == second[1].residuals
+
+
+def decide(what, total, scalars, standing, fresh):
+    """What k_decide makes of the sum `total` of each column: scalars (7, k), standing (k,)."""
+    k = len(total)
+    arrays = [there(np.array(total, float)), there(np.array(scalars, float)), there(np.array(standing, np.int32)),
+              there(np.array(fresh, np.int32)), there(np.zeros(k, np.int32)), there(np.zeros(k))]
+    device.launch(cg_cuda.K.k_decide, k, 32, 0, (np.int32(what), np.int32(k), np.int32(1), *arrays))
+    return back(arrays[1]), back(arrays[2])
+
+
+def test_a_fresh_column_forgets_its_direction(cuda):
+    """Running, fresh, arrived, and with a residual of zero before: only the first goes on along its old direction."""
+    scalars = np.zeros((7, 4))
+    scalars[0] = 2, 2, 2, 0
+    after, _ = decide(0, [3, 3, 3, 3], scalars, [0, 0, 1, 0], [0, 1, 0, 0])
+    assert np.array_equal(after[0], [3, 3, 3, 3]) and np.array_equal(after[3], [1.5, 0, 0, 0])
+
+
+def test_a_residual_may_grow_ten_thousand_times(cuda):
+    """Arrived at the target; beside the residual that was saved: 5000 times it goes on, 20,000 times or NaN it has diverged."""
+    scalars = np.zeros((7, 4))
+    scalars[5], scalars[6] = 1e-3, 1.0
+    _, standing = decide(4, [1e-6, 5e3**2, 2e4**2, np.nan], scalars, [0] * 4, [0] * 4)
+    assert standing.tolist() == [1, 0, 2, 2]
