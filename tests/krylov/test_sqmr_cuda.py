@@ -5,10 +5,11 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from on_device import there
+from on_device import back, there
 
 import meshsolve as ms
-from meshsolve.krylov import cg_cuda
+from meshsolve import device
+from meshsolve.krylov import cg_cuda, sqmr_cuda
 
 KKT = ms.datasets.kkt(150, 60, seed=2)
 B = KKT @ np.random.default_rng(0).standard_normal((210, 3))
@@ -138,6 +139,52 @@ def test_refusals(cuda):
             ms.sqmr(KKT, b, M=M)
     with pytest.raises(ms.InvalidInputError, match="M has to be"):
         ms.sqmr(ms.datasets.stokes(4), np.ones(ms.datasets.stokes(4).shape[0]), M=M)
+
+
+RUNNING, ARRIVED, BROKEN = range(3)
+
+
+def decide(what, total, **given):
+    """What k_quasi_decide makes of the sum `total` of each column: scalars (8, k), standing and moves (k,)."""
+    k = len(total)
+    scalars = np.ones((8, k))
+    for name, values in given.items():
+        scalars[getattr(sqmr_cuda, name)] = values
+    standing, starts, moves, iterations = (there(np.zeros(k, np.int32)) for _ in range(4))
+    arrays = [there(np.array(total, float)), there(scalars)]
+    device.launch(sqmr_cuda.K.k_quasi_decide, k, 32, 0, (np.int32(what), np.int32(k), np.int32(1), np.int32(9), arrays[0], arrays[1],
+                                                        standing, starts, moves, iterations, there(np.zeros(k))))
+    return back(arrays[1]), back(standing), back(moves)
+
+
+def test_each_way_of_breaking_down_is_seen(cuda):
+    """A direction of no curvature, r . M r or a quasi-residual of zero, and what has left the range; the last column is sound."""
+    nan, inf = np.nan, np.inf
+    after, standing, moves = decide(sqmr_cuda.CURVATURE, [0, nan, inf, 2, 2, 2, 2, 2], RHO=[1, 1, 1, 0, nan, inf, 1, 1], TAU=[1] * 6 + [0, 1])
+    assert standing.tolist() == [BROKEN] * 7 + [RUNNING] and moves.tolist() == [0] * 7 + [1]
+    assert after[sqmr_cuda.STEP, -1] == 0.5
+    _, standing, moves = decide(sqmr_cuda.RESIDUAL, [nan, inf, 1e-2, 0.25], LOOK=1e-9)
+    assert standing.tolist() == [BROKEN, BROKEN, RUNNING, RUNNING] and moves.tolist() == [0, 0, 1, 1]
+
+
+def test_a_column_has_arrived_at_its_bound(cuda):
+    """theta = 1 halves the square of the quasi-residual; the step that brings it there is still taken."""
+    _, standing, moves = decide(sqmr_cuda.RESIDUAL, [1, 1], LOOK=[np.sqrt(0.5), np.nextafter(np.sqrt(0.5), 0)])
+    assert standing.tolist() == [ARRIVED, RUNNING] and moves.tolist() == [1, 1]
+
+
+def test_columns_that_begin_anew_forget_what_lies_in_their_vectors(cuda):
+    """After a breakdown that may be NaN, which no factor of zero takes away."""
+    n, k = 5, 2
+    scalars = np.zeros((8, k))
+    scalars[sqmr_cuda.BETA, 1] = scalars[sqmr_cuda.OLD, 1] = 2
+    scalars[sqmr_cuda.FRESH] = 3
+    Z, start = np.arange(10.0).reshape(n, k), np.array([[np.nan, 1.0]] * n)
+    Q, D, X, moves = there(start.copy()), there(start.copy()), there(np.ones((n, k))), there(np.ones(k, np.int32))
+    for kernel, arrays in ((sqmr_cuda.K.k_quasi_direction, (there(Z), Q)), (sqmr_cuda.K.k_quasi_smooth, (there(Z), D, X))):
+        device.launch(kernel, 1, 32, 0, (np.int32(n), np.int32(k), there(scalars), moves, *arrays))
+    assert np.array_equal(back(Q), Z + [0, 2])
+    assert np.array_equal(back(D), 3 * Z + [0, 2]) and np.array_equal(back(X), 1 + back(D))
 
 
 @pytest.mark.sanitize
