@@ -30,8 +30,15 @@ namespace {
 constexpr int32_t kSmall = 5000;            // below: minimum degree alone has less fill and takes a millisecond
 constexpr double kNearTree = 3.2;           // mean degree below which minimum degree is hard to beat
 constexpr int64_t kMostEntries = INT32_MAX; // positions in quotient graphs and bands are 32 bits wide
+constexpr int64_t kManyNeighbours = 12;     // on average, as in bricks and tetrahedra: a few layers are much of a part there
+constexpr int kFiner = 4;                   // times smaller patches for these
 constexpr double kNoSeparator = 0.3;        // a separator beyond this share of its node is none
 constexpr int64_t kTask = 3000;             // vertices from which a subtree may go to another thread
+
+bool has_many_neighbours(const Pattern& G) { return G.nnz() > kManyNeighbours * G.n; }
+int patch_size(const Pattern& G, const Options& options) {
+  return has_many_neighbours(G) ? std::max(16, options.patch_size / kFiner) : options.patch_size;
+}
 
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -85,7 +92,7 @@ class Waiting {
 class Dissection {
  public:
   Dissection(SubPatches& patches, const Options& options, std::vector<int32_t>& perm)
-      : members_(patches), old_(patches.old), options_(options), perm_(perm) {}
+      : members_(patches), old_(patches.old), options_(options), perm_(perm), choosy_(has_many_neighbours(members_.graph)) {}
   std::vector<TreeNode> run(Quotient&& whole);
 
  private:
@@ -109,7 +116,7 @@ class Dissection {
   void split(Worker& w, Node&& node, const std::vector<uint8_t>& patch_side);
   using Edge = std::pair<int32_t, int32_t>;
   std::vector<Edge> hand_over(const Separator& s, Quotient& q, const std::vector<uint8_t>& patch_side);
-  int32_t patch_near(int32_t v, uint8_t side) const;
+  int32_t patch_near(int32_t v, uint8_t side, const Quotient& q) const;
   void order_leaf(Worker& w, const Node& node);
   void put(Worker& w, Node&& node);
 
@@ -117,6 +124,7 @@ class Dissection {
   const RawVector<int32_t>& old_;
   const Options& options_;
   std::vector<int32_t>& perm_;
+  const bool choosy_;                       // about the patches that vertices join
   std::vector<int32_t> index_;              // of a patch in the quotient graph of its node
   Waiting waiting_;
 };
@@ -348,7 +356,7 @@ std::vector<Dissection::Edge> Dissection::hand_over(const Separator& s, Quotient
   while (!moved.empty()) {                  // from the border inwards; what has no such neighbour at all: to any patch
     std::vector<int32_t> later;
     for (const int32_t k : moved) {
-      const int32_t patch = patch_near(s.vertices[k], s.side[k]);
+      const int32_t patch = patch_near(s.vertices[k], s.side[k], q);
       if (patch >= 0)
         place(s.vertices[k], patch);
       else
@@ -365,12 +373,16 @@ std::vector<Dissection::Edge> Dissection::hand_over(const Separator& s, Quotient
   return more;
 }
 
-int32_t Dissection::patch_near(int32_t v, uint8_t side) const {
+// A patch of this side next to v, or -1: where there are many, the lightest. A few that took all would leave nothing to bisect.
+int32_t Dissection::patch_near(int32_t v, uint8_t side, const Quotient& q) const {
+  int32_t lightest = -1;
   for (int64_t k = members_.graph.ptr[v]; k < members_.graph.ptr[v + 1]; ++k) {
     const int32_t p = members_.patch[members_.graph.idx[k]];
-    if (p >= 0 && members_.patch_side[p] == side) return p;
+    if (p < 0 || members_.patch_side[p] != side) continue;
+    if (!choosy_) return p;
+    if (lightest < 0 || q.vertex_weight[index_[p]] < q.vertex_weight[index_[lightest]]) lightest = p;
   }
-  return -1;
+  return lightest;
 }
 
 void Dissection::order_leaf(Worker& w, const Node& node) {
@@ -386,9 +398,10 @@ double rows_of(const Reduced& reduced) {
 }
 
 // Whether no more than so many operations are foreseen: those of minimum degree on the quotient graph tell, each of which stands for
-// so many.
+// so many, by the square of the size of patches: the numbers given are those of patches of 64 vertices.
 bool foreseen_within(double operations, double per_patch_operation, const Quotient& q, const Reduced& reduced) {
   const double twins = rows_of(reduced) / reduced.graph.n;
+  if (has_many_neighbours(reduced.graph)) per_patch_operation /= kFiner * kFiner;
   MinDegree<int32_t> graph;
   graph.begin(q.n(), q.n(), static_cast<int64_t>(q.adj.size()));
   for (int32_t i = 0; i < q.n(); ++i)
@@ -422,7 +435,7 @@ Ordering nested_dissection(const Pattern& A, const Options& options) {
   if (G.n < kSmall || static_cast<double>(G.nnz()) < kNearTree * G.n || G.nnz() > kMostEntries) {
     partial = by_components(G);
   } else {
-    SubPatches patches = sub_patches(G, options.patch_size, options.seed);
+    SubPatches patches = sub_patches(G, patch_size(G, options), options.seed);
     Quotient whole = quotient_graph(G, patches, options.threads);
     result.patches = partial.patches = patches.count();
     const bool cheap = minimum_degree_is_cheap(whole, reduced, options.cheap);

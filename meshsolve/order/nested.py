@@ -43,7 +43,8 @@ def nested_dissection(A_or_mesh: MeshLike | Matrix, effort: Effort = "default", 
     effort : "default", "fast" or "quality"
         More time for less fill.
     patch_size : int >= 16
-        Patch limit as for the mesh; sub-patches of ``max(16, patch_size // 8)`` vertices are used.
+        Patch limit as for the mesh; sub-patches of ``max(16, patch_size // 8)`` vertices are used, of a quarter of that where rows
+        have more than 12 neighbours on average.
     seed : int >= 0
         Another seed gives another order of about the same fill.
     threads : int, optional
