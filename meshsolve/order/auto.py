@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from meshsolve import _core
 from meshsolve.arrays import as_seed, one_of, thread_count
 from meshsolve.device import holds, to_host
 from meshsolve.mesh import MeshLike, pattern_of
@@ -16,6 +17,7 @@ from meshsolve.types import Effort, Matrix
 
 TRIED_UP_TO = 100_000           # unknowns up to which minimum degree is tried; beyond, its operations are foreseen
 CHEAP = 8000                    # operations an unknown for which a factorization takes less time than any dissection
+LEVELS, CUBE = 20, 10           # of breadth-first searches; random graphs take at least the widest's cube by this in operations
 SPREAD, OUTLIERS = 0.8, 0.01    # standard deviation of the degrees beside their mean, without this share of the largest, from which
                                 # a graph is scale-free
 
@@ -70,6 +72,8 @@ def auto_within(pattern, seed, threads, effort, most=math.inf):
         if len(ordering) < pattern.n:
             raise TooManyOperations
         return ordering
+    if _has_wide_levels(pattern, most):
+        raise TooManyOperations
     tried = pattern.n <= TRIED_UP_TO
     first = minimum_degree(pattern, CHEAP * pattern.n) if tried else dissected(CHEAP)
     if len(first) == pattern.n:
@@ -78,6 +82,12 @@ def auto_within(pattern, seed, threads, effort, most=math.inf):
     for phase, seconds in first.report.seconds.items():
         ordering.report.add(phase, seconds)
     return ordering
+
+
+def _has_wide_levels(pattern, most):
+    """Whether the graph is one without small separators in which more than ``most`` operations a row are foreseen."""
+    return math.isfinite(most) and (
+        _core.level_width(pattern.indptr, pattern.indices, LEVELS, pattern.diagonal) ** 3 > CUBE * most * pattern.n)
 
 
 def is_scale_free(pattern):

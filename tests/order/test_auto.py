@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from graphs import check_perm, fill, grid, preferential, random_graph, triangulated
+from graphs import check_perm, fill, from_edges, grid, preferential, random_graph, triangulated
 
 import meshsolve as ms
 from meshsolve import _core, order
 from meshsolve.arrays import symmetric_pattern
 from meshsolve.factor.glu import analysis as glu
-from meshsolve.order.auto import auto_within, is_scale_free
+from meshsolve.order.auto import CUBE, auto_within, is_scale_free
 from meshsolve.order.nested import TooManyOperations
 
 
@@ -85,6 +85,37 @@ def test_too_many_operations_are_foreseen_with_care(A):
     if pattern.n > 15_000 and flops > 5e4:
         with pytest.raises(TooManyOperations):
             auto_within(pattern, 0, 1, "default", most=0.4 * flops)
+
+
+def width(A, levels=20):
+    pattern = symmetric_pattern(A)
+    return _core.level_width(pattern.indptr, pattern.indices, levels, False)
+
+
+@pytest.mark.parametrize("A", [random_graph(6000, d, d) for d in (3, 4, 6, 12)])
+def test_graphs_without_separators_are_known_before_they_are_ordered(A, monkeypatch):
+    """A tenth of the cube of the width that a search of a millisecond finds is less than what they take indeed, and not by far."""
+    flops = ms.analyze(A).flops
+    assert 0.1 < width(A) ** 3 / flops / CUBE < 1.05
+    for engine in ("nested_dissection", "amd"):
+        monkeypatch.delattr(_core, engine)
+    with pytest.raises(TooManyOperations):
+        auto_within(symmetric_pattern(A), 0, 1, "fast", most=0.09 * flops / A.shape[0])
+
+
+def test_what_makes_levels_wide_and_costs_nothing_does_not_count():
+    """A search ends after some levels, or at half of the graph; hubs are not gone through, nor are leaves of a tree counted."""
+    mesh, n = triangulated(100, 100), 10_000
+    assert width(mesh, 3) < width(mesh, 10) < 100 and width(mesh) <= 20 * 8
+    for step, known in ((1, False), (100, True)):
+        part = sp.csr_array((np.arange(n)[:, None] % step == 0).astype(float))
+        assert width(sp.block_array([[mesh, part], [part.T, None]])) == known * width(mesh)
+    assert width(preferential(6000, 3, 2)) == 0
+    child = np.arange(1, n)
+    assert width(from_edges(n, child, (child - 1) // 20)) < n / 20 + 1            # the level above the leaves
+    assert width(sp.block_diag([sp.csr_array((n, n)), random_graph(n, 6, 0)], format="csr")) > n / 3      # starts in both
+    for A in (sp.csr_array((1, 1)), sp.csr_array((0, 0))):
+        assert _core.level_width(A.indptr.astype(np.int64), A.indices.astype(np.int32), 20, True) == 0
 
 
 def test_it_is_the_default():
