@@ -1,6 +1,9 @@
 // Bindings of the shared layer: input checks, progress, errors that cross from C++ to Python.
+#include <nanobind/stl/optional.h>
+
 #include <algorithm>
 #include <new>
+#include <optional>
 #include <stdexcept>
 
 #include "bind.hpp"
@@ -48,11 +51,11 @@ auto symmetry_of(In<int64_t> indptr, In<int32_t> indices, In<double> data, int t
   return std::make_tuple(std::string(s.pattern ? "symmetric" : "pattern"), s.row, s.column, s.gap, s.scale);
 }
 
-auto sums_of(In<int64_t> indptr, In<double> data) {
-  std::vector<double> sums(indptr.shape(0) - 1), moduli(sums.size());
+auto sums_of(In<int64_t> indptr, In<double> data, std::optional<In<int32_t>> rows) {
+  std::vector<double> sums(rows ? rows->shape(0) : indptr.shape(0) - 1), moduli(sums.size());
   {
     Released free;
-    row_sums(indptr.data(), static_cast<int32_t>(sums.size()), data.data(), sums.data(), moduli.data());
+    row_sums(indptr.data(), rows ? rows->data() : nullptr, static_cast<int64_t>(sums.size()), data.data(), sums.data(), moduli.data());
   }
   return std::make_tuple(to_numpy(std::move(sums)), to_numpy(std::move(moduli)));
 }
@@ -110,7 +113,8 @@ void bind_checks(nb::module_& m) {
   m.def("first_not_finite", [](In<double> x) { return first_not_finite(x.data(), extent(x)); },
         "x"_a.noconvert(), "Position of the first NaN or infinity, or -1.");
   m.def("symmetry", symmetry_of, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "threads"_a);
-  m.def("row_sums", sums_of, "indptr"_a.noconvert(), "data"_a.noconvert(), "The sum of each row's values, and that of their moduli.");
+  m.def("row_sums", sums_of, "indptr"_a.noconvert(), "data"_a.noconvert(), "rows"_a.noconvert() = nb::none(),
+        "The sum of each row's values, or of those of some rows, and that of their moduli.");
   m.def("is_permutation", [](In<int32_t> perm) { return is_permutation(perm.data(), static_cast<int32_t>(perm.shape(0))); },
         "perm"_a.noconvert(), "Whether perm holds each of 0..n-1 once.");
   m.def("same_pattern", [](In<int64_t> ptr_a, In<int32_t> idx_a, In<int64_t> ptr_b, In<int32_t> idx_b) {

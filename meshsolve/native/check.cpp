@@ -163,15 +163,16 @@ Symmetry symmetry(const Pattern& A, const double* x, int threads) {
   return s;
 }
 
-void row_sums(const int64_t* ptr, int32_t n, const double* x, double* sums, double* moduli) {
-  for (int32_t i = 0; i < n; ++i) {
+void row_sums(const int64_t* ptr, const int32_t* rows, int64_t count, const double* x, double* sums, double* moduli) {
+  for (int64_t k = 0; k < count; ++k) {
+    const int64_t i = rows ? rows[k] : k;
     double sum = 0, modulus = 0;
     for (int64_t p = ptr[i]; p < ptr[i + 1]; ++p) {
       sum += x[p];
       modulus += std::abs(x[p]);
     }
-    sums[i] = sum;
-    moduli[i] = modulus;
+    sums[k] = sum;
+    moduli[k] = modulus;
   }
 }
 

@@ -37,26 +37,30 @@ class ConstantNullSpace:
 
     def _watch(self, nodes):
         """Take the rows of these nodes, one a tree, as those that are looked at first."""
-        xp, indptr, rows = self._xp, self._pattern.indptr, self._perm[nodes]
+        self._rows = self._perm[nodes]
+        if self._xp is not np:
+            self._gather()
+
+    def _gather(self):
+        """Where the entries of these rows lie, one row after the other."""
+        xp, indptr, rows = self._xp, self._pattern.indptr, self._rows
         size = indptr[rows + 1] - indptr[rows]
         ends = xp.cumsum(size)
         entry = xp.arange(device.scalar(ends[-1:]))
-        self._tree = tree = xp.searchsorted(ends, entry, side="right")
-        self._entries = (indptr[rows] - (ends - size))[tree] + entry
+        self._entries = (indptr[rows] - (ends - size))[xp.searchsorted(ends, entry, side="right")] + entry
         self._begin = xp.append(xp.zeros(1, ends.dtype), ends).astype(np.int64)
 
     def find(self, data):
         """New number of the root of the first such tree, or -1. O(entries of the watched rows) where none of these sums to 0."""
-        if len(self._entries) == 0:
-            return -1
-        values = data[self._entries]
-        sums, moduli = map(self._sums, (values, abs(values)))
+        if self._xp is np:
+            sums, moduli = _core.row_sums(self._pattern.indptr, data, self._rows)
+        else:
+            values = data[self._entries]
+            sums, moduli = self._sums(values), self._sums(abs(values))
         return self._search(data) if device.scalar(_vanish(sums, moduli).any().reshape(1)) else -1
 
     def _sums(self, values):
-        """Of the values in each watched row. On the device not by bincount, which adds in any order and waits for the device."""
-        if self._xp is np:
-            return np.bincount(self._tree, values, len(self._roots))
+        """Of the values in each watched row, on the device. Not by bincount, which adds in any order and waits for it."""
         sums = self._xp.empty(len(self._roots), np.float64)
         device.launch(S.k_sum_segments, (len(sums), 1), 256, 0, (self._begin, self._xp.empty(0, np.int32), np.int32(1), values, sums))
         return sums
