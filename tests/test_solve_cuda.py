@@ -10,6 +10,7 @@ from zoo import grid, spd
 
 import meshsolve as ms
 from meshsolve import device
+from meshsolve.api import solving
 
 
 def there(A):
@@ -54,6 +55,17 @@ def test_auto_takes_the_gpu_where_something_lies_there(gpu):
     for matrix, rhs in ((there(A), b), (A, there(b))):
         assert ms.solve(matrix, rhs)[1].report.facts["device"] == "cuda"
     assert ms.solve(A, b)[1].report.facts["device"] == "cpu"
+
+
+def test_a_graph_without_separators_is_not_ordered_there(gpu, monkeypatch):
+    """Nor anywhere: what it takes is foreseen, and iterations take less."""
+    rng = np.random.default_rng(0)
+    ends = rng.integers(0, 6000, (2, 12_000))
+    half = sp.coo_array((np.ones(12_000), ends), shape=(6000, 6000))
+    L = sp.csgraph.laplacian(sp.csr_array(half + half.T))
+    monkeypatch.setattr(solving, "analyze", None)
+    x, info = ms.solve(L, b := L @ rng.standard_normal(6000), device="cuda")
+    assert info.method in ("parac", "jacobi") and info.converged and np.linalg.norm(L @ x - b) <= 1.1e-10 * np.linalg.norm(b)
 
 
 NOTHING = np.zeros((72, 0))

@@ -12,7 +12,7 @@ from meshsolve import _core
 from meshsolve.api.definite import analyze, analyzed, cholesky
 from meshsolve.api.escalation import solve_indefinite
 from meshsolve.api.factors import lu
-from meshsolve.arrays import as_array, as_csr, as_number, as_rhs, as_symmetric, is_complex, lengths, one_of, thread_count
+from meshsolve.arrays import Csr, as_array, as_csr, as_number, as_rhs, as_symmetric, is_complex, lengths, one_of, thread_count
 from meshsolve.constraints import Pinned, takes_constants_to_zero, vanish
 from meshsolve.device import asarray, errors, holds, on_cpu, scalar, to_device, to_host, xp
 from meshsolve.device_arrays import as_device_csr, as_device_rhs, device_lengths, on_device, place_for, uploaded
@@ -24,7 +24,7 @@ from meshsolve.factor.fronts.cuda import row_sums
 from meshsolve.krylov import Info, cg
 from meshsolve.krylov.cg import OUTSIDE
 from meshsolve.krylov.info import CONVERGED
-from meshsolve.order.auto import is_scale_free
+from meshsolve.order.auto import has_wide_levels, is_scale_free
 from meshsolve.order.nested import TooManyOperations
 from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Chosen, Device, Matrix
@@ -91,7 +91,7 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
     """
     one_of(method, "method", ("auto", "cholesky", "lu", "ildl", "parac"))
     b = _in_double(b)
-    rtol, place = as_number(rtol, "rtol"), place_for(device, A, b)
+    rtol, place, threads = as_number(rtol, "rtol"), place_for(device, A, b), thread_count(threads)
     if method == "parac":
         return _solve_parac(as_symmetric(A), b, rtol, threads, place)
     if method == "ildl":
@@ -184,9 +184,12 @@ def _direct(method, residual, rtol, F, blame=ILL):
 
 
 def _analysis(A, M, pinned, threads, place, most):
-    """The analysis for Cholesky, and a function that factors; ``pinned`` where A takes constants to 0. On the CPU ``TooManyOperations``
-    where more than ``most`` operations are foreseen."""
+    """The analysis for Cholesky, and a function that factors; ``pinned`` where A takes constants to 0. ``TooManyOperations`` where more
+    than ``most`` operations are foreseen, on the GPU only of graphs without separators."""
     if place == "cuda":
+        graph = None if M is None else Csr(M.n, M.indptr, M.indices, diagonal=True)
+        if graph is not None and not is_scale_free(graph) and has_wide_levels(graph, most / graph.n):
+            raise TooManyOperations
         sym = analyze(A, threads=threads, device=place)
         return sym, lambda: (cholesky(A, pin=True, device=place, threads=threads) if pinned else
                              sym.factor(A, threads=threads, device=place))

@@ -72,7 +72,7 @@ def auto_within(pattern, seed, threads, effort, most=math.inf):
         if len(ordering) < pattern.n:
             raise TooManyOperations
         return ordering
-    if _has_wide_levels(pattern, most):
+    if has_wide_levels(pattern, most):
         raise TooManyOperations
     tried = pattern.n <= TRIED_UP_TO
     first = minimum_degree(pattern, CHEAP * pattern.n) if tried else dissected(CHEAP)
@@ -84,8 +84,8 @@ def auto_within(pattern, seed, threads, effort, most=math.inf):
     return ordering
 
 
-def _has_wide_levels(pattern, most):
-    """Whether the graph is one without small separators in which more than ``most`` operations a row are foreseen."""
+def has_wide_levels(pattern, most):
+    """Whether a graph of the host, not a scale-free one, has no small separators, and more than ``most`` operations a row are foreseen."""
     return math.isfinite(most) and (
         _core.level_width(pattern.indptr, pattern.indices, LEVELS, pattern.diagonal) ** 3 > CUBE * most * pattern.n)
 
