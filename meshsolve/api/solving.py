@@ -187,9 +187,10 @@ def _analysis(A, M, pinned, threads, place, most):
     """The analysis for Cholesky, and a function that factors; ``pinned`` where A takes constants to 0. ``TooManyOperations`` where more
     than ``most`` operations are foreseen, on the GPU only of graphs without separators."""
     if place == "cuda":
-        graph = None if M is None else Csr(M.n, M.indptr, M.indices, diagonal=True)
-        if graph is not None and not is_scale_free(graph) and has_wide_levels(graph, most / graph.n):
-            raise TooManyOperations
+        if np.isfinite(most):                              # a graph's Laplacian
+            graph = Csr(M.n, M.indptr, M.indices, diagonal=True)
+            if not is_scale_free(graph) and has_wide_levels(graph, most / graph.n):
+                raise TooManyOperations
         sym = analyze(A, threads=threads, device=place)
         return sym, lambda: (cholesky(A, pin=True, device=place, threads=threads) if pinned else
                              sym.factor(A, threads=threads, device=place))
