@@ -51,8 +51,8 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
         ``"parac"`` is conjugate gradients with :func:`parac`'s factor, or with the diagonal alone where twenty iterations show
         that it is good enough; A is a Laplacian or has non-negative row sums. ``"ildl"`` is SQMR with an incomplete factor where
         the complete one is large, and more factor where that is slow: ``info.report`` tells the steps. ``"auto"`` takes ParAC
-        for Laplacians whose Cholesky factor would be large (3-D grids, social networks, anything with hubs) beside the number of
-        right-hand sides, Cholesky for other positive definite matrices, LDL^T for other symmetric ones, and LU where A is not
+        for Laplacians whose Cholesky factor would be large (3-D grids, social networks, nearest neighbours in many dimensions) beside
+        the number of right-hand sides, Cholesky for other positive definite matrices, LDL^T for other symmetric ones, and LU where A is not
         symmetric. A Laplacian, or any definite matrix whose rows all sum to 0, is singular: x has mean 0 on each component, and
         where b does not sum to 0 there, ``info`` tells the residual that is left.
     rtol : float
