@@ -24,13 +24,12 @@ from meshsolve.factor.fronts.cuda import row_sums
 from meshsolve.krylov import Info, cg
 from meshsolve.krylov.cg import OUTSIDE
 from meshsolve.krylov.info import CONVERGED
-from meshsolve.order.auto import has_wide_levels, is_scale_free
+from meshsolve.order.auto import foreseen_dimension, is_scale_free
 from meshsolve.order.nested import TooManyOperations
 from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Chosen, Device, Matrix
 
-LARGE_FACTOR = 2e4          # operations of Cholesky per entry of A from which ParAC and its iterations are faster; and
-LARGE_SCALE_FREE = 8e3      # of a scale-free graph, where the iterations are few
+LARGE_FACTOR = 8e3          # operations of Cholesky per entry of A from which ParAC and its iterations are faster
 COLUMN = 0.25               # time of the iterations for one more right-hand side beside all of ParAC for the first
 SMALL = 5_000               # rows up to which Cholesky is not asked what it costs
 UNSOLVED = 0.1              # relative residual of b without its means that shows a null space beyond constants, as of a free elastic body
@@ -189,8 +188,8 @@ def _analysis(A, M, pinned, threads, place, most):
     if place == "cuda":
         if np.isfinite(most):                              # a graph's Laplacian
             graph = Csr(M.n, M.indptr, M.indices, diagonal=True)
-            if not is_scale_free(graph) and has_wide_levels(graph, most / graph.n):
-                raise TooManyOperations
+            if not is_scale_free(graph):
+                foreseen_dimension(graph, most / graph.n)
         sym = analyze(A, threads=threads, device=place)
         return sym, lambda: (cholesky(A, pin=True, device=place, threads=threads) if pinned else
                              sym.factor(A, threads=threads, device=place))
@@ -224,7 +223,7 @@ def _most_operations(kind, M, columns=1):
     """Operations up to which Cholesky takes a matrix of this kind: more where iterations would have many columns to solve for."""
     if not kind:
         return np.inf
-    return (LARGE_SCALE_FREE if is_scale_free(M) else LARGE_FACTOR) * M.nnz * (1 + COLUMN * max(columns - 1, 0))
+    return LARGE_FACTOR * M.nnz * (1 + COLUMN * max(columns - 1, 0))
 
 
 def _columns(b):

@@ -18,6 +18,7 @@ from meshsolve.types import Effort, Matrix
 TRIED_UP_TO = 100_000           # unknowns up to which minimum degree is tried; beyond, its operations are foreseen
 CHEAP = 8000                    # operations an unknown for which a factorization takes less time than any dissection
 LEVELS, CUBE = 20, 10           # of breadth-first searches; random graphs take at least the widest's cube by this in operations
+SOLID = 2.6                     # dimension from which a graph is in space: surfaces of some thousand vertices have up to 2.5
 SPREAD, OUTLIERS = 0.8, 0.01    # standard deviation of the degrees beside their mean, without this share of the largest, from which
                                 # a graph is scale-free
 
@@ -72,9 +73,11 @@ def auto_within(pattern, seed, threads, effort, most=math.inf):
         if len(ordering) < pattern.n:
             raise TooManyOperations
         return ordering
-    if has_wide_levels(pattern, most):
-        raise TooManyOperations
     tried = pattern.n <= TRIED_UP_TO
+    if math.isfinite(most) and foreseen_dimension(pattern, most) > SOLID and tried:
+        known = dissected(cheap=math.inf)       # the graph of the patches foresees it in a tenth of the time, and orders only near trees
+        if len(known) == pattern.n:
+            return known
     first = minimum_degree(pattern, CHEAP * pattern.n) if tried else dissected(CHEAP)
     if len(first) == pattern.n:
         return first
@@ -84,10 +87,13 @@ def auto_within(pattern, seed, threads, effort, most=math.inf):
     return ordering
 
 
-def has_wide_levels(pattern, most):
-    """Whether a graph of the host, not a scale-free one, has no small separators, and more than ``most`` operations a row are foreseen."""
-    return math.isfinite(most) and (
-        _core.level_width(pattern.indptr, pattern.indices, LEVELS, pattern.diagonal) ** 3 > CUBE * most * pattern.n)
+def foreseen_dimension(pattern, most):
+    """By which power of the distance a graph of the host, not a scale-free one, grows. :class:`TooManyOperations` where it is none with
+    small separators, and more than ``most`` operations a row are foreseen."""
+    width, dimension = _core.levels(pattern.indptr, pattern.indices, LEVELS, pattern.diagonal)
+    if width**3 > CUBE * most * pattern.n:
+        raise TooManyOperations
+    return dimension
 
 
 def is_scale_free(pattern):

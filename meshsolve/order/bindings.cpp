@@ -54,10 +54,10 @@ void bind_order(nb::module_& m) {
         "most_flops"_a = std::numeric_limits<double>::infinity(),
         "(perm, parent, colcount) of approximate minimum degree: the latter two empty where they are not known, all three when a "
         "bound of the Cholesky operations passes most_flops");
-  m.def("level_width", [](In<int64_t> indptr, In<int32_t> indices, int levels, bool diagonal) {
-    return released([&] { return order::level_width(pattern(indptr, indices), levels, diagonal); });
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "levels"_a, "diagonal"_a,
-        "the most vertices in a level of breadth-first searches");
+  m.def("levels", [](In<int64_t> indptr, In<int32_t> indices, int most, bool diagonal) {
+    const order::Levels found = released([&] { return order::levels(pattern(indptr, indices), most, diagonal); });
+    return std::make_tuple(found.width, found.dimension);
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "most"_a, "diagonal"_a, "(width, dimension) of breadth-first searches");
   m.def("leaf_order", leaf_order, "indptr"_a.noconvert(), "indices"_a.noconvert(), "own"_a, "bits"_a,
         "minimum degree of the vertices below own, with the others as halo, in a bit matrix or in lists");
 }

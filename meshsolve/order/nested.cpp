@@ -438,9 +438,8 @@ Ordering nested_dissection(const Pattern& A, const Options& options) {
     SubPatches patches = sub_patches(G, patch_size(G, options), options.seed);
     Quotient whole = quotient_graph(G, patches, options.threads);
     result.patches = partial.patches = patches.count();
-    const bool cheap = minimum_degree_is_cheap(whole, reduced, options.cheap);
-    result.too_many = !cheap && takes_too_many(whole, reduced, options.most * A.n);
-    const bool no_dissection = cheap || result.too_many;
+    result.too_many = takes_too_many(whole, reduced, options.most * A.n);
+    const bool no_dissection = result.too_many || minimum_degree_is_cheap(whole, reduced, options.cheap);
     if (!no_dissection) renumber(G, patches, options.threads);
     result.patch_seconds = seconds_since(start);
     if (no_dissection) return result;

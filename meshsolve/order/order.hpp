@@ -58,9 +58,12 @@ struct Elimination {
 // Approximate minimum degree of the whole pattern; all empty once a bound of its Cholesky operations passes `most_flops`.
 Elimination amd(const Pattern& A, double most_flops = std::numeric_limits<double>::infinity());
 
-// The most vertices in a level of breadth-first searches, which end after so many levels or at half of the graph; those with fewer
-// than three neighbours do not count. Without small separators, a factorization takes at least a tenth of its cube in operations;
-// elsewhere more by far. 0 of graphs made of hubs, of which it tells nothing. `diagonal`: A has one.
-int64_t level_width(const Pattern& A, int levels, bool diagonal);
+// What breadth-first searches tell, which end after `most` levels or at half of the graph; nothing of graphs made of hubs.
+struct Levels {
+  int64_t width = 0;           // the most vertices in a level, without those with fewer than three neighbours. Without small separators,
+                               // a factorization takes at least a tenth of its cube in operations; elsewhere more by far
+  double dimension = 0;        // the power of the levels with which the vertices grow; 0 where there are fewer than four
+};
+Levels levels(const Pattern& A, int most, bool diagonal);          // diagonal: A has one
 
 }  // namespace ms::order

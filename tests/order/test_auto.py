@@ -9,7 +9,7 @@ import meshsolve as ms
 from meshsolve import _core, order
 from meshsolve.arrays import symmetric_pattern
 from meshsolve.factor.glu import analysis as glu
-from meshsolve.order.auto import CUBE, auto_within, is_scale_free
+from meshsolve.order.auto import CUBE, auto_within, foreseen_dimension, is_scale_free
 from meshsolve.order.nested import TooManyOperations
 
 
@@ -89,7 +89,7 @@ def test_too_many_operations_are_foreseen_with_care(A):
 
 def width(A, levels=20):
     pattern = symmetric_pattern(A)
-    return _core.level_width(pattern.indptr, pattern.indices, levels, False)
+    return _core.levels(pattern.indptr, pattern.indices, levels, False)[0]
 
 
 @pytest.mark.parametrize("A", [random_graph(6000, d, d) for d in (3, 4, 6, 12)])
@@ -101,6 +101,19 @@ def test_graphs_without_separators_are_known_before_they_are_ordered(A, monkeypa
         monkeypatch.delattr(_core, engine)
     with pytest.raises(TooManyOperations):
         auto_within(symmetric_pattern(A), 0, 1, "fast", most=0.09 * flops / A.shape[0])
+
+
+@pytest.mark.parametrize(("A", "dimension"), [(triangulated(60, 60), 2), (grid(90, 1, 1), 1), (grid(30, 30, 30), 3), (grid(99, 40, 2), 2)])
+def test_the_dimension_of_a_graph(A, dimension):
+    pattern = symmetric_pattern(A)
+    assert foreseen_dimension(pattern, np.inf) == pytest.approx(dimension, abs=0.3)
+
+
+def test_grids_in_space_are_known_before_minimum_degree(monkeypatch):
+    A = grid(26, 26, 26)
+    monkeypatch.delattr(_core, "amd")
+    with pytest.raises(TooManyOperations):
+        auto_within(symmetric_pattern(A), 0, 1, "fast", most=0.4 * ms.analyze(A, ordering="nd").flops / A.shape[0])
 
 
 def test_what_makes_levels_wide_and_costs_nothing_does_not_count():
@@ -115,7 +128,7 @@ def test_what_makes_levels_wide_and_costs_nothing_does_not_count():
     assert width(from_edges(n, child, (child - 1) // 20)) < n / 20 + 1            # the level above the leaves
     assert width(sp.block_diag([sp.csr_array((n, n)), random_graph(n, 6, 0)], format="csr")) > n / 3      # starts in both
     for A in (sp.csr_array((1, 1)), sp.csr_array((0, 0))):
-        assert _core.level_width(A.indptr.astype(np.int64), A.indices.astype(np.int32), 20, True) == 0
+        assert _core.levels(A.indptr.astype(np.int64), A.indices.astype(np.int32), 20, True) == (0, 0)
 
 
 def test_it_is_the_default():

@@ -1,8 +1,9 @@
-// The width of breadth-first level structures, which tells graphs without small separators (random ones, nearest neighbours in many
-// dimensions) from meshes and grids before anything is ordered. A search ends where half of the vertices are reached, or after some
+// Breadth-first level structures, before anything is ordered: their width tells graphs without small separators (random ones, nearest
+// neighbours in many dimensions) from meshes and grids, their growth surfaces from solids. A search ends where half of the vertices are reached, or after some
 // levels: in such a graph few reach them all, and in a mesh a search of twenty visits some thousand vertices.
 // Term: Gibbs, Poole and Stockmeyer 1976, "An algorithm for reducing the bandwidth and profile of a sparse matrix".
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -31,16 +32,21 @@ class Search {
     return static_cast<double>(held) > few * static_cast<double>(A_.nnz());
   }
 
-  int64_t width_from(int32_t start, int levels, int32_t mark) {
-    int64_t widest = 0;
+  Levels from(int32_t start, int levels, int32_t mark) {
+    Levels found;
+    std::vector<size_t> reached{0};          // vertices before each level
     queue_.assign(1, start);
     seen_[start] = mark;
     for (size_t begin = 0, end = 1; levels-- > 0 && begin < end && 2 * end < seen_.size(); end = queue_.size()) {
+      reached.push_back(end);
       for (; begin < end; ++begin) expand(queue_[begin], mark);
-      widest = std::max<int64_t>(widest, std::count_if(queue_.begin() + static_cast<int64_t>(end), queue_.end(),
-                                                       [&](int32_t i) { return degree(i) >= inner; }));
+      found.width = std::max<int64_t>(found.width, std::count_if(queue_.begin() + static_cast<int64_t>(end), queue_.end(),
+                                                                 [&](int32_t i) { return degree(i) >= inner; }));
     }
-    return widest;
+    const size_t last = reached.size() - 1;
+    if (last >= 4) found.dimension = std::log(static_cast<double>(reached[last]) / static_cast<double>(reached[last / 2])) /
+                                     std::log(static_cast<double>(last) / static_cast<double>(last / 2));
+    return found;
   }
 
  private:
@@ -63,13 +69,15 @@ class Search {
 
 }  // namespace
 
-int64_t level_width(const Pattern& A, int levels, bool diagonal) {
+Levels levels(const Pattern& A, int most, bool diagonal) {
   Search search(A, diagonal);
-  if (search.has_hubs()) return 0;
-  int64_t widest = 0;
-  for (int k = 0; k < starts && k < A.n; ++k)
-    widest = std::max(widest, search.width_from(static_cast<int32_t>((2 * k + 1) * int64_t{A.n} / (2 * starts)), levels, k + 1));
-  return widest;
+  Levels found;
+  if (search.has_hubs()) return found;
+  for (int k = 0; k < starts && k < A.n; ++k) {
+    const Levels one = search.from(static_cast<int32_t>((2 * k + 1) * int64_t{A.n} / (2 * starts)), most, k + 1);
+    found = {std::max(found.width, one.width), std::max(found.dimension, one.dimension)};
+  }
+  return found;
 }
 
 }  // namespace ms::order
