@@ -22,7 +22,7 @@ from meshsolve.factor.cholesky import CholeskyFactor, Values
 from meshsolve.factor.fronts.cuda import residual as _residual_on_device
 from meshsolve.factor.fronts.cuda import row_sums
 from meshsolve.krylov import Info, cg
-from meshsolve.krylov.cg import OUTSIDE
+from meshsolve.krylov.cg import OUTSIDE, iterate
 from meshsolve.krylov.info import CONVERGED
 from meshsolve.order.auto import foreseen_dimension, is_scale_free
 from meshsolve.order.nested import TooManyOperations
@@ -33,7 +33,8 @@ LARGE_FACTOR = 8e3          # operations of Cholesky per entry of A from which P
 COLUMN = 0.25               # time of the iterations for one more right-hand side beside all of ParAC for the first
 SMALL = 5_000               # rows up to which Cholesky is not asked what it costs
 UNSOLVED = 0.1              # relative residual of b without its means that shows a null space beyond constants, as of a free elastic body
-PRECHECK, GAIN = 20, 1e4    # iterations with the diagonal alone, and the gain that makes a factor needless
+PATIENCE = 50, 45           # iterations with the diagonal alone for which no factor is made, and how many more, shared by the columns:
+                            # ParAC and its iterations take as long as 100 to 300 of them for one column, and 100 for each of many
 ILL = "A is singular, badly scaled or badly conditioned, and b is solved as well as rounding allows"
 
 
@@ -48,7 +49,7 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
         One or several right-hand sides.
     method : {"auto", "cholesky", "lu", "ildl", "parac"}
         ``"parac"`` is conjugate gradients with :func:`parac`'s factor, or with the diagonal alone where twenty iterations show
-        that it is good enough; A is a Laplacian or has non-negative row sums. ``"ildl"`` is SQMR with an incomplete factor where
+        that a factor would take longer; A is a Laplacian or has non-negative row sums. ``"ildl"`` is SQMR with an incomplete factor where
         the complete one is large, and more factor where that is slow: ``info.report`` tells the steps. ``"auto"`` takes ParAC
         for Laplacians whose Cholesky factor would be large (3-D grids, social networks, nearest neighbours in many dimensions) beside
         the number of right-hand sides, Cholesky for other positive definite matrices, LDL^T for other symmetric ones, and LU where A is not
@@ -255,7 +256,7 @@ def _jacobi(M, place):
 
 
 def _solve_parac(M, b, rtol, threads, place):
-    """Conjugate gradients with the diagonal if that converges at once, else with a factor."""
+    """Conjugate gradients with the diagonal while that is foreseen to converge sooner than with a factor, then with that."""
     if place == "cpu" or holds(b):
         return _iterate_parac(M, b, rtol, threads, place)
     b = as_rhs(b, M.n, dtype=np.complex128 if b.dtype.kind == "c" else np.float64)[0].reshape(b.shape)
@@ -269,13 +270,13 @@ def _iterate_parac(M, b, rtol, threads, place):
     jacobi = _jacobi(M, place)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        x, info = cg(A, b, M=jacobi, rtol=rtol, maxiter=PRECHECK, threads=threads)
+        x, info = iterate(A, b, jacobi, None, rtol, threads=threads, patience=PATIENCE[0] + PATIENCE[1] / max(k, 1))
     report.merge(info.report)
     iterations, residuals = info.iterations, info.residuals
-    needless = bool((np.isin(info.reason, (CONVERGED, OUTSIDE)) | (np.asarray(info.relative_residual) <= 1 / GAIN)).all())
     if not info.converged:
-        P = jacobi if needless else _parac.parac(M, rhs=max(k, 1), threads=threads, device_name=place)
-        if not needless:
+        settled = bool(np.isin(info.reason, (CONVERGED, OUTSIDE)).all())               # cg has more to say of it, not more to do
+        P = jacobi if settled else _parac.parac(M, rhs=max(k, 1), threads=threads, device_name=place)
+        if not settled:
             report.merge(P.report)
         x, info = cg(A, b, M=P, x0=x, rtol=rtol, threads=threads)
         report.merge(info.report)

@@ -24,6 +24,7 @@ from meshsolve.types import Array, ArrayLike, Callback, Matrix
 RENUMBERED = 50_000                     # rows from which the vectors leave the cache: M's numbering may be worth having,
 NEAR = 1 << 15                          # unless A's neighbours are so near: their entries of a vector are in the cache
 TOGETHER, CACHED = 8, 1 << 16           # columns that run together: as the kernels take them, and more where the values of a block are few
+FORESEE = 20                            # iterations from which those that are left are foreseen
 SAVE_AT = 0.1                           # an iterate is kept whenever the residual has fallen by this
 
 RUNNING = "running"
@@ -86,6 +87,11 @@ def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol
     >>> info.converged and info.iterations < 40
     True
     """
+    return iterate(A, b, M, x0, rtol, atol, maxiter, callback, threads)
+
+
+def iterate(A, b, M, x0, rtol, atol=0.0, maxiter=None, callback=None, threads=None, patience=np.inf):
+    """:func:`cg`, which gives up, as if ``maxiter`` were reached, where more than ``patience`` iterations are foreseen to be left."""
     rtol, atol, maxiter = checked_options(rtol, atol, maxiter, callback)
     threads = thread_count(threads)
     matrix = as_symmetric(A, threads=threads)
@@ -95,7 +101,7 @@ def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol
         system = blocks_of(b, x0, matrix.n, on_device)
         run, deliver = _start_on_device(matrix, system, M) if on_device else _start_here(matrix, system, M, threads)
         with run.report.phase("solve"):
-            run.iterate(rtol, atol * system.shift, maxiter, None if callback is None else lambda X: callback(deliver(X)))
+            run.iterate(rtol, atol * system.shift, maxiter, None if callback is None else lambda X: callback(deliver(X)), patience)
         x = deliver(run.X)
     info = run.info(scalar=run.B.shape[1] == 1 and system.form.is_vector)
     if not info.converged:
@@ -155,6 +161,14 @@ class Solve:
         which = f"column {c}: " if len(self.norm) > 1 else ""
         return f"{which}{self.reason[c]} (relative residual {relative[c]:.3g} after {self.iterations[c]} iterations)"
 
+    def _is_hopeless(self, done, patience):
+        """Whether a column has more than ``patience`` iterations left, if its residual goes on to fall as in the last ones."""
+        if done == 0 or done % FORESEE or patience == np.inf:
+            return False
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gone, left = np.log(self.residuals[done - FORESEE] / self.norm), np.log(self.norm / self.target)
+            return not (FORESEE * left <= patience * gone)[self.active].all()
+
     def _judge_range(self):
         """Columns that are solved, but for what was taken out of b, have not converged where that is too much."""
         self.reason[(self.reason == CONVERGED) & (self.outside > self.allowed)] = OUTSIDE
@@ -176,7 +190,7 @@ class _Runs(Solve):
 
         self.B, self.X, self.report, self.shift, self.some = B, X, report, shift, some
 
-    def iterate(self, rtol, atol, maxiter, callback):
+    def iterate(self, rtol, atol, maxiter, callback, patience):
         """All columns at once only where a callback is to see all of them; the (k,) array atol belongs to them."""
         n, k = self.B.shape
         width = max(k, 1) if callback is not None else TOGETHER * max(CACHED // (TOGETHER * max(n, 1)), 1)
@@ -184,7 +198,7 @@ class _Runs(Solve):
         for first in range(0, max(k, 1), width):
             columns = slice(first, first + width)
             run = self.some(columns)
-            run.iterate(rtol, atol[columns], maxiter, callback)
+            run.iterate(rtol, atol[columns], maxiter, callback, patience)
             self.X[:, columns] = run.X
             told.append((run.norm, run.scale, run.outside, run.reason, run.iterations))
             histories.append(run.residuals)
@@ -204,12 +218,12 @@ class _Run(Solve):
         self.reason, self.active = np.full(k, RUNNING, object), np.ones(k, bool)
         self.iterations, self.residuals = np.zeros(k, np.int64), []
 
-    def iterate(self, rtol, atol, maxiter, callback):
+    def iterate(self, rtol, atol, maxiter, callback, patience):
         """Algorithm 9.1 of Saad on all columns that are still running."""
         self._begin(rtol, atol)
         rho = self._search_direction(np.zeros(self.B.shape[1]), None) if self.active.any() else None
-        for _ in range(maxiter):
-            if not self.active.any():
+        for done in range(maxiter):
+            if not self.active.any() or self._is_hopeless(done, patience):
                 break
             curvature = self._multiply()
             broken = self._broken(rho, curvature)

@@ -11,7 +11,7 @@ import numpy as np
 from meshsolve import device
 from meshsolve.device import MOST_ACROSS
 from meshsolve.errors import InvalidInputError
-from meshsolve.krylov.cg import DIVERGED, INDEFINITE, NEGATIVE, RUNNING, SAVE_AT, STAGNATED, TINY, Solve
+from meshsolve.krylov.cg import DIVERGED, FORESEE, INDEFINITE, NEGATIVE, RUNNING, SAVE_AT, STAGNATED, TINY, Solve
 from meshsolve.krylov.info import CONVERGED, EXHAUSTED
 from meshsolve.report import Report
 
@@ -45,12 +45,12 @@ class DeviceSolve(Solve):
     def active(self):
         return self.reason == RUNNING
 
-    def iterate(self, rtol, atol, maxiter, callback):
+    def iterate(self, rtol, atol, maxiter, callback, patience):
         """Algorithm 9.1 of Saad on all columns that are still running, a few iterations at a time."""
         self._begin(rtol, atol)
         done = 0
-        while done < maxiter and self.active.any():
-            some = min(LOOK, maxiter - done)
+        while done < maxiter and self.active.any() and not self._is_hopeless(done, patience):
+            some = min(LOOK, maxiter - done, LOOK if patience == np.inf else FORESEE - done % FORESEE)
             for i in range(some):
                 self._one_iteration(i)
                 if callback is not None:

@@ -284,6 +284,28 @@ def test_too_few_iterations_are_said():
         ms.cg(A, np.stack([0 * consistent(), consistent()], 1), maxiter=1)
 
 
+def test_it_gives_up_where_many_iterations_are_left():
+    """By the rate of the last twenty, each time: a rough b has a residual that falls fast at first."""
+    rng = np.random.default_rng(0)
+    slow, start = rng.standard_normal(N), cg_module.FORESEE
+    easy = A + 0.3 * sp.eye_array(N)
+    with pytest.warns(ms.ConvergenceWarning, match="maxiter reached"):
+        info = cg_module.iterate(A, slow, None, None, 1e-10, patience=40)[1]
+    assert info.iterations == start and not info.converged
+    rough = np.random.default_rng(1).standard_normal((100, 100))
+    grid = ms.datasets.grid2d(100, 100, boundary="dirichlet")
+    with pytest.warns(ms.ConvergenceWarning, match="maxiter reached"):
+        info = cg_module.iterate(grid, grid @ rough.ravel(), None, None, 1e-6, patience=60)[1]
+    assert info.iterations > start and info.iterations % start == 0
+    for matrix, patience in ((A, np.inf), (easy, 60)):
+        info = cg_module.iterate(matrix, slow, None, None, 1e-10, patience=patience)[1]
+        assert info.converged and info.iterations > start and info.iterations == ms.cg(matrix, slow, rtol=1e-10)[1].iterations
+    both = sp.block_diag([easy, A], format="csr")
+    with pytest.warns(ms.ConvergenceWarning, match="column 1"):
+        info = cg_module.iterate(both, np.stack([np.r_[slow, 0 * slow], np.r_[0 * slow, slow]], 1), None, None, 1e-10, patience=60)[1]
+    assert (info.iterations == start).all()
+
+
 def test_stagnation_returns_the_best_iterate():
     rng = np.random.default_rng(0)
     w = 10 ** rng.uniform(-6, 6, N - 1)

@@ -10,6 +10,7 @@ from on_device import back, there
 import meshsolve as ms
 from meshsolve import device
 from meshsolve.krylov import cg_cuda
+from meshsolve.krylov.cg import iterate
 
 GRID = ms.datasets.grid3d(7)
 GROUNDED = ms.datasets.grid2d(16, 16, boundary="dirichlet")
@@ -40,6 +41,17 @@ def test_columns_stop_on_their_own(cuda):
     (x, info), (y, other) = both(GROUNDED, b, rtol=1e-12)
     assert np.array_equal(info.iterations, other.iterations) and other.iterations[0] == 0 and (y[:, 0] == 0).all()
     assert other.iterations.max() > cg_cuda.LOOK and np.allclose(x, y, atol=1e-9)
+
+
+@pytest.mark.parametrize(("patience", "iterations"), [(5, 20), (100, 55), (np.inf, 55)])
+def test_it_gives_up_as_on_the_cpu(cuda, patience, iterations):
+    """Counted in the very iteration, however often the host looks."""
+    b = np.random.default_rng(0).standard_normal(256)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ms.ConvergenceWarning)
+        (x, info), (y, other) = (iterate(GROUNDED, there, None, None, 1e-9, patience=patience) for there in (b, device.to_device(b)))
+    assert info.iterations == other.iterations == iterations and np.allclose(x, device.to_host(y), atol=1e-9)
+    assert other.converged == info.converged == (iterations > 20) and len(other.residuals) == iterations + 1
 
 
 @pytest.mark.parametrize("k", [1, 4, 9])
