@@ -81,6 +81,22 @@ def test_wide_fronts(gpu, monkeypatch, way):
     close(F.solve(b), host.solve(b), 1e-12)
 
 
+@pytest.mark.parametrize("way", ["tiles", "libraries"])
+def test_a_step_of_few_pivots_above_other_rows(gpu, monkeypatch, way):
+    """A front of 45 pivots, a whole step and a part of one, with 70 rows below them."""
+    monkeypatch.setattr(fronts, "LIMITS", WAYS[way])
+    rng = np.random.default_rng(5)
+    A = rng.standard_normal((160, 160))
+    A[:45, 45:90] = A[45:90, :45] = 0
+    A = sp.csr_array(A + A.T + 60 * np.eye(160))
+    sym = ms.analyze(A, "natural")
+    assert np.array_equal(np.diff(sym.supernodes), [45, 115])
+    F, host = sym.factor(A, device="cuda"), sym.factor(A, device="cpu")
+    close(F.L.data, host.L.data, 1e-13)
+    b = rng.standard_normal((160, 5))
+    close(F.solve(b), host.solve(b), 1e-12)
+
+
 @pytest.mark.parametrize("k", [0, 1, 2, 3, 4, 5, 8, 9, 13])
 def test_any_number_of_right_hand_sides_in_either_order(gpu, k):
     A = spd(grid(20, 15))
@@ -152,6 +168,16 @@ def test_the_failing_column_is_the_hosts(gpu, monkeypatch, way):
             ms.cholesky(sp.csr_array(A), ordering="nd", device=place)
         named.add(e.value.column)
     assert len(named) == 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_last_pivot_of_exactly_zero_is_no_pivot(gpu, monkeypatch, way):
+    monkeypatch.setattr(fronts, "LIMITS", WAYS[way])
+    A = np.diag([1.0, 4.0, 4.0])
+    A[1, 2] = A[2, 1] = 4.0                                 # no row sums to 0: it is the pivot that tells
+    for place in ("cpu", "cuda"):
+        with pytest.raises(ms.NotPositiveDefiniteError):
+            ms.cholesky(A, device=place)
 
 
 @pytest.mark.parametrize("way", WAYS)
