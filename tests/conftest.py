@@ -80,3 +80,13 @@ def varied(request):
     """The harness with other block sizes (without: the kernel's own), more blocks at once, threads drawn at random."""
     with device.use(Harness(**request.param)) as harness:
         yield harness
+
+
+@pytest.fixture
+def short_grids(monkeypatch):
+    """Kernels get one block of 32 threads for all their items, a launch of fronts a warp for four of them: their loops go around, as
+    for matrices of more entries than a grid has threads. Not for kernels by tiles, which need their 256 threads."""
+    whole = device.grid_for
+    monkeypatch.setattr(device, "grid_for", lambda items, block, most=1: whole(items, block, 1))
+    with device.use(Harness(seed=1, block=32)) as harness:
+        yield harness

@@ -119,6 +119,22 @@ def test_the_order_of_threads_changes_no_bit(seed):
     assert all(np.array_equal(a, b) for a, b in zip(*results))
 
 
+@pytest.mark.parametrize("precision", ["double", "mixed"])
+def test_more_items_than_a_grid_has_threads(short_grids, precision):
+    A = sp.csr_array(sp.block_diag([spd(grid(19, 11)), spd(grid(9, 8)), sp.eye_array(40)]))
+    perm = np.random.default_rng(0).permutation(A.shape[0])
+    sign = sp.diags_array(np.random.default_rng(2).choice([-1.0, 1.0], A.shape[0]))
+    A = sp.csr_array(sign @ A[perm][:, perm] @ sign)
+    F = ms.cholesky(A, precision=precision, device="cuda")
+    host = ms.cholesky(A, precision=precision, ordering=F.symbolic.ordering.perm, device="cpu")
+    close(F.L.data, host.L.data, BOUND["single" if precision != "double" else "double"])
+    b = np.random.default_rng(1).standard_normal((A.shape[0], 3))
+    close(F.solve(b), host.solve(b), 1e-13)
+    assert F._factor.norm1() == pytest.approx(abs(A).sum(axis=0).max(), rel=1e-14)
+    L = ms.graph_laplacian(abs(A))
+    close(ms.cholesky(L, pin=True, device="cuda").solve(L @ b), ms.cholesky(L, pin=True, device="cpu").solve(L @ b), 1e-12)
+
+
 @pytest.mark.sanitize
 def test_every_kernel_on_something_small(monkeypatch):
     """Small, since ThreadSanitizer takes its time for each thread of each block."""
@@ -392,12 +408,14 @@ def test_pinned_components_that_later_join_are_refused(gpu):
         assert np.array_equal(back(F.solve(there(b))), before)
 
 
-def test_means_over_more_rows_than_a_chunk(gpu):
+@pytest.mark.parametrize("most_across", [device.MOST_ACROSS, 2])
+def test_means_over_more_rows_than_a_chunk_and_more_columns_than_a_grid(gpu, monkeypatch, most_across):
     from meshsolve.factor.cholesky.device_constraint import CHUNK, _Segments
 
+    monkeypatch.setattr(device, "MOST_ACROSS", most_across)
     rng = np.random.default_rng(0)
     component = rng.integers(0, 3, 3 * CHUNK)
-    X = rng.standard_normal((len(component), 2))
+    X = rng.standard_normal((len(component), 5))
     expected = np.stack([np.bincount(component, column, 3) for column in X.T], axis=1)
     close(_Segments(device.to_device(component), 3).sums(device.to_device(X)), expected, 1e-12)
 

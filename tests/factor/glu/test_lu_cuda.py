@@ -199,7 +199,18 @@ def test_wide_fronts_with_exchanges(monkeypatch, way, shared):
         assert_solves(A, F, widths=(1, 4))
 
 
-@pytest.mark.parametrize("way", ["shared memory", "tiles"])
+@pytest.mark.parametrize("way", ["shared memory", "blocks only", "tiles"])
+def test_of_equal_rows_the_first_is_the_pivot(monkeypatch, way):
+    """Sums of a few integers, equal in many rows; a GPU fuses products, which breaks ties."""
+    monkeypatch.setattr(fronts, "LIMITS", WAYS[way])
+    A = sp.csr_array(np.random.default_rng(2).choice([-1.0, 0.0, 1.0], (64, 64)))
+    with device.use(Harness()):
+        F, H = pair(A, engine="fronts", ordering="natural")
+        assert (H.row_perm != H._analysis.rows).sum() > 10, "no rows were exchanged"
+        assert_same_factor(F, H)
+
+
+@pytest.mark.parametrize("way", ["shared memory", "blocks only", "tiles"])
 def test_small_pivots_are_replaced_and_counted(gpu, monkeypatch, way):
     monkeypatch.setattr(fronts, "LIMITS", WAYS[way])
     A = sp.csr_array(np.kron(np.eye(6), np.ones((2, 2))) + np.kron(np.ones((6, 6)), np.array([[0, 0], [0, 1e-20]])))
@@ -208,6 +219,15 @@ def test_small_pivots_are_replaced_and_counted(gpu, monkeypatch, way):
         assert F.report.facts["perturbed_pivots"] == H.report.facts["perturbed_pivots"] == 6
         size = abs(F.U.diagonal())                          # their signs are those of rounding errors
         assert (np.isclose(size, 1e-8)).sum() == 6 and np.allclose(size, abs(H.U.diagonal()), rtol=1e-12)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_is_not_a_number_counts_as_growth(gpu, engine):
+    """As differences of what has overflowed leave it, far from any pivot."""
+    F = ms.lu(mesh(12, 9), engine=engine, device="cuda")
+    data = back(F._data).copy()
+    data[37] = np.nan
+    assert F._factor.factor(device.to_device(data), 0.1, 1e-13, 1e-8)[1:] == (np.inf, np.inf)
 
 
 # ---- columns ----------------------------------------------------------------------------------------------------------
