@@ -103,13 +103,14 @@ def backward_error(A, x, b):
 
 
 def assert_solves(A, F, tolerance=1e-12, widths=(1, 3, 8, 21)):
-    rng = np.random.default_rng(3)
+    rng, repivoted = np.random.default_rng(3), F.report.facts["repivoted"]
     for k in widths:
         b = rng.standard_normal((A.shape[0], k))
         for trans, M in (("N", A), ("T", A.T), ("H", A.T)):
             x = F.solve(b, trans=trans)
             assert isinstance(x, np.ndarray) and backward_error(M, x, b) < tolerance, (k, trans)
         assert np.array_equal(F.solve(np.asfortranarray(b)), F.solve(b))
+    assert F.report.facts["repivoted"] == repivoted, "the solves were so bad that pivots were chosen anew"
 
 
 # ---- both engines -----------------------------------------------------------------------------------------------------
@@ -208,6 +209,32 @@ def test_of_equal_rows_the_first_is_the_pivot(monkeypatch, way):
         F, H = pair(A, engine="fronts", ordering="natural")
         assert (H.row_perm != H._analysis.rows).sum() > 10, "no rows were exchanged"
         assert_same_factor(F, H)
+
+
+def three_blocks():
+    """Blocks of 45 rows, each of which reads the next."""
+    rng, A = np.random.default_rng(1), np.zeros((135, 135))
+    for b in range(0, 135, 45):
+        A[b:b + 45, b:b + 45] = rng.choice([-1.0, 0.0, 1.0], (45, 45)) + 0.1 * rng.standard_normal((45, 45))
+        A[b:b + 45, b + 45:b + 90] = sp.random_array((45, 45), density=0.03, rng=rng).toarray()[:, :135 - b - 45]
+    return sp.csr_array(A)
+
+
+def signs_on_a_grid():
+    """Pivots that elimination makes small, in many fronts."""
+    A, rng = mesh(14, 13), np.random.default_rng(4)
+    A.data = rng.choice([-1.0, 1.0], A.nnz) + 0.1 * rng.standard_normal(A.nnz)
+    return A
+
+
+@pytest.mark.parametrize("make, least", [(three_blocks, 30), (signs_on_a_grid, 8)])
+def test_solves_with_exchanged_rows(short_grids, make, least):
+    A = make()
+    F, H = pair(A, engine="fronts")
+    assert (H.row_perm != H._analysis.rows).sum() >= least and F.report.facts["perturbed_pivots"] == 0
+    assert_same_factor(F, H)
+    assert_solves(A, F, 1e-13, (1, 3))
+    assert F.report.facts["refinement_steps"] == 0
 
 
 @pytest.mark.parametrize("way", ["shared memory", "blocks only", "tiles"])
