@@ -124,6 +124,21 @@ def test_columns_whose_partners_are_far_away(gpu, monkeypatch, way):
     assert progress[:, 5].tolist() == [128] and G.report.facts["pairs"] == 64
 
 
+def test_columns_that_are_searched_together_behind_a_block_of_pivots(gpu, monkeypatch):
+    """Rows of the 32 columns before them have followed already; the exchanges of the blocks that failed are not theirs."""
+    go(monkeypatch, "tiles")
+    A, rng = far_partners().toarray(), np.random.default_rng(1)
+    first = np.kron([[0.0, 1.0], [1.0, 0.0]], np.eye(16))   # pairs far apart, which leave the rest as it is: C D^-1 C^T is 0
+    coupling = np.zeros((128, 32))
+    coupling[:, :16] = rng.uniform(-0.3, 0.3, (128, 16))
+    values = np.block([[first, coupling.T], [coupling, A]])
+    n = len(values)
+    stored = sp.csr_array((values.ravel(), np.tile(np.arange(n), n), n * np.arange(n + 1)), shape=(n, n))
+    G = check(stored, **NATURAL)
+    progress = back(G._core.native._progress).reshape(-1, fronts_cuda.PROGRESS)
+    assert (progress[:, 2].tolist(), progress[:, 5].tolist()) == ([32], [128]) and G.report.facts["pairs"] == 80
+
+
 def dense(n):
     A = np.random.default_rng(3).standard_normal((n, n))
     A += A.T
@@ -259,6 +274,23 @@ def test_a_column_that_is_not_finite_is_no_zero_pivot(gpu, monkeypatch, way):
             G._core.factor(values, G.scale)
         assert raised.value.index == row
     assert np.array_equal(G.solve(np.ones(A.shape[0])), x)
+
+
+@pytest.mark.parametrize("way", ["shared memory", "tiles"])
+def test_what_is_not_finite_in_a_front_is_told_there(gpu, monkeypatch, way):
+    """Not by an ancestor, which would name a column of its own."""
+    go(monkeypatch, way)
+    A = sp.csr_array(ms.datasets.grid2d(11, 9) + sp.eye_array(99))
+    K, G = (ms.ildl(A, fill_level=None, ordering="amd", pairs=False, device=place) for place in ("cpu", "cuda"))
+    for row in (G.perm[0], G.perm[30]):
+        values = A.copy()
+        values[row, row] = np.nan
+        named = set()
+        for F in (K, G):
+            with pytest.raises(ms.SingularMatrixError, match="overflowed") as raised:
+                F._core.factor(values.data, F.scale)
+            named.add(raised.value.index)
+        assert named == {row}
 
 
 def test_the_earlier_factor_survives_a_gpu_without_memory(path, monkeypatch):
