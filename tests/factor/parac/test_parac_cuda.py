@@ -55,6 +55,7 @@ SHAPES = {
     "no edges": sp.csr_array((40, 40)),
     "star": star(900),                                      # a hub with a row longer than a warp's
     "clique": clique(90),                                   # pivots of more than 64 edges: a block each
+    "light and heavy": sp.csr_array(sp.block_diag([clique(n) for n in (64, 65, 66, 67)])),      # 64 edges are a warp's, 65 a block's
     "path": path(500),
     "grid": ms.datasets.grid3d(9),
     "grounded": ms.datasets.grid2d(30, 30, boundary="dirichlet"),
