@@ -43,7 +43,7 @@ def error_of(text, tmp_path, title="a test\n", end=".end\n"):
 
 @pytest.mark.parametrize("text, value", [
     ("1", 1), ("-2.5", -2.5), ("+3", 3), (".5", 0.5), ("4.7k", 4700), ("2MEG", 2e6), ("2meg", 2e6), ("3g", 3e9), ("1t", 1e12),
-    ("1m", 1e-3), ("1mil", 25.4e-6), ("10u", 1e-5), ("22p", 22e-12), ("5n", 5e-9), ("1f", 1e-15), ("1A", 1), ("3amp", 3), ("5mA", 5e-3), ("-1k$comment", -1000), ("2$", 2), ("10uF", 1e-5),
+    ("1m", 1e-3), ("1mil", 25.4e-6), ("10u", 1e-5), ("22p", 22e-12), ("5n", 5e-9), ("1f", 1e-15), ("1A", 1), ("3amp", 3), ("5mA", 5e-3), ("-1k$comment", -1000), ("2$", 2), ("2,$two", 2), ("10uF", 1e-5),
     ("1e-9", 1e-9), ("1E3k", 1e6), ("100ohm", 100), ("1kOhm", 1000), ("1e-400", 0), ("12V", 12)])
 def test_numbers(text, value, net):
     assert values(net(f"R1 a 0 {text}" if value else f"C1 a 0 {text}"), "r" if value else "c") == [value]
@@ -62,7 +62,7 @@ def test_every_double_survives(x):
 @pytest.mark.parametrize("text, value", [
     ("1+2*3", 7), ("(1+2)*3", 9), ("2**3**2", 64), ("2^3^2^0.5", 8), ("-2^2", -4), ("2**-1", 0.5), ("2**--1*3", 6), ("2*-3", -6), ("7/2", 3.5), ("1k/2", 500), ("sqrt(16)", 4),
     ("max(1,2)+min(3,4)", 5), ("1<2 ? 10 : 20", 10), ("1==2 || 3>=3", 1), ("!(1&&0)", 1), ("pow(2,10)", 1024), ("log10(1000)", 3),
-    ("abs(-3)", 3), ("int(-2.7)", -2), ("cos(pi)", -1), ("7%4", 3), ("width*2", 6), ("half", 1.5), ("0 ? 1 : 0 ? 2 : 3", 3)])
+    ("abs(-3)", 3), ("int(-2.7)", -2), ("cos(pi)", -1), ("7%4", 3), ("width*2", 6), ("half", 1.5), ("sgn(0)", 0), ("sgn(-2)", -1), ("0 ? 1 : 0 ? 2 : 3", 3)])
 def test_expressions(text, value, net):
     n = net(f".param half={{width/2}}\n.param width=3\nR1 a 0 {{({text}) + 100}}\nR2 a 0 '({text}) + 100'")
     assert np.allclose(values(n, "r"), value + 100)
@@ -70,7 +70,7 @@ def test_expressions(text, value, net):
 
 @pytest.mark.parametrize("text, words", [
     ("{1+}", "ends too early"), ("{(1}", "')' is missing"), ("{1 2}", "is needed here"), ("{what}", "no parameter 'what'"),
-    ("{foo(1)}", "no function 'foo' of 1"), ("{1/0}", "not finite"), ("{1?2}", "':' is needed"), ("{sqrt(-1)}", "not finite"),
+    ("{foo(1)}", "no function 'foo' of 1"), ("{if(1,2,3,4)}", "too many arguments of 'if'"), ("{1/0}", "not finite"), ("{1?2}", "':' is needed"), ("{sqrt(-1)}", "not finite"),
     ("{1", "does not end"), ("{" + "(" * 5000 + "}", "too deep"), ("{" + "-" * 5000 + "1}", "too deep"), ("{}", "ends too early")])
 def test_bad_expressions(text, words, tmp_path):
     message = error_of(f"R1 a 0 {text}", tmp_path)
@@ -143,8 +143,9 @@ def test_a_first_line_that_is_an_element_counts_and_is_told(tmp_path):
     path.write_text("R0 a b 3\nR1 a 0 1\nV1 b 0 1\n.end\n")
     with pytest.warns(ms.MeshsolveWarning, match=r"deck\.sp:1: the first line, a title in SPICE"):
         assert sorted(values(read_netlist(path), "r")) == [1, 3]
-    path.write_text("Rectifier with diode 5\nR1 a 0 1\n.end\n")
-    assert values(read_netlist(path), "r") == [1]
+    for title in ("Rectifier with diode 5", "R0 a a 5"):
+        path.write_text(f"{title}\nR1 a 0 1\n.end\n")
+        assert values(read_netlist(path), "r") == [1]
 
 
 def test_an_element_on_a_continuation_line_is_named_by_its_own_line(tmp_path):
@@ -158,6 +159,8 @@ def test_sources(net):
     n = net("V1 a 0 5\nV2 b 0 DC 1 AC 2 90\nV3 c 0 AC\nV4 d 0 PULSE(0, 1, 1n 2n) AC 1\nV5 e 0\nI1 a b PWL(0 0 1u {1+1})\nV6 f 0 sin ( 0 1 1k )")
     assert np.array_equal(n["v"].values, [[5, 0, 0], [1, 2, 90], [0, 1, 0], [np.nan, 1, 0], [0, 0, 0], [np.nan, 0, 0]], equal_nan=True)
     assert n["v"].refs.tolist() == [-1, -1, -1, 0, -1, 2] and n["i"].refs.tolist() == [1]
+    jump = net("V1 a 0 PWL(0 0 1u 0 1u 5)")
+    assert np.array_equal(jump.waveforms[0][1], [0, 0, 1e-6, 0, 1e-6, 5])
     assert [(kind, w.tolist()) for kind, w in n.waveforms] == [("p", [0, 1, 1e-9, 2e-9]), ("w", [0, 0, 1e-6, 2]), ("s", [0, 1, 1000])]
 
 
@@ -213,6 +216,16 @@ def test_parameters_of_the_calling_instance_are_seen(inner, outer, value, net):
     assert values(n, "r") == [value]
 
 
+def test_what_is_given_to_a_subcircuit_is_evaluated_where_the_caller_stands(net):
+    assert values(net(".param p=7\n.subckt s a r=1 p=5\nR1 a 0 {r}\n.ends\nX1 n s r={p}"), "r") == [7]
+
+
+def test_how_deep_subcircuits_may_be_nested(net, tmp_path):
+    chain = "\n".join(f".subckt s{k} a\nX1 a s{k + 1}\n.ends" for k in range(101)) + "\n.subckt s101 a\nR1 a 0 3\n.ends\n"
+    assert values(net(f"{chain}X1 n s2"), "r") == [3]
+    assert "subcircuits are nested more than 100 deep" in error_of(f"{chain}X1 n s1", tmp_path)
+
+
 @pytest.mark.parametrize("inner, value", [("a r={r}\n", 2000), ("a r='r*2'\n", 4000), ("a r=r\n", 2000), ("a\n.param r={r*3} q={r}\n", 6000)])
 def test_a_parameter_of_a_subcircuit_may_take_the_one_outside_of_its_name(inner, value, net):
     assert values(net(f".param r=2k\n.subckt s {inner}R1 a 0 {{r}}\n.ends\nX1 n s"), "r") == [value]
@@ -249,13 +262,13 @@ def test_includes(tmp_path):
     (".if (1)\nV1 a 0 1\n.else\nV1 a 0 2\n.endif", 2, "the control line '.if' is not supported; known are"), ("D1 a 0 dm\n.lib models.lib", 3, "'.lib' is not supported"),
     (".subckt s a\n.if (1)\n.endif\n.ends", 3, "'.if' is not supported"),
     ("V1 a 0 1 what", 2, "'what' is not expected"), ("V1 a 0 SIN(0 1) SIN(0 1)", 2, "second waveform"), ("F1 a 0 vx 1", 2, "no voltage source 'vx'"),
-    ("F1 a 0", 2, "no controlling voltage source"), ("E1 a 0 b 0", 2, "the gain is missing"), ("D1 a 0", 2, "has no model"), ("D1 a 0 dm", 2, "no model 'dm'"),
+    ("F1 a 0", 2, "no controlling voltage source"), ("E1 a 0 b 0", 2, "the gain is missing"), ("E1 a 0 b 0 3 m=2", 2, "'m' is not known here"), ("D1 a 0", 2, "has no model"), ("D1 a 0 dm", 2, "no model 'dm'"),
     ("D1 a 0 dm\n.model dm npn(is=1)", 2, "of type 'npn', not D"), (".model dm d(is)\nD1 a 0 dm", 2, "'=' is needed after 'is'"),
     ("D1 a 0 dm -1\n.model dm d", 2, "area of a diode"), ("X1 a b sub", 2, "no subcircuit 'sub'"), (".subckt s a b\n.ends\nX1 a s", 4, "has 1 nodes, the subcircuit 's' 2"),
     (".subckt s a\nX1 a s\n.ends\nX1 a s", 3, "contains itself"), (".subckt s a\nR1 a 0 1", 2, "has no .ends: was the file cut?"), (".ends", 2, ".ends without .subckt"),
     (".subckt s a\n.ends t", 3, "closes .subckt s"), (".subckt s a\n.ends\n.subckt s a\n.ends", 4, "defined twice"), (".subckt s a\nR1 a 0 {x}\n.ends\nX1 b s", 3, "(in x1)"),
     (".subckt s a\n.ends\nX1 b s w=1", 4, "has no parameter 'w'"), (".subckt s a\n.tran 1 2\n.ends", 3, "inside a subcircuit"), (".param a", 2, "'=' is needed"),
-    ("+ R1 a 0 1", 2, "continuation line without"), (".include none.sp", 2, "none.sp: there is no such file"), (".include bad.sp", 2, "includes itself"), (".include", 2, "needs the name"),
+    ("+ R1 a 0 1", 2, "continuation line without"), ("R1 a 0 1\n.control\n.endc\n+ m=2", 5, "continuation line without"), (".include none.sp", 2, "none.sp: there is no such file"), (".include bad.sp", 2, "includes itself"), (".include", 2, "needs the name"),
     ("E1 a 0 POLY(1) b 0 0 1", 2, "'e1': 'poly' is not supported; controlled sources are linear here: e1 n+ n- nc+ nc- gain"),
     ("* two\nF1 a 0 poly(2) v1 v2 0 1 1", 3, "linear here: f1 n+ n- vsource gain"), ("G1 a 0 value={v(b)*2}", 2, "'value' is not supported"),
     ("G1 a 0 table {v(b)} = (0,0) (1,1)", 2, "'table' is not supported"), (".subckt s a\nE1 a 0 pwl(1) a 0 1 1 2 2\n.ends\nX1 b s", 3, "(in x1)"),
@@ -282,6 +295,9 @@ def test_a_file_that_is_cut(tmp_path):
     path.write_text(whole[:-7])
     with pytest.warns(ms.MeshsolveWarning, match="cut.sp:7: the file ends within a line and without .end: was it cut"):
         assert values(read_netlist(path), "r") == [1000, 1.25]
+    path.write_text(whole[:-5])
+    with pytest.warns(ms.MeshsolveWarning, match="cut.sp:7: the file ends without .end: was it cut"):
+        assert values(read_netlist(path), "r") == [1000, 1250]
     path.write_text(whole)
     assert values(read_netlist(path), "r") == [1000, 1250]
 
