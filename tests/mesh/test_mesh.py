@@ -366,6 +366,12 @@ def test_the_axes_of_a_ply_may_stand_in_any_order(tmp_path):
     assert mesh.vertices.tolist() == [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
 
 
+def test_numbers_of_a_ply_may_have_a_plus(tmp_path):
+    path = ply(tmp_path, "ascii", POINTS, ("face", [CORNER_LIST], [((0, 1, 2),)]))
+    path.write_bytes(path.read_bytes().replace(b"9 9 9", b"+9 +9e-1 +.5"))
+    assert load_mesh(path).vertices[5].tolist() == [9, 0.9, 0.5]
+
+
 @pytest.mark.parametrize("how", ["ascii", "binary_little_endian"])
 def test_triangle_strips_are_taken_apart(tmp_path, how):
     strips = [((0, 1, 2, 3, -1, 4, 3, 2),), ((),), ((5, 4, 4, 3),), ((1, 2),)]            # 4, 4: a triangle without area joins
@@ -392,6 +398,7 @@ def test_a_ply_that_is_no_mesh_is_refused(tmp_path, elements, words):
 @pytest.mark.parametrize("how, change, words", [
     ("ascii", (b"3 0 1 2", b"3 0 1 x2"), "line 17: 'x2' is not a number"), ("ascii", (b"3 0 1 2", b"3 0 1 2 5"), "goes on for 1 numbers"),
     ("ascii", (b"3 0 1 2", b"3 0 1"), "row 0 cannot be read"), ("ascii", (b"3 0 1 2", b"-3 0 1 2"), "row 0 cannot be read"),
+    ("ascii", (b"3 0 1 2", b"3.5 0 1 2"), "row 0 cannot be read"),
     ("ascii", (b"face 1", b"face 99999999999999999999"), "announces 99999999999999999999 rows of face, but row 1 cannot be read"),
     ("binary_little_endian", (b"\2\0\0\0", b"\2\0\0\0\n"), "goes on for 1 bytes"),
     ("binary_little_endian", (b"binary", b"zipped"), "'format zipped_little_endian 1.0' is no line of a PLY header"),
