@@ -106,6 +106,17 @@ def test_negative_weights(cuda):
         check(cotan_like(12))
 
 
+def test_lost_samples_are_counted_and_are_no_edges(cuda):
+    """Half of the least weight there is is none; what stood in the place of the sample in the round before is not taken for it."""
+    rng = np.random.default_rng(0)
+    i, j = np.triu_indices(30, 1)
+    for seed in range(3):
+        L = laplacian(30, i, j, rng.choice([5e-324, 1.0, 2.0], len(i)))
+        P, Q = (ms.parac(L, samples=2, seed=seed, device=place) for place in ("cpu", "cuda"))
+        assert np.array_equal(P.G.data, Q.G.data) and np.array_equal(P.G.indices, Q.G.indices)
+        assert P._core.lost == Q._core._columns.lost > 0
+
+
 def test_float32(cuda):
     assert check(SHAPES["grid"], dtype=np.float32).G.dtype == np.float32
 
