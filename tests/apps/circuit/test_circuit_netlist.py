@@ -261,7 +261,7 @@ def test_includes(tmp_path):
     ("V1 a 0 PULSE(0 1 0 0 0 1 2 1 1)", 2, "'pulse' has 9 values"), ("R1 a 0 1k$comment two", 2, "'two' is not expected"), ("R1 a 0 1k $two\n.func f(x) {x}", 3, "'.func' is not supported"),
     (".if (1)\nV1 a 0 1\n.else\nV1 a 0 2\n.endif", 2, "the control line '.if' is not supported; known are"), ("D1 a 0 dm\n.lib models.lib", 3, "'.lib' is not supported"),
     (".subckt s a\n.if (1)\n.endif\n.ends", 3, "'.if' is not supported"),
-    ("V1 a 0 1 what", 2, "'what' is not expected"), ("V1 a 0 SIN(0 1) SIN(0 1)", 2, "second waveform"), ("F1 a 0 vx 1", 2, "no voltage source 'vx'"),
+    ("V1 a 0 1 what", 2, "'what' is not expected"), ("V1 a 0 SIN(0 1) SIN(0 1)", 2, "second waveform"), ("F1 a 0 vx 1", 2, "no voltage source 'vx'"), ("E1 b 0 a 0 2\nF1 a 0 e1 1", 3, "no voltage source 'e1'"),
     ("F1 a 0", 2, "no controlling voltage source"), ("E1 a 0 b 0", 2, "the gain is missing"), ("E1 a 0 b 0 3 m=2", 2, "'m' is not known here"), ("D1 a 0", 2, "has no model"), ("D1 a 0 dm", 2, "no model 'dm'"),
     ("D1 a 0 dm\n.model dm npn(is=1)", 2, "of type 'npn', not D"), (".model dm d(is)\nD1 a 0 dm", 2, "'=' is needed after 'is'"),
     ("D1 a 0 dm -1\n.model dm d", 2, "area of a diode"), ("X1 a b sub", 2, "no subcircuit 'sub'"), (".subckt s a b\n.ends\nX1 a s", 4, "has 1 nodes, the subcircuit 's' 2"),
@@ -274,7 +274,7 @@ def test_includes(tmp_path):
     ("E1 a 0 POLY(1) b 0 0 1", 2, "'e1': 'poly' is not supported; controlled sources are linear here: e1 n+ n- nc+ nc- gain"),
     ("* two\nF1 a 0 poly(2) v1 v2 0 1 1", 3, "linear here: f1 n+ n- vsource gain"), ("G1 a 0 value={v(b)*2}", 2, "'value' is not supported"),
     ("G1 a 0 table {v(b)} = (0,0) (1,1)", 2, "'table' is not supported"), (".subckt s a\nE1 a 0 pwl(1) a 0 1 1 2 2\n.ends\nX1 b s", 3, "(in x1)"),
-    (".control\nrun", 2, ".control without .endc"), ("R1 a 0 1 m=-1", 2, "m has to be positive"), ("\0", 1, "not a text file")])
+    (".control\nrun", 2, ".control without .endc"), ("R1 a 0 1 m=-1", 2, "m has to be positive"), ("C1 a 0 1u m=0", 2, "m has to be positive"), ("\0", 1, "not a text file")])
 def test_errors_name_file_and_line(text, line, words, tmp_path):
     message = error_of(text, tmp_path)
     assert f"bad.sp:{line}: " in message and words in message
