@@ -106,7 +106,7 @@ def _solve_symmetric(A, b, method, rtol, threads, device, place):
     kind = ""
     try:
         M = None if method == "cholesky" and place == "cuda" else _fitting(as_symmetric(A), b)
-        kind = "" if method == "cholesky" else _graph_kind(M, thread_count(threads))
+        kind = "" if method == "cholesky" else _graph_kind(M, threads)
         pinned = kind == "singular" or kind == "" and _takes_constants_to_zero(A, M)
         if kind == "hubs":
             return _solve_parac(M, b, rtol, threads, place)
@@ -129,7 +129,7 @@ def _solve_symmetric(A, b, method, rtol, threads, device, place):
     x = F.solve(inside)
 
     def measure(b):
-        return _residual_there(A, x, b) if place == "cuda" else _relative_residual(M, x, b, thread_count(threads))
+        return _residual_there(A, x, b) if place == "cuda" else _relative_residual(M, x, b, threads)
 
     residual, blame = measure(b), ILL
     if pinned and not residual <= rtol:
@@ -194,7 +194,7 @@ def _analysis(A, M, pinned, threads, place, most):
         sym = analyze(A, threads=threads, device=place)
         return sym, lambda: (cholesky(A, pin=True, device=place, threads=threads) if pinned else
                              sym.factor(A, threads=threads, device=place))
-    constraint, threads = Pinned(M) if pinned else None, thread_count(threads)
+    constraint = Pinned(M) if pinned else None
     free = M if constraint is None else constraint.reduce(M, threads)
     sym, data = analyzed(free, "auto", 0, threads, effort="fast", most=most / M.n), free.data          # for a factor that is used once
     return sym, lambda: CholeskyFactor(sym, Values(M.n, sym, constraint, threads), data, threads=threads)
@@ -206,7 +206,7 @@ def _solve_lu(A, b, rtol, threads, device, place):
     F = lu(A, threads=threads, device=device if is_complex(A) else place)
     x = F.solve(b)
     there = F.report.facts["device"] == "cuda"
-    return x, _direct("lu", _residual_there(A, x, b) if there else _relative_residual(M, x, b, thread_count(threads)), rtol, F)
+    return x, _direct("lu", _residual_there(A, x, b) if there else _relative_residual(M, x, b, threads), rtol, F)
 
 
 def _solve_ildl(A, b, rtol, threads, device):
@@ -307,7 +307,7 @@ def _real_columns(v, n):
     return xp().concatenate([as_device_rhs(xp().ascontiguousarray(part), n)[0] for part in (v.real, v.imag)], axis=1)
 
 
-def _relative_residual(M, x, b, threads=1):
+def _relative_residual(M, x, b, threads):
     """||b - A x|| / ||b|| in the 2-norm, worst column."""
     if "c" in (M.data.dtype.kind, b.dtype.kind):
         R, B = (v.reshape(M.n, -1) for v in (b - M.to_scipy() @ x, b))

@@ -1,6 +1,6 @@
 // Breadth-first level structures, before anything is ordered: their width tells graphs without small separators (random ones, nearest
-// neighbours in many dimensions) from meshes and grids, their growth surfaces from solids. A search ends where half of the vertices are reached, or after some
-// levels: in such a graph few reach them all, and in a mesh a search of twenty visits some thousand vertices.
+// neighbours in many dimensions) from meshes and grids, their growth surfaces from solids. A search ends where half of the vertices are
+// reached, or after some levels: in such a graph few reach them all, and in a mesh a search of twenty visits some thousand vertices.
 // Term: Gibbs, Poole and Stockmeyer 1976, "An algorithm for reducing the bandwidth and profile of a sparse matrix".
 #include <algorithm>
 #include <cmath>

@@ -7,6 +7,7 @@
 // result does not depend on the number of threads.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <limits>
 #include <mutex>
@@ -413,7 +414,7 @@ bool foreseen_within(double operations, double per_patch_operation, const Quotie
 // A graph of patches grows like the mesh itself: on meshes of 45k to 250k vertices the ratio of the operations of minimum degree is
 // 2200, give or take a fifth.
 bool minimum_degree_is_cheap(const Quotient& q, const Reduced& reduced, double cheap) {
-  return cheap > 0 && foreseen_within(cheap * rows_of(reduced), 2200, q, reduced);
+  return cheap > 0 && (std::isinf(cheap) || foreseen_within(cheap * rows_of(reduced), 2200, q, reduced));
 }
 
 // The operations of a dissection are 600 (triangulations) to 2000 times those; of grids and meshes in space, whose patches have 12
