@@ -99,7 +99,7 @@ def foreseen_dimension(pattern, most):
 def is_scale_free(pattern):
     """Whether degrees of a graph of some thousand vertices vary as much as those of a web or a social network. A few long rows, as
     constraints have them, do not make it one."""
-    if pattern.n < SMALL:
+    if pattern.n < SMALL or (not holds(pattern.indptr) and _core.degree_spread(pattern.indptr) <= SPREAD):
         return False
     degree = pattern.indptr[1:] - pattern.indptr[:-1]
     if _spread(degree) <= SPREAD:

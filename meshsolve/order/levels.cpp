@@ -1,6 +1,7 @@
-// Breadth-first level structures, before anything is ordered: their width tells graphs without small separators (random ones, nearest
-// neighbours in many dimensions) from meshes and grids, their growth surfaces from solids. A search ends where half of the vertices are
-// reached, or after some levels: in such a graph few reach them all, and in a mesh a search of twenty visits some thousand vertices.
+// What a graph looks like, before anything is ordered: how its degrees vary, and breadth-first level structures. Their width tells
+// graphs without small separators (random ones, nearest neighbours in many dimensions) from meshes and grids, their growth surfaces from
+// solids. A search ends where half of the vertices are reached, or after some levels: in such a graph few reach them all, and in a mesh a
+// search of twenty visits some thousand vertices.
 // Term: Gibbs, Poole and Stockmeyer 1976, "An algorithm for reducing the bandwidth and profile of a sparse matrix".
 #include <algorithm>
 #include <cmath>
@@ -68,6 +69,17 @@ class Search {
 };
 
 }  // namespace
+
+double degree_spread(const int64_t* ptr, int64_t n) {
+  double sum = 0, squares = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const double degree = static_cast<double>(ptr[i + 1] - ptr[i]);
+    sum += degree;
+    squares += degree * degree;
+  }
+  const double count = static_cast<double>(n), mean = sum / count;
+  return std::sqrt(std::max(squares / count - mean * mean, 0.0)) / std::max(mean, 1.0);
+}
 
 Levels levels(const Pattern& A, int most, bool diagonal) {
   Search search(A, diagonal);

@@ -134,3 +134,9 @@ def test_what_makes_levels_wide_and_costs_nothing_does_not_count():
 def test_it_is_the_default():
     A = ms.datasets.grid2d(40, 40, boundary="dirichlet")
     assert ms.analyze(A).ordering.method == ms.cholesky(A).symbolic.ordering.method == order.resolve("auto", symmetric_pattern(A)).method
+
+
+@pytest.mark.parametrize("degree", [[0], [5], [0, 0, 0], [3, 3, 3, 3], [0, 1, 0, 1], [6, 5, 7, 6, 2000]])
+def test_the_spread_of_degrees_is_that_of_numpy(degree):
+    expected = np.std(degree) / max(np.mean(degree), 1)
+    assert _core.degree_spread(np.cumsum([0, *degree])) == pytest.approx(expected)
