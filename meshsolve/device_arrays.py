@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from meshsolve import device
 from meshsolve.arrays import LARGEST_SIZE, SYMMETRY_TOLERANCE, Csr, largest_moduli, not_symmetric
-from meshsolve.device.lists import MASK, compressed, distinct, find, keys_of, running_sums, transposed
+from meshsolve.device.lists import MASK, compressed, distinct, find, keys_of, transposed
 from meshsolve.errors import InvalidInputError, PatternMismatchError
 
 
@@ -84,7 +84,7 @@ def as_device_csr(A, name="A"):
 def _dense_parts(A):
     xp = device.xp()
     rows, columns = xp.nonzero(A)
-    return running_sums(xp.bincount(rows, minlength=A.shape[0])), columns, A[rows, columns]
+    return xp.searchsorted(rows, xp.arange(A.shape[0] + 1)), columns, A[rows, columns]      # rows ascend
 
 
 def _sparse_parts(A):

@@ -13,7 +13,7 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.arrays import Csr
-from meshsolve.device.lists import counted, inverse, last, over, running_sums
+from meshsolve.device.lists import counted, inverse, last, over, running_sums, tally
 from meshsolve.order.bisect_cuda import as_quotient, bisect
 from meshsolve.order.device_arrays import FEW, crossing_keys, node_of, sorted_by, upload
 from meshsolve.order.leaf_cuda import order_leaves
@@ -133,7 +133,7 @@ def sub_patches(G, size, seed, surface=None):
 
 def divide(G, of, count, size, seed, patch, wave):
     """Divides the patches of a mesh into sub-patches of about ``size`` vertices; returns their number."""
-    held = device.xp().bincount(of, minlength=count)
+    held = tally(of, count)
     first = running_sums((2 * held + size) // (2 * size) + ((held > 0) & (2 * held < size)))
     args = running_sums(held), sorted_by(of), of, G.indptr, G.indices, first, np.uint64(seed), patch, wave
     device.launch(PATCHES.k_divide, count, DIVIDE_BLOCK, 0, args)

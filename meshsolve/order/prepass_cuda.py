@@ -9,7 +9,7 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.arrays import LARGEST_SIZE, Csr
-from meshsolve.device.lists import compressed, distinct, inverse, keys_of, over, rows_of, running_sums, transposed
+from meshsolve.device.lists import compressed, distinct, inverse, keys_of, over, rows_of, running_sums, tally, transposed
 from meshsolve.errors import InvalidInputError
 from meshsolve.order.device_arrays import sorted_by
 
@@ -97,7 +97,7 @@ def reduce(G):
     group[dense] = -1
     row = rows_of(G.indptr, G.nnz)
     stays = xp.flatnonzero(kept[row] & kept[G.indices])
-    size = xp.bincount(group[row[stays]], minlength=G.n - merged - len(dense))
+    size = tally(group[row[stays]], G.n - merged - len(dense))
     return Reduced(Csr(len(size), running_sums(size), group[G.indices[stays]]), group, dense, xp.flatnonzero(kept))
 
 
@@ -108,7 +108,7 @@ def expand(R, perm, tree):
     xp = device.xp()
     parent, first, last = tree
     rows = xp.flatnonzero(R.group >= 0).astype(xp.int32)
-    size = xp.bincount(R.group[rows], minlength=len(perm))
+    size = tally(R.group, len(perm))
     begin = device.to_host(running_sums(size[perm])[device.to_device(np.append(first, last))]).astype(np.int32)
     perm = rows[sorted_by(inverse(perm)[R.group[rows]])]
     first, last = begin[:len(first)], begin[len(first):]

@@ -10,7 +10,7 @@ from collections import namedtuple
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import MASK, distinct, find, last, rows_of, running_sums
+from meshsolve.device.lists import MASK, distinct, find, last, rows_of, running_sums, tally
 from meshsolve.patches.kmeans_cuda import halve, kmeans, members
 
 K = device.kernels("patches/build.cu")
@@ -136,8 +136,7 @@ def _place_unreferenced(vertex_patch, patches, block):
         return patches
     rank, room = xp.arange(len(left)), xp.zeros(1, xp.int64)
     if patches:
-        owned = xp.bincount(vertex_patch[vertex_patch >= 0], minlength=patches)
-        room = xp.cumsum(xp.maximum(0, block - owned))
+        room = xp.cumsum(xp.maximum(0, block - tally(vertex_patch, patches)))
     total = int(device.scalar(room[-1:]))
     place = xp.where(rank < total, xp.searchsorted(room, rank, side="right"), patches + (rank - total) // block)
     vertex_patch[left] = place.astype(xp.int32)

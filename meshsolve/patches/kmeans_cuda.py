@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import last, running_sums
+from meshsolve.device.lists import last, running_sums, tally
 
 K, C = device.kernels("patches/kmeans.cu"), device.kernels("patches/cut.cu")
 BLOCK, REGION_BLOCK, MERGE_BLOCK = 256, 512, 64
@@ -28,7 +28,7 @@ def kmeans(graph, limit, seed):
 def halve(graph, part, count, marked):
     """Cuts each part that is marked in two or more of at most half its size: the twin of ``halve`` in kmeans.cpp."""
     xp = device.xp()
-    half = (xp.bincount(part, minlength=count) + 1) // 2
+    half = (tally(part, count) + 1) // 2
     largest = max(1, int(device.scalar((half * marked).max().reshape(1))))
     return _number(graph, *_cut(graph, part, xp.where(marked, half, len(part))), largest)
 

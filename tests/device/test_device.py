@@ -14,6 +14,7 @@ import meshsolve as ms
 from meshsolve import device
 from meshsolve.config import config
 from meshsolve.device.cuda import CuPy, reason_without, source
+from meshsolve.device.lists import tally
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError, OutOfMemoryError
 
 
@@ -279,6 +280,38 @@ def test_the_strict_stand_in_knows_what_cupy_has():
     cupy = pytest.importorskip("cupy")
     missing = [name for name in FUNCTIONS if not hasattr(cupy.linalg if "." in name else cupy, name.split(".")[-1])]
     assert not missing and all(hasattr(cupy.ndarray, name) for name in METHODS)
+
+
+@pytest.mark.parametrize("labels, count", [([2, 0, 2, -1, 5, 2], 4), ([], 3), ([], 0), ([-1, -1], 2), (list(range(700)), 700)])
+def test_labels_are_counted(cuda, labels, count):
+    labels = np.array(labels, np.int32)
+    found = device.to_host(tally(device.to_device(labels), count))
+    assert found.dtype == np.int64 and found.tolist() == [np.count_nonzero(labels == k) for k in range(count)]
+
+
+@pytest.mark.parametrize("wrong", [lambda xp: xp.bincount(xp.zeros(0, int)), lambda xp: xp.bincount(xp.zeros(9, int), minlength=257),
+                                   lambda xp: xp.bincount(xp.arange(257))])
+def test_the_strict_stand_in_refuses_a_histogram_that_takes_gigabytes_or_fails(wrong):
+    xp = Strict.xp
+    assert xp.bincount(xp.arange(256)).get().tolist() == 256 * [1]
+    with pytest.raises(ValueError, match="tally"):
+        wrong(xp)
+
+
+def test_an_entry_of_the_strict_stand_in_is_no_index():
+    """CuPy's arrays have no __index__; a slice takes them all the same."""
+    a = Strict.xp.arange(5)
+    assert a[a[1]:a[3]].get().tolist() == [1, 2]
+    for wrong in (lambda: [7, 8][a[1]], lambda: range(a[3]), lambda: np.zeros(5)[a[1]]):
+        with pytest.raises((TypeError, IndexError)):
+            wrong()
+
+
+def test_the_strict_stand_in_uploads_by_rows_what_is_not_contiguous():
+    front = np.asfortranarray(np.zeros((6, 5)))
+    uploaded = [Strict().to_device(a).flags for a in (front, front[:, 1:3], front[:4], front.T)]
+    assert [flags.f_contiguous for flags in uploaded] == [True, True, False, False]
+    assert [flags.c_contiguous for flags in uploaded] == [False, False, True, True]
 
 
 @pytest.mark.parametrize("wrong", [lambda a, xp: a + np.ones(3), lambda a, xp: np.ones(3) + a, lambda a, xp: xp.concatenate([a, np.ones(3)]),

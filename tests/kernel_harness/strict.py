@@ -20,6 +20,7 @@ FUNCTIONS = frozenset((
 METHODS = frozenset(("all", "any", "argmax", "argmin", "astype", "copy", "max", "mean", "min", "ravel", "repeat", "reshape", "sum", "fill",
                      "view", "tolist"))
 KEEP_ORDER = frozenset(("array", "asarray", "asfortranarray", "broadcast_to", "full_like", "ones_like", "zeros_like"))
+MOST_BINS = 256                                             # of a histogram of CUB's; with more it takes memory for each block of threads
 NUMBERS = (bool, int, float, complex, np.generic, type(None), str, np.dtype, type, slice, type(Ellipsis))
 
 
@@ -86,8 +87,6 @@ class Array:
 
     def __int__(self):
         return self._scalar(int)
-
-    __index__ = __int__
 
     def __float__(self):
         return self._scalar(float)
@@ -158,6 +157,8 @@ def unwrap(value):
         return value.host
     if isinstance(value, (tuple, list)):
         return type(value)(map(unwrap, value))
+    if isinstance(value, slice):                            # the one place where CuPy takes its arrays, which are no index, for integers
+        return slice(*(int(end) if isinstance(end, Array) else end for end in (value.start, value.stop, value.step)))
     if isinstance(value, np.ndarray) and value.ndim:
         raise TypeError("a numpy array where CuPy wants one of its own")
     if not isinstance(value, (*NUMBERS, np.ndarray)):
@@ -190,6 +191,8 @@ class Module:
             raise TypeError("keys has to be a cupy.ndarray")
         if name == "searchsorted" and not isinstance(args[1], Array):
             raise NotImplementedError("only for cupy.ndarray")
+        if name == "bincount" and (args[0].size == 0 or max(int(args[0].host.max()) + 1, kwargs.get("minlength", 0)) > MOST_BINS):
+            raise ValueError("bincount of nothing, or with more bins than it has shared memory for: see meshsolve.device.lists.tally")
         if name in ("array", "asarray") and isinstance(args[0], (list, np.ndarray)):
             return Array(np.array(args[0], **{"dtype": args[1]} if args[1:] else kwargs))
         found = function(*map(unwrap, args), **{k: unwrap(v) for k, v in kwargs.items()})
@@ -215,7 +218,7 @@ class Strict(Harness):
         super().launch(function, grid, block, shared, [value.host if isinstance(value, Array) else value for value in args])
 
     def to_device(self, array):
-        return array if isinstance(array, Array) else Array(np.array(array, copy=True))
+        return array if isinstance(array, Array) else Array(np.array(array, order="F" if array.flags.fnc else "C"))
 
     def to_host(self, array):
         return array.get()

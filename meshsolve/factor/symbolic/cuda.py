@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import MASK, inverse, last, running_sums
+from meshsolve.device.lists import MASK, inverse, last, running_sums, tally
 
 K = device.kernels("factor/symbolic/symbolic.cu")
 BLOCK = 256
@@ -116,7 +116,7 @@ def _columns(indptr, indices, perm):
     size = size[order]
     leaves, change = _leaves(keys, parent, size)
     change += size == 1
-    change -= xp.bincount(parent[parent >= 0], minlength=n).astype(np.int32)
+    change -= tally(parent, n).astype(np.int32)
     sums = running_sums(change)
     columns = (sums[1:] - sums[xp.arange(1, n + 1) - size]).astype(np.int32)        # of each subtree
     return place, _Columns(perm[order], parent, columns, leaves)
