@@ -15,7 +15,7 @@ from meshsolve.arrays import Csr, as_integer, as_number, as_symmetric, is_auto, 
 from meshsolve.device_arrays import place_for
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, SingularMatrixError
 from meshsolve.factor.base import Preconditioner, values_in
-from meshsolve.factor.ildl.complete import CompleteCore
+from meshsolve.factor.ildl.complete import CompleteCore, slogdet_of
 from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, resolve, tiling
 from meshsolve.factor.ildl.planning import complete_plan, matching_and_order
 from meshsolve.factor.matching import symmetric_pairs
@@ -195,6 +195,19 @@ class IldlFactor(Preconditioner):
     def D(self) -> Sparse:
         """The block diagonal factor, blocks of one and two rows, as a csc_array."""
         return self._parts()[2]
+
+    def slogdet(self) -> tuple[float, float]:
+        """(sign, logabsdet) of A, as :func:`numpy.linalg.slogdet` returns them: (0.0, -inf) of a singular matrix. O(nnz).
+
+        Raises
+        ------
+        InvalidInputError
+            The factor is incomplete: its determinant is not that of A.
+        """
+        if not self.is_complete:
+            raise InvalidInputError("an incomplete factor does not know the determinant of A: fill_level=None makes a complete one")
+        sign, logabsdet = slogdet_of(self.D.diagonal(), self.D.diagonal(-1))
+        return sign, logabsdet - 2 * float(np.log(self.scale).sum())
 
     def _parts(self):
         if self._extracted is None:

@@ -114,13 +114,28 @@ def overflow(row):
 
 def inertia_of(d, e):
     """(positive, negative, zero) eigenvalues of the block diagonal matrix with diagonal d and ``e[k]`` at (k + 1, k)."""
-    first = np.flatnonzero(e)
-    single = np.ones(len(d), bool)
-    single[first] = single[first + 1] = False
-    definite = d[first] / e[first] * (d[first + 1] / e[first]) > 1
-    positive = int((d[single] > 0).sum() + np.where(definite, 2 * (d[first] > 0), 1).sum())
-    zero = int((d[single] == 0).sum())
+    single, first, pairs = _pivots(d, e)
+    positive = int((single > 0).sum() + np.where(pairs > 0, 2 * (d[first] > 0), 1).sum())
+    zero = int((single == 0).sum())
     return positive, len(d) - positive - zero, zero
+
+
+def slogdet_of(d, e):
+    """(sign, logarithm of the modulus) of the determinant of the block diagonal matrix of :func:`inertia_of`."""
+    single, first, pairs = _pivots(d, e)
+    values = np.concatenate([single, pairs])
+    if not values.all():
+        return 0.0, -np.inf
+    sign = -1.0 if (values < 0).sum() % 2 else 1.0
+    return sign, float(np.log(np.abs(values)).sum() + 2 * np.log(np.abs(e[first])).sum())
+
+
+def _pivots(d, e):
+    """The pivots of one row; the first rows of those of two, and their determinants by ``e**2``, which may leave the range."""
+    first = np.flatnonzero(e)
+    alone = np.ones(len(d), bool)
+    alone[first] = alone[first + 1] = False
+    return d[alone], first, d[first] / e[first] * (d[first + 1] / e[first]) - 1
 
 
 def block_diagonal(d, e):

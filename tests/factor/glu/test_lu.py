@@ -301,6 +301,27 @@ def test_condition(engine):
         assert exact * 0.999 <= ms.lu(A, engine=engine).rcond() <= 5 * exact
 
 
+@pytest.mark.native
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("complex_values", [False, True])
+def test_determinant(engine, complex_values):
+    """Odd and even exchanges of rows, scalings, blocks, and numbers that no float64 holds."""
+    signs = set()
+    for seed in range(8):
+        n = 12 + seed
+        A = random_matrix(n, 0.4, seed, complex_values, 0.5)
+        A = sp.block_array([[A * 1e-60, A], [None, A[np.random.default_rng(seed).permutation(n)] * 1e60]], format="csr")
+        F = ms.lu(A, engine=engine)
+        sign, logabsdet = F.slogdet()
+        expected = np.linalg.slogdet(np.asarray(A.toarray()[:n, :n] * 1e60)), np.linalg.slogdet(A.toarray()[n:, n:] * 1e-60)
+        assert sign == pytest.approx(expected[0].sign * expected[1].sign)
+        assert logabsdet == pytest.approx(expected[0].logabsdet + expected[1].logabsdet, rel=1e-10)
+        assert type(sign) is (complex if complex_values else float) and type(logabsdet) is float
+        signs.add(np.sign(np.real(sign)))
+        assert F.refactor(-2 * A).slogdet()[1] == pytest.approx(logabsdet + 2 * n * np.log(2))
+    assert signs == {-1, 1}
+
+
 # ---- refactorization --------------------------------------------------------------------------------------------------
 
 

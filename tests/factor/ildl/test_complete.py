@@ -52,6 +52,21 @@ def test_solves_and_inertia(name):
     assert np.allclose(K.solve(b[:, 0]), K.solve(b)[:, 0], rtol=1e-9, atol=1e-12 * abs(x).max())
 
 
+@pytest.mark.parametrize("name", REGULAR)
+def test_determinant(name):
+    A = REGULAR[name]
+    K, expected = ms.ildl(A, fill_level=None), np.linalg.slogdet(A.toarray())
+    sign, logabsdet = K.slogdet()
+    assert sign == expected.sign and logabsdet == pytest.approx(expected.logabsdet, rel=1e-9, abs=1e-9)
+    assert K.refactor(2 * A).slogdet()[1] == pytest.approx(logabsdet + A.shape[0] * np.log(2))
+
+
+def test_determinants_of_singular_matrices_and_incomplete_factors():
+    assert ms.ildl(rank_deficient(), fill_level=None).slogdet() == (0.0, -np.inf)
+    with pytest.raises(ms.InvalidInputError, match="complete"):
+        ms.ildl(REGULAR["swaps"], fill_level=1).slogdet()
+
+
 def test_blocks_of_d_are_the_pivots():
     K = ms.ildl(REGULAR["swaps"], fill_level=None)
     assert K.D.nnz == 16 * 1 + 16 and K.report.facts["pairs"] == 8
