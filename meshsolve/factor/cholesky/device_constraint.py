@@ -12,7 +12,7 @@ import numpy as np
 from meshsolve import device
 from meshsolve.arrays import Csr
 from meshsolve.constraints import ROW_SUM, Fixed, not_singular, tell_of_range
-from meshsolve.device.lists import MASK, compressed, last, over, running_sums
+from meshsolve.device.lists import MASK, compressed, last, over, running_sums, tally
 from meshsolve.device_arrays import Positions, device_lengths
 from meshsolve.errors import InvalidInputError, PatternMismatchError
 from meshsolve.factor.cholesky.cuda import S
@@ -49,7 +49,7 @@ class DeviceConstraint:
             component, self._rows = components(n, linked)
             self.alone = len(self._rows) == n
             self._component, self._segments = component, _Segments(component, len(self._rows))
-            self._size = xp.bincount(component, minlength=len(self._rows)).astype(np.float64)
+            self._size = tally(component, len(self._rows)).astype(np.float64)
         else:
             self._rows = device.to_device(host.rows)
         is_free = xp.ones(n, bool)
