@@ -348,11 +348,12 @@ def _as_scipy_csr(A, name):
     if hasattr(A, "get") and hasattr(A, "nnz") and not sp.issparse(A):      # cupyx.scipy.sparse
         A = A.get()
     if not sp.issparse(A):
-        if isinstance(A, (str, bytes)) or A is None:
-            raise InvalidInputError(f"{name} has to be a matrix, not {type(A).__name__}")
         if hasattr(A, "matvec"):
             raise InvalidInputError(
                 f"{name} has to be a matrix with its entries, not {type(A).__name__}: an operator is taken as M alone")
+        if not _is_array_like(A):
+            hint = ": cotan_laplacian or graph_laplacian makes one of a mesh" if hasattr(A, "faces") else ""
+            raise InvalidInputError(f"{name} has to be a matrix, not {type(A).__name__}{hint}")
         A = as_array(A, name)
         if A.dtype.kind not in "fiubc":
             raise InvalidInputError(f"{name} has to hold numbers, not {A.dtype}")
@@ -368,6 +369,12 @@ def _as_scipy_csr(A, name):
         return A
     _check_before_conversion(A, name)
     return sp.csr_array(A.astype(np.float64) if A.dtype.kind in "iub" else A)          # duplicates of small integers are summed here
+
+
+def _is_array_like(A):
+    """Whether A offers itself as an array, or is a list of rows: numpy would also take the vertices of a graph for one."""
+    return isinstance(A, (list, tuple, memoryview)) or any(hasattr(A, f"__{name}__") for name in (
+        "array", "array_interface", "cuda_array_interface", "dlpack"))
 
 
 def _check_before_conversion(A, name):

@@ -226,6 +226,16 @@ def test_embed_and_unite(n, seed):
     assert missing == (-1 if inside.all() else int(np.argmin(inside)))
 
 
+@pytest.mark.parametrize("thing, said", [
+    (ms.datasets.icosphere(1), "not Mesh: cotan_laplacian or graph_laplacian makes one of a mesh"), ({0: [1], 1: [0]}, "not dict"),
+    (range(4), "not range"), (3.5, "not float"), (iter([[1.0]]), "not list_iterator")])
+def test_what_is_no_matrix_is_named(thing, said):
+    """numpy makes arrays of objects, or of the keys of a graph, from these."""
+    for verb in (ms.cholesky, ms.lu, ms.ildl, ms.analyze):
+        with pytest.raises(ms.InvalidInputError, match=said):
+            verb(thing)
+
+
 @pytest.mark.parametrize("value", ["x", 0, -1, 1.5, True])
 def test_bad_thread_counts(value, monkeypatch):
     with pytest.raises(ms.InvalidInputError):
