@@ -253,7 +253,8 @@ def as_indices(idx, n, name="fixed"):
         raise InvalidInputError(f"{name} has row numbers outside 0..{n - 1}: {given[(given < 0) | (given >= n)][0]}")
     values, count = np.unique(given, return_counts=True)
     if len(values) != len(given):
-        raise InvalidInputError(f"{name} names row {values[count > 1][0]} more than once")
+        mask = ": a mask has to be of dtype bool" if given.shape == (n,) and values[-1] <= 1 else ""
+        raise InvalidInputError(f"{name} names row {values[count > 1][0]} more than once{mask}")
     return given.astype(np.int32)
 
 
@@ -428,7 +429,7 @@ def _values(data, name, dtype):
     if data.dtype.kind not in "fiubc":
         raise InvalidInputError(f"{name} has to hold numbers, not {data.dtype}")
     if data.dtype.kind == "c" and np.dtype(dtype).kind != "c":
-        raise InvalidInputError(f"{name} is complex; real matrices are needed here")
+        raise InvalidInputError(f"{name} is complex; real matrices are needed here: lu takes complex ones")
     with np.errstate(over="ignore"):                       # a longdouble out of range becomes an infinity and is refused
         return np.ascontiguousarray(data, dtype)
 

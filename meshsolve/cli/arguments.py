@@ -25,20 +25,21 @@ def parser():
     _mcf_arguments(_command(commands, "mcf", run_mcf, "meshsolve mcf scan.ply -o smooth.ply --steps 5 --render picture.png"))
     _smooth_arguments(_command(commands, "smooth", run_smooth, "meshsolve smooth scan.ply -o smooth.ply --strength 4 --order 2"))
     _solve_arguments(_command(commands, "solve", run_solve, "meshsolve solve A.mtx b.mtx -o x.mtx"))
-    _order_arguments(_command(commands, "order", run_order, "meshsolve order A.mtx --method nd --stats --perm perm.txt"))
+    _order_arguments(_command(commands, "order", run_order, "meshsolve order A.mtx --method nd --stats --perm perm.txt",
+                              "no progress, nothing but what --stats and --blocks print"))
     _circuit_arguments(_command(commands, "circuit", run_circuit, "meshsolve circuit rectifier.sp -o rectifier.csv --plot rectifier.png"))
     _view_arguments(_command(commands, "view", run_view, "meshsolve view scan.ply --show separators --screenshot separators.png"))
-    info = _command(commands, "info", run_info, "meshsolve info scan.ply")
+    info = _command(commands, "info", run_info, "meshsolve info scan.ply", "no progress")
     info.add_argument("input", nargs="?", metavar="FILE", help="a mesh or a matrix (.mtx, .npz)")
     return parser
 
 
-def _command(commands, name, run, example):
+def _command(commands, name, run, example, quiet="no progress, no table"):
     title, _, more = run.__doc__.partition("\n")
     description = f"{title} {' '.join(more.split())}".strip()
     parser = commands.add_parser(name, help=title, description=description, epilog=f"example: {example}")
     parser.set_defaults(run=run)
-    parser.add_argument("--quiet", action="store_true", help="no progress, no table")
+    parser.add_argument("--quiet", action="store_true", help=quiet)
     parser.add_argument("--threads", type=_integer(1), metavar="N",
                         help="default: every core, or MESHSOLVE_NUM_THREADS; results do not depend on it")
     return parser

@@ -68,16 +68,19 @@ def run_order(args):
     from meshsolve import api
 
     files.check_outputs(args.perm, args.report, inputs=(args.input,))
+    if args.blocks:
+        files.check_matrix_format(args.input, "--blocks")
     sym = api.analyze(files.read_pattern(args.input), args.method, seed=args.seed, threads=args.threads, device="cpu")
     sym.report.facts.update(supernodes=len(sym.supernodes) - 1, longest_column=int(sym.colcount.max()))
+    table = _block_table(args) if args.blocks else None             # before anything is written: not every matrix has one
     with _outputs(args.perm, args.report) as (perm_part, report_part):
         files.write_perm(perm_part, sym.ordering.perm)
         files.write_report(report_part, sym.report)
     _tell(args, f"{args.method}: nnz(L) {sym.nnz:,}, flops {sym.flops:.4g}")
     if args.stats:
         print(sym.report)
-    if args.blocks:
-        print(_block_table(args))
+    if table:
+        print(table)
 
 
 def _block_table(args):

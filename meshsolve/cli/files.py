@@ -91,9 +91,16 @@ def write_report(path, report):
 
 
 def check_input_format(path):
-    """Refuse a file whose suffix names neither a mesh nor a matrix."""
-    if not as_path(path).is_dir() and not is_matrix(path) and not str(path).lower().removesuffix(".gz").endswith(READABLE):
-        raise InvalidInputError(f"{path}: neither a mesh ({', '.join(READABLE)}) nor a matrix ({', '.join(MATRIX_SUFFIXES)})")
+    """Refuse a file whose suffix names neither a mesh nor a matrix; one that is not there is said to be so."""
+    if not is_matrix(path) and not str(path).lower().removesuffix(".gz").endswith(READABLE):
+        raise InvalidInputError(f"{existing(path)}: neither a mesh ({', '.join(READABLE)}) nor a matrix ({', '.join(MATRIX_SUFFIXES)})")
+
+
+def check_matrix_format(path, option):
+    """Refuse a mesh where ``option`` works with the entries of a matrix."""
+    check_input_format(path)
+    if not is_matrix(path):
+        raise InvalidInputError(f"{path}: {option} needs a matrix ({', '.join(MATRIX_SUFFIXES)}), not a mesh")
 
 
 def read_vector(path):

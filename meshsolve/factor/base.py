@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse.linalg as spla
+from scipy.sparse import issparse
 
 from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_array, as_complex, as_rhs, largest_moduli
@@ -102,8 +103,9 @@ class Factor(spla.LinearOperator):
         return self.solve(x) if device.holds(x) else super().__matmul__(x)
 
     def matvec(self, x):
-        """As scipy's, and for x on the GPU the same there: any factor is an ``M=`` of ``cupyx.scipy.sparse.linalg``."""
-        return self.solve(x) if device.holds(x) else super().matvec(x)
+        """As scipy's, and for x on the GPU the same there: any factor is an ``M=`` of ``cupyx.scipy.sparse.linalg``. A sparse x,
+        whose shape scipy would call a mismatch, is refused by name."""
+        return self.solve(x) if device.holds(x) or issparse(x) else super().matvec(x)
 
     def matmat(self, X):
         """As :meth:`matvec`, for (n, k)."""

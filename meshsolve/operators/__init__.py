@@ -158,7 +158,13 @@ def graph_laplacian(mesh_or_pattern: MeshLike | Matrix) -> Sparse:
 
     Notes
     -----
-    Cost O(n + edges).
+    Cost O(n + edges). The Laplacian of a symmetric matrix W of weights is ``scipy.sparse.csgraph.laplacian(W)``.
+
+    Examples
+    --------
+    >>> import meshsolve as ms
+    >>> graph_laplacian([[0, 5], [5, 0]]).toarray().tolist()
+    [[1.0, -1.0], [-1.0, 1.0]]
     """
     n, ends = _edges_of(mesh_or_pattern)
     indptr, indices, edge = _core.mesh_adjacency(n, ends.reshape(-1), True)
