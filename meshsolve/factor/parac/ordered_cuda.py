@@ -18,7 +18,8 @@ BLOCKS_EACH = 3                         # of a multiprocessor
 LIGHT = 64                              # edges of a pivot that one warp eliminates
 SHARED = BLOCK // 32 * (4 * LIGHT + 2) * 8          # bytes: struct Scratch for each warp
 SHARE = 1 << 20                         # vertices eliminated between two looks of the host, which may be interrupted there
-PATIENCE = 4_000_000                    # looks, of about a microsecond, in which nothing is eliminated: a stall
+PATIENCE = 4_000_000                    # looks, of about a microsecond, in which nothing is eliminated: a stall, ...
+PATIENCE_AN_EDGE = 4                    # ... and so many more for each sample that a pivot may have: a block sorts them, twice
 SLABS = 1 << 22                         # edges for which there is scratch in global memory, in all slabs
 LARGEST_TABLE, VACANT = 2**32 - 1, np.uint64(2**64 - 1)
 HALT, HEAD, TAIL, ELIMINATED, COLUMNS, TABLE, NEED_TABLE, NEED_SCRATCH, LOST = 0, 16, 32, 48, 64, 80, 96, 97, 98      # enum State
@@ -82,10 +83,10 @@ class _Ordered:
             self._launch()
             state = device.to_host(self.state).astype(np.int64)
             before, self.eliminated = self.eliminated, int(state[ELIMINATED])
+            if self.eliminated == self.n:                   # even if somebody lost hope beside the last pivot
+                return self._collect(dtype, state)
             if state[HALT] & STALLED:
                 self._fail()
-            if self.eliminated == self.n:
-                return self._collect(dtype, state)
             if not self._grow(state) and self.eliminated == before:
                 self._fail()
 
@@ -106,9 +107,10 @@ class _Ordered:
 
     def _launch(self):
         ptr, to, w, ground = self.graph
+        patience = np.int64(PATIENCE + PATIENCE_AN_EDGE * len(self.table))
         device.launch(K.k_ordered, self.grid, BLOCK, SHARED,
                       (np.int32(self.n), np.int32(self.samples), self.seed, self.floor, np.uint64(self.eliminated + SHARE),
-                       np.int64(PATIENCE + self.n), self.state, ptr, to, w, ground, self.order, self.position, self.later,
+                       patience, self.state, ptr, to, w, ground, self.order, self.position, self.later,
                        self.waits, self.fills, self.level, self.queue, self.table, self.table_w, np.int64(len(self.table)),
                        self.column_start, self.column_length, self.column_row, self.column_value, self.D,
                        np.int64(len(self.column_row)), self.slabs, self.slab_taken, np.int32(len(self.slab_taken)),

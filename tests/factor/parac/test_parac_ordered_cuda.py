@@ -171,6 +171,31 @@ def test_a_stall_is_reported(harness, monkeypatch, name):
         ms.parac(SHAPES[name], "amd", device="cuda")
 
 
+def test_the_longest_pivot_is_no_stall(harness, monkeypatch):
+    """One pivot may have all samples that the table holds, on which a block works while all others only look."""
+    launch, met = device.launch, []
+
+    def noted(kernel, grid, block, shared, args):
+        if kernel.name == "k_ordered":
+            met.append((int(args[5]), len(args[18])))
+        launch(kernel, grid, block, shared, args)
+    monkeypatch.setattr(device, "launch", noted)
+    two_hubs = np.repeat([0, 1], 300), np.tile(np.arange(2, 302), 2)
+    check(laplacian(302, *two_hubs, np.ones(600)), np.arange(302)[::-1].copy(), samples=2)
+    assert met and all(patience >= 4_000_000 + 4 * table and table > 600 for patience, table in met)
+
+
+def test_who_loses_hope_beside_the_last_pivot_does_not_spoil_the_factor(harness, monkeypatch):
+    launch = device.launch
+
+    def spoiled(kernel, grid, block, shared, args):
+        launch(kernel, grid, block, shared, args)
+        if kernel.name == "k_ordered":
+            args[6][0] |= np.uint64(ordered_cuda.STALLED)
+    monkeypatch.setattr(device, "launch", spoiled)
+    check(SHAPES["grid"], "amd")
+
+
 @pytest.mark.parametrize("spoil", ["fills", "waits"])
 def test_what_cannot_be_is_a_stall_too(harness, monkeypatch, spoil):
     """A sample that is not in the table ends the search for it; no vertex that is ready ends the factorization at once."""
