@@ -150,9 +150,12 @@ class CholeskyFactor(Factor):
         if diagonal > 0 and hasattr(self._constraint, "center"):
             causes = ("A takes more than constants to 0 (rotations of an elastic body without supports? more components than when it was "
                       "analysed?), its weights span more decades than float64 resolves, or A is indefinite: ildl takes it")
-        elif diagonal > 0:
+        elif diagonal > 0 and self._null_space.nearly(failed, data):
             causes = ("A may be a Laplacian, singular by construction: use pin=True, fix some rows (fixed=), or add a mass "
                       "term; or A is indefinite: ildl takes it")
+        elif diagonal > 0:
+            causes = ("A is indefinite (ildl takes it, and its inertia counts the negative eigenvalues) or singular (an elastic body with "
+                      "too few supports?); added to A, a multiple of a mass matrix or of the identity makes it definite")
         elif diagonal == 0:
             causes = ("its diagonal entry is zero or missing (an isolated or unreferenced vertex, or constraints? ildl takes "
                       "those)")

@@ -12,6 +12,7 @@ from meshsolve import _core, device
 from meshsolve.factor.cholesky.cuda import S
 from meshsolve.factor.fronts.cuda import row_sums
 
+NEARLY = 1e-6                                   # beside the same, of values that were float32 or text once
 ROUNDING = 16 * np.finfo(np.float64).eps        # beside the sum of moduli: what assembling a row leaves of a sum that is 0
 
 
@@ -58,6 +59,13 @@ class ConstantNullSpace:
             values = data[self._entries]
             sums, moduli = self._sums(values), self._sums(abs(values))
         return self._search(data) if device.scalar(_vanish(sums, moduli).any().reshape(1)) else -1
+
+    def nearly(self, node, data):
+        """Whether the rows of the tree of ``node`` sum to 0 but for rounding in what A was made of. O(nnz), for messages."""
+        roots, perm, sums, moduli = map(device.to_host, (self._roots, self._perm, *self._row_sums(data)))
+        tree = int(np.searchsorted(roots, node))
+        rows = perm[roots[tree - 1] + 1 if tree else 0:roots[tree] + 1]
+        return bool((abs(sums[rows]) <= NEARLY * moduli[rows]).all())
 
     def _sums(self, values):
         """Of the values in each watched row, on the device. Not by bincount, which adds in any order and waits for it."""

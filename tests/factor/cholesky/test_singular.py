@@ -75,6 +75,22 @@ def test_rows_without_entries_are_another_matter():
         ms.cholesky(A, device="cpu")
 
 
+def test_what_is_no_laplacian_is_not_taken_for_one():
+    """Where rows do not sum to 0 neither pins nor fixed rows help: a Hessian is indefinite, a body turns. Rounded weights still may be
+    those of a Laplacian, and other components do not matter."""
+    L = ms.datasets.grid2d(20, 20)
+    hessian = L + sp.diags_array(np.random.default_rng(0).uniform(-3, 1, 400))
+    K, joints = truss(5)
+    for A, fixed in ((hessian, None), (sp.block_diag([L + sp.eye_array(400), hessian]), None), (K - 1e-3 * sp.eye_array(50), [0, 1])):
+        with pytest.raises(ms.NotPositiveDefiniteError, match="identity makes it definite") as told:
+            ms.cholesky(A, fixed=fixed, device="cpu")
+        assert "Laplacian" not in str(told.value) and "ildl" in str(told.value)
+    rounded = sp.block_diag([hessian + 4 * sp.eye_array(400), L - 1e-9 * sp.eye_array(400)])
+    with pytest.raises(ms.NotPositiveDefiniteError, match="may be a Laplacian.*fixed=") as told:
+        ms.cholesky(rounded, device="cpu")
+    assert told.value.column >= 400
+
+
 def test_rows_that_are_watched_change():
     """Fixed rows leave most rows with sum 0: what is watched moves to a row that tells, and the next matrix is read anew."""
     from meshsolve.factor.cholesky.singular import ConstantNullSpace
