@@ -6,6 +6,8 @@ which the input failed, in the caller's numbering, as an attribute.
 
 from __future__ import annotations
 
+from numpy.linalg import LinAlgError
+
 
 class MeshsolveError(Exception):
     """Base of every exception that meshsolve raises on purpose."""
@@ -23,16 +25,17 @@ class NotSymmetricError(InvalidInputError):
         self.row, self.column = row, column
 
 
-class NotPositiveDefiniteError(MeshsolveError, ArithmeticError):
-    """A Cholesky pivot is not positive; ``.column`` is the column of A."""
+class NotPositiveDefiniteError(MeshsolveError, ArithmeticError, LinAlgError):
+    """A Cholesky pivot is not positive; ``.column`` is the column of A. Also numpy's ``LinAlgError``, as ``numpy.linalg.cholesky``
+    raises."""
 
     def __init__(self, message: str, column: int = -1) -> None:
         super().__init__(message)
         self.column = column
 
 
-class SingularMatrixError(MeshsolveError, ArithmeticError):
-    """The matrix is singular; ``.index`` is the row or column of A where that shows."""
+class SingularMatrixError(MeshsolveError, ArithmeticError, LinAlgError):
+    """The matrix is singular; ``.index`` is the row or column of A where that shows. Also numpy's ``LinAlgError``."""
 
     def __init__(self, message: str, index: int = -1) -> None:
         super().__init__(message)

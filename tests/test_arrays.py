@@ -236,6 +236,31 @@ def test_what_is_no_matrix_is_named(thing, said):
             verb(thing)
 
 
+def test_errors_say_what_to_give_instead():
+    A, ones = ms.datasets.grid2d(4, 3, boundary="dirichlet"), np.ones(12)
+    for verb in (ms.cholesky, ms.ildl, ms.parac, lambda C: ms.cg(C, ones)):
+        with pytest.raises(ms.InvalidInputError, match="A is complex.*lu takes complex ones|L is complex.*lu takes complex ones"):
+            verb(A * 1j)
+    with pytest.raises(ms.InvalidInputError, match="A is complex, the factor of a real matrix"):
+        ms.lu(A).refactor(A * 1j)
+    with pytest.raises(ms.InvalidInputError, match="names row 0 more than once: a mask has to be of dtype bool"):
+        ms.cholesky(A, fixed=(np.arange(12) < 2).astype(np.uint8))
+    with pytest.raises(ms.InvalidInputError, match="names row 1 more than once$"):
+        ms.cholesky(A, fixed=[1, 0, 1])
+    for F in (ms.cholesky(A), ms.lu(A), ms.ildl(A), ms.parac(A)):
+        for b in (sp.csc_array(ones[:, None]), sp.coo_array(ones)):
+            with pytest.raises(ms.InvalidInputError, match="b is sparse.*toarray"):
+                F @ b
+
+
+def test_what_is_written_for_numpy_catches_what_has_no_factor():
+    """numpy.linalg.cholesky and solve raise LinAlgError, which loops of Newton's method look for."""
+    A = ms.datasets.grid2d(4, 3)
+    for factor in (ms.cholesky, ms.lu, lambda L: ms.cholesky(L - 2 * np.eye(12))):
+        with pytest.raises(np.linalg.LinAlgError):
+            factor(A)
+
+
 @pytest.mark.parametrize("value", ["x", 0, -1, 1.5, True])
 def test_bad_thread_counts(value, monkeypatch):
     with pytest.raises(ms.InvalidInputError):

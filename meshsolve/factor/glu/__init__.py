@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr, as_csr, as_rhs, is_auto, one_of, thread_count
+from meshsolve.arrays import Csr, as_csr, as_rhs, is_auto, is_complex, one_of, thread_count
 from meshsolve.device_arrays import on_device
 from meshsolve.errors import ConvergenceWarning, InvalidInputError, OutOfMemoryError
 from meshsolve.factor.base import DOUBLE, Factor, deliver, norm_of_inverse, solve_near_one, values_in
@@ -148,6 +148,8 @@ class LUFactor(Factor):
                                                 np.ascontiguousarray(A.indptr, np.int64), np.ascontiguousarray(A.indices))
             if same and _core.first_not_finite(np.ascontiguousarray(A.data).view(np.float64)) < 0:
                 return A.data
+        if self._spare.dtype.kind != "c" and is_complex(A):
+            raise InvalidInputError("A is complex, the factor of a real matrix: lu(A) makes one that takes both")
         M = as_csr(A, dtype=self._spare.dtype)
         if M.n != self.shape[0]:
             raise InvalidInputError(f"A has {M.n} rows, the factor {self.shape[0]}")
