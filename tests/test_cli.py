@@ -366,7 +366,10 @@ def test_a_wrong_time_step_is_told_what_would_do(run, given):
     (["circuit", "A.mtx", "-o", "x.csv", "--plot", "x.jpg"], "pictures are written as .png"),
     (["order", "A.mtx", "--perm", "no/p.txt"], "there is no folder"),
     (["order", "none.mtx"], "no such file"),
-    (["info", "none.ply"], "no such file"),
+    (["order", "ball.obj", "--blocks", "--perm", "p.txt"], "ball.obj: --blocks needs a matrix (.mtx, .npz), not a mesh"),
+    (["order", "U.mtx", "--blocks", "--perm", "p.txt"], "not symmetric"),
+    (["info", "none.ply"], "none.ply: there is no such file"),
+    (["info", "none"], "none: there is no such file"),
     (["info", "table.csv"], "table.csv: neither a mesh (.obj, .ply, .off, .stl, .glb, .gltf) nor a matrix (.mtx, .npz)"),
     (["order", "table.csv"], "table.csv: neither a mesh"),
     (["info", "empty.mtx"], "empty.mtx:1: the file is empty"),
@@ -383,6 +386,7 @@ def test_errors_are_one_line_and_leave_nothing(run, folder, monkeypatch, argv, w
         content = (folder / whole).read_bytes()
         (folder / part).write_bytes(content[:len(content) // 2])
     (folder / "empty.mtx").write_bytes(b"\n")
+    (folder / "table.csv").write_text("1,2\n")
     before = listing(folder)
     code, text, err = run(*argv)
     assert (code, text) == (1, "")
