@@ -29,6 +29,7 @@ class Fixed:
     """
 
     alone = False                   # never is nothing left to solve for
+    centers = False                 # solutions are what they are
 
     def __init__(self, A, fixed, name="fixed"):
         self.n = A.n
@@ -136,7 +137,10 @@ class Pinned:
         A row does not sum to 0: another matrix would be solved than the one given.
     """
 
+    centers = True                  # takes means off solutions
+
     def __init__(self, A):
+        self.n = A.n
         self.count, self.component = components(A)
         self.size = np.bincount(self.component, minlength=self.count).astype(np.float64)
         self._pins = np.flatnonzero(np.diff(np.maximum.accumulate(self.component), prepend=-1))   # their first rows
@@ -153,6 +157,11 @@ class Pinned:
     @property
     def free(self):
         return np.zeros(1, np.int32) if self.alone else self.fixed.free
+
+    @property
+    def rows(self):
+        """The pins."""
+        return self._pins
 
     @property
     def coupling(self):

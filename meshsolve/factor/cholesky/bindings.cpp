@@ -28,6 +28,12 @@ void bind_factor(nb::module_& m, const char* name) {
       .def("values_on", [](const Factor& f, In<int64_t> indptr, In<int32_t> indices) {
         return to_numpy(released([&] { return f.values_on(pattern(indptr, indices)); }));
       }, "indptr"_a.noconvert(), "indices"_a.noconvert())
+      .def("inverse_diagonal", [](const Factor& f, int threads) {
+        return to_numpy(released([&] { return f.inverse_diagonal(threads); }));
+      }, "threads"_a)
+      .def("inverse_on_matrix", [](const Factor& f, int64_t nnz, int threads) {
+        return to_numpy(released([&] { return f.inverse_on_matrix(nnz, threads); }));
+      }, "nnz"_a, "threads"_a)
       .def("diagonal", [](const Factor& f) { return to_numpy(f.diagonal()); })
       .def("norm1", &Factor::norm1)
       .def("matrix", [](const Factor& f, int64_t nnz) { return to_numpy(f.matrix(nnz)); }, "nnz"_a)

@@ -33,6 +33,9 @@ class Factor {
   std::vector<double> values_on(const Pattern& L) const;
   std::vector<double> diagonal() const;
   double norm1() const;                   // of the factored matrix
+  // Diagonal of A^-1 in the caller's numbering; its entries where A has some, placed like matrix().
+  std::vector<double> inverse_diagonal(int threads) const;
+  std::vector<double> inverse_on_matrix(int64_t nnz, int threads) const;
   // Values on the analysed pattern, `nnz` of them, from which the same factor comes: those that are never read are zeros.
   std::vector<double> matrix(int64_t nnz) const;
   int64_t nbytes() const;

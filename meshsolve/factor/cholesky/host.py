@@ -26,7 +26,8 @@ class HostFactor:
         tree = assembly_tree(symbolic, threads)
         self._tree = tree
         self._factor = (_core.CholeskyDouble if precision == "double" else _core.CholeskySingle)(tree)
-        needed = (8 if precision == "double" else 4) * (self._factor.panel_scalars + tree.work_scalars(threads))
+        self._itemsize = 8 if precision == "double" else 4
+        needed = self._itemsize * (self._factor.panel_scalars + tree.work_scalars(threads))
         ensure_memory(needed, f"the factor ({symbolic.nnz:,} nonzeros)")
         self._pattern, self._threads = symbolic.matrix_pattern, threads
         self._keep, self._matrix = precision == "mixed", None   # refinement needs A itself
@@ -65,6 +66,24 @@ class HostFactor:
 
     def diagonal(self):
         return self._factor.diagonal()
+
+    def inverse_diagonal(self):
+        """(n,) float64: the diagonal of A^-1 in the order of the pattern."""
+        self._ensure_squares()
+        return self._factor.inverse_diagonal(self._threads)
+
+    def inverse_on_matrix(self):
+        """A^-1 where the pattern has entries, as a csr_array."""
+        self._ensure_squares()
+        P = self._pattern
+        values, numbers = self._factor.inverse_on_matrix(P.nnz, self._threads), np.arange(P.nnz)
+        mirror = sp.csr_array((numbers, P.indices, P.indptr), shape=(P.n, P.n)).T.tocsr().data
+        values += np.where(mirror == numbers, 0.0, values[mirror])          # one of each pair is written
+        return sp.csr_array((values, P.indices.copy(), P.indptr.copy()), shape=(P.n, P.n))
+
+    def _ensure_squares(self):
+        scalars = 2 * self._tree.work_scalars(self._threads)                # of update matrices with both triangles
+        ensure_memory(self._itemsize * scalars, "the selected inversion")
 
     def norm1(self):
         return self._factor.norm1()

@@ -1,0 +1,53 @@
+"""Entries of the inverse in the caller's numbering, from those of the free block that the core finds.
+
+What is meant is the operator that a factor's ``solve`` applies: without fixed rows, the inverse; with ``fixed=`` zeros in the fixed
+rows and columns; with ``pin=True`` the pseudoinverse, which comes from the inverse of the free block, zeros in the pinned rows and
+columns, by taking the means of rows and columns off (one solve).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+
+def inverse_diagonal(engine, constraint):
+    """(n,) float64; ``engine`` has the factor of the free block."""
+    if constraint is None:
+        return engine.inverse_diagonal()
+    d = np.zeros(constraint.n)
+    if not constraint.alone:
+        d[constraint.free] = engine.inverse_diagonal()
+    rows = np.arange(constraint.n)
+    return d + taken_off(engine, constraint)(rows, rows)
+
+
+def selected_inverse(engine, constraint):
+    """(n, n) symmetric csr_array on the pattern of the matrix that was analysed."""
+    if constraint is not None and constraint.alone:
+        return sp.csr_array((constraint.n, constraint.n))
+    block = engine.inverse_on_matrix()
+    if constraint is None:
+        return block
+    free, fixed, block = constraint.free, constraint.rows, block.tocoo()
+    rows, columns, values = free[block.row], free[block.col], block.data
+    if constraint.centers:                          # pins have entries in the pseudoinverse
+        across = constraint.coupling.tocoo()
+        i, j, zeros = free[across.row], fixed[across.col], np.zeros(across.nnz)
+        rows, columns = np.concatenate([rows, i, j, fixed]), np.concatenate([columns, j, i, fixed])
+        values = np.concatenate([values, zeros, zeros, np.zeros(len(fixed))])
+        values += taken_off(engine, constraint)(rows, columns)
+        values[constraint.component[rows] != constraint.component[columns]] = 0.0
+    return sp.coo_array((values, (rows, columns)), shape=(constraint.n,) * 2).tocsr()
+
+
+def taken_off(engine, constraint):
+    """f(i, j): what entry (i, j) of the pseudoinverse has more than that of the inverse of the free block, ends in one component."""
+    if not constraint.centers or constraint.alone:
+        return lambda i, j: 0.0
+    sums = np.zeros(constraint.n)                   # of each row of the inverse
+    sums[constraint.free] = engine.solve("A", np.ones((len(constraint.free), 1)))[:, 0]
+    size, component = constraint.size, constraint.component
+    total = np.bincount(component, sums, len(size)) / size**2
+    means = sums / size[component]
+    return lambda i, j: total[component[i]] - means[i] - means[j]
