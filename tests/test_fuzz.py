@@ -38,7 +38,8 @@ TAKES_ARRAYS = {
     "out": lambda x: F.solve(ONES, out=x), "fixed": lambda x: ms.cholesky(A, fixed=x), "ordering": lambda x: ms.cholesky(A, ordering=x),
     "fixed_values": lambda x: FIXED.solve(ONES, fixed_values=x), "mesh": lambda x: ms.cholesky(A, mesh=x),
     "nested_dissection": ms.order.nested_dissection, "amd": ms.order.amd, "rcm": ms.order.rcm, "PatchMesh": ms.PatchMesh,
-    "graph_laplacian": ms.graph_laplacian, "vertices": lambda x: ms.Mesh(x, [[0, 1, 2]]), "faces": lambda x: ms.Mesh(np.eye(3), x),
+    "graph_laplacian": ms.graph_laplacian, "weighted graph": lambda x: ms.graph_laplacian(x, weights="values"),
+    "weights": lambda x: ms.graph_laplacian(A, weights=x), "weights of edges": lambda x: ms.graph_laplacian(MESH, weights=x), "vertices": lambda x: ms.Mesh(x, [[0, 1, 2]]), "faces": lambda x: ms.Mesh(np.eye(3), x),
     "with_vertices": MESH.with_vertices, "cotan_laplacian": ms.cotan_laplacian, "mass_matrix": ms.mass_matrix, "mcf": ms.apps.mcf,
     "smooth": lambda x: ms.apps.smooth(x, 1), "from_trimesh": ms.Mesh.from_trimesh, "load_mesh": ms.load_mesh, "circuit": ms.apps.circuit.read, "save": MESH.save,
     "threads": lambda x: ms.cholesky(A, threads=x), "seed": lambda x: ms.order.random(A, x), "rtol": lambda x: ms.solve(A, ONES, rtol=x),
@@ -113,7 +114,8 @@ def test_corrupted_sparse_arrays(form, data):
             setattr(M, name, array)
         except (ValueError, TypeError):             # scipy looks itself
             return
-    for function in (ms.cholesky, ms.analyze, F.refactor, ms.order.amd, ms.order.nested_dissection, ms.graph_laplacian, ms.PatchMesh):
+    for function in (ms.cholesky, ms.analyze, F.refactor, ms.order.amd, ms.order.nested_dissection, ms.graph_laplacian, ms.PatchMesh,
+                     lambda x: ms.graph_laplacian(x, weights="values")):
         survives(lambda f=function: f(M))
     survives(lambda: F.refactor(A))
     assert np.array_equal(F.solve(B0), X0)

@@ -415,6 +415,16 @@ ROWS = [
     bad("cotan_laplacian", "the name of a file", "load_mesh reads files", lambda tmp: (ms.cotan_laplacian, ("scan.ply",), {})),
     bad("cotan_laplacian(intrinsic_delaunay=True)", "a non-manifold mesh", "needs a manifold mesh", lambda tmp: (ms.cotan_laplacian, (book(),), {"intrinsic_delaunay": True})),
     fine("cotan_laplacian", "slivers, zero-area triangles, non-manifold edges", "finite weights", lambda tmp: (ms.cotan_laplacian, (book(),), {})),
+    bad("graph_laplacian(weights=\"values\")", "weights that are not symmetric", "W[7, 6] is 1, W[6, 7] is 3", lambda tmp: (ms.graph_laplacian, (adjacency((6, 7, 3.0)),), {"weights": "values"}), Unsymmetric, row=7, column=6),
+    bad("graph_laplacian(weights=\"values\")", "a negative weight, as a Laplacian has", "W[0, 1] is -1: weights have to be at least 0", lambda tmp: (ms.graph_laplacian, (spd(),), {"weights": "values"})),
+    bad("graph_laplacian(weights=\"values\")", "NaN or infinity", "row 6, column 7 holds nan", lambda tmp: (ms.graph_laplacian, (adjacency((6, 7, np.nan)),), {"weights": "values"})),
+    bad("graph_laplacian(weights=\"values\")", "weights whose sum overflows", "vertex 6 sum to infinity", lambda tmp: (ms.graph_laplacian, (adjacency((6, 7, 1.7e308), (7, 6, 1.7e308), (6, 5, 1.7e308), (5, 6, 1.7e308)),), {"weights": "values"})),
+    bad("graph_laplacian(weights=\"values\")", "a mesh, which has no weights", "a mesh has none", lambda tmp: (ms.graph_laplacian, (sphere(),), {"weights": "values"})),
+    fine("graph_laplacian(weights=\"values\")", "loops on the diagonal, duplicates, stored zeros", "loops cancel, duplicates are summed, zeros stay", lambda tmp: (ms.graph_laplacian, (adjacency((6, 6, 5.0), (2, 3, 0.0), (3, 2, 0.0)),), {"weights": "values"})),
+    bad("graph_laplacian(weights=)", "an unknown word", "weights has to be one of 'unit', 'values'", lambda tmp: (ms.graph_laplacian, (spd(),), {"weights": "distance"})),
+    bad("graph_laplacian(weights=)", "not one for each edge of a mesh", "120 real numbers, one for each of mesh.edges", lambda tmp: (ms.graph_laplacian, (sphere(), np.ones(119)), {})),
+    bad("graph_laplacian(weights=)", "a negative or infinite weight of an edge", "edge 3, from vertex 0 to 15, has inf", lambda tmp: (ms.graph_laplacian, (sphere(), np.where(np.arange(120) == 3, np.inf, 1.0)), {})),
+    bad("graph_laplacian(weights=)", "an array for a matrix", "those of a matrix are its values", lambda tmp: (ms.graph_laplacian, (spd(), np.ones(11)), {})),
     bad("mass_matrix", "unknown kind", "kind has to be one of", lambda tmp: (ms.mass_matrix, (sphere(), "full"), {})),
     bad("mass_matrix", "`device=\"cuda\"` without a GPU or CuPy", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.mass_matrix), (sphere(),), {"device": "cuda"}), ms.DeviceUnavailableError),
     bad("mass_matrix", "unknown device", "device has to be one of 'auto', 'cpu', 'cuda'", lambda tmp: (ms.mass_matrix, (sphere(),), {"device": "gpu"})),
@@ -490,6 +500,16 @@ ROWS = [
 
 def symmetric_entry(i, j, value=0.1):
     return sp.csr_array(spd() + sp.coo_array(([value, value], ([i, j], [j, i])), shape=(N, N)))
+
+
+def adjacency(*entries):
+    """A path of weights 1 with some entries written over."""
+    W = spd().tolil()
+    W.setdiag(0)
+    W = abs(W).tolil()
+    for i, j, value in entries:
+        W[i, j] = value
+    return sp.csr_array(W)
 
 
 def hub(n=400):

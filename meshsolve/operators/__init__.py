@@ -14,13 +14,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core
-from meshsolve.arrays import one_of
+from meshsolve.arrays import as_array, as_csr, as_symmetric, one_of
 from meshsolve.device import choose, csr, errors, on_cpu, to_device, xp
-from meshsolve.errors import InvalidInputError, MeshsolveWarning
+from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotSymmetricError
 from meshsolve.mesh import MeshLike, as_mesh, is_mesh, pattern_of, placed_mesh
 from meshsolve.operators.cuda import DeviceAssembler
 from meshsolve.report import warn
-from meshsolve.types import Device, Matrix, Sparse
+from meshsolve.types import ArrayLike, Device, Matrix, Sparse
 
 FLATTEST = 1e-8         # twice the area over the longest side squared; flatter triangles count as that flat
 MOLLIFY = 1e-8          # intrinsic triangles keep the triangle inequality by this share of the mean edge length
@@ -139,37 +139,111 @@ def cotan_laplacian(mesh: MeshLike, intrinsic_delaunay: bool = False, device: De
     return rows.matrix(rows.values(mesh.vertices)[0])
 
 
-def graph_laplacian(mesh_or_pattern: MeshLike | Matrix) -> Sparse:
-    """The graph Laplacian with unit weights: the degree of each vertex on the diagonal, -1 for each edge.
+def graph_laplacian(mesh_or_pattern: MeshLike | Matrix, weights: Literal["unit", "values"] | ArrayLike = "unit") -> Sparse:
+    """The Laplacian D - W of a graph: the sum of the weights of its edges for each vertex, minus the weight of each edge.
 
     Parameters
     ----------
     mesh_or_pattern : Mesh, or (n, n) sparse or dense matrix
-        Of a matrix the pattern of A + A^T without its diagonal is taken; values do not matter.
+        Of a matrix the pattern of A + A^T without its diagonal is taken.
+    weights : {"unit", "values"} or (e,) array_like of real numbers
+        ``"unit"``: 1 for each edge; the values of a matrix do not matter. ``"values"``: the matrix is a symmetric W of weights, as
+        ``networkx.to_scipy_sparse_array`` makes it; duplicates are summed. Its diagonal is left out: a loop at a vertex cancels in
+        D - W. An array has the weights of a mesh's edges, in the order of ``mesh.edges``.
 
     Returns
     -------
-    (n, n) csr_array of float64, with a diagonal entry in every row.
+    (n, n) csr_array of float64
+        Symmetric, with a diagonal entry in every row and two for each edge, those of weight 0 included.
 
     Raises
     ------
     InvalidInputError
-        Neither a mesh nor a square matrix.
+        Neither a mesh nor a square matrix; unknown ``weights``, or some that are negative, NaN or infinite (names the edge), or whose
+        sum at a vertex is infinite; ``"values"`` of a mesh, or an array for a matrix.
+    NotSymmetricError
+        ``"values"`` of a matrix whose W[i, j] and W[j, i] differ by more than 1e-10 times the largest weight at i or that at j;
+        ``.row`` and ``.column`` name the worst. What differs by less is averaged.
 
     Notes
     -----
-    Cost O(n + edges). The Laplacian of a symmetric matrix W of weights is ``scipy.sparse.csgraph.laplacian(W)``.
+    Cost O(n + edges). Weights have to be at least 0, which makes the matrix positive semidefinite. A matrix whose entries off the
+    diagonal are negative is a Laplacian already.
+
+    References
+    ----------
+    Chung 1997, "Spectral graph theory", section 1.4 (weighted graphs and their loops).
 
     Examples
     --------
     >>> import meshsolve as ms
-    >>> graph_laplacian([[0, 5], [5, 0]]).toarray().tolist()
+    >>> W = [[0, 5], [5, 0]]
+    >>> ms.graph_laplacian(W).toarray().tolist()
     [[1.0, -1.0], [-1.0, 1.0]]
+    >>> ms.graph_laplacian(W, weights="values").toarray().tolist()
+    [[5.0, -5.0], [-5.0, 5.0]]
     """
-    n, ends = _edges_of(mesh_or_pattern)
+    if isinstance(weights, str):
+        one_of(weights, "weights", ("unit", "values"))
+    if isinstance(weights, str) and weights == "values":
+        n, ends, weight = _weighted_edges(mesh_or_pattern)
+    else:
+        n, ends = _edges_of(mesh_or_pattern)
+        weight = np.ones(len(ends)) if isinstance(weights, str) else _weights_of_edges(weights, mesh_or_pattern, ends)
     indptr, indices, edge = _core.mesh_adjacency(n, ends.reshape(-1), True)
-    data = _core.laplacian_values(indptr, indices, edge, np.ones(len(ends)))
+    data = _core.laplacian_values(indptr, indices, edge, weight)
+    if not np.isfinite(data).all():
+        row = int(np.searchsorted(indptr, np.argmin(np.isfinite(data)), side="right")) - 1
+        raise InvalidInputError(f"the weights of the edges at vertex {row} sum to infinity")
     return sp.csr_array((data, indices, _narrow(indptr)), shape=(n, n))
+
+
+def _weighted_edges(W):
+    """How many vertices a symmetric matrix of weights has, the (e, 2) edges of its graph, the lower end first, and their weights."""
+    if is_mesh(W):
+        raise InvalidInputError('weights="values" is for a matrix of weights; a mesh has none: give an array, one for each of mesh.edges')
+    M = as_csr(W, "W")
+    row, column = np.repeat(np.arange(M.n, dtype=np.int32), np.diff(M.indptr)), M.indices
+    off = row != column
+    row, column, value = row[off], column[off], M.data[off]
+    if (value < 0).any():
+        k = int(np.argmax(value < 0))
+        raise InvalidInputError(f"W[{row[k]}, {column[k]}] is {value[k]:.6g}: weights have to be at least 0. A matrix with negative "
+                                "entries off its diagonal may be a Laplacian already")
+    _require_symmetric(sp.csr_array((value, (row, column)), shape=(M.n, M.n)))
+    low, high = np.minimum(row, column), np.maximum(row, column)
+    upper = sp.coo_array((0.5 * value, (low, high)), shape=(M.n, M.n)).tocsr()            # sums the two and keeps zeros
+    upper.sort_indices()
+    ends = np.stack([np.repeat(np.arange(M.n, dtype=np.int32), np.diff(upper.indptr)), upper.indices.astype(np.int32)], axis=1)
+    return M.n, ends, upper.data
+
+
+def _require_symmetric(W):
+    """Raise, in words for a graph, where a sparse matrix without a diagonal is not symmetric."""
+    try:
+        as_symmetric(W, "W")
+    except NotSymmetricError as e:
+        i, j = e.row, e.column
+        raise NotSymmetricError(f"W is not symmetric: W[{i}, {j}] is {W[i, j]:.6g}, W[{j}, {i}] is {W[j, i]:.6g}. A Laplacian is of an "
+                                "undirected graph: W + W.T has each edge of a directed one", i, j) from None
+
+
+def _weights_of_edges(weights, mesh, ends):
+    """An array of one weight for each edge of a mesh as (e,) float64."""
+    if not is_mesh(mesh):
+        raise InvalidInputError('an array of weights goes with a mesh; those of a matrix are its values: weights="values"')
+    given = as_array(weights, "weights")
+    if given.dtype.kind not in "fiub" or given.shape != (len(ends),):
+        raise InvalidInputError(f'weights has to be "unit", "values" or {len(ends)} real numbers, one for each of mesh.edges, not shape '
+                                f"{given.shape} of {given.dtype}")
+    with np.errstate(over="ignore"):                        # a longdouble out of range becomes an infinity and is refused
+        given = np.ascontiguousarray(given, np.float64)
+    good = (given >= 0) & (given < np.inf)
+    if not good.all():
+        k = int(np.argmin(good))
+        raise InvalidInputError(f"weights: edge {k}, from vertex {ends[k, 0]} to {ends[k, 1]}, has {given[k]:.6g}: weights have to be "
+                                "finite and at least 0")
+    return given
 
 
 def _edges_of(mesh_or_pattern):

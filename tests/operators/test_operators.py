@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays as random_arrays
 
 from meshsolve import datasets
-from meshsolve.errors import InvalidInputError, MeshsolveWarning
+from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotSymmetricError
 from meshsolve.mesh import Mesh, load_mesh
 from meshsolve.operators import CotanAssembler, cotan_laplacian, edge_lengths, face_areas, graph_laplacian, mass_matrix
 
@@ -99,6 +99,86 @@ def test_graph_laplacian_of_mesh_and_matrix():
     assert abs(L - same).max() == 0
     one_sided = graph_laplacian(np.array([[0, 7.0, 0], [0, 0, 0], [0, 0, 0]]))
     assert one_sided.toarray().tolist() == [[1, -1, 0], [-1, 1, 0], [0, 0, 0]] and one_sided.nnz == 5
+
+
+@st.composite
+def weighted_graphs(draw):
+    """(W, its dense sum): entries both ways, in pieces, some of them zero, and loops."""
+    n = draw(st.integers(1, 9))
+    weight = st.sampled_from([0.0, 1.0, 2.5, 1e-9, 3e8]) | st.floats(0, 1e3)
+    edges = draw(st.lists(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1), weight), max_size=25))
+    i, j, w = np.array(edges, float).reshape(-1, 3).T
+    i, j = i.astype(int), j.astype(int)
+    W = sp.coo_array((np.r_[w, w], (np.r_[i, j], np.r_[j, i])), shape=(n, n))
+    return W.asformat(draw(st.sampled_from(["coo", "csr", "csc", "lil", "dok"]))), W.toarray()
+
+
+@settings(max_examples=150, deadline=None)
+@given(weighted_graphs())
+def test_weighted_graph_laplacian_is_d_minus_w(case):
+    W, dense = case
+    n = len(dense)
+    before = W.toarray()
+    L = graph_laplacian(W, weights="values")
+    scale = check_laplacian(L, n)
+    by_networkx = np.diag(dense.sum(axis=1)) - dense
+    for same in (by_networkx, sp.csgraph.laplacian(dense), graph_laplacian(dense, weights="values").toarray()):
+        assert np.abs(L.toarray() - same).max() <= 1e-14 * max(scale, dense.max())
+    assert np.linalg.eigvalsh(L.toarray()).min() >= -1e-13 * scale and np.array_equal(W.toarray(), before)
+
+
+def test_unit_weights_are_those_of_ones():
+    mesh = datasets.icosphere(2)
+    L = graph_laplacian(mesh)
+    W = sp.diags_array(L.diagonal()) - L
+    for same in (graph_laplacian(W), graph_laplacian(W, "values"), graph_laplacian(W.astype(bool), weights="values"),
+                 graph_laplacian(mesh, weights="unit"), graph_laplacian(mesh, weights=np.ones(len(mesh.edges), np.int8))):
+        assert np.array_equal(same.data, L.data) and np.array_equal(same.indices, L.indices)
+
+
+def test_zero_weights_are_edges_also_where_one_side_is_stored():
+    W = sp.csr_array(([0.0, 3, 3, 7], ([0, 1, 2, 1], [1, 2, 1, 1])), shape=(3, 3))
+    L = graph_laplacian(W, weights="values")
+    assert L.nnz == 7 and L.toarray().tolist() == [[0, 0, 0], [0, 3, -3], [0, -3, 3]]
+
+
+def test_what_rounding_makes_unsymmetric_is_averaged():
+    W = np.array([[0, 1.0, 1], [1 + 4e-12, 0, 1e-12], [1, 0, 0]])
+    L = graph_laplacian(W, weights="values")
+    check_laplacian(L, 3)
+    assert L[0, 1] == pytest.approx(-(1 + 2e-12), rel=1e-15) and L[2, 1] == -5e-13
+    with pytest.raises(NotSymmetricError, match=r"W\[1, 0\] is 1\.1, W\[0, 1\] is 1\..*W \+ W\.T") as error:
+        graph_laplacian([[1e30, 1.0], [1.1, 0]], weights="values")                 # a loop is no measure of the weights
+    assert (error.value.row, error.value.column) == (1, 0)
+    with pytest.raises(InvalidInputError, match=r"W\[1, 2\] is -1"):
+        graph_laplacian(datasets.grid2d(3, 1) * [[0, 0, 0], [0, 1, 1], [0, 1, 1]], weights="values")
+
+
+def test_weights_of_the_edges_of_a_mesh():
+    mesh = bumpy(4)
+    weight = 1 / edge_lengths(mesh)
+    L = graph_laplacian(mesh, weights=weight)
+    check_laplacian(L, 16)
+    i, j = mesh.edges.T
+    assert np.array_equal(np.asarray(L[i, j]), -weight) and L.nnz == 2 * len(weight) + 16
+    half = -cotan_laplacian(mesh)[i, j]
+    assert abs(graph_laplacian(mesh, weights=np.maximum(half, 0)) - cotan_laplacian(mesh)).max() <= np.abs(np.minimum(half, 0)).sum() + 1e-12
+    for wrong, words in ((weight[1:], "33 real numbers"), (weight[:, None], "33 real numbers"), (-weight, "edge 0, from vertex 0 to 1"),
+                         (weight * 1j, "complex"), ("length", "has to be one of"), (None, "object")):
+        with pytest.raises(InvalidInputError, match=words):
+            graph_laplacian(mesh, weights=wrong)
+    with pytest.raises(InvalidInputError, match="sum to infinity"):
+        graph_laplacian(mesh, weights=np.full(33, 1e308))
+
+
+def test_graphs_of_networkx():
+    networkx = pytest.importorskip("networkx")
+    G = networkx.gnm_random_graph(30, 80, seed=0)
+    rng = np.random.default_rng(0)
+    networkx.set_edge_attributes(G, {e: rng.random() for e in G.edges}, "weight")
+    G.add_edge(3, 3, weight=2.0)
+    L = graph_laplacian(networkx.to_scipy_sparse_array(G), weights="values")
+    assert abs(L - networkx.laplacian_matrix(G)).max() < 1e-14
 
 
 # ---- identities
