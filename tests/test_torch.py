@@ -176,3 +176,63 @@ def test_without_pytorch_it_is_said(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
     with pytest.raises(ms.InvalidInputError, match="pip install torch"):
         ms.torch.solve(EYE, ONES)
+
+
+# ---- determinants -----------------------------------------------------------------------------------------------------------
+
+def definite(seed=0):
+    """(i, j, weights) of both triangles of a definite matrix, and its diagonal, each from variables of its own."""
+    upper = sp.triu(ms.datasets.grid2d(5, 4), 1).tocoo()
+    i, j = map(torch.from_numpy, (upper.row.astype(np.int64), upper.col.astype(np.int64)))
+    d = torch.arange(20)
+    rng = np.random.default_rng(seed)
+    w = torch.from_numpy(rng.uniform(0.5, 2, len(i))).requires_grad_()
+    diagonal = torch.from_numpy(rng.uniform(10, 12, 20)).requires_grad_()
+    return torch.stack([torch.cat([i, j, d]), torch.cat([j, i, d])]), w, diagonal
+
+
+def test_logdet_has_its_value_and_gradient():
+    indices, w, diagonal = definite()
+    logdet = lambda w, d: ms.torch.logdet((indices, torch.cat([-w, -w, d])))
+    full = torch.zeros((20, 20), dtype=torch.float64).index_put(tuple(indices), torch.cat([-w, -w, diagonal]).detach())
+    assert logdet(w, diagonal).item() == pytest.approx(torch.logdet(full).item(), rel=1e-12)
+    assert torch.autograd.gradcheck(logdet, (w, diagonal))
+
+
+def test_logdet_of_sparse_tensors_and_float32():
+    indices, w, diagonal = definite()
+    A = torch.sparse_coo_tensor(indices, torch.cat([-w, -w, diagonal]).detach().float(), (20, 20)).coalesce().requires_grad_()
+    value = ms.torch.logdet(A)
+    assert value.dtype == torch.float32 and value.shape == ()
+    value.backward()
+    inverse = torch.linalg.inv(A.detach().to_dense())
+    assert torch.allclose(A.grad.coalesce().values(), inverse[tuple(A.indices())], rtol=1e-5)
+    assert ms.torch.logdet(A.detach().to_sparse_csr()).item() == value.item()
+
+
+def test_a_likelihood_factors_each_matrix_once():
+    indices, w, diagonal = definite()
+    solver, b = ms.torch.Solver(), torch.ones(20, dtype=torch.float64)
+    for step in range(3):
+        values = torch.cat([-w, -w, diagonal + step])
+        loss = b @ solver((indices, values), b) - solver.logdet((indices, values))
+        loss.backward()
+    assert solver.analyses == 1 and solver.factorizations == 3
+    again = lambda w, d: b @ solver((indices, torch.cat([-w, -w, d])), b) - solver.logdet((indices, torch.cat([-w, -w, d])))
+    assert torch.autograd.gradcheck(again, (w, diagonal))
+
+
+def test_logdet_refuses_what_is_not_definite():
+    i = torch.tensor([[0, 1], [0, 1]])
+    with pytest.raises(ms.NotPositiveDefiniteError):
+        ms.torch.logdet((i, torch.tensor([1.0, -1.0])))
+    with pytest.raises(ms.InvalidInputError, match="positive definite"):
+        ms.torch.Solver("lu").logdet((i, torch.tensor([1.0, 1.0])))
+    with pytest.raises(ms.InvalidInputError):
+        ms.torch.logdet((i, torch.tensor([1.0, 1.0j])))
+    with pytest.raises(ms.NotSymmetricError):
+        ms.torch.logdet((torch.tensor([[0, 0, 1], [0, 1, 1]]), torch.tensor([2.0, 1.0, 2.0])))
+    with pytest.raises(ms.InvalidInputError, match="outside 0..1"):
+        ms.torch.logdet((torch.tensor([[0, -1], [0, 1]]), torch.tensor([2.0, 1.0])))
+    with pytest.raises(ms.InvalidInputError):
+        ms.torch.logdet((torch.zeros((2, 0), dtype=torch.int64), torch.zeros(0)))
