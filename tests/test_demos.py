@@ -44,11 +44,14 @@ def test_effective_resistance(tmp_path, capsys):
     inverse = np.linalg.pinv(L.toarray(), rtol=1e-10)
     exact = inverse[i, i] + inverse[j, j] - 2 * inverse[i, j]
     estimate = demo.resistances(L, projections=400)
+    np.testing.assert_allclose(demo.exact_resistances(L), exact, rtol=1e-12)
     assert np.abs(estimate / exact - 1).max() < 0.35 and np.sum(w * estimate) == pytest.approx(71, rel=0.03)
     scipy.io.mmwrite(tmp_path / "g.mtx", sp.coo_array(L))
     demo.main([str(tmp_path / "g.mtx"), "-o", str(tmp_path / "g.png")])
     assert (tmp_path / "g.png").stat().st_size > 1000
     assert "72 vertices, 127 edges" in capsys.readouterr().out
+    demo.main([str(tmp_path / "g.mtx"), "--projections", "0"])
+    assert "resistance 71.0 (Foster: 71)" in (out := capsys.readouterr().out) and "estimates" not in out
 
 
 def test_files_of_graphs_keep_their_weights(tmp_path, capsys):
