@@ -14,18 +14,15 @@ import meshsolve as ms
 
 
 def boundary_loop(mesh):
-    """Vertices of the one boundary, in the order of its oriented edges."""
-    n = len(mesh.vertices)
-    start, end = mesh.faces.ravel(), mesh.faces[:, [1, 2, 0]].ravel()
-    directed = start * np.int64(n) + end
-    alone = ~np.isin(end * np.int64(n) + start, directed)
-    following = dict(zip(start[alone].tolist(), end[alone].tolist()))
-    loop = [*following][:1]
-    while loop and len(loop) < len(following) and following.get(loop[-1], loop[0]) != loop[0]:
-        loop.append(following[loop[-1]])
-    if not loop or len(loop) != alone.sum():
-        raise SystemExit(f"the mesh has to have one boundary: {alone.sum()} sides have one face, a walk along them meets {len(loop)}")
-    return np.array(loop)
+    """Vertices of the one boundary, in its order."""
+    try:
+        loops = mesh.boundary_loops()
+    except ms.InvalidInputError as e:
+        raise SystemExit(f"the mesh has to have one boundary: {e}") from None
+    if len(loops) != 1 or len(loops[0]) != len(mesh.boundary_vertices):
+        raise SystemExit(f"the mesh has to have one boundary that meets no vertex twice, not {len(loops)} with "
+                         f"{len(mesh.boundary_vertices)} vertices")
+    return loops[0]
 
 
 def harmonic(mesh):

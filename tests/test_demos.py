@@ -107,9 +107,12 @@ def test_what_cannot_be_read_or_flattened_is_said_in_a_line(tmp_path):
     for mesh in (ball, ms.Mesh(ball.vertices, two_holes), ms.Mesh(ball.vertices, two_holes[:, ::-1])):
         with pytest.raises(SystemExit, match="one boundary"):
             demo.boundary_loop(mesh)
-    turned = ms.Mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0.0]], [[0, 1, 2], [1, 2, 3]])      # sides that do not follow each other
-    with pytest.raises(SystemExit, match="one boundary"):
-        demo.boundary_loop(turned)
+    square = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0.0]]
+    for faces in ([[0, 1, 2], [1, 3, 2]], [[0, 1, 2], [1, 2, 3]]):                         # oriented alike, and not
+        assert demo.boundary_loop(ms.Mesh(square, faces)).tolist() == [0, 1, 3, 2]
+    for faces in ([[0, 1, 2], [0, 3, 4], [1, 2, 3]], [[0, 1, 2], [0, 1, 3], [0, 1, 4]]):  # a vertex met twice; three faces at an edge
+        with pytest.raises(SystemExit, match="one boundary"):
+            demo.boundary_loop(ms.Mesh(np.zeros((5, 3)), faces))
 
 
 def run(name, tmp_path, mesh):

@@ -143,9 +143,7 @@ def _with_hole(mesh, centre, radius):
     faces = mesh.faces
     while gone.any():
         faces = faces[~gone[faces].any(axis=1)]
-        rest = Mesh(mesh.vertices, faces)
-        boundary = rest.edges[np.bincount(rest.side_edges.ravel()) == 1]
-        gone = np.bincount(boundary.ravel(), minlength=len(gone)) > 2
+        gone = np.bincount(Mesh(mesh.vertices, faces).boundary_edges.ravel(), minlength=len(gone)) > 2
     used = np.unique(faces)
     number = np.zeros(len(mesh.vertices), np.int32)
     number[used] = np.arange(len(used))

@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 
 from meshsolve import _core, arrays
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
-from meshsolve.mesh import files
+from meshsolve.mesh import boundary, files
 from meshsolve.report import warn
 from meshsolve.types import ArrayLike, Path
 
@@ -31,8 +31,9 @@ class Mesh:
 
     Parameters
     ----------
-    vertices : (n, 3) array_like of real numbers
-        Positions, at least one. Copied.
+    vertices : (n, 3) array_like of real numbers, or a mesh
+        Positions, at least one. Copied. Without ``faces``: anything that has ``vertices`` and ``faces``, such as a
+        ``trimesh.Trimesh`` or a :class:`Mesh`, or a ``meshio.Mesh``, see :meth:`from_meshio`.
     faces : (m, 3) array_like of integers
         Corners of each triangle, 0-based, any integer type. Copied. Non-manifold, inconsistently oriented and zero-area
         faces are welcome; a face that names one vertex twice is dropped with a :class:`MeshsolveWarning`.
@@ -41,7 +42,7 @@ class Mesh:
     ------
     InvalidInputError
         Wrong shape or type, no vertices, NaN, infinity or a coordinate above 1e70 (names the vertex), an index outside
-        0..n-1 (names the face).
+        0..n-1 (names the face), no faces and no mesh.
 
     Examples
     --------
@@ -49,9 +50,13 @@ class Mesh:
     >>> mesh = ms.Mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
     >>> mesh.edges.tolist()
     [[0, 1], [0, 2], [1, 2]]
+    >>> mesh.boundary_loops()[0].tolist()
+    [0, 1, 2]
     """
 
-    def __init__(self, vertices: ArrayLike, faces: ArrayLike) -> None:
+    def __init__(self, vertices: ArrayLike | MeshLike, faces: ArrayLike | None = None) -> None:
+        if faces is None:
+            vertices, faces = _parts_of(vertices)
         self._vertices = _as_vertices(vertices)
         self._faces = _as_faces(faces, len(self._vertices))
         self._faces.flags.writeable = False
@@ -107,6 +112,13 @@ class Mesh:
         """
         files.write_mesh(path, placed_mesh(self).vertices, self.faces)
 
+    def copy(self) -> Mesh:
+        """A mesh of its own positions: what is changed here stays as it is there. Faces, which are read-only, and connectivity that is
+        known already are shared. O(n)."""
+        same = copy.copy(self)
+        same._vertices = self._vertices.copy()
+        return same
+
     def with_vertices(self, vertices: ArrayLike) -> Mesh:
         """The same faces at other positions ((n, 3), checked); connectivity that is known already is shared, not copied."""
         moved = copy.copy(self)
@@ -157,11 +169,48 @@ class Mesh:
         return connected_components(graph, directed=False)[1].astype(np.int32, copy=False)
 
     @functools.cached_property
+    def boundary_edges(self) -> np.ndarray:
+        """(b, 2) int32: start and end of every side whose edge has one face alone, directed as in that face, faces in their order.
+        Read-only."""
+        sides = self._boundary_sides
+        return _read_only(np.stack([self.faces.reshape(-1)[sides], np.roll(self.faces, -1, axis=1).reshape(-1)[sides]], axis=1))
+
+    @functools.cached_property
+    def boundary_vertices(self) -> np.ndarray:
+        """(k,) int32: the vertices of :attr:`boundary_edges`, ascending, each once. Read-only. A vertex of no face is not among them."""
+        return _read_only(np.unique(self.boundary_edges))
+
+    def boundary_loops(self) -> list[np.ndarray]:
+        """The boundary as closed loops of vertices.
+
+        Returns
+        -------
+        list of (k,) int32 arrays
+            Vertices in the order in which a walk along :attr:`boundary_edges` meets them, the first not repeated at the end; loops by
+            their first edges in that list. A closed mesh has none; ``max(loops, key=len)`` has the most vertices. A loop goes as the
+            face of its first edge does, and so has the surface on its left where all faces are oriented alike. Where several fans of
+            faces meet in a vertex alone, each is passed by itself: the vertex is in several loops, or more than once in one.
+
+        Raises
+        ------
+        InvalidInputError
+            The boundary meets an edge of more than two faces and does not close there (names the vertex).
+
+        Notes
+        -----
+        O(faces), and a sort of the edges at the boundary.
+        """
+        return boundary.loops_of(self.faces, self.side_edges, self._boundary_sides)
+
+    @functools.cached_property
+    def _boundary_sides(self):
+        return boundary.sides_of_one_face(self.side_edges, len(self.edges))
+
+    @functools.cached_property
     def _edges_and_sides(self):
         ends, of_side = _core.mesh_edges(len(self.vertices), self.faces.reshape(-1))
         edges, sides = ends.reshape(-1, 2), of_side.reshape(-1, 3)
-        edges.flags.writeable = sides.flags.writeable = False
-        return edges, sides
+        return _read_only(edges), _read_only(sides)
 
     def __repr__(self):
         return f"Mesh({len(self.vertices)} vertices, {len(self.faces)} faces)"
@@ -236,6 +285,22 @@ def placed_mesh(mesh, name="mesh"):
     mesh = as_mesh(mesh, name)
     _check_positions(mesh.vertices)
     return mesh
+
+
+def _parts_of(mesh):
+    """Vertices and faces of anything that has them, still to be checked."""
+    if hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
+        return mesh.vertices, mesh.faces
+    if is_mesh(mesh):
+        mesh = Mesh.from_meshio(mesh)
+        return mesh.vertices, mesh.faces
+    hint = "load_mesh reads files" if isinstance(mesh, (str, os.PathLike)) else f"a {type(mesh).__name__} has no vertices and faces"
+    raise InvalidInputError(f"Mesh takes vertices and faces, or one mesh: {hint}")
+
+
+def _read_only(array):
+    array.flags.writeable = False
+    return array
 
 
 def _as_vertices(vertices):
