@@ -60,22 +60,27 @@ class Fixed:
         return place[place >= 0]
 
     def values(self, fixed_values, k):
-        """Prescribed values as a (len(rows), k) float64 array; zeros where none are given."""
+        """Prescribed values as a (len(rows), k) float64 array; zeros where none are given.
+
+        One number is for all rows. Of what has n rows those of ``rows`` are taken and no others looked at: as one row at least is free,
+        values for the fixed ones alone are never as many.
+        """
+        fixed = len(self.rows)
         if fixed_values is None:
-            return np.zeros((len(self.rows), k))
+            return np.zeros((fixed, k))
         given = as_array(fixed_values, "fixed_values")
         if given.dtype.kind not in "fiub":
             raise InvalidInputError(f"fixed_values has to hold real numbers, not {given.dtype}")
-        given = given.astype(np.float64)
-        if given.ndim == 0:
-            given = np.full((len(self.rows), k), float(given))
-        if given.ndim == 1:
-            given = given[:, None]
-        if given.shape not in ((len(self.rows), k), (len(self.rows), 1)):
-            raise InvalidInputError(f"fixed_values has to be ({len(self.rows)},) or ({len(self.rows)}, {k}), not {given.shape}")
-        if not np.isfinite(given).all():
-            raise InvalidInputError(f"fixed_values: row {int(np.argmin(np.isfinite(given).all(1)))} is not finite")
-        return np.broadcast_to(given, (len(self.rows), k))
+        is_whole = given.ndim > 0 and len(given) == self.n
+        values = (given.take(self.rows, axis=0) if is_whole else given).astype(np.float64)
+        values = values.reshape(-1, 1) if values.ndim < 2 else values
+        if given.ndim > 0 and values.shape not in ((fixed, k), (fixed, 1)):
+            raise InvalidInputError(f"fixed_values has to be ({fixed},) or ({fixed}, {k}), a row for each of fixed, or ({self.n},) or "
+                                    f"({self.n}, {k}), of which those of fixed are taken, not {given.shape}")
+        if not np.isfinite(values).all():
+            row = int(np.argmin(np.isfinite(values).all(axis=1)))
+            raise InvalidInputError(f"fixed_values: row {self.rows[row] if is_whole else row} is not finite")
+        return np.broadcast_to(values, (fixed, k))
 
     def solve(self, columns, fixed_values, solve_free):
         """x with ``x[fixed] = values`` and (A x - b) zero in the free rows."""

@@ -203,6 +203,34 @@ def test_bad_fixed_values(values):
         F.solve(np.ones((72, 2)), fixed_values=[[1.0, 2.0], [3.0, np.inf]])
 
 
+@pytest.mark.parametrize("k", [0, 1, 3])
+def test_fixed_values_of_all_rows_are_taken_at_the_fixed_ones(k):
+    """NaN at the others, so that these are seen to be left alone; a mask names the rows in their order."""
+    A, rng = spd(grid(9, 8)), np.random.default_rng(5)
+    rows = np.array([40, 3, 71, 12])
+    x, b = rng.standard_normal((72, k)), rng.standard_normal((72, k))
+    mask = np.isin(np.arange(72), rows)
+    known = np.where(mask[:, None], x, np.nan)
+    F = ms.cholesky(A, fixed=rows)
+    given = F.solve(b, fixed_values=x[rows])
+    assert np.array_equal(F.solve(b, fixed_values=known), given) and np.array_equal(given[rows], x[rows])
+    assert np.array_equal(F.solve(b, fixed_values=known + 1j * known), F.solve(b, fixed_values=x[rows] * (1 + 1j)))
+    masked = ms.cholesky(A, fixed=mask)
+    assert np.array_equal(masked.solve(b, fixed_values=known), masked.solve(b, fixed_values=x[np.sort(rows)]))
+    if k:
+        one = np.broadcast_to(known[:, :1], (72, k))
+        assert np.array_equal(F.solve(b, fixed_values=known[:, 0]), F.solve(b, fixed_values=one))
+        assert np.array_equal(F.solve(b[:, 0], fixed_values=known[:, 0]), F.solve(b[:, 0], fixed_values=x[rows, 0]))
+        assert np.array_equal(F.solve(b, fixed_values=2), F.solve(b, fixed_values=np.full(4, 2.0)))
+        assert np.array_equal(known[rows], x[rows])
+        known[71] = np.inf
+        with pytest.raises(ms.InvalidInputError, match="fixed_values: row 71 is not finite"):
+            F.solve(b, fixed_values=known)
+    for wrong in (np.ones((72, k + 2)), np.ones((72, k, 1)), np.ones(71), np.ones((1, 72)), np.ones((4, k + 2)), np.ones((1, 1))):
+        with pytest.raises(ms.InvalidInputError, match=r"fixed_values has to be \(4,\) or .*, or \(72,\) or .*, not \("):
+            F.solve(b, fixed_values=wrong)
+
+
 def test_constraints_exclude_each_other():
     A = spd(grid(9, 8))
     with pytest.raises(ms.InvalidInputError, match="exclude"):
