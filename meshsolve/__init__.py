@@ -14,7 +14,7 @@ from pkgutil import extend_path
 # Python started in a checkout finds this folder before the installed package, and the compiled core lies only there.
 __path__ = extend_path(__path__, __name__)
 
-from meshsolve import apps, datasets, order, torch
+from meshsolve import apps, datasets, operators, order, torch
 from meshsolve.api import analyze, cholesky, factorized, ildl, lu, parac, solve
 from meshsolve.config import show_config
 from meshsolve.errors import (
@@ -42,7 +42,7 @@ __all__ = [
     "ConvergenceWarning", "DeviceUnavailableError", "InvalidInputError", "Mesh", "MeshsolveError", "MeshsolveWarning",
     "NotLaplacianError", "NotPositiveDefiniteError", "NotSymmetricError", "Ordering", "OutOfMemoryError", "PatchMesh",
     "PatternMismatchError", "SingularMatrixError", "__version__", "analyze", "apps", "cg", "cholesky", "cotan_laplacian",
-    "datasets", "factorized", "graph_laplacian", "ildl", "load_mesh", "lu", "mass_matrix", "order", "parac", "show_config",
+    "datasets", "factorized", "graph_laplacian", "ildl", "load_mesh", "lu", "mass_matrix", "operators", "order", "parac", "show_config",
     "showing_progress", "solve", "sqmr", "torch",
 ]
 

@@ -30,7 +30,7 @@ def modules():
 
 def public():
     """Everything that a user reaches as ms.x or ms.room.x, and the methods of public classes."""
-    rooms = [ms, ms.order, ms.apps, ms.apps.circuit, ms.datasets, ms.torch]
+    rooms = [ms, ms.operators, ms.order, ms.apps, ms.apps.circuit, ms.datasets, ms.torch]
     seen = {}
     for module in rooms:
         for name in getattr(module, "__all__", dir(module)):

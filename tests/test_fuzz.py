@@ -40,7 +40,8 @@ TAKES_ARRAYS = {
     "nested_dissection": ms.order.nested_dissection, "amd": ms.order.amd, "rcm": ms.order.rcm, "PatchMesh": ms.PatchMesh,
     "graph_laplacian": ms.graph_laplacian, "weighted graph": lambda x: ms.graph_laplacian(x, weights="values"),
     "weights": lambda x: ms.graph_laplacian(A, weights=x), "weights of edges": lambda x: ms.graph_laplacian(MESH, weights=x), "vertices": lambda x: ms.Mesh(x, [[0, 1, 2]]), "faces": lambda x: ms.Mesh(np.eye(3), x),
-    "mesh alone": ms.Mesh, "with_vertices": MESH.with_vertices, "cotan_laplacian": ms.cotan_laplacian, "mass_matrix": ms.mass_matrix, "mcf": ms.apps.mcf,
+    "mesh alone": ms.Mesh, "with_vertices": MESH.with_vertices, "cotan_laplacian": ms.cotan_laplacian, "mass_matrix": ms.mass_matrix, "gradient": ms.operators.gradient,
+    "divergence": ms.operators.divergence, "mcf": ms.apps.mcf,
     "smooth": lambda x: ms.apps.smooth(x, 1), "from_trimesh": ms.Mesh.from_trimesh, "load_mesh": ms.load_mesh, "circuit": ms.apps.circuit.read, "save": MESH.save,
     "threads": lambda x: ms.cholesky(A, threads=x), "seed": lambda x: ms.order.random(A, x), "rtol": lambda x: ms.solve(A, ONES, rtol=x),
     "dt": lambda x: ms.apps.mcf(MESH, dt=x), "strength": lambda x: ms.apps.smooth(MESH, x), "order": lambda x: ms.apps.smooth(MESH, 1, x),
@@ -137,7 +138,8 @@ def test_extreme_values(half, precision, pin):
 def test_any_triangles(x, t):
     mesh = survives(lambda: ms.Mesh(x, t))
     assert np.array_equal(mesh.vertices, x)
-    for matrix in (ms.cotan_laplacian(mesh), ms.graph_laplacian(mesh), ms.mass_matrix(mesh), ms.mass_matrix(mesh, "consistent")):
+    for matrix in (ms.cotan_laplacian(mesh), ms.graph_laplacian(mesh), ms.mass_matrix(mesh), ms.mass_matrix(mesh, "consistent"),
+                   ms.operators.gradient(mesh), ms.operators.divergence(mesh)):
         assert np.isfinite(matrix.data).all()
     survives(lambda: ms.mass_matrix(mesh, "voronoi"))
     survives(mesh.boundary_loops)

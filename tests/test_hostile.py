@@ -400,7 +400,8 @@ ROWS = [
     bad("Mesh.with_vertices", "another number of vertices", "42 vertices are needed, not 3", lambda tmp: (sphere().with_vertices, (np.eye(3),), {})),
     bad("Mesh.save", "a vertex that was changed to NaN", "vertex 3 is at", lambda tmp: (nan_sphere().save, (tmp / "mesh.ply",), {})),
     *[bad(name, "a mesh with a vertex that was changed to NaN", "vertex 3 is at", lambda tmp, f=function: (f, (nan_sphere(),), {}))
-      for name, function in [("cotan_laplacian", ms.cotan_laplacian), ("mass_matrix", ms.mass_matrix), ("apps.mcf", ms.apps.mcf), ("apps.smooth", ms.apps.smooth)]],
+      for name, function in [("cotan_laplacian", ms.cotan_laplacian), ("mass_matrix", ms.mass_matrix), ("operators.gradient", ms.operators.gradient),
+                             ("operators.divergence", ms.operators.divergence), ("apps.mcf", ms.apps.mcf), ("apps.smooth", ms.apps.smooth)]],
     bad("Mesh.save", "an unknown format", "unknown mesh format", lambda tmp: (sphere().save, (tmp / "mesh.xyz",), {})),
     bad("Mesh.save", "a folder that does not exist", "cannot be written", lambda tmp: (sphere().save, (tmp / "no" / "mesh.obj",), {})),
     bad("Mesh.save", "the name of a folder", "cannot be written", lambda tmp: ((tmp / "folder.obj").mkdir() or sphere().save, (tmp / "folder.obj",), {})),
@@ -416,7 +417,8 @@ ROWS = [
       for suffix in (".obj", ".ply", ".off", ".stl", ".glb", ".obj.gz", ".ply.gz")],
     bad("load_mesh", "a gzip file that is spoiled", "cannot be read", lambda tmp: (ms.load_mesh, (spoiled_gzip(tmp),), {})),
     *[bad(name, "not a mesh", "has to be a meshsolve.Mesh", lambda tmp, f=function: (f, (np.eye(3),), {}))
-      for name, function in {"cotan_laplacian": ms.cotan_laplacian, "mass_matrix": ms.mass_matrix, "apps.mcf": ms.apps.mcf,
+      for name, function in {"cotan_laplacian": ms.cotan_laplacian, "mass_matrix": ms.mass_matrix, "operators.gradient": ms.operators.gradient,
+                             "operators.divergence": ms.operators.divergence, "apps.mcf": ms.apps.mcf,
                              "apps.smooth": functools.partial(ms.apps.smooth, strength=1)}.items()],
     bad("cotan_laplacian", "the name of a file", "load_mesh reads files", lambda tmp: (ms.cotan_laplacian, ("scan.ply",), {})),
     bad("cotan_laplacian(intrinsic_delaunay=True)", "a non-manifold mesh", "needs a manifold mesh", lambda tmp: (ms.cotan_laplacian, (book(),), {"intrinsic_delaunay": True})),
@@ -431,6 +433,7 @@ ROWS = [
     bad("graph_laplacian(weights=)", "not one for each edge of a mesh", "120 real numbers, one for each of mesh.edges", lambda tmp: (ms.graph_laplacian, (sphere(), np.ones(119)), {})),
     bad("graph_laplacian(weights=)", "a negative or infinite weight of an edge", "edge 3, from vertex 0 to 15, has inf", lambda tmp: (ms.graph_laplacian, (sphere(), np.where(np.arange(120) == 3, np.inf, 1.0)), {})),
     bad("graph_laplacian(weights=)", "an array for a matrix", "those of a matrix are its values", lambda tmp: (ms.graph_laplacian, (spd(), np.ones(11)), {})),
+    fine("operators.gradient", "slivers, zero-area triangles, non-manifold edges", "finite, with the energy of the Laplacian", lambda tmp: (ms.operators.gradient, (book(),), {})),
     bad("mass_matrix", "unknown kind", "kind has to be one of", lambda tmp: (ms.mass_matrix, (sphere(), "full"), {})),
     bad("mass_matrix", "`device=\"cuda\"` without a GPU or CuPy", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.mass_matrix), (sphere(),), {"device": "cuda"}), ms.DeviceUnavailableError),
     bad("mass_matrix", "unknown device", "device has to be one of 'auto', 'cpu', 'cuda'", lambda tmp: (ms.mass_matrix, (sphere(),), {"device": "gpu"})),

@@ -1,4 +1,4 @@
-"""Laplacians and mass matrices of triangle meshes, as ``scipy.sparse.csr_array`` of float64.
+"""Laplacians, masses, gradients and divergences of triangle meshes, as ``scipy.sparse.csr_array`` of float64.
 
 Signs and scale: the Laplacian is positive semidefinite, so smoothing solves (M + t L) x = M x, and L / M approximates minus
 the Laplace-Beltrami operator. One stored entry per edge, also where its weight is zero: every mesh with the same faces has
@@ -18,9 +18,12 @@ from meshsolve.arrays import as_array, as_csr, as_symmetric, one_of
 from meshsolve.device import choose, csr, errors, on_cpu, to_device, xp
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotSymmetricError
 from meshsolve.mesh import MeshLike, as_mesh, is_mesh, pattern_of, placed_mesh
+from meshsolve.operators import gradients
 from meshsolve.operators.cuda import DeviceAssembler
 from meshsolve.report import warn
 from meshsolve.types import ArrayLike, Device, Matrix, Sparse
+
+__all__ = ["cotan_laplacian", "divergence", "gradient", "graph_laplacian", "mass_matrix"]
 
 FLATTEST = 1e-8         # twice the area over the longest side squared; flatter triangles count as that flat
 MOLLIFY = 1e-8          # intrinsic triangles keep the triangle inequality by this share of the mean edge length
@@ -304,6 +307,88 @@ def mass_matrix(mesh: MeshLike, kind: Literal["lumped", "barycentric", "voronoi"
     else:
         mass = np.bincount(mesh.faces.reshape(-1), _mixed_areas(mesh).reshape(-1), minlength=n)
     return sp.csr_array((mass, np.arange(n, dtype=np.int32), np.arange(n + 1, dtype=np.int32)), shape=(n, n))
+
+
+def gradient(mesh: MeshLike) -> Sparse:
+    """The gradient of functions that are given at the vertices and linear on each triangle: one vector a face, in its plane.
+
+    Parameters
+    ----------
+    mesh : Mesh, trimesh.Trimesh or meshio.Mesh
+        With m faces and n vertices. Boundaries, non-manifold edges and zero-area faces are fine.
+
+    Returns
+    -------
+    (3 m, n) csr_array of float64
+        G, in units of 1 / length. The first m rows are the x of the faces, then come y and z, as in ``igl.grad``:
+        ``(G @ u).reshape(3, -1).T`` is (m, 3). Three stored entries in each row, columns ascending.
+
+    Raises
+    ------
+    InvalidInputError
+        Not a mesh, or a vertex that was changed to NaN, infinity or beyond 1e70.
+
+    Notes
+    -----
+    O(faces). ``divergence(mesh) @ gradient(mesh)`` is ``-cotan_laplacian(mesh)``, to rounding. Triangles flatter than 1e-8 are taken for
+    that flat, as in the Laplacian: their gradients are finite, and as much too short as the triangle is flatter. Those of triangles
+    without extent (sides below 1e-146) are 0.
+
+    References
+    ----------
+    Botsch, Kobbelt, Pauly, Alliez, Levy 2010, "Polygon Mesh Processing", section 3.3.3.
+
+    Examples
+    --------
+    >>> import meshsolve as ms
+    >>> mesh = ms.Mesh([[0, 0, 0], [2, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> (ms.operators.gradient(mesh) @ [1.0, 1.0, 4.0]).round(9).tolist()
+    [0.0, 3.0, 0.0]
+    """
+    mesh = placed_mesh(mesh)
+    hats, _ = gradients.of_hats(mesh.vertices, mesh.faces, face_areas(mesh), FLATTEST)
+    return gradients.matrix_of(mesh.faces, hats, len(mesh.vertices))
+
+
+def divergence(mesh: MeshLike) -> Sparse:
+    """The divergence of fields with one vector a face, integrated over the surroundings of each vertex.
+
+    Parameters
+    ----------
+    mesh : Mesh, trimesh.Trimesh or meshio.Mesh
+        With m faces and n vertices. Boundaries, non-manifold edges and zero-area faces are fine.
+
+    Returns
+    -------
+    (n, 3 m) csr_array of float64
+        D = -G^T times the area of each face, G being :func:`gradient`; a field is (3 m,): x of all faces, then y, then z. D @ field has
+        units of length times the field's: divide by the masses for the divergence in a point. It sums to 0 over each component:
+        beyond the boundary the field counts as 0.
+
+    Raises
+    ------
+    InvalidInputError
+        Not a mesh, or a vertex that was changed to NaN, infinity or beyond 1e70.
+
+    Notes
+    -----
+    O(faces). D @ G is ``-cotan_laplacian(mesh)``, to rounding, also where triangles have no area. So the u whose gradient is closest to
+    a field, in the least-squares sense, solves L u = -D @ field (Poisson's equation): ``ms.cholesky(L, pin=True).solve(-D @ field)``.
+
+    References
+    ----------
+    Crane, Weischedel, Wardetzky 2013, "Geodesics in heat", section 3.2.1. Botsch et al. 2010, "Polygon Mesh Processing", section 3.3.3.
+
+    Examples
+    --------
+    >>> import meshsolve as ms
+    >>> mesh = ms.Mesh([[0, 0, 0], [2, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> (ms.operators.divergence(mesh) @ [1.0, 0.0, 0.0]).round(9).tolist()
+    [0.5, -0.5, 0.0]
+    """
+    mesh = placed_mesh(mesh)
+    hats, area = gradients.of_hats(mesh.vertices, mesh.faces, face_areas(mesh), FLATTEST)
+    return gradients.matrix_of(mesh.faces, hats * -area[:, None], len(mesh.vertices)).T.tocsr()
 
 
 def face_areas(mesh):
