@@ -26,23 +26,15 @@ class HeatMethod:
         unreferenced = sp.diags_array((M.diagonal() == 0).astype(float))       # any entry makes their rows regular
         self.heat = ms.cholesky(M + t * L + unreferenced, mesh=mesh)
         self.poisson = ms.cholesky(L, pin=True)
-        a, b, c = mesh.vertices[mesh.faces].transpose(1, 0, 2)
-        normal = np.cross(b - a, c - a)
-        self.double_area = np.linalg.norm(normal, axis=1, keepdims=True)
-        opposite = np.stack([c - b, a - c, b - a])                      # (3, m, 3): the edge opposite to each corner
-        self.gradients = np.cross(normal / self.double_area, opposite) / self.double_area      # of the three hat functions
+        self.gradient, self.divergence = ms.operators.gradient(mesh), ms.operators.divergence(mesh)
 
     def distance(self, source):
-        n = len(self.mesh.vertices)
-        start = np.zeros(n)
+        start = np.zeros(len(self.mesh.vertices))
         start[source] = 1
-        u = self.heat.solve(start)[self.mesh.faces].T[..., None]        # (3, m, 1)
-        u = u / np.abs(u).max(axis=0).clip(1e-300)                      # heat far away is tiny; only directions matter
-        slope = (u * self.gradients).sum(axis=0)
-        direction = -slope / np.linalg.norm(slope, axis=1, keepdims=True).clip(1e-300)
-        flux = (self.gradients * direction).sum(axis=2) * self.double_area[:, 0] / 2           # (3, m)
-        divergence = np.bincount(self.mesh.faces.T.ravel(), flux.ravel(), n)
-        phi = self.poisson.solve(divergence)
+        slope = (self.gradient @ self.heat.solve(start)).reshape(3, -1)         # x, y and z of each face
+        slope /= np.abs(slope).max(axis=0).clip(1e-300)                         # heat far away is tiny; only directions matter
+        direction = -slope / np.linalg.norm(slope, axis=0).clip(1e-300)
+        phi = self.poisson.solve(-self.divergence @ direction.ravel())
         return self._from_sources(phi, np.atleast_1d(source))
 
     def _from_sources(self, phi, source):
@@ -54,7 +46,7 @@ class HeatMethod:
 
 
 def main(arguments=None):
-    given = options(__doc__, arguments, "mesh", "mesh file without zero-area triangles; default: a smooth closed surface", source=0)
+    given = options(__doc__, arguments, "mesh", "mesh file; default: a smooth closed surface", source=0)
     mesh = read(ms.load_mesh, given.mesh) if given.mesh else ms.datasets.scan_like(10_000, noise=0.0, hole=False)
     distance = HeatMethod(mesh).distance(given.source)
     reached = np.isfinite(distance)

@@ -3,8 +3,8 @@
     python demos/poisson_editing.py [mesh.ply] [--degrees 90] [-o bent.png]
 
 A harmonic field, 1 on the handle and 0 on the anchor, says which share of the handle's turn each triangle makes. The turned
-triangles no longer fit; the surface whose edges are closest to theirs, in the cotangent norm, solves L x = sum of cotangents
-times turned edges (Yu et al. 2004, "Mesh editing with Poisson-based gradient field manipulation"). One factor with fixed rows
+gradients no longer fit; the surface whose own are closest to them, in the least-squares sense, solves L x = -divergence of the
+turned ones (Yu et al. 2004, "Mesh editing with Poisson-based gradient field manipulation"). One factor with fixed rows
 serves the field and every edit. Unlike Laplacian editing, the details of the surface turn with it.
 """
 
@@ -24,21 +24,15 @@ class PoissonEditor:
         ends = np.r_[np.ones(len(handle)), np.zeros(len(anchor))]
         share = self.factor.solve(np.zeros(len(mesh.vertices)), fixed_values=ends)
         self.share = share[mesh.faces].mean(axis=1)
-        corners = mesh.vertices[mesh.faces]
-        self.side = np.roll(corners, 1, axis=1) - np.roll(corners, -1, axis=1)          # (m, 3, 3): opposite to each corner
-        before, after = np.roll(self.side, -1, axis=1), np.roll(self.side, 1, axis=1)
-        double_area = np.linalg.norm(np.cross(before, after), axis=2)
-        self.weight = -(before * after).sum(axis=2) / double_area / 2                   # half the cotangent of each corner
+        self.gradients = (ms.operators.gradient(mesh) @ mesh.vertices).reshape(3, -1, 3)       # along x, y, z; by face; of x, y, z
+        self.divergence = ms.operators.divergence(mesh)
 
     def edit(self, turn=(0, 0, 0), offset=(0, 0, 0)):
         """The mesh with its handle turned about its middle by the rotation vector ``turn`` (radians) and moved by ``offset``."""
         x, faces = self.mesh.vertices, self.mesh.faces
-        turned = Rotation.from_rotvec(self.share[:, None] * turn).as_matrix()
-        flux = self.weight[:, :, None] * np.einsum("fij,fcj->fci", turned, self.side)   # along side c, from corner c + 1 to c + 2
-        b = np.zeros_like(x)
-        for c in range(3):
-            np.add.at(b, faces[:, c - 1], flux[:, c])
-            np.subtract.at(b, faces[:, c - 2], flux[:, c])
+        turns = Rotation.from_rotvec(self.share[:, None] * turn).as_matrix()
+        turned = np.einsum("fij,kfj->kfi", turns, self.gradients)
+        b = -self.divergence @ turned.reshape(-1, 3)
         values, middle = x[self.fixed], x[self.handle].mean(axis=0)
         values[:len(self.handle)] = Rotation.from_rotvec(turn).apply(x[self.handle] - middle) + middle + offset
         return ms.Mesh(self.factor.solve(b, fixed_values=values), faces)
@@ -68,7 +62,7 @@ def bend(mesh, degrees):
 
 
 def main(arguments=None):
-    given = options(__doc__, arguments, "mesh", "mesh file without zero-area triangles; default: a caterpillar", degrees=90)
+    given = options(__doc__, arguments, "mesh", "mesh file; default: a caterpillar", degrees=90)
     mesh = surface(given.mesh, one_piece=True) if given.mesh else caterpillar()
     bent = bend(mesh, given.degrees)
     if given.output:

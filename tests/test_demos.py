@@ -9,6 +9,7 @@ import scipy.io
 import scipy.sparse as sp
 
 import meshsolve as ms
+from meshsolve.operators import face_areas
 
 DEMOS = pathlib.Path(__file__).resolve().parents[1] / "demos"
 
@@ -148,6 +149,27 @@ def test_geodesics(tmp_path):
     assert np.abs(distance - exact).max() < 0.1
     two = load("geodesics").HeatMethod(sphere).distance([0, int(exact.argmax())])
     assert np.abs(two - np.minimum(exact, np.pi - exact)).max() < 0.1
+
+
+def with_caps(mesh):
+    """The mesh with twenty of its faces cut in two from the middle of a side, which has a face without area on its other hand."""
+    cut = np.arange(20) * (len(mesh.faces) // 20)
+    a, b, c = mesh.faces[cut].T
+    new = len(mesh.vertices) + np.arange(20)
+    faces = np.concatenate([np.delete(mesh.faces, cut, axis=0), *(np.stack(t, axis=1) for t in ((a, new, c), (new, b, c), (a, b, new)))])
+    return ms.Mesh(np.concatenate([mesh.vertices, (mesh.vertices[a] + mesh.vertices[b]) / 2]), faces)
+
+
+def test_faces_without_area_are_no_trouble():
+    sphere = ms.datasets.icosphere(3)
+    capped, n = with_caps(sphere), len(sphere.vertices)
+    assert len(capped.vertices) == n + 20 and capped.is_manifold and (face_areas(capped) < 1e-15).sum() == 20
+    plain = load("geodesics").HeatMethod(sphere).distance(0)
+    assert np.abs(load("geodesics").HeatMethod(capped).distance(0)[:n] - plain).max() < 0.02
+    demo = load("poisson_editing")
+    mesh = with_caps(demo.caterpillar(3))
+    editor = demo.PoissonEditor(mesh, *demo.ends(mesh))
+    assert np.allclose(editor.edit().vertices, mesh.vertices, atol=1e-6)
 
 
 def test_parameterization(tmp_path):
