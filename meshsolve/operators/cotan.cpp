@@ -24,9 +24,9 @@ void cotan_weights(const double* x, const int32_t* faces, int64_t m, const int32
     }
     const double twice = std::sqrt(normal);
     area[t] = 0.5 * twice;
-    const double longest = std::max({square[0], square[1], square[2]});
-    if (!(longest > 0)) continue;
-    const double scale = 0.5 / std::max(twice, flattest * longest);
+    const double doubled = std::max(twice, flattest * std::max({square[0], square[1], square[2]}));
+    if (!(doubled > no_extent)) continue;
+    const double scale = 0.5 / doubled;
     for (int c = 0; c < 3; ++c) {                 // the angle opposite side c lies between the two others, head to tail
       const double* p = side[(c + 1) % 3];
       const double* q = side[(c + 2) % 3];

@@ -17,6 +17,7 @@ namespace ms::operators {
 using patches::Kind;
 using patches::u16;
 
+constexpr double no_extent = 1e-300;                        // as in cotan.hpp
 constexpr int row_lanes = 8;                                // threads that write one row: most have six neighbours
 
 struct Vector {
@@ -32,8 +33,8 @@ __device__ __forceinline__ double measure(Vector a, Vector b, Vector c, double f
   const Vector u = between(a, b), v = between(b, c), w = between(c, a);
   const double i = u.y * v.z - u.z * v.y, j = u.z * v.x - u.x * v.z, k = u.x * v.y - u.y * v.x;
   const double twice = sqrt(i * i + j * j + k * k);
-  const double longest = fmax(fmax(dot(u, u), dot(v, v)), dot(w, w));
-  const double scale = longest > 0 ? 0.5 / fmax(twice, flattest * longest) : 0.0;
+  const double doubled = fmax(twice, flattest * fmax(fmax(dot(u, u), dot(v, v)), dot(w, w)));
+  const double scale = doubled > no_extent ? 0.5 / doubled : 0.0;
   half[0] = scale * dot(v, w);
   half[1] = scale * dot(w, u);
   half[2] = scale * dot(u, v);

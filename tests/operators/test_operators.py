@@ -274,6 +274,13 @@ def test_degenerate_triangles_keep_it_finite_and_semidefinite(case):
         assert M.sum() == pytest.approx(total, rel=1e-9) and (M.diagonal() >= 0).all()
 
 
+@pytest.mark.parametrize("size", [1e-150, 1e-152, 1e-158, 1e-165, 5e-324])
+def test_triangles_too_small_for_numbers_weigh_nothing(size):
+    for corners in ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 0, 0], [1, 0, 0], [2, 0, 0]]):
+        L = cotan_laplacian(Mesh(size * np.array(corners), [[0, 1, 2]])).toarray()
+        assert np.isfinite(L).all() and (not L.any() or abs(L).max() <= 2e8)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.floats(-18, 0), st.floats(0, 1))
 def test_slivers_of_any_height_are_semidefinite(exponent, foot):

@@ -49,6 +49,7 @@ def crossing():
 MESHES = {"sphere": lambda: noisy(3), "fan": fan, "crossing": crossing, "triangle": lambda: ms.Mesh(np.eye(3), [[0, 1, 2]]),
           "no faces": lambda: ms.Mesh(np.eye(3), np.zeros((0, 3), int)),
           "flat": lambda: ms.Mesh([[0, 0, 0], [1, 0, 0], [0.5, 1e-12, 0], [0, 0, 0]], [[0, 1, 2], [0, 3, 1]]),
+          "dust": lambda: ms.Mesh(1e-152 * np.eye(3), [[0, 1, 2]]),
           "a point": lambda: ms.Mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 0], [0, 0, 0]], [[0, 1, 2], [0, 3, 4]])}
 
 
