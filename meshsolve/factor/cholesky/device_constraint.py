@@ -132,6 +132,8 @@ class DeviceConstraint:
         if not device.holds(fixed_values):
             return device.to_device(np.ascontiguousarray(self._host.values(fixed_values, k)))
         xp, given, rows = device.xp(), device.asarray(fixed_values), len(self._rows)
+        if given.ndim and len(given) == self._n:                # of all rows
+            given = given[self._rows]
         if given.dtype.kind not in "fiub" or given.shape not in ((), (rows,), (rows, k), (rows, 1)):
             raise InvalidInputError(
                 f"fixed_values has to be ({rows},) or ({rows}, {k}) real numbers, not {given.shape} of {given.dtype}")

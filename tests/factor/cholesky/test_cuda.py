@@ -355,6 +355,9 @@ def test_fixed_rows(gpu, precision):
         close(F.solve(wrap(b)), host.solve(b), 1e-13)
         close(F.solve(wrap(b), fixed_values=wrap(values + 2j)), host.solve(b, fixed_values=values + 2j), 1e-13)
         close(F.solve(wrap(b), fixed_values=wrap(np.array(0.5))), host.solve(b, fixed_values=0.5), 1e-13)
+        whole = np.full((72, 2), np.nan)
+        whole[fixed] = values
+        close(F.solve(wrap(b), fixed_values=wrap(whole)), host.solve(b, fixed_values=values), 1e-13)
         with pytest.raises(ms.InvalidInputError, match="fixed_values: row 1 is not finite"):
             F.solve(wrap(b), fixed_values=wrap(np.array([1.0, np.nan, 2.0])))
     for later in (Sparse(C), C, Sparse(A)):
