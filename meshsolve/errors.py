@@ -78,6 +78,10 @@ class DeviceUnavailableError(MeshsolveError, RuntimeError):
     """The requested device or its library is not there."""
 
 
+class FactorInUseError(MeshsolveError, RuntimeError):
+    """A factor was to be refactored while another call used it, or to be used while another call refactored it."""
+
+
 class MeshsolveWarning(UserWarning):
     """Base of every warning of meshsolve."""
 

@@ -54,12 +54,16 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain dict for JSON: ``seconds`` (a dict) beside every fact."""
-        plain = {k: v.item() if hasattr(v, "item") else v for k, v in self.facts.items()}
+        plain = {k: v.item() if hasattr(v, "item") else v for k, v in dict(self.facts).items()}
         return {"seconds": dict(self.seconds), **plain}
 
+    def __getstate__(self):
+        """Copies, each made at once: threads that solve may add to what is told meanwhile."""
+        return {"seconds": dict(self.seconds), "facts": dict(self.facts)}
+
     def __str__(self):
-        rows = [(name, f"{seconds:.4f} s", self._per_step(name)) for name, seconds in self.seconds.items()]
-        rows += [(name, _readable(name, value), "") for name, value in self.facts.items() if value is not None]
+        rows = [(name, f"{seconds:.4f} s", self._per_step(name)) for name, seconds in dict(self.seconds).items()]
+        rows += [(name, _readable(name, value), "") for name, value in dict(self.facts).items() if value is not None]
         width = max(len(name) for name, _, _ in rows)
         return "\n".join(f"{name:<{width}}  {value:>14}{note}" for name, value, note in rows)
 

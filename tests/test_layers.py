@@ -13,6 +13,7 @@ LAYERS = [                                  # from the top; a room may import ro
     ["factor"],
     ["factor.cholesky", "factor.glu", "factor.ildl", "factor.parac"],
     ["factor.base"],
+    ["factor.sharing"],
     ["factor.fronts", "factor.trisolve"],
     ["factor.symbolic", "factor.matching"],
     ["order"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import types
 from typing import Any
@@ -14,10 +15,12 @@ from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_array, as_complex, as_rhs, largest_moduli
 from meshsolve.device_arrays import as_device_rhs
 from meshsolve.errors import InvalidInputError, PatternMismatchError
+from meshsolve.factor.sharing import Sharing, reads
 from meshsolve.types import Array, ArrayLike
 
 DOUBLE = np.dtype(np.float64)
 NORM_STEPS = 5                          # solves, and as many with the adjoint, at most
+NO_TURN = contextlib.nullcontext()
 TOLD = ("ordering", "engine", "mode", "samples", "device")          # facts of a report that a factor is told by
 
 
@@ -25,7 +28,8 @@ class Factor(spla.LinearOperator):
     """A factored matrix as the operator that applies its inverse.
 
     A subclass has ``report``, ``nnz`` and ``_adjoint`` or what stands for it, and a ``solve`` that calls :meth:`_solve_like` with what
-    solves for the columns of an (n, k) float64 array where the factor lies.
+    solves for the columns of an (n, k) float64 array where the factor lies. What looks at its numbers is marked :func:`reads`, what
+    writes them :func:`changes`; inside, neither calls the other.
     """
 
     shape: tuple[int, int]                                  # scipy's operators have no types
@@ -33,13 +37,15 @@ class Factor(spla.LinearOperator):
 
     def __init__(self, n, dtype):
         super().__init__(dtype=np.dtype(dtype), shape=(n, n))
+        self._sharing = Sharing()
 
     def __getstate__(self):
-        """Without the module that scipy's operators hold since 1.18: it cannot be pickled or copied."""
-        return {name: value for name, value in self.__dict__.items() if not isinstance(value, types.ModuleType)}
+        """Without who uses it now, and the module that scipy's operators hold since 1.18: it cannot be pickled or copied."""
+        return {name: value for name, value in self.__dict__.items() if name != "_sharing" and not isinstance(value, types.ModuleType)}
 
     def __setstate__(self, state):
         super().__init__(dtype=state["dtype"], shape=state["shape"])
+        self._sharing = Sharing()
         self.__dict__.update(state)
 
     def __copy__(self):
@@ -80,8 +86,15 @@ class Factor(spla.LinearOperator):
 
     def _solve_real(self, given, solve_columns, rows, on_device):
         columns, shape = (as_device_rhs if on_device else as_rhs)(given, rows)
-        x = self._bring_back(solve_columns(self._bring(columns)), on_device)
+        columns = self._bring(columns)
+        with self._turn():
+            x = solve_columns(columns)
+        x = self._bring_back(x, on_device)
         return x if len(shape) == 2 else x[:, 0]
+
+    def _turn(self):
+        """Solves on the GPU take turns with their launches: there they share memory."""
+        return self._sharing.turn() if self._place == "cuda" else NO_TURN
 
     def _bring(self, columns):
         """Columns to where the factor lies."""
@@ -123,6 +136,7 @@ class Preconditioner(Factor):
     waits for nothing.
     """
 
+    @reads
     def solve(self, b: ArrayLike, out: Array | None = None) -> Array:
         """Apply the inverse of the factor once: the solution of A x = b where the factor is complete, else an approximation, which
         :func:`meshsolve.cg` or :func:`meshsolve.sqmr` improves.
@@ -141,6 +155,8 @@ class Preconditioner(Factor):
         ------
         InvalidInputError
             Wrong shape, NaN or infinity, text.
+        FactorInUseError
+            Another call is refactoring this factor.
         """
         return self._solve_like(b, out, self._checked_on_device if self.on_device else self._checked_columns, self.shape[0])
 

@@ -23,6 +23,7 @@ from meshsolve.factor.cholesky.host import HostFactor
 from meshsolve.factor.cholesky.refine import refine
 from meshsolve.factor.cholesky.singular import ConstantNullSpace
 from meshsolve.factor.cholesky.values import DeviceValues, Values
+from meshsolve.factor.sharing import changes, reads, reads_in_turn
 from meshsolve.report import Report
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse, System
 
@@ -38,7 +39,7 @@ class CholeskyFactor(Factor):
 
     Made by :func:`meshsolve.cholesky` or ``Symbolic.factor``; with ``device="cuda"`` it lies on the GPU, where arrays of CuPy
     or DLPack are taken and CuPy's given back, on the current stream and without waiting for it. Several
-    threads may solve at once; a refactorization must not run beside a solve of the same factor. It can be pickled and
+    threads may solve at once; a refactorization beside a solve of the same factor raises ``FactorInUseError``. It can be pickled and
     copied, which costs a numeric phase at the other end. Where rows are fixed or pinned, A stands for the block of the free
     rows, and ``perm`` still names rows in the caller's numbering.
 
@@ -76,6 +77,7 @@ class CholeskyFactor(Factor):
 
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
+    @changes
     def refactor(self, A: Matrix) -> CholeskyFactor:
         """Factor another matrix inside the analysed pattern; the numeric phase alone runs.
 
@@ -96,6 +98,8 @@ class CholeskyFactor(Factor):
             A has an entry outside the analysed pattern.
         NotPositiveDefiniteError
             A pivot is not positive. After any error the earlier factor is still there and gives the same bits.
+        FactorInUseError
+            Another call uses this factor at this time.
         OutOfMemoryError
             Where there is no memory even to bring that back, it is lost, and solves say so until the next refactorization.
         """
@@ -167,6 +171,7 @@ class CholeskyFactor(Factor):
             f"A is not positive definite: the pivot of column {column} is not positive (diagonal entry {diagonal:.3g}); {causes}",
             column)
 
+    @reads
     def __getstate__(self):
         """The matrix stands for its factor, which is made again: the same bits, in a fraction of the bytes."""
         state = super().__getstate__()
@@ -183,6 +188,7 @@ class CholeskyFactor(Factor):
 
     # ---- solves ---------------------------------------------------------------------------------------------------------
 
+    @reads
     def solve(self, b: ArrayLike, system: System = "A", out: Array | None = None, fixed_values: ArrayLike | None = None) -> Array:
         """Solve A x = b, or one of the triangular systems.
 
@@ -205,6 +211,8 @@ class CholeskyFactor(Factor):
         ------
         InvalidInputError
             Wrong shape, NaN or infinity, text, unknown system.
+        FactorInUseError
+            Another call is refactoring this factor.
         """
         if system == "A" and out is None and fixed_values is None and self._settled():
             x = self._solve_vector(self._factor.solve_vector, b)
@@ -270,11 +278,13 @@ class CholeskyFactor(Factor):
         return self.symbolic.flops
 
     @property
+    @reads
     def L(self) -> Sparse:
         """L as a csc_array, rows ascending, diagonal first: ``L @ L.T == A[perm][:, perm]``. O(nnz(L)), made at each call."""
         indptr, indices = self.symbolic.pattern()
         return sp.csc_array((self._factor.values_on(indptr, indices), indices, indptr), shape=(self.symbolic.n,) * 2)
 
+    @reads
     def logdet(self) -> float:
         """Natural logarithm of the determinant of A (of the free block where rows are fixed or pinned)."""
         return float(2 * np.log(device.to_host(self._factor.diagonal())).sum())
@@ -323,12 +333,14 @@ class CholeskyFactor(Factor):
         """
         return self._selected(inverse.selected_inverse)
 
+    @reads
     def _selected(self, entries):
         if self._place == "cuda":
             raise InvalidInputError('entries of the inverse are found on the CPU: factor with device="cpu"')
         with self.report.phase("inverse"):
             return entries(self._factor, self._constraint)
 
+    @reads_in_turn
     def rcond(self) -> float:
         """Estimate of 1 / (||A||_1 ||A^-1||_1) by a few solves (Higham and Tisseur 2000), between 0 and 1."""
         n = self.symbolic.n

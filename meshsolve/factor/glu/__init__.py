@@ -27,6 +27,7 @@ from meshsolve.factor.glu.cuda import DeviceMatrix, DeviceValues
 from meshsolve.factor.glu.determinant import slogdet
 from meshsolve.factor.glu.fronts_cuda import DeviceFronts
 from meshsolve.factor.glu.refine import Refined, beside_rows, by_rows, flat, refine, residual
+from meshsolve.factor.sharing import changes, reads, reads_in_turn
 from meshsolve.memory import ensure_memory
 from meshsolve.report import Report, telling, warn
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse, Trans
@@ -46,8 +47,9 @@ class LUFactor(Factor):
     """The factors of a square matrix; made by :func:`meshsolve.lu`.
 
     With ``device="cuda"`` they lie on the GPU, where matrices and right-hand sides of CuPy are taken and CuPy's given back; those
-    of numpy go there and come back. Several threads may solve at once, on a GPU if they share a stream; a refactorization must
-    not run beside a solve of the same factor. It can be pickled and copied, which costs a numeric phase at the other end.
+    of numpy go there and come back. Several threads may solve at once, on a GPU if they share a stream; the first solve after each
+    factorization, which measures it, has the others wait. A refactorization beside a solve of the same factor raises
+    ``FactorInUseError``. It can be pickled and copied, which costs a numeric phase at the other end.
 
     Attributes
     ----------
@@ -100,6 +102,7 @@ class LUFactor(Factor):
 
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
+    @changes
     def refactor(self, A: Matrix) -> LUFactor:
         """Factor another matrix inside the analysed pattern; the numeric phase alone runs, with the pivots there are.
 
@@ -128,6 +131,8 @@ class LUFactor(Factor):
             Where there is no memory even to bring that back, it is lost, and solves say so until the next refactorization.
         InvalidInputError
             Another size, complex values for a real factor, NaN or infinity.
+        FactorInUseError
+            Another call uses this factor at this time.
         """
         with self._errors("the LU factorization"):
             self._spare[:] = self._values_of(A)
@@ -191,6 +196,7 @@ class LUFactor(Factor):
         with contextlib.suppress(MemoryError), telling(None):
             self._factor_values(self._data, undisturbed=True)
 
+    @reads_in_turn
     def __getstate__(self):
         """Pattern, values and pivots stand for the factor, which is made again from them: the same bits."""
         made_again = ("_factor", "_plan", "_spare", "_sized", "_matrix", "_there")
@@ -236,20 +242,22 @@ class LUFactor(Factor):
         return found
 
     def _repivot(self, data):
-        """Go to the next stages of pivots for the values ``data``, up to one that fits."""
-        names = ["_factor", "_plan", "_analysis", "engine", "_stage", "_unit", "_sized", "_growth", "_seen", "_refine_always"]
-        before, facts = {name: getattr(self, name) for name in names}, dict(self.report.facts)
+        """Go to the next stages of pivots for the values ``data``, up to one that fits. All is made on another object and taken over
+        at once: other threads may be solving with what there is."""
+        names = ["_factor", "_plan", "_analysis", "engine", "_stage", "_unit", "_sized", "_growth", "_seen", "_refine_always", "_is_lost"]
+        made, facts = object.__new__(type(self)), dict(self.report.facts)
+        made.__dict__.update(self.__dict__)
         try:
             M, fits = self._values(data), False
-            while not fits and self._stage < front_end.STRICT:
-                self._stage, self._unit = self._stage + 1, 1.0
-                self._choose_pivots(M)
-                self._build()
-                fits = self._factor_values(data)
+            while not fits and made._stage < front_end.STRICT:
+                made._stage, made._unit = made._stage + 1, 1.0
+                made._choose_pivots(M)
+                made._build()
+                fits = made._factor_values(data)
         except BaseException:
-            self.__dict__.update(before)
             self.report.facts = facts
             raise
+        self.__dict__.update({name: made.__dict__[name] for name in names})
         self.report.facts["repivoted"] += 1
 
     def _choose_pivots(self, M):
@@ -267,6 +275,7 @@ class LUFactor(Factor):
 
     # ---- solves ---------------------------------------------------------------------------------------------------------
 
+    @reads
     def solve(self, b: ArrayLike, trans: Trans = "N", out: Array | None = None) -> Array:
         """Solve A x = b, A^T x = b or A^H x = b.
 
@@ -287,6 +296,8 @@ class LUFactor(Factor):
             Wrong shape, NaN or infinity, text, unknown ``trans``.
         SingularMatrixError
             The pivots turn out not to fit, and partial pivoting finds none.
+        FactorInUseError
+            Another call is refactoring this factor.
 
         Warns
         -----
@@ -302,8 +313,9 @@ class LUFactor(Factor):
         no weight where the factor is bad, and solutions are refined where the componentwise backward error is above 1e-10: rows of
         a matrix may differ by decades. From a growth of a million on every solution is measured.
         """
+        factor = self._factor                                       # before what is known of it: a thread may choose other pivots
         if trans == "N" and out is None and self._settled():
-            x = self._solve_vector(self._factor.solve_vector, b)
+            x = self._solve_vector(factor.solve_vector, b)
             if x is not None:
                 return x
         one_of(trans, "trans", ("N", "T", "H"))
@@ -327,14 +339,30 @@ class LUFactor(Factor):
         return deliver(x.conj() if trans == "H" else x, shape, out)
 
     def _solve_columns(self, columns, transposed):
+        factor = self._factor
         if columns.shape[1] == 0 or (transposed in self._seen and not self._measures_all()):
-            return self._apply(columns, transposed)
+            return self._apply(columns, transposed, factor)
+        if transposed in self._seen:                                 # each solution is measured, and seldom another factor needed
+            found = self._refined(columns, transposed)
+            if not self._gives_up(found):
+                return self._accepted(columns, transposed, found)
+        with self._sharing.turn():                                   # what a thread finds out about the factor the next one knows
+            return self._measured(columns, transposed)
+
+    def _measured(self, columns, transposed):
+        """A solution that says whether the pivots fit, after as many others as it takes."""
+        if transposed in self._seen and not self._measures_all():    # by another thread, meanwhile
+            return self._apply(columns, transposed, self._factor)
         self._probe(transposed)
         found = self._refined(columns, transposed)
         while self._gives_up(found):
             self._repivot(self._data)
             self._probe(transposed)
             found = self._refined(columns, transposed)
+        return self._accepted(columns, transposed, found)
+
+    def _accepted(self, columns, transposed, found):
+        """The solution as it goes out, row by row where that counts; what it tells of the factor is remembered."""
         if not found.error <= WRONG[self.precision]:
             warn(f"the backward error of the solution is {found.error:.2g}: the matrix is too badly conditioned for its pivots",
                  ConvergenceWarning)
@@ -399,19 +427,20 @@ class LUFactor(Factor):
         self.report.facts.update(backward_error=found.error, refinement_steps=found.steps)
         return found
 
-    def _apply(self, columns, transposed):
+    def _apply(self, columns, transposed, factor=None):
         if self._is_lost:
             raise OutOfMemoryError("memory ran out while the earlier factor was brought back after an error, and it is lost: "
                                    "refactor() makes a new one")
+        factor = factor or self._factor
         if self.precision == "double":
-            return self._solved(columns, transposed)
+            return self._solved(factor, columns, transposed)
         scale = self._bring((self.col_scale if transposed else self.row_scale)[:, None])
-        return solve_near_one(lambda near: self._solved(near, transposed), columns, scale)
+        return solve_near_one(lambda near: self._solved(factor, near, transposed), columns, scale)
 
-    def _solved(self, columns, transposed):
+    def _solved(self, factor, columns, transposed):
         x = (device.xp() if self._place == "cuda" else np).empty_like(columns)
         if columns.shape[1]:
-            self._factor.solve(transposed, columns, x, self.threads)
+            factor.solve(transposed, columns, x, self.threads)
         return x
 
     def _rmatvec(self, x):
@@ -435,6 +464,7 @@ class LUFactor(Factor):
         return self._analysis.columns
 
     @property
+    @reads_in_turn
     def row_perm(self) -> np.ndarray:
         return self._row_perm(self._factor.triangles())
 
@@ -452,11 +482,13 @@ class LUFactor(Factor):
         return 2 * self._analysis.symbolic.flops if self.engine == "fronts" else self._plan.flops
 
     @property
+    @reads_in_turn
     def L(self) -> Sparse:
         """L, unit lower triangular, as a csc_array with sorted rows. Made at each call, O(nnz(L))."""
         return self._lower(self._factor.triangles())
 
     @property
+    @reads_in_turn
     def U(self) -> Sparse:
         """U, upper triangular, as a csr_array with sorted columns. Made at each call.
 
@@ -495,6 +527,7 @@ class LUFactor(Factor):
         """
         return levels_by(self, "exact")
 
+    @reads_in_turn
     def slogdet(self) -> tuple[float | complex, float]:
         """(sign, logabsdet) of A, as :func:`numpy.linalg.slogdet` returns them. O(nnz(L) + nnz(U)), found anew at each call.
 
@@ -504,6 +537,7 @@ class LUFactor(Factor):
         pivots = sp.csr_array((parts[5], parts[4], parts[3]), shape=self.shape).diagonal()
         return slogdet(pivots, (self.row_scale, self.col_scale), (self._row_perm(parts), self.col_perm))
 
+    @reads_in_turn
     def rcond(self) -> float:
         """Estimate of 1 / (||A||_1 ||A^-1||_1) by a few solves (Higham and Tisseur 2000), between 0 and 1."""
         n, dtype = self._pattern.n, self._spare.dtype
@@ -516,6 +550,7 @@ class LUFactor(Factor):
         return float(min(1.0, 1.0 / (norm * estimate))) if np.isfinite(estimate) and estimate > 0 else 0.0
 
 
+@reads_in_turn
 def levels_by(F, rule):
     """Levels of the columns of a factor by ``rule``.
 

@@ -19,6 +19,7 @@ from meshsolve.factor.ildl.complete import CompleteCore, slogdet_of
 from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, resolve, tiling
 from meshsolve.factor.ildl.planning import complete_plan, matching_and_order
 from meshsolve.factor.matching import symmetric_pairs
+from meshsolve.factor.sharing import changes, reads
 from meshsolve.report import Report, warn
 from meshsolve.types import Matrix, Sparse
 
@@ -38,8 +39,9 @@ class IldlFactor(Preconditioner):
     """``L @ D @ L.T`` = ``(S A S)[perm][:, perm]`` with S = diag(scale), exactly or nearly; ``K @ r`` applies its inverse.
 
     Made by :func:`meshsolve.ildl`. A symmetric operator, the preconditioner ``M=`` of :func:`meshsolve.sqmr`; where it is
-    complete, ``K.solve(b)`` is the solution, with a warning where A is singular and b not in its range. It can be pickled and
-    copied, which costs a numeric phase at the other end.
+    complete, ``K.solve(b)`` is the solution, with a warning where A is singular and b not in its range. Several threads may apply
+    it at once; a refactorization beside them raises ``FactorInUseError``. It can be pickled and copied, which costs a numeric
+    phase at the other end.
 
     Attributes
     ----------
@@ -75,6 +77,7 @@ class IldlFactor(Preconditioner):
 
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
+    @changes
     def refactor(self, A: Matrix) -> IldlFactor:
         """Factor another matrix inside the pattern of A: matching, order and pattern of the factor stay, pivots are chosen anew, and
         where rows differ from those of A by many orders of magnitude, the scaling is.
@@ -95,6 +98,8 @@ class IldlFactor(Preconditioner):
             A has an entry outside the pattern: ``.row``, ``.column``.
         SingularMatrixError
             A has no nonzero. After any error the earlier factor is still there.
+        FactorInUseError
+            Another call uses this factor at this time.
         OutOfMemoryError
             Where there is no memory even to bring that back, it is lost, and solves say so until the next refactorization.
         """
@@ -120,6 +125,7 @@ class IldlFactor(Preconditioner):
     def _rescaled(self, data, scale):
         return _core.ildl_rescale(self._pattern.indptr, self._pattern.indices, data, scale, self._threads)
 
+    @reads
     def __getstate__(self):
         """The scaled matrix stands for its factor, which is made again: the same bits."""
         return super().__getstate__() | {"_extracted": None}
@@ -131,17 +137,25 @@ class IldlFactor(Preconditioner):
 
     # ---- solves ---------------------------------------------------------------------------------------------------------
 
+    @reads
     def apply_on_device(self, block):
         """The inverse applied to a C contiguous (n, k) float64 block on the GPU; a new block. Waits for nothing."""
-        return self._core.apply_device(block)
+        with self._turn():
+            return self._core.apply_device(block)
 
+    @reads
     def check_device(self):
         """Raise where a solve on the GPU has given up; waits for it."""
-        self._core.check()
+        with self._turn():
+            self._core.check()
 
+    @reads
     def apply_columns(self, columns, out=None):
         """The inverse applied to an (n, k) float64 array, of any strides; the result is C contiguous or ``out``."""
-        out = np.empty(columns.shape) if out is None else out
+        with self._turn():
+            return self._applied(columns, np.empty(columns.shape) if out is None else out)
+
+    def _applied(self, columns, out):
         with self.report.phase("solve"):
             if columns.shape[1]:
                 self._core.solve(self.scale, columns, out)
@@ -150,8 +164,8 @@ class IldlFactor(Preconditioner):
     def _checked_columns(self, columns):
         """As :meth:`apply_columns`, for who asks for a solution: warns where the factor is that of a singular matrix and b is not in its
         range. Iterations look at residuals themselves."""
-        x = self.apply_columns(columns)
-        if self.is_complete and self.inertia[2] and columns.shape[1]:
+        x = self._applied(columns, np.empty(columns.shape))
+        if self.is_complete and self._core.inertia[2] and columns.shape[1]:
             self._tell_of_range(self.scale[:, None] * columns, x / self.scale[:, None])
         return x
 
@@ -175,6 +189,7 @@ class IldlFactor(Preconditioner):
         return self._core.kind == "complete"
 
     @property
+    @reads
     def inertia(self) -> tuple[int, int, int]:
         return tuple(self._core.inertia)
 
@@ -196,6 +211,7 @@ class IldlFactor(Preconditioner):
         """The block diagonal factor, blocks of one and two rows, as a csc_array."""
         return self._parts()[2]
 
+    @reads
     def slogdet(self) -> tuple[float, float]:
         """(sign, logabsdet) of A, as :func:`numpy.linalg.slogdet` returns them: (0.0, -inf) of a singular matrix. O(nnz).
 
@@ -209,6 +225,7 @@ class IldlFactor(Preconditioner):
         sign, logabsdet = slogdet_of(self.D.diagonal(), self.D.diagonal(-1))
         return sign, logabsdet - 2 * float(np.log(self.scale).sum())
 
+    @reads
     def _parts(self):
         if self._extracted is None:
             self._extracted = self._core.extract()
