@@ -241,12 +241,24 @@ def transient_table(run):
     return columns, rows
 
 
+def updates_table(run):
+    """Updates and downdates of a factor beside CHOLMOD's, a refactorization, and the diagonal of the inverse."""
+    columns = ["a factor that changes, ms", "vertices", "refactor", "update by 1 (CHOLMOD)", "downdate by 1 (CHOLMOD)", "update by 10 (CHOLMOD)",
+               "downdate by 10 (CHOLMOD)", "diagonal of the inverse"]
+    clock, rows = clock_for(run["threads"][0], run["clock"]), []
+    for row in run["rows"]:
+        ms = {name: f"{1e3 * found[clock]['median']:.3g}" for name, found in row["seconds"].items()}
+        pairs = [f"{ms[name]} ({ms.get(f'cholmod {name}', '-')})" for name in ("update 1", "downdate 1", "update 10", "downdate 10")]
+        rows.append([row["mesh"], f"{row['n']:,}", ms["refactor"], *pairs, ms["inverse"]])
+    return columns, rows
+
+
 def _klu_clock(solvers, threads, run):
     """KLU's seconds by the clock that ours are taken by on so many threads."""
     return solvers["klu", 1]["seconds"][clock_for(threads, run["clock"])]["total"]
 
 
 TABLES = {"cholesky": (cholesky_table, threads_table), "order": (order_table,), "glu": (glu_table,), "ildl": (ildl_table, ildl_threads_table),
-          "parac": (parac_table,), "transient": (transient_table,)}
+          "parac": (parac_table,), "transient": (transient_table,), "updates": (updates_table,)}
 USED = {"glu": ("mkl", "pypardiso"), "ildl": ("mkl", "pypardiso", "scipy"), "parac": ("pyamg", "ilupp"), "order": (), "cholesky": (),
-        "transient": ("scipy",)}
+        "transient": ("scipy",), "updates": ("scipy",)}

@@ -41,22 +41,22 @@ class Fixed:
         self.free = np.flatnonzero(is_free).astype(np.int32)
         if len(self.free) == 0:
             raise InvalidInputError(f"{name} names every row: nothing is left to solve for")
-        self._place = np.empty(A.n, np.int32)           # number of each row among the free ones, or -1 minus that among the fixed
-        self._place[self.free] = np.arange(len(self.free))
-        self._place[self.rows] = -1 - np.arange(len(self.rows))
-        self._source = np.where(self._place >= 0, self._place, len(self.free) - 1 - self._place).astype(np.intp)        # see solve()
+        self.place = np.empty(A.n, np.int32)            # number of each row among the free ones, or -1 minus that among the fixed
+        self.place[self.free] = np.arange(len(self.free))
+        self.place[self.rows] = -1 - np.arange(len(self.rows))
+        self._source = np.where(self.place >= 0, self.place, len(self.free) - 1 - self.place).astype(np.intp)        # see solve()
         self.coupling = None
 
     def reduce(self, A, threads=1):
         """The free block of A as a Csr; the block that couples free rows to fixed ones is kept for the right-hand side."""
-        block, coupling = _core.split(A.indptr, A.indices, A.data, self.free, self._place, threads)
+        block, coupling = _core.split(A.indptr, A.indices, A.data, self.free, self.place, threads)
         self.coupling = sp.csr_array(coupling[::-1], shape=(len(self.free), len(self.rows)))
         return Csr(len(self.free), *block)
 
     def restrict(self, ordering):
         """A permutation of all rows, an array or an Ordering, as one of the free rows."""
         perm = as_perm(getattr(ordering, "perm", ordering), self.n, "ordering")
-        place = self._place[perm]
+        place = self.place[perm]
         return place[place >= 0]
 
     def values(self, fixed_values, k):
@@ -167,6 +167,11 @@ class Pinned:
     def rows(self):
         """The pins."""
         return self._pins
+
+    @property
+    def place(self):
+        """As that of :class:`Fixed`, of the pins."""
+        return self.fixed.place
 
     @property
     def coupling(self):

@@ -58,10 +58,10 @@ class PatternMismatchError(InvalidInputError):
         self.row, self.column = row, column
 
     @classmethod
-    def at(cls, row: int, column: int) -> PatternMismatchError:
+    def at(cls, row: int, column: int, what: str = "A") -> PatternMismatchError:
         """The error for this entry of A, in the caller's numbering."""
-        return cls(f"A has an entry at row {row}, column {column} that is not in the analysed pattern: analyse A anew, or a matrix with "
-                   "all entries that will occur (scipy drops zeros from sums of matrices)", row, column)
+        return cls(f"{what} has an entry at row {row}, column {column} that is not in the analysed pattern: analyse A anew, or a matrix "
+                   "with all entries that will occur (scipy drops zeros from sums of matrices)", row, column)
 
     @classmethod
     def joining(cls, row: int, column: int) -> PatternMismatchError:

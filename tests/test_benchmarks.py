@@ -518,6 +518,19 @@ def test_parac_measures_judges_and_writes(tmp_path, monkeypatch, capsys):
         assert bars["tiny, amd: factor, ns per entry of G"] == bound
 
 
+def test_updates_are_measured_beside_cholmod_where_it_is(tmp_path, capsys):
+    from benchmarks import updates
+
+    out = tmp_path / "updates.json"
+    assert updates.main(["--meshes", "icosphere-3", "--repeat", "2", "--out", str(out)]) == 0
+    run = json.loads(out.read_text())
+    row = run["rows"][0]
+    assert row["n"] == 642 and row["error"] < updates.WRONG and "icosphere-3" in capsys.readouterr().out
+    assert {"refactor", "inverse", "update 1", "downdate 10"} <= row["seconds"].keys() and len(run["bars"]) == 5
+    columns, rows = tables.updates_table(run)
+    assert len(rows) == 1 and len(columns) == len(rows[0])
+
+
 def test_a_solver_that_takes_too_long_is_stopped_and_said_so(tmp_path):
     import meshsolve as ms
 

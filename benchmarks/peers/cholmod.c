@@ -58,6 +58,17 @@ int session_solve(Session *s, int k, double *b, double *x) {
     return s->common.status;
 }
 
+/* C has k columns of rows in the caller's numbering, ascending in each. A supernodal factor becomes a simplicial one. */
+int session_update(Session *s, int up, int k, int *p, int *i, double *x) {
+    size_t n = s->A.nrow;
+    cholmod_sparse C = {.nrow = n, .ncol = k, .nzmax = p[k], .p = p, .i = i, .x = x, .stype = 0,
+                        .itype = CHOLMOD_INT, .xtype = CHOLMOD_REAL, .dtype = CHOLMOD_DOUBLE, .sorted = 1, .packed = 1};
+    cholmod_sparse *permuted = cholmod_submatrix(&C, s->L->Perm, n, NULL, -1, 1, 1, &s->common);
+    cholmod_updown(up, permuted, s->L, &s->common);
+    cholmod_free_sparse(&permuted, &s->common);
+    return s->common.status;
+}
+
 void session_facts(Session *s, double *facts) {
     facts[0] = s->common.lnz;
     facts[1] = s->common.fl;

@@ -44,6 +44,10 @@ class Cholmod(Solver):
         self._done(self.library.session_solve(self.session, B.shape[1], pointer(B), pointer(X)))
         return X
 
+    def update(self, C, up=True):
+        """The factor of A + C C^T, or A - C C^T, of an (n, k) csc_array with int32 indices, ascending in each column."""
+        self._done(self.library.session_update(self.session, int(up), C.shape[1], pointer(C.indptr), pointer(C.indices), pointer(C.data)))
+
     def facts(self):
         facts = np.zeros(3)
         self.library.session_facts(self.session, pointer(facts))

@@ -23,6 +23,8 @@ struct Dense {
   // Columns [begin, end) of X (m x m, lower): X(i, j) is added to row to[i], column to[j] of a front (ascending), whose row and
   // column `origin` are the first of Y.
   void (*extend_add)(Int begin, Int end, Int m, const T* X, const int* to, T* Y, Int ldy, Int origin);
+  // Column x of a factor and k columns v, all of m rows, by k rotations of four numbers each: see dense_rotate.inl.
+  void (*rotate)(Int m, Int k, const T* rotations, T* x, T* const* v);
   const char* isa;
 };
 

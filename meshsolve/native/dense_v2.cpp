@@ -6,6 +6,7 @@
 namespace ms::v2 { namespace { constexpr int tile_vectors = 3, tile_columns = 4; constexpr Int packed_rows = 256; } }
 #include "dense.inl"
 #include "dense_column.inl"
+#include "dense_rotate.inl"
 #include "dense_rows.inl"
 #include "dense_complex.inl"
 #include "dense_lu.inl"

@@ -6,6 +6,7 @@
 namespace ms::v4 { namespace { constexpr int tile_vectors = 3, tile_columns = 8; constexpr Int packed_rows = 1400; } }
 #include "dense.inl"
 #include "dense_column.inl"
+#include "dense_rotate.inl"
 #include "dense_rows.inl"
 #include "dense_complex.inl"
 #include "dense_lu.inl"

@@ -7,6 +7,10 @@
 namespace ms {
 namespace {
 
+cholesky::SparseColumns columns_of(const In<int64_t>& indptr, const In<int32_t>& indices, const In<double>& data) {
+  return {static_cast<int64_t>(indptr.size()) - 1, indptr.data(), indices.data(), data.data()};
+}
+
 template <class T>
 void bind_factor(nb::module_& m, const char* name) {
   using namespace nb::literals;
@@ -17,6 +21,15 @@ void bind_factor(nb::module_& m, const char* name) {
         Released free;
         return f.factor(data.data(), threads);
       }, "data"_a.noconvert(), "threads"_a)
+      .def("update", [](Factor& f, In<int64_t> indptr, In<int32_t> indices, In<double> data, bool down, int threads) {
+        const cholesky::SparseColumns C = columns_of(indptr, indices, data);
+        Released free;
+        return f.update(C, down, threads);
+      }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "down"_a, "threads"_a)
+      .def("outside", [](const Factor& f, In<int64_t> indptr, In<int32_t> indices, In<double> data) {
+        const auto [row, column] = f.outside(columns_of(indptr, indices, data));
+        return nb::make_tuple(row, column);
+      }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert())
       .def("solve", [](const Factor& f, const std::string& system, Block<const double> B, Block<double> X, int threads) {
         const cholesky::System which = system == "A" ? cholesky::System::A : system == "L" ? cholesky::System::L : cholesky::System::Lt;
         Released free;

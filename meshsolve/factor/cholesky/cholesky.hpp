@@ -2,6 +2,7 @@
 // Sources: Liu 1992 (multifrontal method); Ng and Peyton 1993 (supernodal blocks).
 #pragma once
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "factor/fronts/columns.hpp"
@@ -15,6 +16,15 @@ namespace ms::cholesky {
 
 enum class System { A, L, Lt };
 
+struct SparseColumns {                    // in the caller's numbering, no row twice in a column; borrowed
+  int64_t count;
+  const int64_t* ptr;                     // (count + 1)
+  const int32_t* row;
+  const double* value;
+};
+
+struct PermutedColumns;
+
 template <class T>
 class Factor {
  public:
@@ -24,6 +34,12 @@ class Factor {
   // Factors the matrix with values Ax in the analysed pattern (both triangles, only one half is read). Returns -1, or the
   // new column of the first pivot that is not positive; then an earlier factor is restored, bit for bit.
   int32_t factor(const double* Ax, int threads);
+
+  // A := A + C C^T, or A - C C^T where `down`, and its factor with it. Returns -1, or a number from 0 on where that has none: then
+  // the earlier factor stays, or is made again. Nothing of C C^T may be outside().
+  int32_t update(const SparseColumns& C, bool down, int threads);
+  // Row and column of the first entry of C C^T that the analysed pattern lacks, or {-1, -1}.
+  std::pair<int32_t, int32_t> outside(const SparseColumns& C) const;
 
   // X := A^-1 B (in the caller's numbering), L^-1 B or L^-T B (in the permuted numbering) for k right-hand sides.
   // Several threads of the caller may solve at once.
@@ -44,6 +60,7 @@ class Factor {
 
  private:
   int32_t run(const T* values, int threads);
+  int32_t rotate_in(const PermutedColumns& C, T sign);
   template <class Visit> void each_column(int32_t s, Visit&& visit) const;
 
   std::shared_ptr<const fronts::AssemblyTree> tree_;

@@ -6,6 +6,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core
+from meshsolve.arrays import Csr
+from meshsolve.errors import PatternMismatchError
+from meshsolve.factor.base import values_in
 from meshsolve.factor.fronts import assembly_tree
 from meshsolve.memory import ensure_memory
 
@@ -39,6 +42,29 @@ class HostFactor:
             P = self._pattern
             self._matrix = sp.csr_array((data.copy(), P.indices, P.indptr), shape=(P.n, P.n))
         return failed
+
+    def update(self, C, down):
+        """Make this the factor of A + C C^T, or A - C C^T where ``down``, of a csc_array C in the order of the pattern; False where that
+        is not definite, and then the earlier factor stays.
+
+        Raises
+        ------
+        PatternMismatchError
+        """
+        columns = C.indptr.astype(np.int64), C.indices.astype(np.int32), C.data
+        row, column = self._factor.outside(*columns)
+        if row >= 0:
+            raise PatternMismatchError.at(row, column)
+        added = None
+        if self._keep:
+            product = (C @ C.T).tocsr()
+            product.sort_indices()
+            added = values_in(self._pattern, Csr(product.shape[0], product.indptr.astype(np.int64), product.indices, product.data))
+        if self._factor.update(*columns, down, self._threads) >= 0:
+            return False
+        if self._keep:
+            self._matrix.data += -added if down else added
+        return True
 
     def solve(self, system, columns):
         """A^-1 B in the order of the pattern, L^-1 B or L^-T B in the permuted one."""

@@ -45,6 +45,25 @@ class MatrixValues {
     }
     return failed;
   }
+
+  // Changes the factor in place: rotate() returns -1, and edit(values) brings these up to date; or it returns a number or throws, and
+  // numeric() makes the factor of the values before once more.
+  template <class Rotate, class Edit, class Numeric>
+  int32_t change(const Rotate& rotate, const Edit& edit, const Numeric& numeric) {
+    written_ = false;
+    int32_t failed = -1;
+    try {
+      failed = rotate();
+    } catch (...) {
+      restore(numeric);
+      throw;
+    }
+    if (failed < 0)
+      edit(held_.data());
+    else
+      restore(numeric);
+    return failed;
+  }
   void written() { written_.store(true, std::memory_order_relaxed); }
 
   void require_factor() const {

@@ -388,6 +388,10 @@ def test_every_instruction_set_solves(isa):
         "G = ms.datasets.grid3d(12, boundary='dirichlet'); B = rng.standard_normal((12**3, 5))\n"
         "for solve in (ms.cholesky(G).solve, ms.cholesky(G, precision='single').solve, ms.ildl(G, fill_level=None).solve):\n"
         "    assert np.array_equal(solve(B), np.stack([solve(b) for b in B.T], axis=1))\n"
+        "C, b = np.zeros((430, 7)), np.ones(430); C[np.arange(7) * 60, np.arange(7)] = 9; C[3, :] = 1\n"
+        "for precision, bound in (('double', 1e-11), ('single', 1e-3)):\n"
+        "    x = ms.cholesky(A, precision=precision).update(C).solve(b)\n"
+        "    assert np.abs(A @ x + C @ (C.T @ x) - b).max() < bound, precision\n"
         "print(_core.isa())\n"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "MESHSOLVE_ISA": isa})

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import meshsolve as ms
 from tests.zoo import random_spd, zoo
 
+pytestmark = pytest.mark.native
 ZOO = zoo()
 
 

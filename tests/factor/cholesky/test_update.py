@@ -1,0 +1,210 @@
+"""Updates and downdates of a factor: against a factorization of the changed matrix, with constraints, and where they are refused."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import meshsolve as ms
+from tests.zoo import random_spd, zoo
+
+pytestmark = pytest.mark.native
+ZOO = zoo()
+
+
+def columns_within(A, k, seed, size=1.0):
+    """(n, k) csc_array with C C^T inside the pattern of A: each column on two neighbours, or on one row."""
+    rng = np.random.default_rng(seed)
+    edges = np.argwhere(sp.csr_array(A).toarray() != 0)
+    C = np.zeros((A.shape[0], k))
+    for q in range(k):
+        C[edges[rng.integers(len(edges))], q] = size * rng.uniform(-1, 1, 2)
+    return sp.csc_array(C)
+
+
+def same(F, A, tolerance=1e-11):
+    """Whether F acts as a factor of A in all it is asked for."""
+    expected, b = ms.cholesky(A, ordering=F.perm), np.random.default_rng(1).standard_normal((A.shape[0], 3))
+    scale = abs(A).max()
+    assert abs(F.L @ F.L.T - A[F.perm][:, F.perm]).max() <= tolerance * scale
+    np.testing.assert_allclose(F.solve(b), expected.solve(b), rtol=1e-8, atol=1e-9)
+    assert F.logdet() == pytest.approx(expected.logdet(), rel=1e-9, abs=1e-9)
+    np.testing.assert_allclose(F.inverse_diagonal(), expected.inverse_diagonal(), rtol=1e-7)
+    assert F.rcond() == pytest.approx(expected.rcond(), rel=1e-6)
+    np.testing.assert_allclose(pickle.loads(pickle.dumps(F)).solve(b), expected.solve(b), rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("k", [1, 3, 11])
+def test_an_update_is_the_factor_of_the_sum(name, k):
+    A = ZOO[name]
+    C = columns_within(A, k, seed=k, size=3.0)
+    F = ms.cholesky(A)
+    assert F.update(C) is F
+    same(F, sp.csr_array(A + C @ C.T))
+    F.downdate(C.toarray())
+    same(F, A)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 60), st.floats(0.0, 0.4), st.integers(0, 10**6), st.integers(0, 6), st.sampled_from(["nd", "amd", "natural", "random"]))
+def test_any_pattern_and_ordering(n, density, seed, k, ordering):
+    A = random_spd(n, density, seed)
+    F = ms.cholesky(A, ordering=ordering)
+    C = columns_within(A, k, seed)
+    same(F.update(C), sp.csr_array(A + C @ C.T))
+
+
+def test_wide_fronts_and_dense_columns():
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((600, 600))
+    A = sp.csr_array(M @ M.T + 600 * np.eye(600))               # one front of several steps
+    C = rng.standard_normal((600, 5))
+    F = ms.cholesky(A)
+    same(F.update(C), sp.csr_array(A + C @ C.T))
+    same(F.update(C[:, 0]).downdate(C), sp.csr_array(A + np.outer(C[:, 0], C[:, 0])))
+
+
+def test_a_mesh_gains_and_loses_soft_constraints():
+    mesh = ms.datasets.icosphere(5)
+    A = sp.csr_array(ms.cotan_laplacian(mesh) + 1e-3 * ms.mass_matrix(mesh))
+    rows, n = np.array([5, 900, 4321]), A.shape[0]
+    C = sp.csc_array((np.full(3, 30.0), (rows, np.arange(3))), shape=(n, 3))
+    F, b = ms.cholesky(A), np.random.default_rng(0).standard_normal(n)
+    before = F.solve(b)
+    held = F.update(C).solve(b)
+    np.testing.assert_allclose(held, ms.cholesky(sp.csr_array(A + C @ C.T)).solve(b), rtol=1e-9, atol=1e-12)
+    for q in (1, 0, 2):
+        F.downdate(C[:, [q]])
+    np.testing.assert_allclose(F.solve(b), before, rtol=1e-8, atol=1e-10)
+    assert F.report.seconds["update"] > 0
+
+
+@pytest.mark.parametrize("precision, tolerance", [("single", 1e-3), ("mixed", 1e-9)])
+def test_other_precisions(precision, tolerance):
+    A = ZOO["grid"]
+    C = columns_within(A, 4, 0)
+    F, b = ms.cholesky(A, precision=precision).update(C), np.ones(A.shape[0])
+    expected = ms.cholesky(sp.csr_array(A + C @ C.T)).solve(b)
+    np.testing.assert_allclose(F.solve(b), expected, rtol=tolerance)
+    np.testing.assert_allclose(F.downdate(C).solve(b), ms.cholesky(A).solve(b), rtol=tolerance)
+
+
+def test_bits_do_not_depend_on_threads():
+    A = sp.csr_array(ms.datasets.grid3d(16) + sp.eye_array(16**3))
+    C = columns_within(A[:200, :200], 3, 0)
+    C = sp.csc_array(sp.vstack([C, sp.csc_array((A.shape[0] - 200, 3))]))
+    results = [ms.cholesky(A, threads=t).update(C).downdate(C[:, [1]]).solve(np.ones(A.shape[0])) for t in (1, 2, 3)]
+    assert np.array_equal(results[0], results[1]) and np.array_equal(results[0], results[2])
+
+
+# ---- constraints ----------------------------------------------------------------------------------------------------------
+
+def test_fixed_rows_take_part_through_their_values():
+    A = ZOO["grid"]
+    fixed = [0, 1, 60]
+    w = np.zeros(A.shape[0])
+    w[[1, 2]] = 2.0, -1.5                                       # a fixed row and a free one
+    v = np.zeros(A.shape[0])
+    v[0], v[9] = 3.0, 0.5                                       # of these two the free one alone is in the block
+    B = sp.csr_array(A + np.outer(w, w) + np.outer(v, v))
+    values, b = np.array([1.0, -2.0, 4.0]), np.random.default_rng(0).standard_normal(A.shape[0])
+    F = ms.cholesky(A, fixed=fixed).update(np.stack([w, v], 1))
+    expected = ms.cholesky(B, fixed=fixed).solve(b, fixed_values=values)
+    np.testing.assert_allclose(F.solve(b, fixed_values=values), expected, rtol=1e-11)
+    np.testing.assert_allclose(F.downdate(w).downdate(v).solve(b, fixed_values=values),
+                               ms.cholesky(A, fixed=fixed).solve(b, fixed_values=values), rtol=1e-9)
+
+
+def test_pinned_laplacians_gain_and_lose_edges():
+    L = ms.graph_laplacian(ms.datasets.grid2d(6, 7))
+    n, b = L.shape[0], np.random.default_rng(0).standard_normal(L.shape[0])
+    b -= b.mean()
+    C = np.zeros((n, 2))
+    C[[0, 1], 0], C[[22, 23], 1] = (2, -2), (0.5, -0.5)         # the first edge is at the pin
+    F = ms.cholesky(L, pin=True).update(C)
+    expected = np.linalg.pinv(L.toarray() + C @ C.T, hermitian=True)
+    np.testing.assert_allclose(F.solve(b), expected @ b, atol=1e-11)
+    np.testing.assert_allclose(F.inverse_diagonal(), np.diag(expected), atol=1e-11)
+    with pytest.raises(ms.NotLaplacianError, match="column 1 of C sums to 1"):
+        F.update(np.stack([C[:, 0], np.eye(n)[3]], 1))
+    np.testing.assert_allclose(F.solve(b), expected @ b, atol=1e-11)
+
+
+def test_components_with_pins_of_their_own_stay_apart():
+    L = sp.csr_array(sp.block_diag([ms.datasets.grid2d(3, 3), ms.datasets.grid2d(2, 2)]))
+    F, C = ms.cholesky(L, pin=True), np.zeros(13)
+    C[[0, 1, 9, 10]] = 1, -1, 1, -1
+    with pytest.raises(ms.PatternMismatchError):
+        F.update(C)
+    alone = ms.cholesky(sp.csr_array((3, 3)), pin=True)
+    assert not alone.update(np.zeros(3)).solve(np.zeros(3)).any()
+    with pytest.raises((ms.PatternMismatchError, ms.NotLaplacianError)):
+        alone.update([1.0, -1.0, 0.0])
+
+
+# ---- refusals ---------------------------------------------------------------------------------------------------------------
+
+def test_what_is_refused_leaves_the_factor():
+    A = ZOO["grid"]
+    n, F = A.shape[0], ms.cholesky(A)
+    b = np.random.default_rng(0).standard_normal(n)
+    before, far = F.solve(b), np.zeros(n)
+    far[[0, n - 1]] = 1
+    one = np.zeros(n)
+    one[3] = 1e3
+    nan, inside = one * np.nan, sp.csc_array((np.array([np.inf]), (np.array([2]), np.array([0]))), shape=(n, 1))
+    broken = sp.csc_array(one[:, None])
+    broken.indices = np.array([n + 5], broken.indices.dtype)
+    cases = [(F.update, far, ms.PatternMismatchError), (F.downdate, far, ms.PatternMismatchError), (F.downdate, one, ms.NotPositiveDefiniteError),
+             (F.update, nan, ms.InvalidInputError), (F.update, inside, ms.InvalidInputError), (F.update, one[1:], ms.InvalidInputError),
+             (F.update, one * 1j, ms.InvalidInputError), (F.update, sp.csc_array(one[1:, None]), ms.InvalidInputError),
+             (F.update, sp.csc_array(one[:, None] * 1j), ms.InvalidInputError), (F.update, broken, ms.InvalidInputError),
+             (F.update, "text", ms.InvalidInputError), (F.update, one * 1e200, ms.InvalidInputError)]
+    for call, C, error in cases:
+        with pytest.raises(error):
+            call(C)
+        assert np.array_equal(F.solve(b), before)
+    with pytest.raises(ms.PatternMismatchError, match="C C.T has an entry at row") as refused:
+        F.update(far)
+    assert {refused.value.row, refused.value.column} == {0, n - 1}
+    assert np.array_equal(F.update(np.zeros((n, 0))).update(np.zeros(n)).solve(b), before)
+
+
+def test_a_matrix_that_becomes_singular_is_refused():
+    L = ms.datasets.grid2d(5, 5)
+    w = np.zeros(25)
+    w[7] = 1.0
+    F = ms.cholesky(sp.csr_array(L + np.outer(w, w)))           # definite by this one term
+    x = F.solve(np.ones(25))
+    with pytest.raises(ms.NotPositiveDefiniteError):
+        F.downdate(w)
+    assert np.array_equal(F.solve(np.ones(25)), x)
+    with pytest.raises(ms.NotPositiveDefiniteError):
+        F.downdate(np.stack([w, w], 1) / np.sqrt(2))            # together too much
+    same(F.downdate(w / 2), sp.csr_array(L + 0.75 * np.outer(w, w)))
+
+
+def test_updates_go_on_after_a_refactorization_that_failed():
+    A = ZOO["random"]
+    C = columns_within(A, 2, 5)
+    F = ms.cholesky(A).update(C)
+    with pytest.raises(ms.NotPositiveDefiniteError):
+        F.refactor(-A)
+    same(F, sp.csr_array(A + C @ C.T))
+    same(F.downdate(C), A)
+    same(F.refactor(2 * A).update(C), sp.csr_array(2 * A + C @ C.T))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_factors_on_the_gpu_are_not_updated(cuda):
+    F = ms.cholesky(ZOO["grid"], device="cuda")
+    for call in (F.update, F.downdate):
+        with pytest.raises(ms.InvalidInputError, match="GPU"):
+            call(np.zeros(F.shape[0]))
+    for call in (F.inverse_diagonal, F.selected_inverse):
+        with pytest.raises(ms.InvalidInputError, match="CPU"):
+            call()
