@@ -20,6 +20,7 @@ from kernel_harness import Harness
 import meshsolve as ms
 from meshsolve import device, memory
 from meshsolve.device.cuda import reason_without
+from meshsolve.errors import FactorInUseError
 
 DOCUMENT = pathlib.Path(__file__).resolve().parents[1] / "docs" / "errors.md"
 BEGIN, END = "<!-- table:begin -->\n", "<!-- table:end -->"
@@ -94,6 +95,14 @@ def damaged_tree():
 
 def factor(**options):
     return ms.cholesky(spd(), **options)
+
+
+def used_within(outer, inner):
+    """``inner(F)`` while ``outer(F)`` works: its progress callable stands for another thread."""
+    def call(F):
+        with ms.showing_progress(lambda *told: inner(F)):
+            outer(F)
+    return call
 
 
 def written(tmp, name, content):
@@ -271,6 +280,10 @@ ROWS = [
     bad(FIXED, "an indefinite free block", "the pivot of column 8", lambda tmp: (ms.cholesky, (entry(8, 8, -2.0),), {"fixed": [0, 3]}), Indefinite, column=8),
     bad("Symbolic.factor", "a matrix of another size", "A has 5 rows, the analysis 12", lambda tmp: (SHARED.symbolic.factor, (spd(5),), {})),
     bad("Symbolic.factor", "an entry outside the analysed pattern", "row 2, column 9 that is not in the analysed pattern", lambda tmp: (SHARED.symbolic.factor, (symmetric_entry(2, 9),), {}), Pattern, row=2, column=9),
+    *(bad("F.refactor", "a factor that another call uses" + of, "is using the factor", lambda tmp, made=made: (used_within(lambda F: F.solve(RHS), lambda F: F.refactor(spd())), (made(),), {}), FactorInUseError)
+      for of, made in ((", of `cholesky`", factor), (", of `lu`", lambda: ms.lu(spd())), (", of `ildl`", lambda: ms.ildl(spd())))),
+    *(bad(name, "a factor that another call refactors", "is being refactored by another call", lambda tmp, inner=inner: (used_within(lambda F: F.refactor(spd()), inner), (factor(),), {}), FactorInUseError)
+      for name, inner in (("F.solve", lambda F: F.solve(RHS)), ("F.L", lambda F: F.L), ("F.refactor", lambda F: F.refactor(spd())))),
     bad("F.refactor", "a matrix of another size", "A has 5 rows, the analysis 12", lambda tmp: (SHARED.refactor, (spd(5),), {})),
     bad("F.refactor", "an entry outside the analysed pattern", "row 2, column 9 that is not in the analysed pattern", lambda tmp: (SHARED.refactor, (symmetric_entry(2, 9),), {}), Pattern, row=2, column=9),
     bad("F.refactor", "the same with fixed rows", "row 2, column 9", lambda tmp: (factor(fixed=[0, 5]).refactor, (symmetric_entry(2, 9),), {}), Pattern, row=2, column=9),
