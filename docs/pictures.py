@@ -219,8 +219,8 @@ def demo(module, *arguments):
     return draw
 
 
-DEMOS = ("smooth_scan", "curvature_flow", "geodesics", "parameterization", "laplacian_editing", "poisson_editing", "landmarks", "ir_drop",
-         "spectral_embedding", "effective_resistance")
+DEMOS = ("smooth_scan", "curvature_flow", "geodesics", "parameterization", "laplacian_editing", "poisson_editing", "landmarks",
+         "gaussian_field", "ir_drop", "spectral_embedding", "effective_resistance")
 PICTURES = {f.__name__: f for f in (patches, nested_dissection, symbolic, cholesky, parac, lu, indefinite, circuits, benchmark_orderings)}
 WINDOWS = {f.__name__: f for f in (viewer, viewer_structure)}         # need polyscope, and a display or EGL
 PICTURES |= WINDOWS

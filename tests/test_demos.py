@@ -248,6 +248,24 @@ def test_ir_drop(tmp_path, capsys):
     assert (tmp_path / "grid.png").stat().st_size > 1000 and "mV at" in capsys.readouterr().out
 
 
+def test_gaussian_field(tmp_path, capsys):
+    mesh, demo = ms.datasets.icosphere(4), load("gaussian_field")
+    Q = demo.precision(mesh, correlation=1.0)
+    covariance, n = np.linalg.inv(Q.toarray()), len(mesh.vertices)
+    assert np.diag(covariance) == pytest.approx(np.ones(n), abs=0.1)
+    angle = np.arccos(np.clip(mesh.vertices @ mesh.vertices[0], -1, 1))
+    assert covariance[0][(angle > 0.95) & (angle < 1.05)] == pytest.approx(0.16, abs=0.05)          # 0.14 in the plane
+    F, at, values, noise = ms.cholesky(Q), np.array([3, 700, 1234, 2000]), np.array([1.0, -2.0, 0.5, 0.0]), 0.1
+    drawn = np.stack([demo.sample(F, np.random.default_rng(k)) for k in range(200)])
+    assert drawn.var() == pytest.approx(1, abs=0.1)
+    mean, deviation = demo.take_in(F, at, values, noise)
+    gain = covariance[:, at] @ np.linalg.inv(covariance[np.ix_(at, at)] + noise**2 * np.eye(4))
+    np.testing.assert_allclose(mean, gain @ values, atol=1e-9)
+    np.testing.assert_allclose(deviation**2, np.diag(covariance - gain @ covariance[at]), atol=1e-9)
+    truth, mean, deviation = run("gaussian_field", tmp_path, mesh)
+    assert np.mean(abs(truth - mean) < 3 * deviation) > 0.95 and "within two of them" in capsys.readouterr().out
+
+
 def test_landmarks(tmp_path, capsys):
     mesh = rough_sphere()
     demo = load("landmarks")
