@@ -57,6 +57,39 @@ KINDS = {
 }
 
 
+FACTORS = {
+    "cholesky": lambda: ms.cholesky(SPD), "fixed": lambda: ms.cholesky(SPD, fixed=[3, 1]), "lu": lambda: ms.lu(UNSYMMETRIC),
+    "lu of complex A": lambda: ms.lu(UNSYMMETRIC * (1 - 1j)), "ildl": lambda: ms.ildl(INDEFINITE), "parac": lambda: ms.parac(SPD),
+}
+ANSWERS = {"f": "f", "d": "d", "F": "F", "D": "D", "g": "d", "e": "d", "b": "d"}
+
+
+@pytest.mark.parametrize("name", FACTORS)
+def test_answers_of_factors_have_the_precision_of_the_right_hand_side(name):
+    F, rng = FACTORS[name](), np.random.default_rng(0)
+    for kind, answer in ANSWERS.items():
+        if name == "lu of complex A" and kind != "F":
+            answer = "D"
+        for shape in ((N,), (N, 3)):
+            b = rng.integers(-3, 4, shape).astype(np.dtype(kind)) * (2 - 3j if kind in "FD" else 1)
+            b = b.astype(np.dtype(kind))
+            wide = F.solve(b.astype(complex if b.dtype.kind == "c" else float))
+            x = F.solve(b)
+            assert x.dtype == np.dtype(answer) and np.allclose(x, wide, rtol=1e-6, atol=1e-6)
+            for out in (np.empty_like(x), np.empty_like(wide)):
+                assert F.solve(b, out=out) is out and np.allclose(out, wide, rtol=1e-6, atol=1e-6)
+            with pytest.raises(ms.InvalidInputError, match="out has to be"):
+                F.solve(b, out=np.empty(shape, "d" if x.dtype.kind == "c" else "D"))
+
+
+def test_verbs_that_look_at_residuals_answer_in_double_precision():
+    b = np.ones(N, np.complex64)
+    for given in (b, b.real):
+        answer = complex if given.dtype.kind == "c" else float
+        assert {ms.solve(M, given)[0].dtype for M in (SPD, INDEFINITE, UNSYMMETRIC)} == {np.dtype(answer)}
+        assert ms.cg(SPD, given)[0].dtype == ms.sqmr(SPD, given)[0].dtype == answer
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", SOLVERS)
 def test_any_right_hand_side(name, kind):

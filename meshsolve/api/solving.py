@@ -18,6 +18,7 @@ from meshsolve.device import asarray, errors, holds, on_cpu, scalar, to_device, 
 from meshsolve.device_arrays import as_device_csr, as_device_rhs, device_lengths, on_device, place_for, uploaded
 from meshsolve.errors import ConvergenceWarning, NotPositiveDefiniteError, NotSymmetricError, OutOfMemoryError
 from meshsolve.factor import parac as _parac
+from meshsolve.factor.base import SINGLE
 from meshsolve.factor.cholesky import CholeskyFactor, Values
 from meshsolve.factor.fronts.cuda import residual as _residual_on_device
 from meshsolve.factor.fronts.cuda import row_sums
@@ -170,9 +171,9 @@ def _fitting(M, b):
 
 
 def _in_double(b):
-    """b as an array that is not float32: its solution would be, and rounding it would spoil the residual."""
+    """b as an array in double precision: its solution has the precision of b, and rounding it would spoil the residual."""
     given = asarray(b) if holds(b) else as_array(b, "b")
-    return given.astype(np.float64) if given.dtype == np.float32 else given
+    return given.astype(np.result_type(given.dtype, np.float64)) if given.dtype in SINGLE else given
 
 
 def _direct(method, residual, rtol, F, blame=ILL):

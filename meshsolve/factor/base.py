@@ -19,6 +19,7 @@ from meshsolve.factor.sharing import Sharing, reads
 from meshsolve.types import Array, ArrayLike
 
 DOUBLE = np.dtype(np.float64)
+SINGLE = np.dtype(np.float32), np.dtype(np.complex64)
 NORM_STEPS = 5                          # solves, and as many with the adjoint, at most
 NO_TURN = contextlib.nullcontext()
 TOLD = ("ordering", "engine", "mode", "samples", "device")          # facts of a report that a factor is told by
@@ -63,17 +64,16 @@ class Factor(spla.LinearOperator):
 
     def _solve_like(self, b, out, solve_columns, rows, solve_imaginary=None):
         """Apply ``solve_columns`` to b of ``rows`` rows; the result has b's shape and lies where b does, and has its dtype
-        where that is floating. A float32 b may have an ``out`` of float64."""
+        where that is floating. A float32 b may have an ``out`` of float64, one of complex64 an ``out`` of complex128."""
         on_device = device.holds(b)
         given = device.asarray(b) if on_device else as_array(b, "b")
         if given.dtype.kind == "c":
             real = self._solve_real(given.real.copy(), solve_columns, rows, on_device)
             imaginary = self._solve_real(given.imag.copy(), solve_imaginary or solve_columns, rows, on_device)
             x = real + 1j * imaginary if on_device else as_complex(real, imaginary)
-            return deliver(x, real.shape, out, on_device)
-        x = self._solve_real(given, solve_columns, rows, on_device)
-        narrow = given.dtype == np.float32 and (out is None or _dtype_of(out, on_device) == np.float32)
-        return deliver(x.astype(np.float32) if narrow else x, x.shape, out, on_device)
+        else:
+            x = self._solve_real(given, solve_columns, rows, on_device)
+        return deliver(as_narrow(x, given.dtype, out, on_device), x.shape, out, on_device)
 
     def _solve_vector(self, solve, b):
         """The solution for a vector as the core takes it, or None for any other b: a microsecond beside the core's work, not four.
@@ -236,6 +236,12 @@ def norm_of_inverse(solve, adjoint, n, dtype=DOUBLE):
         X = np.zeros((n, 3), dtype)
         X[columns, np.arange(3)] = 1
     return estimate
+
+
+def as_narrow(x, dtype, out, on_device=False):
+    """x in single precision where a right-hand side of ``dtype`` is, unless ``out`` is wider."""
+    narrow = dtype in SINGLE and (out is None or _dtype_of(out, on_device) == dtype)
+    return x.astype(dtype.type) if narrow else x
 
 
 def deliver(x, shape, out, on_device=False):

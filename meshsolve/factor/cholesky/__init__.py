@@ -284,7 +284,7 @@ class CholeskyFactor(Factor):
 
         Returns
         -------
-        x : array of b's shape; float32 where b is, else float64 (complex128 for complex b or values)
+        x : array of b's shape; float32 or complex64 where b is, else float64 (complex128 for complex b, or complex values of a real one)
 
         Raises
         ------

@@ -17,10 +17,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr, as_csr, as_rhs, is_auto, is_complex, one_of, thread_count
+from meshsolve.arrays import Csr, as_array, as_csr, as_rhs, is_auto, is_complex, one_of, thread_count
 from meshsolve.device_arrays import on_device
 from meshsolve.errors import ConvergenceWarning, InvalidInputError, OutOfMemoryError
-from meshsolve.factor.base import DOUBLE, Factor, deliver, norm_of_inverse, solve_near_one, values_in
+from meshsolve.factor.base import DOUBLE, Factor, as_narrow, deliver, norm_of_inverse, solve_near_one, values_in
 from meshsolve.factor.glu import analysis as front_end
 from meshsolve.factor.glu.columns_cuda import DeviceColumns
 from meshsolve.factor.glu.cuda import DeviceMatrix, DeviceValues
@@ -288,7 +288,7 @@ class LUFactor(Factor):
 
         Returns
         -------
-        x : array of b's shape; float32 where b is and A is real, else float64 or complex128
+        x : array of b's shape; complex64 where b is, float32 where b is and A is real, else float64 or complex128
 
         Raises
         ------
@@ -334,9 +334,11 @@ class LUFactor(Factor):
         return self._refine_always or not self._growth < UNBOUNDED
 
     def _solve_complex(self, b, trans, out):
-        columns, shape = as_rhs(b, self.shape[0], dtype=np.complex128)
+        given = as_array(b, "b")
+        columns, shape = as_rhs(given, self.shape[0], dtype=np.complex128)
         x = self._solve_columns(columns.conj() if trans == "H" else columns, trans != "N")
-        return deliver(x.conj() if trans == "H" else x, shape, out)
+        x = x.conj() if trans == "H" else x
+        return deliver(as_narrow(x, given.dtype, out) if given.dtype.kind == "c" else x, shape, out)
 
     def _solve_columns(self, columns, transposed):
         factor = self._factor
