@@ -18,6 +18,8 @@ from typing import Any
 from meshsolve.errors import InvalidInputError
 
 logger = logging.getLogger("meshsolve")
+PHASES = ("read", "patches", "matching", "order", "symbolic", "assemble", "numeric")        # told in this order, others behind them
+SIZES = ("nnz_A", "nnz_L", "flops", "bytes")        # 0 where they have no meaning, as the operations of a factor that is drawn
 REPEATED = ("assemble", "numeric", "solve")        # phases that a flow runs at each step
 _progress: contextvars.ContextVar[Any] = contextvars.ContextVar("meshsolve_progress", default=None)
 
@@ -62,18 +64,19 @@ class Report:
         return {"seconds": dict(self.seconds), "facts": dict(self.facts)}
 
     def __str__(self):
-        rows = [(name, f"{seconds:.4f} s", self._per_step(name)) for name, seconds in dict(self.seconds).items()]
-        rows += [(name, _readable(name, value), "") for name, value in dict(self.facts).items() if value is not None]
+        facts, seconds = dict(self.facts), dict(self.seconds)
+        names = sorted(seconds, key=lambda name: PHASES.index(name) if name in PHASES else len(PHASES))
+        told, steps = _readable_time(sum(seconds.values())), facts.get("steps", 1)
+        rows = [(name, told(seconds[name]), f"  {told(seconds[name] / steps)} a step" if steps > 1 and name in REPEATED else "")
+                for name in names]
+        rows += [(name, _readable(name, value), "") for name, value in facts.items() if value is not None and (name not in SIZES or value)]
         width = max(len(name) for name, _, _ in rows)
         return "\n".join(f"{name:<{width}}  {value:>14}{note}" for name, value, note in rows)
 
-    def _per_step(self, phase):
-        steps = self.facts.get("steps", 1)
-        return f"  {self.seconds[phase] / steps:.4f} s a step" if steps > 1 and phase in REPEATED else ""
-
     def __repr__(self):
         total = sum(self.seconds.values())
-        return f"Report({', '.join(self.seconds)}: {total:.4f} s, nnz_L={self.facts['nnz_L']})"
+        size = f", nnz_L={self.facts['nnz_L']}" if self.facts["nnz_L"] else ""
+        return f"Report({', '.join(self.seconds)}: {total:.4f} s{size})"
 
 
 class _Phase:
@@ -95,9 +98,14 @@ class _Phase:
         logger.debug("%s: %.6f s", self._name, seconds)
 
 
+def _readable_time(total):
+    """How seconds are told where all are ``total`` together: the same unit for each phase."""
+    return (lambda seconds: f"{1e3 * seconds:.3f} ms") if total < 1 else (lambda seconds: f"{seconds:.4f} s")
+
+
 def _readable(name, value):
     if name == "bytes":
-        return f"{value / 2**20:.1f} MiB"
+        return f"{value / 2**20:.1f} MiB" if value >= 2**20 else f"{value / 2**10:.1f} KiB"
     if name == "flops":
         return f"{value:.4g}"
     if isinstance(value, float):

@@ -49,7 +49,7 @@ def solve_indefinite(A, b, rtol, threads=None):
             break
         y, info = iterate(M, b, K, x, rtol, 0.0, LONGEST, threads=threads, patience=PATIENCE)
         told.append(_account(K, info))
-        for phase, spent in K.report.seconds.items():
+        for phase, spent in (K.report.seconds | info.report.seconds).items():        # K's solves are a part of the iteration's
             seconds[phase] = seconds.get(phase, 0.0) + spent
         if best is None or _worst(info) <= _worst(best):
             x, best = y, info

@@ -94,12 +94,15 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
     b = _in_double(b)
     rtol, place, threads = as_number(rtol, "rtol"), place_for(device, A, b), thread_count(threads)
     if method == "parac":
-        return _solve_parac(as_symmetric(A), b, rtol, threads, place)
-    if method == "ildl":
-        return _solve_ildl(A, b, rtol, threads, device)
-    if method == "lu" or (method == "auto" and is_complex(A)):
-        return _solve_lu(A, b, rtol, threads, device, place)
-    return _solve_symmetric(A, b, method, rtol, threads, device, place)
+        x, info = _solve_parac(as_symmetric(A), b, rtol, threads, place)
+    elif method == "ildl":
+        x, info = _solve_ildl(A, b, rtol, threads, device)
+    elif method == "lu" or (method == "auto" and is_complex(A)):
+        x, info = _solve_lu(A, b, rtol, threads, device, place)
+    else:
+        x, info = _solve_symmetric(A, b, method, rtol, threads, device, place)
+    info.report.facts["method"] = info.method
+    return x, info
 
 
 def _solve_symmetric(A, b, method, rtol, threads, device, place):

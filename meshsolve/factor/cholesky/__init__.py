@@ -67,7 +67,7 @@ class CholeskyFactor(Factor):
         self._values, self._constraint, self._place = values, values.constraint, values.place
         self.report = Report(threads=self.threads, nnz_A=values.nnz, nnz_L=symbolic.nnz, flops=symbolic.flops)
         self.report.merge(symbolic.report)
-        self.report.facts["device"] = values.place
+        self.report.facts.update(threads=self.threads, device=values.place)          # the analysis may have had others
         with self._errors("the Cholesky factorization"):
             self._null_space = ConstantNullSpace(symbolic, values.place)
             self._factor = engine(symbolic, precision, self.threads)

@@ -314,8 +314,9 @@ def _complete(M, matched, ordering, rows, asked, report, choices, threads, there
     half = (M.nnz + M.n) / 2
     most_flops = max(FEW_FLOPS, FLOPS_PER_ENTRY * half)
     plan = complete_plan(M, matched, ordering, report, threads, np.inf if asked else most_flops, rows)
-    report.facts.update(nnz_A=M.nnz, complete_nnz=plan.nnz, complete_flops=plan.flops)
+    report.facts["nnz_A"] = M.nnz
     if not asked and plan.flops > most_flops and plan.nnz > FEW_NONZEROS * half:
+        report.facts.update(complete_nnz=plan.nnz, complete_flops=plan.flops)
         return None
     with report.phase("symbolic"):
         return _device_complete(plan, choices.dtype) if there else CompleteCore(plan, choices.dtype, threads)

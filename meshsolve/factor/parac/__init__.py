@@ -150,7 +150,9 @@ def parac(L, ordering="auto", samples="auto", rhs=1, seed=0, dtype=np.float64, t
             graph.gather_neighbours()
     else:
         chosen = order.resolve(ordering, Csr(M.n, M.indptr, M.indices, diagonal=True), seed=seed, threads=threads)
+        place = {name: report.facts[name] for name in ("threads", "device")}           # an order may be made elsewhere
         report.merge(chosen.report)
+        report.facts.update(place)
         perm, ordering = np.ascontiguousarray(chosen.perm, np.int32), chosen.method
     by_levels = ordering in ("nnz_sort", "random")
     with report.phase("numeric"):

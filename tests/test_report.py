@@ -1,0 +1,87 @@
+"""Reports as people read them: phases in their order, what has no meaning left out, the same numbers for machines."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from kernel_harness.harness import Harness
+
+import meshsolve as ms
+from meshsolve import device
+from meshsolve.report import Report
+
+N = 64
+A = ms.datasets.grid2d(8, 8, boundary="dirichlet")
+L = ms.datasets.grid2d(8, 8)
+U = sp.csr_array(A + sp.diags_array(np.full(N - 1, 0.3), offsets=1))
+K = sp.csr_array(A - 2.5 * sp.eye_array(N))
+LEAST = {"seconds", "nnz_A", "nnz_L", "flops", "bytes", "threads", "device", "ordering"}
+FACTORS = {
+    "cholesky": (lambda **k: ms.cholesky(A, **k), True), "lu": (lambda **k: ms.lu(U, **k), True), "ldl": (lambda **k: ms.ildl(K, None, **k), True),
+    "incomplete": (lambda **k: ms.ildl(K, 1, **k), False), "parac": (lambda **k: ms.parac(L, **k), False),
+    "parac in an order": (lambda **k: ms.parac(L, "amd", **k), False),
+}
+
+
+def lines(report):
+    return {line.split()[0]: line for line in str(report).splitlines()}
+
+
+@pytest.mark.parametrize("name", FACTORS)
+def test_what_a_factor_tells(name):
+    make, counts_operations = FACTORS[name]
+    F = make(threads=2)
+    F.solve(np.zeros(N))
+    told, facts = lines(F.report), F.report.as_dict()
+    assert facts.keys() >= LEAST
+    assert ("flops" in told) == counts_operations == (facts["flops"] > 0)
+    assert {"nnz_A", "nnz_L", "bytes", "threads", "device", "ordering", "numeric", "solve"} <= told.keys()
+    assert told["threads"].split()[1] == "2" and facts["threads"] == 2
+    phases = [p for p in told if p in F.report.seconds]
+    assert phases == [p for p in ("matching", "order", "symbolic", "numeric", "solve") if p in F.report.seconds]
+    assert not {"complete_nnz", "complete_flops"} & told.keys()
+
+
+@pytest.mark.parametrize("method, M", [("cholesky", A), ("lu", U), ("ildl", K), ("parac", L)])
+def test_what_solve_tells(method, M):
+    b = np.arange(N) - (N - 1) / 2
+    info = ms.solve(M, b, method=method)[1]
+    told = lines(info.report)
+    assert told["method"].split()[1] == info.method == info.report.facts["method"]
+    assert ("flops" in told) == (method != "parac") and info.report.seconds["solve"] > 0
+
+
+def test_iterations_have_no_factor_to_tell_of():
+    report = ms.cg(L, np.arange(N) - (N - 1) / 2)[1].report
+    assert lines(report).keys() == {"solve", "nnz_A", "threads", "device"} and "nnz_L" not in repr(report)
+    assert report.as_dict().keys() >= LEAST
+
+
+def test_an_iteration_takes_the_time_that_it_takes():
+    """Not that of the preconditioner alone."""
+    M = sp.csr_array(ms.datasets.grid2d(60, 60, boundary="dirichlet") - 2.5 * sp.eye_array(3600))
+    report = ms.solve(M, np.ones((3600, 4)), method="ildl")[1].report
+    factor = ms.ildl(M, None)
+    factor.solve(np.ones((3600, 4)))
+    assert report.seconds["solve"] > 1.5 * factor.report.seconds["solve"]
+
+
+def test_a_factor_tells_of_its_own_threads_and_device():
+    F = ms.analyze(A, threads=2).factor(A, threads=1)
+    assert F.report.facts["threads"] == F.threads == 1
+    with device.use(Harness()):
+        for ordering in ("amd", "rounds"):
+            assert ms.parac(L, ordering, device="cuda").report.facts["device"] == "cuda"
+
+
+def test_units_suit_the_numbers():
+    report = Report(bytes=2000, steps=2)
+    report.add("solve", 1.23e-4)
+    report.add("order", 2e-5)
+    told = lines(report)
+    assert list(told) == ["order", "solve", "bytes", "threads", "device", "steps"]
+    assert "0.020 ms" in told["order"] and "0.123 ms" in told["solve"] and "0.062 ms a step" in told["solve"] and "2.0 KiB" in told["bytes"]
+    report.add("numeric", 100)
+    report.facts["bytes"] = 3 * 2**20
+    told = lines(report)
+    assert list(told)[:3] == ["order", "numeric", "solve"]
+    assert "100.0000 s  50.0000 s a step" in told["numeric"] and "0.0001 s" in told["solve"] and "3.0 MiB" in told["bytes"]
