@@ -25,6 +25,7 @@ struct Dense {
   void (*extend_add)(Int begin, Int end, Int m, const T* X, const int* to, T* Y, Int ldy, Int origin);
   // Column x of a factor and k columns v, all of m rows, by k rotations of four numbers each: see dense_rotate.inl.
   void (*rotate)(Int m, Int k, const T* rotations, T* x, T* const* v);
+  void (*rotate_hyperbolic)(Int m, Int k, const T* rotations, T* x, T* const* v);
   const char* isa;
 };
 

@@ -204,8 +204,8 @@ void add_rows(Int s, Int count, const int* to, Int c, const T* from, T* Y, T* U)
 
 template <class T>
 constexpr Dense<T> kernels(const char* isa) {
-  return {trapezoid<T>, fresh_trapezoid<T>, panel<T>, trsm_rlt<T>, forward<T>, forward_at<T>, backward<T>, add_rows<T>, extend_add<T>, rotate<T>,
-          isa};
+  return {trapezoid<T>, fresh_trapezoid<T>, panel<T>, trsm_rlt<T>, forward<T>, forward_at<T>, backward<T>, add_rows<T>, extend_add<T>,
+          rotate<false, T>, rotate<true, T>, isa};
 }
 
 }  // namespace

@@ -318,7 +318,11 @@ def long_steps():
     solid, dense = datasets.grid3d(18, boundary="dirichlet"), sp.csr_array(rng.standard_normal((1000, 1000)) + 1j)
     incomplete, sampled = ms.ildl(solid, fill_level=12, droptol=0, threads=1), ms.parac(solid, samples=300, threads=1)
     many, M = np.ones((solid.shape[0], 3000)), as_csr(solid)
+    square, columns = rng.standard_normal((1800, 1800)), rng.standard_normal((1000, 800))
+    large, larger = (ms.cholesky(square[:n] @ square[:n].T + n * np.eye(n), threads=1) for n in (1000, 1800))
     return {
+        "rotations of a large front": lambda: large.update(columns),
+        "the inverse of a large front": larger.inverse_diagonal,
         "the rows of U above its blocks": lambda: blocks.U,
         "rows of similar patterns": lambda: ms.ildl(scattered, fill_level=0, blocking="BR", ordering="natural", threads=1),
         "a left-looking factorization": lambda: ms.lu(dense, engine="columns", threads=1),
@@ -333,7 +337,7 @@ def steps():
     return long_steps()
 
 
-@pytest.mark.parametrize("name", ["the rows of U above its blocks", "rows of similar patterns", "a left-looking factorization",
+@pytest.mark.parametrize("name", ["rotations of a large front", "the inverse of a large front", "the rows of U above its blocks", "rows of similar patterns", "a left-looking factorization",
                                   "the backward error of many columns", "an incomplete factor applied to many columns",
                                   "a sampled factor applied to many columns"])
 def test_ctrl_c_is_heard_within_a_long_step(steps, name):

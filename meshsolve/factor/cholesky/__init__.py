@@ -22,7 +22,7 @@ from meshsolve.factor.cholesky import inverse
 from meshsolve.factor.cholesky.host import HostFactor
 from meshsolve.factor.cholesky.refine import refine
 from meshsolve.factor.cholesky.singular import ConstantNullSpace
-from meshsolve.factor.cholesky.update import as_columns, free_part
+from meshsolve.factor.cholesky.update import as_columns, coupled, free_part
 from meshsolve.factor.cholesky.values import DeviceValues, Values
 from meshsolve.factor.sharing import changes, reads, reads_in_turn
 from meshsolve.report import Report
@@ -156,7 +156,8 @@ class CholeskyFactor(Factor):
         ------
         NotPositiveDefiniteError
             A - C C^T is not positive definite, to working precision. That shows on the way: the factor of A is made again by a
-            numeric phase.
+            numeric phase. Where earlier updates have made weights so large that A itself is not definite in rounding, that
+            fails, the factor is lost, and solves say so until the next refactorization.
         """
         return self._rotate(C, down=True)
 
@@ -168,7 +169,7 @@ class CholeskyFactor(Factor):
         if constraint is not None and not constraint.alone:
             columns, fixed = free_part(columns, constraint)
             if fixed.nnz:
-                coupling = constraint.coupling + (-1 if down else 1) * (columns @ fixed.T).tocsr()
+                coupling = coupled(constraint.coupling, columns, fixed, down)
         with self.report.phase("update"):
             self._rotate_free(columns, down)
         if coupling is not None:

@@ -27,7 +27,8 @@ void bind_factor(nb::module_& m, const char* name) {
         return f.update(C, down, threads);
       }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "down"_a, "threads"_a)
       .def("outside", [](const Factor& f, In<int64_t> indptr, In<int32_t> indices, In<double> data) {
-        const auto [row, column] = f.outside(columns_of(indptr, indices, data));
+        const cholesky::SparseColumns C = columns_of(indptr, indices, data);
+        const auto [row, column] = released([&] { return f.outside(C); });
         return nb::make_tuple(row, column);
       }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert())
       .def("solve", [](const Factor& f, const std::string& system, Block<const double> B, Block<double> X, int threads) {
@@ -47,6 +48,7 @@ void bind_factor(nb::module_& m, const char* name) {
       .def("inverse_on_matrix", [](const Factor& f, int64_t nnz, int threads) {
         return to_numpy(released([&] { return f.inverse_on_matrix(nnz, threads); }));
       }, "nnz"_a, "threads"_a)
+      .def("inverse_scalars", &Factor::inverse_scalars, "threads"_a)
       .def("diagonal", [](const Factor& f) { return to_numpy(f.diagonal()); })
       .def("norm1", &Factor::norm1)
       .def("matrix", [](const Factor& f, int64_t nnz) { return to_numpy(f.matrix(nnz)); }, "nnz"_a)

@@ -52,6 +52,7 @@ class Factor {
   // Diagonal of A^-1 in the caller's numbering; its entries where A has some, placed like matrix().
   std::vector<double> inverse_diagonal(int threads) const;
   std::vector<double> inverse_on_matrix(int64_t nnz, int threads) const;
+  int64_t inverse_scalars(int threads) const;       // that these two take beside their results
   // Values on the analysed pattern, `nnz` of them, from which the same factor comes: those that are never read are zeros.
   std::vector<double> matrix(int64_t nnz) const;
   int64_t nbytes() const;
@@ -60,7 +61,7 @@ class Factor {
 
  private:
   int32_t run(const T* values, int threads);
-  int32_t rotate_in(const PermutedColumns& C, T sign);
+  int32_t rotate_in(const PermutedColumns& C, bool down);
   template <class Visit> void each_column(int32_t s, Visit&& visit) const;
 
   std::shared_ptr<const fronts::AssemblyTree> tree_;

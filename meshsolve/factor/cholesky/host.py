@@ -55,16 +55,20 @@ class HostFactor:
         row, column = self._factor.outside(*columns)
         if row >= 0:
             raise PatternMismatchError.at(row, column)
-        added = None
-        if self._keep:
-            product = (C @ C.T).tocsr()
-            product.sort_indices()
-            added = values_in(self._pattern, Csr(product.shape[0], product.indptr.astype(np.int64), product.indices, product.data))
+        changed = self._changed_by(C, down) if self._keep else None         # before the factor is: memory may run out
         if self._factor.update(*columns, down, self._threads) >= 0:
             return False
         if self._keep:
-            self._matrix.data += -added if down else added
+            self._matrix.data = changed
         return True
+
+    def _changed_by(self, C, down):
+        """Values of A + C C^T, or A - C C^T, in the pattern."""
+        product = (C @ C.T).tocsr()
+        product.sort_indices()
+        indptr, indices = product.indptr.astype(np.int64), product.indices.astype(np.int32)
+        added = values_in(self._pattern, Csr(len(indptr) - 1, indptr, indices, product.data))
+        return self._matrix.data - added if down else self._matrix.data + added
 
     def solve(self, system, columns):
         """A^-1 B in the order of the pattern, L^-1 B or L^-T B in the permuted one."""
@@ -108,8 +112,7 @@ class HostFactor:
         return sp.csr_array((values, P.indices.copy(), P.indptr.copy()), shape=(P.n, P.n))
 
     def _ensure_squares(self):
-        scalars = 2 * self._tree.work_scalars(self._threads)                # of update matrices with both triangles
-        ensure_memory(self._itemsize * scalars, "the selected inversion")
+        ensure_memory(self._itemsize * self._factor.inverse_scalars(self._threads), "the selected inversion")
 
     def norm1(self):
         return self._factor.norm1()

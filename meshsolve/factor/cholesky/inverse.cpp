@@ -3,7 +3,7 @@
 //   W = L_RJ L_JJ^-1,   Z_RJ = -Z_RR W,   Z_JJ = L_JJ^-T L_JJ^-1 - Z_JR W,
 // where Z_RR is a part of the parent's rows: the multifrontal method upside down. A parent hands to each child what that needs, and
 // forgets the rest. Sources: Takahashi, Fagan and Chin 1973; Erisman and Tinney 1975; Campbell and Davis 1995 (multifrontal).
-// About three times the operations of the factorization; memory: its update matrices as squares.
+// About three times the operations of the factorization; memory: its update matrices as squares, and the square of the front at hand.
 #include <algorithm>
 
 #include "cholesky.hpp"
@@ -32,7 +32,10 @@ void clear(int64_t rows, int64_t columns, T* A, int64_t lda) {
 template <class F>
 void each_tile(int threads, int64_t columns, F&& f) {
   for_range(threads, columns, threads > 1 ? tile : columns, [&](int64_t b, int64_t e, int) {
-    for (int64_t j = b; j < e; j += tile) f(j, std::min(tile, e - j));
+    for (int64_t j = b; j < e; j += tile) {
+      interrupt::poll();
+      f(j, std::min(tile, e - j));
+    }
   });
 }
 
@@ -73,16 +76,25 @@ void invert_step(const Step<const T>& L, const Square<T>& Z, Buffer<T>& space, i
     for (int64_t i = j + 1; i < w; ++i) *Z.at(c + j, c + i) = *Z.at(c + i, c + j);
 }
 
-// Squares that fronts hand to their children and that these have not taken yet: the last one is taken first.
+// What a worker needs for a front of w pivots and u further rows: the square, and for each step of pivots what invert_step() takes.
+struct Room {
+  int64_t square = 0, space = 0;
+  int64_t scalars() const { return square + space; }
+  void hold(const PanelShape& shape) {
+    const int64_t w = std::min(shape.width(), shape.pivots);
+    square = std::max(square, fronts::leading_dimension(shape.height) * shape.height);
+    space = std::max(space, w * (w + shape.height));
+  }
+};
+
+// Squares that fronts hand to their children and that these have not taken yet: the last one is taken first. In a subtree these are
+// fewer than the update matrices that the factorization keeps there, which the schedule has counted.
 template <class T>
 class Stack {
  public:
-  T* push(int64_t size) {
-    if (used_ + size > space_.size()) {
-      Buffer<T> larger(std::max(2 * space_.size(), used_ + size));
-      std::copy_n(space_.data(), used_, larger.data());
-      space_ = std::move(larger);
-    }
+  T* push(int64_t size, const fronts::Schedule& plan) {
+    const auto& stacks = plan.stacks;
+    if (!space_.data()) space_ = Buffer<T>::without_pages(stacks.scalars(fronts::squares, 0) + stacks.scalars(fronts::squares, 1));
     return space_.data() + std::exchange(used_, used_ + size);
   }
   const T* pop(int64_t size) { return space_.data() + (used_ -= size); }
@@ -107,7 +119,7 @@ class Inverse {
     interrupt::begin(tree_.count());
     fronts::top_down(plan_, threads_, [&](int32_t s, int worker) {
       const PanelShape shape = panel_shape(tree_, s);
-      if (s % 256 == 0 || shape.wide()) interrupt::poll();
+      if (s % 32 == 0 || shape.height > 64) interrupt::poll();
       Worker& mine = workers_[worker];
       const int64_t ld = fronts::leading_dimension(shape.height);
       const Square<T> Z{shape.height, ld, at_least(mine.square, ld * shape.height)};
@@ -139,7 +151,7 @@ class Inverse {
   void hand(int32_t child, const Square<T>& Z, Worker& mine, bool above) {
     const int64_t u = tree_.updates(child);
     if (above) handed_[child] = Buffer<T>(u * u);
-    T* to = above ? handed_[child].data() : mine.stack.push(u * u);
+    T* to = above ? handed_[child].data() : mine.stack.push(u * u, plan_);
     const int32_t* const rows = tree_.relative_rows(child);
     for (int64_t j = 0; j < u; ++j, to += u) {
       const T* const column = Z.at(0, rows[j]);
@@ -158,6 +170,18 @@ class Inverse {
 };
 
 }  // namespace
+
+template <class T>
+int64_t Factor<T>::inverse_scalars(int threads) const {
+  const auto plan = fronts::plan_of(*tree_, threads);
+  Room any, in_tasks;                          // of one worker, who takes those above the subtrees too, and of the others
+  for (int32_t s = 0; s < tree_->count(); ++s) {
+    const PanelShape shape = panel_shape(*tree_, s);
+    any.hold(shape);
+    if (!std::binary_search(plan->top.begin(), plan->top.end(), s)) in_tasks.hold(shape);
+  }
+  return fronts::work_scalars(*tree_, threads, fronts::squares) + any.scalars() + (threads - 1) * in_tasks.scalars();
+}
 
 template <class T>
 std::vector<double> Factor<T>::inverse_diagonal(int threads) const {
@@ -185,6 +209,8 @@ std::vector<double> Factor<T>::inverse_on_matrix(int64_t nnz, int threads) const
   return x;
 }
 
+template int64_t Factor<double>::inverse_scalars(int) const;
+template int64_t Factor<float>::inverse_scalars(int) const;
 template std::vector<double> Factor<double>::inverse_diagonal(int) const;
 template std::vector<double> Factor<float>::inverse_diagonal(int) const;
 template std::vector<double> Factor<double>::inverse_on_matrix(int64_t, int) const;

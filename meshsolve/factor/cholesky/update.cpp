@@ -1,6 +1,7 @@
 // The factor of A + C C^T or A - C C^T from that of A, for a C of few columns: only the fronts on the ways from the rows of C to the
 // roots change, by one rotation for each of their columns and each column of C.
 // Sources: Gill, Golub, Murray and Saunders 1974, method C1; Davis and Hager 1999 (paths in the tree), 2001 (many columns at once).
+// Stable downdates: Bojanczyk, Brent, van Dooren and de Hoog 1987 (mixed form).
 // O(entries of L in these columns) time for each column of C. No pattern changes: C C^T has to lie in the analysed one.
 #include <algorithm>
 #include <cmath>
@@ -34,34 +35,82 @@ int32_t front_of(const AssemblyTree& tree, int32_t column) {
 
 Columns permuted(const AssemblyTree& tree, const SparseColumns& C) {
   Columns out{{C.ptr, C.ptr + C.count + 1}, {}};
+  out.entry.reserve(C.ptr[C.count]);
   const int32_t* const iperm = tree.symbolic->analysis.iperm.data();
   for (int64_t p = 0; p < C.ptr[C.count]; ++p) out.entry.emplace_back(iperm[C.row[p]], C.value[p]);
   for (int64_t q = 0; q < C.count; ++q) std::sort(out.entry.begin() + C.ptr[q], out.entry.begin() + C.ptr[q + 1]);
   return out;
 }
 
-// f(position in the values of the matrix, entry of C C^T) for the lower half of one column's square. Returns the first pair of rows that
-// the pattern lacks, or {-1, -1}.
-template <class F>
-std::pair<int32_t, int32_t> each_product(const AssemblyTree& tree, const Columns& C, int64_t q, F&& f) {
-  for (auto a = C.begin(q); a != C.end(q); ++a) {
-    const int32_t j = a->first, s = front_of(tree, j);
-    const int64_t w = tree.pivots(s);
-    std::vector<int32_t> found;
-    for (int64_t p = tree.entry_ptr[j]; p < tree.entry_ptr[j + 1]; ++p) {
-      const int64_t r = tree.entry_row.data()[p];
-      const int32_t i = r < w ? tree.first(s) + static_cast<int32_t>(r) : tree.rows(s)[r - w];
-      const auto b = std::lower_bound(a, C.end(q), std::pair{i, -std::numeric_limits<double>::infinity()});
-      if (b == C.end(q) || b->first != i) continue;
-      found.push_back(i);
-      f(p, a->second * b->second);
-    }
-    if (static_cast<int64_t>(found.size()) == C.end(q) - a) continue;
-    for (auto b = a; b != C.end(q); ++b)
-      if (std::find(found.begin(), found.end(), b->first) == found.end()) return {b->first, j};
+// The entries of C C^T by their places among the values of the matrix. Those of a column of A have no order by rows, so each of them is
+// looked up in the column of C: by bisection, or in a table where that column is long.
+class Products {
+ public:
+  Products(const AssemblyTree& tree, const Columns& C) : tree_(tree), C_(C) {
+    for (int64_t q = 0; q < C.count() && table_.empty(); ++q)
+      if (is_long(q)) table_.assign(tree.n(), 0.0);
   }
-  return {-1, -1};
-}
+
+  // f(place, entry) for the lower half of the square of column q. Returns the first pair of rows that the pattern lacks, or {-1, -1};
+  // where it lacks none, nothing is allocated and nothing thrown.
+  template <class F>
+  std::pair<int32_t, int32_t> each(int64_t q, F&& f) {
+    if (is_long(q))
+      for (auto e = C_.begin(q); e != C_.end(q); ++e) table_[e->first] = e->second;
+    std::pair<int32_t, int32_t> missing{-1, -1};
+    for (auto a = C_.begin(q); a != C_.end(q) && missing.first < 0; ++a) {
+      int64_t left = C_.end(q) - a;
+      each_in_column(q, a, [&](int64_t p, int32_t, double value) {
+        f(p, a->second * value);
+        --left;
+      });
+      if (left > 0) missing = {first_missing(q, a), a->first};
+    }
+    if (is_long(q))
+      for (auto e = C_.begin(q); e != C_.end(q); ++e) table_[e->first] = 0;
+    return missing;
+  }
+
+ private:
+  using Entry = decltype(std::declval<const Columns&>().begin(0));
+
+  bool is_long(int64_t q) const { return C_.end(q) - C_.begin(q) > 32; }
+
+  // Of row i in column q from `a` on; 0, which no entry is, where it has none.
+  double value(int64_t q, Entry a, int32_t i) const {
+    if (is_long(q)) return table_[i];
+    const auto b = std::lower_bound(a, C_.end(q), std::pair{i, -std::numeric_limits<double>::infinity()});
+    return b != C_.end(q) && b->first == i ? b->second : 0;
+  }
+
+  // visit(place, row, entry of C) for the entries of A in the column of `a`, where column q of C has that row too.
+  template <class Visit>
+  void each_in_column(int64_t q, Entry a, Visit&& visit) const {
+    const int32_t j = a->first, s = front_of(tree_, j), first = tree_.first(s);
+    const int64_t w = tree_.pivots(s);
+    const int32_t* const rows = tree_.rows(s);
+    for (int64_t p = tree_.entry_ptr[j]; p < tree_.entry_ptr[j + 1]; ++p) {
+      const int64_t r = tree_.entry_row.data()[p];
+      const int32_t i = r < w ? first + static_cast<int32_t>(r) : rows[r - w];
+      if (const double x = value(q, a, i); x != 0) visit(p, i, x);
+    }
+  }
+
+  int32_t first_missing(int64_t q, Entry a) const {
+    std::vector<int32_t> found;
+    each_in_column(q, a, [&](int64_t, int32_t i, double) { found.push_back(i); });
+    std::sort(found.begin(), found.end());
+    for (const int32_t i : found) {
+      if (a->first != i) break;
+      ++a;
+    }
+    return a->first;
+  }
+
+  const AssemblyTree& tree_;
+  const Columns& C_;
+  std::vector<double> table_;                  // (n): the long column at hand
+};
 
 // Ascending: the fronts that hold a row of C, and all above them.
 std::vector<int32_t> ways_up(const AssemblyTree& tree, const Columns& C) {
@@ -92,7 +141,8 @@ struct Arrived {
 template <class T>
 class Ascent {
  public:
-  Ascent(const AssemblyTree& tree, const Columns& C) : tree_(tree), C_(C), ways_(ways_up(tree, C)), inbox_(ways_.size()), begins_(ways_.size()) {
+  Ascent(const AssemblyTree& tree, const Columns& C)
+      : tree_(tree), C_(C), ways_(ways_up(tree, C)), inbox_(ways_.size()), begins_(ways_.size()) {
     for (int32_t q = 0; q < C.count(); ++q)
       if (C.begin(q) != C.end(q)) begins_[index(front_of(tree, C.begin(q)->first))].push_back(q);
   }
@@ -148,27 +198,37 @@ class Ascent {
   std::vector<std::vector<int32_t>> begins_;                              // columns of C
 };
 
-// Takes what has arrived into a front, column by column. left[q]: the determinant that column q of C leaves, over that before.
+// Takes what has arrived into a front, column by column. left[q]: what a downdate by column q leaves of the determinant, in parts.
 template <class T>
 class Rotations {
  public:
-  Rotations(const Columns& C, T sign) : sign_(sign), left_(C.count(), 1.0) {}
+  Rotations(const Columns& C, bool down) : down_(down), left_(C.count(), 1.0) {}
 
   // The first column without a pivot, or -1.
   int64_t take_in(const PanelShape& shape, T* panel, Arrived<T>& here) {
+    const auto apply = down_ ? dense<T>().rotate_hyperbolic : dense<T>().rotate;
     for (int64_t k = 0; k < shape.steps(); ++k) {
       const Step<T> step = shape.step(panel, k);
       for (int64_t j = step.column; j < step.column + step.width; ++j) {
         T* const x = step.column_at(j - step.column);
         if (!plan(x[j], j, here)) return j;
-        if (!columns_.empty())
-          dense<T>().rotate(shape.height - j - 1, columns_.size(), numbers_.data(), x + j + 1, columns_.data());
+        const Int below = shape.height - j - 1, count = columns_.size();
+        if (count > 0) apply(below, count, numbers_.data(), x + j + 1, columns_.data());
+        listen(below * count);
       }
     }
     return -1;
   }
 
  private:
+  static constexpr int64_t often = 1 << 17;    // numbers that are rotated between two looks at Ctrl-C, about 100 us
+
+  void listen(int64_t numbers) {
+    if ((since_ += numbers) < often) return;
+    since_ = 0;
+    interrupt::poll();
+  }
+
   // The rotations that make row j of what has arrived zero, and the new pivot.
   bool plan(T& pivot, int64_t j, Arrived<T>& here) {
     columns_.clear();
@@ -176,33 +236,46 @@ class Rotations {
     for (size_t k = 0; k < here.which.size(); ++k) {
       T* const v = here.column(k);
       if (v[j] == 0) continue;
-      const T square = pivot * pivot + sign_ * (v[j] * v[j]);
-      if (!(square > 0 && square - square == 0)) return false;
-      const T root = std::sqrt(square), c = root / pivot, s = v[j] / pivot;
-      double& left = left_[here.which[k]];
-      left *= static_cast<double>(c) * static_cast<double>(c);
-      if (!(left > smallest_left<T>)) return false;
-      pivot = root;
-      numbers_.insert(numbers_.end(), {1 / c, sign_ * s / c, c, -s});
+      if (!(down_ ? plan_down(pivot, v[j], left_[here.which[k]]) : plan_up(pivot, v[j]))) return false;
       columns_.push_back(v + j + 1);
     }
     return true;
   }
 
-  const T sign_;
+  // No square is formed that could vanish or overflow where the result does not.
+  bool plan_up(T& pivot, T v) {
+    const T root = std::hypot(pivot, v), c = pivot / root, s = v / root;
+    if (!(root * root <= std::numeric_limits<T>::max())) return false;          // the matrix itself holds that
+    pivot = root;
+    numbers_.insert(numbers_.end(), {c, s, c, -s});
+    return true;
+  }
+
+  bool plan_down(T& pivot, T v, double& left) {
+    const T t = v / pivot, square = (1 - t) * (1 + t);
+    left *= static_cast<double>(square);
+    if (!(square > 0 && left > smallest_left<T>)) return false;
+    const T c = std::sqrt(square);
+    pivot *= c;
+    numbers_.insert(numbers_.end(), {1 / c, -t / c, c, -t});
+    return true;
+  }
+
+  const bool down_;
   std::vector<double> left_;
   std::vector<T> numbers_;
   std::vector<T*> columns_;
+  int64_t since_ = 0;                          // numbers that were rotated since the last look
 };
 
 }  // namespace
 
 template <class T>
-int32_t Factor<T>::rotate_in(const PermutedColumns& C, T sign) {
+int32_t Factor<T>::rotate_in(const PermutedColumns& C, bool down) {
   int32_t failed = -1;
-  values_.written();
-  Rotations<T> rotations(C, sign);
+  Rotations<T> rotations(C, down);
   Ascent<T>(*tree_, C).run([&](int32_t s, Arrived<T>& here) {
+    values_.written();
     const int64_t bad = rotations.take_in(panel_shape(*tree_, s), panels_.data() + panel_ptr_[s], here);
     if (bad >= 0) failed = tree_->first(s) + static_cast<int32_t>(bad);
     return bad < 0;
@@ -214,8 +287,11 @@ template <class T>
 std::pair<int32_t, int32_t> Factor<T>::outside(const SparseColumns& given) const {
   const Columns C = permuted(*tree_, given);
   const int32_t* const perm = tree_->symbolic->analysis.perm.data();
-  for (int64_t q = 0; q < C.count(); ++q)
-    if (const auto [i, j] = each_product(*tree_, C, q, [](int64_t, double) {}); i >= 0) return {perm[i], perm[j]};
+  Products products(*tree_, C);
+  for (int64_t q = 0; q < C.count(); ++q) {
+    interrupt::poll();
+    if (const auto [i, j] = products.each(q, [](int64_t, double) {}); i >= 0) return {perm[i], perm[j]};
+  }
   return {-1, -1};
 }
 
@@ -223,14 +299,12 @@ template <class T>
 int32_t Factor<T>::update(const SparseColumns& given, bool down, int threads) {
   values_.require_factor();
   const Columns C = permuted(*tree_, given);
-  const T sign = down ? -1 : 1;
-  std::vector<std::pair<int64_t, T>> products;                       // before anything changes: memory may run out
-  for (int64_t q = 0; q < C.count(); ++q)
-    each_product(*tree_, C, q, [&](int64_t p, double x) { products.emplace_back(p, sign * static_cast<T>(x)); });
-  const auto add = [&](T* values) {
-    for (const auto& [p, x] : products) values[p] += x;
+  Products products(*tree_, C);
+  const auto add = [&](T* values) {                                  // cannot fail any more
+    for (int64_t q = 0; q < C.count(); ++q)
+      products.each(q, [&](int64_t p, double x) { values[p] += static_cast<T>(down ? -x : x); });
   };
-  return values_.change([&] { return rotate_in(C, sign); }, add, [&](const T* values) { return run(values, threads); });
+  return values_.change([&] { return rotate_in(C, down); }, add, [&](const T* values) { return run(values, threads); });
 }
 
 template std::pair<int32_t, int32_t> Factor<double>::outside(const SparseColumns&) const;

@@ -66,6 +66,15 @@ def free_part(C, constraint):
     return part(free, place[free], len(constraint.free)), part(~free, -1 - place[~free], len(constraint.rows))
 
 
+def coupled(coupling, free, fixed, down):
+    """The block that couples free rows to fixed ones after C C^T, of which these are the rows, is added or taken off: entries that
+    become 0 stay, as they do in the block of the free rows."""
+    before, added = coupling.tocoo(), (free @ fixed.T).tocoo()
+    data = np.concatenate([before.data, -added.data if down else added.data])
+    row, column = np.concatenate([before.row, added.row]), np.concatenate([before.col, added.col])
+    return sp.coo_array((data, (row, column)), shape=coupling.shape).tocsr()
+
+
 def _require_sums(C, component):
     column = np.repeat(np.arange(C.shape[1]), np.diff(C.indptr))
     groups, group = np.unique(np.stack([column, component[C.indices]]), axis=1, return_inverse=True)

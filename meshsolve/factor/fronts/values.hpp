@@ -1,9 +1,10 @@
 // The values of the factored matrix in the order in which its fronts take them up. A factorization that fails or is
 // interrupted brings the earlier factor back by factoring its matrix anew: cheaper for everyone than a second copy of L.
 // It works in memory that is there already, but for some small blocks. Where the system has none left even for these, the
-// factor is lost, and says so when it is used.
+// factor is lost, and says so when it is used. So it is where updates in place have left values that have no factor in rounding.
 #pragma once
 #include <atomic>
+#include <exception>
 #include <new>
 #include <utility>
 
@@ -17,6 +18,13 @@ namespace ms::fronts {
 struct FactorLost : std::bad_alloc {
   const char* what() const noexcept override {
     return "memory ran out while the earlier factor was brought back after an error, and it is lost: refactor() makes a new one";
+  }
+};
+
+struct FactorLostInRounding : std::exception {
+  const char* what() const noexcept override {
+    return "the matrix that updates have made is not positive definite in rounding, so its factor could not be brought back after an error "
+           "and is lost: refactor() makes a new one";
   }
 };
 
@@ -39,15 +47,15 @@ class MatrixValues {
     }
     if (failed < 0) {
       std::swap(held_, next_);
-      lost_ = false;
+      lost_ = Lost::no;
     } else {
       restore(numeric);
     }
     return failed;
   }
 
-  // Changes the factor in place: rotate() returns -1, and edit(values) brings these up to date; or it returns a number or throws, and
-  // numeric() makes the factor of the values before once more.
+  // Changes the factor in place: rotate() returns -1, and edit(values), which throws nothing, brings these up to date; or it returns a
+  // number or throws, and numeric() makes the factor of the values before once more, if it has said written().
   template <class Rotate, class Edit, class Numeric>
   int32_t change(const Rotate& rotate, const Edit& edit, const Numeric& numeric) {
     written_ = false;
@@ -58,16 +66,19 @@ class MatrixValues {
       restore(numeric);
       throw;
     }
-    if (failed < 0)
+    if (failed < 0) {
       edit(held_.data());
-    else
+    } else {
       restore(numeric);
+      require_factor();
+    }
     return failed;
   }
   void written() { written_.store(true, std::memory_order_relaxed); }
 
   void require_factor() const {
-    if (lost_) throw FactorLost();
+    if (lost_ == Lost::memory) throw FactorLost();
+    if (lost_ == Lost::rounding) throw FactorLostInRounding();
   }
   const T* data() const { return held_.data(); }        // as tree.entry_source; nullptr before the first factorization
   int64_t scalars() const { return held_.size() + next_.size(); }
@@ -83,18 +94,20 @@ class MatrixValues {
 
   template <class Numeric>
   void restore(const Numeric& numeric) {
-    if (!held_.data() || lost_ || !written_) return;
+    if (!held_.data() || lost_ != Lost::no || !written_) return;
     const interrupt::Undisturbed whole;
     try {
-      numeric(held_.data());
+      if (numeric(held_.data()) >= 0) lost_ = Lost::rounding;
     } catch (const std::bad_alloc&) {
-      lost_ = true;
+      lost_ = Lost::memory;
     }
   }
 
+  enum class Lost { no, memory, rounding };
+
   Buffer<T> held_, next_;
   std::atomic<bool> written_{false};
-  bool lost_ = false;
+  Lost lost_ = Lost::no;
 };
 
 }  // namespace ms::fronts

@@ -1,5 +1,9 @@
 """Selected inversion: against dense inverses and pseudoinverses, with constraints, in every precision, on any number of threads."""
 
+import pathlib
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -155,3 +159,22 @@ def test_memory_is_asked_for_first(monkeypatch):
     for call in (F.inverse_diagonal, F.selected_inverse):
         with pytest.raises(ms.OutOfMemoryError, match="selected inversion"):
             call()
+
+
+@pytest.mark.skipif(not pathlib.Path("/proc/self/clear_refs").exists(), reason="asks Linux for the peak")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_no_more_memory_is_taken_than_was_asked_for(threads):
+    code = f"""
+import scipy.sparse as sp, meshsolve as ms
+from meshsolve.factor.cholesky import host
+def peak(name):
+    return next(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith(name))
+F, asked = ms.cholesky(sp.csr_array(ms.datasets.grid3d(34) + sp.eye_array(34**3)), threads={threads}), []
+host.ensure_memory = lambda needed, what: asked.append(needed)
+open("/proc/self/clear_refs", "w").write("5")
+before = peak("VmRSS")
+F.inverse_diagonal()
+print(peak("VmHWM") - before, asked[0])
+"""
+    took, asked = map(int, subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+    assert took <= asked < 2 * took + 2**25

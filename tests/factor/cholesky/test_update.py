@@ -1,10 +1,14 @@
 """Updates and downdates of a factor: against a factorization of the changed matrix, with constraints, and where they are refused."""
 
+import pathlib
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import starved
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -68,6 +72,58 @@ def test_wide_fronts_and_dense_columns():
     same(F.update(C[:, 0]).downdate(C), sp.csr_array(A + np.outer(C[:, 0], C[:, 0])))
 
 
+@pytest.mark.parametrize("precision, weight, tolerance", [("double", 1e4, 1e-12), ("double", 1e8, 1e-12), ("double", 1e14, 1e-12),
+                                                          ("single", 1e5, 2e-5)])
+def test_an_edge_of_any_weight_ties_its_ends(precision, weight, tolerance):
+    """To nearly all digits, where A + C C^T has lost those of A: rotations of the one form cancel, those of the other do not."""
+    A = sp.csr_array(ms.datasets.grid2d(20, 20) + 0.1 * sp.eye_array(400))
+    C, b = np.zeros((400, 2)), np.random.default_rng(0).standard_normal(400)
+    C[[190, 191], 0] = weight, -weight
+    C[7, 1] = weight
+    F = ms.cholesky(A)
+    Z, x = F.solve(C), F.solve(b)
+    expected = x - Z @ np.linalg.solve(np.eye(2) + C.T @ Z, C.T @ x)                   # Woodbury's formula
+    got = ms.cholesky(A, precision=precision).update(C).solve(b)
+    assert abs(got - expected).max() <= tolerance * abs(expected).max()
+
+
+def test_pivots_whose_squares_vanish():
+    A = sp.diags_array([1e-42, 1.0, 1e-42]).tocsr()             # in float32 of few bits, their roots of all
+    C = np.array([0.0, 0.0, 1e-30])                             # changes nothing
+    F = ms.cholesky(A, precision="single", ordering="natural")
+    before = F.L.toarray()
+    assert np.array_equal(F.update(C).L.toarray(), before) and np.array_equal(F.downdate(C).L.toarray(), before)
+
+
+def test_many_columns_and_long_ones():
+    n = 500
+    rng = np.random.default_rng(0)
+    block = np.ones((60, 60))
+    A = sp.csr_array(sp.block_diag([ms.datasets.grid2d(20, 22) + sp.eye_array(440), block + 60 * np.eye(60)]))
+    C = sp.csc_array((rng.uniform(0, 1, 3000), (rng.integers(0, n, 3000), np.arange(3000))), shape=(n, 3000))
+    D = np.zeros((n, 3))
+    D[440:, 0], D[445:490, 2] = rng.standard_normal(60), 1.0
+    F = ms.cholesky(A).update(sp.hstack([C, sp.csc_array(D)]))
+    same(F, sp.csr_array(A + C @ C.T + D @ D.T))
+    same(F.downdate(D), sp.csr_array(A + C @ C.T))
+
+
+@pytest.mark.skipif(not pathlib.Path("/proc/self/clear_refs").exists(), reason="asks Linux for the peak")
+def test_long_columns_take_no_memory_for_their_squares():
+    code = """
+import numpy as np, meshsolve as ms
+def peak(name):
+    return next(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith(name))
+n = 1500
+F, C = ms.cholesky(np.ones((n, n)) + n * np.eye(n)), np.random.default_rng(0).standard_normal((n, 40))
+open("/proc/self/clear_refs", "w").write("5")
+before = peak("VmRSS")
+F.update(C)
+print(peak("VmHWM") - before)
+"""
+    assert int(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout) < 100e6      # 700 MB of entries
+
+
 def test_a_mesh_gains_and_loses_soft_constraints():
     mesh = ms.datasets.icosphere(5)
     A = sp.csr_array(ms.cotan_laplacian(mesh) + 1e-3 * ms.mass_matrix(mesh))
@@ -91,6 +147,15 @@ def test_other_precisions(precision, tolerance):
     expected = ms.cholesky(sp.csr_array(A + C @ C.T)).solve(b)
     np.testing.assert_allclose(F.solve(b), expected, rtol=tolerance)
     np.testing.assert_allclose(F.downdate(C).solve(b), ms.cholesky(A).solve(b), rtol=tolerance)
+
+
+def test_columns_of_any_index_type():
+    A, C = ZOO["grid"], columns_within(ZOO["grid"], 3, 0)
+    C.indices, C.indptr = C.indices.astype(np.int64), C.indptr.astype(np.int64)
+    b = np.ones(A.shape[0])
+    expected = ms.cholesky(sp.csr_array(A + C @ C.T)).solve(b)
+    for precision in ("double", "mixed"):
+        np.testing.assert_allclose(ms.cholesky(A, precision=precision).update(C).solve(b), expected, rtol=1e-9)
 
 
 def test_bits_do_not_depend_on_threads():
@@ -134,6 +199,18 @@ def test_pinned_laplacians_gain_and_lose_edges():
     np.testing.assert_allclose(F.solve(b), expected @ b, atol=1e-11)
 
 
+def test_an_edge_that_is_cut_at_a_pin_keeps_its_place():
+    L = ms.graph_laplacian(ms.datasets.grid2d(4, 4))
+    C = np.zeros(16)
+    C[[0, 1]] = 1, -1                                           # row 0 is the pin
+    F = ms.cholesky(L, pin=True)
+    before = F.selected_inverse()
+    after = F.downdate(C).selected_inverse()
+    assert np.array_equal(after.indices, before.indices) and np.array_equal(after.indptr, before.indptr)
+    expected = np.linalg.pinv(L.toarray() - np.outer(C, C), hermitian=True)
+    np.testing.assert_allclose(after.toarray()[[0, 1], [1, 0]], expected[[0, 1], [1, 0]], atol=1e-12)
+
+
 def test_components_with_pins_of_their_own_stay_apart():
     L = sp.csr_array(sp.block_diag([ms.datasets.grid2d(3, 3), ms.datasets.grid2d(2, 2)]))
     F, C = ms.cholesky(L, pin=True), np.zeros(13)
@@ -172,6 +249,74 @@ def test_what_is_refused_leaves_the_factor():
         F.update(far)
     assert {refused.value.row, refused.value.column} == {0, n - 1}
     assert np.array_equal(F.update(np.zeros((n, 0))).update(np.zeros(n)).solve(b), before)
+
+
+@pytest.mark.parametrize("others", [1, 50])
+@pytest.mark.parametrize("ordering", ["natural", "random"])
+def test_the_first_pair_outside_is_named(others, ordering):
+    n = 80
+    A = np.ones((n, n)) + n * np.eye(n)
+    A[5, 70] = A[70, 5] = 0                                     # all but one pair of rows
+    F, C = ms.cholesky(sp.csr_array(A), ordering=ordering), np.zeros((n, 2))
+    b = F.solve(np.ones(n))
+    C[[*range(5, 5 + others), 70], 1] = 1
+    for call in (F.update, F.downdate):
+        with pytest.raises(ms.PatternMismatchError) as refused:
+            call(C)
+        assert {refused.value.row, refused.value.column} == {5, 70} and np.array_equal(F.solve(np.ones(n)), b)
+
+
+def test_a_factor_that_cannot_come_back_says_so():
+    A, n = sp.csr_array(ms.datasets.grid2d(6, 6) + 0.5 * sp.eye_array(36)), 36
+    tie, much = np.zeros(n), np.zeros(n)
+    tie[[8, 9]] = 1e9, -1e9                                     # A + tie tie^T is singular in rounding, its factor here is not
+    much[20] = 1e3
+    F = ms.cholesky(A).update(tie)
+    x = F.solve(np.ones(n))
+    assert x[8] == pytest.approx(x[9], rel=1e-12)
+    with pytest.raises(ms.NotPositiveDefiniteError, match="is lost"):
+        F.downdate(much)
+    for use in (lambda: F.solve(np.ones(n)), F.logdet, F.inverse_diagonal, lambda: F.update(much), lambda: pickle.dumps(F)):
+        with pytest.raises(ms.NotPositiveDefiniteError, match="is lost"):
+            use()
+    same(F.refactor(A).update(much), sp.csr_array(A + np.outer(much, much)))
+
+
+STARVED = """
+import numpy as np, scipy.sparse as sp, meshsolve as ms
+
+A = sp.csr_array(ms.datasets.grid2d(12, 12) + sp.eye_array(144))
+b, C = np.arange(144.0), sp.csc_array((np.full(4, 0.5), ([3, 50, 99, 143], np.arange(4))), shape=(144, 4))
+F = ms.cholesky(A, "nd", precision=PRECISION)
+x, lost, refusals = F.solve(b), 0, 0
+for call in (F.update, F.downdate):
+    y, k, told = call(C).solve(b), 0, True
+    F.refactor(A)
+    while told:
+        starve(0, 2**40, k)
+        try:
+            call(C)
+        except MemoryError:
+            pass
+        feed()
+        told, k = refused(), k + 1
+        refusals += told
+        try:
+            now = F.solve(b)
+            assert np.array_equal(now, x if told else y), k
+        except ms.OutOfMemoryError as e:
+            assert "lost" in str(e)
+            lost += 1
+        F.refactor(A)
+print(refusals, lost)
+"""
+
+
+@starved.available
+@pytest.mark.parametrize("precision", ["double", "mixed"])
+def test_the_factor_survives_where_memory_runs_out(precision):
+    refused, lost = map(int, starved.python(STARVED.replace("PRECISION", repr(precision))).split())
+    assert refused > 50 and lost < refused                      # lost: where a numeric phase has no memory either
 
 
 def test_a_matrix_that_becomes_singular_is_refused():
