@@ -204,14 +204,26 @@ class Rotations {
  public:
   Rotations(const Columns& C, bool down) : down_(down), left_(C.count(), 1.0) {}
 
-  // The first column without a pivot, or -1.
+  // The first column without a pivot, or -1. Few of what has arrived at a time: they stay in the cache, and the bits are the same.
   int64_t take_in(const PanelShape& shape, T* panel, Arrived<T>& here) {
+    constexpr size_t few = 32;
+    for (size_t from = 0; from < here.which.size(); from += few) {
+      const int64_t bad = take_in(shape, panel, here, from, std::min(from + few, here.which.size()));
+      if (bad >= 0) return bad;
+    }
+    return -1;
+  }
+
+ private:
+  static constexpr int64_t often = 1 << 17;    // numbers that are rotated between two looks at Ctrl-C, about 100 us
+
+  int64_t take_in(const PanelShape& shape, T* panel, Arrived<T>& here, size_t from, size_t to) {
     const auto apply = down_ ? dense<T>().rotate_hyperbolic : dense<T>().rotate;
     for (int64_t k = 0; k < shape.steps(); ++k) {
       const Step<T> step = shape.step(panel, k);
       for (int64_t j = step.column; j < step.column + step.width; ++j) {
         T* const x = step.column_at(j - step.column);
-        if (!plan(x[j], j, here)) return j;
+        if (!plan(x[j], j, here, from, to)) return j;
         const Int below = shape.height - j - 1, count = columns_.size();
         if (count > 0) apply(below, count, numbers_.data(), x + j + 1, columns_.data());
         listen(below * count);
@@ -220,9 +232,6 @@ class Rotations {
     return -1;
   }
 
- private:
-  static constexpr int64_t often = 1 << 17;    // numbers that are rotated between two looks at Ctrl-C, about 100 us
-
   void listen(int64_t numbers) {
     if ((since_ += numbers) < often) return;
     since_ = 0;
@@ -230,10 +239,10 @@ class Rotations {
   }
 
   // The rotations that make row j of what has arrived zero, and the new pivot.
-  bool plan(T& pivot, int64_t j, Arrived<T>& here) {
+  bool plan(T& pivot, int64_t j, Arrived<T>& here, size_t from, size_t to) {
     columns_.clear();
     numbers_.clear();
-    for (size_t k = 0; k < here.which.size(); ++k) {
+    for (size_t k = from; k < to; ++k) {
       T* const v = here.column(k);
       if (v[j] == 0) continue;
       if (!(down_ ? plan_down(pivot, v[j], left_[here.which[k]]) : plan_up(pivot, v[j]))) return false;
