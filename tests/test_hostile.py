@@ -478,6 +478,7 @@ ROWS = [
     bad("apps.view", "a mesh without faces", "there is nothing to see", lambda tmp: (ms.apps.view, (ms.Mesh(np.eye(3), []),), {})),
     bad("apps.view", "a `screenshot` that is no .png", "pictures are written as .png", lambda tmp: (ms.apps.view, (sphere(),), {"screenshot": tmp / "a.jpg"})),
     bad("apps.view", "a `turntable` in a folder that does not exist", "no folder can be made there", lambda tmp: (ms.apps.view, (sphere(),), {"turntable": tmp / "no" / "turn"})),
+    bad("apps.view", "a picture of the separators of a mesh that has none", "no separators: meshes below 5,000 vertices", lambda tmp: (ms.apps.view, (sphere(), "separators", tmp / "a.png"), {})),
     bad("apps.view", "fewer than two `frames`", "frames has to be an integer from 2", lambda tmp: (ms.apps.view, (sphere(),), {"frames": 1})),
     bad("apps.view", "no polyscope", "the viewer needs polyscope", lambda tmp: (without_polyscope(ms.apps.view), (sphere(),), {}), ms.DeviceUnavailableError),
     *[bad("apps.circuit.read", given, says, lambda tmp, t=text: (ms.apps.circuit.read, (written(tmp, "deck.sp", t),), {})) for given, says, text in [

@@ -12,7 +12,7 @@ from meshsolve.device import PACKAGE
 OPTIONS = ("-std=c++17", "-lineinfo")                       # CuPy adds --device-as-default-execution-space: not twice
 WITHOUT_ASKING = 48 << 10                                   # bytes of shared memory of a block, the kernel's static ones included
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.MULTILINE)
-INSTALL = "pip install 'meshsolve[cuda12]' (or [cuda13]) brings it"
+INSTALL = "pip install '.[cuda12]' (or '.[cuda13]') in a clone of meshsolve brings it"
 
 
 def reason_without():

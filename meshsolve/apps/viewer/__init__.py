@@ -10,6 +10,7 @@ import os
 from typing import Literal
 
 from meshsolve.apps.viewer.model import VIEWS, Model
+from meshsolve.apps.viewer.structure import NO_SEPARATORS
 from meshsolve.arrays import as_integer, one_of
 from meshsolve.errors import InvalidInputError
 from meshsolve.files import as_path
@@ -49,9 +50,10 @@ def view(mesh: MeshLike | Path, show: str = "plain", screenshot: Path | None = N
     Raises
     ------
     DeviceUnavailableError
-        No polyscope (``pip install meshsolve[viewer]``); no display, and for pictures no EGL either.
+        No polyscope (``pip install polyscope``); no display, and for pictures no EGL either.
     InvalidInputError
-        Not a mesh, or one without faces; an unknown ``show``; a picture that is no .png or cannot be written.
+        Not a mesh, or one without faces; an unknown ``show``; a picture that is no .png or cannot be written, or that were of the
+        separators of a mesh that has none: those below 5,000 vertices.
     """
     from meshsolve.apps.viewer.window import Window, made_folder
 
@@ -65,6 +67,8 @@ def view(mesh: MeshLike | Path, show: str = "plain", screenshot: Path | None = N
     model = Model.open(mesh, threads) if is_file else Model(mesh, threads=threads)
     model.show(show)
     pictures = screenshot is not None or turntable is not None
+    if pictures and show == "separators" and not model.structure.has_separators():
+        raise InvalidInputError(f"{model.name} has {NO_SEPARATORS}; the view \"elimination order\" is a picture of that")
     window = Window(model, size, pictures, up, os.fspath(mesh) if is_file else "")
     if screenshot is not None:
         window.screenshot(screenshot)

@@ -18,8 +18,8 @@ def polyscope():
     try:
         import polyscope
     except ImportError as e:
-        raise DeviceUnavailableError(f"the viewer needs polyscope, which is not there ({e}): pip install meshsolve[viewer], or "
-                                     "pip install polyscope") from e
+        raise DeviceUnavailableError(f"the viewer needs polyscope, which is not there ({e}): pip install polyscope, or "
+                                     "pip install '.[viewer]' in a clone of meshsolve") from e
     return polyscope
 
 

@@ -15,6 +15,7 @@ from meshsolve.patches import PatchMesh
 VIEWS = ("patches", "ribbons", "one patch", "separators", "elimination order", "column counts")
 ORDERINGS = ("nd", "auto", "amd", "nnz_sort", "rcm", "random", "natural")
 GREY = 0.85
+NO_SEPARATORS = "no separators: meshes below 5,000 vertices and near-trees are ordered by minimum degree"
 COPIED = np.array([[GREY] * 3, [1.0, 0.6, 0.2], [0.85, 0.2, 0.15]])
 
 
@@ -43,6 +44,10 @@ class Structure:
         if self._nested is None:
             self._nested = order.nested_dissection(self.mesh, threads=self.threads)
         return self._nested
+
+    def has_separators(self):
+        """Whether the tree has more than one node for each component: there is nothing to see in a picture of it otherwise."""
+        return bool((self.nested().tree.parent >= 0).any())
 
     def analysis(self, ordering="nd"):
         """The :class:`Symbolic` of the mesh's Laplacian in that ordering."""
@@ -89,7 +94,7 @@ class Structure:
     def _separator_view(self):
         level, depth = separator_levels(self.nested())
         if depth == 0:
-            text = "no separators: small meshes (below 5,000 vertices) and near-trees are ordered by minimum degree"
+            text = NO_SEPARATORS
         else:
             count = int((level < depth).sum())
             text = (f"{depth} levels of separators, {count:,} vertices in them: blue is the first, yellow the last; grey: the "

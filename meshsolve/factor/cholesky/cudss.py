@@ -181,7 +181,7 @@ def _bindings():
         cudss.get_property(0)                               # loads the library itself
     except Exception as e:                                  # whatever a loader raises
         raise DeviceUnavailableError(
-            f"backend=\"cudss\" needs nvmath-python with cuDSS: pip install 'meshsolve[cudss]' brings them ({e})") from e
+            f"backend=\"cudss\" needs nvmath-python with cuDSS: pip install '.[cudss]' in a clone of meshsolve brings them ({e})") from e
     return cudss, CudaDataType
 
 

@@ -1,5 +1,6 @@
 """The viewer's window is opened off-screen and used with the mouse, see cases_window.py; and what it says without graphics."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -25,7 +26,7 @@ def needs_polyscope():
     try:
         import polyscope  # noqa: F401
     except ImportError as e:                                # not installed, or a library of X is missing
-        pytest.skip(f"pip install meshsolve[viewer]: {e}")
+        pytest.skip(f"pip install polyscope: {e}")
 
 
 @pytest.mark.parametrize("backend", ["openGL_mock", "openGL3_egl"])
@@ -48,11 +49,12 @@ def ball(tmp_path):
 def test_the_command_writes_pictures_without_a_display(ball, tmp_path):
     needs_polyscope()
     done = process("-m", "meshsolve", "view", ball, "--show", "patches", "--size", "320x200", "--screenshot", tmp_path / "a.png",
-                   "--turntable", tmp_path / "turn", "--frames", 2)
+                   "--turntable", tmp_path / "turn", "--frames", 2, "--report", tmp_path / "r.json")
     if done.returncode == 1 and "nothing to draw with" in done.stderr:
         pytest.skip(done.stderr)
     assert (done.returncode, done.stderr) == (0, "") and "642" in done.stdout
     assert "colours" in done.stdout and "patches" in done.stdout            # what the picture shows
+    assert json.loads((tmp_path / "r.json").read_text())["vertices"] == "642"
     from PIL import Image
 
     with Image.open(tmp_path / "a.png") as image:
@@ -77,7 +79,7 @@ def test_without_polyscope_one_line_says_how_to_get_it(ball, tmp_path):
     (tmp_path / "hidden" / "polyscope" / "__init__.py").write_text("raise ImportError('no polyscope here')\n")
     paths = os.pathsep.join([str(tmp_path / "hidden"), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = process("-m", "meshsolve", "view", ball, "--screenshot", tmp_path / "a.png", PYTHONPATH=paths)
-    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "pip install meshsolve[viewer]" in done.stderr
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "pip install polyscope" in done.stderr
 
 
 @pytest.mark.parametrize("options", [{"show": "everything"}, {"screenshot": "a.jpg"}, {"frames": 1}, {"turntable": "no/folder"}])
@@ -86,6 +88,8 @@ def test_bad_options_are_refused_before_any_window(ball, options, monkeypatch, t
     monkeypatch.setattr("meshsolve.apps.viewer.window.Window.__init__", lambda *_: pytest.fail("a window was opened"))
     with pytest.raises(InvalidInputError):
         ms.apps.view(ball, **options)
+    with pytest.raises(InvalidInputError, match="ball.ply has no separators: meshes below 5,000 vertices"):
+        ms.apps.view(ball, show="separators", screenshot=tmp_path / "a.png")
     with pytest.raises(InvalidInputError, match="no faces"):
         ms.apps.view(ms.Mesh([[0, 0, 0]], []))
 
