@@ -30,7 +30,8 @@ def parser():
     _circuit_arguments(_command(commands, "circuit", run_circuit, "meshsolve circuit rectifier.sp -o rectifier.csv --plot rectifier.png"))
     _view_arguments(_command(commands, "view", run_view, "meshsolve view scan.ply --show separators --screenshot separators.png"))
     info = _command(commands, "info", run_info, "meshsolve info scan.ply", "no progress")
-    info.add_argument("input", nargs="?", metavar="FILE", help="a mesh or a matrix (.mtx, .npz)")
+    info.add_argument("input", type=_file, nargs="?", metavar="FILE", help="a mesh or a matrix (.mtx, .npz, .npy)")
+    _report_argument(info, "write what is printed")
     return parser
 
 
@@ -46,9 +47,9 @@ def _command(commands, name, run, example, quiet="no progress, no table"):
 
 
 def _mesh_arguments(parser):
-    parser.add_argument("mesh", metavar="MESH", help="OBJ, PLY, STL, OFF or glTF file, also packed with gzip")
-    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="mesh to write; its suffix names the format")
-    parser.add_argument("--render", metavar="PNG", help="picture of the mesh before and after")
+    parser.add_argument("mesh", type=_file, metavar="MESH", help="OBJ, PLY, STL, OFF or glTF file, also packed with gzip")
+    parser.add_argument("-o", "--output", type=_file, required=True, metavar="OUT", help="mesh to write; its suffix names the format")
+    parser.add_argument("--render", type=_file, metavar="PNG", help="picture of the mesh before and after")
     parser.add_argument("--precision", choices=("double", "single", "mixed"), default="double",
                         help="of the factor; mixed: float32, refined to float64 (default: double)")
     _device_argument(parser)
@@ -73,9 +74,9 @@ def _smooth_arguments(parser):
 
 
 def _solve_arguments(parser):
-    parser.add_argument("matrix", metavar="A.mtx", help="the matrix: .mtx, .mtx.gz or .npz")
-    parser.add_argument("rhs", metavar="b.mtx", help="right-hand sides: .mtx, .npy or .txt")
-    parser.add_argument("-o", "--output", required=True, metavar="x.mtx", help="the solution: .mtx, .npy or .txt")
+    parser.add_argument("matrix", type=_file, metavar="A.mtx", help="the matrix: .mtx, .mtx.gz, .npz (scipy) or .npy (dense)")
+    parser.add_argument("rhs", type=_file, metavar="b.mtx", help="right-hand sides: .mtx, .npy, .npz or .txt")
+    parser.add_argument("-o", "--output", type=_file, required=True, metavar="x.mtx", help="the solution: .mtx, .npy, .npz or .txt")
     parser.add_argument("--method", choices=("auto", "cholesky", "lu", "ildl", "parac"), default="auto",
                         help="ildl: symmetric indefinite, by LDL^T and SQMR; parac: an approximate factor and iterations, for large "
                              "graphs (default: auto)")
@@ -84,32 +85,33 @@ def _solve_arguments(parser):
 
 
 def _order_arguments(parser):
-    parser.add_argument("input", metavar="A.mtx|MESH", help="a matrix (the pattern of A + A^T counts) or a mesh")
+    parser.add_argument("input", type=_file, metavar="A.mtx|MESH", help="a matrix (the pattern of A + A^T counts) or a mesh")
     parser.add_argument("--method", choices=METHODS, default="nd", help="default: nd, nested dissection")
     parser.add_argument("--stats", action="store_true", help="seconds and sizes")
     parser.add_argument("--blocks", type=_integer(2), metavar="ROWS", nargs="?", const=32,
                         help="blocks and level sets of incomplete factors by tiles of so many rows (a symmetric matrix; default: 32)")
-    parser.add_argument("--perm", metavar="FILE", help="write the permutation, one row number a line (.npy: binary)")
+    parser.add_argument("--perm", type=_file, metavar="FILE", help="write the permutation, one row number a line (.npy: binary)")
     parser.add_argument("--seed", type=_integer(0), default=0, metavar="N", help="of nd, nnz_sort and random (default: 0)")
     _report_argument(parser)
 
 
 def _circuit_arguments(parser):
-    parser.add_argument("deck", metavar="DECK.sp", help="SPICE netlist, also packed with gzip")
-    parser.add_argument("-o", "--output", required=True, metavar="OUT.csv", help="table to write")
-    parser.add_argument("--plot", metavar="PNG", help="picture of the results")
+    parser.add_argument("deck", type=_file, metavar="DECK.sp", help="SPICE netlist, also packed with gzip")
+    parser.add_argument("-o", "--output", type=_file, required=True, metavar="OUT.csv", help="table to write")
+    parser.add_argument("--plot", type=_file, metavar="PNG", help="picture of the results")
     parser.add_argument("--analysis", choices=("tran", "ac", "dc", "op"), help="default: the first of these that the deck has, else op")
     _report_argument(parser)
 
 
 def _view_arguments(parser):
-    parser.add_argument("mesh", metavar="MESH", help="OBJ, PLY, STL, OFF or glTF file, also packed with gzip")
+    parser.add_argument("mesh", type=_file, metavar="MESH", help="OBJ, PLY, STL, OFF or glTF file, also packed with gzip")
     parser.add_argument("--show", choices=VIEWS, default="plain", metavar="VIEW", help=f"{', '.join(VIEWS)} (default: plain)")
-    parser.add_argument("--screenshot", metavar="PNG", help="write a picture instead of opening a window")
+    parser.add_argument("--screenshot", type=_file, metavar="PNG", help="write a picture instead of opening a window")
     parser.add_argument("--turntable", metavar="DIR", help="write pictures of a turn around the mesh, frame_000.png and so on")
     parser.add_argument("--frames", type=_integer(2), default=72, metavar="N", help="of the turntable (default: 72)")
     parser.add_argument("--size", type=_pixels, default=(1440, 900), metavar="WxH", help="in pixels (default: 1440x900)")
     parser.add_argument("--up", choices=("y", "z"), default="y", help="the axis that points up (default: y)")
+    _report_argument(parser, "write what is printed")
 
 
 def _device_argument(parser):
@@ -117,8 +119,15 @@ def _device_argument(parser):
                         help="cuda: a GPU; auto: one that is there, from 100,000 rows or vertices on (default: auto)")
 
 
-def _report_argument(parser):
-    parser.add_argument("--report", metavar="JSON", help="write seconds and sizes of each phase")
+def _report_argument(parser, what="write seconds and sizes of each phase"):
+    parser.add_argument("--report", type=_file, metavar="JSON", help=what)
+
+
+def _file(text):
+    if text == "-":
+        raise argparse.ArgumentTypeError("commands read and write files, neither standard input nor standard output; a file of the name - "
+                                         "is ./-")
+    return text
 
 
 def _integer(least):

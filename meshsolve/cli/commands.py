@@ -43,7 +43,8 @@ def run_smooth(args):
 def run_solve(args):
     """Solve A x = b: Cholesky or ParAC where A is positive definite or a Laplacian, LDL^T where it is symmetric, else LU.
 
-    A is a Matrix Market (.mtx, .mtx.gz) or scipy (.npz) file, b and x are .mtx, .npy or .txt with one column or several. The exit
+    A is a Matrix Market (.mtx, .mtx.gz), scipy (.npz) or numpy (.npy) file, b and x are .mtx, .npy, .npz or .txt with one column or
+    several. The exit
     code is 3 where the relative residual stays above its tolerance of 1e-10.
     """
     from meshsolve import api
@@ -52,11 +53,13 @@ def run_solve(args):
     files.check_vector_format(args.output)
     A, b = load_matrix(args.matrix), files.read_vector(args.rhs)
     x, info = api.solve(A, b, method=args.method, threads=args.threads, device=args.device)
+    if info.iterations:
+        info.report.facts["iterations"] = info.iterations
+    info.report.facts["relative_residual"] = info.relative_residual
     with _outputs(args.output, args.report) as (x_part, report_part):
         files.write_vector(x_part, x)
         files.write_report(report_part, info.report)
-    iterations = f"\niterations         {info.iterations}" if info.iterations else ""
-    _tell(args, f"{info.report}\nmethod             {info.method}{iterations}\nrelative residual  {info.relative_residual:.3g}")
+    _tell(args, str(info.report))
     return 0 if info.converged else UNSOLVED
 
 
@@ -68,6 +71,7 @@ def run_order(args):
     from meshsolve import api
 
     files.check_outputs(args.perm, args.report, inputs=(args.input,))
+    files.check_text_format(args.perm, "permutations are written as .txt or .npy", (".txt", ".npy"))
     if args.blocks:
         files.check_matrix_format(args.input, "--blocks")
     sym = api.analyze(files.read_pattern(args.input), args.method, seed=args.seed, threads=args.threads, device="cpu")
@@ -102,6 +106,7 @@ def run_circuit(args):
     from meshsolve import apps
 
     files.check_outputs(args.output, args.plot, args.report, inputs=(args.deck,))
+    files.check_text_format(args.output, "tables are written as .csv", (".csv",))
     files.check_picture_format(args.plot)
     circuit = apps.circuit.read(args.deck)
     result, names = circuit.run(args.analysis, threads=args.threads)
@@ -117,17 +122,19 @@ def run_view(args):
     """Open the viewer on a mesh, or write pictures of it without one.
 
     Patches, separators, elimination order, fill; flows that run while you watch; vertices to pin and drag. Needs polyscope (pip
-    install meshsolve[viewer]).
+    install polyscope).
     """
     from meshsolve import apps
 
-    files.check_outputs(args.screenshot)
+    files.check_outputs(args.screenshot, args.report, inputs=(args.mesh,))
     files.check_picture_format(args.screenshot)
     model = apps.view(args.mesh, args.show, args.screenshot, args.turntable, args.frames, args.size, args.up, args.threads)
     facts = model.facts()
     coloring = model.show() if args.screenshot or args.turntable else None
     if coloring:
         facts["colours"] = coloring.caption
+    with _outputs(args.report) as (report_part,):
+        files.write_report(report_part, facts)
     _tell(args, "\n".join(f"{name:<11} {value}" for name, value in facts.items()))
 
 
@@ -138,7 +145,10 @@ def run_info(args):
     """
     from meshsolve.config import config
 
+    files.check_outputs(args.report, inputs=(args.input,) if args.input else ())
     facts = describe(args.input, args.threads) if args.input else config()
+    with _outputs(args.report) as (report_part,):
+        files.write_report(report_part, facts)
     width = max(map(len, facts))
     print("\n".join(f"{name:<{width}}  {value}" for name, value in facts.items()))
 

@@ -11,12 +11,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import matrix_market
-from meshsolve.datasets.files import MATRIX_SUFFIXES, is_matrix, load_matrix
+from meshsolve.datasets.files import MATRIX_SUFFIXES, check_beginning, is_matrix, load_matrix
 from meshsolve.errors import InvalidInputError
 from meshsolve.files import as_path, existing
 from meshsolve.mesh.files import READABLE, WRITABLE
 
-VECTOR_SUFFIXES = (".mtx", ".mtx.gz", ".npy", ".txt")
+VECTOR_SUFFIXES = (".mtx", ".mtx.gz", ".npy", ".npz", ".txt")
+OTHERS = (*MATRIX_SUFFIXES, *WRITABLE, ".png", ".json", ".csv")         # what the name of a file may promise
 
 
 # ---- outputs ------------------------------------------------------------------------------------------------------------
@@ -59,11 +60,18 @@ def check_vector_format(path):
         raise InvalidInputError(f"{path}: solutions are written as {', '.join(VECTOR_SUFFIXES)}")
 
 
+def check_text_format(path, what, suffix):
+    """Refuse a file of text whose suffix promises another format than ``suffix``; any other is taken."""
+    name = str(path or "").lower()
+    if name.removesuffix(".gz").endswith(OTHERS) and not name.endswith(suffix):
+        raise InvalidInputError(f"{path}: {what}")
+
+
 def write_vector(path, x):
-    """(n,) or (n, k) values as .npy, .txt, or Matrix Market, the latter also packed with gzip."""
-    if path.suffix.lower() == ".npy":
+    """(n,) or (n, k) values as .npy, .npz, .txt, or Matrix Market, the latter also packed with gzip."""
+    if path.suffix.lower() in (".npy", ".npz"):
         with open(path, "wb") as f:                             # a name would be given the suffix .npy
-            np.save(f, x)
+            np.save(f, x) if path.suffix.lower() == ".npy" else np.savez(f, x=x)
     elif path.suffix.lower() == ".txt":
         np.savetxt(path, x)
     else:
@@ -82,9 +90,10 @@ def write_perm(path, perm):
 
 
 def write_report(path, report):
-    """``report.as_dict()`` as JSON; does nothing without a path."""
+    """A report, or a dict of what there is to say, as JSON; does nothing without a path."""
     if path:
-        path.write_text(json.dumps(report.as_dict(), indent=2, default=float) + "\n")
+        told = report if isinstance(report, dict) else report.as_dict()
+        path.write_text(json.dumps(told, indent=2, default=float) + "\n")
 
 
 # ---- inputs -------------------------------------------------------------------------------------------------------------
@@ -104,13 +113,13 @@ def check_matrix_format(path, option):
 
 
 def read_vector(path):
-    """Right-hand sides, (n,) or (n, k), from Matrix Market (also .gz), .npy or plain text."""
+    """Right-hand sides, (n,) or (n, k), from Matrix Market (also .gz), .npy, .npz or plain text."""
     path = existing(path)
     kind = pathlib.PurePath(path.name.lower().removesuffix(".gz")).suffix
-    readers = {".npy": lambda: np.load(path, allow_pickle=False), ".txt": lambda: _read_text(path),
+    readers = {".npy": lambda: _read_numpy(path), ".npz": lambda: _read_numpy(path), ".txt": lambda: _read_text(path),
                ".mtx": lambda: matrix_market.read(path)}
     if kind not in readers:
-        raise InvalidInputError(f"{path}: unknown vector format; known are .mtx, .npy and .txt")
+        raise InvalidInputError(f"{path}: unknown vector format; known are .mtx, .npy, .npz and .txt")
     try:
         b = readers[kind]()
     except InvalidInputError:
@@ -119,6 +128,20 @@ def read_vector(path):
         raise InvalidInputError(f"{path}: not a readable vector: {e or type(e).__name__}") from e
     b = b.toarray() if sp.issparse(b) else np.asarray(b)
     return b[:, 0] if b.ndim == 2 and b.shape[1] == 1 else b
+
+
+def _read_numpy(path):
+    """An array of numpy's: of several in an .npz none is the one, and a sparse one is scipy's."""
+    check_beginning(path)
+    held = np.load(path, allow_pickle=False)
+    if isinstance(held, np.ndarray):
+        return held
+    with held:
+        if "format" in held.files:
+            return sp.load_npz(path)
+        if len(held.files) != 1:
+            raise InvalidInputError(f"{path}: one array is wanted; the file holds {len(held.files)}: {', '.join(held.files)}")
+        return held[held.files[0]]
 
 
 def _read_text(path):

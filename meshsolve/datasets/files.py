@@ -10,16 +10,17 @@ from meshsolve.errors import InvalidInputError
 from meshsolve.files import existing
 from meshsolve.types import Array, Path, Sparse
 
-MATRIX_SUFFIXES = (".mtx", ".npz")
+MATRIX_SUFFIXES = (".mtx", ".npz", ".npy")
+BEGINNINGS = {".npy": b"\x93NUMPY", ".npz": b"PK"}
 
 
 def load_matrix(path: Path) -> Sparse | Array:
-    """A matrix from a Matrix Market file, as the SuiteSparse collection has them, or from scipy's .npz.
+    """A matrix from a Matrix Market file, as the SuiteSparse collection has them, from scipy's .npz, or a dense one from numpy's .npy.
 
     Parameters
     ----------
     path : str or path
-        ``.mtx``, ``.mtx.gz`` or ``.npz``.
+        ``.mtx``, ``.mtx.gz``, ``.npz`` or ``.npy``.
 
     Returns
     -------
@@ -46,13 +47,15 @@ def load_matrix(path: Path) -> Sparse | Array:
     """
     file = existing(path)
     if not is_matrix(file):
-        raise InvalidInputError(f"{path}: unknown matrix format; known are .mtx, .mtx.gz and .npz")
+        raise InvalidInputError(f"{path}: unknown matrix format; known are .mtx, .mtx.gz, .npz and .npy")
     try:
-        A = sp.load_npz(file) if file.suffix.lower() == ".npz" else matrix_market.read(file)
+        A = _of_numpy(file) if file.suffix.lower() in BEGINNINGS else matrix_market.read(file)
     except InvalidInputError:
         raise
     except Exception as e:              # scipy raises whatever zip and gzip meet
         raise InvalidInputError(f"{path}: not a readable matrix: {e or type(e).__name__}") from e
+    if A.dtype.kind not in "fiubc":
+        raise InvalidInputError(f"{path}: not a readable matrix: it holds {A.dtype}, not numbers")
     dtype = np.complex128 if A.dtype.kind == "c" else np.float64
     if not sp.issparse(A):
         return np.asarray(A, dtype)
@@ -61,6 +64,20 @@ def load_matrix(path: Path) -> Sparse | Array:
     return A
 
 
+def _of_numpy(file):
+    check_beginning(file)
+    return sp.load_npz(file) if file.suffix.lower() == ".npz" else np.load(file, allow_pickle=False)
+
+
+def check_beginning(file):
+    """Refuse what is no file of numpy's: numpy takes it for pickled objects and says how to trust it."""
+    suffix = file.suffix.lower()
+    with open(file, "rb") as f:
+        begins = f.read(len(BEGINNINGS[suffix]))
+    if begins != BEGINNINGS[suffix]:
+        raise InvalidInputError(f"{file}: " + (f"this is no {suffix} file" if begins else "the file is empty"))
+
+
 def is_matrix(path: Path) -> bool:
-    """Whether the name says Matrix Market or scipy's .npz (the former may be packed with gzip)."""
+    """Whether the name says Matrix Market, scipy's .npz or numpy's .npy (the first may be packed with gzip)."""
     return str(path).lower().removesuffix(".gz").endswith(MATRIX_SUFFIXES)
