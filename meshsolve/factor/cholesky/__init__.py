@@ -104,12 +104,12 @@ class CholeskyFactor(Factor):
         OutOfMemoryError
             Where there is no memory even to bring that back, it is lost, and solves say so until the next refactorization.
         """
-        coupling = getattr(self._constraint, "coupling", None)
+        coupling, before = getattr(self._constraint, "coupling", None), getattr(self._factor, "changes", 0)
         try:
             with self._errors("the Cholesky factorization"):
                 self._run(self._values.of(A))
-        except BaseException:
-            if self._constraint is not None:
+        except BaseException:                                   # Ctrl-C may come when all is done
+            if self._constraint is not None and getattr(self._factor, "changes", 0) == before:
                 self._constraint.coupling = coupling
             raise
         return self
@@ -170,10 +170,13 @@ class CholeskyFactor(Factor):
             columns, fixed = free_part(columns, constraint)
             if fixed.nnz:
                 coupling = coupled(constraint.coupling, columns, fixed, down)
-        with self.report.phase("update"):
-            self._rotate_free(columns, down)
-        if coupling is not None:
-            constraint.coupling = coupling
+        before = self._factor.changes
+        try:
+            with self.report.phase("update"):
+                self._rotate_free(columns, down)
+        finally:                                                # Ctrl-C may come when all is done
+            if coupling is not None and self._factor.changes > before:
+                constraint.coupling = coupling
         return self
 
     def _rotate_free(self, columns, down):

@@ -53,6 +53,7 @@ void bind_factor(nb::module_& m, const char* name) {
       .def("norm1", &Factor::norm1)
       .def("matrix", [](const Factor& f, int64_t nnz) { return to_numpy(f.matrix(nnz)); }, "nnz"_a)
       .def_prop_ro("panel_scalars", &Factor::panel_scalars)
+      .def_prop_ro("changes", &Factor::changes)
       .def_prop_ro("nbytes", &Factor::nbytes);
 }
 

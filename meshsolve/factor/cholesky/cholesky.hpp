@@ -55,6 +55,9 @@ class Factor {
   int64_t inverse_scalars(int threads) const;       // that these two take beside their results
   // Values on the analysed pattern, `nnz` of them, from which the same factor comes: those that are never read are zeros.
   std::vector<double> matrix(int64_t nnz) const;
+  // How often this has become the factor of another matrix. Ctrl-C may come between that and the caller's next step, which then sees
+  // here whether it did.
+  int64_t changes() const { return values_.changes(); }
   int64_t nbytes() const;
   int64_t panel_scalars() const { return panel_ptr_.back(); }
   const fronts::AssemblyTree& tree() const { return *tree_; }

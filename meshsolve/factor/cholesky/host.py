@@ -37,11 +37,14 @@ class HostFactor:
 
     def factor(self, data):
         """Factor the matrix with these values in the analysed pattern: -1, or the new number of the column that failed."""
-        failed = self._factor.factor(data, self._threads)
-        if failed < 0 and self._keep:
-            P = self._pattern
-            self._matrix = sp.csr_array((data.copy(), P.indices, P.indptr), shape=(P.n, P.n))
-        return failed
+        P, before, matrix = self._pattern, self.changes, None
+        if self._keep:
+            matrix = sp.csr_array((data.copy(), P.indices, P.indptr), shape=(P.n, P.n))
+        try:
+            return self._factor.factor(data, self._threads)
+        finally:                                                            # Ctrl-C may come when all is done
+            if self.changes > before:
+                self._matrix = matrix
 
     def update(self, C, down):
         """Make this the factor of A + C C^T, or A - C C^T where ``down``, of a csc_array C in the order of the pattern; False where that
@@ -55,20 +58,23 @@ class HostFactor:
         row, column = self._factor.outside(*columns)
         if row >= 0:
             raise PatternMismatchError.at(row, column)
-        changed = self._changed_by(C, down) if self._keep else None         # before the factor is: memory may run out
-        if self._factor.update(*columns, down, self._threads) >= 0:
-            return False
-        if self._keep:
-            self._matrix.data = changed
-        return True
+        before, matrix = self.changes, None
+        if self._keep:                                                      # before the factor changes: memory may run out
+            matrix = self._changed_by(C, down)
+        try:
+            return self._factor.update(*columns, down, self._threads) < 0
+        finally:
+            if self.changes > before:
+                self._matrix = matrix
 
     def _changed_by(self, C, down):
-        """Values of A + C C^T, or A - C C^T, in the pattern."""
+        """A + C C^T, or A - C C^T, in the pattern."""
         product = (C @ C.T).tocsr()
         product.sort_indices()
         indptr, indices = product.indptr.astype(np.int64), product.indices.astype(np.int32)
         added = values_in(self._pattern, Csr(len(indptr) - 1, indptr, indices, product.data))
-        return self._matrix.data - added if down else self._matrix.data + added
+        P, data = self._pattern, self._matrix.data
+        return sp.csr_array((data - added if down else data + added, P.indices, P.indptr), shape=(P.n, P.n))
 
     def solve(self, system, columns):
         """A^-1 B in the order of the pattern, L^-1 B or L^-T B in the permuted one."""
@@ -76,6 +82,11 @@ class HostFactor:
         if columns.shape[1]:
             self._factor.solve(system, columns, x, self._threads)
         return x
+
+    @property
+    def changes(self):
+        """How often this has become the factor of another matrix."""
+        return self._factor.changes
 
     @property
     def solve_vector(self):

@@ -48,6 +48,7 @@ class MatrixValues {
     if (failed < 0) {
       std::swap(held_, next_);
       lost_ = Lost::no;
+      ++changes_;
     } else {
       restore(numeric);
     }
@@ -68,6 +69,7 @@ class MatrixValues {
     }
     if (failed < 0) {
       edit(held_.data());
+      ++changes_;
     } else {
       restore(numeric);
       require_factor();
@@ -82,6 +84,7 @@ class MatrixValues {
   }
   const T* data() const { return held_.data(); }        // as tree.entry_source; nullptr before the first factorization
   int64_t scalars() const { return held_.size() + next_.size(); }
+  int64_t changes() const { return changes_; }          // how often the factor has become that of another matrix
 
  private:
   void gather(const AssemblyTree& tree, const double* Ax, int threads) {
@@ -108,6 +111,7 @@ class MatrixValues {
   Buffer<T> held_, next_;
   std::atomic<bool> written_{false};
   Lost lost_ = Lost::no;
+  int64_t changes_ = 0;
 };
 
 }  // namespace ms::fronts

@@ -223,6 +223,42 @@ def test_components_with_pins_of_their_own_stay_apart():
         alone.update([1.0, -1.0, 0.0])
 
 
+class Late:
+    """A core whose calls are interrupted when all is done, as Ctrl-C does it: Python hears it after the call."""
+
+    def __init__(self, core):
+        self._core = core
+
+    def __getattr__(self, name):
+        return getattr(self._core, name)
+
+    def factor(self, *arguments):
+        self._core.factor(*arguments)
+        raise KeyboardInterrupt
+
+    def update(self, *arguments):
+        self._core.update(*arguments)
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("precision", ["double", "mixed"])
+@pytest.mark.parametrize("fixed", [None, [0, 1, 60]])
+def test_ctrl_c_at_the_end_leaves_no_factor_of_two_matrices(precision, fixed):
+    A, w = ZOO["grid"], np.zeros(ZOO["grid"].shape[0])
+    w[[1, 2]] = 2.0, -1.5                                       # row 1 is fixed
+    B = sp.csr_array(A + np.outer(w, w))
+    F, b = ms.cholesky(A, precision=precision, fixed=fixed), np.arange(A.shape[0], dtype=float)
+    core, values = F._factor._factor, None if fixed is None else [1.0, -2.0, 4.0]
+    for call, argument, M in ((F.update, w, B), (F.downdate, w, A), (F.refactor, B, B), (F.refactor, A, A)):
+        F._factor._factor = Late(core)
+        with pytest.raises(KeyboardInterrupt):
+            call(argument)
+        F._factor._factor = core
+        expected = ms.cholesky(M, fixed=fixed).solve(b, fixed_values=values)
+        np.testing.assert_allclose(F.solve(b, fixed_values=values), expected, rtol=1e-9)
+        np.testing.assert_allclose(pickle.loads(pickle.dumps(F)).solve(b, fixed_values=values), expected, rtol=1e-9)
+
+
 # ---- refusals ---------------------------------------------------------------------------------------------------------------
 
 def test_what_is_refused_leaves_the_factor():
@@ -331,6 +367,18 @@ def test_a_matrix_that_becomes_singular_is_refused():
     with pytest.raises(ms.NotPositiveDefiniteError):
         F.downdate(np.stack([w, w], 1) / np.sqrt(2))            # together too much
     same(F.downdate(w / 2), sp.csr_array(L + 0.75 * np.outer(w, w)))
+
+
+@pytest.mark.parametrize("precision, accepted, refused", [("double", 1e-12, 1e-15), ("single", 1e-4, 1e-6)])
+def test_how_little_of_the_determinant_may_be_left(precision, accepted, refused):
+    one = lambda: ms.cholesky(sp.csr_array([[4.0]]), precision=precision)
+    assert one().downdate([2 * np.sqrt(1 - accepted)]).L[0, 0] == pytest.approx(2 * np.sqrt(accepted), rel=1e-2)
+    with pytest.raises(ms.NotPositiveDefiniteError, match="to working precision"):
+        one().downdate([2 * np.sqrt(1 - refused)])
+    two = sp.csr_array((np.array([1.0, 0, 0, 1.0]), [0, 1, 0, 1], [0, 2, 4]))
+    part = np.sqrt(refused)                                     # is left by each of two pivots
+    with pytest.raises(ms.NotPositiveDefiniteError, match="to working precision"):
+        ms.cholesky(two, precision=precision).downdate([np.sqrt(1 - part), np.sqrt(part * (1 - part))])
 
 
 def test_updates_go_on_after_a_refactorization_that_failed():
