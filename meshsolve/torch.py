@@ -91,7 +91,7 @@ def logdet(A: Any, threads: int | None = None) -> Any:
     ------
     NotPositiveDefiniteError
     InvalidInputError
-        A is no such tensor, complex, or not symmetric; PyTorch is missing.
+        A is no such tensor, complex, or not symmetric; PyTorch is missing; the gradient is differentiated again.
 
     Notes
     -----
@@ -291,13 +291,23 @@ def _functions():
     class LogDeterminant(torch.autograd.Function):
         @staticmethod
         def forward(ctx, values, matrix):
+            ctx.save_for_backward(values)
             ctx.matrix = matrix
             return values.new_tensor(matrix.cholesky().logdet())
 
         @staticmethod
-        @torch.autograd.function.once_differentiable
         def backward(ctx, g):
-            entries = torch.from_numpy(ctx.matrix.inverse_entries())
-            return g * entries.to(device=g.device, dtype=g.dtype), None
+            return g * InverseEntries.apply(*ctx.saved_tensors, ctx.matrix), None
+
+    class InverseEntries(torch.autograd.Function):
+        """What a second derivative has to go through: once_differentiable would take the entries for constants where g is one."""
+
+        @staticmethod
+        def forward(ctx, values, matrix):
+            return torch.from_numpy(matrix.inverse_entries()).to(device=values.device, dtype=values.dtype)
+
+        @staticmethod
+        def backward(ctx, g):
+            raise InvalidInputError("the gradient of logdet cannot be differentiated again: that takes entries of the inverse where A has none")
 
     return Solve, LogDeterminant

@@ -222,6 +222,33 @@ def test_a_likelihood_factors_each_matrix_once():
     assert torch.autograd.gradcheck(again, (w, diagonal))
 
 
+def test_the_gradient_of_logdet_is_no_constant():
+    indices, w, diagonal = definite()
+    values = torch.cat([-w, -w, diagonal])
+    g, = torch.autograd.grad(ms.torch.logdet((indices, values)), diagonal, create_graph=True)
+    with pytest.raises(ms.InvalidInputError, match="differentiated again"):
+        (g.sum() + diagonal.sum()).backward()
+
+
+def test_logdet_leads_gradients_to_stored_zeros_and_duplicates():
+    i = torch.tensor([[0, 1, 2, 0, 1, 1, 2, 0, 2, 1, 0, 2], [0, 1, 2, 1, 0, 2, 1, 2, 0, 1, 2, 0]])
+    v = torch.tensor([3.0, 2.0, 4.0, -1.0, -1.0, -1.0, -1.0, 0.0, 0.5, 1.0, 0.0, -0.5], dtype=torch.float64, requires_grad=True)
+    ms.torch.logdet((i, v)).backward()
+    inverse = np.linalg.inv([[3, -1, 0], [-1, 3, -1], [0, -1, 4]])
+    np.testing.assert_allclose(v.grad.numpy(), inverse[tuple(i.numpy())], rtol=1e-13)
+
+
+def test_a_determinant_outlives_other_matrices_of_its_solver():
+    indices, w, diagonal = definite()
+    solver, values = ms.torch.Solver("cholesky"), torch.cat([-w, -w, diagonal]).detach().requires_grad_()
+    larger = torch.cat([indices, torch.tensor([[20], [20]])], 1), torch.cat([2 * values.detach(), torch.ones(1, dtype=torch.float64)])
+    first = solver.logdet((indices, values))
+    solver.logdet(larger)                                       # of other values and of another size
+    (3 * first).backward()
+    full = torch.zeros((20, 20), dtype=torch.float64).index_put(tuple(indices), values.detach())
+    assert torch.allclose(values.grad, 3 * torch.linalg.inv(full)[tuple(indices)], rtol=1e-10)
+
+
 def test_logdet_refuses_what_is_not_definite():
     i = torch.tensor([[0, 1], [0, 1]])
     with pytest.raises(ms.NotPositiveDefiniteError):
