@@ -308,6 +308,7 @@ def _functions():
 
         @staticmethod
         def backward(ctx, g):
-            raise InvalidInputError("the gradient of logdet cannot be differentiated again: that takes entries of the inverse where A has none")
+            raise InvalidInputError("the gradient of logdet cannot be differentiated again: that takes entries of the inverse where A "
+                                    "has none")
 
     return Solve, LogDeterminant

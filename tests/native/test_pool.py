@@ -318,10 +318,11 @@ def long_steps():
     solid, dense = datasets.grid3d(18, boundary="dirichlet"), sp.csr_array(rng.standard_normal((1000, 1000)) + 1j)
     incomplete, sampled = ms.ildl(solid, fill_level=12, droptol=0, threads=1), ms.parac(solid, samples=300, threads=1)
     many, M = np.ones((solid.shape[0], 3000)), as_csr(solid)
-    square, columns = rng.standard_normal((1800, 1800)), rng.standard_normal((1000, 800))
+    square = rng.standard_normal((1800, 1800))
+    many_columns = 1000 * np.arange(801), np.tile(np.arange(1000, dtype=np.int32), 800), rng.standard_normal(800_000)
     large, larger = (ms.cholesky(square[:n] @ square[:n].T + n * np.eye(n), threads=1) for n in (1000, 1800))
     return {
-        "rotations of a large front": lambda: large.update(columns),
+        "rotations of a large front": lambda: large._factor._factor.update(*many_columns, False, 1),
         "the inverse of a large front": larger.inverse_diagonal,
         "the rows of U above its blocks": lambda: blocks.U,
         "rows of similar patterns": lambda: ms.ildl(scattered, fill_level=0, blocking="BR", ordering="natural", threads=1),

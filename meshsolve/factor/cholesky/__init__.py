@@ -144,7 +144,9 @@ class CholeskyFactor(Factor):
         -----
         O(entries of L in the columns on the ways from the rows of C to the roots of the elimination tree) for each column of C, on
         one thread: of a mesh of n vertices about n numbers, a hundredth of a ``refactor``. Rounding errors of many updates add up;
-        a ``refactor`` begins anew. Source: Gill, Golub, Murray, Saunders 1974, method C1; Davis and Hager 1999.
+        a ``refactor`` begins anew. A weight may be as large as it likes: what A has beside it is not lost, as it is in the sum A + C C^T.
+        Copies, and the factor that comes back after an error, are made of that sum by a numeric phase, and differ in rounding.
+        Source: Gill, Golub, Murray, Saunders 1974, method C1; Davis and Hager 1999.
         """
         return self._rotate(C, down=False)
 

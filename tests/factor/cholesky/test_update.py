@@ -88,11 +88,13 @@ def test_an_edge_of_any_weight_ties_its_ends(precision, weight, tolerance):
 
 
 def test_pivots_whose_squares_vanish():
-    A = sp.diags_array([1e-42, 1.0, 1e-42]).tocsr()             # in float32 of few bits, their roots of all
+    A = sp.diags_array([1.0, 1.0, 1e-44]).tocsr()               # in float32 of few bits, its root of all
     C = np.array([0.0, 0.0, 1e-30])                             # changes nothing
     F = ms.cholesky(A, precision="single", ordering="natural")
     before = F.L.toarray()
     assert np.array_equal(F.update(C).L.toarray(), before) and np.array_equal(F.downdate(C).L.toarray(), before)
+    C[2] = 0.3 * before.diagonal().min()
+    assert F.update(C).L.diagonal().min() == pytest.approx(np.sqrt(1.09) * before.diagonal().min(), rel=1e-5)
 
 
 def test_many_columns_and_long_ones():
