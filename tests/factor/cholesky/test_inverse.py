@@ -138,6 +138,13 @@ def test_pinned_laplacians_have_their_pseudoinverse(name):
     assert abs(extra).max() <= 1e-12                            # of isolated vertices, which have no entry in L
 
 
+def test_stored_zeros_between_components_are_zeros_of_the_inverse():
+    L = sp.coo_array(sp.block_diag([ms.graph_laplacian(ms.datasets.grid2d(3, 3)), ms.graph_laplacian(ms.datasets.grid2d(2, 2))]))
+    data = np.concatenate([L.data, [0.0, 0.0]])
+    L = sp.csr_array(sp.coo_array((data, (np.append(L.row, [3, 11]), np.append(L.col, [11, 3]))), shape=L.shape))
+    assert ms.cholesky(L, pin=True).selected_inverse()[3, 11] == 0
+
+
 def test_effective_resistances_follow_fosters_theorem():
     L = ms.datasets.road_like(3000)
     Z, upper = ms.cholesky(L, pin=True).selected_inverse(), sp.triu(L, 1).tocoo()
