@@ -117,6 +117,8 @@ def storage_type(dtype):
 
 def thread_count(threads=None):
     """The number of threads to use: ``threads``, else ``MESHSOLVE_NUM_THREADS``, else the cores this process may use."""
+    if type(threads) is int and 1 <= threads <= 1024:       # most often: a room above has asked
+        return threads
     source, given = "threads", threads
     if given is None and os.environ.get("MESHSOLVE_NUM_THREADS"):
         source, given = "MESHSOLVE_NUM_THREADS", os.environ["MESHSOLVE_NUM_THREADS"]
@@ -430,6 +432,8 @@ def _values(data, name, dtype):
         raise InvalidInputError(f"{name} has to hold numbers, not {data.dtype}")
     if data.dtype.kind == "c" and np.dtype(dtype).kind != "c":
         raise InvalidInputError(f"{name} is complex; real matrices are needed here: lu takes complex ones")
+    if data.dtype == dtype:
+        return np.ascontiguousarray(data)
     with np.errstate(over="ignore"):                       # a longdouble out of range becomes an infinity and is refused
         return np.ascontiguousarray(data, dtype)
 

@@ -51,8 +51,8 @@ class Report:
     def merge(self, other: Report) -> None:
         """Take over another report: its seconds are added, its facts win."""
         for name, seconds in other.seconds.items():
-            self.add(name, seconds)
-        self.facts.update({k: v for k, v in other.facts.items() if v not in (None, 0, 0.0)})
+            self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+        self.facts.update({k: v for k, v in other.facts.items() if v})
 
     def as_dict(self) -> dict[str, Any]:
         """Plain dict for JSON: ``seconds`` (a dict) beside every fact."""
@@ -93,9 +93,9 @@ class _Phase:
         return self._report
 
     def __exit__(self, *error: object) -> None:
-        seconds = time.perf_counter() - self._start
-        self._report.add(self._name, seconds)
-        logger.debug("%s: %.6f s", self._name, seconds)
+        spent, seconds = time.perf_counter() - self._start, self._report.seconds
+        seconds[self._name] = seconds.get(self._name, 0.0) + spent
+        logger.debug("%s: %.6f s", self._name, spent)
 
 
 def _readable_time(total):

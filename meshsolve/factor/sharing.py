@@ -43,13 +43,6 @@ class Sharing:
         self.readers, self.writers = {}, {}
         self._turns, self._turns_of = None, -1
 
-    def begin_to_read(self, call):
-        """Note a call that changes nothing."""
-        with _lock:
-            if self.writers:                                        # also of a parent: a child has what was half written
-                raise FactorInUseError(REFACTORED)
-            self.readers[call] = _forks
-
     def begin_to_change(self, call):
         """Note a call that changes the factor."""
         with _lock:
@@ -76,7 +69,10 @@ def reads(method: Method) -> Method:
     def guarded(self, *args, **kwargs):
         sharing, call = self._sharing, object()
         try:                                                        # from before the call is noted: Ctrl-C may come right after
-            sharing.begin_to_read(call)
+            with _lock:
+                if sharing.writers:                                 # also of a parent: a child has what was half written
+                    raise FactorInUseError(REFACTORED)
+                sharing.readers[call] = _forks
             return method(self, *args, **kwargs)
         finally:
             sharing.readers.pop(call, None)

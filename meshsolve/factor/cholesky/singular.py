@@ -55,6 +55,9 @@ class ConstantNullSpace:
         """New number of the root of the first such tree, or -1. O(entries of the watched rows) where none of these sums to 0."""
         if self._xp is np:
             sums, moduli = _core.row_sums(self._pattern.indptr, data, self._rows)
+            if len(sums) == 1:                              # most often, and arrays of one number take as long as a small matrix
+                sums, moduli = sums[0], moduli[0]
+                return self._search(data) if moduli > 0 and abs(sums) <= ROUNDING * moduli else -1
         else:
             values = data[self._entries]
             sums, moduli = self._sums(values), self._sums(abs(values))
