@@ -241,13 +241,17 @@ def transient_table(run):
     return columns, rows
 
 
+def _three_digits(value):
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def updates_table(run):
     """Updates and downdates of a factor beside CHOLMOD's, a refactorization, and the diagonal of the inverse."""
     columns = ["a factor that changes, ms", "vertices", "refactor", "update by 1 (CHOLMOD)", "downdate by 1 (CHOLMOD)", "update by 10 (CHOLMOD)",
                "downdate by 10 (CHOLMOD)", "diagonal of the inverse"]
     clock, rows = clock_for(run["threads"][0], run["clock"]), []
     for row in run["rows"]:
-        ms = {name: f"{1e3 * found[clock]['median']:.3g}" for name, found in row["seconds"].items()}
+        ms = {name: _three_digits(1e3 * found[clock]["median"]) for name, found in row["seconds"].items()}
         pairs = [f"{ms[name]} ({ms.get(f'cholmod {name}', '-')})" for name in ("update 1", "downdate 1", "update 10", "downdate 10")]
         rows.append([row["mesh"], f"{row['n']:,}", ms["refactor"], *pairs, ms["inverse"]])
     return columns, rows
