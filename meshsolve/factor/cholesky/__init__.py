@@ -98,7 +98,8 @@ class CholeskyFactor(Factor):
         PatternMismatchError
             A has an entry outside the analysed pattern.
         NotPositiveDefiniteError
-            A pivot is not positive. After any error the earlier factor is still there and gives the same bits.
+            A pivot is not positive. After any error the earlier factor is still there and gives the same bits, or after updates
+            the same but for rounding.
         FactorInUseError
             Another call uses this factor at this time.
         OutOfMemoryError
