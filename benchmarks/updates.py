@@ -4,7 +4,7 @@
 
 ``update`` and ``downdate``: a weight that comes and goes on 1 or 10 vertices anywhere, CHOLMOD's simplicial L D L^T on METIS' order
 (its updates know no other) and ours. ``refactor`` is what stands for an update where there is none, ``inverse`` the diagonal of A^-1, which
-CHOLMOD has no function for. All in one process, in turns. After each turn solutions with the changed matrix are looked at.
+CHOLMOD has no function for. All in one process, in turns; before them, solutions with each changed matrix are looked at.
 Prints a row for each mesh and leaves benchmarks/results/updates-<date>-<threads>t.json.
 """
 
@@ -26,7 +26,7 @@ from benchmarks.worker import backward_error
 COLUMNS = ("mesh", "vertices", "refactor", "update 1", "CHOLMOD", "downdate 1", "CHOLMOD", "update 10", "CHOLMOD", "inverse")
 COUNTS = (1, 10)                                # columns of C
 WEIGHT = 10.0                                   # times the mean diagonal
-WRONG = 1e-10                                   # backward error from which a turn does not count
+WRONG = 1e-10                                   # backward error that ends the run
 
 
 def main(arguments=None):
