@@ -214,7 +214,7 @@ class CholeskyFactor(Factor):
         column = int(self.perm[root])
         if self._diagonal(root, data) < 0:                  # the other sign of libigl's
             return self._not_positive_definite(root, data)
-        if hasattr(self._constraint, "center"):             # with pin=True the rows beside the pin do not sum to 0
+        if getattr(self._constraint, "centers", False):             # with pin=True the rows beside the pin do not sum to 0
             return NotPositiveDefiniteError(
                 "A is singular to working precision: the weights that join the component of column "
                 f"{column} to the row that is left out (pin=True) are 0, in more components than when A was analysed, or vanish in "
@@ -237,7 +237,7 @@ class CholeskyFactor(Factor):
 
     def _not_positive_definite(self, failed, data):
         column, diagonal = int(self.perm[failed]), self._diagonal(failed, data)
-        if diagonal > 0 and hasattr(self._constraint, "center"):
+        if diagonal > 0 and getattr(self._constraint, "centers", False):
             causes = ("A takes more than constants to 0 (rotations of an elastic body without supports? more components than when it was "
                       "analysed?), its weights span more decades than float64 resolves, or A is indefinite: ildl takes it")
         elif diagonal > 0 and self._null_space.nearly(failed, data):
@@ -337,7 +337,7 @@ class CholeskyFactor(Factor):
 
     def in_range(self, b):
         """The part of a real (n,) or (n, k) array b that is solved for, where b lies: without the means that ``pin=True`` takes out."""
-        if not hasattr(self._constraint, "center"):
+        if not getattr(self._constraint, "centers", False):
             return b
         there = device.holds(b)
         columns = self._bring((device.asarray(b) if there else b).reshape(len(b), -1).astype(np.float64, copy=False))

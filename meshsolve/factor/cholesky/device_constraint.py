@@ -57,7 +57,7 @@ class DeviceConstraint:
         self._free = xp.flatnonzero(is_free)[:1 if self.alone else None].astype(np.int32)
 
     @property
-    def _pinned(self):
+    def centers(self):
         return self._host is None
 
     @functools.cached_property
@@ -89,7 +89,7 @@ class DeviceConstraint:
 
     def check(self, M, positions):
         """Raise where a row of a matrix to be pinned does not sum to 0, or an entry joins components that have a pin each."""
-        if not self._pinned:
+        if not self.centers:
             return
         xp, pattern = device.xp(), positions.pattern
         values = Positions.of(M, positions.take)
@@ -113,7 +113,7 @@ class DeviceConstraint:
 
     def solve(self, columns, fixed_values, solve_free):
         """As the host's: x with the prescribed values and (A x - b) zero in the free rows, or mean-free."""
-        if self._pinned:
+        if self.centers:
             return self._solve_pinned(columns, fixed_values, solve_free)
         values = None if fixed_values is None else self._values(fixed_values, columns.shape[1])
         return self._solve_fixed(columns, values, solve_free)
