@@ -12,4 +12,5 @@ if [ ${#missing[@]} -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/nu
   (apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing[@]}") >/dev/null 2>&1 ||
     echo "${missing[*]} could not be installed: the tests that need them are skipped" >&2
 fi
-exec .venv/bin/pytest "$@"
+# A process for each core: most tests keep one busy. -n 0 runs them in this one (for --pdb).
+exec .venv/bin/pytest -n auto --dist worksteal "$@"
