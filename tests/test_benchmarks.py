@@ -304,6 +304,19 @@ def test_the_tables_of_the_pages_are_those_of_the_result_files(page, benches, ca
     assert plot.spliced(text, capsys.readouterr().out.rstrip("\n")) == text
 
 
+def test_what_the_readme_says_of_avx2_is_in_its_result_file():
+    files = list((plot.RESULTS / "avx2").glob("cholesky-2*-1t.json"))
+    if not files:
+        pytest.skip("a source distribution has no result files")
+    text = (pathlib.Path(measure.__file__).resolve().parents[1] / "README.md").read_text()
+    said = re.search(r"first solve is ([\d.]+) times as fast as PARDISO's, ([\d.]+) times as CHOLMOD's and ([\d.]+)\s+times as libigl's", text)
+    bars = json.loads(max(files).read_text())["bars"]
+    for peer, number in zip(("PARDISO", "CHOLMOD", "libigl"), said.groups(), strict=True):
+        mean, = (re.search(r"geometric mean ([\d.]+)", bar["what"])[1] for bar in bars
+                 if bar["what"].startswith(f"first solve, 50k-1M: times faster than {peer}, "))
+        assert number == f"{float(mean):.1f}"
+
+
 def test_table_of_threads():
     rows = [_row("a", 60_000, "meshsolve-given", 3.0), _row("a", 60_000, "meshsolve-given", 2.0) | {"threads": 2},
             _row("b", 70_000, "meshsolve-given", 3.0)]                        # the run was cut off before two threads
