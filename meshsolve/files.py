@@ -6,6 +6,8 @@ import contextlib
 import os
 import pathlib
 import secrets
+import shutil
+import tempfile
 
 from meshsolve.errors import InvalidInputError
 
@@ -31,12 +33,13 @@ def existing(path):
 
 @contextlib.contextmanager
 def written_whole(path):
-    """A temporary file beside ``path`` that takes its place when the ``with`` block ends well, and vanishes otherwise.
+    """A temporary file beside ``path`` that takes its place when the ``with`` block ends well, and vanishes otherwise. Where a pipe or a
+    device has that name, the whole file is written into it.
 
     Yields
     ------
     pathlib.Path
-        In the same folder, with the same extension.
+        In the same folder, or the system's for temporary files, with the same extension.
 
     Raises
     ------
@@ -44,6 +47,13 @@ def written_whole(path):
         The folder does not exist or cannot be written to.
     """
     path = as_path(path)
+    if is_special(path):
+        with tempfile.TemporaryDirectory() as folder:
+            part = pathlib.Path(folder) / path.name
+            part.touch()
+            yield part
+            _poured(part, path)
+        return
     path = path.resolve() if os.path.islink(path) else path            # the file that it leads to is written, and the link stays
     part = path.parent / f".{secrets.token_hex(4)}{path.name}"
     try:
@@ -55,6 +65,21 @@ def written_whole(path):
         _publish(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def is_special(path):
+    """Whether this is there and neither a file nor a folder, but a pipe, a device or a socket: to replace it would take it from others."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+
+
+def _poured(part, path):
+    try:
+        with open(part, "rb") as source, open(path, "wb") as target:
+            shutil.copyfileobj(source, target)
+    except BrokenPipeError:
+        raise
+    except OSError as e:
+        raise InvalidInputError(f"{path}: cannot be written: {e.strerror}") from e
 
 
 def _publish(part, path):

@@ -151,11 +151,13 @@ class Solver:
         rows, columns, values, n = _entries(A, len(b))
         if values.dtype != b.dtype:
             raise InvalidInputError(f"A and b have to have one dtype, not {values.dtype} and {b.dtype}")
+        _require_known(values.dtype)
         return _functions()[0].apply(values, b, _Matrix(self, rows, columns, values, n), False)
 
     def logdet(self, A: Any) -> Any:
         """log det A, see :func:`logdet`; right after a solve with the same values nothing is factored again."""
         rows, columns, values, n = _entries(A, None)
+        _require_known(values.dtype)
         return _functions()[1].apply(values, _Matrix(self, rows, columns, values, n))
 
     def _factor_of(self, matrix):
@@ -227,6 +229,12 @@ def _torch():
     except ImportError as e:
         raise InvalidInputError("meshsolve.torch needs PyTorch: pip install torch") from e
     return torch
+
+
+def _require_known(dtype):
+    torch = _torch()
+    if dtype not in (torch.float32, torch.float64, torch.complex64, torch.complex128):
+        raise InvalidInputError(f"tensors have to hold float32, float64, complex64 or complex128, not {dtype}")
 
 
 def _numpy(tensor):

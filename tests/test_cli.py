@@ -7,6 +7,7 @@ import pathlib
 import pty
 import re
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -290,6 +291,30 @@ def test_smooth(run, folder, order):
     code, _, err = run("smooth", folder / "scan.ply", "-o", folder / "out.obj", "--strength", 2, "--order", order)
     expected, _ = ms.apps.smooth(ms.load_mesh(folder / "scan.ply"), 2, order)
     assert (code, err) == (0, "") and np.array_equal(ms.load_mesh(folder / "out.obj").vertices, expected.vertices)
+
+
+def test_a_report_does_not_take_the_place_of_the_mesh(run, folder):
+    before = listing(folder)
+    for option, name in (("--report", "scan.ply"), ("--report", "out.obj")):
+        code, _, err = run("smooth", folder / "scan.ply", "-o", folder / "out.obj", option, folder / name, "--quiet")
+        assert code == 1 and ("this is an input" in err or "the same name" in err) and listing(folder) == before
+
+
+def test_a_sparse_right_hand_side_with_damaged_indices_is_refused(run, folder):
+    held = dict(format=np.array(b"csr"), shape=np.array([60, 1]), data=np.ones(60), indices=np.zeros(60, np.int32),
+                indptr=np.arange(61, dtype=np.int32))
+    held["indices"][3] = 10**8
+    np.savez(folder / "b.npz", **held)
+    code, _, err = run("solve", folder / "A.mtx", folder / "b.npz", "-o", folder / "x.npy")
+    assert code == 1 and "b.npz: not a readable vector: " in err and not (folder / "x.npy").exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell closes it")
+def test_closed_standard_output_is_no_error(folder):
+    command = shlex.join([sys.executable, "-m", "meshsolve", "info", "A.mtx"])
+    done = subprocess.run(["sh", "-c", f"{command} >&-"], cwd=folder, stderr=subprocess.PIPE, text=True, timeout=120,
+                          env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_input_may_be_the_output(run, folder):

@@ -213,6 +213,17 @@ def test_load_matrix(tmp_path, suffix):
         assert np.array_equal(B.toarray(), A.toarray())
 
 
+@pytest.mark.parametrize("which, value", [("indptr", 10**6), ("indptr", -1), ("indices", 10**8), ("indices", -5)])
+def test_a_sparse_npz_with_damaged_indices_is_refused(tmp_path, which, value):
+    """scipy follows them where they lead: the interpreter crashed."""
+    sp.save_npz(tmp_path / "A.npz", sp.csr_array(ds.grid2d(8, 6)))
+    held = dict(np.load(tmp_path / "A.npz"))
+    held[which][5] = value
+    np.savez(tmp_path / "A.npz", **held)
+    with pytest.raises(InvalidInputError, match="A.npz: not a readable matrix: "):
+        ds.load_matrix(tmp_path / "A.npz")
+
+
 def test_load_matrix_of_other_kinds(tmp_path):
     path = tmp_path / "A.mtx"
     path.write_text("%%MatrixMarket matrix coordinate pattern general\n2 3 3\n2 1\n1 3\n2 1\n")

@@ -32,7 +32,8 @@ def main(argv=None):
         with warnings.catch_warnings(), _progress(args.quiet) as args.label:
             warnings.showwarning = _one_line_warning
             code = args.run(args)
-        sys.stdout.flush()
+        if sys.stdout is not None:                          # closed by who called: print() says nothing then
+            sys.stdout.flush()
         return code or 0
     except KeyboardInterrupt:
         return _fail("interrupted")

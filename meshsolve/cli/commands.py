@@ -160,6 +160,7 @@ def _load_mesh(args):
     from meshsolve.mesh import load_mesh
 
     files.check_outputs(args.output, args.render, args.report)
+    files.check_outputs(args.render, args.report, inputs=(args.mesh,))          # which may be the output: a mesh takes its place
     files.check_mesh_format(args.output)
     files.check_picture_format(args.render)
     return load_mesh(args.mesh)

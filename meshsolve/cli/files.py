@@ -11,9 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import matrix_market
-from meshsolve.datasets.files import MATRIX_SUFFIXES, check_beginning, is_matrix, load_matrix
+from meshsolve.datasets.files import MATRIX_SUFFIXES, check_beginning, is_matrix, load_matrix, load_npz
 from meshsolve.errors import InvalidInputError
-from meshsolve.files import as_path, existing
+from meshsolve.files import as_path, existing, is_special
 from meshsolve.mesh.files import READABLE, WRITABLE
 
 VECTOR_SUFFIXES = (".mtx", ".mtx.gz", ".npy", ".npz", ".txt")
@@ -32,7 +32,7 @@ def check_outputs(*paths, inputs=()):
             raise InvalidInputError(f"{path}: there is no folder {path.parent}")
         if path.is_dir():
             raise InvalidInputError(f"{path}: this is a folder")
-        if not os.access(path.parent, os.W_OK):
+        if not is_special(path) and not os.access(path.parent, os.W_OK):
             raise InvalidInputError(f"{path}: the folder {path.parent} cannot be written to")
     if len({path.resolve() for path in given}) < len(given):
         raise InvalidInputError(f"two outputs have the same name: {', '.join(map(str, given))}")
@@ -125,7 +125,7 @@ def read_vector(path):
     except InvalidInputError:
         raise
     except Exception as e:
-        raise InvalidInputError(f"{path}: not a readable vector: {e or type(e).__name__}") from e
+        raise InvalidInputError(f"{path}: not a readable vector: {str(e) or type(e).__name__}") from e
     b = b.toarray() if sp.issparse(b) else np.asarray(b)
     return b[:, 0] if b.ndim == 2 and b.shape[1] == 1 else b
 
@@ -138,7 +138,7 @@ def _read_numpy(path):
         return held
     with held:
         if "format" in held.files:
-            return sp.load_npz(path)
+            return load_npz(path)
         if len(held.files) != 1:
             raise InvalidInputError(f"{path}: one array is wanted; the file holds {len(held.files)}: {', '.join(held.files)}")
         return held[held.files[0]]

@@ -53,7 +53,7 @@ def load_matrix(path: Path) -> Sparse | Array:
     except InvalidInputError:
         raise
     except Exception as e:              # scipy raises whatever zip and gzip meet
-        raise InvalidInputError(f"{path}: not a readable matrix: {e or type(e).__name__}") from e
+        raise InvalidInputError(f"{path}: not a readable matrix: {str(e) or type(e).__name__}") from e
     if A.dtype.kind not in "fiubc":
         raise InvalidInputError(f"{path}: not a readable matrix: it holds {A.dtype}, not numbers")
     dtype = np.complex128 if A.dtype.kind == "c" else np.float64
@@ -66,7 +66,21 @@ def load_matrix(path: Path) -> Sparse | Array:
 
 def _of_numpy(file):
     check_beginning(file)
-    return sp.load_npz(file) if file.suffix.lower() == ".npz" else np.load(file, allow_pickle=False)
+    return load_npz(file) if file.suffix.lower() == ".npz" else np.load(file, allow_pickle=False)
+
+
+def load_npz(file):
+    """The sparse matrix of scipy's .npz, whose index arrays scipy follows without a look at them.
+
+    Raises
+    ------
+    ValueError
+        They point outside the matrix; or what else scipy raises.
+    """
+    A = sp.load_npz(file)
+    if A.format in ("csr", "csc", "bsr"):
+        A.check_format(full_check=True)
+    return A
 
 
 def check_beginning(file):

@@ -23,6 +23,7 @@ from meshsolve.mesh.ply import read_ply, write_ply
 
 READABLE = (".obj", ".ply", ".off", ".stl", ".glb", ".gltf")
 WRITABLE = (".obj", ".ply", ".off", ".stl", ".glb")
+BINARY_STL = 84                 # bytes before the first triangle, which takes 50
 
 
 def read_mesh(path):
@@ -103,21 +104,43 @@ def _read_by_trimesh(path, content, kind):
         vertices = np.asarray(loaded.vertices, np.float64)
         faces = np.asarray(getattr(loaded, "faces", np.zeros((0, 3))), np.int64)
     except Exception as e:          # trimesh raises whatever its parsers meet
-        raise InvalidInputError(f"{path}: cannot be read as {kind[1:].upper()}: {e or type(e).__name__}") from e
+        raise InvalidInputError(f"{path}: cannot be read as {kind[1:].upper()}: {str(e) or type(e).__name__}") from e
     if kind == ".off":
-        _check_declared(path, content, vertices, faces)
+        _check_off(path, content, vertices)
+    if kind == ".stl":
+        _check_stl(path, content, faces)
     return merge_identical(vertices, faces) if kind == ".stl" else (vertices, faces)
 
 
-def _check_declared(path, content, vertices, faces):
-    """An OFF file that was cut off parses well: hold what was read against the counts in its header."""
-    declared = re.match(rb"\s*[A-Z]*OFF\s+(\d+)\s+(\d+)", content)
+def _check_off(path, content, vertices):
+    """An OFF file that was cut off parses well: hold what was read against the counts in its header. Polygons have become triangles, so
+    that the lines count, of which the last one has to be whole."""
+    declared = re.match(rb"\s*[A-Z]*OFF\s+(\d+)\s+(\d+)[^\r\n]*", content)
     if declared is None:
         return
     n, m = int(declared[1]), int(declared[2])
-    if len(vertices) != n or len(faces) < m:
-        raise InvalidInputError(f"{path}: the header announces {n} vertices and {m} faces, but {len(vertices)} and {len(faces)} "
-                                "could be read: the file may be cut off")
+    lines = [line.split() for line in content[declared.end():].splitlines()]
+    lines = [line for line in lines if line]
+    last = lines[n + m - 1] if m and len(lines) >= n + m else []
+    if len(vertices) != n or len(lines) < n + m or (m and len(last) <= int(last[0])):
+        raise InvalidInputError(f"{path}: the header announces {n} vertices and {m} faces, but {min(len(lines), n)} and "
+                                f"{max(len(lines) - n, 0)} could be read: the file may be cut off")
+
+
+def _check_stl(path, content, faces):
+    """A text of which every facet and solid that begins also ends, or as many bytes as the count of triangles asks for."""
+    text = re.IGNORECASE | re.MULTILINE
+    if re.match(rb"\s*solid", content, text) and re.search(rb"^\s*facet\b", content, text):
+        for word in (b"facet", b"solid"):
+            begun, ended = (len(re.findall(rb"^[ \t]*" + end + word + rb"\b", content, text)) for end in (b"", b"end"))
+            if begun != ended:
+                raise InvalidInputError(f"{path}: {begun} times '{word.decode()}', but {ended} times 'end{word.decode()}': the file may be "
+                                        "cut off")
+    elif len(content) >= BINARY_STL and not len(faces):
+        count = int.from_bytes(content[BINARY_STL - 4:BINARY_STL], "little")
+        if len(content) != BINARY_STL + 50 * count:
+            raise InvalidInputError(f"{path}: the header announces {count} triangles, {BINARY_STL + 50 * count} bytes, but the file has "
+                                    f"{len(content)}: it may be cut off")
 
 
 def _resolver(path):

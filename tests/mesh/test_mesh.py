@@ -4,7 +4,9 @@ import csv
 import gzip
 import os
 import pickle
+import stat
 import struct
+import threading
 import types
 
 import numpy as np
@@ -626,6 +628,43 @@ def test_a_file_cut_off_is_refused(tmp_path, extension, share):
     assert str(error.value).startswith(str(path))
 
 
+def test_an_off_file_of_polygons_cut_off_is_refused(tmp_path):
+    """Polygons become several triangles: more of those than the header announces do not say that all were there."""
+    places = [(i, j, 0) for i in range(6) for j in range(6)]
+    rings = [(k, k + 6, k + 7, k + 1) for i in range(5) for k in range(6 * i, 6 * i + 5)]
+    lines = ["OFF", f"{len(places)} {len(rings)} 0", *(" ".join(map(str, p)) for p in places), *(" ".join(map(str, (4, *ring))) for ring in rings)]
+    path = tmp_path / "quads.off"
+    path.write_text("\n".join(lines))
+    assert len(load_mesh(path).faces) == 50
+    for cut in ("\n".join(lines[:-3]), "\n".join(lines)[:-6]):
+        path.write_text(cut)
+        with pytest.raises(InvalidInputError, match="quads.off: "):
+            load_mesh(path)
+
+
+SOLID = "solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nendloop\nendfacet\nendsolid a\n"
+
+
+@pytest.mark.parametrize("cut", [5, 15, 30, 60])
+def test_an_stl_text_of_several_solids_cut_off_is_refused(tmp_path, cut):
+    text, path = SOLID + SOLID.replace("0 1 0", "0 0 5"), tmp_path / "two.stl"
+    path.write_text(text)
+    assert len(load_mesh(path).faces) == 2
+    path.write_text(text[:-cut])
+    with pytest.raises(InvalidInputError, match="two.stl: .* the file may be cut off"):
+        load_mesh(path)
+
+
+@pytest.mark.parametrize("change", [-1, -50, 2])
+def test_a_binary_stl_of_another_length_is_refused_by_it(tmp_path, change):
+    path = tmp_path / "a.stl"
+    datasets.icosphere(2).save(path)
+    content = path.read_bytes()
+    path.write_bytes(content[:change] if change < 0 else content + bytes(change))
+    with pytest.raises(InvalidInputError, match="a.stl: .*(announces 320 triangles|cannot be read)"):
+        load_mesh(path)
+
+
 def test_a_scene_is_one_mesh(tmp_path):
     import trimesh
 
@@ -685,6 +724,19 @@ def test_files_are_written_whole_or_not_at_all(tmp_path):
     with written_whole(path) as part:
         part.write_text("after")
     assert path.read_text() == "after" and os.listdir(tmp_path) == ["kept.txt"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_gets_the_file_and_stays(tmp_path):
+    """A file was put in its place; as root, in the place of /dev/null."""
+    pipe, got = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: got.append(pipe.read_text()))
+    reader.start()
+    with written_whole(pipe) as part:
+        part.write_text("text")
+    reader.join(10)
+    assert got == ["text"] and stat.S_ISFIFO(pipe.stat().st_mode) and os.listdir(tmp_path) == ["pipe"]
 
 
 def test_a_new_file_has_the_permissions_of_any_other(tmp_path, monkeypatch):

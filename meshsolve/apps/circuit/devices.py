@@ -71,6 +71,12 @@ class Diodes:
         i, g = self.current(v)
         return q + self.tt * i, c + self.tt * g
 
+    def at_rest(self, v, before, options):
+        """Whether no junction voltage moves any more. What counts is its size in the exponent, forward or beyond breakdown: a thousandth of
+        the voltages of nodes that stand high would be several times the current."""
+        size = np.minimum(np.abs(v), np.abs(v + self.breakdown))
+        return bool((np.abs(v - before) <= options.reltol * size + options.vntol).all())
+
     def limited(self, v, before):
         """Junction voltages for the next iteration that do not overshoot the exponential (Nagel, section 4.3)."""
         out = self._limited_forward(v, before)

@@ -146,7 +146,8 @@ class Solver:
             self._count("newton_steps")
             wanted = system.junctions(new)
             limited = diodes.limited(wanted, at)
-            if self._close(new, before) and np.allclose(limited, wanted, rtol=self.options.reltol, atol=self.options.vntol):
+            if self._close(new, before) and diodes.at_rest(wanted, at, self.options) and np.allclose(
+                    limited, wanted, rtol=self.options.reltol, atol=self.options.vntol):
                 return new
             at, before = limited, new
         raise NoConvergence(f"Newton's method did not converge in {limit:g} steps")

@@ -109,6 +109,17 @@ def test_a_diode_and_a_resistor(volt, deck):
     assert v["k"] == pytest.approx(scipy.optimize.brentq(excess, min(volt, 0) - 1, min(max(volt, 0), 2) + 1e-9, xtol=1e-14), rel=2e-3, abs=2e-6)
 
 
+@pytest.mark.parametrize("volt", [5, 200, 1000, 1e4])
+@pytest.mark.parametrize("anode, cathode", [("b", "c"), ("c", "b")])
+def test_a_diode_between_nodes_that_stand_high(volt, anode, cathode, deck):
+    """A thousandth of their voltages let the junction's be wrong by as much as doubles its current. Forward, and in breakdown at 3 V."""
+    v = deck(f"V1 a 0 {volt}\nR1 a b 1\nD1 {anode} {cathode} dm\nR2 c 0 1\n.model dm d(is=1e-14 bv=3)").op()
+    drop = v[anode] - v[cathode]
+    offset = 3 - THERMAL * np.log(1e-3 / 1e-14)                 # where breakdown begins, so that 1 mA flow at 3 V
+    current = 1e-14 * (np.expm1(drop / THERMAL) - np.exp(-(drop + offset) / THERMAL))
+    assert abs(current) == pytest.approx(v["c"], rel=1e-3)
+
+
 def test_many_diodes_need_stepping(deck):
     """A chain of diodes between two stiff sources, far from where Newton's method begins."""
     chain = "\n".join(f"D{k} n{k} n{k + 1} dm" for k in range(30))
