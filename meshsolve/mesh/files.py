@@ -121,8 +121,8 @@ def _check_off(path, content, vertices):
     n, m = int(declared[1]), int(declared[2])
     lines = [line.split() for line in content[declared.end():].splitlines()]
     lines = [line for line in lines if line]
-    last = lines[n + m - 1] if m and len(lines) >= n + m else []
-    if len(vertices) != n or len(lines) < n + m or (m and len(last) <= int(last[0])):
+    last = lines[n + m - 1] if 0 < m <= len(lines) - n else [b"0"]
+    if len(vertices) != n or len(lines) < n + m or (last[0].isdigit() and len(last) <= int(last[0])):
         raise InvalidInputError(f"{path}: the header announces {n} vertices and {m} faces, but {min(len(lines), n)} and "
                                 f"{max(len(lines) - n, 0)} could be read: the file may be cut off")
 

@@ -1,5 +1,6 @@
 """Meshes: checks, connectivity against brute force, files of every format, broken files, whole-or-nothing writing."""
 
+import contextlib
 import csv
 import gzip
 import os
@@ -636,6 +637,9 @@ def test_an_off_file_of_polygons_cut_off_is_refused(tmp_path):
     path = tmp_path / "quads.off"
     path.write_text("\n".join(lines))
     assert len(load_mesh(path).faces) == 50
+    path.write_bytes("\n".join(lines).encode()[:-11] + b"\xa0" + "\n".join(lines).encode()[-10:])      # a blank to some, no number
+    with contextlib.suppress(InvalidInputError):
+        load_mesh(path)
     for cut in ("\n".join(lines[:-3]), "\n".join(lines)[:-6]):
         path.write_text(cut)
         with pytest.raises(InvalidInputError, match="quads.off: "):
