@@ -11,6 +11,8 @@ import tempfile
 
 from meshsolve.errors import InvalidInputError
 
+LONGEST_ENDING = 40             # letters of a name that its temporary file keeps, extensions among them: 255 bytes are the most for both
+
 
 def as_path(path):
     """A :class:`pathlib.Path`; anything that is none raises InvalidInputError."""
@@ -27,6 +29,8 @@ def existing(path):
     """The :class:`pathlib.Path` of a file that is there; anything else raises InvalidInputError."""
     path = as_path(path)
     if not os.path.isfile(path):                            # pathlib's raises where a name is too long
+        if is_special(path):
+            raise InvalidInputError(f"{path}: this is a pipe or a device; only files can be read")
         raise InvalidInputError(f"{path}: this is a folder" if os.path.isdir(path) else f"{path}: there is no such file")
     return path
 
@@ -55,7 +59,7 @@ def written_whole(path):
             _poured(part, path)
         return
     path = path.resolve() if os.path.islink(path) else path            # the file that it leads to is written, and the link stays
-    part = path.parent / f".{secrets.token_hex(4)}{path.name}"
+    part = path.parent / f".{secrets.token_hex(4)}{path.name[-LONGEST_ENDING:]}"
     try:
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))       # the permissions of any new file here
     except OSError as e:

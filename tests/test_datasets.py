@@ -177,8 +177,8 @@ def test_seeds(make):
     lambda: ds.preferential(10, 0),
     lambda: ds.power_grid(3), lambda: ds.power_grid(8, step=0), lambda: ds.ladder(8, sections=0), lambda: ds.rlc_mesh("8"),
     lambda: ds.kkt(5, 6), lambda: ds.kkt(5, 3, kind="dense"), lambda: ds.stokes(1), lambda: ds.helmholtz(9, 0),
-    lambda: ds.helmholtz(9, 9, 4), lambda: ds.icosphere(-1), lambda: ds.icosphere(12), lambda: ds.scan_like(999),
-    lambda: ds.scan_like(2000, noise=-1)], ids=range(23))
+    lambda: ds.helmholtz(9, 1e-300), lambda: ds.helmholtz(9, 9, 4), lambda: ds.icosphere(-1), lambda: ds.icosphere(12), lambda: ds.scan_like(999),
+    lambda: ds.scan_like(2000, noise=-1)], ids=range(24))
 def test_refuses(call):
     with pytest.raises(InvalidInputError):
         call()

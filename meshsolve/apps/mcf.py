@@ -18,6 +18,7 @@ from meshsolve.arrays import Csr, as_integer, as_number, is_auto, largest_moduli
 from meshsolve.device_arrays import without_diagonal
 from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning, NotPositiveDefiniteError
 from meshsolve.factor.fronts.cuda import norm1, residual
+from meshsolve.memory import ensure_memory
 from meshsolve.mesh import Mesh, MeshLike, placed_mesh
 from meshsolve.operators import FLATTEST, assembler, edge_lengths, face_areas
 from meshsolve.report import Report, warn
@@ -29,6 +30,7 @@ LEAST_MASS = 1e-10          # of a vertex, in mean masses at the start: one betw
 HELD = 1e-12                # and of the diagonal it is added to: a smaller mass would drown in the rounding of its stiffness
 RUNAWAY = 1e3               # a flow has failed when the surface is this many times longer than it was
 COLLAPSED = 1e-12           # the flow ends when this share of the area is left
+SQUARED_ENTRY = 36          # bytes an entry of the squared Laplacian takes while it is made: the product and its sum with the mass
 METHODS = ("mean curvature", "conformalized", "bi-Laplacian")
 BILAPLACIAN = {"flattest": 1e-3, "least": 1e-4}     # order 2 squares every weight, so its extremes are cut earlier
 
@@ -124,6 +126,8 @@ def smooth(mesh: MeshLike, strength: float = 1.0, order: Literal[1, 2] = 1, prec
     ------
     InvalidInputError
         Not a mesh, no face with an area, a negative ``strength`` or another ``order``.
+    OutOfMemoryError
+        The squared Laplacian does not fit: one vertex with very many neighbours fills it.
 
     References
     ----------
@@ -207,6 +211,8 @@ class System:
             data[diagonal] += mass
             return _device.csr(data, indices, indptr, self.assembler.shape), mass[:, None] * self.x
         L = self.assembler.matrix(self.stiffness)
+        degree = np.diff(L.indptr)
+        ensure_memory(SQUARED_ENTRY * min(float(degree @ degree.astype(np.float64)), len(degree) ** 2.0), "the squared Laplacian")
         squared = s * (L @ sp.diags_array(1 / self.mass) @ L)
         mass = np.maximum(self.mass, HELD * squared.diagonal())
         return sp.csr_array(sp.diags_array(mass) + squared), mass[:, None] * self.x

@@ -13,6 +13,8 @@ from meshsolve.datasets.grids import grid_laplacian
 from meshsolve.errors import InvalidInputError
 from meshsolve.types import Sparse
 
+LEAST_POINTS = 1e-100       # per wavelength of a Helmholtz operator: the square of its wave number is still a number
+
 
 def kkt(n: int, m: int, seed: int = 1, kind: Literal["random", "banded"] = "random") -> Sparse:
     """A saddle-point (KKT) matrix [[D, B^T], [B, 0]]: D diagonal, log-uniform over six decades; B of full row rank.
@@ -111,7 +113,7 @@ def helmholtz(n: int, points: float = 15, dim: int = 2) -> Sparse:
     Raises
     ------
     InvalidInputError
-        ``n`` is below 2 or no integer, ``points`` not positive, ``dim`` neither 2 nor 3.
+        ``n`` is below 2 or no integer, ``points`` below 1e-100, ``dim`` neither 2 nor 3.
     OutOfMemoryError
         It would not fit into the memory of this machine.
 
@@ -121,9 +123,9 @@ def helmholtz(n: int, points: float = 15, dim: int = 2) -> Sparse:
     """
     n = as_integer(n, "n", 2)
     one_of(dim, "dim", (2, 3))
-    points = as_number(points, "points", above=True)
+    points = as_number(points, "points", least=LEAST_POINTS)
     L = grid_laplacian((n,) * dim, "dirichlet")
-    return sorted_rows(L - np.square(2 * np.pi / points) * sp.eye_array(n ** dim))
+    return sorted_rows(L - (2 * np.pi / points) ** 2 * sp.eye_array(n ** dim))
 
 
 def _second_difference(n):

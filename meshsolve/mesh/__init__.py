@@ -108,7 +108,8 @@ class Mesh:
         Raises
         ------
         InvalidInputError
-            Unknown extension, a folder that cannot be written to, or a vertex that was changed to NaN, infinity or beyond 1e70.
+            Unknown extension, a folder that cannot be written to, a vertex beyond single precision (STL and GLB), or one that was
+            changed to NaN, infinity or beyond 1e70.
         """
         files.write_mesh(path, placed_mesh(self).vertices, self.faces)
 

@@ -59,7 +59,7 @@ def write_mesh(path, vertices, faces):
     Raises
     ------
     InvalidInputError
-        Unknown extension, or a folder that is not there.
+        Unknown extension, a folder that is not there, or a coordinate beyond single precision for STL and GLB.
     """
     path = as_path(path)
     kind = _kind(path, WRITABLE)
@@ -186,6 +186,11 @@ def _encode(kind, vertices, faces):
         return write_ply(vertices, faces)
     if kind == ".off":
         return _write_off(vertices, faces)
+    most = np.finfo(np.float32).max
+    too_far = np.flatnonzero((np.abs(vertices) > most).any(axis=1))
+    if len(too_far):
+        raise InvalidInputError(f"vertex {too_far[0]} lies beyond {most:.2g}, the largest number of {kind[1:].upper()}: OBJ, PLY and OFF "
+                                "have room for it")
     import trimesh
 
     content = trimesh.Trimesh(vertices, faces, process=False).export(file_type=kind[1:])

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from meshsolve import datasets
 from meshsolve.apps import mcf, smooth
 from meshsolve.apps.mcf import Flow
-from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning
+from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning, OutOfMemoryError
 from meshsolve.mesh import Mesh, load_mesh
 from meshsolve.operators import cotan_laplacian, edge_lengths, face_areas, mass_matrix
 
@@ -174,6 +174,16 @@ def test_a_trimesh_is_taken():
 
 
 # ---- smoothing
+
+
+def test_a_hub_fills_the_squared_laplacian():
+    """numpy's bare MemoryError came out, or the process was killed."""
+    n = 300_000
+    angle = np.linspace(0, 2 * np.pi, n, endpoint=False)
+    rim = np.stack([np.cos(angle), np.sin(angle), np.zeros(n)], axis=1)
+    faces = np.stack([np.full(n, n), np.arange(n), np.roll(np.arange(n), -1)], axis=1)
+    with pytest.raises(OutOfMemoryError, match="the squared Laplacian takes"):
+        smooth(Mesh(np.vstack([rim, np.zeros(3)]), faces), order=2)
 
 
 @pytest.mark.parametrize("order", [1, 2])

@@ -730,6 +730,29 @@ def test_files_are_written_whole_or_not_at_all(tmp_path):
     assert path.read_text() == "after" and os.listdir(tmp_path) == ["kept.txt"]
 
 
+def test_the_longest_name_can_be_written(tmp_path):
+    """The temporary file's name was longer than the file system takes."""
+    for path in (tmp_path / ("x" * 251 + ".obj"), tmp_path / ("\u20ac" * 83 + ".ply")):
+        mesh = datasets.icosphere(0)
+        mesh.save(path)
+        assert (load_mesh(path).faces == mesh.faces).all()
+
+
+@pytest.mark.parametrize("ending", ["stl", "glb"])
+def test_single_precision_formats_say_where_they_end(tmp_path, ending):
+    mesh = Mesh([[0, 0, 0], [1, 0, 0], [0, -1e39, 0]], [[0, 1, 2]])
+    with pytest.raises(InvalidInputError, match="vertex 2 lies beyond 3.4e"):
+        mesh.save(tmp_path / f"far.{ending}")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_is_no_file_to_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe.mtx")
+    with pytest.raises(InvalidInputError, match="a pipe or a device"):
+        datasets.load_matrix(tmp_path / "pipe.mtx")
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
 def test_a_pipe_gets_the_file_and_stays(tmp_path):
     """A file was put in its place; as root, in the place of /dev/null."""
