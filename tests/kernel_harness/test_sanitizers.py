@@ -1,8 +1,5 @@
 """The tests marked `sanitize` again, their kernels built for AddressSanitizer and ThreadSanitizer."""
 
-import concurrent.futures
-import functools
-import os
 import pathlib
 
 import pytest
@@ -15,15 +12,8 @@ MARKED = [file for file in sorted(TESTS.rglob("test_*.py"))
 
 
 def run(sanitizer, file):
+    """A process for each file: ThreadSanitizer holds 8128 threads in its life."""
     return sanitized.python(["-m", "pytest", "-x", "-m", "sanitize", "-p", "no:cacheprovider", str(file)], sanitizer, timeout=900)
-
-
-@functools.cache
-def children():
-    """All of them, as many at a time as there are processors. A process each: ThreadSanitizer holds 8128 threads in its life."""
-    pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1)
-    return {(sanitizer, file): pool.submit(run, sanitizer, file)
-            for file in MARKED for sanitizer in sanitized.RUNTIMES if sanitized.runtime(sanitizer) is not None}
 
 
 @pytest.mark.parametrize("sanitizer", ["address", "thread"])
@@ -31,5 +21,5 @@ def children():
 def test_marked_tests_are_clean(file, sanitizer):
     if sanitized.runtime(sanitizer) is None:
         pytest.skip(f"the compiler has no {sanitized.RUNTIMES[sanitizer]}")
-    child = children()[sanitizer, file].result()
+    child = run(sanitizer, file)
     assert child.returncode == 0 and "passed" in child.stdout, child.stdout[-3000:] + child.stderr[-5000:]
