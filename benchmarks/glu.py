@@ -203,7 +203,7 @@ def problems(options):
         return
     for path in sorted((folder / "circuit").glob("*.mtx*")):
         if not any(part in path.name for part in LEFT_OUT):
-            A = sp.csr_array(scipy.io.mmread(path))
+            A = sp.csr_array(scipy.io.mmread(path, spmatrix=False))
             A.sort_indices()
             yield path.name.split(".")[0], A
 

@@ -195,7 +195,7 @@ def load(name):
     from scipy.io import mmread
 
     found = sorted((data_folder() / "indefinite").glob(f"{name}.mtx*"))
-    return sp.csr_array(mmread(found[0])).astype(float)
+    return sp.csr_array(mmread(found[0], spmatrix=False)).astype(float)
 
 
 def measure_here(name, solver):

@@ -147,7 +147,7 @@ def catalogue(folders=("meshes",)):
 
 def graph_laplacian_of(path):
     """The Laplacian of the largest component of a graph in a MatrixMarket file; files named _L are Laplacians already."""
-    A = sp.csr_array(scipy.io.mmread(path)).astype(float)
+    A = sp.csr_array(scipy.io.mmread(path, spmatrix=False)).astype(float)
     L = A if "_L." in path.name else ms.graph_laplacian(A)
     label = sp.csgraph.connected_components(L, directed=False)[1]
     kept = np.flatnonzero(label == np.argmax(np.bincount(label)))

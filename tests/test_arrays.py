@@ -251,6 +251,8 @@ def test_errors_say_what_to_give_instead():
         for b in (sp.csc_array(ones[:, None]), sp.coo_array(ones)):
             with pytest.raises(ms.InvalidInputError, match="b is sparse.*toarray"):
                 F @ b
+        with pytest.raises(ms.InvalidInputError, match="b is sparse.*toarray"):         # scipy 1.18's own words tell less
+            F.matmat(sp.eye_array(12))
 
 
 def test_what_is_written_for_numpy_catches_what_has_no_factor():

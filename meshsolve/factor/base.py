@@ -122,7 +122,7 @@ class Factor(spla.LinearOperator):
 
     def matmat(self, X):
         """As :meth:`matvec`, for (n, k)."""
-        return self.solve(X) if device.holds(X) else super().matmat(X)
+        return self.solve(X) if device.holds(X) or issparse(X) else super().matmat(X)
 
     def __call__(self, b: ArrayLike) -> Array:
         """Solve for ``b``, as :func:`scipy.sparse.linalg.factorized` callables do."""

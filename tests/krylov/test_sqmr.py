@@ -178,7 +178,7 @@ def test_solve_takes_it_for_symmetric_indefinite_matrices():
 
 
 def test_an_inconsistent_system_is_not_called_solved():
-    A = sp.csr_array(sp.block_diag([[[0.0, 1], [1, 0]], [[1.0, 1], [1, 1]]]))
+    A = sp.csr_array(sp.block_diag([sp.coo_array([[0.0, 1], [1, 0]]), sp.coo_array([[1.0, 1], [1, 1]])]))
     with pytest.warns(ms.ConvergenceWarning, match="not in the range of A"):
         x, info = ms.solve(A, [1.0, 2, 1, -1], method="ildl")
     assert not info.converged and info.relative_residual > 0.1 and info.reason

@@ -113,7 +113,7 @@ def test_rows_that_no_matching_reaches_wait_for_their_neighbours():
     """Three constraints on every two unknowns: without an order of their own they climb from front to front, up to the root."""
     rng = np.random.default_rng(2)
     groups = 150
-    B = sp.block_diag([rng.standard_normal((3, 2)) for _ in range(groups)])
+    B = sp.block_diag([sp.coo_array(rng.standard_normal((3, 2))) for _ in range(groups)])
     H = sp.eye_array(2 * groups) + ms.datasets.grid2d(20, 15)
     A = sp.csr_array(sp.block_array([[H, B.T], [B, None]]))
     K = ms.ildl(A, fill_level=None)

@@ -380,7 +380,7 @@ def test_it_needs_a_gpu_where_there_is_none():
 def test_real_systems(path, data_dir):
     from scipy.io import mmread
 
-    A = sp.csr_array(mmread(data_dir / "indefinite" / "hangGlider_2.mtx")).astype(float)
+    A = sp.csr_array(mmread(data_dir / "indefinite" / "hangGlider_2.mtx", spmatrix=False)).astype(float)
     G = ms.ildl(A, fill_level=None, device="cuda")
     assert G.inertia == (914, 733, 0) and G.structural_rank == 1647
     b = A @ np.random.default_rng(0).standard_normal(A.shape[0])

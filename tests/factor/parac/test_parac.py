@@ -553,7 +553,7 @@ def test_solve_with_parac(boundary):
 def test_real_graphs(data_dir):
     import scipy.io
     for path in sorted((data_dir / "graphs").glob("*.mtx.gz"), key=lambda p: p.stat().st_size)[:6]:
-        A = sp.csr_array(scipy.io.mmread(path)).astype(float)
+        A = sp.csr_array(scipy.io.mmread(path, spmatrix=False)).astype(float)
         W = sp.csr_array((abs(A) + abs(A).T) != 0).astype(float)
         W = sp.csr_array(W - sp.diags_array(W.diagonal()))
         L = sp.csr_array(sp.diags_array(W.sum(axis=1)) - W)
