@@ -226,6 +226,11 @@ def symmetric_pattern(A, name="A"):
 # ---- arrays -----------------------------------------------------------------------------------------------------------
 
 
+def narrow_ptr(indptr):
+    """Row or column pointers as int32 where they fit, the type of the indices: scipy would widen these else."""
+    return indptr if indptr[-1] > INT32_MAX else indptr.astype(np.int32)
+
+
 def as_perm(perm, n, name="perm"):
     """A permutation of 0..n-1 as (n,) int32; names the first index that is missing or given twice."""
     given = as_array(perm, name)

@@ -255,6 +255,16 @@ def test_errors_say_what_to_give_instead():
             F.matmat(sp.eye_array(12))
 
 
+def test_factors_have_indices_of_32_bits_where_they_fit():
+    """SuperLU and others take no more; scipy widens the indices too where the pointers have 64."""
+    A, L = ms.datasets.grid2d(5, 4, boundary="dirichlet"), ms.datasets.grid2d(5, 4)
+    blocks = sp.csr_array(sp.block_array([[A, sp.eye_array(20)], [None, A]]))
+    made = [ms.cholesky(A).L, ms.cholesky(A).selected_inverse(), ms.cholesky(L, pin=True).L, ms.cholesky(L, pin=True).selected_inverse(),
+            ms.cholesky(A, fixed=[3]).selected_inverse(), ms.parac(L).G, ms.ildl(A).L, ms.ildl(A, fill_level=0).L, ms.ildl(A).D]
+    made += [getattr(ms.lu(B, engine=engine), name) for B in (A, blocks) for engine in ("fronts", "columns") for name in "LU"]
+    assert [(M.indptr.dtype, M.indices.dtype) for M in made] == [(np.int32, np.int32)] * len(made)
+
+
 def test_what_is_written_for_numpy_catches_what_has_no_factor():
     """numpy.linalg.cholesky and solve raise LinAlgError, which loops of Newton's method look for."""
     A = ms.datasets.grid2d(4, 3)

@@ -36,7 +36,7 @@ def zoo():
         "diagonal": sp.csr_array(sp.diags_array(np.arange(1.0, 8.0))),
         "path": spd(sp.diags_array([np.ones(29)], offsets=[1])),
         "star, hub first": spd(star(40)),
-        "star, hub last": spd(sp.csr_array(star(40)[::-1][:, ::-1])),
+        "star, hub last": spd(sp.csr_array(star(40))[::-1][:, ::-1]),
         "dense": spd(sp.csr_array(np.ones((40, 40)))),
         "grid": spd(grid(13, 11)),
         "two components": spd(two),

@@ -23,12 +23,12 @@ BROKEN_PIPE = 141           # what a shell tells of a program that SIGPIPE has e
 
 def main(argv=None):
     """Run the command line; returns the exit code."""
-    commands = parser()
-    args = commands.parse_args(argv)
-    if args.command is None:
-        commands.print_help(sys.stderr)
-        return 2
     try:
+        commands = parser()
+        args = commands.parse_args(argv)
+        if args.command is None:
+            commands.print_help(sys.stderr)
+            return 2
         with warnings.catch_warnings(), _progress(args.quiet) as args.label:
             warnings.showwarning = _one_line_warning
             code = args.run(args)

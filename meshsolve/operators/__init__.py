@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core
-from meshsolve.arrays import as_array, as_csr, as_symmetric, one_of
+from meshsolve.arrays import as_array, as_csr, as_symmetric, narrow_ptr, one_of
 from meshsolve.device import choose, csr, errors, on_cpu, to_device, xp
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotSymmetricError
 from meshsolve.mesh import MeshLike, as_mesh, is_mesh, pattern_of, placed_mesh
@@ -57,7 +57,7 @@ class CotanAssembler:
         self._faces, self._of_side, self._edges = mesh.faces.reshape(-1), mesh.side_edges.reshape(-1), len(mesh.edges)
         self._ends = mesh.edges.reshape(-1)
         self.indptr, self.indices, self._edge = _core.mesh_adjacency(self.n, self._ends, True)
-        self._indptr = _narrow(self.indptr)
+        self._indptr = narrow_ptr(self.indptr)
 
     def values(self, vertices):
         """The values of the Laplacian, (nnz,), and the lumped mass of each vertex, (n,), at ``vertices`` (n, 3) float64."""
@@ -198,7 +198,7 @@ def graph_laplacian(mesh_or_pattern: MeshLike | Matrix, weights: Literal["unit",
     if not np.isfinite(data).all():
         row = int(np.searchsorted(indptr, np.argmin(np.isfinite(data)), side="right")) - 1
         raise InvalidInputError(f"the weights of the edges at vertex {row} sum to infinity")
-    return sp.csr_array((data, indices, _narrow(indptr)), shape=(n, n))
+    return sp.csr_array((data, indices, narrow_ptr(indptr)), shape=(n, n))
 
 
 def _weighted_edges(W):
@@ -410,7 +410,7 @@ def _consistent_mass(mesh):
     data = np.empty(len(indices))
     data[edge >= 0] = weight[edge[edge >= 0]]
     data[edge < 0] = _core.vertex_areas(mesh.faces.reshape(-1), area, n) / 2
-    return sp.csr_array((data, indices, _narrow(indptr)), shape=(n, n))
+    return sp.csr_array((data, indices, narrow_ptr(indptr)), shape=(n, n))
 
 
 def _mixed_areas(mesh):
@@ -450,12 +450,7 @@ def _intrinsic_laplacian(mesh):
     proper = pairs[:, 0] != pairs[:, 1]
     weight = np.bincount(of_side, half_cotangents, minlength=len(pairs))[proper]
     indptr, indices, edge = _core.mesh_adjacency(n, pairs[proper].reshape(-1), True)
-    return sp.csr_array((_core.laplacian_values(indptr, indices, edge, weight), indices, _narrow(indptr)), shape=(n, n))
-
-
-def _narrow(indptr):
-    """Row pointers as int32 where they fit: scipy wants them to be of the type of the indices."""
-    return indptr if indptr[-1] > np.iinfo(np.int32).max else indptr.astype(np.int32)
+    return sp.csr_array((_core.laplacian_values(indptr, indices, edge, weight), indices, narrow_ptr(indptr)), shape=(n, n))
 
 
 def _mollified(lengths, side_edges):

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import device
-from meshsolve.arrays import largest_moduli, one_of, thread_count
+from meshsolve.arrays import largest_moduli, narrow_ptr, one_of, thread_count
 from meshsolve.constraints import parts_of_values
 from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError, PatternMismatchError
 from meshsolve.factor.base import Factor, norm_of_inverse, solve_near_one, values_in
@@ -368,7 +368,7 @@ class CholeskyFactor(Factor):
     def L(self) -> Sparse:
         """L as a csc_array, rows ascending, diagonal first: ``L @ L.T == A[perm][:, perm]``. O(nnz(L)), made at each call."""
         indptr, indices = self.symbolic.pattern()
-        return sp.csc_array((self._factor.values_on(indptr, indices), indices, indptr), shape=(self.symbolic.n,) * 2)
+        return sp.csc_array((self._factor.values_on(indptr, indices), indices, narrow_ptr(indptr)), shape=(self.symbolic.n,) * 2)
 
     @reads
     def logdet(self) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core
-from meshsolve.arrays import Csr
+from meshsolve.arrays import Csr, narrow_ptr
 from meshsolve.errors import PatternMismatchError
 from meshsolve.factor.base import values_in
 from meshsolve.factor.fronts import assembly_tree
@@ -116,11 +116,11 @@ class HostFactor:
     def inverse_on_matrix(self):
         """A^-1 where the pattern has entries, as a csr_array."""
         self._ensure_squares()
-        P = self._pattern
+        P, ptr = self._pattern, narrow_ptr(self._pattern.indptr)
         values, numbers = self._factor.inverse_on_matrix(P.nnz, self._threads), np.arange(P.nnz)
-        mirror = sp.csr_array((numbers, P.indices, P.indptr), shape=(P.n, P.n)).T.tocsr().data
+        mirror = sp.csr_array((numbers, P.indices, ptr), shape=(P.n, P.n)).T.tocsr().data
         values += np.where(mirror == numbers, 0.0, values[mirror])          # one of each pair is written
-        return sp.csr_array((values, P.indices.copy(), P.indptr.copy()), shape=(P.n, P.n))
+        return sp.csr_array((values, P.indices.copy(), ptr), shape=(P.n, P.n))
 
     def _ensure_squares(self):
         ensure_memory(self._itemsize * self._factor.inverse_scalars(self._threads), "the selected inversion")

@@ -38,7 +38,7 @@ def selected_inverse(engine, constraint):
         values = np.concatenate([values, zeros, zeros, np.zeros(len(fixed))])
         values += taken_off(engine, constraint)(rows, columns)
         values[constraint.component[rows] != constraint.component[columns]] = 0.0
-    return sp.coo_array((values, (rows, columns)), shape=(constraint.n,) * 2).tocsr()
+    return sp.coo_array((values, (rows.astype(np.int32), columns.astype(np.int32))), shape=(constraint.n,) * 2).tocsr()
 
 
 def taken_off(engine, constraint):

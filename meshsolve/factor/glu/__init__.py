@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr, as_array, as_csr, as_rhs, is_auto, is_complex, one_of, thread_count
+from meshsolve.arrays import Csr, as_array, as_csr, as_rhs, is_auto, is_complex, narrow_ptr, one_of, thread_count
 from meshsolve.device_arrays import on_device
 from meshsolve.errors import ConvergenceWarning, InvalidInputError, OutOfMemoryError
 from meshsolve.factor.base import DOUBLE, Factor, as_narrow, deliver, norm_of_inverse, solve_near_one, values_in
@@ -499,12 +499,12 @@ class LUFactor(Factor):
         return self._upper(self._factor.triangles())
 
     def _lower(self, parts):
-        L = sp.csc_array((parts[2], parts[1], parts[0]), shape=self.shape)
+        L = sp.csc_array((parts[2], parts[1], narrow_ptr(parts[0])), shape=self.shape)
         L.sort_indices()
         return L
 
     def _upper(self, parts):
-        inside = sp.csr_array((parts[5], parts[4], parts[3]), shape=self.shape)
+        inside = sp.csr_array((parts[5], parts[4], narrow_ptr(parts[3])), shape=self.shape)
         indptr, row, source = self._plan.outside()
         if len(row) == 0:
             inside.sort_indices()
@@ -515,7 +515,7 @@ class LUFactor(Factor):
         at[parts[6]] = self._analysis.rows
         above = sp.csc_array(sp.diags_array(self.row_scale[at]) @ above @ sp.diags_array(self.col_scale[self.col_perm]))
         indptr, row, values = _core.lower_solve(*_core_arrays(L), *_core_arrays(above))
-        U = sp.csr_array(inside + sp.csc_array((values, row, indptr), shape=self.shape))
+        U = sp.csr_array(inside + sp.csc_array((values, row, narrow_ptr(indptr)), shape=self.shape))
         U.sort_indices()
         return U
 

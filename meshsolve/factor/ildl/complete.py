@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core
-from meshsolve.arrays import Csr
+from meshsolve.arrays import Csr, narrow_ptr
 from meshsolve.errors import SingularMatrixError
 from meshsolve.factor.base import solve_near_one
 from meshsolve.factor.symbolic import Symbolic
@@ -89,7 +89,7 @@ class CompleteCore:
         """(perm, L, D) in the order of elimination."""
         order, indptr, rows, values, d, e = self.native.extract()
         n = len(order)
-        L = sp.csc_array((values, rows, indptr), shape=(n, n))
+        L = sp.csc_array((values, rows, narrow_ptr(indptr)), shape=(n, n))
         return self.plan.symbolic.perm[order], L, block_diagonal(d, e)
 
     @property
@@ -140,8 +140,8 @@ def _pivots(d, e):
 
 def block_diagonal(d, e):
     """The symmetric csc_array with diagonal d and ``e[k]`` at (k + 1, k); zeros of e are not stored."""
-    at = np.flatnonzero(e)
-    k = np.arange(len(d))
+    at = np.flatnonzero(e).astype(np.int32)
+    k = np.arange(len(d), dtype=np.int32)
     row, column = np.concatenate([k, at + 1, at]), np.concatenate([k, at, at + 1])
     D = sp.csc_array(sp.coo_array((np.concatenate([d, e[at], e[at]]), (row, column)), shape=(len(d),) * 2))
     D.sort_indices()

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core, order
-from meshsolve.arrays import Csr
+from meshsolve.arrays import Csr, narrow_ptr
 from meshsolve.factor.ildl.complete import block_diagonal
 
 
@@ -161,7 +161,7 @@ def renumbered(matrix, rows, threads=1):
 def assembled(minus, rows, indptr, d, e):
     """(L, D) from the columns of L below its diagonal, minus the values, and the pivots."""
     n = len(d)
-    L = sp.csc_array(sp.csc_array((-minus, rows, indptr), shape=(n, n)) + sp.eye_array(n, format="csc"))
+    L = sp.csc_array(sp.csc_array((-minus, rows, narrow_ptr(indptr)), shape=(n, n)) + sp.eye_array(n, format="csc"))
     L.sort_indices()
     return L, block_diagonal(d, e)
 

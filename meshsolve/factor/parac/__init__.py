@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core, order
-from meshsolve.arrays import Csr, as_integer, as_seed, as_symmetric, is_auto, one_of, storage_type, thread_count
+from meshsolve.arrays import Csr, as_integer, as_seed, as_symmetric, is_auto, narrow_ptr, one_of, storage_type, thread_count
 from meshsolve.device_arrays import place_for
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotLaplacianError
 from meshsolve.factor.base import Preconditioner
@@ -95,7 +95,7 @@ class ParacFactor(Preconditioner):
         below = np.ones(self.nnz, bool)
         below[at] = False
         indices[at], indices[below], data[below] = np.arange(n), rows, -values
-        G = sp.csc_array((data, indices, with_diagonal), shape=(n, n))
+        G = sp.csc_array((data, indices, narrow_ptr(with_diagonal)), shape=(n, n))
         G.sort_indices()
         return G
 
