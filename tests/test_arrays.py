@@ -265,6 +265,11 @@ def test_factors_have_indices_of_32_bits_where_they_fit():
     assert [(M.indptr.dtype, M.indices.dtype) for M in made] == [(np.int32, np.int32)] * len(made)
 
 
+def test_arrays_reach_the_core_at_the_first_attempt():
+    """nanobind asks numpy for a DLPack capsule of a version; 2.0 refused the argument, and a Ctrl-C that came then was lost with it."""
+    assert "dltensor_versioned" in repr(np.zeros(3).__dlpack__(max_version=(1, 0)))
+
+
 def test_what_is_written_for_numpy_catches_what_has_no_factor():
     """numpy.linalg.cholesky and solve raise LinAlgError, which loops of Newton's method look for."""
     A = ms.datasets.grid2d(4, 3)

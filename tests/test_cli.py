@@ -529,6 +529,14 @@ def test_ctrl_c_ends_a_long_run_with_one_line_and_no_files(folder):
     assert child.returncode == 1 and lines == ["meshsolve: error: interrupted"] and listing(folder) == before
 
 
+def test_ctrl_c_while_the_command_line_is_read_is_one_line_too(run, monkeypatch):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "parser", interrupted)
+    assert run("info") == (1, "", "meshsolve: error: interrupted\n")
+
+
 def test_a_bar_is_shown_to_a_person(folder):
     main, side = pty.openpty()
     child = subprocess.Popen([sys.executable, "-m", "meshsolve", *LONG], cwd=folder, stdout=subprocess.DEVNULL, stderr=side,
