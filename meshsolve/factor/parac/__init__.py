@@ -208,15 +208,22 @@ def _graph(M, threads, edges):
     entries = np.count_nonzero(aside)
     if graph.floored > MOST_POSITIVE * max(entries, 1):
         row = int(np.searchsorted(M.indptr, np.argmax(aside & (M.data > 0)), side="right")) - 1
-        negated = (M.data[~aside] <= 0).all()               # libigl's cotmatrix
-        remedy = "Its diagonal is negative: take -L, if that is a Laplacian" if negated else "Use cholesky or ildl"
         raise NotLaplacianError(
             f"{graph.floored} of {entries} off-diagonal entries of L are positive, the first in row {row}: a graph cannot stand "
-            f"for this matrix. {remedy}", row)
+            f"for this matrix. {_without_positive(M.data[~aside])}", row)
     warn(
         f"{graph.floored} of {entries} off-diagonal entries of L are positive (negative weights): the factor replaces what "
         "its elimination leaves of them by a small weight; cg still solves with L itself", MeshsolveWarning)
     return graph
+
+
+def _without_positive(diagonal):
+    """What to do about a matrix that is no Laplacian since its entries off the diagonal are positive."""
+    if not diagonal.any():
+        return 'Its diagonal is zero: of an adjacency matrix W, take ms.graph_laplacian(W, weights="values")'
+    if (diagonal <= 0).all():               # libigl's cotmatrix
+        return "Its diagonal is negative: take -L, if that is a Laplacian"
+    return "Use cholesky or ildl"
 
 
 def _choose_ordering(ordering, graph, M):

@@ -403,11 +403,20 @@ def test_rows_that_float32_rounded_below_zero_are_told_the_remedy():
     assert ms.cg(mended, b, M=ms.parac(mended))[1].converged
 
 
-
 def test_a_graph_cannot_stand_for_mostly_positive_entries():
     with pytest.raises(ms.NotLaplacianError, match="6 of 6 off-diagonal entries") as e:
         ms.parac(np.eye(3) + np.ones((3, 3)))
     assert e.value.row == 0
+
+
+def test_an_adjacency_matrix_is_told_how_to_become_a_laplacian():
+    W = np.ones((4, 4)) - np.eye(4)
+    for diagonal in ("missing", "stored"):
+        A = sp.csr_array(W) if diagonal == "missing" else sp.csr_array((W.ravel(), (*np.indices((4, 4)).reshape(2, -1),)), (4, 4))
+        with pytest.raises(ms.NotLaplacianError, match="adjacency matrix W") as told:
+            ms.parac(A)
+        assert "negative" not in str(told.value)
+    ms.parac(ms.graph_laplacian(W, weights="values"))
 
 
 def test_random_orders_are_announced_or_refused():
