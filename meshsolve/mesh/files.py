@@ -79,6 +79,8 @@ def _kind(path, known):
 
 
 def _read_obj(path, content, kind):
+    if b"\n" not in content:
+        content = content.replace(b"\r", b"\n")          # lines as the first Macs ended them
     vertices, faces, line, error = _core.read_obj(content)
     if error:
         raise InvalidInputError(f"{path}:{line}: {error}")

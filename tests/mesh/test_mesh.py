@@ -379,6 +379,7 @@ SQUARE = "v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\n"
     (SQUARE + "f -4 -3 -2\nf -4/-1/-1 -2/-1 -1\n", [[0, 1, 2], [0, 2, 3]]),
     ("v 0 0 0\nv 1 0 0\nv 1 1 0\nf -3 -2 -1\nv 0 1 0\nf -4 -2 -1\n", [[0, 1, 2], [0, 2, 3]]),
     (SQUARE.replace("\n", "\r\n") + "f 1 2 3\r\n", [[0, 1, 2]]),
+    (SQUARE.replace("\n", "\r") + "f 1 2 3\r", [[0, 1, 2]]),
     (SQUARE.replace("0 0 0", "0 0 0 0.5 0.25 1") + "f 1 2 3\n", [[0, 1, 2]]),
     (SQUARE.replace("0 0 0", "0 0 0 1.0") + "f 1 2 3\n", [[0, 1, 2]]),
     ("# head\n\n  " + SQUARE.replace("v ", "v\t") + "o one\ng a b\nf 1 2 3 # tail\ns off\no two\nusemtl m\\n\nf 1 3 4\n",

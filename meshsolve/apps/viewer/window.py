@@ -11,8 +11,9 @@ from meshsolve.apps.viewer.coloring import PALETTE
 from meshsolve.apps.viewer.panels import Panels
 from meshsolve.apps.viewer.widgets import Widgets
 from meshsolve.arrays import as_integer
-from meshsolve.errors import InvalidInputError, MeshsolveError
+from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning
 from meshsolve.files import as_path, written_whole
+from meshsolve.report import warn
 
 VIEW_ANGLE, FAR = 45.0, 2.6        # degrees from top to bottom; distance of the camera in radii of the mesh
 STILL = 4.0                         # pixels that the mouse may move in a click
@@ -248,11 +249,16 @@ class Window:
     def turntable(self, folder, frames=72):
         """Write PNGs ``frame_000.png`` and so on of a full turn of the camera into a folder, which is made if need be."""
         folder, frames = made_folder(folder), as_integer(frames, "frames", 2, 10_000)
+        digits = max(3, len(str(frames - 1)))
+        names = [f"frame_{k:0{digits}d}.png" for k in range(frames)]
         view = self.scene.get_view_as_json()
-        for k in range(frames):
+        for k, name in enumerate(names):
             self.look(30.0 + 360.0 * k / frames, 18.0)
-            self.screenshot(folder / f"frame_{k:03d}.png")
+            self.screenshot(folder / name)
         self.scene.set_view_from_json(view)
+        others = {path.name for path in folder.glob("frame_*.png")}.difference(names)
+        if others:
+            warn(f"{folder}: frames of another turn lie there too, {min(others)} first ({len(others)} in all)", MeshsolveWarning)
 
     def pixels(self, panels=False):
         """(height, width, 3) uint8 of what is seen."""

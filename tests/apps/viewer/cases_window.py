@@ -318,6 +318,10 @@ def test_pictures(user, tmp_path):
     assert names == ["frame_000.png", "frame_001.png", "frame_002.png"] and same(before, user.picture())
     frames = [np.asarray(Image.open(tmp_path / "turn" / name), np.int16) for name in names]
     assert all(map(shows, frames)) and differs(frames[0], frames[1]) and differs(frames[1], frames[2])
+    assert not user.window.message
+    user.window.panels.frames = 2
+    user.press("take turntable")
+    assert "frames of another turn lie there too, frame_002.png first (1 in all)" in user.window.message
     user.type("folder", tmp_path / "no" / "turn")
     user.press("take turntable")
     assert "no folder can be made" in user.window.message
