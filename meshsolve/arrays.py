@@ -17,9 +17,11 @@ import scipy.sparse as sp
 
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError, NotSymmetricError
+from meshsolve.memory import ensure_memory
 
 INT32_MAX = np.iinfo(np.int32).max
 LARGEST_SIZE = INT32_MAX - 1        # rows, vertices: n + 1 fits into 32 bits as well
+POINTER = 8                         # bytes
 SYMMETRY_TOLERANCE = 1e-10          # |A[i, j] - A[j, i]| <= this times the largest entries of row i and of row j passes
 UNSYMMETRIC = "lu takes unsymmetric matrices; with lower=True cholesky and ildl read the lower triangle alone"
 
@@ -136,21 +138,26 @@ def thread_count(threads=None):
 # ---- matrices ---------------------------------------------------------------------------------------------------------
 
 
-def as_csr(A, name="A", dtype=np.float64):
+def as_csr(A, name="A", dtype=np.float64, per_row=0):
     """A square matrix of any kind as :class:`Csr`; duplicates are summed, explicit zeros stay.
 
     Parameters
     ----------
     A : (n, n) scipy sparse array or matrix of any format, dense array, or CuPy sparse matrix
     dtype : numpy dtype of the values, or None for the pattern alone
+    per_row : int
+        Bytes that the caller will take for each row, at the least: asked for before a matrix is looked at that has few entries
+        and more rows than fit.
 
     Raises
     ------
+    OutOfMemoryError
+        The rows alone take more than there is.
     InvalidInputError
         Not a matrix, not square, empty, complex where real is needed, indices out of range, NaN or infinity (names the
         first row), more than 2^31 - 2 rows.
     """
-    A = _as_scipy_csr(A, name)
+    A = _as_scipy_csr(A, name, per_row)
     n = A.shape[0]
     if n == 0:
         raise InvalidInputError(f"{name} is empty: it has no rows")
@@ -180,7 +187,7 @@ def is_complex(A):
     return kind == "c"
 
 
-def as_symmetric(A, name="A", lower=False, threads=1):
+def as_symmetric(A, name="A", lower=False, threads=1, per_row=0):
     """A symmetric matrix as :class:`Csr` with both triangles stored.
 
     Parameters
@@ -190,15 +197,17 @@ def as_symmetric(A, name="A", lower=False, threads=1):
         Only the lower triangle of A is read; the upper one may be missing or anything.
     threads : int
         How many compare the triangles.
+    per_row : int
+        As for :func:`as_csr`.
 
     Raises
     ------
-    InvalidInputError
+    InvalidInputError, OutOfMemoryError
         As :func:`as_csr`.
     NotSymmetricError
         |A[i, j] - A[j, i]| > 1e-10 times the largest entry of row i or of row j; ``.row`` and ``.column`` name the worst.
     """
-    M = as_csr(A, name)
+    M = as_csr(A, name, per_row=per_row)
     if lower:
         return Csr(M.n, *_core.mirror_lower(M.indptr, M.indices, M.data))
     state, row, column, gap, scale = _core.symmetry(M.indptr, M.indices, M.data, threads)
@@ -219,7 +228,7 @@ def not_symmetric(name, row, column, gap, scale):
 
 def symmetric_pattern(A, name="A"):
     """The pattern of A + A^T without its diagonal, for orderings and patches, as :class:`Csr` without values."""
-    M = as_csr(A, name, dtype=None)
+    M = as_csr(A, name, dtype=None, per_row=2 * POINTER)
     return Csr(M.n, *_core.symmetrize(M.indptr, M.indices))
 
 
@@ -351,7 +360,7 @@ def from_any(x):
     return np.asarray(x)
 
 
-def _as_scipy_csr(A, name):
+def _as_scipy_csr(A, name, per_row):
     """A as a square scipy matrix in compressed rows whose arrays are still to be checked."""
     if hasattr(A, "get") and hasattr(A, "nnz") and not sp.issparse(A):      # cupyx.scipy.sparse
         A = A.get()
@@ -373,6 +382,7 @@ def _as_scipy_csr(A, name):
         raise InvalidInputError(f"{name} has {A.shape[0]} rows; at most {LARGEST_SIZE} are supported")
     if not sp.issparse(A):
         return sp.csr_array(A.astype(np.complex128 if A.dtype.kind == "c" else np.float64, copy=False))
+    ensure_memory((per_row + (0 if A.format == "csr" else POINTER)) * A.shape[0], f"{name} with its {A.shape[0]:,} rows")
     if A.format == "csr":
         return A
     _check_before_conversion(A, name)

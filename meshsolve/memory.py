@@ -11,6 +11,7 @@ import pathlib
 from meshsolve.errors import OutOfMemoryError
 
 NEGLIGIBLE = 2**25                                 # bytes that are not worth asking the operating system for: Python takes more
+PER_ROW = {"cholesky": 130, "ildl": 180, "lu": 70, "parac": 110, "cg": 50}         # bytes, at the least: ordering and analysis, or vectors
 UNLIMITED = 2**60                                  # version 1 has no word for it, but a number near 2^63
 MEMINFO, OWN_GROUPS = pathlib.Path("/proc/meminfo"), pathlib.Path("/proc/self/cgroup")
 GROUPS = pathlib.Path("/sys/fs/cgroup")

@@ -23,8 +23,8 @@ LAYERS = [                                  # from the top; a room may import ro
     ["mesh"],
     ["config"],
     ["device_arrays"],
-    ["arrays", "memory", "report"],
-    ["files", "matrix_market"],
+    ["arrays", "report"],
+    ["files", "matrix_market", "memory"],
     ["device"],
     ["errors", "types", "version", "native", "_core"],
 ]

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import meshsolve as ms
 from meshsolve import memory
@@ -59,6 +60,36 @@ def test_nobody_says(machine, tmp_path):
     (tmp_path / "meminfo").unlink()
     assert memory.available_memory() is None
     memory.ensure_memory(2**60, "a factor")
+
+
+@pytest.mark.parametrize("call", [
+    ms.analyze, ms.cholesky, ms.lu, ms.ildl, ms.parac, ms.order.amd, lambda A: ms.solve(A, np.ones(3)),
+    lambda A: ms.solve(A, np.ones(3), method="parac"), lambda A: ms.solve(A, np.ones(3), method="ildl")])
+def test_rows_without_entries_are_counted_before_they_are_laid_out(machine, call):
+    """Two billion rows and one entry: the lists of an analysis would have taken the machine's memory and the process with it."""
+    machine("0::/a", {"a": second(4 * GIB, GIB)})
+    with pytest.raises(ms.OutOfMemoryError, match="2,000,000,000 rows takes .* 3.00 GiB are available"):
+        call(sp.coo_array(([1.0], ([0], [0])), shape=(2 * 10**9, 2 * 10**9)))
+
+
+def test_a_file_of_few_entries_and_many_rows_is_not_laid_out(machine, tmp_path):
+    machine("0::/a", {"a": second(4 * GIB, GIB)})
+    (tmp_path / "a.mtx").write_text("%%MatrixMarket matrix coordinate real general\n2000000000 2000000000 1\n1 1 1.0\n")
+    with pytest.raises(ms.OutOfMemoryError, match="a.mtx with its 2,000,000,000 rows"):
+        ms.datasets.load_matrix(tmp_path / "a.mtx")
+
+
+def test_a_refactorization_takes_nothing_for_a_row(machine, monkeypatch):
+    """It goes on where an analysis would not begin."""
+    A = ms.datasets.grid2d(30, 30) + sp.eye_array(900)
+    factors = [ms.cholesky(A), ms.lu(A), ms.ildl(A, fill_level=None)]
+    machine("0::/a", {"a": second(GIB, GIB)})
+    monkeypatch.setattr(memory, "NEGLIGIBLE", 0)
+    with pytest.raises(ms.OutOfMemoryError):
+        ms.cholesky(A, device="cpu")
+    for F in factors:
+        F.refactor(2 * A)
+        assert np.allclose(A @ F.solve(np.ones(900)), 0.5)
 
 
 def test_a_factor_that_a_container_does_not_allow(machine):

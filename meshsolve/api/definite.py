@@ -20,6 +20,7 @@ from meshsolve.factor.cholesky.cudss import CudssFactor
 from meshsolve.factor.cholesky.device_constraint import DeviceConstraint
 from meshsolve.factor.fronts import assembly_tree
 from meshsolve.factor.fronts.cuda import device_tree
+from meshsolve.memory import PER_ROW
 from meshsolve.mesh import MeshLike, pattern_of
 from meshsolve.order.ordering import OrderingLike
 from meshsolve.types import ArrayLike, Device, Matrix, Precision
@@ -116,7 +117,7 @@ def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None
             pattern = _positions_there(A, lower, mesh, pattern_only=True)[1].pattern
         sym = analyzed_there(pattern, ordering, seed, threads, on_device(A))
     else:
-        M = as_symmetric(A, lower=True) if lower else as_csr(A, dtype=None)
+        M = as_symmetric(A, lower=True, per_row=PER_ROW["cholesky"]) if lower else as_csr(A, dtype=None, per_row=PER_ROW["cholesky"])
         sym = analyzed(_with_mesh(_both_triangles(M), mesh), ordering, seed, threads)
     sym.lower = bool(lower)
     return sym
@@ -182,7 +183,7 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
     if engine.place == "cuda":
         return _cholesky_there(A, ordering, mesh, fixed, pin, precision, engine, seed, threads, lower)
     threads = thread_count(threads)
-    M = _with_mesh(as_symmetric(A, lower=lower, threads=threads), mesh)
+    M = _with_mesh(as_symmetric(A, lower=lower, threads=threads, per_row=PER_ROW["cholesky"] if fixed is None else 0), mesh)
     n, constraint = M.n, Pinned(M) if pin else Fixed(M, fixed) if fixed is not None else None
     if constraint is not None:
         ordering = ordering if isinstance(ordering, str) else constraint.restrict(ordering)

@@ -16,6 +16,7 @@ from meshsolve.factor.ildl import ildl
 from meshsolve.krylov import Info
 from meshsolve.krylov.info import CONVERGED
 from meshsolve.krylov.sqmr import iterate
+from meshsolve.memory import PER_ROW
 from meshsolve.report import warn
 
 PATIENCE = 100                  # iterations in which the residual has to fall ten times
@@ -38,7 +39,7 @@ def solve_indefinite(A, b, rtol, threads=None):
         The true residual stays above ``rtol``.
     """
     x, best, told, seconds = None, None, [], {}
-    M = as_symmetric(A, threads=thread_count(threads))
+    M = as_symmetric(A, threads=thread_count(threads), per_row=PER_ROW["ildl"])
     for step in STEPS:
         try:
             K = ildl(M, threads=threads, **step)

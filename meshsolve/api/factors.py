@@ -12,6 +12,7 @@ from meshsolve.device_arrays import place_for
 from meshsolve.factor import ildl as _ildl
 from meshsolve.factor import parac as _parac
 from meshsolve.factor.glu import LUFactor
+from meshsolve.memory import PER_ROW
 from meshsolve.order.ordering import OrderingLike
 from meshsolve.types import Auto, Device, DTypeLike, Matrix, Precision
 
@@ -68,7 +69,7 @@ def lu(A: Matrix, ordering: OrderingLike = "auto", engine: Literal["auto", "fron
     >>> F.solve([2.0, 10.0]).tolist()
     [2.0, 1.0]
     """
-    M = as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64)
+    M = as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64, per_row=PER_ROW["lu"])
     place = _place(device, M, A)
     return LUFactor(M, ordering=ordering, engine=engine, repivot=repivot, precision=precision, place=place, threads=threads)
 

@@ -25,6 +25,7 @@ from meshsolve.factor.fronts.cuda import row_sums
 from meshsolve.krylov import Info, cg
 from meshsolve.krylov.cg import OUTSIDE, iterate
 from meshsolve.krylov.info import CONVERGED
+from meshsolve.memory import PER_ROW
 from meshsolve.order.auto import foreseen_dimension, is_scale_free
 from meshsolve.order.nested import TooManyOperations
 from meshsolve.report import Report, warn
@@ -79,6 +80,8 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
     SingularMatrixError
         A is singular and not symmetric (``"auto"``), or singular (``"lu"``). Of ``"ildl"`` a matrix without any nonzero: others are
         solved where b is in their range, else ``info.converged`` is false.
+    OutOfMemoryError
+        A or what its solution takes is larger than the memory that is available.
 
     Warns
     -----
@@ -94,7 +97,7 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
     b = _in_double(b)
     rtol, place, threads = as_number(rtol, "rtol"), place_for(device, A, b), thread_count(threads)
     if method == "parac":
-        x, info = _solve_parac(as_symmetric(A), b, rtol, threads, place)
+        x, info = _solve_parac(as_symmetric(A, per_row=PER_ROW["cg"]), b, rtol, threads, place)
     elif method == "ildl":
         x, info = _solve_ildl(A, b, rtol, threads, device)
     elif method == "lu" or (method == "auto" and is_complex(A)):
@@ -109,7 +112,8 @@ def _solve_symmetric(A, b, method, rtol, threads, device, place):
     """Cholesky or ParAC; or for ``"auto"`` what takes A where it turns out to be neither."""
     kind = ""
     try:
-        M = None if method == "cholesky" and place == "cuda" else _fitting(as_symmetric(A), b)
+        least = PER_ROW["cg" if method == "auto" else "cholesky"]
+        M = None if method == "cholesky" and place == "cuda" else _fitting(as_symmetric(A, per_row=least), b)
         kind = "" if method == "cholesky" else _graph_kind(M, threads)
         pinned = kind == "singular" or kind == "" and _takes_constants_to_zero(A, M)
         if kind == "hubs":
@@ -206,7 +210,7 @@ def _analysis(A, M, pinned, threads, place, most):
 
 def _solve_lu(A, b, rtol, threads, device, place):
     here = place != "cuda" or is_complex(A)
-    M = _fitting(as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64), b) if here else None
+    M = _fitting(as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64, per_row=PER_ROW["lu"]), b) if here else None
     F = lu(A, threads=threads, device=device if is_complex(A) else place)
     x = F.solve(b)
     there = F.report.facts["device"] == "cuda"

@@ -9,6 +9,7 @@ from meshsolve.arrays import as_csr, as_symmetric, is_complex
 from meshsolve.cli.files import check_input_format
 from meshsolve.datasets.files import is_matrix, load_matrix
 from meshsolve.errors import NotPositiveDefiniteError, NotSymmetricError
+from meshsolve.memory import PER_ROW
 
 MOST_FLOPS = 1e12                   # definiteness is found by factoring matrices up to here
 
@@ -46,7 +47,7 @@ def _describe_mesh(path, threads):
 
 def _describe_matrix(A, threads):
     is_real = not is_complex(A)
-    M = as_csr(A, dtype=np.float64 if is_real else np.complex128)
+    M = as_csr(A, dtype=np.float64 if is_real else np.complex128, per_row=PER_ROW["lu"])
     matrix = M.to_scipy()
     entries = np.diff(M.indptr)
     diagonal = matrix.diagonal() if is_real else abs(matrix.diagonal())

@@ -20,6 +20,7 @@ from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_stat
 from meshsolve.factor.ildl.planning import complete_plan, matching_and_order
 from meshsolve.factor.matching import symmetric_pairs
 from meshsolve.factor.sharing import changes, reads
+from meshsolve.memory import PER_ROW
 from meshsolve.report import Report, warn
 from meshsolve.types import Matrix, Sparse
 
@@ -237,7 +238,7 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
     """The factor of a symmetric indefinite matrix; see :func:`meshsolve.ildl`. A may be a :class:`Csr` that was found symmetric."""
     threads = thread_count(threads)
     choices = _choices(fill_level, droptol, blocking, tile_size, pivoting, max_fill, dtype)
-    M = A if isinstance(A, Csr) else as_symmetric(A, lower=lower, threads=threads)
+    M = A if isinstance(A, Csr) else as_symmetric(A, lower=lower, threads=threads, per_row=PER_ROW["ildl"])
     there = _chosen_device(device_name, M.n, A, fill_level) == "cuda"
     _require_nonzero(M)
     ordering = ordering if isinstance(ordering, str) else resolve(ordering, Csr(M.n, None, None))

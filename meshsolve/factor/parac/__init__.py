@@ -16,7 +16,7 @@ from meshsolve.arrays import Csr, as_integer, as_seed, as_symmetric, is_auto, na
 from meshsolve.device_arrays import place_for
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotLaplacianError
 from meshsolve.factor.base import Preconditioner
-from meshsolve.memory import ensure_memory
+from meshsolve.memory import PER_ROW, ensure_memory
 from meshsolve.report import Report, warn
 from meshsolve.types import Sparse
 
@@ -135,7 +135,7 @@ def parac(L, ordering="auto", samples="auto", rhs=1, seed=0, dtype=np.float64, t
     if not is_auto(samples):
         samples = as_integer(samples, "samples", 1, 1000)
     dtype = storage_type(dtype)
-    M = L if isinstance(L, Csr) else as_symmetric(L, "L", threads=threads)
+    M = L if isinstance(L, Csr) else as_symmetric(L, "L", threads=threads, per_row=PER_ROW["parac"])
     on_device = place_for(device_name, L, size=M.n) == "cuda"
     ensure_memory(BYTES_PER_ENTRY * M.nnz, "the factor")
     report = Report(threads=threads, nnz_A=M.nnz, device="cuda" if on_device else "cpu")
