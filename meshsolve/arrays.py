@@ -17,11 +17,10 @@ import scipy.sparse as sp
 
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError, NotSymmetricError
-from meshsolve.memory import ensure_memory
+from meshsolve.memory import PER_ROW, ensure_rows
 
 INT32_MAX = np.iinfo(np.int32).max
 LARGEST_SIZE = INT32_MAX - 1        # rows, vertices: n + 1 fits into 32 bits as well
-POINTER = 8                         # bytes
 SYMMETRY_TOLERANCE = 1e-10          # |A[i, j] - A[j, i]| <= this times the largest entries of row i and of row j passes
 UNSYMMETRIC = "lu takes unsymmetric matrices; with lower=True cholesky and ildl read the lower triangle alone"
 
@@ -228,7 +227,7 @@ def not_symmetric(name, row, column, gap, scale):
 
 def symmetric_pattern(A, name="A"):
     """The pattern of A + A^T without its diagonal, for orderings and patches, as :class:`Csr` without values."""
-    M = as_csr(A, name, dtype=None, per_row=2 * POINTER)
+    M = as_csr(A, name, dtype=None, per_row=PER_ROW["pattern"])
     return Csr(M.n, *_core.symmetrize(M.indptr, M.indices))
 
 
@@ -382,7 +381,7 @@ def _as_scipy_csr(A, name, per_row):
         raise InvalidInputError(f"{name} has {A.shape[0]} rows; at most {LARGEST_SIZE} are supported")
     if not sp.issparse(A):
         return sp.csr_array(A.astype(np.complex128 if A.dtype.kind == "c" else np.float64, copy=False))
-    ensure_memory((per_row + (0 if A.format == "csr" else POINTER)) * A.shape[0], f"{name} with its {A.shape[0]:,} rows")
+    ensure_rows(A, name, per_row)
     if A.format == "csr":
         return A
     _check_before_conversion(A, name)

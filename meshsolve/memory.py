@@ -11,7 +11,8 @@ import pathlib
 from meshsolve.errors import OutOfMemoryError
 
 NEGLIGIBLE = 2**25                                 # bytes that are not worth asking the operating system for: Python takes more
-PER_ROW = {"cholesky": 130, "ildl": 180, "lu": 70, "parac": 110, "cg": 50}         # bytes, at the least: ordering and analysis, or vectors
+POINTER = 8                                        # bytes, of the place where a row begins
+PER_ROW = {"cholesky": 130, "ildl": 180, "lu": 70, "parac": 110, "cg": 50, "pattern": 16}  # bytes, at the least: lists or vectors
 UNLIMITED = 2**60                                  # version 1 has no word for it, but a number near 2^63
 MEMINFO, OWN_GROUPS = pathlib.Path("/proc/meminfo"), pathlib.Path("/proc/self/cgroup")
 GROUPS = pathlib.Path("/sys/fs/cgroup")
@@ -26,6 +27,12 @@ def ensure_memory(needed, what):
     available = available_memory()
     if available is not None and needed > available:
         raise OutOfMemoryError(f"{what} takes {needed / 2**30:.2f} GiB, {available / 2**30:.2f} GiB are available")
+
+
+def ensure_rows(A, name, per_row=0):
+    """:func:`ensure_memory` for a sparse matrix that is laid out in compressed rows, with ``per_row`` bytes more for each."""
+    rows = A.shape[0]
+    ensure_memory((per_row + (0 if A.format == "csr" else POINTER)) * rows, f"{name} with its {rows:,} rows")
 
 
 def available_memory():

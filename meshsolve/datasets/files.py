@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from meshsolve import matrix_market
 from meshsolve.errors import InvalidInputError
 from meshsolve.files import existing
-from meshsolve.memory import ensure_memory
+from meshsolve.memory import ensure_rows
 from meshsolve.types import Array, Path, Sparse
 
 MATRIX_SUFFIXES = (".mtx", ".npz", ".npy")
@@ -62,7 +62,7 @@ def load_matrix(path: Path) -> Sparse | Array:
     dtype = np.complex128 if A.dtype.kind == "c" else np.float64
     if not sp.issparse(A):
         return np.asarray(A, dtype)
-    ensure_memory(8 * A.shape[0], f"{path} with its {A.shape[0]:,} rows")
+    ensure_rows(A, path)
     A = sp.csr_array(A).astype(dtype, copy=False)
     A.sum_duplicates()
     return A
