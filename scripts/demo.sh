@@ -2,10 +2,11 @@
 # From a clone to a smoothed scan: installs meshsolve into .venv, makes a scan-like mesh where no file is given, and runs
 # mean curvature flow on it.   usage: bash scripts/demo.sh [MESH]
 set -euo pipefail
+mesh="${1:+$(realpath -m -- "$1")}"
+[ -z "$mesh" ] || [ -f "$mesh" ] || { echo "there is no file $mesh" >&2; exit 1; }
 cd "$(dirname "$0")/.."
-mesh="${1:-}"
-[ -z "$mesh" ] || mesh="$(realpath "$OLDPWD/$mesh" 2>/dev/null || realpath "$mesh")"
 source scripts/env.sh
+environment
 if [ -z "$mesh" ]; then
   mesh=data/scan.ply
   [ -f "$mesh" ] || .venv/bin/python -P data/make_data.py -o "$mesh"

@@ -9,8 +9,8 @@ while [ $# -gt 0 ] && [ "$1" != -- ]; do kinds+=("$1"); shift; done
 [ $# -eq 0 ] || shift
 [ ${#kinds[@]} -gt 0 ] || kinds=(address thread)
 if [ -z "${PYTHON:-}" ]; then
-  source scripts/env.sh "[test]"
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check "cmake>=3.20" "nanobind>=3.0" "ninja>=1.11"
+  source scripts/env.sh
+  environment test
   PYTHON="$PWD/.venv/bin/python"
 fi
 export PATH="$(dirname "$PYTHON"):$PATH"

@@ -3,7 +3,8 @@
 # usage: bash scripts/test.sh [PYTEST ARGUMENTS]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-source scripts/env.sh "[test,docs,viewer]"
+source scripts/env.sh
+environment test docs viewer
 # Circuits are compared with ngspice where it is there, the viewer draws by EGL; root on Debian (a container, CI) gets both.
 missing=()
 command -v ngspice >/dev/null || missing+=(ngspice)
