@@ -1,6 +1,8 @@
 // Maximum product matching with dual scaling by sparse shortest augmenting paths.
 // Source: Duff and Koster 2001, "On algorithms for permuting large entries to the diagonal of a sparse matrix", section 3 and 4
-// (MC64, job 5). Cost: O(nnz log n) for each row that the cheap start leaves unmatched; few are left in practice.
+// (MC64, job 5); Jonker and Volgenant 1987, "A shortest augmenting path algorithm for dense and sparse linear assignment problems"
+// (rows bid for columns before paths are sought). Cost: O(nnz log n) for each row that start and bids leave unmatched; few are left
+// in practice.
 // Weights: w_ij = log(max_i |a_i.|) - log|a_ij| >= 0. Duals: w_ij >= u_j + v_i, with equality on matched entries, so that
 // exp(u_j) and exp(v_i) / max_i are the scalings.
 #include <algorithm>
@@ -19,28 +21,24 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr double tight = 1e-14;              // reduced weight that counts as zero
+constexpr int64_t bids_per_row = 16;         // for an unmatched row, on the average: a path costs as much
 constexpr double weak_diagonal = 0.1;        // scaled magnitude below which the diagonal does not replace matched entries
 
 class Search {
  public:
   Search(const Pattern& A, const double* magnitude, int threads)
-      : A_(A), threads_(threads), w_(A.nnz()), largest_(A.n, 0.0), u_(A.n, infinite), v_(A.n) {
-    row_of_.assign(A.n, -1);
-    column_of_.assign(A.n, -1);
+      : A_(A), threads_(threads), w_(A.nnz()), largest_(A.n, 0.0), u_(A.n), v_(A.n), distance_(A.n, infinite), previous_(A.n, -1),
+        final_(A.n, 0) {
     weigh(magnitude);
-    price();
   }
 
   Matching run(const double* magnitude) {
     start();
-    distance_.assign(A_.n, infinite);
-    final_.assign(A_.n, 0);
-    previous_.assign(A_.n, -1);
-    for (int32_t i = 0; i < A_.n; ++i)
-      if (column_of_[i] < 0) {
-        interrupt::poll();
-        augment(i);
-      }
+    bid();
+    if (!follow_paths(true)) {             // more rows than columns have bid each other down without end
+      start();
+      follow_paths(false);
+    }
     Matching result;
     result.row_scale.resize(A_.n);
     result.col_scale.resize(A_.n);
@@ -73,6 +71,7 @@ class Search {
 
   // The largest duals of columns when those of rows are 0, and then of rows.
   void price() {
+    u_.assign(A_.n, infinite);
     for (int64_t p = 0; p < A_.nnz(); ++p) u_[A_.idx[p]] = std::min(u_[A_.idx[p]], w_[p]);
     for (double& u : u_)
       if (u == infinite) u = 0;
@@ -92,6 +91,9 @@ class Search {
 
   // Tight entries first by themselves, then with one exchange: most rows are matched here. The diagonal is asked first.
   void start() {
+    row_of_.assign(A_.n, -1);
+    column_of_.assign(A_.n, -1);
+    price();
     for_rows([&](int32_t i) {
       for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p)
         if (A_.idx[p] == i && is_tight(p, i)) match(i, i);
@@ -106,6 +108,40 @@ class Search {
       }
   }
 
+  // Unmatched rows take the columns that cost them least. What the second best would cost more, the column's dual falls by: the row
+  // that had it loses its tight entry, and bids next. A row without a choice, or whose best two cost the same, waits for a path.
+  void bid() {
+    std::vector<int32_t> unmatched;
+    for (int32_t i = 0; i < A_.n; ++i)
+      if (column_of_[i] < 0) unmatched.push_back(i);
+    int64_t left = bids_per_row * static_cast<int64_t>(unmatched.size());
+    interrupt::poll();
+    for (const int32_t first : unmatched)
+      for (int32_t i = first; i >= 0 && left > 0; --left) i = outbid(i);
+  }
+
+  // The row that loses its column to row i, or -1.
+  int32_t outbid(int32_t i) {
+    double least = infinite, second = infinite;
+    int32_t best = -1;
+    for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p) {
+      const double cost = w_[p] - u_[A_.idx[p]];
+      if (cost < least) {
+        second = std::exchange(least, cost);
+        best = A_.idx[p];
+      } else {
+        second = std::min(second, cost);
+      }
+    }
+    if (second == infinite || second - least <= tight) return -1;
+    v_[i] = second;
+    u_[best] -= second - least;
+    const int32_t loser = row_of_[best];
+    if (loser >= 0) column_of_[loser] = -1;
+    match(i, best);
+    return loser;
+  }
+
   bool take_free(int32_t i) {
     for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p)
       if (row_of_[A_.idx[p]] < 0 && is_tight(p, i)) {
@@ -115,9 +151,20 @@ class Search {
     return false;
   }
 
-  // Dijkstra over columns from the unmatched row `from`, by reduced weights, to the nearest unmatched column. Columns no further
+  // A path for every row that is left. Whether all have one; where `all`, those behind the first that has none are not looked at.
+  bool follow_paths(bool all) {
+    bool found = true;
+    for (int32_t i = 0; i < A_.n && (found || !all); ++i)
+      if (column_of_[i] < 0) {
+        interrupt::poll();
+        found &= augment(i);
+      }
+    return found;
+  }
+
+  // Dijkstra over columns from the unmatched row `from`, by reduced weights, to the nearest unmatched column, if any. Columns no further
   // than the row at work wait on a stack, the latest first: a path of tight entries is followed to its end, without the queue.
-  void augment(int32_t from) {
+  bool augment(int32_t from) {
     queue_.clear();
     near_.clear();
     touched_.clear();
@@ -150,6 +197,7 @@ class Search {
       distance_[j] = infinite;
       final_[j] = 0;
     }
+    return end >= 0;
   }
 
   // The row matched with the nearest column that is not settled yet, or -1 where none is nearer than `shortest`.
