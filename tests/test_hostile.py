@@ -340,7 +340,7 @@ ROWS = [
     bad("ildl", "`tile_size` outside 2..32", "tile_size has to be an integer from 2 to 32", lambda tmp: (ms.ildl, (spd(),), {"tile_size": 64})),
     bad("ildl", "unknown blocking", "blocking has to be one of", lambda tmp: (ms.ildl, (spd(),), {"blocking": "rows"})),
     bad("ildl", "unknown pivoting", "pivoting has to be one of", lambda tmp: (ms.ildl, (spd(),), {"pivoting": "partial"})),
-    bad("ildl", "unknown ordering", "ordering has to be one of auto, nd", lambda tmp: (ms.ildl, (spd(),), {"ordering": "metis"})),
+    bad("ildl", "unknown ordering", "natural, multicolour, an Ordering or a permutation", lambda tmp: (ms.ildl, (spd(),), {"ordering": "metis"})),
     bad("ildl", "another dtype than float64 or float32", "dtype has to be float64 or float32", lambda tmp: (ms.ildl, (spd(),), {"dtype": np.int32})),
     bad("ildl", "`device=\"cuda\"` without a GPU or CuPy", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.ildl), (spd(),), {"device": "cuda"}), ms.DeviceUnavailableError),
     bad("ildl", "`fill_level=None` and `device=\"cuda\"` without a GPU or CuPy", "needs CuPy: pip install", lambda tmp: (without_cupy(ms.ildl), (spd(),), {"device": "cuda", "fill_level": None}), ms.DeviceUnavailableError),

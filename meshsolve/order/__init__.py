@@ -32,7 +32,7 @@ def __dir__() -> list[str]:
 
 
 def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | None = None, place: str = "cpu",
-            effort: Effort = "default", most: float = math.inf) -> Ordering:
+            effort: Effort = "default", most: float = math.inf, more: tuple[str, ...] = ()) -> Ordering:
     """What a user passed as ``ordering=`` becomes an :class:`Ordering` of ``pattern``.
 
     Parameters
@@ -46,6 +46,8 @@ def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | 
         For the methods that use them; on the GPU there is one effort.
     most : float
         Of ``"auto"`` on the CPU: operations a row beyond which nothing is ordered.
+    more : tuple of str
+        Names that the caller knows besides these, for the message of an unknown one.
     place : {"cpu", "cuda"}
         Where the pattern lies. ``"cuda"``: ``"auto"`` and ``"nd"`` are the nested dissection of the GPU, whose ``perm`` stays
         there; minimum degree, whose steps depend on each other and which ``"auto"`` takes for scale-free graphs, and the simple
@@ -85,6 +87,6 @@ def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | 
         "natural": lambda: natural(pattern),
     }
     if ordering not in methods:
-        names = ", ".join(methods)
+        names = ", ".join([*methods, *more])
         raise InvalidInputError(f"ordering has to be one of {names}, an Ordering or a permutation, not {ordering!r}")
     return methods[ordering]()

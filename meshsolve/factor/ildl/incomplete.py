@@ -112,7 +112,7 @@ def resolve(ordering, graph, threads=None):
         graph = graph.graph()
         colour = _core.greedy_colouring(graph.indptr, graph.indices)
         return order.Ordering(np.argsort(colour, kind="stable").astype(np.int32), "multicolour")
-    return order.resolve(ordering, graph, threads=threads)
+    return order.resolve(ordering, graph, threads=threads, more=("multicolour",))
 
 
 def block_statistics(matrix, pairs, tile_size=32, levels=(0, 1, 2, 3, 4), threads=None):
