@@ -9,13 +9,14 @@
 #include <cmath>
 
 #include "native/buffer.hpp"
+#include "native/levels.hpp"
 #include "native/parallel.hpp"
 #include "native/rearrange.hpp"
 
 namespace ms::ildl {
 namespace {
 
-constexpr int64_t few_tiles = 64;         // of one depth: not worth waking a thread
+constexpr int32_t look = 64;              // tiles between two looks at Ctrl-C
 
 struct Tile {                             // one finished block row
   int32_t count = 0;                      // columns beyond the tile
@@ -136,22 +137,20 @@ IncompleteFactor Incomplete::factor(const Pattern& A, const double* values, cons
 IncompleteFactor Incomplete::Numeric::run() {
   int64_t spare = 0;
   interrupt::begin(tiles());
-  const int32_t depths = static_cast<int32_t>(pattern_.depth_ptr.size()) - 1;
-  for (int32_t l = 0; l < depths; ++l) {
-    const int32_t from = pattern_.depth_ptr[l], to = pattern_.depth_ptr[l + 1];
-    const int64_t grain = std::max<int64_t>(few_tiles, (to - from) / (8 * threads()));
-    for_range(threads(), to - from, grain, [&](int64_t b, int64_t e, int id) {
-      Worker& worker = workers_[id];
-      worker.position.resize(n(), -1);
-      worker.allowed.resize(tiles(), -1);
-      for (int64_t t = b; t < e; ++t) {
-        if ((t - b) % few_tiles == 0) interrupt::poll();
-        row(pattern_.order[from + t], worker);
-      }
-    });
-    share(from, to, spare);
-    interrupt::advance(to - from);
-  }
+  const std::vector<int32_t>& depth = pattern_.depth_ptr;
+  const auto rows = [&](int32_t from, int32_t to, int id) {
+    Worker& worker = workers_[id];
+    worker.position.resize(n(), -1);
+    worker.allowed.resize(tiles(), -1);
+    for (int32_t t = from; t < to; ++t) {
+      if ((t - from) % look == 0) interrupt::poll();
+      row(pattern_.order[t], worker);
+    }
+  };
+  for_levels(threads(), depth, rows, [&](int32_t l) {
+    share(depth[l], depth[l + 1], spare);
+    interrupt::advance(depth[l + 1] - depth[l]);
+  });
   collect();
   count();
   return std::move(out_);
