@@ -152,6 +152,16 @@ def test_the_same_bits_on_any_number_of_threads(tile_size):
         assert np.array_equal(one.perm, many.perm) and np.array_equal(one.solve(b), many.solve(b))
 
 
+def test_what_rows_leave_unused_is_handed_on_alike_by_any_number_of_threads():
+    """Of a banded matrix: hundreds of levels, most of them of a few tiles."""
+    A = ms.datasets.kkt(6000, 2500, seed=4, kind="banded")
+    free = ms.ildl(A, fill_level=3, droptol=0, threads=1)
+    one, two, many = (ms.ildl(A, fill_level=3, droptol=0, max_fill=0.5, threads=threads) for threads in (1, 2, 7))
+    assert one.report.facts["levels"] > 100 and one.nnz < 0.9 * free.nnz
+    for K in (two, many):
+        assert np.array_equal(one.perm, K.perm) and np.array_equal(one.L.data, K.L.data)
+
+
 def test_it_is_chosen_where_the_complete_factor_is_large():
     A = ms.datasets.kkt(20000, 8000, seed=5)
     K = ms.ildl(A)
