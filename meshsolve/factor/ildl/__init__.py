@@ -21,6 +21,7 @@ from meshsolve.factor.ildl.planning import complete_plan, matching_and_order
 from meshsolve.factor.matching import symmetric_pairs
 from meshsolve.factor.sharing import changes, reads
 from meshsolve.memory import PER_ROW
+from meshsolve.order.auto import dense_end
 from meshsolve.report import Report, warn
 from meshsolve.types import Matrix, Sparse
 
@@ -244,7 +245,7 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
     ordering = ordering if isinstance(ordering, str) else resolve(ordering, Csr(M.n, None, None))
     report = Report(threads=threads, nnz_A=M.nnz)
     _core.keep_free_memory(M.nnz)
-    counted = not isinstance(fill_level, (int, np.integer))             # the complete factor is, at least
+    counted = fill_level is None or (is_auto(fill_level) and not _is_far_too_large(M, report))          # the complete factor is
     matched, rows = matching_and_order(M, pairs, ordering if counted else None, report, threads)
     report.facts["structural_rank"] = matched.rank
     core = None
@@ -312,15 +313,31 @@ def _choices(fill_level, droptol, blocking, tile_size, pivoting, max_fill, dtype
 
 def _complete(M, matched, ordering, rows, asked, report, choices, threads, there):
     """The complete factor where it is asked for or small enough, else None. The matrix alone decides."""
-    half = (M.nnz + M.n) / 2
-    most_flops = max(FEW_FLOPS, FLOPS_PER_ENTRY * half)
+    most_flops, few_nonzeros = _bounds(M)
     plan = complete_plan(M, matched, ordering, report, threads, np.inf if asked else most_flops, rows)
     report.facts["nnz_A"] = M.nnz
-    if not asked and plan.flops > most_flops and plan.nnz > FEW_NONZEROS * half:
+    if not asked and plan.flops > most_flops and plan.nnz > few_nonzeros:
         report.facts.update(complete_nnz=plan.nnz, complete_flops=plan.flops)
         return None
     with report.phase("symbolic"):
         return _device_complete(plan, choices.dtype) if there else CompleteCore(plan, choices.dtype, threads)
+
+
+def _bounds(M):
+    """(operations, nonzeros) up to either of which a complete factor is made."""
+    half = (M.nnz + M.n) / 2
+    return max(FEW_FLOPS, FLOPS_PER_ENTRY * half), FEW_NONZEROS * half
+
+
+def _is_far_too_large(M, report):
+    """Whether breadth-first searches tell that a complete factor is beyond both bounds: it is not even ordered then."""
+    rows = dense_end(Csr(M.n, M.indptr, M.indices, diagonal=True))
+    nnz, flops = rows**2 / 2, rows**3 / 3
+    most_flops, few_nonzeros = _bounds(M)
+    if flops <= most_flops or nnz <= few_nonzeros:
+        return False
+    report.facts.update(complete_nnz=int(nnz), complete_flops=flops)                # at the least
+    return True
 
 
 def _require_nonzero(M):

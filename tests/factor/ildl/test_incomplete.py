@@ -169,6 +169,20 @@ def test_it_is_chosen_where_the_complete_factor_is_large():
     assert ms.ildl(ms.datasets.stokes(40)).is_complete
 
 
+def test_a_complete_factor_that_is_far_too_large_is_not_even_ordered(monkeypatch):
+    """Random graphs have no small separators: breadth-first searches tell. The count of a complete factor confirms it."""
+    from meshsolve.factor import ildl
+
+    A = ms.datasets.kkt(35000, 15000, seed=2)
+    foreseen = ms.ildl(A).report.facts
+    assert foreseen["mode"] == "incomplete"
+    monkeypatch.setattr(ildl, "_is_far_too_large", lambda M, report: False)
+    counted = ms.ildl(A)
+    assert not counted.is_complete
+    assert foreseen["complete_nnz"] <= counted.report.facts["complete_nnz"]
+    assert foreseen["complete_flops"] <= counted.report.facts["complete_flops"]
+
+
 def test_refactor_and_single_precision():
     A = ms.datasets.kkt(500, 200, seed=6)
     K = ms.ildl(A, fill_level=2)
