@@ -34,8 +34,7 @@ class Search {
 
   Matching run(const double* magnitude) {
     start();
-    bid();
-    if (!follow_paths(true)) {             // more rows than columns have bid each other down without end
+    if (!bid() || !follow_paths(true)) {   // where rows are more than columns, bids go on without end
       start();
       follow_paths(false);
     }
@@ -110,7 +109,8 @@ class Search {
 
   // Unmatched rows take the columns that cost them least. What the second best would cost more, the column's dual falls by: the row
   // that had it loses its tight entry, and bids next. A row without a choice, or whose best two cost the same, waits for a path.
-  void bid() {
+  // Whether most rows were matched: else many best matchings cost the same, and that nearest to the matrix' own scaling is better.
+  bool bid() {
     std::vector<int32_t> unmatched;
     for (int32_t i = 0; i < A_.n; ++i)
       if (column_of_[i] < 0) unmatched.push_back(i);
@@ -118,6 +118,7 @@ class Search {
     interrupt::poll();
     for (const int32_t first : unmatched)
       for (int32_t i = first; i >= 0 && left > 0; --left) i = outbid(i);
+    return 2 * std::count(column_of_.begin(), column_of_.end(), -1) <= static_cast<int64_t>(unmatched.size());
   }
 
   // The row that loses its column to row i, or -1.
