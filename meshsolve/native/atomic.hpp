@@ -15,7 +15,7 @@ template <class T> AtomicRef(T&) -> AtomicRef<T>;
 #else
 template <class T>
 class AtomicRef {
-  static_assert(std::is_integral_v<T>);
+  static_assert(std::is_integral_v<T> || std::is_pointer_v<T>);
 
  public:
   explicit AtomicRef(T& x) : x_(&x) {}

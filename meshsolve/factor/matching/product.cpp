@@ -115,9 +115,10 @@ class Search {
     for (int32_t i = 0; i < A_.n; ++i)
       if (column_of_[i] < 0) unmatched.push_back(i);
     int64_t left = bids_per_row * static_cast<int64_t>(unmatched.size());
-    interrupt::poll();
-    for (const int32_t first : unmatched)
+    for (const int32_t first : unmatched) {
+      interrupt::poll();
       for (int32_t i = first; i >= 0 && left > 0; --left) i = outbid(i);
+    }
     return 2 * std::count(column_of_.begin(), column_of_.end(), -1) <= static_cast<int64_t>(unmatched.size());
   }
 

@@ -31,12 +31,12 @@ constexpr int64_t parallel_work = 1500;                         // edges in a ro
 constexpr int32_t short_row = 24;                               // entries up to which a row drops a pivot at once
 constexpr int64_t fetched = 16;                                 // pivots that are fetched together
 
-template <bool shared> uint64_t load(const uint64_t& x) {
-  if constexpr (shared) return AtomicRef(const_cast<uint64_t&>(x)).load(std::memory_order_relaxed);
+template <bool shared, class T> T load(const T& x) {
+  if constexpr (shared) return AtomicRef(const_cast<T&>(x)).load(std::memory_order_relaxed);
   return x;
 }
 
-template <bool shared> void store(uint64_t& x, uint64_t value) {
+template <bool shared, class T> void store(T& x, T value) {
   if constexpr (shared)
     AtomicRef(x).store(value, std::memory_order_relaxed);
   else
@@ -138,7 +138,7 @@ class Rounds {
   void select(bool wide);
   bool choose_wide() const;
   void eliminate_chosen(bool wide);
-  void fetch_rows(int64_t from, int64_t to, bool rows_too) const;
+  template <bool shared> void fetch_rows(int64_t from, int64_t to) const;
   void next_epoch(bool wide);
   void move_vertex(const Epoch& old, int32_t u, const RawVector<int32_t>& name, Edge* row);
   Factor<T> collect();
@@ -284,14 +284,15 @@ void Rounds<T>::make_room(Vertex& at, int32_t entries, Rows& rows) {
   const int32_t room = room_for(at.used + entries + at.used / 2);
   Edge* const row = rows.take(room);                            // or it throws, and others see the row as it was
   std::copy_n(at.row, at.used, row);
-  at.row = row;
+  store<shared>(at.row, row);
   at.room = room;
 }
 
-// Chosen vertices lie far apart, and so do their neighbours: asks for all that their elimination reads. Rows of neighbours are
-// looked for on one thread only: others may be moving them.
+// Chosen vertices lie far apart, and so do their neighbours: asks for all that their elimination reads. Others may be
+// moving the rows of neighbours.
 template <class T>
-void Rounds<T>::fetch_rows(int64_t from, int64_t to, bool rows_too) const {
+template <bool shared>
+void Rounds<T>::fetch_rows(int64_t from, int64_t to) const {
   const auto neighbours = [&](auto&& f) {
     for (int64_t i = from; i < to; ++i) {
       const Vertex& at = at_.vertex[chosen_[i]];
@@ -308,10 +309,11 @@ void Rounds<T>::fetch_rows(int64_t from, int64_t to, bool rows_too) const {
     fetch_to_write(&at_.key[u]);
     fetch_to_write(at_.vertex.data() + u);
   });
-  if (rows_too) neighbours([&](int32_t u) {
+  neighbours([&](int32_t u) {
     if (u == at_.m) return;
-    fetch_to_write(at_.vertex[u].row);
-    fetch_to_write(at_.vertex[u].row + 4);
+    Edge* const row = load<shared>(at_.vertex[u].row);
+    fetch_to_write(row);
+    fetch_to_write(row + 4);
   });
 }
 
@@ -320,7 +322,8 @@ void Rounds<T>::eliminate_chosen(bool wide) {
   const int64_t count = static_cast<int64_t>(chosen_.size()), share = std::clamp<int64_t>(count / (8 * options_.threads), 1, 128);
   for_range(wide ? options_.threads : 1, count, share, [&](int64_t from, int64_t to, int worker) {
     for (int64_t i = from; i < to; ++i) {
-      if ((i - from) % fetched == 0) fetch_rows(i, std::min(to, i + fetched), !wide);
+      const int64_t next = std::min(to, i + fetched);
+      if ((i - from) % fetched == 0) wide ? fetch_rows<true>(i, next) : fetch_rows<false>(i, next);
       perm_[done_ + i] = at_.vertex[chosen_[i]].origin;
       wide ? eliminate<true>(chosen_[i], done_ + i, worker) : eliminate<false>(chosen_[i], done_ + i, worker);
     }
