@@ -19,6 +19,14 @@ def options(doc, arguments, file, about, **numbers):
     return parser.parse_args(arguments)
 
 
+def run(main):
+    """The demo from a shell: what is refused, here or by who it calls, ends it in one line."""
+    try:
+        main()
+    except (ms.MeshsolveError, OSError, ValueError, IndexError) as e:
+        raise SystemExit(f"error: {e}") from None
+
+
 def read(reader, path):
     """What ``reader`` makes of a file; where it refuses, its words and no traceback."""
     try:

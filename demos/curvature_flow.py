@@ -7,7 +7,7 @@ genus 0 becomes a round sphere (Kazhdan, Solomon, Ben-Chen 2012). Both need one 
 """
 
 import numpy as np
-from command_line import options, read
+from command_line import options, read, run
 
 import meshsolve as ms
 
@@ -39,4 +39,4 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

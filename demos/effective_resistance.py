@@ -11,7 +11,7 @@ a road network say, selected inversion finds all of them exactly: 0 projections.
 
 import numpy as np
 import scipy.sparse as sp
-from command_line import connected_graph, options
+from command_line import connected_graph, options, run
 from spectral_embedding import embed
 
 import meshsolve as ms
@@ -79,4 +79,4 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -9,7 +9,7 @@ gives the mean, and selected inversion the variance at every vertex.
 
 import numpy as np
 import scipy.sparse as sp
-from command_line import options, surface
+from command_line import options, run, surface
 from picture import colored
 
 import meshsolve as ms
@@ -53,4 +53,4 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -8,7 +8,7 @@ directions, in the least-squares sense, is the distance (Crane, Weischedel, Ward
 
 import numpy as np
 import scipy.sparse as sp
-from command_line import options, read
+from command_line import options, read, run
 from picture import colored
 
 import meshsolve as ms
@@ -59,4 +59,4 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

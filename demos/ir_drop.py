@@ -10,7 +10,7 @@ import pathlib
 import tempfile
 
 import numpy as np
-from command_line import options, read
+from command_line import options, read, run
 
 import meshsolve as ms
 
@@ -47,4 +47,4 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

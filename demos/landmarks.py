@@ -9,7 +9,7 @@ negative eigenvalues, which the complete L D L^T factor confirms.
 
 import numpy as np
 import scipy.sparse as sp
-from command_line import options, surface
+from command_line import options, run, surface
 
 import meshsolve as ms
 
@@ -44,4 +44,4 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -8,7 +8,7 @@ keeps the details of the surface (Sorkine et al. 2004; Botsch and Kobbelt 2004).
 
 import numpy as np
 import scipy.sparse as sp
-from command_line import options, surface
+from command_line import options, run, surface
 
 import meshsolve as ms
 
@@ -49,4 +49,4 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -8,7 +8,7 @@ is free; the Dirichlet energy minus the area is least, two vertices are fixed (L
 
 import numpy as np
 import scipy.sparse as sp
-from command_line import options, surface
+from command_line import options, run, surface
 
 import meshsolve as ms
 
@@ -87,4 +87,4 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -9,7 +9,7 @@ serves the field and every edit. Unlike Laplacian editing, the details of the su
 """
 
 import numpy as np
-from command_line import options, surface
+from command_line import options, run, surface
 from scipy.spatial.transform import Rotation
 
 import meshsolve as ms
@@ -71,4 +71,4 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

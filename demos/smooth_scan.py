@@ -8,7 +8,7 @@ pattern: refactor() runs the numeric phase alone. ms.apps.smooth and ms.apps.mcf
 """
 
 import numpy as np
-from command_line import options, surface
+from command_line import options, run, surface
 
 import meshsolve as ms
 
@@ -38,4 +38,4 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -8,7 +8,7 @@ Without a preconditioner LOBPCG does not get there on such graphs; with a comple
 
 import numpy as np
 import scipy.sparse.linalg as spla
-from command_line import connected_graph, options
+from command_line import connected_graph, options, run
 
 import meshsolve as ms
 
@@ -52,4 +52,4 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -58,7 +58,7 @@ def written_whole(path):
             yield part
             _poured(part, path)
         return
-    path = path.resolve() if os.path.islink(path) else path            # the file that it leads to is written, and the link stays
+    path = resolved(path) if os.path.islink(path) else path            # the file that it leads to is written, and the link stays
     part = path.parent / f".{secrets.token_hex(4)}{path.name[-LONGEST_ENDING:]}"
     try:
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))       # the permissions of any new file here
@@ -69,6 +69,14 @@ def written_whole(path):
         _publish(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def resolved(path):
+    """The absolute path behind all symbolic links; InvalidInputError where one leads to itself."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError) as e:                    # the latter up to Python 3.12
+        raise InvalidInputError(f"{path}: a symbolic link that leads to itself") from e
 
 
 def is_special(path):

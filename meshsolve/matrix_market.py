@@ -6,6 +6,7 @@ Source: Boisvert, Pozo, Remington 1996, "The Matrix Market exchange formats: ini
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import pathlib
 import re
@@ -58,6 +59,7 @@ def parse(content: bytes, name: object) -> Array:
     -----
     The numbers are read in C++ (native/table.cpp), well below 0.1 us each, and copied twice.
     """
+    content = content.removeprefix(codecs.BOM_UTF8)
     header = _header(content, name)
     width = FIELDS[header.field] + (2 if header.layout == "coordinate" else 0)
     numbers = _numbers(content, header, width, name)

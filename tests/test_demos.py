@@ -2,6 +2,8 @@
 
 import importlib.util
 import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -238,6 +240,13 @@ def test_demos_refuse_what_they_do_not_know(capsys):
     with pytest.raises(SystemExit):
         options("A demo.", ["--steps", "many"], "mesh", "mesh file", steps=3)
     assert "--steps: invalid int value: 'many'" in capsys.readouterr().err
+
+
+def test_from_a_shell_a_demo_ends_in_one_line(tmp_path):
+    for arguments, says in ((["--source", "-99999"], "error: "), (["-o", str(tmp_path / "none" / "a.png")], "error: "),
+                            ([str(tmp_path / "none.obj")], "there is no such file")):
+        done = subprocess.run([sys.executable, DEMOS / "geodesics.py", *arguments], capture_output=True, text=True)
+        assert done.returncode == 1 and says in done.stderr and "Traceback" not in done.stderr, done.stderr
 
 
 def test_ir_drop(tmp_path, capsys):

@@ -173,6 +173,13 @@ SHARED_LU = ms.lu(spd())
 SHARED_LDL = ms.ildl(spd())
 TAKES_SYMMETRIC = {"ildl": ms.ildl, "ildl: F.refactor": SHARED_LDL.refactor, "sqmr": lambda A: ms.sqmr(A, np.ones(N))}
 TAKES_ANY_VALUES = {"lu": ms.lu, "lu: F.refactor": SHARED_LU.refactor}
+def dependent_rows():
+    """A full matrix of integers, the last row of which is the sum of the others: LU leaves a pivot of about 1e-15."""
+    A = np.random.default_rng(1).integers(-9, 9, (100, 100)).astype(float)
+    A[-1] = A[:-1].sum(axis=0)
+    return A
+
+
 SOLVE = {"solve": lambda A: ms.solve(A, np.ones(N)), "factorized": ms.factorized}
 ANY_VALUES = [                                      # for everything that takes matrices of any kind
     *VALUES[:3],
@@ -332,6 +339,7 @@ ROWS = [
     bad("lu: F.solve", "unknown `trans`", "trans has to be one of", lambda tmp: (ms.lu(spd()).solve, (np.ones(N), "C"), {})),
     bad("factorized", "a singular Laplacian", "zero pivot of its LDL^T factor", lambda tmp: (ms.factorized, (ms.graph_laplacian(spd()),), {}), ms.SingularMatrixError, index=None),
     bad("factorized", "unsymmetric and singular", "singular", lambda tmp: (ms.factorized, ([[1.0, 2.0], [0.0, 0.0]],), {}), ms.SingularMatrixError),
+    bad("factorized", "unsymmetric and singular but for rounding", "singular in rounding", lambda tmp: (ms.factorized, (dependent_rows(),), {}), ms.SingularMatrixError),
     bad("factorized", "an unknown device", "device has to be one of", lambda tmp: (ms.factorized, (spd(),), {"device": "tpu"})),
     bad("ildl", "no nonzero at all", "A has no nonzero", lambda tmp: (ms.ildl, (sp.csr_array((4, 4)),), {}), ms.SingularMatrixError, index=0),
     bad("ildl", "`fill_level` negative or fractional", "fill_level has to be an integer from 0", lambda tmp: (ms.ildl, (spd(),), {"fill_level": 1.5})),

@@ -49,6 +49,14 @@ def test_patterns_comments_blank_lines_and_windows():
     assert dense(parse(b"%%MatrixMarket matrix coordinate real general\n2 1 1\n2 1 1e999", "A"))[1, 0] == np.inf
 
 
+def test_exponents_of_fortran_and_a_mark_of_utf8():
+    text = b"%%MatrixMarket matrix array real general\n4 1\n1.5D3\n-2d-1\n1D+2\n3.25\n"
+    assert parse(text, "A").ravel().tolist() == parse(b"\xef\xbb\xbf" + text, "A").ravel().tolist() == [1500, -0.2, 100, 3.25]
+    for wrong in (b"1.5D", b"D3", b"1DD3", b"1D3x", b"1eD3"):
+        with pytest.raises(ms.InvalidInputError, match="A:3: a line"):
+            parse(text.replace(b"1.5D3", wrong), "A")
+
+
 @pytest.mark.parametrize("number, dtype", [(2**53 - 1, np.int64), (-2**53 + 1, np.int64), (2**53 + 1, np.float64), (-2**60, np.float64)])
 def test_integers_that_a_float_may_have_rounded_stay_floats(number, dtype):
     A = parse(b"%%%%MatrixMarket matrix array integer general\n1 1\n%d\n" % number, "A")

@@ -8,11 +8,15 @@ from meshsolve.api.definite import cholesky
 from meshsolve.api.factors import ildl, lu
 from meshsolve.arrays import is_complex, one_of
 from meshsolve.device import DEVICES
-from meshsolve.errors import NotPositiveDefiniteError, NotSymmetricError, SingularMatrixError
+from meshsolve.errors import MeshsolveWarning, NotPositiveDefiniteError, NotSymmetricError, SingularMatrixError
 from meshsolve.factor.cholesky import CholeskyFactor
 from meshsolve.factor.glu import LUFactor
 from meshsolve.factor.ildl import IldlFactor
+from meshsolve.report import warn
 from meshsolve.types import Device, Matrix
+
+LOST = 0.02                     # of a known solution: what a matrix that is singular but for rounding loses, and no other
+RESIDUAL = 1e-6                 # beside the right-hand side
 
 
 def factorized(A: Matrix, *, device: Device = "auto", threads: int | None = None) -> CholeskyFactor | IldlFactor | LUFactor:
@@ -40,13 +44,20 @@ def factorized(A: Matrix, *, device: Device = "auto", threads: int | None = None
     InvalidInputError
         A is not square, is empty, holds NaN or infinity; an unknown option.
     SingularMatrixError
-        A is singular: ``.index`` is a row or column where that shows. For Laplacians there is ``cholesky(L, pin=True)``.
+        A is singular, be it in rounding: ``.index`` is a row or column where that shows, or -1. For Laplacians there is
+        ``cholesky(L, pin=True)``.
     OutOfMemoryError, DeviceUnavailableError
+
+    Warns
+    -----
+    MeshsolveWarning
+        An unsymmetric A is so nearly singular, or so badly scaled, that solutions leave residuals.
 
     Notes
     -----
-    Cost as for the factorization that is taken. A symmetric matrix that turns out not to be positive definite costs the part of a
-    Cholesky factorization up to there as well; one with an entry of the diagonal that is not positive is seen at once.
+    Cost as for the factorization that is taken, and a solve with four right-hand sides where that is LU. A symmetric matrix that
+    turns out not to be positive definite costs the part of a Cholesky factorization up to there as well; one with an entry of the
+    diagonal that is not positive is seen at once.
 
     Examples
     --------
@@ -63,11 +74,11 @@ def factorized(A: Matrix, *, device: Device = "auto", threads: int | None = None
 def _factor(A, device, threads):
     if is_complex(A):
         one_of(device, "device", DEVICES)
-        return "lu", lu(A, device="cpu", threads=threads)
+        return "lu", _tried(lu(A, device="cpu", threads=threads))
     try:
         return "cholesky", cholesky(A, device=device, threads=threads)
     except NotSymmetricError:
-        return "lu", lu(A, device=device, threads=threads)
+        return "lu", _tried(lu(A, device=device, threads=threads))
     except NotPositiveDefiniteError:
         return "ldl", _regular(ildl(A, fill_level=None, device="cpu", threads=threads))
 
@@ -81,3 +92,14 @@ def _regular(K):
             f"A is singular: {zeros} zero pivot{'s' if zeros > 1 else ''} of its LDL^T factor, the first in row {index}. For a "
             "Laplacian use cholesky(A, pin=True); ildl(A) solves what is consistent", index)
     return K
+
+
+def _tried(F):
+    """F, or SingularMatrixError where it does not bring back a solution that is known; warns where such a one leaves a residual."""
+    error, residual = F.trial()
+    if not error < LOST:
+        raise SingularMatrixError("A is singular in rounding: its LU factor does not bring back solutions that are known; lu(A) keeps it")
+    if not residual < RESIDUAL:
+        warn(f"a solution of entries about 1 leaves a residual of {residual:.1g} beside its right-hand side: A is nearly singular, or its "
+             "rows and columns differ by too many orders of magnitude", MeshsolveWarning)
+    return F

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from meshsolve import matrix_market
 from meshsolve.datasets.files import MATRIX_SUFFIXES, check_beginning, is_matrix, load_matrix, load_npz
 from meshsolve.errors import InvalidInputError
-from meshsolve.files import as_path, existing, is_special
+from meshsolve.files import as_path, existing, is_special, resolved
 from meshsolve.mesh.files import READABLE, WRITABLE
 
 VECTOR_SUFFIXES = (".mtx", ".mtx.gz", ".npy", ".npz", ".txt")
@@ -34,11 +34,11 @@ def check_outputs(*paths, inputs=()):
             raise InvalidInputError(f"{path}: this is a folder")
         if not is_special(path) and not os.access(path.parent, os.W_OK):
             raise InvalidInputError(f"{path}: the folder {path.parent} cannot be written to")
-    if len({path.resolve() for path in given}) < len(given):
+    if len({resolved(path) for path in given}) < len(given):
         raise InvalidInputError(f"two outputs have the same name: {', '.join(map(str, given))}")
-    read = {as_path(path).resolve() for path in inputs}
+    read = {resolved(as_path(path)) for path in inputs}
     for path in given:
-        if path.resolve() in read:
+        if resolved(path) in read:
             raise InvalidInputError(f"{path}: this is an input; write to another file")
 
 

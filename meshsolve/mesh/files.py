@@ -7,8 +7,10 @@ coordinate must come back with the same bits; OFF is written here, for its digit
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
+import json
 import os
 import pathlib
 import re
@@ -97,8 +99,10 @@ def _read_ply(path, content, kind):
 def _read_by_trimesh(path, content, kind):
     import trimesh
 
-    if kind == ".off" and b"#" in content:          # a comment behind data is not known to every version of trimesh
-        content = re.sub(rb"#[^\r\n]*", b"", content)
+    content = content.removeprefix(codecs.BOM_UTF8)
+    if not content.strip():
+        raise InvalidInputError(f"{path}: the file is empty")
+    content = {".off": _plain_off, ".stl": _whole_stl, ".gltf": _json}.get(kind, lambda path, content: content)(path, content)
     try:
         loaded = trimesh.load(io.BytesIO(content), file_type=kind[1:], process=False, resolver=_resolver(path))
         if isinstance(loaded, trimesh.Scene):
@@ -109,9 +113,56 @@ def _read_by_trimesh(path, content, kind):
         raise InvalidInputError(f"{path}: cannot be read as {kind[1:].upper()}: {str(e) or type(e).__name__}") from e
     if kind == ".off":
         _check_off(path, content, vertices)
-    if kind == ".stl":
-        _check_stl(path, content, faces)
     return merge_identical(vertices, faces) if kind == ".stl" else (vertices, faces)
+
+
+def _plain_off(path, content):
+    """Without comments: one behind data is not known to every version of trimesh. What it would misread is refused."""
+    if b"#" in content:
+        content = re.sub(rb"#[^\r\n]*", b"", content)
+    header = re.match(rb"\s*(\w*?OFF\b(?:[ \t]+BINARY)?)", content)
+    if header is None:
+        raise InvalidInputError(f"{path}: a file in this format begins with OFF, not with {content.lstrip()[:20].decode('latin-1')!r}")
+    if re.search(rb"BINARY|4|n", header[1]):
+        raise InvalidInputError(f"{path}: {header[1].decode()} is not read, only OFF in text with three coordinates a vertex")
+    return content
+
+
+def _json(path, content):
+    try:
+        json.loads(content)
+    except ValueError as e:
+        raise InvalidInputError(f"{path}: cannot be read as GLTF: {e}") from e
+    return content
+
+
+def _whole_stl(path, content):
+    """Text, of which every facet and solid that begins also ends, in UTF-8; or the triangles that a header announces, without what some
+    writers put behind them."""
+    text = re.IGNORECASE | re.MULTILINE
+    if re.match(rb"\s*solid", content, text) and re.search(rb"^\s*facet\b", content, text):
+        for word in (b"facet", b"solid"):
+            begun, ended = (len(re.findall(rb"^[ \t]*" + end + word + rb"\b", content, text)) for end in (b"", b"end"))
+            if begun != ended:
+                raise InvalidInputError(f"{path}: {begun} times '{word.decode()}', but {ended} times 'end{word.decode()}': the file may be "
+                                        "cut off")
+        return content if _is_utf8(content) else content.decode("latin-1").encode()
+    if len(content) < BINARY_STL:
+        raise InvalidInputError(f"{path}: neither the text of an STL file nor a binary one, which has at least {BINARY_STL} bytes")
+    count = int.from_bytes(content[BINARY_STL - 4:BINARY_STL], "little")
+    size = BINARY_STL + 50 * count
+    if len(content) < size or count == 0:
+        raise InvalidInputError(f"{path}: the header announces {count} triangles, {size} bytes, but the file has {len(content)}: it may be "
+                                "cut off")
+    return content[:size]
+
+
+def _is_utf8(content):
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _check_off(path, content, vertices):
@@ -127,22 +178,6 @@ def _check_off(path, content, vertices):
     if len(vertices) != n or len(lines) < n + m or (last[0].isdigit() and len(last) <= int(last[0])):
         raise InvalidInputError(f"{path}: the header announces {n} vertices and {m} faces, but {min(len(lines), n)} and "
                                 f"{max(len(lines) - n, 0)} could be read: the file may be cut off")
-
-
-def _check_stl(path, content, faces):
-    """A text of which every facet and solid that begins also ends, or as many bytes as the count of triangles asks for."""
-    text = re.IGNORECASE | re.MULTILINE
-    if re.match(rb"\s*solid", content, text) and re.search(rb"^\s*facet\b", content, text):
-        for word in (b"facet", b"solid"):
-            begun, ended = (len(re.findall(rb"^[ \t]*" + end + word + rb"\b", content, text)) for end in (b"", b"end"))
-            if begun != ended:
-                raise InvalidInputError(f"{path}: {begun} times '{word.decode()}', but {ended} times 'end{word.decode()}': the file may be "
-                                        "cut off")
-    elif len(content) >= BINARY_STL and not len(faces):
-        count = int.from_bytes(content[BINARY_STL - 4:BINARY_STL], "little")
-        if len(content) != BINARY_STL + 50 * count:
-            raise InvalidInputError(f"{path}: the header announces {count} triangles, {BINARY_STL + 50 * count} bytes, but the file has "
-                                    f"{len(content)}: it may be cut off")
 
 
 def _resolver(path):

@@ -1,6 +1,7 @@
 #include "table.hpp"
 
 #include <algorithm>
+#include <string>
 
 #include "decimal.hpp"
 #include "interrupt.hpp"
@@ -15,12 +16,22 @@ const char* past_blanks(const char* at, const char* end) {
   return at;
 }
 
+// A decimal number, whose exponent Fortran's programs write with a D.
+Decimal read_number(const char* at, const char* end) {
+  const Decimal read = read_decimal(at, end);
+  if (read.stop == at || read.stop == end || (*read.stop != 'D' && *read.stop != 'd')) return read;
+  std::string text(at, std::find_if(read.stop, end, blank));
+  text[static_cast<size_t>(read.stop - at)] = 'e';
+  const Decimal again = read_decimal(text.data(), text.data() + text.size());
+  return {again.value, at + (again.stop - text.data())};
+}
+
 // Appends the numbers of one line; false where there are more or fewer than `width`, or something else.
 bool read_row(const char* at, const char* end, int width, std::vector<double>& numbers) {
   for (int k = 0; k < width; ++k) {
     at = past_blanks(at, end);
     if (at != end && *at == '+') ++at;
-    const Decimal read = read_decimal(at, end);
+    const Decimal read = read_number(at, end);
     if (read.stop == at || (read.stop != end && !blank(*read.stop))) return false;
     numbers.push_back(read.value);
     at = read.stop;

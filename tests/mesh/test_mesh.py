@@ -660,14 +660,53 @@ def test_an_stl_text_of_several_solids_cut_off_is_refused(tmp_path, cut):
         load_mesh(path)
 
 
-@pytest.mark.parametrize("change", [-1, -50, 2])
-def test_a_binary_stl_of_another_length_is_refused_by_it(tmp_path, change):
+@pytest.mark.parametrize("left", [0, 83, 84, 133, -50, -1])
+def test_a_binary_stl_that_is_cut_off_is_refused_by_its_length(tmp_path, left):
     path = tmp_path / "a.stl"
     datasets.icosphere(2).save(path)
-    content = path.read_bytes()
-    path.write_bytes(content[:change] if change < 0 else content + bytes(change))
-    with pytest.raises(InvalidInputError, match="a.stl: .*(announces 320 triangles|cannot be read)"):
+    path.write_bytes(path.read_bytes()[:left])
+    with pytest.raises(InvalidInputError, match="a.stl: (the file is empty|neither the text|the header announces 320 triangles)"):
         load_mesh(path)
+
+
+def test_what_stands_behind_the_triangles_of_a_binary_stl_is_passed_over(tmp_path):
+    mesh = datasets.icosphere(2)
+    mesh.save(tmp_path / "a.stl")
+    (tmp_path / "b.stl").write_bytes((tmp_path / "a.stl").read_bytes() + b"\0 made by a scanner \xff")
+    a, b = (load_mesh(tmp_path / name) for name in ("a.stl", "b.stl"))
+    assert np.array_equal(a.vertices, b.vertices) and np.array_equal(a.faces, b.faces)
+
+
+def test_names_in_an_stl_text_may_be_of_any_encoding(tmp_path):
+    for encoding in ("latin-1", "utf-8", "utf-8-sig"):
+        (tmp_path / "a.stl").write_bytes(SOLID.replace("solid a", "solid café").encode(encoding))
+        assert len(load_mesh(tmp_path / "a.stl").faces) == 1
+
+
+@pytest.mark.parametrize("name, content, says", [
+    ("a.off", b"", "the file is empty"), ("a.glb", b" \n", "the file is empty"), ("a.off", b"8 6 0\n", "begins with OFF, not with '8 6 0"),
+    ("a.off", b"OFF BINARY\n\0\0\0\4", "OFF BINARY is not read"), ("a.off", b"4OFF\n1 0 0\n0 0 0 2\n", "4OFF is not read"),
+    ("a.off", b"nOFF\n3\n1 0 0\n0 0 0\n", "nOFF is not read"), ("a.gltf", b"{", "cannot be read as GLTF: Expecting"),
+])
+def test_what_is_wrong_with_a_file_is_said_in_its_own_words(tmp_path, name, content, says):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InvalidInputError) as caught:
+        load_mesh(tmp_path / name)
+    assert f"{name}: " in str(caught.value) and says in str(caught.value)
+
+
+@pytest.mark.parametrize("header", ["OFF\n3 1 0", "COFF\n3 1 0", "NOFF\n3 1 0", "OFF 3 1 0", "\ufeffOFF\n3 1 0"])
+def test_headers_of_an_off(tmp_path, header):
+    more = {"C": " 255 0 0 255", "N": " 0 0 1"}.get(header[0], "")
+    (tmp_path / "a.off").write_text(f"{header}\n0 0 0{more}\n1 0 0{more}\n0 1 0{more}\n3 0 1 2\n", encoding="utf-8")
+    assert load_mesh(tmp_path / "a.off").faces.tolist() == [[0, 1, 2]]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="symbolic links are for administrators there")
+def test_a_link_to_itself_is_no_place_to_write_to(tmp_path):
+    (tmp_path / "loop.obj").symlink_to(tmp_path / "loop.obj")
+    with pytest.raises(InvalidInputError, match="a symbolic link that leads to itself"):
+        datasets.icosphere(1).save(tmp_path / "loop.obj")
 
 
 def test_a_scene_is_one_mesh(tmp_path):

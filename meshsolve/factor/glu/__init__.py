@@ -539,6 +539,22 @@ class LUFactor(Factor):
         pivots = sp.csr_array((parts[5], parts[4], parts[3]), shape=self.shape).diagonal()
         return slogdet(pivots, (self.row_scale, self.col_scale), (self._row_perm(parts), self.col_perm))
 
+    def trial(self) -> tuple[float, float]:
+        """What solves give back of solutions that are known: (error, residual), of four right-hand sides at once.
+
+        ``error`` is the largest one beside :attr:`col_scale`, for three solutions whose entries are about that large: around 1 where
+        A is singular in rounding. ``residual`` is that of a solution with entries about 1, beside its right-hand side.
+        """
+        A, scale = self._values(self._data).to_scipy(), self.col_scale
+        known = np.random.default_rng(0).uniform(-1.0, 1.0, (len(scale), 4))
+        known[:, :3] *= scale[:, None]
+        B = A @ known
+        X = self.solve(B)
+        with np.errstate(all="ignore"):
+            error = np.max(np.abs(X - known)[:, :3] / scale[:, None])
+            residual = np.max(np.abs(A @ X[:, 3] - B[:, 3])) / np.max(np.abs(B[:, 3]))
+        return float(error), float(residual)
+
     @reads_in_turn
     def rcond(self) -> float:
         """Estimate of 1 / (||A||_1 ||A^-1||_1) by a few solves (Higham and Tisseur 2000), between 0 and 1."""

@@ -1,0 +1,38 @@
+"""The one factor for any square matrix: which are refused, and which are taken with a warning."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import meshsolve as ms
+from meshsolve.factor.glu import LUFactor
+
+
+@pytest.mark.parametrize("kind", [float, complex])
+@pytest.mark.parametrize("n", [5, 30, 100])
+def test_a_matrix_that_is_singular_but_for_rounding_is_refused_and_its_neighbour_is_not(n, kind):
+    for seed in range(20):
+        A = np.random.default_rng(seed).integers(-9, 9, (n, n)).astype(kind) * (1 if kind is float else 1 + 1j)
+        F, x = ms.factorized(A), np.arange(n) + 1.0
+        assert np.abs(F(A @ x) - x).max() < 1e-7 * n
+        A[-1] = A[:-1].sum(axis=0)
+        with pytest.raises(ms.SingularMatrixError):
+            ms.factorized(A)
+
+
+def test_what_is_badly_conditioned_or_badly_scaled_but_regular_is_taken_without_a_word():
+    vandermonde = np.vander(np.linspace(1.0, 2.0, 8), increasing=True)             # of condition 1e9
+    scaled = np.random.default_rng(3).standard_normal((60, 60)) * 10.0 ** np.linspace(-20, 20, 60)
+    for A in (vandermonde, scaled, scaled.T.copy(), 1e-300 * vandermonde):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            F = ms.factorized(A)
+            b = A.sum(axis=1)
+            assert np.abs(A @ F(b) - b).max() <= 1e-12 * np.abs(b).max()
+
+
+def test_residuals_of_solutions_that_are_known_are_told(monkeypatch):
+    monkeypatch.setattr(LUFactor, "trial", lambda F: (0.0, 0.5))
+    with pytest.warns(ms.MeshsolveWarning, match="leaves a residual of 0.5"):
+        ms.factorized([[1.0, 2.0], [3.0, 4.0]])
