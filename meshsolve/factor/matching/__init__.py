@@ -17,6 +17,8 @@ from meshsolve.errors import SingularMatrixError
 
 __all__ = ["Matching", "Pairs", "block_triangular", "maximum_product", "symmetric_pairs", "weak_rows"]
 
+EXTREME = 500                   # exponents of two of the largest entry from which scalings of rows may leave the range
+
 
 @dataclass(frozen=True, eq=False)
 class Matching:
@@ -162,10 +164,20 @@ def symmetric_pairs(M, paired=True, threads=1):
     The cost of the matching, and O(nnz). Source: Duff and Pralet 2005, section 3; Hagemann and Schenk 2006, section 3. Code:
     factor/matching/symmetric.cpp.
     """
-    scale, partner, rank = _core.symmetric_matching(M.indptr, M.indices, np.abs(M.data), threads)
+    magnitude, power = _within_reach(np.abs(M.data))
+    scale, partner, rank = _core.symmetric_matching(M.indptr, M.indices, magnitude, threads)
+    scale = np.ldexp(scale, power) if power else scale
     if not paired:
         partner = np.full(M.n, -1, np.int32)
     return Pairs(scale, partner, rank, M, threads)
+
+
+def _within_reach(magnitude):
+    """Numbers times a power of four, and half its exponent of two: where the largest is next to the ends of the range, so are the
+    scalings of rows, while those of columns are about 1."""
+    exponent = int(np.frexp(magnitude.max(initial=0.0))[1])
+    power = 0 if abs(exponent) <= EXTREME else -exponent // 2
+    return (np.ldexp(magnitude, 2 * power) if power else magnitude), power
 
 
 def weak_rows(M, scale, perm):

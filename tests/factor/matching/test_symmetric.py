@@ -109,3 +109,16 @@ def test_graphs_and_patterns_made_by_several_threads():
 
 def test_unpaired_on_request():
     assert (symmetric_pairs(as_symmetric(ms.datasets.stokes(5)), paired=False).partner == -1).all()
+
+
+@pytest.mark.parametrize("exponent", [-1000, -700, 0, 700, 1000])
+def test_a_common_factor_changes_the_scaling_alone(exponent):
+    """Rows that differ by six decades, one without a nonzero, next to the ends of the range."""
+    rng = np.random.default_rng(0)
+    R = sp.random_array((20, 20), density=0.1, rng=rng, data_sampler=lambda size: rng.standard_normal(size) * 10.0 ** rng.uniform(-3, 3, size))
+    A = sp.csr_array(R + R.T)
+    near, far = (symmetric_pairs(as_symmetric(M)) for M in (A, A * 2.0**exponent))
+    assert near.rank == far.rank == 19 and np.array_equal(near.partner, far.partner)
+    used = np.diff(A.indptr) > 0
+    assert np.allclose(far.scale[used] * 2.0 ** (exponent / 2), near.scale[used], rtol=1e-9)
+    assert ms.ildl(A * 2.0**exponent, fill_level=None).inertia == ms.ildl(A, fill_level=None).inertia
