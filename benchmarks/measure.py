@@ -22,6 +22,7 @@ import time
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MESHSOLVE_NUM_THREADS")
+STOLEN = 0.02                   # of a round's time: others had the cores for longer than a tick of the clock
 LIBRARIES = ("meshsolve", "numpy", "scipy", "libigl", "pymetis", "pypardiso", "mkl", "cholespy")
 
 
@@ -53,19 +54,30 @@ def summary(values):
 
 
 def interleave(tasks, repeat):
-    """Run the callables of ``tasks`` round by round, A B A B, so that a disturbance hits all of them.
+    """Run the callables of ``tasks`` round by round, A B A B, so that a disturbance hits all of them. A round during which the host of
+    a virtual machine gave its cores to others is run again, up to as many times as there are rounds.
 
     Returns the last results and the :class:`Stopwatch` readings ``{name: {"wall": [...], "cpu": [...]}}``.
     """
-    results, seconds = {}, {name: {"wall": [], "cpu": []} for name in tasks}
-    for _ in range(repeat):
+    results, rounds, disturbed = {}, [], []
+    while len(rounds) < repeat and len(rounds) + len(disturbed) < 2 * repeat:
+        watch, stolen, begin = Stopwatch(), stolen_seconds(), time.perf_counter()
         for name, task in tasks.items():
-            watch = Stopwatch()
             with watch.phase(name):
                 results[name] = task()
-            seconds[name]["wall"].append(watch.wall[name])
-            seconds[name]["cpu"].append(watch.cpu[name])
-    return results, seconds
+        lost = stolen_seconds() - stolen > STOLEN * (time.perf_counter() - begin)
+        (disturbed if lost else rounds).append(watch)
+    rounds += disturbed[:repeat - len(rounds)]
+    return results, {name: {"wall": [watch.wall[name] for watch in rounds], "cpu": [watch.cpu[name] for watch in rounds]} for name in tasks}
+
+
+def stolen_seconds():
+    """Seconds of this machine's cores that its host gave to others since it started; 0 where nobody counts them."""
+    try:
+        counts = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()
+        return int(counts[8]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError, ValueError):
+        return 0.0
 
 
 def clock_for(threads, clock):

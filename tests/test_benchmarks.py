@@ -144,7 +144,19 @@ def test_summary_and_geometric_mean():
         measure.summary([])
 
 
-def test_interleave_takes_turns():
+def test_rounds_during_which_others_had_the_cores_are_run_again(monkeypatch):
+    calls, stolen = [], iter([0, 5, 5, 5, 5, 9, 9, 9, 9, 9, 9, 9])          # before and after each: the first and the third are disturbed
+    monkeypatch.setattr(measure, "stolen_seconds", lambda: next(stolen))
+    _, seconds = measure.interleave({"a": lambda: calls.append(0)}, 3)
+    assert len(calls) == 5 and len(seconds["a"]["wall"]) == 3
+    calls.clear()
+    monkeypatch.setattr(measure, "stolen_seconds", lambda: 5 * len(calls))                # always: they count then
+    _, seconds = measure.interleave({"a": lambda: calls.append(0)}, 3)
+    assert len(calls) == 6 and len(seconds["a"]["wall"]) == 3
+
+
+def test_interleave_takes_turns(monkeypatch):
+    monkeypatch.setattr(measure, "stolen_seconds", lambda: 0.0)
     order = []
     results, seconds = measure.interleave({"a": lambda: order.append("a") or 1, "b": lambda: order.append("b") or 2}, 3)
     assert order == ["a", "b"] * 3 and results == {"a": 1, "b": 2} and len(seconds["b"]["cpu"]) == 3
