@@ -173,6 +173,8 @@ SHARED_LU = ms.lu(spd())
 SHARED_LDL = ms.ildl(spd())
 TAKES_SYMMETRIC = {"ildl": ms.ildl, "ildl: F.refactor": SHARED_LDL.refactor, "sqmr": lambda A: ms.sqmr(A, np.ones(N))}
 TAKES_ANY_VALUES = {"lu": ms.lu, "lu: F.refactor": SHARED_LU.refactor}
+
+
 def dependent_rows():
     """A full matrix of integers, the last row of which is the sum of the others: LU leaves a pivot of about 1e-15."""
     A = np.random.default_rng(1).integers(-9, 9, (100, 100)).astype(float)

@@ -102,7 +102,10 @@ def _read_by_trimesh(path, content, kind):
     content = content.removeprefix(codecs.BOM_UTF8)
     if not content.strip():
         raise InvalidInputError(f"{path}: the file is empty")
-    content = {".off": _plain_off, ".stl": _whole_stl, ".gltf": _json}.get(kind, lambda path, content: content)(path, content)
+    if kind == ".off":
+        content = _plain_off(path, content)
+    if kind == ".stl":
+        content = _whole_stl(path, content)
     try:
         loaded = trimesh.load(io.BytesIO(content), file_type=kind[1:], process=False, resolver=_resolver(path))
         if isinstance(loaded, trimesh.Scene):
@@ -110,7 +113,8 @@ def _read_by_trimesh(path, content, kind):
         vertices = np.asarray(loaded.vertices, np.float64)
         faces = np.asarray(getattr(loaded, "faces", np.zeros((0, 3))), np.int64)
     except Exception as e:          # trimesh raises whatever its parsers meet
-        raise InvalidInputError(f"{path}: cannot be read as {kind[1:].upper()}: {str(e) or type(e).__name__}") from e
+        reason = (_no_json(content) if kind == ".gltf" else None) or str(e) or type(e).__name__
+        raise InvalidInputError(f"{path}: cannot be read as {kind[1:].upper()}: {reason}") from e
     if kind == ".off":
         _check_off(path, content, vertices)
     return merge_identical(vertices, faces) if kind == ".stl" else (vertices, faces)
@@ -128,12 +132,13 @@ def _plain_off(path, content):
     return content
 
 
-def _json(path, content):
+def _no_json(content):
+    """Why this is no JSON, or None: trimesh looks for other files then, and names one that nobody gave."""
     try:
         json.loads(content)
     except ValueError as e:
-        raise InvalidInputError(f"{path}: cannot be read as GLTF: {e}") from e
-    return content
+        return str(e)
+    return None
 
 
 def _whole_stl(path, content):

@@ -20,7 +20,7 @@ from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_array, as_csr, as_rhs, is_auto, is_complex, narrow_ptr, one_of, thread_count
 from meshsolve.device_arrays import on_device
 from meshsolve.errors import ConvergenceWarning, InvalidInputError, OutOfMemoryError
-from meshsolve.factor.base import DOUBLE, Factor, as_narrow, deliver, norm_of_inverse, solve_near_one, values_in
+from meshsolve.factor.base import DOUBLE, Factor, as_narrow, deliver, irregular, norm_of_inverse, solve_near_one, values_in
 from meshsolve.factor.glu import analysis as front_end
 from meshsolve.factor.glu.columns_cuda import DeviceColumns
 from meshsolve.factor.glu.cuda import DeviceMatrix, DeviceValues
@@ -546,7 +546,7 @@ class LUFactor(Factor):
         A is singular in rounding. ``residual`` is that of a solution with entries about 1, beside its right-hand side.
         """
         A, scale = self._values(self._data).to_scipy(), self.col_scale
-        known = np.random.default_rng(0).uniform(-1.0, 1.0, (len(scale), 4))
+        known = irregular(4 * len(scale)).reshape(-1, 4)
         known[:, :3] *= scale[:, None]
         B = A @ known
         X = self.solve(B)
