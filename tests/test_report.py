@@ -60,9 +60,12 @@ def test_an_iteration_takes_the_time_that_it_takes():
     """Not that of the preconditioner alone."""
     M = sp.csr_array(ms.datasets.grid2d(60, 60, boundary="dirichlet") - 2.5 * sp.eye_array(3600))
     report = ms.solve(M, np.ones((3600, 4)), method="ildl")[1].report
-    factor = ms.ildl(M, None)
-    factor.solve(np.ones((3600, 4)))
-    assert report.seconds["solve"] > 1.5 * factor.report.seconds["solve"]
+    factor, taken = ms.ildl(M, None), []
+    for _ in range(5):                                              # the least: another process may stand in the way of one
+        factor.report.seconds.pop("solve", None)
+        factor.solve(np.ones((3600, 4)))
+        taken.append(factor.report.seconds["solve"])
+    assert report.seconds["solve"] > 1.5 * min(taken)
 
 
 def test_a_factor_tells_of_its_own_threads_and_device():
