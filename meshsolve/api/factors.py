@@ -99,9 +99,10 @@ def ildl(A: Matrix, fill_level: int | Auto | None = "auto", droptol: float | Aut
     droptol : {"auto"} or float >= 0
         Of the incomplete factor: entries below this fraction of their row's norm are dropped. ``"auto"``: 1e-3.
     ordering : {"auto", "amd", "nd", "nnz_sort", "rcm", "random", "natural", "multicolour"}, Ordering, or permutation
-        Found for matched pairs as one vertex each. One that is given is of the n rows; K.perm follows it but for what pivots need: a
-        pair comes where the later of its rows does and, in the complete factor, a row that the matching leaves without a pivot
-        (``structural_rank`` < n) just behind the last of its neighbours, a column without one in its front later still.
+        Found for matched pairs as one vertex each, in the complete factor only where they are the rule. One that is given is of the n
+        rows; K.perm follows it but for what pivots need: a pair comes where the later of its rows does and, in the complete
+        factor, a row that the matching leaves without a pivot (``structural_rank`` < n) just behind the last of its neighbours, a
+        column without one in its front later still.
     blocking : {"auto", "none", "RB", "BR"}
         Tiles of the incomplete factor: pairs and single rows alone, an order cut into full tiles, or rows of similar patterns
         grouped before they are ordered. ``"auto"``: ``"none"`` for tiles of 2 rows, else ``"RB"``.

@@ -316,7 +316,7 @@ def _complete(M, matched, ordering, rows, asked, report, choices, threads, there
     most_flops, few_nonzeros = _bounds(M)
     plan = complete_plan(M, matched, ordering, report, threads, np.inf if asked else most_flops, rows)
     report.facts["nnz_A"] = M.nnz
-    if not asked and plan.flops > most_flops and plan.nnz > few_nonzeros:
+    if not asked and plan.likely_flops > most_flops and plan.nnz > few_nonzeros:
         report.facts.update(complete_nnz=plan.nnz, complete_flops=plan.flops)
         return None
     with report.phase("symbolic"):

@@ -14,9 +14,9 @@ void bind_complete(nb::module_& m, const char* name) {
   using namespace nb::literals;
   using Factor = ildl::Complete<T>;
   nb::class_<Factor>(m, name)
-      .def("__init__", [](Factor* self, std::shared_ptr<fronts::AssemblyTree> tree, double tiny) {
-        new (self) Factor(std::move(tree), tiny);
-      }, "tree"_a, "tiny"_a)
+      .def("__init__", [](Factor* self, std::shared_ptr<fronts::AssemblyTree> tree, double threshold, double tiny) {
+        new (self) Factor(std::move(tree), {threshold, tiny});
+      }, "tree"_a, "threshold"_a, "tiny"_a)
       .def("factor", [](Factor& f, In<double> data, int threads) {
         Released free;
         return f.factor(data.data(), threads);

@@ -8,6 +8,7 @@
 
 #include "factor/fronts/columns.hpp"
 #include "factor/fronts/values.hpp"
+#include "native/dense_ldl.hpp"
 #include "native/strided.hpp"
 
 namespace ms::ildl {
@@ -44,9 +45,9 @@ struct FrontState {
 template <class T>
 class Complete {
  public:
-  // tiny: a column whose entries are all below, in the scaled matrix whose largest is 1, gets a zero pivot.
-  Complete(std::shared_ptr<const fronts::AssemblyTree> tree, double tiny)
-      : tree_(std::move(tree)), tiny_(tiny),
+  // rule: of the scaled matrix, whose largest entry is 1.
+  Complete(std::shared_ptr<const fronts::AssemblyTree> tree, const LdlRule& rule)
+      : tree_(std::move(tree)), rule_(rule),
         panel_ptr_(fronts::places(*tree_, [&](int32_t s) { return tree_->pivots(s) * fronts::leading_dimension(tree_->height(s)); })) {}
 
   // Factors the matrix with values Ax (scaled, both triangles). Returns -1, or the new number of a column that elimination made
@@ -70,7 +71,7 @@ class Complete {
   void open(int32_t s);
 
   std::shared_ptr<const fronts::AssemblyTree> tree_;
-  const double tiny_;
+  const LdlRule rule_;
   const std::vector<int64_t> panel_ptr_;  // (fronts + 1)
   Buffer<T> panels_;                      // of fronts without delayed columns, column-major, leading_dimension(height)
   std::vector<int32_t> names_;            // (n) of fronts without delayed columns

@@ -12,23 +12,33 @@ from meshsolve.factor.base import solve_near_one
 from meshsolve.factor.symbolic import Symbolic
 from meshsolve.memory import ensure_memory
 
-# A column of the scaled matrix (entries of modulus 1 at most) of which elimination has left less is zero: what rounding leaves
-# of it. Where the pattern says that there are such columns, more is put down to rounding.
-TINY, TINY_DEFICIENT = {"d": 1e-11, "f": 1e-6}, {"d": 1e-10, "f": 1e-5}
+# Pivots keep the entries of L below 1 / THRESHOLD. A column of the scaled matrix (entries of modulus 1 at most) of which elimination
+# has left less than TINY is zero: what rounding leaves of it. Where the pattern says that there are such columns, pivots are
+# chosen with more care, so that rounding stays small, and more is put down to it.
+THRESHOLD, TINY = 0.01, {"d": 1e-11, "f": 1e-6}
+THRESHOLD_DEFICIENT, TINY_DEFICIENT = 0.1, {"d": 1e-10, "f": 1e-5}
 
 
 class CompletePlan:
     """What the pattern and the pairs of a matrix say about its complete factor, before any number is touched.
 
     The analysis is that of the pattern in which both rows of a pair have the neighbours of either, because that is what a
-    2x2 pivot fills.
+    2x2 pivot fills. ``likely_flops`` adds to its operations what rows that are handed up will cost.
     """
 
     def __init__(self, matrix, pairs, ordering, threads):
         self.matrix, self.ordering = Csr(matrix.n, matrix.indptr, matrix.indices), ordering
         self.deficient = pairs.rank < matrix.n
-        known = ordering.elimination if pairs.share == 0 else None              # else it is of the graph of pairs
-        self.symbolic = Symbolic.build(pairs.pattern(), pairs.expand(ordering.perm), ordering=ordering, threads=threads, known=known)
+        pattern, perm, known = Csr(matrix.n, matrix.indptr, matrix.indices, diagonal=True), ordering.perm, ordering.elimination
+        if pairs.share > 0:
+            pattern, perm, known = pairs.pattern(), pairs.expand(perm), None    # the elimination is of the graph of pairs
+        self.symbolic = Symbolic.build(pattern, perm, ordering=ordering, threads=threads, known=known)
+        self.likely_flops = self.flops
+
+    def rule(self, dtype):
+        """(threshold, tiny) of the pivots in that precision, LdlRule in native/dense_ldl.hpp."""
+        threshold, tiny = (THRESHOLD_DEFICIENT, TINY_DEFICIENT) if self.deficient else (THRESHOLD, TINY)
+        return threshold, tiny[dtype.char]
 
     @property
     def nnz(self):
@@ -56,7 +66,7 @@ class CompleteCore:
         tree = self.plan.tree(self.threads)
         self.tree_bytes = tree.nbytes
         self.native = (_core.IldlCompleteDouble if self.dtype == np.float64 else _core.IldlCompleteSingle)(
-            tree, (TINY_DEFICIENT if self.plan.deficient else TINY)[self.dtype.char])
+            tree, *self.plan.rule(self.dtype))
         needed = self.dtype.itemsize * (self.native.panel_scalars + tree.work_scalars(self.threads))
         ensure_memory(needed, f"the complete factor ({self.plan.nnz:,} nonzeros)")
 

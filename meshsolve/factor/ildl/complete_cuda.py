@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from meshsolve import device
 from meshsolve.factor.base import solve_near_one
-from meshsolve.factor.ildl.complete import TINY, TINY_DEFICIENT, block_diagonal, inertia_of, overflow
+from meshsolve.factor.ildl.complete import block_diagonal, inertia_of, overflow
 from meshsolve.factor.ildl.fronts_cuda import DeviceComplete, Tree
 
 
@@ -32,8 +32,7 @@ class DeviceCompleteCore:
 
     def _prepare(self):
         with device.errors("the complete factor"):
-            tiny = (TINY_DEFICIENT if self.plan.deficient else TINY)[self.dtype.char]
-            self.native = DeviceComplete(Tree(self.plan.symbolic, self.plan.matrix), self.dtype, tiny)
+            self.native = DeviceComplete(Tree(self.plan.symbolic, self.plan.matrix), self.dtype, self.plan.rule(self.dtype))
 
     def __getstate__(self):
         return {"plan": self.plan, "dtype": self.dtype}

@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "complete.hpp"
-#include "native/dense_ldl.hpp"
 #include "native/parallel.hpp"
 #include "search.hpp"
 
@@ -17,7 +16,6 @@ namespace {
 using fronts::AssemblyTree;
 using fronts::UpdateBlocks;
 
-constexpr double threshold = 0.01;
 constexpr int64_t tile_columns = 128;          // of a wide front
 
 }  // namespace
@@ -215,7 +213,7 @@ int32_t Complete<T>::run(const T* values, int threads) {
       if (state_[c].delayed()) add_delayed(state_[c], base, to, f);
       base += state_[c].delayed();
     }
-    const int32_t failed = eliminate(f, tree.parent(s) < 0, {threshold, tiny_}, worker);
+    const int32_t failed = eliminate(f, tree.parent(s) < 0, rule_, worker);
     for (int32_t q = tree.child_ptr[s]; failed < 0 && q < tree.child_ptr[s + 1]; ++q) {
       const int32_t c = tree.child[q];
       const int32_t* const to = rows_of_child(tree, c, shift, worker.to);

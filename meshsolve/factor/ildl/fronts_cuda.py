@@ -18,7 +18,6 @@ from meshsolve.factor.fronts.tree_cuda import depths, leading_dimension, positio
 
 K, S = device.kernels("factor/ildl/complete.cu"), device.kernels("factor/ildl/complete_solve.cu")
 NONE = np.iinfo(np.int32).max                               # no front has failed
-THRESHOLD = 0.01                                            # as in front.cpp
 BLOCK_COLUMNS, PANEL_THREADS, PERMUTED = 32, 512, 64        # columns of a panel; threads; columns of a block of k_permute
 STATIC = 1024                                               # bytes of shared memory that k_panel has besides
 PROGRESS = 8                                                # integers of struct Progress
@@ -140,13 +139,13 @@ class DeviceComplete:
     tree : Tree
     dtype : {float64, float32}
         What the factor is stored in.
-    tiny : float
-        A column of the scaled matrix whose entries are all below gets a zero pivot.
+    rule : (float, float)
+        Threshold of pivots, and what a column of the scaled matrix lies below that gets a zero pivot.
     """
 
-    def __init__(self, tree, dtype, tiny):
+    def __init__(self, tree, dtype, rule):
         xp = device.xp()
-        self.tree, self.dtype, self._tiny = tree, np.dtype(dtype), np.float64(tiny)
+        self.tree, self.dtype, self._rule = tree, np.dtype(dtype), tuple(map(np.float64, rule))
         self._suffix = "f64" if self.dtype == np.float64 else "f32"
         self._panels, self._updates = xp.empty(tree.panel_scalars, dtype), xp.empty(tree.update_scalars, dtype)
         self._late = xp.empty(0, dtype)                     # panels of fronts that columns were handed up to
@@ -226,19 +225,18 @@ class DeviceComplete:
         size = self.dtype.itemsize
         tree = (*self.tree.entries, data, self._panels, self._updates, self._places, self._late, self._names, self._d, self._e,
                 self._pivots, self._flags)
-        rule = np.float64(THRESHOLD), self._tiny
         for batch in plan.batches:
             groups = batch.threads // 32 if batch.per_warp else 1
             self._launch(K, "k_factor", -(-batch.count // groups), batch.threads, groups * batch.capacity * size,
                          (np.int32(batch.per_warp), batch.fronts, np.int32(batch.count), np.int32(batch.capacity), root, *tree,
-                          *rule))
+                          *self._rule))
         self._launch(K, "k_assemble", len(plan.tiles) // 2, 256, 0, (plan.tiles, *tree))
         for wide in plan.wide:
             order = device.xp().empty(BLOCK_COLUMNS * len(wide.columns), np.int32)
             for step in range(1, -(-int(wide.columns[0]) // BLOCK_COLUMNS) + 1):
                 count = int(np.searchsorted(-wide.columns, -BLOCK_COLUMNS * (step - 1)))
-                self._step(wide, count, step, order, root, tree, rule)
-            self._finish(wide, step, order, root, tree, rule)
+                self._step(wide, count, step, order, root, tree)
+            self._finish(wide, step, order, root, tree)
             dense = int((wide.columns >= LIMITS.dense).sum())
             if wide.updates:
                 self._subtract(wide.fronts[dense:], len(wide.columns) - dense, (wide.updates, wide.updates), 0, 1, tree)
@@ -246,20 +244,20 @@ class DeviceComplete:
             self._update_by_library(front, tree)
         return device.to_host(self._flags)
 
-    def _finish(self, wide, step, order, root, tree, rule):
+    def _finish(self, wide, step, order, root, tree):
         """More steps, where columns have failed and are tried again."""
         self._finished += len(wide.columns)
         while device.to_host(self._flags)[FINISHED] < self._finished:
             for _ in range(2):
                 step += 1
-                self._step(wide, len(wide.columns), step, order, root, tree, rule)
+                self._step(wide, len(wide.columns), step, order, root, tree)
 
-    def _step(self, wide, count, step, order, root, tree, rule):
+    def _step(self, wide, count, step, order, root, tree):
         """One panel of the first ``count`` fronts, and what its pivots take from the columns behind it."""
         columns, number = int(wide.columns[0]), np.int32(step)
         room = min(BLOCK_COLUMNS * wide.height, (device.shared_limit() - STATIC) // self.dtype.itemsize)
         self._launch(K, "k_panel", count, PANEL_THREADS, room * self.dtype.itemsize,
-                     (wide.fronts, self._progress, order, number, root, np.int32(room), *tree, *rule))
+                     (wide.fronts, self._progress, order, number, root, np.int32(room), *tree, *self._rule))
         done, behind = min(columns, BLOCK_COLUMNS * (step - 1)), BLOCK_COLUMNS * step
         self._launch(K, "k_permute", (-(-done // PERMUTED), count), 256, 0, (wide.fronts, self._progress, order, number, *tree))
         self._subtract(wide.fronts, count, (wide.height - behind, columns - behind), step, 0, tree)

@@ -1,13 +1,15 @@
 """Which pairs of rows a complete factorization needs, in which order, and what its factor will be.
 
-Pairs cost fill. Most rows with a small diagonal entry are filled by an earlier neighbour and then have a pivot of their own; in
-the order of the single rows those that have not are found, and keep their pairs. Rows that have neither, because the matching
-leaves them out, wait for all their neighbours: they would be handed up from front to front until then.
+Pairs cost fill. Most rows with a small diagonal entry are filled by an earlier neighbour and then have a pivot of their own. One
+that has not is handed up to the front of the first neighbour that comes later, which costs little: its column lies within that
+of the neighbour. It goes on from front to front only where that has no pivot either, so pairs of two such rows, found in the
+order of the single rows, are what a factor has to plan for, and only where they are more than a few. Rows that the matching
+leaves out wait for all their neighbours: where they depend on others, elimination tells them from rounding only then.
 
-Orderings are what an analysis spends its time on, so there are as few as a good factor allows. An order of the rows serves the
-pairs as well, each of which comes where the later of its rows does; where pairs are the rule, or elimination takes much longer
-than another ordering would, an order of the pairs is made beside it, and the factor with fewer operations is taken. Where
-nearly every row needs its partner even in the order of its neighbours' number, the single rows are not ordered at all.
+Orderings are what an analysis spends its time on, so there are as few as a good factor allows: one of the rows, mostly. It serves
+pairs as well, each of which comes where the later of its rows does; an order of the pairs is made beside it, and the factor with
+fewer operations is taken. Where nearly every row needs its partner even in the order of its neighbours' number, the single rows
+are not ordered at all.
 
 The order of the rows asks for nothing that the matching finds: on several threads both are made at the same time.
 """
@@ -27,9 +29,8 @@ from meshsolve.factor.matching import symmetric_pairs, weak_rows
 from meshsolve.report import telling
 
 NEARLY_ALL = 0.9                # of the rows are in pairs: only the graph of the pairs is ordered
-MANY = 0.5                      # ... are: it is ordered too,
-DEAR = 20_000                   # and from so many operations an unknown on,
-HOPELESS = 4                    # unless the factor is so many times as large as may be
+MANY = 0.3                      # ... are: there are pairs, and their graph is ordered too,
+HOPELESS = 4                    # unless the factor takes so many times as many operations as it may
 LARGE = 10_000                  # rows from which a matching takes longer than a thread to start
 
 
@@ -140,26 +141,27 @@ def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf, rows
     CompletePlan
     """
     if isinstance(ordering, str) and matched.share >= NEARLY_ALL:
-        pairs = _needed(M, matched, np.argsort(np.diff(M.indptr), kind="stable").astype(np.int32))
+        pairs = matched.where(_weak(M, matched, np.argsort(np.diff(M.indptr), kind="stable").astype(np.int32)))
         if pairs.share >= NEARLY_ALL:
             return _analysed(M, matched, pairs, _resolved(ordering, pairs.graph, report, threads), report, threads)
     chosen = _order_of_rows(M, ordering, report, threads) if rows is None else rows
-    pairs = _needed(M, matched, chosen.perm)
-    if pairs.share == 0:
-        return _analysed(M, matched, pairs, chosen, report, threads)
+    weak = _weak(M, matched, chosen.perm)
+    pairs = matched.where(weak)
+    if pairs.share <= MANY:
+        plan = _analysed(M, matched, matched.where(False), chosen, report, threads)
+        plan.likely_flops *= (1 + weak.mean()) ** 2         # rows handed up lengthen the columns where they come to
+        return plan
     plan = _analysed(M, matched, pairs, order.Ordering(pairs.contract(chosen.perm), chosen.method), report, threads)
-    if isinstance(ordering, str) and plan.flops < HOPELESS * most_flops and (pairs.share > MANY or plan.flops > DEAR * M.n):
+    if isinstance(ordering, str) and plan.flops < HOPELESS * most_flops:
         other = _analysed(M, matched, pairs, _resolved(ordering, pairs.graph, report, threads), report, threads)
         plan = min(plan, other, key=lambda p: p.flops)
         report.facts.update(plan.symbolic.report.facts)
     return plan
 
 
-def _needed(M, matched, perm):
-    """The pairs of which a row has no pivot of its own in an order of the rows."""
-    if matched.share == 0:
-        return matched
-    return matched.where(weak_rows(M, matched.scale, perm) & (matched.partner >= 0))
+def _weak(M, matched, perm):
+    """Rows without a pivot of their own in an order of the rows, as (n,) bool; none where there are few pairs in any order."""
+    return weak_rows(M, matched.scale, perm) if matched.share > MANY else np.zeros(M.n, bool)
 
 
 def _analysed(M, matched, pairs, chosen, report, threads):

@@ -74,7 +74,7 @@ class Pairs:
     scale : (n,) float64
         ``|scale[i] * A[i, j] * scale[j]| <= 1``.
     partner : (n,) int32
-        The other row of a pair, whose entry has scaled magnitude 1, or -1.
+        The other row of a pair, whose entry has scaled magnitude 1 where the structural rank is full, or -1.
     rank : int
         Structural rank.
     matrix : Csr
@@ -132,8 +132,9 @@ class Pairs:
         return np.argsort(place, kind="stable").astype(np.int32)
 
     def where(self, needed):
-        """The same with only those pairs of which a row is marked in the (n,) bool array ``needed``."""
-        joined = needed | (needed[self.partner] & (self.partner >= 0))
+        """The same with only those pairs of which both rows are marked in ``needed``, an (n,) bool array or one bool for all."""
+        joined = (self.partner >= 0) & needed
+        joined &= joined[self.partner]
         partner = np.where(joined, self.partner, np.int32(-1))
         return self if np.array_equal(partner, self.partner) else replace(self, partner=partner)
 

@@ -1,6 +1,6 @@
 // Symmetrized matching: which rows of a symmetric matrix may serve as pivots alone and which in pairs.
 // A maximum product matching sends row i to column p(i); its cycles are cut into pairs (i, p(i)), which become candidates of
-// 2x2 pivots, and |s_i a_ij s_j| <= 1 holds for s_i = sqrt(r_i c_i) with the scalings of the matching.
+// 2x2 pivots, and |s_i a_ij s_j| <= 1 holds for s_i = sqrt(r_i c_i) with the scalings of the matching, where all rows are matched.
 // Source: Duff and Pralet 2005, "Strategies for scaling and pivoting for sparse symmetric indefinite problems", section 3;
 // Hagemann and Schenk 2006, "Weighted matchings for preconditioning symmetric indefinite linear systems", section 3.
 // Cost: the matching, and O(nnz) beside it.
@@ -17,6 +17,7 @@ namespace {
 
 constexpr double strong = 0.1;               // scaled diagonal entry from which a row is a pivot by itself
 constexpr int64_t grain = 1 << 13;           // rows or vertices that a thread takes at a time
+constexpr int equilibrations = 6;            // a row is off by the square root of what it was before each
 
 class Pairing {
  public:
@@ -104,19 +105,21 @@ class Pairing {
 
 namespace {
 
-// Rows that a structurally singular matrix leaves unmatched have no scaling of their own: their largest entry becomes 1.
-void scale_unmatched(const Pattern& A, const double* magnitude, const Matching& matched, std::vector<double>& scale) {
-  std::vector<uint8_t> whole(A.n, 0);
-  for (const int32_t i : matched.row_of)
-    if (i >= 0) whole[i] = 1;
-  for (int32_t i = 0; i < A.n; ++i) {
-    if (whole[i] && matched.row_of[i] >= 0) continue;
-    double largest = 0;
-    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
-      const double entry = magnitude[p];
-      largest = std::max(largest, A.idx[p] == i ? std::sqrt(entry) : entry * scale[A.idx[p]]);
-    }
-    scale[i] = largest > 0 ? 1 / largest : 1;
+// Of a structurally singular matrix any of many sets of rows may be matched, and along chains of them the scalings run away. The
+// rows are made alike instead: the largest entry of each tends to 1 (Ruiz 2001, in the maximum norm).
+void equilibrate(const Pattern& A, const double* magnitude, int threads, std::vector<double>& scale) {
+  std::vector<double> largest(A.n);
+  scale.assign(A.n, 1.0);
+  for (int round = 0; round <= equilibrations; ++round) {
+    for_range(threads, A.n, grain, [&](int64_t from, int64_t to, int) {
+      for (int64_t i = from; i < to; ++i) {
+        double most = 0;
+        for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) most = std::max(most, magnitude[p] * scale[i] * scale[A.idx[p]]);
+        largest[i] = most > 0 ? most : 1;
+      }
+    });
+    const bool last = round == equilibrations;               // which leaves no entry above 1
+    for (int32_t i = 0; i < A.n; ++i) scale[i] /= last ? std::max(largest[i], 1.0) : std::sqrt(largest[i]);
   }
 }
 
@@ -127,10 +130,12 @@ SymmetricMatching symmetric(const Pattern& A, const double* magnitude, int threa
   SymmetricMatching out;
   out.rank = matched.rank;
   out.scale.resize(A.n);
-  for_range(threads, A.n, grain, [&](int64_t from, int64_t to, int) {
-    for (int64_t i = from; i < to; ++i) out.scale[i] = std::sqrt(matched.row_scale[i]) * std::sqrt(matched.col_scale[i]);
-  });
-  if (out.rank < A.n) scale_unmatched(A, magnitude, matched, out.scale);
+  if (out.rank < A.n)
+    equilibrate(A, magnitude, threads, out.scale);
+  else
+    for_range(threads, A.n, grain, [&](int64_t from, int64_t to, int) {
+      for (int64_t i = from; i < to; ++i) out.scale[i] = std::sqrt(matched.row_scale[i]) * std::sqrt(matched.col_scale[i]);
+    });
   Pairing(A, magnitude, matched, threads, out).run();
   return out;
 }

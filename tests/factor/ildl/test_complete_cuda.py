@@ -341,7 +341,7 @@ def test_three_numbers_come_back_from_each_level(monkeypatch):
     from kernel_harness.strict import Strict
 
     with device.use(Strict()) as strict:
-        G = ms.ildl(ZOO["stokes"], fill_level=None, device="cuda")
+        G = ms.ildl(ZOO["helmholtz"], fill_level=None, device="cuda")
         strict.comes_back.clear()
         G._core.native.factor(G._core.native._data)
         assert G.report.facts["delayed"] == 0 and max(strict.comes_back) <= 3
