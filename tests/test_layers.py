@@ -12,7 +12,7 @@ LAYERS = [                                  # from the top; a room may import ro
     ["krylov"],
     ["factor"],
     ["factor.cholesky", "factor.glu", "factor.ildl", "factor.parac"],
-    ["factor.base"],
+    ["factor.base", "factor.refine"],
     ["factor.sharing"],
     ["factor.fronts", "factor.trisolve"],
     ["factor.symbolic", "factor.matching"],

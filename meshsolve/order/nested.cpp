@@ -434,6 +434,7 @@ Ordering nested_dissection(const Pattern& A, const Options& options) {
   const Pattern& G = reduced.graph;
   Partial partial;
   if (G.n < kSmall || static_cast<double>(G.nnz()) < kNearTree * G.n || G.nnz() > kMostEntries) {
+    if (options.cheap > 0) return result;      // minimum degree it is
     partial = by_components(G);
   } else {
     SubPatches patches = sub_patches(G, patch_size(G, options), options.seed);

@@ -22,11 +22,12 @@ from meshsolve.device_arrays import on_device
 from meshsolve.errors import ConvergenceWarning, InvalidInputError, OutOfMemoryError
 from meshsolve.factor.base import DOUBLE, Factor, as_narrow, deliver, irregular, norm_of_inverse, solve_near_one, values_in
 from meshsolve.factor.glu import analysis as front_end
+from meshsolve.factor.glu.backward import beside_rows, by_rows, flat, residual
 from meshsolve.factor.glu.columns_cuda import DeviceColumns
 from meshsolve.factor.glu.cuda import DeviceMatrix, DeviceValues
 from meshsolve.factor.glu.determinant import slogdet
 from meshsolve.factor.glu.fronts_cuda import DeviceFronts
-from meshsolve.factor.glu.refine import Refined, beside_rows, by_rows, flat, refine, residual
+from meshsolve.factor.refine import Refined, refine
 from meshsolve.factor.sharing import changes, reads, reads_in_turn
 from meshsolve.memory import ensure_memory
 from meshsolve.report import Report, telling, warn

@@ -10,7 +10,7 @@ from meshsolve.device_arrays import Positions, as_device_csr
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.base import values_in
 from meshsolve.factor.fronts.cuda import norm1, residual
-from meshsolve.factor.glu.refine import backward_error
+from meshsolve.factor.refine import backward_error
 
 K = device.kernels("factor/glu/scatter.cu")
 
@@ -124,7 +124,7 @@ class DeviceMatrix:
         self._host, self._sides = pattern, {}
 
     def measure(self, transposed, data):
-        """A function of (x, b) that gives ``b - A x`` and the backward error, as :func:`meshsolve.factor.glu.refine.residual`."""
+        """A function of (x, b) that gives ``b - A x`` and the backward error, as :func:`meshsolve.factor.glu.backward.residual`."""
         xp = device.xp()
         indptr, indices, take = self._side(transposed)
         values = data if take is None else data[take]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshsolve import _core
+from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_integer, as_number, as_symmetric, is_auto, lengths, one_of, storage_type, thread_count
 from meshsolve.device_arrays import place_for
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, SingularMatrixError
@@ -18,7 +18,9 @@ from meshsolve.factor.base import Preconditioner, values_in
 from meshsolve.factor.ildl.complete import CompleteCore, slogdet_of
 from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, resolve, tiling
 from meshsolve.factor.ildl.planning import complete_plan, matching_and_order
+from meshsolve.factor.ildl.residual import Residual
 from meshsolve.factor.matching import symmetric_pairs
+from meshsolve.factor.refine import refine
 from meshsolve.factor.sharing import changes, reads
 from meshsolve.memory import PER_ROW
 from meshsolve.order.auto import dense_end
@@ -34,6 +36,7 @@ FEW_FLOPS = 5e9                 # so many operations are taken anyway: less than
 FLOPS_PER_ENTRY = 3e4           # ... or so many an entry of tril(A)
 LARGEST_TILE = 32
 OUTSIDE, ROUNDING = 1e-10, 1e4      # of the length of b, and of eps |x|: a larger residual of a complete factor is no rounding
+ENOUGH, TARGET, STEPS = 1e-13, 1e-15, 2     # backward error that is not refined, what refinement aims at, steps at most
 STALE = 20                      # powers of two by which rows may part in a scaling that was made for other values
 
 
@@ -41,7 +44,8 @@ class IldlFactor(Preconditioner):
     """``L @ D @ L.T`` = ``(S A S)[perm][:, perm]`` with S = diag(scale), exactly or nearly; ``K @ r`` applies its inverse.
 
     Made by :func:`meshsolve.ildl`. A symmetric operator, the preconditioner ``M=`` of :func:`meshsolve.sqmr`; where it is
-    complete, ``K.solve(b)`` is the solution, with a warning where A is singular and b not in its range. Several threads may apply
+    complete, ``K.solve(b)`` is the solution: refined in double precision, at most two steps, where the first one has a
+    backward error above 1e-13, and with a warning where A is singular and b not in its range. Several threads may apply
     it at once; a refactorization beside them raises ``FactorInUseError``. It can be pickled and copied, which costs a numeric
     phase at the other end.
 
@@ -121,6 +125,7 @@ class IldlFactor(Preconditioner):
                 scale, scaled, _ = self._rescaled(data, symmetric_pairs(M, threads=self._threads).scale)
             self._core.factor(scaled, scale)
         self.scale, self._scaled, self._extracted = scale, scaled, None
+        self._residual, self._is_inaccurate = Residual(self._pattern, scaled, scale, self._threads, self.on_device), None
         self.report.facts.update(self._core.facts())
         return spread
 
@@ -164,19 +169,36 @@ class IldlFactor(Preconditioner):
         return out
 
     def _checked_columns(self, columns):
-        """As :meth:`apply_columns`, for who asks for a solution: warns where the factor is that of a singular matrix and b is not in its
-        range. Iterations look at residuals themselves."""
-        x = self._applied(columns, np.empty(columns.shape))
-        if self.is_complete and self._core.inertia[2] and columns.shape[1]:
-            self._tell_of_range(self.scale[:, None] * columns, x / self.scale[:, None])
+        """As :meth:`apply_columns`, for who asks for a solution: refined where that is needed, with a warning where the factor is that of
+        a singular matrix and b is not in its range. Iterations look at residuals themselves."""
+        return self._checked(columns, self._applied(columns, np.empty(columns.shape)), lambda r: self._applied(r, np.empty(r.shape)))
+
+    def _checked_on_device(self, columns):
+        with device.errors("the solve"):
+            x = super()._checked_on_device(columns)
+            return self._checked(columns, x, super()._checked_on_device)
+
+    def _checked(self, columns, x, solve):
+        if self.is_complete and columns.shape[1]:
+            if self._is_inaccurate is not False and self.storage == np.float64:
+                x = self._refined(columns, x, solve)
+            if self._core.inertia[2]:
+                self._tell_of_range(*self._residual.scaled(x, columns))
         return x
 
-    def _tell_of_range(self, B, X):
+    def _refined(self, columns, x, solve):
+        """The first solution of a factor tells whether all of them have to be corrected: rows of A may differ by decades, and pivots
+        are chosen in the scaled matrix."""
+        found = refine(self._residual, columns, x, solve, ENOUGH, TARGET, STEPS)
+        if columns.any():
+            self._is_inaccurate = found.steps > 0 or found.error > ENOUGH
+        self.report.facts["refinement_steps"] = found.steps
+        return found.x
+
+    def _tell_of_range(self, B, X, R):
         """Of the scaled system, whose entries are at most 1: rounding leaves residuals that are small beside its solution."""
-        P, R, squares = self._pattern, np.empty(B.shape), np.empty(B.shape[1])
-        _core.residual(P.indptr, P.indices, self._scaled, B.reshape(-1), X.reshape(-1), R.reshape(-1), squares, self._threads)
-        rounding = ROUNDING * np.finfo(self.storage).eps * lengths(X)
-        if (lengths(R) > OUTSIDE * lengths(B) + rounding).any():
+        left, own, x = (device.to_host(device.xp().linalg.norm(v, axis=0)) if self.on_device else lengths(v) for v in (R, B, X))
+        if (left > OUTSIDE * own + ROUNDING * np.finfo(self.storage).eps * x).any():
             warn("b is not in the range of the singular matrix (K.inertia counts its zero eigenvalues): x leaves a residual",
                  MeshsolveWarning)
 

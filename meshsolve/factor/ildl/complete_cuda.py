@@ -47,8 +47,8 @@ class DeviceCompleteCore:
             failed = self.native.factor(device.to_device(scaled))
             if failed < 0:
                 self._scale, self._own = device.to_device(scale[self.plan.symbolic.perm]), device.to_device(scale[:, None])
-        self.__dict__.pop("_diagonal", None)
-        self.__dict__.pop("nnz", None)
+        for found in ("_diagonal", "inertia", "nnz"):
+            self.__dict__.pop(found, None)
         if failed >= 0:
             raise overflow(int(self.plan.symbolic.perm[failed]))
 
@@ -79,7 +79,7 @@ class DeviceCompleteCore:
         """(d, e) in the order of elimination."""
         return self.native.diagonal()[2:]
 
-    @property
+    @functools.cached_property
     def inertia(self):
         return inertia_of(*self._diagonal)
 

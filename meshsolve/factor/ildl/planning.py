@@ -29,8 +29,9 @@ from meshsolve.factor.matching import symmetric_pairs, weak_rows
 from meshsolve.report import telling
 
 NEARLY_ALL = 0.9                # of the rows are in pairs: only the graph of the pairs is ordered
-MANY = 0.3                      # ... are: there are pairs, and their graph is ordered too,
+MANY = 0.3                      # more are: there are pairs at all, and their graph is ordered beside the rows,
 HOPELESS = 4                    # unless the factor takes so many times as many operations as it may
+MOSTLY_ZERO = 0.6               # of the diagonal: pairs are likely to be the rule
 LARGE = 10_000                  # rows from which a matching takes longer than a thread to start
 
 
@@ -111,8 +112,8 @@ def matching_and_order(M, paired, ordering, report, threads):
 
 
 def _may_be_nearly_all(M):
-    """Whether so many rows without a diagonal entry may be in pairs that the single rows are not ordered."""
-    return np.count_nonzero(M.to_scipy().diagonal() == 0) >= NEARLY_ALL / 2 * M.n
+    """Whether so many rows have no diagonal entry that the single rows will hardly be ordered."""
+    return np.count_nonzero(M.to_scipy().diagonal() == 0) >= MOSTLY_ZERO * M.n
 
 
 def _order_of_rows(M, ordering, report, threads):

@@ -16,8 +16,8 @@ import meshsolve as ms
 from meshsolve import _core
 from meshsolve.arrays import as_csr
 from meshsolve.factor.glu import levels_by
-from meshsolve.factor.glu.refine import backward_error as backward_error_of
-from meshsolve.factor.glu.refine import residual
+from meshsolve.factor.glu.backward import residual
+from meshsolve.factor.refine import backward_error as backward_error_of
 
 ENGINES = ("fronts", "columns")
 

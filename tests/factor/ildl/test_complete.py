@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from saddles import eigenvalue_signs, rank_deficient, regular, spoiled, symmetric
 
 import meshsolve as ms
+from meshsolve.factor.ildl.residual import Residual
 
 pytestmark = pytest.mark.native
 REGULAR = regular()
@@ -50,6 +51,39 @@ def test_solves_and_inertia(name):
         y = K.solve(b[:, :columns])
         assert np.linalg.norm(b[:, :columns] - A @ y) <= 1e-10 * np.linalg.norm(b[:, :columns])
     assert np.allclose(K.solve(b[:, 0]), K.solve(b)[:, 0], rtol=1e-9, atol=1e-12 * abs(x).max())
+
+
+def decades(seed=4):
+    """Constraints of many sizes: a stable factor of the scaled matrix leaves 1e-6 of the rows that it made small."""
+    rng, mesh = np.random.default_rng(seed), ms.datasets.icosphere(3)
+    n, m = len(mesh.vertices), 200
+    C = sp.csr_array((rng.standard_normal(5 * m), (np.repeat(np.arange(m), 5), rng.integers(0, n, 5 * m))), shape=(m, n))
+    R = sp.diags_array(10.0 ** rng.integers(-8, 9, m)) @ C
+    return sp.csr_array(sp.block_array([[ms.mass_matrix(mesh) + 1e-3 * ms.cotan_laplacian(mesh), R.T], [R, None]]))
+
+
+def test_solutions_are_refined_where_rows_differ_by_decades():
+    A = decades()
+    K, b = ms.ildl(A, fill_level=None), A @ np.random.default_rng(0).standard_normal((A.shape[0], 3))
+    error = lambda x, b: abs(b - A @ x).max() / (abs(A).sum(axis=1).max() * abs(x).max() + abs(b).max())
+    assert error(K.apply_columns(b), b) > 1e-10
+    for columns in (slice(1, 3), slice(0, 1)):                # the first solution, and later ones
+        assert error(K.solve(b[:, columns]), b[:, columns]) < 1e-15 and K.report.facts["refinement_steps"] in (1, 2)
+    assert not K.solve(0 * b).any() and error(K.solve(b), b) < 1e-15
+    K.refactor(sp.csr_array(A + 0 * A))
+    assert error(K.solve(b), b) < 1e-15
+
+
+def test_good_factors_are_measured_once(monkeypatch):
+    A = ms.datasets.stokes(12)
+    K, measured, leftover = ms.ildl(A, fill_level=None), [], Residual._leftover
+    monkeypatch.setattr(Residual, "_leftover", lambda self, *args: measured.append(1) or leftover(self, *args))
+    b = A @ np.ones(A.shape[0])
+    K.solve(0 * b)                                            # of which nothing is learnt
+    x, times = K.solve(b), len(measured)
+    assert times > 0 and np.array_equal(K.solve(b), x) and len(measured) == times
+    K.refactor(2 * A)
+    assert np.allclose(K.solve(b), x / 2) and len(measured) > times
 
 
 @pytest.mark.parametrize("name", REGULAR)
