@@ -73,3 +73,15 @@ def spoiled(n=70):
     large[10, 10], large[52, 52], large[10, 52], large[52, 10] = 0.06, 0.1, 0.5, 0.5
     large[np.ix_([10, 52], [10, 52])] *= 1e308
     return A, [(0, hidden.ravel()), (40, late.ravel()), (52, large.ravel())]
+
+
+def dependent(n, m, seed):
+    """n rows of many sizes with m constraints and m / 2 combinations of them, which no pattern tells from others."""
+    rng = np.random.default_rng(seed)
+    lead = rng.choice(n, m, replace=False)
+    near = np.clip(np.repeat(lead, 4) + rng.integers(-60, 61, 4 * m), 0, n - 1)
+    C = sp.csr_array((np.r_[np.full(m, 10.0), rng.standard_normal(4 * m)],
+                      (np.r_[np.arange(m), np.repeat(np.arange(m), 4)], np.r_[lead, near])), shape=(m, n))
+    W = sp.csr_array((rng.standard_normal(m), (np.repeat(np.arange(m // 2), 2), rng.integers(0, m, m))), shape=(m // 2, m))
+    R = sp.vstack([C, W @ C])
+    return sp.csr_array(sp.block_array([[sp.diags_array(10 ** rng.uniform(-3, 3, n)), R.T], [R, None]]))

@@ -1,4 +1,5 @@
 // Bindings of the symmetric indefinite factors.
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 
 #include "complete.hpp"
@@ -14,9 +15,11 @@ void bind_complete(nb::module_& m, const char* name) {
   using namespace nb::literals;
   using Factor = ildl::Complete<T>;
   nb::class_<Factor>(m, name)
-      .def("__init__", [](Factor* self, std::shared_ptr<fronts::AssemblyTree> tree, double threshold, double tiny) {
-        new (self) Factor(std::move(tree), {threshold, tiny});
-      }, "tree"_a, "threshold"_a, "tiny"_a)
+      .def("__init__", [](Factor* self, std::shared_ptr<fronts::AssemblyTree> tree, std::pair<double, double> rule,
+                         std::pair<double, double> careful_rule, bool careful) {
+        new (self) Factor(std::move(tree), {rule.first, rule.second}, {careful_rule.first, careful_rule.second}, careful);
+      }, "tree"_a, "rule"_a, "careful_rule"_a, "careful"_a)
+      .def_prop_ro("careful", [](const Factor& f) { return f.careful(); })
       .def("factor", [](Factor& f, In<double> data, int threads) {
         Released free;
         return f.factor(data.data(), threads);

@@ -12,11 +12,11 @@ from meshsolve.factor.base import solve_near_one
 from meshsolve.factor.symbolic import Symbolic
 from meshsolve.memory import ensure_memory
 
-# Pivots keep the entries of L below 1 / THRESHOLD. A column of the scaled matrix (entries of modulus 1 at most) of which elimination
-# has left less than TINY is zero: what rounding leaves of it. Where the pattern says that there are such columns, pivots are
-# chosen with more care, so that rounding stays small, and more is put down to it.
-THRESHOLD, TINY = 0.01, {"d": 1e-11, "f": 1e-6}
-THRESHOLD_DEFICIENT, TINY_DEFICIENT = 0.1, {"d": 1e-10, "f": 1e-5}
+# Pivots keep the entries of L below 1 / threshold. A column of the scaled matrix (entries of modulus 1 at most) of which elimination
+# has left less than tiny is zero: what rounding leaves of it. Where there are such columns, because the pattern says so or a factor
+# has a pivot that may be one, pivots are chosen with more care, so that rounding stays small, and more is put down to it.
+RULE = {"d": (0.01, 1e-11), "f": (0.01, 1e-6)}                              # (threshold, tiny), LdlRule in native/dense_ldl.hpp
+CAREFUL_RULE = {"d": (0.1, 1e-10), "f": (0.1, 1e-5)}
 
 
 class CompletePlan:
@@ -34,11 +34,6 @@ class CompletePlan:
             pattern, perm, known = pairs.pattern(), pairs.expand(perm), None    # the elimination is of the graph of pairs
         self.symbolic = Symbolic.build(pattern, perm, ordering=ordering, threads=threads, known=known)
         self.likely_flops = self.flops
-
-    def rule(self, dtype):
-        """(threshold, tiny) of the pivots in that precision, LdlRule in native/dense_ldl.hpp."""
-        threshold, tiny = (THRESHOLD_DEFICIENT, TINY_DEFICIENT) if self.deficient else (THRESHOLD, TINY)
-        return threshold, tiny[dtype.char]
 
     @property
     def nnz(self):
@@ -60,22 +55,23 @@ class CompleteCore:
 
     def __init__(self, plan, dtype, threads):
         self.plan, self.threads, self.dtype = plan, threads, np.dtype(dtype)
-        self._prepare()
+        self._prepare(plan.deficient)
 
-    def _prepare(self):
+    def _prepare(self, careful):
         tree = self.plan.tree(self.threads)
         self.tree_bytes = tree.nbytes
         self.native = (_core.IldlCompleteDouble if self.dtype == np.float64 else _core.IldlCompleteSingle)(
-            tree, *self.plan.rule(self.dtype))
+            tree, RULE[self.dtype.char], CAREFUL_RULE[self.dtype.char], careful)
         needed = self.dtype.itemsize * (self.native.panel_scalars + tree.work_scalars(self.threads))
         ensure_memory(needed, f"the complete factor ({self.plan.nnz:,} nonzeros)")
 
     def __getstate__(self):
-        return {name: value for name, value in self.__dict__.items() if name != "native"}
+        return {name: value for name, value in self.__dict__.items() if name != "native"} | {"careful": self.native.careful}
 
     def __setstate__(self, state):
+        careful = state.pop("careful")
         self.__dict__.update(state)
-        self._prepare()
+        self._prepare(careful)
 
     def factor(self, scaled, scale):
         """Factor the matrix with these values, which have been scaled."""

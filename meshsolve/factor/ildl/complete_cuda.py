@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from meshsolve import device
 from meshsolve.factor.base import solve_near_one
-from meshsolve.factor.ildl.complete import block_diagonal, inertia_of, overflow
+from meshsolve.factor.ildl.complete import CAREFUL_RULE, RULE, block_diagonal, inertia_of, overflow
 from meshsolve.factor.ildl.fronts_cuda import DeviceComplete, Tree
 
 
@@ -28,18 +28,19 @@ class DeviceCompleteCore:
 
     def __init__(self, plan, dtype):
         self.plan, self.dtype = plan, np.dtype(dtype)
-        self._prepare()
+        self._prepare(plan.deficient)
 
-    def _prepare(self):
+    def _prepare(self, careful):
+        rules = RULE[self.dtype.char], CAREFUL_RULE[self.dtype.char]
         with device.errors("the complete factor"):
-            self.native = DeviceComplete(Tree(self.plan.symbolic, self.plan.matrix), self.dtype, self.plan.rule(self.dtype))
+            self.native = DeviceComplete(Tree(self.plan.symbolic, self.plan.matrix), self.dtype, *rules, careful)
 
     def __getstate__(self):
-        return {"plan": self.plan, "dtype": self.dtype}
+        return {"plan": self.plan, "dtype": self.dtype, "careful": self.native.careful}
 
     def __setstate__(self, state):
-        self.__dict__.update(state)
-        self._prepare()
+        self.plan, self.dtype = state["plan"], state["dtype"]
+        self._prepare(state["careful"])
 
     def factor(self, scaled, scale):
         """Factor the matrix with these values, which have been scaled; both lie on the host."""

@@ -4,6 +4,7 @@
 // matrix keeps the place and size that the tree has planned, because delayed columns stay in the panel they were updated in.
 // Tiles of large fronts do not depend on the number of threads, so the bits do not either.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "complete.hpp"
@@ -16,6 +17,7 @@ namespace {
 using fronts::AssemblyTree;
 using fronts::UpdateBlocks;
 
+constexpr double doubtful = 100;               // times the size of a column that is taken for zero
 constexpr int64_t tile_columns = 128;          // of a wide front
 
 }  // namespace
@@ -213,7 +215,7 @@ int32_t Complete<T>::run(const T* values, int threads) {
       if (state_[c].delayed()) add_delayed(state_[c], base, to, f);
       base += state_[c].delayed();
     }
-    const int32_t failed = eliminate(f, tree.parent(s) < 0, rule_, worker);
+    const int32_t failed = eliminate(f, tree.parent(s) < 0, careful_ ? careful_rule_ : rule_, worker);
     for (int32_t q = tree.child_ptr[s]; failed < 0 && q < tree.child_ptr[s + 1]; ++q) {
       const int32_t c = tree.child[q];
       const int32_t* const to = rows_of_child(tree, c, shift, worker.to);
@@ -233,7 +235,33 @@ int32_t Complete<T>::factor(const double* Ax, int threads) {
     state_.resize(tree_->count());
     panels_ = fronts::panels<T>(panel_ptr_.back(), threads);               // last: it tells whether all are there
   }
-  return values_.factor(*tree_, Ax, threads, [&](const T* values) { return run(values, threads); });
+  return values_.factor(*tree_, Ax, threads, [&](const T* values) {
+    const int32_t failed = run(values, threads);
+    if (failed >= 0 || careful_ || !is_doubtful()) return failed;
+    careful_ = true;
+    try {
+      const int32_t failed_again = run(values, threads);
+      careful_ = failed_again < 0;
+      return failed_again;
+    } catch (...) {
+      careful_ = false;
+      throw;
+    }
+  });
+}
+
+// Whether a pivot is zero, or may be what rounding has left of zero.
+template <class T>
+bool Complete<T>::is_doubtful() const {
+  const T least = static_cast<T>(doubtful * rule_.tiny);
+  for (const FrontState<T>& f : state_)
+    for (int64_t j = 0; j < f.pivots; ++j) {
+      if (f.e[j] != T(0))
+        ++j;                                     // a pair is tested for cancellation when it is chosen
+      else if (!(std::abs(f.d[j]) >= least))
+        return true;
+    }
+  return false;
 }
 
 template int32_t Complete<double>::factor(const double*, int);

@@ -13,6 +13,7 @@ import numpy as np
 from meshsolve import device
 from meshsolve.arrays import Csr
 from meshsolve.device import MOST_ACROSS
+from meshsolve.device.lists import tally
 from meshsolve.factor.fronts.cuda import CLASSES, LIMITS, TILE, Batch, column_major, from_columns, tiles_of, to_columns
 from meshsolve.factor.fronts.tree_cuda import depths, leading_dimension, positions, table_of
 
@@ -21,6 +22,7 @@ NONE = np.iinfo(np.int32).max                               # no front has faile
 BLOCK_COLUMNS, PANEL_THREADS, PERMUTED = 32, 512, 64        # columns of a panel; threads; columns of a block of k_permute
 STATIC = 1024                                               # bytes of shared memory that k_panel has besides
 PROGRESS = 8                                                # integers of struct Progress
+DOUBTFUL = 100                                              # times the size of a column that is taken for zero, as in front.cpp
 FAILED, DELAYED, FINISHED = range(3)                        # enum Flag in complete.cuh
 WHOLE, BEFORE, AFTER = range(3)                             # enum Part in complete_solve.cu
 WIDTHS = (1, 4, 8)                                          # right-hand sides that one pass is compiled for
@@ -139,13 +141,17 @@ class DeviceComplete:
     tree : Tree
     dtype : {float64, float32}
         What the factor is stored in.
-    rule : (float, float)
-        Threshold of pivots, and what a column of the scaled matrix lies below that gets a zero pivot.
+    rule, careful_rule : (float, float)
+        Threshold of pivots, and what a column of the scaled matrix lies below that gets a zero pivot; the same for matrices that turn
+        out to be singular.
+    careful : bool
+        All factors are made by the second rule.
     """
 
-    def __init__(self, tree, dtype, rule):
+    def __init__(self, tree, dtype, rule, careful_rule, careful):
         xp = device.xp()
-        self.tree, self.dtype, self._rule = tree, np.dtype(dtype), tuple(map(np.float64, rule))
+        self.tree, self.dtype, self.careful = tree, np.dtype(dtype), careful
+        self._rules = tuple(map(np.float64, rule)), tuple(map(np.float64, careful_rule))
         self._suffix = "f64" if self.dtype == np.float64 else "f32"
         self._panels, self._updates = xp.empty(tree.panel_scalars, dtype), xp.empty(tree.update_scalars, dtype)
         self._late = xp.empty(0, dtype)                     # panels of fronts that columns were handed up to
@@ -180,6 +186,27 @@ class DeviceComplete:
         return failed
 
     def _run(self, data):
+        failed = self._run_once(data)
+        if failed >= 0 or self.careful or not self._is_doubtful():
+            return failed
+        self.careful, done = True, False
+        try:
+            failed = self._run_once(data)
+            done = failed < 0
+        finally:
+            self.careful = done
+        return failed
+
+    def _is_doubtful(self):
+        """Whether a pivot is zero, or may be what rounding has left of zero."""
+        xp, begin, count = device.xp(), self._places[:, 2], len(self._d)
+        changes = tally(begin, count + 1) - tally(begin + self._pivots, count + 1)
+        in_pair = self._e != 0
+        in_pair[1:] |= self._e[:-1] != 0
+        least = DOUBTFUL * self._rules[0][1]
+        return bool(((xp.cumsum(changes)[:count] > 0) & ~in_pair & ~(abs(self._d) >= least)).any())
+
+    def _run_once(self, data):
         xp, tree = device.xp(), self.tree
         self._places, self._places_of = self._planned.copy(), self._planned_of.copy()
         self._e.fill(0)
@@ -229,7 +256,7 @@ class DeviceComplete:
             groups = batch.threads // 32 if batch.per_warp else 1
             self._launch(K, "k_factor", -(-batch.count // groups), batch.threads, groups * batch.capacity * size,
                          (np.int32(batch.per_warp), batch.fronts, np.int32(batch.count), np.int32(batch.capacity), root, *tree,
-                          *self._rule))
+                          *self._rules[self.careful]))
         self._launch(K, "k_assemble", len(plan.tiles) // 2, 256, 0, (plan.tiles, *tree))
         for wide in plan.wide:
             order = device.xp().empty(BLOCK_COLUMNS * len(wide.columns), np.int32)
@@ -257,7 +284,7 @@ class DeviceComplete:
         columns, number = int(wide.columns[0]), np.int32(step)
         room = min(BLOCK_COLUMNS * wide.height, (device.shared_limit() - STATIC) // self.dtype.itemsize)
         self._launch(K, "k_panel", count, PANEL_THREADS, room * self.dtype.itemsize,
-                     (wide.fronts, self._progress, order, number, root, np.int32(room), *tree, *self._rule))
+                     (wide.fronts, self._progress, order, number, root, np.int32(room), *tree, *self._rules[self.careful]))
         done, behind = min(columns, BLOCK_COLUMNS * (step - 1)), BLOCK_COLUMNS * step
         self._launch(K, "k_permute", (-(-done // PERMUTED), count), 256, 0, (wide.fronts, self._progress, order, number, *tree))
         self._subtract(wide.fronts, count, (wide.height - behind, columns - behind), step, 0, tree)
