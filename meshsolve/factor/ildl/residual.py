@@ -27,6 +27,10 @@ class Residual:
         self._given = pattern.indptr, pattern.indices, scaled, scale[:, None]
         self._threads, self._on_device = threads, on_device
 
+    def __getstate__(self):
+        """Without what is on the GPU."""
+        return {name: value for name, value in self.__dict__.items() if name != "_arrays"}
+
     def scaled(self, x, b):
         """(S b, S^-1 x, S (b - A x)) of (n, k) arrays: of the system whose entries are at most about 1."""
         indptr, indices, values, scale = self._arrays
