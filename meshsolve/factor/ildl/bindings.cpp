@@ -126,6 +126,10 @@ void bind_incomplete(nb::module_& m) {
 
 void bind_ildl(nb::module_& m) {
   using namespace nb::literals;
+  m.def("ildl_norm", [](In<int64_t> indptr, In<int32_t> indices, In<double> scaled, In<double> scale, int threads) {
+    Released free;
+    return ildl::norm(pattern(indptr, indices), scaled.data(), scale.data(), threads);
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "scaled"_a.noconvert(), "scale"_a.noconvert(), "threads"_a);
   m.def("ildl_rescale", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<double> scale, int threads) {
     std::vector<double> fitted = to_vector(scale), scaled(data.shape(0));
     double spread = 0;

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from meshsolve import _core, device
+from meshsolve.arrays import largest_moduli
 from meshsolve.factor.fronts import cuda as fronts
 from meshsolve.factor.refine import backward_error
 
@@ -41,7 +42,7 @@ class Residual:
         """(b - A x, its backward error), see :func:`meshsolve.factor.refine.backward_error`."""
         with np.errstate(all="ignore"):
             r = self.scaled(x, b)[2] / self._arrays[3]
-        sizes = [abs(columns).max(axis=0) for columns in (r, x, b)]
+        sizes = [largest_moduli(columns) for columns in (r, x, b)]
         return r, backward_error(self._norm, *(device.to_host(device.xp().stack(sizes)) if self._on_device else sizes))
 
     @cached_property
@@ -52,8 +53,9 @@ class Residual:
     def _norm(self):
         """The largest sum of a row of |A|."""
         indptr, indices, values, scale = self._arrays
-        with np.errstate(all="ignore"):
-            return float((self._leftover(indptr, indices, abs(values), 0 * scale, -1 / scale) / scale).max())
+        if self._on_device:
+            return float((fronts.residual(indptr, indices, values, -1 / scale, 0 * scale, magnitudes=True) / scale).max())
+        return _core.ildl_norm(indptr, indices, values, scale[:, 0], self._threads)
 
     def _leftover(self, indptr, indices, values, B, X):
         if self._on_device:

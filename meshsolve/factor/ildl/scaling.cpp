@@ -58,4 +58,18 @@ double rescale(const Pattern& A, const double* values, double* scale, double* sc
   }
 }
 
+double norm(const Pattern& A, const double* scaled, const double* scale, int threads) {
+  std::vector<double> largest((A.n + grain - 1) / grain, 0.0);
+  for_range(threads, A.n, grain, [&](int64_t begin, int64_t end, int) {
+    double most = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      double sum = 0;
+      for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) sum += std::abs(scaled[p]) / scale[A.idx[p]];
+      most = std::max(most, sum / scale[i]);
+    }
+    largest[begin / grain] = most;
+  });
+  return largest.empty() ? 0 : *std::max_element(largest.begin(), largest.end());
+}
+
 }  // namespace ms::ildl

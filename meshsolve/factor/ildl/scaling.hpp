@@ -10,4 +10,7 @@ namespace ms::ildl {
 // fitted, infinite where a row left the range of float64.
 double rescale(const Pattern& A, const double* values, double* scale, double* scaled, int threads);
 
+// The largest sum of a row of |A|, from what is kept of it: scaled, with its scale. O(nnz).
+double norm(const Pattern& A, const double* scaled, const double* scale, int threads);
+
 }  // namespace ms::ildl
