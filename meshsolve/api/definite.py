@@ -25,6 +25,8 @@ from meshsolve.mesh import MeshLike, pattern_of
 from meshsolve.order.ordering import OrderingLike
 from meshsolve.types import ArrayLike, Device, Matrix, Precision
 
+ROUNDING = 1e-8                 # of the sum of all moduli: a sum that is less below zero may be rounding
+
 
 class Symbolic(_symbolic.Symbolic):
     """The analysis of a symmetric pattern: ordering, elimination tree, column counts, supernodes, and ``factor``."""
@@ -263,6 +265,15 @@ def analyzed(M, ordering, seed, threads, effort="default", most=np.inf):
     with sym.report.phase("symbolic"):                     # the tree is made now, so that `factor` is the numeric phase alone,
         assembly_tree(sym, thread_count(threads))          # and takes the place of M's index array, which may be the caller's
     return _with_phases(sym, chosen)
+
+
+def is_surely_indefinite(M):
+    """Whether the diagonal of a symmetric :class:`Csr`, or the sum of all its entries, tells that it is not positive semidefinite."""
+    sums, moduli = _core.row_sums(M.indptr, M.data)
+    if ((M.to_scipy().diagonal() <= 0) & (moduli > 0)).any():
+        return True
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(sums.sum() < -ROUNDING * moduli.sum())
 
 
 def _with_phases(sym, chosen):

@@ -25,8 +25,15 @@ STEPS: tuple[dict[str, Any], ...] = (
     {}, {"fill_level": 4, "droptol": 1e-4}, {"fill_level": 8, "droptol": 1e-5}, {"fill_level": None})
 
 
-def solve_indefinite(A, b, rtol, threads=None):
+def solve_indefinite(A, b, rtol, threads=None, analysed=None):
     """Solve A x = b for a symmetric A; ``info.reason`` and ``info.report`` tell each step.
+
+    Parameters
+    ----------
+    A, b, rtol, threads
+        As in :func:`meshsolve.solve`.
+    analysed : Symbolic, optional
+        An analysis of A in an ``"auto"`` ordering, made before A turned out not to be definite.
 
     Returns
     -------
@@ -42,7 +49,7 @@ def solve_indefinite(A, b, rtol, threads=None):
     M = as_symmetric(A, threads=thread_count(threads), per_row=PER_ROW["ildl"])
     for step in STEPS:
         try:
-            K = ildl(M, threads=threads, **step)
+            K = ildl(M, threads=threads, analysed=analysed, **step)
         except OutOfMemoryError as e:
             if best is None:
                 raise

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshsolve.api.definite import cholesky
-from meshsolve.api.factors import ildl, lu
-from meshsolve.arrays import is_complex, one_of
+from meshsolve.api.definite import analyzed, cholesky, is_surely_indefinite
+from meshsolve.api.factors import lu
+from meshsolve.arrays import as_symmetric, is_complex, one_of, thread_count
 from meshsolve.device import DEVICES
+from meshsolve.device_arrays import place_for
 from meshsolve.errors import MeshsolveWarning, NotPositiveDefiniteError, NotSymmetricError, SingularMatrixError
-from meshsolve.factor.cholesky import CholeskyFactor
+from meshsolve.factor.cholesky import CholeskyFactor, Values
 from meshsolve.factor.glu import LUFactor
-from meshsolve.factor.ildl import IldlFactor
+from meshsolve.factor.ildl import IldlFactor, ildl
+from meshsolve.memory import PER_ROW
 from meshsolve.report import warn
 from meshsolve.types import Device, Matrix
 
@@ -56,8 +58,8 @@ def factorized(A: Matrix, *, device: Device = "auto", threads: int | None = None
     Notes
     -----
     Cost as for the factorization that is taken, and a solve with four right-hand sides where that is LU. A symmetric matrix that
-    turns out not to be positive definite costs the part of a Cholesky factorization up to there as well; one with an entry of the
-    diagonal that is not positive is seen at once.
+    turns out not to be positive definite costs the part of a Cholesky factorization up to there as well, but not another ordering;
+    one with an entry of the diagonal that is not positive, or with a negative sum of all entries, is seen at once.
 
     Examples
     --------
@@ -76,11 +78,25 @@ def _factor(A, device, threads):
         one_of(device, "device", DEVICES)
         return "lu", _tried(lu(A, device="cpu", threads=threads))
     try:
+        if place_for(device, A) == "cpu":
+            return _factor_symmetric(as_symmetric(A, per_row=PER_ROW["cholesky"]), thread_count(threads))
         return "cholesky", cholesky(A, device=device, threads=threads)
     except NotSymmetricError:
         return "lu", _tried(lu(A, device=device, threads=threads))
     except NotPositiveDefiniteError:
-        return "ldl", _regular(ildl(A, fill_level=None, device="cpu", threads=threads))
+        return "ldl", _regular(ildl(A, fill_level=None, threads=threads))
+
+
+def _factor_symmetric(M, threads):
+    """Of a :class:`Csr` of the host; what was analysed for Cholesky serves LDL^T as well."""
+    sym = None
+    if not is_surely_indefinite(M):
+        sym = analyzed(M, "auto", 0, threads)
+        try:
+            return "cholesky", CholeskyFactor(sym, Values(M.n, sym, None, threads), M.data, threads=threads)
+        except NotPositiveDefiniteError:
+            pass
+    return "ldl", _regular(ildl(M, fill_level=None, threads=threads, analysed=sym))
 
 
 def _regular(K):

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
 from meshsolve import _core
-from meshsolve.api.definite import analyze, analyzed, cholesky
+from meshsolve.api.definite import analyze, analyzed, cholesky, is_surely_indefinite
 from meshsolve.api.escalation import solve_indefinite
 from meshsolve.api.factors import lu
 from meshsolve.arrays import Csr, as_array, as_csr, as_number, as_rhs, as_symmetric, is_complex, lengths, one_of, thread_count
@@ -115,6 +115,8 @@ def _solve_symmetric(A, b, method, rtol, threads, device, place):
         least = PER_ROW["cg" if method == "auto" else "cholesky"]
         M = None if method == "cholesky" and place == "cuda" else _fitting(as_symmetric(A, per_row=least), b)
         kind = "" if method == "cholesky" else _graph_kind(M, threads)
+        if kind == "" and method == "auto" and is_surely_indefinite(M):
+            return _solve_ildl(A, b, rtol, threads, device)
         pinned = kind == "singular" or kind == "" and _takes_constants_to_zero(A, M)
         if kind == "hubs":
             return _solve_parac(M, b, rtol, threads, place)
@@ -132,7 +134,7 @@ def _solve_symmetric(A, b, method, rtol, threads, device, place):
             raise
         if isinstance(e, NotSymmetricError):
             return _solve_lu(A, b, rtol, threads, device, place)
-        return _solve_ildl(A, b, rtol, threads, device)
+        return _solve_ildl(A, b, rtol, threads, device, None if pinned or place == "cuda" else sym)
     inside = _in_range(F, b) if pinned else b
     x = F.solve(inside)
 
@@ -217,9 +219,9 @@ def _solve_lu(A, b, rtol, threads, device, place):
     return x, _direct("lu", _residual_there(A, x, b) if there else _relative_residual(M, x, b, threads), rtol, F)
 
 
-def _solve_ildl(A, b, rtol, threads, device):
+def _solve_ildl(A, b, rtol, threads, device, analysed=None):
     on_cpu(device, "SQMR with an incomplete factor runs")
-    return solve_indefinite(A, b, rtol, threads)
+    return solve_indefinite(A, b, rtol, threads, analysed)
 
 
 def prefers_parac(M, sym):

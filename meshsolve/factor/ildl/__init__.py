@@ -257,8 +257,9 @@ class IldlFactor(Preconditioner):
 
 
 def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto", tile_size="auto", pivoting="auto", *,
-         max_fill="auto", pairs=True, dtype=np.float64, threads=None, lower=False, device_name="cpu"):
-    """The factor of a symmetric indefinite matrix; see :func:`meshsolve.ildl`. A may be a :class:`Csr` that was found symmetric."""
+         max_fill="auto", pairs=True, dtype=np.float64, threads=None, lower=False, device_name="cpu", analysed=None):
+    """The factor of a symmetric indefinite matrix; see :func:`meshsolve.ildl`. A may be a :class:`Csr` that was found symmetric, and
+    ``analysed`` a :class:`Symbolic` of its pattern in an ``"auto"`` ordering that was made for another factor."""
     threads = thread_count(threads)
     choices = _choices(fill_level, droptol, blocking, tile_size, pivoting, max_fill, dtype)
     M = A if isinstance(A, Csr) else as_symmetric(A, lower=lower, threads=threads, per_row=PER_ROW["ildl"])
@@ -268,11 +269,15 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
     report = Report(threads=threads, nnz_A=M.nnz)
     _core.keep_free_memory(M.nnz)
     counted = fill_level is None or (is_auto(fill_level) and not _is_far_too_large(M, report))          # the complete factor is
-    matched, rows = matching_and_order(M, pairs, ordering if counted else None, report, threads)
+    matched, rows = matching_and_order(M, pairs, ordering if counted and analysed is None else None, report, threads)
+    if analysed is not None:
+        rows = analysed.ordering
+        report.merge(analysed.report)
     report.facts["structural_rank"] = matched.rank
     core = None
     if counted:
-        core = _complete(M, matched, ordering, rows, fill_level is None, report, choices, threads, there and device_name == "cuda")
+        plan = complete_plan(M, matched, ordering, report, threads, np.inf if fill_level is None else _bounds(M)[0], rows, analysed)
+        core = _complete(M, plan, fill_level is None, report, choices, threads, there and device_name == "cuda")
     if core is None:
         with report.phase("order"):
             ordering = "amd" if is_auto(ordering) else ordering
@@ -333,10 +338,9 @@ def _choices(fill_level, droptol, blocking, tile_size, pivoting, max_fill, dtype
     return Choices(level, droptol, max_fill, tile_size, blocking, "rook" if pivoting == "auto" else pivoting, storage_type(dtype))
 
 
-def _complete(M, matched, ordering, rows, asked, report, choices, threads, there):
+def _complete(M, plan, asked, report, choices, threads, there):
     """The complete factor where it is asked for or small enough, else None. The matrix alone decides."""
     most_flops, few_nonzeros = _bounds(M)
-    plan = complete_plan(M, matched, ordering, report, threads, np.inf if asked else most_flops, rows)
     report.facts["nnz_A"] = M.nnz
     if not asked and plan.likely_flops > most_flops and plan.nnz > few_nonzeros:
         report.facts.update(complete_nnz=plan.nnz, complete_flops=plan.flops)

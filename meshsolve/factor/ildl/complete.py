@@ -26,13 +26,10 @@ class CompletePlan:
     2x2 pivot fills. ``likely_flops`` adds to its operations what rows that are handed up will cost.
     """
 
-    def __init__(self, matrix, pairs, ordering, threads):
+    def __init__(self, matrix, pairs, ordering, threads, analysed=None):
         self.matrix, self.ordering = Csr(matrix.n, matrix.indptr, matrix.indices), ordering
         self.deficient = pairs.rank < matrix.n
-        pattern, perm, known = Csr(matrix.n, matrix.indptr, matrix.indices, diagonal=True), ordering.perm, ordering.elimination
-        if pairs.share > 0:
-            pattern, perm, known = pairs.pattern(), pairs.expand(perm), None    # the elimination is of the graph of pairs
-        self.symbolic = Symbolic.build(pattern, perm, ordering=ordering, threads=threads, known=known)
+        self.symbolic = _analysis(matrix, pairs, ordering, threads) if analysed is None else analysed
         self.likely_flops = self.flops
 
     @property
@@ -46,6 +43,13 @@ class CompletePlan:
     def tree(self, threads):
         """The assembly tree with the entries of the matrix itself."""
         return _core.AssemblyTree(self.symbolic.native, self.matrix.indptr, self.matrix.indices, threads)
+
+
+def _analysis(matrix, pairs, ordering, threads):
+    if pairs.share == 0:
+        pattern = Csr(matrix.n, matrix.indptr, matrix.indices, diagonal=True)
+        return Symbolic.build(pattern, ordering.perm, ordering=ordering, threads=threads, known=ordering.elimination)
+    return Symbolic.build(pairs.pattern(), pairs.expand(ordering.perm), ordering=ordering, threads=threads)
 
 
 class CompleteCore:

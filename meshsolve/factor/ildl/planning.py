@@ -120,7 +120,7 @@ def _order_of_rows(M, ordering, report, threads):
     return _resolved(ordering, Csr(M.n, M.indptr, M.indices, diagonal=True), report, threads)
 
 
-def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf, rows=None):
+def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf, rows=None, analysed=None):
     """The plan of the complete factor.
 
     Parameters
@@ -136,6 +136,8 @@ def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf, rows
         A factor that takes more will not be made.
     rows : Ordering, optional
         The rows in that ordering, where it was made before.
+    analysed : Symbolic, optional
+        The analysis of M in the ordering ``rows``, where it was made before.
 
     Returns
     -------
@@ -149,7 +151,7 @@ def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf, rows
     weak = _weak(M, matched, chosen.perm)
     pairs = matched.where(weak)
     if pairs.share <= MANY:
-        plan = _analysed(M, matched, matched.where(False), chosen, report, threads)
+        plan = _analysed(M, matched, matched.where(False), chosen, report, threads, analysed)
         plan.likely_flops *= (1 + weak.mean()) ** 2         # rows handed up lengthen the columns where they come to
         return plan
     plan = _analysed(M, matched, pairs, order.Ordering(pairs.contract(chosen.perm), chosen.method), report, threads)
@@ -165,13 +167,15 @@ def _weak(M, matched, perm):
     return weak_rows(M, matched.scale, perm) if matched.share > MANY else np.zeros(M.n, bool)
 
 
-def _analysed(M, matched, pairs, chosen, report, threads):
-    """The plan for these pairs in an order of their graph."""
+def _analysed(M, matched, pairs, chosen, report, threads, analysed=None):
+    """The plan for these pairs in an order of their graph, of which there may be an analysis."""
     if matched.rank < M.n:
         left_out = weak_rows(M, matched.scale, pairs.expand(chosen.perm)) & (matched.partner < 0)
         chosen = replace(chosen, perm=pairs.behind_neighbours(chosen.perm, left_out), tree=None, elimination=None)
-    plan = CompletePlan(M, pairs, chosen, threads)
-    report.merge(plan.symbolic.report)
+        analysed = None
+    plan = CompletePlan(M, pairs, chosen, threads, analysed)
+    if analysed is None:
+        report.merge(plan.symbolic.report)
     return plan
 
 
