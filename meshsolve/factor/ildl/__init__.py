@@ -271,7 +271,7 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
     counted = fill_level is None or (is_auto(fill_level) and not _is_far_too_large(M, report))          # the complete factor is
     matched, rows = matching_and_order(M, pairs, ordering if counted and analysed is None else None, report, threads)
     if analysed is not None:
-        rows = analysed.ordering
+        rows, analysed.matrix_pattern = analysed.ordering, Csr(M.n, M.indptr, M.indices)        # without the tree of that factor
         report.merge(analysed.report)
     report.facts["structural_rank"] = matched.rank
     core = None
