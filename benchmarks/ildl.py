@@ -41,6 +41,11 @@ GENERATED = {
     "kkt-banded-50k": lambda: ms.datasets.kkt(33000, 17000, seed=3, kind="banded"),
     "kkt-banded-200k": lambda: ms.datasets.kkt(133000, 67000, seed=4, kind="banded"),
 }
+MORE = {                                         # of meshes, measured where they are asked for by name
+    "stokes-400": lambda: ms.datasets.stokes(400),
+    "constrained-smoothing-7": lambda: ms.datasets.constrained_smoothing(ms.datasets.icosphere(7)),
+    "conformal-map-7": lambda: ms.datasets.conformal_map(ms.datasets.icosphere(7)),
+}
 QUICK = ("tuma2", "cont-101_kkt", "hangGlider_2", "aug3d_kkt", "stokes-128", "kkt-random-10k")
 
 
@@ -169,7 +174,7 @@ def main(arguments=None):
 def parser():
     """The command line."""
     p = argparse.ArgumentParser(prog="python -m benchmarks.ildl", description=__doc__.split("\n")[0])
-    p.add_argument("--problems", nargs="+", default=[], metavar="NAME", help="files of the data folder's indefinite/ or generated ones")
+    p.add_argument("--problems", nargs="+", default=[], metavar="NAME", help=f"files of the data folder's indefinite/ or generated ones; also {', '.join(MORE)}")
     p.add_argument("--quick", action="store_true", help="six systems only")
     p.add_argument("--peers", nargs="+", default=list(SOLVERS), choices=list(SOLVERS), metavar="NAME", help=", ".join(SOLVERS))
     p.add_argument("--repeat", type=int, default=3)
@@ -190,8 +195,8 @@ def problems():
 
 def load(name):
     """The matrix of a system by name."""
-    if name in GENERATED:
-        return sp.csr_array(GENERATED[name]())
+    if name in GENERATED | MORE:
+        return sp.csr_array((GENERATED | MORE)[name]())
     from scipy.io import mmread
 
     found = sorted((data_folder() / "indefinite").glob(f"{name}.mtx*"))

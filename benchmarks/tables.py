@@ -183,13 +183,15 @@ def ildl_table(run):
 
 
 def ildl_threads_table(run):
-    """The complete factorization, and all that ms.solve takes, by one and by more threads."""
+    """The complete factorization, and all that ms.solve takes, by one and by more threads; the same of PARDISO, where it ran."""
     if len(run["threads"]) < 2:
         return [], []
-    columns = ["complete factor / ms.solve, s", "unknowns", *(_threads(t) for t in run["threads"]), "times faster"]
+    beside = any(row["solver"] == "pardiso" for row in run["rows"])
+    columns = ["complete factor / ms.solve, s", "unknowns", *(_threads(t) for t in run["threads"]), "times faster",
+               *(f"PARDISO, {_threads(t)}" for t in run["threads"] if beside)]
     systems, rows = {}, []
     for row in run["rows"]:
-        if "seconds" in row and row["solver"] in ("meshsolve", "meshsolve-complete"):
+        if "seconds" in row and row["solver"] in ("meshsolve", "meshsolve-complete", "pardiso"):
             systems.setdefault((row["problem"], row["n"]), {})[row["solver"], row["threads"]] = row["seconds"]["wall"]
     for (name, n), found in systems.items():
         wanted = [(("meshsolve-complete", t), ("meshsolve", t)) for t in run["threads"]]
@@ -197,7 +199,10 @@ def ildl_threads_table(run):
             continue
         seconds = [(found[a]["factor"]["median"], found[b]["total"]["median"]) for a, b in wanted]
         faster = " / ".join(f"{a / b:.2f}" for a, b in zip(seconds[0], seconds[-1], strict=True))
-        rows.append([name, f"{n:,}", *(" / ".join(map(_seconds, pair)) for pair in seconds), faster])
+        theirs = [found.get(("pardiso", t)) for t in run["threads"] if beside]
+        pairs = [*seconds, *(t and (t["factor"]["median"], t["total"]["median"]) for t in theirs)]
+        told = [" / ".join(map(_seconds, pair)) if pair else "-" for pair in pairs]
+        rows.append([name, f"{n:,}", *told[:len(seconds)], faster, *told[len(seconds):]])
     return columns, rows
 
 

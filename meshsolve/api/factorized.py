@@ -79,7 +79,8 @@ def _factor(A, device, threads):
         return "lu", _tried(lu(A, device="cpu", threads=threads))
     try:
         if place_for(device, A) == "cpu":
-            return _factor_symmetric(as_symmetric(A, per_row=PER_ROW["cholesky"]), thread_count(threads))
+            threads = thread_count(threads)
+            return _factor_symmetric(as_symmetric(A, threads=threads, per_row=PER_ROW["cholesky"]), threads)
         return "cholesky", cholesky(A, device=device, threads=threads)
     except NotSymmetricError:
         return "lu", _tried(lu(A, device=device, threads=threads))

@@ -110,7 +110,7 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
 
 def _solve_symmetric(A, b, method, rtol, threads, device, place):
     """Cholesky or ParAC; or for ``"auto"`` what takes A where it turns out to be neither."""
-    kind = ""
+    kind, sym = "", None
     try:
         least = PER_ROW["cg" if method == "auto" else "cholesky"]
         M = None if method == "cholesky" and place == "cuda" else _fitting(as_symmetric(A, per_row=least), b)
@@ -132,7 +132,9 @@ def _solve_symmetric(A, b, method, rtol, threads, device, place):
     except (NotSymmetricError, NotPositiveDefiniteError) as e:
         if method == "cholesky":
             raise
-        if isinstance(e, NotSymmetricError):
+        F, is_symmetric = None, not isinstance(e, NotSymmetricError)
+    if F is None:                                        # out of the handler, which keeps what has failed
+        if not is_symmetric:
             return _solve_lu(A, b, rtol, threads, device, place)
         return _solve_ildl(A, b, rtol, threads, device, None if pinned or place == "cuda" else sym)
     inside = _in_range(F, b) if pinned else b

@@ -12,7 +12,7 @@ import numpy as np
 
 from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_integer, as_number, as_symmetric, is_auto, lengths, one_of, storage_type, thread_count
-from meshsolve.device_arrays import place_for
+from meshsolve.device_arrays import device_lengths, place_for
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, SingularMatrixError
 from meshsolve.factor.base import Preconditioner, values_in
 from meshsolve.factor.ildl.complete import CompleteCore, slogdet_of
@@ -44,8 +44,8 @@ class IldlFactor(Preconditioner):
     """``L @ D @ L.T`` = ``(S A S)[perm][:, perm]`` with S = diag(scale), exactly or nearly; ``K @ r`` applies its inverse.
 
     Made by :func:`meshsolve.ildl`. A symmetric operator, the preconditioner ``M=`` of :func:`meshsolve.sqmr`; where it is
-    complete, ``K.solve(b)`` is the solution: refined in double precision, at most two steps, where the first one has a
-    backward error above 1e-13, and with a warning where A is singular and b not in its range. Several threads may apply
+    complete, ``K.solve(b)`` is the solution: in double precision refined, at most two steps, where its backward error is above
+    1e-13, and with a warning where A is singular and b not in its range. Several threads may apply
     it at once; a refactorization beside them raises ``FactorInUseError``. It can be pickled and copied, which costs a numeric
     phase at the other end.
 
@@ -123,9 +123,15 @@ class IldlFactor(Preconditioner):
             if spread > self._spread + STALE:               # entries that count would vanish beside others
                 M = Csr(self._pattern.n, self._pattern.indptr, self._pattern.indices, data)
                 scale, scaled, _ = self._rescaled(data, symmetric_pairs(M, threads=self._threads).scale)
-            self._core.factor(scaled, scale)
-        self.scale, self._scaled, self._extracted = scale, scaled, None
-        self._residual, self._is_inaccurate = Residual(self._pattern, scaled, scale, self._threads, self.on_device), None
+            now = {"scale": scale, "_scaled": scaled, "_extracted": None,
+                   "_residual": Residual(self._pattern, scaled, scale, self._threads, self.on_device)}
+            before = self._core.changes
+            try:
+                self._core.factor(scaled, scale)
+            finally:
+                if self._core.changes != before:            # Ctrl-C may come when all is done
+                    self.__dict__.update(now)
+        self.report.facts.pop("refinement_steps", None)
         self.report.facts.update(self._core.facts())
         return spread
 
@@ -180,24 +186,22 @@ class IldlFactor(Preconditioner):
 
     def _checked(self, columns, x, solve):
         if self.is_complete and columns.shape[1]:
-            if self._is_inaccurate is not False and self.storage == np.float64:
+            if self.storage == np.float64:
                 x = self._refined(columns, x, solve)
             if self._core.inertia[2]:
                 self._tell_of_range(*self._residual.scaled(x, columns))
         return x
 
     def _refined(self, columns, x, solve):
-        """The first solution of a factor tells whether all of them have to be corrected: rows of A may differ by decades, and pivots
-        are chosen in the scaled matrix."""
+        """Each solution is measured, by a product with A: one that is good says nothing of the next, which may have weight in other
+        rows. Rows of A may differ by decades, and pivots are chosen in the scaled matrix."""
         found = refine(self._residual, columns, x, solve, ENOUGH, TARGET, STEPS)
-        if columns.any():
-            self._is_inaccurate = found.steps > 0 or found.error > ENOUGH
         self.report.facts["refinement_steps"] = found.steps
         return found.x
 
     def _tell_of_range(self, B, X, R):
         """Of the scaled system, whose entries are at most 1: rounding leaves residuals that are small beside its solution."""
-        left, own, x = (device.to_host(device.xp().linalg.norm(v, axis=0)) if self.on_device else lengths(v) for v in (R, B, X))
+        left, own, x = map(device_lengths if self.on_device else lengths, (R, B, X))
         if (left > OUTSIDE * own + ROUNDING * np.finfo(self.storage).eps * x).any():
             warn("b is not in the range of the singular matrix (K.inertia counts its zero eigenvalues): x leaves a residual",
                  MeshsolveWarning)
@@ -272,7 +276,8 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
     matched, rows = matching_and_order(M, pairs, ordering if counted and analysed is None else None, report, threads)
     if analysed is not None:
         rows, analysed.matrix_pattern = analysed.ordering, Csr(M.n, M.indptr, M.indices)        # without the tree of that factor
-        report.merge(analysed.report)
+        if counted:
+            report.merge(analysed.report)
     report.facts["structural_rank"] = matched.rank
     core = None
     if counted:

@@ -16,10 +16,11 @@ void bind_complete(nb::module_& m, const char* name) {
   using Factor = ildl::Complete<T>;
   nb::class_<Factor>(m, name)
       .def("__init__", [](Factor* self, std::shared_ptr<fronts::AssemblyTree> tree, std::pair<double, double> rule,
-                         std::pair<double, double> careful_rule, bool careful) {
-        new (self) Factor(std::move(tree), {rule.first, rule.second}, {careful_rule.first, careful_rule.second}, careful);
-      }, "tree"_a, "rule"_a, "careful_rule"_a, "careful"_a)
-      .def_prop_ro("careful", [](const Factor& f) { return f.careful(); })
+                         std::pair<double, double> careful_rule, int care) {
+        new (self) Factor(std::move(tree), {rule.first, rule.second}, {careful_rule.first, careful_rule.second}, care);
+      }, "tree"_a, "rule"_a, "careful_rule"_a, "care"_a)
+      .def_prop_ro("care", [](const Factor& f) { return f.care(); })
+      .def_prop_ro("changes", [](const Factor& f) { return f.changes(); })
       .def("factor", [](Factor& f, In<double> data, int threads) {
         Released free;
         return f.factor(data.data(), threads);

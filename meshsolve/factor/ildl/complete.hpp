@@ -45,9 +45,10 @@ struct FrontState {
 template <class T>
 class Complete {
  public:
-  // rules: of the scaled matrix, whose largest entry is 1; the careful one is for matrices that turn out to be singular, or `careful`.
-  Complete(std::shared_ptr<const fronts::AssemblyTree> tree, const LdlRule& rule, const LdlRule& careful_rule, bool careful)
-      : tree_(std::move(tree)), rule_(rule), careful_rule_(careful_rule), careful_(careful),
+  // rules: of the scaled matrix, whose largest entry is 1. care: 0, or 1 and 2 for pivots chosen by the threshold of the careful rule,
+  // with 2 for its size of zero as well; a factor with tiny pivots makes it 1, one with zero pivots 2.
+  Complete(std::shared_ptr<const fronts::AssemblyTree> tree, const LdlRule& rule, const LdlRule& careful_rule, int care)
+      : tree_(std::move(tree)), rule_(rule), careful_rule_(careful_rule), care_(care),
         panel_ptr_(fronts::places(*tree_, [&](int32_t s) { return tree_->pivots(s) * fronts::leading_dimension(tree_->height(s)); })) {}
 
   // Factors the matrix with values Ax (scaled, both triangles). Returns -1, or the new number of a column that elimination made
@@ -63,18 +64,20 @@ class Complete {
   int64_t delayed() const;                // columns handed up, counted at each front they leave
   int64_t pairs() const;                  // 2x2 pivots
   int64_t nbytes() const;
-  bool careful() const { return careful_; }                           // whether all factors are made so from now on
+  int care() const { return care_; }                                  // with which all factors are made from now on
+  int64_t changes() const { return values_.changes(); }               // how often this has become the factor of another matrix
   int64_t panel_scalars() const { return panel_ptr_.back(); }         // as long as no column is delayed
 
  private:
   struct Worker;
   int32_t run(const T* values, int threads);
   void open(int32_t s);
-  bool is_doubtful() const;
+  int care_asked_for() const;
+  LdlRule chosen_rule() const;
 
   std::shared_ptr<const fronts::AssemblyTree> tree_;
   const LdlRule rule_, careful_rule_;
-  bool careful_;
+  int care_;
   const std::vector<int64_t> panel_ptr_;  // (fronts + 1)
   Buffer<T> panels_;                      // of fronts without delayed columns, column-major, leading_dimension(height)
   std::vector<int32_t> names_;            // (n) of fronts without delayed columns

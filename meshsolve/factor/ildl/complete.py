@@ -14,7 +14,7 @@ from meshsolve.memory import ensure_memory
 
 # Pivots keep the entries of L below 1 / threshold. A column of the scaled matrix (entries of modulus 1 at most) of which elimination
 # has left less than tiny is zero: what rounding leaves of it. Where there are such columns, because the pattern says so or a factor
-# has a pivot that may be one, pivots are chosen with more care, so that rounding stays small, and more is put down to it.
+# has zero pivots, pivots are chosen with more care, so that rounding stays small, and more is put down to it.
 RULE = {"d": (0.01, 1e-11), "f": (0.01, 1e-6)}                              # (threshold, tiny), LdlRule in native/dense_ldl.hpp
 CAREFUL_RULE = {"d": (0.1, 1e-10), "f": (0.1, 1e-5)}
 
@@ -28,7 +28,7 @@ class CompletePlan:
 
     def __init__(self, matrix, pairs, ordering, threads, analysed=None):
         self.matrix, self.ordering = Csr(matrix.n, matrix.indptr, matrix.indices), ordering
-        self.deficient = pairs.rank < matrix.n
+        self.care = 2 if pairs.rank < matrix.n else 0               # with which pivots are chosen, see complete.hpp
         self.symbolic = _analysis(matrix, pairs, ordering, threads) if analysed is None else analysed
         self.likely_flops = self.flops
 
@@ -59,23 +59,27 @@ class CompleteCore:
 
     def __init__(self, plan, dtype, threads):
         self.plan, self.threads, self.dtype = plan, threads, np.dtype(dtype)
-        self._prepare(plan.deficient)
+        self._prepare(plan.care)
 
-    def _prepare(self, careful):
+    def _prepare(self, care):
         tree = self.plan.tree(self.threads)
         self.tree_bytes = tree.nbytes
         self.native = (_core.IldlCompleteDouble if self.dtype == np.float64 else _core.IldlCompleteSingle)(
-            tree, RULE[self.dtype.char], CAREFUL_RULE[self.dtype.char], careful)
+            tree, RULE[self.dtype.char], CAREFUL_RULE[self.dtype.char], care)
         needed = self.dtype.itemsize * (self.native.panel_scalars + tree.work_scalars(self.threads))
         ensure_memory(needed, f"the complete factor ({self.plan.nnz:,} nonzeros)")
 
     def __getstate__(self):
-        return {name: value for name, value in self.__dict__.items() if name != "native"} | {"careful": self.native.careful}
+        return {name: value for name, value in self.__dict__.items() if name != "native"} | {"care": self.native.care}
 
     def __setstate__(self, state):
-        careful = state.pop("careful")
-        self.__dict__.update(state)
-        self._prepare(careful)
+        self.__dict__.update({name: value for name, value in state.items() if name != "care"})
+        self._prepare(state["care"])
+
+    @property
+    def changes(self):
+        """Another one after each matrix that this has become the factor of."""
+        return self.native.changes
 
     def factor(self, scaled, scale):
         """Factor the matrix with these values, which have been scaled."""

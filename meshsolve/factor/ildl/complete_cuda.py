@@ -28,26 +28,34 @@ class DeviceCompleteCore:
 
     def __init__(self, plan, dtype):
         self.plan, self.dtype = plan, np.dtype(dtype)
-        self._prepare(plan.deficient)
+        self._prepare(plan.care)
 
-    def _prepare(self, careful):
+    def _prepare(self, care):
         rules = RULE[self.dtype.char], CAREFUL_RULE[self.dtype.char]
         with device.errors("the complete factor"):
-            self.native = DeviceComplete(Tree(self.plan.symbolic, self.plan.matrix), self.dtype, *rules, careful)
+            self.native = DeviceComplete(Tree(self.plan.symbolic, self.plan.matrix), self.dtype, *rules, care)
 
     def __getstate__(self):
-        return {"plan": self.plan, "dtype": self.dtype, "careful": self.native.careful}
+        return {"plan": self.plan, "dtype": self.dtype, "care": self.native.care}
 
     def __setstate__(self, state):
         self.plan, self.dtype = state["plan"], state["dtype"]
-        self._prepare(state["careful"])
+        self._prepare(state["care"])
+
+    @property
+    def changes(self):
+        """Another one after each matrix that this has become the factor of."""
+        return self.native.changes
 
     def factor(self, scaled, scale):
         """Factor the matrix with these values, which have been scaled; both lie on the host."""
         with device.errors("the complete factor"):
-            failed = self.native.factor(device.to_device(scaled))
-            if failed < 0:
-                self._scale, self._own = device.to_device(scale[self.plan.symbolic.perm]), device.to_device(scale[:, None])
+            scales, before = (device.to_device(scale[self.plan.symbolic.perm]), device.to_device(scale[:, None])), self.changes
+            try:
+                failed = self.native.factor(device.to_device(scaled))
+            finally:
+                if self.changes != before:
+                    self._scale, self._own = scales
         for found in ("_diagonal", "inertia", "nnz"):
             self.__dict__.pop(found, None)
         if failed >= 0:

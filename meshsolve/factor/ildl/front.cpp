@@ -192,6 +192,7 @@ int32_t Complete<T>::run(const T* values, int threads) {
   const fronts::Schedule& plan = *kept;
   UpdateBlocks<T> blocks(tree, plan, threads, fronts::lower_triangles, blocks_);
   std::vector<Worker> workers(threads);
+  const LdlRule rule = chosen_rule();
   interrupt::begin(tree.count());
   return fronts::bottom_up(tree, plan, threads, blocks, [&](int32_t s, T* update, int id, int inside) {
     values_.written();
@@ -215,7 +216,7 @@ int32_t Complete<T>::run(const T* values, int threads) {
       if (state_[c].delayed()) add_delayed(state_[c], base, to, f);
       base += state_[c].delayed();
     }
-    const int32_t failed = eliminate(f, tree.parent(s) < 0, careful_ ? careful_rule_ : rule_, worker);
+    const int32_t failed = eliminate(f, tree.parent(s) < 0, rule, worker);
     for (int32_t q = tree.child_ptr[s]; failed < 0 && q < tree.child_ptr[s + 1]; ++q) {
       const int32_t c = tree.child[q];
       const int32_t* const to = rows_of_child(tree, c, shift, worker.to);
@@ -237,31 +238,40 @@ int32_t Complete<T>::factor(const double* Ax, int threads) {
   }
   return values_.factor(*tree_, Ax, threads, [&](const T* values) {
     const int32_t failed = run(values, threads);
-    if (failed >= 0 || careful_ || !is_doubtful()) return failed;
-    careful_ = true;
+    const int before = care_, asked = failed < 0 && before == 0 ? care_asked_for() : before;
+    if (asked == before) return failed;
     try {
-      const int32_t failed_again = run(values, threads);
-      careful_ = failed_again < 0;
-      return failed_again;
+      care_ = asked;
+      if (run(values, threads) < 0) return -1;
+      care_ = before;
+      return run(values, threads);
     } catch (...) {
-      careful_ = false;
+      care_ = before;
       throw;
     }
   });
 }
 
-// Whether a pivot is zero, or may be what rounding has left of zero.
+// By what the pivots are: some are zero, or may be what rounding has left of zero.
 template <class T>
-bool Complete<T>::is_doubtful() const {
+int Complete<T>::care_asked_for() const {
   const T least = static_cast<T>(doubtful * rule_.tiny);
+  int care = 0;
   for (const FrontState<T>& f : state_)
     for (int64_t j = 0; j < f.pivots; ++j) {
       if (f.e[j] != T(0))
         ++j;                                     // a pair is tested for cancellation when it is chosen
+      else if (f.d[j] == T(0))
+        return 2;
       else if (!(std::abs(f.d[j]) >= least))
-        return true;
+        care = 1;
     }
-  return false;
+  return care;
+}
+
+template <class T>
+LdlRule Complete<T>::chosen_rule() const {
+  return {(care_ > 0 ? careful_rule_ : rule_).threshold, (care_ > 1 ? careful_rule_ : rule_).tiny};
 }
 
 template int32_t Complete<double>::factor(const double*, int);

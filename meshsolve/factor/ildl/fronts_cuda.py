@@ -144,13 +144,13 @@ class DeviceComplete:
     rule, careful_rule : (float, float)
         Threshold of pivots, and what a column of the scaled matrix lies below that gets a zero pivot; the same for matrices that turn
         out to be singular.
-    careful : bool
-        All factors are made by the second rule.
+    care : int
+        0, or 1 for the threshold of the second rule, or 2 for all of it, see complete.hpp.
     """
 
-    def __init__(self, tree, dtype, rule, careful_rule, careful):
+    def __init__(self, tree, dtype, rule, careful_rule, care):
         xp = device.xp()
-        self.tree, self.dtype, self.careful = tree, np.dtype(dtype), careful
+        self.tree, self.dtype, self.care, self.changes = tree, np.dtype(dtype), care, 0
         self._rules = tuple(map(np.float64, rule)), tuple(map(np.float64, careful_rule))
         self._suffix = "f64" if self.dtype == np.float64 else "f32"
         self._panels, self._updates = xp.empty(tree.panel_scalars, dtype), xp.empty(tree.update_scalars, dtype)
@@ -175,36 +175,45 @@ class DeviceComplete:
         """
         try:
             failed = self._run(data)
-        except Exception:
+        except BaseException:                               # Ctrl-C as well
             if self._data is not None:
                 self._run(self._data)
             raise
         if failed < 0:
-            self._data = data
+            self._data, self.changes = data, self.changes + 1
         elif self._data is not None:
             self._run(self._data)
         return failed
 
     def _run(self, data):
-        failed = self._run_once(data)
-        if failed >= 0 or self.careful or not self._is_doubtful():
+        failed, before = self._run_once(data), self.care
+        asked = self._care_asked_for() if failed < 0 and before == 0 else before
+        if asked == before:
             return failed
-        self.careful, done = True, False
         try:
-            failed = self._run_once(data)
-            done = failed < 0
-        finally:
-            self.careful = done
-        return failed
+            self.care = asked
+            if self._run_once(data) < 0:
+                return -1
+            self.care = before
+            return self._run_once(data)
+        except BaseException:
+            self.care = before
+            raise
 
-    def _is_doubtful(self):
-        """Whether a pivot is zero, or may be what rounding has left of zero."""
+    def _care_asked_for(self):
+        """By what the pivots are: 2 where some are zero, 1 where some may be what rounding has left of zero, else 0."""
         xp, begin, count = device.xp(), self._places[:, 2], len(self._d)
         changes = tally(begin, count + 1) - tally(begin + self._pivots, count + 1)
         in_pair = self._e != 0
         in_pair[1:] |= self._e[:-1] != 0
+        alone, size = (xp.cumsum(changes)[:count] > 0) & ~in_pair, abs(self._d)
         least = DOUBTFUL * self._rules[0][1]
-        return bool(((xp.cumsum(changes)[:count] > 0) & ~in_pair & ~(abs(self._d) >= least)).any())
+        zero, tiny = device.to_host(xp.stack([(alone & (size == 0)).any(), (alone & ~(size >= least)).any()]))
+        return 2 if zero else 1 if tiny else 0
+
+    @property
+    def _rule(self):
+        return self._rules[self.care > 0][0], self._rules[self.care > 1][1]
 
     def _run_once(self, data):
         xp, tree = device.xp(), self.tree
@@ -256,7 +265,7 @@ class DeviceComplete:
             groups = batch.threads // 32 if batch.per_warp else 1
             self._launch(K, "k_factor", -(-batch.count // groups), batch.threads, groups * batch.capacity * size,
                          (np.int32(batch.per_warp), batch.fronts, np.int32(batch.count), np.int32(batch.capacity), root, *tree,
-                          *self._rules[self.careful]))
+                          *self._rule))
         self._launch(K, "k_assemble", len(plan.tiles) // 2, 256, 0, (plan.tiles, *tree))
         for wide in plan.wide:
             order = device.xp().empty(BLOCK_COLUMNS * len(wide.columns), np.int32)
@@ -284,7 +293,7 @@ class DeviceComplete:
         columns, number = int(wide.columns[0]), np.int32(step)
         room = min(BLOCK_COLUMNS * wide.height, (device.shared_limit() - STATIC) // self.dtype.itemsize)
         self._launch(K, "k_panel", count, PANEL_THREADS, room * self.dtype.itemsize,
-                     (wide.fronts, self._progress, order, number, root, np.int32(room), *tree, *self._rules[self.careful]))
+                     (wide.fronts, self._progress, order, number, root, np.int32(room), *tree, *self._rule))
         done, behind = min(columns, BLOCK_COLUMNS * (step - 1)), BLOCK_COLUMNS * step
         self._launch(K, "k_permute", (-(-done // PERMUTED), count), 256, 0, (wide.fronts, self._progress, order, number, *tree))
         self._subtract(wide.fronts, count, (wide.height - behind, columns - behind), step, 0, tree)

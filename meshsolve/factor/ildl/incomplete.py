@@ -194,6 +194,11 @@ class IncompleteCore:
         inverse = (_core.IldlInverseDouble if c.dtype == np.float64 else _core.IldlInverseSingle)(made, row, scale, self.threads)
         self._made, self._row, self._inverse = made, row, inverse             # together, once nothing can fail any more
 
+    @property
+    def changes(self):
+        """Another one after each matrix that this has become the factor of."""
+        return getattr(self, "_made", None)
+
     def solve(self, scale, columns, out):
         """out := S (L D L^T)^-1 S columns."""
         self._inverse.solve(columns, out, self.threads)

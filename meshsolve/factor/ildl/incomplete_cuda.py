@@ -51,6 +51,11 @@ class DeviceCore:
         self._columns, self._inverse = columns, inverse
         self._d, self._e = device.to_host(columns.d), device.to_host(columns.e)
 
+    @property
+    def changes(self):
+        """Another one after each matrix that this has become the factor of."""
+        return getattr(self, "_inverse", None)
+
     def apply_device(self, block):
         """S (L D L^T)^-1 S block for a C contiguous (n, k) float64 block on the device; a new one."""
         return self._inverse.apply(block)

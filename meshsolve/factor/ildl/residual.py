@@ -30,7 +30,7 @@ class Residual:
 
     def __getstate__(self):
         """Without what is on the GPU."""
-        return {name: value for name, value in self.__dict__.items() if name != "_arrays"}
+        return {name: value for name, value in dict(self.__dict__).items() if name != "_arrays"}      # threads may add to it
 
     def scaled(self, x, b):
         """(S b, S^-1 x, S (b - A x)) of (n, k) arrays: of the system whose entries are at most about 1."""

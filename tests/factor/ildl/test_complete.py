@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from saddles import dependent, eigenvalue_signs, rank_deficient, regular, spoiled, symmetric
 
 import meshsolve as ms
-from meshsolve.factor.ildl.residual import Residual
 
 pytestmark = pytest.mark.native
 REGULAR = regular()
@@ -74,16 +73,40 @@ def test_solutions_are_refined_where_rows_differ_by_decades():
     assert error(K.solve(b), b) < 1e-15
 
 
-def test_good_factors_are_measured_once(monkeypatch):
-    A = ms.datasets.stokes(12)
-    K, measured, leftover = ms.ildl(A, fill_level=None), [], Residual._leftover
-    monkeypatch.setattr(Residual, "_leftover", lambda self, *args: measured.append(1) or leftover(self, *args))
-    b = A @ np.ones(A.shape[0])
-    K.solve(0 * b)                                            # of which nothing is learnt
-    x, times = K.solve(b), len(measured)
-    assert times > 0 and np.array_equal(K.solve(b), x) and len(measured) == times
-    K.refactor(2 * A)
-    assert np.allclose(K.solve(b), x / 2) and len(measured) > times
+def test_a_right_hand_side_that_is_easy_says_nothing_of_the_next():
+    A = decades()
+    K, unit = ms.ildl(A, fill_level=None), np.eye(A.shape[0])[0]
+    b = A @ np.random.default_rng(0).standard_normal(A.shape[0])
+    expected = K.solve(b)
+    for easy in (unit, 0 * unit):
+        K.refactor(A)
+        K.solve(easy)
+        assert np.array_equal(K.solve(b), expected)
+
+
+def test_a_regular_matrix_with_a_small_pivot_is_not_called_singular():
+    A = np.array([[1.0, 1, 0], [1, 1 + 5e-11, 0], [0, 0, -1]])
+    K = ms.ildl(A, fill_level=None)
+    assert K.inertia == (2, 1, 0) and np.allclose(A @ K.solve([1.0, 2, 3]), [1, 2, 3], rtol=1e-5)
+    assert ms.factorized(A).inertia == (2, 1, 0)
+
+
+def test_ctrl_c_when_the_factor_is_made_leaves_nothing_mixed(monkeypatch):
+    A, rng = decades(), np.random.default_rng(0)
+    B = sp.csr_array(A.multiply(np.outer(10.0 ** rng.integers(-3, 4, A.shape[0]), np.ones(A.shape[0]))))
+    B = sp.csr_array(B + B.T)
+    K, b = ms.ildl(A, fill_level=None), rng.standard_normal(A.shape[0])
+    factor = type(K._core).factor
+
+    def interrupted(core, scaled, scale):
+        factor(core, scaled, scale)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(type(K._core), "factor", interrupted)
+        K.refactor(B)
+    x = K.solve(b)
+    assert np.array_equal(pickle.loads(pickle.dumps(K)).solve(b), x) and np.array_equal(K.refactor(B).solve(b), x)
 
 
 @pytest.mark.parametrize("name", REGULAR)
@@ -368,7 +391,7 @@ b = np.arange(1.0 * A.shape[0])
 K = ms.ildl(A, fill_level=None, threads=1)
 x = K.solve(b)
 for k in range(40):
-    K._core._prepare(False)
+    K._core._prepare(0)
     starve(64, 1 << 40, k)
     try:
         K._core.factor(K._scaled, K.scale)
