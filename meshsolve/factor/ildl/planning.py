@@ -3,7 +3,7 @@
 Pairs cost fill. Most rows with a small diagonal entry are filled by an earlier neighbour and then have a pivot of their own. One
 that has not is handed up to the front of the first neighbour that comes later, which costs little: its column lies within that
 of the neighbour. It goes on from front to front only where that has no pivot either, so pairs of two such rows, found in the
-order of the single rows, are what a factor has to plan for, and only where they are more than a few. Rows that the matching
+order of the single rows, are what a factor has to plan for, where most rows without a pivot are in them. Rows that the matching
 leaves out wait for all their neighbours: where they depend on others, elimination tells them from rounding only then.
 
 Orderings are what an analysis spends its time on, so there are as few as a good factor allows: one of the rows, mostly. It serves
@@ -29,7 +29,8 @@ from meshsolve.factor.matching import symmetric_pairs, weak_rows
 from meshsolve.report import telling
 
 NEARLY_ALL = 0.9                # of the rows are in pairs: only the graph of the pairs is ordered
-MANY = 0.3                      # more are: there are pairs at all, and their graph is ordered beside the rows,
+FEW = 0.05                      # ... are, or fewer: none is planned for
+MOST = 0.75                     # of the rows without a pivot are in pairs of two such rows: their graph is ordered beside the rows,
 HOPELESS = 4                    # unless the factor takes so many times as many operations as it may
 MOSTLY_ZERO = 0.6               # of the diagonal: pairs are likely to be the rule
 LARGE = 10_000                  # rows from which a matching takes longer than a thread to start
@@ -150,7 +151,7 @@ def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf, rows
     chosen = _order_of_rows(M, ordering, report, threads) if rows is None else rows
     weak = _weak(M, matched, chosen.perm)
     pairs = matched.where(weak)
-    if pairs.share <= MANY:
+    if pairs.share <= max(FEW, MOST * weak.mean()):
         plan = _analysed(M, matched, matched.where(False), chosen, report, threads, analysed)
         plan.likely_flops *= (1 + weak.mean()) ** 2         # rows handed up lengthen the columns where they come to
         return plan
@@ -164,7 +165,7 @@ def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf, rows
 
 def _weak(M, matched, perm):
     """Rows without a pivot of their own in an order of the rows, as (n,) bool; none where there are few pairs in any order."""
-    return weak_rows(M, matched.scale, perm) if matched.share > MANY else np.zeros(M.n, bool)
+    return weak_rows(M, matched.scale, perm) if matched.share > FEW else np.zeros(M.n, bool)
 
 
 def _analysed(M, matched, pairs, chosen, report, threads, analysed=None):
