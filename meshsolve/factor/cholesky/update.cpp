@@ -28,6 +28,8 @@ using Columns = PermutedColumns;
 template <class T>
 constexpr double smallest_left = 64 * static_cast<double>(std::numeric_limits<T>::epsilon());      // of 1, by a downdate
 
+constexpr double many_products = 4e6;        // take longer to add up than a copy of the values does
+
 int32_t front_of(const AssemblyTree& tree, int32_t column) {
   const auto& first = tree.supernodes().first;
   return static_cast<int32_t>(std::upper_bound(first.begin(), first.end(), column) - first.begin()) - 1;
@@ -309,11 +311,16 @@ int32_t Factor<T>::update(const SparseColumns& given, bool down, int threads) {
   values_.require_factor();
   const Columns C = permuted(*tree_, given);
   Products products(*tree_, C);
-  const auto add = [&](T* values) {                                  // cannot fail any more
-    for (int64_t q = 0; q < C.count(); ++q)
+  double count = 0;
+  for (int64_t q = 0; q < C.count(); ++q) count += static_cast<double>(C.end(q) - C.begin(q)) * (C.end(q) - C.begin(q)) / 2;
+  const bool takes_long = count > many_products;
+  const auto add = [&](T* values) {
+    for (int64_t q = 0; q < C.count(); ++q) {
+      if (takes_long) interrupt::poll();
       products.each(q, [&](int64_t p, double x) { values[p] += static_cast<T>(down ? -x : x); });
+    }
   };
-  return values_.change([&] { return rotate_in(C, down); }, add, [&](const T* values) { return run(values, threads); });
+  return values_.change([&] { return rotate_in(C, down); }, add, takes_long, [&](const T* values) { return run(values, threads); });
 }
 
 template std::pair<int32_t, int32_t> Factor<double>::outside(const SparseColumns&) const;

@@ -3,6 +3,7 @@
 // It works in memory that is there already, but for some small blocks. Where the system has none left even for these, the
 // factor is lost, and says so when it is used. So it is where updates in place have left values that have no factor in rounding.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <new>
@@ -55,10 +56,16 @@ class MatrixValues {
     return failed;
   }
 
-  // Changes the factor in place: rotate() returns -1, and edit(values), which throws nothing, brings these up to date; or it returns a
-  // number or throws, and numeric() makes the factor of the values before once more, if it has said written().
+  // Changes the factor in place: rotate() returns -1, and edit(values) brings these up to date; or it returns a number or throws, and
+  // numeric() makes the factor of the values before once more, if it has said written(). Where the edit takes long, a copy is edited
+  // beforehand, so that it may throw; else it may not.
   template <class Rotate, class Edit, class Numeric>
-  int32_t change(const Rotate& rotate, const Edit& edit, const Numeric& numeric) {
+  int32_t change(const Rotate& rotate, const Edit& edit, bool takes_long, const Numeric& numeric) {
+    if (takes_long) {
+      if (!next_.data()) next_ = Buffer<T>(held_.size());
+      std::copy_n(held_.data(), held_.size(), next_.data());
+      edit(next_.data());
+    }
     written_ = false;
     int32_t failed = -1;
     try {
@@ -68,7 +75,10 @@ class MatrixValues {
       throw;
     }
     if (failed < 0) {
-      edit(held_.data());
+      if (takes_long)
+        std::swap(held_, next_);
+      else
+        edit(held_.data());
       ++changes_;
     } else {
       restore(numeric);
