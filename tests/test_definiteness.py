@@ -6,9 +6,10 @@ import scipy.sparse as sp
 
 import meshsolve as ms
 from meshsolve import _core
-from meshsolve.api.definite import is_surely_indefinite
+from meshsolve.api.definite import analyzed, is_surely_indefinite
 from meshsolve.arrays import as_symmetric
 from meshsolve.factor.cholesky import CholeskyFactor
+from meshsolve.factor.ildl import ildl
 
 GRID = sp.csr_array(ms.datasets.grid2d(12, 9))
 N = GRID.shape[0]
@@ -75,3 +76,13 @@ def test_what_was_analysed_for_cholesky_serves_ldl(monkeypatch, threads):
     x, info = ms.solve(A, b, threads=threads)
     assert info.method == "ildl" and info.converged and counts == {"minimum_degree": 2, "analyze": 2}
     assert np.allclose(A @ x, b) and np.allclose(A @ F(b), b)
+
+
+def test_the_time_of_an_analysis_is_told_once():
+    """Escalation takes it over for the factor that it begins with and for the complete one: its seconds counted twice."""
+    M = as_symmetric(late())
+    sym = analyzed(M, "auto", 0, 1)
+    spent = sym.report.seconds["order"]
+    first, skipped, last = (ildl(M, analysed=sym, fill_level=level) for level in ("auto", 4, None))
+    assert first.report.seconds["order"] == spent and "order" not in last.report.seconds and last.is_complete
+    assert not skipped.report.facts["flops"] and np.array_equal(first.L.data, last.L.data)

@@ -278,6 +278,7 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
         rows, analysed.matrix_pattern = analysed.ordering, Csr(M.n, M.indptr, M.indices)        # without the tree of that factor
         if counted:
             report.merge(analysed.report)
+            analysed.report.seconds = {}                    # told once, though several factors may take it over
     report.facts["structural_rank"] = matched.rank
     core = None
     if counted:

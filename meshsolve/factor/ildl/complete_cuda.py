@@ -56,8 +56,8 @@ class DeviceCompleteCore:
             finally:
                 if self.changes != before:
                     self._scale, self._own = scales
-        for found in ("_diagonal", "inertia", "nnz"):
-            self.__dict__.pop(found, None)
+                    for found in ("_diagonal", "inertia", "nnz"):
+                        self.__dict__.pop(found, None)
         if failed >= 0:
             raise overflow(int(self.plan.symbolic.perm[failed]))
 
