@@ -4,6 +4,7 @@
 // So they are made one by one and never left to be made when they are touched, and the first slow one is the last for a while.
 #include "buffer.hpp"
 
+#include "interrupt.hpp"
 #include "parallel.hpp"
 #include "poison.hpp"
 
@@ -135,6 +136,8 @@ void keep_free_memory(size_t) {}
 #if defined(__linux__) && !defined(__SANITIZE_ADDRESS__)       // which looks after blocks of the C library alone
 namespace {
 size_t whole_pages(size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+
+constexpr int64_t given_back = int64_t{8} << 20;               // bytes at a time
 }  // namespace
 
 void* mapped_block(size_t bytes) {
@@ -150,10 +153,20 @@ void* mapped_block(size_t bytes) {
   return data;
 }
 
-void unmap_block(void* data, size_t bytes) { munmap(data, whole_pages(bytes)); }
+// Most of the time goes into the pages, which several threads may give back.
+void unmap_block(void* data, size_t bytes, int threads) noexcept {
+  const interrupt::Undisturbed undisturbed;
+  try {
+    for_range(threads, static_cast<int64_t>(bytes), given_back, [&](int64_t from, int64_t to, int) {
+      if (to - from < static_cast<int64_t>(bytes)) madvise(static_cast<char*>(data) + from, to - from, MADV_DONTNEED);
+    });
+  } catch (...) {                                             // no memory for a thread: munmap does it all
+  }
+  munmap(data, whole_pages(bytes));
+}
 #else
 void* mapped_block(size_t bytes) { return aligned_block(4096, (bytes + 4095) / 4096 * 4096); }
-void unmap_block(void* data, size_t) { free_block(data); }
+void unmap_block(void* data, size_t, int) noexcept { free_block(data); }
 #endif
 
 void return_free_memory() {

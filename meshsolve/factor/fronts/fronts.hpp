@@ -76,6 +76,13 @@ std::vector<int64_t> places(const AssemblyTree& tree, Scalars&& scalars) {
   return ptr;
 }
 
+template <class Scalars>
+int64_t sum(const AssemblyTree& tree, Scalars&& scalars) {
+  int64_t all = 0;
+  for (int32_t s = 0; s < tree.count(); ++s) all += scalars(s);
+  return all;
+}
+
 // Memory for a factor. Where it is not taken from what ordering and analysis worked in, that goes back to the system first.
 template <class T>
 Buffer<T> panels(int64_t scalars, int threads) {

@@ -1,13 +1,13 @@
 // Complete L D L^T factorization of a symmetric indefinite matrix on an assembly tree: pivots of one and two rows are chosen
 // inside each front, and a column without an acceptable pivot is handed up to the parent front (delayed).
 // Sources: Duff and Reid 1983 (multifrontal with 1x1 and 2x2 pivots); Hogg, Ovtchinnikov, Scott 2016 (threshold tests).
-// Fronts without delayed columns lie where the tree has planned them; the others have memory of their own.
 #pragma once
 #include <memory>
 #include <vector>
 
 #include "factor/fronts/columns.hpp"
 #include "factor/fronts/values.hpp"
+#include "native/arena.hpp"
 #include "native/dense_ldl.hpp"
 #include "native/strided.hpp"
 
@@ -27,18 +27,13 @@ struct Extracted {
 };
 
 // One front after its elimination: `columns` = pivots, then delayed columns; `rows` below them come from the tree. There may be
-// as many as rows of the matrix: what few of them need lies elsewhere.
+// as many as rows of the matrix.
 template <class T>
 struct FrontState {
-  struct Memory {
-    Buffer<T> panel, d;
-    std::vector<int32_t> name;
-  };
   int64_t columns = 0, pivots = 0, height = 0, ld = 0;
   T* panel = nullptr;
   int32_t* name = nullptr;                // (columns) new number of each column
   T *d = nullptr, *e = nullptr;           // (columns) D: its diagonal, and below it (0: none)
-  std::unique_ptr<Memory> own;            // where columns were handed up to this front
   int64_t delayed() const { return columns - pivots; }
 };
 
@@ -49,7 +44,7 @@ class Complete {
   // with 2 for its size of zero as well; a factor with tiny pivots makes it 1, one with zero pivots 2.
   Complete(std::shared_ptr<const fronts::AssemblyTree> tree, const LdlRule& rule, const LdlRule& careful_rule, int care)
       : tree_(std::move(tree)), rule_(rule), careful_rule_(careful_rule), care_(care),
-        panel_ptr_(fronts::places(*tree_, [&](int32_t s) { return tree_->pivots(s) * fronts::leading_dimension(tree_->height(s)); })) {}
+        panel_scalars_(fronts::sum(*tree_, [&](int32_t s) { return tree_->pivots(s) * fronts::leading_dimension(tree_->height(s)); })) {}
 
   // Factors the matrix with values Ax (scaled, both triangles). Returns -1, or the new number of a column that elimination made
   // not finite; then an earlier factor is restored.
@@ -66,22 +61,20 @@ class Complete {
   int64_t nbytes() const;
   int care() const { return care_; }                                  // with which all factors are made from now on
   int64_t changes() const { return values_.changes(); }               // how often this has become the factor of another matrix
-  int64_t panel_scalars() const { return panel_ptr_.back(); }         // as long as no column is delayed
+  int64_t panel_scalars() const { return panel_scalars_; }            // as long as no column is delayed
 
  private:
   struct Worker;
   int32_t run(const T* values, int threads);
-  void open(int32_t s);
+  void open(int32_t s, int worker, int threads);
   int care_asked_for() const;
   LdlRule chosen_rule() const;
 
   std::shared_ptr<const fronts::AssemblyTree> tree_;
   const LdlRule rule_, careful_rule_;
   int care_;
-  const std::vector<int64_t> panel_ptr_;  // (fronts + 1)
-  Buffer<T> panels_;                      // of fronts without delayed columns, column-major, leading_dimension(height)
-  std::vector<int32_t> names_;            // (n) of fronts without delayed columns
-  Buffer<T> d_, e_;                       // (n) of the same
+  const int64_t panel_scalars_;
+  Arena memory_;                          // of fronts: panel, column-major, leading_dimension(height); D, and names of columns
   std::vector<FrontState<T>> state_;
   fronts::MatrixValues<T> values_;
   mutable fronts::BlockMemory<T> blocks_;           // of the numeric phase; the first of several solves works in them

@@ -90,10 +90,8 @@ int64_t Complete<T>::pairs() const {
 
 template <class T>
 int64_t Complete<T>::nbytes() const {
-  int64_t scalars = panels_.size() + d_.size() + e_.size() + values_.scalars() + blocks_.scalars();
-  for (const FrontState<T>& f : state_)
-    if (f.own) scalars += f.own->panel.size() + f.own->d.size();
-  return scalars * static_cast<int64_t>(sizeof(T)) + static_cast<int64_t>(sizeof(int32_t)) * tree_->n();
+  return memory_.nbytes() + (values_.scalars() + blocks_.scalars()) * static_cast<int64_t>(sizeof(T)) +
+         static_cast<int64_t>(state_.size() * sizeof(FrontState<T>));
 }
 
 template class Complete<double>;

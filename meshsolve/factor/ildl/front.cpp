@@ -19,6 +19,7 @@ using fronts::UpdateBlocks;
 
 constexpr double doubtful = 100;               // times the size of a column that is taken for zero
 constexpr int64_t tile_columns = 128;          // of a wide front
+constexpr size_t least_chunk = size_t{64} << 10, largest_chunk = size_t{32} << 20;      // bytes, of the memory of fronts
 
 }  // namespace
 
@@ -155,9 +156,9 @@ int32_t eliminate(const Front<T>& f, bool root, const LdlRule& rule, Worker& wor
 
 }  // namespace
 
-// Where front s lies: as planned, or in memory of its own where children hand up columns.
+// Columns that children hand up make a front larger than it was planned: it gets its memory when its size is known.
 template <class T>
-void Complete<T>::open(int32_t s) {
+void Complete<T>::open(int32_t s, int worker, int threads) {
   const AssemblyTree& tree = *tree_;
   FrontState<T>& f = state_[s];
   int64_t delayed = 0;
@@ -166,22 +167,10 @@ void Complete<T>::open(int32_t s) {
   f.height = tree.height(s) + delayed;
   f.pivots = 0;
   f.ld = fronts::leading_dimension(f.height);
-  if (delayed == 0) {
-    f.panel = panels_.data() + panel_ptr_[s];
-    f.name = names_.data() + tree.first(s);
-    f.d = d_.data() + tree.first(s);
-    f.e = e_.data() + tree.first(s);
-  } else {
-    const int64_t size = f.ld * f.columns;
-    if (!f.own) f.own = std::make_unique<typename FrontState<T>::Memory>();
-    if (f.own->panel.size() < size) f.own->panel = Buffer<T>(size);
-    if (f.own->d.size() < 2 * f.columns) f.own->d = Buffer<T>(2 * f.columns);
-    f.own->name.resize(f.columns);
-    f.panel = f.own->panel.data();
-    f.name = f.own->name.data();
-    f.d = f.own->d.data();
-    f.e = f.d + f.columns;
-  }
+  f.panel = static_cast<T*>(memory_.take((f.ld + 2) * f.columns * sizeof(T) + f.columns * sizeof(int32_t), worker, threads));
+  f.d = f.panel + f.ld * f.columns;
+  f.e = f.d + f.columns;
+  f.name = reinterpret_cast<int32_t*>(f.e + f.columns);
   for (int64_t j = 0; j < tree.pivots(s); ++j) f.name[j] = tree.first(s) + static_cast<int32_t>(j);
 }
 
@@ -193,10 +182,11 @@ int32_t Complete<T>::run(const T* values, int threads) {
   UpdateBlocks<T> blocks(tree, plan, threads, fronts::lower_triangles, blocks_);
   std::vector<Worker> workers(threads);
   const LdlRule rule = chosen_rule();
+  memory_.reset(threads, std::clamp<size_t>(panel_scalars() * sizeof(T) / threads, least_chunk, largest_chunk));
   interrupt::begin(tree.count());
   return fronts::bottom_up(tree, plan, threads, blocks, [&](int32_t s, T* update, int id, int inside) {
     values_.written();
-    open(s);
+    open(s, id, inside);
     const Front<T> f{state_[s], update, inside};
     std::memset(f.state.panel, 0, sizeof(T) * f.state.ld * f.columns());
     const int64_t own = tree.pivots(s), shift = f.columns() - own;
@@ -228,13 +218,9 @@ int32_t Complete<T>::run(const T* values, int threads) {
 
 template <class T>
 int32_t Complete<T>::factor(const double* Ax, int threads) {
-  if (!panels_.data()) {
-    const int64_t n = tree_->n();
-    names_.resize(n);
-    d_ = Buffer<T>(n);
-    e_ = Buffer<T>(n);
+  if (state_.empty()) {
+    if (panel_scalars() * sizeof(T) >= mapped_from) return_free_memory();
     state_.resize(tree_->count());
-    panels_ = fronts::panels<T>(panel_ptr_.back(), threads);               // last: it tells whether all are there
   }
   return values_.factor(*tree_, Ax, threads, [&](const T* values) {
     const int32_t failed = run(values, threads);

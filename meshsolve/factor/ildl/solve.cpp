@@ -131,11 +131,11 @@ template <class T>
 void Complete<T>::solve(const double* scale, Strided<const double> B, Strided<double> X, int64_t k, int threads) const {
   values_.require_factor();
   const AssemblyTree& tree = *tree_;
-  threads = fronts::threads_worthwhile(panels_.size(), k, threads);
+  threads = fronts::threads_worthwhile(panel_scalars_, k, threads);
   const auto plan = fronts::plan_of(tree, threads);
   auto space = space_.lend();
   space->reserve(tree.n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);
-  const Problem<T> p{tree, *plan, state_, scale, threads, *space, fronts::leaves_cache<T>(panels_.size())};
+  const Problem<T> p{tree, *plan, state_, scale, threads, *space, fronts::leaves_cache<T>(panel_scalars_)};
   interrupt::begin(k);
   fronts::in_blocks(k, [&](auto K, int64_t at) { solve_block<T, K>(p, B.from(at), X.from(at)); });
 }

@@ -356,6 +356,15 @@ def test_small_update_matrices_between_threads_take_little_memory():
     assert np.array_equal(one.L.data, two.L.data)
 
 
+def test_columns_that_are_handed_up_take_the_memory_of_their_front_alone():
+    """Three quarters of the columns lie in fronts that receive some: none of these has a place of its planned size beside its own."""
+    A = ms.datasets.stokes(200)
+    K = ms.ildl(A, fill_level=None, threads=1)
+    assert K.report.facts["delayed"] > 20_000 and K.report.facts["bytes"] < 2.4 * 8 * K.nnz
+    held = K.refactor(A).report.facts["bytes"]                      # with the values of the matrix before
+    assert K.refactor(A).report.facts["bytes"] == held
+
+
 @pytest.mark.parametrize("name, inertia, rank", [("aug3d_kkt.mtx", (3161, 1000, 712), 4161), ("stcqp1_kkt.mtx.gz", (4097, 939, 1113), 5036),
                                                  ("ubh1_kkt.mtx.gz", (18003, 12000, 6), 30003),
                                                  ("hangGlider_2.mtx", (914, 733, 0), 1647),
