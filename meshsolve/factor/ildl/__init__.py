@@ -73,7 +73,7 @@ class IldlFactor(Preconditioner):
         super().__init__(matrix.n, np.float64)
         self.storage, self._lower = np.dtype(dtype), bool(lower)
         self.report, self.structural_rank, self._matched_scale = report, pairs.rank, pairs.scale
-        self._pattern, self._core, self._extracted = Csr(matrix.n, matrix.indptr, matrix.indices.copy()), core, None
+        self._pattern, self._core, self._extracted = Csr(matrix.n, matrix.indptr, matrix.indices), core, None
         self._spread = np.inf                                # of the rows in the scaling for these values: found by the first run
         self._spread = self._run(matrix.data)
 
@@ -269,6 +269,7 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
     M = A if isinstance(A, Csr) else as_symmetric(A, lower=lower, threads=threads, per_row=PER_ROW["ildl"])
     there = _chosen_device(device_name, M.n, A, fill_level) == "cuda"
     _require_nonzero(M)
+    M = Csr(M.n, M.indptr, M.indices.copy(), M.data)            # the caller's index array may change later
     ordering = ordering if isinstance(ordering, str) else resolve(ordering, Csr(M.n, None, None))
     report = Report(threads=threads, nnz_A=M.nnz)
     _core.keep_free_memory(M.nnz)
