@@ -118,8 +118,11 @@ def launch(kernel, grid, block, shared, args):
 def dense(op, *arrays, **options):
     """One dense library call in place, on column-major views of float64 or float32 (leading dimension from the strides).
 
-    ``"potrf", a``
-        The lower triangle of (n, n) ``a`` becomes its Cholesky factor. Returns 0, or k > 0 where the k-th pivot is not positive.
+    ``"potrf_size", a``
+        How many scalars ``work`` has to have for this ``a``.
+    ``"potrf", a, info, work``
+        The lower triangle of (n, n) ``a`` becomes its Cholesky factor, and ``info``, (1,) int32 on the device, 0, or k > 0 where the
+        k-th pivot is not positive.
     ``"trsm", l, b, side="R", trans="T"``
         b becomes b L^-T (or with ``side="L"`` L^-1 b or L^-T b) for the lower triangle of ``l``.
     ``"syrk", c, a``

@@ -10,16 +10,12 @@ SIDE = {"L": 0, "R": 1}
 PREFIX = {np.dtype(np.float64): "d", np.dtype(np.float32): "s"}
 
 
-def potrf(a):
-    import cupy
-    from cupy.cuda.device import get_cusolver_handle
-    from cupy_backends.cuda.libs import cusolver
+def potrf_size(a):
+    return _cusolver("potrf_bufferSize", a)
 
-    handle, prefix, n, lda = get_cusolver_handle(), PREFIX[a.dtype], a.shape[0], _leading(a)
-    room = getattr(cusolver, f"{prefix}potrf_bufferSize")(handle, LOWER, n, a.data.ptr, lda)
-    work, info = cupy.empty(room, a.dtype), cupy.empty(1, np.int32)
-    getattr(cusolver, f"{prefix}potrf")(handle, LOWER, n, a.data.ptr, lda, work.data.ptr, room, info.data.ptr)
-    return int(info[0])
+
+def potrf(a, info, work):
+    _cusolver("potrf", a, work.data.ptr, len(work), info.data.ptr)
 
 
 def trsm(l, b, side="R", trans="T"):
@@ -38,6 +34,13 @@ def gemm(c, a, b, trans_a="N", trans_b="T"):
     inner = a.shape[0] if trans_a == "T" else a.shape[1]
     _call("gemm", c, OPERATION[trans_a], OPERATION[trans_b], *c.shape, inner, minus.ctypes.data, a.data.ptr, _leading(a), b.data.ptr,
           _leading(b), one.ctypes.data, c.data.ptr, _leading(c))
+
+
+def _cusolver(routine, a, *args):
+    from cupy.cuda.device import get_cusolver_handle
+    from cupy_backends.cuda.libs import cusolver
+
+    return getattr(cusolver, PREFIX[a.dtype] + routine)(get_cusolver_handle(), LOWER, len(a), a.data.ptr, _leading(a), *args)
 
 
 def _call(routine, like, *args):

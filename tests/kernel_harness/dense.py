@@ -1,28 +1,30 @@
-"""The numpy twin of the library calls behind `meshsolve.device.dense`: in place, lower triangles only."""
+"""The numpy twin of the library calls behind `meshsolve.device.dense`: in place, lower triangles only. As on the GPU, what is not
+finite goes through."""
 
 import numpy as np
-import scipy.linalg as sl
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 
-def potrf(a):
-    try:
-        factor = np.linalg.cholesky(np.tril(a) + np.tril(a, -1).T)
-    except np.linalg.LinAlgError:
-        minors = (np.linalg.eigvalsh(np.tril(a[:k, :k]) + np.tril(a[:k, :k], -1).T)[0] for k in range(1, len(a) + 1))
-        return next(k for k, least in enumerate(minors, 1) if least <= 0)
-    a[np.tril_indices(len(a))] = factor[np.tril_indices(len(a))]
-    return 0
+def potrf_size(a):
+    return len(a)
+
+
+def potrf(a, info, work):
+    assert len(work) >= len(a)
+    (routine,), lower = get_lapack_funcs(["potrf"], [a]), np.tril_indices(len(a))
+    factor, info[0] = routine(a, lower=True, clean=False)
+    a[lower] = factor[lower]
 
 
 def trsm(l, b, side="R", trans="T"):
-    left = b if side == "L" else b.T
-    flipped = (trans == "T") != (side == "R")
-    left[:] = sl.solve_triangular(l, left, lower=True, trans="T" if flipped else "N", check_finite=False)
+    routine, = get_blas_funcs(["trsm"], [l, b])
+    b[:] = routine(1, l, b, side=side == "R", lower=True, trans_a=trans == "T")
 
 
 def syrk(c, a):
     lower = np.tril_indices(len(c))
-    c[lower] -= (a @ a.T)[lower]
+    with np.errstate(all="ignore"):
+        c[lower] -= (a @ a.T)[lower]
 
 
 def gemm(c, a, b, trans_a="N", trans_b="T"):

@@ -6,9 +6,9 @@
 //   by tiles     the panel does not fit: k_assemble by tiles of columns, then for each 32 columns k_eliminate (diagonal block),
 //                k_solve_below (rows below it), k_subtract (later columns), at the end k_subtract for the update matrix. All
 //                such fronts of a level go through each launch together.
-//   libraries    the largest are assembled by k_assemble and left to cuSOLVER and cuBLAS.
+//   libraries    the largest are assembled by k_assemble and left to cuSOLVER and cuBLAS; k_check looks at their pivots.
 // A pivot that is not positive and finite goes to *failed, the smallest column wins: what its ancestors make of it lies in later
-// columns.
+// columns. So nobody waits to be told, and the host reads *failed once, at the end.
 #include "factor/fronts/fronts.cuh"
 #include "factor/fronts/tiles.cuh"
 
@@ -150,6 +150,18 @@ __device__ __forceinline__ void subtract(const Front& f, T* panels, T* updates, 
                         min(to, width) - from, C + r * tile + c * tile * leading_C, leading_C, r == c ? 0 : -tile);
 }
 
+// ---- by libraries
+
+// Pivots of a front that cuSOLVER has factored: it stops before the info-th where that is not positive, and takes infinite ones.
+template <class T> __device__ __forceinline__ void check_pivots(const Front& f, const T* panels, int info, int* failed) {
+  const long long done = info > 0 ? info - 1 : f.pivots;
+  if (threadIdx.x == 0 && done < f.pivots) atomicMin(failed, static_cast<int>(f.first + done));
+  for (long long j = threadIdx.x; j < done; j += blockDim.x) {
+    const T pivot = panels[f.panel + j + j * f.leading];
+    if (!(pivot > T(0) && pivot - pivot == T(0))) atomicMin(failed, static_cast<int>(f.first + j));
+  }
+}
+
 }  // namespace ms::cholesky
 
 using namespace ms;
@@ -224,4 +236,14 @@ k_subtract_f64(const int* list, const long long* table, double* panels, double* 
 extern "C" __global__ void __launch_bounds__(256)
 k_subtract_f32(const int* list, const long long* table, float* panels, float* updates, int of_update, int from, int to) {
   subtract(reinterpret_cast<const Front*>(table)[list[blockIdx.z]], panels, updates, of_update, from, to);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+k_check_f64(const int* front, const long long* table, const double* panels, const int* info, int* failed) {
+  check_pivots(reinterpret_cast<const Front*>(table)[*front], panels, *info, failed);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+k_check_f32(const int* front, const long long* table, const float* panels, const int* info, int* failed) {
+  check_pivots(reinterpret_cast<const Front*>(table)[*front], panels, *info, failed);
 }

@@ -39,12 +39,14 @@ class DeviceFactor:
         self.tree = tree = device_tree(symbolic)
         self._panels = xp.zeros(tree.panel_scalars, self.dtype)
         self._updates = xp.empty(tree.update_scalars, self.dtype)
-        self._failed = xp.empty(1, np.int32)
+        self._failed, self._info = xp.empty(1, np.int32), xp.empty(1, np.int32)
+        dense = (self._panel(front)[0] for level in tree.levels for front in level.dense)
+        self._work = xp.empty(max((device.dense("potrf_size", diagonal) for diagonal in dense), default=0), self.dtype)
         self._data, self._pending = None, xp.empty(self._pattern.nnz, np.float64)
 
     @property
     def nbytes(self):
-        arrays = (self._panels, self._updates, self._pending, self._data)
+        arrays = (self._panels, self._updates, self._work, self._pending, self._data)
         return self.tree.nbytes + sum(array.nbytes for array in arrays if array is not None)
 
     # ---- numeric phase --------------------------------------------------------------------------------------------------
@@ -98,12 +100,10 @@ class DeviceFactor:
                      (fronts, self.tree.table, self._panels, self._updates, np.int32(of_update), np.int32(begin), np.int32(end)))
 
     def _factor_by_libraries(self, front):
-        if front.first > device.scalar(self._failed):       # an ancestor of a front that failed holds no numbers
-            return
         diagonal, below = self._panel(front)
-        if bad := device.dense("potrf", diagonal) or _not_finite(diagonal):
-            self._failed[:] = front.first + bad - 1
-        elif front.updates:
+        device.dense("potrf", diagonal, self._info, self._work)
+        self._launch(K, "k_check", 1, 256, 0, (front.front, self.tree.table, self._panels, self._info, self._failed))
+        if front.updates:
             device.dense("trsm", diagonal, below, side="R", trans="T")
             device.dense("syrk", column_major(self._updates, front.update, front.updates, front.updates, front.updates), below)
 
@@ -203,11 +203,3 @@ def _passes(k):
     for begin in range(0, k, WIDTHS[-1]):
         count = min(k - begin, WIDTHS[-1])
         yield begin, count, next(width for width in WIDTHS if width >= count)
-
-
-def _not_finite(L):
-    """1 + the first pivot that is not finite, which the library takes, or 0."""
-    xp, n = device.xp(), len(L)
-    k = xp.arange(n)
-    first = int(device.scalar(xp.where(xp.isfinite(L[k, k]), n, k).min().reshape(1)))
-    return 0 if first == n else first + 1

@@ -141,7 +141,7 @@ def test_every_kernel_on_something_small(monkeypatch):
     A = random_spd(64, 0.3, 3)
     monkeypatch.setattr(fronts, "LIMITS", fronts.Limits(20, 100, 384))
     kernels = {f"k_{name}_f64" for name in ("factor", "assemble", "eliminate", "solve_below", "subtract", "to_columns", "from_columns",
-                                            "forward", "backward", "diagonal", "values")}
+                                            "forward", "backward", "diagonal", "values", "check")}
     kernels |= {"k_relative", "k_count_entries", "k_place_entries", "k_hook", "k_shorten", "k_sum_segments"}
     with device.use(Harness(seed=1)) as harness:
         pinned = ms.cholesky(ms.datasets.grid2d(5, 4), pin=True, device="cuda").solve(np.arange(20) - 9.5)
@@ -149,6 +149,8 @@ def test_every_kernel_on_something_small(monkeypatch):
         F, b = ms.cholesky(A, device="cuda"), np.ones((64, 2))
         assert backward_error(A, F.solve(b), b) < 1e-14
         assert np.isfinite(F.L.data).all() and np.isfinite(F.logdet())
+        monkeypatch.setattr(fronts, "LIMITS", WAYS["libraries"])
+        assert backward_error(A, ms.cholesky(A, device="cuda").solve(b), b) < 1e-14
     assert kernels <= harness.launches.keys(), harness.launches
 
 
@@ -246,6 +248,19 @@ def test_a_refactorization_allocates_nothing(gpu, monkeypatch):
         monkeypatch.setattr(device.xp(), name, lambda *args, **kwargs: pytest.fail("memory is taken"))
     assert engine.factor(data) < 0
     assert kept == {name: id(value) for name, value in vars(engine).items() if name in kept}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_factorization_waits_once(way, monkeypatch):
+    """The host asked for the pivots of each dense front, so that no launch was ahead of the GPU."""
+    monkeypatch.setattr(fronts, "LIMITS", WAYS[way])
+    A = spd(grid(26, 25))
+    with device.use(Strict()) as strict:
+        engine = ms.cholesky(A, device="cuda")._factor
+        strict.comes_back.clear()
+        assert engine.factor(engine.matrix()) < 0 and strict.comes_back == [1]
+        strict.comes_back.clear()
+        assert engine.factor(-engine.matrix()) >= 0 and strict.comes_back == [1, 1]        # the earlier factor is made again
 
 
 # ---- arrays that lie on the device ------------------------------------------------------------------------------------
