@@ -13,6 +13,7 @@ from meshsolve.device import MOST_ACROSS
 from meshsolve.errors import InvalidInputError
 from meshsolve.krylov.cg import DIVERGED, FORESEE, INDEFINITE, NEGATIVE, RUNNING, SAVE_AT, STAGNATED, TINY, Solve
 from meshsolve.krylov.info import CONVERGED, EXHAUSTED
+from meshsolve.krylov.product_cuda import Product
 from meshsolve.report import Report
 
 K = device.kernels("krylov/vectors.cu")
@@ -30,10 +31,9 @@ class DeviceSolve(Solve):
     def __init__(self, matrix, B, X, precondition, null_space, shift):
         xp, k = device.xp(), B.shape[1]
         self.n, self.k, self.B, self.X, self.shift = matrix.n, k, B, X, shift
-        self.A = tuple(map(device.to_device, (matrix.indptr, matrix.indices, matrix.data)))
-        self.lanes = 1 << int(np.clip(np.log2(max(matrix.nnz / matrix.n, 1) / 8), 0, 5))
+        self._multiply = Product(matrix)
         self.precondition, self.null_space = precondition, null_space if k else None
-        self.report = Report(nnz_A=matrix.nnz, device="cuda")
+        self.report = Report(nnz_A=self._multiply.nnz, device="cuda")
         self.R, self.P, self.Q = (xp.zeros((self.n, k)) for _ in range(3))
         self.num_parts = parts_of(self.n)
         self.parts = xp.empty(self.num_parts * k)
@@ -73,11 +73,6 @@ class DeviceSolve(Solve):
     def _sweep(self, kernel, *blocks):
         device.launch(kernel, device.grid_for(self.n * self.k, BLOCK), BLOCK, 0,
                       (np.int32(self.n), np.int32(self.k), self.scalars, *blocks))
-
-    def _multiply(self, P, Q, values=None):
-        indptr, indices, data = self.A
-        device.launch(K.k_multiply, device.grid_for(self.n * self.k * self.lanes, BLOCK), BLOCK, 0,
-                      (np.int32(self.n), np.int32(self.k), np.int32(self.lanes), indptr, indices, data if values is None else values, P, Q))
 
     def _decide(self, what, U, V, i):
         dot(self.n, self.k, U, V, self.parts)
@@ -134,7 +129,7 @@ class DeviceSolve(Solve):
             return broken
         Z, P, moduli = self.precondition(self.R), abs(self.P), device.xp().empty_like(self.P)
         lengths, rho, curvature = self._norms(self.R) * self._norms(Z), self._dots(self.R, Z), self._dots(self.P, self.Q)
-        self._multiply(P, moduli, abs(self.A[2]))
+        self._multiply(P, moduli, abs(self._multiply.data))
         definite = (rho >= -NEGATIVE[0] * lengths - TINY) & (curvature >= -NEGATIVE[1] * self._dots(P, moduli))
         self.reason[broken & ~definite] = INDEFINITE
         return broken & self.active

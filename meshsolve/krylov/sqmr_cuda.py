@@ -11,10 +11,11 @@ import numpy as np
 from meshsolve import device
 from meshsolve.krylov import cg_cuda
 from meshsolve.krylov.info import CONVERGED, EXHAUSTED
+from meshsolve.krylov.product_cuda import Product
 from meshsolve.krylov.sqmr import BROKE_DOWN, ORTHOGONAL, RESTARTS, STAGNATED
 from meshsolve.report import Report
 
-K, VECTORS = device.kernels("krylov/sqmr.cu"), device.kernels("krylov/vectors.cu")
+K = device.kernels("krylov/sqmr.cu")
 BLOCK = cg_cuda.BLOCK
 LOOK_AGAIN = 0.3                        # of the quasi-residual at which the true one was still too large
 MISLEADING = 1e-3                       # of the true residual: below, the quasi-residual says nothing any more
@@ -50,10 +51,9 @@ class DeviceSolve:
     def __init__(self, matrix, B, X, precondition, check):
         xp, k = device.xp(), B.shape[1]
         self.n, self.k, self.B, self.X = matrix.n, k, B, X
-        self.A = tuple(map(device.to_device, (matrix.indptr, matrix.indices, matrix.data)))
-        self.lanes = 1 << int(np.clip(np.log2(max(matrix.nnz / matrix.n, 1) / 8), 0, 5))
+        self._multiply = Product(matrix)
         self.precondition, self.check = precondition, check
-        self.report = Report(nnz_A=matrix.nnz, device="cuda")
+        self.report = Report(nnz_A=self._multiply.nnz, device="cuda")
         self.R, self.Q, self.T, self.D = (xp.zeros((self.n, k)) for _ in range(4))
         self.num_parts = cg_cuda.parts_of(self.n)
         self.parts = xp.empty(self.num_parts * k)
@@ -89,10 +89,6 @@ class DeviceSolve:
     def _sweep(self, kernel, *blocks):
         device.launch(kernel, device.grid_for(self.n * self.k, BLOCK), BLOCK, 0,
                       (np.int32(self.n), np.int32(self.k), self.scalars, self.moves, *blocks))
-
-    def _multiply(self, P, Q):
-        device.launch(VECTORS.k_multiply, device.grid_for(self.n * self.k * self.lanes, BLOCK), BLOCK, 0,
-                      (np.int32(self.n), np.int32(self.k), np.int32(self.lanes), *self.A, P, Q))
 
     def _dot(self, U, V):
         cg_cuda.dot(self.n, self.k, U, V, self.parts)

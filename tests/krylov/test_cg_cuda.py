@@ -9,7 +9,8 @@ from on_device import back, there
 
 import meshsolve as ms
 from meshsolve import device
-from meshsolve.krylov import cg_cuda
+from meshsolve.arrays import Csr
+from meshsolve.krylov import cg_cuda, product_cuda
 from meshsolve.krylov.cg import iterate
 
 GRID = ms.datasets.grid3d(7)
@@ -70,6 +71,37 @@ def test_sums_of_columns(cuda, monkeypatch, k):
     together = parts(U, V)
     assert count > 1 and np.allclose(together.sum(axis=1), (U * V).sum(axis=0), rtol=1e-12)
     assert all(np.array_equal(together[c], parts(U[:, c:c + 1], V[:, c:c + 1])[0]) for c in range(k))
+
+
+def star(n):
+    """A Laplacian whose row 3 has n entries, its diagonal made regular."""
+    far = np.delete(np.arange(n), 3)
+    half = sp.coo_array((np.linspace(1, 2, n - 1), (np.full(n - 1, 3), far)), shape=(n, n))
+    return sp.csr_array(sp.csgraph.laplacian(sp.csr_array(half + half.T)) + 0.1 * sp.eye_array(n))
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("n", [200, product_cuda.LONG, product_cuda.LONG + 1, 3000])
+def test_a_long_row_is_the_sum_of_a_block(cuda, n, k):
+    """One thread went along all of it in each product; where no row is long there is one launch as before."""
+    A, P = star(n), np.random.default_rng(0).standard_normal((n, k))
+    multiply, Q = product_cuda.Product(Csr(n, A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data)), there(np.empty((n, k)))
+    multiply(there(P), Q)
+    assert np.allclose(back(Q), A @ P, rtol=1e-12, atol=1e-12)
+    multiply(there(P), Q, abs(multiply.data))
+    assert np.allclose(back(Q), abs(A) @ P, rtol=1e-12, atol=1e-12)
+    assert cuda is None or cuda.launches.get("k_multiply_long", 0) == (2 if n > product_cuda.LONG else 0)
+
+
+@pytest.mark.sanitize
+def test_hubs_do_not_show(varied, monkeypatch):
+    """... in the iterations, whatever the schedule: the sum of a long row has a fixed order too."""
+    monkeypatch.setattr(product_cuda, "LONG", 40)
+    A = star(120)
+    b = A @ np.arange(120.0)
+    (x, info), (y, other) = both(A, b)
+    assert other.converged and info.iterations == other.iterations and np.allclose(x, y, atol=1e-6)
+    assert varied.launches["k_multiply_long"] > 0 and np.array_equal(both(A, b)[1][0], y)
 
 
 def test_complex_start_and_callback(cuda):

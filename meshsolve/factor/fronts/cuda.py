@@ -136,8 +136,9 @@ def residual(indptr, indices, data, X, B, magnitudes=False):
     """B - A X (or B - |A| X) for (n, k) float64 arrays on the device; A in compressed rows."""
     xp, (n, k) = device.xp(), B.shape
     X, B, R = xp.ascontiguousarray(X), xp.ascontiguousarray(B), xp.empty((n, k), np.float64)
-    device.launch(K.k_residual, device.grid_for(n * k, 256), 256, 0,
-                  (np.int32(n), np.int32(k), np.int32(magnitudes), indptr, indices, data, X, B, R))
+    lanes = 1 << int(np.clip(np.log2(max(len(indices) / max(n, 1), 1) / 8), 0, 5))                      # threads a row
+    device.launch(K.k_residual, device.grid_for(n * k * lanes, 256), 256, 0,
+                  (np.int32(n), np.int32(k), np.int32(lanes), np.int32(magnitudes), indptr, indices, data, X, B, R))
     return R
 
 

@@ -1,0 +1,62 @@
+"""b - A X on the GPU, also of matrices with rows much longer than the others; on the kernel harness and on a GPU."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from on_device import back, there
+
+from meshsolve.factor.fronts import cuda as fronts
+
+LONGEST = 1024                          # in residual.cu
+
+
+def with_rows(lengths, columns=3000, seed=0):
+    """A matrix whose rows have these lengths."""
+    rng, indptr = np.random.default_rng(seed), np.append(0, np.cumsum(lengths))
+    indices = np.concatenate([np.sort(rng.choice(columns, length, replace=False)) for length in lengths])
+    return sp.csr_array((rng.standard_normal(indptr[-1]), indices, indptr), shape=(len(lengths), columns))
+
+
+MATRICES = {
+    "short rows": with_rows([3, 0, 5] * 70),
+    "middling rows": with_rows([20, 90, 33] * 20),          # several threads a row
+    "a hub": with_rows([2] * 150 + [3000] + [4] * 75),
+    "hubs side by side": with_rows([LONGEST + 1] * 5 + [LONGEST] + [1] * 80),
+}
+
+
+def residual(A, X, B, magnitudes):
+    parts = A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data
+    return back(fronts.residual(*map(there, parts), there(X), there(B), magnitudes))
+
+
+def check(A, k, magnitudes=False):
+    X, B = (np.random.default_rng(1).standard_normal((rows, k)) for rows in A.shape[::-1])
+    R = residual(A, X, B, magnitudes)
+    assert np.allclose(R, B - (abs(A) if magnitudes else A) @ X, rtol=1e-12, atol=1e-11)
+    return R
+
+
+@pytest.mark.parametrize("magnitudes", [False, True])
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("name", MATRICES)
+def test_it_is_what_is_left_over(cuda, name, k, magnitudes):
+    check(MATRICES[name], k, magnitudes)
+
+
+@pytest.mark.sanitize
+def test_blocks_of_any_size(varied):
+    for A in (MATRICES["middling rows"], MATRICES["hubs side by side"]):
+        assert np.array_equal(check(A, 2), check(A, 2))
+
+
+def test_blocks_go_around(short_grids):
+    check(MATRICES["a hub"], 2)
+
+
+def test_a_long_row_is_the_sum_of_a_block(varied):
+    """One thread added it up. Seen in its rounding: ones that vanish beside 2^53 one by one, and not where a thread has few of them."""
+    A = sp.csr_array(np.ones((1, 2000)))
+    X = np.ones((2000, 1))
+    X[0] = 2.0**53
+    assert residual(A, X, np.zeros((1, 1)), False)[0, 0] < -2.0**53
