@@ -64,7 +64,8 @@ class _Rounds:
         if len(ground):
             length += samples * (ground[place] > 0)
         self.start = running_sums(length + length // 2 + 4)
-        self.rows_room = last(self.start)
+        used = last(self.start)
+        self.rows_room = used + used // 2                   # the rest for rows that outgrow theirs
         self._empty_rows()
         self.vertex, self.key = xp.zeros((n, 8), xp.int32), xp.empty(n + 1, xp.uint64)
         device.launch(K.k_fill, device.grid_for(n, BLOCK), BLOCK, 0,
@@ -77,7 +78,7 @@ class _Rounds:
         self.chosen, self.touched = xp.empty(n, xp.int32), xp.empty(n, xp.int32)
         self.column_start, self.column_length, self.D = xp.empty(n, xp.int64), xp.empty(n, xp.int32), xp.empty(n)
         self.state = xp.zeros(14, xp.uint64)
-        self.state[LIVE], self.state[ROWS] = n, self.rows_room
+        self.state[LIVE], self.state[ROWS] = n, used
 
     def _first_room(self, nnz):
         """Guesses: what is too small grows."""
@@ -85,10 +86,6 @@ class _Rounds:
         self.column_row, self.column_value = xp.empty(2 * nnz, xp.int32), xp.empty(2 * nnz)
         self._sample_room(nnz // 2 * self.samples)
         self.scratch = xp.empty(0)
-        self.rows_room += self.rows_room // 2
-        old_to, old_w = self.to, self.w
-        self._empty_rows()
-        self.to[:len(old_to)], self.w[:len(old_w)] = old_to, old_w
 
     def _empty_rows(self):
         xp = device.xp()

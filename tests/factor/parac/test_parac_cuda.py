@@ -137,6 +137,7 @@ def test_a_full_workspace_grows(cuda_path, monkeypatch):
         xp = device.xp()
         self.column_row, self.column_value, self.scratch = xp.empty(1, xp.int32), xp.empty(1), xp.empty(0)
         self._sample_room(1)
+        self.rows_room = int(self.start[-1])
 
     for name in ("_grow", "_next_epoch"):
         original = getattr(cuda._Rounds, name)
@@ -145,6 +146,16 @@ def test_a_full_workspace_grows(cuda_path, monkeypatch):
     check(SHAPES["clique"], samples=2)
     check(SHAPES["contrast"], samples=2)
     assert met.count("_grow") > 4 and met.count("_next_epoch") > 4
+
+
+def test_rows_that_outgrow_theirs_find_room_at_once(cuda_path, monkeypatch):
+    """The first of them had all rows written anew, as what was left for them counted as used."""
+    rewritten = cuda._Rounds._next_epoch
+    monkeypatch.setattr(cuda._Rounds, "_next_epoch", lambda self: (halts.append(int(self.state[cuda.HALT])), rewritten(self)))
+    for L, most in ((SHAPES["path"], 0), (SHAPES["grid"], 3)):
+        halts = []
+        check(L, samples=1)
+        assert halts.count(cuda.ROWS_FULL) <= most
 
 
 @pytest.fixture
