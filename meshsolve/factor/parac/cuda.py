@@ -68,7 +68,7 @@ class _Rounds:
         self.rows_room = used + used // 2                   # the rest for rows that outgrow theirs
         self._empty_rows()
         self.vertex, self.key = xp.zeros((n, 8), xp.int32), xp.empty(n + 1, xp.uint64)
-        device.launch(K.k_fill, device.grid_for(n, BLOCK), BLOCK, 0,
+        device.launch(K.k_fill, device.grid_for(32 * n, BLOCK), BLOCK, 0,
                       (np.int32(n), np.int32(samples), ptr, to, w, ground, place, position, self.start, self.vertex,
                        self.to, self.w))
         device.launch(K.k_keys, device.grid_for(n + 1, BLOCK), BLOCK, 0,

@@ -17,6 +17,7 @@ namespace ms::parac {
 constexpr unsigned long long dead = ~0ull, never = dead - 1;            // keys of eliminated vertices and of the ground
 constexpr int light = 64;                                               // most edges that one warp eliminates
 constexpr int scratch_words = 5;                                        // doubles of scratch per edge: struct Scratch
+constexpr int longest = 4096;                                           // entries of a row that one warp copies
 
 // What `state` holds; cuda.py knows the same numbers.
 enum State { halt, chosen_light, chosen_heavy, need, need_heavy, round_number, live_count, columns_used, samples_used, scratch_used,
@@ -30,6 +31,8 @@ struct Vertex {
   int blocker;                          // a neighbour that was smaller when last looked at, or -1
   int incoming, touched;                // samples of this round; whether it is on the list
   int round;                            // in which it was eliminated
+
+  __device__ bool is_long() const { return used - first > longest; }
 };
 
 struct Rounds {
@@ -257,48 +260,66 @@ __device__ __forceinline__ void eliminate_chosen(const Rounds& R, double* shared
 
 // ---- room
 
-// Entries of a row that are not dead, from `source` to `target`, by a warp; returns how many.
-__device__ __forceinline__ int copy_row(const Rounds& R, const Vertex& at, const int* to, const double* w, long long source,
-                                        long long target) {
+// Calls work(team, i) for each i < count, by a warp each; where is_long(i), by the whole block after the others.
+template <class IsLong, class Work> __device__ __forceinline__ void by_warps(long long count, IsLong is_long, Work work) {
+  __shared__ int waiting;
+  __shared__ long long left[32];
+  const Warp warp;
+  const long long warps = blockDim.x / 32;
+  for (long long first = blockIdx.x * warps; first < count; first += gridDim.x * warps) {
+    if (threadIdx.x == 0) waiting = 0;
+    __syncthreads();
+    const long long i = first + threadIdx.x / 32;
+    if (i < count && !is_long(i)) work(warp, i);
+    else if (i < count && warp.rank == 0) left[atomicAdd(&waiting, 1)] = i;
+    __syncthreads();
+    for (int w = 0; w < waiting; ++w) work(Block{}, left[w]);
+    __syncthreads();
+  }
+}
+
+// Entries of a row that are not dead, from `source` to `target`; returns how many.
+template <class Team>
+__device__ __forceinline__ int copy_row(const Rounds& R, const Team& team, const Vertex& at, const int* to, const double* w,
+                                        long long source, long long target) {
   int kept = 0;
-  for (int base = at.first; base < at.used; base += 32) {
-    const int i = base + static_cast<int>(threadIdx.x & 31), raw = i < at.used ? to[source + i] : 0;
+  for (int base = at.first; base < at.used; base += team.size) {
+    const int i = base + team.rank, raw = i < at.used ? to[source + i] : 0;
     const bool alive = i < at.used && R.key[neighbour(raw)] != dead;
     int total;
-    const int before = Warp{}.exclusive_count(alive, total);
+    const int before = team.exclusive_count(alive, total);
     if (alive) {
       R.to[target + kept + before] = raw;
       R.w[target + kept + before] = w[source + i];
     }
     kept += total;
   }
+  team.sync();
   return kept;
 }
 
-__device__ __forceinline__ void make_room(const Rounds& R) {
-  const Warp warp;
-  const long long count = static_cast<long long>(R.state[touched_count]);
-  for (long long i = grid_begin() / 32; i < count; i += grid_step() / 32) {
-    const int u = R.touched[i];
-    const Vertex at = R.vertex[u];
-    if (at.used + at.incoming <= at.room) continue;
-    const int room = 2 * (at.used - at.first + at.incoming);
-    unsigned long long target = 0;
-    if (warp.rank == 0) target = atomicAdd(R.state + rows_used, static_cast<unsigned long long>(room));
-    target = warp.from_first(target);
-    if (target + room > static_cast<unsigned long long>(R.rows_room)) {
-      if (warp.rank == 0) atomicExch(R.state + halt, static_cast<unsigned long long>(rows_full));
-      continue;
-    }
-    const int kept = copy_row(R, at, R.to, R.w, R.start[u], static_cast<long long>(target));
-    __syncwarp(full_warp);
-    if (warp.rank == 0) {
-      R.start[u] = static_cast<long long>(target);
-      R.vertex[u].used = kept;
-      R.vertex[u].room = room;
-      R.vertex[u].first = 0;
-    }
+template <class Team> __device__ __forceinline__ void make_room(const Rounds& R, const Team& team, int u) {
+  const Vertex at = R.vertex[u];
+  if (at.used + at.incoming <= at.room) return;
+  const int room = 2 * (at.used - at.first + at.incoming);
+  unsigned long long target = 0;
+  if (team.rank == 0) target = atomicAdd(R.state + rows_used, static_cast<unsigned long long>(room));
+  target = team.from_first(target);
+  if (target + room > static_cast<unsigned long long>(R.rows_room)) {
+    if (team.rank == 0) atomicExch(R.state + halt, static_cast<unsigned long long>(rows_full));
+    return;
   }
+  const int kept = copy_row(R, team, at, R.to, R.w, R.start[u], static_cast<long long>(target));
+  if (team.rank != 0) return;
+  R.start[u] = static_cast<long long>(target);
+  R.vertex[u].used = kept;
+  R.vertex[u].room = room;
+  R.vertex[u].first = 0;
+}
+
+__device__ __forceinline__ void make_room(const Rounds& R) {
+  by_warps(static_cast<long long>(R.state[touched_count]), [&](long long i) { return R.vertex[R.touched[i]].is_long(); },
+           [&](const auto& team, long long i) { make_room(R, team, R.touched[i]); });
 }
 
 // ---- scatter
@@ -371,41 +392,38 @@ k_rewrite(const int* live, int count, const unsigned long long* key, const long 
   R.to = new_to;
   R.w = new_w;
   Vertex* const all = reinterpret_cast<Vertex*>(vertex);
-  for (long long i = grid_begin() / 32; i < count; i += grid_step() / 32) {
+  by_warps(count, [&](long long i) { return all[live[i]].is_long(); }, [&](const auto& team, long long i) {
     const int u = live[i];
     const Vertex at = all[u];
-    const int kept = copy_row(R, at, to, w, old_start[u], new_start[i]);
-    __syncwarp(full_warp);
-    if ((threadIdx.x & 31) != 0) continue;
+    const int kept = copy_row(R, team, at, to, w, old_start[u], new_start[i]);
+    if (team.rank != 0) return;
     all[u].used = kept;
     all[u].first = 0;
     all[u].room = new_room[i];
-  }
+  });
 }
 
-// The rows before the first round: edges of the matrix, then `samples` edges to the ground where there is one.
+// The rows before the first round, a warp each: edges of the matrix, then `samples` edges to the ground where there is one.
 extern "C" __global__ void __launch_bounds__(256)
 k_fill(int n, int samples, const long long* ptr, const int* to, const double* w, const double* ground, const int* perm,
        const int* iperm, const long long* start, int* vertex, int* new_to, double* new_w) {
-  for (long long u = grid_begin(); u < n; u += grid_step()) {
-    const int v = perm[u];
-    long long next = start[u];
-    for (long long p = ptr[v]; p < ptr[v + 1]; ++p, ++next) {
-      new_to[next] = iperm[to[p]];
-      new_w[next] = w[p];
+  const int lane = threadIdx.x & 31;
+  for (long long u = grid_begin() / 32; u < n; u += grid_step() / 32) {
+    const int v = perm[u], edges = static_cast<int>(ptr[v + 1] - ptr[v]), grounding = ground && ground[v] > 0 ? samples : 0;
+    const long long from = ptr[v], first = start[u];
+    for (int i = lane; i < edges; i += 32) {
+      new_to[first + i] = iperm[to[from + i]];
+      new_w[first + i] = w[from + i];
     }
-    int degree = static_cast<int>(next - start[u]) * samples;
-    if (ground && ground[v] > 0) {
-      for (int c = 0; c < samples; ++c, ++next) {
-        new_to[next] = ~n;
-        new_w[next] = ground[v] / samples;
-      }
-      degree += samples;
+    for (int i = lane; i < grounding; i += 32) {
+      new_to[first + edges + i] = ~n;
+      new_w[first + edges + i] = ground[v] / samples;
     }
+    if (lane != 0) continue;
     Vertex& at = reinterpret_cast<Vertex*>(vertex)[u];
-    at.used = static_cast<int>(next - start[u]);
-    at.room = static_cast<int>(start[u + 1] - start[u]);
-    at.degree = degree;
+    at.used = edges + grounding;
+    at.room = static_cast<int>(start[u + 1] - first);
+    at.degree = edges * samples + grounding;
     at.first = at.incoming = at.touched = at.round = 0;
     at.blocker = -1;
   }

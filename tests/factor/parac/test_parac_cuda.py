@@ -42,6 +42,12 @@ def path(n):
     return laplacian(n, np.arange(n - 1), np.arange(1, n), np.ones(n - 1))
 
 
+def wheel(n):
+    """A hub, 0, and its neighbours on a cycle: rounds eliminate some of these at a time, and the hub's row grows."""
+    rim = np.arange(1, n)
+    return laplacian(n, np.append(0 * rim, rim), np.append(rim, np.roll(rim, 1)), np.linspace(1, 2, 2 * n - 2))
+
+
 def cotan_like(n):
     """A grid with diagonals of negative weight, which the factor floors."""
     L = ms.datasets.grid2d(n, n).tocsr()
@@ -124,6 +130,20 @@ def test_float32(cuda):
 def test_long_rows_hold_many_more_than_a_warp_takes(cuda):
     """Dense enough that rows grow again and again, and that heavy pivots need scratch."""
     check(random_graph(300, 9000, 2), samples=2)
+
+
+@pytest.mark.parametrize("samples", [1, 2])
+def test_rows_that_a_warp_does_not_copy_alone(cuda, samples):
+    """A hub of so many neighbours that blocks write its row anew, into a longer one and in the next epoch."""
+    check(wheel(7000), samples=samples)
+
+
+def test_a_warp_fills_a_row(cuda_path, monkeypatch):
+    """A thread copied a row of any length; here a hub's."""
+    grids, launch = {}, device.launch
+    monkeypatch.setattr(device, "launch", lambda kernel, grid, *rest: (grids.update({kernel.name: grid}), launch(kernel, grid, *rest)))
+    check(star(900))
+    assert grids["k_fill"] * cuda.BLOCK >= 32 * 900
 
 
 # ---- workspace ----------------------------------------------------------------------------------------------------------
