@@ -1,7 +1,8 @@
 """Symmetric indefinite systems solved once: an incomplete factor and SQMR where that is enough, and more factor where not.
 
-The steps: the factor that :func:`meshsolve.ildl` chooses; where SQMR slows down on an incomplete one, twice a higher fill level
-and a smaller drop tolerance; then the complete factor, if it fits into memory. Each goes on from the x of the one before.
+The steps: the factor that :func:`meshsolve.ildl` chooses; where SQMR slows down on an incomplete one, the complete factor if it takes
+less than two more incomplete ones would; else twice a higher fill level and a smaller drop tolerance, then the complete factor, if
+it fits into memory. Each goes on from the x of the one before.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from meshsolve.report import warn
 
 PATIENCE = 100                  # iterations in which the residual has to fall ten times
 LONGEST = 1000                  # iterations of one step
-STEPS: tuple[dict[str, Any], ...] = (
-    {}, {"fill_level": 4, "droptol": 1e-4}, {"fill_level": 8, "droptol": 1e-5}, {"fill_level": None})
+COMPLETE: dict[str, Any] = {"fill_level": None}
+STEPS: tuple[dict[str, Any], ...] = ({}, {"fill_level": 4, "droptol": 1e-4}, {"fill_level": 8, "droptol": 1e-5}, COMPLETE)
+AFFORDABLE = 4e5                # operations an entry of A of a complete factor that comes before incomplete ones of higher levels
 
 
 def solve_indefinite(A, b, rtol, threads=None, analysed=None):
@@ -45,16 +47,17 @@ def solve_indefinite(A, b, rtol, threads=None, analysed=None):
     ConvergenceWarning
         The true residual stays above ``rtol``.
     """
-    x, best, told, seconds = None, None, [], {}
+    x, best, told, seconds, steps = None, None, [], {}, list(STEPS)
     M = as_symmetric(A, threads=thread_count(threads), per_row=PER_ROW["ildl"])
-    for step in STEPS:
+    while steps:
+        step, foreseen = steps.pop(0), []
         try:
-            K = ildl(M, threads=threads, analysed=analysed, **step)
+            K = ildl(M, threads=threads, analysed=analysed, foreseen=foreseen, **step)
         except OutOfMemoryError as e:
             if best is None:
                 raise
             told.append(str(e))
-            break
+            continue
         y, info = iterate(M, b, K, x, rtol, 0.0, LONGEST, threads=threads, patience=PATIENCE)
         told.append(_account(K, info))
         for phase, spent in (K.report.seconds | info.report.seconds).items():        # K's solves are a part of the iteration's
@@ -64,6 +67,11 @@ def solve_indefinite(A, b, rtol, threads=None, analysed=None):
             best.report = K.report
         if best.converged or K.is_complete:
             break
+        if foreseen:
+            analysed = foreseen[0]
+        if K.report.facts.get("complete_flops", np.inf) <= AFFORDABLE * M.nnz and COMPLETE in steps:
+            steps.remove(COMPLETE)
+            steps.insert(0, COMPLETE)
     best.report.seconds = seconds
     best.report.facts["steps_taken"] = "; ".join(told)
     reason = CONVERGED if best.converged else "; ".join(told)

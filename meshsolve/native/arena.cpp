@@ -59,7 +59,7 @@ void* Arena::take(size_t bytes, int worker, int threads) {
 
 int64_t Arena::nbytes() const {
   int64_t sum = 0;
-  for (const auto& c : chunks_) sum += static_cast<int64_t>(c->made);
+  for (const auto& c : chunks_) sum += static_cast<int64_t>(c->used);
   return sum;
 }
 

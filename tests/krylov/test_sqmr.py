@@ -1,6 +1,7 @@
 """SQMR: agrees with a direct solve, tells the true residual, ends well on singular and hopeless systems."""
 
 import contextlib
+import warnings
 
 import numpy as np
 import pytest
@@ -143,6 +144,34 @@ def test_solve_escalates_and_tells(monkeypatch, steps):
     told = info.report.facts["steps_taken"].split("; ")
     assert info.converged and len(told) == steps + 1 and told[-1].startswith("complete") and info.method == "ildl"
     assert np.linalg.norm(A @ x - b) <= 1e-9 * np.linalg.norm(b)
+
+
+@pytest.mark.parametrize("starved", [False, True])
+def test_a_complete_factor_that_is_affordable_comes_next(monkeypatch, starved):
+    """Before incomplete ones of higher levels, unless there is no memory for it; and it is not analysed twice."""
+    from meshsolve.api import escalation
+    from meshsolve.factor import ildl as module
+
+    given = []
+
+    def recorded(*args, analysed=None, fill_level="auto", **options):
+        given.append((fill_level, analysed))
+        if starved and fill_level is None:
+            raise ms.OutOfMemoryError("the complete factor needs 1 GiB")
+        return original(*args, analysed=analysed, fill_level=fill_level, **options)
+
+    original = escalation.ildl
+    for name, bound in (("FEW_FLOPS", 1e4), ("FLOPS_PER_ENTRY", 0), ("FEW_NONZEROS", 3)):
+        monkeypatch.setattr(module, name, bound)
+    monkeypatch.setattr(escalation, "ildl", recorded)
+    monkeypatch.setattr(escalation, "PATIENCE", 3)
+    A = ms.datasets.helmholtz(40, 15)
+    b = A @ np.random.default_rng(4).standard_normal(1600)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ms.ConvergenceWarning)
+        x, info = ms.solve(A, b, method="ildl")
+    assert [level for level, _ in given] == (["auto", None, 4, 8] if starved else ["auto", None]) and given[1][1] is not None
+    assert starved or info.converged and np.linalg.norm(A @ x - b) <= 1e-10 * np.linalg.norm(b)
 
 
 def test_a_first_factor_without_memory_is_an_error_a_later_one_is_not(monkeypatch):

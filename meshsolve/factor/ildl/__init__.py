@@ -33,7 +33,7 @@ PIVOTING = ("auto", "static", "bunch-kaufman", "rook")
 BLOCKING = ("auto", "BR", "RB", "none")
 FEW_NONZEROS = 20               # times those of tril(A): a complete factor of that size is taken
 FEW_FLOPS = 5e9                 # so many operations are taken anyway: less than an iteration costs that has to be repeated
-FLOPS_PER_ENTRY = 3e4           # ... or so many an entry of tril(A)
+FLOPS_PER_ENTRY = 4e4           # ... or so many an entry of tril(A)
 LARGEST_TILE = 32
 OUTSIDE, ROUNDING = 1e-10, 1e4      # of the length of b, and of eps |x|: a larger residual of a complete factor is no rounding
 ENOUGH, TARGET, STEPS = 1e-13, 1e-15, 2     # backward error that is not refined, what refinement aims at, steps at most
@@ -261,9 +261,10 @@ class IldlFactor(Preconditioner):
 
 
 def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto", tile_size="auto", pivoting="auto", *,
-         max_fill="auto", pairs=True, dtype=np.float64, threads=None, lower=False, device_name="cpu", analysed=None):
+         max_fill="auto", pairs=True, dtype=np.float64, threads=None, lower=False, device_name="cpu", analysed=None, foreseen=None):
     """The factor of a symmetric indefinite matrix; see :func:`meshsolve.ildl`. A may be a :class:`Csr` that was found symmetric, and
-    ``analysed`` a :class:`Symbolic` of its pattern in an ``"auto"`` ordering that was made for another factor."""
+    ``analysed`` a :class:`Symbolic` of its pattern in an ``"auto"`` ordering that was made for another factor. A list ``foreseen`` gets
+    that of the complete factor where this was found too large: ``analysed`` for who makes it after all."""
     threads = thread_count(threads)
     choices = _choices(fill_level, droptol, blocking, tile_size, pivoting, max_fill, dtype)
     M = A if isinstance(A, Csr) else as_symmetric(A, lower=lower, threads=threads, per_row=PER_ROW["ildl"])
@@ -285,6 +286,9 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
     if counted:
         plan = complete_plan(M, matched, ordering, report, threads, np.inf if fill_level is None else _bounds(M)[0], rows, analysed)
         core = _complete(M, plan, fill_level is None, report, choices, threads, there and device_name == "cuda")
+        if core is None and foreseen is not None and plan.is_of_rows:
+            plan.symbolic.report.seconds = {}                   # they are told here
+            foreseen.append(plan.symbolic)
     if core is None:
         with report.phase("order"):
             ordering = "amd" if is_auto(ordering) else ordering

@@ -29,6 +29,7 @@ class CompletePlan:
     def __init__(self, matrix, pairs, ordering, threads, analysed=None):
         self.matrix, self.ordering = Csr(matrix.n, matrix.indptr, matrix.indices), ordering
         self.care = 2 if pairs.rank < matrix.n else 0               # with which pivots are chosen, see complete.hpp
+        self.is_of_rows = pairs.share == 0
         self.symbolic = _analysis(matrix, pairs, ordering, threads) if analysed is None else analysed
         self.likely_flops = self.flops
 
