@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core
+from meshsolve.device.reductions import max_of_columns, sum_of_columns
 from meshsolve.errors import InvalidInputError, NotSymmetricError
 from meshsolve.memory import PER_ROW, ensure_rows
 
@@ -275,8 +276,10 @@ def as_indices(idx, n, name="fixed"):
 
 def of_columns(name, x):
     """(k,) ``"max"``, ``"min"`` or ``"mean"`` of each column of an (n, k) array, numpy's or CuPy's. numpy takes many times as long along
-    rows of a few values as down a column."""
-    if isinstance(x, np.ndarray) and x.shape[1] <= 32:
+    rows of a few values as down a column, CuPy over tall arrays of a few columns."""
+    if not isinstance(x, np.ndarray):
+        return {"max": max_of_columns, "min": lambda x: -max_of_columns(-x), "mean": lambda x: sum_of_columns(x) / len(x)}[name](x)
+    if x.shape[1] <= 32:
         return np.array([getattr(column, name)() for column in x.T])
     return getattr(x, name)(axis=0)
 

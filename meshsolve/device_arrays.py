@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from meshsolve import device
 from meshsolve.arrays import LARGEST_SIZE, SYMMETRY_TOLERANCE, Csr, largest_moduli, not_symmetric
 from meshsolve.device.lists import MASK, compressed, distinct, find, keys_of, transposed
+from meshsolve.device.reductions import flag_of, is_any, max_of_rows, sum_of_columns
 from meshsolve.errors import InvalidInputError, PatternMismatchError
 
 
@@ -73,9 +74,9 @@ def as_device_csr(A, name="A"):
     if data.dtype.kind not in "fiub":
         raise InvalidInputError(f"{name} has to hold real numbers, not {data.dtype}")
     M = DeviceCsr(n, *map(xp.ascontiguousarray, (indptr, indices, data), (np.int64, np.int32, np.float64)))
-    if len(M.indices) and not (int(M.indices.min()) >= 0 and int(M.indices.max()) < n):
+    if is_any((M.indices < 0) | (M.indices >= n)):
         raise InvalidInputError(f"{name} has a column index outside 0..{n - 1}")
-    if not bool(xp.isfinite(M.data).all()):
+    if is_any(~xp.isfinite(M.data)):
         p = int(xp.argmin(xp.isfinite(M.data)))
         raise InvalidInputError(f"{name}: row {_row_of(M, p)}, column {int(M.indices[p])} holds {float(M.data[p])}")
     return M
@@ -104,6 +105,14 @@ def as_device_rhs(b, n, name="b"):
     InvalidInputError
         Not (n,) or (n, k), not real numbers, NaN or infinity.
     """
+    columns, shape, check = begin_device_rhs(b, n, name)
+    check()
+    return columns, shape
+
+
+def begin_device_rhs(b, n, name="b"):
+    """What :func:`as_device_rhs` gives, and a function that raises where a value is not finite. That waits until b is there: to be called
+    when all work with b is queued, and before anyone sees what came of it."""
     xp = device.xp()
     if b.dtype.kind not in "fiub":
         raise InvalidInputError(f"{name} has to hold real numbers, not {b.dtype}")
@@ -112,19 +121,24 @@ def as_device_rhs(b, n, name="b"):
     columns = (b if b.ndim == 2 else b[:, None]).astype(np.float64, copy=False)
     if not (columns.flags.c_contiguous or columns.flags.f_contiguous):
         columns = xp.ascontiguousarray(columns)
-    if columns.size and not bool(xp.isfinite(columns).all()):
-        row = int(xp.argmin(xp.isfinite(columns).all(axis=1)))
-        raise InvalidInputError(f"{name}: row {row} holds a value that is not finite")
-    return columns, b.shape
+    not_finite = device.scalar_later(flag_of(~xp.isfinite(columns)))
+
+    def check():
+        if not_finite():
+            row = int(xp.argmin(xp.isfinite(columns).all(axis=1)))
+            raise InvalidInputError(f"{name}: row {row} holds a value that is not finite")
+    return columns, b.shape, check
 
 
 def device_lengths(x):
     """(k,) 2-norms of the columns of an (n, k) float64 array on the device, on the host, as :func:`meshsolve.arrays.lengths` has them:
     also where their squares leave the range of float64."""
+    if 0 in x.shape:
+        return np.zeros(x.shape[1])
     largest = device.to_host(largest_moduli(x))
     scale = np.where(largest > 0, largest, 1.0)
     x = x / device.to_device(scale)
-    return scale * np.sqrt(device.to_host((x * x).sum(axis=0)))
+    return scale * np.sqrt(device.to_host(sum_of_columns(x * x)))
 
 
 class Positions:
@@ -162,7 +176,7 @@ class Positions:
             self.take = 1 + find(given, xp.maximum(both, transposed(both)))
             return
         twin = find(given, transposed(given))
-        if bool((twin >= 0).all()):                         # the pattern is symmetric as it is
+        if not is_any(twin < 0):                            # the pattern is symmetric as it is
             self._twin = None, twin, self.pattern
         else:
             both = self._take_keys(M.n, distinct(xp.concatenate([given, transposed(given)])))
@@ -201,10 +215,10 @@ class Positions:
             This matrix has an entry outside; ``names`` translates its row and column to the caller's numbering.
         """
         xp, own = device.xp(), self.keys
-        if len(keys) == len(own) and bool((keys == own).all()):
+        if len(keys) == len(own) and not is_any(keys != own):
             return self.take
         outside = find(keys, own) < 0
-        if bool(outside.any()):
+        if is_any(outside):
             raise PatternMismatchError.at(*_entry(own[xp.argmax(outside)], names))
         return self._found(own, keys)
 
@@ -215,9 +229,9 @@ class Positions:
 
     def fits(self, M):
         """Whether another matrix has the same pattern."""
-        xp, given = device.xp(), self._given
-        return len(M.indices) == given.nnz and bool(xp.array_equal(M.indptr, given.indptr)) and bool(
-            xp.array_equal(M.indices, given.indices))
+        given = self._given
+        return (M.n, len(M.indices)) == (given.n, given.nnz) and not is_any(M.indptr != given.indptr) and not is_any(
+            M.indices != given.indices)
 
     def check(self, M, name="A"):
         """Raise where M is not symmetric; nothing is asked of a matrix whose lower triangle alone counts."""
@@ -227,29 +241,19 @@ class Positions:
         xp = device.xp()
         values = M.data if here is None else _after_zero(M.data)
         values, twins = values if here is None else values[here], values[twin]
-        gap = xp.abs(values - twins)
-        if not bool(gap.any()):
+        if not is_any(values != twins):
             return
-        keys = keys_of(pattern.indptr, pattern.indices)
-        rows, columns, most = keys >> 32, keys & MASK, _largest_of_rows(pattern, keys >> 32, xp.abs(values))
-        scale = xp.minimum(most[rows], most[columns])
+        keys, most = keys_of(pattern.indptr, pattern.indices), max_of_rows(pattern.indptr, values)
+        gap, scale = xp.abs(values - twins), xp.minimum(most[keys >> 32], most[keys & MASK])
         excess = gap - SYMMETRY_TOLERANCE * scale
-        p = int(xp.argmax(excess / xp.maximum(scale, np.finfo(np.float64).tiny)))
-        if float(excess[p]) > 0:
+        if is_any(excess > 0):
+            p = int(xp.argmax(excess / xp.maximum(scale, np.finfo(np.float64).tiny)))
             raise not_symmetric(name, *_entry(keys[p]), float(gap[p]), float(scale[p]))
 
     @staticmethod
     def of(M, take):
         """The values of M at such positions; zero where there is none."""
         return M.data if take is None else _after_zero(M.data)[take]
-
-
-def _largest_of_rows(pattern, rows, moduli):
-    """(n,) the largest of the (nnz,) ``moduli`` in each row, 0 in an empty one; ``rows`` names the row of each."""
-    xp = device.xp()
-    ascending = moduli[xp.lexsort(xp.stack([moduli, rows.astype(np.float64)]))]
-    last = pattern.indptr[1:] - 1
-    return xp.where(pattern.indptr[1:] > pattern.indptr[:-1], ascending[xp.maximum(last, 0)], 0.0)
 
 
 def _entry(key, names=None):

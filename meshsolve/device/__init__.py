@@ -22,6 +22,8 @@ A CUDA path looks like this::
 ``xp()``, ``to_device``, ``to_host``, ``holds``
     The array module, transfers, and whether an array lies on the GPU already. Device-wide scans, stable sorts, ``unique`` and
     ``searchsorted`` are CuPy's (CUB and Thrust underneath); block-wide ones are in common.cuh.
+``scalar``, ``scalar_later``
+    A number comes back; with the latter the host waits for what made it alone, and not before it asks.
 ``choose(device, size, *arrays)``
     What an argument ``device="auto"|"cpu"|"cuda"`` means here: the one place that decides, and that says what is missing.
 ``errors(what)``
@@ -301,3 +303,9 @@ def check_stall(flag, what):
 def scalar(array):
     """The value of a device array of one entry: waits for the device."""
     return np.asarray(to_host(array)).reshape(-1)[0].item()
+
+
+def scalar_later(array):
+    """A function that gives the value of a device array of one entry: it waits for what is queued now, not for what is queued later."""
+    read = backend().to_host_later(array)
+    return lambda: read().reshape(-1)[0].item()

@@ -84,6 +84,17 @@ class CuPy:
     def to_host(self, array):
         return self.xp.asnumpy(array)
 
+    def to_host_later(self, array):
+        """A function that gives a numpy copy of the array as it is after what is queued now."""
+        queued = self.xp.cuda.Event(disable_timing=True)
+        queued.record()
+
+        def read():
+            queued.synchronize()
+            with self.xp.cuda.Stream(non_blocking=True):    # the current stream may have got more to do
+                return self.xp.asnumpy(array)
+        return read
+
     def csr(self, data, indices, indptr, shape):
         from cupyx.scipy.sparse import csr_matrix
 

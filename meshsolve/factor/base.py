@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 
 from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_array, as_complex, as_rhs, largest_moduli
-from meshsolve.device_arrays import as_device_rhs
+from meshsolve.device_arrays import as_device_rhs, begin_device_rhs
 from meshsolve.errors import InvalidInputError, PatternMismatchError
 from meshsolve.factor.sharing import Sharing, reads
 from meshsolve.types import Array, ArrayLike
@@ -61,6 +61,7 @@ class Factor(spla.LinearOperator):
         return f"{type(self).__name__}(n={self.shape[0]}, nnz={self.nnz}, dtype={stored}{told})"
 
     _place = "cpu"                                          # where the factor lies: "cpu" or "cuda"
+    _checks_late = False                                    # whether a solve on the GPU bears what is not finite
 
     def _solve_like(self, b, out, solve_columns, rows, solve_imaginary=None):
         """Apply ``solve_columns`` to b of ``rows`` rows; the result has b's shape and lies where b does, and has its dtype
@@ -85,12 +86,19 @@ class Factor(spla.LinearOperator):
             return x if solve(b, x, self.threads) else None
 
     def _solve_real(self, given, solve_columns, rows, on_device):
-        columns, shape = (as_device_rhs if on_device else as_rhs)(given, rows)
+        columns, shape, check = self._taken(given, rows, on_device)
         columns = self._bring(columns)
         with self._turn():
             x = solve_columns(columns)
         x = self._bring_back(x, on_device)
+        check()
         return x if len(shape) == 2 else x[:, 0]
+
+    def _taken(self, given, rows, on_device):
+        """The columns of b, its shape, and what raises where a value is not finite that nobody has looked at so far."""
+        if on_device and self._checks_late and self._place == "cuda":
+            return begin_device_rhs(given, rows)
+        return *(as_device_rhs if on_device else as_rhs)(given, rows), lambda: None
 
     def _turn(self):
         """Solves on the GPU take turns with their launches: there they share memory."""

@@ -15,6 +15,7 @@ from meshsolve import device
 from meshsolve.config import config
 from meshsolve.device.cuda import CuPy, reason_without, source
 from meshsolve.device.lists import tally
+from meshsolve.device.reductions import is_any, max_of_columns, max_of_rows, sum_of_columns
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError, OutOfMemoryError
 
 
@@ -219,6 +220,52 @@ def test_a_grid_that_is_too_long_in_y_is_refused():
         device.launch(K.k_dot, (1, 65536), 32, 0, (np.int32(0), np.int32(0), empty, empty, empty))
 
 
+# ---- reductions -------------------------------------------------------------------------------------------------------
+
+
+def reductions_are_numpys(most_rows):
+    rng = np.random.default_rng(0)
+    for n in (1, 31, most_rows):
+        for k in (1, 3):
+            x = rng.standard_normal((n, k)) - 9
+            for given in (x, np.asfortranarray(x), x.astype(np.float32)):
+                there = device.to_device(given)
+                assert np.array_equal(device.to_host(max_of_columns(there)), given.max(axis=0))
+                assert np.allclose(device.to_host(sum_of_columns(there)), given.sum(axis=0), rtol=1e-5 if given.dtype == np.float32 else 1e-13)
+        x[n // 2, 1], x[-1, 2] = np.nan, np.inf
+        assert np.array_equal(device.to_host(max_of_columns(device.to_device(x))), x.max(axis=0), equal_nan=True)
+        for place in (None, 0, n // 2, n - 1):
+            assert is_any(device.to_device(np.arange(n) == place)) == (place is not None)
+    indptr = np.concatenate([[0, 0], np.cumsum(rng.integers(0, 70, most_rows // 10)), [3 * most_rows + 100] * 2]).cumsum() // 2
+    indptr = np.minimum(np.sort(indptr), 4 * most_rows)
+    data = rng.standard_normal(indptr[-1])
+    expected = [abs(data[a:b]).max(initial=0) for a, b in zip(indptr, indptr[1:])]
+    assert np.array_equal(device.to_host(max_of_rows(device.to_device(indptr), device.to_device(data))), expected)
+
+
+def test_reductions(cuda):
+    reductions_are_numpys(3000)
+
+
+def test_reductions_on_other_schedules(varied):
+    reductions_are_numpys(1000)
+
+
+def test_reductions_of_more_than_a_grid_has_threads(short_grids, monkeypatch):
+    monkeypatch.setattr(device, "MOST_ACROSS", 2)
+    reductions_are_numpys(1000)
+
+
+@pytest.mark.sanitize
+def test_reductions_are_clean():
+    with device.use(Harness(seed=1)):
+        reductions_are_numpys(600)
+
+
+def test_a_reduction_of_nothing(cuda):
+    assert not is_any(device.to_device(np.zeros(0, bool)))
+
+
 # ---- CuPy as it is ----------------------------------------------------------------------------------------------------
 
 
@@ -237,6 +284,15 @@ def pretended():
     type(current).attributes = asked
     with mock.patch.dict(sys.modules, {"cupy": cupy}):
         yield CuPy(), current, asked
+
+
+def test_a_number_that_is_read_later_waits_for_what_made_it_alone(pretended):
+    owner = pretended[0]
+    event, owner.xp.cuda.Stream.return_value = owner.xp.cuda.Event.return_value, mock.MagicMock()
+    read = owner.to_host_later(mock.sentinel.array)
+    assert event.record.call_count == 1 and event.synchronize.call_count == 0
+    assert read() is owner.xp.asnumpy.return_value
+    assert event.synchronize.call_count == 1 and owner.xp.cuda.Stream.call_args.kwargs == {"non_blocking": True}
 
 
 def test_the_driver_is_asked_for_the_attributes_of_a_device_once(pretended):

@@ -106,6 +106,9 @@ class Harness:
     def to_host(self, array):
         return np.array(array, copy=True)
 
+    def to_host_later(self, array):
+        return lambda: self.to_host(array)
+
     def is_native(self, array):
         """Whether an array lies on this device: numpy arrays lie on the host as well, so only those that say so do."""
         return isinstance(array, OnDevice)

@@ -39,7 +39,7 @@ class CholeskyFactor(Factor):
     """The factor L of a symmetric positive definite matrix: ``L @ L.T == A[perm][:, perm]``.
 
     Made by :func:`meshsolve.cholesky` or ``Symbolic.factor``; with ``device="cuda"`` it lies on the GPU, where arrays of CuPy
-    or DLPack are taken and CuPy's given back, on the current stream and without waiting for it. Several
+    or DLPack are taken and CuPy's given back, on the current stream; a solve waits until b is there, not for x. Several
     threads may solve at once; a refactorization beside a solve of the same factor raises ``FactorInUseError``. It can be pickled and
     copied, which costs a numeric phase at the other end. Where rows are fixed or pinned, A stands for the block of the free
     rows, and ``perm`` still names rows in the caller's numbering.
@@ -58,6 +58,8 @@ class CholeskyFactor(Factor):
     report : Report
         Seconds per phase (``order``, ``symbolic``, ``numeric``, ``solve``), sizes, bytes.
     """
+
+    _checks_late = True
 
     def __init__(self, symbolic, values, data, *, precision="double", threads=None, engine=HostFactor):
         """``engine`` factors ``data``, which ``values`` has brought to where it works, and later matrices."""

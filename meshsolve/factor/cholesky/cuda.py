@@ -42,6 +42,7 @@ class DeviceFactor:
         self._failed, self._info = xp.empty(1, np.int32), xp.empty(1, np.int32)
         dense = (self._panel(front)[0] for level in tree.levels for front in level.dense)
         self._work = xp.empty(max((device.dense("potrf_size", diagonal) for diagonal in dense), default=0), self.dtype)
+        self._norm = None
         self._data, self._pending = None, xp.empty(self._pattern.nnz, np.float64)
 
     @property
@@ -60,6 +61,7 @@ class DeviceFactor:
         self._pending[:] = data
         failed = self._run(self._pending)
         if failed < 0:
+            self._norm = None
             self._data, self._pending = self._pending, device.xp().empty_like(data) if self._data is None else self._data
         elif self._data is not None:
             self._run(self._data)
@@ -184,8 +186,10 @@ class DeviceFactor:
         return residual(self._pattern.indptr, self._pattern.indices, self._data, X, B)
 
     def norm1(self):
-        """Largest sum of magnitudes in a row of A."""
-        return norm1(self._pattern.indptr, self._pattern.indices, self._data)
+        """Largest sum of magnitudes in a row of A, found once for each matrix."""
+        if self._norm is None:
+            self._norm = norm1(self._pattern.indptr, self._pattern.indices, self._data)
+        return self._norm
 
     def values_on(self, indptr, indices):
         """Values of L on its pattern, a host array; the pattern by columns, diagonal first, lies on the host as well."""

@@ -13,6 +13,7 @@ from meshsolve import device
 from meshsolve.arrays import Csr
 from meshsolve.constraints import ROW_SUM, Fixed, not_singular, tell_of_range
 from meshsolve.device.lists import MASK, compressed, last, over, running_sums, tally
+from meshsolve.device.reductions import is_any
 from meshsolve.device_arrays import Positions, device_lengths
 from meshsolve.errors import InvalidInputError, PatternMismatchError
 from meshsolve.factor.cholesky.cuda import S
@@ -95,7 +96,7 @@ class DeviceConstraint:
         values = Positions.of(M, positions.take)
         sums, size = (row_sums(pattern.indptr, pattern.indices, values, magnitudes) for magnitudes in (False, True))
         off = xp.abs(sums) > ROW_SUM * size
-        if bool(off.any()):
+        if is_any(off):
             row = int(xp.argmax(off))
             raise not_singular(row, float(sums[row]))
         if len(self._rows) == 1:
@@ -138,7 +139,7 @@ class DeviceConstraint:
             raise InvalidInputError(
                 f"fixed_values has to be ({rows},) or ({rows}, {k}) real numbers, not {given.shape} of {given.dtype}")
         given = given.reshape(-1, 1) if given.ndim < 2 else given
-        if not bool(xp.isfinite(given).all()):
+        if is_any(~xp.isfinite(given)):
             raise InvalidInputError(f"fixed_values: row {int(xp.argmin(xp.isfinite(given).all(axis=1)))} is not finite")
         return xp.ascontiguousarray(xp.broadcast_to(given, (rows, k)), np.float64)
 

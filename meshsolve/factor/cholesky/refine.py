@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from meshsolve import device
 from meshsolve.arrays import largest_moduli
 from meshsolve.errors import ConvergenceWarning
 from meshsolve.factor.base import solve_near_one
@@ -37,21 +38,21 @@ def refine(factor, b, tolerance=2e-16):
     ConvergenceWarning
         The backward error stays above 1e-12: A is too ill-conditioned for a float32 factor.
     """
-    norm, size_b = factor.norm1(), largest_moduli(b)
+    norm, size_b = factor.norm1(), device.to_host(largest_moduli(b))
     solve = lambda B: solve_near_one(lambda near: factor.solve("A", near), B)
     x = solve(b)
     best, previous, error = x, np.inf, np.inf
     for steps in range(MAX_STEPS + 1):                      # noqa: B007 (told below)
         r = factor.residual(x, b)
         with np.errstate(over="ignore", invalid="ignore"):  # told of below
-            scale = norm * largest_moduli(x) + size_b
-            now = float((largest_moduli(r) / (scale + (scale == 0))).max())
+            scale = norm * device.to_host(largest_moduli(x)) + size_b
+            now = float((device.to_host(largest_moduli(r)) / (scale + (scale == 0))).max())
         if now < error:
             best, previous, error = x, error, now
         if error <= tolerance or now > 0.5 * previous or not np.isfinite(now):
             break
         x = x + solve(r)
-    if not error < 1e-12:
+    if not error < 1e-12 and np.isfinite(size_b).all():     # else it is b of which the caller is told
         warn(
             f"refinement stopped at a backward error of {error:.2g}: the matrix is too ill-conditioned for "
             'precision="mixed"; use precision="double"', ConvergenceWarning)

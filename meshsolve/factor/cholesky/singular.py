@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import _core, device
+from meshsolve.device.reductions import is_any
 from meshsolve.factor.cholesky.cuda import S
 from meshsolve.factor.fronts.cuda import row_sums
 
@@ -58,10 +59,9 @@ class ConstantNullSpace:
             if len(sums) == 1:                              # most often, and arrays of one number take as long as a small matrix
                 sums, moduli = sums[0], moduli[0]
                 return self._search(data) if moduli > 0 and abs(sums) <= ROUNDING * moduli else -1
-        else:
-            values = data[self._entries]
-            sums, moduli = self._sums(values), self._sums(abs(values))
-        return self._search(data) if device.scalar(_vanish(sums, moduli).any().reshape(1)) else -1
+            return self._search(data) if _vanish(sums, moduli).any() else -1
+        values = data[self._entries]
+        return self._search(data) if is_any(_vanish(self._sums(values), self._sums(abs(values)))) else -1
 
     def nearly(self, node, data):
         """Whether the rows of the tree of ``node`` sum to 0 but for rounding in what A was made of. O(nnz), for messages."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.device import MOST_ACROSS
+from meshsolve.device.reductions import max_of_columns
 from meshsolve.factor.fronts.tree_cuda import COLUMNS, dealt_out, depths, positions, table_of
 
 C, K = device.kernels("factor/fronts/columns.cu"), device.kernels("factor/fronts/residual.cu")
@@ -150,7 +151,7 @@ def row_sums(indptr, indices, data, magnitudes=False):
 
 def norm1(indptr, indices, data):
     """Largest sum of magnitudes in a row of a matrix on the device."""
-    return float(row_sums(indptr, indices, data, magnitudes=True).max())
+    return device.scalar(max_of_columns(row_sums(indptr, indices, data, magnitudes=True)[:, None]))
 
 
 def strides(B):

@@ -10,6 +10,7 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.device.lists import last, over, running_sums
+from meshsolve.device.reductions import is_any
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.symbolic.cuda import children
 
@@ -23,7 +24,7 @@ def depths(parent):
     """Distance of each front from its root, int64, by pointer doubling."""
     xp = device.xp()
     depth, above = (parent >= 0).astype(np.int64), parent.astype(np.int64)
-    while bool((above >= 0).any()):
+    while is_any(above >= 0):
         up = xp.maximum(above, 0)
         depth, above = depth + xp.where(above >= 0, depth[up], 0), xp.where(above >= 0, above[up], -1)
     return depth

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from fake_cudss import CudaDataType, Cudss
-from kernel_harness import Harness
+from kernel_harness import Harness, strict
 from kernel_harness.strict import Strict
 from on_device import Sparse, back, nothing_comes_back, there
 from zoo import backward_error, grid, random_spd, spd, zoo
@@ -255,12 +255,12 @@ def test_a_factorization_waits_once(way, monkeypatch):
     """The host asked for the pivots of each dense front, so that no launch was ahead of the GPU."""
     monkeypatch.setattr(fronts, "LIMITS", WAYS[way])
     A = spd(grid(26, 25))
-    with device.use(Strict()) as strict:
+    with device.use(Strict()) as harness:
         engine = ms.cholesky(A, device="cuda")._factor
-        strict.comes_back.clear()
-        assert engine.factor(engine.matrix()) < 0 and strict.comes_back == [1]
-        strict.comes_back.clear()
-        assert engine.factor(-engine.matrix()) >= 0 and strict.comes_back == [1, 1]        # the earlier factor is made again
+        harness.comes_back.clear()
+        assert engine.factor(engine.matrix()) < 0 and harness.comes_back == [1]
+        harness.comes_back.clear()
+        assert engine.factor(-engine.matrix()) >= 0 and harness.comes_back == [1, 1]        # the earlier factor is made again
 
 
 # ---- arrays that lie on the device ------------------------------------------------------------------------------------
@@ -436,6 +436,52 @@ def test_means_over_more_rows_than_a_chunk_and_more_columns_than_a_grid(gpu, mon
     X = rng.standard_normal((len(component), 5))
     expected = np.stack([np.bincount(component, column, 3) for column in X.T], axis=1)
     close(_Segments(device.to_device(component), 3).sums(device.to_device(X)), expected, 1e-12)
+
+
+def test_a_solve_is_queued_before_b_is_looked_at(monkeypatch):
+    """The host waited for b, and so for all work before it, at the begin of each solve."""
+    A, launched = spd(grid(9, 8)), []
+    expected = ms.cholesky(A, device="cpu").solve(np.ones(72))
+    with device.use(Strict()) as harness:
+        F, b = ms.cholesky(A, device="cuda"), there(np.ones(72))
+        monkeypatch.setattr(harness, "to_host", lambda array: (launched.append(dict(harness.launches)), array.get())[1])
+        harness.launches.clear()
+        x = F.solve(b)
+        assert launched == [harness.launches] and {"k_any", "k_backward_f64", "k_from_columns_f64"} <= launched[0].keys()
+        close(x, expected, 1e-13)
+
+
+@pytest.mark.parametrize("options", [{}, {"precision": "single"}, {"precision": "mixed"}, {"fixed": [3]}, {"pin": True}], ids=str)
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_no_solution_of_what_is_not_finite(gpu, options, value):
+    A = spd(grid(9, 8))
+    F = ms.cholesky(ms.graph_laplacian(A) if "pin" in options else A, device="cuda", **options)
+    b, out = np.zeros((72, 2)), there(np.full((72, 2), 7.0))
+    b[40, 1] = value
+    turned = np.zeros(72, complex)
+    turned.imag = b[:, 1]
+    with pytest.raises(ms.InvalidInputError, match="^b: row 40 holds a value that is not finite"):
+        F.solve(there(b), out=out)
+    assert (back(out) == 7.0).all()
+    with pytest.raises(ms.InvalidInputError, match="^b: row 40 holds"):
+        F.solve(there(turned))
+
+
+@pytest.mark.parametrize("options", [{}, {"precision": "mixed"}, {"fixed": [3]}, {"pin": True}], ids=str)
+def test_no_sort_and_no_reduction_of_one_block_sees_a_matrix(monkeypatch, options):
+    """CuPy's, without an nvcc, took milliseconds at each refactorization of a million rows; where the triangles differ in a bit, all
+    entries were sorted."""
+    A = spd(grid(9, 8))
+    A = sp.csr_array(ms.graph_laplacian(A) if "pin" in options else A)
+    A[1, 0] = np.nextafter(A[1, 0], 0)
+    b = A @ np.random.default_rng(0).standard_normal((72, 2))
+    host = ms.cholesky(A, device="cpu", **options).solve(b)
+    with device.use(Strict()):
+        F, later, b = ms.cholesky(Sparse(A), device="cuda", **options), Sparse(A), there(b)
+        slow = {"all", "any", "max", "min", "sum", "mean", "argmax", "argmin", "array_equal", "sort", "argsort", "lexsort", "unique"}
+        monkeypatch.setattr(strict, "METHODS", strict.METHODS - slow)
+        monkeypatch.setattr(strict, "FUNCTIONS", strict.FUNCTIONS - slow)
+        close(F.refactor(later).solve(b), host, 1e-12)
 
 
 # ---- cuDSS ------------------------------------------------------------------------------------------------------------

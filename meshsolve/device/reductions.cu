@@ -1,0 +1,75 @@
+// Reductions of whole arrays by many blocks: whether anything is true, columns of tall matrices, the rows of a sparse one.
+//
+// A maximum is NaN where a value is. The grid is a matter of the sizes alone, and sums have one order: the same bits in every run.
+#include "device/common.cuh"
+
+namespace ms::reductions {
+
+struct Max {
+  __device__ double begin(double first) const { return first; }
+  __device__ double operator()(double a, double b) const { return b > a || b != b ? b : a; }
+};
+
+struct Sum {
+  __device__ double begin(double) const { return 0.0; }
+  __device__ double operator()(double a, double b) const { return a + b; }
+};
+
+template <class Op> __device__ __forceinline__ double over_warp(double value, Op op) {
+  for (int d = 16; d > 0; d /= 2) value = op(value, __shfl_xor_sync(full_warp, value, d));
+  return value;
+}
+
+// out[block, c]: of the rows that this block has of column c. `row` and `column` are the strides of x, n > 0.
+template <class Op>
+__device__ __forceinline__ void reduce_columns(long long n, int k, const double* x, long long row, long long column, double* out, Op op) {
+  __shared__ double of_warps[32];
+  for (int c = blockIdx.y; c < k; c += gridDim.y) {
+    double value = op.begin(x[c * column]);
+    for (long long i = grid_begin(); i < n; i += grid_step()) value = op(value, x[i * row + c * column]);
+    value = over_warp(value, op);
+    if ((threadIdx.x & 31) == 0) of_warps[threadIdx.x >> 5] = value;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      for (int w = 1; w < static_cast<int>(blockDim.x >> 5); ++w) value = op(value, of_warps[w]);
+      out[static_cast<long long>(blockIdx.x) * k + c] = value;
+    }
+    __syncthreads();
+  }
+}
+
+}  // namespace ms::reductions
+
+using namespace ms;
+using namespace ms::reductions;
+
+extern "C" __global__ void __launch_bounds__(256)
+k_any(long long count, const bool* mask, int* found) {
+  for (long long p = grid_begin(); p < count; p += grid_step())
+    if (mask[p]) {
+      atomicExch(found, 1);
+      return;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+k_max_columns(long long n, int k, const double* x, long long row, long long column, double* out) {
+  reduce_columns(n, k, x, row, column, out, Max{});
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+k_sum_columns(long long n, int k, const double* x, long long row, long long column, double* out) {
+  reduce_columns(n, k, x, row, column, out, Sum{});
+}
+
+// The largest modulus in each row, 0 in an empty one. A warp has a row.
+extern "C" __global__ void __launch_bounds__(256)
+k_max_rows(int n, const long long* Ap, const double* Ax, double* most) {
+  const int lane = threadIdx.x & 31;
+  for (long long i = grid_begin() / 32; i < n; i += grid_step() / 32) {
+    double value = 0.0;
+    for (long long p = Ap[i] + lane; p < Ap[i + 1]; p += 32) value = Max{}(value, fabs(Ax[p]));
+    value = over_warp(value, Max{});
+    if (lane == 0) most[i] = value;
+  }
+}
