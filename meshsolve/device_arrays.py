@@ -17,6 +17,8 @@ from meshsolve.device.lists import MASK, compressed, distinct, find, keys_of, tr
 from meshsolve.device.reductions import flag_of, is_any, max_of_rows, sum_of_columns
 from meshsolve.errors import InvalidInputError, PatternMismatchError
 
+NEAR_TREE = 3.2                     # entries a row, the diagonal's included: the matrix of a tree has 3
+
 
 class DeviceCsr(NamedTuple):
     """A square matrix in compressed rows on the device; indices ascend in each row, no duplicates."""
@@ -38,6 +40,21 @@ def place_for(name, *inputs, size=None):
     matrices or vectors. ``size``: rows, by default those of the first."""
     size = next(iter(getattr(inputs[0], "shape", ())), 0) if size is None else size
     return device.choose(name, size, *(A if device.holds(A) else A.data for A in inputs if on_device(A)))
+
+
+def place_of_factor(name, A, size=None, lower=False):
+    """As :func:`place_for`, for a matrix that is to be ordered and factored: ``"auto"`` leaves what is large and nearly a tree to the
+    CPU. Its elimination tree may have a tenth as many levels as rows; each is a launch or more, and takes the CPU a microsecond."""
+    if isinstance(name, str) and name == "auto" and _is_near_tree(A, lower):
+        return "cpu"
+    return place_for(name, A, size=size)
+
+
+def _is_near_tree(A, lower):
+    values, n = getattr(A, "data", None), next(iter(getattr(A, "shape", ())), 0)
+    if getattr(getattr(values, "dtype", None), "kind", "O") == "O":         # dense, or lists of lists
+        return False
+    return n >= device.AUTO_SIZE and (2 * values.size - n if lower else values.size) < NEAR_TREE * n
 
 
 def uploaded(M):

@@ -11,7 +11,16 @@ from meshsolve import _core, order
 from meshsolve.arrays import Csr, as_csr, as_seed, as_symmetric, one_of, thread_count
 from meshsolve.constraints import Fixed, Pinned
 from meshsolve.device import DEVICES, choose, errors, to_host
-from meshsolve.device_arrays import Positions, as_device_csr, on_device, place_for, uploaded, uploaded_pattern, without_diagonal
+from meshsolve.device_arrays import (
+    Positions,
+    as_device_csr,
+    on_device,
+    place_for,
+    place_of_factor,
+    uploaded,
+    uploaded_pattern,
+    without_diagonal,
+)
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor import symbolic as _symbolic
 from meshsolve.factor.cholesky import CholeskyFactor, DeviceValues, HostFactor, Values, values_in
@@ -19,7 +28,7 @@ from meshsolve.factor.cholesky.cuda import DeviceFactor
 from meshsolve.factor.cholesky.cudss import CudssFactor
 from meshsolve.factor.cholesky.device_constraint import DeviceConstraint
 from meshsolve.factor.fronts import assembly_tree
-from meshsolve.factor.fronts.cuda import device_tree
+from meshsolve.factor.fronts.cuda import device_tree, suits
 from meshsolve.memory import PER_ROW
 from meshsolve.mesh import MeshLike, pattern_of
 from meshsolve.order.ordering import OrderingLike
@@ -60,6 +69,8 @@ class Symbolic(_symbolic.Symbolic):
         O(flops) time, O(nnz) memory for what :attr:`flops` and :attr:`nnz` say. Source: see :mod:`meshsolve.factor.cholesky`.
         """
         engine = _engine(device, backend, A)
+        if device == "auto" and engine is DeviceFactor and not suits(self):
+            engine = HostFactor
         threads = thread_count(threads)
         there = engine.place == "cuda"
         values = DeviceValues(self.n, self.pattern_on_device, lower=self.lower) if there else Values(self.n, self, threads=threads)
@@ -114,7 +125,7 @@ def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None
     >>> sym.nnz, int(sym.flops)
     (29, 103)
     """
-    if _engine(device, "native", A).place == "cuda":
+    if _engine(device, "native", A, lower).place == "cuda":
         with errors("the matrix"):
             pattern = _positions_there(A, lower, mesh, pattern_only=True)[1].pattern
         sym = analyzed_there(pattern, ordering, seed, threads, on_device(A))
@@ -144,7 +155,8 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
     precision : {"double", "single", "mixed"}
         ``"mixed"`` factors in float32 and refines each solution to float64 accuracy.
     device : {"auto", "cpu", "cuda"}
-        Where to factor; ``"auto"`` takes the GPU where there is one and A lies on it or has at least 100,000 rows.
+        Where to factor; ``"auto"`` takes the GPU where there is one and A lies on it or has at least 100,000 rows,
+        but for large near-trees (paths, stars), and others with an elimination tree of thousands of levels.
         There everything is made: ordering (see :func:`analyze`), analysis, factor; scalars come back.
     backend : {"native", "cudss"}
         On the GPU: own kernels, or NVIDIA cuDSS (through nvmath-python) in our ordering.
@@ -181,9 +193,12 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
         raise InvalidInputError("pin=True and fixed= exclude each other: fixed rows already make a Laplacian regular")
     if isinstance(fixed, (set, frozenset)):
         raise InvalidInputError("fixed has to be a list of row numbers, not a set: it has no order, which fixed_values= follows")
-    engine = _engine(device, backend, A)
+    engine = _engine(device, backend, A, lower)
     if engine.place == "cuda":
-        return _cholesky_there(A, ordering, mesh, fixed, pin, precision, engine, seed, threads, lower)
+        F = _cholesky_there(A, ordering, mesh, fixed, pin, precision, engine, seed, threads, lower, device == "auto")
+        if F is not None:
+            return F
+        engine = HostFactor
     threads = thread_count(threads)
     M = _with_mesh(as_symmetric(A, lower=lower, threads=threads, per_row=PER_ROW["cholesky"] if fixed is None else 0), mesh)
     n, constraint = M.n, Pinned(M) if pin else Fixed(M, fixed) if fixed is not None else None
@@ -198,8 +213,9 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
     return CholeskyFactor(sym, Values(n, sym, constraint, threads), data, precision=precision, threads=threads, engine=engine)
 
 
-def _cholesky_there(A, ordering, mesh, fixed, pin, precision, engine, seed, threads, lower):
-    """:func:`cholesky` of a matrix that lies on the GPU, or goes there first; nothing but scalars comes back."""
+def _cholesky_there(A, ordering, mesh, fixed, pin, precision, engine, seed, threads, lower, auto):
+    """:func:`cholesky` of a matrix that lies on the GPU, or goes there first; nothing but scalars comes back. None where ``auto`` leaves
+    what was analysed to the CPU."""
     with errors("the matrix"):
         source, positions = _positions_there(A, lower, mesh)
         n, constraint, reduced, across = positions.pattern.n, None, positions, None
@@ -208,6 +224,8 @@ def _cholesky_there(A, ordering, mesh, fixed, pin, precision, engine, seed, thre
             ordering = ordering if isinstance(ordering, str) else constraint.restrict(ordering)
             reduced, across = constraint.reduce(positions)
     sym = analyzed_there(reduced.pattern, ordering, seed, threads, on_device(A))
+    if auto and engine is DeviceFactor and not suits(sym):
+        return None
     sym.lower = bool(lower)
     values = DeviceValues(n, reduced.pattern, constraint, sym.lower)
     with errors("the matrix"):
@@ -231,15 +249,16 @@ def _positions_there(A, lower, mesh, pattern_only=False):
     return source, positions
 
 
-def _engine(device, backend, A):
-    """The class that factors: on the CPU, on the GPU, or NVIDIA's."""
+def _engine(device, backend, A, lower=None):
+    """The class that factors: on the CPU, on the GPU, or NVIDIA's. ``lower`` where A is still to be analysed."""
     one_of(device, "device", DEVICES)
     if one_of(backend, "backend", ("native", "cudss")) == "cudss":
         if device == "cpu":
             raise InvalidInputError('backend="cudss" needs device="cuda" or "auto"')
         choose("cuda")
         return CudssFactor
-    return DeviceFactor if place_for(device, A) == "cuda" else HostFactor
+    place = place_for(device, A) if lower is None else place_of_factor(device, A, lower=lower)
+    return DeviceFactor if place == "cuda" else HostFactor
 
 
 def analyzed_there(pattern, ordering, seed, threads, given_there):
@@ -249,7 +268,8 @@ def analyzed_there(pattern, ordering, seed, threads, given_there):
         chosen = order.resolve(ordering, without_diagonal(pattern), seed=as_seed(seed), threads=threads, place="cuda")
         sym = Symbolic.build(pattern, chosen.perm, ordering=chosen, threads=thread_count(threads), place="cuda")
         with sym.report.phase("symbolic"):
-            device_tree(sym)
+            if suits(sym):                                 # else only a factorization that asks for the GPU makes it
+                device_tree(sym)
         if not given_there:
             sym.ordering = replace(chosen, perm=to_host(chosen.perm))
     return _with_phases(sym, chosen)

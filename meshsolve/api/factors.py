@@ -8,7 +8,7 @@ import numpy as np
 
 from meshsolve.arrays import as_csr, is_complex
 from meshsolve.device import on_cpu
-from meshsolve.device_arrays import place_for
+from meshsolve.device_arrays import place_of_factor
 from meshsolve.factor import ildl as _ildl
 from meshsolve.factor import parac as _parac
 from meshsolve.factor.glu import LUFactor
@@ -77,7 +77,7 @@ def lu(A: Matrix, ordering: OrderingLike = "auto", engine: Literal["auto", "fron
 def _place(device, M, A):
     """Where an LU factorization runs: complex matrices on the CPU only."""
     if M.data.dtype.kind != "c":
-        return place_for(device, A, size=M.n)
+        return place_of_factor(device, A, size=M.n)
     on_cpu(device, "complex matrices are factored")
     return "cpu"
 

@@ -15,7 +15,7 @@ from meshsolve.api.factors import lu
 from meshsolve.arrays import Csr, as_array, as_csr, as_number, as_rhs, as_symmetric, is_complex, lengths, one_of, thread_count
 from meshsolve.constraints import Pinned, takes_constants_to_zero, vanish
 from meshsolve.device import asarray, errors, holds, on_cpu, scalar, to_device, to_host, xp
-from meshsolve.device_arrays import as_device_csr, as_device_rhs, device_lengths, on_device, place_for, uploaded
+from meshsolve.device_arrays import as_device_csr, as_device_rhs, device_lengths, on_device, place_for, place_of_factor, uploaded
 from meshsolve.errors import ConvergenceWarning, NotPositiveDefiniteError, NotSymmetricError, OutOfMemoryError
 from meshsolve.factor import parac as _parac
 from meshsolve.factor.base import SINGLE
@@ -95,7 +95,8 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
     """
     one_of(method, "method", ("auto", "cholesky", "lu", "ildl", "parac"))
     b = _in_double(b)
-    rtol, place, threads = as_number(rtol, "rtol"), place_for(device, A, b), thread_count(threads)
+    rtol, threads = as_number(rtol, "rtol"), thread_count(threads)
+    place = place_for(device, A, b) if on_device(b) else place_of_factor(device, A)
     if method == "parac":
         x, info = _solve_parac(as_symmetric(A, per_row=PER_ROW["cg"]), b, rtol, threads, place)
     elif method == "ildl":

@@ -16,11 +16,13 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.device import MOST_ACROSS
+from meshsolve.device.lists import tally
 from meshsolve.device.reductions import max_of_columns
 from meshsolve.factor.fronts.tree_cuda import COLUMNS, dealt_out, depths, positions, table_of
 
 C, K = device.kernels("factor/fronts/columns.cu"), device.kernels("factor/fronts/residual.cu")
 PIVOT_BLOCK, TILE, ASSEMBLY_COLUMNS = 32, 64, 8             # as in tiles.cuh, cholesky.cu, fronts.cu
+DEEPEST, MOST_CHILDREN = 4000, 1 << 15                      # of a tree that a GPU is worth it for
 CLASSES = ((1024, 64), (2816, 128))                         # scalars of a panel, threads of the block that holds it
 
 
@@ -194,6 +196,15 @@ def device_tree(symbolic):
     if tree is None:
         tree = _trees[symbolic] = DeviceTree.build(symbolic)
     return tree
+
+
+def suits(symbolic):
+    """Whether a GPU is worth it for the tree of an analysis. Each level takes a few launches one after the other, and a front adds up
+    its children one by one; a CPU takes a microsecond for either where fronts are small."""
+    parent = symbolic.analysis_on_device.snode_parent
+    sizes = device.xp().stack([depths(parent), tally(parent, len(parent))], axis=1)
+    deepest, most_children = device.to_host(max_of_columns(sizes))
+    return deepest < DEEPEST and most_children <= MOST_CHILDREN
 
 
 _trees: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()

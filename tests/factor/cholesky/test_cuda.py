@@ -484,6 +484,54 @@ def test_no_sort_and_no_reduction_of_one_block_sees_a_matrix(monkeypatch, option
         close(F.refactor(later).solve(b), host, 1e-12)
 
 
+# ---- what "auto" leaves to the CPU ------------------------------------------------------------------------------------
+
+
+def path(n):
+    return sp.diags_array([np.full(n - 1, -1.0), np.full(n, 3.0), np.full(n - 1, -1.0)], offsets=[-1, 0, 1], format="csr")
+
+
+def star(n, beams=1):
+    """A hub, and parts of ``beams`` vertices that are joined to it and to each other."""
+    parts = sp.block_diag([np.full((beams, beams), -1.0)] * (n // beams))
+    hub = sp.csr_array(-np.ones((1, parts.shape[0])))
+    return sp.csr_array(sp.block_array([[parts + (beams + 3) * sp.eye_array(parts.shape[0]), hub.T], [hub, sp.csr_array([[2.0 * n]])]]))
+
+
+@pytest.mark.parametrize("given", [sp.csr_array, sp.coo_array, Sparse])
+def test_near_trees_are_the_cpus_unless_the_gpu_is_named(gpu, monkeypatch, given):
+    monkeypatch.setattr(device, "AUTO_SIZE", 100)
+    mesh = spd(grid(12, 11))
+    for A, place in ((path(100), "cpu"), (star(100), "cpu"), (sp.eye_array(100), "cpu"), (mesh, "cuda"), (mesh.toarray(), "cuda")):
+        for whole, options in ((A, {}), (sp.tril(A), {"lower": True})):
+            for asked, expected in (("auto", place), ("cuda", "cuda")):
+                F = ms.cholesky(whole if given is not Sparse and isinstance(A, np.ndarray) else given(whole), device=asked, **options)
+                assert F.report.facts["device"] == expected
+                assert np.allclose(A @ back(F.solve(there(np.ones(A.shape[0])))), 1)
+        assert ms.lu(given(A)).report.facts["device"] == place
+        x, info = ms.solve(given(A), np.ones(A.shape[0]))
+        assert np.allclose(A @ x, 1) and info.report.facts["device"] == place
+
+
+@pytest.mark.parametrize("A, ordering, limit", [(path(200) @ path(200), "natural", "DEEPEST"), (star(99, beams=3), "auto", "MOST_CHILDREN")],
+                         ids=["a band", "a star of triangles"])
+@pytest.mark.parametrize("given", [sp.csr_array, Sparse])
+def test_trees_that_are_too_deep_or_too_broad_are_the_cpus(gpu, monkeypatch, A, ordering, limit, given):
+    monkeypatch.setattr(device, "AUTO_SIZE", 50)
+    b, whole = there(np.ones(A.shape[0])), given(A)
+
+    def places(**options):
+        sym = ms.analyze(whole, ordering)
+        for F in (ms.cholesky(whole, ordering, **options), ms.cholesky(whole, ordering, fixed=[0], **options), sym.factor(whole, **options)):
+            rest = A @ back(F.solve(b)) - 1
+            assert np.abs(rest[1:]).max() < 1e-12
+            yield F.report.facts["device"]
+
+    assert set(places()) == {"cuda"}
+    monkeypatch.setattr(fronts, limit, 8)
+    assert set(places()) == {"cpu"} and set(places(device="cuda")) == {"cuda"}
+
+
 # ---- cuDSS ------------------------------------------------------------------------------------------------------------
 
 
