@@ -49,7 +49,7 @@ __device__ inline int range_max(const int* values, const int* table, int runs, i
 }
 
 // Fundamental supernodes while they join, see supernode.cpp. Children of f are child[child_ptr[f]], ..., those with the longest
-// columns last.
+// columns last. in_whole, in_part, kind and open are 0 before.
 struct Joining {
   const int *first, *parent, *below, *child;
   const long long* child_ptr;
@@ -57,21 +57,31 @@ struct Joining {
   long long* entries;
 };
 
+// The numbers of f stay in registers, or each child would wait for what the one before it has stored.
 __device__ inline void visit(const Joining& t, int f) {
-  for (long long q = t.child_ptr[f + 1] - 1; q >= t.child_ptr[f]; --q) {
-    const int c = t.child[q], columns = t.first[c + 1] - t.first[t.begin[c]];
-    t.begin[f] = min(t.begin[f], t.begin[c]);
-    const bool fits = !t.open[c] || t.in_part[f] == 0;
-    if (!fits || !worth_joining({t.width[c], t.below[c], t.entries[c]}, {t.width[f], t.below[f], t.entries[f]})) {
-      t.open[f] = 1;
+  Block top{t.width[f], t.below[f], t.entries[f]};
+  int begin = t.begin[f], in_whole = 0, in_part = 0, open = 0;
+  const long long from = t.child_ptr[f], to = t.child_ptr[f + 1];
+  for (long long q = to - 1; q >= from; --q) {
+    const int c = t.child[q], first = t.begin[c], columns = t.first[c + 1] - t.first[first], child_open = t.open[c];
+    const Block child{t.width[c], t.below[c], t.entries[c]};
+    begin = min(begin, first);
+    if ((child_open && in_part > 0) || !worth_joining(child, top)) {
+      open = 1;
       continue;
     }
-    t.width[f] += t.width[c];
-    t.entries[f] += t.entries[c];
-    t.open[f] |= t.open[c];
-    t.kind[c] = t.open[c] ? part : whole;
-    (t.open[c] ? t.in_part : t.in_whole)[f] += columns;
+    top.width += child.width;
+    top.entries += child.entries;
+    open |= child_open;
+    t.kind[c] = child_open ? part : whole;
+    (child_open ? in_part : in_whole) += columns;
   }
+  t.begin[f] = begin;
+  t.width[f] = top.width;
+  t.entries[f] = top.entries;
+  t.in_whole[f] = in_whole;
+  t.in_part[f] = in_part;
+  t.open[f] = open;
 }
 
 }  // namespace ms::symbolic
