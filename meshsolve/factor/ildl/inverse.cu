@@ -1,19 +1,22 @@
 // Block triangular solves with the incomplete factor, depth after depth of the tiles: X := S P (L D L^T)^-1 P^T S B. Groups of
-// `lanes` threads add up what the rows of a tile need from outside it, then `width` lanes solve with the tile's own unit
-// triangle, a lane per row; sums have a fixed order. One launch does a whole sweep: tasks are parts of a wide depth, or runs of
-// narrow ones that a single block goes through; they are taken by tickets, and wait for the tasks of the run before theirs.
+// `lanes` threads, or the block where a row is long, add up what the rows of a tile need from outside it, then `width` lanes
+// solve with the tile's own unit triangle, a lane per row; sums have a fixed order. One launch does a whole sweep: tasks are parts
+// of a wide depth, or runs of narrow ones that a single block goes through; they are taken by tickets, and wait for the tasks of
+// the run before theirs.
 #include "device/common.cuh"
 
 namespace ms::ildl {
 
 constexpr long long patient = 100000000;
+constexpr int longest = 1024;             // entries above which a row is added up by the whole block
 
 struct Sweep {
   const int* begin;                       // (tiles + 1) first row of each tile
   const int *order, *depth_ptr;           // tiles by depth
   // tasks: places from..to of `order` in one depth (depth_end = depth + 1), or all of the depths up to depth_end
   const int *task_run, *task_depth, *task_depth_end, *task_from, *task_to, *run_tasks;
-  int tasks, width, lanes, together, k, n;        // together: tiles at once
+  const int* depth_lanes;                 // threads that share a sum
+  int tasks, width, together, k, n;       // together: tiles at once
   const long long* ptr;                   // rows (forward) or columns (backward) of L outside the diagonal tiles
   const int* idx;
   const long long* square;
@@ -23,31 +26,62 @@ struct Sweep {
   unsigned long long *ticket, *done;      // they only grow: `epoch` launches came before
   unsigned long long first_ticket, epoch;
   int* stalled;
+
+  // The row of L in this slot of the tiles from place `from` on, -1: its tile has fewer.
+  __device__ int row_of(int from, int slot) const {
+    const int tile = order[from + slot / width], at = begin[tile] + slot % width;
+    return at < begin[tile + 1] ? at : -1;
+  }
+
+  // How many long rows wait for the block, and their slots, behind the sums.
+  __device__ int* waiting(double* sums) const { return reinterpret_cast<int*>(sums + together * width); }
 };
+
+template <class T>
+__device__ __forceinline__ double product(const Sweep& W, int at, const T* value, const double* known, int part, int step) {
+  double sum = 0;
+  for (long long p = W.ptr[at] + part; p < W.ptr[at + 1]; p += step) sum += value[p] * known[W.idx[p]];
+  return sum;
+}
+
+template <class T>
+__device__ __forceinline__ void gather_long(const Sweep& W, int from, const T* value, const double* known, double* sums) {
+  int* const waiting = W.waiting(sums);
+  for (int w = 0; w < *waiting; ++w) {
+    const int slot = waiting[1 + w];
+    double sum;
+    block_exclusive_sum(product(W, W.row_of(from, slot), value, known, threadIdx.x, blockDim.x), sum);
+    if (threadIdx.x == 0) sums[slot] = sum;
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) *waiting = 0;
+  __syncthreads();
+}
 
 // Rows of L outside the tile times what is known, for `count` tiles from place `from` on, into sums.
 template <class T>
-__device__ __forceinline__ void gather(const Sweep& W, int from, int count, const T* value, const double* known, double* sums) {
-  const int lane = threadIdx.x & 31, part = lane % W.lanes, items = count * W.width * W.lanes;
+__device__ __forceinline__ void gather(const Sweep& W, int from, int count, int lanes, const T* value, const double* known,
+                                       double* sums) {
+  const int lane = threadIdx.x & 31, part = lane % lanes, items = count * W.width * lanes;
+  int* const waiting = W.waiting(sums);
   for (int base = static_cast<int>(threadIdx.x) - lane; base < items; base += blockDim.x) {
-    const int item = base + lane, slot = item / W.lanes;
-    double sum = 0;
-    if (item < items) {
-      const int tile = W.order[from + slot / W.width], at = W.begin[tile] + slot % W.width;
-      if (at < W.begin[tile + 1])
-        for (long long p = W.ptr[at] + part; p < W.ptr[at + 1]; p += W.lanes) sum += value[p] * known[W.idx[p]];
-    }
-    for (int d = W.lanes / 2; d > 0; d /= 2) sum += __shfl_xor_sync(full_warp, sum, d);
-    if (item < items && part == 0) sums[slot] = sum;
+    const int item = base + lane, slot = item / lanes, at = item < items ? W.row_of(from, slot) : -1;
+    const bool is_long = at >= 0 && W.ptr[at + 1] - W.ptr[at] > longest;
+    double sum = at < 0 || is_long ? 0 : product(W, at, value, known, part, lanes);
+    for (int d = lanes / 2; d > 0; d /= 2) sum += __shfl_xor_sync(full_warp, sum, d);
+    if (item >= items || part != 0) continue;
+    sums[slot] = sum;
+    if (is_long) waiting[1 + atomicAdd(waiting, 1)] = slot;
   }
   __syncthreads();
+  if (*waiting > 0) gather_long(W, from, value, known, sums);
 }
 
 // One part of a depth: forward Y := L^-1 P^T S B and Z := D^-1 Y, backward Z := L^-T Z and X := S P Z, of column c.
 template <bool is_forward, class T>
-__device__ __forceinline__ void solve_tiles(const Sweep& W, int from, int count, const T* value, const T* own, const double* B,
-                                            double* Y, double* Z, double* X, double* sums) {
-  gather(W, from, count, value, is_forward ? Y : Z, sums);
+__device__ __forceinline__ void solve_tiles(const Sweep& W, int from, int count, int lanes, const T* value, const T* own,
+                                            const double* B, double* Y, double* Z, double* X, double* sums) {
+  gather(W, from, count, lanes, value, is_forward ? Y : Z, sums);
   const int lane = threadIdx.x & 31, r = lane % W.width, items = count * W.width;
   for (int base = static_cast<int>(threadIdx.x) - lane; base < items; base += blockDim.x) {
     const int slot = base + lane, tile = slot < items ? W.order[from + slot / W.width] : -1;
@@ -99,6 +133,7 @@ template <bool is_forward> __device__ __forceinline__ int next_task(const Sweep&
 template <bool is_forward, class T>
 __device__ __forceinline__ void sweep(const Sweep& W, const T* value, const T* own, const double* B, double* Y, double* Z,
                                       double* X, double* sums) {
+  if (threadIdx.x == 0) *W.waiting(sums) = 0;
   for (int task = next_task<is_forward>(W); task >= 0; task = next_task<is_forward>(W)) {
     const int depth = W.task_depth[task], end = W.task_depth_end[task];
     for (int l = 0; l < end - depth; ++l) {
@@ -108,7 +143,8 @@ __device__ __forceinline__ void sweep(const Sweep& W, const T* value, const T* o
       for (int begin = from; begin < to; begin += W.together)
         for (int c = 0; c < W.k; ++c) {
           const long long column = static_cast<long long>(c) * W.n;
-          solve_tiles<is_forward>(W, begin, min(W.together, to - begin), value, own, B + c, Y + column, Z + column, X + c, sums);
+          solve_tiles<is_forward>(W, begin, min(W.together, to - begin), W.depth_lanes[at], value, own, B + c, Y + column,
+                                  Z + column, X + c, sums);
         }
     }
     if (threadIdx.x == 0) {
@@ -125,14 +161,14 @@ using namespace ms::ildl;
 extern "C" __global__ void __launch_bounds__(512, 2)
 k_solve_double(int is_forward, const int* begin, const int* order, const int* depth_ptr, const int* task_run,
                const int* task_depth, const int* task_depth_end, const int* task_from, const int* task_to,
-               const int* run_tasks, int tasks, int width, int lanes, int together, int k, int n, const long long* ptr,
-               const int* idx, const double* value, const long long* square, const double* own, const int* row,
+               const int* run_tasks, const int* depth_lanes, int tasks, int width, int together, int k, int n,
+               const long long* ptr, const int* idx, const double* value, const long long* square, const double* own, const int* row,
                const double* scale, const double* p, const double* q, const signed char* mate, const double* B, double* Y,
                double* Z, double* X, unsigned long long* ticket, unsigned long long* done, unsigned long long first_ticket,
                unsigned long long epoch, int* stalled) {
   extern __shared__ double sums[];
-  const Sweep W{begin, order, depth_ptr, task_run, task_depth, task_depth_end, task_from, task_to, run_tasks, tasks, width,
-                lanes, together, k, n, ptr, idx, square, row, scale, p, q, mate, ticket, done, first_ticket, epoch, stalled};
+  const Sweep W{begin, order, depth_ptr, task_run, task_depth, task_depth_end, task_from, task_to, run_tasks, depth_lanes, tasks,
+                width, together, k, n, ptr, idx, square, row, scale, p, q, mate, ticket, done, first_ticket, epoch, stalled};
   if (is_forward)
     sweep<true>(W, value, own, B, Y, Z, X, sums);
   else
@@ -142,14 +178,14 @@ k_solve_double(int is_forward, const int* begin, const int* order, const int* de
 extern "C" __global__ void __launch_bounds__(512, 2)
 k_solve_float(int is_forward, const int* begin, const int* order, const int* depth_ptr, const int* task_run,
               const int* task_depth, const int* task_depth_end, const int* task_from, const int* task_to, const int* run_tasks,
-              int tasks, int width, int lanes, int together, int k, int n, const long long* ptr, const int* idx,
+              const int* depth_lanes, int tasks, int width, int together, int k, int n, const long long* ptr, const int* idx,
               const float* value, const long long* square, const float* own, const int* row, const double* scale,
               const double* p, const double* q, const signed char* mate, const double* B, double* Y, double* Z, double* X,
               unsigned long long* ticket, unsigned long long* done, unsigned long long first_ticket, unsigned long long epoch,
               int* stalled) {
   extern __shared__ double sums[];
-  const Sweep W{begin, order, depth_ptr, task_run, task_depth, task_depth_end, task_from, task_to, run_tasks, tasks, width,
-                lanes, together, k, n, ptr, idx, square, row, scale, p, q, mate, ticket, done, first_ticket, epoch, stalled};
+  const Sweep W{begin, order, depth_ptr, task_run, task_depth, task_depth_end, task_from, task_to, run_tasks, depth_lanes, tasks,
+                width, together, k, n, ptr, idx, square, row, scale, p, q, mate, ticket, done, first_ticket, epoch, stalled};
   if (is_forward)
     sweep<true>(W, value, own, B, Y, Z, X, sums);
   else

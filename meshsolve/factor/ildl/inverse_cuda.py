@@ -10,6 +10,7 @@ from meshsolve.factor.trisolve import cuda as trisolve
 K = device.kernels("factor/ildl/inverse.cu")
 BLOCK = 256
 MOST_BLOCKS = 1056                      # eight a multiprocessor
+MOST_A_THREAD = 32                      # entries of a row; where one has more, up to a warp shares each sum of its depth
 
 
 class Schedule:
@@ -40,6 +41,18 @@ class Schedule:
         host = (run, first[run], end[run], begin, stop, parts)
         self.arrays = tuple(device.to_device(np.ascontiguousarray(values, np.int32)) for values in host)
         self.tasks, self.runs, self.grid = len(run), len(first), int(min(parts.max(), MOST_BLOCKS))
+        self._begin, self._depth = rows.begin, np.empty(rows.tiles, np.int32)
+        self._depth[rows.order] = np.repeat(np.arange(rows.depths), counts)
+
+    def lanes_for(self, ptr):
+        """(depths) threads that share a sum, for rows of L between these pointers, on the device: more where a row is long."""
+        xp, lanes = device.xp(), np.full(self._depth.max() + 1, self.lanes, np.int32)
+        entries = xp.diff(ptr)
+        long = xp.flatnonzero(entries > MOST_A_THREAD * self.lanes)
+        tile = np.searchsorted(self._begin, device.to_host(long), side="right") - 1
+        needed = 1 << np.ceil(np.log2(device.to_host(entries[long]) / MOST_A_THREAD)).clip(0, 5).astype(np.int32)
+        np.maximum.at(lanes, self._depth[tile], needed)
+        return device.to_device(lanes)
 
 
 class Inverse:
@@ -66,6 +79,8 @@ class Inverse:
         self._kernel = K.k_solve_double if np.dtype(dtype) == np.float64 else K.k_solve_float
         self._pivots = inverse_pivots(columns.d, columns.e)
         self.schedule = Schedule(rows, len(columns.rows))
+        self._lanes_by_row = self.schedule.lanes_for(self._by_row[0])
+        self._lanes_by_column = self.schedule.lanes_for(self._by_column[0])
         self._restart()
         arrays = (values, self._own, *self._by_row, columns.ptr, columns.rows, *self._pivots, row, scale)
         self.nbytes = sum(array.nbytes for array in arrays) + 16 * self.n
@@ -101,12 +116,12 @@ class Inverse:
 
     def _sweep(self, forward, B, Y, Z, X):
         S, way = self.schedule, 0 if forward else 1
-        matrix = self._by_row if forward else self._by_column
+        matrix, lanes = (self._by_row, self._lanes_by_row) if forward else (self._by_column, self._lanes_by_column)
         taken = self._epoch * (S.tasks + S.grid)            # each block has asked once more than it got
-        device.launch(self._kernel, S.grid, BLOCK, 8 * S.together * S.width,
-                      (np.int32(forward), self.begin, self.order, self.depth_ptr, *S.arrays, np.int32(S.tasks), np.int32(S.width),
-                       np.int32(S.lanes), np.int32(S.together), np.int32(B.shape[1]), np.int32(self.n), *matrix, self._square,
-                       self._own, self.row, self.scale, *self._pivots, B, Y, Z, X, self._tickets[way], self._done[way],
+        device.launch(self._kernel, S.grid, BLOCK, 12 * S.together * S.width + 4,
+                      (np.int32(forward), self.begin, self.order, self.depth_ptr, *S.arrays, lanes, np.int32(S.tasks),
+                       np.int32(S.width), np.int32(S.together), np.int32(B.shape[1]), np.int32(self.n), *matrix, self._square, self._own,
+                       self.row, self.scale, *self._pivots, B, Y, Z, X, self._tickets[way], self._done[way],
                        np.uint64(taken), np.uint64(self._epoch), self._stalled))
 
 

@@ -166,13 +166,38 @@ def test_a_second_factorization_finds_its_room(cuda_path, monkeypatch):
     G.refactor(KKT * 2.0)
 
 
-@pytest.mark.parametrize("together", [1, 32, 4096])
+@pytest.mark.parametrize("together", [1, 32, 2048])
 def test_any_schedule_of_the_sweeps(cuda_path, monkeypatch, together):
     """Depths of more than one tile apart, some of them in runs, all in one run of a single block."""
     monkeypatch.setattr(inverse_cuda, "BLOCK", together)
     G = check(ms.datasets.kkt(350, 150, seed=1))
     runs = G._core._inverse.schedule.runs
-    assert runs == 1 if together == 4096 else 1 < runs < G.report.facts["levels"]
+    assert runs == 1 if together == 2048 else 1 < runs < G.report.facts["levels"]
+
+
+def with_dense_rows(n, *lengths):
+    """An indefinite path whose last rows have entries in so many of the first columns."""
+    A = sp.lil_array(sp.diags_array([np.where(np.arange(n) % 3, 4.0, -4.0), np.ones(n - 1), np.ones(n - 1)], offsets=[0, -1, 1]))
+    for row, length in enumerate(lengths, n - len(lengths)):
+        A[row, :length] = A[:length, row] = np.linspace(0.1, 1, length)
+    return sp.csr_array(A)
+
+
+@pytest.mark.parametrize("n, lengths, threads", [(300, (), 1), (300, (60,), 2), (600, (500, 90), 16), (2500, (2400, 300, 200), 32)])
+def test_long_rows_get_more_threads(cuda_path, n, lengths, threads):
+    """... of their own depths, up to a warp, and beyond 1024 entries a block: a thread or two added up a dense row."""
+    G = check(with_dense_rows(n, *lengths), ordering="natural", pairs=False, fill_level=0, droptol=0.0)
+    lanes = G._core._inverse._lanes_by_row
+    assert lanes.max() == threads and lanes[:-4].max() == G._core._inverse.schedule.lanes < max(threads, 2)
+
+
+@pytest.mark.sanitize
+def test_sums_of_long_rows_have_one_order():
+    A = with_dense_rows(1040, 1030)
+    with device.use(Harness(seed=1, block=64, resident=3)):
+        G = check(A, ordering="natural", pairs=False, fill_level=0, droptol=0.0)
+        b = np.random.default_rng(1).standard_normal((1040, 2))
+        assert np.array_equal((G @ b)[:, 1], G @ np.ascontiguousarray(b[:, 1]))
 
 
 def test_a_stall_is_reported_and_forgotten(cuda_path):
