@@ -24,8 +24,17 @@ struct SymmetricMatching {
   int32_t rank = 0;                          // structural rank
 };
 
-// For a symmetric A with both triangles. Matched pairs hold an entry of scaled magnitude 1, up to rounding.
+// For a symmetric A with both triangles. Matched pairs hold an entry of scaled magnitude 1, up to rounding; those of dense rows one
+// that is at most 1.
 SymmetricMatching symmetric(const Pattern& A, const double* magnitude, int threads);
+
+// Rows that are dense, ascending; none where they are not few.
+std::vector<int32_t> dense_rows(const Pattern& A);
+
+// A matching of a symmetric A, row_of and rank, and the scaling: of maximum product but for the dense rows, which are set aside first.
+// False where the other rows cannot be matched with each other, or a dense row not by one exchange.
+bool match_around(const Pattern& A, const double* magnitude, const std::vector<int32_t>& dense, int threads, Matching& matched,
+                  std::vector<double>& scale);
 
 // Rows that have no pivot of their own when they are eliminated in the order perm: their scaled diagonal entry is small and no
 // neighbour that was eliminated before, with a pivot of its own, has put something there. 1 where that is so.

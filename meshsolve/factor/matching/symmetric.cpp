@@ -126,16 +126,20 @@ void equilibrate(const Pattern& A, const double* magnitude, int threads, std::ve
 }  // namespace
 
 SymmetricMatching symmetric(const Pattern& A, const double* magnitude, int threads) {
-  const Matching matched = maximum_product(A, magnitude, threads);
   SymmetricMatching out;
+  Matching matched;
+  const std::vector<int32_t> dense = dense_rows(A);
+  if (dense.empty() || !match_around(A, magnitude, dense, threads, matched, out.scale)) {
+    matched = maximum_product(A, magnitude, threads);
+    out.scale.resize(A.n);
+    if (matched.rank < A.n)
+      equilibrate(A, magnitude, threads, out.scale);
+    else
+      for_range(threads, A.n, grain, [&](int64_t from, int64_t to, int) {
+        for (int64_t i = from; i < to; ++i) out.scale[i] = std::sqrt(matched.row_scale[i]) * std::sqrt(matched.col_scale[i]);
+      });
+  }
   out.rank = matched.rank;
-  out.scale.resize(A.n);
-  if (out.rank < A.n)
-    equilibrate(A, magnitude, threads, out.scale);
-  else
-    for_range(threads, A.n, grain, [&](int64_t from, int64_t to, int) {
-      for (int64_t i = from; i < to; ++i) out.scale[i] = std::sqrt(matched.row_scale[i]) * std::sqrt(matched.col_scale[i]);
-    });
   Pairing(A, magnitude, matched, threads, out).run();
   return out;
 }

@@ -1,5 +1,7 @@
 """Symmetrized matching: scaling, pairs, rank, compression."""
 
+import time
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -122,3 +124,44 @@ def test_a_common_factor_changes_the_scaling_alone(exponent):
     used = np.diff(A.indptr) > 0
     assert np.allclose(far.scale[used] * 2.0 ** (exponent / 2), near.scale[used], rtol=1e-9)
     assert ms.ildl(A * 2.0**exponent, fill_level=None).inertia == ms.ildl(A, fill_level=None).inertia
+
+
+def bordered(n, k, seed, corner, lonely):
+    """A random symmetric matrix with k dense rows, anywhere, and the numbers of the others; `lonely` of these have entries in dense
+    columns alone."""
+    rng = np.random.default_rng(seed)
+    H = symmetric(n, 4 / n, seed, 0.7) + sp.diags_array(np.where(rng.random(n) < 0.5, 0.0, 1e-3))
+    keep = sp.diags_array(np.where(np.arange(n) < lonely, 0.0, 1.0))
+    C = sp.csr_array(10 ** rng.uniform(-6, 6, (k, 1)) * rng.standard_normal((k, n)))
+    A = sp.csr_array(sp.block_array([[keep @ H @ keep, C.T], [C, corner * sp.csr_array(np.ones((k, k))) if corner else None]]))
+    A.eliminate_zeros()
+    perm = rng.permutation(n + k)
+    return sp.csr_array(A[perm][:, perm]), np.flatnonzero(perm < n)
+
+
+@pytest.mark.parametrize("k, lonely", [(1, 0), (4, 0), (12, 0), (4, 1), (12, 12), (4, 5)])
+@pytest.mark.parametrize("corner", [0.0, 1.0, 1e14])
+def test_dense_rows_are_set_aside_where_the_rest_can_be_matched_alone(k, lonely, corner):
+    A, rest = bordered(400, k, 10 * k + lonely, corner, lonely)
+    M = as_symmetric(A)
+    pairs = symmetric_pairs(M)
+    B = sp.diags_array(pairs.scale) @ M.to_scipy() @ sp.diags_array(pairs.scale)
+    assert abs(B).max() <= 1 + 1e-9 and pairs.rank == structural_rank(A) and (structural_rank(A[rest][:, rest]) == 400) == (lonely == 0)
+    if lonely == 0:
+        alone = symmetric_pairs(as_symmetric(A[rest][:, rest]))
+        assert np.array_equal(pairs.scale[rest], alone.scale)
+    eigenvalues = np.linalg.eigvalsh(B.toarray())
+    if abs(eigenvalues).min() > 1e-8:
+        assert ms.ildl(A, fill_level=None).inertia == ((eigenvalues > 0).sum(), (eigenvalues < 0).sum(), 0)
+
+
+def test_a_hundred_constraints_on_all_unknowns_take_little_beside_the_rest():
+    """A matching by shortest paths alone goes through all of them for each of them."""
+    L = ms.datasets.grid2d(120, 120)
+    C = sp.csr_array(np.random.default_rng(0).random((100, 14_400)))
+    A = as_symmetric(sp.block_array([[L, C.T], [C, None]]))
+    grid, start = as_symmetric(L), time.perf_counter()
+    symmetric_pairs(grid)
+    middle = time.perf_counter()
+    assert symmetric_pairs(A).rank == 14_500
+    assert time.perf_counter() - middle < 5 * A.nnz / grid.nnz * (middle - start)

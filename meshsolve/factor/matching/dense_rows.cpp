@@ -1,0 +1,136 @@
+// A symmetric matrix with a few dense rows, as constraints on all unknowns have them. Each shortest path of a matching would go
+// through all of them, and with them through half of the other rows. So the rest is matched first, and then each dense row i with the
+// column j of its largest scaled entry whose row can have the column of a dense row, most often that of i: i and j exchange columns.
+// Cost: the matching of the rest, and O(nnz) beside it.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "matching.hpp"
+
+namespace ms::matching {
+namespace {
+
+constexpr int64_t fewest = 20;               // other rows for each dense one
+
+class Around {
+ public:
+  Around(const Pattern& A, const double* magnitude, const std::vector<int32_t>& dense, Matching& matched, std::vector<double>& scale)
+      : A_(A), magnitude_(magnitude), dense_(dense), number_(A.n, 0), is_free_(A.n, 0), matched_(matched), scale_(scale) {
+    for (const int32_t i : dense) {
+      number_[i] = -1;
+      is_free_[i] = 1;
+    }
+    scale.assign(A.n, 0.0);
+    matched.row_of.assign(A.n, -1);
+  }
+
+  bool run(int threads) {
+    if (!match_rest(threads)) return false;
+    for (const int32_t i : dense_)
+      if (!match_dense(i)) return false;
+    for (const int32_t i : dense_) bound(i);
+    matched_.rank = A_.n;
+    return true;
+  }
+
+ private:
+  bool is_dense(int32_t i) const { return number_[i] < 0; }
+
+  bool match_rest(int threads) {
+    std::vector<int32_t> row;                // of a number
+    for (int32_t i = 0; i < A_.n; ++i)
+      if (!is_dense(i)) {
+        number_[i] = static_cast<int32_t>(row.size());
+        row.push_back(i);
+      }
+    OwnedPattern rest;
+    std::vector<double> values;
+    rest.ptr.reserve(row.size() + 1);
+    rest.ptr.push_back(0);
+    for (const int32_t i : row) {
+      for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p)
+        if (!is_dense(A_.idx[p])) {
+          rest.idx.push_back(number_[A_.idx[p]]);
+          values.push_back(magnitude_[p]);
+        }
+      rest.ptr.push_back(static_cast<int64_t>(rest.idx.size()));
+    }
+    const Matching found = maximum_product(rest.view(), values.data(), threads);
+    if (found.rank < rest.n()) return false;
+    for (size_t k = 0; k < row.size(); ++k) {
+      matched_.row_of[row[k]] = row[found.row_of[k]];
+      scale_[row[k]] = std::sqrt(found.row_scale[k]) * std::sqrt(found.col_scale[k]);
+    }
+    return true;
+  }
+
+  bool match_dense(int32_t i) {
+    double largest = 0, most = 0;
+    int32_t best = -1, other = -1;
+    for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p) {
+      const int32_t j = A_.idx[p];
+      const double value = magnitude_[p] * scale_[j];
+      if (is_dense(j) || !(value > 0)) continue;
+      largest = std::max(largest, value);
+      if (value <= most || is_dense(matched_.row_of[j])) continue;
+      const int32_t column = free_column(matched_.row_of[j], i);
+      if (column < 0) continue;
+      most = value;
+      best = j;
+      other = column;
+    }
+    if (best < 0) return false;
+    matched_.row_of[other] = std::exchange(matched_.row_of[best], i);
+    is_free_[other] = 0;
+    scale_[i] = 1 / largest;
+    return true;
+  }
+
+  // A column of a dense row that is not matched and has an entry in this row, the preferred one if that is such; or -1.
+  int32_t free_column(int32_t row, int32_t preferred) const {
+    int32_t found = -1;
+    for (int64_t p = A_.ptr[row]; p < A_.ptr[row + 1]; ++p) {
+      const int32_t j = A_.idx[p];
+      if (!is_free_[j] || !(magnitude_[p] > 0)) continue;
+      if (j == preferred) return j;
+      found = j;
+    }
+    return found;
+  }
+
+  // Entries between dense rows are scaled to 1 at most as well.
+  void bound(int32_t i) {
+    for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p)
+      if (const int32_t j = A_.idx[p]; is_dense(j) && j <= i) {
+        const double value = magnitude_[p] * scale_[i] * scale_[j];
+        if (value > 1) scale_[i] /= j == i ? std::sqrt(value) : value;
+      }
+  }
+
+  const Pattern A_;
+  const double* const magnitude_;
+  const std::vector<int32_t>& dense_;
+  std::vector<int32_t> number_;              // of a row among those that are not dense, or -1
+  std::vector<uint8_t> is_free_;             // columns of dense rows
+  Matching& matched_;
+  std::vector<double>& scale_;
+};
+
+}  // namespace
+
+std::vector<int32_t> dense_rows(const Pattern& A) {
+  const double most = 16 + 10 * std::sqrt(static_cast<double>(A.n));            // as minimum degree orders set them aside
+  std::vector<int32_t> dense;
+  for (int32_t i = 0; i < A.n; ++i)
+    if (static_cast<double>(A.degree(i)) > most) dense.push_back(i);
+  if (fewest * static_cast<int64_t>(dense.size()) > A.n) dense.clear();
+  return dense;
+}
+
+bool match_around(const Pattern& A, const double* magnitude, const std::vector<int32_t>& dense, int threads, Matching& matched,
+                  std::vector<double>& scale) {
+  return Around(A, magnitude, dense, matched, scale).run(threads);
+}
+
+}  // namespace ms::matching
