@@ -43,8 +43,8 @@ def place_for(name, *inputs, size=None):
 
 
 def place_of_factor(name, A, size=None, lower=False):
-    """As :func:`place_for`, for a matrix that is to be ordered and factored: ``"auto"`` leaves what is large and nearly a tree to the
-    CPU. Its elimination tree may have a tenth as many levels as rows; each is a launch or more, and takes the CPU a microsecond."""
+    """As :func:`place_for`, for a matrix that is to be ordered and factored: ``"auto"`` leaves what is large and nearly a tree to
+    the CPU. Its elimination tree may have a tenth as many levels as rows: each is a launch, and a microsecond of the CPU."""
     if isinstance(name, str) and name == "auto" and _is_near_tree(A, lower):
         return "cpu"
     return place_for(name, A, size=size)
@@ -128,8 +128,8 @@ def as_device_rhs(b, n, name="b"):
 
 
 def begin_device_rhs(b, n, name="b"):
-    """What :func:`as_device_rhs` gives, and a function that raises where a value is not finite. That waits until b is there: to be called
-    when all work with b is queued, and before anyone sees what came of it."""
+    """What :func:`as_device_rhs` gives, and a function that raises where a value is not finite. That waits until b is there: to be
+    called when all work with b is queued, and before anyone sees what came of it."""
     xp = device.xp()
     if b.dtype.kind not in "fiub":
         raise InvalidInputError(f"{name} has to hold real numbers, not {b.dtype}")

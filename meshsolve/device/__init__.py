@@ -16,6 +16,8 @@ A CUDA path looks like this::
 ``launch(kernel, grid, block, shared, args)``
     The one launch seam. Arrays are device arrays of exactly the kernel's types; scalars are numpy scalars of the exact type
     (``np.int32(n)``), a Python number is refused. Runs on the caller's current stream and device.
+``prepared(kernel, grid, block, shared, args)``
+    A launch to be made many times, as a function of its last arguments.
 ``dense(op, *arrays)``
     The seam of library calls for large fronts: ``potrf``, ``trsm``, ``syrk``, ``gemm`` by cuSOLVER and cuBLAS, in place on
     column-major views with any leading dimension.
@@ -106,15 +108,22 @@ def launch(kernel, grid, block, shared, args):
     TypeError
         A Python number among the arguments: its size is not the kernel's to guess.
     """
+    prepared(kernel, grid, block, shared, args)()
+
+
+def prepared(kernel, grid, block, shared, args):
+    """:func:`launch` as a function of the arguments that come after ``args``, device arrays: what is checked once takes the host
+    a fraction of the time."""
     grid, block = (size if isinstance(size, tuple) else (size,) for size in (grid, block))
     for position, value in enumerate(args):
         if type(value) in PYTHON_NUMBERS:
             raise TypeError(f"{kernel.name}, argument {position}: give {value!r} as a numpy scalar of the kernel's type")
     if 0 in grid:
-        return
+        return lambda *later: None
     owner = backend()
-    owner.launch(owner.function(kernel.path, kernel.name), tuple(map(int, grid)), tuple(map(int, block)),
-                 int(shared), args)
+    function = owner.function(kernel.path, kernel.name)
+    grid, block, shared = tuple(map(int, grid)), tuple(map(int, block)), int(shared)
+    return lambda *later: owner.launch(function, grid, block, shared, (*args, *later))
 
 
 def dense(op, *arrays, **options):
@@ -123,8 +132,8 @@ def dense(op, *arrays, **options):
     ``"potrf_size", a``
         How many scalars ``work`` has to have for this ``a``.
     ``"potrf", a, info, work``
-        The lower triangle of (n, n) ``a`` becomes its Cholesky factor, and ``info``, (1,) int32 on the device, 0, or k > 0 where the
-        k-th pivot is not positive.
+        The lower triangle of (n, n) ``a`` becomes its Cholesky factor, and ``info``, (1,) int32 on the device, 0, or k > 0 where
+        the k-th pivot is not positive.
     ``"trsm", l, b, side="R", trans="T"``
         b becomes b L^-T (or with ``side="L"`` L^-1 b or L^-T b) for the lower triangle of ``l``.
     ``"syrk", c, a``
@@ -306,6 +315,6 @@ def scalar(array):
 
 
 def scalar_later(array):
-    """A function that gives the value of a device array of one entry: it waits for what is queued now, not for what is queued later."""
+    """A function that gives the value of a device array of one entry: it waits for what is queued now, not for what follows."""
     read = backend().to_host_later(array)
     return lambda: read().reshape(-1)[0].item()

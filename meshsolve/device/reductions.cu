@@ -1,6 +1,6 @@
 // Reductions of whole arrays by many blocks: whether anything is true, columns of tall matrices, the rows of a sparse one.
 //
-// A maximum is NaN where a value is. The grid is a matter of the sizes alone, and sums have one order: the same bits in every run.
+// A maximum is NaN where a value is. Grids follow from sizes alone, and sums have one order: the same bits in every run.
 #include "device/common.cuh"
 
 namespace ms::reductions {
@@ -22,7 +22,8 @@ template <class Op> __device__ __forceinline__ double over_warp(double value, Op
 
 // out[block, c]: of the rows that this block has of column c. `row` and `column` are the strides of x, n > 0.
 template <class Op>
-__device__ __forceinline__ void reduce_columns(long long n, int k, const double* x, long long row, long long column, double* out, Op op) {
+__device__ __forceinline__ void reduce_columns(long long n, int k, const double* x, long long row, long long column, double* out,
+                                               Op op) {
   __shared__ double of_warps[32];
   for (int c = blockIdx.y; c < k; c += gridDim.y) {
     double value = op.begin(x[c * column]);

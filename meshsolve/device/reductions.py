@@ -1,7 +1,7 @@
 """Reductions of whole arrays on the device, by kernels of our own.
 
-CuPy's are CUB's where an nvcc compiles them; with the wheels alone they have one block of threads for each number that comes out, and
-take a nanosecond for each that goes in: milliseconds for the entries of a matrix.
+CuPy's are CUB's where an nvcc compiles them; with the wheels alone they have one block of threads for each number that comes out,
+and take a nanosecond for each that goes in: milliseconds for the entries of a matrix.
 """
 
 from __future__ import annotations

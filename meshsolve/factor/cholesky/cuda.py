@@ -6,6 +6,8 @@ the column of a failed pivot and what is asked for nothing comes back.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from meshsolve import device
@@ -42,7 +44,7 @@ class DeviceFactor:
         self._failed, self._info = xp.empty(1, np.int32), xp.empty(1, np.int32)
         dense = (self._panel(front)[0] for level in tree.levels for front in level.dense)
         self._work = xp.empty(max((device.dense("potrf_size", diagonal) for diagonal in dense), default=0), self.dtype)
-        self._norm = None
+        self._norm, self._steps = None, {}
         self._data, self._pending = None, xp.empty(self._pattern.nnz, np.float64)
 
     @property
@@ -126,48 +128,45 @@ class DeviceFactor:
         for begin, count, width in _passes(k):
             to_columns(B, begin, count, width, Y, perm)
             if system != "Lt":
-                self._forward(Y, vectors, width)
+                self._sweep("k_forward", Y, vectors, width)
             if system != "L":
-                self._backward(Y, vectors, width)
+                self._sweep("k_backward", Y, vectors, width)
             from_columns(Y, X, begin, count, perm)
         return X
 
-    def _forward(self, Y, vectors, width):
+    def _sweep(self, kernel, Y, vectors, width):
+        """One direction of a solve. Its steps are made once: a small level is done before the host has said it."""
+        steps = self._steps.get((kernel, width))
+        if steps is None:
+            steps = self._steps[kernel, width] = tuple(self._forward(width) if kernel == "k_forward" else self._backward(width))
+        for step in steps:
+            step(Y, vectors)
+
+    def _forward(self, width):
         for level in self.tree.levels:
             for batch in level.solved:
-                self._solve_batch("k_forward", batch, Y, vectors, width)
+                yield self._batch("k_forward", batch, width)
             for front in level.dense:
-                self._gather("k_forward", front, Y, vectors, width)
-                (diagonal, below), (y, v) = self._panel(front), self._rows(front, Y, vectors, width)
-                device.dense("trsm", diagonal, y, side="L", trans="N")
-                if front.updates:
-                    device.dense("gemm", v, below, y, trans_a="N", trans_b="N")
+                yield self._gather("k_forward", front, width)
+                yield functools.partial(_forward_by_libraries, front, self.tree.n, width, *self._panel(front))
 
-    def _backward(self, Y, vectors, width):
+    def _backward(self, width):
         for level in reversed(self.tree.levels):
             for front in level.dense:
-                self._gather("k_backward", front, Y, vectors, width)
-                (diagonal, below), (y, v) = self._panel(front), self._rows(front, Y, vectors, width)
-                if front.updates:
-                    device.dense("gemm", y, below, v, trans_a="T", trans_b="N")
-                device.dense("trsm", diagonal, y, side="L", trans="T")
+                yield self._gather("k_backward", front, width)
+                yield functools.partial(_backward_by_libraries, front, self.tree.n, width, *self._panel(front))
             for batch in level.solved:
-                self._solve_batch("k_backward", batch, Y, vectors, width)
+                yield self._batch("k_backward", batch, width)
 
-    def _solve_batch(self, kernel, batch, Y, vectors, width, only_gather=0):
+    def _batch(self, kernel, batch, width, only_gather=0):
         tree, groups = self.tree, batch.threads // 32 if batch.per_warp else 1
-        self._launch(S, kernel, -(-batch.count // groups), batch.threads, 0,
-                     (np.int32(batch.per_warp), batch.fronts, np.int32(batch.count), np.int32(width), np.int32(only_gather),
-                      tree.table, tree.child, tree.relative, tree.rows, self._panels, np.int32(tree.n), Y, vectors))
+        args = (np.int32(batch.per_warp), batch.fronts, np.int32(batch.count), np.int32(width), np.int32(only_gather),
+                tree.table, tree.child, tree.relative, tree.rows, self._panels, np.int32(tree.n))
+        return device.prepared(getattr(S, f"{kernel}_{self._suffix}"), -(-batch.count // groups), batch.threads, 0, args)
 
-    def _gather(self, kernel, front, Y, vectors, width):
+    def _gather(self, kernel, front, width):
         """What comes from other fronts into a dense one."""
-        self._solve_batch(kernel, Batch(front.front, 1, 0, 256, False), Y, vectors, width, only_gather=1)
-
-    def _rows(self, front, Y, vectors, width):
-        """A dense front's rows of Y and of the vectors, as column-major views."""
-        y = column_major(Y, 0, self.tree.n, width, self.tree.n)[front.first:front.first + front.pivots]
-        return y, column_major(vectors, front.vector * width, front.updates, width, front.updates)
+        return self._batch(kernel, Batch(front.front, 1, 0, 256, False), width, only_gather=1)
 
     # ---- what the factor knows ------------------------------------------------------------------------------------------
 
@@ -200,6 +199,26 @@ class DeviceFactor:
 
     def _launch(self, kernels, name, grid, block, shared, args):
         device.launch(getattr(kernels, f"{name}_{self._suffix}"), grid, block, shared, args)
+
+
+def _forward_by_libraries(front, n, width, diagonal, below, Y, vectors):
+    y, v = _rows(front, n, width, Y, vectors)
+    device.dense("trsm", diagonal, y, side="L", trans="N")
+    if front.updates:
+        device.dense("gemm", v, below, y, trans_a="N", trans_b="N")
+
+
+def _backward_by_libraries(front, n, width, diagonal, below, Y, vectors):
+    y, v = _rows(front, n, width, Y, vectors)
+    if front.updates:
+        device.dense("gemm", y, below, v, trans_a="T", trans_b="N")
+    device.dense("trsm", diagonal, y, side="L", trans="T")
+
+
+def _rows(front, n, width, Y, vectors):
+    """A dense front's rows of Y and of the vectors, as column-major views."""
+    y = column_major(Y, 0, n, width, n)[front.first:front.first + front.pivots]
+    return y, column_major(vectors, front.vector * width, front.updates, width, front.updates)
 
 
 def _passes(k):

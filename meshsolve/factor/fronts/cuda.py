@@ -199,8 +199,8 @@ def device_tree(symbolic):
 
 
 def suits(symbolic):
-    """Whether a GPU is worth it for the tree of an analysis. Each level takes a few launches one after the other, and a front adds up
-    its children one by one; a CPU takes a microsecond for either where fronts are small."""
+    """Whether a GPU is worth it for the tree of an analysis. Each level takes a few launches one after the other, and a front adds
+    up its children one by one; a CPU takes a microsecond for either where fronts are small."""
     parent = symbolic.analysis_on_device.snode_parent
     sizes = device.xp().stack([depths(parent), tally(parent, len(parent))], axis=1)
     deepest, most_children = device.to_host(max_of_columns(sizes))

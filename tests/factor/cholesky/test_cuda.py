@@ -8,6 +8,7 @@ import gc
 import pickle
 import sys
 import types
+import weakref
 
 import numpy as np
 import pytest
@@ -105,6 +106,27 @@ def test_any_number_of_right_hand_sides_in_either_order(gpu, k):
     x = F.solve(b)
     close(x, ms.cholesky(A, ordering=F.symbolic.ordering.perm, device="cpu").solve(b), 1e-13)
     assert np.array_equal(F.solve(np.asfortranarray(b)), x)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_launches_of_a_solve_are_made_once(way, monkeypatch):
+    """The host took longer to say them than small levels take; and they keep no factor alive, whose memory is soon wanted."""
+    monkeypatch.setattr(fronts, "LIMITS", WAYS[way])
+    A, made, prepared = spd(grid(26, 25)), [], device.prepared
+    monkeypatch.setattr(device, "prepared", lambda kernel, *args: (made.append(kernel.name), prepared(kernel, *args))[1])
+    with device.use(Harness()):
+        F = ms.cholesky(A, device="cuda")
+        x, b = F.solve(np.ones((650, 2))), np.arange(1300.0).reshape(650, 2)
+        made.clear()
+        assert backward_error(A, F.solve(b), b) < 1e-14 and np.array_equal(F.solve(np.ones((650, 2))), x)
+        assert set(made) == {"k_to_columns_f64", "k_from_columns_f64"}
+        engine = weakref.ref(F._factor)
+        gc.disable()
+        try:
+            del F
+            assert engine() is None
+        finally:
+            gc.enable()
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -453,6 +475,7 @@ def test_a_solve_is_queued_before_b_is_looked_at(monkeypatch):
 
 @pytest.mark.parametrize("options", [{}, {"precision": "single"}, {"precision": "mixed"}, {"fixed": [3]}, {"pin": True}], ids=str)
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 def test_no_solution_of_what_is_not_finite(gpu, options, value):
     A = spd(grid(9, 8))
     F = ms.cholesky(ms.graph_laplacian(A) if "pin" in options else A, device="cuda", **options)
