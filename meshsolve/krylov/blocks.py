@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse.linalg as spla
 
 from meshsolve import device
-from meshsolve.arrays import as_array, as_complex, as_integer, as_number, as_rhs, largest_moduli
-from meshsolve.device_arrays import as_device_rhs
+from meshsolve.arrays import Csr, as_array, as_complex, as_integer, as_number, as_rhs, as_symmetric, largest_moduli
+from meshsolve.device_arrays import DeviceCsr, Positions, as_device_csr, as_device_rhs, on_device
 from meshsolve.errors import InvalidInputError
 
 MAXITER = 10_000                        # where the caller gives none
@@ -21,6 +21,26 @@ def checked_options(rtol, atol, maxiter, callback):
         raise InvalidInputError(f"callback has to be a function of x, not {callback!r}")
     maxiter = MAXITER if maxiter is None else as_integer(maxiter, "maxiter", 0)
     return as_number(rtol, "rtol"), as_number(atol, "atol"), maxiter
+
+
+def as_matrix(A, there, threads):
+    """A symmetric matrix as :class:`Csr`, or with ``there`` one that lies on the GPU as :class:`DeviceCsr`; what is either was checked
+    before.
+
+    Raises
+    ------
+    InvalidInputError, NotSymmetricError
+        As :func:`meshsolve.arrays.as_symmetric`.
+    """
+    if isinstance(A, (Csr, DeviceCsr)):
+        return A
+    if not (there and on_device(A)):
+        return as_symmetric(A, threads=threads)
+    M = as_device_csr(A)
+    positions = Positions(M)
+    if positions.take is None:
+        return M
+    return DeviceCsr(M.n, positions.pattern.indptr, positions.pattern.indices, Positions.of(M, positions.take))
 
 
 class Form(NamedTuple):

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr, as_symmetric, lengths, thread_count
+from meshsolve.arrays import Csr, lengths, thread_count
 from meshsolve.constraints import components, take_means, takes_constants_to_zero
+from meshsolve.device_arrays import DeviceCsr, uploaded
 from meshsolve.errors import ConvergenceWarning
-from meshsolve.krylov.blocks import blocks_of, checked_options, columns_out_of_range, preconditioner, reusing, unshifted
+from meshsolve.krylov.blocks import as_matrix, blocks_of, checked_options, columns_out_of_range, preconditioner, reusing, unshifted
 from meshsolve.krylov.info import CONVERGED, EXHAUSTED, TOO_LARGE, Info
 from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Callback, Matrix
@@ -91,13 +92,14 @@ def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol
 
 
 def iterate(A, b, M, x0, rtol, atol=0.0, maxiter=None, callback=None, threads=None, patience=np.inf):
-    """:func:`cg`, which gives up, as if ``maxiter`` were reached, where more than ``patience`` iterations are foreseen to be left."""
+    """:func:`cg`, which gives up, as if ``maxiter`` were reached, where more than ``patience`` iterations are foreseen to be left.
+    A may be a :class:`Csr` or :class:`DeviceCsr` that was found symmetric."""
     rtol, atol, maxiter = checked_options(rtol, atol, maxiter, callback)
     threads = thread_count(threads)
-    matrix = as_symmetric(A, threads=threads)
     on_device = device.holds(b) or getattr(M, "on_device", False)
     errors = device.errors("cg") if on_device else contextlib.nullcontext()
     with errors:
+        matrix = as_matrix(A, on_device, threads)
         system = blocks_of(b, x0, matrix.n, on_device)
         run, deliver = _start_on_device(matrix, system, M) if on_device else _start_here(matrix, system, M, threads)
         with run.report.phase("solve"):
@@ -131,8 +133,9 @@ def _start_on_device(matrix, system, M):
     from meshsolve.krylov import cg_cuda
 
     B, X, shift, form = system
-    null_space = cg_cuda.null_space(_null_space(matrix, M), M)
-    run = cg_cuda.DeviceSolve(matrix, B, X, cg_cuda.preconditioner(M, matrix.n), null_space, shift)
+    matrix = matrix if isinstance(matrix, DeviceCsr) else uploaded(matrix)
+    precondition = cg_cuda.preconditioner(M, matrix.n)
+    run = cg_cuda.DeviceSolve(matrix, B, X, precondition, cg_cuda.null_space(matrix, M), shift)
     return run, lambda X: form.deliver(unshifted(X, shift))
 
 

@@ -9,9 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
+from meshsolve.constraints import vanish
 from meshsolve.device import MOST_ACROSS
+from meshsolve.device.reductions import is_any
+from meshsolve.device_arrays import Positions
 from meshsolve.errors import InvalidInputError
-from meshsolve.krylov.cg import DIVERGED, FORESEE, INDEFINITE, NEGATIVE, RUNNING, SAVE_AT, STAGNATED, TINY, Solve
+from meshsolve.factor.cholesky.device_constraint import DeviceConstraint
+from meshsolve.factor.fronts.cuda import residual, row_sums
+from meshsolve.krylov.cg import DIVERGED, FORESEE, INDEFINITE, NEGATIVE, RUNNING, SAVE_AT, STAGNATED, SUMS, TINY, Solve
 from meshsolve.krylov.info import CONVERGED, EXHAUSTED
 from meshsolve.krylov.product_cuda import Product
 from meshsolve.report import Report
@@ -202,15 +207,20 @@ def preconditioner(M, n):
     return lambda R: device.xp().ascontiguousarray(M @ R).astype(np.float64, copy=False)
 
 
-def null_space(project, M):
-    """What gives a block without its means: M's own, else that of the host in a round trip, or None."""
-    if project is None:
-        return None
-    if getattr(M, "on_device", False) and project == getattr(M, "project", None):
+def null_space(matrix, M):
+    """What gives a block without the null space of a :class:`DeviceCsr`, by M where that knows it; None for a regular matrix."""
+    if getattr(M, "on_device", False) and getattr(M, "null_components", 0) and _is_null(matrix, M.project_on_device):
         return M.project_on_device
+    sums, moduli = (row_sums(matrix.indptr, matrix.indices, matrix.data, magnitudes) for magnitudes in (False, True))
+    if not vanish(matrix.indptr, sums, moduli):
+        return None
+    constants = DeviceConstraint(None, matrix, Positions(matrix, check=False))
+    return lambda block: constants.center(block)[0]
 
-    def round_trip(block):
-        host = device.to_host(block)
-        project(host)
-        return device.to_device(host)
-    return round_trip
+
+def _is_null(matrix, project):
+    """Whether the matrix takes to 0 what ``project`` takes out of a block of ones: M may be made from another matrix."""
+    ones = device.xp().ones((matrix.n, 1))
+    constant = ones - project(ones)
+    sums, moduli = (residual(*matrix[1:], constant, 0 * ones, magnitudes) for magnitudes in (False, True))
+    return not is_any(~(abs(sums) <= SUMS * abs(moduli)))

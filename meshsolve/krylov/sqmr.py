@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr, as_symmetric, thread_count
+from meshsolve.arrays import thread_count
 from meshsolve.errors import ConvergenceWarning
-from meshsolve.krylov.blocks import blocks_of, checked_options, columns_out_of_range, preconditioner, unshifted
+from meshsolve.krylov.blocks import as_matrix, blocks_of, checked_options, columns_out_of_range, preconditioner, unshifted
 from meshsolve.krylov.info import CONVERGED, EXHAUSTED, TOO_LARGE, Info
 from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Callback, Matrix
@@ -95,11 +95,11 @@ def sqmr(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rt
 
 def iterate(A, b, M, x0, rtol, atol, maxiter, callback=None, threads=None, patience=None):
     """:func:`sqmr` on checked options, without the warning; a column ends as slow where ``patience`` iterations win no factor 10.
-    A may be a :class:`Csr` that was found symmetric."""
+    A may be a :class:`Csr` or :class:`DeviceCsr` that was found symmetric."""
     threads = thread_count(threads)
-    matrix = A if isinstance(A, Csr) else as_symmetric(A, threads=threads)
     on_device = device.holds(b) or getattr(M, "on_device", False)
     with device.errors("sqmr") if on_device else contextlib.nullcontext():
+        matrix = as_matrix(A, on_device, threads)
         system = blocks_of(b, x0, matrix.n, on_device)
         if on_device:
             return _iterate_on_device(matrix, system, M, rtol, atol, maxiter, callback)

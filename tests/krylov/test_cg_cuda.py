@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from on_device import back, there
+from on_device import Sparse, back, nothing_comes_back, there
 
 import meshsolve as ms
 from meshsolve import device
@@ -175,6 +175,63 @@ def test_starts_of_either_side(cuda):
         for x0 in (np.arange(256.0), there(np.arange(256.0))):
             x, info = ms.cg(GROUNDED, rhs, M=P, x0=x0)
             assert info.iterations == 0 and np.array_equal(back(x), np.arange(256.0)) and device.holds(x) == device.holds(rhs)
+
+
+@pytest.mark.parametrize("A", [GROUNDED, GRID, ISLANDS], ids=["grounded", "grid", "islands"])
+def test_a_matrix_on_the_gpu_stays_there(cuda, monkeypatch, A):
+    """It came to the host in each call. Means are those of M, which knows the components, and of the matrix alone."""
+    b, P, there_A = A @ np.arange(float(A.shape[0])), ms.parac(A, device="cuda"), Sparse(A)
+    for M in (P, None):
+        x, info = ms.cg(A, there(b), M=M)
+        with nothing_comes_back(monkeypatch, most=cg_cuda.LOOK):
+            y, other = ms.cg(there_A, there(b), M=M)
+        assert np.array_equal(back(x), back(y)) and info.iterations == other.iterations and other.report.facts["nnz_A"] == A.nnz
+        x, info = ms.cg(A, b)
+        assert info.converged and np.allclose(back(y), x, atol=1e-5)
+
+
+def test_means_of_components_without_a_factor_that_knows_them(cuda):
+    """One of them shifted, many of them, and rows of zeros alone."""
+    many = sp.csr_array(sp.block_diag([ms.datasets.grid2d(3, 3)] * 25 + [sp.csr_array((4, 4))]))
+    for A in (ISLANDS, many):
+        b = A @ np.random.default_rng(4).standard_normal((A.shape[0], 2))
+        b[:9, 1] += 0.5
+        with pytest.warns(ms.ConvergenceWarning, match="b is not in the range of A"):
+            x, info = ms.cg(A, b)
+        with pytest.warns(ms.ConvergenceWarning, match="b is not in the range of A"):
+            y, other = ms.cg(Sparse(A), there(b))
+        assert np.allclose(back(y), x, atol=1e-6) and np.allclose(info.relative_residual, other.relative_residual, rtol=1e-6)
+        assert abs(info.iterations - other.iterations).max() <= 1
+
+
+def bad_matrices():
+    """Matrices that are refused on the CPU, and a word of why."""
+    unsymmetric, nan = GROUNDED.toarray(), GROUNDED.toarray()
+    unsymmetric[3, 4], nan[7, 7] = 5.0, np.nan
+    one_sided = GROUNDED.toarray()
+    one_sided[9, 200] = 1.0
+    return [(unsymmetric, ms.NotSymmetricError, "A is not symmetric"), (one_sided, ms.NotSymmetricError, "A is not symmetric"),
+            (nan, ms.InvalidInputError, "A: row 7, column 7 holds nan"), (GROUNDED.toarray()[:, :9], ms.InvalidInputError, "square"),
+            (GROUNDED.toarray() * 1j, ms.InvalidInputError, "real")]
+
+
+@pytest.mark.parametrize("solve", [ms.cg, ms.sqmr])
+@pytest.mark.parametrize("A, error, words", bad_matrices())
+def test_matrices_on_the_gpu_are_refused_as_on_the_cpu(cuda, A, error, words, solve):
+    refused = []
+    for matrix, b in ((sp.csr_array(A), np.ones(256)), (Sparse(A), there(np.ones(256))), (there(A), there(np.ones(256)))):
+        with pytest.raises(error, match=words) as caught:
+            solve(matrix, b)
+        refused.append({getattr(caught.value, name, None) for name in ("row", "column")})              # of an entry or its twin
+    assert refused[0] == refused[1] == refused[2]
+
+
+def test_an_entry_of_no_weight_may_lack_its_twin(cuda):
+    A = GROUNDED.tolil()
+    A[9, 200] = 1e-14
+    A, b = sp.csr_array(A), GROUNDED @ np.arange(256.0)
+    x, info = ms.cg(Sparse(A), there(b))
+    assert info.converged and np.allclose(back(x), np.arange(256), atol=1e-4) and info.report.facts["nnz_A"] == A.nnz + 1
 
 
 def test_refusals(cuda):

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from on_device import back, there
+from on_device import Sparse, back, nothing_comes_back, there
 
 import meshsolve as ms
 from meshsolve import device
@@ -61,6 +61,15 @@ def test_a_solution_out_of_range_has_not_converged(cuda):
     with pytest.warns(ms.ConvergenceWarning, match="leaves the range of float64"):
         y, info = ms.sqmr(A, b, M=ms.ildl(A, fill_level=1, device="cuda"))
     assert info.reason.tolist() == ["the solution leaves the range of float64", "converged"] and np.isfinite(y[:, 1]).all()
+
+
+def test_a_matrix_on_the_gpu_stays_there(cuda, monkeypatch):
+    """It came to the host in each call."""
+    M, b, A = ms.ildl(KKT, fill_level=1, device="cuda"), there(B[:, 0].copy()), Sparse(KKT)
+    x, info = ms.sqmr(KKT, b, M=M)
+    with nothing_comes_back(monkeypatch, most=8 * cg_cuda.LOOK):
+        y, other = ms.sqmr(A, b, M=M)
+    assert np.array_equal(back(x), back(y)) and info.iterations == other.iterations and other.report.facts["nnz_A"] == KKT.nnz
 
 
 def test_complex_start_and_callback(cuda):
