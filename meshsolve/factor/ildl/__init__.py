@@ -136,7 +136,7 @@ class IldlFactor(Preconditioner):
         return spread
 
     def _rescaled(self, data, scale):
-        return _core.ildl_rescale(self._pattern.indptr, self._pattern.indices, data, scale, self._threads)
+        return _core.ildl_rescale(self._pattern.indptr, self._pattern.indices, data, scale, self.is_complete, self._threads)
 
     @reads
     def __getstate__(self):

@@ -131,16 +131,16 @@ void bind_ildl(nb::module_& m) {
     Released free;
     return ildl::norm(pattern(indptr, indices), scaled.data(), scale.data(), threads);
   }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "scaled"_a.noconvert(), "scale"_a.noconvert(), "threads"_a);
-  m.def("ildl_rescale", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<double> scale, int threads) {
+  m.def("ildl_rescale", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<double> scale, bool complete, int threads) {
     std::vector<double> fitted = to_vector(scale), scaled(data.shape(0));
     double spread = 0;
     {
       Released free;
-      spread = ildl::rescale(pattern(indptr, indices), data.data(), fitted.data(), scaled.data(), threads);
+      spread = ildl::rescale(pattern(indptr, indices), data.data(), fitted.data(), scaled.data(), complete, threads);
     }
     return std::make_tuple(to_numpy(std::move(fitted)), to_numpy(std::move(scaled)), spread);
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "scale"_a.noconvert(), "threads"_a,
-     "(scale, values of S A S) after rows have been brought near 1, and powers of two between the largest entries of rows before.");
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "scale"_a.noconvert(), "complete"_a, "threads"_a,
+     "(scale, values of S A S) after rows have been brought near 1, and powers of two between the sizes of rows before.");
   m.def("cut_tiles", [](In<int32_t> size, int32_t capacity) {
     return to_numpy(ildl::cut_tiles(size.data(), static_cast<int32_t>(size.shape(0)), capacity));
   }, "size"_a.noconvert(), "capacity"_a, "First row of each tile, and the number of rows.");

@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "factor/matching/matching.hpp"
 #include "native/parallel.hpp"
 
 namespace ms::ildl {
@@ -28,22 +29,26 @@ double spread(const std::vector<double>& sizes) {
 
 }  // namespace
 
-double rescale(const Pattern& A, const double* values, double* scale, double* scaled, int threads) {
+double rescale(const Pattern& A, const double* values, double* scale, double* scaled, bool complete, int threads) {
   std::vector<double> step(A.n), size(A.n);
   std::atomic<bool> fits{true};
+  const double dense_from = complete ? matching::sparse_most(A.n) : infinite;
   const auto multiply = [&](int64_t begin, int64_t end, int) {
     bool all_fit = true;
     for (int64_t i = begin; i < end; ++i) {
-      double largest = 0;
+      const bool dense = static_cast<double>(A.ptr[i + 1] - A.ptr[i]) > dense_from;
+      double largest = 0, sum = 0;
       bool vanished = false;
       for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
         scaled[p] = values[p] * scale[i] * scale[A.idx[p]];
         largest = std::max(largest, std::abs(scaled[p]));
+        sum += std::abs(scaled[p]);
         vanished = vanished || (values[p] != 0 && scaled[p] == 0);
       }
+      if (dense) largest = sum;
       size[i] = largest == 0 && vanished ? infinite : largest;           // out of range, below or above
       const bool near = largest == 0 || (largest >= 0.5 && largest <= 2);
-      step[i] = near ? 1.0 : std::exp2(-std::rint(0.5 * std::log2(largest)));
+      step[i] = near ? 1.0 : std::exp2(-std::rint((dense ? 1.0 : 0.5) * std::log2(largest)));
       all_fit = all_fit && step[i] == 1.0 && size[i] < infinite;
     }
     if (!all_fit) fits.store(false, std::memory_order_relaxed);

@@ -120,7 +120,7 @@ class Around {
 }  // namespace
 
 std::vector<int32_t> dense_rows(const Pattern& A) {
-  const double most = 16 + 10 * std::sqrt(static_cast<double>(A.n));            // as minimum degree orders set them aside
+  const double most = sparse_most(A.n);
   std::vector<int32_t> dense;
   for (int32_t i = 0; i < A.n; ++i)
     if (static_cast<double>(A.degree(i)) > most) dense.push_back(i);

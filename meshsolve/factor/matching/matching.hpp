@@ -1,6 +1,7 @@
 // Permutations that come before an unsymmetric factorization: large entries onto the diagonal, and block triangular form.
 // A is given by rows. A matching names for each column j the row row_of[j] whose entry (row_of[j], j) goes to the diagonal.
 #pragma once
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -27,6 +28,9 @@ struct SymmetricMatching {
 // For a symmetric A with both triangles. Matched pairs hold an entry of scaled magnitude 1, up to rounding; those of dense rows one
 // that is at most 1.
 SymmetricMatching symmetric(const Pattern& A, const double* magnitude, int threads);
+
+// More entries than this make a row dense, as in minimum degree orderings.
+inline double sparse_most(int64_t n) { return 16 + 10 * std::sqrt(static_cast<double>(n)); }
 
 // Rows that are dense, ascending; none where they are not few.
 std::vector<int32_t> dense_rows(const Pattern& A);

@@ -210,6 +210,23 @@ def test_constraints_that_depend_on_others(n, m, seed):
         assert same.inertia == (n, m, m // 2) and np.array_equal(same.L.data, L.data)
 
 
+@pytest.mark.parametrize("which", ["ones", "random", "normal"])
+@pytest.mark.parametrize("again", [0, 1, 2])
+def test_constraints_on_all_unknowns(which, again):
+    """Sums of their entries would outgrow the pivots, which were handed up by thousands, and the last ones came out of rounding; of these
+    some are zero where constraints are given `again` as sums of others."""
+    L, rng = ms.datasets.grid2d(70, 70), np.random.default_rng(again)
+    C = {"ones": np.cos(np.pi * np.outer(range(4), np.arange(4900) % 70 / 69)), "random": rng.random((4, 4900)),
+         "normal": 10 ** rng.uniform(-4, 4, (4, 1)) * rng.standard_normal((4, 4900))}[which]
+    C = sp.csr_array(np.vstack([C, rng.standard_normal((again, 4)) @ C]))
+    A = sp.csr_array(sp.block_array([[L, C.T], [C, None]]))
+    K = ms.ildl(A, fill_level=None)
+    assert K.report.facts["delayed"] < 20 and K.inertia == (4900, 4, again)
+    b = A @ rng.standard_normal(A.shape[0])
+    assert np.linalg.norm(A @ K.solve(b) - b) <= 1e-10 * np.linalg.norm(b)
+    assert K.refactor(16 * A).inertia == (4900, 4, again)
+
+
 def test_a_regular_matrix_after_a_singular_one():
     """It is factored with the care that the first one asked for, here and where the factor is unpickled."""
     rng = np.random.default_rng(1)
