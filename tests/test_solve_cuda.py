@@ -49,6 +49,15 @@ def test_the_answer_of_the_cpu_where_b_lies(gpu, name, columns):
         assert info.report.facts["device"] == "cuda"
 
 
+def test_iterations_with_the_diagonal_and_with_a_factor_share_the_matrix(gpu, monkeypatch):
+    """Each of them took one of its own there."""
+    A = SYSTEMS["parac asked for"][0]
+    b, sizes, to_device = A @ np.arange(A.shape[0]), [], device.backend().to_device
+    monkeypatch.setattr(device.backend(), "to_device", lambda array: (sizes.append(array.size), to_device(array))[1])
+    _, info = ms.solve(A, b, "parac", device="cuda")
+    assert info.method == "parac" and sizes.count(A.nnz) == 2           # indices and values
+
+
 def test_auto_takes_the_gpu_where_something_lies_there(gpu):
     A = spd(grid(9, 8))
     b = np.ones(72)

@@ -22,7 +22,7 @@ from meshsolve.factor.base import SINGLE
 from meshsolve.factor.cholesky import CholeskyFactor, Values
 from meshsolve.factor.fronts.cuda import residual as _residual_on_device
 from meshsolve.factor.fronts.cuda import row_sums
-from meshsolve.krylov import Info, cg
+from meshsolve.krylov import Info
 from meshsolve.krylov.cg import OUTSIDE, iterate
 from meshsolve.krylov.info import CONVERGED
 from meshsolve.memory import PER_ROW
@@ -279,7 +279,10 @@ def _solve_parac(M, b, rtol, threads, place):
 
 
 def _iterate_parac(M, b, rtol, threads, place):
-    report, A, k = Report(), M.to_scipy(), b.shape[1] if b.ndim == 2 else 1
+    report, A, k = Report(), M, b.shape[1] if b.ndim == 2 else 1
+    if place == "cuda":
+        with errors("the matrix"):
+            A = uploaded(M)
     jacobi = _jacobi(M, place)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -291,7 +294,7 @@ def _iterate_parac(M, b, rtol, threads, place):
         P = jacobi if settled else _parac.parac(M, rhs=max(k, 1), threads=threads, device_name=place)
         if not settled:
             report.merge(P.report)
-        x, info = cg(A, b, M=P, x0=x, rtol=rtol, threads=threads)
+        x, info = iterate(A, b, P, x, rtol, threads=threads)
         report.merge(info.report)
         iterations, residuals = iterations + info.iterations, residuals + info.residuals[1:]
     worst = float(np.max(info.relative_residual, initial=0.0))
