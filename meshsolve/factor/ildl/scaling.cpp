@@ -32,7 +32,7 @@ double spread(const std::vector<double>& sizes) {
 double rescale(const Pattern& A, const double* values, double* scale, double* scaled, bool complete, int threads) {
   std::vector<double> step(A.n), size(A.n);
   std::atomic<bool> fits{true};
-  const double dense_from = complete ? matching::sparse_most(A.n) : infinite;
+  const double dense_from = complete && !matching::dense_rows(A).empty() ? matching::sparse_most(A.n) : infinite;
   const auto multiply = [&](int64_t begin, int64_t end, int) {
     bool all_fit = true;
     for (int64_t i = begin; i < end; ++i) {

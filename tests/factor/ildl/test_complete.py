@@ -210,6 +210,13 @@ def test_constraints_that_depend_on_others(n, m, seed):
         assert same.inertia == (n, m, m // 2) and np.array_equal(same.L.data, L.data)
 
 
+def test_rows_of_a_dense_matrix_are_scaled_by_their_largest_entries():
+    A = np.random.default_rng(0).standard_normal((400, 400))
+    K = ms.ildl(A + A.T, fill_level=None)
+    largest = abs((A + A.T) * np.outer(K.scale, K.scale)).max(axis=1)
+    assert largest.min() >= 0.5 and largest.max() <= 2
+
+
 @pytest.mark.parametrize("which", ["ones", "random", "normal"])
 @pytest.mark.parametrize("again", [0, 1, 2])
 def test_constraints_on_all_unknowns(which, again):
