@@ -138,13 +138,19 @@ def begin_device_rhs(b, n, name="b"):
     columns = (b if b.ndim == 2 else b[:, None]).astype(np.float64, copy=False)
     if not (columns.flags.c_contiguous or columns.flags.f_contiguous):
         columns = xp.ascontiguousarray(columns)
-    not_finite = device.scalar_later(flag_of(~xp.isfinite(columns)))
+    return columns, b.shape, finite_later(columns, f"{name}: row {{}} holds a value that is not finite")
+
+
+def finite_later(x, message):
+    """A function that raises where an (n, k) array on the device holds NaN or infinity, with the row in the message; it waits for
+    what is queued now."""
+    xp = device.xp()
+    not_finite = device.scalar_later(flag_of(~xp.isfinite(x)))
 
     def check():
         if not_finite():
-            row = int(xp.argmin(xp.isfinite(columns).all(axis=1)))
-            raise InvalidInputError(f"{name}: row {row} holds a value that is not finite")
-    return columns, b.shape, check
+            raise InvalidInputError(message.format(int(xp.argmin(xp.isfinite(x).all(axis=1)))))
+    return check
 
 
 def device_lengths(x):

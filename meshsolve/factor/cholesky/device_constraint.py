@@ -14,7 +14,7 @@ from meshsolve.arrays import Csr
 from meshsolve.constraints import ROW_SUM, Fixed, not_singular, tell_of_range
 from meshsolve.device.lists import MASK, compressed, last, over, running_sums, tally
 from meshsolve.device.reductions import is_any
-from meshsolve.device_arrays import Positions, device_lengths
+from meshsolve.device_arrays import Positions, device_lengths, finite_later
 from meshsolve.errors import InvalidInputError, PatternMismatchError
 from meshsolve.factor.cholesky.cuda import S
 from meshsolve.factor.fronts.cuda import residual, row_sums
@@ -116,8 +116,12 @@ class DeviceConstraint:
         """As the host's: x with the prescribed values and (A x - b) zero in the free rows, or mean-free."""
         if self.centers:
             return self._solve_pinned(columns, fixed_values, solve_free)
-        values = None if fixed_values is None else self._values(fixed_values, columns.shape[1])
-        return self._solve_fixed(columns, values, solve_free)
+        if fixed_values is None:
+            return self._solve_fixed(columns, None, solve_free)
+        values, check = self._values(fixed_values, columns.shape[1])
+        x = self._solve_fixed(columns, values, solve_free)
+        check()
+        return x
 
     def _solve_fixed(self, columns, values, solve_free):
         rhs = columns[self._free]
@@ -129,9 +133,9 @@ class DeviceConstraint:
         return x
 
     def _values(self, fixed_values, k):
-        """Prescribed values as a (fixed rows, k) array on the device."""
+        """Prescribed values as a (fixed rows, k) array on the device, and what raises where one that lay there is not finite."""
         if not device.holds(fixed_values):
-            return device.to_device(np.ascontiguousarray(self._host.values(fixed_values, k)))
+            return device.to_device(np.ascontiguousarray(self._host.values(fixed_values, k))), lambda: None
         xp, given, rows = device.xp(), device.asarray(fixed_values), len(self._rows)
         if given.ndim and len(given) == self._n:                # of all rows
             given = given[self._rows]
@@ -139,9 +143,8 @@ class DeviceConstraint:
             raise InvalidInputError(
                 f"fixed_values has to be ({rows},) or ({rows}, {k}) real numbers, not {given.shape} of {given.dtype}")
         given = given.reshape(-1, 1) if given.ndim < 2 else given
-        if is_any(~xp.isfinite(given)):
-            raise InvalidInputError(f"fixed_values: row {int(xp.argmin(xp.isfinite(given).all(axis=1)))} is not finite")
-        return xp.ascontiguousarray(xp.broadcast_to(given, (rows, k)), np.float64)
+        check = finite_later(given, "fixed_values: row {} is not finite")
+        return xp.ascontiguousarray(xp.broadcast_to(given, (rows, k)), np.float64), check
 
     def _solve_pinned(self, columns, fixed_values, solve_free):
         if fixed_values is not None:
