@@ -1,4 +1,4 @@
-"""Iterative refinement: a factor in float32 gives solutions of float64 accuracy.
+"""Iterative refinement of mixed precision: a factor in float32 gives solutions of float64 accuracy.
 
 Source: Wilkinson 1963; the stopping rule is the normwise backward error of Rigal and Gaches 1967.
 """
@@ -10,6 +10,7 @@ import numpy as np
 from meshsolve import device
 from meshsolve.arrays import largest_moduli
 from meshsolve.errors import ConvergenceWarning
+from meshsolve.factor import refine as iterative
 from meshsolve.factor.base import solve_near_one
 from meshsolve.report import warn
 
@@ -31,7 +32,7 @@ def refine(factor, b, tolerance=2e-16):
     -------
     x : (n, k) float64
     steps : int
-        Corrections made.
+        Corrections in x.
 
     Warns
     -----
@@ -40,20 +41,14 @@ def refine(factor, b, tolerance=2e-16):
     """
     norm, size_b = factor.norm1(), device.to_host(largest_moduli(b))
     solve = lambda B: solve_near_one(lambda near: factor.solve("A", near), B)
-    x = solve(b)
-    best, previous, error = x, np.inf, np.inf
-    for steps in range(MAX_STEPS + 1):                      # noqa: B007 (told below)
+
+    def residual(x, b):
         r = factor.residual(x, b)
-        with np.errstate(over="ignore", invalid="ignore"):  # told of below
-            scale = norm * device.to_host(largest_moduli(x)) + size_b
-            now = float((device.to_host(largest_moduli(r)) / (scale + (scale == 0))).max())
-        if now < error:
-            best, previous, error = x, error, now
-        if error <= tolerance or now > 0.5 * previous or not np.isfinite(now):
-            break
-        x = x + solve(r)
-    if not error < 1e-12 and np.isfinite(size_b).all():     # else it is b of which the caller is told
+        return r, iterative.backward_error(norm, *(device.to_host(largest_moduli(v)) for v in (r, x)), size_b)
+
+    found = iterative.refine(residual, b, solve(b), solve, tolerance, tolerance, MAX_STEPS)
+    if not found.error < 1e-12 and np.isfinite(size_b).all():           # else it is b of which the caller is told
         warn(
-            f"refinement stopped at a backward error of {error:.2g}: the matrix is too ill-conditioned for "
+            f"refinement stopped at a backward error of {found.error:.2g}: the matrix is too ill-conditioned for "
             'precision="mixed"; use precision="double"', ConvergenceWarning)
-    return best, steps
+    return found.x, found.steps
