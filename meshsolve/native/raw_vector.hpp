@@ -2,6 +2,7 @@
 // several threads each makes the pages of what it writes.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <new>
 #include <utility>
 #include <vector>
@@ -28,5 +29,13 @@ struct Unwritten {                        // an allocator of elements that are n
 };
 
 template <class T> using RawVector = std::vector<T, Unwritten<T>>;
+
+// Makes the pages of the elements [begin, end) before they are written: a fault for each takes longer than its numbers.
+template <class T>
+void make_pages_of(RawVector<T>& all, size_t begin, size_t end, int threads = 1) {
+  constexpr uintptr_t page = 4096;
+  const uintptr_t from = reinterpret_cast<uintptr_t>(all.data() + begin) / page * page, to = reinterpret_cast<uintptr_t>(all.data() + end);
+  if (begin < end) make_pages(reinterpret_cast<void*>(from), to - from, threads);
+}
 
 }  // namespace ms

@@ -146,8 +146,9 @@ def parac(L, ordering="auto", samples="auto", rhs=1, seed=0, dtype=np.float64, t
     _require_countable(samples * (graph.max_degree + graph.grounded))
     perm = None
     if isinstance(ordering, str) and ordering == "rounds":
-        with report.phase("numeric"):
-            graph.gather_neighbours()
+        if on_device:
+            with report.phase("numeric"):
+                graph.gather_neighbours()
     else:
         chosen = order.resolve(ordering, Csr(M.n, M.indptr, M.indices, diagonal=True), seed=seed, threads=threads)
         place = {name: report.facts[name] for name in ("threads", "device")}           # an order may be made elsewhere

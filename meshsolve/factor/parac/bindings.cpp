@@ -75,7 +75,7 @@ void bind_parac(nb::module_& m) {
          nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(), "A factor in a given order needs no edges, a look at the rows no floor.")
       .def("gather_neighbours", [](Graph& g, int64_t apart) {
         Released free;
-        parac::gather_neighbours(g, apart);
+        if (g.origin.empty() && parac::is_scattered(g, apart)) parac::gather_neighbours(g);
       }, "apart"_a = parac::near_enough)
       .def_ro("floored", &Graph::floored)
       .def_ro("bad_row", &Graph::bad_row)

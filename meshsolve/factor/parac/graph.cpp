@@ -1,6 +1,7 @@
 // From a symmetric matrix with non-negative row sums to the weighted graph that is factored. One sweep on one thread; two on
 // more where edges are written: where those of a piece of the rows begin has to be counted first. O(nnz).
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "native/fetch.hpp"
@@ -14,6 +15,7 @@ constexpr double eps = 2.220446049250313e-16;
 constexpr double rounding = 1e-10;       // of the sum of moduli: a row sum that is negative by less is zero
 
 constexpr int32_t block = 32;            // rows that are fetched together
+constexpr int64_t grain = 1 << 14;       // rows that a thread takes at a time
 
 struct Row {
   double sum = 0, moduli = 0;
@@ -63,13 +65,6 @@ void add_negative_weights(Graph& g) {
   }
 }
 
-bool is_scattered(const Graph& g, int64_t most) {
-  int64_t apart = 0;
-  for (int32_t v = 0; v < g.n; ++v)
-    for (int64_t p = g.ptr[v]; p < g.ptr[v + 1]; ++p) apart += std::abs(g.to[p] - v);
-  return apart > most * g.ptr[g.n];
-}
-
 // Rows met[k .. end) one after the other, with their old names. They lie anywhere, and so do the names of their neighbours: each
 // step asks for what the next one reads.
 void copy_rows(const Graph& g, const int32_t* met, int32_t k, int32_t end, const std::vector<int32_t>& name, Graph& next) {
@@ -92,8 +87,18 @@ void copy_rows(const Graph& g, const int32_t* met, int32_t k, int32_t end, const
 
 }  // namespace
 
-void gather_neighbours(Graph& g, int64_t apart) {
-  if (!g.origin.empty() || !is_scattered(g, apart)) return;
+bool is_scattered(const Graph& g, int64_t apart, int threads) {
+  std::atomic<int64_t> sum{0};
+  for_range(threads, g.n, grain, [&](int64_t from, int64_t to, int) {
+    int64_t here = 0;
+    for (int64_t v = from; v < to; ++v)
+      for (int64_t p = g.ptr[v]; p < g.ptr[v + 1]; ++p) here += std::abs(g.to[p] - v);
+    sum += here;
+  });
+  return sum > apart * g.ptr[g.n];
+}
+
+void gather_neighbours(Graph& g) {
   Graph next;
   next.ptr.resize(g.ptr.size());
   next.ptr[0] = 0;
@@ -130,8 +135,6 @@ void gather_neighbours(Graph& g, int64_t apart) {
 }
 
 namespace {
-
-constexpr int64_t grain = 1 << 14;       // rows
 
 struct Rows {                            // what was found in a piece of the rows
   int64_t edges = 0, most = 0, floored = 0;

@@ -39,9 +39,10 @@ Graph graph_of(const Pattern& A, const double* x, Detail detail, int threads = 1
 // Neighbours whose numbers differ by no more on average are found in the cache by whoever sweeps over the vertices.
 constexpr int64_t near_enough = 8192;
 
-// Numbers the vertices in breadth-first order where neighbours lie further apart; nothing where they do not. What follows depends
-// on the numbers through `origin` and through ties only. O(nnz).
-void gather_neighbours(Graph& graph, int64_t apart = near_enough);
+bool is_scattered(const Graph& graph, int64_t apart, int threads = 1);
+
+// Numbers the vertices in breadth-first order. What follows depends on the numbers through `origin` and through ties only. O(nnz).
+void gather_neighbours(Graph& graph);
 
 struct Options {
   int samples = 1;                      // copies of an edge, at most
@@ -66,6 +67,7 @@ struct Factor {
 template <class T> Factor<T> factor_ordered(const Graph& graph, const int32_t* perm, const Options& options);
 
 // Factor in the round-synchronous dynamic order (rounds.cpp). Uses the graph up, which has its edges.
+// Of a graph that is scattered neighbours are gathered first.
 template <class T> Factor<T> factor_rounds(Graph&& graph, const Options& options);
 
 // The inverse of G D G^T; where D is 0, its pseudo-inverse.

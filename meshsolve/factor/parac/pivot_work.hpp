@@ -169,7 +169,7 @@ class PivotWork {
     int a, b;
   };
 
-  // For a column; many at a time, and their pages before they are written: a fault for each takes longer than its numbers.
+  // For a column; many at a time, and their pages before they are written.
   void make_room(int64_t kept) {
     made_ += kept;
     if (made_ <= static_cast<int64_t>(store_.rows.size())) return;
@@ -179,11 +179,7 @@ class PivotWork {
   }
   template <class V>
   static void extend(RawVector<V>& all, int64_t size) {
-    constexpr size_t page = 4096;
-    if (static_cast<size_t>(size) <= all.capacity()) {
-      const uintptr_t from = reinterpret_cast<uintptr_t>(all.data() + all.size()) / page * page;
-      make_pages(reinterpret_cast<void*>(from), reinterpret_cast<uintptr_t>(all.data() + size) - from);
-    }
+    if (static_cast<size_t>(size) <= all.capacity()) make_pages_of(all, all.size(), size);
     all.resize(size);
   }
   int64_t room() const { return static_cast<int64_t>(edges_.size()); }

@@ -11,6 +11,7 @@
 // left is written anew, rows and vertices close together (an epoch): the work stays in ever smaller memory. Vertices have
 // numbers of the epoch in the order of their numbers in the graph; the ground comes last.
 // Cost: O(samples) and one comparison per live vertex and round, 3 to 6 rounds' worth of all vertices on meshes, 35 at hubs.
+#include <algorithm>
 #include <atomic>
 #include <stdexcept>
 #include <utility>
@@ -64,7 +65,7 @@ struct Pieces {
 // Room for so many entries, whose pages all threads make.
 Buffer<Edge> fresh_rows(int threads, int64_t entries) {
   constexpr int64_t share = int64_t{8} << 20;
-  Buffer<Edge> rows = Buffer<Edge>::without_pages(entries);
+  Buffer<Edge> rows = Buffer<Edge>::without_pages(entries, threads);
   char* const data = reinterpret_cast<char*>(rows.data());
   const int64_t bytes = entries * static_cast<int64_t>(sizeof(Edge));
   if (bytes < share / 8) return rows;
@@ -75,7 +76,7 @@ Buffer<Edge> fresh_rows(int threads, int64_t entries) {
 template <class T>
 class Rounds {
  public:
-  Rounds(Graph&& graph, const Options& options);
+  Rounds(Graph&& graph, const Options& options, Buffer<Edge>&& rows);
   Factor<T> run();
 
  private:
@@ -159,7 +160,7 @@ class Rounds {
 };
 
 template <class T>
-Rounds<T>::Rounds(Graph&& graph, const Options& options)
+Rounds<T>::Rounds(Graph&& graph, const Options& options, Buffer<Edge>&& rows)
     : graph_(std::move(graph)), options_(options), n_(graph_.n), at_(n_), perm_(n_), place_(n_), length_(n_), D_(n_) {
   workers_.resize(options.threads);
   for (Worker& worker : workers_) worker.pivot.reserve(3 * graph_.ptr[n_] / options.threads);
@@ -169,7 +170,7 @@ Rounds<T>::Rounds(Graph&& graph, const Options& options)
     for (int64_t v = from; v < to; ++v) start[piece + 1] += room_for(graph_.degree(v) + ground_edges(v));
   });
   for (size_t p = 1; p < start.size(); ++p) start[p] += start[p - 1];
-  at_.rows = fresh_rows(options.threads, start.back());
+  at_.rows = std::move(rows);
   pieces.each(options.threads, [&](int64_t piece, int64_t from, int64_t to) {
     Edge* row = at_.rows.data() + start[piece];
     for (int64_t v = from; v < to; row += at_.vertex[v++].room) write_row(static_cast<int32_t>(v), row);
@@ -426,7 +427,10 @@ Factor<T> Rounds<T>::collect() {
   for (int32_t k = 0; k < n_; ++k) columns.ptr[k + 1] = columns.ptr[k] + length_[k];
   columns.name.resize(n_);
   for_range(options_.threads, n_, 1 << 15, [&](int64_t from, int64_t to, int) {
-    for (int64_t k = from; k < to; ++k) columns.name[perm_[k]] = static_cast<int32_t>(k);
+    for (int64_t k = from; k < to; ++k) {
+      columns.name[perm_[k]] = static_cast<int32_t>(k);
+      perm_[k] = number(perm_[k]);
+    }
   });
   if (workers_.size() > 1) columns.place = std::move(place_);           // else one worker made them all, in order
   for (Worker& worker : workers_) {
@@ -435,15 +439,25 @@ Factor<T> Rounds<T>::collect() {
   }
   out.pivots.D = std::move(D_);
   out.pivots.perm = std::move(perm_);
-  for (int64_t k = 0; k < n_ && !graph_.origin.empty(); ++k) out.pivots.perm[k] = graph_.origin[out.pivots.perm[k]];
   return out;
 }
 
 }  // namespace
 
+// One thread gathers neighbours, another one makes the pages of the rows meanwhile.
 template <class T>
 Factor<T> factor_rounds(Graph&& graph, const Options& options) {
-  return Rounds<T>(std::move(graph), options).run();
+  const int64_t grounded = std::count_if(graph.ground.begin(), graph.ground.end(), [](double w) { return w > 0; });
+  const int64_t entries = graph.ptr[graph.n] + 2 * int64_t{graph.n} + grounded * options.samples;
+  const bool apart = graph.origin.empty() && is_scattered(graph, near_enough, options.threads);
+  Buffer<Edge> rows;
+  for_range(apart ? options.threads : 1, 2, 1, [&](int64_t from, int64_t to, int) {
+    for (int64_t part = from; part < to; ++part) {
+      if (part == 1) rows = fresh_rows(options.threads, entries);
+      if (part == 0 && apart) gather_neighbours(graph);
+    }
+  });
+  return Rounds<T>(std::move(graph), options, std::move(rows)).run();
 }
 
 template Factor<double> factor_rounds(Graph&&, const Options&);

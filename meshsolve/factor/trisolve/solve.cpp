@@ -123,6 +123,8 @@ void UnitLower<T>::arrange(Source&& source, int threads) {
   } else {
     rows_.resize(nnz());
     values_.resize(nnz());
+    make_pages_of(rows_, 0, nnz(), threads);
+    make_pages_of(values_, 0, nnz(), threads);
   }
   RawVector<int32_t> from(n_), position(n_);
   std::vector<Piece> work(threads);
@@ -137,8 +139,13 @@ void UnitLower<T>::arrange(Source&& source, int threads) {
   for_range(threads, nnz(), 1 << 16, [&](int64_t first, int64_t last, int) {
     for (int64_t p = first; p < last; ++p) rows_[p] = position[rows_[p]];
   });
-  for (int32_t& k : from) k = order_[k];
+  for_range(threads, n_, 1 << 16, [&](int64_t first, int64_t last, int) {
+    for (int64_t q = first; q < last; ++q) from[q] = order_[from[q]];
+  });
   order_.swap(from);
+  for_range(threads, static_cast<int64_t>(source.columns.stores.size()), 1, [&](int64_t first, int64_t last, int) {
+    for (int64_t k = first; k < last; ++k) source.columns.stores[k] = {};          // to give their pages back takes a while
+  });
 }
 
 template <class T>
