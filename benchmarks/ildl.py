@@ -41,12 +41,20 @@ GENERATED = {
     "kkt-banded-50k": lambda: ms.datasets.kkt(33000, 17000, seed=3, kind="banded"),
     "kkt-banded-200k": lambda: ms.datasets.kkt(133000, 67000, seed=4, kind="banded"),
 }
-MORE = {                                         # of meshes, measured where they are asked for by name
+MORE = {                                         # of meshes and grids, measured where they are asked for by name
     "stokes-400": lambda: ms.datasets.stokes(400),
     "constrained-smoothing-7": lambda: ms.datasets.constrained_smoothing(ms.datasets.icosphere(7)),
     "conformal-map-7": lambda: ms.datasets.conformal_map(ms.datasets.icosphere(7)),
+    "grid-means-6": lambda: _with_means(ms.datasets.grid2d(400, 400), 6),
+    "grid-means-100": lambda: _with_means(ms.datasets.grid2d(150, 150), 100),
 }
 QUICK = ("tuma2", "cont-101_kkt", "hangGlider_2", "aug3d_kkt", "stokes-128", "kkt-random-10k")
+
+
+def _with_means(L, count):
+    """A Laplacian with so many weighted means of all unknowns prescribed."""
+    C = sp.csr_array(np.random.default_rng(0).random((count, L.shape[0])))
+    return sp.csr_array(sp.block_array([[L, C.T], [C, None]]))
 
 
 # ---- solvers: run(A, b, watch) -> (x, facts) -------------------------------------------------------------------------------

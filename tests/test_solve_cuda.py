@@ -49,6 +49,15 @@ def test_the_answer_of_the_cpu_where_b_lies(gpu, name, columns):
         assert info.report.facts["device"] == "cuda"
 
 
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_on_the_cpu_where_that_is_asked_for_and_back_to_where_b_lies(gpu, name):
+    A, method, asked = SYSTEMS[name]
+    b = A @ np.arange(A.shape[0])
+    expected, _ = ms.solve(A, b, asked, device="cpu")
+    x, info = ms.solve(there(A), there(b), asked, device="cpu")
+    assert device.holds(x) and np.array_equal(device.to_host(x), expected) and info.method == method
+
+
 def test_iterations_with_the_diagonal_and_with_a_factor_share_the_matrix(gpu, monkeypatch):
     """Each of them took one of its own there."""
     A = SYSTEMS["parac asked for"][0]

@@ -97,6 +97,9 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
     b = _in_double(b)
     rtol, threads = as_number(rtol, "rtol"), thread_count(threads)
     place = place_for(device, A, b) if on_device(b) else place_of_factor(device, A)
+    if place == "cpu" and holds(b):
+        x, info = solve(A, to_host(b), method, rtol, threads, "cpu")
+        return to_device(x), info
     if method == "parac":
         x, info = _solve_parac(as_symmetric(A, per_row=PER_ROW["cg"]), b, rtol, threads, place)
     elif method == "ildl":
