@@ -51,6 +51,8 @@ def place_of_factor(name, A, size=None, lower=False):
 
 
 def _is_near_tree(A, lower):
+    if isinstance(A, np.ndarray):               # whose memory not every type gives a view of
+        return False
     values, n = getattr(A, "data", None), next(iter(getattr(A, "shape", ())), 0)
     if getattr(getattr(values, "dtype", None), "kind", "O") == "O":         # dense, or lists of lists
         return False

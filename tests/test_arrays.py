@@ -360,3 +360,11 @@ def test_row_sums_and_moduli():
     M = arrays.as_csr(A)
     sums, moduli = _core.row_sums(M.indptr, M.data)
     assert np.allclose(sums, A.sum(axis=1)) and np.allclose(moduli, abs(A).sum(axis=1)) and sums.shape == (50,)
+
+
+@pytest.mark.parametrize("make", [ms.cholesky, ms.analyze, ms.lu, ms.ildl, ms.parac, ms.factorized])
+@pytest.mark.parametrize("shape", [(), (2, 2)])
+def test_dates_are_no_numbers(make, shape):
+    """numpy gives no view of their memory."""
+    with pytest.raises(ms.InvalidInputError):
+        make(np.full(shape, "NaT", "datetime64[s]"))

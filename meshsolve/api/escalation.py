@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from meshsolve.arrays import as_symmetric, thread_count
-from meshsolve.errors import ConvergenceWarning, OutOfMemoryError
+from meshsolve.errors import ConvergenceWarning, OutOfMemoryError, SingularMatrixError
 from meshsolve.factor.ildl import ildl
 from meshsolve.krylov import Info
 from meshsolve.krylov.info import CONVERGED
@@ -53,7 +53,7 @@ def solve_indefinite(A, b, rtol, threads=None, analysed=None):
         step, foreseen = steps.pop(0), []
         try:
             K = ildl(M, threads=threads, analysed=analysed, foreseen=foreseen, **step)
-        except OutOfMemoryError as e:
+        except (OutOfMemoryError, SingularMatrixError) as e:            # an incomplete factor may not overflow where the complete one does
             if best is None:
                 raise
             told.append(str(e))
@@ -67,11 +67,11 @@ def solve_indefinite(A, b, rtol, threads=None, analysed=None):
             best.report = K.report
         if best.converged or K.is_complete:
             break
-        if foreseen:
-            analysed = foreseen[0]
-        if K.report.facts.get("complete_flops", np.inf) <= AFFORDABLE * M.nnz and COMPLETE in steps:
-            steps.remove(COMPLETE)
-            steps.insert(0, COMPLETE)
+        for plan in foreseen:
+            analysed = plan.symbolic if plan.is_of_rows else analysed
+            if plan.flops <= AFFORDABLE * M.nnz and COMPLETE in steps:
+                steps.remove(COMPLETE)
+                steps.insert(0, COMPLETE)
     best.report.seconds = seconds
     best.report.facts["steps_taken"] = "; ".join(told)
     reason = CONVERGED if best.converged else "; ".join(told)

@@ -2,6 +2,8 @@
 #include "arena.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace ms {
 namespace {
@@ -24,13 +26,18 @@ void Arena::reset(int workers, size_t chunk) {
   }
 }
 
-// The smallest that is free and large enough, or a new one.
+// The smallest that is free and large enough, or a new one in place of the largest: blocks that grow from call to call leave none behind.
 Arena::Chunk* Arena::chunk_for(size_t bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (const auto found = free_.lower_bound(bytes); found != free_.end()) {
     Chunk* const chunk = found->second;
     free_.erase(found);
     return chunk;
+  }
+  if (!free_.empty() && free_.rbegin()->first > least_) {
+    const Chunk* const largest = free_.rbegin()->second;
+    free_.erase(std::prev(free_.end()));
+    std::erase_if(chunks_, [&](const auto& c) { return c.get() == largest; });
   }
   chunks_.reserve(chunks_.size() + 1);
   auto chunk = std::make_unique<Chunk>();
@@ -59,7 +66,7 @@ void* Arena::take(size_t bytes, int worker, int threads) {
 
 int64_t Arena::nbytes() const {
   int64_t sum = 0;
-  for (const auto& c : chunks_) sum += static_cast<int64_t>(c->used);
+  for (const auto& c : chunks_) sum += static_cast<int64_t>(c->used ? c->used : c->made);
   return sum;
 }
 

@@ -24,7 +24,7 @@ class Arena {
   // thread for each worker may call at the same time.
   void* take(size_t bytes, int worker, int threads = 1);
 
-  int64_t nbytes() const;                      // of all blocks
+  int64_t nbytes() const;                      // of all blocks, and of chunks that wait for some
 
  private:
   struct Chunk {

@@ -264,7 +264,8 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
          max_fill="auto", pairs=True, dtype=np.float64, threads=None, lower=False, device_name="cpu", analysed=None, foreseen=None):
     """The factor of a symmetric indefinite matrix; see :func:`meshsolve.ildl`. A may be a :class:`Csr` that was found symmetric, and
     ``analysed`` a :class:`Symbolic` of its pattern in an ``"auto"`` ordering that was made for another factor. A list ``foreseen`` gets
-    that of the complete factor where this was found too large: ``analysed`` for who makes it after all."""
+    the plan of the complete factor where this was counted and found too large: ``analysed`` for who makes it after all, if
+    ``.is_of_rows``."""
     threads = thread_count(threads)
     choices = _choices(fill_level, droptol, blocking, tile_size, pivoting, max_fill, dtype)
     M = A if isinstance(A, Csr) else as_symmetric(A, lower=lower, threads=threads, per_row=PER_ROW["ildl"])
@@ -286,9 +287,9 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
     if counted:
         plan = complete_plan(M, matched, ordering, report, threads, np.inf if fill_level is None else _bounds(M)[0], rows, analysed)
         core = _complete(M, plan, fill_level is None, report, choices, threads, there and device_name == "cuda")
-        if core is None and foreseen is not None and plan.is_of_rows:
+        if core is None and foreseen is not None:
             plan.symbolic.report.seconds = {}                   # they are told here
-            foreseen.append(plan.symbolic)
+            foreseen.append(plan)
     if core is None:
         with report.phase("order"):
             ordering = "amd" if is_auto(ordering) else ordering

@@ -45,7 +45,7 @@ double rescale(const Pattern& A, const double* values, double* scale, double* sc
         sum += std::abs(scaled[p]);
         vanished = vanished || (values[p] != 0 && scaled[p] == 0);
       }
-      if (dense) largest = sum;
+      if (dense) largest = std::sqrt(largest) * std::sqrt(sum);          // at least the 2-norm
       size[i] = largest == 0 && vanished ? infinite : largest;           // out of range, below or above
       const bool near = largest == 0 || (largest >= 0.5 && largest <= 2);
       step[i] = near ? 1.0 : std::exp2(-std::rint((dense ? 1.0 : 0.5) * std::log2(largest)));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "matching.hpp"
+#include "native/interrupt.hpp"
 
 namespace ms::matching {
 namespace {
@@ -66,6 +67,7 @@ class Around {
   }
 
   bool match_dense(int32_t i) {
+    interrupt::poll();
     double largest = 0, most = 0;
     int32_t best = -1, other = -1;
     for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p) {

@@ -210,6 +210,34 @@ def test_constraints_that_depend_on_others(n, m, seed):
         assert same.inertia == (n, m, m // 2) and np.array_equal(same.L.data, L.data)
 
 
+@pytest.mark.parametrize("apart, dtype, within", [(1e-4, np.float64, 1e-9), (0.1, np.float32, 1e-2)])
+def test_constraints_on_all_unknowns_that_are_nearly_the_same(apart, dtype, within):
+    """Their pivots, sums of squares of scaled entries, are small, but none is zero."""
+    rng = np.random.default_rng(0)
+    C = np.ones((2, 10_000))
+    C[1] += apart * rng.standard_normal(10_000)
+    A = sp.csr_array(sp.block_array([[ms.datasets.grid2d(100, 100) + 0.1 * sp.eye_array(10_000), C.T], [C, None]]))
+    K = ms.ildl(A, fill_level=None, dtype=dtype)
+    b = A @ rng.standard_normal(10_002)
+    assert K.inertia == (10_000, 2, 0) and np.linalg.norm(A @ K.solve(b) - b) <= within * np.linalg.norm(b)
+
+
+def test_fronts_that_grow_from_matrix_to_matrix_leave_no_memory_behind():
+    """20 more columns a time come to a dense front of 300 rows."""
+    rng = np.random.default_rng(0)
+    D = rng.standard_normal((300, 300))
+    C = sp.random_array((400, 300), density=0.05, rng=rng)
+    matrix = lambda zeros: sp.csr_array(sp.block_array([[sp.diags_array(np.where(np.arange(400) < zeros, 0.0, 10.0)), C],
+                                                        [C.T, D + D.T + 50 * np.eye(300)]]))
+    K = ms.ildl(matrix(0), fill_level=None, threads=1)
+    K.refactor(matrix(0))
+    held, most = K.report.facts["bytes"], 0
+    for zeros in range(20, 180, 20):
+        most = max(most, K.refactor(matrix(zeros)).report.facts["bytes"])
+    assert K.report.facts["delayed"] > 100
+    assert most < 3 * held and K.refactor(matrix(0)).report.facts["bytes"] <= most
+
+
 def test_rows_of_a_dense_matrix_are_scaled_by_their_largest_entries():
     A = np.random.default_rng(0).standard_normal((400, 400))
     K = ms.ildl(A + A.T, fill_level=None)
@@ -220,7 +248,7 @@ def test_rows_of_a_dense_matrix_are_scaled_by_their_largest_entries():
 @pytest.mark.parametrize("which", ["ones", "random", "normal"])
 @pytest.mark.parametrize("again", [0, 1, 2])
 def test_constraints_on_all_unknowns(which, again):
-    """Sums of their entries would outgrow the pivots, which were handed up by thousands, and the last ones came out of rounding; of these
+    """Sums of their entries outgrew the pivots, which were handed up by thousands, and the last ones came out of rounding; of these
     some are zero where constraints are given `again` as sums of others."""
     L, rng = ms.datasets.grid2d(70, 70), np.random.default_rng(again)
     C = {"ones": np.cos(np.pi * np.outer(range(4), np.arange(4900) % 70 / 69)), "random": rng.random((4, 4900)),
