@@ -26,7 +26,8 @@ void Arena::reset(int workers, size_t chunk) {
   }
 }
 
-// The smallest that is free and large enough, or a new one in place of the largest: blocks that grow from call to call leave none behind.
+// The smallest that is free and large enough, or a new one in place of the largest: blocks that grow from call to call leave none
+// behind.
 Arena::Chunk* Arena::chunk_for(size_t bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (const auto found = free_.lower_bound(bytes); found != free_.end()) {
