@@ -14,6 +14,11 @@ BLOCK = 256
 MASK = 0xFFFFFFFF
 
 
+def lanes_for(entries, rows):
+    """How many threads add up a row of a matrix together: one for eight entries of a mean row, a warp at most."""
+    return 1 << int(np.clip(np.log2(max(entries / max(rows, 1), 1) / 8), 0, 5))
+
+
 def over(kernel, items, *args):
     """One thread an item."""
     device.launch(kernel, device.grid_for(items, BLOCK), BLOCK, 0, args)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
+from meshsolve.device.lists import lanes_for
 
 K = device.kernels("krylov/vectors.cu")
 BLOCK, LONG_BLOCK = 256, 512
@@ -24,7 +25,7 @@ class Product:
         self.n = matrix.n
         self.indptr, self.indices, self.data = map(device.to_device, (matrix.indptr, matrix.indices, matrix.data))
         self.nnz = len(self.indices)
-        self._lanes = 1 << int(np.clip(np.log2(max(self.nnz / self.n, 1) / 8), 0, 5))
+        self._lanes = lanes_for(self.nnz, self.n)
         xp = device.xp()
         self._long = xp.flatnonzero(xp.diff(self.indptr) > LONG).astype(np.int32)
 

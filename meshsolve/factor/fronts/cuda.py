@@ -16,7 +16,7 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.device import MOST_ACROSS
-from meshsolve.device.lists import tally
+from meshsolve.device.lists import lanes_for, tally
 from meshsolve.device.reductions import max_of_columns
 from meshsolve.factor.fronts.tree_cuda import COLUMNS, dealt_out, depths, positions, table_of
 
@@ -139,7 +139,7 @@ def residual(indptr, indices, data, X, B, magnitudes=False):
     """B - A X (or B - |A| X) for (n, k) float64 arrays on the device; A in compressed rows."""
     xp, (n, k) = device.xp(), B.shape
     X, B, R = xp.ascontiguousarray(X), xp.ascontiguousarray(B), xp.empty((n, k), np.float64)
-    lanes = 1 << int(np.clip(np.log2(max(len(indices) / max(n, 1), 1) / 8), 0, 5))                      # threads a row
+    lanes = lanes_for(len(indices), n)
     device.launch(K.k_residual, device.grid_for(n * k * lanes, 256), 256, 0,
                   (np.int32(n), np.int32(k), np.int32(lanes), np.int32(magnitudes), indptr, indices, data, X, B, R))
     return R

@@ -6,6 +6,7 @@ import numpy as np
 
 from meshsolve import _core, device
 from meshsolve.arrays import Csr
+from meshsolve.device.reductions import is_any
 from meshsolve.device_arrays import Positions, as_device_csr
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.base import values_in
@@ -100,11 +101,11 @@ class DeviceValues:
         PatternMismatchError
             An entry outside the analysed pattern.
         """
-        xp, M = device.xp(), as_device_csr(A)
+        M = as_device_csr(A)
         if M.n != self._pattern.n:
             raise InvalidInputError(f"A has {M.n} rows, the factor {self._pattern.n}")
         if self._met is None or len(M.indices) != len(self._met[1]) or not (
-                bool(xp.array_equal(M.indptr, self._met[0])) and bool(xp.array_equal(M.indices, self._met[1]))):
+                not is_any(M.indptr != self._met[0]) and not is_any(M.indices != self._met[1])):
             positions = Csr(M.n, *map(device.to_host, M[1:3]), np.arange(1.0, len(M.indices) + 1))
             moved = values_in(self._pattern, positions)
             take = None if moved is positions.data else device.to_device(moved.astype(np.int64))    # None: the analysed pattern

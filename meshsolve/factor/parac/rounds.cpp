@@ -62,22 +62,17 @@ struct Pieces {
   }
 };
 
-// Room for so many entries, whose pages all threads make.
-Buffer<Edge> fresh_rows(int threads, int64_t entries) {
-  constexpr int64_t share = int64_t{8} << 20;
-  Buffer<Edge> rows = Buffer<Edge>::without_pages(entries, threads);
-  char* const data = reinterpret_cast<char*>(rows.data());
-  const int64_t bytes = entries * static_cast<int64_t>(sizeof(Edge));
-  if (bytes < share / 8) return rows;
-  for_range(threads, bytes, share, [&](int64_t from, int64_t to, int) { make_pages(data + from, static_cast<size_t>(to - from)); });
-  return rows;
-}
-
 template <class T>
 class Rounds {
  public:
   Rounds(Graph&& graph, const Options& options, Buffer<Edge>&& rows);
   Factor<T> run();
+
+  // Entries that the rows of the graph have room for at the start, in any order of its vertices.
+  static int64_t first_room(const Graph& g, int samples) {
+    const int64_t grounded = std::count_if(g.ground.begin(), g.ground.end(), [](double w) { return w > 0; });
+    return g.ptr[g.n] + grounded * samples + int64_t{g.n} * room_for(0);
+  }
 
  private:
   struct alignas(32) Vertex {
@@ -361,7 +356,7 @@ void Rounds<T>::next_epoch(bool wide) {
     for (int64_t u = from; u < to; ++u) name[u] += name[u] >= 0 ? live[piece] : 0;
   });
   name[old.m] = at_.m;
-  if (spare_.size() < start.back()) spare_ = fresh_rows(threads, start.back());
+  if (spare_.size() < start.back()) spare_ = Buffer<Edge>(start.back(), threads);
   at_.rows = std::move(spare_);
   pieces.each(threads, [&](int64_t piece, int64_t from, int64_t to) {
     Edge* row = at_.rows.data() + start[piece];
@@ -447,13 +442,11 @@ Factor<T> Rounds<T>::collect() {
 // One thread gathers neighbours, another one makes the pages of the rows meanwhile.
 template <class T>
 Factor<T> factor_rounds(Graph&& graph, const Options& options) {
-  const int64_t grounded = std::count_if(graph.ground.begin(), graph.ground.end(), [](double w) { return w > 0; });
-  const int64_t entries = graph.ptr[graph.n] + 2 * int64_t{graph.n} + grounded * options.samples;
   const bool apart = graph.origin.empty() && is_scattered(graph, near_enough, options.threads);
   Buffer<Edge> rows;
   for_range(apart ? options.threads : 1, 2, 1, [&](int64_t from, int64_t to, int) {
     for (int64_t part = from; part < to; ++part) {
-      if (part == 1) rows = fresh_rows(options.threads, entries);
+      if (part == 1) rows = Buffer<Edge>(Rounds<T>::first_room(graph, options.samples), options.threads);
       if (part == 0 && apart) gather_neighbours(graph);
     }
   });
