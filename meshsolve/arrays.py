@@ -56,6 +56,10 @@ class Csr:
         """The pattern without its diagonal; itself where none may be stored."""
         return Csr(self.n, *_core.drop_diagonal(self.indptr, self.indices)) if self.diagonal else self
 
+    def diagonal_values(self, threads=1):
+        """(n,) the diagonal of a matrix of float64, zero where nothing is stored."""
+        return _core.diagonal(self.indptr, self.indices, self.data, threads)
+
     def same_as(self, M):
         """Whether the Csr M stores the same entries."""
         return _core.same_pattern(self.indptr, self.indices, M.indptr, M.indices)

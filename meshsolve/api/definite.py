@@ -290,7 +290,7 @@ def analyzed(M, ordering, seed, threads, effort="default", most=np.inf):
 def is_surely_indefinite(M):
     """Whether the diagonal of a symmetric :class:`Csr`, or the sum of all its entries, tells that it is not positive semidefinite."""
     sums, moduli = _core.row_sums(M.indptr, M.data)
-    if ((M.to_scipy().diagonal() <= 0) & (moduli > 0)).any():
+    if ((M.diagonal_values() <= 0) & (moduli > 0)).any():
         return True
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(sums.sum() < -ROUNDING * moduli.sum())

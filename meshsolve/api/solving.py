@@ -266,7 +266,7 @@ class _DeviceDiagonal:
 
 def _jacobi(M, place):
     """The inverse of the diagonal where the right-hand sides lie."""
-    diagonal = M.to_scipy().diagonal()
+    diagonal = M.diagonal_values()
     inverse = np.divide(1.0, diagonal, out=np.ones(M.n), where=diagonal > 0)
     return _DeviceDiagonal(inverse) if place == "cuda" else spla.aslinearoperator(sp.diags_array(inverse))
 

@@ -19,7 +19,7 @@ template <class F>
 void over_blocks(int64_t n, int64_t k, double* totals, int threads, F&& f) {
   const int64_t blocks = (n + rows_per_block - 1) / rows_per_block;
   std::vector<double> sums(blocks * k, 0.0);
-  for_range(n * k < 50'000 ? 1 : threads, blocks, 4, [&](int64_t from, int64_t to, int) {
+  for_range_backwards(n * k < 50'000 ? 1 : threads, blocks, 4, [&](int64_t from, int64_t to, int) {
     for (int64_t b = from; b < to; ++b) f(b * rows_per_block, std::min(n, (b + 1) * rows_per_block), sums.data() + b * k);
   });
   std::fill(totals, totals + k, 0.0);

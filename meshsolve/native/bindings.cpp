@@ -113,6 +113,11 @@ void bind_checks(nb::module_& m) {
   m.def("first_not_finite", [](In<double> x) { return first_not_finite(x.data(), extent(x)); },
         "x"_a.noconvert(), "Position of the first NaN or infinity, or -1.");
   m.def("symmetry", symmetry_of, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "threads"_a);
+  m.def("diagonal", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, int threads) {
+    std::vector<double> d(indptr.shape(0) - 1);
+    released([&] { return diagonal(pattern(indptr, indices), data.data(), d.data(), threads), 0; });
+    return to_numpy(std::move(d));
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "threads"_a, "(n,) the diagonal, 0 where nothing is stored.");
   m.def("row_sums", sums_of, "indptr"_a.noconvert(), "data"_a.noconvert(), "rows"_a.noconvert() = nb::none(),
         "The sum of each row's values, or of those of some rows, and that of their moduli.");
   m.def("is_permutation", [](In<int32_t> perm) { return is_permutation(perm.data(), static_cast<int32_t>(perm.shape(0))); },

@@ -169,9 +169,11 @@ void* mapped_block(size_t bytes) { return aligned_block(4096, (bytes + 4095) / 4
 void unmap_block(void* data, size_t, int) noexcept { free_block(data); }
 #endif
 
-void return_free_memory() {
+void return_free_memory(size_t bytes) {
 #ifdef __GLIBC__
-  malloc_trim(0);
+  if (bytes >= many) malloc_trim(0);
+#else
+  static_cast<void>(bytes);
 #endif
 }
 

@@ -20,8 +20,10 @@ void* mapped_block(size_t bytes);
 void unmap_block(void* data, size_t bytes, int threads = 1) noexcept;
 
 // Gives memory that was freed back to the system, which the C library would keep for later blocks of the same size. To be
-// called between phases, before a block that takes pages of its own: about 10 us a MB.
-void return_free_memory();
+// called between phases, before blocks of `bytes` together that take pages of their own. It takes about 10 us a MB, and as long again
+// in which the next analysis waits for its pages: nothing is done where they are few.
+constexpr size_t many = size_t{128} << 20;
+void return_free_memory(size_t bytes);
 
 // To be called before phases that work in blocks of some MB each, of about `bytes` together: what one of them frees, the next one
 // takes. The C library would give such blocks back one by one, and each phase would wait for its pages anew. From huge_work on the

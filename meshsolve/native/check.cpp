@@ -163,6 +163,16 @@ Symmetry symmetry(const Pattern& A, const double* x, int threads) {
   return s;
 }
 
+void diagonal(const Pattern& A, const double* x, double* d, int threads) {
+  constexpr int64_t rows = 1 << 14;
+  for_range(threads, A.n, rows, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int32_t *const last = A.idx + A.ptr[i + 1], *const found = std::lower_bound(A.idx + A.ptr[i], last, static_cast<int32_t>(i));
+      d[i] = found < last && *found == i ? x[found - A.idx] : 0.0;
+    }
+  });
+}
+
 void row_sums(const int64_t* ptr, const int32_t* rows, int64_t count, const double* x, double* sums, double* moduli) {
   for (int64_t k = 0; k < count; ++k) {
     const int64_t i = rows ? rows[k] : k;

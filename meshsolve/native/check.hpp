@@ -23,6 +23,9 @@ struct Symmetry {
 };
 Symmetry symmetry(const Pattern& A, const double* x, int threads);
 
+// d[i]: the entry (i, i) of rows in ascending order, 0 where none is stored.
+void diagonal(const Pattern& A, const double* x, double* d, int threads);
+
 // The sum of the values in each of `count` rows, or in the first ones where `rows` is null, and that of their moduli.
 void row_sums(const int64_t* ptr, const int32_t* rows, int64_t count, const double* x, double* sums, double* moduli);
 

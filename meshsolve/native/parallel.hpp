@@ -98,6 +98,12 @@ void for_range(int threads, int64_t n, int64_t grain, F&& f) {
   });
 }
 
+// The same from the end on: long rows, as constraints have them, come last, and would keep one thread when the others are done.
+template <class F>
+void for_range_backwards(int threads, int64_t n, int64_t grain, F&& f) {
+  for_range(threads, n, grain, [&](int64_t begin, int64_t end, int worker) { f(n - end, n - begin, worker); });
+}
+
 // before(task, worker) for n tasks, then middle(), then after(task, worker) for the same tasks, all in one call of the pool: up a
 // forest and down again. Whoever finishes the last task of the first stage runs the middle.
 template <class F, class M, class G>

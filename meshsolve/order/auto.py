@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from meshsolve import _core
 from meshsolve.arrays import as_seed, one_of, thread_count
 from meshsolve.device import holds, to_host
@@ -109,17 +107,13 @@ def _levels(pattern):
 def is_scale_free(pattern):
     """Whether degrees of a graph of some thousand vertices vary as much as those of a web or a social network. A few long rows, as
     constraints have them, do not make it one."""
-    if pattern.n < SMALL or (not holds(pattern.indptr) and _core.degree_spread(pattern.indptr) <= SPREAD):
+    if pattern.n < SMALL:
         return False
-    degree = pattern.indptr[1:] - pattern.indptr[:-1]
-    if _spread(degree) <= SPREAD:
-        return False
-    degree = to_host(degree) if holds(degree) else degree           # hardly ever: a mesh stays where it is
-    few = len(degree) - int(OUTLIERS * len(degree))
-    return _spread(np.partition(degree, few - 1)[:few]) > SPREAD
-
-
-def _spread(degree):
-    """Standard deviation beside the mean, or 1 if that is less, of integers here or on the GPU."""
-    mean, squares = (int(total) / len(degree) for total in (degree.sum(), (degree * degree).sum()))
-    return math.sqrt(max(squares - mean * mean, 0.0)) / max(mean, 1.0)
+    indptr = pattern.indptr
+    if holds(indptr):                               # hardly ever scale-free: a mesh stays where it is
+        degree = indptr[1:] - indptr[:-1]
+        mean, squares = (int(total) / pattern.n for total in (degree.sum(), (degree * degree).sum()))
+        if squares - mean * mean <= (SPREAD * max(mean, 1.0)) ** 2:
+            return False
+        indptr = to_host(indptr)
+    return _core.degree_spread(indptr, 0) > SPREAD and _core.degree_spread(indptr, int(OUTLIERS * pattern.n)) > SPREAD

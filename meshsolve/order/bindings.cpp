@@ -54,8 +54,8 @@ void bind_order(nb::module_& m) {
         "most_flops"_a = std::numeric_limits<double>::infinity(),
         "(perm, parent, colcount) of approximate minimum degree: the latter two empty where they are not known, all three when a "
         "bound of the Cholesky operations passes most_flops");
-  m.def("degree_spread", [](In<int64_t> indptr) { return order::degree_spread(indptr.data(), extent(indptr) - 1); }, "indptr"_a.noconvert(),
-        "standard deviation of the lengths of rows beside their mean");
+  m.def("degree_spread", [](In<int64_t> indptr, int64_t left_out) { return order::degree_spread(indptr.data(), extent(indptr) - 1, left_out); },
+        "indptr"_a.noconvert(), "left_out"_a, "standard deviation of the lengths of rows, but of so many of the longest, beside their mean");
   m.def("levels", [](In<int64_t> indptr, In<int32_t> indices, int most, bool diagonal) {
     const order::Levels found = released([&] { return order::levels(pattern(indptr, indices), most, diagonal); });
     return std::make_tuple(found.width, found.dimension);

@@ -70,14 +70,28 @@ class Search {
 
 }  // namespace
 
-double degree_spread(const int64_t* ptr, int64_t n) {
-  double sum = 0, squares = 0;
+double degree_spread(const int64_t* ptr, int64_t n, int64_t left_out) {
+  constexpr int64_t counted = 4096;         // shorter lengths are counted, longer ones sorted
+  std::vector<int64_t> rows(counted), longer;
   for (int64_t i = 0; i < n; ++i) {
-    const double degree = static_cast<double>(ptr[i + 1] - ptr[i]);
-    sum += degree;
-    squares += degree * degree;
+    const int64_t degree = ptr[i + 1] - ptr[i];
+    if (degree < counted)
+      ++rows[degree];
+    else
+      longer.push_back(degree);
   }
-  const double count = static_cast<double>(n), mean = sum / count;
+  std::sort(longer.begin(), longer.end());
+  double sum = 0, squares = 0, left = static_cast<double>(n - left_out);
+  const double count = left;
+  const auto add = [&](int64_t degree, int64_t times) {           // the shortest come first
+    const double d = static_cast<double>(degree), taken = std::min(static_cast<double>(times), left);
+    sum += taken * d;
+    squares += taken * d * d;
+    left -= taken;
+  };
+  for (int64_t degree = 0; degree < counted; ++degree) add(degree, rows[degree]);
+  for (const int64_t degree : longer) add(degree, 1);
+  const double mean = sum / count;
   return std::sqrt(std::max(squares / count - mean * mean, 0.0)) / std::max(mean, 1.0);
 }
 

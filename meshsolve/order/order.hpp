@@ -58,8 +58,8 @@ struct Elimination {
 // Approximate minimum degree of the whole pattern; all empty once a bound of its Cholesky operations passes `most_flops`.
 Elimination amd(const Pattern& A, double most_flops = std::numeric_limits<double>::infinity());
 
-// Standard deviation of the lengths of rows beside their mean, or beside 1 if that is less.
-double degree_spread(const int64_t* ptr, int64_t n);
+// Standard deviation of the lengths of rows beside their mean, or beside 1 if that is less; so many of the longest do not count.
+double degree_spread(const int64_t* ptr, int64_t n, int64_t left_out);
 
 // What breadth-first searches tell, which end after `most` levels or at half of the graph; nothing of graphs made of hubs.
 struct Levels {

@@ -86,8 +86,7 @@ int64_t sum(const AssemblyTree& tree, Scalars&& scalars) {
 // Memory for a factor. Where it is not taken from what ordering and analysis worked in, that goes back to the system first.
 template <class T>
 Buffer<T> panels(int64_t scalars, int threads) {
-  const size_t bytes = scalars * sizeof(T);
-  if (bytes >= mapped_from) return_free_memory();
+  return_free_memory(scalars * sizeof(T));
   return Buffer<T>(scalars, threads);
 }
 

@@ -35,12 +35,12 @@ void bind_complete(nb::module_& m, const char* name) {
                                to_numpy(std::move(x.values)), to_numpy(std::move(x.d)), to_numpy(std::move(x.e)));
       }, "(perm, indptr, rows, values, d, e)")
       .def_prop_ro("inertia", [](const Factor& f) {
-        const ildl::Inertia i = f.inertia();
+        const ildl::Inertia& i = f.pivots().inertia;
         return std::make_tuple(i.positive, i.negative, i.zero);
       })
       .def_prop_ro("nonzeros", &Factor::nonzeros)
-      .def_prop_ro("delayed", &Factor::delayed)
-      .def_prop_ro("pairs", &Factor::pairs)
+      .def_prop_ro("delayed", [](const Factor& f) { return f.pivots().delayed; })
+      .def_prop_ro("pairs", [](const Factor& f) { return f.pivots().pairs; })
       .def_prop_ro("panel_scalars", &Factor::panel_scalars)
       .def_prop_ro("nbytes", &Factor::nbytes);
 }

@@ -17,6 +17,16 @@ struct Inertia {
   int64_t positive = 0, negative = 0, zero = 0;
 };
 
+// What the pivots of some fronts are. care: with which a factor should have been made that has such pivots.
+struct Pivots {
+  Inertia inertia;
+  int64_t pairs = 0;
+  int64_t delayed = 0;                    // columns handed up, counted at each front they leave
+  int care = 0;
+
+  Pivots& operator+=(const Pivots& other);
+};
+
 // L and D in the order of elimination: perm names rows in the new numbering of the analysis.
 struct Extracted {
   std::vector<int32_t> perm;              // (n) new row eliminated k-th
@@ -54,10 +64,8 @@ class Complete {
   void solve(const double* scale, Strided<const double> B, Strided<double> X, int64_t k, int threads) const;
 
   Extracted extract() const;
-  Inertia inertia() const;
+  const Pivots& pivots() const;           // of all fronts
   int64_t nonzeros() const;               // of L, unit diagonal included
-  int64_t delayed() const;                // columns handed up, counted at each front they leave
-  int64_t pairs() const;                  // 2x2 pivots
   int64_t nbytes() const;
   int care() const { return care_; }                                  // with which all factors are made from now on
   int64_t changes() const { return values_.changes(); }               // how often this has become the factor of another matrix
@@ -67,7 +75,6 @@ class Complete {
   struct Worker;
   int32_t run(const T* values, int threads);
   void open(int32_t s, int worker, int threads);
-  int care_asked_for() const;
   LdlRule chosen_rule() const;
 
   std::shared_ptr<const fronts::AssemblyTree> tree_;
@@ -76,6 +83,7 @@ class Complete {
   const int64_t panel_scalars_;
   Arena memory_;                          // of fronts: panel, column-major, leading_dimension(height); D, and names of columns
   std::vector<FrontState<T>> state_;
+  Pivots pivots_;
   fronts::MatrixValues<T> values_;
   mutable fronts::BlockMemory<T> blocks_;           // of the numeric phase; the first of several solves works in them
   mutable KeptSpace<fronts::SolveSpace<T>> space_;

@@ -46,10 +46,15 @@ class CompletePlan:
         return _core.AssemblyTree(self.symbolic.native, self.matrix.indptr, self.matrix.indices, threads)
 
 
+def analysis_of_rows(matrix, ordering, threads):
+    """The analysis of a matrix without pairs."""
+    pattern = Csr(matrix.n, matrix.indptr, matrix.indices, diagonal=True)
+    return Symbolic.build(pattern, ordering.perm, ordering=ordering, threads=threads, known=ordering.elimination)
+
+
 def _analysis(matrix, pairs, ordering, threads):
     if pairs.share == 0:
-        pattern = Csr(matrix.n, matrix.indptr, matrix.indices, diagonal=True)
-        return Symbolic.build(pattern, ordering.perm, ordering=ordering, threads=threads, known=ordering.elimination)
+        return analysis_of_rows(matrix, ordering, threads)
     return Symbolic.build(pairs.pattern(), pairs.expand(ordering.perm), ordering=ordering, threads=threads)
 
 

@@ -45,23 +45,9 @@ Extracted Complete<T>::extract() const {
 }
 
 template <class T>
-Inertia Complete<T>::inertia() const {
+const Pivots& Complete<T>::pivots() const {
   values_.require_factor();
-  Inertia count;
-  for (const FrontState<T>& f : state_)
-    for (int64_t j = 0; j < f.pivots; ++j) {
-      if (f.e[j] != T(0)) {                  // the test of pivots admits no definite pair; count what is there all the same
-        const bool definite = f.d[j] / f.e[j] * f.d[j + 1] / f.e[j] > T(1);
-        count.positive += definite ? 2 * (f.d[j] > T(0)) : 1;
-        count.negative += definite ? 2 * (f.d[j] < T(0)) : 1;
-        ++j;
-      } else {
-        count.positive += f.d[j] > T(0);
-        count.negative += f.d[j] < T(0);
-        count.zero += f.d[j] == T(0);
-      }
-    }
-  return count;
+  return pivots_;
 }
 
 template <class T>
@@ -71,20 +57,6 @@ int64_t Complete<T>::nonzeros() const {
   for (const FrontState<T>& f : state_)
     for (int64_t j = 0; j < f.pivots; ++j)
       count += f.height - j - std::count(f.panel + j + j * f.ld, f.panel + f.height + j * f.ld, T(0));
-  return count;
-}
-
-template <class T>
-int64_t Complete<T>::delayed() const {
-  int64_t count = 0;
-  for (const FrontState<T>& f : state_) count += f.delayed();
-  return count;
-}
-
-template <class T>
-int64_t Complete<T>::pairs() const {
-  int64_t count = 0;
-  for (const FrontState<T>& f : state_) count += f.pivots - std::count(f.e, f.e + f.pivots, T(0));
   return count;
 }
 

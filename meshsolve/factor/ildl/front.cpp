@@ -17,6 +17,7 @@ namespace {
 using fronts::AssemblyTree;
 using fronts::UpdateBlocks;
 
+constexpr int64_t short_front = 256;           // rows: hundreds of such are eliminated between two looks at the clock
 constexpr double doubtful = 100;               // times the size of a column that is taken for zero
 constexpr int64_t tile_columns = 128;          // of a wide front
 constexpr size_t least_chunk = size_t{64} << 10, largest_chunk = size_t{32} << 20;      // bytes, of the memory of fronts
@@ -28,6 +29,7 @@ struct alignas(cache_line) Complete<T>::Worker {
   std::vector<int> to, order;
   std::vector<T> moved;
   Buffer<T> product;                           // L D of the front at hand
+  Pivots pivots;                               // of the fronts so far
 };
 
 namespace {
@@ -139,7 +141,7 @@ int32_t eliminate(const Front<T>& f, bool root, const LdlRule& rule, Worker& wor
   worker.order.resize(p);
   Search<int64_t> next{.end = p};
   for (bool more = p > 0; more;) {
-    interrupt::poll();                         // a front may be a dense matrix
+    if (m > short_front) interrupt::poll();    // it may be a dense matrix
     const int64_t k = next.k, w = next.width();
     const int64_t found = dense_ldl<T>().eliminate(m - k, w, f.at(k, k), f.state.ld, product + k + k * ld, ld, worker.order.data(),
                                                    f.state.d + k, f.state.e + k, rule);
@@ -154,7 +156,38 @@ int32_t eliminate(const Front<T>& f, bool root, const LdlRule& rule, Worker& wor
   return root && next.k < p ? f.state.name[next.k] : -1;
 }
 
+// A single pivot that is zero, or may be what rounding has left of zero, asks for care; pairs are tested when they are chosen.
+template <class T>
+void count_pivots(const FrontState<T>& f, T least, Pivots& found) {
+  Inertia& inertia = found.inertia;
+  found.delayed += f.delayed();
+  for (int64_t j = 0; j < f.pivots; ++j) {
+    if (f.e[j] != T(0)) {                      // the test of pivots admits no definite pair; count what is there all the same
+      const bool definite = f.d[j] / f.e[j] * f.d[j + 1] / f.e[j] > T(1);
+      inertia.positive += definite ? 2 * (f.d[j] > T(0)) : 1;
+      inertia.negative += definite ? 2 * (f.d[j] < T(0)) : 1;
+      ++found.pairs;
+      ++j;
+    } else {
+      inertia.positive += f.d[j] > T(0);
+      inertia.negative += f.d[j] < T(0);
+      inertia.zero += f.d[j] == T(0);
+      if (!(std::abs(f.d[j]) >= least)) found.care = std::max(found.care, f.d[j] == T(0) ? 2 : 1);
+    }
+  }
+}
+
 }  // namespace
+
+Pivots& Pivots::operator+=(const Pivots& other) {
+  inertia.positive += other.inertia.positive;
+  inertia.negative += other.inertia.negative;
+  inertia.zero += other.inertia.zero;
+  pairs += other.pairs;
+  delayed += other.delayed;
+  care = std::max(care, other.care);
+  return *this;
+}
 
 // Columns that children hand up make a front larger than it was planned: it gets its memory when its size is known.
 template <class T>
@@ -183,8 +216,9 @@ int32_t Complete<T>::run(const T* values, int threads) {
   std::vector<Worker> workers(threads);
   const LdlRule rule = chosen_rule();
   memory_.reset(threads, std::clamp<size_t>(panel_scalars() * sizeof(T) / threads, least_chunk, largest_chunk));
+  const T least = static_cast<T>(doubtful * rule_.tiny);
   interrupt::begin(tree.count());
-  return fronts::bottom_up(tree, plan, threads, blocks, [&](int32_t s, T* update, int id, int inside) {
+  const int32_t column = fronts::bottom_up(tree, plan, threads, blocks, [&](int32_t s, T* update, int id, int inside) {
     values_.written();
     open(s, id, inside);
     const Front<T> f{state_[s], update, inside};
@@ -207,6 +241,7 @@ int32_t Complete<T>::run(const T* values, int threads) {
       base += state_[c].delayed();
     }
     const int32_t failed = eliminate(f, tree.parent(s) < 0, rule, worker);
+    if (failed < 0) count_pivots(f.state, least, worker.pivots);
     for (int32_t q = tree.child_ptr[s]; failed < 0 && q < tree.child_ptr[s + 1]; ++q) {
       const int32_t c = tree.child[q];
       const int32_t* const to = rows_of_child(tree, c, shift, worker.to);
@@ -214,17 +249,20 @@ int32_t Complete<T>::run(const T* values, int threads) {
     }
     return failed;
   });
+  pivots_ = {};
+  for (const Worker& worker : workers) pivots_ += worker.pivots;
+  return column;
 }
 
 template <class T>
 int32_t Complete<T>::factor(const double* Ax, int threads) {
   if (state_.empty()) {
-    if (panel_scalars() * sizeof(T) >= mapped_from) return_free_memory();
+    return_free_memory(panel_scalars() * sizeof(T));
     state_.resize(tree_->count());
   }
   return values_.factor(*tree_, Ax, threads, [&](const T* values) {
     const int32_t failed = run(values, threads);
-    const int before = care_, asked = failed < 0 && before == 0 ? care_asked_for() : before;
+    const int before = care_, asked = failed < 0 && before == 0 ? pivots_.care : before;
     if (asked == before) return failed;
     try {
       care_ = asked;
@@ -236,23 +274,6 @@ int32_t Complete<T>::factor(const double* Ax, int threads) {
       throw;
     }
   });
-}
-
-// By what the pivots are: some are zero, or may be what rounding has left of zero.
-template <class T>
-int Complete<T>::care_asked_for() const {
-  const T least = static_cast<T>(doubtful * rule_.tiny);
-  int care = 0;
-  for (const FrontState<T>& f : state_)
-    for (int64_t j = 0; j < f.pivots; ++j) {
-      if (f.e[j] != T(0))
-        ++j;                                     // a pair is tested for cancellation when it is chosen
-      else if (f.d[j] == T(0))
-        return 2;
-      else if (!(std::abs(f.d[j]) >= least))
-        care = 1;
-    }
-  return care;
 }
 
 template <class T>

@@ -11,21 +11,24 @@ pairs as well, each of which comes where the later of its rows does; an order of
 fewer operations is taken. Where nearly every row needs its partner even in the order of its neighbours' number, the single rows
 are not ordered at all.
 
-The order of the rows asks for nothing that the matching finds: on several threads both are made at the same time.
+The order of the rows asks for nothing that the matching finds: on several threads both are made at the same time, and the analysis
+of the rows in that order, which most factors take, while the rows without a pivot are told from the others.
 """
 
 from __future__ import annotations
 
+import queue
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from meshsolve import order
 from meshsolve.arrays import Csr
-from meshsolve.factor.ildl.complete import CompletePlan
+from meshsolve.factor.ildl.complete import CompletePlan, analysis_of_rows
 from meshsolve.factor.ildl.incomplete import resolve
 from meshsolve.factor.matching import symmetric_pairs, weak_rows
+from meshsolve.factor.symbolic import Symbolic
+from meshsolve.order.ordering import Ordering
 from meshsolve.report import telling
 
 NEARLY_ALL = 0.9                # of the rows are in pairs: only the graph of the pairs is ordered
@@ -36,14 +39,41 @@ MOSTLY_ZERO = 0.6               # of the diagonal: pairs are likely to be the ru
 LARGE = 10_000                  # rows from which a matching takes longer than a thread to start
 
 
+@dataclass
+class SingleRows:
+    """What is known of an order of the single rows before pairs are planned.
+
+    Attributes
+    ----------
+    ordering : Ordering
+    analysed : Symbolic, optional
+        The analysis of the matrix in that order.
+    weak : (n,) bool, optional
+        Rows without a pivot of their own in that order.
+    """
+
+    ordering: Ordering
+    analysed: Symbolic | None = None
+    weak: np.ndarray | None = None
+
+
 class _Beside:
     """A function that runs while the ``with`` block does. Not in the pool, which the block is free to use: calls inside a call of
-    the pool run alone. It shows no progress: that belongs to the thread of the block."""
+    the pool run alone. It shows no progress: that belongs to the thread of the block. Its argument is a function that waits for what
+    the block hands over, once."""
 
     def __init__(self, function):
         self._function, self._result, self._error = function, None, None
-        self._given_up = False
+        self._given_up, self._is_late, self._handed = False, False, queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run_beside, daemon=True)
+
+    def hand_over(self, value):
+        self._handed.put(value)
+
+    def _handed_over(self):
+        value = self._handed.get()
+        self._hear()
+        return value
 
     def begin(self, phase):
         self._hear()
@@ -62,15 +92,15 @@ class _Beside:
 
     def _run(self):
         try:
-            self._result = self._function()
+            self._result = self._function(self._handed_over)
         except BaseException as e:
             self._error = e
 
     def __enter__(self):
         try:
             self._thread.start()
-        except RuntimeError:                            # the system gives no more threads
-            self._run()
+        except RuntimeError:                            # the system gives no more threads: it runs when its result is asked for
+            self._is_late = True
         return self
 
     def __exit__(self, kind, error, trace):
@@ -80,6 +110,9 @@ class _Beside:
     def result(self):
         """What the function returns, or the error it raises; Ctrl-C ends it."""
         try:
+            if self._is_late:
+                self._is_late = False
+                self._run()
             if self._thread.is_alive():
                 self._thread.join()
         except BaseException:
@@ -91,37 +124,47 @@ class _Beside:
 
     def _give_up(self):
         self._given_up = True
+        self.hand_over(None)
         if self._thread.is_alive():
             self._thread.join()
 
 
-def matching_and_order(M, paired, ordering, report, threads):
-    """The pairs of M; and the ordering of its rows where a second thread could make it meanwhile and it is sure to be asked for.
+def matching_and_rows(M, paired, ordering, report, threads):
+    """The pairs of M; and what a second thread could find meanwhile of the order of its rows, where that is sure to be asked for.
 
     Returns
     -------
-    (Pairs, Ordering or None)
-        The seconds of the ``matching`` are those that the ordering did not cover.
+    (Pairs, SingleRows or None)
+        The seconds of the ``matching`` are those that ordering and analysis did not cover.
     """
-    if threads > 1 and M.n >= LARGE and isinstance(ordering, str) and not (paired and _may_be_nearly_all(M)):
-        with _Beside(lambda: replace(symmetric_pairs(M, paired), threads=threads)) as matching:     # the pool is the ordering's
-            rows = _order_of_rows(M, ordering, report, threads)
+    if threads > 1 and M.n >= LARGE and isinstance(ordering, str) and not (paired and _may_be_nearly_all(M, threads)):
+        with _Beside(lambda chosen: _matched_and_weak(M, paired, chosen, threads)) as beside:
+            rows = SingleRows(_order_of_rows(M, ordering, report, threads))
+            beside.hand_over(rows.ordering.perm)
+            rows.analysed = analysis_of_rows(M, rows.ordering, threads)
+            report.merge(rows.analysed.report)
         with report.phase("matching"):
-            return matching.result(), rows
+            matched, rows.weak = beside.result()
+        return matched, rows
     with report.phase("matching"):
         return symmetric_pairs(M, paired, threads), None
 
 
-def _may_be_nearly_all(M):
+def _matched_and_weak(M, paired, chosen, threads):
+    matched = replace(symmetric_pairs(M, paired), threads=threads)              # on this thread alone: the pool is the ordering's
+    return matched, _weak(M, matched, chosen())
+
+
+def _may_be_nearly_all(M, threads):
     """Whether so many rows have no diagonal entry that the single rows will hardly be ordered."""
-    return np.count_nonzero(M.to_scipy().diagonal() == 0) >= MOSTLY_ZERO * M.n
+    return np.count_nonzero(M.diagonal_values(threads) == 0) >= MOSTLY_ZERO * M.n
 
 
 def _order_of_rows(M, ordering, report, threads):
     return _resolved(ordering, Csr(M.n, M.indptr, M.indices, diagonal=True), report, threads)
 
 
-def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf, rows=None, analysed=None):
+def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf, rows=None):
     """The plan of the complete factor.
 
     Parameters
@@ -135,10 +178,8 @@ def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf, rows
     threads : int
     most_flops : float
         A factor that takes more will not be made.
-    rows : Ordering, optional
-        The rows in that ordering, where it was made before.
-    analysed : Symbolic, optional
-        The analysis of M in the ordering ``rows``, where it was made before.
+    rows : SingleRows, optional
+        What was found before.
 
     Returns
     -------
@@ -148,14 +189,14 @@ def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf, rows
         pairs = matched.where(_weak(M, matched, np.argsort(np.diff(M.indptr), kind="stable").astype(np.int32)))
         if pairs.share >= NEARLY_ALL:
             return _analysed(M, matched, pairs, _resolved(ordering, pairs.graph, report, threads), report, threads)
-    chosen = _order_of_rows(M, ordering, report, threads) if rows is None else rows
-    weak = _weak(M, matched, chosen.perm)
+    rows = SingleRows(_order_of_rows(M, ordering, report, threads)) if rows is None else rows
+    chosen, weak = rows.ordering, _weak(M, matched, rows.ordering.perm) if rows.weak is None else rows.weak
     pairs = matched.where(weak)
     if pairs.share <= max(FEW, MOST * weak.mean()):
-        plan = _analysed(M, matched, matched.where(False), chosen, report, threads, analysed)
+        plan = _analysed(M, matched, matched.where(False), chosen, report, threads, rows.analysed)
         plan.likely_flops *= (1 + weak.mean()) ** 2         # rows handed up lengthen the columns where they come to
         return plan
-    plan = _analysed(M, matched, pairs, order.Ordering(pairs.contract(chosen.perm), chosen.method), report, threads)
+    plan = _analysed(M, matched, pairs, Ordering(pairs.contract(chosen.perm), chosen.method), report, threads)
     if isinstance(ordering, str) and plan.flops < HOPELESS * most_flops:
         other = _analysed(M, matched, pairs, _resolved(ordering, pairs.graph, report, threads), report, threads)
         plan = min(plan, other, key=lambda p: p.flops)

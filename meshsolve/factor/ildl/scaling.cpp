@@ -56,7 +56,7 @@ double rescale(const Pattern& A, const double* values, double* scale, double* sc
   double first = 0;
   for (int round = 0;; ++round) {
     fits = true;
-    for_range(threads, A.n, grain, multiply);
+    for_range_backwards(threads, A.n, grain, multiply);
     if (round == 0 && !fits) first = spread(size);
     if (fits || round == rounds) return first;
     for (int32_t i = 0; i < A.n; ++i) scale[i] *= step[i];

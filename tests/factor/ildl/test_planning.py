@@ -9,8 +9,8 @@ import scipy.sparse as sp
 import meshsolve as ms
 from meshsolve import _core, order
 from meshsolve.arrays import Csr, as_symmetric
-from meshsolve.factor.ildl import planning
-from meshsolve.factor.ildl.complete import CompletePlan
+from meshsolve.factor.ildl import complete, planning
+from meshsolve.factor.ildl.complete import CompletePlan, analysis_of_rows
 from meshsolve.factor.matching import symmetric_pairs
 from meshsolve.report import Report
 
@@ -106,7 +106,7 @@ def test_the_rows_are_ordered_beside_the_matching_where_that_is_of_use(monkeypat
 
     def ordered(A, ordering="auto", threads=2):
         M, report = as_symmetric(A), Report()
-        pairs, rows = planning.matching_and_order(M, True, ordering, report, threads)
+        pairs, rows = planning.matching_and_rows(M, True, ordering, report, threads)
         assert np.array_equal(pairs.partner, symmetric_pairs(M).partner) and "matching" in report.seconds
         return rows is not None
 
@@ -117,13 +117,13 @@ def test_the_rows_are_ordered_beside_the_matching_where_that_is_of_use(monkeypat
 
 
 def test_an_error_beside_is_raised_and_ctrl_c_ends_the_work_there():
-    with planning._Beside(lambda: 1 / 0) as work:
+    with planning._Beside(lambda _: 1 / 0) as work:
         pass
     with pytest.raises(ZeroDivisionError):
         work.result()
     mesh, begun = ms.datasets.icosphere(6), threading.Event()
 
-    def endless():
+    def endless(_):
         while True:
             order.nested_dissection(mesh, effort="quality", threads=1)
             begun.set()
@@ -143,13 +143,13 @@ def test_what_runs_beside_shows_no_progress_and_ends_alone():
         for _ in range(times):
             order.nested_dissection(mesh, effort="quality", threads=1)
 
-    with planning._Beside(lambda: dissect(10)) as bystander:
+    with planning._Beside(lambda _: dissect(10)) as bystander:
         with ms.showing_progress(lambda *args: told.append(threading.get_ident())):
-            with planning._Beside(lambda: dissect(1)) as work:
+            with planning._Beside(lambda _: dissect(1)) as work:
                 pass
             work.result()
             assert not told
-            with pytest.raises(KeyboardInterrupt), planning._Beside(lambda: dissect(100)):
+            with pytest.raises(KeyboardInterrupt), planning._Beside(lambda _: dissect(100)):
                 raise KeyboardInterrupt
         bystander.result()
 
@@ -167,10 +167,44 @@ def test_orders_of_rows_and_of_pairs(A):
     assert pairs.expand(vertices).tolist() == sum(rows, [])
 
 
-def test_a_matching_runs_first_where_the_system_gives_no_thread(monkeypatch):
+def test_what_the_block_hands_over_is_waited_for_and_ctrl_c_ends_the_waiting():
+    with planning._Beside(lambda handed: handed() + 1) as work:
+        work.hand_over(6)
+    assert work.result() == 7
+    with pytest.raises(KeyboardInterrupt), planning._Beside(lambda handed: handed()) as work:
+        raise KeyboardInterrupt
+    assert not work._thread.is_alive()
+
+
+def test_what_should_run_beside_runs_behind_where_the_system_gives_no_thread(monkeypatch):
     def refused(self):
         raise RuntimeError("can't start new thread")
+    A = ms.datasets.kkt(700, 300, seed=3)
+    expected = ms.ildl(A, threads=1)
     monkeypatch.setattr(threading.Thread, "start", refused)
-    with planning._Beside(lambda: 7) as work:
-        assert work._result == 7
-    assert work.result() == 7
+    with planning._Beside(lambda handed: handed() + 1) as work:
+        work.hand_over(6)
+    assert work.result() == work.result() == 7
+    monkeypatch.setattr(planning, "LARGE", 0)
+    assert np.array_equal(ms.ildl(A, threads=2).perm, expected.perm)
+
+
+def test_the_rows_are_analysed_once_beside_the_matching(monkeypatch):
+    """And what was found beside it is what is found one after the other."""
+    built = []
+
+    def recorded(matrix, ordering, threads):
+        built.append(ordering)
+        return analysis_of_rows(matrix, ordering, threads)
+
+    for module in (planning, complete):
+        monkeypatch.setattr(module, "analysis_of_rows", recorded)
+    monkeypatch.setattr(planning, "LARGE", 500)
+    for A in (ms.datasets.kkt(700, 300, seed=3), ms.datasets.stokes(16)):
+        M, report = as_symmetric(A), Report()
+        built.clear()
+        K = ms.ildl(A, fill_level=None, threads=2)
+        assert len(built) == 1 and {"matching", "order", "symbolic", "numeric"} <= K.report.seconds.keys()
+        matched, rows = planning.matching_and_rows(M, True, "auto", report, 2)
+        assert rows.analysed.nnz == K.report.facts["nnz_L"]
+        assert np.array_equal(rows.weak, planning._weak(M, matched, rows.ordering.perm))
