@@ -142,7 +142,7 @@ def thread_count(threads=None):
 # ---- matrices ---------------------------------------------------------------------------------------------------------
 
 
-def as_csr(A, name="A", dtype=np.float64, per_row=0):
+def as_csr(A, name="A", dtype=np.float64, per_row=0, threads=1):
     """A square matrix of any kind as :class:`Csr`; duplicates are summed, explicit zeros stay.
 
     Parameters
@@ -152,6 +152,8 @@ def as_csr(A, name="A", dtype=np.float64, per_row=0):
     per_row : int
         Bytes that the caller will take for each row, at the least: asked for before a matrix is looked at that has few entries
         and more rows than fit.
+    threads : int
+        How many check the entries.
 
     Raises
     ------
@@ -168,13 +170,13 @@ def as_csr(A, name="A", dtype=np.float64, per_row=0):
     indptr, indices, data = _stored(A, name)
     indices = _narrow(indices, name)
     data = None if dtype is None else _values(data, name, dtype)
-    state, row = _core.check_csr(indptr, indices, n)
+    state, row = _core.check_csr(indptr, indices, n, threads)
     if state == "invalid":
         raise InvalidInputError(f"{name}: row {row} has a column index outside 0..{n - 1} or a bad row pointer")
     if state == "unsorted":
         indptr, indices, data = _sort(n, indptr, indices, data)
     if data is not None:
-        bad = _core.first_not_finite(data.view(np.float64) if data.dtype.kind == "c" else data)
+        bad = _core.first_not_finite(data.view(np.float64) if data.dtype.kind == "c" else data, threads)
         if bad >= 0:
             bad = bad // 2 if data.dtype.kind == "c" else bad
             row = int(np.searchsorted(indptr, bad, side="right")) - 1
@@ -200,7 +202,7 @@ def as_symmetric(A, name="A", lower=False, threads=1, per_row=0):
     lower : bool
         Only the lower triangle of A is read; the upper one may be missing or anything.
     threads : int
-        How many compare the triangles.
+        How many check the entries and compare the triangles.
     per_row : int
         As for :func:`as_csr`.
 
@@ -211,7 +213,7 @@ def as_symmetric(A, name="A", lower=False, threads=1, per_row=0):
     NotSymmetricError
         |A[i, j] - A[j, i]| > 1e-10 times the largest entry of row i or of row j; ``.row`` and ``.column`` name the worst.
     """
-    M = as_csr(A, name, per_row=per_row)
+    M = as_csr(A, name, per_row=per_row, threads=threads)
     if lower:
         return Csr(M.n, *_core.mirror_lower(M.indptr, M.indices, M.data))
     state, row, column, gap, scale = _core.symmetry(M.indptr, M.indices, M.data, threads)

@@ -58,20 +58,46 @@ def test_unsorted_and_duplicated_entries_are_put_in_order(n, seed, twice):
     assert np.array_equal(A.indices, kept[0]) and np.array_equal(A.data, kept[1])
 
 
-@pytest.mark.parametrize("at", [0, 1, 2, 4094, 4095, 4096, 4097, 8191, 8192, 9998])
-def test_what_is_wrong_is_seen_wherever_it_lies(at):
-    n, indptr = 10_000, np.repeat([0, 10_000], [9_001, 1_000])       # one long row between empty ones
+@pytest.mark.parametrize("n, at", [(10_000, at) for at in (0, 1, 2, 4094, 4095, 4096, 4097, 8191, 8192, 9998)]
+                         + [(600_000, at) for at in (0, 262_142, 262_143, 262_144, 262_145, 524_287, 524_288, 599_998)])
+def test_what_is_wrong_is_seen_wherever_it_lies(n, at):
+    """Whichever of several threads looks there."""
+    def check(indptr, indices):
+        found = _core.check_csr(indptr, indices, n, 1)
+        assert _core.check_csr(indptr, indices, n, 3) == found
+        return found
+
+    row = 9 * n // 10
+    indptr = np.repeat([0, n], [row + 1, n - row])                     # one long row between empty ones
     indices = np.arange(n, dtype=np.int32)
-    assert _core.check_csr(indptr, indices, n) == ("valid", -1)
+    assert check(indptr, indices) == ("valid", -1)
     for value, state in ((at + 1, "unsorted"), (n, "invalid"), (-1, "invalid")):
         wrong = indices.copy()
         wrong[at] = value
-        assert _core.check_csr(indptr, wrong, n) == (state, 9_000)
+        assert check(indptr, wrong) == (state, row)
     starts = np.concatenate([np.zeros(1, np.int64), np.full(n, at + 1)])
     starts[-1] = n                                                     # a row that ends there, and one that starts anew
-    assert _core.check_csr(starts, np.concatenate([indices[n - at - 1:], indices[:n - at - 1]]), n) == ("valid", -1)
+    assert check(starts, np.concatenate([indices[n - at - 1:], indices[:n - at - 1]])) == ("valid", -1)
     starts[-2] = n + 1
-    assert _core.check_csr(starts, indices, n)[0] == "invalid"
+    assert check(starts, indices)[0] == "invalid"
+
+
+@pytest.mark.parametrize("size", [0, 1, 1024, 600_000])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_the_first_number_that_is_not_finite_is_found_on_any_number_of_threads(size, value):
+    x = np.random.default_rng(size).standard_normal(size)
+    for at in sorted({0, size // 3, size // 2, size - 1} & set(range(size)), reverse=True):
+        x[at] = value
+        assert [_core.first_not_finite(x, threads) for threads in (1, 2, 5)] == [at] * 3
+    assert _core.first_not_finite(np.ones(size), 3) == -1
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_diagonal_is_that_of_scipy(threads):
+    for n in (1, 30, 40_000):
+        A = sp.random_array((n, n), density=min(1, 4 / n), rng=np.random.default_rng(n), format="csr") + sp.eye_array(n, format="csr").multiply(
+            np.arange(n) % 3 == 0)
+        assert np.array_equal(arrays.as_csr(A).diagonal_values(threads), A.diagonal())
 
 
 @pytest.mark.parametrize("form", ["csr", "csc", "bsr"])

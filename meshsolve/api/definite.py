@@ -278,7 +278,7 @@ def analyzed_there(pattern, ordering, seed, threads, given_there):
 def analyzed(M, ordering, seed, threads, effort="default", most=np.inf):
     """The :class:`Symbolic` of a checked symmetric matrix of the host; ``nested.TooManyOperations`` where ``"auto"`` foresees more than
     ``most`` operations a row."""
-    _core.keep_free_memory(M.nnz)
+    _core.keep_free_memory(M.nnz, thread_count(threads))
     pattern = Csr(M.n, M.indptr, M.indices, diagonal=True)           # both triangles are there
     chosen = order.resolve(ordering, pattern, seed=as_seed(seed), threads=threads, effort=effort, most=most)
     sym = Symbolic.build(M, chosen.perm, ordering=chosen, threads=thread_count(threads), known=chosen.elimination)

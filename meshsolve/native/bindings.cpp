@@ -104,18 +104,22 @@ auto centered(In<int32_t> component, In<double> size, InOut<double> block) {
 // What arrays.py asks of compressed rows.
 void bind_checks(nb::module_& m) {
   using namespace nb::literals;
-  m.def("check_csr", [](In<int64_t> indptr, In<int32_t> indices, int64_t n) {
+  m.def("check_csr", [](In<int64_t> indptr, In<int32_t> indices, int64_t n, int threads) {
     if (extent(indptr) != n + 1) return std::make_tuple(std::string("invalid"), int64_t{0});
-    const RowCheck c = check_rows(pattern(indptr, indices), extent(indices));
+    const RowCheck c = released([&] { return check_rows(pattern(indptr, indices), extent(indices), threads); });
     const char* state = c.state == RowState::valid ? "valid" : c.state == RowState::unsorted ? "unsorted" : "invalid";
     return std::make_tuple(std::string(state), c.row);
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "n"_a);
-  m.def("first_not_finite", [](In<double> x) { return first_not_finite(x.data(), extent(x)); },
-        "x"_a.noconvert(), "Position of the first NaN or infinity, or -1.");
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "n"_a, "threads"_a = 1);
+  m.def("first_not_finite", [](In<double> x, int threads) {
+    return released([&] { return first_not_finite(x.data(), extent(x), threads); });
+  }, "x"_a.noconvert(), "threads"_a = 1, "Position of the first NaN or infinity, or -1.");
   m.def("symmetry", symmetry_of, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "threads"_a);
   m.def("diagonal", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, int threads) {
     std::vector<double> d(indptr.shape(0) - 1);
-    released([&] { return diagonal(pattern(indptr, indices), data.data(), d.data(), threads), 0; });
+    {
+      Released free;
+      diagonal(pattern(indptr, indices), data.data(), d.data(), threads);
+    }
     return to_numpy(std::move(d));
   }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "threads"_a, "(n,) the diagonal, 0 where nothing is stored.");
   m.def("row_sums", sums_of, "indptr"_a.noconvert(), "data"_a.noconvert(), "rows"_a.noconvert() = nb::none(),
@@ -170,8 +174,10 @@ void bind_native(nb::module_& m) {
         "How many connected components a symmetric matrix has, and the (n,) number of each row's.");
   m.def("center", centered, "component"_a.noconvert(), "size"_a.noconvert(), "block"_a.noconvert(),
         "Takes the means over components from a block, in place, and returns them.");
-  m.def("keep_free_memory", [](int64_t entries) { keep_free_memory(32 * static_cast<size_t>(entries)); }, "entries"_a,
-        "Before a matrix of so many entries is analysed: what a phase frees, the next one takes; see native/buffer.hpp.");
+  m.def("keep_free_memory", [](int64_t entries, int threads) {
+    Released free;
+    keep_free_memory(32 * static_cast<size_t>(entries), threads);
+  }, "entries"_a, "threads"_a, "Before a matrix of so many entries is analysed: what a phase frees, the next one takes; see native/buffer.hpp.");
   m.def("isa", [] { return std::string(dense<double>().isa); });
 }
 

@@ -65,13 +65,12 @@ bool is_made(char* page) {
 // The first `used` bytes of a block in huge pages, made now: where one is slow to come once it is touched, many are. What is left from
 // there on is made in small pages, at two thirds of the time that they take one by one. Those that an earlier phase left are there
 // already.
-void make_huge_pages(void* data, size_t bytes, size_t used) {
+void make_huge_pages(void* data, size_t bytes, size_t used, int threads) {
   char *const begin = static_cast<char*>(data), *const first = first_huge(begin), *const end = std::min(begin + bytes, first + used);
-  for (char* at = first; end - at >= static_cast<ptrdiff_t>(huge_page); at += huge_page)
-    if (!is_made(at) && make_huge(at, at + huge_page) == at) {
-      make_small(at, end);
-      break;
-    }
+  for_range(threads, (end - first) / static_cast<ptrdiff_t>(huge_page), 1, [&](int64_t from, int64_t to, int) {
+    for (char *at = first + from * huge_page, *const stop = first + to * huge_page; at < stop; at += huge_page)
+      if (!is_made(at)) make_small(make_huge(at, at + huge_page), at + huge_page);
+  });
 }
 
 }  // namespace
@@ -89,7 +88,7 @@ void make_pages(void* data, size_t bytes, int threads) {
 }
 #else
 void make_pages(void*, size_t, int) {}
-[[maybe_unused]] static void make_huge_pages(void*, size_t, size_t) {}
+[[maybe_unused]] static void make_huge_pages(void*, size_t, size_t, int) {}
 #endif
 
 #ifdef _WIN32
@@ -116,7 +115,7 @@ namespace {
 constexpr size_t largest = (size_t{32} << 20) - (size_t{64} << 10);
 }
 
-void keep_free_memory(size_t bytes) {
+void keep_free_memory(size_t bytes, int threads) {
   static const bool shown = [] {
     void* volatile block = std::malloc(largest);       // volatile: or the compiler leaves both calls out
     std::free(block);
@@ -125,12 +124,12 @@ void keep_free_memory(size_t bytes) {
   static_cast<void>(shown);
   if (bytes < huge_work) return;
   if (void* volatile block = std::malloc(largest)) {   // the end of the heap, unless there is as much room before it
-    make_huge_pages(block, largest, bytes);
+    make_huge_pages(block, largest, bytes, threads);
     std::free(block);
   }
 }
 #else
-void keep_free_memory(size_t) {}
+void keep_free_memory(size_t, int) {}
 #endif
 
 #if defined(__linux__) && !defined(__SANITIZE_ADDRESS__)       // which looks after blocks of the C library alone

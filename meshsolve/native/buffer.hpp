@@ -29,7 +29,7 @@ void return_free_memory(size_t bytes);
 // takes. The C library would give such blocks back one by one, and each phase would wait for its pages anew. From huge_work on the
 // first 32 MB of them are made here, in huge pages as long as these come quickly: it takes a tenth of the time of an analysis.
 constexpr size_t huge_work = size_t{8} << 20;
-void keep_free_memory(size_t bytes);
+void keep_free_memory(size_t bytes, int threads);
 
 template <class T>
 class Buffer {

@@ -17,26 +17,34 @@ namespace ms {
 
 namespace {
 
+constexpr int64_t piece = 1 << 18;                      // entries that a thread looks at
+
 // The usual answer by a sweep without branches: in range everywhere, and as many descents between neighbours as there
 // are at the starts of rows.
-bool all_rows_ascend(const Pattern& A, int64_t stored) {
+bool all_rows_ascend(const Pattern& A, int64_t stored, int threads) {
   bool falls = false;
   for (int32_t i = 0; i < A.n; ++i) falls |= A.ptr[i + 1] < A.ptr[i];
   if (falls) return false;
   constexpr int64_t block = 4096;                       // counted in 32 bits, as wide as the indices
-  int32_t least = stored > 0 ? A.idx[0] : 0, most = least;
-  int64_t descents = 0;
-  for (int64_t b = 1; b < stored; b += block) {
-    const int64_t end = std::min(b + block, stored);
-    int32_t here = 0;
-    for (int64_t p = b; p < end; ++p) {
-      least = std::min(least, A.idx[p]);
-      most = std::max(most, A.idx[p]);
-      here += A.idx[p] <= A.idx[p - 1];
+  std::atomic<bool> in_range{true};
+  std::atomic<int64_t> descents{0};
+  for_range(threads, stored, piece, [&](int64_t begin, int64_t last, int) {
+    int32_t least = A.idx[begin], most = least;
+    int64_t found = begin > 0 && A.idx[begin] <= A.idx[begin - 1];
+    for (int64_t b = begin + 1; b < last; b += block) {
+      const int64_t end = std::min(b + block, last);
+      int32_t here = 0;
+      for (int64_t p = b; p < end; ++p) {
+        least = std::min(least, A.idx[p]);
+        most = std::max(most, A.idx[p]);
+        here += A.idx[p] <= A.idx[p - 1];
+      }
+      found += here;
     }
-    descents += here;
-  }
-  if (least < 0 || most >= A.n) return false;
+    if (least < 0 || most >= A.n) in_range = false;
+    descents += found;
+  });
+  if (!in_range) return false;
   for (int32_t i = 1; i < A.n; ++i) {
     const int64_t p = A.ptr[i];
     descents -= p > 0 && A.ptr[i + 1] > p && A.idx[p] <= A.idx[p - 1];
@@ -46,9 +54,9 @@ bool all_rows_ascend(const Pattern& A, int64_t stored) {
 
 }  // namespace
 
-RowCheck check_rows(const Pattern& A, int64_t stored) {
+RowCheck check_rows(const Pattern& A, int64_t stored, int threads) {
   if (A.ptr[0] != 0 || A.ptr[A.n] != stored) return {RowState::invalid, 0};
-  if (all_rows_ascend(A, stored)) return {RowState::valid, -1};
+  if (all_rows_ascend(A, stored, threads)) return {RowState::valid, -1};
   RowCheck found{RowState::valid, -1};
   for (int32_t i = 0; i < A.n; ++i) {
     if (A.ptr[i + 1] < A.ptr[i] || A.ptr[i + 1] > stored) return {RowState::invalid, i};
@@ -227,16 +235,22 @@ bool symmetric_pattern(const Pattern& A) {
 
 }  // namespace
 
-int64_t first_not_finite(const double* x, int64_t size) {
+int64_t first_not_finite(const double* x, int64_t size, int threads) {
   constexpr uint64_t exponent = 0x7FF0'0000'0000'0000;       // all ones: NaN or infinity
   constexpr int64_t block = 1024;
-  for (int64_t b = 0; b < size; b += block) {
-    const int64_t end = std::min(size, b + block);
-    uint64_t found = 0;
-    for (int64_t i = b; i < end; ++i) found |= (std::bit_cast<uint64_t>(x[i]) & exponent) == exponent;
-    if (found) return std::find_if_not(x + b, x + end, [](double a) { return std::isfinite(a); }) - x;
-  }
-  return -1;
+  std::atomic<int64_t> first{size};
+  for_range(threads, size, piece, [&](int64_t begin, int64_t last, int) {
+    for (int64_t b = begin; b < last; b += block) {
+      const int64_t end = std::min(last, b + block);
+      uint64_t found = 0;
+      for (int64_t i = b; i < end; ++i) found |= (std::bit_cast<uint64_t>(x[i]) & exponent) == exponent;
+      if (!found) continue;
+      const int64_t at = std::find_if_not(x + b, x + end, [](double a) { return std::isfinite(a); }) - x;
+      for (int64_t before = first; at < before && !first.compare_exchange_weak(before, at);) {}
+      return;
+    }
+  });
+  return first < size ? first.load() : -1;
 }
 
 bool is_permutation(const int32_t* perm, int32_t n) {

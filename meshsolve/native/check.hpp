@@ -10,10 +10,10 @@ enum class RowState { valid, unsorted, invalid };
 struct RowCheck { RowState state; int64_t row; };
 
 // Are the pointers ascending from 0 to nnz, the indices in range, ascending and distinct in each row? Names the first bad row.
-RowCheck check_rows(const Pattern& A, int64_t stored);
+RowCheck check_rows(const Pattern& A, int64_t stored, int threads);
 
 // Position of the first NaN or infinity, or -1.
-int64_t first_not_finite(const double* x, int64_t size);
+int64_t first_not_finite(const double* x, int64_t size, int threads = 1);
 
 struct Symmetry {
   bool pattern = true;           // every entry has a stored twin

@@ -66,7 +66,7 @@ def analyze(M, ordering, report, threads):
     SingularMatrixError
         A is structurally singular.
     """
-    _core.keep_free_memory(M.nnz)
+    _core.keep_free_memory(M.nnz, threads)
     with report.phase("symbolic"):
         matching = maximum_product(M, threads)
         require_full_rank(M, matching)

@@ -17,7 +17,7 @@ from meshsolve.errors import InvalidInputError, MeshsolveWarning, SingularMatrix
 from meshsolve.factor.base import Preconditioner, values_in
 from meshsolve.factor.ildl.complete import CompleteCore, slogdet_of
 from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, resolve, tiling
-from meshsolve.factor.ildl.planning import SingleRows, complete_plan, matching_and_rows
+from meshsolve.factor.ildl.planning import Findings, complete_plan, matching_and_findings, rescale
 from meshsolve.factor.ildl.residual import Residual
 from meshsolve.factor.matching import symmetric_pairs
 from meshsolve.factor.refine import refine
@@ -69,13 +69,13 @@ class IldlFactor(Preconditioner):
         several threads a matching runs beside the ordering: what of it that did not cover counts.
     """
 
-    def __init__(self, matrix, pairs, core, report, dtype, lower=False):
+    def __init__(self, matrix, pairs, core, report, dtype, lower=False, rescaled=None):
         super().__init__(matrix.n, np.float64)
         self.storage, self._lower = np.dtype(dtype), bool(lower)
         self.report, self.structural_rank, self._matched_scale = report, pairs.rank, pairs.scale
         self._pattern, self._core, self._extracted = Csr(matrix.n, matrix.indptr, matrix.indices), core, None
         self._spread = np.inf                                # of the rows in the scaling for these values: found by the first run
-        self._spread = self._run(matrix.data)
+        self._spread = self._run(matrix.data, rescaled)
 
     @property
     def _threads(self):
@@ -116,10 +116,10 @@ class IldlFactor(Preconditioner):
         self._run(values_in(self._pattern, M))
         return self
 
-    def _run(self, data):
-        """Scale and factor; returns by how many powers of two the rows part in the scaling of the matching."""
+    def _run(self, data, rescaled=None):
+        """Scale, unless that is done, and factor; returns by how many powers of two the rows part in the scaling of the matching."""
         with self.report.phase("numeric"):
-            scale, scaled, spread = self._rescaled(data, self._matched_scale)
+            scale, scaled, spread = self._rescaled(data, self._matched_scale) if rescaled is None else rescaled
             if spread > self._spread + STALE:               # entries that count would vanish beside others
                 M = Csr(self._pattern.n, self._pattern.indptr, self._pattern.indices, data)
                 scale, scaled, _ = self._rescaled(data, symmetric_pairs(M, threads=self._threads).scale)
@@ -136,7 +136,7 @@ class IldlFactor(Preconditioner):
         return spread
 
     def _rescaled(self, data, scale):
-        return _core.ildl_rescale(self._pattern.indptr, self._pattern.indices, data, scale, self.is_complete, self._threads)
+        return rescale(self._pattern, data, scale, self.is_complete, self._threads)
 
     @reads
     def __getstate__(self):
@@ -274,18 +274,18 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
     M = Csr(M.n, M.indptr, M.indices.copy(), M.data)            # the caller's index array may change later
     ordering = ordering if isinstance(ordering, str) else resolve(ordering, Csr(M.n, None, None))
     report = Report(threads=threads, nnz_A=M.nnz)
-    _core.keep_free_memory(M.nnz)
+    _core.keep_free_memory(M.nnz, threads)
     counted = fill_level is None or (is_auto(fill_level) and not _is_far_too_large(M, report))          # the complete factor is
-    matched, rows = matching_and_rows(M, pairs, ordering if counted and analysed is None else None, report, threads)
+    matched, found = matching_and_findings(M, pairs, ordering if counted and analysed is None else None, report, threads)
     if analysed is not None:
-        rows, analysed.matrix_pattern = SingleRows(analysed.ordering, analysed), Csr(M.n, M.indptr, M.indices)  # without that factor's tree
+        found, analysed.matrix_pattern = Findings(analysed.ordering, analysed), Csr(M.n, M.indptr, M.indices)   # without that factor's tree
         if counted:
             report.merge(analysed.report)
             analysed.report.seconds = {}                    # told once, though several factors may take it over
     report.facts["structural_rank"] = matched.rank
     core = None
     if counted:
-        plan = complete_plan(M, matched, ordering, report, threads, np.inf if fill_level is None else _bounds(M)[0], rows)
+        plan = complete_plan(M, matched, ordering, report, threads, np.inf if fill_level is None else _bounds(M)[0], found)
         core = _complete(M, plan, fill_level is None, report, choices, threads, there and device_name == "cuda")
         if core is None and foreseen is not None:
             plan.symbolic.report.seconds = {}                   # they are told here
@@ -298,7 +298,7 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
         with report.phase("symbolic"):
             core = _device_core(M, tiles, choices) if there else IncompleteCore(M, tiles, choices, threads)
     report.facts["mode"] = core.kind
-    return IldlFactor(M, matched, core, report, choices.dtype, lower)
+    return IldlFactor(M, matched, core, report, choices.dtype, lower, found.rescaled if found and core.kind == "complete" else None)
 
 
 def _device_core(matrix, tiles, choices):

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from meshsolve import _core
 from meshsolve.arrays import Csr
 from meshsolve.factor.ildl.complete import CompletePlan, analysis_of_rows
 from meshsolve.factor.ildl.incomplete import resolve
@@ -40,21 +41,25 @@ LARGE = 10_000                  # rows from which a matching takes longer than a
 
 
 @dataclass
-class SingleRows:
-    """What is known of an order of the single rows before pairs are planned.
+class Findings:
+    """What is known before pairs are planned.
 
     Attributes
     ----------
     ordering : Ordering
+        Of the single rows.
     analysed : Symbolic, optional
         The analysis of the matrix in that order.
     weak : (n,) bool, optional
         Rows without a pivot of their own in that order.
+    rescaled : tuple, optional
+        What :func:`rescale` makes of the matrix and the scaling of the matching for a complete factor.
     """
 
     ordering: Ordering
     analysed: Symbolic | None = None
     weak: np.ndarray | None = None
+    rescaled: tuple | None = None
 
 
 class _Beside:
@@ -129,30 +134,37 @@ class _Beside:
             self._thread.join()
 
 
-def matching_and_rows(M, paired, ordering, report, threads):
-    """The pairs of M; and what a second thread could find meanwhile of the order of its rows, where that is sure to be asked for.
+def matching_and_findings(M, paired, ordering, report, threads):
+    """The pairs of M; and what a second thread could find meanwhile, where an order of the rows is sure to be asked for.
 
     Returns
     -------
-    (Pairs, SingleRows or None)
+    (Pairs, Findings or None)
         The seconds of the ``matching`` are those that ordering and analysis did not cover.
     """
     if threads > 1 and M.n >= LARGE and isinstance(ordering, str) and not (paired and _may_be_nearly_all(M, threads)):
-        with _Beside(lambda chosen: _matched_and_weak(M, paired, chosen, threads)) as beside:
-            rows = SingleRows(_order_of_rows(M, ordering, report, threads))
-            beside.hand_over(rows.ordering.perm)
-            rows.analysed = analysis_of_rows(M, rows.ordering, threads)
-            report.merge(rows.analysed.report)
+        with _Beside(lambda perm: _matched(M, paired, perm, threads)) as beside:
+            found = Findings(_order_of_rows(M, ordering, report, threads))
+            beside.hand_over(found.ordering.perm)
+            found.analysed = analysis_of_rows(M, found.ordering, threads)
+            report.merge(found.analysed.report)
         with report.phase("matching"):
-            matched, rows.weak = beside.result()
-        return matched, rows
+            matched, found.rescaled, found.weak = beside.result()
+        return matched, found
     with report.phase("matching"):
         return symmetric_pairs(M, paired, threads), None
 
 
-def _matched_and_weak(M, paired, chosen, threads):
-    matched = replace(symmetric_pairs(M, paired), threads=threads)              # on this thread alone: the pool is the ordering's
-    return matched, _weak(M, matched, chosen())
+def _matched(M, paired, perm, threads):
+    """(Pairs, rescaled, weak) of M on the calling thread alone: the pool is the ordering's. ``perm()`` waits for that."""
+    matched = replace(symmetric_pairs(M, paired), threads=threads)
+    return matched, rescale(M, M.data, matched.scale, True, 1), _weak(M, matched, perm())
+
+
+def rescale(pattern, data, scale, complete, threads):
+    """(scale, scaled values, by how many powers of two the rows parted in the scaling given) of a matrix whose rows have entries near
+    1, or in a complete factor a length near 1 where they are dense."""
+    return _core.ildl_rescale(pattern.indptr, pattern.indices, data, scale, complete, threads)
 
 
 def _may_be_nearly_all(M, threads):
@@ -164,7 +176,7 @@ def _order_of_rows(M, ordering, report, threads):
     return _resolved(ordering, Csr(M.n, M.indptr, M.indices, diagonal=True), report, threads)
 
 
-def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf, rows=None):
+def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf, found=None):
     """The plan of the complete factor.
 
     Parameters
@@ -178,8 +190,7 @@ def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf, rows
     threads : int
     most_flops : float
         A factor that takes more will not be made.
-    rows : SingleRows, optional
-        What was found before.
+    found : Findings, optional
 
     Returns
     -------
@@ -189,11 +200,11 @@ def complete_plan(M, matched, ordering, report, threads, most_flops=np.inf, rows
         pairs = matched.where(_weak(M, matched, np.argsort(np.diff(M.indptr), kind="stable").astype(np.int32)))
         if pairs.share >= NEARLY_ALL:
             return _analysed(M, matched, pairs, _resolved(ordering, pairs.graph, report, threads), report, threads)
-    rows = SingleRows(_order_of_rows(M, ordering, report, threads)) if rows is None else rows
-    chosen, weak = rows.ordering, _weak(M, matched, rows.ordering.perm) if rows.weak is None else rows.weak
+    found = Findings(_order_of_rows(M, ordering, report, threads)) if found is None else found
+    chosen, weak = found.ordering, _weak(M, matched, found.ordering.perm) if found.weak is None else found.weak
     pairs = matched.where(weak)
     if pairs.share <= max(FEW, MOST * weak.mean()):
-        plan = _analysed(M, matched, matched.where(False), chosen, report, threads, rows.analysed)
+        plan = _analysed(M, matched, matched.where(False), chosen, report, threads, found.analysed)
         plan.likely_flops *= (1 + weak.mean()) ** 2         # rows handed up lengthen the columns where they come to
         return plan
     plan = _analysed(M, matched, pairs, Ordering(pairs.contract(chosen.perm), chosen.method), report, threads)

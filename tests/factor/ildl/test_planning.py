@@ -106,7 +106,7 @@ def test_the_rows_are_ordered_beside_the_matching_where_that_is_of_use(monkeypat
 
     def ordered(A, ordering="auto", threads=2):
         M, report = as_symmetric(A), Report()
-        pairs, rows = planning.matching_and_rows(M, True, ordering, report, threads)
+        pairs, rows = planning.matching_and_findings(M, True, ordering, report, threads)
         assert np.array_equal(pairs.partner, symmetric_pairs(M).partner) and "matching" in report.seconds
         return rows is not None
 
@@ -205,6 +205,7 @@ def test_the_rows_are_analysed_once_beside_the_matching(monkeypatch):
         built.clear()
         K = ms.ildl(A, fill_level=None, threads=2)
         assert len(built) == 1 and {"matching", "order", "symbolic", "numeric"} <= K.report.seconds.keys()
-        matched, rows = planning.matching_and_rows(M, True, "auto", report, 2)
-        assert rows.analysed.nnz == K.report.facts["nnz_L"]
-        assert np.array_equal(rows.weak, planning._weak(M, matched, rows.ordering.perm))
+        matched, found = planning.matching_and_findings(M, True, "auto", report, 2)
+        assert found.analysed.nnz == K.report.facts["nnz_L"]
+        assert np.array_equal(found.weak, planning._weak(M, matched, found.ordering.perm))
+        assert np.array_equal(found.rescaled[0], K.scale) and np.array_equal(found.rescaled[1], K._scaled)
