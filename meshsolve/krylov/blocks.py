@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse.linalg as spla
 
-from meshsolve import device
+from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_array, as_complex, as_integer, as_number, as_rhs, as_symmetric, largest_moduli
 from meshsolve.device_arrays import DeviceCsr, Positions, as_device_csr, as_device_rhs, on_device
 from meshsolve.errors import InvalidInputError
@@ -150,6 +150,8 @@ def unshifted(X, shift):
 
 def columns_out_of_range(X):
     """(k,) bool: columns of an unshifted X, here or on the GPU, that are not finite."""
+    if not device.holds(X) and _core.first_not_finite(X.ravel(order="K")) < 0:
+        return np.zeros(X.shape[1], bool)
     xp = device.xp() if device.holds(X) else np
     return ~device.to_host(xp.isfinite(X).all(axis=0))
 

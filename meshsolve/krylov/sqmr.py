@@ -103,26 +103,29 @@ def iterate(A, b, M, x0, rtol, atol, maxiter, callback=None, threads=None, patie
         system = blocks_of(b, x0, matrix.n, on_device)
         if on_device:
             return _iterate_on_device(matrix, system, M, rtol, atol, maxiter, callback)
-        return _iterate_here(matrix, system, M, rtol, atol, maxiter, callback, threads, patience)
+        return _iterate_here(matrix, system, x0 is None, M, rtol, atol, maxiter, callback, threads, patience)
 
 
-def _iterate_here(matrix, system, M, rtol, atol, maxiter, callback, threads, patience):
+def _iterate_here(matrix, system, zero_start, M, rtol, atol, maxiter, callback, threads, patience):
     """One column after the other."""
     B, X, shift, form = system
-    X /= shift                                      # holds the answers
+    if (shift != 1).any():
+        X /= shift                                  # holds the answers
     precondition = preconditioner(M, matrix.n)
     report = Report(threads=threads, nnz_A=matrix.nnz)
     runs = []
     with report.phase("solve"):
         for c in range(B.shape[1]):
-            run = _Column(matrix, B[:, c].copy(), shift[c] * X[:, c], precondition, threads)
+            start = None if zero_start else shift[c] * X[:, c]
+            run = _Column(matrix, np.ascontiguousarray(B[:, c]), start, precondition, threads)
             tell = None
             if callback is not None:
                 def tell(x, c=c):
                     X[:, c] = x / shift[c]
                     callback(form.deliver(X))
             run.iterate(rtol, atol * shift[c], maxiter, tell, patience)
-            X[:, c] = unshifted(run.x, shift[c])
+            if run.x is not None:
+                X[:, c] = run.x if shift[c] == 1 else unshifted(run.x, shift[c])
             runs.append(run)
     return _outcome(X, runs, report, form)
 
@@ -167,8 +170,8 @@ def _info(runs, report, scalar):
 
 
 class _Column:
-    """One right-hand side. ``x`` and ``norm`` are the best iterate that was looked at and the norm of its residual; ``left`` is that
-    residual until a sequence takes it to work on."""
+    """One right-hand side. ``x``, None for zeros, and ``norm`` are the best iterate that was looked at and the norm of its residual;
+    ``left`` is that residual until a sequence takes it to work on."""
 
     def __init__(self, matrix, b, x, precondition, threads):
         self.matrix, self.b, self.x, self.threads, self._apply = matrix, b, x, threads, precondition
@@ -179,10 +182,13 @@ class _Column:
 
     def iterate(self, rtol, atol, maxiter, callback, patience):
         """Lanczos sequences from x, started anew after a breakdown or where the quasi-residual misleads."""
-        if self.zero:
+        if self.zero and self.x is not None:
             self.x = np.zeros_like(self.x)
         self.target = max(rtol * self.scale * (not self.zero), atol)
-        self.left, self.norm = self._true_residual(self.x) if self.x.any() else (self.b.copy(), self.scale * (not self.zero))
+        if self.x is not None and self.x.any():
+            self.left, self.norm = self._true_residual(self.x)
+        else:
+            self.left, self.norm = self.b.copy(), self.scale * (not self.zero)
         self.residuals.append(self.norm / self.scale)
         for _ in range(RESTARTS + 1):
             if self.norm <= self.target:
@@ -197,7 +203,8 @@ class _Column:
 
     def _sequence(self, maxiter, callback, patience):
         """Algorithm 3.1 of Freund and Nachtigal with M1 = I; returns why it ended."""
-        x, (r, tau) = self.x.copy(), (self.left, self.norm) if self.left is not None else self._true_residual(self.x)
+        x = np.zeros_like(self.b) if self.x is None else self.x.copy()
+        r, tau = (self.left, self.norm) if self.left is not None else self._true_residual(x)
         d, theta, look, self.left = np.zeros_like(x), 0.0, self.target, None
         q = self._precondition(r).copy()
         rho, since = self._dot(r, q), len(self.residuals) - 1

@@ -99,16 +99,20 @@ class SmallBlocks {
     for (std::vector<T*>& list : free_) list.clear();
     begun_ = used_ = 0;
   }
-  int64_t scalars() const { return static_cast<int64_t>(chunks_.size()) * chunk; }
+  int64_t scalars() const {
+    int64_t sum = 0;
+    for (const Buffer<T>& chunk : chunks_) sum += chunk.size();
+    return sum;
+  }
 
  private:
-  static constexpr int64_t least = 16, chunk = 1 << 15;
+  static constexpr int64_t least = 16, least_chunk = 1 << 15, largest_chunk = 1 << 18;
 
   static int kind(int64_t size) { return std::bit_width(static_cast<uint64_t>((std::max<int64_t>(size, 1) - 1) / least)); }
 
   T* cut(int64_t size) {
-    if (begun_ == 0 || used_ + size > chunk) {
-      if (++begun_ > chunks_.size()) chunks_.emplace_back(chunk);
+    if (begun_ == 0 || used_ + size > chunks_[begun_ - 1].size()) {          // each chunk is as long as those before it together
+      if (++begun_ > chunks_.size()) chunks_.emplace_back(std::clamp(scalars(), least_chunk, largest_chunk));
       used_ = 0;
     }
     return chunks_[begun_ - 1].data() + std::exchange(used_, used_ + size);

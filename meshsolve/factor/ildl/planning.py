@@ -157,6 +157,7 @@ def matching_and_findings(M, paired, ordering, report, threads):
 
 def _matched(M, paired, perm, threads):
     """(Pairs, rescaled, weak) of M on the calling thread alone: the pool is the ordering's. ``perm()`` waits for that."""
+    _core.keep_free_memory(M.nnz, 1)                # each thread has a heap of its own
     matched = replace(symmetric_pairs(M, paired), threads=threads)
     return matched, rescale(M, M.data, matched.scale, True, 1), _weak(M, matched, perm())
 
