@@ -287,10 +287,10 @@ def analyzed(M, ordering, seed, threads, effort="default", most=np.inf):
     return _with_phases(sym, chosen)
 
 
-def is_surely_indefinite(M):
-    """Whether the diagonal of a symmetric :class:`Csr`, or the sum of all its entries, tells that it is not positive semidefinite."""
-    sums, moduli = _core.row_sums(M.indptr, M.data)
-    if ((M.diagonal_values() <= 0) & (moduli > 0)).any():
+def is_surely_indefinite(M, sums, moduli, threads=1):
+    """Whether the diagonal of a symmetric :class:`Csr`, or the sum of all its entries, tells that it is not positive semidefinite; from
+    the sums of its rows and those of their moduli."""
+    if ((M.diagonal_values(threads) <= 0) & (moduli > 0)).any():
         return True
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(sums.sum() < -ROUNDING * moduli.sum())

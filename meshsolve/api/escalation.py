@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from meshsolve.arrays import as_symmetric, thread_count
+from meshsolve.arrays import Csr, as_symmetric, thread_count
 from meshsolve.errors import ConvergenceWarning, OutOfMemoryError, SingularMatrixError
 from meshsolve.factor.ildl import ildl
 from meshsolve.krylov import Info
@@ -33,7 +33,7 @@ def solve_indefinite(A, b, rtol, threads=None, analysed=None):
     Parameters
     ----------
     A, b, rtol, threads
-        As in :func:`meshsolve.solve`.
+        As in :func:`meshsolve.solve`; A may be a :class:`Csr` that was found symmetric.
     analysed : Symbolic, optional
         An analysis of A in an ``"auto"`` ordering, made before A turned out not to be definite.
 
@@ -48,7 +48,7 @@ def solve_indefinite(A, b, rtol, threads=None, analysed=None):
         The true residual stays above ``rtol``.
     """
     x, best, told, seconds, steps = None, None, [], {}, list(STEPS)
-    M = as_symmetric(A, threads=thread_count(threads), per_row=PER_ROW["ildl"])
+    M = A if isinstance(A, Csr) else as_symmetric(A, threads=thread_count(threads), per_row=PER_ROW["ildl"])
     while steps:
         step, foreseen = steps.pop(0), []
         try:

@@ -101,7 +101,7 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
         x, info = solve(A, to_host(b), method, rtol, threads, "cpu")
         return to_device(x), info
     if method == "parac":
-        x, info = _solve_parac(as_symmetric(A, per_row=PER_ROW["cg"]), b, rtol, threads, place)
+        x, info = _solve_parac(as_symmetric(A, threads=threads, per_row=PER_ROW["cg"]), b, rtol, threads, place)
     elif method == "ildl":
         x, info = _solve_ildl(A, b, rtol, threads, device)
     elif method == "lu" or (method == "auto" and is_complex(A)):
@@ -117,11 +117,12 @@ def _solve_symmetric(A, b, method, rtol, threads, device, place):
     kind, sym = "", None
     try:
         least = PER_ROW["cg" if method == "auto" else "cholesky"]
-        M = None if method == "cholesky" and place == "cuda" else _fitting(as_symmetric(A, per_row=least), b)
+        M = None if method == "cholesky" and place == "cuda" else _fitting(as_symmetric(A, threads=threads, per_row=least), b)
         kind = "" if method == "cholesky" else _graph_kind(M, threads)
-        if kind == "" and method == "auto" and is_surely_indefinite(M):
-            return _solve_ildl(A, b, rtol, threads, device)
-        pinned = kind == "singular" or kind == "" and _takes_constants_to_zero(A, M)
+        sums = _core.row_sums(M.indptr, M.data, threads=threads) if kind == "" and M is not None else None
+        if kind == "" and method == "auto" and is_surely_indefinite(M, *sums, threads):
+            return _solve_ildl(M, b, rtol, threads, device)
+        pinned = kind == "singular" or kind == "" and (_takes_constants_to_zero(A, threads) if sums is None else vanish(M.indptr, *sums))
         if kind == "hubs":
             return _solve_parac(M, b, rtol, threads, place)
         most = _most_operations(kind, M, _columns(b))
@@ -140,7 +141,7 @@ def _solve_symmetric(A, b, method, rtol, threads, device, place):
     if F is None:                                        # out of the handler, which keeps what has failed
         if not is_symmetric:
             return _solve_lu(A, b, rtol, threads, device, place)
-        return _solve_ildl(A, b, rtol, threads, device, None if pinned or place == "cuda" else sym)
+        return _solve_ildl(A if M is None else M, b, rtol, threads, device, None if pinned or place == "cuda" else sym)
     inside = _in_range(F, b) if pinned else b
     x = F.solve(inside)
 
@@ -151,16 +152,16 @@ def _solve_symmetric(A, b, method, rtol, threads, device, place):
     if pinned and not residual <= rtol:
         rest = measure(inside)
         if method == "auto" and rest > UNSOLVED and device != "cuda":
-            return _solve_ildl(A, b, rtol, threads, device)
+            return _solve_ildl(M, b, rtol, threads, device)
         if rest <= rtol and _largest(b - inside) > 0.1 * rtol * _largest(b):
             blame = OUTSIDE
     return x, _direct("cholesky", residual, rtol, F, blame)
 
 
-def _takes_constants_to_zero(A, M):
-    """Whether A does; M is None where it need not come to the host."""
-    if M is not None or not on_device(A):
-        return takes_constants_to_zero(as_csr(A) if M is None else M)
+def _takes_constants_to_zero(A, threads):
+    """Whether A does, which need not come to the host."""
+    if not on_device(A):
+        return takes_constants_to_zero(as_csr(A, threads=threads), threads)
     there = as_device_csr(A)
     return vanish(there.indptr, *(row_sums(there.indptr, there.indices, there.data, magnitudes) for magnitudes in (False, True)))
 
@@ -217,8 +218,9 @@ def _analysis(A, M, pinned, threads, place, most):
 
 
 def _solve_lu(A, b, rtol, threads, device, place):
-    here = place != "cuda" or is_complex(A)
-    M = _fitting(as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64, per_row=PER_ROW["lu"]), b) if here else None
+    M = None
+    if place != "cuda" or is_complex(A):
+        M = _fitting(as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64, per_row=PER_ROW["lu"], threads=threads), b)
     F = lu(A, threads=threads, device=device if is_complex(A) else place)
     x = F.solve(b)
     there = F.report.facts["device"] == "cuda"
@@ -264,9 +266,9 @@ class _DeviceDiagonal:
         return self._column * B
 
 
-def _jacobi(M, place):
+def _jacobi(M, place, threads):
     """The inverse of the diagonal where the right-hand sides lie."""
-    diagonal = M.diagonal_values()
+    diagonal = M.diagonal_values(threads)
     inverse = np.divide(1.0, diagonal, out=np.ones(M.n), where=diagonal > 0)
     return _DeviceDiagonal(inverse) if place == "cuda" else spla.aslinearoperator(sp.diags_array(inverse))
 
@@ -286,7 +288,7 @@ def _iterate_parac(M, b, rtol, threads, place):
     if place == "cuda":
         with errors("the matrix"):
             A = uploaded(M)
-    jacobi = _jacobi(M, place)
+    jacobi = _jacobi(M, place, threads)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         x, info = iterate(A, b, jacobi, None, rtol, threads=threads, patience=PATIENCE[0] + PATIENCE[1] / max(k, 1))

@@ -114,7 +114,7 @@ def iterate(A, b, M, x0, rtol, atol=0.0, maxiter=None, callback=None, threads=No
 def _start_here(matrix, system, M, threads):
     """The solve to run, and what brings its X into the form of b."""
     B, X, shift, form = system
-    precondition, null_space = preconditioner(M, matrix.n), _null_space(matrix, M)
+    precondition, null_space = preconditioner(M, matrix.n), _null_space(matrix, M, threads)
     report = Report(threads=threads, nnz_A=matrix.nnz)
     if not hasattr(M, "apply_inside") or M.on_device or matrix.n < RENUMBERED or not _scattered(matrix):
         run = _Runs(matrix, B, X, precondition, null_space, threads, report, shift)
@@ -399,24 +399,24 @@ def _elsewhere(null_space, place):
     return change
 
 
-def _null_space(matrix, M):
+def _null_space(matrix, M, threads):
     """What takes the null space out of a block in place; None for a regular matrix."""
-    if getattr(M, "null_components", 0) and M.shape == (matrix.n, matrix.n) and _is_null(matrix, M.project):
+    if getattr(M, "null_components", 0) and M.shape == (matrix.n, matrix.n) and _is_null(matrix, M.project, threads):
         return M.project
-    if not takes_constants_to_zero(matrix):
+    if not takes_constants_to_zero(matrix, threads):
         return None
     count, label = components(matrix)
     size = np.bincount(label, minlength=count).astype(np.float64)
     return lambda block: take_means(block, label, size)
 
 
-def _is_null(matrix, project):
+def _is_null(matrix, project, threads):
     """Whether the matrix takes to 0 what ``project`` takes out of a block of ones: M may be made from another matrix."""
     ones = np.ones((matrix.n, 1))
     project(ones)
     constant = 1 - ones[:, 0]
     if (constant == 1).all():
-        sums, moduli = _core.row_sums(matrix.indptr, matrix.data)
+        sums, moduli = _core.row_sums(matrix.indptr, matrix.data, threads=threads)
     else:
         A = matrix.to_scipy()
         sums, moduli = A @ constant, abs(A) @ constant

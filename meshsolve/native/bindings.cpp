@@ -51,11 +51,12 @@ auto symmetry_of(In<int64_t> indptr, In<int32_t> indices, In<double> data, int t
   return std::make_tuple(std::string(s.pattern ? "symmetric" : "pattern"), s.row, s.column, s.gap, s.scale);
 }
 
-auto sums_of(In<int64_t> indptr, In<double> data, std::optional<In<int32_t>> rows) {
+auto sums_of(In<int64_t> indptr, In<double> data, std::optional<In<int32_t>> rows, int threads) {
   std::vector<double> sums(rows ? rows->shape(0) : indptr.shape(0) - 1), moduli(sums.size());
   {
     Released free;
-    row_sums(indptr.data(), rows ? rows->data() : nullptr, static_cast<int64_t>(sums.size()), data.data(), sums.data(), moduli.data());
+    row_sums(indptr.data(), rows ? rows->data() : nullptr, static_cast<int64_t>(sums.size()), data.data(), sums.data(), moduli.data(),
+             threads);
   }
   return std::make_tuple(to_numpy(std::move(sums)), to_numpy(std::move(moduli)));
 }
@@ -123,7 +124,7 @@ void bind_checks(nb::module_& m) {
     return to_numpy(std::move(d));
   }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "threads"_a, "(n,) the diagonal, 0 where nothing is stored.");
   m.def("row_sums", sums_of, "indptr"_a.noconvert(), "data"_a.noconvert(), "rows"_a.noconvert() = nb::none(),
-        "The sum of each row's values, or of those of some rows, and that of their moduli.");
+        "threads"_a = 1, "The sum of each row's values, or of those of some rows, and that of their moduli.");
   m.def("is_permutation", [](In<int32_t> perm) { return is_permutation(perm.data(), static_cast<int32_t>(perm.shape(0))); },
         "perm"_a.noconvert(), "Whether perm holds each of 0..n-1 once.");
   m.def("same_pattern", [](In<int64_t> ptr_a, In<int32_t> idx_a, In<int64_t> ptr_b, In<int32_t> idx_b) {

@@ -17,13 +17,17 @@ namespace ms {
 
 namespace {
 
-constexpr int64_t piece = 1 << 18;                      // entries that a thread looks at
+constexpr int64_t piece = 1 << 17;                      // entries or rows that a thread looks at
 
 // The usual answer by a sweep without branches: in range everywhere, and as many descents between neighbours as there
 // are at the starts of rows.
 bool all_rows_ascend(const Pattern& A, int64_t stored, int threads) {
-  bool falls = false;
-  for (int32_t i = 0; i < A.n; ++i) falls |= A.ptr[i + 1] < A.ptr[i];
+  std::atomic<bool> falls{false};
+  for_range(threads, A.n, piece, [&](int64_t begin, int64_t end, int) {
+    bool found = false;
+    for (int64_t i = begin; i < end; ++i) found |= A.ptr[i + 1] < A.ptr[i];
+    if (found) falls = true;
+  });
   if (falls) return false;
   constexpr int64_t block = 4096;                       // counted in 32 bits, as wide as the indices
   std::atomic<bool> in_range{true};
@@ -45,10 +49,14 @@ bool all_rows_ascend(const Pattern& A, int64_t stored, int threads) {
     descents += found;
   });
   if (!in_range) return false;
-  for (int32_t i = 1; i < A.n; ++i) {
-    const int64_t p = A.ptr[i];
-    descents -= p > 0 && A.ptr[i + 1] > p && A.idx[p] <= A.idx[p - 1];
-  }
+  for_range(threads, A.n, piece, [&](int64_t begin, int64_t end, int) {
+    int64_t starts = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t p = A.ptr[i];
+      starts += p > 0 && A.ptr[i + 1] > p && A.idx[p] <= A.idx[p - 1];
+    }
+    descents -= starts;
+  });
   return descents == 0;
 }
 
@@ -181,17 +189,19 @@ void diagonal(const Pattern& A, const double* x, double* d, int threads) {
   });
 }
 
-void row_sums(const int64_t* ptr, const int32_t* rows, int64_t count, const double* x, double* sums, double* moduli) {
-  for (int64_t k = 0; k < count; ++k) {
-    const int64_t i = rows ? rows[k] : k;
-    double sum = 0, modulus = 0;
-    for (int64_t p = ptr[i]; p < ptr[i + 1]; ++p) {
-      sum += x[p];
-      modulus += std::abs(x[p]);
+void row_sums(const int64_t* ptr, const int32_t* rows, int64_t count, const double* x, double* sums, double* moduli, int threads) {
+  for_range_backwards(threads, count, 1 << 14, [&](int64_t begin, int64_t end, int) {
+    for (int64_t k = begin; k < end; ++k) {
+      const int64_t i = rows ? rows[k] : k;
+      double sum = 0, modulus = 0;
+      for (int64_t p = ptr[i]; p < ptr[i + 1]; ++p) {
+        sum += x[p];
+        modulus += std::abs(x[p]);
+      }
+      sums[k] = sum;
+      moduli[k] = modulus;
     }
-    sums[k] = sum;
-    moduli[k] = modulus;
-  }
+  });
 }
 
 OwnedPattern mirror_lower(const Pattern& A, std::vector<int64_t>& source) {

@@ -27,7 +27,7 @@ Symmetry symmetry(const Pattern& A, const double* x, int threads);
 void diagonal(const Pattern& A, const double* x, double* d, int threads);
 
 // The sum of the values in each of `count` rows, or in the first ones where `rows` is null, and that of their moduli.
-void row_sums(const int64_t* ptr, const int32_t* rows, int64_t count, const double* x, double* sums, double* moduli);
+void row_sums(const int64_t* ptr, const int32_t* rows, int64_t count, const double* x, double* sums, double* moduli, int threads);
 
 // Both triangles of the matrix whose lower triangle is stored in A; what lies above its diagonal is ignored.
 // source[p] is the position in A of the p-th entry of the result.

@@ -8,12 +8,15 @@
 #include <utility>
 
 #include "native/parallel.hpp"
+#include "parts.hpp"
 #include "relaxation.hpp"
 #include "symbolic.hpp"
 
 namespace ms::symbolic {
 
 namespace {
+
+constexpr int64_t grain = 1 << 12;                      // supernodes of one piece of work
 
 enum class Kind : uint8_t { apart, part, whole };       // of a child: stays; joins, but not its whole subtree; all of it does
 
@@ -58,25 +61,38 @@ void Joining::visit(int32_t f, std::vector<int32_t>& children) {
   }
 }
 
-std::vector<Node> join_children(const Analysis& analysis, const std::vector<int32_t>& first) {
+// The nodes before any has joined.
+std::vector<Node> fundamental_nodes(const Analysis& analysis, const std::vector<int32_t>& first, int threads) {
   const int32_t s = static_cast<int32_t>(first.size()) - 1;
-  Joining tree{first, std::vector<Node>(s)};
-  std::vector<int32_t> children, owner(analysis.n());           // owner: set for first columns, as all parents are
-  for (int32_t f = 0; f < s; ++f) {
-    owner[first[f]] = f;
-    tree.nodes[f].begin = f;
+  std::vector<Node> nodes(s);
+  std::vector<int32_t> owner(analysis.n());                     // set for first columns, as all parents are
+  for_range(threads, s, grain, [&](int64_t from, int64_t end, int) {
+    for (int64_t f = from; f < end; ++f) owner[first[f]] = static_cast<int32_t>(f);
+  });
+  for_range(threads, s, grain, [&](int64_t from, int64_t end, int) {
+    for (int64_t f = from; f < end; ++f) {
+      const int32_t last = first[f + 1] - 1, above = analysis.parent[last];
+      Node& node = nodes[f];
+      node.begin = static_cast<int32_t>(f);
+      node.parent = above < 0 ? -1 : owner[above];
+      node.block = {first[f + 1] - first[f], analysis.colcount[last] - 1, 0};
+      for (int32_t j = first[f]; j <= last; ++j) node.block.entries += analysis.colcount[j];
+    }
+  });
+  return nodes;
+}
+
+std::vector<Node> join_children(const Analysis& analysis, const std::vector<int32_t>& first, int threads) {
+  Joining tree{first, fundamental_nodes(analysis, first, threads)};
+  std::vector<int32_t> parent(tree.nodes.size());
+  for (size_t f = 0; f < parent.size(); ++f) {
+    parent[f] = tree.nodes[f].parent;
+    if (parent[f] >= 0) tree.nodes[parent[f]].begin = std::min(tree.nodes[parent[f]].begin, tree.nodes[f].begin);
   }
-  for (int32_t f = 0; f < s; ++f) {
-    Node& node = tree.nodes[f];
-    const int32_t last = first[f + 1] - 1;
-    node.block = {first[f + 1] - first[f], analysis.colcount[last] - 1, 0};
-    for (int32_t j = first[f]; j <= last; ++j) node.block.entries += analysis.colcount[j];
-    tree.visit(f, children);
-    if (analysis.parent[last] < 0) continue;
-    node.parent = owner[analysis.parent[last]];
-    Node& above = tree.nodes[node.parent];
-    above.begin = std::min(above.begin, node.begin);
-  }
+  for_parts(threads, static_cast<int32_t>(parent.size()), subtrees(parent, threads), [&](int32_t begin, int32_t end) {
+    std::vector<int32_t> children;
+    for (int32_t f = begin; f < end; ++f) tree.visit(f, children);
+  });
   return std::move(tree.nodes);
 }
 
@@ -147,37 +163,46 @@ int64_t Supernodes::nbytes() const {
 
 Supernodes relax(const Pattern& A, const Skeleton* skeleton, Analysis& analysis, int threads) {
   const std::vector<int32_t> first = fundamental_supernodes(analysis);
-  const std::vector<Node> nodes = join_children(analysis, first);
+  const std::vector<Node> nodes = join_children(analysis, first, threads);
   const std::vector<int32_t> place = places(nodes, first);
   const int32_t n = analysis.n(), s = static_cast<int32_t>(nodes.size());
 
-  // Until the rows are listed, a block goes by the id of its last fundamental supernode.
-  std::vector<int32_t> block(s), up(s, -1), block_of(n), to(n), old(n);
+  // Until the rows are listed, a block goes by the id of its last fundamental supernode, which is the top of its columns.
+  std::vector<int32_t> block(s), up(s, -1), begins(n, -1);             // begins: the block that begins with this new column, or -1
+  int32_t blocks = 0;
   for (int32_t f = s; f-- > 0;) {
-    const int32_t above = nodes[f].parent < 0 ? -1 : block[nodes[f].parent];
-    block[f] = nodes[f].kind == Kind::apart ? f : above;
-    up[f] = above;
-    for (int32_t j = first[f], k = place[f]; j < first[f + 1]; ++j, ++k) {
-      block_of[j] = block[f];
-      to[j] = k;
-      old[k] = j;
-    }
+    up[f] = nodes[f].parent < 0 ? -1 : block[nodes[f].parent];
+    block[f] = nodes[f].kind == Kind::apart ? f : up[f];
+    if (block[f] != f) continue;
+    begins[place[f] + (first[f + 1] - first[f]) - nodes[f].block.width] = f;
+    ++blocks;
   }
+  std::vector<int32_t> block_of(n), to(n), old(n);
+  for_range(threads, s, grain, [&](int64_t from, int64_t end, int) {
+    for (int64_t f = from; f < end; ++f)
+      for (int32_t j = first[f], k = place[f]; j < first[f + 1]; ++j, ++k) {
+        block_of[j] = block[f];
+        to[j] = k;
+        old[k] = j;
+      }
+  });
   renumber(analysis, old, to, threads);
 
   Supernodes result;
   std::vector<int32_t> number(s);
   std::vector<int64_t> next(s);
+  result.first.reserve(blocks + 1);
+  result.row_ptr.reserve(blocks + 1);
+  result.parent.reserve(blocks);
   result.row_ptr.push_back(0);
   for (int32_t k = 0; k < n; ++k) {
-    const int32_t b = block_of[old[k]];
-    if (k == 0 || b != block_of[old[k - 1]]) {
-      number[b] = static_cast<int32_t>(result.first.size());
-      next[b] = result.row_ptr.back();
-      result.first.push_back(k);
-      result.row_ptr.push_back(next[b] + nodes[b].block.below);
-      result.parent.push_back(up[b]);
-    }
+    const int32_t b = begins[k];
+    if (b < 0) continue;
+    number[b] = static_cast<int32_t>(result.first.size());
+    next[b] = result.row_ptr.back();
+    result.first.push_back(k);
+    result.row_ptr.push_back(next[b] + nodes[b].block.below);
+    result.parent.push_back(up[b]);
   }
   result.first.push_back(n);
   for (int32_t& p : result.parent)
