@@ -64,8 +64,8 @@ class Findings:
 
 class _Beside:
     """A function that runs while the ``with`` block does. Not in the pool, which the block is free to use: calls inside a call of
-    the pool run alone. It shows no progress: that belongs to the thread of the block. Its argument is a function that waits for what
-    the block hands over, once."""
+    the pool run alone. It shows no progress: that belongs to the thread of the block. It is given this object, from which it gets
+    what the block hands over, once."""
 
     def __init__(self, function):
         self._function, self._result, self._error = function, None, None
@@ -75,7 +75,12 @@ class _Beside:
     def hand_over(self, value):
         self._handed.put(value)
 
-    def _handed_over(self):
+    def is_waited_for(self):
+        """Whether the block has handed its value over."""
+        return not self._handed.empty()
+
+    def handed_over(self):
+        """That value, once it is there."""
         value = self._handed.get()
         self._hear()
         return value
@@ -97,7 +102,7 @@ class _Beside:
 
     def _run(self):
         try:
-            self._result = self._function(self._handed_over)
+            self._result = self._function(self)
         except BaseException as e:
             self._error = e
 
@@ -143,7 +148,7 @@ def matching_and_findings(M, paired, ordering, report, threads):
         The seconds of the ``matching`` are those that ordering and analysis did not cover.
     """
     if threads > 1 and M.n >= LARGE and isinstance(ordering, str) and not (paired and _may_be_nearly_all(M, threads)):
-        with _Beside(lambda perm: _matched(M, paired, perm, threads)) as beside:
+        with _Beside(lambda beside: _matched(M, paired, beside, threads)) as beside:
             found = Findings(_order_of_rows(M, ordering, report, threads))
             beside.hand_over(found.ordering.perm)
             found.analysed = analysis_of_rows(M, found.ordering, threads)
@@ -155,11 +160,13 @@ def matching_and_findings(M, paired, ordering, report, threads):
         return symmetric_pairs(M, paired, threads), None
 
 
-def _matched(M, paired, perm, threads):
-    """(Pairs, rescaled, weak) of M on the calling thread alone: the pool is the ordering's. ``perm()`` waits for that."""
+def _matched(M, paired, beside, threads):
+    """(Pairs, what :func:`rescale` makes if there is time for it, weak rows) of M on the calling thread alone: the pool is the
+    ordering's, which is handed over."""
     _core.keep_free_memory(M.nnz, 1)                # each thread has a heap of its own
     matched = replace(symmetric_pairs(M, paired), threads=threads)
-    return matched, rescale(M, M.data, matched.scale, True, 1), _weak(M, matched, perm())
+    rescaled = None if beside.is_waited_for() else rescale(M, M.data, matched.scale, True, 1)
+    return matched, rescaled, _weak(M, matched, beside.handed_over())
 
 
 def rescale(pattern, data, scale, complete, threads):

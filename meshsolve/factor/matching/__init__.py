@@ -62,7 +62,7 @@ def maximum_product(M, threads=1):
     O(nnz log n) for each row that a cheap start leaves unmatched. Source: Duff and Koster 2001, section 4. Code:
     factor/matching/product.cpp.
     """
-    return Matching(*_core.maximum_product(M.indptr, M.indices, np.abs(M.data), threads))
+    return Matching(*_core.maximum_product(M.indptr, M.indices, _real(M.data), threads))
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,20 +165,25 @@ def symmetric_pairs(M, paired=True, threads=1):
     The cost of the matching, and O(nnz). Source: Duff and Pralet 2005, section 3; Hagemann and Schenk 2006, section 3. Code:
     factor/matching/symmetric.cpp.
     """
-    magnitude, power = _within_reach(np.abs(M.data))
-    scale, partner, rank = _core.symmetric_matching(M.indptr, M.indices, magnitude, threads)
+    values, power = _within_reach(_real(M.data))
+    scale, partner, rank = _core.symmetric_matching(M.indptr, M.indices, values, threads)
     scale = np.ldexp(scale, power) if power else scale
     if not paired:
         partner = np.full(M.n, -1, np.int32)
     return Pairs(scale, partner, rank, M, threads)
 
 
-def _within_reach(magnitude):
+def _real(values):
+    """Real numbers of the same moduli, which are what counts."""
+    return values if values.dtype.kind == "f" else np.abs(values)
+
+
+def _within_reach(values):
     """Numbers times a power of four, and half its exponent of two: where the largest is next to the ends of the range, so are the
     scalings of rows, while those of columns are about 1."""
-    exponent = int(np.frexp(magnitude.max(initial=0.0))[1])
+    exponent = int(np.frexp(max(values.max(initial=0.0), -values.min(initial=0.0)))[1])
     power = 0 if abs(exponent) <= EXTREME else -exponent // 2
-    return (np.ldexp(magnitude, 2 * power) if power else magnitude), power
+    return (np.ldexp(values, 2 * power) if power else values), power
 
 
 def weak_rows(M, scale, perm):

@@ -6,21 +6,21 @@ namespace ms {
 
 void bind_matching(nb::module_& m) {
   using namespace nb::literals;
-  m.def("maximum_product", [](In<int64_t> indptr, In<int32_t> indices, In<double> magnitude, int threads) {
-    auto result = released([&] { return matching::maximum_product(pattern(indptr, indices), magnitude.data(), threads); });
+  m.def("maximum_product", [](In<int64_t> indptr, In<int32_t> indices, In<double> values, int threads) {
+    auto result = released([&] { return matching::maximum_product(pattern(indptr, indices), values.data(), threads); });
     return std::make_tuple(to_numpy(std::move(result.row_of)), to_numpy(std::move(result.row_scale)),
                            to_numpy(std::move(result.col_scale)), result.rank);
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "magnitude"_a.noconvert(), "threads"_a,
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "values"_a.noconvert(), "threads"_a,
      "(row_of, row_scale, col_scale, rank) of a matrix by rows.");
   m.def("block_triangular", [](In<int64_t> indptr, In<int32_t> indices, In<int32_t> row_of) {
     std::vector<int32_t> block;
     const int32_t count = released([&] { return matching::block_triangular(pattern(indptr, indices), to_vector(row_of), block); });
     return std::make_tuple(to_numpy(std::move(block)), count);
   }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "row_of"_a.noconvert(), "(block of each column, number of blocks).");
-  m.def("symmetric_matching", [](In<int64_t> indptr, In<int32_t> indices, In<double> magnitude, int threads) {
-    auto result = released([&] { return matching::symmetric(pattern(indptr, indices), magnitude.data(), threads); });
+  m.def("symmetric_matching", [](In<int64_t> indptr, In<int32_t> indices, In<double> values, int threads) {
+    auto result = released([&] { return matching::symmetric(pattern(indptr, indices), values.data(), threads); });
     return std::make_tuple(to_numpy(std::move(result.scale)), to_numpy(std::move(result.partner)), result.rank);
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "magnitude"_a.noconvert(), "threads"_a,
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "values"_a.noconvert(), "threads"_a,
      "(scale, partner, rank) of a symmetric matrix.");
   m.def("weak_rows", [](In<int64_t> indptr, In<int32_t> indices, In<double> values, In<double> scale, In<int32_t> perm) {
     const Pattern A = pattern(indptr, indices);

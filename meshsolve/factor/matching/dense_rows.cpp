@@ -16,8 +16,8 @@ constexpr int64_t fewest = 20;               // other rows for each dense one
 
 class Around {
  public:
-  Around(const Pattern& A, const double* magnitude, const std::vector<int32_t>& dense, Matching& matched, std::vector<double>& scale)
-      : A_(A), magnitude_(magnitude), dense_(dense), number_(A.n, 0), is_free_(A.n, 0), matched_(matched), scale_(scale) {
+  Around(const Pattern& A, const double* values, const std::vector<int32_t>& dense, Matching& matched, std::vector<double>& scale)
+      : A_(A), values_(values), dense_(dense), number_(A.n, 0), is_free_(A.n, 0), matched_(matched), scale_(scale) {
     for (const int32_t i : dense) {
       number_[i] = -1;
       is_free_[i] = 1;
@@ -46,18 +46,22 @@ class Around {
         row.push_back(i);
       }
     OwnedPattern rest;
-    std::vector<double> values;
+    std::vector<double> kept;
     rest.ptr.reserve(row.size() + 1);
     rest.ptr.push_back(0);
+    int64_t most = A_.nnz();
+    for (const int32_t i : dense_) most -= A_.degree(i);
+    rest.idx.reserve(most);
+    kept.reserve(most);
     for (const int32_t i : row) {
       for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p)
         if (!is_dense(A_.idx[p])) {
           rest.idx.push_back(number_[A_.idx[p]]);
-          values.push_back(magnitude_[p]);
+          kept.push_back(values_[p]);
         }
       rest.ptr.push_back(static_cast<int64_t>(rest.idx.size()));
     }
-    const Matching found = maximum_product(rest.view(), values.data(), threads);
+    const Matching found = maximum_product(rest.view(), kept.data(), threads);
     if (found.rank < rest.n()) return false;
     for (size_t k = 0; k < row.size(); ++k) {
       matched_.row_of[row[k]] = row[found.row_of[k]];
@@ -72,7 +76,7 @@ class Around {
     int32_t best = -1, other = -1;
     for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p) {
       const int32_t j = A_.idx[p];
-      const double value = magnitude_[p] * scale_[j];
+      const double value = std::abs(values_[p]) * scale_[j];
       if (is_dense(j) || !(value > 0)) continue;
       largest = std::max(largest, value);
       if (value <= most || is_dense(matched_.row_of[j])) continue;
@@ -94,7 +98,7 @@ class Around {
     int32_t found = -1;
     for (int64_t p = A_.ptr[row]; p < A_.ptr[row + 1]; ++p) {
       const int32_t j = A_.idx[p];
-      if (!is_free_[j] || !(magnitude_[p] > 0)) continue;
+      if (!is_free_[j] || values_[p] == 0) continue;
       if (j == preferred) return j;
       found = j;
     }
@@ -105,13 +109,13 @@ class Around {
   void bound(int32_t i) {
     for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p)
       if (const int32_t j = A_.idx[p]; is_dense(j) && j <= i) {
-        const double value = magnitude_[p] * scale_[i] * scale_[j];
+        const double value = std::abs(values_[p]) * scale_[i] * scale_[j];
         if (value > 1) scale_[i] /= j == i ? std::sqrt(value) : value;
       }
   }
 
   const Pattern A_;
-  const double* const magnitude_;
+  const double* const values_;
   const std::vector<int32_t>& dense_;
   std::vector<int32_t> number_;              // of a row among those that are not dense, or -1
   std::vector<uint8_t> is_free_;             // columns of dense rows
@@ -130,9 +134,9 @@ std::vector<int32_t> dense_rows(const Pattern& A) {
   return dense;
 }
 
-bool match_around(const Pattern& A, const double* magnitude, const std::vector<int32_t>& dense, int threads, Matching& matched,
+bool match_around(const Pattern& A, const double* values, const std::vector<int32_t>& dense, int threads, Matching& matched,
                   std::vector<double>& scale) {
-  return Around(A, magnitude, dense, matched, scale).run(threads);
+  return Around(A, values, dense, matched, scale).run(threads);
 }
 
 }  // namespace ms::matching

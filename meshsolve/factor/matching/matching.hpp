@@ -15,9 +15,9 @@ struct Matching {
   int32_t rank = 0;                          // structural rank: matched columns
 };
 
-// Maximum product of the matched magnitudes; entries of magnitude 0 do not count. Then the diagonal takes the place of
+// Maximum product of the moduli of the matched values; entries that are 0 do not count. Then the diagonal takes the place of
 // matched entries wherever it is nearly as large, because that keeps symmetric patterns symmetric.
-Matching maximum_product(const Pattern& A, const double* magnitude, int threads);
+Matching maximum_product(const Pattern& A, const double* values, int threads);
 
 struct SymmetricMatching {
   std::vector<double> scale;                 // (n) |s_i a_ij s_j| <= 1
@@ -27,7 +27,7 @@ struct SymmetricMatching {
 
 // For a symmetric A with both triangles. Matched pairs hold an entry of scaled magnitude 1, up to rounding; those of dense rows one
 // that is at most 1.
-SymmetricMatching symmetric(const Pattern& A, const double* magnitude, int threads);
+SymmetricMatching symmetric(const Pattern& A, const double* values, int threads);
 
 // More entries than this make a row dense, as in minimum degree orderings.
 inline double sparse_most(int64_t n) { return 16 + 10 * std::sqrt(static_cast<double>(n)); }
@@ -37,7 +37,7 @@ std::vector<int32_t> dense_rows(const Pattern& A);
 
 // A matching of a symmetric A, row_of and rank, and the scaling: of maximum product but for the dense rows, which are set aside first.
 // False where the other rows cannot be matched with each other, or a dense row not by one exchange.
-bool match_around(const Pattern& A, const double* magnitude, const std::vector<int32_t>& dense, int threads, Matching& matched,
+bool match_around(const Pattern& A, const double* values, const std::vector<int32_t>& dense, int threads, Matching& matched,
                   std::vector<double>& scale);
 
 // Rows that have no pivot of their own when they are eliminated in the order perm: their scaled diagonal entry is small and no

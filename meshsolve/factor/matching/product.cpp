@@ -15,6 +15,7 @@
 #include "matching.hpp"
 #include "native/interrupt.hpp"
 #include "native/parallel.hpp"
+#include "native/raw_vector.hpp"
 
 namespace ms::matching {
 namespace {
@@ -26,13 +27,13 @@ constexpr double weak_diagonal = 0.1;        // scaled magnitude below which the
 
 class Search {
  public:
-  Search(const Pattern& A, const double* magnitude, int threads)
+  Search(const Pattern& A, const double* values, int threads)
       : A_(A), threads_(threads), w_(A.nnz()), largest_(A.n, 0.0), u_(A.n), v_(A.n), distance_(A.n, infinite), previous_(A.n, -1),
         final_(A.n, 0) {
-    weigh(magnitude);
+    weigh(values);
   }
 
-  Matching run(const double* magnitude) {
+  Matching run(const double* values) {
     start();
     if (!bid() || !follow_paths(true)) {   // where rows are more than columns, bids go on without end
       start();
@@ -46,7 +47,7 @@ class Search {
       result.col_scale[i] = std::exp(u_[i]);
     });
     result.rank = static_cast<int32_t>(A_.n - std::count(column_of_.begin(), column_of_.end(), -1));
-    if (result.rank == A_.n) prefer_diagonal(magnitude, result);
+    if (result.rank == A_.n) prefer_diagonal(values, result);
     result.row_of = std::move(row_of_);
     return result;
   }
@@ -60,11 +61,11 @@ class Search {
     });
   }
 
-  void weigh(const double* magnitude) {
+  void weigh(const double* values) {
     for_rows([&](int32_t i) {
-      for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p) largest_[i] = std::max(largest_[i], magnitude[p]);
+      for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p) largest_[i] = std::max(largest_[i], std::abs(values[p]));
       const double top = std::log(largest_[i]);
-      for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p) w_[p] = magnitude[p] > 0 ? top - std::log(magnitude[p]) : infinite;
+      for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p) w_[p] = values[p] != 0 ? top - std::log(std::abs(values[p])) : infinite;
     });
   }
 
@@ -242,11 +243,11 @@ class Search {
   }
 
   // A cycle j -> row_of[j] of the matching may be replaced by the diagonal where that is large all along the cycle.
-  void prefer_diagonal(const double* magnitude, const Matching& scaled) {
+  void prefer_diagonal(const double* values, const Matching& scaled) {
     std::vector<uint8_t> large(A_.n, 0), seen(A_.n, 0);
     for_rows([&](int32_t i) {
       for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p)
-        if (A_.idx[p] == i) large[i] = magnitude[p] * scaled.row_scale[i] * scaled.col_scale[i] >= weak_diagonal;
+        if (A_.idx[p] == i) large[i] = std::abs(values[p]) * scaled.row_scale[i] * scaled.col_scale[i] >= weak_diagonal;
     });
     for (int32_t j = 0; j < A_.n; ++j) {
       bool whole = !seen[j];
@@ -261,7 +262,8 @@ class Search {
 
   const Pattern A_;
   const int threads_;
-  std::vector<double> w_, largest_, u_, v_;         // weights; largest magnitude of a row; duals of columns and rows
+  RawVector<double> w_;                             // weights
+  std::vector<double> largest_, u_, v_;             // largest modulus of a row; duals of columns and rows
   std::vector<int32_t> row_of_, column_of_;
   std::vector<double> distance_;                    // of the search at hand: columns
   std::vector<int32_t> previous_, touched_, settled_, near_;
@@ -272,8 +274,8 @@ class Search {
 
 }  // namespace
 
-Matching maximum_product(const Pattern& A, const double* magnitude, int threads) {
-  return Search(A, magnitude, threads).run(magnitude);
+Matching maximum_product(const Pattern& A, const double* values, int threads) {
+  return Search(A, values, threads).run(values);
 }
 
 }  // namespace ms::matching

@@ -21,14 +21,14 @@ constexpr int equilibrations = 6;            // a row is off by the square root 
 
 class Pairing {
  public:
-  Pairing(const Pattern& A, const double* magnitude, const Matching& matched, int threads, SymmetricMatching& out)
+  Pairing(const Pattern& A, const double* values, const Matching& matched, int threads, SymmetricMatching& out)
       : A_(A), column_of_(A.n, -1), diagonal_(A.n, 0.0), out_(out) {
     for (int32_t j = 0; j < A.n; ++j)
       if (matched.row_of[j] >= 0) column_of_[matched.row_of[j]] = j;
     for_range(threads, A.n, grain, [&](int64_t from, int64_t to, int) {
       for (int64_t i = from; i < to; ++i)
         for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p)
-          if (A.idx[p] == i) diagonal_[i] = magnitude[p] * out.scale[i] * out.scale[i];
+          if (A.idx[p] == i) diagonal_[i] = std::abs(values[p]) * out.scale[i] * out.scale[i];
     });
     out.partner.assign(A.n, -1);
     row_of_ = &matched.row_of;
@@ -107,14 +107,14 @@ namespace {
 
 // Of a structurally singular matrix any of many sets of rows may be matched, and along chains of them the scalings run away. The
 // rows are made alike instead: the largest entry of each tends to 1 (Ruiz 2001, in the maximum norm).
-void equilibrate(const Pattern& A, const double* magnitude, int threads, std::vector<double>& scale) {
+void equilibrate(const Pattern& A, const double* values, int threads, std::vector<double>& scale) {
   std::vector<double> largest(A.n);
   scale.assign(A.n, 1.0);
   for (int round = 0; round <= equilibrations; ++round) {
     for_range(threads, A.n, grain, [&](int64_t from, int64_t to, int) {
       for (int64_t i = from; i < to; ++i) {
         double most = 0;
-        for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) most = std::max(most, magnitude[p] * scale[i] * scale[A.idx[p]]);
+        for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) most = std::max(most, std::abs(values[p]) * scale[i] * scale[A.idx[p]]);
         largest[i] = most > 0 ? most : 1;
       }
     });
@@ -125,22 +125,22 @@ void equilibrate(const Pattern& A, const double* magnitude, int threads, std::ve
 
 }  // namespace
 
-SymmetricMatching symmetric(const Pattern& A, const double* magnitude, int threads) {
+SymmetricMatching symmetric(const Pattern& A, const double* values, int threads) {
   SymmetricMatching out;
   Matching matched;
   const std::vector<int32_t> dense = dense_rows(A);
-  if (dense.empty() || !match_around(A, magnitude, dense, threads, matched, out.scale)) {
-    matched = maximum_product(A, magnitude, threads);
+  if (dense.empty() || !match_around(A, values, dense, threads, matched, out.scale)) {
+    matched = maximum_product(A, values, threads);
     out.scale.resize(A.n);
     if (matched.rank < A.n)
-      equilibrate(A, magnitude, threads, out.scale);
+      equilibrate(A, values, threads, out.scale);
     else
       for_range(threads, A.n, grain, [&](int64_t from, int64_t to, int) {
         for (int64_t i = from; i < to; ++i) out.scale[i] = std::sqrt(matched.row_scale[i]) * std::sqrt(matched.col_scale[i]);
       });
   }
   out.rank = matched.rank;
-  Pairing(A, magnitude, matched, threads, out).run();
+  Pairing(A, values, matched, threads, out).run();
   return out;
 }
 

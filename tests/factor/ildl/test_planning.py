@@ -168,10 +168,10 @@ def test_orders_of_rows_and_of_pairs(A):
 
 
 def test_what_the_block_hands_over_is_waited_for_and_ctrl_c_ends_the_waiting():
-    with planning._Beside(lambda handed: handed() + 1) as work:
+    with planning._Beside(lambda beside: beside.handed_over() + 1) as work:
         work.hand_over(6)
     assert work.result() == 7
-    with pytest.raises(KeyboardInterrupt), planning._Beside(lambda handed: handed()) as work:
+    with pytest.raises(KeyboardInterrupt), planning._Beside(lambda beside: beside.handed_over()) as work:
         raise KeyboardInterrupt
     assert not work._thread.is_alive()
 
@@ -182,7 +182,7 @@ def test_what_should_run_beside_runs_behind_where_the_system_gives_no_thread(mon
     A = ms.datasets.kkt(700, 300, seed=3)
     expected = ms.ildl(A, threads=1)
     monkeypatch.setattr(threading.Thread, "start", refused)
-    with planning._Beside(lambda handed: handed() + 1) as work:
+    with planning._Beside(lambda beside: beside.handed_over() + 1) as work:
         work.hand_over(6)
     assert work.result() == work.result() == 7
     monkeypatch.setattr(planning, "LARGE", 0)
@@ -208,4 +208,19 @@ def test_the_rows_are_analysed_once_beside_the_matching(monkeypatch):
         matched, found = planning.matching_and_findings(M, True, "auto", report, 2)
         assert found.analysed.nnz == K.report.facts["nnz_L"]
         assert np.array_equal(found.weak, planning._weak(M, matched, found.ordering.perm))
-        assert np.array_equal(found.rescaled[0], K.scale) and np.array_equal(found.rescaled[1], K._scaled)
+
+
+@pytest.mark.parametrize("in_time", [False, True])
+def test_a_matrix_is_scaled_beside_the_ordering_where_there_is_time(in_time):
+    M = as_symmetric(ms.datasets.stokes(16))
+    beside, perm = planning._Beside(None), np.arange(M.n, dtype=np.int32)
+    if not in_time:
+        beside.hand_over(perm)
+    later = threading.Timer(0.2, beside.hand_over, (perm,))
+    later.start()
+    matched, rescaled, weak = planning._matched(M, True, beside, 2)
+    later.join()
+    assert (rescaled is not None) == in_time and np.array_equal(weak, planning._weak(M, matched, perm))
+    if in_time:
+        K = ms.ildl(M.to_scipy(), fill_level=None, threads=1)
+        assert np.array_equal(rescaled[0], K.scale) and np.array_equal(rescaled[1], K._scaled)
