@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import meshsolve as ms
-from meshsolve import _core
+from meshsolve import _core, memory
 from meshsolve.api.definite import analyzed, is_surely_indefinite
 from meshsolve.arrays import as_symmetric
 from meshsolve.factor.cholesky import CholeskyFactor
@@ -87,3 +87,12 @@ def test_the_time_of_an_analysis_is_told_once():
     first, skipped, last = (ildl(M, analysed=sym, fill_level=level) for level in ("auto", 4, None))
     assert first.report.seconds["order"] == spent and "order" not in last.report.seconds and last.is_complete
     assert not skipped.report.facts["flops"] and np.array_equal(first.L.data, last.L.data)
+
+
+def test_an_indefinite_matrix_that_does_not_fit_is_refused_whoever_found_it_out(monkeypatch):
+    """By its rows alone, before anything is made."""
+    A = sp.diags_array(np.where(np.arange(400_000) % 2, 1.0, -1.0)).tocsr()
+    monkeypatch.setattr(memory, "available_memory", lambda: 100 * A.shape[0])
+    for method in ("auto", "ildl"):
+        with pytest.raises(ms.OutOfMemoryError):
+            ms.solve(A, np.ones(A.shape[0]), method=method)

@@ -139,7 +139,6 @@ def test_a_buffer_that_was_never_made_gives_nothing_back():
 
 ROOM_FOR_PHASES = """
 import resource
-import numpy as np
 from meshsolve import _core
 
 def pages():
@@ -152,9 +151,6 @@ def grown(entries, times):
     return *(after - before for after, before in zip(pages(), (mapped, resident))),
 
 _core.keep_free_memory(0, 1)
-shared = _core.shared_calls()
-while _core.shared_calls() == shared:                              # the second thread has begun
-    _core.first_not_finite(np.ones(600_000), 2)
 print(*grown(200_000, 200), *grown(400_000, 200), *grown(10**7, 200))
 resource.setrlimit(resource.RLIMIT_AS, (pages()[0] * 4096, resource.RLIM_INFINITY))
 _core.keep_free_memory(10**7, 2)

@@ -17,7 +17,7 @@ from meshsolve.factor.ildl import ildl
 from meshsolve.krylov import Info
 from meshsolve.krylov.info import CONVERGED
 from meshsolve.krylov.sqmr import iterate
-from meshsolve.memory import PER_ROW
+from meshsolve.memory import PER_ROW, ensure_memory
 from meshsolve.report import warn
 
 PATIENCE = 100                  # iterations in which the residual has to fall ten times
@@ -48,6 +48,8 @@ def solve_indefinite(A, b, rtol, threads=None, analysed=None):
         The true residual stays above ``rtol``.
     """
     x, best, told, seconds, steps = None, None, [], {}, list(STEPS)
+    if isinstance(A, Csr):
+        ensure_memory(PER_ROW["ildl"] * A.n, f"A with its {A.n:,} rows")
     M = A if isinstance(A, Csr) else as_symmetric(A, threads=thread_count(threads), per_row=PER_ROW["ildl"])
     while steps:
         step, foreseen = steps.pop(0), []

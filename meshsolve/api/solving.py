@@ -141,7 +141,7 @@ def _solve_symmetric(A, b, method, rtol, threads, device, place):
     if F is None:                                        # out of the handler, which keeps what has failed
         if not is_symmetric:
             return _solve_lu(A, b, rtol, threads, device, place)
-        return _solve_ildl(A if M is None else M, b, rtol, threads, device, None if pinned or place == "cuda" else sym)
+        return _solve_ildl(M, b, rtol, threads, device, None if pinned or place == "cuda" else sym)
     inside = _in_range(F, b) if pinned else b
     x = F.solve(inside)
 

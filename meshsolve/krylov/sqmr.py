@@ -124,8 +124,7 @@ def _iterate_here(matrix, system, zero_start, M, rtol, atol, maxiter, callback, 
                     X[:, c] = x / shift[c]
                     callback(form.deliver(X))
             run.iterate(rtol, atol * shift[c], maxiter, tell, patience)
-            if run.x is not None:
-                X[:, c] = run.x if shift[c] == 1 else unshifted(run.x, shift[c])
+            X[:, c] = 0 if run.x is None else run.x if shift[c] == 1 else unshifted(run.x, shift[c])     # callbacks wrote to it
             runs.append(run)
     return _outcome(X, runs, report, form)
 

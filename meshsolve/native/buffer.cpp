@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <new>
 
 #if defined(__GLIBC__) || defined(_WIN32)
@@ -62,9 +63,9 @@ bool is_made(char* page) {
   return mincore(page, 1, &state) == 0 && (state & 1) != 0;
 }
 
-// The first `used` bytes of a block in huge pages, made now: where one is slow to come once it is touched, many are. What is left from
-// there on is made in small pages, at two thirds of the time that they take one by one. Those that an earlier phase left are there
-// already.
+// The first `used` bytes of a block in huge pages, made now: where one is slow to come once it is touched, many are. From there on
+// their places are filled with small pages, at two thirds of the time that these take one by one. Those that an earlier phase left
+// are there already.
 void make_huge_pages(void* data, size_t bytes, size_t used, int threads) {
   char *const begin = static_cast<char*>(data), *const first = first_huge(begin), *const end = std::min(begin + bytes, first + used);
   for_range(threads, (end - first) / static_cast<ptrdiff_t>(huge_page), 1, [&](int64_t from, int64_t to, int) {
@@ -123,10 +124,9 @@ void keep_free_memory(size_t bytes, int threads) {
   }();
   static_cast<void>(shown);
   if (bytes < huge_work) return;
-  if (void* volatile block = std::malloc(largest)) {   // the end of the heap, unless there is as much room before it
-    make_huge_pages(block, largest, bytes, threads);
-    std::free(block);
-  }
+  // The end of the heap, unless there is as much room before it.
+  const std::unique_ptr<void, decltype(&std::free)> block(std::malloc(largest), std::free);
+  if (block) make_huge_pages(block.get(), largest, bytes, threads);
 }
 #else
 void keep_free_memory(size_t, int) {}

@@ -48,6 +48,15 @@ def test_start_zero_and_complex():
     assert np.allclose(c, x + 2j * x)
 
 
+def test_a_callback_does_not_change_the_answer():
+    """Zeros are the best iterate here: what the callback saw last is worse."""
+    A, M = np.diag([1.0, -1.0, 2.0]), np.array([[-8.0, 4.0, -6.0], [4.0, 6.0, 2.0], [-6.0, 2.0, 0.0]])
+    with pytest.warns(ms.ConvergenceWarning):
+        x, info = ms.sqmr(A, np.ones(3), M=M, maxiter=1)
+        y, told = ms.sqmr(A, np.ones(3), M=M, maxiter=1, callback=lambda x: None)
+    assert not x.any() and not y.any() and info.relative_residual == told.relative_residual == 1
+
+
 def test_callback_sees_each_iterate():
     A, seen = ms.datasets.helmholtz(8, 7), []
     x, info = ms.sqmr(A, np.ones(64), callback=lambda x: seen.append(x.copy()), rtol=1e-6)

@@ -83,7 +83,7 @@ int64_t sum(const AssemblyTree& tree, Scalars&& scalars) {
   return all;
 }
 
-// Memory for a factor. Where it is not taken from what ordering and analysis worked in, that goes back to the system first.
+// Memory for a factor. Before a large one, what ordering and analysis worked in goes back to the system.
 template <class T>
 Buffer<T> panels(int64_t scalars, int threads) {
   return_free_memory(scalars * sizeof(T));

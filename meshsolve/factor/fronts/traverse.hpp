@@ -111,7 +111,7 @@ class SmallBlocks {
   static int kind(int64_t size) { return std::bit_width(static_cast<uint64_t>((std::max<int64_t>(size, 1) - 1) / least)); }
 
   T* cut(int64_t size) {
-    if (begun_ == 0 || used_ + size > chunks_[begun_ - 1].size()) {          // each chunk is as long as those before it together
+    if (begun_ == 0 || used_ + size > chunks_[begun_ - 1].size()) {          // as long as all chunks so far, within bounds
       if (++begun_ > chunks_.size()) chunks_.emplace_back(std::clamp(scalars(), least_chunk, largest_chunk));
       used_ = 0;
     }
@@ -136,11 +136,11 @@ class BlockMemory {
 
   // The smallest spare block that is large enough, or a new one in place of the largest: on a way of growing fronts there are never
   // more blocks than are in use at once.
-  Buffer<T> take(int64_t size) {
+  Buffer<T> take(int64_t size, int threads) {
     Buffer<T> block;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      if (spare_.empty()) return Buffer<T>(size);
+      if (spare_.empty()) return Buffer<T>(size, threads);
       auto found = spare_.lower_bound(size);
       if (found == spare_.end()) --found;
       block = std::move(found->second);
@@ -148,7 +148,7 @@ class BlockMemory {
     }
     if (block.size() >= size) return block;
     block = Buffer<T>();                         // its memory goes back first
-    return Buffer<T>(size);
+    return Buffer<T>(size, threads);
   }
 
   void give(Buffer<T>&& block) {
@@ -207,11 +207,11 @@ class UpdateBlocks {
     top_[worker].at[1] = stacks.data() + begin_of_odd;
   }
 
-  T* open(int32_t s, int worker) {
+  T* open(int32_t s, int worker, int threads = 1) {
     const int32_t slot = plan_.slot[s];
     if (slot >= 0 && is_small(s)) return block_[s] = memory_.workers[worker].small.take(size(s));
     if (slot >= 0) {
-      heap_[slot] = memory_.take(size(s));
+      heap_[slot] = memory_.take(size(s), threads);
       return block_[s] = heap_[slot].data();
     }
     T*& top = top_[worker].at[plan_.parity[s]];
@@ -262,7 +262,7 @@ int32_t bottom_up(const AssemblyTree& tree, const Schedule& plan, int threads, U
   std::atomic<int32_t> failed{none};
   const auto step = [&](int32_t s, int worker, int inside) {
     if (tree.first(s) > failed.load(std::memory_order_relaxed)) return;
-    const int32_t column = visit(s, blocks.open(s, worker), worker, inside);
+    const int32_t column = visit(s, blocks.open(s, worker, inside), worker, inside);
     blocks.close_children(s, worker);
     int32_t seen = failed.load();
     while (column >= 0 && column < seen && !failed.compare_exchange_weak(seen, column)) {

@@ -81,8 +81,8 @@ void place_all(AssemblyTree& t, const Pattern& A, int threads) {
   for (int64_t k = 0; k < pieces; ++k) start[k + 1] += start[k];
   if (pieces == 1) start[1] = most;
   t.entry_ptr.assign(A.n + 1, 0);
-  t.entry_source = Buffer<uint32_t>(most);
-  t.entry_row = Buffer<int32_t>(most);
+  t.entry_source = Buffer<uint32_t>(most, threads);
+  t.entry_row = Buffer<int32_t>(most, threads);
   t.relative.resize(t.supernodes().rows.size());
   std::vector<std::vector<int32_t>> local(threads);
   for_range(threads, pieces, 1, [&](int64_t b, int64_t e, int worker) {

@@ -99,7 +99,7 @@ class MatrixValues {
  private:
   void gather(const AssemblyTree& tree, const double* Ax, int threads) {
     const uint32_t* const source = tree.entry_source.data();
-    if (!next_.data()) next_ = Buffer<T>(tree.entries());
+    if (!next_.data()) next_ = Buffer<T>(tree.entries(), threads);
     for_range(threads, next_.size(), 1 << 16, [&](int64_t b, int64_t e, int) {
       for (int64_t p = b; p < e; ++p) next_.data()[p] = static_cast<T>(Ax[source[p]]);
     });

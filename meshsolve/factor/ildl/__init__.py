@@ -66,7 +66,7 @@ class IldlFactor(Preconditioner):
         Nonzeros of L, diagonal included.
     report : Report
         Seconds per phase (``matching``, ``order``, ``symbolic``, ``numeric``, ``solve``), sizes, perturbed pivots, choices. On
-        several threads a matching runs beside the ordering: what of it that did not cover counts.
+        several threads matching and scaling run beside ordering and analysis: what of them these did not cover is ``matching``.
     """
 
     def __init__(self, matrix, pairs, core, report, dtype, lower=False, rescaled=None):
@@ -283,13 +283,15 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
             report.merge(analysed.report)
             analysed.report.seconds = {}                    # told once, though several factors may take it over
     report.facts["structural_rank"] = matched.rank
-    core = None
+    core = rescaled = None
     if counted:
         plan = complete_plan(M, matched, ordering, report, threads, np.inf if fill_level is None else _bounds(M)[0], found)
         core = _complete(M, plan, fill_level is None, report, choices, threads, there and device_name == "cuda")
         if core is None and foreseen is not None:
             plan.symbolic.report.seconds = {}                   # they are told here
             foreseen.append(plan)
+        rescaled = found.rescaled if found is not None and core is not None else None
+    found = None                                            # an analysis that was of no use takes no memory beside the factor
     if core is None:
         with report.phase("order"):
             ordering = "amd" if is_auto(ordering) else ordering
@@ -298,7 +300,7 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
         with report.phase("symbolic"):
             core = _device_core(M, tiles, choices) if there else IncompleteCore(M, tiles, choices, threads)
     report.facts["mode"] = core.kind
-    return IldlFactor(M, matched, core, report, choices.dtype, lower, found.rescaled if found and core.kind == "complete" else None)
+    return IldlFactor(M, matched, core, report, choices.dtype, lower, rescaled)
 
 
 def _device_core(matrix, tiles, choices):

@@ -111,6 +111,9 @@ class _Beside:
             self._thread.start()
         except RuntimeError:                            # the system gives no more threads: it runs when its result is asked for
             self._is_late = True
+        except BaseException:                           # Ctrl-C, while it waits for the thread to begin
+            self._give_up()
+            raise
         return self
 
     def __exit__(self, kind, error, trace):

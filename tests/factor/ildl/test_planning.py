@@ -211,16 +211,36 @@ def test_the_rows_are_analysed_once_beside_the_matching(monkeypatch):
 
 
 @pytest.mark.parametrize("in_time", [False, True])
-def test_a_matrix_is_scaled_beside_the_ordering_where_there_is_time(in_time):
+def test_a_matrix_is_scaled_beside_the_ordering_where_there_is_time(monkeypatch, in_time):
     M = as_symmetric(ms.datasets.stokes(16))
     beside, perm = planning._Beside(None), np.arange(M.n, dtype=np.int32)
+
+    def scaled_in_time(*given):
+        beside.hand_over(perm)
+        return rescale(*given)
+
+    rescale = planning.rescale
+    monkeypatch.setattr(planning, "rescale", scaled_in_time)
     if not in_time:
         beside.hand_over(perm)
-    later = threading.Timer(0.2, beside.hand_over, (perm,))
-    later.start()
     matched, rescaled, weak = planning._matched(M, True, beside, 2)
-    later.join()
     assert (rescaled is not None) == in_time and np.array_equal(weak, planning._weak(M, matched, perm))
     if in_time:
         K = ms.ildl(M.to_scipy(), fill_level=None, threads=1)
         assert np.array_equal(rescaled[0], K.scale) and np.array_equal(rescaled[1], K._scaled)
+
+
+def test_ctrl_c_while_a_thread_begins_ends_that_thread(monkeypatch):
+    begun, start = [], threading.Thread.start
+
+    def interrupted(thread):
+        start(thread)
+        begun.append(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    monkeypatch.setattr(planning, "LARGE", 0)
+    with pytest.raises(KeyboardInterrupt):
+        ms.ildl(ms.datasets.kkt(700, 300), threads=2)
+    begun[0].join(30)
+    assert len(begun) == 1 and not begun[0].is_alive()
