@@ -28,7 +28,7 @@ from benchmarks.table import Table, bar, print_bars
 SOLVED = 1e-6
 LARGE = 50_000                                   # unknowns from which two threads are to gain half
 PARALLEL = (("meshsolve-complete", "factor", True), ("meshsolve-complete", "solve", False),
-            ("meshsolve-incomplete", "factor", False), ("meshsolve-incomplete", "solve", False), ("meshsolve", "total", True))
+            ("meshsolve-incomplete", "factor", False), ("meshsolve-incomplete", "solve", False), ("meshsolve", "total", True), ("meshsolve", "again", True))
 WORST = 1e99                                     # the residual of what is not finite
 COLUMNS = ("solver", "threads", "analyze", "factor", "solve", "total", "its", "nnz(L) M", "residual", "inertia")
 GENERATED = {
@@ -61,11 +61,17 @@ def _with_means(L, count):
 
 
 def run_solve(A, b, watch):
-    """``ms.solve(method="ildl")``, everything chosen by itself."""
+    """``ms.solve(method="ildl")``, everything chosen by itself: the first call in a process, which has to get its memory from the
+    system, and ``again``, the least of three further calls."""
     with watch.phase("total"):
         x, info = ms.solve(A, b, method="ildl", rtol=SOLVED)
     seconds, facts = info.report.seconds, info.report.facts
     watch.wall |= {"analyze": _analysis(info.report), "factor": seconds["numeric"], "solve": seconds["solve"]}
+    for attempt in range(3):
+        later = Stopwatch()
+        with later.phase("again"):
+            ms.solve(A, b, method="ildl", rtol=SOLVED)
+        _least("again", watch, later, attempt)
     return x, {"iterations": info.iterations, "nnz_L": facts["nnz_L"], "steps": facts["steps_taken"]}
 
 
@@ -95,7 +101,7 @@ def _factored(A, fill_level, watch):
         again = Stopwatch()
         with again.phase("factor"):
             K.refactor(A)
-        _least(watch, again, attempt)
+        _least("factor", watch, again, attempt)
     return K
 
 
@@ -117,7 +123,7 @@ def run_pardiso(matching):
             again = Stopwatch()
             with again.phase("factor"):
                 peer.factor(M)
-            _least(watch, again, attempt)
+            _least("factor", watch, again, attempt)
             if again.wall["factor"] > 2:
                 break
         with watch.phase("solve"):
@@ -149,9 +155,9 @@ SOLVERS = {"meshsolve": run_solve, "meshsolve-complete": run_complete, "meshsolv
            "pardiso": run_pardiso(False), "pardiso-matching": run_pardiso(True), "superlu": run_superlu, "minres": run_minres}
 
 
-def _least(watch, again, attempt):
-    if attempt == 0 or again.cpu["factor"] < watch.cpu["factor"]:
-        watch.wall["factor"], watch.cpu["factor"] = again.wall["factor"], again.cpu["factor"]
+def _least(phase, watch, again, attempt):
+    if attempt == 0 or again.cpu[phase] < watch.cpu[phase]:
+        watch.wall[phase], watch.cpu[phase] = again.wall[phase], again.cpu[phase]
 
 
 # ---- measuring ---------------------------------------------------------------------------------------------------------------
@@ -285,7 +291,7 @@ def speedups(rows):
     bars = []
     for solver, phase, asked in PARALLEL:
         both = [p for p, s, t in at if s == solver and t == 1 and (p, s, 2) in at]
-        gain = {p: at[p, solver, 1][phase]["min"] / at[p, solver, 2][phase]["min"] for p in both}
+        gain = {p: at[p, solver, 1][phase]["min"] / at[p, solver, 2][phase]["min"] for p in both if phase in at[p, solver, 1]}
         if gain:
             worst = min(gain, key=gain.get)
             bars += [bar(f"{solver}, {phase}: 2 threads over 1, geometric mean", geometric_mean(gain.values()), 1.5, asked=asked),
