@@ -60,6 +60,10 @@ class Csr:
         """(n,) the diagonal of a matrix of float64, zero where nothing is stored."""
         return _core.diagonal(self.indptr, self.indices, self.data, threads)
 
+    def row_sums(self, threads=1):
+        """(n,) the sums of the rows of a matrix of float64, and (n,) those of their moduli."""
+        return _core.row_sums(self.indptr, self.data, threads=threads)
+
     def same_as(self, M):
         """Whether the Csr M stores the same entries."""
         return _core.same_pattern(self.indptr, self.indices, M.indptr, M.indices)

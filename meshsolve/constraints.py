@@ -109,7 +109,7 @@ def components(A):
 
 def takes_constants_to_zero(A, threads=1):
     """Whether every row of the :class:`Csr` A sums to 0, but for rounding, as a Laplacian's do whatever the signs of its entries."""
-    return vanish(A.indptr, *_core.row_sums(A.indptr, A.data, threads=threads))
+    return vanish(A.indptr, *A.row_sums(threads))
 
 
 def vanish(indptr, sums, moduli):
@@ -184,7 +184,7 @@ class Pinned:
 
     def reduce(self, A, threads=1):
         """The block without the pinned rows."""
-        sums, moduli = _core.row_sums(A.indptr, A.data, threads=threads)
+        sums, moduli = A.row_sums(threads)
         off = np.flatnonzero(np.abs(sums) > ROW_SUM * moduli)
         if len(off):
             raise not_singular(off[0], sums[off[0]])

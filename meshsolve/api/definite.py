@@ -278,12 +278,13 @@ def analyzed_there(pattern, ordering, seed, threads, given_there):
 def analyzed(M, ordering, seed, threads, effort="default", most=np.inf):
     """The :class:`Symbolic` of a checked symmetric matrix of the host; ``nested.TooManyOperations`` where ``"auto"`` foresees more than
     ``most`` operations a row."""
-    _core.keep_free_memory(M.nnz, thread_count(threads))
+    threads = thread_count(threads)
+    _core.keep_free_memory(M.nnz, threads)
     pattern = Csr(M.n, M.indptr, M.indices, diagonal=True)           # both triangles are there
     chosen = order.resolve(ordering, pattern, seed=as_seed(seed), threads=threads, effort=effort, most=most)
-    sym = Symbolic.build(M, chosen.perm, ordering=chosen, threads=thread_count(threads), known=chosen.elimination)
+    sym = Symbolic.build(M, chosen.perm, ordering=chosen, threads=threads, known=chosen.elimination)
     with sym.report.phase("symbolic"):                     # the tree is made now, so that `factor` is the numeric phase alone,
-        assembly_tree(sym, thread_count(threads))          # and takes the place of M's index array, which may be the caller's
+        assembly_tree(sym, threads)                        # and takes the place of M's index array, which may be the caller's
     return _with_phases(sym, chosen)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshsolve import _core
 from meshsolve.api.definite import analyzed, cholesky, is_surely_indefinite
 from meshsolve.api.factors import lu
 from meshsolve.arrays import as_symmetric, is_complex, one_of, thread_count
@@ -92,7 +91,7 @@ def _factor(A, device, threads):
 def _factor_symmetric(M, threads):
     """Of a :class:`Csr` of the host; what was analysed for Cholesky serves LDL^T as well."""
     sym = None
-    if not is_surely_indefinite(M, *_core.row_sums(M.indptr, M.data, threads=threads), threads):
+    if not is_surely_indefinite(M, *M.row_sums(threads), threads):
         sym = analyzed(M, "auto", 0, threads)
         try:
             return "cholesky", CholeskyFactor(sym, Values(M.n, sym, None, threads), M.data, threads=threads)

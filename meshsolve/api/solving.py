@@ -119,7 +119,7 @@ def _solve_symmetric(A, b, method, rtol, threads, device, place):
         least = PER_ROW["cg" if method == "auto" else "cholesky"]
         M = None if method == "cholesky" and place == "cuda" else _fitting(as_symmetric(A, threads=threads, per_row=least), b)
         kind = "" if method == "cholesky" else _graph_kind(M, threads)
-        sums = _core.row_sums(M.indptr, M.data, threads=threads) if kind == "" and M is not None else None
+        sums = M.row_sums(threads) if kind == "" and M is not None else None
         if kind == "" and method == "auto" and is_surely_indefinite(M, *sums, threads):
             return _solve_ildl(M, b, rtol, threads, device)
         pinned = kind == "singular" or kind == "" and (_takes_constants_to_zero(A, threads) if sums is None else vanish(M.indptr, *sums))

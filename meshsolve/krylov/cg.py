@@ -416,7 +416,7 @@ def _is_null(matrix, project, threads):
     project(ones)
     constant = 1 - ones[:, 0]
     if (constant == 1).all():
-        sums, moduli = _core.row_sums(matrix.indptr, matrix.data, threads=threads)
+        sums, moduli = matrix.row_sums(threads)
     else:
         A = matrix.to_scipy()
         sums, moduli = A @ constant, abs(A) @ constant

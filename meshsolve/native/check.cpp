@@ -17,7 +17,8 @@ namespace ms {
 
 namespace {
 
-constexpr int64_t piece = 1 << 17;                      // entries or rows that a thread looks at
+constexpr int64_t piece = 1 << 17;                      // entries or row pointers that a thread looks at
+constexpr int64_t some_rows = 1 << 14;                  // with their entries
 
 // The usual answer by a sweep without branches: in range everywhere, and as many descents between neighbours as there
 // are at the starts of rows.
@@ -136,9 +137,8 @@ uint64_t without_twins(const Pattern& A, const double* x, int64_t begin, int64_t
 // Whether the entries below and above the diagonal are the same, as 64-bit hashes tell it: one sweep, and no
 // search for twins, which lie anywhere where numbers are scattered. Halves that differ pass with a probability of about 2^-64.
 bool same_halves(const Pattern& A, const double* x, int threads) {
-  constexpr int64_t rows = 1 << 14;
   std::atomic<uint64_t> alone{0};
-  for_range(threads, A.n, rows, [&](int64_t b, int64_t e, int) { alone ^= without_twins(A, x, b, e); });
+  for_range(threads, A.n, some_rows, [&](int64_t b, int64_t e, int) { alone ^= without_twins(A, x, b, e); });
   return alone == 0;
 }
 
@@ -180,8 +180,7 @@ Symmetry symmetry(const Pattern& A, const double* x, int threads) {
 }
 
 void diagonal(const Pattern& A, const double* x, double* d, int threads) {
-  constexpr int64_t rows = 1 << 14;
-  for_range(threads, A.n, rows, [&](int64_t begin, int64_t end, int) {
+  for_range(threads, A.n, some_rows, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
       const int32_t *const last = A.idx + A.ptr[i + 1], *const found = std::lower_bound(A.idx + A.ptr[i], last, static_cast<int32_t>(i));
       d[i] = found < last && *found == i ? x[found - A.idx] : 0.0;
@@ -190,7 +189,7 @@ void diagonal(const Pattern& A, const double* x, double* d, int threads) {
 }
 
 void row_sums(const int64_t* ptr, const int32_t* rows, int64_t count, const double* x, double* sums, double* moduli, int threads) {
-  for_range_backwards(threads, count, 1 << 14, [&](int64_t begin, int64_t end, int) {
+  for_range_backwards(threads, count, some_rows, [&](int64_t begin, int64_t end, int) {
     for (int64_t k = begin; k < end; ++k) {
       const int64_t i = rows ? rows[k] : k;
       double sum = 0, modulus = 0;

@@ -1,7 +1,8 @@
 // The values of the factored matrix in the order in which its fronts take them up. A factorization that fails or is
 // interrupted brings the earlier factor back by factoring its matrix anew: cheaper for everyone than a second copy of L.
-// It works in memory that is there already, but for some small blocks and, on several threads, a chunk of an arena. Where the system has none left even for these, the
-// factor is lost, and says so when it is used. So it is where updates in place have left values that have no factor in rounding.
+// It works in memory that is there already, but for some small blocks and, on several threads, a chunk of an arena. Where the
+// system has none left even for these, the factor is lost, and says so when it is used. So it is where updates in place have left
+// values that have no factor in rounding.
 #pragma once
 #include <algorithm>
 #include <atomic>

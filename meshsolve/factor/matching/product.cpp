@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "matching.hpp"
+#include "native/check.hpp"
 #include "native/interrupt.hpp"
 #include "native/parallel.hpp"
 #include "native/raw_vector.hpp"
@@ -244,11 +245,10 @@ class Search {
 
   // A cycle j -> row_of[j] of the matching may be replaced by the diagonal where that is large all along the cycle.
   void prefer_diagonal(const double* values, const Matching& scaled) {
-    std::vector<uint8_t> large(A_.n, 0), seen(A_.n, 0);
-    for_rows([&](int32_t i) {
-      for (int64_t p = A_.ptr[i]; p < A_.ptr[i + 1]; ++p)
-        if (A_.idx[p] == i) large[i] = std::abs(values[p]) * scaled.row_scale[i] * scaled.col_scale[i] >= weak_diagonal;
-    });
+    std::vector<uint8_t> large(A_.n), seen(A_.n, 0);
+    std::vector<double> own(A_.n);
+    diagonal(A_, values, own.data(), threads_);
+    for_rows([&](int32_t i) { large[i] = std::abs(own[i]) * scaled.row_scale[i] * scaled.col_scale[i] >= weak_diagonal; });
     for (int32_t j = 0; j < A_.n; ++j) {
       bool whole = !seen[j];
       for (int32_t k = j; !seen[k]; k = row_of_[k]) {

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "matching.hpp"
+#include "native/check.hpp"
 #include "native/fetch.hpp"
 #include "native/parallel.hpp"
 #include "native/rearrange.hpp"
@@ -22,14 +23,11 @@ constexpr int equilibrations = 6;            // a row is off by the square root 
 class Pairing {
  public:
   Pairing(const Pattern& A, const double* values, const Matching& matched, int threads, SymmetricMatching& out)
-      : A_(A), column_of_(A.n, -1), diagonal_(A.n, 0.0), out_(out) {
+      : A_(A), column_of_(A.n, -1), diagonal_(A.n), out_(out) {
     for (int32_t j = 0; j < A.n; ++j)
       if (matched.row_of[j] >= 0) column_of_[matched.row_of[j]] = j;
-    for_range(threads, A.n, grain, [&](int64_t from, int64_t to, int) {
-      for (int64_t i = from; i < to; ++i)
-        for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p)
-          if (A.idx[p] == i) diagonal_[i] = std::abs(values[p]) * out.scale[i] * out.scale[i];
-    });
+    diagonal(A, values, diagonal_.data(), threads);
+    for (int32_t i = 0; i < A.n; ++i) diagonal_[i] = std::abs(diagonal_[i]) * out.scale[i] * out.scale[i];
     out.partner.assign(A.n, -1);
     row_of_ = &matched.row_of;
   }
