@@ -40,6 +40,8 @@ template <class T> __device__ __forceinline__ T warp_max(T value) {
   return value;
 }
 
+__device__ __forceinline__ unsigned warp_max(unsigned value) { return __reduce_max_sync(full_warp, value); }
+
 __device__ __forceinline__ double warp_max(double value) {  // no NaN; comparisons would take more registers
   for (int d = 16; d > 0; d /= 2) value = fmax(value, __shfl_xor_sync(full_warp, value, d));
   return value;
@@ -166,7 +168,7 @@ template <class T> __device__ inline int lower_bound(const T* row, int count, T 
 //   if (!patience.until([&] { return reinterpret_cast<volatile int*>(done)[c] != 0; })) return;
 struct Patience {
   int* const stalled;
-  unsigned sleep = 16;
+  unsigned sleep = 16, longest = 1024;                      // nanoseconds
   long long left = 4000000;                                 // about four seconds of sleeping
   __device__ explicit Patience(int* flag) : stalled(flag) {}
   template <class Ready> __device__ bool until(Ready ready) {
@@ -174,7 +176,7 @@ struct Patience {
       if (--left < 0) atomicExch(stalled, 1);
       if (*static_cast<volatile int*>(stalled)) return false;
       __nanosleep(sleep);
-      if (sleep < 1024) sleep *= 2;
+      if (sleep < longest) sleep *= 2;
     }
     __threadfence();                                        // what the other block wrote before its flag is seen
     return true;

@@ -25,6 +25,10 @@ LEAF_MOST = 300                     # vertices of a leaf: small matrices of bits
 TRIALS = 4                          # bisections of a node, a warp each, for each that the CPU makes
 MAX_LEVELS = 60
 DIVIDE_BLOCK = 128
+MOST_TOGETHER = 5                   # blocks of k_separate on a multiprocessor: more would want for registers
+RESERVED = 2 << 10                  # bytes of shared memory of a block beside what it asks for
+BAND_BYTES = 24                     # of shared memory for a vertex of a node; one of its band takes 17 and two for each neighbour
+FLOW_ROW = 8                        # as in separator.cu
 WAVES = 4                           # of the growth of patches, launched before the host looks
 
 
@@ -174,9 +178,9 @@ class Work:
         xp = device.xp()
         self.G, self.patch = G, patch
         self.slot = xp.zeros(G.n, xp.int32)
-        self.vertices = [xp.empty(G.n, xp.int32) for _ in range(7)]         # side, layer, touched, anchor, came, goes, end
-        self.nodes = [xp.empty(2 * G.n, xp.int32) for _ in range(2)]        # parent, root
-        self.lists = [xp.empty(k * G.n, xp.int32) for k in (1, 1, 2, 2)]    # band, touched, now, next
+        self.vertices = [xp.empty(G.n, xp.int32) for _ in range(4)]         # side, layer, touched, place
+        self.lists = [xp.empty(G.n, xp.int32) for _ in range(3)]            # band, touched, other
+        self.flow = xp.empty(FLOW_ROW * G.n, xp.int32)
 
     def separate(self, Q, nodes, side, options):
         """(nodes, 4) on the host: whether it is split, size of the separator, weights of both sides."""
@@ -187,9 +191,10 @@ class Work:
         over(SEPARATE.k_boundary, G.n, np.int32(G.n), G.indptr, G.indices, self.patch, side, node_of(Q.node_ptr, Q.count), begin,
              vertex_side, layer, touched, self.lists[0], seeds, weight_0)
         found = xp.empty(4 * count, xp.int32)
-        device.launch(SEPARATE.k_separate, count, 512 if count <= FEW else 128, 0, (
+        threads, room = block_of(count, int(nodes.weight.max()))
+        device.launch(SEPARATE.k_separate, count, threads, room, (
             G.indptr, G.indices, side, upload(Q.node_ptr), begin, upload(nodes.weight), upload(rounds), upload(layers), seeds,
-            weight_0, self.patch, *self.vertices, *self.nodes, *self.lists, self.slot, found))
+            weight_0, np.int32(room), self.patch, *self.vertices, *self.lists, self.flow, self.slot, found))
         return device.to_host(found).reshape(count, 4)
 
     def split(self, Q, nodes, side, found, spans, leaf_size):
@@ -221,6 +226,13 @@ class Work:
         n = np.int32(self.G.n)
         over(PATCHES.k_relabel, self.G.n, n, fresh, upload(leaf_begin.ravel())[part], self.patch, self.slot)
         return device.to_host(xp.searchsorted(to[stays], xp.arange(count + 1, dtype=xp.int32))).astype(np.int64)
+
+
+def block_of(nodes, heaviest):
+    """Threads and bytes of shared memory of a block of k_separate: blocks that are on a multiprocessor at once share it."""
+    together = min(-(-nodes // device.multiprocessors()), MOST_TOGETHER)
+    threads = 512 if nodes <= FEW else 256 if together <= 2 else 128
+    return threads, max(0, min(device.shared_limit() // together - RESERVED, BAND_BYTES * heaviest)) // 16 * 16
 
 
 def spend(options, weight):

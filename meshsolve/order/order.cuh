@@ -5,7 +5,7 @@
 namespace ms::order {
 
 // A value that other threads may be writing.
-__device__ __forceinline__ int peek(const int* p) { return *static_cast<const volatile int*>(p); }
+template <class T> __device__ __forceinline__ T peek(const T* p) { return *static_cast<const volatile T*>(p); }
 
 // Size of a cut or separator, made worse by uneven sides: beyond a share of 0.65 strongly.
 __device__ __forceinline__ double separator_score(int size, int larger, int total) {
@@ -17,13 +17,16 @@ constexpr int counted_row = 32;                             // longer rows: any 
 
 // The label >= 0 that most entries of a row have, a draw among equals; -1 if none has any.
 template <class Label> __device__ inline int most_frequent(const int* row, int length, unsigned long long draw, Label label) {
+  int labels[counted_row];                                  // asked for once: they come from far away
+  const bool counts = length <= counted_row;
+  for (int k = 0; counts && k < length; ++k) labels[k] = label(row[k]);
   int best = -1, most = 0;
   unsigned best_draw = 0;
   for (int k = 0; k < length; ++k) {
-    const int mine = label(row[k]);
+    const int mine = counts ? labels[k] : label(row[k]);
     if (mine < 0 || mine == best) continue;
     int count = 0;
-    for (int j = k; length <= counted_row && j < length; ++j) count += label(row[j]) == mine;
+    for (int j = k; counts && j < length; ++j) count += labels[j] == mine;
     const unsigned its_draw = static_cast<unsigned>(mix64(draw + mine));
     if (best >= 0 && (count < most || (count == most && its_draw <= best_draw))) continue;
     best = mine;

@@ -1,48 +1,50 @@
-// Minimum vertex separators of all nodes of a tree level on the GPU, one block a node. Twin of separator.cpp and mincut.cpp.
+// Minimum vertex separators of all nodes of a tree level on the GPU, one block a node. Twin of separator.cpp.
 //
-// A band of a few layers around the cut between patches holds a maximum flow of unit vertex capacities; the band is laid anew
-// around the separator until nothing is gained. The flow: forests grow breadth-first from all free sources through the
-// residual graph, a node belongs to the tree that claims it first, a tree that meets a sink gives one augmenting path, and
-// these paths share no node (Azad, Buluc, Pothen 2017, "Computing maximum cardinality matchings in parallel on bipartite
-// graphs via tree-grafting", for matchings). Which flow is found depends on the order of threads, the minimum cuts nearest to
-// the sources and to the sinks do not: they are the same for every maximum flow.
-// Vertices are split: node 2v is v's entry, 2v + 1 its exit. Arrays are indexed by vertex or by split node; lists of a block
-// are the slice that belongs to its node. Cost of a round: waves times the latency of memory, about 20 forests of 20-50 waves.
+// A band of a few layers around the cut between patches holds a maximum flow of unit vertex capacities (mincut.cuh); the band is
+// laid anew around the separator until nothing is gained.
+// Arrays are indexed by vertex; lists of a block are the slice that belongs to its node. Cost of a round: the waves of the flow.
 #include "device/common.cuh"
+#include "order/mincut.cuh"
 #include "order/order.cuh"
 
 namespace ms::order {
 
-constexpr int none = -1, ended = -2;                        // in came, goes: no flow; flow begins or ends here
+constexpr int none = -1;
 constexpr int waiting = -2;                                 // in layer: a vertex that has no patch of its side yet
-constexpr int is_source = 1, is_sink = 2;
+constexpr int scratch_row = 8;                              // ints a vertex: a flow that shared memory does not hold
 
-struct Vertices {                                           // one entry a vertex, two a split node
-  int *patch, *side, *layer, *touched, *anchor, *came, *goes, *end;
-  int *parent, *root;
+struct Vertices {                                           // one entry a vertex; place: in the band
+  int *patch, *side, *layer, *touched, *place;
 };
 
-struct Lists {                                              // of one node: slices of these, one entry or two a vertex
-  int *band, *touched, *now, *next;
+struct Lists {                                              // of one node: slices of these, one entry a vertex
+  int *band, *touched, *other;
+};
+
+struct Memory {
+  char *shared, *scratch;
+  int room;                                                 // bytes of shared memory
 };
 
 // What a block counts together.
 enum Tally {
-  band_size, in_band_0, in_band_1, anchored, touched_size, next_size, found, kept, near_0, near_1, far_0, far_1, tallies
+  band_size, in_band_0, in_band_1, anchored, touched_size, waiters, joined, near_0, near_1, far_0, far_1, tallies
 };
 
 class Separator {
  public:
-  __device__ __forceinline__ Separator(int* shared, const long long* rows, const int* columns, const int* sides,
-                                       const Vertices& vertices, const Lists& lists, int seeds, int weight_0, int weight_1)
-      : tally(shared), ptr(rows), idx(columns), patch_side(sides), v_(vertices), l_(lists), size(weight_0 + weight_1 + 1),
-        side_0(weight_0), side_1(weight_1) {
+  __device__ __forceinline__ Separator(int* shared, Waves* flow_waves, const Memory& memory, const long long* rows,
+                                       const int* columns, const int* sides, const Vertices& vertices, const Lists& lists,
+                                       int seeds, int weight_0, int weight_1)
+      : tally(shared), waves(flow_waves), m_(memory), ptr(rows), idx(columns), patch_side(sides), v_(vertices), l_(lists),
+        size(weight_0 + weight_1 + 1), side_0(weight_0), side_1(weight_1) {
     if (threadIdx.x < tallies) tally[threadIdx.x] = 0;
     __syncthreads();
     if (threadIdx.x == 0) tally[band_size] = seeds;
     for (int i = threadIdx.x; i < seeds; i += blockDim.x) {
       const int v = l_.band[i];
       v_.layer[v] = 0;
+      v_.place[v] = i;
       if (v_.side[v] < 2) atomicAdd(tally + in_band_0 + v_.side[v], 1);
     }
     __syncthreads();
@@ -53,9 +55,8 @@ class Separator {
     if (tally[band_size] == 0) size = 0;                    // components apart
     for (int round = 0; size > 0 && round < rounds; ++round) {
       lay_band(layers, limit);
-      if (!find_anchors()) break;
-      const int flow = max_flow();
-      if (flow >= size || !cut(flow)) break;
+      const bool near = MinCut<unsigned short>::fits(band, m_.room);
+      if (!(near ? cut_band<unsigned short>(m_.shared, m_.room) : cut_band<unsigned>(m_.scratch, 0))) break;
       seed_band();
     }
   }
@@ -65,21 +66,19 @@ class Separator {
     const int touched = tally[touched_size];
     for (int i = threadIdx.x; i < touched; i += blockDim.x) {
       const int v = l_.touched[i], side = v_.side[v];
-      const bool moves = side != patch_side[v_.patch[v]];
-      v_.layer[v] = moves && side < 2 ? waiting : none;
-    }
-    __syncthreads();
-    for (int i = threadIdx.x; i < touched; i += blockDim.x) {
-      const int v = l_.touched[i];
-      if (v_.side[v] < 2) continue;
+      const bool waits = side < 2 && side != patch_side[v_.patch[v]];
+      v_.layer[v] = waits ? waiting : none;
+      if (waits) l_.other[atomicAdd(tally + waiters, 1)] = v;
+      if (side < 2) continue;
       v_.patch[v] = none;
       slot[v] = top;
     }
     __syncthreads();
-    for (int wave = 0; join(touched, wave) > 0; ++wave) {
+    const int count = tally[waiters];
+    for (int wave = 0; join(count, wave) > 0; ++wave) {
     }
-    for (int i = threadIdx.x; i < touched; i += blockDim.x) {       // what has no such neighbour at all: any patch
-      const int v = l_.touched[i];
+    for (int i = threadIdx.x; i < count; i += blockDim.x) {         // what has no such neighbour at all: any patch
+      const int v = l_.other[i];
       if (v_.layer[v] != waiting) continue;
       int p = first_patch;
       while (p + 1 < last_patch && patch_side[p] != v_.side[v]) ++p;
@@ -88,6 +87,24 @@ class Separator {
   }
 
  private:
+  // What `look` asks of memory for the entries of a row is under way for four of them at once; then `use` takes it.
+  template <class Look, class Use> __device__ __forceinline__ void for_row(int v, Look look, Use use) const {
+    const long long begin = ptr[v];
+    const int length = static_cast<int>(ptr[v + 1] - begin);
+    for (int k = 0; k < length; k += 4) {
+      decltype(look(0)) seen[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) seen[j] = look(idx[begin + min(k + j, length - 1)]);
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        if (k + j < length) use(k + j, seen[j]);
+    }
+  }
+
+  struct Neighbour {
+    int vertex, patch, layer, side, place;
+  };
+
   // Breadth-first from the seeds, each side by itself, until `layers` deep or beyond `limit` vertices.
   __device__ inline void lay_band(int layers, int limit) {
     int begin = 0, end = tally[band_size];
@@ -98,15 +115,11 @@ class Separator {
       for (int i = begin + threadIdx.x; i < end; i += blockDim.x) {
         const int v = l_.band[i], mine = v_.side[v];
         if (mine < 2 && full(mine)) continue;
-        for (long long k = ptr[v]; k < ptr[v + 1]; ++k) {
-          const int u = idx[k];
-          if (v_.patch[u] < 0 || peek(v_.layer + u) >= 0) continue;
-          const int other = v_.side[u];
-          if (other == 2 || (mine < 2 && other != mine) || full(other)) continue;
-          if (atomicCAS(v_.layer + u, none, layer) != none) continue;
-          l_.band[atomicAdd(tally + band_size, 1)] = u;
-          atomicAdd(tally + in_band_0 + other, 1);
-        }
+        for_row(v, [&](int u) { return Neighbour{u, v_.patch[u], peek(v_.layer + u), v_.side[u], 0}; },
+                [&](int, const Neighbour& u) {
+                  if (u.patch < 0 || u.layer >= 0 || u.side == 2 || (mine < 2 && u.side != mine) || full(u.side)) return;
+                  enter_band(u, layer);
+                });
       }
       __syncthreads();
       begin = end;
@@ -116,21 +129,35 @@ class Separator {
     __syncthreads();
   }
 
+  __device__ __forceinline__ void enter_band(const Neighbour& u, int layer) const {
+    if (atomicCAS(v_.layer + u.vertex, none, layer) != none) return;
+    const int place = atomicAdd(tally + band_size, 1);
+    l_.band[place] = u.vertex;
+    v_.place[u.vertex] = place;
+    atomicAdd(tally + in_band_0 + u.side, 1);
+  }
+
+  // One flow and its cut; false: no better separator.
+  template <class Place> __device__ __forceinline__ bool cut_band(char* memory, int room) {
+    const Band b{ptr, idx, l_.band, v_.layer, v_.place, band};
+    MinCut<Place> flow(memory, room, b, waves);
+    if (!find_anchors(flow)) return false;
+    const int found = flow.run(size);
+    return found < size && take(flow, found);
+  }
+
   // Anchors are the vertices with a neighbour beyond the band; of a side that the band has swallowed, its deepest layer.
-  __device__ inline bool find_anchors() {
+  template <class Place> __device__ __forceinline__ bool find_anchors(const MinCut<Place>& flow) {
     if (threadIdx.x == 0) tally[anchored] = 0;
     __syncthreads();
     int deepest_0 = -1, deepest_1 = -1;
     for (int i = threadIdx.x; i < band; i += blockDim.x) {
-      const int v = l_.band[i], side = v_.side[v];
-      int anchor = 0;
-      for (long long k = ptr[v]; k < ptr[v + 1]; ++k)
-        if (v_.patch[idx[k]] >= 0 && v_.layer[idx[k]] < 0) anchor |= v_.side[idx[k]] == 0 ? is_source : is_sink;
-      v_.anchor[v] = anchor;
-      v_.came[v] = v_.goes[v] = none;
+      const int v = l_.band[i], side = v_.side[v], layer = v_.layer[v];
+      const int anchor = read_row(flow, i, v);
+      flow.set_anchor(i, anchor);
       if (anchor) atomicOr(tally + anchored, anchor);
-      if (side == 0) deepest_0 = max(deepest_0, v_.layer[v]);
-      if (side == 1) deepest_1 = max(deepest_1, v_.layer[v]);
+      if (side == 0) deepest_0 = max(deepest_0, layer);
+      if (side == 1) deepest_1 = max(deepest_1, layer);
       if (v_.touched[v]) continue;
       v_.touched[v] = 1;
       l_.touched[atomicAdd(tally + touched_size, 1)] = v;
@@ -143,197 +170,77 @@ class Separator {
       if (layer < 0) return false;
       for (int i = threadIdx.x; i < band; i += blockDim.x) {
         const int v = l_.band[i];
-        if (v_.side[v] == side && v_.layer[v] == layer) v_.anchor[v] |= 1 << side;
+        if (v_.side[v] == side && v_.layer[v] == layer) flow.add_anchor(i, 1 << side);
       }
     }
-    __syncthreads();
     return true;
   }
 
-  // Layer after layer: a step from each node of the last one, which claims those of the next.
-  template <class Step> __device__ __forceinline__ void search(Step step_from) {
-    for (int count = tally[next_size]; count > 0;) {
-      int* const swapped = l_.now;
-      l_.now = l_.next;
-      l_.next = swapped;
-      __syncthreads();
-      if (threadIdx.x == 0) tally[next_size] = 0;
-      __syncthreads();
-      for (int i = threadIdx.x; i < count; i += blockDim.x) step_from(l_.now[i]);
-      __syncthreads();
-      count = tally[next_size];
-    }
+  // The neighbours of place i for the flow. Returns the ends that lie beyond the band.
+  template <class Place> __device__ __forceinline__ int read_row(const MinCut<Place>& flow, int i, int v) const {
+    int anchor = 0;
+    for_row(v, [&](int u) { return Neighbour{u, v_.patch[u], v_.layer[u], v_.side[u], v_.place[u]}; },
+            [&](int k, const Neighbour& u) {
+              flow.set_neighbour(i, k, u.layer >= 0 ? u.place : none);
+              if (u.patch >= 0 && u.layer < 0) anchor |= u.side == 0 ? is_source : is_sink;
+            });
+    return anchor;
   }
-
-  // ---- flow
-
-  // Maximum flow, or some flow that is no smaller than the separator known. The last forest marks what the sources reach.
-  __device__ inline int max_flow() {
-    for (int flow = 0;;) {
-      plant();
-      search([&](int node) { step(node); });
-      const int paths = augment();
-      flow += paths;
-      if (paths == 0 || flow >= size) return flow;
-    }
-  }
-
-  // Roots of the forest: sources where no flow begins.
-  __device__ inline void plant() {
-    if (threadIdx.x == 0) tally[next_size] = tally[found] = 0;
-    for (int i = threadIdx.x; i < band; i += blockDim.x) {
-      const int v = l_.band[i];
-      v_.parent[2 * v] = v_.parent[2 * v + 1] = none;
-      v_.end[v] = none;
-    }
-    __syncthreads();
-    for (int i = threadIdx.x; i < band; i += blockDim.x) {
-      const int v = l_.band[i];
-      if ((v_.anchor[v] & is_source) && v_.came[v] != ended) claim(2 * v, 2 * v, v);
-    }
-    __syncthreads();
-  }
-
-  __device__ __forceinline__ void claim(int node, int from, int tree) {
-    if (peek(v_.parent + node) != none || atomicCAS(v_.parent + node, none, from) != none) return;
-    v_.root[node] = tree;
-    l_.next[atomicAdd(tally + next_size, 1)] = node;
-  }
-
-  // The tree of a node grows through it. Entry: through the vertex if it is free, else back along its flow. Exit: to any
-  // neighbour, and back into the vertex.
-  __device__ __forceinline__ void step(int node) {
-    const int v = node >> 1, tree = v_.root[node], came = v_.came[v];
-    if (peek(v_.end + tree) != none) return;
-    if (!(node & 1)) {
-      if (came == none) claim(2 * v + 1, node, tree);
-      else if (came != ended) claim(2 * came + 1, node, tree);
-      return;
-    }
-    if (v_.anchor[v] & is_sink) {
-      if (atomicCAS(v_.end + tree, none, node) == none) atomicAdd(tally + found, 1);
-      return;
-    }
-    for (long long k = ptr[v]; k < ptr[v + 1]; ++k)
-      if (in_band(idx[k])) claim(2 * idx[k], node, tree);
-    if (came != none) claim(2 * v, node, tree);
-  }
-
-  // Sends flow along the path of every tree that met a sink. Returns how many there were.
-  __device__ inline int augment() {
-    const int paths = tally[found];
-    for (int i = threadIdx.x; paths > 0 && i < band; i += blockDim.x) {
-      const int root = l_.band[i];
-      int node = v_.end[root];
-      if (node < 0) continue;
-      v_.goes[node >> 1] = ended;
-      for (int before = v_.parent[node]; node != 2 * root; node = before, before = v_.parent[node]) {
-        if (!(before & 1)) continue;                        // through a vertex, or back: the next step sets what changes
-        const int a = before >> 1, b = node >> 1;
-        if (a == b) {
-          v_.came[a] = v_.goes[a] = none;
-        } else {
-          v_.goes[a] = b;
-          v_.came[b] = a;
-        }
-      }
-      v_.came[root] = ended;
-    }
-    __syncthreads();
-    return paths;
-  }
-
-  // ---- cut
 
   // The minimum cut next to the sources or the one next to the sinks, which leaves the parts more even. False: none is better
   // than the separator known, since the parts are less even.
-  __device__ inline bool cut(int flow) {
+  template <class Place> __device__ __forceinline__ bool take(MinCut<Place>& flow, int found) {
     if (threadIdx.x == 0) tally[near_0] = tally[near_1] = tally[far_0] = tally[far_1] = 0;
     __syncthreads();
-    for (int i = threadIdx.x; i < band; i += blockDim.x) {
-      const int v = l_.band[i];
-      const bool entered = v_.parent[2 * v] != none || (v_.anchor[v] & is_source), left = v_.parent[2 * v + 1] != none;
-      count_side(near_0, v_.end[v] = left ? 0 : entered ? 2 : 1);
-    }
+    for (int i = threadIdx.x; i < band; i += blockDim.x) count_side(near_0, flow.near_sources(i));
+    flow.search_from_sinks();
+    for (int i = threadIdx.x; i < band; i += blockDim.x) count_side(far_0, flow.far_side(i));
     __syncthreads();
-    search_from_sinks();
-    for (int i = threadIdx.x; i < band; i += blockDim.x) count_side(far_0, far_side(l_.band[i]));
-    __syncthreads();
-    const int near_side_0 = side_0 - tally[in_band_0] + tally[near_0], near_side_1 = side_1 - tally[in_band_1] + tally[near_1];
-    const int far_side_0 = side_0 - tally[in_band_0] + tally[far_0], far_side_1 = side_1 - tally[in_band_1] + tally[far_1];
+    const int beyond_0 = side_0 - tally[in_band_0], beyond_1 = side_1 - tally[in_band_1];
+    const int near_side_0 = beyond_0 + tally[near_0], near_side_1 = beyond_1 + tally[near_1];
+    const int far_side_0 = beyond_0 + tally[far_0], far_side_1 = beyond_1 + tally[far_1];
     const bool take_far = min(far_side_0, far_side_1) > min(near_side_0, near_side_1);
     const int new_0 = take_far ? far_side_0 : near_side_0, new_1 = take_far ? far_side_1 : near_side_1;
-    const int weight = flow + new_0 + new_1;
-    const double score = separator_score(flow, max(new_0, new_1), weight);
+    const int weight = found + new_0 + new_1;
+    const double score = separator_score(found, max(new_0, new_1), weight);
     if (size <= weight && score >= separator_score(size, max(side_0, side_1), weight)) return false;
-    size = flow;
+    size = found;
     side_0 = new_0;
     side_1 = new_1;
-    for (int i = threadIdx.x; i < band; i += blockDim.x) {
-      const int v = l_.band[i];
-      v_.side[v] = take_far ? far_side(v) : v_.end[v];
-    }
+    for (int i = threadIdx.x; i < band; i += blockDim.x) v_.side[l_.band[i]] = take_far ? flow.far_side(i) : flow.near_side(i);
     __syncthreads();
     return true;
   }
 
-  __device__ __forceinline__ void count_side(int first, int side) {
+  __device__ __forceinline__ void count_side(int first, int side) const {
     if (side < 2) atomicAdd(tally + first + side, 1);
   }
 
-  __device__ __forceinline__ int far_side(int v) const {
-    return v_.parent[2 * v] != none ? 1 : v_.parent[2 * v + 1] != none ? 2 : 0;
-  }
-
-  // Marks what reaches the sinks in the residual graph, searched backwards.
-  __device__ inline void search_from_sinks() {
-    if (threadIdx.x == 0) tally[next_size] = 0;
-    for (int i = threadIdx.x; i < band; i += blockDim.x) v_.parent[2 * l_.band[i]] = v_.parent[2 * l_.band[i] + 1] = none;
-    __syncthreads();
-    for (int i = threadIdx.x; i < band; i += blockDim.x)
-      if (v_.anchor[l_.band[i]] & is_sink) claim(2 * l_.band[i] + 1, 0, 0);
-    __syncthreads();
-    search([&](int node) { step_back(node); });
-  }
-
-  __device__ __forceinline__ void step_back(int node) {
-    const int v = node >> 1;
-    const bool used = v_.came[v] != none;
-    if (node & 1) {
-      if (!used) claim(2 * v, 0, 0);
-      else if (v_.goes[v] >= 0) claim(2 * v_.goes[v], 0, 0);
-      return;
-    }
-    for (long long k = ptr[v]; k < ptr[v + 1]; ++k)
-      if (in_band(idx[k])) claim(2 * idx[k] + 1, 0, 0);
-    if (used) claim(2 * v + 1, 0, 0);
-  }
-
-  // Neighbours of a band vertex outside the node lie in separators, which have no layer.
-  __device__ __forceinline__ bool in_band(int v) const { return v_.layer[v] >= 0; }
-
   // The separator is the band's first layer of the next round.
   __device__ inline void seed_band() {
-    if (threadIdx.x == 0) tally[kept] = tally[in_band_0] = tally[in_band_1] = 0;
+    if (threadIdx.x == 0) tally[band_size] = tally[in_band_0] = tally[in_band_1] = 0;
     __syncthreads();
     for (int i = threadIdx.x; i < band; i += blockDim.x) {
       const int v = l_.band[i];
-      v_.layer[v] = v_.side[v] == 2 ? 0 : none;
-      if (v_.side[v] == 2) l_.now[atomicAdd(tally + kept, 1)] = v;
+      const bool stays = v_.side[v] == 2;
+      v_.layer[v] = stays ? 0 : none;
+      if (!stays) continue;
+      const int place = atomicAdd(tally + band_size, 1);
+      l_.other[place] = v;
+      v_.place[v] = place;
     }
-    __syncthreads();
-    const int seeds = tally[kept];
-    for (int i = threadIdx.x; i < seeds; i += blockDim.x) l_.band[i] = l_.now[i];
-    if (threadIdx.x == 0) tally[band_size] = seeds;
+    int* const swapped = l_.band;
+    l_.band = l_.other;
+    l_.other = swapped;
     __syncthreads();
   }
 
   // Waiting vertices join a patch of their side that a neighbour was in before this wave. Returns how many did.
-  __device__ inline int join(int touched, int wave) {
-    if (threadIdx.x == 0) tally[found] = 0;
+  __device__ inline int join(int count, int wave) {
+    if (threadIdx.x == 0) tally[joined] = 0;
     __syncthreads();
-    for (int i = threadIdx.x; i < touched; i += blockDim.x) {
-      const int v = l_.touched[i], side = v_.side[v];
+    for (int i = threadIdx.x; i < count; i += blockDim.x) {
+      const int v = l_.other[i], side = v_.side[v];
       if (v_.layer[v] != waiting) continue;
       const int p = most_frequent(idx + ptr[v], static_cast<int>(ptr[v + 1] - ptr[v]), v, [&](int u) {
         const int layer = peek(v_.layer + u);
@@ -342,15 +249,17 @@ class Separator {
       if (p < 0) continue;
       v_.patch[v] = p;
       *static_cast<volatile int*>(v_.layer + v) = wave;
-      atomicAdd(tally + found, 1);
+      atomicAdd(tally + joined, 1);
     }
     __syncthreads();
-    const int joined = tally[found];
+    const int all = tally[joined];
     __syncthreads();
-    return joined;
+    return all;
   }
 
   int* const tally;
+  Waves* const waves;
+  const Memory m_;
   const long long* const ptr;
   const int *const idx, *const patch_side;
   const Vertices v_;
@@ -387,17 +296,21 @@ k_boundary(int n, const long long* ptr, const int* idx, const int* patch, const 
   }
 }
 
-// Block = node. found: 4 numbers a node: whether it is split, separator, sides. Lists of two entries a vertex: now, next.
-extern "C" __global__ void __launch_bounds__(512, 2)
+// Block = node. found: 4 numbers a node: whether it is split, separator, sides. `room`: bytes of shared memory.
+extern "C" __global__ void __launch_bounds__(512, 1)
 k_separate(const long long* ptr, const int* idx, const int* patch_side, const int* node_ptr, const int* begin,
-           const int* node_weight, const int* rounds, const int* layers, const int* seeds, const int* weight_0, int* patch,
-           int* side, int* layer, int* touched, int* anchor, int* came, int* goes, int* end, int* parent, int* root, int* band,
-           int* touched_list, int* now, int* next, int* slot, int* found) {
+           const int* node_weight, const int* rounds, const int* layers, const int* seeds, const int* weight_0, int room,
+           int* patch, int* side, int* layer, int* touched, int* place, int* band, int* touched_list, int* other, int* scratch,
+           int* slot, int* found) {
+  extern __shared__ int shared[];
   __shared__ int tally[tallies];
+  __shared__ Waves waves;
   const int k = blockIdx.x, weight = node_weight[k], at = begin[k];
-  const Vertices vertices{patch, side, layer, touched, anchor, came, goes, end, parent, root};
-  const Lists lists{band + at, touched_list + at, now + 2ll * at, next + 2ll * at};
-  Separator s(tally, ptr, idx, patch_side, vertices, lists, seeds[k], weight_0[k], weight - weight_0[k]);
+  const Vertices vertices{patch, side, layer, touched, place};
+  const Lists lists{band + at, touched_list + at, other + at};
+  int* const flow = scratch + static_cast<long long>(scratch_row) * at;
+  const Memory memory{reinterpret_cast<char*>(shared), reinterpret_cast<char*>(flow), room};
+  Separator s(tally, &waves, memory, ptr, idx, patch_side, vertices, lists, seeds[k], weight_0[k], weight - weight_0[k]);
   if (seeds[k] < 0.6 * weight) s.improve(rounds[k], layers[k], max(1, static_cast<int>(0.12 * weight)));
   const bool good = s.size <= 0.3 * weight && max(s.side_0, s.side_1) < weight;
   if (good) s.hand_over(node_ptr[k], node_ptr[k + 1], at + s.side_0 + s.side_1, slot);

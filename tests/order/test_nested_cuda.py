@@ -68,6 +68,16 @@ def test_the_order_does_not_depend_on_threads_and_blocks(varied, make):
     assert np.array_equal(o.perm, expected.perm) and np.array_equal(o.tree.parent, expected.tree.parent)
 
 
+@pytest.mark.parametrize("limit", [0, 12 << 10, 227 << 10], ids=["nothing", "all but its rows", "all"])
+def test_the_order_does_not_depend_on_what_of_a_flow_lies_in_shared_memory(limit):
+    A = triangulated(75, 70)
+    orders = []
+    for most in (48 << 10, limit):
+        with device.use(Harness(block=64, shared_limit=most)):
+            orders.append(check(A, seed=3).perm)
+    assert np.array_equal(*orders)
+
+
 @pytest.mark.parametrize("effort", EFFORTS)
 @pytest.mark.parametrize("seed", [0, 2**64 - 1])
 def test_efforts_and_seeds(cuda, effort, seed):
@@ -96,6 +106,8 @@ def test_under_sanitizers():
         P = ms.PatchMesh(triangulated(12, 11), patch_size=50)
         nested_cuda.sub_patches(on_device(triangulated(12, 11)), 16, 1, (device.to_device(P.vertex_patch), P.num_patches))
         prepass_cuda.reduce(on_device(sp.csr_array(sp.kron(triangulated(9, 8), np.ones((2, 2))))))
+    with device.use(Harness(block=64, seed=2, shared_limit=0)):
+        check(triangulated(74, 70))
 
 
 # ---- fill

@@ -3,12 +3,13 @@
 // Sources: He et al. 2015, "GLU"; Peng and Tan 2020, "GLU3.0"; the levels are the exact ones of levels.cpp, since those of the
 // papers are wrong or too many. A step k takes L(:, k) U(k, j) / pivot from every column j of its row of U. The steps of a level
 // are sorted by the column that they change, and a column belongs to one group of threads, which takes its steps in ascending
-// order: no atomics, the same bits in every run. Columns of L are scaled at the end, so that a level is one launch. Three ways,
+// order: no atomics, the same bits in every run and for every shape. Columns of L are scaled at the end, so that a level is one launch. Three ways,
 // by the shape of a level:
 //   k_update_narrow   a few lanes up to a warp have a column; runs of small levels are done by one block without further launches
 //   k_update_wide     a block has a column, or (gridDim.y) several blocks, each with a range of its rows
 // A column is stored as its part of U, its pivot, its part of L, rows ascending.
 #include "factor/glu/pivot.cuh"
+#include "native/rounding.hpp"
 
 namespace ms::glu {
 
@@ -31,7 +32,7 @@ __device__ __forceinline__ void apply(const Columns<T>& A, long long pair, long 
   const int k = A.pair_step[pair], count = static_cast<int>(to - from);
   const T factor = A.values[A.pair_at[pair]] / usable(A.values[A.diagonal[k]], A.rule);
   for (long long e = begin + part; e < end; e += parts)
-    A.values[from + lower_bound(A.rows + from, count, A.rows[e])] -= A.values[e] * factor;
+    A.values[from + lower_bound(A.rows + from, count, A.rows[e])] -= times(A.values[e], factor);
 }
 
 // Levels [first, end); more than one only by a single block.

@@ -64,10 +64,10 @@ __device__ __forceinline__ unsigned long long find_threshold(const double* size,
 // Keeps the columns of row i with the largest entries, of equal ones the first. In place: a column moves to
 // where an earlier one stood.
 __device__ __forceinline__ void trim(const Rows& R, int i) {
-  __shared__ int source[256];
+  __shared__ int source[most_threads];
   const int m = R.begin[i + 1] - R.begin[i], count = R.count[i], keep = R.keep[i];
   int* const name = R.name + R.first_name[i];
-  double *const size = R.size + R.first_name[i], *const value = R.value + R.first_value[i];
+  double *const size = R.size + R.first_name[i], *const value = R.value + R.first_value[i], *const scaled = R.scaled + R.first_value[i];
   long long larger = 0, equal = 0, kept = 0;
   const unsigned long long threshold = keep > 0 ? find_threshold(size, count, keep, larger) : ~0ull;
   for (int base = 0; base < count; base += blockDim.x) {
@@ -86,9 +86,14 @@ __device__ __forceinline__ void trim(const Rows& R, int i) {
     __syncthreads();
     for (long long base_value = 0; base_value < stay * m; base_value += blockDim.x) {
       const long long p = base_value + threadIdx.x;
-      const double x = p < stay * m ? value[static_cast<long long>(source[p / m]) * m + p % m] : 0;
+      const bool moves = p < stay * m;
+      const long long at = moves ? static_cast<long long>(source[p / m]) * m + p % m : 0;
+      const double x = moves ? value[at] : 0, w = moves ? scaled[at] : 0;
       __syncthreads();
-      if (p < stay * m) value[kept * m + p] = x;
+      if (moves) {
+        value[kept * m + p] = x;
+        scaled[kept * m + p] = w;
+      }
       __syncthreads();
     }
     equal += ties;

@@ -14,14 +14,17 @@ from meshsolve import _core, device
 from meshsolve.device.lists import last, running_sums
 
 K = device.kernels("factor/ildl/rows.cu")
-MOST_BLOCKS = 1056                      # eight a multiprocessor
+AHEAD_THREADS = 512                     # of a multiprocessor
 BLOCK = 256                             # of kernels with a group of lanes for each tile
 TRIMMED_TOGETHER = 8                    # rows of one task of trimming, as in rows.cu
 WORDS_MOST = 1024                       # tiles of a block row whose bits lie in shared memory
 NORM_PARTS = 8
 PIVOTING = ("static", "bunch-kaufman", "rook")                                     # enum Pivoting in pivoting.hpp
-(TICKET, PROGRESS, HALT, SPARE, NAMES, VALUES, PERTURBED, DROPPED, BEFORE) = range(9)               # enum State in rows.cuh
-WORK, STATE_SIZE = 12, 13
+(TICKET, PROGRESS, HALT, SPARE, NAMES, VALUES, PERTURBED, DROPPED, WORK, STATE_SIZE) = range(10)     # enum State in rows.cuh
+OWN_SHARED = 4096                       # bytes, more than the kernel has beside what the launch asks for
+PADDING = 8                             # of rows in shared memory, as in rows.cuh
+FEW_ROWS, MOST_ROWS = 8, 32             # tiles count as of so many rows, as in rows.cuh
+CHUNK = 64                              # columns of a row above that are multiplied together, as in rows.cuh
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +74,11 @@ class Rows:
         self.tiles, self.depths, self.n = len(size), len(depth_ptr) - 1, int(begin[-1])
         self.cap = int(size.max())
         self.width = 1 << int(self.cap - 1).bit_length()
+        self.lead = FEW_ROWS if self.cap <= FEW_ROWS else MOST_ROWS
+        self.block = 64 if self.cap <= 4 else 128 if self.cap <= 16 else 256
         self.words_room = min(-(-int(np.diff(ptr).max(initial=1)) // 32) * 32, WORDS_MOST)
+        room = (device.shared_limit() - OWN_SHARED - self.shared(0)) // (8 * self.lead)
+        self.round = min(max(room // 16 * 16, 16), self.block)
         tile_of = np.repeat(np.arange(self.tiles, dtype=np.int32), size)
         square = np.append(0, np.cumsum(size.astype(np.int64) ** 2))
         self._pattern = tuple(map(device.to_device, (begin, tile_of, ptr, column, above_ptr, above, order, depth_ptr)))
@@ -79,7 +86,7 @@ class Rows:
         self._square = device.to_device(square)
         self._own_size, self._nnz = int(square[-1]), len(indices)
         self._names = self._work = None
-        self._first = {}
+        self._task_lists = {}
 
     @property
     def device_begin(self):
@@ -108,27 +115,27 @@ class Rows:
         if self._names is None:
             self._first_room()
         state, stalled = xp.zeros(STATE_SIZE, xp.uint64), xp.zeros(1, xp.int32)
-        finished, trimmed = xp.zeros(self.depths, xp.int32), xp.zeros(self.depths, xp.int32)
+        done, finished, trimmed = (xp.zeros(size, xp.int32) for size in (self.tiles, self.depths, self.depths))
         values = device.to_device(values)
         while True:
-            name, size, value = self._names
-            self._launch((*self._matrix, values, *self._pattern, *tasks[:2], np.int32(len(tasks[0])), np.int32(self.cap),
-                          np.int32(self.width), np.int32(self.words_room), np.int32(PIVOTING.index(pivoting)),
-                          np.float64(droptol), np.float64(max_fill if budgets else -1), count, *first, name, size, value,
+            name, size, value, scaled = self._names
+            self._launch((*self._matrix, values, *self._pattern, *tasks, np.int32(len(tasks[0])), np.int32(self.cap),
+                          np.int32(self.lead), np.int32(self.width), np.int32(self.round), np.int32(self.words_room), np.int32(PIVOTING.index(pivoting)),
+                          np.float64(droptol), np.float64(max_fill if budgets else -1), count, *first, name, size, value, scaled,
                           np.int64(len(name)), np.int64(len(value)), self._square, own, d, e, order, self._work, np.int64(len(self._work)),
-                          finished, trimmed, keep, state, stalled))
+                          done, finished, trimmed, keep, state, stalled))
             device.check_stall(stalled, "the factorization")
             reached = device.to_host(state)
             if not reached[HALT]:
                 break
-            state = device.to_device(self._go_on(reached, tasks[2], finished))
+            state = device.to_device(self._go_on(reached, trimmed))
         return self._columns(count, first, own, d, e, order, int(reached[PERTURBED]), int(reached[DROPPED]))
 
     # ---- tasks, memory ----------------------------------------------------------------------------------------------------
 
     def _tasks(self, budgets):
-        """(depth, item, first task of each depth): rows of a depth, then, with budgets, its tasks of trimming."""
-        if budgets not in self._first:
+        """(depth, item): rows of a depth, then, with budgets, its tasks of trimming."""
+        if budgets not in self._task_lists:
             counts = np.diff(self.depth_ptr).astype(np.int64)
             trims = -(-counts // TRIMMED_TOGETHER) if budgets else 0 * counts
             first = np.append(0, np.cumsum(counts + trims))
@@ -136,14 +143,17 @@ class Rows:
             place = np.arange(first[-1]) - first[depth]
             rows = place < counts[depth]
             item = np.where(rows, self.depth_ptr[depth] + place, ~(place - counts[depth])).astype(np.int32)
-            self._first[budgets] = device.to_device(depth), device.to_device(item), first
-        return self._first[budgets]
+            self._task_lists[budgets] = device.to_device(depth), device.to_device(item)
+        return self._task_lists[budgets]
 
     def _launch(self, args):
-        shared = 8 * (2 * self.cap**2 + (5 + NORM_PARTS) * self.cap) + 4 * (2 * self.cap + 2 * self.words_room)
-        widest = int(np.diff(self.depth_ptr).max())
-        block = 64 if self.cap <= 4 else 128 if self.cap <= 16 else 256
-        device.launch(K.k_factor_rows, min(widest, MOST_BLOCKS), block, shared, args)
+        ahead = AHEAD_THREADS // self.block * device.multiprocessors()
+        device.launch(K.k_factor_rows, min(self.tiles, ahead), self.block, self.shared(max(self.round, CHUNK)), args)
+
+    def shared(self, columns):
+        """Bytes of shared memory of a block that holds so many columns at a time: `Shared` in rows.cuh."""
+        doubles = (2 * self.lead + 1 + 6 + NORM_PARTS + columns + PADDING) * self.lead
+        return 8 * doubles + 4 * (4 * self.lead + 1 + CHUNK + 3 * self.words_room)
 
     def _first_room(self):
         """Guesses: what is too small grows."""
@@ -152,30 +162,28 @@ class Rows:
 
     def _empty_names(self, names, values):
         xp = device.xp()
-        self._names = xp.empty(names, xp.int32), xp.empty(names), xp.empty(values)
+        self._names = xp.empty(names, xp.int32), xp.empty(names), xp.empty(values), xp.empty(values)
 
-    def _go_on(self, state, first_task, finished):
-        """More room for what was full; the state that begins the depth at hand anew."""
-        (name, size, value), used = self._names, state[BEFORE:BEFORE + 2].astype(np.int64)
-        asked = state[NAMES:NAMES + 2].astype(np.int64)
-        if asked[0] > len(name) or asked[1] > len(value):
-            rooms = [_grown(room, int(need)) for room, need in zip((len(name), len(value)), asked, strict=True)]
+    def _go_on(self, state, trimmed):
+        """More room for what was full; the state that begins with the rows which are not made yet."""
+        kept, asked = self._names, state[NAMES:NAMES + 2].astype(np.int64)
+        rooms = len(kept[0]), len(kept[2])                  # names, values
+        if (asked > rooms).any():
+            rooms = [_grown(room, int(need)) for room, need in zip(rooms, asked, strict=True)]
             self._empty_names(*rooms)
-            for new, old, count in zip(self._names, (name, size, value), used[[0, 0, 1]], strict=True):
-                new[:count] = old[:count]
+            for new, old in zip(self._names, kept, strict=True):
+                new[:len(old)] = old
         if state[WORK] > len(self._work):
             room = _grown(len(self._work), int(state[WORK]))
             self._work = None                               # given back before more is asked for
             self._work = device.xp().empty(room)
-        depth = int(state[PROGRESS]) // 2
-        finished[depth] = 0
-        state[NAMES:BEFORE] = state[BEFORE:WORK]
-        state[TICKET], state[HALT], state[WORK] = first_task[depth], 0, 0
+        trimmed[int(state[PROGRESS]) // 2] = 0              # rows that have been trimmed stay as they are
+        state[TICKET], state[HALT], state[WORK] = 0, 0, 0
         return state
 
     def _columns(self, count, first, own, d, e, order, perturbed, dropped):
         xp = device.xp()
-        begin, (name, _, value) = self._pattern[0], self._names
+        begin, (name, _, value, _) = self._pattern[0], self._names
         length, place = xp.empty(self.n, xp.int64), xp.empty(self.n, xp.int32)
         grid = device.grid_for(self.tiles * self.width, BLOCK)
         sizes = np.int32(self.tiles), np.int32(self.width), begin, count

@@ -2,7 +2,7 @@
 // the same factor: the same operations in the same order, and none of them fused on the GPU.
 // Sources: Bunch and Kaufman 1977; Ashcraft, Grimes, Lewis 1998 (rook pivoting).
 #pragma once
-#include "native/rng.hpp"
+#include "native/rounding.hpp"
 
 namespace ms::ildl {
 
@@ -23,15 +23,6 @@ MS_HD inline long long budget_of(double max_fill, long long entries) {
 }
 
 MS_HD inline double modulus(double x) { return x < 0 ? -x : x; }
-
-// A product that is rounded before it is added to anything.
-MS_HD inline double times(double x, double y) {
-#ifdef __CUDACC__
-  return __dmul_rn(x, y);
-#else
-  return x * y;
-#endif
-}
 
 // x / y * z - y: the determinant of the pivot [x y; y z] over y.
 MS_HD inline double scaled_determinant(double x, double y, double z) { return times(x / y, z) - y; }

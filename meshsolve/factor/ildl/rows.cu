@@ -1,33 +1,35 @@
 // Numeric phase of the incomplete factorization on the GPU: the twin of incomplete.cpp, with the same pivots, the same entries
 // kept and the same values (to the bit where the C++ compiler fuses no products). One launch does the whole factorization.
-//   row     a block per block row of a tile: marks the columns that A and finished rows above bring, one bit each in a word per
-//           tile that may fill; pulls the updates in ascending order of the rows above; the first warp factors the tile; groups
-//           of lanes solve a column each; small entries go, what is left moves into the pool of finished rows
+//   row     a block per block row of a tile, with a slot for each column of the tiles that may fill: takes what rows above
+//           contribute in ascending order, each as soon as it is made, and marks the columns that these bring; the first warp
+//           factors the tile; a thread solves for a column; small entries go, what is left moves into the pool of finished rows
 //   share   the block that finishes the last row of a depth hands out what rows left of their budgets: the sum and the maximum
 //           of prefixes say for each row what those before it have left over
 //   trim    rows above their budgets lose their smallest columns
-// Tasks stand in one list, depth after depth, and are taken by tickets: a task waits for tasks of smaller tickets only, so that
-// any number of blocks makes progress. A pool that is full halts all; the host grows it and goes on with the depth at hand.
+// Depths are long chains of few rows: what counts is the time from one row to the next, hence all blocks work ahead, each on a
+// row of its own. Tasks stand in one list, depth after depth, and are taken by tickets: a task waits for tasks of smaller tickets
+// only, so that any number of blocks makes progress. A pool that is full halts all; the host grows it and goes on with the rows
+// that are not made yet.
 // Source: Thuerck et al. 2018, algorithm 1 and section 4.
 #include "factor/ildl/budgets.cuh"
 
 namespace ms::ildl {
 
 constexpr int trimmed_together = 8;       // rows of one task
-constexpr long long patient = 100000000;  // a depth may take long
 
-// The next task once it may run, -1: none is left or the kernel halts.
+// The next task, -1: none is left or the kernel halts. Tasks of trimming wait until the rows of their depth are made.
 __device__ __forceinline__ int next_task(const Rows& R) {
   __shared__ int task;
   if (threadIdx.x == 0) {
     const unsigned long long mine = atomicAdd(R.state + ticket, 1ull);
     task = mine < static_cast<unsigned long long>(R.tasks) ? static_cast<int>(mine) : -1;
-    if (task >= 0) {
-      const unsigned long long from = 2ull * R.task_depth[task] + (R.task_item[task] < 0);
+    if (task >= 0 && R.task_item[task] < 0) {
+      const unsigned long long from = 2ull * R.task_depth[task] + 1;
       Patience waiting(R.stalled);
       waiting.left = patient;
-      if (!waiting.until([&] { return R.now(progress) >= from || R.now(halt) != 0; }) || R.now(halt) != 0) task = -1;
+      if (!waiting.until([&] { return R.now(progress) >= from || R.now(halt) != 0; })) task = -1;
     }
+    if (R.now(halt) != 0) task = -1;
   }
   __syncthreads();
   const int mine = task;
@@ -48,18 +50,23 @@ __device__ __forceinline__ bool last_of(int* done, int all) {
   return last;
 }
 
-// Lets tasks go on from `stage`; the next depth begins where the pools are now.
+// Lets tasks go on from `stage`.
 __device__ __forceinline__ void publish(const Rows& R, unsigned long long stage) {
   __syncthreads();
   if (threadIdx.x != 0) return;
-  for (int k = 0; k < 4; ++k) R.state[before + k] = R.now(static_cast<State>(names_used + k));
   __threadfence();
   atomicExch(R.state + progress, stage);
 }
 
-__device__ __forceinline__ void end_depth(const Rows& R, int depth) {
-  if (!R.budgets()) return publish(R, 2ull * depth + 2);
-  publish(R, 2ull * depth + (share(R, depth) > 0 ? 1 : 2));
+// Row i is made: others may read it, with budgets once those of its depth have been handed out.
+__device__ __forceinline__ void end_row(const Rows& R, int i, int depth) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    static_cast<volatile int*>(R.done)[i] = depth + 1;
+  }
+  if (R.budgets() && last_of(R.finished + depth, R.depth_ptr[depth + 1] - R.depth_ptr[depth]))
+    publish(R, 2ull * depth + (share(R, depth) > 0 ? 1 : 2));
 }
 
 __device__ __forceinline__ void trim_rows(const Rows& R, int depth, int item) {
@@ -75,33 +82,33 @@ __device__ __forceinline__ void trim_rows(const Rows& R, int depth, int item) {
 using namespace ms;
 using namespace ms::ildl;
 
-extern "C" __global__ void __launch_bounds__(256, 3)
+extern "C" __global__ void __launch_bounds__(most_threads)
 k_factor_rows(const long long* a_ptr, const int* a_idx, const double* a_value, const int* begin, const int* tile_of,
               const long long* ptr, const int* column, const long long* above_ptr, const int* above, const int* order,
-              const int* depth_ptr, const int* task_depth, const int* task_item, int tasks, int cap, int width, int words_room,
-              int pivoting, double droptol, double max_fill, int* count, long long* first_name, long long* first_value,
-              int* name, double* size, double* value, long long names_room, long long values_room, const long long* square,
-              double* own, double* d, double* e, int* eliminated, double* work, long long work_room, int* finished,
-              int* trimmed, int* keep, unsigned long long* state, int* stalled) {
+              const int* depth_ptr, const int* task_depth, const int* task_item, int tasks, int cap, int lead, int width, int round,
+              int words_room, int pivoting, double droptol, double max_fill, int* count, long long* first_name, long long* first_value, int* name, double* size,
+              double* value, double* scaled, long long names_room, long long values_room, const long long* square, double* own, double* d,
+              double* e, int* eliminated, double* work, long long work_room, int* done, int* finished, int* trimmed, int* keep,
+              unsigned long long* state, int* stalled) {
   extern __shared__ double shared[];
-  __shared__ Buffer lists;
   __shared__ Buffer panel;
   const Rows R{a_ptr, a_idx, a_value, begin, tile_of, ptr, column, above_ptr, above, order, depth_ptr, task_depth, task_item,
-               tasks, cap, width, words_room, pivoting, droptol, max_fill, count, first_name, first_value, name, size, value,
-               names_room, values_room, square, own, d, e, eliminated, work, work_room, finished, trimmed, keep, state, stalled};
-  const Shared S(shared, cap, words_room);
-  if (threadIdx.x == 0) lists.room = panel.room = lists.at = panel.at = 0;
+               tasks, cap, lead, width, round, words_room, pivoting, droptol, max_fill, count, first_name, first_value, name, size, value, scaled, names_room,
+               values_room, square, own, d, e, eliminated, work, work_room, done, finished, trimmed, keep, state, stalled};
+  const Shared S(shared, lead, round, words_room);
+  if (threadIdx.x == 0) panel.room = panel.at = 0;
   for (int task = next_task(R); task >= 0; task = next_task(R)) {
     const int depth = task_depth[task], item = task_item[task];
     if (item < 0) {
       trim_rows(R, depth, ~item);
       continue;
     }
-    if (!make_row(R, order[item], S, lists, panel)) {
+    if (R.is_made(order[item])) continue;                   // before the kernel halted
+    if (!make_row(R, order[item], S, panel)) {
       if (threadIdx.x == 0) atomicExch(state + halt, 1ull);
       return;
     }
-    if (last_of(finished + depth, depth_ptr[depth + 1] - depth_ptr[depth])) end_depth(R, depth);
+    end_row(R, order[item], depth);
   }
 }
 
@@ -131,7 +138,8 @@ k_fill_columns(int tiles, int width, const int* begin, const int* count, const l
     long long to = start[begin[i] + r];
     for (long long q = 0; q < count[i]; ++q)
       if (const double x = u[q * m]; x != 0) {
-        rows[to] = place[name[first_name[i] + q]];
+        const int found = name[first_name[i] + q];
+        rows[to] = place[begin[found / most_rows] + found % most_rows];
         minus[to++] = -x;
       }
   }

@@ -5,9 +5,17 @@
 
 namespace ms::ildl {
 
-// What `state` holds; cuda.py knows the same numbers. `progress`: 2 d, rows of depth d may run; 2 d + 1, they are trimmed. From
-// `before` on: the four counters from names_used on as they were when the depth began.
-enum State { ticket, progress, halt, spare, names_used, values_used, perturbed, dropped, before, work_used = 12, state_size };
+// What `state` holds; cuda.py knows the same numbers. `progress`, where rows have budgets: 2 d + 1, all rows of depth d are made;
+// 2 d + 2, they are trimmed, and those of depth d + 1 may read them.
+enum State { ticket, progress, halt, spare, names_used, values_used, perturbed, dropped, work_used, state_size };
+
+constexpr long long patient = 100000000;  // a chain of rows may take long
+constexpr int most_threads = 256;         // of a block
+constexpr int chunk = 64;                 // columns of a row above that are multiplied together
+constexpr int together = 4;               // rows of the tile that a thread updates with one of them
+constexpr int padding = 8;                // of rows in shared memory: the eight partial sums of a row and those of the next have other banks
+constexpr int few_rows = 8;               // where no tile has more, tiles count as of so many
+constexpr int most_rows = 32;             // of a tile; `name` of a column: its tile times this, plus its place there
 
 struct Rows {
   // the matrix in new numbers, the coarse pattern, the tasks
@@ -20,13 +28,14 @@ struct Rows {
   const long long* above_ptr;
   const int *above, *order, *depth_ptr;
   const int *task_depth, *task_item;      // item >= 0: the row at that place of `order`; ~item: the item-th task of trimming
-  int tasks, cap, width, words_room, pivoting;
+  int tasks, cap, lead, width, round, words_room, pivoting; // lead: of tiles in shared memory; width: lanes for a tile's rows; round:
+                                          // columns solved together
   double droptol, max_fill;               // max_fill < 0: no budgets
-  // finished rows, as `Tile` in incomplete.hpp, in pools; `size`: the largest modulus of a column
+  // finished rows, as `Tile` in incomplete.hpp, in pools; `scaled`: D times the values; `size`: the largest modulus of a column
   int* count;
   long long *first_name, *first_value;
   int* name;
-  double *size, *value;
+  double *size, *value, *scaled;
   long long names_room, values_room;
   const long long* square;
   double *own, *d, *e;
@@ -34,12 +43,19 @@ struct Rows {
   // workspace
   double* work;
   long long work_room;
-  int *finished, *trimmed, *keep;         // rows done and trimming tasks done of each depth; columns a row may keep, -1: all
+  int* done;                              // 1 + its depth for each row that is made
+  int *finished, *trimmed, *keep;         // with budgets: rows made and trimming tasks done of each depth; columns a row may keep, -1: all
   unsigned long long* state;
   int* stalled;
 
   __device__ unsigned long long now(State what) const { return *static_cast<volatile unsigned long long*>(state + what); }
   __device__ bool budgets() const { return max_fill >= 0; }
+  __device__ bool is_made(int k) const { return static_cast<volatile int*>(done)[k] != 0; }
+  // Whether others may read row k.
+  __device__ bool is_final(int k) const {
+    const int after = static_cast<volatile int*>(done)[k];
+    return after != 0 && (!budgets() || now(progress) >= 2ull * after);
+  }
 };
 
 // Memory of a block in the workspace: grows where a row needs more than those before it.
@@ -47,26 +63,34 @@ struct Buffer {
   long long at, room;
 };
 
-// What a block keeps in dynamic shared memory; cap rows at most.
+// What a block keeps in dynamic shared memory; lead rows at most.
 struct Shared {
-  double *tile, *factor, *d, *e, *ratio, *divisor, *norm, *parts;
+  double *tile, *factor, *d, *e, *ratio, *divisor, *inverse, *norm, *parts, *x;       // x: columns of a row above by rows, or squares
   int *order, *mate;                      // mate: 1 or -1 to the other row of its pivot, 0: alone
+  int* tame;                              // whether all divisors are
+  int *row, *target;                      // of a row above: rows of the tile that it updates, and where the columns of a chunk lie
   unsigned* words;
-  int* before;
+  int *before, *allowed;
 
-  __device__ Shared(double* base, int cap, int words_room) {
+  __device__ Shared(double* base, int lead, int round, int words_room) {
     tile = base;
-    factor = tile + cap * cap;
-    d = factor + cap * cap;
-    e = d + cap;
-    ratio = e + cap;
-    divisor = ratio + cap;
-    norm = divisor + cap;
-    parts = norm + cap;
-    order = reinterpret_cast<int*>(parts + norm_parts * cap);
-    mate = order + cap;
-    words = reinterpret_cast<unsigned*>(mate + cap);
+    factor = tile + lead * lead;
+    d = factor + lead * (lead + 1);
+    e = d + lead;
+    ratio = e + lead;
+    divisor = ratio + lead;
+    inverse = divisor + lead;
+    norm = inverse + lead;
+    parts = norm + lead;
+    x = parts + norm_parts * lead;
+    order = reinterpret_cast<int*>(x + lead * (max(round, chunk) + padding));
+    mate = order + lead;
+    tame = mate + lead;
+    row = tame + 1;
+    target = row + lead;
+    words = reinterpret_cast<unsigned*>(target + chunk);
     before = reinterpret_cast<int*>(words + words_room);
+    allowed = before + words_room;
   }
 };
 
@@ -93,37 +117,30 @@ __device__ __forceinline__ bool reserve(const Rows& R, Buffer& buffer, long long
 // ---- which columns a block row has
 
 struct Row {
-  int i, begin, end, m, above_count, tiles;
-  const int *above, *allowed;             // rows above; tiles that may fill, ascending
+  int i, begin, end, m, above_count, tiles, slots;
+  const int *above, *allowed;             // rows above; tiles that may fill, ascending, in shared memory where there is room
   unsigned* words;                        // a bit for each column of each of them
   int* before;                            // columns before those of the word
-  int *from, *hits;                       // of each row above: its first column from `begin` on, and how many lie in the tile
-  long long columns;
-  int* name;                              // the columns, ascending
-  int* place;                             // where they go, or -1
-  double* panel;                          // m x columns
+  double* panel;                          // m x slots by rows: a slot for each column of those tiles
+  int* slot;                              // of the columns there are, ascending
+  int columns;
 
-  // The word of a column and its bit in it; the word is -1 where the row may not fill it.
-  __device__ int word_of(const Rows& R, int c, unsigned& bit) const {
-    const int t = R.tile_of[c], at = lower_bound(allowed, tiles, t);
-    if (at == tiles || allowed[at] != t) return -1;
-    bit = 1u << (c - R.begin[t]);
-    return at;
+  // The slot of a column by its name; marks it. -1 where the row may not fill it.
+  __device__ int slot_of(const Rows& R, int name) const {
+    const int t = name / most_rows, at = name % most_rows, word = lower_bound(allowed, tiles, t);
+    if (word == tiles || allowed[word] != t) return -1;
+    const unsigned bit = 1u << at;
+    if (!(static_cast<volatile unsigned*>(words)[word] & bit)) atomicOr(words + word, bit);
+    return word * R.cap + at;
   }
-  __device__ void mark(const Rows& R, int c) const {
-    unsigned bit = 0;
-    const int at = word_of(R, c, bit);
-    if (at >= 0) atomicOr(words + at, bit);
-  }
-  __device__ double* panel_of(const Rows& R, int c) const {
-    unsigned bit = 0;
-    const int at = word_of(R, c, bit);
-    return at < 0 ? nullptr : panel + static_cast<long long>(before[at] + __popc(words[at] & (bit - 1))) * m;
+  __device__ int name_of(const Rows& R, int slot) const {
+    const int word = slot / R.cap;
+    return allowed[word] * most_rows + slot - word * R.cap;
   }
 };
 
-__device__ __forceinline__ Row row_of(const Rows& R, int i) {
-  Row row;
+// The row with its memory, all zero; false: no room.
+__device__ __forceinline__ bool begin_row(const Rows& R, int i, const Shared& S, Buffer& buffer, Row& row) {
   row.i = i;
   row.begin = R.begin[i];
   row.end = R.begin[i + 1];
@@ -132,247 +149,370 @@ __device__ __forceinline__ Row row_of(const Rows& R, int i) {
   row.above_count = static_cast<int>(R.above_ptr[i + 1] - R.above_ptr[i]);
   row.allowed = R.column + R.ptr[i];
   row.tiles = static_cast<int>(R.ptr[i + 1] - R.ptr[i]);
-  row.columns = 0;
-  return row;
-}
-
-// Marks all columns: a warp takes a row of A or a row above.
-__device__ __forceinline__ void mark_columns(const Rows& R, const Row& row) {
-  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
-  for (int j = threadIdx.x; j < row.tiles; j += blockDim.x) row.words[j] = 0;
-  __syncthreads();
-  for (long long p = R.a_ptr[row.begin] + threadIdx.x; p < R.a_ptr[row.end]; p += blockDim.x)
-    if (R.a_idx[p] >= row.end) row.mark(R, R.a_idx[p]);
-  for (int q = warp; q < row.above_count; q += warps) {
-    const int k = row.above[q], count = R.count[k];
-    const int* const name = R.name + R.first_name[k];
-    const int from = lower_bound(name, count, row.begin), stop = from + lower_bound(name + from, count - from, row.end);
-    if (lane == 0) {
-      row.from[q] = from;
-      row.hits[q] = stop - from;
-    }
-    if (stop > from)
-      for (int t = stop + lane; t < count; t += 32) row.mark(R, name[t]);
-  }
-  __syncthreads();
-}
-
-// Counts them and lays them out in a panel of zeros; false: no room.
-__device__ __forceinline__ bool lay_out(const Rows& R, Row& row, Buffer& panel) {
-  long long sum = 0;
-  for (int base = 0; base < row.tiles; base += blockDim.x) {
-    const int j = base + threadIdx.x;
-    long long total;
-    const long long place = block_exclusive(j < row.tiles ? __popc(row.words[j]) : 0, total);
-    if (j < row.tiles) row.before[j] = static_cast<int>(sum + place);
-    sum += total;
-  }
-  row.columns = sum;
-  if (!reserve(R, panel, sum * (row.m + 1))) return false;
-  row.panel = R.work + panel.at;
-  row.name = reinterpret_cast<int*>(row.panel + sum * row.m);
-  row.place = row.name + sum;
-  for (long long p = threadIdx.x; p < sum * row.m; p += blockDim.x) row.panel[p] = 0;
+  row.slots = row.tiles * R.cap;
+  const bool in_shared = row.tiles <= R.words_room;
+  const long long size = static_cast<long long>(row.m) * row.slots;
+  if (!reserve(R, buffer, size + (row.slots + 1) / 2 + (in_shared ? 0 : row.tiles))) return false;
+  row.panel = R.work + buffer.at;
+  row.slot = reinterpret_cast<int*>(row.panel + size);
+  row.words = in_shared ? S.words : reinterpret_cast<unsigned*>(row.slot + row.slots);
+  row.before = in_shared ? S.before : row.slot + row.slots + row.tiles;
   for (int j = threadIdx.x; j < row.tiles; j += blockDim.x) {
-    int at = row.before[j];
-    const int first = R.begin[row.allowed[j]];
-    for (unsigned left = row.words[j]; left; left &= left - 1) row.name[at++] = first + __ffs(static_cast<int>(left)) - 1;
+    row.words[j] = 0;
+    if (in_shared) S.allowed[j] = row.allowed[j];
   }
+  if (in_shared) row.allowed = S.allowed;
+  for (long long p = threadIdx.x; p < size; p += blockDim.x) row.panel[p] = 0;
+  for (int p = threadIdx.x; p < R.lead * R.lead; p += blockDim.x) S.tile[p] = 0;
   __syncthreads();
   return true;
+}
+
+// The first warp counts the columns that are marked.
+__device__ __forceinline__ int count_columns(const Row& row, int lane) {
+  int sum = 0;
+  for (int base = 0; base < row.tiles; base += 32) {
+    const int j = base + lane, own = j < row.tiles ? __popc(row.words[j]) : 0, inclusive = warp_inclusive_sum(own);
+    if (j < row.tiles) row.before[j] = sum + inclusive - own;
+    sum += __shfl_sync(full_warp, inclusive, 31);
+  }
+  return sum;
+}
+
+__device__ __forceinline__ void list_columns(const Rows& R, const Row& row) {
+  for (int j = threadIdx.x; j < row.tiles; j += blockDim.x) {
+    int at = row.before[j];
+    for (unsigned left = row.words[j]; left; left &= left - 1) row.slot[at++] = j * R.cap + __ffs(static_cast<int>(left)) - 1;
+  }
+  __syncthreads();
 }
 
 // ---- its values
 
 __device__ __forceinline__ void place_matrix(const Rows& R, const Row& row, const Shared& S) {
-  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5, m = row.m;
-  for (int p = threadIdx.x; p < m * m; p += blockDim.x) S.tile[p] = 0;
-  __syncthreads();
-  for (int r = warp; r < m; r += warps)
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
+  for (int r = warp; r < row.m; r += warps)
     for (long long p = R.a_ptr[row.begin + r] + lane; p < R.a_ptr[row.begin + r + 1]; p += 32) {
       const int c = R.a_idx[p];
-      if (c >= row.begin) (c < row.end ? S.tile[r + (c - row.begin) * m] : row.panel_of(R, c)[r]) = R.a_value[p];
+      if (c >= row.end) {
+        const int t = R.tile_of[c], slot = row.slot_of(R, t * most_rows + c - R.begin[t]);
+        row.panel[static_cast<long long>(r) * row.slots + slot] = R.a_value[p];
+      } else if (c >= row.begin) {
+        S.tile[r + (c - row.begin) * R.lead] = R.a_value[p];
+      }
     }
   __syncthreads();
+}
+
+// Waits for row k above; false: the kernel halts or gave up.
+__device__ __forceinline__ bool wait_for(const Rows& R, int k) {
+  __shared__ int there;
+  if (threadIdx.x == 0) {
+    Patience waiting(R.stalled);
+    waiting.left = patient;
+    waiting.longest = 128;
+    there = waiting.until([&] { return R.is_final(k) || R.now(halt) != 0; }) && R.is_final(k);
+  }
+  __syncthreads();
+  const bool ready = there;
+  __syncthreads();
+  return ready;
+}
+
+// `count` columns of `rows` entries each to shared memory, by rows of `stride`. Several are read before one is written.
+__device__ __forceinline__ void stage(const Rows& R, const double* from, int count, int rows, double* to, int stride) {
+  const int l = threadIdx.x & (R.width - 1), step = blockDim.x / R.width;
+  for (int base = threadIdx.x / R.width; base < count; base += together * step) {
+    double x[together];
+#pragma unroll
+    for (int j = 0; j < together; ++j)
+      x[j] = base + j * step < count && l < rows ? from[static_cast<long long>(base + j * step) * rows + l] : 0;
+#pragma unroll
+    for (int j = 0; j < together; ++j)
+      if (base + j * step < count && l < rows) to[l * stride + base + j * step] = x[j];
+  }
+}
+
+// A thread's part of a chunk: one column of the row above, `together` rows of the tile.
+__device__ __forceinline__ void update(const Row& row, const Shared& S, int t, int c, int hits, int rows, int lead) {
+  const int target = S.target[t];
+  if (target == -1) return;
+  double* to[together];
+  double value[together], sum[together];
+#pragma unroll
+  for (int j = 0; j < together; ++j) {
+    const int r = S.row[min(c + j, hits - 1)];
+    to[j] = target >= 0 ? row.panel + static_cast<long long>(r) * row.slots + target : S.tile + r + (-2 - target) * lead;
+    value[j] = *to[j];
+    sum[j] = 0;
+  }
+  const double *x = S.x + t, *w = S.factor + c;             // (beyond the last hit there is something, of no use)
+#pragma unroll 4
+  for (int l = 0; l < rows; ++l, x += chunk + 1, w += lead + 1) {
+    const double known = *x;
+#pragma unroll
+    for (int j = 0; j < together; ++j) sum[j] += times(w[j], known);
+  }
+#pragma unroll
+  for (int j = 0; j < together; ++j)
+    if (c + j < hits) *to[j] = value[j] - sum[j];
 }
 
 // The row minus what row k above contributes: -U(:, hits)^T D U(:, t) for its columns t from the tile on.
-__device__ __forceinline__ void pull(const Rows& R, const Row& row, const Shared& S, int q) {
-  const int k = row.above[q], from = row.from[q], hits = row.hits[q], first = R.begin[k], rows = R.begin[k + 1] - first,
-      m = row.m;
-  const int* const name = R.name + R.first_name[k] + from;
-  const double *const u = R.value + R.first_value[k] + static_cast<long long>(from) * rows, *const d = R.d + first,
-               *const e = R.e + first;
-  for (int p = threadIdx.x; p < hits * rows; p += blockDim.x) {
-    const int c = p % hits, l = p / hits;
-    const double* const x = u + c * rows;
-    double w = 0;
-    if (e[l] != 0)
-      w = times(d[l], x[l]) + times(e[l], x[l + 1]);
-    else if (l > 0 && e[l - 1] != 0)
-      w = times(e[l - 1], x[l - 1]) + times(d[l], x[l]);
-    else
-      w = times(d[l], x[l]);
-    S.factor[p] = w;                      // (hits x rows): neighbouring threads read neighbours
+__device__ __forceinline__ void pull(const Rows& R, const Row& row, const Shared& S, int k) {
+  const int count = R.count[k], rows = R.begin[k + 1] - R.begin[k];
+  const int* const names = R.name + R.first_name[k];
+  const long long first = R.first_value[k];
+  int from = 0, stop = 0;
+  for (int base = 0; base < count; base += blockDim.x) {
+    const int t = base + threadIdx.x, tile = t < count ? names[t] / most_rows : row.i + 1;
+    from += __syncthreads_count(tile < row.i);
+    stop += __syncthreads_count(tile <= row.i);
   }
-  __syncthreads();
-  const int items = (R.count[k] - from) * hits;
-  for (int p = threadIdx.x; p < items; p += blockDim.x) {
-    const int t = p / hits, c = p - t * hits, there = name[t], r = name[c] - row.begin;
-    double* target = S.tile + r + (there - row.begin) * m;
-    if (there >= row.end) {
-      double* const column = row.panel_of(R, there);
-      if (!column) continue;
-      target = column + r;
-    }
-    const double* const x = u + static_cast<long long>(t) * rows;
-    double sum = 0;
-    for (int l = 0; l < rows; ++l) sum += times(S.factor[l * hits + c], x[l]);
-    *target -= sum;
+  const int hits = stop - from;
+  if (hits == 0) return;
+  const int* const name = names + from;
+  const long long at = first + static_cast<long long>(from) * rows;
+  stage(R, R.scaled + at, hits, rows, S.factor, R.lead + 1);
+  for (int c = threadIdx.x; c < hits; c += blockDim.x) S.row[c] = name[c] % most_rows;
+  for (int base = 0; base < count - from; base += chunk) {
+    const int columns = min(chunk, count - from - base);
+    stage(R, R.value + at + static_cast<long long>(base) * rows, columns, rows, S.x, chunk + 1);
+    for (int t = threadIdx.x; t < columns; t += blockDim.x)
+      S.target[t] = base + t < hits ? -2 - name[t] % most_rows : row.slot_of(R, name[base + t]);
+    __syncthreads();
+    for (int p = threadIdx.x; p < columns * ((hits + together - 1) / together); p += blockDim.x)
+      update(row, S, p % columns, p / columns * together, hits, rows, R.lead);
+    __syncthreads();
   }
-  __syncthreads();
 }
 
-// Pivots of the tile by the first warp; L, D and the order to where finished ones lie.
-__device__ __forceinline__ void factor_tile(const Rows& R, const Row& row, const Shared& S) {
-  if (threadIdx.x < 32) {
-    WarpTile tile(row.m, S.tile, S.factor, S.d, S.e, S.order);
-    tile.factor(static_cast<Pivoting>(R.pivoting));
-    const int r = tile.lane;
-    if (r == 0 && tile.perturbed) atomicAdd(R.state + perturbed, static_cast<unsigned long long>(tile.perturbed));
-    if (r < row.m) {
-      const bool first = S.e[r] != 0, second = r > 0 && S.e[r - 1] != 0;
-      const int a = second ? r - 1 : r;   // the pivot begins there
-      S.mate[r] = first ? 1 : second ? -1 : 0;
-      S.divisor[r] = first || second ? scaled_determinant(S.d[a], S.e[a], S.d[a + 1]) : S.d[r];
-      S.ratio[r] = first || second ? S.d[first ? a + 1 : a] / S.e[a] : 0.0;
-      R.d[row.begin + r] = S.d[r];
-      R.e[row.begin + r] = S.e[r];
-      R.eliminated[row.begin + r] = row.begin + S.order[r];
-    }
+// Pivots of the tile by the first warp; L, D and the order to where finished ones lie. Returns how many were perturbed (thread 0).
+__device__ __forceinline__ int factor_tile(const Rows& R, const Row& row, const Shared& S) {
+  WarpTile tile(row.m, R.lead, S.tile, S.factor, S.d, S.e, S.order);
+  tile.factor(static_cast<Pivoting>(R.pivoting));
+  const int r = tile.lane;
+  if (r < R.lead) {
+    const bool first = S.e[r] != 0, second = r > 0 && S.e[r - 1] != 0;
+    const int a = second ? r - 1 : r;     // the pivot begins there
+    S.mate[r] = first ? 1 : second ? -1 : 0;
+    S.divisor[r] = first || second ? scaled_determinant(S.d[a], S.e[a], S.d[a + 1]) : S.d[r];
+    S.inverse[r] = 1 / S.divisor[r];
+    S.ratio[r] = first || second ? S.d[first ? a + 1 : a] / S.e[a] : 0.0;
   }
-  __syncthreads();
-  for (int p = threadIdx.x; p < row.m * row.m; p += blockDim.x) R.own[R.square[row.i] + p] = S.factor[p];
+  const bool tame = __all_sync(full_warp, r >= R.lead || (S.divisor[r] != 0 && is_tame(S.divisor[r])));
+  if (r == 0) *S.tame = tame;
+  if (r < row.m) {
+    R.d[row.begin + r] = S.d[r];
+    R.e[row.begin + r] = S.e[r];
+    R.eliminated[row.begin + r] = row.begin + S.order[r];
+  }
+  return tile.perturbed;
 }
 
-// Columns of the panel become those of U = D^-1 L^-1 P A, a group of `width` lanes each.
-__device__ __forceinline__ void solve_columns(const Rows& R, const Row& row, const Shared& S) {
-  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5, m = row.m, per = 32 / R.width;
-  const int r = lane % R.width;
-  for (long long base = warp * per; base < row.columns; base += warps * per) {
-    const long long q = base + lane / R.width;
-    const bool on = q < row.columns && r < m;
-    double* const u = row.panel + q * m;
-    double x = on ? u[S.order[r]] : 0.0;
-    __syncwarp(full_warp);                // all have read the column before any writes to it
-    for (int k = 0; k + 1 < m; ++k) {
-      const double known = __shfl_sync(full_warp, x, k, R.width);
-      if (r > k && r < m) x -= times(S.factor[r + k * m], known);
+// The column of U = D^-1 L^-1 P A for one of the panel, in the registers of a thread. All tiles count as `most` rows, the last ones
+// zero: a question at each would make the thread wait for each.
+template <int most> struct Column {
+  double x[most];
+
+  __device__ __forceinline__ void load(const double* from, int stride, int m) {
+#pragma unroll
+    for (int r = 0; r < most; ++r) x[r] = r < m ? from[static_cast<long long>(r) * stride] : 0.0;
+  }
+  __device__ __forceinline__ void store(double* to, int stride, int m) const {
+#pragma unroll
+    for (int r = 0; r < most; ++r)
+      if (r < m) to[static_cast<long long>(r) * stride] = x[r];
+  }
+
+  __device__ __forceinline__ void solve(const double* from, int stride, int m, const Shared& S) {
+#pragma unroll
+    for (int r = 0; r < most; ++r) x[r] = r < m ? from[static_cast<long long>(S.order[r]) * stride] : 0.0;
+#pragma unroll
+    for (int k = 0; k + 1 < most; ++k)
+#pragma unroll
+      for (int r = k + 1; r < most; ++r) x[r] -= times(S.factor[r + k * most], x[k]);
+    double above = 0;                                       // of the row before, as it was
+#pragma unroll
+    for (int r = 0; r < most; ++r) {
+      const double own = x[r], other = S.mate[r] > 0 ? x[r + 1 < most ? r + 1 : r] : above;
+      x[r] = S.mate[r] ? times(S.ratio[r], own) - other : own;
+      above = own;
     }
-    const int mate = r < m ? S.mate[r] : 0;
-    const double other = __shfl_sync(full_warp, x, r + mate, R.width);
-    if (on) u[r] = (mate ? times(S.ratio[r], x) - other : x) / S.divisor[r];
+    divide(S);
+  }
+
+  __device__ __forceinline__ void divide(const Shared& S) {
+#pragma unroll
+    for (int base = 0; base < most; base += few_rows) {
+      bool tame = *S.tame;
+      double y[few_rows];
+#pragma unroll
+      for (int i = 0; i < few_rows; ++i) {
+        y[i] = quotient(x[base + i], S.divisor[base + i], S.inverse[base + i]);
+        tame &= is_tame(x[base + i]) && is_tame(y[i]);
+      }
+#pragma unroll
+      for (int i = 0; i < few_rows; ++i) x[base + i] = tame ? y[i] : x[base + i] / S.divisor[base + i];
+    }
+  }
+
+  // Small entries become zero; whether any is left.
+  __device__ __forceinline__ bool sift(const double* norm, long long& lost) {
+    bool any = false;
+#pragma unroll
+    for (int r = 0; r < most; ++r) {
+      const bool there = x[r] != 0, keep = there && !(modulus(x[r]) <= norm[r]);
+      lost += there && !keep;
+      any |= keep;
+      if (!keep) x[r] = 0;
+    }
+    return any;
+  }
+
+  __device__ __forceinline__ double largest() const {
+    double found = 0;
+#pragma unroll
+    for (int r = 0; r < most; ++r) found = max(found, modulus(x[r]));
+    return found;
+  }
+
+  // The column, and D times it.
+  __device__ __forceinline__ void keep(double* value, double* scaled, int m, const Shared& S) const {
+#pragma unroll
+    for (int r = 0; r < most; ++r) {
+      const int mate = S.mate[r], before = r > 0 ? r - 1 : r, after = r + 1 < most ? r + 1 : r;
+      const double own = times(S.d[r], x[r]), other = mate > 0 ? times(S.e[r], x[after]) : times(S.e[before], x[before]);
+      if (r < m) {
+        value[r] = x[r];
+        scaled[r] = mate ? own + other : own;
+      }
+    }
+  }
+};
+
+// Adds squares of the columns at hand to the partial sums of each row, which have a fixed shape.
+template <int most>
+__device__ __forceinline__ void add_squares(const Rows& R, const Row& row, const Shared& S, const Column<most>& column, bool on, int count) {
+  const int stride = R.round + padding;
+  if (on) {
+#pragma unroll
+    for (int r = 0; r < most; ++r) S.x[r * stride + threadIdx.x] = times(column.x[r], column.x[r]);
   }
   __syncthreads();
-}
-
-// What entries of each row have to exceed: partial sums of a fixed shape, one row with the other of its pivot.
-__device__ __forceinline__ void row_norms(const Rows& R, const Row& row, const Shared& S) {
-  const int m = row.m;
-  for (int p = threadIdx.x; p < norm_parts * m; p += blockDim.x) {
-    const int r = p % m;
-    double sum = 0;
-    for (long long q = p / m; q < row.columns; q += norm_parts) sum += times(row.panel[q * m + r], row.panel[q * m + r]);
+  for (int p = threadIdx.x; p < norm_parts * row.m; p += blockDim.x) {
+    const double* const squares = S.x + p / norm_parts * stride;
+    double sum = S.parts[p];
+    for (int q = p % norm_parts; q < count; q += norm_parts) sum += squares[q];
     S.parts[p] = sum;
   }
   __syncthreads();
-  for (int r = threadIdx.x; r < m; r += blockDim.x) {
+}
+
+// What entries of each row have to exceed, one row with the other of its pivot.
+__device__ __forceinline__ void row_norms(const Rows& R, const Row& row, const Shared& S) {
+  for (int r = threadIdx.x; r < R.lead; r += blockDim.x) {
     double sum = 1;
-    for (int s = 0; s < norm_parts; ++s) sum += S.parts[r + s * m];
-    S.norm[r] = R.droptol * sqrt(sum);
+    for (int s = 0; s < norm_parts; ++s) sum += S.parts[r * norm_parts + s];
+    S.ratio[r] = R.droptol * sqrt(sum);
   }
+  __syncthreads();
+  for (int r = threadIdx.x; r < R.lead; r += blockDim.x) S.norm[r] = max(S.ratio[r], S.ratio[r + S.mate[r]]);
   __syncthreads();
 }
 
-// Small entries become zero; place[q] says whether anything is left of column q.
-__device__ __forceinline__ void drop(const Rows& R, const Row& row, const Shared& S) {
-  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5, m = row.m, per = 32 / R.width;
-  const int r = lane % R.width, mate = r < m ? S.mate[r] : 0;
-  const double own = r < m ? S.norm[r] : 0, other = r < m ? S.norm[r + mate] : 0, norm = own < other ? other : own;
-  const unsigned group = (R.width == 32 ? full_warp : (1u << R.width) - 1) << (lane - r);
-  long long lost = 0;
-  for (long long base = warp * per; base < row.columns; base += warps * per) {
-    const long long q = base + lane / R.width;
-    const bool on = q < row.columns && r < m;
-    const double u = on ? row.panel[q * m + r] : 0.0;
-    const bool kept = u != 0 && !(modulus(u) <= norm);
-    if (u != 0 && !kept) {
-      row.panel[q * m + r] = 0;
-      ++lost;
-    }
-    const unsigned votes = __ballot_sync(full_warp, kept);
-    if (q < row.columns && r == 0) row.place[q] = (votes & group) != 0;
-  }
-  long long total;
-  block_exclusive(lost, total);
-  if (threadIdx.x == 0 && total) atomicAdd(R.state + dropped, static_cast<unsigned long long>(total));
-}
-
-// The columns that are left move to the pools; false: these are full.
-__device__ __forceinline__ bool keep_columns(const Rows& R, const Row& row) {
-  __shared__ long long names;
-  __shared__ long long values;
-  long long kept = 0;
-  for (long long base = 0; base < row.columns; base += blockDim.x) {
-    const long long q = base + threadIdx.x;
-    const bool stays = q < row.columns && row.place[q];
-    long long total;
-    const long long place = block_exclusive(stays, total);
-    if (q < row.columns) row.place[q] = stays ? static_cast<int>(kept + place) : -1;
-    kept += total;
-  }
+// Room in the pools for so many columns; false: they are full.
+__device__ __forceinline__ bool take_room(const Rows& R, const Row& row, int kept, long long& names, long long& values) {
+  __shared__ long long first[2];
   if (threadIdx.x == 0) {
-    names = static_cast<long long>(atomicAdd(R.state + names_used, static_cast<unsigned long long>(kept)));
-    values = static_cast<long long>(atomicAdd(R.state + values_used, static_cast<unsigned long long>(kept * row.m)));
-    R.count[row.i] = static_cast<int>(kept);
-    R.first_name[row.i] = names;
-    R.first_value[row.i] = values;
+    const unsigned long long count = static_cast<unsigned long long>(kept);
+    first[0] = static_cast<long long>(atomicAdd(R.state + names_used, count));
+    first[1] = static_cast<long long>(atomicAdd(R.state + values_used, count * static_cast<unsigned long long>(row.m)));
+    R.count[row.i] = kept;
+    R.first_name[row.i] = first[0];
+    R.first_value[row.i] = first[1];
   }
   __syncthreads();
-  if (names + kept > R.names_room || values + kept * row.m > R.values_room) return false;
-  for (long long q = threadIdx.x; q < row.columns; q += blockDim.x) {
-    if (row.place[q] < 0) continue;
-    double most = 0;
-    for (int r = 0; r < row.m; ++r) most = max(most, modulus(row.panel[q * row.m + r]));
-    R.name[names + row.place[q]] = row.name[q];
-    R.size[names + row.place[q]] = most;
+  names = first[0];
+  values = first[1];
+  return names + kept <= R.names_room && values + static_cast<long long>(kept) * row.m <= R.values_room;
+}
+
+// Columns of the panel become those of U, small entries go, what is left moves to the pools; false: these are full. Each
+// thread has a column; where there are more columns than `round`, they wait in the panel.
+template <int most> __device__ __forceinline__ bool make_columns(const Rows& R, const Row& row, const Shared& S, long long& lost) {
+  const int m = row.m, round = min(R.round, static_cast<int>(blockDim.x)), thread = threadIdx.x;
+  const bool several = row.columns > round;
+  Column<most> column;
+  const auto panel = [&](int base) { return row.panel + row.slot[base + thread]; };
+  const auto on = [&](int base) { return thread < round && base + thread < row.columns; };
+  for (int p = thread; p < norm_parts * most; p += blockDim.x) S.parts[p] = 0;
+  for (int base = 0; base < row.columns; base += round) {
+    if (on(base)) column.solve(panel(base), row.slots, m, S);
+    if (on(base) && several) column.store(panel(base), row.slots, m);
+    add_squares(R, row, S, column, on(base), min(round, row.columns - base));
   }
-  for (long long p = threadIdx.x; p < row.columns * row.m; p += blockDim.x) {
-    const long long q = p / row.m;
-    if (row.place[q] >= 0) R.value[values + static_cast<long long>(row.place[q]) * row.m + (p - q * row.m)] = row.panel[p];
+  row_norms(R, row, S);
+  bool stays = false;
+  int place = 0, kept = 0, here = 0;
+  for (int base = 0; base < row.columns; base += round) {
+    if (on(base) && several) column.load(panel(base), row.slots, m);
+    stays = on(base) && column.sift(S.norm, lost);
+    place = kept + block_exclusive_sum(static_cast<int>(stays), here);
+    kept += here;
+  }
+  long long names, values, again = 0;
+  if (!take_room(R, row, kept, names, values)) return false;
+  kept = 0;
+  for (int base = 0; base < row.columns; base += round) {
+    if (several) {
+      if (on(base)) column.load(panel(base), row.slots, m);
+      stays = on(base) && column.sift(S.norm, again);
+      place = kept + block_exclusive_sum(static_cast<int>(stays), here);
+      kept += here;
+    }
+    if (!stays) continue;
+    const long long at = values + static_cast<long long>(place) * m;
+    column.keep(R.value + at, R.scaled + at, m, S);
+    R.name[names + place] = row.name_of(R, row.slot[base + thread]);
+    if (R.budgets()) R.size[names + place] = column.largest();
   }
   return true;
 }
 
-// All of one block row; false: no room.
-__device__ __forceinline__ bool make_row(const Rows& R, int i, const Shared& S, Buffer& lists, Buffer& panel) {
-  Row row = row_of(R, i);
-  const bool in_shared = row.tiles <= R.words_room;
-  if (!reserve(R, lists, row.above_count + (in_shared ? 0 : row.tiles))) return false;
-  row.from = reinterpret_cast<int*>(R.work + lists.at);
-  row.hits = row.from + row.above_count;
-  row.words = in_shared ? S.words : reinterpret_cast<unsigned*>(row.hits + row.above_count);
-  row.before = in_shared ? S.before : row.hits + row.above_count + row.tiles;
-  mark_columns(R, row);
-  if (!lay_out(R, row, panel)) return false;
+// What all rows above contribute, in ascending order, each as soon as it is made; false: the kernel halts.
+__device__ __forceinline__ bool pull_all(const Rows& R, const Row& row, const Shared& S) {
+  for (int q = 0; q < row.above_count; ++q) {
+    if (!wait_for(R, row.above[q])) return false;
+    pull(R, row, S, row.above[q]);
+  }
+  return true;
+}
+
+// All of one block row; false: no room, or the kernel halts for want of it.
+__device__ __forceinline__ bool make_row(const Rows& R, int i, const Shared& S, Buffer& buffer) {
+  __shared__ int columns;
+  Row row;
+  if (!begin_row(R, i, S, buffer, row)) return false;
   place_matrix(R, row, S);
-  for (int q = 0; q < row.above_count; ++q)
-    if (row.hits[q] > 0) pull(R, row, S, q);
-  factor_tile(R, row, S);
-  solve_columns(R, row, S);
-  row_norms(R, row, S);
-  drop(R, row, S);
-  return keep_columns(R, row);
+  if (!pull_all(R, row, S)) return false;
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+  int changed = 0;
+  if (warp == static_cast<int>(blockDim.x >> 5) - 1) {      // the last warp, while the first factors the tile
+    const int sum = count_columns(row, lane);
+    if (lane == 0) columns = sum;
+  }
+  if (warp == 0) changed = factor_tile(R, row, S);
+  __syncthreads();
+  row.columns = columns;
+  list_columns(R, row);
+  for (int p = threadIdx.x; p < row.m * row.m; p += blockDim.x) R.own[R.square[i] + p] = S.factor[p % row.m + p / row.m * R.lead];
+  long long mine = 0, lost = 0;
+  if (!(R.lead == few_rows ? make_columns<few_rows>(R, row, S, mine) : make_columns<most_rows>(R, row, S, mine))) return false;
+  block_exclusive(mine, lost);
+  if (threadIdx.x == 0 && changed) atomicAdd(R.state + perturbed, static_cast<unsigned long long>(changed));
+  if (threadIdx.x == 0 && lost) atomicAdd(R.state + dropped, static_cast<unsigned long long>(lost));
+  return true;
 }
 
 }  // namespace ms::ildl

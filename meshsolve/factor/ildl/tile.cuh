@@ -6,38 +6,34 @@
 namespace ms::ildl {
 
 struct WarpTile {
-  const int m;
-  double *const a, *const L;              // m x m by columns, in shared memory
+  const int m, lead;                      // lead: rows of a column in memory, a multiple of `together`
+  double *const a, *const L;              // lead x lead by columns, in shared memory; zero beyond the first m
   double *const d, *const e;
   int* const order;
   int k = 0, perturbed = 0;
   const int lane = static_cast<int>(threadIdx.x & 31);
 
-  __device__ WarpTile(int size, double* tile, double* factor, double* diagonal, double* below, int* rows)
-      : m(size), a(tile), L(factor), d(diagonal), e(below), order(rows) {
-    for (int p = lane; p < m * m; p += 32) L[p] = 0;
-    if (lane < m) {
+  __device__ WarpTile(int size, int leading, double* tile, double* factor, double* diagonal, double* below, int* rows)
+      : m(size), lead(leading), a(tile), L(factor), d(diagonal), e(below), order(rows) {
+    for (int p = lane; p < lead * lead; p += 32) L[p] = 0;
+    if (lane < lead) {
+      d[lane] = 1;
       e[lane] = 0;
       order[lane] = lane;
     }
     __syncwarp(full_warp);
   }
 
-  __device__ double& at(int i, int j) const { return a[i + j * m]; }
+  __device__ double& at(int i, int j) const { return a[i + j * lead]; }
 
   __device__ double largest(int c, int& row) const {
-    double most = lane >= k && lane < m && lane != c ? modulus(at(lane, c)) : 0.0;
-    if (!(most > 0)) most = 0;
-    int where = most > 0 ? lane : c;
-    for (int step = 16; step > 0; step /= 2) {
-      const double other = __shfl_xor_sync(full_warp, most, step);
-      const int there = __shfl_xor_sync(full_warp, where, step);
-      if (other > most || (other == most && most > 0 && there < where)) {
-        most = other;
-        where = there;
-      }
-    }
-    row = where;
+    const double found = lane >= k && lane < m && lane != c ? modulus(at(lane, c)) : 0.0, own = found > 0 ? found : 0.0;
+    const unsigned long long bits = static_cast<unsigned long long>(__double_as_longlong(own));       // ordered as the numbers are
+    const unsigned high = static_cast<unsigned>(bits >> 32), low = static_cast<unsigned>(bits), top = warp_max(high),
+                   below = warp_max(high == top ? low : 0u);
+    const unsigned holders = __ballot_sync(full_warp, high == top && low == below);
+    const double most = __longlong_as_double(static_cast<long long>(static_cast<unsigned long long>(top) << 32 | below));
+    row = most > 0 ? __ffs(static_cast<int>(holders)) - 1 : c;
     return most;
   }
 
@@ -47,7 +43,7 @@ struct WarpTile {
     if (lane < m) swap(at(lane, p), at(lane, q));
     __syncwarp(full_warp);
     if (lane < m) swap(at(p, lane), at(q, lane));
-    if (lane < k) swap(L[p + lane * m], L[q + lane * m]);
+    if (lane < k) swap(L[p + lane * lead], L[q + lane * lead]);
     if (lane == 0) {
       const int name = order[p];
       order[p] = order[q];
@@ -62,10 +58,9 @@ struct WarpTile {
     const double x = raised(at(k, k), perturbed);
     const bool below = lane > k && lane < m;
     const double l = below ? at(lane, k) / x : 1.0;
-    if (lane >= k && lane < m) L[lane + k * m] = l;
+    if (lane >= k && lane < m) L[lane + k * lead] = l;
     if (lane == k) d[k] = x;
-    if (below)
-      for (int j = k + 1; j < m; ++j) at(lane, j) -= times(l, at(j, k));
+    if (below) subtract(k + 1, [&](int j) { return times(l, at(j, k)); });
     __syncwarp(full_warp);
     ++k;
   }
@@ -76,14 +71,14 @@ struct WarpTile {
       d[k] = x;
       d[k + 1] = z;
       e[k] = y;
-      L[k + k * m] = L[k + 1 + (k + 1) * m] = 1;
+      L[k + k * lead] = L[k + 1 + (k + 1) * lead] = 1;
     }
     if (lane > k + 1 && lane < m) {
       const double u = at(lane, k), v = at(lane, k + 1);
       const double first = (times(z / y, u) - v) / scaled, second = (times(x / y, v) - u) / scaled;
-      L[lane + k * m] = first;
-      L[lane + (k + 1) * m] = second;
-      for (int j = k + 2; j < m; ++j) at(lane, j) -= times(first, at(j, k)) + times(second, at(j, k + 1));
+      L[lane + k * lead] = first;
+      L[lane + (k + 1) * lead] = second;
+      subtract(k + 2, [&](int j) { return times(first, at(j, k)) + times(second, at(j, k + 1)); });
     }
     __syncwarp(full_warp);
     k += 2;
@@ -101,6 +96,21 @@ struct WarpTile {
   }
 
  private:
+  static constexpr int together = 8;
+
+  // The lane's row minus product(j) in each column j from `from` on. Several are read, without a question, before one is written:
+  // the compiler may not change that order, and would wait for each.
+  template <class Product> __device__ void subtract(int from, Product product) const {
+    for (int base = from / together * together; base < m; base += together) {
+      double value[together];
+#pragma unroll
+      for (int i = 0; i < together; ++i) value[i] = at(lane, base + i) - product(base + i);
+#pragma unroll
+      for (int i = 0; i < together; ++i)
+        if (base + i >= from) at(lane, base + i) = value[i];
+    }
+  }
+
   __device__ static void swap(double& x, double& y) {
     const double kept = x;
     x = y;

@@ -1,5 +1,6 @@
 // One kernel for each group of CUDA's words that kernels use: test_surface.py compares the results with numpy.
 #include "device/common.cuh"
+#include "native/rounding.hpp"
 
 extern "C" __global__ void __launch_bounds__(64) k_warp_words(const int* in, int* up, int* down, int* other, unsigned* ballot,
                                                              unsigned* match, int* reduced) {
@@ -32,6 +33,11 @@ extern "C" __global__ void __launch_bounds__(256) k_running_sums(int* row, int n
 extern "C" __global__ void __launch_bounds__(256) k_sort(int* by_block, int* by_thread, int n) {
   ms::block_sort(by_block, n);
   if (threadIdx.x == 0) ms::sort_row(by_thread, n);
+}
+
+extern "C" __global__ void __launch_bounds__(128) k_divide(int n, const double* a, const double* b, double* out, int* largest) {
+  for (int k = ms::grid_begin(); k < n; k += ms::grid_step()) out[k] = ms::quotient(a[k], b[k], 1 / b[k]);
+  largest[ms::grid_begin()] = static_cast<int>(ms::warp_max(threadIdx.x % 21u));
 }
 
 extern "C" __global__ void __launch_bounds__(128) k_search(const int* row, int n, const int* wanted, int m, int* found) {
