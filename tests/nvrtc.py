@@ -47,11 +47,11 @@ def compile_kernels(file, architecture):
     return parse(run(file, architecture)[0])
 
 
-def run(file, architecture):
-    """What the compiler says of a .cu file, and the PTX that it makes of it."""
+def run(file, architecture, *more):
+    """What the compiler says of a .cu file, and the PTX that it makes of it; with ``more`` options."""
     nvrtc, program = library(), ctypes.c_void_p()
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), file.read_bytes(), str(file).encode(), 0, None, None)
-    options = [option.encode() for option in [*OPTIONS, f"-arch=sm_{architecture}"]]
+    options = [option.encode() for option in [*OPTIONS, *more, f"-arch=sm_{architecture}"]]
     failed = nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
     log = text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
     ptx = "" if failed else text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program)

@@ -15,16 +15,19 @@ import scipy.io
 import scipy.sparse as sp
 from kernel_harness import Harness
 
+import meshsolve as ms
 from benchmarks import (
     cholesky,
     cholesky_bars,
     circuits,
     glu,
     gpu,
+    gpu_factors,
     ildl,
     ildl_guide,
     iterative,
     measure,
+    parac,
     plot,
     problems,
     tables,
@@ -445,6 +448,25 @@ def test_gpu_rows_are_measured_or_say_why_not(harness, tmp_path, capsys, monkeyp
     assert [bar["passed"] for bar in run["bars"]] == 4 * [None] and "not measured" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("harness", [True, False], ids=["kernel harness", "no device"])
+def test_gpu_factors_are_measured_or_say_why_not(harness, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(ildl.GENERATED, "saddle", lambda: ms.datasets.kkt(90, 30))
+    monkeypatch.setitem(parac.PROBLEMS, "grid", parac.Problem(lambda: ms.datasets.grid2d(9, 9)))
+    with device.use(Harness()) if harness else contextlib.nullcontext():
+        if not harness and device.available():
+            pytest.skip("there is a GPU")
+        gpu_factors.main(["--problems", "saddle", "grid", "nowhere", "--repeat", "1", "--out", str(tmp_path / "factors.json")])
+    run = json.loads((tmp_path / "factors.json").read_text())
+    rows = {row["solver"]: row for row in run["rows"]}
+    assert list(rows) == [solver for of_kind in gpu_factors.SOLVERS.values() for solver in of_kind] and "nowhere" in run["failed"]
+    assert rows["complete, 1 thread"]["residual"] < 1e-10 and rows["parac, 1 thread"]["residual"] < 1e-7
+    assert "cupy" in rows["cusparse ic0"]["failed"] and "failed" in rows["cudss"]
+    for what, most in (("incomplete", 2), ("complete", 1e-10), ("parac", 1e-7)):
+        row = rows[f"{what}, cuda"]
+        assert row["residual"] < most and row["factor"] > 0 if harness else "needs CuPy" in row["failed"]
+    assert [bar["passed"] is not None for bar in run["bars"]] == 8 * [harness]
+
+
 FRAIL = """
 import os, sys, time
 from benchmarks import gpu
@@ -526,9 +548,6 @@ def test_gpu_rows_stop_at_the_budget(tmp_path, capsys):
 
 
 def test_parac_measures_judges_and_writes(tmp_path, monkeypatch, capsys):
-    import meshsolve as ms
-    from benchmarks import parac
-
     tiny = parac.Problem(lambda: ms.datasets.grid2d(20, 20), (60, 60, 60), multigrid=0.0, nanoseconds=1e9)
     monkeypatch.setattr(parac, "PROBLEMS", {"tiny": tiny})
     monkeypatch.setattr(parac, "SHARED", 1)
@@ -578,7 +597,6 @@ def test_a_solver_that_takes_too_long_is_stopped_and_said_so(tmp_path):
 
 
 def test_a_stopped_peer_is_a_lower_bound():
-    from benchmarks import parac
 
     def judged(bound, **peers):
         return parac._against({"problem": "p", "solvers": {"parac-auto-1t": {"seconds": _seconds(total=2.0)}} | peers}, "all", ("a", "b"), bound,

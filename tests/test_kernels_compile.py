@@ -62,7 +62,7 @@ def test_the_report_is_read_as_ptxas_writes_it():
 @pytest.mark.parametrize("name", ["parac/ordered", "parac/rounds", "ildl/rows"])
 def test_factors_that_are_the_cpus_to_the_bit_add_as_it_does(name):
     """A fused multiply-add in sums or samples would give other bits, and then other samples or pivots, than the CPU's arithmetic."""
-    ptx = nvrtc.run(nvrtc.PACKAGE / f"factor/{name}.cu", 90)[1]
+    ptx = nvrtc.run(nvrtc.PACKAGE / f"factor/{name}.cu", 90, "-DMESHSOLVE_UNFUSED")[1]
     assert "div.rn.f64" in ptx and "fma.rn.f64" not in ptx
 
 

@@ -135,7 +135,7 @@ def _start_on_device(matrix, system, M):
     B, X, shift, form = system
     matrix = matrix if isinstance(matrix, DeviceCsr) else uploaded(matrix)
     precondition = cg_cuda.preconditioner(M, matrix.n)
-    run = cg_cuda.DeviceSolve(matrix, B, X, precondition, cg_cuda.null_space(matrix, M), shift)
+    run = cg_cuda.DeviceSolve(matrix, B, X, precondition, cg_cuda.null_space(matrix, M), shift, getattr(M, "check_device", None))
     return run, lambda X: form.deliver(unshifted(X, shift))
 
 

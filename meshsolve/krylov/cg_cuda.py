@@ -6,6 +6,8 @@ in which its residual arrives, so that counts and results do not depend on how o
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from meshsolve import device
@@ -33,11 +35,11 @@ GO_ON, ARRIVED, LOST, BROKEN, SETTLED = range(5)                                
 class DeviceSolve(Solve):
     """One solve: (n, k) blocks on the device, what is decided of each column on the host."""
 
-    def __init__(self, matrix, B, X, precondition, null_space, shift):
+    def __init__(self, matrix, B, X, precondition, null_space, shift, check=None):
         xp, k = device.xp(), B.shape[1]
         self.n, self.k, self.B, self.X, self.shift = matrix.n, k, B, X, shift
         self._multiply = Product(matrix)
-        self.precondition, self.null_space = precondition, null_space if k else None
+        self.precondition, self.null_space, self._check = precondition, null_space if k else None, check
         self.report = Report(nnz_A=self._multiply.nnz, device="cuda")
         self.R, self.P, self.Q = (xp.zeros((self.n, k)) for _ in range(3))
         self.num_parts = parts_of(self.n)
@@ -45,6 +47,18 @@ class DeviceSolve(Solve):
         self.scalars, self.history = xp.zeros((7, k)), xp.zeros((LOOK, k))
         self.standing, self.fresh, self.counts = xp.zeros(k, xp.int32), xp.ones(k, xp.int32), xp.zeros(k, xp.int32)
         self.reason, self.iterations, self.residuals = np.full(k, RUNNING, object), np.zeros(k, np.int64), []
+        self._prepare()
+
+    def _prepare(self):
+        """The launches of an iteration whose arguments stay the same: what is checked once takes the host a fraction of the time."""
+        size = (np.int32(self.n), np.int32(self.k))
+        sweep = partial(device.prepared, grid=device.grid_for(self.n * self.k, BLOCK), block=BLOCK, shared=0)
+        self._direction = sweep(K.k_direction, args=(*size, self.scalars))
+        self._step = sweep(K.k_step, args=(*size, self.scalars, self.P, self.Q))
+        self._dot = device.prepared(K.k_dot, dot_grid(self.n, self.k), BLOCK, 0, size)
+        state = self.parts, self.scalars, self.standing, self.fresh, self.counts
+        self._decisions = [device.prepared(K.k_decide, self.k, BLOCK, 0, (np.int32(what), size[1], np.int32(self.num_parts), *state))
+                           for what in range(RESIDUAL + 1)]
 
     @property
     def active(self):
@@ -69,21 +83,15 @@ class DeviceSolve(Solve):
     def _one_iteration(self, i):
         Z = self.precondition(self.R)
         self._decide(RHO, self.R, Z, i)
-        self._sweep(K.k_direction, Z, self.P)
+        self._direction(Z, self.P)
         self._multiply(self.P, self.Q)
         self._decide(CURVATURE, self.P, self.Q, i)
-        self._sweep(K.k_step, self.P, self.Q, self.X, self.R)
+        self._step(self.X, self.R)
         self._decide(RESIDUAL, self.R, self.R, i)
 
-    def _sweep(self, kernel, *blocks):
-        device.launch(kernel, device.grid_for(self.n * self.k, BLOCK), BLOCK, 0,
-                      (np.int32(self.n), np.int32(self.k), self.scalars, *blocks))
-
     def _decide(self, what, U, V, i):
-        dot(self.n, self.k, U, V, self.parts)
-        device.launch(K.k_decide, self.k, BLOCK, 0,
-                      (np.int32(what), np.int32(self.k), np.int32(self.num_parts), self.parts, self.scalars, self.standing, self.fresh,
-                       self.counts, self.history[i]))
+        self._dot(U, V, self.parts)
+        self._decisions[what](self.history[i])
 
     def _begin(self, rtol, atol):
         size, self.outside = self._norms(self.B), np.zeros(self.k)
@@ -155,6 +163,8 @@ class DeviceSolve(Solve):
 
     def _finish(self):
         """Mean-free solutions, true residuals, and the best iterate of columns that did not converge."""
+        if self._check is not None:
+            self._check()
         self.reason[self.active] = EXHAUSTED
         failed = self.reason != CONVERGED
         if failed.any():
@@ -188,7 +198,11 @@ def parts_of(n):
 
 def dot(n, k, U, V, parts):
     """Parts of the dot products of the columns of two (n, k) blocks, ``parts_of(n)`` of each column."""
-    device.launch(K.k_dot, (parts_of(n), min(-(-k // TOGETHER), MOST_ACROSS)), BLOCK, 0, (np.int32(n), np.int32(k), U, V, parts))
+    device.launch(K.k_dot, dot_grid(n, k), BLOCK, 0, (np.int32(n), np.int32(k), U, V, parts))
+
+
+def dot_grid(n, k):
+    return parts_of(n), min(-(-k // TOGETHER), MOST_ACROSS)
 
 
 # ---- intake ---------------------------------------------------------------------------------------------------------------

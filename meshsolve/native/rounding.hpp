@@ -1,5 +1,4 @@
-// Arithmetic whose bits do not depend on what a compiler makes of it: products that are not fused with a sum, and a division by a
-// number whose reciprocal is known.
+// Products that are rounded before they are added: no compiler fuses them, so the same bits come out wherever they are inlined.
 #pragma once
 #include "native/rng.hpp"
 
@@ -19,19 +18,6 @@ MS_HD inline float times(float x, float y) {
 #else
   return x * y;
 #endif
-}
-
-// Whether quotient() below is exact: neither it nor what it takes on the way leaves the range of normal numbers.
-MS_HD inline bool is_tame(double x) {
-  const double size = x < 0 ? -x : x;
-  return size == 0 || (size > 1e-200 && size < 1e200);
-}
-
-// a / b, correctly rounded, for y = 1 / b, correctly rounded; a, b and a / b are tame. Source: Markstein 1990. The division of a GPU
-// asks first whether its numbers are, and so waits for each; several of these run side by side.
-MS_HD inline double quotient(double a, double b, double y) {
-  const double first = a * y, better = fma(fma(-b, first, a), y, first);
-  return fma(fma(-b, better, a), y, better);
 }
 
 }  // namespace ms

@@ -19,6 +19,7 @@ def both(A, b, factor=(), **options):
     """sqmr with the incomplete factor of each device; x, info of the CPU, then of the device."""
     options = {"rtol": 1e-9} | options
     made = {"fill_level": 1} | dict(factor)
+    made |= {"blocking": "subtree"} if made.get("tile_size", 2) > 2 else {}             # as the GPU chooses
     return [ms.sqmr(A, b, M=ms.ildl(A, device=place, **made), **options) for place in ("cpu", "cuda")]
 
 

@@ -8,6 +8,8 @@ factorization. Sources: Duff and Pralet 2005 (matching); Duff and Reid 1983 (com
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from meshsolve import _core, device
@@ -30,7 +32,7 @@ from meshsolve.types import Matrix, Sparse
 __all__ = ["IldlFactor", "blocks", "ildl"]
 
 PIVOTING = ("auto", "static", "bunch-kaufman", "rook")
-BLOCKING = ("auto", "BR", "RB", "none")
+BLOCKING = ("auto", "BR", "RB", "none", "subtree")
 FEW_NONZEROS = 20               # times those of tril(A): a complete factor of that size is taken
 FEW_FLOPS = 5e9                 # so many operations are taken anyway: less than an iteration costs that has to be repeated
 FLOPS_PER_ENTRY = 4e4           # ... or so many an entry of tril(A)
@@ -270,6 +272,8 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
     choices = _choices(fill_level, droptol, blocking, tile_size, pivoting, max_fill, dtype)
     M = A if isinstance(A, Csr) else as_symmetric(A, lower=lower, threads=threads, per_row=PER_ROW["ildl"])
     there = _chosen_device(device_name, M.n, A, fill_level) == "cuda"
+    if there and blocking == "auto" and choices.blocking == "RB":
+        choices = replace(choices, blocking="subtree")      # a GPU waits for level sets, a CPU for entries
     _require_nonzero(M)
     M = Csr(M.n, M.indptr, M.indices.copy(), M.data)            # the caller's index array may change later
     ordering = ordering if isinstance(ordering, str) else resolve(ordering, Csr(M.n, None, None))

@@ -1,4 +1,6 @@
 // Bindings of the symmetric indefinite factors.
+
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 
@@ -141,9 +143,10 @@ void bind_ildl(nb::module_& m) {
     return std::make_tuple(to_numpy(std::move(fitted)), to_numpy(std::move(scaled)), spread);
   }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "scale"_a.noconvert(), "complete"_a, "threads"_a,
      "(scale, values of S A S) after rows have been brought near 1, and powers of two between the sizes of rows before.");
-  m.def("cut_tiles", [](In<int32_t> size, int32_t capacity) {
-    return to_numpy(ildl::cut_tiles(size.data(), static_cast<int32_t>(size.shape(0)), capacity));
-  }, "size"_a.noconvert(), "capacity"_a, "First row of each tile, and the number of rows.");
+  m.def("cut_tiles", [](In<int32_t> size, int32_t capacity, std::optional<In<int32_t>> parent) {
+    const int32_t count = static_cast<int32_t>(size.shape(0));
+    return to_numpy(ildl::cut_tiles(size.data(), count, capacity, parent ? parent->data() : nullptr));
+  }, "size"_a.noconvert(), "capacity"_a, "parent"_a.noconvert().none() = nb::none(), "First row of each tile, and the number of rows.");
   m.def("ildl_renumber", [](In<int64_t> indptr, In<int32_t> indices, In<int32_t> rows, int threads) {
     auto r = released([&] { return ildl::renumber(pattern(indptr, indices), rows.data(), threads); });
     return std::make_tuple(to_numpy(std::move(r.matrix.ptr)), to_numpy(std::move(r.matrix.idx)), to_numpy(std::move(r.source)));

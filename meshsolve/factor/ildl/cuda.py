@@ -119,11 +119,11 @@ class Rows:
         values = device.to_device(values)
         while True:
             name, size, value, scaled = self._names
-            self._launch((*self._matrix, values, *self._pattern, *tasks, np.int32(len(tasks[0])), np.int32(self.cap),
-                          np.int32(self.lead), np.int32(self.width), np.int32(self.round), np.int32(self.words_room), np.int32(PIVOTING.index(pivoting)),
-                          np.float64(droptol), np.float64(max_fill if budgets else -1), count, *first, name, size, value, scaled,
-                          np.int64(len(name)), np.int64(len(value)), self._square, own, d, e, order, self._work, np.int64(len(self._work)),
-                          done, finished, trimmed, keep, state, stalled))
+            sizes = (len(tasks[0]), self.cap, self.lead, self.width, self.round, self.words_room, PIVOTING.index(pivoting))
+            self._launch((*self._matrix, values, *self._pattern, *tasks, *map(np.int32, sizes), np.float64(droptol),
+                          np.float64(max_fill if budgets else -1), count, *first, name, size, value, scaled, np.int64(len(name)),
+                          np.int64(len(value)), self._square, own, d, e, order, self._work, np.int64(len(self._work)), done,
+                          finished, trimmed, keep, state, stalled))
             device.check_stall(stalled, "the factorization")
             reached = device.to_host(state)
             if not reached[HALT]:

@@ -16,8 +16,10 @@
 
 namespace ms::ildl {
 
-// Tiles cut from an order of vertices of size[v] rows, filled up to `capacity` rows (a larger vertex is a tile by itself).
-std::vector<int32_t> cut_tiles(const int32_t* size, int32_t count, int32_t capacity);
+// Tiles cut from an order of vertices of size[v] rows, filled up to `capacity` rows (a larger vertex is a tile by itself). With the
+// elimination tree of a postorder a tile ends, too, where a subtree of more rows does and its parent is not next: what comes then
+// has nothing to do with it, and a tile of both would wait for the one and keep the other waiting.
+std::vector<int32_t> cut_tiles(const int32_t* size, int32_t count, int32_t capacity, const int32_t* parent = nullptr);
 
 // Group of each vertex, by first vertices: vertices of similar neighbourhoods, `capacity` rows at most together.
 std::vector<int32_t> similar_vertices(const Pattern& graph, const int32_t* size, int32_t capacity);

@@ -1,6 +1,6 @@
 // L D L^T of one diagonal tile by one warp, lane = row: the twin of tile.cpp, with the same pivots to the bit.
 #pragma once
-#include "device/common.cuh"
+#include "device/division.cuh"
 #include "factor/ildl/pivoting.hpp"
 
 namespace ms::ildl {
@@ -57,7 +57,7 @@ struct WarpTile {
   __device__ void single() {
     const double x = raised(at(k, k), perturbed);
     const bool below = lane > k && lane < m;
-    const double l = below ? at(lane, k) / x : 1.0;
+    const double l = below ? divided(at(lane, k), x) : 1.0;
     if (lane >= k && lane < m) L[lane + k * lead] = l;
     if (lane == k) d[k] = x;
     if (below) subtract(k + 1, [&](int j) { return times(l, at(j, k)); });
@@ -75,7 +75,7 @@ struct WarpTile {
     }
     if (lane > k + 1 && lane < m) {
       const double u = at(lane, k), v = at(lane, k + 1);
-      const double first = (times(z / y, u) - v) / scaled, second = (times(x / y, v) - u) / scaled;
+      const double first = divided(times(divided(z, y), u) - v, scaled), second = divided(times(divided(x, y), v) - u, scaled);
       L[lane + k * lead] = first;
       L[lane + (k + 1) * lead] = second;
       subtract(k + 2, [&](int j) { return times(first, at(j, k)) + times(second, at(j, k + 1)); });

@@ -9,12 +9,17 @@
 
 namespace ms::ildl {
 
-std::vector<int32_t> cut_tiles(const int32_t* size, int32_t count, int32_t capacity) {
+std::vector<int32_t> cut_tiles(const int32_t* size, int32_t count, int32_t capacity, const int32_t* parent) {
   std::vector<int32_t> begin{0};
+  std::vector<int64_t> rows(parent ? count : 0, 0);         // of the subtree below and at each vertex
   int32_t end = 0;
   for (int32_t v = 0; v < count; ++v) {
-    if (end > begin.back() && end + size[v] - begin.back() > capacity) begin.push_back(end);
+    const bool is_apart = parent && v > 0 && parent[v - 1] != v && rows[v - 1] > capacity;
+    if (end > begin.back() && (is_apart || end + size[v] - begin.back() > capacity)) begin.push_back(end);
     end += size[v];
+    if (!parent) continue;
+    rows[v] += size[v];
+    if (parent[v] >= 0) rows[parent[v]] += rows[v];
   }
   begin.push_back(end);
   return begin;

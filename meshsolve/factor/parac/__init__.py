@@ -8,11 +8,15 @@ approximate elimination". The driver reads in this order: the graph of the matri
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve import _core, order
+from meshsolve import _core, device, order
 from meshsolve.arrays import Csr, as_integer, as_seed, as_symmetric, is_auto, narrow_ptr, one_of, storage_type, thread_count
+from meshsolve.device.lists import rows_of
+from meshsolve.device_arrays import on_device as lies_there
 from meshsolve.device_arrays import place_for
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotLaplacianError
 from meshsolve.factor.base import Preconditioner
@@ -52,11 +56,10 @@ class ParacFactor(Preconditioner):
         Seconds per phase (``order``, ``numeric``, ``solve``), sizes, bytes, and what was chosen.
     """
 
-    def __init__(self, core, report, threads, samples, dtype, on_device=False, by_levels=False):
+    def __init__(self, core, n, report, threads, samples, dtype, on_device=False, by_levels=False):
         self._core, self.report, self.threads, self.samples, self.on_device = core, report, threads, samples, on_device
         self._by_levels = by_levels                         # how the solves number its rows
-        self.D, self.perm = core.pivots(), core.perm()
-        super().__init__(len(self.D), np.float64)
+        super().__init__(n, np.float64)
         self.storage = np.dtype(dtype)
 
     def __getstate__(self):
@@ -70,6 +73,14 @@ class ParacFactor(Preconditioner):
         super().__setstate__(state)
         if not self.on_device:
             self._core = _host_core(self.storage).restore(*self._core)
+
+    @functools.cached_property
+    def D(self) -> np.ndarray:
+        return self._core.pivots()
+
+    @functools.cached_property
+    def perm(self) -> np.ndarray:
+        return self._core.perm()
 
     @property
     def nnz(self) -> int:
@@ -120,6 +131,10 @@ class ParacFactor(Preconditioner):
         """The inverse applied to an (n, k) float64 block on the GPU; a new block, C contiguous. Waits for nothing."""
         return self._core.apply_device(block)
 
+    def check_device(self):
+        """Raise where a solve on the GPU has given up; waits for it."""
+        self._core.check()
+
     def project_on_device(self, block):
         """A block on the GPU without the means of the null components."""
         return self._core.project_device(block)
@@ -135,12 +150,14 @@ def parac(L, ordering="auto", samples="auto", rhs=1, seed=0, dtype=np.float64, t
     if not is_auto(samples):
         samples = as_integer(samples, "samples", 1, 1000)
     dtype = storage_type(dtype)
-    M = L if isinstance(L, Csr) else as_symmetric(L, "L", threads=threads, per_row=PER_ROW["parac"])
-    on_device = place_for(device_name, L, size=M.n) == "cuda"
-    ensure_memory(BYTES_PER_ENTRY * M.nnz, "the factor")
+    there = not isinstance(L, Csr) and lies_there(L) and place_for(device_name, L) == "cuda"
+    M = _taken(L, there, threads)
+    on_device = there or place_for(device_name, L, size=M.n) == "cuda"
+    if not there:
+        ensure_memory(BYTES_PER_ENTRY * M.nnz, "the factor")
     report = Report(threads=threads, nnz_A=M.nnz, device="cuda" if on_device else "cpu")
     with report.phase("numeric"):
-        graph = _graph(M, threads, edges=on_device or _may_be_rounds(ordering))
+        graph = _graph(M, there, threads, edges=on_device or _may_be_rounds(ordering))
     ordering = _choose_ordering(ordering, graph, M)
     samples = _choose_samples(samples, M, rhs)
     _require_countable(samples * (graph.max_degree + graph.grounded))
@@ -150,11 +167,12 @@ def parac(L, ordering="auto", samples="auto", rhs=1, seed=0, dtype=np.float64, t
             with report.phase("numeric"):
                 graph.gather_neighbours()
     else:
-        chosen = order.resolve(ordering, Csr(M.n, M.indptr, M.indices, diagonal=True), seed=seed, threads=threads)
+        pattern = Csr(M.n, *map(device.to_host, (M.indptr, M.indices)), diagonal=True)
+        chosen = order.resolve(ordering, pattern, seed=seed, threads=threads)
         place = {name: report.facts[name] for name in ("threads", "device")}           # an order may be made elsewhere
         report.merge(chosen.report)
         report.facts.update(place)
-        perm, ordering = np.ascontiguousarray(chosen.perm, np.int32), chosen.method
+        perm, ordering = np.ascontiguousarray(device.to_host(chosen.perm), np.int32), chosen.method
     by_levels = ordering in ("nnz_sort", "random")
     with report.phase("numeric"):
         core = (_device_core(graph, perm, samples, seed, dtype) if on_device else
@@ -162,7 +180,7 @@ def parac(L, ordering="auto", samples="auto", rhs=1, seed=0, dtype=np.float64, t
     report.facts.update(nnz_L=core.nnz + M.n, bytes=core.nbytes, ordering=ordering, samples=samples, floored=graph.floored)
     if core.rounds and perm is None:
         report.facts["rounds"] = core.rounds
-    return ParacFactor(core, report, threads, samples, dtype, on_device, by_levels)
+    return ParacFactor(core, M.n, report, threads, samples, dtype, on_device, by_levels)
 
 
 def _host_core(dtype):
@@ -193,29 +211,57 @@ def _may_be_rounds(ordering):
     return isinstance(ordering, str) and ordering in ("auto", "rounds")
 
 
-def _graph(M, threads, edges):
-    graph = _core.ParacGraph(M.indptr, M.indices, M.data, threads, edges)
+def _taken(L, there, threads):
+    """L as a symmetric :class:`Csr` where it lies."""
+    if there:
+        return _graph_cuda().symmetric(L)
+    return L if isinstance(L, Csr) else as_symmetric(L, "L", threads=threads, per_row=PER_ROW["parac"])
+
+
+def _graph(M, there, threads, edges):
+    """The graph of M, which lies on the GPU or not; one that the factor of a graph cannot stand for is refused."""
+    if there:
+        with device.errors("the graph"):
+            graph = _graph_cuda().Graph(M)
+    else:
+        graph = _core.ParacGraph(M.indptr, M.indices, M.data, threads, edges)
     if graph.bad_row >= 0:
-        row = slice(*M.indptr[graph.bad_row:graph.bad_row + 2])
-        rounded = -graph.excess < ROUNDED * np.abs(M.data[row]).sum()
-        remedy = ("This looks like the rounding of float32: make the diagonal anew in float64, minus the sum of the other entries"
-                  if rounded else "For other symmetric matrices use cholesky or ildl")
-        raise NotLaplacianError(
-            f"row {graph.bad_row} of L sums to {graph.excess:.3g}: in a Laplacian rows sum to 0, in a diagonally dominant matrix "
-            f"to more. {remedy}", graph.bad_row)
-    if not graph.floored:
-        return graph
-    aside = M.indices != np.repeat(np.arange(M.n), np.diff(M.indptr))           # a row may have no entry on the diagonal
-    entries = np.count_nonzero(aside)
+        raise _no_laplacian(M, graph)
+    if graph.floored:
+        _judge_positive(M, graph, there)
+    return graph
+
+
+def _graph_cuda():
+    from meshsolve.factor.parac import graph_cuda
+
+    return graph_cuda
+
+
+def _no_laplacian(M, graph):
+    """The error for the first row with a negative sum."""
+    begin, end = (int(M.indptr[graph.bad_row + i]) for i in range(2))
+    rounded = -graph.excess < ROUNDED * float(abs(M.data[begin:end]).sum())
+    remedy = ("This looks like the rounding of float32: make the diagonal anew in float64, minus the sum of the other entries"
+              if rounded else "For other symmetric matrices use cholesky or ildl")
+    return NotLaplacianError(
+        f"row {graph.bad_row} of L sums to {graph.excess:.3g}: in a Laplacian rows sum to 0, in a diagonally dominant matrix "
+        f"to more. {remedy}", graph.bad_row)
+
+
+def _judge_positive(M, graph, there):
+    """Positive entries off the diagonal are told, or refused where they are many."""
+    rows = rows_of(M.indptr, M.nnz) if there else np.repeat(np.arange(M.n), np.diff(M.indptr))
+    aside = M.indices != rows                               # a row may have no entry on the diagonal
+    entries = int(aside.sum())
     if graph.floored > MOST_POSITIVE * max(entries, 1):
-        row = int(np.searchsorted(M.indptr, np.argmax(aside & (M.data > 0)), side="right")) - 1
+        row = int(rows[(aside & (M.data > 0)).argmax()])
         raise NotLaplacianError(
             f"{graph.floored} of {entries} off-diagonal entries of L are positive, the first in row {row}: a graph cannot stand "
             f"for this matrix. {_without_positive(M.data[~aside])}", row)
     warn(
         f"{graph.floored} of {entries} off-diagonal entries of L are positive (negative weights): the factor replaces what "
         "its elimination leaves of them by a small weight; cg still solves with L itself", MeshsolveWarning)
-    return graph
 
 
 def _without_positive(diagonal):

@@ -20,11 +20,12 @@ BLOCK = 256
 MOST_BLOCKS = 1056                      # eight a multiprocessor
 SHARED = BLOCK // 32 * 5 * 64 * 8       # bytes: struct Scratch of 64 edges for each warp
 ROUNDS_A_LOOK = 8                       # rounds between two looks at the counters
-NARROW, WIDE = 2048, 8192               # edges in a round below which one block goes on alone, and above which it stops
+NARROW, WIDE = 512, 2048                # edges in a round below which one block goes on alone, and above which it stops ...
+FEW = 2048                              # ... of vertices that it looks through as fast as a grid is launched
 ROUNDS_ALONE = 256
-SELECT, PLAN, ELIMINATE, ROOM, SCATTER = PHASES = range(5)
+SELECT, PLAN, ELIMINATE, ROOM, SCATTER = PHASES = (K.k_select, K.k_plan, K.k_eliminate, K.k_room, K.k_scatter)
 GO_ON, DONE, STALLED, FULL, ROWS_FULL = range(5)
-(HALT, _, _, NEED, NEED_HEAVY, ROUND, LIVE, COLUMNS, _, _, _, ROWS, LOST, WORK) = range(14)         # enum State in rounds.cu
+(HALT, _, _, NEED, NEED_HEAVY, ROUND, LIVE, COLUMNS, _, _, NEED_COLUMNS, ROWS, LOST, WORK, _, _) = range(16)    # enum State in rounds.cu
 USED, ROOM_OF, INCOMING, ROUND_OF = 0, 1, 5, 7                                                      # struct Vertex
 
 
@@ -75,9 +76,9 @@ class _Rounds:
                       (np.int32(n), np.int32(self.dynamic), self.seed, self.origin, self.vertex, self.key))
         self.live = xp.arange(n, dtype=xp.int32)
         self._first_room(len(to))
-        self.chosen, self.touched = xp.empty(n, xp.int32), xp.empty(n, xp.int32)
+        self.chosen, self.reserved = xp.empty(n, xp.int32), xp.empty(n, xp.int64)
         self.column_start, self.column_length, self.D = xp.empty(n, xp.int64), xp.empty(n, xp.int32), xp.empty(n)
-        self.state = xp.zeros(14, xp.uint64)
+        self.state = xp.zeros(16, xp.uint64)
         self.state[LIVE], self.state[ROWS] = n, used
 
     def _first_room(self, nnz):
@@ -93,7 +94,7 @@ class _Rounds:
 
     def _sample_room(self, count):
         xp = device.xp()
-        self.sample_ends, self.sample_w = xp.empty(2 * count, xp.int32), xp.empty(count)
+        self.sample_ends, self.sample_w, self.touched = xp.empty(2 * count, xp.int32), xp.empty(count), xp.empty(count, xp.int32)
 
     def run(self, dtype):
         """Rounds until no vertex is left."""
@@ -112,7 +113,7 @@ class _Rounds:
                 self._next_epoch()
                 phase = ROOM
             else:
-                phase, alone = SELECT, 0 < state[WORK] <= NARROW
+                phase, alone = SELECT, 0 < state[WORK] <= NARROW and state[LIVE] <= FEW
                 if 3 * state[LIVE] < 2 * len(self.live):
                     self._next_epoch()
             self.state[HALT] = GO_ON
@@ -122,34 +123,33 @@ class _Rounds:
         """The rest of a round from ``phase`` on, then rounds by one block or by all."""
         arguments = self._arguments()
         if phase != SELECT:
-            self._launch_phases(PHASES[phase:], arguments)
+            self._launch_phases(PHASES[PHASES.index(phase):], arguments)
         if alone:
-            device.launch(K.k_rounds, 1, BLOCK, SHARED, (np.int32(0), np.int32(ROUNDS_ALONE), np.int32(WIDE), *arguments))
+            device.launch(K.k_rounds, 1, BLOCK, SHARED, (np.int32(ROUNDS_ALONE), np.int32(WIDE), *arguments))
             return
         for _ in range(ROUNDS_A_LOOK):
-            self._launch_phases(PHASES, arguments)
+            self._launch_phases((SELECT, ELIMINATE, ROOM, SCATTER), arguments)
 
     def _launch_phases(self, some, arguments):
-        live = len(self.live)
+        live = max(len(self.live), 1)                       # the last block of `select` finds out that none is left
         for phase in some:
             grid = 1 if phase == PLAN else device.grid_for(live if phase == SELECT else 8 * live, BLOCK, MOST_BLOCKS)
-            device.launch(K.k_rounds, grid, BLOCK, SHARED if phase == ELIMINATE else 0,
-                          (np.int32(phase), np.int32(0), np.int32(0), *arguments))
+            device.launch(phase, grid, BLOCK, SHARED if phase == ELIMINATE else 0, arguments)
 
     def _arguments(self):
         numbers = device.to_device(np.array(
             [self.n, self.samples, self.dynamic, len(self.live), len(self.column_row), len(self.sample_w),
              len(self.scratch) // 5, self.rows_room], np.int64))
         return (numbers, self.seed, self.floor, self.state, self.key, self.origin, self.vertex, self.start, self.to, self.w,
-                self.live, self.chosen, self.touched, self.column_start, self.column_length, self.column_row, self.column_value,
-                self.D, self.sample_ends, self.sample_w, self.scratch)
+                self.live, self.chosen, self.touched, self.reserved, self.column_start, self.column_length, self.column_row,
+                self.column_value, self.D, self.sample_ends, self.sample_w, self.scratch)
 
     # ---- more room --------------------------------------------------------------------------------------------------------
 
     def _grow(self, state):
         """Room for the columns and samples of the round at hand, and half as much again."""
         xp = device.xp()
-        columns = int(state[COLUMNS] + state[NEED])
+        columns = int(state[COLUMNS] + state[NEED_COLUMNS])
         if columns > len(self.column_row):
             size = columns + columns // 2
             for name in ("column_row", "column_value"):

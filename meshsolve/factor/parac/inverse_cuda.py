@@ -38,10 +38,9 @@ class Inverse:
             source = old_ptr[by_level[column]] + xp.arange(len(rows)) - ptr[column]
             rows, values = number[rows[source]], values[source]
             D, perm, level = D[by_level], perm[by_level], level[by_level]
-        level_ptr = np.searchsorted(device.to_host(level), np.arange(1, C.rounds + 2)).astype(np.int64)
-        self.place = perm
+        level_ptr = device.to_host(xp.searchsorted(level, xp.arange(1, C.rounds + 2, dtype=level.dtype))).astype(np.int64)
         inverse_d = xp.where(D > 0, 1 / xp.where(D > 0, D, 1.0), 0.0)
-        self._lower = trisolve.UnitLower(ptr, rows, values, level_ptr, inverse_d)
+        self._lower = trisolve.UnitLower(ptr, rows, values, level_ptr, inverse_d, perm)
 
     def _label_components(self, C):
         """Each component without a ground ends in a pivot of zero, and every other column leads there."""
@@ -86,15 +85,15 @@ class Inverse:
         """X := (G D G^T)^+ B for (n, k) blocks on the host."""
         with device.errors("the preconditioner"):
             X[...] = device.to_host(self.apply_device(device.to_device(np.ascontiguousarray(B))))
+            self.check()
 
     def apply_device(self, B):
-        """The same for a block on the device; the result is a new one, C contiguous."""
-        xp = device.xp()
-        Y = xp.ascontiguousarray(B[self.place])
-        self._lower.solve_pair(Y)
-        X = xp.empty_like(Y)
-        X[self.place] = Y
-        return X
+        """The same for a block on the device; the result is a new one, C contiguous. Waits for nothing."""
+        return self._lower.apply(device.xp().ascontiguousarray(B))
+
+    def check(self):
+        """Raise where :meth:`apply_device` gave up, in a kernel whose rows wait for each other; waits for it."""
+        self._lower.check()
 
     def project(self, flat, k):
         """Component means out of a block of k columns on the host, in place."""

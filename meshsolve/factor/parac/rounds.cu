@@ -1,11 +1,12 @@
 // The rounds of ParAC on the GPU: the same factor as rounds.cpp, bit for bit. Each round eliminates all vertices whose key is
 // smaller than those of their live neighbours; in a given order the key is the position, and rounds are level sets of G.
 //   select     live vertices with no smaller neighbour are chosen; the others keep the one they met, their blocker, and are looked
-//              at again once it is dead or has become larger
-//   plan       one thread: is there room for the columns and samples of this round?
+//              at again once it is dead or has become larger. Each gets room among the columns and the samples of the round
+//   plan       the last block of select: is there so much room?
 //   eliminate  a warp or, for many edges, a block per chosen vertex: column, samples, new degrees of its neighbours
 //   room       neighbours whose row is too short for its new samples get a longer one, without its dead entries
 //   scatter    samples are written into the rows of both ends; new keys
+// Counters that all vertices share are asked for once a warp, in `select`: one that a million pivots ask costs a nanosecond each.
 // Nothing depends on the schedule: entries of a row stand in any order, but a pivot sorts them before it adds. A phase that finds
 // its workspace too small halts before it has changed anything that a second try would not find (`room` may be repeated), all
 // later phases return at once, and the host grows the workspace and goes on from there. Many narrow rounds run in one block.
@@ -18,10 +19,11 @@ constexpr unsigned long long dead = ~0ull, never = dead - 1;            // keys 
 constexpr int light = 64;                                               // most edges that one warp eliminates
 constexpr int scratch_words = 5;                                        // doubles of scratch per edge: struct Scratch
 constexpr int longest = 4096;                                           // entries of a row that one warp copies
+constexpr int few = 8;                                                  // that one thread looks at
 
 // What `state` holds; cuda.py knows the same numbers.
 enum State { halt, chosen_light, chosen_heavy, need, need_heavy, round_number, live_count, columns_used, samples_used, scratch_used,
-             touched_count, rows_used, lost, work, state_size };
+             need_columns, rows_used, lost, work, columns_before, arrived, state_size };
 enum Halt { go_on, done, stalled, full, rows_full };
 enum Phase { select_phase, plan_phase, eliminate_phase, room_phase, scatter_phase, phases };
 
@@ -33,6 +35,7 @@ struct Vertex {
   int round;                            // in which it was eliminated
 
   __device__ bool is_long() const { return used - first > longest; }
+  __device__ bool is_full() const { return used + incoming > room; }
 };
 
 struct Rounds {
@@ -48,8 +51,9 @@ struct Rounds {
   double* w;
   const int* live;                      // vertices that may be live
   int live_size;
-  int *chosen, *touched;                // (n) light ones from the front, heavy ones from the back; neighbours of the chosen
-  long long* column_start;              // (n) columns of G, rows by vertex
+  int *chosen, *touched;                // (n) light ones from the front, heavy ones from the back; (samples_room) their neighbours
+  long long* reserved;                  // (n) first of the samples, and of `touched`, of a chosen vertex: as many as its degree
+  long long* column_start;              // (n) columns of G, rows by vertex; of a chosen vertex counted within the round
   int *column_length, *column_row;
   double *column_value, *D;
   int* sample_ends;                     // pairs
@@ -92,15 +96,50 @@ __device__ __forceinline__ int find_blocker(const Rounds& R, int u) {
   return found;
 }
 
-__device__ __forceinline__ void choose(const Rounds& R, int u) {
-  const int degree = R.vertex[u].degree;
-  atomicAdd(R.state + need, static_cast<unsigned long long>(degree));
-  if (degree <= light) {
-    R.chosen[atomicAdd(R.state + chosen_light, 1ull)] = u;
-  } else {
-    R.chosen[R.n - 1 - static_cast<long long>(atomicAdd(R.state + chosen_heavy, 1ull))] = u;
-    atomicAdd(R.state + need_heavy, static_cast<unsigned long long>(degree) + 1);
+// find_blocker() by one thread in the first entries of a row; whether there are more to look at.
+__device__ __forceinline__ bool find_near(const Rounds& R, int u, int& found) {
+  Vertex& at = R.vertex[u];
+  const long long start = R.start[u];
+  const int used = at.used, end = min(used, at.first + few);
+  int first = at.first;
+  found = -1;
+  for (int i = first; i < end && found < 0; ++i) {
+    const int v = neighbour(R.to[start + i]);
+    if (R.key[v] == dead) first += first == i;
+    else if (R.smaller(v, u)) found = v;
   }
+  at.first = first;
+  at.blocker = found;
+  return found < 0 && end < used;
+}
+
+// Vertices of a warp that are chosen: places in the list, and room for what their elimination brings.
+__device__ __forceinline__ void choose(const Rounds& R, int u, bool chosen) {
+  const int lane = threadIdx.x & 31;
+  const long long degree = chosen ? R.vertex[u].degree : 0, row = chosen ? R.vertex[u].used - R.vertex[u].first : 0;
+  const long long entries = row < degree ? row : degree;
+  const bool is_light = chosen && degree <= light, is_heavy = chosen && !is_light;
+  const long long copies = warp_inclusive_sum(degree), column = warp_inclusive_sum(entries);
+  const unsigned lights = __ballot_sync(full_warp, is_light), heavies = __ballot_sync(full_warp, is_heavy);
+  const long long heavy_copies = heavies ? warp_sum(is_heavy ? degree + 1 : 0) : 0;
+  unsigned long long sample = 0, row_of_column = 0, first_light = 0, first_heavy = 0;
+  if (lane == 31) {
+    sample = atomicAdd(R.state + need, static_cast<unsigned long long>(copies));
+    row_of_column = atomicAdd(R.state + need_columns, static_cast<unsigned long long>(column));
+    first_light = atomicAdd(R.state + chosen_light, static_cast<unsigned long long>(__popc(lights)));
+    if (heavies) first_heavy = atomicAdd(R.state + chosen_heavy, static_cast<unsigned long long>(__popc(heavies)));
+    if (heavies) atomicAdd(R.state + need_heavy, static_cast<unsigned long long>(heavy_copies));
+  }
+  sample = __shfl_sync(full_warp, sample, 31);
+  row_of_column = __shfl_sync(full_warp, row_of_column, 31);
+  first_light = __shfl_sync(full_warp, first_light, 31);
+  first_heavy = __shfl_sync(full_warp, first_heavy, 31);
+  if (!chosen) return;
+  R.reserved[u] = static_cast<long long>(sample) + copies - degree;
+  R.column_start[u] = static_cast<long long>(row_of_column) + column - entries;
+  const unsigned below = (1u << lane) - 1;
+  if (is_light) R.chosen[first_light + __popc(lights & below)] = u;
+  else R.chosen[R.n - 1 - static_cast<long long>(first_heavy) - __popc(heavies & below)] = u;
 }
 
 __device__ __forceinline__ void select(const Rounds& R) {
@@ -112,30 +151,48 @@ __device__ __forceinline__ void select(const Rounds& R) {
       const int blocker = R.vertex[u].blocker;
       open = blocker < 0 || R.key[blocker] == dead || !R.smaller(blocker, u);
     }
-    for (unsigned left = __ballot_sync(full_warp, open); left; left &= left - 1) {
+    int found = -1;
+    const bool more = open && find_near(R, u, found);
+    unsigned chosen = __ballot_sync(full_warp, open && !more && found < 0);
+    __syncwarp(full_warp);
+    for (unsigned left = __ballot_sync(full_warp, more); left; left &= left - 1) {
       const int candidate = __shfl_sync(full_warp, u, __ffs(static_cast<int>(left)) - 1);
-      if (find_blocker(R, candidate) < 0 && lane == 0) choose(R, candidate);
+      if (find_blocker(R, candidate) < 0) chosen |= left & (0u - left);
     }
+    __syncwarp(full_warp);
+    if (chosen) choose(R, u, chosen >> lane & 1);
   }
+}
+
+// Whether this block is the last to come here, known to its first thread; what the others have written is seen then.
+__device__ __forceinline__ bool is_last(const Rounds& R) {
+  __syncthreads();
+  if (threadIdx.x != 0) return false;
+  __threadfence();
+  if (atomicAdd(R.state + arrived, 1ull) + 1 < gridDim.x) return false;
+  __threadfence();
+  atomicExch(R.state + arrived, 0ull);
+  return true;
 }
 
 // ---- plan
 
 __device__ __forceinline__ void plan(const Rounds& R) {
   unsigned long long* const s = R.state;
-  if (grid_begin() != 0) return;
   const unsigned long long chosen = s[chosen_light] + s[chosen_heavy];
   if (chosen == 0) {
     s[halt] = s[live_count] == 0 ? done : stalled;
-  } else if (s[columns_used] + s[need] > static_cast<unsigned long long>(R.columns_room) ||
+  } else if (s[columns_used] + s[need_columns] > static_cast<unsigned long long>(R.columns_room) ||
              s[need] > static_cast<unsigned long long>(R.samples_room) ||
              s[need_heavy] > static_cast<unsigned long long>(R.scratch_room)) {
     s[halt] = full;
   } else {
-    s[work] = s[need];
+    s[work] = s[samples_used] = s[need];
     s[round_number] += 1;
     s[live_count] -= chosen;
-    s[samples_used] = s[scratch_used] = s[touched_count] = 0;
+    s[columns_before] = s[columns_used];
+    s[columns_used] += s[need_columns];
+    s[scratch_used] = 0;
   }
 }
 
@@ -150,14 +207,11 @@ struct Scratch {                        // of `room` edges
         drawn(reinterpret_cast<int*>(weight + room)) {}
 };
 
-__device__ __forceinline__ void touch(const Rounds& R, int v) {
-  if (atomicExch(&R.vertex[v].touched, 1) == 0) R.touched[atomicAdd(R.state + touched_count, 1ull)] = v;
-}
-
-// The live edges of v; its neighbours lose them. Returns how many there are.
+// The live edges of v; its neighbours lose them, and are listed by the first who meets them. Returns how many there are.
 template <class Team> __device__ __forceinline__ int gather(const Rounds& R, const Team& team, int v, Edge* e) {
   const Vertex at = R.vertex[v];
   const long long start = R.start[v];
+  int* const touched = R.touched + R.reserved[v];
   int d = 0;
   for (int base = at.first; base < at.used; base += team.size) {
     const int i = base + team.rank, raw = i < at.used ? R.to[start + i] : 0, to = neighbour(raw);
@@ -167,13 +221,12 @@ template <class Team> __device__ __forceinline__ int gather(const Rounds& R, con
     if (alive) {
       const int copies = raw < 0 ? 1 : R.samples;
       e[d + before] = {R.w[start + i], to, copies};
-      if (to != R.n) {
-        atomicSub(&R.vertex[to].degree, copies);
-        touch(R, to);
-      }
+      if (to != R.n) atomicSub(&R.vertex[to].degree, copies);
+      touched[d + before] = to != R.n && atomicExch(&R.vertex[to].touched, 1) == 0 ? to : -1;
     }
     d += total;
   }
+  for (int i = d + team.rank; i < at.degree; i += team.size) touched[i] = -1;
   team.sync();
   return d;
 }
@@ -193,11 +246,10 @@ __device__ __forceinline__ void expect(const Rounds& R, int end) {
   atomicAdd(&R.vertex[end].incoming, 1);
 }
 
-// Samples go to the list of the round; their ends know how many will come.
+// Samples go to the list of the round, without weight where there are fewer than was foreseen; their ends know how many will come.
 template <class Team> __device__ __forceinline__ void sample(const Rounds& R, const Team& team, int v, const Scratch& s, int d) {
-  unsigned long long first = 0;
-  if (team.rank == 0) first = atomicAdd(R.state + samples_used, static_cast<unsigned long long>(s.drawn[d - 1]));
-  first = team.from_first(first);
+  const long long first = R.reserved[v];
+  for (int i = s.drawn[d - 1] + team.rank; i < R.vertex[v].degree; i += team.size) R.sample_w[first + i] = 0;
   for (int i = team.rank; i + 1 < d; i += team.size) {
     const long long none = sample_edge(s.edges, i, d, s.suffix, stream_of(R.seed, R.origin[v]), s.drawn[i],
                                        [&](int a, int b, double w, unsigned long long drawn) {
@@ -217,9 +269,7 @@ template <class Team> __device__ __forceinline__ void eliminate(const Rounds& R,
   const int gathered = gather(R, team, v, e);
   sort_edges(team, e, gathered, nearer);
   const int d = merge(team, e, gathered, R.samples, R.floor), kept = d - (d > 0 && e[d - 1].to == R.n);
-  unsigned long long column = 0;
-  if (team.rank == 0) column = atomicAdd(R.state + columns_used, static_cast<unsigned long long>(kept));
-  column = team.from_first(column);
+  const long long column = static_cast<long long>(R.state[columns_before]) + R.column_start[v];
   for (int i = team.rank; i < kept; i += team.size) {
     R.column_row[column + i] = e[i].to;
     s.weight[i] = e[i].w;
@@ -230,9 +280,10 @@ template <class Team> __device__ __forceinline__ void eliminate(const Rounds& R,
   number_draws(team, s, d);
   for (int i = team.rank; i < kept; i += team.size) R.column_value[column + i] = s.weight[i] / s.suffix[0];
   if (d > 0) sample(R, team, v, s, d);
+  team.sync();                                              // all have read where the column begins
   if (team.rank == 0) {
     R.D[v] = s.suffix[0];
-    R.column_start[v] = static_cast<long long>(column);
+    R.column_start[v] = column;
     R.column_length[v] = kept;
     R.vertex[v].round = static_cast<int>(R.state[round_number]);
     R.key[v] = dead;
@@ -300,7 +351,6 @@ __device__ __forceinline__ int copy_row(const Rounds& R, const Team& team, const
 
 template <class Team> __device__ __forceinline__ void make_room(const Rounds& R, const Team& team, int u) {
   const Vertex at = R.vertex[u];
-  if (at.used + at.incoming <= at.room) return;
   const int room = 2 * (at.used - at.first + at.incoming);
   unsigned long long target = 0;
   if (team.rank == 0) target = atomicAdd(R.state + rows_used, static_cast<unsigned long long>(room));
@@ -317,15 +367,29 @@ template <class Team> __device__ __forceinline__ void make_room(const Rounds& R,
   R.vertex[u].first = 0;
 }
 
+// A thread looks at a neighbour; its warp writes a full row anew, or the block where that is long.
 __device__ __forceinline__ void make_room(const Rounds& R) {
-  by_warps(static_cast<long long>(R.state[touched_count]), [&](long long i) { return R.vertex[R.touched[i]].is_long(); },
-           [&](const auto& team, long long i) { make_room(R, team, R.touched[i]); });
+  __shared__ int waiting;
+  __shared__ int left[256];
+  const long long count = static_cast<long long>(R.state[samples_used]);
+  for (long long first = static_cast<long long>(blockIdx.x) * blockDim.x; first < count; first += grid_step()) {
+    if (threadIdx.x == 0) waiting = 0;
+    __syncthreads();
+    const int u = first + threadIdx.x < count ? R.touched[first + threadIdx.x] : -1;
+    const bool full = u >= 0 && R.vertex[u].is_full(), is_long = full && R.vertex[u].is_long();
+    if (is_long) left[atomicAdd(&waiting, 1)] = u;
+    for (unsigned some = __ballot_sync(full_warp, full && !is_long); some; some &= some - 1)
+      make_room(R, Warp{}, __shfl_sync(full_warp, u, __ffs(static_cast<int>(some)) - 1));
+    __syncthreads();
+    for (int w = 0; w < waiting; ++w) make_room(R, Block{}, left[w]);
+    __syncthreads();
+  }
 }
 
 // ---- scatter
 
 __device__ __forceinline__ void scatter(const Rounds& R) {
-  const long long count = static_cast<long long>(R.state[samples_used]), touched = static_cast<long long>(R.state[touched_count]);
+  const long long count = static_cast<long long>(R.state[samples_used]);
   for (long long i = grid_begin(); i < 2 * count; i += grid_step()) {
     const int a = R.sample_ends[i], b = R.sample_ends[i ^ 1];
     const double w = R.sample_w[i / 2];
@@ -334,21 +398,37 @@ __device__ __forceinline__ void scatter(const Rounds& R) {
     R.to[p] = ~b;
     R.w[p] = w;
   }
-  for (long long i = grid_begin(); i < touched; i += grid_step()) {
+  for (long long i = grid_begin(); i < count; i += grid_step()) {
     const int u = R.touched[i];
+    if (u < 0) continue;
     R.vertex[u].touched = R.vertex[u].incoming = 0;
     if (!R.by_degree) continue;
     R.key[u] = key_of(R.vertex[u].degree, R.seed, R.origin[u]);
   }
-  if (grid_begin() == 0) R.state[chosen_light] = R.state[chosen_heavy] = R.state[need] = R.state[need_heavy] = 0;
+  if (grid_begin() == 0)
+    R.state[chosen_light] = R.state[chosen_heavy] = R.state[need] = R.state[need_columns] = R.state[need_heavy] = 0;
 }
 
-__device__ __forceinline__ void run_phase(const Rounds& R, int phase, double* shared) {
-  if (phase == select_phase) select(R);
-  if (phase == plan_phase) plan(R);
+template <int phase> __device__ __forceinline__ void run(const Rounds& R, double* shared) {
+  if (phase == select_phase) {
+    select(R);
+    if (is_last(R)) plan(R);
+  }
+  if (phase == plan_phase && grid_begin() == 0) plan(R);
   if (phase == eliminate_phase) eliminate_chosen(R, shared);
   if (phase == room_phase) make_room(R);
   if (phase == scatter_phase) scatter(R);
+}
+
+// One answer for the block, as other blocks may halt at any time; returns whether it went on.
+template <int phase> __device__ __forceinline__ bool run_unless_halted(const Rounds& R, double* shared) {
+  __shared__ int stopped;
+  if (threadIdx.x == 0) stopped = R.halted();
+  __syncthreads();
+  if (stopped) return false;
+  run<phase>(R, shared);
+  __syncthreads();
+  return true;
 }
 
 }  // namespace ms::parac
@@ -356,29 +436,49 @@ __device__ __forceinline__ void run_phase(const Rounds& R, int phase, double* sh
 using namespace ms;
 using namespace ms::parac;
 
-// One phase by the whole grid, or with `rounds` > 0 as many whole rounds by one block, until one has more than `widest` edges.
-// Two blocks a multiprocessor at least: with the compiler's own choice it spills.
 // `numbers` are n, samples, by_degree, the length of the list of live vertices, then the room of columns, samples, scratch, rows.
-extern "C" __global__ void __launch_bounds__(256, 2)
-k_rounds(int phase, int rounds, int widest, const long long* numbers, unsigned long long seed, double floor,
-         unsigned long long* state, unsigned long long* key, const int* origin, int* vertex, long long* start, int* to, double* w,
-         const int* live, int* chosen, int* touched, long long* column_start, int* column_length, int* column_row,
-         double* column_value, double* D, int* sample_ends, double* sample_w, double* scratch) {
+#define MS_ROUNDS_ARGUMENTS                                                                                                        \
+  const long long *numbers, unsigned long long seed, double floor, unsigned long long *state, unsigned long long *key,             \
+      const int *origin, int *vertex, long long *start, int *to, double *w, const int *live, int *chosen, int *touched,            \
+      long long *reserved, long long *column_start, int *column_length, int *column_row, double *column_value, double *D,          \
+      int *sample_ends, double *sample_w, double *scratch
+#define MS_ROUNDS                                                                                                                  \
+  {static_cast<int>(numbers[0]), static_cast<int>(numbers[1]), static_cast<int>(numbers[2]), seed, floor, numbers[4], numbers[5],  \
+   numbers[6], numbers[7], state, key, origin, reinterpret_cast<Vertex*>(vertex), start, to, w, live,                              \
+   static_cast<int>(numbers[3]), chosen, touched, reserved, column_start, column_length, column_row, column_value, D,              \
+   sample_ends, sample_w, scratch}
+
+// One phase by the whole grid. Each has a kernel: those that wait for memory want more threads than `eliminate` has registers for.
+extern "C" __global__ void __launch_bounds__(256, 4) k_select(MS_ROUNDS_ARGUMENTS) {
+  run_unless_halted<select_phase>(MS_ROUNDS, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256) k_plan(MS_ROUNDS_ARGUMENTS) {
+  run_unless_halted<plan_phase>(MS_ROUNDS, nullptr);
+}
+
+// Two blocks a multiprocessor at least: with the compiler's own choice it spills.
+extern "C" __global__ void __launch_bounds__(256, 2) k_eliminate(MS_ROUNDS_ARGUMENTS) {
   extern __shared__ double shared[];
-  const Rounds R{static_cast<int>(numbers[0]), static_cast<int>(numbers[1]), static_cast<int>(numbers[2]), seed, floor, numbers[4],
-                 numbers[5], numbers[6], numbers[7], state, key, origin, reinterpret_cast<Vertex*>(vertex), start, to, w, live,
-                 static_cast<int>(numbers[3]), chosen, touched, column_start, column_length, column_row, column_value, D,
-                 sample_ends, sample_w, scratch};
-  __shared__ int stopped;                                   // one answer for the block, as other blocks may halt at any time
-  const int first = rounds > 0 ? 0 : phase, end = rounds > 0 ? static_cast<int>(phases) : phase + 1;
-  for (int round = 0; round == 0 || round < rounds; ++round) {
-    for (int step = first; step < end; ++step) {
-      if (threadIdx.x == 0) stopped = R.halted();
-      __syncthreads();
-      if (stopped) return;
-      run_phase(R, step, shared);
-      __syncthreads();
-    }
+  run_unless_halted<eliminate_phase>(MS_ROUNDS, shared);
+}
+
+extern "C" __global__ void __launch_bounds__(256) k_room(MS_ROUNDS_ARGUMENTS) {
+  run_unless_halted<room_phase>(MS_ROUNDS, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(256) k_scatter(MS_ROUNDS_ARGUMENTS) {
+  run_unless_halted<scatter_phase>(MS_ROUNDS, nullptr);
+}
+
+// As many whole rounds by one block, until one has more than `widest` edges.
+extern "C" __global__ void __launch_bounds__(256, 2) k_rounds(int rounds, int widest, MS_ROUNDS_ARGUMENTS) {
+  extern __shared__ double shared[];
+  const Rounds R MS_ROUNDS;
+  for (int round = 0; round < rounds; ++round) {
+    if (!run_unless_halted<select_phase>(R, shared) || !run_unless_halted<eliminate_phase>(R, shared) ||
+        !run_unless_halted<room_phase>(R, shared) || !run_unless_halted<scatter_phase>(R, shared))
+      return;
     if (R.state[work] > static_cast<unsigned long long>(widest)) return;
   }
 }

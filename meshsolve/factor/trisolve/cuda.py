@@ -1,20 +1,24 @@
-"""Solves with a sparse unit lower triangular factor on the GPU, by level sets: launches of levels.cu."""
+"""Solves with a sparse unit lower triangular factor on the GPU: launches of dataflow.cu, or by level sets of levels.cu."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import rows_of
+from meshsolve.device.lists import over, rows_of
+from meshsolve.device.reductions import is_any
 
 K = device.kernels("factor/trisolve/levels.cu")
+DATAFLOW = device.kernels("factor/trisolve/dataflow.cu")
+LONG = 4096                             # entries of a row above which a warp is too slow for it: blocks do it, level by level
+SWEEP_BLOCK, BLOCKS_EACH = 256, 4       # threads of a block, and blocks of a multiprocessor, in a solve of one launch
 BLOCK = 512
 NARROW = 2048                           # threads of a level below which one block does it, and its narrow neighbours,
 ALONE = 4 * NARROW                      # ... unless right-hand sides make it more than this: a launch costs less than so many rounds
 
 
 class UnitLower:
-    """G^-T D^+ G^-1 of a unit lower triangular G whose rows are numbered by level, arrays on the device.
+    """(G D G^T)^+ = G^-T D^+ G^-1 of a unit lower triangular G whose rows are numbered by level, arrays on the device.
 
     Parameters
     ----------
@@ -23,29 +27,79 @@ class UnitLower:
     level_ptr : (levels + 1) int64, numpy
         First row of each level; a column's rows lie in later levels.
     inverse_d : (n) float64
+    place : (n) int32
+        Where the row of a right-hand side and of a solution stands that belongs to each row of G.
     """
 
-    def __init__(self, ptr, rows, values, level_ptr, inverse_d):
+    def __init__(self, ptr, rows, values, level_ptr, inverse_d, place):
         xp = device.xp()
-        self.inverse_d, self.level_ptr = inverse_d, device.to_device(level_ptr)
-        self.kernel = K.k_levels_double if values.dtype == np.float64 else K.k_levels_float
-        self.by_column = (ptr, rows, values)
-        self.by_row = transposed(ptr, rows, values)
-        counts, n = np.diff(level_ptr), len(ptr) - 1
-        self.forward = _runs(counts, np.diff(device.to_host(self.by_row[0][self.level_ptr])))
-        self.backward = _runs(counts, np.diff(device.to_host(ptr[self.level_ptr])))
-        self.no_scale = xp.empty(0)
-        self.nbytes = 2 * (rows.nbytes + values.nbytes + ptr.nbytes) + 8 * n
+        self.inverse_d, self.place = inverse_d, place
+        by_row, by_column = transposed(ptr, rows, values), (ptr, rows, values)
+        is_long = any(is_any(xp.diff(matrix[0]) > LONG) for matrix in (by_row, by_column))
+        way = _ByLevels if is_long else _InOneLaunch
+        self.forward, self.backward = (way(*matrix, level_ptr, step) for matrix, step in ((by_row, 1), (by_column, -1)))
+        self._stalled = xp.zeros(1, xp.int32)
+        self.nbytes = 2 * (rows.nbytes + values.nbytes + ptr.nbytes) + 12 * (len(ptr) - 1)
 
-    def solve_pair(self, Y):
-        """Y := G^-T D^+ G^-1 Y in place, for a C contiguous (n, k) block."""
-        for first, end, lanes, threads in self.forward:
-            self._launch(first, end, 1, lanes, threads, self.by_row, self.no_scale, Y)
-        for first, end, lanes, threads in reversed(self.backward):
-            self._launch(end - 1, first - 1, -1, lanes, threads, self.by_column, self.inverse_d, Y)
+    def apply(self, B):
+        """(G D G^T)^+ B for a C contiguous (n, k) float64 block, as a new one. Waits for nothing."""
+        xp = device.xp()
+        X = xp.empty_like(B)
+        if B.size == 0:
+            return X
+        work, tickets, none, here = xp.empty((2, *B.shape)), xp.empty(2, xp.uint64), xp.empty(0), xp.empty(0, xp.int32)
+        over(DATAFLOW.k_clear, work.size, np.int64(work.size), work, tickets)
+        self.forward.solve(none, B, self.place, work[0], none, here, tickets[:1], self._stalled)
+        self.backward.solve(self.inverse_d, work[0], here, work[1], X, self.place, tickets[1:], self._stalled)
+        return X
 
-    def _launch(self, first, end, step, lanes, threads, matrix, scale, Y):
-        _launch(self.kernel, first, end, step, self.level_ptr, lanes, threads, matrix, scale, Y)
+    def check(self):
+        """Raise where a solve gave up waiting; waits for it."""
+        try:
+            device.check_stall(self._stalled, "the preconditioner")
+        finally:
+            self._stalled[:] = 0
+
+
+class _InOneLaunch:
+    """One sweep, in which rows wait for the values that they need."""
+
+    def __init__(self, ptr, columns, values, level_ptr, step):
+        counts = np.diff(level_ptr)
+        lanes = _lanes(counts, np.diff(device.to_host(ptr[device.to_device(level_ptr)])))
+        together = 32 // lanes                              # rows of a task
+        tasks = -(-counts // together)
+        number = np.arange(tasks.sum()) - np.repeat(np.cumsum(tasks) - tasks, tasks)
+        first = np.append(np.repeat(level_ptr[:-1], tasks) + number * np.repeat(together, tasks), level_ptr[-1])
+        self._tasks = np.int32(len(number)), np.int32(step), *(
+            device.to_device(a.astype(np.int32)) for a in (first, np.repeat(lanes, tasks)))
+        self._matrix, self._count = (ptr, columns, values), len(number)
+        self._kernel = DATAFLOW.k_sweep_double if values.dtype == np.float64 else DATAFLOW.k_sweep_float
+
+    def solve(self, scale, B, place_b, Y, X, place_x, ticket, stalled):
+        """Y := scale B + N Y; X too, where it has entries. Places say where rows of B and X stand, empty: as in Y."""
+        k = B.shape[1]
+        grid = min(device.grid_for(32 * self._count * k, SWEEP_BLOCK), BLOCKS_EACH * device.multiprocessors())
+        device.launch(self._kernel, grid, SWEEP_BLOCK, 0,
+                      (*self._tasks, *self._matrix, scale, np.int32(k), stalled, B, place_b, Y, X, place_x, ticket))
+
+
+class _ByLevels:
+    """The same, a launch for each wide level: several warps share a long row."""
+
+    def __init__(self, ptr, columns, values, level_ptr, step):
+        self._matrix, self._level_ptr, self._step = (ptr, columns, values), device.to_device(level_ptr), step
+        runs = _runs(np.diff(level_ptr), np.diff(device.to_host(ptr[self._level_ptr])))
+        self._runs = [(first, end, *rest) if step > 0 else (end - 1, first - 1, *rest) for first, end, *rest in runs[::step]]
+        self._kernel = K.k_levels_double if values.dtype == np.float64 else K.k_levels_float
+
+    def solve(self, scale, B, place_b, Y, X, place_x, ticket, stalled):
+        """As that of the other; ticket and stalled are not asked for."""
+        Y[...] = B[place_b] if len(place_b) else B
+        for first, end, lanes, threads in self._runs:
+            _launch(self._kernel, first, end, self._step, self._level_ptr, lanes, threads, self._matrix, scale, Y)
+        if X.size:
+            X[place_x] = Y
 
 
 class Rows:
@@ -90,9 +144,14 @@ def transposed(ptr, rows, values):
     return row_ptr, columns.astype(xp.int32), values[by_row]
 
 
+def _lanes(rows, entries):
+    """Threads that share a row of each level, one for two entries of a mean row."""
+    return 1 << np.clip(np.ceil(np.log2(np.maximum(entries / np.maximum(rows, 1), 1) / 2)), 0, 5).astype(int)
+
+
 def _runs(rows, entries):
     """(first level, end, threads per row, threads) of each launch; ``rows`` and ``entries`` are those of each level."""
-    lanes = 1 << np.clip(np.ceil(np.log2(np.maximum(entries / np.maximum(rows, 1), 1) / 2)), 0, 5).astype(int)
+    lanes = _lanes(rows, entries)
     narrow = rows * lanes <= NARROW
     begins = np.flatnonzero(~(narrow & np.append(False, narrow[:-1])))
     ends = np.append(begins[1:], len(rows))

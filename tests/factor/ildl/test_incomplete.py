@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import starved
+from hypothesis import given
+from hypothesis import strategies as st
 from saddles import regular
 
 import meshsolve as ms
@@ -31,7 +33,7 @@ def levels(pattern, limit):
 
 @pytest.mark.parametrize("name", REGULAR)
 @pytest.mark.parametrize("pivoting", ["static", "bunch-kaufman", "rook"])
-@pytest.mark.parametrize("tile_size, blocking", [(2, "none"), (2, "RB"), (7, "RB"), (32, "BR")])
+@pytest.mark.parametrize("tile_size, blocking", [(2, "none"), (2, "RB"), (7, "RB"), (9, "subtree"), (32, "BR")])
 def test_without_dropping_it_is_complete(name, pivoting, tile_size, blocking):
     A = REGULAR[name]
     K = ms.ildl(A, fill_level=10**6, droptol=0, pivoting=pivoting, tile_size=tile_size, blocking=blocking)
@@ -121,7 +123,7 @@ def test_rows_of_a_pair_share_a_tile():
     from meshsolve.factor.matching import symmetric_pairs
 
     pairs = symmetric_pairs(as_symmetric(A))
-    for blocking, size in (("none", 2), ("RB", 3), ("RB", 16), ("BR", 8)):
+    for blocking, size in (("none", 2), ("RB", 3), ("RB", 16), ("subtree", 16), ("BR", 8)):
         tiles = tiling(pairs, blocking, size, "amd")
         tile = np.repeat(np.arange(len(tiles.begin) - 1), np.diff(tiles.begin))
         where = np.empty(80, int)
@@ -129,6 +131,24 @@ def test_rows_of_a_pair_share_a_tile():
         paired = np.flatnonzero(pairs.partner >= 0)
         assert len(paired) and np.array_equal(where[paired], where[pairs.partner[paired]])
         assert np.diff(tiles.begin).max() <= size and sorted(tiles.rows) == list(range(80))
+
+
+@given(n=st.integers(0, 60), capacity=st.integers(2, 9), seed=st.integers(0, 999))
+def test_tiles_end_where_large_subtrees_do(n, capacity, seed):
+    rng = np.random.default_rng(seed)
+    A = sp.random_array((n, n), density=min(2.5 / max(n, 1), 1), rng=rng, format="csr")
+    A = sp.csr_array(A + A.T + sp.eye_array(n)) if n else sp.csr_array((0, 0))
+    found = _core.analyze(A.indptr.astype(np.int64), A.indices.astype(np.int32), np.arange(n, dtype=np.int32))
+    size, parent = rng.integers(1, 3, n).astype(np.int32), found.parent
+    begin = _core.cut_tiles(size, capacity, parent)
+    first, below = np.append(0, np.cumsum(size)), size.astype(int)
+    for v in np.flatnonzero(parent >= 0):                   # ascending: children come first
+        below[parent[v]] += below[v]
+    apart = [first[v + 1] for v in range(n - 1) if parent[v] != v + 1 and below[v] > capacity]
+    assert set(apart) <= set(begin.tolist()) <= set(first.tolist()) and begin[-1] == first[-1]
+    assert n == 0 or 0 < np.diff(begin).max() <= capacity
+    longer = [k for k in range(1, len(begin) - 1) if begin[k] not in apart]
+    assert all(begin[k] + size[np.searchsorted(first, begin[k])] - begin[k - 1] > capacity for k in longer)
 
 
 def test_similar_rows_are_grouped():

@@ -21,7 +21,8 @@ KKT = ms.datasets.kkt(350, 150, seed=2)
 
 def check(A, **options):
     """The factor of both devices, and what they do to right-hand sides; returns the device's."""
-    K, G = (ms.ildl(A, device=place, **{"fill_level": 2} | options) for place in ("cpu", "cuda"))
+    tiles = "subtree" if options.get("tile_size", 2) > 2 else "none"
+    K, G = (ms.ildl(A, device=place, **{"fill_level": 2, "blocking": tiles} | options) for place in ("cpu", "cuda"))
     same(K, G)
     growth = max(1e8 if K.report.facts["perturbed"] else 1, abs(K.L.data).max())        # small pivots carry rounding that far
     for shape in ((), (3,)):
@@ -40,7 +41,7 @@ def same(K, G):
 
 
 @pytest.mark.parametrize("pivoting", ["static", "bunch-kaufman", "rook"])
-@pytest.mark.parametrize("tile_size, blocking", [(2, "none"), (7, "RB"), (32, "RB"), (32, "BR")])
+@pytest.mark.parametrize("tile_size, blocking", [(2, "none"), (7, "RB"), (32, "subtree"), (32, "RB"), (32, "BR")])
 @pytest.mark.parametrize("name", REGULAR)
 def test_the_factor_of_the_cpu(cuda_path, name, tile_size, blocking, pivoting):
     check(REGULAR[name], tile_size=tile_size, blocking=blocking, pivoting=pivoting)
@@ -227,6 +228,13 @@ def test_an_interrupt_between_the_sweeps_is_forgotten(cuda_path, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             G.solve(b)
     assert np.array_equal(G @ b, x)
+
+
+def test_tiles_on_the_gpu_keep_subtrees_apart(cuda_path):
+    A = ms.datasets.stokes(24)
+    G, K = (ms.ildl(A, fill_level=1, tile_size=8, device=place) for place in ("cuda", "cpu"))
+    same(ms.ildl(A, fill_level=1, tile_size=8, blocking="subtree"), G)
+    assert G.report.facts["levels"] < 0.7 * K.report.facts["levels"] and G.report.facts["tiles"] < 2 * K.report.facts["tiles"]
 
 
 def test_what_is_chosen(cuda_path):

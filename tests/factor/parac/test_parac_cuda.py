@@ -224,18 +224,42 @@ def test_the_operator_is_that_of_the_cpu(cuda, name, ordering, dtype):
     assert np.allclose(p, q)
 
 
-def test_many_right_hand_sides_take_narrow_levels_one_by_one(cuda, monkeypatch):
-    """... by all blocks, with the same sums as one right-hand side by one block."""
+@pytest.mark.parametrize("longest", [trisolve.LONG, -1])
+def test_many_right_hand_sides_have_the_sums_of_one(cuda, monkeypatch, longest):
+    """In one launch, and where rows are too long for that, level by level: by one block, or for many columns by all."""
+    monkeypatch.setattr(trisolve, "LONG", longest)
     G = ms.parac(ms.datasets.grid2d(30, 30, boundary="dirichlet"), device="cuda")
     b = np.random.default_rng(1).standard_normal((900, 5))
-    runs = G._core._lower.forward
-    assert any(end - first > 2 and threads < trisolve.ALONE for first, end, _, threads in runs)
     together = G @ b
+    assert np.allclose(together, ms.parac(ms.datasets.grid2d(30, 30, boundary="dirichlet"), device="cpu") @ b, rtol=0, atol=1e-10)
     monkeypatch.setattr(trisolve, "ALONE", 64)
     if cuda:
         cuda.launches.clear()
     assert np.array_equal(G @ b, together) and all(np.array_equal(G @ b[:, c], together[:, c]) for c in range(5))
-    assert not cuda or sum(cuda.launches.values()) > 6 * len(runs)
+    assert (G @ b[:, :0]).shape == (900, 0)
+    if cuda:
+        assert cuda.launches["k_clear"] == 6 and cuda.launches.get("k_sweep_double", 0) == (0 if longest < 0 else 12)
+
+
+@pytest.mark.sanitize
+@pytest.mark.parametrize("name", ["grid", "star"])
+def test_values_that_are_waited_for(varied, name):
+    """... whatever the schedule; what is not finite ends no wait."""
+    L = SHAPES[name]
+    P, Q = (ms.parac(L, device=place) for place in ("cpu", "cuda"))
+    b = np.random.default_rng(0).standard_normal((L.shape[0], 2))
+    assert np.allclose(P @ b, Q @ b, rtol=0, atol=1e-10 * abs(P @ b).max())
+    b[7, 0] = np.nan
+    x = Q._core.apply_device(b)
+    assert np.isnan(x[:, 0]).any() and np.array_equal(x[:, 1], (Q @ b[:, 1:])[:, 0])
+
+
+def test_a_wait_in_vain_is_reported(cuda_path):
+    P = ms.parac(SHAPES["path"], device="cuda")
+    P._core._lower._stalled[0] = 1
+    with pytest.raises(ms.errors.DeviceUnavailableError, match="no progress"):
+        P.solve(np.ones(500).view(OnDevice))
+    P.solve(np.ones(500).view(OnDevice))
 
 
 def test_operator_refuses_what_does_not_fit(cuda):

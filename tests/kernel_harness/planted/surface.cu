@@ -1,6 +1,5 @@
 // One kernel for each group of CUDA's words that kernels use: test_surface.py compares the results with numpy.
-#include "device/common.cuh"
-#include "native/rounding.hpp"
+#include "device/division.cuh"
 
 extern "C" __global__ void __launch_bounds__(64) k_warp_words(const int* in, int* up, int* down, int* other, unsigned* ballot,
                                                              unsigned* match, int* reduced) {
@@ -35,8 +34,12 @@ extern "C" __global__ void __launch_bounds__(256) k_sort(int* by_block, int* by_
   if (threadIdx.x == 0) ms::sort_row(by_thread, n);
 }
 
-extern "C" __global__ void __launch_bounds__(128) k_divide(int n, const double* a, const double* b, double* out, int* largest) {
-  for (int k = ms::grid_begin(); k < n; k += ms::grid_step()) out[k] = ms::quotient(a[k], b[k], 1 / b[k]);
+extern "C" __global__ void __launch_bounds__(128) k_divide(int n, const double* a, const double* b, double* known, double* out,
+                                                          int* largest) {
+  for (int k = ms::grid_begin(); k < n; k += ms::grid_step()) {
+    known[k] = ms::is_tame(a[k]) && ms::is_tame(b[k]) && ms::is_tame(a[k] / b[k]) ? ms::quotient(a[k], b[k], 1 / b[k]) : a[k] / b[k];
+    out[k] = ms::divided(a[k], b[k]);
+  }
   largest[ms::grid_begin()] = static_cast<int>(ms::warp_max(threadIdx.x % 21u));
 }
 

@@ -1,0 +1,104 @@
+"""The graph of a matrix that lies on the GPU, made there: launches of graph.cu; twin of `Graph` in parac.hpp."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from meshsolve import _core, device
+from meshsolve.arrays import Csr
+from meshsolve.device.lists import compressed, find, keys_of, over, running_sums, transposed
+from meshsolve.device_arrays import Positions, as_device_csr
+
+K = device.kernels("factor/parac/graph.cu")
+BLOCK = 1024                            # threads of the one block that numbers vertices
+NEAR_ENOUGH = 8192                      # near_enough of parac.hpp
+
+
+def symmetric(L):
+    """A symmetric matrix that lies on the GPU as :class:`Csr` of device arrays, with both triangles stored.
+
+    Raises
+    ------
+    InvalidInputError, NotSymmetricError
+        As :func:`meshsolve.arrays.as_symmetric`.
+    """
+    with device.errors("the matrix"):
+        M = as_device_csr(L, "L")
+        positions = Positions(M, check=False)
+        positions.check(M, "L")
+        return Csr(*M) if positions.take is None else _both_triangles(M, positions.keys)
+
+
+def _both_triangles(M, keys):
+    """Half of M + M^T for the pattern of both, where some entry has no twin; what adds up to zero is left out, as scipy does."""
+    xp, own = device.xp(), keys_of(M.indptr, M.indices)
+    data = xp.concatenate([xp.zeros(1), M.data])
+    values = 0.5 * (data[1 + find(own, keys)] + data[1 + find(own, transposed(keys))])
+    there = values != 0
+    return Csr(M.n, *compressed(M.n, keys[there]), values[there])
+
+
+class Graph:
+    """What ``_core.ParacGraph`` is for a matrix on the host, with the same attributes; its arrays lie on the device.
+
+    Parameters
+    ----------
+    M : Csr of device arrays
+        As :func:`symmetric` gives it.
+    """
+
+    def __init__(self, M):
+        xp, self._matrix = device.xp(), M
+        ground, count, found = xp.empty(M.n), xp.empty(M.n, xp.int32), xp.zeros(4, xp.uint64)
+        found[0] = M.n
+        over(K.k_rows, M.n, np.int32(M.n), M.indptr, M.indices, M.data, ground, count, found)
+        bad, self.max_degree, self.floored, grounded = map(int, device.to_host(found))
+        self.bad_row = bad if bad < M.n else -1
+        self.excess = float(ground[bad]) if bad < M.n else 0.0
+        self.grounded, self.floor, self.origin = grounded > 0, 0.0, xp.empty(0, xp.int32)
+        self._ground = ground if self.grounded else xp.empty(0)
+        self._ptr = running_sums(count)
+        if self.bad_row < 0:
+            self._make_edges(M)
+
+    def _make_edges(self, M):
+        xp = device.xp()
+        nnz = int(device.scalar(self._ptr[-1:]))
+        self._to, self._w, self._apart = xp.empty(nnz, xp.int32), xp.empty(nnz), xp.zeros(1, xp.uint64)
+        over(K.k_edges, M.n, np.int32(M.n), M.indptr, M.indices, M.data, self._ptr, self._to, self._w, self._apart)
+        if self.floored:                                    # floor_weight() of graph.cpp
+            positive = xp.sort(self._w[self._w > 0])
+            self.floor = 1e-3 * float(positive[len(positive) // 2]) if len(positive) else 1.0
+
+    @property
+    def nnz(self):
+        """Both directions of every edge."""
+        return len(self._to)
+
+    def arrays(self):
+        """ptr, to, w, ground, origin: see `Graph` in parac.hpp."""
+        return self._ptr, self._to, self._w, self._ground, self.origin
+
+    def gather_neighbours(self, apart=NEAR_ENOUGH):
+        """Number the vertices of a scattered graph in breadth-first order: ``origin`` has their numbers in the matrix then."""
+        if len(self.origin) or device.scalar(self._apart) <= apart * self.nnz:
+            return
+        xp, n = device.xp(), self._matrix.n
+        name, met, named = xp.full(n, -1, xp.int32), xp.empty(n, xp.int32), xp.empty(1, xp.int32)
+        first = xp.full(n, np.uint64(2**64 - 1), xp.uint64)
+        device.launch(K.k_number, 1, BLOCK, 0, (np.int32(n), self._ptr, self._to, first, name, met, named))
+        if device.scalar(named) < n:
+            self._gather_on_the_host(apart)
+            return
+        ptr, to, w = running_sums(xp.diff(self._ptr)[met]), xp.empty_like(self._to), xp.empty_like(self._w)
+        over(K.k_rename, 8 * n, np.int32(n), self._ptr, self._to, self._w, name, met, ptr, to, w)
+        self._ptr, self._to, self._w, self.origin = ptr, to, w, met
+        if self.grounded:
+            self._ground = self._ground[met]
+
+    def _gather_on_the_host(self, apart):
+        """A graph of very many levels or components: each is a step of the one block, and the CPU takes less time for them."""
+        M = self._matrix
+        graph = _core.ParacGraph(*map(device.to_host, (M.indptr, M.indices, M.data)))
+        graph.gather_neighbours(apart)
+        self._ptr, self._to, self._w, self._ground, self.origin = map(device.to_device, graph.arrays())
