@@ -54,15 +54,6 @@ def tally(labels, count):
     return xp.diff(xp.searchsorted(xp.sort(labels), xp.arange(count + 1, dtype=labels.dtype)))
 
 
-def counted(keys):
-    """The distinct keys, ascending, and how often each occurs."""
-    xp = device.xp()
-    keys = xp.sort(keys)
-    heads = xp.flatnonzero(_differs(keys))
-    ends = xp.append(heads[1:], xp.full(min(1, len(keys)), len(keys), heads.dtype))
-    return keys[heads], ends - heads
-
-
 def distinct(keys):
     """The distinct keys, ascending."""
     keys = device.xp().sort(keys)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import MASK
-from meshsolve.order.device_arrays import FEW, upload
+from meshsolve.device.lists import last, over
+from meshsolve.order.device_arrays import FEW
 
 K = device.kernels("order/coarsen.cu")
 COARSEST = 50                       # patches down to which a node is coarsened
@@ -26,39 +26,40 @@ class Quotient:
     adj: object
     weight: object
     vertex_weight: object
-    node_ptr: np.ndarray            # on the host
 
     @property
     def graph(self):
         return self.ptr, self.adj, self.weight, self.vertex_weight
 
 
-def as_quotient(count, keys, weight, vertex_weight, node_ptr):
-    """From ascending keys (row << 32 | column) with their weights."""
-    xp = device.xp()
-    ptr = xp.searchsorted(keys, xp.arange(count + 1, dtype=xp.int64) << 32).astype(xp.int32)
-    return Quotient(count, ptr, (keys & MASK).astype(xp.int32), weight.astype(xp.int32), vertex_weight, node_ptr)
+def as_quotient(keys, vertex_weight):
+    """From keys (row << 32 | column) in any order; one that occurs w times is an entry of weight w."""
+    xp, count = device.xp(), len(vertex_weight)
+    keys = xp.sort(keys)
+    size, none = xp.empty(count + 1, xp.int32), xp.empty(0, xp.int32)
+    args = K.k_rows, 32 * count, np.int32(count), np.int64(len(keys)), keys
+    over(*args, size, none, none, none)
+    ptr = xp.cumsum(size, dtype=xp.int32)
+    adj, weight = (xp.empty(last(ptr), xp.int32) for _ in range(2))
+    if len(adj):
+        over(*args, none, ptr, adj, weight)
+    return Quotient(count, ptr, adj, weight, vertex_weight)
 
 
-def bisect(Q, weight, balance, trials, seed):
-    """The side, 0 or 1, of every patch: int32 on the device.
-
-    ``weight`` are the vertices of each node, on the host; the larger side may have (1 + balance) / 2 of them. ``seed``: uint64.
-    """
-    xp, nodes = device.xp(), len(Q.node_ptr) - 1
-    node_ptr, count = upload(Q.node_ptr), np.int32(Q.count)
-    limit = upload((weight * 0.5 * (1 + balance)).astype(np.int64) + 1)
+def bisect(Q, nodes, trials, seed):
+    """The side, 0 or 1, of every patch, and its node: int32 on the device. ``nodes``: a NodesThere; ``seed``: uint64."""
+    xp, count = device.xp(), np.int32(Q.count)
     scratch = [xp.empty(Q.count, xp.int32) for _ in range(2)]
     pools = [xp.empty(ROOM * size, xp.int32) for size in 4 * [Q.count] + 2 * [len(Q.adj)]]
-    pools.append(xp.empty(LEVEL_ROW * nodes, xp.int32))
-    device.launch(K.k_coarsen, nodes, 512 if nodes <= FEW else 64, 0, (
-        node_ptr, *Q.graph, upload(np.maximum(1, weight // 20)), np.int32(COARSEST), np.int32(HANDSHAKES), seed, *scratch,
-        *pools))
+    pools.append(xp.empty(LEVEL_ROW * nodes.count, xp.int32))
+    device.launch(K.k_coarsen, nodes.count, 512 if nodes.count <= FEW else 64, 0, (
+        nodes.patch_ptr, *Q.graph, nodes.heaviest, np.int32(COARSEST), np.int32(HANDSHAKES), seed, *scratch, *pools))
     side, scratch = xp.empty(ROOM * trials * Q.count, xp.uint8), xp.empty(4 * trials * Q.count, xp.int32)
-    cut, larger = (xp.empty(nodes * trials, xp.int32) for _ in range(2))
-    device.launch(K.k_bisect, nodes * trials, 32, 0, (
-        np.int32(trials), count, node_ptr, Q.ptr, Q.adj, Q.weight, limit, np.int32(PASSES), seed, *pools, side, scratch, cut,
-        larger))
-    best = xp.empty(Q.count, xp.int32)
-    device.launch(K.k_choose, nodes, 128, 0, (np.int32(trials), count, node_ptr, upload(weight), cut, larger, side, best))
-    return best
+    cut, larger = (xp.empty(nodes.count * trials, xp.int32) for _ in range(2))
+    device.launch(K.k_bisect, nodes.count * trials, 32, 0, (
+        np.int32(trials), count, nodes.patch_ptr, Q.ptr, Q.adj, Q.weight, nodes.largest_side, np.int32(PASSES), seed, *pools, side,
+        scratch, cut, larger))
+    best, node = (xp.empty(Q.count, xp.int32) for _ in range(2))
+    device.launch(K.k_choose, nodes.count, 128, 0, (
+        np.int32(trials), count, nodes.patch_ptr, nodes.weight, cut, larger, side, best, node))
+    return best, node

@@ -340,10 +340,50 @@ __device__ __forceinline__ Pools slices(const Pools& all, int node, int first, i
           all.levels + static_cast<long long>(level_row) * node};
 }
 
+// As lower_bound, in a list that may be longer than an int says.
+__device__ __forceinline__ long long first_not_below(const long long* keys, long long count, long long key) {
+  long long first = 0;
+  while (count > 0) {
+    const long long half = count / 2;
+    const bool below = keys[first + half] < key;
+    first += below ? half + 1 : 0;
+    count = below ? count - half - 1 : half;
+  }
+  return first;
+}
+
 }  // namespace ms::order
 
 using namespace ms;
 using namespace ms::order;
+
+// Rows of the quotient graph from sorted keys (row << 32 | column), a warp a row: the distinct columns, and how often each
+// occurs. `adj` null: size[p + 1] counts them, and size[0] is 0; else they are written from ptr[p] on.
+extern "C" __global__ void __launch_bounds__(256, 4)
+k_rows(int count, long long entries, const long long* keys, int* size, const int* ptr, int* adj, int* weight) {
+  const int lane = threadIdx.x & 31;
+  if (!adj && grid_begin() == 0) size[0] = 0;
+  for (long long w = grid_begin() >> 5; w < count; w += grid_step() >> 5) {
+    const int p = static_cast<int>(w);
+    const long long bound = first_not_below(keys, entries, pair_key(p + (lane & 1), 0));
+    const long long begin = __shfl_sync(full_warp, bound, 0), end = __shfl_sync(full_warp, bound, 1);
+    int found = 0;
+    for (long long base = begin; base < end; base += 32) {
+      const long long i = base + lane;
+      const bool head = i < end && (i == begin || keys[i] != keys[i - 1]);
+      const unsigned heads = __ballot_sync(full_warp, head);
+      if (head && adj) {
+        const int at = ptr[p] + found + __popc(heads & ((1u << lane) - 1));
+        long long next = i + 1;
+        while (next < end && keys[next] == keys[i]) ++next;
+        adj[at] = static_cast<int>(keys[i]);
+        weight[at] = static_cast<int>(next - i);
+      }
+      found += __popc(heads);
+    }
+    if (!adj && lane == 0) size[p + 1] = found;
+  }
+}
 
 // Block = node: the graphs of its hierarchy.
 extern "C" __global__ void __launch_bounds__(512, 2)
@@ -390,10 +430,10 @@ k_bisect(int trials, int count, const int* node_ptr, const int* ptr, const int* 
   larger[blockIdx.x] = static_cast<int>(found.larger);
 }
 
-// patch_side = the best trial of each node: by its cut, made worse by uneven sides as in separator.cpp.
+// patch_side = the best trial of each node: by its cut, made worse by uneven sides as in separator.cpp. node = that of each patch.
 extern "C" __global__ void __launch_bounds__(128)
 k_choose(int trials, int count, const int* node_ptr, const int* node_weight, const int* cut, const int* larger,
-         const unsigned char* side, int* patch_side) {
+         const unsigned char* side, int* patch_side, int* node) {
   const int k = blockIdx.x, first = node_ptr[k];
   int best = 0;
   double best_score = 0;
@@ -404,5 +444,8 @@ k_choose(int trials, int count, const int* node_ptr, const int* node_weight, con
     best_score = score;
   }
   const unsigned char* const sides = side + room * (static_cast<long long>(best) * count + first);
-  for (int v = threadIdx.x; v < node_ptr[k + 1] - first; v += blockDim.x) patch_side[first + v] = sides[v];
+  for (int v = threadIdx.x; v < node_ptr[k + 1] - first; v += blockDim.x) {
+    patch_side[first + v] = sides[v];
+    node[first + v] = k;
+  }
 }

@@ -5,20 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import MASK, last, over, running_sums
+from meshsolve.device.lists import MASK, over
 
 FEW = 64                            # nodes of a level up to which each has a large block
 
 
-def upload(numbers):
-    """Numbers of a level's nodes, int32, on the device."""
-    return device.to_device(np.ascontiguousarray(numbers, np.int32))
-
-
-def node_of(node_ptr, count):
-    """The node of each patch."""
-    xp = device.xp()
-    return (xp.searchsorted(upload(node_ptr), xp.arange(count, dtype=xp.int32), side="right") - 1).astype(xp.int32)
+def upload(*rows):
+    """Rows of numbers, int32, each on the device: in one copy, since one takes the host as long as a small kernel runs."""
+    ends = np.cumsum([len(row) for row in rows])
+    there = device.to_device(np.concatenate(rows).astype(np.int32))
+    return [there[end - len(row):end] for row, end in zip(rows, ends)]
 
 
 def sorted_by(label):
@@ -28,12 +24,12 @@ def sorted_by(label):
 
 
 def crossing_keys(kernel, G, *labels):
-    """The keys that a kernel lists for the vertices, in no order: counted first, then written."""
-    xp, n = device.xp(), np.int32(G.n)
-    size = xp.empty(G.n, xp.int32)
-    over(kernel, G.n, n, G.indptr, G.indices, *labels, size, xp.empty(0, xp.int64), xp.empty(0, xp.int64))
-    start = running_sums(size)
-    keys = xp.empty(last(start), xp.int64)
+    """The keys that a kernel lists for the neighbours of all vertices, in no order: counted first, then written."""
+    xp = device.xp()
+    used = xp.zeros(2, xp.uint64)
+    args = kernel, G.n, np.int32(G.n), G.indptr, G.indices, *labels
+    over(*args, used[:1], xp.empty(0, xp.int64))
+    keys = xp.empty(device.scalar(used[:1]), xp.int64)
     if len(keys):
-        over(kernel, G.n, n, G.indptr, G.indices, *labels, size, start, keys)
+        over(*args, used[1:], keys)
     return keys

@@ -1,4 +1,5 @@
-// The leaves of a nested dissection by exact minimum degree with halo, one warp a leaf. Twin of leaf.cpp and mindeg_bits.cpp.
+// The leaves of a nested dissection by exact minimum degree with halo, a warp or a block a leaf. Twin of leaf.cpp and
+// mindeg_bits.cpp.
 //
 // The elimination graph of a leaf is a bit matrix: a row for each of its own vertices, a column for these and for the halo, the
 // vertices of separators that they touch. Eliminating a pivot joins its row to the rows of its neighbours; a degree is a count
@@ -11,99 +12,151 @@ namespace ms::order {
 
 __device__ __forceinline__ int words_of(int own, int halo) { return ((own + halo + 31) / 32) | 1; }     // odd: no bank conflicts
 
-}  // namespace ms::order
-
-using namespace ms;
-using namespace ms::order;
-
-// A key (leaf's first position << 32 | position of the halo vertex) for each edge that leaves a leaf; `keys` null: counted.
-extern "C" __global__ void __launch_bounds__(256)
-k_halo(int n, const long long* ptr, const int* idx, const int* slot, const unsigned char* in_leaf, const int* position, int* size,
-       const long long* start, long long* keys) {
-  for (long long v = grid_begin(); v < n; v += grid_step()) {
-    const int mine = slot[v];
-    long long at = keys ? start[v] : 0;
-    int found = 0;
-    for (long long k = ptr[v]; in_leaf[v] && k < ptr[v + 1]; ++k) {
-      if (slot[idx[k]] == mine) continue;
-      if (keys) keys[at++] = pair_key(mine, position[idx[k]]);
-      else ++found;
-    }
-    if (!keys) size[v] = found;
+// Who works on a leaf: a warp, each thread on rows of its own, or a block, each warp on one row at a time.
+struct Warp {
+  static constexpr int row_threads = 1;
+  static __device__ __forceinline__ int threads() { return 32; }
+  static __device__ __forceinline__ void sync() { __syncwarp(); }
+  static __device__ __forceinline__ unsigned long long largest(unsigned long long value) { return warp_max(value); }
+  static __device__ __forceinline__ int sum_before(int value, int& total) {
+    const int sum = warp_inclusive_sum(value);
+    total = __shfl_sync(full_warp, sum, 31);
+    return sum - value;
   }
-}
+};
 
-// Block = a leaf of the list: perm[begin .. begin + own) is its vertices in any fixed order, in `ordered` they are in order of
+struct Block {
+  static constexpr int row_threads = 32;
+  static __device__ __forceinline__ int threads() { return blockDim.x; }
+  static __device__ __forceinline__ void sync() { __syncthreads(); }
+  static __device__ __forceinline__ unsigned long long largest(unsigned long long value) { return block_max(value); }
+  static __device__ __forceinline__ int sum_before(int value, int& total) { return block_exclusive_sum(value, total); }
+};
+
+// A leaf of the list: perm[begin .. begin + own) is its vertices in any fixed order, in `ordered` they are in order of
 // elimination. Matrix and degrees in shared memory, or with `scratch` in global memory from room[block] on.
-extern "C" __global__ void __launch_bounds__(32)
-k_leaf(const int* list, const int* begin, const int* own_count, const long long* halo_ptr, const int* halo, const long long* room,
-       int* scratch, const long long* ptr, const int* idx, const int* perm, const int* position, int* ordered) {
-  extern __shared__ int shared[];
-  if (threadIdx.x >= 32) return;
-  const int leaf = list[blockIdx.x], at = begin[leaf], own = own_count[leaf], lane = threadIdx.x;
-  const int halo_count = static_cast<int>(halo_ptr[leaf + 1] - halo_ptr[leaf]), words = words_of(own, halo_count);
-  int* const degree = scratch ? scratch + room[blockIdx.x] : shared;         // of each vertex; -1 once eliminated
-  int* const neighbours = degree + own;
-  int* const changed = neighbours + own;                    // step in which the degree changed last
-  unsigned* const matrix = reinterpret_cast<unsigned*>(changed + own);
+#define LEAF_ARGUMENTS                                                                                                     \
+  const int *list, const int *begin, const int *own_count, const long long *halo_ptr, const int *halo,                     \
+      const long long *room, int *scratch, const long long *ptr, const int *idx, const int *perm, const int *position,     \
+      int *ordered
+#define LEAF_VALUES list, begin, own_count, halo_ptr, halo, room, scratch, ptr, idx, perm, position, ordered
 
-  for (long long k = lane; k < static_cast<long long>(own) * words; k += 32) matrix[k] = 0;
-  __syncwarp();
-  for (int i = lane; i < own; i += 32) {
-    const int v = perm[at + i];
-    unsigned* const row = matrix + static_cast<long long>(i) * words;
-    for (long long k = ptr[v]; k < ptr[v + 1]; ++k) {
-      const int x = position[idx[k]];
-      const int j = x >= at && x < at + own ? x - at : own + lower_bound(halo + halo_ptr[leaf], halo_count, x);
-      row[j >> 5] |= 1u << (j & 31);
+template <class Team> class Leaf {
+ public:
+  __device__ __forceinline__ Leaf(int* memory, int own_vertices, int halo_vertices)
+      : own(own_vertices), words(words_of(own_vertices, halo_vertices)), degree(memory), neighbours(degree + own),
+        changed(neighbours + own), matrix(reinterpret_cast<unsigned*>(changed + own)) {}
+
+  __device__ inline void read(int at, const long long* ptr, const int* idx, const int* perm, const int* position, const int* halo,
+                              int halo_count) const {
+    for (long long k = threadIdx.x; k < static_cast<long long>(own) * words; k += Team::threads()) matrix[k] = 0;
+    Team::sync();
+    for (int i = threadIdx.x; i < own; i += Team::threads()) {
+      const int v = perm[at + i];
+      for (long long k = ptr[v]; k < ptr[v + 1]; ++k) {
+        const int x = position[idx[k]];
+        const int j = x >= at && x < at + own ? x - at : own + lower_bound(halo, halo_count, x);
+        row(i)[j >> 5] |= 1u << (j & 31);
+      }
+      degree[i] = static_cast<int>(ptr[v + 1] - ptr[v]);
+      changed[i] = 0;
     }
-    degree[i] = static_cast<int>(ptr[v + 1] - ptr[v]);
-    changed[i] = 0;
+    Team::sync();
   }
-  __syncwarp();
 
-  for (int step = 0; step < own; ++step) {
-    unsigned long long best = ~0ull;                        // least degree, then the latest change: 2 % less fill than by number
-    for (int i = lane; i < own; i += 32) {
+  // Least degree, then the latest change: 2 % less fill than by number.
+  __device__ __forceinline__ int pivot() const {
+    unsigned long long best = ~0ull;
+    for (int i = threadIdx.x; i < own; i += Team::threads()) {
       if (degree[i] < 0) continue;
       const unsigned long long key = (static_cast<unsigned long long>(degree[i]) << 40) |
                                      (static_cast<unsigned long long>(own - changed[i]) << 20) | static_cast<unsigned>(i);
       if (key < best) best = key;
     }
-    for (int d = 16; d > 0; d /= 2) {
-      const unsigned long long other = __shfl_xor_sync(full_warp, best, d);
-      if (other < best) best = other;
-    }
-    const int pivot = static_cast<int>(best & 0xfffff);
-    const unsigned* const pivot_row = matrix + static_cast<long long>(pivot) * words;
-    int count = 0;
-    for (int base = 0; base * 32 < own; base += 32) {       // own vertices in the pivot's row
-      const int w = base + lane;
-      unsigned bits = w * 32 < own ? pivot_row[w] : 0;
-      if (w == own >> 5) bits &= (1u << (own & 31)) - 1;
-      const int before = warp_inclusive_sum(__popc(bits));
-      for (int k = count + before - __popc(bits); bits != 0; bits &= bits - 1) neighbours[k++] = 32 * w + __ffs(bits) - 1;
-      count += __shfl_sync(full_warp, before, 31);
-    }
-    __syncwarp();
-    for (int k = lane; k < count; k += 32) {
-      const int i = neighbours[k];
-      unsigned* const row = matrix + static_cast<long long>(i) * words;
-      int left = 0;
-      for (int w = 0; w < words; ++w) {
-        unsigned bits = row[w] | pivot_row[w];
-        if (w == pivot >> 5) bits &= ~(1u << (pivot & 31));
-        if (w == i >> 5) bits &= ~(1u << (i & 31));
-        row[w] = bits;
-        left += __popc(bits);
-      }
+    return static_cast<int>(~Team::largest(~best) & 0xfffff);
+  }
+
+  // The row of the pivot joins those of its neighbours.
+  __device__ __forceinline__ void eliminate(int pivot, int step) const {
+    const int count = list_neighbours(pivot);
+    for (int k = threadIdx.x / Team::row_threads; k < count; k += Team::threads() / Team::row_threads) {
+      const int i = neighbours[k], left = join(pivot, i);
+      if (threadIdx.x % Team::row_threads > 0) continue;
       degree[i] = left;
       changed[i] = step + 1;
     }
-    if (lane == 0) {
-      ordered[at + step] = perm[at + pivot];
-      degree[pivot] = -1;
+    if (threadIdx.x == 0) degree[pivot] = -1;
+    Team::sync();
+  }
+
+ private:
+  __device__ __forceinline__ unsigned* row(int i) const { return matrix + static_cast<long long>(i) * words; }
+
+  __device__ __forceinline__ int list_neighbours(int pivot) const {
+    int count = 0;
+    for (int base = 0; base * 32 < own; base += Team::threads()) {
+      const int w = base + threadIdx.x;
+      unsigned bits = w * 32 < own ? row(pivot)[w] : 0;
+      if (w == own >> 5) bits &= (1u << (own & 31)) - 1;
+      int total;
+      int k = count + Team::sum_before(__popc(bits), total);
+      for (; bits != 0; bits &= bits - 1) neighbours[k++] = 32 * w + __ffs(bits) - 1;
+      count += total;
     }
-    __syncwarp();
+    Team::sync();
+    return count;
+  }
+
+  // Returns the degree.
+  __device__ __forceinline__ int join(int pivot, int i) const {
+    unsigned *const mine = row(i), *const from = row(pivot);
+    int left = 0;
+    for (int w = threadIdx.x % Team::row_threads; w < words; w += Team::row_threads) {
+      unsigned bits = mine[w] | from[w];
+      if (w == pivot >> 5) bits &= ~(1u << (pivot & 31));
+      if (w == i >> 5) bits &= ~(1u << (i & 31));
+      mine[w] = bits;
+      left += __popc(bits);
+    }
+    return Team::row_threads == 1 ? left : warp_sum(left);
+  }
+
+  const int own, words;
+  int *const degree, *const neighbours, *const changed;     // degree -1: eliminated; changed: the step in which it changed last
+  unsigned* const matrix;
+};
+
+template <class Team> __device__ __forceinline__ void order_leaf(LEAF_ARGUMENTS) {
+  extern __shared__ int shared[];
+  const int leaf = list[blockIdx.x], at = begin[leaf], own = own_count[leaf];
+  const int halo_count = static_cast<int>(halo_ptr[leaf + 1] - halo_ptr[leaf]);
+  const Leaf<Team> l(scratch ? scratch + room[blockIdx.x] : shared, own, halo_count);
+  l.read(at, ptr, idx, perm, position, halo + halo_ptr[leaf], halo_count);
+  for (int step = 0; step < own; ++step) {
+    const int pivot = l.pivot();
+    if (threadIdx.x == 0) ordered[at + step] = perm[at + pivot];
+    l.eliminate(pivot, step);
   }
 }
+
+}  // namespace ms::order
+
+using namespace ms;
+using namespace ms::order;
+
+// A key (leaf's first position << 32 | position of the halo vertex) for each edge that leaves a leaf; `keys` null:
+// *used counts them. is_begin: of a slot, whether a leaf begins there.
+extern "C" __global__ void __launch_bounds__(256)
+k_halo(int n, const long long* ptr, const int* idx, const int* slot, const unsigned char* is_begin, const int* position,
+       unsigned long long* used, long long* keys) {
+  list_keys(n, ptr, idx, used, keys, [&](long long v) { return is_begin[slot[v]] ? slot[v] : -1; },
+            [&](int mine, int u) { return slot[u] == mine ? -1ll : pair_key(mine, position[u]); });
+}
+
+// Block = a leaf of the list, by one warp.
+extern "C" __global__ void __launch_bounds__(32) k_leaf(LEAF_ARGUMENTS) {
+  if (threadIdx.x < 32) order_leaf<Warp>(LEAF_VALUES);
+}
+
+// The same for large leaves, by all threads of the block.
+extern "C" __global__ void __launch_bounds__(256) k_leaf_wide(LEAF_ARGUMENTS) { order_leaf<Block>(LEAF_VALUES); }

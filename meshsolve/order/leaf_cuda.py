@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.device.lists import MASK, counted, inverse, last, running_sums
+from meshsolve.device.lists import MASK, distinct, inverse, last, running_sums
 from meshsolve.order.device_arrays import crossing_keys, sorted_by, upload
 
 K = device.kernels("order/leaf.cu")
 SHARED_MOST = 96 << 10              # bytes of shared memory that a leaf may take: two to a multiprocessor
+WIDE_FROM = 300                     # vertices beyond which all warps of a block work on a leaf: there are few such
+OWN_SHARED = 1 << 10                # bytes of shared memory of k_leaf_wide beside what it asks for
 BITS_MOST = 3000                    # vertices of a leaf up to which its elimination graph is a bit matrix
+HOST = 6                            # the class of leaves beyond
 
 
 def order_leaves(G, slot, begin, end):
@@ -19,26 +22,37 @@ def order_leaves(G, slot, begin, end):
     perm = sorted_by(slot)
     position = inverse(perm)
     is_begin = xp.zeros(G.n, xp.uint8)
-    is_begin[upload(begin)] = 1
-    keys, _ = counted(crossing_keys(K.k_halo, G, slot, is_begin[slot], position))
-    halo_ptr = xp.searchsorted(keys, xp.append(upload(begin), G.n).astype(xp.int64) << 32).astype(xp.int64)
+    begin_there, own_there = upload(begin, end - begin)
+    is_begin[begin_there] = 1
+    keys = distinct(crossing_keys(K.k_halo, G, slot, is_begin, position))
+    halo_ptr = xp.searchsorted(keys, device.to_device(np.append(begin, G.n).astype(np.int64) << 32))
     halo = (keys & MASK).astype(xp.int32)
     own = (end - begin).astype(np.int64)
     words = (own + np.diff(device.to_host(halo_ptr)) + 31) // 32 | 1
     room = own * (words + 3)                                # as in leaf.cu
-    ordered, budget = perm.copy(), min(SHARED_MOST, device.shared_limit()) // 4
-    classes = np.where(own > BITS_MOST, 4, np.searchsorted([budget // 3, 2 * budget // 3, budget], room))
-    for which in range(4):                                  # three by what they need of shared memory, so that more run at once
+    ordered = perm.copy()
+    classes = np.where(own > BITS_MOST, HOST, class_of(own, 4 * room))
+    for which in range(HOST):
         chosen = np.flatnonzero(classes == which)
-        largest = int(room[chosen].max(initial=0))
+        if not len(chosen):
+            continue
         starts = np.append(0, np.cumsum(room[chosen]))
-        shared, scratch = (4 * largest, 0) if which < 3 else (0, int(starts[-1]))
-        device.launch(K.k_leaf, len(chosen), 32, shared, (
-            upload(chosen), upload(begin), upload(own), halo_ptr, halo, device.to_device(starts), xp.empty(scratch, xp.int32),
+        shared, scratch = (0, int(starts[-1])) if which in (3, 5) else (4 * int(room[chosen].max()), 0)
+        kernel, threads = (K.k_leaf_wide, 256) if which > 3 else (K.k_leaf, 32)
+        device.launch(kernel, len(chosen), threads, shared, (
+            *upload(chosen), begin_there, own_there, halo_ptr, halo, device.to_device(starts), xp.empty(scratch, xp.int32),
             G.indptr, G.indices, perm, position, ordered))
-    for k in np.flatnonzero(classes == 4):
+    for k in np.flatnonzero(classes == HOST):
         order_on_host(G, int(begin[k]), int(end[k]), perm, position, ordered)
     return ordered
+
+
+def class_of(own, size):
+    """How leaves are ordered, by their vertices and bytes: 0 to 2 in shared memory, three so that more run at once, 3 in global
+    memory; 4 and 5 in either by a block."""
+    budget = min(SHARED_MOST, device.shared_limit())
+    narrow = np.searchsorted([budget // 3, 2 * budget // 3, budget], size)
+    return np.where(own > WIDE_FROM, np.where(size > device.shared_limit() - OWN_SHARED, 5, 4), narrow)
 
 
 def order_on_host(G, begin, end, perm, position, ordered):

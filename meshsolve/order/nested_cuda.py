@@ -13,9 +13,9 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.arrays import Csr
-from meshsolve.device.lists import counted, inverse, last, over, running_sums, tally
+from meshsolve.device.lists import inverse, last, over, running_sums, tally
 from meshsolve.order.bisect_cuda import as_quotient, bisect
-from meshsolve.order.device_arrays import FEW, crossing_keys, node_of, sorted_by, upload
+from meshsolve.order.device_arrays import FEW, crossing_keys, sorted_by, upload
 from meshsolve.order.leaf_cuda import order_leaves
 
 PATCHES = device.kernels("order/subpatch.cu")
@@ -43,6 +43,26 @@ class Nodes:
 
     def __len__(self):
         return len(self.begin)
+
+    def there(self, options):
+        """The :class:`NodesThere`."""
+        largest_side = (self.weight * 0.5 * (1 + options["balance"])).astype(np.int64) + 1
+        return NodesThere(len(self), *upload(self.patch_ptr, self.begin, self.weight, largest_side,
+                                             np.maximum(1, self.weight // 20), *spend(options, self.weight)))
+
+
+@dataclass
+class NodesThere:
+    """What the kernels read of the nodes of a tree level: int32 arrays on the device; ``heaviest``: a vertex of a coarse graph."""
+
+    count: int
+    patch_ptr: object
+    begin: object
+    weight: object
+    largest_side: object
+    heaviest: object
+    layers: object
+    rounds: object
 
 
 class Spans:
@@ -86,15 +106,16 @@ def dissect(G, options, patch_size, seed, surface=None):
     start = time.perf_counter()
     G, old, patch, patches = sub_patches(G, patch_size, seed, surface)
     patch_seconds = time.perf_counter() - start             # what is still under way counts as order
-    work = Work(G, patch)
+    work = Work(G, patch, patches)
     spans = Spans()
     nodes = Nodes(*(np.array(x, np.int64) for x in ([0], [G.n], [0, patches], [-1])))
     leaf_size = min(LEAF_MOST, options["leaf_size"])
     for level in range(MAX_LEVELS):
-        Q = quotient(G, work.patch, nodes.patch_ptr)
-        side = bisect(Q, nodes.weight, options["balance"], TRIALS * options["trials"], level_seed(seed, level))
-        found = work.separate(Q, nodes, side, options)
-        nodes = work.split(Q, nodes, side, found, spans, leaf_size if level + 1 < MAX_LEVELS else G.n)
+        there = nodes.there(options)
+        Q = as_quotient(crossing_keys(PATCHES.k_crossing, G, work.patch), work.weight)
+        side, node = bisect(Q, there, TRIALS * options["trials"], level_seed(seed, level))
+        found = work.separate(there, side, node, int(nodes.weight.max()))
+        nodes = work.split(nodes, side, node, found, spans, leaf_size if level + 1 < MAX_LEVELS else G.n)
         if not len(nodes):
             break
     *tree, is_leaf = spans.tree()
@@ -107,7 +128,7 @@ def level_seed(seed, level):
     return np.uint64((seed + (level + 1) * 0x9E3779B97F4A7C15) & (2**64 - 1))
 
 
-# ---- patches and quotient graphs --------------------------------------------------------------------------------------
+# ---- patches ----------------------------------------------------------------------------------------------------------
 
 
 def sub_patches(G, size, seed, surface=None):
@@ -125,7 +146,8 @@ def sub_patches(G, size, seed, surface=None):
         count = divide(G, *surface, size, seed, patch, wave)
     grow(G, seed, patch, wave)
     alone = xp.flatnonzero(patch < 0)                       # small components without a seed share patches
-    patch[alone] = (count + xp.arange(len(alone)) // size).astype(xp.int32)
+    if len(alone):
+        patch[alone] = (count + xp.arange(len(alone)) // size).astype(xp.int32)
     patches = count + -(-len(alone) // size)
     old = sorted_by(patch)
     fresh = inverse(old)
@@ -154,13 +176,6 @@ def grow(G, seed, patch, wave):
         now += WAVES
 
 
-def quotient(G, patch, patch_ptr):
-    """The quotient graphs between the patches of all nodes."""
-    count = int(patch_ptr[-1])
-    keys, weight = counted(crossing_keys(PATCHES.k_crossing, G, patch))
-    return as_quotient(count, keys, weight, weights_of(patch, count), patch_ptr)
-
-
 def weights_of(patch, count):
     """Vertices of each patch, int32."""
     weight = device.xp().zeros(count, device.xp().int32)
@@ -172,34 +187,36 @@ def weights_of(patch, count):
 
 
 class Work:
-    """Arrays that last through the levels: `patch` and `slot`, the first position of each vertex's tree node; and scratch."""
+    """Arrays that last through the levels: `patch` and `slot`, the first position of each vertex's tree node; scratch; and the
+    `weight` of each patch of the level, its vertices."""
 
-    def __init__(self, G, patch):
+    def __init__(self, G, patch, patches):
         xp = device.xp()
-        self.G, self.patch = G, patch
+        self.G, self.patch, self.weight = G, patch, weights_of(patch, patches)
         self.slot = xp.zeros(G.n, xp.int32)
+        self.rank = xp.empty(patches, xp.int32)                             # of a patch on its side of a node
         self.vertices = [xp.empty(G.n, xp.int32) for _ in range(4)]         # side, layer, touched, place
         self.lists = [xp.empty(G.n, xp.int32) for _ in range(3)]            # band, touched, other
         self.flow = xp.empty(FLOW_ROW * G.n, xp.int32)
 
-    def separate(self, Q, nodes, side, options):
-        """(nodes, 4) on the host: whether it is split, size of the separator, weights of both sides."""
-        xp, G, count = device.xp(), self.G, len(nodes)
-        layers, rounds = spend(options, nodes.weight)
-        begin, seeds, weight_0 = upload(nodes.begin), xp.zeros(count, xp.int32), xp.zeros(count, xp.int32)
+    def separate(self, nodes, side, node, heaviest):
+        """(nodes, 6) on the host: whether it is split, size of the separator, weights of both sides, patches of both sides."""
+        xp, G, count = device.xp(), self.G, nodes.count
+        counts, found = xp.zeros((2, count), xp.int32), xp.empty(6 * count, xp.int32)
+        seeds, weight_0 = counts[0], counts[1]
         vertex_side, layer, touched, *_ = self.vertices
-        over(SEPARATE.k_boundary, G.n, np.int32(G.n), G.indptr, G.indices, self.patch, side, node_of(Q.node_ptr, Q.count), begin,
-             vertex_side, layer, touched, self.lists[0], seeds, weight_0)
-        found = xp.empty(4 * count, xp.int32)
-        threads, room = block_of(count, int(nodes.weight.max()))
+        over(SEPARATE.k_boundary, G.n, np.int32(G.n), G.indptr, G.indices, self.patch, side, node, nodes.begin, vertex_side, layer,
+             touched, self.lists[0], seeds, weight_0)
+        threads, room = block_of(count, heaviest)
         device.launch(SEPARATE.k_separate, count, threads, room, (
-            G.indptr, G.indices, side, upload(Q.node_ptr), begin, upload(nodes.weight), upload(rounds), upload(layers), seeds,
-            weight_0, np.int32(room), self.patch, *self.vertices, *self.lists, self.flow, self.slot, found))
-        return device.to_host(found).reshape(count, 4)
+            G.indptr, G.indices, side, nodes.patch_ptr, nodes.begin, nodes.weight, nodes.rounds, nodes.layers, seeds, weight_0,
+            np.int32(room), self.patch, *self.vertices, *self.lists, self.flow, self.weight, self.slot, found))
+        device.launch(PATCHES.k_rank, count, 512 if count <= FEW else 64, 0, (nodes.patch_ptr, side, self.weight, self.rank, found))
+        return device.to_host(found).reshape(count, 6).astype(np.int64)
 
-    def split(self, Q, nodes, side, found, spans, leaf_size):
+    def split(self, nodes, side, node, found, spans, leaf_size):
         """The nodes of the next level; separators and leaves go to `spans`, patches get new numbers."""
-        good, size, weight = found[:, 0] == 1, found[:, 1].astype(np.int64), found[:, 2:].astype(np.int64)
+        good, size, weight, patches = found[:, 0] == 1, found[:, 1], found[:, 2:4].copy(), found[:, 4:]
         top = nodes.begin + weight.sum(1)
         owner = nodes.owner.copy()
         cut = good & (size > 0)
@@ -210,22 +227,17 @@ class Work:
         one = is_leaf & (good[:, None] | (np.arange(2) == 0))               # a leaf that is no side of anything counts once
         spans.add(begin[one], (begin + weight)[one], np.broadcast_to(owner[:, None], begin.shape)[one], True)
         goes_on = (weight > 0) & ~is_leaf
-        child = np.where(goes_on, np.cumsum(goes_on).reshape(-1, 2) - 1, -1)
-        patch_ptr = self._relabel(Q, side, child, np.where(is_leaf, begin, -1), int(goes_on.sum()))
-        return Nodes(begin[goes_on], weight[goes_on], patch_ptr, np.repeat(owner, 2)[goes_on.ravel()])
+        ends = np.cumsum(np.where(goes_on, patches, 0))
+        first = np.where(goes_on.ravel(), ends - patches.ravel(), -1)
+        self._relabel(side, node, first, np.where(is_leaf, begin, -1).ravel(), int(ends[-1]))
+        return Nodes(begin[goes_on], weight[goes_on], np.append(0, patches[goes_on].cumsum()), np.repeat(owner, 2)[goes_on.ravel()])
 
-    def _relabel(self, Q, side, child, leaf_begin, count):
-        """New numbers for the patches of the next level, node by node. Returns the first of each node and their number."""
-        xp = device.xp()
-        part = 2 * node_of(Q.node_ptr, Q.count) + side
-        to = xp.where(weights_of(self.patch, Q.count) > 0, upload(child.ravel())[part], -1)
-        stays = xp.flatnonzero(to >= 0)
-        stays = stays[sorted_by(to[stays])]
-        fresh = xp.full(Q.count, -1, xp.int32)
-        fresh[stays] = xp.arange(len(stays), dtype=xp.int32)
-        n = np.int32(self.G.n)
-        over(PATCHES.k_relabel, self.G.n, n, fresh, upload(leaf_begin.ravel())[part], self.patch, self.slot)
-        return device.to_host(xp.searchsorted(to[stays], xp.arange(count + 1, dtype=xp.int32))).astype(np.int64)
+    def _relabel(self, side, node, first, leaf_begin, count):
+        """New numbers for the `count` patches of the next level, those of a part of a node from ``first`` on."""
+        n, weight = self.G.n, device.xp().empty(count, np.int32)
+        over(PATCHES.k_relabel, n, np.int32(n), np.int32(len(self.weight)), node, side, self.rank, self.weight,
+             *upload(first, leaf_begin), self.patch, self.slot, weight)
+        self.weight = weight
 
 
 def block_of(nodes, heaviest):

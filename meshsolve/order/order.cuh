@@ -36,4 +36,35 @@ template <class Label> __device__ inline int most_frequent(const int* row, int l
   return best;
 }
 
+// Room for `count` entries of each thread in a list that blocks fill in any order: where those of this thread begin. Every thread
+// of the block calls it.
+__device__ inline long long claim(int count, unsigned long long* used) {
+  __shared__ long long base;
+  int total;
+  const int before = block_exclusive_sum(count, total);
+  if (threadIdx.x == 0) base = static_cast<long long>(atomicAdd(used, static_cast<unsigned long long>(total)));
+  __syncthreads();
+  const long long at = base + before;
+  __syncthreads();                                          // the next call may write
+  return at;
+}
+
+// Lists the keys that vertices with a label >= 0 have for their neighbours, in no order; key -1: none. `keys` null: *used counts.
+template <class Label, class Key>
+__device__ __forceinline__ void list_keys(int n, const long long* ptr, const int* idx, unsigned long long* used, long long* keys,
+                                          Label label, Key key) {
+  for (long long first = grid_begin() - threadIdx.x; first < n; first += grid_step()) {
+    const long long v = first + threadIdx.x;
+    const int mine = v < n ? label(v) : -1;
+    const long long begin = mine < 0 ? 0 : ptr[v], end = mine < 0 ? 0 : ptr[v + 1];
+    int found = 0;
+    for (long long k = begin; k < end; ++k) found += key(mine, idx[k]) >= 0;
+    long long at = claim(found, used);
+    for (long long k = begin; keys && k < end; ++k) {
+      const long long one = key(mine, idx[k]);
+      if (one >= 0) keys[at++] = one;
+    }
+  }
+}
+
 }  // namespace ms::order

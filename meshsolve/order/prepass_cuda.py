@@ -50,7 +50,7 @@ def on_device(A):
         raise InvalidInputError(f"A has to be square, not of shape {A.shape}")
     if not 0 < A.shape[0] <= LARGEST_SIZE:
         raise InvalidInputError(f"A has {A.shape[0]} rows; from 1 to {LARGEST_SIZE} are supported")
-    return symmetrized(A.shape[0], A.indptr, A.indices)
+    return stripped(A.shape[0], A.indptr, A.indices) or symmetrized(A.shape[0], A.indptr, A.indices)
 
 
 def on_host(A):
@@ -62,6 +62,24 @@ def on_host(A):
 def held(A):
     """Whether a matrix lies on the device: CuPy's csr or csc, or a Csr of device arrays."""
     return hasattr(A, "indptr") and hasattr(A, "indices") and device.holds(A.indptr)
+
+
+def stripped(n, indptr, indices):
+    """The pattern without its diagonal if it is symmetric and its rows ascend, else None: a matrix mostly is so, and needs no
+    sort."""
+    if indices.dtype != np.int32:
+        return None
+    xp, ptr = device.xp(), indptr.astype(np.int64)
+    size, unfit = xp.empty(n + 1, xp.int64), xp.zeros(1, xp.int64)
+    over(K.k_check_symmetric, n, np.int32(n), ptr, indices, size, unfit)
+    new_ptr = xp.cumsum(size)
+    fails, entries = device.to_host(xp.concatenate([unfit, new_ptr[-1:]])).tolist()
+    if fails:
+        return None
+    idx = xp.empty(entries, xp.int32)
+    if entries:
+        over(K.k_strip, n, np.int32(n), ptr, indices, new_ptr, idx)
+    return Csr(n, new_ptr, idx)
 
 
 def symmetrized(n, indptr, indices):
@@ -78,18 +96,23 @@ def symmetrized(n, indptr, indices):
 def reduce(G):
     """Takes out dense rows, which would join everything with everything; groups of twins, where many, become one vertex."""
     xp = device.xp()
-    degree = xp.diff(G.indptr)
-    dense = xp.flatnonzero(degree > max(64.0, 10.0 * np.sqrt(G.n)))
-    if len(dense) > np.sqrt(G.n):                           # not the exception here
-        dense = dense[:0]
-    dense = dense[sorted_by(degree[dense])].astype(xp.int32)
-    first, self = xp.empty(G.n, xp.int32), xp.arange(G.n, dtype=xp.int32)
-    over(K.k_first_twin, G.n, np.int32(G.n), G.indptr, G.indices, first)
-    merged = int(device.scalar((first != self).sum().reshape(1)))
+    longest = int(max(64.0, 10.0 * np.sqrt(G.n)))
+    first, counts = xp.empty(G.n, xp.int32), xp.zeros(2, xp.int32)
+    over(K.k_first_twin, G.n, np.int32(G.n), G.indptr, G.indices, np.int32(longest), first, counts)
+    merged, long = device.to_host(counts).tolist()
     if merged <= WORTH_MERGING * G.n:
-        first, merged = self, 0
-    if not merged and not len(dense):
-        return Reduced(G, None, dense)
+        merged = 0
+    if long > np.sqrt(G.n):                                 # not the exception here
+        long = 0
+    if not merged and not long:
+        return Reduced(G, None, xp.empty(0, xp.int32))
+    self, dense = xp.arange(G.n, dtype=xp.int32), xp.empty(0, xp.int32)
+    if not merged:
+        first = self
+    if long:
+        degree = xp.diff(G.indptr)
+        dense = xp.flatnonzero(degree > longest)
+        dense = dense[sorted_by(degree[dense])].astype(xp.int32)
     kept = first == self
     kept[dense] = False
     before = running_sums(kept)

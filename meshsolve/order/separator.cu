@@ -15,6 +15,7 @@ constexpr int scratch_row = 8;                              // ints a vertex: a 
 
 struct Vertices {                                           // one entry a vertex; place: in the band
   int *patch, *side, *layer, *touched, *place;
+  int* patch_weight;                                        // of a patch: its vertices
 };
 
 struct Lists {                                              // of one node: slices of these, one entry a vertex
@@ -70,6 +71,7 @@ class Separator {
       v_.layer[v] = waits ? waiting : none;
       if (waits) l_.other[atomicAdd(tally + waiters, 1)] = v;
       if (side < 2) continue;
+      atomicSub(v_.patch_weight + v_.patch[v], 1);
       v_.patch[v] = none;
       slot[v] = top;
     }
@@ -82,7 +84,7 @@ class Separator {
       if (v_.layer[v] != waiting) continue;
       int p = first_patch;
       while (p + 1 < last_patch && patch_side[p] != v_.side[v]) ++p;
-      v_.patch[v] = p;
+      move(v, p);
     }
   }
 
@@ -247,7 +249,7 @@ class Separator {
         return layer == waiting || layer >= wave || v_.side[u] != side ? none : v_.patch[u];
       });
       if (p < 0) continue;
-      v_.patch[v] = p;
+      move(v, p);
       *static_cast<volatile int*>(v_.layer + v) = wave;
       atomicAdd(tally + joined, 1);
     }
@@ -255,6 +257,12 @@ class Separator {
     const int all = tally[joined];
     __syncthreads();
     return all;
+  }
+
+  __device__ __forceinline__ void move(int v, int p) const {
+    atomicSub(v_.patch_weight + v_.patch[v], 1);
+    atomicAdd(v_.patch_weight + p, 1);
+    v_.patch[v] = p;
   }
 
   int* const tally;
@@ -296,17 +304,17 @@ k_boundary(int n, const long long* ptr, const int* idx, const int* patch, const 
   }
 }
 
-// Block = node. found: 4 numbers a node: whether it is split, separator, sides. `room`: bytes of shared memory.
+// Block = node. found: 6 numbers a node, of which this makes 4: whether it is split, separator, sides. `room`: bytes of shared memory.
 extern "C" __global__ void __launch_bounds__(512, 1)
 k_separate(const long long* ptr, const int* idx, const int* patch_side, const int* node_ptr, const int* begin,
            const int* node_weight, const int* rounds, const int* layers, const int* seeds, const int* weight_0, int room,
            int* patch, int* side, int* layer, int* touched, int* place, int* band, int* touched_list, int* other, int* scratch,
-           int* slot, int* found) {
+           int* patch_weight, int* slot, int* found) {
   extern __shared__ int shared[];
   __shared__ int tally[tallies];
   __shared__ Waves waves;
   const int k = blockIdx.x, weight = node_weight[k], at = begin[k];
-  const Vertices vertices{patch, side, layer, touched, place};
+  const Vertices vertices{patch, side, layer, touched, place, patch_weight};
   const Lists lists{band + at, touched_list + at, other + at};
   int* const flow = scratch + static_cast<long long>(scratch_row) * at;
   const Memory memory{reinterpret_cast<char*>(shared), reinterpret_cast<char*>(flow), room};
@@ -315,8 +323,8 @@ k_separate(const long long* ptr, const int* idx, const int* patch_side, const in
   const bool good = s.size <= 0.3 * weight && max(s.side_0, s.side_1) < weight;
   if (good) s.hand_over(node_ptr[k], node_ptr[k + 1], at + s.side_0 + s.side_1, slot);
   if (threadIdx.x > 0) return;
-  found[4 * k] = good;
-  found[4 * k + 1] = s.size;
-  found[4 * k + 2] = s.side_0;
-  found[4 * k + 3] = s.side_1;
+  found[6 * k] = good;
+  found[6 * k + 1] = s.size;
+  found[6 * k + 2] = s.side_0;
+  found[6 * k + 3] = s.side_1;
 }

@@ -3,7 +3,7 @@
 // In a wave of the breadth-first search a vertex without a patch looks for neighbours that got theirs in the wave before: nothing
 // is claimed, so the patches do not depend on the order of threads. Over the whole graph a wave is a launch; where a mesh has its
 // patches already, a block divides one of these and its waves are barriers. Entries of the quotient graph are listed as keys
-// (row << 32 | column), once per edge of the graph, and sorted and counted by the caller.
+// (row << 32 | column), once per edge of the graph, and sorted by the caller.
 #include "device/common.cuh"
 #include "order/order.cuh"
 
@@ -97,31 +97,49 @@ extern "C" __global__ void __launch_bounds__(256) k_weigh(int n, const int* patc
     if (patch[v] >= 0) atomicAdd(weight + patch[v], 1);
 }
 
-// A key per edge from a vertex that has a label to one with another label. `keys` null: size[v] counts them; else they are
-// written from start[v] on. With labels = patches: the quotient graph.
+// A key for each edge between vertices of two patches: the quotient graph. `keys` null: *used counts them.
 extern "C" __global__ void __launch_bounds__(256)
-k_crossing(int n, const long long* ptr, const int* idx, const int* patch, int* size, const long long* start, long long* keys) {
-  for (long long v = grid_begin(); v < n; v += grid_step()) {
-    const int mine = patch[v];
-    long long at = keys ? start[v] : 0;
-    int found = 0;
-    for (long long k = ptr[v]; mine >= 0 && k < ptr[v + 1]; ++k) {
-      const int other = patch[idx[k]];
-      if (other < 0 || other == mine) continue;
-      if (keys) keys[at++] = pair_key(mine, other);
-      else ++found;
-    }
-    if (!keys) size[v] = found;
-  }
+k_crossing(int n, const long long* ptr, const int* idx, const int* patch, unsigned long long* used, long long* keys) {
+  list_keys(n, ptr, idx, used, keys, [&](long long v) { return patch[v]; }, [&](int mine, int u) {
+    const int other = patch[u];
+    return other < 0 || other == mine ? -1ll : pair_key(mine, other);
+  });
 }
 
-// After a level: a patch gets a new number, or none in a leaf (slot = where the leaf begins).
+// Block = node. Ranks its patches that have vertices, those of a side among each other, and counts them: found[6 k + 4 + side].
+extern "C" __global__ void __launch_bounds__(512)
+k_rank(const int* node_ptr, const int* patch_side, const int* weight, int* rank, int* found) {
+  const int k = blockIdx.x, last = node_ptr[k + 1];
+  int before_0 = 0, before_1 = 0;
+  for (int base = node_ptr[k]; base < last; base += blockDim.x) {
+    const int p = base + threadIdx.x;
+    const bool held = p < last && weight[p] > 0;
+    const int in_0 = held && patch_side[p] == 0, in_1 = held && !in_0;
+    int total_0, total_1;
+    const int rank_0 = before_0 + block_exclusive_sum(in_0, total_0), rank_1 = before_1 + block_exclusive_sum(in_1, total_1);
+    if (held) rank[p] = in_0 ? rank_0 : rank_1;
+    before_0 += total_0;
+    before_1 += total_1;
+  }
+  if (threadIdx.x > 0) return;
+  found[6 * k + 4] = before_0;
+  found[6 * k + 5] = before_1;
+}
+
+// After a level. A part is a side of a node; its patches get the numbers from first[part] on, or none where that is -1, and are
+// then a leaf, which begins at slot leaf_begin[part].
 extern "C" __global__ void __launch_bounds__(256)
-k_relabel(int n, const int* fresh, const int* leaf_begin, int* patch, int* slot) {
-  for (long long v = grid_begin(); v < n; v += grid_step()) {
-    const int p = patch[v];
+k_relabel(int n, int patches, const int* node, const int* patch_side, const int* rank, const int* weight, const int* first,
+          const int* leaf_begin, int* patch, int* slot, int* new_weight) {
+  for (long long i = grid_begin(); i < n; i += grid_step()) {
+    if (i < patches && weight[i] > 0) {
+      const int to = first[2 * node[i] + patch_side[i]];
+      if (to >= 0) new_weight[to + rank[i]] = weight[i];
+    }
+    const int p = patch[i];
     if (p < 0) continue;
-    patch[v] = fresh[p];
-    if (leaf_begin[p] >= 0) slot[v] = leaf_begin[p];
+    const int part = 2 * node[p] + patch_side[p], to = first[part], begin = leaf_begin[part];
+    patch[i] = to < 0 ? -1 : to + rank[p];
+    if (begin >= 0) slot[i] = begin;
   }
 }

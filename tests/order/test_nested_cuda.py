@@ -241,12 +241,85 @@ def test_bisection_is_balanced_and_cuts_a_path_once(cuda):
     keys = np.concatenate([np.arange(n - 1) << 32 | np.arange(1, n), np.arange(1, n) << 32 | np.arange(n - 1)])
     keys.sort()
     xp = device.xp()
-    Q = bisect_cuda.as_quotient(n, device.to_device(keys), xp.ones(len(keys), np.int32), xp.ones(n, np.int32), np.array([0, n]))
-    side = device.to_host(bisect_cuda.bisect(Q, np.array([n]), 0.3, 8, np.uint64(5)))
+    Q = bisect_cuda.as_quotient(device.to_device(keys), xp.ones(n, np.int32))      # k_rows
+    nodes = nested_cuda.Nodes(np.array([0]), np.array([n]), np.array([0, n]), np.array([-1])).there({**EFFORTS["default"], "balance": 0.3})
+    side = device.to_host(bisect_cuda.bisect(Q, nodes, 8, np.uint64(5))[0])
     assert np.count_nonzero(np.diff(side)) == 1 and abs(side.sum() - n / 2) <= 0.15 * n + 1
 
 
+def test_rows_of_a_quotient_graph(cuda):
+    """A row beyond a warp, an entry that most keys name, rows without keys at both ends."""
+    rng = np.random.default_rng(0)
+    row, column = rng.integers(1, 40, 3000), rng.integers(0, 90, 3000) ** 2 // 90
+    row[:900], column[:900] = 7, 3
+    Q = bisect_cuda.as_quotient(device.to_device(row << 32 | column), device.xp().ones(90, np.int32))
+    ptr, adj, weight = (device.to_host(x) for x in (Q.ptr, Q.adj, Q.weight))
+    expected = sp.csr_array((np.ones(3000, np.int32), (row, column)), shape=(90, 90))
+    expected.sum_duplicates()
+    assert np.array_equal(ptr, expected.indptr) and np.array_equal(adj, expected.indices) and np.array_equal(weight, expected.data)
+
+
+def test_patches_are_ranked_and_get_new_numbers(cuda):
+    """k_rank and k_relabel: a node that is split, one that becomes a leaf, one side of which goes on; patches without vertices."""
+    rng = np.random.default_rng(1)
+    patch_ptr, n = np.array([0, 300, 310, 400]), 1500
+    patch, side, node = rng.integers(-1, 400, n), rng.integers(0, 2, 400), np.repeat(np.arange(3), np.diff(patch_ptr))
+    weight = np.bincount(patch[patch >= 0], minlength=400)
+    part = 2 * node + side
+    there = [device.to_device(x.astype(np.int32)) for x in (patch_ptr, side, node, weight, patch)]
+    work = nested_cuda.Work.__new__(nested_cuda.Work)
+    work.G, work.weight, work.patch = Csr(n, None, None), there[3], there[4]
+    work.rank, work.slot, found = device.xp().empty(400, np.int32), device.xp().zeros(n, np.int32), device.xp().zeros(18, np.int32)
+    device.launch(nested_cuda.PATCHES.k_rank, 3, 64, 0, (there[0], there[1], there[3], work.rank, found))
+    held = np.bincount(part[weight > 0], minlength=6)
+    assert np.array_equal(device.to_host(found).reshape(3, 6)[:, 4:].ravel(), held)
+    goes_on = np.array([1, 1, 0, 0, 0, 1], bool)
+    first = np.where(goes_on, np.cumsum(held * goes_on) - held * goes_on, -1)
+    leaf_begin = np.where(goes_on, -1, 10 + np.arange(6))
+    work._relabel(there[1], there[2], first, leaf_begin, (held * goes_on).sum())
+    order_ = np.lexsort((np.arange(400), part))
+    stays = order_[(goes_on[part] & (weight > 0))[order_]]
+    fresh = np.full(401, -1)
+    fresh[stays] = np.arange(len(stays))
+    assert np.array_equal(device.to_host(work.patch), fresh[patch]) and np.array_equal(device.to_host(work.weight), weight[stays])
+    assert np.array_equal(device.to_host(work.slot), np.where(patch >= 0, np.maximum(leaf_begin, 0)[part[patch]], 0))
+
+
+@pytest.mark.sanitize
+def test_wide_blocks_order_a_leaf_as_a_warp_does(cuda, monkeypatch):
+    G = on_device(triangulated(20, 14))
+    ends = np.array([100, 280])
+    slot = device.to_device(np.repeat([0, 100], [100, 180]).astype(np.int32))
+    found = []
+    for most in (300, 10):                                  # k_leaf, k_leaf_wide
+        monkeypatch.setattr(leaf_cuda, "WIDE_FROM", most)
+        found.append(device.to_host(leaf_cuda.order_leaves(G, slot, np.array([0, 100]), ends)))
+    assert np.array_equal(*found)
+    assert cuda is None or (cuda.launches["k_leaf"] and cuda.launches["k_leaf_wide"])
+
+
 # ---- what goes in and comes out
+
+
+@pytest.mark.sanitize
+def test_a_symmetric_pattern_on_the_device_is_taken_as_it_is(cuda):
+    """k_check_symmetric and k_strip; not where something is missing, out of order or out of range."""
+    A = sp.csr_array(triangulated(13, 11))
+    A.setdiag(1)
+    A.sort_indices()
+    n, ptr, idx, expected = A.shape[0], A.indptr.astype(np.int32), A.indices.astype(np.int32), symmetric_pattern(A)
+
+    def taken(ptr, idx):
+        return prepass_cuda.stripped(n, device.to_device(ptr), device.to_device(idx))
+
+    G = taken(ptr, idx)
+    assert np.array_equal(device.to_host(G.indptr), expected.indptr) and np.array_equal(device.to_host(G.indices), expected.indices)
+    swapped, beyond = idx.copy(), idx.copy()
+    swapped[:2] = idx[1::-1]
+    beyond[-1] = n
+    assert taken(np.maximum(ptr - 1, 0), idx[1:]) is not None                    # a diagonal is not asked for
+    for p, i in ((np.maximum(ptr - 1, 0), np.delete(idx, 1)), (ptr, swapped), (ptr, beyond), (ptr, idx.astype(np.int64))):
+        assert taken(p, i) is None
 
 
 @pytest.mark.parametrize("kind", [sp.csr_array, sp.csc_array])
