@@ -16,7 +16,8 @@ SHIFT = 1e-10                                               # of its diagonal, f
 
 
 class IncompleteCholesky:
-    """``setup(A)`` for a csr matrix of the host, ``solve(b, rtol)``: the solution, on the host, and the iterations."""
+    """``put(A)`` brings a csr matrix of the host to the device, ``setup()`` factors it, ``solve(b, rtol)`` gives the solution and the
+    iterations; b and the solution lie on the device."""
 
     def __init__(self):
         try:
@@ -26,13 +27,16 @@ class IncompleteCholesky:
             raise Unavailable(str(e)) from e
         self.cupy, self.library = cupy, cusparse
 
-    def setup(self, A):
+    def put(self, A):
         from cupyx.scipy.sparse import csr_matrix
 
         self.A = csr_matrix(sp.csr_matrix(A))
         shifted = sp.csr_matrix(A + SHIFT * sp.diags_array(A.diagonal()))
         shifted.sort_indices()
-        self.L = csr_matrix(shifted)
+        self.shifted = csr_matrix(shifted)
+
+    def setup(self):
+        self.L = self.shifted.copy()
         self._factor()
         transpose = self.library.CUSPARSE_OPERATION_TRANSPOSE
         self.sweeps = [Sweep(self, self.library.CUSPARSE_OPERATION_NON_TRANSPOSE), Sweep(self, transpose)]
@@ -52,7 +56,7 @@ class IncompleteCholesky:
 
     def solve(self, b, rtol):
         xp, A = self.cupy, self.A
-        r = xp.asarray(b)
+        r = b
         x, p, rho = xp.zeros_like(r), None, None
         enough = rtol * float(xp.linalg.norm(r))
         iterations = 0
@@ -65,9 +69,9 @@ class IncompleteCholesky:
             alpha = rho / (p @ q)
             x += alpha * p
             r = r - alpha * q
-            if float(xp.linalg.norm(r)) <= enough:
+            if not float(xp.linalg.norm(r)) > enough:       # or nothing that is a number
                 break
-        return xp.asnumpy(x), iterations
+        return x, iterations
 
 
 class Sweep:

@@ -12,6 +12,7 @@ import numpy as np
 
 from meshsolve import _core, device
 from meshsolve.device.lists import last, running_sums
+from meshsolve.errors import InvalidInputError
 
 K = device.kernels("factor/ildl/rows.cu")
 AHEAD_THREADS = 512                     # of a multiprocessor
@@ -23,6 +24,7 @@ PIVOTING = ("static", "bunch-kaufman", "rook")                                  
 (TICKET, PROGRESS, HALT, SPARE, NAMES, VALUES, PERTURBED, DROPPED, WORK, STATE_SIZE) = range(10)     # enum State in rows.cuh
 OWN_SHARED = 4096                       # bytes, more than the kernel has beside what the launch asks for
 PADDING = 8                             # of rows in shared memory, as in rows.cuh
+MOST_TILES = 2**26 - 1                  # 32 columns each have names of 32 bits
 FEW_ROWS, MOST_ROWS = 8, 32             # tiles count as of so many rows, as in rows.cuh
 CHUNK = 64                              # columns of a row above that are multiplied together, as in rows.cuh
 
@@ -73,6 +75,9 @@ class Rows:
         size = np.diff(begin)
         self.tiles, self.depths, self.n = len(size), len(depth_ptr) - 1, int(begin[-1])
         self.cap = int(size.max())
+        if self.tiles > MOST_TILES:
+            raise InvalidInputError(f"{self.tiles:,} tiles, but kernels number at most {MOST_TILES:,}: take a larger tile_size, or "
+                                    'device="cpu"')
         self.width = 1 << int(self.cap - 1).bit_length()
         self.lead = FEW_ROWS if self.cap <= FEW_ROWS else MOST_ROWS
         self.block = 64 if self.cap <= 4 else 128 if self.cap <= 16 else 256
@@ -112,8 +117,7 @@ class Rows:
         own, d, e = xp.empty(self._own_size), xp.empty(self.n), xp.empty(self.n)
         order, keep = xp.empty(self.n, xp.int32), xp.full(self.tiles, -1, xp.int32)
         count, first = xp.zeros(self.tiles, xp.int32), [xp.zeros(self.tiles, xp.int64) for _ in range(2)]
-        if self._names is None:
-            self._first_room()
+        self._first_room()
         state, stalled = xp.zeros(STATE_SIZE, xp.uint64), xp.zeros(1, xp.int32)
         done, finished, trimmed = (xp.zeros(size, xp.int32) for size in (self.tiles, self.depths, self.depths))
         values = device.to_device(values)
@@ -156,9 +160,11 @@ class Rows:
         return 8 * doubles + 4 * (4 * self.lead + 1 + CHUNK + 3 * self.words_room)
 
     def _first_room(self):
-        """Guesses: what is too small grows."""
-        self._empty_names(2 * self._nnz // max(self.cap // 4, 1) + 64, 2 * self._nnz + 64)
-        self._work = device.xp().empty(4 * self._nnz + 4096)
+        """Guesses where there is none, or none any more: what is too small grows."""
+        if self._names is None:
+            self._empty_names(2 * self._nnz // max(self.cap // 4, 1) + 64, 2 * self._nnz + 64)
+        if self._work is None:
+            self._work = device.xp().empty(4 * self._nnz + 4096)
 
     def _empty_names(self, names, values):
         xp = device.xp()

@@ -447,6 +447,7 @@ template <int most> __device__ __forceinline__ bool make_columns(const Rows& R, 
   const auto panel = [&](int base) { return row.panel + row.slot[base + thread]; };
   const auto on = [&](int base) { return thread < round && base + thread < row.columns; };
   for (int p = thread; p < norm_parts * most; p += blockDim.x) S.parts[p] = 0;
+  __syncthreads();
   for (int base = 0; base < row.columns; base += round) {
     if (on(base)) column.solve(panel(base), row.slots, m, S);
     if (on(base) && several) column.store(panel(base), row.slots, m);

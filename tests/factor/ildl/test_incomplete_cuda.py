@@ -139,8 +139,9 @@ def test_full_pools_grow(cuda_path, monkeypatch):
     met = []
 
     def little(self):
-        self._empty_names(8, 200)
-        self._work = device.xp().empty(64)
+        if self._names is None:
+            self._empty_names(8, 200)
+            self._work = device.xp().empty(64)
 
     original = cuda.Rows._go_on
 
@@ -159,6 +160,40 @@ def test_full_pools_grow(cuda_path, monkeypatch):
         met.clear()
         check(KKT, **options)
         assert np.any(met, axis=0).all() and np.any(met, axis=1).all()
+
+
+def test_out_of_memory_on_the_way_is_forgotten(cuda_path, monkeypatch):
+    G, xp = ms.ildl(KKT, fill_level=2, device="cuda"), device.xp()
+    rows, empty = G._core._rows, xp.empty
+    rows._work, asked = xp.empty(64), []
+
+    def starved(shape, *args, **options):
+        if shape == max(asked, default=None):
+            raise MemoryError("no more")
+        return empty(shape, *args, **options)
+
+    grown = cuda._grown
+    monkeypatch.setattr(cuda, "_grown", lambda *sizes: asked.append(grown(*sizes)) or asked[-1])
+    with monkeypatch.context() as patch:
+        patch.setattr(xp, "empty", starved)
+        with pytest.raises(ms.errors.OutOfMemoryError):
+            G.refactor(KKT * 2.0)
+    G.refactor(KKT * 3.0)
+    K = ms.ildl(KKT, fill_level=2)
+    K.refactor(KKT * 3.0)
+    same(K, G)
+
+
+def test_more_tiles_than_names(cuda_path, monkeypatch):
+    monkeypatch.setattr(cuda, "MOST_TILES", 9)
+    with pytest.raises(ms.InvalidInputError, match="tiles, but kernels number at most 9"):
+        ms.ildl(KKT, fill_level=1, device="cuda")
+
+
+@pytest.mark.sanitize
+def test_rows_without_columns():
+    with device.use(Harness(seed=2, block=64, resident=3)):
+        check(sp.csr_array(sp.diags_array(np.resize([2.0, -1.0, 3.0], 40))), tile_size=5, fill_level=1)
 
 
 def test_a_second_factorization_finds_its_room(cuda_path, monkeypatch):
