@@ -12,10 +12,46 @@
 // that are not made yet.
 // Source: Thuerck et al. 2018, algorithm 1 and section 4.
 #include "factor/ildl/budgets.cuh"
+#include "factor/ildl/row_columns.cuh"
 
 namespace ms::ildl {
 
 constexpr int trimmed_together = 8;       // rows of one task
+
+// What all rows above contribute, in ascending order, each as soon as it is made; false: the kernel halts.
+__device__ __forceinline__ bool pull_all(const Rows& R, const Row& row, const Shared& S) {
+  for (int q = 0; q < row.above_count; ++q) {
+    if (!wait_for(R, row.above[q])) return false;
+    pull(R, row, S, row.above[q]);
+  }
+  return true;
+}
+
+// All of one block row; false: no room, or the kernel halts for want of it.
+__device__ __forceinline__ bool make_row(const Rows& R, int i, const Shared& S, Buffer& buffer) {
+  __shared__ int columns;
+  Row row;
+  if (!begin_row(R, i, S, buffer, row)) return false;
+  place_matrix(R, row, S);
+  if (!pull_all(R, row, S)) return false;
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+  int changed = 0;
+  if (warp == static_cast<int>(blockDim.x >> 5) - 1) {      // the last warp, while the first factors the tile
+    const int sum = count_columns(row, lane);
+    if (lane == 0) columns = sum;
+  }
+  if (warp == 0) changed = factor_tile(R, row, S);
+  __syncthreads();
+  row.columns = columns;
+  list_columns(R, row);
+  for (int p = threadIdx.x; p < row.m * row.m; p += blockDim.x) R.own[R.square[i] + p] = S.factor[p % row.m + p / row.m * R.lead];
+  long long mine = 0, lost = 0;
+  if (!(R.lead == few_rows ? make_columns<few_rows>(R, row, S, mine) : make_columns<most_rows>(R, row, S, mine))) return false;
+  block_exclusive(mine, lost);
+  if (threadIdx.x == 0 && changed) atomicAdd(R.state + perturbed, static_cast<unsigned long long>(changed));
+  if (threadIdx.x == 0 && lost) atomicAdd(R.state + dropped, static_cast<unsigned long long>(lost));
+  return true;
+}
 
 // The next task, -1: none is left or the kernel halts. Tasks of trimming wait until the rows of their depth are made.
 __device__ __forceinline__ int next_task(const Rows& R) {
@@ -85,16 +121,17 @@ using namespace ms::ildl;
 extern "C" __global__ void __launch_bounds__(most_threads)
 k_factor_rows(const long long* a_ptr, const int* a_idx, const double* a_value, const int* begin, const int* tile_of,
               const long long* ptr, const int* column, const long long* above_ptr, const int* above, const int* order,
-              const int* depth_ptr, const int* task_depth, const int* task_item, int tasks, int cap, int lead, int width, int round,
-              int words_room, int pivoting, double droptol, double max_fill, int* count, long long* first_name, long long* first_value, int* name, double* size,
-              double* value, double* scaled, long long names_room, long long values_room, const long long* square, double* own, double* d,
-              double* e, int* eliminated, double* work, long long work_room, int* done, int* finished, int* trimmed, int* keep,
-              unsigned long long* state, int* stalled) {
+              const int* depth_ptr, const int* task_depth, const int* task_item, int tasks, int cap, int lead, int width,
+              int round, int words_room, int pivoting, double droptol, double max_fill, int* count, long long* first_name,
+              long long* first_value, int* name, double* size, double* value, double* scaled, long long names_room,
+              long long values_room, const long long* square, double* own, double* d, double* e, int* eliminated, double* work,
+              long long work_room, int* done, int* finished, int* trimmed, int* keep, unsigned long long* state, int* stalled) {
   extern __shared__ double shared[];
   __shared__ Buffer panel;
-  const Rows R{a_ptr, a_idx, a_value, begin, tile_of, ptr, column, above_ptr, above, order, depth_ptr, task_depth, task_item,
-               tasks, cap, lead, width, round, words_room, pivoting, droptol, max_fill, count, first_name, first_value, name, size, value, scaled, names_room,
-               values_room, square, own, d, e, eliminated, work, work_room, done, finished, trimmed, keep, state, stalled};
+  const Rows R{a_ptr, a_idx, a_value, begin, tile_of, ptr, column, above_ptr, above, order, depth_ptr, task_depth, task_item, tasks,
+               cap, lead, width, round, words_room, pivoting, droptol, max_fill, count, first_name, first_value, name, size, value,
+               scaled, names_room, values_room, square, own, d, e, eliminated, work, work_room, done, finished, trimmed, keep,
+               state, stalled};
   const Shared S(shared, lead, round, words_room);
   if (threadIdx.x == 0) panel.room = panel.at = 0;
   for (int task = next_task(R); task >= 0; task = next_task(R)) {

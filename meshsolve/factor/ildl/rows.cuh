@@ -1,5 +1,4 @@
-// One block row of the incomplete factorization by one block: the columns that it has, its values and pivots, and what is
-// kept.
+// One block row of the incomplete factorization by one block: the columns that it has, its values, and its pivots.
 #pragma once
 #include "factor/ildl/tile.cuh"
 
@@ -13,7 +12,7 @@ constexpr long long patient = 100000000;  // a chain of rows may take long
 constexpr int most_threads = 256;         // of a block
 constexpr int chunk = 64;                 // columns of a row above that are multiplied together
 constexpr int together = 4;               // rows of the tile that a thread updates with one of them
-constexpr int padding = 8;                // of rows in shared memory: the eight partial sums of a row and those of the next have other banks
+constexpr int padding = 8;                // of rows in shared memory: partial sums of a row and those of the next have other banks
 constexpr int few_rows = 8;               // where no tile has more, tiles count as of so many
 constexpr int most_rows = 32;             // of a tile; `name` of a column: its tile times this, plus its place there
 
@@ -28,8 +27,8 @@ struct Rows {
   const long long* above_ptr;
   const int *above, *order, *depth_ptr;
   const int *task_depth, *task_item;      // item >= 0: the row at that place of `order`; ~item: the item-th task of trimming
-  int tasks, cap, lead, width, round, words_room, pivoting; // lead: of tiles in shared memory; width: lanes for a tile's rows; round:
-                                          // columns solved together
+  int tasks, cap, lead;                   // cap: most rows of a tile; lead: rows that a tile has room for in shared memory
+  int width, round, words_room, pivoting; // width: lanes for the rows of a tile; round: columns solved together
   double droptol, max_fill;               // max_fill < 0: no budgets
   // finished rows, as `Tile` in incomplete.hpp, in pools; `scaled`: D times the values; `size`: the largest modulus of a column
   int* count;
@@ -44,7 +43,8 @@ struct Rows {
   double* work;
   long long work_room;
   int* done;                              // 1 + its depth for each row that is made
-  int *finished, *trimmed, *keep;         // with budgets: rows made and trimming tasks done of each depth; columns a row may keep, -1: all
+  int *finished, *trimmed;                // with budgets: rows made and trimming tasks done of each depth
+  int* keep;                              // columns a row may keep, -1: all
   unsigned long long* state;
   int* stalled;
 
@@ -65,7 +65,8 @@ struct Buffer {
 
 // What a block keeps in dynamic shared memory; lead rows at most.
 struct Shared {
-  double *tile, *factor, *d, *e, *ratio, *divisor, *inverse, *norm, *parts, *x;       // x: columns of a row above by rows, or squares
+  double *tile, *factor, *d, *e, *ratio, *divisor, *inverse, *norm, *parts;
+  double* x;                              // columns of a row above by rows, or squares
   int *order, *mate;                      // mate: 1 or -1 to the other row of its pivot, 0: alone
   int* tame;                              // whether all divisors are
   int *row, *target;                      // of a row above: rows of the tile that it updates, and where the columns of a chunk lie
@@ -308,212 +309,6 @@ __device__ __forceinline__ int factor_tile(const Rows& R, const Row& row, const 
     R.eliminated[row.begin + r] = row.begin + S.order[r];
   }
   return tile.perturbed;
-}
-
-// The column of U = D^-1 L^-1 P A for one of the panel, in the registers of a thread. All tiles count as `most` rows, the last ones
-// zero: a question at each would make the thread wait for each.
-template <int most> struct Column {
-  double x[most];
-
-  __device__ __forceinline__ void load(const double* from, int stride, int m) {
-#pragma unroll
-    for (int r = 0; r < most; ++r) x[r] = r < m ? from[static_cast<long long>(r) * stride] : 0.0;
-  }
-  __device__ __forceinline__ void store(double* to, int stride, int m) const {
-#pragma unroll
-    for (int r = 0; r < most; ++r)
-      if (r < m) to[static_cast<long long>(r) * stride] = x[r];
-  }
-
-  __device__ __forceinline__ void solve(const double* from, int stride, int m, const Shared& S) {
-#pragma unroll
-    for (int r = 0; r < most; ++r) x[r] = r < m ? from[static_cast<long long>(S.order[r]) * stride] : 0.0;
-#pragma unroll
-    for (int k = 0; k + 1 < most; ++k)
-#pragma unroll
-      for (int r = k + 1; r < most; ++r) x[r] -= times(S.factor[r + k * most], x[k]);
-    double above = 0;                                       // of the row before, as it was
-#pragma unroll
-    for (int r = 0; r < most; ++r) {
-      const double own = x[r], other = S.mate[r] > 0 ? x[r + 1 < most ? r + 1 : r] : above;
-      x[r] = S.mate[r] ? times(S.ratio[r], own) - other : own;
-      above = own;
-    }
-    divide(S);
-  }
-
-  __device__ __forceinline__ void divide(const Shared& S) {
-#pragma unroll
-    for (int base = 0; base < most; base += few_rows) {
-      bool tame = *S.tame;
-      double y[few_rows];
-#pragma unroll
-      for (int i = 0; i < few_rows; ++i) {
-        y[i] = quotient(x[base + i], S.divisor[base + i], S.inverse[base + i]);
-        tame &= is_tame(x[base + i]) && is_tame(y[i]);
-      }
-#pragma unroll
-      for (int i = 0; i < few_rows; ++i) x[base + i] = tame ? y[i] : x[base + i] / S.divisor[base + i];
-    }
-  }
-
-  // Small entries become zero; whether any is left.
-  __device__ __forceinline__ bool sift(const double* norm, long long& lost) {
-    bool any = false;
-#pragma unroll
-    for (int r = 0; r < most; ++r) {
-      const bool there = x[r] != 0, keep = there && !(modulus(x[r]) <= norm[r]);
-      lost += there && !keep;
-      any |= keep;
-      if (!keep) x[r] = 0;
-    }
-    return any;
-  }
-
-  __device__ __forceinline__ double largest() const {
-    double found = 0;
-#pragma unroll
-    for (int r = 0; r < most; ++r) found = max(found, modulus(x[r]));
-    return found;
-  }
-
-  // The column, and D times it.
-  __device__ __forceinline__ void keep(double* value, double* scaled, int m, const Shared& S) const {
-#pragma unroll
-    for (int r = 0; r < most; ++r) {
-      const int mate = S.mate[r], before = r > 0 ? r - 1 : r, after = r + 1 < most ? r + 1 : r;
-      const double own = times(S.d[r], x[r]), other = mate > 0 ? times(S.e[r], x[after]) : times(S.e[before], x[before]);
-      if (r < m) {
-        value[r] = x[r];
-        scaled[r] = mate ? own + other : own;
-      }
-    }
-  }
-};
-
-// Adds squares of the columns at hand to the partial sums of each row, which have a fixed shape.
-template <int most>
-__device__ __forceinline__ void add_squares(const Rows& R, const Row& row, const Shared& S, const Column<most>& column, bool on, int count) {
-  const int stride = R.round + padding;
-  if (on) {
-#pragma unroll
-    for (int r = 0; r < most; ++r) S.x[r * stride + threadIdx.x] = times(column.x[r], column.x[r]);
-  }
-  __syncthreads();
-  for (int p = threadIdx.x; p < norm_parts * row.m; p += blockDim.x) {
-    const double* const squares = S.x + p / norm_parts * stride;
-    double sum = S.parts[p];
-    for (int q = p % norm_parts; q < count; q += norm_parts) sum += squares[q];
-    S.parts[p] = sum;
-  }
-  __syncthreads();
-}
-
-// What entries of each row have to exceed, one row with the other of its pivot.
-__device__ __forceinline__ void row_norms(const Rows& R, const Row& row, const Shared& S) {
-  for (int r = threadIdx.x; r < R.lead; r += blockDim.x) {
-    double sum = 1;
-    for (int s = 0; s < norm_parts; ++s) sum += S.parts[r * norm_parts + s];
-    S.ratio[r] = R.droptol * sqrt(sum);
-  }
-  __syncthreads();
-  for (int r = threadIdx.x; r < R.lead; r += blockDim.x) S.norm[r] = max(S.ratio[r], S.ratio[r + S.mate[r]]);
-  __syncthreads();
-}
-
-// Room in the pools for so many columns; false: they are full.
-__device__ __forceinline__ bool take_room(const Rows& R, const Row& row, int kept, long long& names, long long& values) {
-  __shared__ long long first[2];
-  if (threadIdx.x == 0) {
-    const unsigned long long count = static_cast<unsigned long long>(kept);
-    first[0] = static_cast<long long>(atomicAdd(R.state + names_used, count));
-    first[1] = static_cast<long long>(atomicAdd(R.state + values_used, count * static_cast<unsigned long long>(row.m)));
-    R.count[row.i] = kept;
-    R.first_name[row.i] = first[0];
-    R.first_value[row.i] = first[1];
-  }
-  __syncthreads();
-  names = first[0];
-  values = first[1];
-  return names + kept <= R.names_room && values + static_cast<long long>(kept) * row.m <= R.values_room;
-}
-
-// Columns of the panel become those of U, small entries go, what is left moves to the pools; false: these are full. Each
-// thread has a column; where there are more columns than `round`, they wait in the panel.
-template <int most> __device__ __forceinline__ bool make_columns(const Rows& R, const Row& row, const Shared& S, long long& lost) {
-  const int m = row.m, round = min(R.round, static_cast<int>(blockDim.x)), thread = threadIdx.x;
-  const bool several = row.columns > round;
-  Column<most> column;
-  const auto panel = [&](int base) { return row.panel + row.slot[base + thread]; };
-  const auto on = [&](int base) { return thread < round && base + thread < row.columns; };
-  for (int p = thread; p < norm_parts * most; p += blockDim.x) S.parts[p] = 0;
-  __syncthreads();
-  for (int base = 0; base < row.columns; base += round) {
-    if (on(base)) column.solve(panel(base), row.slots, m, S);
-    if (on(base) && several) column.store(panel(base), row.slots, m);
-    add_squares(R, row, S, column, on(base), min(round, row.columns - base));
-  }
-  row_norms(R, row, S);
-  bool stays = false;
-  int place = 0, kept = 0, here = 0;
-  for (int base = 0; base < row.columns; base += round) {
-    if (on(base) && several) column.load(panel(base), row.slots, m);
-    stays = on(base) && column.sift(S.norm, lost);
-    place = kept + block_exclusive_sum(static_cast<int>(stays), here);
-    kept += here;
-  }
-  long long names, values, again = 0;
-  if (!take_room(R, row, kept, names, values)) return false;
-  kept = 0;
-  for (int base = 0; base < row.columns; base += round) {
-    if (several) {
-      if (on(base)) column.load(panel(base), row.slots, m);
-      stays = on(base) && column.sift(S.norm, again);
-      place = kept + block_exclusive_sum(static_cast<int>(stays), here);
-      kept += here;
-    }
-    if (!stays) continue;
-    const long long at = values + static_cast<long long>(place) * m;
-    column.keep(R.value + at, R.scaled + at, m, S);
-    R.name[names + place] = row.name_of(R, row.slot[base + thread]);
-    if (R.budgets()) R.size[names + place] = column.largest();
-  }
-  return true;
-}
-
-// What all rows above contribute, in ascending order, each as soon as it is made; false: the kernel halts.
-__device__ __forceinline__ bool pull_all(const Rows& R, const Row& row, const Shared& S) {
-  for (int q = 0; q < row.above_count; ++q) {
-    if (!wait_for(R, row.above[q])) return false;
-    pull(R, row, S, row.above[q]);
-  }
-  return true;
-}
-
-// All of one block row; false: no room, or the kernel halts for want of it.
-__device__ __forceinline__ bool make_row(const Rows& R, int i, const Shared& S, Buffer& buffer) {
-  __shared__ int columns;
-  Row row;
-  if (!begin_row(R, i, S, buffer, row)) return false;
-  place_matrix(R, row, S);
-  if (!pull_all(R, row, S)) return false;
-  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-  int changed = 0;
-  if (warp == static_cast<int>(blockDim.x >> 5) - 1) {      // the last warp, while the first factors the tile
-    const int sum = count_columns(row, lane);
-    if (lane == 0) columns = sum;
-  }
-  if (warp == 0) changed = factor_tile(R, row, S);
-  __syncthreads();
-  row.columns = columns;
-  list_columns(R, row);
-  for (int p = threadIdx.x; p < row.m * row.m; p += blockDim.x) R.own[R.square[i] + p] = S.factor[p % row.m + p / row.m * R.lead];
-  long long mine = 0, lost = 0;
-  if (!(R.lead == few_rows ? make_columns<few_rows>(R, row, S, mine) : make_columns<most_rows>(R, row, S, mine))) return false;
-  block_exclusive(mine, lost);
-  if (threadIdx.x == 0 && changed) atomicAdd(R.state + perturbed, static_cast<unsigned long long>(changed));
-  if (threadIdx.x == 0 && lost) atomicAdd(R.state + dropped, static_cast<unsigned long long>(lost));
-  return true;
 }
 
 }  // namespace ms::ildl
