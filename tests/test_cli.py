@@ -202,7 +202,7 @@ def test_order_of_a_matrix(run, folder, method):
 def test_block_statistics(run, folder):
     code, text, err = run("order", folder / "A.mtx", "--blocks", 8, "--quiet")
     rows = [line.split() for line in text.splitlines()]
-    assert (code, err) == (0, "") and rows[0][:2] == ["blocking", "ordering"] and len(rows) == 1 + 3 * 4 * 5
+    assert (code, err) == (0, "") and rows[0][:2] == ["blocking", "ordering"] and len(rows) == 1 + 4 * 4 * 5
     blocks = {(b, o, int(level)): int(count.replace(",", "")) for b, o, level, _, count, _ in rows[1:]}
     assert all(blocks[b, o, level] <= blocks[b, o, level + 1] for b, o, level in blocks if level < 4)
     code, text, err = run("order", folder / "U.mtx", "--blocks")
