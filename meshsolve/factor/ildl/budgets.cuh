@@ -67,7 +67,8 @@ __device__ __forceinline__ void trim(const Rows& R, int i) {
   __shared__ int source[most_threads];
   const int m = R.begin[i + 1] - R.begin[i], count = R.count[i], keep = R.keep[i];
   int* const name = R.name + R.first_name[i];
-  double *const size = R.size + R.first_name[i], *const value = R.value + R.first_value[i], *const scaled = R.scaled + R.first_value[i];
+  double *const size = R.size + R.first_name[i], *const value = R.value + R.first_value[i],
+               *const scaled = R.scaled + R.first_value[i];
   long long larger = 0, equal = 0, kept = 0;
   const unsigned long long threshold = keep > 0 ? find_threshold(size, count, keep, larger) : ~0ull;
   for (int base = 0; base < count; base += blockDim.x) {

@@ -150,23 +150,20 @@ template <int most> __device__ __forceinline__ bool make_columns(const Rows& R, 
   }
   row_norms(R, row, S);
   bool stays = false;
-  int place = 0, kept = 0, here = 0;
-  for (int base = 0; base < row.columns; base += round) {
+  int place = 0, kept = 0;
+  const auto sift = [&](int base, long long& dropped) {
+    int here;
     if (on(base) && several) column.load(panel(base), row.slots, m);
-    stays = on(base) && column.sift(S.norm, lost);
+    stays = on(base) && column.sift(S.norm, dropped);
     place = kept + block_exclusive_sum(static_cast<int>(stays), here);
     kept += here;
-  }
+  };
+  for (int base = 0; base < row.columns; base += round) sift(base, lost);
   long long names, values, again = 0;
   if (!take_room(R, row, kept, names, values)) return false;
   kept = 0;
   for (int base = 0; base < row.columns; base += round) {
-    if (several) {
-      if (on(base)) column.load(panel(base), row.slots, m);
-      stays = on(base) && column.sift(S.norm, again);
-      place = kept + block_exclusive_sum(static_cast<int>(stays), here);
-      kept += here;
-    }
+    if (several) sift(base, again);
     if (!stays) continue;
     const long long at = values + static_cast<long long>(place) * m;
     column.keep(R.value + at, R.scaled + at, m, S);

@@ -169,7 +169,7 @@ __device__ __forceinline__ bool begin_row(const Rows& R, int i, const Shared& S,
   return true;
 }
 
-// The first warp counts the columns that are marked.
+// One warp counts the columns that are marked.
 __device__ __forceinline__ int count_columns(const Row& row, int lane) {
   int sum = 0;
   for (int base = 0; base < row.tiles; base += 32) {
