@@ -18,6 +18,7 @@ constexpr int64_t parallel_work = 400'000;       // scalars of the factor below 
 constexpr int task_threads = 8;                  // the number of threads that tasks are made for
 constexpr int64_t small_height = 16;             // plain loops up to here
 constexpr int64_t most_fetched = 32;             // columns of a triangle that are asked for ahead of time
+constexpr int32_t fronts_ahead = 8;              // most fronts of circuits are small
 
 template <class T, int64_t K>
 class BlockSolve {
@@ -69,7 +70,7 @@ class BlockSolve {
 
   // Front s of the fronts [begin, end) that share `sums`: Y itself where a whole block is one task.
   void forward(int32_t s, int32_t begin, int32_t end, T* sums, int worker) const {
-    fetch_front(s + fronts::fronts_ahead, transposed_);
+    fetch_front(s + fronts_ahead, transposed_);
     for (int32_t q = tree_.child_ptr[s]; q < tree_.child_ptr[s + 1]; ++q)
       if (const int32_t c = tree_.child[q]; c < begin && tree_.updates(c) > 0) {
         const T* const from = update(c);
@@ -213,7 +214,7 @@ class BlockSolve {
   }
 
   void backward(int32_t s, int worker) const {
-    fetch_front(s - fronts::fronts_ahead, !transposed_);
+    fetch_front(s - fronts_ahead, !transposed_);
     if (tree_.height(s) <= small_height) return backward_small(s);
     const int64_t w = tree_.pivots(s), u = tree_.updates(s), ldp = p_.leading_p(s), ldq = p_.leading_q(s);
     const int64_t ld = w + u + solve_padding;
