@@ -1,6 +1,7 @@
 // Python face of the order room: nested_dissection on checked symmetric patterns without diagonal, amd on any, and its parts.
 #include <limits>
 
+#include "mincut.hpp"
 #include "mindeg.hpp"
 #include "mindeg_bits.hpp"
 #include "native/bind.hpp"
@@ -42,6 +43,24 @@ auto leaf_order(In<int64_t> indptr, In<int32_t> indices, int32_t own, bool bits)
   return to_numpy(std::move(perm));
 }
 
+// For tests of the minimum cut by itself, which has one algorithm for thin bands and another one for wide ones.
+auto minimum_cut(In<int64_t> indptr, In<int32_t> indices, In<uint8_t> source, In<uint8_t> sink, int32_t enough) {
+  const Pattern A = pattern(indptr, indices);
+  if (extent(source) != A.n || extent(sink) != A.n) throw nb::value_error("source, sink");
+  order::MinCut cut;
+  cut.ptr.assign(A.ptr, A.ptr + A.n + 1);
+  cut.adj.assign(A.idx, A.idx + A.nnz());
+  cut.source.assign(source.data(), source.data() + A.n);
+  cut.sink.assign(sink.data(), sink.data() + A.n);
+  const int32_t size = cut.run(enough);
+  std::vector<uint8_t> near_sources, near_sinks;
+  if (size < enough) {
+    cut.near_sources(near_sources);
+    cut.near_sinks(near_sinks);
+  }
+  return nb::make_tuple(size, to_numpy(std::move(near_sources)), to_numpy(std::move(near_sinks)));
+}
+
 }  // namespace
 
 void bind_order(nb::module_& m) {
@@ -62,6 +81,8 @@ void bind_order(nb::module_& m) {
   }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "most"_a, "diagonal"_a, "(width, dimension) of breadth-first searches");
   m.def("leaf_order", leaf_order, "indptr"_a.noconvert(), "indices"_a.noconvert(), "own"_a, "bits"_a,
         "minimum degree of the vertices below own, with the others as halo, in a bit matrix or in lists");
+  m.def("minimum_cut", minimum_cut, "indptr"_a.noconvert(), "indices"_a.noconvert(), "source"_a.noconvert(), "sink"_a.noconvert(),
+        "enough"_a, "(vertices in the cut, sides of the cut next to the sources, and to the sinks: 2 in the cut)");
 }
 
 }  // namespace ms

@@ -27,6 +27,12 @@ class MinCut {
   void aim();
   bool augment(int32_t from);
   void apply_path(int32_t length);
+  int32_t push(int32_t flow, int32_t enough);
+  void start_at_sources();
+  bool step(int32_t& v);
+  void relabel();
+  void take_back();
+  void mark_reached();
 
   // Flow through v comes from came_[v] and goes to goes_[v]; kEnd at the ends of a path, kNone without flow.
   std::vector<int32_t> came_, goes_, distance_, queue_, sources_;
@@ -34,6 +40,9 @@ class MinCut {
   std::vector<int32_t> end_;                 // of the rows of towards_: neighbours without a way to a sink are not in them
   std::vector<uint8_t> seen_;                // kIn and kOut: the nodes of v that have been visited
   std::vector<Step> path_;
+  std::vector<int32_t> label_, into_;        // least number of steps to a sink: from the out node of v, through its in node
+  std::vector<int32_t> active_, waiting_;    // out nodes where units of flow are that have a turn in this round, and in the next
+  std::vector<int32_t> stuck_;               // ... that have no way to a sink
 };
 
 }  // namespace ms::order
