@@ -1,8 +1,25 @@
 """Circuits from SPICE decks: operating point, sweeps, small signals and transients on the sparse LU factorization.
 
-    circuit = meshsolve.apps.circuit.read("rectifier.sp")
-    v = circuit.op()                                   # v["out"]
-    w = circuit.transient(1e-5, 5e-3)                  # w.time, w["out"]
+Begin with :func:`read`, which makes a :class:`Circuit` of a deck. Its methods are the analyses. Their results, an
+:class:`OperatingPoint` or :class:`Waveforms`, are mappings from the names of nodes, and of currents as ``i(v1)``, to values.
+
+    import meshsolve
+
+    open("rc.sp", "w").write('''a low pass, 1 ms
+    V1 in 0 PULSE(0 1) AC 1
+    R1 in out 1k
+    C1 out 0 1u
+    .end
+    ''')
+    circuit = meshsolve.apps.circuit.read("rc.sp")
+    v = circuit.op()                                   # at rest: v["out"], v["i(v1)"], dict(v)
+    w = circuit.transient(1e-5, 5e-3)                  # over time: w.time, w["out"], w["v(in,out)"]
+    r = circuit.ac("dec", 10, 1, 1e5)                  # small signals: r.frequency, r["out"] (complex), r["vdb(out)"]
+    s = circuit.dc("v1", 0, 5, 0.5)                    # over a source: s.sweep, s["out"]
+    w.to_csv("out.csv")                                # a table
+    w.plot("out.png", ["in", "out"])                   # a picture
+
+Values are in SI units: seconds, hertz, volt, ampere.
 """
 
 from meshsolve.apps.circuit.analysis import Circuit, read

@@ -14,7 +14,7 @@ from meshsolve.apps.circuit import controls, topology
 from meshsolve.apps.circuit.mna import System
 from meshsolve.apps.circuit.netlist import lower, read_netlist
 from meshsolve.apps.circuit.newton import Solver, operating_point
-from meshsolve.apps.circuit.results import OperatingPoint, Waveforms
+from meshsolve.apps.circuit.results import OperatingPoint, Waveforms, list_of_names, split
 from meshsolve.apps.circuit.sources import Sources
 from meshsolve.apps.circuit.transient import Stepper
 from meshsolve.arrays import as_integer, as_number, one_of
@@ -66,16 +66,28 @@ def read(path: Path) -> Circuit:
 
 
 class Circuit:
-    """A circuit that was read from a deck.
+    """A circuit that was read from a deck, by :func:`read`. Its methods are the analyses:
+
+    - ``op()``: the circuit at rest
+    - ``dc(source, start, stop, step)``: at rest, over the values of one source
+    - ``ac("dec", points, fstart, fstop)``: small signals over frequency
+    - ``transient(tstep, tstop)``: over time
+    - ``run()``: what the deck itself asks for
+
+    None of them changes the circuit, so that they can be called in any order and as often as wanted.
 
     Attributes
     ----------
     title : str
+        The first line of the deck.
     nodes : list of str
-        In lower case, without ground; nodes inside subcircuits as ``x1.n``.
+        A to Z in lower case, without ground; nodes inside subcircuits as ``x1.n``.
     analyses : list of Analysis
-        What the deck asks for, each with ``.kind``, ``.arguments``, ``.keywords``.
+        What the deck asks for, each with ``.kind`` ("op", "dc", "ac", "tran"), ``.arguments`` and ``.keywords``.
     """
+
+    title: str
+    analyses: list[controls.Analysis]
 
     def __init__(self, netlist, report):
         """Made by :func:`read` of a ``netlist`` and the ``report`` of its reading."""
@@ -92,8 +104,8 @@ class Circuit:
         return f"Circuit({self.title!r}, {len(self.nodes):,} node{'s' * (len(self.nodes) != 1)}, {counts})"
 
     @property
-    def nodes(self):
-        """Names of the nodes."""
+    def nodes(self) -> list[str]:
+        """Names of the nodes, without ground."""
         return list(self._netlist.node_names)
 
     def op(self, threads: int | None = None) -> OperatingPoint:
@@ -106,7 +118,7 @@ class Circuit:
         Returns
         -------
         OperatingPoint
-            ``v["node"]``, ``v["i(v1)"]``, ``.to_csv(path)``, ``.plot(path)``.
+            A mapping from names to floats: ``v["node"]``, ``v["i(v1)"]``; also ``.to_csv(path)``, ``.plot(path)``.
 
         Raises
         ------
@@ -132,8 +144,9 @@ class Circuit:
         Parameters
         ----------
         source : str
-            A V or I element.
+            The name of a V or I element, as ``"v1"``.
         start, stop, step : float
+            In volt or ampere. The values are start, start + step, ..., up to stop; a negative step leads down.
         nodes : sequence of str, optional
             Signals to keep, as in :meth:`transient`.
         threads : int, optional
@@ -141,7 +154,7 @@ class Circuit:
         Returns
         -------
         Waveforms
-            With ``.sweep``.
+            With ``.sweep``, the values of the source, and at each of them ``w["node"]``.
 
         Raises
         ------
@@ -165,11 +178,11 @@ class Circuit:
             (volts if letter == "v" else amperes).dc[k] = value
             x = operating_point(solver, self._system.right_hand_side(volts.dc, amperes.dc), x)
             row[:] = x[keep]
-        return self._waveforms("sweep", points, keep, values, report)
+        return self._waveforms("sweep", points, nodes, keep, values, report)
 
     def ac(self, spacing: Literal["dec", "oct", "lin"], points: int, fstart: float, fstop: float,
            nodes: list[str] | None = None, threads: int | None = None) -> Waveforms:
-        """Small signals about the operating point, over frequency.
+        """Small signals about the operating point, over frequency: the response to the ``AC`` values of the deck's sources.
 
         Parameters
         ----------
@@ -177,7 +190,7 @@ class Circuit:
             ``points`` per decade, per octave, or in all.
         points : int
         fstart, fstop : float
-            Hertz.
+            The first and the last frequency, in hertz.
         nodes : sequence of str, optional
             Signals to keep, as in :meth:`transient`.
         threads : int, optional
@@ -185,7 +198,7 @@ class Circuit:
         Returns
         -------
         Waveforms
-            With ``.frequency`` and complex values.
+            With ``.frequency`` and complex values, amplitudes and phases: ``w["node"]``, and parts of it as ``w["vdb(node)"]``.
 
         Raises
         ------
@@ -214,7 +227,7 @@ class Circuit:
             jw = 2j * np.pi * f
             F = solver.factored(solver.matrix.with_diodes(jw, conductance + jw * capacitance))
             row[:] = solver.solved(F, s)[keep]
-        return self._waveforms("frequency", frequency, keep, values, report)
+        return self._waveforms("frequency", frequency, nodes, keep, values, report)
 
     def transient(self, tstep: float, tstop: float, method: Literal["trap", "be"] = "trap", nodes: list[str] | None = None,
                   tstart: float = 0.0, tmax: float | None = None, uic: bool = False, fixed_step: bool = False,
@@ -224,21 +237,20 @@ class Circuit:
         Parameters
         ----------
         tstep, tstop : float
-            Results come at the multiples of tstep, and at tstop. Steps in between are made where the error asks for them.
+            Seconds. Results come at the multiples of tstep, and at tstop; the error decides on the steps in between. A tstep
+            above tstop counts as tstop, except where it stands in for rise and fall times that the deck leaves out.
         method : {"trap", "be"}
             Trapezoidal rule or backward Euler.
         nodes : sequence of str, optional
             Signals to keep: ``"n1"``, ``"v(n1,n2)"``, ``"i(v1)"``. Default: all nodes and branch currents.
         tstart : float
-            Results before it are not kept.
+            Results before it are not kept; at most tstop.
         tmax : float, optional
-            Longest step; default (tstop - tstart) / 50, as in SPICE. No step is longer than tstep or than a sixteenth of the
-            period of a sine that swings at the time.
+            Longest step; default (tstop - tstart) / 50, as in SPICE. None is longer than tstep or a sixteenth of a sine's period.
         uic : bool
-            Start from the deck's ``ic=`` and ``.ic`` values, 0 where there is none, in place of an operating point.
+            Start from the deck's ``ic=`` and ``.ic`` values, 0 where there is none, not from an operating point.
         fixed_step : bool
-            Steps of tstep whatever their error, also across corners and whole periods of the sources: a linear circuit is
-            factored once.
+            Steps of tstep whatever their error and the sources: a linear circuit is factored once.
         threads : int, optional
 
         Returns
@@ -249,7 +261,7 @@ class Circuit:
         Raises
         ------
         InvalidInputError
-            A time that is not positive, an unknown method or node.
+            A time that is not positive, a tstart after tstop, an unknown method or node.
         OutOfMemoryError
             Too many results to keep: ``nodes`` helps.
         SingularMatrixError, MeshsolveError
@@ -262,26 +274,23 @@ class Circuit:
         """
         tstep, tstop = as_number(tstep, "tstep", above=True), as_number(tstop, "tstop", above=True)
         one_of(method, "method", ("trap", "be"))
-        time, tstart = _times(tstep, tstop), as_number(tstart, "tstart")
+        tstart, report = as_number(tstart, "tstart"), self._report()
+        volts, amperes = self._sources(tstep, tstop)        # edges without a length take tstep as it is, as in SPICE
+        tstep = min(tstep, tstop)
+        time = _times(tstep, tstop)
         tmax = (tstop - tstart * (tstart < tstop)) / DEFAULT_STEPS if tmax is None else as_number(tmax, "tmax", above=True)
-        wanted = time >= tstart - 1e-9 * tstep
-        report = self._report()
-        volts, amperes = self._sources(tstep, tstop)
+        wanted = _from(tstart, time, tstep)
         keep, values = self._table(nodes, int(wanted.sum()))
         solver = self._solver(report, threads, dynamic=True)
         stepper = Stepper(solver, volts, amperes, tstep, method, fixed_step, tmax)
         state = (stepper.start_from_states(self._initial_states(), [share * tstep for share in SHORT]) if uic
                  else stepper.start(self._rest(volts, amperes, report, threads, at=0.0)))
-        row = np.cumsum(wanted) - 1
-        for k, t in enumerate(time):
-            state = stepper.advance(state, t) if k else state
-            if wanted[k]:
-                values[row[k]] = state.x[keep]
+        _march(stepper, state, time, wanted, keep, values)
         report.facts |= {"time_steps": stepper.taken, "rejected_steps": stepper.rejected}
-        return self._waveforms("time", time[wanted], keep, values, report)
+        return self._waveforms("time", time[wanted], nodes, keep, values, report)
 
-    def run(self, kind: str | None = None, threads: int | None = None) -> Any:
-        """Run an analysis that the deck asks for, keeping what its .print lines name.
+    def run(self, kind: str | None = None, threads: int | None = None) -> tuple[Any, list[str] | None]:
+        """Run an analysis that the deck asks for, keeping what its .print lines name: ``result, names = circuit.run()``.
 
         Parameters
         ----------
@@ -291,9 +300,9 @@ class Circuit:
 
         Returns
         -------
-        OperatingPoint or Waveforms
+        result : OperatingPoint or Waveforms
         names : list of str or None
-            What .print names, for ``to_csv`` and ``plot``; None: everything.
+            What .print names, for ``result.to_csv(path, names)`` and ``result.plot(path, names)``; None: everything.
 
         Raises
         ------
@@ -381,28 +390,45 @@ class Circuit:
         system = self._system
         keep = np.arange(system.n)
         if nodes is not None:
-            if isinstance(nodes, str):
-                raise InvalidInputError("nodes has to be a list of names, not one string")
-            unknowns = {k for name in nodes for k in system.unknown(name)}
+            names = list_of_names(nodes, "nodes")
+            names = [split(name)[1] for name in names] if dtype is complex else names            # vdb(n) and the like need n
+            unknowns = {k for name in names for k in system.unknown(name)}
             keep = np.array(sorted(unknowns - {-1}), dtype=np.int64)
         size = points * max(len(keep), 1)
         what = f"keeping {points:,} values of {len(keep):,} signals (nodes= names those to keep)"
         ensure_memory(size * np.dtype(dtype).itemsize, what)
         return keep, np.zeros((points, len(keep)), dtype)
 
-    def _waveforms(self, axis, points, keep, values, report):
-        return Waveforms(axis, points, self._system, None if len(keep) == self._system.n else keep, values, report)
+    def _waveforms(self, axis, points, nodes, keep, values, report):
+        return Waveforms(axis, points, self._system, None if nodes is None else keep, values, report)
 
 
 def _times(tstep, tstop):
     """0, tstep, 2 tstep, ..., tstop."""
-    controls.require_times(min(tstep, tstop), tstop)
+    controls.require_times(tstep, tstop)
     count = int(tstop / tstep * (1 + 1e-9) + 1e-9)
     time = tstep * np.arange(count + 1)
     if tstop - time[-1] > 1e-6 * tstep:
         return np.append(time, tstop)
     time[-1] = tstop
     return time
+
+
+def _from(tstart, time, tstep):
+    """Which of the times are not before tstart."""
+    wanted = time >= tstart - 1e-9 * tstep
+    if not wanted.any():
+        raise InvalidInputError(f"tstart, {tstart:.10g}, is after tstop, {time[-1]:.10g}: there would be no results")
+    return wanted
+
+
+def _march(stepper, state, time, wanted, keep, values):
+    """Fill the table with the kept unknowns at the wanted times."""
+    row = np.cumsum(wanted) - 1
+    for k, t in enumerate(time):
+        state = stepper.advance(state, t) if k else state
+        if wanted[k]:
+            values[row[k]] = state.x[keep]
 
 
 def _frequencies(spacing, points, fstart, fstop):

@@ -184,34 +184,55 @@ class System:
     def _named(self, letter, k):
         return f"{self.netlist.name(letter, k)} ({self.netlist.where(letter, k)})"
 
+    def find(self, name):
+        """(unknown, unknown) whose difference ``name`` is: ``n1``, ``v(n1)``, ``v(n1,n2)`` or ``i(v1)``; -1 is ground. None where
+        there is no such signal."""
+        text, numbers = lower(name.strip()), self.netlist.node_numbers
+        if text in numbers:
+            return numbers[text], -1
+        kind, ends = _signal(text)
+        if kind == "i":
+            return (self.current_numbers[ends[0]], -1) if ends[0] in self.current_numbers else None
+        if kind == "v" and all(end in numbers for end in ends):
+            return numbers[ends[0]], numbers[ends[1]] if len(ends) == 2 else -1
+        return None
+
     def unknown(self, name):
-        """(unknown, unknown) whose difference ``name`` is: ``n1``, ``v(n1)``, ``v(n1,n2)`` or ``i(v1)``; -1 is ground."""
+        """As :meth:`find`, but an error that says what is not there, and what is similar."""
         if not isinstance(name, str):
             raise InvalidInputError(f"the name of a node has to be a string, not {name!r}")
-        text = lower(name.strip())
-        if text in self.netlist.node_numbers:
-            return self.netlist.node_numbers[text], -1
-        inside = text[2:-1].strip() if text.endswith(")") else ""
-        if text.startswith("i(") and inside:
-            return self._current(inside), -1
-        if text.startswith("v(") and inside:
-            names = [part.strip() for part in inside.split(",")]
-            if len(names) <= 2:
-                return self.netlist.node(names[0]), self.netlist.node(names[1]) if len(names) == 2 else -1
-        return self.netlist.node(name), -1
+        found = self.find(name)
+        if found is not None:
+            return found
+        kind, ends = _signal(lower(name.strip()))
+        if kind == "i":
+            raise InvalidInputError(f"{self.netlist.path}: i({ends[0]}) is not known, only the currents of V, L, E and H "
+                                    f"elements{similar(ends[0], self.current_numbers, 'i({})')}")
+        if kind == "v":
+            return tuple(map(self.netlist.node, ends))      # raises
+        element = lower(name.strip())
+        if element in self.current_numbers:
+            raise InvalidInputError(f"{self.netlist.path}: there is no node {name!r}; the current of that element is "
+                                    f"'i({element})'")
+        return self.netlist.node(name), -1                  # raises
+
+    def signal_names(self):
+        """Names by their unknowns: of the nodes, then of the currents as ``i(v1)``."""
+        return dict(enumerate(self.netlist.node_names)) | {k: f"i({name})" for name, k in self.current_numbers.items()}
 
     @functools.cached_property
-    def _current_numbers(self):
-        """Unknown of each current by the name of its element."""
+    def current_numbers(self):
+        """Unknown of each current by the name of its element, ascending."""
         names = self.netlist.element_names
         return {names[e]: k for letter in BRANCHES
                 for e, k in zip(self.netlist[letter].names.tolist(), self.branch[letter].tolist())}
 
-    def _current(self, name):
-        if name in self._current_numbers:
-            return self._current_numbers[name]
-        raise InvalidInputError(f"{self.netlist.path}: i({name}) is not known, only the currents of V, L, E and H "
-                                f"elements{similar(name, self._current_numbers)}")
+
+def _signal(text):
+    """What ``v(n1)``, ``v(n1,n2)`` and ``i(v1)`` name: their letter and the names within; else "" and nothing."""
+    ends = [end.strip() for end in text[2:-1].split(",")]
+    fits = text[:2] in ("v(", "i(") and text.endswith(")") and all(ends) and len(ends) <= (2 if text[0] == "v" else 1)
+    return (text[0], ends) if fits else ("", [])
 
 
 class Matrix:

@@ -19,6 +19,7 @@ from meshsolve.report import warn
 
 GROUND = ("0", "gnd")
 LETTERS = "rclviegfhd"
+MOST_COMPARED = 10**5       # names; among more the similar ones are not looked for
 LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 ARITY = {"e": 4, "g": 4}            # nodes of one element, where they are not two
 
@@ -85,7 +86,7 @@ class Netlist:
         return dict(zip(self.node_names, range(len(self.node_names)))) | dict.fromkeys(GROUND, -1)
 
     def node(self, name, place=None):
-        """The number of a node, -1 for ground; an unknown name raises InvalidInputError with the place of the deck that names it."""
+        """The number of a node, -1 for ground; an unknown name raises InvalidInputError with the place that names it."""
         number = self.node_numbers.get(lower(name.strip())) if isinstance(name, str) else None
         if number is None:
             raise InvalidInputError(f"{place or self.path}: there is no node {name!r}{similar(name, self.node_numbers)}")
@@ -117,12 +118,12 @@ def lower(name):
     return name.translate(LOWER)
 
 
-def similar(name, known):
-    """``, did you mean ...`` where a known name is close, else nothing."""
-    if not isinstance(name, str) or len(known) > 10**5:
+def similar(name, known, form="{}"):
+    """``: did you mean ...`` where known names are close, three at most, else nothing; ``form`` is how they are written."""
+    if not isinstance(name, str) or len(known) > MOST_COMPARED:
         return ""
-    close = difflib.get_close_matches(lower(name), known, 1)
-    return f": did you mean {close[0]!r}?" if close else ""
+    close = [repr(form.format(other)) for other in difflib.get_close_matches(lower(name), known)]
+    return f": did you mean {' or '.join(filter(None, (', '.join(close[:-1]), close[-1])))}?" if close else ""
 
 
 def _load(path):

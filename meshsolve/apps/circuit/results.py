@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from meshsolve.apps.circuit.netlist import lower
 from meshsolve.errors import InvalidInputError
 from meshsolve.files import written_whole
+from meshsolve.report import Report
 from meshsolve.types import Path
 
+Value = TypeVar("Value")
+Other = TypeVar("Other")
+PART = re.compile(r"\s*([vi])(m|p|r|i|db)\s*\((.*)\)\s*")
 COORDINATES = re.compile(r"_(\d+)_(\d+)$")
 MOST_CURVES = 12
+MOST_NAMED = 5              # in messages
+AXES = {"time": "time", "frequency": "frequency", "sweep": "a swept source"}
 
 
-class _Result:
-    """What the results share: the look-up of signals by name.
+class UnknownSignalError(InvalidInputError, KeyError):
+    """A result has no signal of this name. Also a ``KeyError``, which mappings raise for a key that is not there."""
 
-    ``result["n1"]`` is the voltage of a node, ``["v(n1,n2)"]`` a difference, ``["i(v1)"]`` the current through a voltage source,
-    inductor, E or H element, from its first to its second node. Case does not matter; ``"0"`` and ``"gnd"`` are 0.
+    def __str__(self) -> str:
+        return Exception.__str__(self)                      # KeyError's is the message in quotes
+
+
+class _Result(Mapping[str, Value]):
+    """What the results share: a mapping from the names of signals to their values.
+
+    The keys are the nodes (``"n1"``) and the currents (``"i(v1)"``). More may stand in ``result[...]``: see ``__getitem__``.
     """
+
+    report: Report
 
     def __init__(self, system, unknowns, values, report):
         """Made by the analyses of a Circuit: its ``system``, the ``unknowns`` kept, their ``values``, and a ``report``."""
@@ -29,69 +47,140 @@ class _Result:
         self._kept = unknowns                               # ascending unknowns, or None for all
 
     @property
-    def nodes(self):
-        """Names of all nodes of the circuit, in lower case."""
+    def nodes(self) -> list[str]:
+        """Names of all nodes of the circuit, also of those whose voltages were not kept; A to Z in lower case, without ground."""
         return list(self._system.netlist.node_names)
 
-    def __contains__(self, name):
-        try:
-            self[name]
-        except InvalidInputError:
-            return False
-        return True
+    def __iter__(self) -> Iterator[str]:
+        """The names of the nodes, then those of the currents, of all that was kept."""
+        names = self._system.signal_names()
+        return iter(names.values() if self._kept is None else [names[k] for k in self._kept.tolist()])
 
-    def __getitem__(self, name):
-        plus, minus = self._system.unknown(name)
-        if minus < 0:
-            return self._of(plus, name)
-        return self._of(plus, name) - self._of(minus, name)
+    def __len__(self) -> int:
+        """How many nodes and currents were kept."""
+        return self._system.nodes + len(self._system.current_numbers) if self._kept is None else len(self._kept)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether ``result[name]`` has a value."""
+        if not isinstance(name, str):
+            return False
+        part, found = self._resolved(name)
+        return found is not None and not (part and not self._complex()) and None not in map(self._column, found)
+
+    def __getitem__(self, name: str) -> Value:
+        return self._signal(name)
+
+    @overload
+    def get(self, key: str, /) -> Value | None: ...
+    @overload
+    def get(self, key: str, /, default: Value | Other) -> Value | Other: ...
+
+    def get(self, key, /, default=None):
+        """``result[key]``, or ``default`` where there is no such signal."""
+        if key in self:                                     # an error would search for similar names
+            return self[key]
+        return default
+
+    def _complex(self):
+        return np.iscomplexobj(self._values)
+
+    def _resolved(self, name):
+        """The part of a complex number that ``name`` asks for, or "", and the two unknowns, or None where one is not there."""
+        found = self._system.find(name)
+        if found is None:
+            part, plain = split(name)
+            return part, self._system.find(plain) if part else None
+        return "", found
+
+    def _column(self, unknown):
+        """Where an unknown stands among those kept; -1 for ground, None where it was not kept."""
+        if unknown < 0 or self._kept is None:
+            return unknown
+        k = int(np.searchsorted(self._kept, unknown))
+        return k if k < len(self._kept) and self._kept[k] == unknown else None
+
+    def _signal(self, name):
+        """The value, or the values, of any signal."""
+        part, found = self._resolved(name) if isinstance(name, str) else ("", None)
+        if part and not self._complex():
+            raise UnknownSignalError(f"{name!r} is a part of a complex number, and only results over frequency are complex: "
+                                     f"take {split(name)[1]!r}")
+        if found is None:
+            try:
+                found = self._system.unknown(split(name)[1] if part else name)
+            except InvalidInputError as e:
+                raise UnknownSignalError(str(e)) from None
+        plus, minus = (self._of(unknown, name) for unknown in found)
+        values = plus - minus if found[1] >= 0 else plus
+        return PARTS[part](values) if part else values
 
     def _of(self, unknown, name):
-        if unknown < 0:
-            return np.zeros(self._values.shape[:-1], self._values.dtype)[()]
-        if self._kept is None:
-            return self._values[..., unknown]
-        k = int(np.searchsorted(self._kept, unknown))
-        if k == len(self._kept) or self._kept[k] != unknown:
-            raise InvalidInputError(f"{name!r} was not kept: nodes= names what is")
-        return self._values[..., k]
+        k = self._column(unknown)
+        if k is None:
+            kept = ", ".join(map(repr, list(self)[:MOST_NAMED])) + ", ..." * (len(self) > MOST_NAMED)
+            raise UnknownSignalError(f"{name!r} was not kept: nodes= of the analysis names what is, here {kept or 'nothing'}")
+        return self._values[..., k] if k >= 0 else np.zeros(self._values.shape[:-1], self._values.dtype)[()]
 
     def _signals(self, names):
-        """Names to write: those given, else every node that was kept."""
+        """Names to write: those given, else every node that was kept; also the currents, where nodes= said what to keep."""
         if names is not None:
-            return list(names)
-        known = self._system.netlist.node_names
-        kept = range(len(known)) if self._kept is None else self._kept[self._kept < len(known)]
-        return [f"v({known[k]})" for k in kept]
+            return list_of_names(names, "names")
+        last = self._system.nodes if self._kept is None else len(self._kept)
+        return [name if name.endswith(")") else f"v({name})" for _, name in zip(range(last), self)]
 
 
-class OperatingPoint(_Result):
-    """Voltages and currents at rest: ``v["node"]`` and ``v["i(v1)"]`` are floats.
+class OperatingPoint(_Result[float]):
+    """Voltages and currents at rest, what :meth:`Circuit.op` returns: a mapping from names to floats.
+
+    ``v["out"]`` is the voltage of a node and ``v["i(v1)"]`` a current; ``dict(v)`` has all of them.
 
     Attributes
     ----------
     nodes : list of str
+        Names of all nodes.
+    voltages : (number of nodes,) float64
+        Their voltages, in the same order.
     report : Report
+        Seconds of each phase, sizes, Newton steps.
     """
 
-    def __getitem__(self, name):
-        return float(super().__getitem__(name))
+    def __getitem__(self, name: str) -> float:
+        """The value of a signal, a float in volt or ampere.
 
-    def __repr__(self):
+        ``"n1"`` or ``"v(n1)"`` is the voltage of a node, ``"v(n1,n2)"`` that between two nodes, ``"i(v1)"`` the current through a
+        V, L, E or H element, from its first to its second node. Case does not matter; ``"0"`` and ``"gnd"`` are ground, 0 V.
+
+        Raises
+        ------
+        InvalidInputError
+            There is no such signal; it is a ``KeyError``, too.
+        """
+        return float(self._signal(name)) + 0.0              # no -0
+
+    def __repr__(self) -> str:
         return f"OperatingPoint({_count(len(self.nodes), 'node')})"
 
     @property
-    def voltages(self):
+    def voltages(self) -> NDArray[np.float64]:
         """(number of nodes,) float64, in the order of :attr:`nodes`."""
-        return self._values[:len(self._system.netlist.node_names)]
+        return self._values[:self._system.nodes]
 
     def to_csv(self, path: Path, names: list[str] | None = None) -> None:
-        """Write ``name,value`` rows to ``path``: every node, or the signals in ``names``."""
-        with written_whole(path) as part, open(part, "w", encoding="utf-8") as f:
-            f.write("name,value\n")
-            signals = self._signals(names)
-            values = self.voltages.tolist() if names is None else [self[name] for name in signals]
-            f.writelines(f"{_cell(name)},{value + 0.0!r}\n" for name, value in zip(signals, values))
+        """Write ``name,value`` rows: every node, or the signals in ``names``.
+
+        Parameters
+        ----------
+        path : str or path
+        names : sequence of str, optional
+            What ``v[...]`` takes: ``["out", "v(in,out)", "i(v1)"]``.
+
+        Notes
+        -----
+        Values have as many digits as it takes to read the same float64 again.
+        """
+        signals = self._signals(names)
+        values = (self.voltages + 0.0).tolist() if names is None else [self[name] for name in signals]
+        _written(path, ["name", "value"], ((_cell(name), repr(value)) for name, value in zip(signals, values)))
 
     def plot(self, path: Path, names: list[str] | None = None, title: str | None = None) -> None:
         """Draw a PNG: voltages over the plane where node names end in coordinates (``n1_m1_800_2400``), else in order.
@@ -100,8 +189,9 @@ class OperatingPoint(_Result):
         ----------
         path : str or path
         names : sequence of str, optional
-            Signals; default: every node.
+            What ``v[...]`` takes; default: every node.
         title : str, optional
+            Above the picture.
         """
         names = self._signals(names)
         values = np.array([self[name] for name in names])
@@ -112,47 +202,92 @@ class OperatingPoint(_Result):
         return _picture(path, title, lambda axes: _bars(axes, names, values))
 
 
-class Waveforms(_Result):
-    """Signals over time, frequency or a swept source: ``w["node"]`` is a (points,) array.
+class Waveforms(_Result[NDArray[Any]]):
+    """Signals over time, frequency or a swept source: a mapping from names to (points,) arrays.
+
+    What :meth:`Circuit.transient`, :meth:`Circuit.ac` and :meth:`Circuit.dc` return. ``w["out"]`` is the voltage of a node at
+    each point and ``w["i(v1)"]`` a current: float64, or complex128 over frequency. ``dict(w)`` has all that were kept, and
+    ``len(w)`` is their number; ``len(w.time)`` is the number of points. Two results are equal only if they are one object.
 
     Attributes
     ----------
     time, frequency, sweep : (points,) float64
-        The one that belongs to the analysis, in seconds, hertz, or volt or ampere; the others are not there.
+        The points. One of the three is there: ``time`` (s) of a transient, ``frequency`` (Hz) of small signals, ``sweep`` (V or
+        A) of a swept source.
     nodes : list of str
+        Names of all nodes of the circuit, also of those that were not kept.
     report : Report
+        Seconds of each phase, sizes, and for a transient the numbers of time steps.
     """
+
+    __eq__ = object.__eq__                                  # a mapping's would compare arrays
+    __hash__ = object.__hash__
 
     def __init__(self, axis, points, system, unknowns, values, report):
         """Made by the analyses of a Circuit: the name and the ``points`` of the ``axis``, then as for an operating point
         ``system``, ``unknowns``, ``values`` and ``report``."""
         super().__init__(system, unknowns, values, report)
-        self._axis = axis
-        setattr(self, axis, points)
+        self._axis, self._points = axis, points
 
-    def __repr__(self):
-        points = getattr(self, self._axis)
-        span = f" from {points[0]:g} to {points[-1]:g}" if len(points) else ""
-        return f"Waveforms({_count(len(points), 'point')} of {self._axis}{span}, {_count(len(self._signals(None)), 'node')})"
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """The (points,) values of a signal, in volt or ampere: float64, or complex128 over frequency.
 
-    def __len__(self):
-        return len(self._values)
+        ``"n1"`` or ``"v(n1)"`` is the voltage of a node, ``"v(n1,n2)"`` that between two nodes, ``"i(v1)"`` the current through a
+        V, L, E or H element, from its first to its second node. Of complex values ``"vm(n1)"`` is the magnitude, ``"vdb(n1)"``
+        that in decibel, ``"vp(n1)"`` the phase in degrees without jumps, ``"vr(n1)"`` the real and ``"vi(n1)"`` the imaginary
+        part; ``"im(v1)"``, ... are those of currents. Case does not matter; ``"0"`` and ``"gnd"`` are ground, 0 V.
+
+        Raises
+        ------
+        InvalidInputError
+            There is no such signal, or it was not kept; it is a ``KeyError``, too.
+        """
+        return self._signal(name)
+
+    def __repr__(self) -> str:
+        span = f" from {self._points[0]:g} to {self._points[-1]:g}" if len(self._points) else ""
+        nodes = self._system.nodes if self._kept is None else int(np.searchsorted(self._kept, self._system.nodes))
+        return f"Waveforms({_count(len(self._points), 'point')} of {self._axis}{span}, {_count(nodes, 'node')})"
+
+    @property
+    def time(self) -> NDArray[np.float64]:
+        """(points,) times of a transient in seconds; an AttributeError for other results."""
+        return self._points_of("time")
+
+    @property
+    def frequency(self) -> NDArray[np.float64]:
+        """(points,) frequencies of small signals in hertz; an AttributeError for other results."""
+        return self._points_of("frequency")
+
+    @property
+    def sweep(self) -> NDArray[np.float64]:
+        """(points,) values of the swept source in volt or ampere; an AttributeError for other results."""
+        return self._points_of("sweep")
+
+    def _points_of(self, axis):
+        if axis != self._axis:
+            raise AttributeError(f"there is no .{axis} in results over {AXES[self._axis]}: their points are .{self._axis}")
+        return self._points
 
     def to_csv(self, path: Path, names: list[str] | None = None) -> None:
-        """Write a table: the axis, then every kept node or the signals in ``names``; complex ones as ``vr(n)``, ``vi(n)``.
+        """Write a table: a column of the points, then the signals; complex ones as two columns, ``vr(n)`` and ``vi(n)``.
 
         Parameters
         ----------
         path : str or path
         names : sequence of str, optional
-            Also ``vm(n)``, ``vp(n)`` (degrees), ``vdb(n)``, ``vr(n)``, ``vi(n)`` of complex signals.
+            What ``w[...]`` takes: ``["out", "v(in,out)", "i(v1)"]``, and over frequency ``["vdb(out)", "vp(out)"]``. Default:
+            every node, or what was kept for the ``nodes`` of the analysis.
+
+        Notes
+        -----
+        Values have as many digits as it takes to read the same float64 again.
         """
-        columns = {self._axis: getattr(self, self._axis)}
+        columns: dict[str, Any] = {}
         for name in self._signals(names):
             columns |= self._columns(name)
-        with written_whole(path) as part, open(part, "w", encoding="utf-8") as f:
-            f.write(",".join(map(_cell, columns)) + "\n")
-            np.savetxt(f, np.stack(list(columns.values()), axis=1) + 0.0, delimiter=",", fmt="%.10g")       # + 0.0: no -0
+        table = np.stack([self._points, *columns.values()], axis=1) + 0.0       # no -0
+        _written(path, [self._axis, *map(_cell, columns)], (map(repr, row.tolist()) for row in table))
 
     def plot(self, path: Path, names: list[str] | None = None, title: str | None = None) -> None:
         """Draw a PNG of at most twelve signals: over time, currents below voltages, or magnitude and phase over frequency.
@@ -161,28 +296,26 @@ class Waveforms(_Result):
         ----------
         path : str or path
         names : sequence of str, optional
-            Signals; default: the first nodes.
+            What ``w[...]`` takes; default: the first nodes.
         title : str, optional
+            Above the picture.
         """
-        names = self._signals(names)[:MOST_CURVES]
-        points = getattr(self, self._axis)
+        names, points = self._signals(names)[:MOST_CURVES], self._points
         if self._axis != "frequency":
-            units = {"V": [n for n in names if not n.lower().startswith("i(")], "A": [n for n in names if n.lower().startswith("i(")]}
+            currents = [n for n in names if n.strip().lower().startswith("i(")]
+            units = {"V": [n for n in names if n not in currents], "A": currents}
             return _picture(path, title, *(
                 lambda axes, unit=unit, group=group: _curves(axes, points, {n: self[n] for n in group}, unit, self._axis)
                 for unit, group in units.items() if group))
-        names = list(dict.fromkeys(_plain(n) for n in names))
+        names = list(dict.fromkeys(split(n)[1] for n in names))
         panels = [({n: f(self[n]) for n in names}, label) for f, label in ((_decibel, "dB"), (_degrees, "degrees"))]
         return _picture(path, title, *(lambda axes, panel=panel: _spectrum(axes, points, *panel) for panel in panels))
 
     def _columns(self, name):
-        match = re.fullmatch(r"\s*([vi])(m|p|r|i|db)\((.*)\)\s*", lower(name)) if np.iscomplexobj(self._values) else None
-        if match:
-            return {name: PARTS[match[2]](self[f"{match[1]}({match[3]})"])}
         values = self[name]
         if not np.iscomplexobj(values):
             return {name: values}
-        bare = name if name.endswith(")") else f"v({name})"
+        bare = name.strip() if name.strip().endswith(")") else f"v({name})"
         return {f"{bare[0]}r{bare[1:]}": values.real, f"{bare[0]}i{bare[1:]}": values.imag}
 
 
@@ -201,13 +334,28 @@ def _degrees(z):
 PARTS = {"m": np.abs, "p": _degrees, "r": np.real, "i": np.imag, "db": _decibel}
 
 
-def _plain(name):
-    """vm(n), vdb(n), ... without what they take of a complex number."""
-    return re.sub(r"^([vi])(m|p|r|i|db)\(", r"\1(", lower(name))
+def split(name):
+    """The part of a complex number that ``vm(n)``, ``vdb(n)``, ``ip(v1)``, ... ask for, and the signal; else "" and the name."""
+    match = PART.fullmatch(lower(name)) if isinstance(name, str) else None
+    return (match[2], f"{match[1]}({match[3]})") if match else ("", name)
+
+
+def list_of_names(names, what):
+    """The names of signals as a list; one string is none."""
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        given = "one string" if isinstance(names, str) else repr(names)
+        raise InvalidInputError(f"{what} has to be a list of names, not {given}")
+    return list(names)
 
 
 def _cell(name):
     return f'"{name}"' if "," in name else name
+
+
+def _written(path, head, rows):
+    """A table of cells that are ready to be written."""
+    with written_whole(path) as part, open(part, "w", encoding="utf-8") as f:
+        f.writelines(",".join(row) + "\n" for row in itertools.chain([head], rows))
 
 
 def _picture(path, title, *panels):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 STEPS_A_PERIOD = 16         # of a sine at least: fewer could meet it at the same phases and see nothing
-SAME = 1e-9                 # of tstep: times that count as equal
+SAME = 1e-9                 # of tstep, or of tstop where that is shorter: times that count as equal
 FADED = 20.0                # time constants of its damping after which a sine is over: 2e-9 of it are left
 
 
@@ -74,7 +74,7 @@ class Pulses:
                                              for x, default in zip(times, (tstep, tstep, tstop, np.inf, np.inf)))
         shapes, inverse = np.unique(np.stack([_or(delay, 0.0), rise, fall, width, period, pulses]), axis=1, return_inverse=True)
         self.start, self.rise, self.fall, self.width, self.every, pulses = shapes
-        self.stop, self.late = self.start + self.every * pulses, SAME * tstep
+        self.stop, self.late = self.start + self.every * pulses, SAME * min(tstep, tstop)
         self.lap = np.where(np.isfinite(self.every), self.every, 0.0)
         self.shape = inverse.reshape(-1)                    # of each source
         self.corners = np.cumsum(np.stack([np.zeros_like(self.start), self.rise, self.width, self.fall]), axis=0)
@@ -143,7 +143,7 @@ class Lines:
         self.last = self.first + length - 1
         points = np.concatenate(values).reshape(-1, 2)
         self.time, self.value = points.T
-        self.late = SAME * tstep
+        self.late = SAME * min(tstep, tstop)
         self.rounds = int(length.max()).bit_length()
         self.corners = np.unique(self.time)
 

@@ -19,7 +19,9 @@ from meshsolve.apps.circuit.newton import NoConvergence
 from meshsolve.apps.circuit.sources import SAME
 from meshsolve.errors import MeshsolveError
 
-DEEPEST = 30                # halvings of tstep
+DEEPEST = 30                # halvings of tstep that sources or tmax may ask for
+SMALLEST = 40               # and the error, which does so for a few steps, as where a source begins to rise from nothing
+DISTINCT = 64               # spacings of float64 at the time: a step of fewer would not move on
 MINOR = 1e-3                # a state smaller than this share of its group's largest is held to the tolerance of this share
 RELAXED = 0.1               # of the tolerance: below it the next step may be twice as long
 
@@ -42,7 +44,7 @@ class Stepper:
     solver : Solver
     volts, amperes : Sources
     tstep : float
-        The longest step, and the distance of the times at which results are wanted.
+        The longest step, and the distance of the times at which results are wanted; at most the length of the run.
     method : {"trap", "be"}
     fixed : bool
         Steps of tstep, whatever the error and the sources.
@@ -154,8 +156,10 @@ class Stepper:
     def _refine(self, excess, t):
         self.rejected += 1
         self.level += int(np.clip(np.ceil(np.log2(excess) / (3 if self.trapezoidal else 2)), 1, 4))
-        if self.level > DEEPEST:
-            raise MeshsolveError(f"{self.system.netlist.path}: the time step became too small at time {t:g}")
+        if self.level > SMALLEST or self.tstep / 2.0 ** self.level < DISTINCT * np.spacing(t):
+            raise MeshsolveError(f"{self.system.netlist.path}: the time step became too small at time {t:g}: the error asks for "
+                                 f"steps below {self.tstep / 2.0 ** self.level:.1g}; a shorter tstep, or a larger reltol, vntol or "
+                                 "abstol in .options may help")
 
     def _relax(self, excess, t, stop):
         """Twice the length where the error allows it; steps that divide the rest to ``stop`` go on dividing it."""

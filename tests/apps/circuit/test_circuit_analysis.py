@@ -258,6 +258,51 @@ def test_a_sine_far_too_fast_for_the_steps_is_told(deck):
         deck("V1 a 0 SIN(0 1 1t 1m)\nR1 a b 1k\nC1 b 0 10n").transient(1e-3, 1e-2)
 
 
+STEP = "V1 in 0 PULSE(0 1 0 1n 1n 1 2)\nR1 in a 10\nL1 a out 1m\nC1 out 0 1u"
+
+
+@pytest.mark.parametrize("method", ["trap", "be"])
+@pytest.mark.parametrize("tstep", [2e-3, 1e-2, 0.1, 1, 1e9])
+def test_a_step_above_the_length_of_the_run_counts_as_that(tstep, method, deck):
+    """Times below 1e-9 of tstep counted as none: the step became too small from 10 ms on, and 1e9 gave the state at 0 only."""
+    circuit = deck(STEP)
+    w, expected = circuit.transient(tstep, 1e-3, method=method), circuit.transient(1e-3, 1e-3, method=method)
+    assert w.time.tolist() == [0, 1e-3] and w["out"].tolist() == expected["out"].tolist()
+    a, b = 5e3, np.sqrt(1e9 - 25e6)
+    assert w["out"][-1] == pytest.approx(1 - np.exp(-a * 1e-3) * (np.cos(b * 1e-3) + a / b * np.sin(b * 1e-3)), abs=0.01)
+    assert circuit.transient(tstep, 1e-3, uic=True, method=method)["out"][-1] == pytest.approx(expected["out"][-1], abs=1e-9)
+    fixed = circuit.transient(tstep, 1e-3, method=method, fixed_step=True)
+    assert fixed.report.facts["time_steps"] == 1 and np.isfinite(fixed["out"]).all()
+
+
+@pytest.mark.parametrize("tstep, volt", [(10e-3, 0.1), (0.1, 0.01), (1, 1e-3)])
+def test_edges_without_a_length_take_the_step_that_was_given(tstep, volt, deck):
+    """As in ngspice: tran 1 1m of PULSE(0 1) ends at a thousandth of the rise."""
+    assert deck("V1 a 0 PULSE(0 1)\nR1 a 0 1k\nC1 a 0 1p").transient(tstep, 1e-3)["a"][-1] == pytest.approx(volt, rel=1e-9)
+
+
+@pytest.mark.parametrize("tstep, tstop", [(1e-2, 1e-2), (1e-2, 1), (0.1, 0.1), (1, 1)])
+@pytest.mark.parametrize("method", ["trap", "be"])
+def test_a_long_run_of_a_circuit_that_begins_fast(method, tstep, tstop, deck):
+    """The current begins as t^2, and is above the tolerance before a step of 1e-9 of tstep ends: that was called too small."""
+    w = deck(STEP).transient(tstep, tstop, method=method)
+    assert w["out"][1:] == pytest.approx(np.ones(len(w.time) - 1), abs=1e-3)
+
+
+def test_a_start_after_the_end_is_told(deck):
+    circuit = deck(STEP)
+    with pytest.raises(ms.InvalidInputError, match="tstart, 0.002, is after tstop, 0.001"):
+        circuit.transient(1e-5, 1e-3, tstart=2e-3)
+    with pytest.raises(ms.InvalidInputError, match="tstart, 0.002, is after tstop, 0.001"):
+        circuit.transient(1e7, 1e-3, tstart=2e-3)
+    assert circuit.transient(1e-5, 1e-3, tstart=1e-3).time.tolist() == [1e-3]
+
+
+def test_a_step_that_became_too_small_says_what_helps(deck):
+    with pytest.raises(ms.MeshsolveError, match="too small at time 0: .* a shorter tstep, or a larger reltol"):
+        deck(f"{STEP}\n.options reltol=1e-9 abstol=1e-30 vntol=1e-30").transient(1, 1)
+
+
 def test_the_longest_step_is_a_fiftieth_of_the_time(deck):
     circuit = deck(CHARGING)
     assert 50 <= circuit.transient(1e-3, 1e-3).report.facts["time_steps"] < circuit.transient(1e-3, 1e-3, tmax=5e-6).report.facts["time_steps"]
@@ -324,7 +369,7 @@ def test_a_node_guess_picks_the_state_of_a_bistable_circuit(deck):
 def test_what_is_kept(deck):
     circuit = deck(CHARGING)
     w = circuit.transient(1e-4, 1e-3, nodes=["OUT", "i(v1)", "0"], tstart=5e-4)
-    assert w.time[0] == pytest.approx(5e-4) and len(w) == 6 and "out" in w and "in" not in w and np.all(w["gnd"] == 0)
+    assert w.time[0] == pytest.approx(5e-4) and len(w.time) == len(w["out"]) == 6 and "out" in w and "in" not in w and np.all(w["gnd"] == 0)
     with pytest.raises(ms.InvalidInputError, match="'in' was not kept"):
         w["in"]
     with pytest.raises(ms.InvalidInputError, match="not one string"):
@@ -474,6 +519,24 @@ def test_currents_have_an_axis_of_their_own(deck, tmp_path, monkeypatch):
     assert labels == [("V", ["v(in)", "out"]), ("A", ["I(V1)"])]
 
 
+def test_tables_restore_every_double(deck, tmp_path):
+    """Ten digits were written over time, seventeen at rest."""
+    circuit = deck(f"{CHARGING.replace('V1 in 0', 'V1 in 0 DC 0.1 AC 1')}\nR2 out 0 7k")
+    w, r, s, v = circuit.transient(1e-4, 1e-3), circuit.ac("dec", 3, 1, 1e4), circuit.dc("v1", 0, 1, 0.1), circuit.op()
+    for result, points in ((w, w.time), (r, r.frequency), (s, s.sweep)):
+        result.to_csv(tmp_path / "out.csv", ["out", "i(v1)"])
+        columns = [z for name in ("out", "i(v1)") for z in ([result[name].real, result[name].imag] if result is r else [result[name]])]
+        assert table(tmp_path / "out.csv")[1].astype(float).T.tolist() == [points.tolist(), *(column.tolist() for column in columns)]
+    v.to_csv(tmp_path / "op.csv", ["out", "i(v1)"])
+    assert table(tmp_path / "op.csv")[1][:, 1].astype(float).tolist() == [v["out"], v["i(v1)"]]
+
+
+def test_a_node_named_as_the_points_keeps_its_column(deck, tmp_path):
+    w = deck("V1 time 0 3\nR1 time 0 1").transient(1e-3, 2e-3)
+    w.to_csv(tmp_path / "out.csv", ["time"])
+    assert (tmp_path / "out.csv").read_text().splitlines() == ["time,time", "0.0,3.0", "0.001,3.0", "0.002,3.0"]
+
+
 def test_tables_hold_no_negative_zero(deck, tmp_path):
     circuit = deck("V1 a 0 0\nR1 a 0 -1\nV2 0 b 0\nR2 b 0 1")
     circuit.op().to_csv(tmp_path / "op.csv")
@@ -606,6 +669,6 @@ def test_the_published_solution_of_a_power_grid(data_dir):
 def test_the_power_grid_over_time(data_dir):
     circuit = ms.apps.circuit.read(data_dir / "netlists" / "ibmpg1t.spice.gz")
     w, names = circuit.run("tran")
-    assert len(w) == 1001 and len(names) == 20
+    assert len(w.time) == 1001 and len(names) == len(w) == 20
     first = circuit.op()
     assert all(w[n][0] == pytest.approx(first[n], abs=1e-9) for n in names) and max(np.ptp(w[n]) for n in names) > 0.01

@@ -54,7 +54,7 @@ def test_the_command_writes_pictures_without_a_display(ball, tmp_path):
         pytest.skip(done.stderr)
     assert (done.returncode, done.stderr) == (0, "") and "642" in done.stdout
     assert "colours" in done.stdout and "patches" in done.stdout            # what the picture shows
-    assert json.loads((tmp_path / "r.json").read_text())["vertices"] == "642"
+    assert json.loads((tmp_path / "r.json").read_text())["vertices"] == 642
     from PIL import Image
 
     with Image.open(tmp_path / "a.png") as image:

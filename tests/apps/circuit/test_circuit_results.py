@@ -1,0 +1,192 @@
+"""Results as mappings: their keys, what may be looked up, what is said where a name is not there, and what a type checker sees."""
+
+import collections.abc
+import pathlib
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import meshsolve as ms
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+TEXT = "V1 in 0 PULSE(0 1 0 1n 1n 1 2) DC 5 AC 1\nR1 in out 1k\nL1 out end 1m\nC1 end 0 1u\nR2 end 0 1k\nD1 0 end dm\n.model dm d(rs=1)"
+KEYS = ["in", "out", "end", "i(v1)", "i(l1)"]
+
+
+@pytest.fixture
+def circuit(deck):
+    return deck(TEXT)
+
+
+def every(circuit):
+    return {"op": circuit.op(), "time": circuit.transient(1e-4, 1e-3), "frequency": circuit.ac("dec", 5, 1, 1e5), "sweep": circuit.dc("v1", 0, 5, 1)}
+
+
+# ---- mappings ---------------------------------------------------------------------------------------------------------------
+
+
+def test_results_are_mappings(circuit):
+    """The node inside the diode has no name and is no key."""
+    for kind, result in every(circuit).items():
+        assert isinstance(result, collections.abc.Mapping) and list(result) == list(result.keys()) == KEYS and len(result) == 5
+        for name, value in result.items():
+            assert np.array_equal(value, result[name]) and name in result
+        assert list(dict(result)) == KEYS and len(list(result.values())) == 5
+        shape = () if kind == "op" else (len(getattr(result, kind)),)
+        assert all(np.shape(value) == shape for value in dict(result).values())
+    v = circuit.op()
+    assert all(type(value) is float for value in v.values()) and v == dict(v) and dict(v)["in"] == 5
+
+
+def test_keys_are_what_was_kept(circuit):
+    w = circuit.transient(1e-4, 1e-3, nodes=["i(L1)", "v(in,OUT)"])
+    assert list(w) == ["in", "out", "i(l1)"] and len(w) == 3 and w.nodes == ["in", "out", "end"]
+    assert "end" not in w and "v(in,end)" not in w and "v(in,out)" in w and "gnd" in w and w.get("end") is None
+    with pytest.raises(KeyError, match=r"'end' was not kept: nodes= of the analysis names what is, here 'in', 'out', 'i\(l1\)'"):
+        w["end"]
+    assert len(circuit.transient(1e-4, 1e-3, nodes=[])) == 0
+
+
+def test_what_was_kept_is_written(deck, tmp_path):
+    """Currents were left out of tables without names, also where nothing but currents had been asked for."""
+    circuit = deck("V1 in 0 1\nR1 in out 1k\nC1 out 0 1u")
+    for nodes, head in ((None, "time,v(in),v(out)"), (["i(v1)"], "time,i(v1)"), (["out", "i(v1)", "in"], "time,v(in),v(out),i(v1)")):
+        circuit.transient(1e-4, 1e-3, nodes=nodes).to_csv(tmp_path / "out.csv")
+        assert (tmp_path / "out.csv").read_text().splitlines()[0] == head
+
+
+def test_get(circuit):
+    v, w = circuit.op(), circuit.transient(1e-4, 1e-3)
+    assert v.get("IN") == 5 and v.get("nowhere") is None and v.get("nowhere", 7) == 7 and v.get("nowhere", default=7) == 7
+    assert w.get("v(in,out)").shape == (11,) and w.get("vdb(in)") is None and v.get(0) is None and 0 not in v and None not in w
+
+
+def test_waveforms_are_equal_only_to_themselves(circuit):
+    """A mapping compares its values, which arrays do not allow."""
+    first, second = circuit.transient(1e-4, 1e-3), circuit.transient(1e-4, 1e-3)
+    assert first == first and first != second and len({first, second, first}) == 2
+
+
+def test_results_are_pickled(circuit):
+    for kind, result in every(circuit).items():
+        again = pickle.loads(pickle.dumps(result))
+        assert list(again) == KEYS and all(np.array_equal(again[name], result[name]) for name in KEYS)
+        assert kind == "op" or np.array_equal(getattr(again, kind), getattr(result, kind))
+
+
+# ---- names ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name, words", [
+    ("ouut", "there is no node 'ouut': did you mean 'out'?"), ("v(in,ouut)", "there is no node 'ouut': did you mean 'out'?"),
+    ("L1", "there is no node 'L1'; the current of that element is 'i(l1)'"), ("i(r1)", "i(r1) is not known"), (0, "has to be a string, not 0"),
+    (None, "has to be a string, not None"), ("", "there is no node ''"), ("v()", "no node 'v()'"), ("v(in,out,end)", "no node 'v(in,out,end)'"),
+    ("v(in", "no node 'v(in'"), ("vx(in)", "no node 'vx(in)'")])
+def test_names_that_are_not_there(name, words, circuit):
+    for result in every(circuit).values():
+        assert name not in result
+        with pytest.raises(ms.InvalidInputError) as caught:
+            result[name]
+        assert isinstance(caught.value, KeyError) and isinstance(caught.value, ValueError)
+        assert words in str(caught.value) and not str(caught.value).startswith(("'v", '"'))
+        assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_up_to_three_similar_names_are_offered(deck):
+    v = deck("V1 node1 0 1\nR1 node1 node2 1\nR2 node2 node3 1\nR3 node3 node4 1\nR4 node4 0 1\nVsense node4 x 0\nR5 x 0 1").op()
+    for name, close in (("node9", r"'node\d', 'node\d' or 'node\d'\?"), ("i(vsens)", r"'i\(vsense\)'\?"), ("vsense", r"element is 'i\(vsense\)'")):
+        with pytest.raises(KeyError, match=close):
+            v[name]
+
+
+def test_a_membership_does_not_look_for_similar_names(circuit, monkeypatch):
+    """Among many names that takes a second."""
+    v = circuit.op()
+    monkeypatch.setattr("difflib.get_close_matches", lambda *_: pytest.fail("looked for"))
+    assert "nowhere" not in v and v.get("nowhere") is None and "i(nowhere)" not in v and "v(in,nowhere)" not in v
+
+
+def test_indexing_understands_what_tables_do(circuit, tmp_path):
+    r = circuit.ac("dec", 5, 1, 1e5)
+    z = r["out"]
+    expected = {"vm(out)": np.abs(z), "vdb(OUT)": 20 * np.log10(np.abs(z)), "vp(out)": np.degrees(np.unwrap(np.angle(z))), "vr(out)": z.real,
+                "VI(out)": z.imag, "vm(in,out)": np.abs(r["in"] - z), "im(v1)": np.abs(r["i(v1)"]), "idb( l1 )": 20 * np.log10(np.abs(r["i(l1)"]))}
+    r.to_csv(tmp_path / "out.csv", list(expected))
+    columns = np.genfromtxt(tmp_path / "out.csv", delimiter=",", skip_header=1).T[1:]
+    for (name, values), column in zip(expected.items(), columns, strict=True):
+        assert name in r and np.allclose(r[name], values, rtol=1e-12) and r[name].tolist() == column.tolist()
+    kept = circuit.ac("dec", 5, 1, 1e5, nodes=["vdb(out)", "im(v1)"])
+    assert list(kept) == ["out", "i(v1)"] and kept["vdb(out)"].tolist() == r["vdb(out)"].tolist() and "vm(in)" not in kept
+    with pytest.raises(KeyError, match="no node 'zz'"):
+        r["vm(zz)"]
+
+
+def test_parts_of_real_values_are_refused(circuit, tmp_path):
+    for result in (circuit.op(), circuit.transient(1e-4, 1e-3)):
+        for look_up in (lambda r=result: r["vdb(out)"], lambda r=result: r.to_csv(tmp_path / "out.csv", ["vdb(out)"])):
+            with pytest.raises(ms.InvalidInputError, match=r"only results over frequency are complex: take 'v\(out\)'"):
+                look_up()
+        assert "vdb(out)" not in result
+
+
+@pytest.mark.parametrize("names, words", [("out", "names has to be a list of names, not one string"), (7, "names has to be a list of names, not 7")])
+def test_lists_of_names(names, words, circuit, tmp_path):
+    for write in (circuit.op().to_csv, circuit.op().plot, circuit.transient(1e-4, 1e-3).to_csv, circuit.transient(1e-4, 1e-3).plot):
+        with pytest.raises(ms.InvalidInputError, match=words):
+            write(tmp_path / "out.png", names)
+    with pytest.raises(ms.InvalidInputError, match=words.replace("names has", "nodes has")):
+        circuit.transient(1e-4, 1e-3, nodes=names)
+
+
+# ---- points and types -------------------------------------------------------------------------------------------------------
+
+
+def test_only_the_points_of_the_analysis_are_there(circuit):
+    axes = {"time", "frequency", "sweep"}
+    for kind, result in every(circuit).items():
+        if kind == "op":
+            continue
+        assert getattr(result, kind).dtype == np.float64 and [a for a in sorted(axes) if hasattr(result, a)] == [kind]
+        for other in axes - {kind}:
+            with pytest.raises(AttributeError, match=f"there is no .{other} in results over .*: their points are .{kind}"):
+                getattr(result, other)
+
+
+USER = """
+import meshsolve as ms
+c = ms.apps.circuit.read("deck.sp")
+v, w = c.op(), c.transient(1, 2)
+reveal_type(v["out"])
+reveal_type(v.get("out"))
+reveal_type(dict(v))
+reveal_type(v.voltages)
+reveal_type(w.time)
+reveal_type(c.ac("dec", 1, 1, 10).frequency)
+reveal_type(c.dc("v1", 0, 1, 1).sweep)
+reveal_type(w["out"])
+reveal_type([name for name in w])
+reveal_type(c.nodes + w.nodes)
+reveal_type(c.title)
+reveal_type(w.report)
+reveal_type(c.run()[1])
+for name, values in w.items():
+    print(name, values.max(), w.get("out", values), len(w))
+w.times
+"""
+
+
+def test_a_strict_checker_sees_the_types_of_results(tmp_path):
+    pytest.importorskip("mypy")
+    (tmp_path / "user.py").write_text(USER)
+    done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--config-file", str(ROOT / "pyproject.toml"), str(tmp_path / "user.py")],
+                          cwd=ROOT, capture_output=True, text=True)
+    revealed = [line.split('"')[1].replace("builtins.", "") for line in done.stdout.splitlines() if "Revealed" in line]
+    assert revealed[:3] == ["float", "float | None", "dict[str, float]"]
+    assert all("ndarray" in text and "float64" in text.replace("floating[numpy._typing._nbit_base._64Bit]", "float64") for text in revealed[3:7])
+    assert "ndarray" in revealed[7] and revealed[8:11] == ["list[str]", "list[str]", "str"]
+    assert revealed[11] == "meshsolve.report.Report" and revealed[12] == "list[str] | None"
+    faults = [line for line in done.stdout.splitlines() if ": error:" in line and "user.py" in line]
+    assert len(faults) == 1 and '"Waveforms" has no attribute "times"' in faults[0], done.stdout
