@@ -88,8 +88,8 @@ def _poured(part, path):
     try:
         with open(part, "rb") as source, open(path, "wb") as target:
             shutil.copyfileobj(source, target)
-    except BrokenPipeError:
-        raise
+    except BrokenPipeError as e:
+        raise InvalidInputError(f"{path}: the program that reads from this pipe ended before all was written") from e
     except OSError as e:
         raise InvalidInputError(f"{path}: cannot be written: {e.strerror}") from e
 

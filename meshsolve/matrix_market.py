@@ -80,7 +80,7 @@ def _header(content, name):
     known = len(words) == 5 and words[:2] == ["%%matrixmarket", "matrix"]
     if not known or words[2] not in LAYOUTS or words[3] not in FIELDS or words[4] not in SYMMETRIES:
         raise InvalidInputError(f"{name}:1: a Matrix Market file begins with '%%MatrixMarket matrix', coordinate or array, "
-                                f"{', '.join(FIELDS)} and {', '.join(SYMMETRIES)}, not with {first[:80].decode('ascii', 'replace')!r}")
+                                f"{', '.join(FIELDS)} and {', '.join(SYMMETRIES)}, not with {_shown(first)}")
     layout, field, symmetry = words[2:]
     begin, line = len(first) + 1, 1
     while begin < len(content):
@@ -92,12 +92,17 @@ def _header(content, name):
     raise InvalidInputError(f"{name}:{line}: the file ends before the sizes of the matrix")
 
 
+def _shown(line):
+    """The beginning of a line in quotes, for messages."""
+    return repr(line[:80].decode("ascii", "replace"))
+
+
 def _sizes(text, kind, line, begin, name):
     layout, field, symmetry = kind
     sizes = text.split()
     if len(sizes) != (3 if layout == "coordinate" else 2) or not all(re.fullmatch(rb"\d{1,18}", s) for s in sizes):
         named = "rows, columns and entries" if layout == "coordinate" else "rows and columns"
-        raise InvalidInputError(f"{name}:{line}: the sizes have to be {named}, not {text[:80]!r}")
+        raise InvalidInputError(f"{name}:{line}: the sizes have to be {named}, not {_shown(text)}")
     m, n = int(sizes[0]), int(sizes[1])
     if layout == "array" and field == "pattern":
         raise InvalidInputError(f"{name}:1: an array has values: 'pattern' goes with 'coordinate'")
@@ -117,7 +122,7 @@ def _numbers(content, header, width, name):
         if found == header.entries:
             raise InvalidInputError(f"{name}:{line}: one more entry than the {header.entries} that were announced")
         text = content[header.begin:].split(b"\n")[bad].strip()
-        raise InvalidInputError(f"{name}:{line}: a line of this file holds {width} numbers, not {text[:80]!r}")
+        raise InvalidInputError(f"{name}:{line}: a line of this file holds {width} numbers, not {_shown(text)}")
     if found != header.entries:
         line = content.rstrip().count(b"\n") + 1
         raise InvalidInputError(f"{name}:{line}: {header.entries} entries were announced, {found} are there: the file may be cut off")

@@ -80,3 +80,12 @@ def test_wrong_files_are_named_with_their_line(text, says):
     with pytest.raises(ms.InvalidInputError) as caught:
         parse(text, "A.mtx")
     assert str(caught.value).startswith("A.mtx:") and says in str(caught.value)
+
+
+@pytest.mark.parametrize("text, shown", [
+    (HEAD + b"4 4 1\n1 4 x\n", "holds 3 numbers, not '1 4 x'"), (HEAD + b"4 4 x\n", "not '4 4 x'"), (b"matrix\n", "not with 'matrix'"),
+    (HEAD + b"4 4 1\n1 4 \xff\0\n", "not '1 4 \N{REPLACEMENT CHARACTER}\\x00'"), (HEAD + b"4 4 1\n" + b"7" * 500 + b"\n", f"not '{'7' * 80}'")])
+def test_a_wrong_line_is_shown_as_text(text, shown):
+    with pytest.raises(ms.InvalidInputError) as caught:
+        parse(text, "A.mtx")
+    assert str(caught.value).endswith(shown)

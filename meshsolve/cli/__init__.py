@@ -1,7 +1,8 @@
 """The command line: meshsolve mcf | smooth | solve | order | circuit | view | info.
 
-Exit codes: 0 done, 3 a solution that misses its tolerance (it is written, with a warning), 2 wrong usage, 1 anything else, with one
-line on standard error that begins with "meshsolve: error:".
+Exit codes: 0 done, 2 wrong usage, 1 anything else, with one line on standard error that begins with "meshsolve: error:". A
+solution that misses its tolerance is 1, and is written. Where the reader of what is printed ends early (`meshsolve info A.mtx |
+head -1`) it is 0: files are complete before anything is printed.
 The output files of a command are written whole, and together or not at all.
 """
 
@@ -14,11 +15,10 @@ import sys
 import time
 import warnings
 
+from meshsolve.arrays import thread_count
 from meshsolve.cli.arguments import parser
 from meshsolve.errors import MeshsolveError
 from meshsolve.report import showing_progress
-
-BROKEN_PIPE = 141           # what a shell tells of a program that SIGPIPE has ended
 
 
 def main(argv=None):
@@ -31,15 +31,16 @@ def main(argv=None):
             return 2
         with warnings.catch_warnings(), _progress(args.quiet) as args.label:
             warnings.showwarning = _one_line_warning
-            code = args.run(args)
+            args.threads = thread_count(args.threads)
+            args.run(args)
         if sys.stdout is not None:                          # closed by who called: print() says nothing then
             sys.stdout.flush()
-        return code or 0
+        return 0
     except KeyboardInterrupt:
         return _fail("interrupted")
-    except BrokenPipeError:                                 # whoever read the output has seen enough
+    except BrokenPipeError:                                 # whoever read the printed text has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
+        return 0
     except (MeshsolveError, OSError) as e:
         return _fail(str(e))
     except MemoryError:

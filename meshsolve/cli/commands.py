@@ -3,70 +3,84 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 
 from meshsolve.cli import files
-from meshsolve.cli.describe import describe
+from meshsolve.cli.describe import describe, describe_installation, sizes
 from meshsolve.datasets.files import load_matrix
+from meshsolve.errors import ConvergenceWarning, MeshsolveError
 from meshsolve.files import written_whole
 
-UNSOLVED = 3                # exit code of a solution that misses its tolerance
+RTOL = 1e-10                # relative residual of a solution
 
 
 def run_mcf(args):
-    """Mean curvature flow of a mesh.
+    """Smooth a mesh by mean curvature flow.
 
-    Backward Euler steps of x' = (M + dt L)^-1 M x; the factorization is analysed once and refactored at each step.
+    Each step solves the equations (M + dt L) x' = M x for the new positions x' of the vertices; M is the mass matrix of the mesh,
+    L its Laplacian.
     """
     from meshsolve import apps, device
 
     mesh = _load_mesh(args)
     place = device.choose(args.device, len(mesh.vertices))
     counts = args.label and args.steps > 1 and place == "cpu"          # a callback would bring each step's mesh back from a GPU
-    out, report = apps.mcf(mesh, steps=args.steps, dt=args.dt, conformal=args.conformal, precision=args.precision, device=place,
-                           callback=(lambda step, _: args.label(f"step {step + 1}/{args.steps} ")) if counts else None,
-                           threads=args.threads)
+    with files.naming(args.mesh):
+        out, report = apps.mcf(mesh, steps=args.steps, dt=args.dt, conformal=args.conformal, precision=args.precision,
+                               callback=(lambda step, _: args.label(f"step {step + 1}/{args.steps} ")) if counts else None,
+                               device=place, threads=args.threads)
     flow = "conformalized mean curvature flow" if args.conformal else "mean curvature flow"
     _finish(args, mesh, out, report, f"{flow}, {args.steps} step{'s' * (args.steps > 1)}")
 
 
 def run_smooth(args):
-    """Implicit Laplacian or bi-Laplacian smoothing of a mesh, in one step."""
+    """Smooth a mesh in one step.
+
+    The strength does not depend on the units of the file. Vertices that belong to no face stay where they are.
+    """
     from meshsolve import apps
 
     mesh = _load_mesh(args)
-    out, report = apps.smooth(mesh, args.strength, order=args.order, precision=args.precision, device=args.device,
-                              threads=args.threads)
+    with files.naming(args.mesh):
+        out, report = apps.smooth(mesh, args.strength, order=args.order, precision=args.precision, device=args.device,
+                                  threads=args.threads)
     kind = "Laplacian" if args.order == 1 else "bi-Laplacian"
     _finish(args, mesh, out, report, f"{kind} smoothing, strength {args.strength:g}")
 
 
 def run_solve(args):
-    """Solve A x = b: Cholesky or ParAC where A is positive definite or a Laplacian, LDL^T where it is symmetric, else LU.
+    """Solve the linear equations A x = b.
 
-    A is a Matrix Market (.mtx, .mtx.gz), scipy (.npz) or numpy (.npy) file, b and x are .mtx, .npy, .npz or .txt with one column or
-    several. The exit
-    code is 3 where the relative residual stays above its tolerance of 1e-10.
+    If the relative residual |b - A x| / |b| of the solution stays above 1e-10, the file is written all the same, and the exit
+    code is 1. Messages count rows and columns from 0.
     """
     from meshsolve import api
 
     files.check_outputs(args.output, args.report, inputs=(args.matrix, args.rhs))
     files.check_vector_format(args.output)
+    files.refuse_netlist(args.matrix)
     A, b = load_matrix(args.matrix), files.read_vector(args.rhs)
-    x, info = api.solve(A, b, method=args.method, threads=args.threads, device=args.device)
+    with warnings.catch_warnings(), files.naming(args.matrix, args.rhs):
+        warnings.simplefilter("ignore", ConvergenceWarning)             # it is the error below
+        x, info = api.solve(A, b, method=args.method, rtol=RTOL, threads=args.threads, device=args.device)
     if info.iterations:
         info.report.facts["iterations"] = info.iterations
-    info.report.facts["relative_residual"] = info.relative_residual
+    info.report.facts.update(relative_residual=info.relative_residual, converged=bool(info.converged))
     with _outputs(args.output, args.report) as (x_part, report_part):
         files.write_vector(x_part, x)
         files.write_report(report_part, info.report)
     _tell(args, str(info.report))
-    return 0 if info.converged else UNSOLVED
+    if not info.converged:
+        reason = f"b may not be in the range of A ({info.reason})" if info.method == "ildl" else info.reason
+        raise MeshsolveError(f"{args.output}: this solution was written, but its relative residual is "
+                             f"{info.relative_residual:.3g}, above {RTOL:g}: {reason}")
 
 
 def run_order(args):
-    """Order a matrix or a mesh to keep its Cholesky factor sparse.
+    """Order the rows of a matrix or the vertices of a mesh, so that its Cholesky factor has few entries.
 
-    Line k of the --perm file is the old number, from 0, of row k of the reordered matrix A[perm][:, perm].
+    Prints how many entries the factor will have and how many operations it will take. Rows are counted from 0: line k of the file
+    of --perm is the old number of the row that becomes row k, as in A[perm][:, perm].
     """
     from meshsolve import api
 
@@ -74,9 +88,10 @@ def run_order(args):
     files.check_text_format(args.perm, "permutations are written as .txt or .npy", (".txt", ".npy"))
     if args.blocks:
         files.check_matrix_format(args.input, "--blocks")
-    sym = api.analyze(files.read_pattern(args.input), args.method, seed=args.seed, threads=args.threads, device="cpu")
+    with files.naming(args.input, call="the matrix"):
+        sym = api.analyze(files.read_pattern(args.input), args.method, seed=args.seed, threads=args.threads, device="cpu")
+        table = _block_table(args) if args.blocks else None         # before anything is written: not every matrix has one
     sym.report.facts.update(supernodes=len(sym.supernodes) - 1, longest_column=int(sym.colcount.max()))
-    table = _block_table(args) if args.blocks else None             # before anything is written: not every matrix has one
     with _outputs(args.perm, args.report) as (perm_part, report_part):
         files.write_perm(perm_part, sym.ordering.perm)
         files.write_report(report_part, sym.report)
@@ -98,10 +113,10 @@ def _block_table(args):
 
 
 def run_circuit(args):
-    """Run an analysis of a SPICE deck and write its results as a table.
+    """Simulate a circuit, given as a SPICE netlist, and write the results as a table.
 
-    The deck's .tran, .ac, .dc or .op line, the first of these that it has, else the operating point; columns are what its .print
-    line names, else every node.
+    Runs the .tran, .ac, .dc or .op line of the netlist: the first of these that it has, or the operating point if it has none.
+    The columns of the table are what its .print line names, or every node.
     """
     from meshsolve import apps
 
@@ -119,38 +134,42 @@ def run_circuit(args):
 
 
 def run_view(args):
-    """Open the viewer on a mesh, or write pictures of it without one.
+    """Show a mesh in a window, or write pictures of it without one.
 
-    Patches, separators, elimination order, fill; flows that run while you watch; vertices to pin and drag. Needs polyscope (pip
-    install polyscope).
+    The window shows how the solver divides and orders the mesh, runs flows while you watch, and lets you pin and drag vertices.
+    It needs polyscope: pip install polyscope
     """
     from meshsolve import apps
 
     files.check_outputs(args.screenshot, args.report, inputs=(args.mesh,))
     files.check_picture_format(args.screenshot)
+    files.refuse_netlist(args.mesh)
     model = apps.view(args.mesh, args.show, args.screenshot, args.turntable, args.frames, args.size, args.up, args.threads)
-    facts = model.facts()
+    facts, plain = model.facts(), sizes(model.mesh) | {"view": args.show}
     coloring = model.show() if args.screenshot or args.turntable else None
     if coloring:
-        facts["colours"] = coloring.caption
+        facts["colours"] = plain["colours"] = coloring.caption
     with _outputs(args.report) as (report_part,):
-        files.write_report(report_part, facts)
+        files.write_report(report_part, plain)
     _tell(args, "\n".join(f"{name:<11} {value}" for name, value in facts.items()))
 
 
 def run_info(args):
-    """Say what a mesh or a matrix is and how it would be solved; without a file, what this installation is.
+    """Tell what a mesh or a matrix is and how it would be solved; without a file, what is installed.
 
-    Sizes, components, symmetry, definiteness (found by factoring, up to a limit) and what would be chosen.
+    Sizes, components, symmetry, whether a matrix is positive definite (found by factoring it, if that does not take long), the
+    method and the ordering that would be chosen, and the size of the factor. Messages count rows and columns from 0.
     """
-    from meshsolve.config import config
-
     files.check_outputs(args.report, inputs=(args.input,) if args.input else ())
-    facts = describe(args.input, args.threads) if args.input else config()
+    if args.input:
+        with files.naming(args.input, call="the matrix"):
+            rows = describe(args.input, args.threads)
+    else:
+        rows = describe_installation()
     with _outputs(args.report) as (report_part,):
-        files.write_report(report_part, facts)
-    width = max(map(len, facts))
-    print("\n".join(f"{name:<{width}}  {value}" for name, value in facts.items()))
+        files.write_report(report_part, {key: value for row in rows for key, value in row.values.items()})
+    width = max(len(row.name) for row in rows)
+    print("\n".join(f"{row.name:<{width}}  {row.text}" for row in rows))
 
 
 # ---- what several of them do ----------------------------------------------------------------------------------------------
@@ -163,6 +182,7 @@ def _load_mesh(args):
     files.check_outputs(args.render, args.report, inputs=(args.mesh,))          # which may be the output: a mesh takes its place
     files.check_mesh_format(args.output)
     files.check_picture_format(args.render)
+    files.refuse_netlist(args.mesh)
     return load_mesh(args.mesh)
 
 

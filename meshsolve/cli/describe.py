@@ -1,6 +1,8 @@
-"""What a mesh or matrix file holds and how it would be solved, in words."""
+"""What a mesh or matrix file holds and how it would be solved: in words for a person, in plain values for a program."""
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
@@ -14,10 +16,37 @@ from meshsolve.memory import PER_ROW
 MOST_FLOPS = 1e12                   # definiteness is found by factoring matrices up to here
 
 
+class Row(NamedTuple):
+    """One line: its name, its text, and the same for a program, by the names that reports use."""
+
+    name: str
+    text: str
+    values: dict[str, Any]
+
+
 def describe(path, threads=None):
-    """What a mesh or matrix file holds and how it would be solved: a dict of name to text."""
+    """What a mesh or matrix file holds and how it would be solved: a list of :class:`Row`."""
     check_input_format(path)
     return _describe_matrix(load_matrix(path), threads) if is_matrix(path) else _describe_mesh(path, threads)
+
+
+def describe_installation():
+    """What this installation is: a list of :class:`Row`; None for a program that there is not."""
+    from meshsolve.config import config
+
+    def plain(name, text):
+        return int(text) if name == "threads" else None if text in ("not installed", "none") else text
+
+    return [Row(name, text, {name.replace(" ", "_"): plain(name, text)}) for name, text in config().items()]
+
+
+def sizes(mesh):
+    """The sizes of a mesh, for a program."""
+    return {"vertices": len(mesh.vertices), "edges": len(mesh.edges), "faces": len(mesh.faces),
+            "components": int(mesh.components.max()) + 1, "manifold": bool(mesh.is_manifold)}
+
+
+# ---- meshes -----------------------------------------------------------------------------------------------------------------
 
 
 def _describe_mesh(path, threads):
@@ -26,23 +55,33 @@ def _describe_mesh(path, threads):
     from meshsolve.operators import edge_lengths, face_areas, graph_laplacian
 
     mesh = load_mesh(path)
-    n, e, m = len(mesh.vertices), len(mesh.edges), len(mesh.faces)
-    sides = np.bincount(mesh.side_edges.ravel(), minlength=e)
-    used = np.zeros(n, bool)
+    told = sizes(mesh)
+    n, e, m = told["vertices"], told["edges"], told["faces"]
+    faces_of, used = np.bincount(mesh.side_edges.ravel(), minlength=e), np.zeros(n, bool)
     used[mesh.faces] = True
+    unused = n - int(used.sum())
+    boundary, shared = int((faces_of == 1).sum()), int((faces_of > 2).sum())
     areas = face_areas(mesh)
-    return {
-        "vertices": f"{n:,}" + (f", {(~used).sum():,} of them in no face" if not used.all() else ""),
-        "edges": f"{e:,}, {(sides == 1).sum():,} on a boundary, {(sides > 2).sum():,} of more than two faces",
-        "faces": f"{m:,}, {(areas == 0).sum():,} of them without area",
-        "components": f"{mesh.components.max() + 1:,}",
-        "manifold": "yes" if mesh.is_manifold else "no",
-        "Euler characteristic": f"{used.sum() - e + m:,}",
-        "extent": " x ".join(f"{x:.4g}" for x in np.ptp(mesh.vertices, axis=0)),
-        "area": f"{areas.sum():.6g}",
-        "mean edge": f"{edge_lengths(mesh).mean():.4g}" if e else "none",
-        **_chosen(api.analyze(graph_laplacian(mesh), threads=threads)),
-    }
+    flat, area, euler = int((areas == 0).sum()), float(areas.sum()), n - unused - e + m
+    extent = np.ptp(mesh.vertices, axis=0).tolist()
+    mean_edge = float(edge_lengths(mesh).mean()) if e else None
+    return [
+        Row("vertices", f"{n:,}" + (f", {unused:,} of them in no face" if unused else ""),
+            {"kind": "mesh", "vertices": n, "vertices_in_no_face": unused}),
+        Row("edges", f"{e:,}, {boundary:,} on a boundary, {shared:,} of more than two faces",
+            {"edges": e, "boundary_edges": boundary, "edges_of_more_than_two_faces": shared}),
+        Row("faces", f"{m:,}, {flat:,} of them without area", {"faces": m, "faces_without_area": flat}),
+        Row("components", f"{told['components']:,}", {"components": told["components"]}),
+        Row("manifold", "yes" if told["manifold"] else "no", {"manifold": told["manifold"]}),
+        Row("Euler characteristic", f"{euler:,}", {"euler_characteristic": euler}),
+        Row("extent", " x ".join(f"{x:.4g}" for x in extent), {"extent": extent}),
+        Row("area", f"{area:.6g}", {"area": area}),
+        Row("mean edge", f"{mean_edge:.4g}" if e else "none", {"mean_edge": mean_edge}),
+        *_chosen(api.analyze(graph_laplacian(mesh), threads=threads)),
+    ]
+
+
+# ---- matrices ---------------------------------------------------------------------------------------------------------------
 
 
 def _describe_matrix(A, threads):
@@ -50,19 +89,25 @@ def _describe_matrix(A, threads):
     M = as_csr(A, dtype=np.float64 if is_real else np.complex128, per_row=PER_ROW["lu"])
     matrix = M.to_scipy()
     entries = np.diff(M.indptr)
+    least, most = int(entries.min()), int(entries.max())
+    components = int(connected_components(matrix != 0, directed=False)[0])
     diagonal = matrix.diagonal() if is_real else abs(matrix.diagonal())
-    facts = {"rows": f"{M.n:,}", "entries": f"{M.nnz:,}, {entries.min():,} to {entries.max():,} a row",
-             "components": f"{connected_components(matrix != 0, directed=False)[0]:,}",
-             "values": "real" if is_real else "complex",
-             "diagonal": f"{diagonal.min():.4g} to {diagonal.max():.4g}{'' if is_real else ' in modulus'}"}
+    ends = [float(diagonal.min()), float(diagonal.max())]
+    rows = [
+        Row("rows", f"{M.n:,}", {"kind": "matrix", "rows": int(M.n)}),
+        Row("entries", f"{M.nnz:,}, {least:,} to {most:,} a row", {"nnz_A": int(M.nnz), "entries_in_a_row": [least, most]}),
+        Row("components", f"{components:,}", {"components": components}),
+        Row("values", "real" if is_real else "complex", {"values": "real" if is_real else "complex"}),
+        Row("diagonal", f"{ends[0]:.4g} to {ends[1]:.4g}{'' if is_real else ' in modulus'}", {"diagonal": ends}),
+    ]
     if not is_real:
-        return facts | {"chosen": "lu"}
+        return [*rows, _method("lu")]
     try:
         as_symmetric(matrix)
     except NotSymmetricError as e:
-        return facts | {"symmetric": f"no: worst at row {e.row}, column {e.column}",
-                        "chosen": "lu"}
-    return facts | {"symmetric": "yes"} | _definiteness(matrix, threads)
+        worst = Row("symmetric", f"no: worst at row {e.row}, column {e.column}", {"symmetric": False, "worst": [e.row, e.column]})
+        return [*rows, worst, _method("lu")]
+    return [*rows, Row("symmetric", "yes", {"symmetric": True}), *_definiteness(matrix, threads)]
 
 
 def _definiteness(matrix, threads):
@@ -70,23 +115,35 @@ def _definiteness(matrix, threads):
     from meshsolve import api
     from meshsolve.api.solving import prefers_parac
 
+    def told(is_definite, text):
+        return Row("definiteness", text, {"positive_definite": is_definite})
+
     sym = api.analyze(matrix, threads=threads)
     iterative = prefers_parac(as_symmetric(matrix), sym)
     if np.abs(matrix.sum(axis=1)).max() <= 1e-12 * np.abs(matrix).sum(axis=1).max():
-        facts = {"definiteness": "singular: every row sums to zero, as a Laplacian's does"}
-        return facts | ({"chosen": "parac"} if iterative else _chosen(sym, "cholesky with pin=True"))
+        singular = told(False, "singular: every row sums to zero, as a Laplacian's does")
+        singular.values["rows_sum_to_zero"] = True
+        return [singular, *([_method("parac")] if iterative else _chosen(sym, pin=True))]
     if sym.flops > MOST_FLOPS:
-        return {"definiteness": "not known: factoring it takes long"} | ({"chosen": "parac"} if iterative else _chosen(sym))
+        return [told(None, "not known: factoring it takes long"), *([_method("parac")] if iterative else _chosen(sym))]
     try:
         F = sym.factor(matrix, threads=threads)
     except NotPositiveDefiniteError as e:
-        return {"definiteness": f"not positive definite: the pivot of column {e.column} is not positive",
-                "chosen": "ildl"}
-    return {"definiteness": "positive definite", "condition number": f"about {1 / F.rcond():.2g}"} | (
-        {"chosen": "parac"} if iterative else _chosen(sym))
+        return [told(False, f"not positive definite: the pivot of column {e.column} is not positive"), _method("ildl")]
+    condition = float(1 / F.rcond())
+    return [told(True, "positive definite"), Row("condition number", f"about {condition:.2g}", {"condition_number": condition}),
+            *([_method("parac")] if iterative else _chosen(sym))]
 
 
-def _chosen(sym, method="cholesky"):
+def _method(name):
+    return Row("chosen", name, {"method": name})
+
+
+def _chosen(sym, pin=False):
+    """Cholesky and the ordering that it takes, with the size of the factor."""
+    facts = sym.report.as_dict()
     ordering = "nested dissection" if sym.ordering.num_patches else "minimum degree"
-    size = f"{sym.nnz:,} nonzeros, {sym.flops:.3g} flops, {sym.nbytes / 2**20:.1f} MiB"
-    return {"chosen": f"{method}, ordering {ordering}", "factor": size}
+    return [Row("chosen", f"cholesky{' with pin=True' * pin}, ordering {ordering}",
+                {"method": "cholesky", "pin": pin, "ordering": facts["ordering"]}),
+            Row("factor", f"{sym.nnz:,} nonzeros, {sym.flops:.3g} flops, {sym.nbytes / 2**20:.1f} MiB",
+                {"nnz_L": int(sym.nnz), "flops": float(sym.flops), "bytes": int(sym.nbytes)})]

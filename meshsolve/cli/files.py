@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
 import pathlib
+import re
 
 import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import matrix_market
 from meshsolve.datasets.files import MATRIX_SUFFIXES, check_beginning, is_matrix, load_matrix, load_npz
-from meshsolve.errors import InvalidInputError
+from meshsolve.errors import InvalidInputError, MeshsolveError, NotPositiveDefiniteError, SingularMatrixError
 from meshsolve.files import as_path, existing, is_special, resolved
 from meshsolve.mesh.files import READABLE, WRITABLE
 
 VECTOR_SUFFIXES = (".mtx", ".mtx.gz", ".npy", ".npz", ".txt")
+NETLIST_SUFFIXES = (".sp", ".spi", ".spice", ".cir", ".ckt", ".net")
 OTHERS = (*MATRIX_SUFFIXES, *WRITABLE, ".png", ".json", ".csv")         # what the name of a file may promise
 
 
@@ -90,7 +93,7 @@ def write_perm(path, perm):
 
 
 def write_report(path, report):
-    """A report, or a dict of what there is to say, as JSON; does nothing without a path."""
+    """A report, or a dict of plain values, as JSON; does nothing without a path."""
     if path:
         told = report if isinstance(report, dict) else report.as_dict()
         path.write_text(json.dumps(told, indent=2, default=float) + "\n")
@@ -99,8 +102,33 @@ def write_report(path, report):
 # ---- inputs -------------------------------------------------------------------------------------------------------------
 
 
+@contextlib.contextmanager
+def naming(path, rhs=None, call=None):
+    """Errors about what a file holds begin with its name: that of ``rhs`` where they are about b, else ``path``. ``call``: what
+    the matrix is called in them instead of A.
+    """
+    try:
+        yield
+    except (InvalidInputError, NotPositiveDefiniteError, SingularMatrixError) as e:
+        told = str(e)
+        if told.startswith((f"{path}:", f"{as_path(path)}:")):
+            raise
+        name = rhs if rhs and re.match(r"b\b", told) else path
+        told = re.sub("^[Ab]: ", "", told)                      # which it is the name of the file says
+        told = re.sub(r"^A\b", call, told) if call else told
+        raise MeshsolveError(f"{name}: {told}") from e
+
+
+def refuse_netlist(path):
+    """Refuse a file whose suffix names a netlist, where a mesh or a matrix is wanted."""
+    if str(path).lower().removesuffix(".gz").endswith(NETLIST_SUFFIXES):
+        raise InvalidInputError(f"{existing(path)}: this is the name of a SPICE netlist; run it with: meshsolve circuit {path} "
+                                "-o OUT.csv")
+
+
 def check_input_format(path):
     """Refuse a file whose suffix names neither a mesh nor a matrix; one that is not there is said to be so."""
+    refuse_netlist(path)
     if not is_matrix(path) and not str(path).lower().removesuffix(".gz").endswith(READABLE):
         raise InvalidInputError(f"{existing(path)}: neither a mesh ({', '.join(READABLE)}) nor a matrix ({', '.join(MATRIX_SUFFIXES)})")
 
