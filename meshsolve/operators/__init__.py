@@ -25,6 +25,11 @@ from meshsolve.types import ArrayLike, Device, Matrix, Sparse
 
 __all__ = ["cotan_laplacian", "divergence", "gradient", "graph_laplacian", "mass_matrix"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 FLATTEST = 1e-8         # twice the area over the longest side squared; flatter triangles count as that flat
 MOLLIFY = 1e-8          # intrinsic triangles keep the triangle inequality by this share of the mean edge length
 MOST_FLIPS = 10**9      # about two minutes; the planar worst case is quadratic (Lawson), meshes need less than a flip per edge
@@ -346,7 +351,7 @@ def gradient(mesh: MeshLike) -> Sparse:
     [0.0, 3.0, 0.0]
     """
     mesh = placed_mesh(mesh)
-    hats, _ = gradients.of_hats(mesh.vertices, mesh.faces, face_areas(mesh), FLATTEST)
+    hats = gradients.of_hats(mesh.vertices, mesh.faces, face_areas(mesh), FLATTEST)
     return gradients.matrix_of(mesh.faces, hats, len(mesh.vertices))
 
 
@@ -387,8 +392,8 @@ def divergence(mesh: MeshLike) -> Sparse:
     [0.5, -0.5, 0.0]
     """
     mesh = placed_mesh(mesh)
-    hats, area = gradients.of_hats(mesh.vertices, mesh.faces, face_areas(mesh), FLATTEST)
-    return gradients.matrix_of(mesh.faces, hats * -area[:, None], len(mesh.vertices)).T.tocsr()
+    hats = gradients.of_hats(mesh.vertices, mesh.faces, face_areas(mesh), FLATTEST, integrated=True)
+    return gradients.matrix_of(mesh.faces, hats, len(mesh.vertices)).T.tocsr()
 
 
 def face_areas(mesh):

@@ -1,5 +1,7 @@
 """Gradient and divergence: linear functions, the identity with the Laplacian, a brute-force reference, libigl, degenerate triangles."""
 
+import timeit
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -121,6 +123,48 @@ def test_scale_and_rigid_motion(scale):
     assert scale * on_faces(G, u) == pytest.approx(on_faces(gradient(mesh), u) @ turn.T, rel=1e-9, abs=1e-9)
 
 
+# ---- how they are made
+
+
+@pytest.mark.parametrize("integrated", [False, True])
+def test_normals_and_frames_agree_in_every_block(integrated):
+    """Thin triangles among others, in several blocks of which the last is not full: each is made in a frame, and all could be."""
+    mesh = bumpy(5, 0.002)
+    x = mesh.vertices * [1, 1, 1e-3]
+    x[mesh.faces[::7, 0]] = x[mesh.faces[::7, 1]] + 1e-7
+    mesh = mesh.with_vertices(x)
+    area, corners = face_areas(mesh), parts.corners_of(mesh.faces)
+    assert len(mesh.faces) > 2 * parts.BLOCK and len(mesh.faces) % parts.BLOCK
+    assert np.array_equal(corners.T, np.sort(mesh.faces, axis=1))
+    made = parts.of_hats(mesh.vertices, mesh.faces, area, FLATTEST, integrated)
+    framed = parts._turned_in_frames(mesh.vertices, corners, area, FLATTEST, integrated)
+    size = np.sqrt((framed ** 2).sum(axis=0)).max(axis=1)
+    error = np.sqrt(((made - framed) ** 2).sum(axis=0)).max(axis=1)
+    same = np.flatnonzero((made == framed).all(axis=(0, 2)))
+    assert (error <= 1e-15 / parts.THIN * size).all() and 1000 < len(same) < len(area) / 2
+
+
+def test_the_matrices_have_short_indices_and_memory_of_their_own():
+    mesh = bumpy()
+    G, D = gradient(mesh), divergence(mesh)
+    for A in (G, D):
+        assert A.indices.dtype == A.indptr.dtype == np.int32 and A.has_sorted_indices
+        assert not any(np.shares_memory(held, own) for held in (A.data, A.indices) for own in (mesh.vertices, mesh.faces))
+    before = G.toarray()
+    D.data[:] = 0
+    assert np.array_equal(G.toarray(), before) and np.array_equal(gradient(mesh).toarray(), before)
+
+
+def test_normals_take_a_fraction_of_the_time_of_frames():
+    """A ninth on an idle machine."""
+    mesh = bumpy(6, 0.002)
+    area, corners = face_areas(mesh), parts.corners_of(mesh.faces)
+    normals, frames = (min(timeit.repeat(call, number=1, repeat=5)) for call in (
+        lambda: parts.of_hats(mesh.vertices, mesh.faces, area, FLATTEST),
+        lambda: parts._turned_in_frames(mesh.vertices, corners, area, FLATTEST, False)))
+    assert normals < frames / 3
+
+
 # ---- bad triangles
 
 
@@ -156,9 +200,9 @@ def test_slivers_of_any_height(exponent, foot, axes):
     turn = np.linalg.qr(axes + 3 * np.eye(3))[0]
     mesh = Mesh([[0, 0, 0], [1, 0, 0], [foot, 10 ** exponent, 0]] @ turn.T, [[0, 1, 2]])
     check(mesh)
-    hats, area = parts.of_hats(mesh.vertices, mesh.faces, face_areas(mesh), FLATTEST)
+    hats, integrated = (parts.of_hats(mesh.vertices, mesh.faces, face_areas(mesh), FLATTEST, over)[:, 0] for over in (False, True))
     L = cotan_laplacian(mesh).toarray()
-    assert np.abs(area * hats[:, 0] @ hats[:, 0].T - L).max() <= 1e-13 * np.abs(L).max()
+    assert np.abs(integrated.T @ hats + L).max() <= 1e-13 * np.abs(L).max()
 
 
 @settings(max_examples=150, deadline=None)

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays as random_arrays
 
-from meshsolve import datasets
+from meshsolve import datasets, operators
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotSymmetricError
 from meshsolve.mesh import Mesh, load_mesh
 from meshsolve.operators import CotanAssembler, cotan_laplacian, edge_lengths, face_areas, graph_laplacian, mass_matrix
@@ -50,6 +50,11 @@ def check_laplacian(L, n):
     assert abs(L - L.T).max() == 0
     assert np.abs(L @ np.ones(n)).max() <= 1e-12 * scale
     return scale
+
+
+def test_completion_offers_the_five_public_functions():
+    names = ["cotan_laplacian", "divergence", "gradient", "graph_laplacian", "mass_matrix"]
+    assert dir(operators) == operators.__all__ == names and all(callable(getattr(operators, name)) for name in names)
 
 
 # ---- known answers
