@@ -14,13 +14,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import device
-from meshsolve.arrays import largest_moduli, narrow_ptr, one_of, thread_count
+from meshsolve.arrays import largest_moduli, narrow_ptr, one_of, read_only, thread_count
 from meshsolve.constraints import parts_of_values
 from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError, PatternMismatchError
 from meshsolve.factor.base import Factor, norm_of_inverse, solve_near_one, values_in
 from meshsolve.factor.cholesky import inverse
 from meshsolve.factor.cholesky.host import HostFactor
-from meshsolve.factor.cholesky.refine import refine
+from meshsolve.factor.cholesky.refine import refine, uneven_scale
 from meshsolve.factor.cholesky.singular import ConstantNullSpace
 from meshsolve.factor.cholesky.update import as_columns, coupled, free_part
 from meshsolve.factor.cholesky.values import DeviceValues, Values
@@ -195,6 +195,7 @@ class CholeskyFactor(Factor):
         except PatternMismatchError as e:
             row, column = (e.row, e.column) if free is None else (int(free[e.row]), int(free[e.column]))
             raise PatternMismatchError.at(row, column, "C C^T") from None
+        self._rescale()
         if not definite and down:
             raise NotPositiveDefiniteError("A - C C^T is not positive definite to working precision: this is the factor of A again")
         if not definite:
@@ -208,9 +209,14 @@ class CholeskyFactor(Factor):
             if self.precision != "double":
                 self._require_float32(data)
             failed = self._factor.factor(data)
+            if failed < 0:
+                self._rescale()
         if failed >= 0:
             raise self._not_positive_definite(failed, data)
         self.report.facts["bytes"] = self._factor.nbytes
+
+    def _rescale(self):
+        self._scale = uneven_scale(self._factor) if self.precision == "mixed" else None
 
     def _singular_laplacian(self, root, data):
         column = int(self.perm[root])
@@ -263,7 +269,7 @@ class CholeskyFactor(Factor):
         """The matrix stands for its factor, which is made again: the same bits, in a fraction of the bytes."""
         state = super().__getstate__()
         engine = state.pop("_factor")
-        del state["_null_space"]                                # arrays of the device, soon found again
+        del state["_null_space"], state["_scale"]               # arrays of the device, soon found again
         return state | {"engine": type(engine), "matrix": device.to_host(engine.matrix())}
 
     def __setstate__(self, state):
@@ -302,7 +308,7 @@ class CholeskyFactor(Factor):
         FactorInUseError
             Another call is refactoring this factor.
         """
-        if system == "A" and out is None and fixed_values is None and self._settled():
+        if type(system) is str and system == "A" and out is None and fixed_values is None and self._settled():
             x = self._solve_vector(self._factor.solve_vector, b)
             if x is not None:
                 return x
@@ -333,7 +339,7 @@ class CholeskyFactor(Factor):
             return self._factor.solve("A", columns)
         if self.precision == "single":
             return solve_near_one(lambda near: self._factor.solve("A", near), columns)
-        x, steps = refine(self._factor, columns)
+        x, steps = refine(self._factor, columns, self._scale)
         self.report.facts["refinement_steps"] = steps
         return x
 
@@ -355,7 +361,7 @@ class CholeskyFactor(Factor):
     @property
     def perm(self) -> np.ndarray:
         free = None if self._constraint is None else self._constraint.free
-        return self.symbolic.perm if free is None else free[self.symbolic.perm]
+        return self.symbolic.perm if free is None else read_only(free[self.symbolic.perm])
 
     @property
     def nnz(self) -> int:
@@ -374,8 +380,13 @@ class CholeskyFactor(Factor):
 
     @reads
     def logdet(self) -> float:
-        """Natural logarithm of the determinant of A (of the free block where rows are fixed or pinned)."""
+        """Natural logarithm of the determinant of A (of the free block where rows are fixed or pinned); with ``"single"`` and
+        ``"mixed"`` precision as good as a factor in float32 knows it."""
         return float(2 * np.log(device.to_host(self._factor.diagonal())).sum())
+
+    def slogdet(self) -> tuple[float, float]:
+        """(1.0, :meth:`logdet`), as the other factors and :func:`numpy.linalg.slogdet` return them."""
+        return 1.0, self.logdet()
 
     def inverse_diagonal(self) -> np.ndarray:
         """Diagonal of A^-1 without the rest: variances of a Gaussian field with precision matrix A, leverages, trace of A^-1.
@@ -430,7 +441,8 @@ class CholeskyFactor(Factor):
 
     @reads_in_turn
     def rcond(self) -> float:
-        """Estimate of 1 / (||A||_1 ||A^-1||_1) by a few solves (Higham and Tisseur 2000), between 0 and 1."""
+        """Estimate of 1 / (||A||_1 ||A^-1||_1) by a few solves (Higham and Tisseur 2000), between 0 and 1; with ``"single"`` and
+        ``"mixed"`` precision of the factor in float32, which does not resolve less than about 1e-8."""
         n = self.symbolic.n
 
         def solve(B):

@@ -11,7 +11,18 @@ import functools
 import numpy as np
 
 from meshsolve import device
-from meshsolve.factor.fronts.cuda import PIVOT_BLOCK, TILE, Batch, column_major, device_tree, from_columns, norm1, residual, to_columns
+from meshsolve.factor.fronts.cuda import (
+    PIVOT_BLOCK,
+    TILE,
+    Batch,
+    column_major,
+    device_tree,
+    from_columns,
+    matrix_diagonal,
+    norm1,
+    residual,
+    to_columns,
+)
 
 K, S = device.kernels("factor/cholesky/cholesky.cu"), device.kernels("factor/cholesky/solve.cu")
 NONE = np.iinfo(np.int32).max                               # no pivot has failed
@@ -189,6 +200,10 @@ class DeviceFactor:
         if self._norm is None:
             self._norm = norm1(self._pattern.indptr, self._pattern.indices, self._data)
         return self._norm
+
+    def matrix_diagonal(self):
+        """(n,) the diagonal of A in the order of the pattern."""
+        return matrix_diagonal(self._pattern.indptr, self._pattern.indices, self._data)
 
     def values_on(self, indptr, indices):
         """Values of L on its pattern, a host array; the pattern by columns, diagonal first, lies on the host as well."""

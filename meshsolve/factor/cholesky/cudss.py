@@ -14,7 +14,7 @@ from meshsolve import device
 from meshsolve.arrays import INT32_MAX
 from meshsolve.device.lists import compressed, rows_of
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError
-from meshsolve.factor.fronts.cuda import norm1, residual
+from meshsolve.factor.fronts.cuda import matrix_diagonal, norm1, residual
 
 
 class CudssFactor:
@@ -83,6 +83,10 @@ class CudssFactor:
     def norm1(self):
         """Largest sum of magnitudes in a row of A."""
         return norm1(self._pattern.indptr, self._pattern.indices, self._data)
+
+    def matrix_diagonal(self):
+        """As ``DeviceFactor.matrix_diagonal``."""
+        return matrix_diagonal(self._pattern.indptr, self._pattern.indices, self._data)
 
     def matrix(self):
         """As ``DeviceFactor.matrix``."""

@@ -128,6 +128,10 @@ class HostFactor:
     def norm1(self):
         return self._factor.norm1()
 
+    def matrix_diagonal(self):
+        """(n,) the diagonal of A in the order of the pattern; for mixed precision only."""
+        return self._matrix.diagonal()
+
     @property
     def nbytes(self):
         return self._factor.nbytes + self._tree.nbytes

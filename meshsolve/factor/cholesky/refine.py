@@ -15,9 +15,10 @@ from meshsolve.factor.base import solve_near_one
 from meshsolve.report import warn
 
 MAX_STEPS = 20
+UNEVEN = 1e6                    # times another is one diagonal entry: ||A|| ||x|| says nothing of most rows then
 
 
-def refine(factor, b, tolerance=2e-16):
+def refine(factor, b, scale=None, tolerance=2e-16):
     """Solve A x = b by corrections ``solve(b - A x)`` until the backward error no longer shrinks.
 
     Parameters
@@ -25,8 +26,11 @@ def refine(factor, b, tolerance=2e-16):
     factor : HostFactor or DeviceFactor
         ``solve("A", b)`` is the approximate inverse, ``residual(x, b)`` is b - A x in float64, ``norm1()`` the norm of A.
     b : (n, k) float64, C or F contiguous, k > 0, where the factor lies
+    scale : (n, 1) array, optional
+        Of :func:`uneven_scale`.
     tolerance : float
-        Backward error ||b - A x|| / (||A|| ||x|| + ||b||) (infinity norms, worst column) at which to stop.
+        Backward error ||b - A x|| / (||A|| ||x|| + ||b||) (infinity norms, worst column) at which to stop; with a scale
+        that of the scaled system.
 
     Returns
     -------
@@ -39,12 +43,16 @@ def refine(factor, b, tolerance=2e-16):
     ConvergenceWarning
         The backward error stays above 1e-12: A is too ill-conditioned for a float32 factor.
     """
-    norm, size_b = factor.norm1(), device.to_host(largest_moduli(b))
+    sizes = lambda v: device.to_host(largest_moduli(v))
     solve = lambda B: solve_near_one(lambda near: factor.solve("A", near), B)
+    if scale is None:
+        norm, size_b, measure = factor.norm1(), sizes(b), lambda r, x: (sizes(r), sizes(x))
+    else:                                                               # the norm of the scaled matrix is 1 to its longest row's length
+        norm, size_b, measure = 1.0, sizes(b / scale), lambda r, x: (sizes(r / scale), sizes(x * scale))
 
     def residual(x, b):
         r = factor.residual(x, b)
-        return r, iterative.backward_error(norm, *(device.to_host(largest_moduli(v)) for v in (r, x)), size_b)
+        return r, iterative.backward_error(norm, *measure(r, x), size_b)
 
     found = iterative.refine(residual, b, solve(b), solve, tolerance, tolerance, MAX_STEPS)
     if not found.error < 1e-12 and np.isfinite(size_b).all():           # else it is b of which the caller is told
@@ -52,3 +60,17 @@ def refine(factor, b, tolerance=2e-16):
             f"refinement stopped at a backward error of {found.error:.2g}: the matrix is too ill-conditioned for "
             'precision="mixed"; use precision="double"', ConvergenceWarning)
     return found.x, found.steps
+
+
+def uneven_scale(factor):
+    """(n, 1) square roots of the diagonal of A, by which small rows are not hidden behind others; None where its entries are near each
+    other."""
+    diagonal = factor.matrix_diagonal()
+    if len(diagonal) == 0 or not _largest(diagonal) > UNEVEN / _largest(1 / diagonal):
+        return None
+    return diagonal[:, None] ** 0.5
+
+
+def _largest(v):
+    """The largest modulus in an (n,) array, here or on the GPU."""
+    return float(device.to_host(largest_moduli(v[:, None]))[0])

@@ -156,6 +156,14 @@ def norm1(indptr, indices, data):
     return device.scalar(max_of_columns(row_sums(indptr, indices, data, magnitudes=True)[:, None]))
 
 
+def matrix_diagonal(indptr, indices, data):
+    """(n,) the diagonal of a matrix on the device, zeros where nothing is stored."""
+    n = len(indptr) - 1
+    out = device.xp().empty(n, np.float64)
+    device.launch(K.k_matrix_diagonal, device.grid_for(n, 256), 256, 0, (np.int32(n), indptr, indices, data, out))
+    return out
+
+
 def strides(B):
     """Strides of a 2-d device array in elements, as kernel arguments."""
     return tuple(np.int64(stride // B.itemsize) for stride in B.strides)

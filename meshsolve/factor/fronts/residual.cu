@@ -55,3 +55,14 @@ k_residual(int n, int k, int lanes, int magnitudes, const long long* Ap, const i
     __syncthreads();
   }
 }
+
+// out = the diagonal of A, of which a row has one entry there or none. A thread has a row.
+extern "C" __global__ void __launch_bounds__(256)
+k_matrix_diagonal(int n, const long long* Ap, const int* Ai, const double* Ax, double* out) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
+    double found = 0;
+    for (long long p = Ap[i]; p < Ap[i + 1]; ++p)
+      if (Ai[p] == i) found = Ax[p];
+    out[i] = found;
+  }
+}

@@ -1,4 +1,4 @@
-"""b - A X on the GPU, also of matrices with rows much longer than the others; on the kernel harness and on a GPU."""
+"""b - A X on the GPU, also of matrices with rows much longer than the others, and diagonals; on the kernel harness and on a GPU."""
 
 import numpy as np
 import pytest
@@ -52,6 +52,15 @@ def test_blocks_of_any_size(varied):
 
 def test_blocks_go_around(short_grids):
     check(MATRICES["a hub"], 2)
+
+
+@pytest.mark.sanitize
+def test_the_diagonal_of_a_matrix(varied, short_grids):
+    A = sp.random_array((700, 700), density=0.01, rng=np.random.default_rng(0), format="csr") + sp.diags_array(np.arange(700.0) % 3)
+    A = sp.csr_array(A)                                     # a third of the rows have no diagonal entry, or a small one
+    A.eliminate_zeros()
+    parts = A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data
+    assert np.array_equal(back(fronts.matrix_diagonal(*map(there, parts))), A.diagonal())
 
 
 def test_a_long_row_is_the_sum_of_a_block(varied):
