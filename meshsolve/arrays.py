@@ -102,11 +102,26 @@ def as_number(value, name, least=0.0, above=False):
     raise InvalidInputError(f"{name} has to be a finite number{bound}, not {value!r}")
 
 
+def shown(value):
+    """How a wrong argument is named in a message: in few words."""
+    if getattr(value, "shape", ()):
+        return f"an array of shape {value.shape}"
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def as_flag(value, name):
+    """``value`` as a bool; of other types 0 and 1 are taken."""
+    if isinstance(value, (bool, np.bool_)) or (isinstance(value, (int, np.integer)) and value in (0, 1)):
+        return bool(value)
+    raise InvalidInputError(f"{name} has to be True or False, not {shown(value)}")
+
+
 def one_of(value, name, known):
     """``value`` if it is one of ``known``."""
     if isinstance(value, (str, int, np.integer)) and not isinstance(value, bool) and value in known:
         return value
-    raise InvalidInputError(f"{name} has to be one of {', '.join(map(repr, known))}, not {value!r}")
+    raise InvalidInputError(f"{name} has to be one of {', '.join(map(repr, known))}, not {shown(value)}")
 
 
 def is_auto(value):
@@ -213,13 +228,16 @@ def as_symmetric(A, name="A", lower=False, threads=1, per_row=0):
     Raises
     ------
     InvalidInputError, OutOfMemoryError
-        As :func:`as_csr`.
+        As :func:`as_csr`; with ``lower`` also where A has entries above its diagonal and none below.
     NotSymmetricError
         |A[i, j] - A[j, i]| > 1e-10 times the largest entry of row i or of row j; ``.row`` and ``.column`` name the worst.
     """
     M = as_csr(A, name, per_row=per_row, threads=threads)
-    if lower:
-        return Csr(M.n, *_core.mirror_lower(M.indptr, M.indices, M.data))
+    if as_flag(lower, "lower"):
+        whole = Csr(M.n, *_core.mirror_lower(M.indptr, M.indices, M.data))
+        if whole.nnz <= M.n and whole.nnz < M.nnz:
+            _require_lower(M, whole, name)
+        return whole
     state, row, column, gap, scale = _core.symmetry(M.indptr, M.indices, M.data, threads)
     if gap > SYMMETRY_TOLERANCE * scale:
         raise not_symmetric(name, row, column, gap, scale)
@@ -227,6 +245,13 @@ def as_symmetric(A, name="A", lower=False, threads=1, per_row=0):
         half = M.to_scipy()
         return as_csr((half + half.T) * 0.5, name)
     return M
+
+
+def _require_lower(M, whole, name):
+    """Raise where ``whole``, made of the lower triangle of M, is but a diagonal: M was the other triangle."""
+    if (whole.indices == np.repeat(np.arange(M.n), np.diff(whole.indptr))).all():
+        raise InvalidInputError(f"lower=True reads the lower triangle of {name}, which has entries above its diagonal alone: give "
+                                f"{name}.T, or both triangles without lower=True")
 
 
 def not_symmetric(name, row, column, gap, scale):
@@ -243,6 +268,13 @@ def symmetric_pattern(A, name="A"):
 
 
 # ---- arrays -----------------------------------------------------------------------------------------------------------
+
+
+def read_only(x):
+    """A view of a numpy array that cannot be written to: results that others hold as well."""
+    view = x.view()
+    view.flags.writeable = False
+    return view
 
 
 def narrow_ptr(indptr):
@@ -268,8 +300,13 @@ def as_perm(perm, n, name="perm"):
 
 
 def as_indices(idx, n, name="fixed"):
-    """Distinct row numbers as (k,) int32 in the order given; a boolean mask of length n is taken as well."""
+    """Distinct row numbers as (k,) int32 in the order given; one number, a boolean mask of length n and what ``np.where`` makes of a
+    mask are taken as well."""
+    if isinstance(idx, tuple) and len(idx) == 1 and isinstance(idx[0], np.ndarray):
+        idx = idx[0]
     given = as_array(idx, name)
+    if given.ndim == 0 and given.dtype.kind in "iu":
+        given = given[None]
     if given.dtype == bool and given.shape == (n,):
         return np.flatnonzero(given).astype(np.int32)
     given = given.astype(np.int64) if given.size == 0 else given

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from meshsolve import _core, order
-from meshsolve.arrays import Csr, as_csr, as_seed, as_symmetric, one_of, thread_count
+from meshsolve.arrays import Csr, as_csr, as_flag, as_seed, as_symmetric, one_of, thread_count
 from meshsolve.constraints import Fixed, Pinned
 from meshsolve.device import DEVICES, choose, errors, to_host
 from meshsolve.device_arrays import (
@@ -23,7 +23,7 @@ from meshsolve.device_arrays import (
 )
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor import symbolic as _symbolic
-from meshsolve.factor.cholesky import CholeskyFactor, DeviceValues, HostFactor, Values, values_in
+from meshsolve.factor.cholesky import PRECISIONS, CholeskyFactor, DeviceValues, HostFactor, Values, values_in
 from meshsolve.factor.cholesky.cuda import DeviceFactor
 from meshsolve.factor.cholesky.cudss import CudssFactor
 from meshsolve.factor.cholesky.device_constraint import DeviceConstraint
@@ -125,6 +125,7 @@ def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None
     >>> sym.nnz, int(sym.flops)
     (29, 103)
     """
+    lower = as_flag(lower, "lower")
     if _engine(device, "native", A, lower).place == "cuda":
         with errors("the matrix"):
             pattern = _positions_there(A, lower, mesh, pattern_only=True)[1].pattern
@@ -132,7 +133,7 @@ def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None
     else:
         M = as_symmetric(A, lower=True, per_row=PER_ROW["cholesky"]) if lower else as_csr(A, dtype=None, per_row=PER_ROW["cholesky"])
         sym = analyzed(_with_mesh(_both_triangles(M), mesh), ordering, seed, threads)
-    sym.lower = bool(lower)
+    sym.lower = lower
     return sym
 
 
@@ -148,7 +149,7 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
         scipy sparse of any format, dense, or CuPy sparse; duplicates are summed.
     ordering, mesh
         As in :func:`analyze`.
-    fixed : (k,) integers or (n,) bool, optional
+    fixed : (k,) integers, one integer, or (n,) bool, optional
         Rows with prescribed values (Dirichlet); give the values to ``F.solve(b, fixed_values=...)``.
     pin : bool
         For singular Laplacians: one row per connected component is left out, solutions have mean 0 on each component.
@@ -189,6 +190,8 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
     >>> bool(abs(x - 1).max() < 1e-12)
     True
     """
+    one_of(precision, "precision", PRECISIONS)
+    pin, lower = as_flag(pin, "pin"), as_flag(lower, "lower")
     if pin and fixed is not None:
         raise InvalidInputError("pin=True and fixed= exclude each other: fixed rows already make a Laplacian regular")
     if isinstance(fixed, (set, frozenset)):

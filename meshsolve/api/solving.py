@@ -37,6 +37,8 @@ SMALL = 5_000               # rows up to which Cholesky is not asked what it cos
 UNSOLVED = 0.1              # relative residual of b without its means that shows a null space beyond constants, as of a free elastic body
 PATIENCE = 50, 45           # iterations with the diagonal alone for which no factor is made, and how many more, shared by the columns:
                             # ParAC and its iterations take as long as 100 to 300 of them for one column, and 100 for each of many
+ROUNDED = 1e-14             # relative residual that a good solution may have
+BELOW_ROUNDING = "rtol is less than the rounding errors of a good solution, and b is solved"
 ILL = "A is singular, badly scaled or badly conditioned, and b is solved as well as rounding allows"
 
 
@@ -196,6 +198,7 @@ def _direct(method, residual, rtol, F, blame=ILL):
     """What a direct method tells of its solution; one that misses ``rtol`` is warned of as an iteration's is."""
     solved = residual <= rtol
     if not solved:
+        blame = BELOW_ROUNDING if residual <= ROUNDED else blame
         warn(f"solve: the relative residual {residual:.3g} of {method} is above rtol = {rtol:.3g}: {blame}", ConvergenceWarning)
     return Info(method, solved, 0, residual, [residual], "direct" if solved else blame, F.report)
 
@@ -222,7 +225,9 @@ def _solve_lu(A, b, rtol, threads, device, place):
     if place != "cuda" or is_complex(A):
         M = _fitting(as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64, per_row=PER_ROW["lu"], threads=threads), b)
     F = lu(A, threads=threads, device=device if is_complex(A) else place)
-    x = F.solve(b)
+    with warnings.catch_warnings():                         # of what is measured here as well
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        x = F.solve(b)
     there = F.report.facts["device"] == "cuda"
     return x, _direct("lu", _residual_there(A, x, b) if there else _relative_residual(M, x, b, threads), rtol, F)
 

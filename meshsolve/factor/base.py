@@ -112,25 +112,29 @@ class Factor(spla.LinearOperator):
         """A result from there to where the right-hand side lay."""
         return device.to_device(x) if on_device else device.to_host(x)
 
+    def _operate(self, b):
+        """What the factor does as an operator."""
+        return self.solve(b)
+
     def _matvec(self, x):
-        return self.solve(np.asarray(x).reshape(-1))
+        return self._operate(np.asarray(x).reshape(-1))
 
     def _matmat(self, X):
-        return self.solve(X)
+        return self._operate(X)
 
     # scipy's own would bring x to the host, which CuPy refuses; CuPy's iterations call these with what lies on the GPU
 
     def __matmul__(self, x):
-        return self.solve(x) if device.holds(x) else super().__matmul__(x)
+        return self._operate(x) if device.holds(x) else super().__matmul__(x)
 
     def matvec(self, x):
         """As scipy's, and for x on the GPU the same there: any factor is an ``M=`` of ``cupyx.scipy.sparse.linalg``. A sparse x,
         whose shape scipy would call a mismatch, is refused by name."""
-        return self.solve(x) if device.holds(x) or issparse(x) else super().matvec(x)
+        return self._operate(x) if device.holds(x) or issparse(x) else super().matvec(x)
 
     def matmat(self, X):
         """As :meth:`matvec`, for (n, k)."""
-        return self.solve(X) if device.holds(X) or issparse(X) else super().matmat(X)
+        return self._operate(X) if device.holds(X) or issparse(X) else super().matmat(X)
 
     def __call__(self, b: ArrayLike) -> Array:
         """Solve for ``b``, as :func:`scipy.sparse.linalg.factorized` callables do."""

@@ -11,11 +11,12 @@ import numpy as np
 
 
 class Refined(NamedTuple):
-    """A solution, its backward error, and the corrections it took."""
+    """A solution, its backward error, the corrections it took, and b - A x."""
 
     x: np.ndarray
     error: float
     steps: int
+    residual: np.ndarray
 
 
 def backward_error(norm, r, x, b):
@@ -46,7 +47,7 @@ def refine(residual, b, x, solve, enough, target, most):
     Refined
     """
     r, error = residual(x, b)
-    best = Refined(x, error, 0)
+    best = Refined(x, error, 0, r)
     if error <= enough:
         return best
     for step in range(1, most + 1):
@@ -58,7 +59,7 @@ def refine(residual, b, x, solve, enough, target, most):
         r, error = residual(x, b)
         if not error < before:
             break
-        best = Refined(x, error, step)
+        best = Refined(x, error, step, r)
         if error > 0.5 * before:
             break
     return best

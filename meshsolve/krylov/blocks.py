@@ -171,7 +171,8 @@ def preconditioner(M, n):
     try:
         operator = spla.aslinearoperator(np.asarray(M) if isinstance(M, (list, tuple)) else M)
     except (TypeError, ValueError) as e:
-        raise InvalidInputError(f"M has to be a matrix or a LinearOperator: {e}") from e
+        hint = f"{type(M).__name__} is none; scipy.sparse.linalg.LinearOperator(A.shape, matvec=f) makes one of a function f of a vector"
+        raise InvalidInputError(f"M has to be a factor, a matrix or a LinearOperator: {hint}") from e
     _check_shape(operator, n)
     if np.dtype(operator.dtype).kind == "c":
         raise InvalidInputError("M is complex: A is real and symmetric, and so is an approximate inverse of it")

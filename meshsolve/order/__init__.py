@@ -70,6 +70,9 @@ def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | 
         if not holds(ordering.perm):                        # a user may have made it, or written to it
             as_perm(ordering.perm, pattern.n, "ordering")
         return replace(ordering, elimination=None)          # which is of the pattern that was ordered, not of any other
+    if hasattr(ordering, "supernodes"):
+        raise InvalidInputError("ordering has to be a name, an Ordering or a permutation, not an analysis: give its .ordering, or factor "
+                                "with its .factor(A)")
     if not isinstance(ordering, str):
         return Ordering(as_perm(ordering, pattern.n, "ordering"), "given", report=Report(ordering="given"))
     if place == "cuda":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
@@ -9,9 +10,10 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from meshsolve import device
+from meshsolve.arrays import read_only
 from meshsolve.mesh import pattern_of
 from meshsolve.report import Report
-from meshsolve.types import ArrayLike, OrderingName
+from meshsolve.types import OrderingName
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,17 +87,26 @@ class Ordering:
         xp = device.xp() if device.holds(self.perm) else np
         iperm = xp.empty_like(self.perm)
         iperm[self.perm] = xp.arange(len(self.perm), dtype=np.int32)
-        return iperm
+        return read_only(iperm) if xp is np else iperm
+
+    def __post_init__(self):
+        if isinstance(self.perm, np.ndarray):
+            object.__setattr__(self, "perm", read_only(self.perm))
 
     def __len__(self):
         return len(self.perm)
+
+    def __array__(self, dtype=None, copy=None):
+        """``perm`` on the host, so that an ordering indexes as its permutation does: ``A[o][:, o]``."""
+        perm = device.to_host(self.perm)
+        return np.array(perm, dtype, copy=True) if copy or (copy is None and dtype not in (None, perm.dtype)) else perm
 
     def __repr__(self):
         tree = f", tree of {len(self.tree)} nodes" if self.tree is not None else ""
         return f"Ordering({self.method!r}, n={len(self)}{tree})"
 
 
-OrderingLike: TypeAlias = OrderingName | Ordering | ArrayLike        # an array is taken as ``perm``
+OrderingLike: TypeAlias = OrderingName | Ordering | Sequence[int] | np.ndarray        # an array is taken as ``perm``
 
 
 def timed(method, A, make):

@@ -1,4 +1,5 @@
-"""No factor reads the caller's matrix once it is made: neither to solve nor to be pickled, copied or made anew."""
+"""No factor reads the caller's matrix once it is made: neither to solve nor to be pickled, copied or made anew. Nor can the caller write
+to what a factor holds."""
 
 import copy
 import pickle
@@ -42,6 +43,19 @@ def test_the_callers_arrays_may_change_when_a_factor_is_made(name, index_type):
         if hasattr(G, "refactor"):
             G.refactor(A)
             assert np.array_equal(applied(G, b), before)
+
+
+@pytest.mark.parametrize("name", FACTORS)
+def test_what_a_factor_holds_cannot_be_written_to(name):
+    """A scaling that was written to changed later solutions."""
+    F, seen = FACTORS[name][1](FACTORS[name][0]), 0
+    for attribute in ("perm", "scale", "row_perm", "col_perm", "row_scale", "col_scale", "D"):
+        array = getattr(F, attribute, None)
+        if isinstance(array, np.ndarray):
+            seen += 1
+            with pytest.raises(ValueError, match="read-only"):
+                array[:] = 0
+    assert seen or name == "factorized"
 
 
 def applied(F, b):

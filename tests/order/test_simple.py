@@ -53,9 +53,21 @@ def test_resolve_refuses_an_unknown_effort():
 def test_resolve_an_ordering_or_a_permutation():
     pattern = symmetric_pattern(grid(5, 5))
     o = order.amd(pattern)
-    assert order.resolve(o, pattern).perm is o.perm
+    assert np.shares_memory(order.resolve(o, pattern).perm, o.perm)
     given = order.resolve(o.perm[::-1].astype(np.int64), pattern)
     assert given.method == "given" and np.array_equal(given.perm, o.perm[::-1]) and given.perm.dtype == np.int32
+
+
+def test_an_ordering_is_an_array_that_cannot_be_written_to():
+    A = grid(5, 5)
+    o = order.amd(A)
+    assert np.array_equal(np.asarray(o), o.perm) and np.asarray(o, np.int64).dtype == np.int64
+    assert np.array_equal(np.argsort(o), o.iperm) and (A[o][:, o] != A[o.perm][:, o.perm]).nnz == 0
+    for array in (o.perm, o.iperm, np.asarray(o)):
+        with pytest.raises(ValueError, match="read-only"):
+            array[:] = 0
+    copied = np.array(o)
+    copied[:] = 0
 
 
 @pytest.mark.parametrize("bad", ["metis", np.zeros(25, int), np.arange(24), np.arange(25.0), order.natural(grid(3, 3)), None])

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr, as_array, as_csr, as_rhs, is_auto, is_complex, narrow_ptr, one_of, thread_count
+from meshsolve.arrays import Csr, as_array, as_csr, as_rhs, is_auto, is_complex, largest_moduli, narrow_ptr, one_of, read_only, thread_count
 from meshsolve.device_arrays import on_device
 from meshsolve.errors import ConvergenceWarning, InvalidInputError, OutOfMemoryError
 from meshsolve.factor.base import DOUBLE, Factor, as_narrow, deliver, irregular, norm_of_inverse, solve_near_one, values_in
@@ -39,6 +39,7 @@ TINY, BOOST = 1e-13, 1e-8      # of the scaled matrix: a static pivot that is sm
 RISK, GROWTH = 1e3, 1e8        # max |U| / max |B| from which a factor is probed; from which that is done row by row
 UNBOUNDED = 1e6                # ... from which every solution is measured: one that is good says nothing of the next
 WRONG = {"double": 1e-12, "mixed": 1e-12, "single": 1e-4}       # backward error at which pivots are given up, after refinement
+UNSOLVED, LOST = 0.5, 0.1      # of b is left over, though the backward error is small; error of a known x then: of a singular matrix
 ROWS = 1e-10                   # componentwise backward error from which a factor whose entries have grown needs refinement
 STEPS = {"double": 2, "mixed": 20, "single": 0}                 # of refinement at most
 ENOUGH, ROUNDING = 1e-13, 1e-15  # backward error that is not refined, which costs two solves more; and what refinement aims at
@@ -303,7 +304,8 @@ class LUFactor(Factor):
         Warns
         -----
         ConvergenceWarning
-            The backward error stays above 1e-12, with ``precision="single"`` above 1e-4.
+            The backward error stays above 1e-12, with ``precision="single"`` above 1e-4. Of the first solve after each factorization: the
+        residual is not small beside b, because A is singular to working precision.
 
         Notes
         -----
@@ -315,7 +317,7 @@ class LUFactor(Factor):
         a matrix may differ by decades. From a growth of a million on every solution is measured.
         """
         factor = self._factor                                       # before what is known of it: a thread may choose other pivots
-        if trans == "N" and out is None and self._settled():
+        if type(trans) is str and trans == "N" and out is None and self._settled():
             x = self._solve_vector(factor.solve_vector, b)
             if x is not None:
                 return x
@@ -369,11 +371,29 @@ class LUFactor(Factor):
         if not found.error <= WRONG[self.precision]:
             warn(f"the backward error of the solution is {found.error:.2g}: the matrix is too badly conditioned for its pivots",
                  ConvergenceWarning)
+        elif transposed not in self._seen:
+            self._tell_of_singular(columns, transposed, found)
         found = self._row_by_row(columns, transposed, found)
         if columns.any():                                            # zeros are solved by any factor
             self._seen.add(transposed)
         self._refine_always = self._refine_always or found.steps > 0
         return found.x
+
+    def _tell_of_singular(self, columns, transposed, found):
+        """The backward error is small where x is large enough, as of a singular matrix: then not even solutions that are known come
+        back, beside the sizes that the scaling gives its entries."""
+        left, size = (device.to_host(largest_moduli(v)) for v in (found.residual, columns))
+        if not (left > UNSOLVED * size).any():
+            return
+        scale = self.row_scale if transposed else self.col_scale
+        known = self._bring((irregular(3 * len(scale)).reshape(-1, 3) * scale[:, None]).astype(self._spare.dtype))
+        b = self._measure(transposed, self._data)(-known, 0 * known)[0]
+        with np.errstate(all="ignore"):
+            error = largest_moduli((self._apply(b, transposed) - known) / self._bring(scale[:, None]))
+        if not device.to_host(error).max() < LOST:
+            worst = np.max(left / np.where(size > 0, size, 1))
+            warn(f"A is singular to working precision: b - A x is {worst:.2g} times as large as b, though x solves a system near this one; "
+                 "F.rcond() tells how near A is to a singular matrix", ConvergenceWarning)
 
     def _row_by_row(self, columns, transposed, found):
         """Where entries have grown, corrections until each row is solved beside its own size: the largest row of a matrix whose
@@ -387,7 +407,7 @@ class LUFactor(Factor):
                         STEPS[self.precision])
         steps = found.steps + better.steps
         self.report.facts.update(refinement_steps=steps)
-        return Refined(better.x, found.error, steps)
+        return Refined(better.x, found.error, steps, better.residual)
 
     def _gives_up(self, found):
         return not found.error <= WRONG[self.precision] and self._repivot_allowed and self._stage < front_end.STRICT
@@ -456,20 +476,20 @@ class LUFactor(Factor):
 
     @property
     def row_scale(self) -> np.ndarray:
-        return self._analysis.row_scale
+        return read_only(self._analysis.row_scale)
 
     @property
     def col_scale(self) -> np.ndarray:
-        return self._analysis.col_scale
+        return read_only(self._analysis.col_scale)
 
     @property
     def col_perm(self) -> np.ndarray:
-        return self._analysis.columns
+        return read_only(self._analysis.columns)
 
     @property
     @reads_in_turn
     def row_perm(self) -> np.ndarray:
-        return self._row_perm(self._factor.triangles())
+        return read_only(self._row_perm(self._factor.triangles()))
 
     def _row_perm(self, parts):
         rows = np.empty_like(self._analysis.rows)

@@ -13,21 +13,21 @@ from dataclasses import replace
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr, as_integer, as_number, as_symmetric, is_auto, lengths, one_of, storage_type, thread_count
+from meshsolve.arrays import Csr, as_integer, as_number, as_symmetric, is_auto, lengths, one_of, read_only, storage_type, thread_count
 from meshsolve.device_arrays import device_lengths, place_for
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, SingularMatrixError
-from meshsolve.factor.base import Preconditioner, values_in
+from meshsolve.factor.base import Preconditioner, norm_of_inverse, values_in
 from meshsolve.factor.ildl.complete import CompleteCore, slogdet_of
 from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, resolve, tiling
 from meshsolve.factor.ildl.planning import Findings, complete_plan, matching_and_findings, rescale
 from meshsolve.factor.ildl.residual import Residual
 from meshsolve.factor.matching import symmetric_pairs
 from meshsolve.factor.refine import refine
-from meshsolve.factor.sharing import changes, reads
+from meshsolve.factor.sharing import changes, reads, reads_in_turn
 from meshsolve.memory import PER_ROW
 from meshsolve.order.auto import dense_end
 from meshsolve.report import Report, warn
-from meshsolve.types import Matrix, Sparse
+from meshsolve.types import Array, ArrayLike, Matrix, Sparse
 
 __all__ = ["IldlFactor", "blocks", "ildl"]
 
@@ -71,8 +71,9 @@ class IldlFactor(Preconditioner):
         several threads matching and scaling run beside ordering and analysis: what of them these did not cover is ``matching``.
     """
 
-    def __init__(self, matrix, pairs, core, report, dtype, lower=False, rescaled=None):
+    def __init__(self, matrix, pairs, core, report, dtype, lower=False, rescaled=None, was_chosen=False):
         super().__init__(matrix.n, np.float64)
+        self._warns = was_chosen and core.kind != "complete"        # who asked for an incomplete factor knows what it solves
         self.storage, self._lower = np.dtype(dtype), bool(lower)
         self.report, self.structural_rank, self._matched_scale = report, pairs.rank, pairs.scale
         self._pattern, self._core, self._extracted = Csr(matrix.n, matrix.indptr, matrix.indices), core, None
@@ -125,7 +126,7 @@ class IldlFactor(Preconditioner):
             if spread > self._spread + STALE:               # entries that count would vanish beside others
                 M = Csr(self._pattern.n, self._pattern.indptr, self._pattern.indices, data)
                 scale, scaled, _ = self._rescaled(data, symmetric_pairs(M, threads=self._threads).scale)
-            now = {"scale": scale, "_scaled": scaled, "_extracted": None,
+            now = {"scale": read_only(scale), "_scaled": scaled, "_extracted": None,
                    "_residual": Residual(self._pattern, scaled, scale, self._threads, self.on_device)}
             before = self._core.changes
             try:
@@ -151,6 +152,17 @@ class IldlFactor(Preconditioner):
             self._core.factor(self._scaled, self.scale)
 
     # ---- solves ---------------------------------------------------------------------------------------------------------
+
+    def solve(self, b: ArrayLike, out: Array | None = None) -> Array:
+        if self._warns:
+            warn('fill_level="auto" has made an incomplete factor, since the complete one is large: K.solve(b) is but an approximation. '
+                 'ms.solve(A, b, method="ildl") and ms.sqmr(A, b, M=K) solve, and so does a factor of fill_level=None', MeshsolveWarning)
+        return super().solve(b, out)
+
+    solve.__doc__ = Preconditioner.solve.__doc__
+
+    def _operate(self, b):
+        return super().solve(b)
 
     @reads
     def apply_on_device(self, block):
@@ -223,13 +235,38 @@ class IldlFactor(Preconditioner):
     def inertia(self) -> tuple[int, int, int]:
         return tuple(self._core.inertia)
 
+    @reads_in_turn
+    def rcond(self) -> float:
+        """Estimate of 1 / (||A||_1 ||A^-1||_1) by a few solves (Higham and Tisseur 2000), between 0 and 1.
+
+        Raises
+        ------
+        InvalidInputError
+            The factor is incomplete.
+        """
+        if not self.is_complete:
+            raise InvalidInputError("an incomplete factor does not know the condition of A: fill_level=None makes a complete one")
+
+        if self._core.inertia[2]:
+            return 0.0
+
+        def solve(B):
+            if not self.on_device:
+                return self._applied(B, np.empty(B.shape))
+            x = self._core.apply_device(device.to_device(B))
+            self._core.check()
+            return device.to_host(x)
+
+        size = self._residual.norm * norm_of_inverse(solve, solve, self.shape[0])
+        return float(min(1.0, 1.0 / size)) if size > 0 else 0.0
+
     @property
     def nnz(self) -> int:
         return self._core.nnz
 
     @property
     def perm(self) -> np.ndarray:
-        return self._parts()[0]
+        return read_only(self._parts()[0])
 
     @property
     def L(self) -> Sparse:
@@ -304,7 +341,7 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
         with report.phase("symbolic"):
             core = _device_core(M, tiles, choices) if there else IncompleteCore(M, tiles, choices, threads)
     report.facts["mode"] = core.kind
-    return IldlFactor(M, matched, core, report, choices.dtype, lower, rescaled)
+    return IldlFactor(M, matched, core, report, choices.dtype, lower, rescaled, was_chosen=is_auto(fill_level))
 
 
 def _device_core(matrix, tiles, choices):

@@ -43,14 +43,14 @@ class Residual:
         with np.errstate(all="ignore"):
             r = self.scaled(x, b)[2] / self._arrays[3]
         sizes = [largest_moduli(columns) for columns in (r, x, b)]
-        return r, backward_error(self._norm, *(device.to_host(device.xp().stack(sizes)) if self._on_device else sizes))
+        return r, backward_error(self.norm, *(device.to_host(device.xp().stack(sizes)) if self._on_device else sizes))
 
     @cached_property
     def _arrays(self):
         return tuple(map(device.to_device, self._given)) if self._on_device else self._given
 
     @cached_property
-    def _norm(self):
+    def norm(self):
         """The largest sum of a row of |A|."""
         indptr, indices, values, scale = self._arrays
         if self._on_device:

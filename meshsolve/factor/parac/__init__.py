@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core, device, order
-from meshsolve.arrays import Csr, as_integer, as_seed, as_symmetric, is_auto, narrow_ptr, one_of, storage_type, thread_count
+from meshsolve.arrays import Csr, as_integer, as_seed, as_symmetric, is_auto, narrow_ptr, one_of, read_only, storage_type, thread_count
 from meshsolve.device.lists import rows_of
 from meshsolve.device_arrays import on_device as lies_there
 from meshsolve.device_arrays import place_for
@@ -76,11 +76,11 @@ class ParacFactor(Preconditioner):
 
     @functools.cached_property
     def D(self) -> np.ndarray:
-        return self._core.pivots()
+        return read_only(self._core.pivots())
 
     @functools.cached_property
     def perm(self) -> np.ndarray:
-        return self._core.perm()
+        return read_only(self._core.perm())
 
     @property
     def nnz(self) -> int:

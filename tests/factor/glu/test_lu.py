@@ -489,6 +489,22 @@ def test_numerically_singular_matrices_are_noticed():
             assert 0 <= caught.value.index < A.shape[0]
 
 
+@pytest.mark.parametrize("trans", ["N", "T"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_solution_of_a_matrix_that_is_singular_but_for_rounding_is_told_of(engine, trans):
+    """Its backward error is small, since x is as large as rounding makes it."""
+    rng = np.random.default_rng(0)
+    A, b = rng.standard_normal((200, 200)), rng.standard_normal(200)
+    A[-1] = A[:-1].sum(axis=0)
+    F = ms.lu(A, engine=engine)
+    with pytest.warns(ms.ConvergenceWarning, match="singular to working precision"):
+        F.solve(b, trans=trans)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for good in (A + np.eye(200), np.outer(10.0 ** np.linspace(-12, 12, 200), np.ones(200)) * (A + np.eye(200))):
+            F.refactor(good).solve(b, trans=trans)
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_perturbed_pivots_are_counted_on_every_thread(engine):
     A = mesh(100, 100)

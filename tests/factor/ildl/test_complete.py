@@ -124,6 +124,18 @@ def test_determinants_of_singular_matrices_and_incomplete_factors():
         ms.ildl(REGULAR["swaps"], fill_level=1).slogdet()
 
 
+@pytest.mark.parametrize("name", REGULAR)
+def test_condition(name):
+    K, exact = ms.ildl(REGULAR[name], fill_level=None), 1 / np.linalg.cond(REGULAR[name].toarray(), 1)
+    assert K.rcond() == 0 if K.inertia[2] else exact <= 1.001 * K.rcond() <= 3.1 * exact      # the norm of the inverse is estimated from below
+
+
+def test_condition_of_singular_matrices_and_incomplete_factors():
+    assert ms.ildl(rank_deficient(), fill_level=None).rcond() == 0
+    with pytest.raises(ms.InvalidInputError, match="complete"):
+        ms.ildl(REGULAR["swaps"], fill_level=1).rcond()
+
+
 def test_blocks_of_d_are_the_pivots():
     K = ms.ildl(REGULAR["swaps"], fill_level=None)
     assert K.D.nnz == 16 * 1 + 16 and K.report.facts["pairs"] == 8

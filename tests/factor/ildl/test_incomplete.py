@@ -1,5 +1,7 @@
 """The incomplete factor: fill levels against a plain reference, dropping, budgets, tiles, pivoting, threads."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -50,6 +52,19 @@ def test_levels_of_fill(limit):
     K = ms.ildl(A, fill_level=limit, droptol=0)
     expected = levels(permuted(A, K).toarray() != 0, limit)
     assert np.array_equal((K.L.toarray() != 0), expected.T | np.eye(42, dtype=bool))
+
+
+def test_who_did_not_ask_for_an_incomplete_factor_is_told_that_it_does_not_solve():
+    A = ms.datasets.kkt(20_000, 8_000)
+    b = A @ np.ones(28_000)
+    K = ms.ildl(A)
+    assert not K.is_complete
+    with pytest.warns(ms.MeshsolveWarning, match="is but an approximation"):
+        x = K.solve(b)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.array_equal(K @ b, x) and ms.sqmr(A, b, M=K)[1].converged
+        ms.ildl(A, fill_level=2).solve(b)
 
 
 def test_level_zero_of_tiles_keeps_the_pattern_of_tiles():
