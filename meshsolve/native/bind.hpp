@@ -45,7 +45,7 @@ template <class T> std::vector<T> to_vector(const In<T>& a) { return {a.data(), 
 template <class T> nb::ndarray<nb::numpy, const T, nb::ndim<1>> view(const T* data, size_t size, nb::handle owner) {
   return {data, {size}, owner};
 }
-template <class T> auto view(const std::vector<T>& v, nb::handle owner) { return view(v.data(), v.size(), owner); }
+template <class T, class A> auto view(const std::vector<T, A>& v, nb::handle owner) { return view(v.data(), v.size(), owner); }
 template <class T> auto view(const Buffer<T>& v, nb::handle owner) { return view(v.data(), static_cast<size_t>(v.size()), owner); }
 
 template <class T> Strided<T> strided(const Block<T>& b) { return {b.data(), b.stride(0), b.stride(1)}; }

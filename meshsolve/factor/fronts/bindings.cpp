@@ -10,7 +10,7 @@ namespace {
 
 using fronts::AssemblyTree;
 
-template <class T, std::vector<T> AssemblyTree::*member> auto of_tree(nb::handle_t<AssemblyTree> self) {
+template <auto member> auto of_tree(nb::handle_t<AssemblyTree> self) {
   return view(nb::cast<AssemblyTree&>(self).*member, self);
 }
 
@@ -45,10 +45,10 @@ void bind_fronts(nb::module_& m) {
       }, "symbolic"_a, "indptr"_a.noconvert(), "indices"_a.noconvert(), "threads"_a)
       .def_prop_ro("count", &AssemblyTree::count)
       .def_prop_ro("nbytes", &AssemblyTree::nbytes)
-      .def_prop_ro("child_ptr", &of_tree<int32_t, &AssemblyTree::child_ptr>)
-      .def_prop_ro("child", &of_tree<int32_t, &AssemblyTree::child>)
-      .def_prop_ro("relative", &of_tree<int32_t, &AssemblyTree::relative>)
-      .def_prop_ro("entry_ptr", &of_tree<uint32_t, &AssemblyTree::entry_ptr>)
+      .def_prop_ro("child_ptr", &of_tree<&AssemblyTree::child_ptr>)
+      .def_prop_ro("child", &of_tree<&AssemblyTree::child>)
+      .def_prop_ro("relative", &of_tree<&AssemblyTree::relative>)
+      .def_prop_ro("entry_ptr", &of_tree<&AssemblyTree::entry_ptr>)
       .def_prop_ro("entry_source", &of_entries<uint32_t, &AssemblyTree::entry_source>)
       .def_prop_ro("entry_row", &of_entries<int32_t, &AssemblyTree::entry_row>)
       .def("indices", [](const AssemblyTree& t, In<int64_t> indptr) {

@@ -15,6 +15,7 @@
 #include "native/buffer.hpp"
 #include "native/csr.hpp"
 #include "native/dense.hpp"
+#include "native/raw_vector.hpp"
 #include "update.hpp"
 
 namespace ms::fronts {
@@ -26,7 +27,7 @@ class KeptSchedules;
 struct AssemblyTree {
   std::shared_ptr<const symbolic::Symbolic> symbolic;
   std::vector<int32_t> child_ptr, child;        // (count + 1), (edges): children in ascending order
-  std::vector<int32_t> relative;                // (rows): local row in the parent's front of each row below the pivots
+  RawVector<int32_t> relative;                  // (rows): local row in the parent's front of each row below the pivots
   std::vector<uint32_t> entry_ptr;              // (n + 1): lower entries of the permuted matrix by columns:
   Buffer<uint32_t> entry_source;                //   position in A's data
   Buffer<int32_t> entry_row;                    //   local row in the front of the column

@@ -100,7 +100,7 @@ void place_all(AssemblyTree& t, const Pattern& A, int threads) {
 
 // A subtree is small whose columns are a 16th of all, whatever the number of threads: a solve adds to rows of such a subtree directly,
 // in the order of its fronts, so that its additions must not depend on how the tree is cut.
-void find_small_subtrees(AssemblyTree& t) {
+void find_small_subtrees(AssemblyTree& t, int threads) {
   const int32_t small = std::max(1024, t.n() / 16);
   std::vector<int32_t> begin(t.count()), end(t.count());       // columns of the subtree of a front, then of the small one that holds it
   for (int32_t s = 0; s < t.count(); ++s) begin[s] = t.first(s);
@@ -109,13 +109,17 @@ void find_small_subtrees(AssemblyTree& t) {
   t.direct.resize(t.count());
   for (int32_t s = t.count(); s-- > 0;) {
     const int32_t p = t.parent(s), own_end = t.supernodes().first[s + 1];
-    const bool is_small = own_end - begin[s] <= small;
     end[s] = p >= 0 && t.direct[p] >= 0 ? end[p] : own_end;
-    const int32_t* const rows = t.rows(s);
-    int64_t inside = t.updates(s);
-    while (inside > 0 && rows[inside - 1] >= end[s]) --inside;
-    t.direct[s] = is_small ? static_cast<int32_t>(inside) : -1;
+    t.direct[s] = own_end - begin[s] <= small ? 0 : -1;
   }
+  for_range(threads, t.count(), 2048, [&](int64_t b, int64_t e, int) {
+    for (int32_t s = static_cast<int32_t>(b); s < e; ++s) {
+      const int32_t* const rows = t.rows(s);
+      int64_t inside = t.direct[s] < 0 ? 0 : t.updates(s);
+      while (inside > 0 && rows[inside - 1] >= end[s]) --inside;
+      if (t.direct[s] == 0) t.direct[s] = static_cast<int32_t>(inside);
+    }
+  });
 }
 
 }  // namespace
@@ -127,7 +131,7 @@ AssemblyTree assembly_tree(std::shared_ptr<const symbolic::Symbolic> symbolic, c
   t.schedules = std::make_shared<KeptSchedules>();
   link_children(t);
   place_all(t, A, threads);
-  find_small_subtrees(t);
+  find_small_subtrees(t, threads);
   return t;
 }
 

@@ -2,22 +2,27 @@
 // Source: Liu 1990 (postordering changes neither fill nor flops); Davis 2006, "Direct methods for sparse linear systems", 4.
 #include <utility>
 
+#include "native/parallel.hpp"
 #include "symbolic.hpp"
 
 namespace ms::symbolic {
 
 namespace {
 
+constexpr int64_t kRows = 1 << 14;              // rows of one piece of work
+
 // The analysis in the order in which the given row k comes to place[k]; counts are not moved.
-Analysis moved(const int32_t* perm, const std::vector<int32_t>& parent, const std::vector<int32_t>& place) {
+Analysis moved(const int32_t* perm, const std::vector<int32_t>& parent, const std::vector<int32_t>& place, int threads) {
   const int32_t n = static_cast<int32_t>(parent.size());
   Analysis result;
   for (auto* v : {&result.perm, &result.iperm, &result.parent}) v->resize(n);
-  for (int32_t k = 0; k < n; ++k) {
-    result.perm[place[k]] = perm[k];
-    result.iperm[perm[k]] = place[k];
-    result.parent[place[k]] = parent[k] < 0 ? -1 : place[parent[k]];
-  }
+  for_range(threads, n, kRows, [&](int64_t begin, int64_t end, int) {
+    for (int64_t k = begin; k < end; ++k) {
+      result.perm[place[k]] = perm[k];
+      result.iperm[perm[k]] = place[k];
+      result.parent[place[k]] = parent[k] < 0 ? -1 : place[parent[k]];
+    }
+  });
   return result;
 }
 
@@ -32,9 +37,11 @@ Symbolic analyze(const Pattern& A, const int32_t* perm, int threads) {
 
 Symbolic analyze(const Pattern& A, const order::Elimination& known, int threads) {
   const std::vector<int32_t> place = postorder(known.parent);
-  Symbolic result{moved(known.perm.data(), known.parent, place), {}};
+  Symbolic result{moved(known.perm.data(), known.parent, place, threads), {}};
   result.analysis.colcount.resize(A.n);
-  for (int32_t k = 0; k < A.n; ++k) result.analysis.colcount[place[k]] = known.colcount[k];
+  for_range(threads, A.n, kRows, [&](int64_t begin, int64_t end, int) {
+    for (int64_t k = begin; k < end; ++k) result.analysis.colcount[place[k]] = known.colcount[k];
+  });
   result.analysis.total();
   result.supernodes = relax(A, nullptr, result.analysis, threads);
   return result;
@@ -42,10 +49,12 @@ Symbolic analyze(const Pattern& A, const order::Elimination& known, int threads)
 
 Analysis analyze_columns(const Pattern& A, const int32_t* perm, int threads, Skeleton* skeleton) {
   std::vector<int32_t> iperm(A.n);
-  for (int32_t k = 0; k < A.n; ++k) iperm[perm[k]] = k;
+  for_range(threads, A.n, kRows, [&](int64_t begin, int64_t end, int) {
+    for (int64_t k = begin; k < end; ++k) iperm[perm[k]] = static_cast<int32_t>(k);
+  });
   Triangles both = etree(A, perm, iperm.data(), threads);
   const std::vector<int32_t> place = postorder(both.parent);
-  Analysis result = moved(perm, both.parent, place);
+  Analysis result = moved(perm, both.parent, place, threads);
   result.colcount = colcount(std::move(both), place, result.parent, threads, skeleton);
   result.total();
   return result;

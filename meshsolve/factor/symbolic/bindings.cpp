@@ -17,11 +17,11 @@ namespace {
 using symbolic::Symbolic;
 using Indices = In<int32_t>;
 
-template <class T, std::vector<T> symbolic::Analysis::*member> auto of_analysis(nb::handle_t<Symbolic> self) {
+template <auto member> auto of_analysis(nb::handle_t<Symbolic> self) {
   return view(nb::cast<Symbolic&>(self).analysis.*member, self);
 }
 
-template <class T, std::vector<T> symbolic::Supernodes::*member> auto of_supernodes(nb::handle_t<Symbolic> self) {
+template <auto member> auto of_supernodes(nb::handle_t<Symbolic> self) {
   return view(nb::cast<Symbolic&>(self).supernodes.*member, self);
 }
 
@@ -37,7 +37,7 @@ Symbolic build(const In<int64_t>& indptr, const Indices& indices, const Indices&
 Symbolic restore(const Indices& perm, const Indices& iperm, const Indices& parent, const Indices& colcount, const Indices& first,
               const Indices& snode_parent, const In<int64_t>& row_ptr, const Indices& rows) {
   Symbolic result{{to_vector(perm), to_vector(iperm), to_vector(parent), to_vector(colcount), 0, 0},
-               {to_vector(first), to_vector(snode_parent), to_vector(row_ptr), to_vector(rows)}};
+               {to_vector(first), to_vector(snode_parent), to_vector(row_ptr), {rows.data(), rows.data() + rows.shape(0)}}};
   result.analysis.total();
   return result;
 }
@@ -73,17 +73,17 @@ void bind_symbolic(nb::module_& m) {
   using symbolic::Analysis;
   using symbolic::Supernodes;
   nb::class_<Symbolic>(m, "Analysis", "Elimination tree, column counts and relaxed supernodes of one pattern and ordering.")
-      .def_prop_ro("perm", &of_analysis<int32_t, &Analysis::perm>)
-      .def_prop_ro("iperm", &of_analysis<int32_t, &Analysis::iperm>)
-      .def_prop_ro("parent", &of_analysis<int32_t, &Analysis::parent>)
-      .def_prop_ro("colcount", &of_analysis<int32_t, &Analysis::colcount>)
+      .def_prop_ro("perm", &of_analysis<&Analysis::perm>)
+      .def_prop_ro("iperm", &of_analysis<&Analysis::iperm>)
+      .def_prop_ro("parent", &of_analysis<&Analysis::parent>)
+      .def_prop_ro("colcount", &of_analysis<&Analysis::colcount>)
       .def_prop_ro("nnz", [](const Symbolic& b) { return b.analysis.nnz; })
       .def_prop_ro("flops", [](const Symbolic& b) { return b.analysis.flops; })
       .def_prop_ro("nbytes", [](const Symbolic& b) { return b.supernodes.nbytes(); })
-      .def_prop_ro("first", &of_supernodes<int32_t, &Supernodes::first>)
-      .def_prop_ro("snode_parent", &of_supernodes<int32_t, &Supernodes::parent>)
-      .def_prop_ro("row_ptr", &of_supernodes<int64_t, &Supernodes::row_ptr>)
-      .def_prop_ro("rows", &of_supernodes<int32_t, &Supernodes::rows>);
+      .def_prop_ro("first", &of_supernodes<&Supernodes::first>)
+      .def_prop_ro("snode_parent", &of_supernodes<&Supernodes::parent>)
+      .def_prop_ro("row_ptr", &of_supernodes<&Supernodes::row_ptr>)
+      .def_prop_ro("rows", &of_supernodes<&Supernodes::rows>);
   m.def("analyze", &build, nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), nb::arg("perm").noconvert(),
         nb::arg("threads") = 1, nb::arg("known") = nb::none(),
         "Analysis of A[perm][:, perm]; A is a symmetric pattern with both triangles. `known`: elimination tree and column counts of "

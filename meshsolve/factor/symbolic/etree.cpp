@@ -7,8 +7,9 @@
 #include <algorithm>
 
 #include "native/fetch.hpp"
-#include "native/parallel.hpp"
 #include "native/forest.hpp"
+#include "native/parallel.hpp"
+#include "native/rearrange.hpp"
 #include "parts.hpp"
 #include "symbolic.hpp"
 
@@ -77,7 +78,10 @@ Triangles etree(const Pattern& A, const int32_t* perm, const int32_t* iperm, int
   const size_t n = A.n;
   Triangles t{std::vector<int64_t>(n + 1), std::vector<int32_t>(n), std::vector<int32_t>(n),
               std::unique_ptr<int32_t[]>(new int32_t[A.nnz() + 1]), std::vector<int32_t>(n, -1)};
-  for (int32_t k = 0; k < A.n; ++k) t.begin[k + 1] = t.begin[k] + A.degree(perm[k]);
+  for_range(threads, A.n, kRows, [&](int64_t b, int64_t e, int) {
+    for (int64_t k = b; k < e; ++k) t.begin[k + 1] = A.degree(perm[k]);
+  });
+  add_up(t.begin);
   std::vector<int32_t> ancestor(n, -1);
   if (share(A.n, threads) == A.n) {
     for (int64_t b = 0; b < A.n; b += kBlock) {
@@ -103,13 +107,22 @@ std::vector<int32_t> postorder(const std::vector<int32_t>& parent) {
   return place;
 }
 
-std::vector<Span> subtrees(const std::vector<int32_t>& parent, int threads) {
-  const int32_t n = static_cast<int32_t>(parent.size()), most = share(n, threads);
-  if (most == n) return {};
-  std::vector<int32_t> size(n, 1);
-  for (int32_t j = 0; j < n; ++j)
+std::vector<int32_t> subtree_sizes(const std::vector<int32_t>& parent) {
+  std::vector<int32_t> size(parent.size(), 1);
+  for (size_t j = 0; j < parent.size(); ++j)
     if (parent[j] >= 0) size[parent[j]] += size[j];
+  return size;
+}
+
+std::vector<Span> subtrees(const std::vector<int32_t>& parent, int threads) {
+  return share(static_cast<int32_t>(parent.size()), threads) < static_cast<int32_t>(parent.size())
+             ? subtrees(parent, subtree_sizes(parent), threads) : std::vector<Span>();
+}
+
+std::vector<Span> subtrees(const std::vector<int32_t>& parent, const std::vector<int32_t>& size, int threads) {
+  const int32_t n = static_cast<int32_t>(parent.size()), most = share(n, threads);
   std::vector<Span> result;
+  if (most == n) return result;
   for (int32_t j = 0; j < n; ++j)
     if (size[j] <= most && (parent[j] < 0 || size[parent[j]] > most)) result.push_back({j + 1 - size[j], j + 1});
   return result;

@@ -62,7 +62,7 @@ Skeleton skeleton(const Pattern& A, const Analysis& analysis, int threads) {
 
 void row_lists(const Skeleton& skeleton, const std::vector<int32_t>& old_row, const std::vector<int32_t>& block_of,
                const std::vector<int32_t>& up, const std::vector<int32_t>& parent, std::vector<int64_t>& next,
-               std::vector<int32_t>& rows, int threads) {
+               RawVector<int32_t>& rows, int threads) {
   const int32_t n = static_cast<int32_t>(old_row.size());
   for_parts(threads, n, subtrees(parent, threads), [&](int32_t from, int32_t to) {
     for (int32_t i = from; i < to; ++i) {
@@ -80,7 +80,7 @@ void row_lists(const Skeleton& skeleton, const std::vector<int32_t>& old_row, co
 // A row climbs from each of its entries until it comes to a block that it has joined. Blocks of later columns, or of none, are
 // no less than its own; half of the entries are in such ones, in no order that a processor could foresee: no branch.
 void row_lists(const Pattern& A, const Analysis& analysis, const std::vector<int32_t>& block_of, const std::vector<int32_t>& up,
-               std::vector<int64_t>& next, std::vector<int32_t>& rows, int threads) {
+               std::vector<int64_t>& next, RawVector<int32_t>& rows, int threads) {
   std::vector<int32_t> latest(up.size(), -1);           // row of each block
   for_parts(threads, A.n, subtrees(analysis.parent, threads), [&](int32_t from, int32_t to) {
     std::vector<uint32_t> below;
@@ -105,9 +105,10 @@ void row_lists(const Pattern& A, const Analysis& analysis, const std::vector<int
 }
 
 OwnedPattern pattern_lca(const Pattern& A, const Analysis& analysis, int threads) {
-  const std::vector<int32_t> first = fundamental_supernodes(analysis);
+  const std::vector<int32_t> first = fundamental_supernodes(analysis, threads);
   const int32_t n = A.n, count = static_cast<int32_t>(first.size()) - 1;
-  std::vector<int32_t> natural(n), block_of(n), up(count, -1), rows;
+  std::vector<int32_t> natural(n), block_of(n), up(count, -1);
+  RawVector<int32_t> rows;
   std::vector<int64_t> begin(count + size_t{1}, 0);
   std::iota(natural.begin(), natural.end(), 0);
   for (int32_t s = 0; s < count; ++s) {

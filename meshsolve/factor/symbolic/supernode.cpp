@@ -7,7 +7,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "native/atomic.hpp"
 #include "native/parallel.hpp"
+#include "native/raw_vector.hpp"
+#include "native/rearrange.hpp"
 #include "parts.hpp"
 #include "relaxation.hpp"
 #include "symbolic.hpp"
@@ -61,11 +64,13 @@ void Joining::visit(int32_t f, std::vector<int32_t>& children) {
   }
 }
 
-// The nodes before any has joined.
-std::vector<Node> fundamental_nodes(const Analysis& analysis, const std::vector<int32_t>& first, int threads) {
+// The nodes before any has joined, and their parents once more.
+std::vector<Node> fundamental_nodes(const Analysis& analysis, const std::vector<int32_t>& first, std::vector<int32_t>& parent,
+                                    int threads) {
   const int32_t s = static_cast<int32_t>(first.size()) - 1;
   std::vector<Node> nodes(s);
-  std::vector<int32_t> owner(analysis.n());                     // set for first columns, as all parents are
+  RawVector<int32_t> owner(analysis.n());                       // set for first columns, as all parents are
+  parent.resize(s);
   for_range(threads, s, grain, [&](int64_t from, int64_t end, int) {
     for (int64_t f = from; f < end; ++f) owner[first[f]] = static_cast<int32_t>(f);
   });
@@ -73,8 +78,7 @@ std::vector<Node> fundamental_nodes(const Analysis& analysis, const std::vector<
     for (int64_t f = from; f < end; ++f) {
       const int32_t last = first[f + 1] - 1, above = analysis.parent[last];
       Node& node = nodes[f];
-      node.begin = static_cast<int32_t>(f);
-      node.parent = above < 0 ? -1 : owner[above];
+      node.parent = parent[f] = above < 0 ? -1 : owner[above];
       node.block = {first[f + 1] - first[f], analysis.colcount[last] - 1, 0};
       for (int32_t j = first[f]; j <= last; ++j) node.block.entries += analysis.colcount[j];
     }
@@ -82,29 +86,48 @@ std::vector<Node> fundamental_nodes(const Analysis& analysis, const std::vector<
   return nodes;
 }
 
-std::vector<Node> join_children(const Analysis& analysis, const std::vector<int32_t>& first, int threads) {
-  Joining tree{first, fundamental_nodes(analysis, first, threads)};
-  std::vector<int32_t> parent(tree.nodes.size());
-  for (size_t f = 0; f < parent.size(); ++f) {
-    parent[f] = tree.nodes[f].parent;
-    if (parent[f] >= 0) tree.nodes[parent[f]].begin = std::min(tree.nodes[parent[f]].begin, tree.nodes[f].begin);
-  }
-  for_parts(threads, static_cast<int32_t>(parent.size()), subtrees(parent, threads), [&](int32_t begin, int32_t end) {
+// All joins; `parts` are the subtrees of nodes that threads share out, here and in what follows.
+std::vector<Node> join_children(const Analysis& analysis, const std::vector<int32_t>& first, std::vector<Span>& parts, int threads) {
+  std::vector<int32_t> parent;
+  Joining tree{first, fundamental_nodes(analysis, first, parent, threads)};
+  const std::vector<int32_t> size = subtree_sizes(parent);
+  const int32_t s = static_cast<int32_t>(size.size());
+  for_range(threads, s, grain, [&](int64_t from, int64_t end, int) {
+    for (int64_t f = from; f < end; ++f) tree.nodes[f].begin = static_cast<int32_t>(f) + 1 - size[f];
+  });
+  parts = subtrees(parent, size, threads);
+  for_parts(threads, s, parts, [&](int32_t begin, int32_t end) {
     std::vector<int32_t> children;
     for (int32_t f = begin; f < end; ++f) tree.visit(f, children);
   });
   return std::move(tree.nodes);
 }
 
-// The postorder that makes each joined set one range: just before a node come the children of kind whole, before these the
-// one of kind part, before it the others. Returns the new first column of each node.
-std::vector<int32_t> places(const std::vector<Node>& nodes, const std::vector<int32_t>& first) {
-  const int32_t s = static_cast<int32_t>(nodes.size());
+// Where the nodes go. In the postorder that makes each joined set one range, just before a node come the children of kind whole,
+// before these the one of kind part, before it the others. A block goes by the id of its last node, which is the top of its columns.
+struct Layout {
+  const std::vector<Node>& nodes;
+  const std::vector<int32_t>& first;            // (s + 1) columns of the nodes, old
+  RawVector<int32_t> place, block;              // (s) new first column; block
+  std::vector<int32_t> up;                      // (s) the block above it, or -1
   struct Ends { int32_t whole, apart; };        // of the columns that are left for children of these kinds
-  std::vector<Ends> left(s);
-  std::vector<int32_t> place(s);
-  int32_t roots = first[s];
-  for (int32_t f = s; f-- > 0;) {
+  RawVector<Ends> left;
+  int32_t roots;
+
+  Layout(const std::vector<Node>& all, const std::vector<int32_t>& columns, const std::vector<Span>& parts, int threads)
+      : nodes(all), first(columns), place(all.size()), block(all.size()), up(all.size()), left(all.size()), roots(columns.back()) {
+    int32_t f = static_cast<int32_t>(all.size());
+    for (size_t k = parts.size(); k-- > 0; f = parts[k].begin)          // what lies above the parts, and their roots
+      while (f-- > parts[k].end - 1) settle(f);
+    while (f-- > 0) settle(f);
+    for_range(threads, static_cast<int64_t>(parts.size()), 1, [&](int64_t b, int64_t e, int) {
+      for (int64_t k = b; k < e; ++k)
+        for (int32_t g = parts[k].end - 1; g-- > parts[k].begin;) settle(g);
+    });
+  }
+
+  // After its parent, and its siblings that come later.
+  void settle(int32_t f) {
     const Node& node = nodes[f];
     const int32_t columns = first[f + 1] - first[node.begin];
     int32_t end;                                // a node of kind part is the only one of its parent's
@@ -114,8 +137,31 @@ std::vector<int32_t> places(const std::vector<Node>& nodes, const std::vector<in
     else end = place[node.parent] - nodes[node.parent].in_whole;
     place[f] = end - (first[f + 1] - first[f]);
     left[f] = {place[f], place[f] - node.in_whole - node.in_part};
+    up[f] = node.parent < 0 ? -1 : block[node.parent];
+    block[f] = node.kind == Kind::apart ? f : up[f];
   }
-  return place;
+
+  int32_t begin(int32_t b) const { return place[b] + (first[b + 1] - first[b]) - nodes[b].block.width; }     // of a block
+};
+
+// The numbers of [0, n) that wanted() takes, ascending.
+template <class Wanted>
+std::vector<int32_t> all_wanted(int32_t n, int threads, Wanted&& wanted) {
+  const int64_t columns = threads > 1 ? 1 << 14 : std::max(n, 1), pieces = (n + columns - 1) / columns;
+  std::vector<int32_t> begin(pieces + 1), result;
+  const auto each = [&](auto&& f) {
+    for_range(threads, pieces, 1, [&](int64_t from, int64_t to, int) {
+      for (int64_t p = from; p < to; ++p)
+        for (int32_t j = static_cast<int32_t>(p * columns); j < std::min<int64_t>(n, (p + 1) * columns); ++j) f(p, j, wanted(j));
+    });
+  };
+  each([&](int64_t p, int32_t, bool is) { begin[p + 1] += is; });
+  add_up(begin);
+  result.resize(begin[pieces]);
+  each([&](int64_t p, int32_t j, bool is) {
+    if (is) result[begin[p]++] = j;
+  });
+  return result;
 }
 
 // New column k is the old column old[k], and old column j the new one to[j].
@@ -139,15 +185,15 @@ void renumber(Analysis& analysis, const std::vector<int32_t>& old, const std::ve
 }  // namespace
 
 // Column j goes on from j - 1 when that is its only child and has the same rows below.
-std::vector<int32_t> fundamental_supernodes(const Analysis& analysis) {
+std::vector<int32_t> fundamental_supernodes(const Analysis& analysis, int threads) {
   const int32_t n = analysis.n();
-  std::vector<uint8_t> opens(n, 0);
-  std::vector<int32_t> first;
-  for (int32_t j = 0; j < n; ++j) {
-    const int32_t p = analysis.parent[j];
-    if (p >= 0 && (p != j + 1 || analysis.colcount[j] != analysis.colcount[p] + 1)) opens[p] = 1;
-    if (opens[j] || j == 0 || analysis.parent[j - 1] != j) first.push_back(j);
-  }
+  std::vector<uint8_t> opens(n, 0);                     // threads may set the same one
+  for_range(threads, n, 1 << 14, [&](int64_t begin, int64_t end, int) {
+    for (int64_t j = begin; j < end; ++j)
+      if (const int32_t p = analysis.parent[j]; p >= 0 && (p != j + 1 || analysis.colcount[j] != analysis.colcount[p] + 1))
+        AtomicRef(opens[p]).store(1, std::memory_order_relaxed);
+  });
+  std::vector<int32_t> first = all_wanted(n, threads, [&](int32_t j) { return opens[j] || j == 0 || analysis.parent[j - 1] != j; });
   first.push_back(n);
   return first;
 }
@@ -162,57 +208,53 @@ int64_t Supernodes::nbytes() const {
 }
 
 Supernodes relax(const Pattern& A, const Skeleton* skeleton, Analysis& analysis, int threads) {
-  const std::vector<int32_t> first = fundamental_supernodes(analysis);
-  const std::vector<Node> nodes = join_children(analysis, first, threads);
-  const std::vector<int32_t> place = places(nodes, first);
+  std::vector<Span> parts;
+  const std::vector<int32_t> first = fundamental_supernodes(analysis, threads);
+  const std::vector<Node> nodes = join_children(analysis, first, parts, threads);
+  const Layout layout(nodes, first, parts, threads);
   const int32_t n = analysis.n(), s = static_cast<int32_t>(nodes.size());
 
-  // Until the rows are listed, a block goes by the id of its last fundamental supernode, which is the top of its columns.
-  std::vector<int32_t> block(s), up(s, -1), begins(n, -1);             // begins: the block that begins with this new column, or -1
-  int32_t blocks = 0;
-  for (int32_t f = s; f-- > 0;) {
-    up[f] = nodes[f].parent < 0 ? -1 : block[nodes[f].parent];
-    block[f] = nodes[f].kind == Kind::apart ? f : up[f];
-    if (block[f] != f) continue;
-    begins[place[f] + (first[f + 1] - first[f]) - nodes[f].block.width] = f;
-    ++blocks;
-  }
-  std::vector<int32_t> block_of(n), to(n), old(n);
+  std::vector<int32_t> block_of(n), to(n), old(n), begins(n, -1);              // begins: the block that begins with this new column, or -1
   for_range(threads, s, grain, [&](int64_t from, int64_t end, int) {
-    for (int64_t f = from; f < end; ++f)
-      for (int32_t j = first[f], k = place[f]; j < first[f + 1]; ++j, ++k) {
-        block_of[j] = block[f];
+    for (int32_t f = static_cast<int32_t>(from); f < end; ++f) {
+      if (layout.block[f] == f) begins[layout.begin(f)] = f;
+      for (int32_t j = first[f], k = layout.place[f]; j < first[f + 1]; ++j, ++k) {
+        block_of[j] = layout.block[f];
         to[j] = k;
         old[k] = j;
       }
+    }
   });
   renumber(analysis, old, to, threads);
 
   Supernodes result;
-  std::vector<int32_t> number(s);
+  result.first = all_wanted(n, threads, [&](int32_t k) { return begins[k] >= 0; });
+  const int64_t blocks = static_cast<int64_t>(result.first.size());
+  result.parent.resize(blocks);
+  result.row_ptr.resize(blocks + 1);
+  RawVector<int32_t> number(s);                                         // of a block, among all
   std::vector<int64_t> next(s);
-  result.first.reserve(blocks + 1);
-  result.row_ptr.reserve(blocks + 1);
-  result.parent.reserve(blocks);
-  result.row_ptr.push_back(0);
-  for (int32_t k = 0; k < n; ++k) {
-    const int32_t b = begins[k];
-    if (b < 0) continue;
-    number[b] = static_cast<int32_t>(result.first.size());
-    next[b] = result.row_ptr.back();
-    result.first.push_back(k);
-    result.row_ptr.push_back(next[b] + nodes[b].block.below);
-    result.parent.push_back(up[b]);
-  }
+  const auto each_block = [&](auto&& f) {
+    for_range(threads, blocks, grain, [&](int64_t from, int64_t end, int) {
+      for (int64_t k = from; k < end; ++k) f(k, begins[result.first[k]]);
+    });
+  };
+  each_block([&](int64_t k, int32_t b) {
+    number[b] = static_cast<int32_t>(k);
+    result.row_ptr[k + 1] = nodes[b].block.below;
+  });
+  add_up(result.row_ptr);
+  each_block([&](int64_t k, int32_t b) {
+    next[b] = result.row_ptr[k];
+    result.parent[k] = layout.up[b] < 0 ? -1 : number[layout.up[b]];
+  });
   result.first.push_back(n);
-  for (int32_t& p : result.parent)
-    if (p >= 0) p = number[p];
   result.rows.resize(result.row_ptr.back());
   if (skeleton) {
-    row_lists(*skeleton, old, block_of, up, analysis.parent, next, result.rows, threads);
+    row_lists(*skeleton, old, block_of, layout.up, analysis.parent, next, result.rows, threads);
   } else {
     for (int32_t k = 0; k < n; ++k) to[analysis.perm[k]] = block_of[old[k]];          // not needed any more: blocks of vertices
-    row_lists(A, analysis, to, up, next, result.rows, threads);
+    row_lists(A, analysis, to, layout.up, next, result.rows, threads);
   }
   return result;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "native/csr.hpp"
+#include "native/raw_vector.hpp"
 #include "order/order.hpp"
 
 namespace ms::symbolic {
@@ -28,7 +29,7 @@ struct Supernodes {                     // columns of L that are stored as one d
   std::vector<int32_t> first;           // (s + 1) supernode s owns the columns [first[s], first[s + 1])
   std::vector<int32_t> parent;          // (s) assembly tree: parent[s] > s or -1, postordered
   std::vector<int64_t> row_ptr;         // (s + 1)
-  std::vector<int32_t> rows;            // (row_ptr[s]) rows of L below the block of s, ascending
+  RawVector<int32_t> rows;              // (row_ptr[s]) rows of L below the block of s, ascending
   int64_t nbytes() const;               // of the blocks in double precision and of `rows`
 };
 
@@ -69,12 +70,14 @@ std::vector<int32_t> postorder(const std::vector<int32_t>& parent);         // p
 std::vector<int32_t> inverse(const std::vector<int32_t>& perm);
 // The subtrees that `threads` share out, ascending: the largest of at most share() nodes; none where one thread does it all.
 std::vector<Span> subtrees(const std::vector<int32_t>& parent, int threads);
+std::vector<Span> subtrees(const std::vector<int32_t>& parent, const std::vector<int32_t>& size, int threads);
+std::vector<int32_t> subtree_sizes(const std::vector<int32_t>& parent);                    // of a postordered tree
 // place[j] = position of node j; parent is that of positions. Column counts look at every leaf, so the skeleton comes with them
 // where it is asked for.
 std::vector<int32_t> colcount(Triangles A, const std::vector<int32_t>& place, const std::vector<int32_t>& parent, int threads,
                               Skeleton* skeleton);
 Analysis analyze_columns(const Pattern& A, const int32_t* perm, int threads, Skeleton* skeleton);      // those above
-std::vector<int32_t> fundamental_supernodes(const Analysis& analysis);                     // (s + 1) first columns
+std::vector<int32_t> fundamental_supernodes(const Analysis& analysis, int threads);        // (s + 1) first columns
 
 // Relaxed supernodes. Children that join their parent are moved next to it by another postorder: `analysis` is renumbered. Their
 // rows come from the skeleton, or where there is none from A.
@@ -88,11 +91,11 @@ Skeleton skeleton(const Pattern& A, const Analysis& analysis, int threads);
 // next[b] = where the list of b begins in `rows`, parent = elimination tree of the rows.
 void row_lists(const Skeleton& skeleton, const std::vector<int32_t>& old_row, const std::vector<int32_t>& block_of,
                const std::vector<int32_t>& up, const std::vector<int32_t>& parent, std::vector<int64_t>& next,
-               std::vector<int32_t>& rows, int threads);
+               RawVector<int32_t>& rows, int threads);
 
 // The same lists without a skeleton; block_of has the blocks of the vertices of A.
 void row_lists(const Pattern& A, const Analysis& analysis, const std::vector<int32_t>& block_of, const std::vector<int32_t>& up,
-               std::vector<int64_t>& next, std::vector<int32_t>& rows, int threads);
+               std::vector<int64_t>& next, RawVector<int32_t>& rows, int threads);
 
 // Nodes of the subtrees that threads take: small enough to share out, large enough to leave little above them.
 inline int32_t share(int32_t n, int threads) { return threads > 1 && n >= 50'000 ? n / 64 : n; }
