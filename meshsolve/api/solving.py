@@ -23,7 +23,8 @@ from meshsolve.factor.cholesky import CholeskyFactor, Values
 from meshsolve.factor.fronts.cuda import residual as _residual_on_device
 from meshsolve.factor.fronts.cuda import row_sums
 from meshsolve.krylov import Info
-from meshsolve.krylov.cg import OUTSIDE, iterate
+from meshsolve.krylov.cg import iterate
+from meshsolve.krylov.cg_rules import OUTSIDE
 from meshsolve.krylov.info import CONVERGED
 from meshsolve.memory import PER_ROW
 from meshsolve.order.auto import foreseen_dimension, is_scale_free

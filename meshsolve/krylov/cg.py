@@ -17,25 +17,16 @@ from meshsolve.arrays import Csr, lengths, thread_count
 from meshsolve.constraints import components, take_means, takes_constants_to_zero
 from meshsolve.device_arrays import DeviceCsr, uploaded
 from meshsolve.errors import ConvergenceWarning
-from meshsolve.krylov.blocks import as_matrix, blocks_of, checked_options, columns_out_of_range, preconditioner, reusing, unshifted
-from meshsolve.krylov.info import CONVERGED, EXHAUSTED, TOO_LARGE, Info
+from meshsolve.krylov import cg_cuda
+from meshsolve.krylov.blocks import as_matrix, blocks_of, checked_options, preconditioner, reusing, unshifted
+from meshsolve.krylov.cg_rules import DIVERGED, INDEFINITE, NEGATIVE, RUNNING, SAVE_AT, STAGNATED, SUMS, TINY, Solve
+from meshsolve.krylov.info import CONVERGED, EXHAUSTED, Info
 from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Callback, Matrix
 
 RENUMBERED = 50_000                     # rows from which the vectors leave the cache: M's numbering may be worth having,
 NEAR = 1 << 15                          # unless A's neighbours are so near: their entries of a vector are in the cache
 TOGETHER, CACHED = 8, 1 << 16           # columns that run together: as the kernels take them, and more where the values of a block are few
-FORESEE = 20                            # iterations from which those that are left are foreseen
-SAVE_AT = 0.1                           # an iterate is kept whenever the residual has fallen by this
-
-RUNNING = "running"
-STAGNATED = "stagnated: the true residual no longer falls, b is solved as well as rounding allows"
-DIVERGED = "diverged: rounding errors have taken over"
-INDEFINITE = "broke down: A is not positive definite, or M is not"
-OUTSIDE = "b is not in the range of A: its means were taken out, and the rest is solved"
-TINY = np.finfo(np.float64).tiny        # what is smaller has lost its digits
-NEGATIVE = 1e-4, 1e-13                  # r . M r beside the lengths of both, p . A p beside |p| . |A| |p|: below minus this is no rounding
-SUMS = 1e-10                            # beside the moduli: row sums that M, which is singular, may have taken for 0
 
 
 def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol: float = 1e-8, atol: float = 0.0,
@@ -130,57 +121,11 @@ def _start_here(matrix, system, M, threads):
 
 def _start_on_device(matrix, system, M):
     """The same on the GPU; x lies where b does."""
-    from meshsolve.krylov import cg_cuda
-
     B, X, shift, form = system
     matrix = matrix if isinstance(matrix, DeviceCsr) else uploaded(matrix)
     precondition = cg_cuda.preconditioner(M, matrix.n)
     run = cg_cuda.DeviceSolve(matrix, B, X, precondition, cg_cuda.null_space(matrix, M), shift, getattr(M, "check_device", None))
     return run, lambda X: form.deliver(unshifted(X, shift))
-
-
-class Solve:
-    """What a run tells of its columns, from ``X``, ``shift`` (see :class:`~meshsolve.krylov.blocks.Blocks`), ``norm``, ``scale``,
-    ``outside``, ``reason``, ``iterations``, ``residuals``, ``report``."""
-
-    def info(self, scalar):
-        """The :class:`Info`; plain numbers for a single right-hand side."""
-        relative, converged = self.relative(self.norm), bool((self.reason == CONVERGED).all())
-        residuals = [self.relative(norm) for norm in self.residuals]
-        if not scalar:
-            return Info("cg", converged, self.iterations, relative, residuals, self.reason.astype(str), self.report)
-        residuals = [float(r[0]) for r in residuals]
-        return Info("cg", converged, int(self.iterations[0]), float(relative[0]), residuals, str(self.reason[0]), self.report)
-
-    def relative(self, norm):
-        """||b - A x|| / ||b|| of the caller's b, from the norms of the residuals that are left in the range of A."""
-        return np.hypot(norm, self.outside) / self.scale
-
-    def worst(self):
-        """What to say of the column that is farthest from its tolerance."""
-        failed = np.flatnonzero(self.reason != CONVERGED)
-        relative = self.relative(self.norm)
-        c = failed[np.argmax(np.nan_to_num(relative[failed], nan=np.inf))]
-        which = f"column {c}: " if len(self.norm) > 1 else ""
-        return f"{which}{self.reason[c]} (relative residual {relative[c]:.3g} after {self.iterations[c]} iterations)"
-
-    def _is_hopeless(self, done, patience):
-        """Whether a column has more than ``patience`` iterations left, if its residual goes on to fall as in the last ones."""
-        if done == 0 or done % FORESEE or patience == np.inf:
-            return False
-        with np.errstate(divide="ignore", invalid="ignore"):
-            gone, left = np.log(self.residuals[done - FORESEE] / self.norm), np.log(self.norm / self.target)
-            return not (FORESEE * left <= patience * gone)[self.active].all()
-
-    def _judge_range(self):
-        """Columns that are solved, but for what was taken out of b, have not converged where that is too much."""
-        self.reason[(self.reason == CONVERGED) & (self.outside > self.allowed)] = OUTSIDE
-
-    def _judge_size(self):
-        """Columns whose solution is out of range in the scale of the caller's b."""
-        if (self.shift < 1).any():
-            beyond = columns_out_of_range(unshifted(self.X, self.shift))
-            self.reason[beyond], self.norm[beyond] = TOO_LARGE, np.inf
 
 
 class _Runs(Solve):

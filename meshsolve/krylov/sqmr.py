@@ -16,16 +16,13 @@ import numpy as np
 from meshsolve import _core, device
 from meshsolve.arrays import thread_count
 from meshsolve.errors import ConvergenceWarning
+from meshsolve.krylov import cg_cuda, sqmr_cuda
 from meshsolve.krylov.blocks import as_matrix, blocks_of, checked_options, columns_out_of_range, preconditioner, unshifted
 from meshsolve.krylov.info import CONVERGED, EXHAUSTED, TOO_LARGE, Info
+from meshsolve.krylov.sqmr_rules import BROKE_DOWN, ORTHOGONAL, RESTARTS, STAGNATED
 from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Callback, Matrix
 
-RESTARTS = 3                            # after a breakdown, from the x reached so far
-ORTHOGONAL = 1e-10                      # |r . q| over the lengths of r and q = M^-1 r, below which no Lanczos sequence begins
-
-STAGNATED = "stagnated: the true residual no longer falls"
-BROKE_DOWN = "broke down: r . M r or q . A q became zero"
 SLOW = "slow: the residual fell less than 10 times in {} iterations"
 
 
@@ -131,8 +128,6 @@ def _iterate_here(matrix, system, zero_start, M, rtol, atol, maxiter, callback, 
 
 def _iterate_on_device(matrix, system, M, rtol, atol, maxiter, callback):
     """All columns at once on the GPU; x lies where b does."""
-    from meshsolve.krylov import cg_cuda, sqmr_cuda
-
     B, X, shift, form = system
     tell = None if callback is None else lambda X: callback(form.deliver(unshifted(X, shift)))
     run = sqmr_cuda.DeviceSolve(matrix, B, X, cg_cuda.preconditioner(M, matrix.n), getattr(M, "check_device", None))

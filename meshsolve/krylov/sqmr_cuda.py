@@ -12,7 +12,7 @@ from meshsolve import device
 from meshsolve.krylov import cg_cuda
 from meshsolve.krylov.info import CONVERGED, EXHAUSTED
 from meshsolve.krylov.product_cuda import Product
-from meshsolve.krylov.sqmr import BROKE_DOWN, ORTHOGONAL, RESTARTS, STAGNATED
+from meshsolve.krylov.sqmr_rules import BROKE_DOWN, ORTHOGONAL, RESTARTS, STAGNATED
 from meshsolve.report import Report
 
 K = device.kernels("krylov/sqmr.cu")

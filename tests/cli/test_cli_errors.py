@@ -1,0 +1,194 @@
+"""The command line, what goes wrong: exit codes, one line an error, files that are written together or not at all; help."""
+
+import gzip
+import pathlib
+import re
+
+import numpy as np
+import pytest
+from cli_files import listing
+
+import meshsolve as ms
+from meshsolve.cli import files
+
+
+@pytest.mark.parametrize("argv", [
+    ["mcf"], ["mcf", "ball.obj"], ["mcf", "ball.obj", "-o", "x.obj", "--steps", "0"], ["mcf", "ball.obj", "-o", "x.obj", "--steps", "²"],
+    ["mcf", "ball.obj", "-o", "x.obj", "--dt", "0"], ["mcf", "ball.obj", "-o", "x.obj", "--dt", "soon"], ["smooth", "ball.obj", "-o", "x.obj", "--order", "3"],
+    ["smooth", "ball.obj", "-o", "x.obj", "--strength", "-1"], ["smooth", "ball.obj", "-o", "x.obj", "--strength", "nan"],
+    ["order", "A.mtx", "--method", "metis"], ["order", "A.mtx", "--seed", "-1"], ["order", "A.mtx", "--threads", "0"],
+    ["circuit", "deck.sp"], ["circuit", "deck.sp", "-o", "x.csv", "--analysis", "noise"],
+    ["solve", "A.mtx", "b.mtx"], ["solve", "-", "b.mtx", "-o", "x.mtx"], ["solve", "A.mtx", "-", "-o", "x.mtx"], ["order", "A.mtx", "--perm", "-"],
+    ["circuit", "deck.sp", "-o", "-"], ["info", "-"], ["mcf", "ball.obj", "-o", "x.obj", "--report", "-"], ["view", "-"], ["sovle"], ["info", "a", "b"], ["--nonsense"], []])
+def test_wrong_usage_is_2(run, folder, monkeypatch, argv):
+    monkeypatch.chdir(folder)
+    before = listing(folder)
+    code, text, err = run(*argv)
+    assert (code, text) == (2, "") and "usage" in err and listing(folder) == before
+
+
+def test_standard_input_is_told_from_a_file(run, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    assert "neither standard input nor standard output; a file of the name - is ./-" in run("order", "A.mtx", "--perm", "-")[2]
+    assert run("order", "A.mtx", "--perm", "./-", "--quiet") == (0, "", "") and pathlib.Path("-").exists()
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "soon", "inf"])
+def test_a_wrong_time_step_is_told_what_would_do(run, given):
+    assert "neither auto nor a number above 0" in run("mcf", "ball.obj", "-o", "x.obj", "--dt", given)[2]
+
+
+@pytest.mark.parametrize("argv, words", [
+    (["mcf", "none.obj", "-o", "x.obj"], "no such file"),
+    (["mcf", "A.mtx", "-o", "x.obj"], "unknown mesh format"),
+    (["mcf", "ball.obj", "-o", "x.xyz"], "meshes are written as"),
+    (["mcf", "ball.obj", "-o", "x.obj", "--render", "x.jpg"], "pictures are written as .png"),
+    (["mcf", "ball.obj", "-o", "no/x.obj"], "there is no folder"),
+    (["mcf", "ball.obj", "-o", "x.obj", "--report", "no/x.json"], "there is no folder"),
+    (["mcf", "ball.obj", "-o", "x.obj", "--report", "x.obj"], "same name"),
+    (["mcf", "ball.obj", "-o", "."], "folder"),
+    (["mcf", "flat.obj", "-o", "x.obj"], "flat.obj: the mesh has no face with an area"),
+    (["smooth", "flat.obj", "-o", "x.obj"], "flat.obj: the mesh has no face with an area"),
+    (["smooth", "half.ply", "-o", "x.obj"], "half.ply"),
+    (["solve", "none.mtx", "b.mtx", "-o", "x.mtx"], "no such file"),
+    (["solve", "A.mtx", "none.mtx", "-o", "x.mtx"], "no such file"),
+    (["solve", "half.mtx", "b.mtx", "-o", "x.mtx"], "half.mtx:"),
+    (["solve", "half.npz", "b.mtx", "-o", "x.mtx"], "half.npz: not a readable matrix"),
+    (["solve", "half.mtx.gz", "b.mtx", "-o", "x.mtx"], "half.mtx.gz: not a readable matrix"),
+    (["solve", "huge.mtx", "b.mtx", "-o", "x.mtx"], "huge.mtx:3: 9 entries were announced, 1 are there"),
+    (["solve", "A.mtx", "half.mtx", "-o", "x.mtx"], "half.mtx:"),
+    (["solve", "A.mtx", "ball.obj", "-o", "x.mtx"], "unknown vector format"),
+    (["solve", "ball.obj", "b.mtx", "-o", "x.mtx"], "unknown matrix format"),
+    (["solve", "A.mtx", "A.mtx", "-o", "no/x.mtx"], "there is no folder"),
+    (["solve", "A.mtx", "b.mtx", "-o", "x.xyz"], "solutions are written as .mtx, .mtx.gz, .npy, .npz, .txt"),
+    (["solve", "A.mtx", ".", "-o", "x.mtx"], ".: this is a folder"),
+    (["solve", "L.mtx", "b.mtx", "-o", "x.mtx", "--method", "cholesky"], "b has to be (30,) or (30, k), not (60,)"),
+    (["circuit", "none.sp", "-o", "x.csv"], "none.sp: there is no such file"),
+    (["circuit", "A.mtx", "-o", "x.csv"], "A.mtx:2: "),
+    (["circuit", "A.mtx", "-o", "no/x.csv"], "there is no folder"),
+    (["circuit", "A.mtx", "-o", "x.csv", "--plot", "x.jpg"], "pictures are written as .png"),
+    (["order", "A.mtx", "--perm", "no/p.txt"], "there is no folder"),
+    (["order", "none.mtx"], "no such file"),
+    (["order", "ball.obj", "--blocks", "--perm", "p.txt"], "ball.obj: --blocks needs a matrix (.mtx, .npz, .npy), not a mesh"),
+    (["order", "U.mtx", "--blocks", "--perm", "p.txt"], "not symmetric"),
+    (["info", "none.ply"], "none.ply: there is no such file"),
+    (["info", "none"], "none: there is no such file"),
+    (["info", "table.csv"], "table.csv: neither a mesh (.obj, .ply, .off, .stl, .glb, .gltf) nor a matrix (.mtx, .npz, .npy)"),
+    (["order", "table.csv"], "table.csv: neither a mesh"),
+    (["info", "empty.mtx"], "empty.mtx:1: the file is empty"),
+    (["info", "."], ".: this is a folder"),
+    (["mcf", ".", "-o", "x.obj"], ".: this is a folder"),
+    (["info", "b.mtx"], "b.mtx: the matrix has to be square, not 60 x 1"),
+    (["info", "b.mtx.gz"], "b.mtx.gz: the matrix has to be square, not 60 x 1"),
+    (["info", "vector.npy"], "vector.npy: the matrix has to be a 2-D"),
+    (["info", "./vector.npy"], "./vector.npy: the matrix has to be a 2-D"),
+    (["info", "./none.npy"], "error: none.npy: there is no such file"),
+    (["order", "b.mtx"], "b.mtx: the matrix has to be square"),
+    (["info", "nan.npy"], "nan.npy: row 1, column 1 holds nan"),
+    (["solve", "b.mtx", "b.mtx", "-o", "x.mtx"], "b.mtx: A has to be square"),
+    (["solve", "A.mtx", "short.npy", "-o", "x.mtx"], "short.npy: b has to be (60,)"),
+    (["solve", "A.mtx", "nans.npy", "-o", "x.mtx"], "nans.npy: row 0 holds nan"),
+    (["solve", "U.mtx", "short.npy", "-o", "x.mtx", "--method", "cholesky"], "U.mtx: A is not symmetric"),
+    (["solve", "words.mtx", "b.mtx", "-o", "x.mtx"], "words.mtx:3: a line of this file holds 3 numbers, not '1 4 x'"),
+    (["info", "deck.cir"], "deck.cir: this is the name of a SPICE netlist; run it with: meshsolve circuit deck.cir -o OUT.csv"),
+    (["order", "deck.cir"], "run it with: meshsolve circuit deck.cir"),
+    (["mcf", "deck.cir", "-o", "x.obj"], "run it with: meshsolve circuit deck.cir"),
+    (["solve", "deck.cir", "b.mtx", "-o", "x.mtx"], "run it with: meshsolve circuit deck.cir"),
+    (["view", "deck.cir"], "run it with: meshsolve circuit deck.cir"),
+    (["info", "none.sp"], "none.sp: there is no such file"),
+    (["info", "garbage.npz"], "garbage.npz: this is no .npz file"),
+    (["solve", "garbage.npy", "b.mtx", "-o", "x.mtx"], "garbage.npy: this is no .npy file"),
+    (["solve", "A.mtx", "garbage.npy", "-o", "x.mtx"], "garbage.npy: this is no .npy file"),
+    (["solve", "A.mtx", "nothing.npz", "-o", "x.mtx"], "nothing.npz: the file is empty"),
+    (["solve", "A.mtx", "objects.npy", "-o", "x.mtx"], "objects.npy: not a readable vector"),
+    (["solve", "A.mtx", "two.npz", "-o", "x.mtx"], "two.npz: one array is wanted; the file holds 2: a, b"),
+    (["solve", "text.npy", "b.mtx", "-o", "x.mtx"], "text.npy: not a readable matrix: it holds <U3, not numbers"),
+    (["order", "A.mtx", "--perm", "p.npz"], "p.npz: permutations are written as .txt or .npy"),
+    (["circuit", "A.mtx", "-o", "x.npy"], "x.npy: tables are written as .csv"),
+    (["info", "A.mtx", "--report", "A.mtx"], "this is an input"),
+    (["view", "ball.obj", "--show", "separators", "--screenshot", "a.png"], "no separators: meshes below 5,000 vertices"),
+    (["view", "ball.obj", "--screenshot", "a.png", "--report", "a.png"], "same name"),
+])
+def test_errors_are_one_line_and_leave_nothing(run, folder, monkeypatch, argv, words):
+    monkeypatch.chdir(folder)
+    ms.Mesh(np.zeros((3, 3)), [[0, 1, 2]]).save("flat.obj")
+    pathlib.Path("huge.mtx").write_text("%%MatrixMarket matrix coordinate real general\n9000000000 9000000000 9\n1 1 1\n")
+    (folder / "A.mtx.gz").write_bytes(gzip.compress((folder / "A.mtx").read_bytes()))
+    for whole, part in {"scan.ply": "half.ply", "A.mtx": "half.mtx", "A.npz": "half.npz", "A.mtx.gz": "half.mtx.gz"}.items():
+        content = (folder / whole).read_bytes()
+        (folder / part).write_bytes(content[:len(content) // 2])
+    (folder / "empty.mtx").write_bytes(b"\n")
+    (folder / "table.csv").write_text("1,2\n")
+    for name in ("garbage.npy", "garbage.npz"):
+        (folder / name).write_bytes(b"abc" * 99)
+    (folder / "nothing.npz").write_bytes(b"")
+    np.save(folder / "vector.npy", np.ones(60))
+    np.save(folder / "short.npy", np.ones(4))
+    np.save(folder / "nans.npy", np.full(60, np.nan))
+    np.save(folder / "nan.npy", np.diag([1, np.nan, 1]))
+    (folder / "words.mtx").write_text("%%MatrixMarket matrix coordinate real general\n4 4 1\n1 4 x\n")
+    (folder / "deck.cir").write_text("divider\nV1 a 0 1\nR1 a 0 1k\n.op\n.end\n")
+    (folder / "b.mtx.gz").write_bytes(gzip.compress((folder / "b.mtx").read_bytes()))
+    np.save(folder / "objects.npy", np.array([1, None]), allow_pickle=True)
+    np.save(folder / "text.npy", np.full((2, 2), "abc"))
+    np.savez(folder / "two.npz", a=np.ones(60), b=np.ones(60))
+    before = listing(folder)
+    code, text, err = run(*argv)
+    assert (code, text) == (1, "")
+    assert err.startswith("meshsolve: error: ") and err.count("\n") == 1 and words in err
+    assert listing(folder) == before
+
+
+@pytest.mark.parametrize("failure, words", [(OSError(28, "No space left on device"), "No space left"), (KeyboardInterrupt(), "interrupted"),
+                                            (MemoryError(), "not enough memory"), (ZeroDivisionError("oh"), "ZeroDivisionError: oh")])
+def test_outputs_come_together_or_not_at_all(run, folder, monkeypatch, failure, words):
+    def fails(path, report):
+        path.write_text("half")
+        raise failure
+
+    monkeypatch.setattr(files, "write_report", fails)
+    (folder / "out.obj").write_text("older")
+    before = listing(folder)
+    code, _, err = run("mcf", folder / "ball.obj", "-o", folder / "out.obj", "--render", folder / "p.png", "--report", folder / "r.json")
+    assert code == 1 and words in err and err.count("\n") == 1 and listing(folder) == before
+
+
+def test_a_matrix_or_a_deck_is_never_overwritten(run, folder):
+    (folder / "c.sp").write_text("divider\nV1 a 0 1\nR1 a 0 1k\n.op\n.end\n")
+    before = listing(folder)
+    for argv in (("solve", "A.mtx", "b.mtx", "-o", "A.mtx"), ("solve", "A.mtx", "b.mtx", "-o", "b.mtx"), ("circuit", "c.sp", "-o", "c.sp"),
+                 ("order", "A.mtx", "--report", "A.mtx")):
+        code, _, err = run(*(folder / a if a in before else a for a in argv))
+        assert code == 1 and "this is an input" in err and listing(folder) == before
+
+
+def test_a_report_does_not_take_the_place_of_the_mesh(run, folder):
+    before = listing(folder)
+    for option, name in (("--report", "scan.ply"), ("--report", "out.obj")):
+        code, _, err = run("smooth", folder / "scan.ply", "-o", folder / "out.obj", option, folder / name, "--quiet")
+        assert code == 1 and ("this is an input" in err or "the same name" in err) and listing(folder) == before
+
+
+@pytest.mark.filterwarnings("default::meshsolve.errors.MeshsolveWarning")
+def test_warnings_are_one_line(run, folder):
+    (folder / "twice.obj").write_text((folder / "ball.obj").read_text() + "f 1 1 2\n")
+    code, _, err = run("smooth", folder / "twice.obj", "-o", folder / "out.obj", "--quiet")
+    assert code == 0 and err == "meshsolve: warning: 1 faces with a repeated corner were dropped\n"
+
+
+def test_a_bad_setting_of_the_environment_is_said(run, folder, monkeypatch):
+    monkeypatch.setenv("MESHSOLVE_NUM_THREADS", "many")
+    code, _, err = run("order", folder / "A.mtx")
+    assert code == 1 and err.startswith("meshsolve: error: MESHSOLVE_NUM_THREADS")
+
+
+@pytest.mark.parametrize("command", ["", "mcf", "smooth", "solve", "order", "circuit", "view", "info"])
+def test_help(run, command):
+    code, text, err = run(*filter(None, [command]), "--help")
+    assert (code, err) == (0, "") and "usage: meshsolve" in text and len(text) > 300
+    assert "Exit codes: 0 done; 2 wrong usage; 1 anything else" in " ".join(text.split())
+    assert not re.search(r"\s{2,}(default:|of (the )?\w+ \(default)", text)              # what an option is, not only its default
+
+
+def test_version(run):
+    assert run("--version")[:2] == (0, f"meshsolve {ms.__version__}\n")

@@ -1,0 +1,150 @@
+"""The command line, order and info: permutations, statistics, and what is said of a file to a person and to a program."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+from cli_files import mmread
+
+import meshsolve as ms
+from meshsolve.cli import arguments, describe
+
+# ---- order ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", arguments.METHODS)
+def test_order_of_a_matrix(run, folder, method):
+    code, text, err = run("order", folder / "A.mtx", "--method", method, "--perm", folder / "p.txt", "--stats", "--seed", 3)
+    perm = np.loadtxt(folder / "p.txt", dtype=int)
+    assert (code, err) == (0, "") and np.array_equal(np.sort(perm), np.arange(60))
+    nnz = ms.analyze(mmread(folder / "A.mtx"), perm).nnz
+    assert f"{method}: nnz(L) {nnz:,}, flops" in text and "supernodes" in text and "symbolic" in text
+    assert re.search(rf"longest_column +{ms.analyze(mmread(folder / 'A.mtx'), perm).colcount.max()}\n", text)
+
+
+def test_block_statistics(run, folder):
+    code, text, err = run("order", folder / "A.mtx", "--blocks", 8, "--quiet")
+    rows = [line.split() for line in text.splitlines()]
+    assert (code, err) == (0, "") and rows[0][:2] == ["blocking", "ordering"] and len(rows) == 1 + 4 * 4 * 5
+    blocks = {(b, o, int(level)): int(count.replace(",", "")) for b, o, level, _, count, _ in rows[1:]}
+    assert all(blocks[b, o, level] <= blocks[b, o, level + 1] for b, o, level in blocks if level < 4)
+    code, text, err = run("order", folder / "U.mtx", "--blocks")
+    assert code == 1 and "not symmetric" in err
+
+
+def test_order_of_a_mesh(run, folder):
+    code, text, err = run("order", folder / "scan.ply", "--perm", folder / "p.npy", "--report", folder / "r.json")
+    perm, n = np.load(folder / "p.npy"), len(ms.load_mesh(folder / "scan.ply").vertices)
+    assert code == 0 and np.array_equal(np.sort(perm), np.arange(n)) and "supernodes" not in text
+    assert np.array_equal(perm, ms.order.nested_dissection(ms.load_mesh(folder / "scan.ply")).perm)
+    assert json.loads((folder / "r.json").read_text())["ordering"] == "nd"
+    assert run("order", folder / "scan.ply", "--quiet") == (0, "", "")
+
+
+def test_capital_suffixes(run, folder):
+    for name in ("p.NPY", "p.npy"):
+        assert run("order", folder / "A.mtx", "--perm", folder / name, "--quiet")[0] == 0
+    assert np.array_equal(np.load(folder / "p.NPY"), np.load(folder / "p.npy"))
+
+
+# ---- info -------------------------------------------------------------------------------------------------------------
+
+
+def facts(text):
+    return dict(re.split(r"\s{2,}", line, maxsplit=1) for line in text.splitlines())
+
+
+def test_info_of_a_mesh(run, folder):
+    code, text, _ = run("info", folder / "ball.obj")
+    said = facts(text)
+    assert code == 0 and said["vertices"] == "162" and said["components"] == "1" and said["manifold"] == "yes"
+    assert said["Euler characteristic"] == "2" and said["edges"].startswith("480, 0 on a boundary") and said["chosen"] == "cholesky, ordering minimum degree"
+    ms.Mesh(np.eye(5)[:, :3], [[0, 1, 2], [0, 1, 3], [1, 0, 2]]).save(folder / "odd.obj")
+    said = facts(run("info", folder / "odd.obj")[1])
+    assert said["vertices"] == "5, 1 of them in no face" and said["manifold"] == "no" and "1 of more than two faces" in said["edges"]
+
+
+@pytest.mark.parametrize("name, expected", [
+    ("A.mtx", {"rows": "60", "symmetric": "yes", "definiteness": "positive definite"}),
+    ("A.npz", {"rows": "60", "definiteness": "positive definite"}),
+    ("L.mtx", {"components": "1", "definiteness": "singular", "chosen": "cholesky with pin=True"}),
+    ("U.mtx", {"symmetric": "no", "chosen": "lu"}),
+    ("C.mtx", {"rows": "3", "values": "complex", "diagonal": "1 to 2 in modulus", "chosen": "lu"}),
+    ("D.mtx", {"components": "3", "definiteness": "not positive definite: the pivot of column 1", "diagonal": "-1 to 1"})])
+def test_info_of_a_matrix(run, folder, name, expected):
+    scipy.io.mmwrite(folder / "C.mtx", sp.coo_array(np.diag([1.0, 2.0, 1j])))
+    scipy.io.mmwrite(folder / "D.mtx", sp.coo_array(np.diag([1.0, -1.0, 1.0])))
+    code, text, err = run("info", folder / name)
+    said = facts(text)
+    assert (code, err) == (0, "")
+    assert all(said[key].startswith(value) for key, value in expected.items()), said
+
+
+def test_info_of_a_matrix_that_takes_long_does_not_factor_it(run, folder, monkeypatch):
+    monkeypatch.setattr(describe, "MOST_FLOPS", 1.0)
+    assert facts(run("info", folder / "A.mtx")[1])["definiteness"].startswith("not known")
+
+
+def test_info_without_a_file(run):
+    code, text, _ = run("info")
+    assert code == 0 and {"meshsolve", "numpy", "threads", "instruction set", "gpu"} <= set(facts(text))
+
+
+# ---- for programs -----------------------------------------------------------------------------------------------------
+
+
+def told(run, folder, *argv):
+    """What a command tells a program."""
+    assert run(*argv, "--report", folder / "r.json")[0] == 0
+    report = json.loads((folder / "r.json").read_text())
+    assert all(re.fullmatch("[A-Za-z_]+", name) for name in report)
+    return report
+
+
+def test_info_of_a_mesh_for_programs(run, folder):
+    mesh = ms.load_mesh(folder / "scan.ply")
+    sym = ms.analyze(ms.graph_laplacian(mesh))
+    report = told(run, folder, "info", folder / "scan.ply")
+    for name, value in {"kind": "mesh", "vertices": len(mesh.vertices), "edges": len(mesh.edges), "faces": len(mesh.faces), "manifold": True,
+                        "components": 1, "vertices_in_no_face": 0, "edges_of_more_than_two_faces": 0, "faces_without_area": 0,
+                        "method": "cholesky", "ordering": sym.report.as_dict()["ordering"], "nnz_L": sym.nnz, "flops": sym.flops, "bytes": sym.nbytes}.items():
+        assert report[name] == value and type(report[name]) in (type(value), float, int), name
+    assert report["extent"] == pytest.approx(np.ptp(mesh.vertices, axis=0)) and report["area"] > 0 and report["mean_edge"] > 0
+    assert report["euler_characteristic"] == len(mesh.vertices) - len(mesh.edges) + len(mesh.faces)
+    ms.Mesh(np.eye(5)[:, :3], [[0, 1, 2], [0, 1, 3], [1, 0, 2]]).save(folder / "odd.obj")
+    report = told(run, folder, "info", folder / "odd.obj")
+    assert report["vertices_in_no_face"] == 1 and report["manifold"] is False and report["edges_of_more_than_two_faces"] == 1
+    assert report["boundary_edges"] == 2
+
+
+@pytest.mark.parametrize("name, expected", [
+    ("A.npz", {"kind": "matrix", "rows": 60, "symmetric": True, "positive_definite": True, "method": "cholesky", "pin": False, "ordering": "amd"}),
+    ("L.mtx", {"components": 1, "positive_definite": False, "rows_sum_to_zero": True, "method": "cholesky", "pin": True}),
+    ("U.mtx", {"symmetric": False, "method": "lu", "nnz_A": 10, "entries_in_a_row": [1, 4]}),
+    ("C.mtx", {"rows": 3, "values": "complex", "diagonal": [1, 2], "method": "lu"}),
+    ("D.mtx", {"components": 3, "positive_definite": False, "diagonal": [-1, 1], "method": "ildl"})])
+def test_info_of_a_matrix_for_programs(run, folder, name, expected):
+    scipy.io.mmwrite(folder / "C.mtx", sp.coo_array(np.diag([1.0, 2.0, 1j])))
+    scipy.io.mmwrite(folder / "D.mtx", sp.coo_array(np.diag([1.0, -1.0, 1.0])))
+    report = told(run, folder, "info", folder / name)
+    assert {key: report[key] for key in expected} == expected and ("condition_number" in report) == (name == "A.npz")
+
+
+def test_info_of_what_is_not_known_is_null_for_programs(run, folder, monkeypatch):
+    monkeypatch.setattr(describe, "MOST_FLOPS", 1.0)
+    assert told(run, folder, "info", folder / "A.mtx")["positive_definite"] is None
+
+
+def test_info_of_the_installation_for_programs(run, folder):
+    report = told(run, folder, "info")
+    assert report["threads"] >= 1 and report["meshsolve"] == ms.__version__ and report["instruction_set"]
+    assert "none" not in report.values() and "not installed" not in report.values()
+
+
+def test_view_tells_programs_numbers(run, folder):
+    pytest.importorskip("polyscope")
+    report = told(run, folder, "view", folder / "ball.obj", "--show", "one patch", "--screenshot", folder / "p.png", "--quiet")
+    assert report["vertices"] == 162 and report["manifold"] is True and report["view"] == "one patch" and report["colours"].startswith("blue")

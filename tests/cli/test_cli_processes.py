@@ -1,0 +1,95 @@
+"""The command line as a process: pipes that break, Ctrl-C, a closed standard output, a progress bar."""
+
+import os
+import pty
+import re
+import select
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from cli_files import listing
+
+from meshsolve import cli
+
+
+def process(*argv, **options):
+    return subprocess.run([sys.executable, "-m", "meshsolve", *map(str, argv)], capture_output=True, text=True, timeout=120, **options)
+
+
+def test_as_a_process(folder):
+    done = process("solve", "A.mtx", "b.mtx", "-o", "x.mtx", cwd=folder, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
+    assert (done.returncode, done.stderr) == (0, "") and (folder / "x.mtx").is_file()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell closes it")
+def test_closed_standard_output_is_no_error(folder):
+    command = shlex.join([sys.executable, "-m", "meshsolve", "info", "A.mtx"])
+    done = subprocess.run(["sh", "-c", f"{command} >&-"], cwd=folder, stderr=subprocess.PIPE, text=True, timeout=120,
+                          env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(folder):
+    """`meshsolve info FILE | true`"""
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([sys.executable, "-m", "meshsolve", "info", str(folder / "A.mtx")], stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes with names")
+def test_a_pipe_that_breaks_before_all_is_written_is_an_error(folder):
+    os.mkfifo(folder / "x.npy")
+    np.save(folder / "b.npy", np.ones((60, 3000)))                      # more than a pipe holds
+    child = subprocess.Popen([sys.executable, "-m", "meshsolve", "solve", folder / "A.mtx", folder / "b.npy", "-o", folder / "x.npy"],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    open(folder / "x.npy", "rb").close()
+    text, err = child.communicate(timeout=60)
+    assert (child.returncode, text) == (1, "") and err.startswith("meshsolve: error: ") and err.count("\n") == 1
+    assert "x.npy: the program that reads from this pipe ended" in err
+
+
+LONG = ["mcf", "ball.obj", "-o", "out.obj", "--steps", "1000000", "--dt", "1e-12", "--report", "r.json"]
+
+
+def test_ctrl_c_ends_a_long_run_with_one_line_and_no_files(folder):
+    before = listing(folder)
+    child = subprocess.Popen([sys.executable, "-X", "importtime", "-m", "meshsolve", *LONG], cwd=folder, stderr=subprocess.PIPE, text=True,
+                             env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
+    for line in child.stderr:                       # the last module of ours that is imported
+        if "meshsolve.cli" in line:
+            break
+    time.sleep(0.5)
+    child.send_signal(signal.SIGINT)
+    lines = [line for line in child.communicate(timeout=60)[1].splitlines() if not line.startswith("import time:")]
+    assert child.returncode == 1 and lines == ["meshsolve: error: interrupted"] and listing(folder) == before
+
+
+def test_ctrl_c_while_the_command_line_is_read_is_one_line_too(run, monkeypatch):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "parser", interrupted)
+    assert run("info") == (1, "", "meshsolve: error: interrupted\n")
+
+
+def test_a_bar_is_shown_to_a_person(folder):
+    main, side = pty.openpty()
+    child = subprocess.Popen([sys.executable, "-m", "meshsolve", *LONG], cwd=folder, stdout=subprocess.DEVNULL, stderr=side,
+                             env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "80"})
+    os.close(side)
+    seen, end = b"", time.monotonic() + 20
+    bar = rb"step \d+/1000000 (assemble|numeric|solve) +\d+% \|"
+    while not re.search(bar, seen) and time.monotonic() < end:
+        if select.select([main], [], [], 1)[0]:
+            seen += os.read(main, 4096)
+    child.send_signal(signal.SIGINT)
+    child.wait(timeout=60)
+    os.close(main)
+    assert child.returncode == 1 and re.search(bar, seen)

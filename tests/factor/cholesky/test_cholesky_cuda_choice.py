@@ -1,0 +1,112 @@
+"""Who factors: what device="auto" leaves to the CPU, and cuDSS in our ordering, on a stand-in for it."""
+
+import gc
+import sys
+import types
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from cuda_cases import BOUND, close
+from fake_cudss import CudaDataType, Cudss
+from kernel_harness import Harness
+from on_device import Sparse, back, there
+from zoo import grid, spd
+
+import meshsolve as ms
+from meshsolve import device
+from meshsolve.factor.fronts import cuda as fronts
+
+# ---- what "auto" leaves to the CPU ------------------------------------------------------------------------------------
+
+
+def path(n):
+    return sp.diags_array([np.full(n - 1, -1.0), np.full(n, 3.0), np.full(n - 1, -1.0)], offsets=[-1, 0, 1], format="csr")
+
+
+def star(n, beams=1):
+    """A hub, and parts of ``beams`` vertices that are joined to it and to each other."""
+    parts = sp.block_diag([np.full((beams, beams), -1.0)] * (n // beams))
+    hub = sp.csr_array(-np.ones((1, parts.shape[0])))
+    return sp.csr_array(sp.block_array([[parts + (beams + 3) * sp.eye_array(parts.shape[0]), hub.T], [hub, sp.csr_array([[2.0 * n]])]]))
+
+
+@pytest.mark.parametrize("given", [sp.csr_array, sp.coo_array, Sparse])
+def test_near_trees_are_the_cpus_unless_the_gpu_is_named(gpu, monkeypatch, given):
+    monkeypatch.setattr(device, "AUTO_SIZE", 100)
+    mesh = spd(grid(12, 11))
+    for A, place in ((path(100), "cpu"), (star(100), "cpu"), (sp.eye_array(100), "cpu"), (mesh, "cuda"), (mesh.toarray(), "cuda")):
+        for whole, options in ((A, {}), (sp.tril(A), {"lower": True})):
+            for asked, expected in (("auto", place), ("cuda", "cuda")):
+                F = ms.cholesky(whole if given is not Sparse and isinstance(A, np.ndarray) else given(whole), device=asked, **options)
+                assert F.report.facts["device"] == expected
+                assert np.allclose(A @ back(F.solve(there(np.ones(A.shape[0])))), 1)
+        assert ms.lu(given(A)).report.facts["device"] == place
+        x, info = ms.solve(given(A), np.ones(A.shape[0]))
+        assert np.allclose(A @ x, 1) and info.report.facts["device"] == place
+
+
+@pytest.mark.parametrize("A, ordering, limit", [(path(200) @ path(200), "natural", "DEEPEST"), (star(99, beams=3), "auto", "MOST_CHILDREN")],
+                         ids=["a band", "a star of triangles"])
+@pytest.mark.parametrize("given", [sp.csr_array, Sparse])
+def test_trees_that_are_too_deep_or_too_broad_are_the_cpus(gpu, monkeypatch, A, ordering, limit, given):
+    monkeypatch.setattr(device, "AUTO_SIZE", 50)
+    b, whole = there(np.ones(A.shape[0])), given(A)
+
+    def places(**options):
+        sym = ms.analyze(whole, ordering)
+        for F in (ms.cholesky(whole, ordering, **options), ms.cholesky(whole, ordering, fixed=[0], **options), sym.factor(whole, **options)):
+            rest = A @ back(F.solve(b)) - 1
+            assert np.abs(rest[1:]).max() < 1e-12
+            yield F.report.facts["device"]
+
+    assert set(places()) == {"cuda"}
+    monkeypatch.setattr(fronts, limit, 8)
+    assert set(places()) == {"cpu"} and set(places(device="cuda")) == {"cuda"}
+
+
+# ---- cuDSS ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cudss(monkeypatch):
+    fake = Cudss()
+    monkeypatch.setitem(sys.modules, "nvmath", types.SimpleNamespace(CudaDataType=CudaDataType, bindings=types.SimpleNamespace(cudss=fake)))
+    monkeypatch.setitem(sys.modules, "nvmath.bindings", types.SimpleNamespace(cudss=fake))
+    with device.use(Harness()):
+        yield fake
+
+
+@pytest.mark.parametrize("precision", ["double", "single", "mixed"])
+def test_cudss_solves_in_our_ordering(cudss, precision):
+    A, b = spd(grid(9, 8)), np.random.default_rng(0).standard_normal((72, 2))
+    F = ms.cholesky(Sparse(A), backend="cudss", precision=precision)
+    assert np.array_equal(cudss.perm, np.arange(72)) and cudss.log == ["ANALYSIS", "FACTORIZATION"]
+    host = ms.cholesky(A, precision=precision, device="cpu")
+    close(F.solve(there(b)), host.solve(b), BOUND[precision])
+    F.refactor(2 * A)
+    assert cudss.log.count("ANALYSIS") == 1
+    close(F.solve(b[:, 0]), host.solve(b[:, 0]) / 2, BOUND[precision])
+    assert F._factor.nnz == F.nnz, "the matrix did not arrive in our ordering"
+    del F
+    gc.collect()
+    assert not cudss.alive
+
+
+def test_what_cudss_cannot_do_is_said(cudss):
+    A = spd(grid(9, 8))
+    F = ms.cholesky(A, backend="cudss")
+    for call in (lambda: F.solve(np.ones(72), system="L"), lambda: F.L, F.logdet):
+        with pytest.raises(ms.InvalidInputError, match="native"):
+            call()
+    x = F.solve(np.ones(72))
+    with pytest.raises(ms.NotPositiveDefiniteError):
+        F.refactor(-A)
+    assert np.array_equal(F.solve(np.ones(72)), x)
+    with pytest.raises(ms.InvalidInputError, match="cudss"):
+        ms.cholesky(A, device="cpu", backend="cudss")
+
+
+def test_without_cudss_the_message_says_what_to_install():
+    with device.use(Harness()), pytest.raises(ms.DeviceUnavailableError, match="nvmath-python"):
+        ms.cholesky(spd(grid(4, 4)), backend="cudss")

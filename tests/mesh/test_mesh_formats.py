@@ -1,0 +1,211 @@
+"""Mesh files of every format: what is written is read back, files that are cut off are refused; OFF, STL, scenes, real meshes."""
+
+import contextlib
+import csv
+import os
+
+import numpy as np
+import pytest
+
+from meshsolve import datasets
+from meshsolve.errors import InvalidInputError, MeshsolveWarning
+from meshsolve.mesh import Mesh, load_mesh
+from meshsolve.mesh.files import merge_identical
+
+# ---- every format
+
+
+@pytest.mark.parametrize("extension, bound", [("obj", 0), ("ply", 0), ("off", 0), ("stl", 1e-7), ("glb", 1e-7), ("obj.gz", 0),
+                                              ("ply.gz", 0)])
+def test_formats_keep_vertices_and_faces(tmp_path, extension, bound):
+    sphere = datasets.icosphere(2)
+    mesh = Mesh(np.concatenate([sphere.vertices, [[5, 5, 5]]]) / 3, sphere.faces)       # the last vertex is unreferenced
+    path = tmp_path / f"mesh.{extension}"
+    mesh.save(path)
+    again = load_mesh(path)
+    if extension == "stl":                    # a soup: order of appearance, no unreferenced vertices
+        assert len(again.vertices) == len(sphere.vertices)
+        assert np.abs(again.vertices[again.faces] - mesh.vertices[mesh.faces]).max() <= bound
+    else:
+        assert np.array_equal(again.faces, mesh.faces) and np.abs(again.vertices - mesh.vertices).max() <= bound
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("extension", ["obj", "ply", "off"])
+@pytest.mark.parametrize("size", [1e-30, 1e-9, 1e30])
+def test_formats_keep_meshes_of_any_size(tmp_path, extension, size):
+    """A fixed number of digits behind the point makes one place of a small mesh."""
+    sphere = datasets.icosphere(1)
+    path = tmp_path / f"mesh.{extension}"
+    Mesh(sphere.vertices * size / 3, sphere.faces).save(path)
+    assert np.array_equal(load_mesh(path).vertices, sphere.vertices * size / 3)
+
+
+@pytest.mark.parametrize("ending", ["stl", "glb"])
+def test_single_precision_formats_say_where_they_end(tmp_path, ending):
+    mesh = Mesh([[0, 0, 0], [1, 0, 0], [0, -1e39, 0]], [[0, 1, 2]])
+    with pytest.raises(InvalidInputError, match="vertex 2 lies beyond 3.4e"):
+        mesh.save(tmp_path / f"far.{ending}")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("extension", ["obj", "ply", "off", "stl", "glb", "ply.gz", "obj.gz"])
+@pytest.mark.parametrize("share", [0.03, 0.3, 0.5, 0.9])
+def test_a_file_cut_off_is_refused(tmp_path, extension, share):
+    path = tmp_path / f"mesh.{extension}"
+    datasets.icosphere(2).save(path)
+    content = path.read_bytes()
+    cut = content[:int(share * len(content))]
+    path.write_bytes(cut if extension != "obj" else cut[:cut.rindex(b" ") + 1])      # inside a line
+    with pytest.raises(InvalidInputError) as error:
+        load_mesh(path)
+    assert str(error.value).startswith(str(path))
+
+
+@pytest.mark.parametrize("name, content, says", [
+    ("a.off", b"", "the file is empty"), ("a.glb", b" \n", "the file is empty"), ("a.off", b"8 6 0\n", "begins with OFF, not with '8 6 0"),
+    ("a.off", b"OFF BINARY\n\0\0\0\4", "OFF BINARY is not read"), ("a.off", b"4OFF\n1 0 0\n0 0 0 2\n", "4OFF is not read"),
+    ("a.off", b"nOFF\n3\n1 0 0\n0 0 0\n", "nOFF is not read"), ("a.gltf", b"{", "cannot be read as GLTF: Expecting"),
+])
+def test_what_is_wrong_with_a_file_is_said_in_its_own_words(tmp_path, name, content, says):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InvalidInputError) as caught:
+        load_mesh(tmp_path / name)
+    assert f"{name}: " in str(caught.value) and says in str(caught.value)
+
+
+@pytest.mark.parametrize("name, words", [("missing.obj", "no such file"), ("mesh.xyz", "unknown mesh format"),
+                                         ("mesh", "unknown")])
+def test_load_refuses(tmp_path, name, words):
+    with pytest.raises(InvalidInputError, match=words):
+        load_mesh(tmp_path / name)
+    with pytest.raises(InvalidInputError):
+        load_mesh(7.5)
+
+
+@pytest.mark.parametrize("name", ["mesh.gltf", "mesh.txt", "mesh", "no/such/folder/mesh.obj"])
+def test_save_refuses(tmp_path, name):
+    with pytest.raises(InvalidInputError):
+        datasets.icosphere(0).save(tmp_path / name)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("kind", ["ply", "off", "stl"])
+def test_ascii_files(tmp_path, kind):
+    import trimesh
+
+    path = tmp_path / f"a.{kind}"
+    square = trimesh.Trimesh([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0.0]], [[0, 1, 2], [0, 2, 3]], process=False)
+    path.write_text({"ply": "ply\nformat ascii 1.0\nelement vertex 4\nproperty float x\nproperty float y\nproperty float z\n"
+                            "element face 1\nproperty list uchar int vertex_indices\nend_header\n"
+                            "0 0 0\n1 0 0\n1 1 0\n0 1 0\n4 0 1 2 3\n",
+                     "off": "OFF\n4 1 0\n0 0 0\n1 0 0\n1 1 0\n0 1 0\n4 0 1 2 3\n",
+                     "stl": square.export(file_type="stl_ascii")}[kind])
+    mesh = load_mesh(path)
+    assert len(mesh.vertices) == 4 and len(mesh.faces) == 2
+    assert np.array_equal(np.sort(mesh.vertices[:, 0]), [0, 0, 1, 1])
+
+
+def test_real_meshes_keep_their_vertices_and_faces(data_dir):
+    import warnings
+
+    with open(data_dir / "INDEX.csv", newline="") as f:
+        rows = [r for r in csv.DictReader(f) if r["file"].startswith("meshes/") and int(r["n"]) < 40_000]
+    for row in rows:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MeshsolveWarning)
+            mesh = load_mesh(data_dir / row["file"])
+        assert len(mesh.vertices) == int(row["n"]), row["file"]
+        assert int(row["nnz_or_faces"]) - 10 <= len(mesh.faces) <= int(row["nnz_or_faces"]), row["file"]
+        unreferenced = len(mesh.vertices) - len(np.unique(mesh.faces))
+        assert unreferenced == int(row["unreferenced_vertices"]), row["file"]
+        if len(mesh.faces) == int(row["nnz_or_faces"]):
+            assert np.count_nonzero(np.bincount(mesh.side_edges.ravel()) > 2) == int(row["nonmanifold_edges"]), row["file"]
+
+
+# ---- OFF
+
+
+@pytest.mark.parametrize("change", [(b"0 0 0", b"0 0 0 # a"), (b"3 0 1 2", b"3 0 1 2 # b"), (b"OFF", b"# c\nOFF # d"), (b"3 1 0", b"3 1 0# e")])
+def test_comments_in_an_off(tmp_path, change):
+    (tmp_path / "a.off").write_bytes(b"OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n".replace(*change))
+    mesh = load_mesh(tmp_path / "a.off")
+    assert mesh.vertices.tolist() == [[0, 0, 0], [1, 0, 0], [0, 1, 0]] and mesh.faces.tolist() == [[0, 1, 2]]
+
+
+@pytest.mark.parametrize("header", ["OFF\n3 1 0", "COFF\n3 1 0", "NOFF\n3 1 0", "OFF 3 1 0", "\ufeffOFF\n3 1 0"])
+def test_headers_of_an_off(tmp_path, header):
+    more = {"C": " 255 0 0 255", "N": " 0 0 1"}.get(header[0], "")
+    (tmp_path / "a.off").write_text(f"{header}\n0 0 0{more}\n1 0 0{more}\n0 1 0{more}\n3 0 1 2\n", encoding="utf-8")
+    assert load_mesh(tmp_path / "a.off").faces.tolist() == [[0, 1, 2]]
+
+
+def test_an_off_file_of_polygons_cut_off_is_refused(tmp_path):
+    """Polygons become several triangles: more of those than the header announces do not say that all were there."""
+    places = [(i, j, 0) for i in range(6) for j in range(6)]
+    rings = [(k, k + 6, k + 7, k + 1) for i in range(5) for k in range(6 * i, 6 * i + 5)]
+    lines = ["OFF", f"{len(places)} {len(rings)} 0", *(" ".join(map(str, p)) for p in places), *(" ".join(map(str, (4, *ring))) for ring in rings)]
+    path = tmp_path / "quads.off"
+    path.write_text("\n".join(lines))
+    assert len(load_mesh(path).faces) == 50
+    path.write_bytes("\n".join(lines).encode()[:-11] + b"\xa0" + "\n".join(lines).encode()[-10:])      # a blank to some, no number
+    with contextlib.suppress(InvalidInputError):
+        load_mesh(path)
+    for cut in ("\n".join(lines[:-3]), "\n".join(lines)[:-6]):
+        path.write_text(cut)
+        with pytest.raises(InvalidInputError, match="quads.off: "):
+            load_mesh(path)
+
+
+# ---- STL and scenes
+
+
+SOLID = "solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nendloop\nendfacet\nendsolid a\n"
+
+
+@pytest.mark.parametrize("cut", [5, 15, 30, 60])
+def test_an_stl_text_of_several_solids_cut_off_is_refused(tmp_path, cut):
+    text, path = SOLID + SOLID.replace("0 1 0", "0 0 5"), tmp_path / "two.stl"
+    path.write_text(text)
+    assert len(load_mesh(path).faces) == 2
+    path.write_text(text[:-cut])
+    with pytest.raises(InvalidInputError, match="two.stl: .* the file may be cut off"):
+        load_mesh(path)
+
+
+@pytest.mark.parametrize("left", [0, 83, 84, 133, -50, -1])
+def test_a_binary_stl_that_is_cut_off_is_refused_by_its_length(tmp_path, left):
+    path = tmp_path / "a.stl"
+    datasets.icosphere(2).save(path)
+    path.write_bytes(path.read_bytes()[:left])
+    with pytest.raises(InvalidInputError, match="a.stl: (the file is empty|neither the text|the header announces 320 triangles)"):
+        load_mesh(path)
+
+
+def test_what_stands_behind_the_triangles_of_a_binary_stl_is_passed_over(tmp_path):
+    mesh = datasets.icosphere(2)
+    mesh.save(tmp_path / "a.stl")
+    (tmp_path / "b.stl").write_bytes((tmp_path / "a.stl").read_bytes() + b"\0 made by a scanner \xff")
+    a, b = (load_mesh(tmp_path / name) for name in ("a.stl", "b.stl"))
+    assert np.array_equal(a.vertices, b.vertices) and np.array_equal(a.faces, b.faces)
+
+
+def test_names_in_an_stl_text_may_be_of_any_encoding(tmp_path):
+    for encoding in ("latin-1", "utf-8", "utf-8-sig"):
+        (tmp_path / "a.stl").write_bytes(SOLID.replace("solid a", "solid café").encode(encoding))
+        assert len(load_mesh(tmp_path / "a.stl").faces) == 1
+
+
+def test_merge_identical_is_by_first_appearance():
+    x = np.array([[2.0, 0, 0], [1, 0, 0], [2, 0, -0.0], [0, 0, 0], [1, 0, 0]])
+    vertices, faces = merge_identical(x, np.array([[0, 1, 3], [2, 4, 3]]))
+    assert vertices.tolist() == [[2, 0, 0], [1, 0, 0], [0, 0, 0]] and faces.tolist() == [[0, 1, 2], [0, 1, 2]]
+
+
+def test_a_scene_is_one_mesh(tmp_path):
+    import trimesh
+
+    scene = trimesh.Scene([trimesh.creation.box(), trimesh.creation.box().apply_translation([3, 0, 0])])
+    scene.export(tmp_path / "scene.glb")
+    mesh = load_mesh(tmp_path / "scene.glb")
+    assert len(mesh.faces) == 24 and mesh.vertices[:, 0].max() == pytest.approx(3.5)

@@ -1,0 +1,148 @@
+"""PLY files: text and both orders of bytes, properties of any kind, strips, and damaged files."""
+
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from meshsolve import datasets
+from meshsolve.errors import InvalidInputError, MeshsolveWarning
+from meshsolve.mesh import load_mesh
+
+PLY_TYPES = {"char": "b", "uchar": "B", "int16": "h", "uint": "I", "int": "i", "float": "f", "double": "d"}
+PLY_FORMATS = ["ascii", "binary_little_endian", "binary_big_endian"]
+POINTS = ("vertex", ["float x", "float y", "float z"], [(0, 0, 0), (1, 0, 0), (0, 1, 0), (1, 1, 0), (9, 9, 9), (9, 9, 9)])
+CORNER_LIST = "list uchar int vertex_indices"
+
+
+def ply(tmp_path, how, *elements):
+    """A file of elements (name, ["list uchar int vertex_indices", "float q", ...], rows); a list is a list in its row."""
+    head, body = [f"ply\nformat {how} 1.0\ncomment made by hand\n"], []
+    for name, properties, rows in elements:
+        head.append(f"element {name} {len(rows)}\n" + "".join(f"property {p}\n" for p in properties))
+        for row in rows:
+            numbers = []
+            for words, value in zip([p.split() for p in properties], row):
+                numbers += [(words[1], len(value)), *[(words[2], v) for v in value]] if words[0] == "list" else [(words[0], value)]
+            if how == "ascii":
+                body.append(" ".join(f"{v:g}" for _, v in numbers).encode() + b"\n")
+            else:
+                order = ">" if "big" in how else "<"
+                body += [struct.pack(order + PLY_TYPES[kind], v) for kind, v in numbers]
+    path = tmp_path / "a.ply"
+    path.write_bytes("".join(head).encode() + b"end_header\n" + b"".join(body))
+    return path
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("how", PLY_FORMATS)
+@pytest.mark.parametrize("seam", [0.0, 0.25])
+def test_texture_coordinates_of_corners_split_no_vertex(tmp_path, how, seam):
+    """As MeshLab writes them; a seam gives a corner other coordinates in its second face."""
+    rows = [((3, 1, 2), (1, 1, 1, 0, 0, 1), 0), ((0, 2, 1), (0, 0, seam, 1, 1, 0), 0)]
+    mesh = load_mesh(ply(tmp_path, how, POINTS, ("face", [CORNER_LIST, "list uchar float texcoord", "int texnumber"], rows)))
+    assert mesh.vertices.tolist() == [list(map(float, p)) for p in POINTS[2]] and mesh.faces.tolist() == [[3, 1, 2], [0, 2, 1]]
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("how", PLY_FORMATS)
+@pytest.mark.parametrize("count, item", [("uchar", "int"), ("int", "uint"), ("char", "int16")])
+def test_polygons_of_a_ply_are_fanned_in_the_order_of_the_file(tmp_path, how, count, item):
+    rows = [(7, (0, 1, 2)), (7, (1, 3, 2, 0)), (7, (0, 1, 3)), (7, (4, 3, 2, 1, 0))]
+    edges = ("edge", ["int vertex1", "int vertex2"], [(0, 1)])
+    path = ply(tmp_path, how, POINTS, edges, ("face", ["uchar red", f"list {count} {item} vertex_index"], rows))
+    assert load_mesh(path).faces.tolist() == [[0, 1, 2], [1, 3, 2], [1, 2, 0], [0, 1, 3], [4, 3, 2], [4, 2, 1], [4, 1, 0]]
+
+
+def test_the_axes_of_a_ply_may_stand_in_any_order(tmp_path):
+    points = [(3, (7,), 1, 0, 2), (6, (), 4, 0, 5), (9, (1, 2), 7, 0, 8)]
+    axes = ["float z", "list uchar int seen_by", "double x", "uchar red", "float y"]
+    mesh = load_mesh(ply(tmp_path, "binary_big_endian", ("vertex", axes, points), ("face", [CORNER_LIST], [((0, 1, 2),)])))
+    assert mesh.vertices.tolist() == [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
+
+
+def test_numbers_of_a_ply_may_have_a_plus(tmp_path):
+    path = ply(tmp_path, "ascii", POINTS, ("face", [CORNER_LIST], [((0, 1, 2),)]))
+    path.write_bytes(path.read_bytes().replace(b"9 9 9", b"+9 +9e-1 +.5"))
+    assert load_mesh(path).vertices[5].tolist() == [9, 0.9, 0.5]
+
+
+@pytest.mark.parametrize("how", ["ascii", "binary_little_endian"])
+def test_triangle_strips_are_taken_apart(tmp_path, how):
+    strips = [((0, 1, 2, 3, -1, 4, 3, 2),), ((),), ((5, 4, 4, 3),), ((1, 2),)]            # 4, 4: a triangle without area joins
+    path = ply(tmp_path, how, POINTS, ("tristrips", ["list int int vertex_indices"], strips))
+    assert load_mesh(path).faces.tolist() == [[0, 1, 2], [2, 1, 3], [4, 3, 2]]
+
+
+@pytest.mark.parametrize("elements, words", [
+    ((POINTS, ("face", [CORNER_LIST], [((0, 1),)])), "face 0 has 2 corners"),
+    ((POINTS, ("face", ["list uchar float vertex_indices"], [((0, 1, 1.5),)])), "1.5 is not the number of a vertex"),
+    ((POINTS, ("face", ["list uchar int a", "list uchar int b"], [((0, 1, 2), (0, 1, 2))])), "one list named vertex_indices"),
+    ((POINTS, ("face", ["int vertex_indices"], [(0,)])), "one list named vertex_indices"),
+    ((POINTS,), "6 vertices and 0 faces"), ((POINTS, ("face", [CORNER_LIST], [])), "6 vertices and 0 faces"),
+    ((("vertex", ["float x", "float y"], [(0, 0)]),), "no number z"),
+    ((("vertex", ["float x", "float x", "float z"], [(0, 0, 0)]),), "two properties x"),
+    ((POINTS, ("face", ["list uchar half vertex_indices"], [])), "'property list uchar half vertex_indices' is no line of a PLY header"),
+], ids=str)
+def test_a_ply_that_is_no_mesh_is_refused(tmp_path, elements, words):
+    with pytest.raises(InvalidInputError, match="a.ply: ") as error:
+        load_mesh(ply(tmp_path, "ascii", *elements))
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize("how, change, words", [
+    ("ascii", (b"3 0 1 2", b"3 0 1 x2"), "line 17: 'x2' is not a number"), ("ascii", (b"3 0 1 2", b"3 0 1 2 5"), "goes on for 1 numbers"),
+    ("ascii", (b"3 0 1 2", b"3 0 1"), "row 0 cannot be read"), ("ascii", (b"3 0 1 2", b"-3 0 1 2"), "row 0 cannot be read"),
+    ("ascii", (b"3 0 1 2", b"3.5 0 1 2"), "row 0 cannot be read"),
+    ("ascii", (b"face 1", b"face 99999999999999999999"), "announces 99999999999999999999 rows of face, but row 1 cannot be read"),
+    ("binary_little_endian", (b"\2\0\0\0", b"\2\0\0\0\n"), "goes on for 1 bytes"),
+    ("binary_little_endian", (b"binary", b"zipped"), "'format zipped_little_endian 1.0' is no line of a PLY header"),
+    ("binary_little_endian", (b"end_header", b"end"), "no header"), ("ascii", (b"format ascii 1.0\n", b""), "no line 'format'"),
+])
+def test_a_damaged_ply_is_refused(tmp_path, how, change, words):
+    path = ply(tmp_path, how, POINTS, ("face", [CORNER_LIST], [((0, 1, 2),)]))
+    assert len(load_mesh(path).faces) == 1
+    path.write_bytes(path.read_bytes().replace(*change))
+    with pytest.raises(InvalidInputError, match="a.ply: ") as error:
+        load_mesh(path)
+    assert words in str(error.value)
+
+
+def test_a_bad_index_in_a_ply_names_the_file(tmp_path):
+    datasets.icosphere(0).save(tmp_path / "a.ply")
+    content = bytearray((tmp_path / "a.ply").read_bytes())
+    content[-4:] = (99).to_bytes(4, "little")
+    (tmp_path / "a.ply").write_bytes(content)
+    with pytest.raises(InvalidInputError, match="a.ply: face 19 names vertex 99"):
+        load_mesh(tmp_path / "a.ply")
+
+
+@pytest.mark.parametrize("kind", ["ascii", "binary"])
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.9])
+def test_a_trimesh_ply_cut_off_is_refused(tmp_path, kind, share):
+    content = datasets.icosphere(2).to_trimesh().export(file_type="ply", encoding=kind)
+    (tmp_path / "a.ply").write_bytes(content)
+    assert len(load_mesh(tmp_path / "a.ply").faces) == 320
+    (tmp_path / "a.ply").write_bytes(content[:int(share * len(content))])
+    with pytest.raises(InvalidInputError, match="a.ply: "):
+        load_mesh(tmp_path / "a.ply")
+
+
+@pytest.mark.native
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(PLY_FORMATS), st.binary(max_size=120) | st.text(alphabet="0123.-\n e+nta", max_size=120))
+def test_ply_reader_never_does_anything_but_read_or_refuse(how, body):
+    import pathlib
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = ply(pathlib.Path(folder), how, ("vertex", POINTS[1], POINTS[2][:2]), ("face", [CORNER_LIST, "list char double w"], []))
+        head = path.read_bytes().replace(b"face 0", b"face 3")
+        path.write_bytes(head + (body if isinstance(body, bytes) else body.encode()))
+        try:
+            mesh = load_mesh(path)
+        except (InvalidInputError, MeshsolveWarning):
+            return
+        assert np.isfinite(mesh.vertices).all() and mesh.faces.max(initial=-1) < len(mesh.vertices)

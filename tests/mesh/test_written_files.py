@@ -1,0 +1,75 @@
+"""Files are written whole or not at all: links, pipes, permissions, long names."""
+
+import os
+import stat
+import threading
+
+import pytest
+
+from meshsolve import apps, datasets
+from meshsolve.errors import InvalidInputError
+from meshsolve.files import written_whole
+from meshsolve.mesh import load_mesh
+
+
+def test_files_are_written_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "kept.txt"
+    path.write_text("before")
+    with pytest.raises(RuntimeError), written_whole(path) as part:
+        part.write_text("half")
+        raise RuntimeError
+    assert path.read_text() == "before" and os.listdir(tmp_path) == ["kept.txt"]
+    with written_whole(path) as part:
+        part.write_text("after")
+    assert path.read_text() == "after" and os.listdir(tmp_path) == ["kept.txt"]
+
+
+def test_the_longest_name_can_be_written(tmp_path):
+    """The temporary file's name was longer than the file system takes."""
+    for path in (tmp_path / ("x" * 251 + ".obj"), tmp_path / ("\u20ac" * 83 + ".ply")):
+        mesh = datasets.icosphere(0)
+        mesh.save(path)
+        assert (load_mesh(path).faces == mesh.faces).all()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="symbolic links are for administrators there")
+def test_a_link_to_itself_is_no_place_to_write_to(tmp_path):
+    (tmp_path / "loop.obj").symlink_to(tmp_path / "loop.obj")
+    with pytest.raises(InvalidInputError, match="a symbolic link that leads to itself"):
+        datasets.icosphere(1).save(tmp_path / "loop.obj")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_is_no_file_to_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe.mtx")
+    with pytest.raises(InvalidInputError, match="a pipe or a device"):
+        datasets.load_matrix(tmp_path / "pipe.mtx")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_gets_the_file_and_stays(tmp_path):
+    """A file was put in its place; as root, in the place of /dev/null."""
+    pipe, got = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: got.append(pipe.read_text()))
+    reader.start()
+    with written_whole(pipe) as part:
+        part.write_text("text")
+    reader.join(10)
+    assert got == ["text"] and stat.S_ISFIFO(pipe.stat().st_mode) and os.listdir(tmp_path) == ["pipe"]
+
+
+def test_a_new_file_has_the_permissions_of_any_other(tmp_path, monkeypatch):
+    """The process's mask was set to 0 for a moment to read it: another thread's new files were everybody's."""
+    monkeypatch.setattr(os, "umask", None)
+    (tmp_path / "other").touch()
+    with written_whole(tmp_path / "mine") as part:
+        part.write_text("text")
+    assert (tmp_path / "mine").stat().st_mode == (tmp_path / "other").stat().st_mode
+    for wrong in (tmp_path, tmp_path / ("x" * 300), tmp_path / "no" / "folder"):
+        with pytest.raises(InvalidInputError, match="cannot be written"), written_whole(wrong) as part:
+            part.write_text("text")
+    assert sorted(os.listdir(tmp_path)) == ["mine", "other"]
+    for read in (load_mesh, datasets.load_matrix, apps.circuit.read):
+        with pytest.raises(InvalidInputError):
+            read(tmp_path / ("x" * 300 + ".mtx"))
