@@ -50,7 +50,7 @@ def main(arguments=None):
 def parser():
     """The command line."""
     p = argparse.ArgumentParser(prog="python -m benchmarks.cholesky", description=__doc__.split("\n")[0])
-    p.add_argument("--meshes", nargs="+", default=[], help="names (igea, igea-1, icosphere-7; graphs and matrices: NotreDame_www, ibmpg1_G) or mesh files")
+    p.add_argument("--meshes", nargs="+", default=[], help="names (igea, igea-1, icosphere-7; volumes, graphs and matrices: tetrahedra-100, NotreDame_www, ibmpg1_G) or mesh files")
     p.add_argument("--quick", action="store_true", help="four meshes only")
     p.add_argument("--peers", nargs="+", default=DEFAULT, choices=list(SOLVERS), metavar="NAME", help=", ".join(SOLVERS))
     p.add_argument("--repeat", type=int, default=5)

@@ -16,7 +16,7 @@ import meshsolve as ms
 from benchmarks.measure import clock_for, describe, geometric_mean, interleave, library_threads, summary, write_json
 from benchmarks.peers import ORDERINGS, Unavailable, available
 from benchmarks.peers.cholmod import Cholmod
-from benchmarks.problems import SMALLEST, find, problem_set
+from benchmarks.problems import SMALLEST, Problem, find, problem_set
 from benchmarks.table import Table, bar, print_bars
 
 
@@ -47,7 +47,7 @@ def main(arguments=None):
 def parser():
     """The command line."""
     p = argparse.ArgumentParser(prog="python -m benchmarks.order", description=__doc__.split("\n")[0])
-    p.add_argument("--meshes", nargs="+", default=[], help="names (igea, igea-1, icosphere-7) or mesh files")
+    p.add_argument("--meshes", nargs="+", default=[], help="names (igea, igea-1, icosphere-7, tetrahedra-100, grid3d-60) or mesh files")
     p.add_argument("--quick", action="store_true", help="four meshes only")
     p.add_argument("--peers", nargs="*", default=list(ORDERINGS), choices=list(ORDERINGS))
     p.add_argument("--repeat", type=int, default=5)
@@ -68,7 +68,7 @@ def cholmod_release():
 def measure(problem, peers, symbolic, options):
     """All orderings and both analyses of one mesh: a row for the table and the JSON."""
     A = problem.system().A
-    row = {"mesh": problem.name, "n": A.shape[0], "nnz_A": int(A.nnz)}
+    row = {"mesh": problem.name, "is_mesh": isinstance(problem, Problem), "n": A.shape[0], "nnz_A": int(A.nnz)}
     graphs = {name: peer.graph(A) for name, peer in peers.items()}
     tasks = {name: (lambda p=peer, g=graphs[name]: p.run(g)) for name, peer in peers.items()}
     for t in options.threads:
@@ -142,8 +142,8 @@ def _speed(row, threads, options):
 
 
 def verdicts(rows, options):
-    """The project's bars for orderings, on the meshes of 30k vertices and more."""
-    rows = [row for row in rows if row["n"] >= SMALLEST and "metis" in row["fill"]]
+    """The project's bars for orderings, on the meshes of triangles of 30k vertices and more."""
+    rows = [row for row in rows if row["is_mesh"] and row["n"] >= SMALLEST and "metis" in row["fill"]]
     bars = []
     for t, bound in ((1, 3.5), (2, 6.0)):
         speeds = [_speed(row, t, options) for row in rows if t in options.threads]

@@ -20,6 +20,7 @@ import re
 import numpy as np
 import scipy.io
 import scipy.sparse as sp
+import scipy.spatial
 
 import meshsolve as ms
 from benchmarks.peers.base import cache_folder
@@ -73,14 +74,32 @@ class Stored:
 
     def system(self):
         """The :class:`System` of the matrix, with random right-hand sides; A2 has a heavier diagonal."""
-        L = graph_laplacian_of(self.path) if self.is_graph else sp.csr_array(ms.datasets.load_matrix(self.path))
-        shift = SHIFT * L.diagonal().mean() * sp.eye_array(L.shape[0])
-        A, A2 = (sp.csr_array(L + shift), sp.csr_array(L + 2 * shift)) if self.is_graph else (L, sp.csr_array(L + shift))
-        return System(A, A2, np.random.default_rng(0).standard_normal((L.shape[0], 3)))
+        if self.is_graph:
+            return shifted_system(graph_laplacian_of(self.path))
+        A = sp.csr_array(ms.datasets.load_matrix(self.path))
+        shifted = shifted_system(A)
+        return System(A, shifted.A, shifted.B)
 
     def mesh(self):
         """There is none."""
         raise SystemExit(f"{self.name} is no mesh")
+
+
+@dataclasses.dataclass(frozen=True)
+class Volume:
+    """A generated volume by name: ``tetrahedra-100``, the edges of the Delaunay tetrahedra of so many thousand random points in a cube,
+    or ``grid3d-60``, a grid of so many points a side."""
+
+    name: str
+
+    def system(self):
+        """The :class:`System` of the Laplacian, every edge of weight 1, with a small multiple of the identity."""
+        kind, _, size = self.name.rpartition("-")
+        return shifted_system(ms.datasets.grid3d(int(size)) if kind == "grid3d" else _tetrahedra(1000 * int(size)))
+
+    def mesh(self):
+        """There is none of triangles."""
+        raise SystemExit(f"{self.name} is no mesh of triangles")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,6 +125,20 @@ class System:
             n = len(z["indptr"]) - 1
             A, A2 = (sp.csr_array((z[d], z["indices"], z["indptr"]), shape=(n, n)) for d in ("data", "data2"))
             return cls(A, A2, z["B"])
+
+
+def shifted_system(L):
+    """The :class:`System` of a Laplacian and a small multiple of the identity, twice as large a one for A2; random right-hand sides."""
+    shift = SHIFT * L.diagonal().mean() * sp.eye_array(L.shape[0])
+    return System(sp.csr_array(L + shift), sp.csr_array(L + 2 * shift), np.random.default_rng(0).standard_normal((L.shape[0], 3)))
+
+
+def _tetrahedra(n):
+    """The Laplacian of the edges of the Delaunay tetrahedra of n random points."""
+    corners = scipy.spatial.Delaunay(np.random.default_rng(0).random((n, 3))).simplices
+    i, j = np.triu_indices(4, 1)
+    edges = np.unique(np.sort(np.stack([corners[:, i].ravel(), corners[:, j].ravel()], axis=1), axis=1), axis=0)
+    return ms.graph_laplacian(sp.coo_array((np.ones(2 * len(edges)), (edges.ravel(), edges[:, ::-1].ravel())), shape=(n, n)))
 
 
 def smoothing_system(mesh):
@@ -165,7 +198,8 @@ def problem_set(name):
 
 def find(name):
     """The problem of a name: ``igea``, ``igea-1`` (subdivided once), ``icosphere-7``, ``scan-2`` (a generated scan, subdivided
-    twice), ``NotreDame_www`` (a graph), ``ibmpg1_G`` (a definite matrix), or the path of a mesh file."""
+    twice), ``tetrahedra-100`` or ``grid3d-60`` (see :class:`Volume`), ``NotreDame_www`` (a graph), ``ibmpg1_G`` (a definite matrix), or
+    the path of a mesh file."""
     rows, matrices = catalogue(), catalogue(("graphs", "spd"))
     if name in rows:
         return Problem(name, data_folder() / rows[name]["file"], 0)
@@ -174,11 +208,13 @@ def find(name):
         return Problem(name, data_folder() / rows[stem]["file"], int(level))
     if re.fullmatch(r"(icosphere|scan)-\d+", name):
         return Problem(name, None, int(level))
+    if re.fullmatch(r"(tetrahedra|grid3d)-\d+", name):
+        return Volume(name)
     if name in matrices:
         return Stored(name, data_folder() / matrices[name]["file"], matrices[name]["file"].startswith("graphs/"))
     if pathlib.Path(name).is_file():
         return Problem(pathlib.Path(name).stem, pathlib.Path(name), 0)
-    raise SystemExit(f"no mesh or matrix {name!r}: neither in the data folder ({data_folder()}), nor icosphere-K or scan-K, nor a file")
+    raise SystemExit(f"no mesh or matrix {name!r}: neither in the data folder ({data_folder()}), nor icosphere-K, scan-K, tetrahedra-K or grid3d-K, nor a file")
 
 
 def _order_set():

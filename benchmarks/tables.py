@@ -46,7 +46,7 @@ def _threads(count):
 
 def order_table(run):
     """Seconds of METIS and of nested dissection, and the ratios of fill: some meshes, and the mean of all."""
-    columns = ["ordering: mesh", "vertices", "METIS s", *(f"ours, {_threads(t)}, s" for t in run["threads"]),
+    columns = [f"ordering: {'mesh' if of_meshes(run) else 'volume'}", "vertices", "METIS s", *(f"ours, {_threads(t)}, s" for t in run["threads"]),
                "nnz(L) / METIS'", "flops / METIS'"]
     rows = []
     for row in run["rows"]:
@@ -61,13 +61,14 @@ def order_table(run):
 
 def _mean_of_all(run, rows, columns):
     """The last row: how many times faster than METIS, and the ratios of fill, as geometric means over every mesh."""
+    what = "meshes" if of_meshes(run) else "volumes"
     if any(cell == "-" for row in rows for cell in row[2:]):
-        return [f"{len(rows)} meshes", *["-"] * (len(columns) - 1)]
+        return [f"{len(rows)} {what}", *["-"] * (len(columns) - 1)]
     numbers = [[float(cell) for cell in row[2:]] for row in rows]
     metis, threads = [r[0] for r in numbers], len(run["threads"])
     faster = [geometric_mean([m / r[1 + t] for m, r in zip(metis, numbers)]) for t in range(threads)]
     ratios = [geometric_mean([r[k] for r in numbers]) for k in (-2, -1)]
-    return [f"**{len(rows)} meshes, geometric mean**", "", "1", *(f"**{x:.1f} x faster**" for x in faster), *(f"**{x:.3f}**" for x in ratios)]
+    return [f"**{len(rows)} {what}, geometric mean**", "", "1", *(f"**{x:.1f} x faster**" for x in faster), *(f"**{x:.3f}**" for x in ratios)]
 
 
 def cholesky_table(run):

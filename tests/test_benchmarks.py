@@ -244,6 +244,10 @@ def test_problem_names(monkeypatch, tmp_path):
     assert problems.find("two-part").level == 0 and problems.find("two-part-2").level == 2
     assert [p.name for p in problems.problem_set("order")] == ["two-part", "two-part-1", "two-part-2"]
     assert problems.find("icosphere-3").path is None
+    for name, n in (("grid3d-6", 216), ("tetrahedra-1", 1000)):
+        system = problems.find(name).system()
+        assert system.n == n and system.A.sum() == pytest.approx(1e-3 * system.A.diagonal().sum(), rel=0.01)       # a Laplacian and a shift
+        assert sp.csgraph.connected_components(system.A)[0] == 1 and abs(system.A - system.A.T).max() == 0
     with pytest.raises(SystemExit, match="no mesh or matrix 'absent'"):
         problems.find("absent")
     monkeypatch.setenv("MESHSOLVE_DATA", str(tmp_path / "nowhere"))
