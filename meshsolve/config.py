@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TextIO
 
 from meshsolve import _core
-from meshsolve.arrays import thread_count
+from meshsolve.options import thread_count
 from meshsolve.version import __version__
 
 

@@ -18,10 +18,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve.api import cholesky, factorized, ildl, lu
-from meshsolve.arrays import one_of
 from meshsolve.errors import InvalidInputError, MeshsolveError
 from meshsolve.factor.cholesky import CholeskyFactor
 from meshsolve.factor.glu import LUFactor
+from meshsolve.options import one_of
 
 __all__ = ["Solver", "logdet", "solve"]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from zoo import random_spd
 
 import meshsolve as ms
-from meshsolve import _core, arrays
+from meshsolve import _core, arrays, options
 
 pytestmark = pytest.mark.native
 FORMATS = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]
@@ -210,17 +210,17 @@ def test_symmetry_has_no_unit(size):
 @pytest.mark.parametrize("threads", ["2", b"2", 2.0, True, 0, [2], np.ones(2, int)])
 def test_numbers_of_threads_that_are_none(threads):
     with pytest.raises(ms.InvalidInputError, match="threads has to be a positive integer"):
-        arrays.thread_count(threads)
+        options.thread_count(threads)
 
 
 def test_threads_of_the_environment(monkeypatch):
-    assert arrays.thread_count(np.int64(3)) == arrays.thread_count(np.array(3)) == 3 and arrays.thread_count(10**30) == 1024
+    assert options.thread_count(np.int64(3)) == options.thread_count(np.array(3)) == 3 and options.thread_count(10**30) == 1024
     monkeypatch.setenv("MESHSOLVE_NUM_THREADS", " 5 ")
-    assert arrays.thread_count() == 5 and arrays.thread_count(2) == 2
+    assert options.thread_count() == 5 and options.thread_count(2) == 2
     for wrong in ("two", "2.0", "0"):
         monkeypatch.setenv("MESHSOLVE_NUM_THREADS", wrong)
         with pytest.raises(ms.InvalidInputError, match="MESHSOLVE_NUM_THREADS has to be a positive integer"):
-            arrays.thread_count()
+            options.thread_count()
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -307,31 +307,31 @@ def test_what_is_written_for_numpy_catches_what_has_no_factor():
 @pytest.mark.parametrize("value", ["x", 0, -1, 1.5, True])
 def test_bad_thread_counts(value, monkeypatch):
     with pytest.raises(ms.InvalidInputError):
-        arrays.thread_count(value)
+        options.thread_count(value)
     monkeypatch.setenv("MESHSOLVE_NUM_THREADS", str(value))
     if value is not True:
         with pytest.raises(ms.InvalidInputError, match="MESHSOLVE_NUM_THREADS"):
-            arrays.thread_count()
+            options.thread_count()
 
 
 def test_thread_setting_of_the_environment(monkeypatch):
     monkeypatch.setenv("MESHSOLVE_NUM_THREADS", "3")
-    assert arrays.thread_count() == 3 and arrays.thread_count(5) == 5
+    assert options.thread_count() == 3 and options.thread_count(5) == 5
 
 
 @pytest.mark.parametrize("value", ["1", b"1", True, np.bool_(True), 1j, None, [1.0], np.ones(1), np.nan, np.inf, np.float16("inf"), 10**400,
                                    np.longdouble("1e4000")], ids=repr)
 def test_what_is_no_number(value):
     with pytest.raises(ms.InvalidInputError, match="dt has to be a finite number, not"):
-        arrays.as_number(value, "dt", -np.inf)
+        options.as_number(value, "dt", -np.inf)
 
 
 @pytest.mark.parametrize("value", [2, 2.0, np.int8(2), np.float16(2), np.longdouble(2), np.array(2), Fraction(4, 2)], ids=repr)
 def test_numbers_of_any_real_type_become_floats(value):
-    number = arrays.as_number(value, "dt", 2)
+    number = options.as_number(value, "dt", 2)
     assert type(number) is float and number == 2
     with pytest.raises(ms.InvalidInputError, match="above 2, not"):
-        arrays.as_number(value, "dt", 2, above=True)
+        options.as_number(value, "dt", 2, above=True)
 
 
 def test_the_residual_of_a_right_hand_side_in_half_precision():

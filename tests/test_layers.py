@@ -24,7 +24,7 @@ LAYERS = [                                  # from the top; a room may import ro
     ["config"],
     ["device_arrays"],
     ["arrays", "report"],
-    ["files", "matrix_market", "memory"],
+    ["files", "matrix_market", "memory", "options"],
     ["device"],
     ["errors", "types", "version", "native", "_core"],
 ]

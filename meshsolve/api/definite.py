@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from meshsolve import _core, order
-from meshsolve.arrays import Csr, as_csr, as_flag, as_seed, as_symmetric, one_of, thread_count
+from meshsolve.arrays import Csr, as_csr, as_symmetric
 from meshsolve.constraints import Fixed, Pinned
 from meshsolve.device import DEVICES, choose, errors, to_host
 from meshsolve.device_arrays import (
@@ -31,6 +31,7 @@ from meshsolve.factor.fronts import assembly_tree
 from meshsolve.factor.fronts.cuda import device_tree, suits
 from meshsolve.memory import PER_ROW
 from meshsolve.mesh import MeshLike, pattern_of
+from meshsolve.options import as_flag, as_seed, one_of, thread_count
 from meshsolve.order.ordering import OrderingLike
 from meshsolve.types import ArrayLike, Device, Matrix, Precision
 

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from meshsolve.arrays import Csr, as_symmetric, thread_count
+from meshsolve.arrays import Csr, as_symmetric
 from meshsolve.errors import ConvergenceWarning, OutOfMemoryError, SingularMatrixError
 from meshsolve.factor.ildl import ildl
 from meshsolve.krylov import Info
 from meshsolve.krylov.info import CONVERGED
 from meshsolve.krylov.sqmr import iterate
 from meshsolve.memory import PER_ROW, ensure_memory
+from meshsolve.options import thread_count
 from meshsolve.report import warn
 
 PATIENCE = 100                  # iterations in which the residual has to fall ten times

@@ -6,7 +6,7 @@ import numpy as np
 
 from meshsolve.api.definite import analyzed, cholesky, is_surely_indefinite
 from meshsolve.api.factors import lu
-from meshsolve.arrays import as_symmetric, is_complex, one_of, thread_count
+from meshsolve.arrays import as_symmetric, is_complex
 from meshsolve.device import DEVICES
 from meshsolve.device_arrays import place_for
 from meshsolve.errors import MeshsolveWarning, NotPositiveDefiniteError, NotSymmetricError, SingularMatrixError
@@ -14,6 +14,7 @@ from meshsolve.factor.cholesky import CholeskyFactor, Values
 from meshsolve.factor.glu import LUFactor
 from meshsolve.factor.ildl import IldlFactor, ildl
 from meshsolve.memory import PER_ROW
+from meshsolve.options import one_of, thread_count
 from meshsolve.report import warn
 from meshsolve.types import Device, Matrix
 

@@ -12,7 +12,7 @@ from meshsolve import _core
 from meshsolve.api.definite import analyze, analyzed, cholesky, is_surely_indefinite
 from meshsolve.api.escalation import solve_indefinite
 from meshsolve.api.factors import lu
-from meshsolve.arrays import Csr, as_array, as_csr, as_number, as_rhs, as_symmetric, is_complex, lengths, one_of, thread_count
+from meshsolve.arrays import Csr, as_array, as_csr, as_rhs, as_symmetric, is_complex, lengths
 from meshsolve.constraints import Pinned, takes_constants_to_zero, vanish
 from meshsolve.device import asarray, errors, holds, on_cpu, scalar, to_device, to_host, xp
 from meshsolve.device_arrays import as_device_csr, as_device_rhs, device_lengths, on_device, place_for, place_of_factor, uploaded
@@ -27,6 +27,7 @@ from meshsolve.krylov.cg import iterate
 from meshsolve.krylov.cg_rules import OUTSIDE
 from meshsolve.krylov.info import CONVERGED
 from meshsolve.memory import PER_ROW
+from meshsolve.options import as_number, one_of, thread_count
 from meshsolve.order.auto import foreseen_dimension, is_scale_free
 from meshsolve.order.nested import TooManyOperations
 from meshsolve.report import Report, warn

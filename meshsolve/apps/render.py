@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from meshsolve.arrays import as_integer, as_number, one_of
 from meshsolve.errors import InvalidInputError
 from meshsolve.files import as_path, written_whole
 from meshsolve.mesh import MeshLike, placed_mesh
+from meshsolve.options import as_integer, as_number, one_of
 from meshsolve.types import Path
 
 SUPERSAMPLE = 2                     # per axis

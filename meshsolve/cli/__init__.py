@@ -15,9 +15,9 @@ import sys
 import time
 import warnings
 
-from meshsolve.arrays import thread_count
 from meshsolve.cli.arguments import parser
 from meshsolve.errors import MeshsolveError
+from meshsolve.options import thread_count
 from meshsolve.report import showing_progress
 
 

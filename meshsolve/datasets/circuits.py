@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve.arrays import as_integer, as_number
 from meshsolve.datasets.common import check_size, generator, sorted_rows
+from meshsolve.options import as_integer, as_number
 from meshsolve.types import Sparse
 
 

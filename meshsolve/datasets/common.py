@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve.arrays import LARGEST_SIZE, as_seed
+from meshsolve.arrays import LARGEST_SIZE
 from meshsolve.errors import InvalidInputError
 from meshsolve.memory import ensure_memory
+from meshsolve.options import as_seed
 
 
 def laplacian(n, i, j, weights=None, ground=None):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve.arrays import as_number, one_of
 from meshsolve.datasets.common import generator, sorted_rows
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import MeshLike, placed_mesh
 from meshsolve.operators import cotan_laplacian, mass_matrix
+from meshsolve.options import as_number, one_of
 from meshsolve.types import Sparse
 
 

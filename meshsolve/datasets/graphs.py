@@ -6,9 +6,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
-from meshsolve.arrays import as_integer, as_number, as_seed
 from meshsolve.datasets.common import check_size, generator, laplacian, sorted_rows
 from meshsolve.mesh import Mesh
+from meshsolve.options import as_integer, as_number, as_seed
 from meshsolve.types import Sparse
 
 

@@ -7,8 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from meshsolve.arrays import as_integer, as_seed, one_of
 from meshsolve.datasets.common import check_size, generator, laplacian
+from meshsolve.options import as_integer, as_seed, one_of
 from meshsolve.types import Boundary, Sparse
 
 

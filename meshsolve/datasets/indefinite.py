@@ -7,10 +7,10 @@ from typing import Literal
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve.arrays import as_integer, as_number, one_of
 from meshsolve.datasets.common import check_size, generator, sorted_rows
 from meshsolve.datasets.grids import grid_laplacian
 from meshsolve.errors import InvalidInputError
+from meshsolve.options import as_integer, as_number, one_of
 from meshsolve.types import Sparse
 
 LEAST_POINTS = 1e-100       # per wavelength of a Helmholtz operator: the square of its wave number is still a number

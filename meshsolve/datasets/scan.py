@@ -12,9 +12,9 @@ import itertools
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve.arrays import as_integer, as_number
 from meshsolve.datasets.common import check_size, generator
 from meshsolve.mesh import Mesh
+from meshsolve.options import as_integer, as_number
 
 BOX = np.array([[-1.3, -0.8, -0.45], [1.3, 0.8, 0.45]])     # holds the surface of _genus2
 

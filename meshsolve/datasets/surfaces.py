@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshsolve.arrays import as_integer
 from meshsolve.mesh import Mesh
+from meshsolve.options import as_integer
 
 
 def icosphere(k: int) -> Mesh:

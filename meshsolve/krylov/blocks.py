@@ -8,9 +8,10 @@ import numpy as np
 import scipy.sparse.linalg as spla
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr, as_array, as_complex, as_integer, as_number, as_rhs, as_symmetric, largest_moduli
+from meshsolve.arrays import Csr, as_array, as_complex, as_rhs, as_symmetric, largest_moduli
 from meshsolve.device_arrays import DeviceCsr, Positions, as_device_csr, as_device_rhs, on_device
 from meshsolve.errors import InvalidInputError
+from meshsolve.options import as_integer, as_number
 
 MAXITER = 10_000                        # where the caller gives none
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr, lengths, thread_count
+from meshsolve.arrays import Csr, lengths
 from meshsolve.constraints import components, take_means, takes_constants_to_zero
 from meshsolve.device_arrays import DeviceCsr, uploaded
 from meshsolve.errors import ConvergenceWarning
@@ -21,6 +21,7 @@ from meshsolve.krylov import cg_cuda
 from meshsolve.krylov.blocks import as_matrix, blocks_of, checked_options, preconditioner, reusing, unshifted
 from meshsolve.krylov.cg_rules import DIVERGED, INDEFINITE, NEGATIVE, RUNNING, SAVE_AT, STAGNATED, SUMS, TINY, Solve
 from meshsolve.krylov.info import CONVERGED, EXHAUSTED, Info
+from meshsolve.options import thread_count
 from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Callback, Matrix
 

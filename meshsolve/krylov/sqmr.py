@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.arrays import thread_count
 from meshsolve.errors import ConvergenceWarning
 from meshsolve.krylov import cg_cuda, sqmr_cuda
 from meshsolve.krylov.blocks import as_matrix, blocks_of, checked_options, columns_out_of_range, preconditioner, unshifted
 from meshsolve.krylov.info import CONVERGED, EXHAUSTED, TOO_LARGE, Info
 from meshsolve.krylov.sqmr_rules import BROKE_DOWN, ORTHOGONAL, RESTARTS, STAGNATED
+from meshsolve.options import thread_count
 from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Callback, Matrix
 

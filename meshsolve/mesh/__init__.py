@@ -19,6 +19,7 @@ from scipy.sparse.csgraph import connected_components
 from meshsolve import _core, arrays
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import boundary, files
+from meshsolve.options import INT32_MAX
 from meshsolve.report import warn
 from meshsolve.types import ArrayLike, Path
 
@@ -331,8 +332,8 @@ def _as_faces(faces, n):
         raise InvalidInputError(f"faces have to be (m, 3), three corners each, not {given.shape}")
     if given.dtype.kind not in "iu":
         raise InvalidInputError(f"faces have to be integers, not {given.dtype}")
-    if 3 * len(given) > arrays.INT32_MAX:
-        raise InvalidInputError(f"{len(given)} faces; at most {arrays.INT32_MAX // 3} are supported")
+    if 3 * len(given) > INT32_MAX:
+        raise InvalidInputError(f"{len(given)} faces; at most {INT32_MAX // 3} are supported")
     if given.min() < 0 or given.max() >= n:
         row, corner = np.argwhere((given < 0) | (given >= n))[0]
         raise InvalidInputError(f"face {row} names vertex {given[row, corner]}; the mesh has vertices 0..{n - 1}")

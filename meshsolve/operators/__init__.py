@@ -14,12 +14,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core
-from meshsolve.arrays import as_array, as_csr, as_symmetric, narrow_ptr, one_of
+from meshsolve.arrays import as_array, as_csr, as_symmetric, narrow_ptr
 from meshsolve.device import choose, csr, errors, on_cpu, to_device, xp
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotSymmetricError
 from meshsolve.mesh import MeshLike, as_mesh, is_mesh, pattern_of, placed_mesh
 from meshsolve.operators import gradients
 from meshsolve.operators.cuda import DeviceAssembler
+from meshsolve.options import one_of
 from meshsolve.report import warn
 from meshsolve.types import ArrayLike, Device, Matrix, Sparse
 

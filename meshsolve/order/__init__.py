@@ -11,9 +11,10 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from meshsolve.arrays import as_perm, as_seed, thread_count
+from meshsolve.arrays import as_perm
 from meshsolve.device import holds
 from meshsolve.errors import InvalidInputError
+from meshsolve.options import as_seed, thread_count
 from meshsolve.order.auto import auto, auto_within, is_scale_free
 from meshsolve.order.nested import dissect_there, nested_dissection
 from meshsolve.order.ordering import Ordering, OrderingLike, SeparatorTree

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from meshsolve import _core
-from meshsolve.arrays import as_seed, one_of, thread_count
 from meshsolve.device import holds, to_host
 from meshsolve.mesh import MeshLike, pattern_of
+from meshsolve.options import as_seed, one_of, thread_count
 from meshsolve.order.nested import DEFAULT_PATCH, EFFORTS, SMALL, TooManyOperations, dissect
 from meshsolve.order.ordering import Ordering
 from meshsolve.order.simple import minimum_degree

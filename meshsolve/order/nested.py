@@ -7,9 +7,9 @@ import time
 from dataclasses import replace
 
 from meshsolve import _core
-from meshsolve.arrays import as_integer, as_seed, one_of, thread_count
 from meshsolve.device import choose, errors, to_device, to_host
 from meshsolve.mesh import MeshLike, pattern_of
+from meshsolve.options import as_integer, as_seed, one_of, thread_count
 from meshsolve.order import nested_cuda, prepass_cuda
 from meshsolve.order.ordering import Ordering, SeparatorTree
 from meshsolve.report import Report, announce

@@ -6,8 +6,8 @@ import numpy as np
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from meshsolve import _core
-from meshsolve.arrays import as_seed
 from meshsolve.mesh import MeshLike, pattern_of
+from meshsolve.options import as_seed
 from meshsolve.order.ordering import Elimination, Ordering, timed
 from meshsolve.report import Report
 from meshsolve.types import Matrix

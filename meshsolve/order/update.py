@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshsolve.arrays import Csr, as_perm, as_seed, thread_count
+from meshsolve.arrays import Csr, as_perm
 from meshsolve.device import to_host
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import MeshLike, pattern_of
+from meshsolve.options import as_seed, thread_count
 from meshsolve.order.nested import nested_dissection
 from meshsolve.order.ordering import Ordering, SeparatorTree
 from meshsolve.report import Report

@@ -19,10 +19,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core
-from meshsolve.arrays import INT32_MAX, as_integer, as_seed, thread_count
 from meshsolve.device import choose, to_host
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import MeshLike, as_mesh, is_mesh, pattern_of
+from meshsolve.options import INT32_MAX, as_integer, as_seed, thread_count
 from meshsolve.patches import build_cuda, query_cuda
 from meshsolve.types import Array, Device, Matrix, Sparse
 

@@ -17,9 +17,9 @@ from meshsolve.apps.circuit.newton import Solver, operating_point
 from meshsolve.apps.circuit.results import OperatingPoint, Waveforms, list_of_names, split
 from meshsolve.apps.circuit.sources import Sources
 from meshsolve.apps.circuit.transient import Stepper
-from meshsolve.arrays import as_integer, as_number, one_of
 from meshsolve.errors import InvalidInputError
 from meshsolve.memory import ensure_memory
+from meshsolve.options import as_integer, as_number, one_of
 from meshsolve.report import Report
 from meshsolve.types import Path
 

@@ -11,10 +11,10 @@ from typing import Literal
 
 from meshsolve.apps.viewer.model import VIEWS, Model
 from meshsolve.apps.viewer.structure import NO_SEPARATORS
-from meshsolve.arrays import as_integer, one_of
 from meshsolve.errors import InvalidInputError
 from meshsolve.files import as_path
 from meshsolve.mesh import MeshLike
+from meshsolve.options import as_integer, one_of
 from meshsolve.types import Path
 
 __all__ = ["VIEWS", "Model", "view"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve.apps.mcf import METHODS, Flow, automatic_step
-from meshsolve.arrays import as_number, one_of
 from meshsolve.device import DEVICES
 from meshsolve.errors import InvalidInputError, MeshsolveError
+from meshsolve.options import as_number, one_of
 from meshsolve.report import Report
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from meshsolve.arrays import as_integer, one_of
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError
+from meshsolve.options import as_integer, one_of
 
 LEFT, RIGHT = 305, 390              # pixels that polyscope's panels and ours take
 LOST, TRIES = "Unable to convert function return value", 5

@@ -16,9 +16,9 @@ from meshsolve.apps.viewer.coloring import PALETTE, Coloring
 from meshsolve.apps.viewer.editing import Editor
 from meshsolve.apps.viewer.structure import Structure
 from meshsolve.apps.viewer.timings import Timings
-from meshsolve.arrays import as_integer, one_of
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import load_mesh, placed_mesh
+from meshsolve.options import as_integer, one_of
 from meshsolve.patches import LARGEST_PATCH
 
 VIEWS = ("plain", *structure.VIEWS, "handles", "weights", "eigenvector", "displacement")

@@ -15,9 +15,9 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
 from meshsolve import api
-from meshsolve.arrays import as_integer, one_of
 from meshsolve.errors import ConvergenceWarning, InvalidInputError, MeshsolveWarning
 from meshsolve.operators import cotan_laplacian, graph_laplacian, mass_matrix
+from meshsolve.options import as_integer, one_of
 from meshsolve.report import warn
 
 LAPLACIANS = ("graph", "cotan")

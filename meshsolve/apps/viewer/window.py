@@ -10,9 +10,9 @@ from meshsolve.apps.viewer import display
 from meshsolve.apps.viewer.coloring import PALETTE
 from meshsolve.apps.viewer.panels import Panels
 from meshsolve.apps.viewer.widgets import Widgets
-from meshsolve.arrays import as_integer
 from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning
 from meshsolve.files import as_path, written_whole
+from meshsolve.options import as_integer
 from meshsolve.report import warn
 
 VIEW_ANGLE, FAR = 45.0, 2.6        # degrees from top to bottom; distance of the camera in radii of the mesh

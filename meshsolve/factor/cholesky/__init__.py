@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import device
-from meshsolve.arrays import largest_moduli, narrow_ptr, one_of, read_only, thread_count
+from meshsolve.arrays import largest_moduli, narrow_ptr, read_only
 from meshsolve.constraints import parts_of_values
 from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError, PatternMismatchError
 from meshsolve.factor.base import Factor, norm_of_inverse, solve_near_one, values_in
@@ -25,6 +25,7 @@ from meshsolve.factor.cholesky.singular import ConstantNullSpace
 from meshsolve.factor.cholesky.update import as_columns, coupled, free_part
 from meshsolve.factor.cholesky.values import DeviceValues, Values
 from meshsolve.factor.sharing import changes, reads, reads_in_turn
+from meshsolve.options import one_of, thread_count
 from meshsolve.report import Report
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse, System
 

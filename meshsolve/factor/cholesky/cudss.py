@@ -11,10 +11,10 @@ import weakref
 import numpy as np
 
 from meshsolve import device
-from meshsolve.arrays import INT32_MAX
 from meshsolve.device.lists import compressed, rows_of
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError
 from meshsolve.factor.fronts.cuda import matrix_diagonal, norm1, residual
+from meshsolve.options import INT32_MAX
 
 
 class CudssFactor:

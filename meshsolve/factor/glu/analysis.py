@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from meshsolve import _core, order
-from meshsolve.arrays import Csr, is_auto
+from meshsolve.arrays import Csr
 from meshsolve.errors import SingularMatrixError
 from meshsolve.factor.matching import block_triangular, maximum_product, require_full_rank
 from meshsolve.factor.symbolic import Symbolic
+from meshsolve.options import is_auto
 from meshsolve.order.auto import is_scale_free
 
 ND_ROWS, ND_OPERATIONS = 50_000, 2e9      # from here on nested dissection is tried beside minimum degree

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr, as_integer, as_number, as_symmetric, is_auto, lengths, one_of, read_only, storage_type, thread_count
+from meshsolve.arrays import Csr, as_symmetric, lengths, read_only
 from meshsolve.device_arrays import device_lengths, place_for
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, SingularMatrixError
 from meshsolve.factor.base import Preconditioner, norm_of_inverse, values_in
@@ -25,6 +25,7 @@ from meshsolve.factor.matching import symmetric_pairs
 from meshsolve.factor.refine import refine
 from meshsolve.factor.sharing import changes, reads, reads_in_turn
 from meshsolve.memory import PER_ROW
+from meshsolve.options import as_integer, as_number, is_auto, one_of, storage_type, thread_count
 from meshsolve.order.auto import dense_end
 from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse

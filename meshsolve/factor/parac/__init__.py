@@ -14,13 +14,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core, device, order
-from meshsolve.arrays import Csr, as_integer, as_seed, as_symmetric, is_auto, narrow_ptr, one_of, read_only, storage_type, thread_count
+from meshsolve.arrays import Csr, as_symmetric, narrow_ptr, read_only
 from meshsolve.device.lists import rows_of
 from meshsolve.device_arrays import on_device as lies_there
 from meshsolve.device_arrays import place_for
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotLaplacianError
 from meshsolve.factor.base import Preconditioner
 from meshsolve.memory import PER_ROW, ensure_memory
+from meshsolve.options import as_integer, as_seed, is_auto, one_of, storage_type, thread_count
 from meshsolve.report import Report, warn
 from meshsolve.types import Sparse
 

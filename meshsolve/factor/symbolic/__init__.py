@@ -14,9 +14,10 @@ from typing import Any, Self
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr, as_array, as_csr, as_perm, symmetric_pattern, thread_count
+from meshsolve.arrays import Csr, as_array, as_csr, as_perm, symmetric_pattern
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.symbolic import cuda
+from meshsolve.options import thread_count
 from meshsolve.report import Report
 from meshsolve.types import ArrayLike, Matrix
 

@@ -1,0 +1,94 @@
+"""Intake of options: numbers, words and flags that users hand over become checked values, or errors that name the option."""
+
+from __future__ import annotations
+
+import operator
+import os
+from numbers import Real
+
+import numpy as np
+
+from meshsolve.errors import InvalidInputError
+
+INT32_MAX = np.iinfo(np.int32).max
+
+
+def as_integer(value, name, least=1, most=INT32_MAX):
+    """``value`` as an int from ``least`` to ``most``; a bool or a float is none."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
+        raise InvalidInputError(f"{name} has to be an integer from {least} to {most}, not {value!r}")
+    return int(value)
+
+
+def as_seed(seed):
+    """A seed: an integer from 0 to 2^64 - 1."""
+    return as_integer(seed, "seed", 0, 2**64 - 1)
+
+
+def as_number(value, name, least=0.0, above=False):
+    """``value`` as a finite float of at least ``least``, or with ``above`` greater than that; a bool or a text is none."""
+    given = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    try:
+        number = float(given) if isinstance(given, Real) and not isinstance(given, bool) else np.nan
+    except OverflowError:                                   # an int above the range of float64
+        number = np.inf
+    if np.isfinite(number) and (number > least if above else number >= least):
+        return number
+    bound = "" if least == -np.inf else f" above {least:g}" if above else f" of at least {least:g}"
+    raise InvalidInputError(f"{name} has to be a finite number{bound}, not {value!r}")
+
+
+def shown(value):
+    """How a wrong argument is named in a message: in few words."""
+    if getattr(value, "shape", ()):
+        return f"an array of shape {value.shape}"
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def as_flag(value, name):
+    """``value`` as a bool; of other types 0 and 1 are taken."""
+    if isinstance(value, (bool, np.bool_)) or (isinstance(value, (int, np.integer)) and value in (0, 1)):
+        return bool(value)
+    raise InvalidInputError(f"{name} has to be True or False, not {shown(value)}")
+
+
+def one_of(value, name, known):
+    """``value`` if it is one of ``known``."""
+    if isinstance(value, (str, int, np.integer)) and not isinstance(value, bool) and value in known:
+        return value
+    raise InvalidInputError(f"{name} has to be one of {', '.join(map(repr, known))}, not {shown(value)}")
+
+
+def is_auto(value):
+    """Whether an option that may also be a number or an array is ``"auto"``."""
+    return isinstance(value, str) and value == "auto"
+
+
+def storage_type(dtype):
+    """The ``np.dtype`` in which a factor is kept: float64 or float32."""
+    try:
+        given = np.dtype(dtype)
+    except TypeError as e:
+        raise InvalidInputError(f"dtype has to be float64 or float32, not {dtype!r}") from e
+    if given not in (np.float64, np.float32):
+        raise InvalidInputError(f"dtype has to be float64 or float32, not {given}")
+    return given
+
+
+def thread_count(threads=None):
+    """The number of threads to use: ``threads``, else ``MESHSOLVE_NUM_THREADS``, else the cores this process may use."""
+    if type(threads) is int and 1 <= threads <= 1024:       # most often: a room above has asked
+        return threads
+    source, given = "threads", threads
+    if given is None and os.environ.get("MESHSOLVE_NUM_THREADS"):
+        source, given = "MESHSOLVE_NUM_THREADS", os.environ["MESHSOLVE_NUM_THREADS"]
+    if given is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        count = int(given) if threads is None else operator.index(given)
+    except (TypeError, ValueError):
+        count = 0
+    if count < 1 or isinstance(given, (bool, np.bool_)):
+        raise InvalidInputError(f"{source} has to be a positive integer, not {given!r}")
+    return min(count, 1024)
