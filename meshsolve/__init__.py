@@ -20,7 +20,6 @@ from meshsolve.config import show_config
 from meshsolve.errors import (
     ConvergenceWarning,
     DeviceUnavailableError,
-    FactorInUseError,
     InvalidInputError,
     MeshsolveError,
     MeshsolveWarning,
@@ -40,7 +39,7 @@ from meshsolve.report import showing_progress
 from meshsolve.version import __version__
 
 __all__ = [
-    "ConvergenceWarning", "DeviceUnavailableError", "FactorInUseError", "InvalidInputError", "Mesh", "MeshsolveError", "MeshsolveWarning",
+    "ConvergenceWarning", "DeviceUnavailableError", "InvalidInputError", "Mesh", "MeshsolveError", "MeshsolveWarning",
     "NotLaplacianError", "NotPositiveDefiniteError", "NotSymmetricError", "Ordering", "OutOfMemoryError", "PatchMesh",
     "PatternMismatchError", "SingularMatrixError", "__version__", "analyze", "apps", "cg", "cholesky", "cotan_laplacian",
     "datasets", "factorized", "graph_laplacian", "ildl", "load_mesh", "lu", "mass_matrix", "operators", "order", "parac", "show_config",

@@ -21,6 +21,7 @@ logger = logging.getLogger("meshsolve")
 PHASES = ("read", "patches", "matching", "order", "symbolic", "assemble", "numeric")        # told in this order, others behind them
 SIZES = ("nnz_A", "nnz_L", "flops", "bytes")        # 0 where they have no meaning, as the operations of a factor that is drawn
 REPEATED = ("assemble", "numeric", "solve")        # phases that a flow runs at each step
+_kept_quiet: contextvars.ContextVar[tuple[type[Warning], ...]] = contextvars.ContextVar("meshsolve_kept_quiet", default=())
 _progress: contextvars.ContextVar[Any] = contextvars.ContextVar("meshsolve_progress", default=None)
 
 
@@ -117,10 +118,23 @@ def _readable(name, value):
 
 def warn(message, category):
     """Warn at the line outside this package from which it was called, however deep in it the reason was found."""
+    if issubclass(category, _kept_quiet.get()):
+        return
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "meshsolve":
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
+
+
+@contextlib.contextmanager
+def without_warnings(category):
+    """Inside the ``with`` block :func:`warn` says nothing of this category, on this thread: the caller tells of it himself. The filters of
+    Python's warnings belong to all threads."""
+    token = _kept_quiet.set((*_kept_quiet.get(), category))
+    try:
+        yield
+    finally:
+        _kept_quiet.reset(token)
 
 
 def announce(name):

@@ -1,5 +1,8 @@
 """Reports as people read them: phases in their order, what has no meaning left out, the same numbers for machines."""
 
+import concurrent.futures
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -7,7 +10,7 @@ from kernel_harness.harness import Harness
 
 import meshsolve as ms
 from meshsolve import device
-from meshsolve.report import Report
+from meshsolve.report import Report, without_warnings
 
 N = 64
 A = ms.datasets.grid2d(8, 8, boundary="dirichlet")
@@ -88,3 +91,18 @@ def test_units_suit_the_numbers():
     told = lines(report)
     assert list(told)[:3] == ["order", "numeric", "solve"]
     assert "100.0000 s  50.0000 s a step" in told["numeric"] and "0.0001 s" in told["solve"] and "3.0 MiB" in told["bytes"]
+
+
+def test_warnings_are_kept_quiet_on_one_thread_alone():
+    """ms.solve tells of what the method below it would warn of, and took Python's own filters, which belong to all threads."""
+    b, before = np.arange(N) - 31.5, list(warnings.filters)
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: ms.solve(U, b, method="lu"), range(40)))
+    assert warnings.filters == before
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with without_warnings(ms.ConvergenceWarning):
+            ms.cg(A, b, maxiter=1)
+            assert not caught
+        ms.cg(A, b, maxiter=1)
+    assert [w.category for w in caught] == [ms.ConvergenceWarning]

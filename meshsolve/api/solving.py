@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
@@ -30,7 +28,7 @@ from meshsolve.memory import PER_ROW
 from meshsolve.options import as_number, one_of, thread_count
 from meshsolve.order.auto import foreseen_dimension, is_scale_free
 from meshsolve.order.nested import TooManyOperations
-from meshsolve.report import Report, warn
+from meshsolve.report import Report, warn, without_warnings
 from meshsolve.types import Array, ArrayLike, Chosen, Device, Matrix
 
 LARGE_FACTOR = 8e3          # operations of Cholesky per entry of A from which ParAC and its iterations are faster
@@ -227,8 +225,7 @@ def _solve_lu(A, b, rtol, threads, device, place):
     if place != "cuda" or is_complex(A):
         M = _fitting(as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64, per_row=PER_ROW["lu"], threads=threads), b)
     F = lu(A, threads=threads, device=device if is_complex(A) else place)
-    with warnings.catch_warnings():                         # of what is measured here as well
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with without_warnings(ConvergenceWarning):              # of what is measured here as well
         x = F.solve(b)
     there = F.report.facts["device"] == "cuda"
     return x, _direct("lu", _residual_there(A, x, b) if there else _relative_residual(M, x, b, threads), rtol, F)
@@ -296,8 +293,7 @@ def _iterate_parac(M, b, rtol, threads, place):
         with errors("the matrix"):
             A = uploaded(M)
     jacobi = _jacobi(M, place, threads)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with without_warnings(ConvergenceWarning):
         x, info = iterate(A, b, jacobi, None, rtol, threads=threads, patience=PATIENCE[0] + PATIENCE[1] / max(k, 1))
     report.merge(info.report)
     iterations, residuals = info.iterations, info.residuals

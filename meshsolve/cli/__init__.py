@@ -39,7 +39,7 @@ def main(argv=None):
     except KeyboardInterrupt:
         return _fail("interrupted")
     except BrokenPipeError:                                 # whoever read the printed text has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _leave(sys.stdout)
         return 0
     except (MeshsolveError, OSError) as e:
         return _fail(str(e))
@@ -50,13 +50,25 @@ def main(argv=None):
 
 
 def _fail(message):
-    text = " ".join(str(message).split()) or "unknown error"
-    print(f"meshsolve: error: {text}", file=sys.stderr)
+    _say(f"error: {' '.join(str(message).split()) or 'unknown error'}")
     return 1
 
 
 def _one_line_warning(message, category, filename, lineno, file=None, line=None):
-    print(f"meshsolve: warning: {' '.join(str(message).split())}", file=sys.stderr)
+    _say(f"warning: {' '.join(str(message).split())}")
+
+
+def _say(text):
+    """One line on standard error. Nobody may be reading there: that is no reason not to go on."""
+    try:
+        print(f"meshsolve: {text}", file=sys.stderr)
+    except BrokenPipeError:
+        _leave(sys.stderr)
+
+
+def _leave(stream):
+    """What is still to be written to a stream whose reader has gone goes nowhere, that of the end of Python included."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 @contextlib.contextmanager

@@ -130,8 +130,10 @@ def _definiteness(matrix, threads):
         F = sym.factor(matrix, threads=threads)
     except NotPositiveDefiniteError as e:
         return [told(False, f"not positive definite: the pivot of column {e.column} is not positive"), _method("ildl")]
-    condition = float(1 / F.rcond())
-    return [told(True, "positive definite"), Row("condition number", f"about {condition:.2g}", {"condition_number": condition}),
+    rcond = F.rcond()
+    condition = 1 / rcond if rcond > 1e-300 else None
+    text = f"about {condition:.2g}" if condition else "beyond 1e300"
+    return [told(True, "positive definite"), Row("condition number", text, {"condition_number": condition}),
             *([_method("parac")] if iterative else _chosen(sym))]
 
 

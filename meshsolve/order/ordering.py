@@ -89,6 +89,10 @@ class Ordering:
         iperm[self.perm] = xp.arange(len(self.perm), dtype=np.int32)
         return read_only(iperm) if xp is np else iperm
 
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self.__post_init__()
+
     def __post_init__(self):
         if isinstance(self.perm, np.ndarray):
             object.__setattr__(self, "perm", read_only(self.perm))
@@ -99,7 +103,11 @@ class Ordering:
     def __array__(self, dtype=None, copy=None):
         """``perm`` on the host, so that an ordering indexes as its permutation does: ``A[o][:, o]``."""
         perm = device.to_host(self.perm)
-        return np.array(perm, dtype, copy=True) if copy or (copy is None and dtype not in (None, perm.dtype)) else perm
+        if copy or not (dtype is None or np.dtype(dtype) == perm.dtype):
+            if copy is False:
+                raise ValueError(f"the permutation is of {perm.dtype}: another dtype takes a copy")
+            return np.array(perm, dtype)
+        return perm
 
     def __repr__(self):
         tree = f", tree of {len(self.tree)} nodes" if self.tree is not None else ""

@@ -133,6 +133,13 @@ def test_info_of_a_matrix_for_programs(run, folder, name, expected):
     assert {key: report[key] for key in expected} == expected and ("condition_number" in report) == (name == "A.npz")
 
 
+def test_info_of_a_matrix_whose_condition_is_no_number(run, folder):
+    scipy.io.mmwrite(folder / "wide.mtx", sp.coo_array(np.diag([1e-200, 1e200])))
+    code, out, err = run("info", str(folder / "wide.mtx"), "--report", str(folder / "r.json"))
+    assert (code, err) == (0, "") and "beyond 1e300" in out
+    assert json.loads((folder / "r.json").read_text())["condition_number"] is None
+
+
 def test_info_of_what_is_not_known_is_null_for_programs(run, folder, monkeypatch):
     monkeypatch.setattr(describe, "MOST_FLOPS", 1.0)
     assert told(run, folder, "info", folder / "A.mtx")["positive_definite"] is None

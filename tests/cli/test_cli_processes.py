@@ -43,6 +43,18 @@ def test_a_reader_that_has_seen_enough_is_no_error(folder):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_warnings_that_nobody_reads_keep_nothing_from_being_written(folder):
+    """`meshsolve mcf MESH -o OUT 2>&1 | head -1`: the exit code was 0, and there was no OUT."""
+    corners = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\n"
+    (folder / "d.obj").write_text(corners + "f 1 3 2\nf 1 2 4\nf 2 3 4\nf 1 4 3\nf 1 1 2\n")          # the last face is dropped, with a warning
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([sys.executable, "-m", "meshsolve", "mcf", str(folder / "d.obj"), "-o", str(folder / "o.obj"), "--quiet"],
+                          stdout=subprocess.PIPE, stderr=write, text=True)
+    os.close(write)
+    assert (done.returncode, (folder / "o.obj").exists()) == (0, True)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="pipes with names")
 def test_a_pipe_that_breaks_before_all_is_written_is_an_error(folder):
     os.mkfifo(folder / "x.npy")

@@ -49,12 +49,13 @@ def test_the_callers_arrays_may_change_when_a_factor_is_made(name, index_type):
 def test_what_a_factor_holds_cannot_be_written_to(name):
     """A scaling that was written to changed later solutions."""
     F, seen = FACTORS[name][1](FACTORS[name][0]), 0
-    for attribute in ("perm", "scale", "row_perm", "col_perm", "row_scale", "col_scale", "D"):
-        array = getattr(F, attribute, None)
-        if isinstance(array, np.ndarray):
-            seen += 1
-            with pytest.raises(ValueError, match="read-only"):
-                array[:] = 0
+    for G in (F, copy.copy(F), pickle.loads(pickle.dumps(F))):
+        for attribute in ("perm", "scale", "row_perm", "col_perm", "row_scale", "col_scale", "D"):
+            array = getattr(G, attribute, None)
+            if isinstance(array, np.ndarray):
+                seen += 1
+                with pytest.raises(ValueError, match="read-only"):
+                    array[:] = 0
     assert seen or name == "factorized"
 
 

@@ -1,5 +1,8 @@
 """The plain orderings and resolve()."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -63,7 +66,10 @@ def test_an_ordering_is_an_array_that_cannot_be_written_to():
     o = order.amd(A)
     assert np.array_equal(np.asarray(o), o.perm) and np.asarray(o, np.int64).dtype == np.int64
     assert np.array_equal(np.argsort(o), o.iperm) and (A[o][:, o] != A[o.perm][:, o.perm]).nnz == 0
-    for array in (o.perm, o.iperm, np.asarray(o)):
+    assert o.__array__(np.dtype(float)).dtype == float
+    with pytest.raises(ValueError, match="takes a copy"):
+        o.__array__(np.dtype(float), copy=False)
+    for array in (o.perm, o.iperm, np.asarray(o), pickle.loads(pickle.dumps(o)).perm, copy.copy(o).iperm):
         with pytest.raises(ValueError, match="read-only"):
             array[:] = 0
     copied = np.array(o)

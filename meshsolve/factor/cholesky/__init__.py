@@ -196,7 +196,8 @@ class CholeskyFactor(Factor):
         except PatternMismatchError as e:
             row, column = (e.row, e.column) if free is None else (int(free[e.row]), int(free[e.column]))
             raise PatternMismatchError.at(row, column, "C C^T") from None
-        self._rescale()
+        finally:
+            self._rescale()
         if not definite and down:
             raise NotPositiveDefiniteError("A - C C^T is not positive definite to working precision: this is the factor of A again")
         if not definite:
@@ -209,8 +210,9 @@ class CholeskyFactor(Factor):
                 raise self._singular_laplacian(singular, data)
             if self.precision != "double":
                 self._require_float32(data)
-            failed = self._factor.factor(data)
-            if failed < 0:
+            try:
+                failed = self._factor.factor(data)
+            finally:                                            # of the matrix whose factor there is now
                 self._rescale()
         if failed >= 0:
             raise self._not_positive_definite(failed, data)

@@ -203,7 +203,7 @@ class DeviceFactor:
 
     def matrix_diagonal(self):
         """(n,) the diagonal of A in the order of the pattern."""
-        return matrix_diagonal(self._pattern.indptr, self._pattern.indices, self._data)
+        return None if self._data is None else matrix_diagonal(self._pattern.indptr, self._pattern.indices, self._data)
 
     def values_on(self, indptr, indices):
         """Values of L on its pattern, a host array; the pattern by columns, diagonal first, lies on the host as well."""

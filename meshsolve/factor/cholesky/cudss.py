@@ -86,7 +86,7 @@ class CudssFactor:
 
     def matrix_diagonal(self):
         """As ``DeviceFactor.matrix_diagonal``."""
-        return matrix_diagonal(self._pattern.indptr, self._pattern.indices, self._data)
+        return None if self._data is None else matrix_diagonal(self._pattern.indptr, self._pattern.indices, self._data)
 
     def matrix(self):
         """As ``DeviceFactor.matrix``."""

@@ -130,7 +130,7 @@ class HostFactor:
 
     def matrix_diagonal(self):
         """(n,) the diagonal of A in the order of the pattern; for mixed precision only."""
-        return self._matrix.diagonal()
+        return None if self._matrix is None else self._matrix.diagonal()
 
     @property
     def nbytes(self):

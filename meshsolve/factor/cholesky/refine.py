@@ -43,12 +43,16 @@ def refine(factor, b, scale=None, tolerance=2e-16):
     ConvergenceWarning
         The backward error stays above 1e-12: A is too ill-conditioned for a float32 factor.
     """
-    sizes = lambda v: device.to_host(largest_moduli(v))
+    def sizes(v, power=0):
+        """(k,) the largest moduli in the columns of v, scaled by that power of ``scale``."""
+        with np.errstate(all="ignore"):
+            return device.to_host(largest_moduli(v * scale if power > 0 else v / scale if power < 0 else v))
+
     solve = lambda B: solve_near_one(lambda near: factor.solve("A", near), B)
     if scale is None:
         norm, size_b, measure = factor.norm1(), sizes(b), lambda r, x: (sizes(r), sizes(x))
     else:                                                               # the norm of the scaled matrix is 1 to its longest row's length
-        norm, size_b, measure = 1.0, sizes(b / scale), lambda r, x: (sizes(r / scale), sizes(x * scale))
+        norm, size_b, measure = 1.0, sizes(b, -1), lambda r, x: (sizes(r, -1), sizes(x, 1))
 
     def residual(x, b):
         r = factor.residual(x, b)
@@ -64,9 +68,9 @@ def refine(factor, b, scale=None, tolerance=2e-16):
 
 def uneven_scale(factor):
     """(n, 1) square roots of the diagonal of A, by which small rows are not hidden behind others; None where its entries are near each
-    other."""
+    other, or no matrix has been factored."""
     diagonal = factor.matrix_diagonal()
-    if len(diagonal) == 0 or not _largest(diagonal) > UNEVEN / _largest(1 / diagonal):
+    if diagonal is None or len(diagonal) == 0 or not _largest(diagonal) > UNEVEN / _largest(1 / diagonal):
         return None
     return diagonal[:, None] ** 0.5
 

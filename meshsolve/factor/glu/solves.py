@@ -59,8 +59,8 @@ class MeasuredSolves(Factor):
         Warns
         -----
         ConvergenceWarning
-            The backward error stays above 1e-12, with ``precision="single"`` above 1e-4. Of the first solve after each factorization: the
-        residual is not small beside b, because A is singular to working precision.
+            The backward error stays above 1e-12, with ``precision="single"`` above 1e-4. Or, of the first solve after each
+            factorization, the residual is not small beside b, because A is singular to working precision.
 
         Notes
         -----

@@ -149,6 +149,7 @@ class IldlFactor(Preconditioner):
 
     def __setstate__(self, state):
         super().__setstate__(state)
+        self.scale = read_only(self.scale)
         with self.report.phase("numeric"):
             self._core.factor(self._scaled, self.scale)
 
@@ -160,7 +161,12 @@ class IldlFactor(Preconditioner):
                  'ms.solve(A, b, method="ildl") and ms.sqmr(A, b, M=K) solve, and so does a factor of fill_level=None', MeshsolveWarning)
         return super().solve(b, out)
 
-    solve.__doc__ = Preconditioner.solve.__doc__
+    solve.__doc__ = f"""{Preconditioner.solve.__doc__}
+        Warns
+        -----
+        MeshsolveWarning
+            The factor is incomplete, and ``fill_level="auto"`` has chosen that.
+        """
 
     def _operate(self, b):
         return super().solve(b)

@@ -66,6 +66,8 @@ class ParacFactor(Preconditioner):
     def __getstate__(self):
         """G as it is: a factor in a random order cannot be had again without its matrix."""
         core, state = self._core, super().__getstate__()
+        for view in ("D", "perm"):                          # made when they are asked for
+            state.pop(view, None)
         if self.on_device:
             return state
         return state | {"_core": (*core.columns(), core.pivots(), core.perm(), core.rounds, self._by_levels)}
