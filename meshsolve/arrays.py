@@ -163,8 +163,13 @@ def as_symmetric(A, name="A", lower=False, threads=1, per_row=0):
 def _require_lower(M, whole, name):
     """Raise where ``whole``, made of the lower triangle of M, is but a diagonal: M was the other triangle."""
     if (whole.indices == np.repeat(np.arange(M.n), np.diff(whole.indptr))).all():
-        raise InvalidInputError(f"lower=True reads the lower triangle of {name}, which has entries above its diagonal alone: give "
-                                f"{name}.T, or both triangles without lower=True")
+        raise upper_alone(name)
+
+
+def upper_alone(name):
+    """The error for ``lower=True`` of an upper triangle."""
+    return InvalidInputError(f"lower=True reads the lower triangle of {name}, which has entries above its diagonal alone: give "
+                             f"{name}.T, or both triangles without lower=True")
 
 
 def not_symmetric(name, row, column, gap, scale):
@@ -184,7 +189,10 @@ def symmetric_pattern(A, name="A"):
 
 
 def read_only(x):
-    """A view of a numpy array that cannot be written to: results that others hold as well."""
+    """A view of a numpy array that cannot be written to: results that others hold as well. CuPy's arrays know nothing of the kind, and
+    are returned as they are, like what is no array."""
+    if not isinstance(x, np.ndarray):
+        return x
     view = x.view()
     view.flags.writeable = False
     return view

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import device
-from meshsolve.arrays import LARGEST_SIZE, SYMMETRY_TOLERANCE, Csr, largest_moduli, not_symmetric
+from meshsolve.arrays import LARGEST_SIZE, SYMMETRY_TOLERANCE, Csr, largest_moduli, not_symmetric, upper_alone
 from meshsolve.device.lists import MASK, compressed, distinct, find, keys_of, transposed
 from meshsolve.device.reductions import flag_of, is_any, max_of_rows, sum_of_columns
 from meshsolve.errors import InvalidInputError, PatternMismatchError
@@ -188,6 +188,8 @@ class Positions:
     ------
     NotSymmetricError
         As :func:`meshsolve.arrays.as_symmetric`, from :meth:`check`.
+    InvalidInputError
+        ``lower``, and M has entries above its diagonal and none below.
     """
 
     def __init__(self, M, lower=False, check=True):
@@ -197,6 +199,8 @@ class Positions:
         given = self.keys
         if lower:
             half = given[given >= transposed(given)]
+            if len(half) <= M.n and len(half) < len(given) and not is_any(half != transposed(half)):
+                raise upper_alone("A")
             both = self._take_keys(M.n, distinct(xp.concatenate([half, transposed(half)])))
             self.take = 1 + find(given, xp.maximum(both, transposed(both)))
             return

@@ -128,6 +128,10 @@ def test_symmetry_is_measured_right(n, density, seed):
     both = arrays.symmetric_pattern(A)
     S = ((D != 0) | (D != 0).T) & ~np.eye(n, dtype=bool)
     assert np.array_equal(sp.csr_array((np.ones(both.nnz), both.indices, both.indptr), shape=(n, n)).toarray() != 0, S)
+    if np.triu(D, 1).any() and not np.tril(D, -1).any():               # the other triangle
+        with pytest.raises(ms.InvalidInputError, match="above its diagonal alone"):
+            arrays.as_symmetric(A, lower=True)
+        return
     low = arrays.as_symmetric(A, lower=True)
     assert np.array_equal(sp.csr_array((low.data, low.indices, low.indptr), shape=(n, n)).toarray(), np.tril(D) + np.tril(D, -1).T)
 

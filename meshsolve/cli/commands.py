@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 
 from meshsolve.cli import files
 from meshsolve.cli.describe import describe, describe_installation, sizes
 from meshsolve.datasets.files import load_matrix
 from meshsolve.errors import ConvergenceWarning, MeshsolveError
 from meshsolve.files import written_whole
+from meshsolve.report import without_warnings
 
 RTOL = 1e-10                # relative residual of a solution
 
@@ -60,8 +60,7 @@ def run_solve(args):
     files.check_vector_format(args.output)
     files.refuse_netlist(args.matrix)
     A, b = load_matrix(args.matrix), files.read_vector(args.rhs)
-    with warnings.catch_warnings(), files.naming(args.matrix, args.rhs):
-        warnings.simplefilter("ignore", ConvergenceWarning)             # it is the error below
+    with without_warnings(ConvergenceWarning), files.naming(args.matrix, args.rhs):            # it is the error below
         x, info = api.solve(A, b, method=args.method, rtol=RTOL, threads=args.threads, device=args.device)
     if info.iterations:
         info.report.facts["iterations"] = info.iterations

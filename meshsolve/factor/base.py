@@ -250,6 +250,12 @@ def norm_of_inverse(solve, adjoint, n, dtype=DOUBLE):
     return estimate
 
 
+def reciprocal_condition(norm, solve, adjoint, n, dtype=DOUBLE):
+    """Estimate of 1 / (||A||_1 ||A^-1||_1), between 0 and 1, from ||A||_1 and what :func:`norm_of_inverse` takes."""
+    condition = float(norm) * norm_of_inverse(solve, adjoint, n, dtype)
+    return min(1.0, 1.0 / condition) if condition > 0 else 0.0
+
+
 def as_narrow(x, dtype, out, on_device=False):
     """x in single precision where a right-hand side of ``dtype`` is, unless ``out`` is wider."""
     narrow = dtype in SINGLE and (out is None or _dtype_of(out, on_device) == dtype)

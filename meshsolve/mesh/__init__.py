@@ -175,12 +175,12 @@ class Mesh:
         """(b, 2) int32: start and end of every side whose edge has one face alone, directed as in that face, faces in their order.
         Read-only."""
         sides = self._boundary_sides
-        return _read_only(np.stack([self.faces.reshape(-1)[sides], np.roll(self.faces, -1, axis=1).reshape(-1)[sides]], axis=1))
+        return arrays.read_only(np.stack([self.faces.reshape(-1)[sides], np.roll(self.faces, -1, axis=1).reshape(-1)[sides]], axis=1))
 
     @functools.cached_property
     def boundary_vertices(self) -> np.ndarray:
         """(k,) int32: the vertices of :attr:`boundary_edges`, ascending, each once. Read-only. A vertex of no face is not among them."""
-        return _read_only(np.unique(self.boundary_edges))
+        return arrays.read_only(np.unique(self.boundary_edges))
 
     def boundary_loops(self) -> list[np.ndarray]:
         """The boundary as closed loops of vertices.
@@ -212,7 +212,7 @@ class Mesh:
     def _edges_and_sides(self):
         ends, of_side = _core.mesh_edges(len(self.vertices), self.faces.reshape(-1))
         edges, sides = ends.reshape(-1, 2), of_side.reshape(-1, 3)
-        return _read_only(edges), _read_only(sides)
+        return arrays.read_only(edges), arrays.read_only(sides)
 
     def __repr__(self):
         return f"Mesh({len(self.vertices)} vertices, {len(self.faces)} faces)"
@@ -298,11 +298,6 @@ def _parts_of(mesh):
         return mesh.vertices, mesh.faces
     hint = "load_mesh reads files" if isinstance(mesh, (str, os.PathLike)) else f"a {type(mesh).__name__} has no vertices and faces"
     raise InvalidInputError(f"Mesh takes vertices and faces, or one mesh: {hint}")
-
-
-def _read_only(array):
-    array.flags.writeable = False
-    return array
 
 
 def _as_vertices(vertices):

@@ -87,15 +87,14 @@ class Ordering:
         xp = device.xp() if device.holds(self.perm) else np
         iperm = xp.empty_like(self.perm)
         iperm[self.perm] = xp.arange(len(self.perm), dtype=np.int32)
-        return read_only(iperm) if xp is np else iperm
+        return read_only(iperm)
 
     def __setstate__(self, state):
         self.__dict__.update(state)
         self.__post_init__()
 
     def __post_init__(self):
-        if isinstance(self.perm, np.ndarray):
-            object.__setattr__(self, "perm", read_only(self.perm))
+        object.__setattr__(self, "perm", read_only(self.perm))
 
     def __len__(self):
         return len(self.perm)

@@ -17,7 +17,7 @@ from meshsolve import device
 from meshsolve.arrays import largest_moduli, narrow_ptr, read_only
 from meshsolve.constraints import parts_of_values
 from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError, PatternMismatchError
-from meshsolve.factor.base import Factor, norm_of_inverse, solve_near_one, values_in
+from meshsolve.factor.base import Factor, reciprocal_condition, solve_near_one, values_in
 from meshsolve.factor.cholesky import inverse
 from meshsolve.factor.cholesky.host import HostFactor
 from meshsolve.factor.cholesky.refine import refine, uneven_scale
@@ -446,10 +446,7 @@ class CholeskyFactor(Factor):
     def rcond(self) -> float:
         """Estimate of 1 / (||A||_1 ||A^-1||_1) by a few solves (Higham and Tisseur 2000), between 0 and 1; with ``"single"`` and
         ``"mixed"`` precision of the factor in float32, which does not resolve less than about 1e-8."""
-        n = self.symbolic.n
-
         def solve(B):
             return self._bring_back(self._factor.solve("A", self._bring(B)), False)
 
-        estimate = norm_of_inverse(solve, solve, n)
-        return float(min(1.0, 1.0 / (self._factor.norm1() * estimate)))
+        return reciprocal_condition(self._factor.norm1(), solve, solve, self.symbolic.n)

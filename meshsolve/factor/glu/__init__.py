@@ -21,7 +21,7 @@ from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_csr, is_complex, narrow_ptr, read_only
 from meshsolve.device_arrays import on_device
 from meshsolve.errors import InvalidInputError
-from meshsolve.factor.base import irregular, norm_of_inverse, values_in
+from meshsolve.factor.base import irregular, reciprocal_condition, values_in
 from meshsolve.factor.glu import analysis as front_end
 from meshsolve.factor.glu.columns_cuda import DeviceColumns
 from meshsolve.factor.glu.cuda import DeviceMatrix, DeviceValues
@@ -376,14 +376,13 @@ class LUFactor(MeasuredSolves):
     @reads_in_turn
     def rcond(self) -> float:
         """Estimate of 1 / (||A||_1 ||A^-1||_1) by a few solves (Higham and Tisseur 2000), between 0 and 1."""
-        n, dtype = self._pattern.n, self._spare.dtype
         norm = abs(self._values(self._data).to_scipy()).sum(axis=0).max()
 
         def apply(B, transposed):
             return self._bring_back(self._apply(self._bring(B), transposed), False)
 
-        estimate = norm_of_inverse(lambda B: apply(B, False), lambda B: apply(B.conj(), True).conj(), n, dtype)
-        return float(min(1.0, 1.0 / (norm * estimate))) if np.isfinite(estimate) and estimate > 0 else 0.0
+        return reciprocal_condition(norm, lambda B: apply(B, False), lambda B: apply(B.conj(), True).conj(), self._pattern.n,
+                                    self._spare.dtype)
 
 
 @reads_in_turn

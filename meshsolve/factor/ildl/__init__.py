@@ -16,7 +16,7 @@ from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_symmetric, lengths, read_only
 from meshsolve.device_arrays import device_lengths, place_for
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, SingularMatrixError
-from meshsolve.factor.base import Preconditioner, norm_of_inverse, values_in
+from meshsolve.factor.base import Preconditioner, reciprocal_condition, values_in
 from meshsolve.factor.ildl.complete import CompleteCore, slogdet_of
 from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, resolve, tiling
 from meshsolve.factor.ildl.planning import Findings, complete_plan, matching_and_findings, rescale
@@ -253,7 +253,6 @@ class IldlFactor(Preconditioner):
         """
         if not self.is_complete:
             raise InvalidInputError("an incomplete factor does not know the condition of A: fill_level=None makes a complete one")
-
         if self._core.inertia[2]:
             return 0.0
 
@@ -264,8 +263,7 @@ class IldlFactor(Preconditioner):
             self._core.check()
             return device.to_host(x)
 
-        size = self._residual.norm * norm_of_inverse(solve, solve, self.shape[0])
-        return float(min(1.0, 1.0 / size)) if size > 0 else 0.0
+        return reciprocal_condition(self._residual.norm, solve, solve, self.shape[0])
 
     @property
     def nnz(self) -> int:

@@ -2,14 +2,12 @@
 // Source: Liu 1990 (postordering changes neither fill nor flops); Davis 2006, "Direct methods for sparse linear systems", 4.
 #include <utility>
 
-#include "native/parallel.hpp"
+#include "parts.hpp"
 #include "symbolic.hpp"
 
 namespace ms::symbolic {
 
 namespace {
-
-constexpr int64_t kRows = 1 << 14;              // rows of one piece of work
 
 // The analysis in the order in which the given row k comes to place[k]; counts are not moved.
 Analysis moved(const int32_t* perm, const std::vector<int32_t>& parent, const std::vector<int32_t>& place, int threads) {
@@ -48,10 +46,7 @@ Symbolic analyze(const Pattern& A, const order::Elimination& known, int threads)
 }
 
 Analysis analyze_columns(const Pattern& A, const int32_t* perm, int threads, Skeleton* skeleton) {
-  std::vector<int32_t> iperm(A.n);
-  for_range(threads, A.n, kRows, [&](int64_t begin, int64_t end, int) {
-    for (int64_t k = begin; k < end; ++k) iperm[perm[k]] = static_cast<int32_t>(k);
-  });
+  const std::vector<int32_t> iperm = inverse(perm, A.n, threads);
   Triangles both = etree(A, perm, iperm.data(), threads);
   const std::vector<int32_t> place = postorder(both.parent);
   Analysis result = moved(perm, both.parent, place, threads);

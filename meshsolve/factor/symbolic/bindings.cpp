@@ -103,8 +103,10 @@ void bind_symbolic(nb::module_& m) {
         nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), "Elimination tree of a pattern in its own order.");
   m.def("colcount", [](In<int64_t> indptr, Indices indices) { return to_numpy(colcount_of(pattern(indptr, indices))); },
         nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), "Column counts of L in the order of A.");
-  m.def("postorder", [](Indices parent) { return to_numpy(symbolic::inverse(symbolic::postorder(to_vector(parent)))); },
-        nb::arg("parent").noconvert(), "Postorder of a tree with parent[j] > j or -1.");
+  m.def("postorder", [](Indices parent) {
+    const std::vector<int32_t> place = symbolic::postorder(to_vector(parent));
+    return to_numpy(symbolic::inverse(place.data(), static_cast<int32_t>(place.size()), 1));
+  }, nb::arg("parent").noconvert(), "Postorder of a tree with parent[j] > j or -1.");
 }
 
 }  // namespace ms

@@ -22,9 +22,10 @@ struct Leaf { int32_t row, column; };
 
 class Counting {
  public:
-  Counting(Triangles& A, const std::vector<int32_t>& place, const std::vector<int32_t>& parent, Skeleton* skeleton)
+  Counting(Triangles& A, const std::vector<int32_t>& place, const std::vector<int32_t>& parent, Skeleton* skeleton, int threads)
       : A_(A), place_(place), parent_(parent), skeleton_(skeleton), n_(static_cast<int32_t>(parent.size())),
-        post_(inverse(place)), first_(n_), ancestor_(n_), previous_(n_, -1), count_(n_, 1), leaves_(skeleton ? n_ : 0) {
+        post_(inverse(place.data(), n_, threads)), first_(n_), ancestor_(n_), previous_(n_, -1), count_(n_, 1),
+        leaves_(skeleton ? n_ : 0) {
     for (int32_t k = 0; k < n_; ++k) first_[k] = ancestor_[k] = k;
     for (int32_t k = 0; k < n_; ++k)
       if (parent[k] >= 0) {
@@ -123,7 +124,7 @@ std::vector<int32_t> Counting::run(int threads) {
 
 std::vector<int32_t> colcount(Triangles A, const std::vector<int32_t>& place, const std::vector<int32_t>& parent, int threads,
                               Skeleton* skeleton) {
-  return Counting(A, place, parent, skeleton).run(threads);
+  return Counting(A, place, parent, skeleton, threads).run(threads);
 }
 
 }  // namespace ms::symbolic

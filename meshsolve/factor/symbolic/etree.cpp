@@ -18,7 +18,6 @@ namespace ms::symbolic {
 namespace {
 
 constexpr int32_t kBlock = 1 << 10;             // rows read ahead of the tree, whose branches would hold up the loads
-constexpr int64_t kRows = 1 << 13;              // rows of one piece of work
 
 // Writes the rows [from, to) of both triangles. Half of the entries go each way: no branch.
 void permute(const Pattern& A, const int32_t* perm, const int32_t* iperm, int32_t from, int32_t to, Triangles& out) {
@@ -128,9 +127,11 @@ std::vector<Span> subtrees(const std::vector<int32_t>& parent, const std::vector
   return result;
 }
 
-std::vector<int32_t> inverse(const std::vector<int32_t>& perm) {
-  std::vector<int32_t> result(perm.size());
-  for (size_t k = 0; k < perm.size(); ++k) result[perm[k]] = static_cast<int32_t>(k);
+std::vector<int32_t> inverse(const int32_t* perm, int32_t n, int threads) {
+  std::vector<int32_t> result(n);
+  for_range(threads, n, kRows, [&](int64_t begin, int64_t end, int) {
+    for (int64_t k = begin; k < end; ++k) result[perm[k]] = static_cast<int32_t>(k);
+  });
   return result;
 }
 

@@ -7,6 +7,8 @@
 
 namespace ms::symbolic {
 
+constexpr int64_t kRows = 1 << 13;              // rows or columns of one piece of work
+
 // f(begin, end) for the parts, ascending ranges of [0, n) that know nothing of each other, then for the gaps in ascending order.
 template <class F>
 void for_parts(int threads, int32_t n, const std::vector<Span>& parts, F&& f) {

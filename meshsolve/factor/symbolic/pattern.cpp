@@ -21,8 +21,6 @@ namespace ms::symbolic {
 
 namespace {
 
-constexpr int64_t kRows = 1 << 13;      // rows or columns of one piece of work
-
 std::vector<int32_t> first_descendants(const std::vector<int32_t>& parent) {
   std::vector<int32_t> first(parent.size());
   std::iota(first.begin(), first.end(), 0);

@@ -147,7 +147,7 @@ struct Layout {
 // The numbers of [0, n) that wanted() takes, ascending.
 template <class Wanted>
 std::vector<int32_t> all_wanted(int32_t n, int threads, Wanted&& wanted) {
-  const int64_t columns = threads > 1 ? 1 << 14 : std::max(n, 1), pieces = (n + columns - 1) / columns;
+  const int64_t columns = threads > 1 ? kRows : std::max<int64_t>(n, 1), pieces = (n + columns - 1) / columns;
   std::vector<int32_t> begin(pieces + 1), result;
   const auto each = [&](auto&& f) {
     for_range(threads, pieces, 1, [&](int64_t from, int64_t to, int) {
@@ -168,7 +168,7 @@ std::vector<int32_t> all_wanted(int32_t n, int threads, Wanted&& wanted) {
 void renumber(Analysis& analysis, const std::vector<int32_t>& old, const std::vector<int32_t>& to, int threads) {
   std::vector<int32_t> moved(analysis.n());
   const auto each = [&](auto&& f) {
-    for_range(threads, analysis.n(), 1 << 14, [&](int64_t begin, int64_t end, int) {
+    for_range(threads, analysis.n(), kRows, [&](int64_t begin, int64_t end, int) {
       for (int64_t k = begin; k < end; ++k) f(k);
     });
   };
@@ -188,7 +188,7 @@ void renumber(Analysis& analysis, const std::vector<int32_t>& old, const std::ve
 std::vector<int32_t> fundamental_supernodes(const Analysis& analysis, int threads) {
   const int32_t n = analysis.n();
   std::vector<uint8_t> opens(n, 0);                     // threads may set the same one
-  for_range(threads, n, 1 << 14, [&](int64_t begin, int64_t end, int) {
+  for_range(threads, n, kRows, [&](int64_t begin, int64_t end, int) {
     for (int64_t j = begin; j < end; ++j)
       if (const int32_t p = analysis.parent[j]; p >= 0 && (p != j + 1 || analysis.colcount[j] != analysis.colcount[p] + 1))
         AtomicRef(opens[p]).store(1, std::memory_order_relaxed);

@@ -67,7 +67,7 @@ struct Skeleton {                       // per row of the triangle the leaves of
 
 Triangles etree(const Pattern& A, const int32_t* perm, const int32_t* iperm, int threads);
 std::vector<int32_t> postorder(const std::vector<int32_t>& parent);         // place[j] = position of node j
-std::vector<int32_t> inverse(const std::vector<int32_t>& perm);
+std::vector<int32_t> inverse(const int32_t* perm, int32_t n, int threads);
 // The subtrees that `threads` share out, ascending: the largest of at most share() nodes; none where one thread does it all.
 std::vector<Span> subtrees(const std::vector<int32_t>& parent, int threads);
 std::vector<Span> subtrees(const std::vector<int32_t>& parent, const std::vector<int32_t>& size, int threads);

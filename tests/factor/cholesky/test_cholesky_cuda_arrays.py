@@ -78,6 +78,13 @@ def test_the_lower_triangle_is_enough_for_later_matrices_as_well(gpu, first, opt
         close(sym.factor(Sparse(sp.tril(B)), device="cuda").refactor(sp.tril(A)).refactor(sp.tril(B)).solve(b), expected, 1e-12)
 
 
+@pytest.mark.parametrize("first", [sp.csr_array, Sparse])
+@pytest.mark.parametrize("function", [ms.cholesky, ms.analyze])
+def test_an_upper_triangle_is_not_the_lower_one(gpu, function, first):
+    with pytest.raises(ms.InvalidInputError, match="above its diagonal alone"):
+        function(first(sp.triu(spd(grid(9, 8)))), lower=True, device="cuda")
+
+
 def test_the_callers_arrays_may_change_later(gpu):
     A = spd(grid(9, 8))
     given = Sparse(A)
