@@ -15,6 +15,7 @@ from meshsolve import device
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))     # last: for `benchmarks`, not for the source of meshsolve
 
 settings.register_profile("meshsolve", deadline=None, max_examples=40, derandomize=True)
+settings.register_profile("random", deadline=None, max_examples=400)       # --hypothesis-profile=random: other examples in each run
 settings.load_profile("meshsolve")
 
 

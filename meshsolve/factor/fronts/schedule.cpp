@@ -42,6 +42,7 @@ void group_subtrees(const AssemblyTree& t, const Costs& c, double limit, std::ve
     const int32_t p = t.parent(s);
     if (is_top[s]) {
       if (c.subtree[s] <= 1.2 * limit * tasks_per_thread) out.tasks.push_back({s, s + 1});
+      group_parent = -2;                        // what comes next may be a sibling, if this is a leaf, but no subtree of the same task
       continue;
     }
     if (p >= 0 && !is_top[p]) continue;         // inside a subtree whose root comes later
