@@ -21,6 +21,18 @@ def test_a_matrix_that_is_singular_but_for_rounding_is_refused_and_its_neighbour
             ms.factorized(A)
 
 
+def test_a_singular_matrix_whose_pivots_are_positive_by_rounding_is_refused():
+    for seed in range(40):
+        J = np.random.default_rng(seed).integers(-3, 4, (30, 30)) * (np.random.default_rng(seed + 99).random((30, 30)) < 0.3)
+        J[:, 5] = J[:, 7] + J[:, 9]
+        with pytest.raises(ms.SingularMatrixError):
+            ms.factorized((J.T @ J).astype(float))
+        d = 10.0 ** np.linspace(-9, 9, 30)                                        # rows of any size are another matter
+        A = (J.T @ J + np.eye(30)) * d * d[:, None]
+        F = ms.factorized(A)
+        assert F.report.facts["method"] == "cholesky" and np.abs(F(A @ (1 / d)) * d - 1).max() < 1e-9
+
+
 def test_what_is_badly_conditioned_or_badly_scaled_but_regular_is_taken_without_a_word():
     vandermonde = np.vander(np.linspace(1.0, 2.0, 8), increasing=True)             # of condition 1e9
     scaled = np.random.default_rng(3).standard_normal((60, 60)) * 10.0 ** np.linspace(-20, 20, 60)

@@ -7,9 +7,10 @@ import numpy as np
 from meshsolve.api.definite import analyzed, cholesky, is_surely_indefinite
 from meshsolve.api.factors import lu
 from meshsolve.arrays import as_symmetric, is_complex
-from meshsolve.device import DEVICES
+from meshsolve.device import DEVICES, to_host
 from meshsolve.device_arrays import place_for
 from meshsolve.errors import MeshsolveWarning, NotPositiveDefiniteError, NotSymmetricError, SingularMatrixError
+from meshsolve.factor.base import irregular
 from meshsolve.factor.cholesky import CholeskyFactor, Values
 from meshsolve.factor.glu import LUFactor
 from meshsolve.factor.ildl import IldlFactor, ildl
@@ -82,7 +83,8 @@ def _factor(A, device, threads):
         if place_for(device, A) == "cpu":
             threads = thread_count(threads)
             return _factor_symmetric(as_symmetric(A, threads=threads, per_row=PER_ROW["cholesky"]), threads)
-        return "cholesky", cholesky(A, device=device, threads=threads)
+        F = cholesky(A, device=device, threads=threads)
+        return "cholesky", _definite(F, lambda: as_symmetric(A))
     except NotSymmetricError:
         return "lu", _tried(lu(A, device=device, threads=threads))
     except NotPositiveDefiniteError:
@@ -95,10 +97,26 @@ def _factor_symmetric(M, threads):
     if not is_surely_indefinite(M, *M.row_sums(threads), threads):
         sym = analyzed(M, "auto", 0, threads)
         try:
-            return "cholesky", CholeskyFactor(sym, Values(M.n, sym, None, threads), M.data, threads=threads)
+            return "cholesky", _definite(CholeskyFactor(sym, Values(M.n, sym, None, threads), M.data, threads=threads), lambda: M)
         except NotPositiveDefiniteError:
             pass
     return "ldl", _regular(ildl(M, fill_level=None, threads=threads, analysed=sym))
+
+
+def _definite(F, matrix):
+    """F, or SingularMatrixError where its pivots may be what rounding left of zeros and it does not bring back solutions of
+    ``matrix()``, a :class:`Csr`, that are known. Scaled by the diagonal: rows may be of any size."""
+    if not F.may_be_singular():
+        return F
+    A = matrix().to_scipy()
+    scale = 1 / np.sqrt(A.diagonal())[:, None]
+    known = irregular(4 * len(scale)).reshape(-1, 4) * scale
+    with np.errstate(all="ignore"):
+        error = np.max(np.abs(to_host(F.solve(A @ known)) - known) / scale)
+    if not error < LOST:
+        raise SingularMatrixError("A is singular in rounding: its Cholesky factor does not bring back solutions that are known; "
+                                  "cholesky(A) keeps it, cholesky(A, pin=True) is for Laplacians")
+    return F
 
 
 def _regular(K):

@@ -215,7 +215,8 @@ class CholeskyFactor(Factor):
             finally:                                            # of the matrix whose factor there is now
                 self._rescale()
         if failed >= 0:
-            raise self._not_positive_definite(failed, data)
+            singular = self._null_space.component(data)
+            raise self._singular_laplacian(singular, data) if singular >= 0 else self._not_positive_definite(failed, data)
         self.report.facts["bytes"] = self._factor.nbytes
 
     def _rescale(self):
@@ -380,6 +381,12 @@ class CholeskyFactor(Factor):
         """L as a csc_array, rows ascending, diagonal first: ``L @ L.T == A[perm][:, perm]``. O(nnz(L)), made at each call."""
         indptr, indices = self.symbolic.pattern()
         return sp.csc_array((self._factor.values_on(indptr, indices), indices, narrow_ptr(indptr)), shape=(self.symbolic.n,) * 2)
+
+    @reads
+    def may_be_singular(self) -> bool:
+        """Whether the pivots are so different in size that one of them may be what rounding has left of a zero: where A is singular to
+        working precision, and where its rows are of very different sizes. :meth:`rcond` tells. O(1), O(n) on the GPU."""
+        return self._factor.may_be_singular()
 
     @reads
     def logdet(self) -> float:

@@ -52,6 +52,7 @@ void bind_factor(nb::module_& m, const char* name) {
       .def("diagonal", [](const Factor& f) { return to_numpy(f.diagonal()); })
       .def("norm1", &Factor::norm1)
       .def("matrix", [](const Factor& f, int64_t nnz) { return to_numpy(f.matrix(nnz)); }, "nnz"_a)
+      .def_prop_ro("may_be_singular", &Factor::may_be_singular)
       .def_prop_ro("panel_scalars", &Factor::panel_scalars)
       .def_prop_ro("changes", &Factor::changes)
       .def_prop_ro("nbytes", &Factor::nbytes);
@@ -60,8 +61,14 @@ void bind_factor(nb::module_& m, const char* name) {
 }  // namespace
 
 void bind_cholesky(nb::module_& m) {
+  using namespace nb::literals;
   bind_factor<double>(m, "CholeskyDouble");
   bind_factor<float>(m, "CholeskySingle");
+  m.def("constant_component", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<int32_t> iperm) {
+    Released free;
+    return cholesky::constant_component(pattern(indptr, indices), data.data(), iperm.data());
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "iperm"_a.noconvert(),
+        "Last row in a permuted matrix, symmetric, of the first component of its values on which all rows sum to 0, or -1.");
 }
 
 }  // namespace ms

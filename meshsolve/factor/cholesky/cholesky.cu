@@ -8,7 +8,7 @@
 //                such fronts of a level go through each launch together.
 //   libraries    the largest are assembled by k_assemble and left to cuSOLVER and cuBLAS; k_check looks at their pivots.
 // A pivot that is not positive and finite goes to *failed, the smallest column wins: what its ancestors make of it lies in later
-// columns. So nobody waits to be told, and the host reads *failed once, at the end.
+// columns. So nobody waits to be told, and the host reads *failed once, at the end, beside the exponents of the pivots (k_measure).
 #include "factor/fronts/fronts.cuh"
 #include "factor/fronts/tiles.cuh"
 
@@ -162,6 +162,17 @@ template <class T> __device__ __forceinline__ void check_pivots(const Front& f, 
   }
 }
 
+// Exponents, as float64 has them, of the smallest and of the largest pivot of a front go to range[0] and range[1]. Few change them.
+template <class T> __device__ __forceinline__ void measure_pivots(const Front& f, const T* panels, int* range) {
+  volatile int* const known = range;
+  for (long long j = threadIdx.x; j < f.pivots; j += blockDim.x) {
+    const double pivot = static_cast<double>(panels[f.panel + j + j * f.leading]);
+    const int exponent = static_cast<int>(__double_as_longlong(pivot) >> 52 & 0x7ff);
+    if (exponent < known[0]) atomicMin(range, exponent);
+    if (exponent > known[1]) atomicMax(range + 1, exponent);
+  }
+}
+
 }  // namespace ms::cholesky
 
 using namespace ms;
@@ -243,7 +254,17 @@ k_check_f64(const int* front, const long long* table, const double* panels, cons
   check_pivots(reinterpret_cast<const Front*>(table)[*front], panels, *info, failed);
 }
 
+extern "C" __global__ void __launch_bounds__(32)
+k_measure_f64(const long long* table, const double* panels, int* range) {
+  measure_pivots(reinterpret_cast<const Front*>(table)[blockIdx.x], panels, range);
+}
+
 extern "C" __global__ void __launch_bounds__(256)
 k_check_f32(const int* front, const long long* table, const float* panels, const int* info, int* failed) {
   check_pivots(reinterpret_cast<const Front*>(table)[*front], panels, *info, failed);
+}
+
+extern "C" __global__ void __launch_bounds__(32)
+k_measure_f32(const long long* table, const float* panels, int* range) {
+  measure_pivots(reinterpret_cast<const Front*>(table)[blockIdx.x], panels, range);
 }

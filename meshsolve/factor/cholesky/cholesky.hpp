@@ -11,6 +11,7 @@
 #include "native/buffer.hpp"
 #include "native/strided.hpp"
 #include "panel.hpp"
+#include "singular.hpp"
 
 namespace ms::cholesky {
 
@@ -32,7 +33,7 @@ class Factor {
       : tree_(std::move(tree)), panel_ptr_(fronts::places(*tree_, [&](int32_t s) { return panel_shape(*tree_, s).scalars(); })) {}
 
   // Factors the matrix with values Ax in the analysed pattern (both triangles, only one half is read). Returns -1, or the
-  // new column of the first pivot that is not positive; then an earlier factor is restored, bit for bit.
+  // new column of the first pivot that is not positive, or is so by rounding alone; then an earlier factor is restored, bit for bit.
   int32_t factor(const double* Ax, int threads);
 
   // A := A + C C^T, or A - C C^T where `down`, and its factor with it. Returns -1, or a number from 0 on where that has none: then
@@ -55,6 +56,7 @@ class Factor {
   int64_t inverse_scalars(int threads) const;       // that these two take beside their results
   // Values on the analysed pattern, `nnz` of them, from which the same factor comes: those that are never read are zeros.
   std::vector<double> matrix(int64_t nnz) const;
+  bool may_be_singular() const { return pivots_.is_wide(); }
   // How often this has become the factor of another matrix. Ctrl-C may come between that and the caller's next step, which then sees
   // here whether it did.
   int64_t changes() const { return values_.changes(); }
@@ -70,6 +72,7 @@ class Factor {
   std::shared_ptr<const fronts::AssemblyTree> tree_;
   const std::vector<int64_t> panel_ptr_;  // (fronts + 1)
   Buffer<T> panels_;                      // panel.hpp
+  PivotRange<T> pivots_;                  // of the last numeric phase
   fronts::MatrixValues<T> values_;
   mutable fronts::BlockMemory<T> blocks_; // update matrices, kept for the next refactorization; the first solve works in them
   mutable KeptSpace<fronts::SolveSpace<T>> space_;

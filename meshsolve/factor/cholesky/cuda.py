@@ -11,6 +11,7 @@ import functools
 import numpy as np
 
 from meshsolve import device
+from meshsolve.factor.cholesky.singular import MOST_EXPONENTS, constant_component
 from meshsolve.factor.fronts.cuda import (
     PIVOT_BLOCK,
     TILE,
@@ -46,13 +47,14 @@ class DeviceFactor:
 
     def __init__(self, symbolic, precision, threads=1):
         xp = device.xp()
-        self._pattern = symbolic.pattern_on_device
+        self._pattern, self._iperm = symbolic.pattern_on_device, symbolic.on_device()[1].iperm
         self.dtype = np.dtype(np.float64 if precision == "double" else np.float32)
         self._suffix = "f64" if precision == "double" else "f32"
         self.tree = tree = device_tree(symbolic)
         self._panels = xp.zeros(tree.panel_scalars, self.dtype)
         self._updates = xp.empty(tree.update_scalars, self.dtype)
-        self._failed, self._info = xp.empty(1, np.int32), xp.empty(1, np.int32)
+        self._status, self._info = xp.empty(3, np.int32), xp.empty(1, np.int32)
+        self._failed, self._range, self._unset = self._status[:1], self._status[1:], device.to_device(np.array([NONE, NONE, -NONE], np.int32))
         dense = (self._panel(front)[0] for level in tree.levels for front in level.dense)
         self._work = xp.empty(max((device.dense("potrf_size", diagonal) for diagonal in dense), default=0), self.dtype)
         self._norm, self._steps = None, {}
@@ -68,11 +70,13 @@ class DeviceFactor:
     def factor(self, data):
         """Factor the matrix with these values, (nnz,) float64 on the device, in the analysed pattern.
 
-        Returns -1, or the column (new numbering) of the first pivot that is not positive; an earlier factor is then
-        restored, bit for bit.
+        Returns -1, or the column (new numbering) of the first pivot that is not positive, or is so by rounding alone; an earlier
+        factor is then restored, bit for bit.
         """
         self._pending[:] = data
         failed = self._run(self._pending)
+        if failed < 0 and self.may_be_singular():
+            failed = constant_component(self._pattern, self._iperm, data)
         if failed < 0:
             self._norm = None
             self._data, self._pending = self._pending, device.xp().empty_like(data) if self._data is None else self._data
@@ -81,10 +85,12 @@ class DeviceFactor:
         return failed
 
     def _run(self, data):
-        self._failed.fill(NONE)
+        self._status[:] = self._unset
         for level in self.tree.levels:
             self._factor_level(level, data)
-        failed = device.scalar(self._failed)
+        self._launch(K, "k_measure", self.tree.count, 32, 0, (self.tree.table, self._panels, self._range))
+        failed, least, most = device.to_host(self._status).tolist()
+        self._exponents = most - least
         return -1 if failed == NONE else failed
 
     def _factor_level(self, level, data):
@@ -190,6 +196,10 @@ class DeviceFactor:
         out = device.xp().empty(self.tree.n, np.float64)
         self._launch(S, "k_diagonal", self.tree.count, 128, 0, (self.tree.table, self._panels, out))
         return out
+
+    def may_be_singular(self):
+        """As ``HostFactor.may_be_singular``."""
+        return self._exponents > MOST_EXPONENTS[self.dtype]
 
     def residual(self, X, B):
         """B - A X in float64 for (n, k) arrays on the device."""

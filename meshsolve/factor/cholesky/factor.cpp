@@ -116,13 +116,22 @@ int64_t factor_front(const Front<T>& f, int threads) {
 }  // namespace
 
 template <class T>
+void hold_pivots(const Front<T>& f, PivotRange<T>& range) {
+  for (int64_t k = 0; k < f.shape.steps(); ++k) {
+    const Step<T> step = f.step(k);
+    for (int64_t j = 0; j < step.width; ++j) range.hold(step.data[j + j * step.ld]);
+  }
+}
+
+template <class T>
 int32_t Factor<T>::run(const T* values, int threads) {
   const AssemblyTree& tree = *tree_;
   const auto kept = fronts::plan_of(tree, threads);
   const fronts::Schedule& plan = *kept;
   UpdateBlocks<T> blocks(tree, plan, threads, fronts::lower_triangles, blocks_);
+  std::vector<PivotRange<T>> ranges(threads);
   interrupt::begin(tree.count());
-  return fronts::bottom_up(tree, plan, threads, blocks, [&](int32_t s, T* update, int, int inside) {
+  const int32_t failed = fronts::bottom_up(tree, plan, threads, blocks, [&](int32_t s, T* update, int worker, int inside) {
     const Front<T> f{panel_shape(tree, s), panels_.data() + panel_ptr_[s], update};
     values_.written();
     std::memset(f.panel, 0, sizeof(T) * (panel_ptr_[s + 1] - panel_ptr_[s]));
@@ -136,19 +145,27 @@ int32_t Factor<T>::run(const T* values, int threads) {
     each_child([&](const T* X, int64_t count, const int32_t* to) {
       add_child(X, count, to, f, inside);
     });
-    const int64_t bad = factor_front(f, inside);
-    if (!bad)
-      each_child([&](const T* X, int64_t count, const int32_t* to) {
-        fronts::add_to_update(X, count, to, f.shape.pivots, f.update, f.updates(), inside);
-      });
-    return bad ? tree.first(s) + static_cast<int32_t>(bad) - 1 : -1;
+    if (const int64_t bad = factor_front(f, inside)) return tree.first(s) + static_cast<int32_t>(bad) - 1;
+    hold_pivots(f, ranges[worker]);
+    each_child([&](const T* X, int64_t count, const int32_t* to) {
+      fronts::add_to_update(X, count, to, f.shape.pivots, f.update, f.updates(), inside);
+    });
+    return -1;
   });
+  pivots_ = {};
+  for (const PivotRange<T>& range : ranges) pivots_.hold(range);
+  return failed;
 }
 
 template <class T>
 int32_t Factor<T>::factor(const double* Ax, int threads) {
   if (!panels_.data()) panels_ = fronts::panels<T>(panel_ptr_.back(), threads);
-  return values_.factor(*tree_, Ax, threads, [&](const T* values) { return run(values, threads); });
+  bool is_new = true;                          // then it is the earlier one that comes back
+  return values_.factor(*tree_, Ax, threads, [&](const T* values) {
+    const int32_t failed = run(values, threads);
+    const bool may_be_singular = std::exchange(is_new, false) && failed < 0 && pivots_.is_wide();
+    return may_be_singular ? constant_component(*tree_, Ax) : failed;
+  });
 }
 
 template <class T>

@@ -125,6 +125,10 @@ class HostFactor:
     def _ensure_squares(self):
         ensure_memory(self._itemsize * self._factor.inverse_scalars(self._threads), "the selected inversion")
 
+    def may_be_singular(self):
+        """Whether a pivot of the last numeric phase may be what rounding left of a zero."""
+        return self._factor.may_be_singular
+
     def norm1(self):
         return self._factor.norm1()
 

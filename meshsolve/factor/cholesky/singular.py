@@ -2,6 +2,9 @@
 
 A symmetric matrix whose rows sum to 0 on a connected component takes the constants there to 0. Elimination finds a pivot of
 about 1e-16 in place of the 0, as often positive as negative; a factor made of it would give solutions of size 1e16.
+
+Components of the pattern are looked at before a factorization. Those of the values may be more, where entries between them are
+zeros: they are looked at where pivots span as many decades as float64 has digits (singular.cpp). Code: singular.cpp.
 """
 
 from __future__ import annotations
@@ -10,11 +13,13 @@ import numpy as np
 
 from meshsolve import _core, device
 from meshsolve.device.reductions import is_any
-from meshsolve.factor.cholesky.cuda import S
 from meshsolve.factor.fronts.cuda import row_sums
+
+S = device.kernels("factor/cholesky/solve.cu")
 
 NEARLY = 1e-6                                   # beside the same, of values that were float32 or text once
 ROUNDING = 16 * np.finfo(np.float64).eps        # beside the sum of moduli: what assembling a row leaves of a sum that is 0
+MOST_EXPONENTS = {np.dtype(np.float64): 15, np.dtype(np.float32): 7}             # as in singular.hpp
 
 
 class ConstantNullSpace:
@@ -33,8 +38,8 @@ class ConstantNullSpace:
 
     def __init__(self, symbolic, place):
         self._xp = xp = device.xp() if place == "cuda" else np
-        self._pattern, names = symbolic.on_device() if place == "cuda" else (symbolic.matrix_pattern, symbolic)
-        self._perm, self._roots = names.perm, xp.flatnonzero(names.parent < 0)
+        self._pattern, names = symbolic.on_device() if place == "cuda" else (symbolic.matrix_pattern, symbolic.native)
+        self._perm, self._iperm, self._roots = names.perm, names.iperm, xp.flatnonzero(names.parent < 0)
         self._watch(self._roots)
 
     def _watch(self, nodes):
@@ -62,6 +67,10 @@ class ConstantNullSpace:
             return self._search(data) if _vanish(sums, moduli).any() else -1
         values = data[self._entries]
         return self._search(data) if is_any(_vanish(self._sums(values), self._sums(abs(values)))) else -1
+
+    def component(self, data):
+        """:func:`constant_component` of the matrix with these values, for messages."""
+        return constant_component(self._pattern, self._iperm, data)
 
     def nearly(self, node, data):
         """Whether the rows of the tree of ``node`` sum to 0 but for rounding in what A was made of. O(nnz), for messages."""
@@ -95,6 +104,12 @@ class ConstantNullSpace:
         if self._xp is np:
             return _core.row_sums(P.indptr, data)
         return tuple(row_sums(P.indptr, P.indices, data, magnitudes) for magnitudes in (False, True))
+
+
+def constant_component(pattern, iperm, data):
+    """New number of the last row of the first component, of the values, on which all rows sum to 0, or -1. O(nnz) on the host."""
+    indptr, indices, iperm, data = map(device.to_host, (pattern.indptr, pattern.indices, iperm, data))
+    return _core.constant_component(indptr.astype(np.int64, copy=False), indices, data, iperm)
 
 
 def _vanish(sums, moduli):

@@ -182,9 +182,9 @@ def test_a_factorization_waits_once(way, monkeypatch):
     with device.use(Strict()) as harness:
         engine = ms.cholesky(A, device="cuda")._factor
         harness.comes_back.clear()
-        assert engine.factor(engine.matrix()) < 0 and harness.comes_back == [1]
+        assert engine.factor(engine.matrix()) < 0 and harness.comes_back == [3]                # whether a pivot failed, and the exponents of pivots
         harness.comes_back.clear()
-        assert engine.factor(-engine.matrix()) >= 0 and harness.comes_back == [1, 1]        # the earlier factor is made again
+        assert engine.factor(-engine.matrix()) >= 0 and harness.comes_back == [3, 3]        # the earlier factor is made again
 
 
 # ---- pivots that are not positive -------------------------------------------------------------------------------------
@@ -239,6 +239,18 @@ def test_a_singular_laplacian_is_told_by_its_rows(gpu):
     assert np.array_equal(F.solve(np.ones(81)), x)
     isolated = ms.cholesky(sp.csr_array(sp.block_diag([L, np.eye(3)])), fixed=[0], device="cuda")
     assert np.isfinite(isolated.solve(np.ones(84))).all()
+
+
+@pytest.mark.parametrize("precision", ["double", "single"])
+def test_a_part_that_values_cut_off_is_told_whatever_the_sign_of_its_last_pivot(gpu, precision):
+    L = sp.csr_array(ms.datasets.grid2d(6, 5))
+    whole = sp.csr_array(sp.block_diag([L, L]) + sp.csr_array(([1.0, 1.0, -1.0, -1.0], ([7, 40, 7, 40], [7, 40, 40, 7])), shape=(60, 60)))
+    F = ms.cholesky(whole, fixed=[0], precision=precision, device="cuda")
+    x = F.solve(np.ones(60))
+    for size in (1.0, 1.3, 1.7, 2.1):
+        with pytest.raises(ms.NotPositiveDefiniteError, match="sums to 0") as told:
+            F.refactor(sp.csr_array(sp.block_diag([L, size * L])))
+        assert told.value.column >= 30 and np.array_equal(F.solve(np.ones(60)), x)
 
 
 def test_a_failed_refactor_leaves_the_factor_bit_for_bit(gpu):

@@ -115,6 +115,55 @@ def test_a_pin_that_rounding_cuts_off_is_not_asked_for_again():
     assert told.value.column in (1, 2)
 
 
+def cut(seed, joint=0.0, n=12):
+    """(A, B): a Laplacian, and one of other weights in its pattern whose two halves ``joint`` alone joins, beside weights near 1."""
+    rng = np.random.default_rng(seed)
+    W = np.triu(rng.uniform(0.2, 2, (n, n)) * (rng.random((n, n)) < 0.4), 1) + np.diag(np.ones(n - 1), 1)
+    V = W * rng.uniform(0.5, 1.5, W.shape)
+    V[:n // 2, n // 2:] *= joint
+    W, V = W + W.T, V + V.T
+    rows, columns = np.nonzero(W + np.eye(n))
+    return [sp.csr_array(((np.diag(U.sum(axis=0)) - U)[rows, columns], (rows, columns)), shape=(n, n)) for U in (W, V)]
+
+
+@pytest.mark.parametrize("precision", ["double", "single", "mixed"])
+@pytest.mark.parametrize("joint", [0.0, 1e-25])
+def test_components_that_the_values_have_and_not_the_pattern(joint, precision):
+    """Rounding gives the last pivot of the second half either sign: both are refused, and the earlier factor stays."""
+    mass, b = sp.diags_array(np.repeat([1.0, 0.0], 6)), np.arange(12) - 5.5
+    for seed in range(30):
+        A, B = cut(seed, joint)
+        factors = {
+            "pin": lambda: ms.cholesky(A, pin=True, precision=precision, device="cpu"),
+            "fixed": lambda: ms.cholesky(A, fixed=[0], precision=precision, device="cpu"),
+            "mass": lambda: ms.cholesky(A + sp.eye_array(12), precision=precision, device="cpu"),
+        }
+        for kind, make in factors.items():
+            F = make()
+            x = F.solve(b)
+            with pytest.raises(ms.NotPositiveDefiniteError, match="more components" if kind == "pin" else "sums to 0") as told:
+                F.refactor(B + mass if kind == "mass" else B)
+            assert told.value.column >= 6 or kind == "pin"
+            assert np.array_equal(F.solve(b), x)
+        with pytest.raises(ms.NotPositiveDefiniteError, match="sums to 0"):
+            ms.cholesky(B, fixed=[0], precision=precision, device="cpu")
+
+
+def test_parts_that_weak_weights_still_join_are_taken():
+    """Rows of any size: what is small beside one row alone is no cut."""
+    for joint in (1e-3, 1e-9):
+        for seed in range(10):
+            A, B = cut(seed, joint)
+            b = B @ np.arange(12.0)
+            x = ms.cholesky(A, fixed=[0], device="cpu").refactor(B).solve(b, fixed_values=[0.0])
+            assert np.abs(B[1:] @ x - b[1:]).max() < 1e-9 * np.abs(b).max()
+    d = sp.diags_array(10.0 ** np.linspace(-12, 12, 12))
+    A, _ = cut(0)
+    scaled = sp.csr_array(d @ (A + sp.eye_array(12)) @ d)
+    x = ms.cholesky(scaled, device="cpu").solve(scaled.sum(axis=1))
+    assert np.abs(scaled @ x - scaled.sum(axis=1)).max() < 1e-12 * scaled.max()
+
+
 def truss(m):
     """Stiffness of m x m joints with bars along sides and diagonals, (2 m^2, 2 m^2), free to shift and to turn; and the joints."""
     joints, at = np.argwhere(np.ones((m, m))), np.arange(m * m).reshape(m, m)
