@@ -21,7 +21,7 @@ from meshsolve.device_arrays import (
     uploaded_pattern,
     without_diagonal,
 )
-from meshsolve.errors import InvalidInputError
+from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.factor import symbolic as _symbolic
 from meshsolve.factor.cholesky import PRECISIONS, CholeskyFactor, DeviceValues, HostFactor, Values, values_in
 from meshsolve.factor.cholesky.cuda import DeviceFactor
@@ -33,8 +33,10 @@ from meshsolve.memory import PER_ROW
 from meshsolve.mesh import MeshLike, pattern_of
 from meshsolve.options import as_flag, as_seed, one_of, thread_count
 from meshsolve.order.ordering import OrderingLike
+from meshsolve.report import warn
 from meshsolve.types import ArrayLike, Device, Matrix, Precision
 
+LOST = 0.02                     # of a known solution: what a matrix that is singular but for rounding loses, and no other
 ROUNDING = 1e-8                 # of the sum of all moduli: a sum that is less below zero may be rounding
 
 
@@ -75,7 +77,7 @@ class Symbolic(_symbolic.Symbolic):
         threads = thread_count(threads)
         there = engine.place == "cuda"
         values = DeviceValues(self.n, self.pattern_on_device, lower=self.lower) if there else Values(self.n, self, threads=threads)
-        return CholeskyFactor(self, values, values.of(A), precision=precision, threads=threads, engine=engine)
+        return _told(CholeskyFactor(self, values, values.of(A), precision=precision, threads=threads, engine=engine))
 
 
 def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None = None, seed: int = 0,
@@ -178,6 +180,12 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
     DeviceUnavailableError, NotLaplacianError (``.row``, which does not sum to 0, with ``pin=True``)
         The indices are in the caller's numbering; whether the factor fits into memory is estimated before it is tried.
 
+    Warns
+    -----
+    MeshsolveWarning
+        A is singular to working precision, and its pivots are positive by rounding (looked at where they span many decades; a later
+        ``refactor`` is not tried).
+
     Notes
     -----
     O(``F.flops``) time, O(``F.nnz``) memory. Source: Liu 1992, "The multifrontal method for sparse matrix solution".
@@ -214,7 +222,7 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
     if precision == "mixed":
         sym.matrix_pattern.indices = M.indices.copy()      # refinement reads them: a copy costs less than the tree takes
     del M                                                  # its indices are not needed any more
-    return CholeskyFactor(sym, Values(n, sym, constraint, threads), data, precision=precision, threads=threads, engine=engine)
+    return _told(CholeskyFactor(sym, Values(n, sym, constraint, threads), data, precision=precision, threads=threads, engine=engine))
 
 
 def _cholesky_there(A, ordering, mesh, fixed, pin, precision, engine, seed, threads, lower, auto):
@@ -234,7 +242,16 @@ def _cholesky_there(A, ordering, mesh, fixed, pin, precision, engine, seed, thre
     values = DeviceValues(n, reduced.pattern, constraint, sym.lower)
     with errors("the matrix"):
         data = values.first(source, positions, reduced, across)
-    return CholeskyFactor(sym, values, data, precision=precision, threads=threads, engine=engine)
+    return _told(CholeskyFactor(sym, values, data, precision=precision, threads=threads, engine=engine))
+
+
+def _told(F):
+    """F, with a warning where it does not bring back solutions that are known."""
+    if not F.trial < LOST:
+        warn("A is singular to working precision" + (" of float32" if F.precision == "single" else "") + ": its pivots are positive by "
+             "rounding, and solutions may be anything (an elastic body that can still turn? more than constants taken to 0?); F.rcond() "
+             "estimates the condition", MeshsolveWarning)
+    return F
 
 
 def _positions_there(A, lower, mesh, pattern_only=False):

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshsolve.api.definite import analyzed, cholesky, is_surely_indefinite
+from meshsolve.api.definite import LOST, analyzed, cholesky, is_surely_indefinite
 from meshsolve.api.factors import lu
 from meshsolve.arrays import as_symmetric, is_complex
-from meshsolve.device import DEVICES, to_host
+from meshsolve.device import DEVICES
 from meshsolve.device_arrays import place_for
 from meshsolve.errors import MeshsolveWarning, NotPositiveDefiniteError, NotSymmetricError, SingularMatrixError
-from meshsolve.factor.base import irregular
 from meshsolve.factor.cholesky import CholeskyFactor, Values
 from meshsolve.factor.glu import LUFactor
 from meshsolve.factor.ildl import IldlFactor, ildl
 from meshsolve.memory import PER_ROW
 from meshsolve.options import one_of, thread_count
-from meshsolve.report import warn
+from meshsolve.report import warn, without_warnings
 from meshsolve.types import Device, Matrix
 
-LOST = 0.02                     # of a known solution: what a matrix that is singular but for rounding loses, and no other
 RESIDUAL = 1e-6                 # beside the right-hand side
 
 
@@ -83,8 +81,8 @@ def _factor(A, device, threads):
         if place_for(device, A) == "cpu":
             threads = thread_count(threads)
             return _factor_symmetric(as_symmetric(A, threads=threads, per_row=PER_ROW["cholesky"]), threads)
-        F = cholesky(A, device=device, threads=threads)
-        return "cholesky", _definite(F, lambda: as_symmetric(A))
+        with without_warnings(MeshsolveWarning):
+            return "cholesky", _definite(cholesky(A, device=device, threads=threads))
     except NotSymmetricError:
         return "lu", _tried(lu(A, device=device, threads=threads))
     except NotPositiveDefiniteError:
@@ -97,25 +95,17 @@ def _factor_symmetric(M, threads):
     if not is_surely_indefinite(M, *M.row_sums(threads), threads):
         sym = analyzed(M, "auto", 0, threads)
         try:
-            return "cholesky", _definite(CholeskyFactor(sym, Values(M.n, sym, None, threads), M.data, threads=threads), lambda: M)
+            return "cholesky", _definite(CholeskyFactor(sym, Values(M.n, sym, None, threads), M.data, threads=threads))
         except NotPositiveDefiniteError:
             pass
     return "ldl", _regular(ildl(M, fill_level=None, threads=threads, analysed=sym))
 
 
-def _definite(F, matrix):
-    """F, or SingularMatrixError where its pivots may be what rounding left of zeros and it does not bring back solutions of
-    ``matrix()``, a :class:`Csr`, that are known. Scaled by the diagonal: rows may be of any size."""
-    if not F.may_be_singular():
-        return F
-    A = matrix().to_scipy()
-    scale = 1 / np.sqrt(A.diagonal())[:, None]
-    known = irregular(4 * len(scale)).reshape(-1, 4) * scale
-    with np.errstate(all="ignore"):
-        error = np.max(np.abs(to_host(F.solve(A @ known)) - known) / scale)
-    if not error < LOST:
+def _definite(F):
+    """F, or SingularMatrixError where it does not bring back solutions that are known: rounding made its pivots positive."""
+    if not F.trial < LOST:
         raise SingularMatrixError("A is singular in rounding: its Cholesky factor does not bring back solutions that are known; "
-                                  "cholesky(A) keeps it, cholesky(A, pin=True) is for Laplacians")
+                                  "cholesky(A) keeps it, and with pin=True is for Laplacians")
     return F
 
 

@@ -17,7 +17,7 @@ from meshsolve import device
 from meshsolve.arrays import largest_moduli, narrow_ptr, read_only
 from meshsolve.constraints import parts_of_values
 from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError, PatternMismatchError
-from meshsolve.factor.base import Factor, reciprocal_condition, solve_near_one, values_in
+from meshsolve.factor.base import Factor, irregular, reciprocal_condition, solve_near_one, values_in
 from meshsolve.factor.cholesky import inverse
 from meshsolve.factor.cholesky.host import HostFactor
 from meshsolve.factor.cholesky.refine import refine, uneven_scale
@@ -56,6 +56,9 @@ class CholeskyFactor(Factor):
     symbolic : Symbolic
         The analysis, to be used again with ``symbolic.factor(A2)``. Where rows are fixed or pinned it is that of the free rows:
         A2 is then the block of the free rows alone, and its factor knows of no constraint.
+    trial : float
+        What known solutions of the first matrix lost when they were found again, as a fraction of their entries (rows scaled by the
+        diagonal): 0.0 where its pivots leave no doubt and none was tried, about 1 where it is singular to working precision.
     report : Report
         Seconds per phase (``order``, ``symbolic``, ``numeric``, ``solve``), sizes, bytes.
     """
@@ -75,6 +78,21 @@ class CholeskyFactor(Factor):
             self._null_space = ConstantNullSpace(symbolic, values.place)
             self._factor = engine(symbolic, precision, self.threads)
             self._run(data)
+            doubtful = precision != "mixed" and self._factor.may_be_singular()          # refinement says itself what it does not reach
+            self.trial = self._try(data) if doubtful else 0.0
+
+    def _try(self, data):
+        """What solutions that are known lose when they are found again, beside what the diagonal lets expect of their entries: about 1
+        where the matrix is singular to working precision."""
+        P = self.symbolic.matrix_pattern
+        A = sp.csr_array((device.to_host(data), P.indices, P.indptr), shape=(P.n, P.n))
+        scale = 1 / np.sqrt(A.diagonal())[:, None]
+        known = irregular(4 * P.n).reshape(-1, 4) * scale
+        with np.errstate(all="ignore"):
+            B = A @ known
+            X = self._solve_free(device.to_device(B) if self._place == "cuda" else B)
+            lost = np.max(np.abs(device.to_host(X) - known) / scale)
+        return float(lost) if np.isfinite(lost) else np.inf
 
     def _errors(self, what):
         return device.errors(what) if self._place == "cuda" else contextlib.nullcontext()
@@ -381,12 +399,6 @@ class CholeskyFactor(Factor):
         """L as a csc_array, rows ascending, diagonal first: ``L @ L.T == A[perm][:, perm]``. O(nnz(L)), made at each call."""
         indptr, indices = self.symbolic.pattern()
         return sp.csc_array((self._factor.values_on(indptr, indices), indices, narrow_ptr(indptr)), shape=(self.symbolic.n,) * 2)
-
-    @reads
-    def may_be_singular(self) -> bool:
-        """Whether the pivots are so different in size that one of them may be what rounding has left of a zero: where A is singular to
-        working precision, and where its rows are of very different sizes. :meth:`rcond` tells. O(1), O(n) on the GPU."""
-        return self._factor.may_be_singular()
 
     @reads
     def logdet(self) -> float:

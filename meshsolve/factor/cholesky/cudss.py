@@ -63,6 +63,10 @@ class CudssFactor:
         info = self._solver.get("INFO")
         return -1 if info == 0 else min(max(int(info) - 1, 0), self._pattern.n - 1)
 
+    def may_be_singular(self):
+        """Nobody knows: cuDSS keeps its pivots."""
+        return False
+
     def solve(self, system, B):
         if system != "A":
             raise InvalidInputError(f'system={system!r} needs backend="native": cuDSS keeps its factor')
