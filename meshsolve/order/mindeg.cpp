@@ -56,6 +56,7 @@ void MinDegree<Index>::begin(int32_t n, int32_t own, int64_t nnz) {
   apart_.clear();
   members_.clear();
   dense_.clear();
+  touched_.clear();
   crowded_.clear();
   behind_.assign(n, 0);
   uint32_t buckets = 64;
@@ -152,7 +153,12 @@ void MinDegree<Index>::remove_dense_rows() {
   const int32_t limit = static_cast<int32_t>(std::max(16.0, 10.0 * std::sqrt(static_cast<double>(n_))));
   for (int32_t i = 0; i < own_; ++i)
     if (node_[i].len > limit) dense_.push_back(i);
-  for (const int32_t i : dense_) node_[i].nv = 0, node_[i].elen = kMerged, node_[i].len = 0;
+  for (const int32_t i : dense_) {
+    Node& a = node_[i];
+    touched_.push_back(a.len);
+    touched_.insert(touched_.end(), iw_ + a.pos, iw_ + a.pos + a.len);
+    a.nv = 0, a.elen = kMerged, a.len = 0;
+  }
   left_ -= static_cast<int32_t>(dense_.size());
   to_do_ -= static_cast<int32_t>(dense_.size());
 }
@@ -448,11 +454,33 @@ void MinDegree<Index>::make_room(int64_t need) {
   free_ = to;
 }
 
+// Dense rows are eliminated one after the other. A tree of pivots has to be finished before the first of them that its vertices touch,
+// and not before the others: its updates would wait for all of them.
+template <class Index>
+void MinDegree<Index>::hang_on_dense_rows() {
+  const int32_t count = static_cast<int32_t>(pivots_.size()), all = count + static_cast<int32_t>(dense_.size());
+  std::vector<int32_t> ancestor(all);
+  for (int32_t k = 0; k < all; ++k) ancestor[k] = k < count && parent_[k] >= 0 ? parent_[k] : k;
+  parent_.resize(all, -1);
+  const int32_t* list = touched_.data();
+  for (int32_t k = count; k < all; ++k) {
+    if (k > count) parent_[k - 1] = ancestor[k - 1] = k;
+    const int32_t* const end = list + 1 + *list;
+    for (++list; list < end; ++list) {
+      int32_t i = *list;
+      if (i >= own_ || (node_[i].elen == kMerged && node_[i].pos >= 0)) continue;           // of the halo, or dense as well
+      while (node_[i].elen == kMerged) i = static_cast<int32_t>(~node_[i].pos);
+      const int32_t root = find_root(node_[i].next, ancestor.data());
+      if (root < k) parent_[root] = ancestor[root] = k;
+    }
+  }
+}
+
 // A postorder of the tree in which an element's parent is the one that absorbed it. Each pivot is followed by the vertices merged
-// into it, one that took others before these; dense rows come last.
+// into it, one that took others before these.
 template <class Index>
 void MinDegree<Index>::write_order(int32_t* order) {
-  const int32_t count = static_cast<int32_t>(pivots_.size());
+  const int32_t count = static_cast<int32_t>(pivots_.size()), rows = static_cast<int32_t>(dense_.size());
   std::vector<int32_t> range;
   parent_.assign(count, -1);
   for (int32_t k = 0; k < count; ++k) node_[pivots_[k]].next = k;
@@ -460,13 +488,21 @@ void MinDegree<Index>::write_order(int32_t* order) {
     const Node& pivot = node_[pivots_[k]];
     if (pivot.pos < 0) parent_[k] = node_[~pivot.pos].next;
   }
-  const auto weight = [&](int32_t k) { return node_[pivots_[k]].nv; };
-  int32_t at = lay_out_postorder(parent_, count, range, weight, [&](int32_t k, int32_t begin) {
+  if (rows > 0) hang_on_dense_rows();
+  const auto weight = [&](int32_t k) { return k < count ? node_[pivots_[k]].nv : 1; };
+  const auto update = [&](int32_t k) { return k < count ? node_[pivots_[k]].degree + rows : rows - 1 - (k - count); };
+  const auto square = [](double x) { return x * x; };
+  const std::vector<int32_t> first = first_children(
+      parent_, count + rows, [&](int32_t k) { return square(weight(k) + update(k)); }, [&](int32_t k) { return square(update(k)); });
+  lay_out_postorder(parent_, count + rows, range, weight, [&](int32_t k, int32_t begin) {
+    if (k >= count) {
+      order[begin] = dense_[k - count];
+      return;
+    }
     order[begin] = pivots_[k];
     node_[pivots_[k]].w = begin;
     node_[pivots_[k]].next = begin + 1;         // from here on: the next free position of this pivot's vertices
-  });
-  for (const int32_t i : dense_) order[at++] = i;
+  }, first.data());
   for (size_t g = gone_.size(); g-- > 0;) {     // the last to go first: who took it is a pivot, or knows its pivot
     const int32_t i = gone_[g];
     Node& a = node_[i];

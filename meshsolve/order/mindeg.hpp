@@ -68,6 +68,7 @@ class MinDegree {
   void finish_element(int32_t me, bool in_place);
   void advance_stamp(int32_t by);
   void write_order(int32_t* order);
+  void hang_on_dense_rows();
 
   Buffer<Node> nodes_;             // begins with a cache line, which holds two
   Buffer<int32_t> lists_;          // every list
@@ -78,10 +79,11 @@ class MinDegree {
   std::vector<uint32_t> crowded_;  // those with more than one variable of the pivot at work
   std::vector<int32_t> pivots_;    // in order of elimination
   std::vector<int32_t> gone_;      // own variables merged into others or eliminated with a pivot, in the order in which they went
-  std::vector<int32_t> parent_;    // of pivots_: the later pivot that absorbed each, or -1
+  std::vector<int32_t> parent_;    // of pivots_, and of the dense rows behind them: the later one that absorbed each, or -1
   std::vector<Apart> apart_;       // elements absorbed by a pivot that was not in their list, and
   std::vector<int32_t> members_;   //   the variables that they had then
   std::vector<int32_t> dense_;     // rows put last
+  std::vector<int32_t> touched_;   //   and their lists, one after the other, each behind its length
   std::vector<int32_t> behind_;    // of each variable: 0, or how much the bound of its degree may have grown since its list was read
   std::vector<int32_t> waited_;    // the list of one that catches up
   int32_t n_ = 0, own_ = 0, filled_ = 0, stamp_ = 2, longest_ = 0;

@@ -51,11 +51,20 @@ def test_scale_free_graphs_are_not_dissected(monkeypatch):
     assert is_scale_free(symmetric_pattern(A)) and flops > 20_000            # of a mesh that would be dear
     assert o.method == "amd" and np.array_equal(o.perm, order.amd(A).perm)
     monkeypatch.setattr(order, "nested_dissection", None)
-    monkeypatch.setattr(glu, "ND_ROWS", 0)
     monkeypatch.setattr(glu, "ND_OPERATIONS", 0)
     assert ms.lu(A + sp.eye_array(A.shape[0])).report.facts["ordering"] == "amd"
     with pytest.raises(TooManyOperations):
         auto_within(symmetric_pattern(A), 0, 1, "default", most=0.5 * flops)
+
+
+def test_lu_of_volumes_is_dissected_whatever_its_size(monkeypatch):
+    monkeypatch.setattr(glu, "ND_OPERATIONS", 1e8)
+    A = sp.csr_array(ms.datasets.grid3d(22) + sp.eye_array(22**3) + sp.diags_array([np.full(22**3 - 1, 0.3)], offsets=[1]))
+    F, G = ms.lu(A), ms.lu(A, ordering="amd")
+    assert F.report.facts["ordering"] == "nd" and F.report.facts["flops"] < 0.95 * G.report.facts["flops"]
+    full = sp.csr_array(np.random.default_rng(0).standard_normal((700, 700)))
+    monkeypatch.setattr(order, "nested_dissection", None)           # nothing to be found: it is not asked
+    assert ms.lu(full).report.facts["ordering"] == "amd"
 
 
 @pytest.mark.parametrize("A", [triangulated(120, 90), grid(20, 20, 20), ms.datasets.power_grid(60), ms.datasets.road_like(8000)])

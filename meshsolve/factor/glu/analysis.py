@@ -14,7 +14,8 @@ from meshsolve.factor.symbolic import Symbolic
 from meshsolve.options import is_auto
 from meshsolve.order.auto import is_scale_free
 
-ND_ROWS, ND_OPERATIONS = 50_000, 2e9      # from here on nested dissection is tried beside minimum degree
+ND_OPERATIONS = 2e9                       # from here on nested dissection is tried beside minimum degree,
+NEARLY_DENSE = 1 / 8                      # of n^2: factors of as many entries leave it no separators to find
 MESH_LIKE = 24                            # multiplications an entry of the symmetric factor: fronts without a second look
 
 # Seconds of one thread, fitted to both engines on 35 circuits: an operation, an entry, a column or a front.
@@ -84,7 +85,8 @@ def analyze(M, ordering, report, threads):
 def _order(graph, ordering, block, count, report, threads):
     """Minimum degree, or what was asked for; nested dissection beside it where operations abound, and the better of the two."""
     first = _symbolic(graph, "amd" if is_auto(ordering) else ordering, block, count, report, threads)
-    if not is_auto(ordering) or graph.n < ND_ROWS or first.flops < ND_OPERATIONS or is_scale_free(graph):
+    hopeless = first.flops < ND_OPERATIONS or first.nnz > NEARLY_DENSE * graph.n**2
+    if not is_auto(ordering) or hopeless or is_scale_free(graph):
         return first
     second = _symbolic(graph, "nd", block, count, report, threads)
     return second if second.flops < first.flops else first
