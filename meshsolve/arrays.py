@@ -154,10 +154,15 @@ def as_symmetric(A, name="A", lower=False, threads=1, per_row=0):
     state, row, column, gap, scale = _core.symmetry(M.indptr, M.indices, M.data, threads)
     if gap > SYMMETRY_TOLERANCE * scale:
         raise not_symmetric(name, row, column, gap, scale)
-    if state == "pattern":          # entries with a twin of no weight: give both triangles the same pattern
-        half = M.to_scipy()
-        return as_csr((half + half.T) * 0.5, name)
-    return M
+    return _with_twins(M) if state == "pattern" else M
+
+
+def _with_twins(M):
+    """(M + M^T) / 2 where entries of no weight lack their twins. A sum of two matrices would lose zeros that are stored on purpose, and
+    overflow."""
+    A = M.to_scipy().tocoo()
+    both = sp.coo_array((np.tile(0.5 * A.data, 2), (np.append(A.row, A.col), np.append(A.col, A.row))), shape=A.shape).tocsr()
+    return as_csr(both)
 
 
 def _require_lower(M, whole, name):

@@ -398,3 +398,17 @@ def test_dates_are_no_numbers(make, shape):
     """numpy gives no view of their memory."""
     with pytest.raises(ms.InvalidInputError):
         make(np.full(shape, "NaT", "datetime64[s]"))
+
+
+def test_zeros_are_kept_where_one_lacks_its_twin():
+    """scipy's sum of a matrix and its transpose would drop them, and overflow."""
+    P = ms.datasets.grid2d(4, 4)
+    A = sp.csr_array(P.copy())
+    A.data[:] = 0
+    A.setdiag(1e308)
+    c = sp.coo_array(A)
+    stays = ~((c.row == 1) & (c.col == 0))
+    M = arrays.as_symmetric(sp.csr_array((c.data[stays], (c.row[stays], c.col[stays])), shape=A.shape))
+    assert M.nnz == P.nnz and np.array_equal(M.to_scipy().diagonal(), np.full(16, 1e308))
+    F = ms.cholesky(sp.csr_array((c.data[stays] / 1e308, (c.row[stays], c.col[stays])), shape=A.shape))
+    assert np.abs(F.refactor(P + 0.1 * sp.eye_array(16)).solve(np.ones(16)) - 10).max() < 1e-11

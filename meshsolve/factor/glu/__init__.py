@@ -80,6 +80,7 @@ class LUFactor(MeasuredSolves):
             self.engine, self._plan = front_end.choose(M, self._analysis, one_of(engine, "engine", ENGINES))
         self._singular = min(4 * np.finfo(float).eps * M.n, TINY)      # a column whose entries are all smaller has no pivot
         self._asked, self._stage, self._unit, self._sized = (ordering, engine), front_end.MATCHED, 1.0, None
+        self._refine_always, self._seen = False, set()
         with self._errors("the LU factorization"):
             self._hold(M.data)
             self._build()
@@ -104,7 +105,8 @@ class LUFactor(MeasuredSolves):
 
         Where these pivots do not fit the new values (pivots that vanish, solutions with a large backward error), A is matched and
         scaled anew with ``repivot="auto"``, and pivots are chosen by its values where that is not enough: a factorization from
-        scratch. With ``repivot=False`` pivots and scalings stay as they are. A common factor of all values changes nothing.
+        scratch. With ``repivot=False`` pivots and scalings stay as they are. A common factor of all values changes nothing (in float32,
+        where that holds the values once they are scaled as the first matrix was).
 
         Parameters
         ----------
@@ -174,7 +176,7 @@ class LUFactor(MeasuredSolves):
 
     def _numeric(self, data):
         """Factor the values ``data``; what was there before comes back where that fails."""
-        stage, unit = self._stage, self._unit
+        stage, unit, told = self._stage, self._unit, (self._refine_always, self._seen)
         try:
             if data is self._spare:                                  # a matching of earlier values
                 self._stage = front_end.STALE
@@ -184,6 +186,7 @@ class LUFactor(MeasuredSolves):
             self._stage, self._unit = stage, unit
             if data is self._spare:                                  # of a refactorization: the values before are still there
                 self._restore()
+                self._refine_always, self._seen = told
             raise
 
     def _restore(self):
@@ -208,6 +211,7 @@ class LUFactor(MeasuredSolves):
             self._plan = make(self._values(self._data), self._analysis)
             self._build()
             self._factor_values(self._data)
+        self._refine_always, self._seen = state["_refine_always"], set(state["_seen"])
 
     def _factor_values(self, data, undisturbed=False):
         """Factor with the pivots at hand; False where these do not fit the values.

@@ -72,6 +72,7 @@ def analyze(M, ordering, report, threads):
     with report.phase("symbolic"):
         matching = maximum_product(M, threads)
         require_full_rank(M, matching)
+        _require_finite_scales(matching)
         block, count = block_triangular(M, matching.row_of)
         graph = Csr(M.n, *_core.diagonal_blocks(M.indptr, M.indices, matching.row_of, block))
     symbolic = _order(graph, ordering, block, count, report, threads)
@@ -80,6 +81,14 @@ def analyze(M, ordering, report, threads):
     np.cumsum(np.bincount(block, minlength=count), out=block_ptr[1:])
     report.facts.update(blocks=count, ordering=symbolic.ordering.method)
     return Analysis(matching.row_of[columns], columns, matching.row_scale, matching.col_scale, block_ptr, symbolic)
+
+
+def _require_finite_scales(matching):
+    for what, scale in (("row", matching.row_scale), ("column", matching.col_scale)):
+        beyond = np.flatnonzero(np.isinf(scale))
+        if len(beyond):
+            raise SingularMatrixError(f"A is singular to working precision: the entries of {what} {beyond[0]} are so small that their "
+                                      "inverses are beyond the largest number (multiply A by a power of two if they are meant)", int(beyond[0]))
 
 
 def _order(graph, ordering, block, count, report, threads):

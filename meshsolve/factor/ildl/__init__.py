@@ -61,7 +61,7 @@ class IldlFactor(Preconditioner):
     inertia : (int, int, int)
         Positive, negative and zero eigenvalues of D: exactly A's where the factor is complete.
     structural_rank : int
-        Rows that a matching can give a nonzero each.
+        Rows that a matching can give a nonzero each, of the first matrix: a ``refactor`` does not match anew.
     is_complete : bool
     on_device : bool
         It was made on the GPU and lies there; ``L``, ``D``, ``perm`` and ``scale`` are numpy's.

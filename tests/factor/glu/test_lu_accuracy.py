@@ -99,9 +99,14 @@ def test_the_residual_of_the_transpose_is_that_of_the_transposed(complex_values)
 
 
 def test_solutions_that_are_not_finite_are_told_of():
-    F = ms.lu(np.diag([1e-323, 1.0, 1e300]), repivot=False)             # the first scaling leaves the range of float64
+    for A, row in ((np.diag([1.0, 1e-323, 1e300]), 1), (np.diag([5e-324, 1e-310, 1.0, 1e308]), 0)):
+        for repivot in ("auto", False):                                 # the scaling is beyond the range of float64
+            with pytest.raises(ms.SingularMatrixError, match=f"row {row} are so small") as e:
+                ms.lu(A, repivot=repivot)
+            assert e.value.index == row
+    F = ms.lu(np.diag([1e-200, 1.0, 1.0]), repivot=False)
     with pytest.warns(ms.ConvergenceWarning, match="is inf"):
-        F.solve([1e-323, 1.0, 1.0])
+        F.solve([1e200, 1.0, 1.0])
     nothing, one = np.full((3, 1), np.nan), np.ones((3, 1))
     nothing[1:] = 1.0
     A = sp.csr_array(np.eye(3))

@@ -1,6 +1,7 @@
 """Refactorization of LU factors: new values, pivots that no longer fit, and the earlier factor after an error."""
 
 import itertools
+import pickle
 import warnings
 
 import numpy as np
@@ -254,3 +255,18 @@ print("ok")
 def test_a_factor_that_found_no_memory_may_be_made_later():
     """The arrays that it got before count for nothing until the last one is there."""
     assert starved.python(REFUSED_ONCE) == "ok\n"
+
+
+def test_a_factor_keeps_what_its_solutions_have_told():
+    """Which solutions are refined depends on earlier ones: copies and factors that a failed refactorization brings back know of them."""
+    for seed in (111, 117, 122, 128, 152):
+        rng = np.random.default_rng(seed)
+        A = sp.csr_array(np.where((rng.random((100, 100)) < 0.1) | np.eye(100, dtype=bool), rng.standard_normal((100, 100)), 0))
+        F, B = ms.lu(A, engine="columns"), rng.standard_normal((100, 20))
+        for b in B.T:
+            F.solve(b)
+        x = F.solve(B[:, 7])
+        assert np.array_equal(pickle.loads(pickle.dumps(F)).solve(B[:, 7]), x)
+        with pytest.raises(ms.SingularMatrixError):
+            F.refactor(0 * A)
+        assert np.array_equal(F.solve(B[:, 7]), x)
