@@ -15,7 +15,7 @@ from pkgutil import extend_path
 __path__ = extend_path(__path__, __name__)
 
 from meshsolve import apps, datasets, operators, order, torch
-from meshsolve.api import analyze, cholesky, factorized, ildl, lu, parac, solve
+from meshsolve.api import Symbolic, analyze, cholesky, factorized, ildl, lu, parac, solve
 from meshsolve.config import show_config
 from meshsolve.errors import (
     ConvergenceWarning,
@@ -30,20 +30,24 @@ from meshsolve.errors import (
     PatternMismatchError,
     SingularMatrixError,
 )
-from meshsolve.krylov import cg, sqmr
+from meshsolve.factor.cholesky import CholeskyFactor
+from meshsolve.factor.glu import LUFactor
+from meshsolve.factor.ildl import IldlFactor
+from meshsolve.factor.parac import ParacFactor
+from meshsolve.krylov import Info, cg, sqmr
 from meshsolve.mesh import Mesh, load_mesh
 from meshsolve.operators import cotan_laplacian, graph_laplacian, mass_matrix
 from meshsolve.order import Ordering
 from meshsolve.patches import PatchMesh
-from meshsolve.report import showing_progress
+from meshsolve.report import Report, showing_progress
 from meshsolve.version import __version__
 
 __all__ = [
-    "ConvergenceWarning", "DeviceUnavailableError", "InvalidInputError", "Mesh", "MeshsolveError", "MeshsolveWarning",
-    "NotLaplacianError", "NotPositiveDefiniteError", "NotSymmetricError", "Ordering", "OutOfMemoryError", "PatchMesh",
-    "PatternMismatchError", "SingularMatrixError", "__version__", "analyze", "apps", "cg", "cholesky", "cotan_laplacian",
-    "datasets", "factorized", "graph_laplacian", "ildl", "load_mesh", "lu", "mass_matrix", "operators", "order", "parac", "show_config",
-    "showing_progress", "solve", "sqmr", "torch",
+    "CholeskyFactor", "ConvergenceWarning", "DeviceUnavailableError", "IldlFactor", "Info", "InvalidInputError", "LUFactor", "Mesh",
+    "MeshsolveError", "MeshsolveWarning", "NotLaplacianError", "NotPositiveDefiniteError", "NotSymmetricError", "Ordering",
+    "OutOfMemoryError", "ParacFactor", "PatchMesh", "PatternMismatchError", "Report", "SingularMatrixError", "Symbolic",
+    "__version__", "analyze", "apps", "cg", "cholesky", "cotan_laplacian", "datasets", "factorized", "graph_laplacian", "ildl",
+    "load_mesh", "lu", "mass_matrix", "operators", "order", "parac", "show_config", "showing_progress", "solve", "sqmr", "torch",
 ]
 
 def __dir__() -> list[str]:

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from meshsolve.arrays import as_array
 from meshsolve.errors import InvalidInputError
 from meshsolve.files import as_path, written_whole
 from meshsolve.mesh import MeshLike, placed_mesh
 from meshsolve.options import as_integer, as_number, one_of
-from meshsolve.types import Path
+from meshsolve.types import ArrayLike, Path
 
 SUPERSAMPLE = 2                     # per axis
 CHUNK = 4_000_000                   # candidates held at a time
@@ -25,7 +26,8 @@ CREASE = 0.82                       # below this cosine to the vertex normal a c
 
 
 def render(path: Path, mesh: MeshLike, after: MeshLike | None = None, captions: Sequence[str] | None = None,
-           title: str | None = None, size: int = 720, azimuth: float = 30.0, elevation: float = 18.0, up: str = "y") -> None:
+           title: str | None = None, size: int = 720, azimuth: float = 30.0, elevation: float = 18.0, up: str = "y",
+           values: ArrayLike | Sequence[ArrayLike] | None = None, colormap: str = "viridis", lines: int = 0) -> None:
     """Draw a mesh, or two side by side with the same camera and scale, into a PNG file (written whole or not at all).
 
     Parameters
@@ -44,11 +46,19 @@ def render(path: Path, mesh: MeshLike, after: MeshLike | None = None, captions: 
         Where the camera stands, in degrees, about the ``up`` axis and above its equator.
     up : {"y", "z"}
         The axis that points up.
+    values : (n,) array, optional
+        One number for each vertex (a distance, a mode, a stress), shown in colours beside their scale; for two meshes a pair of arrays,
+        on one scale. Where a number is NaN or infinite the mesh keeps its own colour.
+    colormap : str
+        A name of matplotlib's, for ``values``.
+    lines : int
+        How many lines of equal ``values`` are drawn.
 
     Raises
     ------
     InvalidInputError
-        Not a mesh, no face, another extension, a folder that is not there.
+        Not a mesh, no face, another extension, a folder that is not there, values of another length or without a finite number, an
+        unknown colormap.
     """
     target = as_path(path)
     if target.suffix.lower() != ".png":
@@ -66,9 +76,83 @@ def render(path: Path, mesh: MeshLike, after: MeshLike | None = None, captions: 
     view = _camera(azimuth, elevation, up)
     placed = [m.vertices @ view.T for m in meshes]
     placed, shape = _to_pixels(placed, [np.bincount(m.faces.ravel(), minlength=len(m.vertices)) > 0 for m in meshes], size)
-    panels = [_draw(x, m.faces, shape) for x, m in zip(placed, meshes)]
+    colours, scale = _colours(values, meshes, colormap, as_integer(lines, "lines", 0, 1000))
+    panels = [_draw(x, m.faces, shape, paint) for x, m, paint in zip(placed, meshes, colours)]
     with written_whole(path) as part:
-        _write(part, panels, captions, title)
+        _write(part, panels, captions, title, scale)
+
+
+class _Colours:
+    """Colours of numbers at vertices: where a sample lies between them decides, so that lines are as sharp as the picture.
+
+    Parameters
+    ----------
+    field : (n,) float64
+    low, high : float
+    colormap : callable of numbers from 0 to 1
+    lines : int
+    """
+
+    def __init__(self, field, low, high, colormap, lines):
+        self._field, self._low, self._span, self._colormap, self._lines = field, low, high - low or 1.0, colormap, lines
+
+    def __call__(self, corners, weights, at, shape):
+        """(k, 3) colours of samples between these corners, (k, 3) vertices, at places ``at`` of a panel."""
+        with np.errstate(invalid="ignore"):
+            x = (self._field[corners] - self._low) / self._span
+            x = x[:, 0] * (1 - weights.sum(axis=1)) + x[:, 1] * weights[:, 0] + x[:, 2] * weights[:, 1]
+        known = np.isfinite(x)
+        colour = np.where(known[:, None], self._colormap(np.where(known, x, 0))[:, :3], CLAY)
+        if self._lines:
+            band = np.full(shape[0] * shape[1], -1)
+            band[at[known]] = np.floor(x[known] * self._lines)
+            colour[_steps(band.reshape(shape))[at]] *= 0.25
+        return colour
+
+
+def _steps(band):
+    """(height x width,) where the number of a band differs from those of the samples to the right and below, and both are on the mesh."""
+    line = np.zeros(band.shape, bool)
+    for here, there in ((np.s_[:, :-1], np.s_[:, 1:]), (np.s_[:-1], np.s_[1:])):
+        line[here] |= (band[here] != band[there]) & (band[here] >= 0) & (band[there] >= 0)
+    line[:, 1:] |= line[:, :-1]                     # two samples wide, as a pixel is
+    line[1:] |= line[:-1]
+    return line.ravel()
+
+
+def _colours(values, meshes, colormap, lines):
+    """(:class:`_Colours` or None for each mesh, what their scale shows)."""
+    if values is None:
+        return [None] * len(meshes), None
+    fields = _fields(values, meshes)
+    scale = _scale(fields, colormap)
+    return [_Colours(field, *scale, lines) for field in fields], scale
+
+
+def _fields(values, meshes):
+    """One (n,) float64 array for each mesh."""
+    given = [values] if len(meshes) == 1 else values
+    if not isinstance(given, (list, tuple)) or len(given) != len(meshes):
+        raise InvalidInputError(f"values has to hold {len(meshes)} arrays, one for each mesh")
+    fields = []
+    for field, mesh in zip(given, meshes):
+        field = as_array(field, "values")
+        if field.shape != (len(mesh.vertices),) or field.dtype.kind not in "fiub":
+            raise InvalidInputError(f"values has to be one number for each of {len(mesh.vertices)} vertices, not {field.shape} of {field.dtype}")
+        fields.append(field.astype(np.float64))
+    if not any(np.isfinite(field).any() for field in fields):
+        raise InvalidInputError("values has no finite number")
+    return fields
+
+
+def _scale(fields, name):
+    """(lowest, highest, colormap) of all fields together."""
+    from matplotlib import colormaps
+
+    if name not in colormaps:
+        raise InvalidInputError(f"colormap has to be one of matplotlib's, as viridis, coolwarm or twilight, not {name!r}")
+    finite = [field[np.isfinite(field)] for field in fields]
+    return min(f.min() for f in finite if len(f)), max(f.max() for f in finite if len(f)), colormaps[name]
 
 
 def _camera(azimuth, elevation, up):
@@ -94,12 +178,17 @@ def _to_pixels(placed, used, size):
     return [(x - (low + high) / 2) * flip + middle for x in placed], shape
 
 
-def _draw(x, faces, shape):
+def _draw(x, faces, shape, colours=None):
     """(height, width, 3) colours of one panel, shaded and averaged down."""
     face, weights, depth = _visible(x, faces, shape)
     seen = face >= 0
     image = np.ones((shape[0] * shape[1], 3))
-    image[seen] = _shade(*_normals(x, faces, face[seen], weights[seen]))
+    normal, back = _normals(x, faces, face[seen], weights[seen])
+    if colours is None:
+        paint = np.where(back[:, None], INSIDE, CLAY)
+    else:
+        paint = colours(faces[face[seen]], weights[seen], np.flatnonzero(seen), tuple(shape))
+    image[seen] = _shade(normal, paint)
     image = image.reshape(*shape, 3)
     image *= _ambient(depth.reshape(shape), seen.reshape(shape), 0.02 * max(shape))[..., None]
     small = image.reshape(shape[0] // SUPERSAMPLE, SUPERSAMPLE, shape[1] // SUPERSAMPLE, SUPERSAMPLE, 3).mean(axis=(1, 3))
@@ -178,15 +267,15 @@ def _normals(x, faces, face, weights):
     return np.where(normal[:, 2:] < 0, -normal, normal), back
 
 
-def _shade(normal, back):
-    """Colours under a warm key light from the upper left, a cool fill light and a sky."""
+def _shade(normal, paint):
+    """Colours, (k, 3) as they are painted, under a warm key light from the upper left, a cool fill light and a sky."""
     key = np.maximum(normal @ _unit(np.array([-0.45, 0.6, 0.66])), 0)
     fill = np.maximum(normal @ _unit(np.array([0.8, 0.05, 0.5])), 0)
     sky = 0.5 + 0.5 * normal[:, 1]
     half = np.maximum(normal @ _unit(np.array([-0.25, 0.33, 0.91])), 0)
     light = (0.78 * key[:, None] * np.array([1.0, 0.97, 0.92]) + 0.20 * fill[:, None] * np.array([0.80, 0.9, 1.0])
              + 0.20 * sky[:, None] * np.array([0.9, 0.95, 1.0]) + 0.07)
-    colour = np.where(back[:, None], INSIDE, CLAY) ** 2.2 * light + 0.10 * half[:, None] ** 40
+    colour = paint ** 2.2 * light + 0.10 * half[:, None] ** 40
     return np.clip(colour, 0, 1) ** (1 / 2.2)
 
 
@@ -204,14 +293,14 @@ def _ambient(depth, seen, radius):
     return np.where(seen, 1 - 0.4 * np.clip((around - filled) / (8 * radius), 0, 1), 1.0)
 
 
-def _write(path, panels, captions, title):
-    """Panels side by side on white with their captions below."""
+def _write(path, panels, captions, title, scale=None):
+    """Panels side by side on white with their captions below, and the scale of their colours on the right."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    gap, foot, head = 24, 56, 56 if title else 16
+    gap, foot, head, side = 24, 56, 56 if title else 16, 96 if scale else 0
     height, width = panels[0].shape[:2]
-    canvas = np.ones((height + head + foot, len(panels) * width + (len(panels) + 1) * gap, 3))
+    canvas = np.ones((height + head + foot, len(panels) * width + (len(panels) + 1) * gap + side, 3))
     for k, panel in enumerate(panels):
         left = gap + k * (width + gap)
         canvas[head:head + height, left:left + width] = panel
@@ -222,9 +311,21 @@ def _write(path, panels, captions, title):
     for k, caption in enumerate(captions):
         middle = (gap + (k + 0.5) * width + k * gap) / columns
         figure.text(middle, 0.45 * foot / rows, caption, ha="center", va="center", fontsize=13, color="#333333")
+    if scale:
+        _write_scale(figure, scale, [(columns - side) / columns, (foot + 0.2 * height) / rows, 16 / columns, 0.6 * height / rows])
     if title:
         figure.text(0.5, 1 - 0.5 * head / rows, title, ha="center", va="center", fontsize=16, color="#111111")
     figure.savefig(path, dpi=100, format="png")
+
+
+def _write_scale(figure, scale, place):
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    low, high, colormap = scale
+    axes = figure.add_axes(place, zorder=2)         # above the picture
+    figure.colorbar(ScalarMappable(Normalize(low, high if high > low else low + 1), colormap), cax=axes)
+    axes.tick_params(labelsize=11, labelcolor="#333333", length=3)
 
 
 def _unit(v):

@@ -88,8 +88,52 @@ def test_odd_meshes_are_drawn_without_a_warning(tmp_path, mesh):
     lambda p: render(p / "a.jpg", TRIANGLE), lambda p: render(p / "no" / "a.png", TRIANGLE),
     lambda p: render(p / "a.png", Mesh(np.eye(3), [])), lambda p: render(p / "a.png", "mesh"),
     lambda p: render(p / "a.png", TRIANGLE, size=20), lambda p: render(p / "a.png", TRIANGLE, up="x"),
-    lambda p: render(None, TRIANGLE)], ids=range(7))
+    lambda p: render(None, TRIANGLE), lambda p: render(p / "a.png", TRIANGLE, values=[1.0, 2.0]),
+    lambda p: render(p / "a.png", TRIANGLE, values=[np.nan] * 3), lambda p: render(p / "a.png", TRIANGLE, values=["a", "b", "c"]),
+    lambda p: render(p / "a.png", TRIANGLE, TRIANGLE, values=np.ones((3, 3))),
+    lambda p: render(p / "a.png", TRIANGLE, values=np.ones(3), colormap="plain"),
+    lambda p: render(p / "a.png", TRIANGLE, values=np.ones(3), lines=-1)], ids=range(13))
 def test_refuses_and_leaves_nothing(tmp_path, call):
     with pytest.raises(InvalidInputError):
         call(tmp_path)
     assert os.listdir(tmp_path) == []
+
+
+def hues(path):
+    """(blue, red) parts of each pixel, by the shares of their channels."""
+    picture = pixels(path)
+    return picture[..., 2] - picture[..., 0] > 0.15, picture[..., 0] - picture[..., 2] > 0.15
+
+
+def test_values_are_shown_where_they_are(tmp_path):
+    """From blue to red along an axis, with their scale on the right; where none is known the mesh keeps its colour."""
+    sphere = datasets.icosphere(4)
+    along = sphere.vertices[:, 1]
+    render(tmp_path / "a.png", sphere, values=along, colormap="coolwarm", size=400, elevation=0)
+    blue, red = hues(tmp_path / "a.png")
+    on_mesh = slice(0, pixels(tmp_path / "a.png").shape[1] - 110)
+    assert np.argwhere(red[:, on_mesh])[:, 0].mean() + 100 < np.argwhere(blue[:, on_mesh])[:, 0].mean()
+    assert blue[:, on_mesh.stop:].any() and red[:, on_mesh.stop:].any()
+    render(tmp_path / "b.png", sphere, values=np.where(along > 0, np.nan, along), colormap="coolwarm", size=400, elevation=0)
+    half = np.argwhere(hues(tmp_path / "b.png")[1][:, on_mesh])[:, 0]
+    assert half.min() > np.argwhere(red[:, on_mesh])[:, 0].min() + 100
+
+
+def test_two_meshes_share_a_scale(tmp_path):
+    sphere = datasets.icosphere(3)
+    render(tmp_path / "a.png", sphere, sphere, values=[np.zeros(642), np.ones(642, np.float32)], colormap="coolwarm", size=320)
+    blue, red = hues(tmp_path / "a.png")
+    middle = (pixels(tmp_path / "a.png").shape[1] - 96) // 2
+    assert blue[:, :middle].any() and not red[:, :middle].any() and red[:, middle:].any()
+
+
+def test_lines_of_equal_values(tmp_path):
+    """Four between five bands, each around the axis: a column of pixels meets them all."""
+    sphere = datasets.icosphere(5)
+    pictures = []
+    for lines in (0, 5):
+        render(tmp_path / "a.png", sphere, values=sphere.vertices[:, 1], lines=lines, size=700, elevation=0)
+        pictures.append(pixels(tmp_path / "a.png").max(axis=2))
+    middle = (pictures[0].shape[1] - 96) // 2
+    dark = (pictures[1] < 0.7 * pictures[0])[:, middle]
+    assert np.count_nonzero(dark[1:] & ~dark[:-1]) == 4

@@ -172,19 +172,19 @@ class IldlFactor(Preconditioner):
         return super().solve(b)
 
     @reads
-    def apply_on_device(self, block):
+    def apply_on_device(self, block: Array) -> Array:
         """The inverse applied to a C contiguous (n, k) float64 block on the GPU; a new block. Waits for nothing."""
         with self._turn():
             return self._core.apply_device(block)
 
     @reads
-    def check_device(self):
+    def check_device(self) -> None:
         """Raise where a solve on the GPU has given up; waits for it."""
         with self._turn():
             self._core.check()
 
     @reads
-    def apply_columns(self, columns, out=None):
+    def apply_columns(self, columns: Array, out: Array | None = None) -> Array:
         """The inverse applied to an (n, k) float64 array, of any strides; the result is C contiguous or ``out``."""
         with self._turn():
             return self._applied(columns, np.empty(columns.shape) if out is None else out)
