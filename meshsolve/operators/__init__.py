@@ -19,12 +19,13 @@ from meshsolve.device import choose, csr, errors, on_cpu, to_device, xp
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotSymmetricError
 from meshsolve.mesh import MeshLike, as_mesh, is_mesh, pattern_of, placed_mesh
 from meshsolve.operators import gradients
+from meshsolve.operators.assembly import Assembly, NormalEquations
 from meshsolve.operators.cuda import DeviceAssembler
 from meshsolve.options import one_of
 from meshsolve.report import warn
 from meshsolve.types import ArrayLike, Device, Matrix, Sparse
 
-__all__ = ["cotan_laplacian", "divergence", "gradient", "graph_laplacian", "mass_matrix"]
+__all__ = ["Assembly", "NormalEquations", "cotan_laplacian", "divergence", "gradient", "graph_laplacian", "mass_matrix"]
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,5 @@
 // Bindings of the cotangent kernels. The face has checked its input; arrays are flat views of (n, 3), (m, 3).
+#include "assembly.hpp"
 #include "cotan.hpp"
 #include "flips.hpp"
 #include "native/bind.hpp"
@@ -51,6 +52,29 @@ auto intrinsic_delaunay(In<int32_t> faces, In<int32_t> of_side, In<double> lengt
   return std::make_tuple(to_numpy(std::move(out.corners)), to_numpy(std::move(out.weight)), out.flips, out.finished);
 }
 
+auto assemble(In<int64_t> ptr, In<int32_t> source, int64_t width, In<double> values, int threads) {
+  const int64_t count = extent(ptr) - 1;
+  std::vector<double> data(count * width);
+  {
+    Released free;
+    operators::assemble(ptr.data(), count, source.data(), width, values.data(), data.data(), threads);
+  }
+  return to_numpy(std::move(data));
+}
+
+auto weigh_normal(In<int64_t> indptr, In<int32_t> indices, In<int64_t> column_ptr, In<int32_t> row, In<int64_t> entry,
+                  In<int64_t> product_indptr, In<int32_t> product_indices, In<int64_t> mirror, In<double> values, In<double> weight,
+                  int threads) {
+  std::vector<double> data(extent(product_indices));
+  {
+    Released free;
+    operators::weigh_normal(pattern(indptr, indices), values.data(), {column_ptr.data(), row.data(), entry.data()},
+                            extent(weight) > 0 ? weight.data() : nullptr, pattern(product_indptr, product_indices), mirror.data(),
+                            data.data(), threads);
+  }
+  return to_numpy(std::move(data));
+}
+
 }  // namespace
 
 void bind_operators(nb::module_& m) {
@@ -64,6 +88,11 @@ void bind_operators(nb::module_& m) {
         "weight"_a.noconvert());
   m.def("intrinsic_delaunay", intrinsic_delaunay, "faces"_a.noconvert(), "of_side"_a.noconvert(), "length"_a.noconvert(),
         "flattest"_a, "limit"_a);
+  m.def("assemble", assemble, "ptr"_a.noconvert(), "source"_a.noconvert(), "width"_a, "values"_a.noconvert(), "threads"_a,
+        "Sums of `width` values each, in a known pattern.");
+  m.def("weigh_normal", weigh_normal, "indptr"_a.noconvert(), "indices"_a.noconvert(), "column_ptr"_a.noconvert(), "row"_a.noconvert(),
+        "entry"_a.noconvert(), "product_indptr"_a.noconvert(), "product_indices"_a.noconvert(), "mirror"_a.noconvert(),
+        "values"_a.noconvert(), "weight"_a.noconvert(), "threads"_a, "Values of J^T D J on its pattern; no weights: D is the identity.");
 }
 
 }  // namespace ms

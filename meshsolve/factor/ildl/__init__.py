@@ -185,7 +185,7 @@ class IldlFactor(Preconditioner):
 
     @reads
     def apply_columns(self, columns: Array, out: Array | None = None) -> Array:
-        """The inverse applied to an (n, k) float64 array, of any strides; the result is C contiguous or ``out``."""
+        """The inverse applied to ``columns``, an (n, k) float64 array of any strides; the result is C contiguous or ``out``."""
         with self._turn():
             return self._applied(columns, np.empty(columns.shape) if out is None else out)
 
