@@ -31,13 +31,16 @@ class Report:
     Attributes
     ----------
     seconds : dict of str to float
-        Wall-clock seconds per phase: ``patches``, ``order``, ``symbolic``, ``numeric``, ``solve`` as they occur.
+        Wall-clock seconds per phase: ``patches``, ``order``, ``symbolic``, ``numeric``, ``solve`` as they occur, added up.
+    counts : dict of str to int
+        How often each phase ran: ``seconds["numeric"] / counts["numeric"]`` is the time of a refactorization.
     facts : dict
         Sizes and choices: ``nnz_A``, ``nnz_L``, ``flops``, ``bytes``, ``threads``, ``device``, ``ordering`` and others.
     """
 
     def __init__(self, **facts: Any) -> None:
         self.seconds: dict[str, float] = {}
+        self.counts: dict[str, int] = {}
         self.facts: dict[str, Any] = {"nnz_A": 0, "nnz_L": 0, "flops": 0.0, "bytes": 0, "threads": 1, "device": "cpu", "ordering": None}
         self.facts.update(facts)
 
@@ -46,13 +49,15 @@ class Report:
         return _Phase(self, name)
 
     def add(self, name: str, seconds: float) -> None:
-        """Add ``seconds`` to phase ``name``."""
+        """Add ``seconds`` to phase ``name``, which has run once more."""
         self.seconds[name] = self.seconds.get(name, 0.0) + float(seconds)
+        self.counts[name] = self.counts.get(name, 0) + 1
 
     def merge(self, other: Report) -> None:
         """Take over another report: its seconds are added, its facts win."""
         for name, seconds in other.seconds.items():
             self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+            self.counts[name] = self.counts.get(name, 0) + other.counts.get(name, 1)
         self.facts.update({k: v for k, v in other.facts.items() if v})
 
     def as_dict(self) -> dict[str, Any]:
@@ -62,14 +67,20 @@ class Report:
 
     def __getstate__(self):
         """Copies, each made at once: threads that solve may add to what is told meanwhile."""
-        return {"seconds": dict(self.seconds), "facts": dict(self.facts)}
+        return {"seconds": dict(self.seconds), "counts": dict(self.counts), "facts": dict(self.facts)}
 
     def __str__(self):
-        facts, seconds = dict(self.facts), dict(self.seconds)
+        facts, seconds, counts = dict(self.facts), dict(self.seconds), dict(self.counts)
         names = sorted(seconds, key=lambda name: PHASES.index(name) if name in PHASES else len(PHASES))
         told, steps = _readable_time(sum(seconds.values())), facts.get("steps", 1)
-        rows = [(name, told(seconds[name]), f"  {told(seconds[name] / steps)} a step" if steps > 1 and name in REPEATED else "")
-                for name in names]
+        rows = []
+        for name in names:
+            count, note = counts.get(name, 1), ""
+            if steps > 1 and name in REPEATED:
+                note = f"  {told(seconds[name] / steps)} a step"
+            elif count > 1 and name in REPEATED:
+                note = f"  {count:,} times, {told(seconds[name] / count)} each"
+            rows.append((name, told(seconds[name]), note))
         rows += [(name, _readable(name, value), "") for name, value in facts.items() if value is not None and (name not in SIZES or value)]
         width = max(len(name) for name, _, _ in rows)
         return "\n".join(f"{name:<{width}}  {value:>14}{note}" for name, value, note in rows)
@@ -94,9 +105,10 @@ class _Phase:
         return self._report
 
     def __exit__(self, *error: object) -> None:
-        spent, seconds = time.perf_counter() - self._start, self._report.seconds
-        seconds[self._name] = seconds.get(self._name, 0.0) + spent
-        logger.debug("%s: %.6f s", self._name, spent)
+        spent, name, report = time.perf_counter() - self._start, self._name, self._report
+        report.seconds[name] = report.seconds.get(name, 0.0) + spent
+        report.counts[name] = report.counts.get(name, 0) + 1
+        logger.debug("%s: %.6f s", name, spent)
 
 
 def _readable_time(total):

@@ -1,6 +1,7 @@
 """Reports as people read them: phases in their order, what has no meaning left out, the same numbers for machines."""
 
 import concurrent.futures
+import pickle
 import warnings
 
 import numpy as np
@@ -106,3 +107,17 @@ def test_warnings_are_kept_quiet_on_one_thread_alone():
             assert not caught
         ms.cg(A, b, maxiter=1)
     assert [w.category for w in caught] == [ms.ConvergenceWarning]
+
+
+def test_phases_are_counted():
+    A = ms.datasets.grid2d(9, 9, boundary="dirichlet")
+    F = ms.cholesky(A)
+    for _ in range(4):
+        F.refactor(A)
+    assert F.report.counts["numeric"] == 5 and F.report.counts.get("order", 1) == 1
+    assert "5 times" in str(F.report) and "each" in str(F.report)
+    assert pickle.loads(pickle.dumps(F.report)).counts == F.report.counts
+    total = Report()
+    total.merge(F.report)
+    total.merge(F.report)
+    assert total.counts["numeric"] == 10
