@@ -5,6 +5,8 @@ Both cut the matrix down to its free rows and columns; what the caller sees keep
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -15,6 +17,11 @@ from meshsolve.report import warn
 
 EPS = np.finfo(np.float64).eps
 OUTSIDE = 1e-10         # of the length of b: what lies outside the range of A and is no rounding
+SAMPLE = 64             # rows of b whose largest entry is looked at before its length
+SMALL = 1024            # rows of which numpy subtracts all in less time than it finds some
+FEW = 16                # components that are gone through one by one
+FOLD = 512              # rows that are added up side by side
+WIDE = 256              # numbers in a row from which numpy goes through rows as fast as through memory
 ROW_SUM = 1e-6          # beside the sum of moduli: what rounding leaves of a row that sums to 0, of float32 values as well
 
 
@@ -44,7 +51,10 @@ class Fixed:
         self.place = np.empty(A.n, np.int32)            # number of each row among the free ones, or -1 minus that among the fixed
         self.place[self.free] = np.arange(len(self.free))
         self.place[self.rows] = -1 - np.arange(len(self.rows))
-        self._source = np.where(self.place >= 0, self.place, len(self.free) - 1 - self.place).astype(np.intp)        # see solve()
+        first, last = self.free[[0, -1]]
+        self._range = slice(first, last + 1) if last - first < len(self.free) else None         # where nothing fixed lies between
+        if self._range is None:                         # numpy copies what is not intp at each use
+            self._taken, self._source = self.free.astype(np.intp), np.maximum(self.place, 0).astype(np.intp)
         self.coupling = None
 
     def reduce(self, A, threads=1):
@@ -68,6 +78,8 @@ class Fixed:
         fixed = len(self.rows)
         if fixed_values is None:
             return np.zeros((fixed, k))
+        if type(fixed_values) in (float, int) and abs(fixed_values) < math.inf:
+            return np.full((fixed, k), float(fixed_values))
         given = as_array(fixed_values, "fixed_values")
         if given.dtype.kind not in "fiub":
             raise InvalidInputError(f"fixed_values has to hold real numbers, not {given.dtype}")
@@ -80,15 +92,57 @@ class Fixed:
         if not np.isfinite(values).all():
             row = int(np.argmin(np.isfinite(values).all(axis=1)))
             raise InvalidInputError(f"fixed_values: row {self.rows[row] if is_whole else row} is not finite")
-        return np.broadcast_to(values, (fixed, k))
+        return values if values.shape == (fixed, k) else np.broadcast_to(values, (fixed, k))
 
     def solve(self, columns, fixed_values, solve_free):
         """x with ``x[fixed] = values`` and (A x - b) zero in the free rows."""
+        if fixed_values is None:
+            return self.place_in(np.empty_like(columns), solve_free(self.taken(columns)), 0.0)
         values = self.values(fixed_values, columns.shape[1])
-        rhs = columns.take(self.free, axis=0)
-        if fixed_values is not None:
-            rhs -= self.coupling @ values
-        return np.concatenate([solve_free(rhs), values]).take(self._source, axis=0)        # half the time of two assignments
+        rhs = self.taken(columns)
+        if values.any():
+            near, coupling = self._near()
+            rhs = rhs if self._range is None else rhs.copy(order="K")
+            rhs[near] -= coupling @ values
+        return self.place_in(np.empty_like(columns), solve_free(rhs), values)
+
+    def _near(self):
+        """The free rows that are coupled to fixed ones, few of all as a rule, and their rows of the coupling; all of a small matrix."""
+        if self._coupled is None:                       # threads that solve at once may all find it
+            coupling, (free, fixed) = self.coupling, self.coupling.shape
+            if free <= SMALL:
+                self._coupled = slice(None), coupling
+            else:
+                near = np.flatnonzero(np.diff(coupling.indptr))
+                part = coupling.data, coupling.indices, coupling.indptr[np.append(near, free)]
+                self._coupled = near, sp.csr_array(part, shape=(len(near), fixed))
+        return self._coupled
+
+    @property
+    def coupling(self):
+        """The block of the last matrix that couples free rows to fixed ones, a csr_array; None before there is one."""
+        return self._coupling
+
+    @coupling.setter
+    def coupling(self, block):
+        self._coupling, self._coupled = block, None
+
+    def taken(self, columns):
+        """The free rows of a C or F contiguous block: the same memory where they are a range, else a new block in the same order."""
+        if self._range is not None:
+            return columns[self._range]
+        return columns.take(self._taken, axis=0) if columns.flags.c_contiguous else columns.T.take(self._taken, axis=1).T
+
+    def place_in(self, x, free, fixed):
+        """x, C or F contiguous, with the rows ``free`` and ``fixed`` in their places."""
+        if self._range is not None:
+            x[self._range] = free
+        elif x.flags.c_contiguous:                      # reading from anywhere takes half the time of writing to anywhere
+            free.take(self._source, axis=0, out=x, mode="clip")
+        else:
+            free.T.take(self._source, axis=1, out=x.T, mode="clip")
+        x[self.rows] = fixed
+        return x
 
 
 def parts_of_values(b, fixed_values):
@@ -117,10 +171,50 @@ def vanish(indptr, sums, moduli):
     return bool((abs(sums) <= 4 * EPS * (indptr[1:] - indptr[:-1] + 1) * moduli).all())
 
 
+def sums_of_columns(x):
+    """(k,) sums of the columns of a C or F contiguous (n, k) float64 array; a column has the same bits in any block.
+
+    numpy adds rows to each other as fast as it reads them where they are long, so the first FOLD rows count as one, the next FOLD as
+    the second; that keeps rounding small as well."""
+    n, k = x.shape
+    if n > 2 * FOLD:
+        times, whole = n // FOLD, n - n % FOLD
+        if x.flags.c_contiguous:
+            folded = np.add.reduce(x[:whole].reshape(times, FOLD * k), axis=0).reshape(FOLD, k)
+        else:
+            folded = np.add.reduce(x.T[:, :whole].reshape(k, times, FOLD), axis=1).T
+        folded[:n - whole] += x[whole:]
+        x = folded
+    return np.add.reduce(np.ascontiguousarray(x.T), axis=1)
+
+
+def less_a_row(x, row, out):
+    """out := the rows of a contiguous (n, k) block minus one of k numbers; several rows as one where they are short."""
+    n, k = x.shape
+    several = WIDE // k if 1 < k <= WIDE // 4 and x.flags.c_contiguous and out.flags.c_contiguous else 1
+    whole = n - n % several
+    if several > 1:
+        wide = whole // several, several * k
+        np.subtract(x[:whole].reshape(wide), np.tile(row, several), out=out[:whole].reshape(wide))
+        x, out = x[whole:], out[whole:]
+    np.subtract(x, row, out=out)
+
+
 def take_means(block, component, size):
     """Takes from the columns of a C contiguous (n, k) float64 block, in place, their means over the components that the (n,) int32
     array numbers; returns the (k,) lengths of what is taken out. ``size``: (components,) float64."""
-    means = _core.center(component, size, block.reshape(-1)).reshape(len(size), -1)
+    if len(size) == 1:
+        means = sums_of_columns(block)[None] / size
+        less_a_row(block, means[0], block)
+    else:
+        means = _core.center(component, size, block.reshape(-1)).reshape(len(size), -1)
+    return lengths_of_means(means, size)
+
+
+def lengths_of_means(means, size):
+    """(k,) 2-norms of the columns that are constant on components of ``size`` rows, with the (components, k) values ``means`` there."""
+    if len(size) == 1:
+        return abs(means[0]) * math.sqrt(size[0])
     return lengths(means * np.sqrt(size)[:, None])
 
 
@@ -129,6 +223,11 @@ def tell_of_range(outside, length):
     numbers, so that it is shown once where a factor is applied again and again."""
     if (outside > OUTSIDE * length).any():
         warn("b is not in the range of the singular matrix: its means on the components were removed", MeshsolveWarning)
+
+
+def is_far_inside(outside, columns):
+    """Whether some rows of b are enough to see that nothing is to be told: an entry is no longer than its column."""
+    return not (outside > OUTSIDE * np.maximum.reduce(abs(columns[::1 + len(columns) // SAMPLE]))).any()
 
 
 class Pinned:
@@ -150,6 +249,9 @@ class Pinned:
         self.size = np.bincount(self.component, minlength=self.count).astype(np.float64)
         self._pins = np.flatnonzero(np.diff(np.maximum.accumulate(self.component), prepend=-1))   # their first rows
         self.alone = self.count == A.n              # nothing but isolated rows: every unknown is 0
+        apart = self.count <= FEW and np.count_nonzero(np.diff(self.component)) == self.count - 1
+        bounds = [*self._pins.tolist(), A.n]
+        self._parts = list(zip(bounds, bounds[1:])) if apart else None      # where each is a range of rows
         self.fixed = None if self.alone else Fixed(A, self._pins, "pin")
         zeros = np.flatnonzero(A.data == 0)         # no other entry lies between components, and a later matrix may fill these
         row = np.searchsorted(A.indptr, zeros, side="right") - 1
@@ -208,18 +310,33 @@ class Pinned:
         """The mean-free solution; warns where b is not in the range of the matrix."""
         if fixed_values is not None:
             raise InvalidInputError("fixed_values goes with fixed=, not with pin=True")
-        rhs, outside = self.center(columns)
-        tell_of_range(outside, lengths(columns))
+        block, outside = self.center(columns)
+        if not is_far_inside(outside, columns):
+            tell_of_range(outside, lengths(columns))
         if self.alone:
             return np.zeros_like(columns)
-        x = self.fixed.solve(rhs, None, solve_free)
-        take_means(x, self.component, self.size)
-        return x
+        free = solve_free(self.fixed.taken(block))
+        if self._parts is None:
+            take_means(self.fixed.place_in(block, free, 0.0), self.component, self.size)
+            return block
+        for j, (begin, end) in enumerate(self._parts):      # x is 0 in the first row of each, the pin, until its mean is taken off
+            part = free[begin - j:end - j - 1]
+            mean = sums_of_columns(part) / (end - begin)
+            less_a_row(part, mean, block[begin + 1:end])
+            block[begin] = 0.0 - mean
+        return block
 
     def center(self, columns):
-        """Columns minus their component means, and the (k,) lengths of what was removed."""
-        block = np.array(columns, np.float64, order="C")
-        return block, take_means(block, self.component, self.size)
+        """Columns minus their component means, a new block, and the (k,) lengths of what was removed."""
+        if self._parts is None or not (columns.flags.c_contiguous or columns.flags.f_contiguous):
+            block = np.array(columns, np.float64, order="C")
+            return block, take_means(block, self.component, self.size)
+        block, means = np.empty_like(columns), np.empty((self.count, columns.shape[1]))
+        for mean, (begin, end) in zip(means, self._parts, strict=True):
+            part = columns[begin:end]
+            np.divide(sums_of_columns(part), end - begin, out=mean)
+            less_a_row(part, mean, block[begin:end])
+        return block, lengths_of_means(means, self.size)
 
 
 def not_singular(row, total):

@@ -58,13 +58,14 @@ class Assembly:
 
     def __init__(self, rows: ArrayLike, columns: ArrayLike, shape: int | tuple[int, int], threads: int | None = None) -> None:
         self.shape, self._threads = _shape(shape), thread_count(threads)
-        rows, columns = _places(rows, "rows", self.shape[0]), _places(columns, "columns", self.shape[1])
-        if len(rows) != len(columns):
-            raise InvalidInputError(f"rows and columns have to be as long as each other, not {len(rows)} and {len(columns)}")
-        if len(rows) > INT32_MAX:
-            raise InvalidInputError(f"{len(rows)} contributions are more than 2^31 - 1")
-        self._count, self._given = len(rows), (len(rows),)
-        place = rows * self.shape[1] + columns
+        row, column = _places(rows, "rows", self.shape[0]), _places(columns, "columns", self.shape[1])
+        if len(row) != len(column):
+            raise InvalidInputError(f"rows and columns have to be as long as each other, not {len(row)} and {len(column)}")
+        if len(row) > INT32_MAX:
+            raise InvalidInputError(f"{len(row)} contributions are more than 2^31 - 1")
+        self._count = len(row)
+        self._given: tuple[int, ...] = (len(row),)
+        place = row * self.shape[1] + column
         order = np.argsort(place, kind="stable")
         place = place[order]
         begin = np.flatnonzero(np.diff(place, prepend=-1))

@@ -14,15 +14,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import device
-from meshsolve.arrays import largest_moduli, narrow_ptr, read_only
-from meshsolve.constraints import parts_of_values
+from meshsolve.arrays import Csr, largest_moduli, narrow_ptr, read_only
+from meshsolve.constraints import components, parts_of_values
 from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError, PatternMismatchError
 from meshsolve.factor.base import Factor, irregular, reciprocal_condition, solve_near_one, values_in
 from meshsolve.factor.cholesky import inverse
 from meshsolve.factor.cholesky.host import HostFactor
 from meshsolve.factor.cholesky.refine import refine, uneven_scale
 from meshsolve.factor.cholesky.singular import ConstantNullSpace
-from meshsolve.factor.cholesky.update import as_columns, coupled, free_part
+from meshsolve.factor.cholesky.update import as_columns, coupled, free_part, require_sums
 from meshsolve.factor.cholesky.values import DeviceValues, Values
 from meshsolve.factor.sharing import changes, reads, reads_in_turn
 from meshsolve.options import one_of, thread_count
@@ -33,6 +33,7 @@ __all__ = ["CholeskyFactor", "DeviceValues", "HostFactor", "Values", "values_in"
 
 PRECISIONS = ("double", "single", "mixed")
 SYSTEMS = ("A", "L", "Lt")
+ELASTIC = 0.1               # share of positive off-diagonal entries: cotan Laplacians have fewer as a rule, elastic bodies 0.2 to 0.5
 FLOAT32 = 2.0**-100, float(np.finfo(np.float32).max)        # solutions are as large as entries are small, and more
 
 
@@ -64,6 +65,7 @@ class CholeskyFactor(Factor):
     """
 
     _checks_late = True
+    _scale, _scale_is_known = None, False
 
     def __init__(self, symbolic, values, data, *, precision="double", threads=None, engine=HostFactor):
         """``engine`` factors ``data``, which ``values`` has brought to where it works, and later matrices."""
@@ -190,6 +192,8 @@ class CholeskyFactor(Factor):
             raise InvalidInputError('factors on the GPU are not updated: refactor, or factor with device="cpu"')
         columns = as_columns(C, self.shape[0])
         constraint, coupling = self._constraint, None
+        if constraint is not None and constraint.alone:
+            require_sums(columns, constraint.component)
         if constraint is not None and not constraint.alone:
             columns, fixed = free_part(columns, constraint)
             if fixed.nnz:
@@ -205,17 +209,14 @@ class CholeskyFactor(Factor):
 
     def _rotate_free(self, columns, down):
         free = None if self._constraint is None else self._constraint.free
-        if self._constraint is not None and self._constraint.alone:
-            if columns.nnz:
-                raise PatternMismatchError.joining(*(int(columns.indices[k]) for k in (0, -1)))
+        if self._constraint is not None and self._constraint.alone:         # C is zero
             return
+        self._scale_is_known = False
         try:
             definite = self._factor.update(columns, down)
         except PatternMismatchError as e:
             row, column = (e.row, e.column) if free is None else (int(free[e.row]), int(free[e.column]))
             raise PatternMismatchError.at(row, column, "C C^T") from None
-        finally:
-            self._rescale()
         if not definite and down:
             raise NotPositiveDefiniteError("A - C C^T is not positive definite to working precision: this is the factor of A again")
         if not definite:
@@ -228,17 +229,18 @@ class CholeskyFactor(Factor):
                 raise self._singular_laplacian(singular, data)
             if self.precision != "double":
                 self._require_float32(data)
-            try:
-                failed = self._factor.factor(data)
-            finally:                                            # of the matrix whose factor there is now
-                self._rescale()
+            self._scale_is_known = False
+            failed = self._factor.factor(data)
         if failed >= 0:
             singular = self._null_space.component(data)
             raise self._singular_laplacian(singular, data) if singular >= 0 else self._not_positive_definite(failed, data)
         self.report.facts["bytes"] = self._factor.nbytes
 
-    def _rescale(self):
-        self._scale = uneven_scale(self._factor) if self.precision == "mixed" else None
+    def _row_scale(self):
+        """Of the matrix whose factor there is now, for refinement; found when it is asked for, after errors and Ctrl-C as well."""
+        if not self._scale_is_known:
+            self._scale, self._scale_is_known = uneven_scale(self._factor), True
+        return self._scale
 
     def _singular_laplacian(self, root, data):
         column = int(self.perm[root])
@@ -251,7 +253,27 @@ class CholeskyFactor(Factor):
                 "rounding beside its others", column)
         return NotPositiveDefiniteError(
             f"A is not positive definite: every row of the component of column {column} sums to 0, as a Laplacian's do, so it "
-            "takes constants to 0 and is singular: use pin=True, fix some rows (fixed=), or add a mass term", column)
+            f"takes constants to 0 and is singular: {self._remedy(root, data)}", column)
+
+    def _remedy(self, position, data):
+        """What makes the component of the row that is eliminated there regular, whose rows sum to 0."""
+        if self._constraint is not None:
+            return ("no row of that component is in fixed=, so add one (of an elastic body three, six in space), or a mass term there; "
+                    "pin=True and fixed= exclude each other")
+        if self._positive_share(position, data) < ELASTIC:
+            return "use pin=True, fix some rows (fixed=), or add a mass term"
+        return ("use pin=True if constants are all that it takes to 0. Many of its off-diagonal entries are positive, as in the stiffness "
+                "of an elastic body: that takes rotations to 0 as well (rigid motions), and three of its unknowns, six in space, have to "
+                "be fixed (fixed=), or ildl taken")
+
+    def _positive_share(self, position, data):
+        """Of the off-diagonal entries in the component of the row that is eliminated there: which share is positive."""
+        pattern, data = self.symbolic.matrix_pattern, device.to_host(data)
+        _, component = components(Csr(pattern.n, pattern.indptr.astype(np.int64, copy=False), pattern.indices, data))
+        row = np.repeat(np.arange(pattern.n), np.diff(pattern.indptr))
+        there = component == component[self.symbolic.perm[position]]
+        values = data[there[row] & (pattern.indices != row)]
+        return np.count_nonzero(values > 0) / max(np.count_nonzero(values), 1)
 
     def _require_float32(self, data):
         largest = float(largest_moduli(data[:, None])[0]) if len(data) else 0.0
@@ -271,8 +293,8 @@ class CholeskyFactor(Factor):
             causes = ("A takes more than constants to 0 (rotations of an elastic body without supports? more components than when it was "
                       "analysed?), its weights span more decades than float64 resolves, or A is indefinite: ildl takes it")
         elif diagonal > 0 and self._null_space.nearly(failed, data):
-            causes = ("A may be a Laplacian, singular by construction: use pin=True, fix some rows (fixed=), or add a mass "
-                      "term; or A is indefinite: ildl takes it")
+            causes = (f"A may be a Laplacian, singular by construction in the component of this column: {self._remedy(failed, data)}; "
+                      "or A is indefinite: ildl takes it")
         elif diagonal > 0:
             causes = ("A is indefinite (ildl takes it, and its inertia counts the negative eigenvalues) or singular (an elastic body with "
                       "too few supports?); added to A, a multiple of a mass matrix or of the identity makes it definite")
@@ -291,7 +313,8 @@ class CholeskyFactor(Factor):
         """The matrix stands for its factor, which is made again: the same bits, in a fraction of the bytes."""
         state = super().__getstate__()
         engine = state.pop("_factor")
-        del state["_null_space"], state["_scale"]               # arrays of the device, soon found again
+        del state["_null_space"]                                # arrays of the device, soon found again
+        state |= {"_scale": None, "_scale_is_known": False}
         return state | {"engine": type(engine), "matrix": device.to_host(engine.matrix())}
 
     def __setstate__(self, state):
@@ -361,11 +384,11 @@ class CholeskyFactor(Factor):
             return self._factor.solve("A", columns)
         if self.precision == "single":
             return solve_near_one(lambda near: self._factor.solve("A", near), columns)
-        x, steps = refine(self._factor, columns, self._scale)
+        x, steps = refine(self._factor, columns, self._row_scale())
         self.report.facts["refinement_steps"] = steps
         return x
 
-    def in_range(self, b):
+    def in_range(self, b: Array) -> Array:
         """The part of a real (n,) or (n, k) array b that is solved for, where b lies: without the means that ``pin=True`` takes out."""
         if not getattr(self._constraint, "centers", False):
             return b
@@ -427,7 +450,7 @@ class CholeskyFactor(Factor):
 
         Notes
         -----
-        Two to three times the time of a ``refactor``, on all threads; twice its memory beside the factor.
+        Two to four times the time of a ``refactor``, on all threads; twice its memory beside the factor.
         Source: Takahashi, Fagan, Chin 1973; Erisman and Tinney 1975; on fronts: Campbell and Davis 1995.
         """
         return self._selected(inverse.inverse_diagonal)

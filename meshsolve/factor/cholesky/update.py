@@ -56,7 +56,7 @@ def free_part(C, constraint):
         With ``pin=True``, where C C^T does not take constants to 0.
     """
     if constraint.centers:
-        _require_sums(C, constraint.component)
+        require_sums(C, constraint.component)
     place, column = constraint.place[C.indices], np.repeat(np.arange(C.shape[1]), np.diff(C.indptr))
     free = place >= 0
 
@@ -75,7 +75,8 @@ def coupled(coupling, free, fixed, down):
     return sp.coo_array((data, (row, column)), shape=coupling.shape).tocsr()
 
 
-def _require_sums(C, component):
+def require_sums(C, component):
+    """Raise NotLaplacianError where a column of C does not sum to 0 on each component; ``component`` has that of each row."""
     column = np.repeat(np.arange(C.shape[1]), np.diff(C.indptr))
     groups, group = np.unique(np.stack([column, component[C.indices]]), axis=1, return_inverse=True)
     sums, moduli = np.bincount(group.ravel(), C.data), np.bincount(group.ravel(), abs(C.data))

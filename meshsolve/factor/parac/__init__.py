@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from meshsolve import _core, device, order
 from meshsolve.arrays import Csr, as_symmetric, narrow_ptr, read_only
+from meshsolve.constraints import components
 from meshsolve.device.lists import rows_of
 from meshsolve.device_arrays import on_device as lies_there
 from meshsolve.device_arrays import place_for
@@ -23,11 +24,13 @@ from meshsolve.factor.base import Preconditioner
 from meshsolve.memory import PER_ROW, ensure_memory
 from meshsolve.options import as_integer, as_seed, is_auto, one_of, storage_type, thread_count
 from meshsolve.report import Report, warn
-from meshsolve.types import Sparse
+from meshsolve.types import Array, Sparse
 
 ORDERINGS = ("auto", "rounds", "amd", "nnz_sort", "nd", "natural", "random", "rcm")
 MOST_POSITIVE = 0.4                     # share of positive off-diagonal entries above which the graph says little of the matrix
 ROUNDED = 1e-5                          # of the moduli of a row: a sum that falls short of 0 by less is one of numbers in float32
+ZERO = 5e-11                            # of the same: half of `rounding` in graph.cpp, which may add a row up in another order
+MOST_SHORT = 0.25                       # share of rows that may fall short by more, and of the positive entries what these may lack
 HUB_DEGREE = 12                         # mean entries a row, diagonal included, from which hubs are looked for
 BYTES_PER_ENTRY = 90                    # of the matrix: graph, lists and factor, as measured on meshes and grids
 
@@ -113,36 +116,37 @@ class ParacFactor(Preconditioner):
         G.sort_indices()
         return G
 
-    def apply_columns(self, columns, out=None):
-        """The inverse applied to an (n, k) float64 array, of any strides; the result is C contiguous or ``out``."""
+    def apply_columns(self, columns: Array, out: Array | None = None) -> Array:
+        """The inverse applied to ``columns``, an (n, k) float64 array of any strides; the result is C contiguous or ``out``."""
         out = np.empty(columns.shape) if out is None else out
         with self.report.phase("solve"):
             self._core.apply(columns, out, self.threads)
         return out
 
-    def places(self):
+    def places(self) -> np.ndarray:
         """The row of L that each row of the solves stands for, (n,) int32."""
         return self._core.places()
 
-    def apply_inside(self, columns, out):
-        """:meth:`apply_columns` on rows in the order of :meth:`places`: what lies anywhere in memory otherwise is near."""
+    def apply_inside(self, columns: Array, out: Array) -> Array:
+        """:meth:`apply_columns` of ``columns`` to ``out``, with rows in the order of :meth:`places`: what lies anywhere in memory
+        otherwise is near."""
         with self.report.phase("solve"):
             self._core.apply_inside(columns.reshape(-1), out.reshape(-1), columns.shape[1], self.threads)
         return out
 
-    def apply_on_device(self, block):
+    def apply_on_device(self, block: Array) -> Array:
         """The inverse applied to an (n, k) float64 block on the GPU; a new block, C contiguous. Waits for nothing."""
         return self._core.apply_device(block)
 
-    def check_device(self):
+    def check_device(self) -> None:
         """Raise where a solve on the GPU has given up; waits for it."""
         self._core.check()
 
-    def project_on_device(self, block):
+    def project_on_device(self, block: Array) -> Array:
         """A block on the GPU without the means of the null components."""
         return self._core.project_device(block)
 
-    def project(self, block):
+    def project(self, block: Array) -> None:
         """Take the means of the null components out of a C contiguous (n, k) block, in place."""
         self._core.project(block.reshape(-1), block.shape[1])
 
@@ -223,16 +227,20 @@ def _taken(L, there, threads):
 
 def _graph(M, there, threads, edges):
     """The graph of M, which lies on the GPU or not; one that the factor of a graph cannot stand for is refused."""
-    if there:
-        with device.errors("the graph"):
-            graph = _graph_cuda().Graph(M)
-    else:
-        graph = _core.ParacGraph(M.indptr, M.indices, M.data, threads, edges)
+    graph, short = _graph_of(M, there, threads, edges), 0
     if graph.bad_row >= 0:
-        raise _no_laplacian(M, graph)
-    if graph.floored:
-        _judge_positive(M, graph, there)
+        M, short = _lifted(M, graph, there, threads)
+        graph = _graph_of(M, there, threads, edges)
+    if graph.floored or short:
+        _judge_positive(M, graph, there, short)
     return graph
+
+
+def _graph_of(M, there, threads, edges):
+    if not there:
+        return _core.ParacGraph(M.indptr, M.indices, M.data, threads, edges)
+    with device.errors("the graph"):
+        return _graph_cuda().Graph(M)
 
 
 def _graph_cuda():
@@ -241,19 +249,56 @@ def _graph_cuda():
     return graph_cuda
 
 
-def _no_laplacian(M, graph):
-    """The error for the first row with a negative sum."""
-    begin, end = (int(M.indptr[graph.bad_row + i]) for i in range(2))
-    rounded = -graph.excess < ROUNDED * float(abs(M.data[begin:end]).sum())
+def _lifted(M, graph, there, threads):
+    """M with larger diagonal entries where rows sum to less than 0, so that these sum to 0, and how many rows they are.
+
+    A Laplacian loses rows where vertices are held. A neighbour whose entry was positive leaves a sum below 0 then: the factor is that of
+    a matrix nearby. ``graph`` is M's, with its first such row.
+
+    Raises
+    ------
+    NotLaplacianError
+        Where :func:`_out_of_reach` finds a row.
+    """
+    A = Csr(M.n, *map(device.to_host, (M.indptr, M.indices, M.data))) if there else M
+    sums, moduli = A.row_sums(threads)
+    short, row = sums < -ZERO * moduli, np.repeat(np.arange(A.n), np.diff(A.indptr))
+    bad = _out_of_reach(A, row, sums, moduli, short) if short[graph.bad_row] else graph.bad_row     # or its sum is no number
+    if bad >= 0:
+        raise _no_laplacian(bad, float(sums[bad]), float(moduli[bad]))
+    data = A.data.copy()
+    data[(A.indices == row) & short[row]] -= sums[short]
+    lifted = A.indptr, A.indices, data
+    return Csr(A.n, *(map(device.to_device, lifted) if there else lifted)), int(short.sum())
+
+
+def _out_of_reach(A, row, sums, moduli, short):
+    """The first of the ``short`` rows without which A could be a Laplacian that lost rows, or -1 where it is one with them.
+
+    A row needs a positive diagonal. A component needs more excess than lack: else x^T A x is not positive for its ones, and it would be
+    singular without its lack. And A must have kept more positive entries, and more rows as they were, than it lost; a matrix that was
+    shifted, as Helmholtz's, falls short everywhere. Meshes lack up to a tenth of their positive entries, in up to a tenth of the rows.
+    """
+    count, component = components(A)
+    excess, lack = (np.bincount(component, np.where(rows, sums, 0.0), count) for rows in (sums > ROUNDED * moduli, short))
+    off = short & ((A.diagonal_values() <= 0) | (excess + lack <= 0)[component])
+    if not off.any():
+        beyond = short & (-sums > ROUNDED * moduli)
+        positive = A.data[(A.data > 0) & (A.indices != row)].sum()
+        off = beyond & (-sums[beyond].sum() > MOST_SHORT * positive or beyond.mean() > MOST_SHORT)
+    return int(off.argmax()) if off.any() else -1
+
+
+def _no_laplacian(row, total, moduli):
+    """The error for a row with a negative sum."""
     remedy = ("This looks like the rounding of float32: make the diagonal anew in float64, minus the sum of the other entries"
-              if rounded else "For other symmetric matrices use cholesky or ildl")
+              if -total < ROUNDED * moduli else "For other symmetric matrices use cholesky or ildl")
     return NotLaplacianError(
-        f"row {graph.bad_row} of L sums to {graph.excess:.3g}: in a Laplacian rows sum to 0, in a diagonally dominant matrix "
-        f"to more. {remedy}", graph.bad_row)
+        f"row {row} of L sums to {total:.3g}: in a Laplacian rows sum to 0, in a diagonally dominant matrix to more. {remedy}", row)
 
 
-def _judge_positive(M, graph, there):
-    """Positive entries off the diagonal are told, or refused where they are many."""
+def _judge_positive(M, graph, there, short):
+    """Positive entries off the diagonal are told, and how many rows fell short of 0; or refused where they are many."""
     rows = rows_of(M.indptr, M.nnz) if there else np.repeat(np.arange(M.n), np.diff(M.indptr))
     aside = M.indices != rows                               # a row may have no entry on the diagonal
     entries = int(aside.sum())
@@ -262,9 +307,14 @@ def _judge_positive(M, graph, there):
         raise NotLaplacianError(
             f"{graph.floored} of {entries} off-diagonal entries of L are positive, the first in row {row}: a graph cannot stand "
             f"for this matrix. {_without_positive(M.data[~aside])}", row)
-    warn(
-        f"{graph.floored} of {entries} off-diagonal entries of L are positive (negative weights): the factor replaces what "
-        "its elimination leaves of them by a small weight; cg still solves with L itself", MeshsolveWarning)
+    told = []
+    if graph.floored:
+        told.append(f"{graph.floored} of {entries} off-diagonal entries of L are positive (negative weights): the factor replaces what its "
+                    "elimination leaves of them by a small weight")
+    if short:
+        told.append(f"{short} rows of L sum to less than 0, as where a positive entry was left out with its column: the factor takes the "
+                    "sums for 0")
+    warn("; ".join([*told, "cg still solves with L itself"]), MeshsolveWarning)
 
 
 def _without_positive(diagonal):

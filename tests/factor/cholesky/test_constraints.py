@@ -1,6 +1,8 @@
 """Fixed rows and pinned components against dense answers."""
 
 import contextlib
+import threading
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -239,3 +241,179 @@ def test_constraints_exclude_each_other():
         ms.cholesky(A).solve(np.ones(72), fixed_values=[1.0])
     with pytest.raises(ms.InvalidInputError, match="not with pin=True"):
         ms.cholesky(laplacian(grid(9, 8)), pin=True).solve(np.zeros(72), fixed_values=[1.0])
+
+
+# ---- few passes over the data -------------------------------------------------------------------------------------------
+
+
+def shuffled(A):
+    p = np.random.default_rng(3).permutation(A.shape[0])
+    return sp.csr_array(A)[p][:, p]
+
+
+PARTS = sp.block_diag([ms.datasets.grid2d(30, 30), sp.csr_array((1, 1)), ms.datasets.grid2d(50, 31)], "csr")
+CONSTRAINED = {
+    "one component": (ms.datasets.grid2d(50, 41), {"pin": True}), "ranges": (PARTS, {"pin": True}), "mixed up": (shuffled(PARTS), {"pin": True}),
+    "many": (sp.block_diag([ms.datasets.grid2d(5, 7)] * 40, "csr"), {"pin": True}),
+    "first and last": (ms.datasets.grid2d(50, 41), {"fixed": [2049, 0]}), "anywhere": (ms.datasets.grid2d(50, 41), {"fixed": [1900, 3, 77]}),
+}
+
+
+def values_of(options, k=None):
+    fixed = len(options.get("fixed", ()))
+    return {"fixed_values": np.arange(1.0, fixed + 1) if k is None else np.tile(np.arange(1.0, fixed + 1)[:, None], k)} if fixed else {}
+
+
+@pytest.mark.parametrize("name", CONSTRAINED)
+@pytest.mark.parametrize("k", [0, 1, 2, 3, 9, 70])
+def test_a_column_has_the_same_bits_alone_in_a_block_and_in_any_order(name, k):
+    L, options = CONSTRAINED[name]
+    F, B = ms.cholesky(L, device="cpu", **options), L @ np.random.default_rng(k).standard_normal((L.shape[0], k))
+    given, columns = B.copy(), np.asfortranarray(B)
+    X, Y = F.solve(B, **values_of(options, k)), F.solve(columns, **values_of(options, k))
+    assert np.array_equal(X, Y) and np.array_equal(B, given) and np.array_equal(columns, given)
+    if name not in ("mixed up", "many"):
+        assert X.flags.c_contiguous and Y.flags.f_contiguous
+    for j in range(k):
+        assert np.array_equal(F.solve(B[:, j], **values_of(options)), X[:, j])
+    free = np.setdiff1d(np.arange(L.shape[0]), options.get("fixed", []))
+    assert abs((L @ X - B)[free]).max(initial=0) < 1e-11
+    if "pin" in options:
+        count, label = sp.csgraph.connected_components(L)
+        assert all(abs(np.bincount(label, x, count) / np.bincount(label)).max() < 1e-14 for x in X.T)
+
+
+@pytest.mark.parametrize("order", "CF")
+@pytest.mark.parametrize("name, blocks", [("one component", 2.6), ("ranges", 3.6), ("mixed up", 3.6), ("first and last", 2.1)])
+def test_solves_hold_few_copies_of_a_block(name, blocks, order):
+    """The answer, what the core returns, and where the free rows are no range what it is given."""
+    L, options = CONSTRAINED[name]
+    F = ms.cholesky(L, device="cpu", **options)
+    B = np.asarray(L @ np.random.default_rng(0).standard_normal((L.shape[0], 64)), order=order)
+    F.solve(B)
+    tracemalloc.start()
+    F.solve(B)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < blocks * B.nbytes
+
+
+@pytest.mark.parametrize("n", [1, 2, 511, 1024, 1025, 5000])
+@pytest.mark.parametrize("k", [0, 1, 3, 70])
+def test_sums_of_columns(n, k):
+    X = np.random.default_rng(n).standard_normal((n, k)) * 10.0 ** np.arange(k)
+    sums = constraints.sums_of_columns(X)
+    assert np.allclose(sums, [np.sum(x.astype(np.longdouble)) for x in X.T], rtol=0, atol=1e-14 * abs(X).sum(axis=0).max(initial=0))
+    assert np.array_equal(constraints.sums_of_columns(np.asfortranarray(X)), sums)
+    for order, other in ("CC", "CF", "FC", "FF"):
+        source, out = np.array(X, order=order), np.empty_like(X, order=other)
+        constraints.less_a_row(source, sums, out)
+        constraints.less_a_row(source, sums, source)
+        assert np.array_equal(out, X - sums) and np.array_equal(source, out)
+
+
+def test_a_few_rows_that_say_nothing_of_b_are_not_the_last_word():
+    """The rows that are looked at first are zero or tiny here; what is told depends on all of b."""
+    L = ms.datasets.grid2d(60, 50)
+    F, b = ms.cholesky(L, pin=True, device="cpu"), np.zeros(3000)
+    b[[1001, 2002]] = 1e8, -1e8
+    F.solve(b + 1e-4)                                       # 4e-11 of its length
+    with pytest.warns(ms.MeshsolveWarning, match="not in the range"):
+        F.solve(b + 1e-3)
+    with pytest.warns(ms.MeshsolveWarning, match="not in the range"):
+        F.solve(np.stack([L @ b, np.full(3000, 1e-200)], axis=1))
+
+
+def test_values_of_fixed_rows_act_through_the_matrix_of_now():
+    A, C, fixed, values = spd(grid(9, 8), 1), spd(grid(9, 8), 2), [40, 3, 12], np.array([1.0, -2, 3])
+    F = ms.cholesky(A, fixed=fixed, device="cpu")
+    x = F.solve(np.ones(72), fixed_values=values)
+    assert np.array_equal(F.solve(np.ones(72), fixed_values=0), F.solve(np.ones(72)))
+    assert np.array_equal(F.solve(np.ones(72), fixed_values=-0.5), F.solve(np.ones(72), fixed_values=np.full(3, -0.5)))
+    with pytest.raises(ms.NotPositiveDefiniteError):
+        F.refactor(-C)
+    assert np.array_equal(F.solve(np.ones(72), fixed_values=values), x)
+    F.refactor(C)
+    assert np.array_equal(F.solve(np.ones(72), fixed_values=values), ms.cholesky(C, fixed=fixed, device="cpu").solve(np.ones(72), fixed_values=values))
+    edge = np.zeros(72)
+    near = C.indices[C.indptr[3]:C.indptr[4]]
+    edge[3], edge[np.setdiff1d(near, fixed)[0]] = 1, -1     # from a fixed row to a free one
+    F.update(edge)
+    y = F.solve(np.ones(72), fixed_values=values)
+    free = np.setdiff1d(np.arange(72), fixed)
+    assert abs((C @ y + edge * (edge @ y) - 1)[free]).max() < 1e-12
+    for wrong in (np.inf, -np.inf, np.nan, 1e400):
+        with pytest.raises(ms.InvalidInputError, match="fixed_values: row 0 is not finite"):
+            F.solve(np.ones(72), fixed_values=wrong)
+
+
+@pytest.mark.parametrize("name", CONSTRAINED)
+def test_threads_that_solve_at_once_do_not_meet(name):
+    L, options = CONSTRAINED[name]
+    F = ms.cholesky(L, device="cpu", threads=1, **options)
+    blocks = [L @ np.random.default_rng(s).standard_normal((L.shape[0], 9)) for s in range(4)]
+    expected = [F.solve(B, **values_of(options)) for B in blocks]
+    F._constraint.coupling = F._constraint.coupling         # as after a refactorization: what is made of it is found anew
+    wrong = []
+
+    def solve(B, X):
+        wrong.extend(1 for _ in range(10) if not np.array_equal(F.solve(B, **values_of(options)), X))
+
+    threads = [threading.Thread(target=solve, args=pair) for pair in zip(blocks, expected, strict=True)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+# ---- what is told of a part that nothing holds --------------------------------------------------------------------------
+
+
+def frame(m):
+    """Stiffness of m x m joints with bars along sides and diagonals, (2 m^2, 2 m^2), free to shift and to turn."""
+    at, joints = np.arange(m * m).reshape(m, m), np.argwhere(np.ones((m, m)))
+    pairs = ((at[1:], at[:-1]), (at[:, 1:], at[:, :-1]), (at[1:, 1:], at[:-1, :-1]), (at[1:, :-1], at[:-1, 1:]))
+    ends = np.concatenate([np.stack([a.ravel(), b.ravel()], 1) for a, b in pairs])
+    along = joints[ends[:, 0]] - joints[ends[:, 1]]
+    along = along / np.linalg.norm(along, axis=1)[:, None]
+    columns = (2 * ends[:, :, None] + [0, 1]).ravel()
+    strain = sp.csr_array((np.hstack([along, -along]).ravel(), columns, 4 * np.arange(len(ends) + 1)), shape=(len(ends), 2 * m * m))
+    return (strain.T @ strain).tocsr()
+
+
+@pytest.mark.parametrize("scale", [1.0, np.float32(0.3)], ids=["exact", "rounded"])
+def test_a_component_without_a_fixed_row_is_told_how_to_get_one(scale):
+    L = ms.datasets.grid2d(9, 9)
+    both = sp.csr_array(sp.block_diag([L, L])).astype(np.asarray(scale).dtype) * scale
+    with pytest.raises(ms.NotPositiveDefiniteError, match="component.*no row of that component is in fixed=, so add one.*exclude each other") as told:
+        ms.cholesky(both, fixed=[3], device="cpu")
+    assert told.value.column >= 81 and "use pin=True" not in str(told.value)
+    ms.cholesky(both, fixed=[3, told.value.column], device="cpu")
+
+
+def test_a_laplacian_that_rounding_hides_is_told_of_its_fixed_rows():
+    """Its rows do not quite sum to 0, so it is a pivot that fails."""
+    L = ms.datasets.grid2d(9, 9)
+    rounded = sp.block_diag([L, L - 1e-9 * sp.eye_array(81)])
+    with pytest.raises(ms.NotPositiveDefiniteError, match="may be a Laplacian.*no row of that component is in fixed=") as told:
+        ms.cholesky(rounded, fixed=[3], device="cpu")
+    assert told.value.column >= 81 and "use pin=True" not in str(told.value)
+    with pytest.raises(ms.NotPositiveDefiniteError, match="may be a Laplacian.*use pin=True, fix some rows"):
+        ms.cholesky(rounded + sp.block_diag([sp.eye_array(81), 0 * sp.eye_array(81)]), device="cpu")
+
+
+def test_the_first_word_to_a_free_elastic_body_is_of_its_rotations():
+    """pin=True alone would not do. Other components, and the few positive entries of a cotan Laplacian, do not count."""
+    K, L = frame(5), ms.datasets.grid2d(9, 9)
+    for A in (K, sp.block_diag([L + sp.eye_array(81), K]), K - 1e-9 * sp.eye_array(50)):
+        with pytest.raises(ms.NotPositiveDefiniteError, match="if constants are all.*positive.*elastic.*rotations.*three of its unknowns"):
+            ms.cholesky(A, device="cpu")
+    ms.cholesky(K, fixed=[0, 1, 8], device="cpu")
+    few = L.tolil()
+    few[0, 10] = few[10, 0] = 0.1
+    few[0, 0], few[10, 10] = few[0, 0] - 0.1, few[10, 10] - 0.1
+    for A in (few, sp.block_diag([few, K + sp.eye_array(50)])):
+        with pytest.raises(ms.NotPositiveDefiniteError, match="singular: use pin=True, fix some rows") as told:
+            ms.cholesky(sp.csr_array(A), device="cpu")
+        assert "elastic" not in str(told.value)

@@ -10,6 +10,7 @@ import scipy.sparse.linalg as spla
 import starved
 from hypothesis import given
 from hypothesis import strategies as st
+from on_device import Sparse
 
 import meshsolve as ms
 from meshsolve import _core
@@ -401,6 +402,106 @@ def test_rows_that_float32_rounded_below_zero_are_told_the_remedy():
     mended.setdiag(-mended.sum(axis=1))
     b = mended @ np.arange(400.0)
     assert ms.cg(mended, b, M=ms.parac(mended))[1].converged
+
+
+def bumpy(size, k=4):
+    """The cotan Laplacian of a bumpy sphere: about a tenth of its off-diagonal entries are positive."""
+    sphere = ms.datasets.icosphere(k)
+    heights = 1 + size * np.random.default_rng(0).standard_normal((len(sphere.vertices), 1))
+    return ms.cotan_laplacian(ms.Mesh(sphere.vertices * heights, sphere.faces))
+
+
+def without(L, share, seed=0):
+    """L without a share of its rows and columns, taken at random: vertices that are held."""
+    free = np.random.default_rng(seed).random(L.shape[0]) > share
+    return sp.csr_array(L[free][:, free])
+
+
+@pytest.mark.filterwarnings("ignore::meshsolve.MeshsolveWarning")
+@pytest.mark.parametrize("share", [0.01, 0.05, 0.3])
+@pytest.mark.parametrize("size", [0.05, 0.08])
+@pytest.mark.parametrize("ordering", ["rounds", "amd"])
+def test_rows_of_a_cotan_laplacian_may_be_left_out(size, share, ordering):
+    """A neighbour whose entry was positive leaves a row that sums to less than 0. Iterations are no more than for all rows."""
+    L = bumpy(size)
+    A = without(L, share)
+    assert A.sum(axis=1).min() < -0.01
+    counts = []
+    for M in (L, A):
+        b = M @ np.random.default_rng(1).standard_normal(M.shape[0])
+        P = ms.parac(M, ordering=ordering)
+        x, info = ms.cg(M, b, M=P, rtol=1e-10)
+        assert info.converged and np.linalg.norm(M @ x - b) <= 1.01e-10 * np.linalg.norm(b)
+        counts.append(info.iterations)
+    assert counts[1] <= 1.1 * counts[0] + 2 and P.null_components == 0
+
+
+def test_rows_that_fall_short_are_counted_and_taken_for_zero():
+    """The factor is that of the matrix whose diagonal makes up for them; the caller's stays as it is."""
+    A = without(bumpy(0.05), 0.05)
+    before, sums = A.data.copy(), A.sum(axis=1)
+    short = sums < -1e-9
+    with pytest.warns(ms.MeshsolveWarning, match=f"positive.*; {short.sum()} rows of L sum to less than 0.*; cg still solves with L") as told:
+        P = ms.parac(A)
+    assert len(told) == 1 and np.array_equal(A.data, before)
+    with pytest.warns(ms.MeshsolveWarning):
+        Q = ms.parac(A + sp.diags_array(np.where(short, -sums, 0)))
+    assert np.array_equal(P.perm, Q.perm) and np.allclose(P.D, Q.D, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::meshsolve.MeshsolveWarning")
+def test_left_out_rows_on_the_gpu(cuda):
+    A = without(bumpy(0.1, 3), 0.1)
+    assert A.sum(axis=1).min() < -0.01
+    P, Q, R = ms.parac(A, "rounds", device="cpu"), ms.parac(Sparse(A), "rounds"), ms.parac(A, "rounds", device="cuda")
+    for F in (Q, R):
+        assert F.on_device and np.array_equal(P.perm, F.perm) and np.array_equal(P.D, F.D) and np.array_equal(P.G.data, F.G.data)
+    with pytest.raises(ms.NotLaplacianError, match="row 0 of L sums to -1:"):
+        ms.parac(Sparse(sp.csr_array([[1.0, -2], [-2, 3]])))
+
+
+def diagonal(n, **entries):
+    """The (n, n) diagonal matrix with these entries: ``diagonal(9, row_3=0.5)``."""
+    d = np.zeros(n)
+    for name, value in entries.items():
+        d[int(name.removeprefix("row_"))] = value
+    return sp.diags_array(d)
+
+
+def far_from_graphs():
+    A, graph, dirichlet = without(bumpy(0.05), 0.05), ms.datasets.grid2d(12, 12), ms.datasets.grid2d(12, 12, boundary="dirichlet")
+    n = A.shape[0]
+    return {
+        "no positive entry was left": (graph + diagonal(144, row_0=1, row_30=-0.1), 30),
+        "Helmholtz": (A - 0.05 * sp.eye_array(n), None),
+        "a grid that is shifted": (dirichlet - 0.01 * sp.eye_array(144), 13),
+        "a component with nothing but lack": (sp.block_diag([A, graph + diagonal(144, row_7=-1)]), n + 7),
+        "a component with more lack than excess": (sp.block_diag([A, graph + diagonal(144, row_7=-1, row_9=0.9)]), n + 7),
+        "excess that is rounding": (sp.block_diag([A, graph + diagonal(144, row_7=-1e-7, row_9=1e-6)]), n + 7),
+        "a diagonal that is not positive": (sp.block_diag([A, [[-1.0, -1], [-1, 9]]]), n),
+        "no diagonal": (sp.block_diag([A, sp.csr_array(([-1.0, -1, 9], ([0, 1, 1], [1, 0, 1])), shape=(2, 2))]), n),
+        "too large to add up": (sp.csr_array(1e308 * np.array([[2 / 3, -1], [-1, 1]])), 0),
+    }
+
+
+@pytest.mark.parametrize("name", far_from_graphs())
+def test_what_is_far_from_a_graph_is_refused_by_its_row(name):
+    A, row = far_from_graphs()[name]
+    A = sp.csr_array(A)
+    row = np.flatnonzero(A.sum(axis=1) < 0)[0] if row is None else row
+    with pytest.raises(ms.NotLaplacianError, match=f"row {row} of L sums to") as told:
+        ms.parac(A)
+    assert told.value.row == row
+
+
+def test_sums_that_rounding_leaves_below_zero_do_not_matter_where_there_is_a_ground():
+    """As of weights in float32; of a singular matrix they are refused, see above."""
+    L = ms.datasets.grid2d(30, 30, boundary="dirichlet")
+    rounded = sp.csr_array(L + sp.diags_array(np.where(np.arange(900) % 3 == 0, -1e-7, 0)))
+    b = rounded @ np.arange(900.0)
+    with pytest.warns(ms.MeshsolveWarning, match="^252 rows of L sum to less than 0"):
+        P = ms.parac(rounded)
+    assert ms.cg(rounded, b, M=P)[1].iterations <= ms.cg(L, b, M=ms.parac(L))[1].iterations + 2
 
 
 def test_a_graph_cannot_stand_for_mostly_positive_entries():
