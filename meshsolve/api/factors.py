@@ -170,7 +170,8 @@ def parac(L: Matrix, ordering: OrderingLike | Literal["rounds"] = "auto", sample
     L : (n, n) symmetric matrix of any kind
         A weighted graph Laplacian, or a matrix whose rows have non-negative sums: excess diagonal is an edge to a ground that is
         never eliminated. Positive off-diagonal entries (cotan Laplacians have some) are replaced in the factor by a small
-        weight where the elimination has not made up for them, with a warning that counts them. Any number of components.
+        weight where the elimination has not made up for them, with a warning that counts them; where held vertices took some with
+        them, as ``L[free][:, free]`` of a mesh, sums a little below 0 count as 0. Any number of components.
     ordering : {"auto", "rounds", "amd", "nnz_sort", "nd", "natural", "random", "rcm"}, Ordering, or (n,) integers
         ``"rounds"`` finds the order while it eliminates: each round takes all vertices that have fewer edges than their
         neighbours at that time. ``"auto"`` is ``"nnz_sort"`` for dense graphs with hubs, else ``"rounds"``.
@@ -199,7 +200,7 @@ def parac(L: Matrix, ordering: OrderingLike | Literal["rounds"] = "auto", sample
         L is not square, is empty, holds NaN or infinity; a bad option; a random order of a graph with hubs.
     NotSymmetricError (``.row``, ``.column``), OutOfMemoryError, DeviceUnavailableError
     NotLaplacianError
-        ``.row`` has a negative sum; or many entries off the diagonal are positive, the first in ``.row``.
+        ``.row`` has a negative sum, and it is no Laplacian that lost rows; or many entries off the diagonal are positive, the first in ``.row``.
 
     Notes
     -----
