@@ -1,6 +1,6 @@
 """Circuits from SPICE decks: operating point, sweeps, small signals and transients on the sparse LU factorization.
 
-Begin with :func:`read`, which makes a :class:`Circuit` of a deck. Its methods are the analyses. Their results, an
+Begin with :func:`read` or :func:`parse`, which make a :class:`Circuit` of a deck. Its methods are the analyses. Their results, an
 :class:`OperatingPoint` or :class:`Waveforms`, are mappings from the names of nodes, and of currents as ``i(v1)``, to values.
 
     import meshsolve
@@ -18,14 +18,16 @@ Begin with :func:`read`, which makes a :class:`Circuit` of a deck. Its methods a
     s = circuit.dc("v1", 0, 5, 0.5)                    # over a source: s.sweep, s["out"]
     w.to_csv("out.csv")                                # a table
     w.plot("out.png", ["in", "out"])                   # a picture
+    other = circuit.with_values({"r1": 2200.0})        # the same circuit with another resistor
 
 Values are in SI units: seconds, hertz, volt, ampere.
 """
 
-from meshsolve.apps.circuit.analysis import Circuit, read
+from meshsolve.apps.circuit.analysis import Circuit
+from meshsolve.apps.circuit.reading import parse, read
 from meshsolve.apps.circuit.results import OperatingPoint, Waveforms
 
-__all__ = ["Circuit", "OperatingPoint", "Waveforms", "read"]
+__all__ = ["Circuit", "OperatingPoint", "Waveforms", "parse", "read"]
 
 def __dir__() -> list[str]:
     return __all__

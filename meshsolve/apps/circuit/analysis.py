@@ -6,22 +6,24 @@ its factor as long as the time step stays the same. Sources: see :mod:`.mna`, :m
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 
 from meshsolve.apps.circuit import controls, topology
+from meshsolve.apps.circuit.family import Family
 from meshsolve.apps.circuit.mna import System
-from meshsolve.apps.circuit.netlist import lower, read_netlist
+from meshsolve.apps.circuit.names import lower
 from meshsolve.apps.circuit.newton import Solver, operating_point
 from meshsolve.apps.circuit.results import OperatingPoint, Waveforms, list_of_names, split
 from meshsolve.apps.circuit.sources import Sources
 from meshsolve.apps.circuit.transient import Stepper
 from meshsolve.errors import InvalidInputError
 from meshsolve.memory import ensure_memory
-from meshsolve.options import as_integer, as_number, one_of
+from meshsolve.options import as_integer, as_number, one_of, shown
 from meshsolve.report import Report
-from meshsolve.types import Path
 
 PINNED = 1e10               # siemens that hold a node at its .ic voltage
 SHORT = (1e-9, 1e-6)        # of tstep: the step that finds what follows from given initial states, and one for large currents
@@ -29,44 +31,9 @@ DEFAULT_STEPS = 50          # from tstart to tstop at least
 PREFERRED = ("tran", "ac", "dc", "op")
 
 
-def read(path: Path) -> Circuit:
-    """Read a SPICE deck.
-
-    Parameters
-    ----------
-    path : str or path
-        Also packed with gzip. R, C, L, V, I, D, E, F, G, H, X elements; PULSE, SIN, EXP, PWL sources; .subckt, .param, .model,
-        .include, .global, .ic, .nodeset, .options, .print and the analyses .op, .dc, .ac, .tran. Names ignore the case
-        of A to Z.
-
-    Returns
-    -------
-    Circuit
-
-    Raises
-    ------
-    InvalidInputError
-        The message begins with ``FILE:LINE:`` and says what is wrong there.
-
-    Warns
-    -----
-    MeshsolveWarning
-        The first line, a title in SPICE, reads as an element (it is taken as one) or a control line; ``.end`` is missing; a
-        .control block is passed over.
-
-    Notes
-    -----
-    O(bytes): about a second for a million elements. A resistor of 0 ohm is taken as a source of 0 V.
-    Source: Quarles, Newton, Pederson, Sangiovanni-Vincentelli, "SPICE3 Version 3f3 User's Manual" (1993).
-    """
-    report = Report()
-    with report.phase("read"):
-        netlist = read_netlist(path)
-    return Circuit(netlist, report)
-
-
 class Circuit:
-    """A circuit that was read from a deck, by :func:`read`. Its methods are the analyses:
+    """A circuit that was read from a deck, by :func:`~meshsolve.apps.circuit.read` or :func:`~meshsolve.apps.circuit.parse`. Its methods
+    are the analyses:
 
     - ``op()``: the circuit at rest
     - ``dc(source, start, stop, step)``: at rest, over the values of one source
@@ -74,7 +41,8 @@ class Circuit:
     - ``transient(tstep, tstop)``: over time
     - ``run()``: what the deck itself asks for
 
-    None of them changes the circuit, so that they can be called in any order and as often as wanted.
+    None of them changes the circuit, so that they can be called in any order and as often as wanted. ``with_values`` makes another
+    circuit of it, whose elements have other values.
 
     Attributes
     ----------
@@ -90,8 +58,9 @@ class Circuit:
     analyses: list[controls.Analysis]
 
     def __init__(self, netlist, report):
-        """Made by :func:`read` of a ``netlist`` and the ``report`` of its reading."""
+        """Made by ``read`` or ``parse`` of a ``netlist`` and the ``report`` of its reading."""
         self._netlist, self._read = netlist, report
+        self._family = self._copies = None                  # what this one shares with others, and what its copies do
         self._deck = controls.parse(netlist.controls)
         self.title, self.analyses = netlist.title, self._deck.analyses
         with report.phase("assemble"):
@@ -108,12 +77,59 @@ class Circuit:
         """Names of the nodes, without ground."""
         return list(self._netlist.node_names)
 
-    def op(self, threads: int | None = None) -> OperatingPoint:
+    @property
+    def values(self) -> dict[str, float]:
+        """Values of the elements by their names, in SI units: of R, C and L, dc values of V and I, gains of E, F, G and H, areas of D. What
+        :meth:`with_values` changes; sources with a waveform are not among them. Made at each call."""
+        return self._netlist.values()
+
+    def with_values(self, values: Mapping[str, float]) -> Circuit:
+        """The same circuit with other values of some elements.
+
+        It shares the deck with this one, and from the first call on also the analysis of each matrix: what comes after it, an operating
+        point of a linear circuit say, is one refactorization. Made for many samples, in any number of threads.
+
+        Parameters
+        ----------
+        values : mapping of str to float
+            By the names of elements, those inside subcircuits as ``"x1.r2"``: ohm, farad, henry, dc volt or ampere, gains, areas of
+            diodes. A value of the deck that an ``m=`` has multiplied or divided is given as the result.
+
+        Returns
+        -------
+        Circuit
+
+        Raises
+        ------
+        InvalidInputError
+            There is no such element, its value is no finite number, a resistance is 0, the area of a diode is not positive; or a
+            source has a waveform, whose parts are changed by parameters: ``params=`` of ``read`` and ``parse``.
+
+        Notes
+        -----
+        O(elements). Results do not depend on what other circuits of this family did before: the analysis is that of the circuit that
+        was read. Where resistances become far smaller than all others, or are no longer, the copy shares nothing.
+        """
+        if not isinstance(values, Mapping):
+            raise InvalidInputError(f"values has to be a mapping from names of elements to numbers, not {shown(values)}")
+        netlist, other, report = self._netlist.with_values(values), copy.copy(self), Report()
+        with report.phase("assemble"):
+            system = self._system.with_values(netlist)
+            if system is None:
+                system, other._family, other._copies = System(netlist, self._deck.options), None, None
+            else:
+                self._copies = other._family = other._copies = self._copies or Family(self._system)
+        other._netlist, other._system, other._read = netlist, system, report
+        return other
+
+    def op(self, threads: int | None = None, nodes: list[str] | None = None) -> OperatingPoint:
         """The operating point: capacitors open, inductors short, sources at their DC values.
 
         Parameters
         ----------
         threads : int, optional
+        nodes : sequence of str, optional
+            Signals to keep, as in :meth:`transient`.
 
         Returns
         -------
@@ -125,6 +141,8 @@ class Circuit:
         SingularMatrixError
             A node has no path to ground, voltage sources and inductors form a loop (both named with FILE:LINE), or the
             equations are singular for another reason.
+        InvalidInputError
+            An unknown node.
         MeshsolveError
             Newton's method found no operating point, also with gmin and source stepping.
 
@@ -134,8 +152,9 @@ class Circuit:
         """
         report = self._report()
         volts, amperes = self._sources()
-        x = self._rest(volts, amperes, report, threads, at=None)
-        return OperatingPoint(self._system, None, x, report)
+        keep, values = self._table(nodes, 1)
+        values[0] = self._rest(volts, amperes, report, threads, at=None)[keep]
+        return OperatingPoint(self._system, None if nodes is None else keep, values[0], report)
 
     def dc(self, source: str, start: float, stop: float, step: float, nodes: list[str] | None = None,
            threads: int | None = None) -> Waveforms:
@@ -173,11 +192,12 @@ class Circuit:
         volts, amperes = self._sources()
         keep, values = self._table(nodes, len(points))
         solver, x = self._solver(report, threads), np.zeros(self._system.n)
-        topology.check(self._netlist)
+        self._check()
         for row, value in zip(values, points):
             (volts if letter == "v" else amperes).dc[k] = value
             x = operating_point(solver, self._system.right_hand_side(volts.dc, amperes.dc), x)
             row[:] = x[keep]
+        solver.give_back()
         return self._waveforms("sweep", points, nodes, keep, values, report)
 
     def ac(self, spacing: Literal["dec", "oct", "lin"], points: int, fstart: float, fstop: float,
@@ -220,13 +240,14 @@ class Circuit:
             v = system.junctions(self._rest(volts, amperes, report, threads, at=None))
             conductance, capacitance = system.diodes.current(v)[1], system.diodes.charge(v)[1]
         else:
-            topology.check(self._netlist)
+            self._check()
         s = system.right_hand_side(volts.ac, amperes.ac.astype(complex))
         keep, values = self._table(nodes, len(frequency), complex)
         for row, f in zip(values, frequency):
             jw = 2j * np.pi * f
-            F = solver.factored(solver.matrix.with_diodes(jw, conductance + jw * capacitance))
+            F = solver.factored(solver.matrix.with_diodes(jw, conductance + jw * capacitance), jw)
             row[:] = solver.solved(F, s)[keep]
+        solver.give_back()
         return self._waveforms("frequency", frequency, nodes, keep, values, report)
 
     def transient(self, tstep: float, tstop: float, method: Literal["trap", "be"] = "trap", nodes: list[str] | None = None,
@@ -286,6 +307,7 @@ class Circuit:
         state = (stepper.start_from_states(self._initial_states(), [share * tstep for share in SHORT]) if uic
                  else stepper.start(self._rest(volts, amperes, report, threads, at=0.0)))
         _march(stepper, state, time, wanted, keep, values)
+        solver.give_back()
         report.facts |= {"time_steps": stepper.taken, "rejected_steps": stepper.rejected}
         return self._waveforms("time", time[wanted], nodes, keep, values, report)
 
@@ -348,23 +370,31 @@ class Circuit:
         return tuple(Sources(self._netlist[letter], self._netlist.waveforms, tstep, tstop) for letter in "vi")
 
     def _solver(self, report, threads, **what):
-        return Solver(self._system, self._deck.options, report, threads=threads, **what)
+        return Solver(self._system, self._deck.options, report, threads=threads, family=self._family, **what)
+
+    def _check(self):
+        """Raise where the topology leaves voltages or currents undetermined; that is one for the whole family."""
+        if self._family is None or not self._family.is_sound:
+            topology.check(self._netlist)
+        if self._family is not None:
+            self._family.is_sound = True
 
     def _rest(self, volts, amperes, report, threads, at):
         """The operating point with the sources at their DC values, or at time ``at`` and .ic voltages held."""
-        topology.check(self._netlist)
+        self._check()
         x = np.zeros(self._system.n)
         for k, volt in self._voltages(self._deck.guesses):
             x[k] = volt
-        if at is None:
-            return operating_point(self._solver(report, threads), self._system.right_hand_side(volts.dc, amperes.dc), x)
-        s, pinned = self._system.right_hand_side(volts.at(at), amperes.at(at)), None
-        held = self._voltages(self._deck.initial)
+        s, pinned = self._system.right_hand_side(*((volts.dc, amperes.dc) if at is None else (volts.at(at), amperes.at(at)))), None
+        held = self._voltages(self._deck.initial) if at is not None else []
         if held:
             nodes, values = map(np.array, zip(*held))
             pinned = nodes, PINNED
             s[nodes] += PINNED * values
-        return operating_point(self._solver(report, threads, pinned=pinned), s, x)
+        solver = self._solver(report, threads, pinned=pinned)
+        x = operating_point(solver, s, x)
+        solver.give_back()
+        return x
 
     def _voltages(self, settings):
         """(node, volt) of .ic or .nodeset lines, the last word on each node, without ground."""
@@ -425,7 +455,7 @@ def _from(tstart, time, tstep):
 def _march(stepper, state, time, wanted, keep, values):
     """Fill the table with the kept unknowns at the wanted times."""
     row = np.cumsum(wanted) - 1
-    for k, t in enumerate(time):
+    for k, t in enumerate(time.tolist()):                   # floats of Python: their arithmetic is several times faster
         state = stepper.advance(state, t) if k else state
         if wanted[k]:
             values[row[k]] = state.x[keep]

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from meshsolve import _core
-from meshsolve.apps.circuit.netlist import similar
+from meshsolve.apps.circuit.names import similar
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.report import warn
 

@@ -9,6 +9,7 @@ Source: Ho, Ruehli, Brennan 1975, "The modified nodal approach to network analys
 
 from __future__ import annotations
 
+import copy
 import functools
 
 import numpy as np
@@ -16,9 +17,12 @@ import scipy.sparse as sp
 
 from meshsolve import _core
 from meshsolve.apps.circuit.devices import Diodes, diode_parameters
-from meshsolve.apps.circuit.netlist import lower, similar
-from meshsolve.errors import InvalidInputError
+from meshsolve.apps.circuit.names import lower, similar
+from meshsolve.arrays import narrow_ptr
+from meshsolve.errors import InvalidInputError, MeshsolveWarning
+from meshsolve.report import without_warnings
 
+SMALL_PRODUCT = 96 ** 2             # entries of an array, at most, that take less time than a call of scipy; one thread of any BLAS
 BRANCHES = "vleh"                   # elements with a current among the unknowns, in this order
 SMALL = 1e-9                        # of the largest resistance: their conductances side by side leave the small ones no digits
 SMALLEST = 1e-6                     # ohm; larger ones are never taken as small
@@ -65,19 +69,21 @@ class System:
         Unknowns; the first ``nodes`` are node voltages in the netlist's numbering.
     branch : dict of str to (k,) int32
         Unknown of the current of each v, l, e, h element.
-    states : csr_array (m, n)
+    states : (m, n) csr_array, of a small circuit with diodes an array; as are all that follow
         E': voltages of the capacitors, then currents of the inductors.
     currents : (k,) int32
         Unknowns that are currents: those of the branches and of small resistances.
-    inflow : csr_array (n, m)
+    inflow : (n, m)
         E: capacitor currents leave nodes, inductor voltages enter the rows of their branches.
     storage : (m,) float64
         c: farad, then henry.
     diodes : Diodes
+    through : (n, k)
+        Currents through the diodes leave their anodes and enter their cathodes; ``across`` is its transpose, (k, n).
     """
 
     def __init__(self, netlist, options):
-        self.netlist = netlist
+        self.netlist, self._options = netlist, options
         self.nodes = n = len(netlist.node_names)
         parameters = diode_parameters(netlist)
         self._resistive = resistive = np.flatnonzero(parameters["rs"] > 0)
@@ -88,8 +94,9 @@ class System:
             n += len(netlist[letter])
         junction = netlist["d"].nodes.copy()
         junction[resistive, 0] = np.arange(self.nodes, self.nodes + len(resistive))
-        ohm = np.concatenate([netlist["r"].values[:, 0], parameters["rs"][resistive]])
-        self._small = np.flatnonzero(np.abs(ohm) < min(SMALLEST, SMALL * np.abs(ohm).max(initial=0.0)))
+        self._series = parameters["rs"][resistive]
+        ohm = np.concatenate([netlist["r"].values[:, 0], self._series])
+        self._small = _far_smaller(ohm)
         small = np.arange(n, n + len(self._small), dtype=np.int32)
         self.n = n = n + len(small)
         if n == 0:
@@ -97,19 +104,44 @@ class System:
         self.currents = np.concatenate([*self.branch.values(), small])
         self.diodes = Diodes(junction, parameters, options.gmin)
         series = np.stack([netlist["d"].nodes[resistive, 0], junction[resistive, 0]], axis=1)
-        self.static = self._static(np.concatenate([netlist["r"].nodes, series]), ohm, small)
+        self._pairs = np.concatenate([netlist["r"].nodes, series])
+        self.static = self._static(ohm)
         self._storage()
         self.current_inflow = self._incidence(netlist["i"].nodes, -1.0)
+        self.through = self.handy(self._incidence(junction))
+        self.across = self.handy(self._incidence(junction).T)
 
     @property
     def linear(self):
         """Whether there is no diode."""
         return len(self.diodes) == 0
 
-    def _static(self, pairs, ohm, current):
-        """Triplets of G from the resistances between pairs of nodes and the unknown currents of the small ones, and all others."""
+    def handy(self, A):
+        """A sparse matrix as its products with vectors are quickest: of a small circuit with diodes an array, else in compressed rows."""
+        small = not self.linear and A.shape[0] * A.shape[1] <= SMALL_PRODUCT
+        return A.toarray() if small else sp.csr_array(A)
+
+    def with_values(self, netlist):
+        """The equations of a netlist that differs in the values of elements alone. Unknowns and patterns are the same, or it is None:
+        resistances far smaller than others are not those they were."""
+        self.current_numbers                                # noqa: B018 - made once, for all copies
+        other = copy.copy(self)
+        other.netlist = netlist
+        if netlist["d"] is not self.netlist["d"]:
+            with without_warnings(MeshsolveWarning):        # of models, which the first circuit has told
+                parameters = diode_parameters(netlist)
+            other._series, other.diodes = parameters["rs"][self._resistive], Diodes(self.diodes.nodes, parameters, self._options.gmin)
+        ohm = np.concatenate([netlist["r"].values[:, 0], other._series])
+        if not np.array_equal(_far_smaller(ohm), self._small):
+            return None
+        other.static, other.storage = other._static(ohm), other._stored()
+        return other
+
+    def _static(self, ohm):
+        """Triplets of G from the resistances between the pairs of nodes, the unknown currents of the small ones, and all others."""
         net, t = self.netlist, Triplets()
-        small = self._small
+        small, pairs = self._small, self._pairs
+        current = np.arange(self.n - len(small), self.n, dtype=np.int32)
         a, b = np.delete(pairs, small, axis=0).T
         t.conductance(a, b, 1 / np.delete(ohm, small))
         a, b = pairs[small].T
@@ -140,10 +172,13 @@ class System:
         net, inductors = self.netlist, self.branch["l"]
         capacitors = self._incidence(net["c"].nodes)
         picked = sp.csr_array((np.ones(len(inductors)), (inductors, np.arange(len(inductors)))), shape=(self.n, len(inductors)))
-        self.inflow = sp.csr_array(sp.hstack([capacitors, -picked], format="csr"))
-        self.states = sp.csr_array(sp.hstack([capacitors, picked], format="csr").T)
-        self.storage = np.concatenate([net["c"].values[:, 0], net["l"].values[:, 0]])
+        self.inflow = self.handy(sp.hstack([capacitors, -picked]))
+        self.states = self.handy(sp.hstack([capacitors, picked]).T)
+        self.storage = self._stored()
         self.capacitors = len(net["c"])
+
+    def _stored(self):
+        return np.concatenate([self.netlist[letter].values[:, 0] for letter in "cl"])
 
     def pinned(self, nodes, siemens):
         """The static triplets with a conductance from each of the nodes to ground."""
@@ -158,14 +193,13 @@ class System:
 
     def right_hand_side(self, volts, amperes):
         """s for source values (k,) of the voltage and of the current sources."""
-        s = self.current_inflow @ amperes
+        s = self.current_inflow @ amperes if len(amperes) else np.zeros(self.n, amperes.dtype)
         s[self.branch["v"]] = volts
         return s
 
     def junctions(self, x):
         """Voltages across the diodes."""
-        padded = np.append(x, 0.0)                          # ground is the last one, -1
-        return padded[self.diodes.nodes[:, 0]] - padded[self.diodes.nodes[:, 1]]
+        return self.across @ x
 
     def describe(self, k):
         """What unknown k is, for messages."""
@@ -228,6 +262,11 @@ class System:
                 for e, k in zip(self.netlist[letter].names.tolist(), self.branch[letter].tolist())}
 
 
+def _far_smaller(ohm):
+    """Which resistances have to have their currents as unknowns."""
+    return np.flatnonzero(np.abs(ohm) < min(SMALLEST, SMALL * np.abs(ohm).max(initial=0.0)))
+
+
 def _signal(text):
     """What ``v(n1)``, ``v(n1,n2)`` and ``i(v1)`` name: their letter and the names within; else "" and nothing."""
     ends = [end.strip() for end in text[2:-1].split(",")]
@@ -245,6 +284,14 @@ class Matrix:
         Whether a may be other than 0; without it the entries of capacitors are not part of the pattern.
     pinned : (nodes, siemens), optional
         Conductances from nodes to ground.
+
+    Attributes
+    ----------
+    indptr, indices : the pattern
+    nodes : (nodes,) int
+        Where the diagonal of each node stands among the entries; empty without diodes.
+    slots, diode, sign : (j,) arrays
+        Junction conductances: ``sign * conductance[diode]`` is added at the entries ``slots``.
     """
 
     def __init__(self, system, dynamic, pinned=None):
@@ -252,23 +299,33 @@ class Matrix:
         parts = [static, system.dynamic() if dynamic else Triplets().arrays(), *self._of_diodes(system)]
         rows, columns = (np.concatenate([p[k] for p in parts]).astype(np.int32) for k in (0, 1))
         indptr, self.indices, slots = _core.circuit_pattern(system.n, rows, columns)
-        self.n, self.indptr = system.n, indptr
+        self.n, self.indptr = system.n, narrow_ptr(indptr)      # of one type with the indices, which scipy would widen otherwise
         ends = np.cumsum([len(p[0]) for p in parts])
-        static, moving, self._junctions, self._nodes = np.split(slots, ends[:-1])
-        self.static = np.bincount(static, parts[0][2], len(self.indices))
-        self.moving = np.bincount(moving, parts[1][2], len(self.indices))
+        self._places = np.split(slots, ends[:-1])
+        self.slots, self.nodes = self._places[2:]
+        self._fill(parts)
+
+    def _fill(self, parts):
+        self.static, self.moving = (np.bincount(places, part[2], len(self.indices)) for places, part in zip(self._places, parts[:2]))
         self._base, self._a = None, None
+
+    def like(self, system, dynamic, pinned=None):
+        """The matrix of a system whose elements have other values; the pattern is the same."""
+        other = copy.copy(self)
+        static = system.pinned(*pinned) if pinned else system.static
+        other._fill([static, system.dynamic() if dynamic else Triplets().arrays()])
+        return other
 
     def _of_diodes(self, system):
         """Triplets of the junction conductances and, for their sake, of the diagonal of all nodes."""
         t, diagonal, nodes = Triplets(), Triplets(), system.diodes.nodes
-        self._sign, self._diode = [], []
-        for i, j, sign in ((0, 0, 1.0), (1, 1, 1.0), (0, 1, -1.0), (1, 0, -1.0)):
+        sign, diode = [], []
+        for i, j, each in ((0, 0, 1.0), (1, 1, 1.0), (0, 1, -1.0), (1, 0, -1.0)):
             keep = np.flatnonzero((nodes[:, i] >= 0) & (nodes[:, j] >= 0))
-            t.add(nodes[keep, i], nodes[keep, j], sign)
-            self._diode.append(keep)
-            self._sign.append(np.full(len(keep), sign))
-        self._diode, self._sign = np.concatenate(self._diode), np.concatenate(self._sign)
+            t.add(nodes[keep, i], nodes[keep, j], each)
+            diode.append(keep)
+            sign.append(np.full(len(keep), each))
+        self.diode, self.sign = np.concatenate(diode), np.concatenate(sign)
         if len(nodes):
             every = np.arange(system.nodes)
             diagonal.add(every, every, 0.0)
@@ -276,17 +333,31 @@ class Matrix:
 
     def linear(self, a=0.0):
         """The matrix without its diodes."""
-        return self._with(self.static + a * self.moving if a else self.static)
+        return self.filled(self.static + a * self.moving if a else self.static)
 
     def with_diodes(self, a, conductance, to_ground=0.0):
         """The matrix with junction conductances, real or complex, and with a conductance from each node to ground."""
-        if self._a != a:
-            self._base, self._a = self.static + a * self.moving, a
-        data = self._base.astype(np.result_type(self._base, conductance.dtype))
-        np.add.at(data, self._junctions, self._sign * conductance[self._diode])
-        if to_ground:
-            data[self._nodes] += to_ground
-        return self._with(data)
+        data = self.base(a, to_ground)
+        if np.iscomplexobj(conductance):
+            return self.filled(data + self.junctions(conductance.real) + 1j * self.junctions(conductance.imag))
+        return self.filled(data + self.junctions(conductance))
 
-    def _with(self, data):
+    def base(self, a, to_ground=0.0):
+        """(nnz,) entries without the diodes, with a conductance from each node to ground. Not to be written to."""
+        if self._a != (a, to_ground):
+            base = self.static + a * self.moving
+            base[self.nodes] += to_ground
+            self._base, self._a = base, (a, to_ground)
+        return self._base
+
+    def junctions(self, conductance):
+        """(nnz,) what the diodes add to the entries."""
+        return np.bincount(self.slots, self.sign * conductance[self.diode], len(self.indices))
+
+    def rows(self):
+        """(nnz,) the row of each entry."""
+        return np.repeat(np.arange(self.n), np.diff(self.indptr))
+
+    def filled(self, data):
+        """The csr_array with these entries."""
         return sp.csr_array((data, self.indices, self.indptr), shape=(self.n, self.n))

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import difflib
+import copy
+import dataclasses
 import functools
-import gzip
 import os
-import string
-import zlib
 from dataclasses import dataclass
 
 import numpy as np
 
 from meshsolve import _core
+from meshsolve.apps.circuit.names import lower, similar
+from meshsolve.apps.circuit.parameters import Files, as_parameters
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.files import as_path
+from meshsolve.options import as_number
 from meshsolve.report import warn
 
+TEXT = "<text>"             # stands for the file of a deck that is given as text
+LEAST = 1e-308              # ohm; the conductances of smaller ones are not finite
 GROUND = ("0", "gnd")
 LETTERS = "rclviegfhd"
-MOST_COMPARED = 10**5       # names; among more the similar ones are not looked for
-LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 ARITY = {"e": 4, "g": 4}            # nodes of one element, where they are not two
 
 
@@ -52,6 +53,10 @@ class Elements:
 
     def __len__(self):
         return len(self.names)
+
+
+RESISTORS_ZERO = ("a resistor of 0 ohm is a source of 0 V, which makes another circuit: write it into the deck, or take a resistance that "
+                  "is small beside the others")
 
 
 class Netlist:
@@ -92,6 +97,80 @@ class Netlist:
             raise InvalidInputError(f"{place or self.path}: there is no node {name!r}{similar(name, self.node_numbers)}")
         return number
 
+    def with_values(self, given):
+        """The same netlist with other values: of R, C and L, dc values of V and I, gains of E, F, G and H, areas of D.
+
+        Parameters
+        ----------
+        given : mapping of str to number
+            By the names of elements.
+        """
+        numbers, new = self._numbers_of(given), _finite(given)
+        self.node_numbers                                   # noqa: B018 - made once, for all copies
+        other, placed = copy.copy(self), self._places[numbers]
+        other.groups = dict(self.groups)
+        for which in np.unique(placed[:, 0]).tolist():
+            letter, mine = LETTERS[which], placed[:, 0] == which
+            group, k = self.groups[letter], placed[mine, 1]
+            self._require_takes(letter, k, new[mine])
+            values = group.values.copy()
+            values[k, 0] = new[mine]
+            other.groups[letter] = dataclasses.replace(group, values=values)
+        return other
+
+    def values(self):
+        """{name: value} of the elements that :meth:`with_values` changes."""
+        return {self.element_names[e]: value for letter, group in self.groups.items()
+                for k, (e, value) in enumerate(zip(group.names.tolist(), group.values[:, 0].tolist())) if self._takes(letter, k)}
+
+    def _takes(self, letter, k):
+        """Whether element k of a letter has one value: sources with a waveform have several, resistors of 0 ohm are sources."""
+        return letter not in "vi" or (self.groups[letter].refs[k] < 0 and not self._is_short(letter, k))
+
+    def _is_short(self, letter, k):
+        return letter == "v" and self.name(letter, k).rpartition(".")[2][0] == "r"
+
+    def _require_takes(self, letter, k, values):
+        """Raise where one of the elements k of a letter cannot have its new value."""
+        bad = np.abs(values) < LEAST if letter == "r" else values <= 0 if letter == "d" else np.zeros(len(k), bool)
+        for j in np.flatnonzero(bad)[:1].tolist():
+            why = RESISTORS_ZERO if letter == "r" else "the area of a diode has to be positive"
+            raise InvalidInputError(f"{self.where(letter, k[j])}: {self.name(letter, k[j])} cannot be {values[j]:g}: {why}")
+        for j in k.tolist() if letter in "vi" else ():
+            name, shape = self.name(letter, j), self.groups[letter].refs[j]
+            if shape >= 0:
+                raise InvalidInputError(f"{self.where(letter, j)}: {name} has a waveform, not one value: make what is to change in it a "
+                                        "parameter of the deck, for params= of read and parse")
+            if self._is_short(letter, j):
+                raise InvalidInputError(f"{self.where(letter, j)}: {name} is 0 ohm in the deck, a source of 0 V: {RESISTORS_ZERO}")
+
+    def _numbers_of(self, given):
+        """Numbers of the elements named by the keys."""
+        known = self._element_numbers
+        found = [known.get(name) for name in given]
+        if None in found:
+            found = [known.get(lower(name.strip())) if isinstance(name, str) else None for name in given]
+        if None in found:
+            name = list(given)[found.index(None)]
+            what = f"there is no element {name!r}" if isinstance(name, str) else f"names of elements have to be strings, not {name!r}"
+            raise InvalidInputError(f"{self.path}: {what}{similar(name, known)}")
+        if len(set(found)) < len(found):
+            raise InvalidInputError(f"{self.path}: {_repeated(given)!r} is given twice: names ignore the case of letters")
+        return np.array(found, dtype=np.int64)
+
+    @functools.cached_property
+    def _element_numbers(self):
+        return {name: e for e, name in enumerate(self.element_names)}
+
+    @functools.cached_property
+    def _places(self):
+        """(elements, 2): of each element its letter's number, and its own among those of the letter."""
+        places = np.zeros((len(self.element_names), 2), dtype=np.int64)
+        for which, letter in enumerate(LETTERS):
+            names = self.groups[letter].names
+            places[names] = np.stack([np.full(len(names), which), np.arange(len(names))], axis=1)
+        return places
+
     def where(self, letter, k):
         """``FILE:LINE`` of element k of a letter."""
         group = self.groups[letter]
@@ -102,39 +181,45 @@ class Netlist:
         return self.element_names[self.groups[letter].names[k]]
 
 
-def read_netlist(path):
+def _finite(given):
+    """The values of a mapping as float64; what is no finite number is named."""
+    if set(map(type, given.values())) <= {float, np.float64}:           # most often, and of thousands
+        new = np.array(list(given.values()), dtype=np.float64)
+        if np.isfinite(new).all():
+            return new
+    return np.array([as_number(value, f"the value of {name}", -np.inf) for name, value in given.items()])
+
+
+def _repeated(names):
+    """The first name that differs from an earlier one in case alone."""
+    seen = set()
+    return next(name for name in names if lower(name.strip()) in seen or seen.add(lower(name.strip())))
+
+
+def read_netlist(path, params=None):
     """Read a deck and the files it includes, also packed with gzip; the errors name ``FILE:LINE:``."""
+    if isinstance(path, str) and "\n" in path and not os.path.exists(path):
+        raise InvalidInputError("read takes the path of a file, and this text has line breaks: if it is a deck, "
+                                "meshsolve.apps.circuit.parse(text) reads it")
     path = as_path(path)
-    contents, notes, error = _core.read_netlist(os.fsencode(path), _load)
+    return _netlist(path, Files(None, as_parameters(params)))
+
+
+def parse_netlist(text, params=None):
+    """Read a deck that is given as text; files that it includes are looked for in the working directory."""
+    if not isinstance(text, str):
+        raise InvalidInputError(f"the text of a deck has to be a string, not {type(text).__name__}: read(path) reads a file")
+    return _netlist(TEXT, Files(text.encode(errors="surrogatepass"), as_parameters(params)))
+
+
+def _netlist(path, files):
+    contents, notes, error = _core.read_netlist(os.fsencode(path), files.load)
     for what, where in notes if error is None else ():
         warn(f"{_place(where)}: {_text(what)}", MeshsolveWarning)
     if error is not None:
         raise InvalidInputError(f"{_place(error[1])}: {_text(error[0])}".removeprefix(": "))
+    files.require_all_known(path)
     return Netlist(path, contents)
-
-
-def lower(name):
-    """The name as the reader keeps it: letters of ASCII in lower case, all others as they are."""
-    return name.translate(LOWER)
-
-
-def similar(name, known, form="{}"):
-    """``: did you mean ...`` where known names are close, three at most, else nothing; ``form`` is how they are written."""
-    if not isinstance(name, str) or len(known) > MOST_COMPARED:
-        return ""
-    close = [repr(form.format(other)) for other in difflib.get_close_matches(lower(name), known)]
-    return f": did you mean {' or '.join(filter(None, (', '.join(close[:-1]), close[-1])))}?" if close else ""
-
-
-def _load(path):
-    """The bytes of a file and True, or what went wrong, as bytes, and False."""
-    try:
-        with (gzip.open if path.lower().endswith(".gz") else open)(path, "rb") as f:
-            return f.read(), True
-    except FileNotFoundError:
-        return os.fsencode(f"{path}: there is no such file"), False
-    except (OSError, EOFError, zlib.error) as e:
-        return os.fsencode(f"{path}: cannot be read: {getattr(e, 'strerror', None) or e}"), False
 
 
 def _elements(letter, arrays):

@@ -6,15 +6,21 @@ the SPICE3f3 manual, section 3.2.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from meshsolve import api
+from meshsolve.apps.circuit.family import kind_of
+from meshsolve.apps.circuit.jacobian import SMALL, Dense, Jacobian
 from meshsolve.apps.circuit.mna import Matrix
 from meshsolve.errors import InvalidInputError, MeshsolveError, PatternMismatchError, SingularMatrixError
 
 GMIN_STEPS = 10.0 ** -np.arange(2, 13)      # conductances from each node to ground, siemens
 SOURCE_STEPS = 10                           # first step of the sources: a tenth of their values
 FACTS = ("nnz_A", "nnz_L", "nnz_U", "flops", "bytes", "threads", "device", "ordering", "engine")       # of the LU factorization
+SHARE = 0.3                                 # of the tolerance of a junction voltage: what a current that is not met may move it by
+LEAST = 1e-290                              # of the largest entry of a row or a column
 KEPT = 2                                    # factors of a linear circuit: of the usual time step and of the latest other one
 
 
@@ -39,18 +45,28 @@ class Solver:
     dynamic, pinned
         As in :class:`Matrix`.
     threads : int, optional
+    family : Family, optional
+        Lends analyses that others have made.
     """
 
-    def __init__(self, system, options, report, dynamic=False, pinned=None, threads=None):
+    def __init__(self, system, options, report, dynamic=False, pinned=None, threads=None, family=None):
         self.system, self.options, self.report, self.threads = system, options, report, threads
+        self.family, self._kind, self._lent = family, kind_of(dynamic, pinned), {}          # {key: factor}
         with report.phase("assemble"):
-            self.matrix = Matrix(system, dynamic, pinned)
+            self.matrix = family.matrix(system, dynamic, pinned) if family else Matrix(system, dynamic, pinned)
         self.factor, self.kept = None, {}                   # the latest factor; of a linear circuit {a: (factor, uses)}
+        self.dense = None                                   # of a small circuit with diodes, scaled as that factor
+        self.jacobian = None if system.linear else Jacobian(self)
+        self._floor = np.full(system.n, options.vntol)
+        self._floor[system.currents] = options.abstol
 
-    def factored(self, A):
+    def factored(self, A, a, to_ground=0.0):
         """A factor of A: of this pattern the first time, refactored later, or anew where what was analysed does not fit any
-        more: an entry that was zero then, or scales that junctions which open or close leave behind."""
+        more: an entry that was zero then, or scales that junctions which open or close leave behind. ``a`` and the conductance
+        to ground are those of A."""
         self._require_finite(A.data, A.indptr)
+        if self.factor is None and self.family:
+            self._borrow(self._kind, a, to_ground, self.threads)
         if self.factor is None:
             return self._analyzed(A)
         try:
@@ -58,19 +74,43 @@ class Solver:
                 self.factor.refactor(A)
         except (PatternMismatchError, SingularMatrixError):
             return self._analyzed(A)
-        self._count("refactorizations")
+        self.count("refactorizations")
         return self.factor
 
     def _analyzed(self, A):
+        try:
+            self._hold(self._made(A))
+        except SingularMatrixError as e:
+            self._require_range(A, e.index)
+            raise self._named(e) from e
+        return self.factor
+
+    def _made(self, A):
+        """A new factor."""
         with self.report.phase("analyze"):
-            try:
-                self.factor = _factor(A, self.threads)
-            except SingularMatrixError as e:
-                raise self._named(e) from e
-        self._count("analyses")
+            factor = _factor(A, self.threads)
+        self.count("analyses")
+        return factor
+
+    def _borrow(self, *key):
+        """Have a factor of the family's, where it has one."""
+        factor = self.family.lend(key, self._made)
+        if factor is not None:
+            self._lent[key] = factor
+            self._hold(factor)
+
+    def give_back(self):
+        """End the use of what the family has lent."""
+        lent, self._lent = self._lent, {}
+        for key, factor in lent.items():
+            self.family.give_back(key, factor)
+
+    def _hold(self, factor):
+        self.factor = factor
+        if self.jacobian is not None and self.system.n <= SMALL and factor.dtype.kind == "f":
+            self.dense = Dense(self.matrix, factor.row_scale, factor.col_scale)
         facts = self.factor.report.facts
         self.report.facts |= {name: facts[name] for name in FACTS if facts.get(name)}
-        return self.factor
 
     def _named(self, e):
         """The same error with the unknown's name."""
@@ -81,7 +121,7 @@ class Solver:
         return SingularMatrixError(f"{path}: the equations of the circuit are singular{what}. Current sources in series, sources "
                                    "in a loop or controlled sources that cancel are likely causes", index)
 
-    def _count(self, name, by=1):
+    def count(self, name, by=1):
         self.report.facts[name] = self.report.facts.get(name, 0) + by
 
     def linear(self, a, s):
@@ -90,7 +130,7 @@ class Solver:
         if F is None:
             spare = min(self.kept, key=lambda other: self.kept[other][1]) if len(self.kept) == KEPT else None
             self.factor = None if spare is None else self.kept.pop(spare)[0]
-            F = self.factored(self.matrix.linear(a))
+            F = self.factored(self.matrix.linear(a), a)
         self.kept[a] = F, uses + 1
         return self.solved(F, s)
 
@@ -104,67 +144,112 @@ class Solver:
 
     def _require_finite(self, values, indptr=None):
         """Values of the unknowns, or of rows that begin at ``indptr``."""
+        if math.isfinite(abs(np.dot(values, values))):      # most often, and one operation
+            return
         wrong = np.flatnonzero(~np.isfinite(values))
         if len(wrong):
-            k = int(wrong[0] if indptr is None else np.searchsorted(indptr, wrong[0], side="right") - 1)
-            raise InvalidInputError(f"{self.system.netlist.path}: values are too large or too small to compute with, which shows at "
-                                    f"{self.system.describe(k)}")
+            raise self._out_of_range(int(wrong[0] if indptr is None else np.searchsorted(indptr, wrong[0], side="right") - 1))
 
-    def newton(self, a, s, x, limit, guess=None, charges=None, to_ground=0.0):
+    def _require_range(self, A, k):
+        """Entries of row and column k whose inverses are numbers as well: they are scaled by them."""
+        if k is not None and 0 <= k < self.system.n:
+            for entries in (A.data[A.indptr[k]:A.indptr[k + 1]], A.data[A.indices == k]):
+                if 0 < np.abs(entries).max(initial=0.0) < LEAST:
+                    raise self._out_of_range(int(k))
+
+    def _out_of_range(self, k):
+        return InvalidInputError(f"{self.system.netlist.path}: values are too large or too small to compute with, which shows at "
+                                 f"{self.system.describe(k)}")
+
+    def newton(self, a, s, x, limit, guess=None, past=None, to_ground=0.0):
         """Newton's method from ``guess``, or from x.
 
         Parameters
         ----------
         x : (n,) float64
             A solution of similar equations: junction voltages are not trusted to be far from it.
-        charges : callable, optional
-            ``charges(v)`` gives current and conductance of the junctions' capacitances.
+        past : (k,) float64, optional
+            The junctions' capacitances carry a q - past, with their charges q; without it nothing.
 
         Returns
         -------
         x : (n,) float64
+        law : Law
+            What the junctions do there.
 
         Raises
         ------
         NoConvergence
             Not within ``limit`` steps, or a value is no longer finite.
+
+        Notes
+        -----
+        Each step solves for the change of x, J dx = s - (G + a C) x - (currents of the junctions), so that J may be of slightly
+        other conductances. What the junctions draw at the new voltages, which the next step needs anyway, tells whether there has
+        to be one.
         """
-        system, diodes = self.system, self.system.diodes
-        at, before = system.junctions(x), x
+        system, diodes, jacobian = self.system, self.system.diodes, self.jacobian
+        jacobian.take(a, to_ground)
+        v = at = system.junctions(x)
         if guess is not None:
-            at, before = diodes.limited(system.junctions(guess), at), guess
+            x, v = guess, system.junctions(guess)
+            at = diodes.limited(v, at)
+        law, current, conductance = self._linearized(at, a, past)
+        anew = False
         for _ in range(int(limit)):
-            current, conductance = diodes.current(at)
-            if charges is not None:
-                more, steeper = charges(at)
-                current, conductance = current + more, conductance + steeper
+            exact = anew or at is not v or not jacobian.holds(conductance)
             try:
-                F = self.factored(self.matrix.with_diodes(a, conductance, to_ground))
-                new = self.solved(F, s + self._junction_currents(conductance * at - current))
+                if exact:
+                    jacobian.factor(conductance)
+                    current = current if at is v else current + conductance * (v - at)      # at v, on the tangent
+                r = s - jacobian.linear @ x
+                r -= system.through @ current
+                self._require_finite(r)
+                step = jacobian.solve(r)
+                self._require_finite(step)
             except InvalidInputError as e:                  # no longer finite
                 raise NoConvergence(str(e)) from e
-            self._count("newton_steps")
+            self.count("newton_steps")
+            new = x + step
             wanted = system.junctions(new)
             limited = diodes.limited(wanted, at)
-            if self._close(new, before) and diodes.at_rest(wanted, at, self.options) and np.allclose(
-                    limited, wanted, rtol=self.options.reltol, atol=self.options.vntol):
-                return new
-            at, before = limited, new
+            expected = current + jacobian.conductance * (wanted - v)
+            law, current, conductance = self._linearized(limited, a, past)
+            if limited is wanted and self._agree(wanted, current, expected, conductance):
+                return new, law
+            if exact and self._close(new, x, step) and self._at_rest(wanted, limited, at):
+                return new, law if limited is wanted else diodes.at(wanted)
+            x, v, at, anew = new, wanted, limited, not exact
         raise NoConvergence(f"Newton's method did not converge in {limit:g} steps")
 
-    def _junction_currents(self, currents):
-        """(n,) from currents that flow out of the anodes' nodes' equations into the right-hand side."""
-        padded = np.zeros(self.system.n + 1)
-        np.add.at(padded, self.system.diodes.nodes[:, 0], currents)
-        np.add.at(padded, self.system.diodes.nodes[:, 1], -currents)
-        return padded[:-1]
+    def _linearized(self, v, a, past):
+        """The law of the junctions at voltages v, and currents and conductances with those of their capacitances."""
+        law = self.system.diodes.at(v)
+        if past is None:
+            return law, law.current, law.conductance
+        return law, law.current + (a * law.charge - past), law.conductance + a * law.capacitance
 
-    def _close(self, new, old):
+    def _agree(self, v, current, expected, conductance):
+        """Whether junctions at voltages v draw what the linear equations took for it: as exactly as currents count, and as exactly as
+        their voltages do, which those currents may move."""
         o = self.options
+        off = np.abs(current - expected)
+        enough = np.abs(expected)
+        enough *= o.reltol
+        enough += o.abstol
+        return not np.count_nonzero(off > np.minimum(enough, SHARE * conductance * self.system.diodes.room(v, o)))
+
+    def _at_rest(self, wanted, limited, at):
+        """Whether the junction voltages no longer move."""
+        o, room = self.options, self.system.diodes.room(wanted, self.options)
+        return not np.count_nonzero(np.abs(wanted - at) > room) and bool(
+            limited is wanted or np.allclose(limited, wanted, rtol=o.reltol, atol=o.vntol))
+
+    def _close(self, new, old, step):
         size = np.maximum(np.abs(new), np.abs(old))
-        floor = np.full(len(new), o.vntol)
-        floor[self.system.currents] = o.abstol
-        return bool((np.abs(new - old) <= o.reltol * size + floor).all())
+        size *= self.options.reltol
+        size += self._floor
+        return not np.count_nonzero(np.abs(step) > size)
 
 
 def operating_point(solver, s, x):
@@ -182,7 +267,7 @@ def operating_point(solver, s, x):
     if system.linear:
         return solver.linear(0.0, s)
     try:
-        return solver.newton(0.0, s, x, options.itl1)
+        return solver.newton(0.0, s, x, options.itl1)[0]
     except (NoConvergence, SingularMatrixError):
         pass
     for stepping in (_gmin_stepping, _source_stepping):
@@ -197,7 +282,7 @@ def operating_point(solver, s, x):
 def _gmin_stepping(solver, s, limit):
     x = np.zeros(solver.system.n)
     for g in [*GMIN_STEPS, 0.0]:
-        x = solver.newton(0.0, s, x, limit, to_ground=g)
+        x, _ = solver.newton(0.0, s, x, limit, to_ground=g)
     return x
 
 
@@ -205,7 +290,7 @@ def _source_stepping(solver, s, limit):
     x, done, step = np.zeros(solver.system.n), 0.0, 1 / SOURCE_STEPS
     while done < 1:
         try:
-            x = solver.newton(0.0, min(1.0, done + step) * s, x, limit)
+            x, _ = solver.newton(0.0, min(1.0, done + step) * s, x, limit)
             done, step = min(1.0, done + step), 2 * step
         except NoConvergence:
             step /= 8

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from meshsolve.apps.circuit.netlist import lower
+from meshsolve.apps.circuit.names import lower
 from meshsolve.errors import InvalidInputError
 from meshsolve.files import written_whole
 from meshsolve.report import Report
@@ -139,7 +139,7 @@ class OperatingPoint(_Result[float]):
     nodes : list of str
         Names of all nodes.
     voltages : (number of nodes,) float64
-        Their voltages, in the same order.
+        Their voltages, in the same order; not there where ``nodes=`` kept only some.
     report : Report
         Seconds of each phase, sizes, Newton steps.
     """
@@ -163,6 +163,8 @@ class OperatingPoint(_Result[float]):
     @property
     def voltages(self) -> NDArray[np.float64]:
         """(number of nodes,) float64, in the order of :attr:`nodes`."""
+        if self._kept is not None and not np.array_equal(self._kept[:self._system.nodes], np.arange(self._system.nodes)):
+            raise InvalidInputError("not all voltages were kept: nodes= of the analysis names what is")
         return self._values[:self._system.nodes]
 
     def to_csv(self, path: Path, names: list[str] | None = None) -> None:
@@ -179,7 +181,7 @@ class OperatingPoint(_Result[float]):
         Values have as many digits as it takes to read the same float64 again.
         """
         signals = self._signals(names)
-        values = (self.voltages + 0.0).tolist() if names is None else [self[name] for name in signals]
+        values = (self._values + 0.0).tolist() if names is None else [self[name] for name in signals]
         _written(path, ["name", "value"], ((_cell(name), repr(value)) for name, value in zip(signals, values)))
 
     def plot(self, path: Path, names: list[str] | None = None, title: str | None = None) -> None:

@@ -34,9 +34,13 @@ class Sources:
                 self.waves.append((which, make([waveforms[r][1] for r in elements.refs[which]], tstep, tstop)))
         start = self.at(0.0)
         self.dc = np.where(np.isnan(dc), start, self.dc)
+        self._steady = not any(isinstance(wave, Sines) and wave.damped for _, wave in self.waves)
+        self._between, self._longest = (np.inf, -np.inf), np.inf     # corners of the latest look-up, and the longest step there
 
     def at(self, t):
-        """(k,) values at time t."""
+        """(k,) values at time t. Not to be written to."""
+        if not self.waves:
+            return self.dc
         out = self.dc.copy()
         for which, wave in self.waves:
             out[which] = wave.at(t)
@@ -44,12 +48,18 @@ class Sources:
 
     def next_corner(self, t):
         """The first time after t at which a waveform is not smooth; infinity if there is none."""
-        return min((wave.next_corner(t) for _, wave in self.waves), default=np.inf)
+        if not self._between[0] <= t < self._between[1]:
+            self._between = t, float(min((wave.next_corner(t) for _, wave in self.waves), default=np.inf))
+            self._longest = None
+        return self._between[1]
 
     def longest_step(self, t):
         """The longest step that still follows the sines that swing at time t; infinity if there is none. The other waveforms
         are followed from corner to corner."""
-        return min((wave.longest_step(t) for _, wave in self.waves if isinstance(wave, Sines)), default=np.inf)
+        self.next_corner(t)                                 # no sine begins before it
+        if self._longest is None or not self._steady:
+            self._longest = float(min((wave.longest_step(t) for _, wave in self.waves if isinstance(wave, Sines)), default=np.inf))
+        return self._longest
 
 
 def _table(values, width):
@@ -101,10 +111,12 @@ class Sines:
         self.offset, self.amplitude, frequency, delay, damping, phase = _table(values, 6).T
         self.omega = 2 * np.pi * np.where(_or(frequency, 0.0) != 0, frequency, 1 / tstop)
         self.delay, self.damping, self.phase = _or(delay, 0.0), _or(damping, 0.0), np.radians(_or(phase, 0.0))
+        self.damped = bool(self.damping.any())
 
     def at(self, t):
         s = np.maximum(t - self.delay, 0.0)
-        return self.offset + self.amplitude * np.sin(self.omega * s + self.phase) * np.exp(-s * self.damping)
+        swing = self.amplitude * np.sin(self.omega * s + self.phase)
+        return self.offset + (swing * np.exp(-s * self.damping) if self.damped else swing)
 
     def next_corner(self, t):
         return self.delay[self.delay > t].min(initial=np.inf)

@@ -6,11 +6,13 @@ estimated from states a whole period apart is 0. After a corner come two backwar
 length: they damp what the trapezoidal rule would let ring (Rannacher 1984, "Finite element solution of diffusion problems with
 irregular data") and have the very matrix of a trapezoidal step of the whole length.
 The error of a trapezoidal step is estimated from divided differences of the latest states (Nagel 1975, "SPICE2", section 5.4):
-the slopes may ring where a state follows a source, the states do not.
+the slopes may ring where a state follows a source, the states do not. Newton's method begins on the parabola through the latest
+three states, whose error is that of the step itself.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +36,7 @@ class State:
     x: np.ndarray               # (n,)
     y: np.ndarray               # (m + junctions that store,)
     slope: np.ndarray           # of y; of a charge it is a current
+    flow: np.ndarray | None = None      # (diodes,) currents of the junctions, but for those of their capacitances
 
 
 class Stepper:
@@ -58,13 +61,18 @@ class Stepper:
         self.trapezoidal, self.fixed = method == "trap", fixed
         self.level = self.coarsest = 0                      # halvings of tstep: of the usual step, and of the longest allowed
         self.lengths, self.largest = {}, np.empty(0)
+        self._longest = None                                # step of which ``coarsest`` is known
+        k, m = self.system.capacitors, len(self.system.storage)
+        ends = [0, k, m, m + len(self.system.diodes) * self.system.diodes.stores]
+        self._groups = [slice(*pair) for pair in zip(ends, ends[1:]) if pair[0] < pair[1]]       # states of one unit
+        self._floor = np.repeat([self.options.vntol, self.options.abstol, 0.0], np.diff(ends))  # errors that do not count
         self.points, self.after_corner = [], True           # (t, y) of the latest states, at most three, none before a corner
-        self.before = None                                  # the state before the latest one
+        self.recent = []                                    # (t, x) of at most two states before the latest one
         self.rejected = self.taken = 0
 
     def start(self, x):
         """The state at time 0 of a circuit at rest."""
-        y = self._states(x)
+        y = self._states(x, self._law(x))
         self.largest = np.abs(y)
         return State(0.0, x, y, np.zeros_like(y))
 
@@ -73,11 +81,11 @@ class Stepper:
         of the lengths for which there is one. What a source forces to another value, as the voltage of a capacitor across it, has
         that one."""
         x = np.zeros(self.system.n)
-        charges = self._states(x)[len(y):]
+        charges = self._states(x, self._law(x))[len(y):]
         held = np.concatenate([y, charges])
         for length in lengths:
             try:
-                return self.start(self._solve(State(0.0, x, held, np.zeros_like(held)), length, 0.0, False, self.options.itl1))
+                return self.start(self._solve(State(0.0, x, held, np.zeros_like(held)), length, 0.0, False, self.options.itl1)[0])
             except NoConvergence as e:
                 failed = e
         raise MeshsolveError(f"{self.system.netlist.path}: nothing follows from the initial states: {failed}") from failed
@@ -86,7 +94,7 @@ class Stepper:
         """The state at time ``end``."""
         tiny = SAME * self.tstep
         while state.t < end - tiny:
-            corner = np.inf if self.fixed else min(s.next_corner(state.t + tiny) for s in (self.volts, self.amperes))
+            corner = math.inf if self.fixed else min(self.volts.next_corner(state.t + tiny), self.amperes.next_corner(state.t + tiny))
             self._limit(state.t + tiny)
             state = self._segment(state, corner if corner < end - tiny else end)
             self.after_corner |= corner <= state.t + tiny
@@ -97,7 +105,8 @@ class Stepper:
         if self.fixed or not len(self.largest):
             return
         longest = min(self.tmax, self.volts.longest_step(t), self.amperes.longest_step(t))
-        self.coarsest = max(0, int(np.ceil(np.log2(self.tstep / longest) - SAME)))
+        if longest != self._longest:
+            self._longest, self.coarsest = longest, max(0, int(np.ceil(np.log2(self.tstep / longest) - SAME)))
         if self.coarsest > DEEPEST:
             raise MeshsolveError(f"{self.system.netlist.path}: at time {t:g} steps of {longest:.3g} are needed, too short beside "
                                  f"tstep = {self.tstep:g}")
@@ -124,7 +133,7 @@ class Stepper:
     def _length(self, t, stop):
         """The length of the next step and its end. Equal lengths are the same number: their matrices are the same."""
         usual = self.tstep / 2.0 ** self.level
-        count = max(1.0, np.ceil((stop - t) / usual - 1e-6))
+        count = max(1, math.ceil((stop - t) / usual - 1e-6))
         length = usual if _whole((stop - t) / usual) else self.lengths.setdefault(f"{(stop - t) / count:.9e}", (stop - t) / count)
         return length, stop if count == 1 else t + length
 
@@ -144,7 +153,7 @@ class Stepper:
 
     def _accept(self, state, new):
         self.taken += 1
-        self.before = state
+        self.recent = [*(() if self.after_corner else self.recent[-1:]), (state.t, state.x)]
         self.points = [*self.points[-2:], (new.t, new.y)]
         self.after_corner = False
         if self.fixed:                                      # no error is looked at
@@ -170,61 +179,70 @@ class Stepper:
 
     def _to(self, state, length, end, trapezoidal):
         """The state at ``end``, ``length`` after ``state``."""
-        x = self._solve(state, length, end, trapezoidal)
-        y = self._states(x)
+        x, law = self._solve(state, length, end, trapezoidal)
+        y = self._states(x, law)
         slope = (2 if trapezoidal else 1) / length * (y - state.y)
-        return State(end, x, y, slope - state.slope if trapezoidal else slope)
+        return State(end, x, y, slope - state.slope if trapezoidal else slope, law and law.current)
 
     def _solve(self, state, length, end, trapezoidal, limit=None):
+        """The unknowns at ``end`` and, with diodes, the law of their junctions there."""
         system, m = self.system, len(self.system.storage)
         a = (2 if trapezoidal else 1) / length
         past = a * state.y + state.slope if trapezoidal else a * state.y
         s = system.right_hand_side(self.volts.at(end), self.amperes.at(end)) + system.inflow @ (system.storage * past[:m])
         if system.linear:
-            return self.solver.linear(a, s)
-
-        def charging(v):
-            charge, capacitance = system.diodes.charge(v)
-            return a * charge - past[m:], a * capacitance
-
-        charges = charging if system.diodes.stores else None
-        return self.solver.newton(a, s, state.x, limit or self.options.itl4, self._guess(state, length), charges)
+            return self.solver.linear(a, s), None
+        return self.solver.newton(a, s, state.x, limit or self.options.itl4, self._guess(state, length),
+                                  past[m:] if system.diodes.stores else None)
 
     def _guess(self, state, length):
-        """The unknowns on a line through the latest two states, but not across a corner."""
-        if self.after_corner or self.before is None:
+        """The unknowns on the parabola through the latest three states since a corner, or a line through two."""
+        if self.after_corner or not self.recent:
             return None
-        return state.x + (state.x - self.before.x) * (length / (state.t - self.before.t))
+        t, here = state.t + length, state.t
+        t1, x1 = self.recent[-1]
+        if len(self.recent) == 1:
+            return state.x + (state.x - x1) * (length / (here - t1))
+        t0, x0 = self.recent[0]
+        out = state.x * ((t - t0) * (t - t1) / ((here - t0) * (here - t1)))
+        out += x1 * ((t - t0) * length / ((t1 - t0) * (t1 - here)))
+        out += x0 * (length * (t - t1) / ((t0 - here) * (t0 - t1)))
+        return out
 
-    def _states(self, x):
+    def _law(self, x):
+        """The law of the junctions, where there are any."""
+        return None if self.system.linear else self.system.diodes.at(self.system.junctions(x))
+
+    def _states(self, x, law):
         y = self.system.states @ x
-        return np.append(y, self.system.diodes.charge(self.system.junctions(x))[0]) if self.system.diodes.stores else y
+        return np.concatenate([y, law.charge]) if self.system.diodes.stores else y
 
     def _excess(self, error, new, length):
         """The largest error of a state, in tolerances."""
-        if self.fixed:
+        if self.fixed or not len(new.y):
             return 0.0
-        o, k, m, worst = self.options, self.system.capacitors, len(self.system.storage), 0.0
-        charge = self._charge_floor(new.x, length) if len(new.y) > m else 0.0
-        for part, floor in ((slice(0, k), o.vntol), (slice(k, m), o.abstol), (slice(m, None), charge)):
-            size = np.maximum(self.largest[part], np.abs(new.y[part]))
-            if len(size):
-                size = np.maximum(size, MINOR * size.max())
-                worst = max(worst, float((error[part] / (o.trtol * (o.reltol * size + floor))).max()))
-        return worst
-
-    def _charge_floor(self, x, length):
-        """Errors of the junctions' charges that do not count: what the junctions' currents carry in this time, in part."""
-        current = self.system.diodes.current(self.system.junctions(x))[0]
-        return self.options.chgtol + length * self.options.reltol * np.abs(current)
+        o, m = self.options, len(self.system.storage)
+        size = np.maximum(self.largest, np.abs(new.y))
+        for group in self._groups:
+            part = size[group]
+            np.maximum(part, MINOR * np.maximum.reduce(part), out=part)
+        if len(size) > m:                                   # what the junctions' currents carry in this time does not count, in part
+            self._floor[m:] = np.abs(new.flow) * (length * o.reltol) + o.chgtol
+        size *= o.reltol
+        size += self._floor
+        return float(np.maximum.reduce(error / size)) / o.trtol
 
 
 def _divided_difference(points):
     """The highest divided difference of (t, y) points: a k-th derivative over k!."""
-    times, values = zip(*points)
-    for order in range(1, len(times)):
-        values = [(b - a) / (times[k + order] - times[k]) for k, (a, b) in enumerate(zip(values, values[1:]))]
-    return values[0]
+    out = 0.0
+    for t, y in points:
+        weight = 1.0
+        for other, _ in points:
+            if other != t:
+                weight *= t - other
+        out = out + y * (1 / weight)
+    return out
 
 
 def _whole(count):

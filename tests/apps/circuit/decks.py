@@ -76,3 +76,22 @@ def clock_mesh(n=6):
     for k, node in enumerate(("00", f"0{n - 1}", f"{n - 1}0", f"{n - 1}{n - 1}")):
         lines += [f"Vc{k} d{k} 0 PULSE(0 1.2 {100 + 10 * k}p 50p 50p 400p 1n)", f"Rc{k} d{k} n{node} 5"]
     return "\n".join(lines)
+
+
+def multiplier(stages):
+    """A Cockcroft-Walton voltage multiplier: diodes that open and close in turns."""
+    lines, out, down = ["V1 in 0 SIN(0 10 1k)"], "in", "0"
+    for k in range(stages):
+        lines += [f"Ca{k} {out} o{k} 100n", f"Da{k} {down} o{k} dm", f"Db{k} o{k} d{k} dm", f"Cb{k} {down} d{k} 100n"]
+        out, down = f"o{k}", f"d{k}"
+    return "\n".join([*lines, f"RL {down} 0 10meg", ".model dm D(IS=1e-12 N=1.2 RS=0.5 CJO=20p TT=5n BV=100)"])
+
+
+def diode_grid(n, source="SIN(0 5 1k)"):
+    """A grid of resistors and capacitors with a diode at every third node."""
+    lines = [f"V1 m0_0 0 {source}", ".model dm D(IS=1e-12 N=1.2 RS=1 CJO=5p TT=1n)"]
+    for i in range(n):
+        for j in range(n):
+            lines += [f"Ra{i}_{j} m{i}_{j} m{i + 1}_{j} 10"] * (i + 1 < n) + [f"Rb{i}_{j} m{i}_{j} m{i}_{j + 1} 10"] * (j + 1 < n)
+            lines += [f"C{i}_{j} m{i}_{j} 0 1n"] + [f"D{i}_{j} m{i}_{j} 0 dm"] * ((i + j) % 3 == 0)
+    return "\n".join(lines)

@@ -1,0 +1,91 @@
+"""Circuits from decks: files and texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from meshsolve.apps.circuit.analysis import Circuit
+from meshsolve.apps.circuit.netlist import parse_netlist, read_netlist
+from meshsolve.report import Report
+from meshsolve.types import Path
+
+
+def read(path: Path, params: Mapping[str, float] | None = None) -> Circuit:
+    """Read a SPICE deck.
+
+    Parameters
+    ----------
+    path : str or path
+        Also packed with gzip. R, C, L, V, I, D, E, F, G, H, X elements; PULSE, SIN, EXP, PWL sources; .subckt, .param, .model,
+        .include, .global, .ic, .nodeset, .options, .print and the analyses .op, .dc, .ac, .tran. Names ignore the case
+        of A to Z.
+    params : mapping of str to float, optional
+        Values that the deck's parameters get instead of those of its .param lines. Parameters of subcircuits keep theirs, also where
+        they have the same name.
+
+    Returns
+    -------
+    Circuit
+
+    Raises
+    ------
+    InvalidInputError
+        The message begins with ``FILE:LINE:`` and says what is wrong there. Or ``params`` has the name of no parameter, or a value
+        that is no finite number.
+
+    Warns
+    -----
+    MeshsolveWarning
+        The first line, a title in SPICE, reads as an element (it is taken as one) or a control line; ``.end`` is missing; a
+        .control block is passed over.
+
+    See Also
+    --------
+    parse : a deck that is given as text
+
+    Notes
+    -----
+    O(bytes): about a second for a million elements. A resistor of 0 ohm is taken as a source of 0 V.
+    Source: Quarles, Newton, Pederson, Sangiovanni-Vincentelli, "SPICE3 Version 3f3 User's Manual" (1993).
+    """
+    report = Report()
+    with report.phase("read"):
+        netlist = read_netlist(path, params)
+    return Circuit(netlist, report)
+
+
+def parse(text: str, params: Mapping[str, float] | None = None) -> Circuit:
+    """Read a SPICE deck that is given as text, as :func:`read` reads a file.
+
+    Parameters
+    ----------
+    text : str
+        The lines of the deck; the first one is its title. Files that it includes are looked for in the working directory.
+    params : mapping of str to float, optional
+        As in :func:`read`.
+
+    Returns
+    -------
+    Circuit
+
+    Raises
+    ------
+    InvalidInputError
+        As in :func:`read`; ``<text>`` stands for the file.
+
+    Warns
+    -----
+    MeshsolveWarning
+        As in :func:`read`.
+
+    Examples
+    --------
+    >>> from meshsolve.apps import circuit
+    >>> divider = circuit.parse("* a divider\\nV1 a 0 {u}\\nR1 a b 1k\\nR2 b 0 1k\\n.param u=1\\n.end\\n", {"u": 3})
+    >>> round(divider.op()["b"], 9)
+    1.5
+    """
+    report = Report()
+    with report.phase("read"):
+        netlist = parse_netlist(text, params)
+    return Circuit(netlist, report)
