@@ -11,6 +11,7 @@ from zoo import grid, spd
 import meshsolve as ms
 from meshsolve import device
 from meshsolve.api import solving
+from meshsolve.krylov import diagonal
 
 
 def there(A):
@@ -84,6 +85,40 @@ def test_a_graph_without_separators_is_not_ordered_there(gpu, monkeypatch):
     monkeypatch.setattr(solving, "analyze", None)
     x, info = ms.solve(L, b := L @ rng.standard_normal(6000), device="cuda")
     assert info.method in ("parac", "jacobi") and info.converged and np.linalg.norm(L @ x - b) <= 1.1e-10 * np.linalg.norm(b)
+
+
+def count_as_large(monkeypatch, iteration):
+    """Small factors count as large, and an iteration as so many operations for an entry."""
+    for name in ("LARGE_FACTOR", "WORTH_A_TRIAL", "SMALL"):
+        monkeypatch.setattr(solving, name, 1e-9)
+    monkeypatch.setattr(diagonal, "ITERATION", iteration)
+
+
+@pytest.mark.parametrize("columns", [None, 3, 5])
+def test_definite_matrices_that_are_no_graphs_are_tried_with_the_diagonal(gpu, monkeypatch, columns):
+    A = spd(grid(15, 12))
+    b = np.random.default_rng(0).standard_normal((180,) if columns is None else (180, columns))
+    for iteration, method in ((1e-6, "jacobi"), (1e9, "cholesky")):
+        count_as_large(monkeypatch, iteration)
+        expected, told = ms.solve(A, b, device="cpu", rtol=1e-13)
+        for rhs in (b, there(b)):
+            x, info = ms.solve(A, rhs, device="cuda", rtol=1e-13)
+            assert info.method == told.method == method and info.converged and device.holds(x) == device.holds(rhs)
+            assert info.report.facts["device"] == "cuda" and np.allclose(device.to_host(x), expected, rtol=1e-9, atol=1e-12)
+            steps = info.report.facts["steps_taken"].split("; ")
+            assert ("complete factor" in steps) == (method == "cholesky") and steps[0].startswith("first column, ") == (columns == 5)
+
+
+def test_no_memory_for_a_factor_there(gpu, monkeypatch):
+    def starved(*args, **options):
+        raise ms.OutOfMemoryError("the factor needs 1 GiB")
+
+    A = spd(grid(15, 12))
+    monkeypatch.setattr(solving, "analyze", starved)
+    for rhs in (np.ones(180), there(np.ones(180))):
+        x, info = ms.solve(A, rhs, device="cuda")
+        assert info.method == "jacobi" and info.converged and device.holds(x) == device.holds(rhs)
+        assert info.report.facts["steps_taken"].startswith("complete factor: the factor needs 1 GiB; diagonal: ")
 
 
 NOTHING = np.zeros((72, 0))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
-import scipy.sparse.linalg as spla
 
 from meshsolve import _core
 from meshsolve.api.definite import analyze, analyzed, cholesky, is_surely_indefinite
@@ -21,17 +19,17 @@ from meshsolve.factor.cholesky import CholeskyFactor, Values
 from meshsolve.factor.fronts.cuda import residual as _residual_on_device
 from meshsolve.factor.fronts.cuda import row_sums
 from meshsolve.krylov import Info
-from meshsolve.krylov.cg import iterate
 from meshsolve.krylov.cg_rules import OUTSIDE
-from meshsolve.krylov.info import CONVERGED
+from meshsolve.krylov.diagonal import Iterations, weight
 from meshsolve.memory import PER_ROW
 from meshsolve.options import as_number, one_of, thread_count
 from meshsolve.order.auto import foreseen_dimension, is_scale_free
 from meshsolve.order.nested import TooManyOperations
-from meshsolve.report import Report, warn, without_warnings
+from meshsolve.report import warn, without_warnings
 from meshsolve.types import Array, ArrayLike, Chosen, Device, Matrix
 
 LARGE_FACTOR = 8e3          # operations of Cholesky per entry of A from which ParAC and its iterations are faster
+WORTH_A_TRIAL = 12e3        # the same from which the diagonal is tried where A is no Laplacian: 20 iterations take 4 to 7 % of that time
 COLUMN = 0.25               # time of the iterations for one more right-hand side beside all of ParAC for the first
 SMALL = 5_000               # rows up to which Cholesky is not asked what it costs
 UNSOLVED = 0.1              # relative residual of b without its means that shows a null space beyond constants, as of a free elastic body
@@ -57,8 +55,9 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
         the complete one is large, and more factor where that is slow: ``info.report`` tells the steps. ``"auto"`` takes ParAC
         for Laplacians whose Cholesky factor would be large (3-D grids, social networks, nearest neighbours in many dimensions) beside
         the number of right-hand sides, Cholesky for other positive definite matrices, LDL^T for other symmetric ones, and LU where A is not
-        symmetric. A Laplacian, or any definite matrix whose rows all sum to 0, is singular: x has mean 0 on each component, and
-        where b does not sum to 0 there, ``info`` tells the residual that is left.
+        symmetric. Where the Cholesky factor of a matrix that is no Laplacian would be large, conjugate gradients with the diagonal are
+        tried first, ``info.method`` ``"jacobi"``: see the notes. A Laplacian, or any definite matrix whose rows all sum to 0, is
+        singular: x has mean 0 on each component, and where b does not sum to 0 there, ``info`` tells the residual that is left.
     rtol : float
         Relative residual at which ``info.converged`` is true.
     threads : int, optional
@@ -83,7 +82,8 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
         A is singular and not symmetric (``"auto"``), or singular (``"lu"``). Of ``"ildl"`` a matrix without any nonzero: others are
         solved where b is in their range, else ``info.converged`` is false.
     OutOfMemoryError
-        A or what its solution takes is larger than the memory that is available.
+        A or what its solution takes is larger than the memory that is available. ``"auto"`` iterates where a Cholesky factor would be
+        too large, for as long as it takes, and raises this where that does not converge either.
 
     Warns
     -----
@@ -93,7 +93,10 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
     Notes
     -----
     Cost as for :func:`cholesky` or :func:`lu`, and a product with A for the residual; or as for :func:`parac` and :func:`cg`,
-    :func:`ildl` and :func:`meshsolve.sqmr`.
+    :func:`ildl` and :func:`meshsolve.sqmr`. The diagonal is tried where Cholesky takes more than 8,000 operations for an entry of A and
+    a column: every 20 iterations it is foreseen how many are left, and the factor is made where all of them would take longer than it.
+    Systems for which that was in vain lose up to a tenth of the time of the factor, a few an eighth. Operations are what counts, so the
+    number of threads changes nothing. ``info.report`` tells the steps, and the seconds of a trial.
     """
     one_of(method, "method", ("auto", "cholesky", "lu", "ildl", "parac"))
     b = _in_double(b)
@@ -115,35 +118,70 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
 
 
 def _solve_symmetric(A, b, method, rtol, threads, device, place):
-    """Cholesky or ParAC; or for ``"auto"`` what takes A where it turns out to be neither."""
-    kind, sym = "", None
+    """Cholesky, ParAC or the diagonal; or for ``"auto"`` what takes A where it turns out that these do not."""
+    M, least, auto = None, PER_ROW["cg" if method == "auto" else "cholesky"], method == "auto"
     try:
-        least = PER_ROW["cg" if method == "auto" else "cholesky"]
-        M = None if method == "cholesky" and place == "cuda" else _fitting(as_symmetric(A, threads=threads, per_row=least), b)
-        kind = "" if method == "cholesky" else _graph_kind(M, threads)
-        sums = M.row_sums(threads) if kind == "" and M is not None else None
-        if kind == "" and method == "auto" and is_surely_indefinite(M, *sums, threads):
-            return _solve_ildl(M, b, rtol, threads, device)
-        pinned = kind == "singular" or kind == "" and (_takes_constants_to_zero(A, threads) if sums is None else vanish(M.indptr, *sums))
-        if kind == "hubs":
-            return _solve_parac(M, b, rtol, threads, place)
-        most = _most_operations(kind, M, _columns(b))
-        sym, factor = _analysis(A, M, pinned, threads, place, most)
-        if sym.flops > most:
-            return _solve_parac(M, b, rtol, threads, place)
-        F = factor()
-    except (TooManyOperations, OutOfMemoryError):
-        if not kind:                                     # no graph's
+        if auto or place == "cpu":
+            M = _fitting(as_symmetric(A, threads=threads, per_row=least), b)
+    except NotSymmetricError:
+        if not auto:
             raise
+    if auto and M is None:                               # out of the handler, which keeps what has failed
+        return _solve_lu(A, b, rtol, threads, device, place)
+    kind = _graph_kind(M, threads) if auto else ""
+    sums = M.row_sums(threads) if kind == "" and M is not None else None
+    if kind == "" and auto and is_surely_indefinite(M, *sums, threads):
+        return _solve_ildl(M, b, rtol, threads, device)
+    pinned = kind == "singular" or kind == "" and (_takes_constants_to_zero(A, threads) if sums is None else vanish(M.indptr, *sums))
+    if kind == "hubs":
         return _solve_parac(M, b, rtol, threads, place)
-    except (NotSymmetricError, NotPositiveDefiniteError) as e:
-        if method == "cholesky":
+    F, sym, lacking, trial = None, None, "", Iterations(M, b, rtol, threads, place)
+    try:
+        sym, factor = _analysis_or_trial(A, M, kind, pinned, trial, np.inf if not auto else _most_operations(kind, M, _columns(b)))
+        if factor is None:
+            return _solve_parac(M, b, rtol, threads, place) if kind else trial.outcome()
+        F = factor()
+    except OutOfMemoryError as e:
+        if not auto:
             raise
-        F, is_symmetric = None, not isinstance(e, NotSymmetricError)
-    if F is None:                                        # out of the handler, which keeps what has failed
-        if not is_symmetric:
-            return _solve_lu(A, b, rtol, threads, device, place)
-        return _solve_ildl(M, b, rtol, threads, device, None if pinned or place == "cuda" else sym)
+        lacking = str(e)
+    except NotPositiveDefiniteError:
+        if not auto:
+            raise
+    if lacking:
+        return _solve_parac(M, b, rtol, threads, place) if kind else trial.without_factor(lacking)
+    if F is None:
+        x, info = _solve_ildl(M, b, rtol, threads, device, None if pinned or place == "cuda" else sym)
+    else:
+        x, info = _solve_factored(F, A, M, b, pinned, auto, rtol, threads, device, place)
+    trial.tell_first(info.report, "complete factor")
+    return x, info
+
+
+def _analysis_or_trial(A, M, kind, pinned, trial, most):
+    """The analysis for Cholesky and a function that factors; None for both where conjugate gradients, with a factor of the graph or
+    with the diagonal, are better: what the diagonal alone can is tried here."""
+    made = []
+
+    def count(most=np.inf):
+        made.append(_analysis(A, M, pinned, trial.threads, trial.place, most))
+        return made[0][0].flops
+
+    try:
+        known, exact = count(most), True
+    except TooManyOperations:
+        known, exact = most, False
+    if exact and known <= (most if kind else WORTH_A_TRIAL / LARGE_FACTOR * most):
+        return made[0]
+    if kind or trial.solves_before(known, None if exact else count, _columns(trial.b)):
+        return None, None
+    if not made:
+        count()
+    return made[0]
+
+
+def _solve_factored(F, A, M, b, pinned, auto, rtol, threads, device, place):
+    """With the Cholesky factor F, which is ``pinned`` where A takes constants to 0; by L D L^T where ``auto`` and A takes more to 0."""
     inside = _in_range(F, b) if pinned else b
     x = F.solve(inside)
 
@@ -153,7 +191,7 @@ def _solve_symmetric(A, b, method, rtol, threads, device, place):
     residual, blame = measure(b), ILL
     if pinned and not residual <= rtol:
         rest = measure(inside)
-        if method == "auto" and rest > UNSOLVED and device != "cuda":
+        if auto and rest > UNSOLVED and device != "cuda":
             return _solve_ildl(M, b, rtol, threads, device)
         if rest <= rtol and _largest(b - inside) > 0.1 * rtol * _largest(b):
             blame = OUTSIDE
@@ -239,14 +277,14 @@ def _solve_ildl(A, b, rtol, threads, device, analysed=None):
 def prefers_parac(M, sym):
     """Whether ``method="auto"`` solves the symmetric :class:`Csr` M, analyzed as ``sym``, by conjugate gradients with ParAC."""
     kind = _graph_kind(M)
-    return kind == "hubs" or sym.flops > _most_operations(kind, M)
+    return kind == "hubs" or kind != "" and sym.flops > _most_operations(kind, M)
 
 
 def _most_operations(kind, M, columns=1):
     """Operations up to which Cholesky takes a matrix of this kind: more where iterations would have many columns to solve for."""
-    if not kind:
+    if not kind and M.n <= SMALL:
         return np.inf
-    return LARGE_FACTOR * M.nnz * (1 + COLUMN * max(columns - 1, 0))
+    return LARGE_FACTOR * M.nnz * (1 + COLUMN * max(columns - 1, 0) if kind else weight(columns))
 
 
 def _columns(b):
@@ -260,55 +298,16 @@ def _graph_kind(M, threads=1):
     return "" if kind == "regular" and M.n <= SMALL else kind
 
 
-class _DeviceDiagonal:
-    """A diagonal matrix as an operator on blocks that lie on the GPU."""
-
-    def __init__(self, diagonal):
-        self.shape, self._column = (len(diagonal), len(diagonal)), to_device(diagonal[:, None])
-
-    def __matmul__(self, B):
-        return self._column * B
-
-
-def _jacobi(M, place, threads):
-    """The inverse of the diagonal where the right-hand sides lie."""
-    diagonal = M.diagonal_values(threads)
-    inverse = np.divide(1.0, diagonal, out=np.ones(M.n), where=diagonal > 0)
-    return _DeviceDiagonal(inverse) if place == "cuda" else spla.aslinearoperator(sp.diags_array(inverse))
-
-
 def _solve_parac(M, b, rtol, threads, place):
     """Conjugate gradients with the diagonal while that is foreseen to converge sooner than with a factor, then with that."""
-    if place == "cpu" or holds(b):
-        return _iterate_parac(M, b, rtol, threads, place)
-    b = as_rhs(b, M.n, dtype=np.complex128 if b.dtype.kind == "c" else np.float64)[0].reshape(b.shape)
-    with errors("the right-hand side"):
-        x, info = _iterate_parac(M, to_device(b), rtol, threads, place)
-    return to_host(x), info
-
-
-def _iterate_parac(M, b, rtol, threads, place):
-    report, A, k = Report(), M, b.shape[1] if b.ndim == 2 else 1
-    if place == "cuda":
-        with errors("the matrix"):
-            A = uploaded(M)
-    jacobi = _jacobi(M, place, threads)
-    with without_warnings(ConvergenceWarning):
-        x, info = iterate(A, b, jacobi, None, rtol, threads=threads, patience=PATIENCE[0] + PATIENCE[1] / max(k, 1))
-    report.merge(info.report)
-    iterations, residuals = info.iterations, info.residuals
-    if not info.converged:
-        settled = bool(np.isin(info.reason, (CONVERGED, OUTSIDE)).all())               # cg has more to say of it, not more to do
-        P = jacobi if settled else _parac.parac(M, rhs=max(k, 1), threads=threads, device_name=place)
-        if not settled:
-            report.merge(P.report)
-        x, info = iterate(A, b, P, x, rtol, threads=threads)
-        report.merge(info.report)
-        iterations, residuals = iterations + info.iterations, residuals + info.residuals[1:]
-    worst = float(np.max(info.relative_residual, initial=0.0))
-    reason = info.reason if isinstance(info.reason, str) else "; ".join(sorted(set(info.reason)))
-    method = "parac" if report.facts["nnz_L"] else "jacobi"
-    return x, Info(method, info.converged, int(np.max(iterations, initial=0)), worst, residuals, reason, report)
+    run, k = Iterations(M, b, rtol, threads, place), b.shape[1] if b.ndim == 2 else 1
+    patience = PATIENCE[0] + PATIENCE[1] / max(k, 1)
+    run.try_diagonal(lambda done, left: left() > patience)
+    if not run.is_settled:
+        P = _parac.parac(M, rhs=max(k, 1), threads=threads, device_name=place)
+        run.report.merge(P.report)
+        run.go_on(P)
+    return run.outcome()
 
 
 def _residual_there(A, x, b):

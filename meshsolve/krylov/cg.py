@@ -14,13 +14,13 @@ import numpy as np
 
 from meshsolve import _core, device
 from meshsolve.arrays import Csr, lengths
-from meshsolve.constraints import components, take_means, takes_constants_to_zero
 from meshsolve.device_arrays import DeviceCsr, uploaded
 from meshsolve.errors import ConvergenceWarning
 from meshsolve.krylov import cg_cuda
 from meshsolve.krylov.blocks import as_matrix, blocks_of, checked_options, preconditioner, reusing, unshifted
-from meshsolve.krylov.cg_rules import DIVERGED, INDEFINITE, NEGATIVE, RUNNING, SAVE_AT, STAGNATED, SUMS, TINY, Solve
+from meshsolve.krylov.cg_rules import DIVERGED, INDEFINITE, LOST_AT, NEGATIVE, RUNNING, SAVE_AT, STAGNATED, TINY, Solve
 from meshsolve.krylov.info import CONVERGED, EXHAUSTED, Info
+from meshsolve.krylov.null_space import null_space_of
 from meshsolve.options import thread_count
 from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Callback, Matrix
@@ -83,9 +83,10 @@ def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol
     return iterate(A, b, M, x0, rtol, atol, maxiter, callback, threads)
 
 
-def iterate(A, b, M, x0, rtol, atol=0.0, maxiter=None, callback=None, threads=None, patience=np.inf):
-    """:func:`cg`, which gives up, as if ``maxiter`` were reached, where more than ``patience`` iterations are foreseen to be left.
-    A may be a :class:`Csr` or :class:`DeviceCsr` that was found symmetric."""
+def iterate(A, b, M, x0, rtol, atol=0.0, maxiter=None, callback=None, threads=None, gives_up=None):
+    """:func:`cg` of an A that may be a :class:`Csr` or :class:`DeviceCsr` that was found symmetric. After every twentieth iteration it
+    asks ``gives_up(done, left)`` whether to end as if ``maxiter`` were reached: ``left(seen)`` tells how many are foreseen to be left
+    by the last ``seen``, without an argument by twenty."""
     rtol, atol, maxiter = checked_options(rtol, atol, maxiter, callback)
     threads = thread_count(threads)
     on_device = device.holds(b) or getattr(M, "on_device", False)
@@ -95,7 +96,7 @@ def iterate(A, b, M, x0, rtol, atol=0.0, maxiter=None, callback=None, threads=No
         system = blocks_of(b, x0, matrix.n, on_device)
         run, deliver = _start_on_device(matrix, system, M) if on_device else _start_here(matrix, system, M, threads)
         with run.report.phase("solve"):
-            run.iterate(rtol, atol * system.shift, maxiter, None if callback is None else lambda X: callback(deliver(X)), patience)
+            run.iterate(rtol, atol * system.shift, maxiter, None if callback is None else lambda X: callback(deliver(X)), gives_up)
         x = deliver(run.X)
     info = run.info(scalar=run.B.shape[1] == 1 and system.form.is_vector)
     if not info.converged:
@@ -106,7 +107,7 @@ def iterate(A, b, M, x0, rtol, atol=0.0, maxiter=None, callback=None, threads=No
 def _start_here(matrix, system, M, threads):
     """The solve to run, and what brings its X into the form of b."""
     B, X, shift, form = system
-    precondition, null_space = preconditioner(M, matrix.n), _null_space(matrix, M, threads)
+    precondition, null_space = preconditioner(M, matrix.n), null_space_of(matrix, M, threads)
     report = Report(threads=threads, nnz_A=matrix.nnz)
     if not hasattr(M, "apply_inside") or M.on_device or matrix.n < RENUMBERED or not _scattered(matrix):
         run = _Runs(matrix, B, X, precondition, null_space, threads, report, shift)
@@ -139,7 +140,7 @@ class _Runs(Solve):
 
         self.B, self.X, self.report, self.shift, self.some = B, X, report, shift, some
 
-    def iterate(self, rtol, atol, maxiter, callback, patience):
+    def iterate(self, rtol, atol, maxiter, callback, gives_up):
         """All columns at once only where a callback is to see all of them; the (k,) array atol belongs to them."""
         n, k = self.B.shape
         width = max(k, 1) if callback is not None else TOGETHER * max(CACHED // (TOGETHER * max(n, 1)), 1)
@@ -147,7 +148,7 @@ class _Runs(Solve):
         for first in range(0, max(k, 1), width):
             columns = slice(first, first + width)
             run = self.some(columns)
-            run.iterate(rtol, atol[columns], maxiter, callback, patience)
+            run.iterate(rtol, atol[columns], maxiter, callback, gives_up)
             self.X[:, columns] = run.X
             told.append((run.norm, run.scale, run.outside, run.reason, run.iterations))
             histories.append(run.residuals)
@@ -156,7 +157,11 @@ class _Runs(Solve):
 
 
 class _Run(Solve):
-    """Columns that run together: blocks of n rows of k values, and what is known of each column."""
+    """Columns that run together: blocks of n rows of k values, and what is known of each column.
+
+    An iteration on a few thousand rows takes as long as a dozen small operations of numpy: where no column ends, is to be checked or
+    starts anew, as in nearly all iterations, one comparison of the norms with ``bounds`` tells that there is nothing to decide.
+    """
 
     def __init__(self, matrix, B, X, precondition, null_space, threads, report, shift):
         self.shift = shift
@@ -164,27 +169,27 @@ class _Run(Solve):
         k = B.shape[1]
         self.precondition, self.null_space = precondition, null_space if k else None
         self.R, self.P, self.Q = np.empty_like(B), np.empty_like(B), np.empty_like(B)
-        self.reason, self.active = np.full(k, RUNNING, object), np.ones(k, bool)
+        self._flat = tuple(map(_flat, (self.R, self.P, self.Q, self.X)))
+        self.reason, self.active, self.running = np.full(k, RUNNING, object), np.ones(k, bool), k
         self.iterations, self.residuals = np.zeros(k, np.int64), []
 
-    def iterate(self, rtol, atol, maxiter, callback, patience):
+    def iterate(self, rtol, atol, maxiter, callback, gives_up):
         """Algorithm 9.1 of Saad on all columns that are still running."""
         self._begin(rtol, atol)
-        rho = self._search_direction(np.zeros(self.B.shape[1]), None) if self.active.any() else None
+        rho = self._first_direction() if self.running else None
         for done in range(maxiter):
-            if not self.active.any() or self._is_hopeless(done, patience):
+            if not self.running or self._is_hopeless(done, gives_up):
                 break
             curvature = self._multiply()
             broken = self._broken(rho, curvature)
-            alpha = np.divide(rho, curvature, out=np.zeros_like(rho), where=self.active & ~broken)
-            self._step(alpha)
+            squares = self._step(self._ratio(rho, curvature, broken))
             self.iterations += self.active
             self.residuals.append(self.norm)
             if callback is not None:
                 callback(self.X)
             restarted = self._judge(broken)
-            if self.active.any():
-                rho = self._search_direction(rho, restarted)
+            if self.running:
+                rho = self._search_direction(rho, squares, restarted)
         self._finish()
 
     # ---- the parts of an iteration ------------------------------------------------------------------------------------------
@@ -206,6 +211,7 @@ class _Run(Solve):
         self.saved, self.saved_norm = self.X.copy(), self.norm.copy()
         self.residuals.append(self.norm)
         self._end(self.norm <= self.target, CONVERGED)
+        self._set_bounds()
 
     def _to_the_range(self, allowed):
         """Takes component means out of b where they would keep the residual above what is ``allowed``.
@@ -218,37 +224,57 @@ class _Run(Solve):
         if (outside > 0.01 * allowed).any():
             self.B, self.outside = centered, outside
 
-    def _search_direction(self, rho, restarted):
-        """P := M R + beta P; returns R . M R for each column."""
+    def _first_direction(self):
+        """P := M R; returns R . M R for each column."""
         Z = self.precondition(self.R)
-        new = np.empty_like(rho)
-        _core.krylov_dot(_flat(self.R), _flat(Z), new, self.threads)
-        if restarted is None:
-            self.P[...] = Z
-            return new
-        beta = np.divide(new, rho, out=np.zeros_like(rho), where=self.active & ~restarted & (rho != 0))
-        _core.krylov_direction(beta, _flat(Z), _flat(self.P), self.threads)
+        self.P[...] = Z
+        return self._dot(Z)
+
+    def _search_direction(self, rho, squares, restarted):
+        """P := M R + beta P; returns R . M R for each column, which is ``squares`` where R was not changed and there is no M."""
+        Z, P = self.precondition(self.R), self._flat[1]
+        new = squares if Z is self.R and restarted is None else self._dot(Z)
+        _core.krylov_direction(self._ratio(new, rho, restarted), _flat(Z), P, self.threads)
         return new
+
+    def _dot(self, Z):
+        """R . Z for each column."""
+        products = np.empty(Z.shape[1])
+        _core.krylov_dot(self._flat[0], _flat(Z), products, self.threads)
+        return products
 
     def _multiply(self):
         """Q := A P; returns P . A P for each column."""
-        M, curvature = self.matrix, np.empty(self.P.shape[1])
-        _core.multiply_dot(M.indptr, M.indices, M.data, _flat(self.P), _flat(self.Q), curvature, self.threads)
+        M, (_, P, Q, _), curvature = self.matrix, self._flat, np.empty(self.P.shape[1])
+        _core.multiply_dot(M.indptr, M.indices, M.data, P, Q, curvature, self.threads)
         return curvature
 
     def _step(self, alpha):
-        squares = np.empty_like(alpha)
-        _core.krylov_step(alpha, _flat(self.P), _flat(self.Q), _flat(self.X), _flat(self.R), squares, self.threads)
+        """X := X + alpha P, R := R - alpha Q; returns R . R for each column."""
+        (R, P, Q, X), squares = self._flat, np.empty(len(alpha))
+        _core.krylov_step(alpha, P, Q, X, R, squares, self.threads)
         self.norm = np.sqrt(squares)
+        return squares
+
+    def _ratio(self, a, b, but):
+        """a / b for each column that runs, 0 for the others and for those in ``but``."""
+        if but is None and self.running == len(a):
+            return a / b
+        return np.divide(a, b, out=np.zeros_like(a), where=self.active if but is None else self.active & ~but)
 
     def _judge(self, broken):
         """Columns that seem to have arrived, or that rounding has stopped, are checked; returns those that have to start again
-        from their true residual."""
+        from their true residual, None where there are none."""
+        low, high = self.bounds
+        if broken is None and np.count_nonzero((self.norm > low) & (self.norm <= high)) == len(low):
+            return None
         restarted = np.zeros(len(self.norm), bool)
-        lost = self.active & ~(self.norm <= 1e4 * self.saved_norm)
+        lost = self.active & ~(self.norm <= LOST_AT * self.saved_norm)
         if lost.any():
             self._end(lost, DIVERGED)
-        arrived = self.active & (broken | (self.norm <= self.target))
+        arrived = self.active & (self.norm <= self.target)
+        if broken is not None:
+            arrived |= self.active & broken
         if arrived.any():
             true = self._last_residual(self.Q)
             self._end(arrived & (true <= 1.001 * self.target), CONVERGED)
@@ -260,13 +286,23 @@ class _Run(Solve):
         better = self.active & (self.norm < SAVE_AT * self.saved_norm)
         if better.any():
             self.saved[:, better], self.saved_norm[better] = self.X[:, better], self.norm[better]
-        return restarted
+        self._set_bounds()
+        return restarted if restarted.any() else None
+
+    def _set_bounds(self):
+        """Norms between which there is nothing to decide of a column; all norms of one that has ended."""
+        self.bounds = (np.where(self.active, np.maximum(self.target, SAVE_AT * self.saved_norm), -np.inf),
+                       np.where(self.active, LOST_AT * self.saved_norm, np.inf))
 
     def _broken(self, rho, curvature):
-        """Columns that cannot go on from here: what should be positive is not. Where that is more than rounding, they end."""
-        broken = self.active & ~((curvature > 0) & (rho > 0))
+        """Columns that cannot go on from here, None where all can: what should be positive is not. Where that is more than rounding,
+        they end."""
+        positive = (curvature > 0) & (rho > 0)
+        if np.count_nonzero(positive) == len(positive):
+            return None
+        broken = self.active & ~positive
         if not broken.any():
-            return broken
+            return None
         products = lengths(self.R) * lengths(self.precondition(self.R))
         moduli, P = abs(self.matrix.to_scipy()), np.abs(self.P)
         definite = (rho >= -NEGATIVE[0] * products - TINY) & (curvature >= -NEGATIVE[1] * (P * (moduli @ P)).sum(axis=0))
@@ -274,9 +310,10 @@ class _Run(Solve):
         return broken & self.active
 
     def _end(self, columns, reason):
-        """Only here a column stops running: ``active`` is asked for nine times in an iteration."""
+        """Only here a column stops running: what does is asked for in each iteration."""
         self.reason[columns] = reason
         self.active = self.reason == RUNNING
+        self.running = int(np.count_nonzero(self.active))
 
     def _finish(self):
         """Mean-free solutions, true residuals, and the best iterate of columns that did not converge."""
@@ -311,7 +348,7 @@ def _side_by_side(histories):
     return [np.concatenate([history[min(i, len(history) - 1)] for history in histories]) for i in range(length)]
 
 
-# ---- numberings and null spaces -----------------------------------------------------------------------------------------
+# ---- numberings ---------------------------------------------------------------------------------------------------------
 
 
 def _scattered(matrix):
@@ -343,30 +380,6 @@ def _elsewhere(null_space, place):
         null_space(there)
         block[...] = there[place]
     return change
-
-
-def _null_space(matrix, M, threads):
-    """What takes the null space out of a block in place; None for a regular matrix."""
-    if getattr(M, "null_components", 0) and M.shape == (matrix.n, matrix.n) and _is_null(matrix, M.project, threads):
-        return M.project
-    if not takes_constants_to_zero(matrix, threads):
-        return None
-    count, label = components(matrix)
-    size = np.bincount(label, minlength=count).astype(np.float64)
-    return lambda block: take_means(block, label, size)
-
-
-def _is_null(matrix, project, threads):
-    """Whether the matrix takes to 0 what ``project`` takes out of a block of ones: M may be made from another matrix."""
-    ones = np.ones((matrix.n, 1))
-    project(ones)
-    constant = 1 - ones[:, 0]
-    if (constant == 1).all():
-        sums, moduli = matrix.row_sums(threads)
-    else:
-        A = matrix.to_scipy()
-        sums, moduli = A @ constant, abs(A) @ constant
-    return bool((np.abs(sums) <= SUMS * moduli).all())
 
 
 def _flat(block):

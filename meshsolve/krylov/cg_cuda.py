@@ -64,12 +64,12 @@ class DeviceSolve(Solve):
     def active(self):
         return self.reason == RUNNING
 
-    def iterate(self, rtol, atol, maxiter, callback, patience):
+    def iterate(self, rtol, atol, maxiter, callback, gives_up):
         """Algorithm 9.1 of Saad on all columns that are still running, a few iterations at a time."""
         self._begin(rtol, atol)
         done = 0
-        while done < maxiter and self.active.any() and not self._is_hopeless(done, patience):
-            some = min(LOOK, maxiter - done, LOOK if patience == np.inf else FORESEE - done % FORESEE)
+        while done < maxiter and self.active.any() and not self._is_hopeless(done, gives_up):
+            some = min(LOOK, maxiter - done, LOOK if gives_up is None else FORESEE - done % FORESEE)
             for i in range(some):
                 self._one_iteration(i)
                 if callback is not None:

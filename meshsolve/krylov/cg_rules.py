@@ -10,7 +10,8 @@ import numpy as np
 from meshsolve.krylov.blocks import columns_out_of_range, unshifted
 from meshsolve.krylov.info import CONVERGED, TOO_LARGE, Info
 
-FORESEE = 20                            # iterations from which those that are left are foreseen
+FORESEE = 20                            # iterations from look to look, from which those that are left are foreseen
+LOST_AT = 1e4                           # a residual that has grown by this is rounding's
 SAVE_AT = 0.1                           # an iterate is kept whenever the residual has fallen by this
 
 RUNNING = "running"
@@ -48,13 +49,18 @@ class Solve:
         which = f"column {c}: " if len(self.norm) > 1 else ""
         return f"{which}{self.reason[c]} (relative residual {relative[c]:.3g} after {self.iterations[c]} iterations)"
 
-    def _is_hopeless(self, done, patience):
-        """Whether a column has more than ``patience`` iterations left, if its residual goes on to fall as in the last ones."""
-        if done == 0 or done % FORESEE or patience == np.inf:
+    def _is_hopeless(self, done, gives_up):
+        """Whether the caller gives up on a column, who may ask how many iterations are left if its residual goes on to fall as in the
+        last ones that were ``seen``."""
+        if gives_up is None or done == 0 or done % FORESEE:
             return False
-        with np.errstate(divide="ignore", invalid="ignore"):
-            gone, left = np.log(self.residuals[done - FORESEE] / self.norm), np.log(self.norm / self.target)
-            return not (FORESEE * left <= patience * gone)[self.active].all()
+
+        def left(seen=FORESEE):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                gone, still = np.log(self.residuals[done - seen] / self.norm), np.log(self.norm / self.target)
+                return float(np.where(gone > 0, seen * still / gone, np.inf)[self.active].max(initial=0.0))
+
+        return gives_up(done, left)
 
     def _judge_range(self):
         """Columns that are solved, but for what was taken out of b, have not converged where that is too much."""

@@ -193,7 +193,17 @@ class _Column:
             if self.norm <= self.target:
                 self.reason = CONVERGED
             if self.reason not in (BROKE_DOWN, STAGNATED) or self.norm > 0.5 * before:
-                return
+                break
+        if self.reason in (BROKE_DOWN, STAGNATED):
+            self._correct()
+
+    def _correct(self):
+        """One step of refinement, from the best x and from zero, kept where its residual is less. Where b is not in the range of a
+        singular A, an iteration mixes what cannot be solved into what a complete factor solves exactly."""
+        for x in ([] if self.x is None else [self.x]) + [np.zeros_like(self.b)]:
+            self._look(x + self._precondition(self._true_residual(x)[0]), "")
+        if self.norm <= self.target:
+            self.reason = CONVERGED
 
     def _sequence(self, maxiter, callback, patience):
         """Algorithm 3.1 of Freund and Nachtigal with M1 = I; returns why it ended."""

@@ -73,6 +73,7 @@ class DeviceSolve:
             if callback is not None and moved:
                 callback(self.work)
             standing = self._judge(maxiter)
+        self._correct([c for c, run in enumerate(self.columns) if run.reason in (BROKE_DOWN, STAGNATED)])
 
     # ---- the parts ----------------------------------------------------------------------------------------------------------
 
@@ -195,6 +196,17 @@ class DeviceSolve:
         self.scalars[LOOK] = device.to_device(scalars[LOOK])
         self._start(anew, standing)
         return standing
+
+    def _correct(self, columns):
+        """As on the CPU: one step of refinement, from the best iterates of these columns and from zero."""
+        if not columns:
+            return
+        for start in (self.X, device.xp().zeros_like(self.X)):
+            self.work = start + self.precondition(self._true_residual(start)[0])
+            self._keep_best(columns)
+        for run in map(self.columns.__getitem__, columns):
+            if run.norm <= run.target:
+                run.reason = CONVERGED
 
     def _keep_best(self, columns):
         """Keeps the iterates of these columns where their true residuals are the smallest so far."""

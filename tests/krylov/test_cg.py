@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import meshsolve as ms
+from meshsolve import _core
 from meshsolve.krylov.cg_rules import FORESEE
 
 cg_module = importlib.import_module("meshsolve.krylov.cg")
@@ -276,6 +277,52 @@ def test_callback_and_residuals():
     assert "solve" in info.report.seconds
 
 
+def plain(M, b, rtol, inverse=1.0):
+    """Conjugate gradients as in a textbook: x, and the norms of the residuals that the recurrence tells."""
+    x, r = np.zeros_like(b), b.copy()
+    z = inverse * r
+    p, rho, norms = z.copy(), r @ z, [np.linalg.norm(r)]
+    while norms[-1] > rtol * norms[0]:
+        q = M @ p
+        alpha = rho / (p @ q)
+        x, r = x + alpha * p, r - alpha * q
+        z, norms = inverse * r, [*norms, np.linalg.norm(r)]
+        rho, before = r @ z, rho
+        p = z + rho / before * p
+    return x, np.array(norms) / norms[0]
+
+
+@given(n=st.integers(2, 60), seed=st.integers(0, 999), weighted=st.booleans())
+def test_iterates_are_those_of_the_textbook(n, seed, weighted):
+    rng = np.random.default_rng(seed)
+    Q = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    M, b = Q * np.linspace(1, 5, n) @ Q.T, rng.standard_normal(n)
+    M = (M + M.T) / 2
+    inverse = 1 / M.diagonal() if weighted else 1.0
+    x, info = ms.cg(M, b, M=sp.diags_array(inverse) if weighted else None, rtol=1e-6)
+    expected, norms = plain(M, b, 1e-6, inverse)
+    assert np.allclose(info.residuals, norms, rtol=1e-5) and np.allclose(x, expected, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("k", [None, 3])
+def test_without_a_preconditioner_an_iteration_takes_its_products_once(monkeypatch, k):
+    """R . R is known from the step that made R; and where nothing is to be decided of a column no test is made of it."""
+    counts = dict.fromkeys(("krylov_dot", "multiply_dot", "krylov_step", "krylov_direction"), 0)
+
+    def counting(name, call):
+        def counted(*args):
+            counts[name] += 1
+            return call(*args)
+        return counted
+
+    for name in counts:
+        monkeypatch.setattr(_core, name, counting(name, getattr(_core, name)))
+    B = A @ np.random.default_rng(0).standard_normal(N if k is None else (N, k))
+    info = ms.cg(A, B)[1]
+    iterations = np.max(info.iterations)
+    assert counts == {"krylov_dot": 1, "multiply_dot": iterations, "krylov_step": iterations, "krylov_direction": iterations - 1}
+
+
 def test_too_few_iterations_are_said():
     with pytest.warns(ms.ConvergenceWarning, match="maxiter reached"):
         x, info = ms.cg(A, consistent(), maxiter=3)
@@ -285,25 +332,30 @@ def test_too_few_iterations_are_said():
         ms.cg(A, np.stack([0 * consistent(), consistent()], 1), maxiter=1)
 
 
+def after(patience):
+    """What gives up where more iterations are foreseen to be left."""
+    return lambda done, left: left() > patience
+
+
 def test_it_gives_up_where_many_iterations_are_left():
     """By the rate of the last twenty, each time: a rough b has a residual that falls fast at first."""
     rng = np.random.default_rng(0)
     slow, start = rng.standard_normal(N), FORESEE
     easy = A + 0.3 * sp.eye_array(N)
     with pytest.warns(ms.ConvergenceWarning, match="maxiter reached"):
-        info = cg_module.iterate(A, slow, None, None, 1e-10, patience=40)[1]
+        info = cg_module.iterate(A, slow, None, None, 1e-10, gives_up=after(40))[1]
     assert info.iterations == start and not info.converged
     rough = np.random.default_rng(1).standard_normal((100, 100))
     grid = ms.datasets.grid2d(100, 100, boundary="dirichlet")
     with pytest.warns(ms.ConvergenceWarning, match="maxiter reached"):
-        info = cg_module.iterate(grid, grid @ rough.ravel(), None, None, 1e-6, patience=60)[1]
+        info = cg_module.iterate(grid, grid @ rough.ravel(), None, None, 1e-6, gives_up=after(60))[1]
     assert info.iterations > start and info.iterations % start == 0
     for matrix, patience in ((A, np.inf), (easy, 60)):
-        info = cg_module.iterate(matrix, slow, None, None, 1e-10, patience=patience)[1]
+        info = cg_module.iterate(matrix, slow, None, None, 1e-10, gives_up=after(patience))[1]
         assert info.converged and info.iterations > start and info.iterations == ms.cg(matrix, slow, rtol=1e-10)[1].iterations
     both = sp.block_diag([easy, A], format="csr")
     with pytest.warns(ms.ConvergenceWarning, match="column 1"):
-        info = cg_module.iterate(both, np.stack([np.r_[slow, 0 * slow], np.r_[0 * slow, slow]], 1), None, None, 1e-10, patience=60)[1]
+        info = cg_module.iterate(both, np.stack([np.r_[slow, 0 * slow], np.r_[0 * slow, slow]], 1), None, None, 1e-10, gives_up=after(60))[1]
     assert (info.iterations == start).all()
 
 

@@ -50,7 +50,7 @@ def test_it_gives_up_as_on_the_cpu(cuda, patience, iterations):
     b = np.random.default_rng(0).standard_normal(256)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ms.ConvergenceWarning)
-        (x, info), (y, other) = (iterate(GROUNDED, there, None, None, 1e-9, patience=patience) for there in (b, device.to_device(b)))
+        (x, info), (y, other) = (iterate(GROUNDED, there, None, None, 1e-9, gives_up=lambda done, left: left() > patience) for there in (b, device.to_device(b)))
     assert info.iterations == other.iterations == iterations and np.allclose(x, device.to_host(y), atol=1e-9)
     assert other.converged == info.converged == (iterations > 20) and len(other.residuals) == iterations + 1
 

@@ -34,6 +34,19 @@ def test_the_iterations_of_the_cpu(cuda, shape, tile_size):
     assert np.allclose(np.linalg.norm(b - KKT @ y, axis=0) / np.linalg.norm(b, axis=0), other.relative_residual, rtol=1e-4)
 
 
+def test_rows_that_are_zero_spoil_no_others(cuda):
+    """As on the CPU: a complete factor solves exactly what can be solved, in each column that cannot be as a whole."""
+    d = np.r_[np.ones(60), 0, np.full(30, -2.0)]
+    b = np.ones((91, 3))
+    b[60, 1] = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ms.ConvergenceWarning)
+        (x, info), (y, other) = both(sp.csr_array(sp.diags_array(d)), b, {"fill_level": None})
+    for found, told in ((x, info), (y, other)):
+        assert np.allclose(np.delete(found, 60, 0), np.delete(b / np.where(d == 0, 1, d)[:, None], 60, 0), rtol=1e-12)
+        assert np.allclose(told.relative_residual, [1 / np.sqrt(91), 0, 1 / np.sqrt(91)], rtol=1e-12, atol=1e-14) and not told.converged
+
+
 def test_columns_stop_on_their_own(cuda):
     """A column of zeros, one whose solution is given, and one of more iterations than between two looks."""
     b = B.copy()

@@ -1,0 +1,237 @@
+"""Which way ``ms.solve`` goes with a positive definite matrix that is no Laplacian: a complete factor, or the diagonal alone."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+import meshsolve as ms
+from meshsolve.api import solving
+from meshsolve.arrays import as_symmetric
+from meshsolve.krylov import blocks, diagonal
+from meshsolve.krylov.cg_rules import FORESEE
+from meshsolve.krylov.diagonal import Iterations, WhileFactorTakesLonger
+
+
+def propagation(n=6000, a=0.9):
+    """I - a D^-1/2 W D^-1/2 of a random graph: no row sums say that it is definite."""
+    ends = np.random.default_rng(0).integers(0, n, (2, 4 * n))
+    W = sp.coo_array((np.ones(4 * n), ends), shape=(n, n)).tocsr()
+    W = W + W.T
+    scale = sp.diags_array(1 / np.sqrt(np.maximum(W.sum(axis=1), 1)))
+    return sp.csr_array(sp.eye_array(n) - a * scale @ W @ scale)
+
+
+def squared(m, shift=0.0):
+    """A grid in space squared: biharmonic, ill-conditioned, with a factor of many operations."""
+    G = ms.datasets.grid3d(m, boundary="neumann" if shift else "dirichlet")
+    return sp.csr_array(G @ G + shift * sp.eye_array(m**3))
+
+
+EASY, HARD = propagation(), squared(22)
+
+
+def rhs(A, k=None, seed=1):
+    return np.random.default_rng(seed).standard_normal(A.shape[0] if k is None else (A.shape[0], k))
+
+
+def relative(A, x, b):
+    return np.max(np.linalg.norm(A @ x - b, axis=0) / np.linalg.norm(b, axis=0))
+
+
+@pytest.fixture
+def no_factor(monkeypatch):
+    """What would make a complete factor fails."""
+    def refuse(*args, **options):
+        raise AssertionError("a Cholesky factorization was made")
+    monkeypatch.setattr(solving, "CholeskyFactor", refuse)
+
+
+@pytest.fixture
+def eager(monkeypatch):
+    """Small factors count as large, and as slow."""
+    for name in ("LARGE_FACTOR", "WORTH_A_TRIAL", "SMALL"):
+        monkeypatch.setattr(solving, name, 1e-9)
+    monkeypatch.setattr(diagonal, "ITERATION", 1e-6)
+
+
+@pytest.mark.parametrize("columns", [None, 2, 5])
+@pytest.mark.parametrize("make", [rhs, lambda A, k: rhs(A, k) * (1 - 2j)], ids=["real", "complex"])
+def test_the_diagonal_is_taken_where_it_converges_at_once(no_factor, make, columns):
+    """A complete factor of this one takes as long as a thousand iterations, of which some thirty do."""
+    b = make(EASY, columns)
+    x, info = ms.solve(EASY, b)
+    assert info.method == "jacobi" and info.converged and info.reason == "converged" and x.shape == b.shape
+    assert info.iterations < 60 and len(info.residuals) == info.iterations + 1
+    assert relative(EASY, x, b) <= 1.01e-10 and info.relative_residual == pytest.approx(relative(EASY, x, b), rel=0.1)
+    assert info.report.facts["steps_taken"].split("; ")[-1].startswith(f"diagonal: {info.iterations} iterations to ")
+    assert info.report.facts["method"] == "jacobi"
+
+
+@pytest.mark.parametrize("rtol", [1e-6, 1e-12])
+def test_the_tolerance_is_that_of_the_caller(rtol):
+    b = rhs(EASY)
+    x, info = ms.solve(EASY, b, rtol=rtol)
+    assert info.method == "jacobi" and 0.01 * rtol < relative(EASY, x, b) <= 1.01 * rtol
+
+
+def test_what_no_iteration_reaches_is_left_to_the_factor():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ms.ConvergenceWarning)
+        info = ms.solve(EASY, rhs(EASY), rtol=1e-17)[1]
+    assert info.method == "cholesky" and "complete factor" in info.report.facts["steps_taken"]
+
+
+@pytest.mark.parametrize("b", [np.ones(22**3), rhs(HARD), HARD @ np.ones(22**3), rhs(HARD, 6)], ids=["ones", "random", "smooth", "columns"])
+def test_slow_iterations_give_way_to_the_factor_soon(b):
+    """After at most 60 iterations, and what they cost is told."""
+    x, info = ms.solve(HARD, b)
+    assert info.method == "cholesky" and info.converged and info.iterations == 0 and info.reason == "direct"
+    assert info.relative_residual < 1e-10
+    if b.ndim == 2:                                     # too many columns for iterations at all
+        assert "steps_taken" not in info.report.facts
+        return
+    step, last = info.report.facts["steps_taken"].split("; ")
+    assert last == "complete factor" and int(step.split()[1]) in (20, 40, 60) and info.report.seconds["trial"] > 0
+    assert np.allclose(x, ms.solve(HARD, b, method="cholesky")[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("A", [ms.cotan_laplacian(ms.datasets.icosphere(5)) + ms.mass_matrix(ms.datasets.icosphere(5)) - 1e-3 *
+                               ms.mass_matrix(ms.datasets.icosphere(5)), squared(9), propagation(3000)],
+                         ids=["a mesh", "a small volume", "some thousand rows"])
+def test_small_factors_are_made_at_once(monkeypatch, A):
+    def refuse(*args):
+        raise AssertionError("iterations were tried")
+    monkeypatch.setattr(Iterations, "try_diagonal", refuse)
+    info = ms.solve(A, rhs(A))[1]
+    assert info.method == "cholesky" and info.converged and "steps_taken" not in info.report.facts
+
+
+def test_many_columns_make_a_factor_pay():
+    X, info = ms.solve(EASY, rhs(EASY, 150))
+    assert info.method == "cholesky" and info.converged
+
+
+def test_of_many_columns_the_first_is_tried_alone(eager, monkeypatch):
+    """Where that is slow, nothing is done with the others."""
+    seen, iterate = [], diagonal.iterate
+
+    def recorded(A, b, *args, **options):
+        seen.append(b.shape)
+        return iterate(A, b, *args, **options)
+
+    monkeypatch.setattr(diagonal, "iterate", recorded)
+    A = sp.csr_array(squared(9))
+    assert ms.solve(A, rhs(A, 6))[1].method == "jacobi" and seen == [(729,), (729, 6)]
+    seen.clear()
+    monkeypatch.setattr(diagonal, "ITERATION", 1e9)
+    info = ms.solve(A, rhs(A, 6))[1]
+    assert info.method == "cholesky" and seen == [(729,)] and info.report.facts["steps_taken"].startswith("first column, diagonal: 20 ")
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_any_number_of_threads_goes_the_same_way(threads):
+    for A in (EASY, HARD):
+        b = rhs(A)
+        (x, one), (y, many) = (ms.solve(A, b, threads=t) for t in (1, threads))
+        assert np.array_equal(x, y) and one.method == many.method and one.residuals == many.residuals
+        assert one.report.facts["steps_taken"] == many.report.facts["steps_taken"]
+
+
+def starved(*args, **options):
+    raise ms.OutOfMemoryError("the factor needs 1 GiB")
+
+
+@pytest.mark.parametrize("A", [HARD, ms.cotan_laplacian(ms.datasets.icosphere(4)), squared(6)], ids=["large", "singular", "small"])
+def test_it_iterates_on_where_there_is_no_memory_for_a_factor(monkeypatch, A):
+    """As it does for Laplacians; and tells why. It raised."""
+    monkeypatch.setattr(solving, "CholeskyFactor", starved)
+    b = A @ rhs(A)
+    x, info = ms.solve(A, b)
+    assert info.method in ("jacobi", "parac") and info.converged and relative(A, x, b) <= 1.01e-10
+    if info.method == "jacobi" and "steps_taken" in info.report.facts:
+        steps = info.report.facts["steps_taken"].split("; ")
+        assert steps[-2] == "complete factor: the factor needs 1 GiB" and steps[-1].startswith("diagonal: ")
+    with pytest.raises(ms.OutOfMemoryError, match="needs 1 GiB$"):
+        ms.solve(A, b, method="cholesky")
+
+
+def test_no_memory_and_no_convergence_is_an_error(monkeypatch):
+    monkeypatch.setattr(solving, "CholeskyFactor", starved)
+    monkeypatch.setattr(blocks, "MAXITER", 30)
+    with pytest.raises(ms.OutOfMemoryError, match=r"needs 1 GiB; conjugate gradients with the diagonal took \d+ iterations to .*: maxiter reached"):
+        ms.solve(HARD, rhs(HARD))
+
+
+def test_no_memory_and_no_better_answer_is_a_warning(monkeypatch):
+    """As of a factor that misses the tolerance by rounding alone."""
+    monkeypatch.setattr(solving, "CholeskyFactor", starved)
+    with pytest.warns(ms.ConvergenceWarning, match="want of memory .* stagnated"):
+        x, info = ms.solve(EASY, rhs(EASY), rtol=1e-17)
+    assert not info.converged and info.relative_residual == pytest.approx(relative(EASY, x, rhs(EASY)), rel=0.2) and info.relative_residual < 1e-14
+
+
+def test_a_matrix_without_memory_for_its_rows_is_refused_as_ever(monkeypatch):
+    from meshsolve import memory
+    monkeypatch.setattr(memory, "available_memory", lambda: 1000)
+    with pytest.raises(ms.OutOfMemoryError, match="rows"):
+        ms.solve(sp.eye_array(2_000_000), np.ones(2_000_000))
+
+
+def test_negative_curvature_spares_the_cholesky_factorization(no_factor, eager):
+    """Conjugate gradients find out that a matrix with a positive diagonal and a positive sum is indefinite."""
+    A = sp.lil_array(ms.datasets.grid2d(12, 9) + sp.eye_array(108))
+    A[0, 107] = A[107, 0] = 40.0
+    b = A @ np.arange(1.0, 109.0)
+    x, info = ms.solve(A, b)
+    assert info.method == "ildl" and info.converged and np.allclose(A @ x, b)
+    assert info.report.facts["steps_taken"].startswith("diagonal: ")
+
+
+def test_a_right_hand_side_out_of_range_is_told_as_ever(eager):
+    """Of a singular matrix that is no graph's: the rest is solved."""
+    L = ms.datasets.grid2d(12, 9)
+    A = sp.csr_array(L @ L)
+    b = A @ rhs(A) + 1
+    with pytest.warns(ms.ConvergenceWarning, match="not in the range"):
+        x, info = ms.solve(A, b)
+    assert info.method == "jacobi" and not info.converged and abs(x.mean()) < 1e-9
+    assert relative(A, x, b) == pytest.approx(info.relative_residual) and np.allclose(A @ x, b - b.mean(), atol=1e-7 * abs(b).max())
+
+
+@given(operations=st.floats(1, 1e12), columns=st.integers(1, 40), rates=st.lists(st.floats(-0.5, 3), min_size=1, max_size=400))
+def test_iterations_never_take_longer_than_the_factor(operations, columns, rates):
+    """Whatever the residual does, from one look to the next; and without hope not even a tenth of it, but for the first look."""
+    M, left = as_symmetric(ms.datasets.grid2d(4, 4)), 10.0
+    rule, done, hopeless = WhileFactorTakesLonger(M, operations, None, columns), 0, True
+    factor = operations / (diagonal.ITERATION * M.nnz * diagonal.weight(columns))
+    for rate in rates:
+        done, left = done + FORESEE, left - rate
+        foreseen = FORESEE * left / rate if rate > 0 else np.inf
+        hopeless = hopeless and done + foreseen > factor
+        if left <= 0 or rule.gives_up(done, lambda seen, foreseen=foreseen: foreseen):
+            break
+    assert done <= max(FORESEE, factor + FORESEE)
+    if hopeless and left > 0:
+        assert done <= max(FORESEE, diagonal.TRIED * factor + FORESEE)
+
+
+@given(truth=st.floats(1e3, 1e9), asked=st.lists(st.floats(1, 1e9), min_size=1, max_size=12))
+def test_what_is_foreseen_is_asked_for_sparingly(truth, asked):
+    """The answers are those of the graph of the patches, and no question is put twice."""
+    M, questions = as_symmetric(ms.datasets.grid2d(4, 4)), []
+
+    def takes_more(pattern, operations, threads):
+        questions.append(operations)
+        return truth > operations
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(diagonal, "takes_more", takes_more)
+        rule = WhileFactorTakesLonger(M, 500.0, lambda: truth)
+        for operations in asked:
+            assert rule._takes(operations) == (operations <= 500 or operations < truth)
+    yes, no = ([q for q in questions if (q < truth) == answer] for answer in (True, False))
+    assert yes == sorted(set(yes)) and no == sorted(set(no), reverse=True)
