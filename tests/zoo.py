@@ -27,6 +27,18 @@ def star(n):
     return sp.coo_array((np.ones(n - 1), (np.zeros(n - 1, int), np.arange(1, n))), shape=(n, n))
 
 
+def truss(m):
+    """Stiffness of m x m joints with bars along sides and diagonals, (2 m^2, 2 m^2), free to shift and to turn; and the joints."""
+    joints, at = np.argwhere(np.ones((m, m))), np.arange(m * m).reshape(m, m)
+    pairs = ((at[1:], at[:-1]), (at[:, 1:], at[:, :-1]), (at[1:, 1:], at[:-1, :-1]), (at[1:, :-1], at[:-1, 1:]))
+    ends = np.concatenate([np.stack([a.ravel(), b.ravel()], 1) for a, b in pairs])
+    along = joints[ends[:, 0]] - joints[ends[:, 1]]
+    along = along / np.linalg.norm(along, axis=1)[:, None]
+    columns = (2 * ends[:, :, None] + [0, 1]).ravel()
+    strain = sp.csr_array((np.hstack([along, -along]).ravel(), columns, 4 * np.arange(len(ends) + 1)), shape=(len(ends), 2 * m * m))
+    return (strain.T @ strain).tocsr(), joints
+
+
 def zoo():
     """Name -> symmetric positive definite csr_array."""
     two = sp.block_diag([grid(5, 4), grid(3, 7)])

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from zoo import grid, spd
+from zoo import grid, spd, truss
 
 import meshsolve as ms
 from meshsolve import constraints
@@ -370,18 +370,6 @@ def test_threads_that_solve_at_once_do_not_meet(name):
 # ---- what is told of a part that nothing holds --------------------------------------------------------------------------
 
 
-def frame(m):
-    """Stiffness of m x m joints with bars along sides and diagonals, (2 m^2, 2 m^2), free to shift and to turn."""
-    at, joints = np.arange(m * m).reshape(m, m), np.argwhere(np.ones((m, m)))
-    pairs = ((at[1:], at[:-1]), (at[:, 1:], at[:, :-1]), (at[1:, 1:], at[:-1, :-1]), (at[1:, :-1], at[:-1, 1:]))
-    ends = np.concatenate([np.stack([a.ravel(), b.ravel()], 1) for a, b in pairs])
-    along = joints[ends[:, 0]] - joints[ends[:, 1]]
-    along = along / np.linalg.norm(along, axis=1)[:, None]
-    columns = (2 * ends[:, :, None] + [0, 1]).ravel()
-    strain = sp.csr_array((np.hstack([along, -along]).ravel(), columns, 4 * np.arange(len(ends) + 1)), shape=(len(ends), 2 * m * m))
-    return (strain.T @ strain).tocsr()
-
-
 @pytest.mark.parametrize("scale", [1.0, np.float32(0.3)], ids=["exact", "rounded"])
 def test_a_component_without_a_fixed_row_is_told_how_to_get_one(scale):
     L = ms.datasets.grid2d(9, 9)
@@ -405,7 +393,7 @@ def test_a_laplacian_that_rounding_hides_is_told_of_its_fixed_rows():
 
 def test_the_first_word_to_a_free_elastic_body_is_of_its_rotations():
     """pin=True alone would not do. Other components, and the few positive entries of a cotan Laplacian, do not count."""
-    K, L = frame(5), ms.datasets.grid2d(9, 9)
+    K, L = truss(5)[0], ms.datasets.grid2d(9, 9)
     for A in (K, sp.block_diag([L + sp.eye_array(81), K]), K - 1e-9 * sp.eye_array(50)):
         with pytest.raises(ms.NotPositiveDefiniteError, match="if constants are all.*positive.*elastic.*rotations.*three of its unknowns"):
             ms.cholesky(A, device="cpu")

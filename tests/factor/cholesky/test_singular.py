@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from zoo import truss
 
 import meshsolve as ms
 
@@ -164,18 +165,6 @@ def test_parts_that_weak_weights_still_join_are_taken():
     scaled = sp.csr_array(d @ (A + sp.eye_array(12)) @ d)
     x = ms.cholesky(scaled, device="cpu").solve(scaled.sum(axis=1))
     assert np.abs(scaled @ x - scaled.sum(axis=1)).max() < 1e-12 * scaled.max()
-
-
-def truss(m):
-    """Stiffness of m x m joints with bars along sides and diagonals, (2 m^2, 2 m^2), free to shift and to turn; and the joints."""
-    joints, at = np.argwhere(np.ones((m, m))), np.arange(m * m).reshape(m, m)
-    pairs = ((at[1:], at[:-1]), (at[:, 1:], at[:, :-1]), (at[1:, 1:], at[:-1, :-1]), (at[1:, :-1], at[:-1, 1:]))
-    ends = np.concatenate([np.stack([a.ravel(), b.ravel()], 1) for a, b in pairs])
-    along = joints[ends[:, 0]] - joints[ends[:, 1]]
-    along = along / np.linalg.norm(along, axis=1)[:, None]
-    columns = (2 * ends[:, :, None] + [0, 1]).ravel()
-    strain = sp.csr_array((np.hstack([along, -along]).ravel(), columns, 4 * np.arange(len(ends) + 1)), shape=(len(ends), 2 * m * m))
-    return (strain.T @ strain).tocsr(), joints
 
 
 @pytest.mark.filterwarnings("ignore::meshsolve.ConvergenceWarning")
