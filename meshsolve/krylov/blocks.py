@@ -107,7 +107,10 @@ def blocks_of(b, x0, n, on_device):
         X = _start(x0 if there or not device.holds(x0) else device.to_host(device.asarray(x0)), n, form)
     if on_device:
         B, X = device.to_device(B), device.to_device(X)
-    return Blocks(B, X, _brought_near_one(B, X), form)
+    shift = _brought_near_one(B, X)
+    if x0 is not None:
+        _forget_far(X, B)
+    return Blocks(B, X, shift, form)
 
 
 def _columns(b, n, name):
@@ -139,8 +142,18 @@ def _brought_near_one(B, X):
     if not usual.all():
         factors = _beside(B, shift)
         B *= factors
-        X *= factors
+        with np.errstate(over="ignore"):
+            X *= factors
     return shift
+
+
+def _forget_far(X, B):
+    """Zeros in the columns of X that are larger than those of B by more than anybody comes back from: squares of residuals would leave
+    the range of float64, or rounding leave nothing of b. From zero everybody arrives."""
+    most, size = (device.to_host(largest_moduli(V)) for V in (X, B))
+    far = ~(most <= 2.0**200 * np.where(size > 0, size, 1.0))
+    if far.any():
+        X[:, far] = 0.0
 
 
 def unshifted(X, shift):

@@ -441,3 +441,15 @@ def test_a_solution_beyond_float64_has_not_converged():
     with pytest.warns(ms.ConvergenceWarning, match="column 0: the solution leaves"):
         x, info = ms.cg(A, b)
     assert info.reason.tolist() == ["the solution leaves the range of float64", "converged"] and np.isfinite(x[:, 1]).all()
+
+
+@pytest.mark.parametrize(("size", "start"), [(1e-160, 1.0), (1e-290, 1e10), (1.0, 1e160), (1.0, 1e300), (1e-100, 1e100)])
+def test_a_start_that_is_far_beyond_b_is_forgotten(size, start):
+    """Squares of its residual leave the range of float64: that said of a definite matrix that it was none."""
+    A, rng = ms.datasets.grid2d(20, 15, boundary="dirichlet"), np.random.default_rng(0)
+    b, x0 = rng.standard_normal((300, 2)) * size, rng.standard_normal((300, 2)) * start
+    for solve, M in ((ms.cg, None), (ms.cg, ms.cholesky(A)), (ms.sqmr, ms.ildl(A, fill_level=None))):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            x, info = solve(A, b, M=M, x0=x0)
+        assert info.converged and np.linalg.norm((A @ x - b) / size) < 2e-8 * np.linalg.norm(b / size)
