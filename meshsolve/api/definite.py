@@ -183,8 +183,8 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
     Warns
     -----
     MeshsolveWarning
-        A is singular to working precision, and its pivots are positive by rounding (looked at where they span many decades; a later
-        ``refactor`` is not tried).
+        A is singular to working precision, and its pivots are positive by rounding (looked at where one is below 1e-9 of the diagonal
+        entry that it was made of; a later ``refactor`` is not tried).
 
     Notes
     -----

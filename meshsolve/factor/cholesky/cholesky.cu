@@ -8,7 +8,7 @@
 //                such fronts of a level go through each launch together.
 //   libraries    the largest are assembled by k_assemble and left to cuSOLVER and cuBLAS; k_check looks at their pivots.
 // A pivot that is not positive and finite goes to *failed, the smallest column wins: what its ancestors make of it lies in later
-// columns. So nobody waits to be told, and the host reads *failed once, at the end, beside the exponents of the pivots (k_measure).
+// columns. So nobody waits to be told, and the host reads *failed once, at the end, beside the exponent of the smallest pivot (k_measure).
 #include "factor/fronts/fronts.cuh"
 #include "factor/fronts/tiles.cuh"
 
@@ -162,14 +162,19 @@ template <class T> __device__ __forceinline__ void check_pivots(const Front& f, 
   }
 }
 
-// Exponents, as float64 has them, of the smallest and of the largest pivot of a front go to range[0] and range[1]. Few change them.
-template <class T> __device__ __forceinline__ void measure_pivots(const Front& f, const T* panels, int* range) {
-  volatile int* const known = range;
+// The exponent, as float64 has them, of the smallest pivot of a front beside the diagonal entry of A that it was made of goes to *least;
+// few change it.
+template <class T>
+__device__ __forceinline__ void measure_pivots(const Front& f, const T* panels, const long long* entry_ptr, const unsigned* entry_source,
+                                               const int* entry_row, const double* values, int* least) {
+  volatile int* const known = least;
   for (long long j = threadIdx.x; j < f.pivots; j += blockDim.x) {
-    const double pivot = static_cast<double>(panels[f.panel + j + j * f.leading]);
-    const int exponent = static_cast<int>(__double_as_longlong(pivot) >> 52 & 0x7ff);
-    if (exponent < known[0]) atomicMin(range, exponent);
-    if (exponent > known[1]) atomicMax(range + 1, exponent);
+    double own = 0;
+    for (long long p = entry_ptr[f.first + j]; p < entry_ptr[f.first + j + 1]; ++p)
+      if (entry_row[p] == j) own += values[entry_source[p]];
+    const double root = static_cast<double>(panels[f.panel + j + j * f.leading]);
+    const int exponent = static_cast<int>(__double_as_longlong(root / own * root) >> 52 & 0x7ff);
+    if (exponent < *known) atomicMin(least, exponent);
   }
 }
 
@@ -255,8 +260,9 @@ k_check_f64(const int* front, const long long* table, const double* panels, cons
 }
 
 extern "C" __global__ void __launch_bounds__(32)
-k_measure_f64(const long long* table, const double* panels, int* range) {
-  measure_pivots(reinterpret_cast<const Front*>(table)[blockIdx.x], panels, range);
+k_measure_f64(const long long* table, const double* panels, const long long* entry_ptr, const unsigned* entry_source, const int* entry_row,
+              const double* values, int* least) {
+  measure_pivots(reinterpret_cast<const Front*>(table)[blockIdx.x], panels, entry_ptr, entry_source, entry_row, values, least);
 }
 
 extern "C" __global__ void __launch_bounds__(256)
@@ -265,6 +271,7 @@ k_check_f32(const int* front, const long long* table, const float* panels, const
 }
 
 extern "C" __global__ void __launch_bounds__(32)
-k_measure_f32(const long long* table, const float* panels, int* range) {
-  measure_pivots(reinterpret_cast<const Front*>(table)[blockIdx.x], panels, range);
+k_measure_f32(const long long* table, const float* panels, const long long* entry_ptr, const unsigned* entry_source, const int* entry_row,
+              const double* values, int* least) {
+  measure_pivots(reinterpret_cast<const Front*>(table)[blockIdx.x], panels, entry_ptr, entry_source, entry_row, values, least);
 }

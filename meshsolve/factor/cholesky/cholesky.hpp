@@ -56,7 +56,7 @@ class Factor {
   int64_t inverse_scalars(int threads) const;       // that these two take beside their results
   // Values on the analysed pattern, `nnz` of them, from which the same factor comes: those that are never read are zeros.
   std::vector<double> matrix(int64_t nnz) const;
-  bool may_be_singular() const { return pivots_.is_wide(); }
+  bool may_be_singular() const { return may_be_singular_; }
   // How often this has become the factor of another matrix. Ctrl-C may come between that and the caller's next step, which then sees
   // here whether it did.
   int64_t changes() const { return values_.changes(); }
@@ -72,7 +72,7 @@ class Factor {
   std::shared_ptr<const fronts::AssemblyTree> tree_;
   const std::vector<int64_t> panel_ptr_;  // (fronts + 1)
   Buffer<T> panels_;                      // panel.hpp
-  PivotRange<T> pivots_;                  // of the last numeric phase
+  bool may_be_singular_ = false;          // by the pivots of the last numeric phase
   fronts::MatrixValues<T> values_;
   mutable fronts::BlockMemory<T> blocks_; // update matrices, kept for the next refactorization; the first solve works in them
   mutable KeptSpace<fronts::SolveSpace<T>> space_;

@@ -11,7 +11,7 @@ import functools
 import numpy as np
 
 from meshsolve import device
-from meshsolve.factor.cholesky.singular import MOST_EXPONENTS, constant_component
+from meshsolve.factor.cholesky.singular import LEAST_EXPONENT, constant_component
 from meshsolve.factor.fronts.cuda import (
     PIVOT_BLOCK,
     TILE,
@@ -27,6 +27,7 @@ from meshsolve.factor.fronts.cuda import (
 
 K, S = device.kernels("factor/cholesky/cholesky.cu"), device.kernels("factor/cholesky/solve.cu")
 NONE = np.iinfo(np.int32).max                               # no pivot has failed
+BIAS = 1023                                                 # of the exponents of float64
 WIDTHS = (1, 4, 8)                                          # right-hand sides that one pass is compiled for: solve.cu
 BELOW = 128                                                 # rows of a block of k_solve_below
 
@@ -53,8 +54,8 @@ class DeviceFactor:
         self.tree = tree = device_tree(symbolic)
         self._panels = xp.zeros(tree.panel_scalars, self.dtype)
         self._updates = xp.empty(tree.update_scalars, self.dtype)
-        self._status, self._info = xp.empty(3, np.int32), xp.empty(1, np.int32)
-        self._failed, self._range, self._unset = self._status[:1], self._status[1:], device.to_device(np.array([NONE, NONE, -NONE], np.int32))
+        self._status, self._info = xp.empty(2, np.int32), xp.empty(1, np.int32)
+        self._failed, self._least = self._status[:1], self._status[1:]
         dense = (self._panel(front)[0] for level in tree.levels for front in level.dense)
         self._work = xp.empty(max((device.dense("potrf_size", diagonal) for diagonal in dense), default=0), self.dtype)
         self._norm, self._steps = None, {}
@@ -85,12 +86,14 @@ class DeviceFactor:
         return failed
 
     def _run(self, data):
-        self._status[:] = self._unset
+        self._status.fill(NONE)
         for level in self.tree.levels:
             self._factor_level(level, data)
-        self._launch(K, "k_measure", self.tree.count, 32, 0, (self.tree.table, self._panels, self._range))
-        failed, least, most = device.to_host(self._status).tolist()
-        self._exponents = most - least
+        tree = self.tree
+        self._launch(K, "k_measure", tree.count, 32, 0,
+                     (tree.table, self._panels, tree.entry_ptr, tree.entry_source, tree.entry_row, data, self._least))
+        failed, least = device.to_host(self._status).tolist()
+        self._exponent = least - BIAS
         return -1 if failed == NONE else failed
 
     def _factor_level(self, level, data):
@@ -199,7 +202,7 @@ class DeviceFactor:
 
     def may_be_singular(self):
         """As ``HostFactor.may_be_singular``."""
-        return self._exponents > MOST_EXPONENTS[self.dtype]
+        return self._exponent < LEAST_EXPONENT[self.dtype]
 
     def residual(self, X, B):
         """B - A X in float64 for (n, k) arrays on the device."""

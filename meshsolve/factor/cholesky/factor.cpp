@@ -113,15 +113,28 @@ int64_t factor_front(const Front<T>& f, int threads) {
   return 0;
 }
 
-}  // namespace
-
-template <class T>
-void hold_pivots(const Front<T>& f, PivotRange<T>& range) {
+// f(j, entry) for the diagonal of the front's pivots.
+template <class T, class F>
+void each_pivot(const Front<T>& f, F&& visit) {
   for (int64_t k = 0; k < f.shape.steps(); ++k) {
     const Step<T> step = f.step(k);
-    for (int64_t j = 0; j < step.width; ++j) range.hold(step.data[j + j * step.ld]);
+    for (int64_t j = 0; j < step.width; ++j) visit(step.column + j, step.data[j + j * step.ld]);
   }
 }
+
+// Before anything is taken off the diagonal of A, and when its pivots are there.
+template <class T>
+void keep_diagonal(const Front<T>& f, LeastPivot<T>& least) {
+  if (static_cast<int64_t>(least.diagonal.size()) < f.shape.pivots) least.diagonal.resize(2 * f.shape.pivots);
+  each_pivot(f, [&](int64_t j, T own) { least.diagonal[j] = own; });
+}
+
+template <class T>
+void hold_pivots(const Front<T>& f, LeastPivot<T>& least) {
+  each_pivot(f, [&](int64_t j, T root) { least.ratio = std::min(least.ratio, root / least.diagonal[j] * root); });
+}
+
+}  // namespace
 
 template <class T>
 int32_t Factor<T>::run(const T* values, int threads) {
@@ -129,13 +142,14 @@ int32_t Factor<T>::run(const T* values, int threads) {
   const auto kept = fronts::plan_of(tree, threads);
   const fronts::Schedule& plan = *kept;
   UpdateBlocks<T> blocks(tree, plan, threads, fronts::lower_triangles, blocks_);
-  std::vector<PivotRange<T>> ranges(threads);
+  std::vector<LeastPivot<T>> least(threads);
   interrupt::begin(tree.count());
   const int32_t failed = fronts::bottom_up(tree, plan, threads, blocks, [&](int32_t s, T* update, int worker, int inside) {
     const Front<T> f{panel_shape(tree, s), panels_.data() + panel_ptr_[s], update};
     values_.written();
     std::memset(f.panel, 0, sizeof(T) * (panel_ptr_[s + 1] - panel_ptr_[s]));
     add_entries(tree, s, values, f);
+    keep_diagonal(f, least[worker]);
     const auto each_child = [&](const auto& add) {
       for (int32_t q = tree.child_ptr[s]; q < tree.child_ptr[s + 1]; ++q) {
         const int32_t c = tree.child[q];
@@ -146,14 +160,13 @@ int32_t Factor<T>::run(const T* values, int threads) {
       add_child(X, count, to, f, inside);
     });
     if (const int64_t bad = factor_front(f, inside)) return tree.first(s) + static_cast<int32_t>(bad) - 1;
-    hold_pivots(f, ranges[worker]);
+    hold_pivots(f, least[worker]);
     each_child([&](const T* X, int64_t count, const int32_t* to) {
       fronts::add_to_update(X, count, to, f.shape.pivots, f.update, f.updates(), inside);
     });
     return -1;
   });
-  pivots_ = {};
-  for (const PivotRange<T>& range : ranges) pivots_.hold(range);
+  may_be_singular_ = std::any_of(least.begin(), least.end(), [](const LeastPivot<T>& of) { return of.may_be_singular(); });
   return failed;
 }
 
@@ -163,8 +176,8 @@ int32_t Factor<T>::factor(const double* Ax, int threads) {
   bool is_new = true;                          // then it is the earlier one that comes back
   return values_.factor(*tree_, Ax, threads, [&](const T* values) {
     const int32_t failed = run(values, threads);
-    const bool may_be_singular = std::exchange(is_new, false) && failed < 0 && pivots_.is_wide();
-    return may_be_singular ? constant_component(*tree_, Ax) : failed;
+    const bool is_doubtful = std::exchange(is_new, false) && failed < 0 && may_be_singular_;
+    return is_doubtful ? constant_component(*tree_, Ax) : failed;
   });
 }
 

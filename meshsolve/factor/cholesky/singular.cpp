@@ -17,18 +17,28 @@ constexpr double rounding = 16 * eps;          // beside the sum of moduli: what
 
 class Components {
  public:
-  explicit Components(int32_t n) : diagonal_(n), sum_(n), moduli_(n), ancestor_(n) {
-    for (int32_t i = 0; i < n; ++i) ancestor_[i] = i;
+  explicit Components(int32_t n) : diagonal_(n), sum_(n), moduli_(n) {}
+
+  // First every entry (i, j) of the lower triangle.
+  void add(int32_t i, int32_t j, double v) {
+    add(i, v);
+    if (i == j)
+      diagonal_[i] += std::abs(v);
+    else
+      add(j, v);
   }
 
-  void add_diagonal(int32_t i, double v) {
-    diagonal_[i] += std::abs(v);
-    add(i, v);
+  // Then, if some row sums to 0 at all, the same entries again; one that vanishes in rounding beside those of both rows joins nothing.
+  bool begin_joining() {
+    const int32_t n = static_cast<int32_t>(sum_.size());
+    int32_t i = 0;
+    while (i < n && !vanishes(i)) ++i;
+    if (i == n) return false;
+    ancestor_.resize(n);
+    for (i = 0; i < n; ++i) ancestor_[i] = i;
+    return true;
   }
-  // After the diagonal: an entry that vanishes in rounding beside those of both rows joins nothing.
-  void add_pair(int32_t i, int32_t j, double v) {
-    add(i, v);
-    add(j, v);
+  void join(int32_t i, int32_t j, double v) {
     if (!(std::abs(v) > eps * std::min(diagonal_[i], diagonal_[j]))) return;
     const int32_t a = find_root(i, ancestor_.data()), b = find_root(j, ancestor_.data());
     ancestor_[std::min(a, b)] = std::max(a, b);
@@ -39,7 +49,7 @@ class Components {
     const int32_t n = static_cast<int32_t>(ancestor_.size());
     std::vector<uint8_t> told(n, 0);           // by roots, which are last rows: a row does not sum to 0
     for (int32_t i = 0; i < n; ++i)
-      if (!(moduli_[i] > 0 && std::abs(sum_[i]) <= rounding * moduli_[i])) told[find_root(i, ancestor_.data())] = 1;
+      if (!vanishes(i)) told[find_root(i, ancestor_.data())] = 1;
     for (int32_t i = 0; i < n; ++i)
       if (ancestor_[i] == i && !told[i]) return i;
     return -1;
@@ -50,46 +60,45 @@ class Components {
     sum_[i] += v;
     moduli_[i] += std::abs(v);
   }
+  bool vanishes(int32_t i) const { return moduli_[i] > 0 && std::abs(sum_[i]) <= rounding * moduli_[i]; }
 
   std::vector<double> diagonal_, sum_, moduli_;
   std::vector<int32_t> ancestor_;
 };
 
+// each(f) calls f(i, j, value) for the entries of the lower triangle.
+template <class Each>
+int32_t find_constant(int32_t n, Each&& each) {
+  Components found(n);
+  each([&](int32_t i, int32_t j, double v) { found.add(i, j, v); });
+  if (!found.begin_joining()) return -1;
+  each([&](int32_t i, int32_t j, double v) {
+    if (i != j) found.join(i, j, v);
+  });
+  return found.constant();
+}
+
 }  // namespace
 
 int32_t constant_component(const fronts::AssemblyTree& tree, const double* Ax) {
-  Components found(tree.n());
-  const auto each = [&](bool diagonal) {
+  return find_constant(tree.n(), [&](const auto& f) {
     for (int32_t s = 0; s < tree.count(); ++s) {
       const int64_t w = tree.pivots(s);
       for (int32_t j = tree.first(s); j < tree.first(s) + w; ++j)
         for (int64_t p = tree.entry_ptr[j]; p < tree.entry_ptr[j + 1]; ++p) {
           const int64_t r = tree.entry_row.data()[p];
-          const int32_t i = r < w ? tree.first(s) + static_cast<int32_t>(r) : tree.rows(s)[r - w];
-          if ((i == j) != diagonal) continue;
-          const double v = Ax[tree.entry_source.data()[p]];
-          diagonal ? found.add_diagonal(j, v) : found.add_pair(i, j, v);
+          f(r < w ? tree.first(s) + static_cast<int32_t>(r) : tree.rows(s)[r - w], j, Ax[tree.entry_source.data()[p]]);
         }
     }
-  };
-  each(true);
-  each(false);
-  return found.constant();
+  });
 }
 
 int32_t constant_component(const Pattern& A, const double* Ax, const int32_t* iperm) {
-  Components found(A.n);
-  const auto each = [&](bool diagonal) {
+  return find_constant(A.n, [&](const auto& f) {
     for (int32_t i = 0; i < A.n; ++i)
-      for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
-        const int32_t j = A.idx[p];
-        if (j > i || (i == j) != diagonal) continue;
-        diagonal ? found.add_diagonal(iperm[i], Ax[p]) : found.add_pair(iperm[i], iperm[j], Ax[p]);
-      }
-  };
-  each(true);
-  each(false);
-  return found.constant();
+      for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p)
+        if (A.idx[p] <= i) f(iperm[i], iperm[A.idx[p]], Ax[p]);
+  });
 }
 
 }  // namespace ms::cholesky

@@ -1,9 +1,7 @@
 // Singular parts of a matrix whose pivots were all positive, by rounding.
 #pragma once
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "factor/fronts/fronts.hpp"
@@ -17,22 +15,14 @@ namespace ms::cholesky {
 int32_t constant_component(const fronts::AssemblyTree& tree, const double* Ax);
 int32_t constant_component(const Pattern& A, const double* Ax, const int32_t* iperm);
 
-// The smallest and the largest entry of the diagonal of L, found by threads on the way.
+// The smallest pivot beside the diagonal entry of A that it was made of, found by threads on the way. What rounding leaves of a zero
+// is less than 2^-30 of that, or 2^-13 in float32; rows may be of any size.
 template <class T>
-struct alignas(cache_line) PivotRange {
-  T least = std::numeric_limits<T>::max(), most = 0;
+struct alignas(cache_line) LeastPivot {
+  T ratio = 1;
+  std::vector<T> diagonal;                // of the front at hand
 
-  void hold(T pivot) {
-    least = std::min(least, pivot);
-    most = std::max(most, pivot);
-  }
-  void hold(const PivotRange& other) {
-    least = std::min(least, other.least);
-    most = std::max(most, other.most);
-  }
-  // Where a matrix is singular in rounding their squares are as far apart as digits are many; where its rows are of very different
-  // sizes, too.
-  bool is_wide() const { return std::ilogb(most) - std::ilogb(least) > (sizeof(T) == 8 ? 15 : 7); }
+  bool may_be_singular() const { return ratio < (sizeof(T) == 8 ? T(0x1p-30) : T(0x1p-13)); }
 };
 
 }  // namespace ms::cholesky

@@ -4,7 +4,8 @@ A symmetric matrix whose rows sum to 0 on a connected component takes the consta
 about 1e-16 in place of the 0, as often positive as negative; a factor made of it would give solutions of size 1e16.
 
 Components of the pattern are looked at before a factorization. Those of the values may be more, where entries between them are
-zeros: they are looked at where pivots span as many decades as float64 has digits (singular.cpp). Code: singular.cpp.
+zeros: they are looked at where a pivot is so small beside its diagonal entry that it may be what rounding left of a zero. Code:
+singular.cpp.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ S = device.kernels("factor/cholesky/solve.cu")
 
 NEARLY = 1e-6                                   # beside the same, of values that were float32 or text once
 ROUNDING = 16 * np.finfo(np.float64).eps        # beside the sum of moduli: what assembling a row leaves of a sum that is 0
-MOST_EXPONENTS = {np.dtype(np.float64): 15, np.dtype(np.float32): 7}             # as in singular.hpp
+LEAST_EXPONENT = {np.dtype(np.float64): -30, np.dtype(np.float32): -13}          # as in singular.hpp
 
 
 class ConstantNullSpace:
