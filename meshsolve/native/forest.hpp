@@ -79,12 +79,11 @@ std::vector<int32_t> first_children(const std::vector<int32_t>& parent, int32_t 
     const double most = std::max({own.most, own.kept + own.peak, own.kept + own.waits + front(k)}), kept = update(k);
     if (parent[k] < 0) continue;
     Memory& up = memory[parent[k]];
-    double later = most, leaves = kept;         // of the child that is not the first
-    if (first[parent[k]] < 0 || most - kept > up.most - up.kept) {
-      if (first[parent[k]] < 0) leaves = later = 0;
-      else later = up.most, leaves = up.kept;
+    double later = most, leaves = kept;         // of the child that is not the first; zeros while there is one alone
+    if (most - kept > up.most - up.kept) {      // as of the one that comes first: a front is larger than its update matrix
+      std::swap(later, up.most);
+      std::swap(leaves, up.kept);
       first[parent[k]] = k;
-      up.most = most, up.kept = kept;
     }
     up.peak = std::max(up.peak, up.waits + later);
     up.waits += leaves;

@@ -157,7 +157,7 @@ class NormalEquations:
     Notes
     -----
     O(sum of the squared lengths of the rows of J) time for each product, half of what the general one takes. Memory: that of J's
-    pattern three times, of the product's twice, and n numbers for each thread.
+    pattern twice, of the product's twice, and n numbers for each thread.
 
     Examples
     --------
@@ -169,8 +169,7 @@ class NormalEquations:
 
     def __init__(self, J: Matrix, threads: int | None = None) -> None:
         J = _real_csr(J)
-        self._threads, self._J = thread_count(threads), (J.shape, J.indptr.copy(), J.indices.copy())
-        m, n = J.shape
+        self._threads, (self._rows, n) = thread_count(threads), J.shape
         ones = sp.csr_array((np.ones(J.nnz), J.indices, J.indptr), shape=J.shape)
         product = (ones.T @ ones).tocsr()
         product.sort_indices()
@@ -211,7 +210,7 @@ class NormalEquations:
         return _csr(data, self._indices, self._indptr, self.shape)
 
     def _values(self, J):
-        shape, indptr, indices = self._J
+        shape, (indptr, indices) = (self._rows, self.shape[1]), self._plan[:2]
         if J.shape != shape:
             raise InvalidInputError(f"J has to be {shape[0]} x {shape[1]}, not {J.shape[0]} x {J.shape[1]}")
         if J.indices.shape == indices.shape and np.array_equal(J.indptr, indptr) and np.array_equal(J.indices, indices):
@@ -230,13 +229,12 @@ class NormalEquations:
         if weights is None:
             return np.empty(0)
         given = as_array(weights, "weights")
-        if given.shape != (self._J[0][0],) or given.dtype.kind not in "fiub":
-            raise InvalidInputError(f"weights has to be ({self._J[0][0]},) real numbers, not {given.shape} of {given.dtype}")
+        if given.shape != (self._rows,) or given.dtype.kind not in "fiub":
+            raise InvalidInputError(f"weights has to be ({self._rows},) real numbers, not {given.shape} of {given.dtype}")
         return np.ascontiguousarray(given, np.float64)
 
     def __repr__(self) -> str:
-        m, n = self._J[0]
-        return f"NormalEquations(J of {m:,} x {n:,}, {len(self._J[2]):,} entries; {self.nnz:,} of the product)"
+        return f"NormalEquations(J of {self._rows:,} x {self.shape[1]:,}, {len(self._plan[1]):,} entries; {self.nnz:,} of the product)"
 
 
 def _shape(shape: Any) -> tuple[int, int]:

@@ -48,10 +48,7 @@ def read(path: Path, params: Mapping[str, float] | None = None) -> Circuit:
     O(bytes): about a second for a million elements. A resistor of 0 ohm is taken as a source of 0 V.
     Source: Quarles, Newton, Pederson, Sangiovanni-Vincentelli, "SPICE3 Version 3f3 User's Manual" (1993).
     """
-    report = Report()
-    with report.phase("read"):
-        netlist = read_netlist(path, params)
-    return Circuit(netlist, report)
+    return _circuit(read_netlist, path, params)
 
 
 def parse(text: str, params: Mapping[str, float] | None = None) -> Circuit:
@@ -85,7 +82,11 @@ def parse(text: str, params: Mapping[str, float] | None = None) -> Circuit:
     >>> round(divider.op()["b"], 9)
     1.5
     """
+    return _circuit(parse_netlist, text, params)
+
+
+def _circuit(reader, deck, params):
     report = Report()
     with report.phase("read"):
-        netlist = parse_netlist(text, params)
+        netlist = reader(deck, params)
     return Circuit(netlist, report)

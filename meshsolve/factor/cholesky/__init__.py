@@ -194,7 +194,7 @@ class CholeskyFactor(Factor):
         constraint, coupling = self._constraint, None
         if constraint is not None and constraint.alone:
             require_sums(columns, constraint.component)
-        if constraint is not None and not constraint.alone:
+        elif constraint is not None:
             columns, fixed = free_part(columns, constraint)
             if fixed.nnz:
                 coupling = coupled(constraint.coupling, columns, fixed, down)

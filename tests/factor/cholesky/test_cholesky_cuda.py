@@ -149,7 +149,7 @@ def test_every_kernel_on_something_small(monkeypatch):
     A = random_spd(64, 0.3, 3)
     monkeypatch.setattr(fronts, "LIMITS", fronts.Limits(20, 100, 384))
     kernels = {f"k_{name}_f64" for name in ("factor", "assemble", "eliminate", "solve_below", "subtract", "to_columns", "from_columns",
-                                            "forward", "backward", "diagonal", "values", "check")}
+                                            "forward", "backward", "diagonal", "values", "check", "measure")}
     kernels |= {"k_relative", "k_count_entries", "k_place_entries", "k_hook", "k_shorten", "k_sum_segments"}
     with device.use(Harness(seed=1)) as harness:
         pinned = ms.cholesky(ms.datasets.grid2d(5, 4), pin=True, device="cuda").solve(np.arange(20) - 9.5)
