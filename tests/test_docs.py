@@ -14,8 +14,8 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
 import meshsolve as ms
-from meshsolve.factor.base import Factor
 from meshsolve import cli, device
+from meshsolve.factor.base import Factor
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"

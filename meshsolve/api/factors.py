@@ -200,7 +200,8 @@ def parac(L: Matrix, ordering: OrderingLike | Literal["rounds"] = "auto", sample
         L is not square, is empty, holds NaN or infinity; a bad option; a random order of a graph with hubs.
     NotSymmetricError (``.row``, ``.column``), OutOfMemoryError, DeviceUnavailableError
     NotLaplacianError
-        ``.row`` has a negative sum, and it is no Laplacian that lost rows; or many entries off the diagonal are positive, the first in ``.row``.
+        ``.row`` has a negative sum, and it is no Laplacian that lost rows; or many entries off the diagonal are positive, the first in
+        ``.row``.
 
     Notes
     -----

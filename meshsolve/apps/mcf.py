@@ -142,7 +142,7 @@ def smooth(mesh: MeshLike, strength: float = 1.0, order: Literal[1, 2] = 1, prec
     place = _device.choose(device, len(mesh.vertices))
     with _errors(place):
         with report.phase("assemble"):
-            system = System(mesh, place, **(BILAPLACIAN if order == 2 else {}))
+            system = System(mesh, place, threads=threads, **(BILAPLACIAN if order == 2 else {}))
             A, b = (system.first_order if order == 1 else system.second_order)(strength * system.squared_edge ** order)
         edges = mesh if order == 1 and place == "cpu" else None
         F = api.cholesky(A, system.ordering(A, threads), mesh=edges, precision=precision, device=place, threads=threads)
@@ -162,10 +162,10 @@ class System:
     ``place`` is where everything but the mesh lies; array expressions are numpy's or CuPy's.
     """
 
-    def __init__(self, mesh, place="cpu", flattest=FLATTEST, least=LEAST_MASS):
+    def __init__(self, mesh, place="cpu", flattest=FLATTEST, least=LEAST_MASS, threads=None):
         self.mesh, self.least, self.place = mesh, least, place
         self.xp = np if place == "cpu" else _device.xp()
-        self.assembler = assembler(mesh, flattest, place)
+        self.assembler = assembler(mesh, flattest, place, threads)
         self._used = np.zeros(len(mesh.vertices), bool)
         self._used[mesh.faces] = True
         if not self._used.any():
@@ -263,7 +263,8 @@ class Flow:
 
     def _begin(self, mesh):
         with self.report.phase("assemble"):
-            self.system = System(mesh, self.place, **(BILAPLACIAN if self.method == "bi-Laplacian" else {}))
+            limits = BILAPLACIAN if self.method == "bi-Laplacian" else {}
+            self.system = System(mesh, self.place, threads=self.options["threads"], **limits)
         self.first_area = self.report.facts["area_before"] = self.system.area
         self.first_extent = self.system.extent()
         self.stiffness = self.system.stiffness if self.method == "conformalized" else None      # None: that of the current surface

@@ -138,7 +138,8 @@ def _fields(values, meshes):
     for field, mesh in zip(given, meshes):
         field = as_array(field, "values")
         if field.shape != (len(mesh.vertices),) or field.dtype.kind not in "fiub":
-            raise InvalidInputError(f"values has to be one number for each of {len(mesh.vertices)} vertices, not {field.shape} of {field.dtype}")
+            raise InvalidInputError(f"values has to be one number for each of {len(mesh.vertices)} vertices, not {field.shape} of "
+                                    f"{field.dtype}")
         fields.append(field.astype(np.float64))
     if not any(np.isfinite(field).any() for field in fields):
         raise InvalidInputError("values has no finite number")

@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import connected_components
 from meshsolve import _core, arrays
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import boundary, files
-from meshsolve.options import INT32_MAX
+from meshsolve.options import INT32_MAX, thread_count
 from meshsolve.report import warn
 from meshsolve.types import ArrayLike, Path
 
@@ -210,7 +210,7 @@ class Mesh:
 
     @functools.cached_property
     def _edges_and_sides(self):
-        ends, of_side = _core.mesh_edges(len(self.vertices), self.faces.reshape(-1))
+        ends, of_side = _core.mesh_edges(len(self.vertices), self.faces.reshape(-1), thread_count())
         edges, sides = ends.reshape(-1, 2), of_side.reshape(-1, 3)
         return arrays.read_only(edges), arrays.read_only(sides)
 
@@ -262,7 +262,7 @@ def pattern_of(mesh_or_matrix, name="A"):
     if is_mesh(mesh_or_matrix):
         mesh = as_mesh(mesh_or_matrix, name)
         n = len(mesh.vertices)
-        indptr, indices, _ = _core.mesh_adjacency(n, mesh.edges.reshape(-1), False)
+        indptr, indices, _ = _core.mesh_adjacency(n, mesh.edges.reshape(-1), False, thread_count())
         return arrays.Csr(n, indptr, indices)
     return arrays.symmetric_pattern(mesh_or_matrix, name)
 

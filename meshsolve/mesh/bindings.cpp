@@ -40,14 +40,14 @@ bool manifold(int32_t n, In<int32_t> faces, In<int32_t> of_side, int64_t edges) 
   return mesh::manifold(n, faces.data(), extent(faces) / 3, of_side.data(), edges);
 }
 
-auto edges_of(int32_t n, In<int32_t> faces) {
-  auto edges = released([&] { return mesh::edges_of(n, faces.data(), extent(faces) / 3); });
+auto edges_of(int32_t n, In<int32_t> faces, int threads) {
+  auto edges = released([&] { return mesh::edges_of(n, faces.data(), extent(faces) / 3, threads); });
   return std::make_tuple(to_numpy(std::move(edges.ends)), to_numpy(std::move(edges.of_side)));
 }
 
-auto adjacency_of(int32_t n, In<int32_t> ends, bool diagonal) {
-  auto rows = released([&] { return mesh::adjacency_of(n, ends.data(), extent(ends) / 2, diagonal); });
-  return std::make_tuple(to_numpy(std::move(rows.rows.ptr)), to_numpy(std::move(rows.rows.idx)), to_numpy(std::move(rows.edge)));
+auto adjacency_of(int32_t n, In<int32_t> ends, bool diagonal, int threads) {
+  auto rows = released([&] { return mesh::adjacency_of(n, ends.data(), extent(ends) / 2, diagonal, threads); });
+  return std::make_tuple(to_numpy(std::move(rows.ptr)), to_numpy(std::move(rows.idx)), to_numpy(std::move(rows.edge)));
 }
 
 }  // namespace
@@ -58,9 +58,9 @@ void bind_mesh(nb::module_& m) {
   m.def("write_obj", write_obj, "vertices"_a.noconvert(), "faces"_a.noconvert());
   m.def("read_numbers", read_numbers, "text"_a, "at"_a);
   m.def("read_rows", read_rows, "bytes"_a.noconvert(), "at"_a, "rows"_a, "counts"_a, "items"_a, "wanted"_a, "swap"_a);
-  m.def("mesh_edges", edges_of, "n"_a, "faces"_a.noconvert());
+  m.def("mesh_edges", edges_of, "n"_a, "faces"_a.noconvert(), "threads"_a);
   m.def("mesh_is_manifold", manifold, "n"_a, "faces"_a.noconvert(), "of_side"_a.noconvert(), "edges"_a);
-  m.def("mesh_adjacency", adjacency_of, "n"_a, "ends"_a.noconvert(), "diagonal"_a);
+  m.def("mesh_adjacency", adjacency_of, "n"_a, "ends"_a.noconvert(), "diagonal"_a, "threads"_a);
 }
 
 }  // namespace ms

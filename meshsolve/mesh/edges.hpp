@@ -5,23 +5,24 @@
 #include <cstdint>
 #include <vector>
 
-#include "native/csr.hpp"
+#include "native/raw_vector.hpp"
 
 namespace ms::mesh {
 
 struct Edges {
-  std::vector<int32_t> ends;         // (2 e) lower, higher
-  std::vector<int32_t> of_side;      // (3 m) edge of each side
+  RawVector<int32_t> ends;           // (2 e) lower, higher
+  RawVector<int32_t> of_side;        // (3 m) edge of each side
 };
-Edges edges_of(int32_t n, const int32_t* faces, int64_t m);
+Edges edges_of(int32_t n, const int32_t* faces, int64_t m, int threads);
 
 // At most two faces at every edge, and the faces at every vertex hang together across edges: one fan, closed or open.
 bool manifold(int32_t n, const int32_t* faces, int64_t m, const int32_t* of_side, int64_t e);
 
 struct Adjacency {
-  OwnedPattern rows;                 // ascending; with the diagonal where it was asked for
-  std::vector<int32_t> edge;         // (nnz) edge of each entry, -1 on the diagonal
+  std::vector<int64_t> ptr;          // rows, ascending; with the diagonal where it was asked for
+  RawVector<int32_t> idx;
+  RawVector<int32_t> edge;           // (nnz) edge of each entry, -1 on the diagonal
 };
-Adjacency adjacency_of(int32_t n, const int32_t* ends, int64_t e, bool diagonal);
+Adjacency adjacency_of(int32_t n, const int32_t* ends, int64_t e, bool diagonal, int threads);
 
 }  // namespace ms::mesh

@@ -27,10 +27,10 @@ template <class T> using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 template <class Array> int64_t extent(const Array& a, size_t axis = 0) { return static_cast<int64_t>(a.shape(axis)); }
 
 // A vector becomes a numpy array without a copy. Call with the GIL held.
-template <class T> Out<T> to_numpy(std::vector<T>&& v) {
-  auto held = std::make_unique<std::vector<T>>(std::move(v));
-  nb::capsule owner(held.get(), [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  std::vector<T>* data = held.release();
+template <class T, class A> Out<T> to_numpy(std::vector<T, A>&& v) {
+  auto held = std::make_unique<std::vector<T, A>>(std::move(v));
+  nb::capsule owner(held.get(), [](void* p) noexcept { delete static_cast<std::vector<T, A>*>(p); });
+  std::vector<T, A>* data = held.release();
   return Out<T>(data->data(), {data->size()}, owner);
 }
 

@@ -21,7 +21,7 @@ from meshsolve.mesh import MeshLike, as_mesh, is_mesh, pattern_of, placed_mesh
 from meshsolve.operators import gradients
 from meshsolve.operators.assembly import Assembly, NormalEquations
 from meshsolve.operators.cuda import DeviceAssembler
-from meshsolve.options import one_of
+from meshsolve.options import one_of, thread_count
 from meshsolve.report import warn
 from meshsolve.types import ArrayLike, Device, Matrix, Sparse
 
@@ -46,6 +46,8 @@ class CotanAssembler:
     flattest : float
         A triangle whose doubled area is below ``flattest`` times its longest side squared is weighted as if it were that
         flat, so no cotangent passes 1 / flattest and the matrix stays positive semidefinite up to rounding.
+    threads : int, optional
+        ``MESHSOLVE_NUM_THREADS``, or all cores, where it is left out. The values do not depend on it.
 
     Attributes
     ----------
@@ -59,19 +61,19 @@ class CotanAssembler:
     scales the three together, and their quadratic form keeps its sign. Clamping each cotangent would not.
     """
 
-    def __init__(self, mesh, flattest=FLATTEST):
-        self.n, self.flattest = len(mesh.vertices), flattest
+    def __init__(self, mesh, flattest=FLATTEST, threads=None):
+        self.n, self.flattest, self.threads = len(mesh.vertices), flattest, thread_count(threads)
         self._faces, self._of_side, self._edges = mesh.faces.reshape(-1), mesh.side_edges.reshape(-1), len(mesh.edges)
         self._ends = mesh.edges.reshape(-1)
-        self.indptr, self.indices, self._edge = _core.mesh_adjacency(self.n, self._ends, True)
+        self.indptr, self.indices, self._edge = _core.mesh_adjacency(self.n, self._ends, True, self.threads)
         self._indptr = narrow_ptr(self.indptr)
 
     def values(self, vertices):
         """The values of the Laplacian, (nnz,), and the lumped mass of each vertex, (n,), at ``vertices`` (n, 3) float64."""
         x = np.ascontiguousarray(vertices, np.float64).reshape(-1)
-        weight, area = _core.cotan_weights(x, self._faces, self._of_side, self._edges, self.flattest)
-        data = _core.laplacian_values(self.indptr, self.indices, self._edge, weight)
-        return data, _core.vertex_areas(self._faces, area, self.n)
+        weight, area = _core.cotan_weights(x, self._faces, self._of_side, self._edges, self.flattest, self.threads)
+        data = _core.laplacian_values(self.indptr, self.indices, self._edge, weight, self.threads)
+        return data, _core.vertex_areas(self._faces, area, self.n, self.threads)
 
     @functools.cached_property
     def diagonal(self):
@@ -80,17 +82,19 @@ class CotanAssembler:
 
     def mean_edge(self, x):
         """The mean length of the edges; 0 where there is none."""
-        return float(_core.edge_lengths(np.ascontiguousarray(x, np.float64).reshape(-1), self._ends).mean()) if len(self._ends) else 0.0
+        if len(self._ends) == 0:
+            return 0.0
+        return float(_core.edge_lengths(np.ascontiguousarray(x, np.float64).reshape(-1), self._ends, self.threads).mean())
 
     def matrix(self, data):
         """The csr_array with ``data`` on this pattern. Its index arrays are shared with every other one made here."""
         return sp.csr_array((data, self.indices, self._indptr), shape=(self.n, self.n))
 
 
-def assembler(mesh, flattest=FLATTEST, place="cpu"):
+def assembler(mesh, flattest=FLATTEST, place="cpu", threads=None):
     """The :class:`CotanAssembler` of a mesh, or its twin on the GPU."""
     if place == "cpu":
-        return CotanAssembler(mesh, flattest)
+        return CotanAssembler(mesh, flattest, threads)
     return DeviceAssembler(mesh, flattest)
 
 
@@ -200,12 +204,17 @@ def graph_laplacian(mesh_or_pattern: MeshLike | Matrix, weights: Literal["unit",
     else:
         n, ends = _edges_of(mesh_or_pattern)
         weight = np.ones(len(ends)) if isinstance(weights, str) else _weights_of_edges(weights, mesh_or_pattern, ends)
-    indptr, indices, edge = _core.mesh_adjacency(n, ends.reshape(-1), True)
-    data = _core.laplacian_values(indptr, indices, edge, weight)
+    indptr, indices, data = _on_edges(n, ends.reshape(-1), weight)
     if not np.isfinite(data).all():
         row = int(np.searchsorted(indptr, np.argmin(np.isfinite(data)), side="right")) - 1
         raise InvalidInputError(f"the weights of the edges at vertex {row} sum to infinity")
     return sp.csr_array((data, indices, narrow_ptr(indptr)), shape=(n, n))
+
+
+def _on_edges(n, ends, weight):
+    """The (indptr, indices, data) of the Laplacian of a graph, from the flat ends of its edges in lexicographic order and their weights."""
+    indptr, indices, edge = _core.mesh_adjacency(n, ends, True, thread_count())
+    return indptr, indices, _core.laplacian_values(indptr, indices, edge, weight, thread_count())
 
 
 def _weighted_edges(W):
@@ -310,7 +319,7 @@ def mass_matrix(mesh: MeshLike, kind: Literal["lumped", "barycentric", "voronoi"
     if kind == "consistent":
         return _consistent_mass(mesh)
     if kind == "lumped":
-        mass = _core.vertex_areas(mesh.faces.reshape(-1), face_areas(mesh), n)
+        mass = _core.vertex_areas(mesh.faces.reshape(-1), face_areas(mesh), n, thread_count())
     else:
         mass = np.bincount(mesh.faces.reshape(-1), _mixed_areas(mesh).reshape(-1), minlength=n)
     return sp.csr_array((mass, np.arange(n, dtype=np.int32), np.arange(n + 1, dtype=np.int32)), shape=(n, n))
@@ -400,23 +409,23 @@ def divergence(mesh: MeshLike) -> Sparse:
 
 def face_areas(mesh):
     """(m,) area of each triangle."""
-    sides = len(mesh.edges)
-    return _core.cotan_weights(mesh.vertices.reshape(-1), mesh.faces.reshape(-1), mesh.side_edges.reshape(-1), sides, FLATTEST)[1]
+    no_sides = np.empty(0, np.int32)
+    return _core.cotan_weights(mesh.vertices.reshape(-1), mesh.faces.reshape(-1), no_sides, 0, FLATTEST, thread_count())[1]
 
 
 def edge_lengths(mesh):
     """(e,) length of each edge of ``mesh.edges``."""
-    return _core.edge_lengths(mesh.vertices.reshape(-1), mesh.edges.reshape(-1))
+    return _core.edge_lengths(mesh.vertices.reshape(-1), mesh.edges.reshape(-1), thread_count())
 
 
 def _consistent_mass(mesh):
     """Element matrix area / 12 * (1 + identity): an edge gets a twelfth of its faces, a vertex a sixth of them."""
     n, area = len(mesh.vertices), face_areas(mesh)
-    indptr, indices, edge = _core.mesh_adjacency(n, mesh.edges.reshape(-1), True)
+    indptr, indices, edge = _core.mesh_adjacency(n, mesh.edges.reshape(-1), True, thread_count())
     weight = np.bincount(mesh.side_edges.reshape(-1), np.repeat(area / 12, 3), minlength=len(mesh.edges))
     data = np.empty(len(indices))
     data[edge >= 0] = weight[edge[edge >= 0]]
-    data[edge < 0] = _core.vertex_areas(mesh.faces.reshape(-1), area, n) / 2
+    data[edge < 0] = _core.vertex_areas(mesh.faces.reshape(-1), area, n, thread_count()) / 2
     return sp.csr_array((data, indices, narrow_ptr(indptr)), shape=(n, n))
 
 
@@ -452,12 +461,12 @@ def _intrinsic_laplacian(mesh):
         mesh.faces.reshape(-1), mesh.side_edges.reshape(-1), lengths, FLATTEST, min(edges ** 2 + 1000, MOST_FLIPS))
     if not finished:
         warn(f"edges were still to be flipped after {flips} flips; some weights may be negative", MeshsolveWarning)
-    ends, of_side = _core.mesh_edges(n, corners)
+    ends, of_side = _core.mesh_edges(n, corners, thread_count())
     pairs = ends.reshape(-1, 2)
     proper = pairs[:, 0] != pairs[:, 1]
     weight = np.bincount(of_side, half_cotangents, minlength=len(pairs))[proper]
-    indptr, indices, edge = _core.mesh_adjacency(n, pairs[proper].reshape(-1), True)
-    return sp.csr_array((_core.laplacian_values(indptr, indices, edge, weight), indices, narrow_ptr(indptr)), shape=(n, n))
+    indptr, indices, data = _on_edges(n, pairs[proper].reshape(-1), weight)
+    return sp.csr_array((data, indices, narrow_ptr(indptr)), shape=(n, n))
 
 
 def _mollified(lengths, side_edges):

@@ -3,43 +3,44 @@
 #include "cotan.hpp"
 #include "flips.hpp"
 #include "native/bind.hpp"
+#include "native/raw_vector.hpp"
 
 namespace ms {
 namespace {
 
-auto cotan_weights(In<double> vertices, In<int32_t> faces, In<int32_t> of_side, int64_t edges, double flattest) {
+auto cotan_weights(In<double> vertices, In<int32_t> faces, In<int32_t> of_side, int64_t edges, double flattest, int threads) {
   const int64_t m = extent(faces) / 3;
-  std::vector<double> weight(edges, 0.0), area(m);
+  RawVector<double> weight(edges), area(m);
   {
     Released free;
-    operators::cotan_weights(vertices.data(), faces.data(), m, of_side.data(), flattest, weight.data(), area.data());
+    operators::cotan_weights(vertices.data(), faces.data(), m, of_side.data(), edges, flattest, weight.data(), area.data(), threads);
   }
   return std::make_tuple(to_numpy(std::move(weight)), to_numpy(std::move(area)));
 }
 
-auto vertex_areas(In<int32_t> faces, In<double> area, int64_t n) {
-  std::vector<double> mass(n, 0.0);
+auto vertex_areas(In<int32_t> faces, In<double> area, int64_t n, int threads) {
+  RawVector<double> mass(n);
   {
     Released free;
-    operators::vertex_areas(faces.data(), extent(area), area.data(), mass.data());
+    operators::vertex_areas(faces.data(), extent(area), area.data(), n, mass.data(), threads);
   }
   return to_numpy(std::move(mass));
 }
 
-auto edge_lengths(In<double> vertices, In<int32_t> ends) {
-  std::vector<double> length(ends.shape(0) / 2);
+auto edge_lengths(In<double> vertices, In<int32_t> ends, int threads) {
+  RawVector<double> length(extent(ends) / 2);
   {
     Released free;
-    operators::edge_lengths(vertices.data(), ends.data(), static_cast<int64_t>(length.size()), length.data());
+    operators::edge_lengths(vertices.data(), ends.data(), static_cast<int64_t>(length.size()), length.data(), threads);
   }
   return to_numpy(std::move(length));
 }
 
-auto laplacian_values(In<int64_t> indptr, In<int32_t> indices, In<int32_t> edge, In<double> weight) {
-  std::vector<double> data(indices.shape(0));
+auto laplacian_values(In<int64_t> indptr, In<int32_t> indices, In<int32_t> edge, In<double> weight, int threads) {
+  RawVector<double> data(extent(indices));
   {
     Released free;
-    operators::laplacian_values(pattern(indptr, indices), edge.data(), weight.data(), data.data());
+    operators::laplacian_values(pattern(indptr, indices), edge.data(), weight.data(), data.data(), threads);
   }
   return to_numpy(std::move(data));
 }
@@ -80,12 +81,12 @@ auto weigh_normal(In<int64_t> indptr, In<int32_t> indices, In<int64_t> column_pt
 void bind_operators(nb::module_& m) {
   using namespace nb::literals;
   m.def("cotan_weights", cotan_weights, "vertices"_a.noconvert(), "faces"_a.noconvert(), "of_side"_a.noconvert(),
-        "edges"_a, "flattest"_a);
-  m.def("vertex_areas", vertex_areas, "faces"_a.noconvert(), "area"_a.noconvert(), "n"_a,
+        "edges"_a, "flattest"_a, "threads"_a);
+  m.def("vertex_areas", vertex_areas, "faces"_a.noconvert(), "area"_a.noconvert(), "n"_a, "threads"_a,
         "A third of each triangle's area to each of its corners.");
-  m.def("edge_lengths", edge_lengths, "vertices"_a.noconvert(), "ends"_a.noconvert());
+  m.def("edge_lengths", edge_lengths, "vertices"_a.noconvert(), "ends"_a.noconvert(), "threads"_a);
   m.def("laplacian_values", laplacian_values, "indptr"_a.noconvert(), "indices"_a.noconvert(), "edge"_a.noconvert(),
-        "weight"_a.noconvert());
+        "weight"_a.noconvert(), "threads"_a);
   m.def("intrinsic_delaunay", intrinsic_delaunay, "faces"_a.noconvert(), "of_side"_a.noconvert(), "length"_a.noconvert(),
         "flattest"_a, "limit"_a);
   m.def("assemble", assemble, "ptr"_a.noconvert(), "source"_a.noconvert(), "width"_a, "values"_a.noconvert(), "threads"_a,

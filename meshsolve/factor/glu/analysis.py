@@ -88,7 +88,8 @@ def _require_finite_scales(matching):
         beyond = np.flatnonzero(np.isinf(scale))
         if len(beyond):
             raise SingularMatrixError(f"A is singular to working precision: the entries of {what} {beyond[0]} are so small that their "
-                                      "inverses are beyond the largest number (multiply A by a power of two if they are meant)", int(beyond[0]))
+                                      "inverses are beyond the largest number (multiply A by a power of two if they are meant)",
+                                      int(beyond[0]))
 
 
 def _order(graph, ordering, block, count, report, threads):

@@ -137,9 +137,9 @@ def test_components_that_the_values_have_and_not_the_pattern(joint, precision):
     for seed in range(30):
         A, B = cut(seed, joint)
         factors = {
-            "pin": lambda: ms.cholesky(A, pin=True, precision=precision, device="cpu"),
-            "fixed": lambda: ms.cholesky(A, fixed=[0], precision=precision, device="cpu"),
-            "mass": lambda: ms.cholesky(A + sp.eye_array(12), precision=precision, device="cpu"),
+            "pin": lambda A=A: ms.cholesky(A, pin=True, precision=precision, device="cpu"),
+            "fixed": lambda A=A: ms.cholesky(A, fixed=[0], precision=precision, device="cpu"),
+            "mass": lambda A=A: ms.cholesky(A + sp.eye_array(12), precision=precision, device="cpu"),
         }
         for kind, make in factors.items():
             F = make()
@@ -199,6 +199,6 @@ def test_a_matrix_that_is_singular_in_rounding_is_told():
     for seed in range(20):
         S = sp.diags_array(np.exp(np.random.default_rng(seed).standard_normal(400)))
         A = sp.csr_array(S @ ms.datasets.grid2d(20, 20) @ S)
-        ways.add("positive by rounding" in told_by(lambda: ms.cholesky(A, device="cpu")))
+        ways.add("positive by rounding" in told_by(lambda A=A: ms.cholesky(A, device="cpu")))
         assert ms.cholesky(A + 1e-9 * sp.diags_array(A.diagonal()), device="cpu").trial < 1e-3
     assert ways == {False, True}
