@@ -74,6 +74,52 @@ void for_tree(int threads, const std::vector<int32_t>& parent, F&& f) {
   for_tree(threads, parent, {}, std::forward<F>(f));
 }
 
+// f(task, worker) for every task after its parent. `parent` as in for_tree. Tasks are claimed in the order in which they come free:
+// whoever waits has claimed a later one than those that are being worked on.
+template <class F>
+void for_tree_down(int threads, const std::vector<int32_t>& parent, F&& f) {
+  const int32_t n = static_cast<int32_t>(parent.size());
+  if (threads <= 1) {
+    for (int32_t t = n; t-- > 0;) {
+      interrupt::poll();
+      f(t, 0);
+    }
+    return;
+  }
+  std::vector<int32_t> first_child(n, -1), next_child(n, -1);
+  std::unique_ptr<std::atomic<int32_t>[]> order(new std::atomic<int32_t>[n]);          // of tasks; -1: not yet free
+  std::atomic<int32_t> claimed{0}, freed{0};
+  std::atomic<bool> stop{false};
+  for (int32_t t = 0; t < n; ++t) order[t].store(-1, std::memory_order_relaxed);
+  const auto set_free = [&](int32_t t) {
+    order[freed.fetch_add(1, std::memory_order_relaxed)].store(t, std::memory_order_release);
+  };
+  for (int32_t t = 0; t < n; ++t)
+    if (parent[t] >= 0) next_child[t] = std::exchange(first_child[parent[t]], t);
+  for (int32_t t = n; t-- > 0;)
+    if (parent[t] < 0) set_free(t);
+  Pool::run(std::min(threads, n), [&](int worker) {
+    try {
+      for (int32_t i; (i = claimed.fetch_add(1, std::memory_order_relaxed)) < n;) {
+        int32_t t;
+        for (int spin = 0; (t = order[i].load(std::memory_order_acquire)) < 0;) {
+          if (stop.load(std::memory_order_relaxed)) return;
+          if (++spin > 2000) {
+            interrupt::poll();
+            std::this_thread::yield();
+          }
+        }
+        interrupt::poll();
+        f(t, worker);
+        for (int32_t c = first_child[t]; c >= 0; c = next_child[c]) set_free(c);
+      }
+    } catch (...) {
+      stop = true;
+      throw;
+    }
+  });
+}
+
 // f(begin, end, worker) over [0, n) in pieces of `grain`. Stays on the caller when there is one piece.
 template <class F>
 void for_range(int threads, int64_t n, int64_t grain, F&& f) {

@@ -139,7 +139,7 @@ void hold_pivots(const Front<T>& f, LeastPivot<T>& least) {
 template <class T>
 int32_t Factor<T>::run(const T* values, int threads) {
   const AssemblyTree& tree = *tree_;
-  const auto kept = fronts::plan_of(tree, threads);
+  const auto kept = fronts::plan_of(tree, threads, fronts::Use::factor);
   const fronts::Schedule& plan = *kept;
   UpdateBlocks<T> blocks(tree, plan, threads, fronts::lower_triangles, blocks_);
   std::vector<LeastPivot<T>> least(threads);

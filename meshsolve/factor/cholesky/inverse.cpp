@@ -117,7 +117,7 @@ class Inverse {
   template <class Visit>
   void run(Visit visit) {
     interrupt::begin(tree_.count());
-    fronts::top_down(plan_, threads_, [&](int32_t s, int worker) {
+    fronts::top_down_together(plan_, threads_, [&](int32_t s, int worker) {
       const PanelShape shape = panel_shape(tree_, s);
       if (s % 32 == 0 || shape.height > 64) interrupt::poll();
       Worker& mine = workers_[worker];
@@ -173,7 +173,7 @@ class Inverse {
 
 template <class T>
 int64_t Factor<T>::inverse_scalars(int threads) const {
-  const auto plan = fronts::plan_of(*tree_, threads);
+  const auto plan = fronts::plan_of(*tree_, threads, fronts::Use::factor);
   Room any, in_tasks;                          // of one worker, who takes those above the subtrees too, and of the others
   for (int32_t s = 0; s < tree_->count(); ++s) {
     const PanelShape shape = panel_shape(*tree_, s);
@@ -186,7 +186,7 @@ int64_t Factor<T>::inverse_scalars(int threads) const {
 template <class T>
 std::vector<double> Factor<T>::inverse_diagonal(int threads) const {
   values_.require_factor();
-  const auto plan = fronts::plan_of(*tree_, threads);
+  const auto plan = fronts::plan_of(*tree_, threads, fronts::Use::factor);
   std::vector<double> d(tree_->n());
   Inverse<T>(*tree_, *plan, panels_.data(), panel_ptr_.data(), threads).run([&](int32_t s, const Square<T>& Z) {
     const int32_t* const perm = tree_->symbolic->analysis.perm.data() + tree_->first(s);
@@ -198,7 +198,7 @@ std::vector<double> Factor<T>::inverse_diagonal(int threads) const {
 template <class T>
 std::vector<double> Factor<T>::inverse_on_matrix(int64_t nnz, int threads) const {
   values_.require_factor();
-  const auto plan = fronts::plan_of(*tree_, threads);
+  const auto plan = fronts::plan_of(*tree_, threads, fronts::Use::factor);
   std::vector<double> x(nnz);
   Inverse<T>(*tree_, *plan, panels_.data(), panel_ptr_.data(), threads).run([&](int32_t s, const Square<T>& Z) {
     const uint32_t* const begin = tree_->entry_ptr.data() + tree_->first(s);

@@ -162,7 +162,7 @@ void Factor<T>::solve(System system, Strided<const double> B, Strided<double> X,
   values_.require_factor();
   const AssemblyTree& tree = *tree_;
   threads = fronts::threads_worthwhile(panels_.size(), k, threads);
-  const auto plan = fronts::plan_of(tree, threads, fronts::Cuts::above_small_subtrees);
+  const auto plan = fronts::plan_of(tree, threads, fronts::Use::solve_small_subtrees);
   const int32_t* const perm = system == System::A ? tree.symbolic->analysis.perm.data() : nullptr;
   auto space = space_.lend();
   space->reserve(tree.n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);

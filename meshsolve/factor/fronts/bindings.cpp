@@ -1,4 +1,6 @@
 // Bindings of the multifrontal engine: the assembly tree as an opaque object that factorizations share.
+#include <nanobind/stl/string.h>
+
 #include <nanobind/stl/shared_ptr.h>
 
 #include "fronts.hpp"
@@ -54,12 +56,14 @@ void bind_fronts(nb::module_& m) {
       .def("indices", [](const AssemblyTree& t, In<int64_t> indptr) {
         return to_numpy(released([&] { return fronts::analysed_indices(t, indptr.data()); }));
       }, "indptr"_a.noconvert(), "Column indices of the analysed pattern, whose row pointers these are.")
-      .def("tasks", [](const AssemblyTree& t, int threads, bool above_small_subtrees) {
-        const auto plan = fronts::schedule(t, threads, above_small_subtrees ? fronts::Cuts::above_small_subtrees : fronts::Cuts::anywhere);
+      .def("tasks", [](const AssemblyTree& t, int threads, const std::string& use) {
+        const auto plan = fronts::schedule(t, threads, use == "factor"  ? fronts::Use::factor
+                                                       : use == "solve" ? fronts::Use::solve
+                                                                        : fronts::Use::solve_small_subtrees);
         nb::list ranges;
         for (const auto& task : plan.tasks) ranges.append(nb::make_tuple(task.begin, task.end));
         return nb::make_tuple(ranges, copied(plan.top), copied(plan.last));
-      }, "threads"_a, "above_small_subtrees"_a = false, "Ranges of fronts as (begin, end), fronts in no subtree, and those that all threads share.")
+      }, "threads"_a, "use"_a = "factor", "Ranges of fronts as (begin, end), fronts in no subtree, and those that all threads share.")
       .def("work_scalars", [](const AssemblyTree& t, int threads) { return fronts::work_scalars(t, threads, fronts::lower_triangles); }, "threads"_a,
            "What a numeric phase needs beside the panels: update matrices and the entries of A.");
 }

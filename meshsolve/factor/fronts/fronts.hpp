@@ -100,7 +100,7 @@ struct Schedule {
   std::vector<Task> tasks;       // ascending
   std::vector<int32_t> parent;   // (tasks): the task of the parent front, -1 if that is in `last` or there is none
   std::vector<int32_t> leaves;   // tasks without children, that with the most work on its way to the root first
-  std::vector<int32_t> last;     // ascending: fronts near the root, one after the other with all threads inside each
+  std::vector<int32_t> last;     // ascending: fronts near the root, one after the other with all threads inside each; none for solves
   std::vector<int32_t> top;      // ascending: all fronts that are in no subtree task (single-front tasks and `last`)
   std::vector<int32_t> slot;     // (count): update matrix on the heap in this slot, or -1: on the worker's stack
   int32_t slots = 0;
@@ -113,34 +113,34 @@ struct Schedule {
   } stacks;                      // sizes of the two stacks, by parity of depth, that suffice for every task
   std::vector<uint8_t> parity;   // (count): of the front's depth
 };
-// What a schedule may cut: solves take small subtrees as a whole.
-enum class Cuts { anywhere, above_small_subtrees };
-Schedule schedule(const AssemblyTree& tree, int threads, Cuts cuts = Cuts::anywhere);
+// What a schedule is for. A solve works on a front with one thread; that of Cholesky takes small subtrees as a whole.
+enum class Use { factor, solve, solve_small_subtrees };
+Schedule schedule(const AssemblyTree& tree, int threads, Use use);
 
 // The last two schedules of one tree, for its numeric phases and its solves. Several threads may ask at once.
 class KeptSchedules {
  public:
-  std::shared_ptr<const Schedule> of(const AssemblyTree& tree, int threads, Cuts cuts) const {
-    if (threads <= 1) cuts = Cuts::anywhere;           // one thread needs none
+  std::shared_ptr<const Schedule> of(const AssemblyTree& tree, int threads, Use use) const {
+    if (threads <= 1) use = Use::factor;               // one thread takes all fronts in one go
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!kept_[0].is(threads, cuts)) std::swap(kept_[0], kept_[1]);
-    if (!kept_[0].is(threads, cuts)) kept_[0] = {threads, cuts, std::make_shared<const Schedule>(schedule(tree, threads, cuts))};
+    if (!kept_[0].is(threads, use)) std::swap(kept_[0], kept_[1]);
+    if (!kept_[0].is(threads, use)) kept_[0] = {threads, use, std::make_shared<const Schedule>(schedule(tree, threads, use))};
     return kept_[0].plan;
   }
 
  private:
   struct Kept {
     int threads = 0;
-    Cuts cuts = Cuts::anywhere;
+    Use use = Use::factor;
     std::shared_ptr<const Schedule> plan;
-    bool is(int t, Cuts c) const { return threads == t && cuts == c; }
+    bool is(int t, Use u) const { return threads == t && use == u; }
   };
   mutable std::mutex mutex_;
   mutable Kept kept_[2];
 };
 
-inline std::shared_ptr<const Schedule> plan_of(const AssemblyTree& tree, int threads, Cuts cuts = Cuts::anywhere) {
-  return tree.schedules->of(tree, threads, cuts);
+inline std::shared_ptr<const Schedule> plan_of(const AssemblyTree& tree, int threads, Use use) {
+  return tree.schedules->of(tree, threads, use);
 }
 
 // Scalars that a numeric phase takes beside the panels: stacks, update matrices that pass between tasks, entries of A.

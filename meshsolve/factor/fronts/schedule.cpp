@@ -35,13 +35,14 @@ Costs costs(const AssemblyTree& t) {
 }
 
 // Sibling subtrees follow each other in postorder, so a group of them is one range of fronts.
-void group_subtrees(const AssemblyTree& t, const Costs& c, double limit, std::vector<uint8_t>& is_top, Schedule& out) {
+void group_subtrees(const AssemblyTree& t, const Costs& c, double limit, const std::vector<uint8_t>& is_top,
+                    const std::vector<uint8_t>& is_last, Schedule& out) {
   double gathered = 0;
   int32_t group_parent = -2;
   for (int32_t s = 0; s < t.count(); ++s) {
     const int32_t p = t.parent(s);
     if (is_top[s]) {
-      if (c.subtree[s] <= 1.2 * limit * tasks_per_thread) out.tasks.push_back({s, s + 1});
+      if (!is_last[s]) out.tasks.push_back({s, s + 1});
       group_parent = -2;                        // what comes next may be a sibling, if this is a leaf, but no subtree of the same task
       continue;
     }
@@ -138,7 +139,7 @@ int64_t passing_scalars(const AssemblyTree& t, const Schedule& plan, Held held) 
 
 }  // namespace
 
-Schedule schedule(const AssemblyTree& t, int threads, Cuts cuts) {
+Schedule schedule(const AssemblyTree& t, int threads, Use use) {
   Schedule out;
   if (threads <= 1 || t.count() == 0) {
     out.tasks.push_back({0, t.count()});
@@ -146,13 +147,14 @@ Schedule schedule(const AssemblyTree& t, int threads, Cuts cuts) {
   } else {
     const Costs c = costs(t);
     const double limit = c.total / (threads * tasks_per_thread);
-    std::vector<uint8_t> is_top(t.count());
-    for (int32_t s = 0; s < t.count(); ++s) is_top[s] = c.subtree[s] > limit && (cuts == Cuts::anywhere || t.direct[s] < 0);
-    group_subtrees(t, c, limit, is_top, out);
+    std::vector<uint8_t> is_top(t.count()), is_last(t.count());
     for (int32_t s = 0; s < t.count(); ++s) {
+      is_top[s] = c.subtree[s] > limit && (use != Use::solve_small_subtrees || t.direct[s] < 0);
+      is_last[s] = is_top[s] && use == Use::factor && c.subtree[s] > 1.2 * limit * tasks_per_thread;
       if (is_top[s]) out.top.push_back(s);
-      if (is_top[s] && c.subtree[s] > 1.2 * limit * tasks_per_thread) out.last.push_back(s);
+      if (is_last[s]) out.last.push_back(s);
     }
+    group_subtrees(t, c, limit, is_top, is_last, out);
     link_tasks(t, out);
     order_leaves(c, out);
   }
@@ -161,7 +163,7 @@ Schedule schedule(const AssemblyTree& t, int threads, Cuts cuts) {
 }
 
 int64_t work_scalars(const AssemblyTree& t, int threads, Held held) {
-  const auto plan = plan_of(t, threads);
+  const auto plan = plan_of(t, threads, Use::factor);
   return threads * (plan->stacks.scalars(held, 0) + plan->stacks.scalars(held, 1)) + 2 * t.entries() + passing_scalars(t, *plan, held);
 }
 

@@ -308,16 +308,20 @@ void bottom_up(const AssemblyTree& tree, const Schedule& plan, int threads, Upda
       small(first, s, blocks.open(s, worker), worker);
     }
   });
-  blocks.enter_task(0);
-  for (const int32_t s : plan.last) {
-    interrupt::poll();
-    step(s, 0);
-  }
 }
 
-// visit(front, worker): every front after its parent.
+// visit(front, worker): every front after its parent, by a schedule for solves.
 template <class Visit>
 void top_down(const Schedule& plan, int threads, Visit visit) {
+  for_tree_down(threads, plan.parent, [&](int32_t k, int worker) {
+    const Schedule::Task task = plan.tasks[k];
+    for (int32_t s = task.end; s-- > task.begin;) visit(s, worker);
+  });
+}
+
+// The same by a schedule for factors: those in no subtree come first, one after the other, and may use all threads.
+template <class Visit>
+void top_down_together(const Schedule& plan, int threads, Visit visit) {
   for (size_t k = plan.top.size(); k-- > 0;) visit(plan.top[k], 0);
   const int64_t count = static_cast<int64_t>(plan.tasks.size());
   for_range(threads, count, 1, [&](int64_t b, int64_t e, int worker) {

@@ -226,7 +226,7 @@ Outcome FrontFactor<T>::factor(const Scalar<T>* Ax, const Pivoting& rule, int th
     fronts_ = Buffer<T>(p.base.back() + solve_padding, threads);           // last: it tells whether all are there
     std::fill(fronts_.data() + p.base.back(), fronts_.data() + p.base.back() + solve_padding, T(0));
   }
-  const auto kept = fronts::plan_of(tree, threads);
+  const auto kept = fronts::plan_of(tree, threads, fronts::Use::factor);
   const fronts::Schedule& plan = *kept;
   UpdateBlocks<T> blocks(tree, plan, threads, fronts::squares, blocks_);
   std::vector<Scratch<T>> scratch(threads);

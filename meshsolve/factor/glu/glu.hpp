@@ -82,7 +82,6 @@ struct SolvePlan {
   int32_t block = -1;                     // the block that is solved in tasks
   int32_t begin = 0, end = 0;             // its tasks in schedule.tasks
   std::vector<int32_t> parent;            // (end - begin) of these tasks
-  std::vector<int32_t> last, top;         // fronts as in Schedule, of this block
   std::vector<int64_t> slot_ptr;          // (slots + 1) rows of the updates that pass between tasks
 };
 SolvePlan solve_plan(const FrontPlan& plan);

@@ -52,15 +52,9 @@ class BlockSolve {
       const fronts::Schedule::Task task = all[tasks_.begin + t];
       for (int32_t s = task.begin; s < task.end; ++s) forward(s, task.begin, task.end, space_.sums[worker].data(), worker);
     });
-    for (const int32_t s : tasks_.last) forward(s, s, s + 1, space_.sums[0].data(), 0);
-    for (size_t k = tasks_.top.size(); k-- > 0;) backward(tasks_.top[k], 0);
-    const int64_t count = tasks_.end - tasks_.begin;
-    for_range(threads_, count, 1, [&](int64_t b, int64_t e, int worker) {
-      for (int64_t k = e; k-- > b;) {
-        const fronts::Schedule::Task task = all[tasks_.end - 1 - k];
-        if (task.end == task.begin + 1 && std::binary_search(tasks_.top.begin(), tasks_.top.end(), task.begin)) continue;
-        for (int32_t s = task.end; s-- > task.begin;) backward(s, worker);
-      }
+    for_tree_down(threads_, tasks_.parent, [&](int32_t t, int worker) {
+      const fronts::Schedule::Task task = all[tasks_.begin + t];
+      for (int32_t s = task.end; s-- > task.begin;) backward(s, worker);
     });
   }
 
@@ -268,7 +262,7 @@ class BlockSolve {
 
 SolvePlan solve_plan(const FrontPlan& p) {
   SolvePlan out;
-  out.schedule = fronts::schedule(p.tree, p.base.back() < parallel_work ? 1 : task_threads);
+  out.schedule = fronts::schedule(p.tree, p.base.back() < parallel_work ? 1 : task_threads, fronts::Use::solve);
   out.slot_ptr.assign(out.schedule.slots + 1, 0);
   for (int32_t s = 0; s < p.tree.count(); ++s)
     if (const int32_t slot = out.schedule.slot[s]; slot >= 0) out.slot_ptr[slot + 1] = p.tree.updates(s);
@@ -282,16 +276,11 @@ SolvePlan solve_plan(const FrontPlan& p) {
   const int32_t first = p.block_front[out.block], end = p.block_front[out.block + 1];
   const std::vector<fronts::Schedule::Task>& tasks = out.schedule.tasks;
   const int32_t count = static_cast<int32_t>(tasks.size());
-  while (out.begin < count && tasks[out.begin].begin < first) ++out.begin;       // a large front by itself is no task
+  while (out.begin < count && tasks[out.begin].begin < first) ++out.begin;
   for (out.end = out.begin; out.end < count && tasks[out.end].end <= end; ++out.end) {
     const int32_t up = out.schedule.parent[out.end];
     out.parent.push_back(up < 0 ? -1 : up - out.begin);
   }
-  const auto inside = [&](const std::vector<int32_t>& all, std::vector<int32_t>& some) {
-    std::copy_if(all.begin(), all.end(), std::back_inserter(some), [&](int32_t s) { return s >= first && s < end; });
-  };
-  inside(out.schedule.last, out.last);
-  inside(out.schedule.top, out.top);
   return out;
 }
 

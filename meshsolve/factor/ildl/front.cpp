@@ -210,7 +210,7 @@ void Complete<T>::open(int32_t s, int worker, int threads) {
 template <class T>
 int32_t Complete<T>::run(const T* values, int threads) {
   const AssemblyTree& tree = *tree_;
-  const auto kept = fronts::plan_of(tree, threads);
+  const auto kept = fronts::plan_of(tree, threads, fronts::Use::factor);
   const fronts::Schedule& plan = *kept;
   UpdateBlocks<T> blocks(tree, plan, threads, fronts::lower_triangles, blocks_);
   std::vector<Worker> workers(threads);
