@@ -118,6 +118,12 @@ class Expression {
 
   [[noreturn]] void fail(std::string what) const { throw Bad{line_.at({at_, 0}), std::move(what)}; }
 
+  // What min, max, comparisons and conditions are given: of what is no number they would make one again.
+  double real(double x) const {
+    if (std::isnan(x)) fail("a part of the expression is not finite, as the root of a negative number");
+    return x;
+  }
+
   void skip() {
     while (at_ < end_ && blank(*at_)) ++at_;
   }
@@ -137,7 +143,7 @@ class Expression {
       const double yes = choice();
       if (!take(":")) fail("a ':' is needed after '?'");
       const double no = choice();
-      x = x != 0 ? yes : no;
+      x = real(x) != 0 ? yes : no;
     }
     --depth_;
     return x;
@@ -147,7 +153,7 @@ class Expression {
     double x = both();
     while (take("||")) {
       const double y = both();
-      x = x != 0 || y != 0;
+      x = real(x) != 0 || real(y) != 0;
     }
     return x;
   }
@@ -156,19 +162,19 @@ class Expression {
     double x = comparison();
     while (take("&&")) {
       const double y = comparison();
-      x = x != 0 && y != 0;
+      x = real(x) != 0 && real(y) != 0;
     }
     return x;
   }
 
   double comparison() {
     const double x = sum();
-    if (take("==")) return x == sum();
-    if (take("!=")) return x != sum();
-    if (take("<=")) return x <= sum();
-    if (take(">=")) return x >= sum();
-    if (take("<")) return x < sum();
-    if (take(">")) return x > sum();
+    if (take("==")) return real(x) == real(sum());
+    if (take("!=")) return real(x) != real(sum());
+    if (take("<=")) return real(x) <= real(sum());
+    if (take(">=")) return real(x) >= real(sum());
+    if (take("<")) return real(x) < real(sum());
+    if (take(">")) return real(x) > real(sum());
     return x;
   }
 
@@ -193,7 +199,7 @@ class Expression {
 
   double sign() {
     if (++depth_ > deepest) fail("the expression is nested too deep");
-    const double x = take("-") ? -sign() : take("+") ? sign() : take("!") ? sign() == 0 : power();
+    const double x = take("-") ? -sign() : take("+") ? sign() : take("!") ? real(sign()) == 0 : power();
     --depth_;
     return x;
   }
@@ -255,11 +261,11 @@ class Expression {
     if (is("int", 1)) return std::trunc(x[0]);
     if (is("floor", 1)) return std::floor(x[0]);
     if (is("ceil", 1)) return std::ceil(x[0]);
-    if (is("sgn", 1)) return x[0] > 0 ? 1 : x[0] < 0 ? -1 : 0;
+    if (is("sgn", 1)) return real(x[0]) > 0 ? 1 : x[0] < 0 ? -1 : 0;
     if (is("pow", 2)) return std::pow(x[0], x[1]);
-    if (is("min", 2)) return std::fmin(x[0], x[1]);
-    if (is("max", 2)) return std::fmax(x[0], x[1]);
-    if (is("if", 3) || is("ternary_fcn", 3)) return x[0] != 0 ? x[1] : x[2];
+    if (is("min", 2)) return std::fmin(real(x[0]), real(x[1]));
+    if (is("max", 2)) return std::fmax(real(x[0]), real(x[1]));
+    if (is("if", 3) || is("ternary_fcn", 3)) return real(x[0]) != 0 ? x[1] : x[2];
     fail("there is no function " + in_quotes(name) + " of " + std::to_string(count) + " arguments");
   }
 };

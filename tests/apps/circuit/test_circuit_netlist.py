@@ -62,7 +62,7 @@ def test_every_double_survives(x):
 @pytest.mark.parametrize("text, value", [
     ("1+2*3", 7), ("(1+2)*3", 9), ("2**3**2", 64), ("2^3^2^0.5", 8), ("-2^2", -4), ("2**-1", 0.5), ("2**--1*3", 6), ("2*-3", -6), ("7/2", 3.5), ("1k/2", 500), ("sqrt(16)", 4),
     ("max(1,2)+min(3,4)", 5), ("1<2 ? 10 : 20", 10), ("1==2 || 3>=3", 1), ("!(1&&0)", 1), ("pow(2,10)", 1024), ("log10(1000)", 3),
-    ("abs(-3)", 3), ("int(-2.7)", -2), ("cos(pi)", -1), ("7%4", 3), ("width*2", 6), ("half", 1.5), ("sgn(0)", 0), ("sgn(-2)", -1), ("0 ? 1 : 0 ? 2 : 3", 3)])
+    ("abs(-3)", 3), ("int(-2.7)", -2), ("cos(pi)", -1), ("7%4", 3), ("width*2", 6), ("half", 1.5), ("sgn(0)", 0), ("sgn(-2)", -1), ("half < 0 ? sqrt(-1) : 5", 5), ("0 ? 1 : 0 ? 2 : 3", 3)])
 def test_expressions(text, value, net):
     n = net(f".param half={{width/2}}\n.param width=3\nR1 a 0 {{({text}) + 100}}\nR2 a 0 '({text}) + 100'")
     assert np.allclose(values(n, "r"), value + 100)
@@ -71,6 +71,8 @@ def test_expressions(text, value, net):
 @pytest.mark.parametrize("text, words", [
     ("{1+}", "ends too early"), ("{(1}", "')' is missing"), ("{1 2}", "is needed here"), ("{what}", "no parameter 'what'"),
     ("{foo(1)}", "no function 'foo' of 1"), ("{if(1,2,3,4)}", "too many arguments of 'if'"), ("{1/0}", "not finite"), ("{1?2}", "':' is needed"), ("{sqrt(-1)}", "not finite"),
+    ("{min(sqrt(-1),3)}", "not finite"), ("{max(3,0/0)}", "not finite"), ("{sqrt(-1) > 0 ? 1 : 2}", "not finite"), ("{1 == log(-1) ? 1 : 2}", "not finite"), ("{!sqrt(-1)}", "not finite"), ("{0 || sqrt(-1)}", "not finite"),
+    ("{sqrt(-1) ? 1 : 2}", "not finite"), ("{if(sqrt(-1),1,2)}", "not finite"), ("{sgn(sqrt(-1))}", "not finite"),
     ("{1", "does not end"), ("{" + "(" * 5000 + "}", "too deep"), ("{" + "-" * 5000 + "1}", "too deep"), ("{}", "ends too early")])
 def test_bad_expressions(text, words, tmp_path):
     message = error_of(f"R1 a 0 {text}", tmp_path)
