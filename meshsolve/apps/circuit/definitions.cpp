@@ -34,6 +34,9 @@ Definition* open(Definition& outer, Words& words) {
       made->defaults.push_back({word, value_word(words, word), &words.line()});
     } else {
       if (!made->defaults.empty()) words.fail(word, "a node after the parameters: " + in_quotes(word));
+      if (word == "0" || word == "gnd") words.fail(word, "a node of a subcircuit cannot be called " + in_quotes(word) + ", as ground is");
+      if (std::find(made->ports.begin(), made->ports.end(), word) != made->ports.end())
+        words.fail(word, "a second node " + in_quotes(word) + " of the subcircuit " + in_quotes(name));
       made->ports.push_back(word);
     }
   }
