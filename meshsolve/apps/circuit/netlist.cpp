@@ -243,6 +243,9 @@ class Reader {
       if (w.values[k] < w.values[k - 2]) words.fail(word, "the times of pwl have to ascend");
     if (w.kind == 'p' && n == 8 && !(w.values[7] >= 0 && w.values[7] == std::floor(w.values[7])))
       words.fail(word, "the number of pulses has to be an integer of at least 0");
+    for (size_t k = 3; k < std::min<size_t>(n, 7); ++k)          // rise, fall, width, period; tau1, tau2
+      if (w.values[k] < 0 && (w.kind == 'p' || (w.kind == 'e' && k % 2)))
+        words.fail(word, "the times of " + in_quotes(word) + " after the delay have to be at least 0");
     out_.waveforms.push_back(std::move(w));
     return static_cast<int32_t>(out_.waveforms.size()) - 1;
   }
