@@ -186,6 +186,8 @@ def _model(given, where):
     for key in sorted(named.keys() & MEASURED_AT):
         if named[key] != NOMINAL:
             raise InvalidInputError(f"{where}: {key}={named[key]:g}: only the nominal temperature, 27 degrees, is supported")
+    if named.get("level", 1) != 1:
+        raise InvalidInputError(f"{where}: level={named['level']:g}: only the junction diode, level 1, is supported")
     p = DEFAULTS | {key: value for key, value in named.items() if key in DEFAULTS}
     for key in ("is", "n", "vj", "bv", "ibv"):
         if not p[key] > 0:

@@ -566,8 +566,8 @@ def test_diode_models(deck):
     with pytest.warns(ms.MeshsolveWarning, match=r"deck.sp:5: the diode parameter 'ttt' is not known and has no effect: did you mean 'tt'"):
         deck(text.format("ttt=1"))
     assert deck(text.format("tnom=27 xti=3 level=1")).op()["a"] == 1
-    for wrong in ("is=1e-320", "rs=1e-200", "cjo=1e300", "is=0", "n=-1", "rs=-1", "m=2", "fc=1", "tnom=50", "t_measured=50"):
-        with pytest.raises(ms.InvalidInputError, match="deck.sp:5: .*(the diode parameter|only the nominal temperature)"):
+    for wrong in ("is=1e-320", "rs=1e-200", "cjo=1e300", "is=0", "n=-1", "rs=-1", "m=2", "fc=1", "tnom=50", "t_measured=50", "level=2"):
+        with pytest.raises(ms.InvalidInputError, match="deck.sp:5: .*(the diode parameter|only the nominal temperature|level=2: only)"):
             deck(text.format(wrong))
 
 
