@@ -306,7 +306,8 @@ class Circuit:
         stepper = Stepper(solver, volts, amperes, tstep, method, fixed_step, tmax)
         state = (stepper.start_from_states(self._initial_states(), [share * tstep for share in SHORT]) if uic
                  else stepper.start(self._rest(volts, amperes, report, threads, at=0.0)))
-        _march(stepper, state, time, wanted, keep, values)
+        with np.errstate(over="ignore", invalid="ignore"):      # what grows beyond all numbers ends in an error of its own
+            _march(stepper, state, time, wanted, keep, values)
         solver.give_back()
         report.facts |= {"time_steps": stepper.taken, "rejected_steps": stepper.rejected}
         return self._waveforms("time", time[wanted], nodes, keep, values, report)

@@ -144,8 +144,9 @@ class Solver:
 
     def _require_finite(self, values, indptr=None):
         """Values of the unknowns, or of rows that begin at ``indptr``."""
-        if math.isfinite(abs(np.dot(values, values))):      # most often, and one operation
-            return
+        with np.errstate(over="ignore", invalid="ignore"):
+            if math.isfinite(abs(np.dot(values, values))):  # most often, and one operation
+                return
         wrong = np.flatnonzero(~np.isfinite(values))
         if len(wrong):
             raise self._out_of_range(int(wrong[0] if indptr is None else np.searchsorted(indptr, wrong[0], side="right") - 1))
