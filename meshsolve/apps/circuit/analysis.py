@@ -304,7 +304,7 @@ class Circuit:
         keep, values = self._table(nodes, int(wanted.sum()))
         solver = self._solver(report, threads, dynamic=True)
         stepper = Stepper(solver, volts, amperes, tstep, method, fixed_step, tmax)
-        state = (stepper.start_from_states(self._initial_states(), [share * tstep for share in SHORT]) if uic
+        state = (stepper.start_from_states(*self._initial_states(), [share * tstep for share in SHORT]) if uic
                  else stepper.start(self._rest(volts, amperes, report, threads, at=0.0)))
         with np.errstate(over="ignore", invalid="ignore"):      # what grows beyond all numbers ends in an error of its own
             _march(stepper, state, time, wanted, keep, values)
@@ -402,12 +402,15 @@ class Circuit:
         return [(k, v) for k, v in {self._netlist.node(name): volt for name, volt, _ in settings}.items() if k >= 0]
 
     def _initial_states(self):
-        """Voltages of capacitors and currents of inductors: ic=, else from the .ic voltages, else 0."""
-        x = np.zeros(self._system.n)
+        """Voltages of capacitors and currents of inductors, and voltages of junctions: ic=, else from the .ic voltages, else 0."""
+        x, system = np.zeros(self._system.n), self._system
         for k, volt in self._voltages(self._deck.initial):
             x[k] = volt
         given = np.concatenate([self._netlist[letter].values[:, 1] for letter in "cl"])
-        return np.where(np.isnan(given), self._system.states @ x, given)
+        states = np.where(np.isnan(given), system.states @ x, given)
+        ends = np.append(x[:system.nodes], 0.0)[self._netlist["d"].nodes]       # the last is ground, -1; no current, so none in RS
+        given = self._netlist["d"].values[:, 1]
+        return states, np.where(np.isnan(given), ends[:, 0] - ends[:, 1], given)
 
     def _source(self, name, place=None):
         for letter in "vi":

@@ -35,7 +35,7 @@ class Reader {
   explicit Reader(Netlist& out) : out_(out) {
     out_.groups.resize(letters.size());
     for (const char c : {'e', 'g'}) group(c).arity = 4;
-    for (const char c : {'c', 'l'}) group(c).width = 2;
+    for (const char c : {'c', 'l', 'd'}) group(c).width = 2;
     for (const char c : {'v', 'i'}) group(c).width = 3;
   }
 
@@ -284,18 +284,19 @@ class Reader {
     const std::string_view model_name = words.next();
     if (model_name.empty()) words.fail(name, in_quotes(name) + " has no model");
     g.refs.back() = model(model_name, words, at);
-    double area = 1, times = 1;
+    double area = 1, times = 1, initial = missing;
     words.take("off");
     if (number_follows(words)) area = number(words, at, "the area");
     words.take("off");
     options(words, at, [&](std::string_view key, double value) {
       if (key == "area") area = value;
       else if (key == "m") times = value;
-      else return key == "ic";
+      else if (key == "ic") initial = value;
+      else return false;
       return true;
     });
     if (!(area * times > 0)) words.fail(name, "the area of a diode has to be positive");
-    g.values.push_back(area * times);
+    g.values.insert(g.values.end(), {area * times, initial});
   }
 
   int32_t model(std::string_view name, Words& words, Instance& from) {

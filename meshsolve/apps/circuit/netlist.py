@@ -35,7 +35,7 @@ class Elements:
         -1 is ground.
     values : (k, w) float64
         r: ohm; c: farad, initial volt; l: henry, initial ampere; v, i: dc, ac magnitude, ac phase in degrees; e, g, f, h: gain;
-        d: area. NaN where the deck says nothing.
+        d: area, initial volt. NaN where the deck says nothing.
     refs : (k,) int32
         v, i: the waveform or -1; f, h: the controlling voltage source; d: the model.
     names : (k,) int32
@@ -225,7 +225,7 @@ def _netlist(path, files):
 def _elements(letter, arrays):
     k = len(arrays["names"])
     nodes = arrays["nodes"].reshape(k, ARITY.get(letter, 2))
-    width = {"c": 2, "l": 2, "v": 3, "i": 3}.get(letter, 1)
+    width = {"c": 2, "l": 2, "d": 2, "v": 3, "i": 3}.get(letter, 1)
     return Elements(nodes, arrays["values"].reshape(k, width), *(arrays[name] for name in ("refs", "names", "files", "lines")))
 
 

@@ -76,13 +76,12 @@ class Stepper:
         self.largest = np.abs(y)
         return State(0.0, x, y, np.zeros_like(y))
 
-    def start_from_states(self, y, lengths):
-        """The state at time 0 for given voltages of capacitors and currents of inductors: the end of a very short step, the first
-        of the lengths for which there is one. What a source forces to another value, as the voltage of a capacitor across it, has
-        that one."""
+    def start_from_states(self, y, junctions, lengths):
+        """The state at time 0 for given voltages of capacitors, currents of inductors and voltages of junctions, from which their
+        charges follow: the end of a very short step, the first of the lengths for which there is one. What a source forces to another
+        value, as the voltage of a capacitor across it, has that one."""
         x = np.zeros(self.system.n)
-        charges = self._states(x, self._law(x))[len(y):]
-        held = np.concatenate([y, charges])
+        held = np.concatenate([y, self.system.diodes.charge(junctions)[0]]) if self.system.diodes.stores else y
         for length in lengths:
             try:
                 return self.start(self._solve(State(0.0, x, held, np.zeros_like(held)), length, 0.0, False, self.options.itl1)[0])
