@@ -6,8 +6,9 @@ estimated from states a whole period apart is 0. After a corner come two backwar
 length: they damp what the trapezoidal rule would let ring (Rannacher 1984, "Finite element solution of diffusion problems with
 irregular data") and have the very matrix of a trapezoidal step of the whole length.
 The error of a trapezoidal step is estimated from divided differences of the latest states (Nagel 1975, "SPICE2", section 5.4):
-the slopes may ring where a state follows a source, the states do not. Newton's method begins on the parabola through the latest
-three states, whose error is that of the step itself.
+the slopes may ring where a state follows a source, the states do not. Where the voltages of junctions ring with the slopes of their
+charges, two such steps are taken as well. Newton's method begins on the parabola through the latest three states, whose error is
+that of the step itself.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from meshsolve.errors import MeshsolveError
 
 DEEPEST = 30                # halvings of tstep that sources or tmax may ask for
 SMALLEST = 40               # and the error, which does so for a few steps, as where a source begins to rise from nothing
+JUMP = 26                   # halvings of tstep after which a state that moves on at a corner is taken to jump there
 DISTINCT = 64               # spacings of float64 at the time: a step of fewer would not move on
 MINOR = 1e-3                # a state smaller than this share of its group's largest is held to the tolerance of this share
+TURNED = 0.5                # of the current that a junction's capacitance gave: what it takes in the next step if the rule rings
 RELAXED = 0.1               # of the tolerance: below it the next step may be twice as long
 
 
@@ -67,7 +70,9 @@ class Stepper:
         self._groups = [slice(*pair) for pair in zip(ends, ends[1:]) if pair[0] < pair[1]]       # states of one unit
         self._floor = np.repeat([self.options.vntol, self.options.abstol, 0.0], np.diff(ends))  # errors that do not count
         self.points, self.after_corner = [], True           # (t, y) of the latest states, at most three, none before a corner
+        self.jumped = False                                 # since the latest corner
         self.recent = []                                    # (t, x) of at most two states before the latest one
+        self.turned = np.False_                             # junctions whose currents turned in the latest step
         self.rejected = self.taken = 0
 
     def start(self, x):
@@ -96,7 +101,8 @@ class Stepper:
             corner = math.inf if self.fixed else min(self.volts.next_corner(state.t + tiny), self.amperes.next_corner(state.t + tiny))
             self._limit(state.t + tiny)
             state = self._segment(state, corner if corner < end - tiny else end)
-            self.after_corner |= corner <= state.t + tiny
+            if corner <= state.t + tiny:
+                self.after_corner, self.jumped = True, False
         return state
 
     def _limit(self, t):
@@ -121,13 +127,23 @@ class Stepper:
                 if self.fixed:
                     raise MeshsolveError(f"{self.system.netlist.path}: {e} at time {end:g} with a fixed step") from e
                 new, excess = None, 16.0
-            if excess > 1:
+            jumps = new is not None and excess > 1 and self._may_jump()
+            if excess > 1 and not jumps:
                 self._refine(excess, state.t)
                 continue
             self._accept(state, new)
-            self._relax(excess, new.t, stop)
+            if jumps:                                       # and goes on from there as from a corner
+                self.after_corner = self.jumped = True
+                self.level = self.coarsest
+            else:
+                self._relax(excess, new.t, stop)
             state = new
         return state
+
+    def _may_jump(self):
+        """Whether the present step may end with another state than it begins with, however short it is: once at each corner. The
+        capacitor at the output of a differentiator has to where the slope of the input jumps."""
+        return self.after_corner and not self.jumped and self.level >= JUMP
 
     def _length(self, t, stop):
         """The length of the next step and its end. Equal lengths are the same number: their matrices are the same."""
@@ -142,13 +158,45 @@ class Stepper:
             new = self._to(state, length, end, False)
             return new, 0.0 if self.fixed else self._excess(0.5 * length * np.abs(new.slope - state.slope), new, length)
         if self.after_corner:                               # slopes may have jumped
-            middle = self._to(state, length / 2, end - length / 2, False)
-            new = self._to(middle, length / 2, end, False)
-            self.points = [(state.t, state.y), (middle.t, middle.y)]
-            return new, self._excess(0.5 * length * np.abs(new.slope - middle.slope), new, length)
+            return self._damped(state, length, end)
         new = self._to(state, length, end, True)
         third = _divided_difference([*self.points, (end, new.y)])
-        return new, self._excess(0.5 * length ** 3 * np.abs(third), new, length)
+        excess = self._excess(0.5 * length ** 3 * np.abs(third), new, length)
+        return (new, excess) if excess > 1 else self._steadied(state, new, length, end, excess)
+
+    def _steadied(self, state, new, length, end, excess):
+        """A trapezoidal step and its excess, or in its place a damped one where junctions turn and that is exact enough. Else those
+        that have turned in the step before as well go on with their mean slopes, which ends what rings from here on."""
+        turned, before, points, m = self._turned(state, new), self.turned, self.points, len(self.system.storage)
+        if np.count_nonzero(turned):
+            if not self.fixed:                              # where no error is looked at, the rule stays
+                damped, its_excess = self._damped(state, length, end)
+                if its_excess <= 1:
+                    return damped, its_excess
+            np.copyto(new.slope[m:], (new.y - state.y)[m:] / length, where=turned & before)
+        self.points, self.turned = points, turned
+        return new, excess
+
+    def _damped(self, state, length, end):
+        """Two backward Euler steps of half the length, as one step, and its excess."""
+        middle = self._to(state, length / 2, end - length / 2, False)
+        new = self._to(middle, length / 2, end, False)
+        self.points, self.turned = [(state.t, state.y), (middle.t, middle.y)], np.False_
+        return new, self._excess(0.5 * length * np.abs(new.slope - middle.slope), new, length)
+
+    def _turned(self, state, new):
+        """Junctions whose capacitance takes current now and has given about as much before, or the other way round, and whose voltage
+        moves by that. A step far longer than it takes to charge them rings so, about the voltage at rest, and the charges need not
+        show it: in reverse they hardly depend on the voltage, or they are below chgtol."""
+        if not self.system.diodes.stores:
+            return np.False_
+        m = len(self.system.storage)
+        share = new.slope[m:] / np.where(state.slope[m:] == 0, np.inf, state.slope[m:])
+        turned = (share < -TURNED) & (share >= -1)
+        if not np.count_nonzero(turned):
+            return turned
+        v = self.system.junctions(new.x)
+        return turned & (np.abs(v - self.system.junctions(state.x)) > self.system.diodes.room(v, self.options))
 
     def _accept(self, state, new):
         self.taken += 1

@@ -299,7 +299,7 @@ def test_a_start_after_the_end_is_told(deck):
 
 
 def test_a_step_that_became_too_small_says_what_helps(deck):
-    with pytest.raises(ms.MeshsolveError, match="too small at time 0: .* a shorter tstep, or a larger reltol"):
+    with pytest.raises(ms.MeshsolveError, match="too small at time .*: .* a shorter tstep, or a larger reltol"):
         deck(f"{STEP}\n.options reltol=1e-9 abstol=1e-30 vntol=1e-30").transient(1, 1)
 
 
@@ -318,6 +318,49 @@ def test_initial_conditions(deck):
     assert np.abs(deck("R1 out 0 1k\nC1 out 0 1u\n.ic v(out) = 2").transient(1e-5, 1e-3)["out"] - 2 * decay).max() < 1e-4
     w = deck("R1 out 0 1\nL1 out 0 1m ic=3").transient(1e-5, 1e-3, uic=True)
     assert np.abs(w["i(l1)"] - 3 * decay).max() < 1e-3 and w["out"][1] == pytest.approx(-3 * decay[1], rel=1e-3)
+
+
+@pytest.mark.parametrize("series", ["", " rs=10"])
+@pytest.mark.parametrize("element, line", [("D1 out 0 dm", ".ic v(out)=-2"), ("D1 out 0 dm ic=-2", ""), ("D1 out 0 dm ic=-2", ".ic v(out)=7"), ("D1 x out dm\nV1 x 0 1", ".ic v(out)=3 v(x)=1")])
+def test_initial_voltages_of_junctions(element, line, series, deck):
+    """The charges of junctions began as those of 0 V, whatever the deck said."""
+    w = deck(f"R1 out {'x' if 'V1' in element else 0} 1k\n{element}\n{line}\n.model dm d(is=1e-14 cjo=1u m=0{series})").transient(1e-5, 1e-3, uic=True)
+    v = 1 - w["out"] if "V1" in element else w["out"]
+    tau = TAU * (1.01 if series else 1)
+    assert np.abs(v + 2 * np.exp(-w.time / tau) / (1.01 if series else 1))[1:].max() < 1e-3
+
+
+@pytest.mark.parametrize("model, tolerance", [("is=2.7e-10 n=1.76 tt=0.6n", 1e-3), ("is=2.7e-10 n=1.76 tt=0.6n", 1e-6), ("is=1e-15 cjo=2f", 1e-3)])
+@pytest.mark.parametrize("extra", ["", "R3 in c 1k\nC3 c 0 1n\nV3 d 0 SIN(0 1 5meg)\nR4 d e 1k\nC4 e 0 100p"])
+@pytest.mark.parametrize("fixed", [False, True])
+def test_a_junction_at_rest_does_not_ring(model, tolerance, extra, fixed, deck):
+    """A charge that hardly depends on the voltage, or is below chgtol, let the trapezoidal rule ring by volts, to the end of the run."""
+    w = deck(f"V1 in 0 PULSE(1 -5 1n 1p 1p 1u 2u)\nR1 in out 8.7k\nD1 out 0 dm\n.model dm d({model})\nR2 in b 1k\nC2 b 0 1f\n{extra}\n.options reltol={tolerance}").transient(
+        1e-8, 1e-6, fixed_step=fixed)
+    assert np.abs(w["out"][6:] + 5).max() < 1e-2 and w["out"][0] == pytest.approx(0.55, abs=0.05 if "tt" in model else 0.3)
+
+
+def test_charging_currents_that_ring_end_where_no_damped_step_is_exact_enough(deck):
+    """A sine elsewhere keeps the steps too long for backward Euler: the slopes of the charge are smoothed instead."""
+    for reltol in (1e-3, 1e-5, 1e-6):
+        w = deck(f"C4 0 c 20n\nD4 n1 c d1 2.9\nD2 0 c d0 0.6\nD5 out c d1 off\nI1 out 0 0.5175m\nD3 c 0 d0\nR1 n1 0 17\nR2 0 out 8.7k\nV1 n1 0 4.677\nR3 c n1 13.8\n"
+                 "I2 c 0 SIN(0.37m -1.93m 1500k)\n.model d0 d(cjo=805p m=0.385 n=1.3 vj=0.303 is=1.47n)\n.model d1 d(is=268p rs=0.12 tt=0.6n n=1.761)\n"
+                 f".options reltol={reltol} vntol=1e-8 abstol=1e-13").transient(4.22e-8, 4.22e-6, uic=True)
+        assert np.abs(w["out"][1:] + 0.5175e-3 * 8.7e3).max() < 1e-2
+
+
+@pytest.mark.parametrize("load", ["C2 out 0 1p", "R9 out x 1\nC2 x 0 1p", "C2 out x 1p\nC3 x 0 3p\nR9 x 0 1g"])
+@pytest.mark.parametrize("source, slope", [("PULSE(0 1 1.03u 1u 1u 3u 10u)", lambda t: 1e6 * (((t > 1.03e-6) & (t < 2.03e-6)) * 1.0 - ((t > 5.03e-6) & (t < 6.03e-6)))), ("SIN(0 1 100k)", lambda t: 2e5 * np.pi * np.cos(2e5 * np.pi * t))])
+def test_a_capacitor_that_follows_a_slope_jumps_with_it(source, slope, load, deck):
+    """The output of a differentiator jumps at the corners of its input, in a step of any length."""
+    w = deck(f"V1 in 0 {source}\nC1 in s 1n\nVs s 0 0\nH1 out 0 Vs 1k\n{load}").transient(1e-7, 1e-5)
+    assert np.abs(w["out"] - 1e-6 * slope(w.time))[1:].max() < 5e-3 and w.report.facts["time_steps"] < 1000
+
+
+def test_voltages_that_grow_beyond_all_numbers_end_in_an_error(deck, recwarn):
+    with pytest.raises(ms.MeshsolveError, match="deck.sp: "):
+        deck("I1 0 a 1\nC1 a 0 1p\nG1 0 a a 0 1\nR1 a 0 1k\nD1 b 0 dm\nR2 a b 1k\n.model dm d(cjo=1p)\n.options reltol=0.5").transient(1e-9, 1e-6, uic=True)
+    assert not len(recwarn)
 
 
 def test_initial_states_that_a_source_overrules(deck):
