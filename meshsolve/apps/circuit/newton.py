@@ -16,7 +16,8 @@ from meshsolve.apps.circuit.jacobian import SMALL, Dense, Jacobian
 from meshsolve.apps.circuit.mna import Matrix
 from meshsolve.errors import InvalidInputError, MeshsolveError, PatternMismatchError, SingularMatrixError
 
-GMIN_STEPS = 10.0 ** -np.arange(2, 13)      # conductances from each node to ground, siemens
+GMIN = 1e-2, 1e6, 1e-12     # siemens from each node to ground: the first one that is tried, the largest, and one as good as none
+GMIN_FACTOR = 10.0, 1.01    # from one such conductance to the next: at most, and where stepping ends
 SOURCE_STEPS = 10                           # first step of the sources: a tenth of their values
 FACTS = ("nnz_A", "nnz_L", "nnz_U", "flops", "bytes", "threads", "device", "ordering", "engine")       # of the LU factorization
 SHARE = 0.3                                 # of the tolerance of a junction voltage: what a current that is not met may move it by
@@ -162,13 +163,15 @@ class Solver:
         return InvalidInputError(f"{self.system.netlist.path}: values are too large or too small to compute with, which shows at "
                                  f"{self.system.describe(k)}")
 
-    def newton(self, a, s, x, limit, guess=None, past=None, to_ground=0.0):
+    def newton(self, a, s, x, limit, guess=None, past=None, to_ground=0.0, first=None):
         """Newton's method from ``guess``, or from x.
 
         Parameters
         ----------
         x : (n,) float64
             A solution of similar equations: junction voltages are not trusted to be far from it.
+        first : (k,) float64, optional
+            Junction voltages of the first linearization, instead of those of x.
         past : (k,) float64, optional
             The junctions' capacitances carry a q - past, with their charges q; without it nothing.
 
@@ -192,6 +195,8 @@ class Solver:
         system, diodes, jacobian = self.system, self.system.diodes, self.jacobian
         jacobian.take(a, to_ground)
         v = at = system.junctions(x)
+        if first is not None:
+            at = first
         if guess is not None:
             x, v = guess, system.junctions(guess)
             at = diodes.limited(v, at)
@@ -254,7 +259,8 @@ class Solver:
 
 
 def operating_point(solver, s, x):
-    """The solution of the circuit at rest, by Newton's method, else with gmin stepping, else with source stepping.
+    """The solution of the circuit at rest, by Newton's method, from junctions that conduct if need be, as SPICE begins; else with gmin
+    stepping, else with source stepping.
 
     Parameters
     ----------
@@ -267,10 +273,11 @@ def operating_point(solver, s, x):
     system, options = solver.system, solver.options
     if system.linear:
         return solver.linear(0.0, s)
-    try:
-        return solver.newton(0.0, s, x, options.itl1)[0]
-    except (NoConvergence, SingularMatrixError):
-        pass
+    for first in (None, system.diodes.critical):
+        try:
+            return solver.newton(0.0, s, x, options.itl1, first=first)[0]
+        except (NoConvergence, SingularMatrixError):
+            continue
     for stepping in (_gmin_stepping, _source_stepping):
         try:
             return stepping(solver, s, options.itl1)
@@ -281,9 +288,18 @@ def operating_point(solver, s, x):
 
 
 def _gmin_stepping(solver, s, limit):
-    x = np.zeros(solver.system.n)
-    for g in [*GMIN_STEPS, 0.0]:
-        x, _ = solver.newton(0.0, s, x, limit, to_ground=g)
+    """Conductances from each node to ground that shrink, by a factor that does where Newton's method fails."""
+    (g, largest, least), (most, end) = GMIN, GMIN_FACTOR
+    x, solved, factor = np.zeros(solver.system.n), None, most
+    while solved != 0:
+        try:
+            x, solved = solver.newton(0.0, s, x, limit, to_ground=g)[0], g
+            factor = min(factor ** 1.5, most)
+        except (NoConvergence, SingularMatrixError):
+            factor = most if solved is None else factor ** 0.5
+            if g == 0 or g >= largest or factor < end:
+                raise
+        g = 10 * g if solved is None else solved / factor if solved > least else 0.0
     return x
 
 
