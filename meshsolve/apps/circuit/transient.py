@@ -20,7 +20,7 @@ import numpy as np
 
 from meshsolve.apps.circuit.newton import NoConvergence
 from meshsolve.apps.circuit.sources import SAME
-from meshsolve.errors import MeshsolveError
+from meshsolve.errors import MeshsolveError, SingularMatrixError
 
 DEEPEST = 30                # halvings of tstep that sources or tmax may ask for
 SMALLEST = 40               # and the error, which does so for a few steps, as where a source begins to rise from nothing
@@ -90,8 +90,10 @@ class Stepper:
         for length in lengths:
             try:
                 return self.start(self._solve(State(0.0, x, held, np.zeros_like(held)), length, 0.0, False, self.options.itl1)[0])
-            except NoConvergence as e:
+            except (NoConvergence, SingularMatrixError) as e:       # so short a step may leave conductances no digits beside capacitances
                 failed = e
+        if isinstance(failed, SingularMatrixError):
+            raise failed
         raise MeshsolveError(f"{self.system.netlist.path}: nothing follows from the initial states: {failed}") from failed
 
     def advance(self, state, end):

@@ -357,6 +357,13 @@ def test_a_capacitor_that_follows_a_slope_jumps_with_it(source, slope, load, dec
     assert np.abs(w["out"] - 1e-6 * slope(w.time))[1:].max() < 5e-3 and w.report.facts["time_steps"] < 1000
 
 
+def test_initial_states_beside_capacitances_that_leave_resistors_no_digits(deck):
+    """In the very short step that the initial states are found with, b and a were one node, and that had no conductance."""
+    w = deck("L1 0 a 1\nR1 a b 42k\nR2 c a 1k\nC1 b a 180n ic=1\nR3 c 0 1g\nI1 0 a 1m").transient(2e-7, 4.5e-5, uic=True)
+    assert np.allclose((w["b"] - w["a"])[1:], np.exp(-w.time[1:] / (42e3 * 180e-9)), rtol=1e-4)
+    assert np.isfinite(w["a"]).all()
+
+
 def test_voltages_that_grow_beyond_all_numbers_end_in_an_error(deck, recwarn):
     with pytest.raises(ms.MeshsolveError, match="deck.sp: "):
         deck("I1 0 a 1\nC1 a 0 1p\nG1 0 a a 0 1\nR1 a 0 1k\nD1 b 0 dm\nR2 a b 1k\n.model dm d(cjo=1p)\n.options reltol=0.5").transient(1e-9, 1e-6, uic=True)
