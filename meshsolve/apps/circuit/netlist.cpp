@@ -246,6 +246,7 @@ class Reader {
     for (size_t k = 3; k < std::min<size_t>(n, 7); ++k)          // rise, fall, width, period; tau1, tau2
       if (w.values[k] < 0 && (w.kind == 'p' || (w.kind == 'e' && k % 2)))
         words.fail(word, "the times of " + in_quotes(word) + " after the delay have to be at least 0");
+    if (w.kind == 'e' && n > 4 && w.values[4] < w.values[2]) words.fail(word, "the second delay of 'exp' is before the first one");
     out_.waveforms.push_back(std::move(w));
     return static_cast<int32_t>(out_.waveforms.size()) - 1;
   }

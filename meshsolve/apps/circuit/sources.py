@@ -81,17 +81,16 @@ class Pulses:
     def __init__(self, values, tstep, tstop):
         self.low, self.high, delay, *times = _table(values, 8).T
         rise, fall, width, period, pulses = (np.where(_or(x, 0.0) > 0, x, default)
-                                             for x, default in zip(times, (tstep, tstep, tstop, np.inf, np.inf)))
+                                             for x, default in zip(times, (tstep, tstep, tstop, tstop, np.inf)))
         shapes, inverse = np.unique(np.stack([_or(delay, 0.0), rise, fall, width, period, pulses]), axis=1, return_inverse=True)
         self.start, self.rise, self.fall, self.width, self.every, pulses = shapes
         self.stop, self.late = self.start + self.every * pulses, SAME * min(tstep, tstop)
-        self.lap = np.where(np.isfinite(self.every), self.every, 0.0)
         self.shape = inverse.reshape(-1)                    # of each source
         self.corners = np.cumsum(np.stack([np.zeros_like(self.start), self.rise, self.width, self.fall]), axis=0)
 
     def at(self, t):
         s, late = t - self.start, min(max(t, 0.0), self.late)
-        s -= self.lap * np.maximum(np.ceil((s - late) / self.every) - 1, 0)
+        s -= self.every * np.maximum(np.ceil((s - late) / self.every) - 1, 0)
         up = np.clip(s / self.rise, 0, 1)
         down = np.clip((s - self.rise - self.width) / self.fall, 0, 1)
         share = (up - down) * (t <= self.stop + late)
@@ -99,7 +98,7 @@ class Pulses:
 
     def next_corner(self, t):
         s = t - self.start
-        base = self.start + self.lap * np.maximum(np.floor(s / self.every), 0)
+        base = self.start + self.every * np.maximum(np.floor(s / self.every), 0)
         times = np.concatenate([base + self.corners, (base + self.every)[None]])
         return times[(times > t) & (times <= self.stop + self.late)].min(initial=np.inf)
 

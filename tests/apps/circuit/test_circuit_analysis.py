@@ -679,6 +679,12 @@ def test_what_a_waveform_leaves_out_stands_for_tstep_and_tstop():
     assert [sine.at(t)[0] for t in (0, 1, 2, 3)] == pytest.approx([0, 1, 0, -1], abs=1e-12)
 
 
+def test_a_pulse_without_a_period_that_begins_before_the_time_0_comes_again(deck):
+    """As in SPICE, where a period that is left out is tstop."""
+    w = deck("V1 a 0 PULSE(0 1 -2 1 1 1)\nR1 a 0 1").transient(0.25, 8, tmax=0.25)
+    assert np.allclose(w["a"], np.interp(w.time, [0, 1, 6, 7, 8], [1, 0, 0, 1, 1]))
+
+
 def test_a_pulse_longer_than_its_period_is_cut_off_there():
     pulses = Pulses([np.array([0, 1, 0, 0.1, 0.1, 5.0, 1.0])], 0.01, 10.0)
     assert [pulses.at(t)[0] for t in (0.05, 0.5, 1.0, 1.05, 2.0)] == pytest.approx([0.5, 1, 1, 0.5, 1])

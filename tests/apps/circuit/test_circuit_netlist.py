@@ -270,7 +270,7 @@ def test_includes(tmp_path):
     (".subckt s a\nX1 a s\n.ends\nX1 a s", 3, "contains itself"), (".subckt s a\nR1 a 0 1", 2, "has no .ends: was the file cut?"), (".ends", 2, ".ends without .subckt"),
     (".subckt s a\n.ends t", 3, "closes .subckt s"), (".subckt s a\n.ends\n.subckt s a\n.ends", 4, "defined twice"),
     (".subckt s a b a\n.ends", 2, "a second node 'a' of the subcircuit 's'"), (".subckt s a\n+ 0\n.ends", 3, "cannot be called '0'"), (".subckt s GND\n.ends", 2, "cannot be called 'gnd'"),
-    ("V1 a 0 PULSE(0 1 0 -1n)", 2, "have to be at least 0"), ("V1 a 0 PULSE(0 1 -1 1 1 1 -2)", 2, "'pulse' after the delay"), ("V1 a 0 EXP(0 1 0 1 2 -1)", 2, "'exp' after the delay"),
+    ("V1 a 0 PULSE(0 1 0 -1n)", 2, "have to be at least 0"), ("V1 a 0 PULSE(0 1 -1 1 1 1 -2)", 2, "'pulse' after the delay"), ("V1 a 0 EXP(0 1 0 1 2 -1)", 2, "'exp' after the delay"), ("V1 a 0 EXP(0 1 3 1 2 1)", 2, "second delay of 'exp' is before"),
     (".subckt s a r=1 b\n.ends", 2, "a node after the parameters: 'b'"), (".model dm d\n.model dm d", 3, "the model 'dm' is defined twice"),
     ("\n".join(f".subckt s{k} a" for k in range(102)), 102, "subcircuits are defined more than 100 deep"), (".subckt s a\nR1 a 0 {x}\n.ends\nX1 b s", 3, "(in x1)"),
     (".subckt s a\n.ends\nX1 b s w=1", 4, "has no parameter 'w'"), (".subckt s a\n.tran 1 2\n.ends", 3, "inside a subcircuit"), (".param a", 2, "'=' is needed"),
