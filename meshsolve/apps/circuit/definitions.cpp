@@ -57,6 +57,7 @@ Definition* close(const Definition& here, Words& words, std::string_view keyword
 void assignments(Words& words, std::vector<Assignment>& into) {
   for (std::string_view name = words.next(); !name.empty(); name = words.next()) {
     if (!words.take("=")) words.fail(name, "a '=' is needed after " + in_quotes(name));
+    if (name[0] >= '0' && name[0] <= '9') words.fail(name, in_quotes(name) + " cannot be the name of a parameter");
     into.push_back({name, value_word(words, name), &words.line()});
   }
 }

@@ -148,6 +148,10 @@ class Sweep {
       char* close = std::find(from + 1, to, *from);
       ++from;
       to = close;
+    } else {
+      for (char* p = from + 1; p < to; ++p)                // a comment, but not what is part of the name: a//b
+        if (blank(p[-1]) && comment(p, from, to)) to = p;
+      while (to > from && blank(to[-1])) --to;
     }
     if (from == to) throw Bad{place, ".include needs the name of a file"};
     const std::filesystem::path here(out_.files[place.file].first);

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <limits>
 #include <unordered_map>
+#include <utility>
 
 #include "definitions.hpp"
 #include "native/interrupt.hpp"
@@ -204,9 +205,11 @@ class Reader {
     Group& g = begin(letter, name, words, at);
     double dc = missing, ac = 0, phase = 0;
     int32_t wave = -1;
-    bool first = true;
+    bool first = true, small_signal = false;
     for (std::string_view word = words.next(); !word.empty(); word = words.next(), first = false) {
-      if (word == "dc") {
+      if ((word == "dc" && !std::isnan(dc)) || (word == "ac" && std::exchange(small_signal, true))) {
+        words.fail(word, "a second " + std::string(word) + " value");
+      } else if (word == "dc") {
         words.take("=");
         dc = number(words, at, "the dc value");
       } else if (word == "ac") {

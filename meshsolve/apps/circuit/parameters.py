@@ -21,7 +21,7 @@ CONTROL = re.compile(rb"^[ \t\r]*\.(params?|subckt|ends|control|endc|end)(?=[\s,
                      re.IGNORECASE | re.MULTILINE)
 COMMENT = re.compile(rb"^[ \t\r]*\*.*|;.*|//.*|(?<=\s)\$.*", re.MULTILINE)
 EXPRESSION = re.compile(rb"\{[^{}]*\}|'[^']*'")
-ASSIGNED = re.compile(rb"([^\s=,()+]+)\s*=")
+ASSIGNED = re.compile(rb"([^\s=,()+0-9][^\s=,()+]*)\s*=")
 
 
 def as_parameters(params):

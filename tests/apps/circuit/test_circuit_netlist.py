@@ -248,7 +248,7 @@ def test_includes(tmp_path):
     (tmp_path / "Lib" / "Part.inc").write_text(".param r=3\n.include values.inc\n.end\nnot read\n")
     (tmp_path / "Lib" / "values.inc").write_text("R2 b 0 {r}\n")
     path = tmp_path / "deck.sp"
-    path.write_text("title\nR1 a b 1\n.INCLUDE 'Lib/Part.inc'\nV1 a 0 1\n.end\n")
+    path.write_text("title\nR1 a b 1\n.INCLUDE Lib/Part.inc // parts\nV1 a 0 1\n.end\n")
     n = read_netlist(path)
     assert values(n, "r") == [1, 3] and n.where("r", 1).endswith("values.inc:1") and n.where("v", 0).endswith("deck.sp:4")
 
@@ -263,7 +263,8 @@ def test_includes(tmp_path):
     ("V1 a 0 PULSE(0 1 0 0 0 1 2 1 1)", 2, "'pulse' has 9 values"), ("R1 a 0 1k$comment two", 2, "'two' is not expected"), ("R1 a 0 1k $two\n.func f(x) {x}", 3, "'.func' is not supported"),
     (".if (1)\nV1 a 0 1\n.else\nV1 a 0 2\n.endif", 2, "the control line '.if' is not supported; known are"), ("D1 a 0 dm\n.lib models.lib", 3, "'.lib' is not supported"),
     (".subckt s a\n.if (1)\n.endif\n.ends", 3, "'.if' is not supported"),
-    ("V1 a 0 1 what", 2, "'what' is not expected"), ("V1 a 0 SIN(0 1) SIN(0 1)", 2, "second waveform"), ("F1 a 0 vx 1", 2, "no voltage source 'vx'"), ("E1 b 0 a 0 2\nF1 a 0 e1 1", 3, "no voltage source 'e1'"),
+    ("V1 a 0 1 what", 2, "'what' is not expected"), ("V1 a 0 0 dc = 1", 2, "a second dc value"), ("I1 a 0 dc 1 sin(0 1)\n+ dc 2", 3, "a second dc value"), ("V1 a 0 ac 1 dc 0 ac 1", 2, "a second ac value"),
+    (".param 1=2", 2, "'1' cannot be the name of a parameter"), (".include none.sp ; what", 2, "none.sp: there is no such file"), (".include 'none.sp' what", 2, "none.sp: there is no such file"), (".include a//none.sp $ what", 2, "a//none.sp: there is no such file"), ("V1 a 0 SIN(0 1) SIN(0 1)", 2, "second waveform"), ("F1 a 0 vx 1", 2, "no voltage source 'vx'"), ("E1 b 0 a 0 2\nF1 a 0 e1 1", 3, "no voltage source 'e1'"),
     ("F1 a 0", 2, "no controlling voltage source"), ("E1 a 0 b 0", 2, "the gain is missing"), ("E1 a 0 b 0 3 m=2", 2, "'m' is not known here"), ("D1 a 0", 2, "has no model"), ("D1 a 0 dm", 2, "no model 'dm'"),
     ("D1 a 0 dm\n.model dm npn(is=1)", 2, "of type 'npn', not D"), (".model dm d(is)\nD1 a 0 dm", 2, "'=' is needed after 'is'"),
     ("D1 a 0 dm -1\n.model dm d", 2, "area of a diode"), ("X1 a b sub", 2, "no subcircuit 'sub'"), (".subckt s a b\n.ends\nX1 a s", 4, "has 1 nodes, the subcircuit 's' 2"),
