@@ -191,7 +191,7 @@ class Circuit:
         report = self._report()
         volts, amperes = self._sources()
         keep, values = self._table(nodes, len(points))
-        solver, x = self._solver(report, threads), np.zeros(self._system.n)
+        solver, x = self._solver(report, threads), self._unknowns(self._deck.guesses)
         self._check()
         for row, value in zip(values, points):
             (volts if letter == "v" else amperes).dc[k] = value
@@ -383,9 +383,7 @@ class Circuit:
     def _rest(self, volts, amperes, report, threads, at):
         """The operating point with the sources at their DC values, or at time ``at`` and .ic voltages held."""
         self._check()
-        x = np.zeros(self._system.n)
-        for k, volt in self._voltages(self._deck.guesses):
-            x[k] = volt
+        x = self._unknowns(self._deck.guesses)
         s, pinned = self._system.right_hand_side(*((volts.dc, amperes.dc) if at is None else (volts.at(at), amperes.at(at)))), None
         held = self._voltages(self._deck.initial) if at is not None else []
         if held:
@@ -401,11 +399,16 @@ class Circuit:
         """(node, volt) of .ic or .nodeset lines, the last word on each node, without ground."""
         return [(k, v) for k, v in {self._netlist.node(name): volt for name, volt, _ in settings}.items() if k >= 0]
 
+    def _unknowns(self, settings):
+        """(n,) unknowns with the voltages of .ic or .nodeset lines, 0 elsewhere."""
+        x = np.zeros(self._system.n)
+        for k, volt in self._voltages(settings):
+            x[k] = volt
+        return x
+
     def _initial_states(self):
         """Voltages of capacitors and currents of inductors, and voltages of junctions: ic=, else from the .ic voltages, else 0."""
-        x, system = np.zeros(self._system.n), self._system
-        for k, volt in self._voltages(self._deck.initial):
-            x[k] = volt
+        x, system = self._unknowns(self._deck.initial), self._system
         given = np.concatenate([self._netlist[letter].values[:, 1] for letter in "cl"])
         states = np.where(np.isnan(given), system.states @ x, given)
         ends = np.append(x[:system.nodes], 0.0)[self._netlist["d"].nodes]       # the last is ground, -1; no current, so none in RS

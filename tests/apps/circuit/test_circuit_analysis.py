@@ -414,6 +414,9 @@ def test_a_node_guess_picks_the_state_of_a_bistable_circuit(deck):
     text = "I1 0 a 0\nG1 a 0 a 0 -1m\nD1 a 0 dm\nD2 0 a dm\nR1 a 0 1meg\n.model dm d(is=1e-14)\n"
     up, down = deck(text + ".nodeset v(a)=0.8").op()["a"], deck(text + ".nodeset v(a)=-0.8").op()["a"]
     assert up > 0.5 and down == pytest.approx(-up, rel=1e-3)
+    for volt, found in ((0.8, up), (-0.8, down)):           # also at the first point of a sweep, which the others follow
+        w = deck(text + f".nodeset v(a)={volt}").dc("I1", 0, 1e-5, 1e-6)
+        assert w["a"][0] == pytest.approx(found, rel=1e-3) and np.ptp(w["a"]) < 0.01
 
 
 def test_what_is_kept(deck):
