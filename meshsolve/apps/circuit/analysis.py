@@ -304,7 +304,7 @@ class Circuit:
         keep, values = self._table(nodes, int(wanted.sum()))
         solver = self._solver(report, threads, dynamic=True)
         stepper = Stepper(solver, volts, amperes, tstep, method, fixed_step, tmax)
-        state = (stepper.start_from_states(*self._initial_states(), [share * tstep for share in SHORT]) if uic
+        state = (stepper.start_from_states(self._initial_states(), [share * tstep for share in SHORT]) if uic
                  else stepper.start(self._rest(volts, amperes, report, threads, at=0.0)))
         with np.errstate(over="ignore", invalid="ignore"):      # what grows beyond all numbers ends in an error of its own
             _march(stepper, state, time, wanted, keep, values)

@@ -81,11 +81,11 @@ class Stepper:
         self.largest = np.abs(y)
         return State(0.0, x, y, np.zeros_like(y))
 
-    def start_from_states(self, y, junctions, lengths):
-        """The state at time 0 for given voltages of capacitors, currents of inductors and voltages of junctions, from which their
-        charges follow: the end of a very short step, the first of the lengths for which there is one. What a source forces to another
-        value, as the voltage of a capacitor across it, has that one."""
-        x = np.zeros(self.system.n)
+    def start_from_states(self, initial, lengths):
+        """The state at time 0 for initial states, voltages of capacitors and currents of inductors, and initial voltages of junctions,
+        from which their charges follow: the end of a very short step, the first of the lengths for which there is one. What a source
+        forces to another value, as the voltage of a capacitor across it, has that one."""
+        (y, junctions), x = initial, np.zeros(self.system.n)
         held = np.concatenate([y, self.system.diodes.charge(junctions)[0]]) if self.system.diodes.stores else y
         for length in lengths:
             try:
@@ -193,10 +193,11 @@ class Stepper:
         if not self.system.diodes.stores:
             return np.False_
         m = len(self.system.storage)
-        share = new.slope[m:] / np.where(state.slope[m:] == 0, np.inf, state.slope[m:])
-        turned = (share < -TURNED) & (share >= -1)
+        before, after = state.slope[m:], new.slope[m:]
+        turned = before * after < 0
         if not np.count_nonzero(turned):
             return turned
+        turned &= (np.abs(after) > TURNED * np.abs(before)) & (np.abs(after) <= np.abs(before))
         v = self.system.junctions(new.x)
         return turned & (np.abs(v - self.system.junctions(state.x)) > self.system.diodes.room(v, self.options))
 
