@@ -29,7 +29,7 @@ const std::vector<int32_t>& LeafOrder::order(const Quotient& q) {
 // columns_ = all rows in local numbers. Returns the entries of the graph, those of the halo's rows included.
 int64_t LeafOrder::number_rows() {
   const int32_t own = static_cast<int32_t>(vertices_.size());
-  for (int32_t i = 0; i < own; ++i) m_.local[vertices_[i]] = i;
+  for (int32_t i = 0; i < own; ++i) m_.sides.local[vertices_[i]] = i;
   columns_.clear();
   halo_.clear();
   halo_count_.clear();
@@ -39,7 +39,7 @@ int64_t LeafOrder::number_rows() {
     for (int64_t k = m_.graph.ptr[v]; k < m_.graph.ptr[v + 1]; ++k) {
       const int32_t u = m_.graph.idx[k];
       if (m_.free(u)) {
-        columns_.push_back(m_.local[u]);
+        columns_.push_back(m_.sides.local[u]);
       } else {
         const int32_t h = halo_number(u);
         ++halo_count_[h];

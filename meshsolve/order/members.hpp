@@ -13,22 +13,28 @@ namespace ms::order {
 
 constexpr uint8_t kSideOfPatch = 3;     // beside 0, 1 and 2 (separator)
 
+// What the search for one separator writes beside its vertices. Searches in different subtrees share it, searches at one node do not.
+struct Sides {
+  std::vector<int32_t> local;           // number of a vertex in the band or leaf at work
+  std::vector<uint8_t> side;            // of a vertex in the cut at work, or kSideOfPatch
+  std::vector<uint8_t> patch_side;
+
+  Sides(int32_t vertices, size_t patches) : local(vertices, 0), side(vertices, kSideOfPatch), patch_side(patches, 0) {}
+};
+
 struct Members {
   Pattern graph;
   std::vector<int32_t> start;           // patch p began as the vertices [start[p], start[p + 1])
   std::vector<int32_t> patch;           // of each vertex; -1 in a separator
   std::vector<int32_t> guest, next;     // per patch: list of the vertices that came from elsewhere; linked by next[v]
-  std::vector<int32_t> local;           // number of a vertex in the band or leaf at work
-  std::vector<uint8_t> side;            // of a vertex in the cut at work, or kSideOfPatch
-  std::vector<uint8_t> patch_side;
+  Sides sides;
 
   explicit Members(SubPatches& s)
       : graph(s.graph()), start(std::move(s.start)), patch(std::move(s.patch)), guest(start.size(), -1), next(graph.n, -1),
-        local(graph.n, 0), side(graph.n, kSideOfPatch), patch_side(start.size(), 0) {}
+        sides(graph.n, start.size()) {}
 
   bool at_home(int32_t v, int32_t p) const { return start[p] <= v && v < start[p + 1]; }
   bool free(int32_t v) const { return patch[v] >= 0; }
-  uint8_t side_of(int32_t v) const { return side[v] != kSideOfPatch ? side[v] : patch_side[patch[v]]; }
 
   template <class F>
   void for_each(int32_t p, F&& f) {

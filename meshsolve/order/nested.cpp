@@ -9,6 +9,8 @@
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
+#include <exception>
+#include <functional>
 #include <limits>
 #include <mutex>
 #include <numeric>
@@ -34,7 +36,8 @@ constexpr int64_t kMostEntries = INT32_MAX; // positions in quotient graphs and 
 constexpr int64_t kManyNeighbours = 12;     // on average, as in bricks and tetrahedra: a few layers are much of a part there
 constexpr int kFiner = 4;                   // times smaller patches for these
 constexpr double kNoSeparator = 0.3;        // a separator beyond this share of its node is none
-constexpr int64_t kTask = 3000;             // vertices from which a subtree may go to another thread
+constexpr int64_t kTask = 3000;             // vertices from which a subtree may go to another thread,
+constexpr int64_t kShared = 40000;          // and from which idle threads help with one separator
 
 bool has_many_neighbours(const Pattern& G) { return G.nnz() > kManyNeighbours * G.n; }
 int patch_size(const Pattern& G, const Options& options) {
@@ -52,7 +55,16 @@ struct Node {
   bool has_halo;
 };
 
-// Parts that wait for a thread; wait_for_one() returns false when all work is done or has failed.
+struct Worker;
+
+// A piece of the work at one node that an idle thread may take over.
+struct Errand {
+  std::function<void(Worker&)> run;
+  std::exception_ptr error;
+  bool done = false;
+};
+
+// Parts and errands that wait for a thread; wait_for_one() returns false when all work is done or has failed.
 class Waiting {
  public:
   void add(Node&& node) {
@@ -61,9 +73,16 @@ class Waiting {
     ++open_;
     changed_.notify_one();
   }
-  bool wait_for_one(Node& node) {
+  // Either a node or an errand.
+  bool wait_for_one(Node& node, Errand*& errand) {
     std::unique_lock<std::mutex> lock(mutex_);
-    wait_or_hear(changed_, lock, [&] { return !nodes_.empty() || open_ == 0 || failed_; });
+    wait_or_hear(changed_, lock, [&] { return !nodes_.empty() || !errands_.empty() || open_ == 0 || failed_; });
+    errand = nullptr;
+    if (!errands_.empty()) {
+      errand = errands_.back();
+      errands_.pop_back();
+      return true;
+    }
     if (failed_ || nodes_.empty()) return false;
     const auto lighter = [](const Node& a, const Node& b) { return a.weight < b.weight; };
     const auto heaviest = std::max_element(nodes_.begin(), nodes_.end(), lighter);
@@ -76,6 +95,24 @@ class Waiting {
     std::lock_guard<std::mutex> lock(mutex_);
     if (--open_ == 0) changed_.notify_all();
   }
+  void offer(Errand& errand) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    errands_.push_back(&errand);
+    changed_.notify_one();
+  }
+  bool take_back(Errand& errand) {          // false: somebody has begun it
+    std::lock_guard<std::mutex> lock(mutex_);
+    return std::erase(errands_, &errand) > 0;
+  }
+  void finish(Errand& errand) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    errand.done = true;
+    returned_.notify_all();
+  }
+  void wait_for(const Errand& errand) {     // whatever happens: it works on what lies on the caller's stack
+    std::unique_lock<std::mutex> lock(mutex_);
+    returned_.wait(lock, [&] { return errand.done; });
+  }
   void give_up() {
     std::lock_guard<std::mutex> lock(mutex_);
     failed_ = true;
@@ -84,36 +121,44 @@ class Waiting {
 
  private:
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable changed_, returned_;
   std::vector<Node> nodes_;
+  std::vector<Errand*> errands_;
   int64_t open_ = 0;                        // waiting or at work
   bool failed_ = false;
+};
+
+struct Worker {                             // scratch of one thread
+  Worker(Members& m, Sides& more, const Options& o) : finder(m, m.sides, o), second_finder(m, more, o), leaf(m) {}
+  Bisector bisector;
+  SeparatorFinder finder, second_finder;    // the second one works beside another thread's first one
+  LeafOrder leaf;
+  std::vector<Node> stack;                  // parts too small to share
+  std::vector<TreeNode> nodes;
+  Separator best, other, second;
+  struct Trial { double score; std::vector<uint8_t> side; };
+  std::vector<Trial> trials;
 };
 
 class Dissection {
  public:
   Dissection(SubPatches& patches, const Options& options, std::vector<int32_t>& perm)
-      : members_(patches), old_(patches.old), options_(options), perm_(perm), choosy_(has_many_neighbours(members_.graph)) {}
+      : members_(patches), old_(patches.old), options_(options), perm_(perm), choosy_(has_many_neighbours(members_.graph)),
+        more_sides_(shares(members_.graph.n) ? members_.graph.n : 0, members_.start.size()) {}
   std::vector<TreeNode> run(Quotient&& whole);
 
  private:
-  struct Worker {                           // scratch of one thread
-    Worker(Members& m, const Options& o) : finder(m, o), leaf(m) {}
-    Bisector bisector;
-    SeparatorFinder finder;
-    LeafOrder leaf;
-    std::vector<Node> stack;                // parts too small to share
-    std::vector<TreeNode> nodes;
-    Separator best, other;
-    struct Trial { double score; std::vector<uint8_t> side; };
-    std::vector<Trial> trials;
-  };
-
   void work(Worker& w);
+  void do_errand(Worker& w, Errand& errand);
   void dissect(Worker& w, Node&& node);
   bool split_components(Worker& w, Node& node);
   bool find_separator(Worker& w, const Node& node, std::vector<uint8_t>& patch_side);
+  void look_at_two(Worker& w, const Node& node);
   void bisect(Worker& w, const Node& node);
+  void score_trial(Worker& w, const Node& node, int k, Worker::Trial& trial) const;
+  bool shares(int64_t weight) const { return options_.threads > 1 && weight >= kShared; }
+  template <class Own>
+  void side_by_side(Worker& w, std::vector<Errand>& errands, Own&& own);
   void split(Worker& w, Node&& node, const std::vector<uint8_t>& patch_side);
   using Edge = std::pair<int32_t, int32_t>;
   std::vector<Edge> hand_over(const Separator& s, Quotient& q, const std::vector<uint8_t>& patch_side);
@@ -127,6 +172,7 @@ class Dissection {
   std::vector<int32_t>& perm_;
   const bool choosy_;                       // about the patches that vertices join
   std::vector<int32_t> index_;              // of a patch in the quotient graph of its node
+  Sides more_sides_;                        // for second searches at one node
   Waiting waiting_;
 };
 
@@ -137,7 +183,7 @@ std::vector<TreeNode> Dissection::run(Quotient&& whole) {
   waiting_.add({std::move(whole), n, 0, options_.seed, false});
   std::vector<std::vector<TreeNode>> nodes(std::max(1, options_.threads));
   Pool::run(options_.threads, [&](int thread) {
-    Worker w(members_, options_);
+    Worker w(members_, more_sides_, options_);
     try {
       work(w);
     } catch (...) {
@@ -153,7 +199,11 @@ std::vector<TreeNode> Dissection::run(Quotient&& whole) {
 
 void Dissection::work(Worker& w) {
   Node node;
-  while (waiting_.wait_for_one(node)) {
+  for (Errand* errand; waiting_.wait_for_one(node, errand);) {
+    if (errand) {
+      do_errand(w, *errand);
+      continue;
+    }
     dissect(w, std::move(node));
     while (!w.stack.empty()) {
       node = std::move(w.stack.back());
@@ -162,6 +212,35 @@ void Dissection::work(Worker& w) {
     }
     waiting_.finish_one();
   }
+}
+
+void Dissection::do_errand(Worker& w, Errand& errand) {
+  try {
+    errand.run(w);
+  } catch (...) {
+    errand.error = std::current_exception();
+  }
+  waiting_.finish(errand);
+}
+
+// own() here, the errands by whoever is idle meanwhile, and the rest of them here.
+template <class Own>
+void Dissection::side_by_side(Worker& w, std::vector<Errand>& errands, Own&& own) {
+  for (Errand& errand : errands) waiting_.offer(errand);
+  std::exception_ptr error;
+  try {
+    own();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  for (Errand& errand : errands) {
+    if (waiting_.take_back(errand))
+      do_errand(w, errand);
+    else
+      waiting_.wait_for(errand);
+    if (!error) error = errand.error;
+  }
+  if (error) std::rethrow_exception(error);
 }
 
 void Dissection::put(Worker& w, Node&& node) {
@@ -284,28 +363,46 @@ bool Dissection::split_components(Worker& w, Node& node) {
 bool Dissection::find_separator(Worker& w, const Node& node, std::vector<uint8_t>& patch_side) {
   bisect(w, node);
   const size_t candidates = std::min<size_t>(effort(options_, node.weight).candidates, w.trials.size());
+  const bool two = candidates > 1 && shares(node.weight);
+  if (two) look_at_two(w, node);
   w.best.score = -1;
   for (size_t k = 0; k < candidates; ++k) {
-    w.finder.find(node.q, w.trials[k].side, w.best.score < 0 ? std::numeric_limits<double>::infinity() : w.best.score, w.other);
-    const bool empty_side = std::max(w.other.weight[0], w.other.weight[1]) == node.weight;
-    if (w.other.score < 0 || empty_side || (w.best.score >= 0 && w.other.score >= w.best.score)) continue;
-    std::swap(w.best, w.other);
+    const double to_beat = w.best.score < 0 ? std::numeric_limits<double>::infinity() : w.best.score;
+    Separator& found = two && k == 1 ? w.second : w.other;
+    if (!two || k > 1) w.finder.find(node.q, w.trials[k].side, to_beat, found);
+    const bool empty_side = std::max(found.weight[0], found.weight[1]) == node.weight;
+    if (found.score < 0 || empty_side || found.score >= to_beat || SeparatorFinder::stays_behind(found, to_beat)) continue;
+    std::swap(w.best, found);
     patch_side = w.trials[k].side;
   }
   return w.best.score >= 0 && static_cast<double>(w.best.size) <= kNoSeparator * static_cast<double>(node.weight);
+}
+
+// The separators of the two best bisections: w.other and w.second.
+void Dissection::look_at_two(Worker& w, const Node& node) {
+  constexpr double nothing = std::numeric_limits<double>::infinity();
+  std::vector<Errand> errands(1);
+  errands[0].run = [&](Worker& any) { any.second_finder.find(node.q, w.trials[1].side, nothing, w.second); };
+  side_by_side(w, errands, [&] { w.finder.find(node.q, w.trials[0].side, nothing, w.other); });
+}
+
+void Dissection::score_trial(Worker& w, const Node& node, int k, Worker::Trial& trial) const {
+  const int64_t cut = w.bisector.bisect(node.q, options_.balance, Stream(hash_key(node.path, 3, k)), trial.side);
+  int64_t left = 0;
+  for (int32_t i = 0; i < node.q.n(); ++i) left += trial.side[i] ? 0 : node.q.vertex_weight[i];
+  trial.score = separator_score(cut, std::max(left, node.weight - left), node.weight);
 }
 
 // w.trials = bisections of the quotient graph, the best first.
 void Dissection::bisect(Worker& w, const Node& node) {
   const int trials = effort(options_, node.weight).trials;
   w.trials.resize(trials);
-  for (int k = 0; k < trials; ++k) {
-    auto& trial = w.trials[k];
-    const int64_t cut = w.bisector.bisect(node.q, options_.balance, Stream(hash_key(node.path, 3, k)), trial.side);
-    int64_t left = 0;
-    for (int32_t i = 0; i < node.q.n(); ++i) left += trial.side[i] ? 0 : node.q.vertex_weight[i];
-    trial.score = separator_score(cut, std::max(left, node.weight - left), node.weight);
-  }
+  std::vector<Errand> errands(shares(node.weight) ? trials - 1 : 0);
+  for (size_t k = 0; k < errands.size(); ++k)
+    errands[k].run = [&, k](Worker& any) { score_trial(any, node, static_cast<int>(k) + 1, w.trials[k + 1]); };
+  side_by_side(w, errands, [&] {
+    for (int k = 0; k < trials - static_cast<int>(errands.size()); ++k) score_trial(w, node, k, w.trials[k]);
+  });
   std::stable_sort(w.trials.begin(), w.trials.end(), [](const auto& a, const auto& b) { return a.score < b.score; });
 }
 
@@ -315,7 +412,7 @@ void Dissection::split(Worker& w, Node&& node, const std::vector<uint8_t>& patch
   const Separator& s = w.best;
   for (int32_t i = 0; i < q.n(); ++i) {
     index_[q.patch[i]] = i;
-    members_.patch_side[q.patch[i]] = patch_side[i];
+    members_.sides.patch_side[q.patch[i]] = patch_side[i];
   }
   const std::vector<Edge> more = hand_over(s, q, patch_side);
   std::vector<int32_t> separator;
@@ -351,7 +448,7 @@ std::vector<Dissection::Edge> Dissection::hand_over(const Separator& s, Quotient
     members_.put_in(v, patch);
     for (int64_t k = members_.graph.ptr[v]; k < members_.graph.ptr[v + 1]; ++k) {
       const int32_t p = members_.patch[members_.graph.idx[k]];
-      if (p >= 0 && p != patch && members_.patch_side[p] == members_.patch_side[patch]) more.push_back({i, index_[p]});
+      if (p >= 0 && p != patch && members_.sides.patch_side[p] == members_.sides.patch_side[patch]) more.push_back({i, index_[p]});
     }
   };
   while (!moved.empty()) {                  // from the border inwards; what has no such neighbour at all: to any patch
@@ -379,7 +476,7 @@ int32_t Dissection::patch_near(int32_t v, uint8_t side, const Quotient& q) const
   int32_t lightest = -1;
   for (int64_t k = members_.graph.ptr[v]; k < members_.graph.ptr[v + 1]; ++k) {
     const int32_t p = members_.patch[members_.graph.idx[k]];
-    if (p < 0 || members_.patch_side[p] != side) continue;
+    if (p < 0 || members_.sides.patch_side[p] != side) continue;
     if (!choosy_) return p;
     if (lightest < 0 || q.vertex_weight[index_[p]] < q.vertex_weight[index_[lightest]]) lightest = p;
   }

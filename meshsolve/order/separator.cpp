@@ -26,12 +26,15 @@ double separator_score(int64_t size, int64_t larger, int64_t total) {
   return static_cast<double>(size) * (1 + (share - 0.5) + 3 * std::max(0.0, share - 0.65));
 }
 
+bool SeparatorFinder::stays_behind(const Separator& found, double to_beat) { return found.later > kBehind * to_beat; }
+
 void SeparatorFinder::find(const Quotient& q, const std::vector<uint8_t>& patch_side, double to_beat, Separator& result) {
   result.vertices.clear();
   result.score = -1;
+  result.later = 0;
   int64_t weight[2] = {0, 0};
   for (int32_t i = 0; i < q.n(); ++i) {
-    m_.patch_side[q.patch[i]] = patch_side[i];
+    sides_.patch_side[q.patch[i]] = patch_side[i];
     weight[patch_side[i]] += q.vertex_weight[i];
   }
   const int64_t total = weight[0] + weight[1];
@@ -48,12 +51,13 @@ void SeparatorFinder::find(const Quotient& q, const std::vector<uint8_t>& patch_
       std::copy(result.weight, result.weight + 2, weight);
       result.score = separator_score(result.size, std::max(weight[0], weight[1]), total);
       const double gain = static_cast<double>(before - result.size) / static_cast<double>(before);
-      if (seeds_.empty() || gain < kWorthARound || (round > 0 && result.score > kBehind * to_beat)) break;
+      if (round > 0) result.later = std::max(result.later, result.score);
+      if (seeds_.empty() || gain < kWorthARound || stays_behind(result, to_beat)) break;
     }
   }
   result.side.resize(result.vertices.size());
   for (size_t k = 0; k < result.vertices.size(); ++k) {
-    uint8_t& side = m_.side[result.vertices[k]];
+    uint8_t& side = sides_.side[result.vertices[k]];
     result.side[k] = side;
     side = kSideOfPatch;
   }
@@ -69,7 +73,7 @@ void SeparatorFinder::cut_vertices(const Quotient& q, const std::vector<uint8_t>
     m_.for_each(q.patch[i], [&](int32_t v) {
       for (int64_t k = m_.graph.ptr[v]; k < m_.graph.ptr[v + 1]; ++k) {
         const int32_t p = m_.patch[m_.graph.idx[k]];
-        if (p < 0 || m_.patch_side[p] == mine) continue;
+        if (p < 0 || sides_.patch_side[p] == mine) continue;
         seeds_.push_back(v);
         return;
       }
@@ -84,13 +88,13 @@ void SeparatorFinder::lay_band(int layers, int64_t limit) {
   layer_.clear();
   int64_t count[2] = {0, 0};
   const auto add = [&](int32_t v, uint8_t side, int32_t layer) {
-    m_.local[v] = static_cast<int32_t>(band_.size());
+    sides_.local[v] = static_cast<int32_t>(band_.size());
     band_.push_back(v);
     band_side_.push_back(side);
     layer_.push_back(layer);
     if (side < 2) ++count[side];
   };
-  for (const int32_t v : seeds_) add(v, m_.side_of(v), 0);
+  for (const int32_t v : seeds_) add(v, side_of(v), 0);
   size_t begin = 0;
   for (int layer = 1; layer < layers && begin < band_.size(); ++layer) {
     const size_t end = band_.size();
@@ -102,7 +106,7 @@ void SeparatorFinder::lay_band(int layers, int64_t limit) {
       for (int64_t k = m_.graph.ptr[v]; k < m_.graph.ptr[v + 1]; ++k) {
         const int32_t u = m_.graph.idx[k];
         if (!m_.free(u) || in_band(u)) continue;
-        const uint8_t other = m_.side_of(u);
+        const uint8_t other = side_of(u);
         if (other == 2 || (mine < 2 && other != mine) || full[other]) continue;
         add(u, other, layer);
       }
@@ -125,10 +129,10 @@ void SeparatorFinder::build_graph() {
       const int32_t u = m_.graph.idx[k];
       if (!m_.free(u)) continue;
       if (in_band(u)) {
-        cut_.adj.push_back(m_.local[u]);
+        cut_.adj.push_back(sides_.local[u]);
         continue;
       }
-      const uint8_t side = m_.side_of(u);
+      const uint8_t side = side_of(u);
       if (side == 2) continue;
       (side == 0 ? cut_.source : cut_.sink)[i] = 1;
       anchored[side] = true;
@@ -170,7 +174,7 @@ bool SeparatorFinder::improve(const int64_t weight[2], Separator& result) {
   std::copy(near_weight, near_weight + 2, result.weight);
   seeds_.clear();
   for (size_t i = 0; i < band_.size(); ++i) {
-    uint8_t& side = m_.side[band_[i]];
+    uint8_t& side = sides_.side[band_[i]];
     if (side == kSideOfPatch) result.vertices.push_back(band_[i]);
     side = near_[i];
     if (side == 2) seeds_.push_back(band_[i]);

@@ -72,6 +72,16 @@ def test_laws(name):
         assert np.array_equal(o.perm, again.perm) and np.array_equal(o.tree.parent, again.tree.parent)
 
 
+@pytest.mark.native
+@pytest.mark.parametrize("effort", ["default", "quality"])
+@pytest.mark.parametrize("make", [lambda: triangulated(220, 200), lambda: grid(36, 36, 36)])
+def test_threads_that_share_a_separator_find_the_same(make, effort):
+    """From 40,000 vertices on, idle threads bisect and search at the node of another one."""
+    A = make()
+    one, *others = [order.nested_dissection(A, effort=effort, threads=threads).perm for threads in (1, 2, 3, 8)]
+    assert all(np.array_equal(one, other) for other in others)
+
+
 @pytest.mark.parametrize("effort", ["fast", "default", "quality"])
 @pytest.mark.parametrize("seed", [0, 5])
 def test_efforts_and_seeds(effort, seed):
