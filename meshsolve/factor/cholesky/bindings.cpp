@@ -11,11 +11,30 @@ cholesky::SparseColumns columns_of(const In<int64_t>& indptr, const In<int32_t>&
   return {static_cast<int64_t>(indptr.size()) - 1, indptr.data(), indices.data(), data.data()};
 }
 
+// Of factors whose analysis has a boundary.
+void bind_boundary(nb::class_<cholesky::Factor<double>>& bound) {
+  using namespace nb::literals;
+  using Factor = cholesky::Factor<double>;
+  bound
+      .def("boundary_block", [](const Factor& f, InOut<double> S, int threads) {
+        Released free;
+        f.boundary_block(S.data(), threads);
+      }, "S"_a.noconvert(), "threads"_a)
+      .def("reduce", [](const Factor& f, Block<const double> B, Block<double> X, int threads) {
+        Released free;
+        f.reduce(strided(B), strided(X), extent(B, 1), threads);
+      }, "B"_a.noconvert(), "X"_a.noconvert(), "threads"_a)
+      .def("expand", [](const Factor& f, Block<const double> B, Block<const double> given, Block<double> X, int threads) {
+        Released free;
+        f.expand(strided(B), strided(given), strided(X), extent(B, 1), threads);
+      }, "B"_a.noconvert(), "given"_a.noconvert(), "X"_a.noconvert(), "threads"_a);
+}
+
 template <class T>
-void bind_factor(nb::module_& m, const char* name) {
+auto bind_factor(nb::module_& m, const char* name) {
   using namespace nb::literals;
   using Factor = cholesky::Factor<T>;
-  nb::class_<Factor>(m, name)
+  return nb::class_<Factor>(m, name)
       .def("__init__", [](Factor* self, std::shared_ptr<fronts::AssemblyTree> tree) { new (self) Factor(std::move(tree)); }, "tree"_a)
       .def("factor", [](Factor& f, In<double> data, int threads) {
         Released free;
@@ -62,13 +81,15 @@ void bind_factor(nb::module_& m, const char* name) {
 
 void bind_cholesky(nb::module_& m) {
   using namespace nb::literals;
-  bind_factor<double>(m, "CholeskyDouble");
+  auto bound = bind_factor<double>(m, "CholeskyDouble");
+  bind_boundary(bound);
   bind_factor<float>(m, "CholeskySingle");
-  m.def("constant_component", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<int32_t> iperm) {
+  m.def("constant_component", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<int32_t> iperm, int32_t n) {
     Released free;
-    return cholesky::constant_component(pattern(indptr, indices), data.data(), iperm.data());
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "iperm"_a.noconvert(),
-        "Last row in a permuted matrix, symmetric, of the first component of its values on which all rows sum to 0, or -1.");
+    return cholesky::constant_component(pattern(indptr, indices), data.data(), iperm.data(), n);
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "iperm"_a.noconvert(), "n"_a,
+        "Last row in a permuted matrix, symmetric, of the first component of its values on which all rows sum to 0, or -1; of the first n "
+        "rows there.");
 }
 
 }  // namespace ms

@@ -46,6 +46,13 @@ class Factor {
   // Several threads of the caller may solve at once.
   void solve(System system, Strided<const double> B, Strided<double> X, int64_t k, int threads) const;
 
+  // Where the analysis has a boundary of m rows, the last ones, which are not eliminated: the (m, m) Schur complement of the others in
+  // their place, by rows, both triangles; what the elimination of the others leaves of B there; and all of A^-1 B but for the rows of
+  // the boundary, which are given. B and X are in the caller's numbering, the others in that of the boundary. In double precision.
+  void boundary_block(double* S, int threads) const;
+  void reduce(Strided<const double> B, Strided<double> X, int64_t k, int threads) const;
+  void expand(Strided<const double> B, Strided<const double> given, Strided<double> X, int64_t k, int threads) const;
+
   // Values of L on its pattern (by columns, diagonal first), in that order.
   std::vector<double> values_on(const Pattern& L) const;
   std::vector<double> diagonal() const;
@@ -68,6 +75,7 @@ class Factor {
   int32_t run(const T* values, int threads);
   int32_t rotate_in(const PermutedColumns& C, bool down);
   template <class Visit> void each_column(int32_t s, Visit&& visit) const;
+  template <class Block> void in_blocks(int64_t k, bool permuted, int threads, Block&& block) const;
 
   std::shared_ptr<const fronts::AssemblyTree> tree_;
   const std::vector<int64_t> panel_ptr_;  // (fronts + 1)

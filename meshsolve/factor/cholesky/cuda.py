@@ -77,7 +77,7 @@ class DeviceFactor:
         self._pending[:] = data
         failed = self._run(self._pending)
         if failed < 0 and self.may_be_singular():
-            failed = constant_component(self._pattern, self._iperm, data)
+            failed = constant_component(self._pattern, self._iperm, data, self._pattern.n)
         if failed < 0:
             self._norm = None
             self._data, self._pending = self._pending, device.xp().empty_like(data) if self._data is None else self._data

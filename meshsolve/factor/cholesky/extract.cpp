@@ -1,10 +1,27 @@
-// What is read out of a factor: L on its exact pattern, its diagonal, the norm of the matrix it was made from.
+// What is read out of a factor: L on its exact pattern, its diagonal, a Schur complement, the norm of the matrix it was made from.
 #include <algorithm>
 #include <cmath>
 
 #include "cholesky.hpp"
+#include "native/parallel.hpp"
 
 namespace ms::cholesky {
+namespace {
+
+// The upper triangle of an (m, m) matrix, stored by rows, into the lower one.
+void mirror_upper(double* S, int64_t m, int threads) {
+  constexpr int64_t tile = 32;                 // rows and columns that a cache holds
+  for_range(threads, m, tile, [&](int64_t b, int64_t e, int) {
+    for (int64_t r = b; r < e; r += tile) {
+      const int64_t stop = std::min(r + tile, e);
+      for (int64_t c = 0; c < stop; c += tile)
+        for (int64_t i = r; i < stop; ++i)
+          for (int64_t j = c; j < std::min(c + tile, i); ++j) S[i * m + j] = S[j * m + i];
+    }
+  });
+}
+
+}  // namespace
 
 // visit(column of the front, where its row 0 is or would be)
 template <class T>
@@ -52,6 +69,23 @@ std::vector<double> Factor<T>::diagonal() const {
 }
 
 template <class T>
+void Factor<T>::boundary_block(double* S, int threads) const {
+  values_.require_factor();
+  const int32_t s = tree_->boundary();
+  if (s < 0) return;
+  const PanelShape shape = panel_shape(*tree_, s);
+  const int64_t m = shape.pivots;
+  for_range(threads, shape.steps(), 1, [&](int64_t b, int64_t e, int) {
+    for (int64_t k = b; k < e; ++k) {
+      const Step<const T> step = shape.step<const T>(panels_.data() + panel_ptr_[s], k);
+      for (int64_t j = step.column; j < step.column + step.width; ++j)
+        std::copy(step.diagonal(j), step.column_at(j - step.column) + m, S + j * m + j);
+    }
+  });
+  mirror_upper(S, m, threads);
+}
+
+template <class T>
 double Factor<T>::norm1() const {
   values_.require_factor();
   const fronts::AssemblyTree& tree = *tree_;
@@ -71,6 +105,7 @@ template std::vector<double> Factor<double>::values_on(const Pattern&) const;
 template std::vector<double> Factor<float>::values_on(const Pattern&) const;
 template std::vector<double> Factor<double>::diagonal() const;
 template std::vector<double> Factor<float>::diagonal() const;
+template void Factor<double>::boundary_block(double*, int) const;
 template double Factor<double>::norm1() const;
 template double Factor<float>::norm1() const;
 

@@ -1,6 +1,7 @@
 // Numeric factorization: each front gathers its entries of A and what its children's update matrices hold of its pivot columns,
 // eliminates its pivots, and leaves its own update matrix, to which the rest of its children's is added. Small fronts run on one
 // thread; the algorithm of a large one is cut into tiles that do not depend on the number of threads, so the bits do not either.
+// A boundary is gathered and left as it is: then its panel has the Schur complement of the pivots before it.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -29,15 +30,17 @@ struct Front {
 };
 
 template <class T>
-void add_entries(const AssemblyTree& tree, int32_t s, const T* values, const Front<T>& f) {
-  for (int64_t k = 0; k < f.shape.steps(); ++k) {
-    const Step<T> step = f.step(k);
-    const uint32_t* const begin = tree.entry_ptr.data() + tree.first(s) + step.column;
-    for (int64_t j = 0; j < step.width; ++j) {
-      T* const column = step.column_at(j);
-      for (int64_t p = begin[j]; p < begin[j + 1]; ++p) column[tree.entry_row.data()[p]] += values[p];
-    }
+void add_entries(const AssemblyTree& tree, int32_t s, const T* values, const Step<T>& step) {
+  const uint32_t* const begin = tree.entry_ptr.data() + tree.first(s) + step.column;
+  for (int64_t j = 0; j < step.width; ++j) {
+    T* const column = step.column_at(j);
+    for (int64_t p = begin[j]; p < begin[j + 1]; ++p) column[tree.entry_row.data()[p]] += values[p];
   }
+}
+
+template <class T>
+void add_entries(const AssemblyTree& tree, int32_t s, const T* values, const Front<T>& f) {
+  for (int64_t k = 0; k < f.shape.steps(); ++k) add_entries(tree, s, values, f.step(k));
 }
 
 // What a child, row i of which is row to[i] of the front, adds to the front's columns. A hub has thousands of
@@ -55,6 +58,24 @@ void add_child(const T* X, int64_t count, const int32_t* to, const Front<T>& f, 
     fronts::add_columns(X, count, to, from - to, end - to, step.column, step.data, step.ld, threads);
     from = end;
   }
+}
+
+// A front that is not eliminated, with what each_child(add) adds to it; threads take its steps.
+template <class T, class EachChild>
+void assemble_boundary(const AssemblyTree& tree, int32_t s, const T* values, const Front<T>& f, int threads, EachChild&& each_child) {
+  for_range(threads, f.shape.steps(), 1, [&](int64_t b, int64_t stop, int) {
+    for (int64_t k = b; k < stop; ++k) {
+      interrupt::poll();                       // for_range does not on one thread
+      const Step<T> step = f.step(k);
+      std::memset(step.data, 0, sizeof(T) * step.width * step.ld);
+      add_entries(tree, s, values, step);
+      each_child([&](const T* X, int64_t count, const int32_t* to) {
+        const int64_t from = std::lower_bound(to, to + count, step.column) - to;
+        const int64_t end = std::lower_bound(to + from, to + count, step.column + step.width) - to;
+        fronts::add_columns(X, count, to, from, end, step.column, step.data, step.ld, 1);
+      });
+    }
+  });
 }
 
 // The update matrix, tile by tile: the product of the first step writes it, those of the others are taken off.
@@ -143,19 +164,24 @@ int32_t Factor<T>::run(const T* values, int threads) {
   const fronts::Schedule& plan = *kept;
   UpdateBlocks<T> blocks(tree, plan, threads, fronts::lower_triangles, blocks_);
   std::vector<LeastPivot<T>> least(threads);
+  const int32_t boundary = tree.boundary();
   interrupt::begin(tree.count());
   const int32_t failed = fronts::bottom_up(tree, plan, threads, blocks, [&](int32_t s, T* update, int worker, int inside) {
     const Front<T> f{panel_shape(tree, s), panels_.data() + panel_ptr_[s], update};
     values_.written();
-    std::memset(f.panel, 0, sizeof(T) * (panel_ptr_[s + 1] - panel_ptr_[s]));
-    add_entries(tree, s, values, f);
-    keep_diagonal(f, least[worker]);
     const auto each_child = [&](const auto& add) {
       for (int32_t q = tree.child_ptr[s]; q < tree.child_ptr[s + 1]; ++q) {
         const int32_t c = tree.child[q];
         add(blocks.of(c), tree.updates(c), tree.relative_rows(c));
       }
     };
+    if (s == boundary) {
+      assemble_boundary(tree, s, values, f, inside, each_child);
+      return -1;
+    }
+    std::memset(f.panel, 0, sizeof(T) * (panel_ptr_[s + 1] - panel_ptr_[s]));
+    add_entries(tree, s, values, f);
+    keep_diagonal(f, least[worker]);
     each_child([&](const T* X, int64_t count, const int32_t* to) {
       add_child(X, count, to, f, inside);
     });

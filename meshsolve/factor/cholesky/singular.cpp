@@ -66,14 +66,16 @@ class Components {
   std::vector<int32_t> ancestor_;
 };
 
-// each(f) calls f(i, j, value) for the entries of the lower triangle.
+// each(f) calls f(i, j, value) for the entries of the lower triangle; those of rows from n on are left out.
 template <class Each>
 int32_t find_constant(int32_t n, Each&& each) {
   Components found(n);
-  each([&](int32_t i, int32_t j, double v) { found.add(i, j, v); });
+  each([&](int32_t i, int32_t j, double v) {
+    if (i < n) found.add(i, j, v);
+  });
   if (!found.begin_joining()) return -1;
   each([&](int32_t i, int32_t j, double v) {
-    if (i != j) found.join(i, j, v);
+    if (i != j && i < n) found.join(i, j, v);
   });
   return found.constant();
 }
@@ -81,7 +83,7 @@ int32_t find_constant(int32_t n, Each&& each) {
 }  // namespace
 
 int32_t constant_component(const fronts::AssemblyTree& tree, const double* Ax) {
-  return find_constant(tree.n(), [&](const auto& f) {
+  return find_constant(tree.eliminated(), [&](const auto& f) {
     for (int32_t s = 0; s < tree.count(); ++s) {
       const int64_t w = tree.pivots(s);
       for (int32_t j = tree.first(s); j < tree.first(s) + w; ++j)
@@ -93,11 +95,11 @@ int32_t constant_component(const fronts::AssemblyTree& tree, const double* Ax) {
   });
 }
 
-int32_t constant_component(const Pattern& A, const double* Ax, const int32_t* iperm) {
-  return find_constant(A.n, [&](const auto& f) {
+int32_t constant_component(const Pattern& A, const double* Ax, const int32_t* iperm, int32_t n) {
+  return find_constant(n, [&](const auto& f) {
     for (int32_t i = 0; i < A.n; ++i)
       for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p)
-        if (A.idx[p] <= i) f(iperm[i], iperm[A.idx[p]], Ax[p]);
+        if (A.idx[p] <= i) f(std::max(iperm[i], iperm[A.idx[p]]), std::min(iperm[i], iperm[A.idx[p]]), Ax[p]);
   });
 }
 

@@ -10,10 +10,10 @@
 
 namespace ms::cholesky {
 
-// The new number of the last row of the first component on which all rows sum to 0, or -1. Ax: values in the analysed pattern, both
-// triangles. O(nnz): for matrices whose pivots look like that.
+// The new number of the last row of the first component on which all rows sum to 0, or -1; of the rows that are eliminated, the first
+// `n` in new numbers. Ax: values in the analysed pattern, both triangles. O(nnz): for matrices whose pivots look like that.
 int32_t constant_component(const fronts::AssemblyTree& tree, const double* Ax);
-int32_t constant_component(const Pattern& A, const double* Ax, const int32_t* iperm);
+int32_t constant_component(const Pattern& A, const double* Ax, const int32_t* iperm, int32_t n);
 
 // The smallest pivot beside the diagonal entry of A that it was made of, found by threads on the way. What rounding leaves of a zero
 // is less than 2^-30 of that, or 2^-13 in float32; rows may be of any size.

@@ -24,7 +24,8 @@ LEAST_EXPONENT = {np.dtype(np.float64): -30, np.dtype(np.float32): -13}         
 
 
 class ConstantNullSpace:
-    """Looks for components, the trees of the elimination forest, on which all rows sum to 0.
+    """Looks for components, the trees of the elimination forest, on which all rows sum to 0. A tree with a boundary is none: there the
+    rows of a Laplacian sum to 0, those of what is eliminated do not.
 
     In each tree one row is watched that did not sum to 0 in the last matrix, the root's at first. All rows are read only where
     a watched one sums to 0.
@@ -40,7 +41,8 @@ class ConstantNullSpace:
     def __init__(self, symbolic, place):
         self._xp = xp = device.xp() if place == "cuda" else np
         self._pattern, names = symbolic.on_device() if place == "cuda" else (symbolic.matrix_pattern, symbolic.native)
-        self._perm, self._iperm, self._roots = names.perm, names.iperm, xp.flatnonzero(names.parent < 0)
+        self._perm, self._iperm, self._eliminated = names.perm, names.iperm, symbolic.n - symbolic.boundary
+        self._roots = xp.flatnonzero(names.parent[:self._eliminated] < 0)
         self._watch(self._roots)
 
     def _watch(self, nodes):
@@ -71,12 +73,14 @@ class ConstantNullSpace:
 
     def component(self, data):
         """:func:`constant_component` of the matrix with these values, for messages."""
-        return constant_component(self._pattern, self._iperm, data)
+        return constant_component(self._pattern, self._iperm, data, self._eliminated)
 
     def nearly(self, node, data):
         """Whether the rows of the tree of ``node`` sum to 0 but for rounding in what A was made of. O(nnz), for messages."""
         roots, perm, sums, moduli = map(device.to_host, (self._roots, self._perm, *self._row_sums(data)))
         tree = int(np.searchsorted(roots, node))
+        if tree == len(roots):                      # the tree with a boundary
+            return False
         rows = perm[roots[tree - 1] + 1 if tree else 0:roots[tree] + 1]
         return bool((abs(sums[rows]) <= NEARLY * moduli[rows]).all())
 
@@ -107,10 +111,11 @@ class ConstantNullSpace:
         return tuple(row_sums(P.indptr, P.indices, data, magnitudes) for magnitudes in (False, True))
 
 
-def constant_component(pattern, iperm, data):
-    """New number of the last row of the first component, of the values, on which all rows sum to 0, or -1. O(nnz) on the host."""
+def constant_component(pattern, iperm, data, n):
+    """New number of the last row of the first component, of the values, on which all rows sum to 0, or -1; of the block of the first n rows
+    in new numbers. O(nnz) on the host."""
     indptr, indices, iperm, data = map(device.to_host, (pattern.indptr, pattern.indices, iperm, data))
-    return _core.constant_component(indptr.astype(np.int64, copy=False), indices, data, iperm)
+    return _core.constant_component(indptr.astype(np.int64, copy=False), indices, data, iperm, n)
 
 
 def _vanish(sums, moduli):

@@ -1,6 +1,7 @@
 // Solves with the factor. Forward: in a small subtree each front adds to the rows of its ancestors there; what goes beyond is passed
 // on to the parent, which adds up what its children pass on, like the factorization: the order of additions is fixed by the tree.
 // Backward: each front reads the unknowns of its ancestors, parents first.
+// A boundary is left out in both directions: forward it gets what the fronts below add, backward it has the unknowns that it is given.
 #include <algorithm>
 
 #include "cholesky.hpp"
@@ -26,6 +27,7 @@ struct Problem {
   bool far;                           // in memory, not in a cache
 
   int64_t row(int64_t j) const { return perm ? perm[j] : j; }
+  bool is_eliminated(int32_t s) const { return tree.first(s) < tree.eliminated(); }
   PanelShape shape(int32_t s) const { return panel_shape(tree, s); }
   Step<const T> step(int32_t s, int64_t k) const { return shape(s).step(panels + panel_ptr[s], k); }
 
@@ -64,6 +66,7 @@ struct Forward {
 
   // U, the rows below the pivots of front s, -= L21 of them.
   void eliminate(int32_t s, T* U) const {
+    if (!p.is_eliminated(s)) return;
     p.fetch_panel(s + fronts::fronts_ahead);
     for (int64_t k = 0; k < p.shape(s).steps(); ++k) {
       const Step<const T> step = p.step(s, k);
@@ -127,7 +130,7 @@ void backward(const Problem<T>& p, T* Y, Strided<double> X) {
     p.fetch_rows(s - fronts::fronts_ahead, X);
     const int64_t w = p.tree.pivots(s), begin = p.tree.first(s);
     T* const y = Y + begin * S;
-    for (int64_t k = p.shape(s).steps(); k-- > 0;) {
+    for (int64_t k = p.is_eliminated(s) ? p.shape(s).steps() : 0; k-- > 0;) {
       const Step<const T> step = p.step(s, k);
       dense<T>().backward(S, step.height, step.width, w - step.column, step.data, step.ld, y + step.column * S, Y, p.tree.rows(s));
     }
@@ -155,23 +158,71 @@ void solve_block(System system, const Problem<T>& p, Strided<const double> B, St
   }
 }
 
+// Y := what is left of B at the boundary when all below it is eliminated.
+template <class T, int64_t K>
+void reduce_block(const Problem<T>& p, Strided<const double> B, Strided<double> X) {
+  constexpr int64_t S = fronts::row_width(K);
+  T* const Y = p.space.work;
+  permute<T, K, S>(p, B, Y);
+  forward<T, S>(p, Y);
+  const int64_t first = p.tree.eliminated(), n = p.tree.n();
+  for (int64_t i = first; i < n; ++i)
+    for (int64_t c = 0; c < K; ++c) X.at(i - first, c) = static_cast<double>(Y[i * S + c]);
+}
+
+// All of X, from what it is at the boundary.
+template <class T, int64_t K>
+void expand_block(const Problem<T>& p, Strided<const double> B, Strided<const double> given, Strided<double> X) {
+  constexpr int64_t S = fronts::row_width(K);
+  T* const Y = p.space.work;
+  permute<T, K, S>(p, B, Y);
+  forward<T, S>(p, Y);
+  const int64_t first = p.tree.eliminated(), n = p.tree.n();
+  for (int64_t i = first; i < n; ++i)
+    for (int64_t c = 0; c < S; ++c) Y[i * S + c] = c < K ? static_cast<T>(given.at(i - first, c)) : T(0);
+  backward<T, K, S>(p, Y, X);
+}
+
 }  // namespace
 
+// block(K, problem, first column) for all k columns, K of them at a time.
 template <class T>
-void Factor<T>::solve(System system, Strided<const double> B, Strided<double> X, int64_t k, int threads) const {
+template <class Block>
+void Factor<T>::in_blocks(int64_t k, bool permuted, int threads, Block&& block) const {
   values_.require_factor();
   const AssemblyTree& tree = *tree_;
   threads = fronts::threads_worthwhile(panels_.size(), k, threads);
   const auto plan = fronts::plan_of(tree, threads, fronts::Use::solve_small_subtrees);
-  const int32_t* const perm = system == System::A ? tree.symbolic->analysis.perm.data() : nullptr;
+  const int32_t* const perm = permuted ? tree.symbolic->analysis.perm.data() : nullptr;
   auto space = space_.lend();
   space->reserve(tree.n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);
   const Problem<T> p{tree, *plan, panels_.data(), panel_ptr_.data(), perm, threads, *space, fronts::leaves_cache<T>(panels_.size())};
   interrupt::begin(k);
-  fronts::in_blocks(k, [&](auto K, int64_t at) { solve_block<T, K>(system, p, B.from(at), X.from(at)); });
+  fronts::in_blocks(k, [&](auto K, int64_t at) { block(K, p, at); });
+}
+
+template <class T>
+void Factor<T>::solve(System system, Strided<const double> B, Strided<double> X, int64_t k, int threads) const {
+  in_blocks(k, system == System::A, threads, [&](auto K, const Problem<T>& p, int64_t at) {
+    solve_block<T, K>(system, p, B.from(at), X.from(at));
+  });
+}
+
+template <class T>
+void Factor<T>::reduce(Strided<const double> B, Strided<double> X, int64_t k, int threads) const {
+  in_blocks(k, true, threads, [&](auto K, const Problem<T>& p, int64_t at) { reduce_block<T, K>(p, B.from(at), X.from(at)); });
+}
+
+template <class T>
+void Factor<T>::expand(Strided<const double> B, Strided<const double> given, Strided<double> X, int64_t k, int threads) const {
+  in_blocks(k, true, threads, [&](auto K, const Problem<T>& p, int64_t at) {
+    expand_block<T, K>(p, B.from(at), given.from(at), X.from(at));
+  });
 }
 
 template void Factor<double>::solve(System, Strided<const double>, Strided<double>, int64_t, int) const;
 template void Factor<float>::solve(System, Strided<const double>, Strided<double>, int64_t, int) const;
+template void Factor<double>::reduce(Strided<const double>, Strided<double>, int64_t, int) const;
+template void Factor<double>::expand(Strided<const double>, Strided<const double>, Strided<double>, int64_t, int) const;
 
 }  // namespace ms::cholesky

@@ -39,6 +39,8 @@ struct AssemblyTree {
   int64_t entries() const { return entry_ptr.back(); }
   int32_t n() const { return static_cast<int32_t>(symbolic->analysis.perm.size()); }
   int32_t count() const { return static_cast<int32_t>(supernodes().parent.size()); }
+  int32_t eliminated() const { return n() - symbolic->analysis.boundary; }         // columns
+  int32_t boundary() const { return eliminated() < n() ? count() - 1 : -1; }       // the front that is not, or -1
   int32_t parent(int32_t s) const { return supernodes().parent[s]; }
   int32_t first(int32_t s) const { return supernodes().first[s]; }
   int64_t pivots(int32_t s) const { return supernodes().first[s + 1] - supernodes().first[s]; }

@@ -21,7 +21,7 @@ Costs costs(const AssemblyTree& t) {
   c.subtree.resize(t.count());
   c.leftmost.resize(t.count());
   for (int32_t s = 0; s < t.count(); ++s) {
-    const double w = static_cast<double>(t.pivots(s)), m = static_cast<double>(t.height(s));
+    const double w = s == t.boundary() ? 0 : static_cast<double>(t.pivots(s)), m = static_cast<double>(t.height(s));
     c.front[s] = w * m * m + m * m + front_overhead;
     c.subtree[s] += c.front[s];
     const bool leaf = t.child_ptr[s] == t.child_ptr[s + 1];

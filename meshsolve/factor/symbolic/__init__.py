@@ -229,6 +229,8 @@ class Symbolic:
         Where ``perm`` came from.
     lower : bool
         Of A, and of the matrices that are factored later, the lower triangle alone is read.
+    boundary : int
+        Rows at the end that are not eliminated: 0 but for a Schur complement.
     report : Report
         Phase ``symbolic``.
     """
@@ -243,7 +245,7 @@ class Symbolic:
 
     @classmethod
     def build(cls, pattern: Csr, ordering_perm: ArrayLike, ordering: Any = None, threads: int = 1, place: str = "cpu",
-              known: Any = None) -> Self:
+              known: Any = None, boundary: int = 0) -> Self:
         """Analyse a checked symmetric pattern (both triangles stored, the diagonal or not).
 
         Parameters
@@ -261,6 +263,8 @@ class Symbolic:
         known : (parent, colcount), optional
             Elimination tree and column counts of this very pattern in this ordering, which are not checked: see
             :class:`meshsolve.order.ordering.Elimination`. For ``place="cpu"``.
+        boundary : int
+            Rows at the end of the ordering that stay there, as one dense supernode, and will not be eliminated. For ``place="cpu"``.
 
         Raises
         ------
@@ -281,7 +285,7 @@ class Symbolic:
             else:
                 perm = as_perm(ordering_perm, pattern.n, "ordering")
                 self._pattern = Csr(pattern.n, pattern.indptr, pattern.indices)
-                self._bound = _core.analyze(pattern.indptr, pattern.indices, perm, self._threads, known)
+                self._bound = _core.analyze(pattern.indptr, pattern.indices, perm, self._threads, known, boundary)
         self.report.facts.update(nnz_L=self.nnz, flops=self.flops, bytes=self.nbytes)
         return self
 
@@ -360,6 +364,10 @@ class Symbolic:
         return self._bound.flops if self._there is None else self._there[2].flops
 
     @property
+    def boundary(self) -> int:
+        return 0 if self._bound is None else self._bound.boundary               # on the device there is none
+
+    @property
     def supernodes(self) -> np.ndarray:
         return self.native.first
 
@@ -373,7 +381,7 @@ class Symbolic:
     def __getstate__(self):
         kept = {name: value for name, value in self.__dict__.items() if name not in OF_A_PROCESS}
         arrays = [np.array(getattr(self.native, name)) for name in _ARRAYS]
-        return kept | {"_pattern": self.matrix_pattern, "arrays": arrays}
+        return kept | {"_pattern": self.matrix_pattern, "arrays": [*arrays, self.boundary]}
 
     def __setstate__(self, state):
         self._bound = _core.restore_analysis(*state["arrays"])

@@ -1,5 +1,6 @@
 // The driver: an ordering becomes a postordered elimination tree with its column counts.
 // Source: Liu 1990 (postordering changes neither fill nor flops); Davis 2006, "Direct methods for sparse linear systems", 4.
+#include <algorithm>
 #include <utility>
 
 #include "parts.hpp"
@@ -24,11 +25,19 @@ Analysis moved(const int32_t* perm, const std::vector<int32_t>& parent, const st
   return result;
 }
 
+// A boundary is a chain on top of the tree, and what depends on it hangs from its first column: a supernode needs no more, and below
+// the boundary neither row subtrees nor the counts of columns change.
+void chain(std::vector<int32_t>& parent, int32_t boundary) {
+  const int32_t n = static_cast<int32_t>(parent.size()), first = n - boundary;
+  for (int32_t j = 0; j < first; ++j) parent[j] = std::min(parent[j], first);
+  for (int32_t j = first; j < n; ++j) parent[j] = j + 1 < n ? j + 1 : -1;
+}
+
 }  // namespace
 
-Symbolic analyze(const Pattern& A, const int32_t* perm, int threads) {
+Symbolic analyze(const Pattern& A, const int32_t* perm, int threads, int32_t boundary) {
   Skeleton skeleton;
-  Symbolic result{analyze_columns(A, perm, threads, &skeleton), {}};
+  Symbolic result{analyze_columns(A, perm, threads, &skeleton, boundary), {}};
   result.supernodes = relax(A, &skeleton, result.analysis, threads);
   return result;
 }
@@ -45,12 +54,15 @@ Symbolic analyze(const Pattern& A, const order::Elimination& known, int threads)
   return result;
 }
 
-Analysis analyze_columns(const Pattern& A, const int32_t* perm, int threads, Skeleton* skeleton) {
+Analysis analyze_columns(const Pattern& A, const int32_t* perm, int threads, Skeleton* skeleton, int32_t boundary) {
   const std::vector<int32_t> iperm = inverse(perm, A.n, threads);
   Triangles both = etree(A, perm, iperm.data(), threads);
+  if (boundary > 0) chain(both.parent, boundary);
   const std::vector<int32_t> place = postorder(both.parent);
   Analysis result = moved(perm, both.parent, place, threads);
   result.colcount = colcount(std::move(both), place, result.parent, threads, skeleton);
+  result.boundary = boundary;
+  for (int32_t j = A.n - boundary; j < A.n; ++j) result.colcount[j] = A.n - j;
   result.total();
   return result;
 }
@@ -58,9 +70,9 @@ Analysis analyze_columns(const Pattern& A, const int32_t* perm, int threads, Ske
 void Analysis::total() {
   nnz = 0;
   flops = 0;
-  for (const int32_t count : colcount) {
-    nnz += count;
-    flops += static_cast<double>(count) * count;
+  for (int32_t j = 0; j < n(); ++j) {
+    nnz += colcount[j];
+    if (j < n() - boundary) flops += static_cast<double>(colcount[j]) * colcount[j];
   }
 }
 

@@ -26,18 +26,19 @@ template <auto member> auto of_supernodes(nb::handle_t<Symbolic> self) {
 }
 
 Symbolic build(const In<int64_t>& indptr, const Indices& indices, const Indices& perm, int threads,
-               const std::optional<std::pair<Indices, Indices>>& known) {
+               const std::optional<std::pair<Indices, Indices>>& known, int32_t boundary) {
   Released free;
   const Pattern A = pattern(indptr, indices);
-  if (!known) return symbolic::analyze(A, perm.data(), threads);
+  if (!known) return symbolic::analyze(A, perm.data(), threads, boundary);
   const order::Elimination elimination{to_vector(perm), to_vector(known->first), to_vector(known->second)};
   return symbolic::analyze(A, elimination, threads);
 }
 
 Symbolic restore(const Indices& perm, const Indices& iperm, const Indices& parent, const Indices& colcount, const Indices& first,
-              const Indices& snode_parent, const In<int64_t>& row_ptr, const Indices& rows) {
+              const Indices& snode_parent, const In<int64_t>& row_ptr, const Indices& rows, int32_t boundary) {
   Symbolic result{{to_vector(perm), to_vector(iperm), to_vector(parent), to_vector(colcount), 0, 0},
                {to_vector(first), to_vector(snode_parent), to_vector(row_ptr), {rows.data(), rows.data() + rows.shape(0)}}};
+  result.analysis.boundary = boundary;
   result.analysis.total();
   return result;
 }
@@ -77,6 +78,7 @@ void bind_symbolic(nb::module_& m) {
       .def_prop_ro("iperm", &of_analysis<&Analysis::iperm>)
       .def_prop_ro("parent", &of_analysis<&Analysis::parent>)
       .def_prop_ro("colcount", &of_analysis<&Analysis::colcount>)
+      .def_prop_ro("boundary", [](const Symbolic& b) { return b.analysis.boundary; })
       .def_prop_ro("nnz", [](const Symbolic& b) { return b.analysis.nnz; })
       .def_prop_ro("flops", [](const Symbolic& b) { return b.analysis.flops; })
       .def_prop_ro("nbytes", [](const Symbolic& b) { return b.supernodes.nbytes(); })
@@ -85,12 +87,13 @@ void bind_symbolic(nb::module_& m) {
       .def_prop_ro("row_ptr", &of_supernodes<&Supernodes::row_ptr>)
       .def_prop_ro("rows", &of_supernodes<&Supernodes::rows>);
   m.def("analyze", &build, nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), nb::arg("perm").noconvert(),
-        nb::arg("threads") = 1, nb::arg("known") = nb::none(),
+        nb::arg("threads") = 1, nb::arg("known") = nb::none(), nb::arg("boundary") = 0,
         "Analysis of A[perm][:, perm]; A is a symmetric pattern with both triangles. `known`: elimination tree and column counts of "
-        "this very pattern in this order.");
+        "this very pattern in this order, where there is no boundary. `boundary`: rows at the end that will not be eliminated.");
   m.def("restore_analysis", &restore, nb::arg("perm").noconvert(), nb::arg("iperm").noconvert(), nb::arg("parent").noconvert(),
         nb::arg("colcount").noconvert(), nb::arg("first").noconvert(), nb::arg("snode_parent").noconvert(),
-        nb::arg("row_ptr").noconvert(), nb::arg("rows").noconvert(), "An Analysis from the arrays of an earlier one.");
+        nb::arg("row_ptr").noconvert(), nb::arg("rows").noconvert(), nb::arg("boundary") = 0,
+        "An Analysis from the arrays of an earlier one.");
   m.def("pattern_lca", &pattern_of, nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), nb::arg("analysis"),
         nb::arg("threads"), "Pattern of L by columns, rows ascending: (indptr int64, indices int32).");
   m.def("unsymmetric", [](In<int64_t> indptr, Indices rows) {

@@ -86,7 +86,7 @@ std::vector<Node> fundamental_nodes(const Analysis& analysis, const std::vector<
   return nodes;
 }
 
-// All joins; `parts` are the subtrees of nodes that threads share out, here and in what follows.
+// All joins, none of them to a boundary, the last node; `parts` are the subtrees of nodes that threads share out, here and in what follows.
 std::vector<Node> join_children(const Analysis& analysis, const std::vector<int32_t>& first, std::vector<Span>& parts, int threads) {
   std::vector<int32_t> parent;
   Joining tree{first, fundamental_nodes(analysis, first, parent, threads)};
@@ -96,9 +96,10 @@ std::vector<Node> join_children(const Analysis& analysis, const std::vector<int3
     for (int64_t f = from; f < end; ++f) tree.nodes[f].begin = static_cast<int32_t>(f) + 1 - size[f];
   });
   parts = subtrees(parent, size, threads);
+  const int32_t joining = analysis.boundary > 0 ? s - 1 : s;
   for_parts(threads, s, parts, [&](int32_t begin, int32_t end) {
     std::vector<int32_t> children;
-    for (int32_t f = begin; f < end; ++f) tree.visit(f, children);
+    for (int32_t f = begin; f < std::min(end, joining); ++f) tree.visit(f, children);
   });
   return std::move(tree.nodes);
 }
@@ -188,6 +189,7 @@ void renumber(Analysis& analysis, const std::vector<int32_t>& old, const std::ve
 std::vector<int32_t> fundamental_supernodes(const Analysis& analysis, int threads) {
   const int32_t n = analysis.n();
   std::vector<uint8_t> opens(n, 0);                     // threads may set the same one
+  if (analysis.boundary > 0) opens[n - analysis.boundary] = 1;
   for_range(threads, n, kRows, [&](int64_t begin, int64_t end, int) {
     for (int64_t j = begin; j < end; ++j)
       if (const int32_t p = analysis.parent[j]; p >= 0 && (p != j + 1 || analysis.colcount[j] != analysis.colcount[p] + 1))

@@ -20,7 +20,8 @@ struct Analysis {                       // of A[perm][:, perm]
   std::vector<int32_t> parent;          // (n) elimination tree: parent[j] > j or -1; every subtree is a range ending in its root
   std::vector<int32_t> colcount;        // (n) nonzeros of column j of L, diagonal included
   int64_t nnz = 0;                      // of L: the sum of colcount
-  double flops = 0;                     // the sum of colcount^2
+  double flops = 0;                     // the sum of colcount^2 of the columns that are eliminated
+  int32_t boundary = 0;                 // the last columns, if any, are not: they are one dense supernode, which is assembled alone
   void total();                         // sets the two from colcount
   int32_t n() const { return static_cast<int32_t>(perm.size()); }
 };
@@ -39,7 +40,8 @@ struct Symbolic {                          // what Python holds as _core.Analysi
 };
 
 // The whole chain. The result does not depend on the number of threads: they take subtrees, and the caller what is above them.
-Symbolic analyze(const Pattern& A, const int32_t* perm, int threads);
+// The last `boundary` rows of perm stay in place, see Analysis.
+Symbolic analyze(const Pattern& A, const int32_t* perm, int threads, int32_t boundary = 0);
 
 // The same result where the elimination tree and the column counts came with the ordering.
 Symbolic analyze(const Pattern& A, const order::Elimination& known, int threads);
@@ -76,7 +78,7 @@ std::vector<int32_t> subtree_sizes(const std::vector<int32_t>& parent);         
 // where it is asked for.
 std::vector<int32_t> colcount(Triangles A, const std::vector<int32_t>& place, const std::vector<int32_t>& parent, int threads,
                               Skeleton* skeleton);
-Analysis analyze_columns(const Pattern& A, const int32_t* perm, int threads, Skeleton* skeleton);      // those above
+Analysis analyze_columns(const Pattern& A, const int32_t* perm, int threads, Skeleton* skeleton, int32_t boundary = 0);    // those above
 std::vector<int32_t> fundamental_supernodes(const Analysis& analysis, int threads);        // (s + 1) first columns
 
 // Relaxed supernodes. Children that join their parent are moved next to it by another postorder: `analysis` is renumbered. Their
