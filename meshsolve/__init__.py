@@ -15,7 +15,7 @@ from pkgutil import extend_path
 __path__ = extend_path(__path__, __name__)
 
 from meshsolve import apps, datasets, operators, order, torch
-from meshsolve.api import Symbolic, analyze, cholesky, factorized, ildl, lu, parac, solve
+from meshsolve.api import Symbolic, analyze, cholesky, factorized, ildl, lu, parac, schur_complement, solve
 from meshsolve.config import show_config
 from meshsolve.errors import (
     ConvergenceWarning,
@@ -31,6 +31,7 @@ from meshsolve.errors import (
     SingularMatrixError,
 )
 from meshsolve.factor.cholesky import CholeskyFactor
+from meshsolve.factor.cholesky.schur import SchurComplement
 from meshsolve.factor.glu import LUFactor
 from meshsolve.factor.ildl import IldlFactor
 from meshsolve.factor.parac import ParacFactor
@@ -43,11 +44,12 @@ from meshsolve.report import Report, showing_progress
 from meshsolve.version import __version__
 
 __all__ = [
-    "CholeskyFactor", "ConvergenceWarning", "DeviceUnavailableError", "IldlFactor", "Info", "InvalidInputError", "LUFactor", "Mesh",
-    "MeshsolveError", "MeshsolveWarning", "NotLaplacianError", "NotPositiveDefiniteError", "NotSymmetricError", "Ordering",
-    "OutOfMemoryError", "ParacFactor", "PatchMesh", "PatternMismatchError", "Report", "SingularMatrixError", "Symbolic",
-    "__version__", "analyze", "apps", "cg", "cholesky", "cotan_laplacian", "datasets", "factorized", "graph_laplacian", "ildl",
-    "load_mesh", "lu", "mass_matrix", "operators", "order", "parac", "show_config", "showing_progress", "solve", "sqmr", "torch",
+    "CholeskyFactor", "ConvergenceWarning", "DeviceUnavailableError", "IldlFactor", "Info", "InvalidInputError", "LUFactor",
+    "Mesh", "MeshsolveError", "MeshsolveWarning", "NotLaplacianError", "NotPositiveDefiniteError", "NotSymmetricError",
+    "Ordering", "OutOfMemoryError", "ParacFactor", "PatchMesh", "PatternMismatchError", "Report", "SchurComplement",
+    "SingularMatrixError", "Symbolic", "__version__", "analyze", "apps", "cg", "cholesky", "cotan_laplacian", "datasets",
+    "factorized", "graph_laplacian", "ildl", "load_mesh", "lu", "mass_matrix", "operators", "order", "parac", "schur_complement",
+    "show_config", "showing_progress", "solve", "sqmr", "torch",
 ]
 
 def __dir__() -> list[str]:

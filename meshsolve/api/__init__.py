@@ -1,4 +1,4 @@
-"""The verbs: analyze, cholesky, factorized, lu, ildl, parac, solve.
+"""The verbs: analyze, cholesky, schur_complement, factorized, lu, ildl, parac, solve.
 
 Each chooses, calls and returns; the work is done in the rooms below.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from meshsolve.api.definite import Symbolic, analyze, cholesky
 from meshsolve.api.factorized import factorized
 from meshsolve.api.factors import ildl, lu, parac
+from meshsolve.api.schur import schur_complement
 from meshsolve.api.solving import solve
 
-__all__ = ["Symbolic", "analyze", "cholesky", "factorized", "ildl", "lu", "parac", "solve"]
+__all__ = ["Symbolic", "analyze", "cholesky", "factorized", "ildl", "lu", "parac", "schur_complement", "solve"]

@@ -135,7 +135,7 @@ def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None
         sym = analyzed_there(pattern, ordering, seed, threads, on_device(A))
     else:
         M = as_symmetric(A, lower=True, per_row=PER_ROW["cholesky"]) if lower else as_csr(A, dtype=None, per_row=PER_ROW["cholesky"])
-        sym = analyzed(_with_mesh(_both_triangles(M), mesh), ordering, seed, threads)
+        sym = analyzed(with_mesh(_both_triangles(M), mesh), ordering, seed, threads)
     sym.lower = lower
     return sym
 
@@ -212,7 +212,7 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
             return F
         engine = HostFactor
     threads = thread_count(threads)
-    M = _with_mesh(as_symmetric(A, lower=lower, threads=threads, per_row=PER_ROW["cholesky"] if fixed is None else 0), mesh)
+    M = with_mesh(as_symmetric(A, lower=lower, threads=threads, per_row=PER_ROW["cholesky"] if fixed is None else 0), mesh)
     n, constraint = M.n, Pinned(M) if pin else Fixed(M, fixed) if fixed is not None else None
     if constraint is not None:
         ordering = ordering if isinstance(ordering, str) else constraint.restrict(ordering)
@@ -293,7 +293,7 @@ def analyzed_there(pattern, ordering, seed, threads, given_there):
                 device_tree(sym)
         if not given_there:
             sym.ordering = replace(chosen, perm=to_host(chosen.perm))
-    return _with_phases(sym, chosen)
+    return with_phases(sym, chosen)
 
 
 def analyzed(M, ordering, seed, threads, effort="default", most=np.inf):
@@ -306,7 +306,7 @@ def analyzed(M, ordering, seed, threads, effort="default", most=np.inf):
     sym = Symbolic.build(M, chosen.perm, ordering=chosen, threads=threads, known=chosen.elimination)
     with sym.report.phase("symbolic"):                     # the tree is made now, so that `factor` is the numeric phase alone,
         assembly_tree(sym, threads)                        # and takes the place of M's index array, which may be the caller's
-    return _with_phases(sym, chosen)
+    return with_phases(sym, chosen)
 
 
 def is_surely_indefinite(M, sums, moduli, threads=1):
@@ -318,7 +318,7 @@ def is_surely_indefinite(M, sums, moduli, threads=1):
         return bool(sums.sum() < -ROUNDING * moduli.sum())
 
 
-def _with_phases(sym, chosen):
+def with_phases(sym, chosen):
     """The analysis with what its ordering tells in its report, the phases in the order in which they ran."""
     sym.report.facts = chosen.report.facts | sym.report.facts
     sym.report.seconds = chosen.report.seconds | sym.report.seconds
@@ -333,7 +333,7 @@ def _both_triangles(M):
     return as_csr(half + half.T, dtype=None)
 
 
-def _with_mesh(M, mesh):
+def with_mesh(M, mesh):
     """M with a stored entry, zero where it has none, for every edge of the mesh."""
     if mesh is None:
         return M

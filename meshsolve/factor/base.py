@@ -16,6 +16,7 @@ from meshsolve.arrays import Csr, as_array, as_complex, as_rhs, largest_moduli
 from meshsolve.device_arrays import as_device_rhs, begin_device_rhs
 from meshsolve.errors import InvalidInputError, PatternMismatchError
 from meshsolve.factor.sharing import Sharing, reads
+from meshsolve.report import Report
 from meshsolve.types import Array, ArrayLike
 
 DOUBLE = np.dtype(np.float64)
@@ -25,27 +26,27 @@ NO_TURN = contextlib.nullcontext()
 TOLD = ("ordering", "engine", "mode", "samples", "device")          # facts of a report that a factor is told by
 
 
-class Factor(spla.LinearOperator):
-    """A factored matrix as the operator that applies its inverse.
+class Factored:
+    """What holds the factor of a matrix: it is copied and pickled, and takes right-hand sides of any kind.
 
-    A subclass has ``report``, ``nnz`` and ``_adjoint`` or what stands for it, and a ``solve`` that calls :meth:`_solve_like` with what
-    solves for the columns of an (n, k) float64 array where the factor lies. What looks at its numbers is marked :func:`reads`, what
-    writes them :func:`changes`; inside, neither calls the other.
+    A subclass has ``report``, ``nnz``, ``shape`` and ``dtype``, and methods that call :meth:`_solve_like` with what they do to the
+    columns of an (n, k) float64 array where the factor lies. What looks at its numbers is marked :func:`reads`, what writes them
+    :func:`changes`; inside, neither calls the other.
     """
 
     shape: tuple[int, int]                                  # scipy's operators have no types
     dtype: np.dtype[Any]
+    report: Report
+    nnz: int
 
     def __init__(self, n, dtype):
-        super().__init__(dtype=np.dtype(dtype), shape=(n, n))
-        self._sharing = Sharing()
+        self.shape, self.dtype, self._sharing = (n, n), np.dtype(dtype), Sharing()
 
     def __getstate__(self):
         """Without who uses it now, and the module that scipy's operators hold since 1.18: it cannot be pickled or copied."""
         return {name: value for name, value in self.__dict__.items() if name != "_sharing" and not isinstance(value, types.ModuleType)}
 
     def __setstate__(self, state):
-        super().__init__(dtype=state["dtype"], shape=state["shape"])
         self._sharing = Sharing()
         self.__dict__.update(state)
 
@@ -76,15 +77,6 @@ class Factor(spla.LinearOperator):
             x = self._solve_real(given, solve_columns, rows, on_device)
         return deliver(as_narrow(x, given.dtype, out, on_device), x.shape, out, on_device)
 
-    def _solve_vector(self, solve, b):
-        """The solution for a vector as the core takes it, or None for any other b: a microsecond beside the core's work, not four.
-        ``solve(b, x, threads)`` writes x where b is finite, and says whether it did."""
-        if type(b) is not np.ndarray or b.dtype is not DOUBLE or b.shape != self.shape[:1] or not b.flags.c_contiguous:
-            return None
-        x = np.empty(len(b))
-        with self.report.phase("solve"):
-            return x if solve(b, x, self.threads) else None
-
     def _solve_real(self, given, solve_columns, rows, on_device):
         columns, shape, check = self._taken(given, rows, on_device)
         columns = self._bring(columns)
@@ -111,6 +103,30 @@ class Factor(spla.LinearOperator):
     def _bring_back(self, x, on_device):
         """A result from there to where the right-hand side lay."""
         return device.to_device(x) if on_device else device.to_host(x)
+
+
+class Factor(Factored, spla.LinearOperator):
+    """A factored matrix as the operator that applies its inverse.
+
+    A subclass has ``solve``, and ``_adjoint`` or what stands for it.
+    """
+
+    def __init__(self, n, dtype):
+        spla.LinearOperator.__init__(self, dtype=np.dtype(dtype), shape=(n, n))
+        super().__init__(n, dtype)
+
+    def __setstate__(self, state):
+        spla.LinearOperator.__init__(self, dtype=state["dtype"], shape=state["shape"])
+        super().__setstate__(state)
+
+    def _solve_vector(self, solve, b):
+        """The solution for a vector as the core takes it, or None for any other b: a microsecond beside the core's work, not four.
+        ``solve(b, x, threads)`` writes x where b is finite, and says whether it did."""
+        if type(b) is not np.ndarray or b.dtype is not DOUBLE or b.shape != self.shape[:1] or not b.flags.c_contiguous:
+            return None
+        x = np.empty(len(b))
+        with self.report.phase("solve"):
+            return x if solve(b, x, self.threads) else None
 
     def _operate(self, b):
         """What the factor does as an operator."""

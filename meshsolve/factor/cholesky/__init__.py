@@ -8,20 +8,18 @@ Sources: Liu 1992, "The multifrontal method for sparse matrix solution"; the ord
 
 from __future__ import annotations
 
-import contextlib
-
 import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import device
-from meshsolve.arrays import Csr, largest_moduli, narrow_ptr, read_only
-from meshsolve.constraints import components, parts_of_values
+from meshsolve.arrays import largest_moduli, narrow_ptr, read_only
+from meshsolve.constraints import parts_of_values
 from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError, PatternMismatchError
-from meshsolve.factor.base import Factor, irregular, reciprocal_condition, solve_near_one, values_in
+from meshsolve.factor.base import Factor, reciprocal_condition, solve_near_one, values_in
 from meshsolve.factor.cholesky import inverse
 from meshsolve.factor.cholesky.host import HostFactor
+from meshsolve.factor.cholesky.numeric import Definite
 from meshsolve.factor.cholesky.refine import refine, uneven_scale
-from meshsolve.factor.cholesky.singular import ConstantNullSpace
 from meshsolve.factor.cholesky.update import as_columns, coupled, free_part, require_sums
 from meshsolve.factor.cholesky.values import DeviceValues, Values
 from meshsolve.factor.sharing import changes, reads, reads_in_turn
@@ -33,11 +31,10 @@ __all__ = ["CholeskyFactor", "DeviceValues", "HostFactor", "Values", "values_in"
 
 PRECISIONS = ("double", "single", "mixed")
 SYSTEMS = ("A", "L", "Lt")
-ELASTIC = 0.1               # share of positive off-diagonal entries: cotan Laplacians have fewer as a rule, elastic bodies 0.2 to 0.5
 FLOAT32 = 2.0**-100, float(np.finfo(np.float32).max)        # solutions are as large as entries are small, and more
 
 
-class CholeskyFactor(Factor):
+class CholeskyFactor(Definite, Factor):
     """The factor L of a symmetric positive definite matrix: ``L @ L.T == A[perm][:, perm]``.
 
     Made by :func:`meshsolve.cholesky` or ``Symbolic.factor``; with ``device="cuda"`` it lies on the GPU, where arrays of CuPy
@@ -77,27 +74,10 @@ class CholeskyFactor(Factor):
         self.report.merge(symbolic.report)
         self.report.facts.update(threads=self.threads, device=values.place)          # the analysis may have had others
         with self._errors("the Cholesky factorization"):
-            self._null_space = ConstantNullSpace(symbolic, values.place)
-            self._factor = engine(symbolic, precision, self.threads)
+            self._begin(engine)
             self._run(data)
             doubtful = precision != "mixed" and self._factor.may_be_singular()          # refinement says itself what it does not reach
             self.trial = self._try(data) if doubtful else 0.0
-
-    def _try(self, data):
-        """What solutions that are known lose when they are found again, beside what the diagonal lets expect of their entries: about 1
-        where the matrix is singular to working precision."""
-        P = self.symbolic.matrix_pattern
-        A = sp.csr_array((device.to_host(data), P.indices, P.indptr), shape=(P.n, P.n))
-        scale = 1 / np.sqrt(A.diagonal())[:, None]
-        known = irregular(4 * P.n).reshape(-1, 4) * scale
-        with np.errstate(all="ignore"):
-            B = A @ known
-            X = self._solve_free(device.to_device(B) if self._place == "cuda" else B)
-            lost = np.max(np.abs(device.to_host(X) - known) / scale)
-        return float(lost) if np.isfinite(lost) else np.inf
-
-    def _errors(self, what):
-        return device.errors(what) if self._place == "cuda" else contextlib.nullcontext()
 
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
@@ -223,18 +203,10 @@ class CholeskyFactor(Factor):
             raise InvalidInputError("A + C C^T is beyond the largest number: this is the factor of A again")
 
     def _run(self, data):
-        with self.report.phase("numeric"):
-            singular = self._null_space.find(data)
-            if singular >= 0:
-                raise self._singular_laplacian(singular, data)
-            if self.precision != "double":
-                self._require_float32(data)
-            self._scale_is_known = False
-            failed = self._factor.factor(data)
-        if failed >= 0:
-            singular = self._null_space.component(data)
-            raise self._singular_laplacian(singular, data) if singular >= 0 else self._not_positive_definite(failed, data)
-        self.report.facts["bytes"] = self._factor.nbytes
+        if self.precision != "double":
+            self._require_float32(data)
+        self._scale_is_known = False
+        super()._run(data)
 
     def _row_scale(self):
         """Of the matrix whose factor there is now, for refinement; found when it is asked for, after errors and Ctrl-C as well."""
@@ -242,87 +214,13 @@ class CholeskyFactor(Factor):
             self._scale, self._scale_is_known = uneven_scale(self._factor), True
         return self._scale
 
-    def _singular_laplacian(self, root, data):
-        column = int(self.perm[root])
-        if self._diagonal(root, data) < 0:                  # the other sign of libigl's
-            return self._not_positive_definite(root, data)
-        if getattr(self._constraint, "centers", False):             # with pin=True the rows beside the pin do not sum to 0
-            return NotPositiveDefiniteError(
-                "A is singular to working precision: the weights that join the component of column "
-                f"{column} to the row that is left out (pin=True) are 0, in more components than when A was analysed, or vanish in "
-                "rounding beside its others", column)
-        return NotPositiveDefiniteError(
-            f"A is not positive definite: every row of the component of column {column} sums to 0, as a Laplacian's do, so it "
-            f"takes constants to 0 and is singular: {self._remedy(root, data)}", column)
-
-    def _remedy(self, position, data):
-        """What makes the component of the row that is eliminated there regular, whose rows sum to 0."""
-        if self._constraint is not None:
-            return ("no row of that component is in fixed=, so add one (of an elastic body three, six in space), or a mass term there; "
-                    "pin=True and fixed= exclude each other")
-        if self._positive_share(position, data) < ELASTIC:
-            return "use pin=True, fix some rows (fixed=), or add a mass term"
-        return ("use pin=True if constants are all that it takes to 0. Many of its off-diagonal entries are positive, as in the stiffness "
-                "of an elastic body: that takes rotations to 0 as well (rigid motions), and three of its unknowns, six in space, have to "
-                "be fixed (fixed=), or ildl taken")
-
-    def _positive_share(self, position, data):
-        """Of the off-diagonal entries in the component of the row that is eliminated there: which share is positive."""
-        pattern, data = self.symbolic.matrix_pattern, device.to_host(data)
-        _, component = components(Csr(pattern.n, pattern.indptr.astype(np.int64, copy=False), pattern.indices, data))
-        row = np.repeat(np.arange(pattern.n), np.diff(pattern.indptr))
-        there = component == component[self.symbolic.perm[position]]
-        values = data[there[row] & (pattern.indices != row)]
-        return np.count_nonzero(values > 0) / max(np.count_nonzero(values), 1)
-
     def _require_float32(self, data):
         largest = float(largest_moduli(data[:, None])[0]) if len(data) else 0.0
         if largest > 0 and not FLOAT32[0] < largest < FLOAT32[1]:
             raise InvalidInputError(f'the entries of A, up to {largest:.3g}, are outside the range of float32: use precision="double"')
 
-    def _diagonal(self, position, data):
-        """The diagonal entry of A in the row that is eliminated there."""
-        row = int(self.symbolic.perm[position])
-        pattern = self.symbolic.matrix_pattern
-        span = slice(pattern.indptr[row], pattern.indptr[row + 1])
-        return float(device.to_host(data[span])[pattern.indices[span] == row].sum())
-
-    def _not_positive_definite(self, failed, data):
-        column, diagonal = int(self.perm[failed]), self._diagonal(failed, data)
-        if diagonal > 0 and getattr(self._constraint, "centers", False):
-            causes = ("A takes more than constants to 0 (rotations of an elastic body without supports? more components than when it was "
-                      "analysed?), its weights span more decades than float64 resolves, or A is indefinite: ildl takes it")
-        elif diagonal > 0 and self._null_space.nearly(failed, data):
-            causes = (f"A may be a Laplacian, singular by construction in the component of this column: {self._remedy(failed, data)}; "
-                      "or A is indefinite: ildl takes it")
-        elif diagonal > 0:
-            causes = ("A is indefinite (ildl takes it, and its inertia counts the negative eigenvalues) or singular (an elastic body with "
-                      "too few supports?); added to A, a multiple of a mass matrix or of the identity makes it definite")
-        elif diagonal == 0:
-            causes = ("its diagonal entry is zero or missing (an isolated or unreferenced vertex, or constraints? ildl takes "
-                      "those)")
-        else:
-            causes = ("its diagonal entry is negative; for a negative definite matrix factor -A (libigl's cotmatrix has that sign), for an "
-                      "indefinite one take ildl")
-        return NotPositiveDefiniteError(
-            f"A is not positive definite: the pivot of column {column} is not positive (diagonal entry {diagonal:.3g}); {causes}",
-            column)
-
-    @reads
     def __getstate__(self):
-        """The matrix stands for its factor, which is made again: the same bits, in a fraction of the bytes."""
-        state = super().__getstate__()
-        engine = state.pop("_factor")
-        del state["_null_space"]                                # arrays of the device, soon found again
-        state |= {"_scale": None, "_scale_is_known": False}
-        return state | {"engine": type(engine), "matrix": device.to_host(engine.matrix())}
-
-    def __setstate__(self, state):
-        super().__setstate__({name: value for name, value in state.items() if name not in ("engine", "matrix")})
-        with self._errors("the Cholesky factorization"):
-            self._null_space = ConstantNullSpace(self.symbolic, self._values.place)
-            self._factor = state["engine"](self.symbolic, self.precision, self.threads)
-            self._run(device.to_device(state["matrix"]) if self._values.place == "cuda" else state["matrix"])
+        return super().__getstate__() | {"_scale": None, "_scale_is_known": False}
 
     # ---- solves ---------------------------------------------------------------------------------------------------------
 

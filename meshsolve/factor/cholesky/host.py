@@ -32,7 +32,7 @@ class HostFactor:
         self._itemsize = 8 if precision == "double" else 4
         needed = self._itemsize * (self._factor.panel_scalars + tree.work_scalars(threads))
         ensure_memory(needed, f"the factor ({symbolic.nnz:,} nonzeros)")
-        self._pattern, self._threads = symbolic.matrix_pattern, threads
+        self._pattern, self._boundary, self._threads = symbolic.matrix_pattern, symbolic.boundary, threads
         self._keep, self._matrix = precision == "mixed", None   # refinement needs A itself
 
     def factor(self, data):
@@ -81,6 +81,28 @@ class HostFactor:
         x = np.empty_like(columns)
         if columns.shape[1]:
             self._factor.solve(system, columns, x, self._threads)
+        return x
+
+    def boundary_block(self):
+        """(m, m) float64: what is left of A at the boundary of the analysis when all other rows are eliminated."""
+        m = self._boundary
+        ensure_memory(8 * m * m, f"the Schur complement of {m:,} rows")
+        S = np.empty((m, m))
+        self._factor.boundary_block(S.reshape(-1), self._threads)
+        return S
+
+    def reduce(self, columns):
+        """(m, k) float64: what is left of B at the boundary."""
+        x = np.empty((self._boundary, columns.shape[1]))
+        if columns.shape[1]:
+            self._factor.reduce(columns, x, self._threads)
+        return x
+
+    def expand(self, columns, given):
+        """A^-1 B in the order of the pattern, but for the (m, k) rows of the boundary, which are ``given``."""
+        x = np.empty_like(columns)
+        if columns.shape[1]:
+            self._factor.expand(columns, given, x, self._threads)
         return x
 
     @property
