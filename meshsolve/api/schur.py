@@ -8,7 +8,7 @@ import numpy as np
 
 from meshsolve import _core, order
 from meshsolve.api.definite import LOST, with_mesh, with_phases
-from meshsolve.arrays import Csr, as_indices, as_symmetric, read_only
+from meshsolve.arrays import Csr, as_indices, as_symmetric
 from meshsolve.constraints import Fixed
 from meshsolve.device import on_cpu
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
@@ -91,7 +91,7 @@ def schur_complement(A: Matrix, rows: ArrayLike, ordering: OrderingLike = "auto"
     sym, data = _analyzed(M, Fixed(M, kept, "rows"), ordering, seed, threads), M.data
     sym.lower = lower
     del M                                                   # its indices are not needed any more
-    return _told(SchurComplement(sym, Values(sym.n, sym, threads=threads), read_only(kept), data, threads=threads))
+    return _told(SchurComplement(sym, Values(sym.n, sym, threads=threads), data, threads=threads))
 
 
 def _analyzed(M, kept, ordering, seed, threads):

@@ -16,7 +16,6 @@ from meshsolve.arrays import Csr, as_array, as_complex, as_rhs, largest_moduli
 from meshsolve.device_arrays import as_device_rhs, begin_device_rhs
 from meshsolve.errors import InvalidInputError, PatternMismatchError
 from meshsolve.factor.sharing import Sharing, reads
-from meshsolve.report import Report
 from meshsolve.types import Array, ArrayLike
 
 DOUBLE = np.dtype(np.float64)
@@ -36,8 +35,6 @@ class Factored:
 
     shape: tuple[int, int]                                  # scipy's operators have no types
     dtype: np.dtype[Any]
-    report: Report
-    nnz: int
 
     def __init__(self, n, dtype):
         self.shape, self.dtype, self._sharing = (n, n), np.dtype(dtype), Sharing()

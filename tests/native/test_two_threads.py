@@ -67,6 +67,18 @@ def factor(make, A, rhs=8, shared_solve=True, **how):
     return steps
 
 
+def complement(threads):
+    """A boundary that is kept in steps."""
+    S = ms.schur_complement(SPD, np.arange(0, 3600, 8), "amd", threads=threads)
+    yield False, (S.matrix,)
+    S.refactor(SPD)
+    yield True, ()
+    yield True, (S.matrix,)
+    b = columns(SPD, 8)
+    yield True, (S.reduce(b),)
+    yield True, (S.expand(b, b[:450]),)
+
+
 def parac(ordering, size, shared_solve=True):
     L = ms.datasets.grid2d(size, size)
     B = columns(L, 8)
@@ -97,6 +109,7 @@ CASES = {
     "cholesky, tree of fronts": factor(ms.cholesky, SPD, ordering="amd"),
     "cholesky, tiles of a front": factor(ms.cholesky, full(420, 400), shared_solve=False),
     "cholesky in single precision": factor(ms.cholesky, SPD, precision="mixed"),
+    "schur complement": complement,
     "lu, tree of fronts": factor(ms.lu, unsymmetric(110, 110), engine="fronts"),
     "lu, tiles of a front": factor(ms.lu, full(420, 0), shared_solve=False, engine="fronts"),
     "lu of complex numbers": factor(ms.lu, unsymmetric(60, 60, complex), shared_solve=False, engine="fronts"),

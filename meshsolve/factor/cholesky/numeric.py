@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,8 +25,7 @@ class Definite(Factored):
     A subclass has ``symbolic``, ``precision``, ``threads``, ``perm``, the ``_values`` of later matrices, and ``_solve_free(columns)``.
     """
 
-    _constraint = None              # whose free rows alone are analysed
-    _kept = slice(0)                # rows of those that are not eliminated
+    _constraint: Any = None         # whose free rows alone are analysed
     _block = "A"                    # what has to be positive definite, in messages
 
     def _begin(self, engine):
@@ -49,11 +49,12 @@ class Definite(Factored):
         where the matrix is singular to working precision."""
         P = self.symbolic.matrix_pattern
         A = sp.csr_array((device.to_host(data), P.indices, P.indptr), shape=(P.n, P.n))
+        kept = self.symbolic.perm[-self.symbolic.boundary:] if self.symbolic.boundary else slice(0)
         with np.errstate(all="ignore"):
             scale = 1 / np.sqrt(A.diagonal())[:, None]
-            scale[self._kept] = 1
+            scale[kept] = 1
             known = irregular(4 * P.n).reshape(-1, 4) * scale
-            known[self._kept] = 0
+            known[kept] = 0
             B = A @ known
             X = self._solve_free(device.to_device(B) if self._place == "cuda" else B)
             lost = np.max(np.abs(device.to_host(X) - known) / scale)

@@ -51,13 +51,12 @@ class SchurComplement(Definite):
     precision = "double"
     _block = "the block of A without rows"
 
-    def __init__(self, symbolic, values, rows, data, *, threads=None):
-        """``symbolic`` has ``rows`` as its boundary, in this order; ``data`` are the values of A in its pattern, ``values`` brings those
-        of later matrices there."""
+    def __init__(self, symbolic, values, data, *, threads=None):
+        """``symbolic`` has the rows that are kept as its boundary; ``data`` are the values of A in its pattern, ``values`` brings those of
+        later matrices there."""
         super().__init__(values.n, np.float64)
-        self.symbolic, self.rows, self.threads = symbolic, rows, thread_count(threads)
-        self._values, self._kept = values, rows
-        self.report = Report(threads=self.threads, nnz_A=values.nnz, nnz_L=symbolic.nnz, flops=symbolic.flops, rows=len(rows))
+        self.symbolic, self.threads, self._values = symbolic, thread_count(threads), values
+        self.report = Report(threads=self.threads, nnz_A=values.nnz, nnz_L=symbolic.nnz, flops=symbolic.flops, rows=symbolic.boundary)
         self.report.merge(symbolic.report)
         self.report.facts["threads"] = self.threads
         self._begin(HostFactor)
@@ -183,6 +182,10 @@ class SchurComplement(Definite):
     @property
     def n(self) -> int:
         return self.shape[0]
+
+    @property
+    def rows(self) -> np.ndarray:
+        return self.perm[-self.symbolic.boundary:]
 
     @property
     def perm(self) -> np.ndarray:

@@ -133,6 +133,19 @@ def test_wide_boundaries_have_the_same_bits_on_any_number_of_threads(k):
         assert np.array_equal(S.matrix, T.matrix)
 
 
+@pytest.mark.parametrize("blocks, size, rows", [(1, 230, np.arange(0, 52900, 83)), (70, 28, np.arange(35 * 784, 36 * 784, 2))])
+def test_threads_that_share_the_analysis_change_nothing(blocks, size, rows):
+    """One large tree, and many small ones of which one has all of the rows."""
+    A = spd(sp.block_diag([grid(size, size)] * blocks))
+    S, T = (ms.schur_complement(A, rows, "nd", threads=threads) for threads in (1, 3))
+    for name in ("perm", "parent", "colcount", "supernodes"):
+        assert np.array_equal(getattr(S.symbolic, name), getattr(T.symbolic, name)), name
+    assert np.array_equal(S.matrix, T.matrix)
+    F, some = ms.cholesky(A, fixed=rows), np.arange(0, len(rows), 50)
+    columns = A[:, rows[some]].toarray()
+    assert np.abs(S.matrix[:, some] - (columns - A @ F.solve(columns))[rows]).max() < 1e-12
+
+
 def test_rows_are_one_supernode_whatever_joins_them():
     """Also where interior columns would join it (a path), and where nothing does (rows of components of their own)."""
     path = spd(sp.diags_array([np.ones(29)], offsets=[1]))
