@@ -3,6 +3,7 @@
 ``python tests/test_hostile.py`` writes the table into the document; a test compares the two, so neither can drift.
 """
 
+import copy
 import functools
 import gzip
 import pathlib
@@ -171,7 +172,9 @@ FACTORS = {"cholesky": ms.cholesky, "F.refactor": SHARED.refactor, "Symbolic.fac
 TAKES_VALUES = FACTORS | {"parac": ms.parac, "cg": lambda A: ms.cg(A, np.ones(N))}
 SHARED_LU = ms.lu(spd())
 SHARED_LDL = ms.ildl(spd())
-TAKES_SYMMETRIC = {"ildl": ms.ildl, "ildl: F.refactor": SHARED_LDL.refactor, "sqmr": lambda A: ms.sqmr(A, np.ones(N))}
+SHARED_SCHUR = ms.schur_complement(spd(), [0, 5])
+TAKES_SYMMETRIC = {"ildl": ms.ildl, "ildl: F.refactor": SHARED_LDL.refactor, "sqmr": lambda A: ms.sqmr(A, np.ones(N)),
+                   "schur_complement": lambda A: ms.schur_complement(A, [0, 5]), "S.refactor": SHARED_SCHUR.refactor}
 TAKES_ANY_VALUES = {"lu": ms.lu, "lu: F.refactor": SHARED_LU.refactor}
 
 
@@ -205,7 +208,7 @@ def matrix_rows():
                       lambda tmp, f=function, m=make: (f, (m(),), {}), where), name
     for given, error, says, make, where in VALUES[:5]:
         for name, function in TAKES_SYMMETRIC.items():
-            yield Row("`ildl`, its `F.refactor`, `sqmr`", given, error, says, lambda tmp, f=function, m=make: (f, (m(),), {}), where), name
+            yield Row("`ildl`, its `F.refactor`, `sqmr`, `schur_complement`, its `S.refactor`", given, error, says, lambda tmp, f=function, m=make: (f, (m(),), {}), where), name
     for given, error, says, make, where in ANY_VALUES:
         for name, function in TAKES_ANY_VALUES.items():
             yield Row("`lu`, its `F.refactor`", given, error, says, lambda tmp, f=function, m=make: (f, (m(),), {}), where), name
@@ -257,7 +260,11 @@ def without_polyscope(function):
     return call
 
 
-FIXED = "cholesky(fixed=)"
+def keeping(rows, A=None, **keywords):
+    return lambda tmp: (ms.schur_complement, (spd() if A is None else A(), rows), keywords)
+
+
+FIXED, SCHUR = "cholesky(fixed=)", "schur_complement"
 ROWS = [
     fine("cholesky", "unsorted or duplicated entries", "duplicates are summed", with_A(lambda: sp.coo_array((np.repeat(spd().data / 2, 2), np.repeat(spd().tocoo().coords, 2, axis=1)[:, ::-1])))),
     fine("cholesky", "spare room behind the last row", "is not read", with_A(lambda: edited(data=lambda x: np.append(x, np.nan), indices=lambda x: np.append(x, 10**6).astype(np.int32)))),
@@ -293,6 +300,28 @@ ROWS = [
     bad(FIXED, "a set, which has no order", "not a set", lambda tmp: (ms.cholesky, (spd(),), {"fixed": {0, 5}})),
     bad(FIXED, "no row, or every row", "fixed is empty", lambda tmp: (ms.cholesky, (spd(),), {"fixed": []})),
     bad(FIXED, "an indefinite free block", "the pivot of column 8", lambda tmp: (ms.cholesky, (entry(8, 8, -2.0),), {"fixed": [0, 3]}), Indefinite, column=8),
+    fine(SCHUR, "one row, a mask, or what `np.where` makes of it", "is taken as a list", keeping(np.arange(N) < 3)),
+    fine(SCHUR, "a singular Laplacian, or an indefinite block of `rows`", "only what is eliminated has to be definite", keeping([0, 8], lambda: entry(8, 8, -2.0))),
+    bad(SCHUR, "rows out of range", "rows has row numbers outside 0..11: 12", keeping([N])),
+    bad(SCHUR, "a row named twice", "rows names row 4 more than once", keeping([4, 1, 4])),
+    bad(SCHUR, "a mask of another size, fractions, `None`", "rows has to be a list of row numbers", keeping(np.ones(N - 1, bool))),
+    bad(SCHUR, "a set, which has no order", "not a set", keeping({0, 5})),
+    bad(SCHUR, "no row", "rows is empty", keeping([])),
+    bad(SCHUR, "every row", "rows names every row", keeping(np.ones(N, bool))),
+    bad(SCHUR, "an indefinite block beside `rows`", "the block of A without rows is not positive definite: the pivot of column 8", keeping([0, 3], lambda: entry(8, 8, -2.0)), Indefinite, column=8),
+    bad(SCHUR, "a Laplacian with a component that has none of `rows`", "no row of that component is in rows", keeping([0], lambda: ms.graph_laplacian(sp.block_diag([spd(4), spd(8)]))), Indefinite, column=None),
+    bad(SCHUR, "unknown ordering", "ordering has to be one of auto, nd", keeping([0], ordering="metis")),
+    bad(SCHUR, "`device=\"cuda\"`", "on the CPU only in this version", keeping([0], device="cuda"), ms.DeviceUnavailableError),
+    bad(SCHUR, "an unknown `device`", "device has to be one of", keeping([0], device="gpu")),
+    bad("S.refactor", "an entry outside the analysed pattern", "row 2, column 9 that is not in the analysed pattern", lambda tmp: (SHARED_SCHUR.refactor, (symmetric_entry(2, 9),), {}), Pattern, row=2, column=9),
+    bad("S.refactor", "a block beside `rows` that is not definite", "the pivot of column 8", lambda tmp: (SHARED_SCHUR.refactor, (entry(8, 8, -2.0),), {}), Indefinite, column=8),
+    bad("S.refactor", "a Schur complement that another call uses", "is using the factor", lambda tmp: (used_within(lambda S: S.reduce(RHS), lambda S: S.refactor(spd())), (copy.copy(SHARED_SCHUR),), {}), FactorInUseError),
+    bad("S.reduce", "b of another size, or of three dimensions", "b has to be (12,) or (12, k), not (11,)", lambda tmp: (SHARED_SCHUR.reduce, (np.ones(N - 1),), {})),
+    bad("S.reduce", "NaN or infinity in b", "b: row 7 holds nan", lambda tmp: (SHARED_SCHUR.reduce, (np.where(np.arange(N) == 7, np.nan, 1.0),), {})),
+    bad("S.expand", "x_K of another size", "x_K has to be (2,) or (2, k), not (12,)", lambda tmp: (SHARED_SCHUR.expand, (np.ones(N), np.ones(N)), {})),
+    bad("S.expand", "x_K with more or fewer columns than b", "x_K has to be (2, 3), with a column for each of b, not (2,)", lambda tmp: (SHARED_SCHUR.expand, (np.ones((N, 3)), np.ones(2)), {})),
+    bad("S.expand", "NaN or infinity in x_K", "x_K: row 1 holds nan", lambda tmp: (SHARED_SCHUR.expand, (np.ones(N), np.array([1.0, np.nan])), {})),
+    bad("S.expand", "x_K that is text, or sparse", "x_K has to hold real numbers", lambda tmp: (SHARED_SCHUR.expand, (np.ones(N), ["1", "2"]), {})),
     bad("Symbolic.factor", "a matrix of another size", "A has 5 rows, the analysis 12", lambda tmp: (SHARED.symbolic.factor, (spd(5),), {})),
     bad("Symbolic.factor", "an entry outside the analysed pattern", "row 2, column 9 that is not in the analysed pattern", lambda tmp: (SHARED.symbolic.factor, (symmetric_entry(2, 9),), {}), Pattern, row=2, column=9),
     *(bad("F.refactor", "a factor that another call uses" + of, "is using the factor", lambda tmp, made=made: (used_within(lambda F: F.solve(RHS), lambda F: F.refactor(spd())), (made(),), {}), FactorInUseError)
@@ -608,7 +637,7 @@ def contents(thing):
 
 
 RHS = np.arange(1.0, N + 1)
-EARLIER, EARLIER_LU, EARLIER_LDL = SHARED.solve(RHS), SHARED_LU.solve(RHS), SHARED_LDL.solve(RHS)
+EARLIER, EARLIER_LU, EARLIER_LDL, EARLIER_SCHUR = SHARED.solve(RHS), SHARED_LU.solve(RHS), SHARED_LDL.solve(RHS), SHARED_SCHUR.matrix
 
 
 def check(row, tmp):
@@ -626,7 +655,7 @@ def check(row, tmp):
     assert len(before) == len(after) and all(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc") for a, b in zip(before, after))
     assert sorted(tmp.rglob("*")) == files
     assert np.array_equal(SHARED.solve(RHS), EARLIER) and np.array_equal(SHARED_LU.solve(RHS), EARLIER_LU)
-    assert np.array_equal(SHARED_LDL.solve(RHS), EARLIER_LDL)
+    assert np.array_equal(SHARED_LDL.solve(RHS), EARLIER_LDL) and np.array_equal(SHARED_SCHUR.matrix, EARLIER_SCHUR)
 
 
 EXPANDED = list(matrix_rows())
