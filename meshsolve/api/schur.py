@@ -52,8 +52,7 @@ def schur_complement(A: Matrix, rows: ArrayLike, ordering: OrderingLike = "auto"
     InvalidInputError
         As in :func:`analyze`; A holds NaN or infinity; ``rows`` is empty, has all rows, one twice, or one that is out of range.
     NotSymmetricError (``.row``, ``.column``), NotPositiveDefiniteError (``.column``), OutOfMemoryError
-        A pivot of A_II is not positive: a component of a Laplacian, say, has no row in ``rows``. The indices are in the caller's
-        numbering.
+        A pivot of A_II is not positive: a component of a Laplacian, say, has no row in ``rows``.
     DeviceUnavailableError
         ``device="cuda"``.
 
@@ -69,7 +68,7 @@ def schur_complement(A: Matrix, rows: ArrayLike, ordering: OrderingLike = "auto"
 
     Examples
     --------
-    Three resistors of 1 ohm in a row are one of 3 ohm between the ends.
+    Three resistors of 1 ohm in a row:
 
     >>> import meshsolve as ms
     >>> S = ms.schur_complement([[1, -1, 0, 0], [-1, 2, -1, 0], [0, -1, 2, -1], [0, 0, -1, 1]], [0, 3])
@@ -80,18 +79,23 @@ def schur_complement(A: Matrix, rows: ArrayLike, ordering: OrderingLike = "auto"
     """
     on_cpu(device, "Schur complements are formed")
     lower, threads = as_flag(lower, "lower"), thread_count(threads)
+    M = with_mesh(as_symmetric(A, lower=lower, threads=threads, per_row=PER_ROW["cholesky"]), mesh)
+    sym, data = _analyzed(M, _kept(M, rows), ordering, seed, threads), M.data
+    sym.lower = lower
+    del M                                                   # its indices are not needed any more
+    return _told(SchurComplement(sym, Values(sym.n, sym, threads=threads), data, threads=threads))
+
+
+def _kept(M, rows):
+    """The rows of M that are kept as a :class:`Fixed`, which cuts off the others."""
     if isinstance(rows, (set, frozenset)):
         raise InvalidInputError("rows has to be a list of row numbers, not a set: it has no order, which the Schur complement follows")
-    M = with_mesh(as_symmetric(A, lower=lower, threads=threads, per_row=PER_ROW["cholesky"]), mesh)
     kept = as_indices(rows, M.n, "rows")
     if len(kept) == 0:
         raise InvalidInputError("rows is empty: where no row is kept, cholesky(A) factors all of A")
     if len(kept) == M.n:
         raise InvalidInputError("rows names every row: none is left to eliminate, and the Schur complement is A itself")
-    sym, data = _analyzed(M, Fixed(M, kept, "rows"), ordering, seed, threads), M.data
-    sym.lower = lower
-    del M                                                   # its indices are not needed any more
-    return _told(SchurComplement(sym, Values(sym.n, sym, threads=threads), data, threads=threads))
+    return Fixed(M, kept, "rows")
 
 
 def _analyzed(M, kept, ordering, seed, threads):

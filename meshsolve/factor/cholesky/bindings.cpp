@@ -88,8 +88,8 @@ void bind_cholesky(nb::module_& m) {
     Released free;
     return cholesky::constant_component(pattern(indptr, indices), data.data(), iperm.data(), n);
   }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "iperm"_a.noconvert(), "n"_a,
-        "Last row in a permuted matrix, symmetric, of the first component of its values on which all rows sum to 0, or -1; of the first n "
-        "rows there.");
+        "Last row in a permuted matrix, symmetric, of the first component of its values on which all rows sum to 0, or -1; of the "
+        "first n rows there.");
 }
 
 }  // namespace ms

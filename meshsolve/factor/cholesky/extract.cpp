@@ -1,4 +1,4 @@
-// What is read out of a factor: L on its exact pattern, its diagonal, a Schur complement, the norm of the matrix it was made from.
+// What is read out of a factor: L on its exact pattern, its diagonal, a Schur complement, the norm of the matrix behind it.
 #include <algorithm>
 #include <cmath>
 

@@ -62,7 +62,8 @@ void add_child(const T* X, int64_t count, const int32_t* to, const Front<T>& f, 
 
 // A front that is not eliminated, with what each_child(add) adds to it; threads take its steps.
 template <class T, class EachChild>
-void assemble_boundary(const AssemblyTree& tree, int32_t s, const T* values, const Front<T>& f, int threads, EachChild&& each_child) {
+void assemble_boundary(const AssemblyTree& tree, int32_t s, const T* values, const Front<T>& f, int threads,
+                       const EachChild& each_child) {
   for_range(threads, f.shape.steps(), 1, [&](int64_t b, int64_t stop, int) {
     for (int64_t k = b; k < stop; ++k) {
       interrupt::poll();                       // for_range does not on one thread

@@ -25,8 +25,8 @@ Analysis moved(const int32_t* perm, const std::vector<int32_t>& parent, const st
   return result;
 }
 
-// A boundary is a chain on top of the tree, and what depends on it hangs from its first column: a supernode needs no more, and below
-// the boundary neither row subtrees nor the counts of columns change.
+// A boundary is a chain on top of the tree, and what depends on it hangs from its first column: a supernode needs no more, and
+// below the boundary neither row subtrees nor the counts of columns change.
 void chain(std::vector<int32_t>& parent, int32_t boundary) {
   const int32_t n = static_cast<int32_t>(parent.size()), first = n - boundary;
   for (int32_t j = 0; j < first; ++j) parent[j] = std::min(parent[j], first);

@@ -86,7 +86,8 @@ std::vector<Node> fundamental_nodes(const Analysis& analysis, const std::vector<
   return nodes;
 }
 
-// All joins, none of them to a boundary, the last node; `parts` are the subtrees of nodes that threads share out, here and in what follows.
+// All joins, none of them to a boundary, which is the last node; `parts` are the subtrees of nodes that threads share out, here and in
+// what follows.
 std::vector<Node> join_children(const Analysis& analysis, const std::vector<int32_t>& first, std::vector<Span>& parts, int threads) {
   std::vector<int32_t> parent;
   Joining tree{first, fundamental_nodes(analysis, first, parent, threads)};

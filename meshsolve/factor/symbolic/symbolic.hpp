@@ -78,7 +78,8 @@ std::vector<int32_t> subtree_sizes(const std::vector<int32_t>& parent);         
 // where it is asked for.
 std::vector<int32_t> colcount(Triangles A, const std::vector<int32_t>& place, const std::vector<int32_t>& parent, int threads,
                               Skeleton* skeleton);
-Analysis analyze_columns(const Pattern& A, const int32_t* perm, int threads, Skeleton* skeleton, int32_t boundary = 0);    // those above
+// Those above.
+Analysis analyze_columns(const Pattern& A, const int32_t* perm, int threads, Skeleton* skeleton, int32_t boundary = 0);
 std::vector<int32_t> fundamental_supernodes(const Analysis& analysis, int threads);        // (s + 1) first columns
 
 // Relaxed supernodes. Children that join their parent are moved next to it by another postorder: `analysis` is renumbered. Their

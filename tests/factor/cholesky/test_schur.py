@@ -165,15 +165,15 @@ def test_the_interior_is_ordered_for_itself():
     S = ms.schur_complement(A, rows, "amd")
     assert inner.flops < S.flops < 2 * inner.flops and sorted(S.perm[:1560]) == list(range(1560))
     order = np.random.default_rng(0).permutation(1600)
-    for given in (order, ms.Ordering(order.astype(np.int32), "given")):
-        check(ms.schur_complement(A, rows, given), A, rows)
+    for taken in (order, ms.Ordering(order.astype(np.int32), "given")):
+        check(ms.schur_complement(A, rows, taken), A, rows)
 
 
 def test_rows_as_a_mask_or_a_number():
     A = spd(grid(6, 5))
     mask = np.isin(np.arange(30), [3, 17, 29])
-    for given, rows in ((mask, [3, 17, 29]), (np.where(mask), [3, 17, 29]), (7, [7]), (np.uint8([4, 2]), [4, 2])):
-        S = ms.schur_complement(A, given)
+    for taken, rows in ((mask, [3, 17, 29]), (np.where(mask), [3, 17, 29]), (7, [7]), (np.uint8([4, 2]), [4, 2])):
+        S = ms.schur_complement(A, taken)
         assert S.rows.tolist() == rows and not S.rows.flags.writeable and S.rows.dtype == np.int32
         check(S, A, rows)
 
@@ -290,9 +290,9 @@ def test_kinds_of_right_hand_sides():
     assert np.array_equal(S.reduce(b[:, 0]), wanted[:, 0]) and np.array_equal(S.expand(b[:, 0], x[:, :1]), whole[:, 0])
     assert S.reduce(b.astype(np.float32)).dtype == np.float32 and S.expand(b.astype(np.float32), x).dtype == np.float32
     assert np.array_equal(S.reduce(b + 1j * b[:, ::-1]), wanted + 1j * wanted[:, ::-1])
-    for given, at in ((b, x + 1j * x[:, ::-1]), (b + 1j * b[:, ::-1], x), (b + 1j * b[:, ::-1], x + 1j * x[:, ::-1])):
-        y, (_, _, expand) = S.expand(given, at), dense(A, rows)
-        assert y.dtype == np.complex128 and np.abs(y - expand(given, at)).max() < 1e-12 and np.array_equal(y[rows], at)
+    for taken, at in ((b, x + 1j * x[:, ::-1]), (b + 1j * b[:, ::-1], x), (b + 1j * b[:, ::-1], x + 1j * x[:, ::-1])):
+        y, (_, _, expand) = S.expand(taken, at), dense(A, rows)
+        assert y.dtype == np.complex128 and np.abs(y - expand(taken, at)).max() < 1e-12 and np.array_equal(y[rows], at)
     assert np.array_equal(S.expand(np.zeros(72, int), [1, 2, 3])[rows], [1, 2, 3])
 
 
@@ -322,7 +322,7 @@ def test_a_refactorization_meets_no_other_call():
     S = ms.schur_complement(A, [0, 10])
     uses = (lambda: S.matrix, lambda: S.reduce(np.ones(900)), lambda: S.expand(np.ones(900), [0, 0]), lambda: S.refactor(A), lambda: pickle.dumps(S))
     for use in uses:
-        with pytest.raises(FactorInUseError), ms.showing_progress(lambda *told: use()):
+        with pytest.raises(FactorInUseError), ms.showing_progress(lambda *told, use=use: use()):
             S.refactor(A)
     with pytest.raises(FactorInUseError), ms.showing_progress(lambda *told: S.refactor(A)):
         S.reduce(np.ones(900))
