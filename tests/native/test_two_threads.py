@@ -39,6 +39,13 @@ def dissection(A, **how):
     return steps
 
 
+def operators(threads):
+    sphere = ms.datasets.icosphere(5)
+    mesh = ms.Mesh(sphere.vertices, sphere.faces)             # without edges so far
+    yield True, (mesh.edges, mesh.side_edges)
+    yield True, (ms.cotan_laplacian(mesh).data, ms.mass_matrix(mesh).data)
+
+
 def patches(threads):
     P = ms.PatchMesh(ms.datasets.icosphere(5), patch_size=64, threads=threads)
     yield True, (P.vertex_patch, P.edge_patch, P.face_patch)
@@ -104,6 +111,7 @@ CASES = {
     "nested dissection": dissection(ms.datasets.grid2d(150, 120)),
     "nested dissection, quality": dissection(ms.datasets.grid2d(80, 80), effort="quality"),
     "nested dissection of a mesh": dissection(ms.datasets.icosphere(5)),
+    "edges and operators": operators,
     "patches": patches,
     "symbolic analysis": analysis,
     "cholesky, tree of fronts": factor(ms.cholesky, SPD, ordering="amd"),
@@ -129,9 +137,10 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_two_threads_share_the_work_and_change_no_bit(name):
+def test_two_threads_share_the_work_and_change_no_bit(name, monkeypatch):
     answers = {}
     for threads in (1, 2):
+        monkeypatch.setenv("MESHSOLVE_NUM_THREADS", str(threads))             # of what has no argument for it
         answers[threads], before = [], _core.shared_calls()
         for k, (divided, arrays) in enumerate(CASES[name](threads)):
             shared, before = _core.shared_calls() - before, _core.shared_calls()
