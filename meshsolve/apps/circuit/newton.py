@@ -146,7 +146,7 @@ class Solver:
     def _require_finite(self, values, indptr=None):
         """Values of the unknowns, or of rows that begin at ``indptr``."""
         with np.errstate(over="ignore", invalid="ignore"):
-            if math.isfinite(abs(np.dot(values, values))):  # most often, and one operation
+            if math.isfinite(abs(values.sum())):            # most often, and one operation; no dot product, which wakes threads of BLAS
                 return
         wrong = np.flatnonzero(~np.isfinite(values))
         if len(wrong):
