@@ -1,7 +1,12 @@
-"""Imports point downwards only, and optional packages are imported inside functions."""
+"""Imports point downwards only, and optional packages are imported inside functions; ruff finds nothing."""
 
 import ast
+import importlib.util
 import pathlib
+import subprocess
+import sys
+
+import pytest
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[1] / "meshsolve"
 LAYERS = [                                  # from the top; a room may import rooms below its own line
@@ -94,3 +99,9 @@ def test_functions_fit_on_a_screen():
                 if length > 40:
                     long.append(f"{file.name}:{node.lineno} {node.name}: {length}")
     assert not long, long
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ruff") is None, reason="ruff is not installed")
+def test_ruff_finds_nothing():
+    found = subprocess.run([sys.executable, "-m", "ruff", "check", "--output-format", "concise", PACKAGE.parent], capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout
