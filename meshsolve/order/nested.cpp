@@ -61,7 +61,7 @@ struct Worker;
 struct Errand {
   std::function<void(Worker&)> run;
   std::exception_ptr error;
-  bool done = false;
+  bool begun = false, done = false;         // by another thread
 };
 
 // Parts and errands that wait for a thread; wait_for_one() returns false when all work is done or has failed.
@@ -81,6 +81,7 @@ class Waiting {
     if (!errands_.empty()) {
       errand = errands_.back();
       errands_.pop_back();
+      errand->begun = true;
       return true;
     }
     if (failed_ || nodes_.empty()) return false;
@@ -102,7 +103,8 @@ class Waiting {
   }
   bool take_back(Errand& errand) {          // false: somebody has begun it
     std::lock_guard<std::mutex> lock(mutex_);
-    return std::erase(errands_, &errand) > 0;
+    std::erase(errands_, &errand);
+    return !errand.begun;
   }
   void finish(Errand& errand) {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -226,18 +228,18 @@ void Dissection::do_errand(Worker& w, Errand& errand) {
 // own() here, the errands by whoever is idle meanwhile, and the rest of them here.
 template <class Own>
 void Dissection::side_by_side(Worker& w, std::vector<Errand>& errands, Own&& own) {
-  for (Errand& errand : errands) waiting_.offer(errand);
   std::exception_ptr error;
   try {
+    for (Errand& errand : errands) waiting_.offer(errand);
     own();
   } catch (...) {
     error = std::current_exception();
   }
   for (Errand& errand : errands) {
-    if (waiting_.take_back(errand))
-      do_errand(w, errand);
-    else
+    if (!waiting_.take_back(errand))
       waiting_.wait_for(errand);
+    else if (!error)
+      do_errand(w, errand);
     if (!error) error = errand.error;
   }
   if (error) std::rethrow_exception(error);
