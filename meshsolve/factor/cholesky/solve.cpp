@@ -158,13 +158,20 @@ void solve_block(System system, const Problem<T>& p, Strided<const double> B, St
   }
 }
 
-// Y := what is left of B at the boundary when all below it is eliminated.
+// L^-1 P B, in the memory of the problem.
+template <class T, int64_t K>
+T* forward_of(const Problem<T>& p, Strided<const double> B) {
+  constexpr int64_t S = fronts::row_width(K);
+  permute<T, K, S>(p, B, p.space.work);
+  forward<T, S>(p, p.space.work);
+  return p.space.work;
+}
+
+// What is left of B at the boundary when all below it is eliminated.
 template <class T, int64_t K>
 void reduce_block(const Problem<T>& p, Strided<const double> B, Strided<double> X) {
   constexpr int64_t S = fronts::row_width(K);
-  T* const Y = p.space.work;
-  permute<T, K, S>(p, B, Y);
-  forward<T, S>(p, Y);
+  T* const Y = forward_of<T, K>(p, B);
   const int64_t first = p.tree.eliminated(), n = p.tree.n();
   for (int64_t i = first; i < n; ++i)
     for (int64_t c = 0; c < K; ++c) X.at(i - first, c) = static_cast<double>(Y[i * S + c]);
@@ -174,9 +181,7 @@ void reduce_block(const Problem<T>& p, Strided<const double> B, Strided<double> 
 template <class T, int64_t K>
 void expand_block(const Problem<T>& p, Strided<const double> B, Strided<const double> given, Strided<double> X) {
   constexpr int64_t S = fronts::row_width(K);
-  T* const Y = p.space.work;
-  permute<T, K, S>(p, B, Y);
-  forward<T, S>(p, Y);
+  T* const Y = forward_of<T, K>(p, B);
   const int64_t first = p.tree.eliminated(), n = p.tree.n();
   for (int64_t i = first; i < n; ++i)
     for (int64_t c = 0; c < S; ++c) Y[i * S + c] = c < K ? static_cast<T>(given.at(i - first, c)) : T(0);
