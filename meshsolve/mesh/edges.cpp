@@ -13,16 +13,6 @@ namespace ms::mesh {
 
 namespace {
 
-// f(begin, end, part) for parts of the vertices, one for each thread; few elements stay with the caller.
-template <class F>
-void for_vertices(int threads, int32_t n, int64_t elements, F&& f) {
-  constexpr int64_t few = 1 << 12;
-  const int64_t part = elements < few ? n : (n + threads - 1) / threads;
-  for_range(elements < few ? 1 : threads, n, part, [&](int64_t begin, int64_t end, int) {
-    f(static_cast<int32_t>(begin), static_cast<int32_t>(end), begin / part);
-  });
-}
-
 // The sides whose lower vertex is in a range, in buckets by that vertex; a bucket, about three sides for each of its edges, is sorted
 // by the higher vertex and walked once.
 struct Sides {
@@ -30,7 +20,7 @@ struct Sides {
   RawVector<std::pair<int32_t, int32_t>> bucket;               // (higher vertex, side)
   int64_t edges = 0;
 
-  void gather(int32_t begin, int32_t end, const int32_t* faces, int64_t m) {
+  void gather(int64_t begin, int64_t end, const int32_t* faces, int64_t m) {
     const auto each_side = [&](auto&& f) {
       for (int64_t t = 0; t < m; ++t)
         for (int c = 0; c < 3; ++c) {
@@ -39,25 +29,25 @@ struct Sides {
         }
     };
     start.assign(end - begin + 1, 0);
-    each_side([&](int64_t, int32_t low, int32_t) { ++start[low + 1]; });
+    each_side([&](int64_t, int64_t low, int32_t) { ++start[low + 1]; });
     std::vector<int64_t> next = begin_rows(start);
     bucket.resize(start.back());
-    each_side([&](int64_t side, int32_t low, int32_t high) { bucket[next[low]++] = {high, static_cast<int32_t>(side)}; });
-    for (int32_t v = 0; v < end - begin; ++v) {
+    each_side([&](int64_t side, int64_t low, int32_t high) { bucket[next[low]++] = {high, static_cast<int32_t>(side)}; });
+    for (int64_t v = 0; v < end - begin; ++v) {
       std::sort(bucket.begin() + start[v], bucket.begin() + start[v + 1]);
       for (int64_t p = start[v]; p < start[v + 1]; ++p) edges += p == start[v] || bucket[p].first != bucket[p - 1].first;
     }
   }
 
   // `edge`: the first of the range.
-  void number(int32_t begin, int64_t edge, Edges& out) const {
+  void number(int64_t begin, int64_t edge, Edges& out) const {
     --edge;
-    for (int32_t v = 0; v + 1 < static_cast<int32_t>(start.size()); ++v)
+    for (int64_t v = 0; v + 1 < static_cast<int64_t>(start.size()); ++v)
       for (int64_t p = start[v]; p < start[v + 1]; ++p) {
         const auto [high, side] = bucket[p];
         if (p == start[v] || high != bucket[p - 1].first) {
           ++edge;
-          out.ends[2 * edge] = begin + v;
+          out.ends[2 * edge] = static_cast<int32_t>(begin + v);
           out.ends[2 * edge + 1] = high;
         }
         out.of_side[side] = static_cast<int32_t>(edge);
@@ -69,13 +59,13 @@ struct Sides {
 
 Edges edges_of(int32_t n, const int32_t* faces, int64_t m, int threads) {
   std::vector<Sides> parts(threads);
-  for_vertices(threads, n, m, [&](int32_t begin, int32_t end, int64_t part) { parts[part].gather(begin, end, faces, m); });
+  for_parts_of_all(threads, n, m, [&](int64_t begin, int64_t end, int64_t part) { parts[part].gather(begin, end, faces, m); });
   std::vector<int64_t> first(threads + 1, 0);
   for (int t = 0; t < threads; ++t) first[t + 1] = first[t] + parts[t].edges;
   Edges out;
   out.ends.resize(2 * first[threads]);
   out.of_side.resize(3 * m);
-  for_vertices(threads, n, m, [&](int32_t begin, int32_t, int64_t part) { parts[part].number(begin, first[part], out); });
+  for_parts_of_all(threads, n, m, [&](int64_t begin, int64_t, int64_t part) { parts[part].number(begin, first[part], out); });
   return out;
 }
 
@@ -110,7 +100,7 @@ Adjacency adjacency_of(int32_t n, const int32_t* ends, int64_t e, bool diagonal,
   Adjacency out;
   std::vector<int64_t>& ptr = out.ptr;
   ptr.assign(n + 1, 0);
-  const auto edges_before = [&](int32_t v) {                   // those whose lower end is before v
+  const auto edges_before = [&](int64_t v) {                   // those whose lower end is before v
     int64_t low = 0, high = e;
     while (low < high) {
       const int64_t k = (low + high) / 2;
@@ -121,7 +111,7 @@ Adjacency adjacency_of(int32_t n, const int32_t* ends, int64_t e, bool diagonal,
     }
     return low;
   };
-  for_vertices(threads, n, e, [&](int32_t begin, int32_t end, int64_t) {
+  for_parts_of_all(threads, n, e, [&](int64_t begin, int64_t end, int64_t) {
     const int64_t from = edges_before(begin), to = edges_before(end);
     for (int64_t k = 0; k < to; ++k)
       if (const int32_t high = ends[2 * k + 1]; high >= begin && high < end) ++ptr[high + 1];
@@ -130,16 +120,16 @@ Adjacency adjacency_of(int32_t n, const int32_t* ends, int64_t e, bool diagonal,
   for (int32_t v = 0; v < n; ++v) ptr[v + 1] += ptr[v] + diagonal;
   out.idx.resize(ptr[n]);
   out.edge.resize(ptr[n]);
-  for_vertices(threads, n, e, [&](int32_t begin, int32_t end, int64_t) {
+  for_parts_of_all(threads, n, e, [&](int64_t begin, int64_t end, int64_t) {
     std::vector<int64_t> next(ptr.begin() + begin, ptr.begin() + end);
-    const auto put = [&](int32_t row, int32_t column, int64_t edge) {
+    const auto put = [&](int64_t row, int32_t column, int64_t edge) {
       out.idx[next[row - begin]] = column;
       out.edge[next[row - begin]++] = static_cast<int32_t>(edge);
     };
     const int64_t from = edges_before(begin), to = edges_before(end);
     for (int64_t k = 0; k < to; ++k)
       if (const int32_t high = ends[2 * k + 1]; high >= begin && high < end) put(high, ends[2 * k], k);
-    for (int32_t v = begin; diagonal && v < end; ++v) put(v, v, -1);
+    for (int64_t v = begin; diagonal && v < end; ++v) put(v, static_cast<int32_t>(v), -1);
     for (int64_t k = from; k < to; ++k) put(ends[2 * k], ends[2 * k + 1], k);
   });
   return out;

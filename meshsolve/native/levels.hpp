@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "parallel.hpp"
@@ -60,11 +59,7 @@ void for_levels(int threads, const std::vector<int32_t>& ptr, F&& f, Between&& b
     try {
       for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < pieces.size();) {
         const LevelPiece& piece = pieces[i];
-        for (int spin = 0; !is_open(piece.level) && !stop.load(std::memory_order_relaxed);)
-          if (++spin > 2000) {
-            interrupt::poll();
-            std::this_thread::yield();
-          }
+        spin_until([&] { return is_open(piece.level) || stop.load(std::memory_order_relaxed); });
         if (stop.load(std::memory_order_relaxed)) return;
         if (piece.whole) {
           one_by_one(piece.level, piece.after, worker);

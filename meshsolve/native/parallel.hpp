@@ -37,6 +37,16 @@ void wait_or_hear(std::condition_variable& changed, std::unique_lock<std::mutex>
   }
 }
 
+// The same without a lock, where it will not take long.
+template <class Ready>
+void spin_until(Ready&& ready) {
+  for (int spin = 0; !ready();)
+    if (++spin > 2000) {
+      interrupt::poll();
+      std::this_thread::yield();
+    }
+}
+
 // f(task, worker) for every task after all its children. `parent` is postordered: parent[t] > t, or -1 for a root.
 // Leaves are handed out in the order of `leaves` (empty: ascending) by one counter; whoever finishes the last child of a task
 // goes on with that task.
@@ -102,13 +112,8 @@ void for_tree_down(int threads, const std::vector<int32_t>& parent, F&& f) {
     try {
       for (int32_t i; (i = claimed.fetch_add(1, std::memory_order_relaxed)) < n;) {
         int32_t t;
-        for (int spin = 0; (t = order[i].load(std::memory_order_acquire)) < 0;) {
-          if (stop.load(std::memory_order_relaxed)) return;
-          if (++spin > 2000) {
-            interrupt::poll();
-            std::this_thread::yield();
-          }
-        }
+        spin_until([&] { return (t = order[i].load(std::memory_order_acquire)) >= 0 || stop.load(std::memory_order_relaxed); });
+        if (t < 0) return;
         interrupt::poll();
         f(t, worker);
         for (int32_t c = first_child[t]; c >= 0; c = next_child[c]) set_free(c);
@@ -144,7 +149,16 @@ void for_range(int threads, int64_t n, int64_t grain, F&& f) {
   });
 }
 
-// The same from the end on: long rows, as constraints have them, come last, and would keep one thread when the others are done.
+// f(begin, end, part) for as many parts of [0, n) as there are threads, each of which goes through all of `work` elements for what is
+// its own; few stay with the caller.
+template <class F>
+void for_parts_of_all(int threads, int64_t n, int64_t work, F&& f) {
+  if (work < 1 << 12) threads = 1;
+  const int64_t part = (n + threads - 1) / threads;
+  for_range(threads, n, part, [&](int64_t begin, int64_t end, int) { f(begin, end, begin / part); });
+}
+
+// As for_range, from the end on: long rows, as constraints have them, come last, and would keep one thread when the others are done.
 template <class F>
 void for_range_backwards(int threads, int64_t n, int64_t grain, F&& f) {
   for_range(threads, n, grain, [&](int64_t begin, int64_t end, int worker) { f(n - end, n - begin, worker); });

@@ -17,7 +17,7 @@ constexpr int64_t grain = 1 << 12;                // faces, edges or rows of one
 // adds to a range of its own.
 template <class Value>
 void sum_of_faces(const int32_t* target, int64_t m, int64_t count, double* sum, int threads, Value&& value) {
-  for_range(m < grain ? 1 : threads, count, (count + threads - 1) / threads, [&](int64_t begin, int64_t end, int) {
+  for_parts_of_all(threads, count, m, [&](int64_t begin, int64_t end, int64_t) {
     std::fill(sum + begin, sum + end, 0.0);
     for (int64_t t = 0; t < m; ++t)
       for (int c = 0; c < 3; ++c)
@@ -58,9 +58,10 @@ double half_cotangents(const double* x, const int32_t* face, double flattest, do
 
 void cotan_weights(const double* x, const int32_t* faces, int64_t m, const int32_t* of_side, int64_t edges, double flattest,
                    double* weight, double* area, int threads) {
-  RawVector<double> half(3 * m);
+  RawVector<double> half(edges > 0 ? 3 * m : 0);
   for_range(threads, m, grain, [&](int64_t begin, int64_t end, int) {
-    for (int64_t t = begin; t < end; ++t) area[t] = half_cotangents(x, faces + 3 * t, flattest, half.data() + 3 * t);
+    double unused[3];
+    for (int64_t t = begin; t < end; ++t) area[t] = half_cotangents(x, faces + 3 * t, flattest, edges > 0 ? half.data() + 3 * t : unused);
   });
   sum_of_faces(of_side, m, edges, weight, threads, [&](int64_t t, int c) { return half[3 * t + c]; });
 }

@@ -11,7 +11,8 @@ namespace ms::operators {
 constexpr double no_extent = 1e-300;       // twice the area of a face: one over less is no number
 
 // weight[edge] = sum over its faces of cot(opposite angle) / 2; area[f] = area of face f. A face flatter than `flattest`
-// (twice its area below that times its longest side squared) counts as that flat; one without extent weighs nothing.
+// (twice its area below that times its longest side squared) counts as that flat; one without extent weighs nothing. Areas alone
+// where there are no edges.
 void cotan_weights(const double* x, const int32_t* faces, int64_t m, const int32_t* of_side, int64_t edges, double flattest,
                    double* weight, double* area, int threads);
 
