@@ -235,3 +235,21 @@ def test_what_is_foreseen_is_asked_for_sparingly(truth, asked):
             assert rule._takes(operations) == (operations <= 500 or operations < truth)
     yes, no = ([q for q in questions if (q < truth) == answer] for answer in (True, False))
     assert yes == sorted(set(yes)) and no == sorted(set(no), reverse=True)
+
+
+def test_info_says_that_a_consistent_system_is_singular(monkeypatch):
+    """By whatever method it is solved; a regular system is not called singular, and columns that are not there change nothing."""
+    L = ms.datasets.grid2d(12, 9)
+    two = sp.block_diag([L, L]).tocsr()
+    K = sp.csr_array([[2.0, 0, 1, 1], [0, 3, 1, 1], [1, 1, 0, 0], [1, 1, 0, 0]])       # a constraint given twice
+    for A, methods in ((L, ("auto", "cholesky", "ildl", "parac")), (two, ("auto", "parac")), (K, ("auto", "ildl"))):
+        for method in methods:
+            x, info = ms.solve(A, A @ rhs(A), method=method)
+            assert info.converged and info.singular is True and "singular=True" in repr(info), (method, info)
+            assert info.report.as_dict()["singular"] is True and "singular" in str(info.report)
+    for A, method in ((sp.csr_array(L + sp.eye_array(108)), "auto"), (sp.csr_array(L - 0.9 * sp.eye_array(108)), "ildl"), (sp.triu(L + sp.eye_array(108)), "auto")):
+        info = ms.solve(A, A @ rhs(A), method=method)[1]
+        assert info.converged and info.singular is False and "singular" not in repr(info) + str(info.report)
+    assert ms.cg(L, L @ rhs(L))[1].singular and not ms.cg(L + sp.eye_array(108), rhs(L))[1].singular
+    monkeypatch.setattr(solving, "LARGE_FACTOR", 1e-9)
+    assert ms.solve(sp.csr_array(L @ L), L @ rhs(L))[1].singular

@@ -81,7 +81,8 @@ def solve_indefinite(A, b, rtol, threads=None, analysed=None):
     if not best.converged:
         warn(f"the system is not solved to {rtol:g}, or b is not in the range of A: {reason}", ConvergenceWarning)
     iterations = int(np.max(best.iterations, initial=0))
-    return x, Info("ildl", best.converged, iterations, _worst(best), best.residuals, reason, best.report)
+    singular = K.is_complete and K.inertia[2] > 0
+    return x, Info("ildl", best.converged, iterations, _worst(best), best.residuals, reason, best.report, singular)
 
 
 def _account(K, info):

@@ -70,7 +70,7 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
     x : array of b's shape; float64, or complex128 where A or b is complex
     info : Info
         ``info.method`` says what was used, ``info.relative_residual`` how good the answer is (the worst column),
-        ``info.report`` where the time went.
+        ``info.report`` where the time went. ``info.singular`` is True where A was found to be singular, and x is one of many solutions.
 
     Raises
     ------
@@ -114,6 +114,8 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
     else:
         x, info = _solve_symmetric(A, b, method, rtol, threads, device, place)
     info.report.facts["method"] = info.method
+    if info.singular:
+        info.report.facts["singular"] = True
     return x, info
 
 
@@ -195,7 +197,7 @@ def _solve_factored(F, A, M, b, pinned, auto, rtol, threads, device, place):
             return _solve_ildl(M, b, rtol, threads, device)
         if rest <= rtol and _largest(b - inside) > 0.1 * rtol * _largest(b):
             blame = OUTSIDE
-    return x, _direct("cholesky", residual, rtol, F, blame)
+    return x, _direct("cholesky", residual, rtol, F, blame, pinned)
 
 
 def _takes_constants_to_zero(A, threads):
@@ -232,13 +234,13 @@ def _in_double(b):
     return given.astype(np.result_type(given.dtype, np.float64)) if given.dtype in SINGLE else given
 
 
-def _direct(method, residual, rtol, F, blame=ILL):
+def _direct(method, residual, rtol, F, blame=ILL, singular=False):
     """What a direct method tells of its solution; one that misses ``rtol`` is warned of as an iteration's is."""
     solved = residual <= rtol
     if not solved:
         blame = BELOW_ROUNDING if residual <= ROUNDED else blame
         warn(f"solve: the relative residual {residual:.3g} of {method} is above rtol = {rtol:.3g}: {blame}", ConvergenceWarning)
-    return Info(method, solved, 0, residual, [residual], "direct" if solved else blame, F.report)
+    return Info(method, solved, 0, residual, [residual], "direct" if solved else blame, F.report, singular)
 
 
 def _analysis(A, M, pinned, threads, place, most):

@@ -138,7 +138,7 @@ class _Runs(Solve):
             blocks = (np.ascontiguousarray(block[:, columns]) for block in (B, X))
             return _Run(matrix, *blocks, precondition, null_space, threads, report, shift[columns])
 
-        self.B, self.X, self.report, self.shift, self.some = B, X, report, shift, some
+        self.B, self.X, self.report, self.shift, self.some, self.null_space = B, X, report, shift, some, null_space
 
     def iterate(self, rtol, atol, maxiter, callback, gives_up):
         """All columns at once only where a callback is to see all of them; the (k,) array atol belongs to them."""

@@ -26,16 +26,16 @@ SUMS = 1e-10                            # beside the moduli: row sums that M, wh
 
 class Solve:
     """What a run tells of its columns, from ``X``, ``shift`` (see :class:`~meshsolve.krylov.blocks.Blocks`), ``norm``, ``scale``,
-    ``outside``, ``reason``, ``iterations``, ``residuals``, ``report``."""
+    ``outside``, ``reason``, ``iterations``, ``residuals``, ``report``, ``null_space`` (None for a regular matrix)."""
 
     def info(self, scalar):
         """The :class:`Info`; plain numbers for a single right-hand side."""
         relative, converged = self.relative(self.norm), bool((self.reason == CONVERGED).all())
-        residuals = [self.relative(norm) for norm in self.residuals]
+        residuals, singular = [self.relative(norm) for norm in self.residuals], self.null_space is not None
         if not scalar:
-            return Info("cg", converged, self.iterations, relative, residuals, self.reason.astype(str), self.report)
+            return Info("cg", converged, self.iterations, relative, residuals, self.reason.astype(str), self.report, singular)
         residuals = [float(r[0]) for r in residuals]
-        return Info("cg", converged, int(self.iterations[0]), float(relative[0]), residuals, str(self.reason[0]), self.report)
+        return Info("cg", converged, int(self.iterations[0]), float(relative[0]), residuals, str(self.reason[0]), self.report, singular)
 
     def relative(self, norm):
         """||b - A x|| / ||b|| of the caller's b, from the norms of the residuals that are left in the range of A."""

@@ -133,7 +133,8 @@ class Iterations:
         if method == "jacobi":
             facts["steps_taken"] = "; ".join(self.steps)
         x = to_host(self.x) if self.place == "cuda" and not holds(self.b) else self.x
-        return x, Info(method, info.converged, int(np.max(self.iterations, initial=0)), _worst(info), self.residuals, reason, self.report)
+        iterations = int(np.max(self.iterations, initial=0))
+        return x, Info(method, info.converged, iterations, _worst(info), self.residuals, reason, self.report, info.singular)
 
     def tell_first(self, report, then):
         """Puts the steps taken here, if any, before those that another report tells of; ``then`` where it tells of none."""

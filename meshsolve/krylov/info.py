@@ -33,6 +33,9 @@ class Info:
         Why it stopped.
     report : Report
         Where the time went.
+    singular : bool
+        True if A was found to be singular: x is one of its many solutions, with mean 0 on each component where A takes constants to 0.
+        A direct method finds this; an iteration only where the rows of A sum to 0.
     """
 
     method: str
@@ -42,10 +45,11 @@ class Info:
     residuals: list[Any] = field(default_factory=list)
     reason: str | np.ndarray = ""
     report: Report = field(default_factory=Report)
+    singular: bool = False
 
     def __repr__(self):
         """In one line: of a block of right-hand sides the most iterations and the worst residual; no history."""
         iterations, residual = (np.max(value, initial=0) for value in (self.iterations, self.relative_residual))
         reason = self.reason if isinstance(self.reason, str) else "; ".join(sorted(set(self.reason)))
         return (f"Info(method={self.method!r}, converged={self.converged}, iterations={iterations}, "
-                f"relative_residual={residual:.3g}, reason={reason!r})")
+                f"relative_residual={residual:.3g}, reason={reason!r}{', singular=True' if self.singular else ''})")
