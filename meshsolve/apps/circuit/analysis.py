@@ -19,15 +19,13 @@ from meshsolve.apps.circuit.names import lower
 from meshsolve.apps.circuit.newton import Solver, operating_point
 from meshsolve.apps.circuit.results import OperatingPoint, Waveforms, list_of_names, split
 from meshsolve.apps.circuit.sources import Sources
-from meshsolve.apps.circuit.transient import Stepper
+from meshsolve.apps.circuit.transient import Transient, schedule
 from meshsolve.errors import InvalidInputError
 from meshsolve.memory import ensure_memory
 from meshsolve.options import as_integer, as_number, one_of, shown
 from meshsolve.report import Report
 
 PINNED = 1e10               # siemens that hold a node at its .ic voltage
-SHORT = (1e-9, 1e-6)        # of tstep: the step that finds what follows from given initial states, and one for large currents
-DEFAULT_STEPS = 50          # from tstart to tstop at least
 PREFERRED = ("tran", "ac", "dc", "op")
 
 
@@ -296,21 +294,18 @@ class Circuit:
         tstep, tstop = as_number(tstep, "tstep", above=True), as_number(tstop, "tstop", above=True)
         one_of(method, "method", ("trap", "be"))
         tstart, report = as_number(tstart, "tstart"), self._report()
-        volts, amperes = self._sources(tstep, tstop)        # edges without a length take tstep as it is, as in SPICE
-        tstep = min(tstep, tstop)
-        time = _times(tstep, tstop)
-        tmax = (tstop - tstart * (tstart < tstop)) / DEFAULT_STEPS if tmax is None else as_number(tmax, "tmax", above=True)
-        wanted = _from(tstart, time, tstep)
-        keep, values = self._table(nodes, int(wanted.sum()))
+        tmax = None if tmax is None else as_number(tmax, "tmax", above=True)
+        plan = schedule(min(tstep, tstop), tstop, tstart, tmax, method, fixed_step)
+        volts, amperes = self._sources(tstep, tstop, plan.same)      # edges without a length take tstep as it is, as in SPICE
+        keep = self._kept(nodes)
+        if plan.rows is not None:
+            self._ensure(plan.rows, keep)
         solver = self._solver(report, threads, dynamic=True)
-        stepper = Stepper(solver, volts, amperes, tstep, method, fixed_step, tmax)
-        state = (stepper.start_from_states(self._initial_states(), [share * tstep for share in SHORT]) if uic
-                 else stepper.start(self._rest(volts, amperes, report, threads, at=0.0)))
-        with np.errstate(over="ignore", invalid="ignore"):      # what grows beyond all numbers ends in an error of its own
-            _march(stepper, state, time, wanted, keep, values)
+        run = Transient(solver, volts, amperes, plan)
+        x = run.from_states(self._initial_states()) if uic else self._rest(volts, amperes, report, threads, at=0.0)
+        time, values = run.march(x, keep)
         solver.give_back()
-        report.facts |= {"time_steps": stepper.taken, "rejected_steps": stepper.rejected}
-        return self._waveforms("time", time[wanted], nodes, keep, values, report)
+        return self._waveforms("time", time, nodes, keep, values, report)
 
     def run(self, kind: str | None = None, threads: int | None = None) -> tuple[Any, list[str] | None]:
         """Run an analysis that the deck asks for, keeping what its .print lines name: ``result, names = circuit.run()``.
@@ -367,8 +362,8 @@ class Circuit:
         report.merge(self._read)
         return report
 
-    def _sources(self, tstep=1.0, tstop=1.0):
-        return tuple(Sources(self._netlist[letter], self._netlist.waveforms, tstep, tstop) for letter in "vi")
+    def _sources(self, tstep=1.0, tstop=1.0, same=None):
+        return tuple(Sources(self._netlist[letter], self._netlist.waveforms, tstep, tstop, same) for letter in "vi")
 
     def _solver(self, report, threads, **what):
         return Solver(self._system, self._deck.options, report, threads=threads, family=self._family, **what)
@@ -422,50 +417,28 @@ class Circuit:
                     return letter, k
         raise InvalidInputError(f"{place or self._netlist.path}: there is no source {name!r}")
 
+    def _kept(self, nodes, complex_parts=False):
+        """The unknowns to keep, ascending."""
+        if nodes is None:
+            return np.arange(self._system.n)
+        names = list_of_names(nodes, "nodes")
+        names = [split(name)[1] for name in names] if complex_parts else names               # vdb(n) and the like need n
+        unknowns = {k for name in names for k in self._system.unknown(name)}
+        return np.array(sorted(unknowns - {-1}), dtype=np.int64)
+
+    def _ensure(self, points, keep, dtype=float):
+        """Raise where there is no memory for results at so many points."""
+        what = f"keeping {points:,} values of {len(keep):,} signals (nodes= names those to keep)"
+        ensure_memory(points * max(len(keep), 1) * np.dtype(dtype).itemsize, what)
+
     def _table(self, nodes, points, dtype=float):
         """The unknowns to keep, ascending, and an empty table of results for them."""
-        system = self._system
-        keep = np.arange(system.n)
-        if nodes is not None:
-            names = list_of_names(nodes, "nodes")
-            names = [split(name)[1] for name in names] if dtype is complex else names            # vdb(n) and the like need n
-            unknowns = {k for name in names for k in system.unknown(name)}
-            keep = np.array(sorted(unknowns - {-1}), dtype=np.int64)
-        size = points * max(len(keep), 1)
-        what = f"keeping {points:,} values of {len(keep):,} signals (nodes= names those to keep)"
-        ensure_memory(size * np.dtype(dtype).itemsize, what)
+        keep = self._kept(nodes, dtype is complex)
+        self._ensure(points, keep, dtype)
         return keep, np.zeros((points, len(keep)), dtype)
 
     def _waveforms(self, axis, points, nodes, keep, values, report):
         return Waveforms(axis, points, self._system, None if nodes is None else keep, values, report)
-
-
-def _times(tstep, tstop):
-    """0, tstep, 2 tstep, ..., tstop."""
-    controls.require_times(tstep, tstop)
-    count = int(tstop / tstep * (1 + 1e-9) + 1e-9)
-    time = tstep * np.arange(count + 1)
-    if tstop - time[-1] > 1e-6 * tstep:
-        return np.append(time, tstop)
-    time[-1] = tstop
-    return time
-
-
-def _from(tstart, time, tstep):
-    """Which of the times are not before tstart."""
-    wanted = time >= tstart - 1e-9 * tstep
-    if not wanted.any():
-        raise InvalidInputError(f"tstart, {tstart:.10g}, is after tstop, {time[-1]:.10g}: there would be no results")
-    return wanted
-
-
-def _march(stepper, state, time, wanted, keep, values):
-    """Fill the table with the kept unknowns at the wanted times."""
-    row = np.cumsum(wanted) - 1
-    for k, t in enumerate(time.tolist()):                   # floats of Python: their arithmetic is several times faster
-        state = stepper.advance(state, t) if k else state
-        if wanted[k]:
-            values[row[k]] = state.x[keep]
 
 
 def _frequencies(spacing, points, fstart, fstop):

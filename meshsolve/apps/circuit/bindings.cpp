@@ -99,8 +99,11 @@ auto circuit_pattern(int32_t n, In<int32_t> rows, In<int32_t> columns) {
 
 }  // namespace
 
+void bind_circuit_analysis(nb::module_& m);      // analysis_bindings.cpp
+
 void bind_circuit(nb::module_& m) {
   using namespace nb::literals;
+  bind_circuit_analysis(m);
   m.def("read_netlist", read_netlist, "path"_a, "load"_a);
   m.def("spice_number", spice_number, "word"_a);
   m.def("circuit_pattern", circuit_pattern, "n"_a, "rows"_a.noconvert(), "columns"_a.noconvert());

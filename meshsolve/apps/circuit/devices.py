@@ -1,7 +1,8 @@
-"""The junction diode: current, charge and their derivatives, all diodes of a circuit at once.
+"""The junction diode: parameters of its model at its temperature, and its law, all diodes of a circuit at once.
 
-Source: Nagel 1975, "SPICE2: a computer program to simulate semiconductor circuits", appendix B (model) and section 4.3
-(limiting of the junction voltage); temperature is the nominal 27 degrees Celsius.
+The law itself is in ``diode.cpp``: current, charge and their derivatives, and the limits of Newton's method.
+Sources: Nagel 1975, "SPICE2: a computer program to simulate semiconductor circuits", appendix B (model); the ngspice manual, chapter 7
+(temperature, high injection, breakdown).
 """
 
 from __future__ import annotations
@@ -10,24 +11,33 @@ from typing import NamedTuple
 
 import numpy as np
 
-from meshsolve.apps.circuit.controls import NOMINAL
+from meshsolve import _core
 from meshsolve.apps.circuit.names import similar
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.report import warn
 
-THERMAL = 1.380649e-23 * 300.15 / 1.602176634e-19          # volt at 27 degrees
-DEFAULTS = {"is": 1e-14, "n": 1.0, "rs": 0.0, "cjo": 0.0, "vj": 1.0, "m": 0.5, "fc": 0.5, "tt": 0.0, "bv": np.inf, "ibv": 1e-3}
-OTHER_NAMES = {"cj0": "cjo", "cj": "cjo", "pb": "vj", "mj": "m", "js": "is"}
-MEASURED_AT = {"tnom", "t_nom", "t_measured"}              # degrees Celsius
-WITHOUT_EFFECT = {"eg", "xti", "kf", "af", "level"} | MEASURED_AT       # at 27 degrees, without noise
-LARGEST_EXPONENT = 200.0            # exp goes on as its tangent from here
-NEGLIGIBLE = 50.0                   # exponents by which a junction stays off breakdown that carries nothing: exp(-50) is 1e-22
+ZERO_CELSIUS = 273.15               # kelvin
+REFERENCE = 300.15                  # kelvin, 27 degrees Celsius
+VOLT_PER_KELVIN = 1.380649e-23 / 1.602176634e-19
+THERMAL = VOLT_PER_KELVIN * REFERENCE                      # volt at 27 degrees
+DEFAULTS = {
+    "is": 1e-14, "n": 1.0, "rs": 0.0, "cjo": 0.0, "vj": 1.0, "m": 0.5, "fc": 0.5, "tt": 0.0, "bv": np.inf, "ibv": 1e-3,
+    "nbv": np.nan, "ikf": np.inf, "ikr": np.inf,           # nbv: as n
+    "eg": 1.11, "xti": 3.0, "tnom": np.nan,                # tnom: of the deck
+    "tlev": 0.0, "tlevc": 0.0, "tcv": 0.0, "cta": 0.0, "tpb": 0.0, "tm1": 0.0, "tm2": 0.0, "ttt1": 0.0, "ttt2": 0.0, "trs1": 0.0,
+    "trs2": 0.0}
+OTHER_NAMES = {"cj0": "cjo", "cj": "cjo", "pb": "vj", "mj": "m", "js": "is", "ik": "ikf", "trs": "trs1", "tref": "tnom", "t_nom": "tnom",
+               "t_measured": "tnom"}
+WITHOUT_EFFECT = {"kf", "af", "level"}      # without noise
 RANGE = 1e-100, 1e100               # of parameters and areas: products of them are finite
 NEVER = 1e100                       # volt: a breakdown voltage that stands for none and, other than infinity, can be subtracted
+BREAKDOWN_STEPS = 25                # of the iteration for the knee voltage, at most
+BREAKDOWN_TOLERANCE = 1e-12         # relative, of the current at BV
+COLDEST = -273.15                   # degrees Celsius
 
 
 class Law(NamedTuple):
-    """What junctions do at given voltages, (k,) each: currents and their slopes, charges and theirs."""
+    """Currents of junctions at given voltages and their slopes, charges and their slopes, (k,) each."""
 
     current: np.ndarray
     conductance: np.ndarray
@@ -43,139 +53,142 @@ class Diodes:
     nodes : (k, 2) int
         Anode and cathode of the junction (behind the series resistance).
     parameters : dict of (k,) float64
-        See :func:`diode_parameters`.
+        See :func:`diode_parameters`; also ``kelvin``, 300.15 where it is left out, and ``times``, 1 where it is left out.
+
+    Attributes
+    ----------
+    constants : (12 k,) float64
+        The members of ``Diode`` in ``diode.hpp``, diode after diode.
+    critical : (k,) float64
+        Volt, from which Newton's method limits junction voltages.
+    breakdown : (k,) float64
+        Volt: beyond ``-breakdown`` the current grows exponentially.
+    stores : bool
+        Whether there is any charge.
     """
 
     def __init__(self, nodes, parameters, gmin):
-        self.nodes, self.gmin = nodes, gmin
-        p = parameters
-        self.saturation, self.vt = p["is"], p["n"] * THERMAL
-        self.critical = self.vt * np.log(self.vt / (np.sqrt(2) * self.saturation))
-        with np.errstate(divide="ignore"):
-            self.breakdown = np.minimum(p["bv"], NEVER) - self.vt * np.log(np.maximum(p["ibv"] / self.saturation, 1.0))
+        self.nodes, self.gmin, p = nodes, gmin, parameters
+        thermal = VOLT_PER_KELVIN * np.broadcast_to(p.get("kelvin", REFERENCE), p["n"].shape)
+        self.saturation, self.vt = p["is"], p["n"] * thermal
+        vt_breakdown = np.where(np.isnan(p["nbv"]), p["n"], p["nbv"]) * thermal
+        self.breakdown = _knee_voltage(p, thermal, vt_breakdown)
         self.breaks = bool((p["bv"] < NEVER).any())
-        self.cjo, self.vj, self.m, self.tt = p["cjo"], p["vj"], p["m"], p["tt"]
-        self.knee = p["fc"] * self.vj                       # the depletion charge goes on as a parabola from here
-        self.depletes = bool((self.cjo > 0).any())
-        self.diffuses = bool((self.tt > 0).any())
-        self.stores = self.depletes or self.diffuses
-        self._prepare()
-
-    def _prepare(self):
-        """Products of parameters, so that a Newton step has few operations on arrays: each costs as much as fifty diodes."""
-        self._per_vt, self._slope, self._far = 1 / self.vt, self.saturation / self.vt, 2 * self.vt
-        self._on_edge = self.breakdown - NEGLIGIBLE * self.vt
-        depth = np.where(self.m == 1, 1.0, 1 - self.m)
-        self._logarithmic = np.flatnonzero(self.m == 1)
-        self._per_vj, self._power = 1 / self.vj, -self.m
-        self._charge, self._steeper = self.cjo * self.vj / depth, self.cjo * self.m / self.vj
+        self.stores = bool(((p["cjo"] > 0) | (p["tt"] > 0)).any())
+        self.constants = np.stack([
+            self.saturation, self.vt, self.breakdown, vt_breakdown, p["ikf"], p["ikr"], p["cjo"], p["vj"], p["m"], p["fc"], p["tt"],
+            np.full(len(nodes), float(gmin))], axis=1).reshape(-1)
+        self.critical = _core.diode_critical(self.constants)
 
     def __len__(self):
         return len(self.nodes)
 
     def at(self, v):
-        """The :class:`Law` at junction voltages v: what :meth:`current` and :meth:`charge` give, each worked out once."""
-        i, g = self.current(v)
-        return Law(i, g, *self._charges(v, i, g)) if self.stores else Law(i, g, np.zeros_like(i), np.zeros_like(i))
+        """The :class:`Law` at (k,) junction voltages."""
+        return Law(*_core.diode_laws(self.constants, np.ascontiguousarray(v, np.float64)))
 
     def current(self, v):
         """(k,) currents at junction voltages v and (k,) conductances."""
-        i, e = _exponential(v * self._per_vt)
-        i *= self.saturation
-        e *= self._slope
-        if self.breaks and np.count_nonzero(v < -self._on_edge):
-            j, h = _exponential((v + self.breakdown) * -self._per_vt)
-            j += 1
-            i -= self.saturation * j
-            e += self._slope * h
-        i += self.gmin * v
-        e += self.gmin
-        return i, e
+        return self.at(v)[:2]
 
     def charge(self, v):
         """(k,) charges at junction voltages v and (k,) capacitances: depletion and diffusion."""
-        return self._charges(v, *self.current(v))
-
-    def _charges(self, v, i, g):
-        if not self.depletes:
-            return self.tt * i, self.tt * g
-        below = np.minimum(v, self.knee)
-        room = 1 - below * self._per_vj
-        power = room ** self._power
-        c = self.cjo * power
-        q = 1 - power * room                                # the integral of room^-m, but for m = 1
-        if len(self._logarithmic):
-            q[self._logarithmic] = -np.log(room[self._logarithmic])
-        q *= self._charge
-        above = v - below
-        if np.count_nonzero(above):
-            rise = self._steeper * power / room * above
-            q += above * (c + 0.5 * rise)
-            c += rise
-        if self.diffuses:
-            q += self.tt * i
-            c += self.tt * g
-        return q, c
+        return self.at(v)[2:]
 
     def room(self, v, options):
         """Voltages by which a solution at junction voltages v may be wrong. What counts is their size in the exponent, forward or beyond
         breakdown: a thousandth of the voltages of nodes that stand high would be several times the current."""
-        size = np.abs(v)
-        if self.breaks:
-            size = np.minimum(size, np.abs(v + self.breakdown))
-        size *= options.reltol
-        size += options.vntol
-        return size
+        return _core.diode_tolerances(self.constants, v, options.reltol, options.vntol)
 
     def limited(self, v, before):
         """Junction voltages for the next iteration that do not overshoot the exponential (Nagel, section 4.3): v itself, the very array,
         where none does."""
-        far = np.abs(v - before) > self._far
-        if not np.count_nonzero(far):
-            return v
-        out, forward = v, far & (v > self.critical)
-        if np.count_nonzero(forward):
-            out = np.where(forward, self._limited_forward(v, before), v)
-        if self.breaks:
-            mirrored, earlier = -(v + self.breakdown), -(before + self.breakdown)
-            reverse = far & (v < before) & (mirrored > self.critical)
-            if np.count_nonzero(reverse):
-                out = np.where(reverse, -self._limited_forward(mirrored, earlier) - self.breakdown, out)
-        return out
-
-    def _limited_forward(self, v, before):
-        """Limited voltages, forward ones, of junctions that move far."""
-        step = (v - before) * self._per_vt
-        with np.errstate(all="ignore"):
-            from_on = before + self.vt * np.where(step > 0, 2 + np.log(step - 2), -2 - np.log(2 - step))
-            from_off = self.vt * np.log(np.maximum(v, self.vt) * self._per_vt)
-        return np.where(before > 0, from_on, from_off)
+        limited, changed = _core.diode_limits(self.constants, v, before)
+        return limited if changed else v
 
 
-def _exponential(u):
-    """exp(u) - 1 and exp(u), straight from LARGEST_EXPONENT on; exp(u) of negative u has the absolute accuracy of 1."""
-    cut = np.minimum(u, LARGEST_EXPONENT)
-    less = np.expm1(cut)
-    e = less + 1
-    u -= cut
-    u *= e
-    less += u
-    return less, e
+def _knee_voltage(p, thermal, vt_breakdown):
+    """(k,) voltages beyond which the breakdown current grows: at BV it is IBV. Where that is less than IS BV / Vt, the leakage of a
+    resistance, the voltage is BV itself, as in SPICE."""
+    bv, knee = np.minimum(p["bv"], NEVER), np.minimum(p["bv"], NEVER)
+    ratio = p.get("times", 1.0) * p["ibv"] / p["is"]
+    fits = (p["bv"] < NEVER) & (ratio >= bv / thermal)
+    for _ in range(BREAKDOWN_STEPS):                        # the fixed point of SPICE: current (exp(...) - 1 + knee / Vt) IS = IBV
+        inside = np.where(fits, ratio + 1 - knee / thermal, 1.0)
+        new = np.where(fits, bv - vt_breakdown * np.log(np.maximum(inside, 1.0)), knee)
+        done = np.abs(new - knee) <= BREAKDOWN_TOLERANCE * np.abs(knee)
+        knee = new
+        if done.all():
+            break
+    return knee
 
 
-def diode_parameters(netlist):
-    """The model parameters of each diode, scaled by its area: dict of (k,) float64."""
+def diode_parameters(netlist, temperature, nominal):
+    """The model parameters of each diode at its temperature, scaled by its area: dict of (k,) float64.
+
+    Parameters
+    ----------
+    netlist : Netlist
+    temperature, nominal : float
+        Degrees Celsius: of diodes without a ``temp=``, and that of parameters whose model has no TNOM.
+
+    Raises
+    ------
+    InvalidInputError
+        A parameter, an area or a temperature is out of range, with FILE:LINE.
+    """
     group = netlist["d"]
-    rows = {k: _model(*netlist.models[k]) for k in np.unique(group.refs).tolist()}
+    order, which = np.unique(group.refs, return_inverse=True)
+    rows = [_model(*netlist.models[k]) for k in order.tolist()]
+    p = {key: np.array([row[key] for row in rows])[which] for key in DEFAULTS}
     area = group.values[:, 0]
     for k in np.flatnonzero((area < RANGE[0]) | (area > RANGE[1]))[:1]:
         raise InvalidInputError(f"{netlist.where('d', k)}: the area of {netlist.name('d', k)}, {area[k]:g}, is out of range")
-    order, which = np.unique(group.refs, return_inverse=True)
-    p = {key: np.array([rows[k][key] for k in order.tolist()])[which] for key in DEFAULTS}
-    for key in ("is", "cjo", "ibv"):
+    celsius = np.full(len(area), float(temperature))
+    p["times"] = np.ones(len(area))
+    p["kelvin"] = celsius + ZERO_CELSIUS
+    p["tnom"] = np.where(np.isnan(p["tnom"]), nominal, p["tnom"]) + ZERO_CELSIUS
+    for k in np.flatnonzero(~(p["kelvin"] > 0) | ~(p["tnom"] > 0))[:1]:
+        raise InvalidInputError(f"{netlist.where('d', k)}: the temperature of {netlist.name('d', k)}, {celsius[k]:g} degrees Celsius, and "
+                                f"that of its parameters, {p['tnom'][k] - ZERO_CELSIUS:g}, must be above {COLDEST:g}")
+    with np.errstate(all="ignore"):
+        p = _at_temperature(p)
+    for key in ("is", "n", "vj", "bv"):
+        for k in np.flatnonzero(~(p[key] > 0) | ((key != "bv") & ~((p[key] >= RANGE[0]) & (p[key] <= RANGE[1]))))[:1]:
+            raise InvalidInputError(f"{netlist.where('d', k)}: at {celsius[k]:g} degrees Celsius the parameter {key} of "
+                                    f"{netlist.name('d', k)} becomes {p[key][k]:g}, which is out of range")
+    for key in ("is", "cjo", "ikf", "ikr"):
         p[key] = p[key] * area
     p["rs"] = p["rs"] / area
     return p
+
+
+def _at_temperature(p):
+    """Parameters at the temperature ``kelvin`` from those at ``tnom``, as the ngspice manual has them (chapter 7)."""
+    p, kelvin, nominal = dict(p), p["kelvin"], p["tnom"]
+    rise, above, change = kelvin / nominal, kelvin - REFERENCE, kelvin - nominal
+    p["is"] = p["is"] * np.exp((rise - 1) * p["eg"] / (p["n"] * VOLT_PER_KELVIN * kelvin) + p["xti"] / p["n"] * np.log(rise))
+    p["m"] = np.minimum(p["m"] * (1 + p["tm1"] * change + p["tm2"] * change**2), 1.0)
+    p["tt"] = p["tt"] * (1 + p["ttt1"] * change + p["ttt2"] * change**2)
+    p["rs"] = p["rs"] * (1 + p["trs1"] * change + p["trs2"] * change**2)
+    p["bv"] = np.where(p["tlev"] == 0, p["bv"] - p["tcv"] * change, p["bv"] * (1 - p["tcv"] * change))
+    at_reference = (p["vj"] - _barrier_shift(nominal)) / (nominal / REFERENCE)
+    scaled = kelvin / REFERENCE * at_reference + _barrier_shift(kelvin)
+
+    def growth(t, vj):
+        return 1 + p["m"] * (4e-4 * (t - REFERENCE) - (vj - at_reference) / at_reference)
+
+    plain = p["tlevc"] == 0
+    p["cjo"] = p["cjo"] * np.where(plain, growth(kelvin, scaled) / growth(nominal, p["vj"]), 1 + p["cta"] * above)
+    p["vj"] = np.where(plain, scaled, p["vj"] - p["tpb"] * above)
+    return p
+
+
+def _barrier_shift(kelvin):
+    """Volt by which the barrier of a junction in silicon moves from 300.15 K on, apart from its growth with the temperature."""
+    gap = 1.16 - 7.02e-4 * kelvin**2 / (kelvin + 1108)
+    thermal = VOLT_PER_KELVIN * kelvin
+    return -2 * thermal * (1.5 * np.log(kelvin / REFERENCE) - gap / (2 * thermal) + 1.1150877 / (2 * THERMAL))
 
 
 def _model(given, where):
@@ -183,21 +196,24 @@ def _model(given, where):
     named = {OTHER_NAMES.get(key, key): value for key, value in given.items()}
     for key in sorted(named.keys() - DEFAULTS.keys() - WITHOUT_EFFECT):
         warn(f"{where}: the diode parameter {key!r} is not known and has no effect{similar(key, DEFAULTS)}", MeshsolveWarning)
-    for key in sorted(named.keys() & MEASURED_AT):
-        if named[key] != NOMINAL:
-            raise InvalidInputError(f"{where}: {key}={named[key]:g}: only the nominal temperature, 27 degrees, is supported")
     if named.get("level", 1) != 1:
         raise InvalidInputError(f"{where}: level={named['level']:g}: only the junction diode, level 1, is supported")
     p = DEFAULTS | {key: value for key, value in named.items() if key in DEFAULTS}
-    for key in ("is", "n", "vj", "bv", "ibv"):
+    for key in ("is", "n", "vj", "bv", "ibv", *(key for key in ("nbv",) if key in named)):
         if not p[key] > 0:
             raise InvalidInputError(f"{where}: the diode parameter {key} has to be positive, not {p[key]:g}")
     for key in ("rs", "cjo", "tt"):
         if p[key] < 0:
             raise InvalidInputError(f"{where}: the diode parameter {key} has to be at least 0, not {p[key]:g}")
-    for key in DEFAULTS:
-        if p[key] != 0 and p[key] != DEFAULTS[key] and not RANGE[0] <= abs(p[key]) <= RANGE[1]:
+    for key in ("ikf", "ikr"):                              # 0 or less: no high injection, as in ngspice
+        if not p[key] > 0:
+            p[key] = np.inf
+    for key in named.keys() & DEFAULTS.keys():
+        if p[key] not in (0, DEFAULTS[key]) and not RANGE[0] <= abs(p[key]) <= RANGE[1]:
             raise InvalidInputError(f"{where}: the diode parameter {key}={p[key]:g} is out of range")
     if not (0 <= p["m"] <= 1 and 0 <= p["fc"] < 1):
         raise InvalidInputError(f"{where}: the diode parameters m and fc have to lie between 0 and 1")
+    for key in ("tlev", "tlevc"):
+        if p[key] not in (0, 1):
+            raise InvalidInputError(f"{where}: {key}={p[key]:g}: only 0 and 1 are supported")
     return p

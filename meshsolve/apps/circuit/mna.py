@@ -85,7 +85,7 @@ class System:
     def __init__(self, netlist, options):
         self.netlist, self._options = netlist, options
         self.nodes = n = len(netlist.node_names)
-        parameters = diode_parameters(netlist)
+        parameters = diode_parameters(netlist, *self._temperatures())
         self._resistive = resistive = np.flatnonzero(parameters["rs"] > 0)
         n += len(resistive)
         self.branch = {}
@@ -111,6 +111,10 @@ class System:
         self.through = self.handy(self._incidence(junction))
         self.across = self.handy(self._incidence(junction).T)
 
+    def _temperatures(self):
+        """Degrees Celsius: of the circuit, and of the parameters of its models."""
+        return getattr(self._options, "temp", 27.0), getattr(self._options, "tnom", 27.0)
+
     @property
     def linear(self):
         """Whether there is no diode."""
@@ -129,7 +133,7 @@ class System:
         other.netlist = netlist
         if netlist["d"] is not self.netlist["d"]:
             with without_warnings(MeshsolveWarning):        # of models, which the first circuit has told
-                parameters = diode_parameters(netlist)
+                parameters = diode_parameters(netlist, *self._temperatures())
             other._series, other.diodes = parameters["rs"][self._resistive], Diodes(self.diodes.nodes, parameters, self._options.gmin)
         ohm = np.concatenate([netlist["r"].values[:, 0], other._series])
         if not np.array_equal(_far_smaller(ohm), self._small):
@@ -196,6 +200,14 @@ class System:
         s = self.current_inflow @ amperes if len(amperes) else np.zeros(self.n, amperes.dtype)
         s[self.branch["v"]] = volts
         return s
+
+    def branches(self):
+        """What a time step adds to the right-hand side: the members of ``Branches`` in ``stepper.hpp``."""
+        net = self.netlist
+        pairs = {"capacitors": net["c"].nodes, "current_sources": net["i"].nodes, "junctions": self.diodes.nodes}
+        return {name: np.ascontiguousarray(nodes, np.int32).reshape(-1) for name, nodes in pairs.items()} | {
+            "n": self.n, "inductors": self.branch["l"], "voltage_sources": self.branch["v"], "storage": self.storage,
+            "diodes": self.diodes.constants, "junctions_store": self.diodes.stores}
 
     def junctions(self, x):
         """Voltages across the diodes."""

@@ -58,8 +58,8 @@ class Solver:
         self.factor, self.kept = None, {}                   # the latest factor; of a linear circuit {a: (factor, uses)}
         self.dense = None                                   # of a small circuit with diodes, scaled as that factor
         self.jacobian = None if system.linear else Jacobian(self)
-        self._floor = np.full(system.n, options.vntol)
-        self._floor[system.currents] = options.abstol
+        self.floor = np.full(system.n, options.vntol)
+        self.floor[system.currents] = options.abstol
 
     def factored(self, A, a, to_ground=0.0):
         """A factor of A: of this pattern the first time, refactored later, or anew where what was analysed does not fit any
@@ -254,7 +254,7 @@ class Solver:
     def _close(self, new, old, step):
         size = np.maximum(np.abs(new), np.abs(old))
         size *= self.options.reltol
-        size += self._floor
+        size += self.floor
         return not np.count_nonzero(np.abs(step) > size)
 
 

@@ -214,14 +214,14 @@ def test_fixed_steps_converge_with_their_order(method, order, deck):
 def test_a_linear_circuit_with_a_constant_step_is_factored_once(deck):
     w = deck(decks.power_grid(8)).transient(1e-10, 2e-8, fixed_step=True)
     facts = w.report.as_dict()
-    assert facts["analyses"] == 2 and facts.get("refactorizations", 0) == 0 and facts["time_steps"] == 200     # one at rest
-    assert w.report.seconds["solve"] > 0
+    assert facts["analyses"] == 1 and facts.get("refactorizations", 0) == 0 and facts["time_steps"] == 200     # the one at rest
+    assert w.report.seconds["steps"] > 0
 
 
 def test_corners_on_the_grid_need_no_other_step(deck):
     """Backward Euler steps of half the length share the matrix of the trapezoidal step."""
     facts = deck(".options reltol=1\n" + decks.power_grid(8)).transient(1e-10, 2e-8).report.as_dict()
-    assert facts["analyses"] == 2 and facts.get("refactorizations", 0) == 0
+    assert facts["analyses"] == 1 and facts.get("refactorizations", 0) == 0
 
 
 def test_error_control_refines_where_it_matters(deck):
@@ -254,7 +254,7 @@ def test_only_sines_that_swing_shorten_the_steps(deck):
 
 
 def test_a_sine_far_too_fast_for_the_steps_is_told(deck):
-    with pytest.raises(ms.MeshsolveError, match="at time 0.001 steps of 6.25e-14 are needed, too short beside tstep = 0.001"):
+    with pytest.raises(ms.MeshsolveError, match="at time 0.001 steps of 6.25e-14 are needed, too short relative to the longest, 0.001"):
         deck("V1 a 0 SIN(0 1 1t 1m)\nR1 a b 1k\nC1 b 0 10n").transient(1e-3, 1e-2)
 
 
@@ -616,11 +616,11 @@ def test_pictures_of_a_power_grid(deck, tmp_path):
 
 def test_diode_models(deck):
     text = "V1 a 0 1\nR1 a 0 1\nD1 a 0 dm\n.model dm d({})"
-    with pytest.warns(ms.MeshsolveWarning, match=r"deck.sp:5: the diode parameter 'ttt' is not known and has no effect: did you mean 'tt'"):
+    with pytest.warns(ms.MeshsolveWarning, match=r"deck.sp:5: the diode parameter 'ttt' is not known and has no effect: did you mean .*'tt'"):
         deck(text.format("ttt=1"))
     assert deck(text.format("tnom=27 xti=3 level=1")).op()["a"] == 1
-    for wrong in ("is=1e-320", "rs=1e-200", "cjo=1e300", "is=0", "n=-1", "rs=-1", "m=2", "fc=1", "tnom=50", "t_measured=50", "level=2"):
-        with pytest.raises(ms.InvalidInputError, match="deck.sp:5: .*(the diode parameter|only the nominal temperature|level=2: only)"):
+    for wrong in ("is=1e-320", "rs=1e-200", "cjo=1e300", "is=0", "n=-1", "rs=-1", "m=2", "fc=1", "tlev=2", "nbv=0", "level=2"):
+        with pytest.raises(ms.InvalidInputError, match="deck.sp:5: .*(the diode parameter|tlev=2: only|level=2: only)"):
             deck(text.format(wrong))
 
 
@@ -629,9 +629,9 @@ def test_areas_out_of_range(deck):
         deck("R1 a 0 1\nD1 a 0 dm area=1e200\n.model dm d")
 
 
-@pytest.mark.parametrize("volt", [-8, -4.5, -1, 0.7, 2, 20])
+@pytest.mark.parametrize("volt", [-3, -1, 0.7, 2, 20])
 def test_a_diode_of_area_3_is_three_in_parallel(volt, deck):
-    """Forward and into breakdown; in small signals its charge as well."""
+    """But for breakdown: there IBV is the current of the diode, whatever its area, as in ngspice. In small signals its charge as well."""
     text = f"V1 a 0 {volt} AC 1\nR1 a b 10\n{{}}\n.model dm d(rs=5 cjo=10p tt=5n bv=4 ibv=1m)"
     large, three = (deck(text.format(diode)) for diode in ("D1 b 0 dm 3", "D1 b 0 dm\nD2 b 0 dm\nD3 b 0 dm"))
     assert large.op()["b"] == pytest.approx(three.op()["b"], rel=1e-6)

@@ -1,0 +1,235 @@
+// Bindings of the diodes, the waveforms and the time steps. Arguments are checked in Python.
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+
+#include "native/bind.hpp"
+#include "stepper.hpp"
+
+namespace ms {
+namespace {
+
+using circuit::Diode, circuit::Ends, circuit::Waveform;
+
+std::vector<Diode> diodes(const In<double>& constants) {      // of each diode in the order of its members
+  std::vector<Diode> out(static_cast<size_t>(extent(constants)) / Diode::fields);
+  const double* p = constants.data();
+  for (Diode& d : out) {
+    d = {p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10], p[11]};
+    p += Diode::fields;
+  }
+  return out;
+}
+
+std::vector<Ends> ends(const In<int32_t>& pairs) {
+  std::vector<Ends> out(static_cast<size_t>(extent(pairs)) / 2);
+  for (size_t k = 0; k < out.size(); ++k) out[k] = {pairs(2 * k), pairs(2 * k + 1)};
+  return out;
+}
+
+auto diode_laws(In<double> constants, In<double> v) {
+  const std::vector<Diode> all = diodes(constants);
+  std::vector<double> current(all.size()), conductance(all.size()), charge(all.size()), capacitance(all.size());
+  for (size_t k = 0; k < all.size(); ++k) {
+    const circuit::Law law = all[k].at(v(k));
+    current[k] = law.current, conductance[k] = law.conductance, charge[k] = law.charge, capacitance[k] = law.capacitance;
+  }
+  return std::make_tuple(to_numpy(std::move(current)), to_numpy(std::move(conductance)), to_numpy(std::move(charge)),
+                         to_numpy(std::move(capacitance)));
+}
+
+// Voltages for the next linearization, and whether one of them is another than v.
+auto diode_limits(In<double> constants, In<double> v, In<double> before) {
+  const std::vector<Diode> all = diodes(constants);
+  std::vector<double> out(all.size());
+  bool changed = false;
+  for (size_t k = 0; k < all.size(); ++k) {
+    out[k] = all[k].limited(v(k), before(k));
+    changed |= out[k] != v(k);
+  }
+  return std::make_pair(to_numpy(std::move(out)), changed);
+}
+
+auto diode_tolerances(In<double> constants, In<double> v, double reltol, double vntol) {
+  const std::vector<Diode> all = diodes(constants);
+  std::vector<double> out(all.size());
+  for (size_t k = 0; k < all.size(); ++k) out[k] = all[k].tolerance(v(k), reltol, vntol);
+  return to_numpy(std::move(out));
+}
+
+auto diode_critical(In<double> constants) {
+  std::vector<double> out;
+  for (const Diode& d : diodes(constants)) out.push_back(d.critical());
+  return to_numpy(std::move(out));
+}
+
+// ---- waveforms: tables have one row a source or shape -----------------------------------------------------------------------
+
+std::shared_ptr<Waveform> pulses(In<double> low, In<double> high, In<int64_t> shape, In<double> shapes, double late) {
+  std::vector<circuit::PulseShape> rows;
+  for (size_t k = 0; k + 6 <= shapes.shape(0); k += 6)
+    rows.push_back({shapes(k), shapes(k + 1), shapes(k + 2), shapes(k + 3), shapes(k + 4), shapes(k + 5)});
+  return std::make_shared<circuit::Pulses>(to_vector(low), to_vector(high), to_vector(shape), std::move(rows), late);
+}
+
+std::shared_ptr<Waveform> sines(In<double> table, double steps_a_period, double faded) {
+  std::vector<circuit::Sine> rows;
+  for (size_t k = 0; k + 6 <= table.shape(0); k += 6)
+    rows.push_back({table(k), table(k + 1), table(k + 2), table(k + 3), table(k + 4), table(k + 5)});
+  return std::make_shared<circuit::Sines>(std::move(rows), steps_a_period, faded);
+}
+
+std::shared_ptr<Waveform> exponentials(In<double> table) {
+  std::vector<circuit::Exponential> rows;
+  for (size_t k = 0; k + 6 <= table.shape(0); k += 6)
+    rows.push_back({table(k), table(k + 1), table(k + 2), table(k + 3), table(k + 4), table(k + 5)});
+  return std::make_shared<circuit::Exponentials>(std::move(rows));
+}
+
+std::shared_ptr<Waveform> lines(In<int64_t> first, In<double> time, In<double> value, double late) {
+  return std::make_shared<circuit::Lines>(to_vector(first), to_vector(time), to_vector(value), late);
+}
+
+auto waveform_values(const Waveform& wave, double t) {
+  std::vector<double> out(static_cast<size_t>(wave.size()));
+  wave.at(t, out.data());
+  return to_numpy(std::move(out));
+}
+
+circuit::Sources sources(In<double> dc, const nb::list& parts) {
+  std::vector<circuit::Sources::Part> all;
+  for (const nb::handle part : parts) {
+    const auto [which, wave] = nb::cast<std::pair<In<int64_t>, std::shared_ptr<Waveform>>>(part);
+    all.emplace_back(to_vector(which), wave);
+  }
+  return {to_vector(dc), std::move(all)};
+}
+
+auto source_values(const circuit::Sources& all, double t) {
+  std::vector<double> out(static_cast<size_t>(all.size()));
+  all.at(t, out.data());
+  return to_numpy(std::move(out));
+}
+
+// ---- time steps -------------------------------------------------------------------------------------------------------------
+
+// solve(a, s, x, guess, past) in Python gives (x, currents, charges), the latter two None without diodes; None where it does
+// not converge.
+class PythonEquations : public circuit::Equations {
+ public:
+  explicit PythonEquations(nb::object solve) : solve_(std::move(solve)) {}
+
+  bool solve(const circuit::Request& r, circuit::Solution& out) override {
+    nb::gil_scoped_acquire gil;
+    const nb::object guess = r.guess ? nb::cast(copied(*r.guess)) : nb::none();
+    const nb::object past = r.past ? nb::cast(copied(std::vector<double>(r.past, r.past + junctions))) : nb::none();
+    const nb::object answer = solve_(r.a, copied(*r.s), copied(*r.x), guess, past);
+    if (answer.is_none()) return false;
+    read(answer[0], out.x), read(answer[1], out.current), read(answer[2], out.charge);
+    return true;
+  }
+
+  size_t junctions = 0;
+
+ private:
+  static void read(nb::handle from, std::vector<double>& to) {
+    if (!from.is_none()) to = to_vector(nb::cast<In<double>>(from));
+  }
+
+  nb::object solve_;
+};
+
+template <class T> T item(const nb::dict& from, const char* name) { return nb::cast<T>(from[name]); }
+template <class T> std::vector<T> array(const nb::dict& from, const char* name) { return to_vector(item<In<T>>(from, name)); }
+std::vector<Ends> pairs(const nb::dict& from, const char* name) { return ends(item<In<int32_t>>(from, name)); }
+
+circuit::Tolerances tolerances(const nb::dict& d) {
+  return {item<double>(d, "reltol"), item<double>(d, "vntol"),  item<double>(d, "abstol"),
+          item<double>(d, "chgtol"), item<double>(d, "trtol"), item<int32_t>(d, "newton_steps")};
+}
+
+circuit::Branches branches(const nb::dict& d) {
+  return {item<int32_t>(d, "n"), pairs(d, "capacitors"), pairs(d, "current_sources"), pairs(d, "junctions"),
+          array<int32_t>(d, "inductors"), array<int32_t>(d, "voltage_sources"), array<double>(d, "storage"),
+          diodes(item<In<double>>(d, "diodes")), item<bool>(d, "junctions_store")};
+}
+
+circuit::Schedule schedule(const nb::dict& d) {
+  return {item<double>(d, "unit"), item<double>(d, "longest"), item<double>(d, "same"), array<double>(d, "targets"),
+          item<double>(d, "first_kept"), item<double>(d, "spacing"), item<bool>(d, "only_targets"), item<bool>(d, "trapezoidal"),
+          item<bool>(d, "fixed"), item<int32_t>(d, "first_level"), item<int32_t>(d, "coarsest"), item<int32_t>(d, "smallest"),
+          item<int32_t>(d, "jump")};
+}
+
+circuit::SmallSystem small_system(const nb::dict& d) {
+  return {item<int32_t>(d, "n"), array<int32_t>(d, "indptr"), array<int32_t>(d, "indices"), array<double>(d, "fixed"),
+          array<double>(d, "moving"), diodes(item<In<double>>(d, "diodes")), pairs(d, "junctions"), array<int64_t>(d, "slots"),
+          array<int64_t>(d, "diode"), array<double>(d, "sign"), array<double>(d, "floor"), item<double>(d, "share")};
+}
+
+class March {                     // a stepper with its equations
+ public:
+  March(const nb::dict& circuit_part, const circuit::Sources& volts, const circuit::Sources& amperes, const nb::dict& options,
+        const nb::dict& times, In<int64_t> keep, In<double> x, In<double> y, nb::object small, nb::object solve)
+      : python_(std::move(solve)) {
+    const circuit::Tolerances tolerance = tolerances(options);
+    circuit::Branches parts = branches(circuit_part);
+    python_.junctions = parts.diodes.size();
+    if (!small.is_none())
+      small_ = std::make_unique<circuit::SmallEquations>(small_system(nb::cast<nb::dict>(small)), tolerance, python_);
+    auto start = std::make_shared<circuit::State>();
+    start->x = to_vector(x), start->y = to_vector(y);
+    start->slope.assign(start->y.size(), 0.0);
+    circuit::Equations& equations = small_ ? static_cast<circuit::Equations&>(*small_) : python_;
+    stepper_ = std::make_unique<circuit::Stepper>(std::move(parts), volts, amperes, equations, tolerance, schedule(times),
+                                                  to_vector(keep), std::move(start));
+  }
+
+  int march(int64_t attempts) {
+    return released([&] { return static_cast<int>(stepper_->march(attempts)); });
+  }
+  auto take() { return std::make_pair(to_numpy(stepper_->take_times()), to_numpy(stepper_->take_rows())); }
+  auto failure() const { return std::make_pair(stepper_->failed_at(), stepper_->failed_length()); }
+  auto counts() const {
+    const circuit::Effort effort = small_ ? small_->effort() : circuit::Effort{};
+    return std::make_tuple(stepper_->taken(), stepper_->rejected(), effort.newton_steps, effort.factorizations);
+  }
+
+ private:
+  PythonEquations python_;
+  std::unique_ptr<circuit::SmallEquations> small_;
+  std::unique_ptr<circuit::Stepper> stepper_;
+};
+
+}  // namespace
+
+void bind_circuit_analysis(nb::module_& m) {
+  using namespace nb::literals;
+  m.def("diode_laws", diode_laws, "constants"_a.noconvert(), "v"_a.noconvert());
+  m.def("diode_limits", diode_limits, "constants"_a.noconvert(), "v"_a.noconvert(), "before"_a.noconvert());
+  m.def("diode_tolerances", diode_tolerances, "constants"_a.noconvert(), "v"_a.noconvert(), "reltol"_a, "vntol"_a);
+  m.def("diode_critical", diode_critical, "constants"_a.noconvert());
+  nb::class_<Waveform>(m, "Waveform")
+      .def("at", waveform_values, "t"_a)
+      .def("next_corner", &Waveform::next_corner, "t"_a)
+      .def("longest_step", &Waveform::longest_step, "t"_a);
+  m.def("pulses", pulses, "low"_a.noconvert(), "high"_a.noconvert(), "shape"_a.noconvert(), "shapes"_a.noconvert(), "late"_a);
+  m.def("sines", sines, "table"_a.noconvert(), "steps_a_period"_a, "faded"_a);
+  m.def("exponentials", exponentials, "table"_a.noconvert());
+  m.def("lines", lines, "first"_a.noconvert(), "time"_a.noconvert(), "value"_a.noconvert(), "late"_a);
+  nb::class_<circuit::Sources>(m, "Sources")
+      .def("at", source_values, "t"_a)
+      .def("next_corner", &circuit::Sources::next_corner, "t"_a)
+      .def("longest_step", &circuit::Sources::longest_step, "t"_a);
+  m.def("sources", sources, "dc"_a.noconvert(), "parts"_a);
+  nb::class_<March>(m, "March")
+      .def(nb::init<const nb::dict&, const circuit::Sources&, const circuit::Sources&, const nb::dict&, const nb::dict&,
+                    In<int64_t>, In<double>, In<double>, nb::object, nb::object>(),
+           "branches"_a, "volts"_a, "amperes"_a, "tolerances"_a, "schedule"_a, "keep"_a.noconvert(),
+           "x"_a.noconvert(), "y"_a.noconvert(), "small"_a.none(), "solve"_a)
+      .def("march", &March::march, "attempts"_a)
+      .def("take", &March::take)
+      .def("failure", &March::failure)
+      .def("counts", &March::counts);
+}
+
+}  // namespace ms

@@ -1,0 +1,219 @@
+#include "small_lu.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace ms::circuit {
+namespace {
+
+constexpr double threshold = 0.1;             // smallest accepted pivot, relative to the largest entry of its column
+constexpr double largest_multiplier = 1e5;    // above it another order is chosen: five digits are lost
+// Times n: a pivot below this share of the sum of absolute values that made it is rounding.
+constexpr double cancelled = 4 * std::numeric_limits<double>::epsilon();
+
+// One choice of pivots on a dense copy of the scaled matrix.
+class Markowitz {
+ public:
+  Markowitz(int32_t n, const std::vector<int32_t>& indptr, const std::vector<int32_t>& indices, const std::vector<double>& values)
+      : n_(n), value_(square()), sums_(square()), filled(square()), row_free_(n, 1), col_free_(n, 1) {
+    for (int32_t i = 0; i < n; ++i)
+      for (int32_t p = indptr[i]; p < indptr[i + 1]; ++p) {
+        const size_t at = index(i, indices[p]);
+        value_[at] = values[p];
+        sums_[at] = std::abs(values[p]);
+        filled[at] = 1;
+      }
+  }
+
+  bool next(int32_t& row, int32_t& col) {     // false: no entry is left that is more than rounding
+    count();
+    row = -1;
+    int64_t fewest = std::numeric_limits<int64_t>::max();
+    double largest = 0;
+    for (int32_t j = 0; j < n_; ++j) {
+      if (!col_free_[j]) continue;
+      const double top = column_maximum(j);
+      for (int32_t i = 0; i < n_; ++i) {
+        if (!row_free_[i] || !filled[index(i, j)]) continue;
+        const double size = std::abs(value_[index(i, j)]);
+        if (!(size >= threshold * top) || !(size > cancelled * n_ * sums_[index(i, j)])) continue;
+        const int64_t cost = int64_t{rows_[i] - 1} * (cols_[j] - 1);
+        if (cost < fewest || (cost == fewest && size > largest)) row = i, col = j, fewest = cost, largest = size;
+      }
+    }
+    if (row >= 0) eliminate(row, col);
+    return row >= 0;
+  }
+
+ private:
+  size_t square() const { return static_cast<size_t>(n_) * n_; }
+  size_t index(int32_t i, int32_t j) const { return static_cast<size_t>(i) * n_ + j; }
+
+  void count() {
+    rows_.assign(n_, 0), cols_.assign(n_, 0);
+    for (int32_t i = 0; i < n_; ++i)
+      for (int32_t j = 0; row_free_[i] && j < n_; ++j)
+        if (col_free_[j] && filled[index(i, j)]) ++rows_[i], ++cols_[j];
+  }
+
+  double column_maximum(int32_t j) const {
+    double top = 0;
+    for (int32_t i = 0; i < n_; ++i)
+      if (row_free_[i]) top = std::max(top, std::abs(value_[index(i, j)]));
+    return top;
+  }
+
+  void eliminate(int32_t row, int32_t col) {
+    row_free_[row] = col_free_[col] = 0;
+    for (int32_t i = 0; i < n_; ++i) {
+      if (!row_free_[i] || !filled[index(i, col)]) continue;
+      const double factor = value_[index(i, col)] / value_[index(row, col)];
+      for (int32_t j = 0; j < n_; ++j) {
+        if (!col_free_[j] || !filled[index(row, j)]) continue;
+        const double change = factor * value_[index(row, j)];
+        value_[index(i, j)] -= change;
+        sums_[index(i, j)] += std::abs(change);
+        filled[index(i, j)] = 1;
+      }
+    }
+  }
+
+  const int32_t n_;
+  std::vector<double> value_, sums_;          // sums: of the absolute values that were added up
+
+ public:
+  std::vector<char> filled;                   // the pattern of L + U
+
+ private:
+  std::vector<char> row_free_, col_free_;
+  std::vector<int32_t> rows_, cols_;          // entries of the rows and columns that are left
+};
+
+double power_of_two(double x) { return x > 0 && std::isfinite(x) ? std::exp2(-std::round(std::log2(x))) : 1.0; }
+
+}  // namespace
+
+SmallLu::SmallLu(int32_t n, std::vector<int32_t> indptr, std::vector<int32_t> indices)
+    : n_(n), indptr_(std::move(indptr)), indices_(std::move(indices)), row_scale_(n), col_scale_(n), weight_(indices_.size()),
+      sums_(n), inverse_(n), y_(n) {}
+
+bool SmallLu::factor(const double* values) {
+  if (ordered_ && eliminate(values)) return true;
+  ordered_ = choose_order(values) && eliminate(values);
+  return ordered_;
+}
+
+// Powers of two with which the largest entry of each row, and then of each column, is about 1.
+void SmallLu::scale(const double* values) {
+  std::vector<double> top(n_, 0.0);
+  for (int32_t i = 0; i < n_; ++i) {
+    double largest = 0;
+    for (int32_t p = indptr_[i]; p < indptr_[i + 1]; ++p) largest = std::max(largest, std::abs(values[p]));
+    row_scale_[i] = power_of_two(largest);
+    for (int32_t p = indptr_[i]; p < indptr_[i + 1]; ++p)
+      top[indices_[p]] = std::max(top[indices_[p]], std::abs(values[p]) * row_scale_[i]);
+  }
+  for (int32_t j = 0; j < n_; ++j) col_scale_[j] = power_of_two(top[j]);
+  for (int32_t i = 0; i < n_; ++i)
+    for (int32_t p = indptr_[i]; p < indptr_[i + 1]; ++p) weight_[p] = row_scale_[i] * col_scale_[indices_[p]];
+}
+
+bool SmallLu::choose_order(const double* values) {
+  scale(values);
+  std::vector<double> scaled(indices_.size());
+  for (size_t p = 0; p < scaled.size(); ++p) {
+    scaled[p] = values[p] * weight_[p];
+    if (!std::isfinite(scaled[p])) return false;
+  }
+  Markowitz matrix(n_, indptr_, indices_, scaled);
+  row_of_.assign(n_, 0), col_of_.assign(n_, 0);
+  for (int32_t k = 0; k < n_; ++k)
+    if (!matrix.next(row_of_[k], col_of_[k])) return false;
+  compile(matrix.filled);
+  return true;
+}
+
+// Slots for the entries of L + U, and the list of multiplications.
+void SmallLu::compile(const std::vector<char>& filled) {
+  std::vector<int32_t> number(static_cast<size_t>(n_) * n_, -1);      // slot of (k-th pivot row, l-th pivot column)
+  const auto is_filled = [&](int32_t k, int32_t l) { return filled[static_cast<size_t>(row_of_[k]) * n_ + col_of_[l]] != 0; };
+  int32_t slots = 0;
+  for (int32_t k = 0; k < n_; ++k)
+    for (int32_t l = 0; l < n_; ++l)
+      if (is_filled(k, l)) number[static_cast<size_t>(k) * n_ + l] = slots++;
+  std::vector<int32_t> row_at(n_), col_at(n_);
+  for (int32_t k = 0; k < n_; ++k) row_at[row_of_[k]] = col_at[col_of_[k]] = k;
+  slot_.clear(), pivot_.clear(), lower_.clear(), upper_.clear(), updated_.clear(), products_.clear();
+  lower_begin_.assign(1, 0), upper_begin_.assign(1, 0);
+  const auto slot = [&](int32_t k, int32_t l) { return number[static_cast<size_t>(k) * n_ + l]; };
+  for (int32_t i = 0; i < n_; ++i)
+    for (int32_t p = indptr_[i]; p < indptr_[i + 1]; ++p) slot_.push_back(slot(row_at[i], col_at[indices_[p]]));
+  for (int32_t k = 0; k < n_; ++k) {
+    pivot_.push_back(slot(k, k));
+    for (int32_t l = k + 1; l < n_; ++l) {
+      if (is_filled(l, k)) lower_.push_back({slot(l, k), l});
+      if (is_filled(k, l)) upper_.push_back({slot(k, l), l});
+    }
+    lower_begin_.push_back(static_cast<int32_t>(lower_.size()));
+    upper_begin_.push_back(static_cast<int32_t>(upper_.size()));
+    for (int32_t p = lower_begin_[k]; p < lower_begin_[k + 1]; ++p)
+      for (int32_t q = upper_begin_[k]; q < upper_begin_[k + 1]; ++q) {
+        updated_.push_back(slot(lower_[p].at, upper_[q].at));
+        if (lower_[p].at == upper_[q].at) products_.push_back({lower_[p].slot, upper_[q].slot, lower_[p].at});
+      }
+  }
+  w_.assign(slots, 0.0);
+}
+
+bool SmallLu::eliminate(const double* values) {
+  std::fill(w_.begin(), w_.end(), 0.0);
+  for (size_t p = 0; p < indices_.size(); ++p) w_[slot_[p]] = values[p] * weight_[p];
+  for (int32_t k = 0; k < n_; ++k) sums_[k] = std::abs(w_[pivot_[k]]);
+  const int32_t* updated = updated_.data();
+  double* const w = w_.data();
+  for (int32_t k = 0; k < n_; ++k) {
+    const double pivot = w[pivot_[k]], inverse = 1 / pivot;
+    if (!std::isfinite(inverse) || !std::isfinite(pivot)) return false;
+    inverse_[k] = inverse;
+    const Entry* const row = upper_.data() + upper_begin_[k];
+    const int32_t width = upper_begin_[k + 1] - upper_begin_[k];
+    for (int32_t p = lower_begin_[k]; p < lower_begin_[k + 1]; ++p) {
+      const double factor = w[lower_[p].slot] *= inverse;
+      if (!(std::abs(factor) <= largest_multiplier)) return false;
+      for (int32_t q = 0; q < width; ++q) w[*updated++] -= factor * w[row[q].slot];
+    }
+  }
+  return !cancels();
+}
+
+bool SmallLu::cancels() {
+  for (const Product& p : products_) sums_[p.pivot] += std::abs(w_[p.lower] * w_[p.upper]);
+  for (int32_t k = 0; k < n_; ++k)
+    if (!(std::abs(w_[pivot_[k]]) > cancelled * n_ * sums_[k])) return true;
+  return false;
+}
+
+void SmallLu::solve(const double* b, double* x) {
+  for (int32_t k = 0; k < n_; ++k) y_[k] = b[row_of_[k]] * row_scale_[row_of_[k]];
+  for (int32_t k = 0; k < n_; ++k) {
+    const double known = y_[k];
+    for (int32_t p = lower_begin_[k]; p < lower_begin_[k + 1]; ++p) y_[lower_[p].at] -= w_[lower_[p].slot] * known;
+  }
+  for (int32_t k = n_ - 1; k >= 0; --k) {
+    double sum = y_[k];
+    for (int32_t q = upper_begin_[k]; q < upper_begin_[k + 1]; ++q) sum -= w_[upper_[q].slot] * y_[upper_[q].at];
+    y_[k] = sum * inverse_[k];
+    x[col_of_[k]] = y_[k] * col_scale_[col_of_[k]];
+  }
+}
+
+void SmallLu::residual(const double* values, const double* b, const double* x, double* r) const {
+  for (int32_t i = 0; i < n_; ++i) {
+    double sum = b[i];
+    for (int32_t p = indptr_[i]; p < indptr_[i + 1]; ++p) sum -= values[p] * x[indices_[p]];
+    r[i] = sum;
+  }
+}
+
+}  // namespace ms::circuit

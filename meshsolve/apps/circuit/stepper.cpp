@@ -1,0 +1,342 @@
+#include "stepper.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "native/interrupt.hpp"
+
+namespace ms::circuit {
+namespace {
+
+constexpr double distinct = 64;           // spacings of doubles at the time: a shorter step would not move on
+constexpr double minor = 1e-3;            // smaller states are held to the tolerance of this share of their group's largest one
+constexpr double still_turned = 0.5;      // share of a junction's former charging current that it takes back if the rule rings
+constexpr double relaxed = 0.1;           // tolerances: with less error the next step may be twice as long
+constexpr double even = 1e-6;             // steps: a remainder that is rounding
+constexpr double slack = 0.011;           // steps: a remainder that belongs to the last one
+constexpr double no_newton = 16;          // excess of a step in which Newton's method fails
+constexpr int64_t progress_units = 1'000'000;      // of the whole run
+
+bool whole(double count) { return std::abs(count - std::round(count)) < even * std::max(1.0, count); }
+
+// Lengths that agree to nine digits have one key: their matrices are the same.
+int64_t rounded(double length) {
+  int exponent = 0;
+  const double mantissa = std::frexp(length, &exponent);
+  return (static_cast<int64_t>(exponent) << 32) + std::llround(std::ldexp(mantissa, 30));
+}
+
+double spacing(double t) { return std::nextafter(t, forever) - t; }
+
+void add(Values& s, Ends e, double value) {
+  if (e.a >= 0) s[e.a] += value;
+  if (e.b >= 0) s[e.b] -= value;
+}
+
+}  // namespace
+
+Stepper::Stepper(Branches branches, Sources volts, Sources amperes, Equations& equations, Tolerances tolerances,
+                 Schedule schedule, std::vector<int64_t> keep, StatePointer start)
+    : branches_(std::move(branches)), volts_(std::move(volts)), amperes_(std::move(amperes)), equations_(equations),
+      tolerances_(tolerances), schedule_(std::move(schedule)), keep_(std::move(keep)), stored_(branches_.storage.size()),
+      all_(stored_ + (branches_.junctions_store ? branches_.diodes.size() : 0)), state_(std::move(start)), largest_(all_),
+      s_(branches_.n), past_(all_), error_(all_), level_(schedule_.first_level) {
+  for (size_t k = 0; k < all_; ++k) largest_[k] = std::abs(state_->y[k]);
+  source_.resize(static_cast<size_t>(std::max(volts_.size(), amperes_.size())));
+  record(schedule_.targets.front(), true);
+  target_ = 1;
+}
+
+Outcome Stepper::march(int64_t attempts) {
+  const double whole_run = schedule_.targets.back();
+  interrupt::begin(progress_units);
+  int64_t shown = 0;
+  for (int64_t k = 0; target_ < schedule_.targets.size(); ++k) {
+    if (k == attempts) return Outcome::more;
+    const auto done = static_cast<int64_t>(static_cast<double>(progress_units) * (state_->t / whole_run));
+    interrupt::advance(done - std::exchange(shown, done));
+    interrupt::poll();
+    const Outcome outcome = attempt();
+    if (outcome != Outcome::more) return outcome;
+  }
+  return Outcome::reached;
+}
+
+// One step, accepted or not. A segment is what lies between two corners or targets.
+Outcome Stepper::attempt() {
+  if (!in_segment_) {
+    const Outcome outcome = begin_segment();
+    if (outcome != Outcome::more) return outcome;
+  }
+  double length = 0, end = 0;
+  choose_length(length, end);
+  Attempt next = step(length, end);
+  if (!next.state && schedule_.fixed) {
+    failed_at_ = end;
+    return Outcome::diverged;
+  }
+  const bool jumps = next.state && next.excess > 1 && may_jump();
+  if (next.excess > 1 && !jumps) return refine(next.excess);
+  accept(std::move(next.state));
+  if (jumps) {                            // and continues from there as from a corner
+    after_corner_ = jumped_ = true;
+    level_ = coarsest_;
+  } else {
+    relax(next.excess);
+  }
+  if (state_->t >= stop_ - schedule_.same) end_segment();
+  else record(state_->t, false);
+  return Outcome::more;
+}
+
+Outcome Stepper::begin_segment() {
+  const double later = state_->t + schedule_.same, target = schedule_.targets[target_];
+  corner_ = schedule_.fixed ? forever : std::min(volts_.next_corner(later), amperes_.next_corner(later));
+  if (!limit(later)) return Outcome::too_fast;
+  stop_ = corner_ < target - schedule_.same ? corner_ : target;
+  in_segment_ = true;
+  return Outcome::more;
+}
+
+void Stepper::end_segment() {
+  const bool at_target = state_->t >= schedule_.targets[target_] - schedule_.same;
+  const bool at_corner = corner_ <= state_->t + schedule_.same;
+  if (at_corner) after_corner_ = true, jumped_ = false;
+  in_segment_ = false;
+  if (at_target || !schedule_.only_targets) record(at_target ? schedule_.targets[target_] : state_->t, at_target || at_corner);
+  if (at_target) ++target_;
+}
+
+// How long steps may be from time t on. What stores nothing takes no harm from long ones.
+bool Stepper::limit(double t) {
+  if (schedule_.fixed || all_ == 0) return true;
+  const double longest = std::min({schedule_.longest, volts_.longest_step(t), amperes_.longest_step(t)});
+  if (longest != known_longest_) {
+    known_longest_ = longest;
+    coarsest_ = std::max(0, static_cast<int32_t>(std::ceil(std::log2(schedule_.unit / longest) - 1e-9)));
+  }
+  if (coarsest_ > schedule_.coarsest) {
+    failed_at_ = t, failed_length_ = longest;
+    return false;
+  }
+  level_ = std::max(level_, coarsest_);
+  return true;
+}
+
+void Stepper::record(double t, bool forced) {
+  if (t < schedule_.first_kept || (!forced && (schedule_.only_targets || t < last_kept_ + schedule_.spacing))) return;
+  last_kept_ = t;
+  times_.push_back(t);
+  for (const int64_t k : keep_) rows_.push_back(state_->x[k]);
+}
+
+double Stepper::usual() const { return std::ldexp(schedule_.unit, -level_); }
+
+// The length of the next step and its end. Equal lengths are the same number: their matrices are the same.
+void Stepper::choose_length(double& length, double& end) {
+  const double rest = stop_ - state_->t, steps = rest / usual(), count = std::max(1.0, std::ceil(steps - slack));
+  length = whole(steps) ? usual() : lengths_.try_emplace(rounded(rest / count), rest / count).first->second;
+  end = count == 1 ? stop_ : state_->t + length;
+}
+
+Stepper::Attempt Stepper::step(double length, double end) {
+  if (!schedule_.trapezoidal && (schedule_.fixed || !after_corner_)) {
+    StatePointer next = to(*state_, length, end, false);
+    if (!next) return {nullptr, no_newton};
+    const double excess = error_of_slopes(*state_, *next, length);
+    return {std::move(next), excess};
+  }
+  if (after_corner_) return damped(length, end);          // slopes may have jumped
+  StatePointer next = to(*state_, length, end, true);
+  if (!next) return {nullptr, no_newton};
+  const double excess = third_difference(*next, length);
+  Attempt plain{std::move(next), excess};
+  return excess > 1 ? plain : steadied(std::move(plain), length, end);
+}
+
+// A trapezoidal step, or in its place a damped one where junctions turn and that is exact enough. Otherwise the junctions that
+// have turned in the step before as well continue with their mean slopes, which ends what rings from here on.
+Stepper::Attempt Stepper::steadied(Attempt plain, double length, double end) {
+  std::vector<char> turned;
+  const std::vector<char> before = turned_;
+  if (turn(*plain.state, turned)) {
+    if (!schedule_.fixed) {                               // a fixed step has no error to compare
+      const std::vector<StatePointer> points = points_;
+      Attempt instead = damped(length, end);
+      if (!instead.state || instead.excess <= 1) return instead;
+      points_ = points;
+    }
+    for (size_t k = 0; k < turned.size() && !before.empty(); ++k)
+      if (turned[k] && before[k])
+        plain.state->slope[stored_ + k] = (plain.state->y[stored_ + k] - state_->y[stored_ + k]) / length;
+  } else {
+    turned.clear();
+  }
+  turned_ = std::move(turned);
+  return plain;
+}
+
+// Two backward Euler steps of half the length, as one step.
+Stepper::Attempt Stepper::damped(double length, double end) {
+  StatePointer middle = to(*state_, length / 2, end - length / 2, false);
+  StatePointer next = middle ? to(*middle, length / 2, end, false) : nullptr;
+  if (!next) return {nullptr, no_newton};
+  points_ = {state_, middle};
+  turned_.clear();
+  const double excess = error_of_slopes(*middle, *next, length);
+  return {std::move(next), excess};
+}
+
+// Junctions whose capacitance takes current now and has given about as much before, or the other way round, and whose voltage
+// moves by that. A step far longer than it takes to charge them rings so, about the voltage at rest, and the charges need not
+// show it: in reverse they hardly depend on the voltage, or they are below chgtol.
+bool Stepper::turn(const State& after, std::vector<char>& turned) const {
+  bool any = false;
+  turned.assign(all_ - stored_, 0);
+  for (size_t k = 0; k < turned.size(); ++k) {
+    const double was = state_->slope[stored_ + k], is = after.slope[stored_ + k];
+    if (!(was * is < 0) || !(std::abs(is) > still_turned * std::abs(was)) || std::abs(is) > std::abs(was)) continue;
+    const double v = across(after.x.data(), branches_.junctions[k]), before = across(state_->x.data(), branches_.junctions[k]);
+    turned[k] = std::abs(v - before) > branches_.diodes[k].tolerance(v, tolerances_.reltol, tolerances_.vntol);
+    any |= turned[k] != 0;
+  }
+  return any;
+}
+
+// The state at `end`, `length` after another one; null where Newton's method fails.
+StatePointer Stepper::to(const State& from, double length, double end, bool trapezoidal) {
+  const double a = (trapezoidal ? 2 : 1) / length;
+  for (size_t k = 0; k < all_; ++k) past_[k] = trapezoidal ? a * from.y[k] + from.slope[k] : a * from.y[k];
+  right_hand_side(end);
+  const bool guessed = !branches_.diodes.empty() && guess(from, length);
+  const double* const charges = branches_.junctions_store ? past_.data() + stored_ : nullptr;
+  const Request request{a, &s_, &from.x, guessed ? &guess_ : nullptr, charges};
+  if (!equations_.solve(request, solution_)) return nullptr;
+  auto next = std::make_shared<State>();
+  next->t = end;
+  next->x = solution_.x;
+  next->flow = solution_.current;
+  states(*next, solution_.charge, next->y);
+  next->slope.resize(all_);
+  for (size_t k = 0; k < all_; ++k) {
+    const double slope = a * (next->y[k] - from.y[k]);
+    next->slope[k] = trapezoidal ? slope - from.slope[k] : slope;
+  }
+  return next;
+}
+
+void Stepper::states(const State& at, const Values& charge, Values& y) const {
+  y.resize(all_);
+  const size_t capacitors = branches_.capacitors.size();
+  for (size_t k = 0; k < capacitors; ++k) y[k] = across(at.x.data(), branches_.capacitors[k]);
+  for (size_t k = capacitors; k < stored_; ++k) y[k] = at.x[branches_.inductors[k - capacitors]];
+  for (size_t k = stored_; k < all_; ++k) y[k] = charge[k - stored_];
+}
+
+// Sources at `end`, and currents and voltages that the storage elements owe to the past.
+void Stepper::right_hand_side(double end) {
+  std::fill(s_.begin(), s_.end(), 0.0);
+  amperes_.at(end, source_.data());
+  for (size_t k = 0; k < branches_.current_sources.size(); ++k) add(s_, branches_.current_sources[k], -source_[k]);
+  volts_.at(end, source_.data());
+  for (size_t k = 0; k < branches_.voltage_sources.size(); ++k) s_[branches_.voltage_sources[k]] = source_[k];
+  const size_t capacitors = branches_.capacitors.size();
+  for (size_t k = 0; k < capacitors; ++k) add(s_, branches_.capacitors[k], branches_.storage[k] * past_[k]);
+  for (size_t k = capacitors; k < stored_; ++k) s_[branches_.inductors[k - capacitors]] -= branches_.storage[k] * past_[k];
+}
+
+// The unknowns on the parabola through the latest three states since a corner, or a line through two; false where there is one
+// alone.
+bool Stepper::guess(const State& from, double length) {
+  if (after_corner_ || recent_.empty()) return false;
+  const double here = from.t, t = here + length;
+  const State& last = *recent_.back();
+  guess_.resize(from.x.size());
+  if (recent_.size() == 1) {
+    const double share = length / (here - last.t);
+    for (size_t k = 0; k < guess_.size(); ++k) guess_[k] = from.x[k] + (from.x[k] - last.x[k]) * share;
+    return true;
+  }
+  const State& first = *recent_.front();
+  const double t0 = first.t, t1 = last.t;
+  const double of_here = (t - t0) * (t - t1) / ((here - t0) * (here - t1));
+  const double of_last = (t - t0) * length / ((t1 - t0) * (t1 - here));
+  const double of_first = length * (t - t1) / ((t0 - here) * (t0 - t1));
+  for (size_t k = 0; k < guess_.size(); ++k) guess_[k] = from.x[k] * of_here + last.x[k] * of_last + first.x[k] * of_first;
+  return true;
+}
+
+double Stepper::error_of_slopes(const State& before, const State& after, double length) {
+  for (size_t k = 0; k < all_ && !schedule_.fixed; ++k) error_[k] = 0.5 * length * std::abs(after.slope[k] - before.slope[k]);
+  return excess(after, length);
+}
+
+// The error of a trapezoidal step: half the cube of its length times the third divided difference of the states.
+double Stepper::third_difference(const State& after, double length) {
+  if (schedule_.fixed || all_ == 0) return 0;
+  std::fill(error_.begin(), error_.end(), 0.0);
+  std::vector<const State*> all;
+  for (const StatePointer& point : points_) all.push_back(point.get());
+  all.push_back(&after);
+  for (const State* state : all) {
+    double weight = 1;
+    for (const State* other : all)
+      if (other->t != state->t) weight *= state->t - other->t;
+    for (size_t k = 0; k < all_; ++k) error_[k] += state->y[k] * (1 / weight);
+  }
+  for (double& error : error_) error = 0.5 * length * length * length * std::abs(error);
+  return excess(after, length);
+}
+
+// The largest error of a state, in tolerances.
+double Stepper::excess(const State& after, double length) {
+  if (schedule_.fixed || all_ == 0) return 0;
+  const size_t ends[] = {0, branches_.capacitors.size(), stored_, all_};      // states of one unit
+  const double floors[] = {tolerances_.vntol, tolerances_.abstol, 0};         // errors that do not count
+  double worst = 0;
+  for (size_t group = 0; group < 3; ++group) {
+    double top = 0;
+    for (size_t k = ends[group]; k < ends[group + 1]; ++k) top = std::max({top, largest_[k], std::abs(after.y[k])});
+    for (size_t k = ends[group]; k < ends[group + 1]; ++k) {
+      const double size = std::max({largest_[k], std::abs(after.y[k]), minor * top});
+      double floor = floors[group];     // of a charge also what the current carries in this time, in part
+      if (group == 2) floor = std::abs(after.flow[k - stored_]) * (length * tolerances_.reltol) + tolerances_.chgtol;
+      const double share = error_[k] / (size * tolerances_.reltol + floor);
+      if (!(share <= worst)) worst = share;
+    }
+  }
+  return worst / tolerances_.trtol;
+}
+
+void Stepper::accept(StatePointer next) {
+  ++taken_;
+  if (after_corner_) recent_.clear();
+  recent_.push_back(state_);
+  if (recent_.size() > 2) recent_.erase(recent_.begin());
+  points_.push_back(next);
+  if (points_.size() > 3) points_.erase(points_.begin());
+  after_corner_ = false;
+  state_ = std::move(next);
+  if (schedule_.fixed) return;          // no error is estimated
+  for (size_t k = 0; k < stored_; ++k) largest_[k] = std::max(largest_[k], std::abs(state_->y[k]));
+  for (size_t k = stored_; k < all_; ++k) largest_[k] = std::abs(state_->y[k]);      // charges vary over many decades
+}
+
+Outcome Stepper::refine(double excess) {
+  ++rejected_;
+  const double halvings = std::ceil(std::log2(excess) / (schedule_.trapezoidal ? 3 : 2));
+  level_ += std::isfinite(halvings) ? static_cast<int32_t>(std::clamp(halvings, 1.0, 4.0)) : 4;
+  if (level_ <= schedule_.smallest && !(usual() < distinct * spacing(state_->t))) return Outcome::more;
+  failed_at_ = state_->t, failed_length_ = usual();
+  return Outcome::too_small;
+}
+
+// Twice the length where the error allows it; steps that divide the rest of the segment still divide it.
+void Stepper::relax(double excess) {
+  const double rest = stop_ - state_->t;
+  const bool odd = whole(rest / usual()) && !whole(rest / (2 * usual()));
+  if (excess < relaxed && level_ > coarsest_ && !odd) --level_;
+}
+
+}  // namespace ms::circuit
