@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve import _core
+from meshsolve import _core, foreign
 from meshsolve.device.reductions import max_of_columns, sum_of_columns
 from meshsolve.errors import InvalidInputError, NotSymmetricError
 from meshsolve.memory import PER_ROW, ensure_rows
@@ -121,7 +121,8 @@ def is_complex(A):
     kind = getattr(getattr(A, "dtype", None), "kind", None)
     if kind is None:
         with contextlib.suppress(Exception):
-            kind = from_any(A).dtype.kind
+            known = foreign.as_known(A, "A")
+            kind = (known if sp.issparse(known) else from_any(known)).dtype.kind
     return kind == "c"
 
 
@@ -315,12 +316,13 @@ def as_array(x, name):
     """A numpy array of anything that is one, see :func:`from_any`; what is none raises InvalidInputError, masked entries too."""
     if type(x) is np.ndarray:
         return x
-    if sp.issparse(x):
-        raise InvalidInputError(f"{name} is sparse, a {type(x).__name__}, where a dense array is needed: {name}.toarray()")
+    if foreign.is_sparse(x):
+        dense = "toarray" if sp.issparse(x) else "to_dense" if hasattr(x, "to_dense") else "todense"
+        raise InvalidInputError(f"{name} is sparse, a {type(x).__name__}, where a dense array is needed: {name}.{dense}()")
     try:
         given = from_any(x)
     except Exception as e:                                  # whatever foreign array types raise
-        raise InvalidInputError(f"{name} is not an array: {e}") from e
+        raise foreign.why_no_array(x, name, e) from e
     if np.ma.is_masked(x):
         raise InvalidInputError(f"{name} has masked entries: fill them first")
     return given
@@ -339,20 +341,20 @@ def _as_scipy_csr(A, name, per_row):
     """A as a square scipy matrix in compressed rows whose arrays are still to be checked."""
     if hasattr(A, "get") and hasattr(A, "nnz") and not sp.issparse(A):      # cupyx.scipy.sparse
         A = A.get()
+    A = foreign.as_known(A, name)
     if not sp.issparse(A):
         if hasattr(A, "matvec"):
-            raise InvalidInputError(
-                f"{name} has to be a matrix with its entries, not {type(A).__name__}: an operator is taken as M alone")
+            raise InvalidInputError(f"{name} has to be a matrix with its entries, not {type(A).__name__}: cg and sqmr take an operator as "
+                                    "A or as M, what orders or factors does not")
         if not _is_array_like(A):
-            hint = ": cotan_laplacian or graph_laplacian makes one of a mesh" if hasattr(A, "faces") else ""
-            raise InvalidInputError(f"{name} has to be a matrix, not {type(A).__name__}{hint}")
+            raise InvalidInputError(f"{name} has to be a matrix, not {type(A).__name__}{_hint_for(A)}")
         A = as_array(A, name)
         if A.dtype.kind not in "fiubc":
-            raise InvalidInputError(f"{name} has to hold numbers, not {A.dtype}")
+            raise InvalidInputError(f"{name} has to hold numbers, not {A.dtype}{foreign.hint_for_edges(A)}")
     if A.ndim != 2:
         raise InvalidInputError(f"{name} has to be a 2-D matrix, not of shape {A.shape}")
     if A.shape[0] != A.shape[1]:
-        raise InvalidInputError(f"{name} has to be square, not {A.shape[0]} x {A.shape[1]}")
+        raise InvalidInputError(f"{name} has to be square, not {A.shape[0]} x {A.shape[1]}{foreign.hint_for_edges(A)}")
     if A.shape[0] > LARGEST_SIZE:
         raise InvalidInputError(f"{name} has {A.shape[0]} rows; at most {LARGEST_SIZE} are supported")
     if not sp.issparse(A):
@@ -360,8 +362,19 @@ def _as_scipy_csr(A, name, per_row):
     ensure_rows(A, name, per_row)
     if A.format == "csr":
         return A
-    _check_before_conversion(A, name)
+    check_before_conversion(A, name)
     return sp.csr_array(A.astype(np.float64) if A.dtype.kind in "iub" else A)          # duplicates of small integers are summed here
+
+
+def _hint_for(A):
+    """What makes a matrix of an object that is none, as the end of a message."""
+    if hasattr(A, "faces"):
+        return ": cotan_laplacian or graph_laplacian makes one of a mesh"
+    if isinstance(A, (dict, set, frozenset)) or hasattr(A, "__next__"):
+        return f": {foreign.EDGES}"
+    if callable(A):
+        return ": cg and sqmr take scipy.sparse.linalg.LinearOperator((n, n), matvec=f) of a function f of a vector"
+    return ""
 
 
 def _is_array_like(A):
@@ -370,13 +383,15 @@ def _is_array_like(A):
         "array", "array_interface", "cuda_array_interface", "dlpack"))
 
 
-def _check_before_conversion(A, name):
-    """scipy converts without looking: an index out of range would write outside its arrays."""
+def check_before_conversion(A, name):
+    """Raise if an index of a scipy sparse array is out of range: scipy would convert it and write outside its arrays."""
     try:
         if A.format == "coo":
             type(A)((A.data, A.coords), shape=A.shape)
-        elif A.format == "csc":
+        elif A.format == "csr":
             _check_compressed(A.indptr, A.indices, A.data, 1, A.shape)
+        elif A.format == "csc":
+            _check_compressed(A.indptr, A.indices, A.data, 1, A.shape[::-1])
         elif A.format == "bsr":
             _check_compressed(A.indptr, A.indices, A.data, 3, np.divide(A.shape, A.data.shape[1:]))
         elif A.format == "dia":

@@ -129,10 +129,13 @@ def spoiled_gzip(tmp):
 
 Bad, Unsymmetric, Indefinite, Pattern = ms.InvalidInputError, ms.NotSymmetricError, ms.NotPositiveDefiniteError, ms.PatternMismatchError
 
+OPERATOR = "a scipy `LinearOperator`, except in `cg` and `sqmr`"
 STRUCTURE = [                                       # for everything that takes a matrix
     ("text", "has to be a matrix", lambda: "A.mtx"),
     ("`None`", "has to be a matrix", lambda: None),
-    ("a scipy `LinearOperator`", "a matrix with its entries", lambda: sp.linalg.aslinearoperator(np.eye(3))),
+    (OPERATOR, "a matrix with its entries", lambda: sp.linalg.aslinearoperator(np.eye(3))),
+    ("a networkx graph", "networkx.to_scipy_sparse_array", lambda: type("Graph", (), {"__module__": "networkx"})()),
+    ("a list of edges", "of a list of edges i, j make scipy.sparse.coo_array", lambda: [(0, 1), (1, 2), (2, 0)]),
     ("a list that is ragged", "not an array", lambda: [[2, 1], [1]]),
     ("a vector", "2-D", lambda: np.ones(N)),
     ("a sparse vector", "2-D", lambda: sp.coo_array(np.ones(N))),
@@ -197,6 +200,8 @@ def matrix_rows():
     every = TAKES_PATTERN | TAKES_VALUES | TAKES_ANY_VALUES | TAKES_SYMMETRIC | SOLVE
     for given, says, make in STRUCTURE:
         for name, function in every.items():
+            if given == OPERATOR and name in ("cg", "sqmr"):
+                continue
             yield Row("every function that takes a matrix", given, Bad, says, lambda tmp, f=function, m=make: (f, (m(),), {})), name
     for given, error, says, make, where in VALUES:
         for name, function in TAKES_VALUES.items():
@@ -338,7 +343,9 @@ ROWS = [
     bad("F.solve", "NaN or infinity in b", "b: row 7 holds nan", solving(np.where(np.arange(N) == 7, np.nan, 1.0))),
     bad("F.solve", "text, objects, dates", "b has to hold real numbers", solving(["a"] * N)),
     bad("F.solve", "masked entries in b", "masked", solving(np.ma.masked_equal(np.arange(N), 3))),
-    bad("F.solve", "a sparse b", "where a dense array is needed: b.toarray()", solving(sp.csr_array(np.ones((N, 1))))),
+    fine("F.solve", "a sparse b", "the solution is sparse", solving(sp.csr_array(np.ones((N, 1))))),
+    bad("F.solve", "a sparse b with `out`", "out= is for a dense b", solving(sp.csr_array(np.ones((N, 1))), out=np.empty((N, 1)))),
+    bad("F.solve", "`out` that is no array", "out has to be a writable array of shape (12,) and dtype float64, where b lies, not list", solving(np.ones(N), out=[0.0] * N)),
     bad("F.solve", "`out` of another shape or dtype, or read-only", "out has to be a writable array", solving(np.ones(N), out=np.ones(N, np.float32))),
     bad("F.solve", "`fixed_values` without `fixed=`", "made without fixed=", solving(np.ones(N), fixed_values=1.0)),
     bad("F.solve", "`fixed_values` of another shape", "fixed_values has to be (2,) or (2, 1), a row for each of fixed", lambda tmp: (factor(fixed=[0, 5]).solve, (np.ones(N),), {"fixed_values": np.ones(3)})),
@@ -399,6 +406,8 @@ ROWS = [
     bad("ildl: F.refactor", "a matrix of another size", "A has 5 rows, the factor 12", lambda tmp: (SHARED_LDL.refactor, (spd(5),), {})),
     bad("ildl: F.refactor", "an entry outside the analysed pattern", "row 2, column 9 that is not in the analysed pattern", lambda tmp: (SHARED_LDL.refactor, (symmetric_entry(2, 9),), {}), Pattern, row=2, column=9),
     bad("ildl: F.solve", "b too short", "b has to be (12,) or (12, k), not (11,)", lambda tmp: (SHARED_LDL.solve, (np.ones(N - 1),), {})),
+    bad("cg", "an operator as A whose products are not finite", "product with a finite vector holds nan in row 0", lambda tmp: (ms.cg, (sp.linalg.LinearOperator((N, N), matvec=lambda x: np.nan * x, dtype=float), RHS), {})),
+    bad("cg", "an operator as A that is complex, or whose products have another shape", "A is complex, where a real operator is needed", lambda tmp: (ms.cg, (sp.linalg.aslinearoperator(spd() * 1j), RHS), {})),
     bad("sqmr", "b too short", "b has to be (12,) or (12, k), not (11,)", lambda tmp: (ms.sqmr, (spd(), np.ones(N - 1)), {})),
     bad("sqmr", "x0 of another shape", "x0 has to have b's shape", lambda tmp: (ms.sqmr, (spd(), np.ones(N)), {"x0": np.ones((N, 2))})),
     bad("sqmr", "M of another size", "M has to be 12 x 12", lambda tmp: (ms.sqmr, (spd(), np.ones(N)), {"M": ms.ildl(spd(5))})),

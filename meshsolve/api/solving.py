@@ -18,6 +18,7 @@ from meshsolve.factor.base import SINGLE
 from meshsolve.factor.cholesky import CholeskyFactor, Values
 from meshsolve.factor.fronts.cuda import residual as _residual_on_device
 from meshsolve.factor.fronts.cuda import row_sums
+from meshsolve.foreign import is_sparse
 from meshsolve.krylov import Info
 from meshsolve.krylov.cg_rules import OUTSIDE
 from meshsolve.krylov.diagonal import Iterations, weight
@@ -26,6 +27,7 @@ from meshsolve.options import as_number, one_of, thread_count
 from meshsolve.order.auto import foreseen_dimension, is_scale_free
 from meshsolve.order.nested import TooManyOperations
 from meshsolve.report import warn, without_warnings
+from meshsolve.sparse_rhs import solve_sparse_once
 from meshsolve.types import Array, ArrayLike, Chosen, Device, Matrix
 
 LARGE_FACTOR = 8e3          # operations of Cholesky per entry of A from which ParAC and its iterations are faster
@@ -99,6 +101,8 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
     number of threads changes nothing. ``info.report`` tells the steps, and the seconds of a trial.
     """
     one_of(method, "method", ("auto", "cholesky", "lu", "ildl", "parac"))
+    if is_sparse(b):
+        return solve_sparse_once(A, b, lambda B: solve(A, B, method, rtol, threads, device))
     b = _in_double(b)
     rtol, threads = as_number(rtol, "rtol"), thread_count(threads)
     place = place_for(device, A, b) if on_device(b) else place_of_factor(device, A)

@@ -172,8 +172,17 @@ def csr(data, indices, indptr, shape):
 def holds(array):
     """Whether an array lies on a GPU: it has ``__cuda_array_interface__``, it says so by DLPack, or it stands in for such."""
     stand_in = _stand_in.get()
-    return hasattr(array, "__cuda_array_interface__") or (stand_in is not None and stand_in.is_native(array)) or (
-        not isinstance(array, np.ndarray) and hasattr(array, "__dlpack_device__") and array.__dlpack_device__()[0] == DLPACK_CUDA)
+    if stand_in is not None and stand_in.is_native(array):
+        return True
+    if isinstance(array, np.ndarray):
+        return hasattr(array, "__cuda_array_interface__")
+    if "sparse" in str(getattr(array, "layout", "")):       # a sparse tensor: it offers both interfaces, and raises what it likes
+        return False
+    try:
+        return hasattr(array, "__cuda_array_interface__") or (
+            hasattr(array, "__dlpack_device__") and array.__dlpack_device__()[0] == DLPACK_CUDA)
+    except Exception:                                       # traced, or on a device without memory, such as PyTorch's meta
+        return False
 
 
 def asarray(array):

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse.linalg as spla
-from scipy.sparse import issparse
 
-from meshsolve import _core, device
+from meshsolve import _core, device, foreign
 from meshsolve.arrays import Csr, as_array, as_complex, as_rhs, largest_moduli
 from meshsolve.device_arrays import as_device_rhs, begin_device_rhs
 from meshsolve.errors import InvalidInputError, PatternMismatchError
 from meshsolve.factor.sharing import Sharing, reads
+from meshsolve.sparse_rhs import solve_sparse
 from meshsolve.types import Array, ArrayLike
 
 DOUBLE = np.dtype(np.float64)
@@ -63,7 +63,10 @@ class Factored:
 
     def _solve_like(self, b, out, solve_columns, rows, solve_imaginary=None):
         """Apply ``solve_columns`` to b of ``rows`` rows; the result has b's shape and lies where b does, and has its dtype
-        where that is floating. A float32 b may have an ``out`` of float64, one of complex64 an ``out`` of complex128."""
+        where that is floating. A float32 b may have an ``out`` of float64, one of complex64 an ``out`` of complex128. A sparse b has a
+        sparse result."""
+        if foreign.is_sparse(b):
+            return solve_sparse(b, rows, lambda B: self._solve_like(B, None, solve_columns, rows, solve_imaginary), out)
         on_device = device.holds(b)
         given = device.asarray(b) if on_device else as_array(b, "b")
         if given.dtype.kind == "c":
@@ -138,16 +141,16 @@ class Factor(Factored, spla.LinearOperator):
     # scipy's own would bring x to the host, which CuPy refuses; CuPy's iterations call these with what lies on the GPU
 
     def __matmul__(self, x):
-        return self._operate(x) if device.holds(x) else super().__matmul__(x)
+        return self._operate(x) if device.holds(x) or foreign.is_sparse(x) or foreign.is_traced(x) else super().__matmul__(x)
 
     def matvec(self, x):
-        """As scipy's, and for x on the GPU the same there: any factor is an ``M=`` of ``cupyx.scipy.sparse.linalg``. A sparse x,
-        whose shape scipy would call a mismatch, is refused by name."""
-        return self._operate(x) if device.holds(x) or issparse(x) else super().matvec(x)
+        """As scipy's, and for x on the GPU the same there: any factor is an ``M=`` of ``cupyx.scipy.sparse.linalg``. A sparse x has a
+        sparse result."""
+        return self._operate(x) if device.holds(x) or foreign.is_sparse(x) else super().matvec(x)
 
     def matmat(self, X):
         """As :meth:`matvec`, for (n, k)."""
-        return self._operate(X) if device.holds(X) or issparse(X) else super().matmat(X)
+        return self._operate(X) if device.holds(X) or foreign.is_sparse(X) else super().matmat(X)
 
     def __call__(self, b: ArrayLike) -> Array:
         """Solve for ``b``, as :func:`scipy.sparse.linalg.factorized` callables do."""
@@ -280,13 +283,12 @@ def deliver(x, shape, out, on_device=False):
     x = x.reshape(shape) if len(shape) == 2 else x[:, 0] if x.ndim == 2 else x
     if out is None:
         return x
-    if on_device:
-        fits = device.holds(out) and _like(device.asarray(out), x)
-    else:
-        fits = isinstance(out, np.ndarray) and _like(out, x) and out.flags.writeable
-    if not fits:
-        raise InvalidInputError(f"out has to be a writable array of shape {x.shape} and dtype {x.dtype}, where b lies")
-    (device.asarray(out) if on_device else out)[...] = x
+    if not on_device:
+        foreign.write(x, out)
+        return out
+    if not (device.holds(out) and _like(device.asarray(out), x)):
+        raise InvalidInputError(f"out has to be a writable array of shape {x.shape} and dtype {x.dtype}, where b lies: on the GPU")
+    device.asarray(out)[...] = x
     return out
 
 
@@ -294,7 +296,7 @@ def _dtype_of(out, on_device):
     """Of an array where it has to lie, else None."""
     if on_device:
         return device.asarray(out).dtype if device.holds(out) else None
-    return out.dtype if isinstance(out, np.ndarray) else None
+    return foreign.dtype_of(out)
 
 
 def _like(out, x):

@@ -11,6 +11,7 @@ from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_array, as_complex, as_rhs, as_symmetric, largest_moduli
 from meshsolve.device_arrays import DeviceCsr, Positions, as_device_csr, as_device_rhs, on_device
 from meshsolve.errors import InvalidInputError
+from meshsolve.krylov.operator import Operator, is_operator
 from meshsolve.options import as_integer, as_number
 
 MAXITER = 10_000                        # where the caller gives none
@@ -26,7 +27,7 @@ def checked_options(rtol, atol, maxiter, callback):
 
 def as_matrix(A, there, threads):
     """A symmetric matrix as :class:`Csr`, or with ``there`` one that lies on the GPU as :class:`DeviceCsr`; what is either was checked
-    before.
+    before. An operator becomes an :class:`Operator`.
 
     Raises
     ------
@@ -35,6 +36,10 @@ def as_matrix(A, there, threads):
     """
     if isinstance(A, (Csr, DeviceCsr)):
         return A
+    if is_operator(A):
+        if there:
+            raise InvalidInputError(f"A is an operator, a {type(A).__name__}, whose products are on the CPU: b or M lies on the GPU")
+        return Operator(A)
     if not (there and on_device(A)):
         return as_symmetric(A, threads=threads)
     M = as_device_csr(A)
@@ -182,6 +187,9 @@ def preconditioner(M, n):
     if hasattr(M, "apply_columns"):
         _check_shape(M, n)
         return reusing(M.apply_columns)
+    if is_operator(M):
+        _check_shape(M, n)
+        return Operator(M, "M").apply
     try:
         operator = spla.aslinearoperator(np.asarray(M) if isinstance(M, (list, tuple)) else M)
     except (TypeError, ValueError) as e:

@@ -16,13 +16,16 @@ from meshsolve import _core, device
 from meshsolve.arrays import Csr, lengths
 from meshsolve.device_arrays import DeviceCsr, uploaded
 from meshsolve.errors import ConvergenceWarning
+from meshsolve.foreign import is_sparse
 from meshsolve.krylov import cg_cuda
 from meshsolve.krylov.blocks import as_matrix, blocks_of, checked_options, preconditioner, reusing, unshifted
 from meshsolve.krylov.cg_rules import DIVERGED, INDEFINITE, LOST_AT, NEGATIVE, RUNNING, SAVE_AT, STAGNATED, TINY, Solve
 from meshsolve.krylov.info import CONVERGED, EXHAUSTED, Info
 from meshsolve.krylov.null_space import null_space_of
+from meshsolve.krylov.operator import Operator, multiply_dot, residual, rounding_of
 from meshsolve.options import thread_count
 from meshsolve.report import Report, warn
+from meshsolve.sparse_rhs import solve_sparse_once
 from meshsolve.types import Array, ArrayLike, Callback, Matrix
 
 RENUMBERED = 50_000                     # rows from which the vectors leave the cache: M's numbering may be worth having,
@@ -36,9 +39,10 @@ def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol
 
     Parameters
     ----------
-    A : (n, n) symmetric positive definite or semidefinite matrix of any kind
+    A : (n, n) symmetric positive definite or semidefinite matrix of any kind, or LinearOperator
         Where the rows of a component sum to 0 (Laplacians), the mean of b on it is taken out, and x has mean 0 there. If b had
-        a mean there, the relative residual tells it and ``info.converged`` is false.
+        a mean there, the relative residual tells it and ``info.converged`` is false. An operator has ``shape`` and ``matvec``, and
+        ``matmat`` for blocks; its symmetry is not checked, and it works on the CPU.
     b : (n,) or (n, k)
     M : (n, n) LinearOperator, factor or array, optional
         Approximate inverse of A, symmetric positive definite, such as :func:`meshsolve.parac`'s.
@@ -80,6 +84,8 @@ def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol
     >>> info.converged and info.iterations < 40
     True
     """
+    if is_sparse(b):
+        return solve_sparse_once(A, b, lambda B: cg(A, B, M, x0, rtol, atol, maxiter, callback, threads))
     return iterate(A, b, M, x0, rtol, atol, maxiter, callback, threads)
 
 
@@ -109,7 +115,7 @@ def _start_here(matrix, system, M, threads):
     B, X, shift, form = system
     precondition, null_space = preconditioner(M, matrix.n), null_space_of(matrix, M, threads)
     report = Report(threads=threads, nnz_A=matrix.nnz)
-    if not hasattr(M, "apply_inside") or M.on_device or matrix.n < RENUMBERED or not _scattered(matrix):
+    if not hasattr(M, "apply_inside") or M.on_device or matrix.n < RENUMBERED or isinstance(matrix, Operator) or not _scattered(matrix):
         run = _Runs(matrix, B, X, precondition, null_space, threads, report, shift)
         return run, lambda X: form.deliver(unshifted(X, shift))
     with report.phase("renumber"):
@@ -245,9 +251,8 @@ class _Run(Solve):
 
     def _multiply(self):
         """Q := A P; returns P . A P for each column."""
-        M, (_, P, Q, _), curvature = self.matrix, self._flat, np.empty(self.P.shape[1])
-        _core.multiply_dot(M.indptr, M.indices, M.data, P, Q, curvature, self.threads)
-        return curvature
+        _, P, Q, _ = self._flat
+        return multiply_dot(self.matrix, P, Q, self.threads)
 
     def _step(self, alpha):
         """X := X + alpha P, R := R - alpha Q; returns R . R for each column."""
@@ -304,8 +309,7 @@ class _Run(Solve):
         if not broken.any():
             return None
         products = lengths(self.R) * lengths(self.precondition(self.R))
-        moduli, P = abs(self.matrix.to_scipy()), np.abs(self.P)
-        definite = (rho >= -NEGATIVE[0] * products - TINY) & (curvature >= -NEGATIVE[1] * (P * (moduli @ P)).sum(axis=0))
+        definite = (rho >= -NEGATIVE[0] * products - TINY) & (curvature >= -NEGATIVE[1] * rounding_of(self.matrix, self.P))
         self._end(broken & ~definite, INDEFINITE)
         return broken & self.active
 
@@ -335,9 +339,7 @@ class _Run(Solve):
         return self._true_residual(self.X, out)
 
     def _true_residual(self, X, out):
-        M, squares = self.matrix, np.empty(X.shape[1])
-        _core.residual(M.indptr, M.indices, M.data, _flat(self.B), _flat(X), _flat(out), squares, self.threads)
-        return np.sqrt(squares)
+        return np.sqrt(residual(self.matrix, _flat(self.B), _flat(X), _flat(out), self.threads))
 
 
 def _side_by_side(histories):

@@ -15,12 +15,15 @@ import numpy as np
 
 from meshsolve import _core, device
 from meshsolve.errors import ConvergenceWarning
+from meshsolve.foreign import is_sparse
 from meshsolve.krylov import cg_cuda, sqmr_cuda
 from meshsolve.krylov.blocks import as_matrix, blocks_of, checked_options, columns_out_of_range, preconditioner, unshifted
 from meshsolve.krylov.info import CONVERGED, EXHAUSTED, TOO_LARGE, Info
+from meshsolve.krylov.operator import multiply_dot, residual
 from meshsolve.krylov.sqmr_rules import BROKE_DOWN, ORTHOGONAL, RESTARTS, STAGNATED
 from meshsolve.options import thread_count
 from meshsolve.report import Report, warn
+from meshsolve.sparse_rhs import solve_sparse_once
 from meshsolve.types import Array, ArrayLike, Callback, Matrix
 
 SLOW = "slow: the residual fell less than 10 times in {} iterations"
@@ -32,8 +35,8 @@ def sqmr(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rt
 
     Parameters
     ----------
-    A : (n, n) symmetric matrix of any kind
-        It may be singular where b lies in its range.
+    A : (n, n) symmetric matrix of any kind, or LinearOperator
+        It may be singular where b lies in its range. Of an operator as in :func:`cg`.
     b : (n,) or (n, k)
         Columns are solved one after the other.
     M : (n, n) LinearOperator, factor or array, optional
@@ -83,6 +86,8 @@ def sqmr(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rt
     >>> info.converged and info.iterations < 50
     True
     """
+    if is_sparse(b):
+        return solve_sparse_once(A, b, lambda B: sqmr(A, B, M, x0, rtol, atol, maxiter, callback, threads))
     rtol, atol, maxiter = checked_options(rtol, atol, maxiter, callback)
     x, info = iterate(A, b, M, x0, rtol, atol, maxiter, callback, threads)
     if not info.converged:
@@ -279,12 +284,10 @@ class _Column:
 
     def _multiply(self, q):
         """A q and q . A q."""
-        M, t, sigma = self.matrix, np.empty_like(q), np.empty(1)
-        _core.multiply_dot(M.indptr, M.indices, M.data, q, t, sigma, self.threads)
-        return t, float(sigma[0])
+        t = np.empty_like(q)
+        return t, float(multiply_dot(self.matrix, q, t, self.threads)[0])
 
     def _true_residual(self, x):
         """b - A x and its norm."""
-        M, r, squares = self.matrix, np.empty_like(x), np.empty(1)
-        _core.residual(M.indptr, M.indices, M.data, self.b, x, r, squares, self.threads)
-        return r, float(np.sqrt(squares[0]))
+        r = np.empty_like(x)
+        return r, float(np.sqrt(residual(self.matrix, self.b, x, r, self.threads)[0]))

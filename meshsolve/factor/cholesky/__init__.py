@@ -23,8 +23,10 @@ from meshsolve.factor.cholesky.refine import refine, uneven_scale
 from meshsolve.factor.cholesky.update import as_columns, coupled, free_part, require_sums
 from meshsolve.factor.cholesky.values import DeviceValues, Values
 from meshsolve.factor.sharing import changes, reads, reads_in_turn
+from meshsolve.foreign import is_sparse
 from meshsolve.options import one_of, thread_count
 from meshsolve.report import Report
+from meshsolve.sparse_rhs import solve_sparse
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse, System
 
 __all__ = ["CholeskyFactor", "DeviceValues", "HostFactor", "Values", "values_in"]
@@ -263,6 +265,8 @@ class CholeskyFactor(Definite, Factor):
         with self._errors("the solve"):
             if system != "A":
                 return self._solve_like(b, out, lambda B: self._factor.solve(system, B), self.symbolic.n)
+            if fixed_values is not None and is_sparse(b):       # which may have a column for each of b
+                return solve_sparse(b, self.shape[0], lambda B: self.solve(B, fixed_values=fixed_values), out, at_once=True)
             b, values, imaginary = (b, None, None) if fixed_values is None else parts_of_values(b, fixed_values)
             with self.report.phase("solve"):
                 return self._solve_like(b, out, lambda B: self._solve_constrained(B, values), self.shape[0],

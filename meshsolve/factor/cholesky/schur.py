@@ -18,8 +18,10 @@ from meshsolve.errors import InvalidInputError
 from meshsolve.factor.cholesky.host import HostFactor
 from meshsolve.factor.cholesky.numeric import Definite
 from meshsolve.factor.sharing import changes, reads
+from meshsolve.foreign import is_sparse
 from meshsolve.options import thread_count
 from meshsolve.report import Report
+from meshsolve.sparse_rhs import solve_sparse
 from meshsolve.types import Array, ArrayLike, Matrix
 
 
@@ -153,6 +155,8 @@ class SchurComplement(Definite):
         -----
         The time of a solve.
         """
+        if is_sparse(b):
+            return solve_sparse(b, self.n, lambda B: self.expand(B, x_K), at_once=True)
         b, given, imaginary = parts_of_values(b, as_array(x_K, "x_K"))
         given, shape = as_rhs(given, len(self.rows), "x_K")
         imaginary = np.zeros_like(given) if imaginary is None else as_rhs(imaginary, len(self.rows), "x_K")[0]

@@ -16,8 +16,10 @@ from meshsolve.factor.glu import analysis as front_end
 from meshsolve.factor.glu.backward import beside_rows, by_rows, flat, residual
 from meshsolve.factor.refine import Refined, refine
 from meshsolve.factor.sharing import reads
+from meshsolve.foreign import is_sparse
 from meshsolve.options import one_of
 from meshsolve.report import warn
+from meshsolve.sparse_rhs import solve_sparse
 from meshsolve.types import Array, ArrayLike, Trans
 
 RISK, GROWTH = 1e3, 1e8        # max |U| / max |B| from which a factor is probed; from which that is done row by row
@@ -92,6 +94,8 @@ class MeasuredSolves(Factor):
         return self._refine_always or not self._growth < UNBOUNDED
 
     def _solve_complex(self, b, trans, out):
+        if is_sparse(b):
+            return solve_sparse(b, self.shape[0], lambda B: self._solve_complex(B, trans, None), out)
         given = as_array(b, "b")
         columns, shape = as_rhs(given, self.shape[0], dtype=np.complex128)
         x = self._solve_columns(columns.conj() if trans == "H" else columns, trans != "N")

@@ -1,0 +1,88 @@
+"""Sparse right-hand sides: solved as dense blocks of some columns at a time, and returned as sparse arrays.
+
+As CHOLMOD's ``solve`` and scipy's ``spsolve`` do. Entries of a solution that are exactly 0 are not stored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from meshsolve import arrays, foreign
+from meshsolve.errors import InvalidInputError
+from meshsolve.memory import ensure_memory
+
+BLOCK_BYTES = 2**26             # of the dense columns that are solved for together; one column may have more
+ENTRY_BYTES = 24                # of an entry of the solution, twice: its columns are joined at the end
+
+
+def solve_sparse(b: Any, n: int, solve: Any, out: Any = None, at_once: bool = False) -> Any:
+    """The solution for a sparse b of n rows, as a sparse array of its shape.
+
+    Parameters
+    ----------
+    b : sparse (n,) or (n, k) array of scipy, PyTorch or pydata/sparse
+    n : int
+    solve : callable
+        Returns the solution for a dense (n, w) array.
+    out : None
+        Refused where it is given.
+    at_once : bool
+        Whether all columns go into one call.
+
+    Returns
+    -------
+    csc_array, or csc_matrix where b is a sparse matrix; a coo_array for an (n,) array
+
+    Raises
+    ------
+    InvalidInputError
+        Wrong shape, an index out of range, or ``out`` was given.
+    OutOfMemoryError
+        The dense columns, or the solution as far as its first columns show, need more memory than there is.
+    """
+    if out is not None:
+        raise InvalidInputError("out= is for a dense b: a sparse b has a sparse solution")
+    columns, shape, is_matrix = _columns_of(b, n)
+    k = columns.shape[1]
+    width = max(k if at_once else min(k, BLOCK_BYTES // (8 * n)), 1)
+    ensure_memory(16 * n * width, f"a dense block of the sparse b, {n:,} rows and {width:,} of {k:,} columns,")
+    parts: list[Any] = []
+    stored = 0
+    for first in range(0, max(k, 1), width):
+        parts.append(sp.csc_array(solve(np.ascontiguousarray(columns[:, first:first + width].toarray()))))
+        stored += parts[-1].nnz
+        done = min(first + width, k)
+        each = stored / max(done, 1)
+        what = f"the solution for a sparse b of {k:,} columns, about {each:,.0f} nonzeros each,"
+        ensure_memory(ENTRY_BYTES * each * (k - done / 2), what)
+    x = sp.hstack(parts, format="csc") if len(parts) > 1 else parts[0]
+    return sp.coo_array(x.reshape(shape)) if len(shape) == 1 else sp.csc_matrix(x) if is_matrix else x
+
+
+def solve_sparse_once(A: Any, b: Any, solve: Any) -> tuple[Any, Any]:
+    """(x, info) for a sparse b of what solves with all columns at once: x as of :func:`solve_sparse`, info as ``solve`` returns it."""
+    found = []
+
+    def solved(B):
+        x, info = solve(B if b.ndim == 2 else B[:, 0])
+        found.append(info)
+        return x.reshape(B.shape)
+
+    n = next(iter(getattr(A, "shape", ())), b.shape[0])
+    return solve_sparse(b, n, solved, at_once=True), found[0]
+
+
+def _columns_of(b, n):
+    """A sparse b as a csc_array of n rows, the shape it came in, and whether it is a matrix of scipy."""
+    is_matrix = isinstance(b, sp.spmatrix)
+    b = foreign.as_known(b, "b")
+    if b.ndim not in (1, 2) or b.shape[0] != n:
+        raise InvalidInputError(f"b has to be ({n},) or ({n}, k), not {b.shape}")
+    if b.dtype.kind not in "fiubc":
+        raise InvalidInputError(f"b has to hold numbers, not {b.dtype}")
+    b = sp.coo_array(b) if b.ndim == 1 else b
+    arrays.check_before_conversion(b, "b")
+    return sp.csc_array(b.reshape(n, 1) if b.ndim == 1 else b), b.shape, is_matrix
