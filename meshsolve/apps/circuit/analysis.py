@@ -20,12 +20,13 @@ from meshsolve.apps.circuit.newton import Solver, operating_point
 from meshsolve.apps.circuit.results import OperatingPoint, Waveforms, list_of_names, split
 from meshsolve.apps.circuit.sources import Sources
 from meshsolve.apps.circuit.transient import Transient, schedule
-from meshsolve.errors import InvalidInputError
+from meshsolve.errors import InvalidInputError, SingularMatrixError
 from meshsolve.memory import ensure_memory
 from meshsolve.options import as_integer, as_number, one_of, shown
 from meshsolve.report import Report
 
 PINNED = 1e10               # siemens that hold a node at its .ic voltage
+FREE = 4.0                  # tolerances by which junction voltages of two operating points may differ
 PREFERRED = ("tran", "ac", "dc", "op")
 
 
@@ -232,18 +233,22 @@ class Circuit:
         frequency = _frequencies(spacing, points, fstart, fstop)
         report, system = self._report(), self._system
         volts, amperes = self._sources()
-        solver = self._solver(report, threads, dynamic=True)
         conductance, capacitance = np.empty(0), np.empty(0)
-        if not system.linear:
-            v = system.junctions(self._rest(volts, amperes, report, threads, at=None))
-            conductance, capacitance = system.diodes.current(v)[1], system.diodes.charge(v)[1]
+        if system.linear:
+            topology.check_moving(self._netlist)
         else:
-            self._check()
+            v = system.junctions(self._bias(volts, amperes, report, threads))
+            law = system.diodes.at(v)
+            conductance, capacitance = law.conductance, law.capacitance
+        solver = self._solver(report, threads, dynamic=True)
         s = system.right_hand_side(volts.ac, amperes.ac.astype(complex))
         keep, values = self._table(nodes, len(frequency), complex)
         for row, f in zip(values, frequency):
             jw = 2j * np.pi * f
-            F = solver.factored(solver.matrix.with_diodes(jw, conductance + jw * capacitance), jw)
+            try:
+                F = solver.factored(solver.matrix.with_diodes(jw, conductance + jw * capacitance), jw)
+            except SingularMatrixError as e:
+                raise SingularMatrixError(f"{e}, at {f:.10g} Hz: so is a resonance without losses", e.index) from e
             row[:] = solver.solved(F, s)[keep]
         solver.give_back()
         return self._waveforms("frequency", frequency, nodes, keep, values, report)
@@ -302,6 +307,8 @@ class Circuit:
             self._ensure(plan.rows, keep)
         solver = self._solver(report, threads, dynamic=True)
         run = Transient(solver, volts, amperes, plan)
+        if uic:
+            topology.check_moving(self._netlist)
         x = run.from_states(self._initial_states()) if uic else self._rest(volts, amperes, report, threads, at=0.0)
         time, values = run.march(x, keep)
         solver.give_back()
@@ -368,19 +375,48 @@ class Circuit:
     def _solver(self, report, threads, **what):
         return Solver(self._system, self._deck.options, report, threads=threads, family=self._family, **what)
 
-    def _check(self):
-        """Raise where the topology leaves voltages or currents undetermined; that is one for the whole family."""
+    def _check(self, held=()):
+        """Raise where the topology leaves voltages or currents undetermined, apart from nodes that are held; that is one for the whole
+        family."""
+        if held:
+            topology.check(self._netlist, held)
+            return
         if self._family is None or not self._family.is_sound:
             topology.check(self._netlist)
         if self._family is not None:
             self._family.is_sound = True
 
+    def _bias(self, volts, amperes, report, threads):
+        """Unknowns whose junction voltages are those of the operating point; elsewhere it need not be determined, as between capacitors,
+        or in a loop of inductors."""
+        try:
+            self._check()
+        except SingularMatrixError as e:
+            found = [self._partly_free(volts, amperes, report, threads, way) for way in (False, True)]
+            v, other = map(self._system.junctions, found)
+            if np.any(np.abs(v - other) > FREE * self._system.diodes.room(v, self._deck.options)):
+                raise SingularMatrixError(f"{e}. Diodes depend on it, so that their small signals are not determined", e.index) from e
+            return found[0]
+        return self._rest(volts, amperes, report, threads, at=None)
+
+    def _partly_free(self, volts, amperes, report, threads, other_way):
+        """An operating point whose undetermined voltages and currents are 0, or the other way 1, and their inductors other ones."""
+        topology.check_moving(self._netlist)
+        system, value = self._system, float(other_way)
+        nodes, inductors = topology.undetermined(self._netlist, other_way)
+        rows = np.concatenate([nodes, system.branch["l"][inductors]])
+        diagonal = np.repeat([PINNED, -PINNED], [len(nodes), len(inductors)])
+        s = system.right_hand_side(volts.dc, amperes.dc)
+        s[rows] += diagonal * value
+        solver = Solver(system, self._deck.options, report, pinned=(rows, diagonal), threads=threads)
+        return operating_point(solver, s, self._unknowns(self._deck.guesses))
+
     def _rest(self, volts, amperes, report, threads, at):
         """The operating point with the sources at their DC values, or at time ``at`` and .ic voltages held."""
-        self._check()
         x = self._unknowns(self._deck.guesses)
         s, pinned = self._system.right_hand_side(*((volts.dc, amperes.dc) if at is None else (volts.at(at), amperes.at(at)))), None
         held = self._voltages(self._deck.initial) if at is not None else []
+        self._check([k for k, _ in held])
         if held:
             nodes, values = map(np.array, zip(*held))
             pinned = nodes, PINNED

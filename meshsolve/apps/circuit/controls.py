@@ -137,7 +137,7 @@ def _tran(deck, text, words, place):
     if not 0 < step <= stop or (rest and not 0 <= rest[0] < stop) or (len(rest) > 1 and not rest[1] > 0):
         raise InvalidInputError(f"{place}: .tran needs a positive step and an end that is not before it, and a start before "
                                 "the end")
-    require_times(step, stop, place)
+    require_times(min(stop, max([step, *rest[1:]])), stop, place)
     keywords = {"uic": uic} | ({"tstart": rest[0]} if rest else {}) | ({"tmax": rest[1]} if len(rest) > 1 else {})
     deck.analyses.append(Analysis("tran", (step, stop), keywords))
 

@@ -185,8 +185,8 @@ class System:
         return np.concatenate([self.netlist[letter].values[:, 0] for letter in "cl"])
 
     def pinned(self, nodes, siemens):
-        """The static triplets with a conductance from each of the nodes to ground."""
-        return tuple(map(np.append, self.static, (nodes, nodes, np.full(len(nodes), siemens))))
+        """The static triplets with additions to the diagonal, as conductances from nodes to ground: one value, or one each."""
+        return tuple(map(np.append, self.static, (nodes, nodes, np.broadcast_to(siemens, len(nodes)))))
 
     def dynamic(self):
         """Triplets of E diag(c) E'."""

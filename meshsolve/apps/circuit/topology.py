@@ -7,24 +7,77 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import breadth_first_order, connected_components
+from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 
 from meshsolve.errors import InvalidInputError, SingularMatrixError
 
 CONDUCTS = "rldvehgf"               # what may carry a direct current between its first two nodes
 LISTED = 5
+NO_DIRECT = ("for a direct current to ground: only capacitors, current sources or controlling inputs are connected. A large resistor to "
+             "ground helps")
+NO_PATH = "to ground: only current sources or controlling inputs are connected. A large resistor to ground helps"
 
 
-def check(netlist):
+def check(netlist, held=()):
     """Raise where the operating point cannot be unique.
+
+    Parameters
+    ----------
+    netlist : Netlist
+    held : sequence of int, optional
+        Nodes whose voltages are given, as by ``.ic``.
 
     Raises
     ------
     SingularMatrixError
         ``.index`` is the number of the node, or that of an element's second node where a loop closes.
     """
-    _floating(netlist)
-    _loops(netlist)
+    _floating(netlist, CONDUCTS, held, NO_DIRECT)
+    _loops(netlist, "vl")
+
+
+def check_moving(netlist):
+    """Raise where voltages or currents are not determined at any frequency, nor in a step of time: capacitors conduct there, and inductors
+    have voltages.
+
+    Raises
+    ------
+    SingularMatrixError
+        As in :func:`check`.
+    """
+    _floating(netlist, CONDUCTS + "c", (), NO_PATH)
+    _loops(netlist, "v")
+
+
+def undetermined(netlist, last_first=False):
+    """What an operating point leaves undetermined: one node of each part without a path for a direct current to ground, and inductors
+    without which no loop of voltage sources and inductors is left.
+
+    Parameters
+    ----------
+    netlist : Netlist
+    last_first : bool
+        Of the inductors in a loop the first ones are chosen, not the last.
+
+    Returns
+    -------
+    nodes, inductors : (j,) int64, (k,) int64
+    """
+    n = len(netlist.node_names)
+    component = _components(netlist, CONDUCTS)
+    _, nodes = np.unique(component, return_index=True)
+    nodes = nodes[component[nodes] != component[n]]
+    order = np.arange(len(netlist["l"]))[::-1 if last_first else 1]
+    pairs = np.concatenate([netlist["v"].nodes, netlist["l"].nodes[order]])
+    a, b = np.where(pairs < 0, n, pairs).T
+    # Of each pair of nodes the earliest edge; in a minimum spanning forest by these weights the sources come first.
+    weight = np.arange(1, len(pairs) + 1, dtype=float)
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    _, first = np.unique(low * (n + 1) + high, return_index=True)
+    first = first[low[first] != high[first]]
+    forest = minimum_spanning_tree(sp.csr_array((weight[first], (low[first], high[first])), shape=(n + 1, n + 1)))
+    chords = np.setdiff1d(np.arange(len(pairs)), forest.data.astype(np.int64) - 1) - len(netlist["v"])
+    return nodes, order[chords[chords >= 0]]
 
 
 def _graph(pairs, n):
@@ -33,10 +86,17 @@ def _graph(pairs, n):
     return sp.csr_array((np.ones(len(pairs)), (a, b)), shape=(n + 1, n + 1))
 
 
-def _floating(netlist):
+def _components(netlist, letters, held=()):
+    """(n + 1,) the component of each node and of ground over elements of these letters; nodes that are held belong to ground's."""
     n = len(netlist.node_names)
-    pairs = np.concatenate([netlist[letter].nodes[:, :2] for letter in CONDUCTS])
-    _, component = connected_components(_graph(pairs, n), directed=False)
+    pairs = [netlist[letter].nodes[:, :2] for letter in letters]
+    pairs.append(np.array([(k, -1) for k in held], np.int64).reshape(-1, 2))
+    return connected_components(_graph(np.concatenate(pairs), n), directed=False)[1]
+
+
+def _floating(netlist, letters, held, why):
+    n = len(netlist.node_names)
+    component = _components(netlist, letters, held)
     floating = np.flatnonzero(component[:n] != component[n])
     if not len(floating):
         return
@@ -46,10 +106,7 @@ def _floating(netlist):
     more = f" and {len(floating) - LISTED} more" if len(floating) > LISTED else ""
     plural = "s" if len(floating) > 1 else ""
     raise SingularMatrixError(
-        f"{_touches(netlist, floating[0])}: node{plural} {names}{more} {'have' if plural else 'has'} no path for a direct "
-        "current to ground: only capacitors, current sources or controlling inputs are connected. A large resistor to ground "
-        "helps",
-        int(floating[0]))
+        f"{_touches(netlist, floating[0])}: node{plural} {names}{more} {'have' if plural else 'has'} no path {why}", int(floating[0]))
 
 
 def _touches(netlist, node):
@@ -62,10 +119,10 @@ def _touches(netlist, node):
     return netlist.where(*min(places)[2:])
 
 
-def _loops(netlist):
-    """Loops of voltage sources and inductors, whose voltage is 0 at an operating point."""
+def _loops(netlist, letters):
+    """Loops of voltage sources, and of inductors where their voltage is 0 as at an operating point."""
     n = len(netlist.node_names)
-    pairs = np.concatenate([netlist["v"].nodes, netlist["l"].nodes])
+    pairs = np.concatenate([netlist[letter].nodes for letter in letters])
     if not len(pairs):
         return
     graph = _graph(pairs, n)
