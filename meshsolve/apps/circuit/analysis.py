@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from meshsolve.apps.circuit import controls, topology
+from meshsolve.apps.circuit import controls, requests, topology
 from meshsolve.apps.circuit.family import Family
 from meshsolve.apps.circuit.mna import System
 from meshsolve.apps.circuit.names import lower
@@ -340,9 +340,7 @@ class Circuit:
         kind = kind or next((k for k in PREFERRED if k in asked), "op")
         if kind not in asked and kind != "op":
             raise InvalidInputError(f"{self._netlist.path}: the deck has no .{kind} line")
-        signals = self._deck.prints.get(kind)
-        names = signals and [f"{f}({a})" if b is None else f"{f}({a},{b})" for f, a, b, _ in signals]
-        nodes = signals and [self._printed(f[0], a, b, place) for f, a, b, place in signals]
+        names, nodes = requests.answered(self._deck.prints.get(kind) or [], self._system)
         if kind == "op":
             return self.op(threads=threads), names
         analysis = asked[kind]
@@ -353,15 +351,6 @@ class Circuit:
         return function(*analysis.arguments, **analysis.keywords, **method, nodes=nodes, threads=threads), names
 
     # ---- parts ----------------------------------------------------------------------------------------------------------
-
-    def _printed(self, function, first, second, place):
-        """A signal of a .print line, which has to be there."""
-        name = f"{function}({first})" if second is None else f"{function}({first},{second})"
-        try:
-            self._system.unknown(name)
-        except InvalidInputError as e:
-            raise InvalidInputError(f"{place}: .print: {str(e).removeprefix(f'{self._netlist.path}: ')}") from e
-        return name
 
     def _report(self):
         sizes = {"elements": len(self._netlist.element_names), "nodes": len(self._netlist.node_names), "unknowns": self._system.n}

@@ -65,10 +65,12 @@ nb::dict contents(circuit::Netlist&& net) {
   out["nodes"] = bytes(std::move(net.nodes).joined());
   out["elements"] = bytes(std::move(net.elements).joined());
   out["title"] = bytes(net.title);
+  out["temperature"] = net.temperatures.ambient;
+  out["nominal_temperature"] = net.temperatures.nominal;
   return out;
 }
 
-// (contents, notes, error): notes and the error are (what, (file, line)); contents is None where there is an error.
+// (contents, notes, error): notes are (what, (file, line), count), the error is (what, (file, line)); contents is None where there is an error.
 nb::tuple read_netlist(nb::bytes path, nb::object load) {
   circuit::Netlist net;
   const std::string name(path.c_str(), path.size());
@@ -81,7 +83,7 @@ nb::tuple read_netlist(nb::bytes path, nb::object load) {
     error = nb::make_tuple(bytes(bad.what), place(net, bad.place));
   }
   nb::list notes;
-  for (const auto& n : net.notes) notes.append(nb::make_tuple(bytes(n.what), place(net, n.place)));
+  for (const auto& n : net.notes.all()) notes.append(nb::make_tuple(bytes(n.what), place(net, n.place), n.count));
   if (!error.is_none()) return nb::make_tuple(nb::none(), notes, error);
   return nb::make_tuple(contents(std::move(net)), notes, error);
 }

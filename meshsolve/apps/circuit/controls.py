@@ -1,4 +1,4 @@
-"""The control lines of a deck: .op, .dc, .ac, .tran, .print, .ic, .nodeset, .options."""
+"""The control lines of a deck: .op, .dc, .ac, .tran, .ic, .nodeset, .options, and requests for output."""
 
 from __future__ import annotations
 
@@ -6,22 +6,26 @@ import re
 from dataclasses import dataclass, field
 
 from meshsolve import _core
+from meshsolve.apps.circuit import requests
 from meshsolve.apps.circuit.names import similar
+from meshsolve.apps.circuit.requests import Warnings
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.report import warn
 
-EVALUATED = (".four", ".meas", ".measure")                  # they change no value, but what they compute is missed
-NOMINAL = 27.0              # degrees Celsius
 MOST_POINTS = 10**8         # of a sweep, over frequency or over time
 TIMES = 1e-60, 1e60         # seconds; the third powers of steps and what is divided by them are finite
+STEPS = 1000                # of a .tran line without a step, from its start to its end
 # What .options may also say: about what is printed, about other devices, about how a simulator goes about it.
 WITHOUT_EFFECT = {
     "acct", "noacct", "list", "nolist", "node", "nonode", "opts", "noopts", "page", "nopage", "mod", "nomod", "brief",
     "nobrief", "post", "probe", "numdgt", "measdgt", "ingold", "co", "width", "warn", "maxwarns", "limpts", "limtim",
     "cptime", "interp", "savecurrents", "keepopinfo", "seed", "defl", "defw", "defad", "defas", "badmos3", "bypass",
     "trytocompact", "itl2", "itl3", "itl5", "gminsteps", "srcsteps", "noopiter", "pivrel", "pivtol", "klu", "sparse",
-    "minbreak", "maxord", "lvlcod", "lvltim"}
-SIGNAL = re.compile(r"(v|i|vm|vp|vr|vi|vdb|im|ip|ir|ii|idb)\s*\(\s*([^(),\s]+)\s*(?:,\s*([^(),\s]+)\s*)?\)")
+    "minbreak", "maxord", "lvlcod", "lvltim", "temp", "tnom", "device", "timeint", "plotwinsize", "noinit"}
+# Groups of options of Xyce that say how its own solvers go about it: names mean something else there.
+OTHER_GROUPS = {"nonlin", "nonlin-tran", "loca", "linsol", "linsol-ac", "linsol-hb", "hbint", "output", "restart", "dist", "fft", "measure", "parser",
+                "sampling", "sensitivity", "topology", "diagnostic"}
+TRAN_WORDS = {"startup", "steady", "nodiscard", "step"}         # of LTspice
 SETTING = re.compile(r"v\s*\(\s*([^(),\s]+)\s*\)\s*=\s*([^\s,()]+)")
 
 
@@ -55,17 +59,18 @@ class Deck:
     """Everything that the control lines say."""
 
     analyses: list
-    prints: dict                    # kind: [(function, first, second or None, place), ...]
+    prints: dict                    # kind: [(function, first, second or None, place), ...], or None: everything
     options: Options
     initial: list                   # (node name, volt, place) of .ic
     guesses: list                   # and of .nodeset
+    warnings: Warnings
 
 
 def parse(controls):
-    """The control lines of a netlist, (text, place) pairs, as a :class:`Deck`. Unknown ones are refused by the reader."""
-    deck = Deck([], {}, Options(), [], [])
-    known = {".op": _op, ".dc": _dc, ".ac": _ac, ".tran": _tran, ".print": _print, ".ic": _voltages, ".nodeset": _voltages,
-             ".temp": _temperature}
+    """The control lines of a netlist, (text, place) pairs, as a :class:`Deck`. Unknown ones are refused by the reader. Warns once for each
+    kind of request that is not understood."""
+    deck = Deck([], {}, Options(), [], [], Warnings())
+    known = {".op": _op, ".dc": _dc, ".ac": _ac, ".tran": _tran, ".ic": _voltages, ".nodeset": _voltages}
     for text, place in controls:
         words = text.replace(",", " ").split()
         keyword = words[0]
@@ -73,8 +78,9 @@ def parse(controls):
             _options(deck, text, words, place)
         elif keyword in known:
             known[keyword](deck, text, words, place)
-        elif keyword in EVALUATED:
-            warn(f"{place}: {keyword} is passed over: compute from the waveforms what it asks for", MeshsolveWarning)
+        else:
+            requests.take(keyword, text, place, deck.prints, deck.warnings)
+    deck.warnings.give()
     return deck
 
 
@@ -112,8 +118,11 @@ def _op(deck, text, words, place):
 
 
 def _dc(deck, text, words, place):
+    if len(words) > 5 or words[1:2] in (["dec"], ["oct"], ["list"], ["lin"], ["data"]):
+        deck.warnings.add(".dc is passed over where it is no sweep of one source from start to stop in equal steps", place)
+        return
     if len(words) != 5:
-        raise InvalidInputError(f"{place}: .dc needs a source, start, stop and step; sweeps of two sources are not supported")
+        raise InvalidInputError(f"{place}: .dc needs a source, start, stop and step")
     start, stop, step = _numbers([words[0], *words[2:]], place, ("start", "stop", "step"), 3)
     if step == 0 or (stop - start) / step < 0:
         raise InvalidInputError(f"{place}: .dc does not come from {start:g} to {stop:g} in steps of {step:g}")
@@ -122,6 +131,9 @@ def _dc(deck, text, words, place):
 
 
 def _ac(deck, text, words, place):
+    if words[1:2] in (["list"], ["data"]):
+        deck.warnings.add(f".ac {words[1]} is passed over: dec, oct and lin are supported", place)
+        return
     if len(words) != 5 or words[1] not in ("dec", "oct", "lin"):
         raise InvalidInputError(f"{place}: .ac needs dec, oct or lin, a number of points, and the first and the last frequency")
     points, first, last = _numbers([words[0], *words[2:]], place, ("number of points", "first frequency", "last frequency"), 3)
@@ -132,32 +144,24 @@ def _ac(deck, text, words, place):
 
 
 def _tran(deck, text, words, place):
-    uic = "uic" in words
-    step, stop, *rest = _numbers([w for w in words if w != "uic"], place, ("step", "end", "start", "largest step"), 2)
-    if not 0 < step <= stop or (rest and not 0 <= rest[0] < stop) or (len(rest) > 1 and not rest[1] > 0):
-        raise InvalidInputError(f"{place}: .tran needs a positive step and an end that is not before it, and a start before "
-                                "the end")
+    """Step, end, start and largest step; LTspice leaves the step out or writes 0, and Xyce calls uic noop."""
+    uic = "uic" in words or "noop" in words
+    for word in TRAN_WORDS.intersection(words):
+        deck.warnings.add(f"{word!r} of .tran is passed over: sources have their values from the start", place)
+    plain = [w for w in words if w not in TRAN_WORDS | {"uic", "noop"}]
+    if len(plain) == 2:
+        plain.insert(1, "0")
+    step, stop, *rest = _numbers(plain, place, ("step", "end", "start", "largest step"), 2)
+    if rest and rest[1:] == [0]:
+        del rest[1]                                         # no largest step
+    if not (0 <= step and 0 < stop) or (rest and not 0 <= rest[0] < stop) or (len(rest) > 1 and not rest[1] > 0):
+        raise InvalidInputError(f"{place}: .tran needs a step of at least 0, a positive end, and a start before the end")
+    step = step or (stop - (rest[0] if rest else 0.0)) / STEPS
+    if step > stop:
+        raise InvalidInputError(f"{place}: .tran needs an end that is not before its step, {step:g}: the step comes first")
     require_times(min(stop, max([step, *rest[1:]])), stop, place)
     keywords = {"uic": uic} | ({"tstart": rest[0]} if rest else {}) | ({"tmax": rest[1]} if len(rest) > 1 else {})
     deck.analyses.append(Analysis("tran", (step, stop), keywords))
-
-
-def _print(deck, text, words, place):
-    rest = text.split(None, 1)[1] if len(words) > 1 else ""
-    kind = rest.split(None, 1)[0] if rest else ""
-    if kind not in ("tran", "ac", "dc", "op"):
-        raise InvalidInputError(f"{place}: .print needs tran, ac, dc or op and what to print")
-    rest = rest[len(kind):]
-    unknown = SIGNAL.sub(" ", rest).replace(",", " ").split()
-    if unknown:
-        raise InvalidInputError(f"{place}: .print: {unknown[0]!r} is not one of v(node), v(node,node), i(source), and with ac "
-                                "vm, vp, vr, vi, vdb")
-    signals = [(m[1], m[2], m[3], place) for m in SIGNAL.finditer(rest)]
-    if not signals:
-        raise InvalidInputError(f"{place}: .print {kind} does not say what to print")
-    if any(f not in ("v", "i") for f, *_ in signals) and kind != "ac":
-        raise InvalidInputError(f"{place}: .print {kind}: only v() and i() are real")
-    deck.prints.setdefault(kind, []).extend(signals)
 
 
 def _voltages(deck, text, words, place):
@@ -169,38 +173,33 @@ def _voltages(deck, text, words, place):
     into.extend((m[1], number(m[2], place, "the voltage"), place) for m in SETTING.finditer(rest))
 
 
-def _temperature(deck, text, words, place):
-    _nominal(*_numbers(words, place, ("temperature",), 1), place)
-
-
-def _nominal(degrees, place):
-    if degrees != NOMINAL:
-        raise InvalidInputError(f"{place}: only the nominal temperature, 27 degrees, is supported")
-
-
 def _options(deck, text, words, place):
-    words = text.replace(",", " ").replace("=", " = ").split()[1:]
+    words = text.replace(",", " ").replace("(", " ").replace(")", " ").replace("=", " = ").split()[1:]
+    if words and words[0] in OTHER_GROUPS:
+        deck.warnings.add(f".options {words[0]} is passed over: it is for the solvers of another simulator", place)
+        return
     while words:
         name, equals, value = words[0], words[1:2] == ["="], "".join(words[2:3])
         if equals and not value:
             raise InvalidInputError(f"{place}: the option {name!r} has no value")
-        _option(deck.options, name, value if equals else None, place)
+        _option(deck, name, value if equals else None, place)
         del words[:3 if equals else 1]
 
 
-def _option(options, name, value, place):
+def _option(deck, name, value, place):
     """Take one option; ``value`` is None where there is no '='."""
-    valued = [*vars(options), "temp", "tnom"]
+    options = deck.options
     if name in WITHOUT_EFFECT:
         return
-    if name not in valued:
-        raise InvalidInputError(f"{place}: the option {name!r} is not supported{similar(name, valued)}")
+    if name not in vars(options):
+        known = [*vars(options), "temp", "tnom"]
+        close = similar(name, known).removeprefix(": ")
+        deck.warnings.add(f"the option {name!r} is passed over: {close or 'supported are ' + ', '.join(known)}", place)
+        return
     if value is None:
         raise InvalidInputError(f"{place}: the option {name!r} needs a value: {name}=...")
     if name == "method":
         options.method = _method(value, place)
-    elif name in ("temp", "tnom"):
-        _nominal(number(value, place, name), place)
     else:
         setattr(options, name, _positive(number(value, place, name), name, place))
 

@@ -123,14 +123,8 @@ def _knee_voltage(p, thermal, vt_breakdown):
     return knee
 
 
-def diode_parameters(netlist, temperature, nominal):
+def diode_parameters(netlist):
     """The model parameters of each diode at its temperature, scaled by its area: dict of (k,) float64.
-
-    Parameters
-    ----------
-    netlist : Netlist
-    temperature, nominal : float
-        Degrees Celsius: of diodes without a ``temp=``, and that of parameters whose model has no TNOM.
 
     Raises
     ------
@@ -144,10 +138,9 @@ def diode_parameters(netlist, temperature, nominal):
     area = group.values[:, 0]
     for k in np.flatnonzero((area < RANGE[0]) | (area > RANGE[1]))[:1]:
         raise InvalidInputError(f"{netlist.where('d', k)}: the area of {netlist.name('d', k)}, {area[k]:g}, is out of range")
-    celsius = np.full(len(area), float(temperature))
-    p["times"] = np.ones(len(area))
+    celsius, p["times"] = group.values[:, 2:].T
     p["kelvin"] = celsius + ZERO_CELSIUS
-    p["tnom"] = np.where(np.isnan(p["tnom"]), nominal, p["tnom"]) + ZERO_CELSIUS
+    p["tnom"] = np.where(np.isnan(p["tnom"]), netlist.nominal_temperature, p["tnom"]) + ZERO_CELSIUS
     for k in np.flatnonzero(~(p["kelvin"] > 0) | ~(p["tnom"] > 0))[:1]:
         raise InvalidInputError(f"{netlist.where('d', k)}: the temperature of {netlist.name('d', k)}, {celsius[k]:g} degrees Celsius, and "
                                 f"that of its parameters, {p['tnom'][k] - ZERO_CELSIUS:g}, must be above {COLDEST:g}")

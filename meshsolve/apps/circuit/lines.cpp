@@ -37,30 +37,36 @@ class Sweep {
  public:
   Sweep(const Load& load, Deck& out) : load_(load), out_(out) {}
 
-  void file(const std::string& path, Place from) {
-    const std::string plain = std::filesystem::path(path).lexically_normal().string();
-    if (std::find(open_.begin(), open_.end(), plain) != open_.end()) throw Bad{from, path + " includes itself"};
+  // Reads a file, or one section of it; names of sections are in lower case.
+  void file(const std::string& path, Place from, const std::string& section = {}) {
+    const std::string plain = std::filesystem::path(path).lexically_normal().string() + '\n' + section;
+    const std::string what = section.empty() ? path : "section " + in_quotes(section) + " of " + path;
+    if (std::find(open_.begin(), open_.end(), plain) != open_.end()) throw Bad{from, what + " includes itself"};
     if (open_.size() == deepest) throw Bad{from, "files include each other more than " + std::to_string(deepest) + " deep"};
     auto [text, good] = load_(path);
     if (!good) throw Bad{from, std::move(text)};
     open_.push_back(plain);
     out_.files.emplace_back(path, std::move(text));
-    sweep(static_cast<int32_t>(out_.files.size()) - 1);
+    if (!sweep(static_cast<int32_t>(out_.files.size()) - 1, section))
+      throw Bad{from, path + " has no section " + in_quotes(section) + ": .lib " + section + " begins one, .endl ends it"};
     open_.pop_back();
   }
 
  private:
   const Load& load_;
   Deck& out_;
-  std::vector<std::string> open_;             // files being read, each included by the one before
+  std::vector<std::string> open_;             // files and sections being read, each included by the one before
+  Line* last_ = nullptr;                      // the line that a '+' continues
 
-  void sweep(int32_t number) {
+  // False if the section is not in the file.
+  bool sweep(int32_t number, const std::string& section) {
     std::string& text = out_.files[number].second;
     if (std::memchr(text.data(), 0, text.size())) throw Bad{{number, 1}, "this is not a text file"};
     char* at = text.data();
     char* const end = at + text.size();
-    bool control = false, joinable = false;
-    Place control_from;
+    bool control = false, passed_over = !section.empty();       // the latter: lines of sections that are not read
+    Place begin{number, 1};                                     // of the .control block or the section
+    last_ = nullptr;
     for (int32_t line = 1; at < end; ++line) {
       if (line % 65536 == 0) interrupt::poll();
       const Place place{number, line};
@@ -72,55 +78,72 @@ class Sweep {
         continue;
       }
       while (from < to && blank(*from)) ++from;
-      if (control) {
+      if (passed_over) {
+        const bool wanted = !section.empty() && begins(from, to, ".lib") && section_begins(from, to, section);
+        passed_over = !(wanted || (section.empty() && begins(from, to, ".endl")));
+        if (wanted) begin = place;
+        std::fill(from, to, ' ');
+      } else if (control) {
         control = !begins(from, to, ".endc");
         std::fill(from, to, ' ');
       } else if (from == to || *from == '*' || comment(from, from, to)) {
         std::fill(from, to, ' ');
       } else if (*from == '+') {
-        if (!joinable) throw Bad{place, "a continuation line without a line before it"};
-        *from = ' ';
-        strip(from, to);
-        out_.lines.back().text = {out_.lines.back().text.data(), static_cast<size_t>(to - out_.lines.back().text.data())};
+        continuation(from, to, place);
       } else if (begins(from, to, ".end")) {
-        return;
+        return true;
       } else if (begins(from, to, ".control")) {
         control = true;
-        control_from = place;
-        out_.notes.push_back({place, "the block from .control to .endc is passed over"});
-        joinable = false;
-      } else if (begins(from, to, ".include") || begins(from, to, ".inc")) {
+        begin = place;
+        out_.notes.add(place, "the block from .control to .endc is passed over");
+        last_ = nullptr;
+      } else if (begins(from, to, ".include") || begins(from, to, ".incl") || begins(from, to, ".inc")) {
         include(from, to, place);
-        joinable = false;
+      } else if (begins(from, to, ".endl")) {
+        if (section.empty()) throw Bad{place, ".endl without .lib"};
+        last_ = nullptr;
+        return true;
+      } else if (begins(from, to, ".lib")) {
+        passed_over = library(from, to, at, end, place);
       } else {
         strip(from, to);
         out_.lines.push_back({{from, static_cast<size_t>(to - from)}, place});
-        joinable = true;
+        last_ = &out_.lines.back();
       }
     }
-    if (control) throw Bad{control_from, ".control without .endc: was the file cut?"};
+    if (control) throw Bad{begin, ".control without .endc: was the file cut?"};
+    if (passed_over) return false;
+    if (!section.empty()) throw Bad{begin, ".lib " + section + " has no .endl: was the file cut?"};
     if (number == 0) without_end(text);
+    return true;
+  }
+
+  void continuation(char* from, char* to, Place place) {
+    if (!last_) throw Bad{place, "a continuation line without a line before it"};
+    if (!out_.first.empty() && last_ == &out_.first.back()) out_.notes.add(place, "a line that begins with '+' after the title belongs to the title");
+    *from = ' ';
+    strip(from, to);
+    last_->text = {last_->text.data(), static_cast<size_t>(to - last_->text.data())};
   }
 
   void title(char* from, char* to) {
     const Place place{0, 1};
-    if (begins(from, to, ".end")) throw Bad{place, "the deck is empty"};
     if (to - from >= 3 && std::string_view(from, 3) == "\xef\xbb\xbf") from += 3;       // byte order mark
     out_.title.assign(from, to);
     while (!out_.title.empty() && blank(out_.title.back())) out_.title.pop_back();
     while (from < to && blank(*from)) ++from;
     if (from < to && *from == '.')
-      out_.notes.push_back({place, "the first line of a deck is its title: " + in_quotes(out_.title) + " is not obeyed"});
+      out_.notes.add(place, "the first line of a deck is its title: " + in_quotes(out_.title) + " is not obeyed");
     strip(from, to);
     out_.first.push_back({{from, static_cast<size_t>(to - from)}, place});
+    last_ = &out_.first.back();
   }
 
   // A whole deck closes with .end; where it does not, the rest may be missing.
   void without_end(const std::string& text) {
     if (text.empty()) throw Bad{{0, 1}, "the file is empty"};
     const Place place{0, static_cast<int32_t>(std::count(text.begin(), text.end(), '\n')) + (text.back() != '\n')};
-    out_.notes.push_back({place, std::string("the file ends ") + (text.back() != '\n' ? "within a line and " : "") +
-                                     "without .end: was it cut?"});
+    out_.notes.add(place, std::string("the file ends ") + (text.back() != '\n' ? "within a line and " : "") + "without .end: was it cut?");
   }
 
   // Does a comment begin at p: with ';', '//', or a '$' that stands alone or begins a word?
@@ -140,8 +163,68 @@ class Sweep {
     }
   }
 
-  void include(char* from, char* to, Place place) {       // the name keeps its case
+  // The next word of a line, which may stand in quotes; its case is kept. Goes past it.
+  static std::string quoted_word(char*& from, char* to) {
+    while (from < to && blank(*from)) ++from;
+    if (from == to || comment(from, from, to)) return {};
+    const bool quoted = *from == '"' || *from == '\'';
+    char* const word = from + quoted;
+    char* stop = quoted ? std::find(word, to, *from) : word;
+    while (!quoted && stop < to && !blank(*stop)) ++stop;
+    from = stop + (quoted && stop < to);
+    return std::string(word, stop);
+  }
+
+  static void past_keyword(char*& from, char* to) {
     while (from < to && !blank(*from) && *from != '"' && *from != '\'') ++from;
+  }
+
+  // Is this .lib the begin of the section?
+  static bool section_begins(char* from, char* to, const std::string& section) {
+    past_keyword(from, to);
+    std::string first = quoted_word(from, to);
+    std::transform(first.begin(), first.end(), first.begin(), lower);
+    return first == section && quoted_word(from, to).empty();
+  }
+
+  std::string beside(const std::string& name, Place place) const {      // a path, as the file that names it means it
+    return (std::filesystem::path(out_.files[place.file].first).parent_path() / name).string();
+  }
+
+  // .lib FILE SECTION, .lib FILE, or .lib SECTION with its .endl in the lines from `at` on. True if what follows is passed over.
+  bool library(char* from, char* to, char* at, char* end, Place place) {
+    past_keyword(from, to);
+    const std::string name = quoted_word(from, to);
+    std::string section = quoted_word(from, to);
+    if (name.empty()) throw Bad{place, ".lib needs the name of a file"};
+    if (section.empty() && section_ends(at, end)) {
+      out_.notes.add(place, "a section of a library is passed over: .lib FILE SECTION reads it");
+      last_ = nullptr;
+      return true;
+    }
+    std::transform(section.begin(), section.end(), section.begin(), lower);
+    file(beside(name, place), place, section);
+    last_ = nullptr;
+    return false;
+  }
+
+  // Does .endl stand in the lines before another section begins?
+  static bool section_ends(char* at, char* end) {
+    while (at < end) {
+      char* to = std::find(at, end, '\n');
+      char* from = at;
+      at = to == end ? end : to + 1;
+      while (from < to && blank(*from)) ++from;
+      if (begins(from, to, ".endl")) return true;
+      if (!begins(from, to, ".lib")) continue;
+      past_keyword(from, to);
+      if (quoted_word(from, to).empty() || quoted_word(from, to).empty()) return false;
+    }
+    return false;
+  }
+
+  void include(char* from, char* to, Place place) {       // the name keeps its case and may have blanks
+    past_keyword(from, to);
     while (from < to && blank(*from)) ++from;
     while (to > from && blank(to[-1])) --to;
     if (to - from >= 2 && (*from == '"' || *from == '\'')) {
@@ -154,8 +237,8 @@ class Sweep {
       while (to > from && blank(to[-1])) --to;
     }
     if (from == to) throw Bad{place, ".include needs the name of a file"};
-    const std::filesystem::path here(out_.files[place.file].first);
-    file((here.parent_path() / std::string(from, to)).string(), place);
+    file(beside(std::string(from, to), place), place);
+    last_ = nullptr;
   }
 };
 
@@ -179,7 +262,12 @@ std::string_view Words::next() {
   if (at_ == end_) return {from, 0};
   if (*at_ == '=') return {from, static_cast<size_t>(++at_ - from)};
   if (*at_ == '{' || *at_ == '\'') {
-    at_ = std::find(at_ + 1, end_, *at_ == '{' ? '}' : '\'');
+    if (*at_ == '{') {
+      int depth = 0;
+      for (; at_ < end_ && (depth += (*at_ == '{') - (*at_ == '}')) > 0; ++at_) {}
+    } else {
+      at_ = std::find(at_ + 1, end_, '\'');
+    }
     if (at_ == end_) fail({from, 1}, std::string("an expression begins with ") + *from + " and does not end");
     return {from, static_cast<size_t>(++at_ - from)};
   }

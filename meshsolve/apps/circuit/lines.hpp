@@ -1,7 +1,7 @@
 // The logical lines of a deck and the words of a line.
 // A deck is lower-cased, comments are blanked and continuation lines joined in its own memory, in one sweep over the bytes;
-// line ends inside a logical line stay, so that every word knows the line of the file it stands in. Included files take the
-// place of the line that names them. Source: Quarles, Newton, Pederson, Sangiovanni-Vincentelli, "SPICE3 Version 3f3 User's
+// line ends inside a logical line stay, so that every word knows the line of the file it stands in. Included files, or
+// sections of them (.lib), take the place of the line that names them. Source: Quarles, Newton, Pederson, Sangiovanni-Vincentelli, "SPICE3 Version 3f3 User's
 // Manual" (1993), chapter 2; comments after ';', '$' and '//' as in ngspice.
 #pragma once
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -24,9 +25,24 @@ struct Bad {                    // what is wrong and where; thrown
   std::string what;
 };
 
-struct Note {                   // a warning
-  Place place;
+struct Note {                   // a warning, once for all lines that it is about
+  Place place;                  // of the first
   std::string what;
+  int64_t count = 1;
+};
+
+class Notes {
+ public:
+  void add(Place place, const std::string& what) {
+    const auto [at, is_new] = index_.try_emplace(what, all_.size());
+    if (is_new) all_.push_back({place, what});
+    else ++all_[at->second].count;
+  }
+  const std::vector<Note>& all() const { return all_; }
+
+ private:
+  std::vector<Note> all_;
+  std::unordered_map<std::string, size_t> index_;
 };
 
 struct Line {
@@ -41,9 +57,9 @@ using Load = std::function<std::pair<std::string, bool>(const std::string& path)
 struct Deck {
   std::deque<std::pair<std::string, std::string>> files;     // path, text: the lines point into it
   std::string title;
-  std::vector<Line> first;      // the title as a line, should it turn out to be an element
+  std::vector<Line> first;      // the title as a line with its continuations, should it turn out to be an element
   std::vector<Line> lines;
-  std::vector<Note> notes;
+  Notes notes;
 };
 
 void read_lines(const std::string& path, const Load& load, Deck& out);
@@ -51,6 +67,7 @@ void read_lines(const std::string& path, const Load& load, Deck& out);
 std::string in_quotes(std::string_view word);                // for messages: printable, not too long
 
 // Words of a line: blanks, commas and parentheses part them, '=' is a word of its own, {expression} and 'expression' are one.
+// Braces may stand inside braces.
 class Words {
  public:
   explicit Words(const Line& line) : line_(&line), at_(line.text.data()), end_(line.text.data() + line.text.size()) {}
@@ -58,6 +75,7 @@ class Words {
   std::string_view peek() const { return Words(*this).next(); }
   bool take(std::string_view word);                       // goes past `word` if it is the next one
   const Line& line() const { return *line_; }
+  std::string_view rest() const { return {at_, static_cast<size_t>(end_ - at_)}; }
   [[noreturn]] void fail(std::string_view word, std::string what) const { throw Bad{line_->at(word), std::move(what)}; }
 
  private:

@@ -85,7 +85,7 @@ class System:
     def __init__(self, netlist, options):
         self.netlist, self._options = netlist, options
         self.nodes = n = len(netlist.node_names)
-        parameters = diode_parameters(netlist, *self._temperatures())
+        parameters = diode_parameters(netlist)
         self._resistive = resistive = np.flatnonzero(parameters["rs"] > 0)
         n += len(resistive)
         self.branch = {}
@@ -111,10 +111,6 @@ class System:
         self.through = self.handy(self._incidence(junction))
         self.across = self.handy(self._incidence(junction).T)
 
-    def _temperatures(self):
-        """Degrees Celsius: of the circuit, and of the parameters of its models."""
-        return getattr(self._options, "temp", 27.0), getattr(self._options, "tnom", 27.0)
-
     @property
     def linear(self):
         """Whether there is no diode."""
@@ -133,7 +129,7 @@ class System:
         other.netlist = netlist
         if netlist["d"] is not self.netlist["d"]:
             with without_warnings(MeshsolveWarning):        # of models, which the first circuit has told
-                parameters = diode_parameters(netlist, *self._temperatures())
+                parameters = diode_parameters(netlist)
             other._series, other.diodes = parameters["rs"][self._resistive], Diodes(self.diodes.nodes, parameters, self._options.gmin)
         ohm = np.concatenate([netlist["r"].values[:, 0], other._series])
         if not np.array_equal(_far_smaller(ohm), self._small):

@@ -1,4 +1,4 @@
-"""Names of nodes, elements and parameters: how they are compared, and which are similar."""
+"""Names of nodes, elements and parameters: how they are compared, and which are similar; counts in messages."""
 
 from __future__ import annotations
 
@@ -20,3 +20,8 @@ def similar(name, known, form="{}"):
         return ""
     close = [repr(form.format(other)) for other in difflib.get_close_matches(lower(name), known)]
     return f": did you mean {' or '.join(filter(None, (', '.join(close[:-1]), close[-1])))}?" if close else ""
+
+
+def times(count):
+    """`` (and 3 more)`` for the end of a warning that stands for several lines."""
+    return f" (and {count - 1:,} more)" if count > 1 else ""

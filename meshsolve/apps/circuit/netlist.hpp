@@ -17,7 +17,7 @@ constexpr std::string_view letters = "rclviegfhd";
 
 // Values of one element, by letter:
 //   r resistance; c capacitance, initial voltage; l inductance, initial current; v, i dc, ac magnitude, ac phase in degrees;
-//   e, g, f, h gain; d area, initial voltage. NaN: not given. `refs`: v, i the waveform or -1; f, h the controlling v; d the model; else -1.
+//   e, g, f, h gain; d area (times m), initial voltage, temperature in degrees Celsius, m. NaN: not given. `refs`: v, i the waveform or -1; f, h the controlling v; d the model; else -1.
 struct Group {
   int arity = 2;                     // nodes of one element
   int width = 1;                     // values of one element
@@ -39,20 +39,26 @@ struct Model {
   Place place;
 };
 
-struct Control {                     // .op, .tran, .print, ...: its text in lower case, expressions replaced by their values
+struct ControlText {                 // of .op, .tran, ...: in lower case, expressions replaced by their values but for requests for output
   std::string text;
   Place place;
+};
+
+struct Temperatures {                // degrees Celsius
+  double ambient = 27;               // of the circuit: .temp, .options temp
+  double nominal = 27;               // at which parameters were measured: .options tnom
 };
 
 struct Netlist {
   std::vector<Group> groups;         // in the order of `letters`
   std::vector<Waveform> waveforms;
   std::vector<Model> models;
-  std::vector<Control> controls;
+  std::vector<ControlText> controls;
   Names nodes, elements;
   std::string title;
   std::vector<std::string> files;
-  std::vector<Note> notes;
+  Notes notes;
+  Temperatures temperatures;
 };
 
 // Throws Bad.

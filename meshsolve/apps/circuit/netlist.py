@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from meshsolve import _core
-from meshsolve.apps.circuit.names import lower, similar
+from meshsolve.apps.circuit.names import lower, similar, times
 from meshsolve.apps.circuit.parameters import Files, as_parameters
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.files import as_path
@@ -35,7 +35,7 @@ class Elements:
         -1 is ground.
     values : (k, w) float64
         r: ohm; c: farad, initial volt; l: henry, initial ampere; v, i: dc, ac magnitude, ac phase in degrees; e, g, f, h: gain;
-        d: area, initial volt. NaN where the deck says nothing.
+        d: area (times m), initial volt, temperature in degrees Celsius, m. NaN where the deck says nothing.
     refs : (k,) int32
         v, i: the waveform or -1; f, h: the controlling voltage source; d: the model.
     names : (k,) int32
@@ -60,7 +60,14 @@ RESISTORS_ZERO = ("a resistor of 0 ohm is a source of 0 V, which makes another c
 
 
 class Netlist:
-    """The elements of a deck by letter, its waveforms, models and control lines, and the names of its nodes."""
+    """The elements of a deck by letter, its waveforms, models and control lines, and the names of its nodes.
+
+    Attributes
+    ----------
+    temperature, nominal_temperature : float
+        Degrees Celsius: of the circuit (.temp), and at which the parameters of models were measured (.options tnom). Values of R, C and L
+        are those at their temperatures.
+    """
 
     def __init__(self, path, contents):
         self.path = path
@@ -70,6 +77,7 @@ class Netlist:
         self.waveforms = contents["waveforms"]                          # (kind, values): p pulse, s sin, e exp, w pwl
         self.models = [(values, _place(where)) for _, values, where in contents["models"]]
         self.controls = [(_text(text), _place(where)) for text, where in contents["controls"]]
+        self.temperature, self.nominal_temperature = contents["temperature"], contents["nominal_temperature"]
         self._nodes, self._elements = contents["nodes"], contents["elements"]
 
     def __getitem__(self, letter):
@@ -214,8 +222,8 @@ def parse_netlist(text, params=None):
 
 def _netlist(path, files):
     contents, notes, error = _core.read_netlist(os.fsencode(path), files.load)
-    for what, where in notes if error is None else ():
-        warn(f"{_place(where)}: {_text(what)}", MeshsolveWarning)
+    for what, where, count in notes if error is None else ():
+        warn(f"{_place(where)}: {_text(what)}{times(count)}", MeshsolveWarning)
     if error is not None:
         raise InvalidInputError(f"{_place(error[1])}: {_text(error[0])}".removeprefix(": "))
     files.require_all_known(path)
@@ -225,7 +233,7 @@ def _netlist(path, files):
 def _elements(letter, arrays):
     k = len(arrays["names"])
     nodes = arrays["nodes"].reshape(k, ARITY.get(letter, 2))
-    width = {"c": 2, "l": 2, "d": 2, "v": 3, "i": 3}.get(letter, 1)
+    width = {"c": 2, "l": 2, "d": 4, "v": 3, "i": 3}.get(letter, 1)
     return Elements(nodes, arrays["values"].reshape(k, width), *(arrays[name] for name in ("refs", "names", "files", "lines")))
 
 

@@ -1,0 +1,103 @@
+// The state of a reading: the deck's lines and definitions, and the netlist that grows. Its functions stand in netlist.cpp (instances,
+// models, control lines), elements.cpp (R C L V I D) and controlled.cpp (E F G H B).
+#pragma once
+#include <limits>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "definitions.hpp"
+#include "netlist.hpp"
+#include "values.hpp"
+
+namespace ms::circuit {
+
+constexpr double missing = std::numeric_limits<double>::quiet_NaN();
+
+struct Instance {                              // a definition with its nodes and parameters filled in
+  const Definition* what;
+  Instance* outer;                             // of the definition around `what`; null for the deck
+  const Instance* caller;                      // its parameters are seen as well, as in ngspice
+  double times = 1;                            // how many of it are in parallel: the product of the m= on the way to it
+  std::string prefix;                          // "x1.x2."
+  std::unordered_map<std::string_view, int32_t> ports;
+  std::unordered_map<std::string_view, int32_t> models;
+  Parameters parameters;
+  Instance(const Definition* what_, Instance* outer_, Instance* caller_)
+      : what(what_), outer(outer_), caller(caller_), parameters(caller_ ? &caller_->parameters : nullptr) {
+    for (const auto& [name, f] : what->functions) parameters.define(name, f);
+  }
+};
+
+class Reader {
+ public:
+  explicit Reader(Netlist& out);
+  void read(const std::string& path, const Load& load);
+
+ private:
+  Netlist& out_;
+  Deck deck_;
+  Definitions definitions_;
+  std::unordered_map<const Line*, int32_t> plain_models_;     // without expressions: one for all instances
+  std::vector<Place> element_place_;                          // (elements)
+  std::vector<int32_t> source_;                               // (elements) number among the voltage sources, or -1
+  std::unordered_map<int32_t, double> source_times_;          // Instance::times of voltage sources, where it is not 1
+  struct Pending { char letter; size_t k; std::string name; Place place; double times; };
+  std::vector<Pending> pending_;                              // f and h elements whose controlling source is to be found
+  std::string scratch_;
+  int64_t polled_ = 0;
+
+  // netlist.cpp
+  Group& group(char letter) { return out_.groups[letters.find(letter)]; }
+  void temperatures(Instance& top);
+  void everything(Instance& top);
+  void expand(Instance& at, int depth);
+  void element(const Line& line, Instance& at, int depth);
+  int32_t node(std::string_view name, const Words& words, Instance& at);
+  std::string_view full(std::string_view name, const Instance& at);
+  const Model* find_model(std::string_view name, Instance& from, int32_t& number);
+  int32_t evaluate_model(const Line& line, Instance& at);
+  void subcircuit(std::string_view name, Words& words, Instance& at, int depth);
+  void parameters(const Definition& what, const std::vector<Assignment>& values, Instance& at, Instance& made);
+  Instance& around(std::string_view kind, const Words& words, Instance& at);
+  void title_as_element(Instance& top);
+  void connect_controls();
+  void drop_unused_nodes();
+  void control(const Control& control, Instance& top);
+
+  // Takes the name and the nodes of an element; its values and its reference follow.
+  Group& begin(char letter, std::string_view name, Words& words, Instance& at);
+  Group& add(char letter, std::string_view whole, const int32_t* nodes, std::string_view name, const Words& words);
+  static double number(Words& words, Instance& at, std::string_view what);
+  static bool number_follows(const Words& words);
+
+  // key = value pairs at the end of a line.
+  template <class F> static void options(Words& words, Instance& at, F&& take) {
+    for (std::string_view key = words.next(); !key.empty(); key = words.next()) {
+      if (!words.take("=")) words.fail(key, in_quotes(key) + " is not expected here");
+      const double value = number(words, at, key);
+      if (!take(key, value)) words.fail(key, "the parameter " + in_quotes(key) + " is not known here");
+    }
+  }
+
+  // elements.cpp
+  struct Passive;
+  void passive(char letter, std::string_view name, Words& words, Instance& at);
+  void short_circuit(Group& r, double times);
+  void source(char letter, std::string_view name, Words& words, Instance& at);
+  int32_t waveform(std::string_view word, Words& words, Instance& at);
+  void diode(std::string_view name, Words& words, Instance& at);
+  double celsius(double temp, double dtemp, std::string_view name, const Words& words);
+
+  // controlled.cpp
+  void controlled(char letter, std::string_view name, Words& words, Instance& at);
+  void formula(char letter, std::string_view name, const Words& words, Instance& at);
+  void polynomial(char letter, std::string_view name, Words& words, Instance& at);
+  void behavioral(std::string_view name, Words& words, Instance& at);
+  struct Output;
+  void emit(const Output& to, const LinearForm& form, double gain, const Words& words, Instance& at);
+  void pend(char letter, std::string_view source, const Words& words, Instance& at);
+};
+
+}  // namespace ms::circuit
