@@ -215,9 +215,8 @@ void Unsupported::add(const std::string& kind, std::string_view first, Place pla
 Bad Unsupported::error(const std::vector<std::string>& files) const {
   std::string what = "the deck has what is not supported: ";
   for (const Kind& k : kinds_) {
-    if (&k != &kinds_[0]) what += ", ";
-    what += std::to_string(k.count) + " " + k.what + ", " + (k.count > 1 ? "the first " : "") + k.first + " in " + files[k.place.file] + ":" +
-            std::to_string(k.place.line);
+    if (&k != &kinds_[0]) what += "; ";
+    what += k.what + ": " + std::to_string(k.count) + ", the first is " + k.first + " in " + files[k.place.file] + ":" + std::to_string(k.place.line);
   }
   what += ". Supported are the elements R C L V I D, linear E F G H B, and X; .op .dc .ac .tran .print .ic .nodeset .temp .options "
           ".include .lib .subckt .ends .param .func .model .global .end";

@@ -258,11 +258,11 @@ def test_includes(tmp_path):
 
 @pytest.mark.parametrize("text, line, words", [
     ("R1 a 0", 2, "'r1' has no value"), ("R1 a", 2, "ends before its last node"), ("R1 a 0 1\nR1 b 0 2", 3, "already an element 'r1', in"),
-    ("Q1 a b c mod", 2, "not supported: 1 Q elements (bipolar transistors), 'q1' in "), ("C1 a 0 1u foo=2", 2, "'foo' is not known here"), ("R1 a 0 1 2", 2, "'2' is not expected"),
+    ("Q1 a b c mod", 2, "not supported: Q elements (bipolar transistors): 1, the first is 'q1' in "), ("C1 a 0 1u foo=2", 2, "'foo' is not known here"), ("R1 a 0 1 2", 2, "'2' is not expected"),
     ("V1 a 0 PULSE(1)", 2, "'pulse' has 1 values"), ("V1 a 0 PWL(0 1 2)", 2, "pairs"), ("V1 a 0 PWL(1 1 0 2)", 2, "have to ascend"), ("V1 a 0 PULSE(0 1 0 0 0 1 2 1.5)", 2, "number of pulses"),
     ("V1 a 0 PULSE(0 1 0 0 0 1 2 1 1)", 2, "'pulse' has 9 values"), ("R1 a 0 1k$comment two", 2, "'two' is not expected"), ("R1 a 0 1k $two\n.func f {x}", 3, "a function is written as name(arguments)"),
-    (".if (1)\nV1 a 0 1\n.else\nV1 a 0 2\n.endif", 2, "not supported: 1 .if lines, '.if' in "), ("D1 a 0 dm\n.lib models.lib", 3, "models.lib: there is no such file"),
-    (".subckt s a\n.if (1)\n.endif\n.ends", 3, "not supported: 1 .if lines, '.if' in "),
+    (".if (1)\nV1 a 0 1\n.else\nV1 a 0 2\n.endif", 2, "not supported: .if lines: 1, the first is '.if' in "), ("D1 a 0 dm\n.lib models.lib", 3, "models.lib: there is no such file"),
+    (".subckt s a\n.if (1)\n.endif\n.ends", 3, "not supported: .if lines: 1, the first is '.if' in "),
     ("V1 a 0 1 what", 2, "'what' is not expected"), ("V1 a 0 0 dc = 1", 2, "a second dc value"), ("I1 a 0 dc 1 sin(0 1)\n+ dc 2", 3, "a second dc value"), ("V1 a 0 ac 1 dc 0 ac 1", 2, "a second ac value"),
     (".param 1=2", 2, "'1' cannot be the name of a parameter"), (".include none.sp ; what", 2, "none.sp: there is no such file"), (".include 'none.sp' what", 2, "none.sp: there is no such file"), (".include a//none.sp $ what", 2, "a//none.sp: there is no such file"), ("V1 a 0 SIN(0 1) SIN(0 1)", 2, "second waveform"), ("F1 a 0 vx 1", 2, "no voltage source 'vx'"), ("E1 b 0 a 0 2\nF1 a 0 e1 1", 3, "no voltage source 'e1'"),
     ("F1 a 0", 2, "no controlling voltage source"), ("E1 a 0 b 0", 2, "the gain is missing"), ("E1 a 0 b 0 3 m=2", 2, "'m' is not known here"), ("D1 a 0", 2, "has no model"), ("D1 a 0 dm", 2, "no model 'dm'"),
@@ -276,9 +276,9 @@ def test_includes(tmp_path):
     ("\n".join(f".subckt s{k} a" for k in range(102)), 102, "subcircuits are defined more than 100 deep"), (".subckt s a\nR1 a 0 {x}\n.ends\nX1 b s", 3, "(in x1)"),
     (".subckt s a\n.ends\nX1 b s w=1", 4, "has no parameter 'w'"), (".subckt s a\n.tran 1 2\n.ends", 3, "inside a subcircuit"), (".param a", 2, "'=' is needed"),
     ("R1 a 0 1\n.control\n.endc\n+ m=2", 5, "continuation line without"), (".include none.sp", 2, "none.sp: there is no such file"), (".include bad.sp", 2, "includes itself"), (".include", 2, "needs the name"),
-    ("E1 a 0 POLY(1) b 0 0 1 2", 2, "not supported: 1 controlled sources that are not linear, 'e1' in "),
-    ("* two\nF1 a 0 poly(2) v1 v2 0 1 1", 3, "there is no voltage source 'v1'"), ("G1 a 0 value={v(b)**2}", 2, "1 controlled sources that are not linear, 'g1' in "),
-    ("G1 a 0 table {v(b)} = (0,0) (1,1)", 2, "1 controlled sources with table, 'g1' in "), (".subckt s a\nE1 a 0 pwl(1) a 0 1 1 2 2\n.ends\nX1 b s", 3, "1 controlled sources with pwl, 'e1' in "),
+    ("E1 a 0 POLY(1) b 0 0 1 2", 2, "not supported: controlled sources that are not linear: 1, the first is 'e1' in "),
+    ("* two\nF1 a 0 poly(2) v1 v2 0 1 1", 3, "there is no voltage source 'v1'"), ("G1 a 0 value={v(b)**2}", 2, "controlled sources that are not linear: 1, the first is 'g1' in "),
+    ("G1 a 0 table {v(b)} = (0,0) (1,1)", 2, "controlled sources with table: 1, the first is 'g1' in "), (".subckt s a\nE1 a 0 pwl(1) a 0 1 1 2 2\n.ends\nX1 b s", 3, "controlled sources with pwl: 1, the first is 'e1' in "),
     (".control\nrun", 2, ".control without .endc"), ("R1 a 0 1 m=-1", 2, "m has to be positive"), ("C1 a 0 1u m=0", 2, "m has to be positive"), ("\0", 1, "not a text file")])
 def test_errors_name_file_and_line(text, line, words, tmp_path):
     message = error_of(text, tmp_path)
