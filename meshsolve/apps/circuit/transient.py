@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from meshsolve import _core
-from meshsolve.apps.circuit import controls, jacobian
+from meshsolve.apps.circuit import controls
 from meshsolve.apps.circuit.newton import SHARE, NoConvergence
 from meshsolve.apps.circuit.sources import SAME
 from meshsolve.errors import InvalidInputError, MeshsolveError, SingularMatrixError
@@ -27,6 +27,7 @@ DEEPEST = 30                # halvings of the longest step that sources or tmax 
 SMALLEST = 40               # and the error, which does so for a few steps, as where a source begins to rise from nothing
 JUMP = 26                   # halvings after which a state that moves on at a corner is taken to jump there
 DISTINCT = 256              # spacings of float64 at the end: steps of fewer would not move on
+NATIVE = 256                # unknowns, at most, of circuits that are solved in C++; the order of their pivots costs the third power
 VALUES = 2**21              # kept between two looks at memory
 REACHED, MORE, TOO_SMALL, DIVERGED, TOO_FAST = range(5)     # Outcome in stepper.hpp
 
@@ -163,7 +164,7 @@ class Transient:
 
     def _small(self):
         """What the native equations of a small circuit are made of; None for a larger one."""
-        if self.system.n > jacobian.SMALL:
+        if self.system.n > NATIVE:
             return None
         system, matrix = self.system, self.solver.matrix
         return {"n": system.n, "indptr": matrix.indptr.astype(np.int32), "indices": matrix.indices, "fixed": matrix.static,

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import meshsolve as ms
-from meshsolve.apps.circuit import jacobian, newton
+from meshsolve.apps.circuit import jacobian, newton, transient
 from meshsolve.apps.circuit.devices import DEFAULTS, THERMAL, Diodes
 from meshsolve.apps.circuit.jacobian import Dense
 from meshsolve.apps.circuit.mna import Matrix
@@ -40,7 +40,8 @@ def test_small_circuits_are_not_refactored_by_the_sparse_code(deck, monkeypatch)
     assert not calls and facts["refactorizations"] > 100 and facts["analyses"] == 1      # at rest
 
 
-def test_a_factor_serves_while_conductances_stay_near(deck):
+def test_a_factor_serves_while_conductances_stay_near(deck, monkeypatch):
+    monkeypatch.setattr(transient, "NATIVE", 0)
     facts = deck(decks.diode_grid(10)).transient(1e-5, 1e-3).report.facts
     assert 0 < facts["refactorizations"] < 0.7 * facts["newton_steps"]
 
@@ -49,6 +50,7 @@ def test_a_factor_that_only_comes_near_is_not_used_twice(deck, monkeypatch):
     """Under tight tolerances each step with it gains one digit; 344 steps were taken instead of 187."""
     monkeypatch.setattr(jacobian, "SMALL", 0)
     monkeypatch.setattr(newton, "SMALL", 0)
+    monkeypatch.setattr(transient, "NATIVE", 0)
     facts = deck(".options reltol=1e-10 vntol=1e-12 abstol=1e-18\n" + decks.diode_grid(4)).transient(1e-5, 5e-4, fixed_step=True).report.facts
     assert facts["newton_steps"] < 250
 
@@ -69,6 +71,7 @@ COUNTS = ("time_steps", "rejected_steps", "newton_steps")
 def test_dense_and_sparse_factors_find_the_same(way, deck, monkeypatch):
     texts = [(decks.RECTIFIER, 1e-4, 2e-2), (decks.multiplier(3), 1e-5, 1e-3), (decks.diode_grid(4), 1e-5, 5e-4), (decks.RECOVERY, 2e-9, 1e-6)]
     expected = [deck(text).transient(step, end) for text, step, end in texts]
+    monkeypatch.setattr(transient, "NATIVE", 0)
     if way == "no factor is good":
         monkeypatch.setattr(Dense, "factor", lambda *arguments: False)
     else:

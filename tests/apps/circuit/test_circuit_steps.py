@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import meshsolve as ms
-from meshsolve.apps.circuit import jacobian
+from meshsolve.apps.circuit import jacobian, transient
 from meshsolve.apps.circuit.transient import multiples
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -113,7 +113,7 @@ def test_a_long_run_solves_nothing_in_python(deck):
                          ids=["grid", "controlled", "ladder", "ringing", "recovery"])
 def test_small_and_large_circuits_take_the_same_steps(text, step, end, deck, monkeypatch):
     small = deck(text).transient(step, end)
-    monkeypatch.setattr(jacobian, "SMALL", 0)
+    monkeypatch.setattr(transient, "NATIVE", 0)
     monkeypatch.setattr(jacobian, "NEAR", 0.0)
     large = deck(text).transient(step, end)
     assert large.report.counts["solve"] > 10 >= small.report.counts["solve"] or "D1" in text
@@ -146,7 +146,7 @@ ENDLESS = {"tstep": 1e-9, "tstop": 1.0, "tmax": 1e-8, "nodes": ["b"]}
 def test_a_long_run_shows_progress(size, deck, monkeypatch):
     """A hundred million steps, which the first number ends."""
     if size == "large":
-        monkeypatch.setattr(jacobian, "SMALL", 0)
+        monkeypatch.setattr(transient, "NATIVE", 0)
     seen = []
 
     def tell(phase, done, total):
