@@ -11,16 +11,11 @@ differentiation", sections 2.2.4 and 2.3.1. PyTorch is imported when a function 
 
 from __future__ import annotations
 
-import functools
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
-import scipy.sparse as sp
-
 from meshsolve.api import cholesky, factorized, ildl, lu
+from meshsolve.autograd import Held, entries_of, functions, pytorch, refuse_nested_forward, require_known
 from meshsolve.errors import InvalidInputError, MeshsolveError
-from meshsolve.factor.cholesky import CholeskyFactor
-from meshsolve.factor.glu import LUFactor
 from meshsolve.options import one_of
 
 __all__ = ["Solver", "logdet", "solve"]
@@ -38,10 +33,11 @@ def solve(A: Any, b: Any, method: Method = "auto", threads: int | None = None) -
 
     Parameters
     ----------
-    A : (n, n) sparse COO or CSR tensor, or (indices, values)
-        ``indices`` is a (2, nnz) integer tensor of rows and columns, ``values`` an (nnz,) tensor, real or complex; duplicates are
-        summed. The gradient goes to the values, stored zeros included, each as a variable of its own: for a symmetric A make
-        both triangles from the same variables. Pass ``(indices, values)`` where the values are computed: that is cheapest.
+    A : (n, n) sparse tensor, or (indices, values)
+        COO, CSR or CSC; BSR and BSC where they require no gradients. ``indices`` is a (2, nnz) integer tensor of rows and columns,
+        ``values`` an (nnz,) tensor, real or complex; duplicates are summed. The gradient goes to the values, stored zeros included,
+        each as a variable of its own: for a symmetric A make both triangles from the same variables. Pass ``(indices, values)`` where
+        the values are computed: that is cheapest.
     b : (n,) or (n, k) tensor
         Of the dtype of A.
     method : {"auto", "cholesky", "ldl", "lu"}
@@ -60,8 +56,13 @@ def solve(A: Any, b: Any, method: Method = "auto", threads: int | None = None) -
 
     Notes
     -----
-    A factorization; the backward pass is one solve and O(nnz k). It can be differentiated again. For many steps with one
-    pattern: :class:`Solver`.
+    A factorization; the backward pass is one solve and O(nnz k). It can be differentiated again, also through a sparse tensor that was
+    made of values: PyTorch's own derivative of ``sparse_coo_tensor`` is replaced where a graph of the gradient is asked for, as it is a
+    constant there. What else makes a sparse tensor may lose second derivatives, and is refused then.
+
+    Works inside ``torch.func`` (``grad``, ``vmap``, ``jacrev``, ``jvp``, ``hessian``), for ``(indices, values)``. A batch of right-hand
+    sides is one block; a batch of values is factored one by one. ``torch.compile`` leaves the solve out of its graph. For many steps with
+    one pattern: :class:`Solver`.
 
     Examples
     --------
@@ -71,7 +72,7 @@ def solve(A: Any, b: Any, method: Method = "auto", threads: int | None = None) -
     >>> v.grad                                              # doctest: +SKIP
     tensor([-0.2500, -0.0625])
     """
-    return Solver(method, threads)(A, b)
+    return _eager(_solve)(Solver(method, threads), A, b)
 
 
 def logdet(A: Any, threads: int | None = None) -> Any:
@@ -79,7 +80,7 @@ def logdet(A: Any, threads: int | None = None) -> Any:
 
     Parameters
     ----------
-    A : (n, n) sparse COO or CSR tensor, or (indices, values)
+    A : (n, n) sparse tensor, or (indices, values)
         As in :func:`solve`, real; n is one more than the largest of ``indices``, as a definite matrix has a whole diagonal.
     threads : int, optional
 
@@ -106,7 +107,7 @@ def logdet(A: Any, threads: int | None = None) -> Any:
     >>> v.grad                                              # doctest: +SKIP
     tensor([0.5000, 0.2500])
     """
-    return Solver("cholesky", threads).logdet(A)
+    return _eager(_logdet)(Solver("cholesky", threads), A)
 
 
 class Solver:
@@ -136,32 +137,21 @@ class Solver:
         self.method, self.threads = one_of(method, "method", METHODS), threads
         self.factor: Any = None
         self.factorizations = self.analyses = 0
-        self._held: _Matrix | None = None                                   # the _Matrix whose factor is at hand
+        self._held: Any = None                                              # the Matrix that ``factor`` belongs to
 
     def __repr__(self):
         return f"Solver(method={self.method!r}, analyses={self.analyses}, factorizations={self.factorizations})"
 
     def __call__(self, A: Any, b: Any) -> Any:
         """x with A x = b, see :func:`solve`."""
-        torch = _torch()
-        if not isinstance(b, torch.Tensor) or b.layout != torch.strided:
-            raise InvalidInputError(f"b has to be a dense tensor, not {type(b).__name__}")
-        if b.ndim not in (1, 2):
-            raise InvalidInputError(f"b has to be (n,) or (n, k), not {tuple(b.shape)}")
-        rows, columns, values, n = _entries(A, len(b))
-        if values.dtype != b.dtype:
-            raise InvalidInputError(f"A and b have to have one dtype, not {values.dtype} and {b.dtype}")
-        _require_known(values.dtype)
-        return _functions()[0].apply(values, b, _Matrix(self, rows, columns, values, n), False)
+        return _eager(_solve)(self, A, b)
 
     def logdet(self, A: Any) -> Any:
         """log det A, see :func:`logdet`; right after a solve with the same values nothing is factored again."""
-        rows, columns, values, n = _entries(A, None)
-        _require_known(values.dtype)
-        return _functions()[1].apply(values, _Matrix(self, rows, columns, values, n))
+        return _eager(_logdet)(self, A)
 
-    def _factor_of(self, matrix):
-        """The factor of this matrix, made where it is not the one at hand."""
+    def factor_of(self, matrix):
+        """The factor of a :class:`~meshsolve.autograd.Matrix`, made if the last one belongs to another."""
         if self._held is not matrix and not (self._held is not None and self._held.same_as(matrix)):
             self._held, M = None, matrix.to_scipy()
             self.factor = self._refactored(M) or self._made(M)
@@ -191,132 +181,32 @@ class Solver:
         return lu(M, device="cpu", threads=self.threads)
 
 
-class _Matrix:
-    """A matrix that was solved with: what a backward pass needs to factor it again."""
-
-    def __init__(self, solver, rows, columns, values, n):
-        self.solver, self.rows, self.columns, self.n = solver, rows, columns, n
-        self._parts = _numpy(values), _numpy(rows), _numpy(columns)
-
-    def to_scipy(self):
-        values, rows, columns = self._parts
-        return sp.csr_array(sp.coo_array((values, (rows, columns)), shape=(self.n, self.n)))
-
-    def same_as(self, other):
-        return self.n == other.n and all(map(np.array_equal, self._parts, other._parts))
-
-    def solve(self, b, adjoint):
-        F, right = self.solver._factor_of(self), _numpy(b)
-        x = F.solve(right, trans="H") if adjoint and isinstance(F, LUFactor) else F.solve(right)      # the others are symmetric
-        return _torch().from_numpy(np.ascontiguousarray(x)).to(device=b.device, dtype=b.dtype)
-
-    def cholesky(self):
-        F = self.solver._factor_of(self)
-        if not isinstance(F, CholeskyFactor):
-            raise InvalidInputError("logdet is of symmetric positive definite matrices, and this one was factored by "
-                                    f'{type(F).__name__}: Solver("cholesky") tells what it lacks')
-        return F
-
-    def inverse_entries(self):
-        """(nnz,) entries [j, i] of the inverse for the entries [i, j] of the matrix, which is symmetric."""
-        _, rows, columns = self._parts
-        return np.asarray(self.cholesky().selected_inverse()[rows, columns])
+def _solve(solver, A, b):
+    torch = pytorch()
+    refuse_nested_forward()
+    if not isinstance(b, torch.Tensor) or b.layout != torch.strided:
+        raise InvalidInputError(f"b has to be a dense tensor, not {type(b).__name__}")
+    if b.ndim not in (1, 2):
+        raise InvalidInputError(f"b has to be (n,) or (n, k), not {tuple(b.shape)}")
+    rows, columns, values, n, loses = entries_of(A, len(b))
+    if values.dtype != b.dtype:
+        raise InvalidInputError(f"A and b have to have one dtype, not {values.dtype} and {b.dtype}")
+    require_known(values.dtype)
+    return functions()[0].apply(values, b, rows, columns, Held(solver, n, loses), False)
 
 
-def _torch():
-    try:
-        import torch
-    except ImportError as e:
-        raise InvalidInputError("meshsolve.torch needs PyTorch: pip install torch") from e
-    return torch
+def _logdet(solver, A):
+    refuse_nested_forward()
+    rows, columns, values, n, loses = entries_of(A, None)
+    require_known(values.dtype)
+    return functions()[1].apply(values, rows, columns, Held(solver, n, loses))
 
 
-def _require_known(dtype):
-    torch = _torch()
-    if dtype not in (torch.float32, torch.float64, torch.complex64, torch.complex128):
-        raise InvalidInputError(f"tensors have to hold float32, float64, complex64 or complex128, not {dtype}")
+_EAGER: dict[Any, Any] = {}                 # a cache that torch.compile traces without a warning, as it does not functools.cache
 
 
-def _numpy(tensor):
-    """A copy on the CPU: the caller may write to the tensor before the backward pass."""
-    return np.array(tensor.detach().cpu().resolve_conj().resolve_neg().numpy())
-
-
-def _entries(A, n):
-    """(rows, columns, values, n) of A; ``values`` is a tensor that leads gradients to A. Without n: the rows up to the last that is
-    named."""
-    torch = _torch()
-    if isinstance(A, torch.Tensor):
-        if A.ndim != 2 or A.shape[0] != A.shape[1]:
-            raise InvalidInputError(f"A has to be square, not {tuple(A.shape)}")
-        if A.layout == torch.sparse_coo:
-            A = A if A.is_coalesced() else A.coalesce()
-            return *A.indices(), A.values(), A.shape[0]
-        if A.layout == torch.sparse_csr:
-            n, starts = A.shape[0], A.crow_indices()
-            rows = torch.repeat_interleave(torch.arange(n, device=starts.device), starts.diff())
-            return rows, A.col_indices(), A.values(), n
-        raise InvalidInputError(f"A has to be a sparse COO or CSR tensor, or (indices, values), not of the layout {A.layout}")
-    parts = tuple(A) if isinstance(A, (tuple, list)) else ()
-    if len(parts) != 2 or not all(isinstance(part, torch.Tensor) for part in parts):
-        raise InvalidInputError(f"A has to be a sparse COO or CSR tensor, or (indices, values), not {type(A).__name__}")
-    indices, values = parts
-    if indices.ndim != 2 or values.ndim != 1 or indices.shape != (2, len(values)) or indices.is_floating_point():
-        raise InvalidInputError(f"(indices, values) have to be (2, nnz) integers and (nnz,) numbers, not {tuple(indices.shape)} of "
-                                f"{indices.dtype} and {tuple(values.shape)}")
-    least, most = (int(indices.min()), int(indices.max())) if indices.numel() else (0, -1)
-    if n is None:
-        n = most + 1
-    if not 0 <= least <= most + 1 <= n:
-        raise InvalidInputError(f"indices has values outside 0..{n - 1}, the rows of " + ("A" if n == most + 1 else "b"))
-    return indices[0], indices[1], values, n
-
-
-@functools.cache
-def _functions():
-    """The autograd functions of solves and of determinants; PyTorch has to be there to derive classes from its own."""
-    torch = _torch()
-
-    class Solve(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, values, b, matrix, adjoint):
-            x = matrix.solve(b, adjoint)
-            ctx.save_for_backward(values, x)
-            ctx.matrix, ctx.adjoint = matrix, adjoint
-            return x
-
-        @staticmethod
-        def backward(ctx, g):
-            values, x = ctx.saved_tensors
-            y = Solve.apply(values, g, ctx.matrix, not ctx.adjoint)
-            if not ctx.needs_input_grad[0]:
-                return None, y, None, None
-            # d(A^-1 b) = -A^-1 dA x; for A^-H b, whose matrix is the adjoint one, rows and columns change places.
-            rows, columns = ctx.matrix.rows, ctx.matrix.columns
-            product = x[rows] * y[columns].conj() if ctx.adjoint else y[rows] * x[columns].conj()
-            return -(product if product.ndim == 1 else product.sum(dim=1)), y, None, None
-
-    class LogDeterminant(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, values, matrix):
-            ctx.save_for_backward(values)
-            ctx.matrix = matrix
-            return values.new_tensor(matrix.cholesky().logdet())
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * InverseEntries.apply(*ctx.saved_tensors, ctx.matrix), None
-
-    class InverseEntries(torch.autograd.Function):
-        """What a second derivative has to go through: once_differentiable would take the entries for constants where g is one."""
-
-        @staticmethod
-        def forward(ctx, values, matrix):
-            return torch.from_numpy(matrix.inverse_entries()).to(device=values.device, dtype=values.dtype)
-
-        @staticmethod
-        def backward(ctx, g):
-            raise InvalidInputError("the gradient of logdet cannot be differentiated again: that takes entries of the inverse where A "
-                                    "has none")
-
-    return Solve, LogDeterminant
+def _eager(function):
+    """A function that ``torch.compile`` calls as it is: a factorization cannot be a part of its graph."""
+    if function not in _EAGER:
+        _EAGER[function] = pytorch().compiler.disable(function)
+    return _EAGER[function]

@@ -13,6 +13,7 @@ LAYERS = [                                  # from the top; a room may import ro
     ["__init__", "__main__"],
     ["cli"],
     ["apps", "torch"],
+    ["autograd"],
     ["api"],
     ["krylov"],
     ["factor"],

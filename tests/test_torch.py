@@ -159,7 +159,7 @@ EYE, ONES = (torch.tensor([[0, 1], [0, 1]]), torch.ones(2)), torch.ones(2)
 
 @pytest.mark.parametrize("A, b, says", [
     (EYE, np.ones(2), "b has to be a dense tensor, not ndarray"), (EYE, torch.ones(2, 1, 1), "b has to be (n,)"),
-    (EYE, torch.ones(2).double(), "one dtype"), (torch.eye(2), ONES, "sparse COO or CSR tensor"), (sp.eye_array(2), ONES, "not dia_array"),
+    (EYE, torch.ones(2).double(), "one dtype"), (torch.eye(2), ONES, "sparse COO, CSR or CSC tensor"), (sp.eye_array(2), ONES, "not dia_array"),
     (torch.ones(2, 3).to_sparse(), ONES, "square"), ((EYE[0].float(), ONES), ONES, "integers"), ((EYE[0] + 1, ONES), ONES, "outside 0..1"),
     ((EYE[0], torch.ones(3)), ONES, "(2, nnz)"), (EYE, torch.ones(2).to_sparse(), "dense tensor"), (EYE, torch.full((2,), torch.nan), "row 0 holds nan"),
     (torch.eye(3).to_sparse(), ONES, "b has to be"), ((EYE[0], ONES.half()), ONES.half(), "not torch.float16"),
@@ -264,3 +264,155 @@ def test_logdet_refuses_what_is_not_definite():
         ms.torch.logdet((torch.tensor([[0, -1], [0, 1]]), torch.tensor([2.0, 1.0])))
     with pytest.raises(ms.InvalidInputError):
         ms.torch.logdet((torch.zeros((2, 0), dtype=torch.int64), torch.zeros(0)))
+
+
+# ---- transforms, compiled functions, second derivatives ------------------------------------------------------------------------
+
+POINT = torch.tensor([2.0, 3.0, 4.0, 0.5, 1.0], dtype=torch.float64)
+ENTRIES = torch.tensor([[0, 1, 2, 0, 0], [0, 1, 2, 1, 0]])            # the first and the last are one entry of A
+RIGHT = torch.tensor([[1.0, 2.0, -1.0], [0.5, 0.0, 3.0]], dtype=torch.float64)
+func = torch.func
+
+
+def mine(v, b):
+    return ms.torch.solve((ENTRIES, v), b)
+
+
+def plain(v, b):
+    """The same by arithmetic that PyTorch differentiates."""
+    x2, x1 = b[2] / v[2], b[1] / v[1]
+    return torch.stack([(b[0] - v[3] * x1) / (v[0] + v[4]), x1, x2])
+
+
+def energy(f):
+    return lambda v, b=RIGHT[0]: f(v, b).pow(3).sum()
+
+
+BATCH = torch.stack([POINT, 2 * POINT])
+TRANSFORMS = {
+    "grad": lambda f: func.grad(energy(f), argnums=(0, 1))(POINT, RIGHT[0]),
+    "vmap of b": lambda f: func.vmap(lambda b: f(POINT, b))(RIGHT), "vmap of columns": lambda f: func.vmap(lambda b: f(POINT, b), 1, 1)(RIGHT.T),
+    "vmap of blocks": lambda f: func.vmap(lambda b: f(POINT, b))(torch.stack([RIGHT.T, 2 * RIGHT.T])), "vmap of A": lambda f: func.vmap(lambda v: f(v, RIGHT[0]))(BATCH),
+    "vmap of both": lambda f: func.vmap(f)(BATCH, RIGHT), "vmap of vmap": lambda f: func.vmap(lambda v: func.vmap(lambda b: f(v, b))(RIGHT))(BATCH),
+    "jacrev": lambda f: func.jacrev(f, argnums=(0, 1))(POINT, RIGHT[0]), "jacfwd": lambda f: func.jacfwd(f, argnums=(0, 1))(POINT, RIGHT[0]),
+    "jvp": lambda f: func.jvp(f, (POINT, RIGHT[0]), (POINT.flip(0), RIGHT[1])), "hessian": lambda f: func.hessian(energy(f))(POINT),
+    "reverse twice": lambda f: func.jacrev(func.jacrev(energy(f)))(POINT), "reverse of forward": lambda f: func.jacrev(func.jacfwd(energy(f)))(POINT),
+    "third": lambda f: func.jacrev(func.hessian(energy(f)))(POINT), "vmap of grad": lambda f: func.vmap(func.grad(energy(f), argnums=(0, 1)))(BATCH, RIGHT),
+    "grad of vmap": lambda f: func.grad(lambda v: func.vmap(lambda b: f(v, b))(RIGHT).pow(2).sum())(POINT),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms(name):
+    ours, theirs = TRANSFORMS[name](mine), TRANSFORMS[name](plain)
+    pairs = zip(ours, theirs, strict=True) if isinstance(ours, tuple) else [(ours, theirs)]
+    assert all(torch.allclose(x, y, rtol=1e-9) for x, y in pairs)
+
+
+def test_a_batch_of_right_hand_sides_is_one_block():
+    solver, shapes = ms.torch.Solver(), []
+    solver((ENTRIES, POINT), RIGHT[0])
+    solve = solver.factor.solve
+    solver.factor.solve = lambda b, **options: shapes.append(b.shape) or solve(b, **options)
+    func.vmap(lambda b: solver((ENTRIES, POINT), b))(RIGHT)
+    assert shapes == [(3, 2)] and solver.factorizations == 1
+
+
+def test_transforms_of_complex_solves():
+    def solve(f, v):
+        v = torch.view_as_complex(v)
+        return torch.view_as_real(f(v, RIGHT[0] + 0j))
+    v = torch.view_as_real(POINT * (1 + 0.3j)).clone()
+    for jacobian in (func.jacrev, func.jacfwd):
+        assert torch.allclose(jacobian(lambda v: solve(mine, v))(v), func.jacrev(lambda v: solve(plain, v))(v), rtol=1e-9)
+
+
+def spd_entries(v):
+    return torch.tensor([[0, 1, 2, 0, 1], [0, 1, 2, 1, 0]]), torch.cat([v[:4], v[3:4]])
+
+
+def test_transforms_of_determinants():
+    ours, theirs = lambda v: ms.torch.logdet(spd_entries(v)), lambda v: ((v[0] * v[1] - v[3] ** 2) * v[2]).log()
+    for transform in (lambda f: func.grad(f)(POINT), lambda f: func.vmap(f)(BATCH), lambda f: func.jvp(f, (POINT,), (POINT.flip(0),))[1],
+                      lambda f: func.vmap(func.grad(f))(BATCH)):
+        assert torch.allclose(transform(ours), transform(theirs), rtol=1e-9)
+    for hessian in (func.hessian, lambda f: lambda v: torch.autograd.functional.hessian(f, v),
+                    lambda f: lambda v: torch.autograd.functional.hessian(lambda v: ms.torch.logdet(torch.sparse_coo_tensor(*spd_entries(v), (3, 3))), v)):
+        with pytest.raises(ms.InvalidInputError, match="gradient of logdet cannot be differentiated again"):
+            hessian(ours)(POINT)
+
+
+def test_what_no_transform_does_is_refused():
+    with pytest.raises(ms.InvalidInputError, match="forward-mode derivative of a forward-mode"):
+        func.jacfwd(func.jacfwd(energy(mine)))(POINT)
+    with pytest.raises(ms.InvalidInputError, match="forward-mode derivative of a forward-mode"):
+        func.jacfwd(func.jacfwd(lambda v: ms.torch.logdet(spd_entries(v))))(POINT)
+    with pytest.raises(ms.InvalidInputError, match="vectorize=True.*torch.func"):
+        torch.autograd.functional.jacobian(lambda v: mine(v, RIGHT[0]), POINT, vectorize=True)
+
+
+def test_compiled_functions_leave_solves_out():
+    solver = ms.torch.Solver()
+    calls = [lambda v, b: ms.torch.solve((ENTRIES, v * 2), b).pow(2).sum(), lambda v, b: solver((ENTRIES, v * 2), b).pow(2).sum(),
+             lambda v, b: ms.torch.solve(torch.sparse_coo_tensor(ENTRIES, v * 2, (3, 3)), b).pow(2).sum(), lambda v, b: ms.torch.logdet(spd_entries(v)) * 2]
+    for call in calls:
+        torch.compiler.reset()
+        values = []
+        for f in (call, torch.compile(call, backend="aot_eager")):
+            v, b = POINT.clone().requires_grad_(), RIGHT[0].clone().requires_grad_()
+            y = f(v, b)
+            y.backward()
+            values.append((y.detach(), v.grad, torch.zeros(3) if b.grad is None else b.grad))
+        assert all(torch.equal(x, y) for x, y in zip(*values))
+    torch.compiler.reset()
+
+
+def made(v):
+    return torch.sparse_coo_tensor(ENTRIES, v, (3, 3))
+
+
+ONE = torch.eye(3, dtype=torch.float64).to_sparse()
+TENSORS = {
+    "coo": made, "coalesced": lambda v: made(v).coalesce(), "csr": lambda v: made(v).to_sparse_csr(), "csc": lambda v: made(v).to_sparse_csc(),
+    "transposed": lambda v: made(v).t().t(), "scaled": lambda v: 3 * made(v) / 3, "sum": lambda v: (made(v) + made(v)) / 2, "computed": lambda v: made(v * 1),
+    "dense": lambda v: made(v).to_dense().to_sparse(), "dense csr": lambda v: made(v).to_dense().to_sparse_csr(),
+    "from dense": lambda v: torch.zeros(3, 3, dtype=v.dtype).index_put(tuple(ENTRIES), v, accumulate=True).to_sparse_csr(),
+}
+
+
+@pytest.mark.parametrize("name", TENSORS)
+def test_derivatives_of_any_order_go_through_sparse_tensors(name):
+    """PyTorch's own derivative of sparse_coo_tensor is a constant: the Hessian was zero."""
+    functional = torch.autograd.functional
+    ours, theirs = (energy(f) for f in (lambda v, b: ms.torch.solve(TENSORS[name](v), b), plain))
+    assert torch.allclose(functional.jacobian(ours, POINT), functional.jacobian(theirs, POINT), rtol=1e-9)
+    assert torch.allclose(functional.hessian(ours, POINT), functional.hessian(theirs, POINT), rtol=1e-9)
+    third = [functional.jacobian(lambda v: functional.hessian(f, v, create_graph=True), POINT) for f in (ours, theirs)]
+    assert torch.allclose(*third, rtol=1e-9)
+
+
+@pytest.mark.parametrize("make, node", [
+    (lambda v: torch.sparse_csr_tensor(torch.tensor([0, 2, 3, 4]), torch.tensor([0, 1, 1, 2]), torch.stack([v[0] + v[4], v[3], v[1], v[2]]), (3, 3)), "SparseCompressed"),
+    (lambda v: torch.sparse.mm(made(v), ONE), "Matmul"),
+], ids=["csr of values", "product"])
+def test_second_derivatives_that_pytorch_loses_are_refused(make, node):
+    functional = torch.autograd.functional
+    try:
+        gradient = functional.jacobian(lambda v: energy(lambda v, b: ms.torch.solve(make(v), b))(v), POINT)
+    except RuntimeError as e:                               # of older versions of PyTorch
+        assert "not implemented" in str(e)
+        return
+    assert torch.allclose(gradient, functional.jacobian(energy(plain), POINT), rtol=1e-9)
+    with pytest.raises(ms.InvalidInputError, match=f"loses second derivatives of the sparse tensor A .*{node}.*give \\(indices, values\\)"):
+        functional.hessian(lambda v: energy(lambda v, b: ms.torch.solve(make(v), b))(v), POINT)
+
+
+def test_every_layout_is_solved_with():
+    D = made(POINT).to_dense()
+    for A in (made(POINT), D.to_sparse_csr(), D.to_sparse_csc(), D.to_sparse_bsr((1, 3)), D.to_sparse_bsc((3, 1))):
+        assert torch.allclose(ms.torch.solve(A, RIGHT[0]), plain(POINT, RIGHT[0]), rtol=1e-12)
+    for A in (D.to_sparse_csr().requires_grad_(), D.to_sparse_csc().requires_grad_(), D.to_sparse().requires_grad_()):
+        gradient, = torch.autograd.grad(ms.torch.solve(A, RIGHT[0]).sum(), A, create_graph=True)
+        assert gradient.layout == A.layout and gradient.requires_grad
+    with pytest.raises(ms.InvalidInputError, match="layout torch.sparse_bsr with gradients"):
+        ms.torch.solve(D.to_sparse_bsr((1, 1)).requires_grad_(), RIGHT[0])

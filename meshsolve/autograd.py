@@ -1,0 +1,325 @@
+"""The autograd functions of :mod:`meshsolve.torch`, and what leads gradients to the entries of sparse tensors.
+
+A function has ``setup_context``, ``vmap`` and ``jvp`` for the transforms of torch.func. Inside those, tensors are wrapped and have no
+memory, so that values are looked at in ``forward`` alone.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import scipy.sparse as sp
+
+from meshsolve.errors import InvalidInputError
+from meshsolve.factor.cholesky import CholeskyFactor
+from meshsolve.factor.glu import LUFactor
+
+CONSTRUCTOR = "SparseCooTensorWithDimsAndTensorsBackward"       # the node of torch.sparse_coo_tensor
+KEEPS_SPARSE = ("Coalesce", "T", "Transpose", "Mul", "Div", "Neg", "Add", "Sub", "Clone", "Alias", "View")      # nodes of sparse tensors
+CONVERTS = ("ToSparse", "ToDense")
+LAYOUTS = "a sparse COO, CSR or CSC tensor, or (indices, values)"
+LOSES = ("PyTorch loses second derivatives of the sparse tensor A (in {}): give (indices, values), or make A of values by "
+         "torch.sparse_coo_tensor alone")
+
+
+def pytorch():
+    try:
+        import torch
+    except ImportError as e:
+        raise InvalidInputError("meshsolve.torch needs PyTorch: pip install torch") from e
+    return torch
+
+
+def refuse_nested_forward():
+    """Raise inside two forward-mode transforms of torch.func: PyTorch gives wrong numbers for any function of one's own there."""
+    functorch = getattr(pytorch()._C, "_functorch", None)
+    levels = getattr(functorch, "get_interpreter_stack", lambda: None)() or ()
+    if sum(str(level.key()).endswith("Jvp") for level in levels) > 1:
+        raise InvalidInputError("a forward-mode derivative of a forward-mode derivative (jvp, jacfwd) is wrong in PyTorch for functions "
+                                "that it does not define: use torch.func.hessian, or jacrev for one of the two")
+
+
+def require_known(dtype):
+    torch = pytorch()
+    if dtype not in (torch.float32, torch.float64, torch.complex64, torch.complex128):
+        raise InvalidInputError(f"tensors have to hold float32, float64, complex64 or complex128, not {dtype}")
+
+
+class Held:
+    """What a call of a function keeps for its backward pass.
+
+    Attributes
+    ----------
+    solver : meshsolve.torch.Solver
+    n : int
+    loses : str
+        The step that made A and loses second derivatives, "" for none.
+    matrix : Matrix or None
+        None until ``forward`` has seen the values, and where these were a batch.
+    """
+
+    def __init__(self, solver, n, loses=""):
+        self.solver, self.n, self.loses, self.matrix = solver, n, loses, None
+
+    def of(self, values, rows, columns):
+        """The :class:`Matrix` of these values."""
+        if self.matrix is None:
+            self.matrix = Matrix(self.solver, rows, columns, values, self.n)
+        return self.matrix
+
+    def again(self):
+        """The same for other values."""
+        return Held(self.solver, self.n, self.loses)
+
+    def require_graph(self):
+        """Raise where the gradient with respect to A is to be differentiated again and that would give zeros."""
+        if self.loses and pytorch().is_grad_enabled():
+            raise InvalidInputError(LOSES.format(self.loses))
+
+
+class Matrix:
+    """A matrix that was solved with: what a backward pass needs to factor it again."""
+
+    def __init__(self, solver, rows, columns, values, n):
+        self.solver, self.n = solver, n
+        self._parts = _numpy(values), _numpy(rows), _numpy(columns)
+
+    def to_scipy(self):
+        values, rows, columns = self._parts
+        return sp.csr_array(sp.coo_array((values, (rows, columns)), shape=(self.n, self.n)))
+
+    def same_as(self, other):
+        return self.n == other.n and all(map(np.array_equal, self._parts, other._parts))
+
+    def solve(self, b, adjoint):
+        F, right = self.solver.factor_of(self), _numpy(b)
+        x = F.solve(right, trans="H") if adjoint and isinstance(F, LUFactor) else F.solve(right)      # the others are symmetric
+        return pytorch().from_numpy(np.ascontiguousarray(x)).to(device=b.device, dtype=b.dtype)
+
+    def cholesky(self):
+        F = self.solver.factor_of(self)
+        if not isinstance(F, CholeskyFactor):
+            raise InvalidInputError("logdet is of symmetric positive definite matrices, and this one was factored by "
+                                    f'{type(F).__name__}: Solver("cholesky") reports what it lacks')
+        return F
+
+    def inverse_entries(self):
+        """(nnz,) entries [j, i] of the inverse for the entries [i, j] of the matrix, which is symmetric."""
+        _, rows, columns = self._parts
+        return np.asarray(self.cholesky().selected_inverse()[rows, columns])
+
+
+def _numpy(tensor):
+    """A copy on the CPU: the caller may write to the tensor before the backward pass."""
+    try:
+        return np.array(tensor.detach().cpu().resolve_conj().resolve_neg().numpy())
+    except RuntimeError as e:                               # PyTorch's older vmap, which passes functions over
+        raise InvalidInputError("a tensor has no values here, as with vectorize=True or is_grads_batched=True: use torch.func.jacrev or vmap "
+                                f"({e})") from e
+
+
+# ---- entries of A ---------------------------------------------------------------------------------------------------------
+
+
+def entries_of(A, n):
+    """(rows, columns, values, n, loses) of A; ``values`` is a tensor that leads gradients to A, ``loses`` as in :class:`Held`. Without n:
+    the rows up to the last that is named."""
+    torch = pytorch()
+    if isinstance(A, torch.Tensor):
+        return _entries_of_tensor(A)
+    parts = tuple(A) if isinstance(A, (tuple, list)) else ()
+    if len(parts) != 2 or not all(isinstance(part, torch.Tensor) for part in parts):
+        raise InvalidInputError(f"A has to be {LAYOUTS}, not {type(A).__name__}")
+    indices, values = parts
+    if indices.ndim != 2 or values.ndim != 1 or indices.shape != (2, len(values)) or indices.is_floating_point():
+        raise InvalidInputError(f"(indices, values) have to be (2, nnz) integers and (nnz,) numbers, not {tuple(indices.shape)} of "
+                                f"{indices.dtype} and {tuple(values.shape)}")
+    least, most = (int(indices.min()), int(indices.max())) if indices.numel() else (0, -1)
+    if n is None:
+        n = most + 1
+    if not 0 <= least <= most + 1 <= n:
+        raise InvalidInputError(f"indices has values outside 0..{n - 1}, the rows of " + ("A" if n == most + 1 else "b"))
+    return indices[0], indices[1], values, n, ""
+
+
+def _entries_of_tensor(A):
+    torch = pytorch()
+    if A.ndim != 2 or A.shape[0] != A.shape[1]:
+        raise InvalidInputError(f"A has to be square, not {tuple(A.shape)}")
+    if A.layout in (torch.sparse_bsr, torch.sparse_bsc) and not A.requires_grad:
+        A = A.to_dense().to_sparse_coo()
+    loses = _keep_graph(A) if A.requires_grad and A.grad_fn is not None else ""
+    if A.layout in (torch.sparse_csr, torch.sparse_csc) and A.requires_grad:
+        A = A.to_sparse_coo()                               # values() of these two is a constant in second derivatives
+    if A.layout == torch.sparse_coo:
+        A = A if A.is_coalesced() else A.coalesce()
+        return *A.indices(), A.values(), A.shape[0], loses
+    if A.layout not in (torch.sparse_csr, torch.sparse_csc):
+        raise InvalidInputError(f"A has to be {LAYOUTS}, not of the layout {A.layout}" + (
+            " with gradients" if A.layout in (torch.sparse_bsr, torch.sparse_bsc) else ""))
+    starts, inner = (A.crow_indices(), A.col_indices()) if A.layout == torch.sparse_csr else (A.ccol_indices(), A.row_indices())
+    outer = torch.repeat_interleave(torch.arange(A.shape[0], device=starts.device), starts.diff())
+    rows, columns = (outer, inner) if A.layout == torch.sparse_csr else (inner, outer)
+    return rows, columns, A.values(), A.shape[0], ""
+
+
+def _keep_graph(A):
+    """Make the gradient of what A was made of differentiable again; the name of a step for which that is not known, or "".
+
+    The derivative of ``torch.sparse_coo_tensor`` returns a constant. A hook replaces it by the same numbers with their graph.
+    """
+    nodes, seen = [(A.grad_fn, True)], set()
+    while nodes:
+        node, is_sparse = nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        name = node.name().rstrip("0123456789").removesuffix("Backward")
+        if node.name().startswith(CONSTRUCTOR) and hasattr(node, "_saved_result"):
+            _replace_gradient(node)
+        elif name in KEEPS_SPARSE or name.startswith(CONVERTS):
+            nodes += [(before, is_sparse and name in KEEPS_SPARSE) for before, _ in node.next_functions]
+        elif is_sparse and "AccumulateGrad" not in name:
+            return node.name()
+    return ""
+
+
+def _replace_gradient(node):
+    torch = pytorch()
+    if node.metadata.get("meshsolve"):
+        return
+    node.metadata["meshsolve"] = True
+    rows, columns = node._saved_result._indices()
+
+    def hook(gradients, outputs):
+        given = outputs[0]
+        if not torch.is_grad_enabled() or given is None or gradients[0] is None:
+            return None
+        if given.layout == torch.strided:
+            return (given[rows, columns],)
+        given = given.to_sparse_coo().coalesce()
+        keys, known = rows * given.shape[1] + columns, given.indices()[0] * given.shape[1] + given.indices()[1]
+        if len(known) == 0:
+            return None
+        place = torch.searchsorted(known, keys).clamp(max=len(known) - 1)
+        return (torch.where(known[place] == keys, given.values()[place], 0),)
+
+    node.register_hook(hook)
+
+
+# ---- functions ------------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def functions():
+    """The autograd functions of solves and of determinants; PyTorch is needed to derive classes from its own."""
+    torch = pytorch()
+
+    class Solve(torch.autograd.Function):
+        """x with A x = b, or with the adjoint of A, from (values, b, rows, columns, held, adjoint)."""
+
+        @staticmethod
+        def forward(values, b, rows, columns, held, adjoint):
+            return held.of(values, rows, columns).solve(b, adjoint)
+
+        @staticmethod
+        def setup_context(ctx, inputs, x):
+            values, b, rows, columns, ctx.held, ctx.adjoint = inputs
+            ctx.save_for_backward(values, x, rows, columns)
+            ctx.save_for_forward(values, b, rows, columns)
+
+        @staticmethod
+        def backward(ctx, g):
+            values, x, rows, columns = ctx.saved_tensors
+            y = Solve.apply(values, g, rows, columns, ctx.held, not ctx.adjoint)
+            if not ctx.needs_input_grad[0]:
+                return None, y, None, None, None, None
+            ctx.held.require_graph()
+            # d(A^-1 b) = -A^-1 dA x; for A^-H b, whose matrix is the adjoint one, rows and columns change places.
+            product = x[rows] * y[columns].conj() if ctx.adjoint else y[rows] * x[columns].conj()
+            return -(product if product.ndim == 1 else product.sum(dim=1)), y, None, None, None, None
+
+        @staticmethod
+        def jvp(ctx, dvalues, db, *others):
+            values, b, rows, columns = ctx.saved_tensors
+            right = torch.zeros_like(b) if db is None else db
+            if dvalues is not None:
+                x = Solve.apply(values, b, rows, columns, ctx.held, ctx.adjoint)    # the one of forward has no tangents of levels around
+                i, j, d = (columns, rows, dvalues.conj()) if ctx.adjoint else (rows, columns, dvalues)
+                right = right - torch.zeros_like(x).index_add(0, i, (d if x.ndim == 1 else d[:, None]) * x[j])
+            return Solve.apply(values, right, rows, columns, ctx.held, ctx.adjoint)
+
+        @staticmethod
+        def vmap(info, in_dims, values, b, rows, columns, held, adjoint):
+            if all(dim is None for dim in (in_dims[0], *in_dims[2:4])):
+                return _block(info.batch_size, in_dims[1], values, b, rows, columns, held, adjoint)
+            parts = _samples(info.batch_size, in_dims[:4], (values, b, rows, columns))
+            return torch.stack([Solve.apply(*part, held.again(), adjoint) for part in parts]), 0
+
+    def _block(size, dim, values, b, rows, columns, held, adjoint):
+        """A batch of right-hand sides for one matrix, as the columns of one."""
+        b = b.movedim(dim, -1)
+        x = Solve.apply(values, b.reshape(b.shape[0], -1), rows, columns, held, adjoint)
+        return x.reshape(b.shape), b.ndim - 1
+
+    class LogDeterminant(torch.autograd.Function):
+        """log det A from (values, rows, columns, held)."""
+
+        @staticmethod
+        def forward(values, rows, columns, held):
+            return values.new_tensor(held.of(values, rows, columns).cholesky().logdet())
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            *tensors, ctx.held = inputs
+            ctx.save_for_backward(*tensors)
+            ctx.save_for_forward(*tensors)
+
+        @staticmethod
+        def backward(ctx, g):
+            ctx.held.require_graph()
+            return g * InverseEntries.apply(*ctx.saved_tensors, ctx.held), None, None, None
+
+        @staticmethod
+        def jvp(ctx, dvalues, *others):
+            return (InverseEntries.apply(*ctx.saved_tensors, ctx.held) * dvalues).sum()
+
+        @staticmethod
+        def vmap(info, in_dims, values, rows, columns, held):
+            parts = _samples(info.batch_size, in_dims[:3], (values, rows, columns))
+            return torch.stack([LogDeterminant.apply(*part, held.again()) for part in parts]), 0
+
+    class InverseEntries(torch.autograd.Function):
+        """The gradient of LogDeterminant; once_differentiable would take it for a constant where g is one."""
+
+        @staticmethod
+        def forward(values, rows, columns, held):
+            return torch.from_numpy(held.of(values, rows, columns).inverse_entries()).to(device=values.device, dtype=values.dtype)
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+        @staticmethod
+        def backward(ctx, g):
+            raise InvalidInputError(AGAIN)
+
+        @staticmethod
+        def jvp(ctx, *tangents):
+            raise InvalidInputError(AGAIN)
+
+        @staticmethod
+        def vmap(info, in_dims, values, rows, columns, held):
+            parts = _samples(info.batch_size, in_dims[:3], (values, rows, columns))
+            return torch.stack([InverseEntries.apply(*part, held.again()) for part in parts]), 0
+
+    return Solve, LogDeterminant
+
+
+AGAIN = "the gradient of logdet cannot be differentiated again: that takes entries of the inverse where A has none"
+
+
+def _samples(size, dims, tensors):
+    """The tensors of each sample of a batch; those without a batch dimension are the same in all."""
+    return [[t if dim is None else t.select(dim, k) for t, dim in zip(tensors, dims, strict=True)] for k in range(size)]
