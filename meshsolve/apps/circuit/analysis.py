@@ -203,6 +203,8 @@ class Circuit:
            nodes: list[str] | None = None, threads: int | None = None) -> Waveforms:
         """Small signals about the operating point, over frequency: the response to the ``AC`` values of the deck's sources.
 
+        A linear circuit needs no operating point. Of another one it must determine the voltages of the diodes alone.
+
         Parameters
         ----------
         spacing : {"dec", "oct", "lin"}
@@ -223,7 +225,10 @@ class Circuit:
         ------
         InvalidInputError
             Unknown spacing, no point, or frequencies that are not positive or do not ascend.
-        SingularMatrixError, MeshsolveError
+        SingularMatrixError
+            No frequency determines a voltage or a current, by name; the equations are singular at one frequency, which is
+            given; or diodes depend on what the operating point leaves undetermined.
+        MeshsolveError
             As in :meth:`op`.
 
         Notes
@@ -262,7 +267,8 @@ class Circuit:
         ----------
         tstep, tstop : float
             Seconds. Results come at the multiples of tstep, and at tstop; the error decides on the steps in between. A tstep
-            above tstop counts as tstop, except where it stands in for rise and fall times that the deck leaves out.
+            above tstop counts as tstop, except where it stands in for rise and fall times that the deck leaves out. A last
+            interval below a hundredth of tstep is rounding, and belongs to the one before.
         method : {"trap", "be"}
             Trapezoidal rule or backward Euler.
         nodes : sequence of str, optional
@@ -270,7 +276,9 @@ class Circuit:
         tstart : float
             Results before it are not kept; at most tstop.
         tmax : float, optional
-            Longest step; default (tstop - tstart) / 50, as in SPICE. None is longer than tstep or a sixteenth of a sine's period.
+            Longest step; default (tstop - tstart) / 50, as in SPICE, and at most tstep. None is longer than a sixteenth of a
+            sine's period. Above tstep it says that steps may be longer than tstep: results then come at the ends of steps, at
+            least tstep apart except at corners of sources, at tstart and at tstop.
         uic : bool
             Start from the deck's ``ic=`` and ``.ic`` values, 0 where there is none, not from an operating point.
         fixed_step : bool
@@ -294,7 +302,8 @@ class Circuit:
         Notes
         -----
         One analysis. Linear circuits: one refactorization for each new length of a step, one solve for each step; others one
-        refactorization for each Newton step. Tolerances come from ``.options`` (reltol, vntol, abstol, trtol).
+        refactorization for each Newton step. Tolerances come from ``.options`` (reltol, vntol, abstol, trtol). Circuits of up to
+        256 unknowns run in C++. ``ms.showing_progress`` is told of the phase ``steps``, and Ctrl-C ends the run.
         """
         tstep, tstop = as_number(tstep, "tstep", above=True), as_number(tstop, "tstop", above=True)
         one_of(method, "method", ("trap", "be"))
