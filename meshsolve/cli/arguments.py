@@ -129,8 +129,9 @@ def _order_arguments(parser):
 
 
 def _circuit_arguments(parser):
-    parser.add_argument("deck", type=_file, metavar="NETLIST", help="SPICE netlist to read (also packed: .gz)")
-    parser.add_argument("-o", "--output", type=_file, required=True, metavar="OUT.csv", help="table to write")
+    parser.add_argument("deck", type=_file, metavar="NETLIST",
+                        help="SPICE netlist to read (also packed: .gz), of R, C, L, V, I, diodes, linear E, F, G, H, B sources and subcircuits")
+    parser.add_argument("-o", "--output", type=_file_or_output, metavar="OUT.csv", help="table to write (default, or -: standard output)")
     parser.add_argument("--plot", type=_file, metavar="PNG", help="also write a picture of the results")
     parser.add_argument("--analysis", choices=("tran", "ac", "dc", "op"),
                         help="what to run (default: the first of these that the netlist has a line for, or op)")
@@ -174,6 +175,10 @@ def _file(text):
         raise argparse.ArgumentTypeError("commands read and write files, neither standard input nor standard output; a file of the name - "
                                          "is ./-")
     return text
+
+
+def _file_or_output(text):
+    return None if text == "-" else text
 
 
 def _integer(least):

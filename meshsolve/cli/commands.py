@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import pathlib
+import tempfile
 
 from meshsolve.cli import files
 from meshsolve.cli.describe import describe, describe_installation, sizes
@@ -112,10 +114,10 @@ def _block_table(args):
 
 
 def run_circuit(args):
-    """Simulate a circuit, given as a SPICE netlist, and write the results as a table.
+    """Simulate a circuit of linear elements and diodes, given as a SPICE netlist, and print or write the results as a table.
 
     Runs the .tran, .ac, .dc or .op line of the netlist: the first of these that it has, or the operating point if it has none.
-    The columns of the table are what its .print line names, or every node.
+    The columns of the table are what its .print line names, or every node. There are no transistors, switches and transformers.
     """
     from meshsolve import apps
 
@@ -125,11 +127,25 @@ def run_circuit(args):
     circuit = apps.circuit.read(args.deck)
     result, names = circuit.run(args.analysis, threads=args.threads)
     with _outputs(args.output, args.plot, args.report) as (table_part, picture_part, report_part):
-        result.to_csv(table_part, names)
+        if table_part:
+            result.to_csv(table_part, names)
+        else:
+            _print_table(result, names)
         if picture_part:
             result.plot(picture_part, names, title=circuit.title.strip("* ") or None)
         files.write_report(report_part, result.report)
-    _tell(args, str(result.report))
+    if args.output:
+        _tell(args, str(result.report))
+
+
+def _print_table(result, names):
+    """Write a result to standard output as to_csv writes it to a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "table.csv"
+        result.to_csv(path, names)
+        with open(path, encoding="utf-8") as table:
+            for line in table:
+                print(line, end="")
 
 
 def run_view(args):

@@ -62,3 +62,13 @@ def test_circuit(run, folder):
     assert report["time_steps"] >= 40 and report["refactorizations"] > 40 and (folder / "p.png").read_bytes()[:4] == b"\x89PNG"
     assert run("circuit", folder / "deck.sp", "-o", folder / "op.csv", "--analysis", "op", "--quiet") == (0, "", "")
     assert (folder / "op.csv").read_text() == "name,value\nv(in),0.0\nv(out),0.0\n"
+
+
+@pytest.mark.parametrize("output", [[], ["-o", "-"], ["--quiet"]])
+def test_a_circuit_is_printed_where_no_file_is_named(run, folder, output):
+    (folder / "deck.sp").write_text("a divider\nV1 in 0 2\nR1 in out 1k\nR2 out 0 3k\n.op\n.end\n")
+    before = sorted(folder.iterdir())
+    assert run("circuit", folder / "deck.sp", *output) == (0, "name,value\nv(in),2.0\nv(out),1.5\n", "")
+    assert sorted(folder.iterdir()) == before
+    code, text, err = run("circuit", folder / "deck.sp", *output, "--plot", folder / "p.png", "--report", folder / "r.json")
+    assert code == 0 and text.startswith("name,value\n") and (folder / "p.png").exists() and json.loads((folder / "r.json").read_text())["nodes"] == 2

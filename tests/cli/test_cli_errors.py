@@ -17,9 +17,9 @@ from meshsolve.cli import files
     ["mcf", "ball.obj", "-o", "x.obj", "--dt", "0"], ["mcf", "ball.obj", "-o", "x.obj", "--dt", "soon"], ["smooth", "ball.obj", "-o", "x.obj", "--order", "3"],
     ["smooth", "ball.obj", "-o", "x.obj", "--strength", "-1"], ["smooth", "ball.obj", "-o", "x.obj", "--strength", "nan"],
     ["order", "A.mtx", "--method", "metis"], ["order", "A.mtx", "--seed", "-1"], ["order", "A.mtx", "--threads", "0"],
-    ["circuit", "deck.sp"], ["circuit", "deck.sp", "-o", "x.csv", "--analysis", "noise"],
+    ["circuit"], ["circuit", "deck.sp", "-o", "x.csv", "--analysis", "noise"],
     ["solve", "A.mtx", "b.mtx"], ["solve", "-", "b.mtx", "-o", "x.mtx"], ["solve", "A.mtx", "-", "-o", "x.mtx"], ["order", "A.mtx", "--perm", "-"],
-    ["circuit", "deck.sp", "-o", "-"], ["info", "-"], ["mcf", "ball.obj", "-o", "x.obj", "--report", "-"], ["view", "-"], ["sovle"], ["info", "a", "b"], ["--nonsense"], []])
+    ["circuit", "-"], ["info", "-"], ["mcf", "ball.obj", "-o", "x.obj", "--report", "-"], ["view", "-"], ["sovle"], ["info", "a", "b"], ["--nonsense"], []])
 def test_wrong_usage_is_2(run, folder, monkeypatch, argv):
     monkeypatch.chdir(folder)
     before = listing(folder)

@@ -63,7 +63,7 @@ void Reader::formula(char letter, std::string_view name, const Words& words, Ins
   std::string_view text = words.rest();
   Words keyword(words);
   const std::string_view key = keyword.next();
-  if (!keyword.take("=")) {                    // VALUE {...}
+  if (!keyword.take("=") && !keyword.peek().empty()) {           // VALUE {...}
     Words after(keyword);
     given.push_back({key, after.next(), &words.line()});
     text = after.rest();

@@ -96,11 +96,14 @@ Definition* open(Definition& outer, Words& words, Definitions& all, Notes& notes
   return (outer.subcircuits[name] = std::move(made)).get();
 }
 
-Definition* close(const Definition& here, Words& words, std::string_view keyword) {
+Definition* close(const Definition& here, Words& words, std::string_view keyword, Notes& notes) {
   if (!here.outer) words.fail(keyword, ".ends without .subckt");
   const std::string_view name = words.next();
+  for (const Definition* around = here.outer; around->outer; around = around->outer)
+    if (!name.empty() && name != here.name && name == around->name)
+      words.fail(name, ".ends " + std::string(name) + " closes .subckt " + std::string(here.name));
   if (!name.empty() && name != here.name)
-    words.fail(name, ".ends " + std::string(name) + " closes .subckt " + std::string(here.name));
+    notes.add(words.line().place, "the name after .ends is not that of its .subckt, which ends here all the same");
   return here.outer;
 }
 
@@ -254,7 +257,7 @@ void collect(const std::vector<Line>& lines, Definitions& out, Notes& notes) {
     Words words(line);
     const std::string_view keyword = words.next();
     if (keyword == ".subckt") here = open(*here, words, out, notes);
-    else if (keyword == ".ends") here = close(*here, words, keyword);
+    else if (keyword == ".ends") here = close(*here, words, keyword, notes);
     else if (keyword == ".param" || keyword == ".params") assignments(words, *here);
     else if (keyword == ".func") {
       const std::string_view rest = words.rest();

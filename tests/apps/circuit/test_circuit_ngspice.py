@@ -12,6 +12,7 @@ import meshsolve as ms
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import decks
+import syntax
 
 pytestmark = pytest.mark.skipif(shutil.which("ngspice") is None, reason="ngspice is not installed")
 
@@ -128,3 +129,9 @@ def test_the_first_names_of_every_result_agree(deck, tmp_path):
 
 def test_it_is_this_library_that_is_compared(deck):
     assert isinstance(deck("V1 a 0 1\nR1 a 0 1").op(), ms.apps.circuit.OperatingPoint)
+
+
+@pytest.mark.parametrize("name", syntax.SYNTAX)
+def test_the_numbers_of_every_syntax(name, tmp_path):
+    body, volt = syntax.SYNTAX[name]
+    assert ngspice(tmp_path, body, "op", ["v(n)"])[0][-1] == pytest.approx(volt, rel=1e-6, abs=1e-9)
