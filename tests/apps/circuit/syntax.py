@@ -23,7 +23,7 @@ SYNTAX = {
         "1meg": 1e6, "1mil": 25.4e-6, "10kohm": 1e4, "1e3k": 1e6, "1d3": 1e3, "1eu": 1e-6, "1ek": 1e3, "1e": 1, "1.5e": 1.5, "1.e3": 1e3, "1db": 1, "1mega": 1e6,
         "1mils": 25.4e-6, "1e-3m": 1e-6}.items()},
     # parameters and functions
-    "param with blanks": (".param a = 1 + 2\nV1 n 0 {a}" + R, 3), "params on a line": (".param a=1 b=2 c = a + b\nV1 n 0 {a+b+c}" + R, 6), "param without braces": (".param w=2 l=w*(1+1)\nV1 n 0 l" + R, 4),
+    "param with blanks": (".param a = 1 + 2\nV1 n 0 {a}" + R, 3), "params on a line": (".param a=1 b=2 c={a+b}\nV1 n 0 {a+b+c}" + R, 6), "param without braces": (".param w=2 l=w*(1+1)\nV1 n 0 l" + R, 4),
     "param in quotes": (".param a='1+2'\nV1 n 0 'a*2'" + R, 6), "braces in braces": (".param a=3\nV1 n 0 {{a}*2}" + R, 6), "param given twice": (".param x=1\n.param x=3\nV1 n 0 {x}" + R, 3),
     "param that compares": (".param a=1 b={a==1 ? 5 : 6}\nV1 n 0 b" + R, 5), "text as param": ('.param s="ab c"\nV1 n 0 1' + R, 1), "continued": ("I1 0 n\n* c\n+ 1\n\n+ m=2" + R, 2),
     "func": (".func f(x,y) {x*y+1}\nV1 n 0 {f(2,3)}" + R, 7), "func =": (".func f(x,y) = {x*y+1}\nV1 n 0 {f(2,3)}" + R, 7), "func in quotes": (".func f(x) 'x+1'\nV1 n 0 {f(2)*3}" + R, 9),
@@ -64,6 +64,7 @@ SYNTAX = {
 # As SYNTAX, where ngspice 39 refuses the deck or is wrong: m= of X is that many copies in parallel, also inside one another and where their
 # controlled sources sense currents.
 OURS = {
+    "blanks between several": (".param a=1 b=2 c = a + b\nV1 n 0 {a+b+c}" + R, 6),
     ".backanno": (".backanno\nV1 n 0 1" + R, 1), "commas in .param": (".param a=1,b=2\nV1 n 0 {a+b}" + R, 3), "2d-3k": (I + "R1 n 0 2d-3k", 2),
     ".tran 0 stop": (".tran 0 1m\nV1 n 0 1" + R, 1), ".tran stop": (".tran 1m\nV1 n 0 1" + R, 1), "tc=a,b": (hot("R1 n 0 1k tc=0.01,1e-4"), 1282.9), "param that chooses": (".param a = 1 b = a>0 ? 5 : 6\nV1 n 0 {b}" + R, 5),
     "m of X and I": (sub("X1 n s m=2", "s i", "I1 0 i 1 m=3", R), 6), "m of X in X": (sub("X1 n t m=2", "t i", "X1 i s m=3") + "\n.subckt s i\nI1 0 i 1\n.ends" + R, 6), "m of X, F": (sub("V1 a 0 2\nX1 a n s m=2", "s i o", "Vs i x 0\nR1 x 0 1\nF1 0 o Vs 1", R), 4),

@@ -269,7 +269,7 @@ def test_includes(tmp_path):
     ("D1 a 0 dm\n.model dm npn(is=1)", 2, "of type 'npn', not D"), (".model dm d(is)\nD1 a 0 dm", 2, "'=' is needed after 'is'"),
     ("D1 a 0 dm -1\n.model dm d", 2, "area of a diode"), ("X1 a b sub", 2, "no subcircuit 'sub'"), (".subckt s a b\n.ends\nX1 a s", 4, "has 1 nodes, the subcircuit 's' 2"),
     (".subckt s a\nX1 a s\n.ends\nX1 a s", 3, "contains itself"), (".subckt s a\nR1 a 0 1", 2, "has no .ends: was the file cut?"), (".ends", 2, ".ends without .subckt"),
-    (".subckt s a\n.ends t", 3, "closes .subckt s"),
+    (".subckt t a\n.subckt s a\n.ends t", 4, "closes .subckt s"),
     (".subckt s a b a\n.ends", 2, "a second node 'a' of the subcircuit 's'"),
     ("V1 a 0 PULSE(0 1 0 -1n)", 2, "have to be at least 0"), ("V1 a 0 PULSE(0 1 -1 1 1 1 -2)", 2, "'pulse' after the delay"), ("V1 a 0 EXP(0 1 0 1 2 -1)", 2, "'exp' after the delay"), ("V1 a 0 EXP(0 1 3 1 2 1)", 2, "second delay of 'exp' is before"),
     (".subckt s a r=1 b\n.ends", 2, "a node after the parameters: 'b'"),
