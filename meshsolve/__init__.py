@@ -33,6 +33,7 @@ from meshsolve.errors import (
 from meshsolve.factor.cholesky import CholeskyFactor
 from meshsolve.factor.cholesky.schur import SchurComplement
 from meshsolve.factor.glu import LUFactor
+from meshsolve.factor.glu.schur import GeneralSchurComplement
 from meshsolve.factor.ildl import IldlFactor
 from meshsolve.factor.parac import ParacFactor
 from meshsolve.krylov import Info, cg, sqmr
@@ -44,12 +45,13 @@ from meshsolve.report import Report, showing_progress
 from meshsolve.version import __version__
 
 __all__ = [
-    "CholeskyFactor", "ConvergenceWarning", "DeviceUnavailableError", "IldlFactor", "Info", "InvalidInputError", "LUFactor",
-    "Mesh", "MeshsolveError", "MeshsolveWarning", "NotLaplacianError", "NotPositiveDefiniteError", "NotSymmetricError",
-    "Ordering", "OutOfMemoryError", "ParacFactor", "PatchMesh", "PatternMismatchError", "Report", "SchurComplement",
-    "SingularMatrixError", "Symbolic", "__version__", "analyze", "apps", "cg", "cholesky", "cotan_laplacian", "datasets",
-    "factorized", "graph_laplacian", "ildl", "load_mesh", "lu", "mass_matrix", "operators", "order", "parac", "schur_complement",
-    "show_config", "showing_progress", "solve", "sqmr", "torch",
+    "CholeskyFactor", "ConvergenceWarning", "DeviceUnavailableError", "GeneralSchurComplement", "IldlFactor", "Info",
+    "InvalidInputError", "LUFactor", "Mesh", "MeshsolveError", "MeshsolveWarning", "NotLaplacianError",
+    "NotPositiveDefiniteError", "NotSymmetricError", "Ordering", "OutOfMemoryError", "ParacFactor", "PatchMesh",
+    "PatternMismatchError", "Report", "SchurComplement", "SingularMatrixError", "Symbolic", "__version__", "analyze",
+    "apps", "cg", "cholesky", "cotan_laplacian", "datasets", "factorized", "graph_laplacian", "ildl", "load_mesh", "lu",
+    "mass_matrix", "operators", "order", "parac", "schur_complement", "show_config", "showing_progress", "solve", "sqmr",
+    "torch",
 ]
 
 def __dir__() -> list[str]:

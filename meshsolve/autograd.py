@@ -115,8 +115,8 @@ def _numpy(tensor):
     try:
         return np.array(tensor.detach().cpu().resolve_conj().resolve_neg().numpy())
     except RuntimeError as e:                               # PyTorch's older vmap, which passes functions over
-        raise InvalidInputError("a tensor has no values here, as with vectorize=True or is_grads_batched=True: use torch.func.jacrev or vmap "
-                                f"({e})") from e
+        raise InvalidInputError("a tensor has no values here, as with vectorize=True or is_grads_batched=True: use torch.func.jacrev or "
+                                f"vmap ({e})") from e
 
 
 # ---- entries of A ---------------------------------------------------------------------------------------------------------

@@ -213,7 +213,9 @@ def matrix_rows():
                       lambda tmp, f=function, m=make: (f, (m(),), {}), where), name
     for given, error, says, make, where in VALUES[:5]:
         for name, function in TAKES_SYMMETRIC.items():
-            yield Row("`ildl`, its `F.refactor`, `sqmr`, `schur_complement`, its `S.refactor`", given, error, says, lambda tmp, f=function, m=make: (f, (m(),), {}), where), name
+            if name == "schur_complement" and given in ("complex", "not symmetric"):        # these go to LU
+                continue
+            yield Row("`ildl`, its `F.refactor`, `sqmr`, `schur_complement` and its `S.refactor` of a symmetric matrix", given, error, says, lambda tmp, f=function, m=make: (f, (m(),), {}), where), name
     for given, error, says, make, where in ANY_VALUES:
         for name, function in TAKES_ANY_VALUES.items():
             yield Row("`lu`, its `F.refactor`", given, error, says, lambda tmp, f=function, m=make: (f, (m(),), {}), where), name
@@ -307,6 +309,8 @@ ROWS = [
     bad(FIXED, "an indefinite free block", "the pivot of column 8", lambda tmp: (ms.cholesky, (entry(8, 8, -2.0),), {"fixed": [0, 3]}), Indefinite, column=8),
     fine(SCHUR, "one row, a mask, or what `np.where` makes of it", "is taken as a list", keeping(np.arange(N) < 3)),
     fine(SCHUR, "a singular Laplacian, or an indefinite block of `rows`", "only what is eliminated has to be definite", keeping([0, 8], lambda: entry(8, 8, -2.0))),
+    fine(SCHUR, "complex, or not symmetric", "the block that is eliminated is factored by LU", keeping([0, 8], lambda: entry(6, 7, 3.0))),
+    bad(SCHUR, "not symmetric, and the block beside `rows` is singular", "the block of A without rows is singular", keeping([0], lambda: sp.csr_array(np.triu(np.ones((N, N)), 1))), ms.SingularMatrixError, index=None),
     bad(SCHUR, "rows out of range", "rows has row numbers outside 0..11: 12", keeping([N])),
     bad(SCHUR, "a row named twice", "rows names row 4 more than once", keeping([4, 1, 4])),
     bad(SCHUR, "a mask of another size, fractions, `None`", "rows has to be a list of row numbers", keeping(np.ones(N - 1, bool))),

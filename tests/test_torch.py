@@ -387,7 +387,7 @@ def test_derivatives_of_any_order_go_through_sparse_tensors(name):
     ours, theirs = (energy(f) for f in (lambda v, b: ms.torch.solve(TENSORS[name](v), b), plain))
     assert torch.allclose(functional.jacobian(ours, POINT), functional.jacobian(theirs, POINT), rtol=1e-9)
     assert torch.allclose(functional.hessian(ours, POINT), functional.hessian(theirs, POINT), rtol=1e-9)
-    third = [functional.jacobian(lambda v: functional.hessian(f, v, create_graph=True), POINT) for f in (ours, theirs)]
+    third = [functional.jacobian(lambda v, f=f: functional.hessian(f, v, create_graph=True), POINT) for f in (ours, theirs)]
     assert torch.allclose(*third, rtol=1e-9)
 
 

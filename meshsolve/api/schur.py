@@ -1,4 +1,4 @@
-"""What is left of a symmetric matrix on some of its rows when the others are eliminated."""
+"""What is left of a matrix on some of its rows when the others are eliminated."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import numpy as np
 
 from meshsolve import _core, order
 from meshsolve.api.definite import LOST, with_mesh, with_phases
-from meshsolve.arrays import Csr, as_indices, as_symmetric
+from meshsolve.arrays import Csr, as_csr, as_indices, as_symmetric, is_complex
 from meshsolve.constraints import Fixed
 from meshsolve.device import on_cpu
-from meshsolve.errors import InvalidInputError, MeshsolveWarning
+from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotSymmetricError
 from meshsolve.factor.cholesky import Values
 from meshsolve.factor.cholesky.schur import SchurComplement
 from meshsolve.factor.fronts import assembly_tree
+from meshsolve.factor.glu.schur import GeneralSchurComplement
 from meshsolve.factor.symbolic import Symbolic
 from meshsolve.memory import PER_ROW
 from meshsolve.mesh import MeshLike
@@ -23,36 +24,44 @@ from meshsolve.order.ordering import OrderingLike
 from meshsolve.report import warn
 from meshsolve.types import ArrayLike, Device, Matrix
 
+NEARLY_SINGULAR = "the block of A without rows is singular to working precision: the Schur complement may be meaningless"
+
 
 def schur_complement(A: Matrix, rows: ArrayLike, ordering: OrderingLike = "auto", *, mesh: MeshLike | None = None,
-                     device: Device = "auto", seed: int = 0, threads: int | None = None, lower: bool = False) -> SchurComplement:
-    """Eliminate all rows of a symmetric matrix but some: static condensation, Kron reduction, Dirichlet-to-Neumann maps.
+                     device: Device = "auto", seed: int = 0, threads: int | None = None,
+                     lower: bool = False) -> SchurComplement | GeneralSchurComplement:
+    """Eliminate all rows of a matrix but some: static condensation, Kron reduction, Dirichlet-to-Neumann maps.
 
     Parameters
     ----------
-    A : (n, n) symmetric matrix
-        As in :func:`cholesky`. The block of the rows that are eliminated has to be positive definite, A itself need not be: it may be
-        a Laplacian, whose Schur complement is one on ``rows``, or indefinite.
+    A : (n, n) matrix of any kind, real or complex
+        Of a symmetric one as in :func:`cholesky` the block of the rows that are eliminated has to be positive definite, A itself need
+        not be: it may be a Laplacian, whose Schur complement is one on ``rows``, or indefinite. Of a matrix that is complex or not
+        symmetric that block has to be regular, and is factored by LU.
     rows : (k,) integers, one integer, or (n,) bool
         The rows K that are kept, in the order that results have; all others, I, are eliminated. At least one of each.
     ordering : {"auto", "nd", "amd", "nnz_sort", "rcm", "random", "natural"}, Ordering, or (n,) integers
         Of the rows I, as in :func:`analyze`; rows K come behind them whatever it is.
     mesh, seed, threads, lower
-        As in :func:`analyze`.
+        As in :func:`analyze`. ``mesh`` and ``lower`` are for symmetric matrices.
     device : {"auto", "cpu"}
         Schur complements are formed on the CPU.
 
     Returns
     -------
-    SchurComplement
+    SchurComplement, or GeneralSchurComplement where A is complex or not symmetric
         ``.matrix``, dense, is A_KK - A_KI A_II^-1 A_IK; ``.reduce(b)``, ``.expand(b, x_K)``, ``.refactor(A2)``.
 
     Raises
     ------
     InvalidInputError
         As in :func:`analyze`; A holds NaN or infinity; ``rows`` is empty, has all rows, one twice, or one that is out of range.
-    NotSymmetricError (``.row``, ``.column``), NotPositiveDefiniteError (``.column``), OutOfMemoryError
-        A pivot of A_II is not positive: a component of a Laplacian, say, has no row in ``rows``.
+    NotPositiveDefiniteError (``.column``), OutOfMemoryError
+        A pivot of A_II is not positive, where A is symmetric: a component of a Laplacian, say, has no row in ``rows``.
+    SingularMatrixError (``.index``)
+        A_II is singular, where A is complex or not symmetric.
+    NotSymmetricError (``.row``, ``.column``)
+        A is not symmetric, and ``mesh`` is given.
     DeviceUnavailableError
         ``device="cuda"``.
 
@@ -65,6 +74,7 @@ def schur_complement(A: Matrix, rows: ArrayLike, ordering: OrderingLike = "auto"
     -----
     O(``S.flops``) time, O(``S.nnz``) memory, of which O(k^2) for the result: a numeric phase whose last front is assembled and not
     eliminated, as PARDISO's (``iparm(36)``) and MUMPS' (``ICNTL(19)``). Source: Duff, Reid 1983.
+    Where A is complex or not symmetric: an LU factorization of A_II and k solves.
 
     Examples
     --------
@@ -79,11 +89,30 @@ def schur_complement(A: Matrix, rows: ArrayLike, ordering: OrderingLike = "auto"
     """
     on_cpu(device, "Schur complements are formed")
     lower, threads = as_flag(lower, "lower"), thread_count(threads)
-    M = with_mesh(as_symmetric(A, lower=lower, threads=threads, per_row=PER_ROW["cholesky"]), mesh)
+    if is_complex(A) and not lower and mesh is None:
+        return _general(A, rows, ordering, threads)
+    try:
+        M = with_mesh(as_symmetric(A, lower=lower, threads=threads, per_row=PER_ROW["cholesky"]), mesh)
+    except NotSymmetricError:
+        if mesh is not None:
+            raise
+        M = None
+    if M is None:                                           # out of the handler, which keeps what has failed
+        return _general(A, rows, ordering, threads)
     sym, data = _analyzed(M, _kept(M, rows), ordering, seed, threads), M.data
     sym.lower = lower
     del M                                                   # its indices are not needed any more
     return _told(SchurComplement(sym, Values(sym.n, sym, threads=threads), data, threads=threads))
+
+
+def _general(A, rows, ordering, threads):
+    """For a matrix that is complex or not symmetric."""
+    M = as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64, per_row=PER_ROW["lu"], threads=threads)
+    kept = _kept(M, rows)
+    S = GeneralSchurComplement(M, kept.rows, ordering=ordering if isinstance(ordering, str) else kept.restrict(ordering), threads=threads)
+    if not S.factor.trial()[0] < LOST:
+        warn(NEARLY_SINGULAR, MeshsolveWarning)
+    return S
 
 
 def _kept(M, rows):
