@@ -85,8 +85,10 @@ def table(rows):
     lines = ["| deck | unknowns | steps | meshsolve | ngspice 39 | |", "|---|---:|---:|---:|---:|---|"]
     for row in rows:
         ratio = row["ngspice_seconds"] / row["seconds"]
-        said = f"{ratio:.2g} times faster" if ratio >= 1 else f"{1 / ratio:.2g} times slower"
-        lines.append(f"| {row['deck']} | {row['unknowns']:,} | {format(row['steps'], ',') if row['steps'] else ''} | {row['seconds']:.3f} s | "
+        factor = max(ratio, 1 / ratio)
+        said = f"{factor:.0f}" if factor >= 10 else f"{factor:.1f}"
+        said += " times faster" if ratio >= 1 else " times slower"
+        lines.append(f"| {row['deck']} | {row['unknowns']:,} | {format(row['steps'], ',') if row['steps'] else '-'} | {row['seconds']:.3f} s | "
                      f"{row['ngspice_seconds']:.3f} s | {said} |")
     return "\n".join(lines)
 

@@ -5,6 +5,7 @@ import json
 import math
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import types
@@ -27,6 +28,7 @@ from benchmarks import (
     ildl_guide,
     iterative,
     measure,
+    ngspice,
     parac,
     plot,
     problems,
@@ -650,6 +652,21 @@ def test_circuits_over_time_have_one_solution(tmp_path, capsys):
         assert r["difference"] < (1e-3 if r["loop"] == "application" and r["problem"] == "diodes-1k" else 1e-10), r
         assert r["newton_steps"] >= 6 or r["problem"] == "linear-1k"
     assert len({r["newton_steps"] for r in rows if r["problem"] == "diodes-1k" and r["loop"] == "lu"}) == 1
+
+
+def test_the_speed_of_circuits_is_what_its_result_file_says():
+    root = pathlib.Path(measure.__file__).resolve().parents[1]
+    page = (root / "docs" / "circuits.md").read_text(encoding="utf-8")
+    named = re.search(r"`benchmarks/(results/ngspice-\S+\.json)`", page)[1]
+    assert ngspice.table(json.loads((root / "benchmarks" / named).read_text())["rows"]) in page
+
+
+@pytest.mark.skipif(not shutil.which("ngspice"), reason="needs ngspice")
+def test_a_deck_in_meshsolve_and_in_ngspice(monkeypatch):
+    monkeypatch.setitem(ngspice.DECKS, "divider", "V1 a 0 1\nR1 a b 1\nR2 b 0 1\n.tran 1u 1m")
+    row = ngspice.measure("divider", repeat=1)
+    assert row["unknowns"] == 3 and row["steps"] == 1000 and row["ngspice_points"] > 1000 and row["seconds"] > 0 < row["ngspice_seconds"]
+    assert "| divider | 3 | 1,000 |" in ngspice.table([row])
 
 
 def test_the_guide_to_incomplete_factors_is_what_its_result_file_says():
