@@ -205,7 +205,9 @@ def parac(L: Matrix, ordering: OrderingLike | Literal["rounds"] = "auto", sample
 
     Notes
     -----
-    O(nnz log n) in expectation; about 0.1 us per entry of G on meshes and grids. Sources: Liang et al. 2025, "ParAC"; Gao, Kyng,
+    O(nnz log n) in expectation, at most O(nnz log(n)^2) as counted on graphs with hubs, in every order; about 0.1 us per entry of G on
+    meshes and grids. On the host the report's fact ``visits`` counts the entries that were read. ``"amd"`` and ``"nd"`` end minimum
+    degree after nnz log2(nnz) entries; the vertices that are left follow by degree. Sources: Liang et al. 2025, "ParAC"; Gao, Kyng,
     Spielman 2023, "Robust and practical solution of Laplacian equations by approximate elimination".
 
     Examples

@@ -14,12 +14,12 @@ from typing import Any
 from meshsolve.arrays import as_perm
 from meshsolve.device import holds
 from meshsolve.errors import InvalidInputError
-from meshsolve.options import as_seed, thread_count
+from meshsolve.options import as_seed, one_of, thread_count
 from meshsolve.order.auto import auto, auto_within, is_scale_free
-from meshsolve.order.nested import dissect_there, nested_dissection
+from meshsolve.order.nested import DEFAULT_PATCH, EFFORTS, dissect, dissect_there, nested_dissection
 from meshsolve.order.ordering import Ordering, OrderingLike, SeparatorTree
 from meshsolve.order.prepass_cuda import on_host
-from meshsolve.order.simple import amd, natural, nnz_sort, random, rcm
+from meshsolve.order.simple import amd, minimum_degree, natural, nnz_sort, random, rcm
 from meshsolve.order.update import update
 from meshsolve.report import Report
 from meshsolve.types import Effort
@@ -33,7 +33,7 @@ def __dir__() -> list[str]:
 
 
 def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | None = None, place: str = "cpu",
-            effort: Effort = "default", most: float = math.inf, more: tuple[str, ...] = ()) -> Ordering:
+            effort: Effort = "default", most: float = math.inf, more: tuple[str, ...] = (), bounded: bool = False) -> Ordering:
     """What a user passed as ``ordering=`` becomes an :class:`Ordering` of ``pattern``.
 
     Parameters
@@ -49,6 +49,8 @@ def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | 
         Of ``"auto"`` on the CPU: operations a row beyond which nothing is ordered.
     more : tuple of str
         Names that the caller knows besides these, for the message of an unknown one.
+    bounded : bool
+        ``"amd"`` and ``"nd"`` on the CPU take O(nnz log nnz) on every graph: for incomplete factors.
     place : {"cpu", "cuda"}
         Where the pattern lies. ``"cuda"``: ``"auto"`` and ``"nd"`` are the nested dissection of the GPU, whose ``perm`` stays
         there; minimum degree, whose steps depend on each other and which ``"auto"`` takes for scale-free graphs, and the simple
@@ -83,8 +85,9 @@ def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | 
             ordering, on_host(pattern), seed, threads, effort=effort)
     methods = {
         "auto": lambda: auto_within(pattern, as_seed(seed), thread_count(threads), effort, most),
-        "nd": lambda: nested_dissection(pattern.graph(), effort, seed=seed, threads=threads),
-        "amd": lambda: amd(pattern),
+        "nd": lambda: dissect(pattern.graph(), one_of(effort, "effort", EFFORTS), DEFAULT_PATCH, as_seed(seed), thread_count(threads),
+                              bounded=bounded),
+        "amd": lambda: minimum_degree(pattern, bounded=bounded),
         "nnz_sort": lambda: nnz_sort(pattern, seed),
         "rcm": lambda: rcm(pattern),
         "random": lambda: random(pattern, seed),

@@ -12,16 +12,19 @@ namespace {
 
 auto nested_dissection(In<int64_t> indptr, In<int32_t> indices, int32_t patch_size, int32_t leaf_size, int32_t band,
                        int32_t rounds, int32_t trials, int32_t candidates, int32_t large, double balance, double cheap,
-                       double most, uint64_t seed, int threads) {
-  const order::Options options{patch_size, leaf_size, band, rounds, trials, candidates, large, balance, cheap, most, seed, threads};
+                       double most, uint64_t seed, int threads, bool bounded) {
+  const order::Options options{patch_size, leaf_size, band, rounds, trials, candidates, large, balance, cheap, most, seed, threads, bounded};
   auto o = released([&] { return order::nested_dissection(pattern(indptr, indices), options); });
   return nb::make_tuple(to_numpy(std::move(o.perm)), to_numpy(std::move(o.tree.parent)), to_numpy(std::move(o.tree.first)),
                         to_numpy(std::move(o.tree.last)), o.patches, o.patch_seconds, o.order_seconds, o.too_many);
 }
 
-auto amd(In<int64_t> indptr, In<int32_t> indices, double most_flops) {
-  auto e = released([&] { return order::amd(pattern(indptr, indices), most_flops); });
-  return nb::make_tuple(to_numpy(std::move(e.perm)), to_numpy(std::move(e.parent)), to_numpy(std::move(e.colcount)));
+auto amd(In<int64_t> indptr, In<int32_t> indices, double most_flops, bool bounded) {
+  const Pattern A = pattern(indptr, indices);
+  order::Limits limits = bounded ? order::bounded(A.nnz()) : order::Limits{};
+  limits.flops = most_flops;
+  auto e = released([&] { return order::amd(A, limits); });
+  return nb::make_tuple(to_numpy(std::move(e.perm)), to_numpy(std::move(e.parent)), to_numpy(std::move(e.colcount)), e.visits);
 }
 
 // For tests of both engines of a leaf by themselves: the vertices from `own` on are its halo.
@@ -67,12 +70,17 @@ void bind_order(nb::module_& m) {
   using namespace nb::literals;
   m.def("nested_dissection", nested_dissection, "indptr"_a.noconvert(), "indices"_a.noconvert(), "patch_size"_a, "leaf_size"_a,
         "band"_a, "rounds"_a, "trials"_a, "candidates"_a, "large"_a, "balance"_a, "cheap"_a, "most"_a, "seed"_a,
-        "threads"_a,
+        "threads"_a, "bounded"_a = false,
         "(perm, tree parent, first, last, patches, seconds of patches, seconds of the rest, whether `most` forbade it)");
   m.def("amd", amd, "indptr"_a.noconvert(), "indices"_a.noconvert(),
-        "most_flops"_a = std::numeric_limits<double>::infinity(),
-        "(perm, parent, colcount) of approximate minimum degree: the latter two empty where they are not known, all three when a "
-        "bound of the Cholesky operations passes most_flops");
+        "most_flops"_a = std::numeric_limits<double>::infinity(), "bounded"_a = false,
+        "(perm, parent, colcount, visits) of approximate minimum degree. The arrays parent and colcount are empty where they are not "
+        "known, and all three once a bound of the Cholesky operations passes most_flops. Visits are entries of lists that were read. "
+        "Once these pass nnz log2(nnz), a bounded order goes on by bounds of the degrees");
+  m.def("rcm", [](In<int64_t> indptr, In<int32_t> indices, In<int32_t> roots) {
+    if (extent(roots) != extent(indptr) - 1) throw nb::value_error("roots");
+    return to_numpy(released([&] { return order::rcm(pattern(indptr, indices), roots.data()); }));
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "roots"_a.noconvert(), "reverse Cuthill-McKee order, from the first of the roots on");
   m.def("degree_spread", [](In<int64_t> indptr, int64_t left_out) { return order::degree_spread(indptr.data(), extent(indptr) - 1, left_out); },
         "indptr"_a.noconvert(), "left_out"_a, "standard deviation of the lengths of rows, but of so many of the longest, beside their mean");
   m.def("levels", [](In<int64_t> indptr, In<int32_t> indices, int most, bool diagonal) {

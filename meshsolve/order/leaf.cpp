@@ -106,7 +106,7 @@ void LeafOrder::run(MinDegree<Index>& graph, int64_t entries) {
         if (*from >= own) *halo_rows_[*from - own]++ = i;
   }
   order_.resize(own);
-  graph.run(order_.data());
+  graph.run(order_.data(), is_bounded_ ? bounded(entries) : Limits{});
 }
 
 }  // namespace ms::order

@@ -12,7 +12,7 @@ namespace ms::order {
 
 class LeafOrder {
  public:
-  explicit LeafOrder(Members& members) : m_(members) {}
+  LeafOrder(Members& members, bool is_bounded) : m_(members), is_bounded_(is_bounded) {}
 
   // The vertices of q's patches, in order of elimination.
   const std::vector<int32_t>& order(const Quotient& q);
@@ -25,6 +25,7 @@ class LeafOrder {
   template <class Index> void run(MinDegree<Index>& graph, int64_t entries);
 
   Members& m_;
+  const bool is_bounded_;                        // see Options::bounded
   BitMinDegree bits_;
   MinDegree<int32_t> small_;
   std::vector<int32_t> vertices_, columns_, order_, result_;

@@ -66,5 +66,5 @@ def order_on_host(G, begin, end, perm, position, ordered):
     inside = xp.flatnonzero((column >= 0) & (column < end - begin))
     keys = device.to_host(xp.sort(row[inside] << 32 | column[inside]))
     indptr = np.searchsorted(keys, np.arange(end - begin + 1) << 32).astype(np.int64)
-    order, _, _ = _core.amd(indptr, (keys & MASK).astype(np.int32), np.inf)
+    order, *_ = _core.amd(indptr, (keys & MASK).astype(np.int32))
     ordered[begin:end] = vertices[device.to_device(order)]

@@ -2,7 +2,7 @@
 // found by hashing, dense rows last; a halo of vertices that count in the degrees but are never eliminated.
 // Source: Amestoy, Davis, Duff 1996, "An approximate minimum degree ordering algorithm", sections 3-5; the halo:
 // Pellegrini, Roman, Amestoy 2000, "Hybridizing nested dissection and halo approximate minimum degree".
-// Cost: O(n nnz) bound, near linear in practice. The lists never need more than nnz + n entries: a new element is no
+// Cost: O(n nnz) bound, near linear in practice, n^1.5 on random graphs; at most Limits::visits where these are given. The lists never need more than nnz + n entries: a new element is no
 // longer than the lists that it absorbs; they have nnz / 2 more, so that they are seldom moved together. What takes the time
 // is to wait for lists and nodes of a pivot far from the last one: those of the next pivot are fetched ahead.
 // The long list of a hub is not read again for each of its many neighbours: as long as the bound of its degree, which any pivot
@@ -11,6 +11,7 @@
 #include "mindeg.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -26,14 +27,15 @@ int64_t list_room(int64_t nnz, int64_t n) { return nnz + nnz / 2 + n + 1; }
 
 bool fits_32_bits(int64_t nnz, int64_t n) { return list_room(nnz, n) + n < std::numeric_limits<int32_t>::max(); }
 
-Elimination amd(const Pattern& A, double most_flops) {
+Elimination amd(const Pattern& A, const Limits& limits) {
   Elimination result{std::vector<int32_t>(A.n), {}, {}};
   const auto order = [&](auto&& graph) {
     graph.begin(A, A.n);
-    if (graph.run(result.perm.data(), most_flops))
+    if (graph.run(result.perm.data(), limits))
       graph.tree(result);
     else
       result.perm.clear();
+    result.visits = graph.visits();
   };
   if (fits_32_bits(A.nnz(), A.n))
     order(MinDegree<int32_t>());
@@ -91,14 +93,18 @@ void MinDegree<Index>::add_node(Index begin, int32_t length) {
 }
 
 template <class Index>
-bool MinDegree<Index>::run(int32_t* order, double most_flops) {
+bool MinDegree<Index>::run(int32_t* order, const Limits& limits) {
   double flops = 0;
-  left_ = n_, to_do_ = own_, stamp_ = 2;
+  left_ = n_, to_do_ = own_, stamp_ = 2, rest_ = -1, visits_ = 0;
   remove_dense_rows();
   for (int32_t i = own_ - 1; i >= 0; --i)
     if (node_[i].nv > 0) by_degree_.insert(i);
   while (to_do_ > 0) {
     if ((pivots_.size() & 63) == 63) interrupt::poll();
+    if (static_cast<double>(visits_) > limits.visits) {
+      end_by_degree();
+      break;
+    }
     const int32_t me = by_degree_.take();
     if (node_[me].len > kLong) [[unlikely]] catch_up(me);
     const int32_t next = by_degree_.next();   // most often the next pivot
@@ -112,10 +118,21 @@ bool MinDegree<Index>::run(int32_t* order, double most_flops) {
     merge_twins();
     flops += pivot_flops();
     finish_element(me, in_place);
-    if (flops > most_flops) return false;
+    if (flops > limits.flops) return false;
   }
   write_order(order);
   return true;
+}
+
+// Each variable that is left becomes a pivot without an element.
+template <class Index>
+void MinDegree<Index>::end_by_degree() {
+  rest_ = static_cast<int32_t>(pivots_.size());
+  while (to_do_ > 0) {
+    const int32_t i = by_degree_.take();
+    to_do_ -= node_[i].nv;
+    pivots_.push_back(i);
+  }
 }
 
 // Three steps, so that what one asks for has a phase of the pivot at work to arrive before the next one reads it. The node of i
@@ -202,6 +219,7 @@ void MinDegree<Index>::absorb(Node& element, int32_t me) {
 
 template <class Index>
 void MinDegree<Index>::gather(Index begin, int32_t length) {
+  visits_ += length;
   Index end = me_end_;
   for (Index p = begin; p < begin + length; ++p) {
     const int32_t i = iw_[p];
@@ -231,6 +249,7 @@ void MinDegree<Index>::measure_elements() {
       }
       catch_up(iw_[p]);
     }
+    visits_ += a.len;
     const int32_t weight = -a.nv, stamp = stamp_;
     for (const int32_t *q = iw_ + a.pos, *const last = q + a.elen; q < last; ++q) {
       Node& e = node_[*q];
@@ -253,6 +272,7 @@ void MinDegree<Index>::catch_up(int32_t i) {
   if (behind_[i] == 0) return;
   behind_[i] = 0;
   Node& a = node_[i];
+  visits_ += a.len;
   waited_.assign(iw_ + a.pos, iw_ + a.pos + a.len);
   Index q = a.pos;
   for (const int32_t j : waited_) {
@@ -322,8 +342,18 @@ template <class Index>
   return true;
 }
 
+// Variables that share a bucket are compared in pairs: as many buckets as variables where these are very many.
+template <class Index>
+void MinDegree<Index>::grow_buckets() {
+  const size_t variables = static_cast<size_t>(waiting_ - me_begin_);
+  if (variables <= 4 * bucket_.size()) return;
+  bucket_.assign(std::bit_ceil(variables), {-1, -1});
+  bucket_mask_ = static_cast<uint32_t>(bucket_.size() - 1);
+}
+
 template <class Index>
 void MinDegree<Index>::update_degrees(int32_t me) {
+  grow_buckets();
   for (Index p = me_begin_; p < waiting_; ++p) {
     const int32_t i = iw_[p];
     Node& a = node_[i];
@@ -367,9 +397,10 @@ void MinDegree<Index>::merge_twins() {
 template <class Index>
 void MinDegree<Index>::merge_into(int32_t i) {
   Node& one = node_[i];
+  visits_ += one.len;
   for (Index q = one.pos + 1; q < one.pos + one.len; ++q) node_[iw_[q]].w = stamp_;
   int32_t before = i;
-  for (int32_t j = one.next; j >= 0; j = node_[before].next) {
+  for (int32_t j = one.next; j >= 0; j = node_[before].next, ++visits_) {
     if (!same_lists(i, j)) {
       before = j;
       continue;
@@ -442,6 +473,7 @@ void MinDegree<Index>::make_room(int64_t need) {
     a.pos = iw_[at];
     iw_[at] = ~i;
   }
+  visits_ += static_cast<int64_t>(free_);
   Index to = 0;
   for (Index from = 0; from < free_;) {
     const int32_t owner = ~iw_[from++];
@@ -487,6 +519,7 @@ void MinDegree<Index>::write_order(int32_t* order) {
   for (int32_t k = 0; k < count; ++k) {
     const Node& pivot = node_[pivots_[k]];
     if (pivot.pos < 0) parent_[k] = node_[~pivot.pos].next;
+    if (pivot.pos >= 0 && rest_ >= 0 && std::max(k + 1, rest_) < count) parent_[k] = std::max(k + 1, rest_);
   }
   if (rows > 0) hang_on_dense_rows();
   const auto weight = [&](int32_t k) { return k < count ? node_[pivots_[k]].nv : 1; };
@@ -517,7 +550,7 @@ void MinDegree<Index>::write_order(int32_t* order) {
 // of that list to be eliminated; of the other lists the first one is looked for.
 template <class Index>
 void MinDegree<Index>::tree(Elimination& result) const {
-  if (!dense_.empty()) return;
+  if (!dense_.empty() || rest_ >= 0) return;
   result.parent.resize(n_);
   result.colcount.resize(n_);
   for (size_t k = 0; k < pivots_.size(); ++k) {

@@ -1,7 +1,6 @@
 // Approximate minimum degree on one graph, with reusable storage. See mindeg.cpp.
 #pragma once
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "degree_lists.hpp"
@@ -13,18 +12,19 @@ namespace ms::order {
 
 bool fits_32_bits(int64_t nnz, int64_t n);     // the lists of a graph of n vertices and nnz entries
 
-// Usage: begin(n, own, nnz); then for each vertex in turn row(length) gives the place for its neighbours; then run(), which
-// stops and returns false once the Cholesky operations of its order pass `most_flops`.
+// Usage: begin(n, own, nnz); then for each vertex in turn row(length) gives the place for its neighbours; then run().
 // Vertices own..n-1 are the halo: they count in the degrees and are never eliminated; edges between them may be left out.
 // Index holds positions in the lists: int32_t where fits_32_bits().
 template <class Index>
 class MinDegree {
  public:
-  static constexpr double kAnyFlops = std::numeric_limits<double>::infinity();
   void begin(int32_t n, int32_t own, int64_t nnz);
   void begin(const Pattern& A, int32_t own);                 // with all its rows, but for the diagonal
   int32_t* row(int32_t length);
-  bool run(int32_t* order, double most_flops = kAnyFlops);   // order[k] = the k-th vertex eliminated, 0 <= k < own
+  // order[k] = the k-th vertex eliminated, 0 <= k < own. False, and no order, once Cholesky operations pass limits.flops. Once visits
+  // pass limits.visits, elimination ends: the vertices that are left follow by the bounds of their degrees.
+  bool run(int32_t* order, const Limits& limits = {});
+  int64_t visits() const { return visits_; }                 // entries of lists that run() read
   void tree(Elimination& result) const;                      // after run(), of a graph that is all own
 
  private:
@@ -51,6 +51,8 @@ class MinDegree {
   void fetch_elements(int32_t i) const;
   double pivot_flops() const;
   void remove_dense_rows();
+  void end_by_degree();
+  void grow_buckets();
   void make_room(int64_t need);
   void build_element(int32_t me);
   void gather(Index begin, int32_t length);
@@ -89,6 +91,8 @@ class MinDegree {
   int32_t n_ = 0, own_ = 0, filled_ = 0, stamp_ = 2, longest_ = 0;
   int32_t left_ = 0, to_do_ = 0;   // vertices not eliminated, halo included; own ones among them
   int32_t pivot_weight_ = 0, pivot_degree_ = 0;
+  int32_t rest_ = -1;              // first of pivots_ that follows by its bound alone, or -1
+  int64_t visits_ = 0;
   Index free_ = 0, me_begin_ = 0, me_end_ = 0;
   Index waiting_ = 0;              // where those of Lme begin that wait
   uint32_t bucket_mask_ = 0;

@@ -36,6 +36,7 @@ constexpr int64_t kMostEntries = INT32_MAX; // positions in quotient graphs and 
 constexpr int64_t kManyNeighbours = 12;     // on average, as in bricks and tetrahedra: a few layers are much of a part there
 constexpr int kFiner = 4;                   // times smaller patches for these
 constexpr double kNoSeparator = 0.3;        // a separator beyond this share of its node is none
+constexpr int64_t kLopsided = 8;            // share of a node's weight, inverted, that both sides have where its tree must stay shallow
 constexpr int64_t kTask = 3000;             // vertices from which a subtree may go to another thread,
 constexpr int64_t kShared = 40000;          // and from which idle threads help with one separator
 
@@ -131,7 +132,7 @@ class Waiting {
 };
 
 struct Worker {                             // scratch of one thread
-  Worker(Members& m, Sides& more, const Options& o) : finder(m, m.sides, o), second_finder(m, more, o), leaf(m) {}
+  Worker(Members& m, Sides& more, const Options& o) : finder(m, m.sides, o), second_finder(m, more, o), leaf(m, o.bounded) {}
   Bisector bisector;
   SeparatorFinder finder, second_finder;    // the second one works beside another thread's first one
   LeafOrder leaf;
@@ -377,7 +378,8 @@ bool Dissection::find_separator(Worker& w, const Node& node, std::vector<uint8_t
     std::swap(w.best, found);
     patch_side = w.trials[k].side;
   }
-  return w.best.score >= 0 && static_cast<double>(w.best.size) <= kNoSeparator * static_cast<double>(node.weight);
+  if (w.best.score < 0 || static_cast<double>(w.best.size) > kNoSeparator * static_cast<double>(node.weight)) return false;
+  return !options_.bounded || std::min(w.best.weight[0], w.best.weight[1]) >= node.weight / kLopsided;
 }
 
 // The separators of the two best bisections: w.other and w.second.
@@ -507,7 +509,7 @@ bool foreseen_within(double operations, double per_patch_operation, const Quotie
   for (int32_t i = 0; i < q.n(); ++i)
     std::copy(q.adj.begin() + q.ptr[i], q.adj.begin() + q.ptr[i + 1], graph.row(q.ptr[i + 1] - q.ptr[i]));
   std::vector<int32_t> unused(q.n());
-  return graph.run(unused.data(), operations / (twins * twins * twins * per_patch_operation));
+  return graph.run(unused.data(), {.flops = operations / (twins * twins * twins * per_patch_operation)});
 }
 
 // A graph of patches grows like the mesh itself: on meshes of 45k to 250k vertices the ratio of the operations of minimum degree is
@@ -534,7 +536,7 @@ Ordering nested_dissection(const Pattern& A, const Options& options) {
   Partial partial;
   if (G.n < kSmall || static_cast<double>(G.nnz()) < kNearTree * G.n || G.nnz() > kMostEntries) {
     if (options.cheap > 0) return result;      // minimum degree it is
-    partial = by_components(G);
+    partial = by_components(G, options.bounded ? bounded(G.nnz()) : Limits{});
   } else {
     SubPatches patches = sub_patches(G, patch_size(G, options), options.seed);
     Quotient whole = quotient_graph(G, patches, options.threads);

@@ -2,6 +2,8 @@
 // perm[k] is the old index of the k-th new row: A[perm][:, perm] is what is factored.
 // Patterns come in symmetric and without diagonal (arrays.symmetric_pattern); minimum degree leaves out one that is stored.
 #pragma once
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -23,6 +25,7 @@ struct Options {               // nested.py has what they are as a rule
   double most;                 // nor where any order is foreseen to need more than so many
   uint64_t seed;
   int threads;
+  bool bounded;                // minimum degree within the visits of bounded() below
 };
 
 // What one node of `weight` vertices is worth: little for the many small ones, more near the root, where a separator decides
@@ -31,6 +34,20 @@ struct Effort {
   int layers, rounds, trials, candidates;
 };
 Effort effort(const Options& options, int64_t weight);
+
+// What minimum degree may spend.
+struct Limits {
+  double flops = std::numeric_limits<double>::infinity();        // bound of the Cholesky operations of its order
+  double visits = std::numeric_limits<double>::infinity();       // entries of lists that it reads
+};
+
+// Near linear for every pattern. Meshes need at most 0.6 of it. Graphs without small separators, random ones and social networks, would
+// need far more, for an order that is no better for an incomplete factor.
+inline Limits bounded(int64_t nnz) {
+  constexpr double kAnyway = 1 << 20;           // some milliseconds
+  const double entries = static_cast<double>(std::max<int64_t>(nnz, 2));
+  return {.visits = std::max(kAnyway, entries * std::log2(entries))};
+}
 
 // Nodes in postorder: parent[k] > k, or -1 for a root. [first[k], last[k]) are the new positions of node k's own vertices,
 // its subtree lies right before them. The nodes partition 0..n; an edge joins a node with itself or with an ancestor.
@@ -49,14 +66,20 @@ struct Ordering {
 Ordering nested_dissection(const Pattern& A, const Options& options);
 
 // What minimum degree knows when it is done: the order, and the elimination tree and column counts of the pattern in that order.
-// The latter two are empty where it has only bounds of them, because dense rows were put last.
+// The latter two are empty where it has only bounds of them, because dense rows were put last or visits ran out.
 struct Elimination {
   std::vector<int32_t> perm;
   std::vector<int32_t> parent, colcount;       // parent[j] > j or -1; the diagonal counts
+  int64_t visits = 0;                          // entries of lists that were read
 };
 
-// Approximate minimum degree of the whole pattern; all empty once a bound of its Cholesky operations passes `most_flops`.
-Elimination amd(const Pattern& A, double most_flops = std::numeric_limits<double>::infinity());
+
+// Approximate minimum degree of the whole pattern; the vectors are empty once its operations pass limits.flops. Past limits.visits
+// the vertices that are left follow by the bounds of their degrees.
+Elimination amd(const Pattern& A, const Limits& limits = {});
+
+// Reverse Cuthill-McKee order of a pattern without diagonal; each of the (n) roots that is not reached from earlier ones begins a search.
+std::vector<int32_t> rcm(const Pattern& A, const int32_t* roots);
 
 // Standard deviation of the lengths of rows beside their mean, or beside 1 if that is less; so many of the longest do not count.
 double degree_spread(const int64_t* ptr, int64_t n, int64_t left_out);

@@ -7,11 +7,13 @@
 #include <cmath>
 
 #include "native/rearrange.hpp"
+#include "native/rng.hpp"
 
 namespace ms::order {
 namespace {
 
 constexpr int32_t kSample = 1000;           // vertices looked at before twins are searched everywhere
+constexpr int64_t kShortRow = 64;           // mean length of a row up to which rows are compared entry by entry
 constexpr double kWorthMerging = 0.15;      // share of vertices with a twin from which merging pays
 
 std::vector<int32_t> dense_rows(const Pattern& A) {
@@ -41,9 +43,21 @@ OwnedPattern restrict_to(const Pattern& A, const std::vector<int32_t>& fresh, co
   return B;
 }
 
+// Sums of hashes of each vertex and its neighbors, the same for twins. Empty where rows are short, as comparing these takes no longer.
+std::vector<uint64_t> row_hashes(const Pattern& A) {
+  std::vector<uint64_t> hashes;
+  if (A.nnz() <= kShortRow * A.n) return hashes;
+  for (int32_t v = 0; v < A.n; ++v) {
+    uint64_t sum = mix64(static_cast<uint64_t>(v));
+    for (int64_t p = A.ptr[v]; p < A.ptr[v + 1]; ++p) sum += mix64(static_cast<uint64_t>(A.idx[p]));
+    hashes.push_back(sum);
+  }
+  return hashes;
+}
+
 // The same neighbours but for each other.
-bool twins(const Pattern& A, int32_t v, int32_t u) {
-  if (A.degree(v) != A.degree(u)) return false;
+bool twins(const Pattern& A, const std::vector<uint64_t>& hashes, int32_t v, int32_t u) {
+  if (A.degree(v) != A.degree(u) || (!hashes.empty() && hashes[v] != hashes[u])) return false;
   int64_t p = A.ptr[v], q = A.ptr[u];
   for (;;) {
     if (p < A.ptr[v + 1] && A.idx[p] == u) ++p;
@@ -53,19 +67,19 @@ bool twins(const Pattern& A, int32_t v, int32_t u) {
   }
 }
 
-int32_t first_twin(const Pattern& A, int32_t v) {
+int32_t first_twin(const Pattern& A, const std::vector<uint64_t>& hashes, int32_t v) {
   for (int64_t p = A.ptr[v]; p < A.ptr[v + 1] && A.idx[p] < v; ++p)
-    if (twins(A, v, A.idx[p])) return A.idx[p];
+    if (twins(A, hashes, v, A.idx[p])) return A.idx[p];
   return v;
 }
 
-bool has_many_twins(const Pattern& A) {
+bool has_many_twins(const Pattern& A, const std::vector<uint64_t>& hashes) {
   const int32_t sample = std::min(kSample, A.n);
   int32_t found = 0;
   for (int32_t k = 0; k < sample; ++k) {
     const int32_t v = static_cast<int32_t>(int64_t{k} * A.n / sample);
     for (int64_t p = A.ptr[v]; p < A.ptr[v + 1]; ++p)
-      if (twins(A, v, A.idx[p])) {
+      if (twins(A, hashes, v, A.idx[p])) {
         ++found;
         break;
       }
@@ -97,13 +111,14 @@ Tree tree_of(std::vector<TreeNode>& nodes) {
 void reduce(const Pattern& A, Reduced& r) {
   r.graph = A;
   r.dense = dense_rows(A);
-  const bool merge = has_many_twins(A);
+  const std::vector<uint64_t> hashes = row_hashes(A);
+  const bool merge = has_many_twins(A, hashes);
   if (r.dense.empty() && !merge) return;
   std::vector<int32_t> fresh(A.n, 0), first;
   for (const int32_t i : r.dense) fresh[i] = -1;
   for (int32_t v = 0; v < A.n; ++v) {
     if (fresh[v] < 0) continue;
-    const int32_t twin = merge ? first_twin(A, v) : v;
+    const int32_t twin = merge ? first_twin(A, hashes, v) : v;
     fresh[v] = twin < v ? fresh[twin] : static_cast<int32_t>(first.size());
     if (twin == v) first.push_back(v);
   }
@@ -141,7 +156,7 @@ void expand(const Reduced& r, const Partial& partial, Ordering& result) {
   result.patches = partial.patches;
 }
 
-Partial by_components(const Pattern& A) {
+Partial by_components(const Pattern& A, const Limits& limits) {
   std::vector<int32_t> component(A.n, -1), queue, start{0};
   queue.reserve(A.n);
   for (int32_t s = 0; s < A.n; ++s) {
@@ -162,7 +177,7 @@ Partial by_components(const Pattern& A) {
   Partial partial;
   partial.perm.resize(A.n);
   std::vector<int32_t> next(start.begin(), start.end() - 1);
-  const std::vector<int32_t> order = amd(A).perm;
+  const std::vector<int32_t> order = amd(A, limits).perm;
   for (const int32_t v : order) partial.perm[next[component[v]]++] = v;
   for (size_t c = 0; c + 1 < start.size(); ++c) partial.nodes.push_back({start[c], start[c], start[c + 1]});
   return partial;

@@ -27,6 +27,6 @@ void reduce(const Pattern& A, Reduced& reduced);
 void expand(const Reduced& reduced, const Partial& partial, Ordering& result);
 
 // Minimum degree with the components kept together, one node each: for small graphs and near-trees.
-Partial by_components(const Pattern& A);
+Partial by_components(const Pattern& A, const Limits& limits);
 
 }  // namespace ms::order

@@ -80,7 +80,7 @@ def test_meshes_with_a_few_long_rows_are_not_scale_free(A):
 def test_the_operations_are_bounded_from_above(A):
     pattern = symmetric_pattern(A)
     flops = fill(A, order.amd(A).perm)[1]
-    assert [len(a) for a in _core.amd(pattern.indptr, pattern.indices, most_flops=0.999 * flops)] == [0, 0, 0]
+    assert [len(a) for a in _core.amd(pattern.indptr, pattern.indices, most_flops=0.999 * flops)[:3]] == [0, 0, 0]
     assert len(_core.amd(pattern.indptr, pattern.indices, most_flops=4 * flops)[0]) == A.shape[0]
 
 

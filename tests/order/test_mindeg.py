@@ -63,7 +63,7 @@ def test_tree_and_counts_are_those_of_the_order(n, density, diagonal, seed):
     A = rng.random((n, n)) < density * rng.random() ** 2
     P = pattern_of(sp.csr_array((A | A.T).astype(float)))
     stored = sp.csr_array(P.to_scipy() + sp.diags_array((rng.random(n) < 0.7).astype(float)) * diagonal)
-    perm, parent, count = _core.amd(stored.indptr.astype(np.int64), stored.indices.astype(np.int32))
+    perm, parent, count, _ = _core.amd(stored.indptr.astype(np.int64), stored.indices.astype(np.int32))
     Q = P.to_scipy()[perm][:, perm]
     assert np.array_equal(perm, order.amd(P).perm)
     assert np.array_equal(parent, etree(Q)) and np.array_equal(count, colcount(Q))

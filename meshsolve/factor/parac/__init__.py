@@ -175,7 +175,7 @@ def parac(L, ordering="auto", samples="auto", rhs=1, seed=0, dtype=np.float64, t
                 graph.gather_neighbours()
     else:
         pattern = Csr(M.n, *map(device.to_host, (M.indptr, M.indices)), diagonal=True)
-        chosen = order.resolve(ordering, pattern, seed=seed, threads=threads)
+        chosen = order.resolve(ordering, pattern, seed=seed, threads=threads, bounded=True)
         place = {name: report.facts[name] for name in ("threads", "device")}           # an order may be made elsewhere
         report.merge(chosen.report)
         report.facts.update(place)
@@ -187,6 +187,8 @@ def parac(L, ordering="auto", samples="auto", rhs=1, seed=0, dtype=np.float64, t
     report.facts.update(nnz_L=core.nnz + M.n, bytes=core.nbytes, ordering=ordering, samples=samples, floored=graph.floored)
     if core.rounds and perm is None:
         report.facts["rounds"] = core.rounds
+    if not on_device:
+        report.facts["visits"] = report.facts.get("visits", 0) + core.visits
     return ParacFactor(core, M.n, report, threads, samples, dtype, on_device, by_levels)
 
 

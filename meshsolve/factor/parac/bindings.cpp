@@ -29,7 +29,7 @@ void bind_inverse(nb::module_& m, const char* name) {
       .def_static("restore", [](In<int64_t> ptr, In<int32_t> rows, In<T> values, In<double> D, In<int32_t> perm, int64_t rounds,
                                 bool by_levels) {
         return std::make_unique<Inverse>(
-            parac::Factor<T>{{vector(ptr), vector(rows), vector(values)}, {vector(D), vector(perm), rounds, 0}}, by_levels);
+            parac::Factor<T>{{vector(ptr), vector(rows), vector(values)}, {vector(D), vector(perm), rounds, 0, 0}}, by_levels);
       }, "ptr"_a.noconvert(), "rows"_a.noconvert(), "values"_a.noconvert(), "D"_a.noconvert(), "perm"_a.noconvert(), "rounds"_a,
          "by_levels"_a, "The factor from the arrays of an earlier one.")
       .def("apply", [](const Inverse& f, Block<const double> B, Block<double> X, int threads) {
@@ -56,6 +56,7 @@ void bind_inverse(nb::module_& m, const char* name) {
       .def("perm", [](const Inverse& f) { return copied(f.pivots().perm); })
       .def_prop_ro("nnz", [](const Inverse& f) { return f.nnz(); })
       .def_prop_ro("rounds", [](const Inverse& f) { return f.pivots().rounds; })
+      .def_prop_ro("visits", [](const Inverse& f) { return f.pivots().visits; })
       .def_prop_ro("lost", [](const Inverse& f) { return f.pivots().lost; })
       .def_prop_ro("null_components", &Inverse::null_components)
       .def_prop_ro("connected", &Inverse::connected)

@@ -67,7 +67,7 @@ class Ordered {
     int64_t kept = 0;                          // those of the late ones
     std::vector<Sampled> away;
     std::vector<int32_t> ready;                // stack of late vertices
-    int64_t lost = 0;
+    int64_t lost = 0, visits = 0;
   };
   struct Range {                               // of the order, and what its sweep left
     int32_t worker = 0;
@@ -103,6 +103,7 @@ class Ordered {
       fetch(graph_.entries + start[i]);
       fetch(graph_.entries + start[i] + length[i]);
     }
+    worker.visits += entries;
     if (worker.kept + entries > static_cast<int64_t>(worker.to.size())) {
       worker.to.resize(worker.kept + 2 * entries);
       worker.w.resize(worker.kept + 2 * entries);
@@ -188,6 +189,7 @@ class Ordered {
   void gather(int32_t k, const int32_t* to, const double* w, int32_t count, Worker& worker) {
     PivotWork<T>& pivot = worker.pivot;
     pivot.begin(count + options_.samples);
+    worker.visits += count;
     for (int32_t e = 0; e < count; ++e) pivot.add_if(true, {w[e], to[e], options_.samples});
     if (!graph_.ground.empty() && graph_.ground[perm_[k]] > 0)
       for (int c = 0; c < options_.samples; ++c) pivot.add_if(true, {graph_.ground[perm_[k]] / options_.samples, n_, 1});
@@ -195,6 +197,7 @@ class Ordered {
       const Node& node = nodes_[i];
       const uint32_t next = node.next;
       pivot.more(Node::room);
+      worker.visits += node.count;
       for (int32_t e = 0; e < node.count; ++e) pivot.add_if(true, {node.w[e], node.to[e], 1});
       worker.nodes.give(i);
       i = next;
@@ -411,6 +414,7 @@ class Ordered {
     for (Worker& worker : workers_) {
       columns.stores.push_back(worker.pivot.take_columns());
       out.pivots.lost += worker.lost;
+      out.pivots.visits += worker.visits + worker.pivot.entries();
     }
     out.pivots.D = std::move(D_);
     out.pivots.perm.assign(perm_, perm_ + n_);

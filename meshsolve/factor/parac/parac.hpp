@@ -55,6 +55,7 @@ struct Pivots {
   RawVector<int32_t> perm;              // (n)
   int64_t rounds = 0;                   // of the round-synchronous order
   int64_t lost = 0;                     // samples whose weight underflowed
+  int64_t visits = 0;                   // row entries and vertices that were read or moved: the work but for sorting
 };
 
 template <class T>

@@ -10,7 +10,11 @@
 // entries when it is full; after that it moves to where there is more room. Once half of the vertices is gone, the graph that is
 // left is written anew, rows and vertices close together (an epoch): the work stays in ever smaller memory. Vertices have
 // numbers of the epoch in the order of their numbers in the graph; the ground comes last.
-// Cost: O(samples) and one comparison per live vertex and round, 3 to 6 rounds' worth of all vertices on meshes, 35 at hubs.
+// A long row is written again, dead entries left out, only after as many new entries as a quarter of it: the neighbors of a hub that go
+// in one round leave it a sample each.
+// Cost: O(samples) and one comparison per live vertex and round, 3 to 6 rounds' worth of all vertices on meshes, 35 at hubs. The number
+// of rounds may grow like sqrt(m), as in a clique, but a vertex of d neighbors waits for about d log n of them. Pivots::visits counts
+// all that: at most 0.5 m log2(m)^2 for m edges, on stars, complete multipartite, random and power-law graphs alike.
 #include <algorithm>
 #include <atomic>
 #include <stdexcept>
@@ -85,7 +89,11 @@ class Rounds {
   struct alignas(cache_line) Worker {
     PivotWork<T> pivot;
     Rows rows;
-    int64_t lost = 0;
+    int64_t lost = 0, visits = 0;
+  };
+  struct Found {                        // in a piece of the vertices
+    std::vector<int32_t> chosen;
+    int64_t visits = 0;
   };
   struct Epoch {                        // the graph that is left, m vertices
     explicit Epoch(int32_t m) : m(m), vertex(m), key(m + int64_t{1}), blocker(m) { key.back() = never; }
@@ -115,11 +123,11 @@ class Rounds {
   static int32_t room_at(const Vertex& from) { return room_for(std::min(from.used, from.degree)); }      // in the next epoch
   int32_t ground_edges(int32_t v) const { return !graph_.ground.empty() && graph_.ground[v] > 0 ? options_.samples : 0; }
   void write_row(int32_t v, Edge* row);
-  int32_t find_blocker(int32_t u);
-  bool is_minimum(int32_t u);
+  int32_t find_blocker(int32_t u, int64_t& visits);
+  bool is_minimum(int32_t u, int64_t& visits);
   template <bool shared> void gather(int32_t v, Worker& worker);
   template <bool shared> void eliminate(int32_t v, int64_t position, int32_t worker);
-  template <bool shared> void join(int32_t u, int32_t pivot, std::span<const Edge> sampled, int32_t copies, Rows& rows);
+  template <bool shared> void join(int32_t u, int32_t pivot, std::span<const Edge> sampled, int32_t copies, Worker& worker);
   // Keeps the entries of a row whose neighbour is wanted; no branch depends on them.
   template <class Wanted> static void drop(Vertex& at, Wanted&& wanted) {
     int32_t kept = 0;
@@ -130,7 +138,7 @@ class Rounds {
     }
     at.used = kept;
   }
-  template <bool shared> void make_room(Vertex& at, int32_t entries, Rows& rows);
+  template <bool shared> void make_room(Vertex& at, int32_t entries, Worker& worker);
   void select(bool wide);
   bool choose_wide() const;
   void eliminate_chosen(bool wide);
@@ -146,7 +154,7 @@ class Rounds {
   Epoch at_;
   Buffer<Edge> spare_;
   std::vector<int32_t> chosen_;         // of this round, ascending
-  std::vector<std::vector<int32_t>> found_;      // the same by pieces
+  std::vector<Found> found_;            // the same by pieces
   int64_t done_ = 0;                    // vertices that are eliminated
   RawVector<int32_t> perm_;             // (n) of which these are there, as numbers in the graph
   RawVector<trisolve::Place> place_;    // (n) of its column, by position
@@ -189,12 +197,13 @@ void Rounds<T>::write_row(int32_t v, Edge* row) {
 // A live neighbour with a smaller key, or -1. Rows are read in pieces, so that a hub stops at the first piece that has one, and
 // does not come again to pieces at the front where all are dead.
 template <class T>
-int32_t Rounds<T>::find_blocker(int32_t u) {
+int32_t Rounds<T>::find_blocker(int32_t u, int64_t& visits) {
   constexpr int32_t piece = 32;
   Vertex& at = at_.vertex[u];
   Blocker blocker{at_.key.data(), u};
   for (int32_t i = 0; i < at.used;) {
     const int32_t end = std::min(at.used, i + piece);
+    visits += end - i;
     for (; i < end; ++i) blocker.meet(at.row[i].to);
     if (blocker.found >= 0) break;
     if (blocker.alive) continue;
@@ -207,24 +216,25 @@ int32_t Rounds<T>::find_blocker(int32_t u) {
 }
 
 template <class T>
-bool Rounds<T>::is_minimum(int32_t u) {
+bool Rounds<T>::is_minimum(int32_t u, int64_t& visits) {
   const int32_t blocker = at_.blocker[u];
   if (blocker >= 0 && smaller(blocker, u)) return false;        // a dead one has the largest key
-  return (at_.blocker[u] = find_blocker(u)) < 0;
+  return (at_.blocker[u] = find_blocker(u, visits)) < 0;
 }
 
 template <class T>
 void Rounds<T>::select(bool wide) {
   const Pieces pieces(at_.m, options_.threads);
   found_.resize(std::max<size_t>(found_.size(), pieces.count));
-  for (std::vector<int32_t>& piece : found_) piece.clear();
+  for (Found& found : found_) found.chosen.clear();
   pieces.each(wide ? options_.threads : 1, [&](int64_t piece, int64_t from, int64_t to) {
-    std::vector<int32_t>& found = found_[piece];
+    Found& found = found_[piece];
+    found.visits += to - from;
     for (int32_t u = static_cast<int32_t>(from); u < to; ++u)
-      if (at_.key[u] != dead && is_minimum(u)) found.push_back(u);
+      if (at_.key[u] != dead && is_minimum(u, found.visits)) found.chosen.push_back(u);
   });
   chosen_.clear();
-  for (const std::vector<int32_t>& piece : found_) chosen_.insert(chosen_.end(), piece.begin(), piece.end());
+  for (const Found& found : found_) chosen_.insert(chosen_.end(), found.chosen.begin(), found.chosen.end());
   if (chosen_.empty()) throw std::logic_error("no vertex can be eliminated: the rounds have stalled");
 }
 
@@ -236,6 +246,7 @@ void Rounds<T>::gather(int32_t v, Worker& worker) {
   const Vertex at = at_.vertex[v];
   PivotWork<T>& pivot = worker.pivot;
   pivot.begin(at.used);
+  worker.visits += at.used;
   for (int32_t i = 0; i < at.used; ++i) pivot.add_if(load<shared>(at_.key[at.row[i].to]) != dead, at.row[i]);
 }
 
@@ -253,19 +264,20 @@ void Rounds<T>::eliminate(int32_t v, int64_t position, int32_t id) {
   worker.lost += pivot.sample_by_neighbour(stream, options_.samples);
   const std::span<const Edge> edges = pivot.edges();
   for (size_t i = 0; i < edges.size(); ++i)
-    if (edges[i].to != at_.m) join<shared>(edges[i].to, v, pivot.joining(static_cast<int64_t>(i)), edges[i].copies, worker.rows);
+    if (edges[i].to != at_.m) join<shared>(edges[i].to, v, pivot.joining(static_cast<int64_t>(i)), edges[i].copies, worker);
   store<shared>(at_.key[v], dead);      // who drops dead entries of a long row may look at it
 }
 
 // A neighbour of a pivot gets its samples and loses the edges to the pivot.
 template <class T>
 template <bool shared>
-void Rounds<T>::join(int32_t u, int32_t pivot, std::span<const Edge> sampled, int32_t copies, Rows& rows) {
+void Rounds<T>::join(int32_t u, int32_t pivot, std::span<const Edge> sampled, int32_t copies, Worker& worker) {
   Vertex& at = at_.vertex[u];
   const Hold<shared> hold(at.lock);
   const int32_t count = static_cast<int32_t>(sampled.size());
+  worker.visits += count + 1;
   if (at.used <= short_row) drop(at, [pivot](int32_t to) { return to != pivot; });
-  if (at.used + count > at.room) make_room<shared>(at, count, rows);
+  if (at.used + count > at.room) make_room<shared>(at, count, worker);
   for (int32_t i = 0; i < count; ++i) at.row[at.used + i] = sampled[i];
   at.used += count;
   at.degree += count - copies;
@@ -274,11 +286,12 @@ void Rounds<T>::join(int32_t u, int32_t pivot, std::span<const Edge> sampled, in
 
 template <class T>
 template <bool shared>
-void Rounds<T>::make_room(Vertex& at, int32_t entries, Rows& rows) {
+void Rounds<T>::make_room(Vertex& at, int32_t entries, Worker& worker) {
+  worker.visits += at.used;
   if (at.used > short_row) drop(at, [this](int32_t to) { return load<shared>(at_.key[to]) != dead; });
-  if (at.used + entries <= at.room) return;
+  if (at.used + entries + at.used / 4 <= at.room) return;       // as many entries again pay for the next time
   const int32_t room = room_for(at.used + entries + at.used / 2);
-  Edge* const row = rows.take(room);                            // or it throws, and others see the row as it was
+  Edge* const row = worker.rows.take(room);                            // or it throws, and others see the row as it was
   std::copy_n(at.row, at.used, row);
   store<shared>(at.row, row);
   at.room = room;
@@ -368,6 +381,7 @@ void Rounds<T>::next_epoch(bool wide) {
   });
   spare_ = std::move(old.rows);         // for the next epoch: pages that are there already
   for (Worker& worker : workers_) worker.rows.clear();
+  workers_.front().visits += old.m + start.back();
 }
 
 template <class T>
@@ -431,7 +445,9 @@ Factor<T> Rounds<T>::collect() {
   for (Worker& worker : workers_) {
     columns.stores.push_back(worker.pivot.take_columns());
     out.pivots.lost += worker.lost;
+    out.pivots.visits += worker.visits;
   }
+  for (const Found& found : found_) out.pivots.visits += found.visits;
   out.pivots.D = std::move(D_);
   out.pivots.perm = std::move(perm_);
   return out;
