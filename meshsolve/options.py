@@ -46,6 +46,11 @@ def shown(value):
     return text if len(text) <= 80 else text[:77] + "..."
 
 
+def counted(count, noun, plural=None):
+    """A count with its noun, as "1 face" or "1,200 faces"; ``plural`` is for nouns that take more than an s."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
 def as_flag(value, name):
     """``value`` as a bool; of other types 0 and 1 are taken."""
     if isinstance(value, (bool, np.bool_)) or (isinstance(value, (int, np.integer)) and value in (0, 1)):

@@ -501,6 +501,7 @@ ROWS = [
     bad("graph_laplacian(weights=\"values\")", "weights whose sum overflows", "vertex 6 sum to infinity", lambda tmp: (ms.graph_laplacian, (adjacency((6, 7, 1.7e308), (7, 6, 1.7e308), (6, 5, 1.7e308), (5, 6, 1.7e308)),), {"weights": "values"})),
     bad("graph_laplacian(weights=\"values\")", "a mesh, which has no weights", "a mesh has none", lambda tmp: (ms.graph_laplacian, (sphere(),), {"weights": "values"})),
     fine("graph_laplacian(weights=\"values\")", "loops on the diagonal, duplicates, stored zeros", "loops cancel, duplicates are summed, zeros stay", lambda tmp: (ms.graph_laplacian, (adjacency((6, 6, 5.0), (2, 3, 0.0), (3, 2, 0.0)),), {"weights": "values"})),
+    bad("graph_laplacian", "a matrix with entries in one direction alone: a directed graph", "2 entries without a mirror entry", lambda tmp: (ms.graph_laplacian, (sp.coo_array(([1.0, 1.0], ([0, 2], [1, 5])), shape=(N, N)),), {}), ms.MeshsolveWarning),
     bad("graph_laplacian(weights=)", "an unknown word", "weights has to be one of 'unit', 'values'", lambda tmp: (ms.graph_laplacian, (spd(),), {"weights": "distance"})),
     bad("graph_laplacian(weights=)", "not one for each edge of a mesh", "120 real numbers, one for each of mesh.edges", lambda tmp: (ms.graph_laplacian, (sphere(), np.ones(119)), {})),
     bad("graph_laplacian(weights=)", "a negative or infinite weight of an edge", "edge 3, from vertex 0 to 15, has inf", lambda tmp: (ms.graph_laplacian, (sphere(), np.where(np.arange(120) == 3, np.inf, 1.0)), {})),

@@ -1,25 +1,85 @@
 """The documentation site builds without a warning, every page is in its menu, and its pictures can be made."""
 
+import functools
+import html
 import importlib.util
+import inspect
 import pathlib
 import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
-def test_the_site_builds(tmp_path):
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
     pytest.importorskip("mkdocs", reason="pip install .[docs]")
     pytest.importorskip("mkdocstrings")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
+    target = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(target)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    reference = (tmp_path / "site" / "reference" / "solvers" / "index.html").read_text()
+    return target
+
+
+def test_the_site_builds(site):
+    reference = (site / "reference" / "solvers" / "index.html").read_text()
     assert "meshsolve.cholesky" in reference and "NotPositiveDefiniteError" in reference
     assert ":func:" not in reference and "``" not in reference
+
+
+def named(path):
+    """(object, module) that a dotted path names, a function rather than the module of the same name."""
+    parts = path.split(".")
+    for k in range(len(parts) - 1, 0, -1):
+        module = sys.modules.get(".".join(parts[:k]))
+        if module is not None:
+            return functools.reduce(getattr, parts[k:], module), module
+    raise AssertionError(f"{path} is not there")
+
+
+@pytest.mark.parametrize("page", ["solvers", "meshes", "orderings", "applications", "datasets", "errors"])
+def test_the_reference_shows_functions_with_the_defaults_of_their_signatures(site, page):
+    """Of cg, whose module has the same name, it showed the module; of parameters that share a line, the default of one."""
+    text = (site / "reference" / page / "index.html").read_text()
+    pieces = re.split(r'id="(meshsolve[\w.]*)" class="doc doc-heading"', text)
+    shown = dict(zip(pieces[1::2], pieces[2::2], strict=True))
+    checked = 0
+    for path, piece in shown.items():
+        thing, module = named(path)
+        assert not inspect.ismodule(thing), path
+        if not (inspect.isfunction(thing) or inspect.isclass(thing)):
+            continue
+        try:
+            signature = inspect.signature(thing)
+        except ValueError:                                  # of a class without one
+            continue
+        if inspect.isfunction(thing):
+            assert f"<span class=\"nf\">{thing.__name__}</span>" in piece, f"{path} is shown without its signature"
+        for name, default in re.findall(r'<b><code>([\w*]+)</code></b>\s*\(.*?(?:default:\s*<code>(.*?)</code>\s*)?\)\s*–', piece, re.S):
+            known = signature.parameters.get(name)
+            if known is None:                               # an attribute of a class
+                continue
+            checked += 1
+            if known.default is inspect.Parameter.empty:
+                assert not default, (path, name, default)
+            else:
+                value = eval(html.unescape(re.sub("<.*?>", "", default)), {"float64": np.float64, **vars(sys.modules[thing.__module__])})
+                assert value == known.default and type(value) is type(known.default), (path, name, default)
+    assert checked > 0 or page == "errors"
+
+
+def test_no_entry_of_the_reference_names_both_a_module_and_a_function():
+    import meshsolve                                        # noqa: F401
+
+    modules = {"meshsolve.torch", "meshsolve.datasets", "meshsolve.errors"}
+    for page in (ROOT / "docs" / "reference").glob("*.md"):
+        for path in re.findall(r"^::: (\S+)", page.read_text(), re.M):
+            assert path in modules or path not in sys.modules, f"{path} is shown as a module: name the function in it"
 
 
 def test_every_page_is_in_the_menu():
@@ -36,7 +96,12 @@ def test_every_public_name_is_in_the_reference():
     elsewhere = {"__version__", "Ordering", "order.resolve", *rooms}       # Ordering is there as order.Ordering
     names = {n for n in ms.__all__ if not n.endswith(("Error", "Warning"))}
     names |= {f"{room}.{n}" for room, module in rooms.items() if room != "datasets" for n in module.__all__ if n not in ms.__all__}
-    assert [n for n in sorted(names - elsewhere) if f"::: meshsolve.{n}\n" not in text] == []
+    def entries(name):
+        """As the reference may name it: a function that has the name of its module by the module's path."""
+        thing = functools.reduce(getattr, name.split("."), ms)
+        return f"meshsolve.{name}", f"{getattr(thing, '__module__', '')}.{getattr(thing, '__name__', '')}"
+
+    assert [n for n in sorted(names - elsewhere) if not any(f"::: {e}\n" in text for e in entries(n))] == []
     members = re.search(r"members: \[(.*)\]", text)[1].split(", ")
     assert sorted(members) == sorted(ms.datasets.__all__)
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import copy
 import functools
 import os
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,7 +24,8 @@ from meshsolve.options import INT32_MAX, thread_count
 from meshsolve.report import warn
 from meshsolve.types import ArrayLike, Path
 
-MeshLike: TypeAlias = Any           # Mesh, trimesh.Trimesh or meshio.Mesh
+MeshLike: TypeAlias = Any           # Mesh, trimesh.Trimesh, meshio.Mesh or a tuple (V, F) of arrays
+Function = TypeVar("Function", bound=Callable[..., Any])
 LARGEST_COORDINATE = 1e70          # its fourth power, a squared area, stays finite
 
 
@@ -269,13 +271,39 @@ def pattern_of(mesh_or_matrix, name="A"):
 
 def is_mesh(thing):
     """Whether it has the parts of a Mesh, a trimesh.Trimesh or a meshio.Mesh."""
-    return hasattr(thing, "vertices") and hasattr(thing, "faces") or hasattr(thing, "points") and hasattr(thing, "cells_dict")
+    return (hasattr(thing, "vertices") and hasattr(thing, "faces") or hasattr(thing, "points") and hasattr(thing, "cells_dict")
+            or is_pair(thing))
+
+
+def is_pair(thing):
+    """True for a tuple (V, F) of vertices and faces, as libigl has them: two arrays of three columns."""
+    return isinstance(thing, tuple) and len(thing) == 2 and all(_columns_of(part) == 3 for part in thing)
+
+
+def _columns_of(part):
+    try:
+        shape = part.shape if hasattr(part, "shape") else np.shape(part)
+    except ValueError:                                      # a list that is ragged
+        return 0
+    return shape[1] if len(shape) == 2 else 0
+
+
+def takes_arrays(function: Function) -> Function:
+    """A function of a mesh that may also be called with vertices and faces in place of it, as libigl's are."""
+    @functools.wraps(function)
+    def call(mesh, *rest, **options):
+        if rest and not hasattr(mesh, "faces") and is_pair((mesh, rest[0])):
+            mesh, rest = (mesh, rest[0]), rest[1:]
+        return function(mesh, *rest, **options)
+    return call                                             # type: ignore[return-value]
 
 
 def as_mesh(mesh, name="mesh"):
     """``mesh`` itself where it is a :class:`Mesh`; a ``trimesh.Trimesh`` or ``meshio.Mesh`` is taken as well."""
     if isinstance(mesh, Mesh):
         return mesh
+    if is_pair(mesh):
+        return Mesh(*mesh)
     if is_mesh(mesh):
         return Mesh.from_trimesh(mesh) if hasattr(mesh, "faces") else Mesh.from_meshio(mesh)
     hint = ": load_mesh reads files" if isinstance(mesh, (str, os.PathLike)) else ": Mesh(vertices, faces) makes one of arrays"
@@ -294,6 +322,8 @@ def _parts_of(mesh):
     if hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
         return mesh.vertices, mesh.faces
     if is_mesh(mesh):
+        if is_pair(mesh):
+            return mesh
         mesh = Mesh.from_meshio(mesh)
         return mesh.vertices, mesh.faces
     hint = "load_mesh reads files" if isinstance(mesh, (str, os.PathLike)) else f"a {type(mesh).__name__} has no vertices and faces"

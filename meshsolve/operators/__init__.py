@@ -14,14 +14,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core
-from meshsolve.arrays import as_array, as_csr, as_symmetric, narrow_ptr
+from meshsolve.arrays import Csr, as_array, as_csr, as_symmetric, narrow_ptr
 from meshsolve.device import choose, csr, errors, on_cpu, to_device, xp
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotSymmetricError
-from meshsolve.mesh import MeshLike, as_mesh, is_mesh, pattern_of, placed_mesh
+from meshsolve.mesh import MeshLike, as_mesh, is_mesh, pattern_of, placed_mesh, takes_arrays
 from meshsolve.operators import gradients
 from meshsolve.operators.assembly import Assembly, NormalEquations
 from meshsolve.operators.cuda import DeviceAssembler
-from meshsolve.options import one_of, thread_count
+from meshsolve.options import counted, one_of, thread_count
 from meshsolve.report import warn
 from meshsolve.types import ArrayLike, Device, Matrix, Sparse
 
@@ -98,6 +98,7 @@ def assembler(mesh, flattest=FLATTEST, place="cpu", threads=None):
     return DeviceAssembler(mesh, flattest)
 
 
+@takes_arrays
 def cotan_laplacian(mesh: MeshLike, intrinsic_delaunay: bool = False, device: Device = "cpu") -> Sparse:
     """The cotangent Laplacian: L[i, j] = -(cot a + cot b) / 2 for the angles a, b opposite the edge, rows sum to 0.
 
@@ -159,7 +160,7 @@ def graph_laplacian(mesh_or_pattern: MeshLike | Matrix, weights: Literal["unit",
     Parameters
     ----------
     mesh_or_pattern : Mesh, or (n, n) sparse or dense matrix
-        Of a matrix the pattern of A + A^T without its diagonal is taken.
+        Of a matrix the pattern of A + A^T without its diagonal is taken, with a warning where A has an entry in one direction alone.
     weights : {"unit", "values"} or (e,) array_like of real numbers
         ``"unit"``: 1 for each edge; the values of a matrix do not matter. ``"values"``: the matrix is a symmetric W of weights, as
         ``networkx.to_scipy_sparse_array`` makes it; duplicates are summed. Its diagonal is left out: a loop at a vertex cancels in
@@ -178,6 +179,11 @@ def graph_laplacian(mesh_or_pattern: MeshLike | Matrix, weights: Literal["unit",
     NotSymmetricError
         ``"values"`` of a matrix whose W[i, j] and W[j, i] differ by more than 1e-10 times the largest weight at i or that at j;
         ``.row`` and ``.column`` name the worst. What differs by less is averaged.
+
+    Warns
+    -----
+    MeshsolveWarning
+        The pattern of a matrix is not symmetric: the graph is directed, or each edge is given once.
 
     Notes
     -----
@@ -271,11 +277,29 @@ def _edges_of(mesh_or_pattern):
         mesh = as_mesh(mesh_or_pattern)
         return len(mesh.vertices), mesh.edges
     graph = pattern_of(mesh_or_pattern)
+    if not isinstance(mesh_or_pattern, Csr):
+        _warn_if_directed(as_csr(mesh_or_pattern, dtype=None), graph)
     row = np.repeat(np.arange(graph.n, dtype=np.int32), np.diff(graph.indptr))
     upper = graph.indices > row
     return graph.n, np.stack([row[upper], graph.indices[upper]], axis=1)
 
 
+def _warn_if_directed(A, graph):
+    """Warn where the pattern A lacks entries of ``graph``, that of A + A^T without its diagonal."""
+    row = np.repeat(np.arange(A.n, dtype=np.int32), np.diff(A.indptr))
+    off = row != A.indices
+    missing = graph.nnz - int(np.count_nonzero(off))
+    if missing == 0:
+        return
+    given = sp.csr_array((np.ones(np.count_nonzero(off), np.int8), (row[off], A.indices[off])), shape=(A.n, A.n))
+    lacking = sp.coo_array(graph.to_scipy() - given)
+    k = int(np.argmax(lacking.data))
+    warn(f"the pattern is not symmetric: {counted(missing, 'entry', 'entries')} without a mirror entry, the first at row "
+         f"{lacking.col[k]}, column {lacking.row[k]}. A Laplacian is of an undirected graph, here of A + A.T, which has each edge of a "
+         "directed graph; give A + A.T where that is meant", MeshsolveWarning)
+
+
+@takes_arrays
 def mass_matrix(mesh: MeshLike, kind: Literal["lumped", "barycentric", "voronoi", "consistent"] = "lumped",
                 device: Device = "cpu") -> Sparse:
     """The mass matrix: the area that belongs to each vertex. Its entries sum to the area of the mesh.
@@ -325,6 +349,7 @@ def mass_matrix(mesh: MeshLike, kind: Literal["lumped", "barycentric", "voronoi"
     return sp.csr_array((mass, np.arange(n, dtype=np.int32), np.arange(n + 1, dtype=np.int32)), shape=(n, n))
 
 
+@takes_arrays
 def gradient(mesh: MeshLike) -> Sparse:
     """The gradient of functions that are given at the vertices and linear on each triangle: one vector a face, in its plane.
 
@@ -366,6 +391,7 @@ def gradient(mesh: MeshLike) -> Sparse:
     return gradients.matrix_of(mesh.faces, hats, len(mesh.vertices))
 
 
+@takes_arrays
 def divergence(mesh: MeshLike) -> Sparse:
     """The divergence of fields with one vector a face, integrated over the surroundings of each vertex.
 
