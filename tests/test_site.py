@@ -74,7 +74,7 @@ def test_the_reference_shows_functions_with_the_defaults_of_their_signatures(sit
 
 
 def test_no_entry_of_the_reference_names_both_a_module_and_a_function():
-    import meshsolve                                        # noqa: F401
+    import meshsolve  # noqa: F401
 
     modules = {"meshsolve.torch", "meshsolve.datasets", "meshsolve.errors"}
     for page in (ROOT / "docs" / "reference").glob("*.md"):
