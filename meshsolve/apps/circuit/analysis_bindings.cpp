@@ -14,7 +14,7 @@ std::vector<Diode> diodes(const In<double>& constants) {      // of each diode i
   std::vector<Diode> out(static_cast<size_t>(extent(constants)) / Diode::fields);
   const double* p = constants.data();
   for (Diode& d : out) {
-    d = {p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10], p[11]};
+    d = {p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10], p[11], p[12], p[13]};
     p += Diode::fields;
   }
   return out;

@@ -22,7 +22,7 @@ VOLT_PER_KELVIN = 1.380649e-23 / 1.602176634e-19
 THERMAL = VOLT_PER_KELVIN * REFERENCE                      # volt at 27 degrees
 DEFAULTS = {
     "is": 1e-14, "n": 1.0, "rs": 0.0, "cjo": 0.0, "vj": 1.0, "m": 0.5, "fc": 0.5, "tt": 0.0, "bv": np.inf, "ibv": 1e-3,
-    "nbv": np.nan, "ikf": np.inf, "ikr": np.inf,           # nbv: as n
+    "nbv": np.nan, "ikf": np.inf, "ikr": np.inf, "isr": 0.0, "nr": 1.0,      # nbv: as n
     "eg": 1.11, "xti": 3.0, "tnom": np.nan,                # tnom: of the deck
     "tlev": 0.0, "tlevc": 0.0, "tcv": 0.0, "cta": 0.0, "tpb": 0.0, "tm1": 0.0, "tm2": 0.0, "ttt1": 0.0, "ttt2": 0.0, "trs1": 0.0,
     "trs2": 0.0}
@@ -57,7 +57,7 @@ class Diodes:
 
     Attributes
     ----------
-    constants : (12 k,) float64
+    constants : (14 k,) float64
         The members of ``Diode`` in ``diode.hpp``, diode after diode.
     critical : (k,) float64
         Volt, from which Newton's method limits junction voltages.
@@ -77,7 +77,7 @@ class Diodes:
         self.stores = bool(((p["cjo"] > 0) | (p["tt"] > 0)).any())
         self.constants = np.stack([
             self.saturation, self.vt, self.breakdown, vt_breakdown, p["ikf"], p["ikr"], p["cjo"], p["vj"], p["m"], p["fc"], p["tt"],
-            np.full(len(nodes), float(gmin))], axis=1).reshape(-1)
+            np.full(len(nodes), float(gmin)), p["isr"], p["nr"] * thermal], axis=1).reshape(-1)
         self.critical = _core.diode_critical(self.constants)
 
     def __len__(self):
@@ -150,7 +150,7 @@ def diode_parameters(netlist):
         for k in np.flatnonzero(~(p[key] > 0) | ((key != "bv") & ~((p[key] >= RANGE[0]) & (p[key] <= RANGE[1]))))[:1]:
             raise InvalidInputError(f"{netlist.where('d', k)}: at {celsius[k]:g} degrees Celsius the parameter {key} of "
                                     f"{netlist.name('d', k)} becomes {p[key][k]:g}, which is out of range")
-    for key in ("is", "cjo", "ikf", "ikr"):
+    for key in ("is", "isr", "cjo", "ikf", "ikr"):
         p[key] = p[key] * area
     p["rs"] = p["rs"] / area
     return p
@@ -160,7 +160,9 @@ def _at_temperature(p):
     """Parameters at the temperature ``kelvin`` from those at ``tnom``, as the ngspice manual has them (chapter 7)."""
     p, kelvin, nominal = dict(p), p["kelvin"], p["tnom"]
     rise, above, change = kelvin / nominal, kelvin - REFERENCE, kelvin - nominal
-    p["is"] = p["is"] * np.exp((rise - 1) * p["eg"] / (p["n"] * VOLT_PER_KELVIN * kelvin) + p["xti"] / p["n"] * np.log(rise))
+    for current, emission in (("is", "n"), ("isr", "nr")):
+        n = p[emission]
+        p[current] = p[current] * np.exp((rise - 1) * p["eg"] / (n * VOLT_PER_KELVIN * kelvin) + p["xti"] / n * np.log(rise))
     p["m"] = np.minimum(p["m"] * (1 + p["tm1"] * change + p["tm2"] * change**2), 1.0)
     p["tt"] = p["tt"] * (1 + p["ttt1"] * change + p["ttt2"] * change**2)
     p["rs"] = p["rs"] * (1 + p["trs1"] * change + p["trs2"] * change**2)
@@ -192,10 +194,10 @@ def _model(given, where):
     if named.get("level", 1) != 1:
         raise InvalidInputError(f"{where}: level={named['level']:g}: only the junction diode, level 1, is supported")
     p = DEFAULTS | {key: value for key, value in named.items() if key in DEFAULTS}
-    for key in ("is", "n", "vj", "bv", "ibv", *(key for key in ("nbv",) if key in named)):
+    for key in ("is", "n", "vj", "bv", "ibv", "nr", *(key for key in ("nbv",) if key in named)):
         if not p[key] > 0:
             raise InvalidInputError(f"{where}: the diode parameter {key} has to be positive, not {p[key]:g}")
-    for key in ("rs", "cjo", "tt"):
+    for key in ("rs", "cjo", "tt", "isr"):
         if p[key] < 0:
             raise InvalidInputError(f"{where}: the diode parameter {key} has to be at least 0, not {p[key]:g}")
     for key in ("ikf", "ikr"):                              # 0 or less: no high injection, as in ngspice

@@ -34,6 +34,22 @@ void ideal(const Diode& d, double v, double& current, double& conductance) {
   }
 }
 
+// Recombination in the depletion layer, which narrows towards vj. In reverse it fades, where ngspice drops it at -3 vt.
+void recombination(const Diode& d, double v, double& current, double& conductance) {
+  const double at = std::max(v, -3 * d.vt), gap = 1 - at / d.vj, width = gap * gap + 0.005;
+  const double narrowing = std::pow(width, d.m / 2), slope = -d.m * gap * narrowing / (width * d.vj);
+  const auto [less, value] = exponential(at / d.vt_recombination);
+  double added = d.recombination * less * narrowing;
+  double rise = d.recombination * (value / d.vt_recombination * narrowing + less * slope);
+  if (v < at) {
+    const double fading = at / v, cube = fading * fading * fading;
+    rise = -3 * added * cube / v;
+    added *= cube;
+  }
+  current += added;
+  conductance += rise;
+}
+
 // Depletion charge and capacitance.
 void depletion(const Diode& d, double v, double& charge, double& capacitance) {
   const double below = std::min(v, d.fc * d.vj), room = 1 - below / d.vj, power = std::pow(room, -d.m);
@@ -60,6 +76,7 @@ double Diode::critical() const { return vt * std::log(vt / (std::numbers::sqrt2 
 Law Diode::at(double v) const {
   Law out{0, 0, 0, 0};
   ideal(*this, v, out.current, out.conductance);
+  if (recombination > 0) circuit::recombination(*this, v, out.current, out.conductance);
   const double knee = v >= -3 * vt ? knee_forward : knee_reverse;
   if (std::isfinite(knee) && out.current != 0 && (out.current > 0) == (v >= -3 * vt)) {      // one sign for each knee
     const double root = std::sqrt(std::abs(out.current) / knee);

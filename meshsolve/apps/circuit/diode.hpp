@@ -24,8 +24,10 @@ struct Diode {
   double cjo, vj, m, fc;          // F, V, grading, share of vj from which the depletion charge is a parabola
   double tt;                      // s
   double gmin;                    // S, in parallel
+  double recombination;           // A: saturation current of recombination in the depletion layer
+  double vt_recombination;        // V, as vt
 
-  static constexpr size_t fields = 12;
+  static constexpr size_t fields = 14;
 
   double critical() const;        // V: from here on Newton's method limits the voltage
   Law at(double v) const;

@@ -26,6 +26,8 @@ IV = {
     "is=1e-9 bv=20 ibv=1m nbv=3": [-20.17734, -6.499999, -1.999999, -0.04999914, 0.2681714, 0.3422366, 0.3968262],
     "is=1e-14 bv=5.9 ibv=1m ikr=1m": [-6.066294, -5.905999, -2, -0.05, 0.2999989, 0.6220067, 0.6928876],
     "is=1e-10 ikf=10m rs=0.5 n=1.2": [-30, -6.5, -2, -0.04999992, 0.2985154, 0.4799134, 0.5689883],
+    "is=2.52e-9 n=1.752 rs=0.568 isr=1e-8 nr=2 vj=0.75 m=0.4 bv=20 ibv=1u": [-20.69056, -6.499997, -1.999997, -0.04999195, 0.2957916, 0.5191987, 0.640192],
+    "is=1e-14 isr=1e-9 ikf=1m": [-30, -6.5, -2, -0.04999912, 0.2726138, 0.3654519, 0.4521668],
     "is=1e-8 bv=2 ibv=1e-7 nbv=2": [-2.7665, -2.665094, -1.99999, -0.04999145, 0.229271, 0.2851991, 0.3376007],
 }
 # Model and degrees Celsius, parameters at 40: voltages as above, then magnitudes of small signals at 1 MHz, at HOT_VOLTS.
@@ -112,7 +114,7 @@ def test_temperatures_out_of_range(deck):
 def test_the_knee_of_breakdown(ibv, bv, nbv):
     """At -BV the current is IBV, or IS where IBV is less than the leakage IS BV / Vt; it never falls as the voltage falls."""
     given = {"is": 1e-13, "n": 1.2, "bv": bv, "ibv": ibv, "nbv": np.nan if nbv is None else nbv, "ikf": np.inf, "ikr": np.inf, "cjo": 0.0, "vj": 1.0, "m": 0.5,
-             "fc": 0.5, "tt": 0.0}
+             "fc": 0.5, "tt": 0.0, "isr": 0.0, "nr": 2.0}
     d = Diodes(np.zeros((1, 2), int), {key: np.array([value]) for key, value in given.items()}, 0.0)
     at = -d.current(np.array([-bv * (1 + 1e-12)]))[0][0]
     if ibv < 1e-13 * bv / (VOLT_PER_KELVIN * 300.15):
@@ -125,8 +127,19 @@ def test_the_knee_of_breakdown(ibv, bv, nbv):
     assert np.diff(current).min() >= -1e-6 * 1e-13
 
 
+@pytest.mark.parametrize("model", ["isr=1e-9 nr=2 vj=0.7", "isr=1e-7 nr=1.5 ikf=1m m=0.3", "is=1e-9 n=1.5 isr=1e-8"])
+def test_slopes_with_recombination(model, deck):
+    """Conductances are the derivatives of the currents, which do not jump where the forward law ends."""
+    d = deck(f"D1 a 0 dm\nR1 a 0 1\n.model dm d({model})")._system.diodes
+    v, h = np.linspace(-1, 0.9, 951), 1e-7
+    at = lambda x: np.array([[y[0] for y in d.current(np.array([u]))] for u in x])
+    slope = (at(v + h)[:, 0] - at(v - h)[:, 0]) / (2 * h)
+    edge = np.abs(v + 3 * d.vt[0]) < 2 * h
+    assert np.allclose(slope[~edge], at(v)[~edge, 1], rtol=1e-4, atol=1e-12) and np.abs(np.diff(at(v)[:, 0])[v[1:] < 0]).max() < 1e-8
+
+
 @pytest.mark.skipif(not shutil.which("ngspice"), reason="needs ngspice")
-@pytest.mark.parametrize("model", ["is=1e-12 bv=12 ibv=1u rs=2", "is=1e-9 bv=4 ibv=1e-10 nbv=1.5 ikr=1m", "is=1e-7 n=1.1 ikf=0.1m bv=30 ibv=1n", "is=1e-15 n=2 tnom=50 eg=0.8"])
+@pytest.mark.parametrize("model", ["is=1e-14 isr=1e-9 nr=1.8 vj=0.6 m=0.33 eg=1.2", "is=1e-12 bv=12 ibv=1u rs=2", "is=1e-9 bv=4 ibv=1e-10 nbv=1.5 ikr=1m", "is=1e-7 n=1.1 ikf=0.1m bv=30 ibv=1n", "is=1e-15 n=2 tnom=50 eg=0.8"])
 def test_currents_of_ngspice(model, deck, tmp_path):
     volts = np.linspace(-40, 4, 45).tolist()
     text = through_resistors(model, volts, f"{TIGHT} temp=60")
