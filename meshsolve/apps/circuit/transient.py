@@ -157,8 +157,8 @@ class Transient:
         y = system.states @ x
         if system.diodes.stores:
             y = np.concatenate([y, system.diodes.charge(system.junctions(x))[0]])
-        tolerances: dict = {name: float(getattr(o, name)) for name in ("reltol", "vntol", "abstol", "chgtol", "trtol")}
-        tolerances["newton_steps"] = int(o.itl4)
+        tolerances = {name: float(getattr(o, name)) for name in ("reltol", "vntol", "abstol", "chgtol", "trtol")}
+        tolerances |= {"newton_steps": int(o.itl4)}
         return _core.March(system.branches(), self.volts.native, self.amperes.native, tolerances, self.schedule._asdict(), keep, x, y,
                            self._small(), _equations(self.solver))
 

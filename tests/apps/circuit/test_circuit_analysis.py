@@ -526,7 +526,7 @@ def test_the_deck_runs(deck, tmp_path):
 
 @pytest.mark.parametrize("line, words", [
     (".tran 1p 1k", "1e+15 steps from 0 to tstop"), (".tran 1e-310 1e-309", "between 1e-60 and 1e+60 s"), (".tran 1e300 1e301", "between 1e-60"),
-    (".ac lin 1e18 1 10", "1e+18 points: fewer"), (".dc v1 0 1 1e-300", "1e+300 points of a sweep"), 
+    (".ac lin 1e18 1 10", "1e+18 points: fewer"), (".dc v1 0 1 1e-300", "1e+300 points of a sweep"),
     (".foo", "not supported: .foo lines: 1, the first is '.foo' in "), (".tran 1 x", "the end of .tran 'x' is not a number"), (".tran 2 1", "end that is not before"),
     (".ac dec 10 0 1", "positive and ascend"), (".ac log 1 1 2", "needs dec, oct or lin"), (".dc v1 0 1", "needs a source"), (".dc v1 0 1 -1", "in steps of -1"),
     (".ic v(out)", "is not v(node)=value"),
