@@ -22,6 +22,8 @@ from meshsolve.types import Array
 LAYOUTS = ("coordinate", "array")
 FIELDS = {"real": 1, "double": 1, "integer": 1, "unsigned-integer": 1, "complex": 2, "pattern": 0}          # numbers a value
 SYMMETRIES = ("general", "symmetric", "skew-symmetric", "hermitian")
+OTHER_WORDS = {"int": "integer", "float": "real", "skew": "skew-symmetric", "unsymmetric": "general"}      # of some writers
+PADDING = b"\0\x1a"             # what some systems put behind the last line
 
 
 class Header(NamedTuple):
@@ -59,7 +61,9 @@ def parse(content: bytes, name: object) -> Array:
     -----
     The numbers are read in C++ (native/table.cpp), well below 0.1 us each, and copied twice.
     """
-    content = content.removeprefix(codecs.BOM_UTF8)
+    content = content.removeprefix(codecs.BOM_UTF8).rstrip(PADDING)
+    if b"\n" not in content:
+        content = content.replace(b"\r", b"\n")          # lines as the first Macs ended them
     header = _header(content, name)
     width = FIELDS[header.field] + (2 if header.layout == "coordinate" else 0)
     numbers = _numbers(content, header, width, name)
@@ -75,21 +79,30 @@ def read(path: pathlib.Path) -> Array:
 def _header(content, name):
     if not content.strip():
         raise InvalidInputError(f"{name}:1: the file is empty")
-    first, _, _ = content.partition(b"\n")
-    words = first.decode("ascii", "replace").lower().split()
-    known = len(words) == 5 and words[:2] == ["%%matrixmarket", "matrix"]
+    lines = _filled_lines(content)
+    first, line, _ = next(lines)
+    banner = re.sub(r"^%+\s*", "", first.decode("ascii", "replace").lower()) if first.startswith(b"%") else ""
+    words = [OTHER_WORDS.get(word, word) for word in banner.split()[:5]]
+    known = len(words) == 5 and words[:2] == ["matrixmarket", "matrix"]
     if not known or words[2] not in LAYOUTS or words[3] not in FIELDS or words[4] not in SYMMETRIES:
-        raise InvalidInputError(f"{name}:1: a Matrix Market file begins with '%%MatrixMarket matrix', coordinate or array, "
+        raise InvalidInputError(f"{name}:{line}: a Matrix Market file begins with '%%MatrixMarket matrix', coordinate or array, "
                                 f"{', '.join(FIELDS)} and {', '.join(SYMMETRIES)}, not with {_shown(first)}")
-    layout, field, symmetry = words[2:]
-    begin, line = len(first) + 1, 1
+    kind = words[2], words[3], words[4]
+    for text, line, end in lines:
+        if not text.startswith(b"%"):
+            return _sizes(text.partition(b"%")[0], kind, line, end, name)
+    raise InvalidInputError(f"{name}:{line}: the file ends before the sizes of the matrix")
+
+
+def _filled_lines(content):
+    """Lines that are not empty, without the blanks around them: text, number from 1, byte behind the line."""
+    begin, line = 0, 0
     while begin < len(content):
         end = content.find(b"\n", begin)
         end = len(content) if end < 0 else end
         text, begin, line = content[begin:end].strip(), end + 1, line + 1
-        if text and not text.startswith(b"%"):
-            return _sizes(text, (layout, field, symmetry), line, begin, name)
-    raise InvalidInputError(f"{name}:{line}: the file ends before the sizes of the matrix")
+        if text:
+            yield text, line, begin
 
 
 def _shown(line):
@@ -100,7 +113,7 @@ def _shown(line):
 def _sizes(text, kind, line, begin, name):
     layout, field, symmetry = kind
     sizes = text.split()
-    if len(sizes) != (3 if layout == "coordinate" else 2) or not all(re.fullmatch(rb"\d{1,18}", s) for s in sizes):
+    if len(sizes) != (3 if layout == "coordinate" else 2) or not all(re.fullmatch(rb"\+?\d{1,18}", s) for s in sizes):
         named = "rows, columns and entries" if layout == "coordinate" else "rows and columns"
         raise InvalidInputError(f"{name}:{line}: the sizes have to be {named}, not {_shown(text)}")
     m, n = int(sizes[0]), int(sizes[1])
@@ -114,8 +127,8 @@ def _sizes(text, kind, line, begin, name):
 
 
 def _numbers(content, header, width, name):
-    """(count, width) numbers, a line each; empty lines and comments between them are passed over."""
-    numbers, bad = _core.read_table(content, header.begin, width, header.entries)
+    """(count, width) numbers, a line each; empty lines and comments are passed over, and the values of what calls itself a pattern."""
+    numbers, bad = _core.read_table(content, header.begin, width, header.entries, header.field == "pattern")
     found = len(numbers) // width
     if bad >= 0:
         line = header.line + 1 + bad
@@ -143,8 +156,9 @@ def _coordinates(header, numbers, name):
     values = _values(header, numbers[:, 2:])
     if header.symmetry != "general":
         off = row != column
-        if header.symmetry == "skew-symmetric" and not off.all():
-            raise InvalidInputError(f"{name}: entry {int(np.argmin(off)) + 1} is on the diagonal of a skew-symmetric matrix")
+        if header.symmetry == "skew-symmetric" and values[~off].any():
+            at = int(np.argmax(~off & (values != 0)))
+            raise InvalidInputError(f"{name}: entry {at + 1} is on the diagonal of a skew-symmetric matrix")
         row, column = np.concatenate([row, column[off]]), np.concatenate([column, row[off]])
         values = np.concatenate([values, _mirrored(header, values[off])])
     return sp.coo_array((values, (row, column)), shape=header.shape)

@@ -66,6 +66,28 @@ def test_integers_that_a_float_may_have_rounded_stay_floats(number, dtype):
 HEAD = b"%%MatrixMarket matrix coordinate real general\n"
 
 
+@pytest.mark.parametrize("text", [
+    HEAD + b"2 2 1\n1 2 5\n", HEAD.replace(b"%%", b"%") + b"2 2 1\n1 2 5\n", HEAD.replace(b"%%", b"%% ") + b"2 2 1\n1 2 5\n", HEAD.upper() + b"2 2 1\n1 2 5\n",
+    b"\n \n" + HEAD + b"2 2 1\n1 2 5\n", HEAD.replace(b"general", b"general   ") + b"2 2 1\n1 2 5\n", HEAD.replace(b"general", b"general % by hand") + b"2 2 1\n1 2 5\n",
+    HEAD.replace(b"general", b"unsymmetric") + b"2 2 1\n1 2 5\n", HEAD.replace(b"real", b"float") + b"2 2 1\n1 2 5\n", (HEAD + b"2 2 1\n1 2 5\n").replace(b"\n", b"\r"),
+    HEAD + b"+2 2 1 % sizes\n1 2 5 % an entry\n", HEAD + b"2 2 1\n1 2 5\n\n\n\0\0\0", HEAD + b"2 2 1\n1 2 5\n\x1a", HEAD + b"2 2 1\n1 2 +5.0d+00%\n",
+])
+def test_spellings_of_one_matrix(text):
+    assert dense(parse(text, "A")).tolist() == [[0, 5], [0, 0]]
+
+
+def test_values_of_a_pattern_are_passed_over():
+    head = HEAD.replace(b"real", b"pattern")
+    assert dense(parse(head + b"2 2 3\n1 1 7\n2 1\n2 2 1.5 -2\n", "A")).tolist() == [[1, 0], [1, 1]]
+    with pytest.raises(ms.InvalidInputError, match="A:3: a line of this file holds 2 numbers, not '1 1 x'"):
+        parse(head + b"2 2 1\n1 1 x\n", "A")
+
+
+def test_zeros_on_the_diagonal_of_a_skew_symmetric_matrix():
+    for name in (b"skew-symmetric", b"skew"):
+        assert dense(parse(HEAD.replace(b"general", name) + b"2 2 2\n1 1 0\n2 1 3\n", "A")).tolist() == [[0, -3], [3, 0]]
+
+
 @pytest.mark.parametrize("text, says", [
     (b"", "A.mtx:1: the file is empty"), (b"1 1 1\n", "A.mtx:1: a Matrix Market file begins"), (HEAD, "A.mtx:1: the file ends before the sizes"),
     (HEAD.replace(b"real", b"quaternion") + b"1 1 0\n", "A.mtx:1:"), (HEAD + b"% c\n\n1 1\n", "A.mtx:4: the sizes"), (HEAD + b"-1 1 0\n", "A.mtx:2: the sizes"),

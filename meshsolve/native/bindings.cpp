@@ -164,11 +164,11 @@ void bind_native(nb::module_& m) {
   interrupt::set_hook(look_at_python);
   m.def("poison", [](bool on) { poisoned = on; }, "on"_a, "Fresh blocks are filled with NaN (tests).");
   m.def("shared_calls", &Pool::shared, "Loops and task trees so far that more than one thread worked at (tests).");
-  m.def("read_table", [](nb::bytes text, int64_t begin, int width, int64_t rows) {
+  m.def("read_table", [](nb::bytes text, int64_t begin, int width, int64_t rows, bool more) {
     const char *const first = text.c_str() + std::min<int64_t>(begin, static_cast<int64_t>(text.size())), *const last = text.c_str() + text.size();
-    Table table = released([&] { return read_table(first, last, width, rows); });
+    Table table = released([&] { return read_table(first, last, width, rows, more); });
     return std::make_tuple(to_numpy(std::move(table.numbers)), table.bad_line);
-  }, "text"_a, "begin"_a, "width"_a, "rows"_a, "(numbers, -1 or the first line that does not fit); see native/table.hpp.");
+  }, "text"_a, "begin"_a, "width"_a, "rows"_a, "more"_a, "(numbers, -1 or the first line that does not fit); see native/table.hpp.");
   bind_checks(m);
   bind_patterns(m);
   m.def("components", components_of, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(),

@@ -26,22 +26,23 @@ Decimal read_number(const char* at, const char* end) {
   return {again.value, at + (again.stop - text.data())};
 }
 
-// Appends the numbers of one line; false where there are more or fewer than `width`, or something else.
-bool read_row(const char* at, const char* end, int width, std::vector<double>& numbers) {
-  for (int k = 0; k < width; ++k) {
+// Appends the numbers of one line; false where there are fewer than `width`, more without `more`, or something else.
+bool read_row(const char* at, const char* end, int width, bool more, std::vector<double>& numbers) {
+  for (int k = 0;; ++k) {
     at = past_blanks(at, end);
+    if (k >= width && (at == end || *at == '%')) return true;
+    if (k >= width && !more) return false;
     if (at != end && *at == '+') ++at;
     const Decimal read = read_number(at, end);
-    if (read.stop == at || (read.stop != end && !blank(*read.stop))) return false;
-    numbers.push_back(read.value);
+    if (read.stop == at || (read.stop != end && !blank(*read.stop) && *read.stop != '%')) return false;
+    if (k < width) numbers.push_back(read.value);
     at = read.stop;
   }
-  return past_blanks(at, end) == end;
 }
 
 }  // namespace
 
-Table read_table(const char* begin, const char* end, int width, int64_t rows) {
+Table read_table(const char* begin, const char* end, int width, int64_t rows, bool more) {
   Table out;
   out.numbers.reserve(static_cast<size_t>(std::min<int64_t>(rows, (end - begin) / (2 * width) + 1) * width));
   int64_t line = 0, found = 0;
@@ -49,7 +50,7 @@ Table read_table(const char* begin, const char* end, int width, int64_t rows) {
     const char* const stop = std::find(at, end, '\n');
     const char* const first = past_blanks(at, stop);
     if (first != stop && *first != '%') {
-      if (found == rows || !read_row(first, stop, width, out.numbers)) {
+      if (found == rows || !read_row(first, stop, width, more, out.numbers)) {
         out.numbers.resize(static_cast<size_t>(found * width));
         out.bad_line = line;
         return out;
