@@ -466,6 +466,7 @@ ROWS = [
     bad("Mesh", "the name of a file", "load_mesh reads files", lambda tmp: (ms.Mesh, ("scan.ply",), {})),
     bad("Mesh.boundary_loops", "a boundary that meets an edge of more than two faces", "does not close at vertex 1", lambda tmp: (book().boundary_loops, (), {})),
     fine("Mesh.boundary_loops", "several fans at a vertex, faces that are not oriented alike", "each fan is passed by itself, a loop goes as the face of its first edge", lambda tmp: (ms.Mesh(np.zeros((6, 3)), [[0, 1, 2], [0, 3, 4], [5, 4, 3]]).boundary_loops, (), {})),
+    bad("Mesh.from_trimesh", "a trimesh.Scene", "pass scene.to_geometry()", lambda tmp: (ms.Mesh.from_trimesh, (types.SimpleNamespace(geometry={}, to_geometry=None),), {})),
     bad("Mesh.from_trimesh", "anything else", "not a trimesh.Trimesh", lambda tmp: (ms.Mesh.from_trimesh, ("bunny",), {})),
     bad("Mesh.from_meshio", "anything else", "not a meshio.Mesh", lambda tmp: (ms.Mesh.from_meshio, ("bunny",), {})),
     bad("Mesh.from_meshio", "volume cells", "cells of the kind 'tetra' are no surface", lambda tmp: (ms.Mesh.from_meshio, (tetrahedra(),), {})),
@@ -487,6 +488,8 @@ ROWS = [
     bad("load_mesh", "an empty file", "mesh.obj: ", lambda tmp: (ms.load_mesh, (written(tmp, "mesh.obj", ""),), {})),
     *[bad("load_mesh", f"a {suffix} file cut in half", f"half{suffix}", lambda tmp, s=suffix: (ms.load_mesh, (half(tmp, s),), {}))
       for suffix in (".obj", ".ply", ".off", ".stl", ".glb", ".obj.gz", ".ply.gz")],
+    bad("load_mesh", "a glTF that requires Draco compression", "requires the extension KHR_draco_mesh_compression", lambda tmp: (
+        ms.load_mesh, (written(tmp, "mesh.gltf", '{"extensionsRequired": ["KHR_draco_mesh_compression"]}'),), {})),
     bad("load_mesh", "a gzip file that is spoiled", "cannot be read", lambda tmp: (ms.load_mesh, (spoiled_gzip(tmp),), {})),
     *[bad(name, "not a mesh", "has to be a meshsolve.Mesh", lambda tmp, f=function: (f, (np.eye(3),), {}))
       for name, function in {"cotan_laplacian": ms.cotan_laplacian, "mass_matrix": ms.mass_matrix, "operators.gradient": ms.operators.gradient,

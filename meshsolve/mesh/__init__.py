@@ -26,6 +26,7 @@ from meshsolve.types import ArrayLike, Path
 
 MeshLike: TypeAlias = Any           # Mesh, trimesh.Trimesh, meshio.Mesh or a tuple (V, F) of arrays
 Function = TypeVar("Function", bound=Callable[..., Any])
+SCENE = ": pass scene.to_geometry(), which makes one mesh of a scene"
 LARGEST_COORDINATE = 1e70          # its fourth power, a squared area, stays finite
 
 
@@ -66,11 +67,11 @@ class Mesh:
 
     @classmethod
     def from_trimesh(cls, tm: Any) -> Mesh:
-        """A mesh of the vertices and faces of a ``trimesh.Trimesh``, in its order."""
+        """A mesh of the vertices and faces of a ``trimesh.Trimesh``, in its order; of a ``trimesh.Scene`` pass ``scene.to_geometry()``."""
         try:
             return cls(tm.vertices, tm.faces)
         except AttributeError as e:
-            raise InvalidInputError(f"not a trimesh.Trimesh: {type(tm).__name__} has no vertices and faces") from e
+            raise InvalidInputError(f"not a trimesh.Trimesh: {_without_faces(tm)}") from e
 
     def to_trimesh(self) -> Any:
         """A ``trimesh.Trimesh`` with the same vertices and faces (``process=False``)."""
@@ -80,7 +81,8 @@ class Mesh:
 
     @classmethod
     def from_meshio(cls, mesh: Any) -> Mesh:
-        """A mesh of the surface cells of a ``meshio.Mesh``: triangles, quadrilaterals and polygons, which are fanned into triangles.
+        """A mesh of the surface cells of a ``meshio.Mesh``: triangles, quadrilaterals and polygons, cut into triangles as
+        :func:`load_mesh` does.
 
         Points keep their number and order (2-D ones lie at z = 0); lines and isolated vertices among the cells are left out.
 
@@ -92,10 +94,11 @@ class Mesh:
         try:
             points, blocks = arrays.as_array(mesh.points, "points"), [(cell.type, np.asarray(cell.data)) for cell in mesh.cells]
         except AttributeError as e:
-            raise InvalidInputError(f"not a meshio.Mesh: {type(mesh).__name__} has no points and cells") from e
+            hint = SCENE if is_scene(mesh) else ""
+            raise InvalidInputError(f"not a meshio.Mesh: {type(mesh).__name__} has no points and cells{hint}") from e
         if points.ndim == 2 and points.shape[1] == 2:
             points = np.pad(points, ((0, 0), (0, 1)))
-        return cls(points, files.fanned(blocks))
+        return cls(points, files.surface_of(points, blocks))
 
     def to_meshio(self) -> Any:
         """A ``meshio.Mesh`` with the same points and one block of triangles; meshio has to be installed."""
@@ -224,10 +227,18 @@ def load_mesh(path: Path) -> Mesh:
     """Read a triangle mesh: OBJ, PLY, OFF, STL, glTF, each also packed with gzip.
 
     n is the file's vertex count in the file's order: texture coordinates and normals of an OBJ or of the corners of a PLY
-    never split a vertex, unreferenced vertices stay, several objects in one file are one mesh. Polygons are fanned into
-    triangles, and triangle strips of a PLY taken apart, in the order of the file; in an OFF of several kinds of polygons
-    triangles come first. In an STL identical vertices are merged (by first appearance); a glTF scene is put together in
-    world coordinates.
+    never split a vertex, unreferenced vertices stay, several objects in one file are one mesh. Colors, normals, points and
+    lines are passed over.
+
+    A polygon with k corners becomes k - 2 triangles in its place, oriented as it is: a convex one is fanned around its
+    first corner, any other one is cut into triangles that lie inside it, in the plane of its Newell normal. Triangle strips
+    of a PLY are taken apart.
+
+    In an STL identical vertices are merged, by first appearance. In a glTF they are merged within a node where position,
+    displacements of morph targets, joints and weights agree, because the format repeats a vertex at each texture seam and
+    sharp edge; unreferenced vertices stay. The default scene is put together in world coordinates, with the default weights
+    of morph targets, skins in the pose of the file, and the instances of EXT_mesh_gpu_instancing. An extension that the file
+    requires and that changes the geometry in another way (Draco, meshopt) is refused by name.
 
     Parameters
     ----------
@@ -240,12 +251,28 @@ def load_mesh(path: Path) -> Mesh:
     Raises
     ------
     InvalidInputError
-        No such file, unknown extension, or a file that is broken or cut off: ``FILE:LINE:`` for OBJ, else ``FILE:``.
+        No such file, unknown extension, a file that is broken or cut off, or one that needs what is not read: ``FILE:LINE:``
+        for OBJ, OFF and STL in text, else ``FILE:``.
 
     Warns
     -----
     MeshsolveWarning
-        Faces with a repeated corner were dropped.
+        Faces with a repeated corner or fewer than three corners were dropped, polygons cross themselves (each with the
+        number), points or lines of a glTF were left out, or a file goes on where it should end.
+
+    Notes
+    -----
+    O(bytes), and a sort of the vertices for STL and glTF. Ears of a polygon that is not convex take O(corners * concave
+    corners) at worst. Sources: files in meshsolve/mesh name those of each format.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import meshsolve as ms
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "arrow.off"
+    >>> _ = path.write_text("OFF 4 1 0  0 0 0  2 1 0  0 2 0  1 1 0  4 0 1 2 3")
+    >>> ms.load_mesh(path).faces.tolist()
+    [[3, 0, 1], [2, 3, 1]]
     """
     vertices, faces = files.read_mesh(path)
     try:
@@ -298,6 +325,15 @@ def takes_arrays(function: Function) -> Function:
     return call                                             # type: ignore[return-value]
 
 
+def is_scene(thing):
+    """Whether it is like a trimesh.Scene, which holds several meshes and their places."""
+    return hasattr(thing, "geometry") and hasattr(thing, "to_geometry")
+
+
+def _without_faces(thing):
+    return f"{type(thing).__name__} has no vertices and faces{SCENE if is_scene(thing) else ''}"
+
+
 def as_mesh(mesh, name="mesh"):
     """``mesh`` itself where it is a :class:`Mesh`; a ``trimesh.Trimesh`` or ``meshio.Mesh`` is taken as well."""
     if isinstance(mesh, Mesh):
@@ -307,6 +343,7 @@ def as_mesh(mesh, name="mesh"):
     if is_mesh(mesh):
         return Mesh.from_trimesh(mesh) if hasattr(mesh, "faces") else Mesh.from_meshio(mesh)
     hint = ": load_mesh reads files" if isinstance(mesh, (str, os.PathLike)) else ": Mesh(vertices, faces) makes one of arrays"
+    hint = SCENE if is_scene(mesh) else hint
     raise InvalidInputError(f"{name} has to be a meshsolve.Mesh, not {type(mesh).__name__}{hint}")
 
 
@@ -326,7 +363,7 @@ def _parts_of(mesh):
             return mesh
         mesh = Mesh.from_meshio(mesh)
         return mesh.vertices, mesh.faces
-    hint = "load_mesh reads files" if isinstance(mesh, (str, os.PathLike)) else f"a {type(mesh).__name__} has no vertices and faces"
+    hint = "load_mesh reads files" if isinstance(mesh, (str, os.PathLike)) else f"a {_without_faces(mesh)}"
     raise InvalidInputError(f"Mesh takes vertices and faces, or one mesh: {hint}")
 
 

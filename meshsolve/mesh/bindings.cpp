@@ -4,15 +4,25 @@
 #include "edges.hpp"
 #include "native/bind.hpp"
 #include "obj.hpp"
+#include "off.hpp"
 #include "ply.hpp"
+#include "polygons.hpp"
+#include "stl.hpp"
 
 namespace ms {
 namespace {
 
-auto read_obj(nb::bytes text) {
+// (vertices, corners, counts, small_faces, line, error, warning) of a text.
+auto read_polygons(nb::bytes text, mesh::PolygonFile (*read)(std::string_view)) {
   const std::string_view bytes(text.c_str(), text.size());
-  auto obj = released([&] { return mesh::read_obj(bytes); });
-  return std::make_tuple(to_numpy(std::move(obj.vertices)), to_numpy(std::move(obj.faces)), obj.error_line, obj.error);
+  auto file = released([&] { return read(bytes); });
+  return std::make_tuple(to_numpy(std::move(file.vertices)), to_numpy(std::move(file.corners)), to_numpy(std::move(file.counts)),
+                         file.small_faces, file.line, file.error, file.warning);
+}
+
+auto triangulate(In<double> vertices, In<int32_t> corners, In<int32_t> counts) {
+  auto out = released([&] { return mesh::triangulate(vertices.data(), corners.data(), counts.data(), extent(counts)); });
+  return std::make_tuple(to_numpy(std::move(out.faces)), out.crossing);
 }
 
 nb::bytes write_obj(In<double> vertices, In<int32_t> faces) {
@@ -32,7 +42,7 @@ auto read_rows(In<uint8_t> bytes, int64_t at, int64_t rows, std::string_view cou
   auto out = released([&] {
     return mesh::read_rows(bytes.data(), extent(bytes), at, rows, {counts, items, wanted, swap});
   });
-  return std::make_tuple(to_numpy(std::move(out.values)), to_numpy(std::move(out.counts)), out.end, out.bad_row);
+  return std::make_tuple(to_numpy(std::move(out.values)), to_numpy(std::move(out.counts)), out.end, out.bad_row, out.cut_off);
 }
 
 bool manifold(int32_t n, In<int32_t> faces, In<int32_t> of_side, int64_t edges) {
@@ -54,7 +64,10 @@ auto adjacency_of(int32_t n, In<int32_t> ends, bool diagonal, int threads) {
 
 void bind_mesh(nb::module_& m) {
   using namespace nb::literals;
-  m.def("read_obj", read_obj, "text"_a);
+  m.def("read_obj", [](nb::bytes text) { return read_polygons(text, mesh::read_obj); }, "text"_a);
+  m.def("read_off", [](nb::bytes text) { return read_polygons(text, mesh::read_off); }, "text"_a);
+  m.def("read_stl_text", [](nb::bytes text) { return read_polygons(text, mesh::read_stl_text); }, "text"_a);
+  m.def("triangulate", triangulate, "vertices"_a.noconvert(), "corners"_a.noconvert(), "counts"_a.noconvert());
   m.def("write_obj", write_obj, "vertices"_a.noconvert(), "faces"_a.noconvert());
   m.def("read_numbers", read_numbers, "text"_a, "at"_a);
   m.def("read_rows", read_rows, "bytes"_a.noconvert(), "at"_a, "rows"_a, "counts"_a, "items"_a, "wanted"_a, "swap"_a);

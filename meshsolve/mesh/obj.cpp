@@ -2,32 +2,21 @@
 #include "obj.hpp"
 
 #include <charconv>
-#include <cmath>
-#include <cstdlib>
 #include <limits>
-
-#include "native/decimal.hpp"
 
 namespace ms::mesh {
 namespace {
 
-struct Bad {
-  int64_t line;
-  std::string what;
-};
-
 class Reader {
  public:
-  explicit Reader(std::string_view text) : at_(text.data()), end_(text.data() + text.size()) {
-    if (text.starts_with("\xef\xbb\xbf")) at_ += 3;         // byte order mark
-  }
+  explicit Reader(std::string_view text) : at_(text.data()), end_(text.data() + text.size()) {}
 
-  void read(Obj& out) {
+  void read(PolygonFile& out) {
     for (; at_ < end_; next_line()) {
       const std::string_view keyword = token();
       if (keyword == "v") vertex(out);
       else if (keyword == "f") face(out);
-      else if (!keyword.empty() && !plausible(keyword)) fail(quoted(keyword) + " is no OBJ statement");
+      else if (!keyword.empty() && out.vertices.empty() && !plausible(keyword)) fail(quoted(keyword) + " is no OBJ statement");
     }
     check_indices(out);
   }
@@ -36,16 +25,9 @@ class Reader {
   const char* at_;
   const char* end_;
   int64_t line_ = 1;
-  std::vector<int64_t> corners_;       // of the polygon being read
-  std::vector<int64_t> face_line_;     // (m) line of each triangle, for errors found at the end
+  std::vector<int64_t> face_line_;     // (m) line of each polygon, for errors found at the end
 
-  [[noreturn]] void fail(std::string what) const { throw Bad{line_, std::move(what)}; }
-
-  static std::string quoted(std::string_view word) {
-    std::string out(1, '\'');
-    for (const char c : word.substr(0, 20)) out += c >= ' ' && c <= '~' ? c : '?';
-    return out += '\'';
-  }
+  [[noreturn]] void fail(std::string what) const { throw BadLine{line_, std::move(what)}; }
 
   static bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
@@ -91,36 +73,31 @@ class Reader {
     return {from, static_cast<size_t>(at_ - from)};
   }
 
-  double number(std::string_view word) const {
-    const char* from = word.data() + (word.starts_with('+') ? 1 : 0);
-    const char* to = word.data() + word.size();
-    const auto [x, stop] = read_decimal(from, to);
-    if (stop != to || from == to) fail(quoted(word) + " is not a number");
-    if (!std::isfinite(x)) fail("a vertex coordinate is " + quoted(word));
-    return x;
-  }
-
-  void vertex(Obj& out) {                 // v x y z [w | r g b]: only the position is kept
+  void vertex(PolygonFile& out) {                 // v x y z [w | r g b]: only the position is kept, colors need not be numbers
     for (int k = 0; k < 3; ++k) {
       const std::string_view word = token();
       if (word.empty()) fail("a vertex needs three coordinates, this one has " + std::to_string(k));
-      out.vertices.push_back(number(word));
+      out.vertices.push_back(coordinate(word, line_));
     }
-    for (std::string_view word = token(); !word.empty(); word = token()) number(word);
   }
 
-  void face(Obj& out) {                   // f v | v/vt | v//vn | v/vt/vn, three or more corners
-    corners_.clear();
+  void face(PolygonFile& out) {                   // f v | v/vt | v//vn | v/vt/vn, three or more corners
+    const size_t before = out.corners.size();
     const int64_t seen = static_cast<int64_t>(out.vertices.size() / 3);
-    for (std::string_view word = token(); !word.empty(); word = token()) corners_.push_back(corner(word, seen));
-    if (corners_.size() < 3) fail("a face needs three corners, this one has " + std::to_string(corners_.size()));
-    for (size_t k = 2; k < corners_.size(); ++k) {
-      for (const int64_t v : {corners_[0], corners_[k - 1], corners_[k]}) out.faces.push_back(static_cast<int32_t>(v));
+    for (std::string_view word = token(); !word.empty(); word = token()) out.corners.push_back(corner(word, seen));
+    const int32_t count = static_cast<int32_t>(out.corners.size() - before);
+    if (count >= 3) {
+      out.counts.push_back(count);
       face_line_.push_back(line_);
+      return;
     }
+    const bool ended = at_ < end_;        // in the last line of a file that was cut off it is not
+    if (!ended) fail("a face needs three corners, this one has " + std::to_string(count));
+    out.corners.resize(before);
+    ++out.small_faces;
   }
 
-  int64_t corner(std::string_view word, int64_t seen) const {
+  int32_t corner(std::string_view word, int64_t seen) const {
     int64_t v = 0;
     const char* from = word.data() + (word.starts_with('+') ? 1 : 0);
     const char* to = word.data() + word.size();
@@ -129,7 +106,7 @@ class Reader {
     for (const char* p = stop; good && p < to; ++p) good = *p == '/' || *p == '-' || *p == '+' || (*p >= '0' && *p <= '9');
     if (!good) fail(quoted(word) + " is not a corner (v, v/vt, v//vn or v/vt/vn)");
     if (v == 0 || v < -seen || v > std::numeric_limits<int32_t>::max()) fail(outside(v, seen));
-    return v > 0 ? v - 1 : seen + v;      // a negative index counts back from the last vertex so far
+    return static_cast<int32_t>(v > 0 ? v - 1 : seen + v);      // a negative index counts back from the last vertex so far
   }
 
   static std::string outside(int64_t v, int64_t n) {
@@ -137,21 +114,23 @@ class Reader {
   }
 
   // A face may stand before its vertices, so the upper bound is known only now.
-  void check_indices(const Obj& out) {
+  void check_indices(const PolygonFile& out) {
     const int64_t n = static_cast<int64_t>(out.vertices.size() / 3);
-    for (size_t k = 0; k < out.faces.size(); ++k)
-      if (out.faces[k] >= n) throw Bad{face_line_[k / 3], outside(int64_t{out.faces[k]} + 1, n)};
+    size_t end = 0;
+    for (size_t k = 0, at = 0; k < out.counts.size(); ++k)
+      for (end += static_cast<size_t>(out.counts[k]); at < end; ++at)
+        if (out.corners[at] >= n) throw BadLine{face_line_[k], outside(int64_t{out.corners[at]} + 1, n)};
   }
 };
 
 }  // namespace
 
-Obj read_obj(std::string_view text) {
-  Obj out;
+PolygonFile read_obj(std::string_view text) {
+  PolygonFile out;
   try {
     Reader(text).read(out);
-  } catch (Bad& bad) {
-    out.error_line = bad.line;
+  } catch (BadLine& bad) {
+    out.line = bad.line;
     out.error = std::move(bad.what);
   }
   return out;

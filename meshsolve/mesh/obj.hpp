@@ -1,4 +1,4 @@
-// Wavefront OBJ: the vertex positions and triangles of a file, in one sweep over its bytes.
+// Wavefront OBJ: the vertex positions and polygons of a file, in one sweep over its bytes.
 // Read: v, f and line structure (comments, CRLF, continuation by a backslash). Every other statement (normals, texture
 // coordinates, groups, materials, curves) is passed over, so a texture or normal index never splits a vertex.
 // Source: Wavefront "Object Files (.obj)", Advanced Visualizer manual, appendix B1. O(bytes).
@@ -6,18 +6,12 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
+
+#include "polygon_file.hpp"
 
 namespace ms::mesh {
 
-struct Obj {
-  std::vector<double> vertices;     // (3 n)
-  std::vector<int32_t> faces;       // (3 m), polygons as fans around their first corner, 0-based
-  int64_t error_line = 0;           // 1-based line of the first error, 0 for none
-  std::string error;
-};
-
-Obj read_obj(std::string_view text);
+PolygonFile read_obj(std::string_view text);
 
 // The text of a plain file: every coordinate with the fewest digits that read back to the same bits.
 std::string write_obj(const double* vertices, int64_t n, const int32_t* faces, int64_t m);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "native/decimal.hpp"
 
@@ -62,11 +63,12 @@ class RowReader {
   RowReader(const uint8_t* bytes, int64_t size, int64_t at, bool swap) : bytes_(bytes), size_(size), at_(at), swap_(swap) {}
 
   int64_t at() const { return at_; }
+  bool at_end() const { return at_end_; }
 
   bool read(const Property& p, std::vector<double>& out) {
     int64_t count = 1;
     if (p.list && !length(p.count, count)) return false;
-    if (count > (size_ - at_) / p.item.size) return false;
+    if (count > (size_ - at_) / p.item.size) return cut_off();
     if (p.wanted)
       for (int64_t k = 0; k < count; ++k) out.push_back(p.item.load(bytes_ + at_ + k * p.item.size, swap_));
     at_ += count * p.item.size;
@@ -77,9 +79,12 @@ class RowReader {
   const uint8_t* bytes_;
   int64_t size_, at_;
   bool swap_;
+  bool at_end_ = false;
+
+  bool cut_off() { return at_end_ = true, false; }
 
   bool length(const Type& type, int64_t& count) {
-    if (size_ - at_ < type.size) return false;
+    if (size_ - at_ < type.size) return cut_off();
     const double given = type.load(bytes_ + at_, swap_);
     if (!(given >= 0 && given <= 1e9 && given == std::floor(given))) return false;
     at_ += type.size;
@@ -98,10 +103,14 @@ Numbers read_numbers(std::string_view text) {
     while (at < end && space(*at)) ++at;
     if (at == end) return out;
     const char* const from = *at == '+' ? at + 1 : at;
-    const auto [x, stop] = read_decimal(from, end);
+    auto [x, stop] = read_decimal(from, end);
     if (stop == from || (stop < end && !space(*stop))) {
-      out.bad = at - text.data();
-      return out;
+      x = std::numeric_limits<double>::quiet_NaN();
+      stop = std::find_if(from, end, space);
+      if (!names_not_finite(from, stop)) {
+        out.bad = at - text.data();
+        return out;
+      }
     }
     out.values.push_back(x);
     at = stop;
@@ -117,6 +126,7 @@ Rows read_rows(const uint8_t* bytes, int64_t size, int64_t at, int64_t rows, con
     for (const Property& p : properties)
       if (!reader.read(p, out.values)) {
         out.bad_row = row;
+        out.cut_off = reader.at_end();
         return out;
       }
     out.counts.push_back(static_cast<int32_t>(out.values.size() - before));

@@ -10,7 +10,7 @@ namespace ms::mesh {
 
 struct Numbers {
   std::vector<double> values;
-  int64_t bad = -1;                 // where in the text something stands that is no number, -1 for nowhere
+  int64_t bad = -1;                 // where in the text something stands that is neither a number nor NaN, -1 for nowhere
 };
 
 Numbers read_numbers(std::string_view text);
@@ -28,6 +28,7 @@ struct Rows {
   std::vector<int32_t> counts;      // (rows) how many a row gave
   int64_t end = 0;                  // behind the last row
   int64_t bad_row = -1;             // the first that goes beyond the bytes, or has no length for a list; -1 for none
+  bool cut_off = false;             // it goes beyond the bytes
 };
 
 // `rows` rows from byte `at` on; a layout has at least one property.

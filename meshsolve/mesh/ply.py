@@ -6,6 +6,7 @@ vertex. Source: Turk 1994, "The PLY polygon file format".
 
 from __future__ import annotations
 
+import codecs
 import re
 import sys
 from typing import NamedTuple
@@ -14,14 +15,16 @@ import numpy as np
 
 from meshsolve import _core
 from meshsolve.errors import InvalidInputError
+from meshsolve.mesh.polygons import strips, without_small
 
 LETTERS = {"char": "b", "uchar": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I", "float": "f", "double": "d",
            "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q",
            "float32": "f", "float64": "d"}
 FORMATS = {"ascii": sys.byteorder, "binary_little_endian": "little", "binary_big_endian": "big"}
-HEADER = re.compile(rb"ply[ \t]*[\r\n](.*?[\r\n])end_header[ \t]*(?:\r\n|\n|\r)", re.DOTALL | re.IGNORECASE)
+HEADER = re.compile(rb"\s*ply[ \t]*(\r\n|\n|\r)(.*?[\r\n])end_header[ \t]*(?:\1|\r\n|\n|\r)", re.DOTALL | re.IGNORECASE)
 CORNERS = ("vertex_indices", "vertex_index")
 LARGEST_EXACT = 2.0 ** 53
+PADDING = b" \t\r\n\0\x1a"         # bytes behind the last row that mean nothing
 
 
 class Element(NamedTuple):
@@ -33,30 +36,35 @@ class Element(NamedTuple):
 
 
 def read_ply(content):
-    """Vertices (n, 3) float64 and faces (m, 3) int64: polygons as fans, triangle strips taken apart. O(bytes).
+    """The :class:`~meshsolve.mesh.polygons.Polygons` of a file, triangle strips taken apart. O(bytes).
 
     Raises
     ------
     InvalidInputError
         No PLY, more or fewer rows than announced, or what is no number, no index, no polygon.
     """
+    content = content.removeprefix(codecs.BOM_UTF8)
     head = HEADER.match(content)
     if head is None:
         raise InvalidInputError("no PLY file: it has no header from 'ply' to 'end_header'")
-    order, text, elements = _header(head[1])
+    order, text, elements = _header(head[2])
     body, at = (_numbers(content, head.end()), 0) if text else (np.frombuffer(content, np.uint8), head.end())
-    vertices, faces = np.zeros((0, 3)), [np.zeros((0, 3), np.int64)]
+    vertices, corners, counts = np.zeros((0, 3)), [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
     for element in elements:
         wanted = _wanted(element)
-        values, counts, at = _rows(body, at, element, wanted, text, order != sys.byteorder)
+        values, given, at = _rows(body, at, element, wanted, text, order != sys.byteorder)
         if element.name == "vertex":
             vertices = values.reshape(-1, 3)[:, np.argsort(np.argsort([element.properties.index(axis) for axis in "xyz"]))]
         elif wanted:
-            faces.append((_fans if element.name == "face" else _strips)(counts, _indices(values)))
-    if at != len(body):
+            corners.append(_indices(values))
+            if element.name == "tristrips":
+                corners[-1] = strips(given, corners[-1]).reshape(-1)
+                given = np.full(len(corners[-1]) // 3, 3, np.int32)
+            counts.append(given)
+    if at != len(body) and (text or content[at:].strip(PADDING)):
         surplus = (len(body) - at) // (8 if text else 1)
         raise InvalidInputError(f"the file goes on for {surplus} {'numbers' if text else 'bytes'} after what its header announces")
-    return vertices, np.concatenate(faces)
+    return without_small(vertices, np.concatenate(corners), np.concatenate(counts))
 
 
 def _header(lines):
@@ -71,7 +79,9 @@ def _header(lines):
                 _add(elements[-1], name, LETTERS[count], LETTERS[item])
             case ["property", item, name] if elements and item in LETTERS:
                 _add(elements[-1], name, " ", LETTERS[item])
-            case [] | ["comment" | "obj_info", *_]:
+            case []:
+                pass
+            case [word, *_] if word.startswith(("comment", "obj_info")):
                 pass
             case _:
                 raise InvalidInputError(f"{line[:60]!r} is no line of a PLY header")
@@ -81,7 +91,7 @@ def _header(lines):
 
 
 def _add(element, name, count, item):
-    if name in element.properties:
+    if name in element.properties and name in ("x", "y", "z", *CORNERS):
         raise InvalidInputError(f"the element {element.name} has two properties {name}")
     element.properties.append(name)
     element.counts.append(count)
@@ -122,11 +132,11 @@ def _rows(body, at, element, wanted, text, swap):
         counts = re.sub(r"\S", "d", counts)
     items = "d" * len(element.items) if text else "".join(element.items)
     chosen = "".join("y" if name in wanted else "n" for name in element.properties)
-    values, given, end, bad = _core.read_rows(body, at, min(element.rows, len(body)), counts, items, chosen, swap)
+    values, given, end, bad, short = _core.read_rows(body, at, min(element.rows, len(body)), counts, items, chosen, swap)
     if bad >= 0 or len(given) < element.rows:
         row = bad if bad >= 0 else len(given)
-        raise InvalidInputError(f"the header announces {element.rows} rows of {element.name}, but row {row} cannot be read: the file "
-                                "may be cut off")
+        why = ": the file may be cut off" if short or bad < 0 else ""
+        raise InvalidInputError(f"the header announces {element.rows} rows of {element.name}, but row {row} cannot be read{why}")
     return values, given, end
 
 
@@ -135,31 +145,6 @@ def _indices(values):
     if wrong.any():
         raise InvalidInputError(f"{values[wrong][0]:g} is not the number of a vertex")
     return values.astype(np.int64)
-
-
-def _fans(counts, corners):
-    """Triangles (m, 3) of polygons around their first corners, polygon after polygon."""
-    if counts.min(initial=3) < 3:
-        raise InvalidInputError(f"face {counts.argmin()} has {counts.min()} corners, it needs three")
-    if counts.max(initial=3) == 3:
-        return corners.reshape(-1, 3)
-    first = np.cumsum(counts) - counts
-    of = np.repeat(np.arange(len(counts)), counts - 2)              # polygon of each triangle; those before it took two corners more
-    behind = np.arange(len(of)) + 2 * of
-    return np.stack([corners[first[of]], corners[behind + 1], corners[behind + 2]], axis=1)
-
-
-def _strips(counts, corners):
-    """Triangles (m, 3) of strips: a corner makes one with the two before it, every second one turned; -1 begins another strip."""
-    position = np.arange(len(corners))
-    begins = np.r_[True, corners[:-1] == -1][:len(corners)]
-    begins[(np.cumsum(counts) - counts)[counts > 0]] = True
-    start = np.maximum.accumulate(np.where(begins, position, 0))
-    last = position[2:][(start[2:] == start[:-2]) & (corners[2:] != -1)]
-    turned = (last - start[last]) % 2
-    faces = np.stack([corners[last - 2 + turned], corners[last - 1 - turned], corners[last]], axis=1)
-    flat = (faces[:, 0] == faces[:, 1]) | (faces[:, 1] == faces[:, 2]) | (faces[:, 2] == faces[:, 0])
-    return faces[~flat]                             # those of a repeated corner join two strips
 
 
 def write_ply(vertices, faces):

@@ -69,4 +69,16 @@ inline Decimal read_decimal(const char* begin, const char* end) {
   return {detail::with_strtod(std::string(begin, stop)), stop};
 }
 
+// True if a whole word stands for no finite number, as C and Windows programs print it: nan, -nan(ind), inf, infinity, 1.#QNAN.
+inline bool names_not_finite(const char* begin, const char* end) {
+  if (begin != end && (*begin == '-' || *begin == '+')) ++begin;
+  std::string word(begin, end);
+  for (char& c : word)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
+  if (word == "inf" || word == "infinity" || word == "nan") return true;
+  const std::string after = word.substr(word.find('#') + 1);
+  return (word.starts_with("nan(") && word.ends_with(')')) ||
+         (word.starts_with("1.#") && (after.starts_with("in") || after.starts_with("qnan") || after.starts_with("snan")));
+}
+
 }  // namespace ms

@@ -5,6 +5,7 @@ MESHSOLVE_ENDURANCE_FILES=10000 is the long run; a file that fails is kept in ME
 
 import gzip
 import io
+import json
 import os
 import pathlib
 import struct
@@ -16,6 +17,7 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 from endurance.mutations import mutate
+from mesh.gltf_files import TETRAHEDRON, add, add_view, packed, tetrahedron
 
 import meshsolve as ms
 from meshsolve.datasets import load_matrix
@@ -66,6 +68,15 @@ POLYGONS = PLY[:PLY.index(b"0 0 0 255")].replace(b"ascii", b"binary_big_endian")
     ">" + 4 * "fffB" + "BiiiBiiii", 0, 0, 0, 1, 1, 0, 0, 2, 1, 1, 0, 3, 0, 1, 0, 4, 3, 0, 1, 2, 4, 0, 1, 2, 3)
 OFF = b"OFF\n# a tetrahedron\n4 4 6\n0 0 0\n1 0 0\n0 1 0\n0 0 1\n3 0 2 1\n3 0 1 3\n3 1 2 3\n3 0 3 2\n"
 STL = b"solid s\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nendloop\nendfacet\nendsolid s\n"
+SOLIDS = STL.replace(b"0 0 1\n", b"-1.#IND nan(ind) nan\n") + STL.upper().replace(b"ENDSOLID", b"end solid")
+LETTERS = b"""OFF 12 4 0 # two letters, in rows of any length
+0 0 0 3 0 0 3 1 0 1 1 0
+1 3 0 0 3 0
+5 0 0 6 0 0 6 3 0
+5 3 0 5.5 1 0 5.5 2 0
+6 0 1 2 3 4 5
+4 6 7 8 9 5 8 9 11 10 7 3 0 1 2
+"""
 SPICE = b"""a deck with a bit of everything
 .param half=0.5 r={2k*half}
 .subckt divider in out gain=2
@@ -101,6 +112,28 @@ def saved(suffix, tmp):
     return path.read_bytes()
 
 
+def model():
+    """A glTF with a bit of everything: a sparse accessor, morph targets, a skin, instances, two nodes, a matrix."""
+    g = tetrahedron(extensionsUsed=["EXT_mesh_gpu_instancing"], scenes=[{"nodes": [0, 1, 2]}], scene=0)
+    part = g["meshes"][0]["primitives"][0]
+    part["targets"] = [{"POSITION": add(g, TETRAHEDRON)}]
+    part["attributes"] |= {"JOINTS_0": add(g, np.zeros((4, 4), "u1")), "WEIGHTS_0": add(g, np.ones((4, 4), "f4"))}
+    g["meshes"][0]["weights"] = [0.5]
+    g["accessors"][0]["sparse"] = {"count": 1, "indices": {"bufferView": add_view(g, np.uint16([3])), "componentType": 5123},
+                                   "values": {"bufferView": add_view(g, np.float32([0, 0, 2]))}}
+    moved = {"EXT_mesh_gpu_instancing": {"attributes": {"TRANSLATION": add(g, np.eye(3, dtype="f4"))}}}
+    g["nodes"] = [{"mesh": 0, "skin": 0}, {"children": [3], "rotation": [0, 0, 1, 1]}, {"mesh": 0, "scale": [-1, 2, 3], "extensions": moved},
+                  {"mesh": 0, "matrix": [1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 5, 6, 7, 1], "weights": [0.25]}]
+    g["skins"] = [{"joints": [1], "inverseBindMatrices": add(g, np.eye(4, dtype="f4").reshape(1, 16))}]
+    return g
+
+
+def container():
+    g = tetrahedron()
+    g["buffers"][0] = {"byteLength": TETRAHEDRON.nbytes}
+    return packed(g, TETRAHEDRON.tobytes())
+
+
 def matrix_market(matrix, **how):
     text = io.BytesIO()
     scipy.io.mmwrite(text, matrix, **how)
@@ -110,7 +143,9 @@ def matrix_market(matrix, **how):
 def seeds(suffix, tmp):
     """Good files of a format."""
     if suffix in (".obj", ".ply", ".off", ".stl"):
-        return [*{".obj": [OBJ], ".ply": [PLY, POLYGONS], ".off": [OFF], ".stl": [STL]}[suffix], saved(suffix, tmp)]
+        return [*{".obj": [OBJ], ".ply": [PLY, POLYGONS], ".off": [OFF, LETTERS], ".stl": [STL, SOLIDS]}[suffix], saved(suffix, tmp)]
+    if suffix in (".gltf", ".glb"):
+        return [json.dumps(model(), indent=1).encode()] if suffix == ".gltf" else [container(), saved(suffix, tmp)]
     if suffix == ".mtx":
         A = ms.datasets.grid2d(4, 3)
         return [matrix_market(A), matrix_market(A, symmetry="symmetric"), matrix_market(np.eye(3) * 1j), matrix_market(sp.eye_array(5) * 2)]
@@ -135,7 +170,7 @@ def use_deck(path):
         circuit.op()
 
 
-READERS = {".obj": use_mesh, ".ply": use_mesh, ".off": use_mesh, ".stl": use_mesh, ".mtx": use_matrix, ".sp": use_deck}
+READERS = {".obj": use_mesh, ".ply": use_mesh, ".off": use_mesh, ".stl": use_mesh, ".gltf": use_mesh, ".glb": use_mesh, ".mtx": use_matrix, ".sp": use_deck}
 
 
 def damaged(suffix, tmp):
@@ -189,7 +224,7 @@ def test_the_files_are_good_before(suffix, tmp_path):
         READERS[suffix](path)
 
 
-@pytest.mark.parametrize("change, says", [((b"6 6 3", b"6 6 3\0"), r"A.mtx:\d+: a line of this file holds 3 numbers"),
+@pytest.mark.parametrize("change, says", [((b"6 6 3", b"6 6 3\0\0x"), r"A.mtx:\d+: a line of this file holds 3 numbers"),
                                           ((b"\n10 7 -1", b"\n10 3.5"), r"A.mtx:\d+: a line of this file holds 3 numbers")])
 def test_what_scipys_reader_died_of(change, says, tmp_path):
     """Found by the long run: scipy's reader goes past its memory."""

@@ -49,7 +49,7 @@ def test_obj(tmp_path, text, faces):
     ("v 0 0 0\nv 1 0 nan\nv 0 1 0\nf 1 2 3\n", 2, "'nan'"), ("v 0 0 inf\n", 1, "'inf'"), ("v 0 0 1e999\n", 1, "1e999"),
     ("v 0 0\n", 1, "three coordinates"), ("v\n", 1, "three coordinates"), ("v 0 x 0\n", 1, "'x' is not a number"),
     ("v 0 0 0x10\n", 1, "not a number"), ("v 0 0 1,5\n", 1, "not a number"), ("v 0 0 -\n", 1, "not a number"),
-    (SQUARE + "f 1 2\n", 5, "three corners"), (SQUARE + "f 1 2 5\n", 5, "vertex index 5"),
+    (SQUARE + "f 1 2", 5, "three corners"), (SQUARE + "f 1 2 ", 5, "three corners"), (SQUARE + "f 1 2 5\n", 5, "vertex index 5"),
     (SQUARE + "f 0 1 2\n", 5, "vertex index 0"),
     (SQUARE + "f 1 2 -5\n", 5, "vertex index -5"), (SQUARE + "f 1 2 3.5\n", 5, "'3.5'"), (SQUARE + "f 1 2 a/b\n", 5, "'a/b'"),
     (SQUARE + "f 1 2 99999999999999999999\n", 5, "corner"), (SQUARE + "f 1 2 4294967297\n", 5, "vertex index 4294967297"),
@@ -64,8 +64,25 @@ def test_obj_errors_name_the_line(tmp_path, text, line, words):
 
 @pytest.mark.parametrize("text", ["", "\n", "# nothing\n", SQUARE, "f\n"[:0] + "v 0 0 0"])
 def test_obj_without_faces(tmp_path, text):
-    with pytest.raises(InvalidInputError, match="mesh.obj: the file holds"):
+    with pytest.raises(InvalidInputError, match="mesh.obj: the file (holds|is empty)"):
         read(tmp_path, text)
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("text", [
+    SQUARE.replace("1 0 0", "1 0 0 nan nan nan") + "f 1 2 3\n", SQUARE.replace("1 0 0", "1 0 0 -1.#IND -1.#IND 1.#QNAN 7") + "f 1 2 3\n",
+    SQUARE.replace("1 0 0", "1 0 0 inf") + "f 1 2 3\n", SQUARE.replace("1 0 0", "1 0 0 red") + "f 1 2 3\n", SQUARE + "f 1 2 3\n\n\n \n", SQUARE + "f 1 2 3\n\0\0\0",
+    SQUARE + "f 1 2 3\n\x1a", SQUARE + "f 1// 2// 3//\n", SQUARE + "f 1/ 2/ 3/\n", SQUARE + "f 1 2 3  \t\n", SQUARE + "vp 0.1 0.2\np 1 2\nl 1/1 2/1\nf 1 2 3\n",
+    SQUARE + "cstype rat bspline\ndeg 3\ncurv 0 1 1 2 3 4\nsurf 0 1 0 1 1 2 3 4\nparm u 0 1\ntrim 0 1 1\nend\nf 1 2 3\n", SQUARE + "// a remark\n; another\n$ or so\nf 1 2 3\n",
+])
+def test_obj_passes_over_what_is_no_surface(tmp_path, text):
+    mesh = read(tmp_path, text)
+    assert mesh.vertices.tolist() == [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]] and mesh.faces.tolist() == [[0, 1, 2]]
+
+
+def test_obj_faces_of_two_corners_are_counted(tmp_path):
+    with pytest.warns(MeshsolveWarning, match="mesh.obj: 2 faces with fewer than three corners were left out"):
+        assert read(tmp_path, SQUARE + "f 1// 2//\nf 1 2 3\nf 4\n").faces.tolist() == [[0, 1, 2]]
 
 
 def test_gzip_that_is_none(tmp_path):

@@ -50,10 +50,11 @@ def test_texture_coordinates_of_corners_split_no_vertex(tmp_path, how, seam):
 @pytest.mark.parametrize("how", PLY_FORMATS)
 @pytest.mark.parametrize("count, item", [("uchar", "int"), ("int", "uint"), ("char", "int16")])
 def test_polygons_of_a_ply_are_fanned_in_the_order_of_the_file(tmp_path, how, count, item):
-    rows = [(7, (0, 1, 2)), (7, (1, 3, 2, 0)), (7, (0, 1, 3)), (7, (4, 3, 2, 1, 0))]
+    points = ("vertex", POINTS[1], [(0, 0, 0), (2, 0, 0), (3, 2, 0), (1, 3, 0), (-1, 2, 0)])           # a convex pentagon
+    rows = [(7, (0, 1, 2)), (7, (1, 2, 3, 0)), (7, (0, 1, 3)), (7, (4, 3, 2, 1, 0))]
     edges = ("edge", ["int vertex1", "int vertex2"], [(0, 1)])
-    path = ply(tmp_path, how, POINTS, edges, ("face", ["uchar red", f"list {count} {item} vertex_index"], rows))
-    assert load_mesh(path).faces.tolist() == [[0, 1, 2], [1, 3, 2], [1, 2, 0], [0, 1, 3], [4, 3, 2], [4, 2, 1], [4, 1, 0]]
+    path = ply(tmp_path, how, points, edges, ("face", ["uchar red", f"list {count} {item} vertex_index"], rows))
+    assert load_mesh(path).faces.tolist() == [[0, 1, 2], [1, 2, 3], [1, 3, 0], [0, 1, 3], [4, 3, 2], [4, 2, 1], [4, 1, 0]]
 
 
 def test_the_axes_of_a_ply_may_stand_in_any_order(tmp_path):
@@ -77,7 +78,6 @@ def test_triangle_strips_are_taken_apart(tmp_path, how):
 
 
 @pytest.mark.parametrize("elements, words", [
-    ((POINTS, ("face", [CORNER_LIST], [((0, 1),)])), "face 0 has 2 corners"),
     ((POINTS, ("face", ["list uchar float vertex_indices"], [((0, 1, 1.5),)])), "1.5 is not the number of a vertex"),
     ((POINTS, ("face", ["list uchar int a", "list uchar int b"], [((0, 1, 2), (0, 1, 2))])), "one list named vertex_indices"),
     ((POINTS, ("face", ["int vertex_indices"], [(0,)])), "one list named vertex_indices"),
@@ -97,7 +97,7 @@ def test_a_ply_that_is_no_mesh_is_refused(tmp_path, elements, words):
     ("ascii", (b"3 0 1 2", b"3 0 1"), "row 0 cannot be read"), ("ascii", (b"3 0 1 2", b"-3 0 1 2"), "row 0 cannot be read"),
     ("ascii", (b"3 0 1 2", b"3.5 0 1 2"), "row 0 cannot be read"),
     ("ascii", (b"face 1", b"face 99999999999999999999"), "announces 99999999999999999999 rows of face, but row 1 cannot be read"),
-    ("binary_little_endian", (b"\2\0\0\0", b"\2\0\0\0\n"), "goes on for 1 bytes"),
+    ("binary_little_endian", (b"\2\0\0\0", b"\2\0\0\0\n7"), "goes on for 2 bytes"),
     ("binary_little_endian", (b"binary", b"zipped"), "'format zipped_little_endian 1.0' is no line of a PLY header"),
     ("binary_little_endian", (b"end_header", b"end"), "no header"), ("ascii", (b"format ascii 1.0\n", b""), "no line 'format'"),
 ])
@@ -108,6 +108,55 @@ def test_a_damaged_ply_is_refused(tmp_path, how, change, words):
     with pytest.raises(InvalidInputError, match="a.ply: ") as error:
         load_mesh(path)
     assert words in str(error.value)
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("how", PLY_FORMATS)
+@pytest.mark.parametrize("change", [
+    (b"end_header\n", b"end_header\n"), (b"ply\n", b"\xef\xbb\xbfply\n"), (b"ply\n", b"PLY \n"), (b"comment made by hand\n", b"comment: a\nobj_info\ncomment\n\n"),
+    (b"float x", b"float32 x"), (b"vertex_indices", b"vertex_index"), (b"vertex_indices", b"corners"), (b"end_header", b"element color 0\nproperty uchar red\nend_header")])
+@pytest.mark.parametrize("tail", [b"", b"\n", b"\r\n\n", b"\0\0\0\0", b"\x1a"])
+def test_headers_and_endings_of_a_ply(tmp_path, how, change, tail):
+    path = ply(tmp_path, how, POINTS, ("face", [CORNER_LIST], [((0, 1, 2),)]))
+    path.write_bytes(path.read_bytes().replace(*change) + (tail if how != "ascii" else tail.strip(b"\x1a")))
+    assert load_mesh(path).faces.tolist() == [[0, 1, 2]] and len(load_mesh(path).vertices) == 6
+
+
+@pytest.mark.parametrize("end", [b"\r\n", b"\r"])
+def test_a_header_keeps_to_its_own_ends_of_lines(tmp_path, end):
+    """The first byte of a body may be that of a line feed."""
+    path = ply(tmp_path, "binary_little_endian", ("face", [CORNER_LIST], [((0, 1, 2), )] * 10), POINTS)
+    path.write_bytes(path.read_bytes().replace(b"list uchar", b"list char"))
+    body = path.read_bytes().partition(b"end_header\n")
+    path.write_bytes(body[0].replace(b"\n", end) + b"end_header" + end + body[2])
+    assert load_mesh(path).faces.tolist() == [[0, 1, 2]] * 10
+    ten = ply(tmp_path, "binary_little_endian", ("face", ["char red", CORNER_LIST], [(10, (0, 1, 2))]), POINTS).read_bytes().partition(b"end_header\n")
+    path.write_bytes(ten[0].replace(b"\n", end) + b"end_header" + end + ten[2])
+    assert load_mesh(path).faces.tolist() == [[0, 1, 2]]
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("word", ["nan", "-nan(ind)", "inf", "1.#QNAN", "-1.#IND", "1.#INF00"])
+def test_colors_of_a_ply_that_are_not_numbers(tmp_path, word):
+    path = ply(tmp_path, "ascii", ("vertex", [*POINTS[1], "float red"], [(*p, 7) for p in POINTS[2]]), ("face", [CORNER_LIST], [((0, 1, 2),)]))
+    path.write_bytes(path.read_bytes().replace(b"1 0 0 7", f"1 0 0 {word}".encode()))
+    assert load_mesh(path).vertices[1].tolist() == [1, 0, 0]
+    path.write_bytes(path.read_bytes().replace(f"1 0 0 {word}".encode(), f"1 0 {word} 7".encode()))
+    with pytest.raises(InvalidInputError, match="a.ply: vertex 1 is at"):
+        load_mesh(path)
+
+
+@pytest.mark.parametrize("how", PLY_FORMATS)
+def test_faces_of_two_corners_in_a_ply_are_counted(tmp_path, how):
+    path = ply(tmp_path, how, POINTS, ("face", [CORNER_LIST], [((0, 1),), ((0, 1, 2),), ((),)]))
+    with pytest.warns(MeshsolveWarning, match="a.ply: 2 faces with fewer than three corners were left out"):
+        assert load_mesh(path).faces.tolist() == [[0, 1, 2]]
+
+
+def test_a_bad_index_of_a_polygon_names_the_file(tmp_path):
+    for index in (-1, 6, 200_000):
+        with pytest.raises(InvalidInputError, match=f"a.ply: face 1 names vertex {index}; the mesh has vertices 0..5"):
+            load_mesh(ply(tmp_path, "ascii", POINTS, ("face", ["list uchar double vertex_indices"], [((0, 1, 2),), ((0, 1, 2, index),)])))
 
 
 def test_a_bad_index_in_a_ply_names_the_file(tmp_path):

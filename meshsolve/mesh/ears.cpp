@@ -1,0 +1,287 @@
+// A circular list of the corners that are left; a grid of those that can lie in an ear; a sweep over the sides for crossings.
+#include "ears.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "native/interrupt.hpp"
+
+namespace ms::mesh {
+namespace {
+
+constexpr double kRounding = 1e-14;     // bound of the rounding error of turn(), relative to the lengths of its sides
+constexpr double kTouching = 1e-6;      // depth, relative to the polygon, up to which two sides touch and do not cross
+constexpr size_t kSmall = 32;           // corners that are looked through without a grid
+constexpr size_t kPairs = 200;          // corners of a polygon up to which all pairs of its sides are compared
+
+bool same(const Point& a, const Point& b) { return a.x == b.x && a.y == b.y; }
+double length(const Point& a, const Point& b) { return std::hypot(b.x - a.x, b.y - a.y); }
+
+// Twice the signed area of a triangle, positive where it turns left.
+double turn(const Point& a, const Point& b, const Point& c) {
+  return (b.x - a.x) * (c.y - a.y) - (b.y - a.y) * (c.x - a.x);
+}
+
+// -1, 0 or 1: a turn to the right, none that is more than rounding, to the left.
+int side(const Point& a, const Point& b, const Point& c) {
+  const double t = turn(a, b, c);
+  const double error = kRounding * (std::abs(b.x - a.x) + std::abs(b.y - a.y) + std::abs(c.x - a.x) + std::abs(c.y - a.y));
+  return t > error ? 1 : t < -error ? -1 : 0;
+}
+
+struct Box {
+  double x0, y0, x1, y1;
+  Box(std::initializer_list<Point> points) : x0(points.begin()->x), y0(points.begin()->y), x1(x0), y1(y0) {
+    for (const Point& p : points) {
+      x0 = std::min(x0, p.x), x1 = std::max(x1, p.x);
+      y0 = std::min(y0, p.y), y1 = std::max(y1, p.y);
+    }
+  }
+  bool holds(const Point& p) const { return p.x >= x0 && p.x <= x1 && p.y >= y0 && p.y <= y1; }
+  double rounding() const { return kRounding * 2 * (x1 - x0 + y1 - y0); }       // bound for turn() of three points in the box
+};
+
+// Points sorted into square cells.
+class Grid {
+ public:
+  Grid(const std::vector<Point>& points, const std::vector<int32_t>& chosen) : corner_{points[0].x, points[0].y} {
+    for (const Point& p : points) corner_ = {std::min(corner_.x, p.x), std::min(corner_.y, p.y)};
+    if (chosen.size() > kSmall) cells_ = static_cast<int>(std::min(std::sqrt(static_cast<double>(chosen.size())), 1000.0));
+    begin_.assign(static_cast<size_t>(cells_) * cells_ + 1, 0);
+    const auto cell = [&](int32_t k) {
+      return static_cast<size_t>(index(points[k].y - corner_.y)) * cells_ + index(points[k].x - corner_.x);
+    };
+    for (const int32_t k : chosen) ++begin_[cell(k) + 1];
+    std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+    members_.resize(chosen.size());
+    std::vector<int32_t> next(begin_.begin(), begin_.end() - 1);
+    for (const int32_t k : chosen) members_[next[cell(k)]++] = {points[k], k};
+  }
+
+  // True if `found` is for one of the points in a box.
+  template <class Found>
+  bool any(const Box& box, Found&& found) const {
+    const int x0 = index(box.x0 - corner_.x), x1 = index(box.x1 - corner_.x), y1 = index(box.y1 - corner_.y);
+    for (int y = index(box.y0 - corner_.y); y <= y1; ++y)             // the cells of a row lie one behind the other
+      for (int32_t k = begin_[static_cast<size_t>(y) * cells_ + x0]; k < begin_[static_cast<size_t>(y) * cells_ + x1 + 1]; ++k)
+        if (box.holds(members_[k].at) && found(members_[k].at, members_[k].corner)) return true;
+    return false;
+  }
+
+ private:
+  struct Member {
+    Point at;
+    int32_t corner;
+  };
+
+  Point corner_;
+  int cells_ = 1;                       // in each direction
+  std::vector<int32_t> begin_;
+  std::vector<Member> members_;
+
+  int index(double offset) const { return std::clamp(static_cast<int>(offset * cells_), 0, cells_ - 1); }
+};
+
+enum class Ear { proper, touched, flat };       // nothing in it or on it; nothing inside it; without area
+
+class Clipper {
+ public:
+  explicit Clipper(const std::vector<Point>& polygon)
+      : at_(polygon), left_(static_cast<int32_t>(polygon.size())), before_(left_), behind_(left_), convex_(left_, true) {
+    for (int32_t k = 0; k < left_; ++k) before_[k] = k - 1, behind_[k] = k + 1;
+    before_[0] = left_ - 1, behind_[left_ - 1] = 0;
+    for (int32_t k = 0; k < left_; ++k) update(k);
+  }
+
+  bool clip(std::vector<int32_t>& triangles) {
+    int32_t k = clip_spikes(0, left_, triangles);
+    std::vector<int32_t> blocking;
+    for (size_t i = 0; i < convex_.size(); ++i)
+      if (!convex_[i]) blocking.push_back(static_cast<int32_t>(i));
+    const Grid grid(at_, blocking);
+    while (left_ > 3) {
+      const int32_t ear = next_ear(k, grid);
+      if (ear < 0) break;
+      put(triangles, before_[ear], ear, behind_[ear]);
+      remove(ear);
+      const int32_t c = before_[clip_spikes(before_[ear], 2, triangles)];
+      k = shorter(before_[c], c);                       // back and forth: fewer long triangles than around one corner
+    }
+    const bool whole = left_ == 3 && side(at_[before_[k]], at_[k], at_[behind_[k]]) >= 0;
+    for (const int32_t apex = k; left_ > 2; --left_) {                // of a polygon that crosses itself, the rest as a fan
+      const int32_t b = behind_[apex], c = behind_[b];
+      put(triangles, apex, b, c);
+      behind_[apex] = c;
+    }
+    return whole;
+  }
+
+ private:
+  const std::vector<Point>& at_;
+  int32_t left_;                        // corners not clipped yet
+  std::vector<int32_t> before_, behind_;
+  std::vector<char> convex_;            // of a corner that is left: it turns left; clipped corners are marked as convex
+  int32_t blocking_ = 0;                // corners that are left and not convex
+  int64_t tests_ = 0;
+
+  static void put(std::vector<int32_t>& triangles, int32_t a, int32_t b, int32_t c) { triangles.insert(triangles.end(), {a, b, c}); }
+  void update(int32_t k) { mark(k, side(at_[before_[k]], at_[k], at_[behind_[k]]) > 0); }
+  void mark(int32_t k, bool convex) {
+    blocking_ += int32_t{!convex} - int32_t{!convex_[k]};
+    convex_[k] = convex;
+  }
+
+  void remove(int32_t k) {
+    const int32_t a = before_[k], c = behind_[k];
+    behind_[a] = c, before_[c] = a;
+    mark(k, true);
+    update(a), update(c);
+    --left_;
+  }
+
+  // From corner k on, until `good` corners are neither: clips sides that go to a point and straight back, and corners that are the
+  // same point twice. Their triangles have no area, and no ear may be judged across them. Returns the corner behind.
+  int32_t clip_spikes(int32_t k, int32_t good, std::vector<int32_t>& triangles) {
+    for (int32_t passed = 0; left_ > 3 && passed < std::min(good, left_);) {
+      const int32_t a = before_[k], c = behind_[k];
+      if (!same(at_[a], at_[c]) && !same(at_[k], at_[c])) {
+        k = c, ++passed;
+        continue;
+      }
+      put(triangles, a, k, c);
+      remove(k);
+      k = before_[a];
+      passed = std::max(passed - 2, 0);
+    }
+    return k;
+  }
+
+  // The corner whose ear has the shorter new side, a convex one where there is one.
+  int32_t shorter(int32_t a, int32_t c) const {
+    if (convex_[a] != convex_[c]) return convex_[a] ? a : c;
+    return length(at_[before_[a]], at_[behind_[a]]) < length(at_[before_[c]], at_[behind_[c]]) ? a : c;
+  }
+
+  // The first ear from corner k on, of the best kind that there is; -1 for none.
+  int32_t next_ear(int32_t k, const Grid& grid) {
+    for (const Ear kind : {Ear::proper, Ear::touched, Ear::flat})
+      for (int32_t i = 0; i < left_; ++i, k = behind_[k])
+        if (is_ear(k, kind, grid)) return k;
+    return -1;
+  }
+
+  bool is_ear(int32_t k, Ear kind, const Grid& grid) {
+    if (++tests_ % 1024 == 0) interrupt::poll();
+    const Point &a = at_[before_[k]], &b = at_[k], &c = at_[behind_[k]];
+    if (kind == Ear::flat) return side(a, b, c) == 0;
+    if (!convex_[k]) return false;
+    if (blocking_ == 0) return true;
+    const Box box{a, b, c};
+    const double outside = kind == Ear::proper ? -box.rounding() : box.rounding();
+    return !grid.any(box, [&](const Point& p, int32_t corner) {
+      if (convex_[corner] || same(p, a) || same(p, b) || same(p, c)) return false;
+      return turn(a, b, p) >= outside && turn(b, c, p) >= outside && turn(c, a, p) >= outside;
+    });
+  }
+};
+
+// Whether two sides have a point inside both of them in common, and go on beyond it by more than a touch.
+bool cross(const Point& a, const Point& b, const Point& c, const Point& d) {
+  const double ab = kTouching * length(a, b), cd = kTouching * length(c, d);
+  const double to_c = turn(a, b, c), to_d = turn(a, b, d), to_a = turn(c, d, a), to_b = turn(c, d, b);
+  return ((to_c > ab && to_d < -ab) || (to_c < -ab && to_d > ab)) && ((to_a > cd && to_b < -cd) || (to_a < -cd && to_b > cd));
+}
+
+bool any_pair_crosses(const std::vector<Point>& polygon) {
+  const size_t n = polygon.size();
+  for (size_t i = 0; i + 2 < n; ++i)
+    for (size_t j = i + 2; j < n; ++j)
+      if (cross(polygon[i], polygon[i + 1], polygon[j], polygon[(j + 1) % n])) return true;
+  return false;
+}
+
+// Shamos, Hoey 1976, "Geometric intersection problems": a line sweeps over the sides, which it keeps from bottom to top; two that cross
+// are neighbors before. Sides that touch may hide a crossing among them. O(k log k).
+class Sweep {
+ public:
+  explicit Sweep(const std::vector<Point>& polygon) : at_(polygon), n_(static_cast<int32_t>(polygon.size())) {}
+
+  bool finds_crossing() {
+    std::vector<int32_t> corners(n_);       // from left to right
+    std::iota(corners.begin(), corners.end(), 0);
+    std::sort(corners.begin(), corners.end(), [&](int32_t i, int32_t j) { return before(i, j); });
+    std::vector<Sides::iterator> where(n_, sides_.end());
+    int64_t steps = 0;
+    for (const int32_t k : corners) {
+      if (++steps % 1024 == 0) interrupt::poll();
+      const int32_t both[2] = {k, (k + n_ - 1) % n_};
+      for (const int32_t side : both)
+        if (right(side) == k && removal_shows(where[side])) return true;
+      for (const int32_t side : both)
+        if (left(side) == k && insertion_shows(side, where[side])) return true;
+    }
+    return false;
+  }
+
+ private:
+  struct Below {
+    const Sweep* sweep;
+    bool operator()(int32_t s, int32_t t) const { return sweep->below(s, t); }
+  };
+  using Sides = std::set<int32_t, Below>;
+
+  const std::vector<Point>& at_;
+  int32_t n_;
+  Sides sides_{Below{this}};                // that the line meets; side k goes from corner k to the next one
+
+  bool before(int32_t i, int32_t j) const {
+    return at_[i].x != at_[j].x ? at_[i].x < at_[j].x : at_[i].y != at_[j].y ? at_[i].y < at_[j].y : i < j;
+  }
+  int32_t next(int32_t side) const { return side + 1 == n_ ? 0 : side + 1; }
+  int32_t left(int32_t side) const { return before(side, next(side)) ? side : next(side); }
+  int32_t right(int32_t side) const { return before(side, next(side)) ? next(side) : side; }
+
+  // Whether side s is below side t where the later of the two begins.
+  bool below(int32_t s, int32_t t) const {
+    if (before(left(t), left(s))) {
+      const double rises = above(t, s);
+      return rises != 0 ? rises < 0 : s < t;
+    }
+    const double rises = above(s, t);
+    return rises != 0 ? rises > 0 : s < t;
+  }
+
+  // Positive where side t, which begins later, is above side s: its left end, or its right end where the left one is on s.
+  double above(int32_t s, int32_t t) const {
+    const double begins = turn(at_[left(s)], at_[right(s)], at_[left(t)]);
+    return begins != 0 ? begins : turn(at_[left(s)], at_[right(s)], at_[right(t)]);
+  }
+
+  bool crossing(int32_t s, int32_t t) const { return cross(at_[s], at_[next(s)], at_[t], at_[next(t)]); }
+
+  bool insertion_shows(int32_t side, Sides::iterator& where) {
+    where = sides_.insert(side).first;
+    const auto after = std::next(where);
+    return (where != sides_.begin() && crossing(*std::prev(where), side)) || (after != sides_.end() && crossing(side, *after));
+  }
+
+  bool removal_shows(Sides::iterator where) {
+    const auto after = sides_.erase(where);
+    return after != sides_.begin() && after != sides_.end() && crossing(*std::prev(after), *after);
+  }
+};
+
+bool crosses_itself(const std::vector<Point>& polygon) {
+  return polygon.size() <= kPairs ? any_pair_crosses(polygon) : Sweep(polygon).finds_crossing();
+}
+
+}  // namespace
+
+bool clip_ears(const std::vector<Point>& polygon, std::vector<int32_t>& triangles) {
+  const bool whole = Clipper(polygon).clip(triangles);
+  return whole && !crosses_itself(polygon);
+}
+
+}  // namespace ms::mesh

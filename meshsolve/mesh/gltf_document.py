@@ -1,0 +1,292 @@
+"""A glTF 2.0 document: its JSON text, the arrays of its accessors, the buffers behind them. Every number is checked before it is used.
+
+Source: Khronos Group 2021, "glTF 2.0 Specification", sections 3.3 (containers), 3.6 (buffers and accessors), 3.12 (extensions).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import codecs
+import json
+import re
+import struct
+import urllib.parse
+
+import numpy as np
+
+from meshsolve import arrays
+from meshsolve.errors import InvalidInputError
+from meshsolve.files import existing
+from meshsolve.memory import ensure_memory
+
+COMPONENTS = {5120: np.dtype("i1"), 5121: np.dtype("u1"), 5122: np.dtype("<i2"), 5123: np.dtype("<u2"), 5125: np.dtype("<u4"),
+              5126: np.dtype("<f4")}
+WIDTHS = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT4": 16}
+READ_EXTENSIONS = ("KHR_mesh_quantization", "EXT_mesh_gpu_instancing")
+# about materials, textures, lights and metadata alone: positions and faces are the same without them
+OTHER_EXTENSIONS = ("KHR_materials_", "KHR_texture_", "EXT_texture_", "MSFT_texture_", "KHR_lights_", "EXT_lights_", "KHR_xmp",
+                    "KHR_animation_pointer")
+NAMES = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
+LARGEST = 1e70                  # of a matrix; also false for NaN
+MAGIC, JSON_CHUNK, BINARY_CHUNK = b"glTF", 0x4E4F534A, 0x004E4942
+
+
+class Document:
+    """What a file says, looked up by number.
+
+    Parameters
+    ----------
+    content : bytes
+        A .gltf or a .glb; its first bytes decide which.
+    folder : pathlib.Path
+        Where the files of its buffers lie.
+
+    Raises
+    ------
+    InvalidInputError
+        Broken JSON or container, another version, an extension in ``extensionsRequired`` that is not read.
+    """
+
+    def __init__(self, content, folder):
+        text, self.binary = _chunks(content) if content.startswith(MAGIC) else (content, None)
+        self.folder, self.buffers = folder, {}
+        self.root = _parsed(text)
+        if not isinstance(self.root, dict):
+            raise InvalidInputError("the JSON text holds no object")
+        _check_version(self.root)
+        for name in self.list_of("extensionsRequired"):
+            if name not in READ_EXTENSIONS and not (isinstance(name, str) and name.startswith(OTHER_EXTENSIONS)):
+                raise InvalidInputError(f"the file requires the extension {name}, which is not read; export it without that extension")
+
+    def list_of(self, key):
+        return member(self.root, key, list, "the document", [])
+
+    def item(self, key, number, where):
+        """Object ``number`` of a list of the document; ``where`` names it."""
+        found = self.list_of(key)
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(found):
+            raise InvalidInputError(f"{where} names entry {number!r} of {key!r}, which has {len(found)}")
+        if not isinstance(found[number], dict):
+            raise InvalidInputError(f"entry {number} of {key!r} is no object")
+        return found[number]
+
+    def accessor(self, number, where, kinds, zeros=False):
+        """The numbers of an accessor as they are stored.
+
+        Parameters
+        ----------
+        number : int
+        where : str
+            What names it, for messages.
+        kinds : tuple of str
+            Of ``WIDTHS``; another one is refused.
+        zeros : bool
+            Whether an accessor without any data stands for zeros; else it is refused.
+
+        Returns
+        -------
+        values : (count, width) array
+            The dtype of the file.
+        normalized : bool
+        """
+        what, entry = f"accessor {number}", self.item("accessors", number, where)
+        kind, component = member(entry, "type", str, what), whole(entry, "componentType", what)
+        if kind not in kinds:
+            raise InvalidInputError(f"{where} is of the type {kind}, not {' or '.join(kinds)}")
+        if component not in COMPONENTS:
+            raise InvalidInputError(f"{what} has the componentType {component}, which glTF 2.0 does not know")
+        count, dtype = whole(entry, "count", what), COMPONENTS[component]
+        values = self._stored(entry, what, count, dtype, WIDTHS[kind])
+        sparse = member(entry, "sparse", dict, what, None)
+        if values is None:
+            if sparse is None and not zeros:
+                raise InvalidInputError(f"{where} has no data ({what} has no bufferView)")
+            ensure_memory(count * WIDTHS[kind] * dtype.itemsize, what)
+            values = np.zeros((count, WIDTHS[kind]), dtype)
+        if sparse is not None:
+            values = self._replaced(values, sparse, f"sparse {what}")
+        return values, member(entry, "normalized", bool, what, False)
+
+    def numbers(self, number, where, kinds, zeros=False):
+        """:meth:`accessor` as (count, width) float64; normalized integers become fractions of their largest value."""
+        values, normalized = self.accessor(number, where, kinds, zeros)
+        if not np.isfinite(values).all():
+            at = int(np.argmin(np.isfinite(values).all(axis=1)))
+            raise InvalidInputError(f"{where}: row {at} is {values[at].tolist()}, which is not finite")
+        if values.dtype.kind == "f" or not normalized:
+            return values.astype(np.float64)
+        return np.maximum(values / np.iinfo(values.dtype).max, -1.0)
+
+    def indices(self, number, where, most):
+        """An accessor of numbers below ``most``, (count,) int64."""
+        values, _ = self.accessor(number, where, ("SCALAR",))
+        return _below(values, most, where)
+
+    def _stored(self, entry, what, count, dtype, width):
+        """(count, width) values of the bufferView of an entry, None if it has none."""
+        if "bufferView" not in entry:
+            return None
+        data, stride = self._view(entry["bufferView"], what)
+        offset, size = whole(entry, "byteOffset", what, 0), dtype.itemsize * width
+        stride = stride or size
+        end = offset + (count - 1) * stride + size
+        if count and end > len(data):
+            raise InvalidInputError(f"{what} announces {count} rows up to byte {end} of a bufferView that has {len(data)} bytes")
+        if count == 0:
+            return np.zeros((0, width), dtype)
+        return np.ndarray((count, width), dtype, data, offset, (stride, dtype.itemsize))
+
+    def _replaced(self, values, sparse, what):
+        count = whole(sparse, "count", what)
+        at, new = (member(sparse, key, dict, what) for key in ("indices", "values"))
+        component = whole(at, "componentType", what)
+        if component not in (5121, 5123, 5125):
+            raise InvalidInputError(f"{what} has indices of the componentType {component}")
+        places = self._stored(at, what, count, COMPONENTS[component], 1)
+        replaced = self._stored(new, what, count, values.dtype, values.shape[1])
+        if places is None or replaced is None:
+            raise InvalidInputError(f"{what} has no data: indices and values need a bufferView")
+        values = values.copy()
+        values[_below(places, len(values), what)] = replaced
+        return values
+
+    def _view(self, number, where):
+        """Bytes and stride of a bufferView; a stride of 0 means that rows follow each other at once."""
+        what, view = f"bufferView {number}", self.item("bufferViews", number, where)
+        packed = [name for name in member(view, "extensions", dict, what, {}) if "meshopt" in name]
+        try:
+            data = self._buffer(view.get("buffer"), what)
+        except InvalidInputError as e:
+            if packed:
+                raise InvalidInputError(f"{what} is compressed by {packed[0]}, which is not read; export the file without it") from e
+            raise
+        begin, length = whole(view, "byteOffset", what, 0), whole(view, "byteLength", what)
+        if begin + length > len(data):
+            raise InvalidInputError(f"{what} ends at byte {begin + length} of a buffer that has {len(data)}")
+        return data[begin:begin + length], whole(view, "byteStride", what, 0)
+
+    def _buffer(self, number, where):
+        what, buffer = f"buffer {number}", self.item("buffers", number, where)
+        if number not in self.buffers:
+            length = whole(buffer, "byteLength", what)
+            data = self._bytes_of(buffer, number, length)
+            if len(data) < length:
+                raise InvalidInputError(f"{what} announces {length} bytes, but has {len(data)}: it may be cut off")
+            self.buffers[number] = memoryview(data)[:length]
+        return self.buffers[number]
+
+    def _bytes_of(self, buffer, number, length):
+        what, uri = f"buffer {number}", member(buffer, "uri", str, f"buffer {number}", None)
+        if uri is None:
+            if number != 0 or self.binary is None:
+                raise InvalidInputError(f"{what} has neither a uri nor a binary chunk")
+            return self.binary
+        if uri.startswith("data:"):
+            return _inline(uri, what)
+        if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", uri):
+            raise InvalidInputError(f"{what} lies at {uri[:80]!r}: only files beside the document are read")
+        try:
+            file = existing(self.folder / urllib.parse.unquote(uri))
+            with open(file, "rb") as f:
+                return f.read(length)
+        except (InvalidInputError, ValueError, OSError) as e:
+            raise InvalidInputError(f"{what}: {e}") from e
+
+
+def member(owner, key, kind, where, *default):
+    """``owner[key]``, which must be of a type; the default, if there is one, where it is missing."""
+    if key not in owner and default:
+        return default[0]
+    value = owner.get(key)
+    if not isinstance(value, kind):
+        raise InvalidInputError(f"{where}: {key!r} must be {NAMES[kind]}, not {str(value)[:40]}")
+    return value
+
+
+def whole(owner, key, where, *default):
+    """``owner[key]``, a whole number from 0 to 2^31 - 1, or the default."""
+    if key not in owner and default:
+        return default[0]
+    value = owner.get(key)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= arrays.LARGEST_SIZE:
+        raise InvalidInputError(f"{where}: {key!r} must be a whole number from 0 to {arrays.LARGEST_SIZE}, not {str(value)[:40]}")
+    return value
+
+
+def floats(owner, key, size, where, default):
+    """``owner[key]``, a list of so many finite numbers, or the default. (size,) float64."""
+    values = member(owner, key, list, where, default)
+    good = all(isinstance(x, (int, float)) and not isinstance(x, bool) and abs(x) < LARGEST for x in values)
+    if not good or len(values) != size:
+        raise InvalidInputError(f"{where}: {key!r} must be {size} finite numbers, not {str(values)[:40]}")
+    return np.array(values, np.float64)
+
+
+def _below(values, most, where):
+    if values.dtype.kind != "u":
+        raise InvalidInputError(f"{where} holds {values.dtype}, not unsigned integers")
+    values = values.reshape(-1).astype(np.int64)
+    if values.size and values.max() >= most:
+        at = int(np.argmax(values >= most))
+        raise InvalidInputError(f"{where}: entry {at} is {values[at]}, there are {most}")
+    return values
+
+
+def _chunks(content):
+    """JSON text and binary chunk (None if there is none) of a .glb."""
+    if len(content) < 20:
+        raise InvalidInputError(f"a binary file has at least 20 bytes, this one {len(content)}")
+    version, length = struct.unpack_from("<II", content, 4)
+    if version != 2:
+        raise InvalidInputError(f"a binary file of version {version}; only version 2 is read")
+    if length > len(content):
+        raise InvalidInputError(f"the header announces {length} bytes, but the file has {len(content)}: it may be cut off")
+    found, at = {}, 12
+    while at + 8 <= length:
+        size, kind = struct.unpack_from("<II", content, at)
+        if at + 8 + size > length:
+            raise InvalidInputError(f"the chunk at byte {at} announces {size} bytes, {length - at - 8} are left")
+        found.setdefault(kind, content[at + 8:at + 8 + size])
+        at += 8 + size
+    if JSON_CHUNK not in found:
+        raise InvalidInputError("a binary file without a chunk of JSON")
+    return found[JSON_CHUNK], found.get(BINARY_CHUNK)
+
+
+def _parsed(text):
+    text = text.removeprefix(codecs.BOM_UTF8).rstrip(b"\0\x1a \t\r\n")
+    try:
+        return json.loads(text.decode())
+    except UnicodeDecodeError as e:
+        raise InvalidInputError(f"the JSON text is no UTF-8 at byte {e.start}") from e
+    except json.JSONDecodeError as e:
+        raise InvalidInputError(f"the JSON text cannot be read from line {e.lineno}, column {e.colno} on") from e
+    except RecursionError as e:
+        raise InvalidInputError("the JSON text is nested too deeply") from e
+    except ValueError as e:                     # a number of thousands of digits
+        raise InvalidInputError("the JSON text holds a number with too many digits") from e
+
+
+def _check_version(root):
+    asset = member(root, "asset", dict, "the document", {})
+    for key in ("version", "minVersion"):
+        version = str(asset.get(key, "2.0"))
+        if not re.fullmatch(r"2(\.\d+)?", version) or key == "minVersion" and version not in ("2", "2.0"):
+            raise InvalidInputError(f"a file of glTF {version[:20]}; only glTF 2.0 is read")
+
+
+def _inline(uri, what):
+    """The bytes inside a data: URI."""
+    head, comma, data = uri.partition(",")
+    try:
+        if not comma:
+            raise ValueError
+        if head.endswith(";base64"):
+            data = re.sub(r"\s", "", urllib.parse.unquote(data))
+            return base64.b64decode(data + "=" * (-len(data) % 4), validate=True)
+        return urllib.parse.unquote_to_bytes(data)
+    except (ValueError, binascii.Error) as e:
+        raise InvalidInputError(f"{what} has a data: uri whose text is no base64") from e

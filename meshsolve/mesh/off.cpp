@@ -1,0 +1,177 @@
+// The same walk through header, vertices and faces twice at most: first with a line for each row, then, if rows share lines, with
+// rows of exact width.
+#include "off.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+namespace ms::mesh {
+namespace {
+
+enum class Rows { exact, lines };
+
+class Reader {
+ public:
+  Reader(std::string_view text, Rows rows) : words_(text, true), rows_(rows) {}
+
+  void read(PolygonFile& out) {
+    header();
+    vertices_ = count();
+    faces_ = count();
+    edges();
+    const size_t reserved = static_cast<size_t>(std::min(vertices_, int64_t{1} << 20));
+    out.vertices.reserve(3 * reserved);
+    for (; done_ < vertices_; ++done_) vertex(out);
+    for (; done_ < vertices_ + faces_; ++done_) face(out);
+    if (words_.at_end()) return;
+    const std::string_view word = words_.next();
+    if (rows_ == Rows::exact) throw BadLine{words_.line(), "more rows"};
+    out.line = words_.line();
+    out.warning = "the file goes on with " + quoted(word) + " after the " + std::to_string(faces_) +
+                  " faces that its header announces; the rest was passed over";
+  }
+
+  int64_t rows() const { return vertices_ + faces_; }
+
+ private:
+  Words words_;
+  const Rows rows_;
+  int extra_ = 0;                     // numbers of a vertex behind its position, in rows of exact width
+  int64_t vertices_ = 0, faces_ = 0, done_ = 0;      // announced; rows read
+
+  [[noreturn]] void fail(std::string what) const { throw BadLine{words_.line(), std::move(what)}; }
+
+  // [ST] [C] [N] OFF, in any order; the word may be missing, and the first count may follow it without a blank.
+  void header() {
+    words_.at_end();
+    Words ahead = words_;
+    const std::string_view word = ahead.next();
+    if (!word.empty() && (word[0] >= '0' && word[0] <= '9') && word.find("OFF") == std::string_view::npos) return;
+    size_t at = 0;
+    bool other = false;
+    for (;;) {
+      const std::string_view rest = word.substr(at);
+      if (rest.starts_with("OFF") || rest.starts_with("off")) break;
+      if (rest.starts_with("ST")) extra_ += 2, at += 2;
+      else if (rest.starts_with("C")) extra_ += 4, ++at;
+      else if (rest.starts_with("N")) extra_ += 3, ++at;
+      else if (rest.starts_with("4") || rest.starts_with("n")) other = true, ++at;
+      else fail("a file in this format begins with OFF, not with " + quoted(word));
+    }
+    words_.take(at + 3);
+    const std::string_view name = word.substr(0, at + 3);
+    if (other) fail(std::string(name) + " is not read, only OFF in text with three coordinates a vertex");
+    ahead = words_;
+    if (const std::string_view next = ahead.next(); next == "BINARY" || next == "binary")
+      fail(std::string(name) + " BINARY is not read, only OFF in text with three coordinates a vertex");
+  }
+
+  int64_t whole(std::string_view word) const {
+    int64_t k = 0;
+    const char* const from = word.data() + (word.starts_with('+') ? 1 : 0);
+    const auto [stop, error] = std::from_chars(from, word.data() + word.size(), k);
+    if (error != std::errc() || stop != word.data() + word.size()) fail(quoted(word) + " is not a whole number");
+    return k;
+  }
+
+  std::string_view word() {
+    const std::string_view next = words_.next();
+    if (next.empty())
+      fail("the header announces " + std::to_string(vertices_) + " vertices and " + std::to_string(faces_) + " faces, but " +
+           std::to_string(std::min(done_, vertices_)) + " and " + std::to_string(std::max<int64_t>(done_ - vertices_, 0)) +
+           " could be read: the file may be cut off");
+    return next;
+  }
+
+  int64_t count() {
+    const std::string_view next = words_.next();
+    if (next.empty()) fail("the file ends before the numbers of vertices and faces");
+    const int64_t k = whole(next);
+    if (k < 0 || k > std::numeric_limits<int32_t>::max()) fail(quoted(next) + " is not a number of vertices or faces");
+    return k;
+  }
+
+  // The number of edges, which says nothing about the mesh: a third number on the line of the counts, or alone on the next line.
+  // Some files leave it out.
+  void edges() {
+    if (!words_.at_end_of_line()) {
+      word();
+      if (rows_ == Rows::lines) words_.skip_line();
+      return;
+    }
+    Words ahead = words_;
+    ahead.next();
+    if (ahead.at_end_of_line()) words_ = ahead;
+  }
+
+  void vertex(PolygonFile& out) {
+    const int64_t line = begin_row();
+    for (int k = 0; k < 3; ++k) {
+      const std::string_view x = word();
+      out.vertices.push_back(coordinate(x, words_.line()));
+    }
+    end_row(line, extra_);
+  }
+
+  void face(PolygonFile& out) {
+    const int64_t line = begin_row(), corners = whole(word());
+    if (corners < 0) fail(std::to_string(corners) + " is not a number of corners");
+    const size_t before = out.corners.size();
+    for (int64_t k = 0; k < corners; ++k) {
+      const int64_t v = whole(word());
+      if (v < 0 || v >= vertices_) fail("vertex index " + std::to_string(v) + " is outside 0.." + std::to_string(vertices_ - 1));
+      out.corners.push_back(static_cast<int32_t>(v));
+    }
+    end_row(line, 0);
+    if (corners >= 3) {
+      out.counts.push_back(static_cast<int32_t>(corners));
+    } else {
+      out.corners.resize(before);
+      ++out.small_faces;
+    }
+  }
+
+  int64_t begin_row() { return words_.at_end(), words_.line(); }
+
+  // A row that goes over the end of a line must end with a line: else it took numbers of the next row.
+  void end_row(int64_t begin, int extra) {
+    if (rows_ == Rows::exact) {
+      for (int k = 0; k < extra; ++k) word();
+      return;
+    }
+    if (words_.line() != begin && !words_.at_end_of_line())
+      throw BadLine{begin, "the row that begins here has too few numbers, or the next one too many"};
+    words_.skip_line();
+  }
+};
+
+int64_t filled_lines(std::string_view text) {
+  int64_t found = 0;
+  for (Words words(text, true); !words.at_end(); words.skip_line()) ++found;
+  return found;
+}
+
+}  // namespace
+
+PolygonFile read_off(std::string_view text) {
+  PolygonFile out;
+  Reader lines(text, Rows::lines);
+  try {
+    lines.read(out);
+    return out;
+  } catch (BadLine& bad) {
+    out.line = bad.line;
+    out.error = std::move(bad.what);
+  }
+  if (filled_lines(text) >= lines.rows()) return out;       // a row with a number too few is no reason to shift all others
+  try {
+    PolygonFile exact;
+    Reader(text, Rows::exact).read(exact);
+    return exact;
+  } catch (const BadLine&) {
+    return out;
+  }
+}
+
+}  // namespace ms::mesh

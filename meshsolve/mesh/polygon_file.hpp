@@ -1,0 +1,92 @@
+// What the readers of text files return, and the words of such a text with their lines.
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "native/decimal.hpp"
+
+namespace ms::mesh {
+
+struct PolygonFile {
+  std::vector<double> vertices;     // (3 n)
+  std::vector<int32_t> corners;     // of each polygon, one polygon after the other, 0-based
+  std::vector<int32_t> counts;      // (m) corners of each polygon, three at least
+  int64_t small_faces = 0;          // left out: fewer corners
+  int64_t line = 0;                 // 1-based line of the error or the warning, 0 for neither
+  std::string error;                // of the first error; what was read before it is of no use
+  std::string warning;
+};
+
+struct BadLine {                    // thrown inside the readers
+  int64_t line;
+  std::string what;
+};
+
+// A word in quotes, for messages.
+inline std::string quoted(std::string_view word) {
+  std::string out(1, '\'');
+  for (const char c : word.substr(0, 20)) out += c >= ' ' && c <= '~' ? c : '?';
+  return out += '\'';
+}
+
+// A finite number that is a whole word.
+inline double coordinate(std::string_view word, int64_t line) {
+  const char* const from = word.data() + (word.starts_with('+') ? 1 : 0);
+  const char* const to = word.data() + word.size();
+  const auto [x, stop] = read_decimal(from, to);
+  if (std::isfinite(x) && stop == to && from != to) return x;
+  if (names_not_finite(from, to) || stop == to) throw BadLine{line, "a vertex coordinate is " + quoted(word)};
+  throw BadLine{line, quoted(word) + " is not a number"};
+}
+
+// Words between white space; '#' begins a comment where `comments` says so.
+class Words {
+ public:
+  Words(std::string_view text, bool comments) : at_(text.data()), end_(text.data() + text.size()), comments_(comments) {}
+
+  int64_t line() const { return line_; }         // of the word read last
+  bool at_end() { return skip(true), at_ == end_; }
+  bool at_end_of_line() { return skip(false), at_ == end_ || *at_ == '\n'; }
+
+  std::string_view next() {                      // empty at the end of the text
+    skip(true);
+    const char* const from = at_;
+    while (at_ != end_ && !blank(*at_) && *at_ != '\n' && !(comments_ && *at_ == '#' && !of_number(from))) ++at_;
+    return {from, static_cast<size_t>(at_ - from)};
+  }
+
+  void take(size_t bytes) { at_ += bytes; }      // of the word that begins here
+  void skip_line() {
+    while (at_ != end_ && *at_ != '\n') ++at_;
+  }
+
+ private:
+  const char* at_;
+  const char* end_;
+  bool comments_;
+  int64_t line_ = 1;
+
+  // Inside 1.#IND, which is no number, '#' begins no comment.
+  bool of_number(const char* from) const { return at_ - from >= 2 && at_[-1] == '.' && at_[-2] == '1'; }
+  static bool blank(char c) { return static_cast<unsigned char>(c) <= ' ' && c != '\n'; }
+
+  void skip(bool lines) {
+    for (; at_ != end_; ++at_) {
+      if (comments_ && *at_ == '#') {
+        skip_line();
+        if (at_ == end_) return;
+      }
+      if (*at_ == '\n') {
+        if (!lines) return;
+        ++line_;
+      } else if (!blank(*at_)) {
+        return;
+      }
+    }
+  }
+};
+
+}  // namespace ms::mesh

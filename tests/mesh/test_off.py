@@ -1,0 +1,114 @@
+"""OFF files: headers, rows in any arrangement of lines, polygons of several sizes, files that are cut off."""
+
+import numpy as np
+import pytest
+
+from meshsolve.errors import InvalidInputError, MeshsolveWarning
+from meshsolve.mesh import load_mesh
+
+pytestmark = pytest.mark.native
+PLACES = [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0], [0.5, 0.5, 1]]
+RINGS = [[3, 2, 1, 0], [0, 1, 4], [1, 2, 4], [2, 3, 4], [3, 0, 4]]
+FACES = [[3, 2, 1], [3, 1, 0], [0, 1, 4], [1, 2, 4], [2, 3, 4], [3, 0, 4]]
+
+
+def read(tmp_path, text):
+    path = tmp_path / "a.off"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return load_mesh(path)
+
+
+def pyramid(head="OFF\n5 5 8\n", vertex="", face="", end="\n"):
+    """The text of a pyramid over a square, whose rows have something behind them."""
+    rows = [" ".join(map(str, p)) + vertex for p in PLACES] + [" ".join(map(str, [len(r), *r])) + face for r in RINGS]
+    return head + end.join(rows) + end
+
+
+@pytest.mark.parametrize("text", [
+    pyramid(), pyramid().replace("\n", "\r\n"), pyramid().replace("\n", "\r"), pyramid().rstrip(), pyramid() + "\n\n \n", pyramid() + "\0\0\0",
+    "\ufeff" + pyramid(), "\n\n" + pyramid(), pyramid("OFF 5 5 8\n"), pyramid("OFF5 5 8 # no blank\n"), pyramid("OFF\n5 5\n"), pyramid("OFF\n5\n5\n8\n"),
+    pyramid("5 5 8\n"), pyramid("off\n5 5 8\n"), pyramid("OFF\n# a comment\n\n5 5 8\n"), pyramid().replace("\n", " # at the end of a line\n"),
+    pyramid().replace("\n", " "), pyramid().replace(" ", "\n"), pyramid(end=" "), pyramid(end="\n\n"), pyramid(end="\n# between\n"),
+    pyramid(face=" 255 0 0"), pyramid(face=" 0.1 0.2 0.3 0.4"), pyramid(face=" 7"), pyramid(face=" 3 0 1 2"), pyramid(vertex=" 255 0 0 255"),
+    pyramid("OFF\n5\n5\n8\n", face=" 255 0 0"), pyramid("OFF\n5 5\n", face=" 255 0 0"), pyramid("COFF\n5 5 8\n", vertex=" 255 0 0 255"),
+    pyramid("COFF\n5 5 8\n", vertex=" 255 0 0"), pyramid("COFF\n5 5 8\n", vertex=" nan nan nan 1", face=" 1 2 3"), pyramid("NOFF\n5 5 8\n", vertex=" 0 0 1"),
+    pyramid("STOFF\n5 5 8\n", vertex=" 0.5 0.25"), pyramid("STCNOFF\n5 5 8\n", vertex=" 0 0 1 255 0 0 255 0.5 0.5"),
+    pyramid("NCOFF\n5 5 8\n", vertex=" 0 0 1 255 0 0 255", end=" "), pyramid().replace("\n1 0 0", "\n+1 -0 0e0"),
+    pyramid(face=" 1 0 0").replace("4 3 2 1 0 1 0 0", "4 3\n2 1\n0"),
+])
+def test_every_arrangement_of_an_off(tmp_path, text):
+    mesh = read(tmp_path, text)
+    assert mesh.vertices.tolist() == PLACES and mesh.faces.tolist() == FACES
+
+
+@pytest.mark.parametrize("text, says", [
+    (pyramid().replace("1 1 0", "1 1 x"), "5: 'x' is not a number"), (pyramid().replace("1 1 0", "1 nan 0"), "5: a vertex coordinate is 'nan'"),
+    (pyramid().replace("1 1 0", "1 -1.#IND 0"), "5: a vertex coordinate is '-1.#IND'"), (pyramid().replace("3 0 1 4", "3 0 1 5"), "9: vertex index 5 is outside 0..4"),
+    (pyramid().replace("3 0 1 4", "3 0 -1 4"), "9: vertex index -1 is outside"), (pyramid().replace("3 0 1 4", "3 0 1.5 4"), "9: '1.5' is not a whole number"),
+    (pyramid().replace("1 1 0", "1 1"), "5: the row that begins here has too few numbers"), ("OFF\n0.5 1 2\n", "2: '0.5' is not a whole number"),
+    (pyramid("OFF\n-5 5 8\n"), "2: '-5' is not a number of vertices"), (pyramid("OFF\n5 5555555555 8\n"), "2: '5555555555' is not a number"),
+    ("OFF", "1: the file ends before the numbers"), (pyramid("xOFF\n5 5 8\n"), "1: a file in this format begins with OFF, not with 'xOFF'"),
+    (pyramid("OFF\n5 6 8\n"), "announces 5 vertices and 6 faces, but 5 and 5 could be read: the file may be cut off"),
+    (pyramid("OFF\n5 5 8\n", face=" 1 0 0")[:-12], "but 5 and 4 could be read: the file may be cut off"),
+])
+def test_errors_of_an_off_name_the_line(tmp_path, text, says):
+    with pytest.raises(InvalidInputError) as error:
+        read(tmp_path, text)
+    assert str(error.value).startswith(f"{tmp_path / 'a.off'}:") and says in str(error.value)
+
+
+def test_what_an_off_has_beyond_its_header_is_warned_about(tmp_path):
+    with pytest.warns(MeshsolveWarning, match="a.off:13: the file goes on with '3' after the 5 faces"):
+        assert read(tmp_path, pyramid() + "3 0 1 2\n").faces.tolist() == FACES
+
+
+def test_points_and_edges_among_the_faces_of_an_off_are_counted(tmp_path):
+    with pytest.warns(MeshsolveWarning, match="a.off: 2 faces with fewer than three corners were left out"):
+        assert read(tmp_path, pyramid("OFF\n5 7 8\n") + "2 0 1\n1 3\n").faces.tolist() == FACES
+
+
+def test_vertices_without_faces_stay_in_an_off(tmp_path):
+    mesh = read(tmp_path, "OFF\n4 1 0\n9 9 9\n0 0 0\n1 0 0\n0 1 0\n3 1 2 3\n")
+    assert mesh.vertices.tolist() == [[9, 9, 9], [0, 0, 0], [1, 0, 0], [0, 1, 0]] and mesh.faces.tolist() == [[1, 2, 3]]
+
+
+def test_a_prism_over_a_pentagon(tmp_path):
+    angle = 2 * np.pi * np.arange(5) / 5
+    base = np.c_[np.cos(angle), np.sin(angle)]
+    rows = [f"{x!r} {y!r} {z}" for z in (0, 1) for x, y in base.tolist()]
+    sides = [f"4 {k} {(k + 1) % 5} {(k + 1) % 5 + 5} {k + 5}" for k in range(5)]
+    mesh = read(tmp_path, "\n".join(["OFF", "10 7 15", *rows, "5 4 3 2 1 0", *sides, "5 5 6 7 8 9"]))
+    a, b, c = (mesh.vertices[mesh.faces[:, k]] for k in range(3))
+    assert len(mesh.faces) == 16 and len(mesh.boundary_edges) == 0
+    assert np.isclose(np.einsum("ij,ij->i", a, np.cross(b, c)).sum() / 6, 2.5 * np.sin(angle[1]))
+
+
+@pytest.mark.parametrize("change", [(b"0 0 0", b"0 0 0 # a"), (b"3 0 1 2", b"3 0 1 2 # b"), (b"OFF", b"# c\nOFF # d"), (b"3 1 0", b"3 1 0# e")])
+def test_comments_in_an_off(tmp_path, change):
+    (tmp_path / "a.off").write_bytes(b"OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n".replace(*change))
+    mesh = load_mesh(tmp_path / "a.off")
+    assert mesh.vertices.tolist() == [[0, 0, 0], [1, 0, 0], [0, 1, 0]] and mesh.faces.tolist() == [[0, 1, 2]]
+
+
+@pytest.mark.parametrize("header", ["OFF\n3 1 0", "COFF\n3 1 0", "NOFF\n3 1 0", "OFF 3 1 0", "\ufeffOFF\n3 1 0"])
+def test_headers_of_an_off(tmp_path, header):
+    more = {"C": " 255 0 0 255", "N": " 0 0 1"}.get(header[0], "")
+    (tmp_path / "a.off").write_text(f"{header}\n0 0 0{more}\n1 0 0{more}\n0 1 0{more}\n3 0 1 2\n", encoding="utf-8")
+    assert load_mesh(tmp_path / "a.off").faces.tolist() == [[0, 1, 2]]
+
+
+def test_an_off_file_of_polygons_cut_off_is_refused(tmp_path):
+    """Polygons become several triangles: more of those than the header announces do not say that all were there."""
+    places = [(i, j, 0) for i in range(6) for j in range(6)]
+    rings = [(k, k + 6, k + 7, k + 1) for i in range(5) for k in range(6 * i, 6 * i + 5)]
+    lines = ["OFF", f"{len(places)} {len(rings)} 0", *(" ".join(map(str, p)) for p in places), *(" ".join(map(str, (4, *ring))) for ring in rings)]
+    path = tmp_path / "quads.off"
+    path.write_text("\n".join(lines))
+    assert len(load_mesh(path).faces) == 50
+    path.write_bytes("\n".join(lines).encode()[:-11] + b"\xa0" + "\n".join(lines).encode()[-10:])      # a blank to some, no number
+    with pytest.raises(InvalidInputError, match="quads.off:63: .* is not a whole number"):
+        load_mesh(path)
+    for cut in ("\n".join(lines[:-3]), "\n".join(lines)[:-6]):
+        path.write_text(cut)
+        with pytest.raises(InvalidInputError, match=r"quads.off:\d+: .* 36 vertices and 25 faces, but 36 and 2[124] could be read: the file may be cut off"):
+            load_mesh(path)
