@@ -130,7 +130,8 @@ def _order_arguments(parser):
 
 def _circuit_arguments(parser):
     parser.add_argument("deck", type=_file, metavar="NETLIST",
-                        help="SPICE netlist to read (also packed: .gz), of R, C, L, V, I, diodes, linear E, F, G, H, B sources and subcircuits")
+                        help="SPICE netlist to read (also packed: .gz), of R, C, L, V, I, diodes, linear E, F, G, H, B sources and "
+                             "subcircuits")
     parser.add_argument("-o", "--output", type=_file_or_output, metavar="OUT.csv", help="table to write (default, or -: standard output)")
     parser.add_argument("--plot", type=_file, metavar="PNG", help="also write a picture of the results")
     parser.add_argument("--analysis", choices=("tran", "ac", "dc", "op"),

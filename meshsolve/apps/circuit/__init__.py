@@ -1,4 +1,6 @@
-"""Circuits from SPICE decks: operating point, sweeps, small signals and transients on the sparse LU factorization.
+"""Circuits of linear elements and diodes from SPICE decks: operating point, sweeps, small signals and transients.
+
+They are solved with the sparse LU factorization.
 
 Begin with :func:`read` or :func:`parse`, which make a :class:`Circuit` of a deck. Its methods are the analyses. Their results, an
 :class:`OperatingPoint` or :class:`Waveforms`, are mappings from the names of nodes, and of currents as ``i(v1)``, to values.

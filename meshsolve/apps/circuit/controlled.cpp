@@ -1,6 +1,6 @@
-// Controlled sources: E G F H with a gain, a polynomial or an expression, and B. What is linear becomes elements of these letters: the terms
-// of a voltage are sources in series, with nodes `e1#1`, ... between them, and those of a current are in parallel. The first term has the
-// name of the source, the others follow as `e1#2`, ...
+// Controlled sources: E G F H with a gain, a polynomial or an expression, and B. What is linear becomes elements of these letters:
+// the terms of a voltage are sources in series, with nodes `e1#1`, ... between them, and those of a current are in parallel. The
+// first term has the name of the source, the others follow as `e1#2`, ...
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -69,7 +69,8 @@ void Reader::formula(char letter, std::string_view name, const Words& words, Ins
     text = after.rest();
   }
   const std::string_view head = split_assignments(words.line(), text, given);
-  if (Words(Line{head, {}}).next().size()) words.fail(head, "the formula of " + in_quotes(name) + " is followed by something that is not understood");
+  const Line left{head, words.line().place};
+  if (!Words(left).next().empty()) words.fail(head, "the expression of " + in_quotes(name) + " is followed by something else");
   double gain = 1, tc1 = 0, tc2 = 0, temp = missing, dtemp = missing, times = 1;
   const Assignment* source = nullptr;
   bool is_voltage = letter == 'e';
@@ -89,7 +90,8 @@ void Reader::formula(char letter, std::string_view name, const Words& words, Ins
     else words.fail(a.name, "the parameter " + in_quotes(a.name) + " is not known here");
   }
   if (!source) words.fail(name, in_quotes(name) + " has no expression that says what it is");
-  if (letter == 'f' || letter == 'h') words.fail(name, in_quotes(name) + ": " + in_quotes(source->name) + " is not supported; write it as E, G or B");
+  if (letter == 'f' || letter == 'h')
+    words.fail(name, in_quotes(name) + ": " + in_quotes(source->name) + " is not supported; write it as E, G or B");
   if (!(times > 0)) words.fail(name, "m has to be positive");
   const double d = celsius(temp, dtemp, name, words) - out_.temperatures.nominal;
   gain = (1 + tc1 * d + tc2 * d * d) * (is_voltage ? 1 : times);
@@ -143,7 +145,7 @@ void Reader::polynomial(char letter, std::string_view name, Words& words, Instan
 
 namespace {
 
-struct Control2 {                              // one element of the result
+struct Part {                                  // one element of the result
   char kind;                                   // v: the voltage between two nodes, i: the current of a source, c: a constant
   int32_t a, b;
   std::string_view source;
@@ -151,8 +153,8 @@ struct Control2 {                              // one element of the result
 };
 
 // Node voltages with opposite factors become one difference.
-std::vector<Control2> controls_of(const std::vector<std::pair<int32_t, double>>& nodes) {
-  std::vector<Control2> out;
+std::vector<Part> differences_of(const std::vector<std::pair<int32_t, double>>& nodes) {
+  std::vector<Part> out;
   std::vector<char> taken(nodes.size(), 0);
   for (size_t k = 0; k < nodes.size(); ++k) {
     if (taken[k] || nodes[k].second == 0) continue;
@@ -183,14 +185,15 @@ void Reader::emit(const Output& to, const LinearForm& form, double gain, const W
     const int32_t n = node(t.name, words, at);
     if (n >= 0) add_to(nodes, n, t.factor * gain);
   }
-  std::vector<Control2> parts = controls_of(nodes);
+  std::vector<Part> parts = differences_of(nodes);
   for (const auto& [source, factor] : sources) parts.push_back({'i', -1, -1, source, factor});
   if (form.constant * gain != 0 || parts.empty()) parts.push_back({'c', -1, -1, {}, form.constant * gain});
   const std::string whole(full(to.name, at));
   int32_t plus = to.plus;
   for (size_t k = 0; k < parts.size(); ++k) {
-    const Control2& c = parts[k];
-    const char letter = c.kind == 'v' ? (to.is_voltage ? 'e' : 'g') : c.kind == 'i' ? (to.is_voltage ? 'h' : 'f') : (to.is_voltage ? 'v' : 'i');
+    const Part& c = parts[k];
+    const std::string_view pair = c.kind == 'v' ? "eg" : c.kind == 'i' ? "hf" : "vi";
+    const char letter = pair[to.is_voltage ? 0 : 1];
     const bool is_last = !to.is_voltage || k + 1 == parts.size();
     const int32_t minus = is_last ? to.minus : out_.nodes.add(whole + "#" + std::to_string(k + 1));
     const int32_t ends[] = {plus, minus, c.a, c.b};

@@ -23,8 +23,9 @@ WITHOUT_EFFECT = {
     "trytocompact", "itl2", "itl3", "itl5", "gminsteps", "srcsteps", "noopiter", "pivrel", "pivtol", "klu", "sparse",
     "minbreak", "maxord", "lvlcod", "lvltim", "temp", "tnom", "device", "timeint", "plotwinsize", "noinit"}
 # Groups of options of Xyce that say how its own solvers go about it: names mean something else there.
-OTHER_GROUPS = {"nonlin", "nonlin-tran", "loca", "linsol", "linsol-ac", "linsol-hb", "hbint", "output", "restart", "dist", "fft", "measure", "parser",
-                "sampling", "sensitivity", "topology", "diagnostic"}
+OTHER_GROUPS = {
+    "nonlin", "nonlin-tran", "loca", "linsol", "linsol-ac", "linsol-hb", "hbint", "output", "restart", "dist", "fft", "measure", "parser",
+    "sampling", "sensitivity", "topology", "diagnostic"}
 TRAN_WORDS = {"startup", "steady", "nodiscard", "step"}         # of LTspice
 SETTING = re.compile(r"v\s*\(\s*([^(),\s]+)\s*\)\s*=\s*([^\s,()]+)")
 

@@ -183,8 +183,8 @@ class Survey {
         if (letter == 'x') {
           if (const Definition* used = kind(*line, d)) open.push_back(used);
         } else if (std::string_view("rclviegfhdb").find(letter) == std::string_view::npos) {
-          out_.add(std::string(1, static_cast<char>(letter >= 'a' && letter <= 'z' ? letter - 32 : letter)) + " elements" + meaning(letter),
-                   line->text.substr(0, line->text.find_first_of(" \t\r\n")), line->place);
+          const char upper = static_cast<char>(is_letter(letter) ? letter - 32 : letter);
+          out_.add(std::string(1, upper) + " elements" + meaning(letter), line->text.substr(0, line->text.find_first_of(" \t\r\n")), line->place);
         }
       }
     }
@@ -219,7 +219,8 @@ Bad Unsupported::error(const std::vector<std::string>& files) const {
   std::string what = "the deck has what is not supported: ";
   for (const Kind& k : kinds_) {
     if (&k != &kinds_[0]) what += "; ";
-    what += k.what + ": " + std::to_string(k.count) + ", the first is " + k.first + " in " + files[k.place.file] + ":" + std::to_string(k.place.line);
+    what += k.what + ": " + std::to_string(k.count) + ", the first is " + k.first + " in " + files[k.place.file] + ":" +
+            std::to_string(k.place.line);
   }
   what += ". Supported are the elements R C L V I D, linear E F G H B, and X; .op .dc .ac .tran .print .ic .nodeset .temp .options "
           ".include .lib .subckt .ends .param .func .model .global .end";

@@ -55,10 +55,12 @@ struct Reader::Passive {
 
   // The names of a model's parameters that are read, or change nothing here.
   bool is_known(std::string_view key) const {
-    static constexpr std::array<std::string_view, 15> common = {"tc1", "tc1r", "tc1c", "tc2", "tc2r", "tc2c", "tnom", "kf", "af", "lf", "wf", "ef",
-                                                                "bv_max", "vc_max", "level"};
-    static constexpr std::array<std::string_view, 10> resistor = {"rsh", "r", "res", "tce", "tcer", "defw", "narrow", "dw", "short", "dlr"};
-    static constexpr std::array<std::string_view, 10> capacitor = {"cap", "c", "cj", "cox", "cjsw", "capsw", "defw", "defl", "narrow", "short"};
+    static constexpr std::array<std::string_view, 15> common = {
+        "tc1", "tc1r", "tc1c", "tc2", "tc2r", "tc2c", "tnom", "kf", "af", "lf", "wf", "ef", "bv_max", "vc_max", "level"};
+    static constexpr std::array<std::string_view, 10> resistor = {
+        "rsh", "r", "res", "tce", "tcer", "defw", "narrow", "dw", "short", "dlr"};
+    static constexpr std::array<std::string_view, 10> capacitor = {
+        "cap", "c", "cj", "cox", "cjsw", "capsw", "defw", "defl", "narrow", "short"};
     const auto among = [&](const auto& names) { return std::find(names.begin(), names.end(), key) != names.end(); };
     if (among(common)) return true;
     return letter == 'r' ? among(resistor) : letter == 'c' ? among(capacitor) : key == "ind" || key == "l";
@@ -76,9 +78,9 @@ struct Reader::Passive {
       const double sheet = of_model({"rsh"}, 0);
       return sheet * l * w > 0 ? sheet * (l - 2 * shorter) / (w - 2 * narrow) : of_model({"r", "res"}, missing);
     }
-    const double cap = of_model({"cap", "c"}, missing), area = of_model({"cj", "cox"}, missing), side = of_model({"cjsw", "capsw"}, missing);
-    if (!std::isnan(cap) || (std::isnan(area) && std::isnan(side))) return cap;
-    return (std::isnan(area) ? 0 : area) * (w - narrow) * (l - shorter) + (std::isnan(side) ? 0 : side) * 2 * ((l - shorter) + (w - narrow));
+    const double cap = of_model({"cap", "c"}, missing), area = of_model({"cj", "cox"}, 0), side = of_model({"cjsw", "capsw"}, 0);
+    if (!std::isnan(cap) || (area == 0 && side == 0)) return cap;
+    return area * (w - narrow) * (l - shorter) + side * 2 * ((l - shorter) + (w - narrow));
   }
 
   // The factor of a temperature, in degrees Celsius, on the nominal value.
@@ -86,7 +88,8 @@ struct Reader::Passive {
     const double d = at - of_model({"tnom"}, global_nominal);
     const double e = std::isnan(tce) ? of_model({"tce", "tcer"}, missing) : tce;
     if (letter == 'r' && !std::isnan(e)) return std::pow(1.01, e * d);
-    const double a = std::isnan(tc1) ? of_model({"tc1", "tc1r", "tc1c"}, 0) : tc1, b = std::isnan(tc2) ? of_model({"tc2", "tc2r", "tc2c"}, 0) : tc2;
+    const double a = std::isnan(tc1) ? of_model({"tc1", "tc1r", "tc1c"}, 0) : tc1;
+    const double b = std::isnan(tc2) ? of_model({"tc2", "tc2r", "tc2c"}, 0) : tc2;
     return 1 + a * d + b * d * d;
   }
 };
@@ -103,7 +106,8 @@ void Reader::passive(char letter, std::string_view name, Words& words, Instance&
     if (!p.model && !literal(word, x)) p.model = find_model(word, at, model);
     if (p.model && model >= 0) {
       if (!is_type(letter, p.model->type))
-        words.fail(word, "the model " + in_quotes(word) + " is of type " + in_quotes(p.model->type) + ", not " + static_cast<char>(letter - 32));
+        words.fail(word, "the model " + in_quotes(word) + " is of type " + in_quotes(p.model->type) + ", not " +
+                             static_cast<char>(letter - 32));
       words.next();
     } else if (std::isnan(p.value)) {
       p.value = number(words, at, "the value");
@@ -119,8 +123,9 @@ void Reader::passive(char letter, std::string_view name, Words& words, Instance&
   });
   if (p.model)
     for (const auto& [key, x] : p.model->values)
-      if (!p.is_known(key)) deck_.notes.add(p.model->place, "the parameter " + in_quotes(key) + " of the model of " + static_cast<char>(letter - 32) +
-                                                                " is not known and has no effect");
+      if (!p.is_known(key))
+        deck_.notes.add(p.model->place, "the parameter " + in_quotes(key) + " of the model of " + static_cast<char>(letter - 32) +
+                                            " is not known and has no effect");
   const double nominal = p.nominal(), celsius_ = celsius(p.temp, p.dtemp, name, words);
   if (std::isnan(nominal)) words.fail(name, in_quotes(name) + " has no value");
   if (!(p.times > 0)) words.fail(name, "m has to be positive");
@@ -254,7 +259,8 @@ void Reader::diode(std::string_view name, Words& words, Instance& at) {
   int32_t number_of_model = -1;
   const Model* model = find_model(model_name, at, number_of_model);
   if (!model) words.fail(model_name, "there is no model " + in_quotes(model_name));
-  if (model->type != "d") words.fail(model_name, "the model " + in_quotes(model_name) + " is of type " + in_quotes(model->type) + ", not D");
+  if (model->type != "d")
+    words.fail(model_name, "the model " + in_quotes(model_name) + " is of type " + in_quotes(model->type) + ", not D");
   g.refs.back() = number_of_model;
   double area = 1, times = 1, initial = missing, temp = missing, dtemp = missing;
   words.take("off");

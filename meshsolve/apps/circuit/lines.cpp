@@ -120,7 +120,8 @@ class Sweep {
 
   void continuation(char* from, char* to, Place place) {
     if (!last_) throw Bad{place, "a continuation line without a line before it"};
-    if (!out_.first.empty() && last_ == &out_.first.back()) out_.notes.add(place, "a line that begins with '+' after the title belongs to the title");
+    if (!out_.first.empty() && last_ == &out_.first.back())
+      out_.notes.add(place, "a line that begins with '+' after the title belongs to the title");
     *from = ' ';
     strip(from, to);
     last_->text = {last_->text.data(), static_cast<size_t>(to - last_->text.data())};

@@ -1,8 +1,8 @@
 // The logical lines of a deck and the words of a line.
 // A deck is lower-cased, comments are blanked and continuation lines joined in its own memory, in one sweep over the bytes;
 // line ends inside a logical line stay, so that every word knows the line of the file it stands in. Included files, or
-// sections of them (.lib), take the place of the line that names them. Source: Quarles, Newton, Pederson, Sangiovanni-Vincentelli, "SPICE3 Version 3f3 User's
-// Manual" (1993), chapter 2; comments after ';', '$' and '//' as in ngspice.
+// sections of them (.lib), take the place of the line that names them. Source: Quarles, Newton, Pederson, Sangiovanni-Vincentelli,
+// "SPICE3 Version 3f3 User's Manual" (1993), chapter 2; comments after ';', '$' and '//' as in ngspice.
 #pragma once
 #include <cstdint>
 #include <deque>

@@ -17,7 +17,8 @@ constexpr std::string_view letters = "rclviegfhd";
 
 // Values of one element, by letter:
 //   r resistance; c capacitance, initial voltage; l inductance, initial current; v, i dc, ac magnitude, ac phase in degrees;
-//   e, g, f, h gain; d area (times m), initial voltage, temperature in degrees Celsius, m. NaN: not given. `refs`: v, i the waveform or -1; f, h the controlling v; d the model; else -1.
+//   e, g, f, h gain; d area (times m), initial voltage, temperature in degrees Celsius, m. NaN: not given.
+// `refs`: v, i the waveform or -1; f, h the controlling v; d the model; else -1.
 struct Group {
   int arity = 2;                     // nodes of one element
   int width = 1;                     // values of one element

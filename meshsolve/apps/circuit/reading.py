@@ -11,14 +11,15 @@ from meshsolve.types import Path
 
 
 def read(path: Path, params: Mapping[str, float] | None = None) -> Circuit:
-    """Read a SPICE deck.
+    """Read a SPICE deck of linear elements and diodes.
 
     Parameters
     ----------
     path : str or path
-        Also packed with gzip. R, C, L, V, I, D, E, F, G, H, X elements; PULSE, SIN, EXP, PWL sources; .subckt, .param, .model,
-        .include, .global, .ic, .nodeset, .options, .print and the analyses .op, .dc, .ac, .tran. Names ignore the case
-        of A to Z.
+        Also packed with gzip. Elements R, C, L, V, I, D, linear E, F, G, H, B, and X; waveforms PULSE, SIN, EXP, PWL; .subckt,
+        .param, .func, .model of D, R, C and L, .include, .lib, .global, .ic, .nodeset, .temp, .options, .print and the analyses
+        .op, .dc, .ac, .tran. There are no transistors, switches, transformers and transmission lines. Names ignore the case of
+        A to Z.
     params : mapping of str to float, optional
         Values that the deck's parameters get instead of those of its .param lines. Parameters of subcircuits keep theirs, also where
         they have the same name.
@@ -30,14 +31,14 @@ def read(path: Path, params: Mapping[str, float] | None = None) -> Circuit:
     Raises
     ------
     InvalidInputError
-        The message begins with ``FILE:LINE:`` and says what is wrong there. Or ``params`` has the name of no parameter, or a value
-        that is no finite number.
+        The message begins with ``FILE:LINE:`` and says what is wrong there; kinds of elements and control lines that are not
+        supported are all named at once. Or ``params`` has the name of no parameter, or a value that is no finite number.
 
     Warns
     -----
     MeshsolveWarning
-        The first line, a title in SPICE, reads as an element (it is taken as one) or a control line; ``.end`` is missing; a
-        .control block is passed over.
+        The first line, a title in SPICE, reads as an element (it is taken as one) or a control line; ``.end`` is missing; a request
+        for output, an option or a .control block is passed over. One warning for each kind, with the number of lines.
 
     See Also
     --------

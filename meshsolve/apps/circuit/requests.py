@@ -46,7 +46,8 @@ def take(keyword, text, place, prints, warnings):
     elif keyword in FROM_WAVEFORMS:
         warnings.add(f"{keyword} is passed over: compute from the waveforms what it asks for", place)
     elif keyword in REPEATED:
-        warnings.add(f"{keyword} is passed over: the deck is read once, with the values that it gives. params= and with_values make others", place)
+        warnings.add(f"{keyword} is passed over: the deck is read once, with the values that it gives. "
+                     "params= and with_values make others", place)
     elif keyword not in SILENT:
         warnings.add(f"{keyword} is passed over: it is not among the analyses .op, .dc, .ac and .tran", place)
 
