@@ -50,6 +50,8 @@ def read_mesh(path):
         raise InvalidInputError(f"{path}: cannot be read: {e}") from e
     if not content[:1000].strip(BLANK) and not content.strip(BLANK):
         raise InvalidInputError(f"{path}: the file is empty")
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        content = _from_utf16(path, content)
     vertices, faces = _parse(path, content, kind)
     if len(vertices) == 0 or len(faces) == 0:
         raise InvalidInputError(f"{path}: the file holds {len(vertices)} vertices and {len(faces)} faces; a mesh needs both")
@@ -81,6 +83,14 @@ def _kind(path, known):
     if kind not in known:
         raise InvalidInputError(f"{path}: unknown mesh format '{kind}'; known are {', '.join(known)}, each also with .gz")
     return kind
+
+
+def _from_utf16(path, content):
+    """The text in UTF-8; some shells of Windows write all text in UTF-16."""
+    try:
+        return content.decode("utf-16").encode()
+    except UnicodeError as e:
+        raise InvalidInputError(f"{path}: a text in UTF-16 that is damaged; save it in UTF-8") from e
 
 
 def _parse(path, content, kind):
