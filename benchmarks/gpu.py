@@ -136,14 +136,14 @@ class Progress:
         return any((row["mesh"], row["solver"]) == (name, solver) for row in self.run["rows"]) or f"{name}, {solver}" in self.run["failed"]
 
 
-def supervise(arguments, command=(sys.executable, "-m", "benchmarks.gpu"), longest=LONGEST):
+def supervise(arguments, command=(sys.executable, "-m", "benchmarks.gpu"), longest=LONGEST, clock=time.monotonic):
     """Run the benchmark in processes of its own; returns 1 where a row failed."""
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         state = pathlib.Path(folder) / "state.json"
         while True:
             child = subprocess.Popen([*command, *arguments, "--go-on", str(state)])
-            why = watch(child, state, longest)
+            why = watch(child, state, longest, clock)
             known = json.loads(state.read_text()) if state.exists() else {"under way": None}
             if why is None or known["under way"] is None:
                 return child.returncode
@@ -154,15 +154,15 @@ def supervise(arguments, command=(sys.executable, "-m", "benchmarks.gpu"), longe
             print(f"\n{solver} {known['lost'][solver]}; a new process goes on without it", flush=True)
 
 
-def watch(child, state, longest):
+def watch(child, state, longest, clock):
     """Wait for a process that writes to ``state`` in time: None, or how it ended where it did not come to its end."""
-    written, since = None, time.monotonic()
+    written, since = None, clock()
     try:
         while child.poll() is None:
             now = state.stat().st_mtime_ns if state.exists() else None
             if now != written:
-                written, since = now, time.monotonic()
-            if time.monotonic() - since > longest + (0 if written else STARTS):
+                written, since = now, clock()
+            if clock() - since > longest + (0 if written else STARTS):
                 return f"no end after {longest} s"
             time.sleep(0.1)
     finally:

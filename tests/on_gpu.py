@@ -22,14 +22,14 @@ NO_TESTS = 5                                                # pytest's status, a
 ENDED = (0, 1, 4, NO_TESTS)                                 # all passed, some failed, wrong usage
 
 
-def main(arguments, patience=PATIENCE):
+def main(arguments, patience=PATIENCE, clock=time.monotonic):
     """Run pytest until no test is left; returns 0 where all passed."""
     with tempfile.TemporaryDirectory() as folder:
         begun, worst = pathlib.Path(folder) / "begun", 0
         begun.touch()
         while True:
             before = tests_in(begun)
-            status = run(arguments or ["-m", "gpu", str(HERE)], begun, patience)
+            status = run(arguments or ["-m", "gpu", str(HERE)], begun, patience, clock)
             if before and status == NO_TESTS:               # none was left for this process
                 return worst
             worst = max(worst, abs(status))
@@ -41,18 +41,18 @@ def main(arguments, patience=PATIENCE):
             print(f"\n==== the device was lost in {tests_in(begun)[-1]}: the other tests go on in a new process", flush=True)
 
 
-def run(arguments, begun, patience):
+def run(arguments, begun, patience, clock):
     """The status of one process of pytest, negative where it was killed."""
     command = [sys.executable, "-m", "pytest", "-p", "on_gpu", "-p", "no:cacheprovider", "--continue-on-collection-errors",
                "-o", f"faulthandler_timeout={patience}", *arguments]
     path = os.pathsep.join(filter(None, (str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH"))))
     child = subprocess.Popen(command, env=os.environ | {BEGUN: str(begun), "PYTHONPATH": path})
-    size, end = begun.stat().st_size, time.monotonic() + patience + STARTS
+    size, end = begun.stat().st_size, clock() + patience + STARTS
     try:
         while child.poll() is None:
             if begun.stat().st_size != size:
-                size, end = begun.stat().st_size, time.monotonic() + patience + 10      # by then its stack has been written
-            if time.monotonic() > end:
+                size, end = begun.stat().st_size, clock() + patience + 10      # by then its stack has been written
+            if clock() > end:
                 child.kill()
             time.sleep(0.1)
     finally:

@@ -82,7 +82,7 @@ def library():
     return built
 
 
-def python(code, timeout=60):
+def python(code, timeout=600):
     """What the code prints; an end that does not come is an error."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "LD_PRELOAD": library()}
     done = subprocess.run([sys.executable, "-c", PREPARED + code], capture_output=True, text=True, timeout=timeout, env=environment)

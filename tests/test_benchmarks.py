@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse as sp
+from clocks import ClockOfHangs
 from kernel_harness import Harness
 
 import meshsolve as ms
@@ -474,7 +475,7 @@ def test_gpu_factors_are_measured_or_say_why_not(harness, tmp_path, capsys, monk
 
 
 FRAIL = """
-import os, sys, time
+import os, pathlib, sys, time
 from benchmarks import gpu
 
 def loses(case, repeat):
@@ -486,6 +487,7 @@ def fine(case, repeat):
 
 def hangs_later(case, repeat):
     if case.system.n > 200:
+        pathlib.Path(os.environ["HANGS"]).write_text(f"{os.getpid()}\\n")
         time.sleep(1000)
     return {"first": 2.0}
 
@@ -495,11 +497,12 @@ raise SystemExit(gpu.main(sys.argv[1:]))
 """
 
 
-def test_gpu_rows_go_on_in_a_new_process_where_one_loses_the_device(tmp_path, capfd):
+def test_gpu_rows_go_on_in_a_new_process_where_one_loses_the_device(tmp_path, capfd, monkeypatch):
     """In the warm-up, by a crash, and by a kernel that does not end."""
     out = tmp_path / "gpu.json"
+    monkeypatch.setenv("HANGS", str(tmp_path / "hangs"))
     status = gpu.supervise(["--meshes", "icosphere-2", "icosphere-3", "--repeat", "1", "--out", str(out)],
-                           (sys.executable, "-c", FRAIL), longest=6)
+                           (sys.executable, "-c", FRAIL), longest=6, clock=ClockOfHangs(tmp_path / "hangs"))
     run, said = json.loads(out.read_text()), capfd.readouterr().out
     assert status == 1 and said.count("a new process goes on without it") == 3 and said.count("device: none") == 1
     for mesh in ("icosphere-2", "icosphere-3"):

@@ -70,7 +70,7 @@ class Slow:
 
     def __array__(self, dtype=None, copy=None):
         self.asked.set()
-        assert self.may.wait(60)
+        assert self.may.wait(600)
         if self.ends is not None:
             raise self.ends
         return np.asarray(self.array, dtype)
@@ -89,7 +89,7 @@ def meanwhile(call, argument):
 
     thread = threading.Thread(target=work)
     thread.start()
-    assert argument.asked.wait(60)
+    assert argument.asked.wait(600)
     try:
         yield done
     finally:
@@ -189,14 +189,19 @@ def test_the_error_is_a_runtime_error_and_meshsolves():
 
 @pytest.mark.native
 def test_threads_that_do_not_agree(case):
-    """Solves and refactorizations of one factor for a while: each gives one of the two right answers, or is refused."""
+    """Solves and refactorizations of one factor until there were some of both: each gives one of the two right answers, or is
+    refused."""
     M, F, x = case
     matrices = M, 2 * M
     right = [F.refactor(N).solve(b) for N in matrices]
-    stop, solved, refactored, refused = time.monotonic() + 0.5, [0], [0], [0]
+    solved, refactored, refused = [0], [0], [0]
+    given_up = time.monotonic() + 600
+
+    def goes_on():
+        return min(solved[0] / 100, refactored[0] / 100) < 1 and time.monotonic() < given_up
 
     def solve():
-        while time.monotonic() < stop:
+        while goes_on():
             try:
                 y = F.solve(b)
                 assert any(np.array_equal(y, z) for z in right)
@@ -207,7 +212,7 @@ def test_threads_that_do_not_agree(case):
 
     def refactor():
         k = 0
-        while time.monotonic() < stop:
+        while goes_on():
             with contextlib.suppress(FactorInUseError):
                 F.refactor(matrices[k % 2])
                 k += 1
@@ -283,14 +288,14 @@ def test_a_child_does_not_wait_for_the_threads_of_its_parent():
 
 
 def in_child(call):
-    """Whether ``call()`` is true in a forked child, within a minute."""
+    """Whether ``call()`` is true in a forked child; one that does not end is killed after ten minutes."""
     child = os.fork()
     if child == 0:
         try:
             os._exit(0 if call() else 1)
         finally:
             os._exit(2)
-    for _ in range(6000):
+    for _ in range(60_000):
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             return status == 0

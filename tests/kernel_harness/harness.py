@@ -70,7 +70,7 @@ class Harness:
     memory_errors = (MemoryError,)
     device_errors = ()
 
-    def __init__(self, resident=2, seed=0, block=None, timeout=60.0, sanitize=None, shared_limit=48 << 10):
+    def __init__(self, resident=2, seed=0, block=None, timeout=600.0, sanitize=None, shared_limit=48 << 10):
         self.resident, self.seed, self.block, self.timeout = resident, seed, block, timeout
         self.shared_limit = shared_limit
         self.sanitize = sanitize or os.environ.get("MESHSOLVE_HARNESS_SANITIZE") or None

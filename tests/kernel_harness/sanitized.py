@@ -15,7 +15,7 @@ def runtime(sanitizer):
     return named if os.path.isabs(named) else None
 
 
-def python(arguments, sanitizer=None, timeout=300):
+def python(arguments, sanitizer=None, timeout=3600):
     """A finished child: ``python arguments``, kernels of the harness built for the sanitizer."""
     folders = [os.path.dirname(os.path.dirname(os.path.abspath(__file__))), *sys.path]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, folders)))

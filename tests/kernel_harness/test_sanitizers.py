@@ -13,7 +13,7 @@ MARKED = [file for file in sorted(TESTS.rglob("test_*.py"))
 
 def run(sanitizer, file):
     """A process for each file: ThreadSanitizer holds 8128 threads in its life."""
-    return sanitized.python(["-m", "pytest", "-x", "-m", "sanitize", "-p", "no:cacheprovider", str(file)], sanitizer, timeout=900)
+    return sanitized.python(["-m", "pytest", "-x", "-m", "sanitize", "-p", "no:cacheprovider", str(file)], sanitizer, timeout=3600)
 
 
 @pytest.mark.parametrize("sanitizer", ["address", "thread"])

@@ -55,7 +55,7 @@ def test_a_pipe_gets_the_file_and_stays(tmp_path):
     reader.start()
     with written_whole(pipe) as part:
         part.write_text("text")
-    reader.join(10)
+    reader.join(600)
     assert got == ["text"] and stat.S_ISFIFO(pipe.stat().st_mode) and os.listdir(tmp_path) == ["pipe"]
 
 

@@ -1,7 +1,6 @@
 """Minimum degree in lists and in a bit matrix: fill close to that of the definition, on small graphs; halo; speed traps."""
 
 import itertools
-import time
 
 import numpy as np
 import pytest
@@ -134,9 +133,9 @@ def test_chordal_graph_of_cliques_has_no_fill():
                                   lambda: clique(1500), lambda: path(200000), lambda: hubs_with_leaves(300, 4000)])
 def test_hostile_graphs_are_quick(make):
     A = make()
-    start = time.process_time()
     check_perm(order.amd(A), A.shape[0])
-    assert time.process_time() - start < 3
+    pattern = pattern_of(A)
+    assert _core.amd(pattern.indptr, pattern.indices)[3] < 60 * (pattern.nnz + pattern.n)
 
 
 def test_a_dense_row_comes_last():

@@ -2,7 +2,6 @@
 
 import pickle
 import signal
-import time
 
 import numpy as np
 import pytest
@@ -62,9 +61,8 @@ ZOO = {
 @pytest.mark.parametrize("name", ZOO)
 def test_laws(name):
     A = ZOO[name]()
-    n, start = A.shape[0], time.process_time()
+    n = A.shape[0]
     o = order.nested_dissection(A, threads=1)
-    assert time.process_time() - start < 3
     check_perm(o, n)
     check_tree(o, A)
     for threads in (2, 7):
@@ -228,8 +226,8 @@ def test_a_signal_stops_it_and_the_next_call_works(threads):
 
     before = signal.signal(signal.SIGALRM, stop)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.12)
         with pytest.raises(KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, 0.12)
             while True:
                 order.nested_dissection(A, effort="quality", threads=threads)
     finally:

@@ -1,6 +1,5 @@
 """Nested dissection with device="cuda": its laws, its fill beside the CPU's; on the kernel harness, and on a GPU with -m gpu."""
 
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -398,8 +397,7 @@ def test_memory_that_is_not_there(cuda, monkeypatch):
 
 def test_few_launches(cuda):
     """A level is a fixed number of launches, whatever its nodes; a regression here costs more than a slow kernel."""
-    start = time.process_time()
     order.nested_dissection(triangulated(150, 120), device="cuda")
     if cuda is not None:
         levels = cuda.launches["k_separate"]
-        assert levels <= 10 and sum(cuda.launches.values()) <= 12 * levels + 40 and time.process_time() - start < 10
+        assert levels <= 10 and sum(cuda.launches.values()) <= 12 * levels + 40

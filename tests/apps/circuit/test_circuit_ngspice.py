@@ -22,7 +22,7 @@ def ngspice(folder, body, analysis, names):
     path, out = folder / "ng.sp", folder / "ng.txt"
     control = f"option reltol=1e-6 vntol=1e-9 abstol=1e-13 trtol=1 itl4=100\n{analysis}\nwrdata {out} {' '.join(names)}"
     path.write_text(f"a test\n{body.strip()}\n.control\nset wr_singlescale\nset numdgt=12\n{control}\n.endc\n.end\n")
-    run = subprocess.run(["ngspice", "-b", str(path)], capture_output=True, text=True, timeout=60)
+    run = subprocess.run(["ngspice", "-b", str(path)], capture_output=True, text=True, timeout=1200)
     assert out.exists(), run.stdout + run.stderr
     return np.loadtxt(out, ndmin=2)
 

@@ -18,7 +18,7 @@ NO_GRAPHICS = 77
 
 
 def process(*command, **environment):
-    return subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, timeout=300, cwd=HERE.parents[2],
+    return subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, timeout=1200, cwd=HERE.parents[2],
                           env={**os.environ, **environment})
 
 
