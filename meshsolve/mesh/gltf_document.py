@@ -185,7 +185,7 @@ class Document:
         if uri.startswith("data:"):
             return _inline(uri, what)
         if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", uri):
-            raise InvalidInputError(f"{what} lies at {uri[:80]!r}: only files beside the document are read")
+            raise InvalidInputError(f"{what} lies at {uri[:80]!r}: only files in the folder of the document are read")
         try:
             file = existing(self.folder / urllib.parse.unquote(uri))
             with open(file, "rb") as f:

@@ -107,7 +107,7 @@ def test_accessors_without_data_are_refused(tmp_path):
     (lambda g: g["accessors"][0].update(bufferView=99), "names entry 99 of 'bufferViews', which has 2"), (lambda g: g["accessors"][1].update(count=4), "4 corners, which make no whole"),
     (lambda g: g["accessors"][1].update(componentType=5122), "holds int16, not unsigned integers"), (lambda g: g["bufferViews"][0].update(byteLength=49), "ends at byte 49 of a buffer that has 48"),
     (lambda g: g["buffers"][0].update(byteLength=50), "buffer 0 announces 50 bytes, but has 48: it may be cut off"), (lambda g: g["buffers"][0].pop("uri"), "neither a uri nor"),
-    (lambda g: g["buffers"][0].update(uri="data:;base64,a*b="), "no base64"), (lambda g: g["buffers"][0].update(uri="https://x.org/a.bin"), "only files beside"),
+    (lambda g: g["buffers"][0].update(uri="data:;base64,a*b="), "no base64"), (lambda g: g["buffers"][0].update(uri="https://x.org/a.bin"), "only files in the folder"),
     (lambda g: g["buffers"][0].update(uri="no.bin"), "no.bin: there is no such file"), (lambda g: g["buffers"][0].update(uri="."), "this is a folder"),
     (lambda g: g["buffers"][0].update(uri="a%00b"), "is not a file name"), (lambda g: g["accessors"].__setitem__(0, {**g["accessors"][0], "bufferView": add_view(g, TETRAHEDRON * np.inf)}), "not finite"),
     (lambda g: g["meshes"][0]["primitives"][0].pop("attributes"), "'attributes' must be an object"), (lambda g: g["meshes"][0]["primitives"][0]["attributes"].clear(), "no POSITION"),
@@ -133,7 +133,7 @@ def test_an_index_beyond_the_vertices_is_refused(tmp_path):
 # ---- buffers and containers
 
 
-def test_buffers_in_files_beside(tmp_path):
+def test_buffers_in_files_of_their_own(tmp_path):
     g = tetrahedron()
     for k, name in enumerate(("some positions.bin", "indices.bin")):
         (tmp_path / name).write_bytes(base64.b64decode(g["buffers"][k]["uri"].split(",")[1]) + b"more")
