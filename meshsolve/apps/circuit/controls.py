@@ -155,7 +155,7 @@ def _tran(deck, text, words, place):
     step, stop, *rest = _numbers(plain, place, ("step", "end", "start", "largest step"), 2)
     if rest and rest[1:] == [0]:
         del rest[1]                                         # no largest step
-    if not (0 <= step and 0 < stop) or (rest and not 0 <= rest[0] < stop) or (len(rest) > 1 and not rest[1] > 0):
+    if step < 0 or stop <= 0 or (rest and not 0 <= rest[0] < stop) or (len(rest) > 1 and not rest[1] > 0):
         raise InvalidInputError(f"{place}: .tran needs a step of at least 0, a positive end, and a start before the end")
     step = step or (stop - (rest[0] if rest else 0.0)) / STEPS
     if step > stop:
