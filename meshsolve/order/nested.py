@@ -97,7 +97,8 @@ class TooManyOperations(Exception):
 def dissect(pattern, effort, patch, seed, threads, cheap=0.0, most=math.inf, bounded=False):
     """:func:`nested_dissection` of checked arguments; an empty perm where minimum degree is foreseen to need at most ``cheap``
     operations a row, and with any ``cheap`` above 0 where there is nothing to dissect (small graphs, near trees);
-    :class:`TooManyOperations` where any order is foreseen to need more than ``most``. ``bounded``: see :func:`meshsolve.order.simple.minimum_degree`, of each part."""
+    :class:`TooManyOperations` where any order is foreseen to need more than ``most``. ``bounded``: minimum degree of each
+    part is bounded, see :func:`meshsolve.order.simple.minimum_degree`."""
     announce("order")
     perm, parent, first, last, patches, patch_seconds, order_seconds, too_many = _core.nested_dissection(
         pattern.indptr, pattern.indices, patch_size=patch, seed=seed, threads=threads, cheap=cheap, most=most, bounded=bounded,

@@ -635,13 +635,15 @@ def test_tables_hold_no_negative_zero(deck, tmp_path):
 
 
 def test_many_printed_currents_are_found_at_once(deck, tmp_path):
-    """Each of them made a table of all names: 8 s here."""
+    """Each of them made a table of all names, which took far longer than to read and solve the deck."""
     n = 20_000
     lines = "".join(f"V{k} a{k} 0 {k}\nR{k} a{k} 0 1\n" for k in range(n))
+    start = time.process_time()
     result, names = deck(lines + ".print op " + " ".join(f"i(v{k})" for k in range(0, n, 10))).run()
-    start = time.perf_counter()
+    middle = time.process_time()
     result.to_csv(tmp_path / "out.csv", names)
-    assert time.perf_counter() - start < 2 and np.allclose([result[name] for name in names], -np.arange(0.0, n, 10))
+    assert time.process_time() - middle < middle - start
+    assert np.allclose([result[name] for name in names], -np.arange(0.0, n, 10))
 
 
 def test_pictures_of_a_power_grid(deck, tmp_path):
