@@ -16,7 +16,7 @@ from meshsolve import _core, foreign
 from meshsolve.device.reductions import max_of_columns, sum_of_columns
 from meshsolve.errors import InvalidInputError, NotSymmetricError
 from meshsolve.memory import PER_ROW, ensure_rows
-from meshsolve.options import INT32_MAX, as_flag
+from meshsolve.options import INT32_MAX, as_flag, counted
 
 LARGEST_SIZE = INT32_MAX - 1        # rows, vertices: n + 1 fits into 32 bits as well
 SYMMETRY_TOLERANCE = 1e-10          # |A[i, j] - A[j, i]| <= this times the largest entries of row i and of row j passes
@@ -356,7 +356,7 @@ def _as_scipy_csr(A, name, per_row):
     if A.shape[0] != A.shape[1]:
         raise InvalidInputError(f"{name} has to be square, not {A.shape[0]} x {A.shape[1]}{foreign.hint_for_edges(A)}")
     if A.shape[0] > LARGEST_SIZE:
-        raise InvalidInputError(f"{name} has {A.shape[0]} rows; at most {LARGEST_SIZE} are supported")
+        raise InvalidInputError(f"{name} has {counted(A.shape[0], 'row')}; at most {LARGEST_SIZE} are supported")
     if not sp.issparse(A):
         return sp.csr_array(A.astype(np.complex128 if A.dtype.kind == "c" else np.float64, copy=False))
     ensure_rows(A, name, per_row)
@@ -418,7 +418,7 @@ def _stored(A, name):
     if indptr.ndim != 1 or indices.ndim != 1 or data.ndim != 1 or indptr.dtype.kind not in "iu" or indices.dtype.kind not in "iu":
         raise InvalidInputError(f"{name}: indptr and indices have to be lists of integers, data a list of numbers")
     if len(indices) != len(data):
-        raise InvalidInputError(f"{name} has {len(indices)} column indices and {len(data)} values")
+        raise InvalidInputError(f"{name} has {len(indices)} column indices and {counted(len(data), 'value')}")
     indptr = np.array(indptr, np.int64)                    # never the caller's, who may change it later
     used = int(indptr[-1]) if len(indptr) else -1
     return (indptr, indices[:used], data[:used]) if 0 <= used <= len(indices) else (indptr, indices, data)

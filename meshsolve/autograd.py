@@ -93,12 +93,12 @@ class Matrix:
         return self.n == other.n and all(map(np.array_equal, self._parts, other._parts))
 
     def solve(self, b, adjoint):
-        F, right = self.solver.factor_of(self), _numpy(b)
+        F, right = self.solver._factor_of(self), _numpy(b)
         x = F.solve(right, trans="H") if adjoint and isinstance(F, LUFactor) else F.solve(right)      # the others are symmetric
         return pytorch().from_numpy(np.ascontiguousarray(x)).to(device=b.device, dtype=b.dtype)
 
     def cholesky(self):
-        F = self.solver.factor_of(self)
+        F = self.solver._factor_of(self)
         if not isinstance(F, CholeskyFactor):
             raise InvalidInputError("logdet is of symmetric positive definite matrices, and this one was factored by "
                                     f'{type(F).__name__}: Solver("cholesky") reports what it lacks')
@@ -214,8 +214,10 @@ def _replace_gradient(node):
 @functools.cache
 def functions():
     """The autograd functions of solves and of determinants; PyTorch is needed to derive classes from its own."""
-    torch = pytorch()
+    return _function_of_solves(pytorch()), _function_of_determinants(pytorch())
 
+
+def _function_of_solves(torch):
     class Solve(torch.autograd.Function):
         """x with A x = b, or with the adjoint of A, from (values, b, rows, columns, held, adjoint)."""
 
@@ -253,16 +255,20 @@ def functions():
         @staticmethod
         def vmap(info, in_dims, values, b, rows, columns, held, adjoint):
             if all(dim is None for dim in (in_dims[0], *in_dims[2:4])):
-                return _block(info.batch_size, in_dims[1], values, b, rows, columns, held, adjoint)
+                return _block(in_dims[1], values, b, rows, columns, held, adjoint)
             parts = _samples(info.batch_size, in_dims[:4], (values, b, rows, columns))
             return torch.stack([Solve.apply(*part, held.again(), adjoint) for part in parts]), 0
 
-    def _block(size, dim, values, b, rows, columns, held, adjoint):
+    def _block(dim, values, b, rows, columns, held, adjoint):
         """A batch of right-hand sides for one matrix, as the columns of one."""
         b = b.movedim(dim, -1)
         x = Solve.apply(values, b.reshape(b.shape[0], -1), rows, columns, held, adjoint)
         return x.reshape(b.shape), b.ndim - 1
 
+    return Solve
+
+
+def _function_of_determinants(torch):
     class LogDeterminant(torch.autograd.Function):
         """log det A from (values, rows, columns, held)."""
 
@@ -314,7 +320,7 @@ def functions():
             parts = _samples(info.batch_size, in_dims[:3], (values, rows, columns))
             return torch.stack([InverseEntries.apply(*part, held.again()) for part in parts]), 0
 
-    return Solve, LogDeterminant
+    return LogDeterminant
 
 
 AGAIN = "the gradient of logdet cannot be differentiated again: that takes entries of the inverse where A has none"

@@ -16,6 +16,7 @@ from meshsolve.arrays import LARGEST_SIZE, SYMMETRY_TOLERANCE, Csr, largest_modu
 from meshsolve.device.lists import MASK, compressed, distinct, find, keys_of, transposed
 from meshsolve.device.reductions import flag_of, is_any, max_of_rows, sum_of_columns
 from meshsolve.errors import InvalidInputError, PatternMismatchError
+from meshsolve.options import counted
 
 NEAR_TREE = 3.2                     # entries a row, the diagonal's included: the matrix of a tree has 3
 
@@ -88,7 +89,7 @@ def as_device_csr(A, name="A"):
         raise InvalidInputError(f"{name} has to be square, not of shape {tuple(A.shape)}")
     n = int(A.shape[0])
     if not 0 < n <= LARGEST_SIZE:
-        raise InvalidInputError(f"{name} has {n} rows; 1 to {LARGEST_SIZE} are supported")
+        raise InvalidInputError(f"{name} has {counted(n, 'row')}; 1 to {LARGEST_SIZE} are supported")
     indptr, indices, data = _dense_parts(device.asarray(A)) if device.holds(A) else _sparse_parts(A)
     if data.dtype.kind not in "fiub":
         raise InvalidInputError(f"{name} has to hold real numbers, not {data.dtype}")

@@ -11,6 +11,7 @@ import numpy as np
 from meshsolve.errors import InvalidInputError
 
 INT32_MAX = np.iinfo(np.int32).max
+PLURALS = {"vertex": "vertices", "entry": "entries", "patch": "patches"}        # others take an s
 
 
 def as_integer(value, name, least=1, most=INT32_MAX):
@@ -46,9 +47,9 @@ def shown(value):
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def counted(count, noun, plural=None):
-    """A count with its noun, as "1 face" or "1,200 faces"; ``plural`` is for nouns that take more than an s."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+def counted(count, noun):
+    """A count with its noun, as "1 face" or "1,200 vertices"."""
+    return f"{count:,} {noun if count == 1 else PLURALS.get(noun, noun + 's')}"
 
 
 def as_flag(value, name):

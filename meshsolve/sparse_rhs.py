@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from meshsolve import arrays, foreign
 from meshsolve.errors import InvalidInputError
 from meshsolve.memory import ensure_memory
+from meshsolve.options import counted
 
 BLOCK_BYTES = 2**26             # of the dense columns that are solved for together; one column may have more
 ENTRY_BYTES = 24                # of an entry of the solution, twice: its columns are joined at the end
@@ -48,7 +49,7 @@ def solve_sparse(b: Any, n: int, solve: Any, out: Any = None, at_once: bool = Fa
     columns, shape, is_matrix = _columns_of(b, n)
     k = columns.shape[1]
     width = max(k if at_once else min(k, BLOCK_BYTES // (8 * n)), 1)
-    ensure_memory(16 * n * width, f"a dense block of the sparse b, {n:,} rows and {width:,} of {k:,} columns,")
+    ensure_memory(16 * n * width, f"a dense block of the sparse b, {counted(n, 'row')} and {width:,} of {counted(k, 'column')},")
     parts: list[Any] = []
     stored = 0
     for first in range(0, max(k, 1), width):
@@ -56,7 +57,7 @@ def solve_sparse(b: Any, n: int, solve: Any, out: Any = None, at_once: bool = Fa
         stored += parts[-1].nnz
         done = min(first + width, k)
         each = stored / max(done, 1)
-        what = f"the solution for a sparse b of {k:,} columns, about {each:,.0f} nonzeros each,"
+        what = f"the solution for a sparse b of {counted(k, 'column')}, about {each:,.0f} nonzeros each,"
         ensure_memory(ENTRY_BYTES * each * (k - done / 2), what)
     x = sp.hstack(parts, format="csc") if len(parts) > 1 else parts[0]
     return sp.coo_array(x.reshape(shape)) if len(shape) == 1 else sp.csc_matrix(x) if is_matrix else x

@@ -150,7 +150,7 @@ class Solver:
         """log det A, see :func:`logdet`; right after a solve with the same values nothing is factored again."""
         return _eager(_logdet)(self, A)
 
-    def factor_of(self, matrix):
+    def _factor_of(self, matrix):
         """The factor of a :class:`~meshsolve.autograd.Matrix`, made if the last one belongs to another."""
         if self._held is not matrix and not (self._held is not None and self._held.same_as(matrix)):
             self._held, M = None, matrix.to_scipy()

@@ -1,6 +1,8 @@
 """Intake: what users hand over, checked and converted without touching it."""
 
 import os
+import pathlib
+import re
 import subprocess
 import sys
 from fractions import Fraction
@@ -408,3 +410,26 @@ def test_zeros_are_kept_where_one_lacks_its_twin():
     assert M.nnz == P.nnz and np.array_equal(M.to_scipy().diagonal(), np.full(16, 1e308))
     F = ms.cholesky(sp.csr_array((c.data[stays] / 1e308, (c.row[stays], c.col[stays])), shape=A.shape))
     assert np.abs(F.refactor(P + 0.1 * sp.eye_array(16)).solve(np.ones(16)) - 10).max() < 1e-11
+
+
+def test_counts_have_the_right_form_of_their_noun():
+    assert [options.counted(k, "face") for k in (0, 1, 2, 1200)] == ["0 faces", "1 face", "2 faces", "1,200 faces"]
+    assert options.counted(1, "vertex") == "1 vertex" and options.counted(3, "vertex") == "3 vertices"
+    assert options.counted(2, "entry") == "2 entries" and options.counted(np.int64(1), "patch") == "1 patch" and options.counted(2, "patch") == "2 patches"
+    triangle = ms.Mesh(np.eye(3), [[0, 1, 2]])
+    assert repr(triangle) == "Mesh(3 vertices, 1 face)" and repr(ms.PatchMesh(triangle)) == "PatchMesh(1 patch of 3 vertices, 3 edges, 1 face)"
+    with pytest.warns(ms.MeshsolveWarning, match="^1 face with a repeated corner was dropped$"):
+        ms.Mesh(np.eye(3), [[0, 1, 2], [0, 0, 1]])
+    with pytest.raises(ms.InvalidInputError, match="A has 1 row, the factor 3"):
+        ms.lu(np.eye(3)).refactor([[1.0]])
+    info = ms.solve(np.diag([1.0, -1.0]), np.ones(2))[1]
+    assert "1 iteration to" in info.report.facts["steps_taken"]
+
+
+def test_counts_in_messages_go_with_their_nouns():
+    """A count that may be 1 before a plural noun is written by options.counted."""
+    nouns = "components|steps|faces|vertices|edges|rows|entries|iterations|patches|nodes|nonzeros|loops|triangles|corners|pivots"
+    root = pathlib.Path(ms.__file__).parent
+    wrong = [f"{path.relative_to(root)}: {match[0]}" for path in root.rglob("*.py") if "circuit" not in path.parts and path.parent.name != "mesh"
+             for match in re.finditer(r'f"[^"\n]*\{[^{}:!\n]+(?::,)?\} (?:' + nouns + r")\b", path.read_text()) if path.name not in ("matrix_market.py", "memory.py", "options.py")]
+    assert wrong == []

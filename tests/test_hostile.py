@@ -460,7 +460,7 @@ ROWS = [
     bad("Mesh", "a negative vertex index", "face 0 names vertex -1", lambda tmp: (ms.Mesh, (np.eye(3), [[0, 1, -1]]), {})),
     bad("Mesh", "faces of four corners", "faces have to be (m, 3)", lambda tmp: (ms.Mesh, (np.eye(3), [[0, 1, 2, 0]]), {})),
     bad("Mesh", "fractional or bool faces", "faces have to be integers", lambda tmp: (ms.Mesh, (np.eye(3), [[0.0, 1.0, 2.0]]), {})),
-    bad("Mesh", "a face with a repeated corner", "1 faces with a repeated corner were dropped", lambda tmp: (ms.Mesh, (np.eye(3), [[0, 1, 1], [0, 1, 2]]), {}), ms.MeshsolveWarning),
+    bad("Mesh", "a face with a repeated corner", "1 face with a repeated corner was dropped", lambda tmp: (ms.Mesh, (np.eye(3), [[0, 1, 1], [0, 1, 2]]), {}), ms.MeshsolveWarning),
     fine("Mesh", "non-manifold, flipped, zero-area or no faces; unreferenced vertices", "is kept as it is", lambda tmp: (ms.Mesh, (np.zeros((5, 3)), [[0, 1, 2], [1, 0, 2], [0, 1, 3]]), {})),
     bad("Mesh", "one argument that is no mesh", "a ndarray has no vertices and faces", lambda tmp: (ms.Mesh, (np.eye(3),), {})),
     bad("Mesh", "the name of a file", "load_mesh reads files", lambda tmp: (ms.Mesh, ("scan.ply",), {})),

@@ -31,7 +31,7 @@ from meshsolve.factor.fronts import assembly_tree
 from meshsolve.factor.fronts.cuda import device_tree, suits
 from meshsolve.memory import PER_ROW
 from meshsolve.mesh import MeshLike, pattern_of
-from meshsolve.options import as_flag, as_seed, one_of, thread_count
+from meshsolve.options import as_flag, as_seed, counted, one_of, thread_count
 from meshsolve.order.ordering import OrderingLike
 from meshsolve.report import warn
 from meshsolve.types import ArrayLike, Device, Matrix, Precision
@@ -348,4 +348,4 @@ def with_mesh(M, mesh):
 
 def _check_mesh(edges, n):
     if edges.n != n:
-        raise InvalidInputError(f"A has {n} rows, the mesh {edges.n} vertices")
+        raise InvalidInputError(f"A has {counted(n, 'row')}, the mesh {counted(edges.n, 'vertex')}")

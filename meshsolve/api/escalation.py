@@ -18,7 +18,7 @@ from meshsolve.krylov import Info
 from meshsolve.krylov.info import CONVERGED
 from meshsolve.krylov.sqmr import iterate
 from meshsolve.memory import PER_ROW, ensure_memory
-from meshsolve.options import thread_count
+from meshsolve.options import counted, thread_count
 from meshsolve.report import warn
 
 PATIENCE = 100                  # iterations in which the residual has to fall ten times
@@ -50,7 +50,7 @@ def solve_indefinite(A, b, rtol, threads=None, analysed=None):
     """
     x, best, told, seconds, steps = None, None, [], {}, list(STEPS)
     if isinstance(A, Csr):
-        ensure_memory(PER_ROW["ildl"] * A.n, f"A with its {A.n:,} rows")
+        ensure_memory(PER_ROW["ildl"] * A.n, f"A with its {counted(A.n, 'row')}")
     M = A if isinstance(A, Csr) else as_symmetric(A, threads=thread_count(threads), per_row=PER_ROW["ildl"])
     while steps:
         step, foreseen = steps.pop(0), []
@@ -87,7 +87,7 @@ def solve_indefinite(A, b, rtol, threads=None, analysed=None):
 
 def _account(K, info):
     kind = "complete" if K.is_complete else "fill level {fill_level}, droptol {droptol:g}".format(**K.report.facts)
-    return f"{kind}: {np.max(info.iterations, initial=0)} iterations to {_worst(info):.2g}"
+    return f"{kind}: {counted(np.max(info.iterations, initial=0), 'iteration')} to {_worst(info):.2g}"
 
 
 def _worst(info):

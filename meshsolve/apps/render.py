@@ -14,7 +14,7 @@ from meshsolve.arrays import as_array
 from meshsolve.errors import InvalidInputError
 from meshsolve.files import as_path, written_whole
 from meshsolve.mesh import MeshLike, placed_mesh
-from meshsolve.options import as_integer, as_number, one_of
+from meshsolve.options import as_integer, as_number, counted, one_of
 from meshsolve.types import ArrayLike, Path
 
 SUPERSAMPLE = 2                     # per axis
@@ -70,7 +70,7 @@ def render(path: Path, mesh: MeshLike, after: MeshLike | None = None, captions: 
     azimuth, elevation = (as_number(angle, name, -np.inf) for name, angle in (("azimuth", azimuth), ("elevation", elevation)))
     if captions is None:
         names = [""] if after is None else ["before: ", "after: "]
-        captions = [f"{name}{len(m.vertices):,} vertices, {len(m.faces):,} faces" for name, m in zip(names, meshes)]
+        captions = [f"{name}{counted(len(m.vertices), 'vertex')}, {counted(len(m.faces), 'face')}" for name, m in zip(names, meshes)]
     if isinstance(captions, str) or not isinstance(captions, Sequence) or len(captions) != len(meshes):
         raise InvalidInputError(f"captions has to hold {len(meshes)} texts, not {captions!r}")
     view = _camera(azimuth, elevation, up)
@@ -138,7 +138,8 @@ def _fields(values, meshes):
     for field, mesh in zip(given, meshes):
         field = as_array(field, "values")
         if field.shape != (len(mesh.vertices),) or field.dtype.kind not in "fiub":
-            raise InvalidInputError(f"values has to be one number for each of {len(mesh.vertices)} vertices, not {field.shape} of "
+            raise InvalidInputError(f"values has to be one number for each of "
+                                    f"{counted(len(mesh.vertices), 'vertex')}, not {field.shape} of "
                                     f"{field.dtype}")
         fields.append(field.astype(np.float64))
     if not any(np.isfinite(field).any() for field in fields):

@@ -12,6 +12,7 @@ from meshsolve.cli.files import check_input_format
 from meshsolve.datasets.files import is_matrix, load_matrix
 from meshsolve.errors import NotPositiveDefiniteError, NotSymmetricError
 from meshsolve.memory import PER_ROW
+from meshsolve.options import counted
 
 MOST_FLOPS = 1e12                   # definiteness is found by factoring matrices up to here
 
@@ -147,5 +148,5 @@ def _chosen(sym, pin=False):
     ordering = "nested dissection" if sym.ordering.num_patches else "minimum degree"
     return [Row("chosen", f"cholesky{' with pin=True' * pin}, ordering {ordering}",
                 {"method": "cholesky", "pin": pin, "ordering": facts["ordering"]}),
-            Row("factor", f"{sym.nnz:,} nonzeros, {sym.flops:.3g} flops, {sym.nbytes / 2**20:.1f} MiB",
+            Row("factor", f"{counted(sym.nnz, 'nonzero')}, {sym.flops:.3g} flops, {sym.nbytes / 2**20:.1f} MiB",
                 {"nnz_L": int(sym.nnz), "flops": float(sym.flops), "bytes": int(sym.nbytes)})]

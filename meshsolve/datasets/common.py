@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from meshsolve.arrays import LARGEST_SIZE
 from meshsolve.errors import InvalidInputError
 from meshsolve.memory import ensure_memory
-from meshsolve.options import as_seed
+from meshsolve.options import as_seed, counted
 
 
 def laplacian(n, i, j, weights=None, ground=None):
@@ -40,5 +40,5 @@ def generator(seed):
 def check_size(rows, entries=None):
     """Refuse what has too many rows, or so many entries (default: six a row) that making them would exceed the memory."""
     if rows > LARGEST_SIZE:
-        raise InvalidInputError(f"{rows} rows; at most {LARGEST_SIZE} are supported")
-    ensure_memory(60 * (6 * rows if entries is None else entries), f"a problem of {rows:,} rows")
+        raise InvalidInputError(f"{counted(rows, 'row')}; at most {LARGEST_SIZE} are supported")
+    ensure_memory(60 * (6 * rows if entries is None else entries), f"a problem of {counted(rows, 'row')}")

@@ -9,6 +9,7 @@ import numpy as np
 
 from meshsolve.krylov.blocks import columns_out_of_range, unshifted
 from meshsolve.krylov.info import CONVERGED, TOO_LARGE, Info
+from meshsolve.options import counted
 
 FORESEE = 20                            # iterations from look to look, from which those that are left are foreseen
 LOST_AT = 1e4                           # a residual that has grown by this is rounding's
@@ -47,7 +48,7 @@ class Solve:
         relative = self.relative(self.norm)
         c = failed[np.argmax(np.nan_to_num(relative[failed], nan=np.inf))]
         which = f"column {c}: " if len(self.norm) > 1 else ""
-        return f"{which}{self.reason[c]} (relative residual {relative[c]:.3g} after {self.iterations[c]} iterations)"
+        return f"{which}{self.reason[c]} (relative residual {relative[c]:.3g} after {counted(self.iterations[c], 'iteration')})"
 
     def _is_hopeless(self, done, gives_up):
         """Whether the caller gives up on a column, who may ask how many iterations are left if its residual goes on to fall as in the

@@ -15,6 +15,7 @@ from meshsolve.errors import ConvergenceWarning, NotPositiveDefiniteError, OutOf
 from meshsolve.krylov.cg import iterate
 from meshsolve.krylov.cg_rules import FORESEE, INDEFINITE, OUTSIDE, STAGNATED
 from meshsolve.krylov.info import CONVERGED, Info
+from meshsolve.options import counted
 from meshsolve.order.auto import foreseen_dimension, is_scale_free
 from meshsolve.order.nested import DEFAULT_PATCH, TooManyOperations, dissect
 from meshsolve.order.simple import minimum_degree
@@ -113,7 +114,8 @@ class Iterations:
         self._account()
         x, info = self.outcome()
         if not np.isin(self.info.reason, (CONVERGED, OUTSIDE, STAGNATED)).all():
-            raise OutOfMemoryError(f"{lacking}; conjugate gradients with the diagonal took {info.iterations} iterations to a relative "
+            raise OutOfMemoryError(f"{lacking}; conjugate gradients with the diagonal took "
+                                   f"{counted(info.iterations, 'iteration')} to a relative "
                                    f"residual of {info.relative_residual:.2g}: {info.reason}")
         if not info.converged:
             warn(f"solve: the relative residual {info.relative_residual:.3g} of conjugate gradients, for want of memory for a factor, "
@@ -154,7 +156,7 @@ class Iterations:
         return A, b
 
     def _account(self):
-        self.steps.append(f"diagonal: {np.max(self.info.iterations, initial=0)} iterations to {_worst(self.info):.2g}")
+        self.steps.append(f"diagonal: {counted(np.max(self.info.iterations, initial=0), 'iteration')} to {_worst(self.info):.2g}")
 
 
 def _worst(info):

@@ -13,6 +13,7 @@ import scipy.sparse.linalg as spla
 from meshsolve import _core
 from meshsolve.arrays import LARGEST_SIZE, as_array, lengths
 from meshsolve.errors import InvalidInputError
+from meshsolve.options import counted
 
 CONSTANT = 64 * np.finfo(np.float64).eps        # of A w for a w of irregular entries, row by row: A 1 within this counts as 0
 
@@ -46,7 +47,7 @@ class Operator:
         if len(shape) != 2 or shape[0] != shape[1]:
             raise InvalidInputError(f"{name} has to be square, not {' x '.join(map(str, shape))}")
         if not 0 < shape[0] <= LARGEST_SIZE:
-            raise InvalidInputError(f"{name} has {shape[0]} rows; 1 to {LARGEST_SIZE} are supported")
+            raise InvalidInputError(f"{name} has {counted(shape[0], 'row')}; 1 to {LARGEST_SIZE} are supported")
         if np.dtype(getattr(A, "dtype", None) or np.float64).kind == "c":
             raise InvalidInputError(f"{name} is complex, where a real operator is needed: lu takes complex matrices")
         self.n, self.norm, self._name = shape[0], 0.0, name
@@ -75,12 +76,13 @@ class Operator:
         except ValueError as e:                             # scipy's, for a result of another size
             if "reshape" not in str(e):
                 raise
-            raise InvalidInputError(f"{self._name} is an operator of {self.n} rows whose product has another shape: {e}") from e
+            raise InvalidInputError(f"{self._name} is an operator of {counted(self.n, 'row')} whose product has another shape: {e}") from e
 
     def _checked(self, y, shape):
         y = as_array(y, f"the product with {self._name}")
         if y.size != np.prod(shape) or y.ndim > 2 or len(y) != self.n:
-            raise InvalidInputError(f"{self._name} is an operator of {self.n} rows whose product has the shape {y.shape}, not {shape}")
+            raise InvalidInputError(f"{self._name} is an operator of {counted(self.n, 'row')} whose product has the "
+                                    f"shape {y.shape}, not {shape}")
         if y.dtype.kind not in "fiub":
             raise InvalidInputError(f"{self._name} is an operator whose product has the dtype {y.dtype}: real numbers are needed here")
         return np.ascontiguousarray(y.reshape(shape), np.float64)

@@ -21,7 +21,7 @@ from meshsolve.krylov.blocks import as_matrix, blocks_of, checked_options, colum
 from meshsolve.krylov.info import CONVERGED, EXHAUSTED, TOO_LARGE, Info
 from meshsolve.krylov.operator import multiply_dot, residual
 from meshsolve.krylov.sqmr_rules import BROKE_DOWN, ORTHOGONAL, RESTARTS, STAGNATED
-from meshsolve.options import thread_count
+from meshsolve.options import counted, thread_count
 from meshsolve.report import Report, warn
 from meshsolve.sparse_rhs import solve_sparse_once
 from meshsolve.types import Array, ArrayLike, Callback, Matrix
@@ -154,7 +154,7 @@ def worst(info):
     failed = np.flatnonzero(reason != CONVERGED)
     c = failed[np.argmax(np.nan_to_num(relative[failed], nan=np.inf))]
     which = f"column {c} " if len(reason) > 1 else ""
-    return f"{which}{reason[c]} (relative residual {relative[c]:.3g} after {iterations[c]} iterations)"
+    return f"{which}{reason[c]} (relative residual {relative[c]:.3g} after {counted(iterations[c], 'iteration')})"
 
 
 def _info(runs, report, scalar):

@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import connected_components
 from meshsolve import _core, arrays
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import boundary, files
-from meshsolve.options import INT32_MAX, thread_count
+from meshsolve.options import INT32_MAX, counted, thread_count
 from meshsolve.report import warn
 from meshsolve.types import ArrayLike, Path
 
@@ -145,7 +145,7 @@ class Mesh:
         given = _as_vertices(vertices)
         if len(given) != len(self._vertices):
             raise InvalidInputError(
-                f"{len(self._vertices)} vertices are needed, not {len(given)}; others are another Mesh(vertices, faces)")
+                f"{counted(len(self._vertices), 'vertex')} are needed, not {len(given)}; others are another Mesh(vertices, faces)")
         self._vertices = given
 
     @property
@@ -220,7 +220,7 @@ class Mesh:
         return arrays.read_only(edges), arrays.read_only(sides)
 
     def __repr__(self):
-        return f"Mesh({len(self.vertices)} vertices, {len(self.faces)} faces)"
+        return f"Mesh({counted(len(self.vertices), 'vertex')}, {counted(len(self.faces), 'face')})"
 
 
 def load_mesh(path: Path) -> Mesh:
@@ -374,7 +374,7 @@ def _as_vertices(vertices):
     if len(given) == 0:
         raise InvalidInputError("a mesh needs at least one vertex")
     if len(given) > arrays.LARGEST_SIZE:
-        raise InvalidInputError(f"{len(given)} vertices; at most {arrays.LARGEST_SIZE} are supported")
+        raise InvalidInputError(f"{counted(len(given), 'vertex')}; at most {arrays.LARGEST_SIZE} are supported")
     x = np.array(given, np.float64, order="C")
     _check_positions(x)
     return x
@@ -395,7 +395,7 @@ def _as_faces(faces, n):
     if given.dtype.kind not in "iu":
         raise InvalidInputError(f"faces have to be integers, not {given.dtype}")
     if 3 * len(given) > INT32_MAX:
-        raise InvalidInputError(f"{len(given)} faces; at most {INT32_MAX // 3} are supported")
+        raise InvalidInputError(f"{counted(len(given), 'face')}; at most {INT32_MAX // 3} are supported")
     if given.min() < 0 or given.max() >= n:
         row, corner = np.argwhere((given < 0) | (given >= n))[0]
         raise InvalidInputError(f"face {row} names vertex {given[row, corner]}; the mesh has vertices 0..{n - 1}")
@@ -403,5 +403,6 @@ def _as_faces(faces, n):
     good = (t[:, 0] != t[:, 1]) & (t[:, 1] != t[:, 2]) & (t[:, 2] != t[:, 0])
     if not good.all():
         t = np.ascontiguousarray(t[good])
-        warn(f"{np.count_nonzero(~good)} faces with a repeated corner were dropped", MeshsolveWarning)
+        dropped = int(np.count_nonzero(~good))
+        warn(f"{counted(dropped, 'face')} with a repeated corner {'was' if dropped == 1 else 'were'} dropped", MeshsolveWarning)
     return t

@@ -14,14 +14,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core
-from meshsolve.arrays import Csr, as_array, as_csr, as_symmetric, narrow_ptr
+from meshsolve.arrays import Csr, as_array, as_csr, narrow_ptr
 from meshsolve.device import choose, csr, errors, on_cpu, to_device, xp
-from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotSymmetricError
+from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import MeshLike, as_mesh, is_mesh, pattern_of, placed_mesh, takes_arrays
 from meshsolve.operators import gradients
 from meshsolve.operators.assembly import Assembly, NormalEquations
 from meshsolve.operators.cuda import DeviceAssembler
-from meshsolve.options import counted, one_of, thread_count
+from meshsolve.operators.directed import require_symmetric, warn_if_directed
+from meshsolve.options import one_of, thread_count
 from meshsolve.report import warn
 from meshsolve.types import ArrayLike, Device, Matrix, Sparse
 
@@ -235,22 +236,12 @@ def _weighted_edges(W):
         k = int(np.argmax(value < 0))
         raise InvalidInputError(f"W[{row[k]}, {column[k]}] is {value[k]:.6g}: weights have to be at least 0. A matrix with negative "
                                 "entries off its diagonal may be a Laplacian already")
-    _require_symmetric(sp.csr_array((value, (row, column)), shape=(M.n, M.n)))
+    require_symmetric(sp.csr_array((value, (row, column)), shape=(M.n, M.n)))
     low, high = np.minimum(row, column), np.maximum(row, column)
     upper = sp.coo_array((0.5 * value, (low, high)), shape=(M.n, M.n)).tocsr()            # sums the two and keeps zeros
     upper.sort_indices()
     ends = np.stack([np.repeat(np.arange(M.n, dtype=np.int32), np.diff(upper.indptr)), upper.indices.astype(np.int32)], axis=1)
     return M.n, ends, upper.data
-
-
-def _require_symmetric(W):
-    """Raise, in words for a graph, where a sparse matrix without a diagonal is not symmetric."""
-    try:
-        as_symmetric(W, "W")
-    except NotSymmetricError as e:
-        i, j = e.row, e.column
-        raise NotSymmetricError(f"W is not symmetric: W[{i}, {j}] is {W[i, j]:.6g}, W[{j}, {i}] is {W[j, i]:.6g}. A Laplacian is of an "
-                                "undirected graph: W + W.T has each edge of a directed one", i, j) from None
 
 
 def _weights_of_edges(weights, mesh, ends):
@@ -278,25 +269,10 @@ def _edges_of(mesh_or_pattern):
         return len(mesh.vertices), mesh.edges
     graph = pattern_of(mesh_or_pattern)
     if not isinstance(mesh_or_pattern, Csr):
-        _warn_if_directed(as_csr(mesh_or_pattern, dtype=None), graph)
+        warn_if_directed(as_csr(mesh_or_pattern, dtype=None), graph)
     row = np.repeat(np.arange(graph.n, dtype=np.int32), np.diff(graph.indptr))
     upper = graph.indices > row
     return graph.n, np.stack([row[upper], graph.indices[upper]], axis=1)
-
-
-def _warn_if_directed(A, graph):
-    """Warn where the pattern A lacks entries of ``graph``, that of A + A^T without its diagonal."""
-    row = np.repeat(np.arange(A.n, dtype=np.int32), np.diff(A.indptr))
-    off = row != A.indices
-    missing = graph.nnz - int(np.count_nonzero(off))
-    if missing == 0:
-        return
-    given = sp.csr_array((np.ones(np.count_nonzero(off), np.int8), (row[off], A.indices[off])), shape=(A.n, A.n))
-    lacking = sp.coo_array(graph.to_scipy() - given)
-    k = int(np.argmax(lacking.data))
-    warn(f"the pattern is not symmetric: {counted(missing, 'entry', 'entries')} without a mirror entry, the first at row "
-         f"{lacking.col[k]}, column {lacking.row[k]}. A Laplacian is of an undirected graph, here of A + A.T, which has each edge of a "
-         "directed graph; give A + A.T where that is meant", MeshsolveWarning)
 
 
 @takes_arrays

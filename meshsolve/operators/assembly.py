@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from meshsolve import _core
 from meshsolve.arrays import as_array, narrow_ptr, read_only
 from meshsolve.errors import InvalidInputError
-from meshsolve.options import INT32_MAX, as_integer, thread_count
+from meshsolve.options import INT32_MAX, as_integer, counted, thread_count
 from meshsolve.types import ArrayLike, Matrix, Sparse
 
 
@@ -127,7 +127,7 @@ class Assembly:
         return _csr(data.view(dtype), self._indices, self._indptr, self.shape)
 
     def __repr__(self) -> str:
-        return f"Assembly({self._count:,} contributions to {self.nnz:,} entries of {self.shape[0]:,} x {self.shape[1]:,})"
+        return f"Assembly({self._count:,} contributions to {counted(self.nnz, 'entry')} of {self.shape[0]:,} x {self.shape[1]:,})"
 
 
 class NormalEquations:
@@ -234,7 +234,8 @@ class NormalEquations:
         return np.ascontiguousarray(given, np.float64)
 
     def __repr__(self) -> str:
-        return f"NormalEquations(J of {self._rows:,} x {self.shape[1]:,}, {len(self._plan[1]):,} entries; {self.nnz:,} of the product)"
+        return (f"NormalEquations(J of {self._rows:,} x {self.shape[1]:,}, {counted(len(self._plan[1]), 'entry')}; "
+                f"{self.nnz:,} of the product)")
 
 
 def _shape(shape: Any) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from typing import Any
 from meshsolve.arrays import as_perm
 from meshsolve.device import holds
 from meshsolve.errors import InvalidInputError
-from meshsolve.options import as_seed, one_of, thread_count
+from meshsolve.options import as_seed, counted, one_of, thread_count
 from meshsolve.order.auto import auto, auto_within, is_scale_free
 from meshsolve.order.nested import DEFAULT_PATCH, EFFORTS, dissect, dissect_there, nested_dissection
 from meshsolve.order.ordering import Ordering, OrderingLike, SeparatorTree
@@ -69,7 +69,7 @@ def resolve(ordering: OrderingLike, pattern: Any, seed: int = 0, threads: int | 
     """
     if isinstance(ordering, Ordering):
         if len(ordering) != pattern.n:
-            raise InvalidInputError(f"the ordering is of {len(ordering)} rows, the matrix has {pattern.n}")
+            raise InvalidInputError(f"the ordering is of {counted(len(ordering), 'row')}, the matrix has {pattern.n}")
         if not holds(ordering.perm):                        # a user may have made it, or written to it
             as_perm(ordering.perm, pattern.n, "ordering")
         return replace(ordering, elimination=None)          # which is of the pattern that was ordered, not of any other

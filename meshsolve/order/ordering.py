@@ -12,6 +12,7 @@ import numpy as np
 from meshsolve import device
 from meshsolve.arrays import read_only
 from meshsolve.mesh import pattern_of
+from meshsolve.options import counted
 from meshsolve.report import Report
 from meshsolve.types import OrderingName
 
@@ -37,7 +38,7 @@ class SeparatorTree:
         return len(self.parent)
 
     def __repr__(self):
-        return f"SeparatorTree({len(self)} nodes, {int(np.count_nonzero(self.parent < 0))} of them roots)"
+        return f"SeparatorTree({counted(len(self), 'node')}, {int(np.count_nonzero(self.parent < 0))} of them roots)"
 
 
 class Elimination(NamedTuple):
@@ -109,7 +110,7 @@ class Ordering:
         return perm
 
     def __repr__(self):
-        tree = f", tree of {len(self.tree)} nodes" if self.tree is not None else ""
+        tree = f", tree of {counted(len(self.tree), 'node')}" if self.tree is not None else ""
         return f"Ordering({self.method!r}, n={len(self)}{tree})"
 
 

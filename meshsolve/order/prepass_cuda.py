@@ -11,6 +11,7 @@ from meshsolve import device
 from meshsolve.arrays import LARGEST_SIZE, Csr
 from meshsolve.device.lists import compressed, distinct, inverse, keys_of, over, rows_of, running_sums, tally, transposed
 from meshsolve.errors import InvalidInputError
+from meshsolve.options import counted
 from meshsolve.order.device_arrays import sorted_by
 
 K = device.kernels("order/prepass.cu")
@@ -49,7 +50,7 @@ def on_device(A):
     if A.ndim != 2 or A.shape[0] != A.shape[1]:
         raise InvalidInputError(f"A has to be square, not of shape {A.shape}")
     if not 0 < A.shape[0] <= LARGEST_SIZE:
-        raise InvalidInputError(f"A has {A.shape[0]} rows; from 1 to {LARGEST_SIZE} are supported")
+        raise InvalidInputError(f"A has {counted(A.shape[0], 'row')}; from 1 to {LARGEST_SIZE} are supported")
     return stripped(A.shape[0], A.indptr, A.indices) or symmetrized(A.shape[0], A.indptr, A.indices)
 
 

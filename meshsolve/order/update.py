@@ -8,7 +8,7 @@ from meshsolve.arrays import Csr, as_perm
 from meshsolve.device import to_host
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import MeshLike, pattern_of
-from meshsolve.options import as_seed, thread_count
+from meshsolve.options import as_seed, counted, thread_count
 from meshsolve.order.nested import nested_dissection
 from meshsolve.order.ordering import Ordering, SeparatorTree
 from meshsolve.report import Report
@@ -60,7 +60,7 @@ def update(ordering: Ordering, A_or_mesh: MeshLike | Matrix, effort: Effort = "d
         raise InvalidInputError("ordering has to be an Ordering with a tree, as nested_dissection returns it")
     pattern, seed, threads = pattern_of(A_or_mesh), as_seed(seed), thread_count(threads)
     if pattern.n != len(ordering):
-        raise InvalidInputError(f"the ordering is of {len(ordering)} rows, the graph has {pattern.n}")
+        raise InvalidInputError(f"the ordering is of {counted(len(ordering), 'row')}, the graph has {pattern.n}")
     perm = as_perm(to_host(ordering.perm), pattern.n, "ordering")
     report = Report(ordering="nd", nnz_A=pattern.nnz + pattern.n, threads=threads, effort=effort)
     with report.phase("order"):

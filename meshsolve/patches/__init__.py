@@ -22,7 +22,7 @@ from meshsolve import _core
 from meshsolve.device import choose, to_host
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import MeshLike, as_mesh, is_mesh, pattern_of
-from meshsolve.options import INT32_MAX, as_integer, as_seed, thread_count
+from meshsolve.options import INT32_MAX, as_integer, as_seed, counted, thread_count
 from meshsolve.patches import build_cuda, query_cuda
 from meshsolve.types import Array, Device, Matrix, Sparse
 
@@ -179,7 +179,7 @@ class PatchMesh:
 
     def __repr__(self):
         n, e, m = (len(kind.patch) for kind in (self._vertices, self._edges, self._faces))
-        return f"PatchMesh({self.num_patches} patches of {n} vertices, {e} edges, {m} faces)"
+        return f"PatchMesh({counted(self.num_patches, 'patch')} of {counted(n, 'vertex')}, {counted(e, 'edge')}, {counted(m, 'face')})"
 
     @property
     def num_patches(self):
@@ -342,7 +342,7 @@ def _patch_mesh(mesh, size, seed, threads, device):
 
 def _patch_pattern(G, size, seed, threads, device):
     if G.nnz // 2 > INT32_MAX:
-        raise InvalidInputError(f"A has {G.nnz // 2} edges; at most {INT32_MAX} are supported")
+        raise InvalidInputError(f"A has {counted(G.nnz // 2, 'edge')}; at most {INT32_MAX} are supported")
     if device == "cuda":
         return build_cuda.patch_pattern(G.indptr, G.indices, size, seed)
     return _core.patch_pattern(G.indptr, G.indices, size, seed, threads)

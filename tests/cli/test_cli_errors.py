@@ -173,7 +173,7 @@ def test_a_report_does_not_take_the_place_of_the_mesh(run, folder):
 def test_warnings_are_one_line(run, folder):
     (folder / "twice.obj").write_text((folder / "ball.obj").read_text() + "f 1 1 2\n")
     code, _, err = run("smooth", folder / "twice.obj", "-o", folder / "out.obj", "--quiet")
-    assert code == 0 and err == "meshsolve: warning: 1 faces with a repeated corner were dropped\n"
+    assert code == 0 and err == "meshsolve: warning: 1 face with a repeated corner was dropped\n"
 
 
 def test_a_bad_setting_of_the_environment_is_said(run, folder, monkeypatch):

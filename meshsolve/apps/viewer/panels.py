@@ -6,6 +6,7 @@ from meshsolve.apps.mcf import METHODS as FLOWS
 from meshsolve.apps.viewer import editing, spectrum, structure
 from meshsolve.apps.viewer.model import VIEWS
 from meshsolve.device import DEVICES
+from meshsolve.options import counted
 
 MODES = ("look", "pin", "handle", "let go")         # what a click on the surface does
 
@@ -79,7 +80,7 @@ class Panels:
             attempt(model.step)
         if (running := ui.checkbox("run", flow.running)) is not None:
             flow.running = running
-        ui.line(f"{flow.steps} steps, dt {flow.dt:.3g}")
+        ui.line(f"{counted(flow.steps, 'step')}, dt {flow.dt:.3g}")
         phases = model.timings.phases("step")
         if phases:
             ui.plot("milliseconds of a step", {name: 1e3 * seconds for name, seconds in phases.items()}, "ms")
@@ -96,7 +97,7 @@ class Panels:
         if bending is not None:
             attempt(lambda: model.use_edit(bending=bending))
         self._handle(model, ui)
-        ui.line(f"{(editor.group == 0).sum():,} vertices pinned, handles: {len(editor.transforms)}")
+        ui.line(f"{counted((editor.group == 0).sum(), 'vertex')} pinned, handles: {len(editor.transforms)}")
         if ui.button("keep shape"):
             attempt(model.keep)
         if ui.button("release all", beside=True):

@@ -17,7 +17,7 @@ import scipy.sparse.linalg as spla
 from meshsolve import api
 from meshsolve.errors import ConvergenceWarning, InvalidInputError, MeshsolveWarning
 from meshsolve.operators import cotan_laplacian, graph_laplacian, mass_matrix
-from meshsolve.options import as_integer, one_of
+from meshsolve.options import as_integer, counted, one_of
 from meshsolve.report import warn
 
 LAPLACIANS = ("graph", "cotan")
@@ -77,7 +77,7 @@ def eigenvectors(mesh, count=8, laplacian="graph", seed=0, threads=None):
     one_of(laplacian, "laplacian", LAPLACIANS)
     rows = np.flatnonzero(mesh.components == np.bincount(mesh.components).argmax())
     if len(rows) <= count:
-        raise InvalidInputError(f"the largest component has {len(rows)} vertices: there are no {count} nonzero eigenvalues")
+        raise InvalidInputError(f"the largest component has {counted(len(rows), 'vertex')}: there are no {count} nonzero eigenvalues")
     L = graph_laplacian(mesh) if laplacian == "graph" else cotan_laplacian(mesh)
     L, mass = L[rows][:, rows], np.ones(len(rows))
     if laplacian == "cotan":

@@ -10,6 +10,7 @@ import numpy as np
 from meshsolve import api, order
 from meshsolve.apps.viewer.coloring import PALETTE, Coloring
 from meshsolve.operators import graph_laplacian
+from meshsolve.options import counted
 from meshsolve.patches import PatchMesh
 
 VIEWS = ("patches", "ribbons", "one patch", "separators", "elimination order", "column counts")
@@ -72,7 +73,7 @@ class Structure:
         patches = self.patches(size)
         of_face = patches.face_patch
         colors = PALETTE[patch_colors(self.mesh, of_face)[of_face] % len(PALETTE)]
-        return Coloring("patches", colors, "faces", f"{patches.num_patches:,} patches of at most {size} faces")
+        return Coloring("patches", colors, "faces", f"{counted(patches.num_patches, 'patch')} of at most {counted(size, 'face')}")
 
     def _ribbon_view(self, size):
         copies = ribbon_copies(self.patches(size), len(self.mesh.faces))
@@ -88,7 +89,7 @@ class Structure:
         owned = held.num_owned[2]
         colors = np.full((len(self.mesh.faces), 3), GREY)
         colors[held.ltog_faces[:owned]], colors[held.ltog_faces[owned:]] = PALETTE[9], PALETTE[1]
-        return Coloring("one patch", colors, "faces", f"blue: {owned} faces it owns, orange: {len(held.ltog_faces) - owned} of "
+        return Coloring("one patch", colors, "faces", f"blue: {counted(owned, 'face')} it owns, orange: {len(held.ltog_faces) - owned} of "
                         "its ribbon")
 
     def _separator_view(self):
@@ -97,7 +98,8 @@ class Structure:
             text = NO_SEPARATORS
         else:
             count = int((level < depth).sum())
-            text = (f"{depth} levels of separators, {count:,} vertices in them: blue is the first, yellow the last; grey: the "
+            text = (f"{counted(depth, 'level')} of separators, {counted(count, 'vertex')} in them: blue is the first, "
+                    f"yellow the last; grey: the "
                     "parts between")
         from matplotlib import colormaps
 

@@ -14,7 +14,7 @@ from meshsolve import device
 from meshsolve.device.lists import compressed, rows_of
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError
 from meshsolve.factor.fronts.cuda import matrix_diagonal, norm1, residual
-from meshsolve.options import INT32_MAX
+from meshsolve.options import INT32_MAX, counted
 
 
 class CudssFactor:
@@ -116,7 +116,7 @@ class CudssFactor:
 def _upper(pattern, iperm, dtype):
     """Upper triangle of the permuted matrix on the device: where each value comes from, and (indptr, indices, values)."""
     if pattern.nnz > INT32_MAX:
-        raise InvalidInputError(f'backend="cudss" takes at most {INT32_MAX} entries, not {pattern.nnz}')
+        raise InvalidInputError(f'backend="cudss" takes at most {counted(INT32_MAX, "entry")}, not {pattern.nnz}')
     xp, place = device.xp(), iperm.astype(np.int64)
     row, column = place[rows_of(pattern.indptr, pattern.nnz)], place[pattern.indices]
     upper = xp.flatnonzero(row <= column)

@@ -11,6 +11,7 @@ from meshsolve.errors import PatternMismatchError
 from meshsolve.factor.base import values_in
 from meshsolve.factor.fronts import assembly_tree
 from meshsolve.memory import ensure_memory
+from meshsolve.options import counted
 
 
 class HostFactor:
@@ -31,7 +32,7 @@ class HostFactor:
         self._factor = (_core.CholeskyDouble if precision == "double" else _core.CholeskySingle)(tree)
         self._itemsize = 8 if precision == "double" else 4
         needed = self._itemsize * (self._factor.panel_scalars + tree.work_scalars(threads))
-        ensure_memory(needed, f"the factor ({symbolic.nnz:,} nonzeros)")
+        ensure_memory(needed, f"the factor ({counted(symbolic.nnz, 'nonzero')})")
         self._pattern, self._boundary, self._threads = symbolic.matrix_pattern, symbolic.boundary, threads
         self._keep, self._matrix = precision == "mixed", None   # refinement needs A itself
 
@@ -86,7 +87,7 @@ class HostFactor:
     def boundary_block(self):
         """(m, m) float64: what is left of A at the boundary of the analysis when all other rows are eliminated."""
         m = self._boundary
-        ensure_memory(8 * m * m, f"the Schur complement of {m:,} rows")
+        ensure_memory(8 * m * m, f"the Schur complement of {counted(m, 'row')}")
         S = np.empty((m, m))
         self._factor.boundary_block(S.reshape(-1), self._threads)
         return S

@@ -8,6 +8,7 @@ from meshsolve.device.lists import keys_of
 from meshsolve.device_arrays import Positions, as_device_csr, on_device, uploaded
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.base import values_in
+from meshsolve.options import counted
 
 
 class Values:
@@ -107,4 +108,4 @@ class DeviceValues:
 
 def _check_size(given, n):
     if given != n:
-        raise InvalidInputError(f"A has {given} rows, the analysis {n}")
+        raise InvalidInputError(f"A has {counted(given, 'row')}, the analysis {n}")

@@ -13,6 +13,7 @@ from meshsolve.device.lists import last, over, running_sums
 from meshsolve.device.reductions import is_any
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.symbolic.cuda import children
+from meshsolve.options import counted
 
 K = device.kernels("factor/fronts/tree.cu")
 MOST_ENTRIES = 2**32 - 1                                    # of A: a position in its values has 32 bits
@@ -67,7 +68,7 @@ def positions(pattern, a):
     """(relative, entry_ptr, entry_source, entry_row) as in fronts.hpp, for a pattern and its analysis on the device."""
     xp, n, count = device.xp(), pattern.n, len(a.snode_parent)
     if pattern.nnz > MOST_ENTRIES:
-        raise InvalidInputError(f"A has {pattern.nnz} entries; at most {MOST_ENTRIES} are supported on the GPU")
+        raise InvalidInputError(f"A has {counted(pattern.nnz, 'entry')}; at most {MOST_ENTRIES} are supported on the GPU")
     relative = xp.empty(len(a.rows), np.int32)
     device.launch(K.k_relative, device.grid_for(32 * count, 128), 128, 0,
                   (np.int32(count), a.snode_parent, a.first, a.row_ptr, a.rows, relative))

@@ -30,7 +30,7 @@ from meshsolve.factor.glu.fronts_cuda import DeviceFronts
 from meshsolve.factor.glu.solves import GROWTH, MeasuredSolves
 from meshsolve.factor.sharing import changes, reads_in_turn
 from meshsolve.memory import ensure_memory
-from meshsolve.options import is_auto, one_of, thread_count
+from meshsolve.options import counted, is_auto, one_of, thread_count
 from meshsolve.report import Report, telling
 from meshsolve.types import Matrix, Sparse
 
@@ -155,7 +155,7 @@ class LUFactor(MeasuredSolves):
             raise InvalidInputError("A is complex, the factor of a real matrix: lu(A) makes one that takes both")
         M = as_csr(A, dtype=self._spare.dtype)
         if M.n != self.shape[0]:
-            raise InvalidInputError(f"A has {M.n} rows, the factor {self.shape[0]}")
+            raise InvalidInputError(f"A has {counted(M.n, 'row')}, the factor {self.shape[0]}")
         return values_in(self._pattern, M)
 
     def _values(self, data):
@@ -170,7 +170,7 @@ class LUFactor(MeasuredSolves):
             return
         scalar = {"double": self._spare.itemsize, "single": 4, "mixed": 4}[self.precision]
         work = self._plan.work_scalars(self.threads) if self.engine == "fronts" else 2 * self._plan.scalars
-        ensure_memory(scalar * (self._plan.scalars + work), f"the factor ({self._plan.scalars:,} entries)")
+        ensure_memory(scalar * (self._plan.scalars + work), f"the factor ({counted(self._plan.scalars, 'entry')})")
         kind = "Complex" if self._spare.dtype.kind == "c" else "Double" if self.precision == "double" else "Single"
         self._factor = getattr(_core, ("FrontLu" if self.engine == "fronts" else "ColumnLu") + kind)(self._plan)
 

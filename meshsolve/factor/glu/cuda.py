@@ -12,6 +12,7 @@ from meshsolve.errors import InvalidInputError
 from meshsolve.factor.base import values_in
 from meshsolve.factor.fronts.cuda import norm1, residual
 from meshsolve.factor.refine import backward_error
+from meshsolve.options import counted
 
 K = device.kernels("factor/glu/scatter.cu")
 
@@ -103,7 +104,7 @@ class DeviceValues:
         """
         M = as_device_csr(A)
         if M.n != self._pattern.n:
-            raise InvalidInputError(f"A has {M.n} rows, the factor {self._pattern.n}")
+            raise InvalidInputError(f"A has {counted(M.n, 'row')}, the factor {self._pattern.n}")
         if self._met is None or len(M.indices) != len(self._met[1]) or not (
                 not is_any(M.indptr != self._met[0]) and not is_any(M.indices != self._met[1])):
             positions = Csr(M.n, *map(device.to_host, M[1:3]), np.arange(1.0, len(M.indices) + 1))

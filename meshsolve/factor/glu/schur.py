@@ -18,7 +18,7 @@ from meshsolve.factor.glu import LUFactor
 from meshsolve.factor.sharing import changes, reads
 from meshsolve.foreign import is_sparse
 from meshsolve.memory import ensure_memory
-from meshsolve.options import thread_count
+from meshsolve.options import counted, thread_count
 from meshsolve.report import Report
 from meshsolve.sparse_rhs import solve_sparse
 from meshsolve.types import Array, ArrayLike, Matrix
@@ -76,7 +76,7 @@ class GeneralSchurComplement(Factored):
 
     def _complement(self, parts):
         k, m = len(self.rows), len(self._free)
-        ensure_memory(2 * self.dtype.itemsize * k * k, f"the dense Schur complement of {k:,} rows")
+        ensure_memory(2 * self.dtype.itemsize * k * k, f"the dense Schur complement of {counted(k, 'row')}")
         with self.report.phase("numeric"):
             S, right = parts["KK"].toarray(), parts["IK"].tocsc()
             width = max(1, BLOCK_BYTES // (self.dtype.itemsize * m))
@@ -109,7 +109,7 @@ class GeneralSchurComplement(Factored):
                                     "both")
         M = as_csr(A, dtype=self.dtype)
         if M.n != self.n:
-            raise InvalidInputError(f"A has {M.n} rows, the analysis {self.n}")
+            raise InvalidInputError(f"A has {counted(M.n, 'row')}, the analysis {self.n}")
         parts = self._parts(values_in(self._pattern, M))
         try:
             self.factor.refactor(parts["II"])

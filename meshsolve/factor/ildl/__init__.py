@@ -25,7 +25,7 @@ from meshsolve.factor.matching import symmetric_pairs
 from meshsolve.factor.refine import refine
 from meshsolve.factor.sharing import changes, reads, reads_in_turn
 from meshsolve.memory import PER_ROW
-from meshsolve.options import as_integer, as_number, is_auto, one_of, storage_type, thread_count
+from meshsolve.options import as_integer, as_number, counted, is_auto, one_of, storage_type, thread_count
 from meshsolve.order.auto import dense_end
 from meshsolve.report import Report, warn
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse
@@ -115,7 +115,7 @@ class IldlFactor(Preconditioner):
         """
         M = as_symmetric(A, lower=self._lower, threads=self._threads)
         if M.n != self.shape[0]:
-            raise InvalidInputError(f"A has {M.n} rows, the factor {self.shape[0]}")
+            raise InvalidInputError(f"A has {counted(M.n, 'row')}, the factor {self.shape[0]}")
         _require_nonzero(M)
         self._run(values_in(self._pattern, M))
         return self
@@ -321,16 +321,16 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
     ordering = ordering if isinstance(ordering, str) else resolve(ordering, Csr(M.n, None, None))
     report = Report(threads=threads, nnz_A=M.nnz)
     _core.keep_free_memory(M.nnz, threads)
-    counted = fill_level is None or (is_auto(fill_level) and not _is_far_too_large(M, report))          # the complete factor is
-    matched, found = matching_and_findings(M, pairs, ordering if counted and analysed is None else None, report, threads)
+    is_counted = fill_level is None or (is_auto(fill_level) and not _is_far_too_large(M, report))          # the complete factor is
+    matched, found = matching_and_findings(M, pairs, ordering if is_counted and analysed is None else None, report, threads)
     if analysed is not None:
         found, analysed.matrix_pattern = Findings(analysed.ordering, analysed), Csr(M.n, M.indptr, M.indices)   # without that factor's tree
-        if counted:
+        if is_counted:
             report.merge(analysed.report)
             analysed.report.seconds = {}                    # told once, though several factors may take it over
     report.facts["structural_rank"] = matched.rank
     core = rescaled = None
-    if counted:
+    if is_counted:
         plan = complete_plan(M, matched, ordering, report, threads, np.inf if fill_level is None else _bounds(M)[0], found)
         core = _complete(M, plan, fill_level is None, report, choices, threads, there and device_name == "cuda")
         if core is None and foreseen is not None:

@@ -11,6 +11,7 @@ from meshsolve.errors import SingularMatrixError
 from meshsolve.factor.base import solve_near_one
 from meshsolve.factor.symbolic import Symbolic
 from meshsolve.memory import ensure_memory
+from meshsolve.options import counted
 
 # Pivots keep the entries of L below 1 / threshold. A column of the scaled matrix (entries of modulus 1 at most) of which elimination
 # has left less than tiny is zero: what rounding leaves of it. Where there are such columns, because the pattern says so or a factor
@@ -73,7 +74,7 @@ class CompleteCore:
         self.native = (_core.IldlCompleteDouble if self.dtype == np.float64 else _core.IldlCompleteSingle)(
             tree, RULE[self.dtype.char], CAREFUL_RULE[self.dtype.char], care)
         needed = self.dtype.itemsize * (self.native.panel_scalars + tree.work_scalars(self.threads))
-        ensure_memory(needed, f"the complete factor ({self.plan.nnz:,} nonzeros)")
+        ensure_memory(needed, f"the complete factor ({counted(self.plan.nnz, 'nonzero')})")
 
     def __getstate__(self):
         return {name: value for name, value in self.__dict__.items() if name != "native"} | {"care": self.native.care}

@@ -22,7 +22,7 @@ from meshsolve.device_arrays import place_for
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotLaplacianError
 from meshsolve.factor.base import Preconditioner
 from meshsolve.memory import PER_ROW, ensure_memory
-from meshsolve.options import as_integer, as_seed, is_auto, one_of, storage_type, thread_count
+from meshsolve.options import as_integer, as_seed, counted, is_auto, one_of, storage_type, thread_count
 from meshsolve.report import Report, warn
 from meshsolve.types import Array, Sparse
 
@@ -314,7 +314,8 @@ def _judge_positive(M, graph, there, short):
         told.append(f"{graph.floored} of {entries} off-diagonal entries of L are positive (negative weights): the factor replaces what its "
                     "elimination leaves of them by a small weight")
     if short:
-        told.append(f"{short} rows of L sum to less than 0, as where a positive entry was left out with its column: the factor takes the "
+        told.append(f"{counted(short, 'row')} of L {'sums' if short == 1 else 'sum'} to less than 0, as where a positive entry was left "
+                    f"out with its column: the factor takes the "
                     "sums for 0")
     warn("; ".join([*told, "cg still solves with L itself"]), MeshsolveWarning)
 

@@ -14,6 +14,7 @@ import numpy as np
 from meshsolve import device
 from meshsolve.device.lists import inverse, last, running_sums
 from meshsolve.errors import DeviceUnavailableError
+from meshsolve.options import counted
 
 K = device.kernels("factor/parac/rounds.cu")
 BLOCK = 256
@@ -105,7 +106,7 @@ class _Rounds:
                 return self._collect(dtype, state)
             if state[HALT] == STALLED:
                 raise DeviceUnavailableError(
-                    f"the factor: {state[LIVE]} vertices are left and none can be eliminated (stalled); use device=\"cpu\"")
+                    f"the factor: {counted(state[LIVE], 'vertex')} are left and none can be eliminated (stalled); use device=\"cpu\"")
             if state[HALT] == FULL:
                 self._grow(state)
                 phase = PLAN

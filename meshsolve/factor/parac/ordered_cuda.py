@@ -11,6 +11,7 @@ from meshsolve import device
 from meshsolve.device.lists import inverse, last, running_sums
 from meshsolve.errors import DeviceUnavailableError, OutOfMemoryError
 from meshsolve.factor.parac.cuda import Columns
+from meshsolve.options import counted
 
 K = device.kernels("factor/parac/ordered.cu")
 BLOCK = 256
@@ -92,7 +93,7 @@ class _Ordered:
 
     def _fail(self):
         raise DeviceUnavailableError(
-            f"the factor: {self.n - self.eliminated} vertices are left and none can be eliminated (stalled); "
+            f"the factor: {counted(self.n - self.eliminated, 'vertex')} are left and none can be eliminated (stalled); "
             'use device="cpu"')
 
     def _queue_ready(self):

@@ -1,0 +1,36 @@
+"""Directed graphs, which have no Laplacian of the kind that is made here: refused or warned of."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from meshsolve.arrays import as_symmetric
+from meshsolve.errors import MeshsolveWarning, NotSymmetricError
+from meshsolve.options import counted
+from meshsolve.report import warn
+
+
+def require_symmetric(W):
+    """Raise, in words for a graph, where a sparse matrix without a diagonal is not symmetric."""
+    try:
+        as_symmetric(W, "W")
+    except NotSymmetricError as e:
+        i, j = e.row, e.column
+        raise NotSymmetricError(f"W is not symmetric: W[{i}, {j}] is {W[i, j]:.6g}, W[{j}, {i}] is {W[j, i]:.6g}. A Laplacian is of an "
+                                "undirected graph: W + W.T has each edge of a directed one", i, j) from None
+
+
+def warn_if_directed(A, graph):
+    """Warn where the pattern A lacks entries of ``graph``, that of A + A^T without its diagonal."""
+    row = np.repeat(np.arange(A.n, dtype=np.int32), np.diff(A.indptr))
+    off = row != A.indices
+    missing = graph.nnz - int(np.count_nonzero(off))
+    if missing == 0:
+        return
+    given = sp.csr_array((np.ones(np.count_nonzero(off), np.int8), (row[off], A.indices[off])), shape=(A.n, A.n))
+    lacking = sp.coo_array(graph.to_scipy() - given)
+    k = int(np.argmax(lacking.data))
+    warn(f"the pattern is not symmetric: {counted(missing, 'entry')} without a mirror entry, the first at row "
+         f"{lacking.col[k]}, column {lacking.row[k]}. A Laplacian is of an undirected graph, here of A + A.T, which has each edge of a "
+         "directed graph; give A + A.T where that is meant", MeshsolveWarning)
