@@ -183,7 +183,7 @@ def test_duplicates_of_small_integers_are_summed_without_overflow(form):
 
 def test_a_size_that_no_memory_holds_is_refused_before_anything_is_made():
     huge = sp.coo_array(([2.0], ([0], [0])), shape=(3_000_000_000, 3_000_000_000))
-    with pytest.raises(ms.InvalidInputError, match="3000000000 rows; at most"):
+    with pytest.raises(ms.InvalidInputError, match="3,000,000,000 rows; at most"):
         ms.solve(huge, np.ones(1))
 
 

@@ -47,7 +47,7 @@ def tensor(M, layout):
             "bsc": lambda: T.to_dense().to_sparse_bsc((2, 3)), "dense": T.to_dense}[layout]()
 
 
-@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.filterwarnings("ignore:Sparse", "ignore:the pattern is not symmetric")         # of blocks, which store zeros
 @pytest.mark.parametrize("layout", ["coo", "uncoalesced", "csr", "csc", "bsr", "bsc", "dense"])
 @pytest.mark.parametrize("name", TAKES_MATRIX)
 def test_sparse_tensors_are_matrices(name, layout):

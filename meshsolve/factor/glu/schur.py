@@ -30,7 +30,8 @@ class GeneralSchurComplement(Factored):
     """What is left of a matrix A on some of its rows and columns K when the others, I, are eliminated.
 
     Made by :func:`meshsolve.schur_complement` of a matrix that is complex or not symmetric. As a :class:`SchurComplement` otherwise:
-    solving ``S.matrix @ x_K = S.reduce(b)`` and then ``x = S.expand(b, x_K)`` solves A x = b. It can be pickled and copied.
+    solving ``S.matrix @ x_K = S.reduce(b)`` and then ``x = S.expand(b, x_K)`` solves A x = b. It can be pickled and copied. The threads,
+    rows and ordering of that call stay those of all later ones.
 
     Attributes
     ----------
