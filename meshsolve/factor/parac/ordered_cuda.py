@@ -70,7 +70,7 @@ class _Ordered:
         xp = device.xp()
         if room > LARGEST_TABLE:
             raise OutOfMemoryError("more than 4 billion sampled edges at a time: the graph is too large")
-        self.table, self.table_w, self.table_number = xp.full(room, VACANT, xp.uint64), xp.empty(room), xp.empty(room, xp.int32)
+        self.table, self.table_w = xp.full(room, VACANT, xp.uint64), xp.empty(room)
 
     def _make_slabs(self, edges):
         xp = device.xp()
@@ -112,8 +112,8 @@ class _Ordered:
         device.launch(K.k_ordered, self.grid, BLOCK, SHARED,
                       (np.int32(self.n), np.int32(self.samples), self.seed, self.floor, np.uint64(self.eliminated + SHARE),
                        patience, self.state, ptr, to, w, ground, self.order, self.position, self.later,
-                       self.waits, self.fills, self.level, self.queue, self.table, self.table_w, self.table_number,
-                       np.int64(len(self.table)), self.column_start, self.column_length, self.column_row, self.column_value, self.D,
+                       self.waits, self.fills, self.level, self.queue, self.table, self.table_w, np.int64(len(self.table)),
+                       self.column_start, self.column_length, self.column_row, self.column_value, self.D,
                        np.int64(len(self.column_row)), self.slabs, self.slab_taken, np.int32(len(self.slab_taken)),
                        np.int32(self.slab_room)))
 
@@ -125,10 +125,10 @@ class _Ordered:
             self.column_row[:used], self.column_value[:used] = old[0][:used], old[1][:used]
             self.state[COLUMNS] = used
         if state[HALT] & TABLE_FULL:
-            old = self.table, self.table_w, self.table_number
-            self._make_table(min(max(2 * len(old[0]), 2 * int(state[NEED_TABLE])), LARGEST_TABLE))
-            device.launch(K.k_rehash, device.grid_for(len(old[0]), BLOCK), BLOCK, 0,
-                          (np.int64(len(old[0])), *old, np.int64(len(self.table)), self.table, self.table_w, self.table_number))
+            old, old_w = self.table, self.table_w
+            self._make_table(min(max(2 * len(old), 2 * int(state[NEED_TABLE])), LARGEST_TABLE))
+            device.launch(K.k_rehash, device.grid_for(len(old), BLOCK), BLOCK, 0,
+                          (np.int64(len(old)), old, old_w, np.int64(len(self.table)), self.table, self.table_w))
         if state[HALT] & SCRATCH_SMALL:
             self._make_slabs(int(state[NEED_SCRATCH]) * 3 // 2)
         return bool(state[HALT] & (COLUMNS_FULL | TABLE_FULL | SCRATCH_SMALL))
