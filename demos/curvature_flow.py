@@ -1,13 +1,15 @@
 """Mean curvature flow of a dumbbell, and the conformalized flow, which has no singularities.
 
-    python demos/curvature_flow.py [mesh.ply] [--steps 150] [-o flow.png]
+    python curvature_flow.py [mesh.ply] [--steps 150] [-o flow.png]
 
 The plain flow shrinks thin parts to a thread. The conformalized flow keeps the Laplacian of the first surface: a surface of
 genus 0 becomes a round sphere (Kazhdan, Solomon, Ben-Chen 2012). Both need one analysis and a refactorization a step.
 """
 
+import argparse
+import sys
+
 import numpy as np
-from command_line import options, read, run
 
 import meshsolve as ms
 
@@ -27,8 +29,12 @@ def roundness(mesh):
 
 
 def main(arguments=None):
-    given = options(__doc__, arguments, "mesh", "mesh file; default: a dumbbell", steps=150)
-    mesh = read(ms.load_mesh, given.mesh) if given.mesh else dumbbell()
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("mesh", nargs="?", help="mesh file; default: a dumbbell")
+    parser.add_argument("--steps", type=int, default=150, help="default: 150")
+    parser.add_argument("-o", "--output", help="picture to write (.png)")
+    given = parser.parse_args(arguments)
+    mesh = ms.load_mesh(given.mesh) if given.mesh else dumbbell()
     plain, _ = ms.apps.mcf(mesh, steps=3, dt=0.01 * ms.mass_matrix(mesh).sum() / (4 * np.pi))
     sphere, report = ms.apps.mcf(mesh, steps=given.steps, conformal=True)
     print(report)
@@ -39,4 +45,7 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    run(main)
+    try:
+        main()
+    except (ms.MeshsolveError, OSError, ValueError, IndexError) as e:
+        sys.exit(f"error: {e}")

@@ -1,16 +1,17 @@
 """Voltage drop in a power grid: from a SPICE deck to a map.
 
-    python demos/ir_drop.py [grid.sp] [-o drop.png]
+    python ir_drop.py [grid.sp] [-o drop.png]
 
 Without a deck one is written: a mesh of wires with supply pads and a current drawn at every crossing, strongest in one corner.
 Nodes whose names end in coordinates (n1_800_2400) are drawn as a map.
 """
 
+import argparse
 import pathlib
+import sys
 import tempfile
 
 import numpy as np
-from command_line import options, read, run
 
 import meshsolve as ms
 
@@ -32,12 +33,15 @@ def write_grid(path, n=60, pads=4, supply=1.1, seed=0):
 
 
 def main(arguments=None):
-    given = options(__doc__, arguments, "deck", "SPICE deck; default: a grid of 3,600 nodes")
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("deck", nargs="?", help="SPICE deck; default: a grid of 3,600 nodes")
+    parser.add_argument("-o", "--output", help="picture to write (.png)")
+    given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         deck = given.deck or pathlib.Path(folder) / "grid.sp"
         if not given.deck:
             write_grid(deck)
-        voltages = read(ms.apps.circuit.read, deck).op()
+        voltages = ms.apps.circuit.read(deck).op()
     drop = voltages.voltages.max() - voltages.voltages
     worst = drop.argmax()
     print(f"{len(drop)} nodes; largest drop {1e3 * drop[worst]:.1f} mV at {voltages.nodes[worst]}")
@@ -47,4 +51,7 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    run(main)
+    try:
+        main()
+    except (ms.MeshsolveError, OSError, ValueError, IndexError) as e:
+        sys.exit(f"error: {e}")

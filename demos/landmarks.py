@@ -1,15 +1,17 @@
 """Smooth a scan strongly and keep landmarks where they are: a KKT system with multipliers.
 
-    python demos/landmarks.py [scan.ply] [--landmarks 100] [-o landmarks.png]
+    python landmarks.py [scan.ply] [--landmarks 100] [-o landmarks.png]
 
 Strong smoothing loses the shape. Here x minimizes |x - x0|^2 in the norm of the masses plus a thin-plate energy, subject to
 J x = J x0, where a row of J averages a vertex and its neighbours. The multipliers make the matrix indefinite: n positive and k
 negative eigenvalues, which the complete L D L^T factor confirms.
 """
 
+import argparse
+import sys
+
 import numpy as np
 import scipy.sparse as sp
-from command_line import options, run, surface
 
 import meshsolve as ms
 
@@ -31,9 +33,22 @@ def smooth(mesh, landmarks, strength=1e5):
     return ms.Mesh(x[:len(mesh.vertices)], mesh.faces), K
 
 
+def without_unreferenced(path):
+    """The mesh of a file without the vertices that are in no face: they have no area to divide by."""
+    mesh = ms.load_mesh(path)
+    used, numbers = np.unique(mesh.faces, return_inverse=True)
+    if len(used) < len(mesh.vertices):
+        print(f"left out: {len(mesh.vertices) - len(used)} of {len(mesh.vertices)} vertices, in no face")
+    return ms.Mesh(mesh.vertices[used], numbers.reshape(-1, 3))
+
+
 def main(arguments=None):
-    given = options(__doc__, arguments, "mesh", "mesh file; default: a scan-like surface", landmarks=100)
-    mesh = surface(given.mesh) if given.mesh else ms.datasets.scan_like(10_000)
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("mesh", nargs="?", help="mesh file; default: a scan-like surface")
+    parser.add_argument("--landmarks", type=int, default=100, help="default: 100")
+    parser.add_argument("-o", "--output", help="picture to write (.png)")
+    given = parser.parse_args(arguments)
+    mesh = without_unreferenced(given.mesh) if given.mesh else ms.datasets.scan_like(10_000)
     landmarks = np.random.default_rng(0).choice(len(mesh.vertices), given.landmarks, replace=False)
     kept, K = smooth(mesh, landmarks)
     print(f"eigenvalues: {K.inertia[0]} positive, {K.inertia[1]} negative, {K.inertia[2]} zero")
@@ -44,4 +59,7 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    run(main)
+    try:
+        main()
+    except (ms.MeshsolveError, OSError, ValueError, IndexError) as e:
+        sys.exit(f"error: {e}")

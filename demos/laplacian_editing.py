@@ -1,14 +1,16 @@
 """Drag a part of a surface: one factorization, then one solve for each position of the handle.
 
-    python demos/laplacian_editing.py [mesh.ply] [-o edited.png]
+    python laplacian_editing.py [mesh.ply] [-o edited.png]
 
 Handle and anchor vertices are fixed; the displacement of the others minimizes its bi-Laplacian energy, L M^-1 L d = 0, which
 keeps the details of the surface (Sorkine et al. 2004; Botsch and Kobbelt 2004). Details are not rotated with the surface.
 """
 
+import argparse
+import sys
+
 import numpy as np
 import scipy.sparse as sp
-from command_line import options, run, surface
 
 import meshsolve as ms
 
@@ -36,9 +38,22 @@ def ends(mesh, share=0.08):
     return np.flatnonzero(height > high), np.flatnonzero(height < low)
 
 
+def largest_piece(path):
+    """The connected piece of a mesh file that has the most faces."""
+    mesh = ms.load_mesh(path)
+    piece = mesh.components[mesh.faces[:, 0]]
+    used, numbers = np.unique(mesh.faces[piece == np.bincount(piece, minlength=1).argmax()], return_inverse=True)
+    if len(used) < len(mesh.vertices):
+        print(f"left out: {len(mesh.vertices) - len(used)} of {len(mesh.vertices)} vertices, in no face or not in the largest piece")
+    return ms.Mesh(mesh.vertices[used], numbers.reshape(-1, 3))
+
+
 def main(arguments=None):
-    given = options(__doc__, arguments, "mesh", "mesh file; default: a scan-like surface")
-    mesh = surface(given.mesh, one_piece=True) if given.mesh else ms.datasets.scan_like(10_000)
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("mesh", nargs="?", help="mesh file; default: a scan-like surface")
+    parser.add_argument("-o", "--output", help="picture to write (.png)")
+    given = parser.parse_args(arguments)
+    mesh = largest_piece(given.mesh) if given.mesh else ms.datasets.scan_like(10_000)
     editor = Editor(mesh, *ends(mesh))
     size = np.ptp(mesh.vertices, axis=0).max()
     for share in (0.1, 0.2, 0.3):                       # as a mouse would: only the last one is drawn
@@ -49,4 +64,7 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    run(main)
+    try:
+        main()
+    except (ms.MeshsolveError, OSError, ValueError, IndexError) as e:
+        sys.exit(f"error: {e}")

@@ -1,14 +1,16 @@
 """Flatten a surface with one boundary: the harmonic map to a disc, and least-squares conformal maps (LSCM).
 
-    python demos/parameterization.py [mesh.ply] [-o flat.png]
+    python parameterization.py [mesh.ply] [-o flat.png]
 
 Harmonic: the boundary goes to a circle by arc length, L uv = 0 inside (Floater and Hormann 2005, section 2). LSCM: the boundary
 is free; the Dirichlet energy minus the area is least, two vertices are fixed (Levy et al. 2002; Desbrun et al. 2002).
 """
 
+import argparse
+import sys
+
 import numpy as np
 import scipy.sparse as sp
-from command_line import options, run, surface
 
 import meshsolve as ms
 
@@ -76,9 +78,22 @@ def draw(maps, faces, path):
     pyplot.close(figure)
 
 
+def largest_piece(path):
+    """The connected piece of a mesh file that has the most faces."""
+    mesh = ms.load_mesh(path)
+    piece = mesh.components[mesh.faces[:, 0]]
+    used, numbers = np.unique(mesh.faces[piece == np.bincount(piece, minlength=1).argmax()], return_inverse=True)
+    if len(used) < len(mesh.vertices):
+        print(f"left out: {len(mesh.vertices) - len(used)} of {len(mesh.vertices)} vertices, in no face or not in the largest piece")
+    return ms.Mesh(mesh.vertices[used], numbers.reshape(-1, 3))
+
+
 def main(arguments=None):
-    given = options(__doc__, arguments, "mesh", "mesh file with one boundary; default: a wavy cap")
-    mesh = surface(given.mesh, one_piece=True) if given.mesh else cap()
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("mesh", nargs="?", help="mesh file with one boundary; default: a wavy cap")
+    parser.add_argument("-o", "--output", help="picture to write (.png)")
+    given = parser.parse_args(arguments)
+    mesh = largest_piece(given.mesh) if given.mesh else cap()
     maps = {"harmonic": harmonic(mesh), "conformal (LSCM)": conformal(mesh)}
     print(f"{len(mesh.vertices)} vertices, {len(boundary_loop(mesh))} of them on the boundary")
     if given.output:
@@ -87,4 +102,7 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    run(main)
+    try:
+        main()
+    except (ms.MeshsolveError, OSError, ValueError, IndexError) as e:
+        sys.exit(f"error: {e}")

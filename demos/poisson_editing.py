@@ -1,6 +1,6 @@
 """Bend a surface: the gradients of its coordinates are turned, and a Poisson equation gives the surface that has them.
 
-    python demos/poisson_editing.py [mesh.ply] [--degrees 90] [-o bent.png]
+    python poisson_editing.py [mesh.ply] [--degrees 90] [-o bent.png]
 
 A harmonic field, 1 on the handle and 0 on the anchor, says which share of the handle's turn each triangle makes. The turned
 gradients no longer fit; the surface whose own are closest to them, in the least-squares sense, solves L x = -divergence of the
@@ -8,8 +8,10 @@ turned ones (Yu et al. 2004, "Mesh editing with Poisson-based gradient field man
 serves the field and every edit. Unlike Laplacian editing, the details of the surface turn with it.
 """
 
+import argparse
+import sys
+
 import numpy as np
-from command_line import options, run, surface
 from scipy.spatial.transform import Rotation
 
 import meshsolve as ms
@@ -61,9 +63,23 @@ def bend(mesh, degrees):
     return editor.edit(turn=[0, 0, angle], offset=offset)
 
 
+def largest_piece(path):
+    """The connected piece of a mesh file that has the most faces."""
+    mesh = ms.load_mesh(path)
+    piece = mesh.components[mesh.faces[:, 0]]
+    used, numbers = np.unique(mesh.faces[piece == np.bincount(piece, minlength=1).argmax()], return_inverse=True)
+    if len(used) < len(mesh.vertices):
+        print(f"left out: {len(mesh.vertices) - len(used)} of {len(mesh.vertices)} vertices, in no face or not in the largest piece")
+    return ms.Mesh(mesh.vertices[used], numbers.reshape(-1, 3))
+
+
 def main(arguments=None):
-    given = options(__doc__, arguments, "mesh", "mesh file; default: a caterpillar", degrees=90)
-    mesh = surface(given.mesh, one_piece=True) if given.mesh else caterpillar()
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("mesh", nargs="?", help="mesh file; default: a caterpillar")
+    parser.add_argument("--degrees", type=int, default=90, help="default: 90")
+    parser.add_argument("-o", "--output", help="picture to write (.png)")
+    given = parser.parse_args(arguments)
+    mesh = largest_piece(given.mesh) if given.mesh else caterpillar()
     bent = bend(mesh, given.degrees)
     if given.output:
         ms.apps.render(given.output, mesh, bent, captions=["before", f"the right end turned by {given.degrees} degrees"])
@@ -71,4 +87,7 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    run(main)
+    try:
+        main()
+    except (ms.MeshsolveError, OSError, ValueError, IndexError) as e:
+        sys.exit(f"error: {e}")

@@ -1,14 +1,16 @@
 """Smooth a noisy scan: one implicit step, then stronger ones that reuse the analysis.
 
-    python demos/smooth_scan.py [scan.ply] [-o smooth.png]
+    python smooth_scan.py [scan.ply] [-o smooth.png]
 
 One backward Euler step of the heat equation on the surface is (M + t L) x' = M x, with the lumped masses M and the cotan
 Laplacian L (Desbrun, Meyer, Schroeder, Barr 1999, section 2). A stronger step changes the values of the matrix and not its
 pattern: refactor() runs the numeric phase alone. ms.apps.smooth and ms.apps.mcf do this with more care for bad triangles.
 """
 
+import argparse
+import sys
+
 import numpy as np
-from command_line import options, run, surface
 
 import meshsolve as ms
 
@@ -26,9 +28,21 @@ def smooth(mesh, strengths=(1, 8)):
     return smoothed
 
 
+def without_unreferenced(path):
+    """The mesh of a file without the vertices that are in no face: they have no area to divide by."""
+    mesh = ms.load_mesh(path)
+    used, numbers = np.unique(mesh.faces, return_inverse=True)
+    if len(used) < len(mesh.vertices):
+        print(f"left out: {len(mesh.vertices) - len(used)} of {len(mesh.vertices)} vertices, in no face")
+    return ms.Mesh(mesh.vertices[used], numbers.reshape(-1, 3))
+
+
 def main(arguments=None):
-    given = options(__doc__, arguments, "mesh", "mesh file; default: a scan-like surface of 20,000 vertices")
-    mesh = surface(given.mesh) if given.mesh else ms.datasets.scan_like(20_000, noise=0.4)
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("mesh", nargs="?", help="mesh file; default: a scan-like surface of 20,000 vertices")
+    parser.add_argument("-o", "--output", help="picture to write (.png)")
+    given = parser.parse_args(arguments)
+    mesh = without_unreferenced(given.mesh) if given.mesh else ms.datasets.scan_like(20_000, noise=0.4)
     smoothed = smooth(mesh)
     for result in smoothed:
         print(f"area {ms.mass_matrix(mesh).sum():.4f} -> {ms.mass_matrix(result).sum():.4f}")
@@ -38,4 +52,7 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    run(main)
+    try:
+        main()
+    except (ms.MeshsolveError, OSError, ValueError, IndexError) as e:
+        sys.exit(f"error: {e}")

@@ -20,7 +20,7 @@ from PIL import Image
 
 matplotlib.use("Agg")
 from matplotlib import pyplot
-from matplotlib.collections import LineCollection
+from matplotlib.collections import LineCollection, PolyCollection
 from scipy.spatial import Delaunay
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -47,11 +47,27 @@ C1 p 0 47u
 
 def patches(path):
     """Patches in colours, neighbours mostly apart."""
-    from picture import colored
-
     mesh = ms.datasets.scan_like(12_000, noise=0.0)
     of_face = ms.PatchMesh(mesh, patch_size=256).face_patch
-    colored(path, mesh, (of_face * 0.618) % 1, colormap="tab20")
+    _colored_faces(path, mesh, pyplot.get_cmap("tab20")((of_face * 0.618) % 1)[:, :3])
+
+
+def _colored_faces(path, mesh, color):
+    """A mesh with a color for each face (m, 3), drawn from back to front."""
+    azimuth, elevation = np.radians([30.0, 18.0])
+    towards = np.array([np.sin(azimuth) * np.cos(elevation), np.sin(elevation), np.cos(azimuth) * np.cos(elevation)])
+    right = np.array([np.cos(azimuth), 0.0, -np.sin(azimuth)])
+    corners = (mesh.vertices @ np.stack([right, np.cross(towards, right), towards]).T)[mesh.faces]
+    normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    color = color * (0.45 + 0.55 * np.abs(normal[:, 2]) / np.linalg.norm(normal, axis=1).clip(1e-300))[:, None]
+    order = np.argsort(corners[:, :, 2].mean(axis=1))
+    figure, axes = pyplot.subplots(figsize=(5, 5))
+    axes.add_collection(PolyCollection(corners[order, :, :2], facecolors=color[order], edgecolors=color[order], linewidths=0.3))
+    axes.autoscale()
+    axes.set_aspect("equal")
+    axes.set_axis_off()
+    figure.savefig(path, dpi=110, bbox_inches="tight")
+    pyplot.close(figure)
 
 
 def nested_dissection(path):

@@ -22,20 +22,18 @@ from meshsolve.operators import gradients
 from meshsolve.operators.assembly import Assembly, NormalEquations
 from meshsolve.operators.cuda import DeviceAssembler
 from meshsolve.operators.directed import require_symmetric, warn_if_directed
+from meshsolve.operators.intrinsic import FLATTEST as FLATTEST
+from meshsolve.operators.intrinsic import MOST_FLIPS, intrinsic_delaunay, mollified
 from meshsolve.options import one_of, thread_count
 from meshsolve.report import warn
 from meshsolve.types import ArrayLike, Device, Matrix, Sparse
 
-__all__ = ["Assembly", "NormalEquations", "cotan_laplacian", "divergence", "gradient", "graph_laplacian", "mass_matrix"]
+__all__ = ["Assembly", "NormalEquations", "cotan_laplacian", "divergence", "gradient", "graph_laplacian", "intrinsic_delaunay",
+           "mass_matrix"]
 
 
 def __dir__() -> list[str]:
     return __all__
-
-
-FLATTEST = 1e-8         # twice the area over the longest side squared; flatter triangles count as that flat
-MOLLIFY = 1e-8          # intrinsic triangles keep the triangle inequality by this share of the mean edge length
-MOST_FLIPS = 10**9      # about two minutes; the planar worst case is quadratic (Lawson), meshes need less than a flip per edge
 
 
 class CotanAssembler:
@@ -458,8 +456,8 @@ def _intrinsic_laplacian(mesh):
     if len(mesh.faces) == 0:
         return cotan_laplacian(mesh)
     n, edges = len(mesh.vertices), len(mesh.edges)
-    lengths = _mollified(edge_lengths(mesh), mesh.side_edges)
-    corners, half_cotangents, flips, finished = _core.intrinsic_delaunay(
+    lengths = mollified(edge_lengths(mesh), mesh.side_edges)
+    corners, half_cotangents, _, flips, finished = _core.intrinsic_delaunay(
         mesh.faces.reshape(-1), mesh.side_edges.reshape(-1), lengths, FLATTEST, min(edges ** 2 + 1000, MOST_FLIPS))
     if not finished:
         warn(f"edges were still to be flipped after {flips} flips; some weights may be negative", MeshsolveWarning)
@@ -469,11 +467,3 @@ def _intrinsic_laplacian(mesh):
     weight = np.bincount(of_side, half_cotangents, minlength=len(pairs))[proper]
     indptr, indices, data = _on_edges(n, pairs[proper].reshape(-1), weight)
     return sp.csr_array((data, indices, narrow_ptr(indptr)), shape=(n, n))
-
-
-def _mollified(lengths, side_edges):
-    """The lengths (e,) with the least constant added that keeps every triangle inequality strict, the longest scaled to 1."""
-    a, b, c = sides = lengths[side_edges.T]
-    slack = a + b + c - 2 * np.maximum(np.maximum(a, b), c)
-    lengths = lengths + max(0.0, MOLLIFY * sides.mean() - slack.min())
-    return lengths / (lengths.max() or 1.0)

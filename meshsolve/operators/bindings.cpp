@@ -50,7 +50,8 @@ auto intrinsic_delaunay(In<int32_t> faces, In<int32_t> of_side, In<double> lengt
     return operators::intrinsic_delaunay(faces.data(), of_side.data(), extent(faces) / 3, to_vector(length),
                                          flattest, limit);
   });
-  return std::make_tuple(to_numpy(std::move(out.corners)), to_numpy(std::move(out.weight)), out.flips, out.finished);
+  return std::make_tuple(to_numpy(std::move(out.corners)), to_numpy(std::move(out.weight)), to_numpy(std::move(out.length)),
+                         out.flips, out.finished);
 }
 
 auto assemble(In<int64_t> ptr, In<int32_t> source, int64_t width, In<double> values, int threads) {

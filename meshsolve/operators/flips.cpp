@@ -41,6 +41,8 @@ class Triangulation {
     return cotangent(length_[edge_[side]], length_[edge_[next(side)]], length_[edge_[last(side)]]);
   }
 
+  double length(int32_t side) const { return length_[edge_[side]]; }
+
   std::vector<int32_t> take_corners() { return std::move(corner_); }
 
  private:
@@ -158,7 +160,11 @@ Flipped intrinsic_delaunay(const int32_t* faces, const int32_t* of_side, int64_t
   }
   out.finished = queue.empty();
   out.weight.resize(3 * m);
-  for (int32_t side = 0; side < 3 * m; ++side) out.weight[side] = 0.5 * triangles.cotangent(side);
+  out.length.resize(3 * m);
+  for (int32_t side = 0; side < 3 * m; ++side) {
+    out.weight[side] = 0.5 * triangles.cotangent(side);
+    out.length[side] = triangles.length(side);
+  }
   out.corners = triangles.take_corners();
   return out;
 }

@@ -13,6 +13,7 @@ namespace ms::operators {
 struct Flipped {
   std::vector<int32_t> corners;       // (3 m) of the triangles that result; side 3 t + c joins corners c and c + 1 of t
   std::vector<double> weight;         // (3 m) half the cotangent opposite each side
+  std::vector<double> length;         // (3 m) of each side
   int64_t flips = 0;
   bool finished = false;              // false where `limit` flips were not enough; the triangles are valid all the same
 };
