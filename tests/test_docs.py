@@ -101,6 +101,41 @@ def test_documents_run_from_top_to_bottom(document, tmp_path, monkeypatch):
         exec(compile(block, document.name, "exec"), names)
 
 
+@pytest.fixture(scope="module")
+def smallest():
+    """The function of docs/interop.md that finds the smallest eigenvalues of a mesh."""
+    (block,) = [b for b in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "interop.md").read_text(), re.S) if "def smallest" in b]
+    names = {"np": np, "ms": ms}
+    exec(compile(block, "interop.md", "exec"), names)
+    return names["smallest"]
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3, 1e6])
+def test_the_recipe_for_eigenvalues_does_not_depend_on_the_unit(smallest, scale):
+    ball = ms.datasets.icosphere(3)
+    solves, cholesky = [], ms.cholesky
+
+    def counted(A):
+        F = cholesky(A)
+        return spla.LinearOperator(A.shape, matvec=lambda b: solves.append(1) or F.solve(b), dtype=float)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ms, "cholesky", counted)
+        values, _ = smallest(ball.with_vertices(scale * ball.vertices), 9)
+    assert np.sort(values)[:8] * scale**2 == pytest.approx(np.array([0] + 3 * [2] + 4 * [6.0]), abs=0.1)       # ARPACK may miss a copy
+    assert len(solves) < 1000                           # about 80 at any scale
+
+
+def test_the_recipe_for_eigenvalues_takes_many_components(smallest):
+    part, sizes = ms.datasets.icosphere(1), np.geomspace(0.01, 1, 151)
+    x = np.concatenate([size * part.vertices + [3 * k, 0, 0] for k, size in enumerate(sizes)])
+    many = ms.Mesh(x, np.concatenate([part.faces + 42 * k for k in range(151)]))
+    for scale in (1e-3, 1e6):
+        values, _ = smallest(many.with_vertices(scale * x), 154)
+        values = np.sort(values) * scale**2
+        assert abs(values[:151]).max() < 1e-6 and values[151:] == pytest.approx(np.full(3, 2), rel=0.1)
+
+
 OTHERS = re.findall(r"```py\n(.*?)```", (ROOT / "docs" / "coming_from.md").read_text(), re.S)
 
 

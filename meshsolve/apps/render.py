@@ -1,7 +1,8 @@
 """Pictures of meshes without a display: a small z-buffer in numpy, matplotlib only for captions and the PNG.
 
-A triangle gives one candidate for each sample in its bounding box; barycentric coordinates keep those inside, a running
-maximum of the depth keeps the nearest, and only the samples seen at the end are shaded. O(faces + samples).
+A triangle gives one candidate for each sample in its bounding box, a long thin one for each sample between its sides in each row;
+barycentric coordinates keep those inside, a running maximum of the depth keeps the nearest, and only the samples seen at the end are
+shaded. O(faces + samples covered, each as often as triangles lie over it + rows of thin triangles).
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from meshsolve.types import ArrayLike, Path
 
 SUPERSAMPLE = 2                     # per axis
 CHUNK = 4_000_000                   # candidates held at a time
+SPARSE = 8                          # a triangle is drawn row by row if its box has this many times the samples it can cover
+SLACK = 0.01                        # in samples: how far beyond its sides candidates in a row may lie
 CLAY = np.array([0.78, 0.83, 0.89])
 INSIDE = np.array([0.86, 0.62, 0.45])       # back faces
 EDGE = 1e-4                         # a sample on the edge of two faces must not fall between them in float32
@@ -202,29 +205,70 @@ def _visible(x, faces, shape):
     samples = shape[0] * shape[1]
     nearest, weights = np.full(samples, -1, np.int32), np.zeros((samples, 2), np.float32)
     depth = np.full(samples, -np.inf, np.float32)
-    corners = [x[faces[:, k]] for k in range(3)]
+    for face, planes, low, wide, number in _boxes([x[faces[:, k]] for k in range(3)], shape):
+        at, f, w, z = _candidates(planes, low, wide, number, shape[1])
+        np.maximum.at(depth, at, z)
+        front = z == depth[at]
+        nearest[at[front]], weights[at[front]] = face[f[front]], w[front]
+    return nearest, weights, depth
+
+
+def _boxes(corners, shape):
+    """Boxes of samples that triangles may cover, about CHUNK of them at a time: the triangle, its planes, the least sample (x, y), the
+    width and the number of samples of each box."""
     flat = np.stack([c[:, :2] for c in corners])
     low = np.maximum(np.ceil(flat.min(axis=0) - 0.5), 0).astype(np.int32)
     high = np.minimum(np.floor(flat.max(axis=0) - 0.5), shape[::-1] - 1).astype(np.int32)
-    wide = np.maximum(high - low + 1, 0)
-    number = wide[:, 0].astype(np.int64) * wide[:, 1]
-    drawn = np.flatnonzero(number)
+    size = np.maximum(high - low + 1, 0)
+    number = size[:, 0].astype(np.int64) * size[:, 1]
+    area = 0.5 * np.abs(_doubled_area(*corners))
+    is_sparse = number > SPARSE * (area + size.sum(axis=1))
+    drawn = np.flatnonzero((number > 0) & ~is_sparse)
     planes = _planes([c[drawn] for c in corners], low[drawn] + 0.5)
-    ends = np.cumsum(number[drawn])
-    cuts = np.searchsorted(ends, np.arange(CHUNK, ends[-1] if len(ends) else 0, CHUNK))
-    for part in np.split(np.arange(len(drawn)), cuts):
-        at, f, w, z = _candidates(planes[part], low[drawn[part]], wide[drawn[part], 0], number[drawn[part]], shape[1])
-        np.maximum.at(depth, at, z)
-        front = z == depth[at]
-        nearest[at[front]], weights[at[front]] = drawn[part[f[front]]], w[front]
-    return nearest, weights, depth
+    for part in _chunks(number[drawn], CHUNK):
+        face = drawn[part]
+        yield face, planes[part], low[face], size[face, 0], number[face]
+    drawn = np.flatnonzero(is_sparse & (area > 0))
+    for part in _chunks(size[drawn, 1], CHUNK // 8):            # a row takes as much memory as eight candidates
+        yield _rows(drawn[part], [c[drawn[part]] for c in corners], low[drawn[part]], high[drawn[part]])
+
+
+def _chunks(number, most):
+    """Slices of an array of counts whose sums are about ``most``."""
+    ends = np.cumsum(number)
+    cuts = np.searchsorted(ends, np.arange(most, ends[-1] if len(ends) else 0, most))
+    return (slice(a, b) for a, b in zip([0, *cuts], [*cuts, len(ends)]) if b > a)
+
+
+def _rows(face, corners, low, high):
+    """The boxes of one row each that lie between the sides of the triangles ``face``."""
+    rows = high[:, 1] - low[:, 1] + 1
+    of = np.repeat(np.arange(len(face)), rows)
+    y = low[of, 1] + np.arange(len(of)) - np.repeat(np.cumsum(rows) - rows, rows)
+    left, right = np.full(len(of), np.inf), np.full(len(of), -np.inf)
+    for p, q in zip(corners, corners[1:] + corners[:1]):
+        rise = q[:, 1] - p[:, 1]
+        t = (y + 0.5 - p[of, 1]) / np.where(rise != 0, rise, 1)[of]
+        at = np.where((rise[of] != 0) & (t >= 0) & (t <= 1), p[of, 0] + t * (q[:, 0] - p[:, 0])[of], np.nan)
+        left, right = np.fmin(left, at), np.fmax(right, at)
+    first = np.maximum(np.ceil(np.maximum(left, -1.0) - 0.5 - SLACK), low[of, 0])           # no crossing: nothing between
+    last = np.minimum(np.floor(np.maximum(right, -1.0) - 0.5 + SLACK), high[of, 0])
+    kept = np.flatnonzero(last >= first)
+    of, first = of[kept], np.stack([first[kept], y[kept]], axis=1).astype(np.int32)
+    wide = last[kept].astype(np.int32) - first[:, 0] + 1
+    return face[of], _planes([c[of] for c in corners], first + 0.5), first, wide, wide.astype(np.int64)
+
+
+def _doubled_area(a, b, c):
+    """(k,) twice the signed area on the screen."""
+    ab, ac = b - a, c - a
+    return ab[:, 0] * ac[:, 1] - ab[:, 1] * ac[:, 0]
 
 
 def _planes(corners, origin):
     """(k, 9) float32: the weights of corners 1 and 2 and the depth, each at ``origin`` and its slope along x and y."""
     a, b, c = corners
-    ab, ac = b - a, c - a
-    area = ab[:, 0] * ac[:, 1] - ab[:, 1] * ac[:, 0]
+    ab, ac, area = b - a, c - a, _doubled_area(a, b, c)
     inverse = np.divide(1, area, out=np.full_like(area, np.nan), where=area != 0)       # NaN: seen from its side, never inside
     dx, dy = (origin - a[:, :2]).T
     ux, uy, vx, vy = ac[:, 1] * inverse, -ac[:, 0] * inverse, -ab[:, 1] * inverse, ab[:, 0] * inverse

@@ -1,6 +1,7 @@
 """The command line: meshsolve mcf | smooth | solve | order | circuit | view | info.
 
-Exit codes: 0 done, 2 wrong usage, 1 anything else, with one line on standard error that begins with "meshsolve: error:". A
+Exit codes: 0 done, 2 wrong usage, 130 interrupted, 1 anything else, with one line on standard error that begins with
+"meshsolve: error:". A warning is one line as well, with the name of the input file. A
 solution that misses its tolerance is 1, and is written. Where the reader of what is printed ends early (`meshsolve info A.mtx |
 head -1`) it is 0: files are complete before anything is printed.
 The output files of a command are written whole, and together or not at all.
@@ -20,6 +21,8 @@ from meshsolve.errors import MeshsolveError
 from meshsolve.options import thread_count
 from meshsolve.report import showing_progress
 
+INTERRUPTED = 130           # 128 + the number of the signal SIGINT, as shells have it
+
 
 def main(argv=None):
     """Run the command line; returns the exit code."""
@@ -30,14 +33,14 @@ def main(argv=None):
             commands.print_help(sys.stderr)
             return 2
         with warnings.catch_warnings(), _progress(args.quiet) as args.label:
-            warnings.showwarning = _one_line_warning
+            warnings.showwarning = _one_line_warning(args)
             args.threads = thread_count(args.threads)
             args.run(args)
         if sys.stdout is not None:                          # closed by who called: print() says nothing then
             sys.stdout.flush()
         return 0
     except KeyboardInterrupt:
-        return _fail("interrupted")
+        return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:                                 # whoever read the printed text has seen enough
         _leave(sys.stdout)
         return 0
@@ -49,13 +52,20 @@ def main(argv=None):
         return _fail(f"{type(e).__name__}: {e}")
 
 
-def _fail(message):
+def _fail(message, code=1):
     _say(f"error: {' '.join(str(message).split()) or 'unknown error'}")
-    return 1
+    return code
 
 
-def _one_line_warning(message, category, filename, lineno, file=None, line=None):
-    _say(f"warning: {' '.join(str(message).split())}")
+def _one_line_warning(args):
+    """A function for ``warnings.showwarning``: one line that begins with the name of the file that the command reads."""
+    given = next((path for path in (getattr(args, name, None) for name in ("mesh", "matrix", "deck", "input")) if path), "")
+
+    def show(message, category, filename, lineno, file=None, line=None):
+        text = " ".join(str(message).split())
+        _say(f"warning: {text}" if not given or given in text else f"warning: {given}: {text}")
+
+    return show
 
 
 def _say(text):

@@ -12,8 +12,8 @@ from meshsolve.mesh.files import READABLE, WRITABLE
 
 VIEWS = ("plain", "patches", "ribbons", "one patch", "separators", "elimination order", "column counts", "eigenvector")
 QUIET = {"order": "print nothing but what --stats and --blocks ask for", "info": "print no progress bar", "view": "print nothing"}
-EXIT_CODES = ("Exit codes: 0 done; 2 wrong usage; 1 anything else, also a solution that misses its tolerance, with one line on "
-              "standard error that begins with 'meshsolve: error:'.")
+EXIT_CODES = ("Exit codes: 0 done; 2 wrong usage; 130 interrupted; 1 anything else, also a solution that misses its tolerance, with one "
+              "line on standard error that begins with 'meshsolve: error:'.")
 METHODS = ("auto", "nd", "amd", "nnz_sort", "random", "rcm", "natural")
 
 
@@ -24,18 +24,25 @@ class _Paragraphs(argparse.HelpFormatter):
         return "\n\n".join(argparse.HelpFormatter._fill_text(self, part, width, indent) for part in text.split("\n\n"))
 
 
+class _Parser(argparse.ArgumentParser):
+    """Wrong usage ends in one line that says what is wrong, and one that says where help is."""
+
+    def error(self, message):
+        self.exit(2, f"meshsolve: error: {message}\ntry: {self.prog} --help\n")
+
+
 def parser():
     """The parser of the whole command line; ``args.run`` is the command's function."""
     from meshsolve.version import __version__
 
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="meshsolve", formatter_class=_Paragraphs, description="Fast sparse solvers for meshes, graphs and circuits.",
         epilog=f"meshsolve COMMAND --help tells what a command does and takes.\n\n{EXIT_CODES}")
     parser.add_argument("--version", action="version", version=f"meshsolve {__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
     for name, run, add_arguments, example in (
-            ("mcf", run_mcf, _mcf_arguments, "scan.ply -o smooth.ply --steps 5 --render picture.png"),
-            ("smooth", run_smooth, _smooth_arguments, "scan.ply -o smooth.ply --strength 4 --order 2"),
+            ("mcf", run_mcf, _mcf_arguments, "scan.ply -o smooth.ply --steps 2 --render picture.png"),
+            ("smooth", run_smooth, _smooth_arguments, "scan.ply -o smooth.ply --order 2 --render picture.png"),
             ("solve", run_solve, _solve_arguments, "A.mtx b.mtx -o x.mtx"),
             ("order", run_order, _order_arguments, "A.mtx --method nd --stats --perm perm.txt"),
             ("circuit", run_circuit, _circuit_arguments, "rectifier.sp -o rectifier.csv --plot rectifier.png"),
@@ -67,7 +74,8 @@ def _mesh(parser):
 
 def _mcf_arguments(parser):
     _mesh_arguments(parser)
-    parser.add_argument("--steps", type=_integer(1), default=1, metavar="N", help="number of steps (default: 1)")
+    parser.add_argument("--steps", type=_integer(1), default=1, metavar="N",
+                        help="number of steps: 1 or 2 remove noise; more shrink the surface, thin parts first (default: 1)")
     parser.add_argument("--dt", type=_time_step, default="auto", metavar="auto|X",
                         help="time step, in squared units of length: a larger one smooths more; auto is the squared mean edge "
                              "length, or with --conformal 0.002 times the area (default: auto)")

@@ -20,7 +20,8 @@ def run_mcf(args):
     """Smooth a mesh by mean curvature flow.
 
     Each step solves the equations (M + dt L) x' = M x for the new positions x' of the vertices; M is the mass matrix of the mesh,
-    L its Laplacian.
+    L its Laplacian. The flow shrinks the surface, thin parts first; to remove noise and keep the shape, use meshsolve smooth
+    --order 2.
     """
     from meshsolve import apps, device
 

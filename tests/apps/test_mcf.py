@@ -14,6 +14,8 @@ from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning
 from meshsolve.mesh import Mesh, load_mesh
 from meshsolve.operators import cotan_laplacian, edge_lengths, face_areas, mass_matrix
 
+pytestmark = pytest.mark.filterwarnings("ignore:the surface has collapsed")         # many flows here go that far
+
 
 def bumpy_sphere(k=3):
     sphere = datasets.icosphere(k)
@@ -290,3 +292,38 @@ def test_real_meshes(data_dir):
         for out, report in (mcf(mesh, 2), mcf(mesh, 2, conformal=True), smooth(mesh, 1), smooth(mesh, 1, order=2)):
             assert np.isfinite(out.vertices).all() and report.as_dict()["residual"] < 1e-13, name
             assert face_areas(out).sum() <= face_areas(mesh).sum() * (1 + 1e-9), name
+
+
+def test_reports_have_areas_and_volumes_before_and_after():
+    ball = datasets.icosphere(4)
+    for after, report in (smooth(ball, 1), smooth(ball, 4, order=2), mcf(ball, 2), mcf(ball, 2, conformal=True)):
+        facts = report.as_dict()
+        inside = [np.linalg.det(m.vertices[m.faces]).sum() / 6 for m in (ball, after)]
+        assert [facts["volume_before"], facts["volume_after"]] == pytest.approx(inside, rel=1e-12)
+        assert [facts["area_before"], facts["area_after"]] == pytest.approx([face_areas(m).sum() for m in (ball, after)], rel=1e-12)
+    inwards, report = smooth(Mesh(ball.vertices + 1e3, ball.faces[:, ::-1]), 1)
+    assert report.as_dict()["volume_before"] == pytest.approx(-4 / 3 * np.pi, rel=0.01)
+
+
+def body():
+    """A ball with a thin limb, whose faces have a tenth of the area."""
+    x = datasets.icosphere(4).vertices
+    limb = np.clip((x[:, 0] - 0.75) / 0.25, 0, 1)
+    return Mesh(np.c_[x[:, 0] + 3 * limb, x[:, 1:] * (1 - 0.75 * (limb > 0))[:, None]], datasets.icosphere(4).faces)
+
+
+def test_a_surface_that_collapses_is_reported():
+    """The whole of it, a part of it, and the volume alone."""
+    with pytest.warns(MeshsolveWarning, match="the surface has collapsed, or parts of it: 4.% of the area"):
+        mcf(datasets.icosphere(3), 6, dt=0.025)
+    with pytest.warns(MeshsolveWarning, match="lost more than 90% of theirs. Take fewer steps or a smaller dt"):
+        after, report = mcf(body(), 8, dt=0.01)
+    facts = report.as_dict()
+    assert facts["area_after"] > 0.5 * facts["area_before"] and facts["volume_after"] > 0.5 * facts["volume_before"]
+    with pytest.warns(MeshsolveWarning, match="Take a smaller strength, or order=2, which keeps volume"):
+        smooth(body(), 60)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        smooth(body(), 1, order=2)
+        mcf(body(), 3, conformal=True)
+        mcf(datasets.scan_like(4000), 2)

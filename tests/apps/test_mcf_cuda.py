@@ -10,6 +10,8 @@ from meshsolve.apps import mcf, smooth
 from meshsolve.apps.mcf import METHODS, Flow
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 
+pytestmark = pytest.mark.filterwarnings("ignore:the surface has collapsed")         # many flows here go that far
+
 
 def noisy(k=2, unused=True):
     """A bumpy sphere of radius 3 far from the origin, with a vertex that no face names."""

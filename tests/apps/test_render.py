@@ -1,5 +1,6 @@
 """Pictures: size, content, the nearest face wins, whole files only."""
 
+import importlib
 import os
 
 import matplotlib.image
@@ -12,6 +13,7 @@ from meshsolve.apps.render import _camera, _visible
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import Mesh
 
+drawing = importlib.import_module("meshsolve.apps.render")         # the name meshsolve.apps.render is the function
 TRIANGLE = Mesh(np.eye(3), [[0, 1, 2]])
 
 
@@ -137,3 +139,41 @@ def test_lines_of_equal_values(tmp_path):
     middle = (pictures[0].shape[1] - 96) // 2
     dark = (pictures[1] < 0.7 * pictures[0])[:, middle]
     assert np.count_nonzero(dark[1:] & ~dark[:-1]) == 4
+
+
+def band(n, twist=2.0):
+    """A band of 2 n long needles around a cylinder, each across a third of the picture."""
+    angle, i = np.linspace(0, 2 * np.pi, n, endpoint=False), np.arange(n)
+    ends = [np.stack([np.cos(a), h + 0 * a, np.sin(a)], axis=1) for a, h in ((angle, -1), (angle + twist, 1))]
+    j = (i + 1) % n
+    return Mesh(np.concatenate(ends), np.concatenate([np.stack([i, j, n + i], 1), np.stack([n + i, j, n + j], 1)]))
+
+
+def test_thin_triangles_cost_what_they_cover(monkeypatch):
+    """Their bounding boxes hold a hundred times as many samples as they cover: 2,000 needles had 400 million candidates."""
+    counts, candidates = [], drawing._candidates
+    monkeypatch.setattr(drawing, "_candidates", lambda *given: counts.append(int(given[3].sum())) or candidates(*given))
+    shape = np.array([600, 600])
+    for n in (100, 1000, 10_000):
+        counts.clear()
+        mesh = band(n)
+        face, _, _ = _visible(mesh.vertices * 250 + 300.0, mesh.faces, shape)
+        assert sum(counts) < 12 * 600 * 600 and np.count_nonzero(face >= 0) > 100_000
+
+
+def test_rows_of_thin_triangles_are_their_boxes(monkeypatch):
+    """The same faces, weights and depths as from whole boxes, for triangles of every direction."""
+    rng = np.random.default_rng(0)
+    shape, start = np.array([128, 96]), rng.uniform(-20, 140, (400, 1, 3))
+    along = rng.standard_normal((400, 1, 3)) * 60 * np.array([0, 0.5, 1])[:, None]
+    x = (start + along + 1.5 * rng.standard_normal((400, 3, 3))).reshape(-1, 3)
+    x[:30, 1] = np.round(x[:30, 1]) + 0.5               # corners on a row of samples
+    faces = np.arange(1200, dtype=np.int32).reshape(-1, 3)
+    by_rows = _visible(x, faces, shape)
+    for chunk, sparse in ((300, drawing.SPARSE), (drawing.CHUNK, np.inf)):
+        monkeypatch.setattr(drawing, "CHUNK", chunk)
+        monkeypatch.setattr(drawing, "SPARSE", sparse)
+        face, weights, depth = _visible(x, faces, shape)
+        assert np.count_nonzero(face != by_rows[0]) <= 3            # on an edge rounding decides
+        same = face == by_rows[0]
+        assert np.abs(weights - by_rows[1])[same].max() < 1e-3 and np.allclose(depth[same], by_rows[2][same], atol=0.05)

@@ -90,7 +90,7 @@ def test_ctrl_c_ends_a_long_run_with_one_line_and_no_files(folder):
     assert child.stderr.readline() == "begun\n"
     child.send_signal(signal.SIGINT)
     lines = child.communicate(timeout=1200)[1].splitlines()
-    assert child.returncode == 1 and lines == ["meshsolve: error: interrupted"] and listing(folder) == before
+    assert child.returncode == 130 and lines == ["meshsolve: error: interrupted"] and listing(folder) == before
 
 
 def test_ctrl_c_while_the_command_line_is_read_is_one_line_too(run, monkeypatch):
@@ -98,7 +98,7 @@ def test_ctrl_c_while_the_command_line_is_read_is_one_line_too(run, monkeypatch)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli, "parser", interrupted)
-    assert run("info") == (1, "", "meshsolve: error: interrupted\n")
+    assert run("info") == (130, "", "meshsolve: error: interrupted\n")
 
 
 def test_a_bar_is_shown_to_a_person(folder):
@@ -114,4 +114,4 @@ def test_a_bar_is_shown_to_a_person(folder):
     child.send_signal(signal.SIGINT)
     child.wait(timeout=1200)
     os.close(main)
-    assert child.returncode == 1 and re.search(bar, seen)
+    assert child.returncode == 130 and re.search(bar, seen)
