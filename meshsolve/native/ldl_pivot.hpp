@@ -15,6 +15,11 @@ enum class LdlStep {
   pair                           // columns k and r
 };
 
+// Pivots of the scaled matrix below this size are compared with rounding errors when all is eliminated.
+template <class T> struct SmallPivot {
+  static constexpr T size = sizeof(T) == 8 ? T(1e-5) : T(1e-2);
+};
+
 // The block has `at(i, j)`, and the largest moduli off the diagonal: `survey(k, r)` of column k below its diagonal, r the row in
 // the block that has its largest, or k where there is none; `survey_partner(k, r)` of row and column r without row k;
 // `without(k, r)` of column k without row r, asked for after survey_partner. They may leave out NaN, which spreads to the
@@ -48,11 +53,12 @@ struct LdlChoice {
     if (own <= tiny && most <= tiny) return f.holds_nan(k) ? LdlStep::overflow : LdlStep::zero;
     if (own >= static_cast<T>(prompt) * most) return LdlStep::single;
     if (r > k) {
-      const T partner = f.survey_partner(k, r);
+      const T partner = f.survey_partner(k, r), shared = modulus(f.at(r, k)), other = modulus(f.at(r, r));
+      const bool may_swap = other >= threshold * (partner > shared ? partner : shared) && other > tiny;
+      if (may_swap && other >= SmallPivot<T>::size && most < SmallPivot<T>::size) return LdlStep::swapped;      // column k may be zero in rounding
       if (acceptable_pair(k, r, partner)) return LdlStep::pair;
       if (own >= threshold * most) return LdlStep::single;
-      const T shared = modulus(f.at(r, k)), other = modulus(f.at(r, r));
-      return other >= threshold * (partner > shared ? partner : shared) && other > tiny ? LdlStep::swapped : LdlStep::none;
+      return may_swap ? LdlStep::swapped : LdlStep::none;
     }
     return own >= threshold * most ? LdlStep::single : LdlStep::none;
   }

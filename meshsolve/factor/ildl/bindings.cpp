@@ -18,10 +18,10 @@ void bind_complete(nb::module_& m, const char* name) {
   using Factor = ildl::Complete<T>;
   nb::class_<Factor>(m, name)
       .def("__init__", [](Factor* self, std::shared_ptr<fronts::AssemblyTree> tree, std::pair<double, double> rule,
-                         std::pair<double, double> careful_rule, int care) {
-        new (self) Factor(std::move(tree), {rule.first, rule.second}, {careful_rule.first, careful_rule.second}, care);
-      }, "tree"_a, "rule"_a, "careful_rule"_a, "care"_a)
-      .def_prop_ro("care", [](const Factor& f) { return f.care(); })
+                         double strict_threshold, bool is_strict) {
+        new (self) Factor(std::move(tree), {rule.first, rule.second}, strict_threshold, is_strict);
+      }, "tree"_a, "rule"_a, "strict_threshold"_a, "is_strict"_a)
+      .def_prop_ro("is_strict", [](const Factor& f) { return f.is_strict(); })
       .def_prop_ro("changes", [](const Factor& f) { return f.changes(); })
       .def("factor", [](Factor& f, In<double> data, int threads) {
         Released free;
@@ -43,6 +43,7 @@ void bind_complete(nb::module_& m, const char* name) {
       .def_prop_ro("nonzeros", &Factor::nonzeros)
       .def_prop_ro("delayed", [](const Factor& f) { return f.pivots().delayed; })
       .def_prop_ro("pairs", [](const Factor& f) { return f.pivots().pairs; })
+      .def_prop_ro("undecided", [](const Factor& f) { return f.pivots().undecided; })
       .def_prop_ro("panel_scalars", &Factor::panel_scalars)
       .def_prop_ro("nbytes", &Factor::nbytes);
 }

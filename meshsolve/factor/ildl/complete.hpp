@@ -10,6 +10,7 @@
 #include "native/arena.hpp"
 #include "native/dense_ldl.hpp"
 #include "native/strided.hpp"
+#include "small_pivots.hpp"
 
 namespace ms::ildl {
 
@@ -17,12 +18,14 @@ struct Inertia {
   int64_t positive = 0, negative = 0, zero = 0;
 };
 
-// What the pivots of some fronts are. care: with which a factor should have been made that has such pivots.
+// What the pivots of some fronts are.
 struct Pivots {
   Inertia inertia;
   int64_t pairs = 0;
-  int64_t delayed = 0;                    // columns handed up, counted at each front they leave
-  int care = 0;
+  int64_t delayed = 0;                    // columns without an accepted pivot, counted at each front they leave
+  int64_t undecided = 0;                  // pivots so close to zero that rounding may have changed their sign
+  bool any_small = false;                 // some pivot is small enough to be compared with rounding errors
+  bool any_doubtful = false;              // some pivot is zero, or so small that pivots should be chosen with the strict threshold
 
   Pivots& operator+=(const Pivots& other);
 };
@@ -47,13 +50,16 @@ struct FrontState {
   int64_t delayed() const { return columns - pivots; }
 };
 
+// Adds what the pivots of a front are to `found`. A pair counts as small where all its entries are.
+template <class T> void count_pivots(const FrontState<T>& f, Pivots& found);
+
 template <class T>
 class Complete {
  public:
-  // rules: of the scaled matrix, whose largest entry is 1. care: 0, or 1 and 2 for pivots chosen by the threshold of the careful rule,
-  // with 2 for its size of zero as well; a factor with tiny pivots makes it 1, one with zero pivots 2.
-  Complete(std::shared_ptr<const fronts::AssemblyTree> tree, const LdlRule& rule, const LdlRule& careful_rule, int care)
-      : tree_(std::move(tree)), rule_(rule), careful_rule_(careful_rule), care_(care),
+  // rule: of the scaled matrix, whose largest entry is 1. is_strict: pivots are chosen by strict_threshold from the first factorization
+  // on; else from the first matrix on that has doubtful pivots.
+  Complete(std::shared_ptr<const fronts::AssemblyTree> tree, const LdlRule& rule, double strict_threshold, bool is_strict)
+      : tree_(std::move(tree)), rule_(rule), strict_threshold_(strict_threshold), is_strict_(is_strict),
         panel_scalars_(fronts::sum(*tree_, [&](int32_t s) { return tree_->pivots(s) * fronts::leading_dimension(tree_->height(s)); })) {}
 
   // Factors the matrix with values Ax (scaled, both triangles). Returns -1, or the new number of a column that elimination made
@@ -67,19 +73,22 @@ class Complete {
   const Pivots& pivots() const;           // of all fronts
   int64_t nonzeros() const;               // of L, unit diagonal included
   int64_t nbytes() const;
-  int care() const { return care_; }                                  // with which all factors are made from now on
+  bool is_strict() const { return is_strict_; }
   int64_t changes() const { return values_.changes(); }               // how often this has become the factor of another matrix
   int64_t panel_scalars() const { return panel_scalars_; }            // as long as no column is delayed
 
  private:
   struct Worker;
-  int32_t run(const T* values, int threads);
+  int32_t run(const T* values, double tiny, int threads);
+  int32_t run_and_settle(const T* values, bool is_strict, int threads);
   void open(int32_t s, int worker, int threads);
-  LdlRule chosen_rule() const;
+  Noise settle_small_pivots(int threads);
+  std::vector<T> row_magnitudes(fronts::SolveSpace<T>& space, const fronts::Schedule& plan, int threads) const;
 
   std::shared_ptr<const fronts::AssemblyTree> tree_;
-  const LdlRule rule_, careful_rule_;
-  int care_;
+  const LdlRule rule_;
+  const double strict_threshold_;
+  bool is_strict_;
   const int64_t panel_scalars_;
   Arena memory_;                          // of fronts: panel, column-major, leading_dimension(height); D, and names of columns
   std::vector<FrontState<T>> state_;

@@ -13,11 +13,9 @@ from meshsolve.factor.symbolic import Symbolic
 from meshsolve.memory import ensure_memory
 from meshsolve.options import counted
 
-# Pivots keep the entries of L below 1 / threshold. A column of the scaled matrix (entries of modulus 1 at most) of which elimination
-# has left less than tiny is zero: what rounding leaves of it. Where there are such columns, because the pattern says so or a factor
-# has zero pivots, pivots are chosen with more care, so that rounding stays small, and more is put down to it.
-RULE = {"d": (0.01, 1e-11), "f": (0.01, 1e-6)}                              # (threshold, tiny), LdlRule in native/dense_ldl.hpp
-CAREFUL_RULE = {"d": (0.1, 1e-10), "f": (0.1, 1e-5)}
+ZERO = 4                        # units of rounding: a column of the scaled matrix with no larger entry is zero (small_pivots.cpp has the rest)
+RULE = {char: (0.01, ZERO * float(np.finfo(char).eps)) for char in "df"}    # (threshold, tiny), LdlRule in native/dense_ldl.hpp
+STRICT_THRESHOLD = 0.1          # of matrices with pivots that may be zero: entries of L, and so rounding errors, stay smaller
 
 
 class CompletePlan:
@@ -29,7 +27,7 @@ class CompletePlan:
 
     def __init__(self, matrix, pairs, ordering, threads, analysed=None):
         self.matrix, self.ordering = Csr(matrix.n, matrix.indptr, matrix.indices), ordering
-        self.care = 2 if pairs.rank < matrix.n else 0               # with which pivots are chosen, see complete.hpp
+        self.is_strict = bool(pairs.rank < matrix.n)          # zero pivots are certain, see complete.hpp
         self.is_of_rows = pairs.share == 0
         self.symbolic = _analysis(matrix, pairs, ordering, threads) if analysed is None else analysed
         self.likely_flops = self.flops
@@ -66,22 +64,22 @@ class CompleteCore:
 
     def __init__(self, plan, dtype, threads):
         self.plan, self.threads, self.dtype = plan, threads, np.dtype(dtype)
-        self._prepare(plan.care)
+        self._prepare(plan.is_strict)
 
-    def _prepare(self, care):
+    def _prepare(self, is_strict):
         tree = self.plan.tree(self.threads)
         self.tree_bytes = tree.nbytes
         self.native = (_core.IldlCompleteDouble if self.dtype == np.float64 else _core.IldlCompleteSingle)(
-            tree, RULE[self.dtype.char], CAREFUL_RULE[self.dtype.char], care)
+            tree, RULE[self.dtype.char], STRICT_THRESHOLD, is_strict)
         needed = self.dtype.itemsize * (self.native.panel_scalars + tree.work_scalars(self.threads))
         ensure_memory(needed, f"the complete factor ({counted(self.plan.nnz, 'nonzero')})")
 
     def __getstate__(self):
-        return {name: value for name, value in self.__dict__.items() if name != "native"} | {"care": self.native.care}
+        return {name: value for name, value in self.__dict__.items() if name != "native"} | {"is_strict": self.native.is_strict}
 
     def __setstate__(self, state):
-        self.__dict__.update({name: value for name, value in state.items() if name != "care"})
-        self._prepare(state["care"])
+        self.__dict__.update({name: value for name, value in state.items() if name != "is_strict"})
+        self._prepare(state["is_strict"])
 
     @property
     def changes(self):
@@ -124,6 +122,7 @@ class CompleteCore:
     def facts(self):
         """What the numeric phase has found, for the report."""
         return {"nnz_L": self.plan.nnz, "flops": self.plan.flops, "delayed": self.native.delayed, "pairs": self.native.pairs,
+                "undecided_pivots": self.native.undecided,
                 "bytes": self.native.nbytes + self.tree_bytes}
 
 

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from meshsolve import device
 from meshsolve.factor.base import solve_near_one
-from meshsolve.factor.ildl.complete import CAREFUL_RULE, RULE, block_diagonal, inertia_of, overflow
+from meshsolve.factor.ildl.complete import RULE, STRICT_THRESHOLD, block_diagonal, inertia_of, overflow
 from meshsolve.factor.ildl.fronts_cuda import DeviceComplete, Tree
 
 
@@ -28,19 +28,19 @@ class DeviceCompleteCore:
 
     def __init__(self, plan, dtype):
         self.plan, self.dtype = plan, np.dtype(dtype)
-        self._prepare(plan.care)
+        self._prepare(plan.is_strict)
 
-    def _prepare(self, care):
-        rules = RULE[self.dtype.char], CAREFUL_RULE[self.dtype.char]
+    def _prepare(self, is_strict):
+        rule = RULE[self.dtype.char]
         with device.errors("the complete factor"):
-            self.native = DeviceComplete(Tree(self.plan.symbolic, self.plan.matrix), self.dtype, *rules, care)
+            self.native = DeviceComplete(Tree(self.plan.symbolic, self.plan.matrix), self.dtype, rule, STRICT_THRESHOLD, is_strict)
 
     def __getstate__(self):
-        return {"plan": self.plan, "dtype": self.dtype, "care": self.native.care}
+        return {"plan": self.plan, "dtype": self.dtype, "is_strict": self.native.is_strict}
 
     def __setstate__(self, state):
         self.plan, self.dtype = state["plan"], state["dtype"]
-        self._prepare(state["care"])
+        self._prepare(state["is_strict"])
 
     @property
     def changes(self):
@@ -99,5 +99,5 @@ class DeviceCompleteCore:
     def facts(self):
         """What the numeric phase has found, for the report; bytes are the device's."""
         return {"nnz_L": self.plan.nnz, "flops": self.plan.flops, "delayed": self.native.delayed,
-                "pairs": int((self._diagonal[1] != 0).sum()), "levels": len(self.native.plans), "bytes": self.native.nbytes,
+                "undecided_pivots": self.native.undecided, "pairs": int((self._diagonal[1] != 0).sum()), "levels": len(self.native.plans), "bytes": self.native.nbytes,
                 "device": "cuda"}

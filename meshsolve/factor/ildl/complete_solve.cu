@@ -8,6 +8,7 @@
 // and products of the largest fronts are left to cuBLAS: then a kernel does what comes before them, or what comes after.
 #include "factor/fronts/solve.cuh"
 #include "factor/ildl/complete.cuh"
+#include "factor/ildl/small_pivots.hpp"
 
 namespace ms::ildl {
 
@@ -142,6 +143,85 @@ __device__ __forceinline__ void backward(const Tree<T>& t, const Solve<T>& x, in
     for (int c = 0; c < K; ++c) x.Y[v.name[j] + c * x.n] = r.y[j + c * r.n];
 }
 
+// What was added up in the rows of a front, see small_pivots.hpp: by its children, then by its pivots. Columns of L are read by rows.
+template <class T, class Group>
+__device__ __forceinline__ void add_magnitudes(const Tree<T>& t, const Solve<T>& x, int s, const Group& g) {
+  const View<T> v(t, s);
+  const Rows<1, T> r = rows_of<1>(v, x);
+  const int pivots = t.pivots[s];
+  gather(t, x, v, r, g);
+  for (int i = g.rank; i < v.height; i += g.size) {
+    T sum = r.at(i, 0);
+    for (int k = 0; k < pivots && k <= i; ++k) {
+      const bool is_pair = v.e[k] != T(0);
+      const T* const row = v.panel + i + k * v.leading;
+      if (i == k || (is_pair && i == k + 1))                   // L has its unit diagonal here
+        sum += static_cast<T>(magnitude(v.d[i]) + magnitude(v.e[k]));
+      else
+        sum += added_magnitude(v.d[k], v.e[k], is_pair ? v.d[k + 1] : T(0), row[0], is_pair ? row[v.leading] : T(0));
+      k += is_pair;
+    }
+    r.at(i, 0) = sum;
+  }
+  g.sync();
+  for (int j = g.rank; j < v.columns; j += g.size) x.Y[v.name[j]] = r.y[j];
+}
+
+// Y(i, c) := sqrt(magnitude(i)) xi(i, c), the right-hand sides of small_pivots.hpp by columns.
+template <class T> __device__ __forceinline__ void fill_samples(long long n, const T* row_magnitude, T* Y) {
+  const long long item = blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x;
+  if (item >= n * pivot_samples) return;
+  const long long i = item % n;
+  Y[item] = static_cast<T>(root(static_cast<double>(row_magnitude[i])) * pivot_sample(i, static_cast<int>(item / n)));
+}
+
+// What the pivots of a front found: pivots that stay undecided, and those of struct Noise.
+struct Settled {
+  double undecided, largest, least_other, grows;
+};
+
+// Sets column k of L to that of a zero pivot; returns whether an entry was above 1.
+template <class T> __device__ __forceinline__ bool clear_column(const View<T>& v, int k) {
+  bool grows = false;
+  for (int i = k + 1; i < v.height; ++i) {
+    T& entry = v.panel[i + k * v.leading];
+    grows = grows || magnitude(entry) > 1;
+    entry = T(0);
+  }
+  return grows;
+}
+
+// Decides on the small pivots of a front, by one thread. Z holds D^-1 times the forward solve of its columns.
+template <class T> __device__ __forceinline__ void settle(const Tree<T>& t, const Solve<T>& x, const T* row_magnitude, int s, Settled& found) {
+  const View<T> v(t, s);
+  const T* const z = x.Z + v.at.slot;
+  found = {0, 0, 1e300, 0};
+  const auto sum_of = [&](int k, double d, double e, int other) {
+    double sum = 0;
+    for (int c = 0; c < pivot_samples; ++c) {
+      const double y = d * z[k + c * x.slots] + e * z[other + c * x.slots];
+      sum += y * y;
+    }
+    return larger(sum / pivot_samples, static_cast<double>(row_magnitude[v.name[k]]));
+  };
+  for (int k = 0; k < t.pivots[s]; ++k) {
+    const bool is_pair = v.e[k] != T(0);
+    const double size = size_of_pivot(v.d, v.e, k);
+    if (is_small<T>(size)) {
+      const double sum = sum_of(k, v.d[k], v.e[k], k + is_pair);
+      found.undecided += settle_pivot(v.d, v.e, k, sum, is_pair ? sum_of(k + 1, v.d[k + 1], v.e[k], k) : 0.0);
+    }
+    if (v.d[k] == T(0) && v.e[k] == T(0)) {
+      found.largest = larger(found.largest, size);
+      for (int j = k; j < k + 1 + is_pair; ++j)
+        if (clear_column(v, j)) found.grows = 1;
+    } else if (size < found.least_other) {
+      found.least_other = size;
+    }
+    k += is_pair;
+  }
+}
+
 // Entries of the columns of L of one front that are not 0, by a block.
 template <class T> __device__ __forceinline__ void count_nonzeros(const Tree<T>& t, int s, long long* count) {
   const View<T> v(t, s);
@@ -220,4 +300,45 @@ k_count_f32(const long long* table, float* panels, const long long* places, floa
                        panels, nullptr},
                 reinterpret_cast<const Place*>(places), late, names, d, e, pivots, nullptr};
   count_nonzeros(t, static_cast<int>(blockIdx.x), count);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2)
+k_magnitudes_f64(SOLVE_ARGUMENTS(double)) {
+  const Tree<double> t SOLVE_TREE;
+  const Solve<double> x SOLVE_VECTORS;
+  fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, double*) { add_magnitudes(t, x, s, group); });
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2)
+k_magnitudes_f32(SOLVE_ARGUMENTS(float)) {
+  const Tree<float> t SOLVE_TREE;
+  const Solve<float> x SOLVE_VECTORS;
+  fronts::for_fronts(per_warp, list, count, 0, Y, [&](int s, const auto& group, float*) { add_magnitudes(t, x, s, group); });
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+k_samples_f64(long long n, const double* row_magnitude, double* Y) {
+  fill_samples(n, row_magnitude, Y);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+k_samples_f32(long long n, const float* row_magnitude, float* Y) {
+  fill_samples(n, row_magnitude, Y);
+}
+
+// A thread has a front; fronts: how many. settled: (fronts, 4).
+extern "C" __global__ void __launch_bounds__(256)
+k_settle_f64(int fronts, const double* row_magnitude, double* settled, SOLVE_ARGUMENTS(double)) {
+  const Tree<double> t SOLVE_TREE;
+  const Solve<double> x SOLVE_VECTORS;
+  const int s = blockIdx.x * blockDim.x + threadIdx.x;
+  if (s < fronts) settle(t, x, row_magnitude, s, reinterpret_cast<Settled*>(settled)[s]);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+k_settle_f32(int fronts, const float* row_magnitude, double* settled, SOLVE_ARGUMENTS(float)) {
+  const Tree<float> t SOLVE_TREE;
+  const Solve<float> x SOLVE_VECTORS;
+  const int s = blockIdx.x * blockDim.x + threadIdx.x;
+  if (s < fronts) settle(t, x, row_magnitude, s, reinterpret_cast<Settled*>(settled)[s]);
 }

@@ -18,7 +18,6 @@ using fronts::AssemblyTree;
 using fronts::UpdateBlocks;
 
 constexpr int64_t short_front = 256;           // rows: hundreds of such are eliminated between two looks at the clock
-constexpr double doubtful = 100;               // times the size of a column that is taken for zero
 constexpr int64_t tile_columns = 128;          // of a wide front
 constexpr size_t least_chunk = size_t{64} << 10, largest_chunk = size_t{32} << 20;      // bytes, of the memory of fronts
 
@@ -156,27 +155,6 @@ int32_t eliminate(const Front<T>& f, bool root, const LdlRule& rule, Worker& wor
   return root && next.k < p ? f.state.name[next.k] : -1;
 }
 
-// A single pivot that is zero, or may be what rounding has left of zero, asks for care; pairs are tested when they are chosen.
-template <class T>
-void count_pivots(const FrontState<T>& f, T least, Pivots& found) {
-  Inertia& inertia = found.inertia;
-  found.delayed += f.delayed();
-  for (int64_t j = 0; j < f.pivots; ++j) {
-    if (f.e[j] != T(0)) {                      // the test of pivots admits no definite pair; count what is there all the same
-      const bool definite = f.d[j] / f.e[j] * f.d[j + 1] / f.e[j] > T(1);
-      inertia.positive += definite ? 2 * (f.d[j] > T(0)) : 1;
-      inertia.negative += definite ? 2 * (f.d[j] < T(0)) : 1;
-      ++found.pairs;
-      ++j;
-    } else {
-      inertia.positive += f.d[j] > T(0);
-      inertia.negative += f.d[j] < T(0);
-      inertia.zero += f.d[j] == T(0);
-      if (!(std::abs(f.d[j]) >= least)) found.care = std::max(found.care, f.d[j] == T(0) ? 2 : 1);
-    }
-  }
-}
-
 }  // namespace
 
 Pivots& Pivots::operator+=(const Pivots& other) {
@@ -185,7 +163,9 @@ Pivots& Pivots::operator+=(const Pivots& other) {
   inertia.zero += other.inertia.zero;
   pairs += other.pairs;
   delayed += other.delayed;
-  care = std::max(care, other.care);
+  undecided += other.undecided;
+  any_small = any_small || other.any_small;
+  any_doubtful = any_doubtful || other.any_doubtful;
   return *this;
 }
 
@@ -208,15 +188,14 @@ void Complete<T>::open(int32_t s, int worker, int threads) {
 }
 
 template <class T>
-int32_t Complete<T>::run(const T* values, int threads) {
+int32_t Complete<T>::run(const T* values, double tiny, int threads) {
   const AssemblyTree& tree = *tree_;
   const auto kept = fronts::plan_of(tree, threads, fronts::Use::factor);
   const fronts::Schedule& plan = *kept;
   UpdateBlocks<T> blocks(tree, plan, threads, fronts::lower_triangles, blocks_);
   std::vector<Worker> workers(threads);
-  const LdlRule rule = chosen_rule();
+  const LdlRule rule{is_strict_ ? strict_threshold_ : rule_.threshold, tiny};
   memory_.reset(threads, std::clamp<size_t>(panel_scalars() * sizeof(T) / threads, least_chunk, largest_chunk));
-  const T least = static_cast<T>(doubtful * rule_.tiny);
   interrupt::begin(tree.count());
   const int32_t column = fronts::bottom_up(tree, plan, threads, blocks, [&](int32_t s, T* update, int id, int inside) {
     values_.written();
@@ -241,7 +220,7 @@ int32_t Complete<T>::run(const T* values, int threads) {
       base += state_[c].delayed();
     }
     const int32_t failed = eliminate(f, tree.parent(s) < 0, rule, worker);
-    if (failed < 0) count_pivots(f.state, least, worker.pivots);
+    if (failed < 0) count_pivots(f.state, worker.pivots);
     for (int32_t q = tree.child_ptr[s]; failed < 0 && q < tree.child_ptr[s + 1]; ++q) {
       const int32_t c = tree.child[q];
       const int32_t* const to = rows_of_child(tree, c, shift, worker.to);
@@ -254,6 +233,20 @@ int32_t Complete<T>::run(const T* values, int threads) {
   return column;
 }
 
+// Where pivots that rounding cannot tell from zero have been used, errors may have grown from one to the next: once more, with a size of
+// zero between these pivots and the others.
+template <class T>
+int32_t Complete<T>::run_and_settle(const T* values, bool is_strict, int threads) {
+  is_strict_ = is_strict;
+  int32_t failed = run(values, rule_.tiny, threads);
+  if (failed >= 0 || !pivots_.any_small || (!is_strict && pivots_.any_doubtful)) return failed;
+  if (const double tiny = settle_small_pivots(threads).size_of_zero(); tiny > rule_.tiny) {
+    failed = run(values, tiny, threads);
+    if (failed < 0 && pivots_.any_small) settle_small_pivots(threads);
+  }
+  return failed;
+}
+
 template <class T>
 int32_t Complete<T>::factor(const double* Ax, int threads) {
   if (state_.empty()) {
@@ -261,24 +254,20 @@ int32_t Complete<T>::factor(const double* Ax, int threads) {
     state_.resize(tree_->count());
   }
   return values_.factor(*tree_, Ax, threads, [&](const T* values) {
-    const int32_t failed = run(values, threads);
-    const int before = care_, asked = failed < 0 && before == 0 ? pivots_.care : before;
-    if (asked == before) return failed;
+    const bool before = is_strict_;
+    const int32_t failed = run_and_settle(values, before, threads);
+    if (before || failed >= 0 || !pivots_.any_doubtful) return failed;
     try {
-      care_ = asked;
-      if (run(values, threads) < 0) return -1;
-      care_ = before;
-      return run(values, threads);
+      if (run_and_settle(values, true, threads) < 0) return -1;
+      is_strict_ = false;                                             // delayed columns may overflow where others do not
+      const int32_t again = run(values, rule_.tiny, threads);
+      if (again < 0 && pivots_.any_small) settle_small_pivots(threads);
+      return again;
     } catch (...) {
-      care_ = before;
+      is_strict_ = false;
       throw;
     }
   });
-}
-
-template <class T>
-LdlRule Complete<T>::chosen_rule() const {
-  return {(care_ > 0 ? careful_rule_ : rule_).threshold, (care_ > 1 ? careful_rule_ : rule_).tiny};
 }
 
 template int32_t Complete<double>::factor(const double*, int);

@@ -22,7 +22,8 @@ NONE = np.iinfo(np.int32).max                               # no front has faile
 BLOCK_COLUMNS, PANEL_THREADS, PERMUTED = 32, 512, 64        # columns of a panel; threads; columns of a block of k_permute
 STATIC = 1024                                               # bytes of shared memory that k_panel has besides
 PROGRESS = 8                                                # integers of struct Progress
-DOUBTFUL = 100                                              # times the size of a column that is taken for zero, as in front.cpp
+SMALL, DOUBTFUL = {"d": 1e-5, "f": 1e-2}, {"d": 1e-9, "f": 1e-4}        # SmallPivot in ldl_pivot.hpp, PivotSizes in small_pivots.hpp
+SAMPLES, GAP, LARGEST_ZERO = 8, 64, 1e-10                   # pivot_samples and struct Noise in small_pivots.hpp
 FAILED, DELAYED, FINISHED = range(3)                        # enum Flag in complete.cuh
 WHOLE, BEFORE, AFTER = range(3)                             # enum Part in complete_solve.cu
 WIDTHS = (1, 4, 8)                                          # right-hand sides that one pass is compiled for
@@ -141,17 +142,18 @@ class DeviceComplete:
     tree : Tree
     dtype : {float64, float32}
         What the factor is stored in.
-    rule, careful_rule : (float, float)
-        Threshold of pivots, and what a column of the scaled matrix lies below that gets a zero pivot; the same for matrices that turn
-        out to be singular.
-    care : int
-        0, or 1 for the threshold of the second rule, or 2 for all of it, see complete.hpp.
+    rule : (float, float)
+        Threshold of pivots, and the size below which a column of the scaled matrix is zero.
+    strict_threshold : float
+        Threshold of pivots for matrices with doubtful pivots.
+    is_strict : bool
+        Take that from the first factorization on, see complete.hpp.
     """
 
-    def __init__(self, tree, dtype, rule, careful_rule, care):
+    def __init__(self, tree, dtype, rule, strict_threshold, is_strict):
         xp = device.xp()
-        self.tree, self.dtype, self.care, self.changes = tree, np.dtype(dtype), care, 0
-        self._rules = tuple(map(np.float64, rule)), tuple(map(np.float64, careful_rule))
+        self.tree, self.dtype, self.is_strict, self.changes, self.undecided = tree, np.dtype(dtype), is_strict, 0, 0
+        self._threshold, self._tiny, self._strict_threshold = rule[0], rule[1], strict_threshold
         self._suffix = "f64" if self.dtype == np.float64 else "f32"
         self._panels, self._updates = xp.empty(tree.panel_scalars, dtype), xp.empty(tree.update_scalars, dtype)
         self._late = xp.empty(0, dtype)                     # panels of fronts that columns were handed up to
@@ -186,37 +188,79 @@ class DeviceComplete:
         return failed
 
     def _run(self, data):
-        failed, before = self._run_once(data), self.care
-        asked = self._care_asked_for() if failed < 0 and before == 0 else before
-        if asked == before:
+        """As ``Complete::factor``: once more with the strict threshold where pivots are doubtful."""
+        before = self.is_strict
+        failed, doubtful = self._run_and_settle(data, before)
+        if before or failed >= 0 or not doubtful:
             return failed
         try:
-            self.care = asked
-            if self._run_once(data) < 0:
+            if self._run_and_settle(data, True)[0] < 0:
                 return -1
-            self.care = before
-            return self._run_once(data)
+            self.is_strict = False
+            failed = self._run_once(data, self._tiny)
+            if failed < 0:
+                self._settle()
+            return failed
         except BaseException:
-            self.care = before
+            self.is_strict = before
             raise
 
-    def _care_asked_for(self):
-        """By what the pivots are: 2 where some are zero, 1 where some may be what rounding has left of zero, else 0."""
+    def _run_and_settle(self, data, is_strict):
+        """(-1 or the column that failed, whether some pivot is doubtful); see ``Complete::run_and_settle``."""
+        self.is_strict, self.undecided = is_strict, 0
+        failed = self._run_once(data, self._tiny)
+        small, doubtful = (False, False) if failed >= 0 else self._sizes_of_pivots()
+        if failed >= 0 or not small or (not is_strict and doubtful):
+            return failed, doubtful
+        tiny = self._settle()
+        if tiny > self._tiny:
+            failed = self._run_once(data, tiny)
+            if failed < 0 and self._sizes_of_pivots()[0]:
+                self._settle()
+        return failed, doubtful
+
+    def _sizes_of_pivots(self):
+        """Whether some pivot is small but not zero, and whether some single pivot is doubtful, as ``count_pivots`` finds them."""
         xp, begin, count = device.xp(), self._places[:, 2], len(self._d)
         changes = tally(begin, count + 1) - tally(begin + self._pivots, count + 1)
-        in_pair = self._e != 0
-        in_pair[1:] |= self._e[:-1] != 0
-        alone, size = (xp.cumsum(changes)[:count] > 0) & ~in_pair, abs(self._d)
-        least = DOUBTFUL * self._rules[0][1]
-        zero, tiny = device.to_host(xp.stack([(alone & (size == 0)).any(), (alone & ~(size >= least)).any()]))
-        return 2 if zero else 1 if tiny else 0
+        is_pivot, is_first = xp.cumsum(changes)[:count] > 0, self._e != 0
+        is_second = xp.zeros_like(is_first)
+        is_second[1:] = is_first[:-1]
+        size = abs(self._d)
+        size[:-1] = xp.where(is_first[:-1], xp.maximum(xp.maximum(size[:-1], size[1:]), abs(self._e[:-1])), size[:-1])
+        starts, char = is_pivot & ~is_second, self.dtype.char
+        small = (starts & (size < SMALL[char]) & (size > 0)).any()
+        doubtful = (starts & ~is_first & ~(size >= DOUBTFUL[char])).any()
+        return tuple(bool(found) for found in device.to_host(xp.stack([small, doubtful])))
+
+    def _settle(self):
+        """Set pivots to zero that rounding cannot tell from zero, see small_pivots.hpp; returns the size of zero for another run, or 0."""
+        xp, tree = device.xp(), self.tree
+        Z, vectors = (xp.empty(SAMPLES * rows, self.dtype) for rows in (self._ends[1], tree.vector_rows))
+        row_magnitude = xp.zeros(tree.n, self.dtype)
+        for plan in self.plans:
+            self._solve_level("k_magnitudes", plan, 1, row_magnitude, Z, vectors)
+        Y = xp.empty(SAMPLES * tree.n, self.dtype)
+        self._launch(S, "k_samples", device.grid_for(len(Y), 256), 256, 0, (np.int64(tree.n), row_magnitude, Y))
+        for plan in self.plans:
+            self._solve_level("k_forward", plan, SAMPLES, Y, Z, vectors)
+        settled = xp.empty((tree.count, 4), np.float64)
+        everything = Batch(xp.empty(0, np.int32), 0, 0, 256, False)
+        self._launch(S, "k_settle", device.grid_for(tree.count, 256), 256, 0,
+                     (np.int32(tree.count), row_magnitude, settled, *self._solve_arguments(everything, SAMPLES, WHOLE, Y, Z, vectors)))
+        settled = device.to_host(settled)
+        self.undecided = int(settled[:, 0].sum())
+        largest, least_other = settled[:, 1].max(initial=0.0), settled[:, 2].min(initial=np.inf)
+        if not settled[:, 3].any() or least_other < GAP * largest:
+            return 0.0
+        return max(min(np.sqrt(largest) * np.sqrt(least_other), LARGEST_ZERO), 2 * largest)
 
     @property
     def _rule(self):
-        return self._rules[self.care > 0][0], self._rules[self.care > 1][1]
+        return np.float64(self._strict_threshold if self.is_strict else self._threshold), np.float64(self._size_of_zero)
 
-    def _run_once(self, data):
-        xp, tree = device.xp(), self.tree
+    def _run_once(self, data, tiny):
+        xp, tree, self._size_of_zero = device.xp(), self.tree, tiny
         self._places, self._places_of = self._planned.copy(), self._planned_of.copy()
         self._e.fill(0)
         self._flags = device.to_device(np.array([NONE, 0, 0], np.int32))
@@ -338,20 +382,25 @@ class DeviceComplete:
             from_columns(Y, X, begin, count, tree.perm, scale=scale)
         return X
 
-    def _solve_level(self, kernel, plan, width, Y, Z, vectors):
+    def _solve_arguments(self, batch, width, part, Y, Z, vectors):
         table, child, relative = self.tree.entries[:3]
+        return (np.int32(batch.per_warp), batch.fronts, np.int32(batch.count), np.int32(width), np.int32(part), table, child, relative,
+                self.tree.rows, self._panels, self._places, self._late, self._names, self._d, self._e, self._pivots,
+                np.int64(self.tree.n), np.int64(self._ends[1]), Y, Z, vectors)
 
+    def _solve_level(self, kernel, plan, width, Y, Z, vectors):
         def launch(batch, part):
             groups = batch.threads // 32 if batch.per_warp else 1
             self._launch(S, kernel, -(-batch.count // groups), batch.threads, 0,
-                         (np.int32(batch.per_warp), batch.fronts, np.int32(batch.count), np.int32(width), np.int32(part), table,
-                          child, relative, self.tree.rows, self._panels, self._places, self._late, self._names, self._d, self._e,
-                          self._pivots, np.int64(self.tree.n), np.int64(self._ends[1]), Y, Z, vectors))
+                         self._solve_arguments(batch, width, part, Y, Z, vectors))
 
         for batch in plan.solved:
             launch(batch, WHOLE)
         for front in plan.dense:
             batch = Batch(front.number, 1, 0, 256, False)
+            if kernel == "k_magnitudes":
+                launch(batch, WHOLE)
+                continue
             launch(batch, BEFORE)
             self._solve_by_library(front, kernel == "k_forward", width, Z, vectors)
             launch(batch, AFTER)

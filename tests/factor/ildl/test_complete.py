@@ -465,7 +465,7 @@ b = np.arange(1.0 * A.shape[0])
 K = ms.ildl(A, fill_level=None, threads=1)
 x = K.solve(b)
 for k in range(40):
-    K._core._prepare(0)
+    K._core._prepare(False)
     starve(64, 1 << 40, k)
     try:
         K._core.factor(K._scaled, K.scale)
