@@ -12,19 +12,21 @@ from typing import Any
 import numpy as np
 
 from meshsolve.arrays import Csr, as_symmetric
-from meshsolve.errors import ConvergenceWarning, OutOfMemoryError, SingularMatrixError
+from meshsolve.errors import ConvergenceWarning, MeshsolveWarning, OutOfMemoryError, SingularMatrixError
 from meshsolve.factor.ildl import ildl
 from meshsolve.krylov import Info
 from meshsolve.krylov.info import CONVERGED
 from meshsolve.krylov.sqmr import iterate
 from meshsolve.memory import PER_ROW, ensure_memory
 from meshsolve.options import counted, thread_count
-from meshsolve.report import warn
+from meshsolve.report import warn, without_warnings
 
 PATIENCE = 100                  # iterations in which the residual has to fall ten times
 LONGEST = 1000                  # iterations of one step
 COMPLETE: dict[str, Any] = {"fill_level": None}
 STEPS: tuple[dict[str, Any], ...] = ({}, {"fill_level": 4, "droptol": 1e-4}, {"fill_level": 8, "droptol": 1e-5}, COMPLETE)
+MOST_NULL_VECTORS = 16          # zero pivots up to which a basis of the null space is made
+NULL = 1e-10                    # size of A times a null vector of length 1, relative to the largest entry of A
 AFFORDABLE = 4e5                # operations an entry of A of a complete factor that comes before incomplete ones of higher levels
 
 
@@ -47,6 +49,8 @@ def solve_indefinite(A, b, rtol, threads=None, analysed=None):
     -----
     ConvergenceWarning
         The true residual stays above ``rtol``.
+    MeshsolveWarning
+        A is singular to within a few rounding errors, so that x may be one of many solutions.
     """
     x, best, told, seconds, steps = None, None, [], {}, list(STEPS)
     if isinstance(A, Csr):
@@ -75,14 +79,42 @@ def solve_indefinite(A, b, rtol, threads=None, analysed=None):
             if plan.flops <= AFFORDABLE * M.nnz and COMPLETE in steps:
                 steps.remove(COMPLETE)
                 steps.insert(0, COMPLETE)
+    if not best.converged and K.is_complete and 0 < K.report.facts["zero_pivots"] <= MOST_NULL_VECTORS:
+        x, best = _least_squares(M, b, K, rtol, threads, told, (x, best))
     best.report.seconds = seconds
     best.report.facts["steps_taken"] = "; ".join(told)
     reason = CONVERGED if best.converged else "; ".join(told)
     if not best.converged:
         warn(f"the system is not solved to {rtol:g}, or b is not in the range of A: {reason}", ConvergenceWarning)
+    if K.is_complete and K.report.facts["undecided_pivots"]:
+        warn("A is singular to within a few rounding errors: x may be one of many solutions (info.report counts undecided_pivots)",
+             MeshsolveWarning)
     iterations = int(np.max(best.iterations, initial=0))
-    singular = K.is_complete and K.inertia[2] > 0
+    singular = K.is_complete and K.report.facts["zero_pivots"] > 0
     return x, Info("ildl", best.converged, iterations, _worst(best), best.residuals, reason, best.report, singular)
+
+
+def _least_squares(M, b, K, rtol, threads, told, found):
+    """The least-squares solution of minimal length of a singular system, from a basis of the null space, where that is better than what was
+    found: b is projected onto the range of A. (x, info) as :func:`solve_indefinite` has them at this point."""
+    A, B = M.to_scipy(), b.reshape(M.n, -1)
+    W = np.random.default_rng(0).standard_normal((M.n, K.report.facts["zero_pivots"]))
+    with without_warnings(MeshsolveWarning):
+        for _ in range(2):                                  # what a solve with A W does not bring back lies in the null space
+            W = np.linalg.qr(W - K.apply_columns(np.ascontiguousarray(A @ W)))[0]
+    if not abs(A @ W).max() <= NULL * abs(M.data).max():
+        return found
+    inside = (B - W @ (W.T @ B)).reshape(b.shape)
+    y, info = iterate(M, inside, K, None, rtol, 0.0, LONGEST, threads=threads, patience=PATIENCE)
+    y = (y.reshape(M.n, -1) - W @ (W.T @ y.reshape(M.n, -1))).reshape(b.shape)
+    left, own = (np.linalg.norm(v, axis=0) for v in (B - A @ y.reshape(M.n, -1), B))
+    residual = left / np.where(own > 0, own, 1)
+    if not info.converged or not residual.max(initial=0.0) <= _worst(found[1]):
+        return found
+    told.append(f"b has a part outside the range of A, of relative size {residual.max(initial=0.0):.2g}: least-squares solution of minimal length")
+    info.converged, info.report = False, found[1].report
+    info.relative_residual = residual if b.ndim == 2 else float(residual[0])
+    return y, info
 
 
 def _account(K, info):

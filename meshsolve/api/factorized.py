@@ -53,7 +53,8 @@ def factorized(A: Matrix, *, device: Device = "auto", threads: int | None = None
     Warns
     -----
     MeshsolveWarning
-        An unsymmetric A is so nearly singular, or so badly scaled, that solutions leave residuals.
+        An unsymmetric A is so nearly singular, or so badly scaled, that solutions leave residuals. A symmetric indefinite A is so nearly
+        singular that the sign of an eigenvalue is not decided.
 
     Notes
     -----
@@ -111,12 +112,13 @@ def _definite(F):
 
 def _regular(K):
     """K, or SingularMatrixError where it has pivots that are zero."""
-    zeros = K.inertia[2]
+    zeros = K.report.facts["zero_pivots"]
     if zeros:
         index = int(K.perm[np.flatnonzero(abs(K.D).sum(axis=0) == 0)[0]])
         raise SingularMatrixError(
             f"A is singular: {zeros} zero pivot{'s' if zeros > 1 else ''} of its LDL^T factor, the first in row {index}. For a "
             "Laplacian use cholesky(A, pin=True); ildl(A) solves what is consistent", index)
+    K.inertia                                   # warns where the sign of an eigenvalue is not decided
     return K
 
 

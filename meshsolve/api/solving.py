@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import _core
-from meshsolve.api.definite import analyze, analyzed, cholesky, is_surely_indefinite
+from meshsolve.api.definite import LOST, analyze, analyzed, cholesky, is_surely_indefinite
 from meshsolve.api.escalation import solve_indefinite
 from meshsolve.api.factors import lu
 from meshsolve.arrays import Csr, as_array, as_csr, as_rhs, as_symmetric, is_complex, lengths
@@ -156,6 +156,8 @@ def _solve_symmetric(A, b, method, rtol, threads, device, place):
             raise
     if lacking:
         return _solve_parac(M, b, rtol, threads, place) if kind else trial.without_factor(lacking)
+    if auto and F is not None and not F.trial < LOST:             # positive by rounding alone: solutions of any length
+        F = None
     if F is None:
         x, info = _solve_ildl(M, b, rtol, threads, device, None if pinned or place == "cuda" else sym)
     else:

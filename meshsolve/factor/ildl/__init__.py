@@ -17,6 +17,7 @@ from meshsolve.arrays import Csr, as_symmetric, lengths, read_only
 from meshsolve.device_arrays import device_lengths, place_for
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, SingularMatrixError
 from meshsolve.factor.base import Preconditioner, reciprocal_condition, values_in
+from meshsolve.factor.ildl.certainty import has_undecided_sign
 from meshsolve.factor.ildl.complete import CompleteCore, slogdet_of
 from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, resolve, tiling
 from meshsolve.factor.ildl.planning import Findings, complete_plan, matching_and_findings, rescale
@@ -59,7 +60,9 @@ class IldlFactor(Preconditioner):
     scale : (n,) float64
         Scaling by a maximum product matching: entries of S A S are at most 1 in modulus.
     inertia : (int, int, int)
-        Positive, negative and zero eigenvalues of D: exactly A's where the factor is complete.
+        Numbers of positive, negative and zero eigenvalues of D: those of A if the factor is complete. An eigenvalue counts as zero if
+        A is singular to within the rounding errors of its entries. A ``MeshsolveWarning`` says that the sign of one is not decided;
+        ``report.facts["undecided_pivots"]`` counts pivots near zero.
     structural_rank : int
         Rows that a matching can give a nonzero each, of the first matrix: a ``refactor`` does not match anew.
     is_complete : bool
@@ -78,6 +81,7 @@ class IldlFactor(Preconditioner):
         self.storage, self._lower = np.dtype(dtype), bool(lower)
         self.report, self.structural_rank, self._matched_scale = report, pairs.rank, pairs.scale
         self._pattern, self._core, self._extracted = Csr(matrix.n, matrix.indptr, matrix.indices), core, None
+        self._is_undecided = None                            # whether the sign of an eigenvalue is; known once it was asked for
         self._spread = np.inf                                # of the rows in the scaling for these values: found by the first run
         self._spread = self._run(matrix.data, rescaled)
 
@@ -127,7 +131,7 @@ class IldlFactor(Preconditioner):
             if spread > self._spread + STALE:               # entries that count would vanish beside others
                 M = Csr(self._pattern.n, self._pattern.indptr, self._pattern.indices, data)
                 scale, scaled, _ = self._rescaled(data, symmetric_pairs(M, threads=self._threads).scale)
-            now = {"scale": read_only(scale), "_scaled": scaled, "_extracted": None,
+            now = {"scale": read_only(scale), "_scaled": scaled, "_extracted": None, "_is_undecided": None,
                    "_residual": Residual(self._pattern, scaled, scale, self._threads, self.on_device)}
             before = self._core.changes
             try:
@@ -238,9 +242,30 @@ class IldlFactor(Preconditioner):
         return self._core.kind == "complete"
 
     @property
-    @reads
+    @reads_in_turn
     def inertia(self) -> tuple[int, int, int]:
+        self._warn_if_undecided("inertia")
         return tuple(self._core.inertia)
+
+    def _warn_if_undecided(self, what):
+        """Warn where rounding errors may have changed the sign of an eigenvalue."""
+        if not self.is_complete:
+            return
+        if self._is_undecided is None:
+            self._is_undecided = bool(self.report.facts["undecided_pivots"]) or not self._core.inertia[2] and has_undecided_sign(
+                self._residual, self._solved_once, self.scale, np.finfo(self.storage).eps, self.on_device)
+        if self._is_undecided:
+            warn(f"{what}: the sign of an eigenvalue is not decided: A is singular to within a few rounding errors, and a pivot near zero "
+                 "may be zero or have the other sign. Regularize A, for example by A + 1e-10 D with the expected signs in D",
+                 MeshsolveWarning)
+
+    def _solved_once(self, B):
+        """A solve without refinement, where the factor lies."""
+        if not self.on_device:
+            return self._applied(np.ascontiguousarray(B), np.empty(B.shape))
+        x = self._core.apply_device(B)
+        self._core.check()
+        return x
 
     @reads_in_turn
     def rcond(self) -> float:
@@ -257,11 +282,7 @@ class IldlFactor(Preconditioner):
             return 0.0
 
         def solve(B):
-            if not self.on_device:
-                return self._applied(B, np.empty(B.shape))
-            x = self._core.apply_device(device.to_device(B))
-            self._core.check()
-            return device.to_host(x)
+            return device.to_host(self._solved_once(device.to_device(B))) if self.on_device else self._solved_once(B)
 
         return reciprocal_condition(self._residual.norm, solve, solve, self.shape[0])
 
@@ -283,7 +304,7 @@ class IldlFactor(Preconditioner):
         """The block diagonal factor, blocks of one and two rows, as a csc_array."""
         return self._parts()[2]
 
-    @reads
+    @reads_in_turn
     def slogdet(self) -> tuple[float, float]:
         """(sign, logabsdet) of A, as :func:`numpy.linalg.slogdet` returns them: (0.0, -inf) of a singular matrix. O(nnz).
 
@@ -294,6 +315,7 @@ class IldlFactor(Preconditioner):
         """
         if not self.is_complete:
             raise InvalidInputError("an incomplete factor does not know the determinant of A: fill_level=None makes a complete one")
+        self._warn_if_undecided("slogdet")
         sign, logabsdet = slogdet_of(self.D.diagonal(), self.D.diagonal(-1))
         return sign, logabsdet - 2 * float(np.log(self.scale).sum())
 

@@ -13,9 +13,9 @@ from meshsolve.factor.symbolic import Symbolic
 from meshsolve.memory import ensure_memory
 from meshsolve.options import counted
 
-ZERO = 4                        # units of rounding: a column of the scaled matrix with no larger entry is zero (small_pivots.cpp has the rest)
-RULE = {char: (0.01, ZERO * float(np.finfo(char).eps)) for char in "df"}    # (threshold, tiny), LdlRule in native/dense_ldl.hpp
-STRICT_THRESHOLD = 0.1          # of matrices with pivots that may be zero: entries of L, and so rounding errors, stay smaller
+ZERO = 4                        # units of rounding: a column of the scaled matrix without a larger entry is zero; see small_pivots.hpp
+RULE = {char: (0.01, ZERO * float(np.finfo(char).eps)) for char in "df"}    # (threshold, tiny) of LdlRule in native/dense_ldl.hpp
+STRICT_THRESHOLD = 0.1          # of matrices with pivots that may be zero: smaller entries of L, smaller rounding errors
 
 
 class CompletePlan:
@@ -122,7 +122,7 @@ class CompleteCore:
     def facts(self):
         """What the numeric phase has found, for the report."""
         return {"nnz_L": self.plan.nnz, "flops": self.plan.flops, "delayed": self.native.delayed, "pairs": self.native.pairs,
-                "undecided_pivots": self.native.undecided,
+                "zero_pivots": self.inertia[2], "undecided_pivots": self.native.undecided,
                 "bytes": self.native.nbytes + self.tree_bytes}
 
 

@@ -99,5 +99,6 @@ class DeviceCompleteCore:
     def facts(self):
         """What the numeric phase has found, for the report; bytes are the device's."""
         return {"nnz_L": self.plan.nnz, "flops": self.plan.flops, "delayed": self.native.delayed,
-                "undecided_pivots": self.native.undecided, "pairs": int((self._diagonal[1] != 0).sum()), "levels": len(self.native.plans), "bytes": self.native.nbytes,
+                "zero_pivots": self.inertia[2], "undecided_pivots": self.native.undecided,
+                "pairs": int((self._diagonal[1] != 0).sum()), "levels": len(self.native.plans), "bytes": self.native.nbytes,
                 "device": "cuda"}

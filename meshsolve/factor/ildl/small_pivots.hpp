@@ -22,6 +22,7 @@ namespace ms::ildl {
 
 constexpr int pivot_samples = 8;                             // random right-hand sides: what a solve takes at a time
 constexpr double zero_units = 4, undecided_units = 32;       // units of rounding
+constexpr double certain_units = 1;                          // up to which a pivot is zero without doubt
 
 // Sizes of pivots of the scaled matrix, whose largest entries are about 1.
 template <class T> struct PivotSizes {
@@ -83,13 +84,13 @@ template <class T> MS_HD inline int settle_pivot(T* d, T* e, long long k, double
   const double own = magnitude(d[k]) / (eps * sum);
   if (e[k] == T(0)) {
     if (own <= zero_units) d[k] = T(0);
-    return own > zero_units && own <= undecided_units;
+    return own > certain_units && own <= undecided_units;
   }
   const double other = magnitude(d[k + 1]) / (eps * other_sum), shared = magnitude(e[k]) / (eps * root(sum) * root(other_sum));
   const double largest = larger(shared, larger(own, other));
   if (largest <= zero_units) {
     d[k] = d[k + 1] = e[k] = T(0);
-    return 0;
+    return largest > certain_units;
   }
   const double product = own / largest * other, square = shared / largest * shared;
   return magnitude(((d[k] < 0) == (d[k + 1] < 0) ? product : -product) - square) <= undecided_units;      // the smaller eigenvalue, about
