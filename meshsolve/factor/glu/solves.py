@@ -25,7 +25,7 @@ from meshsolve.types import Array, ArrayLike, Trans
 RISK, GROWTH = 1e3, 1e8        # max |U| / max |B| from which a factor is probed; from which that is done row by row
 UNBOUNDED = 1e6                # ... from which every solution is measured: one that is good says nothing of the next
 WRONG = {"double": 1e-12, "mixed": 1e-12, "single": 1e-4}       # backward error at which pivots are given up, after refinement
-UNSOLVED, LOST = 0.5, 0.1      # of b is left over, though the backward error is small; error of a known x then: of a singular matrix
+SUSPECT, LOST = 1e-6, 0.1     # residual relative to b from which known solutions are tried; their error for a matrix singular in rounding
 ROWS = 1e-10                   # componentwise backward error from which a factor whose entries have grown needs refinement
 STEPS = {"double": 2, "mixed": 20, "single": 0}                 # of refinement at most
 ENOUGH, ROUNDING = 1e-13, 1e-15  # backward error that is not refined, which costs two solves more; and what refinement aims at
@@ -142,17 +142,19 @@ class MeasuredSolves(Factor):
         """The backward error is small where x is large enough, as of a singular matrix: then not even solutions that are known come
         back, beside the sizes that the scaling gives its entries."""
         left, size = (device.to_host(largest_moduli(v)) for v in (found.residual, columns))
-        if not (left > UNSOLVED * size).any():
+        if not (left > SUSPECT * size).any():
             return
         scale = self.row_scale if transposed else self.col_scale
         known = self._bring((irregular(3 * len(scale)).reshape(-1, 3) * scale[:, None]).astype(self._spare.dtype))
         b = self._measure(transposed, self._data)(-known, 0 * known)[0]
+        facts = dict(self.report.facts)                              # of the caller's solution, not of this one
         with np.errstate(all="ignore"):
-            error = largest_moduli((self._apply(b, transposed) - known) / self._bring(scale[:, None]))
+            error = largest_moduli((self._row_by_row(b, transposed, self._refined(b, transposed)).x - known) / self._bring(scale[:, None]))
+        self.report.facts.update({name: facts[name] for name in ("backward_error", "refinement_steps")})
         if not device.to_host(error).max() < LOST:
             worst = np.max(left / np.where(size > 0, size, 1))
-            warn(f"A is singular to working precision: b - A x is {worst:.2g} times as large as b, though x solves a system near this one; "
-                 "F.rcond() tells how near A is to a singular matrix", ConvergenceWarning)
+            warn(f"A is singular to working precision: known solutions do not come back, and b - A x is {worst:.2g} times as large as b. "
+                 "x solves a system near this one; F.rcond() estimates the condition of A", ConvergenceWarning)
 
     def _row_by_row(self, columns, transposed, found):
         """Where entries have grown, corrections until each row is solved beside its own size: the largest row of a matrix whose
