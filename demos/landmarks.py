@@ -9,6 +9,7 @@ negative eigenvalues, which the complete L D L^T factor confirms.
 
 import argparse
 import sys
+import warnings
 
 import numpy as np
 import scipy.sparse as sp
@@ -53,7 +54,9 @@ def main(arguments=None):
     kept, K = smooth(mesh, landmarks)
     print(f"eigenvalues: {K.inertia[0]} positive, {K.inertia[1]} negative, {K.inertia[2]} zero")
     if given.output:
-        free, _ = ms.apps.smooth(mesh, 1e5, order=2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ms.MeshsolveWarning)            # so strong that the shape may be lost, as is to be seen
+            free, _ = ms.apps.smooth(mesh, 1e5, order=2)
         ms.apps.render(given.output, free, kept, captions=["smoothed", "smoothed, landmarks kept"])
     return kept
 
