@@ -111,7 +111,8 @@ def _least_squares(M, b, K, rtol, threads, told, found):
     residual = left / np.where(own > 0, own, 1)
     if not info.converged or not residual.max(initial=0.0) <= _worst(found[1]):
         return found
-    told.append(f"b has a part outside the range of A, of relative size {residual.max(initial=0.0):.2g}: least-squares solution of minimal length")
+    told.append(f"b has a part outside the range of A, of relative size {residual.max(initial=0.0):.2g}: least-squares solution of minimal "
+                "length")
     info.converged, info.report = False, found[1].report
     info.relative_residual = residual if b.ndim == 2 else float(residual[0])
     return y, info

@@ -118,7 +118,7 @@ def _regular(K):
         raise SingularMatrixError(
             f"A is singular: {zeros} zero pivot{'s' if zeros > 1 else ''} of its LDL^T factor, the first in row {index}. For a "
             "Laplacian use cholesky(A, pin=True); ildl(A) solves what is consistent", index)
-    K.inertia                                   # warns where the sign of an eigenvalue is not decided
+    K.warn_if_undecided("factorized")
     return K
 
 

@@ -244,11 +244,12 @@ class IldlFactor(Preconditioner):
     @property
     @reads_in_turn
     def inertia(self) -> tuple[int, int, int]:
-        self._warn_if_undecided("inertia")
+        self.warn_if_undecided("inertia")
         return tuple(self._core.inertia)
 
-    def _warn_if_undecided(self, what):
-        """Warn where rounding errors may have changed the sign of an eigenvalue."""
+    @reads_in_turn
+    def warn_if_undecided(self, what: str) -> None:
+        """Warn if rounding errors may have changed the sign of an eigenvalue; ``what`` begins the message."""
         if not self.is_complete:
             return
         if self._is_undecided is None:
@@ -315,7 +316,7 @@ class IldlFactor(Preconditioner):
         """
         if not self.is_complete:
             raise InvalidInputError("an incomplete factor does not know the determinant of A: fill_level=None makes a complete one")
-        self._warn_if_undecided("slogdet")
+        self.warn_if_undecided("slogdet")
         sign, logabsdet = slogdet_of(self.D.diagonal(), self.D.diagonal(-1))
         return sign, logabsdet - 2 * float(np.log(self.scale).sum())
 
