@@ -247,6 +247,7 @@ HARNESS_VOLATILE(16)
 #define __global__ __attribute__((visibility("default")))
 #define __constant__ static const
 #define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__
 #define __launch_bounds__(...)
 #define __align__(n) alignas(n)
 

@@ -3,9 +3,10 @@
 // edges are those of the matrix and the samples that earlier pivots left for it in a hash table.
 //   warps     take a ticket for the queue each and wait for its place to be filled; who makes a vertex ready goes on with it
 //   blocks    a pivot of many edges calls the warps of its block together, which answer when they are through with their own
-//   table     open addressing, linear probing from a hash of the earlier end. A slot's word names both ends and is taken by
-//             compare-and-swap of a free one; only the pivot it belongs to reads it, when no more will come, counts until it
-//             has found all, and frees it. So nobody waits for a slot, and a search may pass free slots.
+//   table     open addressing, linear probing from a hash of the earlier end and of a number that the sample has among its samples.
+//             A slot's word names both ends and is taken by compare-and-swap of a free one; only the pivot it belongs to reads it,
+//             when no more will come, looks for each number, and frees it. So no thread waits for a slot, and a search may pass free
+//             slots. Samples of a hub lie in groups all over the table: in one row they would be in the way of all others.
 //   room      what a pivot needs of the table, the columns and the scratch is reserved before it changes anything. Where that
 //             fails the kernel halts, the host grows the workspace, queues what is ready, and launches again.
 // A ticket is only held by a warp that runs, so progress never depends on how many blocks are resident. A wait in which nothing
@@ -19,12 +20,18 @@ namespace ms::parac {
 
 constexpr unsigned long long vacant = ~0ull;                            // word of a free slot
 constexpr int light = 64;                                               // most edges that one warp eliminates
+constexpr int together = 8;                                             // samples of a vertex that lie next to each other
 constexpr int nobody = -1, leave = -2;                                  // besides vertices, what a block may be called for
 
 // What `state` holds, each hot counter in a cache line of its own; ordered_cuda.py knows the same numbers.
 enum State { halt = 0, head = 16, tail = 32, eliminated = 48, columns_used = 64, table_used = 80, need_table = 96, need_scratch,
              lost };
 enum Halt { done = 1, paused = 2, columns_full = 4, table_full = 8, scratch_small = 16, stalled = 32 };
+
+struct Sample {                          // 16 bytes: one array, since registers are short
+  double w;
+  long long number;                      // among the samples of its earlier end
+};
 
 struct Ordered {
   int n, samples;
@@ -41,7 +48,7 @@ struct Ordered {
   int *waits, *fills, *level;           // (n) entries that lead to earlier vertices; samples in the table; level, from 1
   int* queue;                           // (n) ready vertices in the order in which they became so
   unsigned long long* table;            // (table_room) earlier end << 32 | later end
-  double* table_w;
+  Sample* table_sample;                 // (table_room) what each slot holds beside its word
   long long table_room;                 // below 2^32
   long long* column_start;              // (n)
   int* column_length;                   // (n) -1: not eliminated
@@ -55,10 +62,23 @@ struct Ordered {
   __device__ unsigned long long look(int what) const { return static_cast<volatile unsigned long long*>(state)[what]; }
   __device__ void stop(Halt why) const { atomicOr(state + halt, static_cast<unsigned long long>(why)); }
   __device__ int edges(int k) const { return later[k] + fills[k]; }
-  __device__ long long slot(int k, long long i) const {                 // the i-th from that of k on, i <= table_room
-    const unsigned long long hash = mix64(static_cast<unsigned long long>(k)) >> 32;
-    const long long at = static_cast<long long>(hash * static_cast<unsigned long long>(table_room) >> 32) + i;
-    return at >= table_room ? at - table_room : at;
+  __device__ unsigned slot(int k, int number) const {                   // where the sample of that number is looked for first
+    const unsigned long long group = static_cast<unsigned long long>(k) << 32 | static_cast<unsigned>(number / together);
+    const unsigned room = static_cast<unsigned>(table_room), within = static_cast<unsigned>(number % together);
+    const unsigned at = static_cast<unsigned>((mix64(group) >> 32) * room >> 32);
+    return within < room - at ? at + within : 0;
+  }
+  __device__ unsigned after(unsigned at) const { return at + 1 == static_cast<unsigned>(table_room) ? 0 : at + 1; }
+  __device__ bool holds(unsigned at, int k, int number) const {
+    const unsigned long long word = static_cast<volatile unsigned long long*>(table)[at];
+    return word != vacant && static_cast<int>(word >> 32) == k && static_cast<volatile Sample*>(table_sample)[at].number == number;
+  }
+  __device__ __noinline__ long long find(int k, int number) const {     // where it is, or -1; inlined it would spill registers
+    const unsigned begin = slot(k, number);
+    unsigned at = begin;
+    while (!holds(at, k, number))
+      if ((at = after(at)) == begin) return -1;
+    return at;
   }
 };
 
@@ -81,24 +101,21 @@ struct Scratch {
 template <class Team>
 __device__ __forceinline__ int find_samples(const Ordered& F, const Team& team, int k, const Scratch& s, int d) {
   const int expected = F.fills[k];
-  int found = 0;
-  for (long long base = 0; found < expected; base += team.size) {
-    if (base >= F.table_room) {
-      F.stop(stalled);
-      return -1;
+  bool all = true;
+  for (int i = team.rank; i < expected; i += team.size) {
+    const long long at = F.find(k, i);
+    if (at < 0) {
+      all = false;
+      break;
     }
-    const long long i = base + team.rank, at = i < F.table_room ? F.slot(k, i) : 0;
-    const unsigned long long word = i < F.table_room ? static_cast<volatile unsigned long long*>(F.table)[at] : vacant;
-    const bool mine = word != vacant && static_cast<int>(word >> 32) == k;
-    int total;
-    const int before = found + team.exclusive_count(mine, total);
-    if (mine) {
-      s.edges[d + before] = {F.table_w[at], static_cast<int>(word & 0xffffffffu), 1};
-      s.slots[before] = static_cast<unsigned>(at);
-    }
-    found += total;
+    s.edges[d + i] = {F.table_sample[at].w, static_cast<int>(F.table[at] & 0xffffffffu), 1};
+    s.slots[i] = static_cast<unsigned>(at);
   }
-  return d + found;
+  int missing;
+  team.exclusive_count(!all, missing);
+  if (missing == 0) return d + expected;
+  F.stop(stalled);
+  return -1;
 }
 
 template <class Team> __device__ __forceinline__ int gather(const Ordered& F, const Team& team, int k, const Scratch& s) {
@@ -168,17 +185,15 @@ __device__ __forceinline__ void insert(const Ordered& F, int a, int b, double w)
     b = c;
   }
   const unsigned long long word = static_cast<unsigned long long>(a) << 32 | static_cast<unsigned>(b);
-  const int earlier = atomicAdd(F.fills + a, 1);            // these lie from its first slot on, as a rule
-  long long at = F.slot(a, earlier < F.table_room ? earlier : 0);
-  for (long long tried = 0; atomicCAS(F.table + at, vacant, word) != vacant; ++tried) {
-    if (tried > 2 * F.table_room) {
+  const int number = atomicAdd(F.fills + a, 1);
+  unsigned at = F.slot(a, number), left = 2 * static_cast<unsigned>(F.table_room);      // two rounds; of the largest tables, one
+  for (; atomicCAS(F.table + at, vacant, word) != vacant; at = F.after(at))
+    if (left-- == 0) {
       F.stop(stalled);
       return;
     }
-    if (++at == F.table_room) at = 0;
-  }
   __threadfence();                                          // whoever freed the slot has read it
-  F.table_w[at] = w;
+  F.table_sample[at] = {w, number};
   if (b != F.n) atomicAdd(F.waits + b, 1);
 }
 
@@ -423,13 +438,13 @@ extern "C" __global__ void __launch_bounds__(256, 3)
 k_ordered(int n, int samples, unsigned long long seed, double floor, unsigned long long pause, long long patience,
           unsigned long long* state, const long long* ptr, const int* to, const double* w, const double* ground,
           const int* order, const int* position, const int* later, int* waits, int* fills, int* level, int* queue,
-          unsigned long long* table, double* table_w, long long table_room, long long* column_start, int* column_length,
-          int* column_row, double* column_value, double* D, long long columns_room, double* slabs, int* slab_taken,
+          unsigned long long* table, double* table_sample, long long table_room, long long* column_start,
+          int* column_length, int* column_row, double* column_value, double* D, long long columns_room, double* slabs, int* slab_taken,
           int slab_count, int slab_room) {
   extern __shared__ double shared[];
   __shared__ int call;                                      // a vertex that needs the whole block, nobody or leave
   const Ordered F{n, samples, seed, floor, pause, patience, state, ptr, to, w, ground, order, position, later, waits, fills,
-                  level, queue, table, table_w, table_room, column_start, column_length, column_row, column_value, D,
+                  level, queue, table, reinterpret_cast<Sample*>(table_sample), table_room, column_start, column_length, column_row, column_value, D,
                   columns_room, slabs, slab_taken, slab_count, slab_room};
   if (threadIdx.x == 0) call = nobody;
   __syncthreads();
@@ -459,17 +474,18 @@ k_count_edges(int n, int samples, const long long* ptr, const int* to, const dou
 
 // What is in a table into a larger one that is empty.
 extern "C" __global__ void __launch_bounds__(256)
-k_rehash(long long old_room, const unsigned long long* old_table, const double* old_w, long long room, unsigned long long* table,
-         double* table_w) {
+k_rehash(long long old_room, const unsigned long long* old_table, const double* old_samples, long long room,
+         unsigned long long* table, double* table_samples) {
+  const Sample* const from = reinterpret_cast<const Sample*>(old_samples);
   Ordered F{};
   F.table_room = room;
   for (long long i = grid_begin(); i < old_room; i += grid_step()) {
     const unsigned long long word = old_table[i];
     if (word == vacant) continue;
-    long long at = F.slot(static_cast<int>(word >> 32), 0);
+    long long at = F.slot(static_cast<int>(word >> 32), static_cast<int>(from[i].number));
     while (atomicCAS(table + at, vacant, word) != vacant)   // ends: there is more room than words
       if (++at == room) at = 0;
-    table_w[at] = old_w[i];
+    reinterpret_cast<Sample*>(table_samples)[at] = from[i];
   }
 }
 

@@ -70,7 +70,7 @@ class _Ordered:
         xp = device.xp()
         if room > LARGEST_TABLE:
             raise OutOfMemoryError("more than 4 billion sampled edges at a time: the graph is too large")
-        self.table, self.table_w = xp.full(room, VACANT, xp.uint64), xp.empty(room)
+        self.table, self.table_samples = xp.full(room, VACANT, xp.uint64), xp.empty(2 * room)        # struct Sample: 16 bytes
 
     def _make_slabs(self, edges):
         xp = device.xp()
@@ -112,7 +112,7 @@ class _Ordered:
         device.launch(K.k_ordered, self.grid, BLOCK, SHARED,
                       (np.int32(self.n), np.int32(self.samples), self.seed, self.floor, np.uint64(self.eliminated + SHARE),
                        patience, self.state, ptr, to, w, ground, self.order, self.position, self.later,
-                       self.waits, self.fills, self.level, self.queue, self.table, self.table_w, np.int64(len(self.table)),
+                       self.waits, self.fills, self.level, self.queue, self.table, self.table_samples, np.int64(len(self.table)),
                        self.column_start, self.column_length, self.column_row, self.column_value, self.D,
                        np.int64(len(self.column_row)), self.slabs, self.slab_taken, np.int32(len(self.slab_taken)),
                        np.int32(self.slab_room)))
@@ -125,10 +125,10 @@ class _Ordered:
             self.column_row[:used], self.column_value[:used] = old[0][:used], old[1][:used]
             self.state[COLUMNS] = used
         if state[HALT] & TABLE_FULL:
-            old, old_w = self.table, self.table_w
+            old, old_samples = self.table, self.table_samples
             self._make_table(min(max(2 * len(old), 2 * int(state[NEED_TABLE])), LARGEST_TABLE))
             device.launch(K.k_rehash, device.grid_for(len(old), BLOCK), BLOCK, 0,
-                          (np.int64(len(old)), old, old_w, np.int64(len(self.table)), self.table, self.table_w))
+                          (np.int64(len(old)), old, old_samples, np.int64(len(self.table)), self.table, self.table_samples))
         if state[HALT] & SCRATCH_SMALL:
             self._make_slabs(int(state[NEED_SCRATCH]) * 3 // 2)
         return bool(state[HALT] & (COLUMNS_FULL | TABLE_FULL | SCRATCH_SMALL))

@@ -1,5 +1,6 @@
 """ParAC's persistent kernel for given orders beside the CPU: the same factor to the bit, in any workspace and schedule."""
 
+import hubs
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -58,6 +59,13 @@ def test_any_graph(n, per_vertex, seed, samples, grounded, blocks):
     order = np.random.default_rng(seed).permutation(n)
     with device.use(Harness(block=64, resident=blocks)):
         check(random_graph(n, int(per_vertex * n), seed, grounded=grounded), order, samples=samples, seed=seed)
+
+
+@pytest.mark.parametrize("make", [hubs.bipartite(2), hubs.bipartite(5), hubs.double_fan, hubs.twenty_hubs, hubs.friendship])
+@pytest.mark.parametrize("ordering", ["natural", "nnz_sort"])
+def test_samples_of_several_hubs(cuda, make, ordering):
+    """They lie in groups all over the table, and each is looked for by its number."""
+    check(make(300), ordering, samples=2, seed=3)
 
 
 def test_negative_weights(cuda):
