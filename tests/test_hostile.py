@@ -703,6 +703,7 @@ def test_every_class_of_error_is_in_the_table():
 # ---- memory, files ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:.*collapsed")
 @pytest.mark.parametrize("call", [lambda: ms.cholesky(spd(400)), lambda: ms.analyze(spd(400)).factor(spd(400)),
                                   lambda: ms.solve(spd(400), np.ones(400)), lambda: ms.parac(spd(400)), lambda: ms.apps.mcf(sphere()), lambda: ms.datasets.delaunay(50)])
 def test_too_little_memory_is_said_before_it_is_taken(call, monkeypatch):
