@@ -69,8 +69,9 @@ struct Ordered {
     return within < room - at ? at + within : 0;
   }
   __device__ unsigned after(unsigned at) const { return at + 1 == static_cast<unsigned>(table_room) ? 0 : at + 1; }
+  __device__ volatile unsigned long long& word(unsigned at) const { return static_cast<volatile unsigned long long*>(table)[at]; }
   __device__ bool holds(unsigned at, int k, int number) const {
-    const unsigned long long word = static_cast<volatile unsigned long long*>(table)[at];
+    const unsigned long long word = this->word(at);
     return word != vacant && static_cast<int>(word >> 32) == k && static_cast<volatile Sample*>(table_sample)[at].number == number;
   }
   __device__ __noinline__ long long find(int k, int number) const {     // where it is, or -1; inlined it would spill registers
@@ -103,13 +104,14 @@ __device__ __forceinline__ int find_samples(const Ordered& F, const Team& team, 
   const int expected = F.fills[k];
   bool all = true;
   for (int i = team.rank; i < expected; i += team.size) {
-    const long long at = F.find(k, i);
-    if (at < 0) {
+    const long long found = F.find(k, i);
+    if (found < 0) {
       all = false;
       break;
     }
-    s.edges[d + i] = {F.table_sample[at].w, static_cast<int>(F.table[at] & 0xffffffffu), 1};
-    s.slots[i] = static_cast<unsigned>(at);
+    const unsigned at = static_cast<unsigned>(found);       // others may still try to take the slot
+    s.edges[d + i] = {F.table_sample[at].w, static_cast<int>(F.word(at) & 0xffffffffu), 1};
+    s.slots[i] = at;
   }
   int missing;
   team.exclusive_count(!all, missing);
@@ -287,7 +289,7 @@ template <class Team> __device__ __forceinline__ int eliminate(const Ordered& F,
   const long long drawn = sample(F, team, k, s, d);
   team.sync();
   __threadfence();                                          // samples are there before they are waited for no more, old ones read
-  for (int i = team.rank; i < samples_in; i += team.size) static_cast<volatile unsigned long long*>(F.table)[s.slots[i]] = vacant;
+  for (int i = team.rank; i < samples_in; i += team.size) F.word(s.slots[i]) = vacant;
   const int next = release(F, team, s, F.column_row + column, kept);
   if (team.rank == 0) {
     if (draws - drawn + samples_in) give_back(F, draws - drawn + samples_in);
