@@ -32,9 +32,9 @@ from meshsolve.errors import (
 )
 from meshsolve.factor.cholesky import CholeskyFactor
 from meshsolve.factor.cholesky.schur import SchurComplement
-from meshsolve.factor.glu import LUFactor
-from meshsolve.factor.glu.schur import GeneralSchurComplement
 from meshsolve.factor.ildl import IldlFactor
+from meshsolve.factor.lu import LUFactor
+from meshsolve.factor.lu.schur import GeneralSchurComplement
 from meshsolve.factor.parac import ParacFactor
 from meshsolve.krylov import Info, cg, sqmr
 from meshsolve.mesh import Mesh, load_mesh

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.cholesky import CholeskyFactor
-from meshsolve.factor.glu import LUFactor
+from meshsolve.factor.lu import LUFactor
 
 CONSTRUCTOR = "SparseCooTensorWithDimsAndTensorsBackward"       # the node of torch.sparse_coo_tensor
 KEEPS_SPARSE = ("Coalesce", "T", "Transpose", "Mul", "Div", "Neg", "Add", "Sub", "Clone", "Alias", "View")      # nodes of sparse tensors

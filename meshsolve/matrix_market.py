@@ -59,7 +59,7 @@ def parse(content: bytes, name: object) -> Array:
 
     Notes
     -----
-    The numbers are read in C++ (native/table.cpp), well below 0.1 us each, and copied twice.
+    The numbers are read in C++ (native/text/table.cpp), well below 0.1 us each, and copied twice.
     """
     content = content.removeprefix(codecs.BOM_UTF8).rstrip(PADDING)
     if b"\n" not in content:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import meshsolve as ms
-from meshsolve.factor.glu import LUFactor
+from meshsolve.factor.lu import LUFactor
 
 
 @pytest.mark.parametrize("kind", [float, complex])

@@ -8,7 +8,7 @@ import json
 import nvrtc
 import pytest
 
-from meshsolve.factor.ildl.fronts_cuda import STATIC
+from meshsolve.factor.ldlt.fronts_cuda import STATIC
 
 needs_nvrtc = pytest.mark.skipif(nvrtc.library() is None, reason="no NVRTC: pip install nvidia-cuda-nvrtc-cu12")
 SLACK = 8                           # registers by which versions of the compiler differ; stack and spills may not grow
@@ -40,7 +40,7 @@ def test_no_kernel_spills():
 
 def test_kernels_that_ask_for_all_shared_memory_leave_room_for_their_own():
     """What a block gets at most is for its dynamic and its static shared memory together."""
-    beside = {"factor/glu/fronts.cu": 0, "factor/ildl/complete.cu": STATIC}
+    beside = {"factor/lu/fronts/fronts.cu": 0, "factor/ldlt/complete.cu": STATIC}
     for file, room in beside.items():
         panels = {name: machines for name, machines in limits()[file].items() if name.startswith("k_panel")}
         assert panels and all(numbers["shared"] <= room for machines in panels.values() for numbers in machines.values())

@@ -30,7 +30,7 @@ def test_wheels_are_built_for_every_python_that_is_supported():
         assert (ROOT / path).exists(), path
 
 
-@pytest.mark.parametrize("file", ["native/buffer.cpp", "native/parallel.cpp", "native/dense.cpp"])
+@pytest.mark.parametrize("file", ["native/memory/buffer.cpp", "native/threads/parallel.cpp", "native/dense/dense.cpp"])
 def test_what_one_system_alone_has_is_guarded(file):
     """Headers of POSIX, glibc and x86 are included behind a condition, here and nowhere else."""
     text, depth = (ROOT / "meshsolve" / file).read_text(), 0

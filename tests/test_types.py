@@ -10,8 +10,8 @@ from test_docs import PUBLIC
 
 import meshsolve as ms
 from meshsolve.factor.cholesky import CholeskyFactor
-from meshsolve.factor.glu import LUFactor
 from meshsolve.factor.ildl import IldlFactor
+from meshsolve.factor.lu import LUFactor
 from meshsolve.factor.parac import ParacFactor
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -72,7 +72,7 @@ def test_users_see_types_and_wrong_words(tmp_path):
     file.write_text(USER)
     done = mypy("--strict", "--config-file", str(ROOT / "pyproject.toml"), str(file))
     revealed = [line.split('"')[1] for line in done.stdout.splitlines() if "Revealed" in line]
-    factors = ["cholesky.CholeskyFactor", "ildl.IldlFactor", "glu.LUFactor"]
+    factors = ["cholesky.CholeskyFactor", "ildl.IldlFactor", "lu.LUFactor"]
     assert revealed[0] == "meshsolve.factor.cholesky.CholeskyFactor" and "ndarray" in revealed[1] and "ndarray" in revealed[3]
     assert all(f in revealed[2] for f in factors) and revealed[4] == "meshsolve.krylov.info.Info"
     assert revealed[5] == "meshsolve.apps.circuit.results.OperatingPoint"

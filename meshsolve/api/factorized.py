@@ -11,8 +11,8 @@ from meshsolve.device import DEVICES
 from meshsolve.device_arrays import place_for
 from meshsolve.errors import MeshsolveWarning, NotPositiveDefiniteError, NotSymmetricError, SingularMatrixError
 from meshsolve.factor.cholesky import CholeskyFactor, Values
-from meshsolve.factor.glu import LUFactor
 from meshsolve.factor.ildl import IldlFactor, ildl
+from meshsolve.factor.lu import LUFactor
 from meshsolve.memory import PER_ROW
 from meshsolve.options import one_of, thread_count
 from meshsolve.report import warn, without_warnings

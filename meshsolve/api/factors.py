@@ -11,7 +11,7 @@ from meshsolve.device import on_cpu
 from meshsolve.device_arrays import place_of_factor
 from meshsolve.factor import ildl as _ildl
 from meshsolve.factor import parac as _parac
-from meshsolve.factor.glu import LUFactor
+from meshsolve.factor.lu import LUFactor
 from meshsolve.memory import PER_ROW
 from meshsolve.order.ordering import OrderingLike
 from meshsolve.types import Auto, Device, DTypeLike, Matrix, Precision
@@ -60,7 +60,7 @@ def lu(A: Matrix, ordering: OrderingLike = "auto", engine: Literal["auto", "fron
 
     Notes
     -----
-    O(operations) time and O(``F.nnz``) memory. Sources: see :mod:`meshsolve.factor.glu`.
+    O(operations) time and O(``F.nnz``) memory. Sources: see :mod:`meshsolve.factor.lu`.
 
     Examples
     --------

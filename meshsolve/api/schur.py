@@ -15,7 +15,7 @@ from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotSymmetricEr
 from meshsolve.factor.cholesky import Values
 from meshsolve.factor.cholesky.schur import SchurComplement
 from meshsolve.factor.fronts import assembly_tree
-from meshsolve.factor.glu.schur import GeneralSchurComplement
+from meshsolve.factor.lu.schur import GeneralSchurComplement
 from meshsolve.factor.symbolic import Symbolic
 from meshsolve.memory import PER_ROW
 from meshsolve.mesh import MeshLike

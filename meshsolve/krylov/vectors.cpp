@@ -4,9 +4,9 @@
 #include <array>
 #include <vector>
 
-#include "native/fetch.hpp"
-#include "native/parallel.hpp"
-#include "native/widths.hpp"
+#include "native/memory/fetch.hpp"
+#include "native/threads/parallel.hpp"
+#include "native/dense/widths.hpp"
 
 namespace ms::krylov {
 namespace {

@@ -3,7 +3,7 @@
 #pragma once
 #include <cstdint>
 
-#include "native/csr.hpp"
+#include "sparse/csr.hpp"
 
 namespace ms::krylov {
 

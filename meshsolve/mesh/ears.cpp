@@ -6,7 +6,7 @@
 #include <numeric>
 #include <set>
 
-#include "native/interrupt.hpp"
+#include "native/threads/interrupt.hpp"
 
 namespace ms::mesh {
 namespace {

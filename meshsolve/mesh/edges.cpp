@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "native/forest.hpp"
-#include "native/parallel.hpp"
-#include "native/rearrange.hpp"
+#include "native/threads/parallel.hpp"
+#include "sparse/rearrange.hpp"
 
 namespace ms::mesh {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "native/raw_vector.hpp"
+#include "native/memory/raw_vector.hpp"
 
 namespace ms::mesh {
 

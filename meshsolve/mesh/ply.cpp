@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "native/decimal.hpp"
+#include "native/text/decimal.hpp"
 
 namespace ms::mesh {
 namespace {

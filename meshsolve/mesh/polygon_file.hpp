@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "native/decimal.hpp"
+#include "native/text/decimal.hpp"
 
 namespace ms::mesh {
 

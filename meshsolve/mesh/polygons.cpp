@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "ears.hpp"
-#include "native/interrupt.hpp"
+#include "native/threads/interrupt.hpp"
 
 namespace ms::mesh {
 namespace {

@@ -10,11 +10,11 @@
 #include <memory>
 #include <vector>
 
-#include "buffer.hpp"
-#include "check.hpp"
-#include "csr.hpp"
-#include "interrupt.hpp"
-#include "strided.hpp"
+#include "native/memory/buffer.hpp"
+#include "sparse/check.hpp"
+#include "sparse/csr.hpp"
+#include "native/threads/interrupt.hpp"
+#include "native/memory/strided.hpp"
 
 namespace ms {
 namespace nb = nanobind;

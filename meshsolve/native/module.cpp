@@ -4,6 +4,7 @@
 namespace ms {
 
 void bind_native(nb::module_&);
+void bind_sparse(nb::module_&);
 void bind_mesh(nb::module_&);
 void bind_operators(nb::module_&);
 void bind_patches(nb::module_&);
@@ -14,7 +15,8 @@ void bind_cholesky(nb::module_&);
 void bind_parac(nb::module_&);
 void bind_krylov(nb::module_&);
 void bind_matching(nb::module_&);
-void bind_glu(nb::module_&);
+void bind_lu(nb::module_&);
+void bind_ldlt(nb::module_&);
 void bind_ildl(nb::module_&);
 void bind_circuit(nb::module_&);
 
@@ -24,6 +26,7 @@ NB_MODULE(_core, m) {
   nanobind::set_leak_warnings(false);          // a factor that is alive when Python ends is no fault
   m.doc() = "C++ core of meshsolve. Call it through the package: arguments are checked there.";
   ms::bind_native(m);
+  ms::bind_sparse(m);
   ms::bind_mesh(m);
   ms::bind_operators(m);
   ms::bind_patches(m);
@@ -34,7 +37,8 @@ NB_MODULE(_core, m) {
   ms::bind_parac(m);
   ms::bind_krylov(m);
   ms::bind_matching(m);
-  ms::bind_glu(m);
+  ms::bind_lu(m);
+  ms::bind_ldlt(m);
   ms::bind_ildl(m);
   ms::bind_circuit(m);
 }

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "native/parallel.hpp"
+#include "native/threads/parallel.hpp"
 
 namespace ms::operators {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-#include "native/csr.hpp"
+#include "sparse/csr.hpp"
 
 namespace ms::operators {
 

@@ -3,7 +3,7 @@
 #include "cotan.hpp"
 #include "flips.hpp"
 #include "native/bind.hpp"
-#include "native/raw_vector.hpp"
+#include "native/memory/raw_vector.hpp"
 
 namespace ms {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "native/parallel.hpp"
-#include "native/raw_vector.hpp"
+#include "native/threads/parallel.hpp"
+#include "native/memory/raw_vector.hpp"
 
 namespace ms::operators {
 namespace {

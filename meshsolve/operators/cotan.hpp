@@ -4,7 +4,7 @@
 #pragma once
 #include <cstdint>
 
-#include "native/csr.hpp"
+#include "sparse/csr.hpp"
 
 namespace ms::operators {
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "native/interrupt.hpp"
+#include "native/threads/interrupt.hpp"
 
 namespace ms::operators {
 namespace {

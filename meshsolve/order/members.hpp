@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "native/atomic.hpp"
+#include "native/threads/atomic.hpp"
 #include "subpatch.hpp"
 
 namespace ms::order {

@@ -14,7 +14,7 @@
 #include <limits>
 #include <utility>
 
-#include "native/interrupt.hpp"
+#include "native/threads/interrupt.hpp"
 
 namespace ms::order {
 namespace {

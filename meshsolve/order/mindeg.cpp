@@ -15,8 +15,8 @@
 #include <cmath>
 #include <limits>
 
-#include "native/fetch.hpp"
-#include "native/interrupt.hpp"
+#include "native/memory/fetch.hpp"
+#include "native/threads/interrupt.hpp"
 #include "native/forest.hpp"
 #include "order.hpp"
 

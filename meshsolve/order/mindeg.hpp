@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "degree_lists.hpp"
-#include "native/buffer.hpp"
-#include "native/csr.hpp"
+#include "native/memory/buffer.hpp"
+#include "sparse/csr.hpp"
 #include "order.hpp"
 
 namespace ms::order {

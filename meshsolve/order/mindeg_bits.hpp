@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "degree_lists.hpp"
-#include "native/buffer.hpp"
+#include "native/memory/buffer.hpp"
 
 namespace ms::order {
 

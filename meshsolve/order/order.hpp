@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "native/csr.hpp"
+#include "sparse/csr.hpp"
 
 namespace ms::order {
 

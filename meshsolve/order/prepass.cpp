@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "native/rearrange.hpp"
+#include "sparse/rearrange.hpp"
 #include "native/rng.hpp"
 
 namespace ms::order {

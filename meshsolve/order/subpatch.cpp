@@ -7,10 +7,10 @@
 
 #include <algorithm>
 
-#include "native/fetch.hpp"
-#include "native/interrupt.hpp"
-#include "native/parallel.hpp"
-#include "native/rearrange.hpp"
+#include "native/memory/fetch.hpp"
+#include "native/threads/interrupt.hpp"
+#include "native/threads/parallel.hpp"
+#include "sparse/rearrange.hpp"
 #include "native/rng.hpp"
 
 namespace ms::order {

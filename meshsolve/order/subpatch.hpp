@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "native/csr.hpp"
-#include "native/raw_vector.hpp"
+#include "sparse/csr.hpp"
+#include "native/memory/raw_vector.hpp"
 
 namespace ms::order {
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "native/parallel.hpp"
+#include "native/threads/parallel.hpp"
 #include "patches/patches.hpp"
 
 namespace ms::patches {

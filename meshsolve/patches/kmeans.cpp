@@ -10,8 +10,8 @@
 #include <limits>
 #include <numeric>
 
-#include "native/atomic.hpp"
-#include "native/parallel.hpp"
+#include "native/threads/atomic.hpp"
+#include "native/threads/parallel.hpp"
 #include "native/rng.hpp"
 #include "patches/kmeans.hpp"
 

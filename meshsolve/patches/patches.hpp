@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "native/csr.hpp"
+#include "sparse/csr.hpp"
 #include "patches/limits.hpp"
 
 namespace ms::patches {

@@ -8,8 +8,8 @@
 #include <array>
 #include <stdexcept>
 
-#include "native/parallel.hpp"
-#include "native/rearrange.hpp"
+#include "native/threads/parallel.hpp"
+#include "sparse/rearrange.hpp"
 #include "patches/patches.hpp"
 
 namespace ms::patches {

@@ -2,8 +2,8 @@
 // Each is a counting sort, O(n + e + m), rows ascending; nothing is assumed about manifoldness.
 #include <algorithm>
 
-#include "native/parallel.hpp"
-#include "native/rearrange.hpp"
+#include "native/threads/parallel.hpp"
+#include "sparse/rearrange.hpp"
 #include "patches/patches.hpp"
 
 namespace ms::patches {

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import meshsolve as ms
-from meshsolve.factor.glu import schur
+from meshsolve.factor.lu import schur
 
 N = 40
 RNG = np.random.default_rng(0)

@@ -18,7 +18,7 @@ from zoo import backward_error
 import meshsolve as ms
 from meshsolve import device
 from meshsolve.errors import FactorInUseError
-from meshsolve.factor.glu import levels_by
+from meshsolve.factor.lu import levels_by
 
 SIZE = 24
 n = SIZE**2

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 import meshsolve as ms
 from meshsolve import datasets
 from meshsolve.arrays import as_csr
-from meshsolve.factor.glu.backward import residual
+from meshsolve.factor.lu.backward import residual
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 

@@ -8,7 +8,7 @@ from graphs import check_perm, fill, from_edges, grid, preferential, random_grap
 import meshsolve as ms
 from meshsolve import _core, order
 from meshsolve.arrays import symmetric_pattern
-from meshsolve.factor.glu import analysis as glu
+from meshsolve.factor.lu import analysis
 from meshsolve.order.auto import CUBE, auto_within, foreseen_dimension, is_scale_free
 from meshsolve.order.nested import TooManyOperations
 
@@ -51,14 +51,14 @@ def test_scale_free_graphs_are_not_dissected(monkeypatch):
     assert is_scale_free(symmetric_pattern(A)) and flops > 20_000            # of a mesh that would be dear
     assert o.method == "amd" and np.array_equal(o.perm, order.amd(A).perm)
     monkeypatch.setattr(order, "nested_dissection", None)
-    monkeypatch.setattr(glu, "ND_OPERATIONS", 0)
+    monkeypatch.setattr(analysis, "ND_OPERATIONS", 0)
     assert ms.lu(A + sp.eye_array(A.shape[0])).report.facts["ordering"] == "amd"
     with pytest.raises(TooManyOperations):
         auto_within(symmetric_pattern(A), 0, 1, "default", most=0.5 * flops)
 
 
 def test_lu_of_volumes_is_dissected_whatever_its_size(monkeypatch):
-    monkeypatch.setattr(glu, "ND_OPERATIONS", 1e8)
+    monkeypatch.setattr(analysis, "ND_OPERATIONS", 1e8)
     A = sp.csr_array(ms.datasets.grid3d(22) + sp.eye_array(22**3) + sp.diags_array([np.full(22**3 - 1, 0.3)], offsets=[1]))
     F, G = ms.lu(A), ms.lu(A, ordering="amd")
     assert F.report.facts["ordering"] == "nd" and F.report.facts["flops"] < 0.95 * G.report.facts["flops"]

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "linear_form.hpp"
-#include "native/interrupt.hpp"
+#include "native/threads/interrupt.hpp"
 #include "values.hpp"
 
 namespace ms::circuit {

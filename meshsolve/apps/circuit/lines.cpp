@@ -6,7 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "native/interrupt.hpp"
+#include "native/threads/interrupt.hpp"
 
 namespace ms::circuit {
 namespace {

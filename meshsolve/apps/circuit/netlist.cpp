@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "native/interrupt.hpp"
+#include "native/threads/interrupt.hpp"
 #include "reader.hpp"
 
 namespace ms::circuit {

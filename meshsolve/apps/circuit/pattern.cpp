@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "native/rearrange.hpp"
+#include "sparse/rearrange.hpp"
 
 namespace ms::circuit {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "native/csr.hpp"
+#include "sparse/csr.hpp"
 
 namespace ms::circuit {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "native/interrupt.hpp"
+#include "native/threads/interrupt.hpp"
 
 namespace ms::circuit {
 namespace {

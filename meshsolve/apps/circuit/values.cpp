@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "expression.hpp"
-#include "native/decimal.hpp"
+#include "native/text/decimal.hpp"
 
 namespace ms::circuit {
 

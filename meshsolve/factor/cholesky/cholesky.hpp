@@ -8,8 +8,8 @@
 #include "factor/fronts/columns.hpp"
 #include "factor/fronts/traverse.hpp"
 #include "factor/fronts/values.hpp"
-#include "native/buffer.hpp"
-#include "native/strided.hpp"
+#include "native/memory/buffer.hpp"
+#include "native/memory/strided.hpp"
 #include "panel.hpp"
 #include "singular.hpp"
 

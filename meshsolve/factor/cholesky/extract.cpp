@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "cholesky.hpp"
-#include "native/parallel.hpp"
+#include "native/threads/parallel.hpp"
 
 namespace ms::cholesky {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "cholesky.hpp"
 #include "factor/fronts/traverse.hpp"
-#include "native/parallel.hpp"
+#include "native/threads/parallel.hpp"
 
 namespace ms::cholesky {
 namespace {

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "cholesky.hpp"
-#include "native/dense_lu.hpp"
+#include "native/dense/lu.hpp"
 
 namespace ms::cholesky {
 namespace {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "factor/fronts/fronts.hpp"
-#include "native/csr.hpp"
-#include "native/parallel.hpp"
+#include "sparse/csr.hpp"
+#include "native/threads/parallel.hpp"
 
 namespace ms::cholesky {
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "cholesky.hpp"
-#include "native/dense.hpp"
-#include "native/fetch.hpp"
-#include "native/parallel.hpp"
+#include "native/dense/dense.hpp"
+#include "native/memory/fetch.hpp"
+#include "native/threads/parallel.hpp"
 
 namespace ms::cholesky {
 namespace {

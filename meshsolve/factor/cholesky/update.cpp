@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "cholesky.hpp"
-#include "native/interrupt.hpp"
+#include "native/threads/interrupt.hpp"
 
 namespace ms::cholesky {
 

@@ -4,16 +4,16 @@
 #include <algorithm>
 #include <vector>
 
-#include "native/buffer.hpp"
-#include "native/kept.hpp"
-#include "native/widths.hpp"
+#include "native/memory/buffer.hpp"
+#include "native/memory/kept.hpp"
+#include "native/dense/widths.hpp"
 #include "traverse.hpp"
 
 namespace ms::fronts {
 
 constexpr int64_t widest = 8;                    // right-hand sides that are taken at a time
 
-// Values that a row of k of them takes: the kernels of native/dense.hpp know 1, 2, 4 and 8. A column has the same bits alone and
+// Values that a row of k of them takes: the kernels of native/dense/dense.hpp know 1, 2, 4 and 8. A column has the same bits alone and
 // among others.
 constexpr int64_t row_width(int64_t k) { return k > 4 ? 8 : k > 2 ? 4 : k; }
 

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "factor/symbolic/symbolic.hpp"
-#include "native/buffer.hpp"
-#include "native/csr.hpp"
-#include "native/dense.hpp"
-#include "native/raw_vector.hpp"
+#include "native/memory/buffer.hpp"
+#include "sparse/csr.hpp"
+#include "native/dense/dense.hpp"
+#include "native/memory/raw_vector.hpp"
 #include "update.hpp"
 
 namespace ms::fronts {

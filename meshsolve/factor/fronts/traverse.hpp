@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "fronts.hpp"
-#include "native/parallel.hpp"
+#include "native/threads/parallel.hpp"
 #include "update.hpp"
 
 namespace ms::fronts {

@@ -3,9 +3,9 @@
 #include <stdexcept>
 
 #include "fronts.hpp"
-#include "native/fetch.hpp"
-#include "native/parallel.hpp"
-#include "native/rearrange.hpp"
+#include "native/memory/fetch.hpp"
+#include "native/threads/parallel.hpp"
+#include "sparse/rearrange.hpp"
 
 namespace ms::fronts {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "native/parallel.hpp"
+#include "native/threads/parallel.hpp"
 
 namespace ms::fronts {
 

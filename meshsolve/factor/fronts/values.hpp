@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "fronts.hpp"
-#include "native/buffer.hpp"
-#include "native/interrupt.hpp"
-#include "native/parallel.hpp"
+#include "native/memory/buffer.hpp"
+#include "native/threads/interrupt.hpp"
+#include "native/threads/parallel.hpp"
 
 namespace ms::fronts {
 

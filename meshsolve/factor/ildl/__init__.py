@@ -17,11 +17,11 @@ from meshsolve.arrays import Csr, as_symmetric, lengths, read_only
 from meshsolve.device_arrays import device_lengths, place_for
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, SingularMatrixError
 from meshsolve.factor.base import Preconditioner, reciprocal_condition, values_in
-from meshsolve.factor.ildl.certainty import has_undecided_sign
-from meshsolve.factor.ildl.complete import CompleteCore, slogdet_of
-from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, resolve, tiling
-from meshsolve.factor.ildl.planning import Findings, complete_plan, matching_and_findings, rescale
-from meshsolve.factor.ildl.residual import Residual
+from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, tiling
+from meshsolve.factor.ldlt.certainty import has_undecided_sign
+from meshsolve.factor.ldlt.complete import CompleteCore, slogdet_of
+from meshsolve.factor.ldlt.planning import Findings, complete_plan, matching_and_findings, rescale, resolve
+from meshsolve.factor.ldlt.residual import Residual
 from meshsolve.factor.matching import symmetric_pairs
 from meshsolve.factor.refine import refine
 from meshsolve.factor.sharing import changes, reads, reads_in_turn
@@ -379,7 +379,7 @@ def _device_core(matrix, tiles, choices):
 
 
 def _device_complete(plan, dtype):
-    from meshsolve.factor.ildl.complete_cuda import DeviceCompleteCore
+    from meshsolve.factor.ldlt.complete_cuda import DeviceCompleteCore
 
     return DeviceCompleteCore(plan, dtype)
 

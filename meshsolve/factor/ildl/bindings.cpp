@@ -1,52 +1,12 @@
-// Bindings of the symmetric indefinite factors.
+// Bindings of the incomplete L D L^T factor.
 
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
-#include <nanobind/stl/shared_ptr.h>
 
-#include "complete.hpp"
 #include "incomplete.hpp"
-#include "scaling.hpp"
 #include "native/bind.hpp"
 
 namespace ms {
 namespace {
-
-template <class T>
-void bind_complete(nb::module_& m, const char* name) {
-  using namespace nb::literals;
-  using Factor = ildl::Complete<T>;
-  nb::class_<Factor>(m, name)
-      .def("__init__", [](Factor* self, std::shared_ptr<fronts::AssemblyTree> tree, std::pair<double, double> rule,
-                         double strict_threshold, bool is_strict) {
-        new (self) Factor(std::move(tree), {rule.first, rule.second}, strict_threshold, is_strict);
-      }, "tree"_a, "rule"_a, "strict_threshold"_a, "is_strict"_a)
-      .def_prop_ro("is_strict", [](const Factor& f) { return f.is_strict(); })
-      .def_prop_ro("changes", [](const Factor& f) { return f.changes(); })
-      .def("factor", [](Factor& f, In<double> data, int threads) {
-        Released free;
-        return f.factor(data.data(), threads);
-      }, "data"_a.noconvert(), "threads"_a)
-      .def("solve", [](const Factor& f, In<double> scale, Block<const double> B, Block<double> X, int threads) {
-        Released free;
-        f.solve(scale.data(), strided(B), strided(X), extent(B, 1), threads);
-      }, "scale"_a.noconvert(), "B"_a.noconvert(), "X"_a.noconvert(), "threads"_a)
-      .def("extract", [](const Factor& f) {
-        auto x = released([&] { return f.extract(); });
-        return std::make_tuple(to_numpy(std::move(x.perm)), to_numpy(std::move(x.ptr)), to_numpy(std::move(x.rows)),
-                               to_numpy(std::move(x.values)), to_numpy(std::move(x.d)), to_numpy(std::move(x.e)));
-      }, "(perm, indptr, rows, values, d, e)")
-      .def_prop_ro("inertia", [](const Factor& f) {
-        const ildl::Inertia& i = f.pivots().inertia;
-        return std::make_tuple(i.positive, i.negative, i.zero);
-      })
-      .def_prop_ro("nonzeros", &Factor::nonzeros)
-      .def_prop_ro("delayed", [](const Factor& f) { return f.pivots().delayed; })
-      .def_prop_ro("pairs", [](const Factor& f) { return f.pivots().pairs; })
-      .def_prop_ro("undecided", [](const Factor& f) { return f.pivots().undecided; })
-      .def_prop_ro("panel_scalars", &Factor::panel_scalars)
-      .def_prop_ro("nbytes", &Factor::nbytes);
-}
 
 template <class T>
 void bind_inverse(nb::module_& m, const char* name) {
@@ -130,20 +90,6 @@ void bind_incomplete(nb::module_& m) {
 
 void bind_ildl(nb::module_& m) {
   using namespace nb::literals;
-  m.def("ildl_norm", [](In<int64_t> indptr, In<int32_t> indices, In<double> scaled, In<double> scale, int threads) {
-    Released free;
-    return ildl::norm(pattern(indptr, indices), scaled.data(), scale.data(), threads);
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "scaled"_a.noconvert(), "scale"_a.noconvert(), "threads"_a);
-  m.def("ildl_rescale", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<double> scale, bool complete, int threads) {
-    std::vector<double> fitted = to_vector(scale), scaled(data.shape(0));
-    double spread = 0;
-    {
-      Released free;
-      spread = ildl::rescale(pattern(indptr, indices), data.data(), fitted.data(), scaled.data(), complete, threads);
-    }
-    return std::make_tuple(to_numpy(std::move(fitted)), to_numpy(std::move(scaled)), spread);
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "scale"_a.noconvert(), "complete"_a, "threads"_a,
-     "(scale, values of S A S) after rows have been brought near 1, and powers of two between the sizes of rows before.");
   m.def("cut_tiles", [](In<int32_t> size, int32_t capacity, std::optional<In<int32_t>> parent) {
     const int32_t count = static_cast<int32_t>(size.shape(0));
     return to_numpy(ildl::cut_tiles(size.data(), count, capacity, parent ? parent->data() : nullptr));
@@ -162,8 +108,6 @@ void bind_ildl(nb::module_& m) {
   bind_incomplete(m);
   bind_inverse<double>(m, "IldlInverseDouble");
   bind_inverse<float>(m, "IldlInverseSingle");
-  bind_complete<double>(m, "IldlCompleteDouble");
-  bind_complete<float>(m, "IldlCompleteSingle");
 }
 
 }  // namespace ms

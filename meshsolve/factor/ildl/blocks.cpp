@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "incomplete.hpp"
-#include "native/interrupt.hpp"
-#include "native/rearrange.hpp"
+#include "native/threads/interrupt.hpp"
+#include "sparse/rearrange.hpp"
 
 namespace ms::ildl {
 namespace {

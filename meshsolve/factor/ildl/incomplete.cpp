@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "native/buffer.hpp"
-#include "native/levels.hpp"
-#include "native/parallel.hpp"
-#include "native/rearrange.hpp"
+#include "native/memory/buffer.hpp"
+#include "factor/ildl/levels.hpp"
+#include "native/threads/parallel.hpp"
+#include "sparse/rearrange.hpp"
 
 namespace ms::ildl {
 namespace {

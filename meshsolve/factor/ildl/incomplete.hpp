@@ -9,10 +9,10 @@
 
 #include "factor/ildl/pivoting.hpp"
 #include "factor/trisolve/trisolve.hpp"
-#include "native/csr.hpp"
-#include "native/kept.hpp"
-#include "native/raw_vector.hpp"
-#include "native/strided.hpp"
+#include "sparse/csr.hpp"
+#include "native/memory/kept.hpp"
+#include "native/memory/raw_vector.hpp"
+#include "native/memory/strided.hpp"
 
 namespace ms::ildl {
 

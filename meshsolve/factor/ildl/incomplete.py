@@ -9,7 +9,8 @@ import scipy.sparse as sp
 
 from meshsolve import _core, order
 from meshsolve.arrays import Csr, narrow_ptr
-from meshsolve.factor.ildl.complete import block_diagonal
+from meshsolve.factor.ldlt.complete import block_diagonal
+from meshsolve.factor.ldlt.planning import resolve
 
 
 @dataclass(frozen=True)
@@ -106,15 +107,6 @@ def tiling(pairs, blocking, tile_size, ordering, threads=None):
 def of_pairs(ordering, pairs):
     """A name as it is; an Ordering of the rows as one of their pairs."""
     return ordering if isinstance(ordering, str) else order.Ordering(pairs.contract(ordering.perm), ordering.method)
-
-
-def resolve(ordering, graph, threads=None):
-    """As :func:`meshsolve.order.resolve`; ``"multicolour"`` puts the vertices of a greedy colouring colour by colour."""
-    if isinstance(ordering, str) and ordering == "multicolour":
-        graph = graph.graph()
-        colour = _core.greedy_colouring(graph.indptr, graph.indices)
-        return order.Ordering(np.argsort(colour, kind="stable").astype(np.int32), "multicolour")
-    return order.resolve(ordering, graph, threads=threads, more=("multicolour",))
 
 
 def block_statistics(matrix, pairs, tile_size=32, levels=(0, 1, 2, 3, 4), threads=None):

@@ -7,9 +7,9 @@ import scipy.sparse as sp
 
 from meshsolve import device
 from meshsolve.factor.ildl import cuda
-from meshsolve.factor.ildl.complete import inertia_of
 from meshsolve.factor.ildl.incomplete import assembled, renumbered
 from meshsolve.factor.ildl.inverse_cuda import Inverse
+from meshsolve.factor.ldlt.complete import inertia_of
 
 
 class DeviceCore:

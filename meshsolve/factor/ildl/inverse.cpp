@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "incomplete.hpp"
-#include "native/interrupt.hpp"
-#include "native/parallel.hpp"
-#include "native/widths.hpp"
+#include "native/threads/interrupt.hpp"
+#include "native/threads/parallel.hpp"
+#include "native/dense/widths.hpp"
 
 namespace ms::ildl {
 namespace {

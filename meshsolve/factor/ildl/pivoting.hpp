@@ -2,7 +2,7 @@
 // the same factor: the same operations in the same order, and none of them fused on the GPU.
 // Sources: Bunch and Kaufman 1977; Ashcraft, Grimes, Lewis 1998 (rook pivoting).
 #pragma once
-#include "native/rounding.hpp"
+#include "native/dense/rounding.hpp"
 
 namespace ms::ildl {
 

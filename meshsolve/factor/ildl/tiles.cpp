@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "incomplete.hpp"
-#include "native/parallel.hpp"
+#include "native/threads/parallel.hpp"
 
 namespace ms::ildl {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "matching.hpp"
-#include "native/interrupt.hpp"
+#include "native/threads/interrupt.hpp"
 
 namespace ms::matching {
 namespace {

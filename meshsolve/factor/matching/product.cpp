@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "matching.hpp"
-#include "native/check.hpp"
-#include "native/interrupt.hpp"
-#include "native/parallel.hpp"
-#include "native/raw_vector.hpp"
+#include "sparse/check.hpp"
+#include "native/threads/interrupt.hpp"
+#include "native/threads/parallel.hpp"
+#include "native/memory/raw_vector.hpp"
 
 namespace ms::matching {
 namespace {

@@ -8,10 +8,10 @@
 #include <cmath>
 
 #include "matching.hpp"
-#include "native/check.hpp"
-#include "native/fetch.hpp"
-#include "native/parallel.hpp"
-#include "native/rearrange.hpp"
+#include "sparse/check.hpp"
+#include "native/memory/fetch.hpp"
+#include "native/threads/parallel.hpp"
+#include "sparse/rearrange.hpp"
 
 namespace ms::matching {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "matching.hpp"
-#include "native/check.hpp"
+#include "sparse/check.hpp"
 
 namespace ms::matching {
 namespace {

@@ -4,8 +4,8 @@
 #include <atomic>
 #include <cmath>
 
-#include "native/fetch.hpp"
-#include "native/parallel.hpp"
+#include "native/memory/fetch.hpp"
+#include "native/threads/parallel.hpp"
 #include "parac.hpp"
 
 namespace ms::parac {

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "native/buffer.hpp"
-#include "native/fetch.hpp"
-#include "native/parallel.hpp"
-#include "native/split.hpp"
+#include "native/memory/buffer.hpp"
+#include "native/memory/fetch.hpp"
+#include "native/threads/parallel.hpp"
+#include "sparse/split.hpp"
 #include "parac.hpp"
 
 namespace ms::parac {

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "native/atomic.hpp"
-#include "native/buffer.hpp"
+#include "native/threads/atomic.hpp"
+#include "native/memory/buffer.hpp"
 #include "pivot.hpp"
 
 namespace ms::parac {

@@ -18,8 +18,8 @@
 #include <utility>
 
 #include "lists.hpp"
-#include "native/fetch.hpp"
-#include "native/parallel.hpp"
+#include "native/memory/fetch.hpp"
+#include "native/threads/parallel.hpp"
 #include "pivot_work.hpp"
 
 namespace ms::parac {

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "factor/trisolve/trisolve.hpp"
-#include "native/buffer.hpp"
-#include "native/csr.hpp"
-#include "native/kept.hpp"
-#include "native/raw_vector.hpp"
+#include "native/memory/buffer.hpp"
+#include "sparse/csr.hpp"
+#include "native/memory/kept.hpp"
+#include "native/memory/raw_vector.hpp"
 
 namespace ms::parac {
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "native/buffer.hpp"
+#include "native/memory/buffer.hpp"
 #include "parac.hpp"
 #include "pivot.hpp"
 

@@ -21,10 +21,10 @@
 #include <utility>
 
 #include "lists.hpp"
-#include "native/atomic.hpp"
-#include "native/buffer.hpp"
-#include "native/fetch.hpp"
-#include "native/parallel.hpp"
+#include "native/threads/atomic.hpp"
+#include "native/memory/buffer.hpp"
+#include "native/memory/fetch.hpp"
+#include "native/threads/parallel.hpp"
 #include "pivot_work.hpp"
 
 namespace ms::parac {

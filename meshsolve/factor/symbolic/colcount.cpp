@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "native/forest.hpp"
-#include "native/parallel.hpp"
+#include "native/threads/parallel.hpp"
 #include "symbolic.hpp"
 
 namespace ms::symbolic {

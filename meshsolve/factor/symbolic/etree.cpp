@@ -6,10 +6,10 @@
 // finishes parts before it joins them), and the caller the rows between them.
 #include <algorithm>
 
-#include "native/fetch.hpp"
+#include "native/memory/fetch.hpp"
 #include "native/forest.hpp"
-#include "native/parallel.hpp"
-#include "native/rearrange.hpp"
+#include "native/threads/parallel.hpp"
+#include "sparse/rearrange.hpp"
 #include "parts.hpp"
 #include "symbolic.hpp"
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <vector>
 
-#include "native/parallel.hpp"
+#include "native/threads/parallel.hpp"
 #include "symbolic.hpp"
 
 namespace ms::symbolic {

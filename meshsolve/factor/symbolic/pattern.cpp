@@ -11,9 +11,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "native/fetch.hpp"
-#include "native/parallel.hpp"
-#include "native/rearrange.hpp"
+#include "native/memory/fetch.hpp"
+#include "native/threads/parallel.hpp"
+#include "sparse/rearrange.hpp"
 #include "parts.hpp"
 #include "symbolic.hpp"
 

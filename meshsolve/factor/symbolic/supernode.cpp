@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "native/atomic.hpp"
-#include "native/parallel.hpp"
-#include "native/raw_vector.hpp"
-#include "native/rearrange.hpp"
+#include "native/threads/atomic.hpp"
+#include "native/threads/parallel.hpp"
+#include "native/memory/raw_vector.hpp"
+#include "sparse/rearrange.hpp"
 #include "parts.hpp"
 #include "relaxation.hpp"
 #include "symbolic.hpp"

@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "native/csr.hpp"
-#include "native/raw_vector.hpp"
+#include "sparse/csr.hpp"
+#include "native/memory/raw_vector.hpp"
 #include "order/order.hpp"
 
 namespace ms::symbolic {

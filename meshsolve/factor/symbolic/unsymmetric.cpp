@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "native/interrupt.hpp"
+#include "native/threads/interrupt.hpp"
 
 namespace ms::symbolic {
 namespace {

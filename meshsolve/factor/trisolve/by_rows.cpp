@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "entries.hpp"
-#include "native/fetch.hpp"
-#include "native/parallel.hpp"
+#include "native/memory/fetch.hpp"
+#include "native/threads/parallel.hpp"
 #include "pieces.hpp"
 
 namespace ms::trisolve {

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "native/buffer.hpp"
-#include "native/raw_vector.hpp"
+#include "native/memory/buffer.hpp"
+#include "native/memory/raw_vector.hpp"
 
 namespace ms::trisolve {
 

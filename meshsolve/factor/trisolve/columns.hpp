@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "native/raw_vector.hpp"
+#include "native/memory/raw_vector.hpp"
 
 namespace ms::trisolve {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "by_rows.hpp"
-#include "native/fetch.hpp"
+#include "native/memory/fetch.hpp"
 
 namespace ms::trisolve {
 

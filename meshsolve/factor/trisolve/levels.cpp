@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "native/parallel.hpp"
+#include "native/threads/parallel.hpp"
 #include "trisolve.hpp"
 
 namespace ms::trisolve {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "entries.hpp"
-#include "native/fetch.hpp"
-#include "native/parallel.hpp"
+#include "native/memory/fetch.hpp"
+#include "native/threads/parallel.hpp"
 #include "pieces.hpp"
 #include "trisolve.hpp"
 

@@ -14,8 +14,8 @@
 
 #include "by_rows.hpp"
 #include "columns.hpp"
-#include "native/raw_vector.hpp"
-#include "native/widths.hpp"
+#include "native/memory/raw_vector.hpp"
+#include "native/dense/widths.hpp"
 
 namespace ms::trisolve {
 

@@ -17,7 +17,7 @@ from meshsolve.apps.circuit.devices import DEFAULTS, THERMAL, Diodes
 from meshsolve.apps.circuit.jacobian import Dense
 from meshsolve.apps.circuit.mna import Matrix
 from meshsolve.apps.circuit.sources import Sources
-from meshsolve.factor.glu import LUFactor
+from meshsolve.factor.lu import LUFactor
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import decks

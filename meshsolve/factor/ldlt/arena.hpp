@@ -1,0 +1,48 @@
+// Memory that the workers of a traversal cut blocks from, one behind the other, and that becomes free as a whole: for parts of a
+// factor whose sizes show only while it is made. What is kept from one traversal to the next serves the next; pages are made as
+// they are reached, so that room at the end of a chunk costs addresses alone.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "native/memory/buffer.hpp"
+#include "native/threads/interrupt.hpp"
+
+namespace ms {
+
+class Arena {
+ public:
+  // All blocks become free; what lies in them stays until others are cut there. From now on there are so many workers, and new chunks
+  // have at least so many bytes.
+  void reset(int workers, size_t chunk);
+
+  // A block at a multiple of 8, a large one of 64, not initialized; throws std::bad_alloc. Pages are made by so many threads. One
+  // thread for each worker may call at the same time.
+  void* take(size_t bytes, int worker, int threads = 1);
+
+  int64_t nbytes() const;                      // of all blocks, and of chunks that wait for some
+
+ private:
+  struct Chunk {
+    Buffer<char> memory;
+    size_t made = 0, used = 0;
+    size_t size() const { return static_cast<size_t>(memory.size()); }
+  };
+  struct alignas(cache_line) Worker {
+    Chunk* current = nullptr;
+  };
+
+  Chunk* chunk_for(size_t bytes);
+
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Chunk>> chunks_;
+  std::multimap<size_t, Chunk*> free_;         // by size
+  std::vector<Worker> workers_;
+  size_t least_ = 0;                           // bytes of a new chunk
+};
+
+}  // namespace ms

@@ -1,0 +1,348 @@
+// Complete L D L^T factorization of the fronts of one level of the assembly tree, with pivots of one and two rows chosen inside
+// each front; columns without an acceptable pivot are handed up to the parent.
+//
+// Twin of front.cpp; sources: Duff and Reid 1983; Hogg, Ovtchinnikov, Scott 2016. Two ways, by the size of a front:
+//   k_factor     a warp or a block has the panel in shared memory: assemble it, eliminate its columns, write it, write the update
+//                matrix as -L D L^T and add the children's parts.
+//   by tiles     k_assemble by tiles of columns, then in turn k_panel (a block chooses pivots in the next 32 columns), k_permute
+//                (rows of the columns before them), k_subtract (what the pivots take from the later columns), at the end
+//                k_subtract for the update matrix, or k_weigh and cuBLAS for that of the largest fronts. How far a front has come
+//                stands in `progress`: columns that fail are tried again, and the host only learns how many are finished.
+// L D is never stored: an entry of it is one or two products. All fronts of a level go through each launch together.
+#include "factor/fronts/tiles.cuh"
+#include "factor/ldlt/complete.cuh"
+
+namespace ms::ldlt {
+
+using fronts::tile;
+
+constexpr int assembly_columns = 8;     // of a tile of k_assemble
+
+struct Progress {                       // of a front that goes by tiles; zeros before its first step
+  int state;                            // 0: not begun, 1: under way, 2: finished
+  int step;                             // of the last panel
+  int k, before, end, block;            // Search
+  int found, columns;                   // pivots and columns of the last panel
+};
+
+// ---- fronts in shared memory
+
+// What the `found` pivots from k on take from the columns [from, to) of a panel.
+template <class T, class Group>
+__device__ __forceinline__ void update_columns(const Group& g, const View<T>& v, T* panel, int k, int found, int from) {
+  const long long leading = v.height;
+  for (int j = from + g.warp; j < v.columns; j += g.warps)
+    for (int i = j + g.lane; i < v.height; i += 32) {
+      T sum = T(0);
+      for (int c = k; c < k + found; ++c) sum += panel[i + c * leading] * weighted(panel + j, leading, v.d, v.e, c);
+      panel[i + j * leading] -= sum;
+    }
+  g.sync();
+}
+
+// Returns the number k of pivots, or ~k where the column behind them is not finite.
+template <class T, class Group>
+__device__ __forceinline__ int eliminate(const Group& g, const View<T>& v, T* panel, bool root, const Rule& rule) {
+  const long long leading = v.height;
+  Search<int> next;
+  next.end = v.columns;
+  for (bool more = true; more;) {
+    const int k = next.k, w = next.width();
+    PivotBlock<T, Group> block{g, panel + k * (leading + 1), leading, v.height - k, w, k, v.name + k, nullptr,
+                               v.d + k, v.e + k};
+    const int found = block.run(rule);
+    if (found < 0) return found - k;
+    if (k + w < v.columns) update_columns(g, v, panel, k, found, k + w);
+    for (int c = w, last = next.end - k; c-- > found;) block.exchange(c, --last);
+    more = next.advance(found, v.columns, root);
+  }
+  return next.k;
+}
+
+// The rows below the columns become L D in place. A thread has a row.
+template <class T, class Group>
+__device__ __forceinline__ void weigh_rows(const Group& g, const View<T>& v, T* panel, int pivots) {
+  const long long leading = v.height;
+  for (int i = v.columns + g.rank; i < v.height; i += g.size)
+    for (int c = 0; c < pivots; ++c) {
+      T* const x = panel + i + c * leading;
+      const T off = v.e[c];
+      if (off == T(0)) {
+        *x *= v.d[c];
+        continue;
+      }
+      const T first = x[0], second = x[leading];
+      x[0] = first * v.d[c] + second * off;
+      x[leading] = first * off + second * v.d[c + 1];
+      ++c;
+    }
+  g.sync();
+}
+
+// The front has `pivots`, by one thread. `last`: no more are to be had of it, as the column behind them is not finite or nobody
+// takes it.
+template <class T> __device__ __forceinline__ void record(const Tree<T>& t, int s, const View<T>& v, int pivots, bool last) {
+  t.pivots[s] = pivots;
+  if (pivots == v.columns) return;
+  atomicAdd(t.flags + delayed, v.columns - pivots);
+  if (last) atomicMin(t.flags + failed, v.name[pivots]);
+}
+
+template <class T, class Group>
+__device__ __forceinline__ void factor_front(const Tree<T>& t, int s, const Group& g, T* panel, bool root, const Rule& rule) {
+  const View<T> v(t, s);
+  const long long leading = v.height;
+  for (int i = g.rank; i < v.height * v.columns; i += g.size) panel[i] = T(0);
+  g.sync();
+  assemble_panel(t, v, g, 0, v.columns, [&](int i, int j) { return panel + i + j * leading; });
+  const int found = eliminate(g, v, panel, root, rule), pivots = max(found, ~found);
+  for (int j = g.warp; j < v.columns; j += g.warps)
+    for (int i = j + g.lane; i < v.height; i += 32) v.panel[i + j * v.leading] = panel[i + j * leading];
+  if (g.rank == 0) record(t, s, v, pivots, root || found < 0);
+  if (v.updates == 0) return;
+  g.sync();
+  weigh_rows(g, v, panel, pivots);
+  T* const U = t.planned.updates + v.f.update;
+  fronts::outer_product<true>(g, v.panel + v.columns, v.leading, panel + v.columns, leading, v.updates, pivots, U);
+  const auto in_update = [&](int i, int j) { return U + (i - v.own) + static_cast<long long>(j - v.own) * v.updates; };
+  fronts::add_children(t.planned, v.f, g, v.own, v.own + v.updates, in_update);
+}
+
+// ---- by tiles
+
+// Clears and assembles `assembly_columns` columns of a front in global memory.
+template <class T> __device__ __forceinline__ void assemble_tile(const Tree<T>& t, int s, int from) {
+  const View<T> v(t, s);
+  const Block g;
+  const int to = min(from + assembly_columns, v.height);
+  T* const U = t.planned.updates + v.f.update;
+  const auto in_update = [&](int i, int j) { return U + (i - v.own) + static_cast<long long>(j - v.own) * v.updates; };
+  const auto in_panel = [&](int i, int j) { return v.panel + i + j * v.leading; };
+  for (int j = from + g.warp; j < to; j += g.warps)
+    for (int i = j + g.lane; i < v.height; i += 32)
+      *(j < v.columns ? in_panel(i, j) : in_update(i - v.handed, j - v.handed)) = T(0);
+  g.sync();
+  if (from < v.columns) assemble_panel(t, v, g, from, min(to, v.columns), in_panel);
+  if (to > v.columns)
+    fronts::add_children(t.planned, v.f, g, max(from, v.columns) - v.handed, to - v.handed, in_update);
+}
+
+// What is left to do behind the last panel: its columns without a pivot go to the end. False where the front is finished.
+template <class T>
+__device__ __forceinline__ bool go_on(const Block& g, const View<T>& v, const Progress& p, Search<int>& next, bool root) {
+  if (p.state == 0) {
+    next.end = v.columns;
+    return true;
+  }
+  next.k = p.k;
+  next.before = p.before;
+  next.end = p.end;
+  next.block = p.block;
+  const PivotBlock<T, Block> block{g, v.panel + p.k * (v.leading + 1), v.leading, v.height - p.k, p.columns, p.k,
+                                   v.name + p.k, nullptr, v.d, v.e};
+  for (int c = p.columns, last = p.end - p.k; c-- > p.found;) block.exchange(c, --last);
+  return next.advance(p.found, v.columns, root);
+}
+
+// Pivots among the next columns of a front, in shared memory where that has room. Many columns together, which is rare,
+// exchange the rows of those before them at once; else that is left to k_permute. Returns as PivotBlock::run.
+template <class T>
+__device__ __forceinline__ int choose_pivots(const Block& g, const View<T>& v, int k, int w, int capacity, T* shared, int* order,
+                                             const Rule& rule) {
+  const int m = v.height - k;
+  const bool one_block = w <= block_columns, copied = one_block && m * w <= capacity;
+  T* const place = v.panel + k * (v.leading + 1);
+  for (int j = g.warp; copied && j < w; j += g.warps)
+    for (int i = j + g.lane; i < m; i += 32) shared[i + j * m] = place[i + j * v.leading];
+  if (copied) g.sync();
+  PivotBlock<T, Block> block{g, copied ? shared : place, copied ? m : v.leading, m, w, one_block ? 0 : k, v.name + k,
+                             one_block ? order : nullptr, v.d + k, v.e + k};
+  const int found = block.run(rule);
+  for (int j = g.warp; copied && j < w; j += g.warps)
+    for (int i = j + g.lane; i < m; i += 32) place[i + j * v.leading] = shared[i + j * m];
+  return found;
+}
+
+template <class T>
+__device__ __forceinline__ void factor_panel(const Tree<T>& t, int s, Progress& progress, int step, bool root, int capacity,
+                                             T* shared, int* order, const Rule& rule) {
+  const Progress p = progress;
+  const Block g;
+  g.sync();                                                 // all have read what one writes in the end
+  if (p.state == 2) return;
+  const View<T> v(t, s);
+  Search<int> next;
+  if (!go_on(g, v, p, next, root)) {
+    if (g.rank == 0) {
+      progress.state = 2;
+      record(t, s, v, next.k, root);
+      atomicAdd(t.flags + finished, 1);
+    }
+    return;
+  }
+  const int w = next.width(), chosen = choose_pivots(g, v, next.k, w, capacity, shared, order, rule);
+  const int found = max(chosen, ~chosen);
+  if (g.rank != 0) return;
+  const bool done = chosen < 0 || next.k + found == v.columns;
+  progress = {done ? 2 : 1, step, next.k, next.before, next.end, next.block, found, w};
+  if (!done) return;
+  record(t, s, v, next.k + found, chosen < 0);
+  atomicAdd(t.flags + finished, 1);
+}
+
+// Rows of the columns before the panel of this step follow its exchanges. A warp has a column, a lane a row.
+template <class T>
+__device__ __forceinline__ void permute_rows(const Tree<T>& t, int s, const Progress& p, int step, const int* order) {
+  if (p.step != step || p.columns > block_columns) return;
+  const Block g;
+  const int from = g.lane < p.columns ? order[g.lane] : g.lane;
+  if (__ballot_sync(full_warp, from != g.lane) == 0) return;
+  const View<T> v(t, s);
+  for (int j = static_cast<int>(blockIdx.x) * g.warps + g.warp; j < p.k; j += static_cast<int>(gridDim.x) * g.warps) {
+    T* const x = v.panel + p.k + j * v.leading;
+    const T value = from != g.lane ? x[from] : T(0);
+    __syncwarp();
+    if (from != g.lane) x[g.lane] = value;
+  }
+}
+
+// What the pivots of this step take from the later columns, or (of_update) what all pivots take from the update matrix. The grid
+// has the tiles of a front whose columns have not failed; one that has fallen behind has more than one tile a block.
+template <class T>
+__device__ __forceinline__ void subtract(const Tree<T>& t, int s, const Progress& p, int step, bool of_update) {
+  if (!of_update && p.step != step) return;
+  const View<T> v(t, s);
+  const int from = of_update ? 0 : p.k, count = of_update ? t.pivots[s] : p.found;
+  const int begin = of_update ? v.columns : p.k + p.columns, end = of_update ? v.height : v.columns;
+  if (count == 0) return;
+  T* const C = of_update ? t.planned.updates + v.f.update : v.panel + begin * (v.leading + 1);
+  const long long leading_C = of_update ? v.updates : v.leading;
+  for (int c = static_cast<int>(blockIdx.y) * tile; c < end - begin; c += static_cast<int>(gridDim.y) * tile)
+    for (int r = static_cast<int>(blockIdx.x) * tile; r < v.height - begin; r += static_cast<int>(gridDim.x) * tile) {
+      if (r < c) continue;
+      const auto entry = [&](int i, int k) { return weighted(v.panel + begin + c + i, v.leading, v.d, v.e, from + k); };
+      fronts::subtract_product(v.panel + begin + r + from * v.leading, v.leading, entry, false, min(v.height - begin - r, tile),
+                               min(end - begin - c, tile), count, C + r + c * leading_C, leading_C, r == c ? 0 : -tile);
+    }
+}
+
+// The rows of L D below the columns of a front, updates x columns, for a product by a library; 0 where columns have no pivot.
+template <class T> __device__ __forceinline__ void weigh(const Tree<T>& t, int s, T* out) {
+  const View<T> v(t, s);
+  const int pivots = t.pivots[s];
+  for (long long q = grid_begin(); q < static_cast<long long>(v.updates) * v.columns; q += grid_step()) {
+    const int i = static_cast<int>(q % v.updates), k = static_cast<int>(q / v.updates);
+    out[q] = k < pivots ? weighted(v.panel + v.columns + i, v.leading, v.d, v.e, k) : T(0);
+  }
+}
+
+}  // namespace ms::ldlt
+
+using namespace ms;
+using namespace ms::ldlt;
+
+// What every kernel takes of the tree, in this order, and the tree made of it.
+#define TREE_ARGUMENTS(T)                                                                                                  \
+  const long long *table, const int *child, const int *relative, const long long *entry_ptr, const unsigned *entry_source, \
+      const int *entry_row, const double *values, T *panels, T *updates, const long long *places, T *late, int *names,     \
+      T *d, T *e, int *pivots, int *flags
+#define TREE_VALUE                                                                                                        \
+  {{reinterpret_cast<const Front*>(table), child, relative, entry_ptr, entry_source, entry_row, values, panels, updates}, \
+   reinterpret_cast<const Place*>(places), late, names, d, e, pivots, flags}
+
+extern "C" __global__ void __launch_bounds__(256, 2)
+k_factor_f64(int per_warp, const int* list, int count, int capacity, int root, TREE_ARGUMENTS(double),
+             double threshold, double tiny) {
+  extern __shared__ double shared_f64[];
+  const Tree<double> t TREE_VALUE;
+  fronts::for_fronts(per_warp, list, count, capacity, shared_f64, [&](int s, const auto& group, double* room) {
+    factor_front(t, s, group, room, root != 0, {threshold, tiny});
+  });
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2)
+k_factor_f32(int per_warp, const int* list, int count, int capacity, int root, TREE_ARGUMENTS(float),
+             double threshold, double tiny) {
+  extern __shared__ float shared_f32[];
+  const Tree<float> t TREE_VALUE;
+  fronts::for_fronts(per_warp, list, count, capacity, shared_f32, [&](int s, const auto& group, float* room) {
+    factor_front(t, s, group, room, root != 0, {threshold, tiny});
+  });
+}
+
+// tiles: pairs (front, first column), one for each block.
+extern "C" __global__ void __launch_bounds__(256, 2)
+k_assemble_f64(const int* tiles, TREE_ARGUMENTS(double)) {
+  const Tree<double> t TREE_VALUE;
+  assemble_tile(t, tiles[2 * blockIdx.x], tiles[2 * blockIdx.x + 1]);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2)
+k_assemble_f32(const int* tiles, TREE_ARGUMENTS(float)) {
+  const Tree<float> t TREE_VALUE;
+  assemble_tile(t, tiles[2 * blockIdx.x], tiles[2 * blockIdx.x + 1]);
+}
+
+// order: 32 of each front on the list. A block needs more than half of a multiprocessor's registers: compiled for two blocks on
+// one it would spill.
+extern "C" __global__ void __launch_bounds__(512, 1)
+k_panel_f64(const int* list, int* progress, int* order, int step, int root, int capacity, TREE_ARGUMENTS(double),
+             double threshold, double tiny) {
+  extern __shared__ double shared_f64[];
+  const Tree<double> t TREE_VALUE;
+  const int s = list[blockIdx.x];
+  factor_panel(t, s, reinterpret_cast<Progress*>(progress)[s], step, root != 0, capacity, shared_f64,
+               order + block_columns * blockIdx.x, {threshold, tiny});
+}
+
+extern "C" __global__ void __launch_bounds__(512, 1)
+k_panel_f32(const int* list, int* progress, int* order, int step, int root, int capacity, TREE_ARGUMENTS(float),
+             double threshold, double tiny) {
+  extern __shared__ float shared_f32[];
+  const Tree<float> t TREE_VALUE;
+  const int s = list[blockIdx.x];
+  factor_panel(t, s, reinterpret_cast<Progress*>(progress)[s], step, root != 0, capacity, shared_f32,
+               order + block_columns * blockIdx.x, {threshold, tiny});
+}
+
+// Grid: tiles of columns x fronts.
+extern "C" __global__ void __launch_bounds__(256)
+k_permute_f64(const int* list, const int* progress, const int* order, int step, TREE_ARGUMENTS(double)) {
+  const Tree<double> t TREE_VALUE;
+  const int s = list[blockIdx.y];
+  permute_rows(t, s, reinterpret_cast<const Progress*>(progress)[s], step, order + block_columns * blockIdx.y);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+k_permute_f32(const int* list, const int* progress, const int* order, int step, TREE_ARGUMENTS(float)) {
+  const Tree<float> t TREE_VALUE;
+  const int s = list[blockIdx.y];
+  permute_rows(t, s, reinterpret_cast<const Progress*>(progress)[s], step, order + block_columns * blockIdx.y);
+}
+
+// Grid: tiles of rows x tiles of columns x fronts.
+extern "C" __global__ void __launch_bounds__(256)
+k_subtract_f64(const int* list, const int* progress, int step, int of_update, TREE_ARGUMENTS(double)) {
+  const Tree<double> t TREE_VALUE;
+  const int s = list[blockIdx.z];
+  subtract(t, s, reinterpret_cast<const Progress*>(progress)[s], step, of_update != 0);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+k_subtract_f32(const int* list, const int* progress, int step, int of_update, TREE_ARGUMENTS(float)) {
+  const Tree<float> t TREE_VALUE;
+  const int s = list[blockIdx.z];
+  subtract(t, s, reinterpret_cast<const Progress*>(progress)[s], step, of_update != 0);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+k_weigh_f64(const int* front, double* out, TREE_ARGUMENTS(double)) {
+  const Tree<double> t TREE_VALUE;
+  weigh(t, *front, out);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+k_weigh_f32(const int* front, float* out, TREE_ARGUMENTS(float)) {
+  const Tree<float> t TREE_VALUE;
+  weigh(t, *front, out);
+}

@@ -1,0 +1,325 @@
+// One front of the complete factorization on the GPU: where it lies, how it is put together, how its columns are eliminated.
+//
+// Twin of front.cpp and dense_ldl.inl, with the same choice of pivots (ldl_pivot.hpp) and of the columns to try (search.hpp). A
+// front with delayed columns has its rows in this order: its own pivots, those handed up by its children, the rows below. A group
+// is a warp or a block; what decides is found by all of its threads alike, so that no thread waits for a decision of another.
+#pragma once
+#include "factor/fronts/fronts.cuh"
+#include "factor/ldlt/search.hpp"
+#include "native/dense/ldl_pivot.hpp"
+
+namespace ms::ldlt {
+
+using fronts::Block;
+using fronts::Front;
+using fronts::Warp;
+
+struct Place {                          // one row of the table that fronts_cuda.py makes; offsets are in scalars
+  long long panel, leading;             // in `panels`, or in `late` where columns have been handed up; column-major
+  long long slot;                       // of its columns in names, d and e
+  long long columns;                    // its own, then those handed up
+};
+
+struct Rule {
+  double threshold, tiny;               // LdlRule in dense_ldl.hpp
+};
+
+enum Flag { failed, delayed, finished };       // least column that is not finite; columns handed up; fronts by tiles
+
+template <class T> struct Tree {
+  fronts::Tree<T> planned;
+  const Place* places;
+  T* late;
+  int* names;                           // new number of each column
+  T *d, *e;                             // D: its diagonal, and below it (0: none)
+  int *pivots, *flags;                  // pivots: eliminated columns of each front
+};
+
+template <class T> struct View {
+  const Front f;
+  const Place at;
+  T* const panel;
+  const long long leading;
+  const int own, columns, handed, updates, height;
+  int* const name;
+  T *const d, *const e;
+
+  __device__ View(const Tree<T>& t, int s)
+      : f(t.planned.fronts[s]), at(t.places[s]), panel((at.columns > f.pivots ? t.late : t.planned.panels) + at.panel),
+        leading(at.leading), own(static_cast<int>(f.pivots)), columns(static_cast<int>(at.columns)), handed(columns - own),
+        updates(f.updates()), height(columns + updates), name(t.names + at.slot), d(t.d + at.slot), e(t.e + at.slot) {}
+
+  // Row of the front for a row of it without delayed columns.
+  __device__ int row(int planned) const { return planned < own ? planned : planned + handed; }
+};
+
+// ---- assembly
+
+// The delayed columns of child c, those behind its `done` pivots, become columns `base` and on. Their rows below may be pivots of
+// the front, which come before them: such an entry lies in the pivot's column. Only the columns [from, to) are written.
+template <class T, class Group, class At>
+__device__ __forceinline__ void take_delayed(const View<T>& v, const View<T>& c, const int* relative, int done, int base,
+                                             const Group& g, int from, int to, At at) {
+  const int count = c.columns - done, below = lower_bound(relative, c.updates, v.own);
+  for (int r = lower_bound(relative, c.updates, from) + g.warp; r < below && relative[r] < to; r += g.warps)
+    for (int q = g.lane; q < count; q += 32) *at(base + q, relative[r]) = c.panel[c.columns + r + (done + q) * c.leading];
+  for (int q = max(0, from - base) + g.warp; q < min(count, to - base); q += g.warps) {
+    const T* const column = c.panel + (done + q) * c.leading;
+    for (int r = q + g.lane; r < count; r += 32) *at(base + r, base + q) = column[done + r];
+    for (int r = below + g.lane; r < c.updates; r += 32) *at(relative[r] + v.handed, base + q) = column[c.columns + r];
+    if (g.lane == 0) v.name[base + q] = c.name[done + q];
+  }
+}
+
+// What A and the children bring to the columns [from, to) of a panel, which have been cleared; at(i, j) is the place of an entry.
+template <class T, class Group, class At>
+__device__ __forceinline__ void assemble_panel(const Tree<T>& t, const View<T>& v, const Group& g, int from, int to, At at) {
+  const int end = min(to, v.own);
+  const auto planned = [&](int i, int j) { return at(v.row(i), j); };
+  for (int j = from + g.rank; j < end; j += g.size) v.name[j] = static_cast<int>(v.f.first) + j;
+  if (from < end) {
+    fronts::add_entries(t.planned, v.f, g, from, end, planned);
+    fronts::add_children(t.planned, v.f, g, from, end, planned);
+  }
+  int base = v.own;
+  for (long long q = v.f.child_begin; q < v.f.child_end && v.handed > 0; ++q) {
+    const int child = t.planned.child[q];
+    const View<T> c(t, child);
+    const int done = t.pivots[child];
+    take_delayed(v, c, t.planned.relative + c.f.rows, done, base, g, from, to, at);
+    base += c.columns - done;
+  }
+  g.sync();
+}
+
+// ---- largest entries, known to every thread of a group
+
+template <class T> struct Peak {
+  T most;                               // largest modulus,
+  int row;                              // the first row that has it,
+  T rest;                               // and of another set
+  __device__ void join(T other, int its) {
+    if (other > most || (other == most && other > 0 && its < row)) {
+      most = other;
+      row = its;
+    }
+  }
+  __device__ void in_warp() {
+    for (int step = 16; step > 0; step /= 2) {
+      const T other = __shfl_xor_sync(full_warp, most, step), others = __shfl_xor_sync(full_warp, rest, step);
+      const int its = __shfl_xor_sync(full_warp, row, step);
+      join(other, its);
+      if (others > rest) rest = others;
+    }
+  }
+};
+
+template <class T> __device__ __forceinline__ Peak<T> peak_of(const Warp&, Peak<T> p, int) {
+  p.in_warp();
+  return p;
+}
+
+// At most 16 warps. One barrier: a second call takes the other `turn` of the shared memory, or comes behind another barrier.
+template <class T> __device__ __forceinline__ Peak<T> peak_of(const Block& g, Peak<T> p, int turn) {
+  __shared__ T mosts[32];
+  __shared__ T rests[32];
+  __shared__ int rows[32];
+  p.in_warp();
+  if (g.lane == 0) {
+    mosts[16 * turn + g.warp] = p.most;
+    rests[16 * turn + g.warp] = p.rest;
+    rows[16 * turn + g.warp] = p.row;
+  }
+  g.sync();
+  for (int k = 0; k < g.warps; ++k) {
+    p.join(mosts[16 * turn + k], rows[16 * turn + k]);
+    if (rests[16 * turn + k] > p.rest) p.rest = rests[16 * turn + k];
+  }
+  return p;
+}
+
+// ---- elimination
+
+// L D L^T among the first w columns of m rows; twin of LdlBlock in dense_ldl.inl. Row and column 0 are those of the first column.
+// `ahead` columns before it exchange rows with it at once; for others `order` says afterwards which column stands where.
+template <class T, class Group> struct PivotBlock {
+  const Group& g;
+  T* const a;
+  const long long leading;
+  const int m, w, ahead;
+  int *const name, *const order;
+  T *const d, *const e;
+  int k = 0;
+  mutable T rest = T(0);                // of column k without row r, found by survey_partner
+
+  __device__ T& at(int i, int j) const { return a[i + j * leading]; }
+  __device__ static T modulus(T x) { return x < 0 ? -x : x; }
+
+  __device__ T survey(int c, int& row) const {
+    Peak<T> p{T(0), c, T(0)};
+    for (int i = c + 1 + g.rank; i < m; i += g.size) {
+      const T x = modulus(at(i, c));
+      if (i < w)
+        p.join(x, i);
+      else if (x > p.rest)
+        p.rest = x;
+    }
+    p = peak_of(g, p, 0);
+    row = p.row;
+    return p.rest > p.most ? p.rest : p.most;
+  }
+
+  __device__ T survey_partner(int c, int r) const {
+    Peak<T> p{T(0), c, T(0)};
+    for (int i = c + 1 + g.rank; i < m; i += g.size) {
+      if (i == r) continue;
+      const T x = modulus(i > r ? at(i, r) : at(r, i)), own = modulus(at(i, c));
+      if (x > p.most) p.most = x;
+      if (own > p.rest) p.rest = own;
+    }
+    p = peak_of(g, p, 1);
+    rest = p.rest;
+    return p.most;
+  }
+
+  __device__ T without(int, int) const { return rest; }
+
+  __device__ bool holds_nan(int c) const {
+    Peak<T> p{T(0), c, T(0)};
+    for (int i = c + 1 + g.rank; i < m; i += g.size)
+      if (at(i, c) != at(i, c)) p.most = T(1);
+    return peak_of(g, p, 1).most > T(0);
+  }
+
+  __device__ static void swap(T& x, T& y) {
+    const T kept = x;
+    x = y;
+    y = kept;
+  }
+
+  // Rows and columns i < j change places.
+  __device__ void exchange(int i, int j) const {
+    if (i == j) return;
+    for (int c = g.rank - ahead; c < i; c += g.size) swap(at(i, c), at(j, c));
+    for (int r = i + 1 + g.rank; r < m; r += g.size)
+      if (r != j) swap(at(r, i), r < j ? at(j, r) : at(r, j));
+    if (g.rank == 0) {
+      swap(at(i, i), at(j, j));
+      const int its = name[i];
+      name[i] = name[j];
+      name[j] = its;
+      if (order) {
+        const int place = order[i];
+        order[i] = order[j];
+        order[j] = place;
+      }
+    }
+    g.sync();
+  }
+
+  // What `width` pivots from k on take from the later columns of the block: a warp has 32 rows and a share of the columns, and
+  // L's entries of a row, row(x, y) of those of A, stay in registers.
+  template <int width, class Row> __device__ __forceinline__ void update(Row row) const {
+    const int first = k + width, chunks = (m - first + 31) / 32, shares = chunks > 0 ? max(1, g.warps / chunks) : 1;
+    for (int item = g.warp; item < chunks * shares; item += g.warps) {
+      const int i = first + 32 * (item % chunks) + g.lane;
+      if (i >= m) continue;
+      T l[2] = {at(i, k), width == 2 ? at(i, k + 1) : T(0)};
+      row(l[0], l[1]);
+      for (int j = first + item / chunks; j < w && j <= i; j += shares)
+        at(i, j) -= width == 2 ? at(j, k) * l[0] + at(j, k + 1) * l[1] : at(j, k) * l[0];
+    }
+    g.sync();                                               // the columns have been read as they stood
+    for (int i = first + g.rank; i < m; i += g.size) {
+      T l[2] = {at(i, k), width == 2 ? at(i, k + 1) : T(0)};
+      row(l[0], l[1]);
+      at(i, k) = l[0];
+      if (width == 2) at(i, k + 1) = l[1];
+    }
+  }
+
+  __device__ void zero() {
+    for (int i = k + 1 + g.rank; i < m; i += g.size) at(i, k) = T(0);
+    if (g.rank == 0) {
+      at(k, k) = T(1);
+      d[k] = e[k] = T(0);
+    }
+    ++k;
+  }
+
+  __device__ void single() {
+    const T pivot = at(k, k), inverse = T(1) / pivot;
+    update<1>([&](T& x, T&) { x *= inverse; });
+    if (g.rank == 0) {
+      at(k, k) = T(1);
+      d[k] = pivot;
+      e[k] = T(0);
+    }
+    ++k;
+  }
+
+  __device__ void pair() {
+    const T x = at(k, k), y = at(k + 1, k), z = at(k + 1, k + 1);
+    const T scaled = LdlChoice<T, PivotBlock>::scaled_determinant(x, y, z);
+    const T p = z / y / scaled, q = T(1) / scaled, r = x / y / scaled;       // D^-1 = [p -q; -q r]
+    update<2>([&](T& u, T& v) {
+      const T first = p * u - q * v;
+      v = r * v - q * u;
+      u = first;
+    });
+    if (g.rank == 0) {
+      at(k, k) = at(k + 1, k + 1) = T(1);
+      at(k + 1, k) = T(0);
+      d[k] = x;
+      d[k + 1] = z;
+      e[k] = y;
+      e[k + 1] = T(0);
+    }
+    k += 2;
+  }
+
+  // One step at column k, unless it yields no acceptable pivot or is not finite.
+  __device__ LdlStep step(const Rule& rule) {
+    int r = k;
+    const LdlChoice<T, PivotBlock> choice{*this, static_cast<T>(rule.threshold), static_cast<T>(rule.tiny)};
+    const LdlStep found = choice.at_column(k, r);
+    g.sync();                                               // reads of the choice come before the writes of the step
+    if (found == LdlStep::none || found == LdlStep::overflow) return found;
+    if (found == LdlStep::pair) exchange(k + 1, r);
+    if (found == LdlStep::swapped) exchange(k, r);
+    if (found == LdlStep::zero)
+      zero();
+    else if (found == LdlStep::pair)
+      pair();
+    else
+      single();
+    return found;
+  }
+
+  // Columns that fail wait at the end, and are tried again once others have been eliminated. Returns the number k of pivots, or
+  // ~k where column k is not finite.
+  __device__ int run(const Rule& rule) {
+    for (int c = g.rank; order && c < w; c += g.size) order[c] = c;
+    bool finite = true;
+    for (int before = -1; finite && before < k && k < w;) {
+      before = k;
+      for (int end = w; finite && k < end;) {
+        const LdlStep found = step(rule);
+        finite = found != LdlStep::overflow;
+        if (found == LdlStep::none) exchange(k, --end);
+      }
+    }
+    g.sync();
+    return finite ? k : ~k;
+  }
+};
+
+// (L D)(j, t) for pivot t of a front, from row j of its panel.
+template <class T> __device__ __forceinline__ T weighted(const T* row, long long leading, const T* d, const T* e, int t) {
+  T x = row[t * leading] * d[t];
+  if (e[t] != T(0)) x += row[(t + 1) * leading] * e[t];
+  if (t > 0 && e[t - 1] != T(0)) x += row[(t - 1) * leading] * e[t - 1];
+  return x;
+}
+
+}  // namespace ms::ldlt

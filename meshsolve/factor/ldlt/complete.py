@@ -1,0 +1,168 @@
+"""Complete L D L^T factorization of a symmetric indefinite matrix: a direct solver with exact inertia."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from meshsolve import _core
+from meshsolve.arrays import Csr, narrow_ptr
+from meshsolve.errors import SingularMatrixError
+from meshsolve.factor.base import solve_near_one
+from meshsolve.factor.symbolic import Symbolic
+from meshsolve.memory import ensure_memory
+from meshsolve.options import counted
+
+ZERO = 4                        # units of rounding: a column of the scaled matrix without a larger entry is zero; see small_pivots.hpp
+RULE = {char: (0.01, ZERO * float(np.finfo(char).eps)) for char in "df"}    # (threshold, tiny) of LdlRule in native/dense/ldl.hpp
+STRICT_THRESHOLD = 0.1          # of matrices with pivots that may be zero: smaller entries of L, smaller rounding errors
+
+
+class CompletePlan:
+    """What the pattern and the pairs of a matrix say about its complete factor, before any number is touched.
+
+    The analysis is that of the pattern in which both rows of a pair have the neighbours of either, because that is what a
+    2x2 pivot fills. ``likely_flops`` adds to its operations what rows that are handed up will cost.
+    """
+
+    def __init__(self, matrix, pairs, ordering, threads, analysed=None):
+        self.matrix, self.ordering = Csr(matrix.n, matrix.indptr, matrix.indices), ordering
+        self.is_strict = bool(pairs.rank < matrix.n)          # zero pivots are certain, see complete.hpp
+        self.is_of_rows = pairs.share == 0
+        self.symbolic = _analysis(matrix, pairs, ordering, threads) if analysed is None else analysed
+        self.likely_flops = self.flops
+
+    @property
+    def nnz(self):
+        return self.symbolic.nnz
+
+    @property
+    def flops(self):
+        return self.symbolic.flops
+
+    def tree(self, threads):
+        """The assembly tree with the entries of the matrix itself."""
+        return _core.AssemblyTree(self.symbolic.native, self.matrix.indptr, self.matrix.indices, threads)
+
+
+def analysis_of_rows(matrix, ordering, threads):
+    """The analysis of a matrix without pairs."""
+    pattern = Csr(matrix.n, matrix.indptr, matrix.indices, diagonal=True)
+    return Symbolic.build(pattern, ordering.perm, ordering=ordering, threads=threads, known=ordering.elimination)
+
+
+def _analysis(matrix, pairs, ordering, threads):
+    if pairs.share == 0:
+        return analysis_of_rows(matrix, ordering, threads)
+    return Symbolic.build(pairs.pattern(), pairs.expand(ordering.perm), ordering=ordering, threads=threads)
+
+
+class CompleteCore:
+    """The complete factor behind :class:`~meshsolve.factor.ildl.IldlFactor`; numbering of the analysis inside."""
+
+    kind, on_device = "complete", False
+
+    def __init__(self, plan, dtype, threads):
+        self.plan, self.threads, self.dtype = plan, threads, np.dtype(dtype)
+        self._prepare(plan.is_strict)
+
+    def _prepare(self, is_strict):
+        tree = self.plan.tree(self.threads)
+        self.tree_bytes = tree.nbytes
+        self.native = (_core.LdltDouble if self.dtype == np.float64 else _core.LdltSingle)(
+            tree, RULE[self.dtype.char], STRICT_THRESHOLD, is_strict)
+        needed = self.dtype.itemsize * (self.native.panel_scalars + tree.work_scalars(self.threads))
+        ensure_memory(needed, f"the complete factor ({counted(self.plan.nnz, 'nonzero')})")
+
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if name != "native"} | {"is_strict": self.native.is_strict}
+
+    def __setstate__(self, state):
+        self.__dict__.update({name: value for name, value in state.items() if name != "is_strict"})
+        self._prepare(state["is_strict"])
+
+    @property
+    def changes(self):
+        """Another one after each matrix that this has become the factor of."""
+        return self.native.changes
+
+    def factor(self, scaled, scale):
+        """Factor the matrix with these values, which have been scaled."""
+        failed = self.native.factor(scaled, self.threads)
+        if failed >= 0:
+            raise overflow(int(self.plan.symbolic.perm[failed]))
+
+    def solve(self, scale, columns, out):
+        """out := S (L D L^T)^-1 S columns."""
+        if self.dtype == np.float64:
+            self.native.solve(scale, columns, out, self.threads)
+        else:
+            out[...] = solve_near_one(lambda near: self._solved(scale, near), columns, scale[:, None])
+
+    def _solved(self, scale, columns):
+        x = np.empty(columns.shape)
+        self.native.solve(scale, columns, x, self.threads)
+        return x
+
+    def extract(self):
+        """(perm, L, D) in the order of elimination."""
+        order, indptr, rows, values, d, e = self.native.extract()
+        n = len(order)
+        L = sp.csc_array((values, rows, narrow_ptr(indptr)), shape=(n, n))
+        return self.plan.symbolic.perm[order], L, block_diagonal(d, e)
+
+    @property
+    def inertia(self):
+        return self.native.inertia
+
+    @property
+    def nnz(self):
+        return self.native.nonzeros
+
+    def facts(self):
+        """What the numeric phase has found, for the report."""
+        return {"nnz_L": self.plan.nnz, "flops": self.plan.flops, "delayed": self.native.delayed, "pairs": self.native.pairs,
+                "zero_pivots": self.inertia[2], "undecided_pivots": self.native.undecided,
+                "bytes": self.native.nbytes + self.tree_bytes}
+
+
+def overflow(row):
+    """The error for a row that elimination made not finite."""
+    return SingularMatrixError(
+        f"the factorization overflowed in row {row}: entries of A differ by too many orders of magnitude", row)
+
+
+def inertia_of(d, e):
+    """(positive, negative, zero) eigenvalues of the block diagonal matrix with diagonal d and ``e[k]`` at (k + 1, k)."""
+    single, first, pairs = _pivots(d, e)
+    positive = int((single > 0).sum() + np.where(pairs > 0, 2 * (d[first] > 0), 1).sum())
+    zero = int((single == 0).sum())
+    return positive, len(d) - positive - zero, zero
+
+
+def slogdet_of(d, e):
+    """(sign, logarithm of the modulus) of the determinant of the block diagonal matrix of :func:`inertia_of`."""
+    single, first, pairs = _pivots(d, e)
+    values = np.concatenate([single, pairs])
+    if not values.all():
+        return 0.0, -np.inf
+    sign = -1.0 if (values < 0).sum() % 2 else 1.0
+    return sign, float(np.log(np.abs(values)).sum() + 2 * np.log(np.abs(e[first])).sum())
+
+
+def _pivots(d, e):
+    """The pivots of one row; the first rows of those of two, and their determinants by ``e**2``, which may leave the range."""
+    first = np.flatnonzero(e)
+    alone = np.ones(len(d), bool)
+    alone[first] = alone[first + 1] = False
+    return d[alone], first, d[first] / e[first] * (d[first + 1] / e[first]) - 1
+
+
+def block_diagonal(d, e):
+    """The symmetric csc_array with diagonal d and ``e[k]`` at (k + 1, k); zeros of e are not stored."""
+    at = np.flatnonzero(e).astype(np.int32)
+    k = np.arange(len(d), dtype=np.int32)
+    row, column = np.concatenate([k, at + 1, at]), np.concatenate([k, at, at + 1])
+    D = sp.csc_array(sp.coo_array((np.concatenate([d, e[at], e[at]]), (row, column)), shape=(len(d),) * 2))
+    D.sort_indices()
+    return D

@@ -1,0 +1,32 @@
+// In which order the columns of a front are tried as pivots, on the CPU and in CUDA: blocks from the left; columns that fail wait
+// at the end and are tried again while others are still eliminated.
+#pragma once
+
+namespace ms::ldlt {
+
+constexpr int block_columns = 32;
+constexpr int small_rest = 256;              // so many columns without a pivot are searched as one block before they are delayed
+
+template <class Index>
+struct Search {
+  Index k = 0;                               // pivots so far; the columns [k, end) have not failed since the last turn
+  Index before = 0, end, block = block_columns;
+
+  Index width() const { return block < end - k ? block : end - k; }
+
+  // After `found` pivots among the next width() columns: the others have gone to the end. False: nothing more to try of p.
+  bool advance(Index found, Index p, bool root) {
+    end -= width() - found;
+    k += found;
+    if (k < end || k == p) return k < end;
+    if (k == before) {                       // no pivot in all of these: perhaps with partners outside their block
+      if (block >= p - k || (!root && p - k > small_rest)) return false;
+      block = p - k;
+    }
+    before = k;
+    end = p;
+    return true;
+  }
+};
+
+}  // namespace ms::ldlt

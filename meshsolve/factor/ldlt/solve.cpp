@@ -1,0 +1,58 @@
+// Solves with the complete factor: forward from the leaves, D at each front, backward from the roots.
+#include "forward.hpp"
+#include "native/threads/parallel.hpp"
+
+namespace ms::ldlt {
+namespace {
+
+constexpr int64_t grain = 1 << 14;               // rows that a thread permutes and scales at a time
+
+template <class T, int64_t S>
+void backward(const Problem<T>& p, T* Y) {
+  fronts::top_down(p.plan, p.threads, [&](int32_t s, int worker) {
+    p.fetch_front(s - fronts::fronts_ahead);
+    const FrontColumns<T, S> columns(p, s, worker);
+    const FrontState<T>& f = columns.f;
+    columns.load(Y);
+    dense<T>().backward(S, f.height, f.pivots, f.columns, f.panel, f.ld, columns.y, Y, p.tree.rows(s));
+    columns.store(Y, f.pivots);
+  });
+}
+
+template <class T, int64_t K>
+void solve_block(const Problem<T>& p, Strided<const double> B, Strided<double> X) {
+  constexpr int64_t S = fronts::row_width(K);
+  T* const Y = p.space.work;
+  const std::vector<int32_t>& perm = p.tree.symbolic->analysis.perm;
+  const int64_t n = p.tree.n();
+  for_range(p.threads, n, grain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i)
+      for (int64_t c = 0; c < S; ++c) Y[i * S + c] = c < K ? static_cast<T>(p.scale[perm[i]] * B.at(perm[i], c)) : T(0);
+  });
+  forward<T, S>(p, Y);
+  backward<T, S>(p, Y);
+  for_range(p.threads, n, grain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i)
+      for (int64_t c = 0; c < K; ++c) X.at(perm[i], c) = p.scale[perm[i]] * static_cast<double>(Y[i * S + c]);
+  });
+}
+
+}  // namespace
+
+template <class T>
+void Complete<T>::solve(const double* scale, Strided<const double> B, Strided<double> X, int64_t k, int threads) const {
+  values_.require_factor();
+  const fronts::AssemblyTree& tree = *tree_;
+  threads = fronts::threads_worthwhile(panel_scalars_, k, threads);
+  const auto plan = fronts::plan_of(tree, threads, fronts::Use::solve);
+  auto space = space_.lend();
+  space->reserve(tree.n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);
+  const Problem<T> p{tree, *plan, state_, scale, threads, *space, fronts::leaves_cache<T>(panel_scalars_)};
+  interrupt::begin(k);
+  fronts::in_blocks(k, [&](auto K, int64_t at) { solve_block<T, K>(p, B.from(at), X.from(at)); });
+}
+
+template void Complete<double>::solve(const double*, Strided<const double>, Strided<double>, int64_t, int) const;
+template void Complete<float>::solve(const double*, Strided<const double>, Strided<double>, int64_t, int) const;
+
+}  // namespace ms::ldlt

@@ -1,0 +1,206 @@
+// Right-looking LU by columns on the exact static pattern, level by level, and what a solve by rows reads of it.
+//
+// Sources: He et al. 2015, "GLU"; Peng and Tan 2020, "GLU3.0"; the levels are the exact ones of levels.cpp, since those of the
+// papers are wrong or too many. A step k takes L(:, k) U(k, j) / pivot from every column j of its row of U. The steps of a level
+// are sorted by the column that they change, and a column belongs to one group of threads, which takes its steps in ascending
+// order: no atomics, the same bits in every run and for every shape. Columns of L are scaled at the end, so that a level is one launch. Three ways,
+// by the shape of a level:
+//   k_update_narrow   a few lanes up to a warp have a column; runs of small levels are done by one block without further launches
+//   k_update_wide     a block has a column, or (gridDim.y) several blocks, each with a range of its rows
+// A column is stored as its part of U, its pivot, its part of L, rows ascending.
+#include "factor/lu/pivot.cuh"
+#include "native/dense/rounding.hpp"
+
+namespace ms::lu {
+
+template <class T> struct Columns {
+  const long long *column_ptr, *diagonal;     // (n + 1), (n) where a column and its pivot are stored
+  const int* rows;
+  T* values;
+  Rule rule;
+  const long long* level_ptr;                 // (levels + 1) tasks of a level; a task is one changed column:
+  const int* task_column;
+  const long long* pair_ptr;                  //   its steps, ascending,
+  const int* pair_step;
+  const long long* pair_at;                   //   and where U(step, column) is stored
+};
+
+// What one step takes from the stored rows [from, to) of a column: threads part, part + parts, ... of L(:, step).
+template <class T>
+__device__ __forceinline__ void apply(const Columns<T>& A, long long pair, long long begin, long long end, long long from,
+                                      long long to, int part, int parts) {
+  const int k = A.pair_step[pair], count = static_cast<int>(to - from);
+  const T factor = A.values[A.pair_at[pair]] / usable(A.values[A.diagonal[k]], A.rule);
+  for (long long e = begin + part; e < end; e += parts)
+    A.values[from + lower_bound(A.rows + from, count, A.rows[e])] -= times(A.values[e], factor);
+}
+
+// Levels [first, end); more than one only by a single block.
+template <class T> __device__ __forceinline__ void update_narrow(const Columns<T>& A, int first, int end, int lanes) {
+  const int lane = threadIdx.x & 31, part = lane % lanes;
+  for (int level = first; level < end; ++level) {
+    const long long before = A.level_ptr[level], count = A.level_ptr[level + 1] - before;
+    for (long long base = (grid_begin() - lane) / lanes; base < count; base += grid_step() / lanes) {
+      const long long task = before + base + lane / lanes;
+      const bool mine = base + lane / lanes < count;
+      const long long pair = mine ? A.pair_ptr[task] : 0;
+      const int steps = mine ? static_cast<int>(A.pair_ptr[task + 1] - pair) : 0;
+      const int most = warp_max(steps);
+      for (int q = 0; q < most; ++q) {
+        if (q < steps) {
+          const int k = A.pair_step[pair + q];
+          apply(A, pair + q, A.diagonal[k] + 1, A.column_ptr[k + 1], A.pair_at[pair + q] + 1,
+                A.column_ptr[A.task_column[task] + 1], part, lanes);
+        }
+        __syncwarp();
+      }
+    }
+    __syncthreads();
+  }
+}
+
+template <class T> __device__ __forceinline__ void update_wide(const Columns<T>& A, int level) {
+  const long long task = A.level_ptr[level] + blockIdx.x;
+  const int j = A.task_column[task];
+  const long long begin = A.column_ptr[j], size = A.column_ptr[j + 1] - begin;
+  const long long from = begin + size * blockIdx.y / gridDim.y, to = begin + size * (blockIdx.y + 1) / gridDim.y;
+  for (long long pair = A.pair_ptr[task]; pair < A.pair_ptr[task + 1]; ++pair) {
+    const long long low = max(from, A.pair_at[pair] + 1);
+    if (low >= to) continue;
+    const int k = A.pair_step[pair];
+    const long long l = A.diagonal[k] + 1;
+    const int count = static_cast<int>(A.column_ptr[k + 1] - l);
+    const long long e = l + lower_bound(A.rows + l, count, A.rows[low]);
+    const long long end = to == begin + size ? l + count : l + lower_bound(A.rows + l, count, A.rows[to]);
+    apply(A, pair, e, end, low, to, threadIdx.x, blockDim.x);
+    __syncthreads();                                        // the next step may change the same entries by other threads
+  }
+}
+
+// Replaces pivots that are too small and scales the columns of L; `lanes` threads have a column.
+template <class T>
+__device__ __forceinline__ void finish(int n, int lanes, const long long* column_ptr, const long long* diagonal, T* values,
+                                       T* inverse, const Rule& rule, const Seen& seen) {
+  const int lane = threadIdx.x & 31, part = lane % lanes;
+  double upper = 0;
+  int boosted = 0;
+  for (long long base = (grid_begin() - lane) / lanes; base < n; base += grid_step() / lanes) {
+    const long long k = base + lane / lanes;
+    const bool mine = k < n;
+    const T stored = mine ? values[diagonal[k]] : T(1), pivot = usable(stored, rule), scale = T(1) / pivot;
+    __syncwarp();
+    if (!mine) continue;
+    for (long long e = column_ptr[k] + part; e < diagonal[k]; e += lanes) upper = fmax(upper, magnitude(values[e]));
+    for (long long e = diagonal[k] + 1 + part; e < column_ptr[k + 1]; e += lanes) values[e] *= scale;
+    if (part > 0) continue;
+    values[diagonal[k]] = pivot;
+    inverse[k] = scale;
+    upper = fmax(upper, magnitude(pivot));
+    boosted += !(fabs(static_cast<double>(stored)) >= rule.tiny);
+  }
+  __syncwarp();
+  upper = warp_max(upper);
+  boosted = warp_sum(boosted);
+  if (lane == 0) {
+    seen.upper(upper);
+    seen.boosted(boosted);
+  }
+}
+
+// The coefficients of a solve by rows (RowSteps in lu.hpp), minus their values.
+template <class T>
+__device__ __forceinline__ void gather(long long count, const long long* source, const int* pivot, long long stored,
+                                       long long above, const T* values, const T* outside, const T* inverse, T* out) {
+  for (long long p = grid_begin(); p < count; p += grid_step()) {
+    const long long s = source[p];
+    const T x = s < stored ? values[s] : s < stored + above ? outside[s - stored] : T(-1);
+    out[p] = pivot[p] < 0 ? -x : -x * inverse[pivot[p]];
+  }
+}
+
+}  // namespace ms::lu
+
+using namespace ms;
+using namespace ms::lu;
+
+extern "C" __global__ void __launch_bounds__(512, 2)
+k_update_narrow_f64(int first, int end, int lanes, const long long* column_ptr, const long long* diagonal, const int* rows,
+                    const long long* level_ptr, const int* task_column, const long long* pair_ptr, const int* pair_step,
+                    const long long* pair_at, double tiny, double boost, double* values) {
+  const Columns<double> A{column_ptr, diagonal, rows, values, {0, tiny, boost}, level_ptr, task_column, pair_ptr, pair_step,
+                          pair_at};
+  update_narrow(A, first, end, lanes);
+}
+
+extern "C" __global__ void __launch_bounds__(512, 2)
+k_update_narrow_f32(int first, int end, int lanes, const long long* column_ptr, const long long* diagonal, const int* rows,
+                    const long long* level_ptr, const int* task_column, const long long* pair_ptr, const int* pair_step,
+                    const long long* pair_at, double tiny, double boost, float* values) {
+  const Columns<float> A{column_ptr, diagonal, rows, values, {0, tiny, boost}, level_ptr, task_column, pair_ptr, pair_step,
+                         pair_at};
+  update_narrow(A, first, end, lanes);
+}
+
+// Grid: columns of the level x ranges of their rows.
+extern "C" __global__ void __launch_bounds__(256)
+k_update_wide_f64(int level, const long long* column_ptr, const long long* diagonal, const int* rows, const long long* level_ptr,
+                  const int* task_column, const long long* pair_ptr, const int* pair_step, const long long* pair_at, double tiny,
+                  double boost, double* values) {
+  const Columns<double> A{column_ptr, diagonal, rows, values, {0, tiny, boost}, level_ptr, task_column, pair_ptr, pair_step,
+                          pair_at};
+  update_wide(A, level);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+k_update_wide_f32(int level, const long long* column_ptr, const long long* diagonal, const int* rows, const long long* level_ptr,
+                  const int* task_column, const long long* pair_ptr, const int* pair_step, const long long* pair_at, double tiny,
+                  double boost, float* values) {
+  const Columns<float> A{column_ptr, diagonal, rows, values, {0, tiny, boost}, level_ptr, task_column, pair_ptr, pair_step,
+                         pair_at};
+  update_wide(A, level);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 4)
+k_finish_f64(int n, int lanes, const long long* column_ptr, const long long* diagonal, double tiny, double boost, double* values,
+             double* inverse, unsigned long long* seen) {
+  finish(n, lanes, column_ptr, diagonal, values, inverse, {0, tiny, boost}, {seen});
+}
+
+extern "C" __global__ void __launch_bounds__(256, 4)
+k_finish_f32(int n, int lanes, const long long* column_ptr, const long long* diagonal, double tiny, double boost, float* values,
+             float* inverse, unsigned long long* seen) {
+  finish(n, lanes, column_ptr, diagonal, values, inverse, {0, tiny, boost}, {seen});
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+k_gather_f64(long long count, const long long* source, const int* pivot, long long stored, long long above, const double* values,
+             const double* outside, const double* inverse, double* out) {
+  gather(count, source, pivot, stored, above, values, outside, inverse, out);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+k_gather_f32(long long count, const long long* source, const int* pivot, long long stored, long long above, const float* values,
+             const float* outside, const float* inverse, float* out) {
+  gather(count, source, pivot, stored, above, values, outside, inverse, out);
+}
+
+// Y(place[i], c) = B(from[i], c) * scale[i], Y(place[n + i], c) = 0 for C-ordered (2 n, k) Y; `row` and `column` are B's strides.
+extern "C" __global__ void __launch_bounds__(256)
+k_enter(int n, int k, const int* place, const int* from, const double* scale, const double* B, long long offset, long long row,
+        long long column, double* Y) {
+  for (long long q = grid_begin(); q < static_cast<long long>(n) * k; q += grid_step()) {
+    const long long i = q / k, c = q % k;
+    Y[static_cast<long long>(place[i]) * k + c] = B[offset + from[i] * row + c * column] * scale[i];
+    Y[static_cast<long long>(place[n + i]) * k + c] = 0;
+  }
+}
+
+// X(to[i], c) = Y(place[n + i], c) * scale[i].
+extern "C" __global__ void __launch_bounds__(256)
+k_leave(int n, int k, const int* place, const int* to, const double* scale, const double* Y, double* X, long long offset,
+        long long row, long long column) {
+  for (long long q = grid_begin(); q < static_cast<long long>(n) * k; q += grid_step()) {
+    const long long i = q / k, c = q % k;
+    X[offset + to[i] * row + c * column] = Y[static_cast<long long>(place[n + i]) * k + c] * scale[i];
+  }
+}

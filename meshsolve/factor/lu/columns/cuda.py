@@ -1,0 +1,231 @@
+"""The columns engine on the GPU: launches of columns.cu, right-looking over the exact levels. Twin of ``_core.ColumnLuDouble``.
+
+Solves go by rows, which pull what they need: both triangles and the entries above the diagonal blocks are one triangular system,
+solved by level sets (:class:`meshsolve.factor.trisolve.cuda.Rows`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from meshsolve import _core, device
+from meshsolve.factor.fronts.cuda import strides
+from meshsolve.factor.lu.cuda import Rule, Scatter, Seen, frame_of, outside_of, twin
+from meshsolve.factor.trisolve.cuda import Rows
+
+K = device.kernels("factor/lu/columns/columns.cu")
+NARROW_BLOCK, WIDE_BLOCK = 512, 256
+NARROW = 2048                   # threads of a level below which one block does it, and its narrow neighbours
+LONG, HEAVY = 64, 512           # entries of a step, and of all steps of a column, from which a block takes a column
+BLOCKS = 256                    # that a level should have before columns are cut into ranges of rows
+CHUNK = 16                      # right-hand sides of one pass
+
+
+class Shape(NamedTuple):
+    """Levels [first, end) of one launch."""
+
+    first: int
+    end: int
+    tasks: int
+    lanes: int                  # threads of a column, or 0: blocks
+    pieces: int                 # blocks of a column
+
+
+class DeviceColumns:
+    """LU by columns on the GPU.
+
+    Parameters
+    ----------
+    plan : _core.ColumnPlan
+    analysis : Analysis
+    dtype : {float64, float32}
+        What the factor is stored in.
+    """
+
+    def __init__(self, plan, analysis, dtype):
+        xp, self.dtype = device.xp(), np.dtype(dtype)
+        self._suffix = "f64" if self.dtype == np.float64 else "f32"
+        self._plan, parts = plan, plan.arrays()
+        self._n = n = len(parts["l_ptr"]) - 1
+        store = Storage(parts)
+        level_ptr, tasks = _tasks(parts, store)
+        self._shapes = _shapes(level_ptr, tasks, store)
+        self._pattern = tuple(map(device.to_device, (store.ptr, store.diagonal, store.rows)))
+        self._tasks = tuple(map(device.to_device, (level_ptr, tasks.column, tasks.ptr, tasks.step, tasks.at)))
+        self._scatter = Scatter(parts["source"], parts["scale"], store.places(parts["row"], parts["entry_ptr"]))
+        (_, row, _), self._scatter_outside = outside_of(plan, analysis)
+        self._frame = frame_of(analysis)
+        self._values, self._inverse = xp.zeros(len(store.rows), self.dtype), xp.ones(n, self.dtype)
+        self._outside, self._seen, self._solves, self._fresh = xp.empty(len(row), self.dtype), Seen(), {}, set()
+        self._lanes = _lanes(len(store.rows) / n)
+
+    @property
+    def nbytes(self):
+        arrays = (self._values, self._inverse, self._outside, *self._pattern, *self._tasks, *self._frame.values())
+        owners = (self._scatter, self._scatter_outside, *self._solves.values())
+        return sum(array.nbytes for array in arrays) + sum(owner.nbytes for owner in owners)
+
+    # ---- numeric phase --------------------------------------------------------------------------------------------------
+
+    def factor(self, data, threshold, tiny, boost, threads=1, undisturbed=False):
+        """Factor the matrix with these values, (nnz,) float64 on the device: (replaced pivots, max |B|, max |U|)."""
+        rule = Rule(threshold, tiny, boost)
+        self._seen.clear()
+        self._fresh.clear()
+        self._values.fill(0)
+        self._scatter(data, self._values, self._seen)
+        self._scatter_outside(data, self._outside)
+        arguments = *self._pattern, *self._tasks, *rule.smallest, self._values
+        for shape in self._shapes:
+            self._update(shape, arguments)
+        self._launch("k_finish", device.grid_for(self._n * self._lanes, 256), 256,
+                     (np.int32(self._n), np.int32(self._lanes), *self._pattern[:2], *rule.smallest, self._values, self._inverse,
+                      self._seen.array))
+        return self._seen.read()
+
+    def _update(self, shape, arguments):
+        if shape.lanes == 0:
+            self._launch("k_update_wide", (shape.tasks, shape.pieces), WIDE_BLOCK, (np.int32(shape.first), *arguments))
+            return
+        grid = 1 if shape.end - shape.first > 1 else device.grid_for(shape.tasks * shape.lanes, NARROW_BLOCK)
+        self._launch("k_update_narrow", grid, NARROW_BLOCK,
+                     (np.int32(shape.first), np.int32(shape.end), np.int32(shape.lanes), *arguments))
+
+    # ---- solves ---------------------------------------------------------------------------------------------------------
+
+    def solve(self, transposed, B, X, threads=1):
+        """X := A^-1 B, or A^-T B, for (n, k) float64 arrays on the device, in C or F order."""
+        xp, k, steps = device.xp(), B.shape[1], self._steps(transposed)
+        enter, leave = ("columns", "rows") if transposed else ("rows", "columns")
+        for begin in range(0, k, CHUNK):
+            count = min(k - begin, CHUNK)
+            Y, sizes = xp.empty((2 * self._n, count)), (np.int32(self._n), np.int32(count), steps.place)
+            grid = device.grid_for(self._n * count, 256)
+            device.launch(K.k_enter, grid, 256, 0, (*sizes, self._frame[enter], self._frame[enter + "_scale"], B,
+                                                    np.int64(begin) * strides(B)[1], *strides(B), Y))
+            steps.rows.solve(steps.values, steps.scales, Y)
+            device.launch(K.k_leave, grid, 256, 0, (*sizes, self._frame[leave], self._frame[leave + "_scale"], Y, X,
+                                                    np.int64(begin) * strides(X)[1], *strides(X)))
+
+    def _steps(self, transposed):
+        """The solve by rows, with the values of the factor at hand."""
+        if transposed not in self._solves:
+            self._solves[transposed] = Steps(self._plan.steps(transposed), self._n, transposed, self.dtype)
+        steps = self._solves[transposed]
+        if transposed not in self._fresh:
+            count = len(steps.values)
+            self._launch("k_gather", device.grid_for(count, 256), 256,
+                         (np.int64(count), steps.source, steps.pivot, np.int64(len(self._values)), np.int64(len(self._outside)),
+                          self._values, self._outside, self._inverse, steps.values))
+            steps.take(self._inverse)
+            self._fresh.add(transposed)
+        return steps
+
+    # ---- what the factor knows ------------------------------------------------------------------------------------------
+
+    def triangles(self):
+        """The triangles as ``_core.ColumnLuDouble.triangles`` gives them, on the host."""
+        host = twin("ColumnLu", self._plan, self.dtype)
+        _core.load_columns(host, device.to_host(self._values), device.to_host(self._outside))
+        return host.triangles()
+
+    def _launch(self, name, grid, block, args):
+        device.launch(getattr(K, f"{name}_{self._suffix}"), grid, block, 0, args)
+
+
+class Storage:
+    """Where the columns of L and U are stored: U, pivot and L of one column after the other, rows ascending."""
+
+    def __init__(self, parts):
+        n = len(parts["l_ptr"]) - 1
+        self.ptr = parts["u_ptr"] + parts["l_ptr"] + np.arange(n + 1)
+        upper, lower = np.diff(parts["u_ptr"]), np.diff(parts["l_ptr"])
+        self.diagonal = self.ptr[:-1] + upper
+        self.of_upper = np.arange(len(parts["u_row"])) + np.repeat(self.ptr[:-1] - parts["u_ptr"][:-1], upper)
+        of_lower = np.arange(len(parts["l_row"])) + np.repeat(self.diagonal + 1 - parts["l_ptr"][:-1], lower)
+        self.rows = np.empty(self.ptr[-1], np.int32)
+        self.rows[self.of_upper], self.rows[of_lower] = parts["u_row"], parts["l_row"]
+        self.rows[self.diagonal] = np.arange(n)
+
+    def places(self, row, entry_ptr):
+        """Where these entries, by columns, are stored."""
+        n = len(self.diagonal)
+        column = np.repeat(np.arange(n), np.diff(self.ptr)), np.repeat(np.arange(n), np.diff(entry_ptr))
+        key = column[0] * n + self.rows, column[1] * n + row
+        return np.searchsorted(key[0], key[1])
+
+
+class Tasks(NamedTuple):
+    """Columns that a level changes, by level: the steps of each, and where the multiplier U(step, column) is stored."""
+
+    column: np.ndarray          # (tasks,) int32
+    ptr: np.ndarray             # (tasks + 1,) int64
+    step: np.ndarray            # (pairs,) int32, ascending in each task
+    at: np.ndarray              # (pairs,) int64
+
+
+def _tasks(parts, store):
+    """(level_ptr, Tasks) by the exact levels; steps whose column of L is empty change nothing."""
+    n, length = len(store.diagonal), np.diff(parts["l_ptr"])
+    column = np.repeat(np.arange(n, dtype=np.int32), np.diff(parts["u_ptr"]))
+    by_row = np.argsort(parts["u_row"], kind="stable")
+    u_ptr = np.searchsorted(parts["u_row"][by_row], np.arange(n + 1)).astype(np.int64)
+    level = _core.lu_levels(parts["l_ptr"], parts["l_row"], u_ptr, column[by_row], "exact")
+    pairs = np.flatnonzero(length[parts["u_row"]] > 0)
+    of_pair = level[parts["u_row"][pairs]]
+    pairs = pairs[np.argsort(of_pair, kind="stable")]       # (level, column, step): columns and rows ascend already
+    step, changed = parts["u_row"][pairs], column[pairs]
+    of_pair = level[step]
+    first = np.flatnonzero(np.append(True, (of_pair[1:] != of_pair[:-1]) | (changed[1:] != changed[:-1]))[:len(pairs)])
+    levels = np.unique(of_pair[first])
+    level_ptr = np.append(np.searchsorted(of_pair[first], levels), len(first)).astype(np.int64)
+    return level_ptr, Tasks(changed[first], np.append(first, len(pairs)).astype(np.int64), step, store.of_upper[pairs])
+
+
+def _shapes(level_ptr, tasks, store):
+    """The launches of the numeric phase."""
+    count = np.diff(level_ptr)
+    if len(count) == 0:
+        return []
+    length = (store.ptr[1:] - store.diagonal - 1)[tasks.step]
+    pair_ptr = tasks.ptr[level_ptr]
+    entries = np.add.reduceat(length, pair_ptr[:-1])
+    a_step, a_task = entries / np.diff(pair_ptr), entries / count
+    longest = np.maximum.reduceat(np.diff(store.ptr)[tasks.column], level_ptr[:-1])
+    wide = (a_step >= LONG) & (a_task >= HEAVY)
+    lanes = _lanes(a_step)
+    narrow = ~wide & (count * lanes <= NARROW)
+    begins = np.flatnonzero(~(narrow & np.append(False, narrow[:-1])))
+    pieces = np.maximum(np.minimum(BLOCKS // count, -(-longest // WIDE_BLOCK)), 1)
+    return [Shape(int(a), int(b), int(count[a]), 0 if wide[a] else int(lanes[a:b].max()), int(pieces[a]))
+            for a, b in zip(begins, np.append(begins[1:], len(count)))]
+
+
+def _lanes(entries):
+    """Threads that share so many entries: a power of two up to a warp."""
+    lanes = 1 << np.clip(np.ceil(np.log2(np.maximum(entries, 1) / 2)), 0, 5).astype(int)
+    return lanes if np.ndim(entries) else int(lanes)
+
+
+class Steps:
+    """A solve by rows on the device."""
+
+    def __init__(self, steps, n, transposed, dtype):
+        level_ptr, ptr, column, source, pivot, place = steps
+        xp = device.xp()
+        self.rows = Rows(level_ptr, ptr, column)
+        self.source, self.pivot, self.place = map(device.to_device, (source, pivot, place))
+        self.values, self._n = xp.empty(len(source), dtype), n
+        self.scales = xp.ones(2 * n if transposed else 0)   # of a row before anything is added; empty: ones
+
+    @property
+    def nbytes(self):
+        arrays = (self.source, self.pivot, self.place, self.values)
+        return self.rows.nbytes + sum(array.nbytes for array in arrays)
+
+    def take(self, inverse):
+        """Transposed, rows of the first triangle are divided by their pivots."""
+        if len(self.scales):
+            self.scales[self.place[:self._n]] = inverse

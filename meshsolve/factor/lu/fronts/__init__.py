@@ -1,0 +1,1 @@
+"""LU by fronts: multifrontal, with row exchanges inside each front."""

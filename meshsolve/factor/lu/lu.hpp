@@ -1,0 +1,239 @@
+// Sparse LU factorization with static pivots on two numeric engines: fronts (multifrontal) and columns (left-looking).
+//
+// What is factored is B = (R A C)[rows][:, columns]: scaled, large entries on the diagonal, block upper triangular, ordered.
+// Position k of B is row rows[k] and column columns[k] of A. Only the diagonal blocks of B are factored; entries above them
+// are kept as they are (`Outside`) and used in the solves.
+// Sources: Duff and Koster 2001 (static pivots); Davis and Natarajan 2010, "KLU" (block form); Duff and Reid 1984
+// (unsymmetric multifrontal on a symmetrized pattern); He et al. 2015, "GLU" (columns and levels).
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <type_traits>
+#include <vector>
+
+#include "factor/fronts/columns.hpp"
+#include "factor/fronts/traverse.hpp"
+#include "factor/symbolic/unsymmetric.hpp"
+#include "native/memory/buffer.hpp"
+#include "native/memory/strided.hpp"
+#include "native/dense/complex.hpp"
+#include "sparse/csr.hpp"
+#include "native/dense/dense.hpp"
+#include "native/dense/lu.hpp"
+
+namespace ms::lu {
+
+template <class T> using Scalar = std::conditional_t<std::is_same_v<T, Complex>, Complex, double>;    // of A, b and x
+
+// Where the matrix stands: permutations, scalings, diagonal blocks.
+struct Frame {
+  std::vector<int32_t> rows, columns;     // (n)
+  std::vector<double> row_scale, col_scale;   // (n) in A's numbering
+  std::vector<int32_t> block_ptr;         // (blocks + 1) first position of each block
+  std::vector<double> row_factor = {}, col_factor = {};     // (n) the scalings by position, set by place()
+
+  void place();
+  int32_t n() const { return static_cast<int32_t>(rows.size()); }
+  int32_t blocks() const { return static_cast<int32_t>(block_ptr.size()) - 1; }
+};
+
+// Entries of B above its diagonal blocks, by columns.
+struct Outside {
+  std::vector<int64_t> ptr;               // (n + 1)
+  std::vector<int32_t> row;               // position
+  std::vector<uint32_t> source;           // in A's data
+};
+
+struct Outcome {                          // of one factorization
+  int64_t boosted = 0;                    // pivots that were too small and replaced
+  double largest_entry = 0, largest_pivot_row = 0;      // max |B|, max |U|
+};
+
+// ---- fronts ---------------------------------------------------------------------------------------------------------
+
+struct FrontPlan {                        // everything that depends on the pattern alone
+  Frame frame;
+  fronts::AssemblyTree tree;              // of the symmetrized diagonal blocks, without entries
+  std::vector<int32_t> block_front;       // (blocks + 1) first front of each block
+  std::vector<int64_t> base;              // (fronts + 1) storage of a front: P, then Q (see native/dense/lu.hpp)
+  std::vector<int64_t> entry_ptr;         // (fronts + 1) entries of A that a front assembles
+  Buffer<uint32_t> source, target;        // position in A's data; in the storage of the front
+  Buffer<double> scale;                   // what the entry is multiplied with
+  Outside outside;
+
+  int64_t leading_p(int32_t s) const { return fronts::leading_dimension(tree.height(s)); }
+  int64_t leading_q(int32_t s) const { return fronts::leading_dimension(tree.updates(s)); }
+};
+
+// Where A's entries go: the position of each row and column, and the block of each position.
+struct Positions {
+  std::vector<int32_t> row, column, block;
+  explicit Positions(const Frame& frame);
+};
+
+FrontPlan front_plan(std::shared_ptr<const symbolic::Symbolic> symbolic, const Pattern& A, Frame frame);
+
+// How a solve runs through the fronts. It is cut into tasks by the pattern alone, never by the number of threads, because
+// the order of additions follows the tasks: the fronts of the largest block in tasks, other blocks one after the other.
+struct SolvePlan {
+  fronts::Schedule schedule;
+  int32_t block = -1;                     // the block that is solved in tasks
+  int32_t begin = 0, end = 0;             // its tasks in schedule.tasks
+  std::vector<int32_t> parent;            // (end - begin) of these tasks
+  std::vector<int64_t> slot_ptr;          // (slots + 1) rows of the updates that pass between tasks
+};
+SolvePlan solve_plan(const FrontPlan& plan);
+
+template <class T>
+struct FrontSpace {
+  Buffer<T> work, updates;                // n x chunk; SolvePlan::slot_ptr x chunk
+  std::vector<Buffer<T>> sums, local;     // per worker: n x chunk, zeros between uses; the front at hand
+};
+
+// L and U of B: U by rows, L by columns, without stored zeros; final[k] is the position to which exchanges moved row k.
+template <class T>
+struct Triangles {
+  std::vector<int64_t> l_ptr, u_ptr;
+  std::vector<int32_t> l_row, u_column, final_position;
+  std::vector<Scalar<T>> l, u;
+};
+
+template <class T>
+class FrontFactor {
+ public:
+  explicit FrontFactor(std::shared_ptr<const FrontPlan> plan) : plan_(std::move(plan)) {}
+
+  // Ax: values of A. Nothing is left of an earlier factor, also where this run is interrupted.
+  Outcome factor(const Scalar<T>* Ax, const Pivoting& rule, int threads);
+
+  // X := A^-1 B, or A^-T B. Several threads of the caller may solve at once.
+  void solve(bool transposed, Strided<const Scalar<T>> B, Strided<Scalar<T>> X, int64_t k, int threads) const;
+
+  Triangles<T> triangles() const;         // of the diagonal blocks
+  void load(const T* fronts, const T* outside, const int32_t* exchange);      // what a GPU has made, in the same places
+  int64_t nbytes() const;
+  const FrontPlan& plan() const { return *plan_; }
+
+ private:
+  const SolvePlan& plan_of_solve() const;
+
+  std::shared_ptr<const FrontPlan> plan_;
+  Buffer<T> fronts_;                      // plan.base
+  Buffer<T> outside_;                     // plan.outside
+  std::vector<int32_t> exchange_;         // (n) local row that changed places with pivot k of its front
+  fronts::BlockMemory<T> blocks_;         // update matrices
+  mutable std::mutex plan_lock_;
+  mutable std::unique_ptr<SolvePlan> solve_plan_;
+  mutable KeptSpace<FrontSpace<T>> space_;
+};
+
+// ---- columns --------------------------------------------------------------------------------------------------------
+
+struct ColumnPlan {                       // everything that depends on the pattern and the pivots alone
+  Frame frame;
+  std::vector<int64_t> entry_ptr;         // (n + 1) entries of the diagonal blocks by columns:
+  std::vector<int32_t> row;               //   position
+  std::vector<uint32_t> source;           //   in A's data
+  std::vector<double> scale;              //   what the entry is multiplied with
+  Outside outside;
+  symbolic::Unsymmetric pattern;          // of L and U
+  std::vector<int32_t> parent;            // (n) forest in which a column of U lies on the path from each of its rows to a root
+  std::vector<double> work;               // (n) cost of the subtree of a column, about in operations
+  double flops = 0, total_work = 0;
+};
+ColumnPlan column_plan(const Pattern& A, Frame frame);
+
+// Pivot rows by partial pivoting: the diagonal stays pivot where it is at least `threshold` times the largest of its column.
+// rows[k] is the row of A for position k. Returns -1, or the first position whose column has no entry of `least` left, or n
+// where L gets more than `most` entries.
+template <class T>
+int32_t pivot_rows(const ColumnPlan& plan, const Scalar<T>* Ax, double threshold, double least, int64_t most,
+                   std::vector<int32_t>& rows);
+
+// Columns grouped into tasks: whole subtrees up to a share of the work, single columns above them.
+struct ColumnTasks {
+  int threads = 0;
+  std::vector<int32_t> parent;            // (tasks) ascending, -1 for a root
+  std::vector<int32_t> begin, column;     // (tasks + 1), (n): columns of each task, ascending
+};
+ColumnTasks column_tasks(const ColumnPlan& plan, int threads);
+std::vector<int32_t> upper_forest(const symbolic::Unsymmetric& pattern);       // ColumnPlan::parent
+
+// A solve of the largest diagonal block in three stages: subtrees, the columns above them, subtrees. In their forest the rows of a
+// column of L are its ancestors, those of a column of U its descendants.
+struct SolveTasks {
+  int32_t block = -1;                     // -1: everything is too small for several threads
+  std::vector<int32_t> bin;               // (bins + 1) first subtree of each task
+  std::vector<int32_t> begin, column;     // (subtrees + 1) columns of each subtree, ascending, its root the last
+  std::vector<int32_t> top;               // the columns above, ascending
+  std::vector<int64_t> top_ptr;           // (top + 1) rows of L with these numbers:
+  std::vector<int32_t> from;              //   column, ascending
+  std::vector<int64_t> entry;             //   place in L by columns
+  std::vector<int32_t> giving;            // columns of the block with entries in Outside
+};
+SolveTasks solve_tasks(const ColumnPlan& plan);
+
+template <class T>
+class ColumnFactor {
+ public:
+  explicit ColumnFactor(std::shared_ptr<const ColumnPlan> plan) : plan_(std::move(plan)) {}
+  Outcome factor(const Scalar<T>* Ax, const Pivoting& rule, int threads);       // as FrontFactor
+  void solve(bool transposed, Strided<const Scalar<T>> B, Strided<Scalar<T>> X, int64_t k, int threads) const;
+  Triangles<T> triangles() const;
+  void load(const T* columns, const T* outside);      // what a GPU has made: U, pivot and L of one column after the other
+  int64_t nbytes() const;
+  const ColumnPlan& plan() const { return *plan_; }
+
+ private:
+  void allocate();
+  Outcome run(const Scalar<T>* Ax, const Pivoting& rule, int threads);
+  void column(int32_t k, const Scalar<T>* Ax, const Pivoting& rule, T* x, Outcome& seen);
+  const SolveTasks& tasks_of_solve() const;
+
+  std::shared_ptr<const ColumnPlan> plan_;
+  ColumnTasks tasks_;                     // of the last factorization with several threads
+  Buffer<T> l_, u_, pivot_, outside_;     // pivot_: inverse
+  std::vector<Buffer<T>> dense_;          // a column of each worker, zeros between uses
+  mutable std::mutex plan_lock_;
+  mutable std::unique_ptr<SolveTasks> solve_tasks_;
+  mutable KeptSpace<std::vector<Buffer<T>>> space_;       // of each worker: n x up to 8 values
+};
+
+// ---- the GPU's steps -------------------------------------------------------------------------------------------------
+
+// A solve by columns as 2 n rows sorted by level: row place[k] is unknown k after the first triangle, row place[n + k] the
+// solution. Row r of Y becomes scale Y[r] - sum of its entries times Y[column]. An entry is number `source` of what is stored:
+// U, pivot and L of each column, then Outside, then -1; it is divided by the pivot of column `pivot` where that is not -1.
+struct RowSteps {
+  std::vector<int64_t> level_ptr, ptr, source;
+  std::vector<int32_t> column, pivot, place;
+};
+RowSteps row_steps(const ColumnPlan& plan, bool transposed);
+
+// Levels of the forward and of the backward part of each front in a solve.
+struct FrontSteps {
+  std::vector<int32_t> forward, backward;
+};
+FrontSteps front_steps(const FrontPlan& plan, bool transposed);
+
+// r := b - A x (or with A^T) and the backward error ||r|| / (||A|| ||x|| + ||b||) in infinity norms, worst of k columns.
+// A by rows.
+template <class S>
+double residual(const Pattern& A, const S* data, bool transposed, Strided<const S> x, Strided<const S> b, Strided<S> r,
+                int64_t k);
+
+// ---- levels ---------------------------------------------------------------------------------------------------------
+
+enum class LevelRule { upper, relaxed, exact };
+
+// Longest-path levels of the columns for the stored patterns of L (by columns) and U (by rows), diagonals stored or not.
+std::vector<int32_t> levels(const Pattern& L, const Pattern& U, LevelRule rule);
+
+// L^-1 F for unit lower triangular L and sparse F, both by columns with sorted rows: (indptr, rows, values).
+template <class S>
+void lower_solve(const Pattern& L, const S* l, const Pattern& F, const S* f, std::vector<int64_t>& ptr, std::vector<int32_t>& row,
+                 std::vector<S>& x);
+
+}  // namespace ms::lu

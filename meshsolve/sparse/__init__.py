@@ -1,0 +1,1 @@
+"""Sparse matrices and blocks of columns on the host and on the GPU."""

@@ -1,0 +1,135 @@
+// Bindings of compressed rows: checks, patterns, connected components.
+#include <nanobind/stl/optional.h>
+
+#include <optional>
+
+#include "check.hpp"
+#include "native/bind.hpp"
+#include "split.hpp"
+
+namespace ms {
+namespace {
+
+auto symmetry_of(In<int64_t> indptr, In<int32_t> indices, In<double> data, int threads) {
+  const Symmetry s = released([&] { return symmetry(pattern(indptr, indices), data.data(), threads); });
+  return std::make_tuple(std::string(s.pattern ? "symmetric" : "pattern"), s.row, s.column, s.gap, s.scale);
+}
+
+auto sums_of(In<int64_t> indptr, In<double> data, std::optional<In<int32_t>> rows, int threads) {
+  std::vector<double> sums(rows ? rows->shape(0) : indptr.shape(0) - 1), moduli(sums.size());
+  {
+    Released free;
+    row_sums(indptr.data(), rows ? rows->data() : nullptr, static_cast<int64_t>(sums.size()), data.data(), sums.data(), moduli.data(),
+             threads);
+  }
+  return std::make_tuple(to_numpy(std::move(sums)), to_numpy(std::move(moduli)));
+}
+
+auto mirrored(In<int64_t> indptr, In<int32_t> indices, In<double> data) {
+  OwnedPattern B;
+  std::vector<double> x;
+  {
+    Released free;
+    std::vector<int64_t> source;
+    B = mirror_lower(pattern(indptr, indices), source);
+    x.resize(source.size());
+    for (size_t p = 0; p < x.size(); ++p) x[p] = data.data()[source[p]];
+  }
+  return std::make_tuple(to_numpy(std::move(B.ptr)), to_numpy(std::move(B.idx)), to_numpy(std::move(x)));
+}
+
+auto embedded(In<int64_t> ptr_a, In<int32_t> idx_a, In<int64_t> ptr_b, In<int32_t> idx_b, In<double> data_b) {
+  std::vector<double> to(idx_a.shape(0));
+  const int64_t missing = released([&] { return embed(pattern(ptr_a, idx_a), pattern(ptr_b, idx_b), data_b.data(), to.data()); });
+  return std::make_tuple(missing, to_numpy(std::move(to)));
+}
+
+auto split_up(In<int64_t> indptr, In<int32_t> indices, In<double> data, In<int32_t> free, In<int32_t> place, int threads) {
+  Split parts = released([&] {
+    return split(pattern(indptr, indices), data.data(), free.data(), extent(free), place.data(), threads);
+  });
+  const auto arrays = [](RowBlock& b) {
+    return std::make_tuple(to_numpy(std::move(b.ptr)), to_numpy(std::move(b.idx)), to_numpy(std::move(b.x)));
+  };
+  return std::make_tuple(arrays(parts.free), arrays(parts.coupling));
+}
+
+auto components_of(In<int64_t> indptr, In<int32_t> indices, In<double> data) {
+  int32_t count = 0;
+  std::vector<int32_t> component = released([&] { return components(pattern(indptr, indices), data.data(), &count); });
+  return std::make_tuple(count, to_numpy(std::move(component)));
+}
+
+auto centered(In<int32_t> component, In<double> size, InOut<double> block) {
+  const int64_t n = extent(component), k = n ? extent(block) / n : 0, count = extent(size);
+  const int32_t* const of = count > 1 ? component.data() : nullptr;
+  return to_numpy(released([&] { return center(n, k, of, size.data(), count, block.data()); }));
+}
+
+// What arrays.py asks of compressed rows.
+void bind_checks(nb::module_& m) {
+  using namespace nb::literals;
+  m.def("check_csr", [](In<int64_t> indptr, In<int32_t> indices, int64_t n, int threads) {
+    if (extent(indptr) != n + 1) return std::make_tuple(std::string("invalid"), int64_t{0});
+    const RowCheck c = released([&] { return check_rows(pattern(indptr, indices), extent(indices), threads); });
+    const char* state = c.state == RowState::valid ? "valid" : c.state == RowState::unsorted ? "unsorted" : "invalid";
+    return std::make_tuple(std::string(state), c.row);
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "n"_a, "threads"_a = 1);
+  m.def("first_not_finite", [](In<double> x, int threads) {
+    return released([&] { return first_not_finite(x.data(), extent(x), threads); });
+  }, "x"_a.noconvert(), "threads"_a = 1, "Position of the first NaN or infinity, or -1.");
+  m.def("symmetry", symmetry_of, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "threads"_a);
+  m.def("diagonal", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, int threads) {
+    std::vector<double> d(indptr.shape(0) - 1);
+    {
+      Released free;
+      diagonal(pattern(indptr, indices), data.data(), d.data(), threads);
+    }
+    return to_numpy(std::move(d));
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "threads"_a, "(n,) the diagonal, 0 where nothing is stored.");
+  m.def("row_sums", sums_of, "indptr"_a.noconvert(), "data"_a.noconvert(), "rows"_a.noconvert() = nb::none(),
+        "threads"_a = 1, "The sum of each row's values, or of those of some rows, and that of their moduli.");
+  m.def("is_permutation", [](In<int32_t> perm) { return is_permutation(perm.data(), static_cast<int32_t>(perm.shape(0))); },
+        "perm"_a.noconvert(), "Whether perm holds each of 0..n-1 once.");
+  m.def("same_pattern", [](In<int64_t> ptr_a, In<int32_t> idx_a, In<int64_t> ptr_b, In<int32_t> idx_b) {
+    return same_pattern(pattern(ptr_a, idx_a), pattern(ptr_b, idx_b));
+  }, "indptr_a"_a.noconvert(), "indices_a"_a.noconvert(), "indptr_b"_a.noconvert(), "indices_b"_a.noconvert());
+  m.def("fingerprint", [](In<int32_t> indices) {
+    Released free;
+    const auto [a, b] = fingerprint(indices.data(), extent(indices));
+    return std::make_tuple(a, b);
+  }, "indices"_a.noconvert(), "128 bits that tell one list of column indices from another.");
+}
+
+// Patterns and matrices made of others.
+void bind_patterns(nb::module_& m) {
+  using namespace nb::literals;
+  m.def("mirror_lower", mirrored, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert());
+  m.def("symmetrize", [](In<int64_t> indptr, In<int32_t> indices) {
+    return to_numpy(released([&] { return symmetrize(pattern(indptr, indices)); }));
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert());
+  m.def("drop_diagonal", [](In<int64_t> indptr, In<int32_t> indices) {
+    return to_numpy(released([&] { return drop_diagonal(pattern(indptr, indices)); }));
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert());
+  m.def("unite", [](In<int64_t> ptr_a, In<int32_t> idx_a, In<int64_t> ptr_b, In<int32_t> idx_b) {
+    return to_numpy(released([&] { return unite(pattern(ptr_a, idx_a), pattern(ptr_b, idx_b)); }));
+  }, "indptr_a"_a.noconvert(), "indices_a"_a.noconvert(), "indptr_b"_a.noconvert(), "indices_b"_a.noconvert());
+  m.def("embed", embedded, "indptr_a"_a.noconvert(), "indices_a"_a.noconvert(), "indptr_b"_a.noconvert(),
+        "indices_b"_a.noconvert(), "data_b"_a.noconvert());
+  m.def("split", split_up, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "free"_a.noconvert(),
+        "place"_a.noconvert(), "threads"_a, "The free block and the coupling of free rows to fixed columns; see sparse/split.hpp.");
+}
+
+}  // namespace
+
+void bind_sparse(nb::module_& m) {
+  using namespace nb::literals;
+  bind_checks(m);
+  bind_patterns(m);
+  m.def("components", components_of, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(),
+        "How many connected components a symmetric matrix has, and the (n,) number of each row's.");
+  m.def("center", centered, "component"_a.noconvert(), "size"_a.noconvert(), "block"_a.noconvert(),
+        "Takes the means over components from a block, in place, and returns them.");
+}
+
+}  // namespace ms

@@ -1,0 +1,346 @@
+// Row checks, symmetry test and symmetrization in O(nnz), each in one or two sweeps over the rows.
+#include "check.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <iterator>
+#include <random>
+
+#include "native/threads/parallel.hpp"
+#include "rearrange.hpp"
+#include "native/rng.hpp"
+
+namespace ms {
+
+namespace {
+
+constexpr int64_t piece = 1 << 17;                      // entries or row pointers that a thread looks at
+constexpr int64_t some_rows = 1 << 14;                  // with their entries
+
+// The usual answer by a sweep without branches: in range everywhere, and as many descents between neighbours as there
+// are at the starts of rows.
+bool all_rows_ascend(const Pattern& A, int64_t stored, int threads) {
+  std::atomic<bool> falls{false};
+  for_range(threads, A.n, piece, [&](int64_t begin, int64_t end, int) {
+    bool found = false;
+    for (int64_t i = begin; i < end; ++i) found |= A.ptr[i + 1] < A.ptr[i];
+    if (found) falls = true;
+  });
+  if (falls) return false;
+  constexpr int64_t block = 4096;                       // counted in 32 bits, as wide as the indices
+  std::atomic<bool> in_range{true};
+  std::atomic<int64_t> descents{0};
+  for_range(threads, stored, piece, [&](int64_t begin, int64_t last, int) {
+    int32_t least = A.idx[begin], most = least;
+    int64_t found = begin > 0 && A.idx[begin] <= A.idx[begin - 1];
+    for (int64_t b = begin + 1; b < last; b += block) {
+      const int64_t end = std::min(b + block, last);
+      int32_t here = 0;
+      for (int64_t p = b; p < end; ++p) {
+        least = std::min(least, A.idx[p]);
+        most = std::max(most, A.idx[p]);
+        here += A.idx[p] <= A.idx[p - 1];
+      }
+      found += here;
+    }
+    if (least < 0 || most >= A.n) in_range = false;
+    descents += found;
+  });
+  if (!in_range) return false;
+  for_range(threads, A.n, piece, [&](int64_t begin, int64_t end, int) {
+    int64_t starts = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t p = A.ptr[i];
+      starts += p > 0 && A.ptr[i + 1] > p && A.idx[p] <= A.idx[p - 1];
+    }
+    descents -= starts;
+  });
+  return descents == 0;
+}
+
+}  // namespace
+
+RowCheck check_rows(const Pattern& A, int64_t stored, int threads) {
+  if (A.ptr[0] != 0 || A.ptr[A.n] != stored) return {RowState::invalid, 0};
+  if (all_rows_ascend(A, stored, threads)) return {RowState::valid, -1};
+  RowCheck found{RowState::valid, -1};
+  for (int32_t i = 0; i < A.n; ++i) {
+    if (A.ptr[i + 1] < A.ptr[i] || A.ptr[i + 1] > stored) return {RowState::invalid, i};
+    int32_t last = -1;
+    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
+      const int32_t j = A.idx[p];
+      if (j < 0 || j >= A.n) return {RowState::invalid, i};
+      if (j <= last && found.state == RowState::valid) found = {RowState::unsorted, i};
+      last = j;
+    }
+  }
+  return found;
+}
+
+namespace {
+
+std::vector<double> largest_of_rows(const Pattern& A, const double* x) {
+  std::vector<double> most(A.n, 0.0);
+  for (int32_t i = 0; i < A.n; ++i)
+    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) most[i] = std::max(most[i], std::abs(x[p]));
+  return most;
+}
+
+// 128 bits of two numbers: their product, or where there is none so wide two hashes.
+inline std::array<uint64_t, 2> product(uint64_t a, uint64_t b) {
+#ifdef __SIZEOF_INT128__
+  __extension__ typedef unsigned __int128 Wide;
+  const Wide whole = static_cast<Wide>(a) * b;
+  return {static_cast<uint64_t>(whole), static_cast<uint64_t>(whole >> 64)};
+#else
+  return {hash_key(0, a, b), hash_key(1, a, b)};
+#endif
+}
+
+// A hash of two numbers by one multiplication, folded.
+inline uint64_t fold(uint64_t a, uint64_t b) {
+  const auto [low, high] = product(a, b);
+  return low ^ high;
+}
+
+// Drawn once in a process: nobody can make a matrix whose halves differ and whose hashes do not.
+struct Secret {
+  uint64_t place, value;
+  static const Secret& drawn() {
+    static const Secret secret = [] {
+      std::random_device device;
+      const auto odd = [&] { return mix64(uint64_t{device()} << 32 | device()) | 1; };
+      return Secret{odd(), odd()};
+    }();
+    return secret;
+  }
+};
+
+// The exclusive or of the hashes of {row, column} and value off the diagonal of rows [begin, end): entries with their twins give zero.
+uint64_t without_twins(const Pattern& A, const double* x, int64_t begin, int64_t end) {
+  const auto [place, what] = Secret::drawn();
+  uint64_t alone = 0;
+  for (int64_t i = begin; i < end; ++i) {
+    const uint64_t row = static_cast<uint64_t>(i), own = row * place + 1;
+    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
+      const uint64_t j = static_cast<uint32_t>(A.idx[p]);
+      const uint64_t hash = fold(own * (j * place + 1) ^ place, std::bit_cast<uint64_t>(x[p]) ^ what);
+      alone ^= j == row ? 0 : hash;
+    }
+  }
+  return alone;
+}
+
+// Whether the entries below and above the diagonal are the same, as 64-bit hashes tell it: one sweep, and no
+// search for twins, which lie anywhere where numbers are scattered. Halves that differ pass with a probability of about 2^-64.
+bool same_halves(const Pattern& A, const double* x, int threads) {
+  std::atomic<uint64_t> alone{0};
+  for_range(threads, A.n, some_rows, [&](int64_t b, int64_t e, int) { alone ^= without_twins(A, x, b, e); });
+  return alone == 0;
+}
+
+}  // namespace
+
+// Rows are visited in ascending order, so the twins (j, i) of the entries (i, j), j < i, of row j are met in the order in
+// which row j stores them: one moving position per row finds them all.
+Symmetry symmetry(const Pattern& A, const double* x, int threads) {
+  Symmetry s;
+  if (same_halves(A, x, threads)) return s;
+  const std::vector<double> most = largest_of_rows(A, x);
+  std::vector<int64_t> next(A.n);
+  double worst = 0;
+  const auto note = [&](int32_t i, int32_t j, double gap) {
+    const double scale = std::min(most[i], most[j]);
+    if (gap > 0 && gap > worst * scale) s.row = i, s.column = j, s.gap = gap, s.scale = scale, worst = gap / scale;
+  };
+  const auto alone = [&](int32_t i, int32_t j, double value) {
+    s.pattern = false;
+    note(i, j, std::abs(value));
+  };
+  for (int32_t i = 0; i < A.n; ++i) {
+    const int64_t end = A.ptr[i + 1];
+    int64_t p = A.ptr[i];
+    for (; p < end && A.idx[p] < i; ++p) {
+      const int32_t j = A.idx[p];
+      int64_t& q = next[j];
+      for (; q < A.ptr[j + 1] && A.idx[q] < i; ++q) alone(j, A.idx[q], x[q]);
+      if (q < A.ptr[j + 1] && A.idx[q] == i)
+        note(i, j, std::abs(x[p] - x[q++]));
+      else
+        alone(i, j, x[p]);
+    }
+    next[i] = p < end && A.idx[p] == i ? p + 1 : p;
+  }
+  for (int32_t j = 0; j < A.n; ++j)
+    for (int64_t q = next[j]; q < A.ptr[j + 1]; ++q) alone(j, A.idx[q], x[q]);
+  return s;
+}
+
+void diagonal(const Pattern& A, const double* x, double* d, int threads) {
+  for_range(threads, A.n, some_rows, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int32_t *const last = A.idx + A.ptr[i + 1], *const found = std::lower_bound(A.idx + A.ptr[i], last, static_cast<int32_t>(i));
+      d[i] = found < last && *found == i ? x[found - A.idx] : 0.0;
+    }
+  });
+}
+
+void row_sums(const int64_t* ptr, const int32_t* rows, int64_t count, const double* x, double* sums, double* moduli, int threads) {
+  for_range_backwards(threads, count, some_rows, [&](int64_t begin, int64_t end, int) {
+    for (int64_t k = begin; k < end; ++k) {
+      const int64_t i = rows ? rows[k] : k;
+      double sum = 0, modulus = 0;
+      for (int64_t p = ptr[i]; p < ptr[i + 1]; ++p) {
+        sum += x[p];
+        modulus += std::abs(x[p]);
+      }
+      sums[k] = sum;
+      moduli[k] = modulus;
+    }
+  });
+}
+
+OwnedPattern mirror_lower(const Pattern& A, std::vector<int64_t>& source) {
+  OwnedPattern B;
+  B.ptr.assign(A.n + 1, 0);
+  for (int32_t i = 0; i < A.n; ++i)
+    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1] && A.idx[p] <= i; ++p) {
+      ++B.ptr[i + 1];
+      if (A.idx[p] < i) ++B.ptr[A.idx[p] + 1];
+    }
+  std::vector<int64_t> next = begin_rows(B.ptr);
+  B.idx.resize(B.ptr[A.n]);
+  source.resize(B.ptr[A.n]);
+  const auto put = [&](int32_t i, int32_t j, int64_t p) {
+    B.idx[next[i]] = j;
+    source[next[i]++] = p;
+  };
+  for (int32_t i = 0; i < A.n; ++i)       // row i receives its own entries (j <= i) before those of the rows below it
+    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1] && A.idx[p] <= i; ++p) put(i, A.idx[p], p);
+  for (int32_t i = 0; i < A.n; ++i)
+    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1] && A.idx[p] < i; ++p) put(A.idx[p], i, p);
+  return B;
+}
+
+namespace {
+
+bool symmetric_pattern(const Pattern& A) {
+  std::vector<int64_t> next(A.n);
+  for (int32_t i = 0; i < A.n; ++i) {
+    int64_t p = A.ptr[i];
+    for (; p < A.ptr[i + 1] && A.idx[p] < i; ++p) {
+      int64_t& q = next[A.idx[p]];
+      if (q >= A.ptr[A.idx[p] + 1] || A.idx[q++] != i) return false;
+    }
+    next[i] = p < A.ptr[i + 1] && A.idx[p] == i ? p + 1 : p;
+  }
+  for (int32_t j = 0; j < A.n; ++j)
+    if (next[j] < A.ptr[j + 1]) return false;
+  return true;
+}
+
+}  // namespace
+
+int64_t first_not_finite(const double* x, int64_t size, int threads) {
+  constexpr uint64_t exponent = 0x7FF0'0000'0000'0000;       // all ones: NaN or infinity
+  constexpr int64_t block = 1024;
+  std::atomic<int64_t> first{size};
+  for_range(threads, size, piece, [&](int64_t begin, int64_t last, int) {
+    for (int64_t b = begin; b < last; b += block) {
+      const int64_t end = std::min(last, b + block);
+      uint64_t found = 0;
+      for (int64_t i = b; i < end; ++i) found |= (std::bit_cast<uint64_t>(x[i]) & exponent) == exponent;
+      if (!found) continue;
+      const int64_t at = std::find_if_not(x + b, x + end, [](double a) { return std::isfinite(a); }) - x;
+      for (int64_t before = first; at < before && !first.compare_exchange_weak(before, at);) {}
+      return;
+    }
+  });
+  return first < size ? first.load() : -1;
+}
+
+bool is_permutation(const int32_t* perm, int32_t n) {
+  std::vector<uint8_t> seen(n);
+  for (int32_t k = 0; k < n; ++k) {
+    if (perm[k] < 0 || perm[k] >= n || seen[perm[k]]) return false;
+    seen[perm[k]] = 1;
+  }
+  return true;
+}
+
+OwnedPattern drop_diagonal(const Pattern& A) {
+  OwnedPattern B;
+  B.ptr.assign(A.n + 1, 0);
+  B.idx.resize(A.nnz());
+  int64_t q = 0;
+  for (int32_t i = 0; i < A.n; ++i) {
+    for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
+      B.idx[q] = A.idx[p];
+      q += A.idx[p] != i;
+    }
+    B.ptr[i + 1] = q;
+  }
+  B.idx.resize(q);
+  return B;
+}
+
+OwnedPattern symmetrize(const Pattern& A) {
+  if (symmetric_pattern(A)) return drop_diagonal(A);
+  const OwnedPattern T = transpose(A, 0, [](int64_t, int64_t) {});
+  const OwnedPattern both = unite(A, T.view());
+  return drop_diagonal(both.view());
+}
+
+OwnedPattern unite(const Pattern& A, const Pattern& B) {
+  OwnedPattern U;
+  U.ptr.assign(A.n + 1, 0);
+  U.idx.reserve(std::max(A.nnz(), B.nnz()));
+  for (int32_t i = 0; i < A.n; ++i) {
+    std::set_union(A.idx + A.ptr[i], A.idx + A.ptr[i + 1], B.idx + B.ptr[i], B.idx + B.ptr[i + 1], std::back_inserter(U.idx));
+    U.ptr[i + 1] = static_cast<int64_t>(U.idx.size());
+  }
+  return U;
+}
+
+bool same_pattern(const Pattern& A, const Pattern& B) {
+  return A.n == B.n && std::equal(A.ptr, A.ptr + A.n + 1, B.ptr) && std::equal(A.idx, A.idx + A.nnz(), B.idx);
+}
+
+// The exclusive or of a product for each four indices, the last ones followed by zeros: each factor is two of them, mixed with a
+// key of their place.
+std::array<uint64_t, 2> fingerprint(const int32_t* idx, int64_t size) {
+  constexpr uint64_t step[2] = {0x9E3779B97F4A7C15u, 0xD1B54A32D192ED03u};
+  uint64_t key[2] = {mix64(static_cast<uint64_t>(size)), mix64(~static_cast<uint64_t>(size))}, all[2] = {0, 0};
+  const auto take = [&](const int32_t* four) {
+    uint64_t pair[2];
+    std::memcpy(pair, four, sizeof pair);
+    const auto [low, high] = product(pair[0] ^ key[0], pair[1] ^ key[1]);
+    all[0] ^= low, all[1] ^= high;
+    key[0] += step[0], key[1] += step[1];
+  };
+  const int64_t whole = size / 4 * 4;
+  for (int64_t p = 0; p < whole; p += 4) take(idx + p);
+  int32_t rest[4] = {0, 0, 0, 0};
+  std::copy(idx + whole, idx + size, rest);
+  take(rest);
+  return {all[0], all[1]};
+}
+
+int64_t embed(const Pattern& A, const Pattern& B, const double* from, double* to) {
+  for (int32_t i = 0; i < A.n; ++i) {
+    int64_t p = A.ptr[i];
+    const int64_t end = A.ptr[i + 1];
+    for (int64_t q = B.ptr[i]; q < B.ptr[i + 1]; ++q) {
+      while (p < end && A.idx[p] < B.idx[q]) to[p++] = 0;
+      if (p == end || A.idx[p] != B.idx[q]) return q;
+      to[p++] = from[q];
+    }
+    while (p < end) to[p++] = 0;
+  }
+  return -1;
+}
+
+}  // namespace ms

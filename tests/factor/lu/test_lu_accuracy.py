@@ -1,0 +1,214 @@
+"""How well LU factors solve: precisions, backward errors, refinement, growth, values far apart, singular matrices."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from lu_matrices import ENGINES, backward_error, mesh, random_matrix
+
+import meshsolve as ms
+from meshsolve import _core
+from meshsolve.arrays import as_csr
+from meshsolve.factor.lu.backward import residual
+from meshsolve.factor.refine import backward_error as backward_error_of
+
+# ---- precisions and backward errors -----------------------------------------------------------------------------------
+
+
+@pytest.mark.native
+def test_precisions():
+    A = mesh(40, 40)
+    b = np.random.default_rng(0).standard_normal(1600)
+    single, mixed = ms.lu(A, precision="single"), ms.lu(A, precision="mixed")
+    assert 1e-12 < backward_error(A, single.solve(b), b) < 1e-5 and single.dtype == np.float32
+    assert backward_error(A, mixed.solve(b), b) < 1e-15 and mixed.report.facts["refinement_steps"] > 0
+    assert ms.lu(A).solve(b.astype(np.float32)).dtype == np.float32
+
+
+@pytest.mark.parametrize("precision, bound", [("single", 1e-5), ("mixed", 1e-15)])
+def test_single_and_mixed_precision_take_right_hand_sides_of_any_size(precision, bound):
+    A, b = mesh(9, 9), np.random.default_rng(0).standard_normal((81, 3)) * [1e200, 1e-60, 1e-290]
+    F = ms.lu(A, precision=precision)
+    for trans, M in (("N", A), ("T", A.T)):
+        assert backward_error(M, F.solve(b, trans), b) < bound
+    assert ms.lu(np.diag([2.0, 1.0]), precision=precision).solve([1e200, 1e190]).tolist() == pytest.approx([5e199, 1e190])
+
+
+@pytest.mark.parametrize("trans", ["N", "T"])
+def test_a_bad_factor_in_single_precision_is_noticed(trans):
+    """Pivots that were good for other values: a solution is warned of, and is good where new ones may be chosen."""
+    A, b = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.5], [0.1, 0.2, 0.3]]), np.array([1.0, 3.0, 2.0])
+    weak = np.where(np.eye(3), 1e-5 * A, A)
+    with pytest.warns(ms.ConvergenceWarning, match="backward error"):
+        ms.lu(A, precision="single", repivot=False).refactor(weak).solve(b, trans)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        x = ms.lu(A, precision="single").refactor(weak).solve(b, trans)
+    assert backward_error(weak if trans == "N" else weak.T, x, b) < 1e-6
+
+
+@pytest.mark.parametrize("trans", ["N", "T"])
+def test_a_right_hand_side_of_zeros_says_nothing_of_a_factor(trans):
+    """As of a circuit at rest: the first one that is not zero is measured."""
+    A, b = np.array([[1.0, 0.9], [0.9, 1.0]]), np.array([1.0, 3.0])
+    F = ms.lu(A).refactor(np.where(np.eye(2), 1.5e-3 * A, A))
+    F.solve(np.zeros((2, 3)), trans)
+    assert F.report.facts["backward_error"] == 0
+    F.solve(b, trans)
+    assert F.report.facts["backward_error"] > 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_solution_is_measured_where_entries_have_grown_beyond_any_bound(engine):
+    """Diodes that conduct where the first values had none: a unit vector was solved well, and ones to 5 % after it."""
+    A = np.array([[9.0, 3.0, 0.0, 3.0], [0.0, 9.0, 3.0, 0.0], [2e-8, 3e-8, 9.0, 0.0], [2.0, 2e-8, 1.0, 9e-8]])
+    first = A.copy()
+    first[[0, 2, 2, 3], [3, 1, 2, 3]] = 3e-17, 3e-17, 9e-17, 9e-17
+    F = ms.lu(first, engine=engine).refactor(A)
+    for b in (np.eye(4)[0], np.ones(4), np.arange(4.0)):
+        assert backward_error(A, F.solve(b), b) < 1e-15
+
+
+def test_solutions_near_the_end_of_the_range_are_refined():
+    """||x|| / ||r|| is beyond it, and was an error of 0."""
+    F = ms.lu([[0.7e-304]], precision="mixed")
+    assert F.solve([1.0]) == pytest.approx([1 / 0.7e-304], rel=1e-15) and F.report.facts["refinement_steps"] > 0
+
+
+@pytest.mark.parametrize("A, size", [([[0.7e-304]], 1e304), ([[1.7e308, 1.7e308], [0.0, 1.0]], 0.25)])
+def test_backward_errors_of_matrices_at_the_ends_of_the_range(A, size):
+    """Both ways to compute one, also where ||A|| itself is beyond it."""
+    S, x = sp.csr_array(A), np.full((len(A), 1), size)
+    for transposed, M in ((False, S), (True, S.T)):
+        b, r, near = M @ x, np.empty_like(x), x * (1 + 1e-8)
+        error = _core.lu_residual(S.indptr.astype(np.int64), S.indices, S.data, transposed, near, b, r)
+        with np.errstate(over="ignore"):
+            norm = abs(M).sum(axis=1).max()
+        assert 1e-9 < error < 1e-7 and error == pytest.approx(backward_error_of(norm, *(abs(v).max(axis=0) for v in (r, near, b))))
+
+
+@pytest.mark.parametrize("complex_values", [False, True])
+def test_the_residual_of_the_transpose_is_that_of_the_transposed(complex_values):
+    A, rng = random_matrix(60, 0.2, 0, complex_values), np.random.default_rng(1)
+    M, T = (as_csr(S, dtype=A.dtype) for S in (A, A.T))
+    x, b = (rng.standard_normal((60, 3)).astype(A.dtype) for _ in range(2))
+    (r, error), (expected, same) = residual(M, True, x, b), residual(T, False, x, b)
+    assert np.allclose(r, expected, rtol=1e-12, atol=1e-12) and error == pytest.approx(same, rel=1e-12)
+    assert error == pytest.approx(max(backward_error(T.to_scipy(), x[:, c], b[:, c]) for c in range(3)), rel=1e-12)
+
+
+def test_solutions_that_are_not_finite_are_told_of():
+    for A, row in ((np.diag([1.0, 1e-323, 1e300]), 1), (np.diag([5e-324, 1e-310, 1.0, 1e308]), 0)):
+        for repivot in ("auto", False):                                 # the scaling is beyond the range of float64
+            with pytest.raises(ms.SingularMatrixError, match=f"row {row} are so small") as e:
+                ms.lu(A, repivot=repivot)
+            assert e.value.index == row
+    F = ms.lu(np.diag([1e-200, 1.0, 1.0]), repivot=False)
+    with pytest.warns(ms.ConvergenceWarning, match="is inf"):
+        F.solve([1e200, 1.0, 1.0])
+    nothing, one = np.full((3, 1), np.nan), np.ones((3, 1))
+    nothing[1:] = 1.0
+    A = sp.csr_array(np.eye(3))
+    for transposed in (False, True):
+        parts = A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data
+        assert _core.lu_residual(*parts, transposed, nothing, one, np.empty((3, 1))) == np.inf
+        assert _core.lu_residual(*parts, transposed, np.hstack([nothing, one]), np.ones((3, 2)), np.empty((3, 2))) == np.inf
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_good_factor_is_measured_once(engine, monkeypatch):
+    """A residual costs more than a solve: as in other libraries, only factors that need it are refined."""
+    from meshsolve.factor.lu import solves
+
+    measured, residual = [], solves.residual
+    monkeypatch.setattr(solves, "residual", lambda *args: measured.append(1) or residual(*args))
+    A = mesh(30, 30)
+    F, b = ms.lu(A, engine=engine), A @ np.ones(900)
+    first = F.solve(b)
+    assert len(measured) == 1 and F.report.facts["backward_error"] < 1e-13 and F.report.facts["refinement_steps"] == 0
+    assert np.array_equal(F.solve(b), first) and len(measured) == 1
+    F.refactor(A).solve(b)
+    assert len(measured) == 2
+
+
+def test_a_long_row_is_not_called_badly_conditioned():
+    """A supply net: the sum over its 200,000 entries rounds more than the solution."""
+    n = 200_000
+    rows = np.concatenate([np.zeros(n - 1, int), np.arange(1, n), np.arange(n)])
+    columns = np.concatenate([np.arange(1, n), np.zeros(n - 1, int), np.arange(n)])
+    values = np.concatenate([np.full(2 * n - 2, -1.0), [n], np.full(n - 1, 2.0)])
+    F = ms.lu(sp.csr_array((values, (rows, columns)), shape=(n, n)))
+    F.solve(np.ones(n))
+    assert F.report.facts["backward_error"] < 1e-13
+
+
+# ---- growth and singular matrices -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("skew", [False, True])
+def test_growth_is_told_of_all_of_u(engine, skew):
+    """Off the diagonal, or on it as where a skew matrix is added to the identity."""
+    A = random_matrix(40, 0.3, 0)
+    A = sp.csr_array(sp.eye_array(40) + 0.2 * (A - A.T)) if skew else A
+    F = ms.lu(A, engine=engine)
+    scaled = sp.diags_array(F.row_scale) @ A @ sp.diags_array(F.col_scale)
+    assert F.report.facts["pivot_growth"] == pytest.approx(abs(scaled).max() / abs(F.U).max(), rel=1e-12)
+
+
+def test_growth_that_costs_few_digits_costs_no_refinement():
+    """Rows with |x| far beyond their own size are solved to 1e-11 beside it by any factor; refined, each solve took three times as long."""
+    A = ms.datasets.power_grid(60, controlled=True)
+    rng = np.random.default_rng(306)
+    F = ms.lu(A)
+    A.data = A.data * rng.uniform(0.9, 1.1, A.nnz)
+    b = rng.standard_normal(A.shape[0])
+    F.refactor(A)
+    x = F.solve(b)
+    assert F.report.facts["pivot_growth"] < 1e-3 and F.report.facts["refinement_steps"] == 0
+    assert (abs(b - A @ x) <= 1e-10 * (abs(A) @ abs(x) + abs(b))).all()
+
+
+def test_badly_scaled_matrices():
+    A, rng = random_matrix(80, 0.1, 2, diagonal=2.0), np.random.default_rng(3)
+    rows, columns = 10 ** rng.uniform(-60, 60, 80), 10 ** rng.uniform(-60, 60, 80)
+    scaled = sp.csr_array(sp.diags_array(rows) @ A @ sp.diags_array(columns))
+    x = ms.lu(scaled).solve(rows) * columns
+    assert backward_error(A, x, np.ones(80)) < 1e-13
+
+
+def test_numerically_singular_matrices_are_noticed():
+    ones = np.ones((3, 3))
+    for A in (ones, np.kron(np.eye(4), ones[:2, :2]), ms.datasets.grid2d(20, 20), ms.graph_laplacian(ms.datasets.icosphere(3))):
+        for engine in ENGINES:
+            with pytest.raises(ms.SingularMatrixError, match="no pivot is left") as caught:
+                ms.lu(A, engine=engine)
+            assert 0 <= caught.value.index < A.shape[0]
+
+
+@pytest.mark.parametrize("trans", ["N", "T"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_solution_of_a_matrix_that_is_singular_but_for_rounding_is_told_of(engine, trans):
+    """Its backward error is small, since x is as large as rounding makes it."""
+    rng = np.random.default_rng(0)
+    A, b = rng.standard_normal((200, 200)), rng.standard_normal(200)
+    A[-1] = A[:-1].sum(axis=0)
+    F = ms.lu(A, engine=engine)
+    with pytest.warns(ms.ConvergenceWarning, match="singular to working precision"):
+        F.solve(b, trans=trans)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for good in (A + np.eye(200), np.outer(10.0 ** np.linspace(-12, 12, 200), np.ones(200)) * (A + np.eye(200))):
+            F.refactor(good).solve(b, trans=trans)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_perturbed_pivots_are_counted_on_every_thread(engine):
+    A = mesh(100, 100)
+    weak, rows = A.copy(), np.arange(5, 10_000, 311)
+    for row in rows:
+        weak.data[A.indptr[row]:A.indptr[row + 1]] *= 1e-30
+    for threads in (1, 2, 3, 5, 8):
+        F = ms.lu(A, engine=engine, repivot=False, threads=threads).refactor(weak)
+        assert F.report.facts["perturbed_pivots"] == len(rows)
