@@ -77,7 +77,7 @@ class Problem:
         """The matrix that is analysed: all junctions at 0 V."""
         if self.system.linear:
             return self.matrix.linear(self.a)
-        return self.matrix.with_diodes(self.a, self.system.diodes.current(np.zeros(len(self.system.diodes)))[1])
+        return self.matrix.with_devices(self.a, self.system.devices.at(np.zeros(len(self.system.devices))).conductance)
 
     def side(self, k, x):
         """The right-hand side of step k without diodes."""
@@ -86,8 +86,8 @@ class Problem:
     def junction_currents(self, currents):
         """(n,) what currents through the junctions put into the right-hand side."""
         padded = np.zeros(self.n + 1)
-        np.add.at(padded, self.system.diodes.nodes[:, 0], currents)
-        np.add.at(padded, self.system.diodes.nodes[:, 1], -currents)
+        np.add.at(padded, self.system.devices.nodes[:, 0], currents)
+        np.add.at(padded, self.system.devices.nodes[:, 1], -currents)
         return padded[:-1]
 
 
@@ -149,18 +149,18 @@ def linear_step(problem, solver, watch, s, x):
 
 def newton_step(problem, solver, watch, s, x):
     """Newton's method with limited junction voltages (Nagel 1975)."""
-    system, diodes = problem.system, problem.system.diodes
-    at = system.junctions(x)
+    system, devices = problem.system, problem.system.devices
+    at = system.device_voltages(x)
     for count in range(1, MOST_NEWTON + 1):
         with watch.phase("rest"):
-            current, conductance = diodes.current(at)
-            A = problem.matrix.with_diodes(problem.a, conductance)
+            current, conductance = devices.at(at)[:2]
+            A = problem.matrix.with_devices(problem.a, conductance)
             b = s + problem.junction_currents(conductance * at - current)
         solver.refactor(A, watch)
         new = solver.solve(b, watch)
         with watch.phase("rest"):
-            wanted = system.junctions(new)
-            limited = diodes.limited(wanted, at)
+            wanted = system.device_voltages(new)
+            limited = devices.limited(wanted, at)
             close = (np.abs(new - x) <= RELATIVE * np.maximum(np.abs(new), np.abs(x)) + VOLT).all()
             done = close and np.allclose(limited, wanted, rtol=RELATIVE, atol=VOLT)
             x, at = new, limited

@@ -9,6 +9,7 @@ import numpy as np
 
 from meshsolve import _core, order
 from meshsolve.arrays import Csr, as_csr, as_symmetric
+from meshsolve.constraints import Fixed, Pinned
 from meshsolve.device import DEVICES, choose, errors, to_host
 from meshsolve.device_arrays import (
     Positions,
@@ -33,7 +34,6 @@ from meshsolve.mesh import MeshLike, pattern_of
 from meshsolve.options import as_flag, as_seed, counted, one_of, thread_count
 from meshsolve.order.ordering import OrderingLike
 from meshsolve.report import warn
-from meshsolve.sparse.constraints import Fixed, Pinned
 from meshsolve.types import ArrayLike, Device, Matrix, Precision
 
 LOST = 0.02                     # of a known solution: what a matrix that is singular but for rounding loses, and no other

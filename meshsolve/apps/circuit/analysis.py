@@ -26,7 +26,7 @@ from meshsolve.options import as_integer, as_number, one_of, shown
 from meshsolve.report import Report
 
 PINNED = 1e10               # siemens that hold a node at its .ic voltage
-FREE = 4.0                  # tolerances by which junction voltages of two operating points may differ
+FREE = 4.0                  # tolerances by which device voltages of two operating points may differ
 PREFERRED = ("tran", "ac", "dc", "op")
 
 
@@ -203,7 +203,7 @@ class Circuit:
            nodes: list[str] | None = None, threads: int | None = None) -> Waveforms:
         """Small signals about the operating point, over frequency: the response to the ``AC`` values of the deck's sources.
 
-        A linear circuit needs no operating point. Of another one it must determine the voltages of the diodes alone.
+        A linear circuit needs no operating point. Of another one it must determine the voltages of the nonlinear devices alone.
 
         Parameters
         ----------
@@ -227,7 +227,7 @@ class Circuit:
             Unknown spacing, no point, or frequencies that are not positive or do not ascend.
         SingularMatrixError
             No frequency determines a voltage or a current, by name; the equations are singular at one frequency, which is
-            given; or diodes depend on what the operating point leaves undetermined.
+            given; or nonlinear devices depend on what the operating point leaves undetermined.
         MeshsolveError
             As in :meth:`op`.
 
@@ -242,8 +242,7 @@ class Circuit:
         if system.linear:
             topology.check_moving(self._netlist)
         else:
-            v = system.junctions(self._bias(volts, amperes, report, threads))
-            law = system.diodes.at(v)
+            law = system.devices.at(system.device_voltages(self._bias(volts, amperes, report, threads)))
             conductance, capacitance = law.conductance, law.capacitance
         solver = self._solver(report, threads, dynamic=True)
         s = system.right_hand_side(volts.ac, amperes.ac.astype(complex))
@@ -251,7 +250,7 @@ class Circuit:
         for row, f in zip(values, frequency):
             jw = 2j * np.pi * f
             try:
-                F = solver.factored(solver.matrix.with_diodes(jw, conductance + jw * capacitance), jw)
+                F = solver.factored(solver.matrix.with_devices(jw, conductance + jw * capacitance), jw)
             except SingularMatrixError as e:
                 raise SingularMatrixError(f"{e}, at {f:.10g} Hz: so is a resonance without losses", e.index) from e
             row[:] = solver.solved(F, s)[keep]
@@ -385,15 +384,16 @@ class Circuit:
             self._family.is_sound = True
 
     def _bias(self, volts, amperes, report, threads):
-        """Unknowns whose junction voltages are those of the operating point; elsewhere it need not be determined, as between capacitors,
+        """Unknowns whose device voltages are those of the operating point; elsewhere it need not be determined, as between capacitors,
         or in a loop of inductors."""
         try:
             self._check()
         except SingularMatrixError as e:
             found = [self._partly_free(volts, amperes, report, threads, way) for way in (False, True)]
-            v, other = map(self._system.junctions, found)
-            if np.any(np.abs(v - other) > FREE * self._system.diodes.room(v, self._deck.options)):
-                raise SingularMatrixError(f"{e}. Diodes depend on it, so that their small signals are not determined", e.index) from e
+            v, other = map(self._system.device_voltages, found)
+            if np.any(np.abs(v - other) > FREE * self._system.devices.room(v, self._deck.options)):
+                what = "Nonlinear devices depend on it, so that their small signals are not determined"
+                raise SingularMatrixError(f"{e}. {what}", e.index) from e
             return found[0]
         return self._rest(volts, amperes, report, threads, at=None)
 
@@ -436,13 +436,10 @@ class Circuit:
         return x
 
     def _initial_states(self):
-        """Voltages of capacitors and currents of inductors, and voltages of junctions: ic=, else from the .ic voltages, else 0."""
+        """Voltages of capacitors and currents of inductors, and voltages of devices: ic=, else from the .ic voltages, else 0."""
         x, system = self._unknowns(self._deck.initial), self._system
         given = np.concatenate([self._netlist[letter].values[:, 1] for letter in "cl"])
-        states = np.where(np.isnan(given), system.states @ x, given)
-        ends = np.append(x[:system.nodes], 0.0)[self._netlist["d"].nodes]       # the last is ground, -1; no current, so none in RS
-        given = self._netlist["d"].values[:, 1]
-        return states, np.where(np.isnan(given), ends[:, 0] - ends[:, 1], given)
+        return np.where(np.isnan(given), system.states @ x, given), system.devices.initial(x[:system.nodes])
 
     def _source(self, name, place=None):
         for letter in "vi":

@@ -1,4 +1,4 @@
-// Bindings of the diodes, the waveforms and the time steps. Arguments are checked in Python.
+// Bindings of the devices, the waveforms and the time steps. Arguments are checked in Python.
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 
@@ -8,17 +8,7 @@
 namespace ms {
 namespace {
 
-using circuit::Diode, circuit::Ends, circuit::Waveform;
-
-std::vector<Diode> diodes(const In<double>& constants) {      // of each diode in the order of its members
-  std::vector<Diode> out(static_cast<size_t>(extent(constants)) / Diode::fields);
-  const double* p = constants.data();
-  for (Diode& d : out) {
-    d = {p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10], p[11], p[12], p[13]};
-    p += Diode::fields;
-  }
-  return out;
-}
+using circuit::DeviceSet, circuit::Ends, circuit::Waveform;
 
 std::vector<Ends> ends(const In<int32_t>& pairs) {
   std::vector<Ends> out(static_cast<size_t>(extent(pairs)) / 2);
@@ -26,39 +16,85 @@ std::vector<Ends> ends(const In<int32_t>& pairs) {
   return out;
 }
 
-auto diode_laws(In<double> constants, In<double> v) {
-  const std::vector<Diode> all = diodes(constants);
-  std::vector<double> current(all.size()), conductance(all.size()), charge(all.size()), capacitance(all.size());
-  for (size_t k = 0; k < all.size(); ++k) {
-    const circuit::Law law = all[k].at(v(k));
-    current[k] = law.current, conductance[k] = law.conductance, charge[k] = law.charge, capacitance[k] = law.capacitance;
+// ---- devices ----------------------------------------------------------------------------------------------------------------
+
+template <class List, class Item> nb::list listed(const List& all, Item&& item) {
+  nb::list out;
+  for (const auto& each : all) out.append(item(each));
+  return out;
+}
+
+// The declarations of the table, a dict each.
+nb::list device_table() {
+  return listed(circuit::device_table(), [](const circuit::Kind& kind) {
+    const circuit::Declaration& d = kind.what;
+    const auto same = [](const char* name) { return nb::str(name); };
+    nb::dict out, aliases;
+    for (const auto& [other, name] : d.aliases) aliases[other] = name;
+    out["letter"] = nb::str(&d.letter, 1), out["level"] = d.level, out["name"] = d.name;
+    out["types"] = listed(d.types, same), out["terminals"] = listed(d.terminals, same), out["ignored"] = listed(d.ignored, same);
+    out["branches"] = listed(d.branches, [](const circuit::Branch& b) { return nb::make_tuple(b.a, b.b, b.conducts); });
+    out["series"] = listed(d.series, [](const circuit::Series& s) { return nb::make_tuple(s.parameter, s.terminal); });
+    out["parameters"] = listed(d.parameters, [](const circuit::ModelParameter& p) {
+      return nb::make_tuple(p.name, p.unit, p.otherwise, static_cast<int>(p.range));
+    });
+    out["line"] = listed(d.line, [](const circuit::LineParameter& p) {
+      return nb::make_tuple(p.name, p.unit, p.otherwise, static_cast<int>(p.range), p.initial);
+    });
+    out["aliases"] = aliases;
+    return out;
+  });
+}
+
+// The devices of a circuit. `kinds` has a tuple for each of the table: the parameters of its models (models x parameters), and of each
+// device the model, the type of the model, and the values of its line. Returns them, their series resistances by kind, and the first
+// parameter out of range at its temperature or None: (kind, device, parameter, value).
+nb::tuple make_devices(const nb::list& kinds, double nominal, double gmin) {
+  std::vector<std::shared_ptr<const circuit::Devices>> made;
+  nb::list resistances;
+  nb::object wrong = nb::none();
+  for (size_t row = 0; row < kinds.size(); ++row) {
+    const circuit::Kind& kind = circuit::device_table()[row];
+    const auto [models, which, types, lines] = nb::cast<std::tuple<In<double>, In<int32_t>, In<int32_t>, In<double>>>(kinds[row]);
+    const size_t count = which.shape(0), wide = kind.what.line.size() + 2, series = kind.what.series.size();
+    std::vector<circuit::Given> given;
+    for (size_t k = 0; k < count; ++k) {
+      const double* line = lines.data() + k * wide;
+      given.push_back({models.data() + static_cast<size_t>(which(k)) * kind.what.parameters.size(), line, types(k), line[wide - 2], nominal,
+                       line[wide - 1], gmin});
+    }
+    std::vector<double> ohm(count * series);
+    circuit::OutOfRange bad;
+    made.push_back(kind.make(given, ohm.data(), series, bad));
+    resistances.append(to_numpy(std::move(ohm)));
+    if (bad.parameter && wrong.is_none()) wrong = nb::make_tuple(row, bad.device, bad.parameter, bad.value);
   }
-  return std::make_tuple(to_numpy(std::move(current)), to_numpy(std::move(conductance)), to_numpy(std::move(charge)),
-                         to_numpy(std::move(capacitance)));
+  return nb::make_tuple(std::make_shared<DeviceSet>(std::move(made)), resistances, wrong);
+}
+
+auto device_laws(const DeviceSet& all, In<double> v) {
+  circuit::Laws out = all.empty();
+  all.evaluate(v.data(), out);
+  return std::make_tuple(to_numpy(std::move(out.current)), to_numpy(std::move(out.conductance)), to_numpy(std::move(out.charge)),
+                         to_numpy(std::move(out.capacitance)));
 }
 
 // Voltages for the next linearization, and whether one of them is another than v.
-auto diode_limits(In<double> constants, In<double> v, In<double> before) {
-  const std::vector<Diode> all = diodes(constants);
-  std::vector<double> out(all.size());
-  bool changed = false;
-  for (size_t k = 0; k < all.size(); ++k) {
-    out[k] = all[k].limited(v(k), before(k));
-    changed |= out[k] != v(k);
-  }
+auto device_limits(const DeviceSet& all, In<double> v, In<double> before) {
+  std::vector<double> out(all.branches);
+  const bool changed = all.limit(v.data(), before.data(), out.data());
   return std::make_pair(to_numpy(std::move(out)), changed);
 }
 
-auto diode_tolerances(In<double> constants, In<double> v, double reltol, double vntol) {
-  const std::vector<Diode> all = diodes(constants);
-  std::vector<double> out(all.size());
-  for (size_t k = 0; k < all.size(); ++k) out[k] = all[k].tolerance(v(k), reltol, vntol);
+auto device_tolerances(const DeviceSet& all, In<double> v, double reltol, double vntol) {
+  std::vector<double> out(all.branches);
+  all.tolerances(v.data(), reltol, vntol, out.data());
   return to_numpy(std::move(out));
 }
 
-auto diode_critical(In<double> constants) {
-  std::vector<double> out;
-  for (const Diode& d : diodes(constants)) out.push_back(d.critical());
+auto device_start(const DeviceSet& all) {
+  std::vector<double> out(all.branches);
+  all.start(out.data());
   return to_numpy(std::move(out));
 }
 
@@ -112,7 +148,7 @@ auto source_values(const circuit::Sources& all, double t) {
 
 // ---- time steps -------------------------------------------------------------------------------------------------------------
 
-// solve(a, s, x, guess, past) in Python gives (x, currents, charges), the latter two None without diodes; None where it does
+// solve(a, s, x, guess, past) in Python gives (x, currents, charges), the latter two None without devices; None where it does
 // not converge.
 class PythonEquations : public circuit::Equations {
  public:
@@ -121,14 +157,14 @@ class PythonEquations : public circuit::Equations {
   bool solve(const circuit::Request& r, circuit::Solution& out) override {
     nb::gil_scoped_acquire gil;
     const nb::object guess = r.guess ? nb::cast(copied(*r.guess)) : nb::none();
-    const nb::object past = r.past ? nb::cast(copied(std::vector<double>(r.past, r.past + junctions))) : nb::none();
+    const nb::object past = r.past ? nb::cast(copied(std::vector<double>(r.past, r.past + device_branches))) : nb::none();
     const nb::object answer = solve_(r.a, copied(*r.s), copied(*r.x), guess, past);
     if (answer.is_none()) return false;
     read(answer[0], out.x), read(answer[1], out.current), read(answer[2], out.charge);
     return true;
   }
 
-  size_t junctions = 0;
+  size_t device_branches = 0;
 
  private:
   static void read(nb::handle from, std::vector<double>& to) {
@@ -148,9 +184,9 @@ circuit::Tolerances tolerances(const nb::dict& d) {
 }
 
 circuit::Branches branches(const nb::dict& d) {
-  return {item<int32_t>(d, "n"), pairs(d, "capacitors"), pairs(d, "current_sources"), pairs(d, "junctions"),
-          array<int32_t>(d, "inductors"), array<int32_t>(d, "voltage_sources"), array<double>(d, "storage"),
-          diodes(item<In<double>>(d, "diodes")), item<bool>(d, "junctions_store")};
+  return {item<int32_t>(d, "n"), pairs(d, "capacitors"), pairs(d, "current_sources"), array<int32_t>(d, "inductors"),
+          array<int32_t>(d, "voltage_sources"), array<double>(d, "storage"), pairs(d, "device_ends"),
+          item<std::shared_ptr<DeviceSet>>(d, "devices")};
 }
 
 circuit::Schedule schedule(const nb::dict& d) {
@@ -160,10 +196,10 @@ circuit::Schedule schedule(const nb::dict& d) {
           item<int32_t>(d, "jump")};
 }
 
-circuit::SmallSystem small_system(const nb::dict& d) {
-  return {item<int32_t>(d, "n"), array<int32_t>(d, "indptr"), array<int32_t>(d, "indices"), array<double>(d, "fixed"),
-          array<double>(d, "moving"), diodes(item<In<double>>(d, "diodes")), pairs(d, "junctions"), array<int64_t>(d, "slots"),
-          array<int64_t>(d, "diode"), array<double>(d, "sign"), array<double>(d, "floor"), item<double>(d, "share")};
+circuit::SmallSystem small_system(const nb::dict& d, const circuit::Branches& parts) {
+  return {parts.n, array<int32_t>(d, "indptr"), array<int32_t>(d, "indices"), array<double>(d, "fixed"), array<double>(d, "moving"),
+          parts.devices, parts.device_ends, array<int64_t>(d, "slots"), array<int64_t>(d, "which"), array<double>(d, "sign"),
+          array<double>(d, "floor"), item<double>(d, "share")};
 }
 
 class March {                     // a stepper with its equations
@@ -173,9 +209,9 @@ class March {                     // a stepper with its equations
       : python_(std::move(solve)) {
     const circuit::Tolerances tolerance = tolerances(options);
     circuit::Branches parts = branches(circuit_part);
-    python_.junctions = parts.diodes.size();
+    python_.device_branches = parts.device_ends.size();
     if (!small.is_none())
-      small_ = std::make_unique<circuit::SmallEquations>(small_system(nb::cast<nb::dict>(small)), tolerance, python_);
+      small_ = std::make_unique<circuit::SmallEquations>(small_system(nb::cast<nb::dict>(small), parts), tolerance, python_);
     auto start = std::make_shared<circuit::State>();
     start->x = to_vector(x), start->y = to_vector(y);
     start->slope.assign(start->y.size(), 0.0);
@@ -204,10 +240,16 @@ class March {                     // a stepper with its equations
 
 void bind_circuit_analysis(nb::module_& m) {
   using namespace nb::literals;
-  m.def("diode_laws", diode_laws, "constants"_a.noconvert(), "v"_a.noconvert());
-  m.def("diode_limits", diode_limits, "constants"_a.noconvert(), "v"_a.noconvert(), "before"_a.noconvert());
-  m.def("diode_tolerances", diode_tolerances, "constants"_a.noconvert(), "v"_a.noconvert(), "reltol"_a, "vntol"_a);
-  m.def("diode_critical", diode_critical, "constants"_a.noconvert());
+  m.def("device_table", device_table);
+  m.def("make_devices", make_devices, "kinds"_a, "nominal"_a, "gmin"_a);
+  nb::class_<DeviceSet>(m, "DeviceSet")
+      .def_ro("branches", &DeviceSet::branches)
+      .def_ro("stores", &DeviceSet::stores)
+      .def("pattern", [](const DeviceSet& all) { return std::make_pair(copied(all.row), copied(all.column)); })
+      .def("laws", device_laws, "v"_a.noconvert())
+      .def("limits", device_limits, "v"_a.noconvert(), "before"_a.noconvert())
+      .def("tolerances", device_tolerances, "v"_a.noconvert(), "reltol"_a, "vntol"_a)
+      .def("start", device_start);
   nb::class_<Waveform>(m, "Waveform")
       .def("at", waveform_values, "t"_a)
       .def("next_corner", &Waveform::next_corner, "t"_a)

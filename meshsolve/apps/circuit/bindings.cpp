@@ -35,6 +35,8 @@ nb::tuple place(const circuit::Netlist& net, const circuit::Place& at) {
 
 nb::dict group(circuit::Group&& g) {
   nb::dict out;
+  out["arity"] = g.arity;
+  out["width"] = g.width;
   out["nodes"] = to_numpy(std::move(g.nodes));
   out["values"] = to_numpy(std::move(g.values));
   out["refs"] = to_numpy(std::move(g.refs));
@@ -46,8 +48,8 @@ nb::dict group(circuit::Group&& g) {
 
 nb::dict contents(circuit::Netlist&& net) {
   nb::dict out, groups;
-  for (size_t k = 0; k < circuit::letters.size(); ++k)
-    groups[nb::str(&circuit::letters[k], 1)] = group(std::move(net.groups[k]));
+  for (size_t k = 0; k < circuit::letters().size(); ++k)
+    groups[nb::str(&circuit::letters()[k], 1)] = group(std::move(net.groups[k]));
   nb::list waveforms, models, controls, files;
   for (auto& w : net.waveforms) waveforms.append(nb::make_tuple(nb::str(&w.kind, 1), to_numpy(std::move(w.values))));
   for (const auto& m : net.models) {

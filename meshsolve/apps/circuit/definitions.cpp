@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "netlist.hpp"
+
 namespace ms::circuit {
 namespace {
 
@@ -182,7 +184,7 @@ class Survey {
         const char letter = line->text[0];
         if (letter == 'x') {
           if (const Definition* used = kind(*line, d)) open.push_back(used);
-        } else if (std::string_view("rclviegfhdb").find(letter) == std::string_view::npos) {
+        } else if (letter != 'b' && letters().find(letter) == std::string::npos) {
           const char upper = static_cast<char>(is_letter(letter) ? letter - 32 : letter);
           out_.add(std::string(1, upper) + " elements" + meaning(letter), line->text.substr(0, line->text.find_first_of(" \t\r\n")), line->place);
         }
@@ -222,7 +224,9 @@ Bad Unsupported::error(const std::vector<std::string>& files) const {
     what += k.what + ": " + std::to_string(k.count) + ", the first is " + k.first + " in " + files[k.place.file] + ":" +
             std::to_string(k.place.line);
   }
-  what += ". Supported are the elements R C L V I D, linear E F G H B, and X; .op .dc .ac .tran .print .ic .nodeset .temp .options "
+  what += ". Supported are the elements R C L V I";
+  for (const char letter : letters().substr(letters().find('h') + 1)) what += {' ', static_cast<char>(letter - 32)};
+  what += ", linear E F G H B, and X; .op .dc .ac .tran .print .ic .nodeset .temp .options "
           ".include .lib .subckt .ends .param .func .model .global .end";
   return Bad{kinds_[0].place, what};
 }

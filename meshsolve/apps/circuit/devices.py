@@ -1,12 +1,12 @@
-"""The junction diode: parameters of its model at its temperature, and its law, all diodes of a circuit at once.
+"""The nonlinear devices of a circuit: parameters of their models, and the currents and charges of all of them at once.
 
-The law itself is in ``diode.cpp``: current, charge and their derivatives, and the limits of Newton's method.
-Sources: Nagel 1975, "SPICE2: a computer program to simulate semiconductor circuits", appendix B (model); the ngspice manual, chapter 7
-(temperature, high injection, breakdown).
+A device is a C++ file and its line in the table of ``devices.cpp``; ``device.hpp`` says what it declares and computes. Here, as in the rest
+of this package, no device has a name of its own.
 """
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,28 +16,18 @@ from meshsolve.apps.circuit.names import similar
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.report import warn
 
-ZERO_CELSIUS = 273.15               # kelvin
-REFERENCE = 300.15                  # kelvin, 27 degrees Celsius
-VOLT_PER_KELVIN = 1.380649e-23 / 1.602176634e-19
-THERMAL = VOLT_PER_KELVIN * REFERENCE                      # volt at 27 degrees
-DEFAULTS = {
-    "is": 1e-14, "n": 1.0, "rs": 0.0, "cjo": 0.0, "vj": 1.0, "m": 0.5, "fc": 0.5, "tt": 0.0, "bv": np.inf, "ibv": 1e-3,
-    "nbv": np.nan, "ikf": np.inf, "ikr": np.inf, "isr": 0.0, "nr": 1.0,      # nbv: as n
-    "eg": 1.11, "xti": 3.0, "tnom": np.nan,                # tnom: of the deck
-    "tlev": 0.0, "tlevc": 0.0, "tcv": 0.0, "cta": 0.0, "tpb": 0.0, "tm1": 0.0, "tm2": 0.0, "ttt1": 0.0, "ttt2": 0.0, "trs1": 0.0,
-    "trs2": 0.0}
-OTHER_NAMES = {"cj0": "cjo", "cj": "cjo", "pb": "vj", "mj": "m", "js": "is", "ik": "ikf", "trs": "trs1", "tref": "tnom", "t_nom": "tnom",
-               "t_measured": "tnom"}
-WITHOUT_EFFECT = {"kf", "af", "level"}      # without noise
-RANGE = 1e-100, 1e100               # of parameters and areas: products of them are finite
-NEVER = 1e100                       # volt: a breakdown voltage that stands for none and, other than infinity, can be subtracted
-BREAKDOWN_STEPS = 25                # of the iteration for the knee voltage, at most
-BREAKDOWN_TOLERANCE = 1e-12         # relative, of the current at BV
-COLDEST = -273.15                   # degrees Celsius
+TABLE = [SimpleNamespace(**kind) for kind in _core.device_table()]
+LETTERS = {kind.letter: kind for kind in reversed(TABLE)}       # the first kind of each letter: all of them have the same lines
+MAGNITUDE = 1e-100, 1e100           # of parameters other than 0: products of them are finite
+# By the numbers of Range in device.hpp: what a parameter must do.
+RANGES = (
+    (lambda x: True, ""), (lambda x: x > 0, "be positive"), (lambda x: x >= 0, "be at least 0"),
+    (lambda x: 0 <= x <= 1, "lie between 0 and 1"), (lambda x: 0 <= x < 1, "be at least 0 and less than 1"),
+    (lambda x: x in (0, 1), "be 0 or 1"), (lambda x: x > -273.15, "be above -273.15"))
 
 
 class Law(NamedTuple):
-    """Currents of junctions at given voltages and their slopes, charges and their slopes, (k,) each."""
+    """What devices do at given voltages of their branches: currents and charges (branches,) and their derivatives (entries,)."""
 
     current: np.ndarray
     conductance: np.ndarray
@@ -45,170 +35,154 @@ class Law(NamedTuple):
     capacitance: np.ndarray
 
 
-class Diodes:
-    """Diodes with their model parameters spread out, one value each.
-
-    Parameters
-    ----------
-    nodes : (k, 2) int
-        Anode and cathode of the junction (behind the series resistance).
-    parameters : dict of (k,) float64
-        See :func:`diode_parameters`; also ``kelvin``, 300.15 where it is left out, and ``times``, 1 where it is left out.
+class Devices:
+    """The nonlinear devices of a netlist, kind after kind in the order of the table.
 
     Attributes
     ----------
-    constants : (14 k,) float64
-        The members of ``Diode`` in ``diode.hpp``, diode after diode.
-    critical : (k,) float64
-        Volt, from which Newton's method limits junction voltages.
-    breakdown : (k,) float64
-        Volt: beyond ``-breakdown`` the current grows exponentially.
+    nodes : (branches, 2) int32
+        The nodes of each branch, behind series resistances: inner nodes follow those of the netlist.
+    rows, columns : (entries,) int32
+        Branch of the current and branch of the voltage of each derivative in a :class:`Law`.
+    series : (j, 2) int32
+        A terminal and the inner node behind it, for each series resistance that is positive.
+    ohm : (j,) float64
+        These resistances.
     stores : bool
         Whether there is any charge.
     """
 
-    def __init__(self, nodes, parameters, gmin):
-        self.nodes, self.gmin, p = nodes, gmin, parameters
-        thermal = VOLT_PER_KELVIN * np.broadcast_to(p.get("kelvin", REFERENCE), p["n"].shape)
-        self.saturation, self.vt = p["is"], p["n"] * thermal
-        vt_breakdown = np.where(np.isnan(p["nbv"]), p["n"], p["nbv"]) * thermal
-        self.breakdown = _knee_voltage(p, thermal, vt_breakdown)
-        self.breaks = bool((p["bv"] < NEVER).any())
-        self.stores = bool(((p["cjo"] > 0) | (p["tt"] > 0)).any())
-        self.constants = np.stack([
-            self.saturation, self.vt, self.breakdown, vt_breakdown, p["ikf"], p["ikr"], p["cjo"], p["vj"], p["m"], p["fc"], p["tt"],
-            np.full(len(nodes), float(gmin)), p["isr"], p["nr"] * thermal], axis=1).reshape(-1)
-        self.critical = _core.diode_critical(self.constants)
+    def __init__(self, netlist, gmin):
+        self._netlist = netlist
+        members = [_members(netlist, kind) for kind in TABLE]
+        for kind in TABLE:
+            self._require_sizes(kind)
+        parts = [(np.array(models, float).reshape(-1), which, types, netlist[kind.letter].values[elements].reshape(-1))
+                 for kind, (elements, which, types, models) in zip(TABLE, members)]
+        self._made_of = parts, netlist.nominal_temperature, gmin
+        self.native, resistances, wrong = _core.make_devices(*self._made_of)
+        if wrong is not None:
+            kind, k, parameter, value = wrong
+            raise self._out_of_range(TABLE[kind], members[kind][0][k], parameter, value)
+        self._elements = [elements for elements, *_ in members]
+        row, self.columns = self.native.pattern()
+        self.stores, self.rows = self.native.stores, np.repeat(np.arange(len(row) - 1), np.diff(row))
+        self._place(resistances)
+        self._one_branch = len(self.rows) == len(self.nodes)            # in each device
+
+    def __getstate__(self):
+        return self.__dict__ | {"native": None}
+
+    def __setstate__(self, state):
+        self.__dict__ |= state
+        self.native = _core.make_devices(*self._made_of)[0]
 
     def __len__(self):
         return len(self.nodes)
 
+    def _require_sizes(self, kind):
+        net, values = self._netlist, self._netlist[kind.letter].values
+        for column, (name, _, _, which, _) in enumerate(kind.line):
+            x, positive = values[:, column], RANGES[which][1] == "be positive"
+            for k in np.flatnonzero((x < MAGNITUDE[0]) | (x > MAGNITUDE[1]))[:positive]:
+                raise InvalidInputError(f"{net.where(kind.letter, k)}: the {name} of {net.name(kind.letter, k)}, {x[k]:g}, is out of range")
+
+    def _out_of_range(self, kind, k, parameter, value):
+        net, celsius = self._netlist, self._netlist[kind.letter].values[k, -2]
+        return InvalidInputError(f"{net.where(kind.letter, k)}: at {celsius:g} degrees Celsius the parameter {parameter} of "
+                                 f"{net.name(kind.letter, k)} becomes {value:g}, which is out of range")
+
+    def _place(self, resistances):
+        """Number the inner nodes, and find the nodes of branches and their voltages at time 0."""
+        first, nodes, outside, given, series, self._inner = len(self._netlist.node_names), [], [], [], [], []
+        for kind, elements, ohm in zip(TABLE, self._elements, resistances):
+            group = self._netlist[kind.letter]
+            terminals = group.nodes[elements]
+            inside, ohm = terminals.copy(), ohm.reshape(len(elements), len(kind.series))
+            for (_, terminal), r in zip(kind.series, ohm.T):
+                behind = np.flatnonzero(r > 0)
+                inside[behind, terminal] = np.arange(first, first + len(behind))
+                series.append((terminals[behind, terminal], inside[behind, terminal], r[behind]))
+                self._inner.append((kind.letter, first - len(self._netlist.node_names), elements[behind]))
+                first += len(behind)
+            ends = np.array([branch[:2] for branch in kind.branches])
+            nodes.append(np.concatenate([inside, terminals], axis=1)[:, ends].reshape(-1, 2))
+            outside.append(terminals[:, ends % len(kind.terminals)].reshape(-1, 2))
+            volts = np.full((len(elements), len(ends)), np.nan)
+            for column, (*_, branch) in enumerate(kind.line):
+                if branch >= 0:
+                    volts[:, branch] = group.values[elements, column]
+            given.append(volts.reshape(-1))
+        self.nodes, self._outside, self._given = np.concatenate(nodes), np.concatenate(outside), np.concatenate(given)
+        a, b, self.ohm = (np.concatenate(part) for part in zip(*series))
+        self.series = np.stack([a, b], axis=1)
+
+    def inner(self, j):
+        """(letter, number) of the element that has inner node j."""
+        return next((letter, int(elements[j - first])) for letter, first, elements in self._inner if j < first + len(elements))
+
+    def initial(self, x):
+        """(branches,) voltages at time 0: those of the elements' lines, else those between their terminals at node voltages x."""
+        a, b = np.append(x, 0.0)[self._outside].T           # the last is ground, -1
+        return np.where(np.isnan(self._given), a - b, self._given)
+
     def at(self, v):
-        """The :class:`Law` at (k,) junction voltages."""
-        return Law(*_core.diode_laws(self.constants, np.ascontiguousarray(v, np.float64)))
+        """The :class:`Law` at (branches,) voltages."""
+        return Law(*self.native.laws(np.ascontiguousarray(v, np.float64)))
 
-    def current(self, v):
-        """(k,) currents at junction voltages v and (k,) conductances."""
-        return self.at(v)[:2]
+    def product(self, conductance, change):
+        """(branches,) currents of (entries,) conductances at changes of the voltages."""
+        if self._one_branch:
+            return conductance * change
+        return np.bincount(self.rows, conductance * change[self.columns], len(self.nodes))
 
-    def charge(self, v):
-        """(k,) charges at junction voltages v and (k,) capacitances: depletion and diffusion."""
-        return self.at(v)[2:]
+    def sizes(self, conductance):
+        """(entries,) absolute values of the mutual conductances, and the own conductance of each branch with its sign: a branch where it is
+        negative must come to rest."""
+        return conductance if self._one_branch else np.where(self.rows == self.columns, conductance, np.abs(conductance))
 
     def room(self, v, options):
-        """Voltages by which a solution at junction voltages v may be wrong. What counts is their size in the exponent, forward or beyond
-        breakdown: a thousandth of the voltages of nodes that stand high would be several times the current."""
-        return _core.diode_tolerances(self.constants, v, options.reltol, options.vntol)
+        """(branches,) volt by which a solution at voltages v may be wrong."""
+        return self.native.tolerances(v, options.reltol, options.vntol)
 
     def limited(self, v, before):
-        """Junction voltages for the next iteration that do not overshoot the exponential (Nagel, section 4.3): v itself, the very array,
-        where none does."""
-        limited, changed = _core.diode_limits(self.constants, v, before)
+        """Voltages for the next iteration of Newton's method, from which currents do not explode: v itself, the very array, if none is
+        limited."""
+        limited, changed = self.native.limits(v, before)
         return limited if changed else v
 
 
-def _knee_voltage(p, thermal, vt_breakdown):
-    """(k,) voltages beyond which the breakdown current grows: at BV it is IBV. Where that is less than IS BV / Vt, the leakage of a
-    resistance, the voltage is BV itself, as in SPICE."""
-    bv, knee = np.minimum(p["bv"], NEVER), np.minimum(p["bv"], NEVER)
-    ratio = p.get("times", 1.0) * p["ibv"] / p["is"]
-    fits = (p["bv"] < NEVER) & (ratio >= bv / thermal)
-    for _ in range(BREAKDOWN_STEPS):                        # the fixed point of SPICE: current (exp(...) - 1 + knee / Vt) IS = IBV
-        inside = np.where(fits, ratio + 1 - knee / thermal, 1.0)
-        new = np.where(fits, bv - vt_breakdown * np.log(np.maximum(inside, 1.0)), knee)
-        done = np.abs(new - knee) <= BREAKDOWN_TOLERANCE * np.abs(knee)
-        knee = new
-        if done.all():
-            break
-    return knee
+def _members(netlist, kind):
+    """The elements of a kind, of each element its model and the type of the model, and the parameters of the models."""
+    used, which = np.unique(netlist[kind.letter].refs, return_inverse=True)
+    mine = [k for k in used.tolist() if _level(kind, *netlist.models[k]) == kind.level]
+    number = np.full(len(used), -1, np.int32)
+    number[np.searchsorted(used, mine)] = np.arange(len(mine))
+    elements = np.flatnonzero(number[which] >= 0)
+    which = number[which[elements]]
+    types = np.array([kind.types.index(netlist.models[k][0]) for k in mine], np.int32)
+    return elements, which, types[which], [_parameters(kind, *netlist.models[k]) for k in mine]
 
 
-def diode_parameters(netlist):
-    """The model parameters of each diode at its temperature, scaled by its area: dict of (k,) float64.
-
-    Raises
-    ------
-    InvalidInputError
-        A parameter, an area or a temperature is out of range, with FILE:LINE.
-    """
-    group = netlist["d"]
-    order, which = np.unique(group.refs, return_inverse=True)
-    rows = [_model(*netlist.models[k]) for k in order.tolist()]
-    p = {key: np.array([row[key] for row in rows])[which] for key in DEFAULTS}
-    area = group.values[:, 0]
-    for k in np.flatnonzero((area < RANGE[0]) | (area > RANGE[1]))[:1]:
-        raise InvalidInputError(f"{netlist.where('d', k)}: the area of {netlist.name('d', k)}, {area[k]:g}, is out of range")
-    celsius, p["times"] = group.values[:, 2:].T
-    p["kelvin"] = celsius + ZERO_CELSIUS
-    p["tnom"] = np.where(np.isnan(p["tnom"]), netlist.nominal_temperature, p["tnom"]) + ZERO_CELSIUS
-    for k in np.flatnonzero(~(p["kelvin"] > 0) | ~(p["tnom"] > 0))[:1]:
-        raise InvalidInputError(f"{netlist.where('d', k)}: the temperature of {netlist.name('d', k)}, {celsius[k]:g} degrees Celsius, and "
-                                f"that of its parameters, {p['tnom'][k] - ZERO_CELSIUS:g}, must be above {COLDEST:g}")
-    with np.errstate(all="ignore"):
-        p = _at_temperature(p)
-    for key in ("is", "n", "vj", "bv"):
-        for k in np.flatnonzero(~(p[key] > 0) | ((key != "bv") & ~((p[key] >= RANGE[0]) & (p[key] <= RANGE[1]))))[:1]:
-            raise InvalidInputError(f"{netlist.where('d', k)}: at {celsius[k]:g} degrees Celsius the parameter {key} of "
-                                    f"{netlist.name('d', k)} becomes {p[key][k]:g}, which is out of range")
-    for key in ("is", "isr", "cjo", "ikf", "ikr"):
-        p[key] = p[key] * area
-    p["rs"] = p["rs"] / area
-    return p
+def _level(kind, _, given, where):
+    """The level of a .model line, which is that of one of the kinds of this letter."""
+    levels = [other.level for other in TABLE if other.letter == kind.letter]
+    level = given.get("level", levels[0])
+    if level not in levels:
+        raise InvalidInputError(f"{where}: level={level:g} of a {kind.name} is not supported: use {', '.join(map(str, levels))}")
+    return level
 
 
-def _at_temperature(p):
-    """Parameters at the temperature ``kelvin`` from those at ``tnom``, as the ngspice manual has them (chapter 7)."""
-    p, kelvin, nominal = dict(p), p["kelvin"], p["tnom"]
-    rise, above, change = kelvin / nominal, kelvin - REFERENCE, kelvin - nominal
-    for current, emission in (("is", "n"), ("isr", "nr")):
-        n = p[emission]
-        p[current] = p[current] * np.exp((rise - 1) * p["eg"] / (n * VOLT_PER_KELVIN * kelvin) + p["xti"] / n * np.log(rise))
-    p["m"] = np.minimum(p["m"] * (1 + p["tm1"] * change + p["tm2"] * change**2), 1.0)
-    p["tt"] = p["tt"] * (1 + p["ttt1"] * change + p["ttt2"] * change**2)
-    p["rs"] = p["rs"] * (1 + p["trs1"] * change + p["trs2"] * change**2)
-    p["bv"] = np.where(p["tlev"] == 0, p["bv"] - p["tcv"] * change, p["bv"] * (1 - p["tcv"] * change))
-    at_reference = (p["vj"] - _barrier_shift(nominal)) / (nominal / REFERENCE)
-    scaled = kelvin / REFERENCE * at_reference + _barrier_shift(kelvin)
-
-    def growth(t, vj):
-        return 1 + p["m"] * (4e-4 * (t - REFERENCE) - (vj - at_reference) / at_reference)
-
-    plain = p["tlevc"] == 0
-    p["cjo"] = p["cjo"] * np.where(plain, growth(kelvin, scaled) / growth(nominal, p["vj"]), 1 + p["cta"] * above)
-    p["vj"] = np.where(plain, scaled, p["vj"] - p["tpb"] * above)
-    return p
-
-
-def _barrier_shift(kelvin):
-    """Volt by which the barrier of a junction in silicon moves from 300.15 K on, apart from its growth with the temperature."""
-    gap = 1.16 - 7.02e-4 * kelvin**2 / (kelvin + 1108)
-    thermal = VOLT_PER_KELVIN * kelvin
-    return -2 * thermal * (1.5 * np.log(kelvin / REFERENCE) - gap / (2 * thermal) + 1.1150877 / (2 * THERMAL))
-
-
-def _model(given, where):
+def _parameters(kind, _, given, where):
     """The parameters of one .model line with their defaults; refuses values without a meaning."""
-    named = {OTHER_NAMES.get(key, key): value for key, value in given.items()}
-    for key in sorted(named.keys() - DEFAULTS.keys() - WITHOUT_EFFECT):
-        warn(f"{where}: the diode parameter {key!r} is not known and has no effect{similar(key, DEFAULTS)}", MeshsolveWarning)
-    if named.get("level", 1) != 1:
-        raise InvalidInputError(f"{where}: level={named['level']:g}: only the junction diode, level 1, is supported")
-    p = DEFAULTS | {key: value for key, value in named.items() if key in DEFAULTS}
-    for key in ("is", "n", "vj", "bv", "ibv", "nr", *(key for key in ("nbv",) if key in named)):
-        if not p[key] > 0:
-            raise InvalidInputError(f"{where}: the diode parameter {key} has to be positive, not {p[key]:g}")
-    for key in ("rs", "cjo", "tt", "isr"):
-        if p[key] < 0:
-            raise InvalidInputError(f"{where}: the diode parameter {key} has to be at least 0, not {p[key]:g}")
-    for key in ("ikf", "ikr"):                              # 0 or less: no high injection, as in ngspice
-        if not p[key] > 0:
-            p[key] = np.inf
-    for key in named.keys() & DEFAULTS.keys():
-        if p[key] not in (0, DEFAULTS[key]) and not RANGE[0] <= abs(p[key]) <= RANGE[1]:
-            raise InvalidInputError(f"{where}: the diode parameter {key}={p[key]:g} is out of range")
-    if not (0 <= p["m"] <= 1 and 0 <= p["fc"] < 1):
-        raise InvalidInputError(f"{where}: the diode parameters m and fc have to lie between 0 and 1")
-    for key in ("tlev", "tlevc"):
-        if p[key] not in (0, 1):
-            raise InvalidInputError(f"{where}: {key}={p[key]:g}: only 0 and 1 are supported")
-    return p
+    named = {kind.aliases.get(key, key): value for key, value in given.items()}
+    defaults = {name: otherwise for name, _, otherwise, _ in kind.parameters}
+    for key in sorted(named.keys() - defaults.keys() - {*kind.ignored, "level"}):
+        warn(f"{where}: the {kind.name} parameter {key!r} is not known and has no effect{similar(key, defaults)}", MeshsolveWarning)
+    for name, _, otherwise, which in kind.parameters:
+        value, (fits, must) = named.get(name, otherwise), RANGES[which]
+        if name in named and not fits(value):
+            raise InvalidInputError(f"{where}: the {kind.name} parameter {name} must {must}, not {value:g}")
+        if name in named and value not in (0, otherwise) and not MAGNITUDE[0] <= abs(value) <= MAGNITUDE[1]:
+            raise InvalidInputError(f"{where}: the {kind.name} parameter {name}={value:g} is out of range")
+    return [named.get(name, otherwise) for name, otherwise in defaults.items()]

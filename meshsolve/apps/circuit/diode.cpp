@@ -1,14 +1,138 @@
-#include "diode.hpp"
-
+// The junction diode. Sources: Nagel 1975, "SPICE2: a computer program to simulate semiconductor circuits", appendix B (model) and
+// section 4.3 (limiting); high injection and the cubic reverse current as in SPICE3f5; temperature and breakdown as in the ngspice
+// manual, chapter 7. O(1) per diode.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
+
+#include "device.hpp"
 
 namespace ms::circuit {
 namespace {
 
+constexpr double infinity = std::numeric_limits<double>::infinity(), missing = std::numeric_limits<double>::quiet_NaN();
+constexpr double zero_celsius = 273.15, reference = 300.15;      // kelvin; the second is 27 degrees Celsius
+constexpr double volt_per_kelvin = 1.380649e-23 / 1.602176634e-19;
 constexpr double largest_exponent = 200;      // exp continues as its tangent from here on
-constexpr double never = 1e99;                // V: larger breakdown voltages stand for none
+constexpr double never = 1e100;               // V: a breakdown voltage that stands for none and, other than infinity, can be subtracted
+constexpr double smallest = 1e-100, largest = 1e100;      // of parameters at the temperature: products of them are finite
+constexpr int breakdown_steps = 25;           // of the iteration for the knee voltage, at most
+constexpr double breakdown_tolerance = 1e-12; // of it, relative
+
+Declaration declaration() {
+  return {
+      .letter = 'd', .level = 1, .name = "diode", .types = {"d"}, .terminals = {"anode", "cathode"},
+      .branches = {{0, 1}}, .series = {{"rs", 0}},
+      .parameters = {
+          {"is", "A", 1e-14, Range::positive}, {"n", "", 1, Range::positive}, {"rs", "ohm", 0, Range::not_negative},
+          {"cjo", "F", 0, Range::not_negative}, {"vj", "V", 1, Range::positive}, {"m", "", 0.5, Range::at_most_one},
+          {"fc", "", 0.5, Range::below_one}, {"tt", "s", 0, Range::not_negative}, {"bv", "V", infinity, Range::positive},
+          {"ibv", "A", 1e-3, Range::positive}, {"nbv", "", missing, Range::positive}, {"ikf", "A", infinity}, {"ikr", "A", infinity},
+          {"isr", "A", 0, Range::not_negative}, {"nr", "", 1, Range::positive}, {"eg", "eV", 1.11}, {"xti", "", 3},
+          {"tnom", "C", missing, Range::temperature}, {"tlev", "", 0, Range::zero_or_one}, {"tlevc", "", 0, Range::zero_or_one},
+          {"tcv", "1/K", 0}, {"cta", "1/K", 0}, {"tpb", "V/K", 0}, {"tm1", "1/K", 0}, {"tm2", "1/K2", 0}, {"ttt1", "1/K", 0},
+          {"ttt2", "1/K2", 0}, {"trs1", "1/K", 0}, {"trs2", "1/K2", 0}},
+      .line = {{{"area", "", 1, Range::positive}, true}, {{"ic", "V", missing}, false, 0}},
+      .aliases = {{"cj0", "cjo"}, {"cj", "cjo"}, {"pb", "vj"}, {"mj", "m"}, {"js", "is"}, {"ik", "ikf"}, {"trs", "trs1"},
+                  {"tref", "tnom"}, {"t_nom", "tnom"}, {"t_measured", "tnom"}},
+      .ignored = {"kf", "af"}};               // noise
+}
+
+struct Parameters {                           // in the order of the declaration
+  double is, n, rs, cjo, vj, m, fc, tt, bv, ibv, nbv, ikf, ikr, isr, nr, eg, xti, tnom, tlev, tlevc, tcv, cta, tpb, tm1, tm2, ttt1,
+      ttt2, trs1, trs2;
+};
+
+// Volt by which the barrier of a junction in silicon moves from 300.15 K on, apart from its growth with the temperature.
+double barrier_shift(double kelvin) {
+  const double gap = 1.16 - 7.02e-4 * (kelvin * kelvin) / (kelvin + 1108), thermal = volt_per_kelvin * kelvin;
+  const double at_reference = 1.1150877 / (2 * (volt_per_kelvin * reference));
+  return -2 * thermal * (1.5 * std::log(kelvin / reference) - gap / (2 * thermal) + at_reference);
+}
+
+// Parameters at a temperature from those at another, both in kelvin.
+void change_temperature(Parameters& p, double kelvin, double nominal) {
+  const double rise = kelvin / nominal, above = kelvin - reference, change = kelvin - nominal, square = change * change;
+  const auto grown = [&](double n) {
+    return std::exp((rise - 1) * p.eg / (n * volt_per_kelvin * kelvin) + p.xti / n * std::log(rise));
+  };
+  p.is *= grown(p.n);
+  p.isr *= grown(p.nr);
+  p.m = std::min(p.m * (1 + p.tm1 * change + p.tm2 * square), 1.0);
+  p.tt *= 1 + p.ttt1 * change + p.ttt2 * square;
+  p.rs *= 1 + p.trs1 * change + p.trs2 * square;
+  p.bv = p.tlev == 0 ? p.bv - p.tcv * change : p.bv * (1 - p.tcv * change);
+  if (p.tlevc != 0) {
+    p.cjo *= 1 + p.cta * above;
+    p.vj -= p.tpb * above;
+    return;
+  }
+  const double barrier = (p.vj - barrier_shift(nominal)) / (nominal / reference);
+  const double vj = kelvin / reference * barrier + barrier_shift(kelvin);
+  const auto growth = [&](double t, double at) { return 1 + p.m * (4e-4 * (t - reference) - (at - barrier) / barrier); };
+  p.cjo *= growth(kelvin, vj) / growth(nominal, p.vj);
+  p.vj = vj;
+}
+
+// The voltage beyond which the breakdown current grows: at BV it is IBV. Where that is less than IS BV / Vt, the leakage of a
+// resistance, the voltage is BV itself, as in SPICE. A fixed point: (exp(...) - 1 + knee / Vt) IS = IBV.
+double knee_voltage(const Parameters& p, double copies, double thermal, double vt_breakdown) {
+  const double bv = std::min(p.bv, never), ratio = copies * p.ibv / p.is;
+  if (!(p.bv < never && ratio >= bv / thermal)) return bv;
+  double knee = bv;
+  for (int k = 0; k < breakdown_steps; ++k) {
+    const double before = knee;
+    knee = bv - vt_breakdown * std::log(std::max(ratio + 1 - before / thermal, 1.0));
+    if (std::abs(knee - before) <= breakdown_tolerance * std::abs(before)) break;
+  }
+  return knee;
+}
+
+struct Diode {
+  using Model = Parameters;
+  static constexpr size_t branches = 1;
+
+  double saturation;              // A
+  double vt;                      // V, emission coefficient times k T / q
+  double breakdown;               // V: beyond -breakdown the current grows exponentially; 1e100 where it never does
+  double vt_breakdown;            // V, as vt
+  double knee_forward;            // A: high injection begins there; infinity where it never does
+  double knee_reverse;            // A
+  double cjo, vj, m, fc;          // F, V, grading, share of vj from which the depletion charge is a parabola
+  double tt;                      // s
+  double gmin;                    // S, in parallel
+  double recombination;           // A: saturation current of recombination in the depletion layer
+  double vt_recombination;        // V, as vt
+
+  Diode(Parameters p, const Given& given, double* series, OutOfRange& wrong);
+  bool stores() const { return cjo > 0 || tt > 0; }
+  void at(const double* v, Law out) const;
+  void limit(const double* v, const double* before, double* out) const { *out = limited(*v, *before); }
+  void tolerance(const double* v, double reltol, double vntol, double* out) const;
+  void start(double* v) const { *v = critical(); }
+
+ private:
+  double critical() const { return vt * std::log(vt / (std::numbers::sqrt2 * saturation)); }      // V, from which voltages are limited
+  double limited(double v, double before) const;
+};
+
+Diode::Diode(Parameters p, const Given& given, double* series, OutOfRange& wrong) {
+  const double kelvin = given.celsius + zero_celsius, area = given.line[0], thermal = volt_per_kelvin * kelvin;
+  change_temperature(p, kelvin, (std::isnan(p.tnom) ? given.nominal : p.tnom) + zero_celsius);
+  const struct { const char* name; double value, least, most; } checks[] = {
+      {"is", p.is, smallest, largest}, {"n", p.n, smallest, largest}, {"vj", p.vj, smallest, largest}, {"bv", p.bv, 0, infinity}};
+  for (const auto& [name, value, least, most] : checks)
+    if (!wrong.parameter && !(value > 0 && value >= least && value <= most)) wrong.parameter = name, wrong.value = value;
+  for (double* current : {&p.ikf, &p.ikr})
+    if (!(*current > 0)) *current = infinity;                 // no high injection, as in ngspice
+  series[0] = p.rs / area;
+  saturation = p.is * area, recombination = p.isr * area, cjo = p.cjo * area, knee_forward = p.ikf * area, knee_reverse = p.ikr * area;
+  p.is = saturation;
+  vt = p.n * thermal, vt_recombination = p.nr * thermal, vt_breakdown = (std::isnan(p.nbv) ? p.n : p.nbv) * thermal;
+  breakdown = knee_voltage(p, given.copies, thermal, vt_breakdown);
+  vj = p.vj, m = p.m, fc = p.fc, tt = p.tt, gmin = given.gmin;
+}
 
 struct Exponential { double less, value; };   // exp(u) - 1 and exp(u)
 
@@ -35,7 +159,7 @@ void ideal(const Diode& d, double v, double& current, double& conductance) {
 }
 
 // Recombination in the depletion layer, which narrows towards vj. In reverse it fades, where ngspice drops it at -3 vt.
-void recombination(const Diode& d, double v, double& current, double& conductance) {
+void recombine(const Diode& d, double v, double& current, double& conductance) {
   const double at = std::max(v, -3 * d.vt), gap = 1 - at / d.vj, width = gap * gap + 0.005;
   const double narrowing = std::pow(width, d.m / 2), slope = -d.m * gap * narrowing / (width * d.vj);
   const auto [less, value] = exponential(at / d.vt_recombination);
@@ -69,30 +193,28 @@ double limited_forward(double v, double before, double vt) {
   return before + vt * (step > 0 ? 2 + std::log(step - 2) : -2 - std::log(2 - step));
 }
 
-}  // namespace
-
-double Diode::critical() const { return vt * std::log(vt / (std::numbers::sqrt2 * saturation)); }
-
-Law Diode::at(double v) const {
-  Law out{0, 0, 0, 0};
-  ideal(*this, v, out.current, out.conductance);
-  if (recombination > 0) circuit::recombination(*this, v, out.current, out.conductance);
+void Diode::at(const double* voltage, Law out) const {
+  const double v = *voltage;
+  double current = 0, conductance = 0, charge = 0, capacitance = 0;
+  ideal(*this, v, current, conductance);
+  if (recombination > 0) recombine(*this, v, current, conductance);
   const double knee = v >= -3 * vt ? knee_forward : knee_reverse;
-  if (std::isfinite(knee) && out.current != 0 && (out.current > 0) == (v >= -3 * vt)) {      // one sign for each knee
-    const double root = std::sqrt(std::abs(out.current) / knee);
-    out.current /= 1 + root;
-    out.conductance *= (1 + 0.5 * root) / ((1 + root) * (1 + root));
+  if (std::isfinite(knee) && current != 0 && (current > 0) == (v >= -3 * vt)) {      // one sign for each knee
+    const double root = std::sqrt(std::abs(current) / knee);
+    current /= 1 + root;
+    conductance *= (1 + 0.5 * root) / ((1 + root) * (1 + root));
   }
-  out.current += gmin * v;
-  out.conductance += gmin;
-  if (cjo > 0) depletion(*this, v, out.charge, out.capacitance);
+  current += gmin * v;
+  conductance += gmin;
+  if (cjo > 0) depletion(*this, v, charge, capacitance);
   if (tt > 0) {
-    out.charge += tt * out.current;
-    out.capacitance += tt * out.conductance;
+    charge += tt * current;
+    capacitance += tt * conductance;
   }
-  return out;
+  *out.current = current, *out.conductance = conductance, *out.charge = charge, *out.capacitance = capacitance;
 }
 
+// The voltage of the next linearization, which does not overshoot the exponential.
 double Diode::limited(double v, double before) const {
   if (!(std::abs(v - before) > 2 * vt)) return v;
   const double top = critical();
@@ -102,10 +224,16 @@ double Diode::limited(double v, double before) const {
   return v;
 }
 
-double Diode::tolerance(double v, double reltol, double vntol) const {
-  double size = std::abs(v);
-  if (breakdown < never) size = std::min(size, std::abs(v + breakdown));
-  return size * reltol + vntol;
+// What counts is the size of a voltage in the exponent, forward or beyond breakdown: a thousandth of the voltages of nodes that stand
+// high would be several times the current.
+void Diode::tolerance(const double* v, double reltol, double vntol, double* out) const {
+  double size = std::abs(*v);
+  if (breakdown < never) size = std::min(size, std::abs(*v + breakdown));
+  *out = size * reltol + vntol;
 }
+
+}  // namespace
+
+Kind diode() { return kind<Diode>(declaration()); }
 
 }  // namespace ms::circuit

@@ -1,4 +1,4 @@
-// Resistors, capacitors, inductors, independent sources and diodes. The values of R, C and L from geometry, models and temperature are
+// Resistors, capacitors, inductors, independent sources and the devices of the table. The values of R, C and L from geometry, models and temperature are
 // those of ngspice 39.
 #include <algorithm>
 #include <array>
@@ -250,35 +250,39 @@ int32_t Reader::waveform(std::string_view word, Words& words, Instance& at) {
   return static_cast<int32_t>(out_.waveforms.size()) - 1;
 }
 
-// ---- diodes ---------------------------------------------------------------------------------------------------------------
+// ---- devices --------------------------------------------------------------------------------------------------------------
 
-void Reader::diode(std::string_view name, Words& words, Instance& at) {
-  Group& g = begin('d', name, words, at);
+// Name, nodes, model, the first parameter perhaps without its name, key = value ...
+void Reader::device(const Declaration& what, std::string_view name, Words& words, Instance& at) {
+  Group& g = begin(what.letter, name, words, at);
   const std::string_view model_name = words.next();
   if (model_name.empty()) words.fail(name, in_quotes(name) + " has no model");
-  int32_t number_of_model = -1;
-  const Model* model = find_model(model_name, at, number_of_model);
+  const Model* model = find_model(model_name, at, g.refs.back());
   if (!model) words.fail(model_name, "there is no model " + in_quotes(model_name));
-  if (model->type != "d")
-    words.fail(model_name, "the model " + in_quotes(model_name) + " is of type " + in_quotes(model->type) + ", not D");
-  g.refs.back() = number_of_model;
-  double area = 1, times = 1, initial = missing, temp = missing, dtemp = missing;
+  if (std::find(what.types.begin(), what.types.end(), model->type) == what.types.end())
+    words.fail(model_name, "the model " + in_quotes(model_name) + " is of type " + in_quotes(model->type) + ", not that of a " + what.name);
+  Values line;
+  for (const LineParameter& p : what.line) line.push_back(p.otherwise);
+  double copies = 1, temp = missing, dtemp = missing;
   words.take("off");
-  if (number_follows(words)) area = number(words, at, "the area");
+  if (number_follows(words)) line[0] = number(words, at, std::string("the ") + what.line[0].name);
   words.take("off");
   options(words, at, [&](std::string_view key, double value) {
-    if (key == "area") area = value;
-    else if (key == "m") times = value;
-    else if (key == "ic") initial = value;
-    else if (key == "temp") temp = value;
-    else if (key == "dtemp") dtemp = value;
-    else return false;
+    double* to = key == "m" ? &copies : key == "temp" ? &temp : key == "dtemp" ? &dtemp : nullptr;
+    for (size_t k = 0; k < line.size(); ++k)
+      if (key == what.line[k].name) to = &line[k];
+    if (to) *to = value;
     words.take("off");
-    return true;
+    return to != nullptr;
   });
-  if (!(area * times > 0)) words.fail(name, "the area of a diode has to be positive");
-  times *= at.times;
-  g.values.insert(g.values.end(), {area * times, initial, celsius(temp, dtemp, name, words), times});
+  for (size_t k = 0; k < line.size(); ++k) {
+    const LineParameter& p = what.line[k];
+    if (p.range == Range::positive && !(line[k] * copies > 0))
+      words.fail(name, std::string("the ") + p.name + " of a " + what.name + " must be positive");
+    if (p.times_copies) line[k] *= copies * at.times;
+  }
+  g.values.insert(g.values.end(), line.begin(), line.end());
+  g.values.insert(g.values.end(), {celsius(temp, dtemp, name, words), copies * at.times});
 }
 
 }  // namespace ms::circuit

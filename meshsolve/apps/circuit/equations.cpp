@@ -17,14 +17,15 @@ bool finite(const Values& values) {
 SmallEquations::SmallEquations(SmallSystem system, Tolerances tolerances, Equations& otherwise)
     : system_(std::move(system)), tolerances_(tolerances), otherwise_(otherwise), lu_(system_.n, system_.indptr, system_.indices),
       linear_(system_.indices.size()), entries_(linear_), x_(system_.n), change_(system_.n), residual_(system_.n) {
-  const size_t k = system_.diodes.size();
-  for (Values* values : {&v_, &at_, &wanted_, &limited_, &expected_, &plain_current_}) values->resize(k);
-  for (Values* values : {&laws_.current, &laws_.conductance, &laws_.charge}) values->resize(k);
+  const DeviceSet& devices = *system_.devices;
+  plain_ = devices.empty();
+  for (Values* values : {&v_, &at_, &wanted_, &limited_, &expected_, &room_, &current_}) values->resize(devices.branches);
+  conductance_.resize(devices.column.size());
 }
 
 bool SmallEquations::solve(const Request& request, Solution& out) {
   set_scale(request.a);
-  if (system_.diodes.empty()) return linear(request, out);
+  if (system_.ends.empty()) return linear(request, out);
   const End end = newton(request, out);
   return end == End::singular ? otherwise_.solve(request, out) : end == End::solved;
 }
@@ -54,31 +55,30 @@ bool SmallEquations::linear(const Request& request, Solution& out) {
 // case, show whether there must be one.
 SmallEquations::End SmallEquations::newton(const Request& request, Solution& out) {
   x_ = *request.x;
-  junction_voltages(x_, v_);
+  voltages(x_, v_);
   at_ = v_;
   bool at_tangent = false;          // is at_ another voltage than v_?
   if (request.guess) {
     wanted_ = v_;                   // the trusted voltages
     x_ = *request.guess;
-    junction_voltages(x_, v_);
+    voltages(x_, v_);
     std::swap(at_, wanted_);
-    for (size_t k = 0; k < v_.size(); ++k) at_[k] = system_.diodes[k].limited(v_[k], wanted_[k]);
-    at_tangent = at_ != v_;
+    at_tangent = system_.devices->limit(v_.data(), wanted_.data(), at_.data());
   }
   linearize(at_, request.a, request.past);
   for (int32_t count = 0; count < tolerances_.newton_steps; ++count) {
-    if (!factor()) return finite(laws_.conductance) ? End::singular : End::diverged;
-    if (at_tangent)
-      for (size_t k = 0; k < v_.size(); ++k) laws_.current[k] += laws_.conductance[k] * (v_[k] - at_[k]);
+    if (!factor()) return finite(conductance_) ? End::singular : End::diverged;
+    if (at_tangent) follow_tangent(at_, v_, current_);
     if (!step(*request.s)) return End::diverged;
-    junction_voltages(x_, wanted_);
-    const bool limited = limit();
-    for (size_t k = 0; k < v_.size(); ++k) expected_[k] = laws_.current[k] + laws_.conductance[k] * (wanted_[k] - v_[k]);
+    voltages(x_, wanted_);
+    const bool limited = system_.devices->limit(wanted_.data(), at_.data(), limited_.data());
+    follow_tangent(v_, wanted_, expected_);
     linearize(limited_, request.a, request.past);
+    system_.devices->tolerances(wanted_.data(), tolerances_.reltol, tolerances_.vntol, room_.data());
     const bool solved = !limited && agree();
     if (solved || (close() && at_rest(limited))) {
       if (limited) linearize(wanted_, request.a, request.past);
-      out.x = x_, out.current = plain_current_, out.charge = laws_.charge;
+      out.x = x_, out.current = plain_.current, out.charge = plain_.charge;
       return End::solved;
     }
     v_ = wanted_, at_ = limited_, at_tangent = limited;
@@ -89,17 +89,17 @@ SmallEquations::End SmallEquations::newton(const Request& request, Solution& out
 bool SmallEquations::factor() {
   std::copy(linear_.begin(), linear_.end(), entries_.begin());
   for (size_t j = 0; j < system_.slots.size(); ++j)
-    entries_[system_.slots[j]] += system_.sign[j] * laws_.conductance[system_.diode[j]];
+    entries_[system_.slots[j]] += system_.sign[j] * conductance_[system_.which[j]];
   ++effort_.factorizations;
   return lu_.factor(entries_.data());
 }
 
 bool SmallEquations::step(const Values& s) {
   lu_.residual(linear_.data(), s.data(), x_.data(), residual_.data());
-  for (size_t k = 0; k < system_.junctions.size(); ++k) {
-    const auto [a, b] = system_.junctions[k];
-    if (a >= 0) residual_[a] -= laws_.current[k];
-    if (b >= 0) residual_[b] += laws_.current[k];
+  for (size_t k = 0; k < system_.ends.size(); ++k) {
+    const auto [a, b] = system_.ends[k];
+    if (a >= 0) residual_[a] -= current_[k];
+    if (b >= 0) residual_[b] += current_[k];
   }
   ++effort_.newton_steps;
   lu_.solve(residual_.data(), change_.data());
@@ -108,39 +108,39 @@ bool SmallEquations::step(const Values& s) {
   return true;
 }
 
-void SmallEquations::junction_voltages(const Values& x, Values& v) const {
-  for (size_t k = 0; k < v.size(); ++k) v[k] = across(x.data(), system_.junctions[k]);
+void SmallEquations::voltages(const Values& x, Values& v) const {
+  for (size_t k = 0; k < v.size(); ++k) v[k] = across(x.data(), system_.ends[k]);
 }
 
 void SmallEquations::linearize(const Values& v, double a, const double* past) {
-  for (size_t k = 0; k < v.size(); ++k) {
-    const Law law = system_.diodes[k].at(v[k]);
-    plain_current_[k] = law.current;
-    laws_.charge[k] = law.charge;
-    laws_.current[k] = past ? law.current + (a * law.charge - past[k]) : law.current;
-    laws_.conductance[k] = past ? law.conductance + a * law.capacitance : law.conductance;
+  system_.devices->evaluate(v.data(), plain_);
+  for (size_t k = 0; k < current_.size(); ++k)
+    current_[k] = past ? plain_.current[k] + (a * plain_.charge[k] - past[k]) : plain_.current[k];
+  for (size_t e = 0; e < conductance_.size(); ++e)
+    conductance_[e] = past ? plain_.conductance[e] + a * plain_.capacitance[e] : plain_.conductance[e];
+}
+
+void SmallEquations::follow_tangent(const Values& from, const Values& to, Values& current) const {
+  const DeviceSet& devices = *system_.devices;
+  for (size_t k = 0; k < current.size(); ++k) {
+    double sum = current_[k];
+    for (int32_t e = devices.row[k]; e < devices.row[k + 1]; ++e)
+      sum += conductance_[e] * (to[devices.column[e]] - from[devices.column[e]]);
+    current[k] = sum;
   }
 }
 
-bool SmallEquations::limit() {
-  bool limited = false;
-  for (size_t k = 0; k < wanted_.size(); ++k) {
-    limited_[k] = system_.diodes[k].limited(wanted_[k], at_[k]);
-    limited |= limited_[k] != wanted_[k];
-  }
-  return limited;
-}
-
-double SmallEquations::tolerance(size_t k) const {
-  return system_.diodes[k].tolerance(wanted_[k], tolerances_.reltol, tolerances_.vntol);
-}
-
-// Do the junctions carry at the wanted voltages what the linear equations took for it?
+// Do the devices carry at the wanted voltages what the linear equations took for it?
 bool SmallEquations::agree() const {
+  const DeviceSet& devices = *system_.devices;
   for (size_t k = 0; k < wanted_.size(); ++k) {
     const double enough = std::abs(expected_[k]) * tolerances_.reltol + tolerances_.abstol;
-    const double by_voltage = system_.share * laws_.conductance[k] * tolerance(k);
-    if (!(std::abs(laws_.current[k] - expected_[k]) <= std::min(enough, by_voltage))) return false;
+    double by_voltage = 0;
+    for (int32_t e = devices.row[k]; e < devices.row[k + 1]; ++e) {
+      const int32_t at = devices.column[e];     // a branch whose own conductance is negative must come to rest
+      by_voltage += system_.share * (static_cast<size_t>(at) == k ? conductance_[e] : std::abs(conductance_[e])) * room_[at];
+    }
+    if (!(std::abs(current_[k] - expected_[k]) <= std::min(enough, by_voltage))) return false;
   }
   return true;
 }
@@ -153,10 +153,10 @@ bool SmallEquations::close() const {
   return true;
 }
 
-// Do the junction voltages no longer move?
+// Do the voltages of the devices no longer move?
 bool SmallEquations::at_rest(bool limited) const {
   for (size_t k = 0; k < wanted_.size(); ++k) {
-    if (!(std::abs(wanted_[k] - at_[k]) <= tolerance(k))) return false;
+    if (!(std::abs(wanted_[k] - at_[k]) <= room_[k])) return false;
     const double room = tolerances_.vntol + tolerances_.reltol * std::abs(wanted_[k]);
     if (limited && !(std::abs(limited_[k] - wanted_[k]) <= room)) return false;
   }

@@ -42,7 +42,7 @@ class Family:
         return self._matrices[kind].like(system, dynamic, pinned)
 
     def lend(self, key, factor):
-        """A factor that nobody else uses: one that was given back, or one of the first circuit's matrix, its junctions at 0 V. None where
+        """A factor that nobody else uses: one that was given back, or one of the first circuit's matrix, its devices at 0 V. None where
         that is singular.
 
         Parameters
@@ -56,10 +56,10 @@ class Family:
         except IndexError:
             pass
         (dynamic, pinned), a, to_ground, _ = key
-        matrix, diodes = self._matrices[dynamic, pinned].like(self.system, dynamic, _as_pins(pinned)), self.system.diodes
-        law = diodes.at(np.zeros(len(diodes)))
+        matrix, devices = self._matrices[dynamic, pinned].like(self.system, dynamic, _as_pins(pinned)), self.system.devices
+        law = devices.at(np.zeros(len(devices)))
         try:
-            return factor(matrix.with_diodes(a, law.conductance + a * law.capacitance, to_ground))
+            return factor(matrix.with_devices(a, law.conductance + a * law.capacitance, to_ground))
         except MeshsolveError:
             return None
 

@@ -1,6 +1,6 @@
 """The matrices of Newton's method: products with the linear part, solves with all of it.
 
-A factor serves as long as the conductances of the junctions stay near those it has: the method then needs no other one, and what
+A factor serves as long as the conductances of the devices stay near those it has: the method then needs no other one, and what
 it converges to is not the factor's affair. Small matrices are factored by LAPACK, scaled as the sparse factorization scaled the
 first of them: below about a hundred unknowns that is several times faster than a sparse refactorization called from Python.
 Sources: Nagel 1975, "SPICE2", section 4.2 (bypass); Anderson et al. 1999, "LAPACK Users' Guide".
@@ -17,7 +17,7 @@ PIVOT = 4 * np.finfo(float).eps         # times n: a pivot that is smaller besid
 
 
 class Jacobian:
-    """J = G + a C + diodes with the factor at hand.
+    """J = G + a C + devices with the factor at hand.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class Jacobian:
     Attributes
     ----------
     conductance : (k,) float64 or None
-        Those of the junctions in the factor.
+        Those of the devices in the factor.
     """
 
     def __init__(self, solver):
@@ -59,7 +59,7 @@ class Jacobian:
             solver.count("refactorizations")
             self.sparse, self.dense = None, solver.dense
         else:
-            self.all.data[:] = self._data + self.matrix.junctions(conductance)
+            self.all.data[:] = self._data + self.matrix.of_devices(conductance)
             self.sparse, self.dense = solver.factored(self.all, *self.part), None
         self.conductance = conductance
 
@@ -73,7 +73,7 @@ class Jacobian:
         never is."""
         if self.conductance is None or self.dense is not None:
             return False
-        return not np.count_nonzero(np.abs(conductance - self.conductance) > NEAR * conductance)
+        return not np.count_nonzero(np.abs(conductance - self.conductance) > NEAR * self.solver.system.devices.sizes(conductance))
 
     def solve(self, r):
         """The solution with the factor."""
@@ -98,7 +98,7 @@ class Dense:
         self._weights = row_scale[rows] * col_scale[columns]
         touched, self._which = np.unique(matrix.slots, return_inverse=True)
         self._touched = self._places[touched]
-        self._diode, self._sign = matrix.diode, matrix.sign * self._weights[matrix.slots]
+        self._entry, self._sign = matrix.which, matrix.sign * self._weights[matrix.slots]
         self._entries, self._linear, self._part = np.zeros(matrix.n ** 2), np.zeros(matrix.n ** 2), None
         self._square, self._pivots = self._entries.reshape(matrix.n, matrix.n).T, self._entries[::matrix.n + 1]
 
@@ -108,7 +108,7 @@ class Dense:
             self._part, self._linear[self._places] = part, data * self._weights
             self._beneath = self._linear[self._touched]
         self._entries[:] = self._linear
-        self._entries[self._touched] = self._beneath + np.bincount(self._which, self._sign * conductance[self._diode], len(self._touched))
+        self._entries[self._touched] = self._beneath + np.bincount(self._which, self._sign * conductance[self._entry], len(self._touched))
         _, self._rows, info = lapack.dgetrf(self._square, overwrite_a=1)
         pivots = np.abs(self._pivots)
         return info == 0 and bool(np.minimum.reduce(pivots) > PIVOT * self.n * np.maximum.reduce(pivots))

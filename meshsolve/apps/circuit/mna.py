@@ -1,6 +1,6 @@
-"""Modified nodal analysis: a circuit as E diag(c) E' dx/dt + G x + diodes(x) = s(t).
+"""Modified nodal analysis: a circuit as E diag(c) E' dx/dt + G x + devices(x) = s(t).
 
-The unknowns are the node voltages, the voltages behind the series resistances of diodes, and the currents of what defines a
+The unknowns are the node voltages, the voltages behind the series resistances of devices, and the currents of what defines a
 voltage: v, l, e, h; also those of resistances far smaller than others, whose conductances would drown all else at their nodes.
 Each capacitor and inductor is one column of the incidence E, so that y = E' x holds its voltage or current. Assembly has no loop
 over elements: triplets are placed once, then values are added at known places.
@@ -16,7 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core
-from meshsolve.apps.circuit.devices import Diodes, diode_parameters
+from meshsolve.apps.circuit.devices import LETTERS as DEVICES
+from meshsolve.apps.circuit.devices import Devices
 from meshsolve.apps.circuit.names import lower, similar
 from meshsolve.arrays import narrow_ptr
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
@@ -69,7 +70,7 @@ class System:
         Unknowns; the first ``nodes`` are node voltages in the netlist's numbering.
     branch : dict of str to (k,) int32
         Unknown of the current of each v, l, e, h element.
-    states : (m, n) csr_array, of a small circuit with diodes an array; as are all that follow
+    states : (m, n) csr_array, of a small circuit with devices an array; as are all that follow
         E': voltages of the capacitors, then currents of the inductors.
     currents : (k,) int32
         Unknowns that are currents: those of the branches and of small resistances.
@@ -77,47 +78,40 @@ class System:
         E: capacitor currents leave nodes, inductor voltages enter the rows of their branches.
     storage : (m,) float64
         c: farad, then henry.
-    diodes : Diodes
+    devices : Devices
     through : (n, k)
-        Currents through the diodes leave their anodes and enter their cathodes; ``across`` is its transpose, (k, n).
+        Currents of the device branches leave their first nodes and enter their second ones; ``across`` is its transpose, (k, n).
     """
 
     def __init__(self, netlist, options):
         self.netlist, self._options = netlist, options
         self.nodes = n = len(netlist.node_names)
-        parameters = diode_parameters(netlist)
-        self._resistive = resistive = np.flatnonzero(parameters["rs"] > 0)
-        n += len(resistive)
-        self.branch = {}
+        self.devices, self.branch = Devices(netlist, options.gmin), {}
+        n += len(self.devices.ohm)
         for letter in BRANCHES:
             self.branch[letter] = np.arange(n, n + len(netlist[letter]), dtype=np.int32)
             n += len(netlist[letter])
-        junction = netlist["d"].nodes.copy()
-        junction[resistive, 0] = np.arange(self.nodes, self.nodes + len(resistive))
-        self._series = parameters["rs"][resistive]
-        ohm = np.concatenate([netlist["r"].values[:, 0], self._series])
+        ohm = np.concatenate([netlist["r"].values[:, 0], self.devices.ohm])
         self._small = _far_smaller(ohm)
         small = np.arange(n, n + len(self._small), dtype=np.int32)
         self.n = n = n + len(small)
         if n == 0:
             raise InvalidInputError(f"{netlist.path}: the deck has no element between two nodes")
         self.currents = np.concatenate([*self.branch.values(), small])
-        self.diodes = Diodes(junction, parameters, options.gmin)
-        series = np.stack([netlist["d"].nodes[resistive, 0], junction[resistive, 0]], axis=1)
-        self._pairs = np.concatenate([netlist["r"].nodes, series])
+        self._pairs = np.concatenate([netlist["r"].nodes, self.devices.series])
         self.static = self._static(ohm)
         self._storage()
         self.current_inflow = self._incidence(netlist["i"].nodes, -1.0)
-        self.through = self.handy(self._incidence(junction))
-        self.across = self.handy(self._incidence(junction).T)
+        self.through = self.handy(self._incidence(self.devices.nodes))
+        self.across = self.handy(self._incidence(self.devices.nodes).T)
 
     @property
     def linear(self):
-        """Whether there is no diode."""
-        return len(self.diodes) == 0
+        """Whether there is no nonlinear device."""
+        return len(self.devices) == 0
 
     def handy(self, A):
-        """A sparse matrix as its products with vectors are quickest: of a small circuit with diodes an array, else in compressed rows."""
+        """A sparse matrix as its products with vectors are quickest: of a small circuit with devices an array, else in compressed rows."""
         small = not self.linear and A.shape[0] * A.shape[1] <= SMALL_PRODUCT
         return A.toarray() if small else sp.csr_array(A)
 
@@ -127,11 +121,10 @@ class System:
         self.current_numbers                                # noqa: B018 - made once, for all copies
         other = copy.copy(self)
         other.netlist = netlist
-        if netlist["d"] is not self.netlist["d"]:
-            with without_warnings(MeshsolveWarning):        # of models, which the first circuit has told
-                parameters = diode_parameters(netlist)
-            other._series, other.diodes = parameters["rs"][self._resistive], Diodes(self.diodes.nodes, parameters, self._options.gmin)
-        ohm = np.concatenate([netlist["r"].values[:, 0], other._series])
+        if any(netlist[letter] is not self.netlist[letter] for letter in DEVICES):
+            with without_warnings(MeshsolveWarning):        # of models, which the first circuit has given
+                other.devices = Devices(netlist, self._options.gmin)
+        ohm = np.concatenate([netlist["r"].values[:, 0], other.devices.ohm])
         if not np.array_equal(_far_smaller(ohm), self._small):
             return None
         other.static, other.storage = other._static(ohm), other._stored()
@@ -200,13 +193,13 @@ class System:
     def branches(self):
         """What a time step adds to the right-hand side: the members of ``Branches`` in ``stepper.hpp``."""
         net = self.netlist
-        pairs = {"capacitors": net["c"].nodes, "current_sources": net["i"].nodes, "junctions": self.diodes.nodes}
+        pairs = {"capacitors": net["c"].nodes, "current_sources": net["i"].nodes, "device_ends": self.devices.nodes}
         return {name: np.ascontiguousarray(nodes, np.int32).reshape(-1) for name, nodes in pairs.items()} | {
             "n": self.n, "inductors": self.branch["l"], "voltage_sources": self.branch["v"], "storage": self.storage,
-            "diodes": self.diodes.constants, "junctions_store": self.diodes.stores}
+            "devices": self.devices.native}
 
-    def junctions(self, x):
-        """Voltages across the diodes."""
+    def device_voltages(self, x):
+        """Voltages of the device branches."""
         return self.across @ x
 
     def describe(self, k):
@@ -221,7 +214,7 @@ class System:
         if k >= first and self._small[k - first] < resistors:
             return f"the current of {self._named('r', self._small[k - first])}"
         j = k - self.nodes if k < first else self._small[k - first] - resistors
-        return f"a node inside {self._named('d', self._resistive[j])}"
+        return f"a node inside {self._named(*self.devices.inner(j))}"
 
     def _named(self, letter, k):
         return f"{self.netlist.name(letter, k)} ({self.netlist.where(letter, k)})"
@@ -283,7 +276,7 @@ def _signal(text):
 
 
 class Matrix:
-    """G + a E diag(c) E' + diodes in compressed rows: one pattern, new values by additions at known places.
+    """G + a E diag(c) E' + devices in compressed rows: one pattern, new values by additions at known places.
 
     Parameters
     ----------
@@ -297,14 +290,14 @@ class Matrix:
     ----------
     indptr, indices : the pattern
     nodes : (nodes,) int
-        Where the diagonal of each node stands among the entries; empty without diodes.
-    slots, diode, sign : (j,) arrays
-        Junction conductances: ``sign * conductance[diode]`` is added at the entries ``slots``.
+        Where the diagonal of each node stands among the entries; empty without devices.
+    slots, which, sign : (j,) arrays
+        Conductances of the devices: ``sign * conductance[which]`` is added at the entries ``slots``.
     """
 
     def __init__(self, system, dynamic, pinned=None):
         static = system.pinned(*pinned) if pinned else system.static
-        parts = [static, system.dynamic() if dynamic else Triplets().arrays(), *self._of_diodes(system)]
+        parts = [static, system.dynamic() if dynamic else Triplets().arrays(), *self._of_devices(system)]
         rows, columns = (np.concatenate([p[k] for p in parts]).astype(np.int32) for k in (0, 1))
         indptr, self.indices, slots = _core.circuit_pattern(system.n, rows, columns)
         self.n, self.indptr = system.n, narrow_ptr(indptr)      # of one type with the indices, which scipy would widen otherwise
@@ -324,43 +317,44 @@ class Matrix:
         other._fill([static, system.dynamic() if dynamic else Triplets().arrays()])
         return other
 
-    def _of_diodes(self, system):
-        """Triplets of the junction conductances and, for their sake, of the diagonal of all nodes."""
-        t, diagonal, nodes = Triplets(), Triplets(), system.diodes.nodes
-        sign, diode = [], []
+    def _of_devices(self, system):
+        """Triplets of the conductances of the devices and, for their sake, of the diagonal of all nodes."""
+        t, diagonal, devices = Triplets(), Triplets(), system.devices
+        sign, which, nodes = [], [], devices.nodes
         for i, j, each in ((0, 0, 1.0), (1, 1, 1.0), (0, 1, -1.0), (1, 0, -1.0)):
-            keep = np.flatnonzero((nodes[:, i] >= 0) & (nodes[:, j] >= 0))
-            t.add(nodes[keep, i], nodes[keep, j], each)
-            diode.append(keep)
+            rows, columns = nodes[devices.rows, i], nodes[devices.columns, j]
+            keep = np.flatnonzero((rows >= 0) & (columns >= 0))
+            t.add(rows[keep], columns[keep], each)
+            which.append(keep)
             sign.append(np.full(len(keep), each))
-        self.diode, self.sign = np.concatenate(diode), np.concatenate(sign)
+        self.which, self.sign = np.concatenate(which), np.concatenate(sign)
         if len(nodes):
             every = np.arange(system.nodes)
             diagonal.add(every, every, 0.0)
         return t.arrays(), diagonal.arrays()
 
     def linear(self, a=0.0):
-        """The matrix without its diodes."""
+        """The matrix without its devices."""
         return self.filled(self.static + a * self.moving if a else self.static)
 
-    def with_diodes(self, a, conductance, to_ground=0.0):
-        """The matrix with junction conductances, real or complex, and with a conductance from each node to ground."""
+    def with_devices(self, a, conductance, to_ground=0.0):
+        """The matrix with conductances of the devices, real or complex, and with a conductance from each node to ground."""
         data = self.base(a, to_ground)
         if np.iscomplexobj(conductance):
-            return self.filled(data + self.junctions(conductance.real) + 1j * self.junctions(conductance.imag))
-        return self.filled(data + self.junctions(conductance))
+            return self.filled(data + self.of_devices(conductance.real) + 1j * self.of_devices(conductance.imag))
+        return self.filled(data + self.of_devices(conductance))
 
     def base(self, a, to_ground=0.0):
-        """(nnz,) entries without the diodes, with a conductance from each node to ground. Not to be written to."""
+        """(nnz,) entries without the devices, with a conductance from each node to ground. Not to be written to."""
         if self._a != (a, to_ground):
             base = self.static + a * self.moving
             base[self.nodes] += to_ground
             self._base, self._a = base, (a, to_ground)
         return self._base
 
-    def junctions(self, conductance):
-        """(nnz,) what the diodes add to the entries."""
-        return np.bincount(self.slots, self.sign * conductance[self.diode], len(self.indices))
+    def of_devices(self, conductance):
+        """(nnz,) what the devices add to the entries."""
+        return np.bincount(self.slots, self.sign * conductance[self.which], len(self.indices))
 
     def rows(self):
         """(nnz,) the row of each entry."""

@@ -14,11 +14,25 @@
 namespace ms::circuit {
 
 Reader::Reader(Netlist& out) : out_(out) {
-  out_.groups.resize(letters.size());
+  out_.groups.resize(letters().size());
+  for (size_t k = 0; k < letters().size(); ++k) which_[static_cast<unsigned char>(letters()[k])] = static_cast<uint8_t>(k);
   for (const char c : {'e', 'g'}) group(c).arity = 4;
   for (const char c : {'c', 'l'}) group(c).width = 2;
   for (const char c : {'v', 'i'}) group(c).width = 3;
-  group('d').width = 4;
+  for (const Kind& kind : device_table()) {
+    Group& g = group(kind.what.letter);
+    g.arity = static_cast<int>(kind.what.terminals.size()), g.width = static_cast<int>(kind.what.line.size()) + 2;
+  }
+}
+
+const std::string& letters() {
+  static const std::string all = [] {
+    std::string out = "rclviegfh";
+    for (const Kind& kind : device_table())
+      if (out.find(kind.what.letter) == std::string::npos) out += kind.what.letter;
+    return out;
+  }();
+  return all;
 }
 
 void Reader::read(const std::string& path, const Load& load) {
@@ -107,9 +121,9 @@ void Reader::element(const Line& line, Instance& at, int depth) {
     case 'v': case 'i': return source(letter, name, words, at);
     case 'e': case 'g': case 'f': case 'h': return controlled(letter, name, words, at);
     case 'b': return behavioral(name, words, at);
-    case 'd': return diode(name, words, at);
     case 'x': return subcircuit(name, words, at, depth);
-    default: return;                           // among Definitions::unsupported
+    default:                                   // others are among Definitions::unsupported
+      if (const Declaration* what = device_of(letter)) device(*what, name, words, at);
   }
 }
 

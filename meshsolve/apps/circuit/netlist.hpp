@@ -8,17 +8,18 @@
 #include <utility>
 #include <vector>
 
+#include "devices.hpp"
 #include "lines.hpp"
 #include "names.hpp"
 
 namespace ms::circuit {
 
-constexpr std::string_view letters = "rclviegfhd";
+const std::string& letters();        // of elements: r c l v i e g f h, then those of the table of devices
 
 // Values of one element, by letter:
 //   r resistance; c capacitance, initial voltage; l inductance, initial current; v, i dc, ac magnitude, ac phase in degrees;
-//   e, g, f, h gain; d area (times m), initial voltage, temperature in degrees Celsius, m. NaN: not given.
-// `refs`: v, i the waveform or -1; f, h the controlling v; d the model; else -1.
+//   e, g, f, h gain; devices the parameters of their lines, temperature in degrees Celsius, m. NaN: not given.
+// `refs`: v, i the waveform or -1; f, h the controlling v; devices the model; else -1.
 struct Group {
   int arity = 2;                     // nodes of one element
   int width = 1;                     // values of one element

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from meshsolve import _core
+from meshsolve.apps.circuit.devices import LETTERS as DEVICES
 from meshsolve.apps.circuit.names import lower, similar, times
 from meshsolve.apps.circuit.parameters import Files, as_parameters
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
@@ -21,8 +22,6 @@ from meshsolve.report import warn
 TEXT = "<text>"             # stands for the file of a deck that is given as text
 LEAST = 1e-308              # ohm; the conductances of smaller ones are not finite
 GROUND = ("0", "gnd")
-LETTERS = "rclviegfhd"
-ARITY = {"e": 4, "g": 4}            # nodes of one element, where they are not two
 
 
 @dataclass(frozen=True)
@@ -31,13 +30,13 @@ class Elements:
 
     Attributes
     ----------
-    nodes : (k, 2) or (k, 4) int32
+    nodes : (k, 2), or as many as a device has terminals, int32
         -1 is ground.
     values : (k, w) float64
         r: ohm; c: farad, initial volt; l: henry, initial ampere; v, i: dc, ac magnitude, ac phase in degrees; e, g, f, h: gain;
-        d: area (times m), initial volt, temperature in degrees Celsius, m. NaN where the deck says nothing.
+        devices: the parameters of their lines, temperature in degrees Celsius, m. NaN where the deck says nothing.
     refs : (k,) int32
-        v, i: the waveform or -1; f, h: the controlling voltage source; d: the model.
+        v, i: the waveform or -1; f, h: the controlling voltage source; devices: the model.
     names : (k,) int32
         Into :attr:`Netlist.element_names`.
     files, lines : (k,) int32
@@ -73,9 +72,9 @@ class Netlist:
         self.path = path
         self.title = _text(contents["title"])
         self.files = [_text(f) for f in contents["files"]]
-        self.groups = {letter: _elements(letter, contents["groups"][letter]) for letter in LETTERS}
+        self.groups = {letter: _elements(**arrays) for letter, arrays in contents["groups"].items()}
         self.waveforms = contents["waveforms"]                          # (kind, values): p pulse, s sin, e exp, w pwl
-        self.models = [(values, _place(where)) for _, values, where in contents["models"]]
+        self.models = [(type_, values, _place(where)) for type_, values, where in contents["models"]]
         self.controls = [(_text(text), _place(where)) for text, where in contents["controls"]]
         self.temperature, self.nominal_temperature = contents["temperature"], contents["nominal_temperature"]
         self._nodes, self._elements = contents["nodes"], contents["elements"]
@@ -106,7 +105,7 @@ class Netlist:
         return number
 
     def with_values(self, given):
-        """The same netlist with other values: of R, C and L, dc values of V and I, gains of E, F, G and H, areas of D.
+        """The same netlist with other values: of R, C and L, dc values of V and I, gains of E, F, G and H, areas of devices.
 
         Parameters
         ----------
@@ -118,7 +117,7 @@ class Netlist:
         other, placed = copy.copy(self), self._places[numbers]
         other.groups = dict(self.groups)
         for which in np.unique(placed[:, 0]).tolist():
-            letter, mine = LETTERS[which], placed[:, 0] == which
+            letter, mine = list(self.groups)[which], placed[:, 0] == which
             group, k = self.groups[letter], placed[mine, 1]
             self._require_takes(letter, k, new[mine])
             values = group.values.copy()
@@ -140,9 +139,10 @@ class Netlist:
 
     def _require_takes(self, letter, k, values):
         """Raise where one of the elements k of a letter cannot have its new value."""
-        bad = np.abs(values) < LEAST if letter == "r" else values <= 0 if letter == "d" else np.zeros(len(k), bool)
+        bad = np.abs(values) < LEAST if letter == "r" else values <= 0 if letter in DEVICES else np.zeros(len(k), bool)
         for j in np.flatnonzero(bad)[:1].tolist():
-            why = RESISTORS_ZERO if letter == "r" else "the area of a diode has to be positive"
+            kind = DEVICES.get(letter)
+            why = f"the {kind.line[0][0]} of a {kind.name} must be positive" if kind else RESISTORS_ZERO
             raise InvalidInputError(f"{self.where(letter, k[j])}: {self.name(letter, k[j])} cannot be {values[j]:g}: {why}")
         for j in k.tolist() if letter in "vi" else ():
             name, shape = self.name(letter, j), self.groups[letter].refs[j]
@@ -174,8 +174,8 @@ class Netlist:
     def _places(self):
         """(elements, 2): of each element its letter's number, and its own among those of the letter."""
         places = np.zeros((len(self.element_names), 2), dtype=np.int64)
-        for which, letter in enumerate(LETTERS):
-            names = self.groups[letter].names
+        for which, group in enumerate(self.groups.values()):
+            names = group.names
             places[names] = np.stack([np.full(len(names), which), np.arange(len(names))], axis=1)
         return places
 
@@ -230,11 +230,8 @@ def _netlist(path, files):
     return Netlist(path, contents)
 
 
-def _elements(letter, arrays):
-    k = len(arrays["names"])
-    nodes = arrays["nodes"].reshape(k, ARITY.get(letter, 2))
-    width = {"c": 2, "l": 2, "d": 4, "v": 3, "i": 3}.get(letter, 1)
-    return Elements(nodes, arrays["values"].reshape(k, width), *(arrays[name] for name in ("refs", "names", "files", "lines")))
+def _elements(arity, width, nodes, values, **others):
+    return Elements(nodes.reshape(-1, arity), values.reshape(-1, width), **others)
 
 
 def _lines(names):

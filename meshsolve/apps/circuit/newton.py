@@ -20,7 +20,7 @@ GMIN = 1e-2, 1e6, 1e-12     # siemens from each node to ground: the first one th
 GMIN_FACTOR = 10.0, 1.01    # from one such conductance to the next: at most, and where stepping ends
 SOURCE_STEPS = 10                           # first step of the sources: a tenth of their values
 FACTS = ("nnz_A", "nnz_L", "nnz_U", "flops", "bytes", "threads", "device", "ordering", "engine")       # of the LU factorization
-SHARE = 0.3                                 # of the tolerance of a junction voltage: what a current that is not met may move it by
+SHARE = 0.3                                 # of the tolerance of a device voltage: what a current that is not met may move it by
 LEAST = 1e-290                              # of the largest entry of a row or a column
 KEPT = 2                                    # factors of a linear circuit: of the usual time step and of the latest other one
 
@@ -35,7 +35,7 @@ class NoConvergence(Exception):
 
 
 class Solver:
-    """Solves (G + a C + diodes) x = s for changing a, s and operating points.
+    """Solves (G + a C + devices) x = s for changing a, s and operating points.
 
     Parameters
     ----------
@@ -56,14 +56,14 @@ class Solver:
         with report.phase("assemble"):
             self.matrix = family.matrix(system, dynamic, pinned) if family else Matrix(system, dynamic, pinned)
         self.factor, self.kept = None, {}                   # the latest factor; of a linear circuit {a: (factor, uses)}
-        self.dense = None                                   # of a small circuit with diodes, scaled as that factor
+        self.dense = None                                   # of a small circuit with devices, scaled as that factor
         self.jacobian = None if system.linear else Jacobian(self)
         self.floor = np.full(system.n, options.vntol)
         self.floor[system.currents] = options.abstol
 
     def factored(self, A, a, to_ground=0.0):
         """A factor of A: of this pattern the first time, refactored later, or anew where what was analysed does not fit any
-        more: an entry that was zero then, or scales that junctions which open or close leave behind. ``a`` and the conductance
+        more: an entry that was zero then, or scales that devices which open or close leave behind. ``a`` and the conductance
         to ground are those of A."""
         self._require_finite(A.data, A.indptr)
         if self.factor is None and self.family:
@@ -126,7 +126,7 @@ class Solver:
         self.report.facts[name] = self.report.facts.get(name, 0) + by
 
     def linear(self, a, s):
-        """The solution of a circuit without diodes. Two factors are kept: the one used most stays when a third matrix comes."""
+        """The solution of a circuit without devices. Two factors are kept: the one used most stays when a third matrix comes."""
         F, uses = self.kept.pop(a, (None, 0))
         if F is None:
             spare = min(self.kept, key=lambda other: self.kept[other][1]) if len(self.kept) == KEPT else None
@@ -166,88 +166,89 @@ class Solver:
     def newton(self, a, s, x, limit, guess=None, past=None, to_ground=0.0, first=None):
         """Newton's method from ``guess``, or from x.
 
+        Each step solves for the change of x: J dx = s - (G + a C) x - (currents of the devices). J may therefore have slightly other
+        conductances. The currents at the new voltages, which the next step needs in any case, show whether there must be one.
+
         Parameters
         ----------
         x : (n,) float64
-            A solution of similar equations: junction voltages are not trusted to be far from it.
-        first : (k,) float64, optional
-            Junction voltages of the first linearization, instead of those of x.
-        past : (k,) float64, optional
-            The junctions' capacitances carry a q - past, with their charges q; without it nothing.
+            A solution of similar equations, from which the voltages of devices are limited.
+        first : (branches,) float64, optional
+            Voltages of the devices in the first linearization, instead of those of x.
+        past : (branches,) float64, optional
+            The charges q of the devices add the currents a q - past; without it nothing.
 
         Returns
         -------
         x : (n,) float64
         law : Law
-            What the junctions do there.
+            Of the devices at x.
 
         Raises
         ------
         NoConvergence
             Not within ``limit`` steps, or a value is no longer finite.
-
-        Notes
-        -----
-        Each step solves for the change of x, J dx = s - (G + a C) x - (currents of the junctions), so that J may be of slightly
-        other conductances. What the junctions draw at the new voltages, which the next step needs anyway, tells whether there has
-        to be one.
         """
-        system, diodes, jacobian = self.system, self.system.diodes, self.jacobian
+        system, devices, jacobian = self.system, self.system.devices, self.jacobian
         jacobian.take(a, to_ground)
-        v = at = system.junctions(x)
-        if first is not None:
-            at = first
+        v = system.device_voltages(x)
+        at = v if first is None else first
         if guess is not None:
-            x, v = guess, system.junctions(guess)
-            at = diodes.limited(v, at)
+            x, v = guess, system.device_voltages(guess)
+            at = devices.limited(v, at)
         law, current, conductance = self._linearized(at, a, past)
-        anew = False
+        refactor = False
         for _ in range(int(limit)):
-            exact = anew or at is not v or not jacobian.holds(conductance)
+            exact = refactor or at is not v or not jacobian.holds(conductance)
             try:
                 if exact:
                     jacobian.factor(conductance)
-                    current = current if at is v else current + conductance * (v - at)      # at v, on the tangent
-                r = s - jacobian.linear @ x
-                r -= system.through @ current
-                self._require_finite(r)
-                step = jacobian.solve(r)
-                self._require_finite(step)
+                    current = current if at is v else current + devices.product(conductance, v - at)       # at v, on the tangent
+                step = self._step(s, x, current)
             except InvalidInputError as e:                  # no longer finite
                 raise NoConvergence(str(e)) from e
-            self.count("newton_steps")
             new = x + step
-            wanted = system.junctions(new)
-            limited = diodes.limited(wanted, at)
-            expected = current + jacobian.conductance * (wanted - v)
+            wanted = system.device_voltages(new)
+            limited = devices.limited(wanted, at)
+            expected = current + devices.product(jacobian.conductance, wanted - v)
             law, current, conductance = self._linearized(limited, a, past)
             if limited is wanted and self._agree(wanted, current, expected, conductance):
                 return new, law
             if exact and self._close(new, x, step) and self._at_rest(wanted, limited, at):
-                return new, law if limited is wanted else diodes.at(wanted)
-            x, v, at, anew = new, wanted, limited, not exact
+                return new, law if limited is wanted else devices.at(wanted)
+            x, v, at, refactor = new, wanted, limited, not exact
         raise NoConvergence(f"Newton's method did not converge in {limit:g} steps")
 
+    def _step(self, s, x, current):
+        """The change of x."""
+        r = s - self.jacobian.linear @ x
+        r -= self.system.through @ current
+        self._require_finite(r)
+        step = self.jacobian.solve(r)
+        self._require_finite(step)
+        self.count("newton_steps")
+        return step
+
     def _linearized(self, v, a, past):
-        """The law of the junctions at voltages v, and currents and conductances with those of their capacitances."""
-        law = self.system.diodes.at(v)
+        """The law of the devices at voltages v, and currents and conductances with those of their charges."""
+        law = self.system.devices.at(v)
         if past is None:
             return law, law.current, law.conductance
         return law, law.current + (a * law.charge - past), law.conductance + a * law.capacitance
 
     def _agree(self, v, current, expected, conductance):
-        """Whether junctions at voltages v draw what the linear equations took for it: as exactly as currents count, and as exactly as
-        their voltages do, which those currents may move."""
-        o = self.options
-        off = np.abs(current - expected)
+        """True if devices at voltages v draw what the linear equations took for it, within the tolerance of currents and within what the
+        tolerance of their voltages allows."""
+        o, devices = self.options, self.system.devices
         enough = np.abs(expected)
         enough *= o.reltol
         enough += o.abstol
-        return not np.count_nonzero(off > np.minimum(enough, SHARE * conductance * self.system.diodes.room(v, o)))
+        allowed = devices.product(SHARE * devices.sizes(conductance), devices.room(v, o))
+        return not np.count_nonzero(np.abs(current - expected) > np.minimum(enough, allowed))
 
     def _at_rest(self, wanted, limited, at):
-        """Whether the junction voltages no longer move."""
-        o, room = self.options, self.system.diodes.room(wanted, self.options)
+        """True if the voltages of the devices no longer move."""
+        o, room = self.options, self.system.devices.room(wanted, self.options)
         return not np.count_nonzero(np.abs(wanted - at) > room) and bool(
             limited is wanted or np.allclose(limited, wanted, rtol=o.reltol, atol=o.vntol))
 
@@ -259,7 +260,7 @@ class Solver:
 
 
 def operating_point(solver, s, x):
-    """The solution of the circuit at rest, by Newton's method, from junctions that conduct if need be, as SPICE begins; else with gmin
+    """The solution of the circuit at rest, by Newton's method, from devices that conduct if need be, as SPICE begins; else with gmin
     stepping, else with source stepping.
 
     Parameters
@@ -273,7 +274,7 @@ def operating_point(solver, s, x):
     system, options = solver.system, solver.options
     if system.linear:
         return solver.linear(0.0, s)
-    for first in (None, system.diodes.critical):
+    for first in (None, system.devices.native.start()):
         try:
             return solver.newton(0.0, s, x, options.itl1, first=first)[0]
         except (NoConvergence, SingularMatrixError):

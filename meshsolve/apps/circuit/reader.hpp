@@ -1,6 +1,7 @@
 // The state of a reading: the deck's lines and definitions, and the netlist that grows. Its functions stand in netlist.cpp (instances,
-// models, control lines), elements.cpp (R C L V I D) and controlled.cpp (E F G H B).
+// models, control lines), elements.cpp (R C L V I and devices) and controlled.cpp (E F G H B).
 #pragma once
+#include <array>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -46,10 +47,11 @@ class Reader {
   struct Pending { char letter; size_t k; std::string name; Place place; double times; };
   std::vector<Pending> pending_;                              // f and h elements whose controlling source is to be found
   std::string scratch_;
+  std::array<uint8_t, 256> which_ = {};                       // number of each letter's group
   int64_t polled_ = 0;
 
   // netlist.cpp
-  Group& group(char letter) { return out_.groups[letters.find(letter)]; }
+  Group& group(char letter) { return out_.groups[which_[static_cast<unsigned char>(letter)]]; }
   void temperatures(Instance& top);
   void everything(Instance& top);
   void expand(Instance& at, int depth);
@@ -87,7 +89,7 @@ class Reader {
   void short_circuit(Group& r, double times);
   void source(char letter, std::string_view name, Words& words, Instance& at);
   int32_t waveform(std::string_view word, Words& words, Instance& at);
-  void diode(std::string_view name, Words& words, Instance& at);
+  void device(const Declaration& what, std::string_view name, Words& words, Instance& at);
   double celsius(double temp, double dtemp, std::string_view name, const Words& words);
 
   // controlled.cpp

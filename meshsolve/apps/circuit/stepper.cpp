@@ -11,7 +11,7 @@ namespace {
 
 constexpr double distinct = 64;           // spacings of doubles at the time: a shorter step would not move on
 constexpr double minor = 1e-3;            // smaller states are held to the tolerance of this share of their group's largest one
-constexpr double still_turned = 0.5;      // share of a junction's former charging current that it takes back if the rule rings
+constexpr double still_turned = 0.5;      // share of a branch's former charging current that it takes back if the rule rings
 constexpr double relaxed = 0.1;           // tolerances: with less error the next step may be twice as long
 constexpr double even = 1e-6;             // steps: a remainder that is rounding
 constexpr double slack = 0.011;           // steps: a remainder that belongs to the last one
@@ -40,8 +40,8 @@ Stepper::Stepper(Branches branches, Sources volts, Sources amperes, Equations& e
                  Schedule schedule, std::vector<int64_t> keep, StatePointer start)
     : branches_(std::move(branches)), volts_(std::move(volts)), amperes_(std::move(amperes)), equations_(equations),
       tolerances_(tolerances), schedule_(std::move(schedule)), keep_(std::move(keep)), stored_(branches_.storage.size()),
-      all_(stored_ + (branches_.junctions_store ? branches_.diodes.size() : 0)), state_(std::move(start)), largest_(all_),
-      s_(branches_.n), past_(all_), error_(all_), level_(schedule_.first_level) {
+      all_(stored_ + (branches_.devices->stores ? branches_.device_ends.size() : 0)), state_(std::move(start)), largest_(all_),
+      s_(branches_.n), past_(all_), error_(all_), device_volts_(all_ - stored_), room_(device_volts_), level_(schedule_.first_level) {
   for (size_t k = 0; k < all_; ++k) largest_[k] = std::abs(state_->y[k]);
   source_.resize(static_cast<size_t>(std::max(volts_.size(), amperes_.size())));
   record(schedule_.targets.front(), true);
@@ -155,25 +155,24 @@ Stepper::Attempt Stepper::step(double length, double end) {
   return excess > 1 ? plain : steadied(std::move(plain), length, end);
 }
 
-// A trapezoidal step, or in its place a damped one where junctions turn and that is exact enough. Otherwise the junctions that
+// A trapezoidal step, or in its place a damped one where device branches turn and that is exact enough. Otherwise the branches that
 // have turned in the step before as well continue with their mean slopes, which ends what rings from here on.
 Stepper::Attempt Stepper::steadied(Attempt plain, double length, double end) {
-  std::vector<char> turned;
-  const std::vector<char> before = turned_;
-  if (turn(*plain.state, turned)) {
+  if (turn(*plain.state, turning_)) {
+    const std::vector<char> before = turned_;
     if (!schedule_.fixed) {                               // a fixed step has no error to compare
       const std::vector<StatePointer> points = points_;
       Attempt instead = damped(length, end);
       if (!instead.state || instead.excess <= 1) return instead;
       points_ = points;
     }
-    for (size_t k = 0; k < turned.size() && !before.empty(); ++k)
-      if (turned[k] && before[k])
+    for (size_t k = 0; k < turning_.size() && !before.empty(); ++k)
+      if (turning_[k] && before[k])
         plain.state->slope[stored_ + k] = (plain.state->y[stored_ + k] - state_->y[stored_ + k]) / length;
   } else {
-    turned.clear();
+    turning_.clear();
   }
-  turned_ = std::move(turned);
+  std::swap(turned_, turning_);
   return plain;
 }
 
@@ -188,17 +187,23 @@ Stepper::Attempt Stepper::damped(double length, double end) {
   return {std::move(next), excess};
 }
 
-// Junctions whose capacitance takes current now and has given about as much before, or the other way round, and whose voltage
+// Device branches whose charge takes current now and has given about as much before, or the other way round, and whose voltage
 // moves by that. A step far longer than it takes to charge them rings so, about the voltage at rest, and the charges need not
 // show it: in reverse they hardly depend on the voltage, or they are below chgtol.
-bool Stepper::turn(const State& after, std::vector<char>& turned) const {
+bool Stepper::turn(const State& after, std::vector<char>& turned) {
   bool any = false;
   turned.assign(all_ - stored_, 0);
   for (size_t k = 0; k < turned.size(); ++k) {
     const double was = state_->slope[stored_ + k], is = after.slope[stored_ + k];
-    if (!(was * is < 0) || !(std::abs(is) > still_turned * std::abs(was)) || std::abs(is) > std::abs(was)) continue;
-    const double v = across(after.x.data(), branches_.junctions[k]), before = across(state_->x.data(), branches_.junctions[k]);
-    turned[k] = std::abs(v - before) > branches_.diodes[k].tolerance(v, tolerances_.reltol, tolerances_.vntol);
+    turned[k] = was * is < 0 && std::abs(is) > still_turned * std::abs(was) && !(std::abs(is) > std::abs(was));
+    any |= turned[k] != 0;
+  }
+  if (!any) return false;
+  for (size_t k = 0; k < turned.size(); ++k) device_volts_[k] = across(after.x.data(), branches_.device_ends[k]);
+  branches_.devices->tolerances(device_volts_.data(), tolerances_.reltol, tolerances_.vntol, room_.data());
+  any = false;
+  for (size_t k = 0; k < turned.size(); ++k) {
+    turned[k] = turned[k] && std::abs(device_volts_[k] - across(state_->x.data(), branches_.device_ends[k])) > room_[k];
     any |= turned[k] != 0;
   }
   return any;
@@ -209,11 +214,11 @@ StatePointer Stepper::to(const State& from, double length, double end, bool trap
   const double a = (trapezoidal ? 2 : 1) / length;
   for (size_t k = 0; k < all_; ++k) past_[k] = trapezoidal ? a * from.y[k] + from.slope[k] : a * from.y[k];
   right_hand_side(end);
-  const bool guessed = !branches_.diodes.empty() && guess(from, length);
-  const double* const charges = branches_.junctions_store ? past_.data() + stored_ : nullptr;
+  const bool guessed = !branches_.device_ends.empty() && guess(from, length);
+  const double* const charges = branches_.devices->stores ? past_.data() + stored_ : nullptr;
   const Request request{a, &s_, &from.x, guessed ? &guess_ : nullptr, charges};
   if (!equations_.solve(request, solution_)) return nullptr;
-  auto next = std::make_shared<State>();
+  StatePointer next = unused();
   next->t = end;
   next->x = solution_.x;
   next->flow = solution_.current;
@@ -224,6 +229,13 @@ StatePointer Stepper::to(const State& from, double length, double end, bool trap
     next->slope[k] = trapezoidal ? slope - from.slope[k] : slope;
   }
   return next;
+}
+
+// A state that no other pointer holds: most steps then allocate nothing.
+StatePointer Stepper::unused() {
+  for (const StatePointer& state : all_states_)
+    if (state.use_count() == 1) return state;
+  return all_states_.emplace_back(std::make_shared<State>());
 }
 
 void Stepper::states(const State& at, const Values& charge, Values& y) const {

@@ -6,7 +6,7 @@
 // (Rannacher 1984, "Finite element solution of diffusion problems with irregular data") and have the matrix of a trapezoidal
 // step of the whole length. The error of a trapezoidal step is estimated from divided differences of the latest states (Nagel
 // 1975, "SPICE2", section 5.4): the slopes may ring where a state follows a source, the states do not. Where the voltages of
-// junctions ring with the slopes of their charges, two such steps are taken as well. Newton's method begins on the parabola
+// devices ring with the slopes of their charges, two such steps are taken as well. Newton's method begins on the parabola
 // through the latest three states, whose error is that of the step itself.
 // Cost of a step: one solution of the equations and O(states + sources).
 #pragma once
@@ -21,11 +21,11 @@ namespace ms::circuit {
 
 struct Branches {                   // what a step adds to the right-hand side
   int32_t n;
-  std::vector<Ends> capacitors, current_sources, junctions;
+  std::vector<Ends> capacitors, current_sources;
   std::vector<int32_t> inductors, voltage_sources;      // unknowns of their currents; rows of their voltages
   Values storage;                   // F, then H
-  std::vector<Diode> diodes;
-  bool junctions_store = false;
+  std::vector<Ends> device_ends;    // of the device branches
+  std::shared_ptr<const DeviceSet> devices;
 };
 
 struct Schedule {
@@ -43,8 +43,8 @@ struct Schedule {
 struct State {
   double t = 0;
   Values x;                         // unknowns
-  Values y, slope;                  // voltages of capacitors, currents of inductors, charges of junctions; their slopes
-  Values flow;                      // currents of the junctions without those of their capacitances
+  Values y, slope;                  // voltages of capacitors, currents of inductors, charges of device branches; their slopes
+  Values flow;                      // currents of the device branches without those of their charges
 };
 using StatePointer = std::shared_ptr<State>;
 
@@ -78,8 +78,9 @@ class Stepper {
   Attempt step(double length, double end);
   Attempt damped(double length, double end);
   Attempt steadied(Attempt plain, double length, double end);
-  bool turn(const State& after, std::vector<char>& turned) const;
+  bool turn(const State& after, std::vector<char>& turned);
   StatePointer to(const State& from, double length, double end, bool trapezoidal);
+  StatePointer unused();
   bool guess(const State& from, double length);
   void right_hand_side(double end);
   void states(const State& at, const Values& charge, Values& y) const;
@@ -98,13 +99,14 @@ class Stepper {
   const Tolerances tolerances_;
   const Schedule schedule_;
   const std::vector<int64_t> keep_;
-  const size_t stored_, all_;       // states of capacitors and inductors, and with the charges of junctions
+  const size_t stored_, all_;       // states of capacitors and inductors, and with the charges of devices
 
   StatePointer state_;
+  std::vector<StatePointer> all_states_;
   std::vector<StatePointer> points_, recent_;             // latest states: three for the error, two before state_ for the guess
-  std::vector<char> turned_;                              // junctions whose currents turned in the latest step; or empty
+  std::vector<char> turned_, turning_;                    // device branches whose charging currents turned in the latest step; or empty
   Values largest_;                                        // absolute values of the states
-  Values s_, past_, guess_, error_, source_;
+  Values s_, past_, guess_, error_, device_volts_, room_, source_;
   Solution solution_;
   size_t target_ = 0;
   double stop_ = 0, corner_ = 0, last_kept_ = -forever;

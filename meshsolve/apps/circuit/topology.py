@@ -9,9 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 
+from meshsolve.apps.circuit.devices import LETTERS as DEVICES
 from meshsolve.errors import InvalidInputError, SingularMatrixError
 
-CONDUCTS = "rldvehgf"               # what may carry a direct current between its first two nodes
+CONDUCTS = *"rlvehgf", *DEVICES     # may carry a direct current: between their first two nodes, or where the table of devices says
 LISTED = 5
 NO_DIRECT = ("for a direct current to ground: only capacitors, current sources or controlling inputs are connected. A large resistor to "
              "ground helps")
@@ -45,7 +46,7 @@ def check_moving(netlist):
     SingularMatrixError
         As in :func:`check`.
     """
-    _floating(netlist, CONDUCTS + "c", (), NO_PATH)
+    _floating(netlist, (*CONDUCTS, "c"), (), NO_PATH)
     _loops(netlist, "v")
 
 
@@ -89,9 +90,16 @@ def _graph(pairs, n):
 def _components(netlist, letters, held=()):
     """(n + 1,) the component of each node and of ground over elements of these letters; nodes that are held belong to ground's."""
     n = len(netlist.node_names)
-    pairs = [netlist[letter].nodes[:, :2] for letter in letters]
+    pairs = [netlist[letter].nodes[:, ends] for letter in letters for ends in _conducting(letter, "c" in letters)]
     pairs.append(np.array([(k, -1) for k in held], np.int64).reshape(-1, 2))
     return connected_components(_graph(np.concatenate(pairs), n), directed=False)[1]
+
+
+def _conducting(letter, moving):
+    """Pairs of an element's nodes between which a current flows: a direct one, or any if capacitances are charged."""
+    kind = DEVICES.get(letter)
+    terminals, branches = (len(kind.terminals), kind.branches) if kind else (2, [(0, 1, True)])
+    return [[a % terminals, b % terminals] for a, b, conducts in branches if conducts or moving]
 
 
 def _floating(netlist, letters, held, why):

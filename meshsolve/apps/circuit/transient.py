@@ -101,10 +101,10 @@ class Transient:
         self.volts, self.amperes, self.schedule = volts, amperes, schedule
 
     def from_states(self, initial):
-        """The unknowns at time 0 for initial states, voltages of capacitors and currents of inductors, and initial voltages of junctions,
+        """The unknowns at time 0 for initial states, voltages of capacitors and currents of inductors, and initial voltages of devices,
         from which their charges follow: the end of a very short step, the first of the lengths for which there is one. What a source
         forces to another value, as the voltage of a capacitor across it, has that one."""
-        (states, junctions), system = initial, self.system
+        (states, voltages), system = initial, self.system
         s = system.right_hand_side(self.volts.at(0.0), self.amperes.at(0.0))
         for share in SHORT:
             a = 1 / (share * self.schedule.unit)
@@ -112,7 +112,7 @@ class Transient:
             try:
                 if system.linear:
                     return self.solver.linear(a, whole)
-                past = a * system.diodes.charge(junctions)[0] if system.diodes.stores else None
+                past = a * system.devices.at(voltages).charge if system.devices.stores else None
                 return self.solver.newton(a, whole, np.zeros(system.n), self.options.itl1, past=past)[0]
             except (NoConvergence, SingularMatrixError) as e:       # so short a step may leave conductances no digits beside capacitances
                 failed = e
@@ -155,8 +155,8 @@ class Transient:
     def _native(self, x, keep):
         system, o = self.system, self.options
         y = system.states @ x
-        if system.diodes.stores:
-            y = np.concatenate([y, system.diodes.charge(system.junctions(x))[0]])
+        if system.devices.stores:
+            y = np.concatenate([y, system.devices.at(system.device_voltages(x)).charge])
         tolerances = {name: float(getattr(o, name)) for name in ("reltol", "vntol", "abstol", "chgtol", "trtol")}
         tolerances |= {"newton_steps": int(o.itl4)}
         return _core.March(system.branches(), self.volts.native, self.amperes.native, tolerances, self.schedule._asdict(), keep, x, y,
@@ -166,10 +166,9 @@ class Transient:
         """What the native equations of a small circuit are made of; None for a larger one."""
         if self.system.n > NATIVE:
             return None
-        system, matrix = self.system, self.solver.matrix
-        return {"n": system.n, "indptr": matrix.indptr.astype(np.int32), "indices": matrix.indices, "fixed": matrix.static,
-                "moving": matrix.moving, "diodes": system.diodes.constants, "junctions": _flat(system.diodes.nodes),
-                "slots": matrix.slots.astype(np.int64), "diode": matrix.diode.astype(np.int64), "sign": matrix.sign,
+        matrix = self.solver.matrix
+        return {"indptr": matrix.indptr.astype(np.int32), "indices": matrix.indices, "fixed": matrix.static, "moving": matrix.moving,
+                "slots": matrix.slots.astype(np.int64), "which": matrix.which.astype(np.int64), "sign": matrix.sign,
                 "floor": self.solver.floor, "share": SHARE}
 
     def _count(self, native):
@@ -213,7 +212,3 @@ def _solved(solver, a, s, x, guess, past):
     except NoConvergence:
         return None
     return x, law.current, law.charge
-
-
-def _flat(pairs):
-    return np.ascontiguousarray(pairs, np.int32).reshape(-1)

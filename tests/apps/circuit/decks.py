@@ -1,7 +1,14 @@
 """Decks as texts, for comparisons with formulas and with ngspice; title and .end are added by who uses them."""
 
 import numpy as np
+import scipy.optimize
 
+import meshsolve as ms
+
+VOLT_PER_KELVIN = 1.380649e-23 / 1.602176634e-19
+THERMAL = VOLT_PER_KELVIN * 300.15                         # volt at 27 degrees
+TAU = 1e-3
+CHARGING = "V1 in 0 PULSE(0 1 0 1n 1n 1 2)\nR1 in out 1k\nC1 out 0 1u"
 DIODE = ".model dm d(is=1e-12 n=1.5 rs=0.5 cjo=20p vj=0.8 m=0.4 tt=1n)"
 
 LOW_PASS = "V1 in 0 PULSE(0 1 1m 1u 1u 2m 5m) AC 1\nR1 in out 1k\nC1 out 0 1u"
@@ -95,3 +102,21 @@ def diode_grid(n, source="SIN(0 5 1k)"):
             lines += [f"Ra{i}_{j} m{i}_{j} m{i + 1}_{j} 10"] * (i + 1 < n) + [f"Rb{i}_{j} m{i}_{j} m{i}_{j + 1} 10"] * (j + 1 < n)
             lines += [f"C{i}_{j} m{i}_{j} 0 1n"] + [f"D{i}_{j} m{i}_{j} 0 dm"] * ((i + j) % 3 == 0)
     return "\n".join(lines)
+
+
+def devices(**parameters):
+    """The devices of diodes side by side: model parameters by name, numbers or one for each diode."""
+    count = max(np.size(value) for value in parameters.values()) if parameters else 1
+    lines = []
+    for k in range(count):
+        model = " ".join(f"{key}={float(np.broadcast_to(value, count)[k])!r}" for key, value in parameters.items())
+        lines += [f"D{k} a 0 m{k}", f".model m{k} d({model})"]
+    return ms.apps.circuit.parse("\n".join(["t", "R1 a 0 1", *lines, ".end\n"]))._system.devices
+
+
+def knee(saturation, n, bv, ibv):
+    """The voltage from which breakdown grows, by the equation that it solves."""
+    if bv > 1e98 or ibv < saturation * bv / THERMAL:
+        return bv
+    excess = lambda v: v - bv + n * THERMAL * np.log(max(ibv / saturation + 1 - v / THERMAL, 1.0))
+    return scipy.optimize.brentq(excess, bv - n * THERMAL * np.log(ibv / saturation + 1) - 1, bv, xtol=1e-15)

@@ -7,11 +7,14 @@ import sys
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import meshsolve as ms
-from meshsolve.apps.circuit.devices import VOLT_PER_KELVIN, Diodes
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from decks import VOLT_PER_KELVIN, devices, knee
+
 TIGHT = ".options reltol=1e-6 abstol=1e-16"
 VOLTS = [-30, -6.5, -2, -0.05, 0.3, 0.9, 5]
 HOT_VOLTS = [-9, -1, 0.5, 0.8]
@@ -113,29 +116,27 @@ def test_temperatures_out_of_range(deck):
 @pytest.mark.parametrize("nbv", [None, 2.0])
 def test_the_knee_of_breakdown(ibv, bv, nbv):
     """At -BV the current is IBV, or IS where IBV is less than the leakage IS BV / Vt; it never falls as the voltage falls."""
-    given = {"is": 1e-13, "n": 1.2, "bv": bv, "ibv": ibv, "nbv": np.nan if nbv is None else nbv, "ikf": np.inf, "ikr": np.inf, "cjo": 0.0, "vj": 1.0, "m": 0.5,
-             "fc": 0.5, "tt": 0.0, "isr": 0.0, "nr": 2.0}
-    d = Diodes(np.zeros((1, 2), int), {key: np.array([value]) for key, value in given.items()}, 0.0)
-    at = -d.current(np.array([-bv * (1 + 1e-12)]))[0][0]
-    if ibv < 1e-13 * bv / (VOLT_PER_KELVIN * 300.15):
-        assert d.breakdown[0] == bv and at == pytest.approx(1e-13, rel=1e-6)
+    d, gmin = devices(n=1.2, bv=bv, ibv=ibv, **{"is": 1e-13}, **({} if nbv is None else {"nbv": nbv})), 1e-12
+    v = np.concatenate([[-bv * (1 + 1e-12)], np.linspace(-bv - 1, 0, 2001)])
+    many = devices(n=np.full(len(v), 1.2), bv=bv, ibv=ibv, **{"is": 1e-13}, **({} if nbv is None else {"nbv": nbv}))
+    current, thermal, edge = many.at(v).current - gmin * v, VOLT_PER_KELVIN * 300.15, knee(1e-13, 1.2 if nbv is None else nbv, bv, ibv)
+    if ibv < 1e-13 * bv / thermal:
+        assert edge == bv and -current[0] == pytest.approx(1e-13, rel=1e-6)
     else:
-        thermal = VOLT_PER_KELVIN * 300.15
-        assert at == pytest.approx(ibv + 1e-13 * (1 - d.breakdown[0] / thermal), rel=1e-6)
-    v = np.linspace(-bv - 1, 0, 2001)
-    current = [d.current(np.array([x]))[0][0] for x in v]
-    assert np.diff(current).min() >= -1e-6 * 1e-13
+        assert -current[0] == pytest.approx(ibv + 1e-13 * (1 - edge / thermal), rel=1e-6)
+    assert np.diff(current[1:]).min() >= -1e-6 * 1e-13 - 1e-15 * np.abs(current).max() and len(d) == 1
 
 
 @pytest.mark.parametrize("model", ["isr=1e-9 nr=2 vj=0.7", "isr=1e-7 nr=1.5 ikf=1m m=0.3", "is=1e-9 n=1.5 isr=1e-8"])
-def test_slopes_with_recombination(model, deck):
+def test_slopes_with_recombination(model):
     """Conductances are the derivatives of the currents, which do not jump where the forward law ends."""
-    d = deck(f"D1 a 0 dm\nR1 a 0 1\n.model dm d({model})")._system.diodes
+    words = {key: float(value) for key, value in (word.split("=") for word in model.replace("1m", "1e-3").split())}
     v, h = np.linspace(-1, 0.9, 951), 1e-7
-    at = lambda x: np.array([[y[0] for y in d.current(np.array([u]))] for u in x])
-    slope = (at(v + h)[:, 0] - at(v - h)[:, 0]) / (2 * h)
-    edge = np.abs(v + 3 * d.vt[0]) < 2 * h
-    assert np.allclose(slope[~edge], at(v)[~edge, 1], rtol=1e-4, atol=1e-12) and np.abs(np.diff(at(v)[:, 0])[v[1:] < 0]).max() < 1e-8
+    d = devices(**words | {"eg": np.full(len(v), 1.11)})
+    slope = (d.at(v + h).current - d.at(v - h).current) / (2 * h)
+    edge = np.abs(v + 3 * words.get("n", 1.0) * VOLT_PER_KELVIN * 300.15) < 2 * h
+    law = d.at(v)
+    assert np.allclose(slope[~edge], law.conductance[~edge], rtol=1e-4, atol=1e-12) and np.abs(np.diff(law.current)[v[1:] < 0]).max() < 1e-8
 
 
 @pytest.mark.skipif(not shutil.which("ngspice"), reason="needs ngspice")
@@ -148,3 +149,45 @@ def test_currents_of_ngspice(model, deck, tmp_path):
     out = subprocess.run(["ngspice", "-b", str(tmp_path / "other.cir")], capture_output=True, text=True).stdout
     expected = [float(line.split("=")[1]) for line in out.splitlines() if line.startswith("v(b")]
     assert np.allclose(voltages(deck(text), len(volts)), expected, rtol=2e-6, atol=1e-9)
+
+
+def test_diode_models(deck):
+    text = "V1 a 0 1\nR1 a 0 1\nD1 a 0 dm\n.model dm d({})"
+    with pytest.warns(ms.MeshsolveWarning, match=r"deck.sp:5: the diode parameter 'ttt' is not known and has no effect: did you mean .*'tt'"):
+        deck(text.format("ttt=1"))
+    assert deck(text.format("tnom=27 xti=3 level=1")).op()["a"] == 1
+    for wrong in ("is=1e-320", "rs=1e-200", "cjo=1e300", "is=0", "n=-1", "rs=-1", "m=2", "fc=1", "tlev=2", "nbv=0", "level=2"):
+        with pytest.raises(ms.InvalidInputError, match="deck.sp:5: .*(the diode parameter|level=2 of a diode is not supported: use 1)"):
+            deck(text.format(wrong))
+
+
+def test_areas_out_of_range(deck):
+    with pytest.raises(ms.InvalidInputError, match="deck.sp:3: the area of d1, 1e[+]200, is out of range"):
+        deck("R1 a 0 1\nD1 a 0 dm area=1e200\n.model dm d")
+
+
+@pytest.mark.parametrize("volt", [-3, -1, 0.7, 2, 20])
+def test_a_diode_of_area_3_is_three_in_parallel(volt, deck):
+    """But for breakdown: there IBV is the current of the diode, whatever its area, as in ngspice. In small signals its charge as well."""
+    text = f"V1 a 0 {volt} AC 1\nR1 a b 10\n{{}}\n.model dm d(rs=5 cjo=10p tt=5n bv=4 ibv=1m)"
+    large, three = (deck(text.format(diode)) for diode in ("D1 b 0 dm 3", "D1 b 0 dm\nD2 b 0 dm\nD3 b 0 dm"))
+    assert large.op()["b"] == pytest.approx(three.op()["b"], rel=1e-6)
+    assert np.allclose(large.ac("lin", 1, 1e8, 1e8)["b"], three.ac("lin", 1, 1e8, 1e8)["b"], rtol=1e-4)
+
+
+@given(st.floats(-8, 1.2), st.sampled_from([{}, {"bv": 5.0}, {"cjo": 1e-12, "m": 1.0}, {"cjo": 1e-12, "tt": 1e-9, "n": 1.5}, {"cjo": 2e-12, "vj": 0.6, "m": 0.33}]))
+def test_slopes_are_the_derivatives(v, parameters):
+    d, h = devices(**parameters), 1e-6
+    at, low, high = (d.at(np.array([x])) for x in (v, v - h, v + h))
+    assert np.allclose((high.current - low.current) / (2 * h), at.conductance, rtol=1e-4, atol=1e-10)
+    assert np.allclose((high.charge - low.charge) / (2 * h), at.capacitance, rtol=1e-4, atol=1e-20)
+
+
+def test_breakdown_draws_its_current_at_its_voltage():
+    assert devices(bv=5.0, ibv=1e-3).at(np.array([-5.0])).current == pytest.approx(-1e-3, rel=1e-6)
+
+
+def test_diodes_with_and_without_breakdown_in_one_deck(deck):
+    models = ".model zener d(is=1e-14 bv=5)\n.model plain d(is=1e-14)"
+    v = deck(f"V1 a 0 8\nR1 a b 1k\nD1 0 b zener\nD2 c b plain\nR2 c 0 1k\n{models}").op()
+    assert v["b"] == pytest.approx(5 + 0.02585 * np.log(3), abs=1e-3) and abs(v["c"]) < 1e-8

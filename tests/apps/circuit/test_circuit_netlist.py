@@ -180,7 +180,7 @@ def test_a_resistor_of_no_ohm_is_a_source_of_no_volt(net):
 def test_diodes_and_models(net):
     n = net("D1 a 0 dm\nD2 a 0 DM 3\nD3 a 0 dm area=2 m=2\nD4 a 0 dm off\n.param isat=2f\n.model DM D(IS={isat} N=1.1)")
     assert values(n, "d") == [1, 3, 4, 1] and n["d"].refs.tolist() == [0] * 4
-    assert n.models[0][0] == {"is": 2e-15, "n": 1.1}
+    assert n.models[0][1] == {"is": 2e-15, "n": 1.1}
 
 
 def test_subcircuits(net):
@@ -240,7 +240,7 @@ def test_a_parameter_of_a_subcircuit_that_needs_itself(tmp_path):
 
 def test_models_inside_subcircuits(net):
     n = net(".model dm d(is=1)\n.subckt s a is=3\n.model dm d(is={is})\nD1 a 0 dm\n.ends\nD1 a 0 dm\nX1 a s\nX2 a s is=4\nX3 a t\n.subckt t a\nD1 a 0 dm\n.ends")
-    assert [n.models[k][0]["is"] for k in n["d"].refs] == [1, 3, 4, 1]
+    assert [n.models[k][1]["is"] for k in n["d"].refs] == [1, 3, 4, 1]
 
 
 def test_includes(tmp_path):
@@ -266,7 +266,7 @@ def test_includes(tmp_path):
     ("V1 a 0 1 what", 2, "'what' is not expected"), ("V1 a 0 0 dc = 1", 2, "a second dc value"), ("I1 a 0 dc 1 sin(0 1)\n+ dc 2", 3, "a second dc value"), ("V1 a 0 ac 1 dc 0 ac 1", 2, "a second ac value"),
     (".param 1=2", 2, "'1' cannot be the name of a parameter"), (".include none.sp ; what", 2, "none.sp: there is no such file"), (".include 'none.sp' what", 2, "none.sp: there is no such file"), (".include a//none.sp $ what", 2, "a//none.sp: there is no such file"), ("V1 a 0 SIN(0 1) SIN(0 1)", 2, "second waveform"), ("F1 a 0 vx 1", 2, "no voltage source 'vx'"), ("E1 b 0 a 0 2\nF1 a 0 e1 1", 3, "no voltage source 'e1'"),
     ("F1 a 0", 2, "no controlling voltage source"), ("E1 a 0 b 0", 2, "the gain is missing"), ("E1 a 0 b 0 3 m=2", 2, "'m' is not known here"), ("D1 a 0", 2, "has no model"), ("D1 a 0 dm", 2, "no model 'dm'"),
-    ("D1 a 0 dm\n.model dm npn(is=1)", 2, "of type 'npn', not D"), (".model dm d(is)\nD1 a 0 dm", 2, "'=' is needed after 'is'"),
+    ("D1 a 0 dm\n.model dm npn(is=1)", 2, "of type 'npn', not that of a diode"), (".model dm d(is)\nD1 a 0 dm", 2, "'=' is needed after 'is'"),
     ("D1 a 0 dm -1\n.model dm d", 2, "area of a diode"), ("X1 a b sub", 2, "no subcircuit 'sub'"), (".subckt s a b\n.ends\nX1 a s", 4, "has 1 nodes, the subcircuit 's' 2"),
     (".subckt s a\nX1 a s\n.ends\nX1 a s", 3, "contains itself"), (".subckt s a\nR1 a 0 1", 2, "has no .ends: was the file cut?"), (".ends", 2, ".ends without .subckt"),
     (".subckt t a\n.subckt s a\n.ends t", 4, "closes .subckt s"),

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import meshsolve as ms
 from meshsolve.apps.circuit import jacobian, newton, transient
-from meshsolve.apps.circuit.devices import DEFAULTS, THERMAL, Diodes
 from meshsolve.apps.circuit.jacobian import Dense
 from meshsolve.apps.circuit.mna import Matrix
 from meshsolve.apps.circuit.sources import Sources
@@ -21,6 +20,7 @@ from meshsolve.factor.lu import LUFactor
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import decks
+from decks import THERMAL
 
 # ---- how much work there is -------------------------------------------------------------------------------------------------
 
@@ -113,10 +113,10 @@ def test_dense_solves(n, seed):
     matrix = Matrix.__new__(Matrix)
     matrix.n, matrix.indices, matrix.indptr = n, j.astype(np.int32), np.searchsorted(i, np.arange(n + 1)).astype(np.int32)
     k = int(rng.integers(0, 4))
-    matrix.slots, matrix.diode, matrix.sign = rng.integers(0, len(i), 2 * k), rng.integers(0, max(k, 1), 2 * k), rng.choice([-1.0, 1.0], 2 * k)
+    matrix.slots, matrix.which, matrix.sign = rng.integers(0, len(i), 2 * k), rng.integers(0, max(k, 1), 2 * k), rng.choice([-1.0, 1.0], 2 * k)
     extra = 1e-3 * np.abs(A).min(where=A != 0, initial=np.inf) * rng.random(max(k, 1))
     whole = A.copy()
-    np.add.at(whole, (i[matrix.slots], j[matrix.slots]), matrix.sign * extra[matrix.diode])
+    np.add.at(whole, (i[matrix.slots], j[matrix.slots]), matrix.sign * extra[matrix.which])
     dense, x = Dense(matrix, 10.0 ** -rows, 10.0 ** -columns), 10.0 ** -columns * rng.uniform(1, 2, n)
     assert dense.factor((1.0, 0.0), A[i, j], extra) and np.allclose(dense.solve(whole @ x), x, rtol=1e-9)
     assert not dense.factor((2.0, 0.0), 0 * A[i, j], 0 * extra) and not dense.factor((3.0, 0.0), np.nan * A[i, j], extra)
@@ -125,7 +125,7 @@ def test_dense_solves(n, seed):
 def test_pivots_that_are_rounding_are_left_to_the_sparse_factorization():
     matrix = Matrix.__new__(Matrix)
     matrix.n, matrix.indices, matrix.indptr = 2, np.array([0, 1, 0, 1]), np.array([0, 2, 4])
-    matrix.slots, matrix.diode, matrix.sign = np.array([0]), np.array([0]), np.array([1.0])
+    matrix.slots, matrix.which, matrix.sign = np.array([0]), np.array([0]), np.array([1.0])
     dense = Dense(matrix, np.ones(2), np.ones(2))
     data = np.array([0.1, 0.3, 0.3, 0.9 * (1 + 2e-16)])     # and 1e-3 of the diode
     assert dense.factor((0.0, 0.0), data, np.array([1e-3])) and not dense.factor((0.0, 0.0), data, np.array([0.0]))
@@ -166,13 +166,14 @@ def test_a_node_between_diodes_that_block(volt, saturation, deck):
 # ---- parts ------------------------------------------------------------------------------------------------------------------
 
 
-def diodes(**given):
-    k = max(len(np.atleast_1d(value)) for value in given.values()) if given else 1
-    return Diodes(np.zeros((k, 2), int), {key: np.broadcast_to(np.asarray(given.get(key, value), float), k).copy() for key, value in DEFAULTS.items()}, 1e-12)
-
-
-MODELS = [{}, {"bv": 5.0}, {"bv": [5.0, 1e300], "is": [1e-14, 1e-9]}, {"cjo": 1e-12, "m": [1.0, 0.33]}, {"cjo": [0, 1e-12], "tt": [1e-9, 0], "bv": 4.0}]
+MODELS = [{}, {"bv": 5.0}, {"bv": [5.0, 1e99], "is": [1e-14, 1e-9]}, {"cjo": 1e-12, "m": [1.0, 0.33]}, {"cjo": [0, 1e-12], "tt": [1e-9, 0], "bv": 4.0}]
 volts = st.lists(st.floats(-12, 12), min_size=2, max_size=2)
+
+
+def knees(given):
+    """(2,) voltages from which breakdown grows: see decks.knee."""
+    return np.array([decks.knee(*np.broadcast_to(np.stack(np.broadcast_arrays(given.get("is", 1e-14), given["n"], given.get("bv", 1e100), 1e-3)), (4, 2))[:, k])
+                     for k in range(2)])
 
 
 def one_limited(v, before, vt, critical):
@@ -187,10 +188,11 @@ def one_limited(v, before, vt, critical):
 
 @given(st.sampled_from(MODELS), volts, volts)
 def test_limits_of_junction_voltages(model, v, before):
-    d, v, before = diodes(**({"n": [1.0, 1.5]} | model)), np.array(v), np.array(before)
-    limited = d.limited(v, before)
+    given, v, before = {"n": [1.0, 1.5]} | model, np.array(v), np.array(before)
+    d = decks.devices(**given)
+    limited, edges, critical_voltages = d.limited(v, before), knees(given), d.native.start()
     for k in range(2):
-        vt, critical, edge = d.vt[k], d.critical[k], d.breakdown[k]
+        vt, critical, edge = given["n"][k] * THERMAL, critical_voltages[k], edges[k]
         forward = one_limited(v[k], before[k], vt, critical)
         mirrored = one_limited(-v[k] - edge, -before[k] - edge, vt, critical)
         reverse = -mirrored - edge if v[k] < before[k] and mirrored != -v[k] - edge else v[k]
@@ -200,15 +202,13 @@ def test_limits_of_junction_voltages(model, v, before):
 
 @given(st.sampled_from(MODELS), volts)
 def test_the_law_is_that_of_currents_and_charges(model, v):
-    d, v = diodes(**({"n": [1.0, 1.0]} | model)), np.array(v)
-    law, kept = d.at(v), v.copy()
-    for got, expected in zip(law, (*d.current(v), *d.charge(v))):
-        assert np.allclose(got, expected, rtol=1e-14, atol=0) and (v == kept).all()
+    given, v = {"n": [1.0, 1.0]} | model, np.array(v)
+    law, edge = decks.devices(**given).at(v), knees(given)
     with np.errstate(all="ignore"):
-        broken = -np.exp(np.minimum(-(v + d.breakdown) / d.vt, 200))
-        blocked = -1 - (3 * d.vt / (v * np.e)) ** 3         # SPICE's, which ends at -1 as the exponential does
-    expected = np.where(v >= -3 * d.vt, np.expm1(v / d.vt), np.where(v >= -d.breakdown, blocked, broken)) * d.saturation
-    calm = (v < 3) & (v + d.breakdown > -3)
+        broken = -np.exp(np.minimum(-(v + edge) / THERMAL, 200))
+        blocked = -1 - (3 * THERMAL / (v * np.e)) ** 3      # SPICE's, which ends at -1 as the exponential does
+    expected = np.where(v >= -3 * THERMAL, np.expm1(v / THERMAL), np.where(v >= -edge, blocked, broken)) * given.get("is", 1e-14)
+    calm = (v < 3) & (v + edge > -3)
     assert np.allclose(law.current[calm], (expected + 1e-12 * v)[calm], rtol=1e-9, atol=1e-26)
 
 

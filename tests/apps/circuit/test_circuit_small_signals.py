@@ -1,9 +1,15 @@
 """Small signals need no operating point but that of what is not linear; what no frequency determines is named."""
 
+import pathlib
+import sys
+
 import numpy as np
 import pytest
 
 import meshsolve as ms
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from decks import THERMAL
 
 F = 1e6
 S = 2j * np.pi * F
@@ -60,7 +66,7 @@ def test_diodes_beside_what_an_operating_point_leaves_open(deck):
     ("V1 a 0 0.7 AC 1\nC1 a c 1n\nC2 c 0 1n\nE1 e 0 c 0 1\nR1 e f 100\nD1 f 0 dm", "node c has no path for a direct current"),
     ("V1 a 0 0.7 AC 1\nL1 a b 1u\nL2 b 0 1u\nD1 b 0 dm", "l2 and l1 and v1 form a loop")])
 def test_diodes_that_depend_on_what_is_open_are_told(text, words, deck):
-    with pytest.raises(ms.SingularMatrixError, match=f"deck.sp:.: {words}.*Diodes depend on it"):
+    with pytest.raises(ms.SingularMatrixError, match=f"deck.sp:.: {words}.*Nonlinear devices depend on it"):
         at(deck, f"{text}\n{DIODE}")
 
 
@@ -82,3 +88,28 @@ def test_transients_from_initial_states(deck):
     assert np.allclose(w["i(l1)"], 2e3 * w.time, atol=1e-4)
     w = deck("V1 a 0 1\nR1 a b 1k\nL1 b 0 1m\nL2 b 0 3m").transient(1e-7, 1e-5, uic=True)
     assert np.allclose(w["i(l1)"], 3 * w["i(l2)"], rtol=1e-9) and w["i(l1)"][-1] == pytest.approx(0.75e-3, rel=1e-4)
+
+
+@pytest.mark.native
+def test_resonance(deck):
+    w = deck("V1 in 0 AC 2 30\nR1 in a 10\nL1 a out 1m\nC1 out 0 1u").ac("lin", 201, 1e3, 1e4)
+    s = 2j * np.pi * w.frequency
+    assert np.allclose(w["out"], 2 * np.exp(1j * np.pi / 6) / (1 + s * 1e-6 * 10 + s**2 * 1e-9), rtol=1e-10)
+    assert w.report.facts["analyses"] == 1 and w.report.facts["refactorizations"] == 200
+
+
+def test_small_signals_of_a_current_source_and_octaves(deck):
+    w = deck("I1 0 a AC 1m\nR1 a 0 1k\nC1 a 0 1u").ac("oct", 1, 100, 800, nodes=["a"])
+    assert np.allclose(w.frequency, [100, 200, 400, 800]) and np.allclose(w["a"], 1 / (1 + 2j * np.pi * w.frequency * 1e-3))
+
+
+def test_a_biased_diode(deck):
+    c = deck("V1 a 0 DC 5 AC 1\nR1 a k 1k\nD1 k 0 dm\n.model dm d(is=1e-14 tt=10n)")
+    g = 1e-14 * np.exp(c.op()["k"] / THERMAL) / THERMAL
+    w = c.ac("dec", 1, 1, 1e8)
+    assert np.allclose(w["k"], 1 / (1 + 1e3 * g * (1 + 2j * np.pi * w.frequency * 1e-8)), rtol=1e-6)
+
+
+def test_a_sweep(deck):
+    w = deck("V1 a 0 0\nR1 a b 1k\nR2 b 0 1k\nI1 0 b 0").dc("V1", 1, -1, -0.25)
+    assert np.allclose(w.sweep, np.linspace(1, -1, 9)) and np.allclose(w["b"], w.sweep / 2)

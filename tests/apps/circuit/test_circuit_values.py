@@ -249,7 +249,7 @@ def test_a_first_circuit_whose_matrix_is_singular():
     ({"rx1": 1}, "<text>: there is no element 'rx1': did you mean"), ({"r1": np.nan}, "the value of r1 has to be a finite number, not nan"), ({"r1": "1k"}, "finite number, not '1k'"),
     ({"r1": True}, "finite number"), ({"r1": None}, "finite number"), ({"c1": np.inf}, "finite number"), ({"r1": 10**400}, "finite number"), ({"r1": np.ones(2)}, "finite number"),
     ({3: 1}, "names of elements have to be strings, not 3"), ({"r1": 1, "R1": 2}, "'R1' is given twice"), ([("r1", 1)], "values has to be a mapping"),
-    ({"r1": 0}, "<text>:5: r1 cannot be 0: a resistor of 0 ohm"), ({"d1": 0}, "<text>:18: d1 cannot be 0: the area of a diode has to be positive"), ({"d1": -1}, "d1 cannot be -1"),
+    ({"r1": 0}, "<text>:5: r1 cannot be 0: a resistor of 0 ohm"), ({"d1": 0}, "<text>:18: d1 cannot be 0: the area of a diode must be positive"), ({"d1": -1}, "d1 cannot be -1"),
     ({"d1": 1e200}, "area of d1"), ({"v2": 1}, "<text>:3: v2 has a waveform"), ({"x1": 1}, "there is no element 'x1'")])
 def test_values_that_are_refused(values, words):
     first = written(NOMINAL)

@@ -1,0 +1,31 @@
+// The table of nonlinear devices, and the devices of one circuit, kind after kind.
+#pragma once
+#include "device.hpp"
+
+namespace ms::circuit {
+
+using Values = std::vector<double>;
+
+const std::vector<Kind>& device_table();
+const Declaration* device_of(char letter);      // the first kind of a letter, or null; all kinds of a letter share the syntax of lines
+
+struct Laws { Values current, conductance, charge, capacitance; };      // (branches,), (entries,), (branches,), (entries,)
+
+struct DeviceSet {
+  explicit DeviceSet(std::vector<std::shared_ptr<const Devices>> kinds);
+
+  Laws empty() const;
+  void evaluate(const double* v, Laws& out) const;
+  bool limit(const double* v, const double* before, double* out) const;       // does one of them differ from v?
+  void tolerances(const double* v, double reltol, double vntol, double* out) const;
+  void start(double* v) const;
+
+  struct Part { std::shared_ptr<const Devices> devices; size_t branch, entry; };      // and their first branch and entry
+  std::vector<Part> parts;
+  size_t branches = 0;
+  bool stores = false;
+  // Derivatives in compressed rows: the entries of branch k are row[k] to row[k + 1]; column is the branch of the voltage.
+  std::vector<int32_t> row = {0}, column;
+};
+
+}  // namespace ms::circuit
