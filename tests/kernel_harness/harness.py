@@ -26,7 +26,7 @@ FLAGS = ["-std=c++17", "-O2", "-g1", "-fPIC", "-shared", "-pthread", "-fvisibili
          "-Wall", "-Wno-unknown-pragmas", "-Wno-unused"]
 SANITIZE = {
     None: [],
-    "address": ["-fsanitize=address,undefined", "-fno-sanitize=vptr", "-O1", "-fno-omit-frame-pointer"],
+    "address": ["-fsanitize=address,undefined", "-fno-sanitize=vptr", "-Og", "-fno-omit-frame-pointer"],
     "thread": ["-fsanitize=thread", "--param", "tsan-distinguish-volatile=1", "-O1", "-fno-omit-frame-pointer", "-Wno-tsan"],
 }
 
@@ -206,7 +206,8 @@ def _library(path, sanitize):
     file = folder / f"{path.stem}.{key}.so"
     if not file.exists():
         made = folder / f"{path.stem}.{key}.{os.getpid()}.tmp"
-        done = subprocess.run([*command, "-x", "c++", "-", "-o", made], input=code, text=True, capture_output=True)
+        plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}       # g++ itself must not run sanitized
+        done = subprocess.run([*command, "-x", "c++", "-", "-o", made], input=code, text=True, capture_output=True, env=plain)
         if done.returncode:
             raise SyntaxError(done.stderr)
         made.replace(file)
