@@ -265,9 +265,9 @@ class Circuit:
         Parameters
         ----------
         tstep, tstop : float
-            Seconds. Results come at the multiples of tstep, and at tstop; the error decides on the steps in between. A tstep
-            above tstop counts as tstop, except where it stands in for rise and fall times that the deck leaves out. A last
-            interval below a hundredth of tstep is rounding, and belongs to the one before.
+            Seconds. Results come at the multiples of tstep, and at tstop; the error decides on the steps in between. A tstep above
+            tstop counts as tstop, except as the rise and fall times that the deck leaves out. A last interval below a hundredth of
+            tstep is rounding, and belongs to the one before.
         method : {"trap", "be"}
             Trapezoidal rule or backward Euler.
         nodes : sequence of str, optional
@@ -275,9 +275,9 @@ class Circuit:
         tstart : float
             Results before it are not kept; at most tstop.
         tmax : float, optional
-            Longest step; default (tstop - tstart) / 50, as in SPICE, and at most tstep. None is longer than a sixteenth of a
-            sine's period. Above tstep it says that steps may be longer than tstep: results then come at the ends of steps, at
-            least tstep apart except at corners of sources, at tstart and at tstop.
+            Longest step; default (tstop - tstart) / 50, as in SPICE, and at most tstep; also a sixteenth of a sine's period. Above
+            tstep steps may be longer than tstep. Results then come at the ends of steps, at least tstep apart except at corners of
+            sources, at tstart and at tstop.
         uic : bool
             Start from the deck's ``ic=`` and ``.ic`` values, 0 where there is none, not from an operating point.
         fixed_step : bool
@@ -301,22 +301,18 @@ class Circuit:
         Notes
         -----
         One analysis. Linear circuits: one refactorization for each new length of a step, one solve for each step; others one
-        refactorization for each Newton step. Tolerances come from ``.options`` (reltol, vntol, abstol, trtol). Circuits of up to
-        256 unknowns run in C++. ``ms.showing_progress`` is told of the phase ``steps``, and Ctrl-C ends the run.
+        refactorization for each Newton step. Tolerances are those of ``.options``. Up to 256 unknowns the steps run in C++.
         """
         tstep, tstop = as_number(tstep, "tstep", above=True), as_number(tstop, "tstop", above=True)
         one_of(method, "method", ("trap", "be"))
-        tstart, report = as_number(tstart, "tstart"), self._report()
+        tstart, report, keep = as_number(tstart, "tstart"), self._report(), self._kept(nodes)
         tmax = None if tmax is None else as_number(tmax, "tmax", above=True)
         plan = schedule(min(tstep, tstop), tstop, tstart, tmax, method, fixed_step)
         volts, amperes = self._sources(tstep, tstop, plan.same)      # edges without a length take tstep as it is, as in SPICE
-        keep = self._kept(nodes)
         if plan.rows is not None:
             self._ensure(plan.rows, keep)
         solver = self._solver(report, threads, dynamic=True)
         run = Transient(solver, volts, amperes, plan)
-        if uic:
-            topology.check_moving(self._netlist)
         x = run.from_states(self._initial_states()) if uic else self._rest(volts, amperes, report, threads, at=0.0)
         time, values = run.march(x, keep)
         solver.give_back()
@@ -437,6 +433,7 @@ class Circuit:
 
     def _initial_states(self):
         """Voltages of capacitors and currents of inductors, and voltages of devices: ic=, else from the .ic voltages, else 0."""
+        topology.check_moving(self._netlist)
         x, system = self._unknowns(self._deck.initial), self._system
         given = np.concatenate([self._netlist[letter].values[:, 1] for letter in "cl"])
         return np.where(np.isnan(given), system.states @ x, given), system.devices.initial(x[:system.nodes])

@@ -2,6 +2,8 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 
+#include <cstring>
+
 #include "native/bind.hpp"
 #include "stepper.hpp"
 
@@ -10,10 +12,18 @@ namespace {
 
 using circuit::DeviceSet, circuit::Ends, circuit::Waveform;
 
-std::vector<Ends> ends(const In<int32_t>& pairs) {
-  std::vector<Ends> out(static_cast<size_t>(extent(pairs)) / 2);
-  for (size_t k = 0; k < out.size(); ++k) out[k] = {pairs(2 * k), pairs(2 * k + 1)};
+// The rows of a table as structures of its numbers.
+template <class Row, class T> std::vector<Row> rows(const In<T>& table) {
+  static_assert(sizeof(Row) % sizeof(T) == 0);
+  std::vector<Row> out(static_cast<size_t>(extent(table)) * sizeof(T) / sizeof(Row));
+  if (!out.empty()) std::memcpy(out.data(), table.data(), out.size() * sizeof(Row));
   return out;
+}
+
+template <class Fill> auto filled(size_t count, Fill&& fill) {
+  std::vector<double> out(count);
+  fill(out.data());
+  return to_numpy(std::move(out));
 }
 
 // ---- devices ----------------------------------------------------------------------------------------------------------------
@@ -46,9 +56,9 @@ nb::list device_table() {
   });
 }
 
-// The devices of a circuit. `kinds` has a tuple for each of the table: the parameters of its models (models x parameters), and of each
-// device the model, the type of the model, and the values of its line. Returns them, their series resistances by kind, and the first
-// parameter out of range at its temperature or None: (kind, device, parameter, value).
+// The devices of a circuit. `kinds` has a tuple for each kind of the table: the parameters of its models (models x parameters),
+// and of each device the model, the type of the model, and the values of its line. Returns the devices, their series resistances
+// by kind, and the first parameter out of range at its temperature or None: (kind, device, parameter, value).
 nb::tuple make_devices(const nb::list& kinds, double nominal, double gmin) {
   std::vector<std::shared_ptr<const circuit::Devices>> made;
   nb::list resistances;
@@ -60,8 +70,8 @@ nb::tuple make_devices(const nb::list& kinds, double nominal, double gmin) {
     std::vector<circuit::Given> given;
     for (size_t k = 0; k < count; ++k) {
       const double* line = lines.data() + k * wide;
-      given.push_back({models.data() + static_cast<size_t>(which(k)) * kind.what.parameters.size(), line, types(k), line[wide - 2], nominal,
-                       line[wide - 1], gmin});
+      const double* model = models.data() + static_cast<size_t>(which(k)) * kind.what.parameters.size();
+      given.push_back({model, line, types(k), line[wide - 2], nominal, line[wide - 1], gmin});
     }
     std::vector<double> ohm(count * series);
     circuit::OutOfRange bad;
@@ -87,48 +97,34 @@ auto device_limits(const DeviceSet& all, In<double> v, In<double> before) {
 }
 
 auto device_tolerances(const DeviceSet& all, In<double> v, double reltol, double vntol) {
-  std::vector<double> out(all.branches);
-  all.tolerances(v.data(), reltol, vntol, out.data());
-  return to_numpy(std::move(out));
+  return filled(all.branches, [&](double* out) { all.tolerances(v.data(), reltol, vntol, out); });
 }
 
 auto device_start(const DeviceSet& all) {
-  std::vector<double> out(all.branches);
-  all.start(out.data());
-  return to_numpy(std::move(out));
+  return filled(all.branches, [&](double* out) { all.start(out); });
 }
 
 // ---- waveforms: tables have one row a source or shape -----------------------------------------------------------------------
 
 std::shared_ptr<Waveform> pulses(In<double> low, In<double> high, In<int64_t> shape, In<double> shapes, double late) {
-  std::vector<circuit::PulseShape> rows;
-  for (size_t k = 0; k + 6 <= shapes.shape(0); k += 6)
-    rows.push_back({shapes(k), shapes(k + 1), shapes(k + 2), shapes(k + 3), shapes(k + 4), shapes(k + 5)});
-  return std::make_shared<circuit::Pulses>(to_vector(low), to_vector(high), to_vector(shape), std::move(rows), late);
+  return std::make_shared<circuit::Pulses>(to_vector(low), to_vector(high), to_vector(shape), rows<circuit::PulseShape>(shapes),
+                                           late);
 }
 
 std::shared_ptr<Waveform> sines(In<double> table, double steps_a_period, double faded) {
-  std::vector<circuit::Sine> rows;
-  for (size_t k = 0; k + 6 <= table.shape(0); k += 6)
-    rows.push_back({table(k), table(k + 1), table(k + 2), table(k + 3), table(k + 4), table(k + 5)});
-  return std::make_shared<circuit::Sines>(std::move(rows), steps_a_period, faded);
+  return std::make_shared<circuit::Sines>(rows<circuit::Sine>(table), steps_a_period, faded);
 }
 
 std::shared_ptr<Waveform> exponentials(In<double> table) {
-  std::vector<circuit::Exponential> rows;
-  for (size_t k = 0; k + 6 <= table.shape(0); k += 6)
-    rows.push_back({table(k), table(k + 1), table(k + 2), table(k + 3), table(k + 4), table(k + 5)});
-  return std::make_shared<circuit::Exponentials>(std::move(rows));
+  return std::make_shared<circuit::Exponentials>(rows<circuit::Exponential>(table));
 }
 
 std::shared_ptr<Waveform> lines(In<int64_t> first, In<double> time, In<double> value, double late) {
   return std::make_shared<circuit::Lines>(to_vector(first), to_vector(time), to_vector(value), late);
 }
 
-auto waveform_values(const Waveform& wave, double t) {
-  std::vector<double> out(static_cast<size_t>(wave.size()));
-  wave.at(t, out.data());
-  return to_numpy(std::move(out));
+template <class Source> auto values_at(const Source& all, double t) {
+  return filled(static_cast<size_t>(all.size()), [&](double* out) { all.at(t, out); });
 }
 
 circuit::Sources sources(In<double> dc, const nb::list& parts) {
@@ -138,12 +134,6 @@ circuit::Sources sources(In<double> dc, const nb::list& parts) {
     all.emplace_back(to_vector(which), wave);
   }
   return {to_vector(dc), std::move(all)};
-}
-
-auto source_values(const circuit::Sources& all, double t) {
-  std::vector<double> out(static_cast<size_t>(all.size()));
-  all.at(t, out.data());
-  return to_numpy(std::move(out));
 }
 
 // ---- time steps -------------------------------------------------------------------------------------------------------------
@@ -176,7 +166,7 @@ class PythonEquations : public circuit::Equations {
 
 template <class T> T item(const nb::dict& from, const char* name) { return nb::cast<T>(from[name]); }
 template <class T> std::vector<T> array(const nb::dict& from, const char* name) { return to_vector(item<In<T>>(from, name)); }
-std::vector<Ends> pairs(const nb::dict& from, const char* name) { return ends(item<In<int32_t>>(from, name)); }
+std::vector<Ends> pairs(const nb::dict& from, const char* name) { return rows<Ends>(item<In<int32_t>>(from, name)); }
 
 circuit::Tolerances tolerances(const nb::dict& d) {
   return {item<double>(d, "reltol"), item<double>(d, "vntol"),  item<double>(d, "abstol"),
@@ -197,9 +187,9 @@ circuit::Schedule schedule(const nb::dict& d) {
 }
 
 circuit::SmallSystem small_system(const nb::dict& d, const circuit::Branches& parts) {
-  return {parts.n, array<int32_t>(d, "indptr"), array<int32_t>(d, "indices"), array<double>(d, "fixed"), array<double>(d, "moving"),
-          parts.devices, parts.device_ends, array<int64_t>(d, "slots"), array<int64_t>(d, "which"), array<double>(d, "sign"),
-          array<double>(d, "floor"), item<double>(d, "share")};
+  return {parts.n, array<int32_t>(d, "indptr"), array<int32_t>(d, "indices"), array<double>(d, "fixed"),
+          array<double>(d, "moving"), parts.devices, parts.device_ends, array<int64_t>(d, "slots"), array<int64_t>(d, "which"),
+          array<double>(d, "sign"), array<double>(d, "floor"), item<double>(d, "share")};
 }
 
 class March {                     // a stepper with its equations
@@ -251,7 +241,7 @@ void bind_circuit_analysis(nb::module_& m) {
       .def("tolerances", device_tolerances, "v"_a.noconvert(), "reltol"_a, "vntol"_a)
       .def("start", device_start);
   nb::class_<Waveform>(m, "Waveform")
-      .def("at", waveform_values, "t"_a)
+      .def("at", values_at<Waveform>, "t"_a)
       .def("next_corner", &Waveform::next_corner, "t"_a)
       .def("longest_step", &Waveform::longest_step, "t"_a);
   m.def("pulses", pulses, "low"_a.noconvert(), "high"_a.noconvert(), "shape"_a.noconvert(), "shapes"_a.noconvert(), "late"_a);
@@ -259,7 +249,7 @@ void bind_circuit_analysis(nb::module_& m) {
   m.def("exponentials", exponentials, "table"_a.noconvert());
   m.def("lines", lines, "first"_a.noconvert(), "time"_a.noconvert(), "value"_a.noconvert(), "late"_a);
   nb::class_<circuit::Sources>(m, "Sources")
-      .def("at", source_values, "t"_a)
+      .def("at", values_at<circuit::Sources>, "t"_a)
       .def("next_corner", &circuit::Sources::next_corner, "t"_a)
       .def("longest_step", &circuit::Sources::longest_step, "t"_a);
   m.def("sources", sources, "dc"_a.noconvert(), "parts"_a);

@@ -1,9 +1,9 @@
-// What a nonlinear device declares and computes. A device is one source file and its line in the table of devices.cpp; no other file
-// has its name. The reader, the checks of parameters, Newton's method, time steps and small signals work from the declaration.
+// What a nonlinear device declares and computes. A device is one source file and its lines in the table of devices.cpp. The
+// reader, the checks of parameters, Newton's method, time steps and small signals work from the declaration.
 //
-// To them a device is a few branches. Each branch lies between two nodes of the device and has a voltage. It carries a current and
-// the rate of change of a charge, and both may depend on the voltages of all branches of the device. A diode has one branch. A
-// transistor has one for each pair of nodes between which a current flows, a charge is stored, or a voltage controls others.
+// To them a device is a few branches. Each branch lies between two nodes of the device and has a voltage. It carries a current
+// and the rate of change of a charge, and both may depend on the voltages of all branches of the device. A diode has one branch.
+// A transistor has one for each pair of nodes between which a current flows, a charge is stored, or a voltage controls others.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -39,7 +39,7 @@ struct Branch {
   bool conducts = true;             // may a direct current flow?
 };
 
-struct Series { const char* parameter; int32_t terminal; };       // where the resistance is positive, the terminal has an inner node
+struct Series { const char* parameter; int32_t terminal; };       // a positive resistance has an inner node behind the terminal
 struct Alias { const char *other, *name; };
 
 struct Declaration {
@@ -66,10 +66,10 @@ struct Given {                      // what a deck gives for one device, all par
 
 struct OutOfRange { size_t device = 0; const char* parameter = nullptr; double value = 0; };
 
-// Currents and charges of branches, and their derivatives by the voltages of the device's branches, device after device row by row.
+// Currents and charges of branches, and their derivatives by the voltages of the same device, row by row.
 struct Law { double *current, *conductance, *charge, *capacitance; };
 
-class Devices {                     // all devices of one kind in a circuit; voltages, currents and charges are those of their branches in turn
+class Devices {                     // all devices of one kind in a circuit; arrays have the branches of each device in turn
  public:
   virtual ~Devices() = default;
   virtual size_t size() const = 0;

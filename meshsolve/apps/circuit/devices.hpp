@@ -7,7 +7,7 @@ namespace ms::circuit {
 using Values = std::vector<double>;
 
 const std::vector<Kind>& device_table();
-const Declaration* device_of(char letter);      // the first kind of a letter, or null; all kinds of a letter share the syntax of lines
+const Declaration* device_of(char letter);      // the first kind of a letter, or null; all kinds of it have the same lines
 
 struct Laws { Values current, conductance, charge, capacitance; };      // (branches,), (entries,), (branches,), (entries,)
 

@@ -1,6 +1,6 @@
-// The junction diode. Sources: Nagel 1975, "SPICE2: a computer program to simulate semiconductor circuits", appendix B (model) and
-// section 4.3 (limiting); high injection and the cubic reverse current as in SPICE3f5; temperature and breakdown as in the ngspice
-// manual, chapter 7. O(1) per diode.
+// The junction diode. Sources: Nagel 1975, "SPICE2: a computer program to simulate semiconductor circuits", appendix B (model)
+// and section 4.3 (limiting). High injection and the cubic reverse current are those of SPICE3f5, temperature and breakdown those
+// of the ngspice manual, chapter 7. O(1) per diode.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,7 +15,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity(), missing = s
 constexpr double zero_celsius = 273.15, reference = 300.15;      // kelvin; the second is 27 degrees Celsius
 constexpr double volt_per_kelvin = 1.380649e-23 / 1.602176634e-19;
 constexpr double largest_exponent = 200;      // exp continues as its tangent from here on
-constexpr double never = 1e100;               // V: a breakdown voltage that stands for none and, other than infinity, can be subtracted
+constexpr double never = 1e100;               // V: breakdown voltage that stands for none, and can be subtracted
 constexpr double smallest = 1e-100, largest = 1e100;      // of parameters at the temperature: products of them are finite
 constexpr int breakdown_steps = 25;           // of the iteration for the knee voltage, at most
 constexpr double breakdown_tolerance = 1e-12; // of it, relative
@@ -28,10 +28,10 @@ Declaration declaration() {
           {"is", "A", 1e-14, Range::positive}, {"n", "", 1, Range::positive}, {"rs", "ohm", 0, Range::not_negative},
           {"cjo", "F", 0, Range::not_negative}, {"vj", "V", 1, Range::positive}, {"m", "", 0.5, Range::at_most_one},
           {"fc", "", 0.5, Range::below_one}, {"tt", "s", 0, Range::not_negative}, {"bv", "V", infinity, Range::positive},
-          {"ibv", "A", 1e-3, Range::positive}, {"nbv", "", missing, Range::positive}, {"ikf", "A", infinity}, {"ikr", "A", infinity},
-          {"isr", "A", 0, Range::not_negative}, {"nr", "", 1, Range::positive}, {"eg", "eV", 1.11}, {"xti", "", 3},
-          {"tnom", "C", missing, Range::temperature}, {"tlev", "", 0, Range::zero_or_one}, {"tlevc", "", 0, Range::zero_or_one},
-          {"tcv", "1/K", 0}, {"cta", "1/K", 0}, {"tpb", "V/K", 0}, {"tm1", "1/K", 0}, {"tm2", "1/K2", 0}, {"ttt1", "1/K", 0},
+          {"ibv", "A", 1e-3, Range::positive}, {"nbv", "", missing, Range::positive}, {"ikf", "A", infinity},
+          {"ikr", "A", infinity}, {"isr", "A", 0, Range::not_negative}, {"nr", "", 1, Range::positive}, {"eg", "eV", 1.11},
+          {"xti", "", 3}, {"tnom", "C", missing, Range::temperature}, {"tlev", "", 0, Range::zero_or_one},
+          {"tlevc", "", 0, Range::zero_or_one}, {"tcv", "1/K", 0}, {"cta", "1/K", 0}, {"tpb", "V/K", 0}, {"tm1", "1/K", 0}, {"tm2", "1/K2", 0}, {"ttt1", "1/K", 0},
           {"ttt2", "1/K2", 0}, {"trs1", "1/K", 0}, {"trs2", "1/K2", 0}},
       .line = {{{"area", "", 1, Range::positive}, true}, {{"ic", "V", missing}, false, 0}},
       .aliases = {{"cj0", "cjo"}, {"cj", "cjo"}, {"pb", "vj"}, {"mj", "m"}, {"js", "is"}, {"ik", "ikf"}, {"trs", "trs1"},
@@ -40,8 +40,8 @@ Declaration declaration() {
 }
 
 struct Parameters {                           // in the order of the declaration
-  double is, n, rs, cjo, vj, m, fc, tt, bv, ibv, nbv, ikf, ikr, isr, nr, eg, xti, tnom, tlev, tlevc, tcv, cta, tpb, tm1, tm2, ttt1,
-      ttt2, trs1, trs2;
+  double is, n, rs, cjo, vj, m, fc, tt, bv, ibv, nbv, ikf, ikr, isr, nr, eg, xti, tnom, tlev, tlevc, tcv, cta, tpb, tm1, tm2,
+      ttt1, ttt2, trs1, trs2;
 };
 
 // Volt by which the barrier of a junction in silicon moves from 300.15 K on, apart from its growth with the temperature.
@@ -113,7 +113,7 @@ struct Diode {
   void start(double* v) const { *v = critical(); }
 
  private:
-  double critical() const { return vt * std::log(vt / (std::numbers::sqrt2 * saturation)); }      // V, from which voltages are limited
+  double critical() const { return vt * std::log(vt / (std::numbers::sqrt2 * saturation)); }  // V, limited from here
   double limited(double v, double before) const;
 };
 
@@ -127,7 +127,8 @@ Diode::Diode(Parameters p, const Given& given, double* series, OutOfRange& wrong
   for (double* current : {&p.ikf, &p.ikr})
     if (!(*current > 0)) *current = infinity;                 // no high injection, as in ngspice
   series[0] = p.rs / area;
-  saturation = p.is * area, recombination = p.isr * area, cjo = p.cjo * area, knee_forward = p.ikf * area, knee_reverse = p.ikr * area;
+  saturation = p.is * area, recombination = p.isr * area, cjo = p.cjo * area;
+  knee_forward = p.ikf * area, knee_reverse = p.ikr * area;
   p.is = saturation;
   vt = p.n * thermal, vt_recombination = p.nr * thermal, vt_breakdown = (std::isnan(p.nbv) ? p.n : p.nbv) * thermal;
   breakdown = knee_voltage(p, given.copies, thermal, vt_breakdown);
@@ -224,8 +225,8 @@ double Diode::limited(double v, double before) const {
   return v;
 }
 
-// What counts is the size of a voltage in the exponent, forward or beyond breakdown: a thousandth of the voltages of nodes that stand
-// high would be several times the current.
+// What counts is the size of a voltage in the exponent, forward or beyond breakdown: a thousandth of the voltages of nodes that
+// stand high would be several times the current.
 void Diode::tolerance(const double* v, double reltol, double vntol, double* out) const {
   double size = std::abs(*v);
   if (breakdown < never) size = std::min(size, std::abs(*v + breakdown));

@@ -1,5 +1,5 @@
-// Resistors, capacitors, inductors, independent sources and the devices of the table. The values of R, C and L from geometry, models and temperature are
-// those of ngspice 39.
+// Resistors, capacitors, inductors, independent sources and the devices of the table. The values of R, C and L from geometry,
+// models and temperature are those of ngspice 39.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -260,7 +260,8 @@ void Reader::device(const Declaration& what, std::string_view name, Words& words
   const Model* model = find_model(model_name, at, g.refs.back());
   if (!model) words.fail(model_name, "there is no model " + in_quotes(model_name));
   if (std::find(what.types.begin(), what.types.end(), model->type) == what.types.end())
-    words.fail(model_name, "the model " + in_quotes(model_name) + " is of type " + in_quotes(model->type) + ", not that of a " + what.name);
+    words.fail(model_name, "the model " + in_quotes(model_name) + " is of type " + in_quotes(model->type) +
+                               ", not that of a " + what.name);
   Values line;
   for (const LineParameter& p : what.line) line.push_back(p.otherwise);
   double copies = 1, temp = missing, dtemp = missing;

@@ -68,7 +68,7 @@ class Jacobian:
         with self.solver.report.phase("refactor"):
             return self.solver.dense.factor(self.part, self._data, conductance)
 
-    def holds(self, conductance):
+    def is_near(self, conductance):
         """Whether the factor is near enough to a matrix with these conductances. Where factors cost less than a Newton step more, it
         never is."""
         if self.conductance is None or self.dense is not None:

@@ -199,7 +199,7 @@ class Solver:
         law, current, conductance = self._linearized(at, a, past)
         refactor = False
         for _ in range(int(limit)):
-            exact = refactor or at is not v or not jacobian.holds(conductance)
+            exact = refactor or at is not v or not jacobian.is_near(conductance)
             try:
                 if exact:
                     jacobian.factor(conductance)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from meshsolve.report import Report
 from meshsolve.types import Path
 
 Value = TypeVar("Value")
-Other = TypeVar("Other")
 PART = re.compile(r"\s*([vi])(m|p|r|i|db)\s*\((.*)\)\s*")
 COORDINATES = re.compile(r"_(\d+)_(\d+)$")
 MOST_CURVES = 12
@@ -26,10 +25,15 @@ AXES = {"time": "time", "frequency": "frequency", "sweep": "a swept source"}
 
 
 class UnknownSignalError(InvalidInputError, KeyError):
-    """A result has no signal of this name. Also a ``KeyError``, which mappings raise for a key that is not there."""
+    """A result has no signal of this name. Also a ``KeyError``, which mappings raise for a key that is not there. Its arguments are the
+    message, or what the message is made from when it is read: it needs a search for similar names."""
 
     def __str__(self) -> str:
-        return Exception.__str__(self)                      # KeyError's is the message in quotes
+        *system, what = self.args
+        try:
+            return system[0].unknown(what) if system else what
+        except InvalidInputError as e:
+            return str(e)
 
 
 class _Result(Mapping[str, Value]):
@@ -70,17 +74,6 @@ class _Result(Mapping[str, Value]):
     def __getitem__(self, name: str) -> Value:
         return self._signal(name)
 
-    @overload
-    def get(self, key: str, /) -> Value | None: ...
-    @overload
-    def get(self, key: str, /, default: Value | Other) -> Value | Other: ...
-
-    def get(self, key, /, default=None):
-        """``result[key]``, or ``default`` where there is no such signal."""
-        if key in self:                                     # an error would search for similar names
-            return self[key]
-        return default
-
     def _complex(self):
         return np.iscomplexobj(self._values)
 
@@ -106,10 +99,7 @@ class _Result(Mapping[str, Value]):
             raise UnknownSignalError(f"{name!r} is a part of a complex number, and only results over frequency are complex: "
                                      f"take {split(name)[1]!r}")
         if found is None:
-            try:
-                found = self._system.unknown(split(name)[1] if part else name)
-            except InvalidInputError as e:
-                raise UnknownSignalError(str(e)) from None
+            raise UnknownSignalError(self._system, split(name)[1] if part else name)
         plus, minus = (self._of(unknown, name) for unknown in found)
         values = plus - minus if found[1] >= 0 else plus
         return PARTS[part](values) if part else values
@@ -303,15 +293,15 @@ class Waveforms(_Result[NDArray[Any]]):
             Above the picture.
         """
         names, points = self._signals(names)[:MOST_CURVES], self._points
-        if self._axis != "frequency":
-            currents = [n for n in names if n.strip().lower().startswith("i(")]
-            units = {"V": [n for n in names if n not in currents], "A": currents}
-            return _picture(path, title, *(
-                lambda axes, unit=unit, group=group: _curves(axes, points, {n: self[n] for n in group}, unit, self._axis)
-                for unit, group in units.items() if group))
-        names = list(dict.fromkeys(split(n)[1] for n in names))
-        panels = [({n: f(self[n]) for n in names}, label) for f, label in ((_decibel, "dB"), (_degrees, "degrees"))]
-        return _picture(path, title, *(lambda axes, panel=panel: _spectrum(axes, points, *panel) for panel in panels))
+        if self._axis == "frequency":
+            names = list(dict.fromkeys(split(n)[1] for n in names))
+            panels = {label: {n: f(self[n]) for n in names} for f, label in ((_decibel, "dB"), (_degrees, "degrees"))}
+        else:
+            panels = {"V": {}, "A": {}}
+            for n in names:
+                panels["A" if n.strip().lower().startswith("i(") else "V"][n] = self[n]
+        _picture(path, title, *(lambda axes, label=label, group=group: _curves(axes, points, group, label, self._axis)
+                                for label, group in panels.items() if group))
 
     def _columns(self, name):
         values = self[name]
@@ -376,19 +366,10 @@ def _picture(path, title, *panels):
         figure.savefig(part, format="png")
 
 
-def _curves(axes, points, signals, unit, axis):
+def _curves(axes, points, signals, label, axis):
     for name, values in signals.items():
-        axes.plot(points, values, label=name, linewidth=1.2)
-    axes.set_xlabel("time in s" if axis == "time" else "source value")
-    axes.set_ylabel(unit)
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize="small")
-
-
-def _spectrum(axes, points, signals, label):
-    for name, values in signals.items():
-        axes.semilogx(points, values, label=name, linewidth=1.2)
-    axes.set_xlabel("frequency in Hz")
+        (axes.semilogx if axis == "frequency" else axes.plot)(points, values, label=name, linewidth=1.2)
+    axes.set_xlabel({"time": "time in s", "frequency": "frequency in Hz", "sweep": "source value"}[axis])
     axes.set_ylabel(label)
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")

@@ -41,38 +41,17 @@ class Sources:
         self.ac = magnitude * np.exp(1j * np.radians(phase))
         self.waves, timed = [], np.flatnonzero(elements.refs >= 0)
         kinds = np.array([waveforms[r][0] for r in elements.refs[timed]], dtype="U1")
-        for kind, make in (("p", Pulses), ("s", Sines), ("e", Exponentials), ("w", Lines)):
+        for kind, make in SHAPES.items():
             which = timed[kinds == kind]
             if len(which):
                 self.waves.append((which, make([waveforms[r][1] for r in elements.refs[which]], tstep, tstop, same)))
-        parts = [(which.astype(np.int64), wave.native) for which, wave in self.waves]
+        parts = [(which.astype(np.int64), wave) for which, wave in self.waves]
         self.native = _core.sources(np.where(np.isnan(dc), 0.0, dc), parts)
         self.dc = np.where(np.isnan(dc), self.at(0.0), dc)
 
     def at(self, t):
         """(k,) values at time t."""
         return self.native.at(t)
-
-    def next_corner(self, t):
-        """The first time after t at which a waveform is not smooth; infinity if there is none."""
-        return self.native.next_corner(t)
-
-    def longest_step(self, t):
-        """The longest step that still follows the sines that swing at time t; infinity if there is none. The other waveforms
-        are followed from corner to corner."""
-        return self.native.longest_step(t)
-
-
-class _Waveform:
-    """Sources of one shape; ``native`` has their values."""
-
-    def at(self, t):
-        """(k,) values at time t."""
-        return self.native.at(float(t))
-
-    def next_corner(self, t):
-        """The first time after t at which one of them is not smooth; infinity if there is none."""
-        return self.native.next_corner(float(t))
 
 
 def _table(values, width):
@@ -92,45 +71,40 @@ def _flat(*columns):
     return np.ascontiguousarray(np.stack(columns, axis=1), np.float64).reshape(-1)
 
 
-class Pulses(_Waveform):
+def pulses(values, tstep, tstop, same=None):
     """PULSE(v1 v2 delay rise fall width period pulses); many sources share few shapes. A time of 0 is one left out, as in SPICE.
     A pulse that is longer than its period is cut off there; the value at this time is the one before it, as for PWL."""
-
-    def __init__(self, values, tstep, tstop, same=None):
-        low, high, delay, *times = _table(values, 8).T
-        rise, fall, width, period, pulses = (np.where(_or(x, 0.0) > 0, x, default)
-                                             for x, default in zip(times, (tstep, tstep, tstop, tstop, np.inf)))
-        shapes, inverse = np.unique(np.stack([_or(delay, 0.0), rise, fall, width, period, pulses]), axis=1, return_inverse=True)
-        start, rise, fall, width, every, pulses = shapes
-        table = _flat(start, rise, width, fall, every, start + every * pulses)
-        self.native = _core.pulses(low.copy(), high.copy(), inverse.reshape(-1).astype(np.int64), table, same or SAME * min(tstep, tstop))
+    low, high, delay, *times = _table(values, 8).T
+    rise, fall, width, period, count = (np.where(_or(x, 0.0) > 0, x, default)
+                                        for x, default in zip(times, (tstep, tstep, tstop, tstop, np.inf)))
+    shapes, inverse = np.unique(np.stack([_or(delay, 0.0), rise, fall, width, period, count]), axis=1, return_inverse=True)
+    start, rise, fall, width, every, count = shapes
+    table = _flat(start, rise, width, fall, every, start + every * count)
+    return _core.pulses(low.copy(), high.copy(), inverse.reshape(-1).astype(np.int64), table, same or SAME * min(tstep, tstop))
 
 
-class Sines(_Waveform):
+def sines(values, tstep, tstop, same=None):
     """SIN(offset amplitude frequency delay damping phase)"""
-
-    def __init__(self, values, tstep, tstop, same=None):
-        offset, amplitude, frequency, delay, damping, phase = _table(values, 6).T
-        omega = 2 * np.pi * np.where(_or(frequency, 0.0) != 0, frequency, 1 / tstop)
-        table = _flat(offset, amplitude, omega, _or(delay, 0.0), _or(damping, 0.0), np.radians(_or(phase, 0.0)))
-        self.native = _core.sines(table, STEPS_A_PERIOD, FADED)
+    offset, amplitude, frequency, delay, damping, phase = _table(values, 6).T
+    omega = 2 * np.pi * np.where(_or(frequency, 0.0) != 0, frequency, 1 / tstop)
+    table = _flat(offset, amplitude, omega, _or(delay, 0.0), _or(damping, 0.0), np.radians(_or(phase, 0.0)))
+    return _core.sines(table, STEPS_A_PERIOD, FADED)
 
 
-class Exponentials(_Waveform):
+def exponentials(values, tstep, tstop, same=None):
     """EXP(v1 v2 delay1 tau1 delay2 tau2)"""
-
-    def __init__(self, values, tstep, tstop, same=None):
-        low, high, delay1, tau1, delay2, tau2 = _table(values, 6).T
-        delay1 = _or(delay1, 0.0)
-        tau1, tau2 = (np.where(_or(tau, 0.0) > 0, tau, tstep) for tau in (tau1, tau2))
-        self.native = _core.exponentials(_flat(low, high, delay1, tau1, _or(delay2, delay1 + tstep), tau2))
+    low, high, delay1, tau1, delay2, tau2 = _table(values, 6).T
+    delay1 = _or(delay1, 0.0)
+    tau1, tau2 = (np.where(_or(tau, 0.0) > 0, tau, tstep) for tau in (tau1, tau2))
+    return _core.exponentials(_flat(low, high, delay1, tau1, _or(delay2, delay1 + tstep), tau2))
 
 
-class Lines(_Waveform):
+def lines(values, tstep, tstop, same=None):
     """PWL(t1 v1 t2 v2 ...): constant before its first and after its last point. At a jump, where two points have one time, the
     value is the one before it: a step that ends there is not to see what follows."""
+    first = np.concatenate([[0], np.cumsum([len(v) // 2 for v in values])]).astype(np.int64)
+    time, value = np.concatenate(values).reshape(-1, 2).T
+    return _core.lines(first, time.copy(), value.copy(), same or SAME * min(tstep, tstop))
 
-    def __init__(self, values, tstep, tstop, same=None):
-        first = np.concatenate([[0], np.cumsum([len(v) // 2 for v in values])]).astype(np.int64)
-        time, value = np.concatenate(values).reshape(-1, 2).T
-        self.native = _core.lines(first, time.copy(), value.copy(), same or SAME * min(tstep, tstop))
+
+SHAPES = {"p": pulses, "s": sines, "e": exponentials, "w": lines}      # by the kinds of waveforms in a netlist

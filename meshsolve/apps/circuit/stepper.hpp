@@ -104,7 +104,7 @@ class Stepper {
   StatePointer state_;
   std::vector<StatePointer> all_states_;
   std::vector<StatePointer> points_, recent_;             // latest states: three for the error, two before state_ for the guess
-  std::vector<char> turned_, turning_;                    // device branches whose charging currents turned in the latest step; or empty
+  std::vector<char> turned_, turning_;                    // device branches whose charging currents turned lately; or empty
   Values largest_;                                        // absolute values of the states
   Values s_, past_, guess_, error_, device_volts_, room_, source_;
   Solution solution_;

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meshsolve.apps.circuit.sources import Exponentials, Lines, Pulses, Sines
+from meshsolve.apps.circuit import sources
 
 
 @given(st.lists(st.floats(0.01, 1), min_size=4, max_size=4), st.floats(0, 20))
 def test_corners_of_pulses(lengths, t):
     delay, rise, fall, width = lengths
-    pulses = Pulses([np.array([0, 1, delay, rise, fall, width, rise + fall + width + 0.5])], 1.0, 100.0)
+    pulses = sources.pulses([np.array([0, 1, delay, rise, fall, width, rise + fall + width + 0.5])], 1.0, 100.0)
     corner = pulses.next_corner(t)
     assert t < corner < t + rise + fall + width + 2
     inside = np.linspace(t, corner, 9)[1:-1]                # linear up to the corner
@@ -20,7 +20,7 @@ def test_corners_of_pulses(lengths, t):
 
 def test_what_a_waveform_leaves_out_stands_for_tstep_and_tstop():
     tstep, tstop = 0.5, 4.0
-    exponential, sine = Exponentials([np.array([0, 1, 2.0, 1.0])], tstep, tstop), Sines([np.array([0, 1.0])], tstep, tstop)
+    exponential, sine = sources.exponentials([np.array([0, 1, 2.0, 1.0])], tstep, tstop), sources.sines([np.array([0, 1.0])], tstep, tstop)
     assert exponential.at(2.4)[0] == pytest.approx(1 - np.exp(-0.4))
     assert exponential.at(3.0)[0] == pytest.approx(np.exp(-(3.0 - 2.5) / tstep) - np.exp(-1))
     assert [sine.at(t)[0] for t in (0, 1, 2, 3)] == pytest.approx([0, 1, 0, -1], abs=1e-12)
@@ -33,7 +33,7 @@ def test_a_pulse_without_a_period_that_begins_before_the_time_0_comes_again(deck
 
 
 def test_a_pulse_longer_than_its_period_is_cut_off_there():
-    pulses = Pulses([np.array([0, 1, 0, 0.1, 0.1, 5.0, 1.0])], 0.01, 10.0)
+    pulses = sources.pulses([np.array([0, 1, 0, 0.1, 0.1, 5.0, 1.0])], 0.01, 10.0)
     assert [pulses.at(t)[0] for t in (0.05, 0.5, 1.0, 1.05, 2.0)] == pytest.approx([0.5, 1, 1, 0.5, 1])
 
 
@@ -53,5 +53,5 @@ def test_a_jump_of_a_piecewise_linear_source_is_exact(deck):
 
 @given(st.lists(st.lists(st.floats(-5, 5), min_size=1, max_size=6), min_size=1, max_size=5), st.floats(-1, 8))
 def test_piecewise_linear_sources(heights, t):
-    lines = Lines([np.stack([np.arange(len(h)) * 1.0, h], axis=1).ravel() for h in heights], 1.0, 1.0)
+    lines = sources.lines([np.stack([np.arange(len(h)) * 1.0, h], axis=1).ravel() for h in heights], 1.0, 1.0)
     assert np.allclose(lines.at(t), [np.interp(t, np.arange(len(h)), h) for h in heights])
