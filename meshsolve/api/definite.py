@@ -9,7 +9,6 @@ import numpy as np
 
 from meshsolve import _core, order
 from meshsolve.arrays import Csr, as_csr, as_symmetric
-from meshsolve.constraints import Fixed, Pinned
 from meshsolve.device import DEVICES, choose, errors, to_host
 from meshsolve.device_arrays import (
     Positions,
@@ -34,6 +33,7 @@ from meshsolve.mesh import MeshLike, pattern_of
 from meshsolve.options import as_flag, as_seed, counted, one_of, thread_count
 from meshsolve.order.ordering import OrderingLike
 from meshsolve.report import warn
+from meshsolve.sparse.constraints import Fixed, Pinned, checked
 from meshsolve.types import ArrayLike, Device, Matrix, Precision
 
 LOST = 0.02                     # of a known solution: what a matrix that is singular but for rounding loses, and no other
@@ -200,11 +200,7 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
     True
     """
     one_of(precision, "precision", PRECISIONS)
-    pin, lower = as_flag(pin, "pin"), as_flag(lower, "lower")
-    if pin and fixed is not None:
-        raise InvalidInputError("pin=True and fixed= exclude each other: fixed rows already make a Laplacian regular")
-    if isinstance(fixed, (set, frozenset)):
-        raise InvalidInputError("fixed has to be a list of row numbers, not a set: it has no order, which fixed_values= follows")
+    pin, lower = checked(fixed, pin), as_flag(lower, "lower")
     engine = _engine(device, backend, A, lower)
     if engine.place == "cuda":
         F = _cholesky_there(A, ordering, mesh, fixed, pin, precision, engine, seed, threads, lower, device == "auto")

@@ -6,20 +6,23 @@ from typing import Literal
 
 import numpy as np
 
-from meshsolve.arrays import as_csr, is_complex
+from meshsolve.arrays import as_csr, as_symmetric, is_complex
 from meshsolve.device import on_cpu
 from meshsolve.device_arrays import place_of_factor
 from meshsolve.factor import ildl as _ildl
 from meshsolve.factor import parac as _parac
+from meshsolve.factor.constrained import ConstrainedIldl, ConstrainedLU, ConstrainedPreconditioner
 from meshsolve.factor.lu import LUFactor
 from meshsolve.memory import PER_ROW
+from meshsolve.options import as_flag, thread_count
 from meshsolve.order.ordering import OrderingLike
-from meshsolve.types import Auto, Device, DTypeLike, Matrix, Precision
+from meshsolve.sparse.constraints import checked, constraint_of, in_callers_numbers
+from meshsolve.types import ArrayLike, Auto, Device, DTypeLike, Matrix, Precision
 
 
 def lu(A: Matrix, ordering: OrderingLike = "auto", engine: Literal["auto", "fronts", "columns"] = "auto", *,
-       repivot: Auto | Literal[False] = "auto", precision: Precision = "double", device: Device = "auto",
-       threads: int | None = None) -> LUFactor:
+       fixed: ArrayLike | None = None, pin: bool = False, repivot: Auto | Literal[False] = "auto", precision: Precision = "double",
+       device: Device = "auto", threads: int | None = None) -> LUFactor | ConstrainedLU:
     """LU factorization of a square matrix, real or complex: match, scale, order, analyze, factor.
 
     Parameters
@@ -32,6 +35,12 @@ def lu(A: Matrix, ordering: OrderingLike = "auto", engine: Literal["auto", "fron
     engine : {"auto", "fronts", "columns"}
         ``"fronts"``: dense blocks on the symmetrized pattern, for everything mesh-like. ``"columns"``: the exact pattern, column by
         column, for chains and reducible matrices. ``"auto"`` foresees which takes less time, from the pattern alone.
+    fixed : (k,) integers, one integer, or (n,) bool, optional
+        Unknowns with prescribed values (Dirichlet), given to ``F.solve(b, fixed_values=...)``: their rows and columns are left out, and
+        their coupling to the free rows goes to the right-hand side.
+    pin : bool
+        For singular matrices whose rows and columns sum to 0, such as Laplacians: one row per connected component is left out, solutions
+        have mean 0 on each component.
     repivot : {"auto", False}
         Whether other pivots are chosen where those of the analysis do not fit the values. Without, pivots that vanish are
         replaced by small ones and counted in ``F.report``, and a singular matrix is not noticed unless it is so by structure.
@@ -47,12 +56,15 @@ def lu(A: Matrix, ordering: OrderingLike = "auto", engine: Literal["auto", "fron
     Returns
     -------
     LUFactor
-        ``L @ U == (diag(row_scale) @ A @ diag(col_scale))[row_perm][:, col_perm]``.
+        ``L @ U == (diag(row_scale) @ A @ diag(col_scale))[row_perm][:, col_perm]``. With ``fixed`` or ``pin`` a
+        :class:`~meshsolve.factor.constrained.ConstrainedLU`, whose factors are those of the free rows and columns.
 
     Raises
     ------
     InvalidInputError
-        A is not square, is empty, holds NaN or infinity; an unknown option.
+        A is not square, is empty, holds NaN or infinity; an unknown option; bad rows in ``fixed``, or ``pin`` with it.
+    NotLaplacianError
+        ``pin=True``, and a row or column does not sum to 0: ``.row``.
     SingularMatrixError
         ``.index`` is a row or column of A without a nonzero, or a column that depends on others: no pivot above 1e-13 of
         the scaled matrix is left in it. Larger singular matrices may have such a pivot by rounding; ``F.rcond()`` tells them.
@@ -69,9 +81,20 @@ def lu(A: Matrix, ordering: OrderingLike = "auto", engine: Literal["auto", "fron
     >>> F.solve([2.0, 10.0]).tolist()
     [2.0, 1.0]
     """
+    pin = checked(fixed, pin)
     M = as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64, per_row=PER_ROW["lu"])
-    place = _place(device, M, A)
-    return LUFactor(M, ordering=ordering, engine=engine, repivot=repivot, precision=precision, place=place, threads=threads)
+    options = {"engine": engine, "repivot": repivot, "precision": precision, "place": _place(device, M, A), "threads": threads}
+    constraint = constraint_of(M, fixed, pin, symmetric=False)
+    if constraint is None:
+        return LUFactor(M, ordering=ordering, **options)
+    ordering, block = _restricted(ordering, constraint), constraint.reduce(M, thread_count(threads))
+    with in_callers_numbers(constraint.free):
+        return ConstrainedLU(LUFactor(block, ordering=ordering, **options), constraint)
+
+
+def _restricted(ordering, constraint):
+    """An ordering of all rows as one of the free rows; names stay."""
+    return ordering if isinstance(ordering, str) else constraint.restrict(ordering)
 
 
 def _place(device, M, A):
@@ -85,8 +108,9 @@ def _place(device, M, A):
 def ildl(A: Matrix, fill_level: int | Auto | None = "auto", droptol: float | Auto = "auto",
          ordering: OrderingLike | Literal["multicolour"] = "auto", blocking: Literal["auto", "none", "RB", "subtree", "BR"] = "auto",
          tile_size: int | Auto = "auto", pivoting: Literal["auto", "static", "bunch-kaufman", "rook"] = "auto", *,
-         max_fill: float | Auto | None = "auto", pairs: bool = True, dtype: DTypeLike = np.float64, device: Device = "auto",
-         threads: int | None = None, lower: bool = False) -> _ildl.IldlFactor:
+         fixed: ArrayLike | None = None, pin: bool = False, max_fill: float | Auto | None = "auto", pairs: bool = True,
+         dtype: DTypeLike = np.float64, device: Device = "auto", threads: int | None = None,
+         lower: bool = False) -> _ildl.IldlFactor | ConstrainedIldl:
     """L D L^T factorization of a symmetric indefinite matrix, complete or incomplete: match, order, count, factor.
 
     Parameters
@@ -112,6 +136,11 @@ def ildl(A: Matrix, fill_level: int | Auto | None = "auto", droptol: float | Aut
         Most rows of a tile. ``"auto"``: 2, which is fastest on CPUs, and 8 with ``"BR"``.
     pivoting : {"auto", "static", "bunch-kaufman", "rook"}
         Inside the tiles of the incomplete factor; ``"auto"``: rook. The complete one has threshold tests and hands columns up.
+    fixed : (k,) integers, one integer, or (n,) bool, optional
+        Rows with prescribed values (Dirichlet); give the values to ``K.solve(b, fixed_values=...)``.
+    pin : bool
+        For singular matrices that take constants to 0: one row per connected component is left out, solutions have mean 0 on each
+        component.
     max_fill : {"auto"}, float or None
         Columns that a row may keep, as a multiple of those of A. ``"auto"``: 8, without bound for ``droptol=0``.
     pairs : bool
@@ -130,16 +159,19 @@ def ildl(A: Matrix, fill_level: int | Auto | None = "auto", droptol: float | Aut
     Returns
     -------
     IldlFactor
-        ``L @ D @ L.T`` is ``(S A S)[perm][:, perm]``, S = diag(scale), exactly where ``K.is_complete``, else nearly.
+        ``L @ D @ L.T`` is ``(S A S)[perm][:, perm]``, S = diag(scale), exactly where ``K.is_complete``, else nearly. With ``fixed`` or
+        ``pin`` a :class:`~meshsolve.factor.constrained.ConstrainedIldl`, whose factor and inertia are those of the free rows.
 
     Raises
     ------
     InvalidInputError
-        A is not square, is empty, holds NaN or infinity; a bad option.
+        A is not square, is empty, holds NaN or infinity; a bad option; bad rows in ``fixed``, or ``pin`` with it.
     NotSymmetricError
         ``.row`` and ``.column`` name the worst entry.
+    NotLaplacianError
+        ``pin=True``, and a row does not sum to 0: ``.row``.
     SingularMatrixError
-        A has no nonzero.
+        A, or its block of the free rows, has no nonzero.
     OutOfMemoryError, DeviceUnavailableError
 
     Notes
@@ -156,13 +188,21 @@ def ildl(A: Matrix, fill_level: int | Auto | None = "auto", droptol: float | Aut
     >>> K.solve([2.0, 4.0]).tolist()
     [2.0, 1.0]
     """
-    return _ildl.ildl(A, fill_level, droptol, ordering, blocking, tile_size, pivoting, max_fill=max_fill, pairs=pairs,
-                      dtype=dtype, threads=threads, lower=lower, device_name=device)
+    pin, lower = checked(fixed, pin), as_flag(lower, "lower")
+    options = {"max_fill": max_fill, "pairs": pairs, "dtype": dtype, "threads": threads, "device_name": device}
+    if fixed is None and not pin:
+        return _ildl.ildl(A, fill_level, droptol, ordering, blocking, tile_size, pivoting, lower=lower, **options)
+    M = as_symmetric(A, lower=lower, threads=thread_count(threads), per_row=PER_ROW["ildl"])
+    constraint = constraint_of(M, fixed, pin)
+    ordering, block = _restricted(ordering, constraint), constraint.reduce(M, thread_count(threads))
+    with in_callers_numbers(constraint.free):
+        K = _ildl.ildl(block, fill_level, droptol, ordering, blocking, tile_size, pivoting, **options)
+    return ConstrainedIldl(K, constraint, lower)
 
 
 def parac(L: Matrix, ordering: OrderingLike | Literal["rounds"] = "auto", samples: int | Auto = "auto", rhs: int = 1,
-          seed: int = 0, dtype: DTypeLike = np.float64, threads: int | None = None,
-          device: Device = "auto") -> _parac.ParacFactor:
+          seed: int = 0, dtype: DTypeLike = np.float64, threads: int | None = None, device: Device = "auto", *,
+          fixed: ArrayLike | None = None, pin: bool = False) -> _parac.ParacFactor | ConstrainedPreconditioner:
     """Randomized approximate Cholesky factor of a graph Laplacian: a preconditioner that is cheap to make on any graph.
 
     Parameters
@@ -187,17 +227,22 @@ def parac(L: Matrix, ordering: OrderingLike | Literal["rounds"] = "auto", sample
     device : {"auto", "cpu", "cuda"}
         Where it is factored and applied; G and D are the same to the bit. ``"auto"`` takes a GPU from 100,000 rows on, or where L
         lies there.
+    fixed : (k,) integers, one integer, or (n,) bool, optional
+        Rows with prescribed values, which are left out with their columns: for :func:`cg` with the same ``fixed``.
+    pin : bool
+        One row per connected component of a Laplacian is left out. Without it the factor of a Laplacian is that of its pseudo-inverse.
 
     Returns
     -------
-    ParacFactor
+    ParacFactor, or ConstrainedPreconditioner with ``fixed`` or ``pin``
         A LinearOperator, ``P @ r`` applies the (pseudo-)inverse; ``P.G``, ``P.D``, ``P.perm``: ``G diag(D) G^T`` has the
         expected value ``L[perm][:, perm]``. It depends on L, ordering, samples and seed alone.
 
     Raises
     ------
     InvalidInputError
-        L is not square, is empty, holds NaN or infinity; a bad option; a random order of a graph with hubs.
+        L is not square, is empty, holds NaN or infinity; a bad option; a random order of a graph with hubs; bad rows in ``fixed``, or
+        ``pin`` with it.
     NotSymmetricError (``.row``, ``.column``), OutOfMemoryError, DeviceUnavailableError
     NotLaplacianError
         ``.row`` has a negative sum, and it is no Laplacian that lost rows; or many entries off the diagonal are positive, the first in
@@ -219,4 +264,10 @@ def parac(L: Matrix, ordering: OrderingLike | Literal["rounds"] = "auto", sample
     >>> bool(abs(S.sum(axis=0)).max() < 1e-12)
     True
     """
-    return _parac.parac(L, ordering, samples, rhs, seed, dtype, threads, device)
+    if not checked(fixed, pin) and fixed is None:
+        return _parac.parac(L, ordering, samples, rhs, seed, dtype, threads, device)
+    M = as_symmetric(L, "L", threads=thread_count(threads), per_row=PER_ROW["parac"])
+    constraint = constraint_of(M, fixed, pin)
+    ordering, block = _restricted(ordering, constraint), constraint.reduce(M, thread_count(threads))
+    with in_callers_numbers(constraint.free):
+        return ConstrainedPreconditioner(_parac.parac(block, ordering, samples, rhs, seed, dtype, threads, device), constraint)

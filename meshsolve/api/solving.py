@@ -9,7 +9,6 @@ from meshsolve.api.definite import LOST, analyze, analyzed, cholesky, is_surely_
 from meshsolve.api.escalation import solve_indefinite
 from meshsolve.api.factors import lu
 from meshsolve.arrays import Csr, as_array, as_csr, as_rhs, as_symmetric, is_complex, lengths
-from meshsolve.constraints import Pinned, takes_constants_to_zero, vanish
 from meshsolve.device import asarray, errors, holds, on_cpu, scalar, to_device, to_host, xp
 from meshsolve.device_arrays import as_device_csr, as_device_rhs, device_lengths, on_device, place_for, place_of_factor, uploaded
 from meshsolve.errors import ConvergenceWarning, NotPositiveDefiniteError, NotSymmetricError, OutOfMemoryError
@@ -27,6 +26,16 @@ from meshsolve.options import as_number, one_of, thread_count
 from meshsolve.order.auto import foreseen_dimension, is_scale_free
 from meshsolve.order.nested import TooManyOperations
 from meshsolve.report import warn, without_warnings
+from meshsolve.sparse.constraints import (
+    Pinned,
+    checked,
+    constraint_of,
+    in_callers_numbers,
+    solve_whole,
+    takes_constants_to_zero,
+    vanish,
+    without_constraint,
+)
 from meshsolve.sparse_rhs import solve_sparse_once
 from meshsolve.types import Array, ArrayLike, Chosen, Device, Matrix
 
@@ -43,7 +52,8 @@ ILL = "A is singular, badly scaled or badly conditioned, and b is solved as well
 
 
 def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10, threads: int | None = None,
-          device: Device = "auto") -> tuple[Array, Info]:
+          device: Device = "auto", *, fixed: ArrayLike | None = None, pin: bool = False,
+          fixed_values: ArrayLike | None = None) -> tuple[Array, Info]:
     """Solve A x = b once, with the method that fits A.
 
     Parameters
@@ -66,6 +76,13 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
     device : {"auto", "cpu", "cuda"}
         ``"cuda"``: Cholesky, LU of real matrices and ParAC on the GPU; LDL^T here on the CPU only. ``"auto"`` takes a GPU that is
         there where A or b lies on it or A has at least 100,000 rows. x lies where b does.
+    fixed : (k,) integers, one integer, or (n,) bool, optional
+        Unknowns with prescribed values (Dirichlet): rows and columns of A leave the system, and ``info`` is about the free rows.
+    pin : bool
+        For singular matrices whose rows and columns sum to 0, such as Laplacians: means of b on the components are taken out with a
+        warning, and x has mean 0 on each.
+    fixed_values : number, (len(fixed),) or (len(fixed), k), optional
+        Values of the unknowns in the order of ``fixed``, zeros by default. Of (n,) or (n, k) values those of the fixed rows are taken.
 
     Returns
     -------
@@ -77,9 +94,10 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
     Raises
     ------
     InvalidInputError
-        A is not square, or b does not fit; an unknown ``method``, a bad ``rtol``.
+        A is not square, or b does not fit; an unknown ``method``, a bad ``rtol``; bad rows in ``fixed``, or ``pin`` with it; values that
+        do not fit.
     NotSymmetricError, NotPositiveDefiniteError, NotLaplacianError
-        The method that was asked for does not take such a matrix.
+        The method that was asked for does not take such a matrix; or ``pin=True``, and a row or column does not sum to 0.
     SingularMatrixError
         A is singular and not symmetric (``"auto"``), or singular (``"lu"``). Of ``"ildl"`` a matrix without any nonzero: others are
         solved where b is in their range, else ``info.converged`` is false.
@@ -102,8 +120,12 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
     """
     one_of(method, "method", ("auto", "cholesky", "lu", "ildl", "parac"))
     if is_sparse(b):
-        return solve_sparse_once(A, b, lambda B: solve(A, B, method, rtol, threads, device))
+        return solve_sparse_once(A, b, lambda B: solve(A, B, method, rtol, threads, device, fixed=fixed, pin=pin,
+                                                       fixed_values=fixed_values))
     b = _in_double(b)
+    if fixed is not None or pin is not False:
+        return _solve_constrained(A, b, method, rtol, threads, device, fixed, pin, fixed_values)
+    without_constraint(fixed_values)
     rtol, threads = as_number(rtol, "rtol"), thread_count(threads)
     place = place_for(device, A, b) if on_device(b) else place_of_factor(device, A)
     if place == "cpu" and holds(b):
@@ -121,6 +143,28 @@ def solve(A: Matrix, b: ArrayLike, method: Chosen = "auto", rtol: float = 1e-10,
     if info.singular:
         info.report.facts["singular"] = True
     return x, info
+
+
+def _solve_constrained(A, b, method, rtol, threads, device, fixed, pin, fixed_values):
+    """:func:`solve` for the free rows; rows and columns of errors are those of A."""
+    pin, workers = checked(fixed, pin), thread_count(threads)
+    if method in ("auto", "lu"):
+        dtype = np.complex128 if is_complex(A) else np.float64
+        M = as_csr(A, dtype=dtype, per_row=PER_ROW["cg" if method == "auto" else "lu"], threads=workers)
+    else:
+        M = as_symmetric(A, threads=workers, per_row=PER_ROW["cg"])
+    place = place_for(device, A, size=M.n) if on_device(A) else device
+    constraint = constraint_of(M, fixed, pin, symmetric=method not in ("auto", "lu"))
+    block, found = constraint.reduce(M, workers).to_scipy(), []
+
+    def solve_free(B):
+        with in_callers_numbers(constraint.free):
+            x, info = solve(block, B, method, rtol, threads, place)
+        found.append(info)
+        return x
+
+    x = solve_whole(constraint.solve, M.n, b, fixed_values, solve_free, M.data.dtype.kind == "c")
+    return x, found[0]
 
 
 def _solve_symmetric(A, b, method, rtol, threads, device, place):

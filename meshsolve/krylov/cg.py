@@ -20,11 +20,13 @@ from meshsolve.foreign import is_sparse
 from meshsolve.krylov import cg_cuda
 from meshsolve.krylov.blocks import as_matrix, blocks_of, checked_options, preconditioner, reusing, unshifted
 from meshsolve.krylov.cg_rules import DIVERGED, INDEFINITE, LOST_AT, NEGATIVE, RUNNING, SAVE_AT, STAGNATED, TINY, Solve
+from meshsolve.krylov.constrained import solve_constrained
 from meshsolve.krylov.info import CONVERGED, EXHAUSTED, Info
 from meshsolve.krylov.null_space import null_space_of
 from meshsolve.krylov.operator import Operator, multiply_dot, residual, rounding_of
 from meshsolve.options import thread_count
 from meshsolve.report import Report, warn
+from meshsolve.sparse.constraints import without_constraint
 from meshsolve.sparse_rhs import solve_sparse_once
 from meshsolve.types import Array, ArrayLike, Callback, Matrix
 
@@ -34,7 +36,8 @@ TOGETHER, CACHED = 8, 1 << 16           # columns that run together: as the kern
 
 
 def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol: float = 1e-8, atol: float = 0.0,
-       maxiter: int | None = None, callback: Callback | None = None, threads: int | None = None) -> tuple[Array, Info]:
+       maxiter: int | None = None, callback: Callback | None = None, threads: int | None = None, *,
+       fixed: ArrayLike | None = None, pin: bool = False, fixed_values: ArrayLike | None = None) -> tuple[Array, Info]:
     """Solve A x = b by preconditioned conjugate gradients.
 
     Parameters
@@ -53,6 +56,13 @@ def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol
     callback : callable, optional
         Called with the current x after each iteration.
     threads : int, optional
+    fixed : (k,) integers, one integer, or (n,) bool, optional
+        Rows with prescribed values (Dirichlet), which leave the system with their columns; A has entries then. M has n rows, whose block
+        of the free rows is applied, or the free rows alone. Residuals are relative to b minus what the prescribed values contribute.
+    pin : bool
+        For singular matrices that take constants to 0: means of b on the components are taken out with a warning, x has mean 0 on each.
+    fixed_values : number, (len(fixed),) or (len(fixed), k), optional
+        Values of the fixed rows in the order of ``fixed``, zeros by default. Of (n,) or (n, k) values those of the fixed rows are taken.
 
     Where b lies on the GPU or M was made there, everything runs there, and x lies where b does.
 
@@ -67,7 +77,10 @@ def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol
     Raises
     ------
     InvalidInputError, NotSymmetricError (``.row``, ``.column``)
-        A is not square or not symmetric; b, M or x0 do not fit; a bad option; NaN or infinity anywhere.
+        A is not square or not symmetric; b, M, x0 or ``fixed_values`` do not fit; a bad option; NaN or infinity anywhere; bad rows in
+        ``fixed``, or ``pin`` with it.
+    NotLaplacianError
+        ``pin=True``, and a row does not sum to 0: ``.row``.
 
     Notes
     -----
@@ -84,9 +97,16 @@ def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol
     >>> info.converged and info.iterations < 40
     True
     """
+    def run(A, b, M, x0, callback):
+        return iterate(A, b, M, x0, rtol, atol, maxiter, callback, threads)
+
     if is_sparse(b):
-        return solve_sparse_once(A, b, lambda B: cg(A, B, M, x0, rtol, atol, maxiter, callback, threads))
-    return iterate(A, b, M, x0, rtol, atol, maxiter, callback, threads)
+        return solve_sparse_once(A, b, lambda B: cg(A, B, M, x0, rtol, atol, maxiter, callback, threads, fixed=fixed, pin=pin,
+                                                    fixed_values=fixed_values))
+    if fixed is not None or pin is not False:
+        return solve_constrained(run, A, b, M, x0, callback, threads, fixed, pin, fixed_values)
+    without_constraint(fixed_values)
+    return run(A, b, M, x0, callback)
 
 
 def iterate(A, b, M, x0, rtol, atol=0.0, maxiter=None, callback=None, threads=None, gives_up=None):

@@ -11,7 +11,6 @@ from functools import partial
 import numpy as np
 
 from meshsolve import device
-from meshsolve.constraints import vanish
 from meshsolve.device import MOST_ACROSS
 from meshsolve.device.reductions import is_any
 from meshsolve.device_arrays import Positions
@@ -22,6 +21,7 @@ from meshsolve.krylov.cg_rules import DIVERGED, FORESEE, INDEFINITE, NEGATIVE, R
 from meshsolve.krylov.info import CONVERGED, EXHAUSTED
 from meshsolve.krylov.product_cuda import Product
 from meshsolve.report import Report
+from meshsolve.sparse.constraints import vanish
 
 K = device.kernels("krylov/vectors.cu")
 BLOCK = 256

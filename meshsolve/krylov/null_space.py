@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshsolve.constraints import components, take_means, takes_constants_to_zero
 from meshsolve.krylov.cg_rules import SUMS
 from meshsolve.krylov.operator import Operator
+from meshsolve.sparse.constraints import components, take_means, takes_constants_to_zero
 
 
 def null_space_of(matrix, M, threads):

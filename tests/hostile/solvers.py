@@ -20,7 +20,25 @@ from hostile.material import (
 )
 from hostile.row import Pattern, Unsymmetric, bad, fine
 
+CONSTRAINED = {"lu": lambda **options: ms.lu(spd(), **options), "ildl": lambda **options: ms.ildl(spd(), **options),
+               "parac": lambda **options: ms.parac(spd(), **options), "cg": lambda **options: ms.cg(spd(), RHS, **options),
+               "solve": lambda **options: ms.solve(spd(), RHS, **options)}
 ROWS = [
+    *[bad(f"{name}(fixed=)", given, says, lambda tmp, f=function, o=options: (f, (), o)) for name, function in CONSTRAINED.items() for given, says, options in [
+        ("rows out of range", "outside 0..11: 12", {"fixed": [N]}),
+        ("a set, which has no order", "not a set", {"fixed": {0, 5}}),
+        ("no row, or every row", "fixed is empty", {"fixed": []}),
+        ("`pin=True` with it", "exclude each other", {"fixed": [0], "pin": True}),
+    ]],
+    *[bad(name, "`pin=True` for a matrix whose rows do not sum to 0", "row 0 of A sums to", lambda tmp, f=function: (f, (), {"pin": True}), ms.NotLaplacianError, row=0) for name, function in CONSTRAINED.items()],
+    *[bad(f"{name}(fixed=)", "`fixed_values` of another shape", "fixed_values has to be (2,) or (2, 1), a row for each of fixed", lambda tmp, f=function: (f, (), {"fixed": [0, 5], "fixed_values": np.ones(3)})) for name, function in CONSTRAINED.items() if name in ("cg", "solve")],
+    *[bad(name, "`fixed_values` without `fixed=`", "fixed_values= needs fixed=", lambda tmp, f=function: (f, (), {"fixed_values": 1.0})) for name, function in CONSTRAINED.items() if name in ("cg", "solve")],
+    bad("lu(pin=)", "columns that do not sum to 0", "column 0 of A sums to", lambda tmp: (ms.lu, ([[1.0, -1.0], [0.0, 0.0]],), {"pin": True}), ms.NotLaplacianError, row=0),
+    bad("lu(fixed=): F.solve", "NaN or infinity in `fixed_values`", "fixed_values: row 1 is not finite", lambda tmp: (ms.lu(spd(), fixed=[0, 5]).solve, (RHS,), {"fixed_values": [1.0, np.nan]})),
+    bad("ildl(fixed=): K.refactor", "an entry outside the analysed pattern", "row 2, column 9", lambda tmp: (ms.ildl(spd(), fixed=[0, 5]).refactor, (symmetric_entry(2, 9),), {}), Pattern, row=2, column=9),
+    bad("cg(fixed=)", "an operator as A", "of which fixed= and pin=True need the entries", lambda tmp: (ms.cg, (sp.linalg.aslinearoperator(spd()), RHS), {"fixed": [0]})),
+    bad("cg(fixed=)", "M of another size", "M has to be 12 x 12, or 10 x 10 for the free rows alone", lambda tmp: (ms.cg, (spd(), RHS), {"M": np.eye(5), "fixed": [0, 5]})),
+    bad("cg(fixed=)", "the ParAC factor of a singular Laplacian as M", "give parac(A, fixed=...)", lambda tmp: (ms.cg, (spd(), RHS, ms.parac(ms.graph_laplacian(spd()))), {"fixed": [0, 5]})),
     fine("solve", "unsymmetric or complex", "is solved by LU", lambda tmp: (ms.solve, (entry(6, 7, 3.0), np.ones(N)), {})),
     fine("solve", "symmetric indefinite or singular", "is solved by LDL^T and SQMR; `info.converged` says whether b was in its range", lambda tmp: (ms.solve, (entry(8, 8, -2.0), np.ones(N)), {})),
     bad("solve", "unsymmetric with `method=\"ildl\"`", "is not symmetric", lambda tmp: (ms.solve, (entry(6, 7, 3.0), np.ones(N), "ildl"), {}), Unsymmetric, row=7, column=6),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
 from meshsolve.arrays import as_symmetric
-from meshsolve.constraints import Fixed, Pinned, components, take_means
+from meshsolve.sparse.constraints import Fixed, Pinned, components, take_means
 
 
 def symmetric(n, density, seed):

@@ -13,7 +13,6 @@ import scipy.sparse as sp
 
 from meshsolve import device
 from meshsolve.arrays import largest_moduli, narrow_ptr, read_only
-from meshsolve.constraints import parts_of_values
 from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError, PatternMismatchError
 from meshsolve.factor.base import Factor, reciprocal_condition, solve_near_one, values_in
 from meshsolve.factor.cholesky import inverse
@@ -26,6 +25,7 @@ from meshsolve.factor.sharing import changes, reads, reads_in_turn
 from meshsolve.foreign import is_sparse
 from meshsolve.options import one_of, thread_count
 from meshsolve.report import Report
+from meshsolve.sparse.constraints import parts_of_values
 from meshsolve.sparse_rhs import solve_sparse
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse, System
 

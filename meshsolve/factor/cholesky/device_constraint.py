@@ -1,4 +1,4 @@
-"""Fixed and pinned rows on the device: the twin of `meshsolve.constraints`.
+"""Fixed and pinned rows on the device: the twin of `meshsolve.sparse.constraints`.
 
 Patterns are cut down to their free rows as keys; right-hand sides, prescribed values and solutions stay on the device.
 """
@@ -11,20 +11,20 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.arrays import Csr
-from meshsolve.constraints import ROW_SUM, Fixed, not_singular, tell_of_range
 from meshsolve.device.lists import MASK, compressed, last, over, running_sums, tally
 from meshsolve.device.reductions import is_any
 from meshsolve.device_arrays import Positions, device_lengths, finite_later
 from meshsolve.errors import InvalidInputError, PatternMismatchError
 from meshsolve.factor.cholesky.cuda import S
 from meshsolve.factor.fronts.cuda import residual, row_sums
+from meshsolve.sparse.constraints import ROW_SUM, Fixed, not_singular, tell_of_range
 
 K = device.kernels("factor/cholesky/components.cu")
 CHUNK = 4096                        # rows that one block of k_sum_segments adds up
 
 
 class DeviceConstraint:
-    """What :class:`~meshsolve.constraints.Fixed` or ``Pinned`` does, for matrices and vectors on the device.
+    """What :class:`~meshsolve.sparse.constraints.Fixed` or ``Pinned`` does, for matrices and vectors on the device.
 
     Parameters
     ----------

@@ -13,7 +13,6 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve.arrays import as_array, as_rhs
-from meshsolve.constraints import parts_of_values
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.cholesky.host import HostFactor
 from meshsolve.factor.cholesky.numeric import Definite
@@ -21,6 +20,7 @@ from meshsolve.factor.sharing import changes, reads
 from meshsolve.foreign import is_sparse
 from meshsolve.options import thread_count
 from meshsolve.report import Report
+from meshsolve.sparse.constraints import parts_of_values
 from meshsolve.sparse_rhs import solve_sparse
 from meshsolve.types import Array, ArrayLike, Matrix
 

@@ -6,8 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve.arrays import as_rhs
-from meshsolve.constraints import ROW_SUM
 from meshsolve.errors import InvalidInputError, NotLaplacianError
+from meshsolve.sparse.constraints import ROW_SUM
 
 
 def as_columns(C, n):

@@ -15,7 +15,6 @@ import scipy.sparse as sp
 
 from meshsolve import _core, device, order
 from meshsolve.arrays import Csr, as_symmetric, narrow_ptr, read_only
-from meshsolve.constraints import components
 from meshsolve.device.lists import rows_of
 from meshsolve.device_arrays import on_device as lies_there
 from meshsolve.device_arrays import place_for
@@ -24,6 +23,7 @@ from meshsolve.factor.base import Preconditioner
 from meshsolve.memory import PER_ROW, ensure_memory
 from meshsolve.options import as_integer, as_seed, counted, is_auto, one_of, storage_type, thread_count
 from meshsolve.report import Report, warn
+from meshsolve.sparse.constraints import components
 from meshsolve.types import Array, Sparse
 
 ORDERINGS = ("auto", "rounds", "amd", "nnz_sort", "nd", "natural", "random", "rcm")

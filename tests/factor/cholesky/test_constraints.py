@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from zoo import grid, spd, truss
 
 import meshsolve as ms
-from meshsolve import constraints
+from meshsolve.sparse import constraints
 
 
 def laplacian(pattern):

@@ -5,14 +5,17 @@ Both cut the matrix down to its free rows and columns; what the caller sees keep
 
 from __future__ import annotations
 
+import contextlib
 import math
+import re
 
 import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr, as_array, as_indices, as_perm, lengths
-from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotLaplacianError, PatternMismatchError
+from meshsolve.arrays import Csr, as_array, as_complex, as_indices, as_perm, as_rhs, lengths
+from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning, NotLaplacianError, PatternMismatchError
+from meshsolve.options import as_flag
 from meshsolve.report import warn
 
 EPS = np.finfo(np.float64).eps
@@ -31,15 +34,17 @@ class Fixed:
     Parameters
     ----------
     A : Csr
-        The symmetric matrix, n rows.
+        The matrix, n rows.
     fixed : (k,) integers, distinct, or an (n,) boolean mask
+    symmetric : bool
+        False: systems with the transpose of the matrix are solved as well, which have another coupling.
     """
 
     alone = False                   # never is nothing left to solve for
     centers = False                 # solutions are what they are
 
-    def __init__(self, A, fixed, name="fixed"):
-        self.n = A.n
+    def __init__(self, A, fixed, name="fixed", symmetric=True):
+        self.n, self._symmetric = A.n, symmetric
         self.rows = as_indices(fixed, A.n, name)
         if len(self.rows) == 0:
             raise InvalidInputError(f"{name} is empty: leave it out where nothing is fixed")
@@ -59,9 +64,18 @@ class Fixed:
 
     def reduce(self, A, threads=1):
         """The free block of A as a Csr; the block that couples free rows to fixed ones is kept for the right-hand side."""
-        block, coupling = _core.split(A.indptr, A.indices, A.data, self.free, self.place, threads)
-        self.coupling = sp.csr_array(coupling[::-1], shape=(len(self.free), len(self.rows)))
+        block, coupling = self._split(A, threads)
+        coupling = sp.csr_array(coupling[::-1], shape=(len(self.free), len(self.rows)))
+        across = None if self._symmetric else sp.csr_array(A.to_scipy()[self.rows][:, self.free].T)
+        self.couplings = coupling, across
         return Csr(len(self.free), *block)
+
+    def _split(self, A, threads):
+        """(indptr, indices, data) of the free block and of its coupling, real or complex."""
+        if A.data.dtype.kind == "c":
+            parts = [self._split(Csr(A.n, A.indptr, A.indices, np.ascontiguousarray(part)), threads) for part in (A.data.real, A.data.imag)]
+            return [(*real[:2], as_complex(real[2], imaginary[2])) for real, imaginary in zip(*parts, strict=True)]
+        return _core.split(A.indptr, A.indices, A.data, self.free, self.place, threads)
 
     def restrict(self, ordering):
         """A permutation of all rows, an array or an Ordering, as one of the free rows."""
@@ -69,22 +83,22 @@ class Fixed:
         place = self.place[perm]
         return place[place >= 0]
 
-    def values(self, fixed_values, k):
-        """Prescribed values as a (len(rows), k) float64 array; zeros where none are given.
+    def values(self, fixed_values, k, dtype=np.float64):
+        """Prescribed values as a (len(rows), k) array of ``dtype``, float64 or complex128; zeros where none are given.
 
         One number is for all rows. Of what has n rows those of ``rows`` are taken and no others looked at: as one row at least is free,
         values for the fixed ones alone are never as many.
         """
         fixed = len(self.rows)
         if fixed_values is None:
-            return np.zeros((fixed, k))
+            return np.zeros((fixed, k), dtype)
         if type(fixed_values) in (float, int) and abs(fixed_values) < math.inf:
-            return np.full((fixed, k), float(fixed_values))
+            return np.full((fixed, k), float(fixed_values), dtype)
         given = as_array(fixed_values, "fixed_values")
-        if given.dtype.kind not in "fiub":
+        if given.dtype.kind not in ("fiub" if dtype == np.float64 else "fiubc"):
             raise InvalidInputError(f"fixed_values has to hold real numbers, not {given.dtype}")
         is_whole = given.ndim > 0 and len(given) == self.n
-        values = (given.take(self.rows, axis=0) if is_whole else given).astype(np.float64)
+        values = (given.take(self.rows, axis=0) if is_whole else given).astype(dtype)
         values = values.reshape(-1, 1) if values.ndim < 2 else values
         if given.ndim > 0 and values.shape not in ((fixed, k), (fixed, 1)):
             raise InvalidInputError(f"fixed_values has to be ({fixed},) or ({fixed}, {k}), a row for each of fixed, or ({self.n},) or "
@@ -94,38 +108,48 @@ class Fixed:
             raise InvalidInputError(f"fixed_values: row {self.rows[row] if is_whole else row} is not finite")
         return values if values.shape == (fixed, k) else np.broadcast_to(values, (fixed, k))
 
-    def solve(self, columns, fixed_values, solve_free):
-        """x with ``x[fixed] = values`` and (A x - b) zero in the free rows."""
+    def solve(self, columns, fixed_values, solve_free, transposed=False):
+        """x with ``x[fixed] = values`` and (A x - b), or (A^T x - b) if ``transposed``, zero in the free rows."""
         if fixed_values is None:
             return self.place_in(np.empty_like(columns), solve_free(self.taken(columns)), 0.0)
-        values = self.values(fixed_values, columns.shape[1])
+        values = self.values(fixed_values, columns.shape[1], columns.dtype)
         rhs = self.taken(columns)
         if values.any():
-            near, coupling = self._near()
+            near, coupling = self._near(transposed and not self._symmetric)
             rhs = rhs if self._range is None else rhs.copy(order="K")
             rhs[near] -= coupling @ values
         return self.place_in(np.empty_like(columns), solve_free(rhs), values)
 
-    def _near(self):
+    def _near(self, transposed):
         """The free rows that are coupled to fixed ones, few of all as a rule, and their rows of the coupling; all of a small matrix."""
-        if self._coupled is None:                       # threads that solve at once may all find it
-            coupling, (free, fixed) = self.coupling, self.coupling.shape
+        if transposed not in self._coupled:             # threads that solve at once may all find it
+            coupling = self.couplings[transposed]
+            free, fixed = coupling.shape
             if free <= SMALL:
-                self._coupled = slice(None), coupling
+                self._coupled[transposed] = slice(None), coupling
             else:
                 near = np.flatnonzero(np.diff(coupling.indptr))
                 part = coupling.data, coupling.indices, coupling.indptr[np.append(near, free)]
-                self._coupled = near, sp.csr_array(part, shape=(len(near), fixed))
-        return self._coupled
+                self._coupled[transposed] = near, sp.csr_array(part, shape=(len(near), fixed))
+        return self._coupled[transposed]
+
+    @property
+    def couplings(self):
+        """(coupling, the same block of the transpose or None where the matrix is symmetric) of the last matrix."""
+        return self._couplings
+
+    @couplings.setter
+    def couplings(self, blocks):
+        self._couplings, self._coupled = blocks, {}
 
     @property
     def coupling(self):
         """The block of the last matrix that couples free rows to fixed ones, a csr_array; None before there is one."""
-        return self._coupling
+        return self._couplings[0]
 
     @coupling.setter
     def coupling(self, block):
-        self._coupling, self._coupled = block, None
+        self.couplings = block, None
 
     def taken(self, columns):
         """The free rows of a C or F contiguous block: the same memory where they are a range, else a new block in the same order."""
@@ -243,19 +267,19 @@ class Pinned:
 
     centers = True                  # takes means off solutions
 
-    def __init__(self, A):
-        self.n = A.n
-        self.count, self.component = components(A)
+    def __init__(self, A, symmetric=True):
+        self.n, self._symmetric = A.n, symmetric
+        self.count, self.component = components(A if symmetric else _undirected(A))
         self.size = np.bincount(self.component, minlength=self.count).astype(np.float64)
         self._pins = np.flatnonzero(np.diff(np.maximum.accumulate(self.component), prepend=-1))   # their first rows
         self.alone = self.count == A.n              # nothing but isolated rows: every unknown is 0
         apart = self.count <= FEW and np.count_nonzero(np.diff(self.component)) == self.count - 1
         bounds = [*self._pins.tolist(), A.n]
         self._parts = list(zip(bounds, bounds[1:])) if apart else None      # where each is a range of rows
-        self.fixed = None if self.alone else Fixed(A, self._pins, "pin")
+        self.fixed = None if self.alone else Fixed(A, self._pins, "pin", symmetric)
         zeros = np.flatnonzero(A.data == 0)         # no other entry lies between components, and a later matrix may fill these
         row = np.searchsorted(A.indptr, zeros, side="right") - 1
-        self._has_bridges = bool((self.component[row] != self.component[A.indices[zeros]]).any())
+        self._has_bridges = not symmetric or bool((self.component[row] != self.component[A.indices[zeros]]).any())
 
     def restrict(self, ordering):
         """A permutation of all rows as one of the rows that are not pinned."""
@@ -281,17 +305,29 @@ class Pinned:
 
     @coupling.setter
     def coupling(self, value):
+        self.couplings = value, None
+
+    @property
+    def couplings(self):
+        return (None, None) if self.alone else self.fixed.couplings
+
+    @couplings.setter
+    def couplings(self, value):
         if not self.alone:
-            self.fixed.coupling = value
+            self.fixed.couplings = value
 
     def reduce(self, A, threads=1):
         """The block without the pinned rows."""
-        sums, moduli = A.row_sums(threads)
-        off = np.flatnonzero(np.abs(sums) > ROW_SUM * moduli)
-        if len(off):
-            raise not_singular(off[0], sums[off[0]])
+        self.require_singular(A, threads)
         self._require_apart(A)
-        return Csr(1, np.array([0, 1]), np.zeros(1, np.int32), np.ones(1)) if self.alone else self.fixed.reduce(A, threads)
+        return Csr(1, np.array([0, 1]), np.zeros(1, np.int32), np.ones(1, A.data.dtype)) if self.alone else self.fixed.reduce(A, threads)
+
+    def require_singular(self, A, threads=1):
+        """Raise if a row of A does not sum to 0, or a column of one that is not symmetric: b without its means is not in the range then."""
+        for line, (sums, magnitudes) in zip(("row", "column"), _sums(A, self._symmetric, threads)):
+            off = np.flatnonzero(np.abs(sums) > ROW_SUM * magnitudes)
+            if len(off):
+                raise not_singular(off[0], sums[off[0]], line)
 
     def _require_apart(self, A):
         """Raise where an entry joins components, of whose pins one would not be solved for. Without bridges in the analysed pattern it
@@ -306,13 +342,13 @@ class Pinned:
             row = int(rows[np.searchsorted(M.indptr, joined[0], side="right") - 1])
             raise PatternMismatchError.joining(row, int(M.indices[joined[0]]))
 
-    def solve(self, columns, fixed_values, solve_free):
-        """The mean-free solution; warns where b is not in the range of the matrix."""
-        if fixed_values is not None:
-            raise InvalidInputError("fixed_values goes with fixed=, not with pin=True")
-        block, outside = self.center(columns)
-        if not is_far_inside(outside, columns):
-            tell_of_range(outside, lengths(columns))
+    def solve(self, columns, fixed_values, solve_free, transposed=False):
+        """The mean-free solution; warns where b is not in the range of the matrix. Of an unsymmetric matrix that is the range of its
+        transpose as well."""
+        if columns.dtype.kind == "c":                   # real and imaginary parts are columns side by side
+            x = self.solve(_parts(columns), fixed_values, lambda B: _parts(solve_free(np.ascontiguousarray(B).view(np.complex128))))
+            return x.view(np.complex128)
+        block = self._in_range(columns, fixed_values)
         if self.alone:
             return np.zeros_like(columns)
         free = solve_free(self.fixed.taken(block))
@@ -324,6 +360,22 @@ class Pinned:
             mean = sums_of_columns(part) / (end - begin)
             less_a_row(part, mean, block[begin + 1:end])
             block[begin] = 0.0 - mean
+        return block
+
+    def solve_singular(self, columns, fixed_values, solve_all):
+        """As :meth:`solve`, with a ``solve_all`` of all rows that takes the singular matrix."""
+        if columns.dtype.kind == "c":
+            x = self.solve_singular(_parts(columns), fixed_values, lambda B: _parts(solve_all(B.view(np.complex128))))
+            return x.view(np.complex128)
+        return self.center(solve_all(np.ascontiguousarray(self._in_range(columns, fixed_values))))[0]
+
+    def _in_range(self, columns, fixed_values):
+        """Columns minus their component means, a new block, with a warning if that is more than rounding."""
+        if fixed_values is not None:
+            raise InvalidInputError("fixed_values goes with fixed=, not with pin=True")
+        block, outside = self.center(columns)
+        if not is_far_inside(outside, columns):
+            tell_of_range(outside, lengths(columns))
         return block
 
     def center(self, columns):
@@ -339,8 +391,98 @@ class Pinned:
         return block, lengths_of_means(means, self.size)
 
 
-def not_singular(row, total):
-    """The error of ``pin=True`` for a matrix whose row ``row`` does not sum to 0."""
+def not_singular(row, total, line="row"):
+    """The error of ``pin=True`` for a matrix whose row ``row``, or column, does not sum to 0."""
     return NotLaplacianError(
-        f"row {row} of A sums to {total:.3g}, not to 0: pin=True is for Laplacians and other matrices that take constants to 0. "
-        "Leave it out where A is regular", int(row))
+        f"{line} {row} of A sums to {total:.3g}, not to 0: pin=True is for Laplacians and other matrices that take constants to 0"
+        + (". " if line == "row" else ", as their transposes do. ") + "Leave it out where A is regular", int(row))
+
+
+def _parts(columns):
+    """Complex columns as real ones, the imaginary part of each behind the real part; C contiguous."""
+    return np.ascontiguousarray(columns).view(np.float64)
+
+
+def _undirected(A):
+    """A symmetric Csr with an entry that is not 0 for each such entry of the Csr A."""
+    S = abs(A.to_scipy())
+    S = sp.csr_array(S + S.T)
+    S.sort_indices()
+    return Csr(A.n, S.indptr.astype(np.int64), S.indices.astype(np.int32), S.data)
+
+
+def _sums(A, symmetric, threads):
+    """(sums, sums of absolute values) of the rows of a Csr, and of the columns of one that is not symmetric."""
+    if symmetric:
+        return [A.row_sums(threads)]
+    M, one = A.to_scipy(), np.ones(A.n)
+    return [(B @ one, abs(B) @ one) for B in (M, M.T)]
+
+
+# ---- the constraints of a call ----------------------------------------------------------------------------------------
+
+
+def checked(fixed, pin):
+    """``pin`` as a bool, once it is known that it goes with ``fixed``."""
+    pin = as_flag(pin, "pin")
+    if pin and fixed is not None:
+        raise InvalidInputError("pin=True and fixed= exclude each other: fixed rows already make a Laplacian regular")
+    if isinstance(fixed, (set, frozenset)):
+        raise InvalidInputError("fixed has to be a list of row numbers, not a set: it has no order, which fixed_values= follows")
+    return pin
+
+
+def constraint_of(A, fixed, pin, symmetric=True):
+    """The :class:`Fixed` or :class:`Pinned` of the Csr A for the arguments of these names, which are :func:`checked`; None without."""
+    return Pinned(A, symmetric) if pin else None if fixed is None else Fixed(A, fixed, symmetric=symmetric)
+
+
+def without_constraint(fixed_values):
+    """Raise if there are prescribed values, for a call with neither ``fixed`` nor ``pin``."""
+    if fixed_values is not None:
+        raise InvalidInputError("fixed_values= needs fixed=, the rows that take these values")
+
+
+def solve_whole(solve, n, b, fixed_values, solve_free, is_complex=False):
+    """x of b's shape, where b lies, by ``solve``, a method of a constraint for n rows.
+
+    Parameters
+    ----------
+    solve : callable
+        ``solve(columns, fixed_values, solve_columns)``.
+    b, fixed_values : arrays, on the host or on the GPU
+        Complex ones make complex columns.
+    solve_free : callable
+        Called once with an array of b's number of dimensions where b lies.
+    is_complex : bool
+        True: columns are complex in any case.
+    """
+    there, given = device.holds(b), as_array(b, "b")
+    values = None if fixed_values is None else as_array(fixed_values, "fixed_values")
+    is_complex = is_complex or "c" in (given.dtype.kind, getattr(values, "dtype", given.dtype).kind)
+    columns, shape = as_rhs(given, n, dtype=np.complex128 if is_complex else np.float64)
+
+    def solve_columns(B):
+        B = B if len(shape) == 2 else B[:, 0]
+        x = solve_free(device.to_device(np.ascontiguousarray(B)) if there else B)
+        return device.to_host(x).reshape(len(x), -1) if len(shape) == 2 else device.to_host(x)[:, None]
+
+    x = solve(columns, values, solve_columns)
+    x = x if len(shape) == 2 else x[:, 0]
+    return device.to_device(x) if there else x
+
+
+NUMBERED = re.compile(r"\b(row|column) (\d+)")
+
+
+@contextlib.contextmanager
+def in_callers_numbers(free):
+    """Errors of work on the block of the rows ``free`` name rows and columns of the whole matrix."""
+    try:
+        yield
+    except MeshsolveError as e:
+        e.args = NUMBERED.sub(lambda found: f"{found[1]} {free[int(found[2])]}", str(e)),
+        for name in ("row", "column", "index"):
+            if getattr(e, name, -1) >= 0:
+                setattr(e, name, int(free[getattr(e, name)]))
+        raise

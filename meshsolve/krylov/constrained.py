@@ -1,0 +1,93 @@
+"""Iterations on systems with fixed or pinned rows.
+
+Fixed rows leave the system with their columns, and their coupling goes to the right-hand side. With a pin no row leaves: means over the
+components are taken from b and from x, which keeps the condition of the matrix.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+import scipy.sparse.linalg as spla
+
+from meshsolve import device
+from meshsolve.arrays import as_array, as_symmetric
+from meshsolve.errors import InvalidInputError
+from meshsolve.krylov.operator import is_operator
+from meshsolve.options import thread_count
+from meshsolve.sparse.constraints import checked, constraint_of, solve_whole
+
+
+def solve_constrained(iterate, A, b, M, x0, callback, threads, fixed, pin, fixed_values):
+    """(x, info) by ``iterate(A, b, M, x0, callback)`` on the free rows; the arguments are those of :func:`meshsolve.cg`."""
+    pin = checked(fixed, pin)
+    if is_operator(A):
+        raise InvalidInputError("A is an operator, of which fixed= and pin=True need the entries: give a matrix, or an operator of the "
+                                "free rows alone")
+    threads = thread_count(threads)
+    matrix = as_symmetric(A, threads=threads)
+    constraint = constraint_of(matrix, fixed, pin)
+    if pin:
+        constraint.require_singular(matrix, threads)
+        return _with_info(constraint.solve_singular, matrix.n, b, fixed_values, lambda B: iterate(matrix, B, M, x0, callback))
+    free, block = constraint.free, constraint.reduce(matrix, threads)
+    inside, start = _inside(M, free, matrix.n), None if x0 is None else _rows(x0, free, matrix.n)
+
+    def solve_free(B):
+        seen = None if callback is None else lambda x: callback(_whole(x, constraint, fixed_values))
+        return iterate(block, B, inside, start, seen)
+
+    return _with_info(constraint.solve, matrix.n, b, fixed_values, solve_free)
+
+
+def _with_info(solve, n, b, fixed_values, solve_free):
+    """(x, info) where ``solve_free`` returns both."""
+    found = []
+
+    def noted(B):
+        x, info = solve_free(B)
+        found.append(info)
+        return x
+
+    return solve_whole(solve, n, b, fixed_values, noted), found[0]
+
+
+def _rows(x0, free, n):
+    """The free rows of a start, where it lies."""
+    x0 = device.asarray(x0) if device.holds(x0) else as_array(x0, "x0")
+    if x0.ndim not in (1, 2) or len(x0) != n:
+        raise InvalidInputError(f"x0 has to be ({n},) or ({n}, k), not {tuple(x0.shape)}")
+    return x0[device.to_device(free) if device.holds(x0) else free]
+
+
+def _whole(x, constraint, fixed_values):
+    """The whole of an iterate x of the free rows, where it lies."""
+    free = device.to_host(x)
+    columns = np.ascontiguousarray(free.reshape(len(free), -1))
+    values = constraint.values(fixed_values, columns.shape[1], columns.dtype)
+    out = constraint.place_in(np.empty((constraint.n, columns.shape[1]), columns.dtype), columns, values).reshape(-1, *free.shape[1:])
+    return device.to_device(out) if device.holds(x) else out
+
+
+def _inside(M, free, n):
+    """The block of the free rows of a preconditioner M of n rows; M itself where it has the free rows alone."""
+    shape = getattr(M, "shape", None)
+    if M is None or shape == (len(free), len(free)):
+        return M
+    if isinstance(M, (list, tuple)):
+        return _inside(np.asarray(M), free, n)
+    if shape != (n, n):
+        raise InvalidInputError(f"M has to be {n} x {n}, or {len(free)} x {len(free)} for the free rows alone, not {shape}")
+    if getattr(M, "null_components", 0):
+        raise InvalidInputError("M is the factor of a singular Laplacian, and the free rows are not singular: give parac(A, fixed=...)")
+    if sp.issparse(M) or isinstance(M, np.ndarray):
+        return M.tocsr()[free][:, free] if sp.issparse(M) else M[np.ix_(free, free)]
+
+    operator = spla.aslinearoperator(M)
+
+    def apply(R):
+        whole = np.zeros((n, *R.shape[1:]))
+        whole[free] = R
+        return operator.matvec(whole)[free] if R.ndim == 1 else operator.matmat(whole)[free]
+
+    return spla.LinearOperator((len(free), len(free)), matvec=lambda r: apply(r.reshape(-1)), matmat=apply, dtype=np.float64)
