@@ -83,7 +83,11 @@ def solve_indefinite(A, b, rtol, threads=None, analysed=None):
         x, best = _least_squares(M, b, K, rtol, threads, told, (x, best))
     best.report.seconds = seconds
     best.report.facts["steps_taken"] = "; ".join(told)
-    reason = CONVERGED if best.converged else "; ".join(told)
+    return x, _outcome(K, best, rtol, CONVERGED if best.converged else "; ".join(told))
+
+
+def _outcome(K, best, rtol, reason):
+    """The :class:`Info` of the last factor K and of the best solution; warns where that is not the one solution of the system."""
     if not best.converged:
         warn(f"the system is not solved to {rtol:g}, or b is not in the range of A: {reason}", ConvergenceWarning)
     if K.is_complete and K.report.facts["undecided_pivots"]:
@@ -91,7 +95,7 @@ def solve_indefinite(A, b, rtol, threads=None, analysed=None):
              MeshsolveWarning)
     iterations = int(np.max(best.iterations, initial=0))
     singular = K.is_complete and K.report.facts["zero_pivots"] > 0
-    return x, Info("ildl", best.converged, iterations, _worst(best), best.residuals, reason, best.report, singular)
+    return Info("ildl", best.converged, iterations, _worst(best), best.residuals, reason, best.report, singular)
 
 
 def _least_squares(M, b, K, rtol, threads, told, found):

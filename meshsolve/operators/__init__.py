@@ -186,8 +186,7 @@ def graph_laplacian(mesh_or_pattern: MeshLike | Matrix, weights: Literal["unit",
 
     Notes
     -----
-    Cost O(n + edges). Weights have to be at least 0, which makes the matrix positive semidefinite. A matrix whose entries off the
-    diagonal are negative is a Laplacian already.
+    Cost O(n + edges). Weights must be at least 0: the Laplacian is positive semidefinite then.
 
     References
     ----------
