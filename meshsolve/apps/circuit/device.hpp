@@ -35,7 +35,7 @@ struct LineParameter : ModelParameter {      // of an element's line, as an area
 };
 
 struct Branch {
-  int32_t a, b;                     // terminals, behind their series resistances; counted on from the terminals: before them
+  int32_t a, b;                     // terminals, behind their series resistances; count of terminals + k: terminal k itself
   bool conducts = true;             // may a direct current flow?
 };
 
