@@ -77,7 +77,8 @@ def any_backend(request):
             yield harness
 
 
-@pytest.fixture(params=[dict(seed=1, block=32), dict(seed=2, block=96, resident=4), dict(seed=3)], ids=str)
+@pytest.fixture(params=[dict(seed=1, block=32), pytest.param(dict(seed=2, block=96, resident=4), marks=pytest.mark.slow),
+                        pytest.param(dict(seed=3), marks=pytest.mark.slow)], ids=str)
 def varied(request):
     """The harness with other block sizes (without: the kernel's own), more blocks at once, threads drawn at random."""
     with device.use(Harness(**request.param)) as harness:

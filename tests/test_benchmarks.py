@@ -437,6 +437,7 @@ def test_failed_and_wrong_runs_make_a_failed_row():
     assert cholesky.cells({"solver": "s", "threads": 1, "failed": "crash"}, "wall")[2:] == ["failed:", "crash"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harness", [True, False], ids=["kernel harness", "no device"])
 def test_gpu_rows_are_measured_or_say_why_not(harness, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(gpu, "WARM_UP", 2)
@@ -455,6 +456,7 @@ def test_gpu_rows_are_measured_or_say_why_not(harness, tmp_path, capsys, monkeyp
     assert [bar["passed"] for bar in run["bars"]] == 4 * [None] and "not measured" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harness", [True, False], ids=["kernel harness", "no device"])
 def test_gpu_factors_are_measured_or_say_why_not(harness, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(ildl.GENERATED, "saddle", lambda: ms.datasets.kkt(90, 30))
@@ -497,6 +499,7 @@ raise SystemExit(gpu.main(sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 def test_gpu_rows_go_on_in_a_new_process_where_one_loses_the_device(tmp_path, capfd, monkeypatch):
     """In the warm-up, by a crash, and by a kernel that does not end."""
     out = tmp_path / "gpu.json"
@@ -556,6 +559,7 @@ def test_gpu_rows_stop_at_the_budget(tmp_path, capsys):
     assert "out of budget" in (tmp_path / "gpu.json").read_text()
 
 
+@pytest.mark.slow
 def test_parac_measures_judges_and_writes(tmp_path, monkeypatch, capsys):
     tiny = parac.Problem(lambda: ms.datasets.grid2d(20, 20), (60, 60, 60), multigrid=0.0, nanoseconds=1e9)
     monkeypatch.setattr(parac, "PROBLEMS", {"tiny": tiny})
@@ -589,6 +593,7 @@ def test_updates_are_measured_beside_cholmod_where_it_is(tmp_path, capsys):
     assert len(rows) == 1 and len(columns) == len(rows[0])
 
 
+@pytest.mark.slow
 def test_a_solver_that_takes_too_long_is_stopped_and_said_so(tmp_path):
     import meshsolve as ms
 

@@ -86,6 +86,7 @@ def ball_with_more():
     return ms.Mesh(x, np.concatenate([ball.faces + 1, small.faces + 1 + len(ball.vertices)])), ball
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["smooth_scan", "landmarks", "laplacian_editing", "poisson_editing", "geodesics"])
 def test_vertices_of_no_face_and_several_pieces_are_no_trouble(name, tmp_path, capsys):
     mesh, ball = ball_with_more()
@@ -136,12 +137,14 @@ def rough_sphere():
     return ms.Mesh(sphere.vertices * (1 + 0.05 * noise), sphere.faces)
 
 
+@pytest.mark.slow
 def test_smooth_scan(tmp_path):
     rough = rough_sphere()
     spread = [np.linalg.norm(m.vertices, axis=1).std() for m in (rough, *run("smooth_scan", tmp_path, rough))]
     assert spread[0] > 2 * spread[1] > 2 * spread[2]
 
 
+@pytest.mark.slow
 def test_curvature_flow(tmp_path):
     demo = load("curvature_flow")
     _, sphere = run("curvature_flow", tmp_path, demo.dumbbell(3))
@@ -272,6 +275,7 @@ def corner_angles(x, faces):
     return np.arccos((u * v).sum(axis=1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1))
 
 
+@pytest.mark.slow
 def test_laplacian_editing(tmp_path):
     mesh = ms.datasets.icosphere(3)
     demo = load("laplacian_editing")
@@ -282,6 +286,7 @@ def test_laplacian_editing(tmp_path):
     run("laplacian_editing", tmp_path, mesh)
 
 
+@pytest.mark.slow
 def test_poisson_editing(tmp_path):
     demo = load("poisson_editing")
     mesh = demo.caterpillar(4)
@@ -309,6 +314,7 @@ def test_poisson_editing(tmp_path):
     assert np.allclose(sheared.vertices[handle], bent.vertices[handle]) and stretch(bent) < 0.6 * stretch(sheared)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(path.stem for path in DEMOS.glob("*.py")))
 def test_a_demo_runs_when_it_is_copied_alone(name, tmp_path):
     """Into an empty folder: it imports nothing from the folder that it comes from, and its first lines name the call."""
@@ -322,6 +328,7 @@ def test_a_demo_runs_when_it_is_copied_alone(name, tmp_path):
     assert refused.returncode == 2 and "--nonsense" in refused.stderr
 
 
+@pytest.mark.slow
 def test_from_a_shell_a_demo_ends_in_one_line(tmp_path):
     for arguments, says in ((["--source", "-99999"], "error: "), (["-o", str(tmp_path / "none" / "a.png")], "error: "),
                             ([str(tmp_path / "none.obj")], "there is no such file")):
@@ -337,6 +344,7 @@ def test_ir_drop(tmp_path, capsys):
     assert (tmp_path / "grid.png").stat().st_size > 1000 and "mV at" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_gaussian_field(tmp_path, capsys):
     mesh, demo = ms.datasets.icosphere(4), load("gaussian_field")
     Q = demo.precision(mesh, correlation=1.0)
@@ -355,6 +363,7 @@ def test_gaussian_field(tmp_path, capsys):
     assert np.mean(abs(truth - mean) < 3 * deviation) > 0.95 and "within two of them" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_landmarks(tmp_path, capsys):
     mesh = rough_sphere()
     demo = load("landmarks")

@@ -88,7 +88,7 @@ def test_readme_examples_run(tmp_path, monkeypatch):
         exec(compile(block, "README.md", "exec"), {})
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: d.name)
+@pytest.mark.parametrize("document", [pytest.param(d, id=d.name, marks=[pytest.mark.slow] if d.name in ("pytorch.md", "flows.md") else []) for d in DOCUMENTS])
 def test_documents_run_from_top_to_bottom(document, tmp_path, monkeypatch):
     """The blocks of one document are one program."""
     if document.name == "pytorch.md":
@@ -126,14 +126,15 @@ def test_the_recipe_for_eigenvalues_does_not_depend_on_the_unit(smallest, scale)
     assert len(solves) < 1000                           # about 80 at any scale
 
 
+@pytest.mark.slow
 def test_the_recipe_for_eigenvalues_takes_many_components(smallest):
-    part, sizes = ms.datasets.icosphere(1), np.geomspace(0.01, 1, 151)
+    part, sizes = ms.datasets.icosphere(1), np.geomspace(0.01, 1, 61)
     x = np.concatenate([size * part.vertices + [3 * k, 0, 0] for k, size in enumerate(sizes)])
-    many = ms.Mesh(x, np.concatenate([part.faces + 42 * k for k in range(151)]))
+    many = ms.Mesh(x, np.concatenate([part.faces + 42 * k for k in range(61)]))
     for scale in (1e-3, 1e6):
-        values, _ = smallest(many.with_vertices(scale * x), 154)
+        values, _ = smallest(many.with_vertices(scale * x), 64)
         values = np.sort(values) * scale**2
-        assert abs(values[:151]).max() < 1e-6 and values[151:] == pytest.approx(np.full(3, 2), rel=0.1)
+        assert abs(values[:61]).max() < 1e-6 and values[61:] == pytest.approx(np.full(3, 2), rel=0.1)
 
 
 OTHERS = re.findall(r"```py\n(.*?)```", (ROOT / "docs" / "coming_from.md").read_text(), re.S)
@@ -176,6 +177,7 @@ def files(tmp_path, monkeypatch):
         pathlib.Path(name).write_text("* low pass\nV1 in 0 SIN(0 1 50)\nR1 in out 1k\nC1 out 0 1u\n.tran 1m 20m\n.end\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("document", [d for d in [README, *DOCUMENTS] if list(commands(d))], ids=lambda d: d.name)
 def test_commands_in_documents_run(document, files, capsys):
     """As printed, from the top; the viewer, which tests/apps/viewer opens, is only parsed."""

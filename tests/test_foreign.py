@@ -163,6 +163,7 @@ def test_buffers_receive_solutions():
 # ---- JAX ----------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_jax_arrays():
     jax = pytest.importorskip("jax")
     from jax.experimental import sparse as jsparse

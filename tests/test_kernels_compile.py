@@ -18,6 +18,7 @@ def limits():
     return json.loads(nvrtc.LIMITS.read_text())
 
 
+@pytest.mark.slow
 @needs_nvrtc
 @pytest.mark.parametrize("architecture", nvrtc.ARCHITECTURES)
 @pytest.mark.parametrize("file", nvrtc.sources(), ids=lambda file: file.name)
@@ -58,6 +59,7 @@ def test_the_report_is_read_as_ptxas_writes_it():
     assert nvrtc.parse(log) == {"k_solve": {"registers": 31, "stack": 16, "spill_stores": 8, "spill_loads": 4, "shared": 4096}}
 
 
+@pytest.mark.slow
 @needs_nvrtc
 @pytest.mark.parametrize("name", ["parac/ordered", "parac/rounds", "ildl/rows"])
 def test_factors_that_are_the_cpus_to_the_bit_add_as_it_does(name):

@@ -40,6 +40,7 @@ def run(tmp_path, capfd):
     return run
 
 
+@pytest.mark.slow
 def test_one_fault_hides_no_other(run):
     status, said = run("first or loses or another or dies or fails or last")
     assert status and "lost here" in said and "a fault of its own" in said and "never seen" not in said
@@ -47,6 +48,7 @@ def test_one_fault_hides_no_other(run):
     assert [said.count(f"test_{name} PASSED") for name in ("first", "finds_another_fault", "last")] == [1, 1, 1]
 
 
+@pytest.mark.slow
 def test_a_test_that_does_not_end_is_killed(run):
     status, said = run("hangs or last")
     assert status and "test_hangs: the other tests go on" in said and "test_last PASSED" in said
@@ -57,5 +59,6 @@ def test_a_run_without_faults_is_one_process(run):
     assert status == 0 and "go on" not in said and said.count("session starts") == 1
 
 
+@pytest.mark.slow
 def test_where_no_test_begins_it_ends(run, tmp_path):
     assert on_gpu.main([str(tmp_path / "nowhere")]) == 4 and on_gpu.main(["-k", "nothing", str(pathlib.Path(__file__))]) == 5

@@ -26,6 +26,7 @@ def site(tmp_path_factory):
     return target
 
 
+@pytest.mark.slow
 def test_the_site_builds(site):
     reference = (site / "reference" / "solvers" / "index.html").read_text()
     assert "meshsolve.cholesky" in reference and "NotPositiveDefiniteError" in reference
@@ -42,6 +43,7 @@ def named(path):
     raise AssertionError(f"{path} is not there")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["solvers", "meshes", "orderings", "applications", "datasets", "errors"])
 def test_the_reference_shows_functions_with_the_defaults_of_their_signatures(site, page):
     """Of cg, whose module has the same name, it showed the module; of parameters that share a line, the default of one."""
@@ -106,6 +108,7 @@ def test_every_public_name_is_in_the_reference():
     assert sorted(members) == sorted(ms.datasets.__all__)
 
 
+@pytest.mark.slow
 def test_pictures_can_be_made(tmp_path):
     """Those of the algorithms; test_demos.py draws those of the demos, tests/apps/viewer opens the windows."""
     spec = importlib.util.spec_from_file_location("pictures", ROOT / "docs" / "pictures.py")

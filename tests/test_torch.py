@@ -28,6 +28,7 @@ def dense(indices, values):
     return torch.zeros((N, N), dtype=values.dtype).index_put(tuple(indices), values, accumulate=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [0, 1, 3])
 @pytest.mark.parametrize("kind", ["real", "complex"])
 def test_gradients_are_finite_differences(kind, k):
@@ -351,6 +352,7 @@ def test_what_no_transform_does_is_refused():
         torch.autograd.functional.jacobian(lambda v: mine(v, RIGHT[0]), POINT, vectorize=True)
 
 
+@pytest.mark.slow
 def test_compiled_functions_leave_solves_out():
     solver = ms.torch.Solver()
     calls = [lambda v, b: ms.torch.solve((ENTRIES, v * 2), b).pow(2).sum(), lambda v, b: solver((ENTRIES, v * 2), b).pow(2).sum(),
@@ -380,6 +382,7 @@ TENSORS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TENSORS)
 def test_derivatives_of_any_order_go_through_sparse_tensors(name):
     """PyTorch's own derivative of sparse_coo_tensor is a constant: the Hessian was zero."""

@@ -37,6 +37,7 @@ def mypy(*arguments):
     return subprocess.run([sys.executable, "-m", "mypy", *arguments], cwd=ROOT, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_mypy_is_clean():
     done = mypy()
     assert done.returncode == 0, done.stdout + done.stderr
@@ -66,6 +67,7 @@ reveal_type(info.report.seconds)
 """
 
 
+@pytest.mark.slow
 def test_users_see_types_and_wrong_words(tmp_path):
     assert (ROOT / "meshsolve" / "py.typed").exists() and ms.__all__
     file = tmp_path / "user.py"

@@ -129,6 +129,7 @@ def test_two_meshes_share_a_scale(tmp_path):
     assert blue[:, :middle].any() and not red[:, :middle].any() and red[:, middle:].any()
 
 
+@pytest.mark.slow
 def test_lines_of_equal_values(tmp_path):
     """Four between five bands, each around the axis: a column of pixels meets them all."""
     sphere = datasets.icosphere(5)

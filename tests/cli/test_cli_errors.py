@@ -145,6 +145,7 @@ def test_errors_are_one_line_and_leave_nothing(run, folder, monkeypatch, argv, w
     assert listing(folder) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failure, words", [(OSError(28, "No space left on device"), "No space left"), (KeyboardInterrupt(), "interrupted"),
                                             (MemoryError(), "not enough memory"), (ZeroDivisionError("oh"), "ZeroDivisionError: oh")])
 def test_outputs_come_together_or_not_at_all(run, folder, monkeypatch, failure, words):

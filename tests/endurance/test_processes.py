@@ -117,6 +117,7 @@ def resident():
         return int(f.read().split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.parametrize("name", MATRICES)
 def test_thousands_of_steps_leave_memory_flat(name):
@@ -143,6 +144,7 @@ def test_thousands_of_steps_leave_memory_flat(name):
     assert len(F.report.seconds) <= 6
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.parametrize("make", [lambda: ms.parac(L).solve(B), lambda: ms.cholesky(A).solve(B), lambda: ms.lu(U).solve(B), lambda: ms.ildl(K).solve(B),
                                   lambda: pickle.loads(pickle.dumps(ms.cholesky(A)))], ids=["parac", "cholesky", "lu", "ildl", "pickle"])

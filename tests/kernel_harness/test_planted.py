@@ -131,11 +131,13 @@ def test_a_clean_persistent_kernel_is_right():
         solve("none", seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sanitizer", ["address", "thread"])
 def test_a_clean_kernel_is_clean(sanitizer):
     check(sanitized.python(["-c", SOLVE, "none"], sanitizer), "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plant, sanitizer, says", [
     ("overrun", "address", "heap-buffer-overflow"),
     ("no barrier", "thread", "data race"),
@@ -147,6 +149,7 @@ def test_planted_in_a_persistent_kernel(plant, sanitizer, says):
     check(sanitized.python(["-c", SOLVE, plant], sanitizer), says)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel, grid, block, shared, sanitizer, says", [
     ("k_missing_barrier", 1, 128, 0, "thread", "data race"),
     ("k_lost_update", 2, 32, 0, "thread", "data race"),

@@ -16,6 +16,7 @@ def run(sanitizer, file):
     return sanitized.python(["-m", "pytest", "-x", "-m", "sanitize", "-p", "no:cacheprovider", str(file)], sanitizer, timeout=3600)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sanitizer", ["address", "thread"])
 @pytest.mark.parametrize("file", MARKED, ids=lambda file: file.stem)
 def test_marked_tests_are_clean(file, sanitizer):

@@ -109,7 +109,7 @@ def test_accessors_without_data_are_refused(tmp_path):
     (lambda g: g["buffers"][0].update(byteLength=50), "buffer 0 announces 50 bytes, but has 48: it may be cut off"), (lambda g: g["buffers"][0].pop("uri"), "neither a uri nor"),
     (lambda g: g["buffers"][0].update(uri="data:;base64,a*b="), "no base64"), (lambda g: g["buffers"][0].update(uri="https://x.org/a.bin"), "only files in the folder"),
     (lambda g: g["buffers"][0].update(uri="no.bin"), "no.bin: there is no such file"), (lambda g: g["buffers"][0].update(uri="."), "this is a folder"),
-    (lambda g: g["buffers"][0].update(uri="a%00b"), "is not a file name"), (lambda g: g["accessors"].__setitem__(0, {**g["accessors"][0], "bufferView": add_view(g, TETRAHEDRON * np.inf)}), "not finite"),
+    (lambda g: g["buffers"][0].update(uri="a%00b"), "is not a file name"), (lambda g: g["accessors"].__setitem__(0, {**g["accessors"][0], "bufferView": add_view(g, np.full_like(TETRAHEDRON, np.inf))}), "not finite"),
     (lambda g: g["meshes"][0]["primitives"][0].pop("attributes"), "'attributes' must be an object"), (lambda g: g["meshes"][0]["primitives"][0]["attributes"].clear(), "no POSITION"),
     (lambda g: g["meshes"][0].update(primitives={}), "'primitives' must be a list"), (lambda g: g["nodes"][0].update(mesh=1), "names entry 1 of 'meshes'"),
     (lambda g: g["nodes"][0].update(mesh="0"), "names entry '0' of 'meshes'"), (lambda g: g["nodes"].__setitem__(0, 7), "entry 0 of 'nodes' is no object"),

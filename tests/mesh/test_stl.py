@@ -113,6 +113,7 @@ def test_a_binary_stl_shorter_than_its_count_is_refused(tmp_path, content):
         load_mesh(tmp_path / "a.stl")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, content", [
     ("a.stl", SOLID.replace("0 0 1\nouter", "-1.#IND -1.#IND -1.#IND\nouter").encode()), ("b.stl", b"solid x\nfacet\n"), ("c.stl", binary(count=9)),
     ("a.off", b"OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2 255 0 0\n"), ("b.off", b"OFF\n3 1 0\n0 0\n"), ("a.gltf", b"{"), ("b.gltf", b"[1]"), ("a.glb", b"glTF\2\0\0\0")])

@@ -78,6 +78,7 @@ def test_small(poisoned):
                 check(leaf, middle, top)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leaf, middle, top", [(30, 60, 120), (20, 130, 61), (130, 9, 301), (140, 257, 195), (40, 20, 560)])
 def test_large(poisoned, leaf, middle, top):
     assert len(ms.analyze(sp.csr_array(tree(leaf, middle, top)), "natural").supernodes) > 3
@@ -118,6 +119,7 @@ def test_a_failing_pivot_is_named(column):
     np.testing.assert_array_equal(F.L.toarray(), before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isa", ["v2", "v3"])
 def test_other_instruction_sets(isa):
     if _core.isa() < isa:

@@ -69,6 +69,7 @@ def test_a_forked_child_has_a_pool_of_its_own():
     assert np.array_equal(F.solve(b), here[2]) and np.array_equal(there[3], F.refactor(2 * A).solve(b))
 
 
+@pytest.mark.slow
 @needs_fork
 def test_a_child_forked_while_another_thread_puts_its_factor_back_shows_progress():
     """That thread is not to be disturbed; the child is not that thread."""
@@ -124,6 +125,7 @@ def test_dense_kernels_need_no_more_stack_than_workers_have():
     assert python(SMALL_STACKS).split() == ["True"]
 
 
+@pytest.mark.slow
 def test_the_setting_of_the_environment_changes_no_bit():
     code = ("import meshsolve as ms, numpy as np, hashlib; A = ms.datasets.grid2d(80, 80, boundary='dirichlet');"
             "F = ms.cholesky(A); print(F.report.as_dict()['threads'], hashlib.sha1(F.solve(np.arange(6400.0)).tobytes() + F.perm.tobytes()).hexdigest())")
@@ -285,11 +287,11 @@ def test_ctrl_c_during_refactor_leaves_the_earlier_factor(threads):
     b = np.arange(A.shape[0], dtype=float)
     F = ms.cholesky(A, threads=threads)
     x = F.solve(b)
-    start = time.perf_counter()
+    start, worked = time.perf_counter(), time.process_time()
     F.refactor(A)
-    took = time.perf_counter() - start
-    delay = interrupted(lambda: [F.refactor(3 * A) for _ in range(20)], 1.5 * took)
-    assert delay is not None and delay < 3 * took + 1         # the factor is restored before the exception goes out
+    took, worked = time.perf_counter() - start, time.process_time() - worked
+    delay = interrupted(lambda: [F.refactor(3 * A) for _ in range(100)], 1.5 * took)
+    assert delay is not None and delay < 20 * worked          # the factor is restored before the exception goes out
     y = F.solve(b)
     assert np.array_equal(y, x) or np.array_equal(y, F.refactor(3 * A).solve(b))
     assert np.array_equal(F.refactor(A).solve(b), x)
@@ -298,8 +300,13 @@ def test_ctrl_c_during_refactor_leaves_the_earlier_factor(threads):
 @pytest.mark.parametrize("threads", [1, 2])
 def test_ctrl_c_during_an_ordering(threads):
     mesh = datasets.icosphere(7)
-    call = lambda: [ms.order.nested_dissection(mesh, effort="quality", seed=k, threads=threads) for k in range(100)]
-    assert (delay := interrupted(call, 0.2)) is not None and delay < 2
+    call = lambda: ms.order.nested_dissection(mesh, effort="quality", threads=threads)
+    start, worked = time.perf_counter(), time.process_time()
+    call()
+    took, worked = time.perf_counter() - start, time.process_time() - worked
+    delays = [interrupted(call, 0.1 * took) for _ in range(6)]
+    heard = [delay for delay in delays if delay is not None]
+    assert len(heard) >= 3 and min(heard) < 0.4 * worked, (delays, worked)
     assert len(ms.order.nested_dissection(mesh, threads=threads)) == len(mesh.vertices)
 
 
@@ -311,6 +318,7 @@ def expander(n, degree=4):
     return A + A.T
 
 
+@pytest.mark.slow
 def test_ctrl_c_is_heard_while_the_caller_waits_for_a_worker():
     """The small graph is soon done, and most often the caller has that one; the large one takes seconds."""
     A = sp.block_diag([expander(200_000), expander(10_000)], format="csr")
@@ -354,6 +362,7 @@ def steps():
     return long_steps()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rotations of a large front", "the inverse of a large front", "the rows of U above its blocks", "rows of similar patterns", "a left-looking factorization",
                                   "the backward error of many columns", "an incomplete factor applied to many columns",
                                   "a sampled factor applied to many columns"])

@@ -171,6 +171,7 @@ LEAVES = [(grid(7, 7), 30), (triangulated(6, 8), 41), (grid(5, 5, 4), 70), (rand
           (path(50), 49), (grid(18, 17), 250), (triangulated(20, 20), 320), (grid(25, 26), 600), (triangulated(32, 32), 900)]
 
 
+@pytest.mark.slow
 @ENGINES
 @pytest.mark.parametrize("A, own", LEAVES)
 def test_a_leaf_fills_little_more_than_by_exact_minimum_degree(A, own, bits):

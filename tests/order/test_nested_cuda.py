@@ -77,6 +77,7 @@ def test_the_order_does_not_depend_on_what_of_a_flow_lies_in_shared_memory(limit
     assert np.array_equal(*orders)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("effort", EFFORTS)
 @pytest.mark.parametrize("seed", [0, 2**64 - 1])
 def test_efforts_and_seeds(cuda, effort, seed):
@@ -89,6 +90,7 @@ def test_another_seed_gives_another_order(cuda):
     assert not np.array_equal(*(order.nested_dissection(A, seed=s, device="cuda").perm for s in (0, 1)))
 
 
+@pytest.mark.slow
 @settings(max_examples=6)
 @given(st.integers(60, 80), st.integers(90, 110), st.integers(16, 900), st.integers(0, 2**32), st.floats(0, 0.3))
 def test_meshes_with_holes(nx, ny, patch_size, seed, holes):
@@ -120,6 +122,7 @@ def ratio(A, seeds=2):
     return np.exp(mean("cuda") - mean("cpu"))
 
 
+@pytest.mark.slow
 def test_fill_is_that_of_the_cpu(cuda):
     ratios = np.array([ratio(make()) for make in MESHES.values()])
     nnz, flops = np.exp(np.log(ratios).mean(axis=0))
@@ -127,6 +130,7 @@ def test_fill_is_that_of_the_cpu(cuda):
     assert ratios[:, 0].max() <= 1.06 and ratios[:, 1].max() <= 1.12, dict(zip(MESHES, ratios))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*cross themselves")             # polygons of beast.obj do
 def test_fill_on_scans(cuda, data_dir):
     ratios = []
@@ -138,6 +142,7 @@ def test_fill_on_scans(cuda, data_dir):
     assert nnz <= 1.03 and flops <= 1.06, ratios
 
 
+@pytest.mark.slow
 def test_more_effort_less_fill(cuda):
     A = sphere(5)
     nnz = [np.mean([fill(A, order.nested_dissection(A, effort=e, seed=s, device="cuda").perm)[0] for s in range(2)])

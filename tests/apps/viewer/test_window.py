@@ -29,6 +29,7 @@ def needs_polyscope():
         pytest.skip(f"pip install polyscope: {e}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["openGL_mock", "openGL3_egl"])
 def test_everything_a_person_can_do_in_the_window(backend):
     needs_polyscope()

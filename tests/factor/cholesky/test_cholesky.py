@@ -382,6 +382,7 @@ def test_the_memory_of_a_factor_is_counted_once():
     assert stored < F.report.facts["bytes"] < 1.75 * stored
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isa", ["v2", "v3", "v4"])
 def test_every_instruction_set_solves(isa):
     code = (

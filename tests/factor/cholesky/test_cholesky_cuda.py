@@ -34,6 +34,7 @@ def test_the_factor_of_every_shape(gpu, name):
         close(F.solve(b, system=system), host.solve(b, system=system), 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("precision", ["double", "single", "mixed"])
 def test_every_way_of_a_front(gpu, monkeypatch, way, precision):

@@ -169,6 +169,7 @@ def test_memory_is_asked_for_first(monkeypatch):
             call()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer keeps what is freed")
 @pytest.mark.skipif(not pathlib.Path("/proc/self/clear_refs").exists(), reason="asks Linux for the peak")
 @pytest.mark.parametrize("threads", [1, 2])

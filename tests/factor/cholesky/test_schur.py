@@ -117,6 +117,7 @@ def test_only_what_is_eliminated_has_to_be_definite(n, seed, k):
     check(ms.schur_complement(A, rows), sp.csr_array(A), rows, 1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [3, 341, 342, 700])
 def test_wide_boundaries_have_the_same_bits_on_any_number_of_threads(k):
     """Up to 341 rows are one panel, more are kept in steps; two components of the interior, one of them without a neighbour among rows."""
@@ -157,6 +158,7 @@ def test_rows_are_one_supernode_whatever_joins_them():
     assert S.flops == 3                                     # of the interior alone
 
 
+@pytest.mark.slow
 def test_the_interior_is_ordered_for_itself():
     """By its own graph, and not by what the rows, last in any case, would join."""
     A = spd(grid(40, 40))

@@ -48,6 +48,7 @@ def check_schedule(A, threads, use):
     assert set(top) <= own | set(last) and (use == "factor" or len(last) == 0)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6), st.sampled_from([1, 2, 3, 8, 16]), st.sampled_from(["factor", "solve", "solve small subtrees"]))
 def test_each_front_has_its_task(seed, threads, use):
     check_schedule(tree_of_blocks(seed), threads, use)
@@ -69,6 +70,7 @@ FACTORS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.native
 @pytest.mark.parametrize("kind", FACTORS)
 @settings(max_examples=25)
@@ -81,6 +83,7 @@ def test_solutions_do_not_depend_on_threads(kind, seed, threads):
     assert np.array_equal(one.solve(b), many.solve(b)) and backward_error(A, many.solve(b), b) < 1e-13
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(seed=st.integers(0, 10**6), threads=st.sampled_from([2, 4, 16]))
 def test_inverses_do_not_depend_on_threads(seed, threads):
@@ -90,6 +93,7 @@ def test_inverses_do_not_depend_on_threads(seed, threads):
     assert abs(one.selected_inverse() - many.selected_inverse()).max() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ordering", ["natural", "nd"])
 def test_large_dense_blocks_among_meshes(ordering):
     """A front of more than a thousand columns is in no small subtree of a solve."""

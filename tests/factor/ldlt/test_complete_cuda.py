@@ -105,6 +105,7 @@ def test_columns_are_delayed(gpu, monkeypatch, way):
     assert G.report.facts["delayed"] >= 40 and G.inertia == (40, 40, 0)
 
 
+@pytest.mark.slow
 def test_delayed_columns_of_every_kind_of_front(path, monkeypatch):
     """Fronts that a warp, a block and tiles take hand columns up to each other, and some of those go on to be handed up again."""
     go(monkeypatch, "all four")
@@ -159,6 +160,7 @@ def test_panels_that_shared_memory_does_not_hold(monkeypatch):
         check(dense(150))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["shared memory", "tiles", "libraries"])
 def test_singular_systems_are_solved_where_they_are_consistent(gpu, monkeypatch, way):
     go(monkeypatch, way)

@@ -61,6 +61,7 @@ def test_large_fronts_are_factored_by_tiles():
     assert_factors(A, one)
 
 
+@pytest.mark.slow
 def test_a_wide_cheap_block_beside_a_narrow_dear_one_is_solved():
     """The block with the most entries of the factor is not always one that the schedule cuts into tasks of its own."""
     rng, blocks, size, m, pendants = np.random.default_rng(0), 14_000, 20, 2_300, 200

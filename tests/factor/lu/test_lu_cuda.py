@@ -151,6 +151,7 @@ def test_the_order_of_threads_changes_no_bit(engine, seed):
     assert all(np.array_equal(a, b) for a, b in zip(*results))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_circuits(gpu, data_dir, engine):
     for name in ("adder_dcop_05", "bp_1200", "cage8", "e05r0500", "nnc1374", "qh1484"):
@@ -174,6 +175,7 @@ def test_a_mesh_that_needs_every_way_by_itself():
 # ---- fronts -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("precision", ["double", "single", "mixed"])
 def test_every_way_of_a_front(gpu, monkeypatch, way, precision):

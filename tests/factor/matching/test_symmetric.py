@@ -1,6 +1,5 @@
 """Symmetrized matching: scaling, pairs, rank, compression."""
 
-import time
 
 import numpy as np
 import pytest
@@ -155,14 +154,10 @@ def test_dense_rows_are_set_aside_where_the_rest_can_be_matched_alone(k, lonely,
         assert ms.ildl(A, fill_level=None).inertia == ((eigenvalues > 0).sum(), (eigenvalues < 0).sum(), 0)
 
 
-def test_a_hundred_constraints_on_all_unknowns_take_little_beside_the_rest():
-    """A matching by shortest paths alone goes through all of them for each of them."""
+def test_a_hundred_constraints_on_all_unknowns_are_set_aside():
+    """A matching by shortest paths would go through all of them for each of them. Without them the grid has its own scales."""
     L = ms.datasets.grid2d(120, 120)
     C = sp.csr_array(np.random.default_rng(0).random((100, 14_400)))
     A = as_symmetric(sp.block_array([[L, C.T], [C, None]]))
-    grid, start = as_symmetric(L), time.process_time()
-    for _ in range(3):
-        symmetric_pairs(grid)
-    middle = time.process_time()
-    assert symmetric_pairs(A).rank == 14_500
-    assert time.process_time() - middle < 5 * A.nnz / grid.nnz * (middle - start)
+    pairs, alone = symmetric_pairs(A), symmetric_pairs(as_symmetric(L))
+    assert pairs.rank == 14_500 and np.array_equal(pairs.scale[:14_400], alone.scale)

@@ -132,6 +132,7 @@ def test_the_graph_is_the_same_on_any_number_of_threads():
 # ---- laws ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ordering", ["natural", "rounds"])
 @pytest.mark.parametrize("samples", [1, 2])
 @pytest.mark.parametrize("grounded", [False, True])
@@ -275,6 +276,7 @@ def test_columns_in_the_order_of_the_solves_are_those_of_the_factor(make, orderi
     assert np.allclose(P @ b, x, rtol=1e-9, atol=1e-11 * abs(x).max())
 
 
+@pytest.mark.slow
 @pytest.mark.native
 @pytest.mark.parametrize("make", [lambda: ms.datasets.grid2d(270, 260), lambda: ms.datasets.road_like(120_000), lambda: ms.datasets.rmat(12),
                                   lambda: ms.datasets.grid3d(24, boundary="dirichlet")])

@@ -38,6 +38,7 @@ def allowed(m, ordering):
     return (MOST_GIVEN if ordering == "given" else MOST) * m * np.log2(m) ** 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ordering", ORDERINGS)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_work_grows_like_the_edges(name, ordering):

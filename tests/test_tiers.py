@@ -1,0 +1,57 @@
+"""The quick tier (``-m "not slow"``) reaches every package of meshsolve."""
+
+import ast
+import pathlib
+
+import pytest
+
+TESTS = pathlib.Path(__file__).resolve().parent
+PACKAGE = TESTS.parent / "meshsolve"
+FOLDERS = [file.parent.relative_to(PACKAGE) for file in PACKAGE.rglob("__init__.py")]
+PACKAGES = sorted(folder.as_posix() for folder in FOLDERS if 1 <= len(folder.parts) <= 2)       # parts of these are tested through them
+
+
+def is_slow(node):
+    """True for a statement of a module or a decorator that names the marker."""
+    return any(isinstance(part, ast.Attribute) and part.attr == "slow" for part in ast.walk(node))
+
+
+def quick_tests(tree):
+    """Names of the test functions of a module that no marker takes out of the quick tier."""
+    if any(is_slow(node) for node in tree.body if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "pytestmark"):
+        return []
+    return [node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+            and not any(ast.unparse(mark) == "pytest.mark.slow" for mark in node.decorator_list)]
+
+
+def imported(tree):
+    """Modules that a file imports, with a name for each thing that is imported from one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def reached(file):
+    """Packages that a test file with a quick test belongs to: its folder's, and those that it imports from."""
+    tree = ast.parse(file.read_text())
+    if not quick_tests(tree):
+        return set()
+    names = {name.removeprefix("meshsolve.").replace(".", "/") for name in imported(tree) if name.startswith("meshsolve.")}
+    names.add(file.parent.relative_to(TESTS).as_posix())
+    return {package for package in PACKAGES for name in names if name == package or name.startswith(package + "/")}
+
+
+FOUND = {file.relative_to(TESTS).as_posix(): reached(file) for file in sorted(TESTS.rglob("test_*.py"))}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_quick_tier_reaches_every_package(package):
+    assert any(package in packages for packages in FOUND.values()), f"no quick test for meshsolve/{package}: take the marker slow from one"
+
+
+def test_markers_are_seen():
+    tree = ast.parse("import pytest\n@pytest.mark.slow\ndef test_a(): pass\n@pytest.mark.native\ndef test_b(): pass\ndef other(): pass")
+    assert quick_tests(tree) == ["test_b"]
+    assert quick_tests(ast.parse("pytestmark = pytest.mark.slow\ndef test_a(): pass")) == []
