@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from numpy.typing import ArrayLike, DTypeLike
 
-__all__ = ["Array", "ArrayLike", "Auto", "Boundary", "Callback", "Chosen", "DTypeLike", "Device", "Effort", "Matrix", "OrderingName",
+__all__ = ["Array", "ArrayLike", "Auto", "Boundary", "Callback", "Chosen", "DTypeLike", "Device", "Effort", "Matrix",
            "Path", "Place", "Precision", "Sparse", "System", "Trans"]
 
 Matrix: TypeAlias = Any                 # scipy sparse array or matrix of any format, dense array, CuPy sparse matrix
@@ -29,5 +29,4 @@ Effort: TypeAlias = Literal["default", "fast", "quality"]
 Boundary: TypeAlias = Literal["neumann", "dirichlet"]
 System: TypeAlias = Literal["A", "L", "Lt"]
 Trans: TypeAlias = Literal["N", "T", "H"]
-OrderingName: TypeAlias = Literal["auto", "nd", "amd", "nnz_sort", "rcm", "random", "natural"]
 Chosen: TypeAlias = Literal["auto", "cholesky", "lu", "ildl", "parac"]

@@ -31,6 +31,7 @@ from meshsolve.factor.fronts.cuda import device_tree, suits
 from meshsolve.memory import PER_ROW
 from meshsolve.mesh import MeshLike, pattern_of
 from meshsolve.options import as_flag, as_seed, counted, one_of, thread_count
+from meshsolve.order.methods import lists_orderings
 from meshsolve.order.ordering import OrderingLike
 from meshsolve.report import warn
 from meshsolve.sparse.constraints import Fixed, Pinned, checked
@@ -80,6 +81,7 @@ class Symbolic(_symbolic.Symbolic):
         return _told(CholeskyFactor(self, values, values.of(A), precision=precision, threads=threads, engine=engine))
 
 
+@lists_orderings("cholesky")
 def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None = None, seed: int = 0,
             threads: int | None = None, lower: bool = False, device: Device = "auto") -> Symbolic:
     """Order a symmetric matrix and say what its Cholesky factor will be.
@@ -87,14 +89,15 @@ def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None
     Parameters
     ----------
     A : (n, n) symmetric matrix of any kind; only its pattern is used
-    ordering : {"auto", "nd", "amd", "nnz_sort", "rcm", "random", "natural"}, Ordering, or (n,) integers
+    ordering : {ORDERINGS}, Ordering, (n,) integers, or callable
         ``"auto"``: minimum degree while its factor is cheap, else nested dissection, see :func:`meshsolve.order.auto`.
-        An array is taken as ``perm``: ``A[perm][:, perm]`` is what will be factored. The ordering is followed by a
-        postorder of the elimination tree, which changes neither fill nor operations.
+        An array is taken as ``perm``: ``A[perm][:, perm]`` is what will be factored. A callable gets the symmetric pattern to
+        order, a csr_array of ones, and returns a permutation or an Ordering. A postorder of the elimination tree follows, which
+        changes neither fill nor operations.
     mesh : Mesh, optional
         Its edges join the pattern, so that later matrices of the same mesh fit whatever entries vanish in this one.
     seed : int >= 0
-        Of the orderings that use one: ``"auto"``, ``"nd"``, ``"nnz_sort"``, ``"random"``.
+        For the orderings that use random numbers.
     threads : int, optional
         Default: every core, or ``MESHSOLVE_NUM_THREADS``. Results do not depend on it.
     lower : bool
@@ -211,7 +214,7 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
     M = with_mesh(as_symmetric(A, lower=lower, threads=threads, per_row=PER_ROW["cholesky"] if fixed is None else 0), mesh)
     n, constraint = M.n, Pinned(M) if pin else Fixed(M, fixed) if fixed is not None else None
     if constraint is not None:
-        ordering = ordering if isinstance(ordering, str) else constraint.restrict(ordering)
+        ordering = ordering if order.is_method(ordering) else constraint.restrict(ordering)
         M = constraint.reduce(M, threads)
     sym, data = analyzed(M, ordering, seed, threads), M.data
     sym.lower = bool(lower)
@@ -229,7 +232,7 @@ def _cholesky_there(A, ordering, mesh, fixed, pin, precision, engine, seed, thre
         n, constraint, reduced, across = positions.pattern.n, None, positions, None
         if pin or fixed is not None:
             constraint = DeviceConstraint(None if pin else Fixed(positions.pattern, fixed), source, positions)
-            ordering = ordering if isinstance(ordering, str) else constraint.restrict(ordering)
+            ordering = ordering if order.is_method(ordering) else constraint.restrict(ordering)
             reduced, across = constraint.reduce(positions)
     sym = analyzed_there(reduced.pattern, ordering, seed, threads, on_device(A))
     if auto and engine is DeviceFactor and not suits(sym):

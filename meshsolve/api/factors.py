@@ -15,11 +15,14 @@ from meshsolve.factor.constrained import ConstrainedIldl, ConstrainedLU, Constra
 from meshsolve.factor.lu import LUFactor
 from meshsolve.memory import PER_ROW
 from meshsolve.options import as_flag, thread_count
+from meshsolve.order import is_method
+from meshsolve.order.methods import lists_orderings
 from meshsolve.order.ordering import OrderingLike
 from meshsolve.sparse.constraints import checked, constraint_of, in_callers_numbers
 from meshsolve.types import ArrayLike, Auto, Device, DTypeLike, Matrix, Precision
 
 
+@lists_orderings("lu")
 def lu(A: Matrix, ordering: OrderingLike = "auto", engine: Literal["auto", "fronts", "columns"] = "auto", *,
        fixed: ArrayLike | None = None, pin: bool = False, repivot: Auto | Literal[False] = "auto", precision: Precision = "double",
        device: Device = "auto", threads: int | None = None) -> LUFactor | ConstrainedLU:
@@ -29,8 +32,10 @@ def lu(A: Matrix, ordering: OrderingLike = "auto", engine: Literal["auto", "fron
     ----------
     A : (n, n) matrix of any kind
         Stored zeros keep their place for later values (``F.refactor``).
-    ordering : {"auto", "amd", "nd", "nnz_sort", "rcm", "random", "natural"}, Ordering, or (n,) integers
-        Of the columns; rows follow by a matching, and diagonal blocks of the block triangular form are ordered apart.
+    ordering : {ORDERINGS}, Ordering, (n,) integers, or callable
+        Of the columns; rows follow by a matching, and diagonal blocks of the block triangular form are ordered apart. A callable
+        gets a csr_array of ones: the pattern of A with its rows matched to its columns, without the entries between blocks. It
+        returns a permutation of the columns or an Ordering, which later factorizations keep.
         ``"auto"``: minimum degree, or nested dissection where that needs fewer operations.
     engine : {"auto", "fronts", "columns"}
         ``"fronts"``: dense blocks on the symmetrized pattern, for everything mesh-like. ``"columns"``: the exact pattern, column by
@@ -94,7 +99,7 @@ def lu(A: Matrix, ordering: OrderingLike = "auto", engine: Literal["auto", "fron
 
 def _restricted(ordering, constraint):
     """An ordering of all rows as one of the free rows; names stay."""
-    return ordering if isinstance(ordering, str) else constraint.restrict(ordering)
+    return ordering if is_method(ordering) else constraint.restrict(ordering)
 
 
 def _place(device, M, A):
@@ -105,8 +110,9 @@ def _place(device, M, A):
     return "cpu"
 
 
+@lists_orderings("ildl")
 def ildl(A: Matrix, fill_level: int | Auto | None = "auto", droptol: float | Auto = "auto",
-         ordering: OrderingLike | Literal["multicolour"] = "auto", blocking: Literal["auto", "none", "RB", "subtree", "BR"] = "auto",
+         ordering: OrderingLike = "auto", blocking: Literal["auto", "none", "RB", "subtree", "BR"] = "auto",
          tile_size: int | Auto = "auto", pivoting: Literal["auto", "static", "bunch-kaufman", "rook"] = "auto", *,
          fixed: ArrayLike | None = None, pin: bool = False, max_fill: float | Auto | None = "auto", pairs: bool = True,
          dtype: DTypeLike = np.float64, device: Device = "auto", threads: int | None = None,
@@ -122,11 +128,11 @@ def ildl(A: Matrix, fill_level: int | Auto | None = "auto", droptol: float | Aut
         that level. ``"auto"`` counts the complete factor and takes it while it is cheap, else level 2.
     droptol : {"auto"} or float >= 0
         Of the incomplete factor: entries below this fraction of their row's norm are dropped. ``"auto"``: 1e-3.
-    ordering : {"auto", "amd", "nd", "nnz_sort", "rcm", "random", "natural", "multicolour"}, Ordering, or permutation
+    ordering : {ORDERINGS}, Ordering, (n,) integers, or callable
         Found for matched pairs as one vertex each, in the complete factor only where they are the rule. One that is given is of the n
         rows; K.perm follows it but for what pivots need: a pair comes where the later of its rows does and, in the complete
         factor, a row that the matching leaves without a pivot (``structural_rank`` < n) just behind the last of its neighbours, a
-        column without one in its front later still.
+        column without one in its front later still. A callable gets the pattern of A as a csr_array of ones, and returns such.
     blocking : {"auto", "none", "RB", "subtree", "BR"}
         Tiles of the incomplete factor: pairs and single rows alone, an order cut into full tiles, the same with no tile across two
         large subtrees of the elimination tree (3 to 70 times fewer level sets, somewhat less fill and more iterations), or rows of
@@ -200,8 +206,9 @@ def ildl(A: Matrix, fill_level: int | Auto | None = "auto", droptol: float | Aut
     return ConstrainedIldl(K, constraint, lower)
 
 
-def parac(L: Matrix, ordering: OrderingLike | Literal["rounds"] = "auto", samples: int | Auto = "auto", rhs: int = 1,
-          seed: int = 0, dtype: DTypeLike = np.float64, threads: int | None = None, device: Device = "auto", *,
+@lists_orderings("parac")
+def parac(L: Matrix, ordering: OrderingLike = "auto", samples: int | Auto = "auto", rhs: int = 1, seed: int = 0,
+          dtype: DTypeLike = np.float64, threads: int | None = None, device: Device = "auto", *,
           fixed: ArrayLike | None = None, pin: bool = False) -> _parac.ParacFactor | ConstrainedPreconditioner:
     """Randomized approximate Cholesky factor of a graph Laplacian: a preconditioner that is cheap to make on any graph.
 
@@ -212,9 +219,10 @@ def parac(L: Matrix, ordering: OrderingLike | Literal["rounds"] = "auto", sample
         never eliminated. Positive off-diagonal entries (cotan Laplacians have some) are replaced in the factor by a small
         weight where the elimination has not made up for them, with a warning that counts them; where held vertices took some with
         them, as ``L[free][:, free]`` of a mesh, sums a little below 0 count as 0. Any number of components.
-    ordering : {"auto", "rounds", "amd", "nnz_sort", "nd", "natural", "random", "rcm"}, Ordering, or (n,) integers
+    ordering : {"rounds", ORDERINGS}, Ordering, (n,) integers, or callable
         ``"rounds"`` finds the order while it eliminates: each round takes all vertices that have fewer edges than their
-        neighbours at that time. ``"auto"`` is ``"nnz_sort"`` for dense graphs with hubs, else ``"rounds"``.
+        neighbours at that time. ``"auto"`` is ``"nnz_sort"`` for dense graphs with hubs, else ``"rounds"``. A callable
+        gets the pattern of L as a csr_array of ones, and returns a permutation or an Ordering.
     samples : {"auto"} or int
         Copies of each edge: more give a better factor that takes longer to make. ``"auto"``: 3 for road-like graphs (about as many
         edges as vertices), 2 from ``rhs=4`` on, else 1.

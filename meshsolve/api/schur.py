@@ -19,6 +19,7 @@ from meshsolve.factor.symbolic import Symbolic
 from meshsolve.memory import PER_ROW
 from meshsolve.mesh import MeshLike
 from meshsolve.options import as_flag, as_seed, thread_count
+from meshsolve.order.methods import lists_orderings
 from meshsolve.order.ordering import OrderingLike
 from meshsolve.report import warn
 from meshsolve.sparse.constraints import Fixed
@@ -27,6 +28,7 @@ from meshsolve.types import ArrayLike, Device, Matrix
 NEARLY_SINGULAR = "the block of A without rows is singular to working precision: the Schur complement may be meaningless"
 
 
+@lists_orderings("cholesky")
 def schur_complement(A: Matrix, rows: ArrayLike, ordering: OrderingLike = "auto", *, mesh: MeshLike | None = None,
                      device: Device = "auto", seed: int = 0, threads: int | None = None,
                      lower: bool = False) -> SchurComplement | GeneralSchurComplement:
@@ -40,7 +42,7 @@ def schur_complement(A: Matrix, rows: ArrayLike, ordering: OrderingLike = "auto"
         symmetric that block has to be regular, and is factored by LU.
     rows : (k,) integers, one integer, or (n,) bool
         The rows K that are kept, in the order that results have; all others, I, are eliminated. At least one of each.
-    ordering : {"auto", "nd", "amd", "nnz_sort", "rcm", "random", "natural"}, Ordering, or (n,) integers
+    ordering : {ORDERINGS}, Ordering, (n,) integers, or callable
         Of the rows I, as in :func:`analyze`; rows K come behind them whatever it is.
     mesh, seed, threads, lower
         As in :func:`analyze`. ``mesh`` and ``lower`` are for symmetric matrices.
@@ -109,7 +111,7 @@ def _general(A, rows, ordering, threads):
     """For a matrix that is complex or not symmetric."""
     M = as_csr(A, dtype=np.complex128 if is_complex(A) else np.float64, per_row=PER_ROW["lu"], threads=threads)
     kept = _kept(M, rows)
-    S = GeneralSchurComplement(M, kept.rows, ordering=ordering if isinstance(ordering, str) else kept.restrict(ordering), threads=threads)
+    S = GeneralSchurComplement(M, kept.rows, ordering=ordering if order.is_method(ordering) else kept.restrict(ordering), threads=threads)
     if not S.factor.trial()[0] < LOST:
         warn(NEARLY_SINGULAR, MeshsolveWarning)
     return S
@@ -132,7 +134,7 @@ def _analyzed(M, kept, ordering, seed, threads):
     _core.keep_free_memory(M.nnz, threads)
     inner = kept.reduce(M, threads)
     pattern = Csr(inner.n, inner.indptr, inner.indices, diagonal=True)
-    chosen = order.resolve(ordering if isinstance(ordering, str) else kept.restrict(ordering), pattern, seed=as_seed(seed), threads=threads)
+    chosen = order.resolve(ordering if order.is_method(ordering) else kept.restrict(ordering), pattern, seed=as_seed(seed), threads=threads)
     perm = np.concatenate([kept.free[chosen.perm], kept.rows])
     chosen = replace(chosen, perm=perm, tree=None, elimination=None)
     sym = Symbolic.build(M, perm, ordering=chosen, threads=threads, boundary=len(kept.rows))

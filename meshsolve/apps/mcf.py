@@ -267,7 +267,7 @@ class System:
         if self.place == "cpu":
             return "auto"
         pattern = Csr(A.shape[0], A.indptr.astype(np.int64), A.indices.astype(np.int32))
-        return order.dissect_there(without_diagonal(pattern), 0, thread_count(threads), self.assembler.patches)
+        return order.dissect_cuda(without_diagonal(pattern), 0, thread_count(threads), mesh_patches=self.assembler.patches)
 
     def extent(self):
         """The longest side of the box around the surface."""

@@ -9,12 +9,12 @@ from meshsolve.cli.commands import run_circuit, run_info, run_mcf, run_order, ru
 from meshsolve.datasets.files import MATRIX_SUFFIXES
 from meshsolve.device import DEVICES
 from meshsolve.mesh.files import READABLE, WRITABLE
+from meshsolve.order.methods import METHODS, names
 
 VIEWS = ("plain", "patches", "ribbons", "one patch", "separators", "elimination order", "column counts", "eigenvector")
 QUIET = {"order": "print nothing but what --stats and --blocks ask for", "info": "print no progress bar", "view": "print nothing"}
 EXIT_CODES = ("Exit codes: 0 done; 2 wrong usage; 130 interrupted; 1 anything else, also a solution that misses its tolerance, with one "
               "line on standard error that begins with 'meshsolve: error:'.")
-METHODS = ("auto", "nd", "amd", "nnz_sort", "random", "rcm", "natural")
 
 
 class _Paragraphs(argparse.HelpFormatter):
@@ -121,10 +121,8 @@ def _order_arguments(parser):
     parser.add_argument("input", type=_file, metavar="A.mtx|MESH",
                         help=f"matrix ({', '.join(MATRIX_SUFFIXES)}; only where it has entries counts, as in A + A^T) or mesh "
                              f"({', '.join(READABLE)})")
-    parser.add_argument("--method", choices=METHODS, default="nd",
-                        help="nd: nested dissection, for meshes and grids; amd: minimum degree, for small or irregular matrices; "
-                             "auto: what fits; nnz_sort: rows with few entries first; rcm: reverse Cuthill-McKee; random; natural: "
-                             "as it is (default: nd)")
+    parser.add_argument("--method", choices=names(), default="nd",
+                        help="; ".join(f"{name}: {METHODS[name].about}" for name in names()) + " (default: nd)")
     parser.add_argument("--perm", type=_file, metavar="FILE",
                         help="file to write the order to, one row number a line (.npy: binary)")
     parser.add_argument("--stats", action="store_true", help="also print the seconds of each phase and more sizes")
@@ -132,7 +130,7 @@ def _order_arguments(parser):
                         help="also print how many blocks and level sets incomplete factors have that are cut into tiles of ROWS "
                              "rows; for symmetric matrices (ROWS if left out: 32)")
     parser.add_argument("--seed", type=_integer(0), default=0, metavar="N",
-                        help="of the random numbers in nd, nnz_sort and random (default: 0)")
+                        help="of the random numbers that an order uses (default: 0)")
     _report_argument(parser)
 
 

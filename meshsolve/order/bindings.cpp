@@ -81,6 +81,9 @@ void bind_order(nb::module_& m) {
     if (extent(roots) != extent(indptr) - 1) throw nb::value_error("roots");
     return to_numpy(released([&] { return order::rcm(pattern(indptr, indices), roots.data()); }));
   }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "roots"_a.noconvert(), "reverse Cuthill-McKee order, from the first of the roots on");
+  m.def("greedy_coloring", [](In<int64_t> indptr, In<int32_t> indices) {
+    return to_numpy(released([&] { return order::greedy_coloring(pattern(indptr, indices)); }));
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "(n,) int32 color of each vertex");
   m.def("degree_spread", [](In<int64_t> indptr, int64_t left_out) { return order::degree_spread(indptr.data(), extent(indptr) - 1, left_out); },
         "indptr"_a.noconvert(), "left_out"_a, "standard deviation of the lengths of rows, but of so many of the longest, beside their mean");
   m.def("levels", [](In<int64_t> indptr, In<int32_t> indices, int most, bool diagonal) {

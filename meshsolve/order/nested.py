@@ -30,11 +30,10 @@ def nested_dissection(A_or_mesh: MeshLike | Matrix, effort: Effort = "default", 
                       threads: int | None = None, device: Device = "cpu") -> Ordering:
     """Nested dissection on small patches, with its separator tree.
 
-    The graph is cut into patches; the graph between the patches, weighted by vertices and crossing edges, is bisected
-    recursively; each cut becomes a minimum vertex separator within a band of a few layers; parts of some hundred vertices
-    are ordered by exact minimum degree, the separators around them counted in the degrees. Rows much longer than the rest are
-    numbered last, unknowns with identical neighbourhoods are kept together, components are ordered one by one. Below 5000
-    vertices, and on near-trees, the order is minimum degree and the tree has one node per component.
+    The quotient graph of the patches is bisected recursively. Each cut becomes a minimum vertex separator within a band of a few
+    layers. Parts of some hundred vertices are ordered by exact minimum degree, with the separators around them in the degrees. Dense
+    rows come last, indistinguishable nodes stay together, components are ordered one by one. Below 5000 vertices, and on
+    near-trees, the order is minimum degree and the tree has one node per component.
 
     Parameters
     ----------
@@ -55,8 +54,7 @@ def nested_dissection(A_or_mesh: MeshLike | Matrix, effort: Effort = "default", 
 
     Returns
     -------
-    Ordering
-        With ``.tree``.
+    Ordering, with ``.tree``
 
     Raises
     ------
@@ -86,7 +84,7 @@ def nested_dissection(A_or_mesh: MeshLike | Matrix, effort: Effort = "default", 
     seed, threads = as_seed(seed), thread_count(threads)
     subject = A_or_mesh if (held := prepass_cuda.held(A_or_mesh)) else pattern_of(A_or_mesh)
     if choose(device, len(subject.indptr) - 1, *[subject.indptr] * held) == "cuda":
-        return dissect_on_gpu(subject, effort, patch, seed, threads)
+        return dissect_cuda(subject, seed, threads, effort, patch, stays=False)
     return dissect(prepass_cuda.on_host(subject) if held else subject, effort, patch, seed, threads)
 
 
@@ -111,14 +109,9 @@ def dissect(pattern, effort, patch, seed, threads, cheap=0.0, most=math.inf, bou
     return Ordering(perm, "nd", SeparatorTree(parent, first, last), patches, report)
 
 
-def dissect_there(pattern, seed, threads, mesh_patches=None):
-    """Nested dissection of a checked pattern on the device; ``perm`` stays there. ``mesh_patches``: a PatchMesh of the rows, also
-    there, whose patches are divided into sub-patches."""
-    return dissect_on_gpu(pattern, "default", DEFAULT_PATCH, seed, threads, stays=True, mesh_patches=mesh_patches)
-
-
-def dissect_on_gpu(A, effort, patch, seed, threads, stays=False, mesh_patches=None):
-    """:func:`nested_dissection` with ``device="cuda"`` of checked arguments."""
+def dissect_cuda(A, seed, threads, effort="default", patch=DEFAULT_PATCH, stays=True, mesh_patches=None):
+    """:func:`nested_dissection` on the GPU, of checked arguments. ``stays``: ``perm`` stays there even if A comes from the host.
+    ``mesh_patches``: a PatchMesh of the rows on the GPU, whose patches are divided into sub-patches."""
     stays = stays or prepass_cuda.held(A)
     announce("order")
     start = time.perf_counter()

@@ -81,6 +81,9 @@ Elimination amd(const Pattern& A, const Limits& limits = {});
 // Reverse Cuthill-McKee order of a pattern without diagonal; each of the (n) roots that is not reached from earlier ones begins a search.
 std::vector<int32_t> rcm(const Pattern& A, const int32_t* roots);
 
+// The smallest color that no neighbor has, vertex by vertex, (n).
+std::vector<int32_t> greedy_coloring(const Pattern& graph);
+
 // Standard deviation of the lengths of rows beside their mean, or beside 1 if that is less; so many of the longest do not count.
 double degree_spread(const int64_t* ptr, int64_t n, int64_t left_out);
 

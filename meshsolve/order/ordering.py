@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from meshsolve.arrays import read_only
 from meshsolve.mesh import pattern_of
 from meshsolve.options import counted
 from meshsolve.report import Report
-from meshsolve.types import OrderingName
+from meshsolve.types import Matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class Ordering:
     perm : (n,) int32
         ``perm[k]`` is the old index of the k-th new row. A CuPy array where a CuPy matrix was ordered on the GPU.
     method : str
-        ``"nd"``, ``"amd"``, ``"nnz_sort"``, ``"rcm"``, ``"random"``, ``"natural"`` or ``"given"``.
+        A name of :mod:`meshsolve.order.methods`, or ``"given"``.
     tree : SeparatorTree or None
         For nested dissection.
     num_patches : int
@@ -114,7 +114,8 @@ class Ordering:
         return f"Ordering({self.method!r}, n={len(self)}{tree})"
 
 
-OrderingLike: TypeAlias = OrderingName | Ordering | Sequence[int] | np.ndarray        # an array is taken as ``perm``
+# A name of order.methods; an array is taken as ``perm``; a function returns an Ordering or a ``perm`` of the pattern it gets.
+OrderingLike: TypeAlias = str | Ordering | Sequence[int] | np.ndarray | Callable[[Matrix], Any]
 
 
 def timed(method, A, make):

@@ -10,12 +10,13 @@ import scipy.sparse as sp
 from cli_files import mmread
 
 import meshsolve as ms
-from meshsolve.cli import arguments, describe
+from meshsolve.cli import describe
+from meshsolve.order.methods import names
 
 # ---- order ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", arguments.METHODS)
+@pytest.mark.parametrize("method", names())
 def test_order_of_a_matrix(run, folder, method):
     code, text, err = run("order", folder / "A.mtx", "--method", method, "--perm", folder / "p.txt", "--stats", "--seed", 3)
     perm = np.loadtxt(folder / "p.txt", dtype=int)

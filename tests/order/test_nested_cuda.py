@@ -154,7 +154,7 @@ def test_more_effort_less_fill(cuda):
 
 
 def ordered_with(P, A, seed=0):
-    o = order.dissect_there(on_device(A), seed, 1, P)
+    o = order.dissect_cuda(on_device(A), seed, 1, mesh_patches=P)
     return replace(o, perm=device.to_host(o.perm))
 
 

@@ -1,7 +1,9 @@
 """The plain orderings and resolve()."""
 
 import copy
+import pathlib
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from graphs import check_perm, grid, random_graph, shuffled, star
 import meshsolve as ms
 from meshsolve import order
 from meshsolve.arrays import symmetric_pattern
+from meshsolve.order.methods import METHODS, names
 
 pytestmark = pytest.mark.native
 
@@ -38,6 +41,83 @@ def test_random_and_natural():
     o = order.random(A, seed=4)
     check_perm(o, 100)
     assert np.array_equal(o.perm, order.random(A, seed=4).perm) and not np.array_equal(o.perm, order.random(A, seed=5).perm)
+
+
+def test_the_table_of_orderings_is_documented_and_fills_docstrings():
+    text = "".join(page.read_text() for page in (pathlib.Path(__file__).parents[2] / "docs").glob("*.md"))
+    assert not [name for name in METHODS if f'`"{name}"`' not in text]
+    for function, factor in ((ms.analyze, "cholesky"), (ms.lu, "lu"), (ms.ildl, "ildl"), (ms.parac, "parac"), (ms.schur_complement, "cholesky")):
+        (line,) = re.findall(r"ordering : \{(.*)\}", function.__doc__)
+        assert [name for name in re.findall(r'"(\w+)"', line) if name != "rounds"] == names(factor)
+    assert "multicolour" in names("ildl") and "multicolour" not in names("cholesky") + names("lu") + names()
+
+
+def test_a_name_of_another_factorization_is_refused_and_says_whose_it_is():
+    with pytest.raises(ms.InvalidInputError, match="'multicolour' is for ms.ildl only"):
+        ms.cholesky(SPD, ordering="multicolour")
+
+
+SPD = ms.datasets.grid2d(12, 11, boundary="dirichlet")
+
+
+def backwards(A):
+    return np.arange(A.shape[0])[::-1]
+
+
+@pytest.mark.parametrize("factor", [ms.cholesky, ms.lu, ms.parac, ms.analyze, lambda A, ordering: ms.ildl(A, None, ordering=ordering),
+                                    lambda A, ordering: ms.schur_complement(A, [3, 7], ordering=ordering)],
+                         ids=["cholesky", "lu", "parac", "analyze", "ildl", "schur"])
+def test_a_callable_orders_what_is_factored(factor):
+    """As the permutation that it returns does; it may write to what it gets."""
+    seen, A = [], SPD.copy()
+
+    def spoils(M):
+        seen.append(M.copy())
+        M.data[:], M.indices[:] = 0, 0
+        return backwards(M)
+
+    F = factor(A, ordering=spoils)
+    (M,) = seen
+    n = M.shape[0]
+    assert isinstance(M, sp.csr_array) and (M.data == 1).all() and n in (132, 130)
+    assert (A != SPD).nnz == 0
+    expected = factor(A, ordering=np.arange(132)[::-1])
+    for name in ("perm", "col_perm", "matrix"):
+        if hasattr(F, name):
+            assert np.array_equal(getattr(F, name), getattr(expected, name))
+    assert n == 130 or ((M != 0) != (SPD != 0)).nnz == 0
+
+
+def test_a_callable_gets_free_rows_and_may_return_an_ordering():
+    sizes = []
+    F = ms.cholesky(SPD, ordering=lambda A: sizes.append(A.shape[0]) or order.amd(A), fixed=[0, 5])
+    assert sizes == [130] and F.report.facts["ordering"] == "amd"
+    assert np.array_equal(F.perm, ms.cholesky(SPD, ordering="amd", fixed=[0, 5]).perm)
+
+
+def test_lu_calls_a_function_once_with_matched_rows_and_can_be_pickled():
+    """With a full diagonal, and no entry between the two blocks."""
+    n, seen = 40, []
+    A = sp.csr_array(sp.block_array([[grid(4, 5) + 3 * sp.eye_array(20), sp.eye_array(20)], [None, grid(4, 5) + 3 * sp.eye_array(20)]]))
+    A = sp.csr_array(A[np.roll(np.arange(n), 7)])
+
+    F = ms.lu(A, ordering=lambda M: seen.append(M) or backwards(M))
+    (M,) = seen
+    assert (M.diagonal() == 1).all() and M.nnz == A.nnz - 20
+    A.data *= 1 + np.arange(A.nnz) % 3
+    b = A @ np.ones(n)
+    for G in (F.refactor(A), pickle.loads(pickle.dumps(F))):
+        assert abs(G.solve(b) - 1).max() < 1e-10
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("made", [None, np.zeros(132, int), np.arange(131), "nd", ms.order.natural(sp.eye_array(3)).perm])
+def test_what_a_callable_returns_is_checked(made):
+    def mine(A):
+        return made
+
+    with pytest.raises(ms.InvalidInputError, match="what ordering=mine returned"):
+        ms.cholesky(SPD, ordering=mine)
 
 
 @pytest.mark.parametrize("name", ["nd", "amd", "nnz_sort", "rcm", "random", "natural"])

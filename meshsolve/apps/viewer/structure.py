@@ -11,10 +11,11 @@ from meshsolve import api, order
 from meshsolve.apps.viewer.coloring import PALETTE, Coloring
 from meshsolve.operators import graph_laplacian
 from meshsolve.options import counted
+from meshsolve.order.methods import names
 from meshsolve.patches import PatchMesh
 
 VIEWS = ("patches", "ribbons", "one patch", "separators", "elimination order", "column counts")
-ORDERINGS = ("nd", "auto", "amd", "nnz_sort", "rcm", "random", "natural")
+ORDERINGS = names()
 GREY = 0.85
 NO_SEPARATORS = "no separators: meshes below 5,000 vertices and near-trees are ordered by minimum degree"
 COPIED = np.array([[GREY] * 3, [1.0, 0.6, 0.2], [0.85, 0.2, 0.15]])

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from meshsolve import _core, device
+from meshsolve import _core, device, order
 from meshsolve.arrays import Csr, as_symmetric, lengths, read_only
 from meshsolve.device_arrays import device_lengths, place_for
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, SingularMatrixError
@@ -20,7 +20,7 @@ from meshsolve.factor.base import Preconditioner, reciprocal_condition, values_i
 from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, tiling
 from meshsolve.factor.ldlt.certainty import has_undecided_sign
 from meshsolve.factor.ldlt.complete import CompleteCore, slogdet_of
-from meshsolve.factor.ldlt.planning import Findings, complete_plan, matching_and_findings, rescale, resolve
+from meshsolve.factor.ldlt.planning import Findings, complete_plan, matching_and_findings, rescale
 from meshsolve.factor.ldlt.residual import Residual
 from meshsolve.factor.matching import symmetric_pairs
 from meshsolve.factor.refine import refine
@@ -341,7 +341,7 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
         choices = replace(choices, blocking="subtree")      # a GPU waits for level sets, a CPU for entries
     _require_nonzero(M)
     M = Csr(M.n, M.indptr, M.indices.copy(), M.data)            # the caller's index array may change later
-    ordering = ordering if isinstance(ordering, str) else resolve(ordering, Csr(M.n, None, None))
+    ordering = ordering if isinstance(ordering, str) else order.resolve(ordering, Csr(M.n, M.indptr, M.indices, diagonal=True))
     report = Report(threads=threads, nnz_A=M.nnz)
     _core.keep_free_memory(M.nnz, threads)
     is_counted = fill_level is None or (is_auto(fill_level) and not _is_far_too_large(M, report))          # the complete factor is

@@ -98,9 +98,6 @@ void bind_ildl(nb::module_& m) {
     auto r = released([&] { return ildl::renumber(pattern(indptr, indices), rows.data(), threads); });
     return std::make_tuple(to_numpy(std::move(r.matrix.ptr)), to_numpy(std::move(r.matrix.idx)), to_numpy(std::move(r.source)));
   }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "rows"_a.noconvert(), "threads"_a, "(indptr, indices, source)");
-  m.def("greedy_colouring", [](In<int64_t> indptr, In<int32_t> indices) {
-    return to_numpy(released([&] { return ildl::greedy_colouring(pattern(indptr, indices)); }));
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert());
   m.def("similar_vertices", [](In<int64_t> indptr, In<int32_t> indices, In<int32_t> size, int32_t capacity) {
     return to_numpy(released([&] { return ildl::similar_vertices(pattern(indptr, indices), size.data(), capacity); }));
   }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "size"_a.noconvert(), "capacity"_a, "Group of each vertex.");

@@ -24,9 +24,6 @@ std::vector<int32_t> cut_tiles(const int32_t* size, int32_t count, int32_t capac
 // Group of each vertex, by first vertices: vertices of similar neighbourhoods, `capacity` rows at most together.
 std::vector<int32_t> similar_vertices(const Pattern& graph, const int32_t* size, int32_t capacity);
 
-// The smallest colour that no neighbour has, vertex by vertex.
-std::vector<int32_t> greedy_colouring(const Pattern& graph);
-
 // The matrix whose k-th row is rows[k]; entry p of it is entry source[p] of A. Rows stay in A's order of entries.
 struct Renumbered {
   OwnedPattern matrix;

@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from meshsolve import _core, order
 from meshsolve.arrays import Csr, narrow_ptr
 from meshsolve.factor.ldlt.complete import block_diagonal
-from meshsolve.factor.ldlt.planning import resolve
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ def tiling(pairs, blocking, tile_size, ordering, threads=None):
         there are 3 to 70 times fewer level sets. ``"BR"``: group rows of similar patterns, then order the groups.
     tile_size : int, 2 to 32
     ordering : str, or Ordering of the rows
-        Names as in :func:`meshsolve.order.resolve`, and ``"multicolour"``.
+        As in :func:`meshsolve.ildl`.
 
     Returns
     -------
@@ -86,7 +85,7 @@ def tiling(pairs, blocking, tile_size, ordering, threads=None):
     size = (1 + (pairs.partner[pairs.first] >= 0)).astype(np.int32)
     ordering = of_pairs(ordering, pairs)
     if blocking != "BR":
-        chosen = resolve(ordering, pairs.graph, threads)
+        chosen = order.resolve(ordering, pairs.graph, threads=threads, factor="ildl")
         perm, parent = chosen.perm, None
         if blocking == "subtree" or (blocking == "RB" and chosen.method != "multicolour"):
             found = _core.analyze(pairs.graph.indptr, pairs.graph.indices, perm)
@@ -97,7 +96,7 @@ def tiling(pairs, blocking, tile_size, ordering, threads=None):
     if not isinstance(ordering, str):                       # a group comes where the first of its pairs does
         _, firsts = np.unique(group[ordering.perm], return_index=True)
         ordering = order.Ordering(np.argsort(firsts).astype(np.int32), ordering.method)
-    chosen = resolve(ordering, _quotient(pairs.graph, group), threads)
+    chosen = order.resolve(ordering, _quotient(pairs.graph, group), threads=threads, factor="ildl")
     place = chosen.iperm[group]
     vertices = np.argsort(place, kind="stable").astype(np.int32)
     weight = np.bincount(place, size, minlength=len(chosen)).astype(np.int64)

@@ -25,17 +25,6 @@ std::vector<int32_t> cut_tiles(const int32_t* size, int32_t count, int32_t capac
   return begin;
 }
 
-std::vector<int32_t> greedy_colouring(const Pattern& graph) {
-  std::vector<int32_t> colour(graph.n, -1), taken;
-  for (int32_t v = 0; v < graph.n; ++v) {
-    taken.assign(graph.degree(v) + 1, 0);
-    for (int64_t p = graph.ptr[v]; p < graph.ptr[v + 1]; ++p)
-      if (const int32_t c = colour[graph.idx[p]]; c >= 0 && c <= graph.degree(v)) taken[c] = 1;
-    colour[v] = static_cast<int32_t>(std::find(taken.begin(), taken.end(), 0) - taken.begin());
-  }
-  return colour;
-}
-
 namespace {
 
 constexpr double similar = 0.7;            // cosine of two closed neighbourhoods from which they share a tile

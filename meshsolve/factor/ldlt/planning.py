@@ -242,16 +242,7 @@ def _analysed(M, matched, pairs, chosen, report, threads, analysed=None):
     return plan
 
 
-def resolve(ordering, graph, threads=None):
-    """As :func:`meshsolve.order.resolve`; ``"multicolour"`` puts the vertices of a greedy colouring colour by colour."""
-    if isinstance(ordering, str) and ordering == "multicolour":
-        graph = graph.graph()
-        colour = _core.greedy_colouring(graph.indptr, graph.indices)
-        return order.Ordering(np.argsort(colour, kind="stable").astype(np.int32), "multicolour")
-    return order.resolve(ordering, graph, threads=threads, more=("multicolour",))
-
-
 def _resolved(ordering, graph, report, threads):
-    chosen = resolve(ordering, graph, threads)
+    chosen = order.resolve(ordering, graph, threads=threads, factor="ildl")
     report.merge(chosen.report)
     return chosen

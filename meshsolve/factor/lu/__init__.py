@@ -79,6 +79,7 @@ class LUFactor(MeasuredSolves):
         with self.report.phase("symbolic"):
             self.engine, self._plan = front_end.choose(M, self._analysis, one_of(engine, "engine", ENGINES))
         self._singular = min(4 * np.finfo(float).eps * M.n, TINY)      # a column whose entries are all smaller has no pivot
+        ordering = self._analysis.symbolic.ordering if callable(ordering) else ordering         # a function is called once
         self._asked, self._stage, self._unit, self._sized = (ordering, engine), front_end.MATCHED, 1.0, None
         self._refine_always, self._seen = False, set()
         with self._errors("the LU factorization"):

@@ -75,7 +75,7 @@ def analyze(M, ordering, report, threads):
         _require_finite_scales(matching)
         block, count = block_triangular(M, matching.row_of)
         graph = Csr(M.n, *_core.diagonal_blocks(M.indptr, M.indices, matching.row_of, block))
-    symbolic = _order(graph, ordering, block, count, report, threads)
+    symbolic = _order(M, matching.row_of, graph, ordering, block, count, report, threads)
     columns = np.array(symbolic.perm)
     block_ptr = np.zeros(count + 1, np.int32)
     np.cumsum(np.bincount(block, minlength=count), out=block_ptr[1:])
@@ -92,18 +92,30 @@ def _require_finite_scales(matching):
                                       int(beyond[0]))
 
 
-def _order(graph, ordering, block, count, report, threads):
+def _order(M, row_of, graph, ordering, block, count, report, threads):
     """Minimum degree, or what was asked for; nested dissection beside it where operations abound, and the better of the two."""
-    first = _symbolic(graph, "amd" if is_auto(ordering) else ordering, block, count, report, threads)
+    def columns():
+        return _diagonal_blocks(M, row_of, block)
+
+    first = _symbolic(graph, "amd" if is_auto(ordering) else ordering, columns, block, count, report, threads)
     hopeless = first.flops < ND_OPERATIONS or first.nnz > NEARLY_DENSE * graph.n**2
     if not is_auto(ordering) or hopeless or is_scale_free(graph):
         return first
-    second = _symbolic(graph, "nd", block, count, report, threads)
+    second = _symbolic(graph, "nd", columns, block, count, report, threads)
     return second if second.flops < first.flops else first
 
 
-def _symbolic(graph, ordering, block, count, report, threads):
-    chosen = order.resolve(ordering, graph, threads=threads)
+def _diagonal_blocks(M, row_of, block):
+    """The pattern of M with row ``row_of[j]`` as row j, without the entries outside the diagonal blocks."""
+    rows = np.diff(M.indptr)[row_of]
+    A = Csr(M.n, M.indptr, M.indices).to_scipy()[row_of]
+    kept = np.repeat(block, rows) == block[A.indices]
+    indptr = np.append(0, np.cumsum(kept))[A.indptr]
+    return Csr(M.n, indptr.astype(np.int64), A.indices[kept].astype(np.int32))
+
+
+def _symbolic(graph, ordering, columns, block, count, report, threads):
+    chosen = order.resolve(ordering, graph, threads=threads, factor="lu", columns=columns)
     perm, known = chosen.perm, chosen.elimination
     if count > 1:                                          # blocks follow each other, each in its own order
         moved = np.argsort(block[perm], kind="stable")
@@ -183,7 +195,7 @@ def _on_own_diagonal(M, analysis, ordering, report, threads):
     apart = np.flatnonzero(of_row != of_column)             # their rows and columns are paired block by block
     row_of[apart[np.argsort(of_column[apart], kind="stable")]] = apart[np.argsort(of_row[apart], kind="stable")]
     graph = Csr(n, *_core.diagonal_blocks(M.indptr, M.indices, row_of, of_column))
-    symbolic = _order(graph, ordering, of_column, count, report, threads)
+    symbolic = _order(M, row_of, graph, ordering, of_column, count, report, threads)
     if symbolic.flops >= analysis.symbolic.flops:
         return analysis
     columns = np.array(symbolic.perm)

@@ -22,11 +22,11 @@ from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotLaplacianEr
 from meshsolve.factor.base import Preconditioner
 from meshsolve.memory import PER_ROW, ensure_memory
 from meshsolve.options import as_integer, as_seed, counted, is_auto, one_of, storage_type, thread_count
+from meshsolve.order.methods import names
 from meshsolve.report import Report, warn
 from meshsolve.sparse.constraints import components
 from meshsolve.types import Array, Sparse
 
-ORDERINGS = ("auto", "rounds", "amd", "nnz_sort", "nd", "natural", "random", "rcm")
 MOST_POSITIVE = 0.4                     # share of positive off-diagonal entries above which the graph says little of the matrix
 ROUNDED = 1e-5                          # of the moduli of a row: a sum that falls short of 0 by less is one of numbers in float32
 ZERO = 5e-11                            # of the same: half of `rounding` in graph.cpp, which may add a row up in another order
@@ -175,7 +175,7 @@ def parac(L, ordering="auto", samples="auto", rhs=1, seed=0, dtype=np.float64, t
                 graph.gather_neighbours()
     else:
         pattern = Csr(M.n, *map(device.to_host, (M.indptr, M.indices)), diagonal=True)
-        chosen = order.resolve(ordering, pattern, seed=seed, threads=threads, bounded=True)
+        chosen = order.resolve(ordering, pattern, seed=seed, threads=threads, bounded=True, factor="parac")
         place = {name: report.facts[name] for name in ("threads", "device")}           # an order may be made elsewhere
         report.merge(chosen.report)
         report.facts.update(place)
@@ -333,7 +333,7 @@ def _choose_ordering(ordering, graph, M):
     """What ``"auto"`` means for this graph; a random order is refused where a hub would spoil it."""
     if not isinstance(ordering, str):
         return ordering
-    one_of(ordering, "ordering", ORDERINGS)
+    one_of(ordering, "ordering", ["rounds", *names("parac")])
     if ordering == "auto":
         return "nnz_sort" if _has_hubs(graph, M) else "rounds"
     if ordering == "random":

@@ -40,11 +40,12 @@ def test_as_few_graphs_are_ordered_as_pairs_ask_for(monkeypatch, case, threads):
     A, expected = CASES[case]
     ordered, n = [], A.shape[0]
 
-    def resolve(ordering, graph, threads=None):
+    def resolve(ordering, graph, **options):
         ordered.append(graph.n if graph.n == n else "pairs")
-        return order.resolve(ordering, graph, threads=threads)
+        return resolved(ordering, graph, **options)
 
-    monkeypatch.setattr(planning, "resolve", resolve)
+    resolved = order.resolve
+    monkeypatch.setattr(order, "resolve", resolve)
     monkeypatch.setattr(planning, "LARGE", 0)
     K = ms.ildl(A, fill_level=None, threads=threads)
     assert ordered == expected(n)

@@ -1,0 +1,137 @@
+"""The table of orderings: what ``ordering="name"`` means. This is the only list of names.
+
+To add an ordering, write a function here and decorate it with :func:`method`. It gets a checked pattern (:class:`meshsolve.arrays.Csr`) and
+:class:`Options`, and returns an :class:`Ordering`. Docstrings, error messages, the command line and the viewer read the table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from meshsolve import _core
+from meshsolve.errors import InvalidInputError
+from meshsolve.options import one_of
+from meshsolve.order.auto import auto_within
+from meshsolve.order.nested import DEFAULT_PATCH, EFFORTS, dissect
+from meshsolve.order.ordering import Ordering, timed
+from meshsolve.order.simple import minimum_degree, natural, nnz_sort, random, rcm
+from meshsolve.types import Effort
+
+PLACEHOLDER = "ORDERINGS"           # in docstrings, for the names that a factorization accepts
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Options(NamedTuple):
+    """What a method may use besides the pattern, checked."""
+
+    seed: int = 0
+    threads: int = 1
+    effort: Effort = "default"
+    most: float = math.inf          # operations per row above which "auto" raises TooManyOperations
+    bounded: bool = False           # minimum degree reads at most nnz log2(nnz) entries: for incomplete factors
+
+
+@dataclass(frozen=True)
+class Method:
+    """An entry of the table.
+
+    Attributes
+    ----------
+    name : str
+    about : str
+        What it is for, in a few words.
+    make : callable
+        ``make(pattern, options)`` returns the Ordering.
+    only_for : str or None
+        The factorization that accepts it: ``"lu"``, ``"ildl"``; None: all.
+    unsymmetric : bool
+        It orders the columns of an unsymmetric pattern (see :func:`meshsolve.order.resolve`), not a symmetric graph.
+    """
+
+    name: str
+    about: str
+    make: Callable[[Any, Options], Ordering]
+    only_for: str | None = None
+    unsymmetric: bool = False
+
+
+METHODS: dict[str, Method] = {}
+
+
+def method(name: str, about: str, only_for: str | None = None, unsymmetric: bool = False) -> Callable[[F], F]:
+    """Enter the decorated function into the table; see :class:`Method`."""
+    def enter(make: F) -> F:
+        METHODS[name] = Method(name, about, make, only_for, unsymmetric)
+        return make
+    return enter
+
+
+def names(factor: str | None = None) -> list[str]:
+    """The names that a factorization accepts; without one, those that all accept."""
+    return [m.name for m in METHODS.values() if m.only_for in (None, factor)]
+
+
+def find(name: str, factor: str) -> Method:
+    """The method called ``name``, if ``factor`` accepts it."""
+    found = METHODS.get(name)
+    if found is not None and found.only_for in (None, factor):
+        return found
+    other = f"; {name!r} is for ms.{found.only_for} only" if found else ""
+    raise InvalidInputError(f"ordering must be one of {', '.join(names(factor))}, an Ordering, a permutation or a callable, "
+                            f"got {name!r}{other}")
+
+
+def lists_orderings(factor: str | None = None) -> Callable[[F], F]:
+    """Write the names that ``factor`` accepts into the docstring of the decorated function."""
+    def fill(function: F) -> F:
+        if function.__doc__:                                # absent under python -OO
+            function.__doc__ = function.__doc__.replace(PLACEHOLDER, ", ".join(f'"{name}"' for name in names(factor)))
+        return function
+    return fill
+
+
+@method("auto", "minimum degree while its factor is cheap, otherwise nested dissection")
+def _auto(pattern, options):
+    return auto_within(pattern, options.seed, options.threads, options.effort, options.most)
+
+
+@method("nd", "nested dissection, for meshes and grids")
+def _nested_dissection(pattern, options):
+    one_of(options.effort, "effort", EFFORTS)
+    return dissect(pattern.graph(), options.effort, DEFAULT_PATCH, options.seed, options.threads, bounded=options.bounded)
+
+
+@method("amd", "approximate minimum degree, for small or irregular matrices")
+def _amd(pattern, options):
+    return minimum_degree(pattern, bounded=options.bounded)
+
+
+@method("nnz_sort", "rows with few entries first")
+def _nnz_sort(pattern, options):
+    return nnz_sort(pattern, options.seed)
+
+
+@method("rcm", "reverse Cuthill-McKee, for a small bandwidth")
+def _rcm(pattern, options):
+    return rcm(pattern)
+
+
+@method("random", "at random, for comparison")
+def _random(pattern, options):
+    return random(pattern, options.seed)
+
+
+@method("natural", "as the rows are")
+def _natural(pattern, options):
+    return natural(pattern)
+
+
+@method("multicolour", "color by color of a greedy coloring: few level sets, for incomplete factors", only_for="ildl")
+def _multicolour(pattern, options):
+    return timed("multicolour", pattern, lambda graph: np.argsort(_core.greedy_coloring(graph.indptr, graph.indices), kind="stable"))
