@@ -75,7 +75,7 @@ class CholeskyFactor(Definite, Factor):
         self.report = Report(threads=self.threads, nnz_A=values.nnz, nnz_L=symbolic.nnz, flops=symbolic.flops)
         self.report.merge(symbolic.report)
         self.report.facts.update(threads=self.threads, device=values.place)          # the analysis may have had others
-        with self._errors("the Cholesky factorization"):
+        with engine.errors("the Cholesky factorization"):
             self._begin(engine)
             self._run(data)
             doubtful = precision != "mixed" and self._factor.may_be_singular()          # refinement says itself what it does not reach
@@ -112,7 +112,7 @@ class CholeskyFactor(Definite, Factor):
         """
         coupling, before = getattr(self._constraint, "coupling", None), getattr(self._factor, "changes", 0)
         try:
-            with self._errors("the Cholesky factorization"):
+            with self._engine.errors("the Cholesky factorization"):
                 self._run(self._values.of(A))
         except BaseException:                                   # Ctrl-C may come when all is done
             if self._constraint is not None and getattr(self._factor, "changes", 0) == before:
@@ -170,7 +170,7 @@ class CholeskyFactor(Definite, Factor):
         return self._rotate(C, down=True)
 
     def _rotate(self, C, down):
-        if self._place == "cuda":
+        if not hasattr(self._factor, "update"):
             raise InvalidInputError('factors on the GPU are not updated: refactor, or factor with device="cpu"')
         columns = as_columns(C, self.shape[0])
         constraint, coupling = self._constraint, None
@@ -262,7 +262,7 @@ class CholeskyFactor(Definite, Factor):
             raise InvalidInputError("fixed_values given, but the factor was made without fixed=")
         if fixed_values is not None and system != "A":
             raise InvalidInputError(f'fixed_values goes with system="A": system={system!r} is of the free rows alone')
-        with self._errors("the solve"):
+        with self._engine.errors("the solve"):
             if system != "A":
                 return self._solve_like(b, out, lambda B: self._factor.solve(system, B), self.symbolic.n)
             if fixed_values is not None and is_sparse(b):       # which may have a column for each of b
@@ -274,7 +274,7 @@ class CholeskyFactor(Definite, Factor):
 
     def _settled(self):
         """Whether the core's solutions are taken as they are."""
-        return self.precision == "double" and self._place == "cpu" and self._constraint is None
+        return self.precision == "double" and self._engine.takes_vectors and self._constraint is None
 
     def _solve_constrained(self, columns, fixed_values):
         if self._constraint is None:
@@ -381,7 +381,7 @@ class CholeskyFactor(Definite, Factor):
 
     @reads
     def _selected(self, entries):
-        if self._place == "cuda":
+        if not hasattr(self._factor, "inverse_diagonal"):
             raise InvalidInputError('entries of the inverse are found on the CPU: factor with device="cpu"')
         with self.report.phase("inverse"):
             return entries(self._factor, self._constraint)

@@ -32,7 +32,21 @@ WIDTHS = (1, 4, 8)                                          # right-hand sides t
 BELOW = 128                                                 # rows of a block of k_solve_below
 
 
-class DeviceFactor:
+class OnDevice:
+    """What a factor on the GPU has in common with others there, as `HostFactor` has it for the host."""
+
+    place = "cuda"
+    takes_vectors = False
+    errors = staticmethod(device.errors)
+    bring = staticmethod(device.to_device)
+
+    @staticmethod
+    def analysis_of(symbolic):
+        """(pattern, analysis) where the factor works."""
+        return symbolic.pattern_on_device, symbolic.analysis_on_device
+
+
+class DeviceFactor(OnDevice):
     """Panels of L on the GPU.
 
     Parameters
@@ -44,11 +58,9 @@ class DeviceFactor:
         Not used.
     """
 
-    place = "cuda"
-
     def __init__(self, symbolic, precision, threads=1):
         xp = device.xp()
-        self._pattern, self._iperm = symbolic.pattern_on_device, symbolic.on_device()[1].iperm
+        self._pattern, self._iperm = symbolic.pattern_on_device, symbolic.analysis_on_device.iperm
         self.dtype = np.dtype(np.float64 if precision == "double" else np.float32)
         self._suffix = "f64" if precision == "double" else "f32"
         self.tree = tree = device_tree(symbolic)

@@ -13,11 +13,12 @@ import numpy as np
 from meshsolve import device
 from meshsolve.device.lists import compressed, rows_of
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError
+from meshsolve.factor.cholesky.cuda import OnDevice
 from meshsolve.factor.fronts.cuda import matrix_diagonal, norm1, residual
 from meshsolve.options import INT32_MAX, counted
 
 
-class CudssFactor:
+class CudssFactor(OnDevice):
     """The twin of `DeviceFactor` for a factor that cuDSS holds. It solves; what L is made of stays with it.
 
     Parameters
@@ -33,12 +34,11 @@ class CudssFactor:
         nvmath-python or cuDSS is missing; the message says how to install them.
     """
 
-    place = "cuda"
     our_ordering = True             # False: cuDSS orders the matrix itself
 
     def __init__(self, symbolic, precision, threads=1):
         self.dtype = np.dtype(np.float64 if precision == "double" else np.float32)
-        self._pattern, analysis = symbolic.on_device()
+        self._pattern, analysis = symbolic.pattern_on_device, symbolic.analysis_on_device
         self._perm = analysis.perm
         self._take, self._arrays = _upper(self._pattern, analysis.iperm, self.dtype)
         self._data = None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve import _core
+from meshsolve import _core, device
 from meshsolve.arrays import Csr, narrow_ptr
 from meshsolve.errors import PatternMismatchError
 from meshsolve.factor.base import values_in
@@ -25,6 +27,14 @@ class HostFactor:
     """
 
     place = "cpu"
+    takes_vectors = True            # a (n,) array of float64 goes to the core as it is
+    errors = contextlib.nullcontext
+    bring = staticmethod(device.to_host)
+
+    @staticmethod
+    def analysis_of(symbolic):
+        """(pattern, analysis) where the factor works."""
+        return symbolic.matrix_pattern, symbolic.native
 
     def __init__(self, symbolic, precision, threads):
         tree = assembly_tree(symbolic, threads)

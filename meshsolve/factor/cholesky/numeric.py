@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ class Definite(Factored):
 
     def _begin(self, engine):
         """What factors, before there is a factor: ``engine`` is its class."""
-        self._null_space = ConstantNullSpace(self.symbolic, self._place)
+        self._engine, self._null_space = engine, ConstantNullSpace(self.symbolic, engine)
         self._factor = engine(self.symbolic, self.precision, self.threads)
 
     def _run(self, data):
@@ -56,12 +55,9 @@ class Definite(Factored):
             known = irregular(4 * P.n).reshape(-1, 4) * scale
             known[kept] = 0
             B = A @ known
-            X = self._solve_free(device.to_device(B) if self._place == "cuda" else B)
+            X = self._solve_free(self._engine.bring(B))
             lost = np.max(np.abs(device.to_host(X) - known) / scale)
         return float(lost) if np.isfinite(lost) else np.inf
-
-    def _errors(self, what):
-        return device.errors(what) if self._place == "cuda" else contextlib.nullcontext()
 
     def _singular_laplacian(self, root, data):
         column = int(self.perm[root])
@@ -129,12 +125,11 @@ class Definite(Factored):
     def __getstate__(self):
         """The matrix stands for its factor, which is made again: the same bits, in a fraction of the bytes."""
         state = super().__getstate__()
-        engine = state.pop("_factor")
         del state["_null_space"]                                # arrays of the device, soon found again
-        return state | {"engine": type(engine), "matrix": device.to_host(engine.matrix())}
+        return state | {"matrix": device.to_host(state.pop("_factor").matrix())}
 
     def __setstate__(self, state):
-        super().__setstate__({name: value for name, value in state.items() if name not in ("engine", "matrix")})
-        with self._errors("the Cholesky factorization"):
-            self._begin(state["engine"])
-            self._run(device.to_device(state["matrix"]) if self._values.place == "cuda" else state["matrix"])
+        super().__setstate__({name: value for name, value in state.items() if name != "matrix"})
+        with self._engine.errors("the Cholesky factorization"):
+            self._begin(self._engine)
+            self._run(self._engine.bring(state["matrix"]))

@@ -34,13 +34,13 @@ class ConstantNullSpace:
     ----------
     symbolic : Symbolic
         Of the matrices that will be looked at.
-    place : {"cpu", "cuda"}
-        Where their values lie; they are looked at there.
+    engine : HostFactor, DeviceFactor or CudssFactor
+        The class that factors them; they are looked at where it works.
     """
 
-    def __init__(self, symbolic, place):
-        self._xp = xp = device.xp() if place == "cuda" else np
-        self._pattern, names = symbolic.on_device() if place == "cuda" else (symbolic.matrix_pattern, symbolic.native)
+    def __init__(self, symbolic, engine):
+        self._pattern, names = engine.analysis_of(symbolic)
+        self._xp = xp = np if isinstance(names.perm, np.ndarray) else device.xp()
         self._perm, self._iperm, self._eliminated = names.perm, names.iperm, symbolic.n - symbolic.boundary
         self._roots = xp.flatnonzero(names.parent[:self._eliminated] < 0)
         self._watch(self._roots)

@@ -117,7 +117,7 @@ class DeviceTree:
     @classmethod
     def build(cls, symbolic):
         """The tree of an analysis, made on the device. O(nnz(A) + rows of the supernodes) time and memory."""
-        pattern, analysis = symbolic.on_device()
+        pattern, analysis = symbolic.pattern_on_device, symbolic.analysis_on_device
         depth = depths(analysis.snode_parent)
         table, child, rooms = table_of(analysis, depth)
         relative, *entries = positions(pattern, analysis)

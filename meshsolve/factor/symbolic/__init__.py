@@ -8,23 +8,22 @@ pattern of A + A^T is analysed, and the diagonal counts as stored.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
-from meshsolve import _core, device
-from meshsolve.arrays import Csr, as_array, as_csr, as_perm, symmetric_pattern
+from meshsolve import _core
+from meshsolve.arrays import Csr, as_array, as_csr, symmetric_pattern
 from meshsolve.errors import InvalidInputError
-from meshsolve.factor.symbolic import cuda
+from meshsolve.factor.symbolic.cuda import CudaAnalysis
+from meshsolve.factor.symbolic.host import ARRAYS, HostAnalysis
 from meshsolve.options import thread_count
 from meshsolve.report import Report
 from meshsolve.types import ArrayLike, Matrix
 
 __all__ = ["Symbolic", "colcount", "etree", "pattern_of_factor", "postorder", "unsymmetric_pattern"]
 
-OF_A_PROCESS = ("_bound", "_there", "pattern_on_device", "analysis_on_device")            # what cannot be pickled
-_ARRAYS = ("perm", "iperm", "parent", "colcount", "first", "snode_parent", "row_ptr", "rows")
+KINDS: dict[str, Any] = {"cpu": HostAnalysis, "cuda": CudaAnalysis}
 
 
 def etree(A: Matrix) -> np.ndarray:
@@ -239,9 +238,7 @@ class Symbolic:
     report: Report
     lower: bool = False
     _threads: int
-    _pattern: Any = None            # on the host
-    _bound: Any = None
-    _there: Any = None              # (pattern, analysis, sizes) on the device
+    _analysis: Any                  # of KINDS
 
     @classmethod
     def build(cls, pattern: Csr, ordering_perm: ArrayLike, ordering: Any = None, threads: int = 1, place: str = "cpu",
@@ -280,38 +277,19 @@ class Symbolic:
         self.ordering, self._threads = replace(ordering, elimination=None) if known else ordering, thread_count(threads)
         self.report = Report(nnz_A=pattern.nnz, threads=self._threads, ordering=getattr(ordering, "method", None))
         with self.report.phase("symbolic"):
-            if place == "cuda":
-                self._analyse_there(pattern, ordering_perm)
-            else:
-                perm = as_perm(ordering_perm, pattern.n, "ordering")
-                self._pattern = Csr(pattern.n, pattern.indptr, pattern.indices)
-                self._bound = _core.analyze(pattern.indptr, pattern.indices, perm, self._threads, known, boundary)
+            self._analysis = KINDS[place].of(pattern, ordering_perm, self._threads, known, boundary)
         self.report.facts.update(nnz_L=self.nnz, flops=self.flops, bytes=self.nbytes)
         return self
 
-    def _analyse_there(self, pattern, ordering_perm):
-        perm = ordering_perm if device.holds(ordering_perm) else as_perm(ordering_perm, pattern.n, "ordering")
-        pattern = Csr(pattern.n, *map(device.to_device, (pattern.indptr, pattern.indices)))
-        analysis = cuda.analyze(pattern.indptr, pattern.indices, device.to_device(perm))
-        self._there = pattern, analysis, cuda.sizes(analysis)
-
-    def on_device(self):
-        """(:attr:`pattern_on_device`, :attr:`analysis_on_device`)."""
-        return self.pattern_on_device, self.analysis_on_device
-
-    @cached_property
+    @property
     def pattern_on_device(self):
         """The analysed pattern as a Csr of device arrays; one of the host is uploaded once."""
-        if self._there is not None:
-            return self._there[0]
-        return Csr(self.n, *map(device.to_device, (self._pattern.indptr, self._pattern.indices)))
+        return self._analysis.pattern_on_device
 
-    @cached_property
+    @property
     def analysis_on_device(self):
         """The :class:`~meshsolve.factor.symbolic.cuda.DeviceAnalysis`; one of the host is uploaded once."""
-        if self._there is not None:
-            return self._there[1]
-        return cuda.DeviceAnalysis(*(device.to_device(np.array(getattr(self._bound, name))) for name in _ARRAYS))
+        return self._analysis.analysis_on_device
 
     def pattern(self) -> tuple[np.ndarray, np.ndarray]:
         """The pattern of L by columns: (indptr int64, indices int32), rows ascending, the diagonal first.
@@ -322,26 +300,21 @@ class Symbolic:
 
     @property
     def n(self) -> int:
-        return (self._pattern or self._there[0]).n
+        return self._analysis.n
 
     @property
     def matrix_pattern(self):
-        """The analysed pattern with both triangles, on the host: a Csr, or what a room above set to stand for it."""
-        if self._pattern is None:
-            there = self._there[0]
-            self._pattern = Csr(there.n, device.to_host(there.indptr), device.to_host(there.indices))
-        return self._pattern
+        """The analysed pattern with both triangles, on the host: a Csr, or what a factor set to stand for it."""
+        return self._analysis.matrix_pattern
 
     @matrix_pattern.setter
     def matrix_pattern(self, pattern):
-        self._pattern = pattern
+        self._analysis.matrix_pattern = pattern
 
     @property
     def native(self):
-        """The analysis as the C++ core holds it, for the rooms that factor; from the device when first asked for."""
-        if self._bound is None:
-            self._bound = _core.restore_analysis(*map(device.to_host, self._there[1]))
-        return self._bound
+        """The analysis in the core; from the GPU when first asked for."""
+        return self._analysis.native
 
     @property
     def perm(self) -> np.ndarray:
@@ -357,15 +330,15 @@ class Symbolic:
 
     @property
     def nnz(self) -> int:
-        return self._bound.nnz if self._there is None else self._there[2].nnz
+        return self._analysis.nnz
 
     @property
     def flops(self) -> float:
-        return self._bound.flops if self._there is None else self._there[2].flops
+        return self._analysis.flops
 
     @property
     def boundary(self) -> int:
-        return 0 if self._bound is None else self._bound.boundary               # on the device there is none
+        return self._analysis.boundary
 
     @property
     def supernodes(self) -> np.ndarray:
@@ -373,16 +346,16 @@ class Symbolic:
 
     @property
     def nbytes(self) -> int:
-        return self._bound.nbytes if self._there is None else self._there[2].nbytes
+        return self._analysis.nbytes
 
     def __repr__(self):
         return f"Symbolic(n={self.n}, nnz={self.nnz}, flops={self.flops:.4g}, supernodes={len(self.supernodes) - 1})"
 
     def __getstate__(self):
-        kept = {name: value for name, value in self.__dict__.items() if name not in OF_A_PROCESS}
-        arrays = [np.array(getattr(self.native, name)) for name in _ARRAYS]
-        return kept | {"_pattern": self.matrix_pattern, "arrays": [*arrays, self.boundary]}
+        kept = {name: value for name, value in self.__dict__.items() if name != "_analysis"}
+        arrays = [np.array(getattr(self.native, name)) for name in ARRAYS]
+        return kept | {"pattern": self.matrix_pattern, "arrays": [*arrays, self.boundary]}
 
     def __setstate__(self, state):
-        self._bound = _core.restore_analysis(*state["arrays"])
-        self.__dict__.update({name: value for name, value in state.items() if name != "arrays"})
+        self._analysis = HostAnalysis(state["pattern"], _core.restore_analysis(*state["arrays"]))
+        self.__dict__.update({name: value for name, value in state.items() if name not in ("pattern", "arrays")})

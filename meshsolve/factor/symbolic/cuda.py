@@ -7,11 +7,13 @@ common ancestor is the largest parent between two nodes of a postorder.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from meshsolve import device
+from meshsolve import _core, device
+from meshsolve.arrays import Csr, as_perm
 from meshsolve.device.lists import MASK, inverse, last, running_sums, tally
 
 K = device.kernels("factor/symbolic/symbolic.cu")
@@ -74,6 +76,34 @@ def sizes(analysis):
     entries = (width * (width + below)).sum()
     found = device.to_host(xp.stack([counts.sum(dtype=np.int64).astype(np.float64), flops, entries.astype(np.float64)]))
     return Sizes(int(found[0]), float(found[1]), 8 * int(found[2]) + 4 * len(analysis.rows))
+
+
+class CudaAnalysis:
+    """An analysis that was made on the GPU and stays there; the host has it after the first use of :attr:`native`. Counterpart of
+    `HostAnalysis` in host.py, with the same attributes."""
+
+    boundary = 0                                                # Schur complements are formed on the host
+
+    def __init__(self, pattern, analysis):
+        self.pattern_on_device, self.analysis_on_device = pattern, analysis
+        self.n, (self.nnz, self.flops, self.nbytes) = pattern.n, sizes(analysis)
+
+    @classmethod
+    def of(cls, pattern, perm, threads, known, boundary):
+        """As ``HostAnalysis.of``; the arrays of the pattern and ``perm`` lie on the host or on the GPU."""
+        perm = perm if device.holds(perm) else as_perm(perm, pattern.n, "ordering")
+        pattern = Csr(pattern.n, *map(device.to_device, (pattern.indptr, pattern.indices)))
+        return cls(pattern, analyze(pattern.indptr, pattern.indices, device.to_device(perm)))
+
+    @cached_property
+    def matrix_pattern(self):
+        """On the host, copied once."""
+        return Csr(self.n, *map(device.to_host, (self.pattern_on_device.indptr, self.pattern_on_device.indices)))
+
+    @cached_property
+    def native(self):
+        """The analysis in the core, copied once."""
+        return _core.restore_analysis(*map(device.to_host, self.analysis_on_device))
 
 
 def pattern_lca(indptr, indices, analysis):

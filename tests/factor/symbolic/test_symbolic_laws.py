@@ -105,7 +105,7 @@ def check_postordered(parent):
 
 def check_supernodes(S, L):
     """Blocks partition the columns, lists are exactly the union of their columns' rows, children fit into parents."""
-    first, up, row_ptr, rows = S._bound.first, S._bound.snode_parent, S._bound.row_ptr, S._bound.rows
+    first, up, row_ptr, rows = S.native.first, S.native.snode_parent, S.native.row_ptr, S.native.rows
     assert first[0] == 0 and first[-1] == len(L) and (np.diff(first) > 0).all()
     assert np.array_equal(first, S.supernodes) and row_ptr.dtype == np.int64
     owner = np.repeat(np.arange(len(first) - 1), np.diff(first))
@@ -199,7 +199,7 @@ def test_threads_change_nothing(threads):
     if one.nnz < 2e7:
         assert all(np.array_equal(a, b) for a, b in zip(one.pattern(), many.pattern()))
     for name in ("perm", "iperm", "parent", "colcount", "first", "snode_parent", "row_ptr", "rows"):
-        assert np.array_equal(getattr(one._bound, name), getattr(many._bound, name)), name
+        assert np.array_equal(getattr(one.native, name), getattr(many.native, name)), name
 
 
 def test_grid_is_merged_but_not_bloated():

@@ -1,0 +1,49 @@
+"""An analysis on the host. Its counterpart on the GPU is `CudaAnalysis` in cuda.py."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from meshsolve import _core, device
+from meshsolve.arrays import Csr, as_perm
+from meshsolve.factor.symbolic import cuda
+
+ARRAYS = ("perm", "iperm", "parent", "colcount", "first", "snode_parent", "row_ptr", "rows")       # as _core.restore_analysis takes them
+
+
+class HostAnalysis:
+    """Elimination tree, column counts and supernodes in the core.
+
+    Attributes
+    ----------
+    matrix_pattern : Csr, or what stands for it
+        The analysed pattern with both triangles.
+    native : _core.Analysis
+    """
+
+    def __init__(self, pattern, native):
+        self.matrix_pattern, self.native = pattern, native
+
+    @classmethod
+    def of(cls, pattern, perm, threads, known, boundary):
+        """The analysis of a checked symmetric pattern in this ordering; see ``Symbolic.build``."""
+        native = _core.analyze(pattern.indptr, pattern.indices, as_perm(perm, pattern.n, "ordering"), threads, known, boundary)
+        return cls(Csr(pattern.n, pattern.indptr, pattern.indices), native)
+
+    n = property(lambda self: self.matrix_pattern.n)
+    nnz = property(lambda self: self.native.nnz)
+    flops = property(lambda self: self.native.flops)
+    nbytes = property(lambda self: self.native.nbytes)
+    boundary = property(lambda self: self.native.boundary)
+
+    @cached_property
+    def pattern_on_device(self):
+        """The pattern as a Csr of device arrays, uploaded once."""
+        return Csr(self.n, *map(device.to_device, (self.matrix_pattern.indptr, self.matrix_pattern.indices)))
+
+    @cached_property
+    def analysis_on_device(self):
+        """The :class:`~meshsolve.factor.symbolic.cuda.DeviceAnalysis`, uploaded once."""
+        return cuda.DeviceAnalysis(*(device.to_device(np.array(getattr(self.native, name))) for name in ARRAYS))
