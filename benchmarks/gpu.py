@@ -36,8 +36,9 @@ from benchmarks.worker import backward_error
 from meshsolve import device
 from meshsolve.apps.mcf import Flow
 from meshsolve.errors import MeshsolveError
-from meshsolve.factor.cholesky import CholeskyFactor, DeviceValues
+from meshsolve.factor.cholesky import CholeskyFactor
 from meshsolve.factor.cholesky.cudss import CudssFactor
+from meshsolve.factor.cholesky.values_cuda import DeviceValues
 
 GENERATED = tuple(f"scan-{k}" for k in range(5))            # four times as many vertices each
 THESIS = "igea"                                             # 134,345 vertices: the mesh of the table that the project began with

@@ -22,7 +22,8 @@ from benchmarks.measure import describe, geometric_mean, write_json
 from benchmarks.peers.cusparse import IncompleteCholesky
 from benchmarks.table import Table, bar, print_bars
 from meshsolve import device
-from meshsolve.factor.cholesky import CholeskyFactor, DeviceValues
+from meshsolve.factor.cholesky import CholeskyFactor
+from meshsolve.factor.cholesky.values_cuda import DeviceValues
 
 SADDLES = ("cont-201_kkt", "momentum1_kkt", "kkt-random-50k", "kkt-banded-50k", "kkt-banded-200k", "conformal-map-7",
            "constrained-smoothing-7", "stokes-400")

@@ -2,43 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from meshsolve import _core, order
-from meshsolve.arrays import Csr, as_csr, as_symmetric
-from meshsolve.device import DEVICES, choose, errors, to_host
-from meshsolve.device_arrays import (
-    Positions,
-    as_device_csr,
-    on_device,
-    place_for,
-    place_of_factor,
-    uploaded,
-    uploaded_pattern,
-    without_diagonal,
-)
+from meshsolve import order
+from meshsolve.device import DEVICES, choose
+from meshsolve.device_arrays import place_for, place_of_factor
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.factor import symbolic as _symbolic
-from meshsolve.factor.cholesky import PRECISIONS, CholeskyFactor, DeviceValues, HostFactor, Values, values_in
+from meshsolve.factor.cholesky import PRECISIONS, CholeskyFactor, HostFactor
 from meshsolve.factor.cholesky.cuda import DeviceFactor
 from meshsolve.factor.cholesky.cudss import CudssFactor
-from meshsolve.factor.cholesky.device_constraint import DeviceConstraint
-from meshsolve.factor.fronts import assembly_tree
-from meshsolve.factor.fronts.cuda import device_tree, suits
+from meshsolve.factor.cholesky.values import HostSystem
+from meshsolve.factor.cholesky.values_cuda import DeviceSystem
 from meshsolve.memory import PER_ROW
 from meshsolve.mesh import MeshLike, pattern_of
 from meshsolve.options import as_flag, as_seed, counted, one_of, thread_count
 from meshsolve.order.methods import lists_orderings
 from meshsolve.order.ordering import OrderingLike
 from meshsolve.report import warn
-from meshsolve.sparse.constraints import Fixed, Pinned, checked
+from meshsolve.sparse.constraints import checked
 from meshsolve.types import ArrayLike, Device, Matrix, Precision
 
 LOST = 0.02                     # of a known solution: what a matrix that is singular but for rounding loses, and no other
 ROUNDING = 1e-8                 # of the sum of all moduli: a sum that is less below zero may be rounding
+SYSTEMS: dict[str, Any] = {"cpu": HostSystem, "cuda": DeviceSystem}
 
 
 class Symbolic(_symbolic.Symbolic):
@@ -73,12 +62,12 @@ class Symbolic(_symbolic.Symbolic):
         O(flops) time, O(nnz) memory for what :attr:`flops` and :attr:`nnz` say. Source: see :mod:`meshsolve.factor.cholesky`.
         """
         engine = _engine(device, backend, A)
-        if device == "auto" and engine is DeviceFactor and not suits(self):
+        if device == "auto" and not engine.suits(self):
             engine = HostFactor
         threads = thread_count(threads)
-        there = engine.place == "cuda"
-        values = DeviceValues(self.n, self.pattern_on_device, lower=self.lower) if there else Values(self.n, self, threads=threads)
+        values = SYSTEMS[engine.place].values_of(self, threads)
         return _told(CholeskyFactor(self, values, values.of(A), precision=precision, threads=threads, engine=engine))
+
 
 
 @lists_orderings("cholesky")
@@ -132,15 +121,14 @@ def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None
     (29, 103)
     """
     lower = as_flag(lower, "lower")
-    if _engine(device, "native", A, lower).place == "cuda":
-        with errors("the matrix"):
-            pattern = _positions_there(A, lower, mesh, pattern_only=True)[1].pattern
-        sym = analyzed_there(pattern, ordering, seed, threads, on_device(A))
-    else:
-        M = as_symmetric(A, lower=True, per_row=PER_ROW["cholesky"]) if lower else as_csr(A, dtype=None, per_row=PER_ROW["cholesky"])
-        sym = analyzed(with_mesh(_both_triangles(M), mesh), ordering, seed, threads)
+    engine, threads = _engine(device, "native", A, lower), thread_count(threads)
+    with engine.errors("the matrix"):
+        system = SYSTEMS[engine.place].of_pattern(A, lower, threads, PER_ROW["cholesky"])
+        _join(system, mesh)
+    sym = analyzed(system, ordering, seed, threads)
     sym.lower = lower
     return sym
+
 
 
 def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None = None, fixed: ArrayLike | None = None,
@@ -204,44 +192,27 @@ def cholesky(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | Non
     """
     one_of(precision, "precision", PRECISIONS)
     pin, lower = checked(fixed, pin), as_flag(lower, "lower")
-    engine = _engine(device, backend, A, lower)
-    if engine.place == "cuda":
-        F = _cholesky_there(A, ordering, mesh, fixed, pin, precision, engine, seed, threads, lower, device == "auto")
-        if F is not None:
-            return F
-        engine = HostFactor
-    threads = thread_count(threads)
-    M = with_mesh(as_symmetric(A, lower=lower, threads=threads, per_row=PER_ROW["cholesky"] if fixed is None else 0), mesh)
-    n, constraint = M.n, Pinned(M) if pin else Fixed(M, fixed) if fixed is not None else None
-    if constraint is not None:
-        ordering = ordering if order.is_method(ordering) else constraint.restrict(ordering)
-        M = constraint.reduce(M, threads)
-    sym, data = analyzed(M, ordering, seed, threads), M.data
-    sym.lower = bool(lower)
-    if precision == "mixed":
-        sym.matrix_pattern.indices = M.indices.copy()      # refinement reads them: a copy costs less than the tree takes
-    del M                                                  # its indices are not needed any more
-    return _told(CholeskyFactor(sym, Values(n, sym, constraint, threads), data, precision=precision, threads=threads, engine=engine))
+    engine, workers = _engine(device, backend, A, lower), thread_count(threads)
+    with engine.errors("the matrix"):
+        system = SYSTEMS[engine.place].of(A, lower, workers, PER_ROW["cholesky"] if fixed is None else 0)
+        _join(system, mesh)
+        system.constrain(fixed, pin)
+        of_free = ordering if system.constraint is None or order.is_method(ordering) else system.constraint.restrict(ordering)
+    sym = analyzed(system, of_free, seed, workers)
+    if device == "auto" and not engine.suits(sym):
+        return cholesky(A, ordering, mesh=mesh, fixed=fixed, pin=pin, precision=precision, device="cpu", seed=seed, threads=threads,
+                        lower=lower)
+    sym.lower = lower
+    with engine.errors("the matrix"):
+        values, data = system.values(sym, precision == "mixed")
+    del system                                             # its indices are not needed any more
+    return _told(CholeskyFactor(sym, values, data, precision=precision, threads=workers, engine=engine))
 
 
-def _cholesky_there(A, ordering, mesh, fixed, pin, precision, engine, seed, threads, lower, auto):
-    """:func:`cholesky` of a matrix that lies on the GPU, or goes there first; nothing but scalars comes back. None where ``auto`` leaves
-    what was analysed to the CPU."""
-    with errors("the matrix"):
-        source, positions = _positions_there(A, lower, mesh)
-        n, constraint, reduced, across = positions.pattern.n, None, positions, None
-        if pin or fixed is not None:
-            constraint = DeviceConstraint(None if pin else Fixed(positions.pattern, fixed), source, positions)
-            ordering = ordering if order.is_method(ordering) else constraint.restrict(ordering)
-            reduced, across = constraint.reduce(positions)
-    sym = analyzed_there(reduced.pattern, ordering, seed, threads, on_device(A))
-    if auto and engine is DeviceFactor and not suits(sym):
-        return None
-    sym.lower = bool(lower)
-    values = DeviceValues(n, reduced.pattern, constraint, sym.lower)
-    with errors("the matrix"):
-        data = values.first(source, positions, reduced, across)
-    return _told(CholeskyFactor(sym, values, data, precision=precision, threads=threads, engine=engine))
+def _join(system, mesh):
+    """Store an entry for every edge of the mesh."""
+    if mesh is not None:
+        system.join(edges_of(mesh, system.n))
 
 
 def _told(F):
@@ -251,22 +222,6 @@ def _told(F):
              "rounding, and solutions may be anything (an elastic body that can still turn? more than constants taken to 0?); F.rcond() "
              "estimates the condition", MeshsolveWarning)
     return F
-
-
-def _positions_there(A, lower, mesh, pattern_only=False):
-    """(the matrix, its :class:`Positions` with the edges of the mesh) on the device; a matrix of the host is checked there."""
-    if on_device(A):
-        source = as_device_csr(A)
-    elif pattern_only:
-        source = uploaded_pattern(as_csr(A, dtype=None))
-    else:
-        source = uploaded(as_csr(A) if lower else as_symmetric(A))
-    positions = Positions(source, lower, check=not pattern_only)
-    if mesh is not None:
-        edges = pattern_of(mesh, "mesh")
-        _check_mesh(edges, source.n)
-        positions.widen(uploaded_pattern(edges))
-    return source, positions
 
 
 def _engine(device, backend, A, lower=None):
@@ -281,30 +236,16 @@ def _engine(device, backend, A, lower=None):
     return DeviceFactor if place == "cuda" else HostFactor
 
 
-def analyzed_there(pattern, ordering, seed, threads, given_there):
-    """The :class:`Symbolic` of a checked symmetric pattern on the device, which stays there; the ordering that it names lies
-    where the matrix was given."""
-    with errors("the analysis"):
-        chosen = order.resolve(ordering, without_diagonal(pattern), seed=as_seed(seed), threads=threads, place="cuda")
-        sym = Symbolic.build(pattern, chosen.perm, ordering=chosen, threads=thread_count(threads), place="cuda")
-        with sym.report.phase("symbolic"):
-            if suits(sym):                                 # else only a factorization that asks for the GPU makes it
-                device_tree(sym)
-        if not given_there:
-            sym.ordering = replace(chosen, perm=to_host(chosen.perm))
-    return with_phases(sym, chosen)
-
-
-def analyzed(M, ordering, seed, threads, effort="default", most=np.inf):
-    """The :class:`Symbolic` of a checked symmetric matrix of the host; ``nested.TooManyOperations`` where ``"auto"`` foresees more than
-    ``most`` operations a row."""
+def analyzed(system, ordering, seed, threads, effort="default", most=np.inf):
+    """The :class:`Symbolic` of a :class:`HostSystem` or :class:`DeviceSystem`; ``nested.TooManyOperations`` where ``"auto"`` estimates more
+    than ``most`` operations per row."""
     threads = thread_count(threads)
-    _core.keep_free_memory(M.nnz, threads)
-    pattern = Csr(M.n, M.indptr, M.indices, diagonal=True)           # both triangles are there
-    chosen = order.resolve(ordering, pattern, seed=as_seed(seed), threads=threads, effort=effort, most=most)
-    sym = Symbolic.build(M, chosen.perm, ordering=chosen, threads=threads, known=chosen.elimination)
-    with sym.report.phase("symbolic"):                     # the tree is made now, so that `factor` is the numeric phase alone,
-        assembly_tree(sym, threads)                        # and takes the place of M's index array, which may be the caller's
+    with system.errors("the analysis"):
+        chosen = order.resolve(ordering, system.graph(), seed=as_seed(seed), threads=threads, place=system.place, effort=effort, most=most)
+        sym = Symbolic.build(system.pattern, chosen.perm, ordering=chosen, threads=threads, place=system.place, known=chosen.elimination)
+        with sym.report.phase("symbolic"):
+            system.prepare(sym)
+        sym.ordering = system.named(sym.ordering)
     return with_phases(sym, chosen)
 
 
@@ -324,27 +265,9 @@ def with_phases(sym, chosen):
     return sym
 
 
-def _both_triangles(M):
-    """The pattern of A + A^T with the diagonal of A."""
-    if _core.symmetry(M.indptr, M.indices, np.ones(M.nnz), 1)[0] == "symmetric":
-        return M
-    half = Csr(M.n, M.indptr, M.indices).to_scipy()
-    return as_csr(half + half.T, dtype=None)
-
-
-def with_mesh(M, mesh):
-    """M with a stored entry, zero where it has none, for every edge of the mesh."""
-    if mesh is None:
-        return M
+def edges_of(mesh, n):
+    """The pattern of a mesh, for a matrix of n rows."""
     edges = pattern_of(mesh, "mesh")
-    _check_mesh(edges, M.n)
-    indptr, indices = _core.unite(M.indptr, M.indices, edges.indptr, edges.indices)
-    if len(indices) == M.nnz:
-        return M
-    pattern = Csr(M.n, indptr, indices)
-    return Csr(M.n, indptr, indices, None if M.data is None else values_in(pattern, M))
-
-
-def _check_mesh(edges, n):
     if edges.n != n:
         raise InvalidInputError(f"A has {counted(n, 'row')}, the mesh {counted(edges.n, 'vertex')}")
+    return edges

@@ -11,6 +11,7 @@ from meshsolve.device import DEVICES
 from meshsolve.device_arrays import place_for
 from meshsolve.errors import MeshsolveWarning, NotPositiveDefiniteError, NotSymmetricError, SingularMatrixError
 from meshsolve.factor.cholesky import CholeskyFactor, Values
+from meshsolve.factor.cholesky.values import HostSystem
 from meshsolve.factor.ildl import IldlFactor, ildl
 from meshsolve.factor.lu import LUFactor
 from meshsolve.memory import PER_ROW
@@ -94,7 +95,7 @@ def _factor_symmetric(M, threads):
     """Of a :class:`Csr` of the host; what was analysed for Cholesky serves LDL^T as well."""
     sym = None
     if not is_surely_indefinite(M, *M.row_sums(threads), threads):
-        sym = analyzed(M, "auto", 0, threads)
+        sym = analyzed(HostSystem(M, threads), "auto", 0, threads)
         try:
             return "cholesky", _definite(CholeskyFactor(sym, Values(M.n, sym, None, threads), M.data, threads=threads))
         except NotPositiveDefiniteError:

@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from meshsolve import _core, order
-from meshsolve.api.definite import LOST, with_mesh, with_phases
+from meshsolve.api.definite import LOST, edges_of, with_phases
 from meshsolve.arrays import Csr, as_csr, as_indices, as_symmetric, is_complex
 from meshsolve.device import on_cpu
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotSymmetricError
 from meshsolve.factor.cholesky import Values
 from meshsolve.factor.cholesky.schur import SchurComplement
+from meshsolve.factor.cholesky.values import joined
 from meshsolve.factor.fronts import assembly_tree
 from meshsolve.factor.lu.schur import GeneralSchurComplement
 from meshsolve.factor.symbolic import Symbolic
@@ -94,7 +95,8 @@ def schur_complement(A: Matrix, rows: ArrayLike, ordering: OrderingLike = "auto"
     if is_complex(A) and not lower and mesh is None:
         return _general(A, rows, ordering, threads)
     try:
-        M = with_mesh(as_symmetric(A, lower=lower, threads=threads, per_row=PER_ROW["cholesky"]), mesh)
+        M = as_symmetric(A, lower=lower, threads=threads, per_row=PER_ROW["cholesky"])
+        M = M if mesh is None else joined(M, edges_of(mesh, M.n))
     except NotSymmetricError:
         if mesh is not None:
             raise

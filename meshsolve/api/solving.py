@@ -15,6 +15,7 @@ from meshsolve.errors import ConvergenceWarning, NotPositiveDefiniteError, NotSy
 from meshsolve.factor import parac as _parac
 from meshsolve.factor.base import SINGLE
 from meshsolve.factor.cholesky import CholeskyFactor, Values
+from meshsolve.factor.cholesky.values import HostSystem
 from meshsolve.factor.fronts.cuda import residual as _residual_on_device
 from meshsolve.factor.fronts.cuda import row_sums
 from meshsolve.foreign import is_sparse
@@ -306,7 +307,7 @@ def _analysis(A, M, pinned, threads, place, most):
                              sym.factor(A, threads=threads, device=place))
     constraint = Pinned(M) if pinned else None
     free = M if constraint is None else constraint.reduce(M, threads)
-    sym, data = analyzed(free, "auto", 0, threads, effort="fast", most=most / M.n), free.data          # for a factor that is used once
+    sym, data = analyzed(HostSystem(free, threads), "auto", 0, threads, "fast", most / M.n), free.data      # for a factor that is used once
     return sym, lambda: CholeskyFactor(sym, Values(M.n, sym, constraint, threads), data, threads=threads)
 
 

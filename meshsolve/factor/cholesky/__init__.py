@@ -20,7 +20,7 @@ from meshsolve.factor.cholesky.host import HostFactor
 from meshsolve.factor.cholesky.numeric import Definite
 from meshsolve.factor.cholesky.refine import refine, uneven_scale
 from meshsolve.factor.cholesky.update import as_columns, coupled, free_part, require_sums
-from meshsolve.factor.cholesky.values import DeviceValues, Values
+from meshsolve.factor.cholesky.values import Values
 from meshsolve.factor.sharing import changes, reads, reads_in_turn
 from meshsolve.foreign import is_sparse
 from meshsolve.options import one_of, thread_count
@@ -29,7 +29,7 @@ from meshsolve.sparse.constraints import parts_of_values
 from meshsolve.sparse_rhs import solve_sparse
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse, System
 
-__all__ = ["CholeskyFactor", "DeviceValues", "HostFactor", "Values", "values_in"]
+__all__ = ["CholeskyFactor", "HostFactor", "Values", "values_in"]
 
 PRECISIONS = ("double", "single", "mixed")
 SYSTEMS = ("A", "L", "Lt")

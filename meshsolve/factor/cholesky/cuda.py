@@ -22,6 +22,7 @@ from meshsolve.factor.fronts.cuda import (
     matrix_diagonal,
     norm1,
     residual,
+    suits,
     to_columns,
 )
 
@@ -39,6 +40,7 @@ class OnDevice:
     takes_vectors = False
     errors = staticmethod(device.errors)
     bring = staticmethod(device.to_device)
+    suits = staticmethod(lambda symbolic: True)     # no analysis is better left to another place
 
     @staticmethod
     def analysis_of(symbolic):
@@ -57,6 +59,8 @@ class DeviceFactor(OnDevice):
     threads : int
         Not used.
     """
+
+    suits = staticmethod(suits)
 
     def __init__(self, symbolic, precision, threads=1):
         xp = device.xp()

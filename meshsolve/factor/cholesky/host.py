@@ -30,6 +30,7 @@ class HostFactor:
     takes_vectors = True            # a (n,) array of float64 goes to the core as it is
     errors = contextlib.nullcontext
     bring = staticmethod(device.to_host)
+    suits = staticmethod(lambda symbolic: True)     # no analysis is better left to another place
 
     @staticmethod
     def analysis_of(symbolic):

@@ -1,14 +1,18 @@
-"""Values of a matrix in the analysed pattern, wherever the matrix and the factor lie."""
+"""Systems to be analysed and factored on the host, and values of later matrices in their patterns. Counterpart: values_cuda.py."""
 
 from __future__ import annotations
 
-from meshsolve import device
-from meshsolve.arrays import as_csr, as_symmetric
-from meshsolve.device.lists import keys_of
-from meshsolve.device_arrays import Positions, as_device_csr, on_device, uploaded
+import contextlib
+
+import numpy as np
+
+from meshsolve import _core
+from meshsolve.arrays import Csr, as_csr, as_symmetric
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.base import values_in
+from meshsolve.factor.fronts import assembly_tree
 from meshsolve.options import counted
+from meshsolve.sparse.constraints import constraint_of
 
 
 class Values:
@@ -38,74 +42,98 @@ class Values:
     def of(self, A):
         """(nnz,) float64."""
         M = as_symmetric(A, lower=self.symbolic.lower, threads=self.threads)
-        _check_size(M.n, self.n)
+        check_size(M.n, self.n)
         pattern = self.symbolic.matrix_pattern
         if self.constraint is None:
             return values_in(pattern, M)
         return values_in(pattern, self.constraint.reduce(M, self.threads), self.constraint.free)
 
 
-class DeviceValues:
-    """The same for a factor on the GPU: a later matrix of the same pattern is one gather.
+class HostSystem:
+    """A symmetric matrix, or a pattern, that is to be ordered, analysed and factored on the host.
 
     Parameters
     ----------
+    M : Csr
+        Both triangles.
+    threads : int
+
+    Attributes
+    ----------
     n : int
         Rows of the whole matrix.
-    pattern : Csr of device arrays
-        The analysed pattern, of the free rows.
-    constraint : DeviceConstraint or None
-    lower : bool
-        Only the lower triangle of a matrix is read.
+    pattern : Csr
+        What is analysed: M, of its free rows once there is a constraint.
+    constraint : Fixed, Pinned or None
     """
 
-    place = "cuda"
+    place, constraint = "cpu", None
+    errors = contextlib.nullcontext
 
-    def __init__(self, n, pattern, constraint=None, lower=False):
-        self.n, self.pattern, self.constraint, self.lower = n, pattern, constraint, lower
-        self._positions = self._take = self._across = None
+    def __init__(self, M, threads=1):
+        self.n, self.pattern, self.threads = M.n, M, threads
 
-    def __getstate__(self):
-        """Without the places of the last matrix: the next one is looked at anew."""
-        return self.__dict__ | {"_positions": None, "_take": None, "_across": None}
+    @classmethod
+    def of(cls, A, lower, threads, per_row):
+        """The system of a matrix of any kind; ``per_row`` as for :func:`meshsolve.arrays.as_csr`."""
+        return cls(as_symmetric(A, lower=lower, threads=threads, per_row=per_row), threads)
 
-    @property
-    def nnz(self):
-        return self.pattern.nnz
+    @classmethod
+    def of_pattern(cls, A, lower, threads, per_row):
+        """The same of the pattern of A + A^T alone, with the diagonal of A."""
+        if lower:
+            return cls(as_symmetric(A, lower=True, per_row=per_row), threads)
+        M = as_csr(A, dtype=None, per_row=per_row)
+        if _core.symmetry(M.indptr, M.indices, np.ones(M.nnz), 1)[0] == "symmetric":
+            return cls(M, threads)
+        half = Csr(M.n, M.indptr, M.indices).to_scipy()
+        return cls(as_csr(half + half.T, dtype=None), threads)
 
-    def of(self, A):
-        """(nnz,) float64 on the device, of a matrix that lies there or on the host."""
-        M = None if on_device(A) else as_csr(A) if self.lower else as_symmetric(A)
-        with device.errors("the matrix"):
-            source = as_device_csr(A) if M is None else uploaded(M)
-            _check_size(source.n, self.n)
-            if self._positions is not None and self._positions.fits(source):
-                self._positions.check(source)
-                return self._gather(source)
-            return self._find(source, Positions(source, self.lower))
+    @staticmethod
+    def values_of(symbolic, threads):
+        """What brings matrices into the pattern of an analysis."""
+        return Values(symbolic.n, symbolic, threads=threads)
 
-    def first(self, source, positions, reduced, across):
-        """The values of the matrix that was analysed; ``reduced`` and ``across`` are what the constraint makes of its positions."""
-        self._positions, self._take, self._across = positions, reduced.take, across
-        return self._gather(source)
+    def join(self, edges):
+        """Store an entry, zero where there is none, for every edge of a graph."""
+        self.pattern = joined(self.pattern, edges)
 
-    def _find(self, source, positions):
-        reduced, across, names = positions, None, None
+    def constrain(self, fixed, pin):
+        """Leave out fixed or pinned rows."""
+        self.constraint = constraint_of(self.pattern, fixed, pin)
         if self.constraint is not None:
-            (reduced, across), names = self.constraint.reduce(positions), self.constraint.free
-        take = reduced.within(keys_of(self.pattern.indptr, self.pattern.indices), names)       # or it raises
-        self._positions, self._take, self._across = positions, take, across
-        return self._gather(source)
+            self.pattern = self.constraint.reduce(self.pattern, self.threads)
 
-    def _gather(self, M):
-        if self.constraint is not None:
-            self.constraint.check(M, self._positions)
-            self.constraint.couple(M, self._across)
-            if self.constraint.alone:
-                return device.xp().ones(1)
-        return Positions.of(M, self._take)
+    def graph(self):
+        """What is ordered."""
+        _core.keep_free_memory(self.pattern.nnz, self.threads)
+        return Csr(self.pattern.n, self.pattern.indptr, self.pattern.indices, diagonal=True)
+
+    def prepare(self, symbolic):
+        """Make the tree, so that ``factor`` is the numeric phase alone. It replaces the index array, which may be the caller's."""
+        assembly_tree(symbolic, self.threads)
+
+    def named(self, ordering):
+        """The ordering that an analysis names."""
+        return ordering
+
+    def values(self, symbolic, refines):
+        """(what brings later values into the pattern, the values of this matrix); ``refines``: the pattern is read after the analysis."""
+        if refines:
+            symbolic.matrix_pattern.indices = self.pattern.indices.copy()       # a copy costs less than the tree takes
+        return Values(self.n, symbolic, self.constraint, self.threads), self.pattern.data
 
 
-def _check_size(given, n):
+def joined(M, edges):
+    """The Csr M with a stored entry, zero where it has none, for every edge of a symmetric pattern."""
+    indptr, indices = _core.unite(M.indptr, M.indices, edges.indptr, edges.indices)
+    if len(indices) == M.nnz:
+        return M
+    pattern = Csr(M.n, indptr, indices)
+    return Csr(M.n, indptr, indices, None if M.data is None else values_in(pattern, M))
+
+
+def check_size(given, n):
+    """Raise if a later matrix has another size than the one that was analysed."""
     if given != n:
         raise InvalidInputError(f"A has {counted(given, 'row')}, the analysis {n}")
