@@ -73,6 +73,7 @@ def survives(call):
             return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TAKES_ARRAYS)
 @settings(max_examples=60)
 @given(thing=st.one_of(THINGS, ARRAYS))
@@ -97,6 +98,7 @@ def test_words_and_numbers(name, thing):
     survives(lambda: TAKES_WORDS[name](thing))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["csr", "csc", "bsr", "coo", "lil", "dia"])
 @settings(max_examples=120)
 @given(data=st.data())

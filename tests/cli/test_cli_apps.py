@@ -18,6 +18,7 @@ def test_mcf_in_every_format(run, folder, suffix):
     assert np.allclose(np.sort(ms.load_mesh(out).vertices, axis=0), np.sort(expected.vertices, axis=0), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_mcf_draws_and_reports(run, folder):
     import matplotlib.image
 

@@ -14,6 +14,7 @@ import meshsolve as ms
 from meshsolve.cli import files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("matrix", ["A.mtx", "A.npz", "A.npy", "A.mtx.gz"])
 @pytest.mark.parametrize("rhs", ["b.mtx", "b.npy", "b.npz", "sparse.npz", "b.txt", "b.mtx.gz"])
 @pytest.mark.parametrize("out", ["x.mtx", "x.npy", "x.npz", "x.txt", "x.mtx.gz"])

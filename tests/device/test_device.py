@@ -213,6 +213,7 @@ def test_a_pivot_that_is_not_positive_is_named(cuda):
     assert factored(a) == 3
 
 
+@pytest.mark.slow
 def test_a_grid_that_is_too_long_in_y_is_refused():
     K = device.kernels("krylov/vectors.cu")
     with device.use(Harness()), pytest.raises(KernelError, match="at most 65535 in y and z"):

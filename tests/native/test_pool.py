@@ -237,6 +237,7 @@ def test_other_python_threads_run_meanwhile():
     assert most >= 5
 
 
+@pytest.mark.slow
 def test_a_callback_may_solve_again():
     """Nested use: the callable that is told of progress calls the solver itself."""
     A, b = problem(20)
@@ -402,6 +403,7 @@ def test_progress_tells_phases_and_counts_that_grow():
     assert len(seen) == told                        # nobody is told any more
 
 
+@pytest.mark.slow
 def test_an_exception_of_the_progress_callable_stops_the_work():
     def tell(phase, done, total):
         if total:

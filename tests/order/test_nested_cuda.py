@@ -158,6 +158,7 @@ def ordered_with(P, A, seed=0):
     return replace(o, perm=device.to_host(o.perm))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("patch_size, parts", [(1, 5600), (40, 200), (512, 88), (60000, 88)])
 def test_patches_of_a_mesh_are_cut(cuda, patch_size, parts):
     A = triangulated(80, 70)
@@ -169,6 +170,7 @@ def test_patches_of_a_mesh_are_cut(cuda, patch_size, parts):
         assert fill(A, o.perm)[0] <= 1.08 * fill(A, order.nested_dissection(A).perm)[0]
 
 
+@pytest.mark.slow
 def test_mesh_patches_of_scattered_vertices(cuda):
     """Faces that are all in a few patches' ribbons, vertices of no face, a mesh in pieces."""
     mesh = ms.datasets.icosphere(4)

@@ -78,6 +78,7 @@ def test_patches_of_one_face(cuda, name):
     check(NON_MANIFOLD[name], patch_size=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("patch_size", [1, 30, 512])
 @pytest.mark.parametrize("name", PATTERNS)
 def test_every_pattern(cuda, name, patch_size):
@@ -114,6 +115,7 @@ def test_components_that_no_seed_meets(cuda):
         assert {"k_unite", "k_roots", "k_component_seeds", "k_cut", "k_merge"} <= cuda.launches.keys()
 
 
+@pytest.mark.slow
 def test_heavy_vertices_and_edges(cuda):
     assert check(fan(3700))._heavy_vertices.tolist() == [0]
     assert check(book(3650), ("VV", "VE", "VF", "FV", "FE", "EV", "EF", "FF"))._heavy_edges.tolist() == [0]

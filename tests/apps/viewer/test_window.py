@@ -63,6 +63,7 @@ def test_the_command_writes_pictures_without_a_display(ball, tmp_path):
     assert sorted(p.name for p in (tmp_path / "turn").iterdir()) == ["frame_000.png", "frame_001.png"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments, expected", [
     ([], "no window can be opened"), (["--screenshot", "{}/a.png"], "nothing to draw with")])
 def test_without_a_display_or_egl_one_line_says_so(ball, tmp_path, arguments, expected):

@@ -177,6 +177,7 @@ def test_no_sort_and_no_reduction_of_one_block_sees_a_matrix(monkeypatch, option
         close(F.refactor(later).solve(b), host, 1e-12)
 
 
+@pytest.mark.slow
 def test_nothing_but_numbers_comes_back_from_a_mesh_sized_matrix(gpu):
     """Order, analysis and factor of a matrix that is dissected on the device; with fixed rows, pins, and the edges of a mesh."""
     A = spd(grid(72, 71))

@@ -31,6 +31,7 @@ def star(n, beams=1):
     return sp.csr_array(sp.block_array([[parts + (beams + 3) * sp.eye_array(parts.shape[0]), hub.T], [hub, sp.csr_array([[2.0 * n]])]]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [sp.csr_array, sp.coo_array, Sparse])
 def test_near_trees_are_the_cpus_unless_the_gpu_is_named(gpu, monkeypatch, given):
     monkeypatch.setattr(device, "AUTO_SIZE", 100)

@@ -40,6 +40,7 @@ def same(K, G):
     assert [K.report.facts[name] for name in FACTS] == [G.report.facts[name] for name in FACTS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pivoting", ["static", "bunch-kaufman", "rook"])
 @pytest.mark.parametrize("tile_size, blocking", [(2, "none"), (7, "RB"), (32, "subtree"), (32, "RB"), (32, "BR")])
 @pytest.mark.parametrize("name", REGULAR)

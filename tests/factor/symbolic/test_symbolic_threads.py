@@ -40,6 +40,7 @@ ORDERS = {
 MEETS = {"grid": ("nd", "amd", "natural"), "road": ("nd", "amd")}       # a random order of these fills up
 
 
+@pytest.mark.slow
 @pytest.mark.native
 @pytest.mark.parametrize(("pattern", "order"), [(p, o) for p in PATTERNS for o in MEETS.get(p, ORDERS)])
 def test_any_number_of_threads_gives_the_same_analysis(pattern, order):
