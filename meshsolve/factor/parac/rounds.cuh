@@ -1,0 +1,167 @@
+// What the rounds of ParAC on the GPU work on, and their first phase: the vertices of a round are selected. See rounds.cu.
+#pragma once
+#include "factor/parac/team.cuh"
+
+namespace ms::parac {
+
+constexpr unsigned long long dead = ~0ull, never = dead - 1;            // keys of eliminated vertices and of the ground
+constexpr int light = 64;                                               // most edges that one warp eliminates
+constexpr int scratch_words = 5;                                        // doubles of scratch per edge: struct Scratch
+constexpr int longest = 4096;                                           // entries of a row that one warp copies
+constexpr int few = 8;                                                  // that one thread looks at
+
+// What `state` holds; cuda.py knows the same numbers.
+enum State { halt, chosen_light, chosen_heavy, need, need_heavy, round_number, live_count, columns_used, samples_used, scratch_used,
+             need_columns, rows_used, lost, work, columns_before, arrived, state_size };
+enum Halt { go_on, done, stalled, full, rows_full };
+enum Phase { select_phase, plan_phase, eliminate_phase, room_phase, scatter_phase, phases };
+
+struct Vertex {
+  int used, room, first;                // entries of its row, dead ones too; most; where those that are not known to be dead begin
+  int degree;                           // copies of live edges
+  int blocker;                          // a neighbour that was smaller when last looked at, or -1
+  int incoming, touched;                // samples of this round; whether it is on the list
+  int round;                            // in which it was eliminated
+
+  __device__ bool is_long() const { return used - first > longest; }
+  __device__ bool is_full() const { return used + incoming > room; }
+};
+
+struct Rounds {
+  int n, samples, by_degree;
+  unsigned long long seed;
+  double floor;
+  long long columns_room, samples_room, scratch_room, rows_room;
+  unsigned long long *state, *key;      // (n + 1) keys, the ground's last
+  const int* origin;                    // (n) number in the matrix: names its random stream
+  Vertex* vertex;                       // (n)
+  long long* start;                     // (n) first entry of each row
+  int* to;                              // entries: neighbours, ~neighbour for a sampled edge (one copy, not `samples`)
+  double* w;
+  const int* live;                      // vertices that may be live
+  int live_size;
+  int *chosen, *touched;                // (n) light ones from the front, heavy ones from the back; (samples_room) their neighbours
+  long long* reserved;                  // (n) first of the samples, and of `touched`, of a chosen vertex: as many as its degree
+  long long* column_start;              // (n) columns of G, rows by vertex; of a chosen vertex counted within the round
+  int *column_length, *column_row;
+  double *column_value, *D;
+  int* sample_ends;                     // pairs
+  double *sample_w, *scratch;
+
+  __device__ bool smaller(int a, int b) const { return key[a] < key[b] || (key[a] == key[b] && a < b); }
+  __device__ bool halted() const { return static_cast<volatile unsigned long long*>(state)[halt] != go_on; }
+};
+
+__device__ __forceinline__ unsigned long long key_of(int degree, unsigned long long seed, int origin) {
+  const unsigned long long most = (1u << 23) - 1, few = static_cast<unsigned long long>(degree);
+  return (few < most ? few : most) << 40 | hash_key(seed, static_cast<unsigned long long>(origin), 1) >> 24;
+}
+
+__device__ __forceinline__ int neighbour(int to) { return to < 0 ? ~to : to; }
+
+// ---- select
+
+// Moves the start of u's row over dead entries and looks for a smaller live neighbour, by a warp; -1: there is none.
+__device__ __forceinline__ int find_blocker(const Rounds& R, int u) {
+  Vertex& at = R.vertex[u];
+  const Warp warp;
+  const long long start = R.start[u];
+  const int used = at.used;
+  int first = at.first, found = -1;
+  bool only_dead = true;
+  for (int base = first; base < used && found < 0; base += 32) {
+    const int i = base + warp.rank, v = i < used ? neighbour(R.to[start + i]) : u;
+    const unsigned alive = __ballot_sync(full_warp, i < used && R.key[v] != dead);
+    const unsigned less = __ballot_sync(full_warp, i < used && R.key[v] != dead && R.smaller(v, u));
+    if (only_dead) first = alive ? base + __ffs(static_cast<int>(alive)) - 1 : base + 32 < used ? base + 32 : used;
+    only_dead = only_dead && alive == 0;
+    if (less) found = __shfl_sync(full_warp, v, __ffs(static_cast<int>(less)) - 1);
+  }
+  __syncwarp(full_warp);
+  if (warp.rank == 0) {
+    at.first = first;
+    at.blocker = found;
+  }
+  return found;
+}
+
+// find_blocker() by one thread in the first entries of a row; whether there are more to look at.
+__device__ __forceinline__ bool find_near(const Rounds& R, int u, int& found) {
+  Vertex& at = R.vertex[u];
+  const long long start = R.start[u];
+  const int used = at.used, end = min(used, at.first + few);
+  int first = at.first;
+  found = -1;
+  for (int i = first; i < end && found < 0; ++i) {
+    const int v = neighbour(R.to[start + i]);
+    if (R.key[v] == dead) first += first == i;
+    else if (R.smaller(v, u)) found = v;
+  }
+  at.first = first;
+  at.blocker = found;
+  return found < 0 && end < used;
+}
+
+// Vertices of a warp that are chosen: places in the list, and room for what their elimination brings.
+__device__ __forceinline__ void choose(const Rounds& R, int u, bool chosen) {
+  const int lane = threadIdx.x & 31;
+  const long long degree = chosen ? R.vertex[u].degree : 0, row = chosen ? R.vertex[u].used - R.vertex[u].first : 0;
+  const long long entries = row < degree ? row : degree;
+  const bool is_light = chosen && degree <= light, is_heavy = chosen && !is_light;
+  const long long copies = warp_inclusive_sum(degree), column = warp_inclusive_sum(entries);
+  const unsigned lights = __ballot_sync(full_warp, is_light), heavies = __ballot_sync(full_warp, is_heavy);
+  const long long heavy_copies = heavies ? warp_sum(is_heavy ? degree + 1 : 0) : 0;
+  unsigned long long sample = 0, row_of_column = 0, first_light = 0, first_heavy = 0;
+  if (lane == 31) {
+    sample = atomicAdd(R.state + need, static_cast<unsigned long long>(copies));
+    row_of_column = atomicAdd(R.state + need_columns, static_cast<unsigned long long>(column));
+    first_light = atomicAdd(R.state + chosen_light, static_cast<unsigned long long>(__popc(lights)));
+    if (heavies) first_heavy = atomicAdd(R.state + chosen_heavy, static_cast<unsigned long long>(__popc(heavies)));
+    if (heavies) atomicAdd(R.state + need_heavy, static_cast<unsigned long long>(heavy_copies));
+  }
+  sample = __shfl_sync(full_warp, sample, 31);
+  row_of_column = __shfl_sync(full_warp, row_of_column, 31);
+  first_light = __shfl_sync(full_warp, first_light, 31);
+  first_heavy = __shfl_sync(full_warp, first_heavy, 31);
+  if (!chosen) return;
+  R.reserved[u] = static_cast<long long>(sample) + copies - degree;
+  R.column_start[u] = static_cast<long long>(row_of_column) + column - entries;
+  const unsigned below = (1u << lane) - 1;
+  if (is_light) R.chosen[first_light + __popc(lights & below)] = u;
+  else R.chosen[R.n - 1 - static_cast<long long>(first_heavy) - __popc(heavies & below)] = u;
+}
+
+__device__ __forceinline__ void select(const Rounds& R) {
+  const int lane = threadIdx.x & 31;
+  for (long long base = grid_begin() - lane; base < R.live_size; base += grid_step()) {
+    const int u = base + lane < R.live_size ? R.live[base + lane] : -1;
+    bool open = u >= 0 && R.key[u] != dead;
+    if (open) {
+      const int blocker = R.vertex[u].blocker;
+      open = blocker < 0 || R.key[blocker] == dead || !R.smaller(blocker, u);
+    }
+    int found = -1;
+    const bool more = open && find_near(R, u, found);
+    unsigned chosen = __ballot_sync(full_warp, open && !more && found < 0);
+    __syncwarp(full_warp);
+    for (unsigned left = __ballot_sync(full_warp, more); left; left &= left - 1) {
+      const int candidate = __shfl_sync(full_warp, u, __ffs(static_cast<int>(left)) - 1);
+      if (find_blocker(R, candidate) < 0) chosen |= left & (0u - left);
+    }
+    __syncwarp(full_warp);
+    if (chosen) choose(R, u, chosen >> lane & 1);
+  }
+}
+
+// Whether this block is the last to come here, known to its first thread; what the others have written is seen then.
+__device__ __forceinline__ bool is_last(const Rounds& R) {
+  __syncthreads();
+  if (threadIdx.x != 0) return false;
+  __threadfence();
+  if (atomicAdd(R.state + arrived, 1ull) + 1 < gridDim.x) return false;
+  __threadfence();
+  atomicExch(R.state + arrived, 0ull);
+  return true;
+}
+
+}  // namespace ms::parac

@@ -1,0 +1,101 @@
+// What minimum degree (mindeg.cpp) has found: the order of all vertices, a postorder of the tree of pivots, and the elimination tree with
+// column counts. Cost: O(n), and a pass over the lists of dense rows.
+#include <algorithm>
+
+#include "mindeg.hpp"
+#include "native/forest.hpp"
+
+namespace ms::order {
+
+// Dense rows are eliminated one after the other. A tree of pivots has to be finished before the first of them that its vertices touch,
+// and not before the others: its updates would wait for all of them.
+template <class Index>
+void MinDegree<Index>::hang_on_dense_rows() {
+  const int32_t count = static_cast<int32_t>(pivots_.size()), all = count + static_cast<int32_t>(dense_.size());
+  std::vector<int32_t> ancestor(all);
+  for (int32_t k = 0; k < all; ++k) ancestor[k] = k < count && parent_[k] >= 0 ? parent_[k] : k;
+  parent_.resize(all, -1);
+  const int32_t* list = touched_.data();
+  for (int32_t k = count; k < all; ++k) {
+    if (k > count) parent_[k - 1] = ancestor[k - 1] = k;
+    const int32_t* const end = list + 1 + *list;
+    for (++list; list < end; ++list) {
+      int32_t i = *list;
+      if (i >= own_ || (node_[i].elen == kMerged && node_[i].pos >= 0)) continue;           // of the halo, or dense as well
+      while (node_[i].elen == kMerged) i = static_cast<int32_t>(~node_[i].pos);
+      const int32_t root = find_root(node_[i].next, ancestor.data());
+      if (root < k) parent_[root] = ancestor[root] = k;
+    }
+  }
+}
+
+// A postorder of the tree in which an element's parent is the one that absorbed it. Each pivot is followed by the vertices merged
+// into it, one that took others before these.
+template <class Index>
+void MinDegree<Index>::write_order(int32_t* order) {
+  const int32_t count = static_cast<int32_t>(pivots_.size()), rows = static_cast<int32_t>(dense_.size());
+  std::vector<int32_t> range;
+  parent_.assign(count, -1);
+  for (int32_t k = 0; k < count; ++k) node_[pivots_[k]].next = k;
+  for (int32_t k = 0; k < count; ++k) {
+    const Node& pivot = node_[pivots_[k]];
+    if (pivot.pos < 0) parent_[k] = node_[~pivot.pos].next;
+    if (pivot.pos >= 0 && rest_ >= 0 && std::max(k + 1, rest_) < count) parent_[k] = std::max(k + 1, rest_);
+  }
+  if (rows > 0) hang_on_dense_rows();
+  const auto weight = [&](int32_t k) { return k < count ? node_[pivots_[k]].nv : 1; };
+  const auto update = [&](int32_t k) { return k < count ? node_[pivots_[k]].degree + rows : rows - 1 - (k - count); };
+  const auto square = [](double x) { return x * x; };
+  const std::vector<int32_t> first = first_children(
+      parent_, count + rows, [&](int32_t k) { return square(weight(k) + update(k)); }, [&](int32_t k) { return square(update(k)); });
+  lay_out_postorder(parent_, count + rows, range, weight, [&](int32_t k, int32_t begin) {
+    if (k >= count) {
+      order[begin] = dense_[k - count];
+      return;
+    }
+    order[begin] = pivots_[k];
+    node_[pivots_[k]].w = begin;
+    node_[pivots_[k]].next = begin + 1;         // from here on: the next free position of this pivot's vertices
+  }, first.data());
+  for (size_t g = gone_.size(); g-- > 0;) {     // the last to go first: who took it is a pivot, or knows its pivot
+    const int32_t i = gone_[g];
+    Node& a = node_[i];
+    const Node& taker = node_[~a.pos];
+    if (taker.elen == kMerged) a.pos = taker.pos;
+    a.w = node_[~a.pos].next++;
+    order[a.w] = i;
+  }
+}
+
+// The vertices of one pivot have the same rows below them. A pivot that is in the list of an element that it absorbs is the first
+// of that list to be eliminated; of the other lists the first one is looked for.
+template <class Index>
+void MinDegree<Index>::tree(Elimination& result) const {
+  if (!dense_.empty() || rest_ >= 0) return;
+  result.parent.resize(n_);
+  result.colcount.resize(n_);
+  for (size_t k = 0; k < pivots_.size(); ++k) {
+    const Node& pivot = node_[pivots_[k]];
+    const int32_t begin = pivot.w, end = begin + pivot.nv;
+    for (int32_t j = begin; j < end; ++j) {
+      result.parent[j] = j + 1;
+      result.colcount[j] = pivot.degree + end - j;
+    }
+    result.parent[end - 1] = parent_[k] < 0 ? -1 : node_[pivots_[parent_[k]]].w;
+  }
+  for (const Apart& a : apart_) {
+    int32_t first = n_;
+    for (int32_t m = a.begin; m < a.end; ++m) first = std::min(first, node_[members_[m]].w);
+    const Node& pivot = node_[a.element];
+    result.parent[pivot.w + pivot.nv - 1] = first;
+  }
+}
+
+template void MinDegree<int32_t>::hang_on_dense_rows();
+template void MinDegree<int64_t>::hang_on_dense_rows();
+template void MinDegree<int32_t>::write_order(int32_t*);
+template void MinDegree<int64_t>::write_order(int32_t*);
+template void MinDegree<int32_t>::tree(Elimination&) const;
+template void MinDegree<int64_t>::tree(Elimination&) const;
+
+}  // namespace ms::order
