@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -72,7 +73,8 @@ class Symbolic(_symbolic.Symbolic):
 
 @lists_orderings("cholesky")
 def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None = None, seed: int = 0,
-            threads: int | None = None, lower: bool = False, device: Device = "auto") -> Symbolic:
+            threads: int | None = None, lower: bool = False, device: Device = "auto",
+            relax: Sequence[Sequence[float]] | None = None) -> Symbolic:
     """Order a symmetric matrix and say what its Cholesky factor will be.
 
     Parameters
@@ -95,6 +97,11 @@ def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None
         Where to order and analyse. On the GPU ``"auto"``, but for scale-free graphs, and ``"nd"`` are the nested dissection made
         there, the other orderings are the CPU's; what was found stays there, and comes to the host when it is asked for.
         ``"auto"`` as in :func:`cholesky`.
+    relax : list of (columns, share) or (columns, share, zeros), optional
+        A supernode joins its parent if both have at most ``columns`` columns, and of the entries stored fewer than ``share``, and
+        fewer than ``zeros`` in number, are zeros. One row that allows it suffices; ``inf`` is no bound. Default:
+        ``[(4, 1, 256), (16, 0.25), (48, 0.1), (inf, 0.05)]``. A join that adds 256 entries or more, and more than the child has, is
+        never made. Larger supernodes take more memory and may factor faster.
 
     Returns
     -------
@@ -105,7 +112,7 @@ def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None
     ------
     InvalidInputError
         A is not square, is empty, or an index is out of range; ``ordering`` is unknown or no permutation; ``mesh`` has
-        another number of vertices; a bad ``seed``, ``threads`` or ``device``.
+        another number of vertices; a bad ``seed``, ``threads``, ``device`` or ``relax``.
     DeviceUnavailableError
         ``device="cuda"`` and there is no GPU, or no CuPy.
 
@@ -125,7 +132,7 @@ def analyze(A: Matrix, ordering: OrderingLike = "auto", *, mesh: MeshLike | None
     with engine.errors("the matrix"):
         system = SYSTEMS[engine.place].of_pattern(A, lower, threads, PER_ROW["cholesky"])
         _join(system, mesh)
-    sym = analyzed(system, ordering, seed, threads)
+    sym = analyzed(system, ordering, seed, threads, relax=relax)
     sym.lower = lower
     return sym
 
@@ -236,13 +243,14 @@ def _engine(device, backend, A, lower=None):
     return DeviceFactor if place == "cuda" else HostFactor
 
 
-def analyzed(system, ordering, seed, threads, effort="default", most=np.inf):
+def analyzed(system, ordering, seed, threads, effort="default", most=np.inf, relax=None):
     """The :class:`Symbolic` of a :class:`HostSystem` or :class:`DeviceSystem`; ``nested.TooManyOperations`` where ``"auto"`` estimates more
     than ``most`` operations per row."""
     threads = thread_count(threads)
     with system.errors("the analysis"):
         chosen = order.resolve(ordering, system.graph(), seed=as_seed(seed), threads=threads, place=system.place, effort=effort, most=most)
-        sym = Symbolic.build(system.pattern, chosen.perm, ordering=chosen, threads=threads, place=system.place, known=chosen.elimination)
+        sym = Symbolic.build(system.pattern, chosen.perm, ordering=chosen, threads=threads, place=system.place,
+                             known=chosen.elimination, relax=relax)
         with sym.report.phase("symbolic"):
             system.prepare(sym)
         sym.ordering = system.named(sym.ordering)

@@ -17,7 +17,7 @@ from meshsolve.arrays import Csr, as_array, as_csr, symmetric_pattern
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.symbolic.cuda import CudaAnalysis
 from meshsolve.factor.symbolic.host import ARRAYS, HostAnalysis
-from meshsolve.options import thread_count
+from meshsolve.options import as_number, shown, thread_count
 from meshsolve.report import Report
 from meshsolve.types import ArrayLike, Matrix
 
@@ -170,6 +170,23 @@ def pattern_of_factor(A: Matrix, threads: int | None = None) -> tuple[np.ndarray
     return indptr, bound.perm[rows[moved]]
 
 
+def as_relaxation(relax: Any) -> list[tuple[float, float, float]] | None:
+    """The table ``relax=`` of :func:`meshsolve.analyze`, checked: rows (columns, share, zeros); None stays None."""
+    if relax is None:
+        return None
+    if isinstance(relax, (str, dict)) or not hasattr(relax, "__iter__"):
+        raise InvalidInputError(f"relax must be a list of (columns, share) or (columns, share, zeros), got {shown(relax)}")
+    table = []
+    for k, row in enumerate(relax):
+        if not isinstance(row, (tuple, list, np.ndarray)) or len(row) not in (2, 3):
+            raise InvalidInputError(f"relax[{k}] must be (columns, share) or (columns, share, zeros), got {shown(row)}")
+        numbers = [np.inf if isinstance(x, float) and x == np.inf else as_number(x, f"relax[{k}][{i}]") for i, x in enumerate(row)]
+        if numbers[1] > 1:
+            raise InvalidInputError(f"relax[{k}][1] must be a share of zeros from 0 to 1, got {shown(row[1])}")
+        table.append((numbers[0], numbers[1], numbers[2] if len(numbers) == 3 else np.inf))
+    return table
+
+
 def unsymmetric_pattern(A: Matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The exact pattern of L and U of a square matrix in its own order, with the diagonal as pivots.
 
@@ -242,7 +259,7 @@ class Symbolic:
 
     @classmethod
     def build(cls, pattern: Csr, ordering_perm: ArrayLike, ordering: Any = None, threads: int = 1, place: str = "cpu",
-              known: Any = None, boundary: int = 0) -> Self:
+              known: Any = None, boundary: int = 0, relax: Any = None) -> Self:
         """Analyse a checked symmetric pattern (both triangles stored, the diagonal or not).
 
         Parameters
@@ -262,6 +279,8 @@ class Symbolic:
             :class:`meshsolve.order.ordering.Elimination`. For ``place="cpu"``.
         boundary : int
             Rows at the end of the ordering that stay there, as one dense supernode, and will not be eliminated. For ``place="cpu"``.
+        relax : list of (columns, share) or (columns, share, zeros), optional
+            When supernodes join, see :func:`meshsolve.analyze`.
 
         Raises
         ------
@@ -273,11 +292,11 @@ class Symbolic:
         Cost close to O(nnz(A)), memory O(nnz(A) + n). Sources: Liu 1990 (tree); Gilbert, Ng, Peyton 1994 (counts); Ashcraft,
         Grimes 1989 (relaxed supernodes); Ribizel, Anzt 2023 (row lists).
         """
-        self = cls()
+        self, relax = cls(), as_relaxation(relax)
         self.ordering, self._threads = replace(ordering, elimination=None) if known else ordering, thread_count(threads)
         self.report = Report(nnz_A=pattern.nnz, threads=self._threads, ordering=getattr(ordering, "method", None))
         with self.report.phase("symbolic"):
-            self._analysis = KINDS[place].of(pattern, ordering_perm, self._threads, known, boundary)
+            self._analysis = KINDS[place].of(pattern, ordering_perm, self._threads, known, boundary, relax)
         self.report.facts.update(nnz_L=self.nnz, flops=self.flops, bytes=self.nbytes)
         return self
 

@@ -35,14 +35,14 @@ void chain(std::vector<int32_t>& parent, int32_t boundary) {
 
 }  // namespace
 
-Symbolic analyze(const Pattern& A, const int32_t* perm, int threads, int32_t boundary) {
+Symbolic analyze(const Pattern& A, const int32_t* perm, int threads, const Relaxation& relaxation, int32_t boundary) {
   Skeleton skeleton;
   Symbolic result{analyze_columns(A, perm, threads, &skeleton, boundary), {}};
-  result.supernodes = relax(A, &skeleton, result.analysis, threads);
+  result.supernodes = relax(A, &skeleton, result.analysis, threads, relaxation);
   return result;
 }
 
-Symbolic analyze(const Pattern& A, const order::Elimination& known, int threads) {
+Symbolic analyze(const Pattern& A, const order::Elimination& known, int threads, const Relaxation& relaxation) {
   const std::vector<int32_t> place = postorder(known.parent);
   Symbolic result{moved(known.perm.data(), known.parent, place, threads), {}};
   result.analysis.colcount.resize(A.n);
@@ -50,7 +50,7 @@ Symbolic analyze(const Pattern& A, const order::Elimination& known, int threads)
     for (int64_t k = begin; k < end; ++k) result.analysis.colcount[place[k]] = known.colcount[k];
   });
   result.analysis.total();
-  result.supernodes = relax(A, nullptr, result.analysis, threads);
+  result.supernodes = relax(A, nullptr, result.analysis, threads, relaxation);
   return result;
 }
 

@@ -1,9 +1,12 @@
 // Symbolic analysis for Python: the pieces as functions of plain arrays, and the analysis that a factorization holds.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include <numeric>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "native/bind.hpp"
@@ -26,12 +29,17 @@ template <auto member> auto of_supernodes(nb::handle_t<Symbolic> self) {
 }
 
 Symbolic build(const In<int64_t>& indptr, const Indices& indices, const Indices& perm, int threads,
-               const std::optional<std::pair<Indices, Indices>>& known, int32_t boundary) {
+               const std::optional<std::pair<Indices, Indices>>& known, int32_t boundary,
+               const std::optional<std::vector<std::tuple<double, double, double>>>& relax) {
   Released free;
   const Pattern A = pattern(indptr, indices);
-  if (!known) return symbolic::analyze(A, perm.data(), threads, boundary);
+  std::vector<symbolic::Rule> rules;
+  if (relax)
+    for (const auto& [columns, share, zeros] : *relax) rules.push_back({columns, share, zeros});
+  const symbolic::Relaxation given{rules.data(), static_cast<int>(rules.size())}, relaxation = relax ? given : symbolic::kRelaxation;
+  if (!known) return symbolic::analyze(A, perm.data(), threads, relaxation, boundary);
   const order::Elimination elimination{to_vector(perm), to_vector(known->first), to_vector(known->second)};
-  return symbolic::analyze(A, elimination, threads);
+  return symbolic::analyze(A, elimination, threads, relaxation);
 }
 
 Symbolic restore(const Indices& perm, const Indices& iperm, const Indices& parent, const Indices& colcount, const Indices& first,
@@ -87,9 +95,15 @@ void bind_symbolic(nb::module_& m) {
       .def_prop_ro("row_ptr", &of_supernodes<&Supernodes::row_ptr>)
       .def_prop_ro("rows", &of_supernodes<&Supernodes::rows>);
   m.def("analyze", &build, nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), nb::arg("perm").noconvert(),
-        nb::arg("threads") = 1, nb::arg("known") = nb::none(), nb::arg("boundary") = 0,
+        nb::arg("threads") = 1, nb::arg("known") = nb::none(), nb::arg("boundary") = 0, nb::arg("relax") = nb::none(),
         "Analysis of A[perm][:, perm]; A is a symmetric pattern with both triangles. `known`: elimination tree and column counts of "
-        "this very pattern in this order, where there is no boundary. `boundary`: rows at the end that will not be eliminated.");
+        "this very pattern in this order, where there is no boundary. `boundary`: rows at the end that will not be eliminated. "
+        "`relax`: rules (columns, share, zeros) for joins of supernodes, instead of default_relaxation().");
+  m.def("default_relaxation", [] {
+    std::vector<std::tuple<double, double, double>> rules;
+    for (const symbolic::Rule& rule : symbolic::kRules) rules.emplace_back(rule.columns, rule.share, rule.zeros);
+    return rules;
+  }, "Rules (columns, share of zeros, number of zeros) for joins of supernodes");
   m.def("restore_analysis", &restore, nb::arg("perm").noconvert(), nb::arg("iperm").noconvert(), nb::arg("parent").noconvert(),
         nb::arg("colcount").noconvert(), nb::arg("first").noconvert(), nb::arg("snode_parent").noconvert(),
         nb::arg("row_ptr").noconvert(), nb::arg("rows").noconvert(), nb::arg("boundary") = 0,

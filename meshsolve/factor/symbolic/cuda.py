@@ -54,10 +54,10 @@ def colcount(indptr, indices):
     return columns.colcount[place]
 
 
-def analyze(indptr, indices, perm):
+def analyze(indptr, indices, perm, relax=None):
     """Elimination tree, column counts and relaxed supernodes of A[perm][:, perm]: the twin of ``_core.analyze``."""
     with device.errors("the symbolic factorization"):
-        return _relax(_columns(indptr, indices, perm)[1])
+        return _relax(_columns(indptr, indices, perm)[1], _core.default_relaxation() if relax is None else relax)
 
 
 class Sizes(NamedTuple):
@@ -89,11 +89,11 @@ class CudaAnalysis:
         self.n, (self.nnz, self.flops, self.nbytes) = pattern.n, sizes(analysis)
 
     @classmethod
-    def of(cls, pattern, perm, threads, known, boundary):
+    def of(cls, pattern, perm, threads, known, boundary, relax):
         """As ``HostAnalysis.of``; the arrays of the pattern and ``perm`` lie on the host or on the GPU."""
         perm = perm if device.holds(perm) else as_perm(perm, pattern.n, "ordering")
         pattern = Csr(pattern.n, *map(device.to_device, (pattern.indptr, pattern.indices)))
-        return cls(pattern, analyze(pattern.indptr, pattern.indices, device.to_device(perm)))
+        return cls(pattern, analyze(pattern.indptr, pattern.indices, device.to_device(perm), relax))
 
     @cached_property
     def matrix_pattern(self):
@@ -256,11 +256,11 @@ def _fundamental(parent, counts):
     return _Nodes(first, above, counts[last] - 1, sums[first[1:]] - sums[first[:-1]])
 
 
-def _relax(columns):
+def _relax(columns, rules):
     """Joins fundamental supernodes, renumbers the columns so that joined ones are side by side, and lists the rows."""
     xp, n = device.xp(), len(columns.parent)
     nodes = _fundamental(columns.parent, columns.colcount)
-    begin, kind, inside = _join(nodes)
+    begin, kind, inside = _join(nodes, rules)
     place = _places(nodes, begin, kind, inside, n)
     block = _blocks(nodes, kind)
     up = _renamed(nodes.parent, block)
@@ -281,7 +281,7 @@ def _relax(columns):
                           xp.append(starts, n).astype(np.int32), _renamed(up[blocks], number), row_ptr, rows)
 
 
-def _join(nodes):
+def _join(nodes, rules):
     """(first node of each subtree, how each node joins its parent, columns of its children that join: wholly, partly)."""
     xp, s = device.xp(), nodes.count
     owner = xp.where(nodes.parent < 0, s, nodes.parent)
@@ -291,7 +291,7 @@ def _join(nodes):
     whole, part, kind, open_ = (xp.zeros(s, np.int32) for _ in range(4))
     device.launch(K.k_join, device.grid_for(s, 128), 128, 0,
                   (np.int32(s), nodes.first, nodes.parent, nodes.below, child, ptr, pending, begin, width, whole, part, kind, open_,
-                   nodes.entries.copy()))
+                   nodes.entries.copy(), xp.asarray(np.array(rules, np.float64).reshape(-1)), np.int32(len(rules))))
     return begin, kind, (whole, part)
 
 

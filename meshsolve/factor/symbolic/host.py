@@ -27,9 +27,10 @@ class HostAnalysis:
         self.matrix_pattern, self.native = pattern, native
 
     @classmethod
-    def of(cls, pattern, perm, threads, known, boundary):
+    def of(cls, pattern, perm, threads, known, boundary, relax):
         """The analysis of a checked symmetric pattern in this ordering; see ``Symbolic.build``."""
-        native = _core.analyze(pattern.indptr, pattern.indices, as_perm(perm, pattern.n, "ordering"), threads, known, boundary)
+        perm = as_perm(perm, pattern.n, "ordering")
+        native = _core.analyze(pattern.indptr, pattern.indices, perm, threads, known, boundary, relax)
         return cls(Csr(pattern.n, pattern.indptr, pattern.indices), native)
 
     n = property(lambda self: self.matrix_pattern.n)

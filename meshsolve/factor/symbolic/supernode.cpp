@@ -36,6 +36,7 @@ struct Node {
 struct Joining {
   const std::vector<int32_t>& first;    // (s + 1) first columns
   std::vector<Node> nodes;              // (s) postordered
+  const Relaxation& relaxation;
 
   void visit(int32_t f, std::vector<int32_t>& children);
 };
@@ -52,7 +53,7 @@ void Joining::visit(int32_t f, std::vector<int32_t>& children) {
   for (const int32_t c : children) {
     Node& child = nodes[c];
     const int32_t columns = first[c + 1] - first[child.begin];
-    if ((child.open && top.in_part > 0) || !worth_joining(child.block, top.block)) {
+    if ((child.open && top.in_part > 0) || !worth_joining(child.block, top.block, relaxation)) {
       top.open = true;
       continue;
     }
@@ -88,9 +89,10 @@ std::vector<Node> fundamental_nodes(const Analysis& analysis, const std::vector<
 
 // All joins, none of them to a boundary, which is the last node; `parts` are the subtrees of nodes that threads share out, here and in
 // what follows.
-std::vector<Node> join_children(const Analysis& analysis, const std::vector<int32_t>& first, std::vector<Span>& parts, int threads) {
+std::vector<Node> join_children(const Analysis& analysis, const std::vector<int32_t>& first, std::vector<Span>& parts, int threads,
+                                const Relaxation& relaxation) {
   std::vector<int32_t> parent;
-  Joining tree{first, fundamental_nodes(analysis, first, parent, threads)};
+  Joining tree{first, fundamental_nodes(analysis, first, parent, threads), relaxation};
   const std::vector<int32_t> size = subtree_sizes(parent);
   const int32_t s = static_cast<int32_t>(size.size());
   for_range(threads, s, grain, [&](int64_t from, int64_t end, int) {
@@ -210,10 +212,10 @@ int64_t Supernodes::nbytes() const {
   return scalars * static_cast<int64_t>(sizeof(double)) + static_cast<int64_t>(rows.size() * sizeof(rows[0]));
 }
 
-Supernodes relax(const Pattern& A, const Skeleton* skeleton, Analysis& analysis, int threads) {
+Supernodes relax(const Pattern& A, const Skeleton* skeleton, Analysis& analysis, int threads, const Relaxation& relaxation) {
   std::vector<Span> parts;
   const std::vector<int32_t> first = fundamental_supernodes(analysis, threads);
-  const std::vector<Node> nodes = join_children(analysis, first, parts, threads);
+  const std::vector<Node> nodes = join_children(analysis, first, parts, threads, relaxation);
   const Layout layout(nodes, first, parts, threads);
   const int32_t n = analysis.n(), s = static_cast<int32_t>(nodes.size());
 

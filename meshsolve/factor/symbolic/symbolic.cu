@@ -55,6 +55,7 @@ struct Joining {
   const long long* child_ptr;
   int *begin, *width, *in_whole, *in_part, *kind, *open;
   long long* entries;
+  Relaxation relaxation;
 };
 
 // The numbers of f stay in registers, or each child would wait for what the one before it has stored.
@@ -66,7 +67,7 @@ __device__ inline void visit(const Joining& t, int f) {
     const int c = t.child[q], first = t.begin[c], columns = t.first[c + 1] - t.first[first], child_open = t.open[c];
     const Block child{t.width[c], t.below[c], t.entries[c]};
     begin = min(begin, first);
-    if ((child_open && in_part > 0) || !worth_joining(child, top)) {
+    if ((child_open && in_part > 0) || !worth_joining(child, top, t.relaxation)) {
       open = 1;
       continue;
     }
@@ -176,8 +177,10 @@ k_open(int n, const int* parent, const int* colcount, int* opens) {
 // Every node after its children, by whoever finishes the last of them: nobody waits. pending[f]: children of f.
 extern "C" __global__ void __launch_bounds__(128)
 k_join(int count, const int* first, const int* parent, const int* below, const int* child, const long long* child_ptr, int* pending,
-       int* begin, int* width, int* in_whole, int* in_part, int* kind, int* open, long long* entries) {
-  const Joining t{first, parent, below, child, child_ptr, begin, width, in_whole, in_part, kind, open, entries};
+       int* begin, int* width, int* in_whole, int* in_part, int* kind, int* open, long long* entries,
+       const double* rules, int rule_count) {
+  const Joining t{first,    parent, below, child, child_ptr, begin, width, in_whole, in_part, kind, open, entries,
+                  {reinterpret_cast<const Rule*>(rules), rule_count}};
   for (long long k = grid_begin(); k < count; k += grid_step()) {
     if (child_ptr[k] != child_ptr[k + 1]) continue;
     for (int f = static_cast<int>(k);;) {

@@ -5,12 +5,14 @@
 // A is a full symmetric pattern (both triangles); its diagonal may be stored or not and is never read.
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
 #include "sparse/csr.hpp"
 #include "native/memory/raw_vector.hpp"
 #include "order/order.hpp"
+#include "relaxation.hpp"
 
 namespace ms::symbolic {
 
@@ -39,12 +41,19 @@ struct Symbolic {                          // what Python holds as _core.Analysi
   Supernodes supernodes;
 };
 
+// The relaxation taken where none is given: small supernodes at up to 256 zeros, which cost less than a front, larger ones by shares.
+inline constexpr Rule kRules[] = {{4, 1.0, 256},
+                                  {16, 0.25, std::numeric_limits<double>::infinity()},
+                                  {48, 0.10, std::numeric_limits<double>::infinity()},
+                                  {std::numeric_limits<double>::infinity(), 0.05, std::numeric_limits<double>::infinity()}};
+inline constexpr Relaxation kRelaxation{kRules, 4};
+
 // The whole chain. The result does not depend on the number of threads: they take subtrees, and the caller what is above them.
 // The last `boundary` rows of perm stay in place, see Analysis.
-Symbolic analyze(const Pattern& A, const int32_t* perm, int threads, int32_t boundary = 0);
+Symbolic analyze(const Pattern& A, const int32_t* perm, int threads, const Relaxation& relaxation = kRelaxation, int32_t boundary = 0);
 
 // The same result where the elimination tree and the column counts came with the ordering.
-Symbolic analyze(const Pattern& A, const order::Elimination& known, int threads);
+Symbolic analyze(const Pattern& A, const order::Elimination& known, int threads, const Relaxation& relaxation = kRelaxation);
 
 // The pattern of L by columns: the diagonal first, rows ascending.
 OwnedPattern pattern_lca(const Pattern& A, const Analysis& analysis, int threads);
@@ -84,7 +93,7 @@ std::vector<int32_t> fundamental_supernodes(const Analysis& analysis, int thread
 
 // Relaxed supernodes. Children that join their parent are moved next to it by another postorder: `analysis` is renumbered. Their
 // rows come from the skeleton, or where there is none from A.
-Supernodes relax(const Pattern& A, const Skeleton* skeleton, Analysis& analysis, int threads);
+Supernodes relax(const Pattern& A, const Skeleton* skeleton, Analysis& analysis, int threads, const Relaxation& relaxation);
 
 // The skeleton of a pattern that was analysed before, rows in parallel.
 Skeleton skeleton(const Pattern& A, const Analysis& analysis, int threads);
