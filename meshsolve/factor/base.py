@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import types
 from typing import Any
@@ -11,17 +10,16 @@ import numpy as np
 import scipy.sparse.linalg as spla
 
 from meshsolve import _core, device, foreign
-from meshsolve.arrays import Csr, as_array, as_complex, as_rhs, largest_moduli
-from meshsolve.device_arrays import as_device_rhs, begin_device_rhs
-from meshsolve.errors import InvalidInputError, PatternMismatchError
+from meshsolve.arrays import Csr, as_complex, largest_moduli
+from meshsolve.errors import PatternMismatchError
 from meshsolve.factor.sharing import Sharing, reads
+from meshsolve.sparse.places import HOST, PLACES, is_foreign, where
 from meshsolve.sparse_rhs import solve_sparse
 from meshsolve.types import Array, ArrayLike
 
 DOUBLE = np.dtype(np.float64)
 SINGLE = np.dtype(np.float32), np.dtype(np.complex64)
 NORM_STEPS = 5                          # solves, and as many with the adjoint, at most
-NO_TURN = contextlib.nullcontext()
 TOLD = ("ordering", "engine", "mode", "samples", "device")          # facts of a report that a factor is told by
 
 
@@ -67,42 +65,36 @@ class Factored:
         sparse result."""
         if foreign.is_sparse(b):
             return solve_sparse(b, rows, lambda B: self._solve_like(B, None, solve_columns, rows, solve_imaginary), out)
-        on_device = device.holds(b)
-        given = device.asarray(b) if on_device else as_array(b, "b")
+        there = where(b)
+        given = there.array(b, "b")
         if given.dtype.kind == "c":
-            real = self._solve_real(given.real.copy(), solve_columns, rows, on_device)
-            imaginary = self._solve_real(given.imag.copy(), solve_imaginary or solve_columns, rows, on_device)
-            x = real + 1j * imaginary if on_device else as_complex(real, imaginary)
+            real = self._solve_real(given.real.copy(), solve_columns, rows, there)
+            imaginary = self._solve_real(given.imag.copy(), solve_imaginary or solve_columns, rows, there)
+            x = there.joined(real, imaginary)
         else:
-            x = self._solve_real(given, solve_columns, rows, on_device)
-        return deliver(as_narrow(x, given.dtype, out, on_device), x.shape, out, on_device)
+            x = self._solve_real(given, solve_columns, rows, there)
+        return deliver(as_narrow(x, given.dtype, out, there), x.shape, out, there)
 
-    def _solve_real(self, given, solve_columns, rows, on_device):
-        columns, shape, check = self._taken(given, rows, on_device)
+    def _solve_real(self, given, solve_columns, rows, there):
+        columns, shape, check = there.begin_rhs(given, rows, late=self._checks_late and self._place == there.name)
         columns = self._bring(columns)
         with self._turn():
             x = solve_columns(columns)
-        x = self._bring_back(x, on_device)
+        x = there.bring(x)
         check()
         return x if len(shape) == 2 else x[:, 0]
 
-    def _taken(self, given, rows, on_device):
-        """The columns of b, its shape, and what raises where a value is not finite that nobody has looked at so far."""
-        if on_device and self._checks_late and self._place == "cuda":
-            return begin_device_rhs(given, rows)
-        return *(as_device_rhs if on_device else as_rhs)(given, rows), lambda: None
-
     def _turn(self):
         """Solves on the GPU take turns with their launches: there they share memory."""
-        return self._sharing.turn() if self._place == "cuda" else NO_TURN
+        return PLACES[self._place].turn(self._sharing)
 
     def _bring(self, columns):
         """Columns to where the factor lies."""
-        return device.to_device(columns) if self._place == "cuda" else device.to_host(columns)
+        return PLACES[self._place].bring(columns)
 
-    def _bring_back(self, x, on_device):
-        """A result from there to where the right-hand side lay."""
-        return device.to_device(x) if on_device else device.to_host(x)
+    def _errors(self, what):
+        """What catches errors of work where the factor lies."""
+        return PLACES[self._place].errors(what)
 
 
 class Factor(Factored, spla.LinearOperator):
@@ -141,16 +133,16 @@ class Factor(Factored, spla.LinearOperator):
     # scipy's own would bring x to the host, which CuPy refuses; CuPy's iterations call these with what lies on the GPU
 
     def __matmul__(self, x):
-        return self._operate(x) if device.holds(x) or foreign.is_sparse(x) or foreign.is_traced(x) else super().__matmul__(x)
+        return self._operate(x) if is_foreign(x) else super().__matmul__(x)
 
     def matvec(self, x):
         """As scipy's, and for x on the GPU the same there: any factor is an ``M=`` of ``cupyx.scipy.sparse.linalg``. A sparse x has a
         sparse result."""
-        return self._operate(x) if device.holds(x) or foreign.is_sparse(x) else super().matvec(x)
+        return self._operate(x) if is_foreign(x) else super().matvec(x)
 
     def matmat(self, X):
         """As :meth:`matvec`, for (n, k)."""
-        return self._operate(X) if device.holds(X) or foreign.is_sparse(X) else super().matmat(X)
+        return self._operate(X) if is_foreign(X) else super().matmat(X)
 
     def __call__(self, b: ArrayLike) -> Array:
         """Solve for ``b``, as :func:`scipy.sparse.linalg.factorized` callables do."""
@@ -216,7 +208,7 @@ def solve_near_one(solve, columns, scale=None):
     rounds nothing, and x is taken back. ``scale`` is the (n, 1) scaling that the solve begins with."""
     if columns.shape[1] == 0:
         return solve(columns)
-    xp = device.xp() if device.holds(columns) else np
+    xp = where(columns).xp
     with np.errstate(over="ignore", invalid="ignore"):
         power = xp.frexp(largest_moduli(columns if scale is None else scale * columns))[1]
         power = xp.minimum(xp.maximum(power, -1000), 1000)              # powers of two in the range of float64, which a product is
@@ -272,35 +264,19 @@ def reciprocal_condition(norm, solve, adjoint, n, dtype=DOUBLE):
     return min(1.0, 1.0 / condition) if condition > 0 else 0.0
 
 
-def as_narrow(x, dtype, out, on_device=False):
+def as_narrow(x, dtype, out, there=HOST):
     """x in single precision where a right-hand side of ``dtype`` is, unless ``out`` is wider."""
-    narrow = dtype in SINGLE and (out is None or _dtype_of(out, on_device) == dtype)
+    narrow = dtype in SINGLE and (out is None or there.dtype_of(out) == dtype)
     return x.astype(dtype.type) if narrow else x
 
 
-def deliver(x, shape, out, on_device=False):
-    """x in the caller's shape, written to ``out`` where that is given."""
+def deliver(x, shape, out, there=HOST):
+    """x, which lies ``there``, in the caller's shape, written to ``out`` where that is given."""
     x = x.reshape(shape) if len(shape) == 2 else x[:, 0] if x.ndim == 2 else x
     if out is None:
         return x
-    if not on_device:
-        foreign.write(x, out)
-        return out
-    if not (device.holds(out) and _like(device.asarray(out), x)):
-        raise InvalidInputError(f"out has to be a writable array of shape {x.shape} and dtype {x.dtype}, where b lies: on the GPU")
-    device.asarray(out)[...] = x
+    there.write(x, out)
     return out
-
-
-def _dtype_of(out, on_device):
-    """Of an array where it has to lie, else None."""
-    if on_device:
-        return device.asarray(out).dtype if device.holds(out) else None
-    return foreign.dtype_of(out)
-
-
-def _like(out, x):
-    return out.shape == x.shape and out.dtype == x.dtype
 
 
 def values_in(pattern, M, names=None):

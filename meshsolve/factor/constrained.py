@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from meshsolve import device
-from meshsolve.arrays import as_array, as_csr, as_symmetric, is_complex, read_only
+from meshsolve.arrays import as_csr, as_symmetric, is_complex, read_only
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.factor.base import Factor, as_narrow, deliver
 from meshsolve.factor.sharing import changes, reads
@@ -20,6 +19,7 @@ from meshsolve.foreign import is_sparse
 from meshsolve.options import counted, one_of
 from meshsolve.report import without_warnings
 from meshsolve.sparse.constraints import in_callers_numbers, solve_whole
+from meshsolve.sparse.places import where
 from meshsolve.sparse_rhs import solve_sparse
 from meshsolve.types import Array, ArrayLike, Matrix, Trans
 
@@ -64,7 +64,8 @@ class Constrained(Factor):
         if is_sparse(b):
             return solve_sparse(b, self.shape[0], lambda B: self._solve(B, None, fixed_values, solve_free, solve), out,
                                 at_once=fixed_values is not None)
-        there, dtype = device.holds(b), (device.asarray(b) if device.holds(b) else as_array(b, "b")).dtype
+        there = where(b)
+        dtype = there.array(b, "b").dtype
         x = solve_whole(solve or self._constraint.solve, self.shape[0], b, fixed_values, solve_free, self.dtype.kind == "c")
         narrow = x if x.dtype.kind == "c" and dtype.kind != "c" else as_narrow(x, dtype, out, there)
         return deliver(narrow, x.shape, out, there)

@@ -11,11 +11,12 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
 from meshsolve import device
-from meshsolve.arrays import as_array, as_symmetric
+from meshsolve.arrays import as_symmetric
 from meshsolve.errors import InvalidInputError
 from meshsolve.krylov.operator import is_operator
 from meshsolve.options import thread_count
 from meshsolve.sparse.constraints import checked, constraint_of, solve_whole
+from meshsolve.sparse.places import where
 
 
 def solve_constrained(iterate, A, b, M, x0, callback, threads, fixed, pin, fixed_values):
@@ -54,10 +55,11 @@ def _with_info(solve, n, b, fixed_values, solve_free):
 
 def _rows(x0, free, n):
     """The free rows of a start, where it lies."""
-    x0 = device.asarray(x0) if device.holds(x0) else as_array(x0, "x0")
+    there = where(x0)
+    x0 = there.array(x0, "x0")
     if x0.ndim not in (1, 2) or len(x0) != n:
         raise InvalidInputError(f"x0 has to be ({n},) or ({n}, k), not {tuple(x0.shape)}")
-    return x0[device.to_device(free) if device.holds(x0) else free]
+    return x0[there.bring(free)]
 
 
 def _whole(x, constraint, fixed_values):
@@ -66,7 +68,7 @@ def _whole(x, constraint, fixed_values):
     columns = np.ascontiguousarray(free.reshape(len(free), -1))
     values = constraint.values(fixed_values, columns.shape[1], columns.dtype)
     out = constraint.place_in(np.empty((constraint.n, columns.shape[1]), columns.dtype), columns, values).reshape(-1, *free.shape[1:])
-    return device.to_device(out) if device.holds(x) else out
+    return where(x).bring(out)
 
 
 def _inside(M, free, n):

@@ -26,6 +26,7 @@ from meshsolve.foreign import is_sparse
 from meshsolve.options import one_of, thread_count
 from meshsolve.report import Report
 from meshsolve.sparse.constraints import parts_of_values
+from meshsolve.sparse.places import where
 from meshsolve.sparse_rhs import solve_sparse
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse, System
 
@@ -294,9 +295,9 @@ class CholeskyFactor(Definite, Factor):
         """The part of a real (n,) or (n, k) array b that is solved for, where b lies: without the means that ``pin=True`` takes out."""
         if not getattr(self._constraint, "centers", False):
             return b
-        there = device.holds(b)
-        columns = self._bring((device.asarray(b) if there else b).reshape(len(b), -1).astype(np.float64, copy=False))
-        return self._bring_back(self._constraint.center(columns)[0], there).reshape(b.shape)
+        there = where(b)
+        columns = self._bring(there.array(b, "b").reshape(len(b), -1).astype(np.float64, copy=False))
+        return there.bring(self._constraint.center(columns)[0]).reshape(b.shape)
 
     def _adjoint(self):
         return self
@@ -391,6 +392,6 @@ class CholeskyFactor(Definite, Factor):
         """Estimate of 1 / (||A||_1 ||A^-1||_1) by a few solves (Higham and Tisseur 2000), between 0 and 1; with ``"single"`` and
         ``"mixed"`` precision of the factor in float32, which does not resolve less than about 1e-8."""
         def solve(B):
-            return self._bring_back(self._factor.solve("A", self._bring(B)), False)
+            return device.to_host(self._factor.solve("A", self._bring(B)))
 
         return reciprocal_condition(self._factor.norm1(), solve, solve, self.symbolic.n)

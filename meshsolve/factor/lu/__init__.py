@@ -95,9 +95,6 @@ class LUFactor(MeasuredSolves):
         self._matrix = DeviceMatrix(self._pattern) if on_gpu else None
         self._there = DeviceValues(self._pattern) if on_gpu else None
 
-    def _errors(self, what):
-        return device.errors(what) if self._place == "cuda" else contextlib.nullcontext()
-
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
     @changes
@@ -384,7 +381,7 @@ class LUFactor(MeasuredSolves):
         norm = abs(self._values(self._data).to_scipy()).sum(axis=0).max()
 
         def apply(B, transposed):
-            return self._bring_back(self._apply(self._bring(B), transposed), False)
+            return device.to_host(self._apply(self._bring(B), transposed))
 
         return reciprocal_condition(norm, lambda B: apply(B, False), lambda B: apply(B.conj(), True).conj(), self._pattern.n,
                                     self._spare.dtype)
