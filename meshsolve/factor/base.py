@@ -76,10 +76,10 @@ class Factored:
         return deliver(as_narrow(x, given.dtype, out, there), x.shape, out, there)
 
     def _solve_real(self, given, solve_columns, rows, there):
-        columns, shape, check = there.begin_rhs(given, rows, late=self._checks_late and self._place == there.name)
-        columns = self._bring(columns)
-        with self._turn():
-            x = solve_columns(columns)
+        home = PLACES[self._place]
+        columns, shape, check = there.begin_rhs(given, rows, self._checks_late and there is home)
+        with home.turn(self._sharing):
+            x = solve_columns(home.bring(columns))
         x = there.bring(x)
         check()
         return x if len(shape) == 2 else x[:, 0]

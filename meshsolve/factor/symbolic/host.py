@@ -24,7 +24,8 @@ class HostAnalysis:
     """
 
     def __init__(self, pattern, native):
-        self.matrix_pattern, self.native = pattern, native
+        self.matrix_pattern, self.native, self.n = pattern, native, pattern.n
+        self.nnz, self.flops, self.nbytes, self.boundary = native.nnz, native.flops, native.nbytes, native.boundary
 
     @classmethod
     def of(cls, pattern, perm, threads, known, boundary, relax):
@@ -32,12 +33,6 @@ class HostAnalysis:
         perm = as_perm(perm, pattern.n, "ordering")
         native = _core.analyze(pattern.indptr, pattern.indices, perm, threads, known, boundary, relax)
         return cls(Csr(pattern.n, pattern.indptr, pattern.indices), native)
-
-    n = property(lambda self: self.matrix_pattern.n)
-    nnz = property(lambda self: self.native.nnz)
-    flops = property(lambda self: self.native.flops)
-    nbytes = property(lambda self: self.native.nbytes)
-    boundary = property(lambda self: self.native.boundary)
 
     @cached_property
     def pattern_on_device(self):
