@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshsolve import _core
 from meshsolve.api.definite import LOST, analyze, analyzed, cholesky, is_surely_indefinite
 from meshsolve.api.escalation import solve_indefinite
 from meshsolve.api.factors import lu
@@ -16,8 +15,6 @@ from meshsolve.factor import parac as _parac
 from meshsolve.factor.base import SINGLE
 from meshsolve.factor.cholesky import CholeskyFactor, Values
 from meshsolve.factor.cholesky.values import HostSystem
-from meshsolve.factor.fronts.cuda import residual as _residual_on_device
-from meshsolve.factor.fronts.cuda import row_sums
 from meshsolve.foreign import is_sparse
 from meshsolve.krylov import Info
 from meshsolve.krylov.cg_rules import OUTSIDE
@@ -37,6 +34,7 @@ from meshsolve.sparse.constraints import (
     vanish,
     without_constraint,
 )
+from meshsolve.sparse.product import residual, row_sums
 from meshsolve.sparse_rhs import solve_sparse_once
 from meshsolve.types import Array, ArrayLike, Chosen, Device, Matrix
 
@@ -371,7 +369,7 @@ def _residual_there(A, x, b):
         x, b = (_real_columns(to_device(v), M.n) for v in (x, b))
         if b.shape[1] == 0:
             return 0.0
-        left = _residual_on_device(M.indptr, M.indices, M.data, x, b)
+        left = residual(M.indptr, M.indices, M.data, x, b)
         left, size = (np.hypot.reduce(device_lengths(v).reshape(parts, -1)) for v in (left, b))
     return float((left / np.where(size > 0, size, 1)).max(initial=0.0))
 
@@ -390,7 +388,5 @@ def _relative_residual(M, x, b, threads):
         left, size = (np.hypot(lengths(v.real), lengths(v.imag)) for v in (R, B))
     else:
         B, X = (np.ascontiguousarray(v.reshape(M.n, -1), np.float64) for v in (b, x))
-        R, squares = np.empty_like(B), np.empty(B.shape[1])
-        _core.residual(M.indptr, M.indices, M.data, B.reshape(-1), X.reshape(-1), R.reshape(-1), squares, threads)
-        left, size = lengths(R), lengths(B)
+        left, size = (lengths(v) for v in (residual(M.indptr, M.indices, M.data, X, B, threads=threads), B))
     return float((left / np.where(size > 0, size, 1)).max(initial=0.0))

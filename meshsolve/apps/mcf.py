@@ -17,12 +17,12 @@ from meshsolve import device as _device
 from meshsolve.arrays import Csr, largest_moduli, of_columns
 from meshsolve.device_arrays import without_diagonal
 from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning, NotPositiveDefiniteError
-from meshsolve.factor.fronts.cuda import norm1, residual
 from meshsolve.memory import ensure_memory
 from meshsolve.mesh import Mesh, MeshLike, placed_mesh
 from meshsolve.operators import FLATTEST, assembler, edge_lengths, face_areas
 from meshsolve.options import as_integer, as_number, is_auto, one_of, thread_count
 from meshsolve.report import Report, warn
+from meshsolve.sparse.product import norm1, residual
 from meshsolve.types import Auto, Callback, Device, Precision
 
 AUTO_STEP = 1.0             # dt="auto" in squared mean edge lengths: noise between neighbours vanishes, shape stays

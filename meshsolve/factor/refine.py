@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from meshsolve import _core
+
 
 class Refined(NamedTuple):
     """A solution, its backward error, the corrections it took, and b - A x."""
@@ -20,12 +22,9 @@ class Refined(NamedTuple):
 
 
 def backward_error(norm, r, x, b):
-    """||r|| / (||A|| ||x|| + ||b||), worst column, infinite for NaN, from ||A|| and the (k,) sizes of r = b - A x, x and b on the
-    host: neither ||A|| ||x|| nor ||x|| / ||r|| has to be in the range of float64."""
-    with np.errstate(all="ignore"):
-        (m, power), (mx, power_x), (mr, power_r) = (np.frexp(size) for size in (min(norm, np.finfo(float).max), x, r))
-        error = np.where(r == 0, 0.0, 1 / (np.ldexp(m * mx / mr, power + power_x - power_r) + b / r))
-    return float(np.where(np.isfinite(r) & np.isfinite(x), error, np.inf).max(initial=0.0))
+    """Return ||r|| / (||A|| ||x|| + ||b||), worst column, infinite for NaN, from ||A|| and the (k,) sizes of r = b - A x, x and b on the
+    host: neither ||A|| ||x|| nor ||x|| / ||r|| must be in the range of float64."""
+    return _core.backward_error(norm, *(np.ascontiguousarray(size, np.float64) for size in (r, x, b)))
 
 
 def refine(residual, b, x, solve, enough, target, most):

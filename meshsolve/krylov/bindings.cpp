@@ -17,16 +17,6 @@ void bind_krylov(nb::module_& m) {
     krylov::renumber(pattern(indptr, indices), data.data(), place.data(), ptr.data(), idx.data(), y.data(), threads);
   }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "place"_a.noconvert(), "ptr"_a.noconvert(), "idx"_a.noconvert(),
      "y"_a.noconvert(), "threads"_a, "The matrix with row and column place[q] as q, into ptr, idx and y.");
-  m.def("multiply_dot", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<double> P, InOut<double> Q, InOut<double> dots, int threads) {
-    Released free;
-    krylov::multiply_dot(pattern(indptr, indices), data.data(), P.data(), Q.data(), extent(dots), dots.data(), threads);
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "P"_a.noconvert(), "Q"_a.noconvert(), "dots"_a.noconvert(), "threads"_a);
-  m.def("residual", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<double> B, In<double> X, InOut<double> R,
-                       InOut<double> norms, int threads) {
-    Released free;
-    krylov::residual(pattern(indptr, indices), data.data(), B.data(), X.data(), R.data(), extent(norms), norms.data(), threads);
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "B"_a.noconvert(), "X"_a.noconvert(), "R"_a.noconvert(),
-     "norms"_a.noconvert(), "threads"_a);
   m.def("krylov_step", [](In<double> alpha, In<double> P, In<double> Q, InOut<double> X, InOut<double> R, InOut<double> norms, int threads) {
     Released free;
     const int64_t k = extent(alpha), n = rows_of(P, k);

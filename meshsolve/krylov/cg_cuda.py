@@ -16,12 +16,11 @@ from meshsolve.device.reductions import is_any
 from meshsolve.device_arrays import Positions
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.cholesky.device_constraint import DeviceConstraint
-from meshsolve.factor.fronts.cuda import residual, row_sums
 from meshsolve.krylov.cg_rules import DIVERGED, FORESEE, INDEFINITE, NEGATIVE, RUNNING, SAVE_AT, STAGNATED, SUMS, TINY, Solve
 from meshsolve.krylov.info import CONVERGED, EXHAUSTED
-from meshsolve.krylov.product_cuda import Product
 from meshsolve.report import Report
 from meshsolve.sparse.constraints import vanish
+from meshsolve.sparse.product import Product, residual, row_sums
 
 K = device.kernels("krylov/vectors.cu")
 BLOCK = 256

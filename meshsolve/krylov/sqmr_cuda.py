@@ -11,9 +11,9 @@ import numpy as np
 from meshsolve import device
 from meshsolve.krylov import cg_cuda
 from meshsolve.krylov.info import CONVERGED, EXHAUSTED
-from meshsolve.krylov.product_cuda import Product
 from meshsolve.krylov.sqmr_rules import BROKE_DOWN, ORTHOGONAL, RESTARTS, STAGNATED
 from meshsolve.report import Report
+from meshsolve.sparse.product import Product
 
 K = device.kernels("krylov/sqmr.cu")
 BLOCK = cg_cuda.BLOCK

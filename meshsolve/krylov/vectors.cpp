@@ -1,80 +1,11 @@
 #include "vectors.hpp"
 
-#include <algorithm>
-#include <array>
-#include <vector>
-
 #include "native/memory/fetch.hpp"
-#include "native/threads/parallel.hpp"
-#include "native/dense/widths.hpp"
+#include "sparse/sweep.hpp"
 
 namespace ms::krylov {
-namespace {
 
-constexpr int64_t rows_per_block = 4096;
-constexpr int64_t lanes = 4;                       // sums of a column that do not wait for each other
-
-// f(from, to, sums) for each block of rows adds to sums[0..k); totals are added in the order of the blocks.
-template <class F>
-void over_blocks(int64_t n, int64_t k, double* totals, int threads, F&& f) {
-  const int64_t blocks = (n + rows_per_block - 1) / rows_per_block;
-  std::vector<double> sums(blocks * k, 0.0);
-  for_range_backwards(n * k < 50'000 ? 1 : threads, blocks, 4, [&](int64_t from, int64_t to, int) {
-    for (int64_t b = from; b < to; ++b) f(b * rows_per_block, std::min(n, (b + 1) * rows_per_block), sums.data() + b * k);
-  });
-  std::fill(totals, totals + k, 0.0);
-  for (int64_t b = 0; b < blocks; ++b)
-    for (int64_t c = 0; c < k; ++c) totals[c] += sums[b * k + c];
-}
-
-// f(K, stride, c) for columns c .. c + K of k: K is a constant, and the stride from row to row as well where these are all there are.
-template <class F>
-void over_columns(int64_t k, F&& f) {
-  in_widths<8, 4, 3, 2, 1>(k, [&](auto K, int64_t c) {
-    if (K == k)
-      f(K, K, c);
-    else
-      f(K, k, c);
-  });
-}
-
-// Row i of A V, of K columns.
-template <int64_t K, class Stride>
-inline std::array<double, K> row_times(const Pattern& A, const double* x, int64_t i, const double* V, Stride stride) {
-  std::array<double, K> sum{};
-  for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
-    const double* const v = V + int64_t{A.idx[p]} * stride;
-    for (int64_t c = 0; c < K; ++c) sum[c] += x[p] * v[c];
-  }
-  return sum;
-}
-
-// sums[c] := the sum of term(i, c) for from <= i < to. A total that lies in memory beside arrays of the same type would be written
-// and read again for each term.
-template <int64_t K, class F>
-inline void add_up(int64_t from, int64_t to, double* sums, F&& term) {
-  double sum[lanes][K] = {};
-  const auto add = [&](int64_t i, int64_t l) {
-    for (int64_t c = 0; c < K; ++c) sum[l][c] += term(i, c);
-  };
-  for (; from + lanes <= to; from += lanes)
-    for (int64_t l = 0; l < lanes; ++l) add(from + l, l);
-  for (; from < to; ++from) add(from, 0);
-  for (int64_t c = 0; c < K; ++c) sums[c] = (sum[0][c] + sum[1][c]) + (sum[2][c] + sum[3][c]);
-}
-
-// sums[c] := the sum of term(i, row i of A V, c).
-template <int64_t K, class Stride, class F>
-inline void add_up_rows(const Pattern& A, const double* x, int64_t from, int64_t to, const double* V, Stride stride, double* sums, F&& term) {
-  std::array<double, K> total{};
-  for (int64_t i = from; i < to; ++i) {
-    const auto row = row_times<K>(A, x, i, V, stride);
-    for (int64_t c = 0; c < K; ++c) total[c] += term(i, row[c], c);
-  }
-  std::copy(total.begin(), total.end(), sums);
-}
-
-}  // namespace
+using sparse::add_up, sparse::over_blocks, sparse::over_columns, sparse::rows_per_block;
 
 void renumber(const Pattern& A, const double* x, const int32_t* place, int64_t* ptr, int32_t* idx, double* y, int threads) {
   constexpr int64_t soon = 16;                     // rows that are asked for before their turn: they lie anywhere
@@ -100,30 +31,6 @@ void renumber(const Pattern& A, const double* x, const int32_t* place, int64_t* 
         y[at] = x[p];
       }
     }
-  });
-}
-
-void multiply_dot(const Pattern& A, const double* x, const double* P, double* Q, int64_t k, double* dots, int threads) {
-  over_blocks(A.n, k, dots, threads, [&](int64_t from, int64_t to, double* sums) {
-    over_columns(k, [&](auto K, auto stride, int64_t first) {
-      const double* const p = P + first;
-      double* const q = Q + first;
-      add_up_rows<K>(A, x, from, to, p, stride, sums + first,
-                     [&](int64_t i, double row, int64_t c) { return p[i * stride + c] * (q[i * stride + c] = row); });
-    });
-  });
-}
-
-void residual(const Pattern& A, const double* x, const double* B, const double* X, double* R, int64_t k, double* norms, int threads) {
-  over_blocks(A.n, k, norms, threads, [&](int64_t from, int64_t to, double* sums) {
-    over_columns(k, [&](auto K, auto stride, int64_t first) {
-      const double* const b = B + first;
-      double* const r = R + first;
-      add_up_rows<K>(A, x, from, to, X + first, stride, sums + first, [&](int64_t i, double row, int64_t c) {
-        const double left = r[i * stride + c] = b[i * stride + c] - row;
-        return left * left;
-      });
-    });
   });
 }
 

@@ -35,37 +35,6 @@ __device__ __forceinline__ void judge(double* s, int k, int c, int* standing, in
 using namespace ms;
 using namespace ms::krylov;
 
-// Q := A P, but for rows of more than `most` entries. Groups of `lanes` threads add up a row for a column.
-extern "C" __global__ void __launch_bounds__(256)
-k_multiply(int n, int k, int lanes, int most, const long long* ptr, const int* idx, const double* value, const double* P,
-           double* Q) {
-  const int lane = threadIdx.x & 31, part = lane % lanes;
-  const long long items = static_cast<long long>(n) * k;
-  for (long long base = (grid_begin() - lane) / lanes; base < items; base += grid_step() / lanes) {
-    const long long item = base + lane / lanes, row = item / k, c = item % k;
-    const bool mine = item < items && ptr[row + 1] - ptr[row] <= most;
-    double sum = 0;
-    if (mine)
-      for (long long p = ptr[row] + part; p < ptr[row + 1]; p += lanes) sum += value[p] * P[idx[p] * static_cast<long long>(k) + c];
-    for (int d = lanes / 2; d > 0; d /= 2) sum += __shfl_xor_sync(full_warp, sum, d);
-    if (mine && part == 0) Q[item] = sum;
-  }
-}
-
-// The rows that k_multiply leaves out, a block for each of them and each column.
-extern "C" __global__ void __launch_bounds__(512)
-k_multiply_long(const int* rows, int count, int k, const long long* ptr, const int* idx, const double* value, const double* P,
-                double* Q) {
-  for (long long item = blockIdx.x; item < static_cast<long long>(count) * k; item += gridDim.x) {
-    const long long row = rows[item / k], c = item % k;
-    double sum = 0;
-    for (long long p = ptr[row] + threadIdx.x; p < ptr[row + 1]; p += blockDim.x)
-      sum += value[p] * P[idx[p] * static_cast<long long>(k) + c];
-    sum = block_sum(sum);
-    if (threadIdx.x == 0) Q[row * k + c] = sum;
-  }
-}
-
 // parts[c * gridDim.x + b] := u_c . v_c over the rows of block b. A block goes on by rows of the grid in y, `together` columns each:
 // what lies in one sector of memory is read by one thread.
 extern "C" __global__ void __launch_bounds__(256)

@@ -11,12 +11,6 @@ namespace ms::krylov {
 // (nnz(A)) are written. O(n + nnz).
 void renumber(const Pattern& A, const double* x, const int32_t* place, int64_t* ptr, int32_t* idx, double* y, int threads);
 
-// Q := A P, and dots[c] = p_c . q_c.
-void multiply_dot(const Pattern& A, const double* x, const double* P, double* Q, int64_t k, double* dots, int threads);
-
-// R := B - A X, and norms[c] = |r_c|^2.
-void residual(const Pattern& A, const double* x, const double* B, const double* X, double* R, int64_t k, double* norms, int threads);
-
 // X += P diag(alpha), R -= Q diag(alpha), and norms[c] = |r_c|^2.
 void step(int64_t n, int64_t k, const double* alpha, const double* P, const double* Q, double* X, double* R, double* norms, int threads);
 

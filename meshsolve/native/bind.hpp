@@ -7,9 +7,11 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 
+#include <complex>
 #include <memory>
 #include <vector>
 
+#include "native/dense/complex.hpp"
 #include "native/memory/buffer.hpp"
 #include "sparse/check.hpp"
 #include "sparse/csr.hpp"
@@ -49,6 +51,17 @@ template <class T, class A> auto view(const std::vector<T, A>& v, nb::handle own
 template <class T> auto view(const Buffer<T>& v, nb::handle owner) { return view(v.data(), static_cast<size_t>(v.size()), owner); }
 
 template <class T> Strided<T> strided(const Block<T>& b) { return {b.data(), b.stride(0), b.stride(1)}; }
+
+// The type of numpy for a scalar: std::complex<double> and Complex are both two doubles in a row.
+template <class T> struct Numpy { using type = T; };
+template <> struct Numpy<Complex> { using type = std::complex<double>; };
+template <class T> using NumpyOf = typename Numpy<T>::type;
+
+template <class T> const T* native(const NumpyOf<T>* p) { return reinterpret_cast<const T*>(p); }
+template <class T> T* native(NumpyOf<T>* p) { return reinterpret_cast<T*>(p); }
+template <class T, class S> auto native(const Block<S>& b) {
+  return Strided<std::remove_pointer_t<decltype(native<T>(b.data()))>>{native<T>(b.data()), b.stride(0), b.stride(1)};
+}
 
 inline Pattern pattern(const In<int64_t>& indptr, const In<int32_t>& indices) {
   return {static_cast<int32_t>(indptr.shape(0)) - 1, indptr.data(), indices.data()};

@@ -1,10 +1,11 @@
-// Bindings of compressed rows: checks, patterns, connected components.
+// Bindings of compressed rows: checks, patterns, products, connected components.
 #include <nanobind/stl/optional.h>
 
 #include <optional>
 
 #include "check.hpp"
 #include "native/bind.hpp"
+#include "product.hpp"
 #include "split.hpp"
 
 namespace ms {
@@ -120,12 +121,47 @@ void bind_patterns(nb::module_& m) {
         "place"_a.noconvert(), "threads"_a, "The free block and the coupling of free rows to fixed columns; see sparse/split.hpp.");
 }
 
+template <class T>
+void bind_measured_residual(nb::module_& m) {
+  using namespace nb::literals;
+  m.def("measured_residual", [](In<int64_t> indptr, In<int32_t> indices, In<NumpyOf<T>> data, bool transposed, Block<const NumpyOf<T>> x,
+                                Block<const NumpyOf<T>> b, Block<NumpyOf<T>> r) {
+    Released free;
+    return sparse::measured_residual<T>(pattern(indptr, indices), native<T>(data.data()), transposed, native<T>(x), native<T>(b), native<T>(r),
+                            extent(x, 1));
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "transposed"_a, "x"_a.noconvert(), "b"_a.noconvert(),
+     "r"_a.noconvert(), "r := b - A x, or b - A^T x; returns the backward error of the worst column.");
+}
+
+// Products and residuals.
+void bind_products(nb::module_& m) {
+  using namespace nb::literals;
+  m.def("multiply_dot", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<double> P, InOut<double> Q, InOut<double> dots, int threads) {
+    Released free;
+    sparse::multiply_dot(pattern(indptr, indices), data.data(), P.data(), Q.data(), extent(dots), dots.data(), threads);
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "P"_a.noconvert(), "Q"_a.noconvert(), "dots"_a.noconvert(), "threads"_a);
+  m.def("residual", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<double> B, In<double> X, InOut<double> R,
+                       InOut<double> norms, int threads) {
+    Released free;
+    sparse::residual(pattern(indptr, indices), data.data(), B.data(), X.data(), R.data(), extent(norms), norms.data(), threads);
+  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "B"_a.noconvert(), "X"_a.noconvert(), "R"_a.noconvert(),
+     "norms"_a.noconvert(), "threads"_a);
+  m.def("backward_error", [](double norm, In<double> r, In<double> x, In<double> b) {
+    double worst = 0;
+    for (size_t c = 0; c < r.shape(0); ++c) worst = std::max(worst, sparse::backward_error(norm, r.data()[c], x.data()[c], b.data()[c]));
+    return worst;
+  }, "norm"_a, "r"_a.noconvert(), "x"_a.noconvert(), "b"_a.noconvert(), "||r|| / (||A|| ||x|| + ||b||) of the worst column, from (k,) sizes.");
+  bind_measured_residual<double>(m);
+  bind_measured_residual<Complex>(m);
+}
+
 }  // namespace
 
 void bind_sparse(nb::module_& m) {
   using namespace nb::literals;
   bind_checks(m);
   bind_patterns(m);
+  bind_products(m);
   m.def("components", components_of, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(),
         "How many connected components a symmetric matrix has, and the (n,) number of each row's.");
   m.def("center", centered, "component"_a.noconvert(), "size"_a.noconvert(), "block"_a.noconvert(),

@@ -10,8 +10,9 @@ from on_device import Sparse, back, nothing_comes_back, there
 import meshsolve as ms
 from meshsolve import device
 from meshsolve.arrays import Csr
-from meshsolve.krylov import cg_cuda, product_cuda
+from meshsolve.krylov import cg_cuda
 from meshsolve.krylov.cg import iterate
+from meshsolve.sparse import product
 
 GRID = ms.datasets.grid3d(7)
 GROUNDED = ms.datasets.grid2d(16, 16, boundary="dirichlet")
@@ -81,22 +82,22 @@ def star(n):
 
 
 @pytest.mark.parametrize("k", [1, 3])
-@pytest.mark.parametrize("n", [200, product_cuda.LONG, product_cuda.LONG + 1, 3000])
+@pytest.mark.parametrize("n", [200, product.LONG, product.LONG + 1, 3000])
 def test_a_long_row_is_the_sum_of_a_block(cuda, n, k):
     """One thread went along all of it in each product; where no row is long there is one launch as before."""
     A, P = star(n), np.random.default_rng(0).standard_normal((n, k))
-    multiply, Q = product_cuda.Product(Csr(n, A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data)), there(np.empty((n, k)))
+    multiply, Q = product.Product(Csr(n, A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data)), there(np.empty((n, k)))
     multiply(there(P), Q)
     assert np.allclose(back(Q), A @ P, rtol=1e-12, atol=1e-12)
     multiply(there(P), Q, abs(multiply.data))
     assert np.allclose(back(Q), abs(A) @ P, rtol=1e-12, atol=1e-12)
-    assert cuda is None or cuda.launches.get("k_multiply_long", 0) == (2 if n > product_cuda.LONG else 0)
+    assert cuda is None or cuda.launches.get("k_multiply_long", 0) == (2 if n > product.LONG else 0)
 
 
 @pytest.mark.sanitize
 def test_hubs_do_not_show(varied, monkeypatch):
     """... in the iterations, whatever the schedule: the sum of a long row has a fixed order too."""
-    monkeypatch.setattr(product_cuda, "LONG", 40)
+    monkeypatch.setattr(product, "LONG", 40)
     A = star(120)
     b = A @ np.arange(120.0)
     (x, info), (y, other) = both(A, b)

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 import meshsolve as ms
 from meshsolve import datasets
 from meshsolve.arrays import as_csr
-from meshsolve.factor.lu.backward import residual
+from meshsolve.sparse.product import measured_residual
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -352,7 +352,7 @@ def long_steps():
         "the rows of U above its blocks": lambda: blocks.U,
         "rows of similar patterns": lambda: ms.ildl(scattered, fill_level=0, blocking="BR", ordering="natural", threads=1),
         "a left-looking factorization": lambda: ms.lu(dense, engine="columns", threads=1),
-        "the backward error of many columns": lambda: residual(M, False, many, many),
+        "the backward error of many columns": lambda: measured_residual(M, False, many, many),
         "an incomplete factor applied to many columns": lambda: incomplete @ many,
         "a sampled factor applied to many columns": lambda: sampled @ many,
     }

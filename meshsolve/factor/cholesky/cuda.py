@@ -19,12 +19,10 @@ from meshsolve.factor.fronts.cuda import (
     column_major,
     device_tree,
     from_columns,
-    matrix_diagonal,
-    norm1,
-    residual,
     suits,
     to_columns,
 )
+from meshsolve.sparse.product import matrix_diagonal, norm1, residual
 
 K, S = device.kernels("factor/cholesky/cholesky.cu"), device.kernels("factor/cholesky/solve.cu")
 NONE = np.iinfo(np.int32).max                               # no pivot has failed

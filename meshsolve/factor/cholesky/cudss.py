@@ -14,8 +14,8 @@ from meshsolve import device
 from meshsolve.device.lists import compressed, rows_of
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError
 from meshsolve.factor.cholesky.cuda import OnDevice
-from meshsolve.factor.fronts.cuda import matrix_diagonal, norm1, residual
 from meshsolve.options import INT32_MAX, counted
+from meshsolve.sparse.product import matrix_diagonal, norm1, residual
 
 
 class CudssFactor(OnDevice):

@@ -16,8 +16,8 @@ from meshsolve.device.reductions import is_any
 from meshsolve.device_arrays import Positions, device_lengths, finite_later
 from meshsolve.errors import InvalidInputError, PatternMismatchError
 from meshsolve.factor.cholesky.cuda import S
-from meshsolve.factor.fronts.cuda import residual, row_sums
 from meshsolve.sparse.constraints import ROW_SUM, Fixed, not_singular, tell_of_range
+from meshsolve.sparse.product import residual, row_sums
 
 K = device.kernels("factor/cholesky/components.cu")
 CHUNK = 4096                        # rows that one block of k_sum_segments adds up

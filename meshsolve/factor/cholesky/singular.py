@@ -14,7 +14,7 @@ import numpy as np
 
 from meshsolve import _core, device
 from meshsolve.device.reductions import is_any
-from meshsolve.factor.fronts.cuda import row_sums
+from meshsolve.sparse.product import row_sums
 
 S = device.kernels("factor/cholesky/solve.cu")
 

@@ -16,11 +16,11 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.device import MOST_ACROSS
-from meshsolve.device.lists import lanes_for, tally
+from meshsolve.device.lists import tally
 from meshsolve.device.reductions import max_of_columns
 from meshsolve.factor.fronts.tree_cuda import COLUMNS, dealt_out, depths, positions, table_of
 
-C, K = device.kernels("factor/fronts/columns.cu"), device.kernels("factor/fronts/residual.cu")
+C = device.kernels("factor/fronts/columns.cu")
 PIVOT_BLOCK, TILE, ASSEMBLY_COLUMNS = 32, 64, 8             # as in tiles.cuh, cholesky.cu, fronts.cu
 DEEPEST, MOST_CHILDREN = 4000, 1 << 15                      # of a tree that a GPU is worth it for
 CLASSES = ((1024, 64), (2816, 128))                         # scalars of a panel, threads of the block that holds it
@@ -133,35 +133,6 @@ class DeviceTree:
     def nbytes(self):
         arrays = (*self.entries, self.rows, self.perm)
         return sum(array.nbytes for array in arrays)
-
-
-def residual(indptr, indices, data, X, B, magnitudes=False):
-    """B - A X (or B - |A| X) for (n, k) float64 arrays on the device; A in compressed rows."""
-    xp, (n, k) = device.xp(), B.shape
-    X, B, R = xp.ascontiguousarray(X), xp.ascontiguousarray(B), xp.empty((n, k), np.float64)
-    lanes = lanes_for(len(indices), n)
-    device.launch(K.k_residual, device.grid_for(n * k * lanes, 256), 256, 0,
-                  (np.int32(n), np.int32(k), np.int32(lanes), np.int32(magnitudes), indptr, indices, data, X, B, R))
-    return R
-
-
-def row_sums(indptr, indices, data, magnitudes=False):
-    """(n,) sums of the rows of a matrix on the device, or of their magnitudes."""
-    xp, n = device.xp(), len(indptr) - 1
-    return -residual(indptr, indices, data, xp.ones((n, 1)), xp.zeros((n, 1)), magnitudes)[:, 0]
-
-
-def norm1(indptr, indices, data):
-    """Largest sum of magnitudes in a row of a matrix on the device."""
-    return device.scalar(max_of_columns(row_sums(indptr, indices, data, magnitudes=True)[:, None]))
-
-
-def matrix_diagonal(indptr, indices, data):
-    """(n,) the diagonal of a matrix on the device, zeros where nothing is stored."""
-    n = len(indptr) - 1
-    out = device.xp().empty(n, np.float64)
-    device.launch(K.k_matrix_diagonal, device.grid_for(n, 256), 256, 0, (np.int32(n), indptr, indices, data, out))
-    return out
 
 
 def strides(B):

@@ -8,8 +8,8 @@ import numpy as np
 
 from meshsolve import _core, device
 from meshsolve.arrays import largest_moduli
-from meshsolve.factor.fronts import cuda as fronts
 from meshsolve.factor.refine import backward_error
+from meshsolve.sparse.product import residual
 
 
 class Residual:
@@ -54,12 +54,8 @@ class Residual:
         """The largest sum of a row of |A|."""
         indptr, indices, values, scale = self._arrays
         if self._on_device:
-            return float((fronts.residual(indptr, indices, values, -1 / scale, 0 * scale, magnitudes=True) / scale).max())
+            return float((residual(indptr, indices, values, -1 / scale, 0 * scale, magnitudes=True) / scale).max())
         return _core.ldlt_norm(indptr, indices, values, scale[:, 0], self._threads)
 
     def _leftover(self, indptr, indices, values, B, X):
-        if self._on_device:
-            return fronts.residual(indptr, indices, values, X, B)
-        R, squares = np.empty(B.shape), np.empty(B.shape[1])
-        _core.residual(indptr, indices, values, B.reshape(-1), X.reshape(-1), R.reshape(-1), squares, self._threads)
-        return R
+        return residual(indptr, indices, values, X, B, threads=self._threads)

@@ -4,26 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshsolve import _core
 from meshsolve.factor.base import irregular
-
-
-def residual(A, transposed, x, b):
-    """``b - A x`` (or with A^T), and ||b - A x|| / (||A|| ||x|| + ||b||) in infinity norms, worst column; infinite for NaN.
-
-    Parameters
-    ----------
-    A : Csr
-    transposed : bool
-    x, b : (n, k) arrays of A's dtype
-
-    Returns
-    -------
-    r : (n, k)
-    error : float
-    """
-    r = np.empty_like(x)
-    return r, _core.lu_residual(A.indptr, A.indices, A.data, transposed, x, b, r)
 
 
 def flat(scale):
@@ -37,7 +18,7 @@ def by_rows(measure, size, x):
     Parameters
     ----------
     measure : callable of (x, b)
-        What :func:`residual` gives, where the arrays lie.
+        What :func:`measured_residual` gives, where the arrays lie.
     size, x : (n, 1) arrays
         |A| |x|, and the solution.
     """

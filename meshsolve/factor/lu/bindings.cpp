@@ -1,7 +1,6 @@
 // Bindings of both LU engines, once for each scalar type.
 #include <nanobind/stl/shared_ptr.h>
 
-#include <complex>
 #include <optional>
 
 #include "lu.hpp"
@@ -11,17 +10,6 @@ namespace ms {
 namespace {
 
 using namespace nb::literals;
-
-template <class T> struct Numpy { using type = T; };
-template <> struct Numpy<Complex> { using type = std::complex<double>; };
-template <class T> using NumpyOf = typename Numpy<T>::type;
-
-// std::complex<double> and Complex are both two doubles in a row.
-template <class T> const T* native(const NumpyOf<T>* p) { return reinterpret_cast<const T*>(p); }
-template <class T> T* native(NumpyOf<T>* p) { return reinterpret_cast<T*>(p); }
-template <class T, class S> auto native(const Block<S>& b) {
-  return Strided<std::remove_pointer_t<decltype(native<T>(b.data()))>>{native<T>(b.data()), b.stride(0), b.stride(1)};
-}
 
 template <class T> Out<NumpyOf<T>> values(const std::vector<T>& v) {
   const auto* const begin = reinterpret_cast<const NumpyOf<T>*>(v.data());
@@ -142,17 +130,6 @@ void bind_lower_solve(nb::module_& m) {
      "L^-1 F for sparse F, by columns.");
 }
 
-template <class T>
-void bind_residual(nb::module_& m) {
-  m.def("lu_residual", [](In<int64_t> indptr, In<int32_t> indices, In<NumpyOf<T>> data, bool transposed, Block<const NumpyOf<T>> x,
-                          Block<const NumpyOf<T>> b, Block<NumpyOf<T>> r) {
-    Released free;
-    return lu::residual<T>(pattern(indptr, indices), native<T>(data.data()), transposed, native<T>(x), native<T>(b), native<T>(r),
-                            extent(x, 1));
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "transposed"_a, "x"_a.noconvert(), "b"_a.noconvert(),
-     "r"_a.noconvert(), "r := b - A x; returns the backward error.");
-}
-
 lu::LevelRule level_rule(const std::string& name) {
   return name == "upper" ? lu::LevelRule::upper : name == "relaxed" ? lu::LevelRule::relaxed : lu::LevelRule::exact;
 }
@@ -219,8 +196,6 @@ void bind_lu(nb::module_& m) {
   bind_load<float>(m);
   bind_pivot_rows<double>(m);
   bind_pivot_rows<Complex>(m);
-  bind_residual<double>(m);
-  bind_residual<Complex>(m);
   bind_lower_solve<double>(m);
   bind_lower_solve<Complex>(m);
   m.def("lu_levels", [](In<int64_t> l_ptr, In<int32_t> l_row, In<int64_t> u_ptr, In<int32_t> u_column, const std::string& rule) {

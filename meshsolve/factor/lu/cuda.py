@@ -10,9 +10,9 @@ from meshsolve.device.reductions import is_any
 from meshsolve.device_arrays import Positions, as_device_csr
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.base import values_in
-from meshsolve.factor.fronts.cuda import norm1, residual
 from meshsolve.factor.refine import backward_error
 from meshsolve.options import counted
+from meshsolve.sparse.product import norm1, residual
 
 K = device.kernels("factor/lu/scatter.cu")
 

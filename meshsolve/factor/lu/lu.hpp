@@ -218,12 +218,6 @@ struct FrontSteps {
 };
 FrontSteps front_steps(const FrontPlan& plan, bool transposed);
 
-// r := b - A x (or with A^T) and the backward error ||r|| / (||A|| ||x|| + ||b||) in infinity norms, worst of k columns.
-// A by rows.
-template <class S>
-double residual(const Pattern& A, const S* data, bool transposed, Strided<const S> x, Strided<const S> b, Strided<S> r,
-                int64_t k);
-
 // ---- levels ---------------------------------------------------------------------------------------------------------
 
 enum class LevelRule { upper, relaxed, exact };

@@ -13,12 +13,13 @@ from meshsolve.arrays import as_array, as_rhs, largest_moduli
 from meshsolve.errors import ConvergenceWarning, OutOfMemoryError
 from meshsolve.factor.base import DOUBLE, Factor, as_narrow, deliver, irregular, solve_near_one
 from meshsolve.factor.lu import analysis as front_end
-from meshsolve.factor.lu.backward import beside_rows, by_rows, flat, residual
+from meshsolve.factor.lu.backward import beside_rows, by_rows, flat
 from meshsolve.factor.refine import Refined, refine
 from meshsolve.factor.sharing import reads
 from meshsolve.foreign import is_sparse
 from meshsolve.options import one_of
 from meshsolve.report import warn
+from meshsolve.sparse.product import measured_residual
 from meshsolve.sparse_rhs import solve_sparse
 from meshsolve.types import Array, ArrayLike, Trans
 
@@ -202,7 +203,7 @@ class MeasuredSolves(Factor):
         if self._place == "cuda":
             return self._matrix.measure(transposed, data)
         A = self._values(data)
-        return lambda x, b: residual(A, transposed, x, b)
+        return lambda x, b: measured_residual(A, transposed, x, b)
 
     def _refined(self, columns, transposed, measure=None, enough=ENOUGH):
         found = refine(measure or self._measure(transposed, self._data), columns, self._apply(columns, transposed),

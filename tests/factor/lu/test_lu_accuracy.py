@@ -10,8 +10,8 @@ from lu_matrices import ENGINES, backward_error, mesh, random_matrix
 import meshsolve as ms
 from meshsolve import _core
 from meshsolve.arrays import as_csr
-from meshsolve.factor.lu.backward import residual
 from meshsolve.factor.refine import backward_error as backward_error_of
+from meshsolve.sparse.product import measured_residual
 
 # ---- precisions and backward errors -----------------------------------------------------------------------------------
 
@@ -82,7 +82,7 @@ def test_backward_errors_of_matrices_at_the_ends_of_the_range(A, size):
     S, x = sp.csr_array(A), np.full((len(A), 1), size)
     for transposed, M in ((False, S), (True, S.T)):
         b, r, near = M @ x, np.empty_like(x), x * (1 + 1e-8)
-        error = _core.lu_residual(S.indptr.astype(np.int64), S.indices, S.data, transposed, near, b, r)
+        error = _core.measured_residual(S.indptr.astype(np.int64), S.indices, S.data, transposed, near, b, r)
         with np.errstate(over="ignore"):
             norm = abs(M).sum(axis=1).max()
         assert 1e-9 < error < 1e-7 and error == pytest.approx(backward_error_of(norm, *(abs(v).max(axis=0) for v in (r, near, b))))
@@ -93,7 +93,7 @@ def test_the_residual_of_the_transpose_is_that_of_the_transposed(complex_values)
     A, rng = random_matrix(60, 0.2, 0, complex_values), np.random.default_rng(1)
     M, T = (as_csr(S, dtype=A.dtype) for S in (A, A.T))
     x, b = (rng.standard_normal((60, 3)).astype(A.dtype) for _ in range(2))
-    (r, error), (expected, same) = residual(M, True, x, b), residual(T, False, x, b)
+    (r, error), (expected, same) = measured_residual(M, True, x, b), measured_residual(T, False, x, b)
     assert np.allclose(r, expected, rtol=1e-12, atol=1e-12) and error == pytest.approx(same, rel=1e-12)
     assert error == pytest.approx(max(backward_error(T.to_scipy(), x[:, c], b[:, c]) for c in range(3)), rel=1e-12)
 
@@ -112,8 +112,8 @@ def test_solutions_that_are_not_finite_are_told_of():
     A = sp.csr_array(np.eye(3))
     for transposed in (False, True):
         parts = A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data
-        assert _core.lu_residual(*parts, transposed, nothing, one, np.empty((3, 1))) == np.inf
-        assert _core.lu_residual(*parts, transposed, np.hstack([nothing, one]), np.ones((3, 2)), np.empty((3, 2))) == np.inf
+        assert _core.measured_residual(*parts, transposed, nothing, one, np.empty((3, 1))) == np.inf
+        assert _core.measured_residual(*parts, transposed, np.hstack([nothing, one]), np.ones((3, 2)), np.empty((3, 2))) == np.inf
 
 
 @pytest.mark.parametrize("engine", ENGINES)

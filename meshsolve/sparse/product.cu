@@ -1,7 +1,8 @@
-// What a solution leaves over, for factors of any kind.
+// Products and residuals of a matrix in compressed rows with blocks of k columns, C contiguous, and its diagonal. Sums have a fixed
+// order. k_multiply is for iterations: the host lists the long rows once. k_residual finds them itself.
 #include "device/common.cuh"
 
-namespace ms::fronts {
+namespace ms::sparse {
 
 constexpr int longest = 1024;                               // entries above which a row is added up by the whole block
 
@@ -22,7 +23,7 @@ struct Rows {                                               // a matrix in compr
   }
 };
 
-}  // namespace ms::fronts
+}  // namespace ms::sparse
 
 using namespace ms;
 
@@ -33,7 +34,7 @@ k_residual(int n, int k, int lanes, int magnitudes, const long long* Ap, const i
            const double* B, double* R) {
   __shared__ int waiting;
   __shared__ long long left[256];
-  const fronts::Rows A{Ap, Ai, Ax, magnitudes};
+  const sparse::Rows A{Ap, Ai, Ax, magnitudes};
   const int part = threadIdx.x % lanes, together = blockDim.x / lanes;
   const long long items = static_cast<long long>(n) * k, step = static_cast<long long>(gridDim.x) * together;
   for (long long first = static_cast<long long>(blockIdx.x) * together; first < items; first += step) {
@@ -53,6 +54,38 @@ k_residual(int n, int k, int lanes, int magnitudes, const long long* Ap, const i
       if (threadIdx.x == 0) R[r] = B[r] - all;
     }
     __syncthreads();
+  }
+}
+
+// Q := A P, except for rows of more than `most` entries. Groups of `lanes` threads sum a row for one column.
+extern "C" __global__ void __launch_bounds__(256)
+k_multiply(int n, int k, int lanes, int most, const long long* ptr, const int* idx, const double* value, const double* P,
+           double* Q) {
+  const int lane = threadIdx.x & 31, part = lane % lanes;
+  const long long items = static_cast<long long>(n) * k;
+  for (long long base = (grid_begin() - lane) / lanes; base < items; base += grid_step() / lanes) {
+    const long long item = base + lane / lanes, row = item / k, c = item % k;
+    const bool mine = item < items && ptr[row + 1] - ptr[row] <= most;
+    double sum = 0;
+    if (mine)
+      for (long long p = ptr[row] + part; p < ptr[row + 1]; p += lanes) sum += value[p] * P[idx[p] * static_cast<long long>(k) + c];
+    for (int d = lanes / 2; d > 0; d /= 2) sum += __shfl_xor_sync(full_warp, sum, d);
+    if (mine && part == 0) Q[item] = sum;
+  }
+}
+
+// The rows that k_multiply leaves out, one thread block for each row and column.
+extern "C" __global__ void __launch_bounds__(512)
+k_multiply_long(const int* rows, int count, int k, const long long* ptr, const int* idx, const double* value, const double* P,
+                double* Q) {
+  for (long long item = blockIdx.x; item < static_cast<long long>(count) * k; item += gridDim.x) {
+    const long long row = rows[item / k], c = item % k;
+    double sum = 0;
+    for (long long p = ptr[row] + threadIdx.x; p < ptr[row + 1]; p += blockDim.x)
+      sum += value[p] * P[idx[p] * static_cast<long long>(k) + c];
+    double all;
+    block_exclusive_sum(sum, all);
+    if (threadIdx.x == 0) Q[row * k + c] = all;
   }
 }
 

@@ -5,9 +5,9 @@ import pytest
 import scipy.sparse as sp
 from on_device import back, there
 
-from meshsolve.factor.fronts import cuda as fronts
+from meshsolve.sparse import product
 
-LONGEST = 1024                          # in residual.cu
+LONGEST = 1024                          # in product.cu
 
 
 def with_rows(lengths, columns=3000, seed=0):
@@ -27,7 +27,7 @@ MATRICES = {
 
 def residual(A, X, B, magnitudes):
     parts = A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data
-    return back(fronts.residual(*map(there, parts), there(X), there(B), magnitudes))
+    return back(product.residual(*map(there, parts), there(X), there(B), magnitudes))
 
 
 def check(A, k, magnitudes=False):
@@ -60,7 +60,7 @@ def test_the_diagonal_of_a_matrix(varied, short_grids):
     A = sp.csr_array(A)                                     # a third of the rows have no diagonal entry, or a small one
     A.eliminate_zeros()
     parts = A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data
-    assert np.array_equal(back(fronts.matrix_diagonal(*map(there, parts))), A.diagonal())
+    assert np.array_equal(back(product.matrix_diagonal(*map(there, parts))), A.diagonal())
 
 
 def test_a_long_row_is_the_sum_of_a_block(varied):

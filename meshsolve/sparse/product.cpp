@@ -1,14 +1,36 @@
-// What a solution leaves over, and how large that is: one pass over the matrix for each right-hand side.
-// Source: Rigal and Gaches 1967 (normwise backward error). O(k nnz) time; n numbers of memory for a transposed matrix.
-#include <algorithm>
+#include "product.hpp"
+
 #include <cmath>
 #include <limits>
 
-#include "lu.hpp"
+#include "native/dense/complex.hpp"
 #include "native/threads/interrupt.hpp"
+#include "sweep.hpp"
 
-namespace ms::lu {
+namespace ms::sparse {
 namespace {
+
+// Row i of A V, of K columns.
+template <int64_t K, class Stride>
+inline std::array<double, K> row_times(const Pattern& A, const double* x, int64_t i, const double* V, Stride stride) {
+  std::array<double, K> sum{};
+  for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
+    const double* const v = V + int64_t{A.idx[p]} * stride;
+    for (int64_t c = 0; c < K; ++c) sum[c] += x[p] * v[c];
+  }
+  return sum;
+}
+
+// sums[c] := the sum of term(i, row i of A V, c).
+template <int64_t K, class Stride, class F>
+inline void add_up_rows(const Pattern& A, const double* x, int64_t from, int64_t to, const double* V, Stride stride, double* sums, F&& term) {
+  std::array<double, K> total{};
+  for (int64_t i = from; i < to; ++i) {
+    const auto row = row_times<K>(A, x, i, V, stride);
+    for (int64_t c = 0; c < K; ++c) total[c] += term(i, row[c], c);
+  }
+  std::copy(total.begin(), total.end(), sums);
+}
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr int64_t kRun = 256;                   // entries of a row summed at once: the rounding of a long row stays small
@@ -62,23 +84,47 @@ double largest(int32_t n, Strided<S> v) {
   return most;
 }
 
-// norm x / r for finite sizes, infinite only where the quotient is: neither norm x nor x / r has to be in range.
+// norm x / r for finite sizes, infinite only where the quotient is.
 double relative(double norm, double x, double r) {
   int of_norm, of_x, of_r;
   const double quotient = std::frexp(norm, &of_norm) * std::frexp(x, &of_x) / std::frexp(r, &of_r);
   return std::ldexp(quotient, of_norm + of_x - of_r);
 }
 
-// Of r, x and b by their sizes. The sum of moduli that norm is may have left the range.
+}  // namespace
+
+void multiply_dot(const Pattern& A, const double* x, const double* P, double* Q, int64_t k, double* dots, int threads) {
+  over_blocks(A.n, k, dots, threads, [&](int64_t from, int64_t to, double* sums) {
+    over_columns(k, [&](auto K, auto stride, int64_t first) {
+      const double* const p = P + first;
+      double* const q = Q + first;
+      add_up_rows<K>(A, x, from, to, p, stride, sums + first,
+                     [&](int64_t i, double row, int64_t c) { return p[i * stride + c] * (q[i * stride + c] = row); });
+    });
+  });
+}
+
+void residual(const Pattern& A, const double* x, const double* B, const double* X, double* R, int64_t k, double* norms, int threads) {
+  over_blocks(A.n, k, norms, threads, [&](int64_t from, int64_t to, double* sums) {
+    over_columns(k, [&](auto K, auto stride, int64_t first) {
+      const double* const b = B + first;
+      double* const r = R + first;
+      add_up_rows<K>(A, x, from, to, X + first, stride, sums + first, [&](int64_t i, double row, int64_t c) {
+        const double left = r[i * stride + c] = b[i * stride + c] - row;
+        return left * left;
+      });
+    });
+  });
+}
+
 double backward_error(double norm, double r, double x, double b) {
   if (!(r < infinite && x < infinite)) return infinite;
+  // norm is a sum of absolute values, which may have left the range
   return r == 0 ? 0 : 1 / (relative(std::min(norm, std::numeric_limits<double>::max()), x, r) + b / r);
 }
 
-}  // namespace
-
 template <class S>
-double residual(const Pattern& A, const S* data, bool transposed, Strided<const S> x, Strided<const S> b, Strided<S> r,
+double measured_residual(const Pattern& A, const S* data, bool transposed, Strided<const S> x, Strided<const S> b, Strided<S> r,
                 int64_t k) {
   double norm = transposed ? column_norm(A, data) : 0, worst = 0;
   for (int64_t c = 0; c < k; ++c) {
@@ -92,9 +138,9 @@ double residual(const Pattern& A, const S* data, bool transposed, Strided<const 
   return worst;
 }
 
-template double residual<double>(const Pattern&, const double*, bool, Strided<const double>, Strided<const double>,
+template double measured_residual<double>(const Pattern&, const double*, bool, Strided<const double>, Strided<const double>,
                                  Strided<double>, int64_t);
-template double residual<Complex>(const Pattern&, const Complex*, bool, Strided<const Complex>, Strided<const Complex>,
+template double measured_residual<Complex>(const Pattern&, const Complex*, bool, Strided<const Complex>, Strided<const Complex>,
                                   Strided<Complex>, int64_t);
 
-}  // namespace ms::lu
+}  // namespace ms::sparse

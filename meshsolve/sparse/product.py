@@ -1,0 +1,103 @@
+"""Products and residuals of a matrix in compressed rows with blocks of columns, on the host and on the GPU.
+
+Row sums have a fixed order, so results have the same bits on any number of threads. Cost: O(k nnz(A)) each.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from meshsolve import _core, device
+from meshsolve.device.lists import lanes_for
+from meshsolve.device.reductions import max_of_columns
+
+K = device.kernels("sparse/product.cu")
+BLOCK, LONG_BLOCK = 256, 512            # threads of a block, and of one that sums a long row
+LONG = 1024                             # entries above which a row is summed by a whole block
+
+
+def residual(indptr, indices, data, X, B, magnitudes=False, threads=1):
+    """Compute B - A X, or B - |A| X, for (n, k) float64 arrays where B lies; A in compressed rows. On the GPU it waits for nothing."""
+    if device.holds(B):
+        return _residual_cuda(indptr, indices, data, X, B, magnitudes)
+    X, B = np.ascontiguousarray(X), np.ascontiguousarray(B)
+    R, squares = np.empty(B.shape), np.empty(B.shape[1])
+    data = np.abs(data) if magnitudes else data
+    _core.residual(indptr, indices, data, B.reshape(-1), X.reshape(-1), R.reshape(-1), squares, threads)
+    return R
+
+
+def _residual_cuda(indptr, indices, data, X, B, magnitudes):
+    xp, (n, k) = device.xp(), B.shape
+    X, B, R = xp.ascontiguousarray(X), xp.ascontiguousarray(B), xp.empty((n, k), np.float64)
+    lanes = lanes_for(len(indices), n)
+    device.launch(K.k_residual, device.grid_for(n * k * lanes, BLOCK), BLOCK, 0,
+                  (np.int32(n), np.int32(k), np.int32(lanes), np.int32(magnitudes), indptr, indices, data, X, B, R))
+    return R
+
+
+def measured_residual(A, transposed, x, b):
+    """Compute b - A x, or b - A^T x, and its backward error on the host.
+
+    Parameters
+    ----------
+    A : Csr
+    transposed : bool
+    x, b : (n, k) float64 or complex128, A's dtype
+
+    Returns
+    -------
+    r : (n, k)
+    error : float
+        ||r|| / (||A|| ||x|| + ||b||) in infinity norms, worst column; infinite for NaN.
+    """
+    r = np.empty_like(x)
+    return r, _core.measured_residual(A.indptr, A.indices, A.data, transposed, x, b, r)
+
+
+class Product:
+    """Q := A P on the GPU, for iterations that multiply (n, k) C contiguous blocks many times.
+
+    Parameters
+    ----------
+    matrix : Csr or DeviceCsr
+        A matrix of the host is uploaded.
+    """
+
+    def __init__(self, matrix):
+        self.n = matrix.n
+        self.indptr, self.indices, self.data = map(device.to_device, (matrix.indptr, matrix.indices, matrix.data))
+        self.nnz = len(self.indices)
+        self._lanes = lanes_for(self.nnz, self.n)
+        xp = device.xp()
+        self._long = xp.flatnonzero(xp.diff(self.indptr) > LONG).astype(np.int32)
+
+    def __call__(self, P, Q, data=None):
+        """``data``: other values of the same pattern."""
+        k, matrix = P.shape[1], (self.indptr, self.indices, self.data if data is None else data)
+        device.launch(K.k_multiply, device.grid_for(self.n * k * self._lanes, BLOCK), BLOCK, 0,
+                      (np.int32(self.n), np.int32(k), np.int32(self._lanes), np.int32(LONG), *matrix, P, Q))
+        device.launch(K.k_multiply_long, device.grid_for(len(self._long) * k, 1), LONG_BLOCK, 0,
+                      (self._long, np.int32(len(self._long)), np.int32(k), *matrix, P, Q))
+
+
+# ---- on the GPU -----------------------------------------------------------------------------------------------------------
+
+
+def row_sums(indptr, indices, data, magnitudes=False):
+    """(n,) sums of the rows of a matrix on the GPU, or of their absolute values."""
+    xp, n = device.xp(), len(indptr) - 1
+    return -_residual_cuda(indptr, indices, data, xp.ones((n, 1)), xp.zeros((n, 1)), magnitudes)[:, 0]
+
+
+def norm1(indptr, indices, data):
+    """Largest sum of absolute values in a row of a matrix on the GPU."""
+    return device.scalar(max_of_columns(row_sums(indptr, indices, data, magnitudes=True)[:, None]))
+
+
+def matrix_diagonal(indptr, indices, data):
+    """(n,) the diagonal of a matrix on the GPU, zeros where nothing is stored."""
+    n = len(indptr) - 1
+    out = device.xp().empty(n, np.float64)
+    device.launch(K.k_matrix_diagonal, device.grid_for(n, BLOCK), BLOCK, 0, (np.int32(n), indptr, indices, data, out))
+    return out
