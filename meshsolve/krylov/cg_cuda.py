@@ -1,7 +1,7 @@
-"""Conjugate gradients on the GPU: the iteration of cg.py with its decisions taken by the kernels of vectors.cu.
+"""The vector operations of conjugate gradients on the GPU: launches of vectors.cu, whose kernels also decide when a column stops.
 
-The host enqueues iterations and looks at what became of the columns every few of them. A column stops in the very iteration
-in which its residual arrives, so that counts and results do not depend on how often the host looks.
+The host enqueues iterations and reads the state of the columns every few of them. A column stops in the very iteration in which its
+residual arrives, so that counts and results do not depend on how often the host looks.
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ import numpy as np
 from meshsolve import device
 from meshsolve.device import MOST_ACROSS
 from meshsolve.device.reductions import is_any
-from meshsolve.device_arrays import Positions
+from meshsolve.device_arrays import DeviceCsr, Positions, uploaded
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.cholesky.device_constraint import DeviceConstraint
-from meshsolve.krylov.cg_rules import DIVERGED, FORESEE, INDEFINITE, NEGATIVE, RUNNING, SAVE_AT, STAGNATED, SUMS, TINY, Solve
-from meshsolve.krylov.info import CONVERGED, EXHAUSTED
-from meshsolve.report import Report
+from meshsolve.krylov.cg_rules import SUMS
 from meshsolve.sparse.constraints import vanish
 from meshsolve.sparse.product import Product, residual, row_sums
 
@@ -31,163 +29,134 @@ RHO, CURVATURE, _, _, RESIDUAL, TARGET, SAVED = range(7)                        
 GO_ON, ARRIVED, LOST, BROKEN, SETTLED = range(5)                                   # enum Standing
 
 
-class DeviceSolve(Solve):
-    """One solve: (n, k) blocks on the device, what is decided of each column on the host."""
+class CudaBlocks:
+    """Products, sums and norms of (n, k) blocks on the GPU, for iterations."""
 
-    def __init__(self, matrix, B, X, precondition, null_space, shift, check=None):
-        xp, k = device.xp(), B.shape[1]
-        self.n, self.k, self.B, self.X, self.shift = matrix.n, k, B, X, shift
-        self._multiply = Product(matrix)
-        self.precondition, self.null_space, self._check = precondition, null_space if k else None, check
-        self.report = Report(nnz_A=self._multiply.nnz, device="cuda")
+    look_every = LOOK
+
+    def __init__(self, matrix, B, X, precondition, check):
+        self.n, self.k, self.B, self.X = matrix.n, B.shape[1], B, X
+        self._product, self._precondition, self.check = Product(matrix), precondition, check or (lambda: None)
+        self._num_parts = parts_of(self.n)
+        self._parts = device.xp().empty(self._num_parts * self.k)
+
+    def _dot(self, U, V):
+        """Parts of the dot products of columns."""
+        dot(self.n, self.k, U, V, self._parts)
+
+    def norms(self, block):
+        """(k,) 2-norms of the columns, on the host."""
+        return np.sqrt(self.dots(block, block))
+
+    def dots(self, U, V):
+        """(k,) dot products of columns, on the host."""
+        self._dot(U, V)
+        return device.to_host(self._parts).reshape(self.k, self._num_parts).sum(axis=1)
+
+    def copy_columns(self, to, block, columns):
+        """Copy the columns of a mask."""
+        columns = device.to_device(np.flatnonzero(columns))
+        to[:, columns] = block[:, columns]
+
+
+class CudaVectors(CudaBlocks):
+    """All columns of a solve: (n, k) blocks, and the scalars of each column; as :class:`meshsolve.krylov.cg_host.HostVectors`."""
+
+    def __init__(self, matrix, B, X, precondition, null_space, check):
+        super().__init__(matrix, B, X, precondition, check)
+        xp, k = device.xp(), self.k
+        self.null_space = null_space if k else None
+        self.centers_late = self.null_space is not None
         self.R, self.P, self.Q = (xp.zeros((self.n, k)) for _ in range(3))
-        self.num_parts = parts_of(self.n)
-        self.parts = xp.empty(self.num_parts * k)
-        self.scalars, self.history = xp.zeros((7, k)), xp.zeros((LOOK, k))
-        self.standing, self.fresh, self.counts = xp.zeros(k, xp.int32), xp.ones(k, xp.int32), xp.zeros(k, xp.int32)
-        self.reason, self.iterations, self.residuals = np.full(k, RUNNING, object), np.zeros(k, np.int64), []
+        self._scalars, self._history = xp.zeros((7, k)), xp.zeros((LOOK, k))
+        self._standing, self._fresh, self._counts = xp.zeros(k, xp.int32), xp.ones(k, xp.int32), xp.zeros(k, xp.int32)
+        self.iterations = np.zeros(k, np.int64)
         self._prepare()
 
     def _prepare(self):
         """The launches of an iteration whose arguments stay the same: what is checked once takes the host a fraction of the time."""
         size = (np.int32(self.n), np.int32(self.k))
         sweep = partial(device.prepared, grid=device.grid_for(self.n * self.k, BLOCK), block=BLOCK, shared=0)
-        self._direction = sweep(K.k_direction, args=(*size, self.scalars))
-        self._step = sweep(K.k_step, args=(*size, self.scalars, self.P, self.Q))
-        self._dot = device.prepared(K.k_dot, dot_grid(self.n, self.k), BLOCK, 0, size)
-        state = self.parts, self.scalars, self.standing, self.fresh, self.counts
-        self._decisions = [device.prepared(K.k_decide, self.k, BLOCK, 0, (np.int32(what), size[1], np.int32(self.num_parts), *state))
+        self._direction = sweep(K.k_direction, args=(*size, self._scalars))
+        self._step = sweep(K.k_step, args=(*size, self._scalars, self.P, self.Q))
+        self._sums = device.prepared(K.k_dot, dot_grid(self.n, self.k), BLOCK, 0, size)
+        state = self._parts, self._scalars, self._standing, self._fresh, self._counts
+        self._decisions = [device.prepared(K.k_decide, self.k, BLOCK, 0, (np.int32(what), size[1], np.int32(self._num_parts), *state))
                            for what in range(RESIDUAL + 1)]
 
-    @property
-    def active(self):
-        return self.reason == RUNNING
+    def begin(self, size):
+        """R := B - A X; returns its norms."""
+        self.X *= device.to_device(np.where(size == 0, 0.0, 1.0))
+        norm = self.centered_norms(self.R)
+        self.saved = self.X.copy()
+        return norm
 
-    def iterate(self, rtol, atol, maxiter, callback, gives_up):
-        """Algorithm 9.1 of Saad on all columns that are still running, a few iterations at a time."""
-        self._begin(rtol, atol)
-        done = 0
-        while done < maxiter and self.active.any() and not self._is_hopeless(done, gives_up):
-            some = min(LOOK, maxiter - done, LOOK if gives_up is None else FORESEE - done % FORESEE)
-            for i in range(some):
-                self._one_iteration(i)
-                if callback is not None:
-                    callback(self.X)
-            done += some
-            self._look(some)
-        self._finish()
-
-    # ---- the parts ----------------------------------------------------------------------------------------------------------
-
-    def _one_iteration(self, i):
-        Z = self.precondition(self.R)
+    def direction(self, i):
+        """P := M R + beta P."""
+        Z = self._precondition(self.R)
         self._decide(RHO, self.R, Z, i)
         self._direction(Z, self.P)
-        self._multiply(self.P, self.Q)
+
+    def multiply(self, i):
+        """Q := A P, alpha."""
+        self._product(self.P, self.Q)
         self._decide(CURVATURE, self.P, self.Q, i)
+
+    def step(self, i):
+        """X += alpha P, R -= alpha Q."""
         self._step(self.X, self.R)
         self._decide(RESIDUAL, self.R, self.R, i)
 
     def _decide(self, what, U, V, i):
-        self._dot(U, V, self.parts)
-        self._decisions[what](self.history[i])
+        self._sums(U, V, self._parts)
+        self._decisions[what](self._history[i])
 
-    def _begin(self, rtol, atol):
-        size, self.outside = self._norms(self.B), np.zeros(self.k)
-        self.scale, self.allowed = np.where(size > 0, size, 1.0), np.maximum(rtol * size, atol)
-        if self.null_space is not None:
-            self._to_the_range(rtol * size)
-            self.X, size = self.null_space(self.X), self._norms(self.B)
-        self.X *= device.to_device(np.where(size == 0, 0.0, 1.0))
-        self.norm = self._true_residual(self.X, self.R)
-        self.target = np.maximum(rtol * size, atol)
-        self.truth = np.full(self.k, np.inf)
-        self.saved, self.saved_norm = self.X.copy(), self.norm.copy()
-        self.scalars[TARGET] = device.to_device(self.target)
-        self.residuals.append(self.norm)
-        self.reason[self.norm <= self.target] = CONVERGED
-        self._tell()
+    def look(self, residuals):
+        """(arrived, lost, broken) columns; waits for the GPU."""
+        standing, before = device.to_host(self._standing), self.iterations
+        self.norm, self.iterations = device.to_host(self._scalars[RESIDUAL]), device.to_host(self._counts).astype(np.int64)
+        residuals.extend(device.to_host(self._history)[:max(int((self.iterations - before).max(initial=0)), 0)])
+        return standing == ARRIVED, standing == LOST, standing == BROKEN
 
-    def _to_the_range(self, allowed):
-        """As on the CPU: component means leave b where they would keep the residual too large."""
-        centered = self.null_space(self.B)
-        outside = self._norms(self.B - centered)
-        if (outside > 0.01 * allowed).any():
-            self.B, self.outside = centered, outside
+    def proceed(self, run):
+        """What the host has decided goes to the GPU."""
+        self._standing[:] = device.to_device(np.where(run.active, GO_ON, SETTLED).astype(np.int32))
+        self._scalars[SAVED], self._scalars[TARGET] = device.to_device(run.saved_norm), device.to_device(run.target)
 
-    def _tell(self):
-        """What the host has decided goes to the device."""
-        self.standing[:] = device.to_device(np.where(self.active, GO_ON, SETTLED).astype(np.int32))
-        self.scalars[SAVED] = device.to_device(self.saved_norm)
+    def restart(self, columns):
+        """The true residual of these columns, in Q, becomes R; they forget their direction."""
+        self.copy_columns(self.R, self.Q, columns)
+        self._fresh[device.to_device(np.flatnonzero(columns))] = 1
 
-    def _look(self, some):
-        """What became of the columns; those that have arrived are checked, and start again where the true residual is too large."""
-        standing, before = device.to_host(self.standing), self.iterations.copy()
-        self.norm, self.iterations = device.to_host(self.scalars[RESIDUAL]), device.to_host(self.counts).astype(np.int64)
-        history = device.to_host(self.history)[:max(int((self.iterations - before).max(initial=0)), 0)]
-        self.residuals.extend(history)
-        self.reason[self.active & (standing == LOST)] = DIVERGED
-        broken = self._broken(self.active & (standing == BROKEN))
-        self._check_arrived(self.active & (broken | (standing == ARRIVED)))
-        better = self.active & (self.norm < SAVE_AT * self.saved_norm)
-        if better.any():
-            columns = device.to_device(np.flatnonzero(better))
-            self.saved[:, columns], self.saved_norm[better] = self.X[:, columns], self.norm[better]
-        self._tell()
+    def take_back(self, columns):
+        """The kernels count no step of a column that broke down."""
 
-    def _broken(self, broken):
-        """Of columns in which something that should be positive is not: those where that is rounding. The others end."""
-        if not broken.any():
-            return broken
-        Z, P, moduli = self.precondition(self.R), abs(self.P), device.xp().empty_like(self.P)
-        lengths, rho, curvature = self._norms(self.R) * self._norms(Z), self._dots(self.R, Z), self._dots(self.P, self.Q)
-        self._multiply(P, moduli, abs(self._multiply.data))
-        definite = (rho >= -NEGATIVE[0] * lengths - TINY) & (curvature >= -NEGATIVE[1] * self._dots(P, moduli))
-        self.reason[broken & ~definite] = INDEFINITE
-        return broken & self.active
+    def products(self):
+        """(r . M r, |r| |M r|) and (p . A p, the scale of its rounding errors)."""
+        Z, P, sizes = self._precondition(self.R), abs(self.P), device.xp().empty_like(self.P)
+        rho = self.dots(self.R, Z), self.norms(self.R) * self.norms(Z)
+        self._product(P, sizes, abs(self._product.data))
+        return rho, (self.dots(self.P, self.Q), self.dots(P, sizes))
 
-    def _check_arrived(self, arrived):
-        if not arrived.any():
-            return
-        true = self._true_residual(self.X, self.Q)
-        self.reason[arrived & (true <= 1.001 * self.target)] = CONVERGED
-        self.reason[arrived & self.active & (true > 0.5 * self.truth)] = STAGNATED
-        restarted = arrived & self.active
-        if restarted.any():
-            columns = device.to_device(np.flatnonzero(restarted))
-            self.R[:, columns] = self.Q[:, columns]
-            self.fresh[columns] = 1
-        self.truth[arrived] = self.norm[arrived] = true[arrived]
-        self.saved_norm[restarted] = np.maximum(self.saved_norm, true)[restarted]        # it was the recurrence's, which hides rounding
+    def centered(self, block):
+        """A copy without the null space."""
+        return self.null_space(block)
 
-    def _finish(self):
-        """Mean-free solutions, true residuals, and the best iterate of columns that did not converge."""
-        if self._check is not None:
-            self._check()
-        self.reason[self.active] = EXHAUSTED
-        failed = self.reason != CONVERGED
-        if failed.any():
-            worse = failed & ~(self._true_residual(self.X, self.R) <= self._true_residual(self.saved, self.Q))
-            self.X = device.xp().where(device.to_device(worse), self.saved, self.X)
+    def centered_norms(self, out):
+        """Take the null space out of X; out := B - A X, and its norms."""
         if self.null_space is not None:
             self.X = self.null_space(self.X)
-        self.norm = self._true_residual(self.X, self.R)
-        self._judge_range()
-        self._judge_size()
+        return self.true_norms(self.X, out)
 
-    def _true_residual(self, X, out):
-        self._multiply(X, out)
+    def checked_norms(self, out):
+        """The same of X as it is: the null space is taken out once, at the end."""
+        return self.true_norms(self.X, out)
+
+    def true_norms(self, X, out):
+        """out := B - A X, and its norms."""
+        self._product(X, out)
         out[...] = self.B - out
-        return self._norms(out)
-
-    def _norms(self, block):
-        """2-norms of the columns, on the host."""
-        return np.sqrt(self._dots(block, block))
-
-    def _dots(self, U, V):
-        """Dot products of columns, on the host."""
-        dot(self.n, self.k, U, V, self.parts)
-        return device.to_host(self.parts).reshape(self.k, self.num_parts).sum(axis=1)
+        return self.norms(out)
 
 
 def parts_of(n):
@@ -205,6 +174,18 @@ def dot_grid(n, k):
 
 
 # ---- intake ---------------------------------------------------------------------------------------------------------------
+
+
+def start(matrix, system, M, _, report):
+    """As :func:`meshsolve.krylov.cg_host.start`: all columns run together, in the caller's numbering."""
+    matrix = matrix if isinstance(matrix, DeviceCsr) else uploaded(matrix)
+    report.facts.update(device="cuda", nnz_A=len(matrix.indices))
+    precondition, projection = preconditioner(M, matrix.n), null_space(matrix, M)
+
+    def vectors(_):
+        return CudaVectors(matrix, system.B, system.X, precondition, projection, getattr(M, "check_device", None))
+
+    return max(system.B.shape[1], 1), vectors, lambda X: X
 
 
 def preconditioner(M, n):

@@ -1,7 +1,4 @@
-"""What conjugate gradients on the CPU and on the GPU have in common: when a column ends, as what, and what a run tells of it.
-
-The iterations themselves are in cg.py and cg_cuda.py.
-"""
+"""When a column of conjugate gradients ends, with which reason, and the results of a run. The iteration is in cg.py."""
 
 from __future__ import annotations
 
@@ -53,7 +50,7 @@ class Solve:
     def _is_hopeless(self, done, gives_up):
         """Whether the caller gives up on a column, who may ask how many iterations are left if its residual goes on to fall as in the
         last ones that were ``seen``."""
-        if gives_up is None or done == 0 or done % FORESEE:
+        if done == 0 or done % FORESEE:
             return False
 
         def left(seen=FORESEE):

@@ -5,7 +5,7 @@
 
 namespace ms::krylov {
 
-// Where a column stands; sqmr_cuda.py knows the same numbers. Only one that is running changes.
+// State of a column; sqmr_rules.py has the same numbers. Only one that is running changes.
 enum Standing { running, arrived, broken, spent, settled };
 
 // Of each column c, at name * k + c. `old` and `fresh`: factors of d and q in the new d. `look`: the quasi-residual at which the

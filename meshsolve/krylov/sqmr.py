@@ -1,7 +1,7 @@
 """SQMR: a quasi-minimal residual iteration for symmetric systems, definite or not, with any symmetric preconditioner.
 
 One product with A and one with M an iteration, preconditioned from the right: then the quasi-residual bounds the residual of
-A x = b itself, in the caller's norm, up to sqrt(k + 1). Before a column counts as converged b - A x is computed anew.
+A x = b itself, in the caller's norm, up to sqrt(k + 1). Before a column counts as converged b - A x is computed again.
 Source: Freund, Nachtigal 1995, "Software for simplified Lanczos and QMR algorithms", section 3 (doi
 10.1016/0168-9274(95)00089-5); Freund 1997, "Preconditioning of symmetric, but highly indefinite linear systems".
 """
@@ -9,24 +9,35 @@ Source: Freund, Nachtigal 1995, "Software for simplified Lanczos and QMR algorit
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from meshsolve import _core, device
+from meshsolve import device
 from meshsolve.errors import ConvergenceWarning
 from meshsolve.foreign import is_sparse
-from meshsolve.krylov import cg_cuda, sqmr_cuda
-from meshsolve.krylov.blocks import as_matrix, blocks_of, checked_options, columns_out_of_range, preconditioner, unshifted
+from meshsolve.krylov import sqmr_cuda, sqmr_host
+from meshsolve.krylov.blocks import as_matrix, blocks_of, checked_options, columns_out_of_range, unshifted
 from meshsolve.krylov.info import CONVERGED, EXHAUSTED, TOO_LARGE, Info
-from meshsolve.krylov.operator import multiply_dot, residual
-from meshsolve.krylov.sqmr_rules import BROKE_DOWN, ORTHOGONAL, RESTARTS, STAGNATED
+from meshsolve.krylov.sqmr_rules import (
+    ARRIVED,
+    BROKE_DOWN,
+    BROKEN,
+    GO_ON,
+    LOOK_AGAIN,
+    MISLEADING,
+    ORTHOGONAL,
+    RESTARTS,
+    SETTLED,
+    SLOW,
+    SPENT,
+    STAGNATED,
+)
 from meshsolve.options import counted, thread_count
 from meshsolve.report import Report, warn
 from meshsolve.sparse_rhs import solve_sparse_once
 from meshsolve.types import Array, ArrayLike, Callback, Matrix
-
-SLOW = "slow: the residual fell less than 10 times in {} iterations"
 
 
 def sqmr(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol: float = 1e-8, atol: float = 0.0,
@@ -96,49 +107,33 @@ def sqmr(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rt
 
 
 def iterate(A, b, M, x0, rtol, atol, maxiter, callback=None, threads=None, patience=None):
-    """:func:`sqmr` on checked options, without the warning; a column ends as slow where ``patience`` iterations win no factor 10.
+    """:func:`sqmr` on checked options, without the warning; a column ends as slow where ``patience`` iterations gain no factor of 10.
     A may be a :class:`Csr` or :class:`DeviceCsr` that was found symmetric."""
     threads = thread_count(threads)
     on_device = device.holds(b) or getattr(M, "on_device", False)
     with device.errors("sqmr") if on_device else contextlib.nullcontext():
         matrix = as_matrix(A, on_device, threads)
         system = blocks_of(b, x0, matrix.n, on_device)
-        if on_device:
-            return _iterate_on_device(matrix, system, M, rtol, atol, maxiter, callback)
-        return _iterate_here(matrix, system, x0 is None, M, rtol, atol, maxiter, callback, threads, patience)
+        report, k = Report(), len(system.shift)
+        width, vectors = (sqmr_cuda if on_device else sqmr_host).start(matrix, system, M, threads, report)
+        answers, runs = unshifted(system.X, system.shift), []
+        with report.phase("solve"):
+            for columns in (slice(c, c + width) for c in range(0, k, width)):
+                put = partial(_put, answers, columns, system.shift)
+                run = Iteration(vectors(columns))
+                run.iterate(rtol, atol * system.shift[columns], maxiter,
+                            None if callback is None else lambda X, put=put: callback(system.form.deliver(put(X))), patience)
+                answers = put(run.X)
+                runs += run.columns
+        return _outcome(answers, runs, report, system.form)
 
 
-def _iterate_here(matrix, system, zero_start, M, rtol, atol, maxiter, callback, threads, patience):
-    """One column after the other."""
-    B, X, shift, form = system
-    if (shift != 1).any():
-        X /= shift                                  # holds the answers
-    precondition = preconditioner(M, matrix.n)
-    report = Report(threads=threads, nnz_A=matrix.nnz)
-    runs = []
-    with report.phase("solve"):
-        for c in range(B.shape[1]):
-            start = None if zero_start else shift[c] * X[:, c]
-            run = _Column(matrix, np.ascontiguousarray(B[:, c]), start, precondition, threads)
-            tell = None
-            if callback is not None:
-                def tell(x, c=c):
-                    X[:, c] = x / shift[c]
-                    callback(form.deliver(X))
-            run.iterate(rtol, atol * shift[c], maxiter, tell, patience)
-            X[:, c] = 0 if run.x is None else run.x if shift[c] == 1 else unshifted(run.x, shift[c])     # callbacks wrote to it
-            runs.append(run)
-    return _outcome(X, runs, report, form)
-
-
-def _iterate_on_device(matrix, system, M, rtol, atol, maxiter, callback):
-    """All columns at once on the GPU; x lies where b does."""
-    B, X, shift, form = system
-    tell = None if callback is None else lambda X: callback(form.deliver(unshifted(X, shift)))
-    run = sqmr_cuda.DeviceSolve(matrix, B, X, cg_cuda.preconditioner(M, matrix.n), getattr(M, "check_device", None))
-    with run.report.phase("solve"):
-        run.iterate(rtol, atol * shift, maxiter, tell)
-    return _outcome(unshifted(run.X, shift), run.columns, run.report, form)
+def _put(answers, columns, shift, X):
+    """``answers`` with these columns, in the scale of b: a new array where they are all."""
+    if X.shape == answers.shape:
+        return unshifted(X, shift)
+    answers[:, columns] = unshifted(X, shift[columns])
+    return answers
 
 
 def _outcome(X, runs, report, form):
@@ -168,126 +163,135 @@ def _info(runs, report, scalar):
                 np.array([run.reason for run in runs], str), report)
 
 
-class _Column:
-    """One right-hand side. ``x``, None for zeros, and ``norm`` are the best iterate that was looked at and the norm of its residual;
-    ``left`` is that residual until a sequence takes it to work on."""
+class Column:
+    """What is known of one right-hand side."""
 
-    def __init__(self, matrix, b, x, precondition, threads):
-        self.matrix, self.b, self.x, self.threads, self._apply = matrix, b, x, threads, precondition
-        size = self._norm(b)            # numpy's would wake the threads of its BLAS, which then keep a core busy for a while
-        self.scale = size if size > 0 else 1.0
-        self.zero = size == 0
-        self.iterations, self.residuals, self.reason = 0, [], EXHAUSTED
+    def __init__(self, size, norm, target):
+        self.scale, self.norm, self.target = size if size > 0 else 1.0, norm, target
+        self.iterations, self.residuals, self.reason = 0, [norm / self.scale], EXHAUSTED
+        self.sequences, self.began, self.first = 0, norm, 0
 
-    def iterate(self, rtol, atol, maxiter, callback, patience):
-        """Lanczos sequences from x, started anew after a breakdown or where the quasi-residual misleads."""
-        if self.zero and self.x is not None:
-            self.x = np.zeros_like(self.x)
-        self.target = max(rtol * self.scale * (not self.zero), atol)
-        if self.x is not None and self.x.any():
-            self.left, self.norm = self._true_residual(self.x)
-        else:
-            self.left, self.norm = self.b.copy(), self.scale * (not self.zero)
-        self.residuals.append(self.norm / self.scale)
-        for _ in range(RESTARTS + 1):
-            if self.norm <= self.target:
-                self.reason = CONVERGED
-                return
-            before = self.norm
-            self.reason = self._sequence(maxiter, callback, patience)
-            if self.norm <= self.target:
-                self.reason = CONVERGED
-            if self.reason not in (BROKE_DOWN, STAGNATED) or self.norm > 0.5 * before:
-                break
-        if self.reason in (BROKE_DOWN, STAGNATED):
-            self._correct()
+    def add(self, taus):
+        """Iterations with these quasi-residuals."""
+        self.iterations += len(taus)
+        self.residuals += [float(tau) / self.scale for tau in taus]
 
-    def _correct(self):
-        """One step of refinement, from the best x and from zero, kept where its residual is less. Where b is not in the range of a
-        singular A, an iteration mixes what cannot be solved into what a complete factor solves exactly."""
-        for x in ([] if self.x is None else [self.x]) + [np.zeros_like(self.b)]:
-            self._look(x + self._precondition(self._true_residual(x)[0]), "")
+    def ends(self, maxiter):
+        """True if no new sequence begins. One begins at first, and after a breakdown if the last one was of use."""
         if self.norm <= self.target:
             self.reason = CONVERGED
-
-    def _sequence(self, maxiter, callback, patience):
-        """Algorithm 3.1 of Freund and Nachtigal with M1 = I; returns why it ended."""
-        x = np.zeros_like(self.b) if self.x is None else self.x.copy()
-        r, tau = (self.left, self.norm) if self.left is not None else self._true_residual(x)
-        d, theta, look, self.left = np.zeros_like(x), 0.0, self.target, None
-        q = self._precondition(r).copy()
-        rho, since = self._dot(r, q), len(self.residuals) - 1
-        if self.iterations < maxiter and abs(rho) <= ORTHOGONAL * tau * np.sqrt(self._dot(q, q)) and self._step_aside(x, r, q):
-            return BROKE_DOWN
-        for _ in range(maxiter - self.iterations):
-            t, sigma = self._multiply(q)
-            if tau == 0 or rho == 0 or sigma == 0 or not np.isfinite(rho) or not np.isfinite(sigma):
-                return self._look(x, BROKE_DOWN)
-            alpha = rho / sigma
-            with np.errstate(over="ignore", invalid="ignore"):          # as the test below finds
-                before, theta = theta, np.sqrt(_core.sqmr_subtract(alpha, t, r, self.threads)) / tau
-                c2 = 1 / (1 + theta * theta)
-                tau, share, size = tau * (theta * np.sqrt(c2)), c2 * before * before, c2 * alpha
-            if not np.isfinite(theta):
-                return self._look(x, BROKE_DOWN)
-            _core.sqmr_smooth(share, size, q, d, x, self.threads)
-            self.iterations += 1
-            self.residuals.append(tau / self.scale)
-            if callback is not None:
-                callback(x)
-            if tau <= look:
-                self._look(x, "")
-                if self.norm <= self.target:
-                    return CONVERGED
-                if tau < 1e-3 * self.norm:
-                    return STAGNATED
-                look = 0.3 * tau
-            if patience and len(self.residuals) - since > patience and tau > 0.1 * self.scale * self.residuals[-patience]:
-                return self._look(x, SLOW.format(patience))
-            u = self._precondition(r)
-            after = self._dot(r, u)
-            _core.krylov_direction(np.array([after / rho]), u, q, self.threads)
-            rho = after
-        return self._look(x, EXHAUSTED)
-
-    def _step_aside(self, x, r, q):
-        """From an x where no sequence begins, as its residual r and q = M^-1 r are orthogonal, along q to the least residual."""
-        t = self._multiply(q)[0]
-        before, squares = self.norm, self._dot(t, t)
-        if not (squares > 0 and np.isfinite(squares)):
-            return False
-        self._look(x + self._dot(r, t) / squares * q, "")
-        if self.norm > 0.5 * before:
-            return False
-        self.iterations += 1
-        self.residuals.append(self.norm / self.scale)
+        elif self.sequences == 0 or (self.reason in (BROKE_DOWN, STAGNATED) and self.norm <= 0.5 * self.began
+                                     and self.sequences <= RESTARTS):
+            self.sequences, self.began, self.first = self.sequences + 1, self.norm, len(self.residuals) - 1
+            if self.iterations < maxiter:
+                return False
+            self.reason = EXHAUSTED
         return True
 
-    def _look(self, x, reason):
-        """Keeps x where its true residual is the smallest so far."""
-        left, norm = self._true_residual(x)
-        if norm < self.norm:
-            self.x, self.left, self.norm = x.copy(), left, norm
-        return reason
+    def is_slow(self, patience):
+        """True if the last ``patience`` iterations of a sequence gained less than a factor of 10."""
+        seen = self.residuals
+        return bool(patience) and len(seen) - 1 - self.first >= patience and seen[-1] > 0.1 * seen[-patience]
 
-    def _precondition(self, r):
-        """M^-1 r, until the next call."""
-        return self._apply(r[:, None]).reshape(-1)
 
-    def _norm(self, v):
-        return np.sqrt(self._dot(v, v))
+class Iteration:
+    """SQMR on columns that run together.
 
-    def _dot(self, u, v):
-        product = np.empty(1)
-        _core.krylov_dot(u, v, product, self.threads)
-        return float(product[0])
+    The vectors and the scalars of each column belong to ``vectors``, on the host (sqmr_host.py) or on the GPU (sqmr_cuda.py). What is
+    decided here concerns columns that stop. ``vectors`` finds them after ``vectors.look_every`` iterations.
+    """
 
-    def _multiply(self, q):
-        """A q and q . A q."""
-        t = np.empty_like(q)
-        return t, float(multiply_dot(self.matrix, q, t, self.threads)[0])
+    def __init__(self, vectors):
+        self.vectors = vectors
 
-    def _true_residual(self, x):
-        """b - A x and its norm."""
-        r = np.empty_like(x)
-        return r, float(np.sqrt(residual(self.matrix, self.b, x, r, self.threads)[0]))
+    @property
+    def X(self):
+        """(n, k) the best iterates whose residuals were computed."""
+        return self.vectors.X
+
+    def iterate(self, rtol, atol, maxiter, callback, patience):
+        """Run algorithm 3.1 of Freund and Nachtigal with M1 = I on all columns; ``atol`` is a (k,) array."""
+        vectors = self.vectors
+        self._begin(rtol, atol, maxiter)
+        together = 1 if callback is not None else vectors.look_every
+        while GO_ON in vectors.standing:
+            for i in range(together):
+                vectors.direction(i)                        # q := M r + beta q
+                vectors.multiply(i)                         # t := A q, alpha
+                vectors.subtract(i)                         # r -= alpha t, tau
+                vectors.smooth()                            # d := old d + fresh q, x += d
+            if vectors.record(self.columns) and callback is not None:
+                callback(vectors.work)
+            self._judge(maxiter, patience)
+        self._correct([c for c, run in enumerate(self.columns) if run.reason in (BROKE_DOWN, STAGNATED)])
+
+    def _begin(self, rtol, atol, maxiter):
+        sizes = self.vectors.norms()
+        norms = self.vectors.begin(sizes, maxiter)
+        self.columns = [Column(size, norm, max(rtol * size, bound)) for size, norm, bound in zip(sizes, norms, atol, strict=True)]
+        self._start([c for c, run in enumerate(self.columns) if not run.ends(maxiter)], maxiter)
+
+    def _start(self, columns, maxiter):
+        """Begin Lanczos sequences from the best iterates of these columns."""
+        while columns:
+            self.vectors.start(columns, [run.norm for run in self.columns], [run.target for run in self.columns])
+            columns = [c for c in self._step_aside(columns) if not self.columns[c].ends(maxiter)]
+        self.vectors.write()
+
+    def _step_aside(self, columns):
+        """Where r is orthogonal to M r no sequence begins: go along M r to the least residual. Returns the columns that gained by it."""
+        vectors, gained = self.vectors, []
+        norms = [run.norm for run in self.columns]
+        products, lengths = vectors.angles()
+        flat = [c for c in columns if abs(products[c]) <= ORTHOGONAL * norms[c] * lengths[c]]
+        if not flat:
+            return gained
+        found = vectors.aside(flat)
+        flat = [c for c in flat if found[c]]
+        self._keep_best(vectors.candidate, flat)
+        for c in flat:
+            run = self.columns[c]
+            if run.norm <= 0.5 * norms[c]:
+                run.add([run.norm])
+                run.reason, vectors.standing[c] = BROKE_DOWN, SETTLED
+                vectors.moved(c)
+                gained.append(c)
+        return gained
+
+    def _judge(self, maxiter, patience):
+        """Compute true residuals of columns that stopped; they go on, start again or are settled."""
+        vectors, again = self.vectors, []
+        vectors.read()
+        stopped = [c for c, run in enumerate(self.columns) if vectors.standing[c] in (ARRIVED, BROKEN, SPENT)
+                   or (patience and vectors.standing[c] == GO_ON and run.is_slow(patience))]
+        if not stopped:
+            return
+        self._keep_best(vectors.work, stopped)
+        for c in stopped:
+            run, standing, tau = self.columns[c], vectors.standing[c], vectors.tau[c]
+            misled = standing == ARRIVED and run.norm > run.target and tau < MISLEADING * run.norm
+            slow = standing != BROKEN and run.is_slow(patience)
+            if standing == ARRIVED and run.norm > run.target and not misled and not slow and run.iterations < maxiter:
+                vectors.standing[c], vectors.look[c] = GO_ON, LOOK_AGAIN * tau
+                continue
+            run.reason = BROKE_DOWN if standing == BROKEN else STAGNATED if misled else SLOW.format(patience) if slow else EXHAUSTED
+            vectors.standing[c] = SETTLED
+            if not run.ends(maxiter):
+                again.append(c)
+        self._start(again, maxiter)
+
+    def _correct(self, columns):
+        """One step of refinement, from the best iterates of these columns and from zero, kept where its residual is less. Where b is not
+        in the range of a singular A, an iteration mixes what cannot be solved into what a complete factor solves exactly."""
+        if columns:
+            for X in self.vectors.corrected():
+                self._keep_best(X, columns)
+        for run in map(self.columns.__getitem__, columns):
+            if run.norm <= run.target:
+                run.reason = CONVERGED
+
+    def _keep_best(self, X, columns):
+        """Keep these columns of X where their true residuals are the smallest so far."""
+        norms = self.vectors.keep_best(X, columns, [run.norm for run in self.columns])
+        for c in columns:
+            self.columns[c].norm = norms[c]

@@ -6,7 +6,7 @@
 
 namespace ms::krylov {
 
-// Where a column stands; cg_cuda.py knows the same numbers.
+// State of a column; cg_cuda.py has the same numbers.
 enum Standing { running, arrived, diverged, broken, settled };
 
 // Of each column c, at name * k + c.

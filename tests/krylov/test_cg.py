@@ -1,7 +1,6 @@
 """Conjugate gradients: against dense solutions, block against single columns, and what is said when it does not converge."""
 
 import contextlib
-import importlib
 import warnings
 
 import numpy as np
@@ -13,9 +12,10 @@ from hypothesis import strategies as st
 
 import meshsolve as ms
 from meshsolve import _core
+from meshsolve.krylov import cg_host
+from meshsolve.krylov.cg import iterate
 from meshsolve.krylov.cg_rules import FORESEE
 
-cg_module = importlib.import_module("meshsolve.krylov.cg")
 L = ms.datasets.grid2d(30, 25)
 N = L.shape[0]
 A = ms.datasets.grid2d(30, 25, boundary="dirichlet")
@@ -74,7 +74,7 @@ def test_many_columns_run_a_few_at_a_time(monkeypatch):
     for rtol, maxiter in ((1e-8, None), (1e-30, 30)):
         whole, together = solve(rtol, maxiter, callback=lambda X: None)
         assert widths == {21}
-        monkeypatch.setattr(cg_module, "CACHED", 1)
+        monkeypatch.setattr(cg_host, "CACHED", 1)
         X, info = solve(rtol, maxiter)
         monkeypatch.undo()
         assert widths == {8, 5} and np.allclose(X, whole, rtol=1e-6, atol=1e-6)
@@ -104,8 +104,8 @@ def test_in_the_numbering_of_the_factor_it_is_the_same(monkeypatch, k, ordering)
     B = two @ rng.standard_normal(n if k is None else (n, k))
     x0, P, there = rng.standard_normal(B.shape), ms.parac(two, ordering=ordering), []
     here, info = ms.cg(two, B, M=P, x0=x0)
-    monkeypatch.setattr(cg_module, "RENUMBERED", 1)
-    monkeypatch.setattr(cg_module, "NEAR", 0)
+    monkeypatch.setattr(cg_host, "RENUMBERED", 1)
+    monkeypatch.setattr(cg_host, "NEAR", 0)
     X, more = ms.cg(two, B, M=P, x0=x0, callback=lambda X: there.append(X.copy()))
     assert more.converged and np.allclose(X, here, rtol=1e-5, atol=1e-6 * np.abs(here).max())
     assert np.abs(np.subtract(more.iterations, info.iterations)).max() <= 1 and "renumber" in more.report.seconds
@@ -119,8 +119,8 @@ def test_in_the_numbering_of_the_factor_it_is_the_same(monkeypatch, k, ordering)
 
 
 def test_one_bit_on_all_threads_in_the_numbering_of_the_factor(monkeypatch):
-    monkeypatch.setattr(cg_module, "RENUMBERED", 1)
-    monkeypatch.setattr(cg_module, "NEAR", 0)
+    monkeypatch.setattr(cg_host, "RENUMBERED", 1)
+    monkeypatch.setattr(cg_host, "NEAR", 0)
     M = ms.datasets.grid3d(32)
     b = M @ np.random.default_rng(0).standard_normal(M.shape[0])
     one = ms.cg(M, b, M=ms.parac(M, ordering="amd", threads=1), threads=1)[0]
@@ -128,8 +128,8 @@ def test_one_bit_on_all_threads_in_the_numbering_of_the_factor(monkeypatch):
 
 
 def test_systems_whose_neighbours_are_near_keep_their_numbering(monkeypatch):
-    monkeypatch.setattr(cg_module, "RENUMBERED", 1)
-    monkeypatch.setattr(cg_module, "NEAR", 500)
+    monkeypatch.setattr(cg_host, "RENUMBERED", 1)
+    monkeypatch.setattr(cg_host, "NEAR", 500)
     grid = ms.datasets.grid2d(60, 60)
     shuffled = np.random.default_rng(1).permutation(3600)
     for M, renumbered in ((grid, False), (sp.csr_array(grid)[shuffled][:, shuffled], True)):
@@ -343,19 +343,19 @@ def test_it_gives_up_where_many_iterations_are_left():
     slow, start = rng.standard_normal(N), FORESEE
     easy = A + 0.3 * sp.eye_array(N)
     with pytest.warns(ms.ConvergenceWarning, match="maxiter reached"):
-        info = cg_module.iterate(A, slow, None, None, 1e-10, gives_up=after(40))[1]
+        info = iterate(A, slow, None, None, 1e-10, gives_up=after(40))[1]
     assert info.iterations == start and not info.converged
     rough = np.random.default_rng(1).standard_normal((100, 100))
     grid = ms.datasets.grid2d(100, 100, boundary="dirichlet")
     with pytest.warns(ms.ConvergenceWarning, match="maxiter reached"):
-        info = cg_module.iterate(grid, grid @ rough.ravel(), None, None, 1e-6, gives_up=after(60))[1]
+        info = iterate(grid, grid @ rough.ravel(), None, None, 1e-6, gives_up=after(60))[1]
     assert info.iterations > start and info.iterations % start == 0
     for matrix, patience in ((A, np.inf), (easy, 60)):
-        info = cg_module.iterate(matrix, slow, None, None, 1e-10, gives_up=after(patience))[1]
+        info = iterate(matrix, slow, None, None, 1e-10, gives_up=after(patience))[1]
         assert info.converged and info.iterations > start and info.iterations == ms.cg(matrix, slow, rtol=1e-10)[1].iterations
     both = sp.block_diag([easy, A], format="csr")
     with pytest.warns(ms.ConvergenceWarning, match="column 1"):
-        info = cg_module.iterate(both, np.stack([np.r_[slow, 0 * slow], np.r_[0 * slow, slow]], 1), None, None, 1e-10, gives_up=after(60))[1]
+        info = iterate(both, np.stack([np.r_[slow, 0 * slow], np.r_[0 * slow, slow]], 1), None, None, 1e-10, gives_up=after(60))[1]
     assert (info.iterations == start).all()
 
 
