@@ -15,31 +15,31 @@ void bind_krylov(nb::module_& m) {
                               InOut<int32_t> idx, InOut<double> y, int threads) {
     Released free;
     krylov::renumber(pattern(indptr, indices), data.data(), place.data(), ptr.data(), idx.data(), y.data(), threads);
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "place"_a.noconvert(), "ptr"_a.noconvert(), "idx"_a.noconvert(),
-     "y"_a.noconvert(), "threads"_a, "The matrix with row and column place[q] as q, into ptr, idx and y.");
+  }, "indptr"_a, "indices"_a, "data"_a, "place"_a, "ptr"_a, "idx"_a,
+     "y"_a, "threads"_a, "The matrix with row and column place[q] as q, into ptr, idx and y.");
   m.def("krylov_step", [](In<double> alpha, In<double> P, In<double> Q, InOut<double> X, InOut<double> R, InOut<double> norms, int threads) {
     Released free;
     const int64_t k = extent(alpha), n = rows_of(P, k);
     krylov::step(n, k, alpha.data(), P.data(), Q.data(), X.data(), R.data(), norms.data(), threads);
-  }, "alpha"_a.noconvert(), "P"_a.noconvert(), "Q"_a.noconvert(), "X"_a.noconvert(), "R"_a.noconvert(), "norms"_a.noconvert(), "threads"_a);
+  }, "alpha"_a, "P"_a, "Q"_a, "X"_a, "R"_a, "norms"_a, "threads"_a);
   m.def("krylov_direction", [](In<double> beta, In<double> Z, InOut<double> P, int threads) {
     Released free;
     const int64_t k = extent(beta), n = rows_of(P, k);
     krylov::direction(n, k, beta.data(), Z.data(), P.data(), threads);
-  }, "beta"_a.noconvert(), "Z"_a.noconvert(), "P"_a.noconvert(), "threads"_a);
+  }, "beta"_a, "Z"_a, "P"_a, "threads"_a);
   m.def("krylov_dot", [](In<double> U, In<double> V, InOut<double> dots, int threads) {
     Released free;
     const int64_t k = extent(dots), n = rows_of(U, k);
     krylov::dot(n, k, U.data(), V.data(), dots.data(), threads);
-  }, "U"_a.noconvert(), "V"_a.noconvert(), "dots"_a.noconvert(), "threads"_a);
+  }, "U"_a, "V"_a, "dots"_a, "threads"_a);
   m.def("sqmr_subtract", [](double alpha, In<double> T, InOut<double> R, int threads) {
     Released free;
     return krylov::subtract(extent(R), alpha, T.data(), R.data(), threads);
-  }, "alpha"_a, "T"_a.noconvert(), "R"_a.noconvert(), "threads"_a);
+  }, "alpha"_a, "T"_a, "R"_a, "threads"_a);
   m.def("sqmr_smooth", [](double a, double b, In<double> Q, InOut<double> D, InOut<double> X, int threads) {
     Released free;
     krylov::smooth(extent(X), a, b, Q.data(), D.data(), X.data(), threads);
-  }, "a"_a, "b"_a, "Q"_a.noconvert(), "D"_a.noconvert(), "X"_a.noconvert(), "threads"_a);
+  }, "a"_a, "b"_a, "Q"_a, "D"_a, "X"_a, "threads"_a);
 }
 
 }  // namespace ms

@@ -67,13 +67,13 @@ void bind_mesh(nb::module_& m) {
   m.def("read_obj", [](nb::bytes text) { return read_polygons(text, mesh::read_obj); }, "text"_a);
   m.def("read_off", [](nb::bytes text) { return read_polygons(text, mesh::read_off); }, "text"_a);
   m.def("read_stl_text", [](nb::bytes text) { return read_polygons(text, mesh::read_stl_text); }, "text"_a);
-  m.def("triangulate", triangulate, "vertices"_a.noconvert(), "corners"_a.noconvert(), "counts"_a.noconvert());
-  m.def("write_obj", write_obj, "vertices"_a.noconvert(), "faces"_a.noconvert());
+  m.def("triangulate", triangulate, "vertices"_a, "corners"_a, "counts"_a);
+  m.def("write_obj", write_obj, "vertices"_a, "faces"_a);
   m.def("read_numbers", read_numbers, "text"_a, "at"_a);
-  m.def("read_rows", read_rows, "bytes"_a.noconvert(), "at"_a, "rows"_a, "counts"_a, "items"_a, "wanted"_a, "swap"_a);
-  m.def("mesh_edges", edges_of, "n"_a, "faces"_a.noconvert(), "threads"_a);
-  m.def("mesh_is_manifold", manifold, "n"_a, "faces"_a.noconvert(), "of_side"_a.noconvert(), "edges"_a);
-  m.def("mesh_adjacency", adjacency_of, "n"_a, "ends"_a.noconvert(), "diagonal"_a, "threads"_a);
+  m.def("read_rows", read_rows, "bytes"_a, "at"_a, "rows"_a, "counts"_a, "items"_a, "wanted"_a, "swap"_a);
+  m.def("mesh_edges", edges_of, "n"_a, "faces"_a, "threads"_a);
+  m.def("mesh_is_manifold", manifold, "n"_a, "faces"_a, "of_side"_a, "edges"_a);
+  m.def("mesh_adjacency", adjacency_of, "n"_a, "ends"_a, "diagonal"_a, "threads"_a);
 }
 
 }  // namespace ms

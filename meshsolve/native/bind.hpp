@@ -1,6 +1,6 @@
 // What every bind_*() function needs: array arguments, results that own their memory, and the release of the GIL.
-// nanobind converts silently (int64 2^32 becomes int32 0), so every array argument is bound with .noconvert() and all
-// conversion happens, with range checks, in arrays.py.
+// Array arguments are never converted: nanobind would do it silently (int64 2^32 becomes int32 0). All conversion happens, with
+// range checks, in arrays.py.
 #pragma once
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -21,9 +21,34 @@
 namespace ms {
 namespace nb = nanobind;
 
-template <class T> using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;      // read only
-template <class T> using InOut = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;         // written
-template <class T> using Block = nb::ndarray<T, nb::ndim<2>, nb::device::cpu>;                       // n x k, any strides
+// An array argument that refuses every other type and layout. It does not own its memory: the caller's array outlives the call.
+template <class T, class... Layout>
+class Argument {
+ public:
+  using Array = nb::ndarray<T, Layout..., nb::device::cpu>;
+
+  Argument() = default;
+  explicit Argument(const Array& a) : data_(a.data()), size_(a.size()) {
+    for (size_t axis = 0; axis < a.ndim(); ++axis) {
+      shape_[axis] = a.shape(axis);
+      stride_[axis] = a.stride(axis);
+    }
+  }
+  T* data() const { return data_; }
+  T& operator()(size_t i) const { return data_[i * stride_[0]]; }
+  size_t size() const { return size_; }
+  size_t shape(size_t axis) const { return shape_[axis]; }
+  int64_t stride(size_t axis) const { return stride_[axis]; }
+
+ private:
+  T* data_ = nullptr;
+  size_t size_ = 0, shape_[2] = {};
+  int64_t stride_[2] = {};
+};
+
+template <class T> using In = Argument<const T, nb::ndim<1>, nb::c_contig>;      // read only
+template <class T> using InOut = Argument<T, nb::ndim<1>, nb::c_contig>;         // written
+template <class T> using Block = Argument<T, nb::ndim<2>>;                       // n x k, any strides
 template <class T> using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 
 template <class Array> int64_t extent(const Array& a, size_t axis = 0) { return static_cast<int64_t>(a.shape(axis)); }
@@ -88,3 +113,19 @@ template <class Solve> bool solve_vector(const In<double>& b, const InOut<double
 }
 
 }  // namespace ms
+
+namespace nanobind::detail {
+template <class T, class... Layout>
+struct type_caster<ms::Argument<T, Layout...>> {
+  using Argument = ms::Argument<T, Layout...>;
+  using Array = make_caster<typename Argument::Array>;
+  NB_TYPE_CASTER(Argument, Array::Name)
+
+  bool from_python(handle source, uint32_t flags, cleanup_list* cleanup) noexcept {
+    if (!array.from_python(source, flags & ~static_cast<uint32_t>(cast_flags::convert), cleanup)) return false;
+    value = Argument(array.value);
+    return true;
+  }
+  Array array;                  // keeps the memory for as long as the call takes
+};
+}  // namespace nanobind::detail

@@ -59,6 +59,11 @@ void bind_native(nb::module_& m) {
     keep_free_memory(32 * static_cast<size_t>(entries), threads);
   }, "entries"_a, "threads"_a, "Before a matrix of so many entries is analysed: what a phase frees, the next one takes; see native/memory/buffer.hpp.");
   m.def("isa", [] { return std::string(dense<double>().isa); });
+#ifdef MESHSOLVE_ONE_ISA
+  m.attr("is_one_isa") = true;
+#else
+  m.attr("is_one_isa") = false;
+#endif
 }
 
 }  // namespace ms

@@ -11,6 +11,7 @@ void bind_patches(nb::module_&);
 void bind_order(nb::module_&);
 void bind_symbolic(nb::module_&);
 void bind_fronts(nb::module_&);
+void bind_trisolve(nb::module_&);
 void bind_cholesky(nb::module_&);
 void bind_parac(nb::module_&);
 void bind_krylov(nb::module_&);
@@ -33,6 +34,7 @@ NB_MODULE(_core, m) {
   ms::bind_order(m);
   ms::bind_symbolic(m);
   ms::bind_fronts(m);
+  ms::bind_trisolve(m);
   ms::bind_cholesky(m);
   ms::bind_parac(m);
   ms::bind_krylov(m);

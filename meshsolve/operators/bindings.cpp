@@ -81,20 +81,20 @@ auto weigh_normal(In<int64_t> indptr, In<int32_t> indices, In<int64_t> column_pt
 
 void bind_operators(nb::module_& m) {
   using namespace nb::literals;
-  m.def("cotan_weights", cotan_weights, "vertices"_a.noconvert(), "faces"_a.noconvert(), "of_side"_a.noconvert(),
+  m.def("cotan_weights", cotan_weights, "vertices"_a, "faces"_a, "of_side"_a,
         "edges"_a, "flattest"_a, "threads"_a);
-  m.def("vertex_areas", vertex_areas, "faces"_a.noconvert(), "area"_a.noconvert(), "n"_a, "threads"_a,
+  m.def("vertex_areas", vertex_areas, "faces"_a, "area"_a, "n"_a, "threads"_a,
         "A third of each triangle's area to each of its corners.");
-  m.def("edge_lengths", edge_lengths, "vertices"_a.noconvert(), "ends"_a.noconvert(), "threads"_a);
-  m.def("laplacian_values", laplacian_values, "indptr"_a.noconvert(), "indices"_a.noconvert(), "edge"_a.noconvert(),
-        "weight"_a.noconvert(), "threads"_a);
-  m.def("intrinsic_delaunay", intrinsic_delaunay, "faces"_a.noconvert(), "of_side"_a.noconvert(), "length"_a.noconvert(),
+  m.def("edge_lengths", edge_lengths, "vertices"_a, "ends"_a, "threads"_a);
+  m.def("laplacian_values", laplacian_values, "indptr"_a, "indices"_a, "edge"_a,
+        "weight"_a, "threads"_a);
+  m.def("intrinsic_delaunay", intrinsic_delaunay, "faces"_a, "of_side"_a, "length"_a,
         "flattest"_a, "limit"_a);
-  m.def("assemble", assemble, "ptr"_a.noconvert(), "source"_a.noconvert(), "width"_a, "values"_a.noconvert(), "threads"_a,
+  m.def("assemble", assemble, "ptr"_a, "source"_a, "width"_a, "values"_a, "threads"_a,
         "Sums of `width` values each, in a known pattern.");
-  m.def("weigh_normal", weigh_normal, "indptr"_a.noconvert(), "indices"_a.noconvert(), "column_ptr"_a.noconvert(), "row"_a.noconvert(),
-        "entry"_a.noconvert(), "product_indptr"_a.noconvert(), "product_indices"_a.noconvert(), "mirror"_a.noconvert(),
-        "values"_a.noconvert(), "weight"_a.noconvert(), "threads"_a, "Values of J^T D J on its pattern; no weights: D is the identity.");
+  m.def("weigh_normal", weigh_normal, "indptr"_a, "indices"_a, "column_ptr"_a, "row"_a,
+        "entry"_a, "product_indptr"_a, "product_indices"_a, "mirror"_a,
+        "values"_a, "weight"_a, "threads"_a, "Values of J^T D J on its pattern; no weights: D is the identity.");
 }
 
 }  // namespace ms

@@ -68,11 +68,13 @@ auto minimum_cut(In<int64_t> indptr, In<int32_t> indices, In<uint8_t> source, In
 
 void bind_order(nb::module_& m) {
   using namespace nb::literals;
-  m.def("nested_dissection", nested_dissection, "indptr"_a.noconvert(), "indices"_a.noconvert(), "patch_size"_a, "leaf_size"_a,
+  m.attr("small_graph") = order::kSmall;
+  m.attr("near_tree") = order::kNearTree;
+  m.def("nested_dissection", nested_dissection, "indptr"_a, "indices"_a, "patch_size"_a, "leaf_size"_a,
         "band"_a, "rounds"_a, "trials"_a, "candidates"_a, "large"_a, "balance"_a, "cheap"_a, "most"_a, "seed"_a,
         "threads"_a, "bounded"_a = false,
         "(perm, tree parent, first, last, patches, seconds of patches, seconds of the rest, whether `most` forbade it)");
-  m.def("amd", amd, "indptr"_a.noconvert(), "indices"_a.noconvert(),
+  m.def("amd", amd, "indptr"_a, "indices"_a,
         "most_flops"_a = std::numeric_limits<double>::infinity(), "bounded"_a = false,
         "(perm, parent, colcount, visits) of approximate minimum degree. The arrays parent and colcount are empty where they are not "
         "known, and all three once a bound of the Cholesky operations passes most_flops. Visits are entries of lists that were read. "
@@ -80,19 +82,19 @@ void bind_order(nb::module_& m) {
   m.def("rcm", [](In<int64_t> indptr, In<int32_t> indices, In<int32_t> roots) {
     if (extent(roots) != extent(indptr) - 1) throw nb::value_error("roots");
     return to_numpy(released([&] { return order::rcm(pattern(indptr, indices), roots.data()); }));
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "roots"_a.noconvert(), "reverse Cuthill-McKee order, from the first of the roots on");
+  }, "indptr"_a, "indices"_a, "roots"_a, "reverse Cuthill-McKee order, from the first of the roots on");
   m.def("greedy_coloring", [](In<int64_t> indptr, In<int32_t> indices) {
     return to_numpy(released([&] { return order::greedy_coloring(pattern(indptr, indices)); }));
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "(n,) int32 color of each vertex");
+  }, "indptr"_a, "indices"_a, "(n,) int32 color of each vertex");
   m.def("degree_spread", [](In<int64_t> indptr, int64_t left_out) { return order::degree_spread(indptr.data(), extent(indptr) - 1, left_out); },
-        "indptr"_a.noconvert(), "left_out"_a, "standard deviation of the lengths of rows, but of so many of the longest, beside their mean");
+        "indptr"_a, "left_out"_a, "standard deviation of the lengths of rows, but of so many of the longest, beside their mean");
   m.def("levels", [](In<int64_t> indptr, In<int32_t> indices, int most, bool diagonal) {
     const order::Levels found = released([&] { return order::levels(pattern(indptr, indices), most, diagonal); });
     return std::make_tuple(found.width, found.dimension);
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "most"_a, "diagonal"_a, "(width, dimension) of breadth-first searches");
-  m.def("leaf_order", leaf_order, "indptr"_a.noconvert(), "indices"_a.noconvert(), "own"_a, "bits"_a,
+  }, "indptr"_a, "indices"_a, "most"_a, "diagonal"_a, "(width, dimension) of breadth-first searches");
+  m.def("leaf_order", leaf_order, "indptr"_a, "indices"_a, "own"_a, "bits"_a,
         "minimum degree of the vertices below own, with the others as halo, in a bit matrix or in lists");
-  m.def("minimum_cut", minimum_cut, "indptr"_a.noconvert(), "indices"_a.noconvert(), "source"_a.noconvert(), "sink"_a.noconvert(),
+  m.def("minimum_cut", minimum_cut, "indptr"_a, "indices"_a, "source"_a, "sink"_a,
         "enough"_a, "(vertices in the cut, sides of the cut next to the sources, and to the sinks: 2 in the cut)");
 }
 

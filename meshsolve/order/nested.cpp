@@ -1,7 +1,7 @@
 // Nested dissection in two stages. The graph is cut into small patches; the weighted graph between the patches is bisected
 // recursively, each edge cut is turned into a minimum vertex separator of the fine graph within a band around it, and parts
 // of a few hundred vertices are ordered by minimum degree with halo.
-// Source: the patch idea of Mahmoud's thesis (2024) and Homa (arXiv 2602.00898); edge weights, band, halo are ours.
+// Source: the patch idea of Changcheng Yuan's thesis (2024) and Homa (arXiv 2602.00898); edge weights, band, halo are ours.
 // Cost: a node pays for its patches and its band, never for all its vertices; 0.4 to 0.8 us a vertex on meshes.
 // Every subtree draws its random numbers from its path in the tree and touches only its own vertices (members.hpp): the
 // result does not depend on the number of threads.
@@ -31,8 +31,6 @@
 namespace ms::order {
 namespace {
 
-constexpr int32_t kSmall = 5000;            // below: minimum degree alone has less fill and takes a millisecond
-constexpr double kNearTree = 3.2;           // mean degree below which minimum degree is hard to beat
 constexpr int64_t kMostEntries = INT32_MAX; // positions in quotient graphs and bands are 32 bits wide
 constexpr int64_t kManyNeighbours = 12;     // on average, as in bricks and tetrahedra: a few layers are much of a part there
 constexpr int kFiner = 4;                   // times smaller patches for these

@@ -21,7 +21,7 @@ EFFORTS = {
     "default": dict(leaf_size=400, band=4, rounds=3, trials=2, candidates=1, large=4000, balance=0.4),
     "quality": dict(leaf_size=300, band=5, rounds=5, trials=6, candidates=3, large=2000, balance=0.4),
 }
-SMALL, NEAR_TREE = 5000, 3.2    # vertices and mean degree below which it is minimum degree, on the CPU; as in nested.cpp
+SMALL, NEAR_TREE = _core.small_graph, _core.near_tree         # vertices and mean degree below which it is minimum degree, on the CPU
 PATCHES_PER_MESH_PATCH = 8      # nested dissection cuts a mesh patch into this many sub-patches
 DEFAULT_PATCH = 64              # vertices of a sub-patch, as nested_dissection has them by default
 
@@ -67,7 +67,7 @@ def nested_dissection(A_or_mesh: MeshLike | Matrix, effort: Effort = "default", 
 
     Notes
     -----
-    About 0.4 to 0.8 us and 100 bytes a vertex on meshes, on one thread. Source: patches and quotient graph after Mahmoud's thesis
+    About 0.4 to 0.8 us and 100 bytes a vertex on meshes, on one thread. Source: patches and quotient graph after Yuan's thesis
     (2024) and Homa (arXiv 2602.00898), band after Chevalier, Pellegrini 2008, halo after Pellegrini, Roman, Amestoy 2000.
 
     Examples

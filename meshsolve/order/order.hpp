@@ -12,6 +12,9 @@
 
 namespace ms::order {
 
+constexpr int32_t kSmall = 5000;            // vertices below which minimum degree alone has less fill and takes a millisecond
+constexpr double kNearTree = 3.2;           // mean degree below which minimum degree is hard to beat
+
 struct Options {               // nested.py has what they are as a rule
   int32_t patch_size;          // vertices of a sub-patch, the unit of the quotient graph
   int32_t leaf_size;           // parts up to this size are ordered by minimum degree

@@ -52,14 +52,14 @@ auto answer(const std::string& name, In<int64_t> vertex_ptr, In<int64_t> vertex_
 
 void bind_patches(nb::module_& m) {
   using namespace nb::literals;
-  m.def("patch_surface", patch_surface, "num_vertices"_a, "edges"_a.noconvert(), "faces"_a.noconvert(),
-        "face_edges"_a.noconvert(), "patch_size"_a, "seed"_a, "threads"_a);
-  m.def("patch_pattern", patch_pattern, "indptr"_a.noconvert(), "indices"_a.noconvert(), "patch_size"_a, "seed"_a,
+  m.def("patch_surface", patch_surface, "num_vertices"_a, "edges"_a, "faces"_a,
+        "face_edges"_a, "patch_size"_a, "seed"_a, "threads"_a);
+  m.def("patch_pattern", patch_pattern, "indptr"_a, "indices"_a, "patch_size"_a, "seed"_a,
         "threads"_a);
-  m.def("patch_query", answer, "name"_a, "vertex_ptr"_a.noconvert(), "vertex_owned"_a.noconvert(), "vertex_ltog"_a.noconvert(),
-        "edge_ptr"_a.noconvert(), "edge_owned"_a.noconvert(), "edge_ltog"_a.noconvert(), "face_ptr"_a.noconvert(),
-        "face_owned"_a.noconvert(), "face_ltog"_a.noconvert(), "ev"_a.noconvert(), "fe"_a.noconvert(),
-        "heavy_vertices"_a.noconvert(), "heavy_edges"_a.noconvert(), "threads"_a);
+  m.def("patch_query", answer, "name"_a, "vertex_ptr"_a, "vertex_owned"_a, "vertex_ltog"_a,
+        "edge_ptr"_a, "edge_owned"_a, "edge_ltog"_a, "face_ptr"_a,
+        "face_owned"_a, "face_ltog"_a, "ev"_a, "fe"_a,
+        "heavy_vertices"_a, "heavy_edges"_a, "threads"_a);
 }
 
 }  // namespace ms

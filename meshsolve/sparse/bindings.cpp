@@ -75,11 +75,11 @@ void bind_checks(nb::module_& m) {
     const RowCheck c = released([&] { return check_rows(pattern(indptr, indices), extent(indices), threads); });
     const char* state = c.state == RowState::valid ? "valid" : c.state == RowState::unsorted ? "unsorted" : "invalid";
     return std::make_tuple(std::string(state), c.row);
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "n"_a, "threads"_a = 1);
+  }, "indptr"_a, "indices"_a, "n"_a, "threads"_a = 1);
   m.def("first_not_finite", [](In<double> x, int threads) {
     return released([&] { return first_not_finite(x.data(), extent(x), threads); });
-  }, "x"_a.noconvert(), "threads"_a = 1, "Position of the first NaN or infinity, or -1.");
-  m.def("symmetry", symmetry_of, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "threads"_a);
+  }, "x"_a, "threads"_a = 1, "Position of the first NaN or infinity, or -1.");
+  m.def("symmetry", symmetry_of, "indptr"_a, "indices"_a, "data"_a, "threads"_a);
   m.def("diagonal", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, int threads) {
     std::vector<double> d(indptr.shape(0) - 1);
     {
@@ -87,38 +87,38 @@ void bind_checks(nb::module_& m) {
       diagonal(pattern(indptr, indices), data.data(), d.data(), threads);
     }
     return to_numpy(std::move(d));
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "threads"_a, "(n,) the diagonal, 0 where nothing is stored.");
-  m.def("row_sums", sums_of, "indptr"_a.noconvert(), "data"_a.noconvert(), "rows"_a.noconvert() = nb::none(),
+  }, "indptr"_a, "indices"_a, "data"_a, "threads"_a, "(n,) the diagonal, 0 where nothing is stored.");
+  m.def("row_sums", sums_of, "indptr"_a, "data"_a, "rows"_a = nb::none(),
         "threads"_a = 1, "The sum of each row's values, or of those of some rows, and that of their moduli.");
   m.def("is_permutation", [](In<int32_t> perm) { return is_permutation(perm.data(), static_cast<int32_t>(perm.shape(0))); },
-        "perm"_a.noconvert(), "Whether perm holds each of 0..n-1 once.");
+        "perm"_a, "Whether perm holds each of 0..n-1 once.");
   m.def("same_pattern", [](In<int64_t> ptr_a, In<int32_t> idx_a, In<int64_t> ptr_b, In<int32_t> idx_b) {
     return same_pattern(pattern(ptr_a, idx_a), pattern(ptr_b, idx_b));
-  }, "indptr_a"_a.noconvert(), "indices_a"_a.noconvert(), "indptr_b"_a.noconvert(), "indices_b"_a.noconvert());
+  }, "indptr_a"_a, "indices_a"_a, "indptr_b"_a, "indices_b"_a);
   m.def("fingerprint", [](In<int32_t> indices) {
     Released free;
     const auto [a, b] = fingerprint(indices.data(), extent(indices));
     return std::make_tuple(a, b);
-  }, "indices"_a.noconvert(), "128 bits that tell one list of column indices from another.");
+  }, "indices"_a, "128 bits that tell one list of column indices from another.");
 }
 
 // Patterns and matrices made of others.
 void bind_patterns(nb::module_& m) {
   using namespace nb::literals;
-  m.def("mirror_lower", mirrored, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert());
+  m.def("mirror_lower", mirrored, "indptr"_a, "indices"_a, "data"_a);
   m.def("symmetrize", [](In<int64_t> indptr, In<int32_t> indices) {
     return to_numpy(released([&] { return symmetrize(pattern(indptr, indices)); }));
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert());
+  }, "indptr"_a, "indices"_a);
   m.def("drop_diagonal", [](In<int64_t> indptr, In<int32_t> indices) {
     return to_numpy(released([&] { return drop_diagonal(pattern(indptr, indices)); }));
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert());
+  }, "indptr"_a, "indices"_a);
   m.def("unite", [](In<int64_t> ptr_a, In<int32_t> idx_a, In<int64_t> ptr_b, In<int32_t> idx_b) {
     return to_numpy(released([&] { return unite(pattern(ptr_a, idx_a), pattern(ptr_b, idx_b)); }));
-  }, "indptr_a"_a.noconvert(), "indices_a"_a.noconvert(), "indptr_b"_a.noconvert(), "indices_b"_a.noconvert());
-  m.def("embed", embedded, "indptr_a"_a.noconvert(), "indices_a"_a.noconvert(), "indptr_b"_a.noconvert(),
-        "indices_b"_a.noconvert(), "data_b"_a.noconvert());
-  m.def("split", split_up, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "free"_a.noconvert(),
-        "place"_a.noconvert(), "threads"_a, "The free block and the coupling of free rows to fixed columns; see sparse/split.hpp.");
+  }, "indptr_a"_a, "indices_a"_a, "indptr_b"_a, "indices_b"_a);
+  m.def("embed", embedded, "indptr_a"_a, "indices_a"_a, "indptr_b"_a,
+        "indices_b"_a, "data_b"_a);
+  m.def("split", split_up, "indptr"_a, "indices"_a, "data"_a, "free"_a,
+        "place"_a, "threads"_a, "The free block and the coupling of free rows to fixed columns; see sparse/split.hpp.");
 }
 
 template <class T>
@@ -129,8 +129,8 @@ void bind_measured_residual(nb::module_& m) {
     Released free;
     return sparse::measured_residual<T>(pattern(indptr, indices), native<T>(data.data()), transposed, native<T>(x), native<T>(b), native<T>(r),
                             extent(x, 1));
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "transposed"_a, "x"_a.noconvert(), "b"_a.noconvert(),
-     "r"_a.noconvert(), "r := b - A x, or b - A^T x; returns the backward error of the worst column.");
+  }, "indptr"_a, "indices"_a, "data"_a, "transposed"_a, "x"_a, "b"_a,
+     "r"_a, "r := b - A x, or b - A^T x; returns the backward error of the worst column.");
 }
 
 // Products and residuals.
@@ -139,18 +139,18 @@ void bind_products(nb::module_& m) {
   m.def("multiply_dot", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<double> P, InOut<double> Q, InOut<double> dots, int threads) {
     Released free;
     sparse::multiply_dot(pattern(indptr, indices), data.data(), P.data(), Q.data(), extent(dots), dots.data(), threads);
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "P"_a.noconvert(), "Q"_a.noconvert(), "dots"_a.noconvert(), "threads"_a);
+  }, "indptr"_a, "indices"_a, "data"_a, "P"_a, "Q"_a, "dots"_a, "threads"_a);
   m.def("residual", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<double> B, In<double> X, InOut<double> R,
                        InOut<double> norms, int threads) {
     Released free;
     sparse::residual(pattern(indptr, indices), data.data(), B.data(), X.data(), R.data(), extent(norms), norms.data(), threads);
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "B"_a.noconvert(), "X"_a.noconvert(), "R"_a.noconvert(),
-     "norms"_a.noconvert(), "threads"_a);
+  }, "indptr"_a, "indices"_a, "data"_a, "B"_a, "X"_a, "R"_a,
+     "norms"_a, "threads"_a);
   m.def("backward_error", [](double norm, In<double> r, In<double> x, In<double> b) {
     double worst = 0;
     for (size_t c = 0; c < r.shape(0); ++c) worst = std::max(worst, sparse::backward_error(norm, r.data()[c], x.data()[c], b.data()[c]));
     return worst;
-  }, "norm"_a, "r"_a.noconvert(), "x"_a.noconvert(), "b"_a.noconvert(), "||r|| / (||A|| ||x|| + ||b||) of the worst column, from (k,) sizes.");
+  }, "norm"_a, "r"_a, "x"_a, "b"_a, "||r|| / (||A|| ||x|| + ||b||) of the worst column, from (k,) sizes.");
   bind_measured_residual<double>(m);
   bind_measured_residual<Complex>(m);
 }
@@ -162,9 +162,9 @@ void bind_sparse(nb::module_& m) {
   bind_checks(m);
   bind_patterns(m);
   bind_products(m);
-  m.def("components", components_of, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(),
+  m.def("components", components_of, "indptr"_a, "indices"_a, "data"_a,
         "How many connected components a symmetric matrix has, and the (n,) number of each row's.");
-  m.def("center", centered, "component"_a.noconvert(), "size"_a.noconvert(), "block"_a.noconvert(),
+  m.def("center", centered, "component"_a, "size"_a, "block"_a,
         "Takes the means over components from a block, in place, and returns them.");
 }
 

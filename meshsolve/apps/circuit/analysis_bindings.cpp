@@ -20,6 +20,13 @@ template <class Row, class T> std::vector<Row> rows(const In<T>& table) {
   return out;
 }
 
+// An array inside another Python object: it is converted where it must be, and then only this owns it.
+template <class T> using Item = typename In<T>::Array;
+template <class T> std::vector<T> vector_of(nb::handle from) {
+  const Item<T> a = nb::cast<Item<T>>(from);
+  return {a.data(), a.data() + a.size()};
+}
+
 template <class Fill> auto filled(size_t count, Fill&& fill) {
   std::vector<double> out(count);
   fill(out.data());
@@ -65,7 +72,7 @@ nb::tuple make_devices(const nb::list& kinds, double nominal, double gmin) {
   nb::object wrong = nb::none();
   for (size_t row = 0; row < kinds.size(); ++row) {
     const circuit::Kind& kind = circuit::device_table()[row];
-    const auto [models, which, types, lines] = nb::cast<std::tuple<In<double>, In<int32_t>, In<int32_t>, In<double>>>(kinds[row]);
+    const auto [models, which, types, lines] = nb::cast<std::tuple<Item<double>, Item<int32_t>, Item<int32_t>, Item<double>>>(kinds[row]);
     const size_t count = which.shape(0), wide = kind.what.line.size() + 2, series = kind.what.series.size();
     std::vector<circuit::Given> given;
     for (size_t k = 0; k < count; ++k) {
@@ -130,8 +137,8 @@ template <class Source> auto values_at(const Source& all, double t) {
 circuit::Sources sources(In<double> dc, const nb::list& parts) {
   std::vector<circuit::Sources::Part> all;
   for (const nb::handle part : parts) {
-    const auto [which, wave] = nb::cast<std::pair<In<int64_t>, std::shared_ptr<Waveform>>>(part);
-    all.emplace_back(to_vector(which), wave);
+    const auto [which, wave] = nb::cast<std::pair<nb::object, std::shared_ptr<Waveform>>>(part);
+    all.emplace_back(vector_of<int64_t>(which), wave);
   }
   return {to_vector(dc), std::move(all)};
 }
@@ -158,15 +165,15 @@ class PythonEquations : public circuit::Equations {
 
  private:
   static void read(nb::handle from, std::vector<double>& to) {
-    if (!from.is_none()) to = to_vector(nb::cast<In<double>>(from));
+    if (!from.is_none()) to = vector_of<double>(from);
   }
 
   nb::object solve_;
 };
 
 template <class T> T item(const nb::dict& from, const char* name) { return nb::cast<T>(from[name]); }
-template <class T> std::vector<T> array(const nb::dict& from, const char* name) { return to_vector(item<In<T>>(from, name)); }
-std::vector<Ends> pairs(const nb::dict& from, const char* name) { return rows<Ends>(item<In<int32_t>>(from, name)); }
+template <class T> std::vector<T> array(const nb::dict& from, const char* name) { return vector_of<T>(from[name]); }
+std::vector<Ends> pairs(const nb::dict& from, const char* name) { return rows<Ends>(In<int32_t>(item<Item<int32_t>>(from, name))); }
 
 circuit::Tolerances tolerances(const nb::dict& d) {
   return {item<double>(d, "reltol"), item<double>(d, "vntol"),  item<double>(d, "abstol"),
@@ -236,28 +243,28 @@ void bind_circuit_analysis(nb::module_& m) {
       .def_ro("branches", &DeviceSet::branches)
       .def_ro("stores", &DeviceSet::stores)
       .def("pattern", [](const DeviceSet& all) { return std::make_pair(copied(all.row), copied(all.column)); })
-      .def("laws", device_laws, "v"_a.noconvert())
-      .def("limits", device_limits, "v"_a.noconvert(), "before"_a.noconvert())
-      .def("tolerances", device_tolerances, "v"_a.noconvert(), "reltol"_a, "vntol"_a)
+      .def("laws", device_laws, "v"_a)
+      .def("limits", device_limits, "v"_a, "before"_a)
+      .def("tolerances", device_tolerances, "v"_a, "reltol"_a, "vntol"_a)
       .def("start", device_start);
   nb::class_<Waveform>(m, "Waveform")
       .def("at", values_at<Waveform>, "t"_a)
       .def("next_corner", &Waveform::next_corner, "t"_a)
       .def("longest_step", &Waveform::longest_step, "t"_a);
-  m.def("pulses", pulses, "low"_a.noconvert(), "high"_a.noconvert(), "shape"_a.noconvert(), "shapes"_a.noconvert(), "late"_a);
-  m.def("sines", sines, "table"_a.noconvert(), "steps_a_period"_a, "faded"_a);
-  m.def("exponentials", exponentials, "table"_a.noconvert());
-  m.def("lines", lines, "first"_a.noconvert(), "time"_a.noconvert(), "value"_a.noconvert(), "late"_a);
+  m.def("pulses", pulses, "low"_a, "high"_a, "shape"_a, "shapes"_a, "late"_a);
+  m.def("sines", sines, "table"_a, "steps_a_period"_a, "faded"_a);
+  m.def("exponentials", exponentials, "table"_a);
+  m.def("lines", lines, "first"_a, "time"_a, "value"_a, "late"_a);
   nb::class_<circuit::Sources>(m, "Sources")
       .def("at", values_at<circuit::Sources>, "t"_a)
       .def("next_corner", &circuit::Sources::next_corner, "t"_a)
       .def("longest_step", &circuit::Sources::longest_step, "t"_a);
-  m.def("sources", sources, "dc"_a.noconvert(), "parts"_a);
+  m.def("sources", sources, "dc"_a, "parts"_a);
   nb::class_<March>(m, "March")
       .def(nb::init<const nb::dict&, const circuit::Sources&, const circuit::Sources&, const nb::dict&, const nb::dict&,
                     In<int64_t>, In<double>, In<double>, nb::object, nb::object>(),
-           "branches"_a, "volts"_a, "amperes"_a, "tolerances"_a, "schedule"_a, "keep"_a.noconvert(),
-           "x"_a.noconvert(), "y"_a.noconvert(), "small"_a.none(), "solve"_a)
+           "branches"_a, "volts"_a, "amperes"_a, "tolerances"_a, "schedule"_a, "keep"_a,
+           "x"_a, "y"_a, "small"_a.none(), "solve"_a)
       .def("march", &March::march, "attempts"_a)
       .def("take", &March::take)
       .def("failure", &March::failure)

@@ -110,7 +110,7 @@ void bind_circuit(nb::module_& m) {
   bind_circuit_analysis(m);
   m.def("read_netlist", read_netlist, "path"_a, "load"_a);
   m.def("spice_number", spice_number, "word"_a);
-  m.def("circuit_pattern", circuit_pattern, "n"_a, "rows"_a.noconvert(), "columns"_a.noconvert());
+  m.def("circuit_pattern", circuit_pattern, "n"_a, "rows"_a, "columns"_a);
 }
 
 }  // namespace ms

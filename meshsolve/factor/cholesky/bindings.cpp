@@ -19,15 +19,15 @@ void bind_boundary(nb::class_<cholesky::Factor<double>>& bound) {
       .def("boundary_block", [](const Factor& f, InOut<double> S, int threads) {
         Released free;
         f.boundary_block(S.data(), threads);
-      }, "S"_a.noconvert(), "threads"_a)
+      }, "S"_a, "threads"_a)
       .def("reduce", [](const Factor& f, Block<const double> B, Block<double> X, int threads) {
         Released free;
         f.reduce(strided(B), strided(X), extent(B, 1), threads);
-      }, "B"_a.noconvert(), "X"_a.noconvert(), "threads"_a)
+      }, "B"_a, "X"_a, "threads"_a)
       .def("expand", [](const Factor& f, Block<const double> B, Block<const double> given, Block<double> X, int threads) {
         Released free;
         f.expand(strided(B), strided(given), strided(X), extent(B, 1), threads);
-      }, "B"_a.noconvert(), "given"_a.noconvert(), "X"_a.noconvert(), "threads"_a);
+      }, "B"_a, "given"_a, "X"_a, "threads"_a);
 }
 
 template <class T>
@@ -39,28 +39,28 @@ auto bind_factor(nb::module_& m, const char* name) {
       .def("factor", [](Factor& f, In<double> data, int threads) {
         Released free;
         return f.factor(data.data(), threads);
-      }, "data"_a.noconvert(), "threads"_a)
+      }, "data"_a, "threads"_a)
       .def("update", [](Factor& f, In<int64_t> indptr, In<int32_t> indices, In<double> data, bool down, int threads) {
         const cholesky::SparseColumns C = columns_of(indptr, indices, data);
         Released free;
         return f.update(C, down, threads);
-      }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "down"_a, "threads"_a)
+      }, "indptr"_a, "indices"_a, "data"_a, "down"_a, "threads"_a)
       .def("outside", [](const Factor& f, In<int64_t> indptr, In<int32_t> indices, In<double> data) {
         const cholesky::SparseColumns C = columns_of(indptr, indices, data);
         const auto [row, column] = released([&] { return f.outside(C); });
         return nb::make_tuple(row, column);
-      }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert())
+      }, "indptr"_a, "indices"_a, "data"_a)
       .def("solve", [](const Factor& f, const std::string& system, Block<const double> B, Block<double> X, int threads) {
         const cholesky::System which = system == "A" ? cholesky::System::A : system == "L" ? cholesky::System::L : cholesky::System::Lt;
         Released free;
         f.solve(which, strided(B), strided(X), extent(B, 1), threads);
-      }, "system"_a, "B"_a.noconvert(), "X"_a.noconvert(), "threads"_a)
+      }, "system"_a, "B"_a, "X"_a, "threads"_a)
       .def("solve_vector", [](const Factor& f, In<double> b, InOut<double> x, int threads) {
         return solve_vector(b, x, [&](const double* from, double* to) { f.solve(cholesky::System::A, {from, 1, 1}, {to, 1, 1}, 1, threads); });
-      }, "b"_a.noconvert(), "x"_a.noconvert(), "threads"_a, "False where b is not finite")
+      }, "b"_a, "x"_a, "threads"_a, "False where b is not finite")
       .def("values_on", [](const Factor& f, In<int64_t> indptr, In<int32_t> indices) {
         return to_numpy(released([&] { return f.values_on(pattern(indptr, indices)); }));
-      }, "indptr"_a.noconvert(), "indices"_a.noconvert())
+      }, "indptr"_a, "indices"_a)
       .def("inverse_diagonal", [](const Factor& f, int threads) {
         return to_numpy(released([&] { return f.inverse_diagonal(threads); }));
       }, "threads"_a)
@@ -87,7 +87,7 @@ void bind_cholesky(nb::module_& m) {
   m.def("constant_component", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<int32_t> iperm, int32_t n) {
     Released free;
     return cholesky::constant_component(pattern(indptr, indices), data.data(), iperm.data(), n);
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "iperm"_a.noconvert(), "n"_a,
+  }, "indptr"_a, "indices"_a, "data"_a, "iperm"_a, "n"_a,
         "Last row in a permuted matrix, symmetric, of the first component of its values on which all rows sum to 0, or -1; of the "
         "first n rows there.");
 }

@@ -42,8 +42,8 @@ struct Problem {
 };
 
 // Y := P B in the new numbering, S values a row of which K are right-hand sides.
-template <class T, int64_t K, int64_t S>
-void permute(const Problem<T>& p, Strided<const double> B, T* Y) {
+template <class T, int64_t S>
+void permute(const Problem<T>& p, Strided<const double> B, int64_t K, T* Y) {
   constexpr int64_t grain = 8192;
   for_range(p.threads, p.tree.n(), grain, [&](int64_t b, int64_t e, int) {
     for (int64_t j = b; j < e; ++j)
@@ -123,8 +123,8 @@ void forward(const Problem<T>& p, T* Y) {
 }
 
 // Y := L^-T Y, and X := P^T Y.
-template <class T, int64_t K, int64_t S>
-void backward(const Problem<T>& p, T* Y, Strided<double> X) {
+template <class T, int64_t S>
+void backward(const Problem<T>& p, T* Y, int64_t K, Strided<double> X) {
   fronts::top_down(p.plan, p.threads, [&](int32_t s, int) {
     p.fetch_panel(s - fronts::fronts_ahead);
     p.fetch_rows(s - fronts::fronts_ahead, X);
@@ -139,58 +139,54 @@ void backward(const Problem<T>& p, T* Y, Strided<double> X) {
   });
 }
 
-template <class T, int64_t K>
-void solve_block(System system, const Problem<T>& p, Strided<const double> B, Strided<double> X) {
-  constexpr int64_t S = fronts::row_width(K);
+template <class T, int64_t S>
+void solve_block(System system, const Problem<T>& p, Strided<const double> B, int64_t K, Strided<double> X) {
   T* const Y = p.space.work;
   const int64_t n = p.tree.n();
   if (system == System::Lt) {
     for (int64_t i = 0; i < n * S; ++i) Y[i] = i % S < K ? static_cast<T>(B.at(i / S, i % S)) : T(0);
   } else {
-    permute<T, K, S>(p, B, Y);
+    permute<T, S>(p, B, K, Y);
     forward<T, S>(p, Y);
   }
   if (system == System::L) {
     for (int64_t i = 0; i < n; ++i)
       for (int64_t c = 0; c < K; ++c) X.at(i, c) = static_cast<double>(Y[i * S + c]);
   } else {
-    backward<T, K, S>(p, Y, X);
+    backward<T, S>(p, Y, K, X);
   }
 }
 
 // L^-1 P B, in the memory of the problem.
-template <class T, int64_t K>
-T* forward_of(const Problem<T>& p, Strided<const double> B) {
-  constexpr int64_t S = fronts::row_width(K);
-  permute<T, K, S>(p, B, p.space.work);
+template <class T, int64_t S>
+T* forward_of(const Problem<T>& p, Strided<const double> B, int64_t K) {
+  permute<T, S>(p, B, K, p.space.work);
   forward<T, S>(p, p.space.work);
   return p.space.work;
 }
 
 // What is left of B at the boundary when all below it is eliminated.
-template <class T, int64_t K>
-void reduce_block(const Problem<T>& p, Strided<const double> B, Strided<double> X) {
-  constexpr int64_t S = fronts::row_width(K);
-  T* const Y = forward_of<T, K>(p, B);
+template <class T, int64_t S>
+void reduce_block(const Problem<T>& p, Strided<const double> B, int64_t K, Strided<double> X) {
+  T* const Y = forward_of<T, S>(p, B, K);
   const int64_t first = p.tree.eliminated(), n = p.tree.n();
   for (int64_t i = first; i < n; ++i)
     for (int64_t c = 0; c < K; ++c) X.at(i - first, c) = static_cast<double>(Y[i * S + c]);
 }
 
 // All of X, from what it is at the boundary.
-template <class T, int64_t K>
-void expand_block(const Problem<T>& p, Strided<const double> B, Strided<const double> given, Strided<double> X) {
-  constexpr int64_t S = fronts::row_width(K);
-  T* const Y = forward_of<T, K>(p, B);
+template <class T, int64_t S>
+void expand_block(const Problem<T>& p, Strided<const double> B, Strided<const double> given, int64_t K, Strided<double> X) {
+  T* const Y = forward_of<T, S>(p, B, K);
   const int64_t first = p.tree.eliminated(), n = p.tree.n();
   for (int64_t i = first; i < n; ++i)
     for (int64_t c = 0; c < S; ++c) Y[i * S + c] = c < K ? static_cast<T>(given.at(i - first, c)) : T(0);
-  backward<T, K, S>(p, Y, X);
+  backward<T, S>(p, Y, K, X);
 }
 
 }  // namespace
 
-// block(K, problem, first column) for all k columns, K of them at a time.
+// block(S, K, problem, first column) for all k columns; see fronts::in_row_blocks.
 template <class T>
 template <class Block>
 void Factor<T>::in_blocks(int64_t k, bool permuted, int threads, Block&& block) const {
@@ -203,25 +199,27 @@ void Factor<T>::in_blocks(int64_t k, bool permuted, int threads, Block&& block) 
   space->reserve(tree.n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);
   const Problem<T> p{tree, *plan, panels_.data(), panel_ptr_.data(), perm, threads, *space, fronts::leaves_cache<T>(panels_.size())};
   interrupt::begin(k);
-  fronts::in_blocks(k, [&](auto K, int64_t at) { block(K, p, at); });
+  fronts::in_row_blocks(k, [&](auto S, int64_t K, int64_t at) { block(S, K, p, at); });
 }
 
 template <class T>
 void Factor<T>::solve(System system, Strided<const double> B, Strided<double> X, int64_t k, int threads) const {
-  in_blocks(k, system == System::A, threads, [&](auto K, const Problem<T>& p, int64_t at) {
-    solve_block<T, K>(system, p, B.from(at), X.from(at));
+  in_blocks(k, system == System::A, threads, [&](auto S, int64_t K, const Problem<T>& p, int64_t at) {
+    solve_block<T, S>(system, p, B.from(at), K, X.from(at));
   });
 }
 
 template <class T>
 void Factor<T>::reduce(Strided<const double> B, Strided<double> X, int64_t k, int threads) const {
-  in_blocks(k, true, threads, [&](auto K, const Problem<T>& p, int64_t at) { reduce_block<T, K>(p, B.from(at), X.from(at)); });
+  in_blocks(k, true, threads, [&](auto S, int64_t K, const Problem<T>& p, int64_t at) {
+    reduce_block<T, S>(p, B.from(at), K, X.from(at));
+  });
 }
 
 template <class T>
 void Factor<T>::expand(Strided<const double> B, Strided<const double> given, Strided<double> X, int64_t k, int threads) const {
-  in_blocks(k, true, threads, [&](auto K, const Problem<T>& p, int64_t at) {
-    expand_block<T, K>(p, B.from(at), given.from(at), X.from(at));
+  in_blocks(k, true, threads, [&](auto S, int64_t K, const Problem<T>& p, int64_t at) {
+    expand_block<T, S>(p, B.from(at), given.from(at), K, X.from(at));
   });
 }
 

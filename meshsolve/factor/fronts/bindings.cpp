@@ -44,7 +44,7 @@ void bind_fronts(nb::module_& m) {
                           int threads) {
         Released free;
         new (self) AssemblyTree(fronts::assembly_tree(std::move(symbolic), pattern(indptr, indices), threads));
-      }, "symbolic"_a, "indptr"_a.noconvert(), "indices"_a.noconvert(), "threads"_a)
+      }, "symbolic"_a, "indptr"_a, "indices"_a, "threads"_a)
       .def_prop_ro("count", &AssemblyTree::count)
       .def_prop_ro("nbytes", &AssemblyTree::nbytes)
       .def_prop_ro("child_ptr", &of_tree<&AssemblyTree::child_ptr>)
@@ -55,7 +55,7 @@ void bind_fronts(nb::module_& m) {
       .def_prop_ro("entry_row", &of_entries<int32_t, &AssemblyTree::entry_row>)
       .def("indices", [](const AssemblyTree& t, In<int64_t> indptr) {
         return to_numpy(released([&] { return fronts::analysed_indices(t, indptr.data()); }));
-      }, "indptr"_a.noconvert(), "Column indices of the analysed pattern, whose row pointers these are.")
+      }, "indptr"_a, "Column indices of the analysed pattern, whose row pointers these are.")
       .def("tasks", [](const AssemblyTree& t, int threads, const std::string& use) {
         const auto plan = fronts::schedule(t, threads, use == "factor"  ? fronts::Use::factor
                                                        : use == "solve" ? fronts::Use::solve

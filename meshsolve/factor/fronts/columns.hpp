@@ -1,5 +1,6 @@
 // Right-hand sides of the multifrontal solves: taken 8 at a time, and the rest together, so that L is read once in each
-// direction for each such block; the memory that a solve works in stays with the factor for the next one.
+// direction for each such block. Code is compiled for each width of a row, not for each number of right-hand sides. The memory
+// that a solve works in stays with the factor for the next one.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -24,6 +25,17 @@ void in_blocks(int64_t k, Block&& block) {
     block(K, at);
     interrupt::advance(K);
   });
+}
+
+// block(S, K, first column) for all k columns, K of them at a time in rows of S values, a constant; columns are the progress of the
+// phase.
+template <class Block>
+void in_row_blocks(int64_t k, Block&& block) {
+  for (int64_t at = 0; at < k; at += widest) {
+    const int64_t K = std::min(widest, k - at);
+    with_width<1, 2, 4, 8>(row_width(K), [&](auto S) { block(S, S <= 2 ? S : K, at); });
+    interrupt::advance(K);
+  }
 }
 
 template <class T>

@@ -16,11 +16,11 @@ void bind_inverse(nb::module_& m, const char* name) {
       .def("__init__", [](Inverse* self, const ildl::IncompleteFactor& factor, In<int32_t> row, In<double> scale, int threads) {
         Released free;
         new (self) Inverse(factor, row.data(), scale.data(), threads);
-      }, "factor"_a, "row"_a.noconvert(), "scale"_a.noconvert(), "threads"_a)
+      }, "factor"_a, "row"_a, "scale"_a, "threads"_a)
       .def("solve", [](const Inverse& f, Block<const double> B, Block<double> X, int threads) {
         Released free;
         f.solve(strided(B), strided(X), extent(B, 1), threads);
-      }, "B"_a.noconvert(), "X"_a.noconvert(), "threads"_a)
+      }, "B"_a, "X"_a, "threads"_a)
       .def_prop_ro("nbytes", &Inverse::nbytes);
 }
 
@@ -39,7 +39,7 @@ void bind_level_pattern(nb::module_& m) {
     }
     return std::make_tuple(to_numpy(std::move(p.ptr)), to_numpy(std::move(p.column)), to_numpy(std::move(p.above_ptr)),
                            to_numpy(std::move(p.above)), to_numpy(std::move(p.order)), to_numpy(std::move(p.depth_ptr)));
-  }, "tile_begin"_a.noconvert(), "indptr"_a.noconvert(), "indices"_a.noconvert(), "level"_a,
+  }, "tile_begin"_a, "indptr"_a, "indices"_a, "level"_a,
      "(ptr, column, above_ptr, above, order, depth_ptr) of LevelPattern");
 }
 
@@ -51,14 +51,14 @@ void bind_incomplete(nb::module_& m) {
       .def("__init__", [](Incomplete* self, In<int32_t> tile_begin, In<int64_t> indptr, In<int32_t> indices, int64_t level) {
         Released free;
         new (self) Incomplete(to_vector(tile_begin), pattern(indptr, indices), level);
-      }, "tile_begin"_a.noconvert(), "indptr"_a.noconvert(), "indices"_a.noconvert(), "level"_a)
+      }, "tile_begin"_a, "indptr"_a, "indices"_a, "level"_a)
       .def("factor", [](const Incomplete& f, In<int64_t> indptr, In<int32_t> indices, In<double> data,
                         const std::string& pivoting, double droptol, double max_fill, int threads) {
         using ildl::Pivoting;
         const Pivoting which = pivoting == "static" ? Pivoting::fixed : pivoting == "rook" ? Pivoting::rook : Pivoting::bunch_kaufman;
         Released free;
         return f.factor(pattern(indptr, indices), data.data(), {which, droptol, max_fill}, threads);
-      }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "pivoting"_a, "droptol"_a, "max_fill"_a, "threads"_a)
+      }, "indptr"_a, "indices"_a, "data"_a, "pivoting"_a, "droptol"_a, "max_fill"_a, "threads"_a)
       .def_prop_ro("facts", [](const Incomplete& f) {
         nb::dict d;
         d["tiles"] = f.tiles();
@@ -93,14 +93,14 @@ void bind_ildl(nb::module_& m) {
   m.def("cut_tiles", [](In<int32_t> size, int32_t capacity, std::optional<In<int32_t>> parent) {
     const int32_t count = static_cast<int32_t>(size.shape(0));
     return to_numpy(ildl::cut_tiles(size.data(), count, capacity, parent ? parent->data() : nullptr));
-  }, "size"_a.noconvert(), "capacity"_a, "parent"_a.noconvert().none() = nb::none(), "First row of each tile, and the number of rows.");
+  }, "size"_a, "capacity"_a, "parent"_a.none() = nb::none(), "First row of each tile, and the number of rows.");
   m.def("ildl_renumber", [](In<int64_t> indptr, In<int32_t> indices, In<int32_t> rows, int threads) {
     auto r = released([&] { return ildl::renumber(pattern(indptr, indices), rows.data(), threads); });
     return std::make_tuple(to_numpy(std::move(r.matrix.ptr)), to_numpy(std::move(r.matrix.idx)), to_numpy(std::move(r.source)));
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "rows"_a.noconvert(), "threads"_a, "(indptr, indices, source)");
+  }, "indptr"_a, "indices"_a, "rows"_a, "threads"_a, "(indptr, indices, source)");
   m.def("similar_vertices", [](In<int64_t> indptr, In<int32_t> indices, In<int32_t> size, int32_t capacity) {
     return to_numpy(released([&] { return ildl::similar_vertices(pattern(indptr, indices), size.data(), capacity); }));
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "size"_a.noconvert(), "capacity"_a, "Group of each vertex.");
+  }, "indptr"_a, "indices"_a, "size"_a, "capacity"_a, "Group of each vertex.");
   bind_level_pattern(m);
   bind_incomplete(m);
   bind_inverse<double>(m, "IldlInverseDouble");

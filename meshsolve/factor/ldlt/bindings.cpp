@@ -5,6 +5,7 @@
 #include "complete.hpp"
 #include "native/bind.hpp"
 #include "scaling.hpp"
+#include "small_pivots.hpp"
 
 namespace ms {
 namespace {
@@ -23,11 +24,11 @@ void bind_complete(nb::module_& m, const char* name) {
       .def("factor", [](Factor& f, In<double> data, int threads) {
         Released free;
         return f.factor(data.data(), threads);
-      }, "data"_a.noconvert(), "threads"_a)
+      }, "data"_a, "threads"_a)
       .def("solve", [](const Factor& f, In<double> scale, Block<const double> B, Block<double> X, int threads) {
         Released free;
         f.solve(scale.data(), strided(B), strided(X), extent(B, 1), threads);
-      }, "scale"_a.noconvert(), "B"_a.noconvert(), "X"_a.noconvert(), "threads"_a)
+      }, "scale"_a, "B"_a, "X"_a, "threads"_a)
       .def("extract", [](const Factor& f) {
         auto x = released([&] { return f.extract(); });
         return std::make_tuple(to_numpy(std::move(x.perm)), to_numpy(std::move(x.ptr)), to_numpy(std::move(x.rows)),
@@ -52,7 +53,7 @@ void bind_ldlt(nb::module_& m) {
   m.def("ldlt_norm", [](In<int64_t> indptr, In<int32_t> indices, In<double> scaled, In<double> scale, int threads) {
     Released free;
     return ldlt::norm(pattern(indptr, indices), scaled.data(), scale.data(), threads);
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "scaled"_a.noconvert(), "scale"_a.noconvert(), "threads"_a);
+  }, "indptr"_a, "indices"_a, "scaled"_a, "scale"_a, "threads"_a);
   m.def("ldlt_rescale", [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<double> scale, bool complete, int threads) {
     std::vector<double> fitted = to_vector(scale), scaled(data.shape(0));
     double spread = 0;
@@ -61,8 +62,12 @@ void bind_ldlt(nb::module_& m) {
       spread = ldlt::rescale(pattern(indptr, indices), data.data(), fitted.data(), scaled.data(), complete, threads);
     }
     return std::make_tuple(to_numpy(std::move(fitted)), to_numpy(std::move(scaled)), spread);
-  }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "scale"_a.noconvert(), "complete"_a, "threads"_a,
+  }, "indptr"_a, "indices"_a, "data"_a, "scale"_a, "complete"_a, "threads"_a,
      "(scale, values of S A S) after rows have been brought near 1, and powers of two between the sizes of rows before.");
+  m.attr("pivot_samples") = ldlt::pivot_samples;
+  m.def("ldlt_size_of_zero", [](double largest, double least_other, bool grows) {
+    return ldlt::Noise{largest, least_other, grows}.size_of_zero();
+  }, "largest"_a, "least_other"_a, "grows"_a, "size of zero for another factorization, or 0; see small_pivots.hpp");
   bind_complete<double>(m, "LdltDouble");
   bind_complete<float>(m, "LdltSingle");
 }

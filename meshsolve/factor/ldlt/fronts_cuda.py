@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from meshsolve import device
+from meshsolve import _core, device
 from meshsolve.arrays import Csr
 from meshsolve.device import MOST_ACROSS
 from meshsolve.device.lists import tally
@@ -23,7 +23,6 @@ BLOCK_COLUMNS, PANEL_THREADS, PERMUTED = 32, 512, 64        # columns of a panel
 STATIC = 1024                                               # bytes of shared memory that k_panel has besides
 PROGRESS = 8                                                # integers of struct Progress
 SMALL, DOUBTFUL = {"d": 1e-5, "f": 1e-2}, {"d": 1e-9, "f": 1e-4}        # SmallPivot in ldl_pivot.hpp, PivotSizes in small_pivots.hpp
-SAMPLES, GAP, LARGEST_ZERO = 8, 64, 1e-10                   # pivot_samples and struct Noise in small_pivots.hpp
 FAILED, DELAYED, FINISHED = range(3)                        # enum Flag in complete.cuh
 WHOLE, BEFORE, AFTER = range(3)                             # enum Part in complete_solve.cu
 WIDTHS = (1, 4, 8)                                          # right-hand sides that one pass is compiled for
@@ -235,25 +234,23 @@ class DeviceComplete:
 
     def _settle(self):
         """Set pivots to zero that rounding cannot tell from zero, see small_pivots.hpp; returns the size of zero for another run, or 0."""
-        xp, tree = device.xp(), self.tree
-        Z, vectors = (xp.empty(SAMPLES * rows, self.dtype) for rows in (self._ends[1], tree.vector_rows))
+        xp, tree, samples = device.xp(), self.tree, _core.pivot_samples
+        Z, vectors = (xp.empty(samples * rows, self.dtype) for rows in (self._ends[1], tree.vector_rows))
         row_magnitude = xp.zeros(tree.n, self.dtype)
         for plan in self.plans:
             self._solve_level("k_magnitudes", plan, 1, row_magnitude, Z, vectors)
-        Y = xp.empty(SAMPLES * tree.n, self.dtype)
+        Y = xp.empty(samples * tree.n, self.dtype)
         self._launch(S, "k_samples", device.grid_for(len(Y), 256), 256, 0, (np.int64(tree.n), row_magnitude, Y))
         for plan in self.plans:
-            self._solve_level("k_forward", plan, SAMPLES, Y, Z, vectors)
+            self._solve_level("k_forward", plan, samples, Y, Z, vectors)
         settled = xp.empty((tree.count, 4), np.float64)
         everything = Batch(xp.empty(0, np.int32), 0, 0, 256, False)
         self._launch(S, "k_settle", device.grid_for(tree.count, 256), 256, 0,
-                     (np.int32(tree.count), row_magnitude, settled, *self._solve_arguments(everything, SAMPLES, WHOLE, Y, Z, vectors)))
+                     (np.int32(tree.count), row_magnitude, settled, *self._solve_arguments(everything, samples, WHOLE, Y, Z, vectors)))
         settled = device.to_host(settled)
         self.undecided = int(settled[:, 0].sum())
         largest, least_other = settled[:, 1].max(initial=0.0), settled[:, 2].min(initial=np.inf)
-        if not settled[:, 3].any() or least_other < GAP * largest:
-            return 0.0
-        return max(min(np.sqrt(largest) * np.sqrt(least_other), LARGEST_ZERO), 2 * largest)
+        return _core.ldlt_size_of_zero(largest, least_other, bool(settled[:, 3].any()))
 
     @property
     def _rule(self):

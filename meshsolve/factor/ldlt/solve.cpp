@@ -19,9 +19,8 @@ void backward(const Problem<T>& p, T* Y) {
   });
 }
 
-template <class T, int64_t K>
-void solve_block(const Problem<T>& p, Strided<const double> B, Strided<double> X) {
-  constexpr int64_t S = fronts::row_width(K);
+template <class T, int64_t S>
+void solve_block(const Problem<T>& p, Strided<const double> B, int64_t K, Strided<double> X) {
   T* const Y = p.space.work;
   const std::vector<int32_t>& perm = p.tree.symbolic->analysis.perm;
   const int64_t n = p.tree.n();
@@ -49,7 +48,7 @@ void Complete<T>::solve(const double* scale, Strided<const double> B, Strided<do
   space->reserve(tree.n(), k, threads, space.is_kept() ? blocks_.idle() : nullptr);
   const Problem<T> p{tree, *plan, state_, scale, threads, *space, fronts::leaves_cache<T>(panel_scalars_)};
   interrupt::begin(k);
-  fronts::in_blocks(k, [&](auto K, int64_t at) { solve_block<T, K>(p, B.from(at), X.from(at)); });
+  fronts::in_row_blocks(k, [&](auto S, int64_t K, int64_t at) { solve_block<T, S>(p, B.from(at), K, X.from(at)); });
 }
 
 template void Complete<double>::solve(const double*, Strided<const double>, Strided<double>, int64_t, int) const;

@@ -60,7 +60,7 @@ void bind_factor(nb::module_& m, const char* name) {
   if constexpr (std::is_same_v<T, double>)
     bound.def("solve_vector", [](const Factor& f, In<double> b, InOut<double> x, int threads) {
       return solve_vector(b, x, [&](const double* from, double* to) { f.solve(false, {from, 1, 1}, {to, 1, 1}, 1, threads); });
-    }, "b"_a.noconvert(), "x"_a.noconvert(), "threads"_a, "False where b is not finite");
+    }, "b"_a, "x"_a, "threads"_a, "False where b is not finite");
   bound
       .def("__init__", [](Factor* self, std::shared_ptr<Plan> plan) { new (self) Factor(std::move(plan)); }, "plan"_a)
       .def("factor", [](Factor& f, In<NumpyOf<S>> data, double threshold, double tiny, double boost, int threads, bool undisturbed) {
@@ -72,12 +72,12 @@ void bind_factor(nb::module_& m, const char* name) {
           result = f.factor(native<S>(data.data()), {threshold, tiny, boost}, threads);
         }
         return nb::make_tuple(result.boosted, result.largest_entry, result.largest_pivot_row);
-      }, "data"_a.noconvert(), "threshold"_a, "tiny"_a, "boost"_a, "threads"_a, "undisturbed"_a = false,
+      }, "data"_a, "threshold"_a, "tiny"_a, "boost"_a, "threads"_a, "undisturbed"_a = false,
          "(boosted pivots, max |B|, max |U|)")
       .def("solve", [](const Factor& f, bool transposed, Block<const NumpyOf<S>> B, Block<NumpyOf<S>> X, int threads) {
         Released free;
         f.solve(transposed, native<S>(B), native<S>(X), extent(B, 1), threads);
-      }, "transposed"_a, "B"_a.noconvert(), "X"_a.noconvert(), "threads"_a)
+      }, "transposed"_a, "B"_a, "X"_a, "threads"_a)
       .def("triangles", [](const Factor& f) {
         auto t = released([&] { return f.triangles(); });
         return nb::make_tuple(to_numpy(std::move(t.l_ptr)), to_numpy(std::move(t.l_row)), values<S>(t.l),
@@ -92,9 +92,9 @@ template <class T>
 void bind_load(nb::module_& m) {
   m.def("load_fronts", [](lu::FrontFactor<T>& f, In<T> fronts, In<T> outside, In<int32_t> exchange) {
     f.load(fronts.data(), outside.data(), exchange.data());
-  }, "factor"_a, "fronts"_a.noconvert(), "outside"_a.noconvert(), "exchange"_a.noconvert());
+  }, "factor"_a, "fronts"_a, "outside"_a, "exchange"_a);
   m.def("load_columns", [](lu::ColumnFactor<T>& f, In<T> columns, In<T> outside) { f.load(columns.data(), outside.data()); },
-        "factor"_a, "columns"_a.noconvert(), "outside"_a.noconvert());
+        "factor"_a, "columns"_a, "outside"_a);
 }
 
 template <class Plan> auto outside(const Plan& p) {
@@ -108,7 +108,7 @@ void bind_pivot_rows(nb::module_& m) {
     std::vector<int32_t> rows;
     const int32_t failed = released([&] { return lu::pivot_rows<T>(plan, native<T>(data.data()), threshold, least, most, rows); });
     return nb::make_tuple(failed, to_numpy(std::move(rows)));
-  }, "plan"_a, "data"_a.noconvert(), "threshold"_a, "least"_a, "most"_a,
+  }, "plan"_a, "data"_a, "threshold"_a, "least"_a, "most"_a,
      "(-1, or the position that failed, or n where L has more than `most` entries; row of A for each position)");
 }
 
@@ -125,8 +125,8 @@ void bind_lower_solve(nb::module_& m) {
                           x);
     }
     return nb::make_tuple(to_numpy(std::move(ptr)), to_numpy(std::move(row)), values<T>(x));
-  }, "l_ptr"_a.noconvert(), "l_row"_a.noconvert(), "l"_a.noconvert(), "f_ptr"_a.noconvert(), "f_row"_a.noconvert(),
-     "f"_a.noconvert(),
+  }, "l_ptr"_a, "l_row"_a, "l"_a, "f_ptr"_a, "f_row"_a,
+     "f"_a,
      "L^-1 F for sparse F, by columns.");
 }
 
@@ -143,8 +143,8 @@ void bind_front_plan(nb::module_& m) {
         Released free;
         lu::Frame frame{to_vector(rows), to_vector(columns), to_vector(row_scale), to_vector(col_scale), to_vector(block_ptr)};
         new (self) FrontPlan(lu::front_plan(std::move(symbolic), pattern(indptr, indices), std::move(frame)));
-      }, "symbolic"_a, "indptr"_a.noconvert(), "indices"_a.noconvert(), "rows"_a.noconvert(), "columns"_a.noconvert(),
-         "row_scale"_a.noconvert(), "col_scale"_a.noconvert(), "block_ptr"_a.noconvert())
+      }, "symbolic"_a, "indptr"_a, "indices"_a, "rows"_a, "columns"_a,
+         "row_scale"_a, "col_scale"_a, "block_ptr"_a)
       .def_prop_ro("scalars", [](const FrontPlan& p) { return p.base.back(); })
       .def_prop_ro("count", [](const FrontPlan& p) { return p.tree.count(); })
       .def("work_scalars", [](const FrontPlan& p, int threads) { return fronts::work_scalars(p.tree, threads, fronts::squares); }, "threads"_a,
@@ -165,8 +165,8 @@ void bind_column_plan(nb::module_& m) {
         Released free;
         lu::Frame frame{to_vector(rows), to_vector(columns), to_vector(row_scale), to_vector(col_scale), to_vector(block_ptr)};
         new (self) ColumnPlan(lu::column_plan(pattern(indptr, indices), std::move(frame)));
-      }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "rows"_a.noconvert(), "columns"_a.noconvert(),
-         "row_scale"_a.noconvert(), "col_scale"_a.noconvert(), "block_ptr"_a.noconvert())
+      }, "indptr"_a, "indices"_a, "rows"_a, "columns"_a,
+         "row_scale"_a, "col_scale"_a, "block_ptr"_a)
       .def_prop_ro("scalars", [](const ColumnPlan& p) {
         return static_cast<int64_t>(p.pattern.l_row.size() + p.pattern.u_row.size() + p.entry_ptr.size()) - 1;
       }, "Entries of L and U of the diagonal blocks.")
@@ -200,7 +200,7 @@ void bind_lu(nb::module_& m) {
   bind_lower_solve<Complex>(m);
   m.def("lu_levels", [](In<int64_t> l_ptr, In<int32_t> l_row, In<int64_t> u_ptr, In<int32_t> u_column, const std::string& rule) {
     return to_numpy(released([&] { return lu::levels(pattern(l_ptr, l_row), pattern(u_ptr, u_column), level_rule(rule)); }));
-  }, "l_ptr"_a.noconvert(), "l_row"_a.noconvert(), "u_ptr"_a.noconvert(), "u_column"_a.noconvert(), "rule"_a,
+  }, "l_ptr"_a, "l_row"_a, "u_ptr"_a, "u_column"_a, "rule"_a,
      "Levels of the columns; rule is upper, relaxed or exact.");
 }
 

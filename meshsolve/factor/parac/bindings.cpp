@@ -25,26 +25,26 @@ void bind_inverse(nb::module_& m, const char* name) {
         parac::Factor<T> factor = perm ? parac::factor_ordered<T>(graph, perm->data(), options)
                                        : parac::factor_rounds<T>(std::move(graph), options);
         new (self) Inverse(std::move(factor), by_levels, threads);
-      }, "graph"_a, "perm"_a.noconvert().none(), "by_levels"_a, "samples"_a, "seed"_a, "threads"_a)
+      }, "graph"_a, "perm"_a.none(), "by_levels"_a, "samples"_a, "seed"_a, "threads"_a)
       .def_static("restore", [](In<int64_t> ptr, In<int32_t> rows, In<T> values, In<double> D, In<int32_t> perm, int64_t rounds,
                                 bool by_levels) {
         return std::make_unique<Inverse>(
             parac::Factor<T>{{vector(ptr), vector(rows), vector(values)}, {vector(D), vector(perm), rounds, 0, 0}}, by_levels);
-      }, "ptr"_a.noconvert(), "rows"_a.noconvert(), "values"_a.noconvert(), "D"_a.noconvert(), "perm"_a.noconvert(), "rounds"_a,
+      }, "ptr"_a, "rows"_a, "values"_a, "D"_a, "perm"_a, "rounds"_a,
          "by_levels"_a, "The factor from the arrays of an earlier one.")
       .def("apply", [](const Inverse& f, Block<const double> B, Block<double> X, int threads) {
         Released free;
         f.apply(B.data(), B.stride(0), B.stride(1), X.data(), X.stride(0), X.stride(1), extent(B, 1), threads);
-      }, "B"_a.noconvert(), "X"_a.noconvert(), "threads"_a)
+      }, "B"_a, "X"_a, "threads"_a)
       .def("apply_inside", [](const Inverse& f, In<double> B, InOut<double> X, int64_t k, int threads) {
         Released free;
         f.apply_inside(B.data(), X.data(), k, threads);
-      }, "B"_a.noconvert(), "X"_a.noconvert(), "k"_a, "threads"_a)
+      }, "B"_a, "X"_a, "k"_a, "threads"_a)
       .def("places", [](const Inverse& f) { return copied(f.places()); })
       .def("project", [](const Inverse& f, InOut<double> B, int64_t k) {
         Released free;
         f.project(B.data(), k);
-      }, "B"_a.noconvert(), "k"_a)
+      }, "B"_a, "k"_a)
       .def("columns", [](const Inverse& f) {
         RawVector<int64_t> ptr;
         RawVector<int32_t> rows;
@@ -72,7 +72,7 @@ void bind_parac(nb::module_& m) {
         const parac::Detail detail = edges ? parac::Detail::edges : floor ? parac::Detail::floor : parac::Detail::rows;
         Released free;
         new (self) Graph(parac::graph_of(pattern(indptr, indices), data.data(), detail, threads));
-      }, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "threads"_a = 1, "edges"_a = true, "floor"_a = true,
+      }, "indptr"_a, "indices"_a, "data"_a, "threads"_a = 1, "edges"_a = true, "floor"_a = true,
          nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), nb::keep_alive<1, 4>(), "A factor in a given order needs no edges, a look at the rows no floor.")
       .def("gather_neighbours", [](Graph& g, int64_t apart) {
         Released free;

@@ -94,7 +94,7 @@ void bind_symbolic(nb::module_& m) {
       .def_prop_ro("snode_parent", &of_supernodes<&Supernodes::parent>)
       .def_prop_ro("row_ptr", &of_supernodes<&Supernodes::row_ptr>)
       .def_prop_ro("rows", &of_supernodes<&Supernodes::rows>);
-  m.def("analyze", &build, nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), nb::arg("perm").noconvert(),
+  m.def("analyze", &build, nb::arg("indptr"), nb::arg("indices"), nb::arg("perm"),
         nb::arg("threads") = 1, nb::arg("known") = nb::none(), nb::arg("boundary") = 0, nb::arg("relax") = nb::none(),
         "Analysis of A[perm][:, perm]; A is a symmetric pattern with both triangles. `known`: elimination tree and column counts of "
         "this very pattern in this order, where there is no boundary. `boundary`: rows at the end that will not be eliminated. "
@@ -104,26 +104,26 @@ void bind_symbolic(nb::module_& m) {
     for (const symbolic::Rule& rule : symbolic::kRules) rules.emplace_back(rule.columns, rule.share, rule.zeros);
     return rules;
   }, "Rules (columns, share of zeros, number of zeros) for joins of supernodes");
-  m.def("restore_analysis", &restore, nb::arg("perm").noconvert(), nb::arg("iperm").noconvert(), nb::arg("parent").noconvert(),
-        nb::arg("colcount").noconvert(), nb::arg("first").noconvert(), nb::arg("snode_parent").noconvert(),
-        nb::arg("row_ptr").noconvert(), nb::arg("rows").noconvert(), nb::arg("boundary") = 0,
+  m.def("restore_analysis", &restore, nb::arg("perm"), nb::arg("iperm"), nb::arg("parent"),
+        nb::arg("colcount"), nb::arg("first"), nb::arg("snode_parent"),
+        nb::arg("row_ptr"), nb::arg("rows"), nb::arg("boundary") = 0,
         "An Analysis from the arrays of an earlier one.");
-  m.def("pattern_lca", &pattern_of, nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), nb::arg("analysis"),
+  m.def("pattern_lca", &pattern_of, nb::arg("indptr"), nb::arg("indices"), nb::arg("analysis"),
         nb::arg("threads"), "Pattern of L by columns, rows ascending: (indptr int64, indices int32).");
   m.def("unsymmetric", [](In<int64_t> indptr, Indices rows) {
     const Pattern A = pattern(indptr, rows);
     auto f = released([&] { return symbolic::unsymmetric(A.n, A.ptr, A.idx); });
     return std::make_tuple(to_numpy(std::move(f.l_ptr)), to_numpy(std::move(f.l_row)), to_numpy(std::move(f.u_ptr)),
                            to_numpy(std::move(f.u_row)));
-  }, nb::arg("indptr").noconvert(), nb::arg("rows").noconvert(), "Pattern of L and U of a matrix by columns, no diagonal.");
+  }, nb::arg("indptr"), nb::arg("rows"), "Pattern of L and U of a matrix by columns, no diagonal.");
   m.def("etree", [](In<int64_t> indptr, Indices indices) { return to_numpy(etree_of(pattern(indptr, indices))); },
-        nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), "Elimination tree of a pattern in its own order.");
+        nb::arg("indptr"), nb::arg("indices"), "Elimination tree of a pattern in its own order.");
   m.def("colcount", [](In<int64_t> indptr, Indices indices) { return to_numpy(colcount_of(pattern(indptr, indices))); },
-        nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(), "Column counts of L in the order of A.");
+        nb::arg("indptr"), nb::arg("indices"), "Column counts of L in the order of A.");
   m.def("postorder", [](Indices parent) {
     const std::vector<int32_t> place = symbolic::postorder(to_vector(parent));
     return to_numpy(symbolic::inverse(place.data(), static_cast<int32_t>(place.size()), 1));
-  }, nb::arg("parent").noconvert(), "Postorder of a tree with parent[j] > j or -1.");
+  }, nb::arg("parent"), "Postorder of a tree with parent[j] > j or -1.");
 }
 
 }  // namespace ms

@@ -3,9 +3,7 @@
 // Cost: O(nnz) time, on several threads; a second copy of the matrix.
 #include "by_rows.hpp"
 
-#include <atomic>
-#include <thread>
-
+#include "chunks.hpp"
 #include "entries.hpp"
 #include "native/memory/fetch.hpp"
 #include "native/threads/parallel.hpp"
@@ -17,29 +15,6 @@ namespace {
 constexpr int most_parts = 4;            // of the columns that are tallied and written at once: each takes 16 bytes a row
 constexpr int64_t grain = 1 << 14;       // rows
 constexpr double least_speedup = 1.3;    // that pays for rows where columns would do: these are read with fewer misses
-
-// f(chunk) for all chunks; workers claim them in order, one of segment s waits until all before segment s are done.
-// Correct on any number of workers: whoever waits has claimed a later chunk than those that are being worked on.
-template <bool up, class F>
-void run_chunks(const Segments& s, int threads, F&& f) {
-  const int32_t count = s.chunks();
-  std::vector<int32_t> needs(count);             // chunks that have to be done before
-  for (size_t g = 0; g + 1 < s.first.size(); ++g)
-    for (int32_t c = s.first[g]; c < s.first[g + 1]; ++c)
-      if constexpr (up)
-        needs[count - 1 - c] = count - s.first[g + 1];
-      else
-        needs[c] = s.first[g];
-  std::atomic<int32_t> next{0}, done{0};
-  Pool::run(threads, [&](int) {
-    for (int32_t c; (c = next.fetch_add(1, std::memory_order_relaxed)) < count;) {
-      for (int spin = 0; done.load(std::memory_order_acquire) < needs[c];)
-        if (++spin > 2000) std::this_thread::yield();
-      f(up ? count - 1 - c : c);
-      done.fetch_add(1, std::memory_order_acq_rel);
-    }
-  });
-}
 
 // Parts of the columns with about the same number of entries: (parts + 1) first columns.
 std::vector<int32_t> column_parts(const int64_t* ptr, int32_t n, int parts) {

@@ -3,13 +3,20 @@
 #include <cpuid.h>
 #endif
 #include <cstdlib>
+#include <stdexcept>
+#include <string>
 
 #include "tables.hpp"
 
 namespace ms {
 
+#ifndef __x86_64__
+#define MESHSOLVE_ONE_ISA v2
+#endif
+#ifdef MESHSOLVE_ONE_ISA                  // of a developer's build, see CMakeLists.txt, or of another processor
+namespace MESHSOLVE_ONE_ISA { extern const DenseTables tables; }
+#else
 namespace v2 { extern const DenseTables tables; }
-#ifdef __x86_64__
 namespace v3 { extern const DenseTables tables; }
 namespace v4 { extern const DenseTables tables; }
 #endif
@@ -32,7 +39,17 @@ int machine_level() {
   if ((saved & ymm) != ymm || (b & (avx2 | bmi2)) != (avx2 | bmi2)) return 0;
   return (saved & zmm) == zmm && (b & avx512) == avx512 ? 2 : 1;
 }
+#endif
 
+#ifdef MESHSOLVE_ONE_ISA
+const DenseTables& best() {
+#ifdef __x86_64__
+  if (const std::string isa = MESHSOLVE_ONE_ISA::tables.in_double.isa; machine_level() < std::atoi(isa.c_str() + 1) - 2)
+    throw std::runtime_error("meshsolve was built for x86-64-" + isa + " (MESHSOLVE_ISA), which this processor does not have; build it again");
+#endif
+  return MESHSOLVE_ONE_ISA::tables;
+}
+#else
 const DenseTables& best() {
   int level = machine_level();
   if (const char* wish = std::getenv("MESHSOLVE_ISA"))
@@ -41,8 +58,6 @@ const DenseTables& best() {
   const DenseTables* const levels[] = {&v2::tables, &v3::tables, &v4::tables};
   return *levels[level];
 }
-#else
-const DenseTables& best() { return v2::tables; }
 #endif
 
 const DenseTables& chosen() {
