@@ -1,11 +1,9 @@
-// Solves with the factor. Forward: in a small subtree each front adds to the rows of its ancestors there; what goes beyond is passed
-// on to the parent, which adds up what its children pass on, like the factorization: the order of additions is fixed by the tree.
-// Backward: each front reads the unknowns of its ancestors, parents first.
+// Solves with the factor. Forward: factor/fronts/solve.hpp. Backward: each front reads the unknowns of its ancestors, parents first.
 // A boundary is left out in both directions: forward it gets what the fronts below add, backward it has the unknowns that it is given.
 #include <algorithm>
 
 #include "cholesky.hpp"
-#include "native/dense/dense.hpp"
+#include "factor/fronts/solve.hpp"
 #include "native/memory/fetch.hpp"
 #include "native/threads/parallel.hpp"
 
@@ -13,7 +11,6 @@ namespace ms::cholesky {
 namespace {
 
 using fronts::AssemblyTree;
-using fronts::UpdateBlocks;
 
 template <class T>
 struct Problem {
@@ -30,6 +27,25 @@ struct Problem {
   bool is_eliminated(int32_t s) const { return tree.first(s) < tree.eliminated(); }
   PanelShape shape(int32_t s) const { return panel_shape(tree, s); }
   Step<const T> step(int32_t s, int64_t k) const { return shape(s).step(panels + panel_ptr[s], k); }
+
+  // The pivots of front s in Y, and the rows below -= L21 times these.
+  template <int64_t S>
+  void eliminate(int32_t s, T* Y, T* U) const {
+    if (!is_eliminated(s)) return;
+    fetch_panel(s + fronts::fronts_ahead);
+    T* const own = Y + tree.first(s) * S;
+    for (int64_t k = 0; k < shape(s).steps(); ++k) {
+      const Step<const T> at = step(s, k);
+      row_kernels<T>().forward(S, Diagonal::stored, at.height, at.width, tree.pivots(s) - at.column, at.data, at.ld, own + at.column * S, U);
+    }
+  }
+  template <int64_t S>
+  void eliminate_at(int32_t s, T* Y) const {
+    const int64_t w = tree.pivots(s), m = tree.height(s);
+    fetch_panel(s + fronts::fronts_ahead);
+    row_kernels<T>().forward_at(S, Diagonal::stored, m, w, panels + panel_ptr[s], fronts::leading_dimension(m), Y + tree.first(s) * S, Y,
+                                tree.rows(s));
+  }
 
   bool is_worth_fetching(int32_t s) const { return far && s >= 0 && s < tree.count(); }
   void fetch_panel(int32_t s) const {
@@ -51,75 +67,11 @@ void permute(const Problem<T>& p, Strided<const double> B, int64_t K, T* Y) {
   });
 }
 
-// One direction of a solve in the tree; `update` is what a front, or the root of a small subtree, passes on to its parent.
-template <class T, int64_t S>
-struct Forward {
-  static constexpr int64_t few = 8;           // pivots: more would add to rows anywhere too often, and add to them once together
-
-  const Problem<T>& p;
-  const AssemblyTree& tree;
-  UpdateBlocks<T>& blocks;
-  T* const Y;
-  const Dense<T>& kernels = dense<T>();
-
-  T* own(int32_t s) const { return Y + tree.first(s) * S; }
-
-  // U, the rows below the pivots of front s, -= L21 of them.
-  void eliminate(int32_t s, T* U) const {
-    if (!p.is_eliminated(s)) return;
-    p.fetch_panel(s + fronts::fronts_ahead);
-    for (int64_t k = 0; k < p.shape(s).steps(); ++k) {
-      const Step<const T> step = p.step(s, k);
-      kernels.forward(S, step.height, step.width, tree.pivots(s) - step.column, step.data, step.ld, own(s) + step.column * S, U);
-    }
-  }
-
-  void front(int32_t s, T* update) const {
-    std::fill(update, update + tree.updates(s) * S, T(0));
-    for (int32_t q = tree.child_ptr[s]; q < tree.child_ptr[s + 1]; ++q) {
-      const int32_t child = tree.child[q];
-      dense<T>().add_rows(S, tree.updates(child), tree.relative_rows(child), tree.pivots(s), blocks.of(child), own(s), update);
-    }
-    eliminate(s, update);
-  }
-
-  void small_subtree(int32_t first, int32_t root, T* update, int worker) const {
-    Buffer<T>& space = p.space.local[worker];
-    const int32_t* const place = first < root ? p.space.places(worker, tree.n(), tree.rows(root), tree.updates(root)) : nullptr;
-    std::fill(update, update + tree.updates(root) * S, T(0));
-    for (int32_t s = first; s < root; ++s) {
-      const int64_t w = tree.pivots(s), u = tree.updates(s);
-      if (tree.direct[s] == u && w <= few) {
-        p.fetch_panel(s + fronts::fronts_ahead);
-        kernels.forward_at(S, w + u, w, p.panels + p.panel_ptr[s], fronts::leading_dimension(w + u), own(s), Y, tree.rows(s));
-      } else {
-        if (space.size() < u * S) space = Buffer<T>(2 * u * S);
-        distribute(s, space.data(), place, update);
-      }
-    }
-    eliminate(root, update);
-  }
-
-  // What front s does to rows of the small subtree goes to Y, to rows beyond it to their places in the root, which has all of these.
-  void distribute(int32_t s, T* U, const int32_t* place, T* update) const {
-    const int64_t u = tree.updates(s), inside = tree.direct[s];
-    const int32_t* const rows = tree.rows(s);
-    std::fill(U, U + u * S, T(0));
-    eliminate(s, U);
-    kernels.add_rows(S, inside, rows, tree.n(), U, Y, nullptr);
-    for (int64_t i = inside; i < u; ++i)
-      for (int64_t c = 0; c < S; ++c) update[place[rows[i]] * S + c] += U[i * S + c];
-  }
-};
-
 // Y := L^-1 Y
 template <class T, int64_t S>
 void forward(const Problem<T>& p, T* Y) {
-  UpdateBlocks<T> blocks(p.tree, p.plan, p.threads, S, p.space.blocks);
-  const Forward<T, S> solve{p, p.tree, blocks, Y};
-  fronts::bottom_up(
-      p.tree, p.plan, p.threads, blocks, [&](int32_t s, T* update) { solve.front(s, update); },
-      [&](int32_t first, int32_t root, T* update, int worker) { solve.small_subtree(first, root, update, worker); });
+  fronts::UpdateBlocks<T> blocks(p.tree, p.plan, p.threads, S, p.space.blocks);
+  fronts::Forward<T, S, Problem<T>>{p, Y, &blocks}.run(p.plan, p.threads);
 }
 
 // Y := L^-T Y, and X := P^T Y.
@@ -132,7 +84,8 @@ void backward(const Problem<T>& p, T* Y, int64_t K, Strided<double> X) {
     T* const y = Y + begin * S;
     for (int64_t k = p.is_eliminated(s) ? p.shape(s).steps() : 0; k-- > 0;) {
       const Step<const T> step = p.step(s, k);
-      dense<T>().backward(S, step.height, step.width, w - step.column, step.data, step.ld, y + step.column * S, Y, p.tree.rows(s));
+      row_kernels<T>().backward(S, Diagonal::stored, step.height, step.width, w - step.column, step.data, step.ld, y + step.column * S, Y,
+                                p.tree.rows(s));
     }
     for (int64_t j = 0; j < w; ++j)
       for (int64_t c = 0; c < K; ++c) X.at(p.row(begin + j), c) = static_cast<double>(y[j * S + c]);

@@ -18,13 +18,17 @@ constexpr int64_t widest = 8;                    // right-hand sides that are ta
 // among others.
 constexpr int64_t row_width(int64_t k) { return k > 4 ? 8 : k > 2 ? 4 : k; }
 
-// block(K, first column) for all k columns, K of them at a time; columns are the progress of the phase.
-template <class Block>
+// block(K, first column) for all k columns, K of them at a time, at most 4 of complex numbers T; columns are the progress of the phase.
+template <class T = double, class Block>
 void in_blocks(int64_t k, Block&& block) {
-  in_widths<8, 7, 6, 5, 4, 3, 2, 1>(k, [&](auto K, int64_t at) {
+  const auto counted = [&](auto K, int64_t at) {
     block(K, at);
     interrupt::advance(K);
-  });
+  };
+  if constexpr (sizeof(T) > sizeof(double))
+    in_widths<4, 3, 2, 1>(k, counted);
+  else
+    in_widths<8, 7, 6, 5, 4, 3, 2, 1>(k, counted);
 }
 
 // block(S, K, first column) for all k columns, K of them at a time in rows of S values, a constant; columns are the progress of the

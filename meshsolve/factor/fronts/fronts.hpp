@@ -32,7 +32,7 @@ struct AssemblyTree {
   Buffer<uint32_t> entry_source;                //   position in A's data
   Buffer<int32_t> entry_row;                    //   local row in the front of the column
   std::vector<int32_t> direct;                  // (count): of a front in a small subtree how many of its rows below the pivots lie
-                                                //   in that subtree; -1 of a front above; empty in a frame
+                                                //   in that subtree; -1 of a front above
   std::shared_ptr<const KeptSchedules> schedules;
 
   const symbolic::Supernodes& supernodes() const { return symbolic->supernodes; }
@@ -118,6 +118,9 @@ struct Schedule {
 // What a schedule is for. A solve works on a front with one thread; that of Cholesky takes small subtrees as a whole.
 enum class Use { factor, solve, solve_small_subtrees };
 Schedule schedule(const AssemblyTree& tree, int threads, Use use);
+
+// The tasks of a solve in the whole trees that have the fronts [begin, end).
+Schedule tasks_within(const Schedule& plan, int32_t begin, int32_t end);
 
 // The last two schedules of one tree, for its numeric phases and its solves. Several threads may ask at once.
 class KeptSchedules {

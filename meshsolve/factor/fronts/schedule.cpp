@@ -162,6 +162,19 @@ Schedule schedule(const AssemblyTree& t, int threads, Use use) {
   return out;
 }
 
+Schedule tasks_within(const Schedule& plan, int32_t begin, int32_t end) {
+  Schedule out;
+  const int32_t first = static_cast<int32_t>(std::ranges::upper_bound(plan.tasks, begin, {}, &Schedule::Task::end) - plan.tasks.begin());
+  for (size_t k = first; k < plan.tasks.size() && plan.tasks[k].begin < end; ++k) {
+    out.tasks.push_back({std::max(begin, plan.tasks[k].begin), std::min(end, plan.tasks[k].end)});
+    out.parent.push_back(plan.parent[k] < 0 ? -1 : plan.parent[k] - first);
+  }
+  const int32_t count = static_cast<int32_t>(out.tasks.size());
+  for (const int32_t leaf : plan.leaves)
+    if (leaf >= first && leaf < first + count) out.leaves.push_back(leaf - first);
+  return out;
+}
+
 int64_t work_scalars(const AssemblyTree& t, int threads, Held held) {
   const auto plan = plan_of(t, threads, Use::factor);
   return threads * (plan->stacks.scalars(held, 0) + plan->stacks.scalars(held, 1)) + 2 * t.entries() + passing_scalars(t, *plan, held);

@@ -172,6 +172,7 @@ AssemblyTree assembly_frame(std::shared_ptr<const symbolic::Symbolic> symbolic) 
     number_rows(t, s, local);
     place_children(t, s, local);
   }
+  find_small_subtrees(t, 1);
   return t;
 }
 

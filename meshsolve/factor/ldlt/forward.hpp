@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "complete.hpp"
-#include "native/dense/dense.hpp"
+#include "native/dense/rows.hpp"
 #include "native/memory/fetch.hpp"
 
 namespace ms::ldlt {
@@ -80,10 +80,10 @@ void forward(const Problem<T>& p, T* Y) {
     for (int32_t q = tree.child_ptr[s]; q < tree.child_ptr[s + 1]; ++q) {
       const int32_t child = tree.child[q];
       T* const y = Y + static_cast<int64_t>(tree.first(s)) * S;
-      dense<T>().add_rows(S, tree.updates(child), tree.relative_rows(child), own, blocks.of(child), y, update);
+      row_kernels<T>().add_rows(S, tree.updates(child), tree.relative_rows(child), own, blocks.of(child), y, update);
     }
     columns.load(Y);
-    dense<T>().forward(S, f.columns + u, f.pivots, f.columns, f.panel, f.ld, columns.y, update);
+    row_kernels<T>().forward(S, Diagonal::stored, f.columns + u, f.pivots, f.columns, f.panel, f.ld, columns.y, update);
     if constexpr (divide) solve_diagonal(columns);
     columns.store(Y, f.columns);
     return -1;

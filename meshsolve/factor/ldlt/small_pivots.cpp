@@ -98,7 +98,7 @@ std::vector<T> Complete<T>::row_magnitudes(fronts::SolveSpace<T>& space, const f
     std::fill(below, below + tree.updates(s), T(0));
     for (int32_t q = tree.child_ptr[s]; q < tree.child_ptr[s + 1]; ++q) {
       const int32_t child = tree.child[q];
-      dense<T>().add_rows(1, tree.updates(child), tree.relative_rows(child), tree.pivots(s), blocks.of(child),
+      row_kernels<T>().add_rows(1, tree.updates(child), tree.relative_rows(child), tree.pivots(s), blocks.of(child),
                           magnitude.data() + tree.first(s), below);
     }
     columns.load(magnitude.data());

@@ -75,23 +75,6 @@ struct Positions {
 
 FrontPlan front_plan(std::shared_ptr<const symbolic::Symbolic> symbolic, const Pattern& A, Frame frame);
 
-// How a solve runs through the fronts. It is cut into tasks by the pattern alone, never by the number of threads, because
-// the order of additions follows the tasks: the fronts of the largest block in tasks, other blocks one after the other.
-struct SolvePlan {
-  fronts::Schedule schedule;
-  int32_t block = -1;                     // the block that is solved in tasks
-  int32_t begin = 0, end = 0;             // its tasks in schedule.tasks
-  std::vector<int32_t> parent;            // (end - begin) of these tasks
-  std::vector<int64_t> slot_ptr;          // (slots + 1) rows of the updates that pass between tasks
-};
-SolvePlan solve_plan(const FrontPlan& plan);
-
-template <class T>
-struct FrontSpace {
-  Buffer<T> work, updates;                // n x chunk; SolvePlan::slot_ptr x chunk
-  std::vector<Buffer<T>> sums, local;     // per worker: n x chunk, zeros between uses; the front at hand
-};
-
 // L and U of B: U by rows, L by columns, without stored zeros; final[k] is the position to which exchanges moved row k.
 template <class T>
 struct Triangles {
@@ -117,16 +100,12 @@ class FrontFactor {
   const FrontPlan& plan() const { return *plan_; }
 
  private:
-  const SolvePlan& plan_of_solve() const;
-
   std::shared_ptr<const FrontPlan> plan_;
   Buffer<T> fronts_;                      // plan.base
   Buffer<T> outside_;                     // plan.outside
   std::vector<int32_t> exchange_;         // (n) local row that changed places with pivot k of its front
-  fronts::BlockMemory<T> blocks_;         // update matrices
-  mutable std::mutex plan_lock_;
-  mutable std::unique_ptr<SolvePlan> solve_plan_;
-  mutable KeptSpace<FrontSpace<T>> space_;
+  mutable fronts::BlockMemory<T> blocks_; // update matrices; the first solve works in their memory
+  mutable KeptSpace<fronts::SolveSpace<T>> space_;
 };
 
 // ---- columns --------------------------------------------------------------------------------------------------------

@@ -1,13 +1,59 @@
-// Solves with one front for a single right-hand side: what dense_rows.inl does for several, with rows of L in the vectors instead.
+// Solves with one front for a single right-hand side: what rows.inl does for several, with rows of L in the vectors instead.
 // Each number comes from the same operations in the same order, so a column has the same bits alone and among others. A number
 // that is computed by itself stands in both lanes of a vector: products of scalar code might not be contracted with their sums.
-// Included before dense_rows.inl, under the same rules. Pairs are stored and loaded as pairs where they are soon needed again.
+// Included before rows.inl, under the same rules. Pairs are stored and loaded as pairs where they are soon needed again.
 
 namespace ms::ISA {
 namespace {
 
+// step(P, j) over columns 0..w in fours and a remainder P, a compile-time constant, upwards or downwards.
+template <int P> struct Width { constexpr operator int() const { return P; } };
+template <class Step> inline __attribute__((always_inline)) void remainder(Int j, Int rest, Step step) {
+  if (rest == 3) step(Width<3>{}, j);
+  if (rest == 2) step(Width<2>{}, j);
+  if (rest == 1) step(Width<1>{}, j);
+}
+template <class Step> inline __attribute__((always_inline)) void ascending(Int w, Step step) {
+  Int j = 0;
+  for (; j + 4 <= w; j += 4) step(Width<4>{}, j);
+  remainder(j, w - j, step);
+}
+template <class Step> inline __attribute__((always_inline)) void descending(Int w, Step step) {
+  Int j = w / 4 * 4;
+  remainder(j, w - j, step);
+  for (j -= 4; j >= 0; j -= 4) step(Width<4>{}, j);
+}
+
+template <class T> inline T inverse_pivot(Diagonal diagonal, const T* pivot) { return diagonal == Diagonal::ones ? T(1) : T(1) / *pivot; }
+
+// Vectors of rows. Products of complex numbers are added in the order of rows.inl: first with the real part of the number of L.
 template <class T> using Pair = typename Vec<T, 2>::type;
-template <class T> inline Pair<T> twice(T x) { return Pair<T>{x, x}; }
+template <class T> inline Pair<T> pair(T x, T y) { return Pair<T>{x, y}; }
+template <> inline Pair<Complex> pair(Complex x, Complex y) {
+  Pair<Complex> out;
+  out.v = Pair<Complex>::V{x.re, x.im, y.re, y.im};
+  return out;
+}
+template <class T> inline Pair<T> twice(T x) { return pair(x, x); }
+template <class T> inline T lane(Pair<T> v, int i) { return v[i]; }
+template <> inline Complex lane(Pair<Complex> v, int i) { return {v.v[2 * i], v.v[2 * i + 1]}; }
+
+// v -= l y
+template <class V, class T> inline __attribute__((always_inline)) void subtract_product(V& v, V l, T y) { v -= l * y; }
+template <int W> inline __attribute__((always_inline)) void subtract_product(ComplexVector<W>& v, ComplexVector<W> l, Complex y) {
+  typename ComplexVector<W>::V all;
+  for (int i = 0; i < 2 * W; i += 2) all[i] = y.re, all[i + 1] = y.im;
+  v.v -= parts<0, 0, W>(l.v) * all;
+  v.v -= parts<1, 1, W>(l.v) * turned<W>(all);
+}
+// sum += l v, lane by lane
+template <class V> inline __attribute__((always_inline)) void add_product(V& sum, V l, V v) { sum += l * v; }
+template <int W> inline __attribute__((always_inline)) void add_product(ComplexVector<W>& sum, ComplexVector<W> l, ComplexVector<W> v) {
+  sum.v += parts<0, 0, W>(l.v) * v.v;
+  sum.v += parts<1, 1, W>(l.v) * turned<W>(v.v);
+}
+
+template <class T> constexpr int pair_lanes = lanes<T> < 2 ? 2 : lanes<T>;
 
 // V(0:n) -= L(0:n, 0:P) y, W rows at a time and then half of that, so that rows fall into the same vectors at each step of a front.
 template <int W, int P, class T>
@@ -16,16 +62,16 @@ inline __attribute__((always_inline)) void subtract_column(Int n, const T* L, In
   for (; i + W <= n; i += W) {
     auto v = load<W>(V + i);
 #pragma GCC unroll 4
-    for (int p = 0; p < P; ++p) v -= load<W>(L + i + p * ld) * y[p];
+    for (int p = 0; p < P; ++p) subtract_product(v, load<W>(L + i + p * ld), y[p]);
     store<W>(V + i, v);
   }
   if constexpr (W > 2) {
     subtract_column<W / 2, P>(n - i, L + i, ld, y, V + i);
   } else if (i < n) {
-    Pair<T> v = {V[i], 0};
+    Pair<T> v = pair(V[i], T(0));
 #pragma GCC unroll 4
-    for (int p = 0; p < P; ++p) v -= Pair<T>{L[i + p * ld], 0} * y[p];
-    V[i] = v[0];
+    for (int p = 0; p < P; ++p) subtract_product(v, pair(L[i + p * ld], T(0)), y[p]);
+    V[i] = lane<T>(v, 0);
   }
 }
 
@@ -35,112 +81,189 @@ inline __attribute__((always_inline)) void subtract_column_at(Int n, const T* L,
   Int i = 0;
   for (; i + 2 <= n; i += 2) {
     T *const first = X + rows[i], *const second = X + rows[i + 1];
-    Pair<T> v = {*first, *second};
+    Pair<T> v = pair(*first, *second);
 #pragma GCC unroll 4
-    for (int p = 0; p < P; ++p) v -= load<2>(L + i + p * ld) * y[p];
-    *first = v[0];
-    *second = v[1];
+    for (int p = 0; p < P; ++p) subtract_product(v, load<2>(L + i + p * ld), y[p]);
+    *first = lane<T>(v, 0);
+    *second = lane<T>(v, 1);
   }
   if (i < n) {
     T* const x = X + rows[i];
-    Pair<T> v = {*x, 0};
+    Pair<T> v = pair(*x, T(0));
 #pragma GCC unroll 4
-    for (int p = 0; p < P; ++p) v -= Pair<T>{L[i + p * ld], 0} * y[p];
-    *x = v[0];
+    for (int p = 0; p < P; ++p) subtract_product(v, pair(L[i + p * ld], T(0)), y[p]);
+    *x = lane<T>(v, 0);
   }
 }
 
 // The rows of P pivots and, four at a time, those of later pivots, c with these.
 template <int P, class T>
-inline __attribute__((always_inline)) void solve_pivots(Int c, const T* L, Int ld, T* Y, T (&y)[P]) {
+inline __attribute__((always_inline)) void solve_pivots(Diagonal diagonal, Int c, const T* L, Int ld, T* Y, T (&y)[P]) {
   Pair<T> solved[P];
 #pragma GCC unroll 4
   for (int p = 0; p < P; ++p) {
     Pair<T> v = twice(Y[p]);
 #pragma GCC unroll 4
-    for (int q = 0; q < p; ++q) v -= L[p + q * ld] * solved[q];
-    solved[p] = v * (1 / L[p + p * ld]);
-    Y[p] = y[p] = solved[p][0];
+    for (int q = 0; q < p; ++q) v -= solved[q] * L[p + q * ld];
+    v *= inverse_pivot(diagonal, L + p * ld + p);
+    solved[p] = v;
+    Y[p] = y[p] = lane<T>(v, 0);
   }
-  subtract_column<lanes<T> < 4 ? lanes<T> : 4, P>(c - P, L + P, ld, y, Y + P);
-}
-
-template <int P, class T>
-inline void forward_column_step(Int m, Int c, const T* L, Int ld, T* Y, T* U) {
-  T y[P];
-  solve_pivots<P>(c, L, ld, Y, y);
-  subtract_column<lanes<T>, P>(m - c, L + c, ld, y, U);
+  subtract_column<pair_lanes<T> < 4 ? pair_lanes<T> : 4, P>(c - P, L + P, ld, y, Y + P);
 }
 
 template <class T>
-void forward_column(Int m, Int w, Int c, const T* L, Int ld, T* Y, T* U) {
-  Int j = 0;
-  for (; j + 4 <= w; j += 4) forward_column_step<4>(m - j, c - j, L + j + j * ld, ld, Y + j, U);
-  const T* const D = L + j + j * ld;
-  if (w - j == 3) forward_column_step<3>(m - j, c - j, D, ld, Y + j, U);
-  if (w - j == 2) forward_column_step<2>(m - j, c - j, D, ld, Y + j, U);
-  if (w - j == 1) forward_column_step<1>(m - j, c - j, D, ld, Y + j, U);
-}
-
-template <int P, class T>
-inline void forward_column_step_at(Int below, Int c, const T* L, Int ld, T* Y, T* X, const int* rows) {
-  T y[P];
-  solve_pivots<P>(c, L, ld, Y, y);
-  subtract_column_at<P>(below, L + c, ld, y, X, rows);
+void forward_column(Diagonal diagonal, Int m, Int w, Int c, const T* L, Int ld, T* Y, T* U) {
+  ascending(w, [=](auto P, Int j) {
+    T y[P];
+    solve_pivots<P>(diagonal, c - j, L + j + j * ld, ld, Y + j, y);
+    subtract_column<pair_lanes<T>, P>(m - c, L + c + j * ld, ld, y, U);
+  });
 }
 
 template <class T>
-void forward_column_at(Int m, Int w, const T* L, Int ld, T* Y, T* X, const int* rows) {
-  Int j = 0;
-  for (; j + 4 <= w; j += 4) forward_column_step_at<4>(m - w, w - j, L + j + j * ld, ld, Y + j, X, rows);
-  const T* const D = L + j + j * ld;
-  if (w - j == 3) forward_column_step_at<3>(m - w, 3, D, ld, Y + j, X, rows);
-  if (w - j == 2) forward_column_step_at<2>(m - w, 2, D, ld, Y + j, X, rows);
-  if (w - j == 1) forward_column_step_at<1>(m - w, 1, D, ld, Y + j, X, rows);
+void forward_column_at(Diagonal diagonal, Int m, Int w, const T* L, Int ld, T* Y, T* X, const int* rows) {
+  ascending(w, [=](auto P, Int j) {
+    T y[P];
+    solve_pivots<P>(diagonal, w - j, L + j + j * ld, ld, Y + j, y);
+    subtract_column_at<P>(m - w, L + w + j * ld, ld, y, X, rows);
+  });
 }
 
 // sum(p) += two rows of L times those of v, one in each lane
 template <int P, class T>
 inline __attribute__((always_inline)) void add_pair(const T* L, Int ld, Pair<T> v, Pair<T> (&sum)[P]) {
-#pragma GCC unroll 4
-  for (int p = 0; p < P; ++p) sum[p] += load<2>(L + p * ld) * v;
+#pragma GCC unroll 8
+  for (int p = 0; p < P; ++p) add_product(sum[p], load<2>(L + p * ld), v);
 }
 
 template <int P, class T>
 inline __attribute__((always_inline)) void add_single(const T* L, Int ld, T v, Pair<T> (&sum)[P]) {
-#pragma GCC unroll 4
-  for (int p = 0; p < P; ++p) sum[p] += Pair<T>{L[p * ld], 0} * Pair<T>{v, 0};
+#pragma GCC unroll 8
+  for (int p = 0; p < P; ++p) add_product(sum[p], pair(L[p * ld], T(0)), pair(v, T(0)));
+}
+
+// sum(p) += L(0:n, p) . v
+template <int P, class T>
+inline __attribute__((always_inline)) void add_column(Int n, const T* L, Int ld, const T* v, Pair<T> (&sum)[P]) {
+  Int i = 0;
+  for (; i + 1 < n; i += 2) add_pair<P>(L + i, ld, load<2>(v + i), sum);
+  if (i < n) add_single<P>(L + i, ld, v[i], sum);
+}
+
+// The same where v(i) lies at X[rows[i]].
+template <int P, class T>
+inline __attribute__((always_inline)) void add_column_at(Int n, const T* L, Int ld, const T* X, const int* rows, Pair<T> (&sum)[P]) {
+  Int i = 0;
+  for (; i + 1 < n; i += 2) add_pair<P>(L + i, ld, pair(X[rows[i]], X[rows[i + 1]]), sum);
+  if (i < n) add_single<P>(L + i, ld, X[rows[i]], sum);
+}
+
+template <class T> inline Pair<T> both(Pair<T> sum) { return sum + pair(lane<T>(sum, 1), lane<T>(sum, 0)); }
+
+template <int P, class T> inline __attribute__((always_inline)) void store_lanes(const Pair<T> (&y)[P], T* Y) {
+#pragma GCC unroll 2
+  for (int p = 0; p + 1 < P; p += 2) store<2>(Y + p, pair(lane<T>(y[p], 0), lane<T>(y[p + 1], 0)));
+  if constexpr (P % 2) Y[P - 1] = lane<T>(y[P - 1], 0);
 }
 
 template <int P, class T>
-inline void backward_column_step(Int m, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows) {
-  Pair<T> sum[P] = {};                                     // of even and of odd rows
-  Int i = P;
-  for (; i + 1 < c; i += 2) add_pair<P>(L + i, ld, load<2>(Y + i), sum);
-  if (i < c) add_single<P>(L + i, ld, Y[i], sum);
-  for (i = c; i + 1 < m; i += 2) add_pair<P>(L + i, ld, Pair<T>{X[rows[i - c]], X[rows[i - c + 1]]}, sum);
-  if (i < m) add_single<P>(L + i, ld, X[rows[i - c]], sum);
-  Pair<T> y[P];
+inline void backward_column_step(Diagonal diagonal, Int m, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows) {
+  Pair<T> sum[P] = {}, y[P];                               // sums of even and of odd rows
+  add_column<P>(c - P, L + P, ld, Y + P, sum);
+  add_column_at<P>(m - c, L + c, ld, X, rows, sum);
 #pragma GCC unroll 4
   for (int p = P - 1; p >= 0; --p) {
-    Pair<T> v = twice(Y[p]) - (sum[p] + Pair<T>{sum[p][1], sum[p][0]});
+    Pair<T> v = twice(Y[p]);
+    v -= both<T>(sum[p]);
 #pragma GCC unroll 4
-    for (int q = p + 1; q < P; ++q) v -= L[q + p * ld] * y[q];
-    y[p] = v * (1 / L[p + p * ld]);
+    for (int q = p + 1; q < P; ++q) v -= y[q] * L[q + p * ld];
+    v *= inverse_pivot(diagonal, L + p * ld + p);
+    y[p] = v;
   }
-#pragma GCC unroll 2
-  for (int p = 0; p + 1 < P; p += 2) store<2>(Y + p, Pair<T>{y[p][0], y[p + 1][0]});
-  if constexpr (P % 2) Y[P - 1] = y[P - 1][0];
+  store_lanes<P>(y, Y);
 }
 
 template <class T>
-void backward_column(Int m, Int w, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows) {
-  Int j = w / 4 * 4;
-  const T* const D = L + j + j * ld;
-  if (w - j == 3) backward_column_step<3>(m - j, c - j, D, ld, Y + j, X, rows);
-  if (w - j == 2) backward_column_step<2>(m - j, c - j, D, ld, Y + j, X, rows);
-  if (w - j == 1) backward_column_step<1>(m - j, c - j, D, ld, Y + j, X, rows);
-  for (j -= 4; j >= 0; j -= 4) backward_column_step<4>(m - j, c - j, L + j + j * ld, ld, Y + j, X, rows);
+void backward_column(Diagonal diagonal, Int m, Int w, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows) {
+  descending(w, [=](auto P, Int j) {
+    backward_column_step<P>(diagonal, m - j, c - j, L + j + j * ld, ld, Y + j, X, rows);
+  });
+}
+
+// ---- U by rows: column j of U11 at A, its transpose is lower triangular ---------------------------------------------------
+
+// Rows j to j + P of U11^-T Y.
+template <int P, class T>
+inline __attribute__((always_inline)) void upper_pivots(Int j, const T* A, Int ld, T* Y, T (&y)[P]) {
+  Pair<T> sum[P] = {}, solved[P];
+  add_column<P>(j, A, ld, Y, sum);
+#pragma GCC unroll 4
+  for (int p = 0; p < P; ++p) {
+    Pair<T> v = twice(Y[j + p]);
+    v -= both<T>(sum[p]);
+#pragma GCC unroll 4
+    for (int q = 0; q < p; ++q) v -= solved[q] * A[j + q + p * ld];
+    v *= inverse_pivot(Diagonal::stored, A + j + p + p * ld);
+    solved[p] = v;
+    y[p] = lane<T>(v, 0);
+  }
+  store_lanes<P>(solved, Y + j);
+}
+
+template <class T>
+void forward_upper_column(const UpperFront<T>& f, T* Y, T* U) {
+  ascending(f.w, [=](auto P, Int j) {
+    T y[P];
+    upper_pivots<P>(j, f.P + j * f.ldp, f.ldp, Y, y);
+    subtract_column<pair_lanes<T>, P>(f.u, f.Q + j * f.ldq, f.ldq, y, U);
+  });
+}
+
+template <class T>
+void forward_upper_column_at(const UpperFront<T>& f, T* Y, T* X, const int* rows) {
+  ascending(f.w, [=](auto P, Int j) {
+    T y[P];
+    upper_pivots<P>(j, f.P + j * f.ldp, f.ldp, Y, y);
+    subtract_column_at<P>(f.u, f.Q + j * f.ldq, f.ldq, y, X, rows);
+  });
+}
+
+// Rows j to j + P of U11^-1 Y, and what is above -= U11 times these. `sum`: of the columns right of U11.
+template <int P, class T>
+inline __attribute__((always_inline)) void upper_step(Int j, const T* A, Int ld, T* Y, const Pair<T>* sum) {
+  Pair<T> solved[P];
+  T y[P];
+#pragma GCC unroll 4
+  for (int p = P - 1; p >= 0; --p) {
+    Pair<T> v = twice(Y[j + p]);
+    v -= both<T>(sum[p]);
+#pragma GCC unroll 4
+    for (int q = p + 1; q < P; ++q) v -= solved[q] * A[j + p + q * ld];
+    v *= inverse_pivot(Diagonal::stored, A + j + p + p * ld);
+    solved[p] = v;
+    y[p] = lane<T>(v, 0);
+  }
+  store_lanes<P>(solved, Y + j);
+  subtract_column<pair_lanes<T>, P>(j, A, ld, y, Y);
+}
+
+template <class T>
+void backward_upper_column(const UpperFront<T>& f, T* Y, const T* V) {
+  Int j = f.w / 4 * 4;
+  const auto one = [=](auto P, Int i) {
+    Pair<T> sum[P] = {};
+    add_column<P>(f.u, f.Q + i * f.ldq, f.ldq, V, sum);
+    upper_step<P>(i, f.P + i * f.ldp, f.ldp, Y, sum);
+  };
+  remainder(j, f.w - j, one);
+  for (; j >= 8; j -= 8) {                                 // sums of two steps at a time: more chains of additions
+    Pair<T> sum[8] = {};
+    add_column<8>(f.u, f.Q + (j - 8) * f.ldq, f.ldq, V, sum);
+    upper_step<4>(j - 4, f.P + (j - 4) * f.ldp, f.ldp, Y, sum + 4);
+    upper_step<4>(j - 8, f.P + (j - 8) * f.ldp, f.ldp, Y, sum);
+  }
+  if (j > 0) one(Width<4>{}, 0);
 }
 
 }  // namespace

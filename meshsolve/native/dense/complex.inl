@@ -19,20 +19,23 @@ template <> struct Vec<Complex, 1> { typedef Complex type; };
 #define MS_SHUFFLE(v, I, ...) __builtin_shuffle(v, I{__VA_ARGS__})
 #endif
 
-// Of (re, im): which part 0 or 1 comes first and which second, for all W.
+// Of (re, im) of each number: which part 0 or 1 comes first and which second.
 template <int first, int second, int W>
 inline __attribute__((always_inline)) typename ComplexVector<W>::V parts(typename ComplexVector<W>::V v) {
   typedef typename ComplexVector<W>::V V;
   typedef long long I __attribute__((vector_size(sizeof(V))));
   constexpr int a = first, b = second;
-  static_assert(W == 2 || W == 4);
-  if constexpr (W == 2)
+  static_assert(W == 1 || W == 2 || W == 4);
+  if constexpr (W == 1)
+    return MS_SHUFFLE(v, I, a, b);
+  else if constexpr (W == 2)
     return MS_SHUFFLE(v, I, a, b, 2 + a, 2 + b);
   else
     return MS_SHUFFLE(v, I, a, b, 2 + a, 2 + b, 4 + a, 4 + b, 6 + a, 6 + b);
 }
 #undef MS_SHUFFLE
 
+// (-im, re) of each number.
 template <int W>
 inline __attribute__((always_inline)) typename ComplexVector<W>::V turned(typename ComplexVector<W>::V v) {
   typename ComplexVector<W>::V sign;
@@ -49,16 +52,18 @@ template <int W> inline __attribute__((always_inline)) void operator-=(ComplexVe
   c.v -= p.a.v * p.y.re;
   c.v -= turned<W>(p.a.v) * p.y.im;
 }
+template <int W> inline __attribute__((always_inline)) void operator+=(ComplexVector<W>& c, ComplexProduct<W> p) {
+  c.v += p.a.v * p.y.re;
+  c.v += turned<W>(p.a.v) * p.y.im;
+}
 template <int W> inline __attribute__((always_inline)) void operator*=(ComplexVector<W>& c, Complex y) {
   c.v = c.v * y.re + turned<W>(c.v) * y.im;
 }
 template <int W> inline __attribute__((always_inline)) ComplexVector<W> operator+(ComplexVector<W> a, ComplexVector<W> b) {
   return {a.v + b.v};
 }
-template <int W> inline __attribute__((always_inline)) ComplexVector<W> operator*(ComplexVector<W> a, ComplexVector<W> b) {
-  return {a.v * parts<0, 0, W>(b.v) + turned<W>(a.v) * parts<1, 1, W>(b.v)};
-}
 template <int W> inline __attribute__((always_inline)) void operator+=(ComplexVector<W>& a, ComplexVector<W> b) { a.v += b.v; }
+template <int W> inline __attribute__((always_inline)) void operator-=(ComplexVector<W>& a, ComplexVector<W> b) { a.v -= b.v; }
 
 }  // namespace
 }  // namespace ms::ISA

@@ -69,6 +69,9 @@ const DenseTables& chosen() {
 
 template <> const Dense<double>& dense<double>() { return chosen().in_double; }
 template <> const Dense<float>& dense<float>() { return chosen().in_float; }
+template <> const RowKernels<double>& row_kernels<double>() { return chosen().rows_double; }
+template <> const RowKernels<float>& row_kernels<float>() { return chosen().rows_float; }
+template <> const RowKernels<Complex>& row_kernels<Complex>() { return chosen().rows_complex; }
 template <> const DenseLU<double>& dense_lu<double>() { return chosen().lu_double; }
 template <> const DenseLU<float>& dense_lu<float>() { return chosen().lu_float; }
 template <> const DenseLU<Complex>& dense_lu<Complex>() { return chosen().lu_complex; }

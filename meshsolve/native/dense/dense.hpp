@@ -6,7 +6,6 @@
 
 namespace ms {
 
-constexpr int solve_padding = 16;      // scalars past the last row that solves of dense_lu.inl may touch
 constexpr int touched_above = 16;      // entries of a column above the diagonal that trapezoids may touch, at most
 
 template <class T>
@@ -15,15 +14,10 @@ struct Dense {
   void (*fresh_trapezoid)(Int m, Int n, Int k, const T* A, Int lda, const T* B, Int ldb, T* C, Int ldc);    // of C = -A B^T
   Int (*panel)(Int m, Int k, T* A, Int lda);                        // L of an m x k panel; 0, or 1 + the failing column
   void (*trsm_rlt)(Int m, Int k, const T* L, Int ldl, T* B, Int ldb);                                   // B := B L^-T
-  // right-hand sides by rows, s = 1, 2, 4 or 8 values a row: see dense_rows.inl
-  void (*forward)(Int s, Int m, Int w, Int c, const T* L, Int ld, T* Y, T* U);
-  void (*forward_at)(Int s, Int m, Int w, const T* L, Int ld, T* Y, T* X, const int* rows);
-  void (*backward)(Int s, Int m, Int w, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows);
-  void (*add_rows)(Int s, Int count, const int* to, Int c, const T* from, T* Y, T* U);
   // Columns [begin, end) of X (m x m, lower): X(i, j) is added to row to[i], column to[j] of a front (ascending), whose row and
   // column `origin` are the first of Y.
   void (*extend_add)(Int begin, Int end, Int m, const T* X, const int* to, T* Y, Int ldy, Int origin);
-  // Column x of a factor and k columns v, all of m rows, by k rotations of four numbers each: see dense_rotate.inl.
+  // Column x of a factor and k columns v, all of m rows, by k rotations of four numbers each: see rotate.inl.
   void (*rotate)(Int m, Int k, const T* rotations, T* x, T* const* v);
   void (*rotate_hyperbolic)(Int m, Int k, const T* rotations, T* x, T* const* v);
   const char* isa;

@@ -1,4 +1,4 @@
-// Dense kernels on small and medium blocks: the work inside one front. Compiled once per instruction set by dense_v*.cpp,
+// Dense kernels on small and medium blocks: the work inside one front. Compiled once per instruction set by v*.cpp,
 // which define ISA (the namespace), VECTOR_BYTES, and the tile shape; dense.cpp picks one at import.
 // Everything is column-major, T is double or float, and nothing outside the stated part of an array is read or written,
 // but for the few entries above the diagonal that a trapezoid touches (see there).

@@ -2,7 +2,7 @@
 // A front of w pivots and u further rows and columns is stored as
 //   P: (w + u) x w, the pivot block L11 \ U11 (L11 unit lower) above L21,
 //   Q: u x w, the transpose of U12,
-// so that its update matrix is C -= L21 Q^T and both solves run down columns.
+// so that its update matrix is C -= L21 Q^T and both solves (rows.hpp) run down columns.
 #pragma once
 #include "complex.hpp"
 #include "int.hpp"
@@ -28,12 +28,6 @@ struct DenseLU {
   void (*extend_add)(Int begin, Int end, Int row, Int ld, const T* X, const int* to, const int* runs, Int count,
                      T* const* column);
   double (*largest)(Int n, const T* x);                                         // max |x|; |re| + |im| for complex numbers
-  // Solves with one front for k = 1, 2, 3, 4 or 8 right-hand sides V of w + u rows, padded by solve_padding rows that hold
-  // zeros before `upper` and `lower_transposed`.
-  void (*lower)(Int w, Int u, const T* P, Int ldp, Int k, T* V, Int ldv);                // V := [L11 0; L21 I]^-1 V
-  void (*upper)(Int w, Int u, const T* P, Int ldp, const T* Q, Int ldq, Int k, T* V, Int ldv);    // U11^-1 (V1 - U12 V2)
-  void (*upper_transposed)(Int w, Int u, const T* P, Int ldp, const T* Q, Int ldq, Int k, T* V, Int ldv);
-  void (*lower_transposed)(Int w, Int u, const T* P, Int ldp, Int k, T* V, Int ldv);     // V1 := L11^-T (V1 - L21^T V2)
 };
 
 template <class T> const DenseLU<T>& dense_lu();

@@ -38,5 +38,16 @@ void rotate(Int m, Int k, const T* r, T* x, T* const* v) {
   if (q < k) rotate_together<hyperbolic, 1>(m, r + 4 * q, x, v + q);
 }
 
+template <class T>
+constexpr Dense<T> kernels(const char* isa) {
+  return {trapezoid<T>, fresh_trapezoid<T>, panel<T>, trsm_rlt<T>, extend_add<T>, rotate<false, T>, rotate<true, T>, isa};
+}
+
 }  // namespace
+
+extern const Dense<double> dense_double;
+extern const Dense<float> dense_float;
+const Dense<double> dense_double = kernels<double>(ISA_NAME);
+const Dense<float> dense_float = kernels<float>(ISA_NAME);
+
 }  // namespace ms::ISA

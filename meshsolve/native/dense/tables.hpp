@@ -1,14 +1,18 @@
-// All kernels of one instruction set; each of dense_v2.cpp, dense_v3.cpp, dense_v4.cpp makes its own by dense_tables.inl.
+// All kernels of one instruction set; each of v2.cpp, v3.cpp, v4.cpp makes its own by tables.inl.
 #pragma once
 #include "dense.hpp"
 #include "ldl.hpp"
 #include "lu.hpp"
+#include "rows.hpp"
 
 namespace ms {
 
 struct DenseTables {
   const Dense<double>& in_double;
   const Dense<float>& in_float;
+  const RowKernels<double>& rows_double;
+  const RowKernels<float>& rows_float;
+  const RowKernels<Complex>& rows_complex;
   const DenseLU<double>& lu_double;
   const DenseLU<float>& lu_float;
   const DenseLU<Complex>& lu_complex;

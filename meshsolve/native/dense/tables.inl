@@ -1,5 +1,6 @@
-// Included last by each dense_v*.cpp: what its kernels are found by.
+// Included last by each v*.cpp: what its kernels are found by.
 namespace ms::ISA {
 extern const DenseTables tables;
-const DenseTables tables{dense_double, dense_float, lu_double, lu_float, lu_complex, ldl_double, ldl_float};
+const DenseTables tables{dense_double, dense_float, rows_double, rows_float, rows_complex, lu_double, lu_float, lu_complex,
+                         ldl_double, ldl_float};
 }

@@ -5,10 +5,10 @@
 #define VECTOR_BYTES 32
 namespace ms::v3 { namespace { constexpr int tile_vectors = 3, tile_columns = 4; constexpr Int packed_rows = 240; } }
 #include "dense.inl"
-#include "column.inl"
-#include "rotate.inl"
-#include "rows.inl"
 #include "complex.inl"
+#include "column.inl"
+#include "rows.inl"
+#include "rotate.inl"
 #include "lu.inl"
 #include "ldl.inl"
 #include "tables.inl"

@@ -5,10 +5,10 @@
 #define VECTOR_BYTES 64
 namespace ms::v4 { namespace { constexpr int tile_vectors = 3, tile_columns = 8; constexpr Int packed_rows = 1400; } }
 #include "dense.inl"
-#include "column.inl"
-#include "rotate.inl"
-#include "rows.inl"
 #include "complex.inl"
+#include "column.inl"
+#include "rows.inl"
+#include "rotate.inl"
 #include "lu.inl"
 #include "ldl.inl"
 #include "tables.inl"

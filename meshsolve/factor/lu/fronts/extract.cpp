@@ -57,8 +57,7 @@ template <class T>
 void FrontFactor<T>::load(const T* fronts, const T* outside, const int32_t* exchange) {
   const int64_t size = plan_->base.back(), above = static_cast<int64_t>(plan_->outside.source.size());
   if (!fronts_.data()) {
-    fronts_ = Buffer<T>(size + solve_padding);
-    std::fill(fronts_.data() + size, fronts_.data() + size + solve_padding, T(0));
+    fronts_ = Buffer<T>(size);
     outside_ = Buffer<T>(above);
   }
   std::copy(fronts, fronts + size, fronts_.data());

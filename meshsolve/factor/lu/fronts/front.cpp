@@ -223,8 +223,7 @@ Outcome FrontFactor<T>::factor(const Scalar<T>* Ax, const Pivoting& rule, int th
   if (!fronts_.data()) {
     outside_ = Buffer<T>(p.outside.source.size());
     exchange_.resize(p.frame.n());
-    fronts_ = Buffer<T>(p.base.back() + solve_padding, threads);           // last: it tells whether all are there
-    std::fill(fronts_.data() + p.base.back(), fronts_.data() + p.base.back() + solve_padding, T(0));
+    fronts_ = Buffer<T>(p.base.back(), threads);           // last: there is a factor if this is allocated
   }
   const auto kept = fronts::plan_of(tree, threads, fronts::Use::factor);
   const fronts::Schedule& plan = *kept;

@@ -1,0 +1,73 @@
+// The forward part of a solve, from the leaves to the roots. In a small subtree each front adds to the rows of its ancestors there. What
+// goes beyond is passed on to the parent, which adds up what its children pass on, as the factorization does. The tree alone fixes the
+// order of additions, so that results do not depend on the number of threads.
+#pragma once
+#include <algorithm>
+
+#include "columns.hpp"
+#include "native/dense/rows.hpp"
+#include "traverse.hpp"
+
+namespace ms::fronts {
+
+// Y := L^-1 Y for S right-hand sides by rows. `Fronts` has tree, space, fetch(s), and of front s
+//   eliminate<S>(s, Y, U): its pivots in Y, the rows below -= L21 times these in U;
+//   eliminate_at<S>(s, Y): the same with the rows below in Y.
+template <class T, int64_t S, class Fronts>
+struct Forward {
+  static constexpr int64_t few = 8;           // pivots: more would add to rows anywhere too often, and add to them once together
+
+  const Fronts& fronts;
+  T* const Y;
+  UpdateBlocks<T>* blocks = nullptr;          // of a pass that goes beyond small subtrees
+  const AssemblyTree& tree = fronts.tree;
+  const RowKernels<T>& kernels = row_kernels<T>();
+
+  void run(const Schedule& plan, int threads) const {
+    bottom_up(
+        tree, plan, threads, *blocks, [&](int32_t s, T* update) { front(s, update); },
+        [&](int32_t first, int32_t root, T* update, int worker) { small_subtree(first, root, update, worker); });
+  }
+
+  // `update` is what a front, or the root of a small subtree, passes on to its parent.
+  void front(int32_t s, T* update) const {
+    T* const own = Y + static_cast<int64_t>(tree.first(s)) * S;
+    std::fill(update, update + tree.updates(s) * S, T(0));
+    for (int32_t q = tree.child_ptr[s]; q < tree.child_ptr[s + 1]; ++q) {
+      const int32_t child = tree.child[q];
+      kernels.add_rows(S, tree.updates(child), tree.relative_rows(child), tree.pivots(s), blocks->of(child), own, update);
+    }
+    fronts.template eliminate<S>(s, Y, update);
+  }
+
+  void small_subtree(int32_t first, int32_t root, T* update, int worker) const {
+    Buffer<T>& space = fronts.space.local[worker];
+    const bool passes_on = first < root && tree.updates(root) > 0;
+    const int32_t* const place = passes_on ? fronts.space.places(worker, tree.n(), tree.rows(root), tree.updates(root)) : nullptr;
+    std::fill(update, update + tree.updates(root) * S, T(0));
+    for (int32_t s = first; s < root; ++s) {
+      const int64_t u = tree.updates(s);
+      if (tree.direct[s] == u && tree.pivots(s) <= few) {
+        fronts.template eliminate_at<S>(s, Y);
+      } else {
+        if (space.size() < u * S) space = Buffer<T>(2 * u * S);
+        distribute(s, space.data(), place, update);
+      }
+    }
+    fronts.template eliminate<S>(root, Y, update);
+  }
+
+ private:
+  // What front s does to rows of the small subtree goes to Y, to rows beyond it to their places in the root, which has all of these.
+  void distribute(int32_t s, T* U, const int32_t* place, T* update) const {
+    const int64_t u = tree.updates(s), inside = tree.direct[s];
+    const int32_t* const rows = tree.rows(s);
+    std::fill(U, U + u * S, T(0));
+    fronts.template eliminate<S>(s, Y, U);
+    kernels.add_rows(S, inside, rows, tree.n(), U, Y, nullptr);
+    for (int64_t i = inside; i < u; ++i)
+      for (int64_t c = 0; c < S; ++c) update[place[rows[i]] * S + c] += U[i * S + c];
+  }
+};
+
+}  // namespace ms::fronts

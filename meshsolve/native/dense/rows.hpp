@@ -1,0 +1,40 @@
+// Solves with one front, its right-hand sides by rows of s = 1, 2, 4 or 8 values (complex ones: up to 4): the kernels of rows.inl and column.inl, chosen like
+// those of dense.hpp. Declarations only. A column has the same bits alone and among others.
+#pragma once
+#include "complex.hpp"
+#include "int.hpp"
+
+namespace ms {
+
+// Rows of U of one front as lu.hpp has them: U11 in the upper triangle of P, the transpose of U12 (u x w) in Q.
+template <class T>
+struct UpperFront {
+  Int w, u;
+  const T* P;
+  Int ldp;
+  const T* Q;
+  Int ldq;
+};
+
+enum class Diagonal { stored, ones };
+
+// L is m x w by columns, L11 its upper w x w part, whose diagonal is stored or ones. Rows 0..c of the front (c >= w) lie in Y one after
+// the other, the rows below in U, or in X at the rows that `rows` names (then c is w in a forward step).
+template <class T>
+struct RowKernels {
+  // Y(0:w) := L11^-1 Y(0:w), the rows below -= L21 Y(0:w)
+  void (*forward)(Int s, Diagonal diagonal, Int m, Int w, Int c, const T* L, Int ld, T* Y, T* U);
+  void (*forward_at)(Int s, Diagonal diagonal, Int m, Int w, const T* L, Int ld, T* Y, T* X, const int* rows);
+  // Y(0:w) := L11^-T (Y(0:w) - L21^T times the rows below)
+  void (*backward)(Int s, Diagonal diagonal, Int m, Int w, Int c, const T* L, Int ld, T* Y, const T* X, const int* rows);
+  // The same with the transpose of [U11 U12] for L; backward the rows below lie in V one after the other.
+  void (*forward_upper)(Int s, const UpperFront<T>& f, T* Y, T* U);
+  void (*forward_upper_at)(Int s, const UpperFront<T>& f, T* Y, T* X, const int* rows);
+  void (*backward_upper)(Int s, const UpperFront<T>& f, T* Y, const T* V);
+  // Row i of `from` is added to row to[i] (ascending): of Y below c, of U from there on.
+  void (*add_rows)(Int s, Int count, const int* to, Int c, const T* from, T* Y, T* U);
+};
+
+template <class T> const RowKernels<T>& row_kernels();
+
+}  // namespace ms
