@@ -13,7 +13,7 @@ from meshsolve import _core
 from meshsolve.apps.circuit.devices import RANGES, TABLE
 from meshsolve.apps.circuit.mna import Matrix
 
-SOURCES = pathlib.Path(ms.__file__).parent / "apps" / "circuit"
+SOURCES = pathlib.Path(__file__).resolve().parents[3] / "meshsolve" / "apps" / "circuit"      # with the C++ files, which are not installed
 UNITS = {"", "A", "V", "F", "s", "ohm", "eV", "C", "1/K", "1/K2", "V/K", "m", "m2", "S"}
 
 
