@@ -237,7 +237,7 @@ def _solve_factored(F, A, M, b, pinned, auto, rtol, threads, device, place):
     x = F.solve(inside)
 
     def measure(b):
-        return _residual_there(A, x, b) if place == "cuda" else _relative_residual(M, x, b, threads)
+        return _relative_residual(A, M, x, b, threads, place)
 
     residual, blame = measure(b), ILL
     if pinned and not residual <= rtol:
@@ -316,8 +316,7 @@ def _solve_lu(A, b, rtol, threads, device, place):
     F = lu(A, threads=threads, device=device if is_complex(A) else place)
     with without_warnings(ConvergenceWarning):              # of what is measured here as well
         x = F.solve(b)
-    there = F.report.facts["device"] == "cuda"
-    return x, _direct("lu", _residual_there(A, x, b) if there else _relative_residual(M, x, b, threads), rtol, F)
+    return x, _direct("lu", _relative_residual(A, M, x, b, threads, F.report.facts["device"]), rtol, F)
 
 
 def _solve_ildl(A, b, rtol, threads, device, analysed=None):
@@ -361,17 +360,31 @@ def _solve_parac(M, b, rtol, threads, place):
     return run.outcome()
 
 
-def _residual_there(A, x, b):
-    """||b - A x|| / ||b|| in the 2-norm, worst column; A, x and b on the GPU or on the way there."""
+def _relative_residual(A, M, x, b, threads, place):
+    """||b - A x|| / ||b|| in the 2-norm, worst column, where the factor lies; M is A on the host, which the GPU does not need."""
+    left, size = _lengths_cuda(A, x, b) if place == "cuda" else _lengths_host(M, x, b, threads)
+    return float((left / np.where(size > 0, size, 1)).max(initial=0.0))
+
+
+def _lengths_host(M, x, b, threads):
+    """(||b - A x||, ||b||) of each column."""
+    if "c" in (M.data.dtype.kind, b.dtype.kind):
+        R, B = (v.reshape(M.n, -1) for v in (b - M.to_scipy() @ x, b))
+        return tuple(np.hypot(lengths(v.real), lengths(v.imag)) for v in (R, B))
+    B, X = (np.ascontiguousarray(v.reshape(M.n, -1), np.float64) for v in (b, x))
+    return tuple(lengths(v) for v in (residual(M.indptr, M.indices, M.data, X, B, threads=threads), B))
+
+
+def _lengths_cuda(A, x, b):
+    """(||b - A x||, ||b||) of each column; A, x and b on the GPU, or uploaded."""
     parts = 2 if b.dtype.kind == "c" else 1
     with errors("the residual"):
         M = as_device_csr(A) if on_device(A) else uploaded(as_csr(A))
         x, b = (_real_columns(to_device(v), M.n) for v in (x, b))
         if b.shape[1] == 0:
-            return 0.0
+            return np.empty(0), np.empty(0)
         left = residual(M.indptr, M.indices, M.data, x, b)
-        left, size = (np.hypot.reduce(device_lengths(v).reshape(parts, -1)) for v in (left, b))
-    return float((left / np.where(size > 0, size, 1)).max(initial=0.0))
+        return tuple(np.hypot.reduce(device_lengths(v).reshape(parts, -1)) for v in (left, b))
 
 
 def _real_columns(v, n):
@@ -379,14 +392,3 @@ def _real_columns(v, n):
     if v.dtype.kind != "c":
         return as_device_rhs(v, n)[0]
     return xp().concatenate([as_device_rhs(xp().ascontiguousarray(part), n)[0] for part in (v.real, v.imag)], axis=1)
-
-
-def _relative_residual(M, x, b, threads):
-    """||b - A x|| / ||b|| in the 2-norm, worst column."""
-    if "c" in (M.data.dtype.kind, b.dtype.kind):
-        R, B = (v.reshape(M.n, -1) for v in (b - M.to_scipy() @ x, b))
-        left, size = (np.hypot(lengths(v.real), lengths(v.imag)) for v in (R, B))
-    else:
-        B, X = (np.ascontiguousarray(v.reshape(M.n, -1), np.float64) for v in (b, x))
-        left, size = (lengths(v) for v in (residual(M.indptr, M.indices, M.data, X, B, threads=threads), B))
-    return float((left / np.where(size > 0, size, 1)).max(initial=0.0))

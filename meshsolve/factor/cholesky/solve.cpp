@@ -62,8 +62,10 @@ template <class T, int64_t S>
 void permute(const Problem<T>& p, Strided<const double> B, int64_t K, T* Y) {
   constexpr int64_t grain = 8192;
   for_range(p.threads, p.tree.n(), grain, [&](int64_t b, int64_t e, int) {
-    for (int64_t j = b; j < e; ++j)
-      for (int64_t c = 0; c < S; ++c) Y[j * S + c] = c < K ? static_cast<T>(B.at(p.row(j), c)) : T(0);
+    fronts::with_count<S>(K, [&](auto k) {
+      for (int64_t j = b; j < e; ++j)
+        for (int64_t c = 0; c < S; ++c) Y[j * S + c] = c < k ? static_cast<T>(B.at(p.row(j), c)) : T(0);
+    });
   });
 }
 
@@ -87,8 +89,10 @@ void backward(const Problem<T>& p, T* Y, int64_t K, Strided<double> X) {
       row_kernels<T>().backward(S, Diagonal::stored, step.height, step.width, w - step.column, step.data, step.ld, y + step.column * S, Y,
                                 p.tree.rows(s));
     }
-    for (int64_t j = 0; j < w; ++j)
-      for (int64_t c = 0; c < K; ++c) X.at(p.row(begin + j), c) = static_cast<double>(y[j * S + c]);
+    fronts::with_count<S>(K, [&](auto k) {
+      for (int64_t j = 0; j < w; ++j)
+        for (int64_t c = 0; c < k; ++c) X.at(p.row(begin + j), c) = static_cast<double>(y[j * S + c]);
+    });
   });
 }
 

@@ -37,9 +37,20 @@ template <class Block>
 void in_row_blocks(int64_t k, Block&& block) {
   for (int64_t at = 0; at < k; at += widest) {
     const int64_t K = std::min(widest, k - at);
-    with_width<1, 2, 4, 8>(row_width(K), [&](auto S) { block(S, S <= 2 ? S : K, at); });
+    with_width<1, 2, 4, 8>(row_width(K), [&](auto S) { block(S, K, at); });
     interrupt::advance(K);
   }
+}
+
+// f(K) for the number K of right-hand sides in a row of S values, a constant for short loops.
+template <int64_t S, class F>
+void with_count(int64_t K, F&& f) {
+  if constexpr (S <= 2)
+    f(std::integral_constant<int64_t, S>());
+  else if constexpr (S == 4)
+    with_width<3, 4>(K, f);
+  else
+    with_width<5, 6, 7, 8>(K, f);
 }
 
 template <class T>

@@ -25,14 +25,18 @@ void solve_block(const Problem<T>& p, Strided<const double> B, int64_t K, Stride
   const std::vector<int32_t>& perm = p.tree.symbolic->analysis.perm;
   const int64_t n = p.tree.n();
   for_range(p.threads, n, grain, [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end; ++i)
-      for (int64_t c = 0; c < S; ++c) Y[i * S + c] = c < K ? static_cast<T>(p.scale[perm[i]] * B.at(perm[i], c)) : T(0);
+    fronts::with_count<S>(K, [&](auto k) {
+      for (int64_t i = begin; i < end; ++i)
+        for (int64_t c = 0; c < S; ++c) Y[i * S + c] = c < k ? static_cast<T>(p.scale[perm[i]] * B.at(perm[i], c)) : T(0);
+    });
   });
   forward<T, S>(p, Y);
   backward<T, S>(p, Y);
   for_range(p.threads, n, grain, [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end; ++i)
-      for (int64_t c = 0; c < K; ++c) X.at(perm[i], c) = p.scale[perm[i]] * static_cast<double>(Y[i * S + c]);
+    fronts::with_count<S>(K, [&](auto k) {
+      for (int64_t i = begin; i < end; ++i)
+        for (int64_t c = 0; c < k; ++c) X.at(perm[i], c) = p.scale[perm[i]] * static_cast<double>(Y[i * S + c]);
+    });
   });
 }
 
