@@ -1,6 +1,6 @@
-"""From the result files: the tables of README.md and docs/benchmarks.md, and a bar chart. Nothing is measured here.
+"""From the result files: the tables of docs/benchmarks.md, and a bar chart. Nothing is measured here.
 
-    python -m benchmarks.plot [RESULT.json ...] [--bench NAME ...] [--page README.md] [--png docs/benchmark.png]
+    python -m benchmarks.plot [RESULT.json ...] [--bench NAME ...] [--page docs/benchmarks.md] [--png docs/benchmark.png]
 
 All files that are named are taken; without any, the newest result of each benchmark for each list of threads and set of meshes. With ``--page`` the
 text between the markers ``<!-- benchmark:begin -->`` and ``<!-- benchmark:end -->`` of that file is replaced, otherwise the tables
@@ -58,9 +58,9 @@ def newest(benches=tuple(TABLES)):
     return [path for _, (_, path) in sorted(dated.items())]
 
 
-def spliced(readme, text):
-    """``readme`` with ``text`` between the markers."""
-    before, begin, rest = readme.partition(BEGIN)
+def spliced(page, text):
+    """``page`` with ``text`` between the markers."""
+    before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
         raise SystemExit(f"the file has no markers {BEGIN} and {END}")
