@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import BLOCK, over
+from meshsolve.device.lists import BLOCK, launch_1d
 
 K = device.kernels("device/reductions.cu")
 PARTS = 256                                                 # blocks of the first pass over columns; one block has the second
@@ -18,7 +18,7 @@ PARTS = 256                                                 # blocks of the firs
 def flag_of(mask):
     """(1,) int32 on the device: 1 where any entry of a bool array is true. Waits for nothing."""
     flag = device.xp().zeros(1, np.int32)
-    over(K.k_any, mask.size, np.int64(mask.size), mask, flag)
+    launch_1d(K.k_any, mask.size, np.int64(mask.size), mask, flag)
     return flag
 
 
@@ -41,7 +41,7 @@ def max_of_rows(indptr, data):
     """(n,) largest moduli of the rows of a matrix on the device, in compressed rows."""
     n = len(indptr) - 1
     most = device.xp().empty(n, np.float64)
-    over(K.k_max_rows, 32 * n, np.int32(n), indptr, data, most)
+    launch_1d(K.k_max_rows, 32 * n, np.int32(n), indptr, data, most)
     return most
 
 

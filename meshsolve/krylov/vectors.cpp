@@ -5,7 +5,7 @@
 
 namespace ms::krylov {
 
-using sparse::add_up, sparse::over_blocks, sparse::over_columns, sparse::rows_per_block;
+using sparse::accumulate_rows, sparse::over_blocks, sparse::over_columns, sparse::rows_per_block;
 
 void renumber(const Pattern& A, const double* x, const int32_t* place, int64_t* ptr, int32_t* idx, double* y, int threads) {
   constexpr int64_t soon = 16;                     // rows that are asked for before their turn: they lie anywhere
@@ -39,7 +39,7 @@ void step(int64_t n, int64_t k, const double* alpha, const double* P, const doub
     over_columns(k, [&](auto K, auto stride, int64_t first) {
       std::array<double, K> a;
       std::copy_n(alpha + first, K, a.begin());
-      add_up<K>(from, to, sums + first, [&](int64_t i, int64_t c) {
+      accumulate_rows<K>(from, to, sums + first, [&](int64_t i, int64_t c) {
         const int64_t at = i * stride + first + c;
         X[at] += a[c] * P[at];
         const double r = R[at] -= a[c] * Q[at];
@@ -66,7 +66,7 @@ void direction(int64_t n, int64_t k, const double* beta, const double* Z, double
 void dot(int64_t n, int64_t k, const double* U, const double* V, double* dots, int threads) {
   over_blocks(n, k, dots, threads, [&](int64_t from, int64_t to, double* sums) {
     over_columns(k, [&](auto K, auto stride, int64_t first) {
-      add_up<K>(from, to, sums + first, [&](int64_t i, int64_t c) {
+      accumulate_rows<K>(from, to, sums + first, [&](int64_t i, int64_t c) {
         const int64_t at = i * stride + first + c;
         return U[at] * V[at];
       });
@@ -77,7 +77,7 @@ void dot(int64_t n, int64_t k, const double* U, const double* V, double* dots, i
 double subtract(int64_t n, double alpha, const double* T, double* R, int threads) {
   double squares = 0;
   over_blocks(n, 1, &squares, threads, [&](int64_t from, int64_t to, double* sums) {
-    add_up<1>(from, to, sums, [&](int64_t i, int64_t) {
+    accumulate_rows<1>(from, to, sums, [&](int64_t i, int64_t) {
       const double r = R[i] -= alpha * T[i];
       return r * r;
     });

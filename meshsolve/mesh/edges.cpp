@@ -30,7 +30,7 @@ struct Sides {
     };
     start.assign(end - begin + 1, 0);
     each_side([&](int64_t, int64_t low, int32_t) { ++start[low + 1]; });
-    std::vector<int64_t> next = begin_rows(start);
+    std::vector<int64_t> next = cumsum_with_cursors(start);
     bucket.resize(start.back());
     each_side([&](int64_t side, int64_t low, int32_t high) { bucket[next[low]++] = {high, static_cast<int32_t>(side)}; });
     for (int64_t v = 0; v < end - begin; ++v) {

@@ -8,7 +8,7 @@ import functools
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import compressed, distinct, last, over, running_sums, transposed
+from meshsolve.device.lists import compressed, distinct, exclusive_scan, launch_1d, total, transposed
 from meshsolve.errors import OutOfMemoryError
 from meshsolve.patches import PatchMesh
 
@@ -55,7 +55,7 @@ class DeviceAssembler:
         xp = device.xp()
         self.indptr = ptr + xp.arange(self.n + 1, dtype=np.int64)
         self.indices, self.diagonal = xp.empty(len(neighbours) + self.n, np.int32), xp.empty(self.n, np.int64)
-        over(K.k_insert_diagonal, self.n, np.int32(self.n), ptr, neighbours, self.indptr, self.indices, self.diagonal)
+        launch_1d(K.k_insert_diagonal, self.n, np.int32(self.n), ptr, neighbours, self.indptr, self.indices, self.diagonal)
         self._indptr = self.indptr.astype(np.int32)
 
     def _lay_out_rows(self, face_ptr, faces):
@@ -64,8 +64,8 @@ class DeviceAssembler:
         owned = xp.argsort(self.patches.vertex_patch, kind="stable")
         light = xp.ones(self.n, np.int64)
         light[T.heavy_vertices] = 0
-        self._start, self._incident_ptr = (running_sums((xp.diff(ptr) * light)[owned]) for ptr in (self.indptr, face_ptr))
-        self._incident = xp.empty(last(self._incident_ptr), np.uint64)
+        self._start, self._incident_ptr = (exclusive_scan((xp.diff(ptr) * light)[owned]) for ptr in (self.indptr, face_ptr))
+        self._incident = xp.empty(total(self._incident_ptr), np.uint64)
         device.launch(K.k_lay_out, T.count, BLOCK, 0, (
             *T.sources("V"), T.edge_ptr, *T.sources("F"), T.ev, T.fe, face_ptr, faces, self.indptr, self.indices,
             self._incident_ptr, self._incident))
@@ -76,8 +76,8 @@ class DeviceAssembler:
         rows = xp.diff(self._start[T.vertex_owned])
         need = xp.maximum(3 * xp.diff(T.vertex_ptr), rows) + 4 * xp.diff(T.face_ptr)
         fits = need <= CAPACITY
-        self._scratch_ptr = running_sums(xp.where(fits, 0, need))
-        self._scratch = xp.empty(last(self._scratch_ptr))
+        self._scratch_ptr = exclusive_scan(xp.where(fits, 0, need))
+        self._scratch = xp.empty(total(self._scratch_ptr))
         self._shared = 8 * int(device.scalar(xp.where(fits, need, 0).max().reshape(1)))
 
     def values(self, x):
@@ -89,7 +89,7 @@ class DeviceAssembler:
             self.diagonal, x, self.flattest, self._scratch_ptr, self._scratch, data, mass))
         if self._heavy_faces is not None:
             heavy = T.heavy_vertices
-            over(K.k_heavy, 32 * len(heavy), np.int32(len(heavy)), heavy, *self._heavy_faces, self.indptr, self.indices,
+            launch_1d(K.k_heavy, 32 * len(heavy), np.int32(len(heavy)), heavy, *self._heavy_faces, self.indptr, self.indices,
                  self.diagonal, x, self.flattest, data, mass)
         return data, mass
 
@@ -121,14 +121,14 @@ class DeviceAssembler:
         """
         xp, n, nothing = device.xp(), np.int32(self.n), device.xp().empty(0, np.int64)
         count = xp.empty(self.n, np.int64)
-        over(K.k_reach, self.n, n, self.indptr, self.indices, nothing, count, nothing)
-        start = running_sums(count)
-        products = last(start)
+        launch_1d(K.k_reach, self.n, n, self.indptr, self.indices, nothing, count, nothing)
+        start = exclusive_scan(count)
+        products = total(start)
         if products > MOST_PRODUCTS:
             raise OutOfMemoryError(f"the bi-Laplacian takes {products:,} products, more than the GPU path has room for")
         keys = xp.empty(products, np.int64)
-        over(K.k_reach, self.n, n, self.indptr, self.indices, start, count, keys)
+        launch_1d(K.k_reach, self.n, n, self.indptr, self.indices, start, count, keys)
         keys = distinct(keys)
         values = xp.empty(len(keys))
-        over(K.k_square, len(keys), np.int64(len(keys)), keys, self.indptr, self.indices, data, mass, values)
+        launch_1d(K.k_square, len(keys), np.int64(len(keys)), keys, self.indptr, self.indices, data, mass, values)
         return (*compressed(self.n, keys), values, xp.flatnonzero(keys == transposed(keys)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import last, over
+from meshsolve.device.lists import launch_1d, total
 from meshsolve.order.device_arrays import FEW
 
 K = device.kernels("order/coarsen.cu")
@@ -38,11 +38,11 @@ def as_quotient(keys, vertex_weight):
     keys = xp.sort(keys)
     size, none = xp.empty(count + 1, xp.int32), xp.empty(0, xp.int32)
     args = K.k_rows, 32 * count, np.int32(count), np.int64(len(keys)), keys
-    over(*args, size, none, none, none)
+    launch_1d(*args, size, none, none, none)
     ptr = xp.cumsum(size, dtype=xp.int32)
-    adj, weight = (xp.empty(last(ptr), xp.int32) for _ in range(2))
+    adj, weight = (xp.empty(total(ptr), xp.int32) for _ in range(2))
     if len(adj):
-        over(*args, none, ptr, adj, weight)
+        launch_1d(*args, none, ptr, adj, weight)
     return Quotient(count, ptr, adj, weight, vertex_weight)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import MASK, over
+from meshsolve.device.lists import MASK, launch_1d
 
 FEW = 64                            # nodes of a level up to which each has a large block
 
@@ -28,8 +28,8 @@ def crossing_keys(kernel, G, *labels):
     xp = device.xp()
     used = xp.zeros(2, xp.uint64)
     args = kernel, G.n, np.int32(G.n), G.indptr, G.indices, *labels
-    over(*args, used[:1], xp.empty(0, xp.int64))
+    launch_1d(*args, used[:1], xp.empty(0, xp.int64))
     keys = xp.empty(device.scalar(used[:1]), xp.int64)
     if len(keys):
-        over(*args, used[1:], keys)
+        launch_1d(*args, used[1:], keys)
     return keys

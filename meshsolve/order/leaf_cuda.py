@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.device.lists import MASK, distinct, inverse, last, running_sums
+from meshsolve.device.lists import MASK, distinct, exclusive_scan, inverse, total
 from meshsolve.order.device_arrays import crossing_keys, sorted_by, upload
 
 K = device.kernels("order/leaf.cu")
@@ -60,8 +60,8 @@ def order_on_host(G, begin, end, perm, position, ordered):
     xp = device.xp()
     vertices = perm[begin:end]
     length = xp.diff(G.indptr)[vertices]
-    start = running_sums(length)
-    row = xp.searchsorted(start, xp.arange(last(start)), side="right") - 1
+    start = exclusive_scan(length)
+    row = xp.searchsorted(start, xp.arange(total(start)), side="right") - 1
     column = position[G.indices[G.indptr[vertices][row] + xp.arange(len(row)) - start[row]]] - begin
     inside = xp.flatnonzero((column >= 0) & (column < end - begin))
     keys = device.to_host(xp.sort(row[inside] << 32 | column[inside]))

@@ -13,7 +13,7 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.arrays import Csr
-from meshsolve.device.lists import inverse, last, over, running_sums, tally
+from meshsolve.device.lists import bincount, exclusive_scan, inverse, launch_1d, total
 from meshsolve.order.bisect_cuda import as_quotient, bisect
 from meshsolve.order.device_arrays import FEW, crossing_keys, sorted_by, upload
 from meshsolve.order.leaf_cuda import order_leaves
@@ -141,7 +141,7 @@ def sub_patches(G, size, seed, surface=None):
     patch, wave = xp.full(G.n, -1, xp.int32), xp.full(G.n, -1, xp.int32)
     if surface is None:
         count = G.n // size
-        over(PATCHES.k_seed, count, np.int32(count), np.int32(size), np.uint64(seed), patch, wave)
+        launch_1d(PATCHES.k_seed, count, np.int32(count), np.int32(size), np.uint64(seed), patch, wave)
     else:
         count = divide(G, *surface, size, seed, patch, wave)
     grow(G, seed, patch, wave)
@@ -151,19 +151,19 @@ def sub_patches(G, size, seed, surface=None):
     patches = count + -(-len(alone) // size)
     old = sorted_by(patch)
     fresh = inverse(old)
-    ptr = running_sums(xp.diff(G.indptr)[old])
+    ptr = exclusive_scan(xp.diff(G.indptr)[old])
     idx = xp.empty_like(G.indices)
-    over(PATCHES.k_renumber, G.n, np.int32(G.n), G.indptr, G.indices, old, fresh, ptr, idx)
+    launch_1d(PATCHES.k_renumber, G.n, np.int32(G.n), G.indptr, G.indices, old, fresh, ptr, idx)
     return Csr(G.n, ptr, idx), old, patch[old], patches
 
 
 def divide(G, of, count, size, seed, patch, wave):
     """Divides the patches of a mesh into sub-patches of about ``size`` vertices; returns their number."""
-    held = tally(of, count)
-    first = running_sums((2 * held + size) // (2 * size) + ((held > 0) & (2 * held < size)))
-    args = running_sums(held), sorted_by(of), of, G.indptr, G.indices, first, np.uint64(seed), patch, wave
+    held = bincount(of, count)
+    first = exclusive_scan((2 * held + size) // (2 * size) + ((held > 0) & (2 * held < size)))
+    args = exclusive_scan(held), sorted_by(of), of, G.indptr, G.indices, first, np.uint64(seed), patch, wave
     device.launch(PATCHES.k_divide, count, DIVIDE_BLOCK, 0, args)
-    return last(first)
+    return total(first)
 
 
 def grow(G, seed, patch, wave):
@@ -172,14 +172,14 @@ def grow(G, seed, patch, wave):
     while device.scalar(grown):                             # a look at the flag waits for the device: not after each wave
         grown[:] = 0
         for k in range(now, now + WAVES):
-            over(PATCHES.k_grow, G.n, np.int32(G.n), G.indptr, G.indices, np.int32(k), np.uint64(seed), patch, wave, grown)
+            launch_1d(PATCHES.k_grow, G.n, np.int32(G.n), G.indptr, G.indices, np.int32(k), np.uint64(seed), patch, wave, grown)
         now += WAVES
 
 
 def weights_of(patch, count):
     """Vertices of each patch, int32."""
     weight = device.xp().zeros(count, device.xp().int32)
-    over(PATCHES.k_weigh, len(patch), np.int32(len(patch)), patch, weight)
+    launch_1d(PATCHES.k_weigh, len(patch), np.int32(len(patch)), patch, weight)
     return weight
 
 
@@ -205,7 +205,7 @@ class Work:
         counts, found = xp.zeros((2, count), xp.int32), xp.empty(6 * count, xp.int32)
         seeds, weight_0 = counts[0], counts[1]
         vertex_side, layer, touched, *_ = self.vertices
-        over(SEPARATE.k_boundary, G.n, np.int32(G.n), G.indptr, G.indices, self.patch, side, node, nodes.begin, vertex_side, layer,
+        launch_1d(SEPARATE.k_boundary, G.n, np.int32(G.n), G.indptr, G.indices, self.patch, side, node, nodes.begin, vertex_side, layer,
              touched, self.lists[0], seeds, weight_0)
         threads, room = block_of(count, heaviest)
         device.launch(SEPARATE.k_separate, count, threads, room, (
@@ -235,7 +235,7 @@ class Work:
     def _relabel(self, side, node, first, leaf_begin, count):
         """New numbers for the `count` patches of the next level, those of a part of a node from ``first`` on."""
         n, weight = self.G.n, device.xp().empty(count, np.int32)
-        over(PATCHES.k_relabel, n, np.int32(n), np.int32(len(self.weight)), node, side, self.rank, self.weight,
+        launch_1d(PATCHES.k_relabel, n, np.int32(n), np.int32(len(self.weight)), node, side, self.rank, self.weight,
              *upload(first, leaf_begin), self.patch, self.slot, weight)
         self.weight = weight
 

@@ -126,7 +126,7 @@ void reduce(const Pattern& A, Reduced& r) {
   r.group_start.assign(n + 1, 0);
   for (int32_t v = 0; v < A.n; ++v)
     if (fresh[v] >= 0) ++r.group_start[fresh[v] + 1];
-  std::vector<int32_t> next = begin_rows(r.group_start);
+  std::vector<int32_t> next = cumsum_with_cursors(r.group_start);
   r.group.resize(r.group_start[n]);
   for (int32_t v = 0; v < A.n; ++v)
     if (fresh[v] >= 0) r.group[next[fresh[v]]++] = v;

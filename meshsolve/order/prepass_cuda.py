@@ -9,7 +9,7 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.arrays import LARGEST_SIZE, Csr
-from meshsolve.device.lists import compressed, distinct, inverse, keys_of, over, rows_of, running_sums, tally, transposed
+from meshsolve.device.lists import bincount, compressed, distinct, exclusive_scan, inverse, keys_of, launch_1d, rows_of, transposed
 from meshsolve.errors import InvalidInputError
 from meshsolve.options import counted
 from meshsolve.order.device_arrays import sorted_by
@@ -72,14 +72,14 @@ def stripped(n, indptr, indices):
         return None
     xp, ptr = device.xp(), indptr.astype(np.int64)
     size, unfit = xp.empty(n + 1, xp.int64), xp.zeros(1, xp.int64)
-    over(K.k_check_symmetric, n, np.int32(n), ptr, indices, size, unfit)
+    launch_1d(K.k_check_symmetric, n, np.int32(n), ptr, indices, size, unfit)
     new_ptr = xp.cumsum(size)
     fails, entries = device.to_host(xp.concatenate([unfit, new_ptr[-1:]])).tolist()
     if fails:
         return None
     idx = xp.empty(entries, xp.int32)
     if entries:
-        over(K.k_strip, n, np.int32(n), ptr, indices, new_ptr, idx)
+        launch_1d(K.k_strip, n, np.int32(n), ptr, indices, new_ptr, idx)
     return Csr(n, new_ptr, idx)
 
 
@@ -99,7 +99,7 @@ def reduce(G):
     xp = device.xp()
     longest = int(max(64.0, 10.0 * np.sqrt(G.n)))
     first, counts = xp.empty(G.n, xp.int32), xp.zeros(2, xp.int32)
-    over(K.k_first_twin, G.n, np.int32(G.n), G.indptr, G.indices, np.int32(longest), first, counts)
+    launch_1d(K.k_first_twin, G.n, np.int32(G.n), G.indptr, G.indices, np.int32(longest), first, counts)
     merged, long = device.to_host(counts).tolist()
     if merged <= WORTH_MERGING * G.n:
         merged = 0
@@ -116,13 +116,13 @@ def reduce(G):
         dense = dense[sorted_by(degree[dense])].astype(xp.int32)
     kept = first == self
     kept[dense] = False
-    before = running_sums(kept)
+    before = exclusive_scan(kept)
     group = before[first].astype(xp.int32)
     group[dense] = -1
     row = rows_of(G.indptr, G.nnz)
     stays = xp.flatnonzero(kept[row] & kept[G.indices])
-    size = tally(group[row[stays]], G.n - merged - len(dense))
-    return Reduced(Csr(len(size), running_sums(size), group[G.indices[stays]]), group, dense, xp.flatnonzero(kept))
+    size = bincount(group[row[stays]], G.n - merged - len(dense))
+    return Reduced(Csr(len(size), exclusive_scan(size), group[G.indices[stays]]), group, dense, xp.flatnonzero(kept))
 
 
 def expand(R, perm, tree):
@@ -132,8 +132,8 @@ def expand(R, perm, tree):
     xp = device.xp()
     parent, first, last = tree
     rows = xp.flatnonzero(R.group >= 0).astype(xp.int32)
-    size = tally(R.group, len(perm))
-    begin = device.to_host(running_sums(size[perm])[device.to_device(np.append(first, last))]).astype(np.int32)
+    size = bincount(R.group, len(perm))
+    begin = device.to_host(exclusive_scan(size[perm])[device.to_device(np.append(first, last))]).astype(np.int32)
     perm = rows[sorted_by(inverse(perm)[R.group[rows]])]
     first, last = begin[:len(first)], begin[len(first):]
     if len(R.dense):

@@ -82,7 +82,7 @@ SubPatches sub_patches(const Pattern& A, int32_t size, uint64_t seed) {
   SubPatches s;
   s.start.assign(g.count + 1, 0);
   for (int32_t v = 0; v < A.n; ++v) ++s.start[g.patch[v] + 1];
-  std::vector<int32_t> next = begin_rows(s.start);
+  std::vector<int32_t> next = cumsum_with_cursors(s.start);
   s.old = std::move(g.queue);
   s.old.resize(A.n);
   for (int32_t v = 0; v < A.n; ++v) s.old[next[g.patch[v]]++] = v;
@@ -176,7 +176,7 @@ Quotient quotient_graph(const Pattern& A, const SubPatches& s, int threads) {
         q.patch[p] = p;
       }
   });
-  add_up(q.ptr);
+  cumsum(q.ptr);
   q.adj.reserve(q.ptr[count]);
   q.edge_weight.reserve(q.ptr[count]);
   for (const Piece& piece : pieces) {

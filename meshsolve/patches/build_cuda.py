@@ -10,7 +10,7 @@ from collections import namedtuple
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import MASK, distinct, find, last, rows_of, running_sums, tally
+from meshsolve.device.lists import MASK, bincount, distinct, exclusive_scan, find, rows_of, total
 from meshsolve.patches.kmeans_cuda import halve, kmeans, members
 
 K = device.kernels("patches/build.cu")
@@ -84,8 +84,8 @@ def _connect(n, num_edges, faces, face_edges):
     xp, grid = device.xp(), device.grid_for(count, BLOCK)
     size = xp.empty(count, xp.int32)
     device.launch(K.k_dual, grid, BLOCK, 0, (*args, size, xp.empty(0, xp.int64), xp.empty(0, xp.int32)))
-    ptr = running_sums(size)
-    idx = xp.empty(last(ptr), xp.int32)
+    ptr = exclusive_scan(size)
+    idx = xp.empty(total(ptr), xp.int32)
     if len(idx):
         device.launch(K.k_dual, grid, BLOCK, 0, (*args, size, ptr, idx))
     return Topology(vertex_faces, edge_faces, (ptr, idx))
@@ -136,7 +136,7 @@ def _place_unreferenced(vertex_patch, patches, block):
         return patches
     rank, room = xp.arange(len(left)), xp.zeros(1, xp.int64)
     if patches:
-        room = xp.cumsum(xp.maximum(0, block - tally(vertex_patch, patches)))
+        room = xp.cumsum(xp.maximum(0, block - bincount(vertex_patch, patches)))
     total = int(device.scalar(room[-1:]))
     place = xp.where(rank < total, xp.searchsorted(room, rank, side="right"), patches + (rank - total) // block)
     vertex_patch[left] = place.astype(xp.int32)
@@ -193,8 +193,8 @@ def _listed(kernel, items, args):
     xp, grid = device.xp(), device.grid_for(items, BLOCK)
     count = xp.zeros(items, xp.int32)
     device.launch(kernel, grid, BLOCK, 0, (*args, count, xp.empty(0, xp.int64), xp.empty(0, xp.int64)))
-    offset = running_sums(count)
-    keys = xp.empty(last(offset), xp.int64)
+    offset = exclusive_scan(count)
+    keys = xp.empty(total(offset), xp.int64)
     if len(keys):
         device.launch(kernel, grid, BLOCK, 0, (*args, count, offset, keys))
     return keys

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import last, running_sums, tally
+from meshsolve.device.lists import bincount, exclusive_scan, total
 
 K, C = device.kernels("patches/kmeans.cu"), device.kernels("patches/cut.cu")
 BLOCK, REGION_BLOCK, MERGE_BLOCK = 256, 512, 64
@@ -28,7 +28,7 @@ def kmeans(graph, limit, seed):
 def halve(graph, part, count, marked):
     """Cuts each part that is marked in two or more of at most half its size: the twin of ``halve`` in kmeans.cpp."""
     xp = device.xp()
-    half = (tally(part, count) + 1) // 2
+    half = (bincount(part, count) + 1) // 2
     largest = max(1, int(device.scalar((half * marked).max().reshape(1))))
     return _number(graph, *_cut(graph, part, xp.where(marked, half, len(part))), largest)
 
@@ -107,8 +107,8 @@ def _lloyd(graph, region, count, limit, seed):
     member, region_ptr = members(region, count)
     held = xp.diff(region_ptr)
     room = xp.where(held > limit, -(-held // size) + held // limit, 1)
-    seed_ptr = running_sums(room)
-    seeds = xp.empty(last(seed_ptr), xp.int32)
+    seed_ptr = exclusive_scan(room)
+    seeds = xp.empty(total(seed_ptr), xp.int32)
     finder, label = xp.full(n, NO_ONE, xp.int32), xp.empty(n, xp.int32)
     slot, seen, queue = (xp.empty(n, xp.int32) for _ in range(3))
     device.launch(K.k_lloyd, count, REGION_BLOCK, 0, (*graph, region, member, region_ptr, seed_ptr, np.int32(limit),

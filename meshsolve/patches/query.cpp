@@ -99,7 +99,7 @@ template <class Query> OwnedPattern transposed(const View& P, const int32_t* hea
     }
   });
   for (int64_t h = 0; h < num_heavy; ++h) R.ptr[heavy[h] + 1] = static_cast<int64_t>(heavy_rows[h].size());
-  add_up(R.ptr);
+  cumsum(R.ptr);
   R.idx.resize(R.ptr.back());
   for_range(threads, P.count, grain, [&](int64_t begin, int64_t end, int worker) {
     std::vector<int64_t>& next = scratch[worker];
@@ -183,7 +183,7 @@ OwnedPattern faces_of_faces(const View& P, int threads) {
       }
     }
   });
-  add_up(R.ptr);
+  cumsum(R.ptr);
   R.idx.resize(R.ptr.back());
   for_range(threads, P.count, grain, [&](int64_t begin, int64_t end, int) {
     for (int32_t p = static_cast<int32_t>(begin); p < end; ++p) {

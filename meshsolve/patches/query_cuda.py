@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import MASK, last, running_sums
+from meshsolve.device.lists import MASK, exclusive_scan, total
 
 K = device.kernels("patches/query.cu")
 BLOCK = 256
@@ -73,7 +73,7 @@ def quotient_graph(T):
 
 def _transposed(T, name):
     xp, number = device.xp(), np.int32(TRANSPOSED[name])
-    n = last(T.sources(name[0])[1])
+    n = total(T.sources(name[0])[1])
     heavy = T.heavy_edges if name == "EF" else T.heavy_vertices
     size = xp.zeros(n, xp.int32)
     shared = 4 * CAPACITY
@@ -81,8 +81,8 @@ def _transposed(T, name):
     heavy_ptr, heavy_targets = _heavy_rows(T, number, heavy)
     if len(heavy):
         size[heavy] = xp.diff(heavy_ptr).astype(xp.int32)
-    indptr = running_sums(size)
-    indices = xp.empty(last(indptr), xp.int32)
+    indptr = exclusive_scan(size)
+    indices = xp.empty(total(indptr), xp.int32)
     device.launch(K.k_rows, T.count, BLOCK, shared, (number, *T.view, np.int32(CAPACITY), indptr, xp.zeros(n, xp.int32), indices))
     if len(heavy):
         rank = xp.searchsorted(heavy_ptr, xp.arange(len(heavy_targets)), side="right") - 1
@@ -98,10 +98,10 @@ def _faces_of_faces(T):
     args = (T.edge_ptr, T.edge_owned, T.edge_ltog, T.face_ptr, T.face_owned, T.face_ltog, T.fe, T.heavy_edges,
             np.int32(len(T.heavy_edges)), heavy_ptr, heavy_faces, np.int32(CAPACITY), scratch)
     shared = 4 * min(need, CAPACITY)
-    size = xp.zeros(last(T.face_owned), xp.int32)
+    size = xp.zeros(total(T.face_owned), xp.int32)
     device.launch(K.k_faces_of_faces, T.count, BLOCK, shared, (*args, size, *_nothing(xp.int64, xp.int32)))
-    indptr = running_sums(size)
-    indices = xp.empty(last(indptr), xp.int32)
+    indptr = exclusive_scan(size)
+    indices = xp.empty(total(indptr), xp.int32)
     device.launch(K.k_faces_of_faces, T.count, BLOCK, shared, (*args, size, indptr, indices))
     return indptr, indices
 
@@ -109,7 +109,7 @@ def _faces_of_faces(T):
 def _table(T, name):
     xp, columns = device.xp(), 2 if name == "EV" else 3
     source, target = T.sources(name[0]), T.sources(name[1])
-    n = last(source[1])
+    n = total(source[1])
     indices = xp.empty(n * columns, xp.int32)
     device.launch(K.k_table, T.count, BLOCK, 0, (np.int32(columns), np.int32(name == "FV"), *source, target[0], target[2],
                                                  T.ev if name == "EV" else T.fe, T.edge_ptr, T.ev, indices))

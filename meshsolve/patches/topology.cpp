@@ -27,7 +27,7 @@ Topology connect(const Surface& surface, int threads) {
 OwnedPattern invert(int32_t rows, const int32_t* of, int64_t items, int k) {
   OwnedPattern R{std::vector<int64_t>(static_cast<size_t>(rows) + 1, 0), std::vector<int32_t>(items * k)};
   for (int64_t i = 0; i < items * k; ++i) ++R.ptr[of[i] + 1];
-  add_up(R.ptr);
+  cumsum(R.ptr);
   for (int64_t i = 0; i < items; ++i)                       // ptr[r] walks to the end of row r ...
     for (int c = 0; c < k; ++c) R.idx[R.ptr[of[i * k + c]]++] = static_cast<int32_t>(i);
   std::copy_backward(R.ptr.begin(), R.ptr.end() - 1, R.ptr.end());      // ... which is the begin of row r + 1

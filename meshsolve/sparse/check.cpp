@@ -211,7 +211,7 @@ OwnedPattern mirror_lower(const Pattern& A, std::vector<int64_t>& source) {
       ++B.ptr[i + 1];
       if (A.idx[p] < i) ++B.ptr[A.idx[p] + 1];
     }
-  std::vector<int64_t> next = begin_rows(B.ptr);
+  std::vector<int64_t> next = cumsum_with_cursors(B.ptr);
   B.idx.resize(B.ptr[A.n]);
   source.resize(B.ptr[A.n]);
   const auto put = [&](int32_t i, int32_t j, int64_t p) {

@@ -1,4 +1,4 @@
-// Sorts of compressed rows: what several rooms do to bring entries into another order.
+// Scans, sorts and transposes of compressed rows. Cost: O(n + nnz).
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -9,20 +9,20 @@
 
 namespace ms {
 
-// The lengths of rows 0, 1, ... at ptr[1], ptr[2], ... become the places where the rows begin.
+// Row pointers from row lengths: ptr[i + 1] holds the length of row i on entry, ptr[i] its first position on return.
 template <class Int>
-void add_up(std::vector<Int>& ptr) {
+void cumsum(std::vector<Int>& ptr) {
   for (size_t i = 1; i < ptr.size(); ++i) ptr[i] += ptr[i - 1];
 }
 
-// The same, and where the next entry of each row goes: to be counted up as the rows are filled.
+// The same. Returns a copy of the row pointers, from which rows are filled: the position of the next entry of each row.
 template <class Int>
-std::vector<Int> begin_rows(std::vector<Int>& ptr) {
-  add_up(ptr);
+std::vector<Int> cumsum_with_cursors(std::vector<Int>& ptr) {
+  cumsum(ptr);
   return {ptr.begin(), ptr.end() - 1};
 }
 
-// For rows that are short and nearly sorted, as a rule.
+// Sorts a row. Most rows are short and nearly sorted.
 inline void sort_row(int32_t* begin, int32_t* end) {
   if (end - begin > 24) return std::sort(begin, end);
   for (int32_t* i = begin; i < end; ++i) {
@@ -33,14 +33,14 @@ inline void sort_row(int32_t* begin, int32_t* end) {
   }
 }
 
-// The transposed of A, or of one of its diagonal blocks, whose rows and columns are numbered from `first` on: entries of a row ascend.
-// put(to, p): entry p of A is the entry `to` of the result.
+// The transpose of A, or of a diagonal block whose rows and columns are numbered from `first` on. The entries of a row ascend.
+// put(to, p) is called for each entry p of A, which becomes entry `to` of the result.
 template <class Put>
 OwnedPattern transpose(const Pattern& A, int32_t first, Put&& put) {
   OwnedPattern T;
   T.ptr.assign(A.n + int64_t{1}, 0);
   for (int64_t p = A.ptr[0]; p < A.ptr[A.n]; ++p) ++T.ptr[A.idx[p] - first + 1];
-  std::vector<int64_t> next = begin_rows(T.ptr);
+  std::vector<int64_t> next = cumsum_with_cursors(T.ptr);
   T.idx.resize(T.ptr.back());
   for (int32_t i = 0; i < A.n; ++i)
     for (int64_t p = A.ptr[i]; p < A.ptr[i + 1]; ++p) {
@@ -51,7 +51,7 @@ OwnedPattern transpose(const Pattern& A, int32_t first, Put&& put) {
   return T;
 }
 
-// The same, with the number of each entry in A.
+// The transpose with the position of each entry in A.
 struct Transposed : OwnedPattern {
   std::vector<int64_t> entry;
   explicit Transposed(const Pattern& A, int32_t first = 0) : entry(A.ptr[A.n] - A.ptr[0]) {

@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t grain = 1 << 13;      // rows
 
 void allot(RowBlock& block) {              // ptr holds counts
-  add_up(block.ptr);
+  cumsum(block.ptr);
   block.idx.resize(block.ptr.back());
   block.x.resize(block.ptr.back());
 }

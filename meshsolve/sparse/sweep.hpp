@@ -38,10 +38,10 @@ void over_columns(int64_t k, F&& f) {
   });
 }
 
-// sums[c] := the sum of term(i, c) for from <= i < to. A total that lies in memory beside arrays of the same type would be written
-// and read again for each term.
+// sums[c] = sum of term(i, c) for from <= i < to. The sums are kept in local variables, which the compiler holds in registers: it must
+// assume that `sums` overlaps the arrays that term() reads.
 template <int64_t K, class F>
-inline void add_up(int64_t from, int64_t to, double* sums, F&& term) {
+inline void accumulate_rows(int64_t from, int64_t to, double* sums, F&& term) {
   double sum[lanes][K] = {};
   const auto add = [&](int64_t i, int64_t l) {
     for (int64_t c = 0; c < K; ++c) sum[l][c] += term(i, c);

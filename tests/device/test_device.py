@@ -14,7 +14,7 @@ import meshsolve as ms
 from meshsolve import device
 from meshsolve.config import config
 from meshsolve.device.cuda import CuPy, reason_without, source
-from meshsolve.device.lists import tally
+from meshsolve.device.lists import bincount
 from meshsolve.device.reductions import is_any, max_of_columns, max_of_rows, sum_of_columns
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError, OutOfMemoryError
 
@@ -350,7 +350,7 @@ def test_the_strict_stand_in_knows_what_cupy_has():
 @pytest.mark.parametrize("labels, count", [([2, 0, 2, -1, 5, 2], 4), ([], 3), ([], 0), ([-1, -1], 2), (list(range(700)), 700)])
 def test_labels_are_counted(cuda, labels, count):
     labels = np.array(labels, np.int32)
-    found = device.to_host(tally(device.to_device(labels), count))
+    found = device.to_host(bincount(device.to_device(labels), count))
     assert found.dtype == np.int64 and found.tolist() == [np.count_nonzero(labels == k) for k in range(count)]
 
 
@@ -359,7 +359,7 @@ def test_labels_are_counted(cuda, labels, count):
 def test_the_strict_stand_in_refuses_a_histogram_that_takes_gigabytes_or_fails(wrong):
     xp = Strict.xp
     assert xp.bincount(xp.arange(256)).get().tolist() == 256 * [1]
-    with pytest.raises(ValueError, match="tally"):
+    with pytest.raises(ValueError, match="bincount"):
         wrong(xp)
 
 

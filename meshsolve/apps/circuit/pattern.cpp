@@ -12,7 +12,7 @@ namespace {
 std::vector<int64_t> sorted_by(int32_t n, const int32_t* key, int64_t count, const std::vector<int64_t>* from) {
   std::vector<int64_t> next(static_cast<size_t>(n) + 1, 0), out(static_cast<size_t>(count));
   for (int64_t t = 0; t < count; ++t) ++next[key[t] + 1];
-  add_up(next);
+  cumsum(next);
   for (int64_t k = 0; k < count; ++k) {
     const int64_t t = from ? (*from)[k] : k;
     out[next[key[t]]++] = t;
@@ -37,7 +37,7 @@ Positions positions(int32_t n, const int32_t* rows, const int32_t* columns, int6
     }
     out.slot[t] = static_cast<int64_t>(out.pattern.idx.size()) - 1;
   }
-  add_up(out.pattern.ptr);
+  cumsum(out.pattern.ptr);
   return out;
 }
 

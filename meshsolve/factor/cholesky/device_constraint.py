@@ -11,7 +11,7 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.arrays import Csr
-from meshsolve.device.lists import MASK, compressed, last, over, running_sums, tally
+from meshsolve.device.lists import MASK, bincount, compressed, exclusive_scan, launch_1d, total
 from meshsolve.device.reductions import is_any
 from meshsolve.device_arrays import Positions, device_lengths, finite_later
 from meshsolve.errors import InvalidInputError, PatternMismatchError
@@ -50,7 +50,7 @@ class DeviceConstraint:
             component, self._rows = components(n, linked)
             self.alone = len(self._rows) == n
             self._component, self._segments = component, _Segments(component, len(self._rows))
-            self._size = tally(component, len(self._rows)).astype(np.float64)
+            self._size = bincount(component, len(self._rows)).astype(np.float64)
         else:
             self._rows = device.to_device(host.rows)
         is_free = xp.ones(n, bool)
@@ -182,8 +182,8 @@ def components(n, keys):
     root, changed = xp.arange(n, dtype=np.int32), xp.ones(1, np.int32)
     while device.scalar(changed):
         changed[:] = 0
-        over(K.k_hook, len(keys), np.int64(len(keys)), keys, root, changed)
-        over(K.k_shorten, n, np.int32(n), root)
+        launch_1d(K.k_hook, len(keys), np.int64(len(keys)), keys, root, changed)
+        launch_1d(K.k_shorten, n, np.int32(n), root)
     least = xp.flatnonzero(root == xp.arange(n, dtype=np.int32)).astype(np.int32)
     return xp.searchsorted(least, root).astype(np.int32), least
 
@@ -195,8 +195,8 @@ class _Segments:
         xp = device.xp()
         self._order = xp.argsort(component, kind="stable").astype(np.int32)
         ptr = xp.searchsorted(component[self._order], xp.arange(count + 1, dtype=component.dtype))
-        self._first = running_sums(-(-xp.diff(ptr) // CHUNK))
-        chunk = xp.arange(last(self._first))
+        self._first = exclusive_scan(-(-xp.diff(ptr) // CHUNK))
+        chunk = xp.arange(total(self._first))
         segment = xp.searchsorted(self._first, chunk, side="right") - 1
         begin = ptr[segment] + CHUNK * (chunk - self._first[segment])
         self._begin = xp.append(begin, len(component)).astype(np.int64)

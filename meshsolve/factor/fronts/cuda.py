@@ -16,7 +16,7 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.device import MOST_ACROSS
-from meshsolve.device.lists import tally
+from meshsolve.device.lists import bincount
 from meshsolve.device.reductions import max_of_columns
 from meshsolve.factor.fronts.tree_cuda import COLUMNS, dealt_out, depths, positions, table_of
 
@@ -181,7 +181,7 @@ def suits(symbolic):
     """Whether a GPU is worth it for the tree of an analysis. Each level takes a few launches one after the other, and a front adds
     up its children one by one; a CPU takes a microsecond for either where fronts are small."""
     parent = symbolic.analysis_on_device.snode_parent
-    sizes = device.xp().stack([depths(parent), tally(parent, len(parent))], axis=1)
+    sizes = device.xp().stack([depths(parent), bincount(parent, len(parent))], axis=1)
     deepest, most_children = device.to_host(max_of_columns(sizes))
     return deepest < DEEPEST and most_children <= MOST_CHILDREN
 

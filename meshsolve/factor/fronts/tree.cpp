@@ -17,7 +17,7 @@ void link_children(AssemblyTree& t) {
   t.child_ptr.assign(count + 1, 0);
   for (const int32_t p : parent)
     if (p >= 0) ++t.child_ptr[p + 1];
-  std::vector<int32_t> next = begin_rows(t.child_ptr);
+  std::vector<int32_t> next = cumsum_with_cursors(t.child_ptr);
   t.child.resize(t.child_ptr[count]);
   for (int32_t s = 0; s < count; ++s)
     if (parent[s] >= 0) t.child[next[parent[s]]++] = s;

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import last, over, running_sums
+from meshsolve.device.lists import exclusive_scan, launch_1d, total
 from meshsolve.device.reductions import is_any
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.symbolic.cuda import children
@@ -35,7 +35,7 @@ def offsets(size, depth):
     """Where blocks of these sizes lie so that two successive depths never overlap, and the room that takes."""
     xp, levels = device.xp(), int(depth.max()) + 1
     order = xp.argsort(depth, kind="stable")
-    before = running_sums(size[order])
+    before = exclusive_scan(size[order])
     begin = xp.searchsorted(depth[order], xp.arange(levels + 1))
     of_level = device.to_host(before[begin[1:]] - before[begin[:-1]])
     even, odd = (int(of_level[parity::2].max(initial=0)) for parity in (0, 1))
@@ -50,12 +50,12 @@ def table_of(analysis, depth):
     child, child_ptr = children(analysis.snode_parent)
     pivots, rows = xp.diff(analysis.first).astype(np.int64), xp.diff(analysis.row_ptr)
     leading = leading_dimension(pivots + rows)
-    panel = running_sums(pivots * leading)
+    panel = exclusive_scan(pivots * leading)
     update, updates = offsets(rows * rows, depth)
     vector, vectors = offsets(rows, depth)
     columns = (panel[:-1], leading, update, vector, analysis.row_ptr[:-1], analysis.first[:-1].astype(np.int64), pivots, pivots + rows,
                child_ptr[:count], child_ptr[1:count + 1])
-    return xp.ascontiguousarray(xp.stack(columns, axis=1)), child, (last(panel), updates, vectors)
+    return xp.ascontiguousarray(xp.stack(columns, axis=1)), child, (total(panel), updates, vectors)
 
 
 def leading_dimension(height):
@@ -73,11 +73,11 @@ def positions(pattern, a):
     device.launch(K.k_relative, device.grid_for(32 * count, 128), 128, 0,
                   (np.int32(count), a.snode_parent, a.first, a.row_ptr, a.rows, relative))
     matrix, size = (np.int32(n), pattern.indptr, pattern.indices, a.perm, a.iperm), xp.empty(n, np.int32)
-    over(K.k_count_entries, n, *matrix, size)
-    ptr = running_sums(size)
-    source, local = xp.empty(last(ptr), np.uint32), xp.empty(last(ptr), np.int32)
+    launch_1d(K.k_count_entries, n, *matrix, size)
+    ptr = exclusive_scan(size)
+    source, local = xp.empty(total(ptr), np.uint32), xp.empty(total(ptr), np.int32)
     node = (xp.searchsorted(a.first, xp.arange(n, dtype=np.int32), side="right") - 1).astype(np.int32)
-    over(K.k_place_entries, n, *matrix, node, a.first, a.row_ptr, a.rows, ptr, source, local)
+    launch_1d(K.k_place_entries, n, *matrix, node, a.first, a.row_ptr, a.rows, ptr, source, local)
     return relative, ptr, source, local
 
 

@@ -85,7 +85,7 @@ class Levels {
     }
     out.depth_ptr.assign(most + 2, 0);
     for (const int32_t l : depth) ++out.depth_ptr[l + 1];
-    std::vector<int32_t> next = begin_rows(out.depth_ptr);
+    std::vector<int32_t> next = cumsum_with_cursors(out.depth_ptr);
     out.order.resize(count_);
     for (int32_t i = 0; i < count_; ++i) out.order[next[depth[i]]++] = i;
   }

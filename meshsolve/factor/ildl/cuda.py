@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.device.lists import last, running_sums
+from meshsolve.device.lists import exclusive_scan, total
 from meshsolve.errors import InvalidInputError
 
 K = device.kernels("factor/ildl/rows.cu")
@@ -195,8 +195,8 @@ class Rows:
         sizes = np.int32(self.tiles), np.int32(self.width), begin, count
         device.launch(K.k_column_lengths, grid, BLOCK, 0, (*sizes, first[1], value, length))
         place[order] = xp.arange(self.n, dtype=xp.int32)
-        ptr = running_sums(length)
-        nnz = last(ptr)
+        ptr = exclusive_scan(length)
+        nnz = total(ptr)
         rows, minus = xp.empty(nnz, xp.int32), xp.empty(nnz)
         device.launch(K.k_fill_columns, grid, BLOCK, 0, (*sizes, *first, name, value, place, ptr, rows, minus))
         stored = int(device.scalar((count.astype(xp.int64) * xp.diff(begin)).sum().reshape(1)))

@@ -316,7 +316,7 @@ void Incomplete::Numeric::collect() {
     });
   };
   over_tiles([&](int32_t column, int32_t, double) { ++L.ptr[column + 1]; });
-  std::vector<int64_t> next = begin_rows(L.ptr);
+  std::vector<int64_t> next = cumsum_with_cursors(L.ptr);
   L.idx.resize(L.ptr.back());
   minus.resize(L.ptr.back());
   over_tiles([&](int32_t column, int32_t row, double value) {

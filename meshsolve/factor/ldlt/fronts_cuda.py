@@ -13,7 +13,7 @@ import numpy as np
 from meshsolve import _core, device
 from meshsolve.arrays import Csr
 from meshsolve.device import MOST_ACROSS
-from meshsolve.device.lists import tally
+from meshsolve.device.lists import bincount
 from meshsolve.factor.fronts.cuda import CLASSES, LIMITS, TILE, Batch, column_major, from_columns, tiles_of, to_columns
 from meshsolve.factor.fronts.tree_cuda import depths, leading_dimension, positions, table_of
 
@@ -221,7 +221,7 @@ class DeviceComplete:
     def _sizes_of_pivots(self):
         """Whether some pivot is small but not zero, and whether some single pivot is doubtful, as ``count_pivots`` finds them."""
         xp, begin, count = device.xp(), self._places[:, 2], len(self._d)
-        changes = tally(begin, count + 1) - tally(begin + self._pivots, count + 1)
+        changes = bincount(begin, count + 1) - bincount(begin + self._pivots, count + 1)
         is_pivot, is_first = xp.cumsum(changes)[:count] > 0, self._e != 0
         is_second = xp.zeros_like(is_first)
         is_second[1:] = is_first[:-1]

@@ -160,7 +160,7 @@ namespace {
 
 // Lists made in pieces, one behind the other. ptr: (vertices + 1), length of list v at v + 1; it becomes the places of the lists.
 std::vector<int32_t> joined(std::vector<std::vector<int32_t>>& pieces, std::vector<int64_t>& ptr, int threads) {
-  add_up(ptr);
+  cumsum(ptr);
   if (pieces.size() == 1 || static_cast<int64_t>(pieces[0].size()) == ptr.back()) return std::move(pieces[0]);
   std::vector<int32_t> all(ptr.back());
   for_range(threads, static_cast<int64_t>(pieces.size()), 1, [&](int64_t from, int64_t to, int) {
@@ -238,7 +238,7 @@ OwnedPattern expand(const Pattern& graph, const int32_t* first, const int32_t* p
       if (other >= 0) out.ptr[other + 1] = count;
     }
   });
-  add_up(out.ptr);
+  cumsum(out.ptr);
   out.idx.resize(out.ptr[n]);
   for_range(threads, graph.n, grain, [&](int64_t from, int64_t to, int) {
     for (int64_t v = from; v < to; ++v) {

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import inverse, last, running_sums
+from meshsolve.device.lists import exclusive_scan, inverse, total
 from meshsolve.errors import DeviceUnavailableError
 from meshsolve.options import counted
 
@@ -65,8 +65,8 @@ class _Rounds:
         length = xp.diff(ptr)[place]
         if len(ground):
             length += samples * (ground[place] > 0)
-        self.start = running_sums(length + length // 2 + 4)
-        used = last(self.start)
+        self.start = exclusive_scan(length + length // 2 + 4)
+        used = total(self.start)
         self.rows_room = used + used // 2                   # the rest for rows that outgrow theirs
         self._empty_rows()
         self.vertex, self.key = xp.zeros((n, 8), xp.int32), xp.empty(n + 1, xp.uint64)
@@ -169,8 +169,8 @@ class _Rounds:
         self.live = xp.flatnonzero(self.key[:-1] != np.uint64(2**64 - 1)).astype(xp.int32)
         count = self.vertex[self.live, USED] + self.vertex[self.live, INCOMING]
         room = count + count // 2 + 4
-        starts = running_sums(room)
-        used = last(starts)
+        starts = exclusive_scan(room)
+        used = total(starts)
         old_to, old_w, old_start = self.to, self.w, self.start.copy()
         self.rows_room = used + used // 2
         self._empty_rows()
@@ -189,8 +189,8 @@ class _Rounds:
             order = xp.argsort(self.vertex[:, ROUND_OF], kind="stable").astype(xp.int32)
         else:
             order = xp.arange(n, dtype=xp.int32)
-        ptr = running_sums(self.column_length[order])
-        nnz = last(ptr)
+        ptr = exclusive_scan(self.column_length[order])
+        nnz = total(ptr)
         rows, values = xp.empty(nnz, xp.int32), xp.empty(nnz)
         device.launch(K.k_collect, device.grid_for(32 * n, BLOCK), BLOCK, 0,
                       (np.int32(n), order, inverse(order), self.column_start, self.column_row, self.column_value, ptr, rows, values))

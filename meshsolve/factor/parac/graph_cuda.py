@@ -6,7 +6,7 @@ import numpy as np
 
 from meshsolve import _core, device
 from meshsolve.arrays import Csr
-from meshsolve.device.lists import compressed, find, keys_of, over, running_sums, transposed
+from meshsolve.device.lists import compressed, exclusive_scan, find, keys_of, launch_1d, transposed
 from meshsolve.device_arrays import Positions, as_device_csr
 
 K = device.kernels("factor/parac/graph.cu")
@@ -51,13 +51,13 @@ class Graph:
         xp, self._matrix = device.xp(), M
         ground, count, found = xp.empty(M.n), xp.empty(M.n, xp.int32), xp.zeros(4, xp.uint64)
         found[0] = M.n
-        over(K.k_rows, M.n, np.int32(M.n), M.indptr, M.indices, M.data, ground, count, found)
+        launch_1d(K.k_rows, M.n, np.int32(M.n), M.indptr, M.indices, M.data, ground, count, found)
         bad, self.max_degree, self.floored, grounded = map(int, device.to_host(found))
         self.bad_row = bad if bad < M.n else -1
         self.excess = float(ground[bad]) if bad < M.n else 0.0
         self.grounded, self.floor, self.origin = grounded > 0, 0.0, xp.empty(0, xp.int32)
         self._ground = ground if self.grounded else xp.empty(0)
-        self._ptr = running_sums(count)
+        self._ptr = exclusive_scan(count)
         if self.bad_row < 0:
             self._make_edges(M)
 
@@ -65,7 +65,7 @@ class Graph:
         xp = device.xp()
         nnz = int(device.scalar(self._ptr[-1:]))
         self._to, self._w, self._apart = xp.empty(nnz, xp.int32), xp.empty(nnz), xp.zeros(1, xp.uint64)
-        over(K.k_edges, M.n, np.int32(M.n), M.indptr, M.indices, M.data, self._ptr, self._to, self._w, self._apart)
+        launch_1d(K.k_edges, M.n, np.int32(M.n), M.indptr, M.indices, M.data, self._ptr, self._to, self._w, self._apart)
         if self.floored:                                    # floor_weight() of graph.cpp
             positive = xp.sort(self._w[self._w > 0])
             self.floor = 1e-3 * float(positive[len(positive) // 2]) if len(positive) else 1.0
@@ -90,8 +90,8 @@ class Graph:
         if device.scalar(named) < n:
             self._gather_on_the_host(apart)
             return
-        ptr, to, w = running_sums(xp.diff(self._ptr)[met]), xp.empty_like(self._to), xp.empty_like(self._w)
-        over(K.k_rename, 8 * n, np.int32(n), self._ptr, self._to, self._w, name, met, ptr, to, w)
+        ptr, to, w = exclusive_scan(xp.diff(self._ptr)[met]), xp.empty_like(self._to), xp.empty_like(self._w)
+        launch_1d(K.k_rename, 8 * n, np.int32(n), self._ptr, self._to, self._w, name, met, ptr, to, w)
         self._ptr, self._to, self._w, self.origin = ptr, to, w, met
         if self.grounded:
             self._ground = self._ground[met]

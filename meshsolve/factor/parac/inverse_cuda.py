@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import inverse, rows_of, running_sums
+from meshsolve.device.lists import exclusive_scan, inverse, rows_of
 from meshsolve.factor.parac import cuda, ordered_cuda
 from meshsolve.factor.trisolve import cuda as trisolve
 
@@ -33,7 +33,7 @@ class Inverse:
         if bool(device.scalar((xp.diff(level) < 0).any().reshape(1))):
             by_level = xp.argsort(level, kind="stable")
             number = inverse(by_level).astype(xp.int32)
-            old_ptr, ptr = ptr, running_sums(xp.diff(ptr)[by_level])
+            old_ptr, ptr = ptr, exclusive_scan(xp.diff(ptr)[by_level])
             column = rows_of(ptr, len(rows))
             source = old_ptr[by_level[column]] + xp.arange(len(rows)) - ptr[column]
             rows, values = number[rows[source]], values[source]

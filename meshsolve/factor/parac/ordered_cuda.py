@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import inverse, last, running_sums
+from meshsolve.device.lists import exclusive_scan, inverse, total
 from meshsolve.errors import DeviceUnavailableError, OutOfMemoryError
 from meshsolve.factor.parac.cuda import Columns
 from meshsolve.options import counted
@@ -135,8 +135,8 @@ class _Ordered:
 
     def _collect(self, dtype, state):
         xp, n = device.xp(), self.n
-        ptr = running_sums(self.column_length)
-        nnz = last(ptr)
+        ptr = exclusive_scan(self.column_length)
+        nnz = total(ptr)
         rows, values = xp.empty(nnz, xp.int32), xp.empty(nnz)
         device.launch(K.k_pack, device.grid_for(32 * n, BLOCK), BLOCK, 0,
                       (np.int32(n), self.column_start, self.column_row, self.column_value, ptr, rows, values))

@@ -14,7 +14,7 @@ import numpy as np
 
 from meshsolve import _core, device
 from meshsolve.arrays import Csr, as_perm
-from meshsolve.device.lists import MASK, inverse, last, running_sums, tally
+from meshsolve.device.lists import MASK, bincount, exclusive_scan, inverse, total
 
 K = device.kernels("factor/symbolic/symbolic.cu")
 BLOCK = 256
@@ -114,10 +114,10 @@ def pattern_lca(indptr, indices, analysis):
         keys = _sorted(_lower(indptr, indices, analysis.perm, analysis.iperm))
         leaves, _ = _leaves(keys, analysis.parent, size)
         nodes = _fundamental(analysis.parent, analysis.colcount)
-        row_ptr = running_sums(nodes.below)
+        row_ptr = exclusive_scan(nodes.below)
         rows = _row_lists(leaves, nodes.of_column(n), nodes.parent, _arange(n), _arange(nodes.count), row_ptr)
-        Lp = running_sums(analysis.colcount)
-        Li = xp.empty(last(Lp), np.int32)
+        Lp = exclusive_scan(analysis.colcount)
+        Li = xp.empty(total(Lp), np.int32)
         device.launch(K.k_columns, nodes.count, 128, 0, (nodes.first, row_ptr, rows, Lp, Li))
         return Lp, Li
 
@@ -146,8 +146,8 @@ def _columns(indptr, indices, perm):
     size = size[order]
     leaves, change = _leaves(keys, parent, size)
     change += size == 1
-    change -= tally(parent, n).astype(np.int32)
-    sums = running_sums(change)
+    change -= bincount(parent, n).astype(np.int32)
+    sums = exclusive_scan(change)
     columns = (sums[1:] - sums[xp.arange(1, n + 1) - size]).astype(np.int32)        # of each subtree
     return place, _Columns(perm[order], parent, columns, leaves)
 
@@ -157,8 +157,8 @@ def _lower(indptr, indices, perm, iperm):
     xp, n = device.xp(), len(perm)
     count, grid = xp.empty(n, np.int32), device.grid_for(n, BLOCK)
     device.launch(K.k_count_lower, grid, BLOCK, 0, (np.int32(n), indptr, indices, perm, iperm, count))
-    begin = running_sums(count)
-    keys = xp.empty(last(begin), np.int64)
+    begin = exclusive_scan(count)
+    keys = xp.empty(total(begin), np.int64)
     device.launch(K.k_lower, grid, BLOCK, 0, (np.int32(n), indptr, indices, perm, iperm, begin, keys))
     return keys
 
@@ -250,7 +250,7 @@ def _fundamental(parent, counts):
     opens[:1] = 1
     opens[1:] |= parent[:-1] != xp.arange(1, n)
     first = xp.append(xp.flatnonzero(opens), n).astype(np.int32)
-    last, sums = first[1:] - 1, running_sums(counts)
+    last, sums = first[1:] - 1, exclusive_scan(counts)
     above = parent[last]
     above = xp.where(above < 0, np.int32(-1), _rank(first, above))
     return _Nodes(first, above, counts[last] - 1, sums[first[1:]] - sums[first[:-1]])
@@ -275,7 +275,7 @@ def _relax(columns, rules):
     blocks = moved[starts]
     number = xp.full(nodes.count, -1, np.int32)
     number[blocks] = _arange(len(blocks))
-    row_ptr = running_sums(nodes.below[blocks])
+    row_ptr = exclusive_scan(nodes.below[blocks])
     rows = _row_lists(columns.leaves, block_of, up, to, number, row_ptr)
     return DeviceAnalysis(perm, inverse(perm), _renamed(columns.parent[old], to), columns.colcount[old],
                           xp.append(starts, n).astype(np.int32), _renamed(up[blocks], number), row_ptr, rows)
@@ -310,7 +310,7 @@ def _places(nodes, begin, kind, inside, n):
 
 def _later_siblings(columns, child, ptr, owner):
     """Sum over the siblings after each node."""
-    sums = running_sums(columns[child])
+    sums = exclusive_scan(columns[child])
     position = inverse(child)
     return sums[ptr[owner + 1]] - sums[position + 1]
 
@@ -331,8 +331,8 @@ def _row_lists(leaves, block_of, up, to, number, row_ptr):
     args = np.int64(m), leaves, block_of, up, to, number
     nothing = xp.empty(0, np.int64)
     device.launch(K.k_paths, grid, BLOCK, 0, (*args, size, nothing, nothing))
-    begin = running_sums(size)
-    keys = xp.empty(last(row_ptr), np.int64)
+    begin = exclusive_scan(size)
+    keys = xp.empty(total(row_ptr), np.int64)
     if len(keys):
         device.launch(K.k_paths, grid, BLOCK, 0, (*args, size, begin, keys))
     return (_sorted(keys) & MASK).astype(np.int32)

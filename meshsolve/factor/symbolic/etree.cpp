@@ -80,7 +80,7 @@ Triangles etree(const Pattern& A, const int32_t* perm, const int32_t* iperm, int
   for_range(threads, A.n, kRows, [&](int64_t b, int64_t e, int) {
     for (int64_t k = b; k < e; ++k) t.begin[k + 1] = A.degree(perm[k]);
   });
-  add_up(t.begin);
+  cumsum(t.begin);
   std::vector<int32_t> ancestor(n, -1);
   if (share(A.n, threads) == A.n) {
     for (int64_t b = 0; b < A.n; b += kBlock) {

@@ -160,7 +160,7 @@ std::vector<int32_t> all_wanted(int32_t n, int threads, Wanted&& wanted) {
     });
   };
   each([&](int64_t p, int32_t, bool is) { begin[p + 1] += is; });
-  add_up(begin);
+  cumsum(begin);
   result.resize(begin[pieces]);
   each([&](int64_t p, int32_t j, bool is) {
     if (is) result[begin[p]++] = j;
@@ -248,7 +248,7 @@ Supernodes relax(const Pattern& A, const Skeleton* skeleton, Analysis& analysis,
     number[b] = static_cast<int32_t>(k);
     result.row_ptr[k + 1] = nodes[b].block.below;
   });
-  add_up(result.row_ptr);
+  cumsum(result.row_ptr);
   each_block([&](int64_t k, int32_t b) {
     next[b] = result.row_ptr[k];
     result.parent[k] = layout.up[b] < 0 ? -1 : number[layout.up[b]];

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import over, rows_of
+from meshsolve.device.lists import launch_1d, rows_of
 from meshsolve.device.reductions import is_any
 
 K = device.kernels("factor/trisolve/levels.cu")
@@ -48,7 +48,7 @@ class UnitLower:
         if B.size == 0:
             return X
         work, tickets, none, here = xp.empty((2, *B.shape)), xp.empty(2, xp.uint64), xp.empty(0), xp.empty(0, xp.int32)
-        over(DATAFLOW.k_clear, work.size, np.int64(work.size), work, tickets)
+        launch_1d(DATAFLOW.k_clear, work.size, np.int64(work.size), work, tickets)
         self.forward.solve(none, B, self.place, work[0], none, here, tickets[:1], self._stalled)
         self.backward.solve(self.inverse_d, work[0], here, work[1], X, self.place, tickets[1:], self._stalled)
         return X

@@ -29,7 +29,7 @@ void distribute(ColumnPlan& p, const Pattern& A) {
       const int32_t c = at.column[A.idx[q]];
       ++(inside(at.row[i], c) ? p.entry_ptr : p.outside.ptr)[c + 1];
     }
-  std::vector<int64_t> next = begin_rows(p.entry_ptr), next_outside = begin_rows(p.outside.ptr);
+  std::vector<int64_t> next = cumsum_with_cursors(p.entry_ptr), next_outside = cumsum_with_cursors(p.outside.ptr);
   p.row.resize(p.entry_ptr[n]);
   p.source.resize(p.entry_ptr[n]);
   p.scale.resize(p.entry_ptr[n]);

@@ -38,7 +38,7 @@ class Rows {
     const int32_t levels = *std::max_element(level_.begin(), level_.end()) + 1, count = 2 * n_;
     out_.level_ptr.assign(levels + 1, 0);
     for (const int32_t l : level_) ++out_.level_ptr[l + 1];
-    std::vector<int64_t> next = begin_rows(out_.level_ptr);
+    std::vector<int64_t> next = cumsum_with_cursors(out_.level_ptr);
     out_.place.resize(count);
     std::vector<int32_t> came(count);
     for (int32_t q = 0; q < count; ++q) {

@@ -49,7 +49,7 @@ void cut(SolveTasks& out, int32_t begin, const std::vector<int32_t>& parent, con
     if (owner[j] < 0) out.top.push_back(begin + j);
     else ++out.begin[count - owner[j]];
   }
-  std::vector<int32_t> next = begin_rows(out.begin);
+  std::vector<int32_t> next = cumsum_with_cursors(out.begin);
   out.column.resize(out.begin[count]);
   for (int32_t j = 0; j < m; ++j)
     if (owner[j] >= 0) out.column[next[count - 1 - owner[j]]++] = begin + j;
@@ -90,7 +90,7 @@ ColumnTasks column_tasks(const ColumnPlan& p, int threads) {
   const int32_t count = static_cast<int32_t>(root.size());
   ColumnTasks t{threads, std::vector<int32_t>(count), std::vector<int32_t>(count + 1), std::vector<int32_t>(n)};
   for (int32_t k = 0; k < n; ++k) ++t.begin[count - owner[k]];
-  std::vector<int32_t> next = begin_rows(t.begin);
+  std::vector<int32_t> next = cumsum_with_cursors(t.begin);
   for (int32_t k = 0; k < n; ++k) t.column[next[count - 1 - owner[k]]++] = k;
   for (int32_t c = 0; c < count; ++c) {
     const int32_t up = p.parent[root[count - 1 - c]];

@@ -44,7 +44,7 @@ std::vector<Entry> distribute(FrontPlan& p, const Pattern& A) {
       else
         ++p.outside.ptr[c + 1];
     }
-  std::vector<int64_t> next = begin_rows(p.entry_ptr), next_outside = begin_rows(p.outside.ptr);
+  std::vector<int64_t> next = cumsum_with_cursors(p.entry_ptr), next_outside = cumsum_with_cursors(p.outside.ptr);
   std::vector<Entry> entries(p.entry_ptr.back());
   p.outside.row.resize(p.outside.ptr[n]);
   p.outside.source.resize(p.outside.ptr[n]);
