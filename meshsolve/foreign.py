@@ -1,7 +1,7 @@
 """Matrices and arrays of other libraries: read where they have entries, else refused by name with the call that converts them.
 
 No library is imported for this: an object belongs to those whose modules define its classes. What numpy reads itself (DLPack, buffers)
-is left to :mod:`meshsolve.arrays`.
+is left to :mod:`meshsolve.sparse`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Names for what public functions take and give, for type checkers and for readers of signatures.
 
 scipy and CuPy have no types of their own, so a matrix is ``Any`` to a checker; what it may be is checked when it comes in,
-by :mod:`meshsolve.arrays`.
+by :mod:`meshsolve.sparse`.
 """
 
 from __future__ import annotations

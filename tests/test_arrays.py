@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from zoo import random_spd
 
 import meshsolve as ms
-from meshsolve import _core, arrays, options
+from meshsolve import _core, options
+from meshsolve.sparse import matrix
+from meshsolve.sparse.columns import lengths, max_abs
 
 pytestmark = pytest.mark.native
 FORMATS = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]
@@ -25,20 +27,20 @@ FORMATS = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]
 @pytest.mark.parametrize("make", [sp.csr_array, sp.csr_matrix])
 def test_every_format_gives_the_same(form, make):
     A = make(random_spd(30, 0.1, 0)).asformat(form)
-    M = arrays.as_csr(A)
+    M = matrix.as_csr(A)
     assert np.array_equal(sp.csr_array((M.data, M.indices, M.indptr), shape=(30, 30)).toarray(), A.toarray())
     assert (M.indptr.dtype, M.indices.dtype, M.data.dtype) == (np.int64, np.int32, np.float64)
 
 
 def test_dense_integer_and_int64_index_input():
     D = np.array([[2, 1], [1, 3]])
-    assert arrays.as_csr(D).data.tolist() == [2, 1, 1, 3]
+    assert matrix.as_csr(D).data.tolist() == [2, 1, 1, 3]
     A = sp.csr_array(D)
     A.indices, A.indptr = A.indices.astype(np.int64), A.indptr.astype(np.int64)
-    assert arrays.as_csr(A).indices.dtype == np.int32
+    assert matrix.as_csr(A).indices.dtype == np.int32
     A.indices[1] = 2**32
     with pytest.raises(ms.InvalidInputError):
-        arrays.as_csr(A)
+        matrix.as_csr(A)
 
 
 @given(n=st.integers(1, 40), seed=st.integers(0, 500), twice=st.booleans())
@@ -54,7 +56,7 @@ def test_unsorted_and_duplicated_entries_are_put_in_order(n, seed, twice):
     A = sp.csr_array((n, n))
     A.indptr, A.indices, A.data = indptr, c[rows].astype(np.int32), v[rows]
     kept = A.indices.copy(), A.data.copy()
-    M = arrays.as_csr(A)
+    M = matrix.as_csr(A)
     assert np.allclose(sp.csr_array((M.data, M.indices, M.indptr), shape=(n, n)).toarray(), T.toarray() * (2 if twice else 1))
     assert _core.check_csr(M.indptr, M.indices, n)[0] == "valid"
     assert np.array_equal(A.indices, kept[0]) and np.array_equal(A.data, kept[1])
@@ -99,7 +101,7 @@ def test_the_diagonal_is_that_of_scipy(threads):
     for n in (1, 30, 40_000):
         A = sp.random_array((n, n), density=min(1, 4 / n), rng=np.random.default_rng(n), format="csr") + sp.eye_array(n, format="csr").multiply(
             np.arange(n) % 3 == 0)
-        assert np.array_equal(arrays.as_csr(A).diagonal_values(threads), A.diagonal())
+        assert np.array_equal(matrix.as_csr(A).diagonal_values(threads), A.diagonal())
 
 
 @pytest.mark.parametrize("form", ["csr", "csc", "bsr"])
@@ -109,13 +111,13 @@ def test_pointers_beyond_the_entries_are_refused(form):
         A = sp.eye_array(3).asformat(form)
         A.indptr[at] = value
         with pytest.raises(ms.InvalidInputError):
-            arrays.as_csr(A)
+            matrix.as_csr(A)
 
 
 @given(n=st.integers(1, 30), density=st.floats(0, 0.6), seed=st.integers(0, 500))
 def test_symmetry_is_measured_right(n, density, seed):
     A = sp.random_array((n, n), density=density, rng=np.random.default_rng(seed)).tocsr()
-    M = arrays.as_csr(A)
+    M = matrix.as_csr(A)
     state, row, column, gap, scale = _core.symmetry(M.indptr, M.indices, M.data, 1)
     D = A.toarray()
     truth, most = np.abs(D - D.T), np.abs(D).max(axis=1)
@@ -127,23 +129,23 @@ def test_symmetry_is_measured_right(n, density, seed):
     else:
         assert not truth.any()
     assert (state == "symmetric") == np.array_equal(D != 0, (D != 0).T)
-    both = arrays.symmetric_pattern(A)
+    both = matrix.symmetric_pattern(A)
     S = ((D != 0) | (D != 0).T) & ~np.eye(n, dtype=bool)
     assert np.array_equal(sp.csr_array((np.ones(both.nnz), both.indices, both.indptr), shape=(n, n)).toarray() != 0, S)
     if np.triu(D, 1).any() and not np.tril(D, -1).any():               # the other triangle
         with pytest.raises(ms.InvalidInputError, match="above its diagonal alone"):
-            arrays.as_symmetric(A, lower=True)
+            matrix.as_symmetric(A, lower=True)
         return
-    low = arrays.as_symmetric(A, lower=True)
+    low = matrix.as_symmetric(A, lower=True)
     assert np.array_equal(sp.csr_array((low.data, low.indices, low.indptr), shape=(n, n)).toarray(), np.tril(D) + np.tril(D, -1).T)
 
 
 def test_the_same_numbers_in_other_places_are_not_symmetric():
     A = sp.csr_array(np.array([[4.0, 1, 2, 0], [2, 4, 0, 1], [1, 0, 4, 0], [0, 2, 0, 4]]))
     with pytest.raises(ms.NotSymmetricError):
-        arrays.as_symmetric(A)
+        matrix.as_symmetric(A)
     with pytest.raises(ms.NotSymmetricError):
-        arrays.as_symmetric(sp.csr_array(np.array([[1.0, 0.5, 0], [0, 1, 0.5], [0.5, 0, 1]])))
+        matrix.as_symmetric(sp.csr_array(np.array([[1.0, 0.5, 0], [0, 1, 0.5], [0.5, 0, 1]])))
 
 
 @pytest.mark.parametrize("penalty", [1e10, 1e30])
@@ -154,20 +156,20 @@ def test_large_entries_elsewhere_do_not_hide_an_unsymmetric_pair(penalty):
     b = np.zeros(40)
     b[0] = penalty
     with pytest.raises(ms.NotSymmetricError):
-        arrays.as_symmetric(T)
+        matrix.as_symmetric(T)
     for x in (ms.solve(T, b)[0], ms.factorized(T)(b)):
         assert np.linalg.norm((T @ x - b)[1:-1]) < 1e-12 and abs(x[1] - 1) < 1e-3
     S = sp.lil_array(sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(40, 40)))
     S[0, 0] = penalty
     S[0, 1] *= 1 + 1e-12                                              # rounding beside its row and its column
-    assert arrays.as_symmetric(S).nnz == S.nnz
+    assert matrix.as_symmetric(S).nnz == S.nnz
 
 
 def test_values_that_hash_to_nothing_are_seen():
     """-4.1e85 has the bits of a constant that was once a factor of the hash, and whose entries counted for nothing."""
     value = np.uint64(0xD1B54A32D192ED03).view(np.float64)
     with pytest.raises(ms.NotSymmetricError):
-        arrays.as_symmetric(sp.csr_array(np.diag(np.ones(60)) + np.triu(np.full((60, 60), value), 1)))
+        matrix.as_symmetric(sp.csr_array(np.diag(np.ones(60)) + np.triu(np.full((60, 60), value), 1)))
 
 
 @pytest.mark.parametrize("form", ["coo", "csr", "csc", "bsr"])
@@ -178,7 +180,7 @@ def test_duplicates_of_small_integers_are_summed_without_overflow(form):
         twice = sp.csr_array((np.full(4, 100, np.int8), indices, [0, 2, 4])) if form != "bsr" else sp.bsr_array(
             (np.full((4, 1, 1), 100, np.int8), indices, [0, 2, 4]))
         twice = twice.T if form == "csc" else twice
-    assert arrays.as_csr(twice).data.tolist() == [200, 200]
+    assert matrix.as_csr(twice).data.tolist() == [200, 200]
 
 
 def test_a_size_that_no_memory_holds_is_refused_before_anything_is_made():
@@ -193,11 +195,11 @@ def test_nearly_symmetric_passes_and_one_sided_dust_is_shared():
     B = sp.lil_array(A)
     i, j = next(zip(*np.nonzero(A.toarray() == 0)))
     B[i, j] = 1e-12 * top
-    M = arrays.as_symmetric(B)
+    M = matrix.as_symmetric(B)
     assert _core.symmetry(M.indptr, M.indices, M.data, 1)[0] == "symmetric"
     B[i, j] = 1e-9 * top
     with pytest.raises(ms.NotSymmetricError) as e:
-        arrays.as_symmetric(B)
+        matrix.as_symmetric(B)
     assert {e.value.row, e.value.column} == {i, j}
 
 
@@ -206,11 +208,11 @@ def test_symmetry_has_no_unit(size):
     A = sp.csr_array(size * random_spd(30, 0.1, 0))
     dust = sp.lil_array(sp.triu(A) * (1 + 1e-12) + sp.tril(A, -1))
     dust[0, np.flatnonzero(A[[0]].toarray() == 0)[0]] = 1e-12 * size
-    assert np.allclose(arrays.as_symmetric(dust).to_scipy().toarray(), A.toarray(), rtol=1e-11, atol=1e-11 * size)
+    assert np.allclose(matrix.as_symmetric(dust).to_scipy().toarray(), A.toarray(), rtol=1e-11, atol=1e-11 * size)
     k, column = next((k, j) for k, j in enumerate(A.indices) if j != 0)
     A.data[k] *= 1 + 1e-6
     with pytest.raises(ms.NotSymmetricError):
-        arrays.as_symmetric(A)
+        matrix.as_symmetric(A)
 
 
 @pytest.mark.parametrize("threads", ["2", b"2", 2.0, True, 0, [2], np.ones(2, int)])
@@ -240,7 +242,7 @@ def test_swapped_values_are_seen(threads, seed):
     below, above = (np.maximum(i, j), np.minimum(i, j)), (np.minimum(i, j), np.maximum(i, j))
     other = rng.permutation(values)
     A = sp.coo_array((np.r_[values, other], (np.r_[below[0], above[0]], np.r_[below[1], above[1]])), shape=(n, n)).tocsr()
-    M = arrays.as_csr(A)
+    M = matrix.as_csr(A)
     gap = _core.symmetry(M.indptr, M.indices, M.data, threads)[3]
     assert (gap > 0) == (abs(A - A.T).max() > 0)
 
@@ -248,7 +250,7 @@ def test_swapped_values_are_seen(threads, seed):
 @given(n=st.integers(1, 20), seed=st.integers(0, 300))
 def test_embed_and_unite(n, seed):
     rng = np.random.default_rng(seed)
-    A, B = (arrays.as_csr(sp.random_array((n, n), density=0.3, rng=rng)) for _ in range(2))
+    A, B = (matrix.as_csr(sp.random_array((n, n), density=0.3, rng=rng)) for _ in range(2))
     indptr, indices = _core.unite(A.indptr, A.indices, B.indptr, B.indices)
     missing, data = _core.embed(indptr, indices, B.indptr, B.indices, B.data)
     full = sp.csr_array((data, indices, indptr), shape=(n, n)).toarray()
@@ -346,21 +348,21 @@ def test_the_residual_of_a_right_hand_side_in_half_precision():
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_lengths_of_columns(columns, order):
     x = np.asarray(np.random.default_rng(columns).standard_normal((500, columns)), order=order)
-    assert np.allclose(arrays.lengths(x), np.linalg.norm(x, axis=0), rtol=1e-14)
+    assert np.allclose(lengths(x), np.linalg.norm(x, axis=0), rtol=1e-14)
     for size in (1e200, 1e-200):
-        assert np.allclose(arrays.lengths(x * size), np.linalg.norm(x, axis=0) * size, rtol=1e-14, atol=0)
+        assert np.allclose(lengths(x * size), np.linalg.norm(x, axis=0) * size, rtol=1e-14, atol=0)
 
 
 @pytest.mark.parametrize("columns", [1, 3, 40])
 def test_the_largest_modulus_may_be_that_of_a_negative_number(columns):
     x = np.random.default_rng(columns).standard_normal((9, columns))
     for block in (x, -x, -abs(x), abs(x), x + 1j * x[::-1], np.asfortranarray(x), x[:0]):
-        assert np.array_equal(arrays.largest_moduli(block), abs(block).max(axis=0, initial=0))
+        assert np.array_equal(max_abs(block), abs(block).max(axis=0, initial=0))
 
 
 def test_lengths_are_not_left_to_the_threads_of_blas():
     """Which sums in another order on each number of them, and made each column of a pinned solve wait for a thread of its own."""
-    code = "import numpy as np; from meshsolve.arrays import lengths; x = np.random.default_rng(0).standard_normal(200_001)" \
+    code = "import numpy as np; from meshsolve.sparse.columns import lengths; x = np.random.default_rng(0).standard_normal(200_001)" \
            "; print(lengths(x[:, None])[0].hex())"
     told = [subprocess.run([sys.executable, "-c", code], env={**os.environ, "OPENBLAS_NUM_THREADS": threads}, capture_output=True,
                            text=True, check=True).stdout for threads in "12"]
@@ -385,7 +387,7 @@ def test_dlpack_input():
 
 def test_row_sums_and_moduli():
     A = sp.random_array((50, 50), density=0.1, rng=np.random.default_rng(0), data_sampler=np.random.default_rng(1).standard_normal).tocsr()
-    M = arrays.as_csr(A)
+    M = matrix.as_csr(A)
     sums, moduli = _core.row_sums(M.indptr, M.data)
     assert np.allclose(sums, A.sum(axis=1)) and np.allclose(moduli, abs(A).sum(axis=1)) and sums.shape == (50,)
 
@@ -406,7 +408,7 @@ def test_zeros_are_kept_where_one_lacks_its_twin():
     A.setdiag(1e308)
     c = sp.coo_array(A)
     stays = ~((c.row == 1) & (c.col == 0))
-    M = arrays.as_symmetric(sp.csr_array((c.data[stays], (c.row[stays], c.col[stays])), shape=A.shape))
+    M = matrix.as_symmetric(sp.csr_array((c.data[stays], (c.row[stays], c.col[stays])), shape=A.shape))
     assert M.nnz == P.nnz and np.array_equal(M.to_scipy().diagonal(), np.full(16, 1e308))
     F = ms.cholesky(sp.csr_array((c.data[stays] / 1e308, (c.row[stays], c.col[stays])), shape=A.shape))
     assert np.abs(F.refactor(P + 0.1 * sp.eye_array(16)).solve(np.ones(16)) - 10).max() < 1e-11
@@ -431,5 +433,5 @@ def test_counts_in_messages_go_with_their_nouns():
     nouns = "components|steps|faces|vertices|edges|rows|entries|iterations|patches|nodes|nonzeros|loops|triangles|corners|pivots"
     root = pathlib.Path(ms.__file__).parent
     wrong = [f"{path.relative_to(root)}: {match[0]}" for path in root.rglob("*.py") if "circuit" not in path.parts and path.parent.name != "mesh"
-             for match in re.finditer(r'f"[^"\n]*\{[^{}:!\n]+(?::,)?\} (?:' + nouns + r")\b", path.read_text()) if path.name not in ("matrix_market.py", "memory.py", "options.py")]
+             for match in re.finditer(r'f"[^"\n]*\{[^{}:!\n]+(?::,)?\} (?:' + nouns + r")\b", path.read_text()) if path.name not in ("io.py", "memory.py", "options.py")]
     assert wrong == []

@@ -7,10 +7,10 @@ import scipy.sparse as sp
 import meshsolve as ms
 from meshsolve import _core, memory
 from meshsolve.api.definite import analyzed, is_surely_indefinite
-from meshsolve.arrays import as_symmetric
 from meshsolve.factor.cholesky import CholeskyFactor
 from meshsolve.factor.cholesky.values import HostSystem
 from meshsolve.factor.ildl import ildl
+from meshsolve.sparse.matrix import as_symmetric
 
 GRID = sp.csr_array(ms.datasets.grid2d(12, 9))
 N = GRID.shape[0]

@@ -30,10 +30,9 @@ LAYERS = [                                  # from the top; a room may import ro
     ["mesh"],
     ["config"],
     ["sparse"],
-    ["device_arrays", "sparse_rhs"],
-    ["arrays", "report"],
+    ["report"],
     ["foreign"],
-    ["files", "matrix_market", "memory", "options"],
+    ["files", "memory", "options"],
     ["device"],
     ["errors", "types", "version", "native", "_core"],
 ]

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import meshsolve as ms
 from meshsolve.api import solving
-from meshsolve.arrays import as_symmetric
 from meshsolve.krylov import blocks, diagonal
 from meshsolve.krylov.cg_rules import FORESEE
 from meshsolve.krylov.diagonal import Iterations, WhileFactorTakesLonger
+from meshsolve.sparse.matrix import as_symmetric
 
 
 def propagation(n=6000, a=0.9):

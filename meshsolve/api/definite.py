@@ -9,7 +9,6 @@ import numpy as np
 
 from meshsolve import order
 from meshsolve.device import DEVICES, choose
-from meshsolve.device_arrays import place_for, place_of_factor
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.factor import symbolic as _symbolic
 from meshsolve.factor.cholesky import PRECISIONS, CholeskyFactor, HostFactor
@@ -24,6 +23,7 @@ from meshsolve.order.methods import lists_orderings
 from meshsolve.order.ordering import OrderingLike
 from meshsolve.report import warn
 from meshsolve.sparse.constraints import checked
+from meshsolve.sparse.places import place_for, place_of_factor
 from meshsolve.types import ArrayLike, Device, Matrix, Precision
 
 LOST = 0.02                     # of a known solution: what a matrix that is singular but for rounding loses, and no other

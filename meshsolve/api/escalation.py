@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from meshsolve.arrays import Csr, as_symmetric
 from meshsolve.errors import ConvergenceWarning, MeshsolveWarning, OutOfMemoryError, SingularMatrixError
 from meshsolve.factor.ildl import ildl
 from meshsolve.krylov import Info
@@ -20,6 +19,7 @@ from meshsolve.krylov.sqmr import iterate
 from meshsolve.memory import PER_ROW, ensure_memory
 from meshsolve.options import counted, thread_count
 from meshsolve.report import warn, without_warnings
+from meshsolve.sparse.matrix import Csr, as_symmetric
 
 PATIENCE = 100                  # iterations in which the residual has to fall ten times
 LONGEST = 1000                  # iterations of one step

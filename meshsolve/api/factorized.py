@@ -6,9 +6,7 @@ import numpy as np
 
 from meshsolve.api.definite import LOST, analyzed, cholesky, is_surely_indefinite
 from meshsolve.api.factors import lu
-from meshsolve.arrays import as_symmetric, is_complex
 from meshsolve.device import DEVICES
-from meshsolve.device_arrays import place_for
 from meshsolve.errors import MeshsolveWarning, NotPositiveDefiniteError, NotSymmetricError, SingularMatrixError
 from meshsolve.factor.cholesky import CholeskyFactor, Values
 from meshsolve.factor.cholesky.values import HostSystem
@@ -17,6 +15,8 @@ from meshsolve.factor.lu import LUFactor
 from meshsolve.memory import PER_ROW
 from meshsolve.options import one_of, thread_count
 from meshsolve.report import warn, without_warnings
+from meshsolve.sparse.matrix import as_symmetric, is_complex
+from meshsolve.sparse.places import place_for
 from meshsolve.types import Device, Matrix
 
 RESIDUAL = 1e-6                 # beside the right-hand side

@@ -6,9 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from meshsolve.arrays import as_csr, as_symmetric, is_complex
 from meshsolve.device import on_cpu
-from meshsolve.device_arrays import place_of_factor
 from meshsolve.factor import ildl as _ildl
 from meshsolve.factor import parac as _parac
 from meshsolve.factor.constrained import ConstrainedIldl, ConstrainedLU, ConstrainedPreconditioner
@@ -19,6 +17,8 @@ from meshsolve.order import is_method
 from meshsolve.order.methods import lists_orderings
 from meshsolve.order.ordering import OrderingLike
 from meshsolve.sparse.constraints import checked, constraint_of, in_callers_numbers
+from meshsolve.sparse.matrix import as_csr, as_symmetric, is_complex
+from meshsolve.sparse.places import place_of_factor
 from meshsolve.types import ArrayLike, Auto, Device, DTypeLike, Matrix, Precision
 
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from meshsolve import _core, order
 from meshsolve.api.definite import LOST, edges_of, with_phases
-from meshsolve.arrays import Csr, as_csr, as_indices, as_symmetric, is_complex
 from meshsolve.device import on_cpu
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotSymmetricError
 from meshsolve.factor.cholesky import Values
@@ -23,7 +22,9 @@ from meshsolve.options import as_flag, as_seed, thread_count
 from meshsolve.order.methods import lists_orderings
 from meshsolve.order.ordering import OrderingLike
 from meshsolve.report import warn
+from meshsolve.sparse.columns import as_indices
 from meshsolve.sparse.constraints import Fixed
+from meshsolve.sparse.matrix import Csr, as_csr, as_symmetric, is_complex
 from meshsolve.types import ArrayLike, Device, Matrix
 
 NEARLY_SINGULAR = "the block of A without rows is singular to working precision: the Schur complement may be meaningless"

@@ -7,9 +7,7 @@ import numpy as np
 from meshsolve.api.definite import LOST, analyze, analyzed, cholesky, is_surely_indefinite
 from meshsolve.api.escalation import solve_indefinite
 from meshsolve.api.factors import lu
-from meshsolve.arrays import Csr, as_array, as_csr, as_rhs, as_symmetric, is_complex, lengths
 from meshsolve.device import asarray, errors, holds, on_cpu, scalar, to_device, to_host, xp
-from meshsolve.device_arrays import as_device_csr, as_device_rhs, device_lengths, on_device, place_for, place_of_factor, uploaded
 from meshsolve.errors import ConvergenceWarning, NotPositiveDefiniteError, NotSymmetricError, OutOfMemoryError
 from meshsolve.factor import parac as _parac
 from meshsolve.factor.base import SINGLE
@@ -24,6 +22,7 @@ from meshsolve.options import as_number, one_of, thread_count
 from meshsolve.order.auto import foreseen_dimension, is_scale_free
 from meshsolve.order.nested import TooManyOperations
 from meshsolve.report import warn, without_warnings
+from meshsolve.sparse.columns import as_array, as_device_rhs, as_rhs, device_lengths, lengths
 from meshsolve.sparse.constraints import (
     Pinned,
     checked,
@@ -34,8 +33,11 @@ from meshsolve.sparse.constraints import (
     vanish,
     without_constraint,
 )
+from meshsolve.sparse.cuda import as_device_csr, uploaded
+from meshsolve.sparse.matrix import Csr, as_csr, as_symmetric, is_complex
+from meshsolve.sparse.places import on_device, place_for, place_of_factor
 from meshsolve.sparse.product import residual, row_sums
-from meshsolve.sparse_rhs import solve_sparse_once
+from meshsolve.sparse.sparse_rhs import solve_sparse_once
 from meshsolve.types import Array, ArrayLike, Chosen, Device, Matrix
 
 LARGE_FACTOR = 8e3          # operations of Cholesky per entry of A from which ParAC and its iterations are faster

@@ -14,14 +14,15 @@ import scipy.sparse as sp
 
 from meshsolve import api, order
 from meshsolve import device as _device
-from meshsolve.arrays import Csr, largest_moduli, of_columns
-from meshsolve.device_arrays import without_diagonal
 from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning, NotPositiveDefiniteError
 from meshsolve.memory import ensure_memory
 from meshsolve.mesh import Mesh, MeshLike, placed_mesh
 from meshsolve.operators import FLATTEST, assembler, edge_lengths, face_areas
 from meshsolve.options import as_integer, as_number, is_auto, one_of, thread_count
 from meshsolve.report import Report, warn
+from meshsolve.sparse.columns import max_abs, reduce_columns
+from meshsolve.sparse.cuda import without_diagonal
+from meshsolve.sparse.matrix import Csr
 from meshsolve.sparse.product import norm1, residual
 from meshsolve.types import Auto, Callback, Device, Precision
 
@@ -214,7 +215,7 @@ class System:
         self._used[mesh.faces] = True
         if not self._used.any():
             raise _without_area()
-        self.centre = of_columns("mean", mesh.vertices[self._used])
+        self.centre = reduce_columns("mean", mesh.vertices[self._used])
         self.used, self.rows = (self._there(array) for array in (self._used, np.flatnonzero(self._used)))
         self.move(self._there(mesh.vertices - self.centre))
         if not self.area > 0:
@@ -272,7 +273,7 @@ class System:
     def extent(self):
         """The longest side of the box around the surface."""
         x = self.x if len(self.rows) == len(self.x) else self.x[self.rows]
-        return float((of_columns("max", x) - of_columns("min", x)).max())
+        return float((reduce_columns("max", x) - reduce_columns("min", x)).max())
 
     def positions(self, x):
         """x in the mesh's own frame, on the host; unreferenced vertices as they were."""
@@ -422,5 +423,5 @@ def _backward_error(A, x, b, place):
         left, norm = residual(*pattern, A.data, x, b), norm1(*pattern, A.data)
     else:
         left, norm = b - A @ x, np.add.reduceat(np.abs(A.data), A.indptr[:-1]).max()        # every row holds its diagonal
-    size = norm * largest_moduli(x) + largest_moduli(b)
-    return float((largest_moduli(left) / (size + (size == 0))).max())
+    size = norm * max_abs(x) + max_abs(b)
+    return float((max_abs(left) / (size + (size == 0))).max())

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from meshsolve.arrays import as_array
 from meshsolve.errors import InvalidInputError
 from meshsolve.files import as_path, written_whole
 from meshsolve.mesh import MeshLike, placed_mesh
 from meshsolve.options import as_integer, as_number, counted, one_of
+from meshsolve.sparse.columns import as_array
 from meshsolve.types import ArrayLike, Path
 
 SUPERSAMPLE = 2                     # per axis

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from meshsolve.arrays import as_csr, as_symmetric, is_complex
 from meshsolve.cli.files import check_input_format
 from meshsolve.datasets.files import is_matrix, load_matrix
 from meshsolve.errors import NotPositiveDefiniteError, NotSymmetricError
 from meshsolve.memory import PER_ROW
 from meshsolve.options import counted
+from meshsolve.sparse.matrix import as_csr, as_symmetric, is_complex
 
 MOST_FLOPS = 1e12                   # definiteness is found by factoring matrices up to here
 

@@ -12,11 +12,11 @@ import re
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve import matrix_market
 from meshsolve.datasets.files import MATRIX_SUFFIXES, check_beginning, is_matrix, load_matrix, load_npz
 from meshsolve.errors import InvalidInputError, MeshsolveError, NotPositiveDefiniteError, SingularMatrixError
 from meshsolve.files import as_path, existing, is_special, resolved
 from meshsolve.mesh.files import READABLE, WRITABLE
+from meshsolve.sparse import io
 
 VECTOR_SUFFIXES = (".mtx", ".mtx.gz", ".npy", ".npz", ".txt")
 NETLIST_SUFFIXES = (".sp", ".spi", ".spice", ".cir", ".ckt", ".net")
@@ -145,7 +145,7 @@ def read_vector(path):
     path = existing(path)
     kind = pathlib.PurePath(path.name.lower().removesuffix(".gz")).suffix
     readers = {".npy": lambda: _read_numpy(path), ".npz": lambda: _read_numpy(path), ".txt": lambda: _read_text(path),
-               ".mtx": lambda: matrix_market.read(path)}
+               ".mtx": lambda: io.read(path)}
     if kind not in readers:
         raise InvalidInputError(f"{path}: unknown vector format; known are .mtx, .npy, .npz and .txt")
     try:

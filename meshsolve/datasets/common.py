@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve.arrays import LARGEST_SIZE
 from meshsolve.errors import InvalidInputError
 from meshsolve.memory import ensure_memory
 from meshsolve.options import as_seed, counted
+from meshsolve.sparse.matrix import LARGEST_SIZE
 
 
 def laplacian(n, i, j, weights=None, ground=None):

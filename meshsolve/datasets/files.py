@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve import matrix_market
 from meshsolve.errors import InvalidInputError
 from meshsolve.files import existing
 from meshsolve.memory import ensure_rows
+from meshsolve.sparse import io
 from meshsolve.types import Array, Path, Sparse
 
 MATRIX_SUFFIXES = (".mtx", ".npz", ".npy")
@@ -52,7 +52,7 @@ def load_matrix(path: Path) -> Sparse | Array:
     if not is_matrix(file):
         raise InvalidInputError(f"{path}: unknown matrix format; known are .mtx, .mtx.gz, .npz and .npy")
     try:
-        A = _of_numpy(file) if file.suffix.lower() in BEGINNINGS else matrix_market.read(file)
+        A = _of_numpy(file) if file.suffix.lower() in BEGINNINGS else io.read(file)
     except InvalidInputError:
         raise
     except Exception as e:              # scipy raises whatever zip and gzip meet

@@ -57,6 +57,7 @@ PACKAGE = pathlib.Path(__file__).resolve().parents[1]
 DLPACK_CUDA = 2                     # kDLCUDA
 MOST_ACROSS = 65535                 # blocks of a grid in its second and third dimension
 DEVICES = ("auto", "cpu", "cuda")   # what an argument ``device`` may be
+BLOCK = 256                         # threads of a block, unless a kernel needs another number
 AUTO_SIZE = 100_000                 # rows or elements from which device="auto" takes a GPU that is there
 
 PYTHON_NUMBERS = frozenset((bool, int, float))
@@ -109,6 +110,11 @@ def launch(kernel, grid, block, shared, args):
         A Python number among the arguments: its size is not the kernel's to guess.
     """
     prepared(kernel, grid, block, shared, args)()
+
+
+def launch_1d(kernel, items, *args):
+    """Launch a kernel with one thread per item."""
+    launch(kernel, grid_for(items, BLOCK), BLOCK, 0, args)
 
 
 def prepared(kernel, grid, block, shared, args):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import BLOCK, launch_1d
+from meshsolve.device import BLOCK, launch_1d
 
 K = device.kernels("device/reductions.cu")
 PARTS = 256                                                 # blocks of the first pass over columns; one block has the second

@@ -10,11 +10,12 @@ import numpy as np
 import scipy.sparse.linalg as spla
 
 from meshsolve import _core, device, foreign
-from meshsolve.arrays import Csr, as_complex, largest_moduli
 from meshsolve.errors import PatternMismatchError
 from meshsolve.factor.sharing import Sharing, reads
+from meshsolve.sparse.columns import as_complex, max_abs
+from meshsolve.sparse.matrix import Csr
 from meshsolve.sparse.places import HOST, PLACES, is_foreign, where
-from meshsolve.sparse_rhs import solve_sparse
+from meshsolve.sparse.sparse_rhs import solve_sparse
 from meshsolve.types import Array, ArrayLike
 
 DOUBLE = np.dtype(np.float64)
@@ -210,7 +211,7 @@ def solve_near_one(solve, columns, scale=None):
         return solve(columns)
     xp = where(columns).xp
     with np.errstate(over="ignore", invalid="ignore"):
-        power = xp.frexp(largest_moduli(columns if scale is None else scale * columns))[1]
+        power = xp.frexp(max_abs(columns if scale is None else scale * columns))[1]
         power = xp.minimum(xp.maximum(power, -1000), 1000)              # powers of two in the range of float64, which a product is
         one = xp.ones(len(power))                                       # many times faster with than ldexp() of all the numbers
         return solve(columns * xp.ldexp(one, -power)) * xp.ldexp(one, power)

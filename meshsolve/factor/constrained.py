@@ -11,16 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from meshsolve.arrays import as_csr, as_symmetric, is_complex, read_only
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.factor.base import Factor, as_narrow, deliver
 from meshsolve.factor.sharing import changes, reads
 from meshsolve.foreign import is_sparse
 from meshsolve.options import counted, one_of
 from meshsolve.report import without_warnings
+from meshsolve.sparse.columns import read_only
 from meshsolve.sparse.constraints import in_callers_numbers, solve_whole
+from meshsolve.sparse.matrix import as_csr, as_symmetric, is_complex
 from meshsolve.sparse.places import where
-from meshsolve.sparse_rhs import solve_sparse
+from meshsolve.sparse.sparse_rhs import solve_sparse
 from meshsolve.types import Array, ArrayLike, Matrix, Trans
 
 PERMUTATIONS = ("perm", "row_perm", "col_perm")

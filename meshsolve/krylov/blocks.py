@@ -8,11 +8,13 @@ import numpy as np
 import scipy.sparse.linalg as spla
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr, as_array, as_complex, as_rhs, as_symmetric, largest_moduli
-from meshsolve.device_arrays import DeviceCsr, Positions, as_device_csr, as_device_rhs, on_device
 from meshsolve.errors import InvalidInputError
 from meshsolve.krylov.operator import Operator, is_operator
 from meshsolve.options import as_integer, as_number
+from meshsolve.sparse.columns import as_array, as_complex, as_device_rhs, as_rhs, max_abs
+from meshsolve.sparse.cuda import DeviceCsr, Positions, as_device_csr
+from meshsolve.sparse.matrix import Csr, as_symmetric
+from meshsolve.sparse.places import on_device
 
 MAXITER = 10_000                        # where the caller gives none
 
@@ -32,7 +34,7 @@ def as_matrix(A, there, threads):
     Raises
     ------
     InvalidInputError, NotSymmetricError
-        As :func:`meshsolve.arrays.as_symmetric`.
+        As :func:`meshsolve.sparse.matrix.as_symmetric`.
     """
     if isinstance(A, (Csr, DeviceCsr)):
         return A
@@ -141,7 +143,7 @@ def _start(x0, n, form):
 def _brought_near_one(B, X):
     """Multiplies columns of B and X, in place, by powers of two where squares of b would leave the range of float64, which made
     every x a solution; returns the (k,) factors, 1 otherwise."""
-    largest = device.to_host(largest_moduli(B))
+    largest = device.to_host(max_abs(B))
     usual = (largest == 0) | (largest > 2.0**-400) & (largest < 2.0**400)
     shift = np.where(usual, 1.0, np.ldexp(1.0, -np.clip(np.frexp(largest)[1], -1000, 1000)))
     if not usual.all():
@@ -155,7 +157,7 @@ def _brought_near_one(B, X):
 def _forget_far(X, B):
     """Zeros in the columns of X that are larger than those of B by more than anybody comes back from: squares of residuals would leave
     the range of float64, or rounding leave nothing of b. From zero everybody arrives."""
-    most, size = (device.to_host(largest_moduli(V)) for V in (X, B))
+    most, size = (device.to_host(max_abs(V)) for V in (X, B))
     far = ~(most <= 2.0**200 * np.where(size > 0, size, 1.0))
     if far.any():
         X[:, far] = 0.0

@@ -22,7 +22,7 @@ from meshsolve.krylov.info import CONVERGED, EXHAUSTED, Info
 from meshsolve.options import thread_count
 from meshsolve.report import Report, warn
 from meshsolve.sparse.constraints import without_constraint
-from meshsolve.sparse_rhs import solve_sparse_once
+from meshsolve.sparse.sparse_rhs import solve_sparse_once
 from meshsolve.types import Array, ArrayLike, Callback, Matrix
 
 

@@ -13,11 +13,11 @@ import numpy as np
 from meshsolve import device
 from meshsolve.device import MOST_ACROSS
 from meshsolve.device.reductions import is_any
-from meshsolve.device_arrays import DeviceCsr, Positions, uploaded
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.cholesky.device_constraint import DeviceConstraint
 from meshsolve.krylov.cg_rules import SUMS
 from meshsolve.sparse.constraints import vanish
+from meshsolve.sparse.cuda import DeviceCsr, Positions, uploaded
 from meshsolve.sparse.product import Product, residual, row_sums
 
 K = device.kernels("krylov/vectors.cu")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import _core
-from meshsolve.arrays import Csr, lengths
 from meshsolve.krylov.blocks import preconditioner, reusing
 from meshsolve.krylov.cg_rules import LOST_AT, SAVE_AT
 from meshsolve.krylov.null_space import null_space_of
 from meshsolve.krylov.operator import Operator, multiply_dot, residual, rounding_of
+from meshsolve.sparse.columns import lengths
+from meshsolve.sparse.matrix import Csr
 
 RENUMBERED = 50_000                     # rows from which the vectors leave the cache: M's numbering may be worth having,
 NEAR = 1 << 15                          # unless A's neighbors are so near: their entries of a vector are in the cache

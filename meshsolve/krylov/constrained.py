@@ -11,11 +11,11 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
 from meshsolve import device
-from meshsolve.arrays import as_symmetric
 from meshsolve.errors import InvalidInputError
 from meshsolve.krylov.operator import is_operator
 from meshsolve.options import thread_count
 from meshsolve.sparse.constraints import checked, constraint_of, solve_whole
+from meshsolve.sparse.matrix import as_symmetric
 from meshsolve.sparse.places import where
 
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshsolve.arrays import Csr, as_rhs
 from meshsolve.device import errors, holds, to_device, to_host
-from meshsolve.device_arrays import uploaded
 from meshsolve.errors import ConvergenceWarning, NotPositiveDefiniteError, OutOfMemoryError
 from meshsolve.krylov.cg import iterate
 from meshsolve.krylov.cg_rules import FORESEE, INDEFINITE, OUTSIDE, STAGNATED
@@ -20,6 +18,9 @@ from meshsolve.order.auto import foreseen_dimension, is_scale_free
 from meshsolve.order.nested import DEFAULT_PATCH, TooManyOperations, dissect
 from meshsolve.order.simple import minimum_degree
 from meshsolve.report import Report, warn, without_warnings
+from meshsolve.sparse.columns import as_rhs
+from meshsolve.sparse.cuda import uploaded
+from meshsolve.sparse.matrix import Csr
 
 ITERATION = 50              # operations of Cholesky that take as long as an iteration does for an entry of A
 WITHIN = 0.5, 1.0           # of the time of the factor: where iterations are to converge, while that is foreseen and when it is counted

@@ -11,9 +11,10 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
 from meshsolve import _core
-from meshsolve.arrays import LARGEST_SIZE, as_array, lengths
 from meshsolve.errors import InvalidInputError
 from meshsolve.options import counted
+from meshsolve.sparse.columns import as_array, lengths
+from meshsolve.sparse.matrix import LARGEST_SIZE
 
 CONSTANT = 64 * np.finfo(np.float64).eps        # of A w for a w of irregular entries, row by row: A 1 within this counts as 0
 

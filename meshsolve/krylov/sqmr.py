@@ -36,7 +36,7 @@ from meshsolve.krylov.sqmr_rules import (
 )
 from meshsolve.options import counted, thread_count
 from meshsolve.report import Report, warn
-from meshsolve.sparse_rhs import solve_sparse_once
+from meshsolve.sparse.sparse_rhs import solve_sparse_once
 from meshsolve.types import Array, ArrayLike, Callback, Matrix
 
 

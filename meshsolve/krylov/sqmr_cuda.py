@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device_arrays import DeviceCsr, uploaded
 from meshsolve.krylov.cg_cuda import BLOCK, CudaBlocks, preconditioner
 from meshsolve.krylov.cg_cuda import LOOK as LOOK_EVERY
 from meshsolve.krylov.sqmr_rules import GO_ON, SETTLED
+from meshsolve.sparse.cuda import DeviceCsr, uploaded
 
 K = device.kernels("krylov/sqmr.cu")
 RHO, BETA, STEP, THETA, TAU, OLD, FRESH, LOOK = range(8)                           # enum Scalar in sqmr.cu

@@ -17,11 +17,13 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from meshsolve import _core, arrays
+from meshsolve import _core
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import boundary, files
 from meshsolve.options import INT32_MAX, counted, thread_count
 from meshsolve.report import warn
+from meshsolve.sparse.columns import as_array, read_only
+from meshsolve.sparse.matrix import LARGEST_SIZE, Csr, symmetric_pattern
 from meshsolve.types import ArrayLike, Path
 
 MeshLike: TypeAlias = Any           # Mesh, trimesh.Trimesh, meshio.Mesh or a tuple (V, F) of arrays
@@ -92,7 +94,7 @@ class Mesh:
             Not a ``meshio.Mesh``; it has volume cells or cells of higher order (names the kind).
         """
         try:
-            points, blocks = arrays.as_array(mesh.points, "points"), [(cell.type, np.asarray(cell.data)) for cell in mesh.cells]
+            points, blocks = as_array(mesh.points, "points"), [(cell.type, np.asarray(cell.data)) for cell in mesh.cells]
         except AttributeError as e:
             hint = SCENE if is_scene(mesh) else ""
             raise InvalidInputError(f"not a meshio.Mesh: {type(mesh).__name__} has no points and cells{hint}") from e
@@ -180,12 +182,12 @@ class Mesh:
         """(b, 2) int32: start and end of every side whose edge has one face alone, directed as in that face, faces in their order.
         Read-only."""
         sides = self._boundary_sides
-        return arrays.read_only(np.stack([self.faces.reshape(-1)[sides], np.roll(self.faces, -1, axis=1).reshape(-1)[sides]], axis=1))
+        return read_only(np.stack([self.faces.reshape(-1)[sides], np.roll(self.faces, -1, axis=1).reshape(-1)[sides]], axis=1))
 
     @functools.cached_property
     def boundary_vertices(self) -> np.ndarray:
         """(k,) int32: the vertices of :attr:`boundary_edges`, ascending, each once. Read-only. A vertex of no face is not among them."""
-        return arrays.read_only(np.unique(self.boundary_edges))
+        return read_only(np.unique(self.boundary_edges))
 
     def boundary_loops(self) -> list[np.ndarray]:
         """The boundary as closed loops of vertices.
@@ -217,7 +219,7 @@ class Mesh:
     def _edges_and_sides(self):
         ends, of_side = _core.mesh_edges(len(self.vertices), self.faces.reshape(-1), thread_count())
         edges, sides = ends.reshape(-1, 2), of_side.reshape(-1, 3)
-        return arrays.read_only(edges), arrays.read_only(sides)
+        return read_only(edges), read_only(sides)
 
     def __repr__(self):
         return f"Mesh({counted(len(self.vertices), 'vertex')}, {counted(len(self.faces), 'face')})"
@@ -282,18 +284,18 @@ def load_mesh(path: Path) -> Mesh:
 
 
 def pattern_of(mesh_or_matrix, name="A"):
-    """The graph of a mesh or of a matrix: a symmetric pattern without its diagonal, as :class:`arrays.Csr` without values.
+    """The graph of a mesh or of a matrix: a symmetric pattern without its diagonal, as :class:`Csr` without values.
 
-    A mesh gives its edges, a matrix the pattern of A + A^T, a :class:`arrays.Csr` itself. O(vertices + edges).
+    A mesh gives its edges, a matrix the pattern of A + A^T, a :class:`Csr` itself. O(vertices + edges).
     """
-    if isinstance(mesh_or_matrix, arrays.Csr):
+    if isinstance(mesh_or_matrix, Csr):
         return mesh_or_matrix
     if is_mesh(mesh_or_matrix):
         mesh = as_mesh(mesh_or_matrix, name)
         n = len(mesh.vertices)
         indptr, indices, _ = _core.mesh_adjacency(n, mesh.edges.reshape(-1), False, thread_count())
-        return arrays.Csr(n, indptr, indices)
-    return arrays.symmetric_pattern(mesh_or_matrix, name)
+        return Csr(n, indptr, indices)
+    return symmetric_pattern(mesh_or_matrix, name)
 
 
 def is_mesh(thing):
@@ -368,13 +370,13 @@ def _parts_of(mesh):
 
 
 def _as_vertices(vertices):
-    given = arrays.as_array(vertices, "vertices")
+    given = as_array(vertices, "vertices")
     if given.ndim != 2 or given.shape[1] != 3 or given.dtype.kind not in "fiu":
         raise InvalidInputError(f"vertices have to be (n, 3) real numbers, not shape {given.shape} of {given.dtype}")
     if len(given) == 0:
         raise InvalidInputError("a mesh needs at least one vertex")
-    if len(given) > arrays.LARGEST_SIZE:
-        raise InvalidInputError(f"{counted(len(given), 'vertex')}; at most {arrays.LARGEST_SIZE} are supported")
+    if len(given) > LARGEST_SIZE:
+        raise InvalidInputError(f"{counted(len(given), 'vertex')}; at most {LARGEST_SIZE} are supported")
     x = np.array(given, np.float64, order="C")
     _check_positions(x)
     return x
@@ -387,7 +389,7 @@ def _check_positions(x):
 
 
 def _as_faces(faces, n):
-    given = arrays.as_array(faces, "faces")
+    given = as_array(faces, "faces")
     if given.size == 0 and given.ndim <= 2:
         return np.zeros((0, 3), np.int32)
     if given.ndim != 2 or given.shape[1] != 3:

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from meshsolve import arrays
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.memory import ensure_memory
 from meshsolve.mesh.gltf_document import LARGEST, Document, floats, member, whole
 from meshsolve.mesh.polygons import counted, distinct_rows, strips, was
 from meshsolve.report import warn
+from meshsolve.sparse.matrix import LARGEST_SIZE
 
 TRIANGLES, STRIP, FAN = 4, 5, 6
 MODES = 7                       # kinds of primitives; those below TRIANGLES are points and lines
@@ -132,8 +132,8 @@ class _Scene:
 
     def ensure(self, more):
         """Refuse more vertices and faces than can be numbered or kept in memory."""
-        if self.total + more > arrays.LARGEST_SIZE:
-            raise InvalidInputError(f"more than {arrays.LARGEST_SIZE} vertices and faces; at most so many are supported")
+        if self.total + more > LARGEST_SIZE:
+            raise InvalidInputError(f"more than {LARGEST_SIZE} vertices and faces; at most so many are supported")
         ensure_memory(PER_ROW * (self.total + more), f"a scene of {self.total + more} vertices and faces")
 
     def part(self, entry, where):

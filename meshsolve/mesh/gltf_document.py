@@ -15,10 +15,10 @@ import urllib.parse
 
 import numpy as np
 
-from meshsolve import arrays
 from meshsolve.errors import InvalidInputError
 from meshsolve.files import existing
 from meshsolve.memory import ensure_memory
+from meshsolve.sparse.matrix import LARGEST_SIZE
 
 COMPONENTS = {5120: np.dtype("i1"), 5121: np.dtype("u1"), 5122: np.dtype("<i2"), 5123: np.dtype("<u2"), 5125: np.dtype("<u4"),
               5126: np.dtype("<f4")}
@@ -211,8 +211,8 @@ def whole(owner, key, where, *default):
     value = owner.get(key)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= arrays.LARGEST_SIZE:
-        raise InvalidInputError(f"{where}: {key!r} must be a whole number from 0 to {arrays.LARGEST_SIZE}, not {str(value)[:40]}")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST_SIZE:
+        raise InvalidInputError(f"{where}: {key!r} must be a whole number from 0 to {LARGEST_SIZE}, not {str(value)[:40]}")
     return value
 
 

@@ -14,7 +14,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core
-from meshsolve.arrays import Csr, as_array, as_csr, narrow_ptr
 from meshsolve.device import choose, csr, errors, on_cpu, to_device, xp
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import MeshLike, as_mesh, is_mesh, pattern_of, placed_mesh, takes_arrays
@@ -26,6 +25,8 @@ from meshsolve.operators.intrinsic import FLATTEST as FLATTEST
 from meshsolve.operators.intrinsic import MOST_FLIPS, intrinsic_delaunay, mollified
 from meshsolve.options import one_of, thread_count
 from meshsolve.report import warn
+from meshsolve.sparse.columns import as_array
+from meshsolve.sparse.matrix import Csr, as_csr, narrow_ptr
 from meshsolve.types import ArrayLike, Device, Matrix, Sparse
 
 __all__ = ["Assembly", "NormalEquations", "cotan_laplacian", "divergence", "gradient", "graph_laplacian", "intrinsic_delaunay",

@@ -12,9 +12,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core
-from meshsolve.arrays import as_array, narrow_ptr, read_only
 from meshsolve.errors import InvalidInputError
 from meshsolve.options import INT32_MAX, as_integer, counted, thread_count
+from meshsolve.sparse.columns import as_array, read_only
+from meshsolve.sparse.matrix import narrow_ptr
 from meshsolve.types import ArrayLike, Matrix, Sparse
 
 

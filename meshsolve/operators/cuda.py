@@ -8,9 +8,10 @@ import functools
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import compressed, distinct, exclusive_scan, launch_1d, total, transposed
+from meshsolve.device import launch_1d
 from meshsolve.errors import OutOfMemoryError
 from meshsolve.patches import PatchMesh
+from meshsolve.sparse.lists_cuda import compressed, distinct, exclusive_scan, total, transposed
 
 K = device.kernels("operators/cotan.cu")
 BLOCK = 256

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve.arrays import as_symmetric
 from meshsolve.errors import MeshsolveWarning, NotSymmetricError
 from meshsolve.options import counted
 from meshsolve.report import warn
+from meshsolve.sparse.matrix import as_symmetric
 
 
 def require_symmetric(W):

@@ -18,12 +18,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core
-from meshsolve.arrays import narrow_ptr
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import MeshLike, placed_mesh, takes_arrays
 from meshsolve.operators import gradients
 from meshsolve.options import thread_count
 from meshsolve.report import warn
+from meshsolve.sparse.matrix import narrow_ptr
 from meshsolve.types import Array, Sparse
 
 FLATTEST = 1e-8         # twice the area over the longest side squared; flatter triangles count as that flat

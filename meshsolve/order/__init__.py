@@ -1,7 +1,7 @@
 """Fill-reducing orderings of symmetric patterns.
 
-Every function takes a mesh, a matrix (the pattern of A + A^T counts) or a checked pattern (:class:`meshsolve.arrays.Csr`
-from :func:`meshsolve.arrays.symmetric_pattern`) and returns an :class:`Ordering`, whose ``perm[k]`` is the old index of the
+Every function takes a mesh, a matrix (the pattern of A + A^T counts) or a checked pattern (:class:`meshsolve.sparse.matrix.Csr`
+from :func:`meshsolve.sparse.matrix.symmetric_pattern`) and returns an :class:`Ordering`, whose ``perm[k]`` is the old index of the
 k-th new row: ``A[perm][:, perm]`` is what is factored. The names that ``ordering=`` accepts are in :mod:`meshsolve.order.methods`.
 """
 
@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve.arrays import as_perm
 from meshsolve.device import holds, to_host
 from meshsolve.errors import InvalidInputError
 from meshsolve.options import as_seed, counted, shown, thread_count
@@ -27,6 +26,7 @@ from meshsolve.order.prepass_cuda import on_host
 from meshsolve.order.simple import amd, natural, nnz_sort, random, rcm
 from meshsolve.order.update import update
 from meshsolve.report import Report
+from meshsolve.sparse.columns import as_perm
 from meshsolve.types import Effort
 
 __all__ = ["Ordering", "SeparatorTree", "amd", "auto", "natural", "nested_dissection", "nnz_sort", "random", "rcm", "resolve",

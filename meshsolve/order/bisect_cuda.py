@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import launch_1d, total
+from meshsolve.device import launch_1d
 from meshsolve.order.device_arrays import FEW
+from meshsolve.sparse.lists_cuda import total
 
 K = device.kernels("order/coarsen.cu")
 COARSEST = 50                       # patches down to which a node is coarsened

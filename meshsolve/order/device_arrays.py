@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import MASK, launch_1d
+from meshsolve.device import launch_1d
+from meshsolve.sparse.lists_cuda import MASK
 
 FEW = 64                            # nodes of a level up to which each has a large block
 

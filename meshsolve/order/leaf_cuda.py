@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.device.lists import MASK, distinct, exclusive_scan, inverse, total
 from meshsolve.order.device_arrays import crossing_keys, sorted_by, upload
+from meshsolve.sparse.lists_cuda import MASK, distinct, exclusive_scan, inverse, total
 
 K = device.kernels("order/leaf.cu")
 SHARED_MOST = 96 << 10              # bytes of shared memory that a leaf may take: two to a multiprocessor

@@ -1,6 +1,6 @@
 """The table of orderings: what ``ordering="name"`` means. This is the only list of names.
 
-To add an ordering, write a function here and decorate it with :func:`method`. It gets a checked pattern (:class:`meshsolve.arrays.Csr`) and
+To add an ordering, write a function here and decorate it with :func:`method`. It gets a checked pattern (a ``Csr``) and
 :class:`Options`, and returns an :class:`Ordering`. Docstrings, error messages, the command line and the viewer read the table.
 """
 
@@ -15,7 +15,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core
-from meshsolve.arrays import Csr
 from meshsolve.errors import InvalidInputError
 from meshsolve.options import one_of
 from meshsolve.order.auto import auto_within
@@ -23,6 +22,7 @@ from meshsolve.order.nested import DEFAULT_PATCH, EFFORTS, dissect
 from meshsolve.order.ordering import Ordering, timed
 from meshsolve.order.simple import minimum_degree, natural, nnz_sort, random, rcm
 from meshsolve.report import Report
+from meshsolve.sparse.matrix import Csr
 from meshsolve.types import Effort
 
 PLACEHOLDER = "ORDERINGS"           # in docstrings, for the names that a factorization accepts

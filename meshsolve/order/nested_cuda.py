@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from meshsolve import device
-from meshsolve.arrays import Csr
-from meshsolve.device.lists import bincount, exclusive_scan, inverse, launch_1d, total
+from meshsolve.device import launch_1d
 from meshsolve.order.bisect_cuda import as_quotient, bisect
 from meshsolve.order.device_arrays import FEW, crossing_keys, sorted_by, upload
 from meshsolve.order.leaf_cuda import order_leaves
+from meshsolve.sparse.lists_cuda import bincount, exclusive_scan, inverse, total
+from meshsolve.sparse.matrix import Csr
 
 PATCHES = device.kernels("order/subpatch.cu")
 SEPARATE = device.kernels("order/separator.cu")

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from meshsolve import device
-from meshsolve.arrays import read_only
 from meshsolve.mesh import pattern_of
 from meshsolve.options import counted
 from meshsolve.report import Report
+from meshsolve.sparse.columns import read_only
 from meshsolve.types import Matrix
 
 

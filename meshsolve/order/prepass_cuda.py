@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from meshsolve import device
-from meshsolve.arrays import LARGEST_SIZE, Csr
-from meshsolve.device.lists import bincount, compressed, distinct, exclusive_scan, inverse, keys_of, launch_1d, rows_of, transposed
+from meshsolve.device import launch_1d
 from meshsolve.errors import InvalidInputError
 from meshsolve.options import counted
 from meshsolve.order.device_arrays import sorted_by
+from meshsolve.sparse.lists_cuda import bincount, compressed, distinct, exclusive_scan, inverse, keys_of, rows_of, transposed
+from meshsolve.sparse.matrix import LARGEST_SIZE, Csr
 
 K = device.kernels("order/prepass.cu")
 WORTH_MERGING = 0.1                 # share of rows that merging takes out from which it pays

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshsolve.arrays import Csr, as_perm
 from meshsolve.device import to_host
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import MeshLike, pattern_of
@@ -12,6 +11,8 @@ from meshsolve.options import as_seed, counted, thread_count
 from meshsolve.order.nested import nested_dissection
 from meshsolve.order.ordering import Ordering, SeparatorTree
 from meshsolve.report import Report
+from meshsolve.sparse.columns import as_perm
+from meshsolve.sparse.matrix import Csr
 from meshsolve.types import Effort, Matrix
 
 

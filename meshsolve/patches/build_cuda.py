@@ -10,8 +10,8 @@ from collections import namedtuple
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import MASK, bincount, distinct, exclusive_scan, find, rows_of, total
 from meshsolve.patches.kmeans_cuda import halve, kmeans, members
+from meshsolve.sparse.lists_cuda import MASK, bincount, distinct, exclusive_scan, find, rows_of, total
 
 K = device.kernels("patches/build.cu")
 BLOCK = 256

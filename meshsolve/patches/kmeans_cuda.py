@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import bincount, exclusive_scan, total
+from meshsolve.sparse.lists_cuda import bincount, exclusive_scan, total
 
 K, C = device.kernels("patches/kmeans.cu"), device.kernels("patches/cut.cu")
 BLOCK, REGION_BLOCK, MERGE_BLOCK = 256, 512, 64

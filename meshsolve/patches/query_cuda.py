@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import MASK, exclusive_scan, total
+from meshsolve.sparse.lists_cuda import MASK, exclusive_scan, total
 
 K = device.kernels("patches/query.cu")
 BLOCK = 256

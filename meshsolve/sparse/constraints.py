@@ -13,10 +13,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr, as_array, as_complex, as_indices, as_perm, as_rhs, lengths
 from meshsolve.errors import InvalidInputError, MeshsolveError, MeshsolveWarning, NotLaplacianError, PatternMismatchError
 from meshsolve.options import as_flag
 from meshsolve.report import warn
+from meshsolve.sparse.columns import as_array, as_complex, as_indices, as_perm, as_rhs, lengths
+from meshsolve.sparse.matrix import Csr
 
 EPS = np.finfo(np.float64).eps
 OUTSIDE = 1e-10         # of the length of b: what lies outside the range of A and is no rounding

@@ -6,12 +6,13 @@ import contextlib
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from meshsolve import device, foreign
-from meshsolve.arrays import as_array, as_complex, as_rhs
-from meshsolve.device_arrays import as_device_rhs, begin_device_rhs
 from meshsolve.errors import InvalidInputError
+from meshsolve.sparse.columns import as_array, as_complex, as_device_rhs, as_rhs, begin_device_rhs
 
+NEAR_TREE = 3.2                     # entries a row, the diagonal's included: the matrix of a tree has 3
 NO_TURN = contextlib.nullcontext()
 
 
@@ -86,3 +87,33 @@ def where(x):
 def is_foreign(x):
     """Whether scipy's operators would convert x or fail: it lies on the GPU, is sparse, or is traced without numbers."""
     return device.holds(x) or foreign.is_sparse(x) or foreign.is_traced(x)
+
+
+def on_device(A):
+    """Whether a matrix, sparse or dense, or a vector lies on a GPU."""
+    sparse = not sp.issparse(A) and hasattr(A, "nnz")       # scipy's never do, and where damaged may fail to count their entries
+    return device.holds(A) or (sparse and device.holds(getattr(A, "data", None)))
+
+
+def place_for(name, *inputs, size=None):
+    """``"cpu"`` or ``"cuda"`` for an argument ``device``, see :func:`meshsolve.device.choose`; the inputs are as the caller gave them,
+    matrices or vectors. ``size``: rows, by default those of the first."""
+    size = next(iter(getattr(inputs[0], "shape", ())), 0) if size is None else size
+    return device.choose(name, size, *(A if device.holds(A) else A.data for A in inputs if on_device(A)))
+
+
+def place_of_factor(name, A, size=None, lower=False):
+    """As :func:`place_for`, for a matrix that is to be ordered and factored: ``"auto"`` leaves what is large and nearly a tree to
+    the CPU. Its elimination tree may have a tenth as many levels as rows: each is a launch, and a microsecond of the CPU."""
+    if isinstance(name, str) and name == "auto" and _is_near_tree(A, lower):
+        return "cpu"
+    return place_for(name, A, size=size)
+
+
+def _is_near_tree(A, lower):
+    if isinstance(A, np.ndarray):               # whose memory not every type gives a view of
+        return False
+    values, n = getattr(A, "data", None), next(iter(getattr(A, "shape", ())), 0)
+    if getattr(getattr(values, "dtype", None), "kind", "O") == "O":         # dense, or lists of lists
+        return False
+    return n >= device.AUTO_SIZE and (2 * values.size - n if lower else values.size) < NEAR_TREE * n

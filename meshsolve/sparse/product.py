@@ -8,12 +8,16 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.device.lists import lanes_for
 from meshsolve.device.reductions import max_of_columns
 
 K = device.kernels("sparse/product.cu")
 BLOCK, LONG_BLOCK = 256, 512            # threads of a block, and of one that sums a long row
 LONG = 1024                             # entries above which a row is summed by a whole block
+
+
+def lanes_for(entries, rows):
+    """Threads that sum one matrix row together: one for every eight entries of a mean row, at most a warp."""
+    return 1 << int(np.clip(np.log2(max(entries / max(rows, 1), 1) / 8), 0, 5))
 
 
 def residual(indptr, indices, data, X, B, magnitudes=False, threads=1):

@@ -14,9 +14,9 @@ import meshsolve as ms
 from meshsolve import device
 from meshsolve.config import config
 from meshsolve.device.cuda import CuPy, reason_without, source
-from meshsolve.device.lists import bincount
 from meshsolve.device.reductions import is_any, max_of_columns, max_of_rows, sum_of_columns
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError, OutOfMemoryError
+from meshsolve.sparse.lists_cuda import bincount
 
 
 @pytest.fixture

@@ -192,7 +192,7 @@ class Module:
         if name == "searchsorted" and not isinstance(args[1], Array):
             raise NotImplementedError("only for cupy.ndarray")
         if name == "bincount" and (args[0].size == 0 or max(int(args[0].host.max()) + 1, kwargs.get("minlength", 0)) > MOST_BINS):
-            raise ValueError("bincount of nothing, or with more bins than it has shared memory for: see meshsolve.device.lists.bincount")
+            raise ValueError("bincount of nothing, or with more bins than it has shared memory for: see meshsolve.sparse.lists_cuda.bincount")
         if name in ("array", "asarray") and isinstance(args[0], (list, np.ndarray)):
             return Array(np.array(args[0], **{"dtype": args[1]} if args[1:] else kwargs))
         found = function(*map(unwrap, args), **{k: unwrap(v) for k, v in kwargs.items()})

@@ -5,7 +5,8 @@ import pytest
 
 import meshsolve as ms
 from meshsolve import _core
-from meshsolve.arrays import as_symmetric, lengths
+from meshsolve.sparse.columns import lengths
+from meshsolve.sparse.matrix import as_symmetric
 
 M = as_symmetric(ms.datasets.road_like(30_000, seed=3))
 CSR = (M.indptr, M.indices, M.data)

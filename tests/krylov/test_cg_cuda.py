@@ -9,10 +9,10 @@ from on_device import Sparse, back, nothing_comes_back, there
 
 import meshsolve as ms
 from meshsolve import device
-from meshsolve.arrays import Csr
 from meshsolve.krylov import cg_cuda
 from meshsolve.krylov.cg import iterate
 from meshsolve.sparse import product
+from meshsolve.sparse.matrix import Csr
 
 GRID = ms.datasets.grid3d(7)
 GROUNDED = ms.datasets.grid2d(16, 16, boundary="dirichlet")

@@ -10,10 +10,10 @@ from small_meshes import CORNERS, TETRAHEDRON, random_meshes
 
 from meshsolve import PatchMesh, apps, datasets
 from meshsolve.apps.viewer import Model
-from meshsolve.arrays import Csr
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.mesh import Mesh, as_mesh, pattern_of
 from meshsolve.operators import cotan_laplacian, mass_matrix
+from meshsolve.sparse.matrix import Csr
 
 
 def sides_of(faces):

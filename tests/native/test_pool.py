@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 import meshsolve as ms
 from meshsolve import datasets
-from meshsolve.arrays import as_csr
+from meshsolve.sparse.matrix import as_csr
 from meshsolve.sparse.product import measured_residual
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -7,10 +7,10 @@ from graphs import check_perm, fill, from_edges, grid, preferential, random_grap
 
 import meshsolve as ms
 from meshsolve import _core, order
-from meshsolve.arrays import symmetric_pattern
 from meshsolve.factor.lu import analysis
 from meshsolve.order.auto import CUBE, auto_within, foreseen_dimension, is_scale_free
 from meshsolve.order.nested import TooManyOperations
+from meshsolve.sparse.matrix import symmetric_pattern
 
 
 def test_minimum_degree_while_its_factor_is_cheap():

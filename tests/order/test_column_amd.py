@@ -7,8 +7,8 @@ import scipy.sparse.linalg as spla
 
 import meshsolve as ms
 from meshsolve import _core
-from meshsolve.arrays import Csr
 from meshsolve.order.methods import METHODS, Options
+from meshsolve.sparse.matrix import Csr
 
 RNG = np.random.default_rng(0)
 

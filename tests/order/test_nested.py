@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 import meshsolve as ms
 from meshsolve import order
-from meshsolve.arrays import symmetric_pattern
+from meshsolve.sparse.matrix import symmetric_pattern
 
 
 def with_dense_row(A):

@@ -13,10 +13,10 @@ from test_nested import ZOO
 
 import meshsolve as ms
 from meshsolve import device, order
-from meshsolve.arrays import Csr, symmetric_pattern
 from meshsolve.errors import InvalidInputError, OutOfMemoryError
 from meshsolve.order import bisect_cuda, leaf_cuda, nested_cuda, prepass_cuda
 from meshsolve.order.nested import EFFORTS
+from meshsolve.sparse.matrix import Csr, symmetric_pattern
 
 MESHES = {
     "mesh": lambda: triangulated(150, 120),

@@ -12,8 +12,8 @@ from graphs import check_perm, grid, random_graph, shuffled, star
 
 import meshsolve as ms
 from meshsolve import order
-from meshsolve.arrays import symmetric_pattern
 from meshsolve.order.methods import METHODS, names
+from meshsolve.sparse.matrix import symmetric_pattern
 
 pytestmark = pytest.mark.native
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
-from meshsolve.arrays import as_symmetric
 from meshsolve.sparse.constraints import Fixed, Pinned, components, take_means
+from meshsolve.sparse.matrix import as_symmetric
 
 
 def symmetric(n, density, seed):

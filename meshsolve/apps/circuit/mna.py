@@ -19,9 +19,9 @@ from meshsolve import _core
 from meshsolve.apps.circuit.devices import LETTERS as DEVICES
 from meshsolve.apps.circuit.devices import Devices
 from meshsolve.apps.circuit.names import lower, similar
-from meshsolve.arrays import narrow_ptr
 from meshsolve.errors import InvalidInputError, MeshsolveWarning
 from meshsolve.report import without_warnings
+from meshsolve.sparse.matrix import narrow_ptr
 
 SMALL_PRODUCT = 96 ** 2             # entries of an array, at most, that take less time than a call of scipy; one thread of any BLAS
 BRANCHES = "vleh"                   # elements with a current among the unknowns, in this order

@@ -18,11 +18,11 @@ import scipy.sparse as sp
 
 from meshsolve import api, order
 from meshsolve.apps.mcf import BILAPLACIAN, System, squared_edge
-from meshsolve.arrays import as_indices
 from meshsolve.errors import InvalidInputError
 from meshsolve.mesh import pattern_of
 from meshsolve.options import as_integer, as_number, one_of
 from meshsolve.report import Report
+from meshsolve.sparse.columns import as_indices
 
 METHODS = ("bi-Laplacian", "harmonic weights")
 FREE, PINNED = -1, 0                # groups of vertices; handles are 1, 2, ...

@@ -12,7 +12,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import device
-from meshsolve.arrays import largest_moduli, narrow_ptr, read_only
 from meshsolve.errors import InvalidInputError, NotPositiveDefiniteError, PatternMismatchError
 from meshsolve.factor.base import Factor, reciprocal_condition, solve_near_one, values_in
 from meshsolve.factor.cholesky import inverse
@@ -25,9 +24,11 @@ from meshsolve.factor.sharing import changes, reads, reads_in_turn
 from meshsolve.foreign import is_sparse
 from meshsolve.options import one_of, thread_count
 from meshsolve.report import Report
+from meshsolve.sparse.columns import max_abs, read_only
 from meshsolve.sparse.constraints import parts_of_values
+from meshsolve.sparse.matrix import narrow_ptr
 from meshsolve.sparse.places import where
-from meshsolve.sparse_rhs import solve_sparse
+from meshsolve.sparse.sparse_rhs import solve_sparse
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse, System
 
 __all__ = ["CholeskyFactor", "HostFactor", "Values", "values_in"]
@@ -218,7 +219,7 @@ class CholeskyFactor(Definite, Factor):
         return self._scale
 
     def _require_float32(self, data):
-        largest = float(largest_moduli(data[:, None])[0]) if len(data) else 0.0
+        largest = float(max_abs(data[:, None])[0]) if len(data) else 0.0
         if largest > 0 and not FLOAT32[0] < largest < FLOAT32[1]:
             raise InvalidInputError(f'the entries of A, up to {largest:.3g}, are outside the range of float32: use precision="double"')
 

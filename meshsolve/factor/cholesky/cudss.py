@@ -11,10 +11,10 @@ import weakref
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import compressed, rows_of
 from meshsolve.errors import DeviceUnavailableError, InvalidInputError
 from meshsolve.factor.cholesky.cuda import OnDevice
 from meshsolve.options import INT32_MAX, counted
+from meshsolve.sparse.lists_cuda import compressed, rows_of
 from meshsolve.sparse.product import matrix_diagonal, norm1, residual
 
 

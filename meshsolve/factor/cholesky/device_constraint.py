@@ -10,13 +10,15 @@ import functools
 import numpy as np
 
 from meshsolve import device
-from meshsolve.arrays import Csr
-from meshsolve.device.lists import MASK, bincount, compressed, exclusive_scan, launch_1d, total
+from meshsolve.device import launch_1d
 from meshsolve.device.reductions import is_any
-from meshsolve.device_arrays import Positions, device_lengths, finite_later
 from meshsolve.errors import InvalidInputError, PatternMismatchError
 from meshsolve.factor.cholesky.cuda import S
+from meshsolve.sparse.columns import device_lengths, finite_later
 from meshsolve.sparse.constraints import ROW_SUM, Fixed, not_singular, tell_of_range
+from meshsolve.sparse.cuda import Positions
+from meshsolve.sparse.lists_cuda import MASK, bincount, compressed, exclusive_scan, total
+from meshsolve.sparse.matrix import Csr
 from meshsolve.sparse.product import residual, row_sums
 
 K = device.kernels("factor/cholesky/components.cu")

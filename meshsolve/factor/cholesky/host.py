@@ -8,12 +8,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr, narrow_ptr
 from meshsolve.errors import PatternMismatchError
 from meshsolve.factor.base import values_in
 from meshsolve.factor.fronts import assembly_tree
 from meshsolve.memory import ensure_memory
 from meshsolve.options import counted
+from meshsolve.sparse.matrix import Csr, narrow_ptr
 
 
 class HostFactor:

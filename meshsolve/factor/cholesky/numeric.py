@@ -8,12 +8,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import device
-from meshsolve.arrays import Csr
 from meshsolve.errors import NotPositiveDefiniteError
 from meshsolve.factor.base import Factored, irregular
 from meshsolve.factor.cholesky.singular import ConstantNullSpace
 from meshsolve.factor.sharing import reads
 from meshsolve.sparse.constraints import components
+from meshsolve.sparse.matrix import Csr
 
 ELASTIC = 0.1               # share of positive off-diagonal entries: cotan Laplacians have fewer as a rule, elastic bodies 0.2 to 0.5
 

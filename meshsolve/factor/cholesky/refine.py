@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.arrays import largest_moduli
 from meshsolve.errors import ConvergenceWarning
 from meshsolve.factor import refine as iterative
 from meshsolve.factor.base import solve_near_one
 from meshsolve.report import warn
+from meshsolve.sparse.columns import max_abs
 
 MAX_STEPS = 20
 UNEVEN = 1e6                    # times another is one diagonal entry: ||A|| ||x|| says nothing of most rows then
@@ -46,7 +46,7 @@ def refine(factor, b, scale=None, tolerance=2e-16):
     def sizes(v, power=0):
         """(k,) the largest moduli in the columns of v, scaled by that power of ``scale``."""
         with np.errstate(all="ignore"):
-            return device.to_host(largest_moduli(v * scale if power > 0 else v / scale if power < 0 else v))
+            return device.to_host(max_abs(v * scale if power > 0 else v / scale if power < 0 else v))
 
     solve = lambda B: solve_near_one(lambda near: factor.solve("A", near), B)
     if scale is None:
@@ -77,4 +77,4 @@ def uneven_scale(factor):
 
 def _largest(v):
     """The largest modulus in an (n,) array, here or on the GPU."""
-    return float(device.to_host(largest_moduli(v[:, None]))[0])
+    return float(device.to_host(max_abs(v[:, None]))[0])

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshsolve.arrays import as_array, as_rhs
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.cholesky.host import HostFactor
 from meshsolve.factor.cholesky.numeric import Definite
@@ -20,8 +19,9 @@ from meshsolve.factor.sharing import changes, reads
 from meshsolve.foreign import is_sparse
 from meshsolve.options import thread_count
 from meshsolve.report import Report
+from meshsolve.sparse.columns import as_array, as_rhs
 from meshsolve.sparse.constraints import parts_of_values
-from meshsolve.sparse_rhs import solve_sparse
+from meshsolve.sparse.sparse_rhs import solve_sparse
 from meshsolve.types import Array, ArrayLike, Matrix
 
 

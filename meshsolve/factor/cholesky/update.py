@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve.arrays import as_rhs
 from meshsolve.errors import InvalidInputError, NotLaplacianError
+from meshsolve.sparse.columns import as_rhs
 from meshsolve.sparse.constraints import ROW_SUM
 
 

@@ -7,12 +7,12 @@ import contextlib
 import numpy as np
 
 from meshsolve import _core
-from meshsolve.arrays import Csr, as_csr, as_symmetric
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.base import values_in
 from meshsolve.factor.fronts import assembly_tree
 from meshsolve.options import counted
 from meshsolve.sparse.constraints import constraint_of
+from meshsolve.sparse.matrix import Csr, as_csr, as_symmetric
 
 
 class Values:
@@ -75,7 +75,7 @@ class HostSystem:
 
     @classmethod
     def of(cls, A, lower, threads, per_row):
-        """The system of a matrix of any kind; ``per_row`` as for :func:`meshsolve.arrays.as_csr`."""
+        """The system of a matrix of any kind; ``per_row`` as for :func:`meshsolve.sparse.matrix.as_csr`."""
         return cls(as_symmetric(A, lower=lower, threads=threads, per_row=per_row), threads)
 
     @classmethod

@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from meshsolve import device
-from meshsolve.arrays import Csr, as_csr, as_symmetric
-from meshsolve.device.lists import keys_of
-from meshsolve.device_arrays import Positions, as_device_csr, on_device, uploaded, uploaded_pattern, without_diagonal
 from meshsolve.factor.cholesky.device_constraint import DeviceConstraint
 from meshsolve.factor.cholesky.values import check_size
 from meshsolve.factor.fronts.cuda import device_tree, suits
 from meshsolve.sparse.constraints import Fixed
+from meshsolve.sparse.cuda import Positions, as_device_csr, uploaded, uploaded_pattern, without_diagonal
+from meshsolve.sparse.lists_cuda import keys_of
+from meshsolve.sparse.matrix import Csr, as_csr, as_symmetric
+from meshsolve.sparse.places import on_device
 
 
 class DeviceValues:

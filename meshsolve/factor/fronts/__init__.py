@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from meshsolve import _core
-from meshsolve.arrays import Csr
+from meshsolve.sparse.matrix import Csr
 
 
 class TreePattern:

@@ -16,9 +16,9 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.device import MOST_ACROSS
-from meshsolve.device.lists import bincount
 from meshsolve.device.reductions import max_of_columns
 from meshsolve.factor.fronts.tree_cuda import COLUMNS, dealt_out, depths, positions, table_of
+from meshsolve.sparse.lists_cuda import bincount
 
 C = device.kernels("factor/fronts/columns.cu")
 PIVOT_BLOCK, TILE, ASSEMBLY_COLUMNS = 32, 64, 8             # as in tiles.cuh, cholesky.cu, fronts.cu

@@ -9,11 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import exclusive_scan, launch_1d, total
+from meshsolve.device import launch_1d
 from meshsolve.device.reductions import is_any
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.symbolic.cuda import children
 from meshsolve.options import counted
+from meshsolve.sparse.lists_cuda import exclusive_scan, total
 
 K = device.kernels("factor/fronts/tree.cu")
 MOST_ENTRIES = 2**32 - 1                                    # of A: a position in its values has 32 bits

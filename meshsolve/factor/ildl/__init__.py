@@ -13,8 +13,6 @@ from dataclasses import replace
 import numpy as np
 
 from meshsolve import _core, device, order
-from meshsolve.arrays import Csr, as_symmetric, lengths, read_only
-from meshsolve.device_arrays import device_lengths, place_for
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, SingularMatrixError
 from meshsolve.factor.base import Preconditioner, reciprocal_condition, values_in
 from meshsolve.factor.ildl.incomplete import Choices, IncompleteCore, block_statistics, tiling
@@ -29,6 +27,9 @@ from meshsolve.memory import PER_ROW
 from meshsolve.options import as_integer, as_number, counted, is_auto, one_of, storage_type, thread_count
 from meshsolve.order.auto import dense_end
 from meshsolve.report import Report, warn
+from meshsolve.sparse.columns import device_lengths, lengths, read_only
+from meshsolve.sparse.matrix import Csr, as_symmetric
+from meshsolve.sparse.places import place_for
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse
 
 __all__ = ["IldlFactor", "blocks", "ildl"]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.device.lists import exclusive_scan, total
 from meshsolve.errors import InvalidInputError
+from meshsolve.sparse.lists_cuda import exclusive_scan, total
 
 K = device.kernels("factor/ildl/rows.cu")
 AHEAD_THREADS = 512                     # of a multiprocessor

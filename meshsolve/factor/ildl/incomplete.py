@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core, order
-from meshsolve.arrays import Csr, narrow_ptr
 from meshsolve.factor.ldlt.complete import block_diagonal
+from meshsolve.sparse.matrix import Csr, narrow_ptr
 
 
 @dataclass(frozen=True)

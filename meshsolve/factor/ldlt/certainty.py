@@ -10,8 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.arrays import lengths
-from meshsolve.device_arrays import device_lengths
+from meshsolve.sparse.columns import device_lengths, lengths
 
 UNDECIDED = 128         # units of rounding: an eigenvalue of the scaled matrix below this many may have the other sign
 

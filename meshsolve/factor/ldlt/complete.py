@@ -6,12 +6,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core
-from meshsolve.arrays import Csr, narrow_ptr
 from meshsolve.errors import SingularMatrixError
 from meshsolve.factor.base import solve_near_one
 from meshsolve.factor.symbolic import Symbolic
 from meshsolve.memory import ensure_memory
 from meshsolve.options import counted
+from meshsolve.sparse.matrix import Csr, narrow_ptr
 
 ZERO = 4                        # units of rounding: a column of the scaled matrix without a larger entry is zero; see small_pivots.hpp
 RULE = {char: (0.01, ZERO * float(np.finfo(char).eps)) for char in "df"}    # (threshold, tiny) of LdlRule in native/dense/ldl.hpp

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr
 from meshsolve.device import MOST_ACROSS
-from meshsolve.device.lists import bincount
 from meshsolve.factor.fronts.cuda import CLASSES, LIMITS, TILE, Batch, column_major, from_columns, tiles_of, to_columns
 from meshsolve.factor.fronts.tree_cuda import depths, leading_dimension, positions, table_of
+from meshsolve.sparse.lists_cuda import bincount
+from meshsolve.sparse.matrix import Csr
 
 K, S = device.kernels("factor/ldlt/complete.cu"), device.kernels("factor/ldlt/complete_solve.cu")
 NONE = np.iinfo(np.int32).max                               # no front has failed

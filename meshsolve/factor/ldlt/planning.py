@@ -24,12 +24,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from meshsolve import _core, order
-from meshsolve.arrays import Csr
 from meshsolve.factor.ldlt.complete import CompletePlan, analysis_of_rows
 from meshsolve.factor.matching import symmetric_pairs, weak_rows
 from meshsolve.factor.symbolic import Symbolic
 from meshsolve.order.ordering import Ordering
 from meshsolve.report import telling
+from meshsolve.sparse.matrix import Csr
 
 NEARLY_ALL = 0.9                # of the rows are in pairs: only the graph of the pairs is ordered
 FEW = 0.05                      # ... are, or fewer: none is planned for

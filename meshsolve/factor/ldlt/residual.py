@@ -7,8 +7,8 @@ from functools import cached_property
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.arrays import largest_moduli
 from meshsolve.factor.refine import backward_error
+from meshsolve.sparse.columns import max_abs
 from meshsolve.sparse.product import residual
 
 
@@ -42,7 +42,7 @@ class Residual:
         """(b - A x, its backward error), see :func:`meshsolve.factor.refine.backward_error`."""
         with np.errstate(all="ignore"):
             r = self.scaled(x, b)[2] / self._arrays[3]
-        sizes = [largest_moduli(columns) for columns in (r, x, b)]
+        sizes = [max_abs(columns) for columns in (r, x, b)]
         return r, backward_error(self.norm, *(device.to_host(device.xp().stack(sizes)) if self._on_device else sizes))
 
     @cached_property

@@ -18,8 +18,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr, as_csr, is_complex, narrow_ptr, read_only
-from meshsolve.device_arrays import on_device
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.base import irregular, reciprocal_condition, values_in
 from meshsolve.factor.lu import analysis as front_end
@@ -32,6 +30,9 @@ from meshsolve.factor.sharing import changes, reads_in_turn
 from meshsolve.memory import ensure_memory
 from meshsolve.options import counted, is_auto, one_of, thread_count
 from meshsolve.report import Report, telling
+from meshsolve.sparse.columns import read_only
+from meshsolve.sparse.matrix import Csr, as_csr, is_complex, narrow_ptr
+from meshsolve.sparse.places import on_device
 from meshsolve.types import Matrix, Sparse
 
 PRECISIONS, ENGINES = ("double", "single", "mixed"), ("auto", "columns", "fronts")

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from meshsolve import _core, order
-from meshsolve.arrays import Csr
 from meshsolve.errors import SingularMatrixError
 from meshsolve.factor.matching import block_triangular, maximum_product, require_full_rank
 from meshsolve.factor.symbolic import Symbolic
 from meshsolve.options import is_auto
 from meshsolve.order.auto import is_scale_free
+from meshsolve.sparse.matrix import Csr
 
 ND_OPERATIONS = 2e9                       # from here on nested dissection is tried beside minimum degree,
 NEARLY_DENSE = 1 / 8                      # of n^2: factors of as many entries leave it no separators to find

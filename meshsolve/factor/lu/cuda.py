@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr
 from meshsolve.device.reductions import is_any
-from meshsolve.device_arrays import Positions, as_device_csr
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.base import values_in
 from meshsolve.factor.refine import backward_error
 from meshsolve.options import counted
+from meshsolve.sparse.cuda import Positions, as_device_csr
+from meshsolve.sparse.matrix import Csr
 from meshsolve.sparse.product import norm1, residual
 
 K = device.kernels("factor/lu/scatter.cu")

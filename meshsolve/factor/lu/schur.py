@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve.arrays import Csr, as_array, as_csr, as_rhs, is_complex
 from meshsolve.errors import InvalidInputError, SingularMatrixError
 from meshsolve.factor.base import Factored, as_narrow, values_in
 from meshsolve.factor.lu import LUFactor
@@ -20,7 +19,9 @@ from meshsolve.foreign import is_sparse
 from meshsolve.memory import ensure_memory
 from meshsolve.options import counted, thread_count
 from meshsolve.report import Report
-from meshsolve.sparse_rhs import solve_sparse
+from meshsolve.sparse.columns import as_array, as_rhs
+from meshsolve.sparse.matrix import Csr, as_csr, is_complex
+from meshsolve.sparse.sparse_rhs import solve_sparse
 from meshsolve.types import Array, ArrayLike, Matrix
 
 BLOCK_BYTES = 2**26             # of the dense columns that are solved for together

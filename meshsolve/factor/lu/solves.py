@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.arrays import as_array, as_rhs, largest_moduli
 from meshsolve.errors import ConvergenceWarning, OutOfMemoryError
 from meshsolve.factor.base import DOUBLE, Factor, as_narrow, deliver, irregular, solve_near_one
 from meshsolve.factor.lu import analysis as front_end
@@ -19,8 +18,9 @@ from meshsolve.factor.sharing import reads
 from meshsolve.foreign import is_sparse
 from meshsolve.options import one_of
 from meshsolve.report import warn
+from meshsolve.sparse.columns import as_array, as_rhs, max_abs
 from meshsolve.sparse.product import measured_residual
-from meshsolve.sparse_rhs import solve_sparse
+from meshsolve.sparse.sparse_rhs import solve_sparse
 from meshsolve.types import Array, ArrayLike, Trans
 
 RISK, GROWTH = 1e3, 1e8        # max |U| / max |B| from which a factor is probed; from which that is done row by row
@@ -142,7 +142,7 @@ class MeasuredSolves(Factor):
     def _tell_of_singular(self, columns, transposed, found):
         """The backward error is small where x is large enough, as of a singular matrix: then not even solutions that are known come
         back, beside the sizes that the scaling gives its entries."""
-        left, size = (device.to_host(largest_moduli(v)) for v in (found.residual, columns))
+        left, size = (device.to_host(max_abs(v)) for v in (found.residual, columns))
         if not (left > SUSPECT * size).any():
             return
         scale = self.row_scale if transposed else self.col_scale
@@ -150,7 +150,7 @@ class MeasuredSolves(Factor):
         b = self._measure(transposed, self._data)(-known, 0 * known)[0]
         facts = dict(self.report.facts)                              # of the caller's solution, not of this one
         with np.errstate(all="ignore"):
-            error = largest_moduli((self._row_by_row(b, transposed, self._refined(b, transposed)).x - known) / self._bring(scale[:, None]))
+            error = max_abs((self._row_by_row(b, transposed, self._refined(b, transposed)).x - known) / self._bring(scale[:, None]))
         self.report.facts.update({name: facts[name] for name in ("backward_error", "refinement_steps")})
         if not device.to_host(error).max() < LOST:
             worst = np.max(left / np.where(size > 0, size, 1))

@@ -12,8 +12,8 @@ from functools import cached_property
 import numpy as np
 
 from meshsolve import _core
-from meshsolve.arrays import Csr
 from meshsolve.errors import SingularMatrixError
+from meshsolve.sparse.matrix import Csr
 
 __all__ = ["Matching", "Pairs", "block_triangular", "maximum_product", "symmetric_pairs", "weak_rows"]
 

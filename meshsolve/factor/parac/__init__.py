@@ -14,17 +14,18 @@ import numpy as np
 import scipy.sparse as sp
 
 from meshsolve import _core, device, order
-from meshsolve.arrays import Csr, as_symmetric, narrow_ptr, read_only
-from meshsolve.device.lists import rows_of
-from meshsolve.device_arrays import on_device as lies_there
-from meshsolve.device_arrays import place_for
 from meshsolve.errors import InvalidInputError, MeshsolveWarning, NotLaplacianError
 from meshsolve.factor.base import Preconditioner
 from meshsolve.memory import PER_ROW, ensure_memory
 from meshsolve.options import as_integer, as_seed, counted, is_auto, one_of, storage_type, thread_count
 from meshsolve.order.methods import names
 from meshsolve.report import Report, warn
+from meshsolve.sparse.columns import read_only
 from meshsolve.sparse.constraints import components
+from meshsolve.sparse.lists_cuda import rows_of
+from meshsolve.sparse.matrix import Csr, as_symmetric, narrow_ptr
+from meshsolve.sparse.places import on_device as lies_there
+from meshsolve.sparse.places import place_for
 from meshsolve.types import Array, Sparse
 
 MOST_POSITIVE = 0.4                     # share of positive off-diagonal entries above which the graph says little of the matrix

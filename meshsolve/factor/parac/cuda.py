@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import exclusive_scan, inverse, total
 from meshsolve.errors import DeviceUnavailableError
 from meshsolve.options import counted
+from meshsolve.sparse.lists_cuda import exclusive_scan, inverse, total
 
 K = device.kernels("factor/parac/rounds.cu")
 BLOCK = 256

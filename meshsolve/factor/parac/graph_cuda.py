@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr
-from meshsolve.device.lists import compressed, exclusive_scan, find, keys_of, launch_1d, transposed
-from meshsolve.device_arrays import Positions, as_device_csr
+from meshsolve.device import launch_1d
+from meshsolve.sparse.cuda import Positions, as_device_csr
+from meshsolve.sparse.lists_cuda import compressed, exclusive_scan, find, keys_of, transposed
+from meshsolve.sparse.matrix import Csr
 
 K = device.kernels("factor/parac/graph.cu")
 BLOCK = 1024                            # threads of the one block that numbers vertices
@@ -20,7 +21,7 @@ def symmetric(L):
     Raises
     ------
     InvalidInputError, NotSymmetricError
-        As :func:`meshsolve.arrays.as_symmetric`.
+        As :func:`meshsolve.sparse.matrix.as_symmetric`.
     """
     with device.errors("the matrix"):
         M = as_device_csr(L, "L")

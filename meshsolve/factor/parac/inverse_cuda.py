@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import exclusive_scan, inverse, rows_of
 from meshsolve.factor.parac import cuda, ordered_cuda
 from meshsolve.factor.trisolve import cuda as trisolve
+from meshsolve.sparse.lists_cuda import exclusive_scan, inverse, rows_of
 
 FEW = 16                                # components whose means are taken one by one
 

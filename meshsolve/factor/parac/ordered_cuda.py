@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import exclusive_scan, inverse, total
 from meshsolve.errors import DeviceUnavailableError, OutOfMemoryError
 from meshsolve.factor.parac.cuda import Columns
 from meshsolve.options import counted
+from meshsolve.sparse.lists_cuda import exclusive_scan, inverse, total
 
 K = device.kernels("factor/parac/ordered.cu")
 BLOCK = 256

@@ -1,7 +1,7 @@
 """Symbolic Cholesky factorization: what the pattern of A and an ordering say about L, before any number is touched.
 
 :class:`Symbolic` is what ``meshsolve.analyze`` returns; the steps behind it are public functions of their own:
-elimination tree, postorder, column counts, pattern of L. ``A`` is anything :func:`meshsolve.arrays.as_csr` takes; the
+elimination tree, postorder, column counts, pattern of L. ``A`` is anything :func:`meshsolve.sparse.matrix.as_csr` takes; the
 pattern of A + A^T is analysed, and the diagonal counts as stored.
 """
 
@@ -13,12 +13,13 @@ from typing import Any, Self
 import numpy as np
 
 from meshsolve import _core
-from meshsolve.arrays import Csr, as_array, as_csr, symmetric_pattern
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.symbolic.cuda import CudaAnalysis
 from meshsolve.factor.symbolic.host import ARRAYS, HostAnalysis
 from meshsolve.options import as_number, shown, thread_count
 from meshsolve.report import Report
+from meshsolve.sparse.columns import as_array
+from meshsolve.sparse.matrix import Csr, as_csr, symmetric_pattern
 from meshsolve.types import ArrayLike, Matrix
 
 __all__ = ["Symbolic", "colcount", "etree", "pattern_of_factor", "postorder", "unsymmetric_pattern"]
@@ -265,7 +266,7 @@ class Symbolic:
         Parameters
         ----------
         pattern : Csr
-            As :func:`meshsolve.arrays.as_symmetric` or ``symmetric_pattern`` return it; values are ignored.
+            As :func:`meshsolve.sparse.matrix.as_symmetric` or ``symmetric_pattern`` return it; values are ignored.
         ordering_perm : (n,) integers
             ``ordering_perm[k]`` = old index of the k-th row of the ordering.
         ordering : Ordering, optional

@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr, as_perm
-from meshsolve.device.lists import MASK, bincount, exclusive_scan, inverse, total
+from meshsolve.sparse.columns import as_perm
+from meshsolve.sparse.lists_cuda import MASK, bincount, exclusive_scan, inverse, total
+from meshsolve.sparse.matrix import Csr
 
 K = device.kernels("factor/symbolic/symbolic.cu")
 BLOCK = 256

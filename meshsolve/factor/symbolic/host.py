@@ -7,8 +7,9 @@ from functools import cached_property
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.arrays import Csr, as_perm
 from meshsolve.factor.symbolic import cuda
+from meshsolve.sparse.columns import as_perm
+from meshsolve.sparse.matrix import Csr
 
 ARRAYS = ("perm", "iperm", "parent", "colcount", "first", "snode_parent", "row_ptr", "rows")       # as _core.restore_analysis takes them
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from meshsolve import device
-from meshsolve.device.lists import launch_1d, rows_of
+from meshsolve.device import launch_1d
 from meshsolve.device.reductions import is_any
+from meshsolve.sparse.lists_cuda import rows_of
 
 K = device.kernels("factor/trisolve/levels.cu")
 DATAFLOW = device.kernels("factor/trisolve/dataflow.cu")

@@ -14,8 +14,8 @@ from zoo import backward_error, grid, random_spd, spd, zoo
 
 import meshsolve as ms
 from meshsolve import _core
-from meshsolve.arrays import as_csr
 from meshsolve.factor.fronts import TreePattern
+from meshsolve.sparse.matrix import as_csr
 
 MESH = ms.operators.graph_laplacian(ms.datasets.icosphere(5))
 PATTERNS = {**zoo(), "mesh": MESH, "2D": ms.datasets.grid2d(96, 96), "3D": ms.datasets.grid3d(11)}

@@ -133,9 +133,9 @@ def test_pairs_are_what_decides():
 
 def test_rows_of_a_pair_share_a_tile():
     A = ms.datasets.kkt(50, 30, seed=3)
-    from meshsolve.arrays import as_symmetric
     from meshsolve.factor.ildl.incomplete import tiling
     from meshsolve.factor.matching import symmetric_pairs
+    from meshsolve.sparse.matrix import as_symmetric
 
     pairs = symmetric_pairs(as_symmetric(A))
     for blocking, size in (("none", 2), ("RB", 3), ("RB", 16), ("subtree", 16), ("BR", 8)):
@@ -298,8 +298,8 @@ def test_rows_that_are_no_pairs_come_in_the_order_that_was_given():
 
 
 def test_a_pair_comes_where_the_later_of_its_rows_does():
-    from meshsolve.arrays import as_symmetric
     from meshsolve.factor.matching import symmetric_pairs
+    from meshsolve.sparse.matrix import as_symmetric
 
     pairs = symmetric_pairs(as_symmetric(ms.datasets.kkt(60, 25)))
     perm = np.random.default_rng(0).permutation(85)
@@ -311,8 +311,8 @@ def test_a_pair_comes_where_the_later_of_its_rows_does():
 
 
 def test_matrices_renumbered_by_several_threads():
-    from meshsolve.arrays import as_symmetric
     from meshsolve.factor.ildl.incomplete import renumbered
+    from meshsolve.sparse.matrix import as_symmetric
 
     A = sp.csr_array(ms.datasets.kkt(15000, 6000, kind="banded"))
     rows = np.random.default_rng(3).permutation(21000).astype(np.int32)

@@ -8,11 +8,11 @@ import scipy.sparse as sp
 
 import meshsolve as ms
 from meshsolve import _core, order
-from meshsolve.arrays import Csr, as_symmetric
 from meshsolve.factor.ldlt import complete, planning
 from meshsolve.factor.ldlt.complete import CompletePlan, analysis_of_rows
 from meshsolve.factor.matching import symmetric_pairs
 from meshsolve.report import Report
+from meshsolve.sparse.matrix import Csr, as_symmetric
 
 
 def nearly_all_pairs(n=60):

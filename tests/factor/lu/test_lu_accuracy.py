@@ -9,8 +9,8 @@ from lu_matrices import ENGINES, backward_error, mesh, random_matrix
 
 import meshsolve as ms
 from meshsolve import _core
-from meshsolve.arrays import as_csr
 from meshsolve.factor.refine import backward_error as backward_error_of
+from meshsolve.sparse.matrix import as_csr
 from meshsolve.sparse.product import measured_residual
 
 # ---- precisions and backward errors -----------------------------------------------------------------------------------

@@ -13,8 +13,8 @@ from scipy.sparse.csgraph import connected_components, structural_rank
 
 import meshsolve as ms
 from meshsolve import _core
-from meshsolve.arrays import as_csr
 from meshsolve.factor.matching import block_triangular, maximum_product, require_full_rank
+from meshsolve.sparse.matrix import as_csr
 
 pytestmark = pytest.mark.native
 

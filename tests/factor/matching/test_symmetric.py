@@ -11,8 +11,8 @@ from scipy.optimize import linear_sum_assignment
 from scipy.sparse.csgraph import structural_rank
 
 import meshsolve as ms
-from meshsolve.arrays import as_symmetric
 from meshsolve.factor.matching import symmetric_pairs
+from meshsolve.sparse.matrix import as_symmetric
 
 pytestmark = pytest.mark.native
 

@@ -8,8 +8,8 @@ from test_parac import laplacian, random_graph
 
 import meshsolve as ms
 from meshsolve import _core
-from meshsolve.arrays import as_symmetric
 from meshsolve.factor.parac import graph_cuda
+from meshsolve.sparse.matrix import as_symmetric
 
 GRID = ms.datasets.grid2d(9, 7)
 ISLANDS = sp.csr_array(sp.block_diag([random_graph(90, 60, 3), ms.datasets.grid2d(4, 5), sp.csr_array((5, 5)), random_graph(40, 90, 1, grounded=True)]))

@@ -14,7 +14,7 @@ from on_device import Sparse
 
 import meshsolve as ms
 from meshsolve import _core
-from meshsolve.arrays import as_csr
+from meshsolve.sparse.matrix import as_csr
 
 
 def laplacian(n, i, j, w, ground=None):

@@ -12,8 +12,8 @@ from test_parac_cuda import SHAPES, check, cotan_like
 
 import meshsolve as ms
 from meshsolve import _core, device
-from meshsolve.arrays import as_symmetric
 from meshsolve.factor.parac import cuda, ordered_cuda
+from meshsolve.sparse.matrix import as_symmetric
 
 
 @pytest.fixture

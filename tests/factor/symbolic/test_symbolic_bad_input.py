@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from meshsolve.arrays import symmetric_pattern
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.symbolic import Symbolic, colcount, etree, pattern_of_factor, postorder
+from meshsolve.sparse.matrix import symmetric_pattern
 
 
 def out_of_range():

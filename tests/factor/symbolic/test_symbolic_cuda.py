@@ -10,9 +10,9 @@ from zoo import grid, spd, zoo
 
 import meshsolve as ms
 from meshsolve import _core, device
-from meshsolve.arrays import as_symmetric, symmetric_pattern
 from meshsolve.factor import symbolic
 from meshsolve.factor.symbolic import cuda
+from meshsolve.sparse.matrix import as_symmetric, symmetric_pattern
 
 ZOO = zoo()
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import meshsolve as ms
-from meshsolve.arrays import Csr, symmetric_pattern
 from meshsolve.factor.symbolic import Symbolic, colcount, etree, pattern_of_factor, postorder
+from meshsolve.sparse.matrix import Csr, symmetric_pattern
 
 
 def eliminate(A):

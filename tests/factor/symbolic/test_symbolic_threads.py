@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 import meshsolve as ms
-from meshsolve.arrays import symmetric_pattern
 from meshsolve.factor.symbolic import Symbolic
+from meshsolve.sparse.matrix import symmetric_pattern
 
 n = 60_000
 

@@ -10,18 +10,7 @@ import numpy as np
 
 from meshsolve import device
 
-BLOCK = 256
 MASK = 0xFFFFFFFF
-
-
-def lanes_for(entries, rows):
-    """Threads that sum one matrix row together: one for every eight entries of a mean row, at most a warp."""
-    return 1 << int(np.clip(np.log2(max(entries / max(rows, 1), 1) / 8), 0, 5))
-
-
-def launch_1d(kernel, items, *args):
-    """Launch a kernel with one thread per item."""
-    device.launch(kernel, device.grid_for(items, BLOCK), BLOCK, 0, args)
 
 
 def inverse(perm):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import meshsolve as ms
-from meshsolve.matrix_market import parse
+from meshsolve.sparse.io import parse
 
 pytestmark = pytest.mark.native
 

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from meshsolve import arrays, foreign
+from meshsolve import foreign
 from meshsolve.errors import InvalidInputError
 from meshsolve.memory import ensure_memory
 from meshsolve.options import counted
+from meshsolve.sparse.matrix import check_before_conversion
 
 BLOCK_BYTES = 2**26             # of the dense columns that are solved for together; one column may have more
 ENTRY_BYTES = 24                # of an entry of the solution, twice: its columns are joined at the end
@@ -85,5 +86,5 @@ def _columns_of(b, n):
     if b.dtype.kind not in "fiubc":
         raise InvalidInputError(f"b has to hold numbers, not {b.dtype}")
     b = sp.coo_array(b) if b.ndim == 1 else b
-    arrays.check_before_conversion(b, "b")
+    check_before_conversion(b, "b")
     return sp.csc_array(b.reshape(n, 1) if b.ndim == 1 else b), b.shape, is_matrix

@@ -1,6 +1,6 @@
-"""Intake of what lies on the GPU: checked where it is, never copied to the host.
+"""Matrices on the GPU: checked where they lie, never copied to the host.
 
-Twin of `meshsolve.arrays`. What is made of a pattern (both triangles, the edges of a mesh, free rows, the analysed pattern) carries
+What is made of a pattern (both triangles, the edges of a mesh, free rows, the analysed pattern) carries
 along, in place of values, the position of each in the caller's matrix: new values are then one gather.
 """
 
@@ -9,16 +9,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from meshsolve import device
-from meshsolve.arrays import LARGEST_SIZE, SYMMETRY_TOLERANCE, Csr, largest_moduli, not_symmetric, upper_alone
-from meshsolve.device.lists import MASK, compressed, distinct, find, keys_of, transposed
-from meshsolve.device.reductions import flag_of, is_any, max_of_rows, sum_of_columns
+from meshsolve.device.reductions import is_any, max_of_rows
 from meshsolve.errors import InvalidInputError, PatternMismatchError
 from meshsolve.options import counted
-
-NEAR_TREE = 3.2                     # entries a row, the diagonal's included: the matrix of a tree has 3
+from meshsolve.sparse.lists_cuda import MASK, compressed, distinct, find, keys_of, transposed
+from meshsolve.sparse.matrix import LARGEST_SIZE, SYMMETRY_TOLERANCE, Csr, not_symmetric, upper_alone
 
 
 class DeviceCsr(NamedTuple):
@@ -28,52 +25,6 @@ class DeviceCsr(NamedTuple):
     indptr: object              # int64
     indices: object             # int32
     data: object                # float64
-
-
-def on_device(A):
-    """Whether a matrix, sparse or dense, or a vector lies on a GPU."""
-    sparse = not sp.issparse(A) and hasattr(A, "nnz")       # scipy's never do, and where damaged may fail to count their entries
-    return device.holds(A) or (sparse and device.holds(getattr(A, "data", None)))
-
-
-def place_for(name, *inputs, size=None):
-    """``"cpu"`` or ``"cuda"`` for an argument ``device``, see :func:`meshsolve.device.choose`; the inputs are as the caller gave them,
-    matrices or vectors. ``size``: rows, by default those of the first."""
-    size = next(iter(getattr(inputs[0], "shape", ())), 0) if size is None else size
-    return device.choose(name, size, *(A if device.holds(A) else A.data for A in inputs if on_device(A)))
-
-
-def place_of_factor(name, A, size=None, lower=False):
-    """As :func:`place_for`, for a matrix that is to be ordered and factored: ``"auto"`` leaves what is large and nearly a tree to
-    the CPU. Its elimination tree may have a tenth as many levels as rows: each is a launch, and a microsecond of the CPU."""
-    if isinstance(name, str) and name == "auto" and _is_near_tree(A, lower):
-        return "cpu"
-    return place_for(name, A, size=size)
-
-
-def _is_near_tree(A, lower):
-    if isinstance(A, np.ndarray):               # whose memory not every type gives a view of
-        return False
-    values, n = getattr(A, "data", None), next(iter(getattr(A, "shape", ())), 0)
-    if getattr(getattr(values, "dtype", None), "kind", "O") == "O":         # dense, or lists of lists
-        return False
-    return n >= device.AUTO_SIZE and (2 * values.size - n if lower else values.size) < NEAR_TREE * n
-
-
-def uploaded(M):
-    """A checked :class:`Csr` of the host as :class:`DeviceCsr`."""
-    return DeviceCsr(M.n, *map(device.to_device, (M.indptr, M.indices, M.data)))
-
-
-def uploaded_pattern(M):
-    """The pattern of a :class:`Csr`, as one of device arrays."""
-    return Csr(M.n, *map(device.to_device, (M.indptr, M.indices)))
-
-
-def without_diagonal(pattern):
-    """A pattern on the device as a graph."""
-    keys = keys_of(pattern.indptr, pattern.indices)
-    return Csr(pattern.n, *compressed(pattern.n, keys[keys != transposed(keys)]))
 
 
 def as_device_csr(A, name="A"):
@@ -117,54 +68,20 @@ def _sparse_parts(A):
     return A.indptr, A.indices[:used], A.data[:used]
 
 
-def as_device_rhs(b, n, name="b"):
-    """A right-hand side on the device as an (n, k) float64 array, C or F contiguous, and the shape it came in.
-
-    Raises
-    ------
-    InvalidInputError
-        Not (n,) or (n, k), not real numbers, NaN or infinity.
-    """
-    columns, shape, check = begin_device_rhs(b, n, name)
-    check()
-    return columns, shape
+def uploaded(M):
+    """A checked :class:`Csr` of the host as :class:`DeviceCsr`."""
+    return DeviceCsr(M.n, *map(device.to_device, (M.indptr, M.indices, M.data)))
 
 
-def begin_device_rhs(b, n, name="b"):
-    """What :func:`as_device_rhs` gives, and a function that raises where a value is not finite. That waits until b is there: to be
-    called when all work with b is queued, and before anyone sees what came of it."""
-    xp = device.xp()
-    if b.dtype.kind not in "fiub":
-        raise InvalidInputError(f"{name} has to hold real numbers, not {b.dtype}")
-    if b.ndim not in (1, 2) or b.shape[0] != n:
-        raise InvalidInputError(f"{name} has to be ({n},) or ({n}, k), not {tuple(b.shape)}")
-    columns = (b if b.ndim == 2 else b[:, None]).astype(np.float64, copy=False)
-    if not (columns.flags.c_contiguous or columns.flags.f_contiguous):
-        columns = xp.ascontiguousarray(columns)
-    return columns, b.shape, finite_later(columns, f"{name}: row {{}} holds a value that is not finite")
+def uploaded_pattern(M):
+    """The pattern of a :class:`Csr`, as one of device arrays."""
+    return Csr(M.n, *map(device.to_device, (M.indptr, M.indices)))
 
 
-def finite_later(x, message):
-    """A function that raises where an (n, k) array on the device holds NaN or infinity, with the row in the message; it waits for
-    what is queued now."""
-    xp = device.xp()
-    not_finite = device.scalar_later(flag_of(~xp.isfinite(x)))
-
-    def check():
-        if not_finite():
-            raise InvalidInputError(message.format(int(xp.argmin(xp.isfinite(x).all(axis=1)))))
-    return check
-
-
-def device_lengths(x):
-    """(k,) 2-norms of the columns of an (n, k) float64 array on the device, on the host, as :func:`meshsolve.arrays.lengths` has them:
-    also where their squares leave the range of float64."""
-    if 0 in x.shape:
-        return np.zeros(x.shape[1])
-    largest = device.to_host(largest_moduli(x))
-    scale = np.where(largest > 0, largest, 1.0)
-    x = x / device.to_device(scale)
-    return scale * np.sqrt(device.to_host(sum_of_columns(x * x)))
+def without_diagonal(pattern):
+    """A pattern on the device as a graph."""
+    keys = keys_of(pattern.indptr, pattern.indices)
+    return Csr(pattern.n, *compressed(pattern.n, keys[keys != transposed(keys)]))
 
 
 class Positions:
@@ -188,7 +105,7 @@ class Positions:
     Raises
     ------
     NotSymmetricError
-        As :func:`meshsolve.arrays.as_symmetric`, from :meth:`check`.
+        As :func:`meshsolve.sparse.matrix.as_symmetric`, from :meth:`check`.
     InvalidInputError
         ``lower``, and M has entries above its diagonal and none below.
     """

@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 import meshsolve as ms
-from meshsolve import memory, sparse_rhs
+from meshsolve import memory
+from meshsolve.sparse import sparse_rhs
 
 N = 30
 A, L = ms.datasets.grid2d(6, 5, boundary="dirichlet"), ms.datasets.grid2d(6, 5)
