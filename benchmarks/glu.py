@@ -63,7 +63,7 @@ class Ours:
 
     def facts(self):
         return {"engine": self.F.engine, "ordering": self.F.report.facts["ordering"], "nnz_LU": self.F.nnz,
-                "stored": self.F._plan.scalars, "repivoted": self.F.report.facts["repivoted"]}
+                "stored": self.F._numeric.pivots.plan.scalars, "repivoted": self.F.report.facts["repivoted"]}
 
 
 class OnGpu(Ours):

@@ -18,7 +18,7 @@ LAYERS = [                                  # from the top; a room may import ro
     ["krylov"],
     ["factor"],
     ["factor.cholesky", "factor.lu", "factor.ildl", "factor.parac"],
-    ["factor.ldlt", "factor.constrained"],
+    ["factor.ldlt", "factor.constrained", "factor.schur", "factor.trial"],
     ["factor.base", "factor.refine"],
     ["factor.sharing"],
     ["factor.fronts", "factor.trisolve"],

@@ -51,7 +51,7 @@ ROWS = [
     bad("lu", "unknown ordering", "ordering must be one of auto, nd", lambda tmp: (ms.lu, (spd(),), {"ordering": "metis"})),
     bad("lu", "an ordering that is no permutation", "is no permutation: 0 occurs 2 times", lambda tmp: (ms.lu, (spd(), np.r_[0, 0, 2:N]), {})),
     bad("lu", "unknown engine", "engine has to be one of", lambda tmp: (ms.lu, (spd(),), {"engine": "tiles"})),
-    bad("lu", "`repivot` neither \"auto\" nor False", "repivot has to be", lambda tmp: (ms.lu, (spd(),), {"repivot": True})),
+    bad("lu", "`repivot` neither \"auto\" nor False", "repivot must be", lambda tmp: (ms.lu, (spd(),), {"repivot": True})),
     bad("lu", "a complex matrix with `precision=\"mixed\"`", "complex matrices", lambda tmp: (ms.lu, (spd() * 1j,), {"precision": "mixed"})),
     bad("lu", "a complex matrix with `device=\"cuda\"`", "complex matrices are factored on the CPU only", lambda tmp: (ms.lu, (spd() * 1j,), {"device": "cuda"}), ms.DeviceUnavailableError),
     bad("lu", "no complete matching", "no nonzero is left for row 3", lambda tmp: (ms.lu, (np.vstack([np.ones((2, 4)), [[1.0, 0, 0, 0]] * 2]),), {}), ms.SingularMatrixError, index=3),

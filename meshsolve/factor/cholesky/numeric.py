@@ -9,9 +9,10 @@ import scipy.sparse as sp
 
 from meshsolve import device
 from meshsolve.errors import NotPositiveDefiniteError
-from meshsolve.factor.base import Factored, irregular
+from meshsolve.factor.base import Factored
 from meshsolve.factor.cholesky.singular import ConstantNullSpace
 from meshsolve.factor.sharing import reads
+from meshsolve.factor.trial import try_known_solutions
 from meshsolve.sparse.constraints import components
 from meshsolve.sparse.matrix import Csr
 
@@ -44,20 +45,16 @@ class Definite(Factored):
         self.report.facts["bytes"] = self._factor.nbytes
 
     def _try(self, data):
-        """What solutions that are known lose when they are found again, beside what the diagonal lets expect of their entries: about 1
-        where the matrix is singular to working precision."""
+        """Error of known solutions, relative to the sizes that the diagonal suggests: about 1 if A is singular to working precision."""
         P = self.symbolic.matrix_pattern
         A = sp.csr_array((device.to_host(data), P.indices, P.indptr), shape=(P.n, P.n))
-        kept = self.symbolic.perm[-self.symbolic.boundary:] if self.symbolic.boundary else slice(0)
+        held = self.symbolic.perm[-self.symbolic.boundary:] if self.symbolic.boundary else slice(0)
         with np.errstate(all="ignore"):
             scale = 1 / np.sqrt(A.diagonal())[:, None]
-            scale[kept] = 1
-            known = irregular(4 * P.n).reshape(-1, 4) * scale
-            known[kept] = 0
-            B = A @ known
-            X = self._solve_free(self._engine.bring(B))
-            lost = np.max(np.abs(device.to_host(X) - known) / scale)
-        return float(lost) if np.isfinite(lost) else np.inf
+        scale[held] = 1
+        size = np.repeat(scale, 4, axis=1)
+        size[held] = 0
+        return try_known_solutions(lambda x: A @ x, lambda b: self._solve_free(self._engine.bring(b)), size).error(scale)
 
     def _singular_laplacian(self, root, data):
         column = int(self.perm[root])

@@ -1,11 +1,11 @@
-"""Sparse LU factorization with static pivots, made for refactorization: circuits, and everything mesh-like.
+"""Sparse LU factorization with static pivots, made for refactorization: circuits and unsymmetric meshes.
 
     F = lu(A);  F.solve(b);  F.refactor(A2);  F.solve(b, trans="T")
 
 ``F.L @ F.U == (diag(F.row_scale) @ A @ diag(F.col_scale))[F.row_perm][:, F.col_perm]``. Two engines do the numeric work:
-dense fronts on the symmetrized pattern, and columns on the exact one. The driver reads in this order: front end
-(:mod:`meshsolve.factor.lu.analysis`), numeric phase and what is made of its outcome, solves with refinement
-(:mod:`meshsolve.factor.lu.solves`).
+dense fronts on the symmetrized pattern, and columns on the exact one. The driver reads in this order: choice of the pivots
+(:mod:`meshsolve.factor.lu.analysis`), numeric phase, solves with refinement (:mod:`meshsolve.factor.lu.solves`).
+
 Sources: Duff and Koster 2001; Duff and Reid 1984; Davis and Natarajan 2010, "KLU"; He et al. 2015, "GLU"; Li and Demmel 1998,
 "Making sparse Gaussian elimination scalable by static pivoting".
 """
@@ -13,40 +13,43 @@ Sources: Duff and Koster 2001; Duff and Reid 1984; Davis and Natarajan 2010, "KL
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 
 import numpy as np
-import scipy.sparse as sp
 
 from meshsolve import _core, device
 from meshsolve.errors import InvalidInputError
-from meshsolve.factor.base import irregular, reciprocal_condition, values_in
+from meshsolve.factor.base import reciprocal_condition
 from meshsolve.factor.lu import analysis as front_end
-from meshsolve.factor.lu.columns.cuda import DeviceColumns
-from meshsolve.factor.lu.cuda import DeviceMatrix, DeviceValues
+from meshsolve.factor.lu.backend_cuda import CudaBackend
 from meshsolve.factor.lu.determinant import slogdet
-from meshsolve.factor.lu.fronts.cuda import DeviceFronts
-from meshsolve.factor.lu.solves import GROWTH, MeasuredSolves
+from meshsolve.factor.lu.host import HostBackend
+from meshsolve.factor.lu.solves import GROWTH, MeasuredSolves, Numeric, Observed
+from meshsolve.factor.lu.triangles import Triangles, core_arrays
 from meshsolve.factor.sharing import changes, reads_in_turn
-from meshsolve.memory import ensure_memory
-from meshsolve.options import counted, is_auto, one_of, thread_count
+from meshsolve.factor.trial import try_known_solutions
+from meshsolve.options import is_auto, one_of, thread_count
 from meshsolve.report import Report, telling
 from meshsolve.sparse.columns import read_only
-from meshsolve.sparse.matrix import Csr, as_csr, is_complex, narrow_ptr
-from meshsolve.sparse.places import on_device
+from meshsolve.sparse.matrix import Csr
 from meshsolve.types import Matrix, Sparse
 
+__all__ = ["LUFactor", "levels_by"]
+
 PRECISIONS, ENGINES = ("double", "single", "mixed"), ("auto", "columns", "fronts")
-THRESHOLD = 0.1                # of a column's largest entry, from which the diagonal stays pivot inside a front
-TINY, BOOST = 1e-13, 1e-8      # of the scaled matrix: a static pivot that is smaller, and what it becomes
+BACKENDS = {"cpu": HostBackend, "cuda": CudaBackend}
+THRESHOLD = 0.1                # smallest diagonal pivot inside a front, relative to the largest entry of its column
+TINY, BOOST = 1e-13, 1e-8      # smallest static pivot of the scaled matrix, and the value that replaces a smaller one
+TINY_SINGLE, BOOST_SINGLE = 1e-6, 1e-4      # the same for factors in float32
 
 
 class LUFactor(MeasuredSolves):
-    """The factors of a square matrix; made by :func:`meshsolve.lu`.
+    """The factors of a square matrix, made by :func:`meshsolve.lu`.
 
-    With ``device="cuda"`` they lie on the GPU, where matrices and right-hand sides of CuPy are taken and CuPy's given back; those
-    of numpy go there and come back. Several threads may solve at once, on a GPU if they share a stream; the first solve after each
-    factorization, which measures it, has the others wait. A refactorization beside a solve of the same factor raises
-    ``FactorInUseError``. It can be pickled and copied, which costs a numeric phase at the other end.
+    With ``device="cuda"`` the factors lie on the GPU. Matrices and right-hand sides may then be CuPy or numpy arrays; solutions are of the
+    same kind as b. Several threads may solve at once, on a GPU if they share a stream. The first solve after a factorization measures it,
+    and other solves wait for it. A refactorization during a solve of the same factor raises ``FactorInUseError``. A factor can be pickled
+    and copied; the copy repeats the numeric phase.
 
     Attributes
     ----------
@@ -59,58 +62,50 @@ class LUFactor(MeasuredSolves):
     engine : str
         ``"fronts"`` or ``"columns"``.
     report : Report
-        Phases ``order``, ``symbolic``, ``numeric``, ``solve``; facts ``engine``, ``blocks``, ``pivot_growth`` (reciprocal: max of
-        the scaled matrix over max of U, 1 is best), ``perturbed_pivots``, ``repivoted`` (how often), ``backward_error`` of
-        the first solve after each factorization, ``refinement_steps``.
+        Phases ``order``, ``symbolic``, ``numeric``, ``solve``. Facts ``engine``, ``blocks``, ``pivot_growth`` (max |B| / max |U| of the
+        scaled matrix B; 1 is best), ``perturbed_pivots``, ``repivoted`` (how often), ``backward_error`` of the first solve after each
+        factorization, ``refinement_steps``.
     """
 
     def __init__(self, M, *, ordering="auto", engine="auto", repivot="auto", precision="double", place="cpu", threads=None):
-        """``M`` lies on the host; ``place`` is where it is factored."""
+        """``M`` is a :class:`Csr` of the host; ``place`` is the device of the factor."""
         one_of(precision, "precision", PRECISIONS)
         if repivot is not False and not is_auto(repivot):
-            raise InvalidInputError(f'repivot has to be "auto" or False, not {repivot!r}')
+            raise InvalidInputError(f'repivot must be "auto" or False, got {repivot!r}')
         if precision != "double" and M.data.dtype.kind == "c":
-            raise InvalidInputError('complex matrices are factored with precision="double" only')
+            raise InvalidInputError(f'complex matrices need precision="double", got {precision!r}')
         super().__init__(M.n, np.float32 if precision == "single" else M.data.dtype)
         self.threads, self.precision, self._repivot_allowed = thread_count(threads), precision, is_auto(repivot)
         self._place = place
         self.report = Report(threads=self.threads, nnz_A=M.nnz, repivoted=0, device=place)
-        self._pattern = Csr(M.n, M.indptr.copy(), M.indices.copy())          # the caller's arrays may change later
-        self._analysis = front_end.analyze(M, ordering, self.report, self.threads)
-        with self.report.phase("symbolic"):
-            self.engine, self._plan = front_end.choose(M, self._analysis, one_of(engine, "engine", ENGINES))
-        self._singular = min(4 * np.finfo(float).eps * M.n, TINY)      # a column whose entries are all smaller has no pivot
-        ordering = self._analysis.symbolic.ordering if callable(ordering) else ordering         # a function is called once
-        self._asked, self._stage, self._unit, self._sized = (ordering, engine), front_end.MATCHED, 1.0, None
-        self._refine_always, self._seen = False, set()
+        self._singular = min(4 * np.finfo(float).eps * M.n, TINY)       # smallest pivot of partial pivoting in the scaled matrix
+        pivots = front_end.matched_pivots(M, ordering, one_of(engine, "engine", ENGINES), self.report, self.threads)
+        ordering = pivots.analysis.symbolic.ordering if callable(ordering) else ordering        # a function is called once
+        self._options = ordering, engine
+        pattern = Csr(M.n, M.indptr.copy(), M.indices.copy())           # the caller may change the arrays later
         with self._errors("the LU factorization"):
-            self._hold(M.data)
-            self._build()
-            self._numeric(self._data)
+            self._backend = self._backend_of(pattern, M.data.dtype)
+            data = self._backend.copied(M.data)
+            self._factorize(data, self._backend.empty_like(data), pivots)
 
-    def _hold(self, data):
-        """Copies of the values, and what brings later ones, where the factor lies."""
-        on_gpu = self._place == "cuda"
-        self._data = device.to_device(data) if on_gpu else data.copy()
-        self._spare = self._data.copy()
-        self._matrix = DeviceMatrix(self._pattern) if on_gpu else None
-        self._there = DeviceValues(self._pattern) if on_gpu else None
+    def _backend_of(self, pattern, scalar):
+        return BACKENDS[self._place](pattern, scalar, self.precision, self.threads)
 
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
     @changes
     def refactor(self, A: Matrix) -> LUFactor:
-        """Factor another matrix inside the analysed pattern; the numeric phase alone runs, with the pivots there are.
+        """Factor another matrix inside the analyzed pattern. Only the numeric phase runs, with the same pivots.
 
-        Where these pivots do not fit the new values (pivots that vanish, solutions with a large backward error), A is matched and
-        scaled anew with ``repivot="auto"``, and pivots are chosen by its values where that is not enough: a factorization from
-        scratch. With ``repivot=False`` pivots and scalings stay as they are. A common factor of all values changes nothing (in float32,
-        where that holds the values once they are scaled as the first matrix was).
+        The pivots may not fit the new values: pivots vanish, or solutions have a large backward error. With ``repivot="auto"`` A is then
+        matched and scaled again. If that is not enough, partial pivoting chooses the pivots, which costs as much as a new factorization.
+        With ``repivot=False`` pivots and scalings stay. A common factor of all values changes nothing (with ``precision="single"`` if the
+        scaled values stay in the range of float32).
 
         Parameters
         ----------
         A : (n, n) matrix of any kind, real or complex as the first one
-            Entries that are missing from the analysed pattern's point of view are zeros.
+            Entries of the analyzed pattern that A lacks are zeros.
 
         Returns
         -------
@@ -120,272 +115,195 @@ class LUFactor(MeasuredSolves):
         Raises
         ------
         PatternMismatchError
-            A has an entry outside the analysed pattern: ``.row``, ``.column``.
+            A has an entry outside the analyzed pattern: ``.row``, ``.column``.
         SingularMatrixError
-            ``.index`` is a row or column without a nonzero, or a column without a pivot. After any error the earlier factor is
-            still there.
+            ``.index`` is a row or column without a nonzero, or a column without a pivot. After any error the earlier factor
+            is restored.
         OutOfMemoryError
-            Where there is no memory even to bring that back, it is lost, and solves say so until the next refactorization.
+            If there is not even memory to restore the earlier factor, it is lost, and solves raise this until the next refactorization.
         InvalidInputError
             Another size, complex values for a real factor, NaN or infinity.
         FactorInUseError
-            Another call uses this factor at this time.
+            Another call uses this factor.
         """
+        before = self._numeric
         with self._errors("the LU factorization"):
-            self._spare[:] = self._values_of(A)
-            self._numeric(self._spare)
-        self._data, self._spare = self._spare, self._data
+            before.spare[:] = self._backend.values_of(A)
+            try:
+                self._factorize(before.spare, before.data, replace(before.pivots, source=front_end.STALE), before.native, before.unit)
+            except BaseException:
+                self._restore(before)
+                raise
         return self
 
-    def _values_of(self, A):
-        """The values of A in the analysed pattern. A csr matrix that has just this pattern is not checked a second time."""
-        if self._place == "cuda":
-            return self._there.of(A) if on_device(A) else device.to_device(self._host_values_of(A))
-        return self._host_values_of(A)
+    def _factorize(self, data, spare, pivots, native=None, unit=1.0):
+        """Factor the values ``data`` with these pivots, or with others if they do not fit and other pivots are allowed."""
+        now, fits = self._factored(data, spare, pivots, native, unit)
+        self._replace(now if fits or not self._repivot_allowed else self._repivoted(now))
 
-    def _host_values_of(self, A):
-        if sp.issparse(A) and A.format == "csr" and A.shape == self.shape and A.data.dtype == self._spare.dtype:
-            alike = A.data.shape == A.indices.shape == self._spare.shape and A.indices.dtype == np.int32
-            same = alike and _core.same_pattern(self._pattern.indptr, self._pattern.indices,
-                                                np.ascontiguousarray(A.indptr, np.int64), np.ascontiguousarray(A.indices))
-            if same and _core.first_not_finite(np.ascontiguousarray(A.data).view(np.float64)) < 0:
-                return A.data
-        if self._spare.dtype.kind != "c" and is_complex(A):
-            raise InvalidInputError("A is complex, the factor of a real matrix: lu(A) makes one that takes both")
-        M = as_csr(A, dtype=self._spare.dtype)
-        if M.n != self.shape[0]:
-            raise InvalidInputError(f"A has {counted(M.n, 'row')}, the factor {self.shape[0]}")
-        return values_in(self._pattern, M)
+    def _replace(self, now):
+        """Make ``now`` the factor, and report it."""
+        facts, before = self.report.facts, getattr(self, "_numeric", None)
+        facts.update({"perturbed_pivots": now.perturbed, "pivot_growth": 1 / now.growth if now.growth > 0 else 0.0})
+        if before is None or now.pivots.plan is not before.pivots.plan:             # sizes do not change with the values
+            facts.update(now.pivots.facts, bytes=now.native.nbytes)
+        self._numeric = now
 
-    def _values(self, data):
-        """The matrix with these values on the analysed pattern, on the host."""
-        return Csr(self._pattern.n, self._pattern.indptr, self._pattern.indices, device.to_host(data))
+    def _factored(self, data, spare, pivots, native=None, unit=1.0, undisturbed=False):
+        """(Numeric of the values ``data``, True if the pivots fit them).
 
-    def _build(self):
-        """The factor of the plan at hand, where it works."""
-        if self._place == "cuda":
-            kind = DeviceFronts if self.engine == "fronts" else DeviceColumns
-            self._factor = kind(self._plan, self._analysis, np.float64 if self.precision == "double" else np.float32)
-            return
-        scalar = {"double": self._spare.itemsize, "single": 4, "mixed": 4}[self.precision]
-        work = self._plan.work_scalars(self.threads) if self.engine == "fronts" else 2 * self._plan.scalars
-        ensure_memory(scalar * (self._plan.scalars + work), f"the factor ({counted(self._plan.scalars, 'entry')})")
-        kind = "Complex" if self._spare.dtype.kind == "c" else "Double" if self.precision == "double" else "Single"
-        self._factor = getattr(_core, ("FrontLu" if self.engine == "fronts" else "ColumnLu") + kind)(self._plan)
+        Small pivots are judged by the largest entry of the scaled matrix, which is known after the factorization. ``unit`` is the one
+        of the earlier matrix. If pivots are too small for it, the factorization is repeated once with the right unit.
+        """
+        native = self._backend.native(pivots) if native is None else native
+        perturbed, entry, largest = self._run(native, data, pivots, unit, undisturbed)
+        if (perturbed or not largest < np.inf) and 0 < entry < np.inf and not 0.5 < entry / unit < 2:
+            unit = entry
+            perturbed, entry, largest = self._run(native, data, pivots, unit, undisturbed)
+        growth = largest / entry if entry > 0 else np.inf
+        now = Numeric(data, spare, pivots, native, unit, perturbed, growth, largest if entry > 1 else growth,
+                      Observed(bool(perturbed) or self.precision == "mixed"))
+        return now, not perturbed and growth < (GROWTH if self.precision == "single" else np.inf)
 
-    def _numeric(self, data):
-        """Factor the values ``data``; what was there before comes back where that fails."""
-        stage, unit, told = self._stage, self._unit, (self._refine_always, self._seen)
-        try:
-            if data is self._spare:                                  # a matching of earlier values
-                self._stage = front_end.STALE
-            if not self._factor_values(data) and self._repivot_allowed:
-                self._repivot(data)
-        except BaseException:
-            self._stage, self._unit = stage, unit
-            if data is self._spare:                                  # of a refactorization: the values before are still there
-                self._restore()
-                self._refine_always, self._seen = told
-            raise
+    def _run(self, native, data, pivots, unit, undisturbed):
+        tiny, boost = (TINY, BOOST) if self.precision == "double" else (TINY_SINGLE, BOOST_SINGLE)
+        tiny = self._singular if pivots.analysis.pivoted else tiny
+        with self.report.phase("numeric"):
+            return native.factor(data, THRESHOLD, tiny * unit, boost * unit, self.threads, undisturbed)
 
-    def _restore(self):
-        """Bring the earlier factor back, whatever callables and signals say; the error that is on its way is the one to tell of."""
-        self._is_lost = True
+    def _repivoted(self, now):
+        """A Numeric of the same values with pivots of the next sources, up to one that fits. Other threads may solve with ``now``."""
+        M, fits = self._matrix_of(now), False
+        while not fits and now.pivots.source < front_end.STRICT:
+            pivots = front_end.next_pivots(M, now.pivots, *self._options, self._singular, self.report, self.threads)
+            now, fits = self._factored(now.data, now.spare, pivots)
+        self.report.facts["repivoted"] += 1
+        return now
+
+    def _repivot(self):
+        self._replace(self._repivoted(self._numeric))
+
+    def _restore(self, before):
+        """Factor the earlier values again, without calls of callables and signals. The error that led here is the one to raise."""
+        self._numeric = replace(before, native=None)
         with contextlib.suppress(MemoryError), telling(None):
-            self._factor_values(self._data, undisturbed=True)
+            now, _ = self._factored(before.data, before.spare, before.pivots, before.native, before.unit, undisturbed=True)
+            self._numeric = replace(before, native=now.native)
 
     @reads_in_turn
     def __getstate__(self):
-        """Pattern, values and pivots stand for the factor, which is made again from them: the same bits."""
-        made_again = ("_factor", "_plan", "_spare", "_sized", "_matrix", "_there")
-        kept = {name: value for name, value in super().__getstate__().items() if name not in made_again}
-        return kept | {"_data": device.to_host(self._data)}
+        """Pattern, values and pivots, from which the factor is made again with the same bits."""
+        now, backend = self._numeric, self._backend
+        kept = replace(now, data=device.to_host(now.data), spare=None, pivots=replace(now.pivots, plan=None), native=None)
+        return super().__getstate__() | {"_numeric": kept, "_backend": (backend.pattern, backend.scalar)}
 
     def __setstate__(self, state):
         super().__setstate__(state)
-        make = front_end.front_plan if self.engine == "fronts" else front_end.column_plan
+        kept = self._numeric
         with self._errors("the LU factorization"):
-            self._hold(self._data)
-            self._sized = None
-            self._plan = make(self._values(self._data), self._analysis)
-            self._build()
-            self._factor_values(self._data)
-        self._refine_always, self._seen = state["_refine_always"], set(state["_seen"])
+            self._backend = self._backend_of(*self._backend)
+            plan = front_end.plan_of(self.engine, self._matrix_of(kept), kept.pivots.analysis)
+            data = self._backend.copied(kept.data)
+            now, _ = self._factored(data, self._backend.empty_like(data), replace(kept.pivots, plan=plan), unit=kept.unit)
+            self._numeric = replace(now, observed=kept.observed)
 
-    def _factor_values(self, data, undisturbed=False):
-        """Factor with the pivots at hand; False where these do not fit the values.
+    def _matrix_of(self, now):
+        """The matrix of a Numeric, on the host."""
+        P = self._backend.pattern
+        return Csr(P.n, P.indptr, P.indices, device.to_host(now.data))
 
-        What is a small pivot is measured by the largest entry of the scaled matrix, which is known after the factorization:
-        the one before has to do, and where pivots then fail, the same is done once more with the right one.
-        """
-        boosted, entry, largest = self._factor_by(data, undisturbed)
-        if (boosted or not largest < np.inf) and 0 < entry < np.inf and not 0.5 < entry / self._unit < 2:
-            self._unit = entry
-            boosted, entry, largest = self._factor_by(data, undisturbed)
-        growth = largest / entry if entry > 0 else np.inf
-        facts = self.report.facts
-        facts["perturbed_pivots"], facts["pivot_growth"] = boosted, 1 / growth if growth > 0 else 0.0
-        self._growth = largest if entry > 1 else growth              # a row that has become large hides what grows in others
-        self._refine_always, self._seen = bool(boosted) or self.precision == "mixed", set()
-        if self._sized is not self._factor:                          # sizes do not change with the values
-            facts.update(engine=self.engine, nnz_L=self.nnz, flops=self._flops(), bytes=self._factor.nbytes)
-            self._sized = self._factor
-        return not boosted and growth < (GROWTH if self.precision == "single" else np.inf)
+    # ---- properties of the factor ---------------------------------------------------------------------------------------
 
-    def _factor_by(self, data, undisturbed):
-        smallest = self._singular if self._analysis.pivoted else TINY if self.precision == "double" else 1e-6
-        boost = BOOST if self.precision == "double" else 1e-4
-        with self.report.phase("numeric"):
-            found = self._factor.factor(data, THRESHOLD, smallest * self._unit, boost * self._unit, self.threads, undisturbed)
-        self._is_lost = False
-        return found
-
-    def _repivot(self, data):
-        """Go to the next stages of pivots for the values ``data``, up to one that fits. All is made on another object and taken over
-        at once: other threads may be solving with what there is."""
-        names = ["_factor", "_plan", "_analysis", "engine", "_stage", "_unit", "_sized", "_growth", "_seen", "_refine_always", "_is_lost"]
-        made, facts = object.__new__(type(self)), dict(self.report.facts)
-        made.__dict__.update(self.__dict__)
-        try:
-            M, fits = self._values(data), False
-            while not fits and made._stage < front_end.STRICT:
-                made._stage, made._unit = made._stage + 1, 1.0
-                made._choose_pivots(M)
-                made._build()
-                fits = made._factor_values(data)
-        except BaseException:
-            self.report.facts = facts
-            raise
-        self.__dict__.update({name: made.__dict__[name] for name in names})
-        self.report.facts["repivoted"] += 1
-
-    def _choose_pivots(self, M):
-        """Analysis, engine and plan of the stage at hand."""
-        ordering, engine = self._asked
-        if self._stage == front_end.MATCHED:
-            self._analysis = front_end.analyze(M, ordering, self.report, self.threads)
-            with self.report.phase("symbolic"):
-                self.engine, self._plan = front_end.choose(M, self._analysis, engine)
-            return
-        with self.report.phase("numeric"):
-            self._analysis = front_end.repivoted(M, self._analysis, self._stage, self._singular, ordering, self.report,
-                                                 self.threads)
-            self.engine, self._plan = "columns", front_end.column_plan(M, self._analysis)
-
-    # ---- what the factor knows ------------------------------------------------------------------------------------------
+    @property
+    def engine(self) -> str:
+        return self._numeric.pivots.engine
 
     @property
     def row_scale(self) -> np.ndarray:
-        return read_only(self._analysis.row_scale)
+        return read_only(self._numeric.pivots.analysis.row_scale)
 
     @property
     def col_scale(self) -> np.ndarray:
-        return read_only(self._analysis.col_scale)
+        return read_only(self._numeric.pivots.analysis.col_scale)
 
     @property
     def col_perm(self) -> np.ndarray:
-        return read_only(self._analysis.columns)
+        return read_only(self._numeric.pivots.analysis.columns)
 
     @property
     @reads_in_turn
     def row_perm(self) -> np.ndarray:
-        return read_only(self._row_perm(self._factor.triangles()))
-
-    def _row_perm(self, parts):
-        rows = np.empty_like(self._analysis.rows)
-        rows[parts[6]] = self._analysis.rows
-        return rows
+        return read_only(self._triangles().row_perm(self._numeric.pivots.analysis))
 
     @property
     def nnz(self) -> int:
-        inside = 2 * self._analysis.symbolic.nnz - self._pattern.n if self.engine == "fronts" else self._plan.scalars
-        return inside + len(self._plan.outside()[1])
+        return self._numeric.pivots.nnz
 
-    def _flops(self):
-        return 2 * self._analysis.symbolic.flops if self.engine == "fronts" else self._plan.flops
+    def _triangles(self):
+        return Triangles(*self._numeric.native.triangles())
+
+    def _upper(self, triangles):
+        now = self._numeric
+        return triangles.upper(now.pivots, device.to_host(now.data))
 
     @property
     @reads_in_turn
     def L(self) -> Sparse:
         """L, unit lower triangular, as a csc_array with sorted rows. Made at each call, O(nnz(L))."""
-        return self._lower(self._factor.triangles())
+        return self._triangles().lower()
 
     @property
     @reads_in_turn
     def U(self) -> Sparse:
         """U, upper triangular, as a csr_array with sorted columns. Made at each call.
 
-        Above its diagonal blocks U is the product of L^-1 with the entries of A there, which the solves never need.
+        Above its diagonal blocks U is the product of L^-1 with entries of A, which the solves do not need.
         """
-        return self._upper(self._factor.triangles())
-
-    def _lower(self, parts):
-        L = sp.csc_array((parts[2], parts[1], narrow_ptr(parts[0])), shape=self.shape)
-        L.sort_indices()
-        return L
-
-    def _upper(self, parts):
-        inside = sp.csr_array((parts[5], parts[4], narrow_ptr(parts[3])), shape=self.shape)
-        indptr, row, source = self._plan.outside()
-        if len(row) == 0:
-            inside.sort_indices()
-            return inside
-        L = self._lower(parts)
-        above = sp.csc_array((device.to_host(self._data)[source], parts[6][row], indptr), shape=self.shape)
-        at = np.empty_like(parts[6])
-        at[parts[6]] = self._analysis.rows
-        above = sp.csc_array(sp.diags_array(self.row_scale[at]) @ above @ sp.diags_array(self.col_scale[self.col_perm]))
-        indptr, row, values = _core.lower_solve(*_core_arrays(L), *_core_arrays(above))
-        U = sp.csr_array(inside + sp.csc_array((values, row, narrow_ptr(indptr)), shape=self.shape))
-        U.sort_indices()
-        return U
+        return self._upper(self._triangles())
 
     @property
     def levels(self) -> np.ndarray:
         """(n,) int32: longest-path levels of the right-looking elimination for the patterns of L and U.
 
-        Columns of one level may be eliminated at the same time. Column k comes after column t < k where U[t, k] != 0 and
-        column t of L reaches row k, or where L[k, t] != 0 and row t of U reaches column k. The rule of the GLU paper (He et
-        al. 2015, Algorithm 4) leaves out the second half; :func:`levels_by` has it for comparison.
+        Columns of one level may be eliminated at the same time. Column k comes after column t < k if U[t, k] != 0 and column t of L
+        reaches row k, or if L[k, t] != 0 and row t of U reaches column k. The rule of the GLU paper (He et al. 2015, Algorithm 4)
+        leaves out the second half; :func:`levels_by` has it for comparison.
         """
         return levels_by(self, "exact")
 
     @reads_in_turn
     def slogdet(self) -> tuple[float | complex, float]:
-        """(sign, logabsdet) of A, as :func:`numpy.linalg.slogdet` returns them. O(nnz(L) + nnz(U)), found anew at each call.
+        """(sign, logabsdet) of A, as :func:`numpy.linalg.slogdet` returns them. O(nnz(L) + nnz(U)) at each call.
 
-        The determinant is that of the factors: where ``report`` counts perturbed pivots they are those of a matrix nearby.
+        The determinant is that of the factors: if ``report`` counts perturbed pivots, that of a nearby matrix.
         """
-        parts = self._factor.triangles()
-        pivots = sp.csr_array((parts[5], parts[4], parts[3]), shape=self.shape).diagonal()
-        return slogdet(pivots, (self.row_scale, self.col_scale), (self._row_perm(parts), self.col_perm))
+        triangles, analysis = self._triangles(), self._numeric.pivots.analysis
+        return slogdet(triangles.diagonal_blocks().diagonal(), (analysis.row_scale, analysis.col_scale),
+                       (triangles.row_perm(analysis), analysis.columns))
 
     def trial(self) -> tuple[float, float]:
-        """What solves give back of solutions that are known: (error, residual), of four right-hand sides at once.
+        """(error, residual) of the solutions of four systems with known solutions.
 
-        ``error`` is the largest one beside :attr:`col_scale`, for three solutions whose entries are about that large: around 1 where
-        A is singular in rounding. ``residual`` is that of a solution with entries about 1, beside its right-hand side.
+        ``error`` is the largest error relative to :attr:`col_scale`, for three solutions of about that size: around 1 if A is singular
+        in rounding. ``residual`` is that of a solution with entries about 1, relative to its right-hand side.
         """
-        A, scale = self._values(self._data).to_scipy(), self.col_scale
-        known = irregular(4 * len(scale)).reshape(-1, 4)
-        known[:, :3] *= scale[:, None]
-        B = A @ known
-        X = self.solve(B)
+        A, scale = self._matrix_of(self._numeric).to_scipy(), self.col_scale[:, None]
+        trial = try_known_solutions(lambda x: A @ x, self.solve, np.hstack([scale, scale, scale, np.ones_like(scale)]))
         with np.errstate(all="ignore"):
-            error = np.max(np.abs(X - known)[:, :3] / scale[:, None])
-            residual = np.max(np.abs(A @ X[:, 3] - B[:, 3])) / np.max(np.abs(B[:, 3]))
-        return float(error), float(residual)
+            residual = np.max(np.abs(A @ trial.found[:, 3] - trial.b[:, 3])) / np.max(np.abs(trial.b[:, 3]))
+        return trial.error(scale, columns=3), float(residual)
 
     @reads_in_turn
     def rcond(self) -> float:
         """Estimate of 1 / (||A||_1 ||A^-1||_1) by a few solves (Higham and Tisseur 2000), between 0 and 1."""
-        norm = abs(self._values(self._data).to_scipy()).sum(axis=0).max()
+        now = self._numeric
+        norm = abs(self._matrix_of(now).to_scipy()).sum(axis=0).max()
 
         def apply(B, transposed):
-            return device.to_host(self._apply(self._bring(B), transposed))
+            return device.to_host(self._apply(self._bring(B), transposed, now))
 
-        return reciprocal_condition(norm, lambda B: apply(B, False), lambda B: apply(B.conj(), True).conj(), self._pattern.n,
-                                    self._spare.dtype)
+        return reciprocal_condition(norm, lambda B: apply(B, False), lambda B: apply(B.conj(), True).conj(), self.shape[0],
+                                    self._backend.scalar)
 
 
 @reads_in_turn
@@ -396,21 +314,13 @@ def levels_by(F, rule):
     ----------
     F : LUFactor
     rule : {"exact", "relaxed", "upper"}
-        ``"relaxed"`` is GLU 3.0's (Peng and Tan 2020): right, with more levels. ``"upper"`` looks at U alone (He et al. 2015):
-        right for left-looking updates, wrong for right-looking ones.
+        ``"relaxed"`` is the rule of GLU 3.0 (Peng and Tan 2020): correct, with more levels. ``"upper"`` reads U alone (He et al. 2015):
+        correct for left-looking updates, wrong for right-looking ones.
 
     Returns
     -------
     (n,) int32
     """
     one_of(rule, "rule", ("exact", "relaxed", "upper"))
-    parts = F._factor.triangles()
-    L, U = F._lower(parts), F._upper(parts)
-    return _core.lu_levels(*_core_arrays(L)[:2], *_core_arrays(U)[:2], rule)
-
-
-def _core_arrays(A):
-    return A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data
-
-
-__all__ = ["LUFactor", "levels_by"]
+    triangles = F._triangles()
+    return _core.lu_levels(*core_arrays(triangles.lower())[:2], *core_arrays(F._upper(triangles))[:2], rule)

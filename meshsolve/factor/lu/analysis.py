@@ -1,8 +1,12 @@
-"""The front end of the LU factorization: matching, block triangular form, ordering of each block, choice of the engine."""
+"""Choose the pivots of an LU factorization: matching, block triangular form, ordering of each block, and the engine.
+
+Sources: Duff and Koster 2001 (matching); Davis and Natarajan 2010, "KLU" (block form, partial pivoting on the diagonal of A).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -14,37 +18,37 @@ from meshsolve.options import is_auto
 from meshsolve.order.auto import is_scale_free
 from meshsolve.sparse.matrix import Csr
 
-ND_OPERATIONS = 2e9                       # from here on nested dissection is tried beside minimum degree,
-NEARLY_DENSE = 1 / 8                      # of n^2: factors of as many entries leave it no separators to find
-MESH_LIKE = 24                            # multiplications an entry of the symmetric factor: fronts without a second look
+ND_OPERATIONS = 2e9                       # operations of the minimum degree factor from which nested dissection is tried as well
+NEARLY_DENSE = 1 / 8                      # share of n^2 entries above which nested dissection finds no separators
+MESH_LIKE = 24                            # multiplications per entry of the symmetric factor above which fronts are chosen at once
 
-# Seconds of one thread, fitted to both engines on 35 circuits: an operation, an entry, a column or a front.
+# Seconds per operation, per entry, and per column or front on one thread: fitted to both engines on 35 circuits.
 COLUMN_COST = (0.2e-9, 2.3e-9, 4.2e-9)
 FRONT_COST = (0.03e-9, 2.2e-9, 22e-9)
 
-# Where the pivots at hand come from: a matching of earlier values, one of these values, and partial pivoting that leaves the
-# diagonal where it is at least this fraction of its column.
+# Sources of pivots, from cheap to safe: a matching of earlier values; a matching of these values; partial pivoting that keeps
+# the diagonal as pivot if it is at least this fraction of the largest entry of its column.
 STALE, MATCHED, LOOSE, STRICT = range(4)
 THRESHOLDS = {LOOSE: 1e-3, STRICT: 0.1}
-EVERYTHING = np.iinfo(np.int64).max
+UNLIMITED = np.iinfo(np.int64).max
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Analysis:
-    """Where the matrix stands before its values are factored: ``B = (R A C)[rows][:, columns]``, block upper triangular.
+    """Permutation and scaling of a matrix: ``B = (R A C)[rows][:, columns]`` is block upper triangular.
 
     Attributes
     ----------
     rows, columns : (n,) int32
         Old index of each new row and column.
     row_scale, col_scale : (n,) float64
-        R and C, in the numbering of A.
+        Diagonals of R and C, in the numbering of A.
     block_ptr : (blocks + 1,) int32
         First position of each diagonal block.
     symbolic : Symbolic
-        Of the symmetrized diagonal blocks, in the order of ``columns``.
+        Analysis of the symmetrized diagonal blocks, in the order of ``columns``.
     pivoted : bool
-        The rows were chosen by partial pivoting; ``symbolic`` gives their order then and no longer their pattern.
+        True: partial pivoting chose the rows. Then ``symbolic`` holds the order of the columns, but not the pattern of the factor.
     """
 
     rows: np.ndarray
@@ -55,13 +59,47 @@ class Analysis:
     symbolic: Symbolic
     pivoted: bool = False
 
-    def frame(self):
-        """The arrays that place A, in the order in which the core takes them."""
+    def arrays(self):
+        """Permutations, scalings and blocks in the order in which the core takes them."""
         return self.rows, self.columns, self.row_scale, self.col_scale, self.block_ptr
 
 
-def analyze(M, ordering, report, threads):
-    """Match, scale, cut into blocks and order; see :func:`meshsolve.lu` for the arguments.
+@dataclass(frozen=True, eq=False)
+class Pivots:
+    """The pivots of a matrix, and the engine that eliminates with them.
+
+    Attributes
+    ----------
+    analysis : Analysis
+    engine : {"fronts", "columns"}
+    plan : _core.FrontPlan or _core.ColumnPlan
+        What the engine computes from the pattern. None in a pickle.
+    source : int
+        STALE, MATCHED, LOOSE or STRICT.
+    """
+
+    analysis: Analysis
+    engine: str
+    plan: Any
+    source: int
+
+    @property
+    def nnz(self):
+        """Nonzeros of L and U with one diagonal, and the entries above the diagonal blocks."""
+        symbolic = self.analysis.symbolic
+        inside = 2 * symbolic.nnz - symbolic.n if self.engine == "fronts" else self.plan.scalars
+        return inside + len(self.plan.outside()[1])
+
+    @property
+    def facts(self):
+        """What a report says about the pivots."""
+        symbolic = self.analysis.symbolic
+        return {"blocks": len(self.analysis.block_ptr) - 1, "ordering": symbolic.ordering.method, "engine": self.engine,
+                "nnz_L": self.nnz, "flops": 2 * symbolic.flops if self.engine == "fronts" else self.plan.flops}
+
+
+def matched_pivots(M, ordering, engine, report, threads):
+    """The pivots of a maximum product matching, in a block triangular form; see :func:`meshsolve.lu` for the arguments.
 
     Raises
     ------
@@ -79,21 +117,37 @@ def analyze(M, ordering, report, threads):
     columns = np.array(symbolic.perm)
     block_ptr = np.zeros(count + 1, np.int32)
     np.cumsum(np.bincount(block, minlength=count), out=block_ptr[1:])
-    report.facts.update(blocks=count, ordering=symbolic.ordering.method)
-    return Analysis(matching.row_of[columns], columns, matching.row_scale, matching.col_scale, block_ptr, symbolic)
+    analysis = Analysis(matching.row_of[columns], columns, matching.row_scale, matching.col_scale, block_ptr, symbolic)
+    with report.phase("symbolic"):
+        return Pivots(analysis, *_choose_engine(M, analysis, engine), MATCHED)
+
+
+def next_pivots(M, pivots, ordering, engine, least, report, threads):
+    """Pivots from the source after that of ``pivots``, for the values of M; ``least``: smallest pivot of partial pivoting."""
+    if pivots.source == STALE:
+        return matched_pivots(M, ordering, engine, report, threads)
+    with report.phase("numeric"):
+        analysis = _partially_pivoted(M, pivots.analysis, pivots.source + 1, least, ordering, report, threads)
+        return Pivots(analysis, "columns", plan_of("columns", M, analysis), pivots.source + 1)
+
+
+def plan_of(engine, M, analysis):
+    """What an engine computes from the pattern: of ``"columns"`` the exact pattern of L and U."""
+    if engine == "fronts":
+        return _core.FrontPlan(analysis.symbolic.native, M.indptr, M.indices, *analysis.arrays())
+    return _core.ColumnPlan(M.indptr, M.indices, *analysis.arrays())
 
 
 def _require_finite_scales(matching):
-    for what, scale in (("row", matching.row_scale), ("column", matching.col_scale)):
+    for line, scale in (("row", matching.row_scale), ("column", matching.col_scale)):
         beyond = np.flatnonzero(np.isinf(scale))
         if len(beyond):
-            raise SingularMatrixError(f"A is singular to working precision: the entries of {what} {beyond[0]} are so small that their "
-                                      "inverses are beyond the largest number (multiply A by a power of two if they are meant)",
-                                      int(beyond[0]))
+            raise SingularMatrixError(f"A is singular to working precision: the inverses of the entries of {line} {beyond[0]} overflow. "
+                                      "If these entries are meant, multiply A by a power of two", int(beyond[0]))
 
 
 def _order(M, row_of, graph, ordering, block, count, report, threads):
-    """Minimum degree, or what was asked for; nested dissection beside it where operations abound, and the better of the two."""
+    """The analysis in the ordering asked for. ``"auto"``: minimum degree, or nested dissection if that needs fewer operations."""
     def columns():
         return _diagonal_blocks(M, row_of, block)
 
@@ -117,7 +171,7 @@ def _diagonal_blocks(M, row_of, block):
 def _symbolic(graph, ordering, columns, block, count, report, threads):
     chosen = order.resolve(ordering, graph, threads=threads, factor="lu", columns=columns)
     perm, known = chosen.perm, chosen.elimination
-    if count > 1:                                          # blocks follow each other, each in its own order
+    if count > 1:                                          # the blocks follow each other, each in its own order
         moved = np.argsort(block[perm], kind="stable")
         perm, known = perm[moved], known and known.moved(moved)
     symbolic = Symbolic.build(graph, perm, ordering=chosen, threads=threads, known=known)
@@ -127,73 +181,62 @@ def _symbolic(graph, ordering, columns, block, count, report, threads):
     return symbolic
 
 
-def front_plan(M, analysis):
-    """The pattern's part of the fronts engine."""
-    return _core.FrontPlan(analysis.symbolic.native, M.indptr, M.indices, *analysis.frame())
+def _choose_engine(M, analysis, engine):
+    """(engine, plan): what was asked for, or the engine with the smaller estimated time.
 
-
-def column_plan(M, analysis):
-    """The pattern's part of the columns engine: the exact pattern of L and U for the pivots ``analysis.rows``."""
-    return _core.ColumnPlan(M.indptr, M.indices, *analysis.frame())
-
-
-def choose(M, analysis, engine):
-    """(engine, plan): what was asked for, or the engine whose operations, entries and columns or fronts take less time.
-
-    The counts of the columns engine are exact and cost a symbolic factorization; where the symmetric one has many
-    operations an entry, fronts are taken at once.
+    The counts of the columns engine are exact and cost a symbolic factorization. If the symmetric factor has many operations
+    per entry, fronts are chosen without them.
     """
     symbolic = analysis.symbolic
     if engine == "fronts" or (engine == "auto" and symbolic.flops > MESH_LIKE * symbolic.nnz):
-        return "fronts", front_plan(M, analysis)
-    columns = column_plan(M, analysis)
+        return "fronts", plan_of("fronts", M, analysis)
+    columns = plan_of("columns", M, analysis)
     fronts = len(symbolic.supernodes) - 1
     stored = 2 * (symbolic.nbytes // 8)
     by_columns = np.dot(COLUMN_COST, (columns.flops, columns.scalars, M.n))
     by_fronts = np.dot(FRONT_COST, (2 * symbolic.flops, stored, fronts))
     if engine == "columns" or by_columns < by_fronts:
         return "columns", columns
-    return "fronts", front_plan(M, analysis)
+    return "fronts", plan_of("fronts", M, analysis)
 
 
-def repivoted(M, analysis, stage, least, ordering, report, threads):
-    """The analysis with pivot rows chosen by partial pivoting on the values of M, from the order that fills less.
+def _partially_pivoted(M, analysis, source, least, ordering, report, threads):
+    """The analysis with pivot rows chosen by partial pivoting on the values of M.
 
-    At first the diagonal of A is tried in the place of the matching. That is given up where more fill comes of it than the
-    matching foresees.
+    LOOSE tries the diagonal of A first, and gives it up if that fills more than the factor of the matching.
 
     Raises
     ------
     SingularMatrixError
         No entry above ``least`` is left in a column.
     """
-    bases = [(analysis, EVERYTHING)]
-    if stage == LOOSE:
+    bases = [(analysis, UNLIMITED)]
+    if source == LOOSE:
         bases.insert(0, (_on_own_diagonal(M, analysis, ordering, report, threads), analysis.symbolic.nnz))
     for base, most in bases:
-        failed, rows = _core.pivot_rows(column_plan(M, base), M.data, THRESHOLDS[stage], least, most)
+        failed, rows = _core.pivot_rows(plan_of("columns", M, base), M.data, THRESHOLDS[source], least, most)
         if failed < 0:
             break
         if failed < M.n:
             column = int(base.columns[failed])
-            raise SingularMatrixError(f"A is singular to working precision: no pivot is left in column {column}; it depends "
+            raise SingularMatrixError(f"A is singular to working precision: no pivot is left in column {column}, which depends "
                                       "on other columns", column)
     return replace(base, rows=rows, pivoted=True)
 
 
 def _on_own_diagonal(M, analysis, ordering, report, threads):
-    """The analysis with the diagonal of A in the place of the matching, inside each block; the one given where that fills less.
+    """The analysis with the diagonal of A in place of the matching inside each block, if that fills less.
 
-    A matching is needed where pivots are static. It makes a symmetric pattern unsymmetric where the diagonal has zeros, and
-    that costs fill: partial pivoting can do better with the diagonal there is, as KLU does. The scalings stay.
+    Static pivots need a matching. It makes a symmetric pattern unsymmetric where the diagonal has zeros, and costs fill.
+    Partial pivoting can do better with the diagonal of A, as KLU does. The scalings stay.
     """
     n, count = M.n, len(analysis.block_ptr) - 1
     block = np.repeat(np.arange(count, dtype=np.int32), np.diff(analysis.block_ptr))
     of_row, of_column = np.empty(n, np.int32), np.empty(n, np.int32)
     of_row[analysis.rows], of_column[analysis.columns] = block, block
     row_of = np.arange(n, dtype=np.int32)
-    apart = np.flatnonzero(of_row != of_column)             # their rows and columns are paired block by block
-    row_of[apart[np.argsort(of_column[apart], kind="stable")]] = apart[np.argsort(of_row[apart], kind="stable")]
+    split = np.flatnonzero(of_row != of_column)             # row i and column i lie in different blocks: paired block by block
+    row_of[split[np.argsort(of_column[split], kind="stable")]] = split[np.argsort(of_row[split], kind="stable")]
     graph = Csr(n, *_core.diagonal_blocks(M.indptr, M.indices, row_of, of_column))
     symbolic = _order(M, row_of, graph, ordering, of_column, count, report, threads)
     if symbolic.flops >= analysis.symbolic.flops:

@@ -1,4 +1,4 @@
-"""The backward errors that solutions are measured by: of the whole, of each row, and beside what is known of x."""
+"""Backward errors by which solutions are measured: of the whole system, and of each row."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import numpy as np
 from meshsolve.factor.base import irregular
 
 
-def flat(scale):
-    """A solution with scaled entries of either sign between 1/2 and 1, as (n, 1)."""
+def unit_solution(scale):
+    """A solution whose scaled entries have either sign and absolute values between 1/2 and 1, as (n, 1)."""
     return (scale * irregular(len(scale)))[:, None]
 
 
 def by_rows(measure, size, x):
-    """``measure`` with the backward error of each row beside its own size, so that a large row does not hide the others.
+    """``measure`` with the backward error of each row relative to its own size.
 
     Parameters
     ----------
     measure : callable of (x, b)
-        What :func:`measured_residual` gives, where the arrays lie.
+        Returns the residual and a backward error.
     size, x : (n, 1) arrays
         |A| |x|, and the solution.
     """
@@ -31,8 +31,8 @@ def by_rows(measure, size, x):
     return of
 
 
-def beside_rows(measure, size):
-    """``measure`` with the componentwise backward error: each row of the residual beside its row of ``size``, |A| |x| + |b|."""
+def componentwise(measure, size):
+    """``measure`` with the componentwise backward error: each row of the residual relative to its row of ``size``, |A| |x| + |b|."""
     def of(now, b):
         r, _ = measure(now, b)
         with np.errstate(all="ignore"):

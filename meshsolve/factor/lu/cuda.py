@@ -1,23 +1,51 @@
-"""What both engines need on the GPU: pivots and what they count, values of A, residuals. Their drivers are beside it."""
+"""What both LU engines share on the GPU: permuted and scaled vectors, entries above the diagonal blocks, counts of the kernels."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from meshsolve import _core, device
-from meshsolve.device.reductions import is_any
-from meshsolve.errors import InvalidInputError
-from meshsolve.factor.base import values_in
-from meshsolve.factor.refine import backward_error
-from meshsolve.options import counted
-from meshsolve.sparse.cuda import Positions, as_device_csr
-from meshsolve.sparse.matrix import Csr
-from meshsolve.sparse.product import norm1, residual
 
 K = device.kernels("factor/lu/scatter.cu")
 
 
-class Rule:
+class EngineCuda:
+    """The base of both engines: dtype, plan, and what depends on the permutation and the scaling alone.
+
+    Parameters
+    ----------
+    plan : _core.FrontPlan or _core.ColumnPlan
+    analysis : Analysis
+    dtype : {float64, float32}
+        Storage type of the factor.
+    """
+
+    host_name: str                  # host counterpart in the core, without its scalar type
+
+    def __init__(self, plan, analysis, dtype):
+        self.dtype, self._plan = np.dtype(dtype), plan
+        self._suffix = "f64" if self.dtype == np.float64 else "f32"
+        self._permutation = permutation_of(analysis)
+        self._above, self._scatter_outside = outside_of(plan, analysis)
+        self._outside = device.xp().empty(len(self._above[1]), self.dtype)
+        self._counts, self._solves = Counts(), {}
+
+    @property
+    def nbytes(self):
+        """Bytes on the GPU."""
+        arrays, owners = self._held()
+        return sum(array.nbytes for array in (self._outside, *arrays, *self._permutation.values())) + sum(
+            owner.nbytes for owner in (self._scatter_outside, *owners))
+
+    def _host(self):
+        """An empty factor of the core, for what this one holds."""
+        return getattr(_core, self.host_name + ("Double" if self.dtype == np.float64 else "Single"))(self._plan)
+
+    def _launch(self, kernels, name, grid, block, shared, args):
+        device.launch(getattr(kernels, f"{name}_{self._suffix}"), grid, block, shared, args)
+
+
+class PivotRule:
     """Thresholds of the pivots as kernel arguments."""
 
     def __init__(self, threshold, tiny, boost):
@@ -26,8 +54,8 @@ class Rule:
         self.all = self.threshold + self.smallest
 
 
-class Seen:
-    """What the kernels count: replaced pivots, max |B|, max |U|."""
+class Counts:
+    """What the kernels count: perturbed pivots, max |B|, max |U|."""
 
     def __init__(self):
         self.array = device.xp().zeros(3, np.uint64)
@@ -36,121 +64,51 @@ class Seen:
         self.array.fill(0)
 
     def read(self):
-        """(replaced pivots, max |B|, max |U|): waits for the device."""
+        """(perturbed pivots, max |B|, max |U|). Waits for the GPU."""
         counts = device.to_host(self.array)
         return int(counts[0]), *counts[1:].view(np.float64).tolist()
 
 
 class Scatter:
-    """Values of A, scaled, to their places.
+    """Write scaled values of A to their positions in the factor.
 
     Parameters
     ----------
     source : (m,) uint32
-        Positions in A's values.
+        Positions in the values of A.
     scale : (m,) float64
     target : (m,) int64, optional
-        Places in the output; in order where it is missing.
+        Positions in the output; ascending from 0 by default.
     """
 
     def __init__(self, source, scale, target=None):
         target = np.empty(0, np.int64) if target is None else target
         self._arrays = tuple(device.to_device(np.ascontiguousarray(a)) for a in (source, target, scale))
-        self._nothing = device.xp().empty(0, np.uint64)
+        self._uncounted = device.xp().empty(0, np.uint64)
         self.nbytes = sum(a.nbytes for a in self._arrays)
 
-    def __call__(self, data, out, seen=None):
+    def __call__(self, data, out, counts=None):
         count = len(self._arrays[0])
         kernel = K.k_scatter_f64 if out.dtype == np.float64 else K.k_scatter_f32
         device.launch(kernel, device.grid_for(count, 256), 256, 0,
-                      (np.int64(count), *self._arrays, data, out, self._nothing if seen is None else seen.array))
+                      (np.int64(count), *self._arrays, data, out, self._uncounted if counts is None else counts.array))
 
 
 def outside_of(plan, analysis):
-    """What stands above the diagonal blocks: ((ptr, row) by columns on the host, its Scatter)."""
+    """Entries above the diagonal blocks: ((ptr, row, column) by columns on the host, the Scatter of their values)."""
     ptr, row, source = plan.outside()
     column = np.repeat(np.arange(len(ptr) - 1, dtype=np.int32), np.diff(ptr))
     scale = analysis.row_scale[analysis.rows[row]] * analysis.col_scale[analysis.columns[column]]
     return (ptr, row, column), Scatter(source, scale)
 
 
-def frame_of(analysis):
-    """Permutations of A on the device, and scalings by position."""
-    frame = {"rows": analysis.rows, "columns": analysis.columns, "rows_scale": analysis.row_scale[analysis.rows],
-             "columns_scale": analysis.col_scale[analysis.columns]}
-    return {name: device.to_device(np.ascontiguousarray(a)) for name, a in frame.items()}
+def permutation_of(analysis):
+    """Permutations of A on the GPU, and the scalings by position."""
+    arrays = {"rows": analysis.rows, "columns": analysis.columns, "rows_scale": analysis.row_scale[analysis.rows],
+              "columns_scale": analysis.col_scale[analysis.columns]}
+    return {name: device.to_device(np.ascontiguousarray(a)) for name, a in arrays.items()}
 
 
-class DeviceValues:
-    """Brings the values of matrices that lie on the device into the analysed pattern.
-
-    Parameters
-    ----------
-    pattern : Csr
-    """
-
-    def __init__(self, pattern):
-        self._pattern, self._met = pattern, None
-
-    def of(self, A):
-        """(nnz,) float64 on the device; the host looks at a pattern that it has not met in the call before.
-
-        Raises
-        ------
-        InvalidInputError
-            Another size, not real, NaN or infinity.
-        PatternMismatchError
-            An entry outside the analysed pattern.
-        """
-        M = as_device_csr(A)
-        if M.n != self._pattern.n:
-            raise InvalidInputError(f"A has {counted(M.n, 'row')}, the factor {self._pattern.n}")
-        if self._met is None or len(M.indices) != len(self._met[1]) or not (
-                not is_any(M.indptr != self._met[0]) and not is_any(M.indices != self._met[1])):
-            positions = Csr(M.n, *map(device.to_host, M[1:3]), np.arange(1.0, len(M.indices) + 1))
-            moved = values_in(self._pattern, positions)
-            take = None if moved is positions.data else device.to_device(moved.astype(np.int64))    # None: the analysed pattern
-            self._met = M.indptr.copy(), M.indices.copy(), take
-        return M.data if self._met[2] is None else Positions.of(M, self._met[2])
-
-
-class DeviceMatrix:
-    """The pattern of A on the device, for residuals.
-
-    Parameters
-    ----------
-    pattern : Csr
-    """
-
-    def __init__(self, pattern):
-        self._host, self._sides = pattern, {}
-
-    def measure(self, transposed, data):
-        """A function of (x, b) that gives ``b - A x`` and the backward error, as :func:`meshsolve.factor.lu.backward.residual`."""
-        xp = device.xp()
-        indptr, indices, take = self._side(transposed)
-        values = data if take is None else data[take]
-        norm = norm1(indptr, indices, values)
-
-        def of(x, b):
-            r = residual(indptr, indices, values, x, b)
-            return r, backward_error(norm, *device.to_host(xp.stack([abs(v).max(axis=0) for v in (r, x, b)])))
-
-        return of
-
-    def _side(self, transposed):
-        """(indptr, indices, None or the positions of the values) by rows, or by columns."""
-        if transposed not in self._sides:
-            P, take = self._host, None
-            if transposed:
-                positions = Csr(P.n, P.indptr, P.indices, np.arange(len(P.indices), dtype=np.float64))
-                turned = positions.to_scipy().T.tocsr()
-                P = Csr(P.n, turned.indptr.astype(np.int64), turned.indices.astype(np.int32))
-                take = device.to_device(turned.data.astype(np.int64))
-            self._sides[transposed] = device.to_device(P.indptr), device.to_device(P.indices), take
-        return self._sides[transposed]
-
-
-def twin(kind, plan, dtype):
-    """An empty factor of the C++ core for what a GPU has made."""
-    return getattr(_core, kind + ("Double" if dtype == np.float64 else "Single"))(plan)
+def sides(transposed):
+    """The names of the permutations through which right-hand sides enter a solve and solutions leave it."""
+    return ("columns", "rows") if transposed else ("rows", "columns")

@@ -1,39 +1,90 @@
-"""Solves with a factor whose pivots were chosen before the values were known: what the first solutions tell of it.
+"""Solves with static pivots. The first solution after a factorization is measured, and refined or followed by other pivots if it is bad.
 
-The first solution after each factorization is measured, and where it is bad, refined, or other pivots are chosen.
 Sources: Skeel 1980, "Iterative refinement implies numerical stability for Gaussian elimination"; Li and Demmel 1998.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import Any
+
 import numpy as np
 
 from meshsolve import device
 from meshsolve.errors import ConvergenceWarning, OutOfMemoryError
-from meshsolve.factor.base import DOUBLE, Factor, as_narrow, deliver, irregular, solve_near_one
-from meshsolve.factor.lu import analysis as front_end
-from meshsolve.factor.lu.backward import beside_rows, by_rows, flat
+from meshsolve.factor.base import Factor, as_narrow, deliver, solve_near_one
+from meshsolve.factor.lu.analysis import STRICT, Pivots
+from meshsolve.factor.lu.backward import by_rows, componentwise, unit_solution
 from meshsolve.factor.refine import Refined, refine
 from meshsolve.factor.sharing import reads
+from meshsolve.factor.trial import try_known_solutions
 from meshsolve.foreign import is_sparse
 from meshsolve.options import one_of
 from meshsolve.report import warn
 from meshsolve.sparse.columns import as_array, as_rhs, max_abs
-from meshsolve.sparse.product import measured_residual
 from meshsolve.sparse.sparse_rhs import solve_sparse
 from meshsolve.types import Array, ArrayLike, Trans
 
-RISK, GROWTH = 1e3, 1e8        # max |U| / max |B| from which a factor is probed; from which that is done row by row
-UNBOUNDED = 1e6                # ... from which every solution is measured: one that is good says nothing of the next
-WRONG = {"double": 1e-12, "mixed": 1e-12, "single": 1e-4}       # backward error at which pivots are given up, after refinement
-SUSPECT, LOST = 1e-6, 0.1     # residual relative to b from which known solutions are tried; their error for a matrix singular in rounding
-ROWS = 1e-10                   # componentwise backward error from which a factor whose entries have grown needs refinement
-STEPS = {"double": 2, "mixed": 20, "single": 0}                 # of refinement at most
-ENOUGH, ROUNDING = 1e-13, 1e-15  # backward error that is not refined, which costs two solves more; and what refinement aims at
+RISK, GROWTH = 1e3, 1e8         # max |U| / max |B| above which a factor is probed, and above which the probe measures row by row
+UNBOUNDED = 1e6                 # growth above which each solution is measured: a good one does not bound the error of the next
+WRONG = {"double": 1e-12, "mixed": 1e-12, "single": 1e-4}       # backward error after refinement above which other pivots are chosen
+SUSPECT = 1e-6                  # residual relative to b above which known solutions are tried
+LOST = 0.1                      # relative error of known solutions from which the matrix counts as singular in rounding
+ROWS = 1e-10                    # componentwise backward error above which a factor with large growth needs refinement
+STEPS = {"double": 2, "mixed": 20, "single": 0}                 # most steps of refinement
+ENOUGH = 1e-13                  # backward error up to which a solution is not refined: a step costs two solves
+ROUNDING = 1e-15                # target backward error of refinement
+
+
+@dataclass
+class Observed:
+    """What solves have found out about one factor. The turns of the factor protect it.
+
+    Attributes
+    ----------
+    sides : set of bool
+        False and True: a solution with A, or with A^T, has been measured.
+    needs_refinement : bool
+    """
+
+    needs_refinement: bool
+    sides: set[bool] = field(default_factory=set)
+
+
+@dataclass(frozen=True, eq=False)
+class Numeric:
+    """The factor of one matrix with everything that belongs to it. It is replaced as a whole, never changed.
+
+    Attributes
+    ----------
+    data, spare : (nnz,) arrays
+        Values of the matrix; memory for those of the next one.
+    pivots : Pivots
+    native : engine of the core or of the GPU
+        None: an error came while the factor was being restored, and it is lost.
+    unit : float
+        Size of the scaled entries by which small pivots are judged.
+    perturbed : int
+    growth : float
+        Pivot growth max |U| / max |B|, infinite if an entry is not finite.
+    risk : float
+        The growth, or max |U| if entries of the scaled matrix exceed 1: a row that has grown hides growth in other rows.
+    observed : Observed
+    """
+
+    data: Any
+    spare: Any
+    pivots: Pivots
+    native: Any
+    unit: float
+    perturbed: int
+    growth: float
+    risk: float
+    observed: Observed
 
 
 class MeasuredSolves(Factor):
-    """The solves of an :class:`~meshsolve.factor.lu.LUFactor`, which has the factor, its matrix and :meth:`_repivot`."""
+    """The solves of an :class:`~meshsolve.factor.lu.LUFactor`, which has ``_numeric``, ``_backend`` and :meth:`_repivot`."""
 
     @reads
     def solve(self, b: ArrayLike, trans: Trans = "N", out: Array | None = None) -> Array:
@@ -48,51 +99,49 @@ class MeasuredSolves(Factor):
 
         Returns
         -------
-        x : array of b's shape; complex64 where b is, float32 where b is and A is real, else float64 or complex128
+        x : array of b's shape
+            complex64 for a complex64 b, float32 for a float32 b and a real A, else float64 or complex128.
 
         Raises
         ------
         InvalidInputError
             Wrong shape, NaN or infinity, text, unknown ``trans``.
         SingularMatrixError
-            The pivots turn out not to fit, and partial pivoting finds none.
+            The pivots do not fit, and partial pivoting finds none.
         FactorInUseError
             Another call is refactoring this factor.
 
         Warns
         -----
         ConvergenceWarning
-            The backward error stays above 1e-12, with ``precision="single"`` above 1e-4. Or, of the first solve after each
-            factorization, the residual is not small beside b, because A is singular to working precision.
+            The backward error stays above 1e-12, with ``precision="single"`` above 1e-4. Or A is singular to working precision,
+            and the residual of the first solve after a factorization is large relative to b.
 
         Notes
         -----
-        The first solve after each factorization measures its backward error, and so does the first with the transpose. Where
-        that is above 1e-13, this solve and all later ones are refined, at most two steps (Skeel 1980), and where it stays above
-        1e-12, other pivots are chosen. A factor of ``precision="single"`` is not refined, and other pivots are chosen above 1e-4.
-        Where entries have grown by more than 1000, a solution of the factor's own is measured as well, one solve more: b may have
-        no weight where the factor is bad, and solutions are refined where the componentwise backward error is above 1e-10: rows of
-        a matrix may differ by decades. From a growth of a million on every solution is measured.
+        The first solve after each factorization measures its backward error. So does the first solve with the transpose. An error
+        above 1e-13 is refined, in this solve and in all later ones, in at most two steps (Skeel 1980). If it stays above 1e-12,
+        other pivots are chosen. A factor of ``precision="single"`` is not refined; other pivots are chosen above 1e-4.
+
+        A pivot growth above 1000 costs one more solve, whose solution has no small entry: b may vanish where the factor is bad.
+        Solutions are then refined if the componentwise backward error is above 1e-10, because rows of a matrix may differ by decades.
+        Above a growth of a million every solution is measured.
         """
-        factor = self._factor                                       # before what is known of it: a thread may choose other pivots
-        if type(trans) is str and trans == "N" and out is None and self._settled():
-            x = self._solve_vector(factor.solve_vector, b)
+        now = self._numeric                                         # one snapshot: another thread may choose other pivots
+        if type(trans) is str and trans == "N" and out is None and self._backend.solves_vectors and self._is_settled(now):
+            x = self._solve_vector(now.native.solve_vector, b)
             if x is not None:
                 return x
         one_of(trans, "trans", ("N", "T", "H"))
         with self.report.phase("solve"), self._errors("the solve"):
-            if self._spare.dtype.kind == "c":
+            if self._backend.scalar.kind == "c":
                 return self._solve_complex(b, trans, out)
             return self._solve_like(b, out, lambda B: self._solve_columns(B, trans != "N"), self.shape[0])
 
-    def _settled(self):
-        """Whether the core's solutions with A are taken as they are."""
-        return (False in self._seen and not self._is_lost and not self._measures_all() and self.precision == "double"
-                and self._place == "cpu" and self._spare.dtype is DOUBLE)
-
-    def _measures_all(self):
-        """Whether one good solution says nothing of the next: a factor that needs refinement, or whose growth bounds no error."""
-        return self._refine_always or not self._growth < UNBOUNDED
+    @staticmethod
+    def _is_settled(now, transposed=False):
+        """True if solutions are returned without being measured."""
+        return transposed in now.observed.sides and now.native is not None and not _measures_all(now)
 
     def _solve_complex(self, b, trans, out):
         if is_sparse(b):
@@ -104,128 +153,133 @@ class MeasuredSolves(Factor):
         return deliver(as_narrow(x, given.dtype, out) if given.dtype.kind == "c" else x, shape, out)
 
     def _solve_columns(self, columns, transposed):
-        factor = self._factor
-        if columns.shape[1] == 0 or (transposed in self._seen and not self._measures_all()):
-            return self._apply(columns, transposed, factor)
-        if transposed in self._seen:                                 # each solution is measured, and seldom another factor needed
-            found = self._refined(columns, transposed)
-            if not self._gives_up(found):
-                return self._accepted(columns, transposed, found)
-        with self._sharing.turn():                                   # what a thread finds out about the factor the next one knows
+        now = self._numeric
+        if columns.shape[1] == 0 or self._is_settled(now, transposed):
+            return self._apply(columns, transposed, now)
+        if transposed in now.observed.sides:                         # each solution is measured; other pivots are seldom needed
+            found = self._refined(columns, transposed, now)
+            if not self._is_rejected(found, now):
+                return self._accepted(columns, transposed, found, now)
+        with self._sharing.turn():                                   # one thread measures, the next ones use its result
             return self._measured(columns, transposed)
 
     def _measured(self, columns, transposed):
-        """A solution that says whether the pivots fit, after as many others as it takes."""
-        if transposed in self._seen and not self._measures_all():    # by another thread, meanwhile
-            return self._apply(columns, transposed, self._factor)
-        self._probe(transposed)
-        found = self._refined(columns, transposed)
-        while self._gives_up(found):
-            self._repivot(self._data)
+        """A solution whose measured error is small, with other pivots if necessary."""
+        if self._is_settled(self._numeric, transposed):              # another thread has measured meanwhile
+            return self._apply(columns, transposed, self._numeric)
+        while True:
             self._probe(transposed)
-            found = self._refined(columns, transposed)
-        return self._accepted(columns, transposed, found)
+            now = self._numeric
+            found = self._refined(columns, transposed, now)
+            if not self._is_rejected(found, now):
+                return self._accepted(columns, transposed, found, now)
+            self._repivot()
 
-    def _accepted(self, columns, transposed, found):
-        """The solution as it goes out, row by row where that counts; what it tells of the factor is remembered."""
+    def _accepted(self, columns, transposed, found, now):
+        """The solution, refined row by row if the growth is large. Records what it shows about the factor."""
+        observed = now.observed
         if not found.error <= WRONG[self.precision]:
             warn(f"the backward error of the solution is {found.error:.2g}: the matrix is too badly conditioned for its pivots",
                  ConvergenceWarning)
-        elif transposed not in self._seen:
-            self._tell_of_singular(columns, transposed, found)
-        found = self._row_by_row(columns, transposed, found)
-        if columns.any():                                            # zeros are solved by any factor
-            self._seen.add(transposed)
-        self._refine_always = self._refine_always or found.steps > 0
+        elif transposed not in observed.sides:
+            self._warn_if_singular(columns, transposed, found, now)
+        found = self._refined_by_rows(columns, transposed, found, now)
+        if columns.any():                                            # b = 0 shows nothing about the factor
+            observed.sides.add(transposed)
+        observed.needs_refinement = observed.needs_refinement or found.steps > 0
         return found.x
 
-    def _tell_of_singular(self, columns, transposed, found):
-        """The backward error is small where x is large enough, as of a singular matrix: then not even solutions that are known come
-        back, beside the sizes that the scaling gives its entries."""
+    def _warn_if_singular(self, columns, transposed, found, now):
+        """Warn if A is singular in rounding. Then x is so large that the backward error is small, but known solutions are lost."""
         left, size = (device.to_host(max_abs(v)) for v in (found.residual, columns))
         if not (left > SUSPECT * size).any():
             return
-        scale = self.row_scale if transposed else self.col_scale
-        known = self._bring((irregular(3 * len(scale)).reshape(-1, 3) * scale[:, None]).astype(self._spare.dtype))
-        b = self._measure(transposed, self._data)(-known, 0 * known)[0]
-        facts = dict(self.report.facts)                              # of the caller's solution, not of this one
-        with np.errstate(all="ignore"):
-            error = max_abs((self._row_by_row(b, transposed, self._refined(b, transposed)).x - known) / self._bring(scale[:, None]))
-        self.report.facts.update({name: facts[name] for name in ("backward_error", "refinement_steps")})
-        if not device.to_host(error).max() < LOST:
-            worst = np.max(left / np.where(size > 0, size, 1))
-            warn(f"A is singular to working precision: known solutions do not come back, and b - A x is {worst:.2g} times as large as b. "
-                 "x solves a system near this one; F.rcond() estimates the condition of A", ConvergenceWarning)
+        scale = (self.row_scale if transposed else self.col_scale)[:, None]
+        facts = dict(self.report.facts)                              # those of the caller's solution
 
-    def _row_by_row(self, columns, transposed, found):
-        """Where entries have grown, corrections until each row is solved beside its own size: the largest row of a matrix whose
-        rows differ by decades hides what is left in the others. Says nothing of the pivots: rows of zeros but for rounding stay."""
-        if self._growth < RISK or STEPS[self.precision] == 0:
+        def product(x):
+            x = self._bring(x)
+            return self._backend.measure(transposed, now.data)(-x, 0 * x)[0]
+
+        trial = try_known_solutions(product, lambda b: self._refined_by_rows(b, transposed, self._refined(b, transposed, now), now).x,
+                                    np.hstack([scale, scale, scale]), self._backend.scalar)
+        self.report.facts.update({name: facts[name] for name in ("backward_error", "refinement_steps")})
+        if not trial.error(scale) < LOST:
+            worst = np.max(left / np.where(size > 0, size, 1))
+            warn(f"A is singular to working precision: the factor does not reproduce known solutions, and b - A x is {worst:.2g} times as "
+                 "large as b. x solves a nearby system; F.rcond() estimates the condition of A", ConvergenceWarning)
+
+    def _refined_by_rows(self, columns, transposed, found, now):
+        """The solution refined until the residual of each row is small relative to that row, if entries have grown.
+
+        The largest row hides the residuals of others if rows differ by decades. Says nothing about the pivots: rows that are zero
+        except for rounding keep their error.
+        """
+        if now.risk < RISK or STEPS[self.precision] == 0:
             return found
-        measure, sizes = self._measure(transposed, self._data), self._measure(transposed, abs(self._data).astype(columns.dtype))
+        measure = self._backend.measure(transposed, now.data)
+        sizes = self._backend.measure(transposed, abs(now.data).astype(columns.dtype))
         size = abs(sizes(-abs(found.x).astype(columns.dtype), 0 * found.x)[0]) + abs(columns)
-        enough = ROUNDING if self._refine_always else ROWS
-        better = refine(beside_rows(measure, size), columns, found.x, lambda r: self._apply(r, transposed), enough, ROUNDING,
+        enough = ROUNDING if now.observed.needs_refinement else ROWS
+        better = refine(componentwise(measure, size), columns, found.x, lambda r: self._apply(r, transposed, now), enough, ROUNDING,
                         STEPS[self.precision])
         steps = found.steps + better.steps
         self.report.facts.update(refinement_steps=steps)
         return Refined(better.x, found.error, steps, better.residual)
 
-    def _gives_up(self, found):
-        return not found.error <= WRONG[self.precision] and self._repivot_allowed and self._stage < front_end.STRICT
+    def _is_rejected(self, found, now):
+        """True if other pivots must be chosen."""
+        return not found.error <= WRONG[self.precision] and self._repivot_allowed and now.pivots.source < STRICT
 
     def _probe(self, transposed):
-        """Where entries have grown, solve once for an x whose scaled entries are all about 1, before anything is said about b.
+        """If entries have grown, solve once for an x whose scaled entries are all about 1, before the solve for b.
 
-        A right-hand side does not see what it has no weight in: zeros, or a unit vector in a block of its own. Where little has
-        grown the factor is good for every b, so that most factors never come here; others pay one solve each. From GROWTH on
-        each row counts by itself: a large one does not hide the others. A factor that needs refinement, or that stays bad, has
-        all its solutions measured.
+        A right-hand side does not show errors where it vanishes: zeros, or a unit vector in one block. Without growth the factor is
+        good for every b, so most factors skip the probe. Above GROWTH each row counts by itself, because a large row hides the
+        others. If the factor needs refinement or stays bad, all its solutions are measured.
         """
-        while not (self._growth < RISK or transposed in self._seen or self._refine_always):
-            x = self._bring(flat(self.row_scale if transposed else self.col_scale).astype(self._spare.dtype))
-            measure = self._measure(transposed, self._data)
+        while True:
+            now = self._numeric
+            observed = now.observed
+            if now.risk < RISK or transposed in observed.sides or observed.needs_refinement:
+                return
+            x = self._bring(unit_solution(self.row_scale if transposed else self.col_scale).astype(self._backend.scalar))
+            measure = self._backend.measure(transposed, now.data)
             b, _ = measure(-x, 0 * x)
             if not abs(b).max() < np.inf:                            # the scalings leave the range of float64
-                self._refine_always = True
+                observed.needs_refinement = True
                 return
-            if not self._growth < GROWTH:
-                sizes = self._measure(transposed, abs(self._data).astype(x.dtype))
+            if not now.risk < GROWTH:
+                sizes = self._backend.measure(transposed, abs(now.data).astype(x.dtype))
                 measure = by_rows(measure, sizes(-abs(x).astype(x.dtype), 0 * x)[0], x)
-            found = self._refined(b, transposed, measure, WRONG[self.precision])
-            if not self._gives_up(found):
-                self._refine_always = found.steps > 0 or not found.error <= WRONG[self.precision]
+            found = self._refined(b, transposed, now, measure, WRONG[self.precision])
+            if not self._is_rejected(found, now):
+                observed.needs_refinement = found.steps > 0 or not found.error <= WRONG[self.precision]
                 return
-            self._repivot(self._data)
+            self._repivot()
 
-    def _measure(self, transposed, data):
-        """A function of (x, b): what x leaves over in the matrix with these values, and its backward error."""
-        if self._place == "cuda":
-            return self._matrix.measure(transposed, data)
-        A = self._values(data)
-        return lambda x, b: measured_residual(A, transposed, x, b)
-
-    def _refined(self, columns, transposed, measure=None, enough=ENOUGH):
-        found = refine(measure or self._measure(transposed, self._data), columns, self._apply(columns, transposed),
-                       lambda r: self._apply(r, transposed), ROUNDING if self._refine_always else enough, ROUNDING,
+    def _refined(self, columns, transposed, now, measure=None, enough=ENOUGH):
+        found = refine(measure or self._backend.measure(transposed, now.data), columns, self._apply(columns, transposed, now),
+                       lambda r: self._apply(r, transposed, now), ROUNDING if now.observed.needs_refinement else enough, ROUNDING,
                        STEPS[self.precision])
         self.report.facts.update(backward_error=found.error, refinement_steps=found.steps)
         return found
 
-    def _apply(self, columns, transposed, factor=None):
-        if self._is_lost:
-            raise OutOfMemoryError("memory ran out while the earlier factor was brought back after an error, and it is lost: "
-                                   "refactor() makes a new one")
-        factor = factor or self._factor
+    def _apply(self, columns, transposed, now):
+        """The solution of the factor alone, without refinement."""
+        if now.native is None:
+            raise OutOfMemoryError("the factor is lost: memory ran out while the earlier factor was restored after an error. "
+                                   "Call refactor() to make a new one")
         if self.precision == "double":
-            return self._solved(factor, columns, transposed)
-        scale = self._bring((self.col_scale if transposed else self.row_scale)[:, None])
-        return solve_near_one(lambda near: self._solved(factor, near, transposed), columns, scale)
+            return self._solved(now.native, columns, transposed)
+        analysis = now.pivots.analysis
+        scale = self._bring((analysis.col_scale if transposed else analysis.row_scale)[:, None])
+        return solve_near_one(lambda near: self._solved(now.native, near, transposed), columns, scale)
 
-    def _solved(self, factor, columns, transposed):
-        x = (device.xp() if self._place == "cuda" else np).empty_like(columns)
+    def _solved(self, native, columns, transposed):
+        x = self._backend.empty_like(columns)
         if columns.shape[1]:
-            factor.solve(transposed, columns, x, self.threads)
+            native.solve(transposed, columns, x, self.threads)
         return x
 
     def _rmatvec(self, x):
@@ -233,3 +287,8 @@ class MeasuredSolves(Factor):
 
     def _rmatmat(self, X):
         return self.solve(X, trans="H")
+
+
+def _measures_all(now):
+    """True if each solution must be measured: the factor needs refinement, or its growth does not bound the error."""
+    return now.observed.needs_refinement or not now.risk < UNBOUNDED

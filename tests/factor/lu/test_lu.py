@@ -85,7 +85,7 @@ def test_the_largest_block_may_be_one_front():
     grid, dense = ms.datasets.grid2d(170, 170, boundary="dirichlet"), sp.csr_array(rng.standard_normal((1500, 1500)))
     A = sp.csr_array(sp.block_diag([dense, grid]))
     F, b = ms.lu(A, engine="fronts", ordering="amd"), rng.standard_normal(A.shape[0])
-    assert F._analysis.block_ptr.tolist() == [0, grid.shape[0], A.shape[0]]
+    assert F._numeric.pivots.analysis.block_ptr.tolist() == [0, grid.shape[0], A.shape[0]]
     for trans, B in (("N", A), ("T", A.T)):
         assert abs(B @ F.solve(b, trans=trans) - b).max() < 1e-7
 

@@ -196,7 +196,7 @@ def test_wide_fronts_with_exchanges(monkeypatch, way, shared):
     A = random_matrix(230, 0.3, 3)
     with device.use(Harness(shared_limit=shared)):
         F, H = pair(A, engine="fronts")
-        assert (H.row_perm != H._analysis.rows).sum() > 20, "no rows were exchanged"
+        assert (H.row_perm != H._numeric.pivots.analysis.rows).sum() > 20, "no rows were exchanged"
         assert_same_factor(F, H)
         assert abs(F.L).max() <= 10 and F.report.facts["perturbed_pivots"] == 0
         assert_solves(A, F, widths=(1, 4))
@@ -209,7 +209,7 @@ def test_of_equal_rows_the_first_is_the_pivot(monkeypatch, way):
     A = sp.csr_array(np.random.default_rng(2).choice([-1.0, 0.0, 1.0], (64, 64)))
     with device.use(Harness()):
         F, H = pair(A, engine="fronts", ordering="natural")
-        assert (H.row_perm != H._analysis.rows).sum() > 10, "no rows were exchanged"
+        assert (H.row_perm != H._numeric.pivots.analysis.rows).sum() > 10, "no rows were exchanged"
         assert_same_factor(F, H)
 
 
@@ -233,7 +233,7 @@ def signs_on_a_grid():
 def test_solves_with_exchanged_rows(short_grids, make, least):
     A = make()
     F, H = pair(A, engine="fronts")
-    assert (H.row_perm != H._analysis.rows).sum() >= least and F.report.facts["perturbed_pivots"] == 0
+    assert (H.row_perm != H._numeric.pivots.analysis.rows).sum() >= least and F.report.facts["perturbed_pivots"] == 0
     assert_same_factor(F, H)
     assert_solves(A, F, 1e-13, (1, 3))
     assert F.report.facts["refinement_steps"] == 0
@@ -254,9 +254,9 @@ def test_small_pivots_are_replaced_and_counted(gpu, monkeypatch, way):
 def test_what_is_not_a_number_counts_as_growth(gpu, engine):
     """As differences of what has overflowed leave it, far from any pivot."""
     F = ms.lu(mesh(12, 9), engine=engine, device="cuda")
-    data = back(F._data).copy()
+    data = back(F._numeric.data).copy()
     data[37] = np.nan
-    assert F._factor.factor(device.to_device(data), 0.1, 1e-13, 1e-8)[1:] == (np.inf, np.inf)
+    assert F._numeric.native.factor(device.to_device(data), 0.1, 1e-13, 1e-8)[1:] == (np.inf, np.inf)
 
 
 # ---- columns ----------------------------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ def test_every_shape_of_a_level_gives_the_same_bits(gpu, monkeypatch, name):
         monkeypatch.setattr(columns, "WIDE_BLOCK", 32 if limits[3] > 1 else 256)    # rows of a piece, and threads
         F = ms.lu(ZOO[name], engine="columns", device="cuda")
         results.append((F.L.data, F.U.data))
-        kinds.append([(shape.end - shape.first > 1, shape.lanes > 0, shape.pieces > 1) for shape in F._factor._shapes])
+        kinds.append([(shape.end - shape.first > 1, shape.lanes > 0, shape.pieces > 1) for shape in F._numeric.native._shapes])
     for L, U in results[1:]:
         assert np.array_equal(L, results[0][0]) and np.array_equal(U, results[0][1])
     assert kinds[0] == [(True, True, False)] and not any(run or not narrow for run, narrow, _ in kinds[1])
@@ -311,7 +311,7 @@ def test_refactor_is_the_factor_of_the_new_values(gpu, engine):
         A2.data = A.data * rng.uniform(0.5, 2, A.nnz)
         assert F.refactor(wrap(A2)) is F
         assert backward_error(A2, F.solve(b), b) < 1e-14 and backward_error(A2.T, F.solve(b, "T"), b) < 1e-14
-        fresh = ms.lu(A2, ordering=F._analysis.columns, engine=engine, device="cuda")
+        fresh = ms.lu(A2, ordering=F._numeric.pivots.analysis.columns, engine=engine, device="cuda")
         assert fresh.report.facts["repivoted"] == 0
     fewer = sp.csr_array(sp.diags_array(np.arange(1.0, 109)))
     for wrap in (sp.csr_array, Sparse):
@@ -396,12 +396,12 @@ def test_singular_matrices_name_a_column(gpu, engine):
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_refactorization_allocates_nothing(gpu, monkeypatch, engine):
     F = ms.lu(mesh(12, 9), engine=engine, device="cuda")
-    data, first = F._data.copy(), F._factor.triangles()[5]
+    data, first = F._numeric.data.copy(), F._numeric.native.triangles()[5]
     for name in ("empty", "zeros", "ones", "empty_like", "zeros_like"):
         monkeypatch.setattr(device.xp(), name, lambda *args, **kwargs: pytest.fail("memory is taken"))
-    F._factor.factor(2 * data, 0.1, 1e-13, 1e-8)
+    F._numeric.native.factor(2 * data, 0.1, 1e-13, 1e-8)
     monkeypatch.undo()
-    again = F._factor.triangles()[5]
+    again = F._numeric.native.triangles()[5]
     assert np.array_equal(again, 2 * first)                 # a power of two rounds nothing
 
 

@@ -1,7 +1,7 @@
-"""The columns engine on the GPU: launches of columns.cu, right-looking over the exact levels. Twin of ``_core.ColumnLuDouble``.
+"""The columns engine on the GPU: launches of columns.cu, right-looking over the exact levels.
 
-Solves go by rows, which pull what they need: both triangles and the entries above the diagonal blocks are one triangular system,
-solved by level sets (:class:`meshsolve.factor.trisolve.cuda.Rows`).
+Host counterpart: ``_core.ColumnLuDouble``. A solve treats both triangles and the entries above the diagonal blocks as one triangular
+system by rows, and works by level sets (:class:`meshsolve.factor.trisolve.cuda.Rows`).
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import numpy as np
 
 from meshsolve import _core, device
 from meshsolve.factor.fronts.cuda import strides
-from meshsolve.factor.lu.cuda import Rule, Scatter, Seen, frame_of, outside_of, twin
+from meshsolve.factor.lu.cuda import EngineCuda, PivotRule, Scatter, sides
 from meshsolve.factor.trisolve.cuda import Rows
 
 K = device.kernels("factor/lu/columns/columns.cu")
 NARROW_BLOCK, WIDE_BLOCK = 512, 256
-NARROW = 2048                   # threads of a level below which one block does it, and its narrow neighbours
-LONG, HEAVY = 64, 512           # entries of a step, and of all steps of a column, from which a block takes a column
-BLOCKS = 256                    # that a level should have before columns are cut into ranges of rows
+NARROW = 2048                   # threads of a level up to which one thread block runs it, together with narrow neighboring levels
+LONG, HEAVY = 64, 512           # entries of a step, and of all steps of a column, from which a thread block takes a column
+BLOCKS = 256                    # thread blocks of a level below which its columns are cut into ranges of rows
 CHUNK = 16                      # right-hand sides of one pass
 
 
@@ -29,114 +29,97 @@ class Shape(NamedTuple):
     first: int
     end: int
     tasks: int
-    lanes: int                  # threads of a column, or 0: blocks
-    pieces: int                 # blocks of a column
+    lanes: int                  # threads per column; 0: whole thread blocks
+    pieces: int                 # thread blocks per column
 
 
-class DeviceColumns:
-    """LU by columns on the GPU.
+class ColumnsCuda(EngineCuda):
+    """LU by columns on the GPU."""
 
-    Parameters
-    ----------
-    plan : _core.ColumnPlan
-    analysis : Analysis
-    dtype : {float64, float32}
-        What the factor is stored in.
-    """
+    host_name = "ColumnLu"
 
     def __init__(self, plan, analysis, dtype):
-        xp, self.dtype = device.xp(), np.dtype(dtype)
-        self._suffix = "f64" if self.dtype == np.float64 else "f32"
-        self._plan, parts = plan, plan.arrays()
+        super().__init__(plan, analysis, dtype)
+        xp, parts = device.xp(), plan.arrays()
         self._n = n = len(parts["l_ptr"]) - 1
         store = Storage(parts)
         level_ptr, tasks = _tasks(parts, store)
         self._shapes = _shapes(level_ptr, tasks, store)
         self._pattern = tuple(map(device.to_device, (store.ptr, store.diagonal, store.rows)))
         self._tasks = tuple(map(device.to_device, (level_ptr, tasks.column, tasks.ptr, tasks.step, tasks.at)))
-        self._scatter = Scatter(parts["source"], parts["scale"], store.places(parts["row"], parts["entry_ptr"]))
-        (_, row, _), self._scatter_outside = outside_of(plan, analysis)
-        self._frame = frame_of(analysis)
+        self._scatter = Scatter(parts["source"], parts["scale"], store.positions(parts["row"], parts["entry_ptr"]))
         self._values, self._inverse = xp.zeros(len(store.rows), self.dtype), xp.ones(n, self.dtype)
-        self._outside, self._seen, self._solves, self._fresh = xp.empty(len(row), self.dtype), Seen(), {}, set()
+        self._fresh = set()                 # sides of the solves that hold the values of this factor
         self._lanes = _lanes(len(store.rows) / n)
 
-    @property
-    def nbytes(self):
-        arrays = (self._values, self._inverse, self._outside, *self._pattern, *self._tasks, *self._frame.values())
-        owners = (self._scatter, self._scatter_outside, *self._solves.values())
-        return sum(array.nbytes for array in arrays) + sum(owner.nbytes for owner in owners)
+    def _held(self):
+        return (self._values, self._inverse, *self._pattern, *self._tasks), (self._scatter, *self._solves.values())
 
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
     def factor(self, data, threshold, tiny, boost, threads=1, undisturbed=False):
-        """Factor the matrix with these values, (nnz,) float64 on the device: (replaced pivots, max |B|, max |U|)."""
-        rule = Rule(threshold, tiny, boost)
-        self._seen.clear()
+        """Factor the matrix with these values, (nnz,) float64 on the GPU: (perturbed pivots, max |B|, max |U|)."""
+        rule = PivotRule(threshold, tiny, boost)
+        self._counts.clear()
         self._fresh.clear()
         self._values.fill(0)
-        self._scatter(data, self._values, self._seen)
+        self._scatter(data, self._values, self._counts)
         self._scatter_outside(data, self._outside)
         arguments = *self._pattern, *self._tasks, *rule.smallest, self._values
         for shape in self._shapes:
             self._update(shape, arguments)
-        self._launch("k_finish", device.grid_for(self._n * self._lanes, 256), 256,
+        self._launch(K, "k_finish", device.grid_for(self._n * self._lanes, 256), 256, 0,
                      (np.int32(self._n), np.int32(self._lanes), *self._pattern[:2], *rule.smallest, self._values, self._inverse,
-                      self._seen.array))
-        return self._seen.read()
+                      self._counts.array))
+        return self._counts.read()
 
     def _update(self, shape, arguments):
         if shape.lanes == 0:
-            self._launch("k_update_wide", (shape.tasks, shape.pieces), WIDE_BLOCK, (np.int32(shape.first), *arguments))
+            self._launch(K, "k_update_wide", (shape.tasks, shape.pieces), WIDE_BLOCK, 0, (np.int32(shape.first), *arguments))
             return
         grid = 1 if shape.end - shape.first > 1 else device.grid_for(shape.tasks * shape.lanes, NARROW_BLOCK)
-        self._launch("k_update_narrow", grid, NARROW_BLOCK,
+        self._launch(K, "k_update_narrow", grid, NARROW_BLOCK, 0,
                      (np.int32(shape.first), np.int32(shape.end), np.int32(shape.lanes), *arguments))
 
     # ---- solves ---------------------------------------------------------------------------------------------------------
 
     def solve(self, transposed, B, X, threads=1):
-        """X := A^-1 B, or A^-T B, for (n, k) float64 arrays on the device, in C or F order."""
-        xp, k, steps = device.xp(), B.shape[1], self._steps(transposed)
-        enter, leave = ("columns", "rows") if transposed else ("rows", "columns")
+        """X := A^-1 B, or A^-T B, for (n, k) float64 arrays on the GPU, in C or F order."""
+        xp, k, steps, frame = device.xp(), B.shape[1], self._steps(transposed), self._permutation
+        enter, leave = sides(transposed)
         for begin in range(0, k, CHUNK):
             count = min(k - begin, CHUNK)
-            Y, sizes = xp.empty((2 * self._n, count)), (np.int32(self._n), np.int32(count), steps.place)
+            Y, sizes = xp.empty((2 * self._n, count)), (np.int32(self._n), np.int32(count), steps.position)
             grid = device.grid_for(self._n * count, 256)
-            device.launch(K.k_enter, grid, 256, 0, (*sizes, self._frame[enter], self._frame[enter + "_scale"], B,
+            device.launch(K.k_enter, grid, 256, 0, (*sizes, frame[enter], frame[enter + "_scale"], B,
                                                     np.int64(begin) * strides(B)[1], *strides(B), Y))
             steps.rows.solve(steps.values, steps.scales, Y)
-            device.launch(K.k_leave, grid, 256, 0, (*sizes, self._frame[leave], self._frame[leave + "_scale"], Y, X,
+            device.launch(K.k_leave, grid, 256, 0, (*sizes, frame[leave], frame[leave + "_scale"], Y, X,
                                                     np.int64(begin) * strides(X)[1], *strides(X)))
 
     def _steps(self, transposed):
-        """The solve by rows, with the values of the factor at hand."""
+        """The solve by rows with the values of this factor."""
         if transposed not in self._solves:
             self._solves[transposed] = Steps(self._plan.steps(transposed), self._n, transposed, self.dtype)
         steps = self._solves[transposed]
         if transposed not in self._fresh:
             count = len(steps.values)
-            self._launch("k_gather", device.grid_for(count, 256), 256,
+            self._launch(K, "k_gather", device.grid_for(count, 256), 256, 0,
                          (np.int64(count), steps.source, steps.pivot, np.int64(len(self._values)), np.int64(len(self._outside)),
                           self._values, self._outside, self._inverse, steps.values))
-            steps.take(self._inverse)
+            steps.set_scales(self._inverse)
             self._fresh.add(transposed)
         return steps
 
-    # ---- what the factor knows ------------------------------------------------------------------------------------------
-
     def triangles(self):
-        """The triangles as ``_core.ColumnLuDouble.triangles`` gives them, on the host."""
-        host = twin("ColumnLu", self._plan, self.dtype)
+        """The triangles as ``_core.ColumnLuDouble.triangles`` returns them, on the host."""
+        host = self._host()
         _core.load_columns(host, device.to_host(self._values), device.to_host(self._outside))
         return host.triangles()
 
-    def _launch(self, name, grid, block, args):
-        device.launch(getattr(K, f"{name}_{self._suffix}"), grid, block, 0, args)
-
 
 class Storage:
-    """Where the columns of L and U are stored: U, pivot and L of one column after the other, rows ascending."""
+    """The storage of L and U: the entries of U, the pivot and the entries of L of each column, rows ascending."""
 
     def __init__(self, parts):
         n = len(parts["l_ptr"]) - 1
@@ -149,8 +132,8 @@ class Storage:
         self.rows[self.of_upper], self.rows[of_lower] = parts["u_row"], parts["l_row"]
         self.rows[self.diagonal] = np.arange(n)
 
-    def places(self, row, entry_ptr):
-        """Where these entries, by columns, are stored."""
+    def positions(self, row, entry_ptr):
+        """The positions of these entries, given by columns."""
         n = len(self.diagonal)
         column = np.repeat(np.arange(n), np.diff(self.ptr)), np.repeat(np.arange(n), np.diff(entry_ptr))
         key = column[0] * n + self.rows, column[1] * n + row
@@ -158,7 +141,7 @@ class Storage:
 
 
 class Tasks(NamedTuple):
-    """Columns that a level changes, by level: the steps of each, and where the multiplier U(step, column) is stored."""
+    """Columns that each level updates, with their steps and the positions of the multipliers U(step, column)."""
 
     column: np.ndarray          # (tasks,) int32
     ptr: np.ndarray             # (tasks + 1,) int64
@@ -167,7 +150,7 @@ class Tasks(NamedTuple):
 
 
 def _tasks(parts, store):
-    """(level_ptr, Tasks) by the exact levels; steps whose column of L is empty change nothing."""
+    """(level_ptr, Tasks) by the exact levels, without the steps whose column of L is empty."""
     n, length = len(store.diagonal), np.diff(parts["l_ptr"])
     column = np.repeat(np.arange(n, dtype=np.int32), np.diff(parts["u_ptr"]))
     by_row = np.argsort(parts["u_row"], kind="stable")
@@ -204,28 +187,28 @@ def _shapes(level_ptr, tasks, store):
 
 
 def _lanes(entries):
-    """Threads that share so many entries: a power of two up to a warp."""
+    """Threads for this number of entries: a power of two up to a warp."""
     lanes = 1 << np.clip(np.ceil(np.log2(np.maximum(entries, 1) / 2)), 0, 5).astype(int)
     return lanes if np.ndim(entries) else int(lanes)
 
 
 class Steps:
-    """A solve by rows on the device."""
+    """A solve by rows on the GPU."""
 
     def __init__(self, steps, n, transposed, dtype):
-        level_ptr, ptr, column, source, pivot, place = steps
+        level_ptr, ptr, column, source, pivot, position = steps
         xp = device.xp()
         self.rows = Rows(level_ptr, ptr, column)
-        self.source, self.pivot, self.place = map(device.to_device, (source, pivot, place))
+        self.source, self.pivot, self.position = map(device.to_device, (source, pivot, position))
         self.values, self._n = xp.empty(len(source), dtype), n
-        self.scales = xp.ones(2 * n if transposed else 0)   # of a row before anything is added; empty: ones
+        self.scales = xp.ones(2 * n if transposed else 0)   # factor of a row before the sum; empty: ones
 
     @property
     def nbytes(self):
-        arrays = (self.source, self.pivot, self.place, self.values)
+        arrays = (self.source, self.pivot, self.position, self.values)
         return self.rows.nbytes + sum(array.nbytes for array in arrays)
 
-    def take(self, inverse):
-        """Transposed, rows of the first triangle are divided by their pivots."""
+    def set_scales(self, inverse):
+        """Divide the rows of the first triangle by their pivots in a transposed solve."""
         if len(self.scales):
-            self.scales[self.place[:self._n]] = inverse
+            self.scales[self.position[:self._n]] = inverse

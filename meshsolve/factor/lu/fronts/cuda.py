@@ -1,6 +1,6 @@
-"""The fronts engine on the GPU: launches of fronts.cu and front_solve.cu, level by level. Twin of ``_core.FrontLuDouble``.
+"""The fronts engine on the GPU: launches of fronts.cu and solve.cu, level by level.
 
-Fronts lie as on the CPU, so that what is read out of them goes through the C++ core.
+Host counterpart: ``_core.FrontLuDouble``. Fronts have the same layout on the CPU, so the C++ core extracts L and U from them.
 """
 
 from __future__ import annotations
@@ -12,81 +12,67 @@ import numpy as np
 from meshsolve import _core, device
 from meshsolve.factor.fronts import cuda as fronts
 from meshsolve.factor.fronts.tree_cuda import depths, offsets
-from meshsolve.factor.lu.cuda import Rule, Seen, frame_of, outside_of, twin
+from meshsolve.factor.lu.cuda import EngineCuda, PivotRule, sides
 
 K, S = device.kernels("factor/lu/fronts/fronts.cu"), device.kernels("factor/lu/fronts/solve.cu")
-WIDTHS = (1, 4, 8)                                          # right-hand sides that one pass is compiled for
-ROWS = 128                                                  # of a block of k_rows
-LARGEST = 32                                                # blocks that look for the largest entry of a front
+WIDTHS = (1, 4, 8)                                          # numbers of right-hand sides for which kernels are compiled
+ROWS = 128                                                  # rows of a thread block of k_rows
+LARGEST = 32                                                # thread blocks that search the largest entry of a front
 
 
 class Launch(NamedTuple):
-    """Fronts whose forward or backward part runs together in a solve."""
+    """Fronts whose forward or backward part runs in one launch of a solve."""
 
     forward: bool
     batch: fronts.Batch
 
 
-class DeviceFronts:
-    """LU of fronts on the GPU.
+class FrontsCuda(EngineCuda):
+    """LU of fronts on the GPU."""
 
-    Parameters
-    ----------
-    plan : _core.FrontPlan
-    analysis : Analysis
-    dtype : {float64, float32}
-        What the factor is stored in.
-    """
+    host_name = "FrontLu"
 
     def __init__(self, plan, analysis, dtype):
-        xp, self.dtype = device.xp(), np.dtype(dtype)
-        self._suffix = "f64" if self.dtype == np.float64 else "f32"
-        self._plan, self._native, parts = plan, analysis.symbolic.native, plan.arrays()
-        self._n, self._vectors = len(self._native.perm), int(self._native.row_ptr[-1])
-        depth = depths(device.to_device(np.array(self._native.snode_parent)))
-        table, updates = _table(parts, self._native, depth)
+        super().__init__(plan, analysis, dtype)
+        xp, native, parts = device.xp(), analysis.symbolic.native, plan.arrays()
+        self._n, self._vectors = len(native.perm), int(native.row_ptr[-1])
+        depth = depths(device.to_device(np.array(native.snode_parent)))
+        table, updates = _table(parts, native, depth)
         self._size, self._table = np.diff(parts["base"]), device.to_device(np.ascontiguousarray(table))
         self._levels = fronts.levels(self._table, device.to_device(self._size), depth, fronts.LIMITS)
         front = np.repeat(np.arange(len(self._size)), np.diff(parts["entry_ptr"]))
         by_target = np.lexsort((parts["target"], front))
         self._tree = tuple(device.to_device(parts[name]) for name in ("child", "relative"))
         self._entries = tuple(device.to_device(parts[name][by_target]) for name in ("source", "target", "scale"))
-        (ptr, row, column), self._scatter = outside_of(plan, analysis)
-        self._above = ptr, row, column
-        self._frame = frame_of(analysis)
-        self._rows = device.to_device(np.array(self._native.rows))
-        self._panels = xp.zeros(int(parts["base"][-1]), self.dtype)
-        self._updates, self._outside = xp.empty(updates, self.dtype), xp.empty(len(row), self.dtype)
+        self._rows = device.to_device(np.array(native.rows))
+        self._panels, self._updates = xp.zeros(int(parts["base"][-1]), self.dtype), xp.empty(updates, self.dtype)
         self._exchange, self._order, self._position = (xp.zeros(self._n, np.int32) for _ in range(3))
-        self._seen, self._solves = Seen(), {}
 
-    @property
-    def nbytes(self):
-        arrays = (self._panels, self._updates, self._outside, self._exchange, self._order, self._position, self._table,
-                  self._rows, *self._tree, *self._entries, *self._frame.values())
-        return sum(array.nbytes for array in arrays) + self._scatter.nbytes
+    def _held(self):
+        return (self._panels, self._updates, self._exchange, self._order, self._position, self._table, self._rows, *self._tree,
+                *self._entries), ()
 
     # ---- numeric phase --------------------------------------------------------------------------------------------------
 
     def factor(self, data, threshold, tiny, boost, threads=1, undisturbed=False):
-        """Factor the matrix with these values, (nnz,) float64 on the device: (replaced pivots, max |B|, max |U|)."""
-        rule = Rule(threshold, tiny, boost)
-        self._seen.clear()
+        """Factor the matrix with these values, (nnz,) float64 on the GPU: (perturbed pivots, max |B|, max |U|)."""
+        rule = PivotRule(threshold, tiny, boost)
+        self._counts.clear()
         for level in self._levels:
             self._factor_level(level, data, rule)
         device.launch(K.k_positions, len(self._size), 64, 0, (self._table, self._order, self._position))
-        self._scatter(data, self._outside)
-        return self._seen.read()
+        self._scatter_outside(data, self._outside)
+        return self._counts.read()
 
     def _factor_level(self, level, data, rule):
-        size, seen = self.dtype.itemsize, self._seen.array
+        size, counts = self.dtype.itemsize, self._counts.array
         tree = self._table, *self._tree, *self._entries, data, self._panels, self._updates
         for batch in level.batches:
             groups = batch.threads // 32 if batch.per_warp else 1
             self._launch(K, "k_factor", -(-batch.count // groups), batch.threads, groups * batch.capacity * size,
                          (np.int32(batch.per_warp), batch.fronts, np.int32(batch.count), np.int32(batch.capacity), *tree,
-                          *rule.all, self._exchange, self._order, seen))
-        self._launch(K, "k_assemble", len(level.tiles) // 2, 256, 0, (level.tiles, *tree, self._order, seen))
+                          *rule.all, self._exchange, self._order, counts))
+        self._launch(K, "k_assemble", len(level.tiles) // 2, 256, 0, (level.tiles, *tree, self._order, counts))
         for wide in level.wide:
             self._factor_by_tiles(wide, rule)
             self._subtract(wide.fronts, wide.count, wide.updates, 0, wide.updates, 1, 0, 0)
@@ -97,17 +83,17 @@ class DeviceFronts:
 
     def _factor_by_tiles(self, wide, rule):
         for step in wide.steps:
-            begin, seen = np.int32(step.begin), self._seen.array
-            room = min((step.columns + fronts.PIVOT_BLOCK) * fronts.PIVOT_BLOCK, device.shared_limit() // self.dtype.itemsize)
-            self._launch(K, "k_panel", step.count, 256, room * self.dtype.itemsize,
-                         (wide.fronts, self._table, self._panels, begin, np.int32(room), *rule.all, self._exchange, self._order,
-                          seen))
+            begin, counts = np.int32(step.begin), self._counts.array
+            capacity = min((step.columns + fronts.PIVOT_BLOCK) * fronts.PIVOT_BLOCK, device.shared_limit() // self.dtype.itemsize)
+            self._launch(K, "k_panel", step.count, 256, capacity * self.dtype.itemsize,
+                         (wide.fronts, self._table, self._panels, begin, np.int32(capacity), *rule.all, self._exchange, self._order,
+                          counts))
             items = 2 * step.updates + step.begin + step.columns + fronts.PIVOT_BLOCK
             self._launch(K, "k_rows", (-(-items // ROWS), step.count), ROWS, 0,
                          (wide.fronts, self._table, self._panels, self._exchange, begin))
             self._subtract(wide.fronts, step.count, step.rows, step.updates, step.columns, 0, step.begin,
                            step.begin + fronts.PIVOT_BLOCK)
-        self._launch(K, "k_largest", (LARGEST, wide.count), 256, 0, (wide.fronts, self._table, self._panels, self._seen.array))
+        self._launch(K, "k_largest", (LARGEST, wide.count), 256, 0, (wide.fronts, self._table, self._panels, self._counts.array))
 
     def _subtract(self, numbers, count, rows, more_rows, columns, of_update, begin, end):
         tiles = [-(-size // fronts.TILE) for size in (rows, more_rows, columns)]
@@ -127,18 +113,18 @@ class DeviceFronts:
     # ---- solves ---------------------------------------------------------------------------------------------------------
 
     def solve(self, transposed, B, X, threads=1):
-        """X := A^-1 B, or A^-T B, for (n, k) float64 arrays on the device, in C or F order."""
+        """X := A^-1 B, or A^-T B, for (n, k) float64 arrays on the GPU, in C or F order."""
         xp, plan, k = device.xp(), self._solve_plan(transposed), B.shape[1]
         before, after = (None, self._position) if transposed else (self._position, None)
-        enter, leave = ("columns", "rows") if transposed else ("rows", "columns")
+        enter, leave = sides(transposed)
         width = next(width for width in WIDTHS if width >= min(k, WIDTHS[-1]))
         Y, vectors = xp.empty(self._n * width, self.dtype), xp.empty(self._vectors * width, self.dtype)
         for begin in range(0, k, width):
             count = min(k - begin, width)
-            fronts.to_columns(B, begin, count, width, Y, self._frame[enter], before, self._frame[enter + "_scale"])
+            fronts.to_columns(B, begin, count, width, Y, self._permutation[enter], before, self._permutation[enter + "_scale"])
             for launch in plan.launches:
                 self._solve_batch(launch, plan, transposed, width, Y, vectors)
-            fronts.from_columns(Y, X, begin, count, self._frame[leave], after, self._frame[leave + "_scale"])
+            fronts.from_columns(Y, X, begin, count, self._permutation[leave], after, self._permutation[leave + "_scale"])
 
     def _solve_batch(self, launch, plan, transposed, width, Y, vectors):
         batch = launch.batch
@@ -154,27 +140,22 @@ class DeviceFronts:
             self._solves[transposed] = SolvePlan(launches, tuple(map(device.to_device, _above(*self._above, transposed))))
         return self._solves[transposed]
 
-    # ---- what the factor knows ------------------------------------------------------------------------------------------
-
     def triangles(self):
-        """The triangles as ``_core.FrontLuDouble.triangles`` gives them, on the host."""
-        host = twin("FrontLu", self._plan, self.dtype)
+        """The triangles as ``_core.FrontLuDouble.triangles`` returns them, on the host."""
+        host = self._host()
         _core.load_fronts(host, *map(device.to_host, (self._panels, self._outside, self._exchange)))
         return host.triangles()
 
-    def _launch(self, kernels, name, grid, block, shared, args):
-        device.launch(getattr(kernels, f"{name}_{self._suffix}"), grid, block, shared, args)
-
 
 class SolvePlan(NamedTuple):
-    """What runs in a solve, and what stands above the diagonal blocks as it is read there."""
+    """The launches of a solve, and the entries above the diagonal blocks in the order in which they are read."""
 
     launches: list
     above: tuple
 
 
 def _table(parts, native, depth):
-    """The (count, 13) int64 table of fronts, struct Front in fronts.cu, and how much room update matrices take."""
+    """The (count, 13) int64 table of fronts, struct Front in fronts.cu, and the total size of the update matrices."""
     pivots, rows = np.diff(native.first).astype(np.int64), np.diff(native.row_ptr)
     update, updates = offsets(device.to_device(rows * rows), depth)
     columns = (parts["base"][:-1], parts["leading_p"], device.to_host(update), native.row_ptr[:-1], native.row_ptr[:-1], native.first[:-1],
@@ -184,7 +165,7 @@ def _table(parts, native, depth):
 
 
 def _launches(forward, backward, size):
-    """Fronts of one level together, those that a warp takes apart from those that take a block."""
+    """Launches by level: fronts for one warp each, and fronts for one thread block each."""
     count = len(size)
     level, is_forward = np.concatenate([forward, backward]), np.arange(2 * count) < count
     front, large = np.tile(np.arange(count, dtype=np.int32), 2), np.tile(size > fronts.LIMITS.tiny, 2)
@@ -197,7 +178,7 @@ def _launches(forward, backward, size):
 
 
 def _above(ptr, row, column, transposed):
-    """(ptr, unknown, place of the value) of the entries above the diagonal blocks, by rows or transposed; empty without any."""
+    """(ptr, unknown, position of the value) of the entries above the diagonal blocks, by rows or transposed; empty if there are none."""
     if len(row) == 0:
         return np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int64)
     if transposed:
