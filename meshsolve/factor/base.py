@@ -12,7 +12,7 @@ import scipy.sparse.linalg as spla
 from meshsolve import _core, device, foreign
 from meshsolve.errors import PatternMismatchError
 from meshsolve.factor.sharing import Sharing, reads
-from meshsolve.sparse.columns import as_complex, max_abs
+from meshsolve.sparse.columns import as_array, as_complex, as_rhs, max_abs
 from meshsolve.sparse.matrix import Csr
 from meshsolve.sparse.places import HOST, PLACES, is_foreign, where
 from meshsolve.sparse.sparse_rhs import solve_sparse
@@ -278,6 +278,20 @@ def deliver(x, shape, out, there=HOST):
         return x
     there.write(x, out)
     return out
+
+
+def solve_complex(b, n, solve_columns, out=None):
+    """The solution of a complex system for b of n rows: ``solve_columns`` of its columns in complex128, in b's shape.
+
+    complex64 for a complex64 b, else complex128. A sparse b has a sparse result. b lies on the host.
+    """
+    if foreign.is_sparse(b):
+        return solve_sparse(b, n, lambda B: solve_complex(B, n, solve_columns), out)
+    given = as_array(b, "b")
+    columns, shape = as_rhs(given, n, dtype=np.complex128)
+    x = solve_columns(columns)
+    x = x if len(shape) == 2 else x[:, 0]
+    return deliver(as_narrow(x, given.dtype, out) if given.dtype.kind == "c" else x, x.shape, out)
 
 
 def values_in(pattern, M, names=None):

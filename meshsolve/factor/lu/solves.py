@@ -12,17 +12,15 @@ import numpy as np
 
 from meshsolve import device
 from meshsolve.errors import ConvergenceWarning, OutOfMemoryError
-from meshsolve.factor.base import Factor, as_narrow, deliver, solve_near_one
+from meshsolve.factor.base import Factor, solve_complex, solve_near_one
 from meshsolve.factor.lu.analysis import STRICT, Pivots
 from meshsolve.factor.lu.backward import by_rows, componentwise, unit_solution
 from meshsolve.factor.refine import Refined, refine
 from meshsolve.factor.sharing import reads
 from meshsolve.factor.trial import try_known_solutions
-from meshsolve.foreign import is_sparse
 from meshsolve.options import one_of
 from meshsolve.report import warn
-from meshsolve.sparse.columns import as_array, as_rhs, max_abs
-from meshsolve.sparse.sparse_rhs import solve_sparse
+from meshsolve.sparse.columns import max_abs
 from meshsolve.types import Array, ArrayLike, Trans
 
 RISK, GROWTH = 1e3, 1e8         # max |U| / max |B| above which a factor is probed, and above which the probe measures row by row
@@ -135,22 +133,14 @@ class MeasuredSolves(Factor):
         one_of(trans, "trans", ("N", "T", "H"))
         with self.report.phase("solve"), self._errors("the solve"):
             if self._backend.scalar.kind == "c":
-                return self._solve_complex(b, trans, out)
+                flip = np.conj if trans == "H" else lambda v: v              # A^H x = b is the conjugate of A^T x = b
+                return solve_complex(b, self.shape[0], lambda B: flip(self._solve_columns(flip(B), trans != "N")), out)
             return self._solve_like(b, out, lambda B: self._solve_columns(B, trans != "N"), self.shape[0])
 
     @staticmethod
     def _is_settled(now, transposed=False):
         """True if solutions are returned without being measured."""
         return transposed in now.observed.sides and now.native is not None and not _measures_all(now)
-
-    def _solve_complex(self, b, trans, out):
-        if is_sparse(b):
-            return solve_sparse(b, self.shape[0], lambda B: self._solve_complex(B, trans, None), out)
-        given = as_array(b, "b")
-        columns, shape = as_rhs(given, self.shape[0], dtype=np.complex128)
-        x = self._solve_columns(columns.conj() if trans == "H" else columns, trans != "N")
-        x = x.conj() if trans == "H" else x
-        return deliver(as_narrow(x, given.dtype, out) if given.dtype.kind == "c" else x, shape, out)
 
     def _solve_columns(self, columns, transposed):
         now = self._numeric
