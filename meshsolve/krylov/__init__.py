@@ -1,4 +1,4 @@
-"""Iterations, conjugate gradients and SQMR, and what solutions tell about themselves."""
+"""Iterations: conjugate gradients and SQMR, and the record of a solution."""
 
 from meshsolve.krylov.cg import cg
 from meshsolve.krylov.info import Info

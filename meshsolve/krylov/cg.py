@@ -1,29 +1,31 @@
 """Conjugate gradients for symmetric positive (semi)definite systems, many right-hand sides at once, on the host and on the GPU.
 
-The preconditioned iteration of Hestenes and Stiefel 1952, column by column with common sweeps over memory. Reported residuals are true:
-before a column counts as converged b - A x is computed again, and the iteration goes on from it where it is still too large.
+The preconditioned iteration of Hestenes and Stiefel 1952. Columns have separate scalars and share sweeps over memory. Reported
+residuals are true: b - A x is recomputed before a column counts as converged. A column above its tolerance restarts from it.
+Cost: O((nnz(A) + nnz(M) + n) k) an iteration.
 """
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import numpy as np
 
-from meshsolve import device
 from meshsolve.errors import ConvergenceWarning
 from meshsolve.foreign import is_sparse
 from meshsolve.krylov import cg_cuda, cg_host
-from meshsolve.krylov.blocks import as_matrix, blocks_of, checked_options, unshifted
+from meshsolve.krylov.blocks import as_matrix, blocks_of, checked_options, place_of, unshifted
 from meshsolve.krylov.cg_rules import DIVERGED, FORESEE, INDEFINITE, NEGATIVE, RUNNING, SAVE_AT, STAGNATED, TINY, Solve
 from meshsolve.krylov.constrained import solve_constrained
 from meshsolve.krylov.info import CONVERGED, EXHAUSTED, Info
 from meshsolve.options import thread_count
 from meshsolve.report import Report, warn
 from meshsolve.sparse.constraints import without_constraint
+from meshsolve.sparse.places import CUDA, HOST
 from meshsolve.sparse.sparse_rhs import solve_sparse_once
 from meshsolve.types import Array, ArrayLike, Callback, Matrix
+
+BACKENDS: dict[Any, Any] = {HOST: cg_host, CUDA: cg_cuda}
 
 
 def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol: float = 1e-8, atol: float = 0.0,
@@ -34,51 +36,40 @@ def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol
     Parameters
     ----------
     A : (n, n) symmetric positive definite or semidefinite matrix of any kind, or LinearOperator
-        Where the rows of a component sum to 0 (Laplacians), the mean of b on it is taken out, and x has mean 0 there. If b had
-        a mean there, the relative residual tells it and ``info.converged`` is false. An operator has ``shape`` and ``matvec``, and
-        ``matmat`` for blocks; its symmetry is not checked, and it works on the CPU.
+        If the rows of a component sum to 0 (Laplacians), the mean of b on it is removed, and x has mean 0 on it. The relative
+        residual includes that mean. An operator has ``shape`` and ``matvec``, and ``matmat`` for blocks. It works on the host,
+        and its symmetry is not checked.
     b : (n,) or (n, k)
     M : (n, n) LinearOperator, factor or array, optional
-        Approximate inverse of A, symmetric positive definite, such as :func:`meshsolve.parac`'s.
+        Symmetric positive definite approximate inverse of A, such as the factor of :func:`meshsolve.parac`.
     x0 : array of b's shape, optional
     rtol, atol : float
-        Stop when ||b - A x|| <= max(rtol ||b||, atol), 2-norms, for each column.
+        A column has converged if ||b - A x|| <= max(rtol ||b||, atol) in the 2-norm.
     maxiter : int, default 10,000
     callback : callable, optional
         Called with the current x after each iteration.
     threads : int, optional
-    fixed : (k,) integers, one integer, or (n,) bool, optional
-        Rows with prescribed values (Dirichlet), which leave the system with their columns; A has entries then. M has n rows, whose block
-        of the free rows is applied, or the free rows alone. Residuals are relative to b minus what the prescribed values contribute.
-    pin : bool
-        For singular matrices that take constants to 0: means of b on the components are taken out with a warning, x has mean 0 on each.
-    fixed_values : number, (len(fixed),) or (len(fixed), k), optional
-        Values of the fixed rows in the order of ``fixed``, zeros by default. Of (n,) or (n, k) values those of the fixed rows are taken.
-
-    Where b lies on the GPU or M was made there, everything runs there, and x lies where b does.
+    fixed, pin, fixed_values
+        As in :func:`meshsolve.solve`, for an A with entries. M has n rows, or those of the free rows. Residuals are relative to b
+        minus the contribution of the prescribed values.
 
     Returns
     -------
-    x : array of b's shape
-        Where it did not converge, the best iterate, with a ConvergenceWarning.
+    x : array of b's shape, on the GPU if b is; the best iterate of a column that did not converge, with a ConvergenceWarning
     info : Info
-        ``.converged``, ``.iterations``, ``.residuals``, ``.relative_residual`` (the true one), ``.reason``; (k,) arrays for a
-        block, ``.converged`` is all of them.
+        For a block ``.iterations``, ``.relative_residual`` and ``.reason`` are (k,) arrays, and ``.converged`` is true if all
+        columns have.
 
     Raises
     ------
-    InvalidInputError, NotSymmetricError (``.row``, ``.column``)
-        A is not square or not symmetric; b, M, x0 or ``fixed_values`` do not fit; a bad option; NaN or infinity anywhere; bad rows in
-        ``fixed``, or ``pin`` with it.
-    NotLaplacianError
-        ``pin=True``, and a row does not sum to 0: ``.row``.
+    InvalidInputError, NotSymmetricError (``.row``, ``.column``), NotLaplacianError (``.row``, with ``pin=True``)
+        A is not square or not symmetric; b, M, x0 or ``fixed_values`` do not fit; NaN or infinity; a bad option.
 
     Notes
-    -----
-    An iteration reads A and M once and the vectors four times, O((nnz(A) + nnz(M) + n) k). From 50,000 rows on, a system whose
-    neighbours lie far apart in memory is renumbered as the solves of a ParAC factor are, for the time of the call: a copy of A.
-    The columns of a large block run eight at a time, unless a callback is to see all of them.
-    Source: Hestenes, Stiefel 1952; Saad 2003, "Iterative methods for sparse linear systems", algorithm 9.1.
+    ----- Runs on the GPU if b lies there or M was made there. An iteration reads A and M once and the vectors four times. From
+    50,000 rows on, a system whose neighbors are far apart in memory runs in the numbering of a ParAC factor, on a copy of A.
+    Columns of a large block run eight at a time, all together with a callback. Source: Hestenes, Stiefel 1952; Saad 2003,
+    "Iterative methods for sparse linear systems".
 
     Examples
     --------
@@ -88,33 +79,31 @@ def cg(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol
     >>> info.converged and info.iterations < 40
     True
     """
-    def run(A, b, M, x0, callback):
-        return iterate(A, b, M, x0, rtol, atol, maxiter, callback, threads)
-
     if is_sparse(b):
         return solve_sparse_once(A, b, lambda B: cg(A, B, M, x0, rtol, atol, maxiter, callback, threads, fixed=fixed, pin=pin,
                                                     fixed_values=fixed_values))
+    options = rtol, atol, maxiter
     if fixed is not None or pin is not False:
-        return solve_constrained(run, A, b, M, x0, callback, threads, fixed, pin, fixed_values)
+        return solve_constrained(lambda A, b, M, x0, callback: iterate(A, b, M, x0, *options, callback, threads),
+                                 A, b, M, x0, callback, threads, fixed, pin, fixed_values)
     without_constraint(fixed_values)
-    return run(A, b, M, x0, callback)
+    return iterate(A, b, M, x0, *options, callback, threads)
 
 
 def iterate(A, b, M, x0, rtol, atol=0.0, maxiter=None, callback=None, threads=None, gives_up=None):
-    """:func:`cg` of an A that may be a :class:`Csr` or :class:`DeviceCsr` that was found symmetric.
+    """:func:`cg` for an A that may be a :class:`Csr` or :class:`DeviceCsr` that was found symmetric.
 
-    After every twentieth iteration ``gives_up(done, left)`` is called. If it returns True, the iteration ends as if ``maxiter`` were
-    reached. ``left(seen)`` estimates how many iterations are left from the last ``seen``, by default twenty.
+    ``gives_up(done, left)`` is called after every 20 iterations. If it returns True, the iteration ends as if ``maxiter`` were
+    reached. ``left(seen)`` estimates the number of iterations left from the last ``seen``, 20 by default.
     """
     rtol, atol, maxiter = checked_options(rtol, atol, maxiter, callback)
-    threads = thread_count(threads)
-    on_device = device.holds(b) or getattr(M, "on_device", False)
-    with device.errors("cg") if on_device else contextlib.nullcontext():
-        matrix = as_matrix(A, on_device, threads)
-        system = blocks_of(b, x0, matrix.n, on_device)
+    threads, place = thread_count(threads), place_of(b, M)
+    with place.errors("cg"):
+        matrix = as_matrix(A, place, threads)
+        system = blocks_of(b, x0, matrix.n, place)
         report, k = Report(), len(system.shift)
-        width, vectors, back = (cg_cuda if on_device else cg_host).start(matrix, system, M, threads, report)
-        together = callback is not None or k <= width       # a callback sees all columns
+        width, vectors, back = BACKENDS[place].start(matrix, system, M, threads, report)
+        together = callback is not None or k <= width       # a callback gets all columns
         run = Iteration(vectors(slice(None)), system.shift, report) if together else Parts(width, vectors, system.X, system.shift, report)
 
         def deliver(X):
@@ -132,8 +121,8 @@ def iterate(A, b, M, x0, rtol, atol=0.0, maxiter=None, callback=None, threads=No
 class Iteration(Solve):
     """Conjugate gradients on columns that run together.
 
-    The vectors P, Q, R, X and the scalars of each column belong to ``vectors``, on the host (cg_host.py) or on the GPU (cg_cuda.py). What
-    is decided here concerns columns that stop or seem to have converged. ``vectors`` finds them after ``vectors.look_every`` iterations.
+    ``vectors`` holds the vectors P, Q, R, X and the scalars of each column, on the host (cg_host.py) or on the GPU (cg_cuda.py).
+    This class decides about columns that stop or seem to have converged, after every ``vectors.look_every`` iterations.
 
     Parameters
     ----------
@@ -191,9 +180,9 @@ class Iteration(Solve):
         vectors.proceed(self)
 
     def _to_range(self, allowed):
-        """Take component means out of b where they would keep the residual above what is ``allowed``.
+        """Remove component means from b that would keep the residual above ``allowed``.
 
-        Means that are mere rounding stay: taken out, they would spoil the small entries of b where weights span many decades.
+        Means of the size of rounding errors stay: removing them would spoil small entries of b if weights span many decades.
         """
         centered = self.vectors.centered(self.vectors.B)
         outside = self.vectors.norms(self.vectors.B - centered)
@@ -201,7 +190,7 @@ class Iteration(Solve):
             self.vectors.B, self.outside = centered, outside
 
     def _judge(self, arrived, lost, broken):
-        """End columns, check those that seem to have converged, and keep iterates whose residual has fallen enough."""
+        """End columns, check columns that seem to have converged, and save iterates whose residual has fallen enough."""
         vectors = self.vectors
         if broken.any():
             broken = self._end_indefinite(broken & self.active)
@@ -215,15 +204,14 @@ class Iteration(Solve):
         vectors.proceed(self)
 
     def _end_indefinite(self, broken):
-        """End the ``broken`` columns in which r . M r or p . A p is negative beyond rounding; returns the others."""
+        """End the ``broken`` columns in which r . M r or p . A p is negative beyond rounding; return the other ones."""
         (rho, size), (curvature, rounding) = self.vectors.products()
         definite = (rho >= -NEGATIVE[0] * size - TINY) & (curvature >= -NEGATIVE[1] * rounding)
         self._end(broken & ~definite, INDEFINITE)
-        self.vectors.take_back(broken & ~definite)
         return broken & self.active
 
     def _check(self, arrived):
-        """Compare true residuals with the target; columns that are above it start again from theirs."""
+        """Compare true residuals with the target; columns above it restart from their true residual."""
         if not arrived.any():
             return
         true = self.vectors.checked_norms(self.vectors.Q)
@@ -233,12 +221,11 @@ class Iteration(Solve):
         if restarted.any():
             self.vectors.restart(restarted)
         self.truth[arrived] = self.norm[arrived] = true[arrived]
-        self.saved_norm[restarted] = np.maximum(self.saved_norm, true)[restarted]        # the recurrence's norm hides rounding
+        self.saved_norm[restarted] = np.maximum(self.saved_norm, true)[restarted]  # the norm of the recurrence hides rounding
 
     def _finish(self):
         """Mean-free solutions, true residuals, and the best iterate of columns that did not converge."""
         vectors = self.vectors
-        vectors.check()
         self._end(self.active, EXHAUSTED)
         failed = self.reason != CONVERGED
         if failed.any():
@@ -248,14 +235,14 @@ class Iteration(Solve):
             self.truth = vectors.centered_norms(vectors.R)
 
     def _end(self, columns, reason):
-        """Stop columns: only here."""
+        """Stop columns; no other method does."""
         self.reason[columns] = reason
         self.active = self.reason == RUNNING
         self.running = int(np.count_nonzero(self.active))
 
 
 class Parts(Solve):
-    """The iteration on many columns, ``width`` of them together, one part after the other."""
+    """The iteration on many columns, ``width`` at a time."""
 
     def __init__(self, width, vectors, X, shift, report):
         self.width, self.vectors, self.X, self.shift, self.report = width, vectors, X, shift, report

@@ -1,7 +1,7 @@
 """The vector operations of conjugate gradients on the GPU: launches of vectors.cu, whose kernels also decide when a column stops.
 
-The host enqueues iterations and reads the state of the columns every few of them. A column stops in the very iteration in which its
-residual arrives, so that counts and results do not depend on how often the host looks.
+The host enqueues LOOK iterations and then reads the state of the columns. A column stops in the iteration in which its residual
+reaches the target, so counts and results do not depend on LOOK.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from meshsolve.device import MOST_ACROSS
 from meshsolve.device.reductions import is_any
 from meshsolve.errors import InvalidInputError
 from meshsolve.factor.cholesky.device_constraint import DeviceConstraint
-from meshsolve.krylov.cg_rules import SUMS
+from meshsolve.krylov.cg_rules import LOST_AT, SUMS
 from meshsolve.sparse.constraints import vanish
-from meshsolve.sparse.cuda import DeviceCsr, Positions, uploaded
+from meshsolve.sparse.cuda import Positions
 from meshsolve.sparse.product import Product, residual, row_sums
 
 K = device.kernels("krylov/vectors.cu")
 BLOCK = 256
-MOST_PARTS = 264                        # blocks of a sum: two a multiprocessor
-TOGETHER = 4                            # columns of a sum that a thread takes, as in vectors.cu
-LOOK = 8                                # iterations between two looks
+MOST_PARTS = 264                        # largest number of thread blocks that share a sum: two per multiprocessor
+TOGETHER = 4                            # columns of a sum per thread, as in vectors.cu
+LOOK = 8                                # iterations between two reads of the state
 RHO, CURVATURE, _, _, RESIDUAL, TARGET, SAVED = range(7)                           # enum Scalar in vectors.cu
 GO_ON, ARRIVED, LOST, BROKEN, SETTLED = range(5)                                   # enum Standing
 
@@ -74,18 +74,19 @@ class CudaVectors(CudaBlocks):
         self._prepare()
 
     def _prepare(self):
-        """The launches of an iteration whose arguments stay the same: what is checked once takes the host a fraction of the time."""
+        """Prepare the launches of an iteration, whose arguments stay the same: checking them once saves most of the host's
+        time."""
         size = (np.int32(self.n), np.int32(self.k))
         sweep = partial(device.prepared, grid=device.grid_for(self.n * self.k, BLOCK), block=BLOCK, shared=0)
         self._direction = sweep(K.k_direction, args=(*size, self._scalars))
         self._step = sweep(K.k_step, args=(*size, self._scalars, self.P, self.Q))
         self._sums = device.prepared(K.k_dot, dot_grid(self.n, self.k), BLOCK, 0, size)
         state = self._parts, self._scalars, self._standing, self._fresh, self._counts
-        self._decisions = [device.prepared(K.k_decide, self.k, BLOCK, 0, (np.int32(what), size[1], np.int32(self._num_parts), *state))
-                           for what in range(RESIDUAL + 1)]
+        self._decisions = [device.prepared(K.k_decide, self.k, BLOCK, 0, (
+            np.int32(what), size[1], np.int32(self._num_parts), np.float64(LOST_AT), *state)) for what in range(RESIDUAL + 1)]
 
     def begin(self, size):
-        """R := B - A X; returns its norms."""
+        """Compute R := B - A X; return its norms."""
         self.X *= device.to_device(np.where(size == 0, 0.0, 1.0))
         norm = self.centered_norms(self.R)
         self.saved = self.X.copy()
@@ -112,27 +113,24 @@ class CudaVectors(CudaBlocks):
         self._decisions[what](self._history[i])
 
     def look(self, residuals):
-        """(arrived, lost, broken) columns; waits for the GPU."""
+        """Return (arrived, lost, broken) columns; waits for the GPU."""
         standing, before = device.to_host(self._standing), self.iterations
         self.norm, self.iterations = device.to_host(self._scalars[RESIDUAL]), device.to_host(self._counts).astype(np.int64)
         residuals.extend(device.to_host(self._history)[:max(int((self.iterations - before).max(initial=0)), 0)])
         return standing == ARRIVED, standing == LOST, standing == BROKEN
 
     def proceed(self, run):
-        """What the host has decided goes to the GPU."""
+        """Send the decisions of the host to the GPU."""
         self._standing[:] = device.to_device(np.where(run.active, GO_ON, SETTLED).astype(np.int32))
         self._scalars[SAVED], self._scalars[TARGET] = device.to_device(run.saved_norm), device.to_device(run.target)
 
     def restart(self, columns):
-        """The true residual of these columns, in Q, becomes R; they forget their direction."""
+        """Restart these columns from their true residual, which is in Q, without a previous direction."""
         self.copy_columns(self.R, self.Q, columns)
         self._fresh[device.to_device(np.flatnonzero(columns))] = 1
 
-    def take_back(self, columns):
-        """The kernels count no step of a column that broke down."""
-
     def products(self):
-        """(r . M r, |r| |M r|) and (p . A p, the scale of its rounding errors)."""
+        """(r . M r, |r| |M r|), and (p . A p, the scale of its rounding errors)."""
         Z, P, sizes = self._precondition(self.R), abs(self.P), device.xp().empty_like(self.P)
         rho = self.dots(self.R, Z), self.norms(self.R) * self.norms(Z)
         self._product(P, sizes, abs(self._product.data))
@@ -143,29 +141,30 @@ class CudaVectors(CudaBlocks):
         return self.null_space(block)
 
     def centered_norms(self, out):
-        """Take the null space out of X; out := B - A X, and its norms."""
+        """Remove the null space from X; compute out := B - A X and return its norms."""
         if self.null_space is not None:
             self.X = self.null_space(self.X)
         return self.true_norms(self.X, out)
 
     def checked_norms(self, out):
-        """The same of X as it is: the null space is taken out once, at the end."""
+        """The same without removing the null space, which happens once, at the end."""
         return self.true_norms(self.X, out)
 
     def true_norms(self, X, out):
-        """out := B - A X, and its norms."""
+        """Compute out := B - A X and return its norms; raise if a solve with M gave up."""
+        self.check()
         self._product(X, out)
         out[...] = self.B - out
         return self.norms(out)
 
 
 def parts_of(n):
-    """Blocks that share the sum of a column of n entries."""
+    """Thread blocks that share the sum of a column of n entries."""
     return device.grid_for(n, 4 * BLOCK, MOST_PARTS)
 
 
 def dot(n, k, U, V, parts):
-    """Parts of the dot products of the columns of two (n, k) blocks, ``parts_of(n)`` of each column."""
+    """Compute partial dot products of the columns of two (n, k) blocks, ``parts_of(n)`` per column."""
     device.launch(K.k_dot, dot_grid(n, k), BLOCK, 0, (np.int32(n), np.int32(k), U, V, parts))
 
 
@@ -173,12 +172,11 @@ def dot_grid(n, k):
     return parts_of(n), min(-(-k // TOGETHER), MOST_ACROSS)
 
 
-# ---- intake ---------------------------------------------------------------------------------------------------------------
+# ---- input ----------------------------------------------------------------------------------------------------------------
 
 
 def start(matrix, system, M, _, report):
     """As :func:`meshsolve.krylov.cg_host.start`: all columns run together, in the caller's numbering."""
-    matrix = matrix if isinstance(matrix, DeviceCsr) else uploaded(matrix)
     report.facts.update(device="cuda", nnz_A=len(matrix.indices))
     precondition, projection = preconditioner(M, matrix.n), null_space(matrix, M)
 
@@ -189,32 +187,33 @@ def start(matrix, system, M, _, report):
 
 
 def preconditioner(M, n):
-    """M as a function of an (n, k) block on the device that returns one, C contiguous."""
+    """M as a function that maps an (n, k) block on the GPU to another, C contiguous."""
     if M is None:
         return lambda R: R
     if getattr(M, "shape", None) != (n, n):
-        raise InvalidInputError(f"M has to be {n} x {n}, not {getattr(M, 'shape', M)}")
+        raise InvalidInputError(f"M must be {n} x {n}, got {getattr(M, 'shape', M)}")
     if hasattr(M, "apply_on_device") and M.on_device:
         return M.apply_on_device
     if hasattr(M, "apply_columns"):
-        raise InvalidInputError('b lies on the GPU and M on the CPU: make it with device="cuda"')
+        raise InvalidInputError('b lies on the GPU, M on the host: make M with device="cuda"')
     return lambda R: device.xp().ascontiguousarray(M @ R).astype(np.float64, copy=False)
 
 
 def null_space(matrix, M):
-    """What gives a block without the null space of a :class:`DeviceCsr`, by M where that knows it; None for a regular matrix."""
+    """Return a function that returns a block without the null space of a :class:`DeviceCsr`: that of M if it fits; None for a
+    regular matrix."""
     if getattr(M, "on_device", False) and getattr(M, "null_components", 0) and _is_null(matrix, M.project_on_device):
         return M.project_on_device
-    sums, moduli = (row_sums(matrix.indptr, matrix.indices, matrix.data, magnitudes) for magnitudes in (False, True))
-    if not vanish(matrix.indptr, sums, moduli):
+    sums = (row_sums(matrix.indptr, matrix.indices, matrix.data, magnitudes) for magnitudes in (False, True))
+    if not vanish(matrix.indptr, *sums):
         return None
     constants = DeviceConstraint(None, matrix, Positions(matrix, check=False))
     return lambda block: constants.center(block)[0]
 
 
 def _is_null(matrix, project):
-    """Whether the matrix takes to 0 what ``project`` takes out of a block of ones: M may be made from another matrix."""
+    """True if the matrix maps the part of a block of ones to 0 that ``project`` removes: M may belong to another matrix."""
     ones = device.xp().ones((matrix.n, 1))
     constant = ones - project(ones)
-    sums, moduli = (residual(*matrix[1:], constant, 0 * ones, magnitudes) for magnitudes in (False, True))
-    return not is_any(~(abs(sums) <= SUMS * abs(moduli)))
+    sums, absolute = (residual(*matrix[1:], constant, 0 * ones, magnitudes) for magnitudes in (False, True))
+    return not is_any(~(abs(sums) <= SUMS * abs(absolute)))

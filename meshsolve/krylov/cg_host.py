@@ -6,22 +6,22 @@ import numpy as np
 
 from meshsolve import _core
 from meshsolve.krylov.blocks import preconditioner, reusing
-from meshsolve.krylov.cg_rules import LOST_AT, SAVE_AT
+from meshsolve.krylov.cg_rules import INDEFINITE, LOST_AT, SAVE_AT
 from meshsolve.krylov.null_space import null_space_of
 from meshsolve.krylov.operator import Operator, multiply_dot, residual, rounding_of
 from meshsolve.sparse.columns import lengths
 from meshsolve.sparse.matrix import Csr
 
-RENUMBERED = 50_000                     # rows from which the vectors leave the cache: M's numbering may be worth having,
-NEAR = 1 << 15                          # unless A's neighbors are so near: their entries of a vector are in the cache
-TOGETHER, CACHED = 8, 1 << 16           # columns that run together: as the kernels take them, and more where a block has few values
+RENUMBERED = 50_000                     # rows from which vectors leave the cache, so that the numbering of M may be faster
+NEAR = 1 << 15                          # distance of two rows up to which their entries of a vector share the cache
+TOGETHER, CACHED = 8, 1 << 16           # columns of a kernel call, and values of a block below which more columns run together
 
 
 class HostVectors:
     """Columns that run together: blocks of n rows of k values, and the scalars of each column.
 
-    An iteration on a few thousand rows takes as long as a dozen small operations of numpy. Where no column ends, is to be checked or
-    starts again, as in nearly all iterations, one comparison of the norms with bounds shows that there is nothing to decide.
+    An iteration on a few thousand rows takes as long as a dozen small operations of numpy. In nearly all iterations no column
+    ends, needs a check or restarts: one comparison of the norms with bounds shows that there is nothing to decide.
     """
 
     look_every, centers_late = 1, False
@@ -36,7 +36,7 @@ class HostVectors:
         self._rho = self._broken = self._restarted = None
 
     def begin(self, size):
-        """R := B - A X; returns its norms. ``size``: norms of B, which are taken where X is zero."""
+        """Compute R := B - A X; return its norms, which are ``size``, the norms of B, if X is zero."""
         self.X[:, size == 0] = 0
         if self.X.any():
             norm = self.centered_norms(self.R)
@@ -58,7 +58,7 @@ class HostVectors:
         self._restarted = None
 
     def multiply(self, _):
-        """Q := A P, and the columns in which a product that must be positive is not."""
+        """Q := A P; find the columns in which r . M r or p . A p is not positive."""
         self._curvature = multiply_dot(self.matrix, self._flat[1], self._flat[2], self._threads)
         positive, self._broken = (self._curvature > 0) & (self._rho > 0), None
         if np.count_nonzero(positive) < len(positive):
@@ -74,7 +74,7 @@ class HostVectors:
         self.iterations += self._run.active
 
     def look(self, residuals):
-        """(arrived, lost, broken) columns, or None where there is nothing to decide."""
+        """Return (arrived, lost, broken) columns, or None if there is nothing to decide."""
         norm, (low, high) = self.norm, self._bounds
         residuals.append(norm)
         if self._broken is None and np.count_nonzero((norm > low) & (norm <= high)) == len(low):
@@ -83,22 +83,20 @@ class HostVectors:
         return norm <= run.target, ~(norm <= LOST_AT * run.saved_norm), np.zeros(len(norm), bool) if self._broken is None else self._broken
 
     def proceed(self, run):
-        """Take over which columns are active, and the norms between which there is nothing to decide of them."""
+        """Take over which columns are active, and the norms between which there is nothing to decide."""
+        if self._broken is not None:                        # a column that ended before its step does not count it
+            self.iterations -= self._broken & (run.reason == INDEFINITE)
         self._run = run
         self._bounds = (np.where(run.active, np.maximum(run.target, SAVE_AT * run.saved_norm), -np.inf),
                         np.where(run.active, LOST_AT * run.saved_norm, np.inf))
 
     def restart(self, columns):
-        """The true residual of these columns, in Q, becomes R; they forget their direction."""
+        """Restart these columns from their true residual, which is in Q, without a previous direction."""
         self.copy_columns(self.R, self.Q, columns)
         self._restarted = columns
 
-    def take_back(self, columns):
-        """Columns that ended before their step do not count it."""
-        self.iterations -= columns
-
     def products(self):
-        """(r . M r, |r| |M r|) and (p . A p, the scale of its rounding errors)."""
+        """(r . M r, |r| |M r|), and (p . A p, the scale of its rounding errors)."""
         size = lengths(self.R) * lengths(self._precondition(self.R))
         return (self._rho, size), (self._curvature, rounding_of(self.matrix, self.P))
 
@@ -109,7 +107,7 @@ class HostVectors:
         return block
 
     def centered_norms(self, out):
-        """Take the null space out of X; out := B - A X, and its norms."""
+        """Remove the null space from X; compute out := B - A X and return its norms."""
         if self.null_space is not None:
             self.null_space(self.X)
         return self.true_norms(self.X, out)
@@ -117,7 +115,7 @@ class HostVectors:
     checked_norms = centered_norms
 
     def true_norms(self, X, out):
-        """out := B - A X, and its norms."""
+        """Compute out := B - A X and return its norms."""
         return np.sqrt(residual(self.matrix, _flat(self.B), _flat(X), _flat(out), self._threads))
 
     def norms(self, block):
@@ -128,36 +126,33 @@ class HostVectors:
         """Copy the columns of a mask."""
         to[:, columns] = block[:, columns]
 
-    def check(self):
-        """A solve on the host does not give up."""
-
     def _dot(self, Z):
         products = np.empty(Z.shape[1])
         _core.krylov_dot(self._flat[0], _flat(Z), products, self._threads)
         return products
 
     def _ratio(self, a, b, but):
-        """a / b for each column that runs, 0 for the others and for the columns in ``but``."""
+        """a / b of each column that runs; 0 for other columns and those in ``but``."""
         run = self._run
         if but is None and run.running == len(a):
             return a / b
         return np.divide(a, b, out=np.zeros_like(a), where=run.active if but is None else run.active & ~but)
 
 
-# ---- intake and numberings --------------------------------------------------------------------------------------------------
+# ---- input and numberings ---------------------------------------------------------------------------------------------------
 
 
 def start(matrix, system, M, threads, report):
-    """What a solve on the host runs on.
+    """Prepare a solve on the host.
 
     Returns
     -------
     width : int
-        Columns that run together: blocks of more would leave the cache between two sweeps.
+        Number of columns that run together: wider blocks would leave the cache between two sweeps.
     vectors : callable
-        The :class:`HostVectors` of a slice of columns.
+        Returns the :class:`HostVectors` of a slice of columns.
     back : callable
-        X in the caller's numbering.
+        Returns X in the caller's numbering.
     """
     B, X, *_ = system
     report.facts.update(threads=threads, nnz_A=matrix.nnz)
@@ -167,8 +162,8 @@ def start(matrix, system, M, threads, report):
             position = M.places()
             matrix, B, X = _renumbered(matrix, position, threads), B.take(position, axis=0), X.take(position, axis=0)
         precondition, back = reusing(M.apply_inside), lambda X: _back(X, position)
-        if null_space is not None and not M.connected:      # else a mean is a mean in any numbering
-            null_space = _elsewhere(null_space, position)
+        if null_space is not None and not M.connected:      # a mean over all rows is the same in any numbering
+            null_space = _renumbered_projection(null_space, position)
 
     def vectors(columns):
         return HostVectors(matrix, *(np.ascontiguousarray(block[:, columns]) for block in (B, X)), precondition, null_space, threads)
@@ -177,12 +172,11 @@ def start(matrix, system, M, threads, report):
 
 
 def _worth_renumbering(matrix, M):
-    return (hasattr(M, "apply_inside") and not M.on_device and matrix.n >= RENUMBERED and not isinstance(matrix, Operator)
-            and _scattered(matrix))
+    return hasattr(M, "apply_inside") and matrix.n >= RENUMBERED and not isinstance(matrix, Operator) and _scattered(matrix)
 
 
 def _scattered(matrix):
-    """True if many neighbors lie far from each other, judging from a sample of rows."""
+    """True if many neighbors are far apart in memory, judging from a sample of rows."""
     rows = np.linspace(0, matrix.n - 1, 1000).astype(np.int64)
     begin, count = matrix.indptr[rows], np.diff(matrix.indptr)[rows]
     entry = np.repeat(begin - np.cumsum(count) + count, count) + np.arange(count.sum())
@@ -190,21 +184,21 @@ def _scattered(matrix):
 
 
 def _renumbered(matrix, position, threads):
-    """The matrix with row and column position[q] as q."""
+    """The matrix whose row and column q are position[q] of the given one."""
     indptr, indices, data = np.empty_like(matrix.indptr), np.empty_like(matrix.indices), np.empty_like(matrix.data)
     _core.krylov_renumber(matrix.indptr, matrix.indices, matrix.data, position, indptr, indices, data, threads)
     return Csr(matrix.n, indptr, indices, data)
 
 
 def _back(block, position):
-    """The block with row q as row position[q]."""
+    """The block whose row position[q] is row q of the given one."""
     out = np.empty_like(block)
     out[position] = block
     return out
 
 
-def _elsewhere(null_space, position):
-    """A function that changes a block in place, for a block whose row q is its row position[q]."""
+def _renumbered_projection(null_space, position):
+    """``null_space``, which changes a block in place, for a block whose row q is row position[q]."""
     def change(block):
         out = _back(block, position)
         null_space(out)

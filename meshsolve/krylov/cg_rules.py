@@ -1,4 +1,4 @@
-"""When a column of conjugate gradients ends, with which reason, and the results of a run. The iteration is in cg.py."""
+"""Stopping rules of conjugate gradients, and the results of a run. The iteration is in cg.py."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ from meshsolve.krylov.blocks import columns_out_of_range, unshifted
 from meshsolve.krylov.info import CONVERGED, TOO_LARGE, Info
 from meshsolve.options import counted
 
-FORESEE = 20                            # iterations from look to look, from which those that are left are foreseen
-LOST_AT = 1e4                           # a residual that has grown by this is rounding's
-SAVE_AT = 0.1                           # an iterate is kept whenever the residual has fallen by this
+FORESEE = 20                            # iterations between two estimates of the number that is left
+LOST_AT = 1e4                           # growth of the residual since the last saved iterate above which rounding has taken over
+SAVE_AT = 0.1                           # decrease of the residual at which an iterate is saved
 
 RUNNING = "running"
 STAGNATED = "stagnated: the true residual no longer falls, b is solved as well as rounding allows"
 DIVERGED = "diverged: rounding errors have taken over"
 INDEFINITE = "broke down: A is not positive definite, or M is not"
-OUTSIDE = "b is not in the range of A: its means were taken out, and the rest is solved"
-TINY = np.finfo(np.float64).tiny        # what is smaller has lost its digits
-NEGATIVE = 1e-4, 1e-13                  # r . M r beside the lengths of both, p . A p beside |p| . |A| |p|: more negative is no rounding
-SUMS = 1e-10                            # beside the moduli: row sums that M, which is singular, may have taken for 0
+OUTSIDE = "b is not in the range of A: its means were removed, and the rest is solved"
+TINY = np.finfo(np.float64).tiny        # smallest normal number: smaller products have lost digits
+NEGATIVE = 1e-4, 1e-13                  # rounding of r . M r relative to |r| |M r|, and of p . A p relative to |p| . |A| |p|
+SUMS = 1e-10                            # largest |row sum| relative to the row's sum of absolute values that counts as 0
 
 
 class Solve:
-    """What a run tells of its columns, from ``X``, ``shift`` (see :class:`~meshsolve.krylov.blocks.Blocks`), ``norm``, ``scale``,
-    ``outside``, ``reason``, ``iterations``, ``residuals``, ``report``, ``null_space`` (None for a regular matrix)."""
+    """Results of a run.
+
+    A subclass has ``X``, ``shift`` (see :class:`~meshsolve.krylov.blocks.Blocks`), ``norm``, ``scale``, ``outside``, ``reason``,
+    ``iterations``, ``residuals``, ``report`` and ``null_space`` (None for a regular matrix).
+    """
 
     def info(self, scalar):
         """The :class:`Info`; plain numbers for a single right-hand side."""
@@ -36,11 +39,11 @@ class Solve:
         return Info("cg", converged, int(self.iterations[0]), float(relative[0]), residuals, str(self.reason[0]), self.report, singular)
 
     def relative(self, norm):
-        """||b - A x|| / ||b|| of the caller's b, from the norms of the residuals that are left in the range of A."""
+        """||b - A x|| / ||b|| for the caller's b, from the norms of the residuals in the range of A."""
         return np.hypot(norm, self.outside) / self.scale
 
     def worst(self):
-        """What to say of the column that is farthest from its tolerance."""
+        """Describe the column that is farthest from its tolerance."""
         failed = np.flatnonzero(self.reason != CONVERGED)
         relative = self.relative(self.norm)
         c = failed[np.argmax(np.nan_to_num(relative[failed], nan=np.inf))]
@@ -48,8 +51,8 @@ class Solve:
         return f"{which}{self.reason[c]} (relative residual {relative[c]:.3g} after {counted(self.iterations[c], 'iteration')})"
 
     def _is_hopeless(self, done, gives_up):
-        """Whether the caller gives up on a column, who may ask how many iterations are left if its residual goes on to fall as in the
-        last ones that were ``seen``."""
+        """True if ``gives_up(done, left)`` is. ``left(seen)`` estimates the number of iterations left if the residuals fall as in
+        the last ``seen``."""
         if done == 0 or done % FORESEE:
             return False
 
@@ -61,11 +64,11 @@ class Solve:
         return gives_up(done, left)
 
     def _judge_range(self):
-        """Columns that are solved, but for what was taken out of b, have not converged where that is too much."""
+        """Columns whose residual in the range of A is small have not converged if the means removed from b are too large."""
         self.reason[(self.reason == CONVERGED) & (self.outside > self.allowed)] = OUTSIDE
 
     def _judge_size(self):
-        """Columns whose solution is out of range in the scale of the caller's b."""
+        """Columns whose solution overflows in the scale of the caller's b have not converged."""
         if (self.shift < 1).any():
             beyond = columns_out_of_range(unshifted(self.X, self.shift))
             self.reason[beyond], self.norm[beyond] = TOO_LARGE, np.inf

@@ -1,7 +1,7 @@
 """Iterations on systems with fixed or pinned rows.
 
-Fixed rows leave the system with their columns, and their coupling goes to the right-hand side. With a pin no row leaves: means over the
-components are taken from b and from x, which keeps the condition of the matrix.
+Fixed rows and their columns are removed, and their coupling goes to the right-hand side. With a pin no row is removed: means over
+the components are subtracted from b and from x, which keeps the condition number of the matrix.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def solve_constrained(iterate, A, b, M, x0, callback, threads, fixed, pin, fixed
     """(x, info) by ``iterate(A, b, M, x0, callback)`` on the free rows; the arguments are those of :func:`meshsolve.cg`."""
     pin = checked(fixed, pin)
     if is_operator(A):
-        raise InvalidInputError("A is an operator, of which fixed= and pin=True need the entries: give a matrix, or an operator of the "
-                                "free rows alone")
+        raise InvalidInputError("A is an operator without entries, which fixed= and pin=True need: pass a matrix, or an operator "
+                                "of the free rows alone")
     threads = thread_count(threads)
     matrix = as_symmetric(A, threads=threads)
     constraint = constraint_of(matrix, fixed, pin)
@@ -42,28 +42,28 @@ def solve_constrained(iterate, A, b, M, x0, callback, threads, fixed, pin, fixed
 
 
 def _with_info(solve, n, b, fixed_values, solve_free):
-    """(x, info) where ``solve_free`` returns both."""
+    """(x, info) for a ``solve_free`` that returns both."""
     found = []
 
-    def noted(B):
+    def solution(B):
         x, info = solve_free(B)
         found.append(info)
         return x
 
-    return solve_whole(solve, n, b, fixed_values, noted), found[0]
+    return solve_whole(solve, n, b, fixed_values, solution), found[0]
 
 
 def _rows(x0, free, n):
-    """The free rows of a start, where it lies."""
-    there = where(x0)
-    x0 = there.array(x0, "x0")
+    """The free rows of a start, in its own memory."""
+    place = where(x0)
+    x0 = place.array(x0, "x0")
     if x0.ndim not in (1, 2) or len(x0) != n:
-        raise InvalidInputError(f"x0 has to be ({n},) or ({n}, k), not {tuple(x0.shape)}")
-    return x0[there.bring(free)]
+        raise InvalidInputError(f"x0 must be ({n},) or ({n}, k), got {tuple(x0.shape)}")
+    return x0[place.bring(free)]
 
 
 def _whole(x, constraint, fixed_values):
-    """The whole of an iterate x of the free rows, where it lies."""
+    """All rows of an iterate x of the free rows, in its own memory."""
     free = device.to_host(x)
     columns = np.ascontiguousarray(free.reshape(len(free), -1))
     values = constraint.values(fixed_values, columns.shape[1], columns.dtype)
@@ -72,16 +72,17 @@ def _whole(x, constraint, fixed_values):
 
 
 def _inside(M, free, n):
-    """The block of the free rows of a preconditioner M of n rows; M itself where it has the free rows alone."""
+    """The block of the free rows of a preconditioner M of n rows; M itself if it has the free rows alone."""
     shape = getattr(M, "shape", None)
     if M is None or shape == (len(free), len(free)):
         return M
     if isinstance(M, (list, tuple)):
         return _inside(np.asarray(M), free, n)
     if shape != (n, n):
-        raise InvalidInputError(f"M has to be {n} x {n}, or {len(free)} x {len(free)} for the free rows alone, not {shape}")
+        raise InvalidInputError(f"M must be {n} x {n}, or {len(free)} x {len(free)} for the free rows alone, got {shape}")
     if getattr(M, "null_components", 0):
-        raise InvalidInputError("M is the factor of a singular Laplacian, and the free rows are not singular: give parac(A, fixed=...)")
+        raise InvalidInputError("M is the factor of a singular Laplacian, but the block of the free rows is regular: "
+                                "pass parac(A, fixed=...)")
     if sp.issparse(M) or isinstance(M, np.ndarray):
         return M.tocsr()[free][:, free] if sp.issparse(M) else M[np.ix_(free, free)]
 

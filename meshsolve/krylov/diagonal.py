@@ -1,7 +1,8 @@
 """Conjugate gradients with the diagonal alone, as long as a complete factor is foreseen to take longer.
 
-A few iterations tell how many are left, and the graph of the patches what Cholesky would take, in a hundredth of its time: neither
-is asked for more than it takes to decide. All is counted in operations, so that the answer is the same on any number of threads.
+A few iterations tell how many are left, and the graph of the patches what Cholesky would take, in a hundredth of its time:
+neither is asked for more than it takes to decide. All is counted in operations, so that the answer is the same on any number of
+threads.
 """
 
 from __future__ import annotations
@@ -166,12 +167,13 @@ def _worst(info):
 
 
 class WhileFactorTakesLonger:
-    """When conjugate gradients give way to a complete factor of A: its :meth:`gives_up` is for :func:`meshsolve.krylov.cg.iterate`.
+    """When conjugate gradients give way to a complete factor of A: its :meth:`gives_up` is for
+    :func:`meshsolve.krylov.cg.iterate`.
 
-    They go on while all iterations, those that are foreseen to be left among them, take less time than the factor, and that number
-    does not double from one look to the next; or while those until the next look take less than 8 % of that time. While the time is
-    only foreseen, which may be twice too long, half of it counts, and the 8 % do not; where that does not suffice A is analysed, which
-    its factor needs as well, and iterations go on if the operations that were counted allow it.
+    They go on while all iterations, those that are foreseen to be left among them, take less time than the factor, and that
+    number does not double from one look to the next; or while those until the next look take less than 8 % of that time. While
+    the time is only foreseen, which may be twice too long, half of it counts, and the 8 % do not; where that does not suffice A
+    is analysed, which its factor needs as well, and iterations go on if the operations that were counted allow it.
 
     Parameters
     ----------
@@ -192,7 +194,8 @@ class WhileFactorTakesLonger:
         self._foreseen, self._alone, self._all = np.inf, ITERATION * M.nnz, ITERATION * M.nnz * weight(columns)
 
     def gives_up(self, done, left):
-        """Whether iterations on all columns end after those that are ``done``; ``left`` foresees by the last ones how many are left."""
+        """Whether iterations on all columns end after those that are ``done``; ``left`` foresees by the last ones how many are
+        left."""
         return self._is_too_slow(done, left, self._all)
 
     def gives_up_on_first(self, done, left):
@@ -226,8 +229,8 @@ def weight(columns):
 
 
 def takes_more(pattern, operations, threads):
-    """Whether Cholesky is foreseen to take more operations than these, of a symmetric pattern on the host; nothing is ordered, but for
-    graphs without separators, by minimum degree until it takes more."""
+    """Whether Cholesky is foreseen to take more operations than these, of a symmetric pattern on the host; nothing is ordered,
+    but for graphs without separators, by minimum degree until it takes more."""
     most = operations / pattern.n
     try:
         if is_scale_free(pattern):

@@ -1,4 +1,4 @@
-"""What a solution tells about itself."""
+"""The record of an iterative or direct solution."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from meshsolve.report import Report
 
-CONVERGED, EXHAUSTED = "converged", "maxiter reached"                   # reasons that both iterations give
+CONVERGED, EXHAUSTED = "converged", "maxiter reached"                   # reasons of both iterations
 TOO_LARGE = "the solution leaves the range of float64"
 
 
@@ -20,22 +20,22 @@ class Info:
     Attributes
     ----------
     method : str
-        What solved the system, for example ``"cholesky"``.
+        The method that solved the system, for example ``"cholesky"``.
     converged : bool
-        For a block of right-hand sides: all of them.
+        True if all right-hand sides of a block have converged.
     iterations : int, or (k,) int64
-        0 for a direct method. Arrays are for an iteration on a block of k right-hand sides.
+        0 for a direct method; an array for an iteration on a block of k right-hand sides.
     relative_residual : float, or (k,) float64
-        ||b - A x|| / ||b|| in the 2-norm, recomputed in float64; of a direct method the worst column.
+        ||b - A x|| / ||b|| in the 2-norm, recomputed in float64; for a direct method the largest of all columns.
     residuals : list of float, or of (k,) float64
         The relative residual at the start and after each iteration.
     reason : str, or (k,) str
-        Why it stopped.
+        Why the iteration stopped.
     report : Report
-        Where the time went.
+        Seconds of each phase, and sizes.
     singular : bool
-        True if A was found to be singular: x is one of its many solutions, with mean 0 on each component where A takes constants to 0.
-        A direct method finds this; an iteration only where the rows of A sum to 0.
+        True if A was found to be singular: x is one of many solutions, with mean 0 on each component if A maps constants to 0.
+        A direct method finds this; an iteration only if the rows of A sum to 0.
     """
 
     method: str
@@ -48,7 +48,7 @@ class Info:
     singular: bool = False
 
     def __repr__(self):
-        """In one line: of a block of right-hand sides the most iterations and the worst residual; no history."""
+        """One line: for a block of right-hand sides the largest iteration count and residual; no history."""
         iterations, residual = (np.max(value, initial=0) for value in (self.iterations, self.relative_residual))
         reason = self.reason if isinstance(self.reason, str) else "; ".join(sorted(set(self.reason)))
         return (f"Info(method={self.method!r}, converged={self.converged}, iterations={iterations}, "

@@ -1,4 +1,4 @@
-"""What a singular matrix takes to 0, as far as conjugate gradients have to know of it: constants on each component."""
+"""Null spaces that conjugate gradients remove: vectors that are constant on each connected component."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from meshsolve.sparse.constraints import components, take_means, takes_constants
 
 
 def null_space_of(matrix, M, threads):
-    """What takes the null space out of a block in place; None for a regular matrix."""
+    """Return a function that removes the null space from a block in place; None for a regular matrix."""
     if getattr(M, "null_components", 0) and M.shape == (matrix.n, matrix.n) and _is_null(matrix, M.project, threads):
         return M.project
     if isinstance(matrix, Operator):
@@ -25,15 +25,15 @@ def null_space_of(matrix, M, threads):
 
 
 def _is_null(matrix, project, threads):
-    """Whether the matrix takes to 0 what ``project`` takes out of a block of ones: M may be made from another matrix."""
+    """True if the matrix maps the part of a block of ones to 0 that ``project`` removes: M may belong to another matrix."""
     ones = np.ones((matrix.n, 1))
     project(ones)
     constant = 1 - ones[:, 0]
     if isinstance(matrix, Operator):
         return matrix.takes_to_zero(constant)
     if (constant == 1).all():
-        sums, moduli = matrix.row_sums(threads)
+        sums, absolute = matrix.row_sums(threads)
     else:
         A = matrix.to_scipy()
-        sums, moduli = A @ constant, abs(A) @ constant
-    return bool((np.abs(sums) <= SUMS * moduli).all())
+        sums, absolute = A @ constant, abs(A) @ constant
+    return bool((np.abs(sums) <= SUMS * absolute).all())

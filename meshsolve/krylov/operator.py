@@ -1,7 +1,7 @@
-"""Products with A, which is a matrix in compressed rows or an operator that has products alone.
+"""Products with A, a matrix in compressed rows or an operator without entries.
 
-An operator is scipy's LinearOperator or an object with ``shape`` and ``matvec``. Its results are checked, because nothing else of it can
-be: shape, dtype, NaN.
+An operator is scipy's LinearOperator or an object with ``shape`` and ``matvec``. The shape and dtype of its results are checked,
+and that they are finite.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from meshsolve.options import counted
 from meshsolve.sparse.columns import as_array, lengths
 from meshsolve.sparse.matrix import LARGEST_SIZE
 
-CONSTANT = 64 * np.finfo(np.float64).eps        # of A w for a w of irregular entries, row by row: A 1 within this counts as 0
+CONSTANT = 64 * np.finfo(np.float64).eps        # largest |A 1| relative to |A w|, w irregular, that counts as 0
 
 
 def is_operator(A):
@@ -25,20 +25,20 @@ def is_operator(A):
 
 
 class Operator:
-    """A square real operator with the products that iterations take.
+    """A square real operator with the products that the iterations need.
 
     Attributes
     ----------
     n : int
     nnz : int
-        0: entries are not known.
+        0: entries are unknown.
     norm : float
-        Largest |A x| / |x| so far, a bound of ||A|| from below.
+        Largest |A x| / |x| so far, a lower bound of ||A||.
 
     Raises
     ------
     InvalidInputError
-        Not square, empty, complex; from the products also where a result has another shape, is complex, or holds NaN or infinity.
+        Not square, empty, complex. From the products: a result has another shape, is complex, or holds NaN or infinity.
     """
 
     nnz = 0
@@ -46,11 +46,11 @@ class Operator:
     def __init__(self, A, name="A"):
         shape = tuple(A.shape)
         if len(shape) != 2 or shape[0] != shape[1]:
-            raise InvalidInputError(f"{name} has to be square, not {' x '.join(map(str, shape))}")
+            raise InvalidInputError(f"{name} must be square, got {' x '.join(map(str, shape))}")
         if not 0 < shape[0] <= LARGEST_SIZE:
             raise InvalidInputError(f"{name} has {counted(shape[0], 'row')}; 1 to {LARGEST_SIZE} are supported")
         if np.dtype(getattr(A, "dtype", None) or np.float64).kind == "c":
-            raise InvalidInputError(f"{name} is complex, where a real operator is needed: lu takes complex matrices")
+            raise InvalidInputError(f"{name} is complex, but a real operator is needed: lu accepts complex matrices")
         self.n, self.norm, self._name = shape[0], 0.0, name
         self._operator = A if isinstance(A, spla.LinearOperator) else None
         self._matvec = A.matvec
@@ -74,7 +74,7 @@ class Operator:
     def _called(self, product, x):
         try:
             return product(x)
-        except ValueError as e:                             # scipy's, for a result of another size
+        except ValueError as e:                             # raised by scipy for a result of another size
             if "reshape" not in str(e):
                 raise
             raise InvalidInputError(f"{self._name} is an operator of {counted(self.n, 'row')} whose product has another shape: {e}") from e
@@ -85,18 +85,18 @@ class Operator:
             raise InvalidInputError(f"{self._name} is an operator of {counted(self.n, 'row')} whose product has the "
                                     f"shape {y.shape}, not {shape}")
         if y.dtype.kind not in "fiub":
-            raise InvalidInputError(f"{self._name} is an operator whose product has the dtype {y.dtype}: real numbers are needed here")
+            raise InvalidInputError(f"{self._name} is an operator whose product has the dtype {y.dtype}: real numbers are needed")
         return np.ascontiguousarray(y.reshape(shape), np.float64)
 
     def takes_to_zero(self, constant):
-        """True if A takes the (n,) vector to 0 except for rounding, row by row."""
+        """True if A maps the (n,) vector to 0 up to rounding, row by row."""
         i = np.arange(self.n)
         irregular = (i * 0.6180339887498949 % 1 - 0.5)[:, None]
         return bool((abs(self.apply(constant[:, None])) <= CONSTANT * abs(self.apply(irregular))).all())
 
 
 def multiply_dot(matrix, P, Q, threads):
-    """Q := A P; returns P . A P for each column. P and Q are flat arrays of (n, k) blocks."""
+    """Compute Q := A P; return P . A P of each column. P and Q are flat arrays of (n, k) blocks."""
     products = np.empty(len(P) // matrix.n)
     if isinstance(matrix, Operator):
         Q[:] = matrix.apply(P.reshape(matrix.n, -1)).reshape(-1)
@@ -107,7 +107,7 @@ def multiply_dot(matrix, P, Q, threads):
 
 
 def residual(matrix, B, X, R, threads):
-    """R := B - A X; returns R . R for each column. All are flat arrays of (n, k) blocks."""
+    """Compute R := B - A X; return R . R of each column. All are flat arrays of (n, k) blocks."""
     squares = np.empty(len(B) // matrix.n)
     if isinstance(matrix, Operator):
         np.subtract(B, matrix.apply(X.reshape(matrix.n, -1)).reshape(-1), out=R)
@@ -118,9 +118,9 @@ def residual(matrix, B, X, R, threads):
 
 
 def rounding_of(matrix, P):
-    """|P| . |A| |P| for each column of an (n, k) block, the scale of the rounding errors of P . A P; of an operator its norm so far times
+    """|P| . |A| |P| of each column of an (n, k) block, the scale of the rounding errors of P . A P; for an operator ``norm``
     |P|^2."""
     if isinstance(matrix, Operator):
         return matrix.norm * lengths(P) ** 2
-    moduli, P = abs(matrix.to_scipy()), np.abs(P)
-    return (P * (moduli @ P)).sum(axis=0)
+    absolute, P = abs(matrix.to_scipy()), np.abs(P)
+    return (P * (absolute @ P)).sum(axis=0)

@@ -1,15 +1,15 @@
-// What SQMR needs beside the products and sums of vectors.cu, for blocks of k right-hand sides by rows of k values: the scalars
-// of each column and what follows from them are decided here, so that the host need not look at every iteration.
-// Source: Freund, Nachtigal 1995, algorithm 3.1 with M1 = I; the names are those of sqmr.py.
+// Updates of SQMR on blocks of k right-hand sides, stored by rows of k values; products and partial sums are in vectors.cu. The
+// kernels compute the scalars of each column and decide by them, so the host need not read the state in every iteration.
+// Source: Freund, Nachtigal 1995, algorithm 3.1 with M1 = I; names as in sqmr.py.
 #include "device/common.cuh"
 
 namespace ms::krylov {
 
-// State of a column; sqmr_rules.py has the same numbers. Only one that is running changes.
+// State of a column, as in sqmr_rules.py. Only a running column changes.
 enum Standing { running, arrived, broken, spent, settled };
 
-// Of each column c, at name * k + c. `old` and `fresh`: factors of d and q in the new d. `look`: the quasi-residual at which the
-// host has to look at the true one.
+// Scalars of each column c, stored at name * k + c. `old`, `fresh`: factors of d and q in the new d. `look`: quasi-residual at
+// which the host computes the true residual.
 enum Scalar { rho, beta, step, theta, tau, old, fresh, look };
 
 __device__ inline bool is_finite(double x) { return x - x == 0; }
@@ -19,11 +19,11 @@ __device__ inline bool is_finite(double x) { return x - x == 0; }
 using namespace ms;
 using namespace ms::krylov;
 
-// The parts of a sum (k_dot) become a scalar of each column, a block per column, and what follows from it is decided.
-//   0  r . M r: the new direction; `starts` columns begin anew
+// Total the partial sums of k_dot of each column, one thread block per column, and decide by it. `what`:
+//   0  r . M r: the new direction; columns in `starts` restart
 //   1  q . A q: the step, or a breakdown
-//   2  r . r after the step: the quasi-residual, which `history` gets; has the column arrived?
-// moves[c]: this column takes part in what follows.
+//   2  r . r after the step: the quasi-residual, stored in `history`; the column has arrived or runs on
+// moves[c]: column c takes part in the next update.
 extern "C" __global__ void __launch_bounds__(256)
 k_quasi_decide(int what, int k, int count, int most, const double* parts, double* scalars, int* standing, int* starts, int* moves,
                int* iterations, double* history) {
@@ -66,7 +66,7 @@ k_quasi_decide(int what, int k, int count, int most, const double* parts, double
   }
 }
 
-// Q := Z + beta Q; a column that begins anew has beta = 0 and whatever in Q.
+// Q := Z + beta Q; Q is not read in a column that restarts (beta = 0).
 extern "C" __global__ void __launch_bounds__(256)
 k_quasi_direction(int n, int k, const double* scalars, const int* moves, const double* Z, double* Q) {
   const long long items = static_cast<long long>(n) * k;

@@ -1,24 +1,23 @@
-"""SQMR: a quasi-minimal residual iteration for symmetric systems, definite or not, with any symmetric preconditioner.
+"""SQMR: a quasi-minimal residual iteration for symmetric systems, definite or indefinite, with any symmetric preconditioner.
 
-One product with A and one with M an iteration, preconditioned from the right: then the quasi-residual bounds the residual of
-A x = b itself, in the caller's norm, up to sqrt(k + 1). Before a column counts as converged b - A x is computed again.
-Source: Freund, Nachtigal 1995, "Software for simplified Lanczos and QMR algorithms", section 3 (doi
-10.1016/0168-9274(95)00089-5); Freund 1997, "Preconditioning of symmetric, but highly indefinite linear systems".
+An iteration takes one product with A and one with M. The preconditioner is applied from the right, so the quasi-residual bounds
+the residual of A x = b in the 2-norm, up to a factor sqrt(k + 1) after k iterations. b - A x is recomputed before a column counts
+as converged. Cost: O((nnz(A) + nnz(M) + n) k) an iteration. Source: Freund, Nachtigal 1995, "Software for simplified Lanczos and
+QMR algorithms", section 3 (doi 10.1016/0168-9274(95)00089-5); Freund 1997, "Preconditioning of symmetric, but highly indefinite
+linear systems".
 """
 
 from __future__ import annotations
 
-import contextlib
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from meshsolve import device
 from meshsolve.errors import ConvergenceWarning
 from meshsolve.foreign import is_sparse
 from meshsolve.krylov import sqmr_cuda, sqmr_host
-from meshsolve.krylov.blocks import as_matrix, blocks_of, checked_options, columns_out_of_range, unshifted
+from meshsolve.krylov.blocks import as_matrix, blocks_of, checked_options, columns_out_of_range, place_of, unshifted
 from meshsolve.krylov.info import CONVERGED, EXHAUSTED, TOO_LARGE, Info
 from meshsolve.krylov.sqmr_rules import (
     ARRIVED,
@@ -29,15 +28,17 @@ from meshsolve.krylov.sqmr_rules import (
     MISLEADING,
     ORTHOGONAL,
     RESTARTS,
-    SETTLED,
     SLOW,
     SPENT,
     STAGNATED,
 )
 from meshsolve.options import counted, thread_count
 from meshsolve.report import Report, warn
+from meshsolve.sparse.places import CUDA, HOST
 from meshsolve.sparse.sparse_rhs import solve_sparse_once
 from meshsolve.types import Array, ArrayLike, Callback, Matrix
+
+BACKENDS: dict[Any, Any] = {HOST: sqmr_host, CUDA: sqmr_cuda}
 
 
 def sqmr(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rtol: float = 1e-8, atol: float = 0.0,
@@ -47,47 +48,44 @@ def sqmr(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rt
     Parameters
     ----------
     A : (n, n) symmetric matrix of any kind, or LinearOperator
-        It may be singular where b lies in its range. Of an operator as in :func:`cg`.
+        It may be singular if b lies in its range. For operators see :func:`cg`.
     b : (n,) or (n, k)
-        Columns are solved one after the other.
     M : (n, n) LinearOperator, factor or array, optional
-        Approximate inverse of A, symmetric, such as :func:`meshsolve.ildl`'s; it may be indefinite too.
+        Symmetric approximate inverse of A, such as the factor of :func:`meshsolve.ildl`; it may be indefinite.
     x0 : array of b's shape, optional
-        Start; default zero.
+        Start, zero by default.
     rtol, atol : float
-        Stop when ||b - A x|| <= max(rtol ||b||, atol), 2-norms, for each column.
-    maxiter : int, optional
-        Default 10,000.
+        A column has converged if ||b - A x|| <= max(rtol ||b||, atol) in the 2-norm.
+    maxiter : int, default 10,000
     callback : callable, optional
         Called with the current x after each iteration.
     threads : int, optional
         Results do not depend on it.
 
-    Where b lies on the GPU or M was made there, all columns are iterated there at once, and x lies where b does.
-
     Returns
     -------
-    x : array of b's shape
-        Where it did not converge, the best iterate whose residual was looked at.
+    x : array of b's shape, on the GPU if b is
+        A column that did not converge holds the best iterate whose residual was computed.
     info : Info
-        ``.converged``, ``.iterations``, ``.residuals`` (quasi-residuals over ||b||), ``.relative_residual`` (the true one),
-        ``.reason``; (k,) arrays for a block, ``.converged`` is all of them.
+        ``.residuals`` are quasi-residuals relative to ||b||. For a block ``.iterations``, ``.relative_residual`` (recomputed) and
+        ``.reason`` are (k,) arrays, and ``.converged`` is true if all columns have.
 
     Raises
     ------
     InvalidInputError
-        A is not square, b, M or x0 do not fit; a bad rtol, atol, maxiter or callback; NaN or infinity anywhere.
+        A is not square; b, M or x0 do not fit; a bad rtol, atol, maxiter or callback; NaN or infinity.
     NotSymmetricError
         ``.row`` and ``.column`` name the worst entry.
 
     Warns
     -----
     ConvergenceWarning
-        A column did not reach its tolerance; ``info.reason`` says why.
+        A column did not reach its tolerance; ``info.reason`` has the cause.
 
     Notes
     -----
-    O(nnz(A) + nnz(M) + n) an iteration. Source: Freund, Nachtigal 1995, section 3.
+    O(nnz(A) + nnz(M) + n) an iteration. If b lies on the GPU or M was made there, all columns run there at once; on the host they
+    run one after the other. Source: Freund, Nachtigal 1995, section 3.
 
     Examples
     --------
@@ -107,15 +105,14 @@ def sqmr(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rt
 
 
 def iterate(A, b, M, x0, rtol, atol, maxiter, callback=None, threads=None, patience=None):
-    """:func:`sqmr` on checked options, without the warning; a column ends as slow where ``patience`` iterations gain no factor of 10.
-    A may be a :class:`Csr` or :class:`DeviceCsr` that was found symmetric."""
-    threads = thread_count(threads)
-    on_device = device.holds(b) or getattr(M, "on_device", False)
-    with device.errors("sqmr") if on_device else contextlib.nullcontext():
-        matrix = as_matrix(A, on_device, threads)
-        system = blocks_of(b, x0, matrix.n, on_device)
+    """:func:`sqmr` with checked options, without the warning. A may be a :class:`Csr` or :class:`DeviceCsr` that was found
+    symmetric. A column ends as slow if its residual does not fall 10 times in ``patience`` iterations."""
+    threads, place = thread_count(threads), place_of(b, M)
+    with place.errors("sqmr"):
+        matrix = as_matrix(A, place, threads)
+        system = blocks_of(b, x0, matrix.n, place)
         report, k = Report(), len(system.shift)
-        width, vectors = (sqmr_cuda if on_device else sqmr_host).start(matrix, system, M, threads, report)
+        width, vectors = BACKENDS[place].start(matrix, system, M, threads, report)
         answers, runs = unshifted(system.X, system.shift), []
         with report.phase("solve"):
             for columns in (slice(c, c + width) for c in range(0, k, width)):
@@ -129,7 +126,7 @@ def iterate(A, b, M, x0, rtol, atol, maxiter, callback=None, threads=None, patie
 
 
 def _put(answers, columns, shift, X):
-    """``answers`` with these columns, in the scale of b: a new array where they are all."""
+    """``answers`` with these columns of X in the scale of b; a new array if X has all columns."""
     if X.shape == answers.shape:
         return unshifted(X, shift)
     answers[:, columns] = unshifted(X, shift[columns])
@@ -137,14 +134,14 @@ def _put(answers, columns, shift, X):
 
 
 def _outcome(X, runs, report, form):
-    """(x, info) of the columns X, which are in the scale of b."""
+    """(x, info) for columns X in the scale of b."""
     for c in np.flatnonzero(columns_out_of_range(X)):
         runs[c].reason, runs[c].norm = TOO_LARGE, np.inf
     return form.deliver(X), _info(runs, report, scalar=form.is_vector and len(runs) == 1)
 
 
 def worst(info):
-    """What to say of the column that is farthest from its tolerance."""
+    """Describe the column that is farthest from its tolerance."""
     reason, relative, iterations = (np.atleast_1d(v) for v in (info.reason, info.relative_residual, info.iterations))
     failed = np.flatnonzero(reason != CONVERGED)
     c = failed[np.argmax(np.nan_to_num(relative[failed], nan=np.inf))]
@@ -164,7 +161,7 @@ def _info(runs, report, scalar):
 
 
 class Column:
-    """What is known of one right-hand side."""
+    """State of one right-hand side."""
 
     def __init__(self, size, norm, target):
         self.scale, self.norm, self.target = size if size > 0 else 1.0, norm, target
@@ -172,12 +169,12 @@ class Column:
         self.sequences, self.began, self.first = 0, norm, 0
 
     def add(self, taus):
-        """Iterations with these quasi-residuals."""
+        """Count iterations with these quasi-residuals."""
         self.iterations += len(taus)
         self.residuals += [float(tau) / self.scale for tau in taus]
 
     def ends(self, maxiter):
-        """True if no new sequence begins. One begins at first, and after a breakdown if the last one was of use."""
+        """True if no new sequence begins. One begins at the start, and after a breakdown if the last one halved the residual."""
         if self.norm <= self.target:
             self.reason = CONVERGED
         elif self.sequences == 0 or (self.reason in (BROKE_DOWN, STAGNATED) and self.norm <= 0.5 * self.began
@@ -189,7 +186,7 @@ class Column:
         return True
 
     def is_slow(self, patience):
-        """True if the last ``patience`` iterations of a sequence gained less than a factor of 10."""
+        """True if the residual fell less than 10 times in the last ``patience`` iterations of a sequence."""
         seen = self.residuals
         return bool(patience) and len(seen) - 1 - self.first >= patience and seen[-1] > 0.1 * seen[-patience]
 
@@ -197,8 +194,8 @@ class Column:
 class Iteration:
     """SQMR on columns that run together.
 
-    The vectors and the scalars of each column belong to ``vectors``, on the host (sqmr_host.py) or on the GPU (sqmr_cuda.py). What is
-    decided here concerns columns that stop. ``vectors`` finds them after ``vectors.look_every`` iterations.
+    ``vectors`` holds the vectors and the scalars of each column, on the host (sqmr_host.py) or on the GPU (sqmr_cuda.py). This
+    class decides about columns that stop, after every ``vectors.look_every`` iterations.
     """
 
     def __init__(self, vectors):
@@ -236,10 +233,10 @@ class Iteration:
         while columns:
             self.vectors.start(columns, [run.norm for run in self.columns], [run.target for run in self.columns])
             columns = [c for c in self._step_aside(columns) if not self.columns[c].ends(maxiter)]
-        self.vectors.write()
 
     def _step_aside(self, columns):
-        """Where r is orthogonal to M r no sequence begins: go along M r to the least residual. Returns the columns that gained by it."""
+        """No sequence begins if r is orthogonal to M r: go along M r to the smallest residual. Return the columns that gain by
+        it."""
         vectors, gained = self.vectors, []
         norms = [run.norm for run in self.columns]
         products, lengths = vectors.angles()
@@ -253,15 +250,14 @@ class Iteration:
             run = self.columns[c]
             if run.norm <= 0.5 * norms[c]:
                 run.add([run.norm])
-                run.reason, vectors.standing[c] = BROKE_DOWN, SETTLED
-                vectors.moved(c)
+                run.reason = BROKE_DOWN
+                vectors.settle(c, steps=1)
                 gained.append(c)
         return gained
 
     def _judge(self, maxiter, patience):
-        """Compute true residuals of columns that stopped; they go on, start again or are settled."""
+        """Compute true residuals of columns that stopped; they run on, restart or are settled."""
         vectors, again = self.vectors, []
-        vectors.read()
         stopped = [c for c, run in enumerate(self.columns) if vectors.standing[c] in (ARRIVED, BROKEN, SPENT)
                    or (patience and vectors.standing[c] == GO_ON and run.is_slow(patience))]
         if not stopped:
@@ -272,17 +268,19 @@ class Iteration:
             misled = standing == ARRIVED and run.norm > run.target and tau < MISLEADING * run.norm
             slow = standing != BROKEN and run.is_slow(patience)
             if standing == ARRIVED and run.norm > run.target and not misled and not slow and run.iterations < maxiter:
-                vectors.standing[c], vectors.look[c] = GO_ON, LOOK_AGAIN * tau
+                vectors.run_on(c, LOOK_AGAIN * tau)
                 continue
             run.reason = BROKE_DOWN if standing == BROKEN else STAGNATED if misled else SLOW.format(patience) if slow else EXHAUSTED
-            vectors.standing[c] = SETTLED
+            vectors.settle(c)
             if not run.ends(maxiter):
                 again.append(c)
         self._start(again, maxiter)
 
     def _correct(self, columns):
-        """One step of refinement, from the best iterates of these columns and from zero, kept where its residual is less. Where b is not
-        in the range of a singular A, an iteration mixes what cannot be solved into what a complete factor solves exactly."""
+        """One step of refinement from the best iterates of these columns and from zero, kept in columns whose residual falls.
+
+        If b is not in the range of a singular A, the iteration spreads the unsolvable part; one solve with a complete factor does
+        not."""
         if columns:
             for X in self.vectors.corrected():
                 self._keep_best(X, columns)
@@ -291,7 +289,7 @@ class Iteration:
                 run.reason = CONVERGED
 
     def _keep_best(self, X, columns):
-        """Keep these columns of X where their true residuals are the smallest so far."""
+        """Keep those of these columns of X whose true residuals are the smallest so far."""
         norms = self.vectors.keep_best(X, columns, [run.norm for run in self.columns])
         for c in columns:
             self.columns[c].norm = norms[c]

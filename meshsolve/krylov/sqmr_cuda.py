@@ -1,7 +1,8 @@
-"""The vector operations of SQMR on the GPU, for all columns at once: launches of sqmr.cu, whose kernels also decide when a column stops.
+"""The vector operations of SQMR on the GPU, for all columns at once: launches of sqmr.cu, whose kernels also decide when a column
+stops.
 
-The host enqueues iterations and reads the state of the columns every few of them. A column stands still from the very iteration in which
-the host must look at it, so that counts and results do not depend on how often the host looks.
+The host enqueues LOOK_EVERY iterations and then reads the state of the columns. A column stops in the iteration in which the host
+must compute its residual, so counts and results do not depend on LOOK_EVERY.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from meshsolve import device
 from meshsolve.krylov.cg_cuda import BLOCK, CudaBlocks, preconditioner
 from meshsolve.krylov.cg_cuda import LOOK as LOOK_EVERY
 from meshsolve.krylov.sqmr_rules import GO_ON, SETTLED
-from meshsolve.sparse.cuda import DeviceCsr, uploaded
 
 K = device.kernels("krylov/sqmr.cu")
 RHO, BETA, STEP, THETA, TAU, OLD, FRESH, LOOK = range(8)                           # enum Scalar in sqmr.cu
@@ -25,7 +25,7 @@ class CudaVectors(CudaBlocks):
     Attributes
     ----------
     X, work : (n, k)
-        The best iterates whose residuals were computed, and the current ones.
+        The best iterates whose residuals were computed, and the current iterates.
     standing, tau, look : (k,) arrays on the host
         State of a column, its quasi-residual, and the quasi-residual at which to compute the true residual.
     """
@@ -35,11 +35,12 @@ class CudaVectors(CudaBlocks):
         xp, k = device.xp(), self.k
         self._r, self._q, self._t, self._d = (xp.zeros((self.n, k)) for _ in range(4))
         self._scalars, self._history = xp.zeros((8, k)), xp.zeros((LOOK_EVERY, k))
-        self._standing, self._starts, self._moves, self._counts = (xp.zeros(k, xp.int32) for _ in range(4))
+        self._starts, self._moves, self._counts = (xp.zeros(k, xp.int32) for _ in range(3))
+        self._standing = xp.full(k, SETTLED, xp.int32)
         self.standing, self.tau, self.look = np.full(k, SETTLED, np.int32), np.zeros(k), np.zeros(k)
 
     def begin(self, sizes, maxiter):
-        """Norms of B - A X; columns of X for which b is zero become zero."""
+        """Norms of B - A X, after setting columns of X to zero whose b is zero."""
         self._most = np.int32(maxiter)
         self.X *= device.to_device(np.where(np.array(sizes) == 0, 0.0, 1.0))
         self.work = self.X.copy()
@@ -52,6 +53,7 @@ class CudaVectors(CudaBlocks):
         self._scalars[THETA, chosen], self._starts[chosen] = 0.0, 1
         self._scalars[TAU, chosen] = device.to_device(np.array(norms)[columns])
         self.look[columns], self.standing[columns] = np.array(targets)[columns], GO_ON
+        self._scalars[LOOK, chosen], self._standing[chosen] = device.to_device(self.look[columns]), GO_ON
         self._z = self._precondition(self._r)
 
     def angles(self):
@@ -59,7 +61,7 @@ class CudaVectors(CudaBlocks):
         return self.dots(self._r, self._z), self.norms(self._z)
 
     def aside(self, columns):
-        """From X along M r to the least residual: True where there is one. The point becomes ``candidate``."""
+        """Set ``candidate`` to the point on X + span(M r) with the smallest residual; True for columns in which it exists."""
         self._product(self._z, self._t)
         squares, products = self.dots(self._t, self._t), self.dots(self._r, self._t)
         found = np.isfinite(squares) & (squares > 0) & np.isin(np.arange(self.k), columns)
@@ -67,28 +69,34 @@ class CudaVectors(CudaBlocks):
         self.candidate = self.work + device.to_device(step) * self._z
         return found
 
-    def moved(self, c):
-        """A step aside counts as an iteration."""
-        self._counts[c] += 1
+    def settle(self, c, steps=0):
+        """Stop a column, after ``steps`` more iterations."""
+        self.standing[c] = self._standing[c] = SETTLED
+        self._counts[c] += steps
+
+    def run_on(self, c, look):
+        """Continue a column until its quasi-residual is at most ``look``."""
+        self.standing[c] = self._standing[c] = GO_ON
+        self.look[c] = self._scalars[LOOK, c] = look
 
     def direction(self, i):
-        """q := M r + beta q."""
+        """Compute q := M r + beta q."""
         Z, self._z = self._precondition(self._r) if self._z is None else self._z, None
         self._decide(DIRECTION, self._r, Z, i)
         self._sweep(K.k_quasi_direction, Z, self._q)
 
     def multiply(self, i):
-        """t := A q, and the step rho / (q . t)."""
+        """Compute t := A q and the step rho / (q . t)."""
         self._product(self._q, self._t)
         self._decide(CURVATURE, self._q, self._t, i)
 
     def subtract(self, i):
-        """r := r - alpha t, and the quasi-residual."""
+        """Compute r := r - alpha t and the quasi-residual."""
         self._sweep(K.k_quasi_subtract, self._t, self._r)
         self._decide(RESIDUAL, self._r, self._r, i)
 
     def smooth(self):
-        """d := old d + fresh q, x := x + d."""
+        """Compute d := old d + fresh q, x := x + d."""
         self._sweep(K.k_quasi_smooth, self._q, self._d, self.work)
 
     def _sweep(self, kernel, *blocks):
@@ -102,25 +110,18 @@ class CudaVectors(CudaBlocks):
                        self._standing, self._starts, self._moves, self._counts, self._history[i]))
 
     def record(self, columns):
-        """Add the iterations since the last look to the columns; True if there are any."""
+        """Read the state, and add the iterations since the last call to the columns; True if there are any."""
         self.check()
+        self.standing, scalars = device.to_host(self._standing).copy(), device.to_host(self._scalars)
+        self.tau, self.look = scalars[TAU], scalars[LOOK].copy()
         counts, history = device.to_host(self._counts), device.to_host(self._history)
         before = [run.iterations for run in columns]
         for c, run in enumerate(columns):
             run.add(history[:counts[c] - run.iterations, c])
         return before != counts.tolist()
 
-    def read(self):
-        """Scalars come to the host."""
-        self.standing, scalars = device.to_host(self._standing).copy(), device.to_host(self._scalars)
-        self.tau, self.look = scalars[TAU], scalars[LOOK].copy()
-
-    def write(self):
-        """What the host has decided goes to the GPU."""
-        self._standing[:], self._scalars[LOOK] = device.to_device(self.standing), device.to_device(self.look)
-
     def keep_best(self, X, columns, norms):
-        """Keep these columns of X where their true residuals are smaller than ``norms``; returns the norms after it."""
+        """Keep those of these columns of X whose true residuals are smaller than ``norms``; return the norms of what is kept."""
         found, norms = self._residual(X)[1], list(norms)
         better = [c for c in columns if found[c] < norms[c]]
         for c in better:
@@ -130,7 +131,7 @@ class CudaVectors(CudaBlocks):
         return norms
 
     def corrected(self):
-        """The best iterates and zeros, each after one step of refinement."""
+        """Yield the best iterates and zeros, each after one step of refinement."""
         for X in (self.X, device.xp().zeros_like(self.X)):
             yield X + self._precondition(self._residual(X, norms=False))
 
@@ -148,7 +149,6 @@ class CudaVectors(CudaBlocks):
 
 def start(matrix, system, M, _, report):
     """As :func:`meshsolve.krylov.sqmr_host.start`: all columns run together."""
-    matrix = matrix if isinstance(matrix, DeviceCsr) else uploaded(matrix)
     report.facts.update(device="cuda", nnz_A=len(matrix.indices))
     precondition = preconditioner(M, matrix.n)
     return max(len(system.shift), 1), lambda _: CudaVectors(matrix, system.B, system.X, precondition, getattr(M, "check_device", None))

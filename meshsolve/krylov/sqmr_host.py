@@ -13,12 +13,13 @@ from meshsolve.krylov.sqmr_rules import ARRIVED, BROKEN, GO_ON, SETTLED, SPENT
 
 
 class HostVectors:
-    """One column: vectors of n values, and lists of one scalar, for the names of :class:`meshsolve.krylov.sqmr_cuda.CudaVectors`.
+    """One column: vectors of n values, and lists of one scalar, with the interface of
+    :class:`meshsolve.krylov.sqmr_cuda.CudaVectors`.
 
     Attributes
     ----------
     X, work : (n, 1)
-        The best iterate whose residual was computed, and the current one.
+        The best iterate whose residual was computed, and the current iterate.
     standing, tau, look : lists of one
         State of the column, its quasi-residual, and the quasi-residual at which to compute the true residual.
     """
@@ -31,7 +32,7 @@ class HostVectors:
         self.standing, self.tau, self.look = [SETTLED], [0.0], [0.0]
 
     def begin(self, sizes, maxiter):
-        """Norms of B - A X; ``sizes``: norms of B, which are taken where X is zero."""
+        """Norms of B - A X, which are ``sizes``, the norms of B, if X is zero."""
         self._steps, self._most = 0, maxiter
         if sizes[0] == 0:
             self.X[...] = 0
@@ -55,7 +56,7 @@ class HostVectors:
         return [self._dot(self._r, z)], [sqrt(self._dot(z, z))]
 
     def aside(self, columns):
-        """From X along M r to the least residual: True where there is one. The point becomes ``candidate``."""
+        """Set ``candidate`` to the point on X + span(M r) with the smallest residual; True if it exists."""
         z = self._z.reshape(-1)
         t = self._multiply(z)[0]
         squares = self._dot(t, t)
@@ -64,12 +65,17 @@ class HostVectors:
         self.candidate = (self._x + self._dot(self._r, t) / squares * z)[:, None]
         return [True]
 
-    def moved(self, c):
-        """A step aside counts as an iteration."""
-        self._steps += 1
+    def settle(self, c, steps=0):
+        """Stop a column, after ``steps`` more iterations."""
+        self.standing[c] = SETTLED
+        self._steps += steps
+
+    def run_on(self, c, look):
+        """Continue a column until its quasi-residual is at most ``look``."""
+        self.standing[c], self.look[c] = GO_ON, look
 
     def direction(self, _):
-        """q := M r + beta q."""
+        """Compute q := M r + beta q."""
         z = self._precondition(self._r[:, None]) if self._z is None else self._z
         self._z, z, rho = None, z.reshape(-1), self._rho
         self._rho = self._dot(self._r, z)
@@ -79,7 +85,7 @@ class HostVectors:
             _core.krylov_direction(np.array([self._rho / rho]), z, self._q, self._threads)
 
     def multiply(self, _):
-        """t := A q, and the step rho / (q . t)."""
+        """Compute t := A q and the step rho / (q . t)."""
         self._t, sigma = self._multiply(self._q)
         if self.tau[0] == 0 or self._rho == 0 or sigma == 0 or not isfinite(self._rho) or not isfinite(sigma):
             self.standing[0] = BROKEN
@@ -87,7 +93,7 @@ class HostVectors:
             self._alpha = self._rho / sigma
 
     def subtract(self, _):
-        """r := r - alpha t, and the quasi-residual."""
+        """Compute r := r - alpha t and the quasi-residual."""
         if self.standing[0] == BROKEN:
             return
         before, tau = self._theta, self.tau[0]
@@ -99,7 +105,7 @@ class HostVectors:
         self.tau[0], self._old, self._fresh = tau * (theta * sqrt(c2)), c2 * before * before, c2 * self._alpha
 
     def smooth(self):
-        """d := old d + fresh q, x := x + d."""
+        """Compute d := old d + fresh q, x := x + d."""
         if self.standing[0] == BROKEN:
             return
         _core.sqmr_smooth(self._old, self._fresh, self._q, self._d, self._x, self._threads)
@@ -110,19 +116,14 @@ class HostVectors:
             self.standing[0] = SPENT
 
     def record(self, columns):
-        """Add the iteration to the column; False where it broke down."""
+        """Add the iteration to the column; False if it broke down."""
         if self.standing[0] == BROKEN:
             return False
         columns[0].add([self.tau[0]])
         return True
 
-    def read(self):
-        """Scalars lie on the host."""
-
-    write = check = read
-
     def keep_best(self, X, columns, norms):
-        """Keep X where its true residual is smaller than ``norms``; returns the norms after it."""
+        """Keep X if its true residual is smaller than ``norms``; return the norms of what is kept."""
         left, norm = self._residual(X.reshape(-1))
         if norm < norms[0]:
             self.X, self._left = X.copy(), left
@@ -130,12 +131,12 @@ class HostVectors:
         return norms
 
     def corrected(self):
-        """The best iterate and zero, each after one step of refinement."""
+        """Yield the best iterate and zero, each after one step of refinement."""
         for X in ([self.X] if self.X.any() else []) + [np.zeros_like(self.X)]:
             yield X + self._precondition(self._residual(X.reshape(-1))[0][:, None])
 
     def norms(self):
-        """Norms of B. numpy's norm would wake the threads of its BLAS, which then keep a core busy for a while."""
+        """Norms of B. numpy's norm would start the threads of its BLAS, which then keep a core busy for a while."""
         return [sqrt(self._dot(self._b, self._b))]
 
     def _dot(self, u, v):
@@ -155,7 +156,8 @@ class HostVectors:
 
 
 def start(matrix, system, M, threads, report):
-    """(width, vectors): columns that run together, and the :class:`HostVectors` of a slice of columns."""
+    """Return (width, vectors): the number of columns that run together, and a function that returns the :class:`HostVectors` of a
+    slice of columns."""
     B, X, *_ = system
     report.facts.update(threads=threads, nnz_A=matrix.nnz)
     precondition = preconditioner(M, matrix.n)

@@ -1,9 +1,9 @@
-"""When a sequence of SQMR begins and how it ends. The iteration is in sqmr.py."""
+"""Starting and stopping rules of SQMR. The iteration is in sqmr.py."""
 
-RESTARTS = 3                            # after a breakdown, from the x reached so far
-ORTHOGONAL = 1e-10                      # |r . q| relative to the lengths of r and q = M^-1 r, below which no Lanczos sequence begins
-LOOK_AGAIN = 0.3                        # fraction of the quasi-residual at which the true one was still too large
-MISLEADING = 1e-3                       # fraction of the true residual below which a quasi-residual is meaningless
+RESTARTS = 3                            # largest number of restarts after a breakdown, from the best x
+ORTHOGONAL = 1e-10                      # smallest |r . M r| relative to |r| |M r| for which a Lanczos sequence begins
+LOOK_AGAIN = 0.3                        # decrease of the quasi-residual until the true residual is computed again
+MISLEADING = 1e-3                       # smallest ratio of the quasi-residual to the true residual that is meaningful
 
 GO_ON, ARRIVED, BROKEN, SPENT, SETTLED = range(5)                                  # states of a column: enum Standing in sqmr.cu
 

@@ -1,31 +1,31 @@
-// Vector work of conjugate gradients on blocks of k right-hand sides, by rows of k values. Sums run in two steps of a fixed
-// shape: a part for each of a fixed number of blocks, then all parts by one block, which also takes the decisions of the
-// iteration for each column, so that the host need not look. Source: Saad 2003, "Iterative methods for sparse linear systems",
-// algorithm 9.1.
+// Vector operations of conjugate gradients on blocks of k right-hand sides, stored by rows of k values. A sum has two steps of
+// fixed shape: partial sums of a fixed number of thread blocks, then their total by one thread block. The latter also decides
+// when a column stops, so the host need not read the state in every iteration.
+// Source: Saad 2003, "Iterative methods for sparse linear systems", algorithm 9.1.
 #include "device/common.cuh"
 
 namespace ms::krylov {
 
-// State of a column; cg_cuda.py has the same numbers.
+// State of a column, as in cg_cuda.py.
 enum Standing { running, arrived, diverged, broken, settled };
 
-// Of each column c, at name * k + c.
+// Scalars of each column c, stored at name * k + c.
 enum Scalar { rho, curvature, alpha, beta, residual, target, saved };
 
-constexpr int together = 4;                                 // columns of a dot product by one thread: 32 bytes of a row
+constexpr int together = 4;                                 // columns of a dot product per thread: 32 bytes of a row
 
-// The sum over the block, known to thread 0 at least: of the same shape each time.
+// Sum over the thread block in a fixed order; valid in thread 0.
 __device__ __forceinline__ double block_sum(double value) {
   double total;
   block_exclusive_sum(value, total);
   return total;
 }
 
-__device__ __forceinline__ void judge(double* s, int k, int c, int* standing, int* iterations, double* history) {
+__device__ __forceinline__ void judge(double* s, int k, int c, double lost_at, int* standing, int* iterations, double* history) {
   if (standing[c] == running) {
     iterations[c] += 1;
     if (s[residual * k + c] <= s[target * k + c]) standing[c] = arrived;
-    else if (!(s[residual * k + c] <= 1e4 * s[saved * k + c])) standing[c] = diverged;
+    else if (!(s[residual * k + c] <= lost_at * s[saved * k + c])) standing[c] = diverged;
   }
   history[c] = s[residual * k + c];
 }
@@ -35,8 +35,8 @@ __device__ __forceinline__ void judge(double* s, int k, int c, int* standing, in
 using namespace ms;
 using namespace ms::krylov;
 
-// parts[c * gridDim.x + b] := u_c . v_c over the rows of block b. A block goes on by rows of the grid in y, `together` columns each:
-// what lies in one sector of memory is read by one thread.
+// parts[c * gridDim.x + b] := u_c . v_c over the rows of thread block b. A thread reads `together` columns, which share a memory
+// sector; the grid in y covers the columns in such groups.
 extern "C" __global__ void __launch_bounds__(256)
 k_dot(int n, int k, const double* U, const double* V, double* parts) {
   for (int first = static_cast<int>(blockIdx.y) * together; first < k; first += static_cast<int>(gridDim.y) * together) {
@@ -50,20 +50,20 @@ k_dot(int n, int k, const double* U, const double* V, double* parts) {
     }
 #pragma unroll
     for (int c = 0; c < together; ++c) {
-      if (c >= columns) continue;                           // by the whole block
+      if (c >= columns) continue;                           // uniform in the thread block
       const double all = block_sum(sum[c]);
       if (threadIdx.x == 0) parts[static_cast<long long>(first + c) * gridDim.x + blockIdx.x] = all;
     }
   }
 }
 
-// The parts become a scalar of each column, a block per column, and what follows from it is decided.
-//   rho        a new residual: beta from the old rho, 0 where the column is fresh (starts anew)
-//   curvature  p . A p: alpha, and 0 for a column that is no longer running
-//   residual   its norm after a step: has the column arrived? `history` gets it
+// Total the partial sums of each column, one thread block per column, and decide by it. `what`:
+//   rho        r . M r of a new residual: beta from the old rho, 0 for a column that is fresh (restarts)
+//   curvature  p . A p: alpha, 0 for a column that is no longer running
+//   residual   norm after a step, stored in `history`: the column has arrived, has diverged (growth above lost_at) or runs on
 extern "C" __global__ void __launch_bounds__(256)
-k_decide(int what, int k, int count, const double* parts, double* scalars, int* standing, int* fresh, int* iterations,
-         double* history) {
+k_decide(int what, int k, int count, double lost_at, const double* parts, double* scalars, int* standing, int* fresh,
+         int* iterations, double* history) {
   const int c = blockIdx.x;
   double sum = 0;
   for (int i = threadIdx.x; i < count; i += blockDim.x) sum += parts[static_cast<long long>(c) * count + i];
@@ -72,7 +72,7 @@ k_decide(int what, int k, int count, const double* parts, double* scalars, int* 
   const double before = scalars[rho * k + c];
   if (what == residual) {
     scalars[residual * k + c] = sqrt(sum);
-    judge(scalars, k, c, standing, iterations, history);
+    judge(scalars, k, c, lost_at, standing, iterations, history);
   } else if (what == rho) {
     scalars[rho * k + c] = sum;
     scalars[beta * k + c] = fresh[c] || before == 0 || standing[c] != running ? 0 : sum / before;

@@ -69,7 +69,7 @@ def _sparse_parts(A):
 
 
 def uploaded(M):
-    """A checked :class:`Csr` of the host as :class:`DeviceCsr`."""
+    """A checked :class:`Csr` as :class:`DeviceCsr`; arrays that lie on the GPU are not copied."""
     return DeviceCsr(M.n, *map(device.to_device, (M.indptr, M.indices, M.data)))
 
 
@@ -82,6 +82,21 @@ def without_diagonal(pattern):
     """A pattern on the device as a graph."""
     keys = keys_of(pattern.indptr, pattern.indices)
     return Csr(pattern.n, *compressed(pattern.n, keys[keys != transposed(keys)]))
+
+
+def symmetric_cuda(A, name="A"):
+    """A symmetric matrix that lies on a GPU as :class:`DeviceCsr` with both triangles.
+
+    Raises
+    ------
+    InvalidInputError, NotSymmetricError
+        As :func:`meshsolve.sparse.matrix.as_symmetric`.
+    """
+    M = as_device_csr(A, name)
+    positions = Positions(M)
+    if positions.take is None:
+        return M
+    return DeviceCsr(M.n, positions.pattern.indptr, positions.pattern.indices, Positions.of(M, positions.take))
 
 
 class Positions:

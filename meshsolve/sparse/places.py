@@ -10,7 +10,9 @@ import scipy.sparse as sp
 
 from meshsolve import device, foreign
 from meshsolve.errors import InvalidInputError
-from meshsolve.sparse.columns import as_array, as_complex, as_device_rhs, as_rhs, begin_device_rhs
+from meshsolve.sparse.columns import as_array, as_complex, as_device_rhs, as_rhs, begin_device_rhs, device_lengths, lengths
+from meshsolve.sparse.cuda import symmetric_cuda, uploaded
+from meshsolve.sparse.matrix import as_symmetric
 
 NEAR_TREE = 3.2                     # entries a row, the diagonal's included: the matrix of a tree has 3
 NO_TURN = contextlib.nullcontext()
@@ -30,11 +32,25 @@ class Host:
     bring = staticmethod(device.to_host)        # bring(x): a numpy or CuPy array, from wherever it lies
     joined = staticmethod(as_complex)           # joined(real, imaginary)
     dtype_of = staticmethod(foreign.dtype_of)   # dtype_of(out): of an array of this place, else None
+    rhs: Any = staticmethod(as_rhs)             # rhs(b, n, name): (columns of a checked right-hand side of this place, its shape)
+    lengths: Any = staticmethod(lengths)        # lengths(x): (k,) 2-norms of the columns, on the host
+
+    def symmetric(self, A, threads=1):
+        """A symmetric matrix of any kind, checked, in this memory."""
+        return as_symmetric(A, threads=threads)
+
+    def matrix(self, M):
+        """A checked matrix in this memory; no copy of what is already there."""
+        return M
+
+    def csr(self, data, indices, indptr, shape):
+        """A sparse matrix of the library of this place."""
+        return sp.csr_array((data, indices, indptr), shape=shape)
 
     def begin_rhs(self, b, n, late):
         """(columns of b, its shape, a function that raises where a value is not finite that was not checked yet); ``late``: on the GPU that
         may wait until the work is queued."""
-        return *as_rhs(b, n), checked_already
+        return *self.rhs(b, n), checked_already
 
     def write(self, x, out):
         """Copy x to the caller's ``out``."""
@@ -52,6 +68,13 @@ class Cuda(Host):
     xp = property(lambda self: device.xp())
     errors = staticmethod(device.errors)
     bring = staticmethod(device.to_device)
+    rhs = staticmethod(as_device_rhs)
+    lengths = staticmethod(device_lengths)
+    matrix = staticmethod(uploaded)
+    csr = staticmethod(device.csr)
+
+    def symmetric(self, A, threads=1):
+        return symmetric_cuda(A) if on_device(A) else uploaded(as_symmetric(A, threads=threads))
 
     def array(self, x, name):
         return device.asarray(x)
@@ -63,7 +86,7 @@ class Cuda(Host):
         return device.asarray(out).dtype if device.holds(out) else None
 
     def begin_rhs(self, b, n, late):
-        return begin_device_rhs(b, n) if late else (*as_device_rhs(b, n), checked_already)
+        return begin_device_rhs(b, n) if late else super().begin_rhs(b, n, late)
 
     def write(self, x, out):
         to = device.asarray(out) if device.holds(out) else None
@@ -102,12 +125,18 @@ def place_for(name, *inputs, size=None):
     return device.choose(name, size, *(A if device.holds(A) else A.data for A in inputs if on_device(A)))
 
 
-def place_of_factor(name, A, size=None, lower=False):
-    """As :func:`place_for`, for a matrix that is to be ordered and factored: ``"auto"`` leaves what is large and nearly a tree to
-    the CPU. Its elimination tree may have a tenth as many levels as rows: each is a launch, and a microsecond of the CPU."""
-    if isinstance(name, str) and name == "auto" and _is_near_tree(A, lower):
+def place_of_factor(name, A, *rhs, size=None, lower=False):
+    """As :func:`place_for`, for a matrix that is to be ordered and factored. ``"auto"`` chooses the CPU for a large matrix that is
+    nearly a tree, unless a right-hand side lies on the GPU. The elimination tree of such a matrix may have a tenth as many levels as
+    rows. Each is a launch on the GPU, and a microsecond of the CPU."""
+    if isinstance(name, str) and name == "auto" and not any(map(on_device, rhs)) and _is_near_tree(A, lower):
         return "cpu"
-    return place_for(name, A, size=size)
+    return place_for(name, A, *rhs, size=size)
+
+
+def device_of_block(name, A, size):
+    """The argument ``device`` for a block on the host of a matrix A of ``size`` rows: decided by A if that lies on the GPU."""
+    return place_for(name, A, size=size) if on_device(A) else name
 
 
 def _is_near_tree(A, lower):

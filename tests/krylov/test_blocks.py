@@ -1,4 +1,5 @@
-"""The vector kernels of Krylov iterations, on any number of columns, beside numpy, and with the same bits on any threads."""
+"""Vector kernels of the Krylov iterations: compared with numpy for any number of columns, and bit for bit on any number of
+threads."""
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ def flat(*all_blocks):
 
 
 def sweep(kernel, k, threads):
-    """What the kernel writes, as a list of arrays, on blocks that depend on k alone."""
+    """The output arrays of a kernel on blocks that depend on k alone."""
     (U, V, X, R), out, alpha = blocks(k, 4), np.empty(k), np.linspace(0.5, 2, k)
     if kernel == "multiply_dot":
         _core.multiply_dot(*CSR, *flat(U, R), out, threads)
@@ -65,7 +66,7 @@ def test_any_number_of_columns(kernel, k):
 @pytest.mark.parametrize("size", [1.0, 1e-200, 1e200])
 @pytest.mark.parametrize("solver", [ms.cg, ms.sqmr])
 def test_either_tolerance_is_enough_at_any_scale(solver, size):
-    """A b of such a size is worked on in another scale: tolerances, starts and what a callback sees are in the caller's."""
+    """The iteration scales b internally; tolerances, starts and arguments of a callback are in the scale of the caller."""
     A, b = ms.datasets.grid2d(20, 15, boundary="dirichlet"), size * np.random.default_rng(0).standard_normal(300)
     length, seen = lengths(b[:, None])[0], []
     for rtol, atol in ((1e-4, 1e-12 * length), (1e-12, 1e-4 * length)):

@@ -1,4 +1,4 @@
-"""Conjugate gradients: against dense solutions, block against single columns, and what is said when it does not converge."""
+"""Conjugate gradients: compared with dense solutions, blocks with single columns; warnings of columns that do not converge."""
 
 import contextlib
 import warnings
@@ -52,12 +52,13 @@ def test_a_block_is_its_columns():
 
 
 def test_many_columns_run_a_few_at_a_time(monkeypatch):
-    """A block that leaves the cache took four times as long a column; what is told of the columns is that of a run of all."""
+    """Results and records are those of all columns together. A block larger than the cache takes four times as long per
+    column."""
     B, start = consistent(21), np.random.default_rng(1).standard_normal((N, 21))
-    B[:, 3] += 1                            # not in the range
+    B[:, 3] += 1                            # not in the range of A
     B[:, 9] = 0
     for block in (B, start):
-        block[:, 17] *= 1e-200              # shifted, unlike the columns beside it
+        block[:, 17] *= 1e-200              # scaled, unlike its neighbors
     widths = set()
 
     def jacobi(R):
@@ -115,7 +116,7 @@ def test_in_the_numbering_of_the_factor_it_is_the_same(monkeypatch, k, ordering)
         y, _ = ms.cg(two, np.arange(1.0, n + 1), M=P)
     labels = sp.csgraph.connected_components(two)[1]
     of = np.bincount(labels, y) / np.bincount(labels)
-    assert np.sort(np.abs(of))[:2].max() < 1e-9 * np.abs(y).max()          # of the two components without a ground
+    assert np.sort(np.abs(of))[:2].max() < 1e-9 * np.abs(y).max()          # means of the two components without a ground
 
 
 def test_one_bit_on_all_threads_in_the_numbering_of_the_factor(monkeypatch):
@@ -138,8 +139,8 @@ def test_systems_whose_neighbours_are_near_keep_their_numbering(monkeypatch):
 
 
 @pytest.mark.parametrize("x0", [None, 0, 1])
-def test_the_residual_it_tells_is_that_of_the_solution(x0):
-    """Also for columns that are solved from the start, that are solved before others, and that do not converge."""
+def test_the_reported_residual_is_that_of_the_solution(x0):
+    """Also for columns that are solved at the start, earlier than others, or not at all."""
     rng = np.random.default_rng(2)
     B = L @ rng.standard_normal((N, 4))
     B[:, 1] = 0
@@ -172,7 +173,7 @@ def test_a_component_with_a_ground_keeps_its_mean_beside_one_without():
 
 @pytest.mark.parametrize("integer", [np.int32, np.int64])
 def test_stored_zeros_couple_nothing_and_stay(integer):
-    """A cotan Laplacian stores a zero for the diagonal of each square."""
+    """A cotangent Laplacian stores a zero for the diagonal of each square."""
     squares = ms.Mesh([[x, y, 0.0] for y in range(6) for x in range(5)],
                       [[v + a, v + b, v + c] for v in range(24) if v % 5 < 4 for a, b, c in ((0, 1, 6), (0, 6, 5))])
     M = sp.csr_array(ms.cotan_laplacian(squares))
@@ -206,7 +207,7 @@ def test_a_mean_is_told_whatever_the_other_columns_and_components_are():
             X, info = ms.cg(two, wrong)
         assert not info.converged and np.allclose(info.relative_residual, relative(two, X, wrong), rtol=1e-3, atol=1e-8)
     x, info = ms.cg(two, b + 1e-12)
-    assert info.converged                                              # what is allowed is no reason to complain
+    assert info.converged                                              # a part outside the range within the tolerance gives no warning
 
 
 @pytest.mark.parametrize("M", [None, "parac", "regular"])
@@ -217,19 +218,19 @@ def test_a_start_that_is_a_solution_is_made_mean_free(M):
     assert info.converged and info.iterations == 0 and np.allclose(x, truth - truth.mean())
 
 
-def test_the_matrix_says_whether_it_is_singular_not_the_preconditioner():
+def test_singularity_depends_on_the_matrix_not_the_preconditioner():
     grounded = L + 0.01 * sp.eye_array(N)
     truth = np.random.default_rng(0).standard_normal(N)
     x, info = ms.cg(L, L @ truth, M=ms.parac(grounded))
     assert info.converged and abs(x.mean()) < 1e-9
-    with pytest.warns(ms.ConvergenceWarning):                          # M takes constants to 0: they are never corrected
+    with pytest.warns(ms.ConvergenceWarning):                          # M maps constants to 0: their error stays
         x, info = ms.cg(grounded, grounded @ truth + 1, M=ms.parac(L))
     assert np.isclose(info.relative_residual, relative(grounded, x, grounded @ truth + 1), rtol=1e-6)
     x, info = ms.cg(grounded, grounded @ (truth + 5), M=ms.parac(L), x0=truth + 5)
     assert info.converged and np.array_equal(x, truth + 5)             # a solution keeps its mean
 
 
-def test_rounding_is_told_from_matrices_that_are_not_definite():
+def test_rounding_is_distinguished_from_indefinite_matrices():
     rng = np.random.default_rng(0)
     M = ms.datasets.grid3d(12)
     with pytest.warns(ms.ConvergenceWarning, match="as rounding allows"):
@@ -278,7 +279,7 @@ def test_callback_and_residuals():
 
 
 def plain(M, b, rtol, inverse=1.0):
-    """Conjugate gradients as in a textbook: x, and the norms of the residuals that the recurrence tells."""
+    """Conjugate gradients as in a textbook: x, and the norms of the residuals of the recurrence."""
     x, r = np.zeros_like(b), b.copy()
     z = inverse * r
     p, rho, norms = z.copy(), r @ z, [np.linalg.norm(r)]
@@ -306,7 +307,7 @@ def test_iterates_are_those_of_the_textbook(n, seed, weighted):
 
 @pytest.mark.parametrize("k", [None, 3])
 def test_without_a_preconditioner_an_iteration_takes_its_products_once(monkeypatch, k):
-    """R . R is known from the step that made R; and where nothing is to be decided of a column no test is made of it."""
+    """R . R is computed by the step that updates R, and not again."""
     counts = dict.fromkeys(("krylov_dot", "multiply_dot", "krylov_step", "krylov_direction"), 0)
 
     def counting(name, call):
@@ -323,7 +324,7 @@ def test_without_a_preconditioner_an_iteration_takes_its_products_once(monkeypat
     assert counts == {"krylov_dot": 1, "multiply_dot": iterations, "krylov_step": iterations, "krylov_direction": iterations - 1}
 
 
-def test_too_few_iterations_are_said():
+def test_maxiter_gives_a_warning():
     with pytest.warns(ms.ConvergenceWarning, match="maxiter reached"):
         x, info = ms.cg(A, consistent(), maxiter=3)
     assert not info.converged and info.iterations == 3 and len(info.residuals) == 4
@@ -333,12 +334,12 @@ def test_too_few_iterations_are_said():
 
 
 def after(patience):
-    """What gives up where more iterations are foreseen to be left."""
+    """A ``gives_up`` that ends the iteration if more than ``patience`` iterations are estimated."""
     return lambda done, left: left() > patience
 
 
-def test_it_gives_up_where_many_iterations_are_left():
-    """By the rate of the last twenty, each time: a rough b has a residual that falls fast at first."""
+def test_it_gives_up_if_many_iterations_are_left():
+    """The estimate uses the rate of the last 20 iterations: the residual of a rough b falls fast at first."""
     rng = np.random.default_rng(0)
     slow, start = rng.standard_normal(N), FORESEE
     easy = A + 0.3 * sp.eye_array(N)
@@ -372,23 +373,23 @@ def test_stagnation_returns_the_best_iterate():
 
 
 @pytest.mark.parametrize("maxiter", [1, 3, 10, 40])
-def test_too_few_iterations_leave_no_more_than_the_start_did(maxiter):
-    """The residual of conjugate gradients rises before it falls where the diagonal spans many decades."""
+def test_a_failed_iteration_returns_no_larger_residual_than_its_start(maxiter):
+    """The residual rises before it falls if the diagonal spans many decades."""
     with pytest.warns(ms.ConvergenceWarning, match="maxiter reached"):
         x, info = ms.cg(sp.diags_array(10.0 ** np.linspace(0, 8, 60)), np.ones(60), maxiter=maxiter)
     assert info.relative_residual < 1.001 < info.residuals[-1]
 
 
-def test_what_a_far_start_rounds_away_is_made_up_for():
-    """The residual of the recurrence is not that of x any more: the iteration starts anew from the true one."""
+def test_rounding_errors_of_a_far_start_are_corrected():
+    """The residual of the recurrence has drifted from that of x: the iteration restarts from the true residual."""
     rng = np.random.default_rng(0)
     x, info = ms.cg(A, consistent(), x0=1e6 * rng.standard_normal(N), rtol=1e-13)
     assert info.converged and relative(A, x, consistent()) < 1.1e-13
 
 
 @pytest.mark.parametrize("size", [1e6, 1e8, 1e12])
-def test_a_start_however_far_is_not_taken_for_divergence(size):
-    """What it rounds away shows when columns seem to have arrived: their true residual is far above the recurrence's."""
+def test_a_far_start_is_not_reported_as_divergence(size):
+    """Its rounding errors appear when columns seem to have converged: the true residual is far above that of the recurrence."""
     A, rng = ms.datasets.grid2d(30, 25, boundary="dirichlet"), np.random.default_rng(0)
     b = rng.standard_normal(750)
     x, info = ms.cg(A, b, x0=size * rng.standard_normal(750), rtol=1e-12)
@@ -405,8 +406,8 @@ def test_indefinite_matrices_are_noticed():
 
 @pytest.mark.parametrize("change, says", [
     ({"b": np.ones(3)}, r"b has to be \(750,\)"), ({"b": np.full(N, np.nan)}, "row 0 holds nan"), ({"x0": np.ones(3)}, "x0 has to be"),
-    ({"x0": np.ones((N, 1))}, "b's shape"), ({"x0": np.ones(N) * 1j}, "x0 is complex"), ({"M": np.eye(3)}, "M has to be 750 x 750"),
-    ({"M": ms.parac(ms.datasets.grid2d(3, 3))}, "M has to be 750 x 750"), ({"M": "ilu"}, "M has to be a factor, a matrix"), ({"rtol": -1}, "rtol"),
+    ({"x0": np.ones((N, 1))}, "the shape of b"), ({"x0": np.ones(N) * 1j}, "x0 is complex"), ({"M": np.eye(3)}, "M must be 750 x 750"),
+    ({"M": ms.parac(ms.datasets.grid2d(3, 3))}, "M must be 750 x 750"), ({"M": "ilu"}, "M must be a factor, a matrix"), ({"rtol": -1}, "rtol"),
     ({"M": sp.eye_array(N, dtype=complex)}, "M is complex"),
     ({"atol": np.inf}, "atol"), ({"maxiter": 1.5}, "maxiter"), ({"callback": 3}, "callback"), ({"threads": 0}, "threads"),
 ])
@@ -431,7 +432,7 @@ def test_the_callers_arrays_stay():
 
 
 def test_a_solution_beyond_float64_has_not_converged():
-    """In the scale in which a large b is worked on it is in range."""
+    """It is in range in the internal scale of a large b."""
     A, b = np.diag([1e-300, 1.0]), np.array([[1e300, 0.0], [0.0, 1.0]])
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
@@ -444,8 +445,8 @@ def test_a_solution_beyond_float64_has_not_converged():
 
 
 @pytest.mark.parametrize(("size", "start"), [(1e-160, 1.0), (1e-290, 1e10), (1.0, 1e160), (1.0, 1e300), (1e-100, 1e100)])
-def test_a_start_that_is_far_beyond_b_is_forgotten(size, start):
-    """Squares of its residual leave the range of float64: that said of a definite matrix that it was none."""
+def test_a_start_far_larger_than_b_is_dropped(size, start):
+    """Squares of its residual leave the range of float64, which must not be reported as an indefinite matrix."""
     A, rng = ms.datasets.grid2d(20, 15, boundary="dirichlet"), np.random.default_rng(0)
     b, x0 = rng.standard_normal((300, 2)) * size, rng.standard_normal((300, 2)) * start
     for solve, M in ((ms.cg, None), (ms.cg, ms.cholesky(A)), (ms.sqmr, ms.ildl(A, fill_level=None))):

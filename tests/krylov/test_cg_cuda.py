@@ -1,4 +1,4 @@
-"""Conjugate gradients on the GPU beside the CPU's: the same iterations, reasons and refusals, on the kernel harness and on a GPU."""
+"""Conjugate gradients on the GPU give the iterations, reasons and errors of the host, on the kernel harness and on a GPU."""
 
 import warnings
 
@@ -11,6 +11,7 @@ import meshsolve as ms
 from meshsolve import device
 from meshsolve.krylov import cg_cuda
 from meshsolve.krylov.cg import iterate
+from meshsolve.krylov.cg_rules import LOST_AT
 from meshsolve.sparse import product
 from meshsolve.sparse.matrix import Csr
 
@@ -20,7 +21,7 @@ ISLANDS = sp.csr_array(sp.block_diag([ms.datasets.grid2d(8, 8), ms.datasets.grid
 
 
 def both(L, b, seed=0, **options):
-    """cg with the factor of each device; x, info of the CPU, then of the device."""
+    """(x, info) of cg with the factor of the host, then with that of the GPU."""
     return [ms.cg(L, b, M=ms.parac(L, seed=seed, device=place), **options) for place in ("cpu", "cuda")]
 
 
@@ -36,7 +37,7 @@ def test_the_iterations_of_the_cpu(cuda, L, shape):
 
 
 def test_columns_stop_on_their_own(cuda):
-    """A column of zeros, an easy one and a hard one; more iterations than between two looks."""
+    """A column of zeros, an easy column and a hard one; more iterations than between two reads of the state."""
     b = np.random.default_rng(1).standard_normal((256, 3))
     b[:, 0] = 0
     b[:, 1] = GROUNDED @ np.ones(256)
@@ -46,8 +47,8 @@ def test_columns_stop_on_their_own(cuda):
 
 
 @pytest.mark.parametrize(("patience", "iterations"), [(5, 20), (100, 55), (np.inf, 55)])
-def test_it_gives_up_as_on_the_cpu(cuda, patience, iterations):
-    """Counted in the very iteration, however often the host looks."""
+def test_it_gives_up_as_on_the_host(cuda, patience, iterations):
+    """After the same number of iterations, however often the host reads the state."""
     b = np.random.default_rng(0).standard_normal(256)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ms.ConvergenceWarning)
@@ -58,7 +59,7 @@ def test_it_gives_up_as_on_the_cpu(cuda, patience, iterations):
 
 @pytest.mark.parametrize("k", [1, 4, 9])
 def test_sums_of_columns(cuda, monkeypatch, k):
-    """Of one column, of as many as a thread takes, and of more than the grid has rows for; each the same in any company."""
+    """One column, as many as a thread takes, and more than the grid covers at once; sums do not depend on other columns."""
     monkeypatch.setattr(cg_cuda, "MOST_ACROSS", 2)
     n, rng = 3000, np.random.default_rng(5)
     U, V = rng.standard_normal((2, n, k))
@@ -75,7 +76,7 @@ def test_sums_of_columns(cuda, monkeypatch, k):
 
 
 def star(n):
-    """A Laplacian whose row 3 has n entries, its diagonal made regular."""
+    """The Laplacian of a star with center 3, made regular."""
     far = np.delete(np.arange(n), 3)
     half = sp.coo_array((np.linspace(1, 2, n - 1), (np.full(n - 1, 3), far)), shape=(n, n))
     return sp.csr_array(sp.csgraph.laplacian(sp.csr_array(half + half.T)) + 0.1 * sp.eye_array(n))
@@ -84,7 +85,7 @@ def star(n):
 @pytest.mark.parametrize("k", [1, 3])
 @pytest.mark.parametrize("n", [200, product.LONG, product.LONG + 1, 3000])
 def test_a_long_row_is_the_sum_of_a_block(cuda, n, k):
-    """One thread went along all of it in each product; where no row is long there is one launch as before."""
+    """A matrix without long rows takes one launch."""
     A, P = star(n), np.random.default_rng(0).standard_normal((n, k))
     multiply, Q = product.Product(Csr(n, A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data)), there(np.empty((n, k)))
     multiply(there(P), Q)
@@ -95,8 +96,8 @@ def test_a_long_row_is_the_sum_of_a_block(cuda, n, k):
 
 
 @pytest.mark.sanitize
-def test_hubs_do_not_show(varied, monkeypatch):
-    """... in the iterations, whatever the schedule: the sum of a long row has a fixed order too."""
+def test_dense_rows_do_not_change_results(varied, monkeypatch):
+    """The sum of a long row has a fixed order on any schedule."""
     monkeypatch.setattr(product, "LONG", 40)
     A = star(120)
     b = A @ np.arange(120.0)
@@ -142,7 +143,7 @@ def test_means_are_taken_out_with_a_warning(cuda):
 
 
 def test_many_components(cuda):
-    """More than are projected one by one."""
+    """More components than are projected one by one."""
     L = sp.csr_array(sp.block_diag([ms.datasets.grid2d(3, 3)] * 25 + [sp.eye_array(4)]))
     b = L @ np.random.default_rng(5).standard_normal((229, 2))
     (x, _), (y, info) = both(L, b)
@@ -151,7 +152,7 @@ def test_many_components(cuda):
 
 @pytest.mark.parametrize("power", [-1040, -700, 600, 1000])
 def test_right_hand_sides_whose_squares_leave_the_range(cuda, power):
-    """Their length was infinite or 0 there, and x = 0 the solution. The columns beside them stay as they are."""
+    """Without scaling their norm would be infinite or 0, and x = 0 the solution. Other columns keep their bits."""
     b = np.stack([GROUNDED @ np.ones(256), np.arange(256.0), np.zeros(256)], axis=1)
     large = b * [2.0**power, 1.0, 1.0]
     x0 = np.ones((256, 3)) * [2.0**power, 1.0, 1.0] / 3
@@ -180,7 +181,7 @@ def test_starts_of_either_side(cuda):
 
 @pytest.mark.parametrize("A", [GROUNDED, GRID, ISLANDS], ids=["grounded", "grid", "islands"])
 def test_a_matrix_on_the_gpu_stays_there(cuda, monkeypatch, A):
-    """It came to the host in each call. Means are those of M, which knows the components, and of the matrix alone."""
+    """No call copies it to the host, with the null space of M and with that of the matrix alone."""
     b, P, there_A = A @ np.arange(float(A.shape[0])), ms.parac(A, device="cuda"), Sparse(A)
     for M in (P, None):
         x, info = ms.cg(A, there(b), M=M)
@@ -191,8 +192,8 @@ def test_a_matrix_on_the_gpu_stays_there(cuda, monkeypatch, A):
         assert info.converged and np.allclose(back(y), x, atol=1e-5)
 
 
-def test_means_of_components_without_a_factor_that_knows_them(cuda):
-    """One of them shifted, many of them, and rows of zeros alone."""
+def test_means_of_components_without_a_factor(cuda):
+    """One component with a b outside the range, many components, and rows of zeros."""
     many = sp.csr_array(sp.block_diag([ms.datasets.grid2d(3, 3)] * 25 + [sp.csr_array((4, 4))]))
     for A in (ISLANDS, many):
         b = A @ np.random.default_rng(4).standard_normal((A.shape[0], 2))
@@ -206,7 +207,7 @@ def test_means_of_components_without_a_factor_that_knows_them(cuda):
 
 
 def bad_matrices():
-    """Matrices that are refused on the CPU, and a word of why."""
+    """Bad matrices with the error and a part of its message."""
     unsymmetric, nan = GROUNDED.toarray(), GROUNDED.toarray()
     unsymmetric[3, 4], nan[7, 7] = 5.0, np.nan
     one_sided = GROUNDED.toarray()
@@ -218,16 +219,16 @@ def bad_matrices():
 
 @pytest.mark.parametrize("solve", [ms.cg, ms.sqmr])
 @pytest.mark.parametrize("A, error, words", bad_matrices())
-def test_matrices_on_the_gpu_are_refused_as_on_the_cpu(cuda, A, error, words, solve):
+def test_matrices_on_the_gpu_are_refused_as_on_the_host(cuda, A, error, words, solve):
     refused = []
     for matrix, b in ((sp.csr_array(A), np.ones(256)), (Sparse(A), there(np.ones(256))), (there(A), there(np.ones(256)))):
         with pytest.raises(error, match=words) as caught:
             solve(matrix, b)
-        refused.append({getattr(caught.value, name, None) for name in ("row", "column")})              # of an entry or its twin
+        refused.append({getattr(caught.value, name, None) for name in ("row", "column")})              # of an entry or its mirror entry
     assert refused[0] == refused[1] == refused[2]
 
 
-def test_an_entry_of_no_weight_may_lack_its_twin(cuda):
+def test_a_negligible_entry_may_lack_its_mirror_entry(cuda):
     A = GROUNDED.tolil()
     A[9, 200] = 1e-14
     A, b = sp.csr_array(A), GROUNDED @ np.arange(256.0)
@@ -240,7 +241,7 @@ def test_refusals(cuda):
     for b in (np.ones(3), np.full(343, np.nan), "b"):
         with pytest.raises(ms.InvalidInputError):
             ms.cg(GRID, b, M=P)
-    with pytest.raises(ms.InvalidInputError, match="M has to be"):
+    with pytest.raises(ms.InvalidInputError, match="M must be"):
         ms.cg(GROUNDED, np.ones(256), M=P)
     bad = np.ones(343)
     bad[7] = np.nan
@@ -258,16 +259,16 @@ def test_no_scheduling_shows(varied):
 
 
 def decide(what, total, scalars, standing, fresh):
-    """What k_decide makes of the sum `total` of each column: scalars (7, k), standing (k,)."""
+    """(scalars (7, k), standing (k,)) after k_decide, for the sum `total` of each column."""
     k = len(total)
     arrays = [there(np.array(total, float)), there(np.array(scalars, float)), there(np.array(standing, np.int32)),
               there(np.array(fresh, np.int32)), there(np.zeros(k, np.int32)), there(np.zeros(k))]
-    device.launch(cg_cuda.K.k_decide, k, 32, 0, (np.int32(what), np.int32(k), np.int32(1), *arrays))
+    device.launch(cg_cuda.K.k_decide, k, 32, 0, (np.int32(what), np.int32(k), np.int32(1), np.float64(LOST_AT), *arrays))
     return back(arrays[1]), back(arrays[2])
 
 
-def test_a_fresh_column_forgets_its_direction(cuda):
-    """Running, fresh, arrived, and with a residual of zero before: only the first goes on along its old direction."""
+def test_a_restarted_column_drops_its_direction(cuda):
+    """Columns that run, restart, have arrived, and had r . M r = 0: only the first keeps its old direction."""
     scalars = np.zeros((7, 4))
     scalars[0] = 2, 2, 2, 0
     after, _ = decide(0, [3, 3, 3, 3], scalars, [0, 0, 1, 0], [0, 1, 0, 0])
@@ -275,7 +276,7 @@ def test_a_fresh_column_forgets_its_direction(cuda):
 
 
 def test_a_residual_may_grow_ten_thousand_times(cuda):
-    """Arrived at the target; beside the residual that was saved: 5000 times it goes on, 20,000 times or NaN it has diverged."""
+    """One column is at its target. The others grew 5000 times (runs on), 20,000 times and to NaN (diverged)."""
     scalars = np.zeros((7, 4))
     scalars[5], scalars[6] = 1e-3, 1.0
     _, standing = decide(4, [1e-6, 5e3**2, 2e4**2, np.nan], scalars, [0] * 4, [0] * 4)

@@ -1,4 +1,4 @@
-"""Complex right-hand sides on the GPU: both iterations take them as they take the CPU's."""
+"""Complex right-hand sides on the GPU, for both iterations: the same results as from the host."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ SYSTEMS = {
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_complex_right_hand_sides_on_the_gpu(cuda, name):
-    """Of shape (n,) and (n, k), with starts of either kind and side."""
+    """Shapes (n,) and (n, k), real and complex starts, on the host and on the GPU."""
     solve, A, factor = SYSTEMS[name]
     M, n, rng = factor(A), A.shape[0], np.random.default_rng(8)
     for shape in ((n,), (n, 2)):

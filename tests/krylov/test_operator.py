@@ -1,4 +1,4 @@
-"""Iterations on an A of which products alone are known."""
+"""Iterations on operators without entries."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ B = np.random.default_rng(0).standard_normal((N, 3))
 
 
 class Duck:
-    """Has what an operator has to have, and is none of scipy's."""
+    """An object with the interface of an operator that is not scipy's."""
 
     def __init__(self, A, matvec=None):
         self.A, self.shape, self.dtype = A, A.shape, A.dtype
@@ -52,7 +52,7 @@ def test_indefinite_operators():
 @pytest.mark.parametrize("L", [L, sp.csr_array(sp.block_diag([L[:60, :60] - sp.diags_array(L[:60, :60].sum(axis=1)), 2 * (
     L[60:, 60:] - sp.diags_array(L[60:, 60:].sum(axis=1)))]))], ids=["connected", "two components"])
 def test_singular_operators(L):
-    """As of a matrix, x has mean 0, with a factor of the Laplacian on each component; what b has outside the range is reported."""
+    """x has mean 0, with a factor of the Laplacian on each component; the part of b outside the range is reported."""
     b = L @ B
     for M in (None, ms.parac(L)):
         x, info = ms.cg(aslinearoperator(L), b, M)
@@ -72,8 +72,8 @@ def answering(f, dtype=float):
 
 
 BAD = {
-    "complex": (aslinearoperator(A * 1j), "complex, where a real operator"), "complex products": (answering(lambda x: x * 1j), "dtype complex128"),
-    "not square": (LinearOperator((N, N - 1), matvec=lambda x: x, dtype=float), "square, not 120 x 119"),
+    "complex": (aslinearoperator(A * 1j), "complex, but a real operator"), "complex products": (answering(lambda x: x * 1j), "dtype complex128"),
+    "not square": (LinearOperator((N, N - 1), matvec=lambda x: x, dtype=float), "square, got 120 x 119"),
     "short products": (answering(lambda x: x[:-1]), "another shape.*119"), "short products of an object": (Duck(A, lambda x: x[:5]), r"shape \(5,\)"),
     "NaN": (answering(lambda x: x * np.where(np.arange(N) == 7, np.nan, 1)), "finite vector holds nan in row 7"),
     "infinity": (Duck(A, lambda x: x * np.inf), "finite vector holds -?inf in row 0"), "text": (Duck(A, lambda x: "x"), r"shape \(\)"),
@@ -85,7 +85,7 @@ BAD = {
 @pytest.mark.parametrize("iteration", [ms.cg, ms.sqmr])
 def test_bad_operators_are_refused(iteration, name):
     operator, says = BAD[name]
-    with pytest.raises(ms.InvalidInputError, match=f"A (is|has).*{says}"):
+    with pytest.raises(ms.InvalidInputError, match=f"A (is|must).*{says}"):
         iteration(operator, B[:, 0])
     if operator.shape == (N, N) and name != "complex":
         with pytest.raises(ms.InvalidInputError, match=f"M is.*{says}"):
@@ -112,5 +112,5 @@ def test_what_needs_entries_says_so(take):
 
 
 def test_operators_stay_on_the_host(cuda):
-    with pytest.raises(ms.InvalidInputError, match="operator.* whose products are on the CPU"):
+    with pytest.raises(ms.InvalidInputError, match="operator.* with products on the host"):
         ms.cg(aslinearoperator(A), B[:, 0], M=ms.parac(A, device="cuda"))

@@ -1,4 +1,4 @@
-"""SQMR: agrees with a direct solve, tells the true residual, ends well on singular and hopeless systems."""
+"""SQMR: compared with direct solves; reported residuals are true; singular and unsolvable systems end with a reason."""
 
 import contextlib
 import warnings
@@ -34,8 +34,8 @@ def test_blocks_are_columns():
     for c in range(3):
         x, one = ms.sqmr(A, B[:, c], M=K, rtol=1e-9)
         assert np.array_equal(x, X[:, c]) and one.iterations == info.iterations[c]
-        told = [step[c] for step in info.residuals]         # those of a column that is done stay as they were
-        assert told == one.residuals + one.residuals[-1:] * (len(told) - len(one.residuals))
+        history = [step[c] for step in info.residuals]      # the residual of a finished column is repeated
+        assert history == one.residuals + one.residuals[-1:] * (len(history) - len(one.residuals))
 
 
 def test_start_zero_and_complex():
@@ -51,22 +51,22 @@ def test_start_zero_and_complex():
 
 
 def test_a_callback_does_not_change_the_answer():
-    """Zeros are the best iterate here: what the callback saw last is worse."""
+    """Zero is the best iterate of this system: the last argument of the callback is worse."""
     A, M = np.diag([1.0, -1.0, 2.0]), np.array([[-8.0, 4.0, -6.0], [4.0, 6.0, 2.0], [-6.0, 2.0, 0.0]])
     with pytest.warns(ms.ConvergenceWarning):
         x, info = ms.sqmr(A, np.ones(3), M=M, maxiter=1)
-        y, told = ms.sqmr(A, np.ones(3), M=M, maxiter=1, callback=lambda x: None)
-    assert not x.any() and not y.any() and info.relative_residual == told.relative_residual == 1
+        y, other = ms.sqmr(A, np.ones(3), M=M, maxiter=1, callback=lambda x: None)
+    assert not x.any() and not y.any() and info.relative_residual == other.relative_residual == 1
 
 
-def test_callback_sees_each_iterate():
+def test_the_callback_gets_each_iterate():
     A, seen = ms.datasets.helmholtz(8, 7), []
     x, info = ms.sqmr(A, np.ones(64), callback=lambda x: seen.append(x.copy()), rtol=1e-6)
     assert len(seen) == info.iterations and seen[0].shape == (64,)
 
 
-def test_the_claim_is_checked():
-    """Residuals of a preconditioner that loses digits: what is called converged is so."""
+def test_convergence_is_checked():
+    """With a preconditioner that loses digits ``converged`` is true only for a small true residual."""
     A = ms.datasets.kkt(400, 150, seed=3)
     b = A @ np.random.default_rng(3).standard_normal(550)
     x, info = ms.sqmr(A, b, M=ms.ildl(A, fill_level=1, droptol=0.1), rtol=1e-7, maxiter=3000)
@@ -81,7 +81,7 @@ def test_singular_but_consistent():
     assert info.converged
 
 
-def test_breakdown_is_an_answer():
+def test_breakdown_is_reported():
     A = sp.csr_array([[0.0, 1], [1, 0]])
     with pytest.warns(ms.ConvergenceWarning, match="broke down"):
         x, info = ms.sqmr(A, [1.0, 0.0])
@@ -92,8 +92,8 @@ def test_breakdown_is_an_answer():
 
 @pytest.mark.parametrize("fill_level", [1, None])
 def test_a_residual_orthogonal_to_the_preconditioned_one(fill_level):
-    """b . A^-1 b = 0: no Lanczos sequence begins there, and the factor is all but exact. Right-hand sides of constraints that a
-    solution of no energy fulfils are such; whether they were solved depended on the rounding of one product."""
+    """b . A^-1 b = 0 and a nearly exact factor: no Lanczos sequence begins at zero. Constraints that a solution of energy 0
+    fulfills give such right-hand sides. Their solution must not depend on the rounding of one product."""
     A = sp.diags_array(np.tile([1.0, -1.0, 3.0, -3.0], 20)).tocsr()
     b = np.ones(80)
     x, info = ms.sqmr(A, b, M=ms.ildl(A, fill_level=fill_level))
@@ -109,7 +109,7 @@ def test_a_sequence_that_broke_down_is_followed_by_another():
 
 
 @pytest.mark.parametrize("maxiter", [1, 2, 5, 8])
-def test_it_never_leaves_more_than_the_start_did(maxiter):
+def test_the_residual_is_never_larger_than_at_the_start(maxiter):
     """The true residual of the eighth iterate is larger."""
     A, solution = ms.datasets.kkt(150, 60, seed=7), np.random.default_rng(5).standard_normal(210)
     K, x0 = ms.ildl(A, fill_level=0, droptol=0.3), solution + 1e-3 * np.sin(np.arange(210))
@@ -119,14 +119,14 @@ def test_it_never_leaves_more_than_the_start_did(maxiter):
 
 
 @pytest.mark.parametrize("patience, reason", [(1, "slow: "), (5, "converged")])
-def test_patience_ends_what_is_slow_alone(patience, reason):
+def test_patience_ends_slow_columns_only(patience, reason):
     """The residual of this system falls ten times in about three iterations."""
     A = ms.datasets.kkt(400, 150, seed=3)
     x, info = iterate(A, A @ np.ones(550), ms.ildl(A, fill_level=1), None, 1e-10, 0.0, 100, patience=patience)
     assert reason in info.reason
 
 
-def test_a_wrong_preconditioner_never_lies():
+def test_a_wrong_preconditioner_gives_true_residuals():
     A = ms.datasets.kkt(60, 20)
     M = sp.diags_array(np.r_[np.ones(40), -np.ones(40)])
     with pytest.warns(ms.ConvergenceWarning):
@@ -143,8 +143,8 @@ def test_the_same_bits_on_any_number_of_threads():
 
 
 @pytest.mark.parametrize("steps", [1, 2])
-def test_solve_escalates_and_tells(monkeypatch, steps):
-    """An incomplete factor that is too coarse leads to more factor, and each step is told."""
+def test_solve_escalates_and_reports_the_steps(monkeypatch, steps):
+    """A coarse incomplete factor is followed by a finer one, and the report has each step."""
     from meshsolve.api import escalation
 
     A = ms.datasets.helmholtz(40, 15)
@@ -152,14 +152,14 @@ def test_solve_escalates_and_tells(monkeypatch, steps):
     monkeypatch.setattr(escalation, "STEPS", ({"fill_level": 0, "droptol": 0.3},) * steps + ({"fill_level": None},))
     monkeypatch.setattr(escalation, "PATIENCE", 10)
     x, info = ms.solve(A, b, method="ildl", rtol=1e-9)
-    told = info.report.facts["steps_taken"].split("; ")
-    assert info.converged and len(told) == steps + 1 and told[-1].startswith("complete") and info.method == "ildl"
+    taken = info.report.facts["steps_taken"].split("; ")
+    assert info.converged and len(taken) == steps + 1 and taken[-1].startswith("complete") and info.method == "ildl"
     assert np.linalg.norm(A @ x - b) <= 1e-9 * np.linalg.norm(b)
 
 
 @pytest.mark.parametrize("failure", [None, ms.OutOfMemoryError("the complete factor needs 1 GiB"), ms.SingularMatrixError("it overflowed", 0)])
-def test_a_complete_factor_that_is_affordable_comes_next(monkeypatch, failure):
-    """Before incomplete ones of higher levels, unless there is no memory for it or it overflows; and it is not analysed twice."""
+def test_an_affordable_complete_factor_is_next(monkeypatch, failure):
+    """It precedes incomplete factors of higher levels, unless memory is short or it overflows, and is not analyzed twice."""
     from meshsolve.api import escalation
     from meshsolve.factor import ildl as module
 
@@ -225,8 +225,8 @@ def test_an_inconsistent_system_is_not_called_solved():
 
 
 @given(seed=st.integers(0, 999), empty=st.integers(1, 3), k=st.integers(1, 3), indefinite=st.booleans())
-def test_rows_that_are_zero_spoil_no_others(seed, empty, k, indefinite):
-    """What a complete factor solves exactly stayed mixed with what cannot be solved: 0.9975 where 1 was right."""
+def test_zero_rows_do_not_affect_other_rows(seed, empty, k, indefinite):
+    """The solvable part of b is solved as exactly as by the complete factor itself."""
     rng = np.random.default_rng(seed)
     regular = sp.diags_array(rng.uniform(0.5, 2, 30) * (rng.choice([-1, 1], 30) if indefinite else 1))
     S = sp.block_diag([regular, sp.csr_array((empty, empty))], format="csr")
@@ -246,8 +246,8 @@ def test_a_diagonal_with_one_zero():
 
 
 @given(seed=st.integers(0, 999))
-def test_no_answer_is_worse_than_that_of_the_factor(seed):
-    """Where b is out of the range of a singular matrix, what the factor makes of it was left behind."""
+def test_no_solution_is_worse_than_that_of_the_factor(seed):
+    """Also if b is not in the range of a singular matrix."""
     rng = np.random.default_rng(seed)
     Q = np.linalg.qr(rng.standard_normal((20, 20)))[0]
     S = Q * np.r_[rng.uniform(0.5, 2, 16) * rng.choice([-1, 1], 16), np.zeros(4)] @ Q.T
@@ -263,8 +263,8 @@ def test_no_answer_is_worse_than_that_of_the_factor(seed):
 
 
 @pytest.mark.parametrize("start", ["none", "zero", "near", "solution"])
-def test_the_residual_it_tells_is_that_of_the_solution(start):
-    """With an exact and a rough preconditioner, and where the iteration ends before it has converged."""
+def test_the_reported_residual_is_that_of_the_solution(start):
+    """With an exact and a rough preconditioner, converged and ended early."""
     A, rng = ms.datasets.kkt(150, 60, seed=7), np.random.default_rng(5)
     solution = rng.standard_normal(210)
     b = A @ solution
@@ -278,7 +278,7 @@ def test_the_residual_it_tells_is_that_of_the_solution(start):
 
 
 def test_no_residual_is_computed_twice(monkeypatch):
-    """From zero it is b; a sequence begins with the one that was looked at; before the claim x is looked at once."""
+    """The residual of zero is b; a sequence starts from the last computed residual; one is computed before convergence."""
     computed = []
 
     def residual(*args):

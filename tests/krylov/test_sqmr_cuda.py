@@ -1,4 +1,4 @@
-"""SQMR on the GPU beside the CPU's: the same iterations, reasons and refusals, on the kernel harness and on a GPU."""
+"""SQMR on the GPU gives the iterations, reasons and errors of the host, on the kernel harness and on a GPU."""
 
 import warnings
 
@@ -16,10 +16,10 @@ B = KKT @ np.random.default_rng(0).standard_normal((210, 3))
 
 
 def both(A, b, factor=(), **options):
-    """sqmr with the incomplete factor of each device; x, info of the CPU, then of the device."""
+    """(x, info) of sqmr with the incomplete factor of the host, then with that of the GPU."""
     options = {"rtol": 1e-9} | options
     made = {"fill_level": 1} | dict(factor)
-    made |= {"blocking": "subtree"} if made.get("tile_size", 2) > 2 else {}             # as the GPU chooses
+    made |= {"blocking": "subtree"} if made.get("tile_size", 2) > 2 else {}             # the choice of the GPU
     return [ms.sqmr(A, b, M=ms.ildl(A, device=place, **made), **options) for place in ("cpu", "cuda")]
 
 
@@ -34,21 +34,22 @@ def test_the_iterations_of_the_cpu(cuda, shape, tile_size):
     assert np.allclose(np.linalg.norm(b - KKT @ y, axis=0) / np.linalg.norm(b, axis=0), other.relative_residual, rtol=1e-4)
 
 
-def test_rows_that_are_zero_spoil_no_others(cuda):
-    """As on the CPU: a complete factor solves exactly what can be solved, in each column that cannot be as a whole."""
+def test_zero_rows_do_not_affect_other_rows(cuda):
+    """As on the host: the solvable part of each column is solved exactly by a complete factor."""
     d = np.r_[np.ones(60), 0, np.full(30, -2.0)]
     b = np.ones((91, 3))
     b[60, 1] = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ms.ConvergenceWarning)
         (x, info), (y, other) = both(sp.csr_array(sp.diags_array(d)), b, {"fill_level": None})
-    for found, told in ((x, info), (y, other)):
+    for found, record in ((x, info), (y, other)):
         assert np.allclose(np.delete(found, 60, 0), np.delete(b / np.where(d == 0, 1, d)[:, None], 60, 0), rtol=1e-12)
-        assert np.allclose(told.relative_residual, [1 / np.sqrt(91), 0, 1 / np.sqrt(91)], rtol=1e-12, atol=1e-14) and not told.converged
+        assert np.allclose(record.relative_residual, [1 / np.sqrt(91), 0, 1 / np.sqrt(91)], rtol=1e-12, atol=1e-14)
+        assert not record.converged
 
 
 def test_columns_stop_on_their_own(cuda):
-    """A column of zeros, one whose solution is given, and one of more iterations than between two looks."""
+    """A column of zeros, one started at its solution, and one with more iterations than between two reads of the state."""
     b = B.copy()
     b[:, 0] = 0
     x0 = np.zeros_like(b)
@@ -61,7 +62,7 @@ def test_columns_stop_on_their_own(cuda):
 
 @pytest.mark.parametrize("power", [-700, 600, 900])
 def test_right_hand_sides_whose_squares_leave_the_range(cuda, power):
-    """Their length was infinite or 0 there, and x = 0 the solution."""
+    """Without scaling their norm would be infinite or 0, and x = 0 the solution."""
     scale, seen = np.array([2.0**power, 1.0]), []
     (x, info), (y, other) = both(KKT, B[:, :2] * scale, callback=seen.append)
     (z, _) = both(KKT, B[:, :2])[1]
@@ -78,7 +79,7 @@ def test_a_solution_out_of_range_has_not_converged(cuda):
 
 
 def test_a_matrix_on_the_gpu_stays_there(cuda, monkeypatch):
-    """It came to the host in each call."""
+    """No call copies it to the host."""
     M, b, A = ms.ildl(KKT, fill_level=1, device="cuda"), there(B[:, 0].copy()), Sparse(KKT)
     x, info = ms.sqmr(KKT, b, M=M)
     with nothing_comes_back(monkeypatch, most=8 * cg_cuda.LOOK):
@@ -96,7 +97,7 @@ def test_complex_start_and_callback(cuda):
     assert np.linalg.norm(B[:, 0] - KKT @ seen[-1]) == pytest.approx(info.relative_residual * np.linalg.norm(B[:, 0]), rel=1e-3)
 
 
-def test_what_does_not_converge_is_said(cuda):
+def test_columns_that_do_not_converge_are_reported(cuda):
     for maxiter in (0, 3):
         with pytest.warns(ms.ConvergenceWarning, match="maxiter reached"):
             (x, info), (y, other) = both(KKT, B, maxiter=maxiter)
@@ -107,8 +108,8 @@ def test_what_does_not_converge_is_said(cuda):
     assert other.relative_residual < 1e-13
 
 
-def test_a_breakdown_starts_anew_and_ends(cuda):
-    """q . A q = 0 in the first step: the start does not help, so that there is no second."""
+def test_a_breakdown_restarts_and_ends(cuda):
+    """q . A q = 0 in the first step: a restart from the same x does not help, so there is none."""
     A = sp.csr_array([[0.0, 1.0], [1.0, 0.0]])
     M = ms.ildl(sp.eye_array(2), fill_level=1, device="cuda")
     with pytest.warns(ms.ConvergenceWarning, match="broke down"):
@@ -126,8 +127,8 @@ def test_a_residual_orthogonal_to_the_preconditioned_one(cuda):
     assert info.iterations.tolist() == other.iterations.tolist() and info.iterations.max() <= 2
 
 
-def test_the_claim_is_checked(cuda):
-    """A poor factor in single precision: quasi-residuals mislead, and what is called converged is so."""
+def test_convergence_is_checked(cuda):
+    """A poor factor in single precision: quasi-residuals mislead, ``converged`` is true only for a small true residual."""
     A = ms.datasets.stokes(10)
     b = A @ np.random.default_rng(3).standard_normal(A.shape[0])
     with warnings.catch_warnings():
@@ -143,13 +144,13 @@ def test_singular_but_consistent(cuda):
     assert other.converged and info.iterations == other.iterations
 
 
-def test_arrays_that_lie_there_stay_there(cuda):
+def test_arrays_on_the_gpu_stay_there(cuda):
     if cuda is None:
         pytest.skip("the GPU has arrays of its own")
     b = there(B)
     _, info = ms.sqmr(KKT, b, M=ms.ildl(KKT, fill_level=1, device="cuda"))
     assert info.converged and info.report.facts["device"] == "cuda"
-    with pytest.raises(ms.InvalidInputError, match="on the CPU"):
+    with pytest.raises(ms.InvalidInputError, match="M on the host"):
         ms.sqmr(KKT, b, M=ms.ildl(KKT, fill_level=1))
     _, info = ms.sqmr(ms.datasets.helmholtz(8, 7), there(np.ones(64)), rtol=1e-6)
     assert info.converged
@@ -160,7 +161,7 @@ def test_refusals(cuda):
     for b in (np.ones(3), np.full(210, np.nan), "b"):
         with pytest.raises(ms.InvalidInputError):
             ms.sqmr(KKT, b, M=M)
-    with pytest.raises(ms.InvalidInputError, match="M has to be"):
+    with pytest.raises(ms.InvalidInputError, match="M must be"):
         ms.sqmr(ms.datasets.stokes(4), np.ones(ms.datasets.stokes(4).shape[0]), M=M)
 
 
@@ -168,7 +169,7 @@ RUNNING, ARRIVED, BROKEN = range(3)
 
 
 def decide(what, total, **given):
-    """What k_quasi_decide makes of the sum `total` of each column: scalars (8, k), standing and moves (k,)."""
+    """(scalars (8, k), standing (k,), moves (k,)) after k_quasi_decide, for the sum `total` of each column."""
     k = len(total)
     scalars = np.ones((8, k))
     for name, values in given.items():
@@ -180,8 +181,8 @@ def decide(what, total, **given):
     return back(arrays[1]), back(standing), back(moves)
 
 
-def test_each_way_of_breaking_down_is_seen(cuda):
-    """A direction of no curvature, r . M r or a quasi-residual of zero, and what has left the range; the last column is sound."""
+def test_each_breakdown_is_detected(cuda):
+    """q . A q, r . M r or the quasi-residual is 0 or not finite; the last column is sound."""
     nan, inf = np.nan, np.inf
     after, standing, moves = decide(sqmr_cuda.CURVATURE, [0, nan, inf, 2, 2, 2, 2, 2], RHO=[1, 1, 1, 0, nan, inf, 1, 1], TAU=[1] * 6 + [0, 1])
     assert standing.tolist() == [BROKEN] * 7 + [RUNNING] and moves.tolist() == [0] * 7 + [1]
@@ -191,13 +192,13 @@ def test_each_way_of_breaking_down_is_seen(cuda):
 
 
 def test_a_column_has_arrived_at_its_bound(cuda):
-    """theta = 1 halves the square of the quasi-residual; the step that brings it there is still taken."""
+    """theta = 1 halves the square of the quasi-residual; the step that reaches the bound is still taken."""
     _, standing, moves = decide(sqmr_cuda.RESIDUAL, [1, 1], LOOK=[np.sqrt(0.5), np.nextafter(np.sqrt(0.5), 0)])
     assert standing.tolist() == [ARRIVED, RUNNING] and moves.tolist() == [1, 1]
 
 
-def test_columns_that_begin_anew_forget_what_lies_in_their_vectors(cuda):
-    """After a breakdown that may be NaN, which no factor of zero takes away."""
+def test_columns_that_restart_do_not_read_their_old_vectors(cuda):
+    """After a breakdown these may hold NaN, which a factor of zero does not remove."""
     n, k = 5, 2
     scalars = np.zeros((8, k))
     scalars[sqmr_cuda.BETA, 1] = scalars[sqmr_cuda.OLD, 1] = 2
