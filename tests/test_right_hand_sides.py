@@ -247,8 +247,8 @@ def test_any_unit_of_measure(scale):
 
 def test_a_right_hand_side_that_does_not_fit_is_refused_before_anything_is_factored(monkeypatch):
     solving = sys.modules["meshsolve.api.solving"]
-    for name in ("_analysis", "lu"):
-        monkeypatch.setattr(solving, name, None)
+    monkeypatch.setattr(solving, "lu", None)
+    monkeypatch.setattr(solving.Problem, "analysis", None)
     for method in ("auto", "cholesky", "lu"):
         for b in (np.ones(N + 1), np.full(N, np.nan), np.ones((1, N)), np.full(N, 1j * np.inf)):
             with pytest.raises(ms.InvalidInputError, match="^b"):

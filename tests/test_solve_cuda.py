@@ -1,4 +1,4 @@
-"""ms.solve with device="cuda": the answers of the CPU, where b lies; on stand-ins for CuPy, and on a GPU with -m gpu."""
+"""ms.solve with device="cuda": the solutions of the host, on the side of b; on stand-ins for CuPy, and on a GPU with -m gpu."""
 
 import warnings
 
@@ -15,7 +15,7 @@ from meshsolve.krylov import diagonal
 
 
 def there(A):
-    """An array or a matrix on the device, as a caller has it."""
+    """An array or a matrix on the GPU, as a caller has it."""
     if not sp.issparse(A):
         return device.to_device(A)
     A = sp.csr_array(A)
@@ -37,7 +37,7 @@ SYSTEMS = {
 
 @pytest.mark.parametrize("columns", [None, 3])
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_the_answer_of_the_cpu_where_b_lies(gpu, name, columns):
+def test_the_solution_of_the_host_on_the_side_of_b(gpu, name, columns):
     A, method, asked = SYSTEMS[name]
     b = A @ np.random.default_rng(0).standard_normal((A.shape[0],) if columns is None else (A.shape[0], columns))
     expected, _ = ms.solve(A, b, asked, device="cpu")
@@ -51,7 +51,7 @@ def test_the_answer_of_the_cpu_where_b_lies(gpu, name, columns):
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_on_the_cpu_where_that_is_asked_for_and_back_to_where_b_lies(gpu, name):
+def test_device_cpu_returns_x_on_the_side_of_b(gpu, name):
     A, method, asked = SYSTEMS[name]
     b = A @ np.arange(A.shape[0])
     expected, _ = ms.solve(A, b, asked, device="cpu")
@@ -60,7 +60,7 @@ def test_on_the_cpu_where_that_is_asked_for_and_back_to_where_b_lies(gpu, name):
 
 
 def test_iterations_with_the_diagonal_and_with_a_factor_share_the_matrix(gpu, monkeypatch):
-    """Each of them took one of its own there."""
+    """It is uploaded once."""
     A = SYSTEMS["parac asked for"][0]
     b, sizes, to_device = A @ np.arange(A.shape[0]), [], device.backend().to_device
     monkeypatch.setattr(device.backend(), "to_device", lambda array: (sizes.append(array.size), to_device(array))[1])
@@ -68,7 +68,7 @@ def test_iterations_with_the_diagonal_and_with_a_factor_share_the_matrix(gpu, mo
     assert info.method == "parac" and sizes.count(A.nnz) == 2           # indices and values
 
 
-def test_auto_takes_the_gpu_where_something_lies_there(gpu):
+def test_auto_uses_the_gpu_if_an_input_lies_there(gpu):
     A = spd(grid(9, 8))
     b = np.ones(72)
     for matrix, rhs in ((there(A), b), (A, there(b))):
@@ -76,8 +76,8 @@ def test_auto_takes_the_gpu_where_something_lies_there(gpu):
     assert ms.solve(A, b)[1].report.facts["device"] == "cpu"
 
 
-def test_a_graph_without_separators_is_not_ordered_there(gpu, monkeypatch):
-    """Nor anywhere: what it takes is foreseen, and iterations take less."""
+def test_a_graph_without_separators_is_not_ordered_on_the_gpu(gpu, monkeypatch):
+    """Nor on the host: its operations are estimated, and iterations take less time."""
     rng = np.random.default_rng(0)
     ends = rng.integers(0, 6000, (2, 12_000))
     half = sp.coo_array((np.ones(12_000), ends), shape=(6000, 6000))
@@ -88,28 +88,28 @@ def test_a_graph_without_separators_is_not_ordered_there(gpu, monkeypatch):
 
 
 def count_as_large(monkeypatch, iteration):
-    """Small factors count as large, and an iteration as so many operations for an entry."""
+    """Small factors count as large, and an iteration as ``iteration`` operations per entry."""
     for name in ("LARGE_FACTOR", "WORTH_A_TRIAL", "SMALL"):
         monkeypatch.setattr(solving, name, 1e-9)
     monkeypatch.setattr(diagonal, "ITERATION", iteration)
 
 
 @pytest.mark.parametrize("columns", [None, 3, 5])
-def test_definite_matrices_that_are_no_graphs_are_tried_with_the_diagonal(gpu, monkeypatch, columns):
+def test_definite_matrices_of_no_graph_are_tried_with_the_diagonal(gpu, monkeypatch, columns):
     A = spd(grid(15, 12))
     b = np.random.default_rng(0).standard_normal((180,) if columns is None else (180, columns))
     for iteration, method in ((1e-6, "jacobi"), (1e9, "cholesky")):
         count_as_large(monkeypatch, iteration)
-        expected, told = ms.solve(A, b, device="cpu", rtol=1e-13)
+        expected, other = ms.solve(A, b, device="cpu", rtol=1e-13)
         for rhs in (b, there(b)):
             x, info = ms.solve(A, rhs, device="cuda", rtol=1e-13)
-            assert info.method == told.method == method and info.converged and device.holds(x) == device.holds(rhs)
+            assert info.method == other.method == method and info.converged and device.holds(x) == device.holds(rhs)
             assert info.report.facts["device"] == "cuda" and np.allclose(device.to_host(x), expected, rtol=1e-9, atol=1e-12)
             steps = info.report.facts["steps_taken"].split("; ")
             assert ("complete factor" in steps) == (method == "cholesky") and steps[0].startswith("first column, ") == (columns == 5)
 
 
-def test_no_memory_for_a_factor_there(gpu, monkeypatch):
+def test_no_memory_for_a_factor_on_the_gpu(gpu, monkeypatch):
     def starved(*args, **options):
         raise ms.OutOfMemoryError("the factor needs 1 GiB")
 
@@ -134,15 +134,15 @@ SINGULAR, REGULAR, SADDLES = ms.datasets.grid2d(9, 8), ms.datasets.grid2d(9, 8, 
     lambda b: ms.ildl(SADDLES, device="cuda", fill_level=None, dtype=np.float32).solve(b),
     *[lambda b, A=A, method=method: ms.solve(A, b, method, device="cuda")[0] for A, method in
       ((REGULAR, "auto"), (REGULAR, "lu"), (SINGULAR, "auto"), (SINGULAR, "parac"))]])
-def test_no_right_hand_side_at_all(gpu, solve):
+def test_zero_right_hand_sides(gpu, solve):
     for b in (NOTHING, there(NOTHING)):
         x = solve(b)
         assert x.shape == (72, 0) and device.holds(x) == device.holds(b)
 
 
 @pytest.mark.parametrize("name", ["positive definite", "unsymmetric", "complex", "indefinite"])
-def test_a_factor_lies_where_it_is_asked_for(gpu, monkeypatch, name):
-    """LU took the GPU by itself, whatever device was given."""
+def test_a_factor_lies_on_the_requested_device(gpu, monkeypatch, name):
+    """LU as well."""
     monkeypatch.setattr(device, "AUTO_SIZE", 1)
     A = spd(grid(15, 12))
     A = {"complex": A * 1j, "indefinite": A - 3 * sp.eye_array(180)}.get(name, SYSTEMS.get(name, [A])[0])
@@ -171,16 +171,18 @@ def test_complex_right_hand_sides(gpu):
             assert info.report.facts["device"] == "cuda" and device.holds(x) == device.holds(rhs)
 
 
-def test_what_the_gpu_does_not_solve_is_refused_and_auto_takes_the_cpu(gpu):
+def test_methods_without_gpu_are_refused_and_auto_uses_the_host(gpu):
     K, U = ms.datasets.kkt(30, 12), sp.csr_array(np.triu(np.ones((6, 6))))
     for A, method in ((K, "auto"), (K, "ildl"), (U * 1j, "auto"), (U * 1j, "lu")):
         b = A @ np.ones(A.shape[0])
         if device.backend().name == "harness":
             with pytest.raises(ms.DeviceUnavailableError, match="CPU"):
                 ms.solve(A, b, method, device="cuda")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            assert ms.solve(A, b, method)[1].converged
+        for rhs in (b, there(b)):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                x, info = ms.solve(A, rhs, method)
+            assert info.converged and device.holds(x) == device.holds(rhs)
     with pytest.raises(ms.NotPositiveDefiniteError):
         ms.solve(K, K @ np.ones(42), "cholesky", device="cuda")
     with pytest.raises(ms.NotSymmetricError):

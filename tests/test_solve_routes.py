@@ -1,4 +1,4 @@
-"""Which way ``ms.solve`` goes with a positive definite matrix that is no Laplacian: a complete factor, or the diagonal alone."""
+"""The choice of ``ms.solve`` for positive definite matrices that are not Laplacians: a complete factor, or the diagonal alone."""
 
 import warnings
 
@@ -17,7 +17,7 @@ from meshsolve.sparse.matrix import as_symmetric
 
 
 def propagation(n=6000, a=0.9):
-    """I - a D^-1/2 W D^-1/2 of a random graph: no row sums say that it is definite."""
+    """I - a D^-1/2 W D^-1/2 of a random graph: definite, with negative row sums."""
     ends = np.random.default_rng(0).integers(0, n, (2, 4 * n))
     W = sp.coo_array((np.ones(4 * n), ends), shape=(n, n)).tocsr()
     W = W + W.T
@@ -26,7 +26,7 @@ def propagation(n=6000, a=0.9):
 
 
 def squared(m, shift=0.0):
-    """A grid in space squared: biharmonic, ill-conditioned, with a factor of many operations."""
+    """The square of a 3-D grid: biharmonic, ill-conditioned, with a factor of many operations."""
     G = ms.datasets.grid3d(m, boundary="neumann" if shift else "dirichlet")
     return sp.csr_array(G @ G + shift * sp.eye_array(m**3))
 
@@ -44,7 +44,7 @@ def relative(A, x, b):
 
 @pytest.fixture
 def no_factor(monkeypatch):
-    """What would make a complete factor fails."""
+    """Making a complete factor fails."""
     def refuse(*args, **options):
         raise AssertionError("a Cholesky factorization was made")
     monkeypatch.setattr(solving, "CholeskyFactor", refuse)
@@ -60,8 +60,8 @@ def eager(monkeypatch):
 
 @pytest.mark.parametrize("columns", [None, 2, 5])
 @pytest.mark.parametrize("make", [rhs, lambda A, k: rhs(A, k) * (1 - 2j)], ids=["real", "complex"])
-def test_the_diagonal_is_taken_where_it_converges_at_once(no_factor, make, columns):
-    """A complete factor of this one takes as long as a thousand iterations, of which some thirty do."""
+def test_the_diagonal_is_used_if_it_converges_fast(no_factor, make, columns):
+    """About 30 iterations suffice; a complete factor takes as long as 1000."""
     b = make(EASY, columns)
     x, info = ms.solve(EASY, b)
     assert info.method == "jacobi" and info.converged and info.reason == "converged" and x.shape == b.shape
@@ -78,7 +78,7 @@ def test_the_tolerance_is_that_of_the_caller(rtol):
     assert info.method == "jacobi" and 0.01 * rtol < relative(EASY, x, b) <= 1.01 * rtol
 
 
-def test_what_no_iteration_reaches_is_left_to_the_factor():
+def test_a_tolerance_that_no_iteration_reaches_takes_the_factor():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ms.ConvergenceWarning)
         info = ms.solve(EASY, rhs(EASY), rtol=1e-17)[1]
@@ -87,11 +87,11 @@ def test_what_no_iteration_reaches_is_left_to_the_factor():
 
 @pytest.mark.parametrize("b", [np.ones(22**3), rhs(HARD), HARD @ np.ones(22**3), rhs(HARD, 6)], ids=["ones", "random", "smooth", "columns"])
 def test_slow_iterations_give_way_to_the_factor_soon(b):
-    """After at most 60 iterations, and what they cost is told."""
+    """After at most 60 iterations; the report has their time."""
     x, info = ms.solve(HARD, b)
     assert info.method == "cholesky" and info.converged and info.iterations == 0 and info.reason == "direct"
     assert info.relative_residual < 1e-10
-    if b.ndim == 2:                                     # too many columns for iterations at all
+    if b.ndim == 2:                                     # too many columns for iterations
         assert "steps_taken" not in info.report.facts
         return
     step, last = info.report.facts["steps_taken"].split("; ")
@@ -110,13 +110,13 @@ def test_small_factors_are_made_at_once(monkeypatch, A):
     assert info.method == "cholesky" and info.converged and "steps_taken" not in info.report.facts
 
 
-def test_many_columns_make_a_factor_pay():
+def test_many_columns_take_a_factor():
     X, info = ms.solve(EASY, rhs(EASY, 150))
     assert info.method == "cholesky" and info.converged
 
 
-def test_of_many_columns_the_first_is_tried_alone(eager, monkeypatch):
-    """Where that is slow, nothing is done with the others."""
+def test_the_first_of_many_columns_is_tried_alone(eager, monkeypatch):
+    """If it is slow, the other columns are not tried."""
     seen, iterate = [], diagonal.iterate
 
     def recorded(A, b, *args, **options):
@@ -133,7 +133,7 @@ def test_of_many_columns_the_first_is_tried_alone(eager, monkeypatch):
 
 
 @pytest.mark.parametrize("threads", [2, 3])
-def test_any_number_of_threads_goes_the_same_way(threads):
+def test_the_choice_does_not_depend_on_threads(threads):
     for A in (EASY, HARD):
         b = rhs(A)
         (x, one), (y, many) = (ms.solve(A, b, threads=t) for t in (1, threads))
@@ -146,8 +146,8 @@ def starved(*args, **options):
 
 
 @pytest.mark.parametrize("A", [HARD, ms.cotan_laplacian(ms.datasets.icosphere(4)), squared(6)], ids=["large", "singular", "small"])
-def test_it_iterates_on_where_there_is_no_memory_for_a_factor(monkeypatch, A):
-    """As it does for Laplacians; and tells why. It raised."""
+def test_it_iterates_if_memory_is_too_small_for_a_factor(monkeypatch, A):
+    """As for Laplacians; the report has the cause."""
     monkeypatch.setattr(solving, "CholeskyFactor", starved)
     b = A @ rhs(A)
     x, info = ms.solve(A, b)
@@ -167,14 +167,14 @@ def test_no_memory_and_no_convergence_is_an_error(monkeypatch):
 
 
 def test_no_memory_and_no_better_answer_is_a_warning(monkeypatch):
-    """As of a factor that misses the tolerance by rounding alone."""
+    """As for a factor that misses the tolerance by rounding alone."""
     monkeypatch.setattr(solving, "CholeskyFactor", starved)
     with pytest.warns(ms.ConvergenceWarning, match="want of memory .* stagnated"):
         x, info = ms.solve(EASY, rhs(EASY), rtol=1e-17)
     assert not info.converged and info.relative_residual == pytest.approx(relative(EASY, x, rhs(EASY)), rel=0.2) and info.relative_residual < 1e-14
 
 
-def test_a_matrix_without_memory_for_its_rows_is_refused_as_ever(monkeypatch):
+def test_a_matrix_whose_rows_do_not_fit_into_memory_is_refused(monkeypatch):
     from meshsolve import memory
     monkeypatch.setattr(memory, "available_memory", lambda: 1000)
     with pytest.raises(ms.OutOfMemoryError, match="rows"):
@@ -191,8 +191,8 @@ def test_negative_curvature_spares_the_cholesky_factorization(no_factor, eager):
     assert info.report.facts["steps_taken"].startswith("diagonal: ")
 
 
-def test_a_right_hand_side_out_of_range_is_told_as_ever(eager):
-    """Of a singular matrix that is no graph's: the rest is solved."""
+def test_a_right_hand_side_out_of_range_gives_a_warning(eager):
+    """For a singular matrix that is not a graph's; the part in the range is solved."""
     L = ms.datasets.grid2d(12, 9)
     A = sp.csr_array(L @ L)
     b = A @ rhs(A) + 1
@@ -204,44 +204,44 @@ def test_a_right_hand_side_out_of_range_is_told_as_ever(eager):
 
 @given(operations=st.floats(1, 1e12), columns=st.integers(1, 40), rates=st.lists(st.floats(-0.5, 3), min_size=1, max_size=400))
 def test_iterations_never_take_longer_than_the_factor(operations, columns, rates):
-    """Whatever the residual does, from one look to the next; and without hope not even a tenth of it, but for the first look."""
+    """For any history of the residual; less than a tenth of that time if convergence is never estimated in time."""
     M, left = as_symmetric(ms.datasets.grid2d(4, 4)), 10.0
     rule, done, hopeless = WhileFactorTakesLonger(M, operations, None, columns), 0, True
     factor = operations / (diagonal.ITERATION * M.nnz * diagonal.weight(columns))
     for rate in rates:
         done, left = done + FORESEE, left - rate
-        foreseen = FORESEE * left / rate if rate > 0 else np.inf
-        hopeless = hopeless and done + foreseen > factor
-        if left <= 0 or rule.gives_up(done, lambda seen, foreseen=foreseen: foreseen):
+        estimate = FORESEE * left / rate if rate > 0 else np.inf
+        hopeless = hopeless and done + estimate > factor
+        if left <= 0 or rule.gives_up(done, lambda seen, estimate=estimate: estimate):
             break
     assert done <= max(FORESEE, factor + FORESEE)
     if hopeless and left > 0:
         assert done <= max(FORESEE, diagonal.TRIED * factor + FORESEE)
 
 
-@given(truth=st.floats(1e3, 1e9), asked=st.lists(st.floats(1, 1e9), min_size=1, max_size=12))
-def test_what_is_foreseen_is_asked_for_sparingly(truth, asked):
-    """The answers are those of the graph of the patches, and no question is put twice."""
-    M, questions = as_symmetric(ms.datasets.grid2d(4, 4)), []
+@given(truth=st.floats(1e3, 1e9), bounds=st.lists(st.floats(1, 1e9), min_size=1, max_size=12))
+def test_no_estimate_is_made_twice(truth, bounds):
+    """Bounds from earlier estimates decide without the graph of the patches."""
+    M, estimated = as_symmetric(ms.datasets.grid2d(4, 4)), []
 
     def takes_more(pattern, operations, threads):
-        questions.append(operations)
+        estimated.append(operations)
         return truth > operations
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(diagonal, "takes_more", takes_more)
         rule = WhileFactorTakesLonger(M, 500.0, lambda: truth)
-        for operations in asked:
+        for operations in bounds:
             assert rule._takes(operations) == (operations <= 500 or operations < truth)
-    yes, no = ([q for q in questions if (q < truth) == answer] for answer in (True, False))
+    yes, no = ([q for q in estimated if (q < truth) == answer] for answer in (True, False))
     assert yes == sorted(set(yes)) and no == sorted(set(no), reverse=True)
 
 
 def test_info_says_that_a_consistent_system_is_singular(monkeypatch):
-    """By whatever method it is solved; a regular system is not called singular, and columns that are not there change nothing."""
+    """By every method; a regular system is not reported as singular."""
     L = ms.datasets.grid2d(12, 9)
     two = sp.block_diag([L, L]).tocsr()
-    K = sp.csr_array([[2.0, 0, 1, 1], [0, 3, 1, 1], [1, 1, 0, 0], [1, 1, 0, 0]])       # a constraint given twice
+    K = sp.csr_array([[2.0, 0, 1, 1], [0, 3, 1, 1], [1, 1, 0, 0], [1, 1, 0, 0]])       # a repeated constraint
     for A, methods in ((L, ("auto", "cholesky", "ildl", "parac")), (two, ("auto", "parac")), (K, ("auto", "ildl"))):
         for method in methods:
             x, info = ms.solve(A, A @ rhs(A), method=method)

@@ -60,7 +60,6 @@ def sqmr(A: Matrix, b: ArrayLike, M: Any = None, x0: ArrayLike | None = None, rt
     callback : callable, optional
         Called with the current x after each iteration.
     threads : int, optional
-        Results do not depend on it.
 
     Returns
     -------

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from meshsolve import device, foreign
 from meshsolve.errors import InvalidInputError
 from meshsolve.sparse.columns import as_array, as_complex, as_device_rhs, as_rhs, begin_device_rhs, device_lengths, lengths
-from meshsolve.sparse.cuda import symmetric_cuda, uploaded
-from meshsolve.sparse.matrix import as_symmetric
+from meshsolve.sparse.cuda import as_device_csr, symmetric_cuda, uploaded
+from meshsolve.sparse.matrix import as_csr, as_symmetric
 
 NEAR_TREE = 3.2                     # entries a row, the diagonal's included: the matrix of a tree has 3
 NO_TURN = contextlib.nullcontext()
@@ -38,6 +38,10 @@ class Host:
     def symmetric(self, A, threads=1):
         """A symmetric matrix of any kind, checked, in this memory."""
         return as_symmetric(A, threads=threads)
+
+    def general(self, A):
+        """A real square matrix of any kind, checked, in this memory."""
+        return as_csr(A)
 
     def matrix(self, M):
         """A checked matrix in this memory; no copy of what is already there."""
@@ -75,6 +79,9 @@ class Cuda(Host):
 
     def symmetric(self, A, threads=1):
         return symmetric_cuda(A) if on_device(A) else uploaded(as_symmetric(A, threads=threads))
+
+    def general(self, A):
+        return as_device_csr(A) if on_device(A) else uploaded(as_csr(A))
 
     def array(self, x, name):
         return device.asarray(x)
