@@ -57,9 +57,9 @@ def solve_indefinite(A, b, rtol, threads=None, analysed=None):
         ensure_memory(PER_ROW["ildl"] * A.n, f"A with its {counted(A.n, 'row')}")
     M = A if isinstance(A, Csr) else as_symmetric(A, threads=thread_count(threads), per_row=PER_ROW["ildl"])
     while steps:
-        step, foreseen = steps.pop(0), []
+        step, too_large = steps.pop(0), []
         try:
-            K = ildl(M, threads=threads, analysed=analysed, foreseen=foreseen, **step)
+            K = ildl(M, threads=threads, analysed=analysed, too_large=too_large, **step)
         except (OutOfMemoryError, SingularMatrixError) as e:            # an incomplete factor may not overflow where the complete one does
             if best is None:
                 raise
@@ -74,7 +74,7 @@ def solve_indefinite(A, b, rtol, threads=None, analysed=None):
             best.report = K.report
         if best.converged or K.is_complete:
             break
-        for plan in foreseen:
+        for plan in too_large:
             analysed = plan.symbolic if plan.is_of_rows else analysed
             if plan.flops <= AFFORDABLE * M.nnz and COMPLETE in steps:
                 steps.remove(COMPLETE)

@@ -1,14 +1,15 @@
-"""Symmetric indefinite systems: L D L^T factorization with pivots of one and two rows, complete or incomplete.
+"""L D L^T factorization of symmetric indefinite matrices with pivots of one and two rows, complete or incomplete.
 
     K = ildl(A);  x, info = sqmr(A, b, M=K)          # K.L K.D K.L^T is (S A S)[perm][:, perm], S = diag(K.scale)
 
-The driver reads in this order: scaling and pairs of rows by a matching, the choice between complete and incomplete, the
-factorization. Sources: Duff and Pralet 2005 (matching); Duff and Reid 1983 (complete); Thuerck et al. 2018 (incomplete).
+The driver reads in this order: scaling and pairs of rows by a matching, choice between complete and incomplete, factorization.
+Sources: Duff and Pralet 2005 (matching); Duff and Reid 1983 (complete); Thuerck et al. 2018 (incomplete).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,63 +28,84 @@ from meshsolve.memory import PER_ROW
 from meshsolve.options import as_integer, as_number, counted, is_auto, one_of, storage_type, thread_count
 from meshsolve.order.auto import dense_end
 from meshsolve.report import Report, warn
-from meshsolve.sparse.columns import device_lengths, lengths, read_only
+from meshsolve.sparse.columns import read_only
 from meshsolve.sparse.matrix import Csr, as_symmetric
-from meshsolve.sparse.places import place_for
+from meshsolve.sparse.places import HOST, PLACES, place_for
 from meshsolve.types import Array, ArrayLike, Matrix, Sparse
 
 __all__ = ["IldlFactor", "blocks", "ildl"]
 
 PIVOTING = ("auto", "static", "bunch-kaufman", "rook")
 BLOCKING = ("auto", "BR", "RB", "none", "subtree")
-FEW_NONZEROS = 20               # times those of tril(A): a complete factor of that size is taken
-FEW_FLOPS = 5e9                 # so many operations are taken anyway: less than an iteration costs that has to be repeated
-FLOPS_PER_ENTRY = 4e4           # ... or so many an entry of tril(A)
+FEW_NONZEROS = 20               # nonzeros of a complete factor per nonzero of tril(A) up to which it is chosen,
+FEW_FLOPS = 5e9                 # or operations up to which it is: less than an iteration that must be repeated,
+FLOPS_PER_ENTRY = 4e4           # or operations per entry of tril(A)
 LARGEST_TILE = 32
-OUTSIDE, ROUNDING = 1e-10, 1e4      # of the length of b, and of eps |x|: a larger residual of a complete factor is no rounding
-ENOUGH, TARGET, STEPS = 1e-13, 1e-15, 2     # backward error that is not refined, what refinement aims at, steps at most
-STALE = 20                      # powers of two by which rows may part in a scaling that was made for other values
+OUTSIDE, ROUNDING = 1e-10, 1e4      # residual of a complete factor above which b is not in the range: relative to |b|, plus eps |x|
+ENOUGH, TARGET, STEPS = 1e-13, 1e-15, 2     # backward error that is not refined, target of refinement, most steps
+STALE = 20                      # largest ratio of row sizes, as a power of two, for which a scaling made for other values is kept
+
+
+@dataclass(eq=False)
+class Numeric:
+    """A scaled matrix, and what was found about its factor. It is replaced as a whole.
+
+    Attributes
+    ----------
+    scale : (n,) float64
+        Diagonal of S.
+    scaled : (nnz,) float64
+        Values of S A S.
+    residual : Residual
+    extracted : (perm, L, D), once asked for
+    is_undecided : bool, once asked for
+        True: rounding may have changed the sign of an eigenvalue.
+    """
+
+    scale: np.ndarray
+    scaled: np.ndarray
+    residual: Residual
+    extracted: tuple | None = None
+    is_undecided: bool | None = None
 
 
 class IldlFactor(Preconditioner):
     """``L @ D @ L.T`` = ``(S A S)[perm][:, perm]`` with S = diag(scale), exactly or nearly; ``K @ r`` applies its inverse.
 
-    Made by :func:`meshsolve.ildl`. A symmetric operator, the preconditioner ``M=`` of :func:`meshsolve.sqmr`; where it is
-    complete, ``K.solve(b)`` is the solution: in double precision refined, at most two steps, where its backward error is above
-    1e-13, and with a warning where A is singular and b not in its range. Several threads may apply
-    it at once; a refactorization beside them raises ``FactorInUseError``. It can be pickled and copied, which costs a numeric
-    phase at the other end.
+    Made by :func:`meshsolve.ildl`. A symmetric operator, and the preconditioner ``M=`` of :func:`meshsolve.sqmr`. If the factor is
+    complete, ``K.solve(b)`` is the solution. In double precision it is refined in at most two steps if its backward error is above
+    1e-13. A warning says that A is singular and b not in its range. Several threads may apply a factor at once; a refactorization
+    meanwhile raises ``FactorInUseError``. It can be pickled and copied; the copy repeats the numeric phase.
 
     Attributes
     ----------
     perm : (n,) int32
         ``perm[k]`` is the row of A that was eliminated k-th.
     scale : (n,) float64
-        Scaling by a maximum product matching: entries of S A S are at most 1 in modulus.
+        Scaling by a maximum product matching: entries of S A S are at most 1 in absolute value.
     inertia : (int, int, int)
-        Numbers of positive, negative and zero eigenvalues of D: those of A if the factor is complete. An eigenvalue counts as zero if
-        A is singular to within the rounding errors of its entries. A ``MeshsolveWarning`` says that the sign of one is not decided;
-        ``report.facts["undecided_pivots"]`` counts pivots near zero.
+        Numbers of positive, negative and zero eigenvalues of D. They are those of A if the factor is complete. An eigenvalue counts as
+        zero if A is singular to within the rounding errors of its entries. A ``MeshsolveWarning`` says that the sign of one is not
+        decided; ``report.facts["undecided_pivots"]`` counts pivots near zero.
     structural_rank : int
-        Rows that a matching can give a nonzero each, of the first matrix: a ``refactor`` does not match anew.
+        Structural rank of the first matrix; a ``refactor`` does not compute it again.
     is_complete : bool
     on_device : bool
-        It was made on the GPU and lies there; ``L``, ``D``, ``perm`` and ``scale`` are numpy's.
+        True: the factor lies on the GPU. ``L``, ``D``, ``perm`` and ``scale`` are numpy arrays all the same.
     nnz : int
         Nonzeros of L, diagonal included.
     report : Report
         Seconds per phase (``matching``, ``order``, ``symbolic``, ``numeric``, ``solve``), sizes, perturbed pivots, choices. On
-        several threads matching and scaling run beside ordering and analysis: what of them these did not cover is ``matching``.
+        several threads matching and scaling run at the same time as ordering and analysis; ``matching`` is the time that they add.
     """
 
     def __init__(self, matrix, pairs, core, report, dtype, lower=False, rescaled=None, was_chosen=False):
         super().__init__(matrix.n, np.float64)
-        self._warns = was_chosen and core.kind != "complete"        # who asked for an incomplete factor knows what it solves
+        self._warns = was_chosen and core.kind != "complete"        # the caller did not choose an incomplete factor
         self.storage, self._lower = np.dtype(dtype), bool(lower)
         self.report, self.structural_rank, self._matched_scale = report, pairs.rank, pairs.scale
-        self._pattern, self._core, self._extracted = Csr(matrix.n, matrix.indptr, matrix.indices), core, None
-        self._is_undecided = None                            # whether the sign of an eigenvalue is; known once it was asked for
-        self._spread = np.inf                                # of the rows in the scaling for these values: found by the first run
+        self._pattern, self._core = Csr(matrix.n, matrix.indptr, matrix.indices), core
+        self._spread = np.inf                                # ratio of row sizes in the scaling of the first matrix, found by the first run
         self._spread = self._run(matrix.data, rescaled)
 
     @property
@@ -94,13 +116,14 @@ class IldlFactor(Preconditioner):
 
     @changes
     def refactor(self, A: Matrix) -> IldlFactor:
-        """Factor another matrix inside the pattern of A: matching, order and pattern of the factor stay, pivots are chosen anew, and
-        where rows differ from those of A by many orders of magnitude, the scaling is.
+        """Factor another matrix inside the pattern of A. Matching, ordering and the pattern of the factor stay; pivots are chosen again.
+
+        The scaling stays as well, unless the sizes of rows now differ by many orders of magnitude.
 
         Parameters
         ----------
         A : (n, n) symmetric matrix of any kind
-            Entries that are missing are zeros. Its lower triangle alone is read where the factor was made with ``lower=True``.
+            Missing entries are zeros. With ``lower=True`` only the lower triangle is read.
 
         Returns
         -------
@@ -112,11 +135,11 @@ class IldlFactor(Preconditioner):
         PatternMismatchError
             A has an entry outside the pattern: ``.row``, ``.column``.
         SingularMatrixError
-            A has no nonzero. After any error the earlier factor is still there.
+            A has no nonzero. After any error the earlier factor is restored.
         FactorInUseError
-            Another call uses this factor at this time.
+            Another call uses this factor.
         OutOfMemoryError
-            Where there is no memory even to bring that back, it is lost, and solves say so until the next refactorization.
+            If there is not even memory to restore the earlier factor, it is lost, and solves raise this until the next refactorization.
         """
         M = as_symmetric(A, lower=self._lower, threads=self._threads)
         if M.n != self.shape[0]:
@@ -126,20 +149,19 @@ class IldlFactor(Preconditioner):
         return self
 
     def _run(self, data, rescaled=None):
-        """Scale, unless that is done, and factor; returns by how many powers of two the rows part in the scaling of the matching."""
+        """Scale the values ``data``, unless ``rescaled`` has them, and factor. Returns the ratio of row sizes as a power of two."""
         with self.report.phase("numeric"):
             scale, scaled, spread = self._rescaled(data, self._matched_scale) if rescaled is None else rescaled
-            if spread > self._spread + STALE:               # entries that count would vanish beside others
+            if spread > self._spread + STALE:               # with the old scaling pivots would vanish next to large rows
                 M = Csr(self._pattern.n, self._pattern.indptr, self._pattern.indices, data)
                 scale, scaled, _ = self._rescaled(data, symmetric_pairs(M, threads=self._threads).scale)
-            now = {"scale": read_only(scale), "_scaled": scaled, "_extracted": None, "_is_undecided": None,
-                   "_residual": Residual(self._pattern, scaled, scale, self._threads, self.on_device)}
+            now = Numeric(read_only(scale), scaled, Residual(self._pattern, scaled, scale, self._threads, self._place))
             before = self._core.changes
             try:
                 self._core.factor(scaled, scale)
             finally:
-                if self._core.changes != before:            # Ctrl-C may come when all is done
-                    self.__dict__.update(now)
+                if self._core.changes != before:            # Ctrl-C may arrive after the core has finished
+                    self._numeric = now
         self.report.facts.pop("refinement_steps", None)
         self.report.facts.update(self._core.facts())
         return spread
@@ -149,28 +171,28 @@ class IldlFactor(Preconditioner):
 
     @reads
     def __getstate__(self):
-        """The scaled matrix stands for its factor, which is made again: the same bits."""
-        return super().__getstate__() | {"_extracted": None}
+        """The scaled matrix, from which the factor is made again with the same bits."""
+        return super().__getstate__() | {"_numeric": replace(self._numeric, extracted=None)}
 
     def __setstate__(self, state):
         super().__setstate__(state)
-        self.scale = read_only(self.scale)
+        read_only(self.scale)
         with self.report.phase("numeric"):
-            self._core.factor(self._scaled, self.scale)
+            self._core.factor(self._numeric.scaled, self.scale)
 
     # ---- solves ---------------------------------------------------------------------------------------------------------
 
     def solve(self, b: ArrayLike, out: Array | None = None) -> Array:
         if self._warns:
-            warn('fill_level="auto" has made an incomplete factor, since the complete one is large: K.solve(b) is but an approximation. '
-                 'ms.solve(A, b, method="ildl") and ms.sqmr(A, b, M=K) solve, and so does a factor of fill_level=None', MeshsolveWarning)
+            warn('K.solve(b) is only an approximation: fill_level="auto" chose an incomplete factor, because the complete one is large. '
+                 'Use ms.solve(A, b, method="ildl"), ms.sqmr(A, b, M=K), or a factor with fill_level=None', MeshsolveWarning)
         return super().solve(b, out)
 
     solve.__doc__ = f"""{Preconditioner.solve.__doc__}
         Warns
         -----
         MeshsolveWarning
-            The factor is incomplete, and ``fill_level="auto"`` has chosen that.
+            The factor is incomplete because of ``fill_level="auto"``.
         """
 
     def _operate(self, b):
@@ -178,19 +200,19 @@ class IldlFactor(Preconditioner):
 
     @reads
     def apply_on_device(self, block: Array) -> Array:
-        """The inverse applied to a C contiguous (n, k) float64 block on the GPU; a new block. Waits for nothing."""
+        """Apply the inverse to a C contiguous (n, k) float64 block on the GPU; a new block. Does not wait for the GPU."""
         with self._turn():
             return self._core.apply_device(block)
 
     @reads
     def check_device(self) -> None:
-        """Raise where a solve on the GPU has given up; waits for it."""
+        """Wait for the GPU, and raise if a solve on it has failed."""
         with self._turn():
             self._core.check()
 
     @reads
     def apply_columns(self, columns: Array, out: Array | None = None) -> Array:
-        """The inverse applied to ``columns``, an (n, k) float64 array of any strides; the result is C contiguous or ``out``."""
+        """Apply the inverse to ``columns``, an (n, k) float64 array of any strides; the result is C contiguous, or ``out``."""
         with self._turn():
             return self._applied(columns, np.empty(columns.shape) if out is None else out)
 
@@ -201,8 +223,8 @@ class IldlFactor(Preconditioner):
         return out
 
     def _checked_columns(self, columns):
-        """As :meth:`apply_columns`, for who asks for a solution: refined where that is needed, with a warning where the factor is that of
-        a singular matrix and b is not in its range. Iterations look at residuals themselves."""
+        """As :meth:`apply_columns`, for solutions: refined if necessary. Warns if A is singular and b not in its range. Iterations measure
+        residuals themselves."""
         return self._checked(columns, self._applied(columns, np.empty(columns.shape)), lambda r: self._applied(r, np.empty(r.shape)))
 
     def _checked_on_device(self, columns):
@@ -215,28 +237,36 @@ class IldlFactor(Preconditioner):
             if self.storage == np.float64:
                 x = self._refined(columns, x, solve)
             if self._core.inertia[2]:
-                self._tell_of_range(*self._residual.scaled(x, columns))
+                self._warn_if_outside_range(*self._numeric.residual.scaled(x, columns))
         return x
 
     def _refined(self, columns, x, solve):
-        """Each solution is measured, by a product with A: one that is good says nothing of the next, which may have weight in other
-        rows. Rows of A may differ by decades, and pivots are chosen in the scaled matrix."""
-        found = refine(self._residual, columns, x, solve, ENOUGH, TARGET, STEPS)
+        """Measure and refine each solution: a good one does not bound the error of the next, which may have its weight in other rows.
+        Rows of A may differ by decades, and pivots are chosen in the scaled matrix."""
+        found = refine(self._numeric.residual, columns, x, solve, ENOUGH, TARGET, STEPS)
         self.report.facts["refinement_steps"] = found.steps
         return found.x
 
-    def _tell_of_range(self, B, X, R):
-        """Of the scaled system, whose entries are at most 1: rounding leaves residuals that are small beside its solution."""
-        left, own, x = map(device_lengths if self.on_device else lengths, (R, B, X))
+    def _warn_if_outside_range(self, B, X, R):
+        """Warn if the residual is too large for rounding, in the scaled system, whose entries are at most 1."""
+        left, own, x = map(PLACES[self._place].lengths, (R, B, X))
         if (left > OUTSIDE * own + ROUNDING * np.finfo(self.storage).eps * x).any():
-            warn("b is not in the range of the singular matrix (K.inertia counts its zero eigenvalues): x leaves a residual",
+            warn("b is not in the range of the singular matrix (K.inertia counts its zero eigenvalues): A x differs from b",
                  MeshsolveWarning)
 
-    # ---- what the factor knows ------------------------------------------------------------------------------------------
+    # ---- properties of the factor ---------------------------------------------------------------------------------------
+
+    @property
+    def scale(self) -> np.ndarray:
+        return self._numeric.scale
+
+    @property
+    def _place(self):
+        return self._core.place
 
     @property
     def on_device(self) -> bool:
-        return self._core.on_device
+        return self._place != HOST.name
 
     @property
     def is_complete(self) -> bool:
@@ -253,21 +283,19 @@ class IldlFactor(Preconditioner):
         """Warn if rounding errors may have changed the sign of an eigenvalue; ``what`` begins the message."""
         if not self.is_complete:
             return
-        if self._is_undecided is None:
-            self._is_undecided = bool(self.report.facts["undecided_pivots"]) or not self._core.inertia[2] and has_undecided_sign(
-                self._residual, self._solved_once, self.scale, np.finfo(self.storage).eps, self.on_device)
-        if self._is_undecided:
-            warn(f"{what}: the sign of an eigenvalue is not decided: A is singular to within a few rounding errors, and a pivot near zero "
+        now = self._numeric
+        if now.is_undecided is None:
+            now.is_undecided = bool(self.report.facts["undecided_pivots"]) or not self._core.inertia[2] and has_undecided_sign(
+                now.residual, self._solved_once, self.scale, np.finfo(self.storage).eps, PLACES[self._place])
+        if now.is_undecided:
+            warn(f"{what}: the sign of an eigenvalue is not decided. A is singular to within a few rounding errors, and a pivot near zero "
                  "may be zero or have the other sign. Regularize A, for example by A + 1e-10 D with the expected signs in D",
                  MeshsolveWarning)
 
     def _solved_once(self, B):
-        """A solve without refinement, where the factor lies."""
-        if not self.on_device:
-            return self._applied(np.ascontiguousarray(B), np.empty(B.shape))
-        x = self._core.apply_device(B)
-        self._core.check()
-        return x
+        """A solve without refinement, on the device of the factor."""
+        with self.report.phase("solve"):
+            return self._core.solved(self.scale, B)
 
     @reads_in_turn
     def rcond(self) -> float:
@@ -279,14 +307,14 @@ class IldlFactor(Preconditioner):
             The factor is incomplete.
         """
         if not self.is_complete:
-            raise InvalidInputError("an incomplete factor does not know the condition of A: fill_level=None makes a complete one")
+            raise InvalidInputError("the condition of A needs a complete factor. Make one with fill_level=None")
         if self._core.inertia[2]:
             return 0.0
 
         def solve(B):
-            return device.to_host(self._solved_once(device.to_device(B))) if self.on_device else self._solved_once(B)
+            return device.to_host(self._solved_once(self._bring(B)))
 
-        return reciprocal_condition(self._residual.norm, solve, solve, self.shape[0])
+        return reciprocal_condition(self._numeric.residual.norm, solve, solve, self.shape[0])
 
     @property
     def nnz(self) -> int:
@@ -308,7 +336,7 @@ class IldlFactor(Preconditioner):
 
     @reads_in_turn
     def slogdet(self) -> tuple[float, float]:
-        """(sign, logabsdet) of A, as :func:`numpy.linalg.slogdet` returns them: (0.0, -inf) of a singular matrix. O(nnz).
+        """(sign, logabsdet) of A, as :func:`numpy.linalg.slogdet` returns them; (0.0, -inf) if A is singular. O(nnz).
 
         Raises
         ------
@@ -316,32 +344,40 @@ class IldlFactor(Preconditioner):
             The factor is incomplete: its determinant is not that of A.
         """
         if not self.is_complete:
-            raise InvalidInputError("an incomplete factor does not know the determinant of A: fill_level=None makes a complete one")
+            raise InvalidInputError("the determinant of A needs a complete factor. Make one with fill_level=None")
         self.warn_if_undecided("slogdet")
         sign, logabsdet = slogdet_of(self.D.diagonal(), self.D.diagonal(-1))
         return sign, logabsdet - 2 * float(np.log(self.scale).sum())
 
     @reads
     def _parts(self):
-        if self._extracted is None:
-            self._extracted = self._core.extract()
-        return self._extracted
+        now = self._numeric
+        if now.extracted is None:
+            now.extracted = self._core.extract()
+        return now.extracted
 
 
 def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto", tile_size="auto", pivoting="auto", *,
-         max_fill="auto", pairs=True, dtype=np.float64, threads=None, lower=False, device_name="cpu", analysed=None, foreseen=None):
-    """The factor of a symmetric indefinite matrix; see :func:`meshsolve.ildl`. A may be a :class:`Csr` that was found symmetric, and
-    ``analysed`` a :class:`Symbolic` of its pattern in an ``"auto"`` ordering that was made for another factor. A list ``foreseen`` gets
-    the plan of the complete factor where this was counted and found too large: ``analysed`` for who makes it after all, if
-    ``.is_of_rows``."""
+         max_fill="auto", pairs=True, dtype=np.float64, threads=None, lower=False, device_name="cpu", analysed=None, too_large=None):
+    """Factor a symmetric indefinite matrix; see :func:`meshsolve.ildl`.
+
+    Parameters
+    ----------
+    A : matrix, or a Csr that is known to be symmetric
+    analysed : Symbolic, optional
+        Analysis of the pattern of A in an ``"auto"`` ordering that was made for another factor.
+    too_large : list, optional
+        Receives the plan of the complete factor if that was analyzed and found too large. If the plan ``.is_of_rows``, its analysis
+        serves as ``analysed`` of a later call.
+    """
     threads = thread_count(threads)
     choices = _choices(fill_level, droptol, blocking, tile_size, pivoting, max_fill, dtype)
     M = A if isinstance(A, Csr) else as_symmetric(A, lower=lower, threads=threads, per_row=PER_ROW["ildl"])
-    there = _chosen_device(device_name, M.n, A, fill_level) == "cuda"
-    if there and blocking == "auto" and choices.blocking == "RB":
-        choices = replace(choices, blocking="subtree")      # a GPU waits for level sets, a CPU for entries
+    place = "cpu" if fill_level is None and is_auto(device_name) else place_for(device_name, A, size=M.n)
+    cores = CORES[place]()
+    choices = replace(choices, blocking=choices.blocking or cores.blocking)
     _require_nonzero(M)
-    M = Csr(M.n, M.indptr, M.indices.copy(), M.data)            # the caller's index array may change later
+    M = Csr(M.n, M.indptr, M.indices.copy(), M.data)            # the caller may change the index array later
     ordering = ordering if isinstance(ordering, str) else order.resolve(ordering, Csr(M.n, M.indptr, M.indices, diagonal=True))
     report = Report(threads=threads, nnz_A=M.nnz)
     _core.keep_free_memory(M.nnz, threads)
@@ -351,42 +387,53 @@ def ildl(A, fill_level="auto", droptol="auto", ordering="auto", blocking="auto",
         found, analysed.matrix_pattern = Findings(analysed.ordering, analysed), Csr(M.n, M.indptr, M.indices)   # without that factor's tree
         if is_counted:
             report.merge(analysed.report)
-            analysed.report.seconds = {}                    # told once, though several factors may take it over
+            analysed.report.seconds = {}                    # reported once, though several factors may use the analysis
     report.facts["structural_rank"] = matched.rank
     core = rescaled = None
     if is_counted:
         plan = complete_plan(M, matched, ordering, report, threads, np.inf if fill_level is None else _bounds(M)[0], found)
-        core = _complete(M, plan, fill_level is None, report, choices, threads, there and device_name == "cuda")
-        if core is None and foreseen is not None:
-            plan.symbolic.report.seconds = {}                   # they are told here
-            foreseen.append(plan)
+        complete = CORES["cpu"]().complete if is_auto(device_name) else cores.complete      # on the GPU only on request
+        core = _complete(M, plan, fill_level is None, report, choices, threads, complete)
+        if core is None and too_large is not None:
+            plan.symbolic.report.seconds = {}                   # they are in this report
+            too_large.append(plan)
         rescaled = found.rescaled if found is not None and core is not None else None
-    found = None                                            # an analysis that was of no use takes no memory beside the factor
+    found = None                                            # frees an analysis that is not needed before the factor takes memory
     if core is None:
         with report.phase("order"):
             ordering = "amd" if is_auto(ordering) else ordering
             tiles = tiling(matched, choices.blocking, choices.tile_size, ordering, threads)
         report.facts["ordering"] = tiles.ordering
         with report.phase("symbolic"):
-            core = _device_core(M, tiles, choices) if there else IncompleteCore(M, tiles, choices, threads)
+            core = cores.incomplete(M, tiles, choices, threads)
     report.facts["mode"] = core.kind
     return IldlFactor(M, matched, core, report, choices.dtype, lower, rescaled, was_chosen=is_auto(fill_level))
 
 
-def _device_core(matrix, tiles, choices):
-    from meshsolve.factor.ildl.incomplete_cuda import DeviceCore
+class Cores(NamedTuple):
+    """The factors of one device, and the blocking for tiles of several rows that suits it."""
 
-    return DeviceCore(matrix, tiles, choices)
+    complete: type
+    incomplete: type
+    blocking: str
 
 
-def _device_complete(plan, dtype):
-    from meshsolve.factor.ldlt.complete_cuda import DeviceCompleteCore
+def _host_cores():
+    return Cores(CompleteCore, IncompleteCore, "RB")            # a solve on the CPU waits for entries
 
-    return DeviceCompleteCore(plan, dtype)
+
+def _cuda_cores():
+    from meshsolve.factor.ildl.incomplete_cuda import IncompleteCoreCuda
+    from meshsolve.factor.ldlt.complete_cuda import CompleteCoreCuda
+
+    return Cores(CompleteCoreCuda, IncompleteCoreCuda, "subtree")        # a solve on the GPU waits for level sets
+
+
+CORES = {"cpu": _host_cores, "cuda": _cuda_cores}
 
 
 def blocks(A, tile_size=LARGEST_TILE, threads=None):
-    """The block statistics of a symmetric matrix as a list, see :func:`meshsolve.factor.ildl.incomplete.block_statistics`."""
+    """Return the block statistics of a symmetric matrix as a list, see :func:`meshsolve.factor.ildl.incomplete.block_statistics`."""
     threads, tile_size = thread_count(threads), as_integer(tile_size, "tile_size", 2, LARGEST_TILE)
     M = as_symmetric(A, threads=threads)
     _require_nonzero(M)
@@ -396,15 +443,8 @@ def blocks(A, tile_size=LARGEST_TILE, threads=None):
 # ---- choices --------------------------------------------------------------------------------------------------------------
 
 
-def _chosen_device(name, n, A, fill_level):
-    """"cpu" or "cuda"; a complete factor is made on the GPU only where that is asked for by name."""
-    if fill_level is None and is_auto(name):
-        return "cpu"
-    return place_for(name, A, size=n)
-
-
 def _choices(fill_level, droptol, blocking, tile_size, pivoting, max_fill, dtype):
-    """Checked arguments with everything chosen that was left open."""
+    """The checked arguments, with a choice for each ``"auto"``; blocking is "" if the device decides."""
     one_of(blocking, "blocking", BLOCKING)
     one_of(pivoting, "pivoting", PIVOTING)
     level = 2 if fill_level is None or is_auto(fill_level) else as_integer(fill_level, "fill_level", 0)
@@ -418,38 +458,38 @@ def _choices(fill_level, droptol, blocking, tile_size, pivoting, max_fill, dtype
     if is_auto(tile_size):
         tile_size = 8 if blocking == "BR" else 2
     tile_size = as_integer(tile_size, "tile_size", 2, LARGEST_TILE)
-    blocking = ("none" if tile_size == 2 else "RB") if blocking == "auto" else blocking
+    blocking = ("none" if tile_size == 2 else "") if blocking == "auto" else blocking
     return Choices(level, droptol, max_fill, tile_size, blocking, "rook" if pivoting == "auto" else pivoting, storage_type(dtype))
 
 
-def _complete(M, plan, asked, report, choices, threads, there):
-    """The complete factor where it is asked for or small enough, else None. The matrix alone decides."""
+def _complete(M, plan, is_requested, report, choices, threads, core):
+    """The complete factor if it is requested or small enough, else None. The matrix alone decides."""
     most_flops, few_nonzeros = _bounds(M)
     report.facts["nnz_A"] = M.nnz
-    if not asked and plan.likely_flops > most_flops and plan.nnz > few_nonzeros:
+    if not is_requested and plan.likely_flops > most_flops and plan.nnz > few_nonzeros:
         report.facts.update(complete_nnz=plan.nnz, complete_flops=plan.flops)
         return None
     with report.phase("symbolic"):
-        return _device_complete(plan, choices.dtype) if there else CompleteCore(plan, choices.dtype, threads)
+        return core(plan, choices.dtype, threads)
 
 
 def _bounds(M):
-    """(operations, nonzeros) up to either of which a complete factor is made."""
+    """(operations, nonzeros) of a complete factor: it is chosen if it needs at most one of these numbers."""
     half = (M.nnz + M.n) / 2
     return max(FEW_FLOPS, FLOPS_PER_ENTRY * half), FEW_NONZEROS * half
 
 
 def _is_far_too_large(M, report):
-    """Whether breadth-first searches tell that a complete factor is beyond both bounds: it is not even ordered then."""
+    """True if breadth-first searches show that a complete factor exceeds both bounds. Then it is not even ordered."""
     rows = dense_end(Csr(M.n, M.indptr, M.indices, diagonal=True))
     nnz, flops = rows**2 / 2, rows**3 / 3
     most_flops, few_nonzeros = _bounds(M)
     if flops <= most_flops or nnz <= few_nonzeros:
         return False
-    report.facts.update(complete_nnz=int(nnz), complete_flops=flops)                # at the least
+    report.facts.update(complete_nnz=int(nnz), complete_flops=flops)                # lower bounds
     return True
 
 
 def _require_nonzero(M):
-    if not (M.data[:64].any() or M.data.any()):             # mostly the first one is
-        raise SingularMatrixError("A has no nonzero: no right-hand side but zero has a solution", 0)
+    if not (M.data[:64].any() or M.data.any()):             # the first test usually decides
+        raise SingularMatrixError("A has no nonzero, so only b = 0 has a solution", 0)

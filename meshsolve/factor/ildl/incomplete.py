@@ -1,8 +1,9 @@
-"""Incomplete L D L^T factorization by tiles: a preconditioner for matrices whose complete factor is too large."""
+"""Incomplete L D L^T factorization by tiles, a preconditioner for matrices whose complete factor is too large."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,16 +15,16 @@ from meshsolve.sparse.matrix import Csr, narrow_ptr
 
 @dataclass(frozen=True)
 class Choices:
-    """What an incomplete factorization was asked for, nothing left to be chosen.
+    """All options of an incomplete factorization.
 
     Attributes
     ----------
     fill_level : int
-        Coarse level up to which tiles may fill.
+        Largest level of fill of a tile.
     droptol : float
-        Entries below this fraction of their row's norm are dropped.
+        Smallest entry that is kept, relative to the norm of its row.
     max_fill : float
-        Columns a block row may keep, as a multiple of those of A; what rows leave unused is handed on.
+        Most columns of a block row, as a multiple of those of A. Later rows may use what earlier ones leave.
     tile_size : int
         Most rows of a tile.
     blocking : {"none", "RB", "subtree", "BR"}
@@ -42,16 +43,16 @@ class Choices:
 
 @dataclass(frozen=True, eq=False)
 class Tiling:
-    """The order of the rows and where they are cut into tiles.
+    """An order of the rows, cut into tiles.
 
     Attributes
     ----------
     rows : (n,) int32
-        ``rows[k]`` is the row of A that comes k-th: tiles one after the other.
+        ``rows[k]`` is the row of A at position k; tiles follow each other.
     begin : (tiles + 1,) int32
         Tile i holds the rows ``begin[i]`` to ``begin[i + 1] - 1`` of that order.
     ordering : str
-        The method that made it.
+        The ordering method.
     """
 
     rows: np.ndarray
@@ -66,9 +67,9 @@ def tiling(pairs, blocking, tile_size, ordering, threads=None):
     ----------
     pairs : Pairs
     blocking : {"none", "RB", "subtree", "BR"}
-        ``"none"``: a tile for each pair and each row alone. ``"RB"``: order, then cut the order into full tiles. ``"subtree"``: no
-        tile has rows of two subtrees of the elimination tree that are larger than a tile: they do not wait for each other, and
-        there are 3 to 70 times fewer level sets. ``"BR"``: group rows of similar patterns, then order the groups.
+        ``"none"``: a tile for each pair and each other row. ``"RB"``: order, then cut the order into full tiles. ``"subtree"``: no
+        tile has rows of two subtrees of the elimination tree that are larger than a tile. Such subtrees do not wait for each other,
+        and there are 3 to 70 times fewer level sets. ``"BR"``: group rows of similar patterns, then order the groups.
     tile_size : int, 2 to 32
     ordering : str, or Ordering of the rows
         As in :func:`meshsolve.ildl`.
@@ -89,27 +90,27 @@ def tiling(pairs, blocking, tile_size, ordering, threads=None):
         perm, parent = chosen.perm, None
         if blocking == "subtree" or (blocking == "RB" and chosen.method != "multicolour"):
             found = _core.analyze(pairs.graph.indptr, pairs.graph.indices, perm)
-            perm, parent = found.perm, found.parent         # in a postorder neighbours of the elimination tree share a tile
+            perm, parent = found.perm, found.parent         # in a postorder neighbors in the elimination tree share a tile
         begin = _core.cut_tiles(size[perm], 1 if blocking == "none" else tile_size, parent if blocking == "subtree" else None)
         return Tiling(pairs.expand(perm), begin, chosen.method)
     group = _core.similar_vertices(pairs.graph.indptr, pairs.graph.indices, size, tile_size)
-    if not isinstance(ordering, str):                       # a group comes where the first of its pairs does
+    if not isinstance(ordering, str):                       # groups in the order of their first pairs
         _, firsts = np.unique(group[ordering.perm], return_index=True)
         ordering = order.Ordering(np.argsort(firsts).astype(np.int32), ordering.method)
     chosen = order.resolve(ordering, _quotient(pairs.graph, group), threads=threads, factor="ildl")
-    place = chosen.iperm[group]
-    vertices = np.argsort(place, kind="stable").astype(np.int32)
-    weight = np.bincount(place, size, minlength=len(chosen)).astype(np.int64)
+    position = chosen.iperm[group]
+    vertices = np.argsort(position, kind="stable").astype(np.int32)
+    weight = np.bincount(position, size, minlength=len(chosen)).astype(np.int64)
     return Tiling(pairs.expand(vertices), np.append(0, np.cumsum(weight)).astype(np.int32), chosen.method)
 
 
 def of_pairs(ordering, pairs):
-    """A name as it is; an Ordering of the rows as one of their pairs."""
+    """The ordering of the pairs for an Ordering of the rows; a name unchanged."""
     return ordering if isinstance(ordering, str) else order.Ordering(pairs.contract(ordering.perm), ordering.method)
 
 
 def block_statistics(matrix, pairs, tile_size=32, levels=(0, 1, 2, 3, 4), threads=None):
-    """Nonzero blocks and level sets for each blocking, ordering and level of fill.
+    """Count nonzero blocks and level sets for each blocking, ordering and level of fill.
 
     Parameters
     ----------
@@ -147,7 +148,7 @@ def _quotient(graph, group):
 
 
 def renumbered(matrix, rows, threads=1):
-    """(indptr, indices, source) of the matrix whose k-th row is ``rows[k]``; ``source`` says where its values stand."""
+    """(indptr, indices, source) of the matrix whose k-th row is ``rows[k]``; ``source`` are the positions of its values."""
     return _core.ildl_renumber(matrix.indptr, matrix.indices, rows, threads)
 
 
@@ -159,10 +160,18 @@ def assembled(minus, rows, indptr, d, e):
     return L, block_diagonal(d, e)
 
 
-class IncompleteCore:
-    """The incomplete factor behind :class:`~meshsolve.factor.ildl.IldlFactor`."""
+class Numeric(NamedTuple):
+    """The factor of one matrix; replaced as a whole."""
 
-    kind, on_device = "incomplete", False
+    made: Any                   # native factor
+    row: np.ndarray             # (n,) int32: row of A at each position of the elimination
+    inverse: Any                # native solves
+
+
+class IncompleteCore:
+    """The incomplete factor of an :class:`~meshsolve.factor.ildl.IldlFactor` on the host."""
+
+    kind, place = "incomplete", "cpu"
 
     def __init__(self, matrix, tiles, choices, threads):
         self.tiles, self.choices, self.threads = tiles, choices, threads
@@ -173,43 +182,43 @@ class IncompleteCore:
         self.native = _core.IldlIncomplete(self.tiles.begin, self._indptr, self._indices, self.choices.fill_level)
 
     def __getstate__(self):
-        return {name: value for name, value in self.__dict__.items() if name not in ("native", "_made", "_inverse")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("native", "_numeric")}
 
     def __setstate__(self, state):
         self.__dict__.update(state)
         self._prepare()
 
     def factor(self, scaled, scale):
-        """Factor the matrix with these values, which have been scaled."""
+        """Factor the matrix with these scaled values. After an error the earlier factor stays."""
         c, values = self.choices, scaled[self._source]
         made = self.native.factor(self._indptr, self._indices, values, c.pivoting, c.droptol, c.max_fill, self.threads)
         row = self.tiles.rows[made.order()]
         inverse = (_core.IldlInverseDouble if c.dtype == np.float64 else _core.IldlInverseSingle)(made, row, scale, self.threads)
-        self._made, self._row, self._inverse = made, row, inverse             # together, once nothing can fail any more
+        self._numeric = Numeric(made, row, inverse)
 
     @property
     def changes(self):
-        """Another one after each matrix that this has become the factor of."""
-        return getattr(self, "_made", None)
+        """An object that differs after each change of the factor."""
+        return getattr(self, "_numeric", None)
 
     def solve(self, scale, columns, out):
         """out := S (L D L^T)^-1 S columns."""
-        self._inverse.solve(columns, out, self.threads)
+        self._numeric.inverse.solve(columns, out, self.threads)
 
     def extract(self):
         """(perm, L, D) in the order of elimination."""
-        _, indptr, rows, minus, d, e = self._made.extract()
-        return self._row, *assembled(minus, rows, indptr, d, e)
+        _, indptr, rows, minus, d, e = self._numeric.made.extract()
+        return self._numeric.row, *assembled(minus, rows, indptr, d, e)
 
     @property
     def inertia(self):
-        return self._made.inertia
+        return self._numeric.made.inertia
 
     @property
     def nnz(self):
-        return self._made.nonzeros
+        return self._numeric.made.nonzeros
 
     def facts(self):
-        """What the numeric phase has found, for the report."""
-        return self.native.facts | self._made.facts | {"nnz_L": self.nnz, "bytes": self._inverse.nbytes,
-                                                       "fill_level": self.choices.fill_level, "droptol": self.choices.droptol}
+        """Facts of the numeric phase for the report."""
+        return self.native.facts | self._numeric.made.facts | {"nnz_L": self.nnz, "bytes": self._numeric.inverse.nbytes,
+                                                               "fill_level": self.choices.fill_level, "droptol": self.choices.droptol}

@@ -1,6 +1,8 @@
-"""The incomplete factor that is made and stays on the GPU: twin of :class:`~meshsolve.factor.ildl.incomplete.IncompleteCore`."""
+"""The incomplete L D L^T factor on the GPU. Host counterpart: :class:`~meshsolve.factor.ildl.incomplete.IncompleteCore`."""
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,8 +14,18 @@ from meshsolve.factor.ildl.inverse_cuda import Inverse
 from meshsolve.factor.ldlt.complete import inertia_of
 
 
-class DeviceCore:
-    """The incomplete factor behind an :class:`~meshsolve.factor.ildl.IldlFactor` on the GPU.
+class Numeric(NamedTuple):
+    """The factor of one matrix; replaced as a whole."""
+
+    columns: Any                # cuda.Columns of L
+    inverse: Inverse
+    d: np.ndarray               # diagonal of D, on the host
+    e: np.ndarray               # entries below it; nonzero in 2x2 pivots
+    below: int                  # nonzeros of L inside diagonal tiles, below the diagonal
+
+
+class IncompleteCoreCuda:
+    """The incomplete factor of an :class:`~meshsolve.factor.ildl.IldlFactor` on the GPU.
 
     Parameters
     ----------
@@ -22,9 +34,9 @@ class DeviceCore:
     choices : Choices
     """
 
-    kind, on_device = "incomplete", True
+    kind, place = "incomplete", "cuda"
 
-    def __init__(self, matrix, tiles, choices):
+    def __init__(self, matrix, tiles, choices, threads=None):
         self.tiles, self.choices = tiles, choices
         *self._renumbered, self._source = renumbered(matrix, tiles.rows)
         self._prepare()
@@ -42,27 +54,26 @@ class DeviceCore:
         self._prepare()
 
     def factor(self, scaled, scale):
-        """Factor the matrix with these values, which have been scaled; both lie on the host."""
+        """Factor the matrix with these scaled values. Both arrays lie on the host. After an error the earlier factor stays."""
         c = self.choices
         with device.errors("the incomplete factor"):
             columns = self._rows.factor(scaled[self._source], c.pivoting, c.droptol, c.max_fill)
             inverse = Inverse(self._rows, columns, self._tile_rows[columns.order], device.to_device(scale), c.dtype)
-            self._own_below = int(device.scalar((columns.own != 0).sum().reshape(1))) - self._rows.n
-        self._columns, self._inverse = columns, inverse
-        self._d, self._e = device.to_host(columns.d), device.to_host(columns.e)
+            below = int(device.scalar((columns.own != 0).sum().reshape(1))) - self._rows.n
+            self._numeric = Numeric(columns, inverse, device.to_host(columns.d), device.to_host(columns.e), below)
 
     @property
     def changes(self):
-        """Another one after each matrix that this has become the factor of."""
-        return getattr(self, "_inverse", None)
+        """An object that differs after each change of the factor."""
+        return getattr(self, "_numeric", None)
 
     def apply_device(self, block):
-        """S (L D L^T)^-1 S block for a C contiguous (n, k) float64 block on the device; a new one."""
-        return self._inverse.apply(block)
+        """S (L D L^T)^-1 S block for a C contiguous (n, k) float64 block on the GPU; a new one."""
+        return self._numeric.inverse.apply(block)
 
     def check(self):
-        """Raise where a solve gave up; waits for the device."""
-        self._inverse.check()
+        """Wait for the GPU, and raise if a solve has failed."""
+        self._numeric.inverse.check()
 
     def solve(self, scale, columns, out):
         """out := S (L D L^T)^-1 S columns, on the host."""
@@ -72,7 +83,7 @@ class DeviceCore:
 
     def extract(self):
         """(perm, L, D) in the order of elimination, on the host."""
-        C = self._columns
+        C = self._numeric.columns
         ptr, rows, minus, own, square = map(device.to_host, (C.ptr, C.rows, C.minus, C.own, C.square))
         n, begin = self._rows.n, self._rows.begin
         tile = np.repeat(np.arange(len(begin) - 1), np.diff(square))
@@ -82,19 +93,20 @@ class DeviceCore:
         outside = sp.csc_array((minus, rows, ptr), shape=(n, n))
         inside = sp.csc_array((-own[below], (row[below], column[below])), shape=(n, n))
         both = sp.csc_array(outside + inside)
-        return device.to_host(self._inverse.row), *assembled(both.data, both.indices, both.indptr, self._d, self._e)
+        return device.to_host(self._numeric.inverse.row), *assembled(both.data, both.indices, both.indptr, self._numeric.d, self._numeric.e)
 
     @property
     def inertia(self):
-        return inertia_of(self._d, self._e)
+        return inertia_of(self._numeric.d, self._numeric.e)
 
     @property
     def nnz(self):
-        return len(self._columns.rows) + self._own_below + self._rows.n
+        return len(self._numeric.columns.rows) + self._numeric.below + self._rows.n
 
     def facts(self):
-        """What the numeric phase has found, for the report; bytes are the device's."""
-        C, R = self._columns, self._rows
-        return {"tiles": R.tiles, "levels": R.depths, "blocks": R.blocks, "stored": C.stored, "pairs": int((self._e != 0).sum()),
-                "perturbed": C.perturbed, "dropped": C.dropped, "nnz_L": self.nnz, "bytes": self._inverse.nbytes + R.nbytes,
+        """Facts of the numeric phase for the report; bytes are those on the GPU."""
+        now, R = self._numeric, self._rows
+        C = now.columns
+        return {"tiles": R.tiles, "levels": R.depths, "blocks": R.blocks, "stored": C.stored, "pairs": int((now.e != 0).sum()),
+                "perturbed": C.perturbed, "dropped": C.dropped, "nnz_L": self.nnz, "bytes": now.inverse.nbytes + R.nbytes,
                 "fill_level": self.choices.fill_level, "droptol": self.choices.droptol, "device": "cuda"}

@@ -1,4 +1,4 @@
-"""Complete L D L^T factorization of a symmetric indefinite matrix: a direct solver with exact inertia."""
+"""Complete L D L^T factorization of a symmetric indefinite matrix, with its inertia. Driver of complete.hpp."""
 
 from __future__ import annotations
 
@@ -13,21 +13,30 @@ from meshsolve.memory import ensure_memory
 from meshsolve.options import counted
 from meshsolve.sparse.matrix import Csr, narrow_ptr
 
-ZERO = 4                        # units of rounding: a column of the scaled matrix without a larger entry is zero; see small_pivots.hpp
+ZERO = 4                        # largest entry of a zero column of the scaled matrix, in units of rounding; see small_pivots.hpp
 RULE = {char: (0.01, ZERO * float(np.finfo(char).eps)) for char in "df"}    # (threshold, tiny) of LdlRule in native/dense/ldl.hpp
-STRICT_THRESHOLD = 0.1          # of matrices with pivots that may be zero: smaller entries of L, smaller rounding errors
+STRICT_THRESHOLD = 0.1          # pivot threshold of matrices with pivots that may be zero: smaller entries of L, smaller rounding errors
 
 
 class CompletePlan:
-    """What the pattern and the pairs of a matrix say about its complete factor, before any number is touched.
+    """The analysis of a complete factor, from the pattern and the pairs of the matrix.
 
-    The analysis is that of the pattern in which both rows of a pair have the neighbours of either, because that is what a
-    2x2 pivot fills. ``likely_flops`` adds to its operations what rows that are handed up will cost.
+    In the analyzed pattern both rows of a pair have the neighbors of either, because a 2x2 pivot fills them.
+
+    Attributes
+    ----------
+    symbolic : Symbolic
+    is_strict : bool
+        True: zero pivots are certain, and pivots are chosen by the strict threshold.
+    is_of_rows : bool
+        True: there are no pairs.
+    likely_flops : float
+        Estimated operations, with those of delayed pivots.
     """
 
     def __init__(self, matrix, pairs, ordering, threads, analysed=None):
         self.matrix, self.ordering = Csr(matrix.n, matrix.indptr, matrix.indices), ordering
-        self.is_strict = bool(pairs.rank < matrix.n)          # zero pivots are certain, see complete.hpp
+        self.is_strict = bool(pairs.rank < matrix.n)
         self.is_of_rows = pairs.share == 0
         self.symbolic = _analysis(matrix, pairs, ordering, threads) if analysed is None else analysed
         self.likely_flops = self.flops
@@ -58,9 +67,9 @@ def _analysis(matrix, pairs, ordering, threads):
 
 
 class CompleteCore:
-    """The complete factor behind :class:`~meshsolve.factor.ildl.IldlFactor`; numbering of the analysis inside."""
+    """The complete factor of an :class:`~meshsolve.factor.ildl.IldlFactor` on the host."""
 
-    kind, on_device = "complete", False
+    kind, place = "complete", "cpu"
 
     def __init__(self, plan, dtype, threads):
         self.plan, self.threads, self.dtype = plan, threads, np.dtype(dtype)
@@ -83,11 +92,11 @@ class CompleteCore:
 
     @property
     def changes(self):
-        """Another one after each matrix that this has become the factor of."""
+        """A number that differs after each change of the factor."""
         return self.native.changes
 
     def factor(self, scaled, scale):
-        """Factor the matrix with these values, which have been scaled."""
+        """Factor the matrix with these scaled values. After an error the earlier factor is restored."""
         failed = self.native.factor(scaled, self.threads)
         if failed >= 0:
             raise overflow(int(self.plan.symbolic.perm[failed]))
@@ -102,6 +111,12 @@ class CompleteCore:
     def _solved(self, scale, columns):
         x = np.empty(columns.shape)
         self.native.solve(scale, columns, x, self.threads)
+        return x
+
+    def solved(self, scale, columns):
+        """S (L D L^T)^-1 S columns; a new array."""
+        x = np.empty(columns.shape)
+        self.solve(scale, np.ascontiguousarray(columns), x)
         return x
 
     def extract(self):
@@ -120,14 +135,14 @@ class CompleteCore:
         return self.native.nonzeros
 
     def facts(self):
-        """What the numeric phase has found, for the report."""
+        """Facts of the numeric phase for the report."""
         return {"nnz_L": self.plan.nnz, "flops": self.plan.flops, "delayed": self.native.delayed, "pairs": self.native.pairs,
                 "zero_pivots": self.inertia[2], "undecided_pivots": self.native.undecided,
                 "bytes": self.native.nbytes + self.tree_bytes}
 
 
 def overflow(row):
-    """The error for a row that elimination made not finite."""
+    """The error for a row with an entry that overflowed in elimination."""
     return SingularMatrixError(
         f"the factorization overflowed in row {row}: entries of A differ by too many orders of magnitude", row)
 
@@ -141,7 +156,7 @@ def inertia_of(d, e):
 
 
 def slogdet_of(d, e):
-    """(sign, logarithm of the modulus) of the determinant of the block diagonal matrix of :func:`inertia_of`."""
+    """(sign, logarithm of the absolute value) of the determinant of the block diagonal matrix of :func:`inertia_of`."""
     single, first, pairs = _pivots(d, e)
     values = np.concatenate([single, pairs])
     if not values.all():
@@ -151,7 +166,7 @@ def slogdet_of(d, e):
 
 
 def _pivots(d, e):
-    """The pivots of one row; the first rows of those of two, and their determinants by ``e**2``, which may leave the range."""
+    """(1x1 pivots, first rows of the 2x2 pivots, their determinants divided by ``e**2``, which may overflow)."""
     first = np.flatnonzero(e)
     alone = np.ones(len(d), bool)
     alone[first] = alone[first + 1] = False

@@ -1,4 +1,4 @@
-"""The complete factor that is made and stays on the GPU: twin of :class:`~meshsolve.factor.ldlt.complete.CompleteCore`."""
+"""The complete L D L^T factor on the GPU. Host counterpart: :class:`~meshsolve.factor.ldlt.complete.CompleteCore`."""
 
 from __future__ import annotations
 
@@ -13,20 +13,36 @@ from meshsolve.factor.ldlt.complete import RULE, STRICT_THRESHOLD, block_diagona
 from meshsolve.factor.ldlt.fronts_cuda import DeviceComplete, Tree
 
 
-class DeviceCompleteCore:
-    """The complete factor behind an :class:`~meshsolve.factor.ildl.IldlFactor` on the GPU.
+class Found:
+    """The scaling of one matrix on the GPU, and what is computed on demand about its factor."""
+
+    def __init__(self, native, scale, perm):
+        self._native, self.scale, self.permuted = native, device.to_device(scale[:, None]), device.to_device(scale[perm])
+
+    @functools.cached_property
+    def diagonal(self):
+        """(d, e) in the order of elimination."""
+        return self._native.diagonal()[2:]
+
+    @functools.cached_property
+    def nnz(self):
+        return self._native.nonzeros()
+
+
+class CompleteCoreCuda:
+    """The complete factor of an :class:`~meshsolve.factor.ildl.IldlFactor` on the GPU.
 
     Parameters
     ----------
     plan : CompletePlan
-        Matching, order and analysis are those of the CPU.
+        Matching, ordering and analysis from the host.
     dtype : {float64, float32}
-        What the factor is stored in.
+        Storage type of the factor.
     """
 
-    kind, on_device = "complete", True
+    kind, place = "complete", "cuda"
 
-    def __init__(self, plan, dtype):
+    def __init__(self, plan, dtype, threads=None):
         self.plan, self.dtype = plan, np.dtype(dtype)
         self._prepare(plan.is_strict)
 
@@ -44,30 +60,35 @@ class DeviceCompleteCore:
 
     @property
     def changes(self):
-        """Another one after each matrix that this has become the factor of."""
+        """A number that differs after each change of the factor."""
         return self.native.changes
 
     def factor(self, scaled, scale):
-        """Factor the matrix with these values, which have been scaled; both lie on the host."""
+        """Factor the matrix with these scaled values. Both arrays lie on the host. After an error the earlier factor is restored."""
         with device.errors("the complete factor"):
-            scales, before = (device.to_device(scale[self.plan.symbolic.perm]), device.to_device(scale[:, None])), self.changes
+            found, before = Found(self.native, scale, self.plan.symbolic.perm), self.changes
             try:
                 failed = self.native.factor(device.to_device(scaled))
             finally:
                 if self.changes != before:
-                    self._scale, self._own = scales
-                    for found in ("_diagonal", "inertia", "nnz"):
-                        self.__dict__.pop(found, None)
+                    self._found = found
         if failed >= 0:
             raise overflow(int(self.plan.symbolic.perm[failed]))
 
     def apply_device(self, block):
-        """S (L D L^T)^-1 S block for a C contiguous (n, k) float64 block on the device; a new one."""
-        solve = lambda near: self.native.solve(self._scale, near)
-        return solve(block) if self.dtype == np.float64 else solve_near_one(solve, block, self._own)
+        """S (L D L^T)^-1 S block for a C contiguous (n, k) float64 block on the GPU; a new one."""
+        found = self._found
+        solve = lambda near: self.native.solve(found.permuted, near)
+        return solve(block) if self.dtype == np.float64 else solve_near_one(solve, block, found.scale)
+
+    def solved(self, scale, block):
+        """As :meth:`apply_device`; waits for the GPU."""
+        x = self.apply_device(block)
+        self.check()
+        return x
 
     def check(self):
-        """Wait for the device, so that what has failed there is raised here."""
+        """Wait for the GPU, and raise if a kernel has failed."""
         self.native.wait()
 
     def solve(self, scale, columns, out):
@@ -83,22 +104,17 @@ class DeviceCompleteCore:
         L.sort_indices()
         return self.plan.symbolic.perm[order], L, block_diagonal(d, e)
 
-    @functools.cached_property
-    def _diagonal(self):
-        """(d, e) in the order of elimination."""
-        return self.native.diagonal()[2:]
-
-    @functools.cached_property
+    @property
     def inertia(self):
-        return inertia_of(*self._diagonal)
+        return inertia_of(*self._found.diagonal)
 
-    @functools.cached_property
+    @property
     def nnz(self):
-        return self.native.nonzeros()
+        return self._found.nnz
 
     def facts(self):
-        """What the numeric phase has found, for the report; bytes are the device's."""
+        """Facts of the numeric phase for the report; bytes are those on the GPU."""
         return {"nnz_L": self.plan.nnz, "flops": self.plan.flops, "delayed": self.native.delayed,
                 "zero_pivots": self.inertia[2], "undecided_pivots": self.native.undecided,
-                "pairs": int((self._diagonal[1] != 0).sum()), "levels": len(self.native.plans), "bytes": self.native.nbytes,
+                "pairs": int((self._found.diagonal[1] != 0).sum()), "levels": len(self.native.plans), "bytes": self.native.nbytes,
                 "device": "cuda"}

@@ -1,4 +1,4 @@
-"""What solutions leave over in a matrix that the factor keeps scaled, in the scaled numbers and in the caller's."""
+"""Residuals of a matrix that the factor keeps scaled, in the scaled and in the caller's units."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import numpy as np
 from meshsolve import _core, device
 from meshsolve.factor.refine import backward_error
 from meshsolve.sparse.columns import max_abs
+from meshsolve.sparse.places import HOST, PLACES
 from meshsolve.sparse.product import residual
 
 
 class Residual:
-    """b - A x of the matrix A whose scaled values S A S are kept, S = diag(scale). Solutions lie where the factor does.
+    """b - A x of the matrix A whose scaled values S A S are stored, S = diag(scale).
 
     Parameters
     ----------
@@ -21,41 +22,39 @@ class Residual:
     scaled : (nnz,) float64
     scale : (n,) float64
     threads : int
-    on_device : bool
+    place : {"cpu", "cuda"}
+        The device of solutions and right-hand sides. The other arguments lie on the host.
     """
 
-    def __init__(self, pattern, scaled, scale, threads, on_device):
+    def __init__(self, pattern, scaled, scale, threads, place):
         self._given = pattern.indptr, pattern.indices, scaled, scale[:, None]
-        self._threads, self._on_device = threads, on_device
+        self._threads, self._place = threads, place
 
     def __getstate__(self):
-        """Without what is on the GPU."""
-        return {name: value for name, value in dict(self.__dict__).items() if name != "_arrays"}      # threads may add to it
+        """Without arrays on the GPU."""
+        return {name: value for name, value in dict(self.__dict__).items() if name != "_arrays"}      # other threads may add to it
 
     def scaled(self, x, b):
-        """(S b, S^-1 x, S (b - A x)) of (n, k) arrays: of the system whose entries are at most about 1."""
+        """(S b, S^-1 x, S (b - A x)) of (n, k) arrays. The entries of S A S are at most about 1."""
         indptr, indices, values, scale = self._arrays
         B, X = scale * b, x / scale
-        return B, X, self._leftover(indptr, indices, values, B, X)
+        return B, X, residual(indptr, indices, values, X, B, threads=self._threads)
 
     def __call__(self, x, b):
         """(b - A x, its backward error), see :func:`meshsolve.factor.refine.backward_error`."""
         with np.errstate(all="ignore"):
             r = self.scaled(x, b)[2] / self._arrays[3]
-        sizes = [max_abs(columns) for columns in (r, x, b)]
-        return r, backward_error(self.norm, *(device.to_host(device.xp().stack(sizes)) if self._on_device else sizes))
+        sizes = PLACES[self._place].xp.stack([max_abs(columns) for columns in (r, x, b)])
+        return r, backward_error(self.norm, *device.to_host(sizes))
 
     @cached_property
     def _arrays(self):
-        return tuple(map(device.to_device, self._given)) if self._on_device else self._given
+        return tuple(map(PLACES[self._place].bring, self._given))
 
     @cached_property
     def norm(self):
         """The largest sum of a row of |A|."""
         indptr, indices, values, scale = self._arrays
-        if self._on_device:
-            return float((residual(indptr, indices, values, -1 / scale, 0 * scale, magnitudes=True) / scale).max())
-        return _core.ldlt_norm(indptr, indices, values, scale[:, 0], self._threads)
-
-    def _leftover(self, indptr, indices, values, B, X):
-        return residual(indptr, indices, values, X, B, threads=self._threads)
+        if self._place == HOST.name:
+            return _core.ldlt_norm(indptr, indices, values, scale[:, 0], self._threads)
+        return float((residual(indptr, indices, values, -1 / scale, 0 * scale, magnitudes=True) / scale).max())

@@ -54,12 +54,12 @@ def test_levels_of_fill(limit):
     assert np.array_equal((K.L.toarray() != 0), expected.T | np.eye(42, dtype=bool))
 
 
-def test_who_did_not_ask_for_an_incomplete_factor_is_told_that_it_does_not_solve():
+def test_a_solve_with_an_automatically_chosen_incomplete_factor_warns():
     A = ms.datasets.kkt(20_000, 8_000)
     b = A @ np.ones(28_000)
     K = ms.ildl(A)
     assert not K.is_complete
-    with pytest.warns(ms.MeshsolveWarning, match="is but an approximation"):
+    with pytest.warns(ms.MeshsolveWarning, match="is only an approximation"):
         x = K.solve(b)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

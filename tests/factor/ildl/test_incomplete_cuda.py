@@ -122,7 +122,7 @@ def test_refactor(cuda):
 
 def test_single_precision(cuda):
     G = check(KKT, dtype=np.float32)
-    assert G._core._inverse._own.dtype == np.float32
+    assert G._core._numeric.inverse._own.dtype == np.float32
     check(KKT, dtype=np.float32, tile_size=32, fill_level=1)
 
 
@@ -208,7 +208,7 @@ def test_any_schedule_of_the_sweeps(cuda_path, monkeypatch, together):
     """Depths of more than one tile apart, some of them in runs, all in one run of a single block."""
     monkeypatch.setattr(inverse_cuda, "BLOCK", together)
     G = check(ms.datasets.kkt(350, 150, seed=1))
-    runs = G._core._inverse.schedule.runs
+    runs = G._core._numeric.inverse.schedule.runs
     assert runs == 1 if together == 2048 else 1 < runs < G.report.facts["levels"]
 
 
@@ -224,8 +224,8 @@ def with_dense_rows(n, *lengths):
 def test_long_rows_get_more_threads(cuda_path, n, lengths, threads):
     """... of their own depths, up to a warp, and beyond 1024 entries a block: a thread or two added up a dense row."""
     G = check(with_dense_rows(n, *lengths), ordering="natural", pairs=False, fill_level=0, droptol=0.0)
-    lanes = G._core._inverse._lanes_by_row
-    assert lanes.max() == threads and lanes[:-4].max() == G._core._inverse.schedule.lanes < max(threads, 2)
+    lanes = G._core._numeric.inverse._lanes_by_row
+    assert lanes.max() == threads and lanes[:-4].max() == G._core._numeric.inverse.schedule.lanes < max(threads, 2)
 
 
 @pytest.mark.sanitize
@@ -241,7 +241,7 @@ def test_a_stall_is_reported_and_forgotten(cuda_path):
     G = ms.ildl(KKT, fill_level=2, device="cuda")
     b = np.ones(500)
     x = G @ b
-    G._core._inverse._stalled[0] = 1
+    G._core._numeric.inverse._stalled[0] = 1
     with pytest.raises(ms.errors.DeviceUnavailableError, match="no progress"):
         G @ b
     assert np.array_equal(G @ b, x)

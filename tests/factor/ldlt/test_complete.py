@@ -472,11 +472,11 @@ for k in range(40):
     K._core._prepare(False)
     starve(64, 1 << 40, k)
     try:
-        K._core.factor(K._scaled, K.scale)
+        K._core.factor(K._numeric.scaled, K.scale)
     except MemoryError:
         pass
     feed()
-    K._core.factor(K._scaled, K.scale)
+    K._core.factor(K._numeric.scaled, K.scale)
     assert np.array_equal(K.solve(b), x), k
 print("ok")
 """

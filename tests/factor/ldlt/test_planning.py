@@ -228,7 +228,7 @@ def test_a_matrix_is_scaled_beside_the_ordering_where_there_is_time(monkeypatch,
     assert (rescaled is not None) == in_time and np.array_equal(weak, planning._weak(M, matched, perm))
     if in_time:
         K = ms.ildl(M.to_scipy(), fill_level=None, threads=1)
-        assert np.array_equal(rescaled[0], K.scale) and np.array_equal(rescaled[1], K._scaled)
+        assert np.array_equal(rescaled[0], K.scale) and np.array_equal(rescaled[1], K._numeric.scaled)
 
 
 def test_ctrl_c_while_a_thread_begins_ends_that_thread(monkeypatch):
